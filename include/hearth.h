@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT
+// hearth.h: the public C API of Hearth, which runs language models larger than the memory of the machine.
+//
+// The mental model. A `hearth_model` is an open GGUF file: vocabulary, hyper-parameters, weights. It is immutable
+// once open and may be shared by threads. A `hearth_session` is one mutable place where tokens are evaluated: it
+// owns the KV cache, the workspace and the worker threads; one thread at a time may use it. A session holds up to
+// `max_seqs` sequences; sequences made by hearth_seq_fork() share their common prefix. A `hearth_sampler` turns a
+// row of logits into a token. A `hearth_stream` turns tokens into text, never half a character.
+//
+// Functions that can fail return 0 or a negative HEARTH_E_* code and fill `struct hearth_error` when it is not
+// NULL. The library never prints and never exits. Everything that "open"s is ended by the matching "close", which
+// takes the address of the pointer and clears it; closing NULL is fine.
+#ifndef HEARTH_H
+#define HEARTH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define HEARTH_VERSION_MAJOR 0
+#define HEARTH_VERSION_MINOR 1
+#define HEARTH_VERSION_PATCH 0
+
+// "0.1.0". Static storage.
+const char *hearth_version(void);
+
+enum {
+    HEARTH_OK = 0,
+    HEARTH_E_INVALID = -1,     // an argument or option makes no sense
+    HEARTH_E_IO = -2,          // the operating system failed to read or write
+    HEARTH_E_FORMAT = -3,      // a file is damaged or is not what it claims to be
+    HEARTH_E_UNSUPPORTED = -4, // a sound file that needs something this build does not know
+    HEARTH_E_MEMORY = -5,      // no memory
+    HEARTH_E_BUDGET = -6,      // the user's own limit (context, --ram) is too small
+    HEARTH_E_INTERRUPTED = -7  // stopped on request
+};
+
+// What went wrong, in words a user can act on. Filled only when a call fails.
+struct hearth_error {
+    int code;
+    char message[500];
+};
+
+// ---- model ---------------------------------------------------------------------------------------------------
+
+struct hearth_model;
+
+struct hearth_model_params {
+    bool vocab_only;    // only the vocabulary is read; such a model can tokenize and nothing else
+    const char *cpu;    // NULL: the best this CPU has; else "c", "avx2", "avx512", ... (an upper limit)
+    int n_threads;      // threads used for loading; 0: one per physical core
+    // Called now and then while weights load, with a share in 0..1; returning false stops. May be NULL.
+    bool (*progress)(void *arg, float share);
+    void *progress_arg;
+};
+
+// All defaults.
+struct hearth_model_params hearth_model_params_default(void);
+
+// Opens the GGUF at `path` (for a split file, its first part). On success *out is the caller's, to close.
+int hearth_model_open(struct hearth_model **out, const char *path, const struct hearth_model_params *params,
+                      struct hearth_error *err);
+void hearth_model_close(struct hearth_model **model);
+
+struct hearth_model_info {
+    const char *path;         // as given
+    const char *architecture; // e.g. "llama"
+    const char *name;         // general.name or ""
+    const char *type;         // e.g. "llama 7B Q4_0": what llama-bench prints
+    uint64_t n_params;        // weights
+    uint64_t n_bytes;         // tensor bytes in the file
+    int n_vocab, n_ctx_train, n_embd, n_layer, n_head, n_head_kv, n_ff;
+};
+
+// Valid as long as the model is open.
+const struct hearth_model_info *hearth_model_info(const struct hearth_model *model);
+
+// ---- tokens --------------------------------------------------------------------------------------------------
+
+typedef int32_t hearth_token;
+
+enum {
+    HEARTH_TOKENIZE_BOS = 1,    // add BOS/EOS where the vocabulary asks for it
+    HEARTH_TOKENIZE_SPECIAL = 2 // text such as "<|im_end|>" becomes the control token of that name
+};
+
+// Tokens of text[0..len), any bytes. Writes at most `cap` tokens to `out` and returns how many there are in all
+// (call again when it is more than `cap`), or a negative code.
+int64_t hearth_tokenize(const struct hearth_model *model, const char *text, size_t len, int flags,
+                        hearth_token *out, size_t cap, struct hearth_error *err);
+
+// The bytes of one token (not always valid UTF-8 on its own). `special` also renders control tokens, which are
+// empty otherwise. Returns the length in bytes; writes at most `cap` bytes, no terminating zero.
+size_t hearth_token_bytes(const struct hearth_model *model, hearth_token token, bool special, char *out, size_t cap);
+
+hearth_token hearth_token_bos(const struct hearth_model *model); // -1 when the vocabulary has none
+bool hearth_token_is_eog(const struct hearth_model *model, hearth_token token); // ends a generation
+
+// Turns tokens into text as they come, holding back incomplete UTF-8 characters.
+struct hearth_stream;
+int hearth_stream_open(struct hearth_stream **out, const struct hearth_model *model, bool special,
+                       struct hearth_error *err);
+void hearth_stream_close(struct hearth_stream **stream);
+// Text that is complete after this token: *text is valid until the next call. Returns its length.
+size_t hearth_stream_push(struct hearth_stream *stream, hearth_token token, const char **text);
+// What is still held back at the end (bytes that never became a character). Same lifetime.
+size_t hearth_stream_flush(struct hearth_stream *stream, const char **text);
+
+// ---- session -------------------------------------------------------------------------------------------------
+
+struct hearth_session;
+
+enum hearth_kv_type { HEARTH_KV_F16 = 0, HEARTH_KV_F32 = 1, HEARTH_KV_Q8_0 = 2 };
+
+struct hearth_session_params {
+    int n_ctx;     // positions per sequence; 0: min(the model's, 4096)
+    int max_seqs;  // sequences alive at once, at least 1
+    int n_ubatch;  // prompt tokens evaluated at a time; 0: 512. A free choice: results do not depend on it
+    int n_threads; // 0: one per physical core. Results do not depend on it
+    enum hearth_kv_type type_k, type_v;
+};
+
+struct hearth_session_params hearth_session_params_default(void);
+
+// The model must outlive the session. Allocates everything that generating needs.
+int hearth_session_open(struct hearth_session **out, const struct hearth_model *model,
+                        const struct hearth_session_params *params, struct hearth_error *err);
+void hearth_session_close(struct hearth_session **session);
+int hearth_session_n_ctx(const struct hearth_session *session);
+
+// Sequences are small integers in 0..max_seqs-1. New ones are empty.
+int hearth_seq_new(struct hearth_session *session, struct hearth_error *err);
+// A new sequence with the first n_tokens of `seq` (shared, not copied). Returns its number or a negative code.
+int hearth_seq_fork(struct hearth_session *session, int seq, int n_tokens, struct hearth_error *err);
+void hearth_seq_free(struct hearth_session *session, int seq);
+int hearth_seq_length(const struct hearth_session *session, int seq);
+// Forgets all but the first n_tokens.
+int hearth_seq_truncate(struct hearth_session *session, int seq, int n_tokens, struct hearth_error *err);
+
+// Which of the two numeric classes an evaluation belongs to. A token's logits depend on the file, the tokens
+// before it and their phases, and on nothing else: not threads, micro-batch, batch-mates or memory budget.
+enum hearth_phase { HEARTH_PHASE_PROMPT = 0, HEARTH_PHASE_STEP = 1 };
+
+// Appends tokens[0..n) to one sequence as a prompt, in micro-batches. When `rows` is not NULL it is called with the
+// logits of each token in order (n_vocab floats, valid during the call; returning false stops with
+// HEARTH_E_INTERRUPTED); else only the last token's are computed, to be read with hearth_logits(session, 0).
+typedef bool (*hearth_row_fn)(void *arg, int index, const float *logits);
+int hearth_prompt(struct hearth_session *session, int seq, const hearth_token *tokens, int n, hearth_row_fn rows,
+                  void *arg, struct hearth_error *err);
+
+// One step of n different sequences: appends tokens[i] to seqs[i]. Afterwards hearth_logits(session, i) is row i.
+int hearth_step(struct hearth_session *session, const int *seqs, const hearth_token *tokens, int n,
+                struct hearth_error *err);
+
+// n_vocab floats, valid until the next evaluation; NULL when there is no such row.
+const float *hearth_logits(const struct hearth_session *session, int row);
+
+struct hearth_stats {
+    uint64_t prompt_tokens, step_tokens; // evaluated so far; a step of n sequences counts n
+    uint64_t prompt_ns, step_ns;
+    uint64_t steps;
+    uint64_t weight_bytes_per_step; // bytes of weights that one step of one sequence touches
+    uint64_t memory_bytes;          // private memory held: weights, KV, workspace
+    uint64_t kv_bytes;
+};
+
+void hearth_session_stats(const struct hearth_session *session, struct hearth_stats *out);
+
+// ---- sampling ------------------------------------------------------------------------------------------------
+
+struct hearth_sampler;
+
+// Names, meanings and defaults are llama.cpp's.
+struct hearth_sampler_params {
+    uint32_t seed; // UINT32_MAX: a random one
+    float temp;    // <= 0: greedy
+    int top_k;     // <= 0: off
+    float top_p;   // >= 1: off
+    float min_p;   // <= 0: off
+    int repeat_last_n; // tokens the penalties look back on; 0: off, -1: all
+    float repeat_penalty, presence_penalty, frequency_penalty;
+};
+
+struct hearth_sampler_params hearth_sampler_params_default(void);
+
+int hearth_sampler_open(struct hearth_sampler **out, int n_vocab, const struct hearth_sampler_params *params,
+                        struct hearth_error *err);
+void hearth_sampler_close(struct hearth_sampler **sampler);
+// Picks a token from n_vocab logits (not changed). Allocates nothing.
+hearth_token hearth_sample(struct hearth_sampler *sampler, const float *logits);
+// Tells the sampler what was chosen (or was in the prompt), for the penalties.
+void hearth_sampler_accept(struct hearth_sampler *sampler, hearth_token token);
+uint32_t hearth_sampler_seed(const struct hearth_sampler *sampler); // the one in use
+
+#ifdef __cplusplus
+}
+#endif
+#endif

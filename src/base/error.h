@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+// Filling struct hearth_error: the one way in which library code reports failure.
+#ifndef HEARTH_BASE_ERROR_H
+#define HEARTH_BASE_ERROR_H
+
+#include "hearth.h"
+
+#if defined(__GNUC__)
+#define HEARTH_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
+#else
+#define HEARTH_PRINTF(fmt, args)
+#endif
+
+// Writes code and message to *err (err may be NULL) and returns code, so that callers can
+// `return hearth_fail(err, HEARTH_E_FORMAT, "...")`. Messages name the file and what to do; no trailing dot or newline.
+int hearth_fail(struct hearth_error *err, int code, const char *fmt, ...) HEARTH_PRINTF(3, 4);
+
+// Same for a failed system call: appends strerror(errno_value).
+int hearth_fail_errno(struct hearth_error *err, int errno_value, const char *fmt, ...) HEARTH_PRINTF(3, 4);
+
+#endif

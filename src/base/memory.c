@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+// Memory: checked allocation, huge-page regions, the measuring arena.
+#include "base/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/os.h"
+
+#define HUGE_PAGE ((size_t)2 << 20)
+
+void *hearth_calloc(size_t n, size_t size)
+{
+    // Zero-sized requests still give a pointer, so that NULL always means "no memory".
+    return calloc(n ? n : 1, size ? size : 1);
+}
+
+void *hearth_reallocarray(void *p, size_t n, size_t size)
+{
+    size_t bytes;
+    if (!hearth_mul_size(n, size, &bytes))
+        return NULL;
+    return realloc(p, bytes ? bytes : 1);
+}
+
+char *hearth_strndup(const char *s, size_t n)
+{
+    if (n == SIZE_MAX)
+        return NULL;
+    char *copy = malloc(n + 1);
+    if (!copy)
+        return NULL;
+    memcpy(copy, s, n);
+    copy[n] = '\0';
+    return copy;
+}
+
+int hearth_region_open(struct hearth_region *r, size_t size, const char *what, struct hearth_error *err)
+{
+    *r = (struct hearth_region){0};
+    size_t align = size >= HUGE_PAGE ? HUGE_PAGE : 4096;
+    if (size > SIZE_MAX - 2 * HUGE_PAGE)
+        return hearth_fail(err, HEARTH_E_MEMORY, "%s: %zu bytes is more than can be addressed", what, size);
+    size_t mapped = hearth_round_up(size ? size : 1, align) + align;
+    void *map = hearth_os_map(mapped);
+    if (!map)
+        return hearth_fail(err, HEARTH_E_MEMORY,
+                           "no memory for %s (%.1f MiB): free some, or use a smaller model or context", what,
+                           (double)size / (1 << 20));
+    r->map = map;
+    r->mapped = mapped;
+    r->base = (void *)hearth_round_up((size_t)map, align);
+    r->size = size;
+    if (align == HUGE_PAGE)
+        hearth_os_advise_huge(r->base, mapped - align);
+    return HEARTH_OK;
+}
+
+void hearth_region_close(struct hearth_region *r)
+{
+    if (r->map)
+        hearth_os_unmap(r->map, r->mapped);
+    *r = (struct hearth_region){0};
+}
+
+void *hearth_arena_take(struct hearth_arena *a, size_t n, size_t size)
+{
+    size_t bytes, end;
+    if (!hearth_mul_size(n, size, &bytes) || bytes > SIZE_MAX - 64 ||
+        !hearth_add_size(a->used, hearth_round_up(bytes, 64), &end)) {
+        a->used = SIZE_MAX;
+        return NULL;
+    }
+    void *p = a->base && end <= a->size ? a->base + a->used : NULL;
+    a->used = end;
+    return p;
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+// What Hearth asks of the operating system, apart from streaming reads (src/store). Implemented in os_posix.c.
+#ifndef HEARTH_BASE_OS_H
+#define HEARTH_BASE_OS_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+
+// ---- files: every error message names the path ----
+struct hearth_file;
+int hearth_file_open(struct hearth_file **out, const char *path, struct hearth_error *err); // for reading
+void hearth_file_close(struct hearth_file **f);
+uint64_t hearth_file_size(const struct hearth_file *f);
+const char *hearth_file_path(const struct hearth_file *f);
+// Reads exactly n bytes at offset or fails. Thread-safe. Retries EINTR and short reads.
+int hearth_file_read(struct hearth_file *f, void *dst, size_t n, uint64_t offset, struct hearth_error *err);
+// The same around the page cache where the file system allows it (O_DIRECT), for large weights: dst, n and offset
+// need no alignment. Falls back to hearth_file_read(). Thread-safe.
+int hearth_file_read_direct(struct hearth_file *f, void *dst, size_t n, uint64_t offset, struct hearth_error *err);
+
+// A file being written under a temporary name beside `path`; it appears under `path` only after a successful
+// commit (fsync, rename, fsync of the folder). Closing without commit removes it.
+struct hearth_outfile;
+int hearth_outfile_open(struct hearth_outfile **out, const char *path, struct hearth_error *err);
+int hearth_outfile_write(struct hearth_outfile *f, const void *src, size_t n, struct hearth_error *err);
+uint64_t hearth_outfile_offset(const struct hearth_outfile *f);
+int hearth_outfile_commit(struct hearth_outfile **f, struct hearth_error *err); // always closes
+void hearth_outfile_close(struct hearth_outfile **f);
+
+// ---- memory ----
+void *hearth_os_map(size_t size); // zeroed anonymous pages or NULL
+void hearth_os_unmap(void *p, size_t size);
+void hearth_os_advise_huge(void *p, size_t size);
+
+// ---- machine ----
+uint64_t hearth_now_ns(void); // monotonic
+uint64_t hearth_random_u64(void);
+int hearth_cpu_count(void); // physical cores this process may run on (hwloc where built in), at least 1
+uint64_t hearth_memory_total(void); // bytes of RAM
+uint64_t hearth_memory_peak(void);  // peak resident set of this process, bytes
+
+#endif

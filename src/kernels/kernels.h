@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT
+// The kernels: everything that touches many numbers. One table of functions; the C reference fills it first and each
+// instruction set the CPU has overwrites what it does faster.
+//
+// THE LAW OF THIS ROOM: every variant of a kernel gives the same bits as the C reference (tests/checkkernels proves
+// it), so results depend neither on the CPU level nor on how work is cut into rows, tokens and threads. That is
+// possible because every output element has one canonical reduction, written down here:
+//
+//   Activations for block formats are 15-bit integers (struct hearth_acts): per 32 elements d = amax / 16256
+//   and q = rint(x * (16256 / amax)), kept as two int8 planes, q = 128 * hi + lo. Two int8 dot products give an
+//   exact integer; 15 bits keep the error of quantised models at that of their weights alone.
+//
+//   A block format is cut into units (hearth_type_info.unit_elems): weight = scale * q - min. For unit u:
+//     acc = fma(scale * d, (float)idot, acc),          idot = exact integer sum of q * qx over the unit
+//     acc = fma(-(min * d), (float)isum, acc)          (formats with a minimum), isum = exact sum of qx
+//   For plain numbers a unit is one element: acc = fma(w, x, acc), w converted to f32.
+//
+//   STEP class: 16 accumulators from zero; unit u goes to lane u mod 16, ascending; the row is padded to a multiple
+//   of 16 units with zeros (scale, min, q = 0); then the lanes are added as a tree: l[i] += l[i+8] for i < 8,
+//   l[i] += l[i+4], l[i] += l[i+2], l[0] + l[1].
+//   PROMPT class: one accumulator from zero, units ascending.
+//
+//   "Sum of n floats" below always means the 16-lane sum of the STEP class (element i to lane i mod 16).
+//   (float) is round to nearest even. No kernel is compiled with contraction; fma is always explicit.
+#ifndef HEARTH_KERNELS_KERNELS_H
+#define HEARTH_KERNELS_KERNELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "quant/quant.h"
+
+// ---- quantised activations -----------------------------------------------------------------------------------
+
+#define HEARTH_ACTS_QMAX 16256 // 127 * 128
+#define HEARTH_ACTS_PAD  512   // k is padded to a multiple of this with zeros
+
+// One token's k activations, as four arrays in one block of memory aligned to 64.
+struct hearth_acts {
+    const int8_t *hi;   // [kp]    q = 128 * hi + lo
+    const int8_t *lo;   // [kp]    -64..63
+    const float *d;     // [kp/32] x is about d * q
+    const int32_t *sum; // [kp/16] sum of q over 16 elements
+};
+
+static inline size_t hearth_acts_padded(size_t k)
+{
+    return (k + HEARTH_ACTS_PAD - 1) / HEARTH_ACTS_PAD * HEARTH_ACTS_PAD;
+}
+// Bytes of one token's block, a multiple of 64.
+static inline size_t hearth_acts_bytes(size_t k)
+{
+    size_t kp = hearth_acts_padded(k);
+    return kp * 2 + kp / 32 * sizeof(float) + kp / 16 * sizeof(int32_t);
+}
+static inline struct hearth_acts hearth_acts_view(const void *block, size_t k)
+{
+    size_t kp = hearth_acts_padded(k);
+    const int8_t *hi = block;
+    const float *d = (const float *)(const void *)(hi + 2 * kp);
+    return (struct hearth_acts){hi, hi + kp, d, (const int32_t *)(const void *)(d + kp / 32)};
+}
+
+// ---- the table -----------------------------------------------------------------------------------------------
+
+// out[t * out_stride + r] = dot(row r of w, token t of x) for r < n_rows, t < n_tokens.
+// w: n_rows rows of k elements of the table entry's type, w_stride BYTES apart, any alignment, never read beyond the
+// last row's last byte. x: for plain types f32 rows, for block types acts blocks; x_stride BYTES apart.
+// scratch: hearth_kernels_scratch(k) bytes aligned to 64, private to the call.
+typedef void (*hearth_matmul_fn)(float *out, size_t out_stride, const void *w, size_t w_stride, size_t k,
+                                 size_t n_rows, const void *x, size_t x_stride, size_t n_tokens, void *scratch);
+
+// out[j] = out[j] + sum over r ascending of p[r] * row_r[j], j < n: for plain types fma(p, w, out), for block types
+// fma(p * scale, (float)q, out) and then, with a minimum, fma(-p, min, out). Rows with p[r] == 0 are skipped.
+typedef void (*hearth_axpy_fn)(float *out, const void *w, size_t w_stride, size_t n, size_t n_rows, const float *p);
+
+enum hearth_activation { HEARTH_ACT_SILU, HEARTH_ACT_RELU, HEARTH_ACT_DRELU };
+
+struct hearth_kernels {
+    unsigned cpu; // HEARTH_CPU_* flags in use
+    hearth_matmul_fn step[HEARTH_TYPE_END];   // STEP class; NULL where hearth_type_info has no decode
+    hearth_matmul_fn prompt[HEARTH_TYPE_END]; // PROMPT class; same
+    hearth_axpy_fn axpy[HEARTH_TYPE_END];     // same
+
+    // Fills one acts block (all of it, padding included) from x[k].
+    void (*quantize_acts)(void *block, const float *x, size_t k);
+    // out = (x * (1 / sqrt(sum(x*x) / n + eps))) * w; out may be x. The sum is of fma(x, x, lane).
+    void (*rms_norm)(float *out, const float *x, const float *w, size_t n, float eps);
+    // x += y
+    void (*add)(float *x, const float *y, size_t n);
+    // out = f(gate) * up: SILU gate / (1 + exp(-gate)), RELU max(gate, 0), DRELU max(gate, 0) * max(up, 0). out may
+    // be gate or up. exp is hearth_exp() below.
+    void (*glu)(float *out, const float *gate, const float *up, size_t n, enum hearth_activation act);
+    // Rotates n_heads vectors of head_dim floats, of which the first n_rot turn: pairs (2i, 2i+1), or with neox
+    // (i, i + n_rot/2). cos_sin: n_rot/2 cosines, then n_rot/2 sines. a' = fma(a, c, -(b * s)), b' = fma(a, s, b * c).
+    void (*rope)(float *x, const float *cos_sin, size_t n_heads, size_t head_dim, size_t n_rot, bool neox);
+    // s[i] = exp(s[i] * scale - m), m = max over i of s[i] * scale. Returns m; *sum gets the 16-lane sum of the new s.
+    float (*softmax_tile)(float *s, size_t n, float scale, float *sum);
+    // out = out * a + y * b: fma(y, b, out * a)
+    void (*scale_add)(float *out, float a, const float *y, float b, size_t n);
+    // Largest element's index; the first of equals; NaN is never largest (0 when all are NaN).
+    size_t (*argmax)(const float *x, size_t n);
+};
+
+// Fills the table for these flags (hearth_cpu_limit). Thread-safe.
+void hearth_kernels_init(struct hearth_kernels *table, unsigned cpu_flags);
+
+// Scratch bytes that a matmul over rows of k elements may use, whatever the type.
+size_t hearth_kernels_scratch(size_t k);
+
+// e^x, the definition for all variants: relative error below 2e-7; 0 below -87.3, +inf above 88.7.
+float hearth_exp(float x);
+
+#endif
