@@ -100,9 +100,10 @@ size_t hearth_token_bytes(const struct hearth_model *model, hearth_token token, 
 hearth_token hearth_token_bos(const struct hearth_model *model); // -1 when the vocabulary has none
 bool hearth_token_is_eog(const struct hearth_model *model, hearth_token token); // ends a generation
 
-// Turns tokens into text as they come, holding back incomplete UTF-8 characters.
+// Turns tokens into text as they come, holding back incomplete UTF-8 characters. `mid_text`: the tokens continue a
+// prompt; false: they start a text, so the space that SentencePiece vocabularies put before the first word is dropped.
 struct hearth_stream;
-int hearth_stream_open(struct hearth_stream **out, const struct hearth_model *model, bool special,
+int hearth_stream_open(struct hearth_stream **out, const struct hearth_model *model, bool special, bool mid_text,
                        struct hearth_error *err);
 void hearth_stream_close(struct hearth_stream **stream);
 // Text that is complete after this token: *text is valid until the next call. Returns its length.

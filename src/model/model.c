@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: MIT
+// Opening and closing models, and the public functions about a model and its tokens.
+#include "model/model.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cpu.h"
+#include "model/load.h"
+#include "text/stream.h"
+
+#define HEARTH_STR2(x) #x
+#define HEARTH_STR(x)  HEARTH_STR2(x)
+
+const char *hearth_version(void)
+{
+    return HEARTH_STR(HEARTH_VERSION_MAJOR) "." HEARTH_STR(HEARTH_VERSION_MINOR) "." HEARTH_STR(HEARTH_VERSION_PATCH);
+}
+
+struct hearth_model_params hearth_model_params_default(void)
+{
+    return (struct hearth_model_params){0};
+}
+
+// The format that holds most of the weights names the file, as people do.
+static const char *main_type_name(const struct hearth_gguf *g)
+{
+    uint64_t bytes[HEARTH_TYPE_END] = {0};
+    uint32_t best = 0;
+    for (uint64_t i = 0; i < hearth_gguf_n_tensors(g); i++) {
+        const struct hearth_gguf_tensor *t = hearth_gguf_tensor_at(g, i);
+        bytes[t->type] += t->bytes;
+        if (bytes[t->type] > bytes[best])
+            best = t->type;
+    }
+    return hearth_type_info(best)->name;
+}
+
+static char *describe(const struct hearth_gguf *g, const char *arch, uint64_t n_params)
+{
+    char text[128];
+    double n = (double)n_params;
+    const char *unit = n >= 1e9 ? "B" : n >= 1e6 ? "M" : "K";
+    n /= n >= 1e9 ? 1e9 : n >= 1e6 ? 1e6 : 1e3;
+    snprintf(text, sizeof text, "%s %.*f%s %s", arch, n < 10 ? 1 : 0, n, unit, main_type_name(g));
+    return hearth_strndup(text, strlen(text));
+}
+
+static int fill_info(struct hearth_model *m, const char *path, struct hearth_error *err)
+{
+    struct hearth_model_info *info = &m->info;
+    struct hearth_str name = {"", 0}, arch = {"", 0};
+    int rc = hearth_gguf_str(m->gguf, "general.name", false, &name, err);
+    if (!rc)
+        rc = hearth_gguf_str(m->gguf, "general.architecture", false, &arch, err);
+    if (rc)
+        return rc;
+    uint64_t n_params = 0;
+    for (uint64_t i = 0; i < hearth_gguf_n_tensors(m->gguf); i++) {
+        const struct hearth_gguf_tensor *t = hearth_gguf_tensor_at(m->gguf, i);
+        info->n_bytes += t->bytes;
+        n_params += t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3];
+    }
+    if (!info->n_params)
+        info->n_params = n_params;
+    m->path = hearth_strndup(path, strlen(path));
+    m->name_text = hearth_strndup(name.s, name.n);
+    m->arch_text = hearth_strndup(arch.s, arch.n);
+    m->type_text = m->arch_text ? describe(m->gguf, m->arch_text, info->n_params) : NULL;
+    if (!m->path || !m->name_text || !m->arch_text || !m->type_text)
+        return hearth_fail(err, HEARTH_E_MEMORY, "no memory for the model's description");
+    info->path = m->path;
+    info->name = m->name_text;
+    info->architecture = m->arch_text;
+    info->type = m->type_text;
+    info->n_vocab = m->vocab_only ? (int)hearth_vocab_size(m->vocab) : m->hp.n_vocab;
+    info->n_ctx_train = m->hp.n_ctx_train;
+    info->n_embd = m->hp.n_embd;
+    info->n_layer = m->hp.n_layer;
+    info->n_head = m->hp.n_head;
+    info->n_head_kv = m->hp.n_head_kv;
+    info->n_ff = m->hp.n_ff;
+    return HEARTH_OK;
+}
+
+static int find_arch(struct hearth_model *m, struct hearth_error *err)
+{
+    struct hearth_str name = {"", 0};
+    const char *known;
+    int rc = hearth_gguf_str(m->gguf, "general.architecture", true, &name, err);
+    if (rc)
+        return rc;
+    m->arch = hearth_arch_find(name, &known);
+    if (!m->arch)
+        return hearth_fail(err, HEARTH_E_UNSUPPORTED, "%s: architecture \"%.*s\" is not supported; supported: %s",
+                           hearth_gguf_path(m->gguf), (int)(name.n > 60 ? 60 : name.n), name.s, known);
+    return HEARTH_OK;
+}
+
+// The embedding table says how many tokens there are; a vocabulary may name fewer (padding), never more.
+static int set_n_vocab(struct hearth_model *m, struct hearth_error *err)
+{
+    const struct hearth_gguf_tensor *embd = hearth_gguf_tensor(m->gguf, "token_embd.weight");
+    if (!embd)
+        return hearth_fail(err, HEARTH_E_FORMAT,
+                           "%s: there is no tensor token_embd.weight: this file holds a vocabulary but no weights",
+                           hearth_gguf_path(m->gguf));
+    if (embd->ne[1] > INT_MAX / 4 || embd->ne[1] < hearth_vocab_size(m->vocab))
+        return hearth_fail(err, HEARTH_E_FORMAT, "%s: %u tokens in the vocabulary but %llu rows in token_embd.weight",
+                           hearth_gguf_path(m->gguf), hearth_vocab_size(m->vocab), (unsigned long long)embd->ne[1]);
+    m->hp.n_vocab = (int)embd->ne[1];
+    return HEARTH_OK;
+}
+
+static int open_weights(struct hearth_model *m, const struct hearth_model_params *params, struct hearth_error *err)
+{
+    int rc = find_arch(m, err);
+    if (!rc)
+        rc = m->arch->read_hparams(&m->hp, m->gguf, err);
+    if (!rc)
+        rc = set_n_vocab(m, err);
+    if (rc)
+        return rc;
+    m->layers = hearth_calloc((size_t)m->hp.n_layer, sizeof *m->layers);
+    if (!m->layers)
+        return hearth_fail(err, HEARTH_E_MEMORY, "no memory for %d layers", m->hp.n_layer);
+    return hearth_model_load(m, params, err);
+}
+
+int hearth_model_open(struct hearth_model **out, const char *path, const struct hearth_model_params *params,
+                      struct hearth_error *err)
+{
+    *out = NULL;
+    struct hearth_model_params defaults = hearth_model_params_default();
+    if (!params)
+        params = &defaults;
+    unsigned flags;
+    if (!hearth_cpu_limit(params->cpu, &flags))
+        return hearth_fail(err, HEARTH_E_INVALID, "CPU level \"%s\" is unknown or not available on this CPU (it has %s)",
+                           params->cpu, hearth_cpu_level_name(hearth_cpu_flags()));
+
+    struct hearth_model *m = hearth_calloc(1, sizeof *m);
+    if (!m)
+        return hearth_fail(err, HEARTH_E_MEMORY, "no memory for a model");
+    hearth_kernels_init(&m->kernels, flags);
+    m->vocab_only = params->vocab_only;
+
+    int rc = hearth_gguf_open(&m->gguf, path, err);
+    if (!rc && hearth_gguf_is_pwri(m->gguf) && !m->vocab_only)
+        rc = hearth_fail(err, HEARTH_E_UNSUPPORTED, "%s: PowerInfer's sparse models are not supported yet", path);
+    if (!rc)
+        rc = hearth_vocab_open(&m->vocab, m->gguf, err);
+    if (!rc && !m->vocab_only)
+        rc = open_weights(m, params, err);
+    if (!rc)
+        rc = fill_info(m, path, err);
+    if (rc) {
+        hearth_model_close(&m);
+        return rc;
+    }
+    *out = m;
+    return HEARTH_OK;
+}
+
+void hearth_model_close(struct hearth_model **model)
+{
+    struct hearth_model *m = *model;
+    if (!m)
+        return;
+    hearth_region_close(&m->weights);
+    hearth_vocab_close(&m->vocab);
+    hearth_gguf_close(&m->gguf);
+    free(m->layers);
+    free(m->path);
+    free(m->name_text);
+    free(m->arch_text);
+    free(m->type_text);
+    free(m);
+    *model = NULL;
+}
+
+const struct hearth_model_info *hearth_model_info(const struct hearth_model *model)
+{
+    return &model->info;
+}
+
+int64_t hearth_tokenize(const struct hearth_model *model, const char *text, size_t len, int flags, hearth_token *out,
+                        size_t cap, struct hearth_error *err)
+{
+    return hearth_vocab_tokenize(model->vocab, text, len, flags, out, cap, err);
+}
+
+size_t hearth_token_bytes(const struct hearth_model *model, hearth_token token, bool special, char *out, size_t cap)
+{
+    return hearth_vocab_bytes(model->vocab, token, special, out, cap);
+}
+
+hearth_token hearth_token_bos(const struct hearth_model *model)
+{
+    return hearth_vocab_bos(model->vocab);
+}
+
+bool hearth_token_is_eog(const struct hearth_model *model, hearth_token token)
+{
+    return hearth_vocab_is_eog(model->vocab, token);
+}
+
+struct hearth_stream {
+    struct hearth_utf8_stream *utf8;
+};
+
+int hearth_stream_open(struct hearth_stream **out, const struct hearth_model *model, bool special, bool mid_text,
+                       struct hearth_error *err)
+{
+    *out = NULL;
+    struct hearth_stream *s = hearth_calloc(1, sizeof *s);
+    if (!s)
+        return hearth_fail(err, HEARTH_E_MEMORY, "no memory for a text stream");
+    int rc = hearth_utf8_stream_open(&s->utf8, model->vocab, special, mid_text, err);
+    if (rc) {
+        free(s);
+        return rc;
+    }
+    *out = s;
+    return HEARTH_OK;
+}
+
+void hearth_stream_close(struct hearth_stream **stream)
+{
+    if (!*stream)
+        return;
+    hearth_utf8_stream_close(&(*stream)->utf8);
+    free(*stream);
+    *stream = NULL;
+}
+
+size_t hearth_stream_push(struct hearth_stream *stream, hearth_token token, const char **text)
+{
+    return hearth_utf8_stream_push(stream->utf8, token, text);
+}
+
+size_t hearth_stream_flush(struct hearth_stream *stream, const char **text)
+{
+    return hearth_utf8_stream_flush(stream->utf8, text);
+}
