@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: MIT
+// Sessions: opening (all memory is sized and taken here), sequences, and the two ways to evaluate tokens.
+#include "engine/session.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "base/os.h"
+
+#define DEFAULT_CTX    4096
+#define DEFAULT_UBATCH 512
+// Prompt rows whose logits are computed together when all are wanted.
+#define PROMPT_LOGIT_ROWS 32
+
+// ---- evaluation ----------------------------------------------------------------------------------------------
+
+static int check_seq(const struct hearth_session *s, int seq, struct hearth_error *err)
+{
+    if (seq < 0 || seq >= s->kv.max_seqs || !s->kv.seqs[seq].used)
+        return hearth_fail(err, HEARTH_E_INVALID, "there is no sequence %d", seq);
+    return HEARTH_OK;
+}
+
+static int check_token(const struct hearth_session *s, hearth_token token, struct hearth_error *err)
+{
+    if (token < 0 || token >= s->model->hp.n_vocab)
+        return hearth_fail(err, HEARTH_E_INVALID, "token %d is outside the vocabulary of %d", token,
+                           s->model->hp.n_vocab);
+    return HEARTH_OK;
+}
+
+// Gives the caller the logits of rows [0, n) of the micro-batch that starts at token `base`.
+static int emit_rows(struct hearth_session *s, int base, int n, hearth_row_fn rows, void *arg,
+                     struct hearth_error *err)
+{
+    for (int first = 0; first < n; first += s->logit_rows) {
+        int count = n - first < s->logit_rows ? n - first : s->logit_rows;
+        hearth_forward_logits(s, HEARTH_PHASE_PROMPT, first, count);
+        for (int i = 0; i < count; i++)
+            if (!rows(arg, base + first + i, s->work.logits + (size_t)i * (size_t)s->model->hp.n_vocab))
+                return hearth_fail(err, HEARTH_E_INTERRUPTED, "stopped on request");
+    }
+    return HEARTH_OK;
+}
+
+int hearth_prompt(struct hearth_session *session, int seq, const hearth_token *tokens, int n, hearth_row_fn rows,
+                  void *arg, struct hearth_error *err)
+{
+    struct hearth_session *s = session;
+    uint64_t start = hearth_now_ns();
+    s->have_logits = 0;
+    int rc = check_seq(s, seq, err);
+    for (int i = 0; i < n && !rc; i++)
+        rc = check_token(s, tokens[i], err);
+    if (!rc && n < 1)
+        rc = hearth_fail(err, HEARTH_E_INVALID, "a prompt needs at least one token");
+    if (!rc)
+        rc = hearth_kv_seq_reserve(&s->kv, seq, n, err);
+
+    for (int base = 0; base < n && !rc; base += s->n_ubatch) {
+        int count = n - base < s->n_ubatch ? n - base : s->n_ubatch;
+        for (int i = 0; i < count; i++) {
+            s->work.tokens[i] = tokens[base + i];
+            s->work.rows[i] = (struct hearth_row){seq, s->kv.seqs[seq].length + i};
+        }
+        hearth_forward(s, HEARTH_PHASE_PROMPT, count);
+        hearth_kv_seq_advance(&s->kv, seq, count);
+        s->stats.prompt_tokens += (uint64_t)count;
+        if (rows) {
+            rc = emit_rows(s, base, count, rows, arg, err);
+        } else if (base + count == n) {
+            hearth_forward_logits(s, HEARTH_PHASE_PROMPT, count - 1, 1);
+            s->have_logits = 1;
+        }
+    }
+    s->stats.prompt_ns += hearth_now_ns() - start;
+    return rc;
+}
+
+int hearth_step(struct hearth_session *session, const int *seqs, const hearth_token *tokens, int n,
+                struct hearth_error *err)
+{
+    struct hearth_session *s = session;
+    uint64_t start = hearth_now_ns();
+    s->have_logits = 0;
+    if (n < 1 || n > s->kv.max_seqs)
+        return hearth_fail(err, HEARTH_E_INVALID, "a step takes 1 to %d sequences, not %d", s->kv.max_seqs, n);
+    for (int i = 0; i < n; i++) {
+        int rc = check_seq(s, seqs[i], err);
+        if (!rc)
+            rc = check_token(s, tokens[i], err);
+        for (int k = 0; k < i && !rc; k++)
+            if (seqs[k] == seqs[i])
+                rc = hearth_fail(err, HEARTH_E_INVALID, "sequence %d is twice in one step", seqs[i]);
+        if (!rc)
+            rc = hearth_kv_seq_reserve(&s->kv, seqs[i], 1, err);
+        if (rc)
+            return rc;
+        s->work.tokens[i] = tokens[i];
+        s->work.rows[i] = (struct hearth_row){seqs[i], s->kv.seqs[seqs[i]].length};
+    }
+    hearth_forward(s, HEARTH_PHASE_STEP, n);
+    hearth_forward_logits(s, HEARTH_PHASE_STEP, 0, n);
+    for (int i = 0; i < n; i++)
+        hearth_kv_seq_advance(&s->kv, seqs[i], 1);
+    s->have_logits = n;
+    s->stats.steps++;
+    s->stats.step_tokens += (uint64_t)n;
+    s->stats.step_ns += hearth_now_ns() - start;
+    return HEARTH_OK;
+}
+
+const float *hearth_logits(const struct hearth_session *session, int row)
+{
+    if (row < 0 || row >= session->have_logits)
+        return NULL;
+    return session->work.logits + (size_t)row * (size_t)session->model->hp.n_vocab;
+}
+
+// ---- sequences -----------------------------------------------------------------------------------------------
+
+int hearth_seq_new(struct hearth_session *session, struct hearth_error *err)
+{
+    return hearth_kv_seq_new(&session->kv, err);
+}
+
+int hearth_seq_fork(struct hearth_session *session, int seq, int n_tokens, struct hearth_error *err)
+{
+    int rc = check_seq(session, seq, err);
+    if (rc)
+        return rc;
+    if (n_tokens < 0 || n_tokens > session->kv.seqs[seq].length)
+        return hearth_fail(err, HEARTH_E_INVALID, "cannot fork at token %d of a sequence of %d", n_tokens,
+                           session->kv.seqs[seq].length);
+    return hearth_kv_seq_fork(&session->kv, seq, n_tokens, err);
+}
+
+void hearth_seq_free(struct hearth_session *session, int seq)
+{
+    if (!check_seq(session, seq, NULL))
+        hearth_kv_seq_free(&session->kv, seq);
+}
+
+int hearth_seq_length(const struct hearth_session *session, int seq)
+{
+    return check_seq(session, seq, NULL) ? 0 : session->kv.seqs[seq].length;
+}
+
+int hearth_seq_truncate(struct hearth_session *session, int seq, int n_tokens, struct hearth_error *err)
+{
+    int rc = check_seq(session, seq, err);
+    if (rc)
+        return rc;
+    if (n_tokens < 0 || n_tokens > session->kv.seqs[seq].length)
+        return hearth_fail(err, HEARTH_E_INVALID, "cannot cut a sequence of %d at token %d",
+                           session->kv.seqs[seq].length, n_tokens);
+    hearth_kv_seq_truncate(&session->kv, seq, n_tokens);
+    return HEARTH_OK;
+}
+
+// ---- opening -------------------------------------------------------------------------------------------------
+
+struct hearth_session_params hearth_session_params_default(void)
+{
+    return (struct hearth_session_params){.max_seqs = 1};
+}
+
+static size_t max_size(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+// Lays out all buffers; run once to measure (arena without memory) and once to assign.
+static void lay_out(struct hearth_session *s, struct hearth_arena *a)
+{
+    const struct hearth_hparams *hp = &s->model->hp;
+    struct hearth_work *w = &s->work;
+    const size_t t = (size_t)s->max_rows, f32 = sizeof(float);
+    const size_t e = (size_t)hp->n_embd, f = (size_t)hp->n_ff, dim = (size_t)hp->head_dim;
+    const size_t q = (size_t)hp->n_head * dim, kv = (size_t)hp->n_head_kv * dim;
+    const size_t group = (size_t)(hp->n_head / hp->n_head_kv), block = HEARTH_ATTN_BLOCK;
+    const size_t widest = max_size(max_size(e, f), max_size(q, dim));
+
+    w->tokens = hearth_arena_take(a, t, sizeof *w->tokens);
+    w->rows = hearth_arena_take(a, t, sizeof *w->rows);
+    w->x = hearth_arena_take(a, t, e * f32);
+    w->h = hearth_arena_take(a, t, e * f32);
+    w->q = hearth_arena_take(a, t, q * f32);
+    w->k = hearth_arena_take(a, t, kv * f32);
+    w->v = hearth_arena_take(a, t, kv * f32);
+    w->att = hearth_arena_take(a, t, q * f32);
+    w->gate = hearth_arena_take(a, t, f * f32);
+    w->up = hearth_arena_take(a, t, f * f32);
+    w->acts = hearth_arena_take(a, t, hearth_acts_bytes(widest));
+    w->cos_sin = hearth_arena_take(a, t, (size_t)hp->n_rot * f32);
+    w->inv_freq = hearth_arena_take(a, (size_t)hp->n_rot, f32);
+    w->logits = hearth_arena_take(a, (size_t)s->logit_rows, (size_t)hp->n_vocab * f32);
+    const int n_threads = hearth_pool_size(s->pool);
+    w->workers = hearth_arena_take(a, (size_t)n_threads, sizeof *w->workers);
+    for (int i = 0; i < n_threads; i++) {
+        struct hearth_worker worker;
+        worker.matmul = hearth_arena_take(a, 1, hearth_kernels_scratch(widest));
+        worker.scores = hearth_arena_take(a, group * HEARTH_KV_TILE, f32);
+        worker.tile_out = hearth_arena_take(a, dim, f32);
+        worker.max = hearth_arena_take(a, block * group, f32);
+        worker.sum = hearth_arena_take(a, block * group, f32);
+        worker.q_acts = hearth_arena_take(a, block * group, hearth_acts_bytes(dim));
+        if (a->base && w->workers)
+            w->workers[i] = worker;
+    }
+}
+
+static int take_memory(struct hearth_session *s, struct hearth_error *err)
+{
+    struct hearth_arena measure = {0};
+    lay_out(s, &measure);
+    if (measure.used == SIZE_MAX)
+        return hearth_fail(err, HEARTH_E_MEMORY, "the session's buffers are too large: use a smaller -ub or -np");
+    int rc = hearth_region_open(&s->memory, measure.used, "the session's buffers", err);
+    if (rc)
+        return rc;
+    struct hearth_arena assign = {.base = s->memory.base, .size = s->memory.size};
+    lay_out(s, &assign);
+    return HEARTH_OK;
+}
+
+static void fill_inv_freq(struct hearth_session *s)
+{
+    const struct hearth_hparams *hp = &s->model->hp;
+    const float *factors = s->model->rope_freqs.data;
+    for (int i = 0; i < hp->n_rot / 2; i++) {
+        double freq = pow((double)hp->rope_theta, -2.0 * i / hp->n_rot);
+        if (factors)
+            freq /= (double)factors[i];
+        s->work.inv_freq[i] = (float)(freq * (double)hp->rope_scale);
+    }
+}
+
+static uint64_t weight_bytes(const struct hearth_weight *w)
+{
+    return w->data ? (uint64_t)w->n * w->stride : 0;
+}
+
+static void fill_stats(struct hearth_session *s)
+{
+    const struct hearth_model *m = s->model;
+    uint64_t bytes = weight_bytes(&m->output) + weight_bytes(&m->output_norm) + m->token_embd.stride;
+    for (int i = 0; i < m->hp.n_layer; i++) {
+        const struct hearth_layer *l = &m->layers[i];
+        const struct hearth_weight *all[] = {&l->attn_norm, &l->attn_q,   &l->attn_k, &l->attn_v,  &l->attn_out,
+                                             &l->ffn_norm,  &l->ffn_gate, &l->ffn_up, &l->ffn_down};
+        for (size_t k = 0; k < sizeof all / sizeof all[0]; k++)
+            bytes += weight_bytes(all[k]);
+    }
+    s->stats.weight_bytes_per_step = bytes;
+    s->stats.kv_bytes = s->kv.region.size;
+    s->stats.memory_bytes = m->weights.size + s->kv.region.size + s->memory.size;
+}
+
+static uint32_t kv_type(enum hearth_kv_type type)
+{
+    switch (type) {
+    case HEARTH_KV_F32:
+        return HEARTH_TYPE_F32;
+    case HEARTH_KV_Q8_0:
+        return HEARTH_TYPE_Q8_0;
+    case HEARTH_KV_F16:
+        break;
+    }
+    return HEARTH_TYPE_F16;
+}
+
+static int check_params(const struct hearth_model *m, const struct hearth_session_params *p, struct hearth_error *err)
+{
+    if (m->vocab_only)
+        return hearth_fail(err, HEARTH_E_INVALID, "%s was opened for its vocabulary only", m->info.path);
+    if (p->n_ctx < 0 || p->n_ctx > 1 << 26)
+        return hearth_fail(err, HEARTH_E_INVALID, "a context of %d tokens is out of range", p->n_ctx);
+    if (p->max_seqs < 1 || p->max_seqs > 4096)
+        return hearth_fail(err, HEARTH_E_INVALID, "%d sequences are out of range (1 to 4096)", p->max_seqs);
+    if (p->n_ubatch < 0 || p->n_ubatch > 1 << 16)
+        return hearth_fail(err, HEARTH_E_INVALID, "a micro-batch of %d tokens is out of range", p->n_ubatch);
+    if (p->n_ctx > m->hp.n_ctx_train)
+        hearth_log(HEARTH_LOG_WARNING, "the model was trained for %d tokens of context; beyond that its text degrades",
+                   m->hp.n_ctx_train);
+    return HEARTH_OK;
+}
+
+int hearth_session_open(struct hearth_session **out, const struct hearth_model *model,
+                        const struct hearth_session_params *params, struct hearth_error *err)
+{
+    *out = NULL;
+    struct hearth_session_params p = params ? *params : hearth_session_params_default();
+    int rc = check_params(model, &p, err);
+    if (rc)
+        return rc;
+    struct hearth_session *s = hearth_calloc(1, sizeof *s);
+    if (!s)
+        return hearth_fail(err, HEARTH_E_MEMORY, "no memory for a session");
+    s->model = model;
+    s->n_ctx = p.n_ctx ? p.n_ctx : model->hp.n_ctx_train < DEFAULT_CTX ? model->hp.n_ctx_train : DEFAULT_CTX;
+    s->n_ubatch = p.n_ubatch ? p.n_ubatch : DEFAULT_UBATCH;
+    if (s->n_ubatch > s->n_ctx)
+        s->n_ubatch = s->n_ctx;
+    s->max_rows = p.max_seqs > s->n_ubatch ? p.max_seqs : s->n_ubatch;
+    s->logit_rows = p.max_seqs > PROMPT_LOGIT_ROWS ? p.max_seqs : PROMPT_LOGIT_ROWS;
+
+    rc = hearth_pool_open(&s->pool, p.n_threads > 0 ? p.n_threads : hearth_cpu_count(), err);
+    if (!rc)
+        rc = hearth_kv_open(&s->kv, &model->hp, s->n_ctx, p.max_seqs, kv_type(p.type_k), kv_type(p.type_v), err);
+    if (!rc)
+        rc = take_memory(s, err);
+    if (rc) {
+        hearth_session_close(&s);
+        return rc;
+    }
+    fill_inv_freq(s);
+    fill_stats(s);
+    *out = s;
+    return HEARTH_OK;
+}
+
+void hearth_session_close(struct hearth_session **session)
+{
+    struct hearth_session *s = *session;
+    if (!s)
+        return;
+    hearth_pool_close(&s->pool);
+    hearth_kv_close(&s->kv);
+    hearth_region_close(&s->memory);
+    free(s);
+    *session = NULL;
+}
+
+int hearth_session_n_ctx(const struct hearth_session *session)
+{
+    return session->n_ctx;
+}
+
+void hearth_session_stats(const struct hearth_session *session, struct hearth_stats *out)
+{
+    *out = session->stats;
+}
