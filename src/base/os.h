@@ -3,6 +3,7 @@
 #ifndef HEARTH_BASE_OS_H
 #define HEARTH_BASE_OS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/error.h"
@@ -36,8 +37,11 @@ void hearth_os_advise_huge(void *p, size_t size);
 // ---- machine ----
 uint64_t hearth_now_ns(void); // monotonic
 uint64_t hearth_random_u64(void);
-int hearth_cpu_count(void); // physical cores this process may run on (hwloc where built in), at least 1
+// Physical cores this process may run on (hwloc where built in), not more than its control group's quota; at least 1.
+int hearth_cpu_count(void);
 uint64_t hearth_memory_total(void); // bytes of RAM
 uint64_t hearth_memory_peak(void);  // peak resident set of this process, bytes
+bool hearth_os_permit_amx(void);     // asks the kernel for AMX tile state; false: not to be had
+uint64_t hearth_os_hwcap(int which); // AT_HWCAP (1) or AT_HWCAP2 (2) of the auxiliary vector; 0: unknown
 
 #endif

@@ -1,0 +1,577 @@
+// SPDX-License-Identifier: MIT
+// Linux and other POSIX systems: files, anonymous memory, facts about the machine.
+#include "base/os.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#if defined(__linux__)
+#include <sys/auxv.h>
+#include <sys/syscall.h>
+#endif
+#ifdef HEARTH_HAVE_HWLOC
+#include <hwloc.h>
+#endif
+
+#include "base/log.h"
+#include "base/memory.h"
+
+// One read() or write(): below what systems allow, and a multiple of every block size.
+#define MAX_TRANSFER ((size_t)1 << 30)
+// Below this a direct read costs more than it saves.
+#define DIRECT_MIN ((size_t)64 << 10)
+// Direct reads go through a bounce buffer of this size when the caller's address does not match the file's
+// alignment.
+#define BOUNCE     ((size_t)1 << 20)
+#define OUT_BUFFER ((size_t)256 << 10)
+
+// ---- reading
+// -------------------------------------------------------------------------------------------------
+
+struct hearth_file {
+    int fd;
+    int direct_fd; // the same file with O_DIRECT; -1: not available
+    uint64_t size;
+    size_t align_offset, align_memory; // what direct reads need
+    atomic_bool no_direct;             // a direct read was refused once
+    char *path;
+};
+
+// Reads until `need` bytes have come, asking for up to `room` (a direct read asks for whole blocks, of which
+// the file's last may be short). The number of bytes read, which is less than `need` only at the end of the
+// file, or -1 with errno.
+static int64_t read_some(int fd, char *dst, size_t need, size_t room, uint64_t offset)
+{
+    size_t done = 0;
+    while (done < need) {
+        size_t want = room - done < MAX_TRANSFER ? room - done : MAX_TRANSFER;
+        ssize_t got = pread(fd, dst + done, want, (off_t)(offset + done));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return -1;
+        if (got == 0)
+            break;
+        done += (size_t)got;
+    }
+    return (int64_t)done;
+}
+
+static int check_range(const struct hearth_file *f, size_t n, uint64_t offset, struct hearth_error *err)
+{
+    if (offset <= f->size && n <= f->size - offset)
+        return HEARTH_OK;
+    return hearth_fail(
+        err, HEARTH_E_FORMAT,
+        "%s: the file is truncated: %zu bytes from %llu on are needed, it has %llu; download it again",
+        f->path, n, (unsigned long long)offset, (unsigned long long)f->size);
+}
+
+static int fail_shrunk(const struct hearth_file *f, struct hearth_error *err)
+{
+    return hearth_fail(err, HEARTH_E_IO, "%s: the file became shorter while it was being read", f->path);
+}
+
+int hearth_file_read(struct hearth_file *f, void *dst, size_t n, uint64_t offset, struct hearth_error *err)
+{
+    int rc = check_range(f, n, offset, err);
+    if (rc)
+        return rc;
+    int64_t got = read_some(f->fd, dst, n, n, offset);
+    if (got < 0)
+        return hearth_fail_errno(err, errno, "%s: cannot read %zu bytes at %llu", f->path, n,
+                                 (unsigned long long)offset);
+    if ((uint64_t)got < n)
+        return fail_shrunk(f, err);
+    return HEARTH_OK;
+}
+
+// Direct reads return HEARTH_OK, or 1 when the caller must read the ordinary way, or an error.
+static int direct_failed(struct hearth_file *f, uint64_t offset, struct hearth_error *err)
+{
+    if (errno != EINVAL && errno != EOPNOTSUPP && errno != ENOTSUP)
+        return hearth_fail_errno(err, errno, "%s: cannot read at %llu", f->path, (unsigned long long)offset);
+    if (!atomic_exchange(&f->no_direct, true))
+        hearth_log(HEARTH_LOG_INFO, "%s: direct reads are not possible here; reading through the page cache",
+                   f->path);
+    return 1;
+}
+
+// offset, n and dst are aligned.
+static int direct_in_place(struct hearth_file *f, char *dst, size_t n, uint64_t offset,
+                           struct hearth_error *err)
+{
+    int64_t got = read_some(f->direct_fd, dst, n, n, offset);
+    if (got < 0)
+        return direct_failed(f, offset, err);
+    return (uint64_t)got < n ? fail_shrunk(f, err) : HEARTH_OK;
+}
+
+static int direct_bounced(struct hearth_file *f, char *bounce, char *dst, size_t n, uint64_t offset,
+                          struct hearth_error *err)
+{
+    while (n > 0) {
+        size_t skip = (size_t)(offset & (f->align_offset - 1));
+        size_t take = n < BOUNCE - skip ? n : BOUNCE - skip;
+        size_t want = hearth_round_up(skip + take, f->align_offset);
+        int64_t got = read_some(f->direct_fd, bounce, skip + take, want, offset - skip);
+        if (got < 0)
+            return direct_failed(f, offset, err);
+        if ((uint64_t)got < skip + take)
+            return fail_shrunk(f, err);
+        memcpy(dst, bounce + skip, take);
+        dst += take;
+        offset += take;
+        n -= take;
+    }
+    return HEARTH_OK;
+}
+
+// Head and tail that do not fill whole blocks are bounced; so is the middle unless dst happens to be aligned
+// there.
+static int read_around_cache(struct hearth_file *f, char *dst, size_t n, uint64_t offset,
+                             struct hearth_error *err)
+{
+    size_t align = f->align_offset;
+    size_t head = (size_t)(-offset & (align - 1));
+    size_t middle = (n - head) & ~(align - 1);
+    char *bounce = aligned_alloc(f->align_memory > 4096 ? f->align_memory : 4096, BOUNCE);
+    if (!bounce)
+        return 1;
+    int rc;
+    if ((((size_t)dst + head) & (f->align_memory - 1)) == 0) {
+        rc = direct_bounced(f, bounce, dst, head, offset, err);
+        if (!rc)
+            rc = direct_in_place(f, dst + head, middle, offset + head, err);
+        if (!rc)
+            rc = direct_bounced(f, bounce, dst + head + middle, n - head - middle, offset + head + middle,
+                                err);
+    } else {
+        rc = direct_bounced(f, bounce, dst, n, offset, err);
+    }
+    free(bounce);
+    return rc;
+}
+
+int hearth_file_read_direct(struct hearth_file *f, void *dst, size_t n, uint64_t offset,
+                            struct hearth_error *err)
+{
+    int rc = check_range(f, n, offset, err);
+    if (rc)
+        return rc;
+    if (n >= DIRECT_MIN && f->direct_fd >= 0 && !atomic_load_explicit(&f->no_direct, memory_order_relaxed)) {
+        rc = read_around_cache(f, dst, n, offset, err);
+        if (rc <= 0)
+            return rc;
+    }
+    rc = hearth_file_read(f, dst, n, offset, err);
+#ifdef POSIX_FADV_DONTNEED
+    // The next best thing to a direct read: what was read once does not push other things out of the page
+    // cache.
+    if (!rc && n >= DIRECT_MIN)
+        (void)posix_fadvise(f->fd, (off_t)offset, (off_t)n, POSIX_FADV_DONTNEED);
+#endif
+    return rc;
+}
+
+static void open_direct(struct hearth_file *f)
+{
+    f->direct_fd = -1;
+    f->align_offset = f->align_memory = 4096;
+#ifdef O_DIRECT
+    f->direct_fd = open(f->path, O_RDONLY | O_CLOEXEC | O_DIRECT);
+#endif
+#if defined(STATX_DIOALIGN)
+    struct statx sx;
+    if (f->direct_fd >= 0 && statx(f->direct_fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &sx) == 0 &&
+        (sx.stx_mask & STATX_DIOALIGN)) {
+        size_t o = sx.stx_dio_offset_align, m = sx.stx_dio_mem_align;
+        bool sane = o && m && o <= DIRECT_MIN / 2 && m <= BOUNCE && (o & (o - 1)) == 0 && (m & (m - 1)) == 0;
+        if (sane) {
+            // Whole pages are read as fast as 512 bytes, and half blocks cost an extra copy in some drivers.
+            f->align_offset = o > 4096 ? o : 4096;
+            f->align_memory = m;
+        } else {
+            close(f->direct_fd);
+            f->direct_fd = -1;
+        }
+    }
+#endif
+}
+
+int hearth_file_open(struct hearth_file **out, const char *path, struct hearth_error *err)
+{
+    *out = NULL;
+    struct hearth_file *f = calloc(1, sizeof *f);
+    char *copy = hearth_strndup(path, strlen(path));
+    if (!f || !copy) {
+        free(f);
+        free(copy);
+        return hearth_fail(err, HEARTH_E_MEMORY, "%s: no memory to open the file", path);
+    }
+    f->path = copy;
+    f->direct_fd = -1;
+    struct stat st;
+    int rc = HEARTH_OK;
+    // O_NONBLOCK: opening a pipe by mistake must not hang; it has no effect on regular files.
+    f->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (f->fd < 0 || fstat(f->fd, &st) != 0)
+        rc = hearth_fail_errno(err, errno, "%s: cannot open the file", path);
+    else if (!S_ISREG(st.st_mode))
+        rc = hearth_fail(err, HEARTH_E_INVALID, "%s: %s, not a regular file", path,
+                         S_ISDIR(st.st_mode) ? "this is a folder" : "this is a device or pipe");
+    if (rc) {
+        hearth_file_close(&f);
+        return rc;
+    }
+    f->size = (uint64_t)st.st_size;
+    open_direct(f);
+    *out = f;
+    return HEARTH_OK;
+}
+
+void hearth_file_close(struct hearth_file **file)
+{
+    struct hearth_file *f = *file;
+    if (!f)
+        return;
+    if (f->fd >= 0)
+        close(f->fd);
+    if (f->direct_fd >= 0)
+        close(f->direct_fd);
+    free(f->path);
+    free(f);
+    *file = NULL;
+}
+
+uint64_t hearth_file_size(const struct hearth_file *f)
+{
+    return f->size;
+}
+
+const char *hearth_file_path(const struct hearth_file *f)
+{
+    return f->path;
+}
+
+// ---- writing
+// -------------------------------------------------------------------------------------------------
+
+struct hearth_outfile {
+    int fd;
+    bool failed; // a write failed: the file must not be committed
+    char *path, *temp;
+    uint64_t offset; // bytes given so far
+    size_t used;     // of buffer
+    char *buffer;    // [OUT_BUFFER]
+};
+
+static int write_out(struct hearth_outfile *f, const char *src, size_t n, struct hearth_error *err)
+{
+    while (n > 0) {
+        ssize_t put = write(f->fd, src, n < MAX_TRANSFER ? n : MAX_TRANSFER);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put < 0) {
+            f->failed = true;
+            return hearth_fail_errno(err, errno, "%s: cannot write (%llu bytes so far)", f->path,
+                                     (unsigned long long)f->offset);
+        }
+        src += put;
+        n -= (size_t)put;
+    }
+    return HEARTH_OK;
+}
+
+static int flush_out(struct hearth_outfile *f, struct hearth_error *err)
+{
+    size_t n = f->used;
+    f->used = 0;
+    return write_out(f, f->buffer, n, err);
+}
+
+int hearth_outfile_write(struct hearth_outfile *f, const void *src, size_t n, struct hearth_error *err)
+{
+    int rc = HEARTH_OK;
+    if (n > OUT_BUFFER - f->used)
+        rc = flush_out(f, err);
+    if (rc)
+        return rc;
+    if (n >= OUT_BUFFER) {
+        rc = write_out(f, src, n, err);
+    } else if (n > 0) {
+        memcpy(f->buffer + f->used, src, n);
+        f->used += n;
+    }
+    if (!rc)
+        f->offset += n;
+    return rc;
+}
+
+uint64_t hearth_outfile_offset(const struct hearth_outfile *f)
+{
+    return f->offset;
+}
+
+static int outfile_alloc(struct hearth_outfile **out, const char *path)
+{
+    struct hearth_outfile *f = calloc(1, sizeof *f);
+    if (!f)
+        return HEARTH_E_MEMORY;
+    size_t temp_size = strlen(path) + 32;
+    f->fd = -1;
+    f->path = hearth_strndup(path, strlen(path));
+    f->temp = malloc(temp_size);
+    f->buffer = malloc(OUT_BUFFER);
+    if (!f->path || !f->temp || !f->buffer) {
+        free(f->path);
+        free(f->temp);
+        free(f->buffer);
+        free(f);
+        return HEARTH_E_MEMORY;
+    }
+    snprintf(f->temp, temp_size, "%s.%08x.part", path, (unsigned)hearth_random_u64());
+    *out = f;
+    return HEARTH_OK;
+}
+
+int hearth_outfile_open(struct hearth_outfile **out, const char *path, struct hearth_error *err)
+{
+    *out = NULL;
+    struct stat st;
+    // The final rename would replace a device such as /dev/null by a file.
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+        return hearth_fail(err, HEARTH_E_INVALID, "%s: exists and is not a regular file; give another name",
+                           path);
+    struct hearth_outfile *f;
+    if (outfile_alloc(&f, path))
+        return hearth_fail(err, HEARTH_E_MEMORY, "%s: no memory to write the file", path);
+    f->fd = open(f->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (f->fd < 0) {
+        int rc = hearth_fail_errno(err, errno, "%s: cannot create the file", path);
+        f->temp[0] = '\0';
+        hearth_outfile_close(&f);
+        return rc;
+    }
+    *out = f;
+    return HEARTH_OK;
+}
+
+// A rename is on disk only once its folder is. Some file systems cannot sync a folder; that is no reason to
+// fail.
+static void sync_folder(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder =
+        slash ? hearth_strndup(path, slash == path ? 1 : (size_t)(slash - path)) : hearth_strndup(".", 1);
+    if (!folder)
+        return;
+    int fd = open(folder, O_RDONLY | O_CLOEXEC | O_DIRECTORY);
+    if (fd >= 0) {
+        (void)fsync(fd);
+        close(fd);
+    }
+    free(folder);
+}
+
+int hearth_outfile_commit(struct hearth_outfile **file, struct hearth_error *err)
+{
+    struct hearth_outfile *f = *file;
+    int rc = HEARTH_OK;
+    if (f->failed)
+        rc = hearth_fail(err, HEARTH_E_IO, "%s: not kept, because a write failed", f->path);
+    if (!rc)
+        rc = flush_out(f, err);
+    if (!rc && fsync(f->fd) != 0)
+        rc = hearth_fail_errno(err, errno, "%s: cannot bring the file to disk", f->path);
+    int fd = f->fd;
+    f->fd = -1;
+    if (close(fd) != 0 && !rc)
+        rc = hearth_fail_errno(err, errno, "%s: cannot bring the file to disk", f->path);
+    if (!rc && rename(f->temp, f->path) != 0)
+        rc = hearth_fail_errno(err, errno, "%s: cannot rename the finished file %s", f->path, f->temp);
+    if (!rc) {
+        f->temp[0] = '\0';
+        sync_folder(f->path);
+    }
+    hearth_outfile_close(file);
+    return rc;
+}
+
+void hearth_outfile_close(struct hearth_outfile **file)
+{
+    struct hearth_outfile *f = *file;
+    if (!f)
+        return;
+    if (f->fd >= 0)
+        close(f->fd);
+    if (f->temp[0])
+        (void)unlink(f->temp);
+    free(f->path);
+    free(f->temp);
+    free(f->buffer);
+    free(f);
+    *file = NULL;
+}
+
+// ---- memory
+// --------------------------------------------------------------------------------------------------
+
+void *hearth_os_map(size_t size)
+{
+    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
+void hearth_os_unmap(void *p, size_t size)
+{
+    (void)munmap(p, size);
+}
+
+void hearth_os_advise_huge(void *p, size_t size)
+{
+#ifdef MADV_HUGEPAGE
+    (void)madvise(p, size, MADV_HUGEPAGE);
+#else
+    (void)p;
+    (void)size;
+#endif
+}
+
+// ---- machine
+// -------------------------------------------------------------------------------------------------
+
+uint64_t hearth_now_ns(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+uint64_t hearth_random_u64(void)
+{
+    uint64_t r;
+    if (getentropy(&r, sizeof r) == 0)
+        return r;
+    // Only without the system's generator: clock and address, mixed (the finaliser of splitmix64).
+    r = hearth_now_ns() ^ (uint64_t)(uintptr_t)&r ^ (uint64_t)getpid() << 32;
+    r = (r ^ r >> 30) * 0xbf58476d1ce4e5b9u;
+    r = (r ^ r >> 27) * 0x94d049bb133111ebu;
+    return r ^ r >> 31;
+}
+
+// Processors in the process's affinity mask.
+static int count_allowed(void)
+{
+#if defined(__linux__)
+    cpu_set_t small;
+    if (sched_getaffinity(0, sizeof small, &small) == 0)
+        return CPU_COUNT(&small);
+#endif
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n > 0 ? (int)n : 1;
+}
+
+#ifdef HEARTH_HAVE_HWLOC
+// Physical cores of which the process may use at least one thread; 0 when hwloc cannot tell.
+static int count_cores(void)
+{
+    hwloc_topology_t topology;
+    if (hwloc_topology_init(&topology) != 0)
+        return 0;
+    // Only cores matter: leaving out caches and the rest makes loading several times faster.
+    (void)hwloc_topology_set_all_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_NONE);
+    (void)hwloc_topology_set_type_filter(topology, HWLOC_OBJ_CORE, HWLOC_TYPE_FILTER_KEEP_ALL);
+    int n = 0;
+    hwloc_bitmap_t allowed = hwloc_bitmap_alloc();
+    if (allowed && hwloc_topology_load(topology) == 0) {
+        if (hwloc_get_cpubind(topology, allowed, HWLOC_CPUBIND_PROCESS) != 0)
+            hwloc_bitmap_copy(allowed, hwloc_topology_get_allowed_cpuset(topology));
+        for (hwloc_obj_t core = NULL; (core = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_CORE, core));)
+            n += hwloc_bitmap_intersects(core->cpuset, allowed);
+    }
+    hwloc_bitmap_free(allowed);
+    hwloc_topology_destroy(topology);
+    return n;
+}
+#else
+static int count_cores(void)
+{
+    return 0;
+}
+#endif
+
+// Whole processors that a control group's quota pays for ("cpu.max" of cgroup v2: "max 100000" or "200000
+// 100000"). More threads than that only wait for each other. INT32_MAX without a quota.
+static int count_quota(void)
+{
+    FILE *file = fopen("/sys/fs/cgroup/cpu.max", "re");
+    long long quota = 0, period = 0;
+    int n = INT32_MAX;
+    if (file && fscanf(file, "%lld %lld", &quota, &period) == 2 && quota > 0 && period > 0) {
+        long long whole = (quota + period - 1) / period;
+        n = whole < INT32_MAX ? (int)whole : INT32_MAX;
+    }
+    if (file)
+        fclose(file);
+    return n;
+}
+
+int hearth_cpu_count(void)
+{
+    int allowed = count_allowed(), cores = count_cores(), quota = count_quota();
+    int n = cores > 0 && cores < allowed ? cores : allowed;
+    if (quota < n)
+        n = quota;
+    return n > 0 ? n : 1;
+}
+
+uint64_t hearth_memory_total(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    return pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
+}
+
+uint64_t hearth_memory_peak(void)
+{
+    struct rusage usage;
+    if (getrusage(RUSAGE_SELF, &usage) != 0)
+        return 0;
+#if defined(__APPLE__)
+    return (uint64_t)usage.ru_maxrss;
+#else
+    return (uint64_t)usage.ru_maxrss * 1024;
+#endif
+}
+
+bool hearth_os_permit_amx(void)
+{
+#if defined(__linux__) && defined(__x86_64__)
+    enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_TILEDATA = 18 };
+    return syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_TILEDATA) == 0;
+#else
+    return false;
+#endif
+}
+
+uint64_t hearth_os_hwcap(int which)
+{
+#if defined(__linux__)
+    return getauxval(which == 2 ? AT_HWCAP2 : AT_HWCAP);
+#else
+    (void)which;
+    return 0;
+#endif
+}
