@@ -1,0 +1,449 @@
+// SPDX-License-Identifier: MIT
+// The engine against the reference (golden logits and greedy continuations), and against itself: logits are the same
+// bytes for any thread count, micro-batch, batch-mates, sharing of prefixes and CPU level.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include "base/cpu.h"
+#include "golden_models.h"
+
+// ---- helpers -------------------------------------------------------------------------------------------------
+
+#define CHECK(call)                                                                                                    \
+    do {                                                                                                               \
+        struct hearth_error check_error = {0};                                                                         \
+        if ((call) < 0)                                                                                                \
+            fail_msg("%s: %s", #call, check_error.message);                                                            \
+    } while (0)
+
+static struct hearth_model *open_model(const char *path, const char *cpu)
+{
+    struct hearth_model *m = NULL;
+    struct hearth_model_params p = hearth_model_params_default();
+    p.cpu = cpu;
+    CHECK(hearth_model_open(&m, path, &p, &check_error));
+    return m;
+}
+
+static struct hearth_session *open_session(const struct hearth_model *m, struct hearth_session_params p)
+{
+    struct hearth_session *s = NULL;
+    if (!p.n_threads)
+        p.n_threads = 2;
+    if (!p.max_seqs)
+        p.max_seqs = 1;
+    CHECK(hearth_session_open(&s, m, &p, &check_error));
+    return s;
+}
+
+struct sink {
+    float *rows;
+    size_t n_vocab;
+    int count;
+};
+
+static bool keep_row(void *arg, int index, const float *logits)
+{
+    struct sink *k = arg;
+    assert_int_equal(index, k->count);
+    memcpy(k->rows + (size_t)index * k->n_vocab, logits, k->n_vocab * sizeof(float));
+    k->count++;
+    return true;
+}
+
+// Logits of all tokens of the golden in one phase, [n_tokens][n_vocab], malloc'ed.
+static float *evaluate(const struct hearth_model *m, const struct golden *g, enum hearth_phase phase,
+                       struct hearth_session_params p)
+{
+    float *out = malloc((size_t)g->n_tokens * g->n_vocab * sizeof(float));
+    struct hearth_session *s = open_session(m, p);
+    int seq = hearth_seq_new(s, NULL);
+    if (phase == HEARTH_PHASE_PROMPT) {
+        struct sink sink = {out, g->n_vocab, 0};
+        CHECK(hearth_prompt(s, seq, g->ids, (int)g->n_tokens, keep_row, &sink, &check_error));
+        assert_int_equal(sink.count, g->n_tokens);
+    } else {
+        for (uint32_t i = 0; i < g->n_tokens; i++) {
+            CHECK(hearth_step(s, &seq, &g->ids[i], 1, &check_error));
+            memcpy(out + (size_t)i * g->n_vocab, hearth_logits(s, 0), g->n_vocab * sizeof(float));
+        }
+    }
+    hearth_session_close(&s);
+    return out;
+}
+
+static size_t bytes_of(const struct golden *g)
+{
+    return (size_t)g->n_tokens * g->n_vocab * sizeof(float);
+}
+
+// ---- against the reference -----------------------------------------------------------------------------------
+
+static void check_logits(const struct golden *g)
+{
+    struct hearth_model *m = open_model(g->path, NULL);
+    assert_int_equal(hearth_model_info(m)->n_vocab, g->n_vocab);
+    const size_t n = (size_t)g->n_tokens * g->n_vocab;
+    const double allowed = relative_l2(g->decoded, g->original, n) + 1e-3;
+    for (int phase = 0; phase < 2; phase++) {
+        float *out = evaluate(m, g, (enum hearth_phase)phase, (struct hearth_session_params){.type_k = HEARTH_KV_F32, .type_v = HEARTH_KV_F32});
+        double exact = relative_l2(out, g->decoded, n), loss = relative_l2(out, g->original, n);
+        printf("%-20s %-6s relative L2 %.2e of the decoded weights, %.2e of the original\n", g->name,
+               phase ? "step" : "prompt", exact, loss);
+        // 15-bit activations keep quantised models within 1e-3 of their own weights, whatever those lost.
+        assert_true(exact < (g->decoded == g->original ? 1e-4 : 1e-3));
+        assert_true(loss <= allowed);
+        free(out);
+    }
+    hearth_model_close(&m);
+}
+
+static void test_logits(void **state)
+{
+    (void)state;
+    assert_true(golden_each(check_logits) >= 14);
+}
+
+// Halved precision of the cache must cost little.
+static void check_kv_types(const struct golden *g)
+{
+    struct hearth_model *m = open_model(g->path, NULL);
+    const size_t n = (size_t)g->n_tokens * g->n_vocab;
+    const enum hearth_kv_type types[] = {HEARTH_KV_F16, HEARTH_KV_Q8_0};
+    const double bound[] = {2e-3, 3e-2};
+    for (int i = 0; i < 2; i++) {
+        struct hearth_session_params p = {.type_k = types[i], .type_v = types[i], .max_seqs = 1, .n_threads = 2};
+        struct hearth_session *s = NULL;
+        struct hearth_error err = {0};
+        const struct hearth_model_info *info = hearth_model_info(m);
+        bool fits = types[i] == HEARTH_KV_F16 || (info->n_embd / info->n_head) % 32 == 0;
+        if (!fits && strncmp(g->name, "mistral", 7) != 0) {
+            assert_int_equal(hearth_session_open(&s, m, &p, &err), HEARTH_E_INVALID);
+            assert_non_null(strstr(err.message, "f16"));
+            continue;
+        }
+        float *out = evaluate(m, g, HEARTH_PHASE_STEP, p);
+        double error = relative_l2(out, g->decoded, n);
+        printf("%-20s %s relative L2 %.2e\n", g->name, i ? "q8_0" : "f16 ", error);
+        assert_true(error < bound[i]);
+        free(out);
+    }
+    hearth_model_close(&m);
+}
+
+static void test_kv_types(void **state)
+{
+    (void)state;
+    golden_each(check_kv_types);
+}
+
+static int greedy_of(const float *logits, int n)
+{
+    int best = 0;
+    for (int i = 1; i < n; i++)
+        if (logits[i] > logits[best])
+            best = i;
+    return best;
+}
+
+static void check_greedy(const struct golden *g)
+{
+    char path[512], prompt[256], ids_text[2048], want_text[2048];
+    snprintf(path, sizeof path, GOLDEN_MODELS "%s.greedy", g->name);
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    assert_non_null(fgets(prompt, sizeof prompt, f));
+    assert_non_null(fgets(ids_text, sizeof ids_text, f));
+    assert_non_null(fgets(want_text, sizeof want_text, f));
+    fclose(f);
+    prompt[strcspn(prompt, "\n")] = '\0';
+
+    struct hearth_model *m = open_model(g->path, NULL);
+    hearth_token ids[256];
+    int n = (int)hearth_tokenize(m, prompt, strlen(prompt), HEARTH_TOKENIZE_BOS, ids, 256, NULL);
+    char *at = ids_text;
+    for (int i = 0; i < n; i++)
+        assert_int_equal(ids[i], strtol(at, &at, 10));
+    assert_int_equal(strspn(at, " \n"), strlen(at));
+
+    struct hearth_session *s = open_session(m, (struct hearth_session_params){.type_k = HEARTH_KV_F32, .type_v = HEARTH_KV_F32});
+    int seq = hearth_seq_new(s, NULL);
+    CHECK(hearth_prompt(s, seq, ids, n, NULL, NULL, &check_error));
+    at = want_text;
+    for (char *end; strtol(at, &end, 10), end != at;) {
+        hearth_token want = (hearth_token)strtol(at, &at, 10);
+        assert_int_equal(greedy_of(hearth_logits(s, 0), (int)g->n_vocab), want);
+        CHECK(hearth_step(s, &seq, &want, 1, &check_error));
+    }
+    hearth_session_close(&s);
+    hearth_model_close(&m);
+}
+
+static void test_greedy(void **state)
+{
+    (void)state;
+    golden_each(check_greedy);
+}
+
+// ---- invariance ----------------------------------------------------------------------------------------------
+
+static void check_threads_and_ubatch(const struct golden *g)
+{
+    struct hearth_model *m = open_model(g->path, NULL);
+    float *want[2];
+    for (int phase = 0; phase < 2; phase++)
+        want[phase] = evaluate(m, g, (enum hearth_phase)phase, (struct hearth_session_params){.n_threads = 1});
+    const int threads[] = {2, 3, 8};
+    for (size_t i = 0; i < 3; i++)
+        for (int phase = 0; phase < 2; phase++) {
+            float *out = evaluate(m, g, (enum hearth_phase)phase, (struct hearth_session_params){.n_threads = threads[i]});
+            assert_memory_equal(out, want[phase], bytes_of(g));
+            free(out);
+        }
+    const int ubatch[] = {1, 2, 5, 7, 16};
+    for (size_t i = 0; i < 5; i++) {
+        float *out = evaluate(m, g, HEARTH_PHASE_PROMPT, (struct hearth_session_params){.n_ubatch = ubatch[i]});
+        assert_memory_equal(out, want[0], bytes_of(g));
+        free(out);
+    }
+    free(want[0]);
+    free(want[1]);
+    hearth_model_close(&m);
+}
+
+static void test_threads_and_ubatch(void **state)
+{
+    (void)state;
+    golden_each(check_threads_and_ubatch);
+}
+
+// Several sequences at different positions in one step: each as if alone, shared prefixes included.
+static void check_batch_mates(const struct golden *g)
+{
+    struct hearth_model *m = open_model(g->path, NULL);
+    const size_t row = (size_t)g->n_vocab * sizeof(float);
+    struct hearth_session_params p = {.max_seqs = 5};
+    struct hearth_session *s = open_session(m, p);
+    const int n = (int)g->n_tokens, half = n / 2;
+
+    // Alone: prompt of `half`, then steps.
+    float *alone = malloc((size_t)n * row);
+    int seq = hearth_seq_new(s, NULL);
+    CHECK(hearth_prompt(s, seq, g->ids, half, NULL, NULL, &check_error));
+    for (int i = half; i < n; i++) {
+        CHECK(hearth_step(s, &seq, &g->ids[i], 1, &check_error));
+        memcpy((char *)alone + (size_t)i * row, hearth_logits(s, 0), row);
+    }
+    hearth_seq_free(s, seq);
+
+    // The same in a batch: two forks of one prompt and two strangers of other lengths.
+    int base = hearth_seq_new(s, NULL);
+    CHECK(hearth_prompt(s, base, g->ids, half, NULL, NULL, &check_error));
+    int fork = hearth_seq_fork(s, base, half, NULL);
+    int stranger[2] = {hearth_seq_new(s, NULL), hearth_seq_new(s, NULL)};
+    CHECK(hearth_prompt(s, stranger[0], g->ids, 3, NULL, NULL, &check_error));
+    CHECK(hearth_prompt(s, stranger[1], g->ids + 1, 1, NULL, NULL, &check_error));
+    for (int i = half; i < n; i++) {
+        const int seqs[] = {stranger[0], base, stranger[1], fork};
+        const hearth_token tokens[] = {g->ids[n - i], g->ids[i], g->ids[i - half], g->ids[i]};
+        CHECK(hearth_step(s, seqs, tokens, 4, &check_error));
+        assert_memory_equal(hearth_logits(s, 1), (char *)alone + (size_t)i * row, row);
+        assert_memory_equal(hearth_logits(s, 3), (char *)alone + (size_t)i * row, row);
+    }
+
+    // Cutting a sequence back and going on gives the same again.
+    CHECK(hearth_seq_truncate(s, fork, half, &check_error));
+    CHECK(hearth_step(s, &fork, &g->ids[half], 1, &check_error));
+    assert_memory_equal(hearth_logits(s, 0), (char *)alone + (size_t)half * row, row);
+    free(alone);
+    hearth_session_close(&s);
+    hearth_model_close(&m);
+}
+
+static void test_batch_mates(void **state)
+{
+    (void)state;
+    golden_each(check_batch_mates);
+}
+
+static void check_cpu_levels(const struct golden *g)
+{
+    static const char *const levels[] = {"avx2", "avx512", "neon", "dotprod"};
+    struct hearth_model *m = open_model(g->path, "c");
+    float *want[2];
+    for (int phase = 0; phase < 2; phase++)
+        want[phase] = evaluate(m, g, (enum hearth_phase)phase, (struct hearth_session_params){0});
+    hearth_model_close(&m);
+    for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++) {
+        unsigned flags;
+        if (!hearth_cpu_limit(levels[i], &flags))
+            continue;
+        m = open_model(g->path, levels[i]);
+        for (int phase = 0; phase < 2; phase++) {
+            float *out = evaluate(m, g, (enum hearth_phase)phase, (struct hearth_session_params){0});
+            assert_memory_equal(out, want[phase], bytes_of(g));
+            free(out);
+        }
+        hearth_model_close(&m);
+    }
+    free(want[0]);
+    free(want[1]);
+}
+
+static void test_cpu_levels(void **state)
+{
+    (void)state;
+    golden_each(check_cpu_levels);
+}
+
+// Sharing pages across many page borders: forks at every kind of place must never see each other's writes.
+static void test_long_forks(void **state)
+{
+    (void)state;
+    struct golden g;
+    assert_true(golden_read(&g, "relu.Q8_0"));
+    struct hearth_model *m = open_model(g.path, NULL);
+    enum { N = 200 };
+    hearth_token ids[N];
+    for (int i = 0; i < N; i++)
+        ids[i] = i ? (hearth_token)((i * 37 + 11) % (int)g.n_vocab) : g.ids[0];
+    struct hearth_session *s = open_session(m, (struct hearth_session_params){.max_seqs = 3, .n_ctx = 512});
+    const size_t row = g.n_vocab * sizeof(float);
+    int a = hearth_seq_new(s, NULL);
+    CHECK(hearth_prompt(s, a, ids, N, NULL, NULL, &check_error));
+    float *want = malloc(row);
+    memcpy(want, hearth_logits(s, 0), row);
+    const int cuts[] = {1, 63, 64, 65, 127, 128, 199};
+    for (size_t i = 0; i < sizeof cuts / sizeof cuts[0]; i++) {
+        int b = hearth_seq_fork(s, a, cuts[i], NULL);
+        int c = hearth_seq_fork(s, a, cuts[i], NULL);
+        assert_true(b >= 0 && c >= 0);
+        CHECK(hearth_prompt(s, c, ids + 1, 70, NULL, NULL, &check_error)); // writes into its own copy
+        CHECK(hearth_prompt(s, b, ids + cuts[i], N - cuts[i], NULL, NULL, &check_error));
+        assert_memory_equal(hearth_logits(s, 0), want, row);
+        hearth_seq_free(s, b);
+        hearth_seq_free(s, c);
+    }
+    free(want);
+    hearth_session_close(&s);
+    hearth_model_close(&m);
+    golden_free(&g);
+}
+
+// ---- limits and misuse ---------------------------------------------------------------------------------------
+
+static void test_limits(void **state)
+{
+    (void)state;
+    struct golden g;
+    assert_true(golden_read(&g, "drelu.Q8_0"));
+    struct hearth_model *m = open_model(g.path, NULL);
+    struct hearth_session *s = open_session(m, (struct hearth_session_params){.max_seqs = 2, .n_ctx = 10});
+    struct hearth_error err = {0};
+    assert_int_equal(hearth_session_n_ctx(s), 10);
+    assert_int_equal(hearth_step(s, (int[]){0}, g.ids, 1, &err), HEARTH_E_INVALID);
+    int a = hearth_seq_new(s, NULL), b = hearth_seq_new(s, NULL);
+    assert_int_equal(hearth_seq_new(s, &err), HEARTH_E_BUDGET);
+    assert_int_equal(hearth_prompt(s, a, g.ids, 11, NULL, NULL, &err), HEARTH_E_BUDGET);
+    assert_int_equal(hearth_seq_length(s, a), 0);
+    CHECK(hearth_prompt(s, a, g.ids, 10, NULL, NULL, &check_error));
+    assert_int_equal(hearth_step(s, &a, g.ids, 1, &err), HEARTH_E_BUDGET);
+    assert_non_null(strstr(err.message, "-c"));
+    assert_int_equal(hearth_step(s, (int[]){b, b}, g.ids, 2, &err), HEARTH_E_INVALID);
+    hearth_token bad = (hearth_token)g.n_vocab;
+    assert_int_equal(hearth_step(s, &b, &bad, 1, &err), HEARTH_E_INVALID);
+    bad = -1;
+    assert_int_equal(hearth_prompt(s, b, &bad, 1, NULL, NULL, &err), HEARTH_E_INVALID);
+    assert_int_equal(hearth_prompt(s, b, g.ids, 0, NULL, NULL, &err), HEARTH_E_INVALID);
+    assert_null(hearth_logits(s, 0));
+    assert_int_equal(hearth_seq_fork(s, a, 11, &err), HEARTH_E_INVALID);
+    assert_int_equal(hearth_seq_truncate(s, a, -1, &err), HEARTH_E_INVALID);
+    hearth_session_close(&s);
+
+    struct hearth_session_params p = {.max_seqs = 0};
+    assert_int_equal(hearth_session_open(&s, m, &p, &err), HEARTH_E_INVALID);
+    p = (struct hearth_session_params){.max_seqs = 4096, .n_ctx = 1 << 26};
+    assert_true(hearth_session_open(&s, m, &p, &err) < 0);
+    assert_null(s);
+    hearth_model_close(&m);
+    golden_free(&g);
+}
+
+static bool stop_at_two(void *arg, int index, const float *logits)
+{
+    (void)logits;
+    *(int *)arg = index;
+    return index < 2;
+}
+
+static void test_interrupt(void **state)
+{
+    (void)state;
+    struct golden g;
+    assert_true(golden_read(&g, "drelu.Q8_0"));
+    struct hearth_model *m = open_model(g.path, NULL);
+    struct hearth_session *s = open_session(m, (struct hearth_session_params){0});
+    int last = -1, seq = hearth_seq_new(s, NULL);
+    assert_int_equal(hearth_prompt(s, seq, g.ids, 8, stop_at_two, &last, NULL), HEARTH_E_INTERRUPTED);
+    assert_int_equal(last, 2);
+    hearth_session_close(&s);
+    hearth_model_close(&m);
+    golden_free(&g);
+}
+
+// A public model of the llama family, end to end: its greedy text is known.
+static void test_stories(void **state)
+{
+    (void)state;
+    const char *data = getenv("HEARTH_TEST_DATA");
+    if (!data)
+        skip();
+    char path[512], want[1024] = {0}, got[4096];
+    snprintf(path, sizeof path, "%s/stories260K.greedy200.txt", data);
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    size_t want_len = fread(want, 1, sizeof want - 1, f), got_len = 0;
+    fclose(f);
+    snprintf(path, sizeof path, "%s/stories260K.gguf", data);
+    struct hearth_model *m = open_model(path, NULL);
+    struct hearth_session *s = open_session(m, (struct hearth_session_params){0});
+    struct hearth_stream *stream = NULL;
+    CHECK(hearth_stream_open(&stream, m, false, false, &check_error));
+    int seq = hearth_seq_new(s, NULL);
+    hearth_token token = hearth_token_bos(m);
+    const char *text;
+    for (int i = 0; i < 200; i++) {
+        CHECK(i ? hearth_step(s, &seq, &token, 1, &check_error)
+                : hearth_prompt(s, seq, &token, 1, NULL, NULL, &check_error));
+        token = greedy_of(hearth_logits(s, 0), hearth_model_info(m)->n_vocab);
+        if (hearth_token_is_eog(m, token))
+            break;
+        size_t n = hearth_stream_push(stream, token, &text);
+        memcpy(got + got_len, text, n);
+        got_len += n;
+    }
+    size_t n = hearth_stream_flush(stream, &text);
+    memcpy(got + got_len, text, n);
+    got_len += n;
+    while (want_len && want[want_len - 1] == '\n')
+        want_len--;
+    assert_int_equal(got_len, want_len);
+    assert_memory_equal(got, want, want_len);
+    hearth_stream_close(&stream);
+    hearth_session_close(&s);
+    hearth_model_close(&m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_logits),      cmocka_unit_test(test_kv_types),
+        cmocka_unit_test(test_greedy),      cmocka_unit_test(test_threads_and_ubatch),
+        cmocka_unit_test(test_batch_mates), cmocka_unit_test(test_cpu_levels),
+        cmocka_unit_test(test_long_forks),  cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_interrupt),   cmocka_unit_test(test_stories),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
