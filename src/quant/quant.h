@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Number formats of tensors: sizes, decoding to f32, encoding from f32. Plain C, compiled without contraction of
-// multiply and add: these functions are the definition that every kernel is tested against.
+// Number formats of tensors: sizes, decoding to f32, encoding from f32. Plain C, compiled without contraction
+// of multiply and add: these functions are the definition that every kernel is tested against.
 //
 // Layouts follow the GGUF block formats of the ggml family; all are little-endian. A row of n elements is
 // n / block_elems consecutive blocks.
@@ -50,17 +50,17 @@ enum hearth_type {
 // n is a multiple of block_elems; src needs no alignment.
 typedef void (*hearth_decode_fn)(const void *src, float *dst, size_t n);
 typedef void (*hearth_encode_fn)(const float *src, void *dst, size_t n);
-// Splits n elements into units of `unit_elems` with one scale each: element = scale * q - min (exactly the decoded
-// value up to rounding; |q| <= 128). min is written only for types with has_min. This is the form the integer dot
-// products work on.
+// Splits n elements into units of `unit_elems` with one scale each: element = scale * q - min (exactly the
+// decoded value up to rounding; |q| <= 128). min is written only for types with has_min. This is the form the
+// integer dot products work on.
 typedef void (*hearth_unpack_fn)(const void *src, int8_t *q, float *scale, float *min, size_t n);
 
 struct hearth_type_info {
     const char *name;     // "Q4_0"
     uint32_t block_elems; // 1 for plain numbers
     uint32_t block_bytes;
-    uint32_t unit_elems;  // 16 or 32: elements under one scale; 0 for plain numbers
-    uint8_t has_min;      // units have a minimum beside the scale
+    uint32_t unit_elems;     // 16 or 32: elements under one scale; 0 for plain numbers
+    uint8_t has_min;         // units have a minimum beside the scale
     hearth_decode_fn decode; // NULL: the size is known but the format is not supported
     hearth_encode_fn encode; // NULL: cannot be written
     hearth_unpack_fn unpack; // NULL for plain numbers
