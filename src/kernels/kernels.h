@@ -99,8 +99,6 @@ struct hearth_kernels {
     float (*softmax_tile)(float *s, size_t n, float scale, float *sum);
     // out = out * a + y * b: fma(y, b, out * a)
     void (*scale_add)(float *out, float a, const float *y, float b, size_t n);
-    // Largest element's index; the first of equals; NaN is never largest (0 when all are NaN).
-    size_t (*argmax)(const float *x, size_t n);
 };
 
 // Fills the table for these flags (hearth_cpu_limit). Thread-safe.

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT
+// Small vector operations, reference.
+#include <math.h>
+#include <string.h>
+
+#include "kernels/variants.h"
+
+#define LANES 16
+
+// Range reduction x = n ln 2 + r, |r| <= ln 2 / 2, then a polynomial of degree 6 whose coefficients minimise the
+// relative error on that range, then 2^n by way of the exponent bits in two steps (n may be -127 or 128).
+float hearth_exp(float x)
+{
+    if (!(x >= -87.3f))
+        return x < -87.3f ? 0.0f : x; // NaN stays NaN
+    if (x > 88.7f)
+        return INFINITY;
+    float n = rintf(x * 1.44269504088896341f);
+    float r = fmaf(n, -0.693145751953125f, x);
+    r = fmaf(n, -1.428606765330187045e-6f, r);
+    float p = 1.0f / 720.0f;
+    p = fmaf(p, r, 1.0f / 120.0f);
+    p = fmaf(p, r, 1.0f / 24.0f);
+    p = fmaf(p, r, 1.0f / 6.0f);
+    p = fmaf(p, r, 0.5f);
+    p = fmaf(p, r, 1.0f);
+    p = fmaf(p, r, 1.0f);
+    int32_t half = (int32_t)n >> 1, rest = (int32_t)n - half;
+    uint32_t a = (uint32_t)(half + 127) << 23, b = (uint32_t)(rest + 127) << 23;
+    float fa, fb;
+    memcpy(&fa, &a, sizeof fa);
+    memcpy(&fb, &b, sizeof fb);
+    return p * fa * fb;
+}
+
+static float sum_lanes(float lane[LANES])
+{
+    for (size_t width = LANES / 2; width; width /= 2)
+        for (size_t i = 0; i < width; i++)
+            lane[i] += lane[i + width];
+    return lane[0];
+}
+
+static void quantize_acts(void *block, const float *x, size_t k)
+{
+    const size_t kp = hearth_acts_padded(k);
+    int8_t *hi = block, *lo = hi + kp;
+    float *d = (float *)(void *)(lo + kp);
+    int32_t *sum = (int32_t *)(void *)(d + kp / 32);
+    memset(block, 0, hearth_acts_bytes(k));
+    for (size_t at = 0; at < k; at += 32) {
+        size_t n = k - at < 32 ? k - at : 32;
+        float amax = 0;
+        for (size_t i = 0; i < n; i++)
+            amax = fabsf(x[at + i]) > amax ? fabsf(x[at + i]) : amax;
+        float inverse = amax > 0 ? (float)HEARTH_ACTS_QMAX / amax : 0.0f;
+        // So small that its inverse overflows: as good as zero.
+        if (!(inverse <= 3.0e38f))
+            continue;
+        d[at / 32] = amax / (float)HEARTH_ACTS_QMAX;
+        for (size_t i = 0; i < n; i++) {
+            int32_t q = (int32_t)rintf(x[at + i] * inverse);
+            int32_t high = (q + 64) >> 7;
+            hi[at + i] = (int8_t)high;
+            lo[at + i] = (int8_t)(q - 128 * high);
+            sum[(at + i) / 16] += q;
+        }
+    }
+}
+
+static void rms_norm(float *out, const float *x, const float *w, size_t n, float eps)
+{
+    float lane[LANES] = {0};
+    for (size_t i = 0; i < (n + LANES - 1) / LANES * LANES; i++)
+        lane[i % LANES] = fmaf(i < n ? x[i] : 0.0f, i < n ? x[i] : 0.0f, lane[i % LANES]);
+    float scale = 1.0f / sqrtf(sum_lanes(lane) / (float)n + eps);
+    for (size_t i = 0; i < n; i++)
+        out[i] = x[i] * scale * w[i];
+}
+
+static void add(float *x, const float *y, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] += y[i];
+}
+
+static void glu(float *out, const float *gate, const float *up, size_t n, enum hearth_activation act)
+{
+    for (size_t i = 0; i < n; i++) {
+        float g = gate[i], u = up[i];
+        switch (act) {
+        case HEARTH_ACT_SILU:
+            g = g / (1.0f + hearth_exp(-g));
+            break;
+        case HEARTH_ACT_DRELU:
+            u = u > 0 ? u : 0.0f;
+            g = g > 0 ? g : 0.0f;
+            break;
+        case HEARTH_ACT_RELU:
+            g = g > 0 ? g : 0.0f;
+            break;
+        }
+        out[i] = g * u;
+    }
+}
+
+static void rope(float *x, const float *cos_sin, size_t n_heads, size_t head_dim, size_t n_rot, bool neox)
+{
+    const size_t pairs = n_rot / 2;
+    for (size_t h = 0; h < n_heads; h++)
+        for (size_t i = 0; i < pairs; i++) {
+            float *a = x + h * head_dim + (neox ? i : 2 * i), *b = a + (neox ? pairs : 1);
+            float c = cos_sin[i], s = cos_sin[pairs + i], old_a = *a, old_b = *b;
+            *a = fmaf(old_a, c, -(old_b * s));
+            *b = fmaf(old_a, s, old_b * c);
+        }
+}
+
+static float softmax_tile(float *s, size_t n, float scale, float *sum)
+{
+    float max = -INFINITY, lane[LANES] = {0};
+    for (size_t i = 0; i < n; i++) {
+        s[i] *= scale;
+        max = s[i] > max ? s[i] : max;
+    }
+    for (size_t i = 0; i < n; i++) {
+        s[i] = hearth_exp(s[i] - max);
+        lane[i % LANES] += s[i];
+    }
+    *sum = sum_lanes(lane);
+    return max;
+}
+
+static void scale_add(float *out, float a, const float *y, float b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] = fmaf(y[i], b, out[i] * a);
+}
+
+void hearth_kernels_init_vector_c(struct hearth_kernels *t)
+{
+    t->quantize_acts = quantize_acts;
+    t->rms_norm = rms_norm;
+    t->add = add;
+    t->glu = glu;
+    t->rope = rope;
+    t->softmax_tile = softmax_tile;
+    t->scale_add = scale_add;
+}
