@@ -26,7 +26,7 @@ enum hearth_gguf_type {
     HEARTH_GGUF_F64
 };
 
-struct hearth_str { // not zero-terminated; may hold any bytes
+struct hearth_str { // may hold any bytes; zero-terminated only where said
     const char *s;
     size_t n;
 };
@@ -36,7 +36,7 @@ struct hearth_gguf_kv {
     enum hearth_gguf_type type;    // HEARTH_GGUF_ARRAY for arrays
     enum hearth_gguf_type element; // of an array (never itself ARRAY: nested arrays are refused)
     uint64_t count;                // elements; 1 for scalars
-    const uint8_t *data;           // scalars and arrays of numbers: raw little-endian, unaligned; NULL for strings
+    const uint8_t *data; // scalars and arrays of numbers: raw little-endian, unaligned; NULL for strings
     const struct hearth_str *strings; // strings: `count` of them
 };
 
@@ -47,14 +47,14 @@ struct hearth_gguf_tensor {
     uint64_t ne[4];         // ne[0] is the contiguous dimension; unused ones are 1
     uint64_t offset;        // from the start of its file
     uint64_t bytes;
-    uint32_t part;          // file of a split model
+    uint32_t part; // file of a split model
 };
 
 struct hearth_gguf;
 
-// Reads and checks header, metadata and tensor table: after success every tensor's bytes lie within its file, types
-// are known, names are unique, no product overflows. `path` may be any part of a split model; all parts are opened.
-// Errors name the file, the key or tensor and the offset.
+// Reads and checks header, metadata and tensor table: after success every tensor's bytes lie within its file,
+// types are known, names are unique, no product overflows. `path` may be any part of a split model; all parts
+// are opened. Errors name the file, the key or tensor and the offset.
 int hearth_gguf_open(struct hearth_gguf **out, const char *path, struct hearth_error *err);
 void hearth_gguf_close(struct hearth_gguf **g);
 
@@ -70,24 +70,31 @@ const struct hearth_gguf_kv *hearth_gguf_find(const struct hearth_gguf *g, const
 
 uint64_t hearth_gguf_n_tensors(const struct hearth_gguf *g);
 const struct hearth_gguf_tensor *hearth_gguf_tensor_at(const struct hearth_gguf *g, uint64_t i);
-const struct hearth_gguf_tensor *hearth_gguf_tensor(const struct hearth_gguf *g, const char *name); // NULL: absent
+const struct hearth_gguf_tensor *hearth_gguf_tensor(const struct hearth_gguf *g,
+                                                    const char *name); // NULL: absent
 
-// Typed look-ups. Absent key: *out is untouched and 0 is returned when `required` is false, else HEARTH_E_FORMAT.
-// A key of another type, or a number that does not fit, is HEARTH_E_FORMAT. Any integer type is accepted for u32/u64,
-// any float or integer for f32.
-int hearth_gguf_u32(const struct hearth_gguf *g, const char *key, bool required, uint32_t *out, struct hearth_error *err);
-int hearth_gguf_f32(const struct hearth_gguf *g, const char *key, bool required, float *out, struct hearth_error *err);
-int hearth_gguf_bool(const struct hearth_gguf *g, const char *key, bool required, bool *out, struct hearth_error *err);
+// Typed look-ups. Absent key: *out is untouched and 0 is returned when `required` is false, else
+// HEARTH_E_FORMAT. A key of another type, or a number that does not fit, is HEARTH_E_FORMAT. Any integer type
+// is accepted for u32/u64, any float or integer for f32.
+int hearth_gguf_u32(const struct hearth_gguf *g, const char *key, bool required, uint32_t *out,
+                    struct hearth_error *err);
+int hearth_gguf_u64(const struct hearth_gguf *g, const char *key, bool required, uint64_t *out,
+                    struct hearth_error *err);
+int hearth_gguf_f32(const struct hearth_gguf *g, const char *key, bool required, float *out,
+                    struct hearth_error *err);
+int hearth_gguf_bool(const struct hearth_gguf *g, const char *key, bool required, bool *out,
+                     struct hearth_error *err);
 int hearth_gguf_str(const struct hearth_gguf *g, const char *key, bool required, struct hearth_str *out,
                     struct hearth_error *err);
 
-// Element i of an array of numbers (or a scalar) as double / int64; the caller checked i < count and the type.
+// Element i of an array of numbers (or a scalar) as double / int64; the caller checked i < count. What int64
+// cannot hold becomes its nearest value; strings give 0.
 double hearth_gguf_kv_f64(const struct hearth_gguf_kv *kv, uint64_t i);
 int64_t hearth_gguf_kv_i64(const struct hearth_gguf_kv *kv, uint64_t i);
 
 // Reads bytes [offset, offset + n) of a tensor's data. Thread-safe.
-int hearth_gguf_read(const struct hearth_gguf *g, const struct hearth_gguf_tensor *t, void *dst, uint64_t offset,
-                     size_t n, struct hearth_error *err);
+int hearth_gguf_read(const struct hearth_gguf *g, const struct hearth_gguf_tensor *t, void *dst,
+                     uint64_t offset, size_t n, struct hearth_error *err);
 
 // ---- writing: add all metadata, then declare all tensors, then stream their data in the same order ----
 struct hearth_gguf_writer;
@@ -97,16 +104,19 @@ int hearth_gguf_put_u32(struct hearth_gguf_writer *w, const char *key, uint32_t 
 int hearth_gguf_put_u64(struct hearth_gguf_writer *w, const char *key, uint64_t v, struct hearth_error *err);
 int hearth_gguf_put_f32(struct hearth_gguf_writer *w, const char *key, float v, struct hearth_error *err);
 int hearth_gguf_put_bool(struct hearth_gguf_writer *w, const char *key, bool v, struct hearth_error *err);
-int hearth_gguf_put_str(struct hearth_gguf_writer *w, const char *key, const char *s, size_t n, struct hearth_error *err);
+int hearth_gguf_put_str(struct hearth_gguf_writer *w, const char *key, const char *s, size_t n,
+                        struct hearth_error *err);
 // element: U8, I8, U32, I32, F32, ... with `count` packed little-endian values.
-int hearth_gguf_put_array(struct hearth_gguf_writer *w, const char *key, enum hearth_gguf_type element, const void *data,
-                          uint64_t count, struct hearth_error *err);
-int hearth_gguf_put_strings(struct hearth_gguf_writer *w, const char *key, const struct hearth_str *s, uint64_t count,
-                            struct hearth_error *err);
-int hearth_gguf_put_kv(struct hearth_gguf_writer *w, const struct hearth_gguf_kv *kv, struct hearth_error *err); // copy of one that was read
+int hearth_gguf_put_array(struct hearth_gguf_writer *w, const char *key, enum hearth_gguf_type element,
+                          const void *data, uint64_t count, struct hearth_error *err);
+int hearth_gguf_put_strings(struct hearth_gguf_writer *w, const char *key, const struct hearth_str *s,
+                            uint64_t count, struct hearth_error *err);
+int hearth_gguf_put_kv(struct hearth_gguf_writer *w, const struct hearth_gguf_kv *kv,
+                       struct hearth_error *err); // copy of one that was read
 int hearth_gguf_put_tensor(struct hearth_gguf_writer *w, const char *name, uint32_t type, uint32_t n_dims,
                            const uint64_t *ne, struct hearth_error *err);
-// The next n bytes of tensor data; padding between tensors is the writer's business. The first call freezes the header.
+// The next n bytes of tensor data; padding between tensors is the writer's business. The first call freezes
+// the header.
 int hearth_gguf_write(struct hearth_gguf_writer *w, const void *src, size_t n, struct hearth_error *err);
 // Checks that every declared byte was written, then commits the file under its name. Always closes.
 int hearth_gguf_finish(struct hearth_gguf_writer **w, struct hearth_error *err);
