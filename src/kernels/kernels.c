@@ -13,11 +13,24 @@ void hearth_kernels_init(struct hearth_kernels *table, unsigned cpu_flags)
     hearth_kernels_init_matmul_c(table);
     hearth_kernels_init_axpy_c(table);
     hearth_kernels_init_vector_c(table);
+#if defined(__x86_64__)
+    if (!(cpu_flags & HEARTH_CPU_AVX2))
+        return;
+    hearth_kernels_init_vector_avx2(table);
+    hearth_kernels_init_plain_avx2(table);
+    hearth_kernels_init_step_avx2(table);
+    hearth_kernels_init_prompt_avx2(table);
+    if (!(cpu_flags & HEARTH_CPU_AVX512))
+        return;
+    hearth_kernels_init_vector_avx512(table);
+    hearth_kernels_init_plain_avx512(table);
+    hearth_kernels_init_step_avx512(table);
+    hearth_kernels_init_prompt_avx512(table);
+#endif
 }
 
-// A panel of 32 unpacked rows (int8 and, per unit of 16, a scale and a minimum) is the largest need.
+// A panel of 16 rows as f32 is the largest need.
 size_t hearth_kernels_scratch(size_t k)
 {
-    size_t kp = hearth_acts_padded(k);
-    return 32 * (kp + kp / 16 * 2 * sizeof(float)) + 4096;
+    return hearth_acts_padded(k) * 16 * sizeof(float) + 4096;
 }

@@ -11,4 +11,17 @@ void hearth_kernels_init_matmul_c(struct hearth_kernels *t);
 void hearth_kernels_init_axpy_c(struct hearth_kernels *t);
 void hearth_kernels_init_vector_c(struct hearth_kernels *t);
 
+#if defined(__x86_64__)
+// x86-64-v3: AVX2, FMA, F16C, BMI2.
+void hearth_kernels_init_vector_avx2(struct hearth_kernels *t);
+void hearth_kernels_init_plain_avx2(struct hearth_kernels *t);
+void hearth_kernels_init_step_avx2(struct hearth_kernels *t);
+void hearth_kernels_init_prompt_avx2(struct hearth_kernels *t);
+// The AVX-512 bundle: F, BW, VL, DQ, CD, VNNI, VBMI.
+void hearth_kernels_init_vector_avx512(struct hearth_kernels *t);
+void hearth_kernels_init_plain_avx512(struct hearth_kernels *t);
+void hearth_kernels_init_step_avx512(struct hearth_kernels *t);
+void hearth_kernels_init_prompt_avx512(struct hearth_kernels *t);
+#endif
+
 #endif

@@ -18,11 +18,11 @@ float hearth_exp(float x)
     float n = rintf(x * 1.44269504088896341f);
     float r = fmaf(n, -0.693145751953125f, x);
     r = fmaf(n, -1.428606765330187045e-6f, r);
-    float p = 1.0f / 720.0f;
-    p = fmaf(p, r, 1.0f / 120.0f);
-    p = fmaf(p, r, 1.0f / 24.0f);
-    p = fmaf(p, r, 1.0f / 6.0f);
-    p = fmaf(p, r, 0.5f);
+    float p = 0.0013814599f;
+    p = fmaf(p, r, 0.008368717f);
+    p = fmaf(p, r, 0.04166839f);
+    p = fmaf(p, r, 0.16666521f);
+    p = fmaf(p, r, 0.49999994f);
     p = fmaf(p, r, 1.0f);
     p = fmaf(p, r, 1.0f);
     int32_t half = (int32_t)n >> 1, rest = (int32_t)n - half;

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: MIT
+// Sixteen float or int32 lanes as one value: one register with AVX-512, two with AVX2. The templates of this folder
+// are written once over these and compiled for both, so that both do the same operations in the same order.
+#ifndef HEARTH_KERNELS_X86_LANES16_H
+#define HEARTH_KERNELS_X86_LANES16_H
+
+#include <immintrin.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define LANES  16
+#define INLINE static inline __attribute__((always_inline, unused))
+
+#if defined(__AVX512F__)
+
+typedef __m512 f32x16;
+typedef __m512i i32x16;
+
+INLINE f32x16 f_zero(void)
+{
+    return _mm512_setzero_ps();
+}
+INLINE f32x16 f_set1(float x)
+{
+    return _mm512_set1_ps(x);
+}
+INLINE f32x16 f_load(const float *p)
+{
+    return _mm512_loadu_ps(p);
+}
+INLINE void f_store(float *p, f32x16 x)
+{
+    _mm512_storeu_ps(p, x);
+}
+INLINE f32x16 f_fma(f32x16 a, f32x16 b, f32x16 c)
+{
+    return _mm512_fmadd_ps(a, b, c);
+}
+INLINE f32x16 f_add(f32x16 a, f32x16 b)
+{
+    return _mm512_add_ps(a, b);
+}
+INLINE f32x16 f_sub(f32x16 a, f32x16 b)
+{
+    return _mm512_sub_ps(a, b);
+}
+INLINE f32x16 f_mul(f32x16 a, f32x16 b)
+{
+    return _mm512_mul_ps(a, b);
+}
+INLINE f32x16 f_div(f32x16 a, f32x16 b)
+{
+    return _mm512_div_ps(a, b);
+}
+// a > b ? a : b, and b when either is NaN: C's `a > b ? a : b`.
+INLINE f32x16 f_max(f32x16 a, f32x16 b)
+{
+    return _mm512_max_ps(a, b);
+}
+INLINE f32x16 f_abs(f32x16 a)
+{
+    return _mm512_abs_ps(a);
+}
+INLINE f32x16 f_neg(f32x16 a)
+{
+    return _mm512_castsi512_ps(_mm512_xor_si512(_mm512_castps_si512(a), _mm512_set1_epi32(INT32_MIN)));
+}
+INLINE f32x16 f_round(f32x16 a)
+{
+    return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+// where a < b: x, else y
+INLINE f32x16 f_if_less(f32x16 a, f32x16 b, f32x16 x, f32x16 y)
+{
+    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), y, x);
+}
+INLINE i32x16 f_to_i(f32x16 a)
+{
+    return _mm512_cvtps_epi32(a);
+}
+INLINE f32x16 i_to_f(i32x16 a)
+{
+    return _mm512_cvtepi32_ps(a);
+}
+INLINE i32x16 i_zero(void)
+{
+    return _mm512_setzero_si512();
+}
+INLINE i32x16 i_set1(int32_t x)
+{
+    return _mm512_set1_epi32(x);
+}
+INLINE i32x16 i_add(i32x16 a, i32x16 b)
+{
+    return _mm512_add_epi32(a, b);
+}
+INLINE i32x16 i_sub(i32x16 a, i32x16 b)
+{
+    return _mm512_sub_epi32(a, b);
+}
+#define i_shl(a, n) _mm512_slli_epi32(a, n)
+#define i_sar(a, n) _mm512_srai_epi32(a, n)
+INLINE f32x16 i_as_f(i32x16 a)
+{
+    return _mm512_castsi512_ps(a);
+}
+// Sixteen int32 saved as int8 (values fit).
+INLINE void i_store_i8(int8_t *p, i32x16 a)
+{
+    _mm_storeu_si128((__m128i *)(void *)p, _mm512_cvtepi32_epi8(a));
+}
+INLINE i32x16 i_load_i8(const int8_t *p)
+{
+    return _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+INLINE f32x16 f_load_f16(const void *p)
+{
+    return _mm512_cvtph_ps(_mm256_loadu_si256(p));
+}
+INLINE f32x16 f_load_bf16(const void *p)
+{
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256(p)), 16));
+}
+INLINE __m256 f_low(f32x16 a)
+{
+    return _mm512_castps512_ps256(a);
+}
+INLINE __m256 f_high(f32x16 a)
+{
+    return _mm512_extractf32x8_ps(a, 1);
+}
+
+#else
+
+typedef struct {
+    __m256 a, b;
+} f32x16;
+typedef struct {
+    __m256i a, b;
+} i32x16;
+
+#define F2(fa, fb)    ((f32x16){fa, fb})
+#define I2(ia, ib)    ((i32x16){ia, ib})
+
+INLINE f32x16 f_zero(void)
+{
+    return F2(_mm256_setzero_ps(), _mm256_setzero_ps());
+}
+INLINE f32x16 f_set1(float x)
+{
+    return F2(_mm256_set1_ps(x), _mm256_set1_ps(x));
+}
+INLINE f32x16 f_load(const float *p)
+{
+    return F2(_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8));
+}
+INLINE void f_store(float *p, f32x16 x)
+{
+    _mm256_storeu_ps(p, x.a);
+    _mm256_storeu_ps(p + 8, x.b);
+}
+INLINE f32x16 f_fma(f32x16 a, f32x16 b, f32x16 c)
+{
+    return F2(_mm256_fmadd_ps(a.a, b.a, c.a), _mm256_fmadd_ps(a.b, b.b, c.b));
+}
+INLINE f32x16 f_add(f32x16 a, f32x16 b)
+{
+    return F2(_mm256_add_ps(a.a, b.a), _mm256_add_ps(a.b, b.b));
+}
+INLINE f32x16 f_sub(f32x16 a, f32x16 b)
+{
+    return F2(_mm256_sub_ps(a.a, b.a), _mm256_sub_ps(a.b, b.b));
+}
+INLINE f32x16 f_mul(f32x16 a, f32x16 b)
+{
+    return F2(_mm256_mul_ps(a.a, b.a), _mm256_mul_ps(a.b, b.b));
+}
+INLINE f32x16 f_div(f32x16 a, f32x16 b)
+{
+    return F2(_mm256_div_ps(a.a, b.a), _mm256_div_ps(a.b, b.b));
+}
+INLINE f32x16 f_max(f32x16 a, f32x16 b)
+{
+    return F2(_mm256_max_ps(a.a, b.a), _mm256_max_ps(a.b, b.b));
+}
+INLINE f32x16 f_abs(f32x16 a)
+{
+    const __m256 sign = _mm256_set1_ps(-0.0f);
+    return F2(_mm256_andnot_ps(sign, a.a), _mm256_andnot_ps(sign, a.b));
+}
+INLINE f32x16 f_neg(f32x16 a)
+{
+    const __m256 sign = _mm256_set1_ps(-0.0f);
+    return F2(_mm256_xor_ps(sign, a.a), _mm256_xor_ps(sign, a.b));
+}
+INLINE f32x16 f_round(f32x16 a)
+{
+    return F2(_mm256_round_ps(a.a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC),
+              _mm256_round_ps(a.b, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+INLINE f32x16 f_if_less(f32x16 a, f32x16 b, f32x16 x, f32x16 y)
+{
+    return F2(_mm256_blendv_ps(y.a, x.a, _mm256_cmp_ps(a.a, b.a, _CMP_LT_OQ)),
+              _mm256_blendv_ps(y.b, x.b, _mm256_cmp_ps(a.b, b.b, _CMP_LT_OQ)));
+}
+INLINE i32x16 f_to_i(f32x16 a)
+{
+    return I2(_mm256_cvtps_epi32(a.a), _mm256_cvtps_epi32(a.b));
+}
+INLINE f32x16 i_to_f(i32x16 a)
+{
+    return F2(_mm256_cvtepi32_ps(a.a), _mm256_cvtepi32_ps(a.b));
+}
+INLINE i32x16 i_zero(void)
+{
+    return I2(_mm256_setzero_si256(), _mm256_setzero_si256());
+}
+INLINE i32x16 i_set1(int32_t x)
+{
+    return I2(_mm256_set1_epi32(x), _mm256_set1_epi32(x));
+}
+INLINE i32x16 i_add(i32x16 a, i32x16 b)
+{
+    return I2(_mm256_add_epi32(a.a, b.a), _mm256_add_epi32(a.b, b.b));
+}
+INLINE i32x16 i_sub(i32x16 a, i32x16 b)
+{
+    return I2(_mm256_sub_epi32(a.a, b.a), _mm256_sub_epi32(a.b, b.b));
+}
+#define i_shl(x, n) I2(_mm256_slli_epi32((x).a, n), _mm256_slli_epi32((x).b, n))
+#define i_sar(x, n) I2(_mm256_srai_epi32((x).a, n), _mm256_srai_epi32((x).b, n))
+INLINE f32x16 i_as_f(i32x16 a)
+{
+    return F2(_mm256_castsi256_ps(a.a), _mm256_castsi256_ps(a.b));
+}
+INLINE void i_store_i8(int8_t *p, i32x16 x)
+{
+    // packs works within 128-bit halves: a0 b0 | a1 b1, put right by one permutation
+    __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(x.a, x.b), 0xd8);
+    __m128i bytes = _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+    _mm_storeu_si128((__m128i *)(void *)p, bytes);
+}
+INLINE i32x16 i_load_i8(const int8_t *p)
+{
+    __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)p);
+    return I2(_mm256_cvtepi8_epi32(bytes), _mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8)));
+}
+INLINE f32x16 f_load_f16(const void *p)
+{
+    const __m128i *h = p;
+    return F2(_mm256_cvtph_ps(_mm_loadu_si128(h)), _mm256_cvtph_ps(_mm_loadu_si128(h + 1)));
+}
+INLINE f32x16 f_load_bf16(const void *p)
+{
+    const __m128i *h = p;
+    return F2(_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(h)), 16)),
+              _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(h + 1)), 16)));
+}
+INLINE __m256 f_low(f32x16 a)
+{
+    return a.a;
+}
+INLINE __m256 f_high(f32x16 a)
+{
+    return a.b;
+}
+
+#endif
+
+// The canonical tree over 16 lanes (kernels.h).
+INLINE float f_sum(f32x16 a)
+{
+    __m256 s8 = _mm256_add_ps(f_low(a), f_high(a));
+    __m128 s4 = _mm_add_ps(_mm256_castps256_ps128(s8), _mm256_extractf128_ps(s8, 1));
+    __m128 s2 = _mm_add_ps(s4, _mm_movehl_ps(s4, s4));
+    return _mm_cvtss_f32(_mm_add_ss(s2, _mm_shuffle_ps(s2, s2, 1)));
+}
+
+// The first n < 16 elements, zeros behind.
+INLINE f32x16 f_load_part(const float *p, size_t n)
+{
+    float tmp[LANES] = {0};
+    memcpy(tmp, p, n * sizeof *tmp);
+    return f_load(tmp);
+}
+INLINE void f_store_part(float *p, f32x16 x, size_t n)
+{
+    float tmp[LANES];
+    f_store(tmp, x);
+    memcpy(p, tmp, n * sizeof *tmp);
+}
+
+// hearth_exp() on 16 lanes: the same operations.
+INLINE f32x16 f_exp(f32x16 x)
+{
+    f32x16 n = f_round(f_mul(x, f_set1(1.44269504088896341f)));
+    f32x16 r = f_fma(n, f_set1(-0.693145751953125f), x);
+    r = f_fma(n, f_set1(-1.428606765330187045e-6f), r);
+    f32x16 p = f_set1(0.0013814599f);
+    p = f_fma(p, r, f_set1(0.008368717f));
+    p = f_fma(p, r, f_set1(0.04166839f));
+    p = f_fma(p, r, f_set1(0.16666521f));
+    p = f_fma(p, r, f_set1(0.49999994f));
+    p = f_fma(p, r, f_set1(1.0f));
+    p = f_fma(p, r, f_set1(1.0f));
+    i32x16 whole = f_to_i(n);
+    i32x16 half = i_sar(whole, 1);
+    i32x16 rest = i_sub(whole, half);
+    f32x16 a = i_as_f(i_shl(i_add(half, i_set1(127)), 23)), b = i_as_f(i_shl(i_add(rest, i_set1(127)), 23));
+    f32x16 y = f_mul(f_mul(p, a), b);
+    y = f_if_less(f_set1(88.7f), x, f_set1(__builtin_inff()), y);
+    y = f_if_less(x, f_set1(-87.3f), f_zero(), y);
+    // NaN compares false everywhere and has gone through the products already: y is NaN, whose bits the C code takes
+    // from x.
+    return f_if_less(f_abs(x), f_set1(__builtin_inff()), y, f_if_less(f_zero(), f_abs(x), y, x));
+}
+
+#endif

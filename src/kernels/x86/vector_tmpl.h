@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: MIT
+// Small vector operations over 16 lanes; included by vector_avx2.c and vector_avx512.c.
+#include <math.h>
+
+#include "kernels/variants.h"
+#include "kernels/x86/lanes16.h"
+
+// Runs `body` for i = 0, 16, ... with LOAD/STORE of whole groups, and once more for the rest with partial ones.
+#define FOR_LANES(n, body_full, body_part)                                                                             \
+    do {                                                                                                               \
+        size_t i = 0;                                                                                                  \
+        for (; i + LANES <= (n); i += LANES) {                                                                         \
+            body_full                                                                                                  \
+        }                                                                                                              \
+        if (i < (n)) {                                                                                                 \
+            const size_t rest = (n)-i;                                                                                 \
+            body_part                                                                                                  \
+        }                                                                                                              \
+    } while (0)
+
+// One unit of 32 activations.
+static void quantize_unit(const float *x, int8_t *hi, int8_t *lo, float *d, int32_t *sum)
+{
+    f32x16 v[2] = {f_load(x), f_load(x + LANES)};
+    float largest[LANES];
+    f_store(largest, f_max(f_abs(v[0]), f_max(f_abs(v[1]), f_zero())));
+    float amax = 0;
+    for (size_t i = 0; i < LANES; i++)
+        amax = largest[i] > amax ? largest[i] : amax;
+    float inverse = amax > 0 ? (float)HEARTH_ACTS_QMAX / amax : 0.0f;
+    *d = 0;
+    sum[0] = sum[1] = 0;
+    if (!(inverse <= 3.0e38f)) {
+        memset(hi, 0, 32);
+        memset(lo, 0, 32);
+        return;
+    }
+    *d = amax / (float)HEARTH_ACTS_QMAX;
+    for (size_t i = 0; i < 2; i++) {
+        i32x16 q = f_to_i(f_mul(v[i], f_set1(inverse)));
+        i32x16 high = i_sar(i_add(q, i_set1(64)), 7);
+        i_store_i8(hi + i * LANES, high);
+        i_store_i8(lo + i * LANES, i_sub(q, i_shl(high, 7)));
+        // Sums of integers below 2^24: exact as floats in any order.
+        sum[i] = (int32_t)f_sum(i_to_f(q));
+    }
+}
+
+static void quantize_acts(void *block, const float *x, size_t k)
+{
+    const size_t kp = hearth_acts_padded(k);
+    int8_t *hi = block, *lo = hi + kp;
+    float *d = (float *)(void *)(lo + kp);
+    int32_t *sum = (int32_t *)(void *)(d + kp / 32);
+    size_t at = 0;
+    for (; at + 32 <= k; at += 32)
+        quantize_unit(x + at, hi + at, lo + at, d + at / 32, sum + at / 16);
+    for (; at < kp; at += 32) {
+        float part[32] = {0};
+        if (at < k)
+            memcpy(part, x + at, (k - at) * sizeof *part);
+        quantize_unit(part, hi + at, lo + at, d + at / 32, sum + at / 16);
+    }
+}
+
+static void rms_norm(float *out, const float *x, const float *w, size_t n, float eps)
+{
+    f32x16 acc = f_zero();
+    FOR_LANES(n, { f32x16 v = f_load(x + i); acc = f_fma(v, v, acc); },
+              { f32x16 v = f_load_part(x + i, rest); acc = f_fma(v, v, acc); });
+    f32x16 scale = f_set1(1.0f / sqrtf(f_sum(acc) / (float)n + eps));
+    FOR_LANES(n, { f_store(out + i, f_mul(f_mul(f_load(x + i), scale), f_load(w + i))); },
+              {
+                  f_store_part(out + i, f_mul(f_mul(f_load_part(x + i, rest), scale), f_load_part(w + i, rest)), rest);
+              });
+}
+
+static void add(float *x, const float *y, size_t n)
+{
+    FOR_LANES(n, { f_store(x + i, f_add(f_load(x + i), f_load(y + i))); },
+              { f_store_part(x + i, f_add(f_load_part(x + i, rest), f_load_part(y + i, rest)), rest); });
+}
+
+INLINE f32x16 glu_lanes(f32x16 g, f32x16 u, enum hearth_activation act)
+{
+    if (act == HEARTH_ACT_SILU)
+        g = f_div(g, f_add(f_set1(1.0f), f_exp(f_neg(g))));
+    else
+        g = f_if_less(f_zero(), g, g, f_zero());
+    if (act == HEARTH_ACT_DRELU)
+        u = f_if_less(f_zero(), u, u, f_zero());
+    return f_mul(g, u);
+}
+
+INLINE void glu_of(float *out, const float *gate, const float *up, size_t n, enum hearth_activation act)
+{
+    FOR_LANES(n, { f_store(out + i, glu_lanes(f_load(gate + i), f_load(up + i), act)); },
+              {
+                  f_store_part(out + i, glu_lanes(f_load_part(gate + i, rest), f_load_part(up + i, rest), act), rest);
+              });
+}
+
+static void glu(float *out, const float *gate, const float *up, size_t n, enum hearth_activation act)
+{
+    switch (act) {
+    case HEARTH_ACT_SILU:
+        glu_of(out, gate, up, n, HEARTH_ACT_SILU);
+        break;
+    case HEARTH_ACT_RELU:
+        glu_of(out, gate, up, n, HEARTH_ACT_RELU);
+        break;
+    case HEARTH_ACT_DRELU:
+        glu_of(out, gate, up, n, HEARTH_ACT_DRELU);
+        break;
+    }
+}
+
+static float softmax_tile(float *s, size_t n, float scale, float *sum)
+{
+    f32x16 top = f_set1(-__builtin_inff()), by = f_set1(scale), acc = f_zero();
+    FOR_LANES(n,
+              {
+                  f32x16 v = f_mul(f_load(s + i), by);
+                  f_store(s + i, v);
+                  top = f_max(v, top);
+              },
+              {
+                  f32x16 v = f_mul(f_load_part(s + i, rest), by);
+                  f_store_part(s + i, v, rest);
+                  for (size_t k = i; k < n; k++)
+                      top = f_max(f_set1(s[k]), top);
+              });
+    float lane[LANES], max = -__builtin_inff();
+    f_store(lane, top);
+    for (size_t i = 0; i < LANES; i++)
+        max = lane[i] > max ? lane[i] : max;
+    f32x16 m = f_set1(max);
+    FOR_LANES(n,
+              {
+                  f32x16 e = f_exp(f_sub(f_load(s + i), m));
+                  f_store(s + i, e);
+                  acc = f_add(acc, e);
+              },
+              {
+                  f_store_part(s + i, f_exp(f_sub(f_load_part(s + i, rest), m)), rest);
+                  acc = f_add(acc, f_load_part(s + i, rest));
+              });
+    *sum = f_sum(acc);
+    return max;
+}
+
+static void scale_add(float *out, float a, const float *y, float b, size_t n)
+{
+    f32x16 va = f_set1(a), vb = f_set1(b);
+    FOR_LANES(n, { f_store(out + i, f_fma(f_load(y + i), vb, f_mul(f_load(out + i), va))); },
+              {
+                  f_store_part(out + i, f_fma(f_load_part(y + i, rest), vb, f_mul(f_load_part(out + i, rest), va)),
+                               rest);
+              });
+}
+
+// out += sum of p[r] * row r, a stretch of up to 64 outputs in registers at a time.
+#define AXPY_PLAIN(name, width, load)                                                                                  \
+    static void axpy_##name(float *out, const void *w, size_t w_stride, size_t n, size_t n_rows, const float *p)      \
+    {                                                                                                                  \
+        const uint8_t *base = w;                                                                                       \
+        size_t at = 0;                                                                                                 \
+        for (; at + 4 * LANES <= n; at += 4 * LANES) {                                                                 \
+            f32x16 acc[4];                                                                                             \
+            for (size_t k = 0; k < 4; k++)                                                                             \
+                acc[k] = f_load(out + at + k * LANES);                                                                 \
+            for (size_t r = 0; r < n_rows; r++) {                                                                      \
+                if (p[r] == 0.0f)                                                                                      \
+                    continue;                                                                                          \
+                const f32x16 by = f_set1(p[r]);                                                                        \
+                for (size_t k = 0; k < 4; k++)                                                                         \
+                    acc[k] = f_fma(by, load(base + r * w_stride + (at + k * LANES) * (width)), acc[k]);                \
+            }                                                                                                          \
+            for (size_t k = 0; k < 4; k++)                                                                             \
+                f_store(out + at + k * LANES, acc[k]);                                                                 \
+        }                                                                                                              \
+        for (; at < n; at += LANES) {                                                                                  \
+            const size_t rest = n - at < LANES ? n - at : LANES;                                                       \
+            f32x16 acc = f_load_part(out + at, rest);                                                                  \
+            for (size_t r = 0; r < n_rows; r++) {                                                                      \
+                if (p[r] == 0.0f)                                                                                      \
+                    continue;                                                                                          \
+                uint8_t part[LANES * 4] = {0};                                                                         \
+                memcpy(part, base + r * w_stride + at * (width), rest * (width));                                      \
+                acc = f_fma(f_set1(p[r]), load(part), acc);                                                            \
+            }                                                                                                          \
+            f_store_part(out + at, acc, rest);                                                                         \
+        }                                                                                                              \
+    }
+
+INLINE f32x16 load_f32_bytes(const void *p)
+{
+    return f_load(p);
+}
+
+AXPY_PLAIN(f32, 4, load_f32_bytes)
+AXPY_PLAIN(f16, 2, f_load_f16)
+AXPY_PLAIN(bf16, 2, f_load_bf16)
+
+// Q8_0: 34 bytes for 32 elements, a half-precision scale first.
+static void axpy_q8_0(float *out, const void *w, size_t w_stride, size_t n, size_t n_rows, const float *p)
+{
+    for (size_t at = 0; at < n; at += 32) {
+        f32x16 acc[2] = {f_load(out + at), f_load(out + at + LANES)};
+        for (size_t r = 0; r < n_rows; r++) {
+            if (p[r] == 0.0f)
+                continue;
+            const uint8_t *block = (const uint8_t *)w + r * w_stride + at / 32 * 34;
+            uint16_t d;
+            memcpy(&d, block, sizeof d);
+            const f32x16 by = f_set1(p[r] * _cvtsh_ss(d));
+            const int8_t *q = (const int8_t *)block + 2;
+            acc[0] = f_fma(by, i_to_f(i_load_i8(q)), acc[0]);
+            acc[1] = f_fma(by, i_to_f(i_load_i8(q + LANES)), acc[1]);
+        }
+        f_store(out + at, acc[0]);
+        f_store(out + at + LANES, acc[1]);
+    }
+}
+
+static void init_vector(struct hearth_kernels *t)
+{
+    t->quantize_acts = quantize_acts;
+    t->rms_norm = rms_norm;
+    t->add = add;
+    t->glu = glu;
+    t->softmax_tile = softmax_tile;
+    t->scale_add = scale_add;
+    t->axpy[HEARTH_TYPE_F32] = axpy_f32;
+    t->axpy[HEARTH_TYPE_F16] = axpy_f16;
+    t->axpy[HEARTH_TYPE_BF16] = axpy_bf16;
+    t->axpy[HEARTH_TYPE_Q8_0] = axpy_q8_0;
+}
