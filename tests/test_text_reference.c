@@ -14,7 +14,7 @@
 
 #define SEPARATOR "\n__ggml_vocab_test__\n"
 
-// Every case of NAME.inp (texts between separators) against NAME.out (a line of ids each, no BOS).
+// Every case of NAME.inp (each text ends with a separator) against NAME.out (a line of ids each, no BOS).
 static void check_pairs(const struct hearth_vocab *v, const char *name)
 {
     char path[256];
@@ -27,9 +27,8 @@ static void check_pairs(const struct hearth_vocab *v, const char *name)
     assert_non_null(out);
     const char *text = inp, *line = out;
     int cases = 0, bad = 0;
-    for (;;) {
-        const char *end = strstr(text, SEPARATOR);
-        size_t n = end ? (size_t)(end - text) : inp_n - (size_t)(text - inp);
+    for (const char *end; (end = strstr(text, SEPARATOR)); text = end + strlen(SEPARATOR)) {
+        size_t n = (size_t)(end - text);
         hearth_token want[1024];
         int64_t count = 0;
         const char *eol = strchr(line, '\n');
@@ -51,11 +50,9 @@ static void check_pairs(const struct hearth_vocab *v, const char *name)
         free(got.v);
         cases++;
         line = eol + 1;
-        if (!end)
-            break;
-        text = end + strlen(SEPARATOR);
     }
-    assert_int_equal(line - out, out_n); // as many lines as texts
+    assert_int_equal(text - inp, inp_n); // every text ends with a separator,
+    assert_int_equal(line - out, out_n); // and has a line of ids
     assert_true(cases > 40);
     assert_int_equal(bad, 0);
     free(inp);

@@ -28,6 +28,7 @@ static inline struct hearth_str str(const char *s)
 // The whole file, zero-terminated; NULL when it cannot be read.
 static inline char *read_file(const char *path, size_t *n)
 {
+    *n = 0;
     FILE *f = fopen(path, "rb");
     if (!f)
         return NULL;
