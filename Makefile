@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: MIT
+# The front door: what people type. The build itself is CMakeLists.txt.
+#
+#   make            build build/hearth
+#   make demo       install what is needed, build, and let the small model in models/ tell a story
+#   make test       install what is needed, build, run all tests
+#   make install    install program, library, header, man pages and completions (PREFIX, DESTDIR)
+#   make uninstall  remove what make install installed
+#   make format     format the code; make check looks at format, layering, symbols and headers
+#   make clean      remove build/
+
+BUILD  ?= build
+PREFIX ?= /usr/local
+CMAKE  ?= cmake
+JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
+
+DEMO_MODEL  ?= models/hearth-novels-drelu-Q8_0.gguf
+DEMO_PROMPT ?= It was a dark and stormy night, and
+DEMO_TOKENS ?= 120
+
+GENERATOR := $(if $(shell command -v ninja 2>/dev/null),-G Ninja)
+
+.PHONY: all configure deps demo test check format install uninstall clean
+
+all: configure
+	@$(CMAKE) --build $(BUILD) --parallel $(JOBS)
+
+# Once, until it succeeds; afterwards CMake notices by itself when its files change.
+configure: $(BUILD)/.configured
+
+$(BUILD)/.configured:
+	$(CMAKE) -S . -B $(BUILD) $(GENERATOR) -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX='$(PREFIX)'
+	@touch $@
+
+deps:
+	@scripts/install-deps.sh
+
+demo: deps
+	@$(MAKE) --no-print-directory all
+	@test -f $(DEMO_MODEL) || { echo "make demo: $(DEMO_MODEL) is not there; give another model: make demo DEMO_MODEL=file.gguf" >&2; exit 1; }
+	@echo "$$ $(BUILD)/hearth run $(DEMO_MODEL) -p \"$(DEMO_PROMPT)\" -n $(DEMO_TOKENS)"
+	@printf '%s' '$(DEMO_PROMPT)'
+	@$(BUILD)/hearth run $(DEMO_MODEL) -p '$(DEMO_PROMPT)' -n $(DEMO_TOKENS)
+	@echo
+
+test: deps
+	@$(MAKE) --no-print-directory all
+	cd $(BUILD) && ctest --output-on-failure --parallel $(JOBS)
+
+check:
+	scripts/check-format.sh
+	scripts/check-includes.sh
+	scripts/check-headers.sh
+	scripts/check-symbols.sh $(BUILD)/libhearth.a
+
+format:
+	scripts/check-format.sh --fix
+
+install: all
+	DESTDIR='$(DESTDIR)' $(CMAKE) --install $(BUILD) --prefix '$(PREFIX)'
+
+uninstall:
+	@test -f $(BUILD)/install_manifest.txt || { echo "make uninstall: $(BUILD)/install_manifest.txt is not there" >&2; exit 1; }
+	@while IFS= read -r file || test -n "$$file"; do \
+	    echo "removing $(DESTDIR)$$file"; rm -f -- "$(DESTDIR)$$file"; \
+	done <$(BUILD)/install_manifest.txt
+
+clean:
+	rm -rf $(BUILD)

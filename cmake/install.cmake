@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: MIT
+# Man pages and completions, made by the program from its own option table, and everything that is installed.
+
+set(HEARTH_COMMANDS run bench perplexity tokenize detokenize inspect quantize)
+set(generated ${CMAKE_CURRENT_BINARY_DIR}/generated)
+file(MAKE_DIRECTORY ${generated})
+
+set(man_pages ${generated}/hearth.1)
+add_custom_command(OUTPUT ${generated}/hearth.1 DEPENDS hearth-cli
+                   COMMAND $<TARGET_FILE:hearth-cli> --generate man > ${generated}/hearth.1)
+foreach(command IN LISTS HEARTH_COMMANDS)
+    set(page ${generated}/hearth-${command}.1)
+    add_custom_command(OUTPUT ${page} DEPENDS hearth-cli
+                       COMMAND $<TARGET_FILE:hearth-cli> --generate man ${command} > ${page})
+    list(APPEND man_pages ${page})
+endforeach()
+set(completions ${generated}/hearth.bash ${generated}/_hearth ${generated}/hearth.fish)
+add_custom_command(OUTPUT ${completions} DEPENDS hearth-cli
+                   COMMAND $<TARGET_FILE:hearth-cli> --generate bash > ${generated}/hearth.bash
+                   COMMAND $<TARGET_FILE:hearth-cli> --generate zsh > ${generated}/_hearth
+                   COMMAND $<TARGET_FILE:hearth-cli> --generate fish > ${generated}/hearth.fish)
+add_custom_target(generated ALL DEPENDS ${man_pages} ${completions})
+
+set(HEARTH_PC_REQUIRES "libpcre2-8")
+if(HWLOC_FOUND)
+    string(APPEND HEARTH_PC_REQUIRES " hwloc")
+endif()
+file(RELATIVE_PATH HEARTH_PC_BACK /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+configure_file(cmake/hearth.pc.in ${generated}/hearth.pc @ONLY)
+
+install(TARGETS hearth-cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS hearth ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(FILES include/hearth.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES ${generated}/hearth.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(FILES ${man_pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+install(FILES ${generated}/hearth.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME hearth)
+install(FILES ${generated}/_hearth DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+install(FILES ${generated}/hearth.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Checks the layering: a room of src/ includes itself and lower rooms only, and the operating system's headers stay in
+# the files that are there for them.
+set -eu
+cd "$(dirname "$0")/.."
+
+rooms=(base quant gguf kernels text model accel store sparse plan engine build serve cli)
+declare -A rank
+for i in "${!rooms[@]}"; do
+    rank[${rooms[i]}]=$i
+done
+
+os_headers='<(unistd|pthread|fcntl|sched|signal|dlfcn|poll|termios|netdb|liburing|hwloc|sys/[a-z_]+|netinet/[a-z_]+|arpa/[a-z_]+|linux/[a-z_]+)\.h>'
+
+may_use_os() {
+    case $1 in
+    src/base/os_*.c | src/base/threads.c | src/store/io_*.c | src/cli/*) return 0 ;;
+    esac
+    return 1
+}
+
+failed=0
+complain() {
+    echo "$1" >&2
+    failed=1
+}
+
+while IFS= read -r file; do
+    room=${file#src/}
+    room=${room%%/*}
+    if [ -z "${rank[$room]:-}" ]; then
+        complain "$file: src/$room is not a room; the rooms are: ${rooms[*]}"
+        continue
+    fi
+    while IFS= read -r include; do
+        case $include in
+        hearth.h) continue ;;
+        */*) target=${include%%/*} ;;
+        *)
+            complain "$file: include \"$include\" should name its room (\"$room/$include\")"
+            continue
+            ;;
+        esac
+        if [ -z "${rank[$target]:-}" ]; then
+            complain "$file: include \"$include\" is not in a room"
+        elif [ "${rank[$target]}" -gt "${rank[$room]}" ]; then
+            complain "$file: $room may not include \"$include\": $target is the higher room"
+        fi
+    done < <(sed -nE 's/^[[:blank:]]*#[[:blank:]]*include[[:blank:]]*"([^"]+)".*/\1/p' "$file")
+    if ! may_use_os "$file" && grep -nHE "^[[:blank:]]*#[[:blank:]]*include[[:blank:]]*$os_headers" "$file" >&2; then
+        complain "$file: operating-system headers belong in src/base/os_*.c, src/base/threads.c or src/store/io_*.c"
+    fi
+done < <(git ls-files --cached --others --exclude-standard -- 'src/*.c' 'src/*.h')
+exit $failed

@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Installs what building and testing Hearth needs, with apt where it exists. Does nothing, and needs no network, when
+# everything is there.
+#
+#   scripts/install-deps.sh        compiler, CMake, libraries
+#   scripts/install-deps.sh check  the same, and the tools of scripts/check-*.sh and .ci/run
+set -eu
+
+missing=()
+
+need_tool() { # the Debian package, then tools any one of which will do
+    local package=$1 tool
+    shift
+    for tool in "$@"; do
+        command -v "$tool" >/dev/null 2>&1 && return
+    done
+    missing+=("$package")
+}
+
+need_library() { # the Debian package, its pkg-config name
+    pkg-config --exists "$2" 2>/dev/null || missing+=("$1")
+}
+
+need_tool gcc cc gcc clang
+need_tool libc6-dev ldd
+need_tool make make
+need_tool cmake cmake
+need_tool ninja-build ninja
+need_tool pkg-config pkg-config pkgconf
+need_library libpcre2-dev libpcre2-8
+need_library libhwloc-dev hwloc
+need_library libjansson-dev jansson
+need_library libcmocka-dev cmocka
+if [ "${1:-}" = check ]; then
+    need_tool gcc gcc
+    need_tool g++ g++
+    need_tool clang clang
+    need_tool clang-format-14 clang-format-14 clang-format
+    need_tool shellcheck shellcheck
+    need_tool binutils nm
+fi
+[ ${#missing[@]} -eq 0 ] && exit 0
+
+echo "missing: ${missing[*]}" >&2
+if ! command -v apt-get >/dev/null 2>&1; then
+    cat >&2 <<TEXT
+This script installs with apt only. Please install the packages that provide:
+  a C17 compiler, make, CMake 3.20 or later, ninja (optional), pkg-config,
+  and the development files of PCRE2 (8-bit), hwloc, jansson and cmocka.
+TEXT
+    exit 1
+fi
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+    if ! command -v sudo >/dev/null 2>&1; then
+        echo "Please run as root: apt-get install ${missing[*]}" >&2
+        exit 1
+    fi
+    as_root=(sudo)
+fi
+export DEBIAN_FRONTEND=noninteractive
+if ! "${as_root[@]}" apt-get install -y --no-install-recommends "${missing[@]}"; then
+    # Perhaps the package lists are missing or old.
+    "${as_root[@]}" apt-get update
+    "${as_root[@]}" apt-get install -y --no-install-recommends "${missing[@]}"
+fi

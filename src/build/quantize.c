@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: MIT
+// Rewriting a model in another number format, a block of rows at a time.
+#include "build/quantize.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/os.h"
+#include "base/threads.h"
+#include "gguf/gguf.h"
+
+// Decoded bytes of the rows that are worked on at a time.
+#define BLOCK_BYTES ((size_t)32 << 20)
+#define COPY_BYTES  ((size_t)4 << 20)
+
+// What happens to one tensor.
+struct step {
+    const struct hearth_gguf_tensor *tensor;
+    uint32_t type;   // in the new file
+    uint64_t n_rows; // rows of ne[0] elements
+};
+
+struct quantizer {
+    const struct hearth_quantize_params *params;
+    struct hearth_gguf *in;
+    struct hearth_gguf_writer *out;
+    struct hearth_pool *pool;
+    struct step *steps;
+    struct hearth_quantize_result result;
+    uint64_t done; // bytes read
+    struct hearth_error *err;
+};
+
+// ---- converting
+// ----------------------------------------------------------------------------------------------
+
+// A block of rows, shared out to the workers row by row.
+struct block {
+    const struct hearth_type_info *from, *to;
+    size_t k; // elements of a row
+    const uint8_t *src;
+    uint8_t *dst;
+    float *rows; // [workers][k]
+    size_t from_stride, to_stride;
+};
+
+static void convert_row(void *arg, int task, int worker)
+{
+    const struct block *b = arg;
+    float *row = b->rows + (size_t)worker * b->k;
+    b->from->decode(b->src + (size_t)task * b->from_stride, row, b->k);
+    b->to->encode(row, b->dst + (size_t)task * b->to_stride, b->k);
+}
+
+static int tell_progress(struct quantizer *q, uint64_t n)
+{
+    q->done += n;
+    const struct hearth_quantize_params *p = q->params;
+    float share = q->result.bytes_in ? (float)((double)q->done / (double)q->result.bytes_in) : 1.0f;
+    if (p->progress && !p->progress(p->progress_arg, share))
+        return hearth_fail(q->err, HEARTH_E_INTERRUPTED, "stopped on request");
+    return HEARTH_OK;
+}
+
+static int convert_blocks(struct quantizer *q, const struct step *s, struct block *b, size_t rows_at_once)
+{
+    int rc = HEARTH_OK;
+    for (uint64_t row = 0; row < s->n_rows && !rc; row += rows_at_once) {
+        size_t n = s->n_rows - row < rows_at_once ? (size_t)(s->n_rows - row) : rows_at_once;
+        rc = hearth_gguf_read(q->in, s->tensor, (void *)b->src, row * b->from_stride, n * b->from_stride,
+                              q->err);
+        if (!rc) {
+            hearth_pool_run(q->pool, convert_row, b, (int)n);
+            rc = hearth_gguf_write(q->out, b->dst, n * b->to_stride, q->err);
+        }
+        if (!rc)
+            rc = tell_progress(q, n * b->from_stride);
+    }
+    return rc;
+}
+
+static int convert(struct quantizer *q, const struct step *s)
+{
+    const struct hearth_gguf_tensor *t = s->tensor;
+    struct block b = {
+        .from = hearth_type_info(t->type), .to = hearth_type_info(s->type), .k = (size_t)t->ne[0]};
+    b.from_stride = hearth_type_bytes(t->type, b.k);
+    b.to_stride = hearth_type_bytes(s->type, b.k);
+    size_t row_bytes, src_bytes, dst_bytes, scratch;
+    const size_t workers = (size_t)hearth_pool_size(q->pool);
+    if (!hearth_mul_size(b.k, sizeof(float), &row_bytes) || !hearth_mul_size(row_bytes, workers, &scratch))
+        return hearth_fail(q->err, HEARTH_E_FORMAT, "%s: rows of tensor %s are too long",
+                           hearth_gguf_path(q->in), t->name.s);
+    size_t rows_at_once = BLOCK_BYTES / row_bytes;
+    rows_at_once = rows_at_once < 1 ? 1 : rows_at_once;
+    if (rows_at_once > s->n_rows)
+        rows_at_once = (size_t)s->n_rows;
+    void *src = NULL, *rows = NULL;
+    if (hearth_mul_size(rows_at_once, b.from_stride, &src_bytes) &&
+        hearth_mul_size(rows_at_once, b.to_stride, &dst_bytes)) {
+        b.src = src = malloc(src_bytes);
+        b.dst = malloc(dst_bytes);
+        b.rows = rows = malloc(scratch);
+    }
+    int rc;
+    if (!src || !b.dst || !rows)
+        rc = hearth_fail(q->err, HEARTH_E_MEMORY, "no memory to convert tensor %s", t->name.s);
+    else
+        rc = convert_blocks(q, s, &b, rows_at_once);
+    free(src);
+    free(b.dst);
+    free(rows);
+    return rc;
+}
+
+static int copy(struct quantizer *q, const struct step *s)
+{
+    size_t size = s->tensor->bytes < COPY_BYTES ? (size_t)s->tensor->bytes : COPY_BYTES;
+    void *buffer = malloc(size ? size : 1);
+    if (!buffer)
+        return hearth_fail(q->err, HEARTH_E_MEMORY, "no memory to copy tensor %s", s->tensor->name.s);
+    int rc = HEARTH_OK;
+    for (uint64_t at = 0; at < s->tensor->bytes && !rc; at += size) {
+        size_t n = s->tensor->bytes - at < size ? (size_t)(s->tensor->bytes - at) : size;
+        rc = hearth_gguf_read(q->in, s->tensor, buffer, at, n, q->err);
+        if (!rc)
+            rc = hearth_gguf_write(q->out, buffer, n, q->err);
+        if (!rc)
+            rc = tell_progress(q, n);
+    }
+    free(buffer);
+    return rc;
+}
+
+// ---- deciding
+// ------------------------------------------------------------------------------------------------
+
+static bool ends_with(struct hearth_str s, const char *end)
+{
+    size_t n = strlen(end);
+    return s.n >= n && !memcmp(s.s + s.n - n, end, n);
+}
+
+static bool is_matrix(const struct hearth_gguf_tensor *t)
+{
+    return t->n_dims >= 2 && t->ne[1] > 1 && ends_with(t->name, ".weight") &&
+           !ends_with(t->name, "ffn_gate_inp.weight") && hearth_type_info(t->type)->decode;
+}
+
+static bool fits(uint32_t type, uint64_t k)
+{
+    const struct hearth_type_info *info = hearth_type_info(type);
+    return info->encode && k % info->block_elems == 0;
+}
+
+static uint32_t choose_type(struct quantizer *q, const struct hearth_gguf_tensor *t)
+{
+    if (!is_matrix(t)) {
+        q->result.n_kept++;
+        return t->type;
+    }
+    if (fits(q->params->type, t->ne[0])) {
+        q->result.n_converted++;
+        return q->params->type;
+    }
+    q->result.n_other++;
+    return fits(HEARTH_TYPE_Q8_0, t->ne[0]) ? HEARTH_TYPE_Q8_0 : HEARTH_TYPE_F16;
+}
+
+static int plan(struct quantizer *q)
+{
+    uint64_t n = hearth_gguf_n_tensors(q->in);
+    if (n == 0)
+        return hearth_fail(q->err, HEARTH_E_INVALID, "%s holds no tensors: there is nothing to convert",
+                           hearth_gguf_path(q->in));
+    q->steps = hearth_calloc((size_t)n, sizeof *q->steps);
+    if (!q->steps)
+        return hearth_fail(q->err, HEARTH_E_MEMORY, "no memory for the tensor list");
+    bool warned = false;
+    for (uint64_t i = 0; i < n; i++) {
+        const struct hearth_gguf_tensor *t = hearth_gguf_tensor_at(q->in, i);
+        uint32_t type = choose_type(q, t);
+        q->steps[i] = (struct step){t, type, t->ne[1] * t->ne[2] * t->ne[3]};
+        q->result.bytes_in += t->bytes;
+        q->result.bytes_out += (uint64_t)hearth_type_bytes(type, t->ne[0]) * q->steps[i].n_rows;
+        if (!warned && type != t->type && hearth_type_info(t->type)->unit_elems) {
+            hearth_log(HEARTH_LOG_WARNING,
+                       "%s is already quantised (tensor %s is %s): converting it again loses quality",
+                       hearth_gguf_path(q->in), t->name.s, hearth_type_info(t->type)->name);
+            warned = true;
+        }
+    }
+    return HEARTH_OK;
+}
+
+// general.file_type as llama.cpp numbers it; -1 when it has no number.
+static int file_type(uint32_t type)
+{
+    static const struct {
+        uint32_t type;
+        int number;
+    } table[] = {
+        {HEARTH_TYPE_F32, 0},     {HEARTH_TYPE_F16, 1},     {HEARTH_TYPE_Q4_0, 2},  {HEARTH_TYPE_Q4_1, 3},
+        {HEARTH_TYPE_Q8_0, 7},    {HEARTH_TYPE_Q5_0, 8},    {HEARTH_TYPE_Q5_1, 9},  {HEARTH_TYPE_Q2_K, 10},
+        {HEARTH_TYPE_Q3_K, 12},   {HEARTH_TYPE_Q4_K, 15},   {HEARTH_TYPE_Q5_K, 17}, {HEARTH_TYPE_Q6_K, 18},
+        {HEARTH_TYPE_IQ4_NL, 25}, {HEARTH_TYPE_IQ4_XS, 30}, {HEARTH_TYPE_BF16, 32}, {HEARTH_TYPE_MXFP4, 38}};
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+        if (table[i].type == type)
+            return table[i].number;
+    return -1;
+}
+
+static bool key_is(struct hearth_str key, const char *name)
+{
+    return key.n == strlen(name) && !memcmp(key.s, name, key.n);
+}
+
+// Keys that describe the old file's layout rather than the model.
+static bool is_layout_key(struct hearth_str key)
+{
+    return key_is(key, "general.file_type") || key_is(key, "general.quantization_version") ||
+           key_is(key, "general.alignment") || (key.n > 6 && !memcmp(key.s, "split.", 6));
+}
+
+static int write_header(struct quantizer *q)
+{
+    int rc = HEARTH_OK;
+    for (uint64_t i = 0; i < hearth_gguf_n_kv(q->in) && !rc; i++) {
+        const struct hearth_gguf_kv *kv = hearth_gguf_kv_at(q->in, i);
+        if (!is_layout_key(kv->key))
+            rc = hearth_gguf_put_kv(q->out, kv, q->err);
+    }
+    int number = file_type(q->params->type);
+    if (!rc && number >= 0)
+        rc = hearth_gguf_put_u32(q->out, "general.file_type", (uint32_t)number, q->err);
+    if (!rc)
+        rc = hearth_gguf_put_u32(q->out, "general.quantization_version", 2, q->err);
+    for (uint64_t i = 0; i < hearth_gguf_n_tensors(q->in) && !rc; i++) {
+        const struct step *s = &q->steps[i];
+        rc = hearth_gguf_put_tensor(q->out, s->tensor->name.s, s->type, s->tensor->n_dims, s->tensor->ne,
+                                    q->err);
+    }
+    return rc;
+}
+
+static int check_request(struct quantizer *q)
+{
+    const struct hearth_type_info *info = hearth_type_info(q->params->type);
+    if (!info || !info->encode)
+        return hearth_fail(q->err, HEARTH_E_UNSUPPORTED, "number format %s cannot be written",
+                           info ? info->name : "(unknown)");
+    if (hearth_gguf_is_pwri(q->in))
+        return hearth_fail(q->err, HEARTH_E_UNSUPPORTED, "%s: PowerInfer's sparse models cannot be converted",
+                           hearth_gguf_path(q->in));
+    return HEARTH_OK;
+}
+
+int hearth_quantize(const char *in, const char *out, const struct hearth_quantize_params *params,
+                    struct hearth_quantize_result *result, struct hearth_error *err)
+{
+    struct quantizer q = {.params = params, .err = err};
+    int rc = hearth_gguf_open(&q.in, in, err);
+    if (!rc)
+        rc = check_request(&q);
+    if (!rc)
+        rc = plan(&q);
+    if (!rc)
+        rc = hearth_pool_open(&q.pool, params->n_threads > 0 ? params->n_threads : hearth_cpu_count(), err);
+    if (!rc)
+        rc = hearth_gguf_writer_open(&q.out, out, err);
+    if (!rc)
+        rc = write_header(&q);
+    for (uint64_t i = 0; !rc && i < hearth_gguf_n_tensors(q.in); i++)
+        rc = q.steps[i].type == q.steps[i].tensor->type ? copy(&q, &q.steps[i]) : convert(&q, &q.steps[i]);
+    if (!rc)
+        rc = hearth_gguf_finish(&q.out, err);
+    if (!rc && result)
+        *result = q.result;
+    hearth_gguf_writer_close(&q.out);
+    hearth_pool_close(&q.pool);
+    hearth_gguf_close(&q.in);
+    free(q.steps);
+    return rc;
+}

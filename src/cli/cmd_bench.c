@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: MIT
+// hearth bench: llama-bench's table of prompt and generation speed, with the memory bandwidth beside it.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/cpu.h"
+#include "base/memory.h"
+#include "base/os.h"
+#include "cli/commands.h"
+#include "cli/common.h"
+#include "cli/json.h"
+#include "cli/roof.h"
+
+struct bench {
+    const struct hearth_options *o;
+    struct hearth_model *model;
+    struct hearth_session *session;
+    const struct hearth_model_info *info;
+    hearth_token *tokens; // [longest prompt or generation]
+    uint64_t *samples;    // [repetitions] nanoseconds
+    double roof;          // GB/s, 0: not measured
+    json_t *results;
+};
+
+// One line of the table: a prompt of n_prompt tokens, or n_gen steps of n_seqs sequences.
+struct test {
+    int n_prompt, n_gen, n_seqs;
+};
+
+// ---- running
+// -------------------------------------------------------------------------------------------------
+
+static int run_prompt(struct bench *b, int n, struct hearth_error *err)
+{
+    int seq = hearth_seq_new(b->session, err);
+    if (seq < 0)
+        return seq;
+    int rc = hearth_prompt(b->session, seq, b->tokens, n, NULL, NULL, err);
+    hearth_seq_free(b->session, seq);
+    return rc;
+}
+
+static int run_steps(struct bench *b, int n_steps, int n_seqs, struct hearth_error *err)
+{
+    int seqs[256], n_open = 0, rc = HEARTH_OK;
+    hearth_token tokens[256];
+    while (n_open < n_seqs && !rc) {
+        int seq = hearth_seq_new(b->session, err);
+        if (seq < 0)
+            rc = seq;
+        else
+            seqs[n_open++] = seq;
+    }
+    for (int i = 0; i < n_steps && !rc && !hearth_cli_interrupted(); i++) {
+        for (int k = 0; k < n_seqs; k++)
+            tokens[k] = b->tokens[i];
+        rc = hearth_step(b->session, seqs, tokens, n_seqs, err);
+    }
+    for (int k = 0; k < n_open; k++)
+        hearth_seq_free(b->session, seqs[k]);
+    return rc;
+}
+
+static int run_once(struct bench *b, const struct test *t, int n_prompt, int n_gen, struct hearth_error *err)
+{
+    return t->n_prompt ? run_prompt(b, n_prompt, err) : run_steps(b, n_gen, t->n_seqs, err);
+}
+
+// A short warm-up, then the repetitions.
+static int measure(struct bench *b, const struct test *t)
+{
+    struct hearth_error err = {0};
+    int warm_up = t->n_prompt < b->o->n_ubatch ? t->n_prompt : (int)b->o->n_ubatch;
+    int rc = run_once(b, t, warm_up, 1, &err);
+    for (int i = 0; i < b->o->repetitions && !rc; i++) {
+        uint64_t start = hearth_now_ns();
+        rc = run_once(b, t, t->n_prompt, t->n_gen, &err);
+        b->samples[i] = hearth_now_ns() - start;
+        if (hearth_cli_interrupted())
+            return HEARTH_EXIT_INTERRUPTED;
+    }
+    return rc ? hearth_cli_fail(&err) : HEARTH_EXIT_OK;
+}
+
+// ---- results
+// -------------------------------------------------------------------------------------------------
+
+struct summary {
+    double ns, ns_dev, speed, speed_dev; // means and sample standard deviations; speed in tokens per second
+    double gb_per_second; // of weights; 0 for prompts, whose weights are used many times per read
+};
+
+static double deviation(double sum, double squares, double n)
+{
+    if (n < 2)
+        return 0;
+    double variance = (squares - sum * sum / n) / (n - 1);
+    return variance > 0 ? sqrt(variance) : 0;
+}
+
+static int n_tokens(const struct test *t)
+{
+    return t->n_prompt ? t->n_prompt : t->n_gen * t->n_seqs;
+}
+
+static double sample_speed(const struct bench *b, const struct test *t, int64_t i)
+{
+    return b->samples[i] ? n_tokens(t) * 1e9 / (double)b->samples[i] : 0;
+}
+
+static struct summary summarize(const struct bench *b, const struct test *t)
+{
+    double ns = 0, ns2 = 0, speed = 0, speed2 = 0, n = (double)b->o->repetitions;
+    for (int64_t i = 0; i < b->o->repetitions; i++) {
+        double sample = (double)b->samples[i], rate = sample_speed(b, t, i);
+        ns += sample;
+        ns2 += sample * sample;
+        speed += rate;
+        speed2 += rate * rate;
+    }
+    struct hearth_stats stats;
+    hearth_session_stats(b->session, &stats);
+    struct summary s = {ns / n, deviation(ns, ns2, n), speed / n, deviation(speed, speed2, n), 0};
+    if (t->n_gen && s.ns > 0)
+        s.gb_per_second = (double)stats.weight_bytes_per_step * t->n_gen / s.ns;
+    return s;
+}
+
+static void test_name(const struct test *t, char *out, size_t size)
+{
+    if (t->n_prompt)
+        snprintf(out, size, "pp%d", t->n_prompt);
+    else if (t->n_seqs > 1)
+        snprintf(out, size, "tg%d x%d", t->n_gen, t->n_seqs);
+    else
+        snprintf(out, size, "tg%d", t->n_gen);
+}
+
+static void print_head(const struct bench *b)
+{
+    printf("| %-30s | %10s | %10s | %-10s | %7s | %15s | %20s | %6s |", "model", "size", "params", "backend",
+           "threads", "test", "t/s", "GB/s");
+    puts(b->roof > 0 ? " of roof |" : "");
+    printf("| ------------------------------ | ---------: | ---------: | ---------- | ------: | "
+           "--------------: | "
+           "-------------------: | -----: |");
+    puts(b->roof > 0 ? " ------: |" : "");
+}
+
+static void print_row(const struct bench *b, const struct test *t, const struct summary *s)
+{
+    char size[32], params[32], name[40], speed[64], rate[32] = "";
+    hearth_cli_format_bytes(size, sizeof size, b->info->n_bytes);
+    hearth_cli_format_count(params, sizeof params, b->info->n_params);
+    test_name(t, name, sizeof name);
+    snprintf(speed, sizeof speed, "%.2f ± %.2f", s->speed, s->speed_dev);
+    if (s->gb_per_second > 0)
+        snprintf(rate, sizeof rate, "%.2f", s->gb_per_second);
+    // The sign ± takes two bytes and one column.
+    printf("| %-30s | %10s | %10s | %-10s | %7d | %15s | %21s | %6s |", b->info->type, size, params, "CPU",
+           hearth_cli_threads(b->o), name, speed, rate);
+    if (b->roof > 0 && s->gb_per_second > 0)
+        printf(" %5.0f %% |", 100 * s->gb_per_second / b->roof);
+    else if (b->roof > 0)
+        printf("         |");
+    putchar('\n');
+    fflush(stdout);
+}
+
+static json_t *json_samples(const struct bench *b, const struct test *t, bool speed)
+{
+    json_t *list = json_array();
+    for (int64_t i = 0; i < b->o->repetitions; i++)
+        json_array_append_new(list, speed ? json_real(sample_speed(b, t, i))
+                                          : json_integer((json_int_t)b->samples[i]));
+    return list;
+}
+
+// Names as in llama-bench -o json where the meaning is the same.
+static json_t *json_row(const struct bench *b, const struct test *t, const struct summary *s)
+{
+    static const char *const kv_types[] = {"f16", "f32", "q8_0"};
+    const struct hearth_model_info *m = b->info;
+    char now[40];
+    time_t seconds = time(NULL);
+    struct tm utc;
+    strftime(now, sizeof now, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&seconds, &utc));
+    return json_pack(
+        "{s:s, s:s, s:o, s:o, s:I, s:I, s:s, s:s, s:i, s:i, s:s, s:s, s:i, s:i, s:i, s:s, s:f, s:f, s:f, "
+        "s:f, s:o, s:o, s:o, s:o}",
+        "build", hearth_version(), "cpu_info", hearth_cpu_brand(), "model_filename",
+        hearth_json_string(m->path, strlen(m->path)), "model_type",
+        hearth_json_string(m->type, strlen(m->type)), "model_size", (json_int_t)m->n_bytes, "model_n_params",
+        (json_int_t)m->n_params, "backends", "CPU", "cpu_level",
+        b->o->cpu ? hearth_options_cpu(b->o) : hearth_cpu_level_name(hearth_cpu_flags()), "n_threads",
+        hearth_cli_threads(b->o), "n_ubatch", (int)b->o->n_ubatch, "type_k", kv_types[b->o->type_k], "type_v",
+        kv_types[b->o->type_v], "n_prompt", t->n_prompt, "n_gen", t->n_gen, "n_sequences",
+        t->n_prompt ? 1 : t->n_seqs, "test_time", now, "avg_ns", s->ns, "stddev_ns", s->ns_dev, "avg_ts",
+        s->speed, "stddev_ts", s->speed_dev, "samples_ns", json_samples(b, t, false), "samples_ts",
+        json_samples(b, t, true), "gb_per_second",
+        s->gb_per_second > 0 ? json_real(s->gb_per_second) : json_null(), "roof_gb_per_second",
+        b->roof > 0 ? json_real(b->roof) : json_null());
+}
+
+static int run_test(struct bench *b, struct test t)
+{
+    int status = measure(b, &t);
+    if (status)
+        return status;
+    struct summary s = summarize(b, &t);
+    if (b->o->output == HEARTH_OUTPUT_MD) {
+        print_row(b, &t, &s);
+        return HEARTH_EXIT_OK;
+    }
+    if (json_array_append_new(b->results, json_row(b, &t, &s)))
+        return hearth_cli_error("no memory for the results");
+    return HEARTH_EXIT_OK;
+}
+
+static int run_all(struct bench *b)
+{
+    const struct hearth_options *o = b->o;
+    int status = HEARTH_EXIT_OK;
+    for (int i = 0; i < o->bench_prompt.n && !status; i++)
+        if (o->bench_prompt.values[i])
+            status = run_test(b, (struct test){(int)o->bench_prompt.values[i], 0, 1});
+    for (int i = 0; i < o->bench_gen.n; i++)
+        for (int k = 0; k < o->bench_parallel.n && !status; k++)
+            if (o->bench_gen.values[i])
+                status = run_test(
+                    b, (struct test){0, (int)o->bench_gen.values[i], (int)o->bench_parallel.values[k]});
+    return status;
+}
+
+// ---- setting up
+// ----------------------------------------------------------------------------------------------
+
+static int largest(const struct hearth_int_list *list)
+{
+    int64_t max = 0;
+    for (int i = 0; i < list->n; i++)
+        if (list->values[i] > max)
+            max = list->values[i];
+    return (int)max;
+}
+
+// Any tokens will do: the speed of a dense model does not depend on them. The first is BOS.
+static int make_tokens(struct bench *b, int n)
+{
+    b->tokens = hearth_calloc((size_t)n, sizeof *b->tokens);
+    b->samples = hearth_calloc((size_t)b->o->repetitions, sizeof *b->samples);
+    if (!b->tokens || !b->samples)
+        return hearth_cli_error("no memory for %d tokens", n);
+    uint32_t state = 1;
+    for (int i = 0; i < n; i++) {
+        state = state * 1664525u + 1013904223u;
+        b->tokens[i] = (hearth_token)((state >> 8) % (uint32_t)b->info->n_vocab);
+    }
+    hearth_token bos = hearth_token_bos(b->model);
+    if (bos >= 0)
+        b->tokens[0] = bos;
+    return HEARTH_EXIT_OK;
+}
+
+static int set_up(struct bench *b)
+{
+    const struct hearth_options *o = b->o;
+    struct hearth_error err = {0};
+    int n_prompt = largest(&o->bench_prompt), n_gen = largest(&o->bench_gen);
+    int longest = n_prompt > n_gen ? n_prompt : n_gen;
+    if (!longest)
+        return hearth_cli_usage(hearth_command_find("bench"), "nothing to measure: -p and -n are both 0");
+    if (o->roof_bytes && hearth_roof_measure((size_t)o->roof_bytes, hearth_cli_threads(o), &b->roof, &err))
+        return hearth_cli_fail(&err);
+    int status = hearth_cli_open_model(&b->model, o, false);
+    if (status)
+        return status;
+    b->info = hearth_model_info(b->model);
+    struct hearth_session_params params =
+        hearth_cli_session_params(o, longest, n_gen ? largest(&o->bench_parallel) : 1);
+    if (hearth_session_open(&b->session, b->model, &params, &err))
+        return hearth_cli_fail(&err);
+    return make_tokens(b, longest);
+}
+
+int hearth_cmd_bench(const struct hearth_options *o)
+{
+    struct bench b = {.o = o, .results = json_array()};
+    const bool table = o->output == HEARTH_OUTPUT_MD;
+    hearth_cli_catch_interrupt();
+    int status = set_up(&b);
+    if (!status) {
+        if (table)
+            print_head(&b);
+        status = run_all(&b);
+        if (table && b.roof > 0)
+            printf("\nMemory roof: %.2f GB/s with %d threads.\n", b.roof, hearth_cli_threads(o));
+        if (!table && !status && !hearth_json_print(json_incref(b.results), stdout, true))
+            status = hearth_cli_error("cannot write JSON: out of memory or disk full");
+    }
+    json_decref(b.results);
+    free(b.tokens);
+    free(b.samples);
+    hearth_session_close(&b.session);
+    hearth_model_close(&b.model);
+    return status;
+}

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: MIT
+// hearth inspect: what is in a GGUF file. Needs no support for its architecture or number formats.
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/common.h"
+#include "cli/json.h"
+#include "gguf/gguf.h"
+
+#define TEXT_SHOWN  70 // bytes of a text in the table
+#define ARRAY_SHOWN 6  // elements of an array
+
+struct totals {
+    uint64_t n_params, n_bytes;
+    uint64_t tensors[HEARTH_TYPE_END], bytes[HEARTH_TYPE_END];
+};
+
+static uint64_t n_elements(const struct hearth_gguf_tensor *t)
+{
+    return t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3];
+}
+
+static void add_up(const struct hearth_gguf *g, struct totals *sum)
+{
+    memset(sum, 0, sizeof *sum);
+    for (uint64_t i = 0; i < hearth_gguf_n_tensors(g); i++) {
+        const struct hearth_gguf_tensor *t = hearth_gguf_tensor_at(g, i);
+        sum->n_params += n_elements(t);
+        sum->n_bytes += t->bytes;
+        sum->tensors[t->type]++;
+        sum->bytes[t->type] += t->bytes;
+    }
+}
+
+static const char *type_name(enum hearth_gguf_type type)
+{
+    static const char *const names[] = {"u8",   "i8",     "u16",   "i16", "u32", "i32", "f32",
+                                        "bool", "string", "array", "u64", "i64", "f64"};
+    return names[type];
+}
+
+static const char *container_name(const struct hearth_gguf *g)
+{
+    return hearth_gguf_is_pwri(g) ? "PowerInfer GGUF" : "GGUF";
+}
+
+static enum hearth_gguf_type element_type(const struct hearth_gguf_kv *kv)
+{
+    return kv->type == HEARTH_GGUF_ARRAY ? kv->element : kv->type;
+}
+
+static bool is_real(enum hearth_gguf_type type)
+{
+    return type == HEARTH_GGUF_F32 || type == HEARTH_GGUF_F64;
+}
+
+static bool is_unsigned_64(enum hearth_gguf_type type)
+{
+    return type == HEARTH_GGUF_U64;
+}
+
+// ---- table
+// ---------------------------------------------------------------------------------------------------
+
+// Printable form of any bytes: a file must not be able to steer the terminal. UTF-8 passes.
+static void print_text(struct hearth_str text, size_t max)
+{
+    size_t n = text.n < max ? text.n : max;
+    while (n && n < text.n && ((unsigned char)text.s[n] & 0xC0) == 0x80)
+        n--;
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)text.s[i];
+        if (c == '\n')
+            fputs("\\n", stdout);
+        else if (c == '\t')
+            fputs("\\t", stdout);
+        else if (c < 0x20 || c == 0x7F || (c == 0xC2 && i + 1 < n && (unsigned char)text.s[i + 1] < 0xA0))
+            printf("\\x%02X", c);
+        else
+            putchar(c);
+    }
+    if (n < text.n)
+        printf("... (%zu bytes)", text.n);
+}
+
+static void print_element(const struct hearth_gguf_kv *kv, uint64_t i)
+{
+    enum hearth_gguf_type type = element_type(kv);
+    if (type == HEARTH_GGUF_STRING) {
+        bool quoted = kv->type == HEARTH_GGUF_ARRAY;
+        fputs(quoted ? "\"" : "", stdout);
+        print_text(kv->strings[i], TEXT_SHOWN);
+        fputs(quoted ? "\"" : "", stdout);
+    } else if (type == HEARTH_GGUF_BOOL) {
+        fputs(hearth_gguf_kv_i64(kv, i) ? "true" : "false", stdout);
+    } else if (is_real(type)) {
+        printf("%.7g", hearth_gguf_kv_f64(kv, i));
+    } else if (is_unsigned_64(type)) {
+        printf("%" PRIu64, (uint64_t)hearth_gguf_kv_i64(kv, i));
+    } else {
+        printf("%" PRId64, hearth_gguf_kv_i64(kv, i));
+    }
+}
+
+static void print_kv(const struct hearth_gguf_kv *kv, int key_width)
+{
+    char type[48];
+    if (kv->type == HEARTH_GGUF_ARRAY)
+        snprintf(type, sizeof type, "%s[%" PRIu64 "]", type_name(kv->element), kv->count);
+    else
+        snprintf(type, sizeof type, "%s", type_name(kv->type));
+    fputs("  ", stdout);
+    print_text(kv->key, 200);
+    printf("%*s  %-14s ", kv->key.n < (size_t)key_width ? key_width - (int)kv->key.n : 0, "", type);
+    uint64_t n = kv->type == HEARTH_GGUF_ARRAY ? kv->count : 1;
+    for (uint64_t i = 0; i < n && i < ARRAY_SHOWN; i++) {
+        fputs(i ? ", " : "", stdout);
+        print_element(kv, i);
+    }
+    puts(n > ARRAY_SHOWN ? ", ..." : "");
+}
+
+static int widest_key(const struct hearth_gguf *g)
+{
+    size_t width = 0;
+    for (uint64_t i = 0; i < hearth_gguf_n_kv(g); i++) {
+        size_t n = hearth_gguf_kv_at(g, i)->key.n;
+        if (n > width && n <= 60)
+            width = n;
+    }
+    return (int)width;
+}
+
+static int widest_name(const struct hearth_gguf *g)
+{
+    size_t width = 4;
+    for (uint64_t i = 0; i < hearth_gguf_n_tensors(g); i++) {
+        size_t n = hearth_gguf_tensor_at(g, i)->name.n;
+        if (n > width && n <= 60)
+            width = n;
+    }
+    return (int)width;
+}
+
+static void print_tensor(const struct hearth_gguf *g, const struct hearth_gguf_tensor *t, int width)
+{
+    char size[32], shape[100] = "";
+    size_t used = 0;
+    for (uint32_t d = 0; d < t->n_dims; d++)
+        used += (size_t)snprintf(shape + used, sizeof shape - used, "%s%" PRIu64, d ? " x " : "", t->ne[d]);
+    hearth_cli_format_bytes(size, sizeof size, t->bytes);
+    fputs("  ", stdout);
+    print_text(t->name, 200);
+    printf("%*s  %-8s %-24s %12s", t->name.n < (size_t)width ? width - (int)t->name.n : 0, "",
+           hearth_type_info(t->type)->name, shape, size);
+    if (hearth_gguf_n_parts(g) > 1)
+        printf("  part %u", t->part + 1);
+    putchar('\n');
+}
+
+static void print_summary(const struct hearth_gguf *g, const struct totals *sum)
+{
+    static const struct {
+        const char *label, *key;
+    } names[] = {{"architecture", "general.architecture"}, {"name", "general.name"}};
+    char text[32];
+    printf("file          %s\n", hearth_gguf_path(g));
+    printf("container     %s version %u, %u %s\n", container_name(g), hearth_gguf_version(g),
+           hearth_gguf_n_parts(g), hearth_gguf_n_parts(g) == 1 ? "part" : "parts");
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const struct hearth_gguf_kv *kv = hearth_gguf_find(g, names[i].key);
+        if (!kv || kv->type != HEARTH_GGUF_STRING)
+            continue;
+        printf("%-13s ", names[i].label);
+        print_text(kv->strings[0], TEXT_SHOWN);
+        putchar('\n');
+    }
+    hearth_cli_format_count(text, sizeof text, sum->n_params);
+    printf("parameters    %s\n", text);
+    hearth_cli_format_bytes(text, sizeof text, sum->n_bytes);
+    printf("weights       %s", text);
+    if (sum->n_params)
+        printf(" (%.2f bits per parameter)", 8.0 * (double)sum->n_bytes / (double)sum->n_params);
+    putchar('\n');
+}
+
+static void print_table(const struct hearth_gguf *g, const struct totals *sum)
+{
+    print_summary(g, sum);
+    printf("\nmetadata (%" PRIu64 ")\n", hearth_gguf_n_kv(g));
+    int width = widest_key(g);
+    for (uint64_t i = 0; i < hearth_gguf_n_kv(g); i++)
+        print_kv(hearth_gguf_kv_at(g, i), width);
+
+    if (hearth_gguf_n_tensors(g) == 0) {
+        puts("\nno tensors");
+        return;
+    }
+    puts("\nnumber formats");
+    for (uint32_t type = 0; type < HEARTH_TYPE_END; type++) {
+        char size[32];
+        if (!sum->tensors[type])
+            continue;
+        hearth_cli_format_bytes(size, sizeof size, sum->bytes[type]);
+        printf("  %-8s %6" PRIu64 " tensors %12s\n", hearth_type_info(type)->name, sum->tensors[type], size);
+    }
+    printf("\ntensors (%" PRIu64 ")\n", hearth_gguf_n_tensors(g));
+    width = widest_name(g);
+    for (uint64_t i = 0; i < hearth_gguf_n_tensors(g); i++)
+        print_tensor(g, hearth_gguf_tensor_at(g, i), width);
+}
+
+// ---- JSON
+// ----------------------------------------------------------------------------------------------------
+
+static json_t *json_element(const struct hearth_gguf_kv *kv, uint64_t i)
+{
+    enum hearth_gguf_type type = element_type(kv);
+    if (type == HEARTH_GGUF_STRING)
+        return hearth_json_string(kv->strings[i].s, kv->strings[i].n);
+    if (type == HEARTH_GGUF_BOOL)
+        return json_boolean(hearth_gguf_kv_i64(kv, i));
+    if (is_real(type))
+        return hearth_json_real(hearth_gguf_kv_f64(kv, i));
+    int64_t v = hearth_gguf_kv_i64(kv, i);
+    // jansson's integers are signed: the few values above its range go out as reals.
+    return is_unsigned_64(type) && v < 0 ? json_real((double)(uint64_t)v) : json_integer(v);
+}
+
+static json_t *json_kv(const struct hearth_gguf_kv *kv)
+{
+    if (kv->type != HEARTH_GGUF_ARRAY)
+        return json_element(kv, 0);
+    json_t *values = json_array();
+    for (uint64_t i = 0; i < kv->count && i < ARRAY_SHOWN; i++)
+        json_array_append_new(values, json_element(kv, i));
+    return json_pack("{s:s, s:I, s:o}", "type", type_name(kv->element), "count", (json_int_t)kv->count,
+                     "first", values);
+}
+
+static json_t *json_tensor(const struct hearth_gguf_tensor *t)
+{
+    json_t *shape = json_array();
+    for (uint32_t d = 0; d < t->n_dims; d++)
+        json_array_append_new(shape, json_integer((json_int_t)t->ne[d]));
+    return json_pack("{s:o, s:s, s:o, s:I, s:I, s:i}", "name", hearth_json_string(t->name.s, t->name.n),
+                     "type", hearth_type_info(t->type)->name, "shape", shape, "bytes", (json_int_t)t->bytes,
+                     "offset", (json_int_t)t->offset, "part", (int)t->part + 1);
+}
+
+// jansson wants object keys in UTF-8 and zero-terminated; keys of a sound file are.
+static void set_key(json_t *object, struct hearth_str key, json_t *value)
+{
+    json_t *clean = hearth_json_string(key.s, key.n);
+    const char *text = clean ? json_string_value(clean) : NULL;
+    if (text)
+        json_object_set_new(object, text, value);
+    else
+        json_decref(value);
+    json_decref(clean);
+}
+
+static json_t *build_json(const struct hearth_gguf *g, const struct totals *sum)
+{
+    json_t *metadata = json_object(), *formats = json_object(), *tensors = json_array();
+    for (uint64_t i = 0; i < hearth_gguf_n_kv(g); i++) {
+        const struct hearth_gguf_kv *kv = hearth_gguf_kv_at(g, i);
+        set_key(metadata, kv->key, json_kv(kv));
+    }
+    for (uint32_t type = 0; type < HEARTH_TYPE_END; type++)
+        if (sum->tensors[type])
+            json_object_set_new(formats, hearth_type_info(type)->name,
+                                json_pack("{s:I, s:I}", "tensors", (json_int_t)sum->tensors[type], "bytes",
+                                          (json_int_t)sum->bytes[type]));
+    for (uint64_t i = 0; i < hearth_gguf_n_tensors(g); i++)
+        json_array_append_new(tensors, json_tensor(hearth_gguf_tensor_at(g, i)));
+
+    const struct hearth_gguf_kv *arch = hearth_gguf_find(g, "general.architecture");
+    const char *path = hearth_gguf_path(g);
+    return json_pack("{s:o, s:s, s:i, s:i, s:o, s:I, s:I, s:o, s:o, s:o}", "path",
+                     hearth_json_string(path, strlen(path)), "container", container_name(g), "version",
+                     (int)hearth_gguf_version(g), "parts", (int)hearth_gguf_n_parts(g), "architecture",
+                     arch && arch->type == HEARTH_GGUF_STRING ? json_element(arch, 0) : json_null(),
+                     "n_params", (json_int_t)sum->n_params, "n_bytes", (json_int_t)sum->n_bytes, "metadata",
+                     metadata, "formats", formats, "tensors", tensors);
+}
+
+int hearth_cmd_inspect(const struct hearth_options *o)
+{
+    struct hearth_gguf *g = NULL;
+    struct hearth_error err = {0};
+    if (hearth_gguf_open(&g, o->model, &err))
+        return hearth_cli_fail(&err);
+    struct totals sum;
+    add_up(g, &sum);
+    int status = HEARTH_EXIT_OK;
+    if (!o->json)
+        print_table(g, &sum);
+    else if (!hearth_json_print(build_json(g, &sum), stdout, true))
+        status = hearth_cli_error("cannot write JSON: out of memory or disk full");
+    hearth_gguf_close(&g);
+    return status;
+}

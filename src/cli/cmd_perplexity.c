@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT
+// hearth perplexity: how well a model predicts a text, chunk by chunk as llama-perplexity does it.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/common.h"
+
+struct scoring {
+    const struct hearth_options *o;
+    struct hearth_model *model;
+    struct hearth_session *session;
+    hearth_token *tokens; // of the text
+    size_t n_tokens;
+    int n_vocab, n_ctx, n_chunks;
+    hearth_token *chunk; // [n_ctx] the one being scored
+    hearth_token bos;    // -1: chunks do not start with BOS
+    double sum, squares; // of the scored tokens' negative log-probabilities
+    uint64_t count;
+};
+
+// Logits of position `pos` of the chunk predict the token after it.
+static void score(struct scoring *s, int pos, const float *logits)
+{
+    double nll = -hearth_cli_log_prob(logits, s->n_vocab, s->chunk[pos + 1]);
+    s->sum += nll;
+    s->squares += nll * nll;
+    s->count++;
+}
+
+static bool on_row(void *arg, int index, const float *logits)
+{
+    struct scoring *s = arg;
+    int pos = s->n_ctx / 2 + index;
+    if (pos + 1 < s->n_ctx)
+        score(s, pos, logits);
+    return !hearth_cli_interrupted();
+}
+
+// The first half is only context; its logits are not computed.
+static int prompt_chunk(struct scoring *s, int seq, struct hearth_error *err)
+{
+    int half = s->n_ctx / 2;
+    int rc = hearth_prompt(s->session, seq, s->chunk, half, NULL, NULL, err);
+    return rc ? rc : hearth_prompt(s->session, seq, s->chunk + half, s->n_ctx - half, on_row, s, err);
+}
+
+static int step_chunk(struct scoring *s, int seq, struct hearth_error *err)
+{
+    for (int i = 0; i + 1 < s->n_ctx; i++) {
+        int rc = hearth_step(s->session, &seq, &s->chunk[i], 1, err);
+        if (rc)
+            return rc;
+        if (i >= s->n_ctx / 2)
+            score(s, i, hearth_logits(s->session, 0));
+        if (hearth_cli_interrupted()) {
+            err->code = HEARTH_E_INTERRUPTED;
+            return err->code;
+        }
+    }
+    return HEARTH_OK;
+}
+
+static int score_chunk(struct scoring *s, int index)
+{
+    struct hearth_error err = {0};
+    memcpy(s->chunk, s->tokens + (size_t)index * (size_t)s->n_ctx, (size_t)s->n_ctx * sizeof *s->chunk);
+    if (s->bos >= 0)
+        s->chunk[0] = s->bos;
+    int seq = hearth_seq_new(s->session, &err);
+    if (seq < 0)
+        return hearth_cli_fail(&err);
+    int rc = s->o->phase == HEARTH_OPTION_PHASE_STEP ? step_chunk(s, seq, &err) : prompt_chunk(s, seq, &err);
+    hearth_seq_free(s->session, seq);
+    return rc ? hearth_cli_fail(&err) : HEARTH_EXIT_OK;
+}
+
+// Standard error of the perplexity, from that of the mean negative log-probability.
+static double uncertainty(const struct scoring *s)
+{
+    double n = (double)s->count, mean = s->sum / n;
+    double variance = s->squares / n - mean * mean;
+    return n > 1 && variance > 0 ? exp(mean) * sqrt(variance / (n - 1)) : 0;
+}
+
+static int score_all(struct scoring *s)
+{
+    for (int i = 0; i < s->n_chunks; i++) {
+        int status = score_chunk(s, i);
+        if (status)
+            return status;
+        if (!s->o->quiet)
+            fprintf(stderr, "[%d]%.4f,%s", i + 1, exp(s->sum / (double)s->count),
+                    i + 1 == s->n_chunks ? "\n" : "");
+    }
+    printf("Final estimate: PPL = %.4f +/- %.5f\n", exp(s->sum / (double)s->count), uncertainty(s));
+    return HEARTH_EXIT_OK;
+}
+
+static int cut_text(struct scoring *s, const struct hearth_buffer *text)
+{
+    int status =
+        hearth_cli_tokenize(s->model, text->data, text->n, HEARTH_TOKENIZE_BOS, &s->tokens, &s->n_tokens);
+    if (status)
+        return status;
+    // A text that starts with BOS comes from a vocabulary that wants it before every chunk.
+    hearth_token bos = hearth_token_bos(s->model);
+    s->bos = bos >= 0 && s->n_tokens && s->tokens[0] == bos ? bos : -1;
+    size_t n = s->n_tokens / (size_t)s->n_ctx;
+    if (s->n_tokens < 2 * (size_t)s->n_ctx)
+        return hearth_cli_error(
+            "%s has %zu tokens; chunks of %d need at least %d: use a longer text or a smaller -c", s->o->file,
+            s->n_tokens, s->n_ctx, 2 * s->n_ctx);
+    if (s->o->chunks >= 0 && (size_t)s->o->chunks < n)
+        n = (size_t)s->o->chunks;
+    s->n_chunks = n > INT32_MAX ? INT32_MAX : (int)n;
+    if (!s->n_chunks)
+        return hearth_cli_usage(hearth_command_find("perplexity"), "--chunks 0 leaves nothing to score");
+    hearth_cli_info("%zu tokens, %d chunks of %d", s->n_tokens, s->n_chunks, s->n_ctx);
+    return HEARTH_EXIT_OK;
+}
+
+static int set_up(struct scoring *s, struct hearth_buffer *text)
+{
+    struct hearth_error err = {0};
+    int status = hearth_cli_read(s->o->file, text);
+    if (!status)
+        status = hearth_cli_open_model(&s->model, s->o, false);
+    if (status)
+        return status;
+    s->n_vocab = hearth_model_info(s->model)->n_vocab;
+    s->n_ctx = (int)s->o->n_ctx;
+    s->chunk = calloc((size_t)s->n_ctx, sizeof *s->chunk);
+    if (!s->chunk)
+        return hearth_cli_error("no memory for chunks of %d tokens", s->n_ctx);
+    struct hearth_session_params params = hearth_cli_session_params(s->o, s->n_ctx, 1);
+    if (hearth_session_open(&s->session, s->model, &params, &err))
+        return hearth_cli_fail(&err);
+    return cut_text(s, text);
+}
+
+int hearth_cmd_perplexity(const struct hearth_options *o)
+{
+    if (!o->file)
+        return hearth_cli_usage(hearth_command_find("perplexity"),
+                                "-f is missing: which text should be scored?");
+    struct scoring s = {.o = o};
+    struct hearth_buffer text = {0};
+    hearth_cli_catch_interrupt();
+    int status = set_up(&s, &text);
+    free(text.data);
+    if (!status)
+        status = score_all(&s);
+    free(s.tokens);
+    free(s.chunk);
+    hearth_session_close(&s.session);
+    hearth_model_close(&s.model);
+    return status;
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+// hearth quantize: a model in another number format.
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "build/quantize.h"
+#include "cli/commands.h"
+#include "cli/common.h"
+#include "quant/quant.h"
+
+static bool same_file(const char *a, const char *b)
+{
+    struct stat sa, sb;
+    return !stat(a, &sa) && !stat(b, &sb) && sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino;
+}
+
+static int unknown_type(const char *name)
+{
+    char known[400] = "";
+    size_t used = 0;
+    for (uint32_t type = 0; type < HEARTH_TYPE_END; type++) {
+        const struct hearth_type_info *info = hearth_type_info(type);
+        if (info && info->encode && used + strlen(info->name) + 3 < sizeof known)
+            used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", info->name);
+    }
+    return hearth_cli_usage(hearth_command_find("quantize"), "cannot write type %s; one of %s", name, known);
+}
+
+static bool on_progress(void *arg, float share)
+{
+    hearth_cli_progress(arg, share);
+    return !hearth_cli_interrupted();
+}
+
+int hearth_cmd_quantize(const struct hearth_options *o)
+{
+    int type = hearth_type_by_name(o->type);
+    const struct hearth_type_info *info = type >= 0 ? hearth_type_info((uint32_t)type) : NULL;
+    if (!info || !info->encode)
+        return unknown_type(o->type);
+    if (same_file(o->model, o->out))
+        return hearth_cli_error("%s and %s are the same file", o->model, o->out);
+
+    static char label[] = "converting";
+    struct hearth_quantize_params params = {.type = (uint32_t)type,
+                                            .n_threads = o->n_threads > 0 ? (int)o->n_threads : 0,
+                                            .progress = on_progress,
+                                            .progress_arg = label};
+    struct hearth_quantize_result result;
+    struct hearth_error err = {0};
+    hearth_cli_catch_interrupt();
+    if (hearth_quantize(o->model, o->out, &params, &result, &err))
+        return hearth_cli_fail(&err);
+    char before[32], after[32];
+    hearth_cli_format_bytes(before, sizeof before, result.bytes_in);
+    hearth_cli_format_bytes(after, sizeof after, result.bytes_out);
+    hearth_cli_info("%s -> %s: %" PRIu64 " matrices in %s, %" PRIu64 " tensors kept", before, after,
+                    result.n_converted, info->name, result.n_kept);
+    if (result.n_other)
+        hearth_cli_info("%" PRIu64 " matrices whose rows do not fit %s are in Q8_0 or F16", result.n_other,
+                        info->name);
+    return HEARTH_EXIT_OK;
+}

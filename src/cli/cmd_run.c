@@ -1,0 +1,459 @@
+// SPDX-License-Identifier: MIT
+// hearth run: the continuation of a prompt, or several evaluated together.
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/os.h"
+#include "cli/commands.h"
+#include "cli/common.h"
+#include "cli/run_stats.h"
+
+// One continuation.
+struct line {
+    struct hearth_sampler *sampler;
+    struct hearth_stream *stream;
+    struct hearth_buffer text; // kept until the end when there are several; else only its last byte counts
+    int seq, n;                // sequence in the session, tokens generated
+    hearth_token last;
+    double log_prob; // summed over the tokens
+    enum hearth_stop stop;
+};
+
+struct run {
+    const struct hearth_options *o;
+    struct hearth_model *model;
+    struct hearth_session *session;
+    hearth_token *prompt;
+    size_t n_prompt;
+    bool has_prompt; // the user gave a text: the generated tokens continue it
+    int n_vocab, n_lines;
+    struct line *lines;
+    float *prompt_logits; // [n_vocab] after the prompt's last token, when they were also written out
+    float *masked;        // [n_vocab] logits without the tokens that end a text (--ignore-eos)
+    hearth_token *eog;    // those tokens
+    size_t n_eog;
+    bool newline; // the last byte printed was one
+    FILE *logits_out;
+    struct hearth_run_stats stats;
+};
+
+static const float *end_of_prompt(const struct run *r)
+{
+    return r->prompt_logits ? r->prompt_logits : hearth_logits(r->session, 0);
+}
+
+// ---- the loop: sample, print, step
+// ---------------------------------------------------------------------------
+
+static int write_logits(struct run *r, const float *logits)
+{
+    if (!r->logits_out)
+        return HEARTH_EXIT_OK;
+    if (fwrite(logits, sizeof *logits, (size_t)r->n_vocab, r->logits_out) != (size_t)r->n_vocab)
+        return hearth_cli_error("cannot write %s: %s", r->o->logits_out, strerror(errno));
+    return HEARTH_EXIT_OK;
+}
+
+static int put_text(struct run *r, struct line *line, const char *text, size_t n)
+{
+    if (!n)
+        return HEARTH_EXIT_OK;
+    if (r->n_lines > 1)
+        return hearth_buffer_add(&line->text, text, n) ? HEARTH_EXIT_OK
+                                                       : hearth_cli_error("no memory for the generated text");
+    r->newline = text[n - 1] == '\n';
+    // The reason of a failure is still there when the program closes standard output, and is reported then.
+    return hearth_cli_write(text, n) ? HEARTH_EXIT_OK : HEARTH_EXIT_FAILURE;
+}
+
+static hearth_token choose(struct run *r, struct line *line, const float *logits)
+{
+    if (r->n_eog) {
+        memcpy(r->masked, logits, (size_t)r->n_vocab * sizeof *logits);
+        for (size_t i = 0; i < r->n_eog; i++)
+            r->masked[r->eog[i]] = -INFINITY;
+        logits = r->masked;
+    }
+    hearth_token token = hearth_sample(line->sampler, logits);
+    hearth_sampler_accept(line->sampler, token);
+    if (r->n_lines > 1)
+        line->log_prob += hearth_cli_log_prob(logits, r->n_vocab, token);
+    return token;
+}
+
+// The next token of one continuation, from its row of logits; sets line->stop when it was the last.
+static int extend(struct run *r, struct line *line, const float *logits)
+{
+    line->last = choose(r, line, logits);
+    line->n++;
+    if (!r->o->ignore_eos && hearth_token_is_eog(r->model, line->last)) {
+        line->stop = HEARTH_STOP_EOS;
+        return HEARTH_EXIT_OK;
+    }
+    const char *text;
+    size_t n = hearth_stream_push(line->stream, line->last, &text);
+    int status = put_text(r, line, text, n);
+    if (line->n == r->o->n_predict)
+        line->stop = HEARTH_STOP_LENGTH;
+    else if (hearth_seq_length(r->session, line->seq) >= hearth_session_n_ctx(r->session))
+        line->stop = HEARTH_STOP_CONTEXT;
+    return status;
+}
+
+// Evaluates the last token of every continuation that goes on; rows[i] is then the line of logits row i.
+static int step(struct run *r, struct line **rows, int n)
+{
+    int seqs[256];
+    hearth_token tokens[256];
+    struct hearth_error err = {0};
+    for (int i = 0; i < n; i++) {
+        seqs[i] = rows[i]->seq;
+        tokens[i] = rows[i]->last;
+    }
+    if (hearth_step(r->session, seqs, tokens, n, &err))
+        return hearth_cli_fail(&err);
+    int status = HEARTH_EXIT_OK;
+    for (int i = 0; i < n && !status; i++)
+        status = write_logits(r, hearth_logits(r->session, i));
+    return status;
+}
+
+static int generate(struct run *r)
+{
+    struct line *rows[256];
+    int n_rows = r->n_lines, status = HEARTH_EXIT_OK;
+    for (int i = 0; i < n_rows; i++)
+        rows[i] = &r->lines[i];
+    const float *first = end_of_prompt(r);
+    uint64_t start = hearth_now_ns();
+
+    while (!status && n_rows) {
+        int going_on = 0;
+        for (int i = 0; i < n_rows && !status; i++) {
+            status = extend(r, rows[i], first ? first : hearth_logits(r->session, i));
+            if (rows[i]->stop == HEARTH_STOP_NONE)
+                rows[going_on++] = rows[i];
+        }
+        first = NULL;
+        n_rows = going_on;
+        if (status || !n_rows)
+            break;
+        if (hearth_cli_interrupted()) {
+            for (int i = 0; i < n_rows; i++)
+                rows[i]->stop = HEARTH_STOP_INTERRUPTED;
+            return HEARTH_EXIT_INTERRUPTED;
+        }
+        status = step(r, rows, n_rows);
+        uint64_t now = hearth_now_ns();
+        if (!status && !hearth_run_stats_add(&r->stats, now - start))
+            status = hearth_cli_error("no memory for the statistics");
+        start = now;
+    }
+    return status;
+}
+
+// ---- the prompt
+// ----------------------------------------------------------------------------------------------
+
+struct row_sink {
+    struct run *run;
+    int status;
+};
+
+static bool on_prompt_row(void *arg, int index, const float *logits)
+{
+    struct row_sink *sink = arg;
+    (void)index;
+    sink->status = write_logits(sink->run, logits);
+    memcpy(sink->run->prompt_logits, logits, (size_t)sink->run->n_vocab * sizeof *logits);
+    return sink->status == HEARTH_EXIT_OK;
+}
+
+// In pieces, so that Ctrl-C is heard; the result does not depend on how a prompt is cut.
+static int evaluate_prompt(struct run *r)
+{
+    struct row_sink sink = {r, HEARTH_EXIT_OK};
+    struct hearth_error err = {0};
+    const size_t piece = (size_t)r->o->n_ubatch;
+    int seq = hearth_seq_new(r->session, &err);
+    if (seq < 0)
+        return hearth_cli_fail(&err);
+    r->lines[0].seq = seq;
+    if (r->n_prompt > (size_t)hearth_session_n_ctx(r->session))
+        return hearth_cli_error("the prompt has %zu tokens but the context only %d: use a larger -c",
+                                r->n_prompt, hearth_session_n_ctx(r->session));
+    for (size_t from = 0; from < r->n_prompt; from += piece) {
+        if (hearth_cli_interrupted())
+            return HEARTH_EXIT_INTERRUPTED;
+        size_t n = r->n_prompt - from < piece ? r->n_prompt - from : piece;
+        int rc = hearth_prompt(r->session, seq, r->prompt + from, (int)n,
+                               r->logits_out ? on_prompt_row : NULL, &sink, &err);
+        if (sink.status)
+            return sink.status;
+        if (rc)
+            return hearth_cli_fail(&err);
+    }
+    return HEARTH_EXIT_OK;
+}
+
+static int fork_lines(struct run *r)
+{
+    struct hearth_error err = {0};
+    for (int i = 1; i < r->n_lines; i++) {
+        r->lines[i].seq = hearth_seq_fork(r->session, r->lines[0].seq, (int)r->n_prompt, &err);
+        if (r->lines[i].seq < 0)
+            return hearth_cli_fail(&err);
+    }
+    return HEARTH_EXIT_OK;
+}
+
+static int read_prompt(const struct hearth_options *o, struct hearth_buffer *text)
+{
+    int status = HEARTH_EXIT_OK;
+    if (o->file) {
+        status = hearth_cli_read(o->file, text);
+        if (!status && text->n && text->data[text->n - 1] == '\n')
+            text->n--;
+    } else if (o->prompt && !hearth_buffer_add(text, o->prompt, strlen(o->prompt))) {
+        status = hearth_cli_error("no memory for the prompt");
+    }
+    if (!status && o->escape)
+        text->n = hearth_cli_unescape(text->data, text->n);
+    return status;
+}
+
+static int make_prompt(struct run *r, const struct hearth_buffer *text)
+{
+    r->has_prompt = text->n > 0;
+    if (r->has_prompt) {
+        int status =
+            hearth_cli_tokenize(r->model, text->data, text->n, HEARTH_TOKENIZE_BOS | HEARTH_TOKENIZE_SPECIAL,
+                                &r->prompt, &r->n_prompt);
+        if (status || r->n_prompt)
+            return status;
+    }
+    hearth_token bos = hearth_token_bos(r->model);
+    if (bos < 0)
+        return hearth_cli_error("%s has no BOS token to start from: give a prompt with -p or -f",
+                                r->o->model);
+    free(r->prompt);
+    r->prompt = malloc(sizeof *r->prompt);
+    if (!r->prompt)
+        return hearth_cli_error("no memory for the prompt");
+    r->prompt[0] = bos;
+    r->n_prompt = 1;
+    return HEARTH_EXIT_OK;
+}
+
+// ---- setting up
+// ----------------------------------------------------------------------------------------------
+
+static struct hearth_sampler_params sampler_params(const struct hearth_options *o)
+{
+    struct hearth_sampler_params p = hearth_sampler_params_default();
+    p.seed = o->seed < 0 ? UINT32_MAX : (uint32_t)o->seed;
+    p.temp = (float)o->temp;
+    p.top_k = (int)o->top_k;
+    p.top_p = (float)o->top_p;
+    p.min_p = (float)o->min_p;
+    p.repeat_last_n = (int)o->repeat_last_n;
+    p.repeat_penalty = (float)o->repeat_penalty;
+    p.presence_penalty = (float)o->presence_penalty;
+    p.frequency_penalty = (float)o->frequency_penalty;
+    return p;
+}
+
+static int open_lines(struct run *r)
+{
+    struct hearth_sampler_params params = sampler_params(r->o);
+    struct hearth_error err = {0};
+    r->lines = hearth_calloc((size_t)r->n_lines, sizeof *r->lines);
+    if (!r->lines)
+        return hearth_cli_error("no memory for %d continuations", r->n_lines);
+    for (int i = 0; i < r->n_lines; i++) {
+        struct line *line = &r->lines[i];
+        if (hearth_sampler_open(&line->sampler, r->n_vocab, &params, &err) ||
+            hearth_stream_open(&line->stream, r->model, r->o->special, r->has_prompt, &err))
+            return hearth_cli_fail(&err);
+        for (size_t k = 0; k < r->n_prompt; k++)
+            hearth_sampler_accept(line->sampler, r->prompt[k]);
+        // The next one's seed; UINT32_MAX would mean a random one.
+        params.seed = (uint32_t)(((uint64_t)hearth_sampler_seed(line->sampler) + 1) % UINT32_MAX);
+    }
+    return HEARTH_EXIT_OK;
+}
+
+static int list_eog(struct run *r)
+{
+    r->eog = hearth_calloc((size_t)r->n_vocab, sizeof *r->eog);
+    r->masked = hearth_calloc((size_t)r->n_vocab, sizeof *r->masked);
+    if (!r->eog || !r->masked)
+        return hearth_cli_error("no memory for %d logits", r->n_vocab);
+    for (hearth_token t = 0; t < r->n_vocab; t++)
+        if (hearth_token_is_eog(r->model, t))
+            r->eog[r->n_eog++] = t;
+    return HEARTH_EXIT_OK;
+}
+
+static int open_logits_out(struct run *r)
+{
+    r->prompt_logits = hearth_calloc((size_t)r->n_vocab, sizeof *r->prompt_logits);
+    if (!r->prompt_logits)
+        return hearth_cli_error("no memory for %d logits", r->n_vocab);
+    r->logits_out = fopen(r->o->logits_out, "wb");
+    if (!r->logits_out)
+        return hearth_cli_error("cannot create %s: %s", r->o->logits_out, strerror(errno));
+    return HEARTH_EXIT_OK;
+}
+
+static int open_all(struct run *r, const struct hearth_buffer *text)
+{
+    struct hearth_error err = {0};
+    uint64_t start = hearth_now_ns();
+    int status = hearth_cli_open_model(&r->model, r->o, false);
+    if (status)
+        return status;
+    const struct hearth_model_info *info = hearth_model_info(r->model);
+    r->n_vocab = info->n_vocab;
+    r->n_lines = (int)r->o->n_parallel;
+    int n_ctx = r->o->n_ctx == 0 ? info->n_ctx_train : r->o->n_ctx < 0 ? 0 : (int)r->o->n_ctx;
+    struct hearth_session_params params = hearth_cli_session_params(r->o, n_ctx, r->n_lines);
+    if (hearth_session_open(&r->session, r->model, &params, &err))
+        return hearth_cli_fail(&err);
+    r->stats.load_ns = hearth_now_ns() - start;
+
+    status = make_prompt(r, text);
+    if (!status)
+        status = open_lines(r);
+    if (!status && r->o->ignore_eos)
+        status = list_eog(r);
+    if (!status && r->o->logits_out)
+        status = open_logits_out(r);
+    return status;
+}
+
+static int close_logits_out(struct run *r, int status)
+{
+    if (r->logits_out && fclose(r->logits_out) && !status)
+        return hearth_cli_error("cannot write %s: %s", r->o->logits_out, strerror(errno));
+    return status;
+}
+
+static void close_all(struct run *r)
+{
+    for (int i = 0; r->lines && i < r->n_lines; i++) {
+        hearth_sampler_close(&r->lines[i].sampler);
+        hearth_stream_close(&r->lines[i].stream);
+        free(r->lines[i].text.data);
+    }
+    free(r->lines);
+    free(r->prompt);
+    free(r->prompt_logits);
+    free(r->masked);
+    free(r->eog);
+    hearth_run_stats_free(&r->stats);
+    hearth_session_close(&r->session);
+    hearth_model_close(&r->model);
+}
+
+// ---- the end
+// -------------------------------------------------------------------------------------------------
+
+static int best_line(const struct run *r)
+{
+    int best = 0;
+    for (int i = 1; i < r->n_lines; i++)
+        if (r->lines[i].log_prob / r->lines[i].n > r->lines[best].log_prob / r->lines[best].n)
+            best = i;
+    return best;
+}
+
+static int print_lines(struct run *r)
+{
+    int status = HEARTH_EXIT_OK;
+    for (int i = 0; i < r->n_lines && !status; i++) {
+        const struct line *line = &r->lines[i];
+        printf("=== %d of %d, seed %u ===\n", i + 1, r->n_lines, hearth_sampler_seed(line->sampler));
+        const char *end = line->text.n && line->text.data[line->text.n - 1] == '\n' ? "" : "\n";
+        if (!hearth_cli_write(line->text.data ? line->text.data : "", line->text.n) ||
+            fputs(end, stdout) == EOF)
+            status = HEARTH_EXIT_FAILURE;
+    }
+    return status;
+}
+
+// What the streams still hold back, the separator-wise listing, the newline on a terminal.
+static int finish_text(struct run *r)
+{
+    int status = HEARTH_EXIT_OK;
+    for (int i = 0; i < r->n_lines && !status; i++) {
+        const char *text;
+        size_t n = hearth_stream_flush(r->lines[i].stream, &text);
+        status = put_text(r, &r->lines[i], text, n);
+    }
+    if (!status && r->n_lines > 1)
+        status = print_lines(r);
+    else if (!status && !r->newline && hearth_cli_stdout_is_terminal())
+        putchar('\n');
+    return status;
+}
+
+static void report(struct run *r)
+{
+    struct hearth_run_stats *s = &r->stats;
+    hearth_session_stats(r->session, &s->session);
+    s->model = hearth_model_info(r->model);
+    s->n_threads = hearth_cli_threads(r->o);
+    s->n_sequences = r->n_lines;
+    s->seed = hearth_sampler_seed(r->lines[0].sampler);
+    s->stop = r->lines[0].stop;
+    for (int i = 0; i < r->n_lines; i++)
+        s->generated += (uint64_t)r->lines[i].n;
+    s->best = -1;
+    if (r->n_lines > 1 && r->lines[0].n) {
+        s->best = best_line(r);
+        s->best_log_prob = r->lines[s->best].log_prob / r->lines[s->best].n;
+        hearth_cli_info("best: %d of %d, mean log-probability %.4f", s->best + 1, r->n_lines,
+                        s->best_log_prob);
+    }
+    if (s->stop == HEARTH_STOP_CONTEXT && r->o->n_predict < 0)
+        hearth_cli_info("the context of %d tokens is full; -c makes it larger",
+                        hearth_session_n_ctx(r->session));
+    if (r->o->stats == HEARTH_STATS_JSON)
+        hearth_run_stats_json(s);
+    else
+        hearth_run_stats_print(s);
+}
+
+int hearth_cmd_run(const struct hearth_options *o)
+{
+    if (o->prompt && o->file)
+        return hearth_cli_usage(hearth_command_find("run"), "-p and -f exclude each other");
+    struct run r = {.o = o};
+    struct hearth_buffer text = {0};
+    int status = read_prompt(o, &text);
+    hearth_cli_catch_interrupt();
+    if (!status)
+        status = open_all(&r, &text);
+    free(text.data);
+    if (!status) {
+        status = evaluate_prompt(&r);
+        if (!status)
+            status = fork_lines(&r);
+        if (!status && o->n_predict != 0)
+            status = generate(&r);
+        if (status == HEARTH_EXIT_OK || status == HEARTH_EXIT_INTERRUPTED) {
+            int text_status = finish_text(&r);
+            status = status ? status : text_status;
+        }
+        status = close_logits_out(&r, status);
+        r.logits_out = NULL;
+        if (status == HEARTH_EXIT_OK || status == HEARTH_EXIT_INTERRUPTED)
+            report(&r);
+    }
+    close_all(&r);
+    return status;
+}

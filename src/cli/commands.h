@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT
+// The sub-commands. Each takes its parsed options and returns an exit status (HEARTH_EXIT_*), having printed
+// any error.
+#ifndef HEARTH_CLI_COMMANDS_H
+#define HEARTH_CLI_COMMANDS_H
+
+#include "cli/options.h"
+
+int hearth_cmd_run(const struct hearth_options *o);
+int hearth_cmd_bench(const struct hearth_options *o);
+int hearth_cmd_perplexity(const struct hearth_options *o);
+int hearth_cmd_tokenize(const struct hearth_options *o);
+int hearth_cmd_detokenize(const struct hearth_options *o);
+int hearth_cmd_inspect(const struct hearth_options *o);
+int hearth_cmd_quantize(const struct hearth_options *o);
+
+#endif

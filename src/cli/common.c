@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: MIT
+// What the sub-commands share.
+#include "cli/common.h"
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/os.h"
+
+// ---- messages
+// ------------------------------------------------------------------------------------------------
+
+static bool quiet_mode;
+static bool progress_shown; // an unfinished progress line is on the terminal
+
+static void clear_progress(void)
+{
+    if (progress_shown)
+        fprintf(stderr, "\r\033[K");
+    progress_shown = false;
+}
+
+static void say(const char *kind, const char *fmt, va_list args)
+{
+    clear_progress();
+    fprintf(stderr, "hearth: %s", kind);
+    vfprintf(stderr, fmt, args);
+    fputc('\n', stderr);
+}
+
+static void log_sink(void *arg, enum hearth_log_level level, const char *message)
+{
+    const enum hearth_log_level *up_to = arg;
+    if (level > *up_to)
+        return;
+    clear_progress();
+    fprintf(stderr, "hearth: %s%s\n", level == HEARTH_LOG_WARNING ? "warning: " : "", message);
+}
+
+void hearth_cli_log_init(bool quiet, bool verbose)
+{
+    static enum hearth_log_level up_to;
+    quiet_mode = quiet;
+    up_to = verbose ? HEARTH_LOG_DEBUG : HEARTH_LOG_WARNING;
+    hearth_log_set(log_sink, &up_to);
+}
+
+void hearth_cli_warn(const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    say("warning: ", fmt, args);
+    va_end(args);
+}
+
+void hearth_cli_info(const char *fmt, ...)
+{
+    if (quiet_mode)
+        return;
+    va_list args;
+    va_start(args, fmt);
+    say("", fmt, args);
+    va_end(args);
+}
+
+int hearth_cli_error(const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    say("error: ", fmt, args);
+    va_end(args);
+    return HEARTH_EXIT_FAILURE;
+}
+
+int hearth_cli_fail(const struct hearth_error *err)
+{
+    if (err->code == HEARTH_E_INTERRUPTED) {
+        clear_progress();
+        return HEARTH_EXIT_INTERRUPTED;
+    }
+    return hearth_cli_error("%s", err->message);
+}
+
+int hearth_cli_usage(const struct hearth_command *cmd, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    say("error: ", fmt, args);
+    va_end(args);
+    if (cmd)
+        fprintf(stderr, "hearth: see hearth %s --help\n", cmd->name);
+    else
+        fprintf(stderr, "hearth: see hearth --help\n");
+    return HEARTH_EXIT_USAGE;
+}
+
+// ---- stopping
+// ------------------------------------------------------------------------------------------------
+
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int sig)
+{
+    (void)sig;
+    interrupted = 1;
+}
+
+void hearth_cli_catch_interrupt(void)
+{
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)(SA_RESETHAND | SA_RESTART)};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+bool hearth_cli_interrupted(void)
+{
+    return interrupted != 0;
+}
+
+// ---- input and output
+// ----------------------------------------------------------------------------------------
+
+bool hearth_buffer_add(struct hearth_buffer *b, const void *src, size_t n)
+{
+    if (n > b->cap - b->n) {
+        size_t cap = b->cap ? b->cap : 256;
+        while (cap - b->n < n) {
+            if (cap > SIZE_MAX / 2)
+                return false;
+            cap *= 2;
+        }
+        char *grown = realloc(b->data, cap);
+        if (!grown)
+            return false;
+        b->data = grown;
+        b->cap = cap;
+    }
+    if (n)
+        memcpy(b->data + b->n, src, n);
+    b->n += n;
+    return true;
+}
+
+int hearth_cli_read(const char *path, struct hearth_buffer *out)
+{
+    const bool is_stdin = !strcmp(path, "-");
+    FILE *f = is_stdin ? stdin : fopen(path, "rb");
+    if (!f)
+        return hearth_cli_error("cannot open %s: %s", path, strerror(errno));
+    const char *name = is_stdin ? "standard input" : path;
+    int status = HEARTH_EXIT_OK;
+    char block[65536];
+    size_t n;
+    while (!status && (n = fread(block, 1, sizeof block, f)) > 0)
+        if (!hearth_buffer_add(out, block, n))
+            status = hearth_cli_error("no memory for the contents of %s", name);
+    if (!status && ferror(f))
+        status = hearth_cli_error("cannot read %s: %s", name, strerror(errno));
+    if (!is_stdin)
+        fclose(f);
+    return status;
+}
+
+bool hearth_cli_write(const char *text, size_t n)
+{
+    return fwrite(text, 1, n, stdout) == n && fflush(stdout) == 0;
+}
+
+int hearth_cli_stdout_close(int status)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return status;
+    int failed = hearth_cli_error("cannot write to standard output: %s", strerror(errno));
+    return status ? status : failed;
+}
+
+bool hearth_cli_stdout_is_terminal(void)
+{
+    return isatty(STDOUT_FILENO);
+}
+
+bool hearth_cli_stderr_is_terminal(void)
+{
+    return isatty(STDERR_FILENO);
+}
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
+}
+
+size_t hearth_cli_unescape(char *text, size_t n)
+{
+    static const char letters[] = "nrt'\"\\", meanings[] = "\n\r\t'\"\\";
+    size_t to = 0;
+    for (size_t i = 0; i < n; i++) {
+        const char *letter =
+            text[i] == '\\' && i + 1 < n && text[i + 1] ? strchr(letters, text[i + 1]) : NULL;
+        if (letter) {
+            text[to++] = meanings[letter - letters];
+            i++;
+        } else if (text[i] == '\\' && i + 3 < n && text[i + 1] == 'x' && hex_digit(text[i + 2]) >= 0 &&
+                   hex_digit(text[i + 3]) >= 0) {
+            text[to++] = (char)(16 * hex_digit(text[i + 2]) + hex_digit(text[i + 3]));
+            i += 3;
+        } else {
+            text[to++] = text[i];
+        }
+    }
+    return to;
+}
+
+void hearth_cli_format_bytes(char *out, size_t size, uint64_t bytes)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double v = (double)bytes;
+    int u = 0;
+    for (; v >= 1024 && u < 4; u++)
+        v /= 1024;
+    snprintf(out, size, u ? "%.2f %s" : "%.0f %s", v, units[u]);
+}
+
+void hearth_cli_format_count(char *out, size_t size, uint64_t n)
+{
+    double v = (double)n;
+    if (v >= 1e9)
+        snprintf(out, size, "%.2f B", v / 1e9);
+    else if (v >= 1e6)
+        snprintf(out, size, "%.2f M", v / 1e6);
+    else if (v >= 1e3)
+        snprintf(out, size, "%.2f K", v / 1e3);
+    else
+        snprintf(out, size, "%.0f", v);
+}
+
+// ---- models
+// --------------------------------------------------------------------------------------------------
+
+void hearth_cli_progress(const char *what, float share)
+{
+    static const char bar[] = "##############################";
+    const int width = (int)sizeof bar - 1, done = (int)(share * (float)width);
+    if (quiet_mode || !hearth_cli_stderr_is_terminal())
+        return;
+    clear_progress();
+    if (share >= 1)
+        return;
+    fprintf(stderr, "hearth: %s [%.*s%*s] %3d %%", what, done, bar, width - done, "", (int)(share * 100));
+    progress_shown = true;
+}
+
+static bool on_progress(void *arg, float share)
+{
+    hearth_cli_progress(arg, share);
+    return !hearth_cli_interrupted();
+}
+
+int hearth_cli_open_model(struct hearth_model **out, const struct hearth_options *o, bool vocab_only)
+{
+    static char label[] = "loading";
+    struct hearth_model_params params = hearth_model_params_default();
+    params.vocab_only = vocab_only;
+    params.cpu = hearth_options_cpu(o);
+    params.n_threads = o->n_threads > 0 ? (int)o->n_threads : 0;
+    params.progress = on_progress;
+    params.progress_arg = label;
+    struct hearth_error err = {0};
+    int rc = hearth_model_open(out, o->model, &params, &err);
+    clear_progress();
+    return rc ? hearth_cli_fail(&err) : HEARTH_EXIT_OK;
+}
+
+int hearth_cli_threads(const struct hearth_options *o)
+{
+    return o->n_threads > 0 ? (int)o->n_threads : hearth_cpu_count();
+}
+
+int hearth_cli_tokenize(const struct hearth_model *model, const char *text, size_t n, int flags,
+                        hearth_token **tokens, size_t *n_tokens)
+{
+    // A token is rarely shorter than a byte; BOS, EOS and an added space come on top. A second try covers the
+    // rest.
+    size_t cap = n + 16;
+    struct hearth_error err = {0};
+    *tokens = NULL;
+    for (;;) {
+        hearth_token *grown =
+            cap <= SIZE_MAX / sizeof **tokens ? realloc(*tokens, cap * sizeof **tokens) : NULL;
+        if (!grown) {
+            free(*tokens);
+            *tokens = NULL;
+            return hearth_cli_error("no memory for the tokens of a text of %zu bytes", n);
+        }
+        *tokens = grown;
+        int64_t count = hearth_tokenize(model, text ? text : "", n, flags, *tokens, cap, &err);
+        if (count < 0) {
+            free(*tokens);
+            *tokens = NULL;
+            return hearth_cli_fail(&err);
+        }
+        if ((uint64_t)count <= cap) {
+            *n_tokens = (size_t)count;
+            return HEARTH_EXIT_OK;
+        }
+        cap = (size_t)count;
+    }
+}
+
+struct hearth_session_params hearth_cli_session_params(const struct hearth_options *o, int n_ctx,
+                                                       int max_seqs)
+{
+    struct hearth_session_params params = hearth_session_params_default();
+    params.n_ctx = n_ctx;
+    params.max_seqs = max_seqs;
+    params.n_ubatch = (int)o->n_ubatch;
+    params.n_threads = o->n_threads > 0 ? (int)o->n_threads : 0;
+    params.type_k = (enum hearth_kv_type)o->type_k;
+    params.type_v = (enum hearth_kv_type)o->type_v;
+    return params;
+}
+
+double hearth_cli_log_prob(const float *logits, int n_vocab, hearth_token token)
+{
+    double max = (double)logits[0], sum = 0;
+    for (int i = 1; i < n_vocab; i++)
+        if ((double)logits[i] > max)
+            max = (double)logits[i];
+    for (int i = 0; i < n_vocab; i++)
+        sum += exp((double)logits[i] - max);
+    return (double)logits[token] - max - log(sum);
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+// What the sub-commands share: messages, reading input, opening models, stopping on Ctrl-C.
+#ifndef HEARTH_CLI_COMMON_H
+#define HEARTH_CLI_COMMON_H
+
+#include <stdio.h>
+
+#include "base/error.h"
+#include "cli/options.h"
+
+// ---- messages, all on standard error as "hearth: ..." ----
+
+// Installs the sink of the library's log; `quiet` leaves warnings, `verbose` adds details.
+void hearth_cli_log_init(bool quiet, bool verbose);
+void hearth_cli_warn(const char *fmt, ...) HEARTH_PRINTF(1, 2);
+void hearth_cli_info(const char *fmt, ...) HEARTH_PRINTF(1, 2); // not with --quiet
+// "hearth: error: ..."; returns HEARTH_EXIT_FAILURE.
+int hearth_cli_error(const char *fmt, ...) HEARTH_PRINTF(1, 2);
+// The same for an error of the library; returns HEARTH_EXIT_INTERRUPTED (and says nothing) when it is one.
+int hearth_cli_fail(const struct hearth_error *err);
+// A usage error, with a hint to the help of `cmd` (may be NULL); returns HEARTH_EXIT_USAGE.
+int hearth_cli_usage(const struct hearth_command *cmd, const char *fmt, ...) HEARTH_PRINTF(2, 3);
+
+// Redraws the progress bar, 0..1, when standard error is a terminal; 1 and any message remove it.
+void hearth_cli_progress(const char *what, float share);
+
+// ---- stopping ----
+
+// From here on the first Ctrl-C (or SIGTERM) only sets a flag; the next one kills the program.
+void hearth_cli_catch_interrupt(void);
+bool hearth_cli_interrupted(void);
+
+// ---- input and output ----
+
+// Growing memory; start from zeros, end with free(data).
+struct hearth_buffer {
+    char *data;
+    size_t n, cap;
+};
+// False when out of memory.
+bool hearth_buffer_add(struct hearth_buffer *b, const void *src, size_t n);
+
+// Appends a whole file, or standard input when path is "-". Prints the error; returns an exit status.
+int hearth_cli_read(const char *path, struct hearth_buffer *out);
+// Writes to standard output and flushes; false when it fails (full disk). hearth_cli_stdout_close() reports
+// that.
+bool hearth_cli_write(const char *text, size_t n);
+// Flushes standard output at the end of a command: returns `status`, or an error that it printed.
+int hearth_cli_stdout_close(int status);
+// Whether standard output (standard error) is a terminal.
+bool hearth_cli_stdout_is_terminal(void);
+bool hearth_cli_stderr_is_terminal(void);
+
+// Turns \n, \t, \\, \xHH, ... into the characters in place; returns the new length.
+size_t hearth_cli_unescape(char *text, size_t n);
+
+// "3.83 GiB", "12.0 MiB".
+void hearth_cli_format_bytes(char *out, size_t size, uint64_t bytes);
+// "7.24 B", "41.8 M": numbers of parameters.
+void hearth_cli_format_count(char *out, size_t size, uint64_t n);
+
+// ---- models ----
+
+// Opens o->model with its progress bar; prints the error; returns an exit status.
+int hearth_cli_open_model(struct hearth_model **out, const struct hearth_options *o, bool vocab_only);
+// Threads that a session with these options uses.
+int hearth_cli_threads(const struct hearth_options *o);
+// Tokens of a text as a new array (free()); prints the error; returns an exit status.
+int hearth_cli_tokenize(const struct hearth_model *model, const char *text, size_t n, int flags,
+                        hearth_token **tokens, size_t *n_tokens);
+// Session parameters for these options; n_ctx as in hearth_session_params.
+struct hearth_session_params hearth_cli_session_params(const struct hearth_options *o, int n_ctx,
+                                                       int max_seqs);
+// Natural logarithm of the probability that the logits give to a token.
+double hearth_cli_log_prob(const float *logits, int n_vocab, hearth_token token);
+
+#endif

@@ -1,0 +1,453 @@
+// SPDX-License-Identifier: MIT
+// Texts made from the option table: help, man pages, shell completion. All go to standard output.
+#include "cli/generate.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "hearth.h"
+
+#define WIDTH  96 // columns of help
+#define COLUMN 30 // where descriptions start
+
+static const char program_summary[] = "run language models in GGUF files";
+
+static bool shown(const struct hearth_option *opt, const struct hearth_command *cmd)
+{
+    return (opt->commands & cmd->bit) && opt->help;
+}
+
+static bool takes_value(const struct hearth_option *opt)
+{
+    return opt->value != NULL;
+}
+
+// The group's first option in the table prints the heading: tables list groups in order of first appearance.
+static bool group_is_new(const struct hearth_option *opt, const struct hearth_command *cmd)
+{
+    for (const struct hearth_option *before = hearth_option_table; before != opt; before++)
+        if (shown(before, cmd) && !strcmp(before->group, opt->group))
+            return false;
+    return true;
+}
+
+// ---- help
+// ----------------------------------------------------------------------------------------------------
+
+static size_t word_length(const char *text)
+{
+    return strcspn(text, " \n");
+}
+
+// Prints text wrapped at WIDTH, continuation lines indented; `at` is the column where the first line stands.
+static void print_wrapped(const char *text, size_t indent, size_t at)
+{
+    while (*text) {
+        size_t n = word_length(text);
+        if (at > indent && at + 1 + n > WIDTH) {
+            printf("\n%*s", (int)indent, "");
+            at = indent;
+        }
+        if (at > indent)
+            at += (size_t)printf(" ");
+        at += (size_t)printf("%.*s", (int)n, text);
+        text += n;
+        if (text[0] == '\n' && text[1] == '\n') {
+            printf("\n\n%*s", (int)indent, "");
+            at = indent;
+        }
+        while (*text == ' ' || *text == '\n')
+            text++;
+    }
+    putchar('\n');
+}
+
+// "f16|f32" as "f16, f32".
+static void copy_choices(char *out, size_t size, const char *choices)
+{
+    size_t n = 0;
+    for (; *choices && n + 3 < size; choices++) {
+        if (*choices == '|')
+            out[n++] = ',';
+        out[n++] = *choices == '|' ? ' ' : *choices;
+    }
+    out[n] = '\0';
+}
+
+// The sentence with choices and default behind it.
+static void full_help(const struct hearth_option *opt, char *out, size_t size)
+{
+    char choices[120] = "", def[80] = "";
+    if (opt->choices)
+        copy_choices(choices, sizeof choices, opt->choices);
+    if (opt->def)
+        snprintf(def, sizeof def, "default: %s", opt->def);
+    if (*choices || *def)
+        snprintf(out, size, "%s (%s%s%s)", opt->help, choices, *choices && *def ? "; " : "", def);
+    else
+        snprintf(out, size, "%s", opt->help);
+}
+
+static void print_option(const struct hearth_option *opt)
+{
+    char head[80], text[400];
+    snprintf(head, sizeof head, "  %s%s%s", opt->names, takes_value(opt) ? " " : "",
+             takes_value(opt) ? opt->value : "");
+    full_help(opt, text, sizeof text);
+    size_t n = strlen(head);
+    if (n >= COLUMN)
+        printf("%s\n%*s", head, COLUMN, "");
+    else
+        printf("%-*s", COLUMN, head);
+    print_wrapped(text, COLUMN, COLUMN);
+}
+
+static void print_usage(const struct hearth_command *cmd)
+{
+    printf("Usage: hearth %s", cmd->name);
+    for (const struct hearth_positional *pos = cmd->positionals; pos->name; pos++)
+        printf(" %s", pos->name);
+    printf(" [options]\n\n");
+}
+
+static void help_program(void)
+{
+    printf("Usage: hearth COMMAND ...\n\nHearth %s: %s.\n\nCommands:\n", hearth_version(), program_summary);
+    for (const struct hearth_command *cmd = hearth_command_table; cmd->name; cmd++)
+        printf("  %-12s %s\n", cmd->name, cmd->summary);
+    printf("\nhearth COMMAND --help shows a command's options. hearth --version shows version and CPU.\n"
+           "Exit status: 0 success, 1 failure, 2 wrong usage, 130 interrupted.\n");
+}
+
+void hearth_generate_help(const struct hearth_command *cmd)
+{
+    if (!cmd) {
+        help_program();
+        return;
+    }
+    print_usage(cmd);
+    print_wrapped(cmd->description, 0, 0);
+    for (const struct hearth_option *group = hearth_option_table; group->names; group++) {
+        if (!shown(group, cmd) || !group_is_new(group, cmd))
+            continue;
+        printf("\n%s:\n", group->group);
+        for (const struct hearth_option *opt = group; opt->names; opt++)
+            if (shown(opt, cmd) && !strcmp(opt->group, group->group))
+                print_option(opt);
+    }
+    printf("\nExamples:\n");
+    for (const char *line = cmd->example; *line;) {
+        size_t n = strcspn(line, "\n");
+        printf("  %.*s\n", (int)n, line);
+        line += n + (line[n] != '\0');
+    }
+}
+
+// ---- man pages
+// -----------------------------------------------------------------------------------------------
+
+// Escapes what roff would take for itself.
+static void roff(const char *text)
+{
+    bool line_start = true;
+    for (; *text; text++) {
+        if (line_start && (*text == '.' || *text == '\''))
+            printf("\\&");
+        if (*text == '\\')
+            printf("\\e");
+        else if (*text == '-')
+            printf("\\-");
+        else
+            putchar(*text);
+        line_start = *text == '\n';
+    }
+}
+
+static void roff_paragraphs(const char *text)
+{
+    for (;;) {
+        const char *end = strstr(text, "\n\n");
+        char paragraph[800];
+        snprintf(paragraph, sizeof paragraph, "%.*s", end ? (int)(end - text) : (int)strlen(text), text);
+        roff(paragraph);
+        putchar('\n');
+        if (!end)
+            return;
+        printf(".PP\n");
+        text = end + 2;
+    }
+}
+
+static void man_head(const char *name)
+{
+    char title[40];
+    size_t i = 0;
+    for (; name[i] && i < sizeof title - 1; i++)
+        title[i] = (char)toupper((unsigned char)name[i]);
+    title[i] = '\0';
+    printf(".TH %s 1 \"\" \"Hearth %s\" \"Hearth\"\n", title, hearth_version());
+}
+
+static void man_exit_status(void)
+{
+    printf(".SH EXIT STATUS\n0 on success, 1 on failure, 2 when the command line is wrong, 130 when "
+           "interrupted.\n");
+}
+
+static void man_program(void)
+{
+    man_head("hearth");
+    printf(".SH NAME\nhearth \\- ");
+    roff(program_summary);
+    printf("\n.SH SYNOPSIS\n.B hearth\n.I COMMAND\n.RI [ options ]\n.SH COMMANDS\n");
+    for (const struct hearth_command *cmd = hearth_command_table; cmd->name; cmd++) {
+        printf(".TP\n.BR hearth\\-%s (1)\n", cmd->name);
+        roff(cmd->summary);
+        putchar('\n');
+    }
+    printf(".SH OPTIONS\n.TP\n.BR \\-h ,\\  \\-\\-help\nshow help; after a command, its options\n"
+           ".TP\n.B \\-\\-version\nshow the version, the CPU and the instruction set in use\n");
+    man_exit_status();
+    printf(".SH SEE ALSO\n");
+    for (const struct hearth_command *cmd = hearth_command_table; cmd->name; cmd++)
+        printf(".BR hearth\\-%s (1)%s\n", cmd->name, cmd[1].name ? "," : "");
+}
+
+static void man_options(const struct hearth_command *cmd)
+{
+    for (const struct hearth_option *group = hearth_option_table; group->names; group++) {
+        if (!shown(group, cmd) || !group_is_new(group, cmd))
+            continue;
+        printf(".SS %s\n", group->group);
+        for (const struct hearth_option *opt = group; opt->names; opt++) {
+            if (!shown(opt, cmd) || strcmp(opt->group, group->group) != 0)
+                continue;
+            char text[400];
+            full_help(opt, text, sizeof text);
+            printf(".TP\n\\fB");
+            roff(opt->names);
+            printf("\\fR");
+            if (takes_value(opt))
+                printf(" \\fI%s\\fR", opt->value);
+            putchar('\n');
+            roff(text);
+            printf(".\n");
+        }
+    }
+}
+
+static void man_command(const struct hearth_command *cmd)
+{
+    char title[60];
+    snprintf(title, sizeof title, "hearth-%s", cmd->name);
+    man_head(title);
+    printf(".SH NAME\nhearth\\-%s \\- ", cmd->name);
+    roff(cmd->summary);
+    printf("\n.SH SYNOPSIS\n.B hearth %s\n", cmd->name);
+    for (const struct hearth_positional *pos = cmd->positionals; pos->name; pos++)
+        printf(".I %s\n", pos->name);
+    printf(".RI [ options ]\n.SH DESCRIPTION\n");
+    roff_paragraphs(cmd->description);
+    printf(".SH OPTIONS\n");
+    man_options(cmd);
+    man_exit_status();
+    printf(".SH EXAMPLES\n.nf\n");
+    roff(cmd->example);
+    printf("\n.fi\n.SH SEE ALSO\n.BR hearth (1)\n");
+}
+
+// ---- shell completion
+// ----------------------------------------------------------------------------------------
+
+static bool wants_file(const struct hearth_option *opt)
+{
+    return opt->kind == HEARTH_OPTION_STRING && !strcmp(opt->value, "FILE");
+}
+
+static void bash_options(const struct hearth_command *cmd)
+{
+    char word[40];
+    printf("    %s)\n        case $prev in\n", cmd->name);
+    for (const struct hearth_option *opt = hearth_option_table; opt->names; opt++) {
+        if (!shown(opt, cmd) || !takes_value(opt))
+            continue;
+        printf("        ");
+        const char *separator = "";
+        for (const char *list = opt->names; (list = hearth_spelling_next(list, word)); separator = "|")
+            printf("%s%s", separator, word);
+        if (opt->choices) {
+            char choices[120];
+            copy_choices(choices, sizeof choices, opt->choices);
+            for (char *c = choices; *c; c++)
+                if (*c == ',')
+                    *c = ' ';
+            printf(") words='%s' ;;\n", choices);
+        } else {
+            printf(") %s ;;\n", wants_file(opt) ? "files=1" : "return");
+        }
+    }
+    printf("        *) options='");
+    for (const struct hearth_option *opt = hearth_option_table; opt->names; opt++)
+        if (shown(opt, cmd))
+            for (const char *list = opt->names; (list = hearth_spelling_next(list, word));)
+                printf("%s ", word);
+    printf("' ;;\n        esac ;;\n");
+}
+
+static void completion_bash(void)
+{
+    printf("# bash completion of hearth, generated by hearth --generate bash\n"
+           "_hearth()\n{\n"
+           "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words='' options='' "
+           "files=''\n"
+           "    COMPREPLY=()\n"
+           "    if ((COMP_CWORD == 1)); then\n"
+           "        mapfile -t COMPREPLY < <(compgen -W '");
+    for (const struct hearth_command *cmd = hearth_command_table; cmd->name; cmd++)
+        printf("%s ", cmd->name);
+    printf("help --help --version' -- \"$cur\")\n        return\n    fi\n"
+           "    case ${COMP_WORDS[1]} in\n");
+    for (const struct hearth_command *cmd = hearth_command_table; cmd->name; cmd++)
+        bash_options(cmd);
+    printf("    esac\n"
+           "    if [[ $words ]]; then\n"
+           "        mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$cur\")\n"
+           "    elif [[ ! $files && $cur == -* ]]; then\n"
+           "        mapfile -t COMPREPLY < <(compgen -W \"$options\" -- \"$cur\")\n"
+           "    else\n"
+           "        compopt -o filenames 2>/dev/null\n"
+           "        mapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n"
+           "    fi\n"
+           "}\n"
+           "complete -F _hearth hearth\n");
+}
+
+// Text within single quotes of zsh's _arguments: brackets and colons would end the description.
+static void zsh_text(const char *text)
+{
+    for (; *text; text++) {
+        if (*text == '\'')
+            printf("'\\''");
+        else if (strchr("[]:\\", *text))
+            printf("\\%c", *text);
+        else
+            putchar(*text);
+    }
+}
+
+static void zsh_option(const struct hearth_option *opt)
+{
+    char word[40], choices[120];
+    for (const char *list = opt->names; (list = hearth_spelling_next(list, word));) {
+        printf("            '%s[", word);
+        zsh_text(opt->help);
+        putchar(']');
+        if (takes_value(opt)) {
+            printf(":%s:", opt->value);
+            if (opt->choices) {
+                copy_choices(choices, sizeof choices, opt->choices);
+                for (char *c = choices; *c; c++)
+                    if (*c == ',')
+                        *c = ' ';
+                printf("(%s)", choices);
+            } else if (wants_file(opt)) {
+                printf("_files");
+            }
+        }
+        printf("' \\\n");
+    }
+}
+
+static void completion_zsh(void)
+{
+    printf("#compdef hearth\n# zsh completion of hearth, generated by hearth --generate zsh\n"
+           "_hearth() {\n"
+           "    if ((CURRENT == 2)); then\n"
+           "        local -a commands=(\n");
+    for (const struct hearth_command *cmd = hearth_command_table; cmd->name; cmd++)
+        printf("            '%s:%s'\n", cmd->name, cmd->summary);
+    printf("        )\n        _describe command commands\n        return\n    fi\n"
+           "    local command=${words[2]}\n"
+           "    shift words\n    ((CURRENT--))\n"
+           "    case $command in\n");
+    for (const struct hearth_command *cmd = hearth_command_table; cmd->name; cmd++) {
+        printf("    %s)\n        _arguments \\\n", cmd->name);
+        for (const struct hearth_option *opt = hearth_option_table; opt->names; opt++)
+            if (shown(opt, cmd))
+                zsh_option(opt);
+        printf("            '*:file:_files' ;;\n");
+    }
+    printf("    esac\n}\n_hearth \"$@\"\n");
+}
+
+// Text within single quotes of fish.
+static void fish_text(const char *text)
+{
+    for (; *text; text++) {
+        if (*text == '\'' || *text == '\\')
+            putchar('\\');
+        putchar(*text);
+    }
+}
+
+static void fish_option(const struct hearth_command *cmd, const struct hearth_option *opt)
+{
+    char word[40], choices[120];
+    printf("complete -c hearth -n '__fish_seen_subcommand_from %s'", cmd->name);
+    for (const char *list = opt->names; (list = hearth_spelling_next(list, word));) {
+        const char *kind = !strncmp(word, "--", 2) ? "-l" : word[2] ? "-o" : "-s";
+        printf(" %s %s", kind, word + strspn(word, "-"));
+    }
+    if (opt->choices) {
+        copy_choices(choices, sizeof choices, opt->choices);
+        for (char *c = choices; *c; c++)
+            if (*c == ',')
+                *c = ' ';
+        printf(" -x -a '%s'", choices);
+    } else if (takes_value(opt)) {
+        printf(wants_file(opt) ? " -r -F" : " -x");
+    }
+    printf(" -d '");
+    fish_text(opt->help);
+    printf("'\n");
+}
+
+static void completion_fish(void)
+{
+    printf("# fish completion of hearth, generated by hearth --generate fish\n");
+    for (const struct hearth_command *cmd = hearth_command_table; cmd->name; cmd++) {
+        printf("complete -c hearth -n __fish_use_subcommand -f -a %s -d '", cmd->name);
+        fish_text(cmd->summary);
+        printf("'\n");
+    }
+    for (const struct hearth_command *cmd = hearth_command_table; cmd->name; cmd++)
+        for (const struct hearth_option *opt = hearth_option_table; opt->names; opt++)
+            if (shown(opt, cmd))
+                fish_option(cmd, opt);
+}
+
+bool hearth_generate(const char *what, const char *name)
+{
+    if (!strcmp(what, "man")) {
+        const struct hearth_command *cmd = name ? hearth_command_find(name) : NULL;
+        if (name && !cmd)
+            return false;
+        if (cmd)
+            man_command(cmd);
+        else
+            man_program();
+        return true;
+    }
+    if (name)
+        return false;
+    if (!strcmp(what, "bash"))
+        completion_bash();
+    else if (!strcmp(what, "zsh"))
+        completion_zsh();
+    else if (!strcmp(what, "fish"))
+        completion_fish();
+    else
+        return false;
+    return true;
+}

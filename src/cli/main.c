@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+// The program: finds the sub-command, parses its options, runs it.
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cpu.h"
+#include "cli/common.h"
+#include "cli/generate.h"
+
+static int print_version(void)
+{
+    printf("hearth %s\nCPU: %s (%s)\n", hearth_version(), hearth_cpu_brand(),
+           hearth_cpu_level_name(hearth_cpu_flags()));
+    return hearth_cli_stdout_close(HEARTH_EXIT_OK);
+}
+
+static int unknown_command(const char *name)
+{
+    const char *nearest = hearth_command_nearest(name);
+    if (nearest)
+        return hearth_cli_usage(NULL, "unknown command %s; did you mean %s?", name, nearest);
+    return hearth_cli_usage(NULL, "unknown command %s", name);
+}
+
+static int help(const char *name)
+{
+    const struct hearth_command *cmd = NULL;
+    if (name && !(cmd = hearth_command_find(name)))
+        return unknown_command(name);
+    hearth_generate_help(cmd);
+    return hearth_cli_stdout_close(HEARTH_EXIT_OK);
+}
+
+// For the build: makes man pages and completions.
+static int generate(int argc, char **argv)
+{
+    if (argc < 1 || argc > 2 || !hearth_generate(argv[0], argc > 1 ? argv[1] : NULL))
+        return hearth_cli_usage(NULL, "--generate takes man [COMMAND], bash, zsh or fish");
+    return hearth_cli_stdout_close(HEARTH_EXIT_OK);
+}
+
+int main(int argc, char **argv)
+{
+    hearth_cli_log_init(false, false);
+    if (argc < 2) {
+        hearth_cli_error("a command is missing");
+        fprintf(stderr, "hearth: see hearth --help\n");
+        return HEARTH_EXIT_USAGE;
+    }
+    const char *name = argv[1];
+    if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help"))
+        return help(argc > 2 ? argv[2] : NULL);
+    if (!strcmp(name, "--version") || !strcmp(name, "version"))
+        return print_version();
+    if (!strcmp(name, "--generate"))
+        return generate(argc - 2, argv + 2);
+
+    const struct hearth_command *cmd = hearth_command_find(name);
+    if (!cmd)
+        return unknown_command(name);
+    struct hearth_options o;
+    int status = hearth_options_parse(cmd, argc - 2, argv + 2, &o);
+    if (status >= 0)
+        return hearth_cli_stdout_close(status);
+    hearth_cli_log_init(o.quiet, o.verbose);
+    return hearth_cli_stdout_close(cmd->run(&o));
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+// The options of the program: one table that drives parsing, --help, man pages and shell completion.
+#ifndef HEARTH_CLI_OPTIONS_H
+#define HEARTH_CLI_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// Exit statuses of the program.
+enum {
+    HEARTH_EXIT_OK = 0,
+    HEARTH_EXIT_FAILURE = 1,      // something went wrong: a bad file, no memory, a full disk
+    HEARTH_EXIT_USAGE = 2,        // the command line makes no sense
+    HEARTH_EXIT_INTERRUPTED = 130 // stopped by Ctrl-C, after ending cleanly
+};
+
+// Sub-commands, as bits so that an option can belong to several.
+enum {
+    HEARTH_CMD_RUN = 1u << 0,
+    HEARTH_CMD_BENCH = 1u << 1,
+    HEARTH_CMD_PERPLEXITY = 1u << 2,
+    HEARTH_CMD_TOKENIZE = 1u << 3,
+    HEARTH_CMD_DETOKENIZE = 1u << 4,
+    HEARTH_CMD_INSPECT = 1u << 5,
+    HEARTH_CMD_QUANTIZE = 1u << 6,
+    HEARTH_CMD_ALL = (1u << 7) - 1
+};
+
+enum hearth_option_kind {
+    HEARTH_OPTION_FLAG,         // bool, set to true
+    HEARTH_OPTION_FLAG_OFF,     // bool, set to false
+    HEARTH_OPTION_INT,          // int64_t
+    HEARTH_OPTION_FLOAT,        // double
+    HEARTH_OPTION_SIZE,         // uint64_t bytes: a number, or one with K, M or G (powers of 1024)
+    HEARTH_OPTION_STRING,       // const char *, borrowed from argv
+    HEARTH_OPTION_ENUM,         // int, the index in `choices`
+    HEARTH_OPTION_INT_LIST,     // struct hearth_int_list: "1,4,8"
+    HEARTH_OPTION_HELP,         // prints the sub-command's help and ends
+    HEARTH_OPTION_IGNORED,      // a flag of llama.cpp that changes nothing here: accepted with a warning
+    HEARTH_OPTION_IGNORED_VALUE // the same, with a value
+};
+
+#define HEARTH_INT_LIST_MAX 16
+struct hearth_int_list {
+    int n;
+    int64_t values[HEARTH_INT_LIST_MAX];
+};
+
+enum { HEARTH_STATS_NONE, HEARTH_STATS_JSON };
+enum { HEARTH_OUTPUT_MD, HEARTH_OUTPUT_JSON };
+enum { HEARTH_OPTION_PHASE_PROMPT, HEARTH_OPTION_PHASE_STEP };
+
+// Values of all options of all sub-commands; strings are borrowed from argv.
+struct hearth_options {
+    const char *model, *out, *type; // MODEL (or IN), OUT, TYPE
+    const char *prompt, *file;
+    bool escape, no_bos, special, ignore_eos, json, quiet, verbose;
+    int64_t n_predict, n_parallel, chunks, repetitions;
+    struct hearth_int_list bench_prompt, bench_gen, bench_parallel;
+    uint64_t roof_bytes;
+    int output, phase, stats;
+    const char *logits_out;
+
+    double temp, top_p, min_p, repeat_penalty, presence_penalty, frequency_penalty;
+    int64_t top_k, repeat_last_n, seed;
+
+    int64_t n_ctx, n_ubatch, n_threads; // n_ctx -1: not given
+    int type_k, type_v;                 // enum hearth_kv_type
+    int cpu;                            // index in the choices of --cpu; 0: the best
+};
+
+struct hearth_option {
+    const char *names;   // spellings shown in help, "-n, --predict"; the last one is the canonical one
+    const char *aliases; // further spellings that are accepted, or NULL
+    enum hearth_option_kind kind;
+    const char *value;   // name of the value in help, "N"; NULL for flags
+    const char *def;     // default as the user would write it, parsed before the arguments; NULL: none
+    const char *choices; // ENUM: "f16|f32|q8_0"
+    double min, max;     // INT, FLOAT, SIZE, INT_LIST: allowed range, both ends included
+    unsigned commands;   // HEARTH_CMD_* bits
+    const char *group;   // heading in help
+    const char *help;    // one sentence without a full stop; NULL: accepted but not shown
+    size_t offset;       // of the field in struct hearth_options
+};
+
+// One table for all sub-commands; ends with names == NULL.
+extern const struct hearth_option hearth_option_table[];
+// The choices of --cpu, by index, as hearth_model_params.cpu wants them (NULL: the best).
+const char *hearth_options_cpu(const struct hearth_options *o);
+
+struct hearth_positional {
+    const char *name; // "MODEL"; NULL ends the list
+    size_t offset;    // of a const char * in struct hearth_options
+};
+
+struct hearth_command {
+    const char *name;
+    unsigned bit; // HEARTH_CMD_*
+    struct hearth_positional positionals[4];
+    const char *summary;                        // one line, no full stop
+    const char *description;                    // paragraphs separated by blank lines
+    const char *example;                        // lines of shell
+    int (*run)(const struct hearth_options *o); // returns an exit status
+};
+
+extern const struct hearth_command hearth_command_table[]; // ends with name == NULL
+
+// NULL when unknown.
+const struct hearth_command *hearth_command_find(const char *name);
+
+// Fills *o from argv[0..argc) (without program and sub-command names). Returns -1 when the command should
+// run, else the exit status to end with: usage errors and --help have then been printed.
+int hearth_options_parse(const struct hearth_command *cmd, int argc, char **argv, struct hearth_options *o);
+
+// The command whose name is nearest to `name`, or NULL when none is near.
+const char *hearth_command_nearest(const char *name);
+
+// Walks the spellings in a list such as "-n, --predict": copies the next one to `out` and returns the rest of
+// the list, or NULL at the end. `out` holds 40 characters.
+const char *hearth_spelling_next(const char *list, char out[40]);
+
+#endif

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT
+// The tables: every option and every sub-command of the program.
+#include "cli/options.h"
+
+#include <stdint.h>
+
+#include "cli/commands.h"
+
+#define AT(field)  offsetof(struct hearth_options, field)
+#define NO_RANGE   0, 0
+#define NO_FIELD   0
+#define CPU_LEVELS "auto|c|avx2|avx512|amx|neon|dotprod|i8mm"
+
+// Groups of sub-commands that share options.
+#define RUN        HEARTH_CMD_RUN
+#define BENCH      HEARTH_CMD_BENCH
+#define PERPLEXITY HEARTH_CMD_PERPLEXITY
+#define TOKENIZE   HEARTH_CMD_TOKENIZE
+#define DETOKENIZE HEARTH_CMD_DETOKENIZE
+#define INSPECT    HEARTH_CMD_INSPECT
+#define QUANTIZE   HEARTH_CMD_QUANTIZE
+#define ENGINE     (RUN | BENCH | PERPLEXITY)
+
+#define INT_LIMIT 2147483647.0
+
+const struct hearth_option hearth_option_table[] = {
+    // names, aliases, kind, value, default, choices, min, max, commands, group, help, field
+    {"-m, --model", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, HEARTH_CMD_ALL & ~QUANTIZE,
+     "Input", "the GGUF file, in place of MODEL; for a split model, any of its parts", AT(model)},
+
+    {"-p, --prompt", NULL, HEARTH_OPTION_STRING, "TEXT", NULL, NULL, NO_RANGE, RUN, "Input",
+     "the prompt; without one, generation starts from the BOS token alone", AT(prompt)},
+    {"-f, --file", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, RUN, "Input",
+     "take the prompt from FILE, or from standard input when FILE is -; one newline at its end is dropped",
+     AT(file)},
+    {"-f, --file", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, PERPLEXITY, "Input",
+     "the text to score, or standard input when FILE is -", AT(file)},
+    {"-e, --escape", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, RUN, "Input",
+     "in the prompt, turn \\n, \\r, \\t, \\', \\\", \\\\ and \\xHH into the characters they stand for",
+     AT(escape)},
+    {"--no-escape", NULL, HEARTH_OPTION_FLAG_OFF, NULL, NULL, NULL, NO_RANGE, RUN, "Input", NULL, AT(escape)},
+    {"--no-bos", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, TOKENIZE, "Input",
+     "do not add the BOS or EOS token that the vocabulary asks for", AT(no_bos)},
+    {"--special", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, TOKENIZE, "Input",
+     "text such as <|im_end|> becomes the control token of that name", AT(special)},
+
+    {"-n, --predict", "--n-predict", HEARTH_OPTION_INT, "N", "-1", NULL, -1, INT_LIMIT, RUN, "Generation",
+     "tokens to generate; -1: until the model ends its text or the context is full", AT(n_predict)},
+    {"-np, --parallel", NULL, HEARTH_OPTION_INT, "N", "1", NULL, 1, 256, RUN, "Generation",
+     "generate N continuations of the prompt together, with seeds S, S+1, ...; they are printed one after "
+     "the other "
+     "and the one with the best mean log-probability is named",
+     AT(n_parallel)},
+    {"--ignore-eos", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, RUN, "Generation",
+     "never choose a token that ends the text", AT(ignore_eos)},
+
+    {"--temp", "--temperature", HEARTH_OPTION_FLOAT, "T", "0.8", NULL, 0, 100, RUN, "Sampling",
+     "temperature; 0: always the most likely token", AT(temp)},
+    {"--top-k", NULL, HEARTH_OPTION_INT, "K", "40", NULL, 0, INT_LIMIT, RUN, "Sampling",
+     "keep the K most likely tokens; 0: all", AT(top_k)},
+    {"--top-p", NULL, HEARTH_OPTION_FLOAT, "P", "0.95", NULL, 0, 1, RUN, "Sampling",
+     "keep the most likely tokens that together reach probability P; 1: all", AT(top_p)},
+    {"--min-p", NULL, HEARTH_OPTION_FLOAT, "P", "0.05", NULL, 0, 1, RUN, "Sampling",
+     "drop tokens less likely than P times the most likely one; 0: none", AT(min_p)},
+    {"--repeat-last-n", NULL, HEARTH_OPTION_INT, "N", "64", NULL, -1, 16777216, RUN, "Sampling",
+     "tokens that the penalties look back on; 0: none, -1: all", AT(repeat_last_n)},
+    {"--repeat-penalty", NULL, HEARTH_OPTION_FLOAT, "X", "1.0", NULL, 0.01, 100, RUN, "Sampling",
+     "make tokens that occurred less likely by this factor; 1: off", AT(repeat_penalty)},
+    {"--presence-penalty", NULL, HEARTH_OPTION_FLOAT, "X", "0", NULL, -100, 100, RUN, "Sampling",
+     "subtract X from the logit of tokens that occurred", AT(presence_penalty)},
+    {"--frequency-penalty", NULL, HEARTH_OPTION_FLOAT, "X", "0", NULL, -100, 100, RUN, "Sampling",
+     "subtract X from the logit of a token for each time it occurred", AT(frequency_penalty)},
+    {"-s, --seed", NULL, HEARTH_OPTION_INT, "S", "-1", NULL, -1, 4294967295.0, RUN, "Sampling",
+     "seed of the random choice; -1: a random one", AT(seed)},
+
+    {"-p, --n-prompt", NULL, HEARTH_OPTION_INT_LIST, "N,...", "512", NULL, 0, 1048576, BENCH, "Tests",
+     "prompt lengths to measure; 0: none", AT(bench_prompt)},
+    {"-n, --n-gen", NULL, HEARTH_OPTION_INT_LIST, "N,...", "128", NULL, 0, 1048576, BENCH, "Tests",
+     "generation lengths to measure; 0: none", AT(bench_gen)},
+    {"-npl, --n-parallel", NULL, HEARTH_OPTION_INT_LIST, "N,...", "1,4,8", NULL, 1, 256, BENCH, "Tests",
+     "how many sequences to generate at once, for each generation length", AT(bench_parallel)},
+    {"-r, --repetitions", NULL, HEARTH_OPTION_INT, "N", "3", NULL, 1, 1000, BENCH, "Tests",
+     "times that each test is run", AT(repetitions)},
+    {"--roof", NULL, HEARTH_OPTION_SIZE, "SIZE", "512M", NULL, 0, 1099511627776.0, BENCH, "Tests",
+     "memory to stream when measuring how fast this machine can read it; 0: do not measure", AT(roof_bytes)},
+
+    {"-c, --ctx-size", NULL, HEARTH_OPTION_INT, "N", "512", NULL, 8, 67108864, PERPLEXITY, "Scoring",
+     "tokens of a chunk", AT(n_ctx)},
+    {"--chunks", NULL, HEARTH_OPTION_INT, "N", "-1", NULL, -1, INT_LIMIT, PERPLEXITY, "Scoring",
+     "score only the first N chunks; -1: all", AT(chunks)},
+    {"--phase", NULL, HEARTH_OPTION_ENUM, "PHASE", "prompt", "prompt|step", NO_RANGE, PERPLEXITY, "Scoring",
+     "evaluate the text as a prompt, or token by token as when generating", AT(phase)},
+
+    {"-c, --ctx-size", NULL, HEARTH_OPTION_INT, "N", NULL, NULL, 0, 67108864, RUN, "Resources",
+     "tokens of context; 0: as many as the model was trained for (default: the same, but at most 4096)",
+     AT(n_ctx)},
+    {"-t, --threads", NULL, HEARTH_OPTION_INT, "N", "-1", NULL, -1, 256, ENGINE | QUANTIZE, "Resources",
+     "threads; -1: one per physical core. The text does not depend on it", AT(n_threads)},
+    {"-ub, --ubatch-size", NULL, HEARTH_OPTION_INT, "N", "512", NULL, 1, 65536, ENGINE, "Resources",
+     "prompt tokens evaluated at a time. The text does not depend on it", AT(n_ubatch)},
+    {"-ctk, --cache-type-k", NULL, HEARTH_OPTION_ENUM, "TYPE", "f16", "f16|f32|q8_0", NO_RANGE, ENGINE,
+     "Resources", "number format of the keys in the KV cache", AT(type_k)},
+    {"-ctv, --cache-type-v", NULL, HEARTH_OPTION_ENUM, "TYPE", "f16", "f16|f32|q8_0", NO_RANGE, ENGINE,
+     "Resources", "number format of the values in the KV cache", AT(type_v)},
+    {"--cpu", NULL, HEARTH_OPTION_ENUM, "LEVEL", "auto", CPU_LEVELS, NO_RANGE, ENGINE, "Resources",
+     "use CPU instructions up to this level; auto: all that this CPU has", AT(cpu)},
+
+    {"--special", "-sp", HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, RUN | DETOKENIZE, "Output",
+     "print control tokens such as <|im_end|> too", AT(special)},
+    {"--logits-out", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, RUN, "Output",
+     "write the logits of every evaluated token to FILE: little-endian float32, one row per token, the "
+     "prompt's first",
+     AT(logits_out)},
+    {"--stats", NULL, HEARTH_OPTION_ENUM, "FORMAT", "none", "none|json", NO_RANGE, RUN, "Output",
+     "json: end standard error with one line of JSON: tokens, speeds, latencies, memory", AT(stats)},
+    {"-o, --output", NULL, HEARTH_OPTION_ENUM, "FORMAT", "md", "md|json", NO_RANGE, BENCH, "Output",
+     "a Markdown table, or JSON", AT(output)},
+    {"--json", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, INSPECT, "Output", "print JSON",
+     AT(json)},
+    {"-q, --quiet", "--log-disable", HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, HEARTH_CMD_ALL, "Output",
+     "on standard error, only warnings and errors", AT(quiet)},
+    {"-v, --verbose", "--log-verbose", HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, HEARTH_CMD_ALL,
+     "Output", "on standard error, also details", AT(verbose)},
+    {"-h, --help", NULL, HEARTH_OPTION_HELP, NULL, NULL, NULL, NO_RANGE, HEARTH_CMD_ALL, "Output",
+     "show this help and exit", NO_FIELD},
+
+    // Of llama.cpp: harmless to leave out here, so command lines that have them keep working.
+    {"-no-cnv, --no-conversation",
+     "--no-display-prompt, --no-warmup, --no-mmap, --simple-io, -st, --single-turn", HEARTH_OPTION_IGNORED,
+     NULL, NULL, NULL, NO_RANGE, ENGINE, "", NULL, NO_FIELD},
+    {"-b, --batch-size", "-ngl, --n-gpu-layers, --gpu-layers, -fa, --flash-attn", HEARTH_OPTION_IGNORED_VALUE,
+     "N", NULL, NULL, NO_RANGE, ENGINE, "", NULL, NO_FIELD},
+    {0},
+};
+
+const char *hearth_options_cpu(const struct hearth_options *o)
+{
+    static const char *const levels[] = {NULL, "c", "avx2", "avx512", "amx", "neon", "dotprod", "i8mm"};
+    return levels[o->cpu];
+}
+
+#define MODEL_ONLY                                                                                           \
+    {                                                                                                        \
+        {                                                                                                    \
+            "MODEL", AT(model)                                                                               \
+        }                                                                                                    \
+    }
+
+const struct hearth_command hearth_command_table[] = {
+    {"run", RUN, MODEL_ONLY, "generate text from a prompt",
+     "Loads MODEL, evaluates the prompt and prints its continuation. Standard output carries only the "
+     "generated "
+     "text; the prompt is not repeated, and a final newline is added only on a terminal.\n\n"
+     "Names of control tokens in the prompt (such as <|im_start|>) become those tokens. Ctrl-C ends the "
+     "generation "
+     "cleanly; a second one kills the program.",
+     "hearth run model.gguf -p \"Once upon a time\" -n 100\n"
+     "hearth run model.gguf -f prompt.txt --temp 0 > answer.txt\n"
+     "hearth run model.gguf -p \"A haiku about fire:\" -n 40 -np 8",
+     hearth_cmd_run},
+    {"bench", BENCH, MODEL_ONLY, "measure prompt and generation speed",
+     "Prints the table of llama-bench: for prompts of N tokens (ppN) and N generated tokens (tgN) the mean "
+     "speed in "
+     "tokens per second and its standard deviation. For generation it adds the bytes of weights read per "
+     "second "
+     "beside what the machine's memory can deliver (the roof), because that is what bounds it.",
+     "hearth bench model.gguf\n"
+     "hearth bench model.gguf -p 128,512 -n 64 -npl 1 -r 5 -o json",
+     hearth_cmd_bench},
+    {"perplexity", PERPLEXITY, MODEL_ONLY, "score a text",
+     "Cuts the text into chunks as llama-perplexity does (each starts with BOS where the vocabulary asks for "
+     "it), "
+     "scores the second half of each, and prints the perplexity with its standard error. Running values go "
+     "to "
+     "standard error.",
+     "hearth perplexity model.gguf -f wiki.test.raw\n"
+     "hearth perplexity model.gguf -f wiki.test.raw --chunks 20 --phase step",
+     hearth_cmd_perplexity},
+    {"tokenize", TOKENIZE, MODEL_ONLY, "turn standard input into token ids",
+     "Reads standard input to its end, every byte of it, and prints the token ids on one line, separated by "
+     "spaces. "
+     "Files that hold only a vocabulary will do.",
+     "printf 'Hello world' | hearth tokenize model.gguf", hearth_cmd_tokenize},
+    {"detokenize", DETOKENIZE, MODEL_ONLY, "turn token ids on standard input into text",
+     "Reads token ids from standard input, separated by blanks or commas, and prints the text they stand "
+     "for. "
+     "Files that hold only a vocabulary will do.",
+     "printf 'Hello world' | hearth tokenize model.gguf | hearth detokenize model.gguf",
+     hearth_cmd_detokenize},
+    {"inspect", INSPECT, MODEL_ONLY, "show what is in a GGUF file",
+     "Lists metadata, number formats and tensors of any GGUF file, whether or not its architecture is "
+     "supported. "
+     "Long arrays and texts are abbreviated; --json gives texts in full.",
+     "hearth inspect model.gguf\n"
+     "hearth inspect model.gguf --json | jq .n_params",
+     hearth_cmd_inspect},
+    {"quantize",
+     QUANTIZE,
+     {{"IN", AT(model)}, {"OUT", AT(out)}, {"TYPE", AT(type)}},
+     "rewrite a model in another number format",
+     "Writes the model IN to the new file OUT with its matrices in the number format TYPE; vectors such as "
+     "norms "
+     "stay as they are. OUT appears only when it is complete. Matrices whose rows do not fit the format's "
+     "blocks "
+     "get the nearest finer format that they fit, which is reported.\n\n"
+     "A file that is already quantised loses quality again: start from F32, F16 or BF16 where you can.",
+     "hearth quantize model-F16.gguf model-Q8_0.gguf Q8_0",
+     hearth_cmd_quantize},
+    {0},
+};

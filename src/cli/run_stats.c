@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+// The figures of a run.
+#include "cli/run_stats.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/os.h"
+#include "cli/common.h"
+#include "cli/json.h"
+
+bool hearth_run_stats_add(struct hearth_run_stats *s, uint64_t ns)
+{
+    if (s->n_steps == s->cap) {
+        size_t cap = s->cap ? 2 * s->cap : 1024;
+        uint64_t *grown = hearth_reallocarray(s->step_ns, cap, sizeof *grown);
+        if (!grown)
+            return false;
+        s->step_ns = grown;
+        s->cap = cap;
+    }
+    s->step_ns[s->n_steps++] = ns;
+    return true;
+}
+
+void hearth_run_stats_free(struct hearth_run_stats *s)
+{
+    free(s->step_ns);
+    s->step_ns = NULL;
+    s->n_steps = s->cap = 0;
+}
+
+static double per_second(uint64_t n, uint64_t ns)
+{
+    return ns ? (double)n * 1e9 / (double)ns : 0;
+}
+
+// Bytes of weights streamed per second while generating, in GB (1e9).
+static double gb_per_second(const struct hearth_run_stats *s)
+{
+    return per_second(s->session.steps * s->session.weight_bytes_per_step, s->session.step_ns) / 1e9;
+}
+
+void hearth_run_stats_print(const struct hearth_run_stats *s)
+{
+    hearth_cli_info("prompt %llu tokens, %.2f tok/s; generated %llu tokens, %.2f tok/s, %.1f GB/s of weights",
+                    (unsigned long long)s->session.prompt_tokens,
+                    per_second(s->session.prompt_tokens, s->session.prompt_ns),
+                    (unsigned long long)s->generated, per_second(s->session.step_tokens, s->session.step_ns),
+                    gb_per_second(s));
+}
+
+static int compare(const void *a, const void *b)
+{
+    uint64_t x, y;
+    x = *(const uint64_t *)a;
+    y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+// Nearest-rank percentile of the sorted step times, in milliseconds; null without steps.
+static json_t *percentile(const struct hearth_run_stats *s, size_t p)
+{
+    if (!s->n_steps)
+        return json_null();
+    size_t rank = (s->n_steps * p + 99) / 100;
+    return json_real((double)s->step_ns[rank - 1] / 1e6);
+}
+
+static json_t *rate(uint64_t n, uint64_t ns)
+{
+    return n && ns ? json_real(per_second(n, ns)) : json_null();
+}
+
+static const char *stop_name(enum hearth_stop stop)
+{
+    static const char *const names[] = {"none", "eos", "length", "context", "interrupted"};
+    return names[stop];
+}
+
+void hearth_run_stats_json(struct hearth_run_stats *s)
+{
+    if (s->n_steps)
+        qsort(s->step_ns, s->n_steps, sizeof *s->step_ns, compare);
+    const struct hearth_stats *e = &s->session;
+    json_t *root = json_pack(
+        "{s:o, s:i, s:I, s:I, s:I, s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:f, s:I, s:I, s:I, s:I}", //
+        "model", hearth_json_string(s->model->type, strlen(s->model->type)),                          //
+        "threads", s->n_threads,                                                                      //
+        "prompt_tokens", (json_int_t)e->prompt_tokens,                                                //
+        "generated_tokens", (json_int_t)s->generated,                                                 //
+        "seed", (json_int_t)s->seed,                                                                  //
+        "sequences", s->n_sequences,                                                                  //
+        "stop", stop_name(s->stop),                                                                   //
+        "prompt_tokens_per_second", rate(e->prompt_tokens, e->prompt_ns),                             //
+        "tokens_per_second", rate(e->step_tokens, e->step_ns),                                        //
+        "ms_per_token_p50", percentile(s, 50),                                                        //
+        "ms_per_token_p90", percentile(s, 90),                                                        //
+        "ms_per_token_p99", percentile(s, 99),                                                        //
+        "gb_per_second", e->steps ? json_real(gb_per_second(s)) : json_null(),                        //
+        "load_ms", (double)s->load_ns / 1e6,                                                          //
+        "weight_bytes_per_step", (json_int_t)e->weight_bytes_per_step,                                //
+        "memory_bytes", (json_int_t)e->memory_bytes,                                                  //
+        "kv_bytes", (json_int_t)e->kv_bytes,                                                          //
+        "memory_peak_bytes", (json_int_t)hearth_memory_peak());
+    if (root && s->best >= 0) {
+        json_object_set_new(root, "best_sequence", json_integer(s->best + 1));
+        json_object_set_new(root, "best_mean_log_probability", hearth_json_real(s->best_log_prob));
+    }
+    if (!hearth_json_print(root, stderr, false))
+        hearth_cli_error("no memory for the statistics");
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+// The figures of a run: what hearth run says at its end, in words or as --stats json.
+#ifndef HEARTH_CLI_RUN_STATS_H
+#define HEARTH_CLI_RUN_STATS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "hearth.h"
+
+// Why a continuation ended.
+enum hearth_stop {
+    HEARTH_STOP_NONE,
+    HEARTH_STOP_EOS,        // the model ended its text
+    HEARTH_STOP_LENGTH,     // -n
+    HEARTH_STOP_CONTEXT,    // the context is full
+    HEARTH_STOP_INTERRUPTED // Ctrl-C
+};
+
+struct hearth_run_stats {
+    const struct hearth_model_info *model;
+    struct hearth_stats session;
+    uint64_t load_ns;
+    uint64_t generated; // tokens chosen, over all sequences
+    uint64_t *step_ns;  // from one token of a sequence to its next: evaluation, choice and printing
+    size_t n_steps, cap;
+    int n_threads, n_sequences;
+    uint32_t seed; // of the first sequence
+    enum hearth_stop stop;
+    int best; // index of the best sequence, -1 with one
+    double best_log_prob;
+};
+
+// False when out of memory.
+bool hearth_run_stats_add(struct hearth_run_stats *s, uint64_t ns);
+void hearth_run_stats_free(struct hearth_run_stats *s);
+// One line in words on standard error.
+void hearth_run_stats_print(const struct hearth_run_stats *s);
+// One line of JSON on standard error; sorts step_ns. The keys are documented in docs/cli.md.
+void hearth_run_stats_json(struct hearth_run_stats *s);
+
+#endif
