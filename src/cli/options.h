@@ -24,7 +24,8 @@ enum {
     HEARTH_CMD_DETOKENIZE = 1u << 4,
     HEARTH_CMD_INSPECT = 1u << 5,
     HEARTH_CMD_QUANTIZE = 1u << 6,
-    HEARTH_CMD_ALL = (1u << 7) - 1
+    HEARTH_CMD_SYNTH = 1u << 7,
+    HEARTH_CMD_ALL = (1u << 8) - 1
 };
 
 enum hearth_option_kind {
@@ -53,7 +54,7 @@ enum { HEARTH_OPTION_PHASE_PROMPT, HEARTH_OPTION_PHASE_STEP };
 
 // Values of all options of all sub-commands; strings are borrowed from argv.
 struct hearth_options {
-    const char *model, *out, *type; // MODEL (or IN), OUT, TYPE
+    const char *model, *out, *type, *preset; // MODEL (or IN), OUT, TYPE, PRESET
     const char *prompt, *file;
     bool escape, no_bos, special, ignore_eos, json, quiet, verbose;
     int64_t n_predict, n_parallel, chunks, repetitions;

@@ -19,13 +19,14 @@
 #define DETOKENIZE HEARTH_CMD_DETOKENIZE
 #define INSPECT    HEARTH_CMD_INSPECT
 #define QUANTIZE   HEARTH_CMD_QUANTIZE
+#define SYNTH      HEARTH_CMD_SYNTH
 #define ENGINE     (RUN | BENCH | PERPLEXITY)
 
 #define INT_LIMIT 2147483647.0
 
 const struct hearth_option hearth_option_table[] = {
     // names, aliases, kind, value, default, choices, min, max, commands, group, help, field
-    {"-m, --model", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, HEARTH_CMD_ALL & ~QUANTIZE,
+    {"-m, --model", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, HEARTH_CMD_ALL & ~(QUANTIZE | SYNTH),
      "Input", "the GGUF file, in place of MODEL; for a split model, any of its parts", AT(model)},
 
     {"-p, --prompt", NULL, HEARTH_OPTION_STRING, "TEXT", NULL, NULL, NO_RANGE, RUN, "Input",
@@ -206,5 +207,16 @@ const struct hearth_command hearth_command_table[] = {
      "A file that is already quantised loses quality again: start from F32, F16 or BF16 where you can.",
      "hearth quantize model-F16.gguf model-Q8_0.gguf Q8_0",
      hearth_cmd_quantize},
+    {"synth",
+     SYNTH,
+     {{"PRESET", AT(preset)}, {"OUT", AT(out)}},
+     "write a synthetic model of a known shape",
+     "Writes to the new file OUT a model with the exact shape of PRESET and random weights, for measuring speed "
+     "and "
+     "memory where the real weights cannot be had. The text it makes means nothing. OUT appears only when it is "
+     "complete.\n\n"
+     "Presets: mistral-7b-dense (Mistral 7B in Q4_0, 3.8 GiB), tiny-dense (the same layout in 2 MiB).",
+     "hearth synth mistral-7b-dense mistral-7b-dense-Q4_0.gguf",
+     hearth_cmd_synth},
     {0},
 };
