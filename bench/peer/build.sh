@@ -1,0 +1,26 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Makes llama.cpp's own llama-bench and llama-quantize in bin/ without building llama.cpp: the two programs are
+# compiled from the source that node-llama-cpp carries and linked to the libraries it ships prebuilt.
+# Run `npm install` first. Takes a minute.
+set -eu
+cd "$(dirname "$0")"
+libs=node_modules/@node-llama-cpp/linux-x64/bins/linux-x64
+source=node_modules/node-llama-cpp/llama/gitRelease.bundle
+[ -f $libs/libggml-base.so ] || {
+    echo "run 'npm install' here first" >&2
+    exit 1
+}
+[ -d llama.cpp ] || git -c advice.detachedHead=false clone -q $source llama.cpp
+mkdir -p bin
+# ggml looks for its CPU variants beside the program.
+for f in $libs/*.so; do
+    ln -sf "../$f" bin/
+done
+for dir in llama-bench quantize; do
+    program=bin/llama-${dir#llama-}
+    ${CXX:-g++} -std=c++17 -O2 -DNDEBUG -Illama.cpp/include -Illama.cpp/ggml/include -Illama.cpp/common \
+        -Illama.cpp/vendor llama.cpp/tools/$dir/*.cpp -o "$program" bin/libllama-common.so bin/libllama.v*.so \
+        bin/libggml.v*.so bin/libggml-base.so -Wl,-rpath,"\$ORIGIN" -lpthread
+    echo "$program"
+done
