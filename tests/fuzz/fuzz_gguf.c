@@ -94,6 +94,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     sink = use_metadata(g, &err) + use_tensors(g, &err);
+    (void)sink;
     hearth_gguf_close(&g);
     return 0;
 }
