@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash
+# Shared by the command-line tests: source it first. Gives $hearth, $source_dir, $golden and a scratch folder $tmp, and
+# the checks below. A check that fails ends the test.
+set -u
+
+hearth=$1
+source_dir=$2
+export golden=$source_dir/tests/golden/models
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+
+fail() {
+    echo "FAILED: $*" >&2
+    for file in out err; do
+        [ -f "$tmp/$file" ] && { echo "--- $file" >&2; head -c 2000 "$tmp/$file" >&2; }
+    done
+    exit 1
+}
+
+skip() {
+    echo "skipped: $*"
+    exit 77
+}
+
+# run STATUS ARGUMENT...: runs hearth with stdout in $tmp/out and stderr in $tmp/err, and wants that exit status.
+run() {
+    local wanted=$1 status=0
+    shift
+    "$hearth" "$@" >"$tmp/out" 2>"$tmp/err" || status=$?
+    [ "$status" -eq "$wanted" ] || fail "hearth $*: exit status $status instead of $wanted"
+}
+
+err_has() {
+    grep -qF -- "$1" "$tmp/err" || fail "standard error does not say: $1"
+}
+
+err_lacks() {
+    grep -qF -- "$1" "$tmp/err" && fail "standard error says: $1"
+    return 0
+}
+
+out_has() {
+    grep -qF -- "$1" "$tmp/out" || fail "standard output does not say: $1"
+}
+
+out_is_empty() {
+    [ -s "$tmp/out" ] && fail "standard output is not empty"
+    return 0
+}
+
+same() { # files
+    cmp "$1" "$2" || fail "$1 and $2 differ"
+}
+
+# json FILE PATH: the value at a path such as "tensors/0/name"; fails when the file is not one JSON value.
+json() {
+    "$JSON_GET" "$1" "$2" || fail "no $2 in the JSON of $1"
+}
+
+# count_bytes FILE
+count_bytes() {
+    wc -c <"$1" | tr -d ' '
+}
