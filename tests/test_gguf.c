@@ -128,6 +128,7 @@ static void put_data(size_t alignment, size_t n)
 
 static void save(const char *path, const uint8_t *b, size_t n)
 {
+    remove(path); // some file systems bring a file that is overwritten to disk at once, which takes long
     FILE *f = fopen(path, "wb");
     assert_non_null(f);
     assert_int_equal(fwrite(b, 1, n, f), n);
