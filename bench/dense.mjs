@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+// make bench-dense: Hearth beside llama.cpp on a dense model of Mistral 7B's shape, in memory. Both programs run in
+// turn, so that a change of the machine's speed meets both; quoted are medians, and the median of the pairwise ratios.
+//
+//   node bench/dense.mjs [--pairs 5] [--gen 32] [--prompt 512] [--threads N] [--model FILE]
+//
+// Without --model the 3.8 GiB file is written to bench/out first and deleted at the end. --prompt 0 leaves prompts out.
+import { execFileSync } from "node:child_process";
+import { existsSync, mkdirSync, rmSync, statfsSync, writeFileSync } from "node:fs";
+import { availableParallelism } from "node:os";
+import { dirname, join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const root = resolve(dirname(fileURLToPath(import.meta.url)), "..");
+const out = join(root, "bench", "out");
+const peer = join(root, "bench", "peer");
+const hearth = join(root, "build", "hearth");
+const llamaBench = join(peer, "bin", "llama-bench");
+
+function option(name, fallback) {
+    const at = process.argv.indexOf(`--${name}`);
+    return at < 0 ? fallback : process.argv[at + 1];
+}
+
+const pairs = Number(option("pairs", 5));
+const gen = Number(option("gen", 32));
+const prompt = Number(option("prompt", 512));
+const threads = Number(option("threads", availableParallelism()));
+const given = option("model", "");
+
+function fail(message) {
+    console.error(`bench-dense: ${message}`);
+    process.exit(1);
+}
+
+function run(program, args, cwd) {
+    return execFileSync(program, args.map(String), { cwd, encoding: "utf8", stdio: ["ignore", "pipe", "ignore"], maxBuffer: 1 << 26 });
+}
+
+function preparePeer() {
+    if (existsSync(llamaBench))
+        return;
+    console.error("installing llama.cpp (npm) and building its llama-bench ...");
+    execFileSync("npm", ["install", "--no-audit", "--no-fund"], { cwd: peer, stdio: ["ignore", "ignore", "inherit"] });
+    execFileSync("sh", ["build.sh"], { cwd: peer, stdio: ["ignore", "ignore", "inherit"] });
+}
+
+function prepareModel() {
+    if (given)
+        return given;
+    mkdirSync(out, { recursive: true });
+    const file = join(out, "mistral-7b-dense-Q4_0.gguf");
+    const space = statfsSync(out);
+    if (!existsSync(file) && space.bavail * space.bsize < 5e9)
+        fail(`${out} needs 5 GB of free space`);
+    if (!existsSync(file))
+        run(hearth, ["synth", "mistral-7b-dense", file]);
+    return file;
+}
+
+function runHearth(model, test, n) {
+    const args = ["bench", model, "-t", threads, "-r", 1, "-npl", 1, "-o", "json", "-p", 0, "-n", 0];
+    args[args.indexOf(test === "pp" ? "-p" : "-n") + 1] = n;
+    const row = JSON.parse(run(hearth, args))[0];
+    return { speed: row.avg_ts, bandwidth: row.gb_per_second, roof: row.roof_gb_per_second };
+}
+
+function runPeer(model, test, n) {
+    const args = ["-m", model, "-t", threads, "-r", 1, "-fa", "on", "-lm", "none", "-o", "json", "-p", 0, "-n", 0];
+    args[args.indexOf(test === "pp" ? "-p" : "-n") + 1] = n;
+    return { speed: JSON.parse(run(llamaBench, args, peer))[0].avg_ts };
+}
+
+function median(values) {
+    const sorted = [...values].sort((a, b) => a - b), half = sorted.length >> 1;
+    return sorted.length % 2 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
+}
+
+function measure(model, test, n) {
+    const samples = [];
+    for (let i = 0; i < pairs; i++) {
+        const ours = runHearth(model, test, n), theirs = runPeer(model, test, n);
+        samples.push({ hearth: ours.speed, llama_cpp: theirs.speed, bandwidth: ours.bandwidth, roof: ours.roof });
+        console.error(`${test}${n} pair ${i + 1}: hearth ${ours.speed.toFixed(2)}, llama.cpp ${theirs.speed.toFixed(2)} tok/s`);
+    }
+    const of = (key) => median(samples.map((s) => s[key]));
+    const row = { test: `${test}${n}`, hearth: of("hearth"), llama_cpp: of("llama_cpp"),
+                  ratio: median(samples.map((s) => s.hearth / s.llama_cpp)), samples };
+    if (test === "tg")
+        Object.assign(row, { gb_per_second: of("bandwidth"), roof_gb_per_second: of("roof"),
+                             of_roof: median(samples.map((s) => s.bandwidth / s.roof)) });
+    return row;
+}
+
+if (!existsSync(hearth))
+    fail("build/hearth is not there: run make first");
+preparePeer();
+const model = prepareModel();
+const rows = [measure(model, "tg", gen)];
+if (prompt > 0)
+    rows.push(measure(model, "pp", prompt));
+if (!given)
+    rmSync(model);
+
+console.log(`| test | hearth tok/s | llama.cpp tok/s | ratio | GB/s | roof GB/s | of roof |`);
+console.log(`| --- | ---: | ---: | ---: | ---: | ---: | ---: |`);
+for (const r of rows)
+    console.log(`| ${r.test} | ${r.hearth.toFixed(2)} | ${r.llama_cpp.toFixed(2)} | ${r.ratio.toFixed(2)} | `
+        + (r.of_roof ? `${r.gb_per_second.toFixed(1)} | ${r.roof_gb_per_second.toFixed(1)} | ${(100 * r.of_roof).toFixed(0)} % |` : " | | |"));
+mkdirSync(out, { recursive: true });
+const report = { date: new Date().toISOString(), threads, pairs, model: "mistral-7b-dense Q4_0", peer: "llama.cpp of node-llama-cpp", rows };
+writeFileSync(join(out, "dense.json"), JSON.stringify(report, null, 1) + "\n");
+console.log(JSON.stringify(report));
