@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Test support: the golden models of tests/golden/models (see its README) and what the reference says about them.
+// Test support: the golden models of tests/golden/models (see its README) and what the reference says about
+// them.
 #ifndef HEARTH_TESTS_GOLDEN_MODELS_H
 #define HEARTH_TESTS_GOLDEN_MODELS_H
 

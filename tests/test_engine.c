@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The engine against the reference (golden logits and greedy continuations), and against itself: logits are the same
-// bytes for any thread count, micro-batch, batch-mates, sharing of prefixes and CPU level.
+// The engine against the reference (golden logits and greedy continuations), and against itself: logits are
+// the same bytes for any thread count, micro-batch, batch-mates, sharing of prefixes and CPU level.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,13 +9,14 @@
 #include "base/cpu.h"
 #include "golden_models.h"
 
-// ---- helpers -------------------------------------------------------------------------------------------------
+// ---- helpers
+// -------------------------------------------------------------------------------------------------
 
-#define CHECK(call)                                                                                                    \
-    do {                                                                                                               \
-        struct hearth_error check_error = {0};                                                                         \
-        if ((call) < 0)                                                                                                \
-            fail_msg("%s: %s", #call, check_error.message);                                                            \
+#define CHECK(call)                                                                                          \
+    do {                                                                                                     \
+        struct hearth_error check_error = {0};                                                               \
+        if ((call) < 0)                                                                                      \
+            fail_msg("%s: %s", #call, check_error.message);                                                  \
     } while (0)
 
 static struct hearth_model *open_model(const char *path, const char *cpu)
@@ -79,7 +80,8 @@ static size_t bytes_of(const struct golden *g)
     return (size_t)g->n_tokens * g->n_vocab * sizeof(float);
 }
 
-// ---- against the reference -----------------------------------------------------------------------------------
+// ---- against the reference
+// -----------------------------------------------------------------------------------
 
 static void check_logits(const struct golden *g)
 {
@@ -88,7 +90,9 @@ static void check_logits(const struct golden *g)
     const size_t n = (size_t)g->n_tokens * g->n_vocab;
     const double allowed = relative_l2(g->decoded, g->original, n) + 1e-3;
     for (int phase = 0; phase < 2; phase++) {
-        float *out = evaluate(m, g, (enum hearth_phase)phase, (struct hearth_session_params){.type_k = HEARTH_KV_F32, .type_v = HEARTH_KV_F32});
+        float *out =
+            evaluate(m, g, (enum hearth_phase)phase,
+                     (struct hearth_session_params){.type_k = HEARTH_KV_F32, .type_v = HEARTH_KV_F32});
         double exact = relative_l2(out, g->decoded, n), loss = relative_l2(out, g->original, n);
         printf("%-20s %-6s relative L2 %.2e of the decoded weights, %.2e of the original\n", g->name,
                phase ? "step" : "prompt", exact, loss);
@@ -114,7 +118,8 @@ static void check_kv_types(const struct golden *g)
     const enum hearth_kv_type types[] = {HEARTH_KV_F16, HEARTH_KV_Q8_0};
     const double bound[] = {2e-3, 3e-2};
     for (int i = 0; i < 2; i++) {
-        struct hearth_session_params p = {.type_k = types[i], .type_v = types[i], .max_seqs = 1, .n_threads = 2};
+        struct hearth_session_params p = {
+            .type_k = types[i], .type_v = types[i], .max_seqs = 1, .n_threads = 2};
         struct hearth_session *s = NULL;
         struct hearth_error err = {0};
         const struct hearth_model_info *info = hearth_model_info(m);
@@ -168,7 +173,8 @@ static void check_greedy(const struct golden *g)
         assert_int_equal(ids[i], strtol(at, &at, 10));
     assert_int_equal(strspn(at, " \n"), strlen(at));
 
-    struct hearth_session *s = open_session(m, (struct hearth_session_params){.type_k = HEARTH_KV_F32, .type_v = HEARTH_KV_F32});
+    struct hearth_session *s =
+        open_session(m, (struct hearth_session_params){.type_k = HEARTH_KV_F32, .type_v = HEARTH_KV_F32});
     int seq = hearth_seq_new(s, NULL);
     CHECK(hearth_prompt(s, seq, ids, n, NULL, NULL, &check_error));
     at = want_text;
@@ -187,24 +193,28 @@ static void test_greedy(void **state)
     golden_each(check_greedy);
 }
 
-// ---- invariance ----------------------------------------------------------------------------------------------
+// ---- invariance
+// ----------------------------------------------------------------------------------------------
 
 static void check_threads_and_ubatch(const struct golden *g)
 {
     struct hearth_model *m = open_model(g->path, NULL);
     float *want[2];
     for (int phase = 0; phase < 2; phase++)
-        want[phase] = evaluate(m, g, (enum hearth_phase)phase, (struct hearth_session_params){.n_threads = 1});
+        want[phase] =
+            evaluate(m, g, (enum hearth_phase)phase, (struct hearth_session_params){.n_threads = 1});
     const int threads[] = {2, 3, 8};
     for (size_t i = 0; i < 3; i++)
         for (int phase = 0; phase < 2; phase++) {
-            float *out = evaluate(m, g, (enum hearth_phase)phase, (struct hearth_session_params){.n_threads = threads[i]});
+            float *out = evaluate(m, g, (enum hearth_phase)phase,
+                                  (struct hearth_session_params){.n_threads = threads[i]});
             assert_memory_equal(out, want[phase], bytes_of(g));
             free(out);
         }
     const int ubatch[] = {1, 2, 5, 7, 16};
     for (size_t i = 0; i < 5; i++) {
-        float *out = evaluate(m, g, HEARTH_PHASE_PROMPT, (struct hearth_session_params){.n_ubatch = ubatch[i]});
+        float *out =
+            evaluate(m, g, HEARTH_PHASE_PROMPT, (struct hearth_session_params){.n_ubatch = ubatch[i]});
         assert_memory_equal(out, want[0], bytes_of(g));
         free(out);
     }
@@ -332,7 +342,8 @@ static void test_long_forks(void **state)
     golden_free(&g);
 }
 
-// ---- limits and misuse ---------------------------------------------------------------------------------------
+// ---- limits and misuse
+// ---------------------------------------------------------------------------------------
 
 static void test_limits(void **state)
 {

@@ -166,7 +166,8 @@ static void test_penalties(void **state)
 static void test_seeds(void **state)
 {
     (void)state;
-    struct hearth_sampler *a = open(plain(42)), *b = open(plain(42)), *c = open(plain(43)), *d = open(plain(UINT32_MAX));
+    struct hearth_sampler *a = open(plain(42)), *b = open(plain(42)), *c = open(plain(43)),
+                          *d = open(plain(UINT32_MAX));
     int same_c = 0;
     for (int i = 0; i < 200; i++) {
         hearth_token t = hearth_sample(a, logits);
@@ -203,8 +204,9 @@ static void test_bad_params(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain),     cmocka_unit_test(test_truncation), cmocka_unit_test(test_greedy),
-        cmocka_unit_test(test_penalties), cmocka_unit_test(test_seeds),      cmocka_unit_test(test_bad_params),
+        cmocka_unit_test(test_plain),  cmocka_unit_test(test_truncation),
+        cmocka_unit_test(test_greedy), cmocka_unit_test(test_penalties),
+        cmocka_unit_test(test_seeds),  cmocka_unit_test(test_bad_params),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

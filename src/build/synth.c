@@ -22,10 +22,10 @@ struct preset {
 };
 
 static const struct preset presets[] = {
-    {"mistral-7b-dense", "Mistral 7B in Q4_0: 7.24 billion weights, 3.8 GiB", 32000, 32768, 4096, 14336, 32, 32, 8,
-     1000000.0f, HEARTH_TYPE_Q4_0, 2},
-    {"tiny-dense", "the same layout, small, for tests: 3.5 million weights, 2 MiB", 512, 2048, 256, 896, 4, 8, 2,
-     10000.0f, HEARTH_TYPE_Q4_0, 2},
+    {"mistral-7b-dense", "Mistral 7B in Q4_0: 7.24 billion weights, 3.8 GiB", 32000, 32768, 4096, 14336, 32,
+     32, 8, 1000000.0f, HEARTH_TYPE_Q4_0, 2},
+    {"tiny-dense", "the same layout, small, for tests: 3.5 million weights, 2 MiB", 512, 2048, 256, 896, 4, 8,
+     2, 10000.0f, HEARTH_TYPE_Q4_0, 2},
 };
 
 const char *hearth_synth_preset(int i, const char **what)
@@ -37,7 +37,8 @@ const char *hearth_synth_preset(int i, const char **what)
     return presets[i].name;
 }
 
-// ---- random weights ------------------------------------------------------------------------------------------
+// ---- random weights
+// ------------------------------------------------------------------------------------------
 
 // xoshiro256**, one stream a tensor.
 struct rng {
@@ -73,8 +74,8 @@ static uint64_t next(struct rng *r)
     return result;
 }
 
-// Sixteen nibbles, each the sum of two uniform 3-bit numbers and one bit: bell-shaped over 0..15 with mean 7.5 and
-// variance 2 * 63 / 12 + 1 / 4.
+// Sixteen nibbles, each the sum of two uniform 3-bit numbers and one bit: bell-shaped over 0..15 with
+// mean 7.5 and variance 2 * 63 / 12 + 1 / 4.
 static uint64_t bell_nibbles(struct rng *r)
 {
     const uint64_t three = 0x7777777777777777u, one = 0x1111111111111111u;
@@ -82,8 +83,8 @@ static uint64_t bell_nibbles(struct rng *r)
 }
 #define BELL_STDDEV 3.2787f
 
-// Q4_0 blocks whose weights have the given standard deviation. The sign of the scale alternates at random, which
-// centres what the format's range of -8..7 leaves off-centre.
+// Q4_0 blocks whose weights have the given standard deviation. The sign of the scale alternates at random,
+// which centres what the format's range of -8..7 leaves off-centre.
 static void fill_q4_0(struct rng *r, uint8_t *dst, size_t bytes, float stddev)
 {
     const uint16_t d = hearth_f32_to_f16(stddev / BELL_STDDEV);
@@ -98,7 +99,8 @@ static void fill_q4_0(struct rng *r, uint8_t *dst, size_t bytes, float stddev)
     }
 }
 
-// ---- writing -------------------------------------------------------------------------------------------------
+// ---- writing
+// -------------------------------------------------------------------------------------------------
 
 struct synth {
     const struct preset *p;
@@ -120,8 +122,9 @@ static int for_tensors(struct synth *s, tensor_fn each)
     const struct {
         const char *name;
         uint64_t k, n;
-    } layer[] = {{"attn_norm", e, 0}, {"attn_q", e, e},   {"attn_k", e, kv},  {"attn_v", e, kv},   {"attn_output", e, e},
-                 {"ffn_norm", e, 0},  {"ffn_gate", e, f}, {"ffn_up", e, f}, {"ffn_down", f, e}};
+    } layer[] = {{"attn_norm", e, 0}, {"attn_q", e, e},      {"attn_k", e, kv},
+                 {"attn_v", e, kv},   {"attn_output", e, e}, {"ffn_norm", e, 0},
+                 {"ffn_gate", e, f},  {"ffn_up", e, f},      {"ffn_down", f, e}};
     int rc = each(s, "token_embd.weight", e, p->n_vocab);
     for (uint32_t i = 0; i < p->n_layer && !rc; i++)
         for (size_t t = 0; t < sizeof layer / sizeof layer[0] && !rc; t++) {
@@ -176,7 +179,8 @@ static int write_tensor(struct synth *s, const char *name, uint64_t k, uint64_t 
     return HEARTH_OK;
 }
 
-// Made-up words, all different: base-20 numbers in pronounceable syllables, every other one with a leading space.
+// Made-up words, all different: base-20 numbers in pronounceable syllables, every other one with a leading
+// space.
 static void word(char *dst, size_t size, uint32_t i)
 {
     static const char consonants[] = "bcdfghjklmnprstvwxyz", vowels[] = "aeiou";
@@ -201,8 +205,9 @@ static int put_vocabulary(struct synth *s)
     struct hearth_str *strings = hearth_calloc(n, sizeof *strings);
     float *scores = hearth_calloc(n, sizeof *scores);
     int32_t *types = hearth_calloc(n, sizeof *types);
-    int rc = text && strings && scores && types ? HEARTH_OK
-                                                : hearth_fail(s->err, HEARTH_E_MEMORY, "no memory for a vocabulary");
+    int rc = text && strings && scores && types
+                 ? HEARTH_OK
+                 : hearth_fail(s->err, HEARTH_E_MEMORY, "no memory for a vocabulary");
     static const char *const special[] = {"<unk>", "<s>", "</s>"};
     for (uint32_t i = 0; i < n && !rc; i++) {
         types[i] = i == 0 ? 2 : i < 3 ? 3 : i < FIRST_WORD ? 6 : 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Synthetic models: files with the exact shape of known ones and random weights, for measuring speed and memory
-// where the real weights cannot be had.
+// Synthetic models: files with the exact shape of known ones and random weights, for measuring speed and
+// memory where the real weights cannot be had.
 #ifndef HEARTH_BUILD_SYNTH_H
 #define HEARTH_BUILD_SYNTH_H
 
@@ -18,9 +18,10 @@ struct hearth_synth_params {
 // Names of the presets, in order; NULL beyond the last. *what (may be NULL) gets a line that describes it.
 const char *hearth_synth_preset(int i, const char **what);
 
-// Writes the preset `name` to `out`, which appears only when it is complete. Weights are drawn so that activations
-// keep their size from layer to layer and logits have a standard deviation near 1: arithmetic meets ordinary numbers.
-// The vocabulary is SentencePiece-like with made-up words, accepted by every GGUF program. Memory use is a few MiB.
+// Writes the preset `name` to `out`, which appears only when it is complete. Weights are drawn so that
+// activations keep their size from layer to layer and logits have a standard deviation near 1: arithmetic
+// meets ordinary numbers. The vocabulary is SentencePiece-like with made-up words, accepted by every GGUF
+// program. Memory use is a few MiB.
 int hearth_synth(const char *name, const char *out, const struct hearth_synth_params *params,
                  struct hearth_error *err);
 

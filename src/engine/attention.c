@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Causal attention over KV pages. A page is a tile: scores, softmax and weighted values are computed tile by tile and
-// merged in ascending order, so the result does not depend on who computes what, and no score row is ever longer
-// than a tile.
+// Causal attention over KV pages. A page is a tile: scores, softmax and weighted values are computed tile by
+// tile and merged in ascending order, so the result does not depend on who computes what, and no score row is
+// ever longer than a tile.
 #include "engine/session.h"
 
 #include <math.h>
@@ -16,7 +16,8 @@ struct job {
 };
 
 // One token's query heads of group g against one tile; `state` indexes the worker's running max and sum.
-static void attend_tile(const struct job *j, struct hearth_worker *w, int token, int g, int tile, int n, int state)
+static void attend_tile(const struct job *j, struct hearth_worker *w, int token, int g, int tile, int n,
+                        int state)
 {
     const struct hearth_session *s = j->s;
     const struct hearth_kernels *kernels = &s->model->kernels;
@@ -30,9 +31,9 @@ static void attend_tile(const struct job *j, struct hearth_worker *w, int token,
     const bool block = hearth_type_info(kv->type_k)->unit_elems != 0;
     const void *x = block ? (const void *)((uint8_t *)w->q_acts + (size_t)state * hearth_acts_bytes(dim))
                           : (const void *)(s->work.q + q_at);
-    kernels->step[kv->type_k](w->scores, HEARTH_KV_TILE, hearth_kv_keys(kv, page, j->layer, g), kv->row_k, dim,
-                              (size_t)n, x, block ? hearth_acts_bytes(dim) : dim * sizeof(float), (size_t)group,
-                              w->matmul);
+    kernels->step[kv->type_k](w->scores, HEARTH_KV_TILE, hearth_kv_keys(kv, page, j->layer, g), kv->row_k,
+                              dim, (size_t)n, x, block ? hearth_acts_bytes(dim) : dim * sizeof(float),
+                              (size_t)group, w->matmul);
 
     for (int h = 0; h < group; h++) {
         float *p = w->scores + h * HEARTH_KV_TILE;
@@ -75,7 +76,8 @@ static void attend(void *arg, int task, int worker)
             for (int h = 0; h < group; h++)
                 s->model->kernels.quantize_acts(
                     (uint8_t *)w->q_acts + (size_t)((t - first) * group + h) * hearth_acts_bytes(dim),
-                    s->work.q + ((size_t)t * (size_t)s->model->hp.n_head + (size_t)(g * group + h)) * dim, dim);
+                    s->work.q + ((size_t)t * (size_t)s->model->hp.n_head + (size_t)(g * group + h)) * dim,
+                    dim);
     }
     for (int tile = 0; tile < n_tiles; tile++)
         for (int t = first; t < last; t++) {
@@ -85,7 +87,8 @@ static void attend(void *arg, int task, int worker)
         }
     for (int t = first; t < last; t++)
         for (int h = 0; h < group; h++) {
-            float *out = s->work.att + ((size_t)t * (size_t)s->model->hp.n_head + (size_t)(g * group + h)) * dim;
+            float *out =
+                s->work.att + ((size_t)t * (size_t)s->model->hp.n_head + (size_t)(g * group + h)) * dim;
             float inverse = 1.0f / w->sum[(t - first) * group + h];
             for (size_t i = 0; i < dim; i++)
                 out[i] *= inverse;

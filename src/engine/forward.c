@@ -8,7 +8,7 @@
 struct job {
     struct hearth_session *s;
     int layer;
-    int first;                       // row of x that task 0 stands for
+    int first; // row of x that task 0 stands for
     const struct hearth_weight *norm;
 };
 
@@ -23,8 +23,8 @@ static void norm_task(void *arg, int task, int worker)
     const struct job *j = arg;
     struct hearth_session *s = j->s;
     int width = s->model->hp.n_embd;
-    s->model->kernels.rms_norm(row(s->work.h, task, width), row(s->work.x, j->first + task, width), j->norm->data,
-                               (size_t)width, s->model->hp.norm_eps);
+    s->model->kernels.rms_norm(row(s->work.h, task, width), row(s->work.x, j->first + task, width),
+                               j->norm->data, (size_t)width, s->model->hp.norm_eps);
 }
 
 // Rotates one token's queries and keys and stores its keys and values.
@@ -48,10 +48,10 @@ static void rope_store_task(void *arg, int task, int worker)
     int page = kv->seqs[at.seq].pages[at.pos / HEARTH_KV_TILE];
     size_t slot = (size_t)(at.pos % HEARTH_KV_TILE);
     for (int g = 0; g < hp->n_head_kv; g++) {
-        hearth_type_info(kv->type_k)->encode(k + (size_t)g * dim,
-                                             hearth_kv_keys(kv, page, j->layer, g) + slot * kv->row_k, dim);
-        hearth_type_info(kv->type_v)->encode(v + (size_t)g * dim,
-                                             hearth_kv_values(kv, page, j->layer, g) + slot * kv->row_v, dim);
+        hearth_type_info(kv->type_k)
+            ->encode(k + (size_t)g * dim, hearth_kv_keys(kv, page, j->layer, g) + slot * kv->row_k, dim);
+        hearth_type_info(kv->type_v)
+            ->encode(v + (size_t)g * dim, hearth_kv_values(kv, page, j->layer, g) + slot * kv->row_v, dim);
     }
 }
 
@@ -101,8 +101,8 @@ static void ffn_block(struct hearth_session *s, enum hearth_phase phase, int lay
     hearth_run(s, add_task, &j, n);
 }
 
-// Embeds one token and computes its rotation: cosines, then sines. The angle is the f32 product of position and
-// frequency, as in the reference implementations that models are trained with.
+// Embeds one token and computes its rotation: cosines, then sines. The angle is the f32 product of position
+// and frequency, as in the reference implementations that models are trained with.
 static void embed_task(void *arg, int task, int worker)
 {
     (void)worker;

@@ -28,15 +28,16 @@ static int check_type(const struct hearth_hparams *hp, uint32_t type, struct hea
 {
     const struct hearth_type_info *info = hearth_type_info(type);
     if ((uint32_t)hp->head_dim % info->block_elems)
-        return hearth_fail(err, HEARTH_E_INVALID,
-                           "a KV cache of type %s needs heads of a multiple of %u dimensions, this model's have %d; "
-                           "use f16",
-                           info->name, info->block_elems, hp->head_dim);
+        return hearth_fail(
+            err, HEARTH_E_INVALID,
+            "a KV cache of type %s needs heads of a multiple of %u dimensions, this model's have %d; "
+            "use f16",
+            info->name, info->block_elems, hp->head_dim);
     return HEARTH_OK;
 }
 
-int hearth_kv_open(struct hearth_kv *kv, const struct hearth_hparams *hp, int n_ctx, int max_seqs, uint32_t type_k,
-                   uint32_t type_v, struct hearth_error *err)
+int hearth_kv_open(struct hearth_kv *kv, const struct hearth_hparams *hp, int n_ctx, int max_seqs,
+                   uint32_t type_k, uint32_t type_v, struct hearth_error *err)
 {
     *kv = (struct hearth_kv){0};
     int rc = check_type(hp, type_k, err);
@@ -61,8 +62,8 @@ int hearth_kv_open(struct hearth_kv *kv, const struct hearth_hparams *hp, int n_
         !hearth_mul_size(kv->head_bytes, (size_t)kv->n_layer * (size_t)kv->n_head_kv, &kv->page_bytes) ||
         !hearth_mul_size(kv->page_bytes, n_pages, &bytes))
         return hearth_fail(err, HEARTH_E_BUDGET,
-                           "a KV cache of %d sequences of %d positions is too large: use a smaller -c or -np", max_seqs,
-                           n_ctx);
+                           "a KV cache of %d sequences of %d positions is too large: use a smaller -c or -np",
+                           max_seqs, n_ctx);
     kv->n_pages = (int)n_pages;
     kv->refs = hearth_calloc(n_pages, sizeof *kv->refs);
     kv->free_list = hearth_calloc(n_pages, sizeof *kv->free_list);

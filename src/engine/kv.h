@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT
 // The KV cache: fixed-size pages with reference counts, so that sequences share the pages of a common prefix.
 //
-// A page holds HEARTH_KV_TILE consecutive positions of all layers. Within a page, for layer l and key/value head g,
-// the keys are HEARTH_KV_TILE rows of head_dim elements and so are the values: an attention tile is two contiguous
-// blocks. A page with more than one owner is never written: who appends to it gets a copy first.
+// A page holds HEARTH_KV_TILE consecutive positions of all layers. Within a page, for layer l and key/value
+// head g, the keys are HEARTH_KV_TILE rows of head_dim elements and so are the values: an attention tile is
+// two contiguous blocks. A page with more than one owner is never written: who appends to it gets a copy
+// first.
 #ifndef HEARTH_ENGINE_KV_H
 #define HEARTH_ENGINE_KV_H
 
 #include "model/model.h"
 
-// Positions of a page and of an attention tile. Part of the definition of the results (softmax is merged tile by
-// tile), so it is the same for every model and machine.
+// Positions of a page and of an attention tile. Part of the definition of the results (softmax is merged tile
+// by tile), so it is the same for every model and machine.
 #define HEARTH_KV_TILE 64
 
 struct hearth_kv_seq {
@@ -36,8 +37,8 @@ struct hearth_kv {
 };
 
 // n_ctx positions for each of max_seqs sequences. Memory is touched only as positions are stored.
-int hearth_kv_open(struct hearth_kv *kv, const struct hearth_hparams *hp, int n_ctx, int max_seqs, uint32_t type_k,
-                   uint32_t type_v, struct hearth_error *err);
+int hearth_kv_open(struct hearth_kv *kv, const struct hearth_hparams *hp, int n_ctx, int max_seqs,
+                   uint32_t type_k, uint32_t type_v, struct hearth_error *err);
 void hearth_kv_close(struct hearth_kv *kv);
 
 int hearth_kv_seq_new(struct hearth_kv *kv, struct hearth_error *err);

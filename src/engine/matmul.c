@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Weight matrices times a batch of tokens: rows are cut into chunks that the threads take one by one. How they are
-// cut does not matter to the result (src/kernels/kernels.h), so chunks follow speed alone.
+// Weight matrices times a batch of tokens: rows are cut into chunks that the threads take one by one. How
+// they are cut does not matter to the result (src/kernels/kernels.h), so chunks follow speed alone.
 #include "engine/matmul.h"
 
 struct job {

@@ -11,8 +11,8 @@ struct hearth_product {
     float *out; // [n_tokens x w->n]
 };
 
-// Several products (at most 4) of the same input x [n_tokens x k], in one task list. Uses work.acts when a weight has
-// a block format.
+// Several products (at most 4) of the same input x [n_tokens x k], in one task list. Uses work.acts when a
+// weight has a block format.
 void hearth_matmul(struct hearth_session *s, enum hearth_phase phase, const struct hearth_product *products,
                    int n_products, const float *x, int n_tokens);
 

@@ -14,7 +14,8 @@
 // Prompt rows whose logits are computed together when all are wanted.
 #define PROMPT_LOGIT_ROWS 32
 
-// ---- evaluation ----------------------------------------------------------------------------------------------
+// ---- evaluation
+// ----------------------------------------------------------------------------------------------
 
 static int check_seq(const struct hearth_session *s, int seq, struct hearth_error *err)
 {
@@ -45,8 +46,8 @@ static int emit_rows(struct hearth_session *s, int base, int n, hearth_row_fn ro
     return HEARTH_OK;
 }
 
-int hearth_prompt(struct hearth_session *session, int seq, const hearth_token *tokens, int n, hearth_row_fn rows,
-                  void *arg, struct hearth_error *err)
+int hearth_prompt(struct hearth_session *session, int seq, const hearth_token *tokens, int n,
+                  hearth_row_fn rows, void *arg, struct hearth_error *err)
 {
     struct hearth_session *s = session;
     uint64_t start = hearth_now_ns();
@@ -86,7 +87,8 @@ int hearth_step(struct hearth_session *session, const int *seqs, const hearth_to
     uint64_t start = hearth_now_ns();
     s->have_logits = 0;
     if (n < 1 || n > s->kv.max_seqs)
-        return hearth_fail(err, HEARTH_E_INVALID, "a step takes 1 to %d sequences, not %d", s->kv.max_seqs, n);
+        return hearth_fail(err, HEARTH_E_INVALID, "a step takes 1 to %d sequences, not %d", s->kv.max_seqs,
+                           n);
     for (int i = 0; i < n; i++) {
         int rc = check_seq(s, seqs[i], err);
         if (!rc)
@@ -119,7 +121,8 @@ const float *hearth_logits(const struct hearth_session *session, int row)
     return session->work.logits + (size_t)row * (size_t)session->model->hp.n_vocab;
 }
 
-// ---- sequences -----------------------------------------------------------------------------------------------
+// ---- sequences
+// -----------------------------------------------------------------------------------------------
 
 int hearth_seq_new(struct hearth_session *session, struct hearth_error *err)
 {
@@ -160,7 +163,8 @@ int hearth_seq_truncate(struct hearth_session *session, int seq, int n_tokens, s
     return HEARTH_OK;
 }
 
-// ---- opening -------------------------------------------------------------------------------------------------
+// ---- opening
+// -------------------------------------------------------------------------------------------------
 
 struct hearth_session_params hearth_session_params_default(void)
 {
@@ -217,7 +221,8 @@ static int take_memory(struct hearth_session *s, struct hearth_error *err)
     struct hearth_arena measure = {0};
     lay_out(s, &measure);
     if (measure.used == SIZE_MAX)
-        return hearth_fail(err, HEARTH_E_MEMORY, "the session's buffers are too large: use a smaller -ub or -np");
+        return hearth_fail(err, HEARTH_E_MEMORY,
+                           "the session's buffers are too large: use a smaller -ub or -np");
     int rc = hearth_region_open(&s->memory, measure.used, "the session's buffers", err);
     if (rc)
         return rc;
@@ -249,8 +254,9 @@ static void fill_stats(struct hearth_session *s)
     uint64_t bytes = weight_bytes(&m->output) + weight_bytes(&m->output_norm) + m->token_embd.stride;
     for (int i = 0; i < m->hp.n_layer; i++) {
         const struct hearth_layer *l = &m->layers[i];
-        const struct hearth_weight *all[] = {&l->attn_norm, &l->attn_q,   &l->attn_k, &l->attn_v,  &l->attn_out,
-                                             &l->ffn_norm,  &l->ffn_gate, &l->ffn_up, &l->ffn_down};
+        const struct hearth_weight *all[] = {&l->attn_norm, &l->attn_q,   &l->attn_k,
+                                             &l->attn_v,    &l->attn_out, &l->ffn_norm,
+                                             &l->ffn_gate,  &l->ffn_up,   &l->ffn_down};
         for (size_t k = 0; k < sizeof all / sizeof all[0]; k++)
             bytes += weight_bytes(all[k]);
     }
@@ -272,7 +278,8 @@ static uint32_t kv_type(enum hearth_kv_type type)
     return HEARTH_TYPE_F16;
 }
 
-static int check_params(const struct hearth_model *m, const struct hearth_session_params *p, struct hearth_error *err)
+static int check_params(const struct hearth_model *m, const struct hearth_session_params *p,
+                        struct hearth_error *err)
 {
     if (m->vocab_only)
         return hearth_fail(err, HEARTH_E_INVALID, "%s was opened for its vocabulary only", m->info.path);
@@ -283,7 +290,8 @@ static int check_params(const struct hearth_model *m, const struct hearth_sessio
     if (p->n_ubatch < 0 || p->n_ubatch > 1 << 16)
         return hearth_fail(err, HEARTH_E_INVALID, "a micro-batch of %d tokens is out of range", p->n_ubatch);
     if (p->n_ctx > m->hp.n_ctx_train)
-        hearth_log(HEARTH_LOG_WARNING, "the model was trained for %d tokens of context; beyond that its text degrades",
+        hearth_log(HEARTH_LOG_WARNING,
+                   "the model was trained for %d tokens of context; beyond that its text degrades",
                    m->hp.n_ctx_train);
     return HEARTH_OK;
 }
@@ -309,7 +317,8 @@ int hearth_session_open(struct hearth_session **out, const struct hearth_model *
 
     rc = hearth_pool_open(&s->pool, p.n_threads > 0 ? p.n_threads : hearth_cpu_count(), err);
     if (!rc)
-        rc = hearth_kv_open(&s->kv, &model->hp, s->n_ctx, p.max_seqs, kv_type(p.type_k), kv_type(p.type_v), err);
+        rc = hearth_kv_open(&s->kv, &model->hp, s->n_ctx, p.max_seqs, kv_type(p.type_k), kv_type(p.type_v),
+                            err);
     if (!rc)
         rc = take_memory(s, err);
     if (rc) {

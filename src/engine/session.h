@@ -25,17 +25,17 @@ struct hearth_worker {
 
 // Buffers of one evaluation, sized once; T = max_rows tokens.
 struct hearth_work {
-    int *tokens;              // [T]
-    struct hearth_row *rows;  // [T]
-    float *x;                 // [T x E] residual stream
-    float *h;                 // [T x E] normed
-    float *q, *k, *v;         // [T x Q] [T x KV] [T x KV]
-    float *att;               // [T x Q]
-    float *gate, *up;         // [T x F]
-    void *acts;               // [T] acts blocks of the widest input
-    float *cos_sin;           // [T x n_rot]
-    float *inv_freq;          // [n_rot / 2]
-    float *logits;            // [logit_rows x V]
+    int *tokens;             // [T]
+    struct hearth_row *rows; // [T]
+    float *x;                // [T x E] residual stream
+    float *h;                // [T x E] normed
+    float *q, *k, *v;        // [T x Q] [T x KV] [T x KV]
+    float *att;              // [T x Q]
+    float *gate, *up;        // [T x F]
+    void *acts;              // [T] acts blocks of the widest input
+    float *cos_sin;          // [T x n_rot]
+    float *inv_freq;         // [n_rot / 2]
+    float *logits;           // [logit_rows x V]
     struct hearth_worker *workers;
 };
 
@@ -51,8 +51,8 @@ struct hearth_session {
     struct hearth_stats stats;
 };
 
-// Evaluates work.tokens/work.rows[0..n) through all layers; positions must be reserved. work.x then holds the last
-// layer's output.
+// Evaluates work.tokens/work.rows[0..n) through all layers; positions must be reserved. work.x then holds the
+// last layer's output.
 void hearth_forward(struct hearth_session *s, enum hearth_phase phase, int n);
 
 // Final norm and head for rows [first, first + n) of work.x, n <= logit_rows: fills work.logits.

@@ -33,29 +33,32 @@ static void axpy_row(uint32_t type, float *out, const uint8_t *row, size_t n, fl
     }
 }
 
-static void axpy(uint32_t type, float *out, const void *w, size_t w_stride, size_t n, size_t n_rows, const float *p)
+static void axpy(uint32_t type, float *out, const void *w, size_t w_stride, size_t n, size_t n_rows,
+                 const float *p)
 {
     for (size_t r = 0; r < n_rows; r++)
         if (p[r] != 0.0f)
             axpy_row(type, out, (const uint8_t *)w + r * w_stride, n, p[r]);
 }
 
-#define AXPY(type)                                                                                                     \
-    static void axpy_##type(float *out, const void *w, size_t w_stride, size_t n, size_t n_rows, const float *p)      \
-    {                                                                                                                  \
-        axpy(HEARTH_TYPE_##type, out, w, w_stride, n, n_rows, p);                                                      \
+#define AXPY(type)                                                                                           \
+    static void axpy_##type(float *out, const void *w, size_t w_stride, size_t n, size_t n_rows,             \
+                            const float *p)                                                                  \
+    {                                                                                                        \
+        axpy(HEARTH_TYPE_##type, out, w, w_stride, n, n_rows, p);                                            \
     }
 
-#define FORMATS(X)                                                                                                     \
-    X(F32) X(F16) X(BF16) X(Q4_0) X(Q4_1) X(Q5_0) X(Q5_1) X(Q8_0) X(Q2_K) X(Q3_K) X(Q4_K) X(Q5_K) X(Q6_K) X(IQ4_NL)   \
+#define FORMATS(X)                                                                                           \
+    X(F32)                                                                                                   \
+    X(F16) X(BF16) X(Q4_0) X(Q4_1) X(Q5_0) X(Q5_1) X(Q8_0) X(Q2_K) X(Q3_K) X(Q4_K) X(Q5_K) X(Q6_K) X(IQ4_NL) \
         X(IQ4_XS) X(MXFP4)
 
 FORMATS(AXPY)
 
 void hearth_kernels_init_axpy_c(struct hearth_kernels *t)
 {
-#define ENTER(type)                                                                                                    \
-    if (hearth_type_info(HEARTH_TYPE_##type)->decode)                                                                  \
+#define ENTER(type)                                                                                          \
+    if (hearth_type_info(HEARTH_TYPE_##type)->decode)                                                        \
         t->axpy[HEARTH_TYPE_##type] = axpy_##type;
     FORMATS(ENTER)
 #undef ENTER

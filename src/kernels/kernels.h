@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: MIT
-// The kernels: everything that touches many numbers. One table of functions; the C reference fills it first and each
-// instruction set the CPU has overwrites what it does faster.
+// The kernels: everything that touches many numbers. One table of functions; the C reference fills it first
+// and each instruction set the CPU has overwrites what it does faster.
 //
-// THE LAW OF THIS ROOM: every variant of a kernel gives the same bits as the C reference (tests/checkkernels proves
-// it), so results depend neither on the CPU level nor on how work is cut into rows, tokens and threads. That is
-// possible because every output element has one canonical reduction, written down here:
+// THE LAW OF THIS ROOM: every variant of a kernel gives the same bits as the C reference (tests/checkkernels
+// proves it), so results depend neither on the CPU level nor on how work is cut into rows, tokens and
+// threads. That is possible because every output element has one canonical reduction, written down here:
 //
 //   Activations for block formats are 15-bit integers (struct hearth_acts): per 32 elements d = amax / 16256
-//   and q = rint(x * (16256 / amax)), kept as two int8 planes, q = 128 * hi + lo. Two int8 dot products give an
-//   exact integer; 15 bits keep the error of quantised models at that of their weights alone.
+//   and q = rint(x * (16256 / amax)), kept as two int8 planes, q = 128 * hi + lo. Two int8 dot products give
+//   an exact integer; 15 bits keep the error of quantised models at that of their weights alone.
 //
 //   A block format is cut into units (hearth_type_info.unit_elems): weight = scale * q - min. For unit u:
 //     acc = fma(scale * d, (float)idot, acc),          idot = exact integer sum of q * qx over the unit
 //     acc = fma(-(min * d), (float)isum, acc)          (formats with a minimum), isum = exact sum of qx
 //   For plain numbers a unit is one element: acc = fma(w, x, acc), w converted to f32.
 //
-//   STEP class: 16 accumulators from zero; unit u goes to lane u mod 16, ascending; the row is padded to a multiple
-//   of 16 units with zeros (scale, min, q = 0); then the lanes are added as a tree: l[i] += l[i+8] for i < 8,
-//   l[i] += l[i+4], l[i] += l[i+2], l[0] + l[1].
-//   PROMPT class: one accumulator from zero, units ascending.
+//   STEP class: 16 accumulators from zero; unit u goes to lane u mod 16, ascending; the row is padded to a
+//   multiple of 16 units with zeros (scale, min, q = 0); then the lanes are added as a tree: l[i] += l[i+8]
+//   for i < 8, l[i] += l[i+4], l[i] += l[i+2], l[0] + l[1]. PROMPT class: one accumulator from zero, units
+//   ascending.
 //
 //   "Sum of n floats" below always means the 16-lane sum of the STEP class (element i to lane i mod 16).
 //   (float) is round to nearest even. No kernel is compiled with contraction; fma is always explicit.
@@ -31,7 +31,8 @@
 
 #include "quant/quant.h"
 
-// ---- quantised activations -----------------------------------------------------------------------------------
+// ---- quantised activations
+// -----------------------------------------------------------------------------------
 
 #define HEARTH_ACTS_QMAX 16256 // 127 * 128
 #define HEARTH_ACTS_PAD  512   // k is padded to a multiple of this with zeros
@@ -62,40 +63,48 @@ static inline struct hearth_acts hearth_acts_view(const void *block, size_t k)
     return (struct hearth_acts){hi, hi + kp, d, (const int32_t *)(const void *)(d + kp / 32)};
 }
 
-// ---- the table -----------------------------------------------------------------------------------------------
+// ---- the table
+// -----------------------------------------------------------------------------------------------
 
 // out[t * out_stride + r] = dot(row r of w, token t of x) for r < n_rows, t < n_tokens.
-// w: n_rows rows of k elements of the table entry's type, w_stride BYTES apart, any alignment, never read beyond the
-// last row's last byte. x: for plain types f32 rows, for block types acts blocks; x_stride BYTES apart.
-// scratch: hearth_kernels_scratch(k) bytes aligned to 64, private to the call.
+// w: n_rows rows of k elements of the table entry's type, w_stride BYTES apart, any alignment, never read
+// beyond the last row's last byte. x: for plain types f32 rows, for block types acts blocks; x_stride BYTES
+// apart. scratch: hearth_kernels_scratch(k) bytes aligned to 64, private to the call.
 typedef void (*hearth_matmul_fn)(float *out, size_t out_stride, const void *w, size_t w_stride, size_t k,
-                                 size_t n_rows, const void *x, size_t x_stride, size_t n_tokens, void *scratch);
+                                 size_t n_rows, const void *x, size_t x_stride, size_t n_tokens,
+                                 void *scratch);
 
-// out[j] = out[j] + sum over r ascending of p[r] * row_r[j], j < n: for plain types fma(p, w, out), for block types
-// fma(p * scale, (float)q, out) and then, with a minimum, fma(-p, min, out). Rows with p[r] == 0 are skipped.
-typedef void (*hearth_axpy_fn)(float *out, const void *w, size_t w_stride, size_t n, size_t n_rows, const float *p);
+// out[j] = out[j] + sum over r ascending of p[r] * row_r[j], j < n: for plain types fma(p, w, out), for block
+// types fma(p * scale, (float)q, out) and then, with a minimum, fma(-p, min, out). Rows with p[r] == 0 are
+// skipped.
+typedef void (*hearth_axpy_fn)(float *out, const void *w, size_t w_stride, size_t n, size_t n_rows,
+                               const float *p);
 
 enum hearth_activation { HEARTH_ACT_SILU, HEARTH_ACT_RELU, HEARTH_ACT_DRELU };
 
 struct hearth_kernels {
-    unsigned cpu; // HEARTH_CPU_* flags in use
+    unsigned cpu;                             // HEARTH_CPU_* flags in use
     hearth_matmul_fn step[HEARTH_TYPE_END];   // STEP class; NULL where hearth_type_info has no decode
     hearth_matmul_fn prompt[HEARTH_TYPE_END]; // PROMPT class; same
     hearth_axpy_fn axpy[HEARTH_TYPE_END];     // same
 
-    // Fills one acts block (all of it, padding included) from x[k].
+    // Fills one acts block (all of it, padding included) from x[k]. A unit of 32 that holds an infinity or a
+    // NaN gets d = NaN and q = 0, so that its products are NaN; one whose inverse overflows (amax below
+    // 5e-35) gets zeros.
     void (*quantize_acts)(void *block, const float *x, size_t k);
     // out = (x * (1 / sqrt(sum(x*x) / n + eps))) * w; out may be x. The sum is of fma(x, x, lane).
     void (*rms_norm)(float *out, const float *x, const float *w, size_t n, float eps);
     // x += y
     void (*add)(float *x, const float *y, size_t n);
-    // out = f(gate) * up: SILU gate / (1 + exp(-gate)), RELU max(gate, 0), DRELU max(gate, 0) * max(up, 0). out may
-    // be gate or up. exp is hearth_exp() below.
+    // out = f(gate) * up: SILU gate / (1 + exp(-gate)), RELU max(gate, 0), DRELU max(gate, 0) * max(up, 0).
+    // out may be gate or up. exp is hearth_exp() below.
     void (*glu)(float *out, const float *gate, const float *up, size_t n, enum hearth_activation act);
-    // Rotates n_heads vectors of head_dim floats, of which the first n_rot turn: pairs (2i, 2i+1), or with neox
-    // (i, i + n_rot/2). cos_sin: n_rot/2 cosines, then n_rot/2 sines. a' = fma(a, c, -(b * s)), b' = fma(a, s, b * c).
+    // Rotates n_heads vectors of head_dim floats, of which the first n_rot turn: pairs (2i, 2i+1), or with
+    // neox (i, i + n_rot/2). cos_sin: n_rot/2 cosines, then n_rot/2 sines. a' = fma(a, c, -(b * s)), b' =
+    // fma(a, s, b * c).
     void (*rope)(float *x, const float *cos_sin, size_t n_heads, size_t head_dim, size_t n_rot, bool neox);
-    // s[i] = exp(s[i] * scale - m), m = max over i of s[i] * scale. Returns m; *sum gets the 16-lane sum of the new s.
+    // s[i] = exp(s[i] * scale - m), m = max over i of s[i] * scale. Returns m; *sum gets the 16-lane sum of
+    // the new s.
     float (*softmax_tile)(float *s, size_t n, float scale, float *sum);
     // out = out * a + y * b: fma(y, b, out * a)
     void (*scale_add)(float *out, float a, const float *y, float b, size_t n);

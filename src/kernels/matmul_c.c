@@ -9,7 +9,8 @@
 // Elements that hold 16 units of any format, and a whole number of its blocks.
 #define GROUP 512
 
-// ---- block formats -------------------------------------------------------------------------------------------
+// ---- block formats
+// -------------------------------------------------------------------------------------------
 
 // Up to 16 consecutive units of a row, padded with zeros.
 struct units {
@@ -50,8 +51,8 @@ static float sum_lanes(float lane[LANES])
     return lane[0];
 }
 
-static float dot_row(const struct hearth_type_info *info, const uint8_t *row, size_t k, const struct hearth_acts *x,
-                     bool step)
+static float dot_row(const struct hearth_type_info *info, const uint8_t *row, size_t k,
+                     const struct hearth_acts *x, bool step)
 {
     const size_t group = (size_t)info->unit_elems * LANES;
     float lane[LANES] = {0}, acc = 0;
@@ -70,8 +71,9 @@ static float dot_row(const struct hearth_type_info *info, const uint8_t *row, si
     return step ? sum_lanes(lane) : acc;
 }
 
-static void matmul_blocks(uint32_t type, bool step, float *out, size_t out_stride, const void *w, size_t w_stride,
-                          size_t k, size_t n_rows, const void *x, size_t x_stride, size_t n_tokens)
+static void matmul_blocks(uint32_t type, bool step, float *out, size_t out_stride, const void *w,
+                          size_t w_stride, size_t k, size_t n_rows, const void *x, size_t x_stride,
+                          size_t n_tokens)
 {
     const struct hearth_type_info *info = hearth_type_info(type);
     for (size_t t = 0; t < n_tokens; t++) {
@@ -81,7 +83,8 @@ static void matmul_blocks(uint32_t type, bool step, float *out, size_t out_strid
     }
 }
 
-// ---- plain numbers -------------------------------------------------------------------------------------------
+// ---- plain numbers
+// -------------------------------------------------------------------------------------------
 
 static float load_f32(const uint8_t *p)
 {
@@ -104,8 +107,8 @@ static float load_bf16(const uint8_t *p)
     return hearth_bf16_to_f32(h);
 }
 
-static float dot_plain(float (*load)(const uint8_t *), const uint8_t *row, size_t width, const float *x, size_t k,
-                       bool step)
+static float dot_plain(float (*load)(const uint8_t *), const uint8_t *row, size_t width, const float *x,
+                       size_t k, bool step)
 {
     float lane[LANES] = {0}, acc = 0;
     if (!step) {
@@ -114,14 +117,18 @@ static float dot_plain(float (*load)(const uint8_t *), const uint8_t *row, size_
         return acc;
     }
     for (size_t i = 0; i < (k + LANES - 1) / LANES * LANES; i++)
-        lane[i % LANES] = i < k ? fmaf(load(row + i * width), x[i], lane[i % LANES]) : fmaf(0.0f, 0.0f, lane[i % LANES]);
+        lane[i % LANES] =
+            i < k ? fmaf(load(row + i * width), x[i], lane[i % LANES]) : fmaf(0.0f, 0.0f, lane[i % LANES]);
     return sum_lanes(lane);
 }
 
-static void matmul_plain(uint32_t type, bool step, float *out, size_t out_stride, const void *w, size_t w_stride,
-                         size_t k, size_t n_rows, const void *x, size_t x_stride, size_t n_tokens)
+static void matmul_plain(uint32_t type, bool step, float *out, size_t out_stride, const void *w,
+                         size_t w_stride, size_t k, size_t n_rows, const void *x, size_t x_stride,
+                         size_t n_tokens)
 {
-    float (*load)(const uint8_t *) = type == HEARTH_TYPE_F32 ? load_f32 : type == HEARTH_TYPE_F16 ? load_f16 : load_bf16;
+    float (*load)(const uint8_t *) = type == HEARTH_TYPE_F32   ? load_f32
+                                     : type == HEARTH_TYPE_F16 ? load_f16
+                                                               : load_bf16;
     size_t width = hearth_type_info(type)->block_bytes;
     for (size_t t = 0; t < n_tokens; t++)
         for (size_t r = 0; r < n_rows; r++)
@@ -130,48 +137,51 @@ static void matmul_plain(uint32_t type, bool step, float *out, size_t out_stride
                           (const float *)(const void *)((const uint8_t *)x + t * x_stride), k, step);
 }
 
-// ---- one function per format and class -----------------------------------------------------------------------
+// ---- one function per format and class
+// -----------------------------------------------------------------------
 
-#define MATMUL(type, kind)                                                                                             \
-    static void step_##type(float *out, size_t out_stride, const void *w, size_t w_stride, size_t k, size_t n_rows,   \
-                            const void *x, size_t x_stride, size_t n_tokens, void *scratch)                           \
-    {                                                                                                                  \
-        (void)scratch;                                                                                                 \
-        matmul_##kind(HEARTH_TYPE_##type, true, out, out_stride, w, w_stride, k, n_rows, x, x_stride, n_tokens);      \
-    }                                                                                                                  \
-    static void prompt_##type(float *out, size_t out_stride, const void *w, size_t w_stride, size_t k, size_t n_rows, \
-                              const void *x, size_t x_stride, size_t n_tokens, void *scratch)                         \
-    {                                                                                                                  \
-        (void)scratch;                                                                                                 \
-        matmul_##kind(HEARTH_TYPE_##type, false, out, out_stride, w, w_stride, k, n_rows, x, x_stride, n_tokens);     \
+#define MATMUL(type, kind)                                                                                   \
+    static void step_##type(float *out, size_t out_stride, const void *w, size_t w_stride, size_t k,         \
+                            size_t n_rows, const void *x, size_t x_stride, size_t n_tokens, void *scratch)   \
+    {                                                                                                        \
+        (void)scratch;                                                                                       \
+        matmul_##kind(HEARTH_TYPE_##type, true, out, out_stride, w, w_stride, k, n_rows, x, x_stride,        \
+                      n_tokens);                                                                             \
+    }                                                                                                        \
+    static void prompt_##type(float *out, size_t out_stride, const void *w, size_t w_stride, size_t k,       \
+                              size_t n_rows, const void *x, size_t x_stride, size_t n_tokens, void *scratch) \
+    {                                                                                                        \
+        (void)scratch;                                                                                       \
+        matmul_##kind(HEARTH_TYPE_##type, false, out, out_stride, w, w_stride, k, n_rows, x, x_stride,       \
+                      n_tokens);                                                                             \
     }
 
-#define FORMATS(X)                                                                                                     \
-    X(F32, plain)                                                                                                      \
-    X(F16, plain)                                                                                                      \
-    X(BF16, plain)                                                                                                     \
-    X(Q4_0, blocks)                                                                                                    \
-    X(Q4_1, blocks)                                                                                                    \
-    X(Q5_0, blocks)                                                                                                    \
-    X(Q5_1, blocks)                                                                                                    \
-    X(Q8_0, blocks)                                                                                                    \
-    X(Q2_K, blocks)                                                                                                    \
-    X(Q3_K, blocks)                                                                                                    \
-    X(Q4_K, blocks)                                                                                                    \
-    X(Q5_K, blocks)                                                                                                    \
-    X(Q6_K, blocks)                                                                                                    \
-    X(IQ4_NL, blocks)                                                                                                  \
-    X(IQ4_XS, blocks)                                                                                                  \
+#define FORMATS(X)                                                                                           \
+    X(F32, plain)                                                                                            \
+    X(F16, plain)                                                                                            \
+    X(BF16, plain)                                                                                           \
+    X(Q4_0, blocks)                                                                                          \
+    X(Q4_1, blocks)                                                                                          \
+    X(Q5_0, blocks)                                                                                          \
+    X(Q5_1, blocks)                                                                                          \
+    X(Q8_0, blocks)                                                                                          \
+    X(Q2_K, blocks)                                                                                          \
+    X(Q3_K, blocks)                                                                                          \
+    X(Q4_K, blocks)                                                                                          \
+    X(Q5_K, blocks)                                                                                          \
+    X(Q6_K, blocks)                                                                                          \
+    X(IQ4_NL, blocks)                                                                                        \
+    X(IQ4_XS, blocks)                                                                                        \
     X(MXFP4, blocks)
 
 FORMATS(MATMUL)
 
 void hearth_kernels_init_matmul_c(struct hearth_kernels *t)
 {
-#define ENTER(type, kind)                                                                                              \
-    if (hearth_type_info(HEARTH_TYPE_##type)->decode) {                                                                \
-        t->step[HEARTH_TYPE_##type] = step_##type;                                                                     \
-        t->prompt[HEARTH_TYPE_##type] = prompt_##type;                                                                 \
+#define ENTER(type, kind)                                                                                    \
+    if (hearth_type_info(HEARTH_TYPE_##type)->decode) {                                                      \
+        t->step[HEARTH_TYPE_##type] = step_##type;                                                           \
+        t->prompt[HEARTH_TYPE_##type] = prompt_##type;                                                       \
     }
     FORMATS(ENTER)
 #undef ENTER

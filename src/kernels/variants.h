@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The ladder of kernel variants. Each function overwrites the table entries that it does faster; nothing else in
-// Hearth calls a variant directly.
+// The ladder of kernel variants. Each function overwrites the table entries that it does faster; nothing else
+// in Hearth calls a variant directly.
 #ifndef HEARTH_KERNELS_VARIANTS_H
 #define HEARTH_KERNELS_VARIANTS_H
 

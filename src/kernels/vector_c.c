@@ -7,8 +7,8 @@
 
 #define LANES 16
 
-// Range reduction x = n ln 2 + r, |r| <= ln 2 / 2, then a polynomial of degree 6 whose coefficients minimise the
-// relative error on that range, then 2^n by way of the exponent bits in two steps (n may be -127 or 128).
+// Range reduction x = n ln 2 + r, |r| <= ln 2 / 2, then a polynomial of degree 6 whose coefficients minimise
+// the relative error on that range, then 2^n by way of the exponent bits in two steps (n may be -127 or 128).
 float hearth_exp(float x)
 {
     if (!(x >= -87.3f))
@@ -51,8 +51,15 @@ static void quantize_acts(void *block, const float *x, size_t k)
     for (size_t at = 0; at < k; at += 32) {
         size_t n = k - at < 32 ? k - at : 32;
         float amax = 0;
-        for (size_t i = 0; i < n; i++)
+        bool finite = true;
+        for (size_t i = 0; i < n; i++) {
             amax = fabsf(x[at + i]) > amax ? fabsf(x[at + i]) : amax;
+            finite &= isfinite(x[at + i]) != 0;
+        }
+        if (!finite) {
+            d[at / 32] = NAN;
+            continue;
+        }
         float inverse = amax > 0 ? (float)HEARTH_ACTS_QMAX / amax : 0.0f;
         // So small that its inverse overflows: as good as zero.
         if (!(inverse <= 3.0e38f))

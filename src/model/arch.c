@@ -18,8 +18,8 @@ const struct hearth_arch *hearth_arch_find(struct hearth_str name, const char **
 }
 
 // Reads "<arch>.<key>" into a positive int no larger than `max`.
-static int read_int(const struct hearth_gguf *g, const char *arch, const char *key, bool required, int max, int *out,
-                    struct hearth_error *err)
+static int read_int(const struct hearth_gguf *g, const char *arch, const char *key, bool required, int max,
+                    int *out, struct hearth_error *err)
 {
     char full[128];
     snprintf(full, sizeof full, "%s.%s", arch, key);
@@ -28,21 +28,21 @@ static int read_int(const struct hearth_gguf *g, const char *arch, const char *k
     if (rc)
         return rc;
     if (value < 1 || value > (uint32_t)max)
-        return hearth_fail(err, HEARTH_E_FORMAT, "%s: %s is %u, must be 1 to %d", hearth_gguf_path(g), full, value,
-                           max);
+        return hearth_fail(err, HEARTH_E_FORMAT, "%s: %s is %u, must be 1 to %d", hearth_gguf_path(g), full,
+                           value, max);
     *out = (int)value;
     return HEARTH_OK;
 }
 
-static int read_float(const struct hearth_gguf *g, const char *arch, const char *key, bool required, float *out,
-                      struct hearth_error *err)
+static int read_float(const struct hearth_gguf *g, const char *arch, const char *key, bool required,
+                      float *out, struct hearth_error *err)
 {
     char full[128];
     snprintf(full, sizeof full, "%s.%s", arch, key);
     int rc = hearth_gguf_f32(g, full, required, out, err);
     if (!rc && !(*out > 0.0f && *out < 1e30f))
-        return hearth_fail(err, HEARTH_E_FORMAT, "%s: %s is %g, must be a positive number", hearth_gguf_path(g), full,
-                           (double)*out);
+        return hearth_fail(err, HEARTH_E_FORMAT, "%s: %s is %g, must be a positive number",
+                           hearth_gguf_path(g), full, (double)*out);
     return rc;
 }
 
@@ -67,10 +67,11 @@ static int read_rope_scaling(struct hearth_hparams *hp, const struct hearth_gguf
         } else if (type.n == 4 && !memcmp(type.s, "none", 4)) {
             linear = false;
         } else {
-            return hearth_fail(err, HEARTH_E_UNSUPPORTED,
-                               "%s: RoPE scaling of type \"%.*s\" is not supported (none, linear and the llama3 "
-                               "frequency table are)",
-                               hearth_gguf_path(g), (int)(type.n > 40 ? 40 : type.n), type.s);
+            return hearth_fail(
+                err, HEARTH_E_UNSUPPORTED,
+                "%s: RoPE scaling of type \"%.*s\" is not supported (none, linear and the llama3 "
+                "frequency table are)",
+                hearth_gguf_path(g), (int)(type.n > 40 ? 40 : type.n), type.s);
         }
     }
     hp->rope_scale = linear ? 1.0f / factor : 1.0f;
@@ -138,18 +139,18 @@ int hearth_hparams_read_common(struct hearth_hparams *hp, const struct hearth_gg
 
     const char *path = hearth_gguf_path(g);
     if (hp->n_head % hp->n_head_kv)
-        return hearth_fail(err, HEARTH_E_FORMAT, "%s: %d attention heads cannot share %d key/value heads", path,
-                           hp->n_head, hp->n_head_kv);
+        return hearth_fail(err, HEARTH_E_FORMAT, "%s: %d attention heads cannot share %d key/value heads",
+                           path, hp->n_head, hp->n_head_kv);
     if (hp->head_dim < 1)
         return hearth_fail(err, HEARTH_E_FORMAT, "%s: embedding_length %d is less than head_count %d", path,
                            hp->n_embd, hp->n_head);
     if (value_dim != hp->head_dim)
         return hearth_fail(err, HEARTH_E_UNSUPPORTED,
-                           "%s: keys of %d and values of %d dimensions are not supported, they must be equal", path,
-                           hp->head_dim, value_dim);
+                           "%s: keys of %d and values of %d dimensions are not supported, they must be equal",
+                           path, hp->head_dim, value_dim);
     if (hp->n_rot > hp->head_dim || hp->n_rot % 2)
         return hearth_fail(err, HEARTH_E_FORMAT,
-                           "%s: rope.dimension_count %d must be even and at most the head size %d", path, hp->n_rot,
-                           hp->head_dim);
+                           "%s: rope.dimension_count %d must be even and at most the head size %d", path,
+                           hp->n_rot, hp->head_dim);
     return HEARTH_OK;
 }

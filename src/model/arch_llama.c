@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The llama architecture: Llama 1 to 3, Mistral and their kin. RMSNorm, rotary positions in adjacent pairs, grouped
-// query attention, gated feed-forward whose activation is data (SiLU by default, ReLU, dReLU).
+// The llama architecture: Llama 1 to 3, Mistral and their kin. RMSNorm, rotary positions in adjacent pairs,
+// grouped query attention, gated feed-forward whose activation is data (SiLU by default, ReLU, dReLU).
 #include "model/arch.h"
 
 static int read_hparams(struct hearth_hparams *hp, const struct hearth_gguf *g, struct hearth_error *err)
@@ -13,8 +13,10 @@ static int read_hparams(struct hearth_hparams *hp, const struct hearth_gguf *g, 
 }
 
 static const struct hearth_binding globals[] = {
-    {"token_embd.weight", offsetof(struct hearth_model, token_embd), HEARTH_DIM_EMBD, HEARTH_DIM_VOCAB, false},
-    {"output_norm.weight", offsetof(struct hearth_model, output_norm), HEARTH_DIM_EMBD, HEARTH_DIM_NONE, false},
+    {"token_embd.weight", offsetof(struct hearth_model, token_embd), HEARTH_DIM_EMBD, HEARTH_DIM_VOCAB,
+     false},
+    {"output_norm.weight", offsetof(struct hearth_model, output_norm), HEARTH_DIM_EMBD, HEARTH_DIM_NONE,
+     false},
     {"output.weight", offsetof(struct hearth_model, output), HEARTH_DIM_EMBD, HEARTH_DIM_VOCAB, true},
     {"rope_freqs.weight", offsetof(struct hearth_model, rope_freqs), HEARTH_DIM_ROT2, HEARTH_DIM_NONE, true},
     {0},

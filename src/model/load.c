@@ -9,7 +9,8 @@
 #include "base/os.h"
 #include "base/threads.h"
 
-// Bytes read by one task. Large enough for the disk to stream, small enough to keep all threads busy to the end.
+// Bytes read by one task. Large enough for the disk to stream, small enough to keep all threads busy to the
+// end.
 #define CHUNK ((uint64_t)8 << 20)
 
 // One tensor to be brought into memory.
@@ -55,24 +56,27 @@ static int check_shape(struct loader *l, const char *name, const struct hearth_g
     const struct hearth_hparams *hp = &l->model->hp;
     uint64_t k = dim_value(hp, b->k), n = dim_value(hp, b->n);
     if (t->ne[0] != k || t->ne[1] != n || t->ne[2] != 1 || t->ne[3] != 1)
-        return hearth_fail(l->err, HEARTH_E_FORMAT,
-                           "%s: tensor %s is %llu x %llu where the hyper-parameters say %llu x %llu: the file is "
-                           "damaged or was converted wrongly",
-                           hearth_gguf_path(l->model->gguf), name, (unsigned long long)t->ne[0],
-                           (unsigned long long)t->ne[1], (unsigned long long)k, (unsigned long long)n);
+        return hearth_fail(
+            l->err, HEARTH_E_FORMAT,
+            "%s: tensor %s is %llu x %llu where the hyper-parameters say %llu x %llu: the file is "
+            "damaged or was converted wrongly",
+            hearth_gguf_path(l->model->gguf), name, (unsigned long long)t->ne[0],
+            (unsigned long long)t->ne[1], (unsigned long long)k, (unsigned long long)n);
     return HEARTH_OK;
 }
 
 static int check_type(struct loader *l, const char *name, const struct hearth_gguf_tensor *t, bool vector)
 {
     const struct hearth_type_info *info = hearth_type_info(t->type);
-    bool ok = vector ? info->decode != NULL : l->model->kernels.step[t->type] && l->model->kernels.prompt[t->type];
+    bool ok =
+        vector ? info->decode != NULL : l->model->kernels.step[t->type] && l->model->kernels.prompt[t->type];
     if (ok)
         return HEARTH_OK;
-    return hearth_fail(l->err, HEARTH_E_UNSUPPORTED,
-                       "%s: tensor %s has type %s, which is not supported; use a file in F16, BF16, Q8_0, Q4_0 or a "
-                       "K-quant",
-                       hearth_gguf_path(l->model->gguf), name, info->name);
+    return hearth_fail(
+        l->err, HEARTH_E_UNSUPPORTED,
+        "%s: tensor %s has type %s, which is not supported; use a file in F16, BF16, Q8_0, Q4_0 or a "
+        "K-quant",
+        hearth_gguf_path(l->model->gguf), name, info->name);
 }
 
 static int add_item(struct loader *l, const struct hearth_gguf_tensor *t, bool vector, size_t *offset)
@@ -189,7 +193,8 @@ static void read_chunk(void *arg, int task, int worker)
     const struct hearth_gguf_tensor *t = c->item->tensor;
     uint8_t *dst = (uint8_t *)job->model->weights.base + c->item->offset;
     if (!c->item->to_f32) {
-        hearth_file_read_direct(hearth_gguf_file(g, t->part), dst + c->from, c->bytes, t->offset + c->from, err);
+        hearth_file_read_direct(hearth_gguf_file(g, t->part), dst + c->from, c->bytes, t->offset + c->from,
+                                err);
         return;
     }
     void *raw = malloc((size_t)t->bytes);
@@ -249,7 +254,8 @@ static int read_all(struct loader *l, const struct hearth_model_params *params)
     return rc;
 }
 
-int hearth_model_load(struct hearth_model *m, const struct hearth_model_params *params, struct hearth_error *err)
+int hearth_model_load(struct hearth_model *m, const struct hearth_model_params *params,
+                      struct hearth_error *err)
 {
     struct loader l = {.model = m, .err = err};
     int rc = bind_all(&l);

@@ -16,7 +16,8 @@
 
 const char *hearth_version(void)
 {
-    return HEARTH_STR(HEARTH_VERSION_MAJOR) "." HEARTH_STR(HEARTH_VERSION_MINOR) "." HEARTH_STR(HEARTH_VERSION_PATCH);
+    return HEARTH_STR(HEARTH_VERSION_MAJOR) "." HEARTH_STR(HEARTH_VERSION_MINOR) "." HEARTH_STR(
+        HEARTH_VERSION_PATCH);
 }
 
 struct hearth_model_params hearth_model_params_default(void)
@@ -94,7 +95,8 @@ static int find_arch(struct hearth_model *m, struct hearth_error *err)
         return rc;
     m->arch = hearth_arch_find(name, &known);
     if (!m->arch)
-        return hearth_fail(err, HEARTH_E_UNSUPPORTED, "%s: architecture \"%.*s\" is not supported; supported: %s",
+        return hearth_fail(err, HEARTH_E_UNSUPPORTED,
+                           "%s: architecture \"%.*s\" is not supported; supported: %s",
                            hearth_gguf_path(m->gguf), (int)(name.n > 60 ? 60 : name.n), name.s, known);
     return HEARTH_OK;
 }
@@ -104,17 +106,20 @@ static int set_n_vocab(struct hearth_model *m, struct hearth_error *err)
 {
     const struct hearth_gguf_tensor *embd = hearth_gguf_tensor(m->gguf, "token_embd.weight");
     if (!embd)
-        return hearth_fail(err, HEARTH_E_FORMAT,
-                           "%s: there is no tensor token_embd.weight: this file holds a vocabulary but no weights",
-                           hearth_gguf_path(m->gguf));
+        return hearth_fail(
+            err, HEARTH_E_FORMAT,
+            "%s: there is no tensor token_embd.weight: this file holds a vocabulary but no weights",
+            hearth_gguf_path(m->gguf));
     if (embd->ne[1] > INT_MAX / 4 || embd->ne[1] < hearth_vocab_size(m->vocab))
-        return hearth_fail(err, HEARTH_E_FORMAT, "%s: %u tokens in the vocabulary but %llu rows in token_embd.weight",
-                           hearth_gguf_path(m->gguf), hearth_vocab_size(m->vocab), (unsigned long long)embd->ne[1]);
+        return hearth_fail(
+            err, HEARTH_E_FORMAT, "%s: %u tokens in the vocabulary but %llu rows in token_embd.weight",
+            hearth_gguf_path(m->gguf), hearth_vocab_size(m->vocab), (unsigned long long)embd->ne[1]);
     m->hp.n_vocab = (int)embd->ne[1];
     return HEARTH_OK;
 }
 
-static int open_weights(struct hearth_model *m, const struct hearth_model_params *params, struct hearth_error *err)
+static int open_weights(struct hearth_model *m, const struct hearth_model_params *params,
+                        struct hearth_error *err)
 {
     int rc = find_arch(m, err);
     if (!rc)
@@ -138,7 +143,8 @@ int hearth_model_open(struct hearth_model **out, const char *path, const struct 
         params = &defaults;
     unsigned flags;
     if (!hearth_cpu_limit(params->cpu, &flags))
-        return hearth_fail(err, HEARTH_E_INVALID, "CPU level \"%s\" is unknown or not available on this CPU (it has %s)",
+        return hearth_fail(err, HEARTH_E_INVALID,
+                           "CPU level \"%s\" is unknown or not available on this CPU (it has %s)",
                            params->cpu, hearth_cpu_level_name(hearth_cpu_flags()));
 
     struct hearth_model *m = hearth_calloc(1, sizeof *m);
@@ -149,7 +155,8 @@ int hearth_model_open(struct hearth_model **out, const char *path, const struct 
 
     int rc = hearth_gguf_open(&m->gguf, path, err);
     if (!rc && hearth_gguf_is_pwri(m->gguf) && !m->vocab_only)
-        rc = hearth_fail(err, HEARTH_E_UNSUPPORTED, "%s: PowerInfer's sparse models are not supported yet", path);
+        rc = hearth_fail(err, HEARTH_E_UNSUPPORTED, "%s: PowerInfer's sparse models are not supported yet",
+                         path);
     if (!rc)
         rc = hearth_vocab_open(&m->vocab, m->gguf, err);
     if (!rc && !m->vocab_only)
@@ -186,13 +193,14 @@ const struct hearth_model_info *hearth_model_info(const struct hearth_model *mod
     return &model->info;
 }
 
-int64_t hearth_tokenize(const struct hearth_model *model, const char *text, size_t len, int flags, hearth_token *out,
-                        size_t cap, struct hearth_error *err)
+int64_t hearth_tokenize(const struct hearth_model *model, const char *text, size_t len, int flags,
+                        hearth_token *out, size_t cap, struct hearth_error *err)
 {
     return hearth_vocab_tokenize(model->vocab, text, len, flags, out, cap, err);
 }
 
-size_t hearth_token_bytes(const struct hearth_model *model, hearth_token token, bool special, char *out, size_t cap)
+size_t hearth_token_bytes(const struct hearth_model *model, hearth_token token, bool special, char *out,
+                          size_t cap)
 {
     return hearth_vocab_bytes(model->vocab, token, special, out, cap);
 }
@@ -211,8 +219,8 @@ struct hearth_stream {
     struct hearth_utf8_stream *utf8;
 };
 
-int hearth_stream_open(struct hearth_stream **out, const struct hearth_model *model, bool special, bool mid_text,
-                       struct hearth_error *err)
+int hearth_stream_open(struct hearth_stream **out, const struct hearth_model *model, bool special,
+                       bool mid_text, struct hearth_error *err)
 {
     *out = NULL;
     struct hearth_stream *s = hearth_calloc(1, sizeof *s);

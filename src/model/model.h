@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A model: hyper-parameters, weights bound by role, vocabulary. Architectures are small tables (arch_*.c) that say
-// which tensors exist and how the layer is wired; nothing else in Hearth knows tensor names.
+// A model: hyper-parameters, weights bound by role, vocabulary. Architectures are small tables (arch_*.c)
+// that say which tensors exist and how the layer is wired; nothing else in Hearth knows tensor names.
 #ifndef HEARTH_MODEL_MODEL_H
 #define HEARTH_MODEL_MODEL_H
 
@@ -20,19 +20,19 @@ struct hearth_weight {
 
 // Letters in shapes: E embedding, F feed-forward, Q heads * head_dim, KV kv heads * head_dim, V vocabulary.
 struct hearth_layer {
-    struct hearth_weight attn_norm;                     // [E]
-    struct hearth_weight attn_q, attn_k, attn_v;        // [Q x E] [KV x E] [KV x E]
-    struct hearth_weight attn_out;                      // [E x Q]
-    struct hearth_weight ffn_norm;                      // [E]
-    struct hearth_weight ffn_gate, ffn_up, ffn_down;    // [F x E] [F x E] [E x F]
+    struct hearth_weight attn_norm;                  // [E]
+    struct hearth_weight attn_q, attn_k, attn_v;     // [Q x E] [KV x E] [KV x E]
+    struct hearth_weight attn_out;                   // [E x Q]
+    struct hearth_weight ffn_norm;                   // [E]
+    struct hearth_weight ffn_gate, ffn_up, ffn_down; // [F x E] [F x E] [E x F]
 };
 
 struct hearth_hparams {
     int n_vocab, n_ctx_train, n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff;
-    int n_rot;         // leading dimensions of a head that rotate
-    bool rope_neox;    // pairs (i, i + n_rot/2) instead of (2i, 2i+1)
-    float rope_theta;  // base of the rotation frequencies
-    float rope_scale;  // linear scaling: positions are multiplied by this (1 / factor)
+    int n_rot;        // leading dimensions of a head that rotate
+    bool rope_neox;   // pairs (i, i + n_rot/2) instead of (2i, 2i+1)
+    float rope_theta; // base of the rotation frequencies
+    float rope_scale; // linear scaling: positions are multiplied by this (1 / factor)
     float norm_eps;
     enum hearth_activation activation;
 };

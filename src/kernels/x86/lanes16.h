@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Sixteen float or int32 lanes as one value: one register with AVX-512, two with AVX2. The templates of this folder
-// are written once over these and compiled for both, so that both do the same operations in the same order.
+// Sixteen float or int32 lanes as one value: one register with AVX-512, two with AVX2. The templates of this
+// folder are written once over these and compiled for both, so that both do the same operations in the same
+// order.
 #ifndef HEARTH_KERNELS_X86_LANES16_H
 #define HEARTH_KERNELS_X86_LANES16_H
 
@@ -140,8 +141,8 @@ typedef struct {
     __m256i a, b;
 } i32x16;
 
-#define F2(fa, fb)    ((f32x16){fa, fb})
-#define I2(ia, ib)    ((i32x16){ia, ib})
+#define F2(fa, fb)  ((f32x16){fa, fb})
+#define I2(ia, ib)  ((i32x16){ia, ib})
 
 INLINE f32x16 f_zero(void)
 {
@@ -311,8 +312,8 @@ INLINE f32x16 f_exp(f32x16 x)
     f32x16 y = f_mul(f_mul(p, a), b);
     y = f_if_less(f_set1(88.7f), x, f_set1(__builtin_inff()), y);
     y = f_if_less(x, f_set1(-87.3f), f_zero(), y);
-    // NaN compares false everywhere and has gone through the products already: y is NaN, whose bits the C code takes
-    // from x.
+    // NaN compares false everywhere and has gone through the products already: y is NaN, whose bits the C
+    // code takes from x.
     return f_if_less(f_abs(x), f_set1(__builtin_inff()), y, f_if_less(f_zero(), f_abs(x), y, x));
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // PROMPT products of block formats over 16 lanes; included by prompt_avx2.c and prompt_avx512.c.
 //
-// Sixteen rows of weights are unpacked into a panel in which a lane is a row: four consecutive weights of each row
-// side by side, as the byte dot products want them. The panel is then used for all tokens, a few at a time in
-// registers. Each output has one accumulator and one fma per unit, in ascending order (kernels.h).
+// Sixteen rows of weights are unpacked into a panel in which a lane is a row: four consecutive weights of
+// each row side by side, as the byte dot products want them. The panel is then used for all tokens, a few at
+// a time in registers. Each output has one accumulator and one fma per unit, in ascending order (kernels.h).
 #include "kernels/variants.h"
 #include "kernels/x86/lanes16.h"
 
@@ -56,7 +56,8 @@ struct panel {
     float *min;   // same; only of formats with one
 };
 
-// ---- hot path ------------------------------------------------------------------------------------------------
+// ---- hot path
+// ------------------------------------------------------------------------------------------------
 
 INLINE int32_t word_at(const int8_t *p)
 {
@@ -108,7 +109,8 @@ INLINE void tokens_by_panel(float *out, size_t out_stride, const struct panel *p
 }
 
 // Unpacks `rows` rows into the panel; missing ones become zeros.
-static void fill_panel(const struct panel *p, const uint8_t *w, size_t w_stride, size_t k, size_t rows, uint32_t type)
+static void fill_panel(const struct panel *p, const uint8_t *w, size_t w_stride, size_t k, size_t rows,
+                       uint32_t type)
 {
     enum { CHUNK = 256 };
     const struct hearth_type_info *info = hearth_type_info(type);
@@ -118,7 +120,8 @@ static void fill_panel(const struct panel *p, const uint8_t *w, size_t w_stride,
             float scale[CHUNK / 16] = {0}, min[CHUNK / 16] = {0};
             const size_t n = k - at < CHUNK ? k - at : CHUNK;
             if (row < rows)
-                info->unpack(w + row * w_stride + at / info->block_elems * info->block_bytes, q, scale, min, n);
+                info->unpack(w + row * w_stride + at / info->block_elems * info->block_bytes, q, scale, min,
+                             n);
             for (size_t i = 0; i < n; i++)
                 q[i] = (int8_t)(q[i] ^ (WEIGHT_BIAS ? INT8_MIN : 0));
             for (size_t i = 0; i < n; i += 4)
@@ -146,35 +149,35 @@ INLINE void prompt(float *out, size_t out_stride, const void *w, size_t w_stride
         float *to = out + r;
         size_t t = 0;
         for (; t + MAX_TOGETHER <= n_tokens; t += MAX_TOGETHER)
-            tokens_by_panel(to + t * out_stride, out_stride, &p, k, rows, from + t * x_stride, x_stride, MAX_TOGETHER,
-                            unit, has_min);
+            tokens_by_panel(to + t * out_stride, out_stride, &p, k, rows, from + t * x_stride, x_stride,
+                            MAX_TOGETHER, unit, has_min);
         for (; t < n_tokens; t++)
-            tokens_by_panel(to + t * out_stride, out_stride, &p, k, rows, from + t * x_stride, x_stride, 1, unit,
-                            has_min);
+            tokens_by_panel(to + t * out_stride, out_stride, &p, k, rows, from + t * x_stride, x_stride, 1,
+                            unit, has_min);
     }
 }
 
-#define PROMPT(type, unit, has_min)                                                                                    \
-    static void prompt_##type(float *out, size_t out_stride, const void *w, size_t w_stride, size_t k, size_t n_rows, \
-                              const void *x, size_t x_stride, size_t n_tokens, void *scratch)                         \
-    {                                                                                                                  \
-        prompt(out, out_stride, w, w_stride, k, n_rows, x, x_stride, n_tokens, scratch, HEARTH_TYPE_##type, unit,      \
-               has_min);                                                                                               \
+#define PROMPT(type, unit, has_min)                                                                          \
+    static void prompt_##type(float *out, size_t out_stride, const void *w, size_t w_stride, size_t k,       \
+                              size_t n_rows, const void *x, size_t x_stride, size_t n_tokens, void *scratch) \
+    {                                                                                                        \
+        prompt(out, out_stride, w, w_stride, k, n_rows, x, x_stride, n_tokens, scratch, HEARTH_TYPE_##type,  \
+               unit, has_min);                                                                               \
     }
 
-#define FORMATS(X)                                                                                                     \
-    X(Q4_0, 32, false)                                                                                                 \
-    X(Q4_1, 32, true)                                                                                                  \
-    X(Q5_0, 32, false)                                                                                                 \
-    X(Q5_1, 32, true)                                                                                                  \
-    X(Q8_0, 32, false)                                                                                                 \
-    X(Q2_K, 16, true)                                                                                                  \
-    X(Q3_K, 16, false)                                                                                                 \
-    X(Q4_K, 32, true)                                                                                                  \
-    X(Q5_K, 32, true)                                                                                                  \
-    X(Q6_K, 16, false)                                                                                                 \
-    X(IQ4_NL, 32, false)                                                                                               \
-    X(IQ4_XS, 32, false)                                                                                               \
+#define FORMATS(X)                                                                                           \
+    X(Q4_0, 32, false)                                                                                       \
+    X(Q4_1, 32, true)                                                                                        \
+    X(Q5_0, 32, false)                                                                                       \
+    X(Q5_1, 32, true)                                                                                        \
+    X(Q8_0, 32, false)                                                                                       \
+    X(Q2_K, 16, true)                                                                                        \
+    X(Q3_K, 16, false)                                                                                       \
+    X(Q4_K, 32, true)                                                                                        \
+    X(Q5_K, 32, true)                                                                                        \
+    X(Q6_K, 16, false)                                                                                       \
+    X(IQ4_NL, 32, false)                                                                                     \
+    X(IQ4_XS, 32, false)                                                                                     \
     X(MXFP4, 32, false)
 
 FORMATS(PROMPT)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // STEP products of block formats, AVX2.
 //
-// A row is walked in groups of 16 units. Weights of a group are unpacked to signed bytes in natural order; products use
-// |w| * (x with w's sign), which keeps pairs within 16 bits (2 * 128 * 127 < 32768), one per plane of the activations.
+// A row is walked in groups of 16 units. Weights of a group are unpacked to signed bytes in natural order;
+// products use |w| * (x with w's sign), which keeps pairs within 16 bits (2 * 128 * 127 < 32768), one per
+// plane of the activations.
 #include <immintrin.h>
 #include <string.h>
 
@@ -18,7 +19,8 @@ struct weights {
 
 typedef void (*unpack_fn)(struct weights *w, const uint8_t *src, uint32_t type);
 
-// ---- hot path ------------------------------------------------------------------------------------------------
+// ---- hot path
+// ------------------------------------------------------------------------------------------------
 
 INLINE __m256i dot_fours(__m256i w, __m256i abs_w, const int8_t *x)
 {
@@ -38,8 +40,10 @@ INLINE __m256i load_sums(const int32_t *p)
     return _mm256_loadu_si256((const __m256i *)(const void *)p);
 }
 
-// Eight units' exact sums. Units of 32: eight registers of 32 products; units of 16: four of them, two units each.
-INLINE __m256i dot_units(const struct weights *w, size_t first, const struct hearth_acts *x, size_t at, size_t unit)
+// Eight units' exact sums. Units of 32: eight registers of 32 products; units of 16: four of them, two units
+// each.
+INLINE __m256i dot_units(const struct weights *w, size_t first, const struct hearth_acts *x, size_t at,
+                         size_t unit)
 {
     if (unit == 16) {
         __m256i t[4];
@@ -63,7 +67,8 @@ INLINE __m256 load_d(const struct hearth_acts *x, size_t at, size_t unit)
     const float *d = x->d + at / 32;
     if (unit == 32)
         return _mm256_loadu_ps(d);
-    return _mm256_permutevar8x32_ps(_mm256_castps128_ps256(_mm_loadu_ps(d)), _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3));
+    return _mm256_permutevar8x32_ps(_mm256_castps128_ps256(_mm_loadu_ps(d)),
+                                    _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3));
 }
 
 // Eight units' sums of q.
@@ -75,14 +80,14 @@ INLINE __m256i load_isum(const struct hearth_acts *x, size_t at, size_t unit)
     return _mm256_permute4x64_epi64(_mm256_hadd_epi32(load_sums(sum), load_sums(sum + 8)), 0xd8);
 }
 
-INLINE void add_group(__m256 acc[2], const struct weights *w, const struct hearth_acts *x, size_t at, size_t unit,
-                      bool has_min)
+INLINE void add_group(__m256 acc[2], const struct weights *w, const struct hearth_acts *x, size_t at,
+                      size_t unit, bool has_min)
 {
     for (size_t half = 0; half < 2; half++, at += 8 * unit) {
         const __m256i dot = dot_units(w, 8 * half, x, at, unit);
         const __m256 d = load_d(x, at, unit);
-        acc[half] = _mm256_fmadd_ps(_mm256_mul_ps(_mm256_loadu_ps(w->scale + 8 * half), d), _mm256_cvtepi32_ps(dot),
-                                    acc[half]);
+        acc[half] = _mm256_fmadd_ps(_mm256_mul_ps(_mm256_loadu_ps(w->scale + 8 * half), d),
+                                    _mm256_cvtepi32_ps(dot), acc[half]);
         if (has_min)
             acc[half] = _mm256_fnmadd_ps(_mm256_mul_ps(_mm256_loadu_ps(w->min + 8 * half), d),
                                          _mm256_cvtepi32_ps(load_isum(x, at, unit)), acc[half]);
@@ -97,8 +102,9 @@ INLINE float sum_lanes(const __m256 acc[2])
     return _mm_cvtss_f32(_mm_add_ss(s2, _mm_shuffle_ps(s2, s2, 1)));
 }
 
-INLINE void step(float *out, size_t out_stride, const void *w, size_t w_stride, size_t k, size_t n_rows, const void *x,
-                 size_t x_stride, size_t n_tokens, uint32_t type, unpack_fn unpack, size_t unit, bool has_min)
+INLINE void step(float *out, size_t out_stride, const void *w, size_t w_stride, size_t k, size_t n_rows,
+                 const void *x, size_t x_stride, size_t n_tokens, uint32_t type, unpack_fn unpack,
+                 size_t unit, bool has_min)
 {
     enum { TOGETHER = 4 };
     const struct hearth_type_info *info = hearth_type_info(type);
@@ -132,7 +138,8 @@ INLINE void step(float *out, size_t out_stride, const void *w, size_t w_stride, 
     }
 }
 
-// ---- formats -------------------------------------------------------------------------------------------------
+// ---- formats
+// -------------------------------------------------------------------------------------------------
 
 INLINE float half_at(const uint8_t *p)
 {
@@ -230,28 +237,28 @@ INLINE void unpack_any16(struct weights *w, const uint8_t *src, uint32_t type)
     unpack_any(w, src, type, 16);
 }
 
-#define STEP(type, unpack, unit, has_min)                                                                              \
-    static void step_##type(float *out, size_t out_stride, const void *w, size_t w_stride, size_t k, size_t n_rows,   \
-                            const void *x, size_t x_stride, size_t n_tokens, void *scratch)                           \
-    {                                                                                                                  \
-        (void)scratch;                                                                                                 \
-        step(out, out_stride, w, w_stride, k, n_rows, x, x_stride, n_tokens, HEARTH_TYPE_##type, unpack, unit,         \
-             has_min);                                                                                                 \
+#define STEP(type, unpack, unit, has_min)                                                                    \
+    static void step_##type(float *out, size_t out_stride, const void *w, size_t w_stride, size_t k,         \
+                            size_t n_rows, const void *x, size_t x_stride, size_t n_tokens, void *scratch)   \
+    {                                                                                                        \
+        (void)scratch;                                                                                       \
+        step(out, out_stride, w, w_stride, k, n_rows, x, x_stride, n_tokens, HEARTH_TYPE_##type, unpack,     \
+             unit, has_min);                                                                                 \
     }
 
-#define FORMATS(X)                                                                                                     \
-    X(Q4_0, unpack_q4_0, 32, false)                                                                                    \
-    X(Q8_0, unpack_q8_0, 32, false)                                                                                    \
-    X(Q4_K, unpack_q4_k, 32, true)                                                                                     \
-    X(Q6_K, unpack_q6_k, 16, false)                                                                                    \
-    X(Q4_1, unpack_any32, 32, true)                                                                                    \
-    X(Q5_0, unpack_any32, 32, false)                                                                                   \
-    X(Q5_1, unpack_any32, 32, true)                                                                                    \
-    X(Q5_K, unpack_any32, 32, true)                                                                                    \
-    X(IQ4_NL, unpack_any32, 32, false)                                                                                 \
-    X(IQ4_XS, unpack_any32, 32, false)                                                                                 \
-    X(MXFP4, unpack_any32, 32, false)                                                                                  \
-    X(Q2_K, unpack_any16, 16, true)                                                                                    \
+#define FORMATS(X)                                                                                           \
+    X(Q4_0, unpack_q4_0, 32, false)                                                                          \
+    X(Q8_0, unpack_q8_0, 32, false)                                                                          \
+    X(Q4_K, unpack_q4_k, 32, true)                                                                           \
+    X(Q6_K, unpack_q6_k, 16, false)                                                                          \
+    X(Q4_1, unpack_any32, 32, true)                                                                          \
+    X(Q5_0, unpack_any32, 32, false)                                                                         \
+    X(Q5_1, unpack_any32, 32, true)                                                                          \
+    X(Q5_K, unpack_any32, 32, true)                                                                          \
+    X(IQ4_NL, unpack_any32, 32, false)                                                                       \
+    X(IQ4_XS, unpack_any32, 32, false)                                                                       \
+    X(MXFP4, unpack_any32, 32, false)                                                                        \
+    X(Q2_K, unpack_any16, 16, true)                                                                          \
     X(Q3_K, unpack_any16, 16, false)
 
 FORMATS(STEP)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // STEP products of block formats, AVX-512 VNNI.
 //
-// A row is walked in groups of 16 units, so that a register holds one value a unit. Per group the weights become up to
-// eight registers of unsigned bytes (weight plus an offset), straight from the file's layout: nibbles and bytes stay
-// where the format has them, and the activations are put in the same order once per call instead. Two byte dot
-// products per register, one for each plane of the activations, then a transposing addition gives the 16 exact sums;
-// the offset is taken off with the activations' own sums. Units come out in an order of the format's (`order`); only
-// the final sum over lanes needs the canonical one.
+// A row is walked in groups of 16 units, so that a register holds one value a unit. Per group the weights
+// become up to eight registers of unsigned bytes (weight plus an offset), straight from the file's layout:
+// nibbles and bytes stay where the format has them, and the activations are put in the same order once per
+// call instead. Two byte dot products per register, one for each plane of the activations, then a transposing
+// addition gives the 16 exact sums; the offset is taken off with the activations' own sums. Units come out in
+// an order of the format's (`order`); only the final sum over lanes needs the canonical one.
 #include <immintrin.h>
 #include <string.h>
 
@@ -54,16 +54,17 @@ static const struct shape natural32 = {
 };
 
 // Units 4i to 4i+3 in register i.
-#define NATURAL16(offset)                                                                                              \
-    {                                                                                                                  \
-        4, 16, offset, {{0, 1, 2, 3}, {4, 5, 6, 7}, {8, 9, 10, 11}, {12, 13, 14, 15}},                                 \
-            {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15},                                                    \
-            {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15},                                                    \
+#define NATURAL16(offset)                                                                                    \
+    {                                                                                                        \
+        4, 16, offset, {{0, 1, 2, 3}, {4, 5, 6, 7}, {8, 9, 10, 11}, {12, 13, 14, 15}},                       \
+            {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15},                                          \
+            {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15},                                          \
     }
 static const struct shape natural16 = NATURAL16(128);
 static const struct shape shape_q6_k = NATURAL16(32);
 
-// Four blocks' low nibbles (their first halves) in register 2i, the high ones in 2i+1; both add to the same units.
+// Four blocks' low nibbles (their first halves) in register 2i, the high ones in 2i+1; both add to the same
+// units.
 static const struct shape shape_q4_0 = {
     8,
     32,
@@ -106,7 +107,8 @@ struct weights {
 // src holds a whole group; `type` is for formats without code of their own.
 typedef void (*unpack_fn)(struct weights *w, const uint8_t *src, uint32_t type);
 
-// ---- hot path ------------------------------------------------------------------------------------------------
+// ---- hot path
+// ------------------------------------------------------------------------------------------------
 
 // Sums of adjacent fours: lane 4L+k of the result is the sum of 128-bit part L of t[k].
 INLINE __m512i transpose_add(const __m512i *t)
@@ -139,8 +141,8 @@ INLINE __m512i dot_group(const struct weights *w, const struct prepared *x, cons
     return _mm512_add_epi32(_mm512_shuffle_i32x4(a, b, 0x88), _mm512_shuffle_i32x4(a, b, 0xdd));
 }
 
-INLINE __m512 add_group(__m512 acc, const struct weights *w, const struct prepared *x, const struct shape *s, bool pairs,
-                        bool has_min)
+INLINE __m512 add_group(__m512 acc, const struct weights *w, const struct prepared *x, const struct shape *s,
+                        bool pairs, bool has_min)
 {
     __m512i dot = dot_group(w, x, s, pairs);
     if (s->offset)
@@ -209,9 +211,9 @@ static void prepare(struct prepared *out, const void *block, size_t k, size_t n_
     }
 }
 
-INLINE void step(float *out, size_t out_stride, const void *w, size_t w_stride, size_t k, size_t n_rows, const void *x,
-                 size_t x_stride, size_t n_tokens, void *scratch, uint32_t type, unpack_fn unpack,
-                 const struct shape *s, bool pairs, bool has_min)
+INLINE void step(float *out, size_t out_stride, const void *w, size_t w_stride, size_t k, size_t n_rows,
+                 const void *x, size_t x_stride, size_t n_tokens, void *scratch, uint32_t type,
+                 unpack_fn unpack, const struct shape *s, bool pairs, bool has_min)
 {
     const struct hearth_type_info *info = hearth_type_info(type);
     const size_t elements = (size_t)s->unit * LANES;
@@ -232,31 +234,33 @@ INLINE void step(float *out, size_t out_stride, const void *w, size_t w_stride, 
             float *to = out + first * out_stride + r;
             size_t t = 0;
             for (; t + 4 <= count; t += 4)
-                row_tokens(to + t * out_stride, out_stride, row, group_bytes, full, tail, prepared + t * all, all, 4,
-                           type, unpack, s, pairs, has_min);
+                row_tokens(to + t * out_stride, out_stride, row, group_bytes, full, tail, prepared + t * all,
+                           all, 4, type, unpack, s, pairs, has_min);
             if (t + 2 <= count) {
-                row_tokens(to + t * out_stride, out_stride, row, group_bytes, full, tail, prepared + t * all, all, 2,
-                           type, unpack, s, pairs, has_min);
+                row_tokens(to + t * out_stride, out_stride, row, group_bytes, full, tail, prepared + t * all,
+                           all, 2, type, unpack, s, pairs, has_min);
                 t += 2;
             }
             if (t < count)
-                row_tokens(to + t * out_stride, out_stride, row, group_bytes, full, tail, prepared + t * all, all, 1,
-                           type, unpack, s, pairs, has_min);
+                row_tokens(to + t * out_stride, out_stride, row, group_bytes, full, tail, prepared + t * all,
+                           all, 1, type, unpack, s, pairs, has_min);
         }
     }
 }
 
-// ---- formats -------------------------------------------------------------------------------------------------
+// ---- formats
+// -------------------------------------------------------------------------------------------------
 
 // Four blocks of 18 bytes are 36 words; block L's nibbles are words 9L+1 to 9L+8, its scale is word 9L.
 INLINE void unpack_q4_0(struct weights *w, const uint8_t *src, uint32_t type)
 {
     (void)type;
-    // Words 32 to 35 come from a second load, 4 words further on: there they are 28 to 31, selected as 32 + that.
-    const __m512i nibbles = _mm512_set_epi16(63, 62, 61, 60, 31, 30, 29, 28, 26, 25, 24, 23, 22, 21, 20, 19, 17, 16, 15,
-                                             14, 13, 12, 11, 10, 8, 7, 6, 5, 4, 3, 2, 1);
-    const __m512i scales = _mm512_castsi256_si512(
-        _mm256_set_epi16(59, 27, 59, 27, 50, 18, 50, 18, 41, 9, 41, 9, 32, 0, 32, 0));
+    // Words 32 to 35 come from a second load, 4 words further on: there they are 28 to 31, selected as 32 +
+    // that.
+    const __m512i nibbles = _mm512_set_epi16(63, 62, 61, 60, 31, 30, 29, 28, 26, 25, 24, 23, 22, 21, 20, 19,
+                                             17, 16, 15, 14, 13, 12, 11, 10, 8, 7, 6, 5, 4, 3, 2, 1);
+    const __m512i scales =
+        _mm512_castsi256_si512(_mm256_set_epi16(59, 27, 59, 27, 50, 18, 50, 18, 41, 9, 41, 9, 32, 0, 32, 0));
     const __m512i mask = _mm512_set1_epi8(15);
     __m512i z[4];
     for (int i = 0; i < 4; i++) {
@@ -267,7 +271,8 @@ INLINE void unpack_q4_0(struct weights *w, const uint8_t *src, uint32_t type)
     }
     const __m512i low = _mm512_permutex2var_epi16(z[0], scales, z[1]);
     const __m512i high = _mm512_permutex2var_epi16(z[2], scales, z[3]);
-    w->scale = _mm512_cvtph_ps(_mm256_mask_blend_epi16(0xcccc, _mm512_castsi512_si256(low), _mm512_castsi512_si256(high)));
+    w->scale = _mm512_cvtph_ps(
+        _mm256_mask_blend_epi16(0xcccc, _mm512_castsi512_si256(low), _mm512_castsi512_si256(high)));
 }
 
 // Two blocks of 34 bytes are 34 words; the scales are words 0 and 17.
@@ -275,22 +280,24 @@ INLINE void unpack_q8_0(struct weights *w, const uint8_t *src, uint32_t type)
 {
     (void)type;
     const __m512i sign = _mm512_set1_epi8(INT8_MIN);
-    const __m512i scales = _mm512_castsi256_si512(
-        _mm256_set_epi16(49, 17, 49, 17, 32, 0, 32, 0, 49, 17, 49, 17, 32, 0, 32, 0));
+    const __m512i scales =
+        _mm512_castsi256_si512(_mm256_set_epi16(49, 17, 49, 17, 32, 0, 32, 0, 49, 17, 49, 17, 32, 0, 32, 0));
     __m256i h[4];
     for (int i = 0; i < 4; i++) {
         __m512i z[2];
         for (int b = 0; b < 2; b++) {
             const uint8_t *at = src + 68 * (2 * i + b);
             z[b] = _mm512_loadu_si512(at);
-            const __m512i low = _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)(const void *)(at + 2)));
+            const __m512i low =
+                _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)(const void *)(at + 2)));
             const __m512i both =
                 _mm512_inserti64x4(low, _mm256_loadu_si256((const __m256i *)(const void *)(at + 36)), 1);
             w->u[2 * i + b] = _mm512_xor_si512(both, sign);
         }
         h[i] = _mm512_castsi512_si256(_mm512_permutex2var_epi16(z[0], scales, z[1]));
     }
-    // h[i] has units 4i to 4i+3 in every half; lanes 0, 1, 4, 5 take them from h[0], 2, 3, 6, 7 from h[1], and so on.
+    // h[i] has units 4i to 4i+3 in every half; lanes 0, 1, 4, 5 take them from h[0], 2, 3, 6, 7 from h[1],
+    // and so on.
     const __m256i low = _mm256_mask_blend_epi16(0x00cc, h[0], h[1]);
     const __m256i high = _mm256_mask_blend_epi16(0xcc00, h[2], h[3]);
     w->scale = _mm512_cvtph_ps(_mm256_mask_blend_epi16(0xff00, low, high));
@@ -310,7 +317,8 @@ INLINE __m512 halves(float low, float high)
 
 INLINE __m512 in_order(__m512 x, const struct shape *s)
 {
-    return _mm512_permutexvar_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)s->order)), x);
+    return _mm512_permutexvar_ps(
+        _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)s->order)), x);
 }
 
 // The eight 6-bit scales and minima of a super-block, packed into 12 bytes.
@@ -339,7 +347,8 @@ INLINE void unpack_q4_k(struct weights *w, const uint8_t *src, uint32_t type)
             w->u[4 * b + 2 * i + 1] = _mm512_and_si512(_mm512_srli_epi16(bytes, 4), mask);
         }
     }
-    const __m512 d = halves(half_at(src), half_at(src + 144)), dmin = halves(half_at(src + 2), half_at(src + 146));
+    const __m512 d = halves(half_at(src), half_at(src + 144)),
+                 dmin = halves(half_at(src + 2), half_at(src + 146));
     const __m512i s = _mm512_cvtepu8_epi32(_mm_set_epi64x((int64_t)scale[1], (int64_t)scale[0]));
     const __m512i m = _mm512_cvtepu8_epi32(_mm_set_epi64x((int64_t)min[1], (int64_t)min[0]));
     w->scale = in_order(_mm512_mul_ps(d, _mm512_cvtepi32_ps(s)), &shape_q4_k);
@@ -355,8 +364,10 @@ INLINE void unpack_q6_k(struct weights *w, const uint8_t *src, uint32_t type)
     const __m512i shift_high = _mm512_inserti64x4(_mm512_set1_epi32(4), _mm256_set1_epi32(6), 1);
     for (int i = 0; i < 2; i++) {
         const __m512i low = _mm512_loadu_si512(src + 64 * i);
-        // Shifted up by four, so that a right shift by 0, 2, 4, 6 leaves the pair in bits 4 and 5 of its byte.
-        const __m512i bits = _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)(const void *)(src + 128 + 32 * i)));
+        // Shifted up by four, so that a right shift by 0, 2, 4, 6 leaves the pair in bits 4 and 5 of its
+        // byte.
+        const __m512i bits =
+            _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)(const void *)(src + 128 + 32 * i)));
         const __m512i high_low = _mm512_slli_epi16(_mm512_srlv_epi32(bits, shift_low), 4);
         const __m512i high_high = _mm512_slli_epi16(_mm512_srlv_epi32(bits, shift_high), 4);
         w->u[2 * i] = _mm512_or_si512(_mm512_and_si512(low, nibble), _mm512_and_si512(high_low, pair));
@@ -364,7 +375,8 @@ INLINE void unpack_q6_k(struct weights *w, const uint8_t *src, uint32_t type)
                                           _mm512_and_si512(high_high, pair));
     }
     const __m512i s = _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)(src + 192)));
-    w->scale = in_order(_mm512_mul_ps(_mm512_set1_ps(half_at(src + 208)), _mm512_cvtepi32_ps(s)), &shape_q6_k);
+    w->scale =
+        in_order(_mm512_mul_ps(_mm512_set1_ps(half_at(src + 208)), _mm512_cvtepi32_ps(s)), &shape_q6_k);
 }
 
 // Any other format, by way of its plain C unpacking.
@@ -389,27 +401,27 @@ INLINE void unpack_any16(struct weights *w, const uint8_t *src, uint32_t type)
     unpack_any(w, src, type, &natural16);
 }
 
-#define STEP(type, unpack, shape, pairs, has_min)                                                                      \
-    static void step_##type(float *out, size_t out_stride, const void *w, size_t w_stride, size_t k, size_t n_rows,   \
-                            const void *x, size_t x_stride, size_t n_tokens, void *scratch)                           \
-    {                                                                                                                  \
-        step(out, out_stride, w, w_stride, k, n_rows, x, x_stride, n_tokens, scratch, HEARTH_TYPE_##type, unpack,      \
-             &shape, pairs, has_min);                                                                                  \
+#define STEP(type, unpack, shape, pairs, has_min)                                                            \
+    static void step_##type(float *out, size_t out_stride, const void *w, size_t w_stride, size_t k,         \
+                            size_t n_rows, const void *x, size_t x_stride, size_t n_tokens, void *scratch)   \
+    {                                                                                                        \
+        step(out, out_stride, w, w_stride, k, n_rows, x, x_stride, n_tokens, scratch, HEARTH_TYPE_##type,    \
+             unpack, &shape, pairs, has_min);                                                                \
     }
 
-#define FORMATS(X)                                                                                                     \
-    X(Q4_0, unpack_q4_0, shape_q4_0, true, false)                                                                      \
-    X(Q8_0, unpack_q8_0, natural32, false, false)                                                                      \
-    X(Q4_K, unpack_q4_k, shape_q4_k, false, true)                                                                      \
-    X(Q6_K, unpack_q6_k, shape_q6_k, false, false)                                                                     \
-    X(Q4_1, unpack_any32, natural32, false, true)                                                                      \
-    X(Q5_0, unpack_any32, natural32, false, false)                                                                     \
-    X(Q5_1, unpack_any32, natural32, false, true)                                                                      \
-    X(Q5_K, unpack_any32, natural32, false, true)                                                                      \
-    X(IQ4_NL, unpack_any32, natural32, false, false)                                                                   \
-    X(IQ4_XS, unpack_any32, natural32, false, false)                                                                   \
-    X(MXFP4, unpack_any32, natural32, false, false)                                                                    \
-    X(Q2_K, unpack_any16, natural16, false, true)                                                                      \
+#define FORMATS(X)                                                                                           \
+    X(Q4_0, unpack_q4_0, shape_q4_0, true, false)                                                            \
+    X(Q8_0, unpack_q8_0, natural32, false, false)                                                            \
+    X(Q4_K, unpack_q4_k, shape_q4_k, false, true)                                                            \
+    X(Q6_K, unpack_q6_k, shape_q6_k, false, false)                                                           \
+    X(Q4_1, unpack_any32, natural32, false, true)                                                            \
+    X(Q5_0, unpack_any32, natural32, false, false)                                                           \
+    X(Q5_1, unpack_any32, natural32, false, true)                                                            \
+    X(Q5_K, unpack_any32, natural32, false, true)                                                            \
+    X(IQ4_NL, unpack_any32, natural32, false, false)                                                         \
+    X(IQ4_XS, unpack_any32, natural32, false, false)                                                         \
+    X(MXFP4, unpack_any32, natural32, false, false)                                                          \
+    X(Q2_K, unpack_any16, natural16, false, true)                                                            \
     X(Q3_K, unpack_any16, natural16, false, false)
 
 FORMATS(STEP)

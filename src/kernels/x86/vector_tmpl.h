@@ -5,17 +5,18 @@
 #include "kernels/variants.h"
 #include "kernels/x86/lanes16.h"
 
-// Runs `body` for i = 0, 16, ... with LOAD/STORE of whole groups, and once more for the rest with partial ones.
-#define FOR_LANES(n, body_full, body_part)                                                                             \
-    do {                                                                                                               \
-        size_t i = 0;                                                                                                  \
-        for (; i + LANES <= (n); i += LANES) {                                                                         \
-            body_full                                                                                                  \
-        }                                                                                                              \
-        if (i < (n)) {                                                                                                 \
-            const size_t rest = (n)-i;                                                                                 \
-            body_part                                                                                                  \
-        }                                                                                                              \
+// Runs `body` for i = 0, 16, ... with LOAD/STORE of whole groups, and once more for the rest with partial
+// ones.
+#define FOR_LANES(n, body_full, body_part)                                                                   \
+    do {                                                                                                     \
+        size_t i = 0;                                                                                        \
+        for (; i + LANES <= (n); i += LANES) {                                                               \
+            body_full                                                                                        \
+        }                                                                                                    \
+        if (i < (n)) {                                                                                       \
+            const size_t rest = (n)-i;                                                                       \
+            body_part                                                                                        \
+        }                                                                                                    \
     } while (0)
 
 // One unit of 32 activations.
@@ -28,9 +29,11 @@ static void quantize_unit(const float *x, int8_t *hi, int8_t *lo, float *d, int3
     for (size_t i = 0; i < LANES; i++)
         amax = largest[i] > amax ? largest[i] : amax;
     float inverse = amax > 0 ? (float)HEARTH_ACTS_QMAX / amax : 0.0f;
-    *d = 0;
+    // x - x is 0, or NaN where x is not finite.
+    const float bad = f_sum(f_add(f_sub(v[0], v[0]), f_sub(v[1], v[1])));
+    *d = bad == 0.0f ? 0.0f : NAN;
     sum[0] = sum[1] = 0;
-    if (!(inverse <= 3.0e38f)) {
+    if (bad != 0.0f || !(inverse <= 3.0e38f)) {
         memset(hi, 0, 32);
         memset(lo, 0, 32);
         return;
@@ -66,19 +69,30 @@ static void quantize_acts(void *block, const float *x, size_t k)
 static void rms_norm(float *out, const float *x, const float *w, size_t n, float eps)
 {
     f32x16 acc = f_zero();
-    FOR_LANES(n, { f32x16 v = f_load(x + i); acc = f_fma(v, v, acc); },
-              { f32x16 v = f_load_part(x + i, rest); acc = f_fma(v, v, acc); });
+    FOR_LANES(
+        n,
+        {
+            f32x16 v = f_load(x + i);
+            acc = f_fma(v, v, acc);
+        },
+        {
+            f32x16 v = f_load_part(x + i, rest);
+            acc = f_fma(v, v, acc);
+        });
     f32x16 scale = f_set1(1.0f / sqrtf(f_sum(acc) / (float)n + eps));
-    FOR_LANES(n, { f_store(out + i, f_mul(f_mul(f_load(x + i), scale), f_load(w + i))); },
-              {
-                  f_store_part(out + i, f_mul(f_mul(f_load_part(x + i, rest), scale), f_load_part(w + i, rest)), rest);
-              });
+    FOR_LANES(
+        n, { f_store(out + i, f_mul(f_mul(f_load(x + i), scale), f_load(w + i))); },
+        {
+            f_store_part(out + i, f_mul(f_mul(f_load_part(x + i, rest), scale), f_load_part(w + i, rest)),
+                         rest);
+        });
 }
 
 static void add(float *x, const float *y, size_t n)
 {
-    FOR_LANES(n, { f_store(x + i, f_add(f_load(x + i), f_load(y + i))); },
-              { f_store_part(x + i, f_add(f_load_part(x + i, rest), f_load_part(y + i, rest)), rest); });
+    FOR_LANES(
+        n, { f_store(x + i, f_add(f_load(x + i), f_load(y + i))); },
+        { f_store_part(x + i, f_add(f_load_part(x + i, rest), f_load_part(y + i, rest)), rest); });
 }
 
 INLINE f32x16 glu_lanes(f32x16 g, f32x16 u, enum hearth_activation act)
@@ -94,10 +108,12 @@ INLINE f32x16 glu_lanes(f32x16 g, f32x16 u, enum hearth_activation act)
 
 INLINE void glu_of(float *out, const float *gate, const float *up, size_t n, enum hearth_activation act)
 {
-    FOR_LANES(n, { f_store(out + i, glu_lanes(f_load(gate + i), f_load(up + i), act)); },
-              {
-                  f_store_part(out + i, glu_lanes(f_load_part(gate + i, rest), f_load_part(up + i, rest), act), rest);
-              });
+    FOR_LANES(
+        n, { f_store(out + i, glu_lanes(f_load(gate + i), f_load(up + i), act)); },
+        {
+            f_store_part(out + i, glu_lanes(f_load_part(gate + i, rest), f_load_part(up + i, rest), act),
+                         rest);
+        });
 }
 
 static void glu(float *out, const float *gate, const float *up, size_t n, enum hearth_activation act)
@@ -118,33 +134,35 @@ static void glu(float *out, const float *gate, const float *up, size_t n, enum h
 static float softmax_tile(float *s, size_t n, float scale, float *sum)
 {
     f32x16 top = f_set1(-__builtin_inff()), by = f_set1(scale), acc = f_zero();
-    FOR_LANES(n,
-              {
-                  f32x16 v = f_mul(f_load(s + i), by);
-                  f_store(s + i, v);
-                  top = f_max(v, top);
-              },
-              {
-                  f32x16 v = f_mul(f_load_part(s + i, rest), by);
-                  f_store_part(s + i, v, rest);
-                  for (size_t k = i; k < n; k++)
-                      top = f_max(f_set1(s[k]), top);
-              });
+    FOR_LANES(
+        n,
+        {
+            f32x16 v = f_mul(f_load(s + i), by);
+            f_store(s + i, v);
+            top = f_max(v, top);
+        },
+        {
+            f32x16 v = f_mul(f_load_part(s + i, rest), by);
+            f_store_part(s + i, v, rest);
+            for (size_t k = i; k < n; k++)
+                top = f_max(f_set1(s[k]), top);
+        });
     float lane[LANES], max = -__builtin_inff();
     f_store(lane, top);
     for (size_t i = 0; i < LANES; i++)
         max = lane[i] > max ? lane[i] : max;
     f32x16 m = f_set1(max);
-    FOR_LANES(n,
-              {
-                  f32x16 e = f_exp(f_sub(f_load(s + i), m));
-                  f_store(s + i, e);
-                  acc = f_add(acc, e);
-              },
-              {
-                  f_store_part(s + i, f_exp(f_sub(f_load_part(s + i, rest), m)), rest);
-                  acc = f_add(acc, f_load_part(s + i, rest));
-              });
+    FOR_LANES(
+        n,
+        {
+            f32x16 e = f_exp(f_sub(f_load(s + i), m));
+            f_store(s + i, e);
+            acc = f_add(acc, e);
+        },
+        {
+            f_store_part(s + i, f_exp(f_sub(f_load_part(s + i, rest), m)), rest);
+            acc = f_add(acc, f_load_part(s + i, rest));
+        });
     *sum = f_sum(acc);
     return max;
 }
@@ -152,45 +170,47 @@ static float softmax_tile(float *s, size_t n, float scale, float *sum)
 static void scale_add(float *out, float a, const float *y, float b, size_t n)
 {
     f32x16 va = f_set1(a), vb = f_set1(b);
-    FOR_LANES(n, { f_store(out + i, f_fma(f_load(y + i), vb, f_mul(f_load(out + i), va))); },
-              {
-                  f_store_part(out + i, f_fma(f_load_part(y + i, rest), vb, f_mul(f_load_part(out + i, rest), va)),
-                               rest);
-              });
+    FOR_LANES(
+        n, { f_store(out + i, f_fma(f_load(y + i), vb, f_mul(f_load(out + i), va))); },
+        {
+            f_store_part(out + i, f_fma(f_load_part(y + i, rest), vb, f_mul(f_load_part(out + i, rest), va)),
+                         rest);
+        });
 }
 
 // out += sum of p[r] * row r, a stretch of up to 64 outputs in registers at a time.
-#define AXPY_PLAIN(name, width, load)                                                                                  \
-    static void axpy_##name(float *out, const void *w, size_t w_stride, size_t n, size_t n_rows, const float *p)      \
-    {                                                                                                                  \
-        const uint8_t *base = w;                                                                                       \
-        size_t at = 0;                                                                                                 \
-        for (; at + 4 * LANES <= n; at += 4 * LANES) {                                                                 \
-            f32x16 acc[4];                                                                                             \
-            for (size_t k = 0; k < 4; k++)                                                                             \
-                acc[k] = f_load(out + at + k * LANES);                                                                 \
-            for (size_t r = 0; r < n_rows; r++) {                                                                      \
-                if (p[r] == 0.0f)                                                                                      \
-                    continue;                                                                                          \
-                const f32x16 by = f_set1(p[r]);                                                                        \
-                for (size_t k = 0; k < 4; k++)                                                                         \
-                    acc[k] = f_fma(by, load(base + r * w_stride + (at + k * LANES) * (width)), acc[k]);                \
-            }                                                                                                          \
-            for (size_t k = 0; k < 4; k++)                                                                             \
-                f_store(out + at + k * LANES, acc[k]);                                                                 \
-        }                                                                                                              \
-        for (; at < n; at += LANES) {                                                                                  \
-            const size_t rest = n - at < LANES ? n - at : LANES;                                                       \
-            f32x16 acc = f_load_part(out + at, rest);                                                                  \
-            for (size_t r = 0; r < n_rows; r++) {                                                                      \
-                if (p[r] == 0.0f)                                                                                      \
-                    continue;                                                                                          \
-                uint8_t part[LANES * 4] = {0};                                                                         \
-                memcpy(part, base + r * w_stride + at * (width), rest * (width));                                      \
-                acc = f_fma(f_set1(p[r]), load(part), acc);                                                            \
-            }                                                                                                          \
-            f_store_part(out + at, acc, rest);                                                                         \
-        }                                                                                                              \
+#define AXPY_PLAIN(name, width, load)                                                                        \
+    static void axpy_##name(float *out, const void *w, size_t w_stride, size_t n, size_t n_rows,             \
+                            const float *p)                                                                  \
+    {                                                                                                        \
+        const uint8_t *base = w;                                                                             \
+        size_t at = 0;                                                                                       \
+        for (; at + 4 * LANES <= n; at += 4 * LANES) {                                                       \
+            f32x16 acc[4];                                                                                   \
+            for (size_t k = 0; k < 4; k++)                                                                   \
+                acc[k] = f_load(out + at + k * LANES);                                                       \
+            for (size_t r = 0; r < n_rows; r++) {                                                            \
+                if (p[r] == 0.0f)                                                                            \
+                    continue;                                                                                \
+                const f32x16 by = f_set1(p[r]);                                                              \
+                for (size_t k = 0; k < 4; k++)                                                               \
+                    acc[k] = f_fma(by, load(base + r * w_stride + (at + k * LANES) * (width)), acc[k]);      \
+            }                                                                                                \
+            for (size_t k = 0; k < 4; k++)                                                                   \
+                f_store(out + at + k * LANES, acc[k]);                                                       \
+        }                                                                                                    \
+        for (; at < n; at += LANES) {                                                                        \
+            const size_t rest = n - at < LANES ? n - at : LANES;                                             \
+            f32x16 acc = f_load_part(out + at, rest);                                                        \
+            for (size_t r = 0; r < n_rows; r++) {                                                            \
+                if (p[r] == 0.0f)                                                                            \
+                    continue;                                                                                \
+                uint8_t part[LANES * 4] = {0};                                                               \
+                memcpy(part, base + r * w_stride + at * (width), rest * (width));                            \
+                acc = f_fma(f_set1(p[r]), load(part), acc);                                                  \
+            }                                                                                                \
+            f_store_part(out + at, acc, rest);                                                               \
+        }                                                                                                    \
     }
 
 INLINE f32x16 load_f32_bytes(const void *p)
