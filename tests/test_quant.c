@@ -384,6 +384,74 @@ static void test_encode_error_bounds(void **state)
     free(bytes);
 }
 
+static double relative_rmse(const float *x, const float *y, size_t n)
+{
+    double error = 0, total = 0;
+    for (size_t i = 0; i < n; i++) {
+        error += ((double)x[i] - (double)y[i]) * ((double)x[i] - (double)y[i]);
+        total += (double)x[i] * (double)x[i];
+    }
+    return sqrt(error / total);
+}
+
+// Our search is our own; what it finds must be at least about as good as what the reference's finds.
+static void test_k_encoders_match_the_references_error(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"Q4_K", "Q5_K", "Q6_K"};
+    for (size_t t = 0; t < COUNT(names); t++) {
+        const struct hearth_type_info *info = hearth_type_info((uint32_t)hearth_type_by_name(names[t]));
+        struct golden g;
+        assert_true(golden_open(&g, names[t], "encode"));
+        size_t n = (size_t)g.n * g.elems;
+        float *ours = malloc(n * sizeof *ours), *reference = malloc(n * sizeof *reference);
+        uint8_t *bytes = malloc((size_t)g.n * g.bytes);
+        info->encode(g.values, bytes, n);
+        info->decode(bytes, ours, n);
+        info->decode(g.raw, reference, n);
+        double a = relative_rmse(g.values, ours, n), b = relative_rmse(g.values, reference, n);
+        if (!(a <= 1.0 * b))
+            fail_msg("%s: relative RMSE %.5f, the reference has %.5f", names[t], a, b);
+        free(ours);
+        free(reference);
+        free(bytes);
+        golden_close(&g);
+    }
+}
+
+// Relative RMSE on normally distributed weights, a little above what the encoders reach.
+static void test_k_encoders_error(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t type;
+        double limit;
+    } cases[] = {{HEARTH_TYPE_Q2_K, 0.275},
+                 {HEARTH_TYPE_Q3_K, 0.148},
+                 {HEARTH_TYPE_Q4_K, 0.0715},
+                 {HEARTH_TYPE_Q5_K, 0.0355},
+                 {HEARTH_TYPE_Q6_K, 0.0172}};
+    enum { N = 256 * 64 };
+    float *x = malloc(N * sizeof *x), *y = malloc(N * sizeof *y);
+    uint8_t *bytes = malloc(N);
+    // From weights as small as half precision can scale to weights as large.
+    static const float magnitudes[] = {0.02f, 1.0f, 1000.0f, 0.002f};
+    for (size_t t = 0; t < COUNT(cases); t++)
+        for (size_t m = 0; m < COUNT(magnitudes); m++) {
+            const struct hearth_type_info *info = hearth_type_info(cases[t].type);
+            for (size_t i = 0; i < N; i++)
+                x[i] = magnitudes[m] * random_normal();
+            info->encode(x, bytes, N);
+            info->decode(bytes, y, N);
+            double e = relative_rmse(x, y, N);
+            if (!(e < cases[t].limit))
+                fail_msg("%s: relative RMSE %.5f at magnitude %g", info->name, e, (double)magnitudes[m]);
+        }
+    free(x);
+    free(y);
+    free(bytes);
+}
+
 // Anything in, no undefined behaviour (the sanitisers watch) and finite neighbours stay finite.
 static void test_encode_survives_anything(void **state)
 {
@@ -457,6 +525,8 @@ int main(void)
         cmocka_unit_test(test_unpack_agrees_with_decode),
         cmocka_unit_test(test_encode_is_idempotent),
         cmocka_unit_test(test_encode_error_bounds),
+        cmocka_unit_test(test_k_encoders_match_the_references_error),
+        cmocka_unit_test(test_k_encoders_error),
         cmocka_unit_test(test_encode_survives_anything),
         cmocka_unit_test(test_table),
     };

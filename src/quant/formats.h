@@ -35,6 +35,11 @@ void hearth_q4_1_encode(const float *src, void *dst, size_t n);
 void hearth_q5_0_encode(const float *src, void *dst, size_t n);
 void hearth_q5_1_encode(const float *src, void *dst, size_t n);
 void hearth_q8_0_encode(const float *src, void *dst, size_t n);
+void hearth_q2_k_encode(const float *src, void *dst, size_t n);
+void hearth_q3_k_encode(const float *src, void *dst, size_t n);
+void hearth_q4_k_encode(const float *src, void *dst, size_t n);
+void hearth_q5_k_encode(const float *src, void *dst, size_t n);
+void hearth_q6_k_encode(const float *src, void *dst, size_t n);
 
 // The sixteen values of IQ4_NL and IQ4_XS.
 extern const int8_t hearth_iq4_values[16];

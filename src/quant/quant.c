@@ -29,11 +29,11 @@ static const struct hearth_type_info types[HEARTH_TYPE_END] = {
     [HEARTH_TYPE_IQ4_NL] = {BLOCKS("IQ4_NL", 32, 18), UNITS(32, 0, hearth_iq4_nl)},
     [HEARTH_TYPE_MXFP4] = {BLOCKS("MXFP4", 32, 17), UNITS(32, 0, hearth_mxfp4)},
 
-    [HEARTH_TYPE_Q2_K] = {BLOCKS("Q2_K", 256, 84), UNITS(16, 1, hearth_q2_k)},
-    [HEARTH_TYPE_Q3_K] = {BLOCKS("Q3_K", 256, 110), UNITS(16, 0, hearth_q3_k)},
-    [HEARTH_TYPE_Q4_K] = {BLOCKS("Q4_K", 256, 144), UNITS(32, 1, hearth_q4_k)},
-    [HEARTH_TYPE_Q5_K] = {BLOCKS("Q5_K", 256, 176), UNITS(32, 1, hearth_q5_k)},
-    [HEARTH_TYPE_Q6_K] = {BLOCKS("Q6_K", 256, 210), UNITS(16, 0, hearth_q6_k)},
+    [HEARTH_TYPE_Q2_K] = {BLOCKS("Q2_K", 256, 84), UNITS(16, 1, hearth_q2_k), .encode = hearth_q2_k_encode},
+    [HEARTH_TYPE_Q3_K] = {BLOCKS("Q3_K", 256, 110), UNITS(16, 0, hearth_q3_k), .encode = hearth_q3_k_encode},
+    [HEARTH_TYPE_Q4_K] = {BLOCKS("Q4_K", 256, 144), UNITS(32, 1, hearth_q4_k), .encode = hearth_q4_k_encode},
+    [HEARTH_TYPE_Q5_K] = {BLOCKS("Q5_K", 256, 176), UNITS(32, 1, hearth_q5_k), .encode = hearth_q5_k_encode},
+    [HEARTH_TYPE_Q6_K] = {BLOCKS("Q6_K", 256, 210), UNITS(16, 0, hearth_q6_k), .encode = hearth_q6_k_encode},
     [HEARTH_TYPE_Q8_K] = {BLOCKS("Q8_K", 256, 292)},
     [HEARTH_TYPE_IQ4_XS] = {BLOCKS("IQ4_XS", 256, 136), UNITS(32, 0, hearth_iq4_xs)},
 

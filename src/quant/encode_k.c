@@ -1,0 +1,490 @@
+// SPDX-License-Identifier: MIT
+// Encoding into the K-quants: a search for the scales (and minima) that keep the weighted squared error of a
+// block of 256 small. An element weighs more the larger it is, because large weights carry most of a row's
+// result.
+//
+// 1. Each unit is fitted alone: for a number of starting steps, elements are rounded to integers and the best
+// real scale
+//    and minimum for those integers follow by least squares; the best start is then improved by turns.
+// 2. The units' scales become small integers times the block's f16 factor. Neighbouring integers are tried,
+// because the
+//    nearest one is not always the best for elements that are rounded again.
+// 3. The block's factors themselves follow by least squares from all integers, and are kept if they help.
+// Elements that are not finite give an unspecified block, never undefined behaviour.
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "quant/formats.h"
+
+#define BLOCK 256
+#define STARTS 7 // steps tried to either side of the obvious one
+#define LANES 8 // sums are kept in independent lanes, so that compilers can use vectors
+
+// ---- rounding and sums
+// ---------------------------------------------------------------------------------------
+
+// To the nearest integer (ties to even) within low..high; NaN gives low. Adding 1.5 * 2^23 pushes the
+// fraction out of the mantissa, which compilers can vectorise, as opposed to a call of rintf().
+static inline float round_into(float v, float low, float high)
+{
+    v = v > low ? v : low;
+    v = v < high ? v : high;
+    return (v + 12582912.0f) - 12582912.0f;
+}
+
+static inline float add_lanes(const float *lane)
+{
+    return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+}
+
+// Weighted sums over a unit, of which least squares are made.
+struct sums {
+    float w, x, q, qq, xq;
+};
+
+// The part of the weighted squared error of x = scale * q - min, for the integers behind the sums, that depends on
+// scale and min. Cheap, and exact enough to compare candidates.
+static inline float gain_of(const struct sums *t, float scale, float min)
+{
+    return scale * (scale * t->qq - 2.0f * (t->xq + min * t->q)) + min * (min * t->w + 2.0f * t->x);
+}
+
+// Rounds elements to q = (x + shift) * inverse within low..high and adds up.
+static inline struct sums round_and_sum(const float *x, const float *w, int n, float inverse, float shift,
+                                        float low, float high)
+{
+    float sw[LANES] = {0}, sx[LANES] = {0}, sq[LANES] = {0}, sqq[LANES] = {0}, sxq[LANES] = {0};
+    for (int i = 0; i < n; i += LANES)
+        for (int k = 0; k < LANES; k++) {
+            float xi = x[i + k], wi = w[i + k];
+            float q = round_into((xi + shift) * inverse, low, high);
+            sw[k] += wi;
+            sx[k] += wi * xi;
+            sq[k] += wi * q;
+            sqq[k] += wi * q * q;
+            sxq[k] += wi * xi * q;
+        }
+    return (struct sums){add_lanes(sw), add_lanes(sx), add_lanes(sq), add_lanes(sqq), add_lanes(sxq)};
+}
+
+// Weighted squared error of x = scale * q - min when every element takes its best q.
+static inline float error_of(const float *x, const float *w, int n, float scale, float min, float low,
+                             float high)
+{
+    float inverse = scale != 0.0f ? 1.0f / scale : 0.0f;
+    float lane[LANES] = {0};
+    for (int i = 0; i < n; i += LANES)
+        for (int k = 0; k < LANES; k++) {
+            float q = round_into((x[i + k] + min) * inverse, low, high);
+            float e = x[i + k] + min - scale * q;
+            lane[k] += w[i + k] * e * e;
+        }
+    return add_lanes(lane);
+}
+
+static void round_unit(const float *x, int n, float scale, float min, float low, float high, int8_t *q)
+{
+    float inverse = scale != 0.0f ? 1.0f / scale : 0.0f;
+    for (int i = 0; i < n; i++)
+        q[i] = (int8_t)round_into((x[i] + min) * inverse, low, high);
+}
+
+// f16 and back: the factor that a reader will see.
+static float stored(float v)
+{
+    return hearth_f16_to_f32(hearth_f32_to_f16(v));
+}
+
+static int clamp_int(int v, int low, int high)
+{
+    return v < low ? low : v > high ? high : v;
+}
+
+// An integer scale near v / factor.
+static int nearest(float v, float factor, int low, int high)
+{
+    float inverse = factor != 0.0f ? 1.0f / factor : 0.0f;
+    return (int)round_into(v * inverse, (float)low, (float)high);
+}
+
+// Mean magnitude plus own magnitude: between "all alike" and "only the large ones".
+static void weigh(const float *x, int unit, float *w)
+{
+    for (int u = 0; u < BLOCK; u += unit) {
+        float sum = 0.0f;
+        for (int i = 0; i < unit; i++)
+            sum += x[u + i] * x[u + i];
+        float mean = sqrtf(sum / (float)unit);
+        for (int i = 0; i < unit; i++)
+            w[u + i] = mean + fabsf(x[u + i]);
+    }
+}
+
+// ---- formats with minima: Q2_K, Q4_K, Q5_K
+// -------------------------------------------------------------------
+
+struct affine_format {
+    int unit, q_max, s_max; // elements in a unit; largest element, largest scale and minimum
+};
+
+struct affine_block {
+    float d, dmin;
+    int s[16], m[16];
+    int8_t q[BLOCK];
+};
+
+// The best scale and minimum (both at least 0) for the integers behind these sums; false when they are all
+// alike.
+static bool solve_affine(const struct sums *t, float *scale, float *min)
+{
+    float det = t->w * t->qq - t->q * t->q;
+    if (!(det > 0.0f))
+        return false;
+    *scale = (t->w * t->xq - t->x * t->q) / det;
+    *min = (t->q * t->xq - t->qq * t->x) / det;
+    if (*min < 0.0f) {
+        *min = 0.0f;
+        *scale = t->xq / t->qq;
+    }
+    return *scale > 0.0f;
+}
+
+static void fit_affine_unit(const float *x, const float *w, int n, int q_max, float *scale, float *min)
+{
+    float low = 0.0f, high = x[0], top = (float)q_max;
+    for (int i = 0; i < n; i++) {
+        low = x[i] < low ? x[i] : low;
+        high = x[i] > high ? x[i] : high;
+    }
+    *min = -low;
+    *scale = (high - low) / top;
+    if (!(*scale > 0.0f)) {
+        *scale = 0.0f;
+        return;
+    }
+    float best = INFINITY, s, m;
+    // Steps that would spread the range over q_max - 1 to q_max + 1 integers.
+    for (int i = -STARTS; i <= STARTS; i++) {
+        struct sums t = round_and_sum(x, w, n, (top + (float)i / STARTS) / (high - low), -low, 0.0f, top);
+        if (!solve_affine(&t, &s, &m))
+            continue;
+        float e = gain_of(&t, s, m);
+        if (e < best) {
+            best = e;
+            *scale = s;
+            *min = m;
+        }
+    }
+    best = error_of(x, w, n, *scale, *min, 0.0f, top);
+    for (int i = 0; i < 4; i++) {
+        struct sums t = round_and_sum(x, w, n, 1.0f / *scale, *min, 0.0f, top);
+        if (!solve_affine(&t, &s, &m))
+            break;
+        float e = error_of(x, w, n, s, m, 0.0f, top);
+        if (!(e < best))
+            break;
+        best = e;
+        *scale = s;
+        *min = m;
+    }
+}
+
+// Chooses integer scales and minima for the block's factors. Returns the block's error.
+static float choose_affine(const struct affine_format *f, const float *x, const float *w, const float *scale,
+                           const float *min, struct affine_block *b)
+{
+    float total = 0.0f;
+    for (int u = 0; u < BLOCK / f->unit; u++, x += f->unit, w += f->unit) {
+        int s0 = nearest(scale[u], b->d, 0, f->s_max), m0 = nearest(min[u], b->dmin, 0, f->s_max);
+        float best = INFINITY;
+        for (int i = 0; i < 5; i++) {
+            static const int8_t ds[5] = {0, -1, 1, 0, 0}, dm[5] = {0, 0, 0, -1, 1};
+            int s = clamp_int(s0 + ds[i], 0, f->s_max), m = clamp_int(m0 + dm[i], 0, f->s_max);
+            float e = error_of(x, w, f->unit, b->d * (float)s, b->dmin * (float)m, 0.0f, (float)f->q_max);
+            if (i == 0 || e < best) {
+                best = e;
+                b->s[u] = s;
+                b->m[u] = m;
+            }
+        }
+        total += best;
+    }
+    return total;
+}
+
+// The block's best factors for its integers: least squares of x = d * (s * q) - dmin * m.
+static bool solve_affine_block(const struct affine_format *f, const float *x, const float *w,
+                               struct affine_block *b, float *d, float *dmin)
+{
+    double aa = 0, am = 0, mm = 0, xa = 0, xm = 0;
+    for (int u = 0; u < BLOCK / f->unit; u++) {
+        float s = (float)b->s[u], m = (float)b->m[u];
+        float inverse = b->d * s != 0.0f ? 1.0f / (b->d * s) : 0.0f;
+        struct sums t = round_and_sum(x + u * f->unit, w + u * f->unit, f->unit, inverse, b->dmin * m, 0.0f,
+                                      (float)f->q_max);
+        aa += (double)(s * s * t.qq);
+        am += (double)(s * m * t.q);
+        mm += (double)(m * m * t.w);
+        xa += (double)(s * t.xq);
+        xm += (double)(m * t.x);
+    }
+    double det = aa * mm - am * am;
+    if (det > 1e-9 * aa * mm) {
+        *d = (float)((xa * mm - xm * am) / det);
+        *dmin = (float)((xa * am - xm * aa) / det);
+    } else if (aa > 0) {
+        *d = (float)(xa / aa);
+        *dmin = b->dmin;
+    } else {
+        return false;
+    }
+    return *d > 0.0f && *dmin >= 0.0f;
+}
+
+static void fit_affine_block(const struct affine_format *f, const float *x, struct affine_block *b)
+{
+    float w[BLOCK], scale[16], min[16], largest_scale = 0.0f, largest_min = 0.0f;
+    weigh(x, f->unit, w);
+    for (int u = 0; u < BLOCK / f->unit; u++) {
+        fit_affine_unit(x + u * f->unit, w + u * f->unit, f->unit, f->q_max, &scale[u], &min[u]);
+        largest_scale = scale[u] > largest_scale ? scale[u] : largest_scale;
+        largest_min = min[u] > largest_min ? min[u] : largest_min;
+    }
+    *b = (struct affine_block){.d = stored(largest_scale / (float)f->s_max),
+                               .dmin = stored(largest_min / (float)f->s_max)};
+    float best = choose_affine(f, x, w, scale, min, b);
+    for (int i = 0; i < 2; i++) {
+        struct affine_block next = *b;
+        if (!solve_affine_block(f, x, w, b, &next.d, &next.dmin))
+            break;
+        next.d = stored(next.d);
+        next.dmin = stored(next.dmin);
+        float e = choose_affine(f, x, w, scale, min, &next);
+        if (!(e < best))
+            break;
+        best = e;
+        *b = next;
+    }
+    for (int u = 0; u < BLOCK / f->unit; u++)
+        round_unit(x + u * f->unit, f->unit, b->d * (float)b->s[u], b->dmin * (float)b->m[u], 0.0f,
+                   (float)f->q_max, b->q + u * f->unit);
+}
+
+// ---- formats without: Q3_K, Q6_K
+// -----------------------------------------------------------------------------
+
+struct symmetric_format {
+    int q_min, s_min; // elements are q_min .. -q_min - 1, scales s_min .. -s_min - 1; units have 16
+};
+
+struct symmetric_block {
+    float d;
+    int s[16];
+    int8_t q[BLOCK];
+};
+
+static float fit_symmetric_unit(const float *x, const float *w, int q_min)
+{
+    float extreme = 0.0f, low = (float)q_min, high = (float)(-q_min - 1);
+    for (int i = 0; i < 16; i++)
+        extreme = fabsf(x[i]) > fabsf(extreme) ? x[i] : extreme;
+    if (extreme == 0.0f)
+        return 0.0f;
+    float best = INFINITY, scale = 0.0f;
+    // The extreme element near q_min, which has one more step than the other end; or near the other end after
+    // all.
+    for (int side = 0; side < 2; side++)
+        for (int i = -STARTS; i <= STARTS; i++) {
+            float inverse = ((side ? high : low) + (float)i / STARTS) / extreme;
+            struct sums t = round_and_sum(x, w, 16, inverse, 0.0f, low, high);
+            float s = t.qq > 0.0f ? t.xq / t.qq : 0.0f;
+            float e = gain_of(&t, s, 0.0f);
+            if (e < best) {
+                best = e;
+                scale = s;
+            }
+        }
+    best = error_of(x, w, 16, scale, 0.0f, low, high);
+    for (int i = 0; i < 4 && scale != 0.0f; i++) {
+        struct sums t = round_and_sum(x, w, 16, 1.0f / scale, 0.0f, low, high);
+        float s = t.qq > 0.0f ? t.xq / t.qq : 0.0f;
+        float e = error_of(x, w, 16, s, 0.0f, low, high);
+        if (!(e < best))
+            break;
+        best = e;
+        scale = s;
+    }
+    return scale;
+}
+
+static float choose_symmetric(const struct symmetric_format *f, const float *x, const float *w,
+                              const float *scale, struct symmetric_block *b)
+{
+    float total = 0.0f;
+    for (int u = 0; u < 16; u++, x += 16, w += 16) {
+        int top = -f->s_min - 1, s0 = nearest(scale[u], b->d, f->s_min, top);
+        float best = INFINITY;
+        b->s[u] = s0;
+        for (int s = clamp_int(s0 - 1, f->s_min, top); s <= clamp_int(s0 + 1, f->s_min, top); s++) {
+            float e = error_of(x, w, 16, b->d * (float)s, 0.0f, (float)f->q_min, (float)(-f->q_min - 1));
+            if (e < best) {
+                best = e;
+                b->s[u] = s;
+            }
+        }
+        total += best;
+    }
+    return total;
+}
+
+static float solve_symmetric_block(const struct symmetric_format *f, const float *x, const float *w,
+                                   const struct symmetric_block *b)
+{
+    double aa = 0, xa = 0;
+    for (int u = 0; u < 16; u++) {
+        float s = (float)b->s[u], inverse = b->d * s != 0.0f ? 1.0f / (b->d * s) : 0.0f;
+        struct sums t =
+            round_and_sum(x + 16 * u, w + 16 * u, 16, inverse, 0.0f, (float)f->q_min, (float)(-f->q_min - 1));
+        aa += (double)(s * s * t.qq);
+        xa += (double)(s * t.xq);
+    }
+    return aa > 0 ? (float)(xa / aa) : 0.0f;
+}
+
+static void fit_symmetric_block(const struct symmetric_format *f, const float *x, struct symmetric_block *b)
+{
+    float w[BLOCK], scale[16], largest = 0.0f;
+    weigh(x, 16, w);
+    for (int u = 0; u < 16; u++) {
+        scale[u] = fit_symmetric_unit(x + 16 * u, w + 16 * u, f->q_min);
+        largest = fabsf(scale[u]) > fabsf(largest) ? scale[u] : largest;
+    }
+    *b = (struct symmetric_block){.d = stored(largest / (float)f->s_min)};
+    float best = choose_symmetric(f, x, w, scale, b);
+    for (int i = 0; i < 2; i++) {
+        struct symmetric_block next = *b;
+        next.d = stored(solve_symmetric_block(f, x, w, b));
+        float e = choose_symmetric(f, x, w, scale, &next);
+        if (!(e < best))
+            break;
+        best = e;
+        *b = next;
+    }
+    for (int u = 0; u < 16; u++)
+        round_unit(x + 16 * u, 16, b->d * (float)b->s[u], 0.0f, (float)f->q_min, (float)(-f->q_min - 1),
+                   b->q + 16 * u);
+}
+
+// ---- packing: the reverse of the functions in quant_k.c, where the layouts are described
+// ----------------------
+
+static void pack_scales_k4(const struct affine_block *b, uint8_t *dst)
+{
+    hearth_store_f16(dst, b->d);
+    hearth_store_f16(dst + 2, b->dmin);
+    uint8_t *s = dst + 4;
+    for (int j = 0; j < 4; j++) {
+        s[j] = (uint8_t)(b->s[j] | b->s[j + 4] >> 4 << 6);
+        s[j + 4] = (uint8_t)(b->m[j] | b->m[j + 4] >> 4 << 6);
+        s[j + 8] = (uint8_t)((b->s[j + 4] & 15) | (b->m[j + 4] & 15) << 4);
+    }
+}
+
+void hearth_q4_k_encode(const float *x, void *dst, size_t n)
+{
+    static const struct affine_format format = {.unit = 32, .q_max = 15, .s_max = 63};
+    struct affine_block b;
+    for (uint8_t *out = dst; n >= BLOCK; n -= BLOCK, x += BLOCK, out += 144) {
+        fit_affine_block(&format, x, &b);
+        pack_scales_k4(&b, out);
+        for (int j = 0; j < 4; j++)
+            for (int l = 0; l < 32; l++)
+                out[16 + 32 * j + l] = (uint8_t)(b.q[64 * j + l] | b.q[64 * j + 32 + l] << 4);
+    }
+}
+
+void hearth_q5_k_encode(const float *x, void *dst, size_t n)
+{
+    static const struct affine_format format = {.unit = 32, .q_max = 31, .s_max = 63};
+    struct affine_block b;
+    for (uint8_t *out = dst; n >= BLOCK; n -= BLOCK, x += BLOCK, out += 176) {
+        fit_affine_block(&format, x, &b);
+        pack_scales_k4(&b, out);
+        for (int l = 0; l < 32; l++) {
+            int high = 0;
+            for (int u = 0; u < 8; u++)
+                high |= (b.q[32 * u + l] >> 4) << u;
+            out[16 + l] = (uint8_t)high;
+        }
+        for (int j = 0; j < 4; j++)
+            for (int l = 0; l < 32; l++)
+                out[48 + 32 * j + l] = (uint8_t)((b.q[64 * j + l] & 15) | (b.q[64 * j + 32 + l] & 15) << 4);
+    }
+}
+
+// 32 bytes per half block: bit pair j of byte l is element 32 * j + l.
+static void pack_pairs(const int8_t *q, uint8_t *dst)
+{
+    for (int half = 0; half < 2; half++, q += 128, dst += 32)
+        for (int l = 0; l < 32; l++)
+            dst[l] =
+                (uint8_t)((q[l] & 3) | (q[l + 32] & 3) << 2 | (q[l + 64] & 3) << 4 | (q[l + 96] & 3) << 6);
+}
+
+void hearth_q2_k_encode(const float *x, void *dst, size_t n)
+{
+    static const struct affine_format format = {.unit = 16, .q_max = 3, .s_max = 15};
+    struct affine_block b;
+    for (uint8_t *out = dst; n >= BLOCK; n -= BLOCK, x += BLOCK, out += 84) {
+        fit_affine_block(&format, x, &b);
+        for (int u = 0; u < 16; u++)
+            out[u] = (uint8_t)(b.s[u] | b.m[u] << 4);
+        pack_pairs(b.q, out + 16);
+        hearth_store_f16(out + 80, b.d);
+        hearth_store_f16(out + 82, b.dmin);
+    }
+}
+
+void hearth_q3_k_encode(const float *x, void *dst, size_t n)
+{
+    static const struct symmetric_format format = {.q_min = -4, .s_min = -32};
+    struct symmetric_block b;
+    for (uint8_t *out = dst; n >= BLOCK; n -= BLOCK, x += BLOCK, out += 110) {
+        fit_symmetric_block(&format, x, &b);
+        memset(out, 0, 108);
+        for (int i = 0; i < BLOCK; i++) {
+            b.q[i] = (int8_t)(b.q[i] + 4);
+            out[i % 32] = (uint8_t)(out[i % 32] | (b.q[i] >> 2) << (i / 32));
+        }
+        pack_pairs(b.q, out + 32);
+        for (int u = 0; u < 16; u++) {
+            int s = b.s[u] + 32;
+            out[96 + u % 8] = (uint8_t)(out[96 + u % 8] | (s & 15) << (u < 8 ? 0 : 4));
+            out[104 + u % 4] = (uint8_t)(out[104 + u % 4] | (s >> 4) << (2 * (u / 4)));
+        }
+        hearth_store_f16(out + 108, b.d);
+    }
+}
+
+void hearth_q6_k_encode(const float *x, void *dst, size_t n)
+{
+    static const struct symmetric_format format = {.q_min = -32, .s_min = -128};
+    struct symmetric_block b;
+    for (uint8_t *out = dst; n >= BLOCK; n -= BLOCK, x += BLOCK, out += 210) {
+        fit_symmetric_block(&format, x, &b);
+        for (int half = 0; half < 2; half++) {
+            const int8_t *q = b.q + 128 * half;
+            uint8_t *ql = out + 64 * half, *qh = out + 128 + 32 * half;
+            for (int l = 0; l < 32; l++) {
+                int a = q[l] + 32, c = q[l + 32] + 32, e = q[l + 64] + 32, g = q[l + 96] + 32;
+                ql[l] = (uint8_t)((a & 15) | (e & 15) << 4);
+                ql[l + 32] = (uint8_t)((c & 15) | (g & 15) << 4);
+                qh[l] = (uint8_t)(a >> 4 | c >> 4 << 2 | e >> 4 << 4 | g >> 4 << 6);
+            }
+        }
+        for (int u = 0; u < 16; u++)
+            out[192 + u] = (uint8_t)(int8_t)b.s[u];
+        hearth_store_f16(out + 208, b.d);
+    }
+}
