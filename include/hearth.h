@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT
 // hearth.h: the public C API of Hearth, which runs language models larger than the memory of the machine.
 //
-// The mental model. A `hearth_model` is an open GGUF file: vocabulary, hyper-parameters, weights. It is immutable
-// once open and may be shared by threads. A `hearth_session` is one mutable place where tokens are evaluated: it
-// owns the KV cache, the workspace and the worker threads; one thread at a time may use it. A session holds up to
-// `max_seqs` sequences; sequences made by hearth_seq_fork() share their common prefix. A `hearth_sampler` turns a
-// row of logits into a token. A `hearth_stream` turns tokens into text, never half a character.
+// The mental model. A `hearth_model` is an open GGUF file: vocabulary, hyper-parameters, weights. It is
+// immutable once open and may be shared by threads. A `hearth_session` is one mutable place where tokens are
+// evaluated: it owns the KV cache, the workspace and the worker threads; one thread at a time may use it. A
+// session holds up to `max_seqs` sequences; sequences made by hearth_seq_fork() share their common prefix. A
+// `hearth_sampler` turns a row of logits into a token. A `hearth_stream` turns tokens into text, never half a
+// character.
 //
-// Functions that can fail return 0 or a negative HEARTH_E_* code and fill `struct hearth_error` when it is not
-// NULL. The library never prints and never exits. Everything that "open"s is ended by the matching "close", which
-// takes the address of the pointer and clears it; closing NULL is fine.
+// Functions that can fail return 0 or a negative HEARTH_E_* code and fill `struct hearth_error` when it is
+// not NULL. The library never prints and never exits. Everything that "open"s is ended by the matching
+// "close", which takes the address of the pointer and clears it; closing NULL is fine.
 #ifndef HEARTH_H
 #define HEARTH_H
 
@@ -45,14 +46,15 @@ struct hearth_error {
     char message[500];
 };
 
-// ---- model ---------------------------------------------------------------------------------------------------
+// ---- model
+// ---------------------------------------------------------------------------------------------------
 
 struct hearth_model;
 
 struct hearth_model_params {
-    bool vocab_only;    // only the vocabulary is read; such a model can tokenize and nothing else
-    const char *cpu;    // NULL: the best this CPU has; else "c", "avx2", "avx512", ... (an upper limit)
-    int n_threads;      // threads used for loading; 0: one per physical core
+    bool vocab_only; // only the vocabulary is read; such a model can tokenize and nothing else
+    const char *cpu; // NULL: the best this CPU has; else "c", "avx2", "avx512", ... (an upper limit)
+    int n_threads;   // threads used for loading; 0: one per physical core
     // Called now and then while weights load, with a share in 0..1; returning false stops. May be NULL.
     bool (*progress)(void *arg, float share);
     void *progress_arg;
@@ -79,7 +81,8 @@ struct hearth_model_info {
 // Valid as long as the model is open.
 const struct hearth_model_info *hearth_model_info(const struct hearth_model *model);
 
-// ---- tokens --------------------------------------------------------------------------------------------------
+// ---- tokens
+// --------------------------------------------------------------------------------------------------
 
 typedef int32_t hearth_token;
 
@@ -88,30 +91,33 @@ enum {
     HEARTH_TOKENIZE_SPECIAL = 2 // text such as "<|im_end|>" becomes the control token of that name
 };
 
-// Tokens of text[0..len), any bytes. Writes at most `cap` tokens to `out` and returns how many there are in all
-// (call again when it is more than `cap`), or a negative code.
+// Tokens of text[0..len), any bytes. Writes at most `cap` tokens to `out` and returns how many there are in
+// all (call again when it is more than `cap`), or a negative code.
 int64_t hearth_tokenize(const struct hearth_model *model, const char *text, size_t len, int flags,
                         hearth_token *out, size_t cap, struct hearth_error *err);
 
-// The bytes of one token (not always valid UTF-8 on its own). `special` also renders control tokens, which are
-// empty otherwise. Returns the length in bytes; writes at most `cap` bytes, no terminating zero.
-size_t hearth_token_bytes(const struct hearth_model *model, hearth_token token, bool special, char *out, size_t cap);
+// The bytes of one token (not always valid UTF-8 on its own). `special` also renders control tokens, which
+// are empty otherwise. Returns the length in bytes; writes at most `cap` bytes, no terminating zero.
+size_t hearth_token_bytes(const struct hearth_model *model, hearth_token token, bool special, char *out,
+                          size_t cap);
 
 hearth_token hearth_token_bos(const struct hearth_model *model); // -1 when the vocabulary has none
 bool hearth_token_is_eog(const struct hearth_model *model, hearth_token token); // ends a generation
 
-// Turns tokens into text as they come, holding back incomplete UTF-8 characters. `mid_text`: the tokens continue a
-// prompt; false: they start a text, so the space that SentencePiece vocabularies put before the first word is dropped.
+// Turns tokens into text as they come, holding back incomplete UTF-8 characters. `mid_text`: the tokens
+// continue a prompt; false: they start a text, so the space that SentencePiece vocabularies put before the
+// first word is dropped.
 struct hearth_stream;
-int hearth_stream_open(struct hearth_stream **out, const struct hearth_model *model, bool special, bool mid_text,
-                       struct hearth_error *err);
+int hearth_stream_open(struct hearth_stream **out, const struct hearth_model *model, bool special,
+                       bool mid_text, struct hearth_error *err);
 void hearth_stream_close(struct hearth_stream **stream);
 // Text that is complete after this token: *text is valid until the next call. Returns its length.
 size_t hearth_stream_push(struct hearth_stream *stream, hearth_token token, const char **text);
 // What is still held back at the end (bytes that never became a character). Same lifetime.
 size_t hearth_stream_flush(struct hearth_stream *stream, const char **text);
 
-// ---- session -------------------------------------------------------------------------------------------------
+// ---- session
+// -------------------------------------------------------------------------------------------------
 
 struct hearth_session;
 
@@ -135,7 +141,8 @@ int hearth_session_n_ctx(const struct hearth_session *session);
 
 // Sequences are small integers in 0..max_seqs-1. New ones are empty.
 int hearth_seq_new(struct hearth_session *session, struct hearth_error *err);
-// A new sequence with the first n_tokens of `seq` (shared, not copied). Returns its number or a negative code.
+// A new sequence with the first n_tokens of `seq` (shared, not copied). Returns its number or a negative
+// code.
 int hearth_seq_fork(struct hearth_session *session, int seq, int n_tokens, struct hearth_error *err);
 void hearth_seq_free(struct hearth_session *session, int seq);
 int hearth_seq_length(const struct hearth_session *session, int seq);
@@ -146,14 +153,15 @@ int hearth_seq_truncate(struct hearth_session *session, int seq, int n_tokens, s
 // before it and their phases, and on nothing else: not threads, micro-batch, batch-mates or memory budget.
 enum hearth_phase { HEARTH_PHASE_PROMPT = 0, HEARTH_PHASE_STEP = 1 };
 
-// Appends tokens[0..n) to one sequence as a prompt, in micro-batches. When `rows` is not NULL it is called with the
-// logits of each token in order (n_vocab floats, valid during the call; returning false stops with
+// Appends tokens[0..n) to one sequence as a prompt, in micro-batches. When `rows` is not NULL it is called
+// with the logits of each token in order (n_vocab floats, valid during the call; returning false stops with
 // HEARTH_E_INTERRUPTED); else only the last token's are computed, to be read with hearth_logits(session, 0).
 typedef bool (*hearth_row_fn)(void *arg, int index, const float *logits);
-int hearth_prompt(struct hearth_session *session, int seq, const hearth_token *tokens, int n, hearth_row_fn rows,
-                  void *arg, struct hearth_error *err);
+int hearth_prompt(struct hearth_session *session, int seq, const hearth_token *tokens, int n,
+                  hearth_row_fn rows, void *arg, struct hearth_error *err);
 
-// One step of n different sequences: appends tokens[i] to seqs[i]. Afterwards hearth_logits(session, i) is row i.
+// One step of n different sequences: appends tokens[i] to seqs[i]. Afterwards hearth_logits(session, i) is
+// row i.
 int hearth_step(struct hearth_session *session, const int *seqs, const hearth_token *tokens, int n,
                 struct hearth_error *err);
 
@@ -171,20 +179,50 @@ struct hearth_stats {
 
 void hearth_session_stats(const struct hearth_session *session, struct hearth_stats *out);
 
-// ---- sampling ------------------------------------------------------------------------------------------------
+// ---- sampling
+// ------------------------------------------------------------------------------------------------
 
 struct hearth_sampler;
 
-// Names, meanings and defaults are llama.cpp's.
+struct hearth_logit_bias {
+    hearth_token token;
+    float bias; // added to the token's logit before all samplers; -INFINITY: never chosen
+};
+
+// Names, meanings and defaults are llama.cpp's. Strings and arrays are borrowed until the sampler is open.
 struct hearth_sampler_params {
-    uint32_t seed; // UINT32_MAX: a random one
-    float temp;    // <= 0: greedy
-    int top_k;     // <= 0: off
-    float top_p;   // >= 1: off
-    float min_p;   // <= 0: off
+    uint32_t seed;     // UINT32_MAX: a random one
+    float temp;        // <= 0: greedy
+    int top_k;         // <= 0: off
+    float top_p;       // >= 1: off
+    float min_p;       // <= 0: off
     int repeat_last_n; // tokens the penalties look back on; 0: off, -1: all
     float repeat_penalty, presence_penalty, frequency_penalty;
+
+    float typ_p;                             // locally typical sampling; >= 1: off
+    float top_n_sigma;                       // keep logits within n standard deviations of the best; < 0: off
+    float xtc_probability, xtc_threshold;    // exclude top choices; probability 0 or threshold above 0.5: off
+    float dynatemp_range, dynatemp_exponent; // temperature follows the entropy within temp +- range; 0: off
+    float dry_multiplier, dry_base;          // DRY: penalty = multiplier * base^(length - allowed); 0: off
+    int dry_allowed_length;                  // repeats shorter than this are free
+    int dry_penalty_last_n;                  // tokens DRY looks back on; 0: off, -1: the context
+    const char *const *dry_breakers;         // texts that repeats do not reach across
+    int n_dry_breakers;
+    int mirostat;                     // 0: off, 2: version 2 in place of the truncating samplers
+    float mirostat_tau, mirostat_eta; // target surprise in bits, learning rate
+    const struct hearth_logit_bias *logit_biases;
+    int n_logit_biases;
+    // The samplers in the order in which they act, names separated by ';'; NULL: all, in llama.cpp's order.
+    // What is not named is off.
+    const char *samplers;
+    const struct hearth_model
+        *model; // for DRY's breakers, and then it must outlive the sampler; else NULL will do
+    int n_ctx;  // what dry_penalty_last_n = -1 means; 0: 4096
 };
+
+// "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature": the names there are, in the default
+// order.
+const char *hearth_sampler_names(void);
 
 struct hearth_sampler_params hearth_sampler_params_default(void);
 

@@ -100,7 +100,7 @@ complete_words() {
         bash "$tmp/hearth.bash" "$@"
 }
 [ "$(complete_words hearth tok)" = tokenize ] || fail "bash completes hearth tok to: $(complete_words hearth tok)"
-[ "$(complete_words hearth run m --top-)" = "--top-k --top-p" ] || fail "bash completion of --top-"
+[ "$(complete_words hearth run m --top-)" = "--top-k --top-p --top-nsigma" ] || fail "bash completion of --top-"
 [ "$(complete_words hearth run m -ctk q)" = q8_0 ] || fail "bash completion of -ctk"
 if command -v zsh >/dev/null 2>&1; then
     "$hearth" --generate zsh >"$tmp/_hearth" || fail "no zsh completion"

@@ -9,6 +9,7 @@
 #include "base/os.h"
 #include "cli/commands.h"
 #include "cli/common.h"
+#include "cli/sampling.h"
 #include "cli/run_stats.h"
 
 // One continuation.
@@ -32,10 +33,7 @@ struct run {
     int n_vocab, n_lines;
     struct line *lines;
     float *prompt_logits; // [n_vocab] after the prompt's last token, when they were also written out
-    float *masked;        // [n_vocab] logits without the tokens that end a text (--ignore-eos)
-    hearth_token *eog;    // those tokens
-    size_t n_eog;
-    bool newline; // the last byte printed was one
+    bool newline;         // the last byte printed was one
     FILE *logits_out;
     struct hearth_run_stats stats;
 };
@@ -71,12 +69,6 @@ static int put_text(struct run *r, struct line *line, const char *text, size_t n
 
 static hearth_token choose(struct run *r, struct line *line, const float *logits)
 {
-    if (r->n_eog) {
-        memcpy(r->masked, logits, (size_t)r->n_vocab * sizeof *logits);
-        for (size_t i = 0; i < r->n_eog; i++)
-            r->masked[r->eog[i]] = -INFINITY;
-        logits = r->masked;
-    }
     hearth_token token = hearth_sample(line->sampler, logits);
     hearth_sampler_accept(line->sampler, token);
     if (r->n_lines > 1)
@@ -251,51 +243,28 @@ static int make_prompt(struct run *r, const struct hearth_buffer *text)
 // ---- setting up
 // ----------------------------------------------------------------------------------------------
 
-static struct hearth_sampler_params sampler_params(const struct hearth_options *o)
-{
-    struct hearth_sampler_params p = hearth_sampler_params_default();
-    p.seed = o->seed < 0 ? UINT32_MAX : (uint32_t)o->seed;
-    p.temp = (float)o->temp;
-    p.top_k = (int)o->top_k;
-    p.top_p = (float)o->top_p;
-    p.min_p = (float)o->min_p;
-    p.repeat_last_n = (int)o->repeat_last_n;
-    p.repeat_penalty = (float)o->repeat_penalty;
-    p.presence_penalty = (float)o->presence_penalty;
-    p.frequency_penalty = (float)o->frequency_penalty;
-    return p;
-}
-
 static int open_lines(struct run *r)
 {
-    struct hearth_sampler_params params = sampler_params(r->o);
+    struct hearth_sampling sampling;
+    int status = hearth_cli_sampling(&sampling, r->o, r->model, hearth_session_n_ctx(r->session));
     struct hearth_error err = {0};
     r->lines = hearth_calloc((size_t)r->n_lines, sizeof *r->lines);
     if (!r->lines)
-        return hearth_cli_error("no memory for %d continuations", r->n_lines);
-    for (int i = 0; i < r->n_lines; i++) {
+        status = hearth_cli_error("no memory for %d continuations", r->n_lines);
+    for (int i = 0; i < r->n_lines && !status; i++) {
         struct line *line = &r->lines[i];
-        if (hearth_sampler_open(&line->sampler, r->n_vocab, &params, &err) ||
-            hearth_stream_open(&line->stream, r->model, r->o->special, r->has_prompt, &err))
-            return hearth_cli_fail(&err);
+        if (hearth_sampler_open(&line->sampler, r->n_vocab, &sampling.params, &err) ||
+            hearth_stream_open(&line->stream, r->model, r->o->special, r->has_prompt, &err)) {
+            status = hearth_cli_fail(&err);
+            break;
+        }
         for (size_t k = 0; k < r->n_prompt; k++)
             hearth_sampler_accept(line->sampler, r->prompt[k]);
         // The next one's seed; UINT32_MAX would mean a random one.
-        params.seed = (uint32_t)(((uint64_t)hearth_sampler_seed(line->sampler) + 1) % UINT32_MAX);
+        sampling.params.seed = (uint32_t)(((uint64_t)hearth_sampler_seed(line->sampler) + 1) % UINT32_MAX);
     }
-    return HEARTH_EXIT_OK;
-}
-
-static int list_eog(struct run *r)
-{
-    r->eog = hearth_calloc((size_t)r->n_vocab, sizeof *r->eog);
-    r->masked = hearth_calloc((size_t)r->n_vocab, sizeof *r->masked);
-    if (!r->eog || !r->masked)
-        return hearth_cli_error("no memory for %d logits", r->n_vocab);
-    for (hearth_token t = 0; t < r->n_vocab; t++)
-        if (hearth_token_is_eog(r->model, t))
-            r->eog[r->n_eog++] = t;
-    return HEARTH_EXIT_OK;
+    hearth_cli_sampling_free(&sampling);
+    return status;
 }
 
 static int open_logits_out(struct run *r)
@@ -328,8 +297,6 @@ static int open_all(struct run *r, const struct hearth_buffer *text)
     status = make_prompt(r, text);
     if (!status)
         status = open_lines(r);
-    if (!status && r->o->ignore_eos)
-        status = list_eog(r);
     if (!status && r->o->logits_out)
         status = open_logits_out(r);
     return status;
@@ -352,8 +319,6 @@ static void close_all(struct run *r)
     free(r->lines);
     free(r->prompt);
     free(r->prompt_logits);
-    free(r->masked);
-    free(r->eog);
     hearth_run_stats_free(&r->stats);
     hearth_session_close(&r->session);
     hearth_model_close(&r->model);

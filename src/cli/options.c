@@ -238,6 +238,9 @@ static void describe_value(const struct hearth_option *opt, char *out, size_t si
         snprintf(out, size, "at most %d whole numbers from %.10g%s, separated by commas", HEARTH_INT_LIST_MAX,
                  opt->min, max);
         break;
+    case HEARTH_OPTION_STRING_LIST:
+        snprintf(out, size, "given at most %d times", HEARTH_STRING_LIST_MAX);
+        break;
     case HEARTH_OPTION_ENUM: {
         snprintf(out, size, "one of ");
         size_t used = strlen(out);
@@ -285,6 +288,13 @@ static bool set_value(const struct hearth_option *opt, const char *text, struct 
     case HEARTH_OPTION_STRING:
         memcpy(field, &text, sizeof text);
         return true;
+    case HEARTH_OPTION_STRING_LIST: {
+        struct hearth_string_list *list = field;
+        if (list->n == HEARTH_STRING_LIST_MAX)
+            return false;
+        list->values[list->n++] = text;
+        return true;
+    }
     case HEARTH_OPTION_ENUM: {
         int choice;
         if (!parse_choice(opt->choices, text, &choice))

@@ -37,6 +37,7 @@ enum hearth_option_kind {
     HEARTH_OPTION_STRING,       // const char *, borrowed from argv
     HEARTH_OPTION_ENUM,         // int, the index in `choices`
     HEARTH_OPTION_INT_LIST,     // struct hearth_int_list: "1,4,8"
+    HEARTH_OPTION_STRING_LIST,  // struct hearth_string_list: may be given several times
     HEARTH_OPTION_HELP,         // prints the sub-command's help and ends
     HEARTH_OPTION_IGNORED,      // a flag of llama.cpp that changes nothing here: accepted with a warning
     HEARTH_OPTION_IGNORED_VALUE // the same, with a value
@@ -46,6 +47,12 @@ enum hearth_option_kind {
 struct hearth_int_list {
     int n;
     int64_t values[HEARTH_INT_LIST_MAX];
+};
+
+#define HEARTH_STRING_LIST_MAX 64
+struct hearth_string_list {
+    int n;
+    const char *values[HEARTH_STRING_LIST_MAX]; // borrowed from argv
 };
 
 enum { HEARTH_STATS_NONE, HEARTH_STATS_JSON };
@@ -65,6 +72,11 @@ struct hearth_options {
 
     double temp, top_p, min_p, repeat_penalty, presence_penalty, frequency_penalty;
     int64_t top_k, repeat_last_n, seed;
+    double typ_p, top_n_sigma, xtc_probability, xtc_threshold, dynatemp_range, dynatemp_exponent;
+    double dry_multiplier, dry_base, mirostat_tau, mirostat_eta;
+    int64_t dry_allowed_length, dry_penalty_last_n, mirostat;
+    struct hearth_string_list dry_breakers, logit_bias;
+    const char *samplers;
 
     int64_t n_ctx, n_ubatch, n_threads; // n_ctx -1: not given
     int type_k, type_v;                 // enum hearth_kv_type

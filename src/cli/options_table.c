@@ -26,8 +26,9 @@
 
 const struct hearth_option hearth_option_table[] = {
     // names, aliases, kind, value, default, choices, min, max, commands, group, help, field
-    {"-m, --model", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, HEARTH_CMD_ALL & ~(QUANTIZE | SYNTH),
-     "Input", "the GGUF file, in place of MODEL; for a split model, any of its parts", AT(model)},
+    {"-m, --model", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE,
+     HEARTH_CMD_ALL & ~(QUANTIZE | SYNTH), "Input",
+     "the GGUF file, in place of MODEL; for a split model, any of its parts", AT(model)},
 
     {"-p, --prompt", NULL, HEARTH_OPTION_STRING, "TEXT", NULL, NULL, NO_RANGE, RUN, "Input",
      "the prompt; without one, generation starts from the BOS token alone", AT(prompt)},
@@ -71,6 +72,48 @@ const struct hearth_option hearth_option_table[] = {
      "subtract X from the logit of tokens that occurred", AT(presence_penalty)},
     {"--frequency-penalty", NULL, HEARTH_OPTION_FLOAT, "X", "0", NULL, -100, 100, RUN, "Sampling",
      "subtract X from the logit of a token for each time it occurred", AT(frequency_penalty)},
+    {"--typical", "--typical-p", HEARTH_OPTION_FLOAT, "P", "1", NULL, 0, 1, RUN, "Sampling",
+     "locally typical sampling: keep the tokens of most expected surprise that together reach P; 1: all",
+     AT(typ_p)},
+    {"--top-nsigma", "--top-n-sigma", HEARTH_OPTION_FLOAT, "N", "-1", NULL, -1, 1000, RUN, "Sampling",
+     "keep logits within N standard deviations of the best; -1: all", AT(top_n_sigma)},
+    {"--xtc-probability", NULL, HEARTH_OPTION_FLOAT, "P", "0", NULL, 0, 1, RUN, "Sampling",
+     "with probability P, drop all but the least likely of the tokens above --xtc-threshold",
+     AT(xtc_probability)},
+    {"--xtc-threshold", NULL, HEARTH_OPTION_FLOAT, "P", "0.1", NULL, 0, 1, RUN, "Sampling",
+     "probability that makes a token a top choice for --xtc-probability; above 0.5: off", AT(xtc_threshold)},
+    {"--dynatemp-range", NULL, HEARTH_OPTION_FLOAT, "R", "0", NULL, 0, 100, RUN, "Sampling",
+     "let the temperature follow the uncertainty within T - R to T + R; 0: fixed", AT(dynatemp_range)},
+    {"--dynatemp-exp", NULL, HEARTH_OPTION_FLOAT, "X", "1", NULL, 0, 100, RUN, "Sampling",
+     "exponent of --dynatemp-range", AT(dynatemp_exponent)},
+    {"--dry-multiplier", NULL, HEARTH_OPTION_FLOAT, "X", "0", NULL, 0, 100, RUN, "Sampling",
+     "DRY: penalise a token that would go on repeating a passage by X times the base to the power of its "
+     "length; "
+     "0: off",
+     AT(dry_multiplier)},
+    {"--dry-base", NULL, HEARTH_OPTION_FLOAT, "X", "1.75", NULL, 0, 100, RUN, "Sampling",
+     "DRY: base of the penalty", AT(dry_base)},
+    {"--dry-allowed-length", NULL, HEARTH_OPTION_INT, "N", "2", NULL, 1, 1048576, RUN, "Sampling",
+     "DRY: repeats shorter than N tokens are free", AT(dry_allowed_length)},
+    {"--dry-penalty-last-n", NULL, HEARTH_OPTION_INT, "N", "-1", NULL, -1, 16777216, RUN, "Sampling",
+     "DRY: tokens to look back on; 0: none, -1: the context", AT(dry_penalty_last_n)},
+    {"--dry-sequence-breaker", NULL, HEARTH_OPTION_STRING_LIST, "TEXT", NULL, NULL, NO_RANGE, RUN, "Sampling",
+     "DRY: a text that repeats do not reach across, in place of newline, colon, quote and asterisk; may be "
+     "given "
+     "several times; none: no such text",
+     AT(dry_breakers)},
+    {"--mirostat", NULL, HEARTH_OPTION_INT, "N", "0", NULL, 0, 2, RUN, "Sampling",
+     "2: Mirostat 2.0 in place of the truncating samplers; 0: off", AT(mirostat)},
+    {"--mirostat-ent", NULL, HEARTH_OPTION_FLOAT, "X", "5", NULL, 0, 100, RUN, "Sampling",
+     "Mirostat: target surprise in bits", AT(mirostat_tau)},
+    {"--mirostat-lr", NULL, HEARTH_OPTION_FLOAT, "X", "0.1", NULL, 0, 10, RUN, "Sampling",
+     "Mirostat: learning rate", AT(mirostat_eta)},
+    {"-l, --logit-bias", NULL, HEARTH_OPTION_STRING_LIST, "TOKEN+BIAS", NULL, NULL, NO_RANGE, RUN, "Sampling",
+     "add to a token's logit, such as 15043+1 or 2-inf; may be given several times", AT(logit_bias)},
+    {"--samplers", NULL, HEARTH_OPTION_STRING, "A;B;...", NULL, NULL, NO_RANGE, RUN, "Sampling",
+     "the samplers in the order in which they act; those left out are off (default: "
+     "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature)",
+     AT(samplers)},
     {"-s, --seed", NULL, HEARTH_OPTION_INT, "S", "-1", NULL, -1, 4294967295.0, RUN, "Sampling",
      "seed of the random choice; -1: a random one", AT(seed)},
 
@@ -211,9 +254,11 @@ const struct hearth_command hearth_command_table[] = {
      SYNTH,
      {{"PRESET", AT(preset)}, {"OUT", AT(out)}},
      "write a synthetic model of a known shape",
-     "Writes to the new file OUT a model with the exact shape of PRESET and random weights, for measuring speed "
+     "Writes to the new file OUT a model with the exact shape of PRESET and random weights, for measuring "
+     "speed "
      "and "
-     "memory where the real weights cannot be had. The text it makes means nothing. OUT appears only when it is "
+     "memory where the real weights cannot be had. The text it makes means nothing. OUT appears only when it "
+     "is "
      "complete.\n\n"
      "Presets: mistral-7b-dense (Mistral 7B in Q4_0, 3.8 GiB), tiny-dense (the same layout in 2 MiB).",
      "hearth synth mistral-7b-dense mistral-7b-dense-Q4_0.gguf",

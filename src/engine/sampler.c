@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
-// From logits to a token. Order and meaning of the samplers are llama.cpp's: penalties, top-k, top-p, min-p,
-// temperature, draw. Everything is allocated on opening.
+// From logits to a token: the chain of samplers, the draw, opening and closing. Names, order and meaning are
+// llama.cpp's. Everything is allocated on opening.
+#include "engine/sampler.h"
+
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -9,22 +11,27 @@
 #include "base/memory.h"
 #include "base/os.h"
 
-struct candidate {
-    hearth_token id;
-    float logit;
-    float p;
-};
+enum sampler_kind { PENALTIES, DRY, TOP_N_SIGMA, TOP_K, TYP_P, TOP_P, MIN_P, XTC, TEMPERATURE, N_KINDS };
+
+static const char *const kind_names[N_KINDS] = {"penalties", "dry",   "top_n_sigma", "top_k",      "typ_p",
+                                                "top_p",     "min_p", "xtc",         "temperature"};
 
 struct hearth_sampler {
-    struct hearth_sampler_params params;
+    struct hearth_sampler_params params; // borrowed pointers cleared
     int n_vocab;
     uint64_t rng;
-    float *logits;                // [n_vocab] after penalties
+    float mirostat_mu; // running limit of surprise, bits
+    int n_chain;
+    enum sampler_kind chain[32];
     struct candidate *candidates; // [n_vocab]
     uint32_t *counts;             // [n_vocab] occurrences within the last repeat_last_n
-    hearth_token *ring;           // [repeat_last_n], none when all tokens count
-    int ring_at, ring_used;
+    struct history history;       // of the penalties; without memory when all tokens count
+    struct dry dry;
+    struct hearth_logit_bias *biases; // [n_logit_biases]
 };
+
+// ---- drawing
+// -------------------------------------------------------------------------------------------------
 
 // PCG32 (XSH RR): small, and good enough by far for drawing tokens.
 static uint32_t next_u32(uint64_t *state)
@@ -42,99 +49,39 @@ static double next_unit(uint64_t *state)
     return (double)((high << 21) ^ (low >> 11)) / 9007199254740992.0;
 }
 
-// Larger logit first, then smaller id: a total order, so that ties do not depend on the sort.
-static bool before(const struct candidate *a, const struct candidate *b)
+static const struct candidate *draw(struct hearth_sampler *s, struct candidates *all)
 {
-    return a->logit > b->logit || (a->logit == b->logit && a->id < b->id);
-}
-
-static int compare(const void *a, const void *b)
-{
-    return before(a, b) ? -1 : 1;
-}
-
-// Restores the heap property (root = last in order) below `i`.
-static void sift_down(struct candidate *heap, size_t n, size_t i)
-{
-    for (;;) {
-        size_t worst = i, left = 2 * i + 1;
-        for (size_t child = left; child < left + 2 && child < n; child++)
-            if (before(&heap[worst], &heap[child]))
-                worst = child;
-        if (worst == i)
-            return;
-        struct candidate swap = heap[i];
-        heap[i] = heap[worst];
-        heap[worst] = swap;
-        i = worst;
+    hearth_candidates_softmax(all);
+    double u = next_unit(&s->rng);
+    for (size_t i = 0; i < all->n; i++) {
+        u -= (double)all->c[i].p;
+        if (u < 0)
+            return &all->c[i];
     }
+    // Rounding left a crumb of u; a token of probability 0 must not get it.
+    size_t last = all->n - 1;
+    while (last > 0 && all->c[last].p == 0.0f)
+        last--;
+    return &all->c[last];
 }
 
-// The k best candidates in order, at the front of s->candidates.
-static size_t take_best(struct hearth_sampler *s, const float *logits, size_t k)
+// Mirostat 2 (Basu et al. 2021): drops tokens of more surprise than mu, and moves mu so that the surprise of
+// what is drawn averages tau.
+static hearth_token draw_mirostat(struct hearth_sampler *s, struct candidates *all)
 {
-    const size_t n = (size_t)s->n_vocab;
-    struct candidate *c = s->candidates;
-    for (size_t i = 0; i < k; i++)
-        c[i] = (struct candidate){(hearth_token)i, logits[i], 0};
-    if (k < n) {
-        for (size_t i = k / 2; i-- > 0;)
-            sift_down(c, k, i);
-        for (size_t i = k; i < n; i++) {
-            struct candidate next = {(hearth_token)i, logits[i], 0};
-            if (before(&next, &c[0])) {
-                c[0] = next;
-                sift_down(c, k, 0);
-            }
-        }
-    }
-    qsort(c, k, sizeof *c, compare);
-    return k;
-}
-
-static void softmax(struct candidate *c, size_t n, float temp)
-{
-    double sum = 0;
-    for (size_t i = 0; i < n; i++) {
-        c[i].p = (float)exp(((double)c[i].logit - (double)c[0].logit) / (double)temp);
-        sum += (double)c[i].p;
-    }
-    for (size_t i = 0; i < n; i++)
-        c[i].p = (float)((double)c[i].p / sum);
-}
-
-static size_t cut_top_p(struct candidate *c, size_t n, float top_p)
-{
-    softmax(c, n, 1.0f);
-    double sum = 0;
-    for (size_t i = 0; i < n; i++) {
-        sum += (double)c[i].p;
-        if (sum >= (double)top_p)
-            return i + 1;
-    }
-    return n;
-}
-
-static size_t cut_min_p(const struct candidate *c, size_t n, float min_p)
-{
-    float floor = c[0].logit + logf(min_p);
+    hearth_scale_temperature(all, s->params.temp, s->params.dynatemp_range, s->params.dynatemp_exponent);
+    hearth_candidates_softmax(all);
     size_t kept = 1;
-    while (kept < n && c[kept].logit >= floor)
+    while (kept < all->n && -log2f(all->c[kept].p) <= s->mirostat_mu)
         kept++;
-    return kept;
+    all->n = kept;
+    const struct candidate *chosen = draw(s, all);
+    s->mirostat_mu -= s->params.mirostat_eta * (-log2f(chosen->p) - s->params.mirostat_tau);
+    return chosen->id;
 }
 
-static void penalize(const struct hearth_sampler *s, float *logits)
-{
-    const struct hearth_sampler_params *p = &s->params;
-    for (int i = 0; i < s->n_vocab; i++) {
-        if (!s->counts[i])
-            continue;
-        float l = logits[i];
-        l = l <= 0 ? l * p->repeat_penalty : l / p->repeat_penalty;
-        logits[i] = l - (float)s->counts[i] * p->frequency_penalty - p->presence_penalty;
-    }
-}
+// ---- the chain
+// -----------------------------------------------------------------------------------------------
 
 static bool has_penalties(const struct hearth_sampler_params *p)
 {
@@ -142,59 +89,88 @@ static bool has_penalties(const struct hearth_sampler_params *p)
            (p->repeat_penalty != 1.0f || p->presence_penalty != 0.0f || p->frequency_penalty != 0.0f);
 }
 
-static hearth_token greedy(const float *logits, int n)
+static void apply(struct hearth_sampler *s, enum sampler_kind kind, struct candidates *all)
 {
-    hearth_token best = 0;
-    for (int i = 1; i < n; i++)
-        if (logits[i] > logits[best] || (isnan(logits[best]) && !isnan(logits[i])))
-            best = i;
-    return best;
+    const struct hearth_sampler_params *p = &s->params;
+    switch (kind) {
+    case PENALTIES:
+        if (has_penalties(p))
+            hearth_penalize_repeats(all, s->counts, p);
+        break;
+    case DRY:
+        if (s->dry.history.window)
+            hearth_penalize_dry(all, &s->dry);
+        break;
+    case TOP_N_SIGMA:
+        if (p->top_n_sigma >= 0)
+            hearth_cut_top_n_sigma(all, p->top_n_sigma);
+        break;
+    case TOP_K:
+        if (p->top_k > 0)
+            hearth_candidates_sort(all, (size_t)p->top_k);
+        break;
+    case TYP_P:
+        if (p->typ_p < 1.0f)
+            hearth_cut_typical(all, p->typ_p);
+        break;
+    case TOP_P:
+        if (p->top_p < 1.0f)
+            hearth_cut_top_p(all, p->top_p);
+        break;
+    case MIN_P:
+        if (p->min_p > 0.0f)
+            hearth_cut_min_p(all, p->min_p);
+        break;
+    case XTC:
+        if (p->xtc_probability > 0.0f && next_unit(&s->rng) <= (double)p->xtc_probability)
+            hearth_cut_xtc(all, p->xtc_threshold);
+        break;
+    case TEMPERATURE:
+        hearth_scale_temperature(all, p->temp, p->dynatemp_range, p->dynatemp_exponent);
+        break;
+    case N_KINDS:
+        break;
+    }
 }
 
 hearth_token hearth_sample(struct hearth_sampler *sampler, const float *logits)
 {
     struct hearth_sampler *s = sampler;
-    const struct hearth_sampler_params *p = &s->params;
-    // NaN has no place in an order; it can come only from a damaged model, and must not break the heap.
+    struct candidates all = {s->candidates, (size_t)s->n_vocab, false};
+    // NaN has no place in an order; it can come only from a damaged model, and must not break the sort.
     for (int i = 0; i < s->n_vocab; i++)
-        s->logits[i] = isnan(logits[i]) ? -FLT_MAX : logits[i];
-    if (has_penalties(p))
-        penalize(s, s->logits);
-    if (p->temp <= 0)
-        return greedy(s->logits, s->n_vocab);
+        all.c[i] = (struct candidate){i, isnan(logits[i]) ? -FLT_MAX : logits[i], 0};
+    for (int i = 0; i < s->params.n_logit_biases; i++)
+        all.c[s->biases[i].token].logit += s->biases[i].bias;
 
-    struct candidate *c = s->candidates;
-    size_t k = p->top_k > 0 && p->top_k < s->n_vocab ? (size_t)p->top_k : (size_t)s->n_vocab;
-    size_t n = take_best(s, s->logits, k);
-    if (p->top_p < 1.0f)
-        n = cut_top_p(c, n, p->top_p);
-    if (p->min_p > 0.0f)
-        n = cut_min_p(c, n, p->min_p);
-    softmax(c, n, p->temp);
-
-    double u = next_unit(&s->rng);
-    for (size_t i = 0; i < n; i++) {
-        u -= (double)c[i].p;
-        if (u < 0)
-            return c[i].id;
+    if (s->params.temp <= 0) {
+        // Greedy: only what moves logits can change which one is best.
+        for (int i = 0; i < s->n_chain; i++)
+            if (s->chain[i] == PENALTIES || s->chain[i] == DRY)
+                apply(s, s->chain[i], &all);
+        hearth_candidates_sort(&all, 1);
+        return all.c[0].id;
     }
-    return c[n - 1].id;
+    if (s->params.mirostat == 2)
+        return draw_mirostat(s, &all);
+    for (int i = 0; i < s->n_chain; i++)
+        apply(s, s->chain[i], &all);
+    return draw(s, &all)->id;
 }
 
 void hearth_sampler_accept(struct hearth_sampler *sampler, hearth_token token)
 {
     struct hearth_sampler *s = sampler;
-    if (token < 0 || token >= s->n_vocab || s->params.repeat_last_n == 0)
+    if (token < 0 || token >= s->n_vocab)
         return;
-    if (s->ring) {
-        if (s->ring_used == s->params.repeat_last_n)
-            s->counts[s->ring[s->ring_at]]--;
-        else
-            s->ring_used++;
-        s->ring[s->ring_at] = token;
-        s->ring_at = (s->ring_at + 1) % s->params.repeat_last_n;
+    if (s->params.repeat_last_n != 0) {
+        hearth_token dropped = s->history.window ? hearth_history_add(&s->history, token) : -1;
+        if (dropped >= 0)
+            s->counts[dropped]--;
+        s->counts[token]++;
     }
-    s->counts[token]++;
+    if (s->dry.history.window)
+        hearth_dry_accept(&s->dry, token);
 }
 
 uint32_t hearth_sampler_seed(const struct hearth_sampler *sampler)
@@ -202,26 +178,102 @@ uint32_t hearth_sampler_seed(const struct hearth_sampler *sampler)
     return sampler->params.seed;
 }
 
+// ---- opening
+// -------------------------------------------------------------------------------------------------
+
+const char *hearth_sampler_names(void)
+{
+    return "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature";
+}
+
 struct hearth_sampler_params hearth_sampler_params_default(void)
 {
+    static const char *const breakers[] = {"\n", ":", "\"", "*"};
     return (struct hearth_sampler_params){.seed = UINT32_MAX,
                                           .temp = 0.8f,
                                           .top_k = 40,
                                           .top_p = 0.95f,
                                           .min_p = 0.05f,
                                           .repeat_last_n = 64,
-                                          .repeat_penalty = 1.0f};
+                                          .repeat_penalty = 1.0f,
+                                          .typ_p = 1.0f,
+                                          .top_n_sigma = -1.0f,
+                                          .xtc_threshold = 0.1f,
+                                          .dynatemp_exponent = 1.0f,
+                                          .dry_base = 1.75f,
+                                          .dry_allowed_length = 2,
+                                          .dry_penalty_last_n = -1,
+                                          .dry_breakers = breakers,
+                                          .n_dry_breakers = 4,
+                                          .mirostat_tau = 5.0f,
+                                          .mirostat_eta = 0.1f};
 }
 
-static int check_params(const struct hearth_sampler_params *p, struct hearth_error *err)
+static int read_chain(struct hearth_sampler *s, const char *names, struct hearth_error *err)
 {
-    if (!isfinite(p->temp) || !isfinite(p->top_p) || !isfinite(p->min_p) || !isfinite(p->presence_penalty) ||
-        !isfinite(p->frequency_penalty))
-        return hearth_fail(err, HEARTH_E_INVALID, "sampling parameters must be finite numbers");
+    while (*names) {
+        size_t n = strcspn(names, ";");
+        int kind = 0;
+        while (kind < N_KINDS && (strlen(kind_names[kind]) != n || memcmp(kind_names[kind], names, n) != 0))
+            kind++;
+        if (kind == N_KINDS)
+            return hearth_fail(err, HEARTH_E_INVALID, "there is no sampler \"%.*s\"; there are %s",
+                               (int)(n < 40 ? n : 40), names, hearth_sampler_names());
+        if (s->n_chain == (int)(sizeof s->chain / sizeof s->chain[0]))
+            return hearth_fail(err, HEARTH_E_INVALID, "more than %d samplers in a chain", s->n_chain);
+        s->chain[s->n_chain++] = (enum sampler_kind)kind;
+        names += n + (names[n] == ';');
+    }
+    return HEARTH_OK;
+}
+
+static int check_params(const struct hearth_sampler_params *p, int n_vocab, struct hearth_error *err)
+{
+    const float finite[] = {p->temp,          p->top_p,          p->min_p,           p->presence_penalty,
+                            p->typ_p,         p->top_n_sigma,    p->xtc_probability, p->frequency_penalty,
+                            p->xtc_threshold, p->dynatemp_range, p->dry_multiplier,  p->dynatemp_exponent,
+                            p->dry_base,      p->mirostat_tau,   p->mirostat_eta};
+    for (size_t i = 0; i < sizeof finite / sizeof finite[0]; i++)
+        if (!isfinite(finite[i]))
+            return hearth_fail(err, HEARTH_E_INVALID, "sampling parameters must be finite numbers");
+    if (n_vocab < 1)
+        return hearth_fail(err, HEARTH_E_INVALID, "a sampler needs a vocabulary");
     if (!(p->repeat_penalty > 0) || !isfinite(p->repeat_penalty))
         return hearth_fail(err, HEARTH_E_INVALID, "repeat-penalty must be above 0 (1 is off)");
     if (p->repeat_last_n < -1 || p->repeat_last_n > 1 << 24)
         return hearth_fail(err, HEARTH_E_INVALID, "repeat-last-n must be -1 (all) or 0 to %d", 1 << 24);
+    if (p->dry_penalty_last_n < -1 || p->dry_penalty_last_n > 1 << 24)
+        return hearth_fail(err, HEARTH_E_INVALID, "dry-penalty-last-n must be -1 (the context) or 0 to %d",
+                           1 << 24);
+    if (p->dry_multiplier != 0.0f && p->dry_allowed_length < 1)
+        return hearth_fail(err, HEARTH_E_INVALID, "dry-allowed-length must be at least 1");
+    if (p->mirostat != 0 && p->mirostat != 2)
+        return hearth_fail(err, HEARTH_E_INVALID, "mirostat %d is not there: 0 (off) and 2 are", p->mirostat);
+    for (int i = 0; i < p->n_logit_biases; i++)
+        if (p->logit_biases[i].token < 0 || p->logit_biases[i].token >= n_vocab ||
+            isnan(p->logit_biases[i].bias))
+            return hearth_fail(err, HEARTH_E_INVALID, "logit-bias: token %d is outside the vocabulary of %d",
+                               p->logit_biases[i].token, n_vocab);
+    return HEARTH_OK;
+}
+
+static int fill(struct hearth_sampler *s, const struct hearth_sampler_params *p, struct hearth_error *err)
+{
+    int rc = read_chain(s, p->samplers ? p->samplers : hearth_sampler_names(), err);
+    if (!rc)
+        rc = hearth_dry_open(&s->dry, s->n_vocab, p, err);
+    if (rc)
+        return rc;
+    s->candidates = hearth_calloc((size_t)s->n_vocab, sizeof *s->candidates);
+    s->counts = hearth_calloc((size_t)s->n_vocab, sizeof *s->counts);
+    s->biases = hearth_calloc((size_t)p->n_logit_biases, sizeof *s->biases);
+    if (p->repeat_last_n > 0)
+        s->history.tokens = hearth_calloc((size_t)p->repeat_last_n, sizeof *s->history.tokens);
+    if (!s->candidates || !s->counts || !s->biases || (p->repeat_last_n > 0 && !s->history.tokens))
+        return hearth_fail(err, HEARTH_E_MEMORY, "no memory for a sampler");
+    s->history.window = p->repeat_last_n > 0 ? p->repeat_last_n : 0;
+    for (int i = 0; i < p->n_logit_biases; i++)
+        s->biases[i] = p->logit_biases[i];
     return HEARTH_OK;
 }
 
@@ -230,9 +282,7 @@ int hearth_sampler_open(struct hearth_sampler **out, int n_vocab, const struct h
 {
     *out = NULL;
     struct hearth_sampler_params p = params ? *params : hearth_sampler_params_default();
-    int rc = check_params(&p, err);
-    if (!rc && n_vocab < 1)
-        rc = hearth_fail(err, HEARTH_E_INVALID, "a sampler needs a vocabulary");
+    int rc = check_params(&p, n_vocab, err);
     if (rc)
         return rc;
     if (p.seed == UINT32_MAX)
@@ -240,19 +290,20 @@ int hearth_sampler_open(struct hearth_sampler **out, int n_vocab, const struct h
     struct hearth_sampler *s = hearth_calloc(1, sizeof *s);
     if (!s)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for a sampler");
-    s->params = p;
     s->n_vocab = n_vocab;
+    rc = fill(s, &p, err);
+    if (rc) {
+        hearth_sampler_close(&s);
+        return rc;
+    }
+    s->params = p;
+    s->params.dry_breakers = NULL;
+    s->params.logit_biases = NULL;
+    s->params.samplers = NULL;
+    s->params.model = NULL;
+    s->mirostat_mu = 2.0f * p.mirostat_tau;
     s->rng = (uint64_t)p.seed * 0x9E3779B97F4A7C15u + 1;
     next_u32(&s->rng); // neighbouring seeds part after the first turn
-    s->logits = hearth_calloc((size_t)n_vocab, sizeof *s->logits);
-    s->candidates = hearth_calloc((size_t)n_vocab, sizeof *s->candidates);
-    s->counts = hearth_calloc((size_t)n_vocab, sizeof *s->counts);
-    if (p.repeat_last_n > 0)
-        s->ring = hearth_calloc((size_t)p.repeat_last_n, sizeof *s->ring);
-    if (!s->logits || !s->candidates || !s->counts || (p.repeat_last_n > 0 && !s->ring)) {
-        hearth_sampler_close(&s);
-        return hearth_fail(err, HEARTH_E_MEMORY, "no memory for a sampler");
-    }
     *out = s;
     return HEARTH_OK;
 }
@@ -262,10 +313,11 @@ void hearth_sampler_close(struct hearth_sampler **sampler)
     struct hearth_sampler *s = *sampler;
     if (!s)
         return;
-    free(s->logits);
+    hearth_dry_close(&s->dry);
     free(s->candidates);
     free(s->counts);
-    free(s->ring);
+    free(s->history.tokens);
+    free(s->biases);
     free(s);
     *sampler = NULL;
 }

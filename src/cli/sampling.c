@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+// Sampling options: numbers are copied, logit biases parsed, defaults left to the library.
+#include "cli/sampling.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "cli/common.h"
+
+// "TOKEN+BIAS" or "TOKEN-BIAS"; the bias may be inf.
+static bool parse_bias(const char *text, struct hearth_logit_bias *bias)
+{
+    char *end;
+    long token = strtol(text, &end, 10);
+    if (end == text || token < 0 || token > INT32_MAX || (*end != '+' && *end != '-'))
+        return false;
+    const char *number = end;
+    bias->token = (hearth_token)token;
+    bias->bias = strtof(number, &end);
+    return end > number + 1 && !*end && !isnan(bias->bias);
+}
+
+static int add_biases(struct hearth_sampling *s, const struct hearth_options *o,
+                      const struct hearth_model *model)
+{
+    const int n_vocab = hearth_model_info(model)->n_vocab;
+    struct hearth_sampler_params *p = &s->params;
+    s->biases = hearth_calloc((size_t)n_vocab + (size_t)o->logit_bias.n, sizeof *s->biases);
+    if (!s->biases)
+        return hearth_cli_error("no memory for %d logit biases", n_vocab);
+    for (int i = 0; i < o->logit_bias.n; i++)
+        if (!parse_bias(o->logit_bias.values[i], &s->biases[p->n_logit_biases++]))
+            return hearth_cli_usage(
+                hearth_command_find("run"),
+                "--logit-bias wants TOKEN+BIAS or TOKEN-BIAS, such as 15043+1 or 2-inf, not %s",
+                o->logit_bias.values[i]);
+    for (hearth_token t = 0; o->ignore_eos && t < n_vocab; t++)
+        if (hearth_token_is_eog(model, t))
+            s->biases[p->n_logit_biases++] = (struct hearth_logit_bias){t, -INFINITY};
+    p->logit_biases = s->biases;
+    return HEARTH_EXIT_OK;
+}
+
+int hearth_cli_sampling(struct hearth_sampling *s, const struct hearth_options *o,
+                        const struct hearth_model *model, int n_ctx)
+{
+    static const char *const no_breakers = "none";
+    struct hearth_sampler_params p = hearth_sampler_params_default();
+    p.seed = o->seed < 0 ? UINT32_MAX : (uint32_t)o->seed;
+    p.temp = (float)o->temp;
+    p.top_k = (int)o->top_k;
+    p.top_p = (float)o->top_p;
+    p.min_p = (float)o->min_p;
+    p.repeat_last_n = (int)o->repeat_last_n;
+    p.repeat_penalty = (float)o->repeat_penalty;
+    p.presence_penalty = (float)o->presence_penalty;
+    p.frequency_penalty = (float)o->frequency_penalty;
+    p.typ_p = (float)o->typ_p;
+    p.top_n_sigma = (float)o->top_n_sigma;
+    p.xtc_probability = (float)o->xtc_probability;
+    p.xtc_threshold = (float)o->xtc_threshold;
+    p.dynatemp_range = (float)o->dynatemp_range;
+    p.dynatemp_exponent = (float)o->dynatemp_exponent;
+    p.dry_multiplier = (float)o->dry_multiplier;
+    p.dry_base = (float)o->dry_base;
+    p.dry_allowed_length = (int)o->dry_allowed_length;
+    p.dry_penalty_last_n = (int)o->dry_penalty_last_n;
+    if (o->dry_breakers.n) {
+        p.dry_breakers = o->dry_breakers.values;
+        p.n_dry_breakers = strcmp(o->dry_breakers.values[0], no_breakers) ? o->dry_breakers.n : 0;
+    }
+    p.mirostat = (int)o->mirostat;
+    p.mirostat_tau = (float)o->mirostat_tau;
+    p.mirostat_eta = (float)o->mirostat_eta;
+    p.samplers = o->samplers;
+    p.model = model;
+    p.n_ctx = n_ctx;
+    *s = (struct hearth_sampling){.params = p};
+    return add_biases(s, o, model);
+}
+
+void hearth_cli_sampling_free(struct hearth_sampling *s)
+{
+    free(s->biases);
+    *s = (struct hearth_sampling){0};
+}

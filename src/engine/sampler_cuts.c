@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: MIT
+// Samplers that drop candidates or scale their logits.
+#include "engine/sampler.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+// ---- order
+// ---------------------------------------------------------------------------------------------------
+
+// A total order, so that ties do not depend on the sort.
+static bool before(const struct candidate *a, const struct candidate *b)
+{
+    return a->logit > b->logit || (a->logit == b->logit && a->id < b->id);
+}
+
+static int compare(const void *a, const void *b)
+{
+    return before(a, b) ? -1 : 1;
+}
+
+// Restores the heap property (the root comes last in order) below `i`.
+static void sift_down(struct candidate *heap, size_t n, size_t i)
+{
+    for (;;) {
+        size_t worst = i, left = 2 * i + 1;
+        for (size_t child = left; child < left + 2 && child < n; child++)
+            if (before(&heap[worst], &heap[child]))
+                worst = child;
+        if (worst == i)
+            return;
+        struct candidate swap = heap[i];
+        heap[i] = heap[worst];
+        heap[worst] = swap;
+        i = worst;
+    }
+}
+
+void hearth_candidates_sort(struct candidates *all, size_t k)
+{
+    struct candidate *c = all->c;
+    if (k < all->n && !all->sorted) {
+        for (size_t i = k / 2; i-- > 0;)
+            sift_down(c, k, i);
+        for (size_t i = k; i < all->n; i++)
+            if (before(&c[i], &c[0])) {
+                c[0] = c[i];
+                sift_down(c, k, 0);
+            }
+    }
+    if (k < all->n)
+        all->n = k;
+    if (!all->sorted)
+        qsort(c, all->n, sizeof *c, compare);
+    all->sorted = true;
+}
+
+void hearth_candidates_softmax(struct candidates *all)
+{
+    hearth_candidates_sort(all, all->n);
+    struct candidate *c = all->c;
+    double sum = 0;
+    for (size_t i = 0; i < all->n; i++) {
+        // The first is compared with itself, so that infinite logits give 1 and not NaN.
+        c[i].p = c[i].logit == c[0].logit ? 1.0f : (float)exp((double)c[i].logit - (double)c[0].logit);
+        sum += (double)c[i].p;
+    }
+    for (size_t i = 0; i < all->n; i++)
+        c[i].p = (float)((double)c[i].p / sum);
+}
+
+static double entropy_of(const struct candidates *all)
+{
+    double entropy = 0;
+    for (size_t i = 0; i < all->n; i++)
+        if (all->c[i].p > 0)
+            entropy -= (double)all->c[i].p * log((double)all->c[i].p);
+    return entropy;
+}
+
+// ---- truncation
+// ----------------------------------------------------------------------------------------------
+
+void hearth_cut_top_n_sigma(struct candidates *all, float n)
+{
+    double sum = 0, squares = 0, max = -INFINITY;
+    size_t count = 0;
+    for (size_t i = 0; i < all->n; i++) {
+        double logit = (double)all->c[i].logit;
+        if (logit == -INFINITY)
+            continue;
+        count++;
+        sum += logit;
+        max = logit > max ? logit : max;
+    }
+    double mean = count ? sum / (double)count : 0;
+    for (size_t i = 0; i < all->n; i++)
+        if (all->c[i].logit != -INFINITY)
+            squares += ((double)all->c[i].logit - mean) * ((double)all->c[i].logit - mean);
+    double floor = max - (double)n * (count ? sqrt(squares / (double)count) : 0);
+    size_t kept = 0;
+    for (size_t i = 0; i < all->n; i++)
+        if (!((double)all->c[i].logit < floor))
+            all->c[kept++] = all->c[i];
+    if (kept)
+        all->n = kept;
+}
+
+void hearth_cut_top_p(struct candidates *all, float top_p)
+{
+    hearth_candidates_softmax(all);
+    double sum = 0;
+    for (size_t i = 0; i < all->n; i++) {
+        sum += (double)all->c[i].p;
+        if (sum >= (double)top_p) {
+            all->n = i + 1;
+            return;
+        }
+    }
+}
+
+void hearth_cut_min_p(struct candidates *all, float min_p)
+{
+    hearth_candidates_sort(all, all->n);
+    float floor = all->c[0].logit + logf(min_p);
+    size_t kept = 1;
+    while (kept < all->n && all->c[kept].logit >= floor)
+        kept++;
+    all->n = kept;
+}
+
+static int compare_p(const void *a, const void *b)
+{
+    const struct candidate *x = a, *y = b;
+    if (x->p != y->p)
+        return x->p < y->p ? -1 : 1;
+    return before(x, y) ? -1 : 1;
+}
+
+// Keeps the tokens whose surprise is nearest to the expected one, up to a total probability of typ_p.
+// Meister et al. 2022, "Locally typical sampling".
+void hearth_cut_typical(struct candidates *all, float typ_p)
+{
+    hearth_candidates_softmax(all);
+    double entropy = entropy_of(all);
+    // p first becomes the distance to sort by; the logits still tell the probability.
+    double top = (double)all->c[0].logit, norm = 0;
+    for (size_t i = 0; i < all->n; i++)
+        norm += exp((double)all->c[i].logit - top);
+    for (size_t i = 0; i < all->n; i++)
+        all->c[i].p = (float)fabs(-log((double)all->c[i].p) - entropy);
+    qsort(all->c, all->n, sizeof *all->c, compare_p);
+    all->sorted = false;
+    double sum = 0;
+    for (size_t i = 0; i < all->n; i++) {
+        sum += exp((double)all->c[i].logit - top) / norm;
+        if (sum > (double)typ_p) {
+            all->n = i + 1;
+            return;
+        }
+    }
+}
+
+// "Exclude top choices": of the tokens at or above the threshold all but the least likely go.
+void hearth_cut_xtc(struct candidates *all, float threshold)
+{
+    if (threshold > 0.5f || all->n < 2)
+        return;
+    hearth_candidates_softmax(all);
+    size_t above = 0;
+    while (above < all->n && all->c[above].p >= threshold)
+        above++;
+    if (above < 2)
+        return;
+    all->n -= above - 1;
+    for (size_t i = 0; i < all->n; i++)
+        all->c[i] = all->c[i + above - 1];
+}
+
+// ---- temperature
+// ---------------------------------------------------------------------------------------------
+
+void hearth_scale_temperature(struct candidates *all, float temp, float range, float exponent)
+{
+    if (range > 0 && all->n > 1) {
+        // The flatter the distribution, the higher the temperature within temp +- range.
+        hearth_candidates_softmax(all);
+        double share = entropy_of(all) / log((double)all->n);
+        float low = temp - range > 0 ? temp - range : 0;
+        temp = low + (temp + range - low) * (float)pow(share > 0 ? share : 0, (double)exponent);
+    }
+    if (temp <= 0) {
+        hearth_candidates_sort(all, 1);
+        return;
+    }
+    for (size_t i = 0; i < all->n; i++)
+        all->c[i].logit /= temp;
+}
