@@ -512,6 +512,36 @@ static void test_pool_wakes_sleepers(void **state)
     j.sleep_us = 0;
 }
 
+// Tasks that only end when all have begun: each needs a thread of its own, so every sleeper must have been
+// woken.
+static void meet(void *arg, int task, int worker)
+{
+    (void)task;
+    (void)worker;
+    atomic_int *present = arg;
+    atomic_fetch_add(present, 1);
+    for (int i = 0; i < 20000 && atomic_load(present) < 4; i++)
+        sleep_us(500);
+}
+
+static void test_pool_uses_all_threads(void **state)
+{
+    (void)state;
+    struct hearth_pool *pool;
+    assert_int_equal(hearth_pool_open(&pool, 4, &err), 0);
+    for (int i = 0; i < 20; i++) {
+        atomic_int present = 0;
+        hearth_pool_run(pool, meet, &present, 4);
+        assert_int_equal(atomic_load(&present), 4);
+        sleep_us(i % 2 ? 5000 : 40); // asleep, or about to be
+    }
+    uint64_t start = hearth_now_ns();
+    atomic_int present = 0;
+    hearth_pool_run(pool, meet, &present, 4);
+    assert_true(hearth_now_ns() - start < 5000000000u); // nobody was waited for in vain
+    hearth_pool_close(&pool);
+}
+
 static void test_pools_side_by_side(void **state)
 {
     (void)state;
@@ -619,6 +649,7 @@ int main(void)
         cmocka_unit_test(test_outfile_failures),
         cmocka_unit_test(test_pool_runs_each_task_once),
         cmocka_unit_test(test_pool_wakes_sleepers),
+        cmocka_unit_test(test_pool_uses_all_threads),
         cmocka_unit_test(test_pools_side_by_side),
         cmocka_unit_test(test_pool_open_and_close),
         cmocka_unit_test(test_cpu),
