@@ -13,6 +13,9 @@
 // end.
 #define CHUNK ((uint64_t)8 << 20)
 
+// What direct reads want source and destination to agree in.
+#define PAGE 4096
+
 // One tensor to be brought into memory.
 struct item {
     const struct hearth_gguf_tensor *tensor;
@@ -91,13 +94,14 @@ static int add_item(struct loader *l, const struct hearth_gguf_tensor *t, bool v
     }
     bool to_f32 = vector && t->type != HEARTH_TYPE_F32;
     size_t bytes = to_f32 ? hearth_type_bytes(HEARTH_TYPE_F32, t->ne[0]) : (size_t)t->bytes;
-    // The gap lets a kernel's last prefetch run on without meeting the next tensor's pages.
     if (l->bytes > SIZE_MAX / 2 || bytes > SIZE_MAX / 2)
         return hearth_fail(l->err, HEARTH_E_FORMAT, "%s: tensors add up to more than can be addressed",
                            hearth_gguf_path(l->model->gguf));
+    // In step with the file's pages, so that direct reads need no copy. (A region starts on a page.)
+    l->bytes += (size_t)(t->offset - l->bytes) % PAGE;
     *offset = l->bytes;
     l->items[l->n_items++] = (struct item){t, l->bytes, to_f32};
-    l->bytes = hearth_round_up(l->bytes + bytes, 128);
+    l->bytes += bytes;
     return HEARTH_OK;
 }
 
