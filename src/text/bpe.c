@@ -217,6 +217,8 @@ int hearth_bpe_build(struct hearth_vocab *v, const struct hearth_vocab_spec *spe
         return rc;
     hearth_pretok_traits(v->pre, &traits);
     v->ignore_merges = traits.ignore_merges;
+    if (!hearth_strtab_reserve(&v->by_piece, v->n_tokens))
+        return no_memory(&b);
     rc = make_pieces(&b);
     if (rc == HEARTH_OK)
         rc = add_merges(&b, spec);

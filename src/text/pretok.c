@@ -171,6 +171,11 @@ static int find_name(const char *pre)
     return -1;
 }
 
+const char *hearth_pretok_name(size_t i)
+{
+    return i < sizeof names / sizeof *names ? names[i].name : NULL;
+}
+
 bool hearth_pretok_traits(const char *pre, struct hearth_pretok_traits *out)
 {
     int i = find_name(pre);
@@ -232,6 +237,12 @@ int hearth_pretok_open(struct hearth_pretok **out, const char *pre, const char *
         hearth_pretok_close(&p);
     *out = p;
     return rc;
+}
+
+void hearth_pretok_interpret(struct hearth_pretok *p)
+{
+    for (size_t i = 0; i < p->n_stages; i++)
+        p->stages[i].jit = false;
 }
 
 void hearth_pretok_close(struct hearth_pretok **p)

@@ -23,10 +23,16 @@ struct hearth_pretok_traits {
 // False: the name is not known. NULL and "" are "default".
 bool hearth_pretok_traits(const char *pre, struct hearth_pretok_traits *out);
 
+// The i-th known name, or NULL after the last.
+const char *hearth_pretok_name(size_t i);
+
 // Compiles the expressions of `pre`. Errors start with `name` (a path); an unknown `pre` is
 // HEARTH_E_UNSUPPORTED. The result is immutable: thread-safe.
 int hearth_pretok_open(struct hearth_pretok **out, const char *pre, const char *name,
                        struct hearth_error *err);
+// Interprets the expressions from now on, as where the system refuses just-in-time compilation. Before first
+// use.
+void hearth_pretok_interpret(struct hearth_pretok *p);
 void hearth_pretok_close(struct hearth_pretok **p);
 
 // Called with each word in order; anything but 0 stops and is returned.

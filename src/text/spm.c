@@ -206,6 +206,8 @@ int hearth_spm_build(struct hearth_vocab *v, const struct hearth_vocab_spec *spe
         rc = rank_by_score(v, spec->scores, name, err);
     if (rc != HEARTH_OK)
         return rc;
+    if (!hearth_strtab_reserve(&v->by_piece, v->n_tokens))
+        return hearth_fail(err, HEARTH_E_MEMORY, "%s: no memory for the vocabulary's index", name);
     for (uint32_t i = 0; i < v->n_tokens; i++) {
         // A space in the file's own text is no marked space: SentencePiece never produces it.
         if (!matches_text(v, i) || memchr(v->text[i].s, ' ', v->text[i].n))

@@ -68,18 +68,30 @@ static bool strtab_resize(struct hearth_strtab *t, size_t capacity)
     return true;
 }
 
+bool hearth_strtab_reserve(struct hearth_strtab *t, size_t n)
+{
+    size_t capacity = t->slots ? t->mask + 1 : 64;
+    while (capacity / 2 < n) {
+        if (capacity > SIZE_MAX / 2)
+            return false;
+        capacity *= 2;
+    }
+    return (t->slots && capacity == t->mask + 1) || strtab_resize(t, capacity);
+}
+
 bool hearth_strtab_insert(struct hearth_strtab *t, int32_t id)
 {
-    const struct hearth_str *key = &t->keys[id];
-    if (hearth_strtab_find(t, key->s, key->n) >= 0)
-        return true;
-    size_t capacity = t->slots ? t->mask + 1 : 0;
-    if ((t->n + 1) * 2 > capacity && !strtab_resize(t, capacity ? capacity * 2 : 64))
+    if (!hearth_strtab_reserve(t, t->n + 1))
         return false;
+    const struct hearth_str *key = &t->keys[id];
     uint64_t h = hearth_text_hash(key->s, key->n, t->seed);
     size_t i = h & t->mask;
-    while (t->slots[i].id >= 0)
-        i = (i + 1) & t->mask;
+    for (; t->slots[i].id >= 0; i = (i + 1) & t->mask) {
+        const struct hearth_str *other = &t->keys[t->slots[i].id];
+        if (t->slots[i].hash == (uint32_t)(h >> 32) && other->n == key->n &&
+            memcmp(other->s, key->s, key->n) == 0)
+            return true;
+    }
     t->slots[i] = (struct hearth_strtab_slot){(uint32_t)(h >> 32), id};
     t->n++;
     return true;

@@ -24,6 +24,8 @@ struct hearth_strtab {
 
 // The id of s[0..n), or -1. Thread-safe while nothing is inserted.
 int32_t hearth_strtab_find(const struct hearth_strtab *t, const char *s, size_t n);
+// Makes room for n strings in all, so that inserting them moves nothing. False: no memory.
+bool hearth_strtab_reserve(struct hearth_strtab *t, size_t n);
 // Enters keys[id] unless an equal string is there already. False: no memory.
 bool hearth_strtab_insert(struct hearth_strtab *t, int32_t id);
 void hearth_strtab_free(struct hearth_strtab *t);

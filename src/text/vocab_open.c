@@ -220,21 +220,28 @@ static bool contains_ignoring_case(struct hearth_str s, const char *what)
     return false;
 }
 
+static bool is_text(const struct hearth_vocab *v, uint32_t id, const char *text)
+{
+    size_t n = strlen(text);
+    return v->text[id].n == n && memcmp(v->text[id].s, text, n) == 0;
+}
+
 // GGUF says nothing of the white space that a special token swallows; for some models it is known.
 static int set_strips(struct reading *r, struct hearth_vocab *v)
 {
     struct hearth_str name = {"", 0};
     int rc = hearth_gguf_str(r->g, "general.name", false, &name, r->err);
-    if (rc != HEARTH_OK || !(contains_ignoring_case(name, "phi-3") || contains_ignoring_case(name, "phi3")))
+    if (rc != HEARTH_OK)
         return rc;
+    bool phi3 = contains_ignoring_case(name, "phi-3") || contains_ignoring_case(name, "phi3");
+    bool jina = strcmp(v->pre, "jina-v2-de") == 0 || strcmp(v->pre, "jina-v2-es") == 0 ||
+                strcmp(v->pre, "jina-v2-code") == 0;
+    bool bert = contains_ignoring_case(name, "modern-bert");
     for (uint32_t i = 0; i < v->n_tokens; i++) {
-        static const char *const keeps[] = {"<unk>", "<s>", "<|endoftext|>"};
-        bool strips = v->type[i] == HEARTH_TOKEN_CONTROL || v->type[i] == HEARTH_TOKEN_USER;
-        for (size_t k = 0; strips && k < sizeof keeps / sizeof *keeps; k++) {
-            size_t n = strlen(keeps[k]);
-            strips = !(v->text[i].n == n && memcmp(v->text[i].s, keeps[k], n) == 0);
-        }
-        if (strips)
+        if ((jina && is_text(v, i, "<mask>")) || (bert && is_text(v, i, "[MASK]")))
+            v->flags[i] |= HEARTH_TOKEN_LSTRIP;
+        if (phi3 && (v->type[i] == HEARTH_TOKEN_CONTROL || v->type[i] == HEARTH_TOKEN_USER) &&
+            !is_text(v, i, "<unk>") && !is_text(v, i, "<s>") && !is_text(v, i, "<|endoftext|>"))
             v->flags[i] |= HEARTH_TOKEN_RSTRIP;
     }
     return HEARTH_OK;
