@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A vocabulary: text to tokens and back. Two families: SentencePiece-style BPE with scores and byte fallback ("llama"
-// in GGUF), and byte-level BPE with merges and a pre-tokenizer ("gpt2" in GGUF).
+// A vocabulary: text to tokens and back. Two families: SentencePiece-style BPE with scores and byte fallback
+// ("llama" in GGUF), and byte-level BPE with merges and a pre-tokenizer ("gpt2" in GGUF).
 #ifndef HEARTH_TEXT_VOCAB_H
 #define HEARTH_TEXT_VOCAB_H
 
@@ -18,10 +18,12 @@ enum hearth_token_type {
     HEARTH_TOKEN_BYTE = 6
 };
 
-// What a vocabulary is made of; hearth_vocab_open() fills one from a GGUF. Arrays are copied. Ids are -1 when absent.
+// What a vocabulary is made of; hearth_vocab_open() fills one from a GGUF. Arrays are copied. Ids are -1 when
+// absent.
 struct hearth_vocab_spec {
     const char *model; // "llama" or "gpt2"
-    const char *pre;   // pre-tokenizer of "gpt2": "gpt-2", "llama-bpe", "qwen2", ...; NULL or "" means "default"
+    const char
+        *pre; // pre-tokenizer of "gpt2": "gpt-2", "llama-bpe", "qwen2", ...; NULL or "" means "default"
     uint32_t n_tokens;
     const struct hearth_str *tokens;
     const float *scores;  // [n_tokens] or NULL
@@ -32,7 +34,8 @@ struct hearth_vocab_spec {
     bool add_bos, add_eos, add_space_prefix;
 };
 
-// Every id, length and merge is checked. Errors start with `name` (a path). The vocabulary is immutable: thread-safe.
+// Every id, length and merge is checked. Errors start with `name` (a path). The vocabulary is immutable:
+// thread-safe.
 int hearth_vocab_create(struct hearth_vocab **out, const struct hearth_vocab_spec *spec, const char *name,
                         struct hearth_error *err);
 // From the metadata of a GGUF, with llama.cpp's defaults for absent keys (they depend on model and pre).
@@ -49,8 +52,8 @@ struct hearth_str hearth_vocab_text(const struct hearth_vocab *v, hearth_token t
 enum hearth_token_type hearth_vocab_type(const struct hearth_vocab *v, hearth_token t);
 
 // As hearth_tokenize() in hearth.h.
-int64_t hearth_vocab_tokenize(const struct hearth_vocab *v, const char *text, size_t len, int flags, hearth_token *out,
-                              size_t cap, struct hearth_error *err);
+int64_t hearth_vocab_tokenize(const struct hearth_vocab *v, const char *text, size_t len, int flags,
+                              hearth_token *out, size_t cap, struct hearth_error *err);
 // As hearth_token_bytes() in hearth.h.
 size_t hearth_vocab_bytes(const struct hearth_vocab *v, hearth_token t, bool special, char *out, size_t cap);
 
