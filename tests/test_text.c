@@ -356,6 +356,18 @@ static void test_ends(void **state)
     assert_int_equal(hearth_vocab_type(v, 11), HEARTH_TOKEN_USER);   // always shown
     hearth_vocab_close(&v);
 
+    // Fill-in-the-middle markers are control tokens, whatever their type in the file; only some end a
+    // generation.
+    static const struct token fim[] = {{"<|fim_prefix|>", 1, 0}, {"<fim_suffix>", 1, 0}, {"<MID>", 4, 0},
+                                       {"<|fim_pad|>", 1, 0},    {"<|file_sep|>", 1, 0}, {"x", 1, 0}};
+    spec = spec_of("gpt2", "qwen2", fim, N(fim));
+    v = create(&spec);
+    for (hearth_token i = 0; i < 6; i++) {
+        assert_int_equal(hearth_vocab_type(v, i), i < 5 ? HEARTH_TOKEN_CONTROL : HEARTH_TOKEN_NORMAL);
+        assert_int_equal(hearth_vocab_is_eog(v, i), i == 3 || i == 4);
+    }
+    hearth_vocab_close(&v);
+
     // In harmony "<|end|>" separates messages.
     static const struct token harmony[] = {{"<|end|>", 3, 0}, {"<|return|>", 3, 0}, {"<|call|>", 3, 0}};
     spec = spec_of("gpt2", "gpt-4o", harmony, 2);

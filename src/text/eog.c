@@ -5,6 +5,10 @@
 
 #include "text/vocab_impl.h"
 
+#define FIM_DEEPSEEK(part)                                                                                   \
+    ("<\xEF\xBD\x9C"                                                                                         \
+     "fim\xE2\x96\x81" part "\xEF\xBD\x9C>")
+
 static hearth_token find_text(const struct hearth_vocab *v, const char *text)
 {
     size_t n = strlen(text);
@@ -56,20 +60,34 @@ static const char *const fim_repo_names[] = {"<|fim_repo|>", "<|repo_name|>", "<
                                              "<reponame>"};
 static const char *const fim_sep_names[] = {"<|file_sep|>"};
 
+// The other parts of such sets are control tokens, too, whatever the file says.
+static const char *const fim_prefix_names[] = {"<|fim_prefix|>",      "<fim-prefix>", "<fim_prefix>",
+                                               FIM_DEEPSEEK("begin"), "<PRE>",        "\xE2\x96\x81<PRE>",
+                                               "<|code_prefix|>",     "<|prefix|>"};
+static const char *const fim_suffix_names[] = {"<|fim_suffix|>",     "<fim-suffix>", "<fim_suffix>",
+                                               FIM_DEEPSEEK("hole"), "<SUF>",        "\xE2\x96\x81<SUF>",
+                                               "<|code_suffix|>",    "<|suffix|>"};
+static const char *const fim_middle_names[] = {"<|fim_middle|>",    "<fim-middle>", "<fim_middle>",
+                                               FIM_DEEPSEEK("end"), "<MID>",        "\xE2\x96\x81<MID>",
+                                               "<|code_middle|>",   "<|middle|>"};
+
 // Markers of the harmony format that must show in the output, whatever type the file gives them.
 static const char *const shown_names[] = {"<|channel|>", "<|message|>", "<|start|>", "<|constrain|>"};
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
-static void mark_first(struct hearth_vocab *v, const char *const *names, size_t n)
+static hearth_token find_first(const struct hearth_vocab *v, const char *const *names, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        hearth_token t = find_text(v, names[i]);
-        if (t >= 0) {
-            mark(v, t);
-            return;
-        }
-    }
+    hearth_token t = -1;
+    for (size_t i = 0; i < n && t < 0; i++)
+        t = find_text(v, names[i]);
+    return t;
+}
+
+static void make_control(struct hearth_vocab *v, hearth_token t)
+{
+    if (t >= 0)
+        v->type[t] = HEARTH_TOKEN_CONTROL;
 }
 
 // In some formats a token that ends a turn elsewhere only separates messages.
@@ -91,9 +109,12 @@ static void unmark_separators(struct hearth_vocab *v)
 
 void hearth_vocab_mark_names(struct hearth_vocab *v)
 {
-    mark_first(v, fim_pad_names, COUNT(fim_pad_names));
-    mark_first(v, fim_repo_names, COUNT(fim_repo_names));
-    mark_first(v, fim_sep_names, COUNT(fim_sep_names));
+    make_control(v, find_first(v, fim_prefix_names, COUNT(fim_prefix_names)));
+    make_control(v, find_first(v, fim_suffix_names, COUNT(fim_suffix_names)));
+    make_control(v, find_first(v, fim_middle_names, COUNT(fim_middle_names)));
+    mark(v, find_first(v, fim_pad_names, COUNT(fim_pad_names)));
+    mark(v, find_first(v, fim_repo_names, COUNT(fim_repo_names)));
+    mark(v, find_first(v, fim_sep_names, COUNT(fim_sep_names)));
     for (size_t i = 0; i < COUNT(end_names); i++)
         mark(v, find_text(v, end_names[i]));
     for (size_t i = 0; i < COUNT(shown_names); i++) {

@@ -50,7 +50,8 @@ static bool make_roomy(struct hearth_pretok_run *run, const struct hearth_pretok
 {
     if (run->roomy)
         return true;
-    run->stack = pcre2_jit_stack_create(JIT_STACK_MIN, JIT_STACK_MAX, NULL);
+    if (!run->stack)
+        run->stack = pcre2_jit_stack_create(JIT_STACK_MIN, JIT_STACK_MAX, NULL);
     run->roomy = run->stack ? pcre2_match_context_copy(p->limits) : NULL;
     if (run->roomy)
         pcre2_jit_stack_assign(run->roomy, NULL, run->stack);
@@ -136,13 +137,12 @@ static int split_stage(struct split *x, size_t k, const char *s, size_t n)
 int hearth_pretok_split(const struct hearth_pretok *p, struct hearth_pretok_run **run, const char *s,
                         size_t n, hearth_word_fn word, void *arg, struct hearth_error *err)
 {
-    if (!*run) {
+    if (!*run)
         *run = hearth_calloc(1, sizeof **run);
-        if (*run)
-            (*run)->match = pcre2_match_data_create(1, NULL);
-        if (!*run || !(*run)->match)
-            return hearth_fail(err, HEARTH_E_MEMORY, "no memory for tokenizing a text of %zu bytes", n);
-    }
+    if (*run && !(*run)->match)
+        (*run)->match = pcre2_match_data_create(1, NULL);
+    if (!*run || !(*run)->match)
+        return hearth_fail(err, HEARTH_E_MEMORY, "no memory for tokenizing a text of %zu bytes", n);
     struct split x = {p, *run, word, arg, err};
     return split_stage(&x, 0, s, n);
 }
@@ -221,8 +221,8 @@ int hearth_pretok_open(struct hearth_pretok **out, const char *pre, const char *
         hearth_pretok_close(&p);
         return hearth_fail(err, HEARTH_E_MEMORY, "%s: no memory for the pre-tokenizer", name);
     }
-    // Steps are not limited: every expression is linear in the text, and giving up on a long line helps
-    // nobody.
+    // Steps are not limited: the expressions take time in proportion to the text (jais-2 on endless white
+    // space is the exception), and giving up on a long line helps nobody.
     pcre2_set_match_limit(p->limits, UINT32_MAX);
     pcre2_set_depth_limit(p->limits, UINT32_MAX);
     pcre2_set_heap_limit(p->limits, HEAP_LIMIT);
