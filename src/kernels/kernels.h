@@ -80,7 +80,7 @@ typedef void (*hearth_matmul_fn)(float *out, size_t out_stride, const void *w, s
 typedef void (*hearth_axpy_fn)(float *out, const void *w, size_t w_stride, size_t n, size_t n_rows,
                                const float *p);
 
-enum hearth_activation { HEARTH_ACT_SILU, HEARTH_ACT_RELU, HEARTH_ACT_DRELU };
+enum hearth_activation { HEARTH_ACT_SILU, HEARTH_ACT_RELU, HEARTH_ACT_DRELU, HEARTH_ACT_GELU };
 
 struct hearth_kernels {
     unsigned cpu;                             // HEARTH_CPU_* flags in use
@@ -94,11 +94,16 @@ struct hearth_kernels {
     void (*quantize_acts)(void *block, const float *x, size_t k);
     // out = (x * (1 / sqrt(sum(x*x) / n + eps))) * w; out may be x. The sum is of fma(x, x, lane).
     void (*rms_norm)(float *out, const float *x, const float *w, size_t n, float eps);
+    // mean = sum(x) / n, d = x - mean, scale = 1 / sqrt(sum(d*d) / n + eps): out = fma(d * scale, w, b); out
+    // may be x. The second sum is of fma(d, d, lane). b may be NULL: zeros.
+    void (*layer_norm)(float *out, const float *x, const float *w, const float *b, size_t n, float eps);
     // x += y
     void (*add)(float *x, const float *y, size_t n);
-    // out = f(gate) * up: SILU gate / (1 + exp(-gate)), RELU max(gate, 0), DRELU max(gate, 0) * max(up, 0).
-    // out may be gate or up. exp is hearth_exp() below.
+    // out = f(gate) * up: SILU gate / (1 + exp(-gate)), RELU max(gate, 0), DRELU max(gate, 0) * max(up, 0),
+    // GELU hearth_gelu(gate). out may be gate or up. exp is hearth_exp() below.
     void (*glu)(float *out, const float *gate, const float *up, size_t n, enum hearth_activation act);
+    // x = f(x), with f as above; DRELU is RELU here.
+    void (*activate)(float *x, size_t n, enum hearth_activation act);
     // Rotates n_heads vectors of head_dim floats, of which the first n_rot turn: pairs (2i, 2i+1), or with
     // neox (i, i + n_rot/2). cos_sin: n_rot/2 cosines, then n_rot/2 sines. a' = fma(a, c, -(b * s)), b' =
     // fma(a, s, b * c).
@@ -118,5 +123,10 @@ size_t hearth_kernels_scratch(size_t k);
 
 // e^x, the definition for all variants: relative error below 2e-7; 0 below -87.3, +inf above 88.7.
 float hearth_exp(float x);
+
+// x times the normal distribution function of x (the exact GELU, not its tanh approximation), the definition
+// for all variants: relative error below 5e-6 left of 0 (where the result is nearly nothing), below 5e-7
+// right of it; 0 below -13.2.
+float hearth_gelu(float x);
 
 #endif

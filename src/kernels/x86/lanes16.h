@@ -317,4 +317,23 @@ INLINE f32x16 f_exp(f32x16 x)
     return f_if_less(f_abs(x), f_set1(__builtin_inff()), y, f_if_less(f_zero(), f_abs(x), y, x));
 }
 
+// hearth_gelu() on 16 lanes: the same operations.
+INLINE f32x16 f_gelu(f32x16 x)
+{
+    f32x16 t = f_div(f_set1(1.0f), f_fma(f_abs(x), f_set1(0.29698484809834995f), f_set1(1.0f)));
+    f32x16 p = f_set1(0.03519554494949891f);
+    p = f_fma(p, t, f_set1(-0.16046557839532272f));
+    p = f_fma(p, t, f_set1(0.22092558869448145f));
+    p = f_fma(p, t, f_set1(-0.06581381182663448f));
+    p = f_fma(p, t, f_set1(0.13466761185023565f));
+    p = f_fma(p, t, f_set1(0.09727156141864896f));
+    p = f_fma(p, t, f_set1(0.1198078838055423f));
+    p = f_fma(p, t, f_set1(0.11841111823033978f));
+    f32x16 tail = f_mul(f_mul(p, t), f_exp(f_mul(f_mul(x, x), f_set1(-0.5f))));
+    f32x16 y = f_if_less(x, f_zero(), f_mul(x, tail), f_fma(f_neg(x), tail, x));
+    y = f_if_less(f_set1(13.2f), x, x, y);
+    y = f_if_less(x, f_set1(-13.2f), f_zero(), y);
+    return f_if_less(f_abs(x), f_set1(__builtin_inff()), y, f_if_less(f_zero(), f_abs(x), y, x));
+}
+
 #endif

@@ -88,6 +88,40 @@ static void rms_norm(float *out, const float *x, const float *w, size_t n, float
         });
 }
 
+// Groups of 16 whose unused lanes are zero in the sums, whatever the mean is.
+static void layer_norm(float *out, const float *x, const float *w, const float *b, size_t n, float eps)
+{
+    f32x16 acc = f_zero();
+    FOR_LANES(
+        n, { acc = f_add(acc, f_load(x + i)); }, { acc = f_add(acc, f_load_part(x + i, rest)); });
+    const f32x16 mean = f_set1(f_sum(acc) / (float)n);
+    acc = f_zero();
+    FOR_LANES(
+        n,
+        {
+            f32x16 d = f_sub(f_load(x + i), mean);
+            acc = f_fma(d, d, acc);
+        },
+        {
+            float part[LANES];
+            f_store(part, f_sub(f_load_part(x + i, rest), mean));
+            f32x16 d = f_load_part(part, rest);
+            acc = f_fma(d, d, acc);
+        });
+    const f32x16 scale = f_set1(1.0f / sqrtf(f_sum(acc) / (float)n + eps));
+    FOR_LANES(
+        n,
+        {
+            f32x16 d = f_mul(f_sub(f_load(x + i), mean), scale);
+            f_store(out + i, f_fma(d, f_load(w + i), b ? f_load(b + i) : f_zero()));
+        },
+        {
+            f32x16 d = f_mul(f_sub(f_load_part(x + i, rest), mean), scale);
+            f32x16 bias = b ? f_load_part(b + i, rest) : f_zero();
+            f_store_part(out + i, f_fma(d, f_load_part(w + i, rest), bias), rest);
+        });
+}
+
 static void add(float *x, const float *y, size_t n)
 {
     FOR_LANES(
@@ -95,15 +129,23 @@ static void add(float *x, const float *y, size_t n)
         { f_store_part(x + i, f_add(f_load_part(x + i, rest), f_load_part(y + i, rest)), rest); });
 }
 
+INLINE f32x16 activated(f32x16 x, enum hearth_activation act)
+{
+    switch (act) {
+    case HEARTH_ACT_SILU:
+        return f_div(x, f_add(f_set1(1.0f), f_exp(f_neg(x))));
+    case HEARTH_ACT_GELU:
+        return f_gelu(x);
+    case HEARTH_ACT_RELU:
+    case HEARTH_ACT_DRELU:
+        break;
+    }
+    return f_if_less(f_zero(), x, x, f_zero());
+}
+
 INLINE f32x16 glu_lanes(f32x16 g, f32x16 u, enum hearth_activation act)
 {
-    if (act == HEARTH_ACT_SILU)
-        g = f_div(g, f_add(f_set1(1.0f), f_exp(f_neg(g))));
-    else
-        g = f_if_less(f_zero(), g, g, f_zero());
-    if (act == HEARTH_ACT_DRELU)
-        u = f_if_less(f_zero(), u, u, f_zero());
-    return f_mul(g, u);
+    return f_mul(activated(g, act), act == HEARTH_ACT_DRELU ? activated(u, act) : u);
 }
 
 INLINE void glu_of(float *out, const float *gate, const float *up, size_t n, enum hearth_activation act)
@@ -116,19 +158,42 @@ INLINE void glu_of(float *out, const float *gate, const float *up, size_t n, enu
         });
 }
 
+INLINE void activate_of(float *x, size_t n, enum hearth_activation act)
+{
+    FOR_LANES(
+        n, { f_store(x + i, activated(f_load(x + i), act)); },
+        { f_store_part(x + i, activated(f_load_part(x + i, rest), act), rest); });
+}
+
+// One loop an activation, so that none decides per element.
+#define FOR_ACTIVATION(act, call)                                                                            \
+    switch (act) {                                                                                           \
+    case HEARTH_ACT_SILU:                                                                                    \
+        call(HEARTH_ACT_SILU);                                                                               \
+        break;                                                                                               \
+    case HEARTH_ACT_RELU:                                                                                    \
+        call(HEARTH_ACT_RELU);                                                                               \
+        break;                                                                                               \
+    case HEARTH_ACT_DRELU:                                                                                   \
+        call(HEARTH_ACT_DRELU);                                                                              \
+        break;                                                                                               \
+    case HEARTH_ACT_GELU:                                                                                    \
+        call(HEARTH_ACT_GELU);                                                                               \
+        break;                                                                                               \
+    }
+
 static void glu(float *out, const float *gate, const float *up, size_t n, enum hearth_activation act)
 {
-    switch (act) {
-    case HEARTH_ACT_SILU:
-        glu_of(out, gate, up, n, HEARTH_ACT_SILU);
-        break;
-    case HEARTH_ACT_RELU:
-        glu_of(out, gate, up, n, HEARTH_ACT_RELU);
-        break;
-    case HEARTH_ACT_DRELU:
-        glu_of(out, gate, up, n, HEARTH_ACT_DRELU);
-        break;
-    }
+#define GLU(one) glu_of(out, gate, up, n, one)
+    FOR_ACTIVATION(act, GLU)
+#undef GLU
+}
+
+static void activate(float *x, size_t n, enum hearth_activation act)
+{
+#define ACTIVATE(one) activate_of(x, n, one)
+    FOR_ACTIVATION(act, ACTIVATE)
+#undef ACTIVATE
 }
 
 static float softmax_tile(float *s, size_t n, float scale, float *sum)
@@ -247,8 +312,10 @@ static void init_vector(struct hearth_kernels *t)
 {
     t->quantize_acts = quantize_acts;
     t->rms_norm = rms_norm;
+    t->layer_norm = layer_norm;
     t->add = add;
     t->glu = glu;
+    t->activate = activate;
     t->softmax_tile = softmax_tile;
     t->scale_add = scale_add;
     t->axpy[HEARTH_TYPE_F32] = axpy_f32;
