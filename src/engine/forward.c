@@ -8,43 +8,95 @@
 struct job {
     struct hearth_session *s;
     int layer;
-    int first; // row of x that task 0 stands for
-    const struct hearth_weight *norm;
+    int first;                          // row of x that task 0 stands for
+    const struct hearth_weight *norm;   // and the bias behind it
+    const struct hearth_weight *norm_b; //
+    float *branch;                      // [n x E] to be added to x,
+    const struct hearth_weight *bias;   // after this
 };
 
-static float *row(float *base, int i, int width)
-{
-    return base + (size_t)i * (size_t)width;
-}
-
+// h = norm(x)
 static void norm_task(void *arg, int task, int worker)
 {
     (void)worker;
     const struct job *j = arg;
-    struct hearth_session *s = j->s;
-    int width = s->model->hp.n_embd;
-    s->model->kernels.rms_norm(row(s->work.h, task, width), row(s->work.x, j->first + task, width),
-                               j->norm->data, (size_t)width, s->model->hp.norm_eps);
+    const struct hearth_hparams *hp = &j->s->model->hp;
+    const struct hearth_kernels *kernels = &j->s->model->kernels;
+    float *h = hearth_row_of(j->s->work.h, task, hp->n_embd);
+    const float *x = hearth_row_of(j->s->work.x, j->first + task, hp->n_embd);
+    if (hp->layer_norm)
+        kernels->layer_norm(h, x, j->norm->data, j->norm_b->data, (size_t)hp->n_embd, hp->norm_eps);
+    else
+        kernels->rms_norm(h, x, j->norm->data, (size_t)hp->n_embd, hp->norm_eps);
 }
 
-// Rotates one token's queries and keys and stores its keys and values.
-static void rope_store_task(void *arg, int task, int worker)
+static void norm(struct hearth_session *s, const struct hearth_weight *w, const struct hearth_weight *b,
+                 int first, int n)
+{
+    struct job j = {.s = s, .first = first, .norm = w, .norm_b = b};
+    hearth_run(s, norm_task, &j, n);
+}
+
+// x += branch + bias
+static void add_task(void *arg, int task, int worker)
+{
+    (void)worker;
+    const struct job *j = arg;
+    const struct hearth_kernels *kernels = &j->s->model->kernels;
+    const int width = j->s->model->hp.n_embd;
+    float *branch = hearth_row_of(j->branch, task, width);
+    if (j->bias->data)
+        kernels->add(branch, j->bias->data, (size_t)width);
+    kernels->add(hearth_row_of(j->s->work.x, task, width), branch, (size_t)width);
+}
+
+static void add(struct hearth_session *s, float *branch, const struct hearth_weight *bias, int n)
+{
+    struct job j = {.s = s, .branch = branch, .bias = bias};
+    hearth_run(s, add_task, &j, n);
+}
+
+// What happens to a token's queries, or its keys, between projection and use: bias, norm of each head,
+// rotation.
+static void prepare_heads(const struct hearth_session *s, float *x, int n_heads,
+                          const struct hearth_weight *bias, const struct hearth_weight *head_norm,
+                          const float *cos_sin)
+{
+    const struct hearth_hparams *hp = &s->model->hp;
+    const struct hearth_kernels *kernels = &s->model->kernels;
+    const size_t dim = (size_t)hp->head_dim;
+    if (bias->data)
+        kernels->add(x, bias->data, bias->k);
+    if (head_norm->data)
+        for (int i = 0; i < n_heads; i++) {
+            float *head = hearth_row_of(x, i, hp->head_dim);
+            kernels->rms_norm(head, head, head_norm->data, dim, hp->norm_eps);
+        }
+    if (hp->positions != HEARTH_POS_LEARNED)
+        kernels->rope(x, cos_sin, (size_t)n_heads, dim, (size_t)hp->n_rot,
+                      hp->positions == HEARTH_POS_ROPE_NEOX);
+}
+
+// Makes one token's queries, keys and values ready and stores its keys and values.
+static void store_task(void *arg, int task, int worker)
 {
     (void)worker;
     const struct job *j = arg;
     struct hearth_session *s = j->s;
     const struct hearth_hparams *hp = &s->model->hp;
-    const struct hearth_kernels *kernels = &s->model->kernels;
+    const struct hearth_layer *w = &s->model->layers[j->layer];
     const struct hearth_kv *kv = &s->kv;
     const size_t dim = (size_t)hp->head_dim;
     const struct hearth_row at = s->work.rows[task];
-    float *k = row(s->work.k, task, hp->n_head_kv * hp->head_dim);
-    float *v = row(s->work.v, task, hp->n_head_kv * hp->head_dim);
-    const float *cos_sin = row(s->work.cos_sin, task, hp->n_rot);
+    float *k = hearth_row_of(s->work.k, task, hp->n_head_kv * hp->head_dim);
+    float *v = hearth_row_of(s->work.v, task, hp->n_head_kv * hp->head_dim);
+    const float *cos_sin = hearth_row_of(s->work.cos_sin, task, hp->n_rot);
 
-    kernels->rope(row(s->work.q, task, hp->n_head * hp->head_dim), cos_sin, (size_t)hp->n_head, dim,
-                  (size_t)hp->n_rot, hp->rope_neox);
-    kernels->rope(k, cos_sin, (size_t)hp->n_head_kv, dim, (size_t)hp->n_rot, hp->rope_neox);
+    prepare_heads(s, hearth_row_of(s->work.q, task, hp->n_head * hp->head_dim), hp->n_head, &w->attn_q_b,
+                  &w->attn_q_norm, cos_sin);
+    prepare_heads(s, k, hp->n_head_kv, &w->attn_k_b, &w->attn_k_norm, cos_sin);
+    if (w->attn_v_b.data)
+        s->model->kernels.add(v, w->attn_v_b.data, w->attn_v_b.k);
     int page = kv->seqs[at.seq].pages[at.pos / HEARTH_KV_TILE];
     size_t slot = (size_t)(at.pos % HEARTH_KV_TILE);
     for (int g = 0; g < hp->n_head_kv; g++) {
@@ -55,68 +107,76 @@ static void rope_store_task(void *arg, int task, int worker)
     }
 }
 
-static void glu_task(void *arg, int task, int worker)
-{
-    (void)worker;
-    const struct job *j = arg;
-    struct hearth_session *s = j->s;
-    int width = s->model->hp.n_ff;
-    float *gate = row(s->work.gate, task, width);
-    s->model->kernels.glu(gate, gate, row(s->work.up, task, width), (size_t)width, s->model->hp.activation);
-}
-
-// x += y, where a product of the layer left y in h
-static void add_task(void *arg, int task, int worker)
-{
-    (void)worker;
-    const struct job *j = arg;
-    int width = j->s->model->hp.n_embd;
-    j->s->model->kernels.add(row(j->s->work.x, task, width), row(j->s->work.h, task, width), (size_t)width);
-}
-
-static void attention_block(struct hearth_session *s, enum hearth_phase phase, int layer, int n)
+// Attention of the normed input h; without the bias of attn_out, which add() adds.
+static void attention(struct hearth_session *s, enum hearth_phase phase, int layer, float *out, int n)
 {
     const struct hearth_layer *w = &s->model->layers[layer];
-    struct job j = {.s = s, .layer = layer, .norm = &w->attn_norm};
-    hearth_run(s, norm_task, &j, n);
-    struct hearth_product qkv[] = {{&w->attn_q, s->work.q}, {&w->attn_k, s->work.k}, {&w->attn_v, s->work.v}};
+    struct hearth_product qkv[] = {{.w = w->attn_q, .out = s->work.q, .n = n},
+                                   {.w = w->attn_k, .out = s->work.k, .n = n},
+                                   {.w = w->attn_v, .out = s->work.v, .n = n}};
     hearth_matmul(s, phase, qkv, 3, s->work.h, n);
-    hearth_run(s, rope_store_task, &j, n);
+    struct job j = {.s = s, .layer = layer};
+    hearth_run(s, store_task, &j, n);
     hearth_attention(s, phase, layer, n);
-    struct hearth_product out = {&w->attn_out, s->work.h};
-    hearth_matmul(s, phase, &out, 1, s->work.att, n);
-    hearth_run(s, add_task, &j, n);
+    struct hearth_product product = {.w = w->attn_out, .out = out, .n = n};
+    hearth_matmul(s, phase, &product, 1, s->work.att, n);
 }
 
-static void ffn_block(struct hearth_session *s, enum hearth_phase phase, int layer, int n)
+// x += attention(norm(x)); x += ffn(norm(x))
+static void layer_in_series(struct hearth_session *s, enum hearth_phase phase, int layer, int n)
 {
     const struct hearth_layer *w = &s->model->layers[layer];
-    struct job j = {.s = s, .layer = layer, .norm = &w->ffn_norm};
-    hearth_run(s, norm_task, &j, n);
-    struct hearth_product gate_up[] = {{&w->ffn_gate, s->work.gate}, {&w->ffn_up, s->work.up}};
-    hearth_matmul(s, phase, gate_up, 2, s->work.h, n);
-    hearth_run(s, glu_task, &j, n);
-    struct hearth_product down = {&w->ffn_down, s->work.h};
-    hearth_matmul(s, phase, &down, 1, s->work.gate, n);
-    hearth_run(s, add_task, &j, n);
+    norm(s, &w->attn_norm, &w->attn_norm_b, 0, n);
+    attention(s, phase, layer, s->work.h, n);
+    add(s, s->work.h, &w->attn_out_b, n);
+    norm(s, &w->ffn_norm, &w->ffn_norm_b, 0, n);
+    hearth_ffn(s, phase, layer, n);
+    add(s, s->work.h, &w->ffn_down_b, n);
 }
 
-// Embeds one token and computes its rotation: cosines, then sines. The angle is the f32 product of position
-// and frequency, as in the reference implementations that models are trained with.
+// x += attention(norm(x)) + ffn(norm(x))
+static void layer_in_parallel(struct hearth_session *s, enum hearth_phase phase, int layer, int n)
+{
+    const struct hearth_layer *w = &s->model->layers[layer];
+    norm(s, &w->attn_norm, &w->attn_norm_b, 0, n);
+    attention(s, phase, layer, s->work.branch, n);
+    if (w->ffn_norm.data != w->attn_norm.data) // else h still is what the feed-forward part wants
+        norm(s, &w->ffn_norm, &w->ffn_norm_b, 0, n);
+    hearth_ffn(s, phase, layer, n);
+    add(s, s->work.branch, &w->attn_out_b, n);
+    add(s, s->work.h, &w->ffn_down_b, n);
+}
+
+// Row `i` of an embedding table.
+static void embed(const struct hearth_weight *table, int i, float *out)
+{
+    hearth_type_info(table->type)
+        ->decode((const uint8_t *)table->data + (size_t)i * table->stride, out, table->k);
+}
+
+// One token's input: its embedding and its position, as a vector to add or as a rotation (cosines, then
+// sines). The angle is the f32 product of position and frequency, as in the reference implementations that
+// models are trained with.
 static void embed_task(void *arg, int task, int worker)
 {
     (void)worker;
     const struct job *j = arg;
     struct hearth_session *s = j->s;
     const struct hearth_hparams *hp = &s->model->hp;
-    const struct hearth_weight *e = &s->model->token_embd;
-    hearth_type_info(e->type)->decode((const uint8_t *)e->data + (size_t)s->work.tokens[task] * e->stride,
-                                      row(s->work.x, task, hp->n_embd), (size_t)hp->n_embd);
-    float *cos_sin = row(s->work.cos_sin, task, hp->n_rot);
+    const int pos = s->work.rows[task].pos;
+    float *x = hearth_row_of(s->work.x, task, hp->n_embd);
+    embed(&s->model->token_embd, s->work.tokens[task], x);
+    if (hp->positions == HEARTH_POS_LEARNED) {
+        float *h = hearth_row_of(s->work.h, task, hp->n_embd);
+        embed(&s->model->position_embd, pos + hp->pos_offset, h);
+        s->model->kernels.add(x, h, (size_t)hp->n_embd);
+        return;
+    }
+    float *cos_sin = hearth_row_of(s->work.cos_sin, task, hp->n_rot);
     for (int i = 0; i < hp->n_rot / 2; i++) {
-        float angle = (float)s->work.rows[task].pos * s->work.inv_freq[i];
-        cos_sin[i] = (float)cos((double)angle);
-        cos_sin[hp->n_rot / 2 + i] = (float)sin((double)angle);
+        float angle = (float)pos * s->work.inv_freq[i];
+        cos_sin[i] = (float)cos((double)angle) * hp->rope_attn;
+        cos_sin[hp->n_rot / 2 + i] = (float)sin((double)angle) * hp->rope_attn;
     }
 }
 
@@ -124,16 +184,16 @@ void hearth_forward(struct hearth_session *s, enum hearth_phase phase, int n)
 {
     struct job j = {.s = s};
     hearth_run(s, embed_task, &j, n);
-    for (int layer = 0; layer < s->model->hp.n_layer; layer++) {
-        attention_block(s, phase, layer, n);
-        ffn_block(s, phase, layer, n);
-    }
+    for (int layer = 0; layer < s->model->hp.n_layer; layer++)
+        if (s->model->hp.parallel)
+            layer_in_parallel(s, phase, layer, n);
+        else
+            layer_in_series(s, phase, layer, n);
 }
 
 void hearth_forward_logits(struct hearth_session *s, enum hearth_phase phase, int first, int n)
 {
-    struct job j = {.s = s, .first = first, .norm = &s->model->output_norm};
-    hearth_run(s, norm_task, &j, n);
-    struct hearth_product head = {&s->model->output, s->work.logits};
+    norm(s, &s->model->output_norm, &s->model->output_norm_b, first, n);
+    struct hearth_product head = {.w = s->model->output, .out = s->work.logits, .n = n};
     hearth_matmul(s, phase, &head, 1, s->work.h, n);
 }

@@ -10,9 +10,6 @@ struct job {
     int n_products;
     const float *x;
     size_t k;
-    int n_tokens;
-    size_t chunk[4]; // rows of a task, by product
-    int end[4];      // first task number after the product's own
 };
 
 static bool is_block_type(const struct hearth_weight *w)
@@ -20,24 +17,35 @@ static bool is_block_type(const struct hearth_weight *w)
     return hearth_type_info(w->type)->unit_elems != 0;
 }
 
+// The product that the task belongs to: the first whose end is behind it.
+static int product_of(const struct job *j, int task)
+{
+    int low = 0, high = j->n_products - 1;
+    while (low < high) {
+        int middle = (low + high) / 2;
+        if (task < j->products[middle].end)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
 static void matmul_task(void *arg, int task, int worker)
 {
-    struct job *j = arg;
-    int p = 0;
-    while (task >= j->end[p])
-        p++;
-    if (p)
-        task -= j->end[p - 1];
-
-    const struct hearth_weight *w = j->products[p].w;
-    size_t first = (size_t)task * j->chunk[p];
-    size_t n = w->n - first < j->chunk[p] ? w->n - first : j->chunk[p];
+    const struct job *j = arg;
+    const int at = product_of(j, task);
+    const struct hearth_product *p = &j->products[at];
+    const struct hearth_weight *w = &p->w;
+    const size_t first = (size_t)(at ? task - p[-1].end : task) * p->chunk;
+    const size_t n = w->n - first < p->chunk ? w->n - first : p->chunk;
     const struct hearth_kernels *kernels = &j->s->model->kernels;
     hearth_matmul_fn fn = (j->phase == HEARTH_PHASE_STEP ? kernels->step : kernels->prompt)[w->type];
-    bool block = is_block_type(w);
-    fn(j->products[p].out + first, w->n, (const uint8_t *)w->data + first * w->stride, w->stride, w->k, n,
-       block ? j->s->work.acts : (const void *)j->x, block ? hearth_acts_bytes(w->k) : w->k * sizeof(float),
-       (size_t)j->n_tokens, j->s->work.workers[worker].matmul);
+    const bool block = is_block_type(w);
+    const size_t x_stride = block ? hearth_acts_bytes(w->k) : w->k * sizeof(float);
+    const uint8_t *x = block ? j->s->work.acts : (const void *)j->x;
+    fn(p->out + first, w->n, (const uint8_t *)w->data + first * w->stride, w->stride, w->k, n,
+       x + (size_t)p->first * x_stride, x_stride, (size_t)p->n, j->s->work.workers[worker].matmul);
 }
 
 static void quantize_task(void *arg, int task, int worker)
@@ -57,26 +65,20 @@ static size_t chunk_rows(size_t n, int n_threads)
     return rows < 32 ? 32 : rows;
 }
 
-void hearth_matmul(struct hearth_session *s, enum hearth_phase phase, const struct hearth_product *products,
-                   int n_products, const float *x, int n_tokens)
+void hearth_matmul(struct hearth_session *s, enum hearth_phase phase, struct hearth_product *products,
+                   int n_products, const float *x, int n_rows)
 {
-    struct job j = {.s = s,
-                    .phase = phase,
-                    .products = products,
-                    .n_products = n_products,
-                    .x = x,
-                    .k = products[0].w->k,
-                    .n_tokens = n_tokens};
     bool quantize = false;
     int tasks = 0;
-    for (int p = 0; p < n_products; p++) {
-        const struct hearth_weight *w = products[p].w;
-        j.chunk[p] = chunk_rows(w->n, hearth_pool_size(s->pool));
-        tasks += (int)((w->n + j.chunk[p] - 1) / j.chunk[p]);
-        j.end[p] = tasks;
-        quantize |= is_block_type(w);
+    for (int i = 0; i < n_products; i++) {
+        struct hearth_product *p = &products[i];
+        p->chunk = chunk_rows(p->w.n, hearth_pool_size(s->pool));
+        tasks += (int)((p->w.n + p->chunk - 1) / p->chunk);
+        p->end = tasks;
+        quantize |= is_block_type(&p->w);
     }
+    struct job j = {s, phase, products, n_products, x, products[0].w.k};
     if (quantize)
-        hearth_run(s, quantize_task, &j, n_tokens);
+        hearth_run(s, quantize_task, &j, n_rows);
     hearth_run(s, matmul_task, &j, tasks);
 }

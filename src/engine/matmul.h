@@ -5,15 +5,19 @@
 
 #include "engine/session.h"
 
-// out[t * w->n + r] = dot(row r of w, token t)
+// out[t * w.n + r] = dot(row r of w, row first + t of x) for t < n
 struct hearth_product {
-    const struct hearth_weight *w;
-    float *out; // [n_tokens x w->n]
+    struct hearth_weight w;
+    float *out; // [n x w.n]
+    int first, n;
+
+    size_t chunk; // filled by hearth_matmul(): rows of w that one task takes,
+    int end;      // and the first task number after the product's own
 };
 
-// Several products (at most 4) of the same input x [n_tokens x k], in one task list. Uses work.acts when a
-// weight has a block format.
-void hearth_matmul(struct hearth_session *s, enum hearth_phase phase, const struct hearth_product *products,
-                   int n_products, const float *x, int n_tokens);
+// Any number of products with rows of the same x [n_rows x k], in one task list. Uses work.acts for n_rows
+// acts blocks when a weight has a block format.
+void hearth_matmul(struct hearth_session *s, enum hearth_phase phase, struct hearth_product *products,
+                   int n_products, const float *x, int n_rows);
 
 #endif

@@ -3,11 +3,12 @@
 #include "engine/session.h"
 
 #include <limits.h>
-#include <math.h>
 #include <stdlib.h>
 
 #include "base/log.h"
 #include "base/os.h"
+#include "engine/matmul.h"
+#include "model/arch.h"
 
 #define DEFAULT_CTX    4096
 #define DEFAULT_UBATCH 512
@@ -176,31 +177,25 @@ static size_t max_size(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-// Lays out all buffers; run once to measure (arena without memory) and once to assign.
-static void lay_out(struct hearth_session *s, struct hearth_arena *a)
+static void lay_out_experts(struct hearth_session *s, struct hearth_arena *a)
 {
     const struct hearth_hparams *hp = &s->model->hp;
-    struct hearth_work *w = &s->work;
-    const size_t t = (size_t)s->max_rows, f32 = sizeof(float);
-    const size_t e = (size_t)hp->n_embd, f = (size_t)hp->n_ff, dim = (size_t)hp->head_dim;
-    const size_t q = (size_t)hp->n_head * dim, kv = (size_t)hp->n_head_kv * dim;
-    const size_t group = (size_t)(hp->n_head / hp->n_head_kv), block = HEARTH_ATTN_BLOCK;
-    const size_t widest = max_size(max_size(e, f), max_size(q, dim));
+    struct hearth_expert_work *x = &s->work.experts;
+    const size_t t = (size_t)s->max_rows, slots = t * (size_t)hp->n_expert_used, n = (size_t)hp->n_expert;
+    x->scores = hearth_arena_take(a, t, n * sizeof(float));
+    x->ids = hearth_arena_take(a, slots, sizeof *x->ids);
+    x->weights = hearth_arena_take(a, slots, sizeof(float));
+    x->slots = hearth_arena_take(a, slots, sizeof *x->slots);
+    x->first = hearth_arena_take(a, n + 1, sizeof *x->first);
+    x->rows = hearth_arena_take(a, slots, (size_t)hp->n_embd * sizeof(float));
+    x->tasks = hearth_arena_take(a, 2 * n, sizeof *x->tasks);
+}
 
-    w->tokens = hearth_arena_take(a, t, sizeof *w->tokens);
-    w->rows = hearth_arena_take(a, t, sizeof *w->rows);
-    w->x = hearth_arena_take(a, t, e * f32);
-    w->h = hearth_arena_take(a, t, e * f32);
-    w->q = hearth_arena_take(a, t, q * f32);
-    w->k = hearth_arena_take(a, t, kv * f32);
-    w->v = hearth_arena_take(a, t, kv * f32);
-    w->att = hearth_arena_take(a, t, q * f32);
-    w->gate = hearth_arena_take(a, t, f * f32);
-    w->up = hearth_arena_take(a, t, f * f32);
-    w->acts = hearth_arena_take(a, t, hearth_acts_bytes(widest));
-    w->cos_sin = hearth_arena_take(a, t, (size_t)hp->n_rot * f32);
-    w->inv_freq = hearth_arena_take(a, (size_t)hp->n_rot, f32);
-    w->logits = hearth_arena_take(a, (size_t)s->logit_rows, (size_t)hp->n_vocab * f32);
+static void lay_out_workers(struct hearth_session *s, struct hearth_arena *a, size_t widest)
+{
+    struct hearth_work *w = &s->work;
+    const size_t f32 = sizeof(float), dim = (size_t)s->model->hp.head_dim, block = HEARTH_ATTN_BLOCK;
+    const size_t group = (size_t)(s->model->hp.n_head / s->model->hp.n_head_kv);
     const int n_threads = hearth_pool_size(s->pool);
     w->workers = hearth_arena_take(a, (size_t)n_threads, sizeof *w->workers);
     for (int i = 0; i < n_threads; i++) {
@@ -214,6 +209,40 @@ static void lay_out(struct hearth_session *s, struct hearth_arena *a)
         if (a->base && w->workers)
             w->workers[i] = worker;
     }
+}
+
+// Lays out all buffers; run once to measure (arena without memory) and once to assign.
+static void lay_out(struct hearth_session *s, struct hearth_arena *a)
+{
+    const struct hearth_hparams *hp = &s->model->hp;
+    struct hearth_work *w = &s->work;
+    const size_t t = (size_t)s->max_rows, f32 = sizeof(float);
+    const size_t e = (size_t)hp->n_embd, dim = (size_t)hp->head_dim;
+    const size_t f = (size_t)(hp->n_expert ? hp->n_ff_exp : hp->n_ff);
+    const size_t ffn_rows = hp->n_expert ? t * (size_t)hp->n_expert_used : t;
+    const size_t q = (size_t)hp->n_head * dim, kv = (size_t)hp->n_head_kv * dim;
+    const size_t widest = max_size(max_size(e, f), max_size(q, dim));
+
+    w->tokens = hearth_arena_take(a, t, sizeof *w->tokens);
+    w->rows = hearth_arena_take(a, t, sizeof *w->rows);
+    w->x = hearth_arena_take(a, t, e * f32);
+    w->h = hearth_arena_take(a, t, e * f32);
+    w->q = hearth_arena_take(a, t, q * f32);
+    w->k = hearth_arena_take(a, t, kv * f32);
+    w->v = hearth_arena_take(a, t, kv * f32);
+    w->att = hearth_arena_take(a, t, q * f32);
+    w->branch = hearth_arena_take(a, hp->parallel ? t : 0, e * f32);
+    w->gate = hearth_arena_take(a, ffn_rows, f * f32);
+    w->up = hearth_arena_take(a, ffn_rows, f * f32);
+    // Only what goes into experts has a row per slot.
+    w->acts = hearth_arena_take(
+        a, 1, max_size(t * hearth_acts_bytes(widest), ffn_rows * hearth_acts_bytes(max_size(e, f))));
+    w->cos_sin = hearth_arena_take(a, t, (size_t)hp->n_rot * f32);
+    w->inv_freq = hearth_arena_take(a, (size_t)hp->n_rot, f32);
+    w->logits = hearth_arena_take(a, (size_t)s->logit_rows, (size_t)hp->n_vocab * f32);
+    if (hp->n_expert)
+        lay_out_experts(s, a);
+    lay_out_workers(s, a, widest);
 }
 
 static int take_memory(struct hearth_session *s, struct hearth_error *err)
@@ -231,35 +260,30 @@ static int take_memory(struct hearth_session *s, struct hearth_error *err)
     return HEARTH_OK;
 }
 
-static void fill_inv_freq(struct hearth_session *s)
-{
-    const struct hearth_hparams *hp = &s->model->hp;
-    const float *factors = s->model->rope_freqs.data;
-    for (int i = 0; i < hp->n_rot / 2; i++) {
-        double freq = pow((double)hp->rope_theta, -2.0 * i / hp->n_rot);
-        if (factors)
-            freq /= (double)factors[i];
-        s->work.inv_freq[i] = (float)(freq * (double)hp->rope_scale);
-    }
-}
-
 static uint64_t weight_bytes(const struct hearth_weight *w)
 {
     return w->data ? (uint64_t)w->n * w->stride : 0;
 }
 
+// What one token of one sequence reads of a layer: with experts, of those it uses.
+static uint64_t layer_bytes(const struct hearth_model *m, const struct hearth_layer *l)
+{
+    uint64_t bytes = 0;
+    for (const struct hearth_binding *b = m->arch->layer; b->name; b++) {
+        const struct hearth_weight *w =
+            (const struct hearth_weight *)(const void *)((const char *)l + b->field);
+        bytes += weight_bytes(w) * (b->need == HEARTH_EACH_EXPERT ? (uint64_t)m->hp.n_expert_used : 1);
+    }
+    return bytes;
+}
+
 static void fill_stats(struct hearth_session *s)
 {
     const struct hearth_model *m = s->model;
-    uint64_t bytes = weight_bytes(&m->output) + weight_bytes(&m->output_norm) + m->token_embd.stride;
-    for (int i = 0; i < m->hp.n_layer; i++) {
-        const struct hearth_layer *l = &m->layers[i];
-        const struct hearth_weight *all[] = {&l->attn_norm, &l->attn_q,   &l->attn_k,
-                                             &l->attn_v,    &l->attn_out, &l->ffn_norm,
-                                             &l->ffn_gate,  &l->ffn_up,   &l->ffn_down};
-        for (size_t k = 0; k < sizeof all / sizeof all[0]; k++)
-            bytes += weight_bytes(all[k]);
-    }
+    uint64_t bytes = weight_bytes(&m->output) + weight_bytes(&m->output_norm) + m->token_embd.stride +
+                     m->position_embd.stride;
+    for (int i = 0; i < m->hp.n_layer; i++)
+        bytes += layer_bytes(m, &m->layers[i]);
     s->stats.weight_bytes_per_step = bytes;
     s->stats.kv_bytes = s->kv.region.size;
     s->stats.memory_bytes = m->weights.size + s->kv.region.size + s->memory.size;
@@ -289,6 +313,9 @@ static int check_params(const struct hearth_model *m, const struct hearth_sessio
         return hearth_fail(err, HEARTH_E_INVALID, "%d sequences are out of range (1 to 4096)", p->max_seqs);
     if (p->n_ubatch < 0 || p->n_ubatch > 1 << 16)
         return hearth_fail(err, HEARTH_E_INVALID, "a micro-batch of %d tokens is out of range", p->n_ubatch);
+    if (m->hp.n_pos && p->n_ctx > m->hp.n_pos)
+        return hearth_fail(err, HEARTH_E_INVALID, "%s knows %d positions: use -c %d or less", m->info.path,
+                           m->hp.n_pos, m->hp.n_pos);
     if (p->n_ctx > m->hp.n_ctx_train)
         hearth_log(HEARTH_LOG_WARNING,
                    "the model was trained for %d tokens of context; beyond that its text degrades",
@@ -325,7 +352,7 @@ int hearth_session_open(struct hearth_session **out, const struct hearth_model *
         hearth_session_close(&s);
         return rc;
     }
-    fill_inv_freq(s);
+    hearth_rope_frequencies(&model->hp, model->rope_freqs.data, s->work.inv_freq);
     fill_stats(s);
     *out = s;
     return HEARTH_OK;

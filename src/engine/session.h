@@ -6,6 +6,8 @@
 #include "base/threads.h"
 #include "engine/kv.h"
 
+struct hearth_product; // engine/matmul.h
+
 // Where one token of a batch stands.
 struct hearth_row {
     int seq, pos;
@@ -23,6 +25,18 @@ struct hearth_worker {
 // Prompt tokens that one attention task takes together, so that a tile of keys is read once for all of them.
 #define HEARTH_ATTN_BLOCK 8
 
+// Which experts a batch uses. Each token has U = n_expert_used of X experts; a slot is one (expert, token)
+// pair, slots are sorted by expert, then token, so that an expert's tokens are consecutive rows.
+struct hearth_expert_work {
+    float *scores;                // [T x X]
+    int *ids;                     // [T x U] chosen experts, ascending
+    float *weights;               // [T x U] theirs
+    int *slots;                   // [T x U] theirs
+    int *first;                   // [X + 1] first slot of each expert
+    float *rows;                  // [T x U x E] by slot: the expert's input, later its output
+    struct hearth_product *tasks; // [2 X]
+};
+
 // Buffers of one evaluation, sized once; T = max_rows tokens.
 struct hearth_work {
     int *tokens;             // [T]
@@ -31,11 +45,13 @@ struct hearth_work {
     float *h;                // [T x E] normed
     float *q, *k, *v;        // [T x Q] [T x KV] [T x KV]
     float *att;              // [T x Q]
-    float *gate, *up;        // [T x F]
-    void *acts;              // [T] acts blocks of the widest input
+    float *branch;           // [T x E] attention's output in a parallel layer
+    float *gate, *up;        // [T x F]; by slot in a model with experts: [T x U x F]
+    void *acts;              // [T] acts blocks of the widest input; [T x U] with experts
     float *cos_sin;          // [T x n_rot]
     float *inv_freq;         // [n_rot / 2]
     float *logits;           // [logit_rows x V]
+    struct hearth_expert_work experts;
     struct hearth_worker *workers;
 };
 
@@ -49,6 +65,11 @@ struct hearth_session {
     struct hearth_work work;
     struct hearth_region memory; // behind work
     struct hearth_stats stats;
+
+    // For tests and profiles: told the experts of each row of a batch, layer by layer. Or NULL.
+    void (*on_experts)(void *arg, int layer, struct hearth_row row, const int *ids, const float *weights,
+                       int n);
+    void *on_experts_arg;
 };
 
 // Evaluates work.tokens/work.rows[0..n) through all layers; positions must be reserved. work.x then holds the
@@ -60,6 +81,20 @@ void hearth_forward_logits(struct hearth_session *s, enum hearth_phase phase, in
 
 // Causal attention of work.q over the KV cache into work.att, for layer `layer`, rows [0, n).
 void hearth_attention(struct hearth_session *s, enum hearth_phase phase, int layer, int n);
+
+// Feed-forward part of layer `layer`, dense or in experts, of rows [0, n): work.h to work.h. The bias of
+// ffn_down is left to the caller.
+void hearth_ffn(struct hearth_session *s, enum hearth_phase phase, int layer, int n);
+void hearth_ffn_experts(struct hearth_session *s, enum hearth_phase phase, int layer, int n);
+
+// Frequencies of the rotation, [n_rot / 2]: `factors` divides them, or is NULL.
+void hearth_rope_frequencies(const struct hearth_hparams *hp, const float *factors, float *out);
+
+// Row i of a matrix of rows of `width` floats.
+static inline float *hearth_row_of(float *base, int i, int width)
+{
+    return base + (size_t)i * (size_t)width;
+}
 
 // Runs a task list on the session's threads; a single task runs at once on the calling thread.
 static inline void hearth_run(struct hearth_session *s, hearth_task_fn fn, void *arg, int n_tasks)

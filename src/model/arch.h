@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What an architecture is: a name, a reader for its hyper-parameters, and tables of the tensors it owns.
+// What an architecture is: a name, how its layers are wired, and tables of the tensors it owns. One file each
+// (arch_NAME.c); the list is in arch.c.
 #ifndef HEARTH_MODEL_ARCH_H
 #define HEARTH_MODEL_ARCH_H
 
@@ -10,33 +11,67 @@ enum hearth_dim {
     HEARTH_DIM_NONE, // no second dimension: a vector, kept as f32
     HEARTH_DIM_EMBD,
     HEARTH_DIM_FF,
+    HEARTH_DIM_FF_EXP,
     HEARTH_DIM_Q,
     HEARTH_DIM_KV,
+    HEARTH_DIM_QKV,
+    HEARTH_DIM_HEAD,
     HEARTH_DIM_VOCAB,
-    HEARTH_DIM_ROT2
+    HEARTH_DIM_ROT2,
+    HEARTH_DIM_EXPERTS,
+    HEARTH_DIM_POS
 };
+
+enum hearth_need {
+    HEARTH_ALWAYS,
+    HEARTH_OPTIONAL,
+    HEARTH_DENSE,      // in models without experts
+    HEARTH_EXPERTS,    // in models with experts
+    HEARTH_EACH_EXPERT // same, and one per expert: [k, n, experts] in one tensor, or a tensor each
+};
+
+#define HEARTH_MAX_EXPERTS 4096 // of a layer
 
 struct hearth_binding {
     const char *name;  // "attn_q.weight", without the "blk.N." of a layer's tensors
     size_t field;      // offset of the struct hearth_weight in struct hearth_model or struct hearth_layer
     enum hearth_dim k; // ne[0]
     enum hearth_dim n; // ne[1]
-    bool optional;
+    enum hearth_need need;
 };
+
+// Rows of the tables.
+#define HEARTH_GLOBAL(name, field, k, n, need)                                                               \
+    {                                                                                                        \
+        name, offsetof(struct hearth_model, field), HEARTH_DIM_##k, HEARTH_DIM_##n, HEARTH_##need            \
+    }
+#define HEARTH_LAYER(name, field, k, n, need)                                                                \
+    {                                                                                                        \
+        name, offsetof(struct hearth_layer, field), HEARTH_DIM_##k, HEARTH_DIM_##n, HEARTH_##need            \
+    }
 
 struct hearth_arch {
     const char *name; // general.architecture
-    int (*read_hparams)(struct hearth_hparams *hp, const struct hearth_gguf *g, struct hearth_error *err);
+    enum hearth_positions positions;
+    int pos_offset;                               // see struct hearth_hparams
+    bool layer_norm, parallel;                    // same
+    enum hearth_activation activation;            // unless the file names another
+    bool expert_renorm;                           // same
     const struct hearth_binding *globals, *layer; // each ends with a NULL name
 };
 
-extern const struct hearth_arch hearth_arch_llama;
+extern const struct hearth_arch hearth_arch_bamboo, hearth_arch_falcon, hearth_arch_llama, hearth_arch_opt,
+    hearth_arch_qwen2, hearth_arch_qwen3, hearth_arch_qwen3moe;
 
-// NULL when unknown; *known then lists what is supported, for the error message.
-const struct hearth_arch *hearth_arch_find(struct hearth_str name, const char **known);
+// NULL when unknown.
+const struct hearth_arch *hearth_arch_find(struct hearth_str name);
 
-// Shared by architectures: the hyper-parameters that all of them store the same way under "<arch>.".
-int hearth_hparams_read_common(struct hearth_hparams *hp, const struct hearth_gguf *g, const char *arch,
-                               struct hearth_error *err);
+// All names, "bamboo, falcon, ...", cut to `size` bytes: for messages.
+void hearth_arch_names(char *out, size_t size);
+
+// Fills hp from the metadata under "<arch>." and the architecture's own facts; n_vocab is left to the caller.
+// Whatever it accepts, sizes computed from it fit their types.
+int hearth_hparams_read(struct hearth_hparams *hp, const struct hearth_arch *arch,
+                        const struct hearth_gguf *g, struct hearth_error *err);
 
 #endif

@@ -1,38 +1,46 @@
 // SPDX-License-Identifier: MIT
-// The llama architecture: Llama 1 to 3, Mistral and their kin. RMSNorm, rotary positions in adjacent pairs,
-// grouped query attention, gated feed-forward whose activation is data (SiLU by default, ReLU, dReLU).
+// The llama architecture: Llama 1 to 3, Mistral, Mixtral and their kin. RMSNorm, rotary positions in adjacent
+// pairs, grouped query attention, gated feed-forward whose activation is data (SiLU by default, ReLU, dReLU),
+// in one piece or in experts.
 #include "model/arch.h"
 
-static int read_hparams(struct hearth_hparams *hp, const struct hearth_gguf *g, struct hearth_error *err)
-{
-    int rc = hearth_hparams_read_common(hp, g, "llama", err);
-    if (!rc)
-        rc = hearth_gguf_f32(g, "llama.attention.layer_norm_rms_epsilon", true, &hp->norm_eps, err);
-    hp->rope_neox = false;
-    return rc;
-}
-
 static const struct hearth_binding globals[] = {
-    {"token_embd.weight", offsetof(struct hearth_model, token_embd), HEARTH_DIM_EMBD, HEARTH_DIM_VOCAB,
-     false},
-    {"output_norm.weight", offsetof(struct hearth_model, output_norm), HEARTH_DIM_EMBD, HEARTH_DIM_NONE,
-     false},
-    {"output.weight", offsetof(struct hearth_model, output), HEARTH_DIM_EMBD, HEARTH_DIM_VOCAB, true},
-    {"rope_freqs.weight", offsetof(struct hearth_model, rope_freqs), HEARTH_DIM_ROT2, HEARTH_DIM_NONE, true},
+    HEARTH_GLOBAL("token_embd.weight", token_embd, EMBD, VOCAB, ALWAYS),
+    HEARTH_GLOBAL("output_norm.weight", output_norm, EMBD, NONE, ALWAYS),
+    HEARTH_GLOBAL("output.weight", output, EMBD, VOCAB, OPTIONAL),
+    HEARTH_GLOBAL("rope_freqs.weight", rope_freqs, ROT2, NONE, OPTIONAL),
     {0},
 };
 
 static const struct hearth_binding layer[] = {
-    {"attn_norm.weight", offsetof(struct hearth_layer, attn_norm), HEARTH_DIM_EMBD, HEARTH_DIM_NONE, false},
-    {"attn_q.weight", offsetof(struct hearth_layer, attn_q), HEARTH_DIM_EMBD, HEARTH_DIM_Q, false},
-    {"attn_k.weight", offsetof(struct hearth_layer, attn_k), HEARTH_DIM_EMBD, HEARTH_DIM_KV, false},
-    {"attn_v.weight", offsetof(struct hearth_layer, attn_v), HEARTH_DIM_EMBD, HEARTH_DIM_KV, false},
-    {"attn_output.weight", offsetof(struct hearth_layer, attn_out), HEARTH_DIM_Q, HEARTH_DIM_EMBD, false},
-    {"ffn_norm.weight", offsetof(struct hearth_layer, ffn_norm), HEARTH_DIM_EMBD, HEARTH_DIM_NONE, false},
-    {"ffn_gate.weight", offsetof(struct hearth_layer, ffn_gate), HEARTH_DIM_EMBD, HEARTH_DIM_FF, false},
-    {"ffn_up.weight", offsetof(struct hearth_layer, ffn_up), HEARTH_DIM_EMBD, HEARTH_DIM_FF, false},
-    {"ffn_down.weight", offsetof(struct hearth_layer, ffn_down), HEARTH_DIM_FF, HEARTH_DIM_EMBD, false},
+    HEARTH_LAYER("attn_norm.weight", attn_norm, EMBD, NONE, ALWAYS),
+    HEARTH_LAYER("attn_q.weight", attn_q, EMBD, Q, ALWAYS),
+    HEARTH_LAYER("attn_k.weight", attn_k, EMBD, KV, ALWAYS),
+    HEARTH_LAYER("attn_v.weight", attn_v, EMBD, KV, ALWAYS),
+    HEARTH_LAYER("attn_q.bias", attn_q_b, Q, NONE, OPTIONAL),
+    HEARTH_LAYER("attn_k.bias", attn_k_b, KV, NONE, OPTIONAL),
+    HEARTH_LAYER("attn_v.bias", attn_v_b, KV, NONE, OPTIONAL),
+    HEARTH_LAYER("attn_output.weight", attn_out, Q, EMBD, ALWAYS),
+    HEARTH_LAYER("attn_output.bias", attn_out_b, EMBD, NONE, OPTIONAL),
+    HEARTH_LAYER("ffn_norm.weight", ffn_norm, EMBD, NONE, ALWAYS),
+    HEARTH_LAYER("ffn_gate.weight", ffn_gate, EMBD, FF, DENSE),
+    HEARTH_LAYER("ffn_up.weight", ffn_up, EMBD, FF, DENSE),
+    HEARTH_LAYER("ffn_down.weight", ffn_down, FF, EMBD, DENSE),
+    HEARTH_LAYER("ffn_gate.bias", ffn_gate_b, FF, NONE, OPTIONAL),
+    HEARTH_LAYER("ffn_up.bias", ffn_up_b, FF, NONE, OPTIONAL),
+    HEARTH_LAYER("ffn_down.bias", ffn_down_b, EMBD, NONE, OPTIONAL),
+    HEARTH_LAYER("ffn_gate_inp.weight", ffn_router, EMBD, EXPERTS, EXPERTS),
+    HEARTH_LAYER("ffn_gate_exps.weight", ffn_gate_exps, EMBD, FF_EXP, EACH_EXPERT),
+    HEARTH_LAYER("ffn_up_exps.weight", ffn_up_exps, EMBD, FF_EXP, EACH_EXPERT),
+    HEARTH_LAYER("ffn_down_exps.weight", ffn_down_exps, FF_EXP, EMBD, EACH_EXPERT),
     {0},
 };
 
-const struct hearth_arch hearth_arch_llama = {"llama", read_hparams, globals, layer};
+const struct hearth_arch hearth_arch_llama = {
+    .name = "llama",
+    .positions = HEARTH_POS_ROPE,
+    .activation = HEARTH_ACT_SILU,
+    .expert_renorm = true,
+    .globals = globals,
+    .layer = layer,
+};

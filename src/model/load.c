@@ -34,6 +34,8 @@ struct loader {
 
 static uint64_t dim_value(const struct hearth_hparams *hp, enum hearth_dim dim)
 {
+    const uint64_t head = (uint64_t)hp->head_dim, q = (uint64_t)hp->n_head * head;
+    const uint64_t kv = (uint64_t)hp->n_head_kv * head;
     switch (dim) {
     case HEARTH_DIM_NONE:
         return 1;
@@ -41,48 +43,71 @@ static uint64_t dim_value(const struct hearth_hparams *hp, enum hearth_dim dim)
         return (uint64_t)hp->n_embd;
     case HEARTH_DIM_FF:
         return (uint64_t)hp->n_ff;
+    case HEARTH_DIM_FF_EXP:
+        return (uint64_t)hp->n_ff_exp;
     case HEARTH_DIM_Q:
-        return (uint64_t)hp->n_head * (uint64_t)hp->head_dim;
+        return q;
     case HEARTH_DIM_KV:
-        return (uint64_t)hp->n_head_kv * (uint64_t)hp->head_dim;
+        return kv;
+    case HEARTH_DIM_QKV:
+        return q + 2 * kv;
+    case HEARTH_DIM_HEAD:
+        return head;
     case HEARTH_DIM_VOCAB:
         return (uint64_t)hp->n_vocab;
     case HEARTH_DIM_ROT2:
         return (uint64_t)hp->n_rot / 2;
+    case HEARTH_DIM_EXPERTS:
+        return (uint64_t)hp->n_expert;
+    case HEARTH_DIM_POS:
+        return (uint64_t)hp->n_pos + (uint64_t)hp->pos_offset;
     }
     return 0;
 }
 
-static int check_shape(struct loader *l, const char *name, const struct hearth_gguf_tensor *t,
-                       const struct hearth_binding *b)
+// Shape and type; n_matrices is ne[2].
+static int check_tensor(struct loader *l, const struct hearth_gguf_tensor *t, const struct hearth_binding *b,
+                        int n_matrices)
 {
     const struct hearth_hparams *hp = &l->model->hp;
-    uint64_t k = dim_value(hp, b->k), n = dim_value(hp, b->n);
-    if (t->ne[0] != k || t->ne[1] != n || t->ne[2] != 1 || t->ne[3] != 1)
+    const char *path = hearth_gguf_path(l->model->gguf);
+    const uint64_t k = dim_value(hp, b->k), n = dim_value(hp, b->n), x = (uint64_t)n_matrices;
+    if (t->ne[0] != k || t->ne[1] != n || t->ne[2] != x || t->ne[3] != 1)
         return hearth_fail(
             l->err, HEARTH_E_FORMAT,
-            "%s: tensor %s is %llu x %llu where the hyper-parameters say %llu x %llu: the file is "
-            "damaged or was converted wrongly",
-            hearth_gguf_path(l->model->gguf), name, (unsigned long long)t->ne[0],
-            (unsigned long long)t->ne[1], (unsigned long long)k, (unsigned long long)n);
-    return HEARTH_OK;
-}
+            "%s: tensor %s is %llu x %llu x %llu where the hyper-parameters say %llu x %llu x %llu: "
+            "the file is damaged or was converted wrongly",
+            path, t->name.s, (unsigned long long)t->ne[0], (unsigned long long)t->ne[1],
+            (unsigned long long)t->ne[2], (unsigned long long)k, (unsigned long long)n,
+            (unsigned long long)x);
 
-static int check_type(struct loader *l, const char *name, const struct hearth_gguf_tensor *t, bool vector)
-{
     const struct hearth_type_info *info = hearth_type_info(t->type);
+    const struct hearth_kernels *kernels = &l->model->kernels;
     bool ok =
-        vector ? info->decode != NULL : l->model->kernels.step[t->type] && l->model->kernels.prompt[t->type];
+        b->n == HEARTH_DIM_NONE ? info->decode != NULL : kernels->step[t->type] && kernels->prompt[t->type];
     if (ok)
         return HEARTH_OK;
     return hearth_fail(
         l->err, HEARTH_E_UNSUPPORTED,
-        "%s: tensor %s has type %s, which is not supported; use a file in F16, BF16, Q8_0, Q4_0 or a "
-        "K-quant",
-        hearth_gguf_path(l->model->gguf), name, info->name);
+        "%s: tensor %s has type %s, which is not supported; use a file in F16, BF16, Q8_0, Q4_0 "
+        "or a K-quant",
+        path, t->name.s, info->name);
 }
 
-static int add_item(struct loader *l, const struct hearth_gguf_tensor *t, bool vector, size_t *offset)
+// Room for `bytes` in the region, which begin with t's.
+static int reserve(struct loader *l, const struct hearth_gguf_tensor *t, uint64_t bytes, size_t *offset)
+{
+    if (l->bytes > SIZE_MAX / 2 || bytes > SIZE_MAX / 2)
+        return hearth_fail(l->err, HEARTH_E_FORMAT, "%s: tensors add up to more than can be addressed",
+                           hearth_gguf_path(l->model->gguf));
+    // In step with the file's pages, so that direct reads need no copy. (A region starts on a page.)
+    l->bytes += (size_t)(t->offset - l->bytes) % PAGE;
+    *offset = l->bytes;
+    l->bytes += (size_t)bytes;
+    return HEARTH_OK;
+}
+
+static int add_item(struct loader *l, struct item item)
 {
     if (l->n_items == l->cap_items) {
         size_t cap = l->cap_items ? 2 * l->cap_items : 256;
@@ -92,45 +117,106 @@ static int add_item(struct loader *l, const struct hearth_gguf_tensor *t, bool v
         l->items = grown;
         l->cap_items = cap;
     }
-    bool to_f32 = vector && t->type != HEARTH_TYPE_F32;
-    size_t bytes = to_f32 ? hearth_type_bytes(HEARTH_TYPE_F32, t->ne[0]) : (size_t)t->bytes;
-    if (l->bytes > SIZE_MAX / 2 || bytes > SIZE_MAX / 2)
-        return hearth_fail(l->err, HEARTH_E_FORMAT, "%s: tensors add up to more than can be addressed",
-                           hearth_gguf_path(l->model->gguf));
-    // In step with the file's pages, so that direct reads need no copy. (A region starts on a page.)
-    l->bytes += (size_t)(t->offset - l->bytes) % PAGE;
-    *offset = l->bytes;
-    l->items[l->n_items++] = (struct item){t, l->bytes, to_f32};
-    l->bytes += bytes;
+    l->items[l->n_items++] = item;
+    l->n_params += item.tensor->ne[0] * item.tensor->ne[1] * item.tensor->ne[2];
     return HEARTH_OK;
 }
 
-// Binds one tensor. Until the region exists, `data` holds the offset plus one (so that 0 stays "absent").
-static int bind(struct loader *l, const char *name, const struct hearth_binding *b, struct hearth_weight *w)
+// Fills w for the shape of t. Until the region exists, `data` holds the offset plus one (so that 0 stays
+// "absent").
+static void set_weight(struct hearth_weight *w, const struct hearth_gguf_tensor *t, bool vector,
+                       size_t offset)
 {
-    const struct hearth_gguf_tensor *t = hearth_gguf_tensor(l->model->gguf, name);
-    if (!t) {
-        if (b->optional)
-            return HEARTH_OK;
-        return hearth_fail(l->err, HEARTH_E_FORMAT, "%s: tensor %s is missing: the file is incomplete",
-                           hearth_gguf_path(l->model->gguf), name);
-    }
-    bool vector = b->n == HEARTH_DIM_NONE;
-    size_t offset = 0;
-    int rc = check_shape(l, name, t, b);
-    if (!rc)
-        rc = check_type(l, name, t, vector);
-    if (!rc)
-        rc = add_item(l, t, vector, &offset);
-    if (rc)
-        return rc;
     w->type = vector ? HEARTH_TYPE_F32 : t->type;
     w->k = (size_t)t->ne[0];
     w->n = (size_t)t->ne[1];
     w->stride = hearth_type_bytes(w->type, w->k);
     w->data = (const void *)(offset + 1);
-    l->n_params += t->ne[0] * t->ne[1];
+}
+
+static int missing(struct loader *l, const char *name)
+{
+    return hearth_fail(l->err, HEARTH_E_FORMAT, "%s: tensor %s is missing: the file is incomplete",
+                       hearth_gguf_path(l->model->gguf), name);
+}
+
+// One tensor that holds one matrix or vector, or the matrices of all experts.
+static int bind_tensor(struct loader *l, const struct hearth_gguf_tensor *t, const struct hearth_binding *b,
+                       struct hearth_weight *w)
+{
+    const bool vector = b->n == HEARTH_DIM_NONE, to_f32 = vector && t->type != HEARTH_TYPE_F32;
+    size_t offset = 0;
+    int rc = check_tensor(l, t, b, b->need == HEARTH_EACH_EXPERT ? l->model->hp.n_expert : 1);
+    if (!rc)
+        rc = reserve(l, t, to_f32 ? hearth_type_bytes(HEARTH_TYPE_F32, t->ne[0]) : t->bytes, &offset);
+    if (!rc)
+        rc = add_item(l, (struct item){t, offset, to_f32});
+    if (!rc)
+        set_weight(w, t, vector, offset);
+    return rc;
+}
+
+// A matrix per expert in a tensor of its own, as files from before 2024 have them: "blk.0.ffn_up.3.weight"
+// for what is else a slice of "blk.0.ffn_up_exps.weight". In memory they lie as the slices would.
+static int bind_single_experts(struct loader *l, int layer, const struct hearth_binding *b,
+                               struct hearth_weight *w)
+{
+    const struct hearth_model *m = l->model;
+    const int stem = (int)(strstr(b->name, "_exps") - b->name);
+    size_t offset = 0;
+    for (int e = 0; e < m->hp.n_expert; e++) {
+        char name[96];
+        snprintf(name, sizeof name, "blk.%d.%.*s.%d.weight", layer, stem, b->name, e);
+        const struct hearth_gguf_tensor *t = hearth_gguf_tensor(m->gguf, name);
+        if (!t)
+            return missing(l, name);
+        int rc = check_tensor(l, t, b, 1);
+        if (!rc && e && t->type != w->type)
+            rc = hearth_fail(l->err, HEARTH_E_UNSUPPORTED,
+                             "%s: tensor %s has another type than expert 0's, which is not supported",
+                             hearth_gguf_path(m->gguf), name);
+        if (!rc && !e) // all have this size
+            rc = reserve(l, t,
+                         t->bytes < SIZE_MAX / HEARTH_MAX_EXPERTS ? t->bytes * (uint64_t)m->hp.n_expert
+                                                                  : SIZE_MAX,
+                         &offset);
+        if (!rc)
+            rc = add_item(l, (struct item){t, offset + (size_t)e * (size_t)t->bytes, false});
+        if (rc)
+            return rc;
+        if (!e)
+            set_weight(w, t, false, offset);
+    }
     return HEARTH_OK;
+}
+
+// Whether the binding is one of this model's at all.
+static bool applies(const struct hearth_binding *b, const struct hearth_hparams *hp)
+{
+    switch (b->need) {
+    case HEARTH_DENSE:
+        return hp->n_expert == 0;
+    case HEARTH_EXPERTS:
+    case HEARTH_EACH_EXPERT:
+        return hp->n_expert != 0;
+    case HEARTH_ALWAYS:
+    case HEARTH_OPTIONAL:
+        break;
+    }
+    return true;
+}
+
+static int bind(struct loader *l, const char *name, int layer, const struct hearth_binding *b,
+                struct hearth_weight *w)
+{
+    if (!applies(b, &l->model->hp))
+        return HEARTH_OK;
+    const struct hearth_gguf_tensor *t = hearth_gguf_tensor(l->model->gguf, name);
+    if (t)
+        return bind_tensor(l, t, b, w);
+    if (b->need == HEARTH_EACH_EXPERT)
+        return bind_single_experts(l, layer, b, w);
+    return b->need == HEARTH_OPTIONAL ? HEARTH_OK : missing(l, name);
 }
 
 static struct hearth_weight *field_of(void *base, size_t offset)
@@ -142,7 +228,7 @@ static int bind_all(struct loader *l)
 {
     struct hearth_model *m = l->model;
     for (const struct hearth_binding *b = m->arch->globals; b->name; b++) {
-        int rc = bind(l, b->name, b, field_of(m, b->field));
+        int rc = bind(l, b->name, 0, b, field_of(m, b->field));
         if (rc)
             return rc;
     }
@@ -150,17 +236,65 @@ static int bind_all(struct loader *l)
         for (const struct hearth_binding *b = m->arch->layer; b->name; b++) {
             char name[96];
             snprintf(name, sizeof name, "blk.%d.%s", i, b->name);
-            int rc = bind(l, name, b, field_of(&m->layers[i], b->field));
+            int rc = bind(l, name, i, b, field_of(&m->layers[i], b->field));
             if (rc)
                 return rc;
         }
     return HEARTH_OK;
 }
 
+// A tensor that nothing reads would change the results of whoever knows it: such files are refused. Tables
+// that old converters wrote and nobody ever read are let pass.
+static int check_unknown(struct loader *l)
+{
+    const struct hearth_model *m = l->model;
+    const uint64_t n = hearth_gguf_n_tensors(m->gguf);
+    const struct hearth_gguf_tensor *first = hearth_gguf_tensor_at(m->gguf, 0);
+    bool *bound = hearth_calloc((size_t)n, sizeof *bound);
+    if (!bound)
+        return hearth_fail(l->err, HEARTH_E_MEMORY, "no memory for the tensor list");
+    for (size_t i = 0; i < l->n_items; i++)
+        bound[l->items[i].tensor - first] = true;
+    int rc = HEARTH_OK;
+    for (uint64_t i = 0; i < n && !rc; i++) {
+        const char *name = first[i].name.s;
+        if (!bound[i] && !strstr(name, "attn_rot_embd") && !strstr(name, "rotary_emb.inv_freq"))
+            rc = hearth_fail(
+                l->err, HEARTH_E_UNSUPPORTED,
+                "%s: tensor %.80s is not known for architecture %s: the model needs something this "
+                "build does not do",
+                hearth_gguf_path(m->gguf), name, m->arch->name);
+    }
+    free(bound);
+    return rc;
+}
+
 static void resolve(struct hearth_weight *w, const uint8_t *base)
 {
     if (w->data)
         w->data = base + ((size_t)w->data - 1);
+}
+
+// Weights that are parts of others, or other names for them.
+static void share(struct hearth_model *m)
+{
+    const size_t q = (size_t)dim_value(&m->hp, HEARTH_DIM_Q), kv = (size_t)dim_value(&m->hp, HEARTH_DIM_KV);
+    if (!m->output.data)
+        m->output = m->token_embd;
+    for (int i = 0; i < m->hp.n_layer; i++) {
+        struct hearth_layer *l = &m->layers[i];
+        if (!l->attn_norm.data) { // both branches of a parallel layer read the same
+            l->attn_norm = l->ffn_norm;
+            l->attn_norm_b = l->ffn_norm_b;
+        }
+        if (!l->attn_qkv.data)
+            continue;
+        l->attn_q = l->attn_k = l->attn_v = l->attn_qkv;
+        l->attn_q.n = q;
+        l->attn_k.n = l->attn_v.n = kv;
+        l->attn_k.data = (const uint8_t *)l->attn_qkv.data + q * l->attn_qkv.stride;
+        l->attn_v.data = (const uint8_t *)l->attn_qkv.data + (q + kv) * l->attn_qkv.stride;
+    }
 }
 
 static void resolve_all(struct hearth_model *m)
@@ -171,6 +305,7 @@ static void resolve_all(struct hearth_model *m)
     for (int i = 0; i < m->hp.n_layer; i++)
         for (const struct hearth_binding *b = m->arch->layer; b->name; b++)
             resolve(field_of(&m->layers[i], b->field), base);
+    share(m);
 }
 
 // A piece of a tensor for one task.
@@ -264,13 +399,13 @@ int hearth_model_load(struct hearth_model *m, const struct hearth_model_params *
     struct loader l = {.model = m, .err = err};
     int rc = bind_all(&l);
     if (!rc)
+        rc = check_unknown(&l);
+    if (!rc)
         rc = hearth_region_open(&m->weights, l.bytes, "the model's weights", err);
     if (!rc) {
         resolve_all(m);
         rc = read_all(&l, params);
     }
-    if (!rc && !m->output.data)
-        m->output = m->token_embd;
     m->info.n_params = l.n_params;
     free(l.items);
     return rc;

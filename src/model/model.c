@@ -82,18 +82,19 @@ static int fill_info(struct hearth_model *m, const char *path, struct hearth_err
     info->n_layer = m->hp.n_layer;
     info->n_head = m->hp.n_head;
     info->n_head_kv = m->hp.n_head_kv;
-    info->n_ff = m->hp.n_ff;
+    info->n_ff = m->hp.n_expert ? m->hp.n_ff_exp : m->hp.n_ff;
     return HEARTH_OK;
 }
 
 static int find_arch(struct hearth_model *m, struct hearth_error *err)
 {
     struct hearth_str name = {"", 0};
-    const char *known;
     int rc = hearth_gguf_str(m->gguf, "general.architecture", true, &name, err);
     if (rc)
         return rc;
-    m->arch = hearth_arch_find(name, &known);
+    m->arch = hearth_arch_find(name);
+    char known[200];
+    hearth_arch_names(known, sizeof known);
     if (!m->arch)
         return hearth_fail(err, HEARTH_E_UNSUPPORTED,
                            "%s: architecture \"%.*s\" is not supported; supported: %s",
@@ -118,14 +119,33 @@ static int set_n_vocab(struct hearth_model *m, struct hearth_error *err)
     return HEARTH_OK;
 }
 
+// Learned positions are as many as the table has; beyond them there is nothing to add.
+static int set_n_pos(struct hearth_model *m, struct hearth_error *err)
+{
+    struct hearth_hparams *hp = &m->hp;
+    const struct hearth_gguf_tensor *t = hearth_gguf_tensor(m->gguf, "position_embd.weight");
+    if (hp->positions != HEARTH_POS_LEARNED || !t)
+        return HEARTH_OK; // without the tensor, binding fails
+    if (t->ne[1] <= (uint64_t)hp->pos_offset || t->ne[1] > INT_MAX / 4)
+        return hearth_fail(err, HEARTH_E_FORMAT,
+                           "%s: position_embd.weight has %llu rows, at least %d are needed",
+                           hearth_gguf_path(m->gguf), (unsigned long long)t->ne[1], hp->pos_offset + 1);
+    hp->n_pos = (int)t->ne[1] - hp->pos_offset;
+    if (hp->n_ctx_train > hp->n_pos)
+        hp->n_ctx_train = hp->n_pos;
+    return HEARTH_OK;
+}
+
 static int open_weights(struct hearth_model *m, const struct hearth_model_params *params,
                         struct hearth_error *err)
 {
     int rc = find_arch(m, err);
     if (!rc)
-        rc = m->arch->read_hparams(&m->hp, m->gguf, err);
+        rc = hearth_hparams_read(&m->hp, m->arch, m->gguf, err);
     if (!rc)
         rc = set_n_vocab(m, err);
+    if (!rc)
+        rc = set_n_pos(m, err);
     if (rc)
         return rc;
     m->layers = hearth_calloc((size_t)m->hp.n_layer, sizeof *m->layers);

@@ -9,7 +9,8 @@
 #include "kernels/kernels.h"
 #include "text/vocab.h"
 
-// A matrix of n rows of k elements (row r makes output r), or a vector (n == 1, always f32).
+// A matrix of n rows of k elements (row r makes output r), or a vector (n == 1, always f32). The matrices of
+// a layer's experts lie one behind the other and share one of these: hearth_expert() gives a single one.
 struct hearth_weight {
     const void *data; // NULL: the model has no such tensor
     uint32_t type;    // enum hearth_type
@@ -18,21 +19,65 @@ struct hearth_weight {
     size_t stride;    // bytes from row to row
 };
 
-// Letters in shapes: E embedding, F feed-forward, Q heads * head_dim, KV kv heads * head_dim, V vocabulary.
+// The matrix of one expert.
+static inline struct hearth_weight hearth_expert(const struct hearth_weight *all, int expert)
+{
+    struct hearth_weight w = *all;
+    w.data = (const uint8_t *)all->data + (size_t)expert * all->n * all->stride;
+    return w;
+}
+
+// Letters in shapes: E embedding, F feed-forward, Q heads * head_dim, KV kv heads * head_dim, V vocabulary, X
+// experts, D head_dim. Biases (_b) are absent where the model has none.
 struct hearth_layer {
-    struct hearth_weight attn_norm;                  // [E]
-    struct hearth_weight attn_q, attn_k, attn_v;     // [Q x E] [KV x E] [KV x E]
-    struct hearth_weight attn_out;                   // [E x Q]
-    struct hearth_weight ffn_norm;                   // [E]
-    struct hearth_weight ffn_gate, ffn_up, ffn_down; // [F x E] [F x E] [E x F]
+    struct hearth_weight attn_norm, attn_norm_b;           // [E] before attention
+    struct hearth_weight attn_q, attn_k, attn_v;           // [Q x E] [KV x E] [KV x E]
+    struct hearth_weight attn_q_b, attn_k_b, attn_v_b;     // [Q] [KV] [KV]
+    struct hearth_weight attn_qkv;                         // [Q + 2 KV x E] where the file has them fused:
+                                                           // the three above are its rows
+    struct hearth_weight attn_q_norm, attn_k_norm;         // [D] RMSNorm of each head before rotation
+    struct hearth_weight attn_out, attn_out_b;             // [E x Q] [E]
+    struct hearth_weight ffn_norm, ffn_norm_b;             // [E] before the feed-forward part
+    struct hearth_weight ffn_gate, ffn_up, ffn_down;       // [F x E] (or none) [F x E] [E x F]
+    struct hearth_weight ffn_gate_b, ffn_up_b, ffn_down_b; // [F] [F] [E]
+    struct hearth_weight ffn_router;                       // [X x E] scores the experts
+    struct hearth_weight ffn_gate_exps, ffn_up_exps, ffn_down_exps; // X times [F x E] [F x E] [E x F]
+};
+
+// How the model knows where a token stands.
+enum hearth_positions {
+    HEARTH_POS_ROPE,      // rotation of the pairs (2i, 2i + 1)
+    HEARTH_POS_ROPE_NEOX, // rotation of the pairs (i, i + n_rot/2)
+    HEARTH_POS_LEARNED    // a vector per position, added to the embedding
+};
+
+// Stretching rotary positions over more context than the model was first trained for: "YaRN: Efficient
+// Context Window Extension of Large Language Models", arXiv 2309.00071, section 3.
+struct hearth_yarn {
+    float share;                // of the correction: 1, or 0 for none (plain linear scaling)
+    float beta_fast, beta_slow; // rotations over n_ctx_orig above (below) which a frequency is kept (scaled)
+    int n_ctx_orig;
 };
 
 struct hearth_hparams {
-    int n_vocab, n_ctx_train, n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff;
-    int n_rot;        // leading dimensions of a head that rotate
-    bool rope_neox;   // pairs (i, i + n_rot/2) instead of (2i, 2i+1)
+    int n_vocab, n_ctx_train, n_embd, n_layer, n_head, n_head_kv, head_dim;
+    int n_ff; // of the dense part; 0 when all is in experts
+
+    int n_expert, n_expert_used, n_ff_exp; // 0 in a dense model
+    bool expert_renorm;                    // the chosen experts' weights are scaled to add up to 1
+
+    enum hearth_positions positions;
+    int n_rot;        // leading dimensions of a head that rotate; 0 without rotation
     float rope_theta; // base of the rotation frequencies
     float rope_scale; // linear scaling: positions are multiplied by this (1 / factor)
+    float rope_attn;  // cosines and sines are multiplied by this
+    struct hearth_yarn yarn;
+    int pos_offset; // learned positions: row of position 0
+    int n_pos;      // learned positions: how many there are; 0: no limit
+
+    int window;      // a token attends to itself and window - 1 before it; 0: to all
+    bool layer_norm; // LayerNorm instead of RMSNorm
+    bool parallel;   // attention and feed-forward both read the layer's input
     float norm_eps;
     enum hearth_activation activation;
 };
@@ -48,11 +93,12 @@ struct hearth_model {
     struct hearth_gguf *gguf;
     bool vocab_only;
 
-    struct hearth_weight token_embd;  // [V x E]
-    struct hearth_weight output_norm; // [E]
-    struct hearth_weight output;      // [V x E]; the same bytes as token_embd when the head is tied
-    struct hearth_weight rope_freqs;  // [n_rot/2] divisors of the frequencies, or none
-    struct hearth_layer *layers;      // [n_layer]
+    struct hearth_weight token_embd;                 // [V x E]
+    struct hearth_weight position_embd;              // [n_pos + pos_offset x E], or none
+    struct hearth_weight output_norm, output_norm_b; // [E]
+    struct hearth_weight output;     // [V x E]; the same bytes as token_embd when the head is tied
+    struct hearth_weight rope_freqs; // [n_rot/2] divisors of the frequencies, or none
+    struct hearth_layer *layers;     // [n_layer]
 
     struct hearth_region weights; // all resident bytes
     char *path, *type_text, *arch_text, *name_text;

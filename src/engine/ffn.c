@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+// The feed-forward part of a layer: with or without a gate, dense. Experts: experts.c.
+#include "engine/matmul.h"
+#include "engine/session.h"
+
+struct job {
+    struct hearth_session *s;
+    const struct hearth_layer *w;
+};
+
+// Biases and activation of one token, leaving in `gate` (in `up` without a gate) what goes down.
+static void activate_task(void *arg, int task, int worker)
+{
+    (void)worker;
+    const struct job *j = arg;
+    const struct hearth_hparams *hp = &j->s->model->hp;
+    const struct hearth_kernels *kernels = &j->s->model->kernels;
+    const size_t width = (size_t)hp->n_ff;
+    float *gate = hearth_row_of(j->s->work.gate, task, hp->n_ff),
+          *up = hearth_row_of(j->s->work.up, task, hp->n_ff);
+    if (j->w->ffn_up_b.data)
+        kernels->add(up, j->w->ffn_up_b.data, width);
+    if (!j->w->ffn_gate.data) {
+        kernels->activate(up, width, hp->activation);
+        return;
+    }
+    if (j->w->ffn_gate_b.data)
+        kernels->add(gate, j->w->ffn_gate_b.data, width);
+    kernels->glu(gate, gate, up, width, hp->activation);
+}
+
+static void ffn_dense(struct hearth_session *s, enum hearth_phase phase, int layer, int n)
+{
+    const struct hearth_layer *w = &s->model->layers[layer];
+    const bool gated = w->ffn_gate.data != NULL;
+    struct hearth_product into[] = {{.w = w->ffn_up, .out = s->work.up, .n = n},
+                                    {.w = w->ffn_gate, .out = s->work.gate, .n = n}};
+    hearth_matmul(s, phase, into, gated ? 2 : 1, s->work.h, n);
+    struct job j = {s, w};
+    hearth_run(s, activate_task, &j, n);
+    struct hearth_product down = {.w = w->ffn_down, .out = s->work.h, .n = n};
+    hearth_matmul(s, phase, &down, 1, gated ? s->work.gate : s->work.up, n);
+}
+
+void hearth_ffn(struct hearth_session *s, enum hearth_phase phase, int layer, int n)
+{
+    if (s->model->hp.n_expert)
+        hearth_ffn_experts(s, phase, layer, n);
+    else
+        ffn_dense(s, phase, layer, n);
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+// Frequencies of rotary positions, stretched as the model asks for.
+#include "engine/session.h"
+
+#include <math.h>
+
+// The dimension (as a real number) whose pair turns `rotations` times over the original context.
+static double dimension_of(const struct hearth_hparams *hp, double rotations)
+{
+    return hp->n_rot * log(hp->yarn.n_ctx_orig / (rotations * 6.283185307179586)) /
+           (2.0 * log((double)hp->rope_theta));
+}
+
+// YaRN's ramp: 0 where a pair turns so fast that it is kept as trained, 1 where it is so slow that it is
+// scaled.
+static double scaled_share(const struct hearth_hparams *hp, int pair)
+{
+    const struct hearth_yarn *y = &hp->yarn;
+    double low = fmax(floor(dimension_of(hp, (double)y->beta_fast)), 0);
+    double high = fmin(ceil(dimension_of(hp, (double)y->beta_slow)), hp->n_rot - 1);
+    if (high - low < 0.001)
+        high = low + 0.001;
+    double ramp = fmin(fmax((pair - low) / (high - low), 0), 1);
+    return 1 - (1 - ramp) * (double)y->share;
+}
+
+void hearth_rope_frequencies(const struct hearth_hparams *hp, const float *factors, float *out)
+{
+    for (int i = 0; i < hp->n_rot / 2; i++) {
+        double freq = pow((double)hp->rope_theta, -2.0 * i / hp->n_rot);
+        if (factors)
+            freq /= (double)factors[i];
+        double share = hp->yarn.share > 0 ? scaled_share(hp, i) : 1;
+        out[i] = (float)(freq * (double)hp->rope_scale * share + freq * (1 - share));
+    }
+}

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: MIT
+// Hyper-parameters: what the metadata under "<arch>." says, checked so that every size computed from it fits.
+#include "model/arch.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MAX_DIM    (1 << 20)
+#define MAX_LAYERS 4096
+#define MAX_HEADS  4096
+
+struct reader {
+    const struct hearth_gguf *g;
+    const char *arch;
+    struct hearth_error *err;
+};
+
+struct key {
+    char text[128];
+};
+
+static struct key key_of(const struct reader *r, const char *name)
+{
+    struct key k;
+    snprintf(k.text, sizeof k.text, "%s.%s", r->arch, name);
+    return k;
+}
+
+// Reads "<arch>.<name>" into an int of low..high; *out keeps its value where an optional key is absent.
+static int read_range(const struct reader *r, const char *name, bool required, int low, int high, int *out)
+{
+    struct key key = key_of(r, name);
+    uint32_t value = (uint32_t)*out;
+    int rc = hearth_gguf_u32(r->g, key.text, required, &value, r->err);
+    if (rc)
+        return rc;
+    if (value > (uint32_t)high || (int)value < low)
+        return hearth_fail(r->err, HEARTH_E_FORMAT, "%s: %s is %u, must be %d to %d", hearth_gguf_path(r->g),
+                           key.text, value, low, high);
+    *out = (int)value;
+    return HEARTH_OK;
+}
+
+static int read_size(const struct reader *r, const char *name, int max, int *out)
+{
+    return read_range(r, name, true, 1, max, out);
+}
+
+// A number of low..high; *out keeps its value where the key is absent.
+static int read_float(const struct reader *r, const char *name, bool required, float low, float high,
+                      float *out)
+{
+    struct key key = key_of(r, name);
+    int rc = hearth_gguf_f32(r->g, key.text, required, out, r->err);
+    if (!rc && !(*out >= low && *out <= high))
+        return hearth_fail(r->err, HEARTH_E_FORMAT, "%s: %s is %g, must be a number from %g to %g",
+                           hearth_gguf_path(r->g), key.text, (double)*out, (double)low, (double)high);
+    return rc;
+}
+
+static bool is(struct hearth_str s, const char *text)
+{
+    return strlen(text) == s.n && !memcmp(text, s.s, s.n);
+}
+
+static int cut(struct hearth_str s)
+{
+    return (int)(s.n > 40 ? 40 : s.n);
+}
+
+// ---- parts
+// --------------------------------------------------------------------------------------------------
+
+static int read_sizes(const struct reader *r, struct hearth_hparams *hp)
+{
+    int rc = read_size(r, "context_length", INT_MAX, &hp->n_ctx_train);
+    if (!rc)
+        rc = read_size(r, "embedding_length", MAX_DIM, &hp->n_embd);
+    if (!rc)
+        rc = read_size(r, "block_count", MAX_LAYERS, &hp->n_layer);
+    if (!rc)
+        rc = read_size(r, "attention.head_count", MAX_HEADS, &hp->n_head);
+    if (rc)
+        return rc;
+    hp->n_head_kv = hp->n_head;
+    hp->head_dim = hp->n_embd / hp->n_head;
+    if (hp->head_dim < 1)
+        return hearth_fail(r->err, HEARTH_E_FORMAT, "%s: embedding_length %d is less than head_count %d",
+                           hearth_gguf_path(r->g), hp->n_embd, hp->n_head);
+    rc = read_range(r, "attention.head_count_kv", false, 1, MAX_HEADS, &hp->n_head_kv);
+    if (!rc)
+        rc = read_range(r, "attention.key_length", false, 1, 4096, &hp->head_dim);
+    int value_dim = hp->head_dim;
+    if (!rc)
+        rc = read_range(r, "attention.value_length", false, 1, 4096, &value_dim);
+    if (!rc)
+        rc = read_range(r, "attention.sliding_window", false, 0, INT_MAX, &hp->window);
+    if (rc)
+        return rc;
+    if (hearth_gguf_find(r->g, key_of(r, "attention.sliding_window_pattern").text))
+        return hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
+                           "%s: sliding windows that differ by layer are not supported",
+                           hearth_gguf_path(r->g));
+    if (hp->n_head % hp->n_head_kv)
+        return hearth_fail(r->err, HEARTH_E_FORMAT, "%s: %d attention heads cannot share %d key/value heads",
+                           hearth_gguf_path(r->g), hp->n_head, hp->n_head_kv);
+    if (value_dim != hp->head_dim)
+        return hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
+                           "%s: keys of %d and values of %d dimensions are not supported, they must be equal",
+                           hearth_gguf_path(r->g), hp->head_dim, value_dim);
+    return HEARTH_OK;
+}
+
+static bool has_experts(const struct hearth_arch *arch)
+{
+    for (const struct hearth_binding *b = arch->layer; b->name; b++)
+        if (b->need == HEARTH_EACH_EXPERT)
+            return true;
+    return false;
+}
+
+static bool has_dense(const struct hearth_arch *arch)
+{
+    for (const struct hearth_binding *b = arch->layer; b->name; b++)
+        if (b->n == HEARTH_DIM_FF)
+            return true;
+    return false;
+}
+
+static int read_experts(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
+{
+    hp->n_ff_exp = hp->n_ff;
+    hp->n_ff = 0;
+    hp->expert_renorm = arch->expert_renorm;
+    int gating = 1;
+    int rc = read_range(r, "expert_used_count", true, 1, hp->n_expert, &hp->n_expert_used);
+    if (!rc) // the other key is required in its absence
+        rc = read_range(r, "expert_feed_forward_length", hp->n_ff_exp == 0, 1, 4 * MAX_DIM, &hp->n_ff_exp);
+    if (!rc)
+        rc = hearth_gguf_bool(r->g, key_of(r, "expert_weights_norm").text, false, &hp->expert_renorm, r->err);
+    if (!rc)
+        rc = read_range(r, "expert_gating_func", false, 0, INT_MAX, &gating);
+    if (!rc && gating > 1)
+        rc = hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
+                         "%s: experts chosen by function %d are not supported (softmax, 1, is)",
+                         hearth_gguf_path(r->g), gating);
+    return rc;
+}
+
+static int read_ffn(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
+{
+    int rc = read_range(r, "expert_count", false, 0, HEARTH_MAX_EXPERTS, &hp->n_expert);
+    if (!rc)
+        rc = read_range(r, "feed_forward_length", !hp->n_expert, !hp->n_expert, 4 * MAX_DIM, &hp->n_ff);
+    if (rc)
+        return rc;
+    if (hp->n_expert ? !has_experts(arch) : !has_dense(arch))
+        return hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
+                           "%s: expert_count %d is not supported for architecture %s", hearth_gguf_path(r->g),
+                           hp->n_expert, arch->name);
+    return hp->n_expert ? read_experts(r, arch, hp) : HEARTH_OK;
+}
+
+static int read_yarn(const struct reader *r, struct hearth_hparams *hp, float factor)
+{
+    struct hearth_yarn *y = &hp->yarn;
+    *y = (struct hearth_yarn){
+        .share = 1.0f, .beta_fast = 32.0f, .beta_slow = 1.0f, .n_ctx_orig = hp->n_ctx_train};
+    int rc = read_range(r, "rope.scaling.original_context_length", false, 1, INT_MAX, &y->n_ctx_orig);
+    if (!rc)
+        rc = read_float(r, "rope.scaling.yarn_ext_factor", false, 0.0f, 1.0f, &y->share);
+    if (!rc)
+        rc = read_float(r, "rope.scaling.yarn_beta_fast", false, 1e-6f, 1e6f, &y->beta_fast);
+    if (!rc)
+        rc = read_float(r, "rope.scaling.yarn_beta_slow", false, 1e-6f, 1e6f, &y->beta_slow);
+    float attn = 1.0f;
+    if (!rc)
+        rc = read_float(r, "rope.scaling.yarn_attn_factor", false, 1e-6f, 1e6f, &attn);
+    hp->rope_attn *= attn;
+    if (y->share > 0 && factor > 1.0f)
+        hp->rope_attn *= (float)(1.0 + 0.1 * log((double)factor));
+    return rc;
+}
+
+static int read_rope_scaling(const struct reader *r, struct hearth_hparams *hp)
+{
+    struct hearth_str type = {"", 0};
+    int rc = hearth_gguf_str(r->g, key_of(r, "rope.scaling.type").text, false, &type, r->err);
+    // Files from before rope.scaling.* say only the linear factor.
+    float factor = 1.0f;
+    if (!rc)
+        rc = read_float(r, "rope.scale_linear", false, 1e-6f, 1e6f, &factor);
+    if (!rc && type.n)
+        rc = read_float(r, "rope.scaling.factor", !is(type, "none"), 1e-6f, 1e6f, &factor);
+    hp->rope_attn = 1.0f;
+    if (!rc)
+        rc = read_float(r, "rope.scaling.attn_factor", false, 1e-6f, 1e6f, &hp->rope_attn);
+    if (rc)
+        return rc;
+    hp->rope_scale = is(type, "none") ? 1.0f : 1.0f / factor;
+    if (!type.n || is(type, "none") || is(type, "linear"))
+        return HEARTH_OK;
+    if (is(type, "yarn"))
+        return read_yarn(r, hp, factor);
+    return hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
+                       "%s: RoPE scaling of type \"%.*s\" is not supported (none, linear, yarn and the "
+                       "llama3 frequency table are)",
+                       hearth_gguf_path(r->g), cut(type), type.s);
+}
+
+static int read_positions(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
+{
+    hp->positions = arch->positions;
+    hp->pos_offset = arch->pos_offset;
+    if (hp->positions == HEARTH_POS_LEARNED)
+        return HEARTH_OK;
+    if (hearth_gguf_find(r->g, key_of(r, "attention.max_alibi_bias").text))
+        return hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
+                           "%s: positions by attention bias (ALiBi) are not supported",
+                           hearth_gguf_path(r->g));
+    hp->n_rot = hp->head_dim;
+    hp->rope_theta = 10000.0f;
+    int rc = read_range(r, "rope.dimension_count", false, 1, 4096, &hp->n_rot);
+    if (!rc)
+        rc = read_float(r, "rope.freq_base", false, 1e-6f, 1e30f, &hp->rope_theta);
+    if (!rc && (hp->n_rot > hp->head_dim || hp->n_rot % 2))
+        rc = hearth_fail(r->err, HEARTH_E_FORMAT,
+                         "%s: rope.dimension_count %d must be even and at most the head size %d",
+                         hearth_gguf_path(r->g), hp->n_rot, hp->head_dim);
+    return rc ? rc : read_rope_scaling(r, hp);
+}
+
+static int read_norm(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
+{
+    hp->layer_norm = arch->layer_norm;
+    hp->norm_eps = 1e-5f;
+    return arch->layer_norm
+               ? read_float(r, "attention.layer_norm_epsilon", false, 0.0f, 1.0f, &hp->norm_eps)
+               : read_float(r, "attention.layer_norm_rms_epsilon", true, 0.0f, 1.0f, &hp->norm_eps);
+}
+
+static int read_activation(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
+{
+    static const struct {
+        const char *name;
+        enum hearth_activation activation;
+    } names[] = {{"silu", HEARTH_ACT_SILU},
+                 {"relu", HEARTH_ACT_RELU},
+                 {"drelu", HEARTH_ACT_DRELU},
+                 {"gelu", HEARTH_ACT_GELU}};
+    struct key key = key_of(r, "feed_forward.activation");
+    struct hearth_str text = {"", 0};
+    hp->activation = arch->activation;
+    int rc = hearth_gguf_str(r->g, key.text, false, &text, r->err);
+    if (rc || !text.n)
+        return rc;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (is(text, names[i].name)) {
+            hp->activation = names[i].activation;
+            return HEARTH_OK;
+        }
+    return hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
+                       "%s: %s is \"%.*s\"; supported are silu, relu, drelu and gelu", hearth_gguf_path(r->g),
+                       key.text, cut(text), text.s);
+}
+
+int hearth_hparams_read(struct hearth_hparams *hp, const struct hearth_arch *arch,
+                        const struct hearth_gguf *g, struct hearth_error *err)
+{
+    const struct reader r = {g, arch->name, err};
+    hp->parallel = arch->parallel;
+    int rc = read_sizes(&r, hp);
+    if (!rc)
+        rc = read_ffn(&r, arch, hp);
+    if (!rc)
+        rc = read_positions(&r, arch, hp);
+    if (!rc)
+        rc = read_norm(&r, arch, hp);
+    return rc ? rc : read_activation(&r, arch, hp);
+}
