@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "base/cpu.h"
+#include "engine/session.h"
 #include "golden_models.h"
 
 // ---- helpers
@@ -116,15 +117,15 @@ static void check_kv_types(const struct golden *g)
     struct hearth_model *m = open_model(g->path, NULL);
     const size_t n = (size_t)g->n_tokens * g->n_vocab;
     const enum hearth_kv_type types[] = {HEARTH_KV_F16, HEARTH_KV_Q8_0};
-    const double bound[] = {2e-3, 3e-2};
+    // Where a router is in doubt, a rounding may change the experts.
+    const double slack = m->hp.n_expert ? 10 : 1, bound[] = {2e-3 * slack, 3e-2 * slack};
     for (int i = 0; i < 2; i++) {
         struct hearth_session_params p = {
             .type_k = types[i], .type_v = types[i], .max_seqs = 1, .n_threads = 2};
         struct hearth_session *s = NULL;
         struct hearth_error err = {0};
-        const struct hearth_model_info *info = hearth_model_info(m);
-        bool fits = types[i] == HEARTH_KV_F16 || (info->n_embd / info->n_head) % 32 == 0;
-        if (!fits && strncmp(g->name, "mistral", 7) != 0) {
+        bool fits = types[i] == HEARTH_KV_F16 || m->hp.head_dim % 32 == 0;
+        if (!fits) {
             assert_int_equal(hearth_session_open(&s, m, &p, &err), HEARTH_E_INVALID);
             assert_non_null(strstr(err.message, "f16"));
             continue;
