@@ -158,7 +158,7 @@ static int bind_tensor(struct loader *l, const struct hearth_gguf_tensor *t, con
 
 // A matrix per expert in a tensor of its own, as files from before 2024 have them: "blk.0.ffn_up.3.weight"
 // for what is else a slice of "blk.0.ffn_up_exps.weight". In memory they lie as the slices would.
-static int bind_single_experts(struct loader *l, int layer, const struct hearth_binding *b,
+static int bind_single_experts(struct loader *l, const char *joint, int layer, const struct hearth_binding *b,
                                struct hearth_weight *w)
 {
     const struct hearth_model *m = l->model;
@@ -169,7 +169,7 @@ static int bind_single_experts(struct loader *l, int layer, const struct hearth_
         snprintf(name, sizeof name, "blk.%d.%.*s.%d.weight", layer, stem, b->name, e);
         const struct hearth_gguf_tensor *t = hearth_gguf_tensor(m->gguf, name);
         if (!t)
-            return missing(l, name);
+            return missing(l, e ? name : joint);
         int rc = check_tensor(l, t, b, 1);
         if (!rc && e && t->type != w->type)
             rc = hearth_fail(l->err, HEARTH_E_UNSUPPORTED,
@@ -215,7 +215,7 @@ static int bind(struct loader *l, const char *name, int layer, const struct hear
     if (t)
         return bind_tensor(l, t, b, w);
     if (b->need == HEARTH_EACH_EXPERT)
-        return bind_single_experts(l, layer, b, w);
+        return bind_single_experts(l, name, layer, b, w);
     return b->need == HEARTH_OPTIONAL ? HEARTH_OK : missing(l, name);
 }
 

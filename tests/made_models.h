@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: MIT
+// Test support: small random models of any architecture, written from the architecture's own tables, with
+// single facts changed as a test likes.
+#ifndef HEARTH_TESTS_MADE_MODELS_H
+#define HEARTH_TESTS_MADE_MODELS_H
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "model/arch.h"
+
+enum { MADE_E = 32, MADE_HEADS = 4, MADE_KV_HEADS = 2, MADE_F = 48, MADE_F_EXP = 16, MADE_LAYERS = 2 };
+enum { MADE_VOCAB = 272, MADE_EXPERTS = 6, MADE_USED = 2, MADE_CTX = 256 };
+
+// One metadata entry: a number ('u', 'f'), a bool ('b') or text ('s'). `key` is without "<arch>.".
+struct made_kv {
+    const char *key;
+    char kind;
+    double number;
+    const char *text;
+};
+
+struct made {
+    const char *arch;
+    bool experts;
+    bool optional;       // with optional tensors, but for rope_freqs and the second norm of a parallel layer
+    bool split_experts;  // a tensor per expert
+    bool zero_router;    // all experts score the same
+    const char *without; // a tensor or key to leave out
+    const char *reshape; // a tensor to give one row, or element, more
+    const char *extra;   // a tensor to add
+    struct made_kv set[6];
+};
+
+static inline uint64_t made_dim(enum hearth_dim dim)
+{
+    const uint64_t head = MADE_E / MADE_HEADS;
+    switch (dim) {
+    case HEARTH_DIM_NONE:
+        return 1;
+    case HEARTH_DIM_EMBD:
+    case HEARTH_DIM_Q:
+        return MADE_E;
+    case HEARTH_DIM_FF:
+        return MADE_F;
+    case HEARTH_DIM_FF_EXP:
+        return MADE_F_EXP;
+    case HEARTH_DIM_KV:
+        return MADE_KV_HEADS * head;
+    case HEARTH_DIM_QKV:
+        return MADE_E + 2 * MADE_KV_HEADS * head;
+    case HEARTH_DIM_HEAD:
+        return head;
+    case HEARTH_DIM_VOCAB:
+        return MADE_VOCAB;
+    case HEARTH_DIM_ROT2:
+        return head / 2;
+    case HEARTH_DIM_EXPERTS:
+        return MADE_EXPERTS;
+    case HEARTH_DIM_POS:
+        return MADE_CTX + 2;
+    }
+    return 0;
+}
+
+struct made_tensor {
+    char name[96];
+    uint64_t ne[3];
+    bool zero;
+    uint32_t seed;
+};
+
+struct made_list {
+    const struct made *made;
+    struct made_tensor *tensors;
+    size_t n;
+};
+
+static inline void made_add(struct made_list *l, const char *name, uint64_t k, uint64_t n, uint64_t m,
+                            bool zero, uint32_t seed)
+{
+    const struct made *made = l->made;
+    if (made->without && !strcmp(made->without, name))
+        return;
+    struct made_tensor *t = &l->tensors[l->n++];
+    snprintf(t->name, sizeof t->name, "%s", name);
+    const bool wrong = made->reshape && !strcmp(made->reshape, name);
+    t->ne[0] = k + (wrong && n == 1);
+    t->ne[1] = n + (wrong && n > 1);
+    t->ne[2] = m;
+    t->zero = zero;
+    t->seed = seed;
+}
+
+static inline void made_bind(struct made_list *l, const struct hearth_binding *b, const char *prefix)
+{
+    const struct made *made = l->made;
+    if ((b->need == HEARTH_DENSE && made->experts) || (b->need >= HEARTH_EXPERTS && !made->experts) ||
+        (b->need == HEARTH_OPTIONAL && (!made->optional || strstr(b->name, "rope_freqs"))) ||
+        (made->experts && b->n == HEARTH_DIM_NONE && b->k == HEARTH_DIM_FF))
+        return;
+    char name[96];
+    const uint64_t k = made_dim(b->k), n = made_dim(b->n);
+    uint32_t seed = 1;
+    snprintf(name, sizeof name, "%s%s", prefix, b->name);
+    for (const char *c = name; *c; c++)
+        seed = seed * 31 + (uint8_t)*c;
+    seed *= 1000;
+    if (b->need != HEARTH_EACH_EXPERT || !made->split_experts) {
+        made_add(l, name, k, n, b->need == HEARTH_EACH_EXPERT ? MADE_EXPERTS : 1,
+                 made->zero_router && b->k == HEARTH_DIM_EMBD && b->n == HEARTH_DIM_EXPERTS, seed);
+        return;
+    }
+    for (int e = 0; e < MADE_EXPERTS; e++) {
+        snprintf(name, sizeof name, "%s%.*s.%d.weight", prefix, (int)(strstr(b->name, "_exps") - b->name),
+                 b->name, e);
+        made_add(l, name, k, n, 1, false,
+                 seed + (uint32_t)e); // matrix e of the joint tensor has the same seed
+    }
+}
+
+static inline void made_list_tensors(struct made_list *l, const struct hearth_arch *arch)
+{
+    for (const struct hearth_binding *b = arch->globals; b->name; b++)
+        made_bind(l, b, "");
+    for (int i = 0; i < MADE_LAYERS; i++) {
+        char prefix[16];
+        snprintf(prefix, sizeof prefix, "blk.%d.", i);
+        for (const struct hearth_binding *b = arch->layer; b->name; b++)
+            made_bind(l, b, prefix);
+    }
+    if (l->made->extra)
+        made_add(l, l->made->extra, MADE_E, 1, 1, false, 1);
+}
+
+#define MADE_OK(call)                                                                                        \
+    do {                                                                                                     \
+        if (call) {                                                                                          \
+            printf("%s: %s\n", #call, err.message);                                                          \
+            exit(1);                                                                                         \
+        }                                                                                                    \
+    } while (0)
+
+static inline void made_put_kv(struct hearth_gguf_writer *w, const struct made *made, struct made_kv kv)
+{
+    struct hearth_error err;
+    char key[128];
+    if (made->without && !strcmp(made->without, kv.key))
+        return;
+    snprintf(key, sizeof key, "%s.%s", made->arch, kv.key);
+    if (kv.kind == 'u')
+        MADE_OK(hearth_gguf_put_u32(w, key, (uint32_t)kv.number, &err));
+    else if (kv.kind == 'f')
+        MADE_OK(hearth_gguf_put_f32(w, key, (float)kv.number, &err));
+    else if (kv.kind == 'b')
+        MADE_OK(hearth_gguf_put_bool(w, key, kv.number != 0, &err));
+    else
+        MADE_OK(hearth_gguf_put_str(w, key, kv.text, strlen(kv.text), &err));
+}
+
+static inline void made_put_metadata(struct hearth_gguf_writer *w, const struct made *made,
+                                     const struct hearth_arch *arch)
+{
+    const struct made_kv usual[] = {
+        {"context_length", 'u', MADE_CTX, NULL},
+        {"embedding_length", 'u', MADE_E, NULL},
+        {"block_count", 'u', MADE_LAYERS, NULL},
+        {"feed_forward_length", 'u', MADE_F, NULL},
+        {"attention.head_count", 'u', MADE_HEADS, NULL},
+        {"attention.head_count_kv", 'u', MADE_KV_HEADS, NULL},
+        {arch && arch->layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", 'f',
+         1e-5, NULL},
+        {"expert_count", 'u', MADE_EXPERTS, NULL},
+        {"expert_used_count", 'u', MADE_USED, NULL},
+        {"expert_feed_forward_length", 'u', MADE_F_EXP, NULL},
+    };
+    const size_t n_usual = sizeof usual / sizeof usual[0] - (made->experts ? 0 : 3);
+    struct hearth_error err;
+    MADE_OK(hearth_gguf_put_str(w, "general.architecture", made->arch, strlen(made->arch), &err));
+    for (size_t i = 0; i < n_usual; i++) {
+        bool replaced = false;
+        for (const struct made_kv *kv = made->set; kv->key; kv++)
+            replaced |= !strcmp(kv->key, usual[i].key);
+        if (!replaced)
+            made_put_kv(w, made, usual[i]);
+    }
+    for (const struct made_kv *kv = made->set; kv->key; kv++)
+        made_put_kv(w, made, *kv);
+}
+
+static inline void made_put_vocabulary(struct hearth_gguf_writer *w)
+{
+    static char text[MADE_VOCAB][16];
+    struct hearth_str tokens[MADE_VOCAB];
+    float scores[MADE_VOCAB] = {0};
+    int32_t types[MADE_VOCAB];
+    struct hearth_error err;
+    for (int i = 0; i < MADE_VOCAB; i++) {
+        types[i] = i == 0 ? 2 : i < 3 ? 3 : i < 259 ? 6 : 1;
+        if (i < 3)
+            snprintf(text[i], sizeof *text, "%s", (const char *[]){"<unk>", "<s>", "</s>"}[i]);
+        else if (i < 259)
+            snprintf(text[i], sizeof *text, "<0x%02X>", i - 3);
+        else
+            snprintf(text[i], sizeof *text, "%c", 'a' + i - 259);
+        tokens[i] = (struct hearth_str){text[i], strlen(text[i])};
+    }
+    MADE_OK(hearth_gguf_put_str(w, "tokenizer.ggml.model", "llama", 5, &err));
+    MADE_OK(hearth_gguf_put_strings(w, "tokenizer.ggml.tokens", tokens, MADE_VOCAB, &err));
+    MADE_OK(hearth_gguf_put_array(w, "tokenizer.ggml.scores", HEARTH_GGUF_F32, scores, MADE_VOCAB, &err));
+    MADE_OK(hearth_gguf_put_array(w, "tokenizer.ggml.token_type", HEARTH_GGUF_I32, types, MADE_VOCAB, &err));
+    MADE_OK(hearth_gguf_put_u32(w, "tokenizer.ggml.bos_token_id", 1, &err));
+    MADE_OK(hearth_gguf_put_u32(w, "tokenizer.ggml.eos_token_id", 2, &err));
+    MADE_OK(hearth_gguf_put_u32(w, "tokenizer.ggml.unknown_token_id", 0, &err));
+}
+
+static inline void made_write_tensor(struct hearth_gguf_writer *w, const struct made_tensor *t)
+{
+    struct hearth_error err;
+    const uint64_t n = t->ne[0] * t->ne[1];
+    float *data = malloc(n * sizeof *data);
+    const bool norm = strstr(t->name, "norm.weight") || strstr(t->name, "norm_2.weight");
+    for (uint64_t m = 0; m < t->ne[2]; m++) {
+        uint32_t state = t->seed + (uint32_t)m;
+        for (int i = 0; i < 3; i++) // neighbouring seeds drift apart
+            state = state * 1664525u + 1013904223u;
+        for (uint64_t i = 0; i < n; i++) {
+            state = state * 1664525u + 1013904223u;
+            float unit = (float)(state >> 8) / 8388608.0f - 1.0f;
+            data[i] = t->zero ? 0.0f
+                      : norm  ? 1.0f + 0.3f * unit
+                              : unit * (t->ne[1] == 1 ? 0.3f : 2.0f / sqrtf((float)t->ne[0]));
+        }
+        MADE_OK(hearth_gguf_write(w, data, n * sizeof *data, &err));
+    }
+    free(data);
+}
+
+// Writes the model to `path`, replacing what is there.
+static inline void made_write(const char *path, const struct made *made)
+{
+    struct hearth_error err;
+    const struct hearth_arch *arch = hearth_arch_find((struct hearth_str){made->arch, strlen(made->arch)});
+    const struct hearth_arch *tables = arch ? arch : &hearth_arch_llama;
+    static struct made_tensor tensors[256];
+    struct made_list list = {made, tensors, 0};
+    struct hearth_gguf_writer *w = NULL;
+    unlink(path);
+    MADE_OK(hearth_gguf_writer_open(&w, path, &err));
+    made_put_metadata(w, made, arch);
+    made_put_vocabulary(w);
+    made_list_tensors(&list, tables);
+    for (size_t i = 0; i < list.n; i++) {
+        const uint64_t *ne = list.tensors[i].ne;
+        MADE_OK(hearth_gguf_put_tensor(w, list.tensors[i].name, HEARTH_TYPE_F32,
+                                       ne[2] > 1   ? 3
+                                       : ne[1] > 1 ? 2
+                                                   : 1,
+                                       ne, &err));
+    }
+    for (size_t i = 0; i < list.n; i++)
+        made_write_tensor(w, &list.tensors[i]);
+    MADE_OK(hearth_gguf_finish(&w, &err));
+}
+
+#endif
