@@ -15,7 +15,7 @@
 #define INLINE static inline __attribute__((always_inline, unused))
 #define LANES  16
 // Tokens prepared at a time, and computed together in registers.
-#define MAX_PREPARED 16
+#define MAX_PREPARED 8
 #define MAX_TOGETHER 4
 // Rows that one set of tokens goes through before the next set has its turn.
 #define ROWS 48

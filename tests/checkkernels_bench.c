@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT
+// checkkernels --bench: matrix products at every level, beside the memory roof and the peak of the
+// arithmetic.
+#include "checkkernels.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cpu.h"
+#include "base/memory.h"
+#include "base/os.h"
+#include "base/threads.h"
+
+#define K     4096
+#define BYTES ((size_t)384 << 20) // of weights: far beyond any cache
+#define CHUNK 64                  // rows of a task
+#define RUNS  5
+
+struct bench {
+    hearth_matmul_fn fn;
+    const uint8_t *w;
+    size_t stride, rows, tokens, x_stride;
+    const void *x;
+    float *out;
+    void *scratch[64];
+    volatile uint64_t sink;
+};
+
+static void task(void *arg, int i, int worker)
+{
+    struct bench *b = arg;
+    size_t first = (size_t)i * CHUNK, n = b->rows - first < CHUNK ? b->rows - first : CHUNK;
+    b->fn(b->out + first, b->rows, b->w + first * b->stride, b->stride, K, n, b->x, b->x_stride, b->tokens,
+          b->scratch[worker]);
+}
+
+// Adds up all words: what a kernel that only reads would take.
+static void read_task(void *arg, int i, int worker)
+{
+    (void)worker;
+    struct bench *b = arg;
+    const uint64_t *p = (const uint64_t *)(const void *)(b->w + ((size_t)i << 20));
+    uint64_t sum[8] = {0};
+    for (size_t k = 0; k < ((size_t)1 << 20) / 8; k += 8)
+        for (size_t j = 0; j < 8; j++)
+            sum[j] += p[k + j];
+    b->sink = sum[0] + sum[1] + sum[2] + sum[3] + sum[4] + sum[5] + sum[6] + sum[7];
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+// Median seconds of a task list.
+static double seconds(struct hearth_pool *pool, hearth_task_fn fn, struct bench *b, int tasks)
+{
+    double took[RUNS];
+    hearth_pool_run(pool, fn, b, tasks);
+    for (int r = 0; r < RUNS; r++) {
+        uint64_t start = hearth_now_ns();
+        hearth_pool_run(pool, fn, b, tasks);
+        took[r] = (double)(hearth_now_ns() - start) / 1e9;
+    }
+    qsort(took, RUNS, sizeof *took, compare);
+    return took[RUNS / 2];
+}
+
+void bench_kernels(const char *filter)
+{
+    static const uint32_t types[] = {HEARTH_TYPE_F16,  HEARTH_TYPE_BF16, HEARTH_TYPE_Q8_0, HEARTH_TYPE_Q4_0,
+                                     HEARTH_TYPE_Q4_K, HEARTH_TYPE_Q5_K, HEARTH_TYPE_Q6_K};
+    static const size_t tokens[] = {1, 4, 8, 32, 128};
+    struct hearth_pool *pool = NULL;
+    struct hearth_region weights = {0}, acts = {0};
+    struct bench b = {.sink = 0};
+    const int threads = hearth_cpu_count() < 64 ? hearth_cpu_count() : 64;
+    if (hearth_pool_open(&pool, threads, NULL) || hearth_region_open(&weights, BYTES, "weights", NULL) ||
+        hearth_region_open(&acts, 128 * hearth_acts_bytes(K), "activations", NULL)) {
+        puts("no memory for the benchmark");
+        exit(1);
+    }
+    for (size_t i = 0; i < BYTES; i += 2) {
+        uint16_t word = (uint16_t)(check_random() & 0x3fff); // as half precision: small and finite
+        memcpy((uint8_t *)weights.base + i, &word, 2);
+    }
+    float *x = malloc(K * sizeof *x);
+    for (size_t t = 0; t < 128; t++) {
+        check_fill(x, K);
+        check_levels[0].k.quantize_acts((uint8_t *)acts.base + t * hearth_acts_bytes(K), x, K);
+    }
+    float *plain = calloc(128 * K, sizeof *plain);
+    for (int i = 0; i < threads; i++)
+        b.scratch[i] = aligned_alloc(64, (hearth_kernels_scratch(K) + 63) / 64 * 64);
+    b.w = weights.base;
+    const double roof = (double)BYTES / seconds(pool, read_task, &b, (int)(BYTES >> 20)) / 1e9;
+    printf("%s, %d threads: memory roof %.1f GB/s\n\n", hearth_cpu_brand(), threads, roof);
+    printf(
+        "| kernel | level | tokens | GB/s | of roof | GMAC/s |\n| --- | --- | ---: | ---: | ---: | ---: |\n");
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        for (int l = 1; l < check_n_levels; l++)
+            for (size_t t = 0; t < sizeof tokens / sizeof tokens[0]; t++) {
+                const struct hearth_type_info *info = hearth_type_info(types[i]);
+                const bool step = tokens[t] < 128;
+                char name[48];
+                snprintf(name, sizeof name, "%s %s", step ? "step" : "prompt", info->name);
+                if (filter && !strstr(name, filter))
+                    continue;
+                b.stride = hearth_type_bytes(types[i], K);
+                // Arithmetic takes long enough on a part of the weights.
+                b.rows = BYTES / b.stride / (tokens[t] > 4 ? tokens[t] / 4 : 1);
+                b.tokens = tokens[t];
+                b.x = info->unit_elems ? acts.base : (const void *)plain;
+                b.x_stride = info->unit_elems ? hearth_acts_bytes(K) : K * sizeof(float);
+                b.fn = (step ? check_levels[l].k.step : check_levels[l].k.prompt)[types[i]];
+                b.out = malloc(b.rows * b.tokens * sizeof *b.out);
+                double s = seconds(pool, task, &b, (int)((b.rows + CHUNK - 1) / CHUNK));
+                double gbs = (double)(b.rows * b.stride) / s / 1e9;
+                printf("| %s | %s | %zu | %.1f | %.0f %% | %.0f |\n", name, check_levels[l].name, tokens[t],
+                       gbs, 100 * gbs / roof, (double)(b.rows * K * b.tokens) / s / 1e9);
+                fflush(stdout);
+                free(b.out);
+            }
+    free(x);
+    free(plain);
+    for (int i = 0; i < threads; i++)
+        free(b.scratch[i]);
+    hearth_region_close(&weights);
+    hearth_region_close(&acts);
+    hearth_pool_close(&pool);
+}

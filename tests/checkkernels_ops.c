@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: MIT
+// checkkernels: the checks. Each draws shapes and inputs at random, runs the reference and every variant on
+// guarded memory, and compares bits; the reference itself is compared with double precision.
+#include "checkkernels.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const uint32_t types[] = {HEARTH_TYPE_F32,  HEARTH_TYPE_F16,    HEARTH_TYPE_BF16,   HEARTH_TYPE_Q4_0,
+                                 HEARTH_TYPE_Q4_1, HEARTH_TYPE_Q5_0,   HEARTH_TYPE_Q5_1,   HEARTH_TYPE_Q8_0,
+                                 HEARTH_TYPE_Q2_K, HEARTH_TYPE_Q3_K,   HEARTH_TYPE_Q4_K,   HEARTH_TYPE_Q5_K,
+                                 HEARTH_TYPE_Q6_K, HEARTH_TYPE_IQ4_NL, HEARTH_TYPE_IQ4_XS, HEARTH_TYPE_MXFP4};
+#define N_TYPES (sizeof types / sizeof types[0])
+
+// ---- exp
+// -----------------------------------------------------------------------------------------------------
+
+void check_exp(void)
+{
+    double worst = 0;
+    for (int i = 0; i < 2000000; i++) {
+        uint32_t bits = check_random();
+        float x;
+        memcpy(&x, &bits, sizeof x);
+        if (i % 4) // most of them where it matters
+            x = ((float)bits / 4294967296.0f - 0.5f) * 180.0f;
+        float y = hearth_exp(x);
+        double want = exp((double)x);
+        if (isnan(x) ? !isnan(y) : x > 88.7f ? y != INFINITY : x < -87.3f ? y != 0 : false)
+            check_fail("exp(%.9g) = %.9g", (double)x, (double)y);
+        if (!(x > -87.3f && x < 88.7f))
+            continue;
+        double error = fabs((double)y / want - 1);
+        worst = error > worst ? error : worst;
+    }
+    printf("exp: relative error at most %.2e\n", worst);
+    if (worst >= 2e-7)
+        check_fail("exp: relative error %.3e", worst);
+}
+
+// ---- matrix products
+// -----------------------------------------------------------------------------------------
+
+struct shape {
+    uint32_t type;
+    size_t k, rows, tokens, w_stride, x_stride, out_stride;
+    bool block;
+};
+
+static struct shape draw_shape(uint32_t type)
+{
+    const struct hearth_type_info *info = hearth_type_info(type);
+    struct shape s = {.type = type, .block = info->unit_elems != 0};
+    s.k = s.block ? info->block_elems * (1 + check_below(info->block_elems == 32 ? 40 : 6))
+                  : 1 + check_below(700);
+    s.rows = 1 + check_below(check_below(3) ? 20 : 70);
+    s.tokens = 1 + check_below(check_below(3) ? 6 : 40);
+    s.w_stride = hearth_type_bytes(type, s.k) + (check_below(2) ? 0 : 2 * check_below(40));
+    s.x_stride = s.block ? hearth_acts_bytes(s.k) : (s.k + check_below(5)) * sizeof(float);
+    s.out_stride = s.rows + check_below(9);
+    return s;
+}
+
+// The reference against double precision: what the activations stand for, times the decoded weights.
+static void check_reference(const struct shape *s, const uint8_t *w, const uint8_t *x, const float *out,
+                            const char *name)
+{
+    float *row = malloc(s->k * sizeof *row);
+    for (size_t r = 0; r < s->rows; r++) {
+        hearth_type_info(s->type)->decode(w + r * s->w_stride, row, s->k);
+        for (size_t t = 0; t < s->tokens; t++) {
+            const uint8_t *token = x + t * s->x_stride;
+            struct hearth_acts a = hearth_acts_view(token, s->k);
+            double dot = 0, size = 0;
+            for (size_t i = 0; i < s->k; i++) {
+                float plain;
+                memcpy(&plain, token + i * sizeof plain, sizeof plain);
+                double v = s->block ? (double)a.d[i / 32] * (128 * a.hi[i] + a.lo[i]) : (double)plain;
+                dot += (double)row[i] * v;
+                size += fabs((double)row[i] * v);
+            }
+            // Formats with a minimum cancel: scale * q and min may each be far larger than the weight.
+            double allowed = (hearth_type_info(s->type)->has_min ? 1e-3 : 3e-6) * size + 1e-30;
+            if (!(fabs((double)out[t * s->out_stride + r] - dot) <= allowed)) {
+                check_fail("%s: the reference gives %.9g, double precision %.9g (k %zu)", name,
+                           (double)out[t * s->out_stride + r], dot, s->k);
+                free(row);
+                return;
+            }
+        }
+    }
+    free(row);
+}
+
+static void check_one_matmul(uint32_t type, bool step)
+{
+    const struct shape s = draw_shape(type);
+    const bool at_start = !check_below(4);
+    const size_t w_bytes = (s.rows - 1) * s.w_stride + hearth_type_bytes(type, s.k);
+    const size_t out_n = (s.tokens - 1) * s.out_stride + s.rows;
+    uint8_t *w = check_guarded(w_bytes, at_start);
+    check_fill_weights(type, w, s.w_stride, s.k, s.rows);
+
+    uint8_t *x;
+    if (s.block) {
+        x = aligned_alloc(64, s.x_stride * s.tokens);
+        float *plain = malloc(s.k * sizeof *plain);
+        for (size_t t = 0; t < s.tokens; t++) {
+            check_fill(plain, s.k);
+            check_levels[0].k.quantize_acts(x + t * s.x_stride, plain, s.k);
+        }
+        free(plain);
+    } else {
+        x = check_guarded((s.tokens - 1) * s.x_stride + s.k * sizeof(float), at_start);
+        for (size_t t = 0; t < s.tokens; t++)
+            check_fill((float *)(void *)(x + t * s.x_stride), s.k);
+    }
+    void *scratch = aligned_alloc(64, (hearth_kernels_scratch(s.k) + 63) / 64 * 64);
+    float *want = NULL;
+    char name[96];
+    snprintf(name, sizeof name, "%s %s k %zu rows %zu tokens %zu stride %zu", step ? "step" : "prompt",
+             hearth_type_info(type)->name, s.k, s.rows, s.tokens, s.w_stride);
+    for (int l = 0; l < check_n_levels; l++) {
+        hearth_matmul_fn fn = (step ? check_levels[l].k.step : check_levels[l].k.prompt)[type];
+        if (!fn) {
+            check_fail("%s: no kernel", name);
+            continue;
+        }
+        float *out = check_guarded(out_n * sizeof *out, false);
+        for (size_t i = 0; i < out_n; i++)
+            out[i] = -7.0f;
+        fn(out, s.out_stride, w, s.w_stride, s.k, s.rows, x, s.x_stride, s.tokens, scratch);
+        for (size_t i = 0; i < out_n; i++)
+            if (i % s.out_stride >= s.rows && out[i] != -7.0f)
+                check_fail("%s: %s writes between rows of outputs", name, check_levels[l].name);
+        if (!want) {
+            want = out;
+            check_reference(&s, w, x, out, name);
+        } else {
+            check_same(name, check_levels[l].name, out, want, out_n);
+        }
+    }
+    free(scratch);
+    if (s.block)
+        free(x);
+    check_free_all();
+}
+
+void check_matmul(int rounds)
+{
+    for (size_t i = 0; i < N_TYPES; i++)
+        for (int r = 0; r < rounds; r++)
+            check_one_matmul(types[i], r % 3 != 0);
+    printf("matmul: %zu formats, %d shapes each\n", N_TYPES, rounds);
+}
+
+// ---- axpy
+// ----------------------------------------------------------------------------------------------------
+
+static void check_one_axpy(uint32_t type)
+{
+    const struct hearth_type_info *info = hearth_type_info(type);
+    const size_t n = info->unit_elems ? info->block_elems * (1 + check_below(5)) : 1 + check_below(200);
+    const size_t rows = 1 + check_below(70), stride = hearth_type_bytes(type, n) + 2 * check_below(10);
+    uint8_t *w = check_guarded((rows - 1) * stride + hearth_type_bytes(type, n), !check_below(4));
+    check_fill_weights(type, w, stride, n, rows);
+    float *p = check_guarded(rows * sizeof *p, false), *start = malloc(n * sizeof *start), *want = NULL;
+    check_fill(start, n);
+    for (size_t r = 0; r < rows; r++)
+        p[r] = check_below(4) ? (float)check_random() / 4294967296.0f : 0.0f;
+    char name[64];
+    snprintf(name, sizeof name, "axpy %s n %zu rows %zu", info->name, n, rows);
+    for (int l = 0; l < check_n_levels; l++) {
+        float *out = check_guarded(n * sizeof *out, false);
+        memcpy(out, start, n * sizeof *out);
+        check_levels[l].k.axpy[type](out, w, stride, n, rows, p);
+        if (want) {
+            check_same(name, check_levels[l].name, out, want, n);
+            continue;
+        }
+        want = out;
+        float *row = malloc(n * sizeof *row);
+        double *sum = calloc(n, sizeof *sum), *size = calloc(n, sizeof *size);
+        for (size_t r = 0; r < rows; r++) {
+            info->decode(w + r * stride, row, n);
+            for (size_t i = 0; i < n; i++) {
+                sum[i] += (double)p[r] * (double)row[i];
+                size[i] += fabs((double)p[r] * (double)row[i]) + (info->has_min ? 1000.0 : 0.0);
+            }
+        }
+        for (size_t i = 0; i < n; i++)
+            if (!(fabs((double)out[i] - (double)start[i] - sum[i]) <=
+                  1e-5 * (size[i] + fabs((double)start[i])) + 1e-30)) {
+                check_fail("%s: the reference gives %.9g, double precision %.9g", name, (double)out[i],
+                           (double)start[i] + sum[i]);
+                break;
+            }
+        free(row);
+        free(sum);
+        free(size);
+    }
+    free(start);
+    check_free_all();
+}
+
+void check_axpy(int rounds)
+{
+    for (size_t i = 0; i < N_TYPES; i++)
+        for (int r = 0; r < rounds / 3 + 1; r++)
+            check_one_axpy(types[i]);
+    printf("axpy: %zu formats, %d shapes each\n", N_TYPES, rounds / 3 + 1);
+}
+
+// ---- vector operations
+// ---------------------------------------------------------------------------------------
+
+// Guarded copy of x.
+static float *copy(const float *x, size_t n)
+{
+    float *c = check_guarded(n * sizeof *c, false);
+    memcpy(c, x, n * sizeof *c);
+    return c;
+}
+
+static void close_to(const char *what, size_t i, float got, double want, double allowed)
+{
+    if (!(fabs((double)got - want) <= allowed))
+        check_fail("%s: the reference gives %.9g at %zu, double precision %.9g", what, (double)got, i, want);
+}
+
+static void check_quantize(const float *x, size_t n)
+{
+    const size_t bytes = hearth_acts_bytes(n);
+    uint8_t *want = NULL;
+    for (int l = 0; l < check_n_levels; l++) {
+        uint8_t *block = check_guarded(bytes, false);
+        check_levels[l].k.quantize_acts(block, copy(x, n), n);
+        if (want) {
+            if (memcmp(block, want, bytes) != 0)
+                check_fail("quantize_acts: %s differs from the reference (k %zu)", check_levels[l].name, n);
+            continue;
+        }
+        want = block;
+        struct hearth_acts a = hearth_acts_view(block, n);
+        for (size_t u = 0; u < hearth_acts_padded(n) / 16; u++) {
+            int32_t sum = 0;
+            for (size_t i = 16 * u; i < 16 * u + 16; i++) {
+                int32_t q = 128 * a.hi[i] + a.lo[i];
+                sum += q;
+                if (i < n)
+                    close_to("quantize_acts", i, a.d[i / 32] * (float)q, (double)x[i],
+                             0.503 * (double)a.d[i / 32] + 5e-35);
+                else if (q)
+                    check_fail("quantize_acts: padding is not zero");
+            }
+            if (sum != a.sum[u])
+                check_fail("quantize_acts: sum %d is not %d", a.sum[u], sum);
+        }
+    }
+}
+
+static void check_norm(const float *x, const float *w, size_t n)
+{
+    float *want = NULL;
+    double squares = 0;
+    for (size_t i = 0; i < n; i++)
+        squares += (double)x[i] * (double)x[i];
+    double scale = 1 / sqrt(squares / (double)n + 1e-5);
+    for (int l = 0; l < check_n_levels; l++) {
+        float *out = copy(x, n);
+        check_levels[l].k.rms_norm(out, out, copy(w, n), n, 1e-5f);
+        if (want)
+            check_same("rms_norm", check_levels[l].name, out, want, n);
+        else
+            for (size_t i = 0; i < n; i++)
+                close_to("rms_norm", i, out[i], (double)x[i] * scale * (double)w[i],
+                         1e-5 * fabs((double)x[i] * scale * (double)w[i]) + 3e-45 * fabs((double)w[i]) +
+                             1e-37);
+        want = want ? want : out;
+    }
+}
+
+static void check_glu(const float *gate, const float *up, size_t n)
+{
+    for (enum hearth_activation act = HEARTH_ACT_SILU; act <= HEARTH_ACT_DRELU; act++) {
+        float *want = NULL;
+        for (int l = 0; l < check_n_levels; l++) {
+            float *out = copy(gate, n);
+            check_levels[l].k.glu(out, out, copy(up, n), n, act);
+            if (want) {
+                check_same("glu", check_levels[l].name, out, want, n);
+                continue;
+            }
+            want = out;
+            for (size_t i = 0; i < n; i++) {
+                double g = (double)gate[i], u = (double)up[i];
+                g = act == HEARTH_ACT_SILU ? g / (1 + exp(-g)) : g > 0 ? g : 0;
+                u = act == HEARTH_ACT_DRELU && u < 0 ? 0 : u;
+                // Where exp overflows, silu is 0 instead of a number of no weight.
+                if (act == HEARTH_ACT_SILU && gate[i] < -80)
+                    continue;
+                // A denormal g is rounded to a multiple of 1.4e-45 before it meets u.
+                close_to("glu", i, out[i], g * u, 2e-6 * fabs(g * u) + 3e-45 * fabs(u) + 1e-37);
+            }
+        }
+    }
+}
+
+static void check_rope(void)
+{
+    const size_t heads = 1 + check_below(5), dim = 2 * (1 + check_below(70)), n = heads * dim;
+    const size_t rot = 2 * (1 + check_below(dim / 2));
+    float *x = malloc(n * sizeof *x), table[256];
+    check_fill(x, n);
+    for (size_t i = 0; i < rot / 2; i++) {
+        float angle = (float)check_random() / 1e6f;
+        table[i] = cosf(angle);
+        table[rot / 2 + i] = sinf(angle);
+    }
+    for (int neox = 0; neox < 2; neox++) {
+        float *want = NULL;
+        for (int l = 0; l < check_n_levels; l++) {
+            float *out = copy(x, n);
+            check_levels[l].k.rope(out, copy(table, rot), heads, dim, rot, neox != 0);
+            if (want) {
+                check_same("rope", check_levels[l].name, out, want, n);
+                continue;
+            }
+            want = out;
+            for (size_t i = 0; i < n; i++) {
+                const size_t at = i % dim, pair = neox ? at % (rot / 2) : at / 2;
+                const bool second = neox ? at >= rot / 2 : at % 2;
+                const size_t other = second ? i - (neox ? rot / 2 : 1) : i + (neox ? rot / 2 : 1);
+                double v = (double)x[i];
+                if (at < rot)
+                    v = (double)x[i] * (double)table[pair] +
+                        (second ? 1 : -1) * (double)x[other] * (double)table[rot / 2 + pair];
+                double size = at < rot ? fabs((double)x[i]) + fabs((double)x[other]) : 0;
+                close_to("rope", i, out[i], v, 3e-7 * size + 1e-37);
+            }
+        }
+    }
+    free(x);
+}
+
+static void check_softmax(const float *x, size_t n)
+{
+    float *want = NULL, want_sum = 0, want_max = 0;
+    const float scale = 0.1f;
+    n = n < 64 ? n : 64;
+    for (int l = 0; l < check_n_levels; l++) {
+        float *out = copy(x, n), sum;
+        float max = check_levels[l].k.softmax_tile(out, n, scale, &sum);
+        if (want) {
+            check_same("softmax_tile", check_levels[l].name, out, want, n);
+            check_same("softmax_tile's sum", check_levels[l].name, &sum, &want_sum, 1);
+            if (max != want_max)
+                check_fail("softmax_tile: %s gives the maximum %g, not %g", check_levels[l].name, (double)max,
+                           (double)want_max);
+            continue;
+        }
+        want = out;
+        want_sum = sum;
+        want_max = max;
+        double total = 0;
+        for (size_t i = 0; i < n; i++) {
+            // The argument is rounded twice before exp, which magnifies that by its size.
+            double argument = (double)x[i] * (double)scale - (double)max, e = exp(argument);
+            total += e;
+            close_to("softmax_tile", i, out[i], e,
+                     (3e-7 + 3e-7 * (fabs((double)x[i]) + fabs((double)max))) * e + 1.3e-38);
+        }
+        close_to("softmax_tile's sum", 0, sum, total, (1e-6 + 3e-7 * 2 * fabs((double)max)) * total);
+    }
+}
+
+static void check_add_and_scale(const float *x, const float *y, size_t n)
+{
+    float *want_add = NULL, *want_scale = NULL;
+    for (int l = 0; l < check_n_levels; l++) {
+        float *added = copy(x, n), *scaled = copy(x, n);
+        check_levels[l].k.add(added, copy(y, n), n);
+        check_levels[l].k.scale_add(scaled, 0.7f, copy(y, n), -1.3f, n);
+        if (want_add) {
+            check_same("add", check_levels[l].name, added, want_add, n);
+            check_same("scale_add", check_levels[l].name, scaled, want_scale, n);
+            continue;
+        }
+        want_add = added;
+        want_scale = scaled;
+        for (size_t i = 0; i < n; i++) {
+            double size = fabs((double)x[i]) + fabs((double)y[i]);
+            close_to("add", i, added[i], (double)x[i] + (double)y[i], 1e-7 * size + 1e-44);
+            close_to("scale_add", i, scaled[i], (double)x[i] * (double)0.7f + (double)y[i] * (double)-1.3f,
+                     3e-7 * size + 1e-44);
+        }
+    }
+}
+
+void check_vector(int rounds)
+{
+    for (int r = 0; r < rounds; r++) {
+        const size_t n = 1 + check_below(r % 5 ? 130 : 3000);
+        float *x = malloc(n * sizeof *x), *y = malloc(n * sizeof *y);
+        check_fill(x, n);
+        check_fill(y, n);
+        check_quantize(x, n);
+        check_free_all();
+        for (size_t i = 0; i < n; i++) // squares of huge ones overflow, which is not what is checked here
+            x[i] = fabsf(x[i]) > 1e10f ? 1e10f : x[i];
+        check_norm(x, y, n);
+        check_free_all();
+        check_glu(x, y, n);
+        check_free_all();
+        for (size_t i = 0; i < n; i++)
+            x[i] = fabsf(x[i]) > 300.0f ? 300.0f : x[i];
+        check_softmax(x, n);
+        check_free_all();
+        check_add_and_scale(x, y, n);
+        check_free_all();
+        check_rope();
+        check_free_all();
+        free(x);
+        free(y);
+    }
+    printf("vector: quantize_acts, rms_norm, glu, rope, softmax_tile, add, scale_add: %d shapes each\n",
+           rounds);
+}
