@@ -112,7 +112,10 @@ class Trainer:
         return [torch.from_numpy(x).to(self.args.device) for x in self.batches(step)]
 
     def choose_precision(self):
-        """Time one step of each precision and keep the faster; a checkpoint remembers the choice."""
+        """Time both precisions and keep the faster; a checkpoint remembers the choice.
+
+        They take turns and the best of each counts, because on a shared machine the load changes between steps.
+        """
         self.compiled = torch.compile(self.model.losses) if self.args.compile else self.model.losses
         if self.precision is None and self.args.precision != "auto":
             self.precision = self.args.precision
@@ -120,13 +123,12 @@ class Trainer:
             return
         ids, targets = self.fetch(0)
         took = {}
-        for self.precision in ("f32", "bf16"):
-            for _ in range(3):
-                start = time.perf_counter()
-                self.forward_backward(ids, targets)
-                if self.args.device != "cpu":
-                    torch.cuda.synchronize()
-                took[self.precision] = min(took.get(self.precision, math.inf), time.perf_counter() - start)
+        for self.precision in ("f32", "bf16") * 5:
+            start = time.perf_counter()
+            self.forward_backward(ids, targets)
+            if self.args.device != "cpu":
+                torch.cuda.synchronize()
+            took[self.precision] = min(took.get(self.precision, math.inf), time.perf_counter() - start)
             self.model.zero_grad(set_to_none=True)
         self.precision = min(took, key=took.get)
         print("precision: " + ", ".join(f"{k} {v * 1000:.0f} ms a step" for k, v in took.items())
