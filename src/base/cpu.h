@@ -19,8 +19,8 @@ enum {
 // Detected once (CPUID and XGETBV); thread-safe.
 unsigned hearth_cpu_flags(void);
 
-// The flags that remain under an upper level ("c", "avx2", "avx512", "amx", "neon", "dotprod", "i8mm"; NULL: all).
-// False when the name is unknown or this CPU does not have the level. "c" leaves 0.
+// The flags that remain under an upper level ("c", "avx2", "avx512", "amx", "neon", "dotprod", "i8mm"; NULL:
+// all). False when the name is unknown or this CPU does not have the level. "c" leaves 0.
 bool hearth_cpu_limit(const char *level, unsigned *flags);
 
 // "avx512" etc.: the highest level in flags, for messages.

@@ -29,8 +29,8 @@ void *hearth_calloc(size_t n, size_t size);
 void *hearth_reallocarray(void *p, size_t n, size_t size);
 char *hearth_strndup(const char *s, size_t n);
 
-// A region of zeroed anonymous memory, aligned to at least 2 MiB when it is that large and advised to use huge pages
-// (weights streamed from 4 KiB pages lose a large part of the bandwidth to TLB misses).
+// A region of zeroed anonymous memory, aligned to at least 2 MiB when it is that large and advised to use
+// huge pages (weights streamed from 4 KiB pages lose a large part of the bandwidth to TLB misses).
 struct hearth_region {
     void *base;
     size_t size;   // bytes usable

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What Hearth asks of the operating system, apart from streaming reads (src/store). Implemented in os_posix.c.
+// What Hearth asks of the operating system, apart from streaming reads (src/store). Implemented in
+// os_posix.c.
 #ifndef HEARTH_BASE_OS_H
 #define HEARTH_BASE_OS_H
 
@@ -16,9 +17,10 @@ uint64_t hearth_file_size(const struct hearth_file *f);
 const char *hearth_file_path(const struct hearth_file *f);
 // Reads exactly n bytes at offset or fails. Thread-safe. Retries EINTR and short reads.
 int hearth_file_read(struct hearth_file *f, void *dst, size_t n, uint64_t offset, struct hearth_error *err);
-// The same around the page cache where the file system allows it (O_DIRECT), for large weights: dst, n and offset
-// need no alignment. Falls back to hearth_file_read(). Thread-safe.
-int hearth_file_read_direct(struct hearth_file *f, void *dst, size_t n, uint64_t offset, struct hearth_error *err);
+// The same around the page cache where the file system allows it (O_DIRECT), for large weights: dst, n and
+// offset need no alignment. Falls back to hearth_file_read(). Thread-safe.
+int hearth_file_read_direct(struct hearth_file *f, void *dst, size_t n, uint64_t offset,
+                            struct hearth_error *err);
 
 // A file being written under a temporary name beside `path`; it appears under `path` only after a successful
 // commit (fsync, rename, fsync of the folder). Closing without commit removes it.
@@ -37,10 +39,11 @@ void hearth_os_advise_huge(void *p, size_t size);
 // ---- machine ----
 uint64_t hearth_now_ns(void); // monotonic
 uint64_t hearth_random_u64(void);
-// Physical cores this process may run on (hwloc where built in), not more than its control group's quota; at least 1.
+// Physical cores this process may run on (hwloc where built in), not more than its control group's quota; at
+// least 1.
 int hearth_cpu_count(void);
-uint64_t hearth_memory_total(void); // bytes of RAM
-uint64_t hearth_memory_peak(void);  // peak resident set of this process, bytes
+uint64_t hearth_memory_total(void);  // bytes of RAM
+uint64_t hearth_memory_peak(void);   // peak resident set of this process, bytes
 bool hearth_os_permit_amx(void);     // asks the kernel for AMX tile state; false: not to be had
 uint64_t hearth_os_hwcap(int which); // AT_HWCAP (1) or AT_HWCAP2 (2) of the auxiliary vector; 0: unknown
 

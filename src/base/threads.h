@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // A pool of worker threads that run one task list at a time.
 //
-// A task list is a function and a number of tasks; workers take task numbers from a shared counter, so which thread
-// runs a task is not fixed. Code run here must therefore give the same result whoever runs it: every task writes
-// its own output and no two tasks add into one float.
+// A task list is a function and a number of tasks; workers take task numbers from a shared counter, so which
+// thread runs a task is not fixed. Code run here must therefore give the same result whoever runs it: every
+// task writes its own output and no two tasks add into one float.
 #ifndef HEARTH_BASE_THREADS_H
 #define HEARTH_BASE_THREADS_H
 
@@ -19,8 +19,8 @@ int hearth_pool_open(struct hearth_pool **out, int n_threads, struct hearth_erro
 void hearth_pool_close(struct hearth_pool **pool);
 int hearth_pool_size(const struct hearth_pool *pool);
 
-// Runs fn(arg, 0..n_tasks-1) and returns when all are done. Only the thread that owns the pool may call it; not
-// re-entrant. Workers spin briefly between lists and sleep when idle for longer.
+// Runs fn(arg, 0..n_tasks-1) and returns when all are done. Only the thread that owns the pool may call it;
+// not re-entrant. Workers spin briefly between lists and sleep when idle for longer.
 void hearth_pool_run(struct hearth_pool *pool, hearth_task_fn fn, void *arg, int n_tasks);
 
 #endif

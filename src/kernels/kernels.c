@@ -29,8 +29,8 @@ void hearth_kernels_init(struct hearth_kernels *table, unsigned cpu_flags)
 #endif
 }
 
-// A panel of 16 rows as f32 is the largest need (64 bytes an element); eight tokens prepared by the AVX-512 step
-// kernels take 38.
+// A panel of 16 rows as f32 is the largest need (64 bytes an element); eight tokens prepared by the AVX-512
+// step kernels take 38.
 size_t hearth_kernels_scratch(size_t k)
 {
     return hearth_acts_padded(k) * 16 * sizeof(float) + 4096;

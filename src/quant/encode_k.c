@@ -17,9 +17,9 @@
 
 #include "quant/formats.h"
 
-#define BLOCK 256
+#define BLOCK  256
 #define STARTS 7 // steps tried to either side of the obvious one
-#define LANES 8 // sums are kept in independent lanes, so that compilers can use vectors
+#define LANES  8 // sums are kept in independent lanes, so that compilers can use vectors
 
 // ---- rounding and sums
 // ---------------------------------------------------------------------------------------
@@ -43,8 +43,8 @@ struct sums {
     float w, x, q, qq, xq;
 };
 
-// The part of the weighted squared error of x = scale * q - min, for the integers behind the sums, that depends on
-// scale and min. Cheap, and exact enough to compare candidates.
+// The part of the weighted squared error of x = scale * q - min, for the integers behind the sums, that
+// depends on scale and min. Cheap, and exact enough to compare candidates.
 static inline float gain_of(const struct sums *t, float scale, float min)
 {
     return scale * (scale * t->qq - 2.0f * (t->xq + min * t->q)) + min * (min * t->w + 2.0f * t->x);
