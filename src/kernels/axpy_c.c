@@ -51,8 +51,20 @@ static void axpy(uint32_t type, float *out, const void *w, size_t w_stride, size
 #define FORMATS(X)                                                                                           \
     X(F32)                                                                                                   \
     X(F16)                                                                                                   \
-    X(BF16) X(Q4_0) X(Q4_1) X(Q5_0) X(Q5_1) X(Q8_0) X(Q2_K) X(Q3_K) X(Q4_K) X(Q5_K) X(Q6_K) X(IQ4_NL)        \
-        X(IQ4_XS) X(MXFP4)
+    X(BF16)                                                                                                  \
+    X(Q4_0)                                                                                                  \
+    X(Q4_1)                                                                                                  \
+    X(Q5_0)                                                                                                  \
+    X(Q5_1)                                                                                                  \
+    X(Q8_0)                                                                                                  \
+    X(Q2_K)                                                                                                  \
+    X(Q3_K)                                                                                                  \
+    X(Q4_K)                                                                                                  \
+    X(Q5_K)                                                                                                  \
+    X(Q6_K)                                                                                                  \
+    X(IQ4_NL)                                                                                                \
+    X(IQ4_XS)                                                                                                \
+    X(MXFP4)
 
 FORMATS(AXPY)
 
