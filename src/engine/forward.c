@@ -8,40 +8,47 @@
 struct job {
     struct hearth_session *s;
     int layer;
-    int first;                          // row of x that task 0 stands for
-    const struct hearth_weight *norm;   // and the bias behind it
-    const struct hearth_weight *norm_b; //
-    float *branch;                      // [n x E] to be added to x,
-    const struct hearth_weight *bias;   // after this
+};
+
+struct norm_job {
+    struct hearth_session *s;
+    const struct hearth_weight *w, *b;
+    int first; // row of x that task 0 stands for
 };
 
 // h = norm(x)
 static void norm_task(void *arg, int task, int worker)
 {
     (void)worker;
-    const struct job *j = arg;
+    const struct norm_job *j = arg;
     const struct hearth_hparams *hp = &j->s->model->hp;
     const struct hearth_kernels *kernels = &j->s->model->kernels;
     float *h = hearth_row_of(j->s->work.h, task, hp->n_embd);
     const float *x = hearth_row_of(j->s->work.x, j->first + task, hp->n_embd);
     if (hp->layer_norm)
-        kernels->layer_norm(h, x, j->norm->data, j->norm_b->data, (size_t)hp->n_embd, hp->norm_eps);
+        kernels->layer_norm(h, x, j->w->data, j->b->data, (size_t)hp->n_embd, hp->norm_eps);
     else
-        kernels->rms_norm(h, x, j->norm->data, (size_t)hp->n_embd, hp->norm_eps);
+        kernels->rms_norm(h, x, j->w->data, (size_t)hp->n_embd, hp->norm_eps);
 }
 
 static void norm(struct hearth_session *s, const struct hearth_weight *w, const struct hearth_weight *b,
                  int first, int n)
 {
-    struct job j = {.s = s, .first = first, .norm = w, .norm_b = b};
+    struct norm_job j = {s, w, b, first};
     hearth_run(s, norm_task, &j, n);
 }
+
+struct add_job {
+    struct hearth_session *s;
+    float *branch; // [n x E]
+    const struct hearth_weight *bias;
+};
 
 // x += branch + bias
 static void add_task(void *arg, int task, int worker)
 {
     (void)worker;
-    const struct job *j = arg;
+    const struct add_job *j = arg;
     const struct hearth_kernels *kernels = &j->s->model->kernels;
     const int width = j->s->model->hp.n_embd;
     float *branch = hearth_row_of(j->branch, task, width);
@@ -52,7 +59,7 @@ static void add_task(void *arg, int task, int worker)
 
 static void add(struct hearth_session *s, float *branch, const struct hearth_weight *bias, int n)
 {
-    struct job j = {.s = s, .branch = branch, .bias = bias};
+    struct add_job j = {s, branch, bias};
     hearth_run(s, add_task, &j, n);
 }
 
