@@ -282,9 +282,101 @@ static void check_norm(const float *x, const float *w, size_t n)
     }
 }
 
+// Deviations from the mean lose what the mean is larger than they are.
+static void check_layer_norm(const float *x, const float *w, const float *b, size_t n)
+{
+    float *want[2] = {NULL, NULL};
+    double mean = 0, var = 0, largest = 0;
+    for (size_t i = 0; i < n; i++) {
+        mean += (double)x[i] / (double)n;
+        largest = fmax(largest, fabs((double)x[i]));
+    }
+    for (size_t i = 0; i < n; i++)
+        var += ((double)x[i] - mean) * ((double)x[i] - mean) / (double)n;
+    const double scale = 1 / sqrt(var + 1e-5);
+    for (int l = 0; l < check_n_levels; l++)
+        for (int bias = 0; bias < 2; bias++) {
+            float *out = copy(x, n);
+            check_levels[l].k.layer_norm(out, out, copy(w, n), bias ? copy(b, n) : NULL, n, 1e-5f);
+            if (want[bias]) {
+                check_same("layer_norm", check_levels[l].name, out, want[bias], n);
+                continue;
+            }
+            want[bias] = out;
+            for (size_t i = 0; i < n; i++) {
+                const double normed = ((double)x[i] - mean) * scale, add = bias ? (double)b[i] : 0;
+                close_to("layer_norm", i, out[i], normed * (double)w[i] + add,
+                         (1e-5 * fabs(normed) + 3e-6 * largest * scale + 3e-45) * fabs((double)w[i]) +
+                             1e-7 * fabs(add) + 1e-37);
+            }
+        }
+}
+
+// What an activation gives, and how far from it a kernel may be.
+static double activated(enum hearth_activation act, double x, double *within)
+{
+    *within = 2e-6 * fabs(x);
+    switch (act) {
+    case HEARTH_ACT_SILU: // where exp overflows, 0 instead of a number of no weight
+        *within += x < -80 ? 1e-30 : 0;
+        return x / (1 + exp(-x));
+    case HEARTH_ACT_GELU: // 0 from -13.2 down
+        *within = 5e-6 * fabs(0.5 * x * erfc(-x * 0.70710678118654752)) + 1e-37;
+        return x < -13.2 ? 0 : 0.5 * x * erfc(-x * 0.70710678118654752);
+    case HEARTH_ACT_RELU:
+    case HEARTH_ACT_DRELU:
+        break;
+    }
+    return x > 0 ? x : 0;
+}
+
+static void check_activate(const float *x, size_t n)
+{
+    for (enum hearth_activation act = HEARTH_ACT_SILU; act <= HEARTH_ACT_GELU; act++) {
+        float *want = NULL;
+        for (int l = 0; l < check_n_levels; l++) {
+            float *out = copy(x, n);
+            check_levels[l].k.activate(out, n, act);
+            if (want)
+                check_same("activate", check_levels[l].name, out, want, n);
+            want = want ? want : out;
+        }
+        for (size_t i = 0; i < n; i++) {
+            double within, value = activated(act, (double)x[i], &within);
+            close_to("activate", i, want[i], value, within + 1e-37);
+        }
+    }
+}
+
+// Infinities, NaN and the borders of the functions: all levels alike, and of the right kind.
+static void check_activate_borders(void)
+{
+    const float x[] = {INFINITY, -INFINITY, NAN,   0.0f,   -0.0f,  13.2f,   -13.2f, 13.2001f, -13.2001f,
+                       88.8f,    -88.8f,    3e38f, -3e38f, 1e-40f, -1e-40f, 1e-20f, -1e-20f};
+    const size_t n = sizeof x / sizeof x[0];
+    for (enum hearth_activation act = HEARTH_ACT_SILU; act <= HEARTH_ACT_GELU; act++) {
+        float *want = NULL;
+        for (int l = 0; l < check_n_levels; l++) {
+            float *out = copy(x, n);
+            check_levels[l].k.activate(out, n, act);
+            want = want ? want : out;
+            for (size_t i = 0; i < n; i++)
+                if (!(isnan(out[i]) && isnan(want[i])))
+                    check_same("activate at a border", check_levels[l].name, out + i, want + i, 1);
+            if (out[0] != INFINITY || out[11] != 3e38f || (act == HEARTH_ACT_GELU && !isnan(out[2])))
+                check_fail("activate: %s gives %g, %g, %g for inf, 3e38, NaN", check_levels[l].name,
+                           (double)out[0], (double)out[11], (double)out[2]);
+        }
+    }
+    for (float at = -13.19f; at < 14.0f; at += 0.0037f) {
+        double within, value = activated(HEARTH_ACT_GELU, (double)at, &within);
+        close_to("gelu", 0, hearth_gelu(at), value, at < 0 ? within : 5e-7 * value);
+    }
+}
+
 static void check_glu(const float *gate, const float *up, size_t n)
 {
-    for (enum hearth_activation act = HEARTH_ACT_SILU; act <= HEARTH_ACT_DRELU; act++) {
+    for (enum hearth_activation act = HEARTH_ACT_SILU; act <= HEARTH_ACT_GELU; act++) {
         float *want = NULL;
         for (int l = 0; l < check_n_levels; l++) {
             float *out = copy(gate, n);
@@ -296,13 +388,14 @@ static void check_glu(const float *gate, const float *up, size_t n)
             want = out;
             for (size_t i = 0; i < n; i++) {
                 double g = (double)gate[i], u = (double)up[i];
-                g = act == HEARTH_ACT_SILU ? g / (1 + exp(-g)) : g > 0 ? g : 0;
+                double within;
+                g = activated(act, g, &within);
                 u = act == HEARTH_ACT_DRELU && u < 0 ? 0 : u;
                 // Where exp overflows, silu is 0 instead of a number of no weight.
                 if (act == HEARTH_ACT_SILU && gate[i] < -80)
                     continue;
                 // A denormal g is rounded to a multiple of 1.4e-45 before it meets u.
-                close_to("glu", i, out[i], g * u, 2e-6 * fabs(g * u) + 3e-45 * fabs(u) + 1e-37);
+                close_to("glu", i, out[i], g * u, 5e-6 * fabs(g * u) + 3e-45 * fabs(u) + 1e-37);
             }
         }
     }
@@ -349,7 +442,7 @@ static void check_softmax(const float *x, size_t n)
 {
     float *want = NULL, want_sum = 0, want_max = 0;
     const float scale = 0.1f;
-    n = n < 64 ? n : 64;
+    n = n < 512 ? n : 512;
     for (int l = 0; l < check_n_levels; l++) {
         float *out = copy(x, n), sum;
         float max = check_levels[l].k.softmax_tile(out, n, scale, &sum);
@@ -412,6 +505,10 @@ void check_vector(int rounds)
             x[i] = fabsf(x[i]) > 1e10f ? 1e10f : x[i];
         check_norm(x, y, n);
         check_free_all();
+        check_layer_norm(x, y, y, n);
+        check_free_all();
+        check_activate(x, n);
+        check_free_all();
         check_glu(x, y, n);
         check_free_all();
         for (size_t i = 0; i < n; i++)
@@ -425,6 +522,9 @@ void check_vector(int rounds)
         free(x);
         free(y);
     }
-    printf("vector: quantize_acts, rms_norm, glu, rope, softmax_tile, add, scale_add: %d shapes each\n",
+    check_activate_borders();
+    check_free_all();
+    printf("vector: quantize_acts, norms, activations, glu, rope, softmax_tile, add, scale_add: %d shapes "
+           "each\n",
            rounds);
 }
