@@ -75,8 +75,9 @@ static void check_reference(const struct shape *s, const uint8_t *w, const uint8
             struct hearth_acts a = hearth_acts_view(token, s->k);
             double dot = 0, size = 0;
             for (size_t i = 0; i < s->k; i++) {
-                float plain;
-                memcpy(&plain, token + i * sizeof plain, sizeof plain);
+                float plain = 0;
+                if (!s->block)
+                    memcpy(&plain, token + i * sizeof plain, sizeof plain);
                 double v = s->block ? (double)a.d[i / 32] * (128 * a.hi[i] + a.lo[i]) : (double)plain;
                 dot += (double)row[i] * v;
                 size += fabs((double)row[i] * v);
