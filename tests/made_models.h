@@ -32,6 +32,7 @@ struct made {
     const char *without; // a tensor or key to leave out
     const char *reshape; // a tensor to give one row, or element, more
     const char *extra;   // a tensor to add
+    uint32_t type;       // of all tensors: F32, or one whose data then is zeros
     struct made_kv set[6];
 };
 
@@ -217,9 +218,17 @@ static inline void made_put_vocabulary(struct hearth_gguf_writer *w)
     MADE_OK(hearth_gguf_put_u32(w, "tokenizer.ggml.unknown_token_id", 0, &err));
 }
 
-static inline void made_write_tensor(struct hearth_gguf_writer *w, const struct made_tensor *t)
+static inline void made_write_tensor(struct hearth_gguf_writer *w, const struct made *made,
+                                     const struct made_tensor *t)
 {
     struct hearth_error err;
+    if (made->type != HEARTH_TYPE_F32) {
+        const uint64_t bytes = hearth_type_bytes(made->type, t->ne[0]) * t->ne[1] * t->ne[2];
+        void *zeros = calloc(1, bytes);
+        MADE_OK(hearth_gguf_write(w, zeros, bytes, &err));
+        free(zeros);
+        return;
+    }
     const uint64_t n = t->ne[0] * t->ne[1];
     float *data = malloc(n * sizeof *data);
     const bool norm = strstr(t->name, "norm.weight") || strstr(t->name, "norm_2.weight");
@@ -255,14 +264,14 @@ static inline void made_write(const char *path, const struct made *made)
     made_list_tensors(&list, tables);
     for (size_t i = 0; i < list.n; i++) {
         const uint64_t *ne = list.tensors[i].ne;
-        MADE_OK(hearth_gguf_put_tensor(w, list.tensors[i].name, HEARTH_TYPE_F32,
+        MADE_OK(hearth_gguf_put_tensor(w, list.tensors[i].name, made->type,
                                        ne[2] > 1   ? 3
                                        : ne[1] > 1 ? 2
                                                    : 1,
                                        ne, &err));
     }
     for (size_t i = 0; i < list.n; i++)
-        made_write_tensor(w, &list.tensors[i]);
+        made_write_tensor(w, made, &list.tensors[i]);
     MADE_OK(hearth_gguf_finish(&w, &err));
 }
 

@@ -276,6 +276,8 @@ static void test_unknown(void **state)
     refused(&(struct made){.arch = "mamba"}, HEARTH_E_UNSUPPORTED, names);
     hearth_arch_names(names, 9);
     assert_string_equal(names, "bamboo, ");
+    refused(&(struct made){.arch = "llama", .type = HEARTH_TYPE_I16}, HEARTH_E_UNSUPPORTED,
+            "token_embd.weight has type I16, which is not supported; supported: F32, F16, Q4_0, ");
     refused(&(struct made){.arch = "llama", .extra = "blk.1.attn_sinks.weight"}, HEARTH_E_UNSUPPORTED,
             "blk.1.attn_sinks.weight");
 }

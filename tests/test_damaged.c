@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "hearth.h"
+#include "made_models.h"
 
 struct bytes {
     uint8_t *p;
@@ -137,6 +138,23 @@ static void test_golden(void **state)
     damage(HEARTH_SOURCE_DIR "/tests/golden/models/llama3-rope.F16.gguf");
 }
 
+// Experts, learned positions, fused and biased attention.
+static void test_made(void **state)
+{
+    (void)state;
+    const struct made models[] = {{.arch = "qwen3moe", .experts = true},
+                                  {.arch = "llama", .experts = true, .split_experts = true, .optional = true},
+                                  {.arch = "opt"},
+                                  {.arch = "falcon", .optional = true}};
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/hearth-made-%ld.gguf", (long)getpid());
+    for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
+        made_write(path, &models[i]);
+        damage(path);
+    }
+    unlink(path);
+}
+
 static void test_stories(void **state)
 {
     (void)state;
@@ -150,6 +168,7 @@ static void test_stories(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden), cmocka_unit_test(test_stories)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden), cmocka_unit_test(test_made),
+                                       cmocka_unit_test(test_stories)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -65,6 +65,15 @@ static uint64_t dim_value(const struct hearth_hparams *hp, enum hearth_dim dim)
     return 0;
 }
 
+// The types that there are kernels for: "F32, F16, ...".
+static void list_types(const struct hearth_kernels *kernels, char *out, size_t size)
+{
+    size_t at = 0;
+    for (uint32_t type = 0; type < HEARTH_TYPE_END && at < size; type++)
+        if (kernels->step[type])
+            at += (size_t)snprintf(out + at, size - at, "%s%s", at ? ", " : "", hearth_type_info(type)->name);
+}
+
 // Shape and type; n_matrices is ne[2].
 static int check_tensor(struct loader *l, const struct hearth_gguf_tensor *t, const struct hearth_binding *b,
                         int n_matrices)
@@ -87,11 +96,11 @@ static int check_tensor(struct loader *l, const struct hearth_gguf_tensor *t, co
         b->n == HEARTH_DIM_NONE ? info->decode != NULL : kernels->step[t->type] && kernels->prompt[t->type];
     if (ok)
         return HEARTH_OK;
-    return hearth_fail(
-        l->err, HEARTH_E_UNSUPPORTED,
-        "%s: tensor %s has type %s, which is not supported; use a file in F16, BF16, Q8_0, Q4_0 "
-        "or a K-quant",
-        path, t->name.s, info->name);
+    char known[160];
+    list_types(kernels, known, sizeof known);
+    return hearth_fail(l->err, HEARTH_E_UNSUPPORTED,
+                       "%s: tensor %s has type %s, which is not supported; supported: %s", path, t->name.s,
+                       info->name, known);
 }
 
 // Room for `bytes` in the region, which begin with t's.
