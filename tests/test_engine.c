@@ -194,6 +194,83 @@ static void test_greedy(void **state)
     golden_each(check_greedy);
 }
 
+// ---- experts
+// ---------------------------------------------------------------------------------------------------
+
+// What the reference chose: lines of a layer, a token's place and the ids, ascending.
+struct expert_lines {
+    const struct golden *g;
+    FILE *f;
+    int *ids; // [n_layer][n_tokens][n_used]
+    int n_layer, n_used, seen;
+};
+
+static void compare_experts(void *arg, int layer, struct hearth_row row, const int *ids, const float *weights,
+                            int n)
+{
+    (void)weights;
+    struct expert_lines *e = arg;
+    assert_int_equal(n, e->n_used);
+    const int *want = e->ids + ((size_t)layer * e->g->n_tokens + (size_t)row.pos) * (size_t)n;
+    assert_memory_equal(ids, want, (size_t)n * sizeof *ids);
+    e->seen++;
+}
+
+static void read_experts(struct expert_lines *e)
+{
+    const size_t n = (size_t)e->n_layer * e->g->n_tokens * (size_t)e->n_used;
+    e->ids = malloc(n * sizeof *e->ids);
+    for (int layer = 0; layer < e->n_layer; layer++)
+        for (int token = 0; token < (int)e->g->n_tokens; token++) {
+            int at[2];
+            assert_int_equal(fscanf(e->f, "%d %d", &at[0], &at[1]), 2);
+            assert_true(at[0] == layer && at[1] == token);
+            for (int i = 0; i < e->n_used; i++)
+                assert_int_equal(
+                    fscanf(e->f, "%d",
+                           e->ids + ((size_t)layer * e->g->n_tokens + (size_t)token) * (size_t)e->n_used + i),
+                    1);
+        }
+}
+
+static void check_experts(const struct golden *g)
+{
+    char file[512];
+    snprintf(file, sizeof file, GOLDEN_MODELS "%s.experts", g->name);
+    struct hearth_model *m = open_model(g->path, NULL);
+    struct expert_lines e = {g, fopen(file, "r"), NULL, m->hp.n_layer, m->hp.n_expert_used, 0};
+    assert_int_equal(e.f != NULL, m->hp.n_expert != 0);
+    if (e.f) {
+        read_experts(&e);
+        fclose(e.f);
+        for (int phase = 0; phase < 2; phase++) {
+            struct hearth_session *s = open_session(
+                m, (struct hearth_session_params){.type_k = HEARTH_KV_F32, .type_v = HEARTH_KV_F32});
+            s->on_experts = compare_experts;
+            s->on_experts_arg = &e;
+            int seq = hearth_seq_new(s, NULL);
+            e.seen = 0;
+            if (phase == HEARTH_PHASE_PROMPT)
+                CHECK(hearth_prompt(s, seq, g->ids, (int)g->n_tokens, NULL, NULL, &check_error));
+            else
+                for (uint32_t i = 0; i < g->n_tokens; i++)
+                    CHECK(hearth_step(s, &seq, &g->ids[i], 1, &check_error));
+            assert_int_equal(e.seen, m->hp.n_layer * (int)g->n_tokens);
+            hearth_session_close(&s);
+        }
+        printf("%-20s the reference's experts in %d layers for %u tokens, both phases\n", g->name, e.n_layer,
+               g->n_tokens);
+    }
+    free(e.ids);
+    hearth_model_close(&m);
+}
+
+static void test_experts(void **state)
+{
+    (void)state;
+    golden_each(check_experts);
+}
+
 // ---- invariance
 // ----------------------------------------------------------------------------------------------
 
@@ -451,11 +528,17 @@ static void test_stories(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_logits),      cmocka_unit_test(test_kv_types),
-        cmocka_unit_test(test_greedy),      cmocka_unit_test(test_threads_and_ubatch),
-        cmocka_unit_test(test_batch_mates), cmocka_unit_test(test_cpu_levels),
-        cmocka_unit_test(test_long_forks),  cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_interrupt),   cmocka_unit_test(test_stories),
+        cmocka_unit_test(test_logits),
+        cmocka_unit_test(test_kv_types),
+        cmocka_unit_test(test_greedy),
+        cmocka_unit_test(test_experts),
+        cmocka_unit_test(test_threads_and_ubatch),
+        cmocka_unit_test(test_batch_mates),
+        cmocka_unit_test(test_cpu_levels),
+        cmocka_unit_test(test_long_forks),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_interrupt),
+        cmocka_unit_test(test_stories),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
