@@ -3,15 +3,19 @@
 #include "cli/roof.h"
 
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "base/os.h"
 #include "base/threads.h"
 
-#define MIN_BYTES ((size_t)1 << 20)
+#define MIN_BYTES ((size_t)1 << 20) // at least one task
 #define PASSES    5
-#define LANES     32 // independent sums, enough to keep the loads and not the additions busy
+#define LANES     8 // independent sums: enough to hide the additions, few enough to stay in registers
+// Bytes of a task. Threads that walk near each other through one stretch of memory reach far more than
+// threads that each walk through a half of their own.
+#define TASK ((size_t)1 << 20)
 
 struct stream_job {
     const uint64_t *data;
@@ -53,20 +57,23 @@ int hearth_roof_measure(size_t bytes, int n_threads, double *gb_per_second, stru
 {
     struct hearth_region region;
     struct hearth_pool *pool = NULL;
-    uint64_t sums[256] = {0};
     if (bytes < MIN_BYTES)
         bytes = MIN_BYTES;
+    const size_t n_tasks = bytes / TASK;
+    uint64_t *sums = hearth_calloc(n_tasks, sizeof *sums);
+    if (!sums)
+        return hearth_fail(err, HEARTH_E_MEMORY, "no memory for measuring the memory roof");
     int rc = hearth_region_open(&region, bytes, "measuring the memory roof", err);
     if (!rc)
         rc = hearth_pool_open(&pool, n_threads, err);
     if (!rc) {
         // Written once: untouched pages would all be the one page of zeros.
         memset(region.base, 1, region.size);
-        struct stream_job job = {region.base,
-                                 region.size / sizeof(uint64_t) / (size_t)n_threads / LANES * LANES, sums};
-        *gb_per_second = best_pass(pool, &job, n_threads);
+        struct stream_job job = {region.base, TASK / sizeof(uint64_t), sums};
+        *gb_per_second = best_pass(pool, &job, (int)n_tasks);
     }
     hearth_pool_close(&pool);
     hearth_region_close(&region);
+    free(sums);
     return rc;
 }
