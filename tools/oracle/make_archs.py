@@ -1,0 +1,312 @@
+# SPDX-License-Identifier: MIT
+# Makes the golden models of architectures other than plain llama: tiny random ones of transformers, written as
+# Q8_0, with golden logits, greedy continuations and, where there are experts, the chosen ones. Formats and how to set
+# up are in tests/golden/README.md.
+#
+#   python make_archs.py [--out DIR] [NAME ...]
+
+import argparse
+import copy
+import os
+
+import gguf
+import numpy as np
+import torch
+import transformers as tf
+from gguf import GGMLQuantizationType as T
+
+import make_models as mm
+from oracle_common import N_VOCAB, SpmVocab, write_logits
+
+TEXT = "The fisherman and his wife lived in a small hut on the shore, and every day he went out to sea"
+PLAIN = {"rope_type": "default", "rope_theta": 10000.0}
+YARN = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 16}
+COMMON = dict(
+    vocab_size=N_VOCAB, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=128,
+    bos_token_id=None, eos_token_id=None, attn_implementation="eager", experts_implementation="eager",
+)
+GROUPED = dict(COMMON, intermediate_size=96, num_key_value_heads=2, rope_parameters=PLAIN, rms_norm_eps=1e-6)
+FALCON = dict(COMMON, ffn_hidden_size=256, parallel_attn=True, bias=False, alibi=False)
+
+# name: (GGUF architecture, class of transformers, its configuration, text)
+MODELS = {
+    "qwen2": ("qwen2", tf.Qwen2ForCausalLM, dict(GROUPED, tie_word_embeddings=False), TEXT),
+    "qwen2-yarn": (
+        "qwen2", tf.Qwen2ForCausalLM, dict(GROUPED, rope_parameters=YARN, tie_word_embeddings=False), TEXT,
+    ),
+    "qwen3": ("qwen3", tf.Qwen3ForCausalLM, dict(GROUPED, head_dim=32, tie_word_embeddings=True), TEXT),
+    "qwen3moe": (
+        "qwen3moe", tf.Qwen3MoeForCausalLM,
+        dict(GROUPED, head_dim=32, moe_intermediate_size=32, num_experts=8, num_experts_per_tok=3, norm_topk_prob=True,
+             decoder_sparse_step=1, mlp_only_layers=[], tie_word_embeddings=False),
+        TEXT,
+    ),
+    "mixtral": (
+        "llama", tf.MixtralForCausalLM,
+        dict(GROUPED, rms_norm_eps=1e-5, num_local_experts=4, num_experts_per_tok=2, sliding_window=None,
+             tie_word_embeddings=False),
+        TEXT,
+    ),
+    "window": (
+        "llama", tf.MistralForCausalLM,
+        dict(GROUPED, rms_norm_eps=1e-5, max_position_embeddings=256, sliding_window=20, tie_word_embeddings=False),
+        TEXT * 2,
+    ),
+    "falcon-7b": (
+        "falcon", tf.FalconForCausalLM,
+        dict(FALCON, multi_query=True, new_decoder_architecture=False, tie_word_embeddings=True), TEXT,
+    ),
+    "falcon-40b": (
+        "falcon", tf.FalconForCausalLM,
+        dict(FALCON, num_kv_heads=2, new_decoder_architecture=True, tie_word_embeddings=False), TEXT,
+    ),
+    "opt": (
+        "opt", tf.OPTForCausalLM,
+        dict(COMMON, ffn_dim=96, max_position_embeddings=126, word_embed_proj_dim=64, do_layer_norm_before=True,
+             activation_function="relu", dropout=0.0, pad_token_id=None, tie_word_embeddings=True),
+        TEXT,
+    ),
+}  # fmt: skip
+
+
+def fill(model, rng):
+    """Random weights, spread so that attention is peaked, routers decide and logits differ."""
+    tied = model.config.tie_word_embeddings
+    for name, p in model.named_parameters():
+        shape = tuple(p.shape)
+        if "norm" in name or ".ln_" in name:
+            value = rng.uniform(0.6, 1.4, shape) if name.endswith("weight") else rng.standard_normal(shape) * 0.1
+        else:
+            inputs = np.sqrt(shape[-1])
+            if name.endswith("bias"):
+                std = 0.3
+            elif "embed_tokens" in name or "word_embeddings" in name:
+                std = 0.5 if tied else 1.0
+            elif "embed_positions" in name or "lm_head" in name:
+                std = 0.5
+            elif any(part in name for part in ("down_proj", "o_proj", "fc2", ".dense.", "4h_to_h")):
+                std = 0.8 / inputs
+            elif name.endswith("mlp.gate.weight"):
+                std = 2.0 / inputs
+            else:
+                std = 1.4 / inputs
+            value = rng.standard_normal(shape) * std
+        p.data = torch.from_numpy(value.astype(np.float32))
+
+
+# ---- transformers' tensors under GGUF's names ------------------------------------------------------------------
+
+
+def gated_layer(out, sd, arch, cfg, i):
+    """A layer of llama, qwen2, qwen3, qwen3moe."""
+    src, dst = f"model.layers.{i}.", f"blk.{i}."
+    out[dst + "attn_norm.weight"] = sd[src + "input_layernorm.weight"]
+    out[dst + "ffn_norm.weight"] = sd[src + "post_attention_layernorm.weight"]
+    for part, heads in zip("qkv", (cfg.num_attention_heads, cfg.num_key_value_heads, cfg.num_key_value_heads)):
+        w = sd[src + f"self_attn.{part}_proj.weight"]
+        out[dst + f"attn_{part}.weight"] = mm.interleave(w, heads) if arch == "llama" and part != "v" else w
+        for ours, theirs in ((f"attn_{part}.bias", f"{part}_proj.bias"), (f"attn_{part}_norm.weight", f"{part}_norm.weight")):
+            if src + "self_attn." + theirs in sd:
+                out[dst + ours] = sd[src + "self_attn." + theirs]
+    out[dst + "attn_output.weight"] = sd[src + "self_attn.o_proj.weight"]
+    if src + "mlp.gate_proj.weight" in sd:
+        for part in ("gate", "up", "down"):
+            out[dst + f"ffn_{part}.weight"] = sd[src + f"mlp.{part}_proj.weight"]
+        return
+    both = sd[src + "mlp.experts.gate_up_proj"]
+    out[dst + "ffn_gate_inp.weight"] = sd[src + "mlp.gate.weight"]
+    out[dst + "ffn_gate_exps.weight"], out[dst + "ffn_up_exps.weight"] = np.split(both, 2, axis=1)
+    out[dst + "ffn_down_exps.weight"] = sd[src + "mlp.experts.down_proj"]
+
+
+def falcon_layer(out, sd, cfg, i):
+    src, dst = f"transformer.h.{i}.", f"blk.{i}."
+    norms = {"attn_norm": "ln_mlp", "attn_norm_2": "ln_attn"} if cfg.new_decoder_architecture else {"attn_norm": "input_layernorm"}
+    for ours, theirs in norms.items():
+        for kind in ("weight", "bias"):
+            out[f"{dst}{ours}.{kind}"] = sd[f"{src}{theirs}.{kind}"]
+    # transformers keeps each group's queries beside its key and value; GGUF has all queries first.
+    kv = kv_heads(cfg)
+    group = cfg.num_attention_heads // kv
+    fused = sd[src + "self_attention.query_key_value.weight"].reshape(kv, group + 2, -1, cfg.hidden_size)
+    parts = (fused[:, :-2], fused[:, -2], fused[:, -1])
+    out[dst + "attn_qkv.weight"] = np.concatenate([p.reshape(-1, cfg.hidden_size) for p in parts])
+    out[dst + "attn_output.weight"] = sd[src + "self_attention.dense.weight"]
+    out[dst + "ffn_up.weight"] = sd[src + "mlp.dense_h_to_4h.weight"]
+    out[dst + "ffn_down.weight"] = sd[src + "mlp.dense_4h_to_h.weight"]
+
+
+def opt_layer(out, sd, i):
+    src, dst = f"model.decoder.layers.{i}.", f"blk.{i}."
+    names = {"attn_norm": "self_attn_layer_norm", "ffn_norm": "final_layer_norm", "attn_output": "self_attn.out_proj",
+             "ffn_up": "fc1", "ffn_down": "fc2"} | {f"attn_{p}": f"self_attn.{p}_proj" for p in "qkv"}  # fmt: skip
+    for ours, theirs in names.items():
+        for kind in ("weight", "bias"):
+            out[f"{dst}{ours}.{kind}"] = sd[f"{src}{theirs}.{kind}"]
+
+
+def gguf_tensors(arch, cfg, sd):
+    """{GGUF name: array} from a state dictionary of arrays."""
+    out = {}
+    if arch == "falcon":
+        out["token_embd.weight"] = sd["transformer.word_embeddings.weight"]
+        out["output_norm.weight"], out["output_norm.bias"] = sd["transformer.ln_f.weight"], sd["transformer.ln_f.bias"]
+    elif arch == "opt":
+        out["token_embd.weight"] = sd["model.decoder.embed_tokens.weight"]
+        out["position_embd.weight"] = sd["model.decoder.embed_positions.weight"]
+        for kind in ("weight", "bias"):
+            out[f"output_norm.{kind}"] = sd[f"model.decoder.final_layer_norm.{kind}"]
+    else:
+        out["token_embd.weight"], out["output_norm.weight"] = sd["model.embed_tokens.weight"], sd["model.norm.weight"]
+    if not cfg.tie_word_embeddings:
+        out["output.weight"] = sd["lm_head.weight"]
+    for i in range(cfg.num_hidden_layers):
+        if arch == "falcon":
+            falcon_layer(out, sd, cfg, i)
+        elif arch == "opt":
+            opt_layer(out, sd, i)
+        else:
+            gated_layer(out, sd, arch, cfg, i)
+    return out
+
+
+def kv_heads(cfg):
+    if isinstance(cfg, tf.FalconConfig):
+        return cfg.num_kv_heads if cfg.new_decoder_architecture else 1
+    return getattr(cfg, "num_key_value_heads", None) or cfg.num_attention_heads
+
+
+# ---- writing ---------------------------------------------------------------------------------------------------
+
+
+def add_hyper_parameters(w, name, arch, cfg):
+    w.add_context_length(cfg.max_position_embeddings)
+    w.add_embedding_length(cfg.hidden_size)
+    w.add_block_count(cfg.num_hidden_layers)
+    w.add_feed_forward_length(getattr(cfg, "intermediate_size", None) or getattr(cfg, "ffn_hidden_size", None) or cfg.ffn_dim)
+    w.add_head_count(cfg.num_attention_heads)
+    w.add_head_count_kv(kv_heads(cfg))
+    if arch != "falcon" and getattr(cfg, "head_dim", None):
+        w.add_key_length(cfg.head_dim)
+        w.add_value_length(cfg.head_dim)
+    if arch in ("falcon", "opt"):
+        w.add_layer_norm_eps(1e-5)
+    else:
+        w.add_layer_norm_rms_eps(cfg.rms_norm_eps)
+    if hasattr(cfg, "num_experts_per_tok"):
+        w.add_expert_count(getattr(cfg, "num_local_experts", None) or cfg.num_experts)
+        w.add_expert_used_count(cfg.num_experts_per_tok)
+    if hasattr(cfg, "moe_intermediate_size"):
+        w.add_expert_feed_forward_length(cfg.moe_intermediate_size)
+    if name == "window":
+        w.add_sliding_window(cfg.sliding_window)
+    if name == "qwen2-yarn":
+        w.add_rope_scaling_type(gguf.RopeScalingType.YARN)
+        w.add_rope_scaling_factor(YARN["factor"])
+        w.add_rope_scaling_orig_ctx_len(YARN["original_max_position_embeddings"])
+
+
+def add_vocabulary(w, vocab):
+    w.add_tokenizer_model(vocab.model)
+    w.add_token_list(vocab.tokens)
+    w.add_token_types(vocab.types)
+    w.add_token_scores(vocab.scores)
+    w.add_bos_token_id(vocab.bos)
+    w.add_eos_token_id(vocab.eos)
+    w.add_unk_token_id(vocab.unk)
+    w.add_add_bos_token(True)
+    w.add_add_eos_token(False)
+
+
+def write_gguf(path, name, arch, cfg, tensors):
+    """Writes the file; returns the tensors as decoded from it."""
+    w = gguf.GGUFWriter(path, arch)
+    add_hyper_parameters(w, name, arch, cfg)
+    add_vocabulary(w, SpmVocab())
+    decoded = {}
+    for tensor, value in tensors.items():
+        plain = value.ndim == 1 or any(part in tensor for part in ("norm", "gate_inp", "position"))
+        kind = T.F32 if plain else T.Q8_0
+        data = np.ascontiguousarray(mm.encode(np.ascontiguousarray(value), kind))
+        w.add_tensor(tensor, data, raw_dtype=kind)
+        decoded[tensor] = np.ascontiguousarray(mm.decode(data, kind).astype(np.float32)).reshape(value.shape)
+    w.write_header_to_file()
+    w.write_kv_data_to_file()
+    w.write_tensors_to_file()
+    w.close()
+    return decoded
+
+
+def with_weights(model, arch, decoded):
+    """A copy of the model with the decoded weights. gguf_tensors() run over positions says where each one belongs."""
+    model = copy.deepcopy(model)
+    sd = {k: v for k, v in model.state_dict().items() if not (model.config.tie_word_embeddings and k == "lm_head.weight")}
+    positions, at = {}, 0
+    for key, value in sd.items():
+        positions[key] = np.arange(at, at + value.numel()).reshape(value.shape)
+        at += value.numel()
+    flat = torch.cat([v.reshape(-1) for v in sd.values()])
+    for tensor, where in gguf_tensors(arch, model.config, positions).items():
+        flat[torch.from_numpy(where.reshape(-1))] = torch.from_numpy(decoded[tensor].reshape(-1))
+    for key, value in sd.items():
+        value.copy_(flat[: value.numel()].reshape(value.shape))
+        flat = flat[value.numel() :]
+    return model
+
+
+def record_experts(model, chosen):
+    """Hooks that add each router's choice [tokens, used] to `chosen`, in the order of layers."""
+    used = getattr(model.config, "num_experts_per_tok", 0)
+
+    def hook(_module, _inputs, output):
+        scores = output[0] if isinstance(output, tuple) else output
+        chosen.append(torch.topk(scores, used, dim=-1).indices.sort(-1).values.tolist())
+
+    return [m.register_forward_hook(hook) for n, m in model.named_modules() if n.endswith("mlp.gate")]
+
+
+@torch.no_grad()
+def make(name, folder):
+    arch, kind, settings, text = MODELS[name]
+    torch.manual_seed(0)
+    model = kind(kind.config_class(**settings)).eval()
+    fill(model, np.random.RandomState(5 + sum(map(ord, name))))
+    if model.config.tie_word_embeddings:
+        model.tie_weights()
+    ids = SpmVocab().encode(text)
+    stem = os.path.join(folder, f"{name}.Q8_0")
+    sd = {k: v.numpy() for k, v in model.state_dict().items()}
+    decoded = write_gguf(stem + ".gguf", name, arch, model.config, gguf_tensors(arch, model.config, sd))
+    reference = with_weights(model, arch, decoded).double()
+    chosen = []
+    hooks = record_experts(reference, chosen)
+    logits = mm.logits_of(reference, ids)
+    for hook in hooks:
+        hook.remove()
+    original = mm.logits_of(copy.deepcopy(model).double(), ids)
+    write_logits(stem + ".logits", ids, original, logits)
+    if chosen:
+        with open(stem + ".experts", "w") as f:
+            for layer, rows in enumerate(chosen[: model.config.num_hidden_layers]):
+                f.writelines(f"{layer} {place} {' '.join(map(str, row))}\n" for place, row in enumerate(rows))
+    more, leads = mm.greedy(reference, ids, 24)
+    close = [i for i, lead in enumerate(leads) if lead < 0.15]
+    more = more[: close[0]] if close else more
+    with open(stem + ".greedy", "w") as f:
+        f.write(f"{text}\n{' '.join(map(str, ids))}\n{' '.join(map(str, more))}\n")
+    print(f"{name}: {len(ids)} tokens, logits' deviation {original.std():.2f}, greedy {len(more)}")
+
+
+def main():
+    here = os.path.dirname(os.path.abspath(__file__))
+    p = argparse.ArgumentParser(description="Make the golden models of architectures other than plain llama.")
+    p.add_argument("--out", default=os.path.join(here, "..", "..", "tests", "golden", "models"))
+    p.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(MODELS)} (default: all)")
+    args = p.parse_args()
+    torch.set_num_threads(1)
+    for name in args.names or MODELS:
+        make(name, args.out)
+
+
+if __name__ == "__main__":
+    main()
