@@ -1,0 +1,503 @@
+// SPDX-License-Identifier: MIT
+// Taking block formats apart with AVX-512: 16 units of a row become registers of unsigned bytes and of
+// scales.
+//
+// Bytes stay in the order in which a format's layout gives them cheaply; a `shape` says which elements they
+// are, so that step products put the activations in the same order once per call, and prompt products put the
+// weights where they belong when they spread them over a panel.
+#ifndef HEARTH_KERNELS_X86_UNITS_AVX512_H
+#define HEARTH_KERNELS_X86_UNITS_AVX512_H
+
+#include <immintrin.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define INLINE static inline __attribute__((always_inline, unused))
+#define LANES  16
+// Bytes of the largest group of 16 units, rounded up.
+#define GROUP_BYTES 576
+
+// How a format's registers relate to units. Positions are 16-byte pieces and units counted within a group.
+struct shape {
+    uint8_t registers; // per group: 8 for units of 32, 4 for units of 16
+    uint8_t unit;      // elements
+    uint8_t offset;    // added to every weight to make it unsigned; 0 for formats with a minimum
+    bool pairs;        // registers 2i and 2i+1 hold the two halves of the same units
+    bool has_min;
+    uint8_t pieces[8][4];   // 16-byte pieces of a row that are in each register
+    uint8_t order[LANES];   // lane of a sum, scale or minimum -> unit
+    uint8_t inverse[LANES]; // unit -> lane
+};
+
+// The weights of one group: what an unpack function fills.
+struct weights {
+    __m512i u[8];      // unsigned bytes
+    __m512 scale, min; // lanes in the format's order; min only of formats with one
+};
+
+// src holds a whole group and is not read beyond it.
+typedef void (*unpack_fn)(struct weights *w, const uint8_t *src);
+
+#define SHAPE static const struct shape __attribute__((unused))
+
+// Units 2i and 2i+1 in register i.
+SHAPE shape_q8_0 = {
+    8,
+    32,
+    128,
+    false,
+    false,
+    {{0, 1, 2, 3},
+     {4, 5, 6, 7},
+     {8, 9, 10, 11},
+     {12, 13, 14, 15},
+     {16, 17, 18, 19},
+     {20, 21, 22, 23},
+     {24, 25, 26, 27},
+     {28, 29, 30, 31}},
+    {0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15},
+    {0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15},
+};
+
+// Units 4i to 4i+3 in register i.
+#define NATURAL16(offset, has_min)                                                                           \
+    {                                                                                                        \
+        4, 16, offset, false, has_min, {{0, 1, 2, 3}, {4, 5, 6, 7}, {8, 9, 10, 11}, {12, 13, 14, 15}},       \
+            {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15},                                          \
+            {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15},                                          \
+    }
+SHAPE shape_q6_k = NATURAL16(32, false);
+SHAPE shape_q3_k = NATURAL16(4, false);
+SHAPE shape_q2_k = NATURAL16(0, true);
+
+// Four blocks' low nibbles (their first halves) in register 2i, the high ones in 2i+1; both add to the same
+// units.
+#define NIBBLES(offset, has_min)                                                                             \
+    {                                                                                                        \
+        8, 32, offset, true, has_min,                                                                        \
+            {{0, 2, 4, 6},     {1, 3, 5, 7},     {8, 10, 12, 14},  {9, 11, 13, 15},                          \
+             {16, 18, 20, 22}, {17, 19, 21, 23}, {24, 26, 28, 30}, {25, 27, 29, 31}},                        \
+            {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15},                                          \
+            {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15},                                          \
+    }
+SHAPE shape_q4_0 = NIBBLES(8, false);
+SHAPE shape_q4_1 = NIBBLES(0, true);
+SHAPE shape_q5_0 = NIBBLES(16, false);
+SHAPE shape_q5_1 = NIBBLES(0, true);
+SHAPE shape_iq4 = NIBBLES(128, false);
+SHAPE shape_mxfp4 = NIBBLES(12, false);
+
+// Per 64 bytes of a super-block: low nibbles are units 4i and 4i+2, high ones 4i+1 and 4i+3.
+SHAPE shape_q45_k = {
+    8,
+    32,
+    0,
+    false,
+    true,
+    {{0, 1, 4, 5},
+     {2, 3, 6, 7},
+     {8, 9, 12, 13},
+     {10, 11, 14, 15},
+     {16, 17, 20, 21},
+     {18, 19, 22, 23},
+     {24, 25, 28, 29},
+     {26, 27, 30, 31}},
+    {0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15},
+    {0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15},
+};
+
+// ---- helpers
+
+INLINE float half_at(const uint8_t *p)
+{
+    uint16_t h;
+    memcpy(&h, p, sizeof h);
+    return _cvtsh_ss(h);
+}
+
+INLINE uint32_t word32_at(const uint8_t *p)
+{
+    uint32_t w;
+    memcpy(&w, p, sizeof w);
+    return w;
+}
+
+INLINE uint64_t word64_at(const uint8_t *p)
+{
+    uint64_t w;
+    memcpy(&w, p, sizeof w);
+    return w;
+}
+
+INLINE __m512 halves(float low, float high)
+{
+    return _mm512_insertf32x8(_mm512_set1_ps(low), _mm256_set1_ps(high), 1);
+}
+
+// d * (float)s for 16 small integers, in the format's order.
+INLINE __m512 scaled(__m512 d, __m512i s, const struct shape *shape)
+{
+    const __m128i order = _mm_loadu_si128((const __m128i *)(const void *)shape->order);
+    return _mm512_permutexvar_ps(_mm512_cvtepu8_epi32(order), _mm512_mul_ps(d, _mm512_cvtepi32_ps(s)));
+}
+
+INLINE __m512i bytes16(uint64_t low, uint64_t high)
+{
+    return _mm512_cvtepu8_epi32(_mm_set_epi64x((int64_t)high, (int64_t)low));
+}
+
+// The low and the high half of each byte.
+INLINE void split_nibbles(__m512i u[2], __m512i bytes)
+{
+    const __m512i mask = _mm512_set1_epi8(15);
+    u[0] = _mm512_and_si512(bytes, mask);
+    u[1] = _mm512_and_si512(_mm512_srli_epi16(bytes, 4), mask);
+}
+
+// ---- blocks of 32: four at a time are picked from two overlapping loads, whose second starts `shift` words
+// later
+
+#define PICK(w, shift) ((w) < 32 ? (w) : 32 + (w) - (shift))
+#define PICK8(w, shift)                                                                                      \
+    PICK(w, shift), PICK((w) + 1, shift), PICK((w) + 2, shift), PICK((w) + 3, shift), PICK((w) + 4, shift),  \
+        PICK((w) + 5, shift), PICK((w) + 6, shift), PICK((w) + 7, shift)
+// Eight words from word `first` of each block of `words`.
+#define PICK_NIBBLES(words, first, shift)                                                                    \
+    {                                                                                                        \
+        PICK8(first, shift), PICK8((words) + (first), shift), PICK8(2 * (words) + (first), shift),           \
+            PICK8(3 * (words) + (first), shift)                                                              \
+    }
+// Word w of four blocks.
+#define PICK4(words, w, shift)                                                                               \
+    PICK(w, shift), PICK((words) + (w), shift), PICK(2 * (words) + (w), shift), PICK(3 * (words) + (w), shift)
+
+INLINE __m512i pick(__m512i low, __m512i high, const uint16_t index[32])
+{
+    return _mm512_permutex2var_epi16(low, _mm512_loadu_si512(index), high);
+}
+
+// The first eight of them.
+INLINE __m128i pick8(__m512i low, __m512i high, const uint16_t index[8])
+{
+    const __m512i at = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)(const void *)index));
+    return _mm512_castsi512_si128(_mm512_permutex2var_epi16(low, at, high));
+}
+
+// x[i] has words 0 to 3 of blocks 4i to 4i+3: as floats, block L of x[i] in lane 4L+i.
+INLINE __m512 spread_halves(const __m128i x[4])
+{
+    const __m128i a = _mm_unpacklo_epi16(x[0], x[1]), b = _mm_unpacklo_epi16(x[2], x[3]);
+    return _mm512_cvtph_ps(_mm256_set_m128i(_mm_unpackhi_epi32(a, b), _mm_unpacklo_epi32(a, b)));
+}
+
+// Words 4 to 7, negated: these formats store what is added.
+INLINE __m512 spread_minima(const __m128i x[4])
+{
+    const __m128i a = _mm_unpackhi_epi16(x[0], x[1]), b = _mm_unpackhi_epi16(x[2], x[3]);
+    const __m256i m = _mm256_set_m128i(_mm_unpackhi_epi32(a, b), _mm_unpacklo_epi32(a, b));
+    return _mm512_cvtph_ps(_mm256_xor_si256(m, _mm256_set1_epi16(INT16_MIN)));
+}
+
+// 18 bytes: the scale, 16 bytes of nibbles.
+INLINE void unpack_18(struct weights *w, const uint8_t *src, const __m512i *values)
+{
+    static const uint16_t nibbles[32] = PICK_NIBBLES(9, 1, 4);
+    // Lane 4L+i for an even and an odd i; which of them is right depends on i.
+    const __m512i scales =
+        _mm512_castsi256_si512(_mm256_set_epi16(59, 27, 59, 27, 50, 18, 50, 18, 41, 9, 41, 9, 32, 0, 32, 0));
+    __m512i z[4];
+    for (int i = 0; i < 4; i++) {
+        z[i] = _mm512_loadu_si512(src + 72 * i);
+        split_nibbles(w->u + 2 * i, pick(z[i], _mm512_loadu_si512(src + 72 * i + 8), nibbles));
+        for (int h = 2 * i; values && h < 2 * i + 2; h++)
+            w->u[h] = _mm512_shuffle_epi8(*values, w->u[h]);
+    }
+    const __m512i low = _mm512_permutex2var_epi16(z[0], scales, z[1]);
+    const __m512i high = _mm512_permutex2var_epi16(z[2], scales, z[3]);
+    w->scale = _mm512_cvtph_ps(
+        _mm256_mask_blend_epi16(0xcccc, _mm512_castsi512_si256(low), _mm512_castsi512_si256(high)));
+}
+
+INLINE void unpack_q4_0(struct weights *w, const uint8_t *src)
+{
+    unpack_18(w, src, NULL);
+}
+
+// hearth_iq4_values plus 128.
+INLINE __m512i iq4_values(void)
+{
+    return _mm512_broadcast_i32x4(
+        _mm_setr_epi8(1, 24, 45, 63, 79, 93, 106, 118, -127, -115, -103, -90, -75, -59, -39, -15));
+}
+
+INLINE void unpack_iq4_nl(struct weights *w, const uint8_t *src)
+{
+    const __m512i values = iq4_values();
+    unpack_18(w, src, &values);
+}
+
+// 20 bytes: scale, minimum, 16 bytes of nibbles.
+INLINE void unpack_q4_1(struct weights *w, const uint8_t *src)
+{
+    static const uint16_t nibbles[32] = PICK_NIBBLES(10, 2, 8);
+    static const uint16_t heads[8] = {PICK4(10, 0, 8), PICK4(10, 1, 8)};
+    __m128i head[4];
+    for (int i = 0; i < 4; i++) {
+        const __m512i low = _mm512_loadu_si512(src + 80 * i), high = _mm512_loadu_si512(src + 80 * i + 16);
+        split_nibbles(w->u + 2 * i, pick(low, high, nibbles));
+        head[i] = pick8(low, high, heads);
+    }
+    w->scale = spread_halves(head);
+    w->min = spread_minima(head);
+}
+
+// Adds 16 where the fifth bits say so: 64 for the low nibbles, 64 for the high ones.
+INLINE void add_fifth_bits(__m512i u[2], __m128i bits)
+{
+    const __m512i fifth = _mm512_set1_epi8(16);
+    u[0] = _mm512_mask_add_epi8(u[0], (__mmask64)_mm_cvtsi128_si64(bits), u[0], fifth);
+    u[1] = _mm512_mask_add_epi8(u[1], (__mmask64)_mm_extract_epi64(bits, 1), u[1], fifth);
+}
+
+// 22 bytes: scale, 32 fifth bits, 16 bytes of nibbles.
+INLINE void unpack_q5_0(struct weights *w, const uint8_t *src)
+{
+    static const uint16_t nibbles[32] = PICK_NIBBLES(11, 3, 12);
+    static const uint16_t heads[8] = {PICK4(11, 0, 12)}, bits[8] = {PICK4(11, 1, 12), PICK4(11, 2, 12)};
+    __m128i head[4];
+    for (int i = 0; i < 4; i++) {
+        const __m512i low = _mm512_loadu_si512(src + 88 * i), high = _mm512_loadu_si512(src + 88 * i + 24);
+        split_nibbles(w->u + 2 * i, pick(low, high, nibbles));
+        add_fifth_bits(w->u + 2 * i, pick8(low, high, bits));
+        head[i] = pick8(low, high, heads);
+    }
+    w->scale = spread_halves(head);
+}
+
+// 24 bytes: scale, minimum, 32 fifth bits, 16 bytes of nibbles.
+INLINE void unpack_q5_1(struct weights *w, const uint8_t *src)
+{
+    static const uint16_t nibbles[32] = PICK_NIBBLES(12, 4, 16);
+    static const uint16_t heads[8] = {PICK4(12, 0, 16), PICK4(12, 1, 16)};
+    static const uint16_t bits[8] = {PICK4(12, 2, 16), PICK4(12, 3, 16)};
+    __m128i head[4];
+    for (int i = 0; i < 4; i++) {
+        const __m512i low = _mm512_loadu_si512(src + 96 * i), high = _mm512_loadu_si512(src + 96 * i + 32);
+        split_nibbles(w->u + 2 * i, pick(low, high, nibbles));
+        add_fifth_bits(w->u + 2 * i, pick8(low, high, bits));
+        head[i] = pick8(low, high, heads);
+    }
+    w->scale = spread_halves(head);
+    w->min = spread_minima(head);
+}
+
+// 17 bytes: an exponent, 16 bytes of FP4.
+INLINE void unpack_mxfp4(struct weights *w, const uint8_t *src)
+{
+#define BYTE(b)    ((b) < 64 ? (b) : 64 + (b)-4)
+#define BYTES4(b)  BYTE(b), BYTE((b) + 1), BYTE((b) + 2), BYTE((b) + 3)
+#define BYTES16(b) BYTES4(b), BYTES4((b) + 4), BYTES4((b) + 8), BYTES4((b) + 12)
+    static const uint8_t nibbles[64] = {BYTES16(1), BYTES16(18), BYTES16(35), BYTES16(52)};
+    // Twice the values of FP4, plus 12.
+    const __m512i values =
+        _mm512_broadcast_i32x4(_mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
+    const __m512i heads = _mm512_castsi128_si512(_mm_cvtsi32_si128(51 << 24 | 34 << 16 | 17 << 8));
+    __m128i head[4];
+    for (int i = 0; i < 4; i++) {
+        const __m512i low = _mm512_loadu_si512(src + 68 * i), high = _mm512_loadu_si512(src + 68 * i + 4);
+        split_nibbles(w->u + 2 * i, _mm512_permutex2var_epi8(low, _mm512_loadu_si512(nibbles), high));
+        for (int h = 2 * i; h < 2 * i + 2; h++)
+            w->u[h] = _mm512_shuffle_epi8(values, w->u[h]);
+        head[i] = _mm512_castsi512_si128(_mm512_permutexvar_epi8(heads, low));
+    }
+    const __m128i e =
+        _mm_unpacklo_epi16(_mm_unpacklo_epi8(head[0], head[1]), _mm_unpacklo_epi8(head[2], head[3]));
+    const __m512i power = _mm512_cvtepu8_epi32(e), one = _mm512_set1_epi32(1);
+    // 2^(e - 128), which is not a normal number for e below 2.
+    const __m512i bits = _mm512_slli_epi32(_mm512_sub_epi32(power, one), 23);
+    w->scale = _mm512_castsi512_ps(_mm512_mask_sllv_epi32(bits, _mm512_cmple_epi32_mask(power, one),
+                                                          _mm512_set1_epi32(0x00200000), power));
+#undef BYTES16
+#undef BYTES4
+#undef BYTE
+}
+
+// Two blocks of 34 bytes are 34 words; the scales are words 0 and 17.
+INLINE void unpack_q8_0(struct weights *w, const uint8_t *src)
+{
+    const __m512i sign = _mm512_set1_epi8(INT8_MIN);
+    const __m512i scales =
+        _mm512_castsi256_si512(_mm256_set_epi16(49, 17, 49, 17, 32, 0, 32, 0, 49, 17, 49, 17, 32, 0, 32, 0));
+    __m256i h[4];
+    for (int i = 0; i < 4; i++) {
+        __m512i z[2];
+        for (int b = 0; b < 2; b++) {
+            const uint8_t *at = src + 68 * (2 * i + b);
+            z[b] = _mm512_loadu_si512(at);
+            const __m512i low =
+                _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)(const void *)(at + 2)));
+            const __m512i both =
+                _mm512_inserti64x4(low, _mm256_loadu_si256((const __m256i *)(const void *)(at + 36)), 1);
+            w->u[2 * i + b] = _mm512_xor_si512(both, sign);
+        }
+        h[i] = _mm512_castsi512_si256(_mm512_permutex2var_epi16(z[0], scales, z[1]));
+    }
+    // h[i] has units 4i to 4i+3 in every half; lanes 0, 1, 4, 5 take them from h[0], 2, 3, 6, 7 from h[1],
+    // and so on.
+    const __m256i low = _mm256_mask_blend_epi16(0x00cc, h[0], h[1]);
+    const __m256i high = _mm256_mask_blend_epi16(0xcc00, h[2], h[3]);
+    w->scale = _mm512_cvtph_ps(_mm256_mask_blend_epi16(0xff00, low, high));
+}
+
+// ---- super-blocks of 256
+
+// Scales and minima of two super-blocks, from d, dmin and eight 6-bit scales and minima packed into 12 bytes.
+INLINE void scales_k(struct weights *w, const uint8_t *first, const uint8_t *second)
+{
+    uint64_t scale[2], min[2];
+    for (int i = 0; i < 2; i++) {
+        const uint8_t *src = (i ? second : first) + 4;
+        const uint32_t a = word32_at(src), b = word32_at(src + 4), c = word32_at(src + 8);
+        scale[i] = (a & 0x3f3f3f3f) | (uint64_t)((c & 0x0f0f0f0f) | (a >> 2 & 0x30303030)) << 32;
+        min[i] = (b & 0x3f3f3f3f) | (uint64_t)((c >> 4 & 0x0f0f0f0f) | (b >> 2 & 0x30303030)) << 32;
+    }
+    w->scale = scaled(halves(half_at(first), half_at(second)), bytes16(scale[0], scale[1]), &shape_q45_k);
+    w->min = scaled(halves(half_at(first + 2), half_at(second + 2)), bytes16(min[0], min[1]), &shape_q45_k);
+}
+
+// Two super-blocks of 144 bytes: d, dmin, 12 bytes of scales, 128 bytes of nibbles.
+INLINE void unpack_q4_k(struct weights *w, const uint8_t *src)
+{
+    for (int b = 0; b < 2; b++)
+        for (int i = 0; i < 2; i++)
+            split_nibbles(w->u + 4 * b + 2 * i, _mm512_loadu_si512(src + 144 * b + 16 + 64 * i));
+    scales_k(w, src, src + 144);
+}
+
+// Two super-blocks of 176 bytes: as Q4_K, with 32 bytes of fifth bits (bit u of byte l: element l of unit u)
+// before the nibbles.
+INLINE void unpack_q5_k(struct weights *w, const uint8_t *src)
+{
+    const __m512i fifth = _mm512_set1_epi8(16);
+    for (int b = 0; b < 2; b++) {
+        const uint8_t *at = src + 176 * b;
+        const __m512i bits =
+            _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)(const void *)(at + 16)));
+        for (int i = 0; i < 2; i++) {
+            __m512i *u = w->u + 4 * b + 2 * i;
+            split_nibbles(u, _mm512_loadu_si512(at + 48 + 64 * i));
+            for (int h = 0; h < 2; h++) {
+                const int bit = 4 * i + h;
+                const __m512i which = _mm512_inserti64x4(_mm512_set1_epi8((char)(1 << bit)),
+                                                         _mm256_set1_epi8((char)(4 << bit)), 1);
+                u[h] = _mm512_mask_add_epi8(u[h], _mm512_test_epi8_mask(bits, which), u[h], fifth);
+            }
+        }
+    }
+    scales_k(w, src, src + 176);
+}
+
+// A super-block of 210 bytes: 128 of low nibbles, 64 of upper bit pairs, 16 scales, d.
+INLINE void unpack_q6_k(struct weights *w, const uint8_t *src)
+{
+    const __m512i nibble = _mm512_set1_epi8(15), pair = _mm512_set1_epi8(0x30);
+    const __m512i shift_low = _mm512_inserti64x4(_mm512_set1_epi32(0), _mm256_set1_epi32(2), 1);
+    const __m512i shift_high = _mm512_inserti64x4(_mm512_set1_epi32(4), _mm256_set1_epi32(6), 1);
+    for (int i = 0; i < 2; i++) {
+        const __m512i low = _mm512_loadu_si512(src + 64 * i);
+        // Shifted up by four, so that a right shift by 0, 2, 4, 6 leaves the pair in bits 4 and 5 of its
+        // byte.
+        const __m512i bits =
+            _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)(const void *)(src + 128 + 32 * i)));
+        const __m512i high_low = _mm512_slli_epi16(_mm512_srlv_epi32(bits, shift_low), 4);
+        const __m512i high_high = _mm512_slli_epi16(_mm512_srlv_epi32(bits, shift_high), 4);
+        w->u[2 * i] = _mm512_or_si512(_mm512_and_si512(low, nibble), _mm512_and_si512(high_low, pair));
+        w->u[2 * i + 1] = _mm512_or_si512(_mm512_and_si512(_mm512_srli_epi16(low, 4), nibble),
+                                          _mm512_and_si512(high_high, pair));
+    }
+    const __m512i s = _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)(src + 192)));
+    w->scale = scaled(_mm512_set1_ps(half_at(src + 208)), s, &shape_q6_k);
+}
+
+// Bit pairs: 32 bytes at src carry 128 elements, those of pair j being elements 32j to 32j+31.
+INLINE void split_pairs(__m512i u[2], const uint8_t *src)
+{
+    const __m512i pair = _mm512_set1_epi8(3);
+    const __m512i shift_low = _mm512_inserti64x4(_mm512_set1_epi32(0), _mm256_set1_epi32(2), 1);
+    const __m512i shift_high = _mm512_inserti64x4(_mm512_set1_epi32(4), _mm256_set1_epi32(6), 1);
+    const __m512i bytes = _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)(const void *)src));
+    u[0] = _mm512_and_si512(_mm512_srlv_epi32(bytes, shift_low), pair);
+    u[1] = _mm512_and_si512(_mm512_srlv_epi32(bytes, shift_high), pair);
+}
+
+// A super-block of 84 bytes: 16 of scales and minima, 64 of bit pairs, d, dmin.
+INLINE void unpack_q2_k(struct weights *w, const uint8_t *src)
+{
+    split_pairs(w->u, src + 16);
+    split_pairs(w->u + 2, src + 48);
+    const __m512i both = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)src));
+    const __m512i scale = _mm512_and_si512(both, _mm512_set1_epi32(15)), min = _mm512_srli_epi32(both, 4);
+    w->scale = scaled(_mm512_set1_ps(half_at(src + 80)), scale, &shape_q2_k);
+    w->min = scaled(_mm512_set1_ps(half_at(src + 82)), min, &shape_q2_k);
+}
+
+// A super-block of 110 bytes: 32 of third bits (bit j of byte l: element 32j + l), 64 of bit pairs, 12 of
+// 6-bit scales, d. A third bit that is not set takes off 4, which the offset gives back.
+INLINE void unpack_q3_k(struct weights *w, const uint8_t *src)
+{
+    const __m512i bits = _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)(const void *)src));
+    const __m512i third = _mm512_set1_epi8(4);
+    split_pairs(w->u, src + 32);
+    split_pairs(w->u + 2, src + 64);
+    for (int r = 0; r < 4; r++) {
+        const __m512i which =
+            _mm512_inserti64x4(_mm512_set1_epi8((char)(1 << 2 * r)), _mm256_set1_epi8((char)(2 << 2 * r)), 1);
+        w->u[r] = _mm512_mask_add_epi8(w->u[r], _mm512_test_epi8_mask(bits, which), w->u[r], third);
+    }
+    const uint64_t low = word64_at(src + 96), high = word32_at(src + 104), four = 0x0f0f0f0f0f0f0f0f;
+    const uint64_t upper0 = (high & 0x03030303) | (high >> 2 & 0x03030303) << 32;
+    const uint64_t upper1 = (high >> 4 & 0x03030303) | (high >> 6 & 0x03030303) << 32;
+    const __m512i s = bytes16((low & four) | upper0 << 4, (low >> 4 & four) | upper1 << 4);
+    w->scale =
+        scaled(_mm512_set1_ps(half_at(src + 108)), _mm512_sub_epi32(s, _mm512_set1_epi32(32)), &shape_q3_k);
+}
+
+// Two super-blocks of 136 bytes: d, 8 upper bit pairs and 8 low halves of scales, 128 bytes of nibbles.
+INLINE void unpack_iq4_xs(struct weights *w, const uint8_t *src)
+{
+    const __m512i values = iq4_values();
+    uint64_t scale[2];
+    for (int b = 0; b < 2; b++) {
+        const uint8_t *at = src + 136 * b;
+        for (int i = 0; i < 2; i++) {
+            __m512i *u = w->u + 4 * b + 2 * i;
+            split_nibbles(u, _mm512_loadu_si512(at + 8 + 64 * i));
+            u[0] = _mm512_shuffle_epi8(values, u[0]);
+            u[1] = _mm512_shuffle_epi8(values, u[1]);
+        }
+        scale[b] = _pdep_u64(word32_at(at + 4), 0x0f0f0f0f0f0f0f0f) |
+                   _pdep_u64(word32_at(at) >> 16, 0x3030303030303030);
+    }
+    const __m512i s = _mm512_sub_epi32(bytes16(scale[0], scale[1]), _mm512_set1_epi32(32));
+    w->scale = scaled(halves(half_at(src), half_at(src + 136)), s, &shape_iq4);
+}
+
+// Type, unpack function, shape.
+#define HEARTH_UNITS_AVX512(X)                                                                               \
+    X(Q4_0, unpack_q4_0, shape_q4_0)                                                                         \
+    X(Q4_1, unpack_q4_1, shape_q4_1)                                                                         \
+    X(Q5_0, unpack_q5_0, shape_q5_0)                                                                         \
+    X(Q5_1, unpack_q5_1, shape_q5_1)                                                                         \
+    X(Q8_0, unpack_q8_0, shape_q8_0)                                                                         \
+    X(Q2_K, unpack_q2_k, shape_q2_k)                                                                         \
+    X(Q3_K, unpack_q3_k, shape_q3_k)                                                                         \
+    X(Q4_K, unpack_q4_k, shape_q45_k)                                                                        \
+    X(Q5_K, unpack_q5_k, shape_q45_k)                                                                        \
+    X(Q6_K, unpack_q6_k, shape_q6_k)                                                                         \
+    X(IQ4_NL, unpack_iq4_nl, shape_iq4)                                                                      \
+    X(IQ4_XS, unpack_iq4_xs, shape_iq4)                                                                      \
+    X(MXFP4, unpack_mxfp4, shape_mxfp4)
+
+#endif
