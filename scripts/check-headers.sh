@@ -17,6 +17,11 @@ try() { # compiler, language, standard, header
         machine=(-march=x86-64-v3)
         ;;
     esac
+    case $4 in
+    kernels/x86/*_avx512.h)
+        machine+=(-mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512cd -mavx512vnni -mavx512vbmi)
+        ;;
+    esac
     if ! printf '#include "%s"\n' "$4" | "$1" -x "$2" -std="$3" -D_GNU_SOURCE "${machine[@]}" "${flags[@]}" -; then
         echo "check-headers: $4 does not compile on its own with $1 -x $2" >&2
         failed=1
