@@ -25,13 +25,13 @@ void hearth_kernels_init(struct hearth_kernels *table, unsigned cpu_flags)
     hearth_kernels_init_vector_avx512(table);
     hearth_kernels_init_plain_avx512(table);
     hearth_kernels_init_step_avx512(table);
-    hearth_kernels_init_prompt_avx512(table);
+    hearth_kernels_init_panel_avx512(table);
 #endif
 }
 
-// A panel of 16 rows as f32 is the largest need (64 bytes an element); eight tokens prepared by the AVX-512
-// step kernels take 38.
+// The panels of plain prompt products on AVX2 (64 bytes an element of k) or, for short rows, those of block
+// products with their accumulators: whatever a kernel takes lies within.
 size_t hearth_kernels_scratch(size_t k)
 {
-    return hearth_acts_padded(k) * 16 * sizeof(float) + 4096;
+    return hearth_acts_padded(k) * 16 * sizeof(float) + 160 * 1024;
 }

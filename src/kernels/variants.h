@@ -21,7 +21,11 @@ void hearth_kernels_init_prompt_avx2(struct hearth_kernels *t);
 void hearth_kernels_init_vector_avx512(struct hearth_kernels *t);
 void hearth_kernels_init_plain_avx512(struct hearth_kernels *t);
 void hearth_kernels_init_step_avx512(struct hearth_kernels *t);
-void hearth_kernels_init_prompt_avx512(struct hearth_kernels *t);
+void hearth_kernels_init_panel_avx512(struct hearth_kernels *t);
+// STEP products of a block format by way of panels: the better way for many tokens.
+void hearth_step_panel_avx512(uint32_t type, float *out, size_t out_stride, const void *w, size_t w_stride,
+                              size_t k, size_t n_rows, const void *x, size_t x_stride, size_t n_tokens,
+                              void *scratch);
 #endif
 
 #endif

@@ -18,6 +18,8 @@
 // How far ahead of the arithmetic a row's bytes are asked for: left to itself the CPU reads too few lines at
 // a time.
 #define PREFETCH 2048
+// Tokens from which on panels (panel_avx512.c) are better.
+#define PANEL_FROM(shape) ((shape).pairs ? 8 : 6)
 
 // One token's activations of one group, in the format's order.
 struct prepared {
@@ -195,8 +197,12 @@ INLINE void step(float *out, size_t out_stride, const void *w, size_t w_stride, 
     static void step_##type(float *out, size_t out_stride, const void *w, size_t w_stride, size_t k,         \
                             size_t n_rows, const void *x, size_t x_stride, size_t n_tokens, void *scratch)   \
     {                                                                                                        \
-        step(out, out_stride, w, w_stride, k, n_rows, x, x_stride, n_tokens, scratch, HEARTH_TYPE_##type,    \
-             unpack, &shape);                                                                                \
+        if (n_tokens >= PANEL_FROM(shape))                                                                   \
+            hearth_step_panel_avx512(HEARTH_TYPE_##type, out, out_stride, w, w_stride, k, n_rows, x,         \
+                                     x_stride, n_tokens, scratch);                                           \
+        else                                                                                                 \
+            step(out, out_stride, w, w_stride, k, n_rows, x, x_stride, n_tokens, scratch,                    \
+                 HEARTH_TYPE_##type, unpack, &shape);                                                        \
     }
 
 HEARTH_UNITS_AVX512(STEP)
