@@ -131,6 +131,87 @@ INLINE __m256 f_high(f32x16 a)
 {
     return _mm512_extractf32x8_ps(a, 1);
 }
+// f_sum() of four, side by side.
+INLINE __m128 f_sum4(f32x16 a, f32x16 b, f32x16 c, f32x16 d)
+{
+    const __m512 ab8 = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));
+    const __m512 cd8 = _mm512_add_ps(_mm512_shuffle_f32x4(c, d, 0x44), _mm512_shuffle_f32x4(c, d, 0xee));
+    const __m512 s4 =
+        _mm512_add_ps(_mm512_shuffle_f32x4(ab8, cd8, 0x88), _mm512_shuffle_f32x4(ab8, cd8, 0xdd));
+    const __m512 s2 = _mm512_add_ps(s4, _mm512_permute_ps(s4, 0x4e));
+    const __m512 s1 = _mm512_add_ps(s2, _mm512_permute_ps(s2, 0xb1));
+    return _mm512_castps512_ps128(
+        _mm512_permutexvar_ps(_mm512_castsi128_si512(_mm_setr_epi32(0, 4, 8, 12)), s1));
+}
+
+// Registers as they are, for what has no order of lanes.
+typedef __m512 vec;
+#define VEC 16
+INLINE vec v_zero(void)
+{
+    return _mm512_setzero_ps();
+}
+INLINE vec v_load(const float *p)
+{
+    return _mm512_loadu_ps(p);
+}
+INLINE void v_store(float *p, vec x)
+{
+    _mm512_storeu_ps(p, x);
+}
+INLINE vec v_set1(float x)
+{
+    return _mm512_set1_ps(x);
+}
+INLINE vec v_fma(vec a, vec b, vec c)
+{
+    return _mm512_fmadd_ps(a, b, c);
+}
+INLINE vec v_load_f16(const void *p)
+{
+    return f_load_f16(p);
+}
+INLINE vec v_load_bf16(const void *p)
+{
+    return f_load_bf16(p);
+}
+
+// Columns become rows: dword j of z[i] changes places with dword i of z[j].
+INLINE void i_transpose(__m512i z[16])
+{
+    __m512i a[16];
+    for (int i = 0; i < 16; i += 2) {
+        a[i] = _mm512_unpacklo_epi32(z[i], z[i + 1]);
+        a[i + 1] = _mm512_unpackhi_epi32(z[i], z[i + 1]);
+    }
+    // z[4i+j]: in each quarter q, column 4q+j of rows 4i to 4i+3
+    for (int i = 0; i < 16; i += 4)
+        for (int j = 0; j < 2; j++) {
+            z[i + 2 * j] = _mm512_unpacklo_epi64(a[i + j], a[i + 2 + j]);
+            z[i + 2 * j + 1] = _mm512_unpackhi_epi64(a[i + j], a[i + 2 + j]);
+        }
+    for (int j = 0; j < 4; j++) {
+        const __m512i even01 = _mm512_shuffle_i32x4(z[j], z[4 + j], 0x88);
+        const __m512i odd01 = _mm512_shuffle_i32x4(z[j], z[4 + j], 0xdd);
+        const __m512i even23 = _mm512_shuffle_i32x4(z[8 + j], z[12 + j], 0x88);
+        const __m512i odd23 = _mm512_shuffle_i32x4(z[8 + j], z[12 + j], 0xdd);
+        a[j] = _mm512_shuffle_i32x4(even01, even23, 0x88);
+        a[8 + j] = _mm512_shuffle_i32x4(even01, even23, 0xdd);
+        a[4 + j] = _mm512_shuffle_i32x4(odd01, odd23, 0x88);
+        a[12 + j] = _mm512_shuffle_i32x4(odd01, odd23, 0xdd);
+    }
+    for (int i = 0; i < 16; i++)
+        z[i] = a[i];
+}
+INLINE void v_transpose(vec z[VEC])
+{
+    __m512i i[VEC];
+    for (int k = 0; k < VEC; k++)
+        i[k] = _mm512_castps_si512(z[k]);
+    i_transpose(i);
+    for (int k = 0; k < VEC; k++)
+        z[k] = _mm512_castsi512_ps(i[k]);
+}
 
 #else
 
@@ -265,6 +346,71 @@ INLINE __m256 f_low(f32x16 a)
 INLINE __m256 f_high(f32x16 a)
 {
     return a.b;
+}
+// f_sum() of four, side by side.
+INLINE __m128 f_sum4(f32x16 a, f32x16 b, f32x16 c, f32x16 d)
+{
+    const __m256 a8 = _mm256_add_ps(a.a, a.b), b8 = _mm256_add_ps(b.a, b.b);
+    const __m256 c8 = _mm256_add_ps(c.a, c.b), d8 = _mm256_add_ps(d.a, d.b);
+    const __m256 ab =
+        _mm256_add_ps(_mm256_permute2f128_ps(a8, b8, 0x20), _mm256_permute2f128_ps(a8, b8, 0x31));
+    const __m256 cd =
+        _mm256_add_ps(_mm256_permute2f128_ps(c8, d8, 0x20), _mm256_permute2f128_ps(c8, d8, 0x31));
+    // halves: a, c and b, d
+    const __m256 s2 = _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));
+    const __m256 s1 = _mm256_add_ps(_mm256_shuffle_ps(s2, s2, 0x88), _mm256_shuffle_ps(s2, s2, 0xdd));
+    return _mm_unpacklo_ps(_mm256_castps256_ps128(s1), _mm256_extractf128_ps(s1, 1));
+}
+
+// Registers as they are, for what has no order of lanes.
+typedef __m256 vec;
+#define VEC         8
+INLINE vec v_zero(void)
+{
+    return _mm256_setzero_ps();
+}
+INLINE vec v_load(const float *p)
+{
+    return _mm256_loadu_ps(p);
+}
+INLINE void v_store(float *p, vec x)
+{
+    _mm256_storeu_ps(p, x);
+}
+INLINE vec v_set1(float x)
+{
+    return _mm256_set1_ps(x);
+}
+INLINE vec v_fma(vec a, vec b, vec c)
+{
+    return _mm256_fmadd_ps(a, b, c);
+}
+INLINE vec v_load_f16(const void *p)
+{
+    return _mm256_cvtph_ps(_mm_loadu_si128(p));
+}
+INLINE vec v_load_bf16(const void *p)
+{
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(p)), 16));
+}
+
+// Columns become rows: lane j of z[i] changes places with lane i of z[j].
+INLINE void v_transpose(vec z[VEC])
+{
+    vec a[VEC], b[VEC];
+    for (int i = 0; i < VEC; i += 2) {
+        a[i] = _mm256_unpacklo_ps(z[i], z[i + 1]);
+        a[i + 1] = _mm256_unpackhi_ps(z[i], z[i + 1]);
+    }
+    for (int i = 0; i < VEC; i += 4)
+        for (int j = 0; j < 2; j++) {
+            b[i + 2 * j] = _mm256_shuffle_ps(a[i + j], a[i + 2 + j], 0x44);
+            b[i + 2 * j + 1] = _mm256_shuffle_ps(a[i + j], a[i + 2 + j], 0xee);
+        }
+    for (int i = 0; i < 4; i++) {
+        z[i] = _mm256_permute2f128_ps(b[i], b[4 + i], 0x20);
+        z[4 + i] = _mm256_permute2f128_ps(b[i], b[4 + i], 0x31);
+    }
 }
 
 #endif

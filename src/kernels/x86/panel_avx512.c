@@ -8,6 +8,7 @@
 // (STEP) and takes one fma a unit, in ascending order (kernels.h); between panels accumulators wait in
 // memory, as f32, which changes nothing.
 #include "kernels/variants.h"
+#include "kernels/x86/lanes16.h"
 #include "kernels/x86/units_avx512.h"
 
 #define ROWS     32  // of a panel: two registers of lanes
@@ -215,38 +216,10 @@ INLINE void all_tokens(float *out, size_t out_stride, size_t rows, bool first, s
 
 // ---- filling panels
 
-// Columns become rows: dword j of z[i] changes places with dword i of z[j].
-INLINE void transpose(__m512i z[16])
-{
-    __m512i a[16];
-    for (int i = 0; i < 16; i += 2) {
-        a[i] = _mm512_unpacklo_epi32(z[i], z[i + 1]);
-        a[i + 1] = _mm512_unpackhi_epi32(z[i], z[i + 1]);
-    }
-    // z[4i+j]: in each quarter q, column 4q+j of rows 4i to 4i+3
-    for (int i = 0; i < 16; i += 4)
-        for (int j = 0; j < 2; j++) {
-            z[i + 2 * j] = _mm512_unpacklo_epi64(a[i + j], a[i + 2 + j]);
-            z[i + 2 * j + 1] = _mm512_unpackhi_epi64(a[i + j], a[i + 2 + j]);
-        }
-    for (int j = 0; j < 4; j++) {
-        const __m512i even01 = _mm512_shuffle_i32x4(z[j], z[4 + j], 0x88);
-        const __m512i odd01 = _mm512_shuffle_i32x4(z[j], z[4 + j], 0xdd);
-        const __m512i even23 = _mm512_shuffle_i32x4(z[8 + j], z[12 + j], 0x88);
-        const __m512i odd23 = _mm512_shuffle_i32x4(z[8 + j], z[12 + j], 0xdd);
-        a[j] = _mm512_shuffle_i32x4(even01, even23, 0x88);
-        a[8 + j] = _mm512_shuffle_i32x4(even01, even23, 0xdd);
-        a[4 + j] = _mm512_shuffle_i32x4(odd01, odd23, 0x88);
-        a[12 + j] = _mm512_shuffle_i32x4(odd01, odd23, 0xdd);
-    }
-    for (int i = 0; i < 16; i++)
-        z[i] = a[i];
-}
-
 // Sixteen rows' scales (or minima) of 16 units: a row of `to` each unit.
 INLINE void spread_floats(float (*to)[ROWS], __m512i z[16], const struct shape *s)
 {
-    transpose(z);
+    i_transpose(z);
     for (int lane = 0; lane < LANES; lane++)
         _mm512_store_ps(to[s->order[lane]], _mm512_castsi512_ps(z[lane]));
 }
@@ -260,7 +233,7 @@ INLINE void spread_group(struct panel *p, size_t group, size_t half, const struc
     for (int r = 0; r < s->registers; r++) {
         for (int i = 0; i < 16; i++)
             z[i] = s->has_min || s->offset == BIAS ? w[i].u[r] : _mm512_add_epi8(w[i].u[r], lift);
-        transpose(z);
+        i_transpose(z);
         for (int i = 0; i < 16; i++) {
             const size_t fours = group * s->unit * 4 + s->pieces[r][i / 4] * (size_t)4 + (size_t)i % 4;
             _mm512_store_si512(p->q[fours][16 * half], z[i]);

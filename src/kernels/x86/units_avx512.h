@@ -14,8 +14,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#define INLINE static inline __attribute__((always_inline, unused))
-#define LANES  16
+#include "kernels/x86/lanes16.h"
+
 // Bytes of the largest group of 16 units, rounded up.
 #define GROUP_BYTES 576
 
