@@ -17,7 +17,7 @@
 #define ROWS 48
 // How far ahead of the arithmetic a row's bytes are asked for: left to itself the CPU reads too few lines at
 // a time.
-#define PREFETCH 2048
+#define PREFETCH 8192
 // Tokens from which on panels (panel_avx512.c) are better.
 #define PANEL_FROM(shape) ((shape).pairs ? 8 : 6)
 

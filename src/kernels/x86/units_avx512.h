@@ -200,24 +200,32 @@ INLINE __m512 spread_minima(const __m128i x[4])
     return _mm512_cvtph_ps(_mm256_xor_si256(m, _mm256_set1_epi16(INT16_MIN)));
 }
 
-// 18 bytes: the scale, 16 bytes of nibbles.
+// 18 bytes: the scale, 16 bytes of nibbles. Sixteen blocks are four and a half registers, of which register i
+// and the next one hold blocks 4i to 4i+3.
 INLINE void unpack_18(struct weights *w, const uint8_t *src, const __m512i *values)
 {
-    static const uint16_t nibbles[32] = PICK_NIBBLES(9, 1, 4);
-    // Lane 4L+i for an even and an odd i; which of them is right depends on i.
-    const __m512i scales =
-        _mm512_castsi256_si512(_mm256_set_epi16(59, 27, 59, 27, 50, 18, 50, 18, 41, 9, 41, 9, 32, 0, 32, 0));
-    __m512i z[4];
+    static const uint16_t nibbles[4][32] = {PICK_NIBBLES(9, 1, 32), PICK_NIBBLES(9, 5, 32),
+                                            PICK_NIBBLES(9, 9, 32), PICK_NIBBLES(9, 13, 32)};
+    // Lane 4L+i: block L of register i. The last one is in the fifth register.
+    const __m512i scales01 =
+        _mm512_castsi256_si512(_mm256_set_epi16(0, 0, 63, 27, 0, 0, 54, 18, 0, 0, 45, 9, 0, 0, 36, 0));
+    const __m512i scales23 =
+        _mm512_castsi256_si512(_mm256_set_epi16(0, 35, 0, 0, 62, 26, 0, 0, 53, 17, 0, 0, 44, 8, 0, 0));
+    __m512i z[5];
+    for (int i = 0; i < 4; i++)
+        z[i] = _mm512_loadu_si512(src + 64 * i);
+    z[4] = _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)(const void *)(src + 256)));
     for (int i = 0; i < 4; i++) {
-        z[i] = _mm512_loadu_si512(src + 72 * i);
-        split_nibbles(w->u + 2 * i, pick(z[i], _mm512_loadu_si512(src + 72 * i + 8), nibbles));
+        split_nibbles(w->u + 2 * i, pick(z[i], z[i + 1], nibbles[i]));
         for (int h = 2 * i; values && h < 2 * i + 2; h++)
             w->u[h] = _mm512_shuffle_epi8(*values, w->u[h]);
     }
-    const __m512i low = _mm512_permutex2var_epi16(z[0], scales, z[1]);
-    const __m512i high = _mm512_permutex2var_epi16(z[2], scales, z[3]);
+    const __m512i low = _mm512_permutex2var_epi16(z[0], scales01, z[1]);
+    const __m512i high = _mm512_permutex2var_epi16(z[2], scales23, z[3]);
+    const __m256i most =
+        _mm256_mask_blend_epi16(0xcccc, _mm512_castsi512_si256(low), _mm512_castsi512_si256(high));
     w->scale = _mm512_cvtph_ps(
-        _mm256_mask_blend_epi16(0xcccc, _mm512_castsi512_si256(low), _mm512_castsi512_si256(high)));
+        _mm256_mask_permutexvar_epi16(most, 0x8000, _mm256_set1_epi16(7), _mm512_castsi512_si256(z[4])));
 }
 
 INLINE void unpack_q4_0(struct weights *w, const uint8_t *src)
