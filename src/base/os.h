@@ -22,8 +22,10 @@ int hearth_file_read(struct hearth_file *f, void *dst, size_t n, uint64_t offset
 int hearth_file_read_direct(struct hearth_file *f, void *dst, size_t n, uint64_t offset,
                             struct hearth_error *err);
 
-// A file being written under a temporary name beside `path`; it appears under `path` only after a successful
-// commit (fsync, rename, fsync of the folder). Closing without commit removes it.
+// A file being written without a name, or where that is not possible under a temporary one beside `path`; it
+// appears under `path` only after a successful commit (fsync, rename, fsync of the folder). Closing without
+// commit removes it, and so does the next opening for the same `path` after a crash. Any number of processes
+// may write to one `path`: the last to commit wins.
 struct hearth_outfile;
 int hearth_outfile_open(struct hearth_outfile **out, const char *path, struct hearth_error *err);
 int hearth_outfile_write(struct hearth_outfile *f, const void *src, size_t n, struct hearth_error *err);

@@ -2,6 +2,7 @@
 // Linux and other POSIX systems: files, anonymous memory, facts about the machine.
 #include "base/os.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
@@ -36,6 +38,8 @@
 // alignment.
 #define BOUNCE     ((size_t)1 << 20)
 #define OUT_BUFFER ((size_t)256 << 10)
+// Length of ".0123abcd.part".
+#define TEMP_SUFFIX 14
 
 // ---- reading
 // -------------------------------------------------------------------------------------------------
@@ -271,11 +275,11 @@ const char *hearth_file_path(const struct hearth_file *f)
 
 struct hearth_outfile {
     int fd;
-    bool failed; // a write failed: the file must not be committed
-    char *path, *temp;
-    uint64_t offset; // bytes given so far
-    size_t used;     // of buffer
-    char *buffer;    // [OUT_BUFFER]
+    bool failed;       // a write failed: the file must not be committed
+    char *path, *temp; // temp is empty while the file has no name
+    uint64_t offset;   // bytes given so far
+    size_t used;       // of buffer
+    char *buffer;      // [OUT_BUFFER]
 };
 
 static int write_out(struct hearth_outfile *f, const char *src, size_t n, struct hearth_error *err)
@@ -330,21 +334,107 @@ static int outfile_alloc(struct hearth_outfile **out, const char *path)
     struct hearth_outfile *f = calloc(1, sizeof *f);
     if (!f)
         return HEARTH_E_MEMORY;
-    size_t temp_size = strlen(path) + 32;
     f->fd = -1;
     f->path = hearth_strndup(path, strlen(path));
-    f->temp = malloc(temp_size);
+    f->temp = calloc(1, strlen(path) + TEMP_SUFFIX + 1);
     f->buffer = malloc(OUT_BUFFER);
     if (!f->path || !f->temp || !f->buffer) {
-        free(f->path);
-        free(f->temp);
-        free(f->buffer);
-        free(f);
+        hearth_outfile_close(&f);
         return HEARTH_E_MEMORY;
     }
-    snprintf(f->temp, temp_size, "%s.%08x.part", path, (unsigned)hearth_random_u64());
     *out = f;
     return HEARTH_OK;
+}
+
+// The folder that a path lies in, to be freed; NULL: no memory.
+static char *folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? hearth_strndup(path, slash == path ? 1 : (size_t)(slash - path)) : hearth_strndup(".", 1);
+}
+
+static void name_temp(struct hearth_outfile *f)
+{
+    snprintf(f->temp, strlen(f->path) + TEMP_SUFFIX + 1, "%s.%08x.part", f->path,
+             (unsigned)hearth_random_u64());
+}
+
+// "BASE.0123abcd.part"
+static bool is_temp_of(const char *name, const char *base)
+{
+    const size_t n = strlen(base);
+    return strncmp(name, base, n) == 0 && strlen(name + n) == TEMP_SUFFIX && name[n] == '.' &&
+           strspn(name + n + 1, "0123456789abcdef") == 8 && strcmp(name + n + 9, ".part") == 0;
+}
+
+// A writer holds a lock on its temporary file, so one that can be locked belongs to nobody: its process was
+// killed.
+static void remove_if_stale(int folder, const char *name)
+{
+    int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+    struct stat st;
+    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && flock(fd, LOCK_EX | LOCK_NB) == 0)
+        (void)unlinkat(folder, name, 0);
+    if (fd >= 0)
+        close(fd);
+}
+
+static void remove_stale_temps(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+    char *folder = folder_of(path);
+    DIR *d = folder ? opendir(folder) : NULL;
+    free(folder);
+    if (!d)
+        return;
+    for (struct dirent *e; (e = readdir(d));)
+        if (is_temp_of(e->d_name, base))
+            remove_if_stale(dirfd(d), e->d_name);
+    closedir(d);
+}
+
+// A file without a name, which nobody needs to clean up after a crash. -1: not to be had here.
+static int open_unnamed(const char *path)
+{
+    int fd = -1;
+#ifdef O_TMPFILE
+    char *folder = folder_of(path), link[40];
+    fd = folder ? open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666) : -1;
+    free(folder);
+    // It gets its name through /proc in the end.
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    if (fd >= 0 && access(link, F_OK) != 0) {
+        close(fd);
+        return -1;
+    }
+    if (fd >= 0)
+        (void)flock(fd, LOCK_EX | LOCK_NB);
+#else
+    (void)path;
+#endif
+    return fd;
+}
+
+// Creates f->temp and locks it. Another process may take it for stale before it is locked: then again.
+static int open_named(struct hearth_outfile *f, struct hearth_error *err)
+{
+    for (int i = 0; i < 10; i++) {
+        name_temp(f);
+        f->fd = open(f->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (f->fd < 0) {
+            f->temp[0] = '\0';
+            return hearth_fail_errno(err, errno, "%s: cannot create the file", f->path);
+        }
+        struct stat st;
+        bool taken = flock(f->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+        if (!taken && fstat(f->fd, &st) == 0 && st.st_nlink > 0)
+            return HEARTH_OK;
+        close(f->fd);
+        (void)unlink(f->temp);
+        f->fd = -1;
+    }
+    f->temp[0] = '\0';
+    return hearth_fail(err, HEARTH_E_IO, "%s: temporary files beside it disappear", f->path);
 }
 
 int hearth_outfile_open(struct hearth_outfile **out, const char *path, struct hearth_error *err)
@@ -358,24 +448,20 @@ int hearth_outfile_open(struct hearth_outfile **out, const char *path, struct he
     struct hearth_outfile *f;
     if (outfile_alloc(&f, path))
         return hearth_fail(err, HEARTH_E_MEMORY, "%s: no memory to write the file", path);
-    f->fd = open(f->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (f->fd < 0) {
-        int rc = hearth_fail_errno(err, errno, "%s: cannot create the file", path);
-        f->temp[0] = '\0';
+    remove_stale_temps(path);
+    f->fd = open_unnamed(path);
+    int rc = f->fd < 0 ? open_named(f, err) : HEARTH_OK;
+    if (rc)
         hearth_outfile_close(&f);
-        return rc;
-    }
     *out = f;
-    return HEARTH_OK;
+    return rc;
 }
 
 // A rename is on disk only once its folder is. Some file systems cannot sync a folder; that is no reason to
 // fail.
 static void sync_folder(const char *path)
 {
-    const char *slash = strrchr(path, '/');
-    char *folder =
-        slash ? hearth_strndup(path, slash == path ? 1 : (size_t)(slash - path)) : hearth_strndup(".", 1);
+    char *folder = folder_of(path);
     if (!folder)
         return;
     int fd = open(folder, O_RDONLY | O_CLOEXEC | O_DIRECTORY);
@@ -384,6 +470,26 @@ static void sync_folder(const char *path)
         close(fd);
     }
     free(folder);
+}
+
+// Gives the finished file its temporary name, if it has none, and then the real one, which may be an old
+// file's (that linking cannot replace).
+static int put_in_place(struct hearth_outfile *f, struct hearth_error *err)
+{
+    if (!f->temp[0]) {
+        char link[40];
+        snprintf(link, sizeof link, "/proc/self/fd/%d", f->fd);
+        name_temp(f);
+        if (linkat(AT_FDCWD, link, AT_FDCWD, f->temp, AT_SYMLINK_FOLLOW) != 0) {
+            f->temp[0] = '\0';
+            return hearth_fail_errno(err, errno, "%s: cannot name the finished file", f->path);
+        }
+    }
+    if (rename(f->temp, f->path) != 0)
+        return hearth_fail_errno(err, errno, "%s: cannot rename the finished file %s", f->path, f->temp);
+    f->temp[0] = '\0';
+    sync_folder(f->path);
+    return HEARTH_OK;
 }
 
 int hearth_outfile_commit(struct hearth_outfile **file, struct hearth_error *err)
@@ -396,16 +502,8 @@ int hearth_outfile_commit(struct hearth_outfile **file, struct hearth_error *err
         rc = flush_out(f, err);
     if (!rc && fsync(f->fd) != 0)
         rc = hearth_fail_errno(err, errno, "%s: cannot bring the file to disk", f->path);
-    int fd = f->fd;
-    f->fd = -1;
-    if (close(fd) != 0 && !rc)
-        rc = hearth_fail_errno(err, errno, "%s: cannot bring the file to disk", f->path);
-    if (!rc && rename(f->temp, f->path) != 0)
-        rc = hearth_fail_errno(err, errno, "%s: cannot rename the finished file %s", f->path, f->temp);
-    if (!rc) {
-        f->temp[0] = '\0';
-        sync_folder(f->path);
-    }
+    if (!rc)
+        rc = put_in_place(f, err);
     hearth_outfile_close(file);
     return rc;
 }
@@ -417,7 +515,7 @@ void hearth_outfile_close(struct hearth_outfile **file)
         return;
     if (f->fd >= 0)
         close(f->fd);
-    if (f->temp[0])
+    if (f->temp && f->temp[0])
         (void)unlink(f->temp);
     free(f->path);
     free(f->temp);
