@@ -123,14 +123,30 @@ struct hearth_session;
 
 enum hearth_kv_type { HEARTH_KV_F16 = 0, HEARTH_KV_F32 = 1, HEARTH_KV_Q8_0 = 2 };
 
+// Which neurons of the feed-forward parts are computed for a generated token (prompts are dense): see
+// docs/sparse.md. A choice changes results only where it says so; within a choice nothing else does.
+enum hearth_sparsity {
+    HEARTH_SPARSITY_AUTO =
+        0,                 // PREDICT where the model has predictors, else EXACT for the ReLU family, else OFF
+    HEARTH_SPARSITY_OFF,   // all
+    HEARTH_SPARSITY_EXACT, // all gates, and of the rest what they do not make zero: the same results as OFF
+                           // for the ReLU family; for others only with sparsity_threshold, and then lossy
+    HEARTH_SPARSITY_PREDICT // those that the model's predictors name
+};
+
 struct hearth_session_params {
     int n_ctx;     // positions per sequence; 0: min(the model's, 4096)
     int max_seqs;  // sequences alive at once, at least 1
     int n_ubatch;  // prompt tokens evaluated at a time; 0: 512. A free choice: results do not depend on it
     int n_threads; // 0: one per physical core. Results do not depend on it
     enum hearth_kv_type type_k, type_v;
+    enum hearth_sparsity sparsity;
+    float predict_threshold;  // a neuron is computed when its predictor gives at least this; NAN: the file's
+    float sparsity_threshold; // models outside the ReLU family: a neuron whose gate's activation is smaller
+                              // than this in magnitude is left out. Changes results; 0: never
 };
 
+// One sequence, the file's predict_threshold, all else zero.
 struct hearth_session_params hearth_session_params_default(void);
 
 // The model must outlive the session. Allocates everything that generating needs.

@@ -13,7 +13,7 @@
 #include "model/arch.h"
 
 enum { MADE_E = 32, MADE_HEADS = 4, MADE_KV_HEADS = 2, MADE_F = 48, MADE_F_EXP = 16, MADE_LAYERS = 2 };
-enum { MADE_VOCAB = 272, MADE_EXPERTS = 6, MADE_USED = 2, MADE_CTX = 256 };
+enum { MADE_VOCAB = 272, MADE_EXPERTS = 6, MADE_USED = 2, MADE_CTX = 256, MADE_RANK = 24 };
 
 // One metadata entry: a number ('u', 'f'), a bool ('b') or text ('s'). `key` is without "<arch>.".
 struct made_kv {
@@ -28,6 +28,8 @@ struct made {
     bool experts;
     bool optional;       // with optional tensors, but for rope_freqs and the second norm of a parallel layer
     bool split_experts;  // a tensor per expert
+    bool by_neuron;      // down stored by neuron
+    bool predictors;     // and these
     bool zero_router;    // all experts score the same
     const char *without; // a tensor or key to leave out
     const char *reshape; // a tensor to give one row, or element, more
@@ -63,6 +65,8 @@ static inline uint64_t made_dim(enum hearth_dim dim)
         return MADE_EXPERTS;
     case HEARTH_DIM_POS:
         return MADE_CTX + 2;
+    case HEARTH_DIM_RANK:
+        return MADE_RANK;
     }
     return 0;
 }
@@ -99,7 +103,14 @@ static inline void made_add(struct made_list *l, const char *name, uint64_t k, u
 static inline void made_bind(struct made_list *l, const struct hearth_binding *b, const char *prefix)
 {
     const struct made *made = l->made;
-    if ((b->need == HEARTH_DENSE && made->experts) || (b->need >= HEARTH_EXPERTS && !made->experts) ||
+    const bool predictor = b->k == HEARTH_DIM_RANK || b->n == HEARTH_DIM_RANK;
+    const bool maybe = b->need == HEARTH_MAYBE_DENSE || b->need == HEARTH_MAYBE_EACH;
+    if (maybe && !(predictor ? made->predictors : made->by_neuron))
+        return;
+    if (made->by_neuron && !maybe && !strncmp(b->name, "ffn_down", 8) && b->n != HEARTH_DIM_NONE)
+        return;
+    if (((b->need == HEARTH_DENSE || b->need == HEARTH_MAYBE_DENSE) && made->experts) ||
+        ((b->need == HEARTH_EXPERTS || hearth_need_is_each(b->need)) && !made->experts) ||
         (b->need == HEARTH_OPTIONAL && (!made->optional || strstr(b->name, "rope_freqs"))) ||
         (made->experts && b->n == HEARTH_DIM_NONE && b->k == HEARTH_DIM_FF))
         return;
@@ -111,7 +122,7 @@ static inline void made_bind(struct made_list *l, const struct hearth_binding *b
         seed = seed * 31 + (uint8_t)*c;
     seed *= 1000;
     if (b->need != HEARTH_EACH_EXPERT || !made->split_experts) {
-        made_add(l, name, k, n, b->need == HEARTH_EACH_EXPERT ? MADE_EXPERTS : 1,
+        made_add(l, name, k, n, hearth_need_is_each(b->need) ? MADE_EXPERTS : 1,
                  made->zero_router && b->k == HEARTH_DIM_EMBD && b->n == HEARTH_DIM_EXPERTS, seed);
         return;
     }

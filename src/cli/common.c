@@ -328,6 +328,9 @@ struct hearth_session_params hearth_cli_session_params(const struct hearth_optio
     params.n_threads = o->n_threads > 0 ? (int)o->n_threads : 0;
     params.type_k = (enum hearth_kv_type)o->type_k;
     params.type_v = (enum hearth_kv_type)o->type_v;
+    params.sparsity = (enum hearth_sparsity)o->sparsity;
+    params.predict_threshold = (float)o->predict_threshold;
+    params.sparsity_threshold = (float)o->sparsity_threshold;
     return params;
 }
 

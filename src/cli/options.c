@@ -328,6 +328,7 @@ static void set_defaults(const struct hearth_command *cmd, struct hearth_options
 {
     memset(o, 0, sizeof *o);
     o->n_ctx = -1;
+    o->predict_threshold = (double)NAN;
     for (const struct hearth_option *opt = hearth_option_table; opt->names; opt++)
         if ((opt->commands & cmd->bit) && opt->def)
             set_value(opt, opt->def, o);

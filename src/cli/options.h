@@ -80,7 +80,10 @@ struct hearth_options {
 
     int64_t n_ctx, n_ubatch, n_threads; // n_ctx -1: not given
     int type_k, type_v;                 // enum hearth_kv_type
-    int cpu;                            // index in the choices of --cpu; 0: the best
+    int sparsity;                       // enum hearth_sparsity
+    double predict_threshold;           // NAN: not given
+    double sparsity_threshold;
+    int cpu; // index in the choices of --cpu; 0: the best
 };
 
 struct hearth_option {

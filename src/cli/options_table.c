@@ -148,6 +148,19 @@ const struct hearth_option hearth_option_table[] = {
      "Resources", "number format of the values in the KV cache", AT(type_v)},
     {"--cpu", NULL, HEARTH_OPTION_ENUM, "LEVEL", "auto", CPU_LEVELS, NO_RANGE, ENGINE, "Resources",
      "use CPU instructions up to this level; auto: all that this CPU has", AT(cpu)},
+    {"--sparsity", NULL, HEARTH_OPTION_ENUM, "MODE", "auto", "auto|off|exact|predict", NO_RANGE, ENGINE,
+     "Resources",
+     "which neurons to compute for a generated token: all; those that their gates leave on (the same results "
+     "in "
+     "models of the ReLU family); those that the model's predictors name; auto: predict, else exact",
+     AT(sparsity)},
+    {"--predict-threshold", NULL, HEARTH_OPTION_FLOAT, "X", NULL, NULL, -1e30, 1e30, ENGINE, "Resources",
+     "compute a neuron when its predictor gives at least X, in place of what the file says",
+     AT(predict_threshold)},
+    {"--sparsity-threshold", NULL, HEARTH_OPTION_FLOAT, "X", "0", NULL, 0, 1e30, ENGINE, "Resources",
+     "leave out neurons whose activated gate is smaller than X in magnitude; this changes the results; 0: "
+     "none",
+     AT(sparsity_threshold)},
 
     {"--special", "-sp", HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, RUN | DETOKENIZE, "Output",
      "print control tokens such as <|im_end|> too", AT(special)},

@@ -6,7 +6,7 @@
 // changes no result: every element of an expert's output has its own canonical reduction
 // (src/kernels/kernels.h), and a token's outputs are added in ascending order of expert.
 #include "engine/matmul.h"
-#include "engine/session.h"
+#include "engine/sparse.h"
 
 #include <string.h>
 
@@ -91,6 +91,19 @@ static void gather_task(void *arg, int task, int worker)
         memcpy(hearth_row_of(x->rows, slots[i], hp->n_embd), from, (size_t)hp->n_embd * sizeof *from);
 }
 
+// What the experts' predictors look at, when that is not what goes into them.
+static void gather_seen_task(void *arg, int task, int worker)
+{
+    (void)worker;
+    const struct job *j = arg;
+    const struct hearth_hparams *hp = &j->s->model->hp;
+    const int *slots = j->s->work.experts.slots + (size_t)task * (size_t)hp->n_expert_used;
+    const float *from = hearth_row_of(j->s->work.x, task, hp->n_embd);
+    for (int i = 0; i < hp->n_expert_used; i++)
+        memcpy(hearth_row_of(j->s->work.sparse.seen, slots[i], hp->n_embd), from,
+               (size_t)hp->n_embd * sizeof *from);
+}
+
 // The used experts' products of one matrix: slots' rows to slots' rows of `out`.
 static int list_products(struct hearth_session *s, const struct hearth_weight *all, float *out,
                          struct hearth_product *to)
@@ -103,6 +116,16 @@ static int list_products(struct hearth_session *s, const struct hearth_weight *a
             to[n++] = (struct hearth_product){
                 .w = hearth_expert(all, e), .out = out + (size_t)first * all->n, .first = first, .n = count};
     }
+    return n;
+}
+
+// The same for down by neuron, whose output is as wide as its rows.
+static int list_down_by_neuron(struct hearth_session *s, const struct hearth_weight *all,
+                               struct hearth_product *to)
+{
+    const int n = list_products(s, all, s->work.experts.rows, to);
+    for (int i = 0; i < n; i++)
+        to[i].out = s->work.experts.rows + (size_t)to[i].first * all->k;
     return n;
 }
 
@@ -142,6 +165,49 @@ static void tell(const struct hearth_session *s, int layer, int n)
                       x->weights + (size_t)i * used, (int)used);
 }
 
+// The used experts' slots, x->rows to x->rows.
+static void compute_dense(struct hearth_session *s, enum hearth_phase phase, const struct hearth_layer *w,
+                          int n_slots)
+{
+    struct hearth_expert_work *x = &s->work.experts;
+    struct job j = {s};
+    int count = list_products(s, &w->ffn_gate_exps, s->work.gate, x->tasks);
+    count += list_products(s, &w->ffn_up_exps, s->work.up, x->tasks + count);
+    hearth_matmul(s, phase, x->tasks, count, x->rows, n_slots);
+    hearth_run(s, activate_task, &j, n_slots);
+    if (w->ffn_down_t_exps.data) { // a prompt: steps go by neuron then
+        count = list_down_by_neuron(s, &w->ffn_down_t_exps, x->tasks);
+        hearth_prompt_down(s, x->tasks, count, s->work.gate);
+        return;
+    }
+    count = list_products(s, &w->ffn_down_exps, x->rows, x->tasks);
+    hearth_matmul(s, phase, x->tasks, count, s->work.gate, n_slots);
+}
+
+static void compute_by_neuron(struct hearth_session *s, int layer, int n, int n_slots)
+{
+    const struct hearth_layer *w = &s->model->layers[layer];
+    struct hearth_expert_work *x = &s->work.experts;
+    struct hearth_sparse_part *parts = s->work.sparse.all;
+    struct job j = {s};
+    int n_parts = 0;
+    for (int e = 0; e < s->model->hp.n_expert; e++) {
+        if (x->first[e + 1] == x->first[e])
+            continue;
+        parts[n_parts] = hearth_sparse_part_of(s, layer, e);
+        parts[n_parts].first = x->first[e];
+        parts[n_parts++].n = x->first[e + 1] - x->first[e];
+    }
+    if (s->work.sparse.seen)
+        hearth_run(s, gather_seen_task, &j, n);
+    hearth_sparse_run(s, layer, parts, n_parts, x->rows, s->work.sparse.seen ? s->work.sparse.seen : x->rows,
+                      x->rows, s->work.gate);
+    if (w->ffn_down_t_exps.data)
+        return;
+    int count = list_products(s, &w->ffn_down_exps, x->rows, x->tasks);
+    hearth_matmul(s, HEARTH_PHASE_STEP, x->tasks, count, s->work.gate, n_slots);
+}
+
 void hearth_ffn_experts(struct hearth_session *s, enum hearth_phase phase, int layer, int n)
 {
     const struct hearth_hparams *hp = &s->model->hp;
@@ -159,11 +225,9 @@ void hearth_ffn_experts(struct hearth_session *s, enum hearth_phase phase, int l
     assign_slots(x, hp->n_expert, hp->n_expert_used, n);
 
     hearth_run(s, gather_task, &j, n);
-    int count = list_products(s, &w->ffn_gate_exps, work->gate, x->tasks);
-    count += list_products(s, &w->ffn_up_exps, work->up, x->tasks + count);
-    hearth_matmul(s, phase, x->tasks, count, x->rows, n_slots);
-    hearth_run(s, activate_task, &j, n_slots);
-    count = list_products(s, &w->ffn_down_exps, x->rows, x->tasks);
-    hearth_matmul(s, phase, x->tasks, count, work->gate, n_slots);
+    if (phase == HEARTH_PHASE_STEP && hearth_sparse_layer(s, layer))
+        compute_by_neuron(s, layer, n, n_slots);
+    else
+        compute_dense(s, phase, w, n_slots);
     hearth_run(s, combine_task, &j, n);
 }

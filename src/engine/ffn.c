@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The feed-forward part of a layer: with or without a gate, dense. Experts: experts.c.
+// The feed-forward part of a layer: with or without a gate. Experts: experts.c; steps by neuron:
+// ffn_sparse.c.
 #include "engine/matmul.h"
-#include "engine/session.h"
+#include "engine/sparse.h"
 
 struct job {
     struct hearth_session *s;
@@ -38,14 +39,33 @@ static void ffn_dense(struct hearth_session *s, enum hearth_phase phase, int lay
     hearth_matmul(s, phase, into, gated ? 2 : 1, s->work.h, n);
     struct job j = {s, w};
     hearth_run(s, activate_task, &j, n);
+    struct hearth_product down = {
+        .w = w->ffn_down_t.data ? w->ffn_down_t : w->ffn_down, .out = s->work.h, .n = n};
+    const float *act = gated ? s->work.gate : s->work.up;
+    if (w->ffn_down_t.data) // steps go by neuron then
+        hearth_prompt_down(s, &down, 1, act);
+    else
+        hearth_matmul(s, phase, &down, 1, act, n);
+}
+
+static void ffn_by_neuron(struct hearth_session *s, int layer, int n)
+{
+    const struct hearth_layer *w = &s->model->layers[layer];
+    struct hearth_sparse_part part = hearth_sparse_part_of(s, layer, 0);
+    part.n = n;
+    const bool stream = s->model->hp.predictor_input != HEARTH_PREDICTOR_NORMED;
+    hearth_sparse_run(s, layer, &part, 1, s->work.h, stream ? s->work.x : s->work.h, s->work.h, s->work.gate);
     struct hearth_product down = {.w = w->ffn_down, .out = s->work.h, .n = n};
-    hearth_matmul(s, phase, &down, 1, gated ? s->work.gate : s->work.up, n);
+    if (!w->ffn_down_t.data)
+        hearth_matmul(s, HEARTH_PHASE_STEP, &down, 1, s->work.gate, n);
 }
 
 void hearth_ffn(struct hearth_session *s, enum hearth_phase phase, int layer, int n)
 {
     if (s->model->hp.n_expert)
         hearth_ffn_experts(s, phase, layer, n);
+    else if (phase == HEARTH_PHASE_STEP && hearth_sparse_layer(s, layer))
+        ffn_by_neuron(s, layer, n);
     else
         ffn_dense(s, phase, layer, n);
 }

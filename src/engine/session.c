@@ -3,11 +3,13 @@
 #include "engine/session.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/log.h"
 #include "base/os.h"
 #include "engine/matmul.h"
+#include "engine/sparse.h"
 #include "model/arch.h"
 
 #define DEFAULT_CTX    4096
@@ -169,7 +171,7 @@ int hearth_seq_truncate(struct hearth_session *session, int seq, int n_tokens, s
 
 struct hearth_session_params hearth_session_params_default(void)
 {
-    return (struct hearth_session_params){.max_seqs = 1};
+    return (struct hearth_session_params){.max_seqs = 1, .predict_threshold = NAN};
 }
 
 static size_t max_size(size_t a, size_t b)
@@ -200,6 +202,7 @@ static void lay_out_workers(struct hearth_session *s, struct hearth_arena *a, si
     w->workers = hearth_arena_take(a, (size_t)n_threads, sizeof *w->workers);
     for (int i = 0; i < n_threads; i++) {
         struct hearth_worker worker;
+        worker.sparse = hearth_sparse_lay_out_worker(s, a);
         worker.matmul = hearth_arena_take(a, 1, hearth_kernels_scratch(widest));
         worker.scores = hearth_arena_take(a, group * HEARTH_KV_TILE, f32);
         worker.tile_out = hearth_arena_take(a, dim, f32);
@@ -221,7 +224,7 @@ static void lay_out(struct hearth_session *s, struct hearth_arena *a)
     const size_t f = (size_t)(hp->n_expert ? hp->n_ff_exp : hp->n_ff);
     const size_t ffn_rows = hp->n_expert ? t * (size_t)hp->n_expert_used : t;
     const size_t q = (size_t)hp->n_head * dim, kv = (size_t)hp->n_head_kv * dim;
-    const size_t widest = max_size(max_size(e, f), max_size(q, dim));
+    const size_t widest = max_size(max_size(max_size(e, f), max_size(q, dim)), hearth_sparse_rank(s));
 
     w->tokens = hearth_arena_take(a, t, sizeof *w->tokens);
     w->rows = hearth_arena_take(a, t, sizeof *w->rows);
@@ -242,6 +245,7 @@ static void lay_out(struct hearth_session *s, struct hearth_arena *a)
     w->logits = hearth_arena_take(a, (size_t)s->logit_rows, (size_t)hp->n_vocab * f32);
     if (hp->n_expert)
         lay_out_experts(s, a);
+    hearth_sparse_lay_out(s, a);
     lay_out_workers(s, a, widest);
 }
 
@@ -272,7 +276,7 @@ static uint64_t layer_bytes(const struct hearth_model *m, const struct hearth_la
     for (const struct hearth_binding *b = m->arch->layer; b->name; b++) {
         const struct hearth_weight *w =
             (const struct hearth_weight *)(const void *)((const char *)l + b->field);
-        bytes += weight_bytes(w) * (b->need == HEARTH_EACH_EXPERT ? (uint64_t)m->hp.n_expert_used : 1);
+        bytes += weight_bytes(w) * (hearth_need_is_each(b->need) ? (uint64_t)m->hp.n_expert_used : 1);
     }
     return bytes;
 }
@@ -335,6 +339,12 @@ int hearth_session_open(struct hearth_session **out, const struct hearth_model *
     if (!s)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for a session");
     s->model = model;
+    rc = hearth_sparse_choose(s, &p, err);
+    if (rc) {
+        hearth_session_close(&s);
+        return rc;
+    }
+    s->max_steps = p.max_seqs;
     s->n_ctx = p.n_ctx ? p.n_ctx : model->hp.n_ctx_train < DEFAULT_CTX ? model->hp.n_ctx_train : DEFAULT_CTX;
     s->n_ubatch = p.n_ubatch ? p.n_ubatch : DEFAULT_UBATCH;
     if (s->n_ubatch > s->n_ctx)

@@ -6,15 +6,39 @@
 #include "base/threads.h"
 #include "engine/kv.h"
 
-struct hearth_product; // engine/matmul.h
+struct hearth_product;     // engine/matmul.h
+struct hearth_sparse_part; // engine/sparse.h
 
 // Where one token of a batch stands.
 struct hearth_row {
     int seq, pos;
 };
 
+// Scratch memory of one worker for one cluster of neurons and the rows (tokens) of a pass: n neurons, t rows.
+struct hearth_sparse_worker {
+    float *gate, *up;  // [t x n]
+    float *picked;     // [t x n]
+    uint8_t *mask;     // [t x n]
+    uint32_t *list;    // [n] places in the cluster
+    const void **rows; // [n]
+};
+
+// Buffers of sparse feed-forward parts; NULL where no layer is one. T = HEARTH_SPARSE_ROWS, C clusters, R the
+// widest rank.
+struct hearth_sparse_work {
+    struct hearth_sparse_part *all;   // [max(1, X)] of one evaluation
+    struct hearth_sparse_part *parts; // [T] of one pass
+    struct hearth_product *products;  // [T]
+    float *rank;                      // [T x R] the predictor's inner layer
+    void *rank_acts;                  // [T] acts blocks of it
+    float *partials;                  // [T x C x E] the clusters' sums
+    uint8_t *used;                    // [T x C] whether a cluster has one
+    float *seen;                      // [slots x E] what the experts' predictors look at
+};
+
 // Scratch memory of one worker.
 struct hearth_worker {
+    struct hearth_sparse_worker sparse;
     void *matmul;     // hearth_kernels_scratch(longest row)
     float *scores;    // [group][HEARTH_KV_TILE] of one token's query heads that share a key/value head
     float *tile_out;  // [head_dim] a tile's weighted values
@@ -52,6 +76,7 @@ struct hearth_work {
     float *inv_freq;         // [n_rot / 2]
     float *logits;           // [logit_rows x V]
     struct hearth_expert_work experts;
+    struct hearth_sparse_work sparse;
     struct hearth_worker *workers;
 };
 
@@ -60,6 +85,9 @@ struct hearth_session {
     struct hearth_pool *pool;
     struct hearth_kv kv;
     int n_ctx, n_ubatch, max_rows;
+    int max_steps;                 // rows of a step
+    enum hearth_sparsity sparsity; // never AUTO
+    float predict_threshold, sparsity_threshold;
     int logit_rows;  // capacity of work.logits
     int have_logits; // rows that hearth_logits() may give
     struct hearth_work work;

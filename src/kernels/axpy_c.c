@@ -8,7 +8,7 @@
 // Elements unpacked at a time: whole blocks of every format.
 #define CHUNK 256
 
-static void axpy_row(uint32_t type, float *out, const uint8_t *row, size_t n, float p)
+void hearth_axpy_row_c(uint32_t type, float *out, const uint8_t *row, size_t n, float p)
 {
     const struct hearth_type_info *info = hearth_type_info(type);
     for (size_t at = 0; at < n; at += CHUNK) {
@@ -38,7 +38,7 @@ static void axpy(uint32_t type, float *out, const void *w, size_t w_stride, size
 {
     for (size_t r = 0; r < n_rows; r++)
         if (p[r] != 0.0f)
-            axpy_row(type, out, (const uint8_t *)w + r * w_stride, n, p[r]);
+            hearth_axpy_row_c(type, out, (const uint8_t *)w + r * w_stride, n, p[r]);
 }
 
 #define AXPY(type)                                                                                           \

@@ -13,6 +13,7 @@ void hearth_kernels_init(struct hearth_kernels *table, unsigned cpu_flags)
     hearth_kernels_init_matmul_c(table);
     hearth_kernels_init_axpy_c(table);
     hearth_kernels_init_vector_c(table);
+    hearth_kernels_init_sparse_c(table);
 #if defined(__x86_64__)
     if (!(cpu_flags & HEARTH_CPU_AVX2))
         return;

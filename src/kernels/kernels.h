@@ -80,6 +80,25 @@ typedef void (*hearth_matmul_fn)(float *out, size_t out_stride, const void *w, s
 typedef void (*hearth_axpy_fn)(float *out, const void *w, size_t w_stride, size_t n, size_t n_rows,
                                const float *p);
 
+// The same two over lists of row pointers, for neurons that are picked out of a matrix or lie in a cache:
+// each element is what the functions above give. Rows may lie anywhere and are never read beyond their last
+// byte.
+
+// out[t * n_rows + i] = STEP product of rows[i] and token t of x.
+typedef void (*hearth_dot_rows_fn)(float *out, const void *const *rows, size_t n_rows, size_t k,
+                                   const void *x, size_t x_stride, size_t n_tokens, void *scratch);
+// out[j] = out[j] + sum over i ascending of p[i] * rows[i][j], j < n, as in hearth_axpy_fn.
+typedef void (*hearth_axpy_rows_fn)(float *out, const void *const *rows, size_t n_rows, size_t n,
+                                    const float *p);
+
+// PROMPT class product with a matrix stored by neuron: columns [first, first + n) of p times w.
+// out[t * out_stride + i] = from zero, r ascending over [0, n_rows): fma(p[t * p_stride + r], w_r[first + i],
+// acc), w decoded to f32. first is a multiple of HEARTH_COLUMNS; scratch as for hearth_matmul_fn.
+typedef void (*hearth_prompt_t_fn)(float *out, size_t out_stride, const void *w, size_t w_stride,
+                                   size_t first, size_t n, size_t n_rows, const float *p, size_t p_stride,
+                                   size_t n_tokens, void *scratch);
+#define HEARTH_COLUMNS 256 // whole blocks of every format
+
 enum hearth_activation { HEARTH_ACT_SILU, HEARTH_ACT_RELU, HEARTH_ACT_DRELU, HEARTH_ACT_GELU };
 
 struct hearth_kernels {
@@ -87,6 +106,9 @@ struct hearth_kernels {
     hearth_matmul_fn step[HEARTH_TYPE_END];   // STEP class; NULL where hearth_type_info has no decode
     hearth_matmul_fn prompt[HEARTH_TYPE_END]; // PROMPT class; same
     hearth_axpy_fn axpy[HEARTH_TYPE_END];     // same
+    hearth_dot_rows_fn dot_rows[HEARTH_TYPE_END];
+    hearth_axpy_rows_fn axpy_rows[HEARTH_TYPE_END];
+    hearth_prompt_t_fn prompt_t[HEARTH_TYPE_END];
 
     // Fills one acts block (all of it, padding included) from x[k]. A unit of 32 that holds an infinity or a
     // NaN gets d = NaN and q = 0, so that its products are NaN; one whose inverse overflows (amax below

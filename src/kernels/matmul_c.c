@@ -137,6 +137,15 @@ static void matmul_plain(uint32_t type, bool step, float *out, size_t out_stride
                           (const float *)(const void *)((const uint8_t *)x + t * x_stride), k, step);
 }
 
+void hearth_step_c(uint32_t type, float *out, size_t out_stride, const void *w, size_t w_stride, size_t k,
+                   size_t n_rows, const void *x, size_t x_stride, size_t n_tokens)
+{
+    if (hearth_type_info(type)->unpack)
+        matmul_blocks(type, true, out, out_stride, w, w_stride, k, n_rows, x, x_stride, n_tokens);
+    else
+        matmul_plain(type, true, out, out_stride, w, w_stride, k, n_rows, x, x_stride, n_tokens);
+}
+
 // ---- one function per format and class
 // -----------------------------------------------------------------------
 

@@ -10,6 +10,11 @@
 void hearth_kernels_init_matmul_c(struct hearth_kernels *t);
 void hearth_kernels_init_axpy_c(struct hearth_kernels *t);
 void hearth_kernels_init_vector_c(struct hearth_kernels *t);
+void hearth_kernels_init_sparse_c(struct hearth_kernels *t);
+// The reference by type: a STEP product and one row of an axpy (p is not 0).
+void hearth_step_c(uint32_t type, float *out, size_t out_stride, const void *w, size_t w_stride, size_t k,
+                   size_t n_rows, const void *x, size_t x_stride, size_t n_tokens);
+void hearth_axpy_row_c(uint32_t type, float *out, const uint8_t *row, size_t n, float p);
 
 #if defined(__x86_64__)
 // x86-64-v3: AVX2, FMA, F16C, BMI2.

@@ -19,16 +19,25 @@ enum hearth_dim {
     HEARTH_DIM_VOCAB,
     HEARTH_DIM_ROT2,
     HEARTH_DIM_EXPERTS,
-    HEARTH_DIM_POS
+    HEARTH_DIM_POS,
+    HEARTH_DIM_RANK // of a predictor: any, whatever the tensor has
 };
 
 enum hearth_need {
     HEARTH_ALWAYS,
     HEARTH_OPTIONAL,
-    HEARTH_DENSE,      // in models without experts
-    HEARTH_EXPERTS,    // in models with experts
-    HEARTH_EACH_EXPERT // same, and one per expert: [k, n, experts] in one tensor, or a tensor each
+    HEARTH_DENSE,       // in models without experts
+    HEARTH_EXPERTS,     // in models with experts
+    HEARTH_EACH_EXPERT, // same, and one per expert: [k, n, experts] in one tensor, or a tensor each
+    HEARTH_MAYBE_DENSE, // optional in models without experts
+    HEARTH_MAYBE_EACH   // optional in models with experts: [k, n, experts] in one tensor
 };
+
+// Whether a binding's tensor holds a matrix per expert.
+static inline bool hearth_need_is_each(enum hearth_need need)
+{
+    return need == HEARTH_EACH_EXPERT || need == HEARTH_MAYBE_EACH;
+}
 
 #define HEARTH_MAX_EXPERTS 4096 // of a layer
 
@@ -49,6 +58,16 @@ struct hearth_binding {
     {                                                                                                        \
         name, offsetof(struct hearth_layer, field), HEARTH_DIM_##k, HEARTH_DIM_##n, HEARTH_##need            \
     }
+
+// What sparse models of any architecture may have (docs/sparse.md); ffn_down_t stands in for ffn_down.
+#define HEARTH_LAYER_SPARSE                                                                                  \
+    HEARTH_LAYER("ffn_down_t.weight", ffn_down_t, EMBD, FF, MAYBE_DENSE),                                    \
+        HEARTH_LAYER("fc1.weight", pred_fc1, EMBD, RANK, MAYBE_DENSE),                                       \
+        HEARTH_LAYER("fc2.weight", pred_fc2, RANK, FF, MAYBE_DENSE)
+#define HEARTH_LAYER_SPARSE_EXPERTS                                                                          \
+    HEARTH_LAYER("ffn_down_t_exps.weight", ffn_down_t_exps, EMBD, FF_EXP, MAYBE_EACH),                       \
+        HEARTH_LAYER("fc1_exps.weight", pred_fc1_exps, EMBD, RANK, MAYBE_EACH),                              \
+        HEARTH_LAYER("fc2_exps.weight", pred_fc2_exps, RANK, FF_EXP, MAYBE_EACH)
 
 struct hearth_arch {
     const char *name; // general.architecture

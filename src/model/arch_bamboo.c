@@ -20,6 +20,7 @@ static const struct hearth_binding layer[] = {
     HEARTH_LAYER("ffn_gate.weight", ffn_gate, EMBD, FF, ALWAYS),
     HEARTH_LAYER("ffn_up.weight", ffn_up, EMBD, FF, ALWAYS),
     HEARTH_LAYER("ffn_down.weight", ffn_down, FF, EMBD, ALWAYS),
+    HEARTH_LAYER_SPARSE,
     {0},
 };
 

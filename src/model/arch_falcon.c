@@ -22,6 +22,7 @@ static const struct hearth_binding layer[] = {
     HEARTH_LAYER("attn_output.weight", attn_out, Q, EMBD, ALWAYS),
     HEARTH_LAYER("ffn_up.weight", ffn_up, EMBD, FF, ALWAYS),
     HEARTH_LAYER("ffn_down.weight", ffn_down, FF, EMBD, ALWAYS),
+    HEARTH_LAYER_SPARSE,
     {0},
 };
 

@@ -33,6 +33,8 @@ static const struct hearth_binding layer[] = {
     HEARTH_LAYER("ffn_gate_exps.weight", ffn_gate_exps, EMBD, FF_EXP, EACH_EXPERT),
     HEARTH_LAYER("ffn_up_exps.weight", ffn_up_exps, EMBD, FF_EXP, EACH_EXPERT),
     HEARTH_LAYER("ffn_down_exps.weight", ffn_down_exps, FF_EXP, EMBD, EACH_EXPERT),
+    HEARTH_LAYER_SPARSE,
+    HEARTH_LAYER_SPARSE_EXPERTS,
     {0},
 };
 

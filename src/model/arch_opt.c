@@ -29,6 +29,7 @@ static const struct hearth_binding layer[] = {
     HEARTH_LAYER("ffn_up.bias", ffn_up_b, FF, NONE, ALWAYS),
     HEARTH_LAYER("ffn_down.weight", ffn_down, FF, EMBD, ALWAYS),
     HEARTH_LAYER("ffn_down.bias", ffn_down_b, EMBD, NONE, ALWAYS),
+    HEARTH_LAYER_SPARSE,
     {0},
 };
 

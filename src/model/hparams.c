@@ -253,6 +253,9 @@ static int read_activation(const struct reader *r, const struct hearth_arch *arc
     struct key key = key_of(r, "feed_forward.activation");
     struct hearth_str text = {"", 0};
     hp->activation = arch->activation;
+    // PowerInfer's sparse files keep the name of the architecture, but all that is sparse in them is ReLU's.
+    if (hearth_gguf_is_pwri(r->g) && hp->activation != HEARTH_ACT_DRELU)
+        hp->activation = HEARTH_ACT_RELU;
     int rc = hearth_gguf_str(r->g, key.text, false, &text, r->err);
     if (rc || !text.n)
         return rc;
@@ -264,6 +267,39 @@ static int read_activation(const struct reader *r, const struct hearth_arch *arc
     return hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
                        "%s: %s is \"%.*s\"; supported are silu, relu, drelu and gelu", hearth_gguf_path(r->g),
                        key.text, cut(text), text.s);
+}
+
+// Predictors: what they look at and from which value on they mean yes. PowerInfer's files say the latter at
+// most.
+static int read_predictors(const struct reader *r, struct hearth_hparams *hp)
+{
+    static const char *const names[] = {"normed", "stream", "layer"};
+    static const char input_key[] = "hearth.pack.predictor_input";
+    struct hearth_str text = {"", 0};
+    hp->predictor_input = !hearth_gguf_is_pwri(r->g) ? HEARTH_PREDICTOR_NORMED
+                          : hp->parallel             ? HEARTH_PREDICTOR_LAYER
+                                                     : HEARTH_PREDICTOR_STREAM;
+    int rc = hearth_gguf_f32(r->g, "powerinfer.sparse_threshold", false, &hp->predict_threshold, r->err);
+    if (!rc)
+        rc = hearth_gguf_f32(r->g, "hearth.sparse_threshold", false, &hp->predict_threshold, r->err);
+    if (!rc && !isfinite(hp->predict_threshold))
+        rc = hearth_fail(r->err, HEARTH_E_FORMAT, "%s: the sparse threshold is not a number",
+                         hearth_gguf_path(r->g));
+    if (!rc)
+        rc = hearth_gguf_str(r->g, input_key, false, &text, r->err);
+    if (rc || !text.n)
+        return rc;
+    for (int i = 0; i < 3; i++)
+        if (is(text, names[i])) {
+            hp->predictor_input = (enum hearth_predictor_input)i;
+            if (i == HEARTH_PREDICTOR_LAYER && !hp->parallel)
+                break;
+            return HEARTH_OK;
+        }
+    return hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
+                       "%s: %s is \"%.*s\"; supported are normed, stream, and layer where attention and "
+                       "feed-forward are side by side",
+                       hearth_gguf_path(r->g), input_key, cut(text), text.s);
 }
 
 int hearth_hparams_read(struct hearth_hparams *hp, const struct hearth_arch *arch,
@@ -278,5 +314,7 @@ int hearth_hparams_read(struct hearth_hparams *hp, const struct hearth_arch *arc
         rc = read_positions(&r, arch, hp);
     if (!rc)
         rc = read_norm(&r, arch, hp);
+    if (!rc)
+        rc = read_predictors(&r, hp);
     return rc ? rc : read_activation(&r, arch, hp);
 }

@@ -16,6 +16,8 @@
 // What direct reads want source and destination to agree in.
 #define PAGE 4096
 
+#define MAX_RANK (1u << 20) // of a predictor
+
 // One tensor to be brought into memory.
 struct item {
     const struct hearth_gguf_tensor *tensor;
@@ -61,6 +63,8 @@ static uint64_t dim_value(const struct hearth_hparams *hp, enum hearth_dim dim)
         return (uint64_t)hp->n_expert;
     case HEARTH_DIM_POS:
         return (uint64_t)hp->n_pos + (uint64_t)hp->pos_offset;
+    case HEARTH_DIM_RANK:
+        break;
     }
     return 0;
 }
@@ -80,7 +84,11 @@ static int check_tensor(struct loader *l, const struct hearth_gguf_tensor *t, co
 {
     const struct hearth_hparams *hp = &l->model->hp;
     const char *path = hearth_gguf_path(l->model->gguf);
-    const uint64_t k = dim_value(hp, b->k), n = dim_value(hp, b->n), x = (uint64_t)n_matrices;
+    // A rank is what the tensor says; whether fc1 and fc2 agree is seen once both are bound.
+    const bool free_k = b->k == HEARTH_DIM_RANK && t->ne[0] <= MAX_RANK;
+    const bool free_n = b->n == HEARTH_DIM_RANK && t->ne[1] <= MAX_RANK;
+    const uint64_t k = free_k ? t->ne[0] : dim_value(hp, b->k), n = free_n ? t->ne[1] : dim_value(hp, b->n);
+    const uint64_t x = (uint64_t)n_matrices;
     if (t->ne[0] != k || t->ne[1] != n || t->ne[2] != x || t->ne[3] != 1)
         return hearth_fail(
             l->err, HEARTH_E_FORMAT,
@@ -155,7 +163,7 @@ static int bind_tensor(struct loader *l, const struct hearth_gguf_tensor *t, con
 {
     const bool vector = b->n == HEARTH_DIM_NONE, to_f32 = vector && t->type != HEARTH_TYPE_F32;
     size_t offset = 0;
-    int rc = check_tensor(l, t, b, b->need == HEARTH_EACH_EXPERT ? l->model->hp.n_expert : 1);
+    int rc = check_tensor(l, t, b, hearth_need_is_each(b->need) ? l->model->hp.n_expert : 1);
     if (!rc)
         rc = reserve(l, t, to_f32 ? hearth_type_bytes(HEARTH_TYPE_F32, t->ne[0]) : t->bytes, &offset);
     if (!rc)
@@ -204,9 +212,11 @@ static bool applies(const struct hearth_binding *b, const struct hearth_hparams 
 {
     switch (b->need) {
     case HEARTH_DENSE:
+    case HEARTH_MAYBE_DENSE:
         return hp->n_expert == 0;
     case HEARTH_EXPERTS:
     case HEARTH_EACH_EXPERT:
+    case HEARTH_MAYBE_EACH:
         return hp->n_expert != 0;
     case HEARTH_ALWAYS:
     case HEARTH_OPTIONAL:
@@ -215,17 +225,48 @@ static bool applies(const struct hearth_binding *b, const struct hearth_hparams 
     return true;
 }
 
+// Whether the layer's down is stored by neuron (ffn_down_t), so that ffn_down need not be there.
+static bool has_down_by_neuron(const struct loader *l, int layer, const struct hearth_binding *b)
+{
+    const bool down = b->field == offsetof(struct hearth_layer, ffn_down) && b->k == HEARTH_DIM_FF;
+    const bool each = b->field == offsetof(struct hearth_layer, ffn_down_exps) && b->k == HEARTH_DIM_FF_EXP;
+    char name[96];
+    snprintf(name, sizeof name, "blk.%d.ffn_down_t%s.weight", layer, each ? "_exps" : "");
+    return (down || each) && hearth_gguf_tensor(l->model->gguf, name);
+}
+
+// An optional tensor of all experts; packs call the predictors by the same names with and without experts.
+static const struct hearth_gguf_tensor *find_maybe_each(const struct loader *l, int layer,
+                                                        const struct hearth_binding *b)
+{
+    const int stem = (int)(strstr(b->name, "_exps") - b->name);
+    char name[96];
+    snprintf(name, sizeof name, "blk.%d.%.*s.weight", layer, stem, b->name);
+    return hearth_gguf_tensor(l->model->gguf, name);
+}
+
 static int bind(struct loader *l, const char *name, int layer, const struct hearth_binding *b,
                 struct hearth_weight *w)
 {
     if (!applies(b, &l->model->hp))
         return HEARTH_OK;
     const struct hearth_gguf_tensor *t = hearth_gguf_tensor(l->model->gguf, name);
+    if (!t && b->need == HEARTH_MAYBE_EACH)
+        t = find_maybe_each(l, layer, b);
+    if (has_down_by_neuron(l, layer, b)) {
+        if (!t)
+            return HEARTH_OK;
+        return hearth_fail(l->err, HEARTH_E_UNSUPPORTED,
+                           "%s: layer %d has both %s and the same by neuron (ffn_down_t); one must go",
+                           hearth_gguf_path(l->model->gguf), layer, b->name);
+    }
     if (t)
         return bind_tensor(l, t, b, w);
     if (b->need == HEARTH_EACH_EXPERT)
         return bind_single_experts(l, name, layer, b, w);
-    return b->need == HEARTH_OPTIONAL ? HEARTH_OK : missing(l, name);
+    const bool optional =
+        b->need == HEARTH_OPTIONAL || b->need == HEARTH_MAYBE_DENSE || b->need == HEARTH_MAYBE_EACH;
+    return optional ? HEARTH_OK : missing(l, name);
 }
 
 static struct hearth_weight *field_of(void *base, size_t offset)
@@ -276,6 +317,66 @@ static int check_unknown(struct loader *l)
     }
     free(bound);
     return rc;
+}
+
+// A predictor has both of its matrices, and they fit each other.
+static int check_predictors(struct loader *l)
+{
+    struct hearth_model *m = l->model;
+    for (int i = 0; i < m->hp.n_layer; i++) {
+        const struct hearth_layer *layer = &m->layers[i];
+        const struct hearth_weight *fc1 = m->hp.n_expert ? &layer->pred_fc1_exps : &layer->pred_fc1;
+        const struct hearth_weight *fc2 = m->hp.n_expert ? &layer->pred_fc2_exps : &layer->pred_fc2;
+        const char *each = m->hp.n_expert ? "_exps" : "";
+        if (!fc1->data != !fc2->data || fc1->n != fc2->k)
+            return hearth_fail(
+                l->err, HEARTH_E_FORMAT,
+                "%s: of the predictor blk.%d.fc1%s.weight, blk.%d.fc2%s.weight one is missing, "
+                "or they do not fit together",
+                hearth_gguf_path(m->gguf), i, each, i, each);
+        m->hp.has_predictors |= fc1->data != NULL;
+    }
+    return HEARTH_OK;
+}
+
+// An array with a number per space, or nothing. Returns 0 with *found telling.
+static int find_spaces(struct loader *l, const char *key, const struct hearth_gguf_kv **found)
+{
+    const struct hearth_hparams *hp = &l->model->hp;
+    const size_t n = (size_t)hp->n_layer * (size_t)(hp->n_expert ? hp->n_expert : 1);
+    const struct hearth_gguf_kv *kv = hearth_gguf_find(l->model->gguf, key);
+    if (kv && (kv->type != HEARTH_GGUF_ARRAY || kv->strings || kv->count != n))
+        return hearth_fail(l->err, HEARTH_E_FORMAT, "%s: %s must be an array of %zu numbers, one per space",
+                           hearth_gguf_path(l->model->gguf), key, n);
+    *found = kv;
+    return HEARTH_OK;
+}
+
+static int read_spaces(struct loader *l)
+{
+    struct hearth_model *m = l->model;
+    const int64_t f = m->hp.n_expert ? m->hp.n_ff_exp : m->hp.n_ff;
+    const struct hearth_gguf_kv *always = NULL, *crossover = NULL;
+    int rc = find_spaces(l, "hearth.pack.always", &always);
+    if (!rc)
+        rc = find_spaces(l, "hearth.pack.crossover", &crossover);
+    if (rc)
+        return rc;
+    m->always = always ? hearth_calloc((size_t)always->count, sizeof *m->always) : NULL;
+    m->crossover = crossover ? hearth_calloc((size_t)crossover->count, sizeof *m->crossover) : NULL;
+    if ((always && !m->always) || (crossover && !m->crossover))
+        return hearth_fail(l->err, HEARTH_E_MEMORY, "no memory for the list of spaces");
+    for (uint64_t i = 0; always && i < always->count; i++) {
+        const int64_t n = hearth_gguf_kv_i64(always, i);
+        if (n < 0 || n > f)
+            return hearth_fail(l->err, HEARTH_E_FORMAT,
+                               "%s: hearth.pack.always says %lld of %lld neurons in space %llu",
+                               hearth_gguf_path(m->gguf), (long long)n, (long long)f, (unsigned long long)i);
+        m->always[i] = (uint32_t)n;
+    }
+    for (uint64_t i = 0; crossover && i < crossover->count; i++)
+        m->crossover[i] = (float)hearth_gguf_kv_f64(crossover, i);
+    return HEARTH_OK;
 }
 
 static void resolve(struct hearth_weight *w, const uint8_t *base)
@@ -409,6 +510,10 @@ int hearth_model_load(struct hearth_model *m, const struct hearth_model_params *
     int rc = bind_all(&l);
     if (!rc)
         rc = check_unknown(&l);
+    if (!rc)
+        rc = check_predictors(&l);
+    if (!rc)
+        rc = read_spaces(&l);
     if (!rc)
         rc = hearth_region_open(&m->weights, l.bytes, "the model's weights", err);
     if (!rc) {

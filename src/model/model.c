@@ -174,9 +174,6 @@ int hearth_model_open(struct hearth_model **out, const char *path, const struct 
     m->vocab_only = params->vocab_only;
 
     int rc = hearth_gguf_open(&m->gguf, path, err);
-    if (!rc && hearth_gguf_is_pwri(m->gguf) && !m->vocab_only)
-        rc = hearth_fail(err, HEARTH_E_UNSUPPORTED, "%s: PowerInfer's sparse models are not supported yet",
-                         path);
     if (!rc)
         rc = hearth_vocab_open(&m->vocab, m->gguf, err);
     if (!rc && !m->vocab_only)
@@ -200,6 +197,8 @@ void hearth_model_close(struct hearth_model **model)
     hearth_vocab_close(&m->vocab);
     hearth_gguf_close(&m->gguf);
     free(m->layers);
+    free(m->always);
+    free(m->crossover);
     free(m->path);
     free(m->name_text);
     free(m->arch_text);

@@ -42,6 +42,12 @@ struct hearth_layer {
     struct hearth_weight ffn_gate_b, ffn_up_b, ffn_down_b; // [F] [F] [E]
     struct hearth_weight ffn_router;                       // [X x E] scores the experts
     struct hearth_weight ffn_gate_exps, ffn_up_exps, ffn_down_exps; // X times [F x E] [F x E] [E x F]
+
+    // Sparse models (docs/sparse.md): down by neuron, in place of ffn_down, and the predictor. R differs by
+    // layer.
+    struct hearth_weight ffn_down_t, ffn_down_t_exps; // [F x E], X times: row j is neuron j's
+    struct hearth_weight pred_fc1, pred_fc2;          // [R x E] [F x R], or none
+    struct hearth_weight pred_fc1_exps, pred_fc2_exps;
 };
 
 // How the model knows where a token stands.
@@ -57,6 +63,13 @@ struct hearth_yarn {
     float share;                // of the correction: 1, or 0 for none (plain linear scaling)
     float beta_fast, beta_slow; // rotations over n_ctx_orig above (below) which a frequency is kept (scaled)
     int n_ctx_orig;
+};
+
+// What a predictor looks at.
+enum hearth_predictor_input {
+    HEARTH_PREDICTOR_NORMED, // what the feed-forward part itself gets
+    HEARTH_PREDICTOR_STREAM, // the residual stream before the norm of the feed-forward part
+    HEARTH_PREDICTOR_LAYER   // the layer's input; in a parallel layer the same as the stream
 };
 
 struct hearth_hparams {
@@ -80,6 +93,11 @@ struct hearth_hparams {
     bool parallel;   // attention and feed-forward both read the layer's input
     float norm_eps;
     enum hearth_activation activation;
+
+    // Feed-forward parts of which a token uses only some neurons: docs/sparse.md.
+    bool has_predictors; // some layer has one
+    enum hearth_predictor_input predictor_input;
+    float predict_threshold; // the file's: neuron j is computed where the predictor says p_j >= this
 };
 
 struct hearth_arch;
@@ -99,6 +117,10 @@ struct hearth_model {
     struct hearth_weight output;     // [V x E]; the same bytes as token_embd when the head is tied
     struct hearth_weight rope_freqs; // [n_rot/2] divisors of the frequencies, or none
     struct hearth_layer *layers;     // [n_layer]
+
+    // Per space, that is layer * max(1, n_expert) + expert; NULL: not in the file.
+    uint32_t *always; // neurons [0, always) are computed whatever the predictor says
+    float *crossover; // share of a space's neurons from which on dense products are faster
 
     struct hearth_region weights; // all resident bytes
     char *path, *type_text, *arch_text, *name_text;

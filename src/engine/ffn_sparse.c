@@ -1,0 +1,454 @@
+// SPDX-License-Identifier: MIT
+// Steps by neuron. A space is cut into clusters; one task takes a cluster of a part from the predictor's
+// second matrix to its share of the output, with no barrier between gate, up and down. What it leaves out
+// follows from the file and the token alone; how it computes the rest (row by row, or all rows of the cluster
+// at once) is a free choice, because every product is the canonical one. The clusters' sums are then added in
+// ascending order.
+#include <math.h>
+#include <string.h>
+
+#include "engine/matmul.h"
+#include "engine/sparse.h"
+
+// Columns that one task adds up.
+#define SUM_COLUMNS 1024
+// Share of a cluster's neurons from which on its dense product is taken, unless the file says another.
+#define CROSSOVER 0.6f
+
+// One pass: at most HEARTH_SPARSE_ROWS rows.
+struct pass {
+    struct hearth_session *s;
+    int layer;
+    const struct hearth_sparse_part *parts; // first is relative to the pass
+    int n_rows;
+    size_t n_clusters, cluster; // of each part; neurons of one
+    const float *x, *seen;
+    float *out, *act;
+};
+
+// A matrix, and what it is multiplied with: acts blocks for block formats, else the plain rows.
+struct operand {
+    const struct hearth_weight *w;
+    const uint8_t *x;
+    size_t x_stride;
+};
+
+static bool is_block_type(const struct hearth_weight *w)
+{
+    return hearth_type_info(w->type)->unit_elems != 0;
+}
+
+static struct operand operand_of(const struct hearth_weight *w, const float *plain, const void *acts, int row)
+{
+    const bool block = is_block_type(w);
+    const size_t stride = block ? hearth_acts_bytes(w->k) : w->k * sizeof(float);
+    const uint8_t *base = block ? acts : (const void *)plain;
+    return (struct operand){w, base + (size_t)row * stride, stride};
+}
+
+// ---- one cluster
+// ------------------------------------------------------------------------------------------------
+
+// The cluster in the hands of one worker: n_t tokens, neurons [at, at + n).
+struct cluster {
+    const struct pass *p;
+    const struct hearth_sparse_part *part;
+    struct hearth_sparse_worker *scratch;
+    void *matmul;
+    size_t at, n, n_t;
+};
+
+// All rows of the cluster: out[t * n + i].
+static void product_all(const struct cluster *c, const struct operand *o, float *out)
+{
+    const struct hearth_weight *w = o->w;
+    c->p->s->model->kernels.step[w->type](out, c->n, hearth_space_row(w, c->at), w->stride, w->k, c->n, o->x,
+                                          o->x_stride, c->n_t, c->matmul);
+}
+
+// The neurons that any token's mask names, ascending: their places in the cluster. Returns how many.
+static size_t list_union(const struct cluster *c, const uint8_t *mask, uint32_t *list)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < c->n; i++) {
+        uint8_t any = 0;
+        for (size_t t = 0; t < c->n_t; t++)
+            any |= mask[t * c->n + i];
+        list[count] = (uint32_t)i;
+        count += any;
+    }
+    return count;
+}
+
+// out[t * n + i] for the neurons i that some token's mask names (and for others it may be anything). Returns
+// the rows read.
+static size_t product_some(const struct cluster *c, const struct operand *o, const uint8_t *mask, float *out)
+{
+    struct hearth_sparse_worker *w = c->scratch;
+    const size_t count = list_union(c, mask, w->list);
+    if (!count)
+        return 0;
+    if ((float)count >= c->part->crossover * (float)c->n) {
+        product_all(c, o, out);
+        return c->n;
+    }
+    for (size_t i = 0; i < count; i++)
+        w->rows[i] = hearth_space_row(o->w, c->at + w->list[i]);
+    c->p->s->model->kernels.dot_rows[o->w->type](w->picked, w->rows, count, o->w->k, o->x, o->x_stride,
+                                                 c->n_t, c->matmul);
+    for (size_t t = 0; t < c->n_t; t++)
+        for (size_t i = 0; i < count; i++)
+            out[t * c->n + w->list[i]] = w->picked[t * count + i];
+    return count;
+}
+
+// mask = 1 for the neurons that each token computes. Returns the predictor's rows read.
+static size_t choose(const struct cluster *c)
+{
+    const struct hearth_session *s = c->p->s;
+    const struct hearth_sparse_work *work = &s->work.sparse;
+    uint8_t *mask = c->scratch->mask;
+    if (!c->part->fc2.data) {
+        memset(mask, 1, c->n_t * c->n);
+        return 0;
+    }
+    const struct operand fc2 = operand_of(&c->part->fc2, work->rank, work->rank_acts, c->part->first);
+    product_all(c, &fc2, c->scratch->up);
+    for (size_t t = 0; t < c->n_t; t++)
+        for (size_t i = 0; i < c->n; i++)
+            mask[t * c->n + i] =
+                c->scratch->up[t * c->n + i] >= s->predict_threshold || c->at + i < c->part->always;
+    return c->n;
+}
+
+// Adds a bias of the layer to all tokens' values.
+static void add_bias(const struct cluster *c, const struct hearth_weight *bias, float *x)
+{
+    if (bias->data)
+        for (size_t t = 0; t < c->n_t; t++)
+            c->p->s->model->kernels.add(x + t * c->n, (const float *)bias->data + c->at, c->n);
+}
+
+// Of the neurons in the mask, keeps those whose activated gate is not nothing. `gate` gets activated for that
+// where a magnitude decides, so a copy is used.
+static void drop_idle(const struct cluster *c, const float *gate)
+{
+    const struct hearth_session *s = c->p->s;
+    const enum hearth_activation act = s->model->hp.activation;
+    uint8_t *mask = c->scratch->mask;
+    const size_t count = c->n_t * c->n;
+    if (s->sparsity == HEARTH_SPARSITY_OFF)
+        return;
+    if (act == HEARTH_ACT_RELU || act == HEARTH_ACT_DRELU)
+        for (size_t i = 0; i < count; i++)
+            mask[i] &= !(gate[i] <= 0.0f);
+    if (s->sparsity_threshold <= 0.0f)
+        return;
+    float *size = c->scratch->picked;
+    memcpy(size, gate, count * sizeof *size);
+    s->model->kernels.activate(size, count, act);
+    for (size_t i = 0; i < count; i++)
+        mask[i] &= !(fabsf(size[i]) < s->sparsity_threshold);
+}
+
+// What goes down: scratch->gate holds it afterwards, 0 where the mask says so.
+static void activate(const struct cluster *c, bool gated)
+{
+    const struct hearth_session *s = c->p->s;
+    struct hearth_sparse_worker *w = c->scratch;
+    const size_t count = c->n_t * c->n;
+    if (gated)
+        s->model->kernels.glu(w->gate, w->gate, w->up, count, s->model->hp.activation);
+    else
+        s->model->kernels.activate(w->gate, count, s->model->hp.activation);
+    for (size_t i = 0; i < count; i++)
+        if (!w->mask[i])
+            w->gate[i] = 0.0f;
+}
+
+// The cluster's share of the output, per token from zero. Rows are read once for all tokens: a few at a time,
+// which stay in the first caches.
+static size_t down(const struct cluster *c, size_t index)
+{
+    enum { TOGETHER = 8 };
+    const struct pass *p = c->p;
+    const struct hearth_weight *w = &c->part->space.down_t;
+    struct hearth_sparse_work *work = &p->s->work.sparse;
+    struct hearth_sparse_worker *scratch = c->scratch;
+    uint8_t *mask = scratch->mask;
+    for (size_t i = 0; i < c->n_t * c->n; i++)
+        mask[i] = scratch->gate[i] != 0.0f;
+    const size_t count = list_union(c, mask, scratch->list);
+    for (size_t t = 0; t < c->n_t; t++) {
+        const size_t row = ((size_t)c->part->first + t) * p->n_clusters + index;
+        work->used[row] = memchr(mask + t * c->n, 1, c->n) != NULL;
+        if (work->used[row])
+            memset(work->partials + row * w->k, 0, w->k * sizeof *work->partials);
+    }
+    for (size_t i = 0; i < count; i++)
+        scratch->rows[i] = hearth_space_row(w, c->at + scratch->list[i]);
+    const size_t together = c->n_t > 1 ? TOGETHER : count;
+    for (size_t from = 0; from < count; from += together) {
+        const size_t n = count - from < together ? count - from : together;
+        for (size_t t = 0; t < c->n_t; t++) {
+            const size_t row = ((size_t)c->part->first + t) * p->n_clusters + index;
+            if (!work->used[row])
+                continue;
+            for (size_t i = 0; i < n; i++)
+                scratch->picked[i] = scratch->gate[t * c->n + scratch->list[from + i]];
+            p->s->model->kernels.axpy_rows[w->type](work->partials + row * w->k, scratch->rows + from, n,
+                                                    w->k, scratch->picked);
+        }
+    }
+    return count;
+}
+
+static void cluster_task(void *arg, int task, int worker)
+{
+    const struct pass *p = arg;
+    struct hearth_worker *me = &p->s->work.workers[worker];
+    const struct hearth_layer *layer = &p->s->model->layers[p->layer];
+    const size_t index = (size_t)task % p->n_clusters;
+    struct cluster c = {.p = p, .part = &p->parts[(size_t)task / p->n_clusters], .scratch = &me->sparse};
+    const struct hearth_space *space = &c.part->space;
+    c.matmul = me->matmul;
+    c.at = index * p->cluster;
+    c.n = space->n - c.at < p->cluster ? space->n - c.at : p->cluster;
+    c.n_t = (size_t)c.part->n;
+
+    const bool gated = space->gate.data != NULL;
+    const struct operand gate =
+        operand_of(gated ? &space->gate : &space->up, p->x, p->s->work.acts, c.part->first);
+    choose(&c);
+    product_some(&c, &gate, me->sparse.mask, me->sparse.gate);
+    add_bias(&c, gated ? &layer->ffn_gate_b : &layer->ffn_up_b, me->sparse.gate);
+    drop_idle(&c, me->sparse.gate);
+    if (gated) {
+        const struct operand up = operand_of(&space->up, p->x, p->s->work.acts, c.part->first);
+        product_some(&c, &up, me->sparse.mask, me->sparse.up);
+        add_bias(&c, &layer->ffn_up_b, me->sparse.up);
+    }
+    activate(&c, gated);
+    if (space->down_t.data)
+        down(&c, index);
+    else
+        for (size_t t = 0; t < c.n_t; t++)
+            memcpy(p->act + ((size_t)c.part->first + t) * space->n + c.at, me->sparse.gate + t * c.n,
+                   c.n * sizeof(float));
+}
+
+// ---- around the clusters
+// ------------------------------------------------------------------------------------------------
+
+// Quantises a row of x (tasks below n_rows), or makes a row of the predictor's inner layer ready.
+static void prepare_task(void *arg, int task, int worker)
+{
+    (void)worker;
+    const struct pass *p = arg;
+    const struct hearth_kernels *kernels = &p->s->model->kernels;
+    const struct hearth_sparse_work *work = &p->s->work.sparse;
+    const size_t width = (size_t)p->s->model->hp.n_embd, rank = p->parts[0].fc2.k;
+    if (task < p->n_rows) {
+        kernels->quantize_acts((uint8_t *)p->s->work.acts + (size_t)task * hearth_acts_bytes(width),
+                               p->x + (size_t)task * width, width);
+        return;
+    }
+    const size_t row = (size_t)(task - p->n_rows);
+    kernels->activate(work->rank + row * rank, rank, HEARTH_ACT_RELU);
+    kernels->quantize_acts((uint8_t *)work->rank_acts + row * hearth_acts_bytes(rank),
+                           work->rank + row * rank, rank);
+}
+
+static void sum_task(void *arg, int task, int worker)
+{
+    (void)worker;
+    const struct pass *p = arg;
+    const struct hearth_sparse_work *work = &p->s->work.sparse;
+    const size_t width = (size_t)p->s->model->hp.n_embd, chunks = (width + SUM_COLUMNS - 1) / SUM_COLUMNS;
+    const size_t row = (size_t)task / chunks, first = (size_t)task % chunks * SUM_COLUMNS;
+    const size_t n = width - first < SUM_COLUMNS ? width - first : SUM_COLUMNS;
+    float *out = p->out + row * width + first;
+    memset(out, 0, n * sizeof *out);
+    for (size_t c = row * p->n_clusters; c < (row + 1) * p->n_clusters; c++)
+        if (work->used[c])
+            p->s->model->kernels.add(out, work->partials + c * width + first, n);
+}
+
+static void run_pass(struct pass *p, int n_parts)
+{
+    struct hearth_session *s = p->s;
+    struct hearth_sparse_work *work = &s->work.sparse;
+    const bool predict = p->parts[0].fc1.data != NULL;
+    if (predict) {
+        for (int i = 0; i < n_parts; i++)
+            work->products[i] =
+                (struct hearth_product){.w = p->parts[i].fc1,
+                                        .out = work->rank + (size_t)p->parts[i].first * p->parts[i].fc1.n,
+                                        .first = p->parts[i].first,
+                                        .n = p->parts[i].n};
+        hearth_matmul(s, HEARTH_PHASE_STEP, work->products, n_parts, p->seen, p->n_rows);
+    }
+    hearth_run(s, prepare_task, p, predict ? 2 * p->n_rows : p->n_rows);
+    hearth_run(s, cluster_task, p, n_parts * (int)p->n_clusters);
+    if (p->parts[0].space.down_t.data) {
+        const int chunks = (s->model->hp.n_embd + SUM_COLUMNS - 1) / SUM_COLUMNS;
+        hearth_run(s, sum_task, p, p->n_rows * chunks);
+    }
+}
+
+void hearth_sparse_run(struct hearth_session *s, int layer, const struct hearth_sparse_part *parts,
+                       int n_parts, const float *x, const float *seen, float *out, float *act)
+{
+    struct hearth_sparse_part *now = s->work.sparse.parts;
+    const size_t f = parts[0].space.n, width = (size_t)s->model->hp.n_embd;
+    const int end = parts[n_parts - 1].first + parts[n_parts - 1].n;
+    for (int base = 0, part = 0; base < end;) {
+        struct pass p = {.s = s,
+                         .layer = layer,
+                         .parts = now,
+                         .n_clusters = hearth_cluster_count(f),
+                         .cluster = hearth_cluster_size(f),
+                         .x = x + (size_t)base * width,
+                         .seen = seen + (size_t)base * width,
+                         .out = out + (size_t)base * width,
+                         .act = act ? act + (size_t)base * f : NULL};
+        int n = 0;
+        while (part < n_parts && p.n_rows < HEARTH_SPARSE_ROWS) {
+            const int from = base + p.n_rows, left = parts[part].first + parts[part].n - from;
+            const int room = HEARTH_SPARSE_ROWS - p.n_rows;
+            now[n] = parts[part];
+            now[n].first = p.n_rows;
+            now[n].n = left < room ? left : room;
+            p.n_rows += now[n++].n;
+            part += left <= room;
+        }
+        run_pass(&p, n);
+        base += p.n_rows;
+    }
+}
+
+struct hearth_sparse_part hearth_sparse_part_of(const struct hearth_session *s, int layer, int expert)
+{
+    const struct hearth_model *m = s->model;
+    const struct hearth_layer *l = &m->layers[layer];
+    const size_t space = (size_t)layer * (size_t)(m->hp.n_expert ? m->hp.n_expert : 1) + (size_t)expert;
+    struct hearth_sparse_part part = {.space = hearth_space_of(m, layer, expert),
+                                      .always = m->always ? m->always[space] : 0,
+                                      .crossover = m->crossover ? m->crossover[space] : CROSSOVER,
+                                      .expert = expert};
+    const struct hearth_weight *fc1 = m->hp.n_expert ? &l->pred_fc1_exps : &l->pred_fc1;
+    const struct hearth_weight *fc2 = m->hp.n_expert ? &l->pred_fc2_exps : &l->pred_fc2;
+    if (s->sparsity == HEARTH_SPARSITY_PREDICT && fc1->data) {
+        part.fc1 = m->hp.n_expert ? hearth_expert(fc1, expert) : *fc1;
+        part.fc2 = m->hp.n_expert ? hearth_expert(fc2, expert) : *fc2;
+    }
+    return part;
+}
+
+bool hearth_sparse_layer(const struct hearth_session *s, int layer)
+{
+    const struct hearth_hparams *hp = &s->model->hp;
+    const struct hearth_layer *l = &s->model->layers[layer];
+    const bool by_neuron = (hp->n_expert ? l->ffn_down_t_exps : l->ffn_down_t).data != NULL;
+    // Without a gate and with down in one piece there is nothing to leave out but what a predictor names.
+    const bool gated = (hp->n_expert ? l->ffn_gate_exps : l->ffn_gate).data != NULL;
+    const bool predicted = s->sparsity == HEARTH_SPARSITY_PREDICT &&
+                           (hp->n_expert ? l->pred_fc1_exps : l->pred_fc1).data != NULL;
+    return by_neuron || predicted || (gated && s->sparsity != HEARTH_SPARSITY_OFF);
+}
+
+// ---- opening
+// ------------------------------------------------------------------------------------------------
+
+static bool is_relu(const struct hearth_model *m)
+{
+    return m->hp.activation == HEARTH_ACT_RELU || m->hp.activation == HEARTH_ACT_DRELU;
+}
+
+int hearth_sparse_choose(struct hearth_session *s, const struct hearth_session_params *params,
+                         struct hearth_error *err)
+{
+    const struct hearth_model *m = s->model;
+    const float magnitude = params->sparsity_threshold;
+    s->sparsity = params->sparsity;
+    s->sparsity_threshold = magnitude;
+    s->predict_threshold =
+        isnan(params->predict_threshold) ? m->hp.predict_threshold : params->predict_threshold;
+    if (!(magnitude >= 0.0f && magnitude < INFINITY))
+        return hearth_fail(err, HEARTH_E_INVALID, "the sparsity threshold must be 0 or a positive number");
+    if (s->sparsity == HEARTH_SPARSITY_PREDICT && !m->hp.has_predictors)
+        return hearth_fail(err, HEARTH_E_INVALID, "%s has no predictors: use --sparsity auto, exact or off",
+                           m->info.path);
+    if (magnitude > 0.0f && (s->sparsity == HEARTH_SPARSITY_OFF || s->sparsity == HEARTH_SPARSITY_PREDICT))
+        return hearth_fail(err, HEARTH_E_INVALID,
+                           "a sparsity threshold goes with --sparsity auto or exact only");
+    if (s->sparsity == HEARTH_SPARSITY_AUTO)
+        s->sparsity = magnitude > 0.0f       ? HEARTH_SPARSITY_EXACT
+                      : m->hp.has_predictors ? HEARTH_SPARSITY_PREDICT
+                                             : HEARTH_SPARSITY_EXACT;
+    if (s->sparsity == HEARTH_SPARSITY_EXACT && !is_relu(m) && magnitude <= 0.0f)
+        s->sparsity = HEARTH_SPARSITY_OFF;
+    return HEARTH_OK;
+}
+
+static size_t widest_rank(const struct hearth_model *m)
+{
+    size_t rank = 0;
+    for (int i = 0; i < m->hp.n_layer; i++) {
+        const struct hearth_layer *l = &m->layers[i];
+        const size_t n = (m->hp.n_expert ? l->pred_fc1_exps : l->pred_fc1).n;
+        rank = n > rank ? n : rank;
+    }
+    return rank;
+}
+
+static bool any_by_neuron(const struct hearth_session *s)
+{
+    for (int i = 0; i < s->model->hp.n_layer; i++)
+        if (hearth_sparse_layer(s, i))
+            return true;
+    return false;
+}
+
+// The widest input that a worker's matmul scratch must take comes from here too.
+size_t hearth_sparse_rank(const struct hearth_session *s)
+{
+    return s->sparsity == HEARTH_SPARSITY_PREDICT ? widest_rank(s->model) : 0;
+}
+
+void hearth_sparse_lay_out(struct hearth_session *s, struct hearth_arena *a)
+{
+    const struct hearth_hparams *hp = &s->model->hp;
+    struct hearth_sparse_work *w = &s->work.sparse;
+    const size_t rows = HEARTH_SPARSE_ROWS, e = (size_t)hp->n_embd, f32 = sizeof(float);
+    const size_t f = (size_t)(hp->n_expert ? hp->n_ff_exp : hp->n_ff);
+    const size_t clusters = hearth_cluster_count(f), rank = hearth_sparse_rank(s);
+    const size_t x = (size_t)(hp->n_expert ? hp->n_expert : 1);
+    if (!any_by_neuron(s))
+        return;
+    w->all = hearth_arena_take(a, x, sizeof *w->all);
+    w->parts = hearth_arena_take(a, rows, sizeof *w->parts);
+    w->products = hearth_arena_take(a, rows, sizeof *w->products);
+    w->rank = hearth_arena_take(a, rows, rank * f32);
+    w->rank_acts = hearth_arena_take(a, rows, hearth_acts_bytes(rank));
+    w->partials = hearth_arena_take(a, rows * clusters, e * f32);
+    w->used = hearth_arena_take(a, rows, clusters);
+    if (hp->n_expert && rank && hp->predictor_input != HEARTH_PREDICTOR_NORMED)
+        w->seen = hearth_arena_take(a, (size_t)s->max_steps * (size_t)hp->n_expert_used, e * f32);
+}
+
+struct hearth_sparse_worker hearth_sparse_lay_out_worker(const struct hearth_session *s,
+                                                         struct hearth_arena *a)
+{
+    const struct hearth_hparams *hp = &s->model->hp;
+    const size_t cluster = hearth_cluster_size((size_t)(hp->n_expert ? hp->n_ff_exp : hp->n_ff));
+    const size_t rows = any_by_neuron(s) ? HEARTH_SPARSE_ROWS : 0, f32 = sizeof(float);
+    struct hearth_sparse_worker w = {0};
+    w.gate = hearth_arena_take(a, rows, cluster * f32);
+    w.up = hearth_arena_take(a, rows, cluster * f32);
+    w.picked = hearth_arena_take(a, rows, cluster * f32);
+    w.mask = hearth_arena_take(a, rows, cluster);
+    w.list = hearth_arena_take(a, rows ? cluster : 0, sizeof *w.list);
+    w.rows = hearth_arena_take(a, rows ? cluster : 0, sizeof *w.rows);
+    return w;
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// Spaces: the neurons of one layer and expert, where their rows lie, and how they are cut into clusters.
+#ifndef HEARTH_SPARSE_SPACE_H
+#define HEARTH_SPARSE_SPACE_H
+
+#include "model/model.h"
+
+// Clusters of a space, at most.
+#define HEARTH_CLUSTERS 32
+
+// Neurons of a cluster: the unit of summation (docs/sparse.md). Cluster c is [c * size, (c + 1) * size), the
+// last one shorter. A partial sum costs as much as a few neurons, so clusters do not get smaller than 448.
+static inline size_t hearth_cluster_size(size_t n_neurons)
+{
+    const size_t even = (n_neurons + HEARTH_CLUSTERS - 1) / HEARTH_CLUSTERS;
+    return ((even > 448 ? even : 448) + 15) / 16 * 16;
+}
+
+static inline size_t hearth_cluster_count(size_t n_neurons)
+{
+    const size_t size = hearth_cluster_size(n_neurons);
+    return (n_neurons + size - 1) / size;
+}
+
+// Rows of neuron j: of gate and up [E] and of down by neuron [E]. All neurons are resident: they lie in
+// matrices.
+struct hearth_space {
+    struct hearth_weight gate, up; // gate.data NULL: there is none
+    struct hearth_weight down_t;   // data NULL: down is stored the ordinary way, and not here
+    size_t n;                      // neurons
+};
+
+static inline const void *hearth_space_row(const struct hearth_weight *w, size_t j)
+{
+    return (const uint8_t *)w->data + j * w->stride;
+}
+
+// The space of a layer (expert 0 in a model without experts).
+struct hearth_space hearth_space_of(const struct hearth_model *m, int layer, int expert);
+
+#endif
