@@ -14,7 +14,7 @@
 
 #define K     4096
 #define BYTES ((size_t)384 << 20) // of weights: far beyond any cache
-#define CHUNK 64                  // rows of a task
+#define CHUNK 64                  // rows of a task; many tokens get eight times as many
 #define RUNS  5
 
 struct bench {
@@ -27,10 +27,16 @@ struct bench {
     volatile uint64_t sink;
 };
 
+static size_t chunk_of(size_t tokens)
+{
+    return tokens < 8 ? CHUNK : 8 * CHUNK;
+}
+
 static void task(void *arg, int i, int worker)
 {
     struct bench *b = arg;
-    size_t first = (size_t)i * CHUNK, n = b->rows - first < CHUNK ? b->rows - first : CHUNK;
+    const size_t chunk = chunk_of(b->tokens), first = (size_t)i * chunk;
+    const size_t n = b->rows - first < chunk ? b->rows - first : chunk;
     b->fn(b->out + first, b->rows, b->w + first * b->stride, b->stride, K, n, b->x, b->x_stride, b->tokens,
           b->scratch[worker]);
 }
@@ -72,13 +78,13 @@ void bench_kernels(const char *filter)
 {
     static const uint32_t types[] = {HEARTH_TYPE_F16,  HEARTH_TYPE_BF16, HEARTH_TYPE_Q8_0, HEARTH_TYPE_Q4_0,
                                      HEARTH_TYPE_Q4_K, HEARTH_TYPE_Q5_K, HEARTH_TYPE_Q6_K};
-    static const size_t tokens[] = {1, 4, 8, 32, 128};
+    static const size_t tokens[] = {1, 4, 8, 16, 32, 512};
     struct hearth_pool *pool = NULL;
     struct hearth_region weights = {0}, acts = {0};
     struct bench b = {.sink = 0};
     const int threads = hearth_cpu_count() < 64 ? hearth_cpu_count() : 64;
     if (hearth_pool_open(&pool, threads, NULL) || hearth_region_open(&weights, BYTES, "weights", NULL) ||
-        hearth_region_open(&acts, 128 * hearth_acts_bytes(K), "activations", NULL)) {
+        hearth_region_open(&acts, 512 * hearth_acts_bytes(K), "activations", NULL)) {
         puts("no memory for the benchmark");
         exit(1);
     }
@@ -87,11 +93,11 @@ void bench_kernels(const char *filter)
         memcpy((uint8_t *)weights.base + i, &word, 2);
     }
     float *x = malloc(K * sizeof *x);
-    for (size_t t = 0; t < 128; t++) {
+    for (size_t t = 0; t < 512; t++) {
         check_fill(x, K);
         check_levels[0].k.quantize_acts((uint8_t *)acts.base + t * hearth_acts_bytes(K), x, K);
     }
-    float *plain = calloc(128 * K, sizeof *plain);
+    float *plain = calloc(512 * K, sizeof *plain);
     for (int i = 0; i < threads; i++)
         b.scratch[i] = aligned_alloc(64, (hearth_kernels_scratch(K) + 63) / 64 * 64);
     b.w = weights.base;
@@ -103,20 +109,21 @@ void bench_kernels(const char *filter)
         for (int l = 1; l < check_n_levels; l++)
             for (size_t t = 0; t < sizeof tokens / sizeof tokens[0]; t++) {
                 const struct hearth_type_info *info = hearth_type_info(types[i]);
-                const bool step = tokens[t] < 128;
+                const bool step = tokens[t] < 512;
                 char name[48];
                 snprintf(name, sizeof name, "%s %s", step ? "step" : "prompt", info->name);
                 if (filter && !strstr(name, filter))
                     continue;
                 b.stride = hearth_type_bytes(types[i], K);
                 // Arithmetic takes long enough on a part of the weights.
-                b.rows = BYTES / b.stride / (tokens[t] > 4 ? tokens[t] / 4 : 1);
+                b.rows = tokens[t] < 8 ? BYTES / b.stride : 32 * CHUNK * 8;
                 b.tokens = tokens[t];
                 b.x = info->unit_elems ? acts.base : (const void *)plain;
                 b.x_stride = info->unit_elems ? hearth_acts_bytes(K) : K * sizeof(float);
                 b.fn = (step ? check_levels[l].k.step : check_levels[l].k.prompt)[types[i]];
                 b.out = malloc(b.rows * b.tokens * sizeof *b.out);
-                double s = seconds(pool, task, &b, (int)((b.rows + CHUNK - 1) / CHUNK));
+                double s =
+                    seconds(pool, task, &b, (int)((b.rows + chunk_of(b.tokens) - 1) / chunk_of(b.tokens)));
                 double gbs = (double)(b.rows * b.stride) / s / 1e9;
                 printf("| %s | %s | %zu | %.1f | %.0f %% | %.0f |\n", name, check_levels[l].name, tokens[t],
                        gbs, 100 * gbs / roof, (double)(b.rows * K * b.tokens) / s / 1e9);

@@ -64,9 +64,10 @@ static struct shape draw_shape(uint32_t type)
 }
 
 // The reference against double precision: what the activations stand for, times the decoded weights.
-static void check_reference(const struct shape *s, const uint8_t *w, const uint8_t *x, const float *out,
-                            const char *name)
+static void check_reference(const struct shape *s, bool step, const uint8_t *w, const uint8_t *x,
+                            const float *out, const char *name)
 {
+    const bool both = step || hearth_prompt_planes(s->type) == 2;
     float *row = malloc(s->k * sizeof *row);
     for (size_t r = 0; r < s->rows; r++) {
         hearth_type_info(s->type)->decode(w + r * s->w_stride, row, s->k);
@@ -78,7 +79,8 @@ static void check_reference(const struct shape *s, const uint8_t *w, const uint8
                 float plain = 0;
                 if (!s->block)
                     memcpy(&plain, token + i * sizeof plain, sizeof plain);
-                double v = s->block ? (double)a.d[i / 32] * (128 * a.hi[i] + a.lo[i]) : (double)plain;
+                double v =
+                    s->block ? (double)a.d[i / 32] * (128 * a.hi[i] + (both ? a.lo[i] : 0)) : (double)plain;
                 dot += (double)row[i] * v;
                 size += fabs((double)row[i] * v);
             }
@@ -138,7 +140,7 @@ static void check_one_matmul(uint32_t type, bool step)
                 check_fail("%s: %s writes between rows of outputs", name, check_levels[l].name);
         if (!want) {
             want = out;
-            check_reference(&s, w, x, out, name);
+            check_reference(&s, step, w, x, out, name);
         } else {
             check_same(name, check_levels[l].name, out, want, out_n);
         }
@@ -246,18 +248,19 @@ static void check_quantize(const float *x, size_t n)
         want = block;
         struct hearth_acts a = hearth_acts_view(block, n);
         for (size_t u = 0; u < hearth_acts_padded(n) / 16; u++) {
-            int32_t sum = 0;
+            int32_t sum = 0, bias = 0;
             for (size_t i = 16 * u; i < 16 * u + 16; i++) {
                 int32_t q = 128 * a.hi[i] + a.lo[i];
                 sum += q;
+                bias -= 128 * a.hi[i];
                 if (i < n)
                     close_to("quantize_acts", i, a.d[i / 32] * (float)q, (double)x[i],
                              0.503 * (double)a.d[i / 32] + 5e-35);
                 else if (q)
                     check_fail("quantize_acts: padding is not zero");
             }
-            if (sum != a.sum[u])
-                check_fail("quantize_acts: sum %d is not %d", a.sum[u], sum);
+            if (sum != a.sum[u] || bias != a.bias[u])
+                check_fail("quantize_acts: sums %d and %d are not %d and %d", a.sum[u], a.bias[u], sum, bias);
         }
     }
 }

@@ -84,6 +84,13 @@ static size_t bytes_of(const struct golden *g)
 // ---- against the reference
 // -----------------------------------------------------------------------------------
 
+// Whether prompts meet weights that use 8-bit activations.
+static bool rough_prompts(const struct hearth_model *m)
+{
+    const struct hearth_weight *w = &m->layers[0].attn_q;
+    return hearth_type_info(w->type)->unit_elems && hearth_prompt_planes(w->type) == 1;
+}
+
 static void check_logits(const struct golden *g)
 {
     struct hearth_model *m = open_model(g->path, NULL);
@@ -97,9 +104,11 @@ static void check_logits(const struct golden *g)
         double exact = relative_l2(out, g->decoded, n), loss = relative_l2(out, g->original, n);
         printf("%-20s %-6s relative L2 %.2e of the decoded weights, %.2e of the original\n", g->name,
                phase ? "step" : "prompt", exact, loss);
-        // 15-bit activations keep quantised models within 1e-3 of their own weights, whatever those lost.
-        assert_true(exact < (g->decoded == g->original ? 1e-4 : 1e-3));
-        assert_true(loss <= allowed);
+        // 15-bit activations keep quantised models within 1e-3 of their own weights, whatever those lost;
+        // 8-bit ones, which only 4-bit weights meet, add less than a hundredth to what those lost.
+        const bool rough = phase == HEARTH_PHASE_PROMPT && rough_prompts(m);
+        assert_true(exact < (g->decoded == g->original ? 1e-4 : rough ? 4e-2 : 1e-3));
+        assert_true(loss <= (rough ? 1.01 : 1.0) * allowed);
         free(out);
     }
     hearth_model_close(&m);

@@ -56,12 +56,14 @@ static void quantize_task(void *arg, int task, int worker)
                                        j->x + (size_t)task * j->k, j->k);
 }
 
-// Enough chunks to even out the threads, few enough that the counter they share costs nothing.
-static size_t chunk_rows(size_t n, int n_threads)
+// Enough chunks to even out the threads, few enough that the counter they share costs nothing. Many tokens
+// are packed anew for every chunk, which a few hundred rows make up for.
+static size_t chunk_rows(size_t n, int n_tokens, int n_threads)
 {
     if (n_threads == 1)
         return n;
-    size_t rows = (n / ((size_t)n_threads * 8) + 31) / 32 * 32;
+    const size_t parts = (size_t)n_threads * (n_tokens < 6 ? 8 : 4);
+    size_t rows = (n / parts + 31) / 32 * 32;
     return rows < 32 ? 32 : rows;
 }
 
@@ -72,7 +74,7 @@ void hearth_matmul(struct hearth_session *s, enum hearth_phase phase, struct hea
     int tasks = 0;
     for (int i = 0; i < n_products; i++) {
         struct hearth_product *p = &products[i];
-        p->chunk = chunk_rows(p->w.n, hearth_pool_size(s->pool));
+        p->chunk = chunk_rows(p->w.n, p->n, hearth_pool_size(s->pool));
         tasks += (int)((p->w.n + p->chunk - 1) / p->chunk);
         p->end = tasks;
         quantize |= is_block_type(&p->w);

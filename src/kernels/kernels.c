@@ -30,9 +30,15 @@ void hearth_kernels_init(struct hearth_kernels *table, unsigned cpu_flags)
 #endif
 }
 
-// Eight tokens prepared by the AVX-512 step kernels take 38 bytes an element of k, the panels of products
-// with many tokens and their accumulators 135 KB at most.
+// Eight tokens prepared by the AVX-512 step kernels take 38 bytes an element of k, the AVX2 panel of sixteen
+// rows 24.
 size_t hearth_kernels_scratch(size_t k)
 {
-    return hearth_acts_padded(k) * 40 + 160 * 1024;
+    const size_t plain = hearth_acts_padded(k) * 40 + 4096;
+#if defined(__x86_64__)
+    const size_t panel = hearth_panel_scratch_avx512(k);
+    return panel > plain ? panel : plain;
+#else
+    return plain;
+#endif
 }

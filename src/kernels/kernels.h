@@ -8,11 +8,14 @@
 //
 //   Activations for block formats are 15-bit integers (struct hearth_acts): per 32 elements d = amax / 16256
 //   and q = rint(x * (16256 / amax)), kept as two int8 planes, q = 128 * hi + lo. Two int8 dot products give
-//   an exact integer; 15 bits keep the error of quantised models at that of their weights alone.
+//   an exact integer; 15 bits keep the error of quantised models at that of their weights alone. Formats of
+//   at most five bits a weight, whose own error hides that of 8-bit activations, use the high plane alone in
+//   the PROMPT class (hearth_prompt_planes): qx = hi, with 128 * d as its scale. That is half the arithmetic.
 //
 //   A block format is cut into units (hearth_type_info.unit_elems): weight = scale * q - min. For unit u:
 //     acc = fma(scale * d, (float)idot, acc),          idot = exact integer sum of q * qx over the unit
 //     acc = fma(-(min * d), (float)isum, acc)          (formats with a minimum), isum = exact sum of qx
+//   where d stands for 128 * d, an exact product, when the high plane is all there is.
 //   For plain numbers a unit is one element: acc = fma(w, x, acc), w converted to f32.
 //
 //   STEP class: 16 accumulators from zero; unit u goes to lane u mod 16, ascending; the row is padded to a
@@ -39,10 +42,11 @@
 
 // One token's k activations, as four arrays in one block of memory aligned to 64.
 struct hearth_acts {
-    const int8_t *hi;   // [kp]    q = 128 * hi + lo
-    const int8_t *lo;   // [kp]    -64..63
-    const float *d;     // [kp/32] x is about d * q
-    const int32_t *sum; // [kp/16] sum of q over 16 elements
+    const int8_t *hi;    // [kp]    q = 128 * hi + lo
+    const int8_t *lo;    // [kp]    -64..63
+    const float *d;      // [kp/32] x is about d * q
+    const int32_t *sum;  // [kp/16] sum of q over 16 elements
+    const int32_t *bias; // [kp/16] -128 times the sum of hi over 16 elements
 };
 
 static inline size_t hearth_acts_padded(size_t k)
@@ -53,14 +57,22 @@ static inline size_t hearth_acts_padded(size_t k)
 static inline size_t hearth_acts_bytes(size_t k)
 {
     size_t kp = hearth_acts_padded(k);
-    return kp * 2 + kp / 32 * sizeof(float) + kp / 16 * sizeof(int32_t);
+    return kp * 2 + kp / 32 * sizeof(float) + kp / 8 * sizeof(int32_t);
 }
 static inline struct hearth_acts hearth_acts_view(const void *block, size_t k)
 {
     size_t kp = hearth_acts_padded(k);
     const int8_t *hi = block;
     const float *d = (const float *)(const void *)(hi + 2 * kp);
-    return (struct hearth_acts){hi, hi + kp, d, (const int32_t *)(const void *)(d + kp / 32)};
+    const int32_t *sum = (const int32_t *)(const void *)(d + kp / 32);
+    return (struct hearth_acts){hi, hi + kp, d, sum, sum + kp / 16};
+}
+
+// Planes of activations that PROMPT products of a block format use: the high one, or both.
+static inline int hearth_prompt_planes(uint32_t type)
+{
+    const struct hearth_type_info *info = hearth_type_info(type);
+    return info->block_bytes * 8 <= info->block_elems * 5 ? 1 : 2;
 }
 
 // ---- the table

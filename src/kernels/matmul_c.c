@@ -18,28 +18,31 @@ struct units {
     float scale[2 * LANES], min[2 * LANES];
 };
 
-// idot of one unit: exact.
-static int32_t dot_unit(const int8_t *q, const int8_t *hi, const int8_t *lo, size_t n)
+// Exact sum of q * x over one unit.
+static int32_t dot_unit(const int8_t *q, const int8_t *x, size_t n)
 {
-    int32_t sum_hi = 0, sum_lo = 0;
-    for (size_t i = 0; i < n; i++) {
-        sum_hi += q[i] * hi[i];
-        sum_lo += q[i] * lo[i];
-    }
-    return 128 * sum_hi + sum_lo;
+    int32_t sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += q[i] * x[i];
+    return sum;
 }
 
 // The two fmas of unit `u` of the row, which is unit `at` of g.
 static float add_unit(float acc, const struct units *g, size_t at, const struct hearth_type_info *info,
-                      const struct hearth_acts *x, size_t u)
+                      const struct hearth_acts *x, size_t u, int planes)
 {
     size_t unit = info->unit_elems, first = u * unit;
-    float d = x->d[first / 32];
-    int32_t dot = dot_unit(g->q + at * unit, x->hi + first, x->lo + first, unit);
+    float d = planes == 2 ? x->d[first / 32] : 128.0f * x->d[first / 32];
+    int32_t dot = dot_unit(g->q + at * unit, x->hi + first, unit);
+    if (planes == 2)
+        dot = 128 * dot + dot_unit(g->q + at * unit, x->lo + first, unit);
     acc = fmaf(g->scale[at] * d, (float)dot, acc);
     if (!info->has_min)
         return acc;
-    int32_t sum = unit == 32 ? x->sum[2 * u] + x->sum[2 * u + 1] : x->sum[u];
+    const int32_t *sums = planes == 2 ? x->sum : x->bias;
+    int32_t sum = unit == 32 ? sums[2 * u] + sums[2 * u + 1] : sums[u];
+    if (planes == 1)
+        sum /= -128;
     return fmaf(-(g->min[at] * d), (float)sum, acc);
 }
 
@@ -51,9 +54,10 @@ static float sum_lanes(float lane[LANES])
     return lane[0];
 }
 
-static float dot_row(const struct hearth_type_info *info, const uint8_t *row, size_t k,
-                     const struct hearth_acts *x, bool step)
+static float dot_row(uint32_t type, const uint8_t *row, size_t k, const struct hearth_acts *x, bool step)
 {
+    const struct hearth_type_info *info = hearth_type_info(type);
+    const int planes = hearth_prompt_planes(type);
     const size_t group = (size_t)info->unit_elems * LANES;
     float lane[LANES] = {0}, acc = 0;
     for (size_t at = 0; at < k; at += group) {
@@ -63,10 +67,10 @@ static float dot_row(const struct hearth_type_info *info, const uint8_t *row, si
         info->unpack(row + at / info->block_elems * info->block_bytes, g.q, g.scale, g.min, n);
         if (step)
             for (size_t i = 0; i < LANES; i++)
-                lane[i] = add_unit(lane[i], &g, i, info, x, at / info->unit_elems + i);
+                lane[i] = add_unit(lane[i], &g, i, info, x, at / info->unit_elems + i, 2);
         else
             for (size_t i = 0; i < n / info->unit_elems; i++)
-                acc = add_unit(acc, &g, i, info, x, at / info->unit_elems + i);
+                acc = add_unit(acc, &g, i, info, x, at / info->unit_elems + i, planes);
     }
     return step ? sum_lanes(lane) : acc;
 }
@@ -75,11 +79,10 @@ static void matmul_blocks(uint32_t type, bool step, float *out, size_t out_strid
                           size_t w_stride, size_t k, size_t n_rows, const void *x, size_t x_stride,
                           size_t n_tokens)
 {
-    const struct hearth_type_info *info = hearth_type_info(type);
     for (size_t t = 0; t < n_tokens; t++) {
         struct hearth_acts acts = hearth_acts_view((const uint8_t *)x + t * x_stride, k);
         for (size_t r = 0; r < n_rows; r++)
-            out[t * out_stride + r] = dot_row(info, (const uint8_t *)w + r * w_stride, k, &acts, step);
+            out[t * out_stride + r] = dot_row(type, (const uint8_t *)w + r * w_stride, k, &acts, step);
     }
 }
 

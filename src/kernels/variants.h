@@ -31,6 +31,8 @@ void hearth_kernels_init_panel_avx512(struct hearth_kernels *t);
 void hearth_step_panel_avx512(uint32_t type, float *out, size_t out_stride, const void *w, size_t w_stride,
                               size_t k, size_t n_rows, const void *x, size_t x_stride, size_t n_tokens,
                               void *scratch);
+// Scratch bytes that panels use for rows of k elements, aligned to 64.
+size_t hearth_panel_scratch_avx512(size_t k);
 #endif
 
 #endif

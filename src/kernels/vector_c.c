@@ -67,7 +67,7 @@ static void quantize_acts(void *block, const float *x, size_t k)
     const size_t kp = hearth_acts_padded(k);
     int8_t *hi = block, *lo = hi + kp;
     float *d = (float *)(void *)(lo + kp);
-    int32_t *sum = (int32_t *)(void *)(d + kp / 32);
+    int32_t *sum = (int32_t *)(void *)(d + kp / 32), *bias = sum + kp / 16;
     memset(block, 0, hearth_acts_bytes(k));
     for (size_t at = 0; at < k; at += 32) {
         size_t n = k - at < 32 ? k - at : 32;
@@ -92,6 +92,7 @@ static void quantize_acts(void *block, const float *x, size_t k)
             hi[at + i] = (int8_t)high;
             lo[at + i] = (int8_t)(q - 128 * high);
             sum[(at + i) / 16] += q;
+            bias[(at + i) / 16] -= 128 * high;
         }
     }
 }

@@ -2,24 +2,30 @@
 // Products of block formats with many tokens, AVX-512 VNNI: all of the PROMPT class, and of the STEP class
 // what is too much for step_avx512.c.
 //
-// 32 rows of weights, 512 elements deep, are spread over a panel in which a lane is a row: four consecutive
-// weights of each row side by side, as the byte dot product wants them. The panel stays in the first cache
-// while all tokens go past it, twelve at a time in registers. Each output has one accumulator (PROMPT) or 16
-// (STEP) and takes one fma a unit, in ascending order (kernels.h); between panels accumulators wait in
-// memory, as f32, which changes nothing.
+// 32 rows of weights, some way deep, are spread over a panel in which a lane is a row: four consecutive
+// weights of each row side by side, as the byte dot product wants them. Twelve tokens' activations are packed
+// so that what one unit needs of them lies side by side, too. All packed tokens go past a panel, six (PROMPT)
+// or twelve (STEP) at a time in registers, while it stays in the first cache. Each output has one accumulator
+// (PROMPT) or 16 (STEP) and takes one fma a unit, in ascending order (kernels.h); between panels accumulators
+// wait in memory, as f32, which changes nothing.
 #include "kernels/variants.h"
 #include "kernels/x86/lanes16.h"
 #include "kernels/x86/units_avx512.h"
 
 #define ROWS     32  // of a panel: two registers of lanes
 #define DEPTH    512 // elements of a panel
-#define TOGETHER 12  // tokens in registers
+#define TOGETHER 12  // tokens packed side by side
 // Tokens that share a filled panel in the STEP class, whose accumulators all wait in memory.
 #define STEP_TOKENS 48
-// The same in the PROMPT class, so that 512 elements of each stay in the second cache (290 KB).
+// The same in the PROMPT class, so that their packed activations stay in the second cache (338 KB at most).
 #define PROMPT_TOKENS 264
 // Added to weights to make them unsigned; formats with a minimum are so already.
 #define BIAS 128
+
+// Bytes of twelve tokens' packed activations of one unit: planes of words [unit/4][12], then 12 scales, then
+// 12 times what the bias adds too much, negated (int32), or the sum of activations, negated (float).
+#define PACKED_WORD          (TOGETHER * 4)
+#define PACKED(unit, planes) (((unit) / 4 * (planes) + 2) * (size_t)PACKED_WORD)
 
 struct panel {
     uint8_t q[DEPTH / 4][ROWS][4];
@@ -30,13 +36,15 @@ struct panel {
 struct panel_scratch {
     struct panel panel;
     float acc[LANES][STEP_TOKENS][ROWS]; // STEP only
+    _Alignas(64) uint8_t packed[]; // DEPTH elements of PROMPT_TOKENS tokens, or all of STEP_TOKENS tokens
 };
 
-// A stretch of the tokens' activations: elements from `at` on.
-struct stretch {
-    const uint8_t *x; // acts blocks
-    size_t stride, kp, at;
-};
+size_t hearth_panel_scratch_avx512(size_t k)
+{
+    const size_t prompt = PROMPT_TOKENS / TOGETHER * (DEPTH / 16) * PACKED(16, 2);
+    const size_t step = STEP_TOKENS / TOGETHER * (hearth_acts_padded(k) / 16) * PACKED(16, 2);
+    return sizeof(struct panel_scratch) + (prompt > step ? prompt : step);
+}
 
 // ---- hot path
 
@@ -54,122 +62,120 @@ INLINE float f32_at(const uint8_t *p)
     return f;
 }
 
-// Addresses of twelve tokens in five registers: three tokens' pointers, the stride and three times the
-// stride.
-struct twelve {
-    const uint8_t *p[3];
-    size_t stride, stride3;
-};
-
-INLINE struct twelve twelve_at(const uint8_t *p, size_t stride)
+INLINE __m512 add_unit(__m512 acc, __m512i dot, __m512 scale, __m512 d)
 {
-    return (struct twelve){{p, p + 4 * stride, p + 8 * stride}, stride, 3 * stride};
+    return _mm512_fmadd_ps(_mm512_mul_ps(scale, d), _mm512_cvtepi32_ps(dot), acc);
 }
 
-INLINE const uint8_t *token_at(const struct twelve *x, int t)
-{
-    const uint8_t *p = x->p[t / 4];
-    return t % 4 == 0 ? p : t % 4 == 1 ? p + x->stride : t % 4 == 2 ? p + 2 * x->stride : p + x->stride3;
-}
+// The same with t = 0, 1, ...; compilers leave arrays of so many registers in memory.
+#define SIX(X)    X(0) X(1) X(2) X(3) X(4) X(5)
+#define TWELVE(X) SIX(X) X(6) X(7) X(8) X(9) X(10) X(11)
 
-// Sum of the activations of one unit, in all lanes.
-INLINE __m512i unit_sum(const uint8_t *sum, size_t unit)
+// STEP: n of twelve packed tokens (a constant after inlining) against the panel's units [0, n_units).
+// Accumulators of lane l, token t are at acc + (l * STEP_TOKENS + t) * ROWS.
+INLINE void step_tokens(float *acc, const struct panel *p, size_t n_units, const uint8_t *x, size_t n,
+                        size_t unit, bool has_min)
 {
-    const __m512i low = _mm512_set1_epi32(i32_at(sum));
-    return unit == 16 ? low : _mm512_add_epi32(low, _mm512_set1_epi32(i32_at(sum + 4)));
-}
-
-INLINE __m512 add_unit(float *acc, __m512i dot, __m512 scale, __m512 d)
-{
-    return _mm512_fmadd_ps(_mm512_mul_ps(scale, d), _mm512_cvtepi32_ps(dot), _mm512_load_ps(acc));
-}
-
-// Twelve times the same with t = 0 to 11; compilers leave arrays of so many registers in memory.
-#define TWELVE(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
-
-// n tokens (a constant after inlining) against the panel's units [0, n_units). Accumulators of lane l, token
-// t are at acc + l * acc_lane + t * ROWS.
-INLINE void tokens_by_panel(float *acc, size_t acc_lane, const struct panel *p, size_t n_units,
-                            const struct stretch *s, size_t n, size_t unit, bool has_min, bool step)
-{
-    struct twelve x = twelve_at(s->x + s->at, s->stride);
-    const size_t d_from = 2 * s->kp - s->at + s->at / 32 * sizeof(float);
-    const size_t sum_from = 2 * s->kp - s->at + s->kp / 32 * sizeof(float) + s->at / 16 * sizeof(int32_t);
-    for (size_t u = 0; u < n_units; u++) {
+    const size_t d_at = unit / 4 * 2 * PACKED_WORD, sum_at = d_at + PACKED_WORD;
+    for (size_t u = 0; u < n_units; u++, x += PACKED(unit, 2)) {
         const uint8_t *q = p->q[u * unit / 4][0];
         __m512i v;
-        // As 128 * hi is taken of the sum so far, it may start with what the bias will have added too much.
 #define START(t)                                                                                             \
     __m512i a##t = _mm512_setzero_si512(), b##t = a##t;                                                      \
     if (n > t && !has_min)                                                                                   \
-        a##t = b##t = _mm512_sub_epi32(a##t, unit_sum(token_at(&sums, t), unit));
+        a##t = b##t = _mm512_set1_epi32(i32_at(x + sum_at + 4 * t));
 #define SHIFT(t)                                                                                             \
     a##t = _mm512_slli_epi32(a##t, 7);                                                                       \
     b##t = _mm512_slli_epi32(b##t, 7);
 #define DOT(t)                                                                                               \
     if (n > t) {                                                                                             \
-        v = _mm512_set1_epi32(i32_at(token_at(&from, t) + i));                                               \
+        v = _mm512_set1_epi32(i32_at(from + 12 * i + 4 * t));                                                \
         a##t = _mm512_dpbusd_epi32(a##t, w0, v);                                                             \
         b##t = _mm512_dpbusd_epi32(b##t, w1, v);                                                             \
     }
-#define ALL_DOTS                                                                                             \
+#define ALL_DOTS(TOKENS)                                                                                     \
     _Pragma("GCC unroll 8") for (size_t i = 0; i < unit; i += 4)                                             \
     {                                                                                                        \
         const __m512i w0 = _mm512_load_si512(q + 32 * i), w1 = _mm512_load_si512(q + 32 * i + 64);           \
-        TWELVE(DOT)                                                                                          \
+        TOKENS(DOT)                                                                                          \
     }
 #define FINISH(t)                                                                                            \
     if (n > t) {                                                                                             \
-        const __m512 d = _mm512_set1_ps(f32_at(token_at(&ds, t)));                                           \
-        __m512 low = add_unit(to + t * ROWS, a##t, scale0, d);                                               \
-        __m512 high = add_unit(to + t * ROWS + 16, b##t, scale1, d);                                         \
+        const __m512 d = _mm512_set1_ps(f32_at(x + d_at + 4 * t));                                           \
+        __m512 low = add_unit(_mm512_load_ps(to + t * ROWS), a##t, scale0, d);                               \
+        __m512 high = add_unit(_mm512_load_ps(to + t * ROWS + 16), b##t, scale1, d);                         \
         if (has_min) {                                                                                       \
-            const __m512 sum = _mm512_cvtepi32_ps(unit_sum(token_at(&sums, t), unit));                       \
-            low = _mm512_fnmadd_ps(_mm512_mul_ps(_mm512_load_ps(p->min[u]), d), sum, low);                   \
-            high = _mm512_fnmadd_ps(_mm512_mul_ps(_mm512_load_ps(p->min[u] + 16), d), sum, high);            \
+            const __m512 sum = _mm512_set1_ps(f32_at(x + sum_at + 4 * t));                                   \
+            low = _mm512_fmadd_ps(_mm512_mul_ps(_mm512_load_ps(p->min[u]), d), sum, low);                    \
+            high = _mm512_fmadd_ps(_mm512_mul_ps(_mm512_load_ps(p->min[u] + 16), d), sum, high);             \
         }                                                                                                    \
         _mm512_store_ps(to + t * ROWS, low);                                                                 \
         _mm512_store_ps(to + t * ROWS + 16, high);                                                           \
     }
-        struct twelve from = x, sums = x, ds = x;
-        for (int g = 0; g < 3; g++) {
-            from.p[g] += u * unit;
-            sums.p[g] += sum_from + u * unit / 4;
-            ds.p[g] += d_from + u * unit / 32 * sizeof(float);
-        }
         TWELVE(START)
-        ALL_DOTS
-        TWELVE(SHIFT)
-        for (int g = 0; g < 3; g++)
-            from.p[g] += s->kp;
-        ALL_DOTS
+        const uint8_t *from = x;
+        ALL_DOTS(TWELVE)
+        TWELVE(SHIFT) // 128 times what the high plane gave
+        from += unit / 4 * PACKED_WORD;
+        ALL_DOTS(TWELVE)
         const __m512 scale0 = _mm512_load_ps(p->scale[u]), scale1 = _mm512_load_ps(p->scale[u] + 16);
-        float *to = acc + (step ? u % LANES * acc_lane : 0);
+        float *to = acc + u % LANES * STEP_TOKENS * ROWS;
         TWELVE(FINISH)
+#undef FINISH
+    }
+}
+
+// PROMPT: n of six packed tokens (a constant after inlining), whose accumulators stay in registers, too. They
+// wait in `out` while other panels are in turn; of the n only `count` are real.
+INLINE void prompt_tokens(float *out, size_t out_stride, size_t rows, bool first, const struct panel *p,
+                          size_t n_units, const uint8_t *x, size_t count, size_t n, size_t unit, bool has_min,
+                          size_t planes)
+{
+    const size_t d_at = unit / 4 * planes * PACKED_WORD, sum_at = d_at + PACKED_WORD;
+    const __mmask16 low = rows >= 16 ? 0xffff : (__mmask16)((1u << rows) - 1);
+    const __mmask16 high = rows >= ROWS ? 0xffff : rows >= 16 ? (__mmask16)((1u << (rows - 16)) - 1) : 0;
+#define LOAD(t)                                                                                              \
+    const bool used##t = !first && count > t;                                                                \
+    __m512 low##t = _mm512_maskz_loadu_ps(used##t ? low : 0, out + (used##t ? t * out_stride : 0)),          \
+           high##t = _mm512_maskz_loadu_ps(used##t ? high : 0, out + (used##t ? t * out_stride : 0) + 16);
+#define FINISH(t)                                                                                            \
+    if (n > t) {                                                                                             \
+        const __m512 d = _mm512_set1_ps(f32_at(x + d_at + 4 * t));                                           \
+        low##t = add_unit(low##t, a##t, scale0, d);                                                          \
+        high##t = add_unit(high##t, b##t, scale1, d);                                                        \
+        if (has_min) {                                                                                       \
+            const __m512 sum = _mm512_set1_ps(f32_at(x + sum_at + 4 * t));                                   \
+            low##t = _mm512_fmadd_ps(_mm512_mul_ps(_mm512_load_ps(p->min[u]), d), sum, low##t);              \
+            high##t = _mm512_fmadd_ps(_mm512_mul_ps(_mm512_load_ps(p->min[u] + 16), d), sum, high##t);       \
+        }                                                                                                    \
+    }
+#define STORE(t)                                                                                             \
+    if (count > t) {                                                                                         \
+        _mm512_mask_storeu_ps(out + t * out_stride, low, low##t);                                            \
+        _mm512_mask_storeu_ps(out + t * out_stride + 16, high, high##t);                                     \
+    }
+    SIX(LOAD)
+    for (size_t u = 0; u < n_units; u++, x += PACKED(unit, planes)) {
+        const uint8_t *q = p->q[u * unit / 4][0], *from = x;
+        __m512i v;
+        SIX(START)
+        ALL_DOTS(SIX)
+        if (planes == 2) {
+            SIX(SHIFT)
+            from += unit / 4 * PACKED_WORD;
+            ALL_DOTS(SIX)
+        }
+        const __m512 scale0 = _mm512_load_ps(p->scale[u]), scale1 = _mm512_load_ps(p->scale[u] + 16);
+        SIX(FINISH)
+    }
+    SIX(STORE)
+#undef LOAD
 #undef START
 #undef SHIFT
 #undef DOT
 #undef ALL_DOTS
 #undef FINISH
-    }
-}
-
-// One token group of the PROMPT class: its accumulators wait in `out` while other panels are in turn.
-INLINE void prompt_tokens(float *out, size_t out_stride, size_t rows, bool first, const struct panel *p,
-                          size_t n_units, const struct stretch *s, size_t n, size_t unit, bool has_min)
-{
-    _Alignas(64) float acc[TOGETHER][ROWS];
-    const __mmask16 low = rows >= 16 ? 0xffff : (__mmask16)((1u << rows) - 1);
-    const __mmask16 high = rows >= 16 ? (__mmask16)((1u << (rows - 16)) - 1) : 0;
-    for (size_t t = 0; t < n; t++) {
-        _mm512_store_ps(acc[t], _mm512_maskz_loadu_ps(first ? 0 : low, out + t * out_stride));
-        _mm512_store_ps(acc[t] + 16, _mm512_maskz_loadu_ps(first ? 0 : high, out + t * out_stride + 16));
-    }
-    tokens_by_panel(acc[0], 0, p, n_units, s, n, unit, has_min, false);
-    for (size_t t = 0; t < n; t++) {
-        _mm512_mask_storeu_ps(out + t * out_stride, low, _mm512_load_ps(acc[t]));
-        _mm512_mask_storeu_ps(out + t * out_stride + 16, high, _mm512_load_ps(acc[t] + 16));
-    }
+#undef STORE
 }
 
 // The canonical tree for n tokens, 32 rows at a time.
@@ -191,27 +197,84 @@ static void sum_lanes(float *out, size_t out_stride, size_t rows, float acc[LANE
         }
 }
 
-// All tokens against a filled panel.
+// All tokens against a filled panel; `packed` has them in twelves.
 INLINE void all_tokens(float *out, size_t out_stride, size_t rows, bool first, struct panel_scratch *w,
-                       size_t n_units, struct stretch s, size_t n_tokens, size_t unit, bool has_min,
-                       bool step)
+                       size_t n_units, const uint8_t *packed, size_t n_tokens, size_t unit, bool has_min,
+                       bool step, size_t planes)
 {
-    size_t t = 0;
-#define GROUPS_OF(n)                                                                                         \
-    for (; t + (n) <= n_tokens; t += (n), s.x += (n)*s.stride) {                                             \
-        if (step)                                                                                            \
-            tokens_by_panel(w->acc[0][t], STEP_TOKENS *ROWS, &w->panel, n_units, &s, n, unit, has_min,       \
-                            true);                                                                           \
-        else                                                                                                 \
-            prompt_tokens(out + t * out_stride, out_stride, rows, first, &w->panel, n_units, &s, n, unit,    \
-                          has_min);                                                                          \
+    for (size_t t = 0; t < n_tokens; t += TOGETHER, packed += n_units * PACKED(unit, planes)) {
+        const size_t count = n_tokens - t < TOGETHER ? n_tokens - t : TOGETHER;
+#define STEP_OF(n) step_tokens(w->acc[0][t], &w->panel, n_units, packed, n, unit, has_min)
+#define PROMPT_OF(n, from, count)                                                                            \
+    prompt_tokens(out + (t + (from)) * out_stride, out_stride, rows, first, &w->panel, n_units,              \
+                  packed + 4 * (from), count, n, unit, has_min, planes)
+        if (step && count > 8)
+            STEP_OF(12);
+        else if (step && count > 4)
+            STEP_OF(8);
+        else if (step && count > 2)
+            STEP_OF(4);
+        else if (step)
+            STEP_OF(2);
+        else if (count <= 3)
+            PROMPT_OF(3, 0, count);
+        else {
+            PROMPT_OF(6, 0, count < 6 ? count : 6);
+            if (count > 6)
+                PROMPT_OF(6, 6, count - 6);
+        }
+#undef STEP_OF
+#undef PROMPT_OF
     }
-    GROUPS_OF(12)
-    GROUPS_OF(8)
-    GROUPS_OF(4)
-    GROUPS_OF(2)
-    GROUPS_OF(1)
-#undef GROUPS_OF
+}
+
+// ---- packing activations
+
+// Words of sixteen bytes each of up to twelve tokens, side by side: [16][12].
+INLINE void pack_words(uint8_t *to, const int8_t *const *from, size_t at, size_t bytes)
+{
+    __m512i z[16];
+    const __mmask16 words = (__mmask16)((1u << bytes / 4) - 1);
+    for (int t = 0; t < TOGETHER; t++)
+        z[t] = from[t] ? _mm512_maskz_loadu_epi32(words, from[t] + at) : _mm512_setzero_si512();
+    for (int t = TOGETHER; t < 16; t++)
+        z[t] = _mm512_setzero_si512();
+    i_transpose(z);
+    for (size_t i = 0; i < bytes / 4; i++)
+        _mm512_mask_storeu_epi32(to + i * PACKED_WORD, 0xfff, z[i]);
+}
+
+// Up to twelve tokens' elements [at, at + n), unit by unit.
+INLINE void pack(uint8_t *to, const uint8_t *x, size_t stride, size_t k, size_t at, size_t n, size_t count,
+                 size_t unit, bool has_min, size_t planes)
+{
+    const int8_t *plane[2][TOGETHER] = {0};
+    struct hearth_acts acts[TOGETHER];
+    for (size_t t = 0; t < count; t++) {
+        acts[t] = hearth_acts_view(x + t * stride, k);
+        plane[0][t] = acts[t].hi;
+        plane[1][t] = acts[t].lo;
+    }
+    const size_t words = unit / 4 * PACKED_WORD;
+    for (size_t u = at / unit; u < (at + n) / unit; u++, to += PACKED(unit, planes)) {
+        for (size_t i = 0; i < planes; i++)
+            pack_words(to + i * words, plane[i], u * unit, unit);
+        float d[TOGETHER] = {0}, sum[TOGETHER] = {0};
+        int32_t start[TOGETHER] = {0};
+        for (size_t t = 0; t < count; t++) {
+            const int32_t *sums = planes == 2 ? acts[t].sum : acts[t].bias;
+            const int32_t all = unit == 32 ? sums[2 * u] + sums[2 * u + 1] : sums[u];
+            d[t] = (planes == 2 ? 1.0f : 128.0f) * acts[t].d[u * unit / 32];
+            start[t] = planes == 2 ? -all : all;
+            sum[t] = (float)(planes == 2 ? -all : all / 128);
+        }
+        uint8_t *after = to + planes * words;
+        memcpy(after, d, sizeof d);
+        if (has_min)
+            memcpy(after + sizeof d, sum, sizeof sum);
+        else
+            memcpy(after + sizeof d, start, sizeof start);
+    }
 }
 
 // ---- filling panels
@@ -275,22 +338,36 @@ INLINE void fill(struct panel *p, const uint8_t *src, size_t stride, size_t rows
 // ---- one call
 
 typedef void (*all_tokens_fn)(float *out, size_t out_stride, size_t rows, bool first, struct panel_scratch *w,
-                              size_t n_units, struct stretch s, size_t n_tokens);
+                              size_t n_units, const uint8_t *packed, size_t n_tokens);
+typedef void (*pack_fn)(uint8_t *to, const uint8_t *x, size_t stride, size_t k, size_t at, size_t n,
+                        size_t count);
 
-#define ALL_TOKENS(name, unit, has_min, step)                                                                \
-    static void name(float *out, size_t out_stride, size_t rows, bool first, struct panel_scratch *w,        \
-                     size_t n_units, struct stretch s, size_t n_tokens)                                      \
+// What depends on the shape of units and the class alone.
+struct loops {
+    all_tokens_fn all_tokens;
+    pack_fn pack;
+};
+
+#define LOOPS(name, unit, has_min, step, planes)                                                             \
+    static void tokens_##name(float *out, size_t out_stride, size_t rows, bool first,                        \
+                              struct panel_scratch *w, size_t n_units, const uint8_t *packed,                \
+                              size_t n_tokens)                                                               \
     {                                                                                                        \
-        all_tokens(out, out_stride, rows, first, w, n_units, s, n_tokens, unit, has_min, step);              \
+        all_tokens(out, out_stride, rows, first, w, n_units, packed, n_tokens, unit, has_min, step, planes); \
+    }                                                                                                        \
+    static void pack_##name(uint8_t *to, const uint8_t *x, size_t stride, size_t k, size_t at, size_t n,     \
+                            size_t count)                                                                    \
+    {                                                                                                        \
+        pack(to, x, stride, k, at, n, count, unit, has_min, planes);                                         \
     }
-ALL_TOKENS(prompt_32, 32, false, false)
-ALL_TOKENS(prompt_32_min, 32, true, false)
-ALL_TOKENS(prompt_16, 16, false, false)
-ALL_TOKENS(prompt_16_min, 16, true, false)
-ALL_TOKENS(step_32, 32, false, true)
-ALL_TOKENS(step_32_min, 32, true, true)
-ALL_TOKENS(step_16, 16, false, true)
-ALL_TOKENS(step_16_min, 16, true, true)
+#define ALL_UNITS(name, step, planes)                                                                        \
+    LOOPS(name##_32, 32, false, step, planes)                                                                \
+    LOOPS(name##_32_min, 32, true, step, planes)                                                             \
+    LOOPS(name##_16, 16, false, step, planes)                                                                \
+    LOOPS(name##_16_min, 16, true, step, planes)
+ALL_UNITS(prompt_1, false, 1)
+ALL_UNITS(prompt_2, false, 2)
+ALL_UNITS(step, true, 2)
 
 typedef void (*fill_fn)(struct panel *p, const uint8_t *src, size_t stride, size_t rows, size_t bytes,
                         size_t group_bytes);
@@ -308,45 +385,78 @@ struct call {
     const uint8_t *w, *x;
     size_t out_stride, w_stride, x_stride, k, n_rows, n_tokens;
     struct panel_scratch *scratch;
+    size_t planes;
 };
 
-// Rows from `r` on, elements from `at` on, tokens [first, first + count).
-static void products(const struct call *c, size_t r, size_t at, size_t first, size_t count, bool step)
+static const struct loops *loops_of(const struct call *c, bool step)
 {
-    static const all_tokens_fn functions[2][2][2] = {{{prompt_32, prompt_32_min}, {prompt_16, prompt_16_min}},
-                                                     {{step_32, step_32_min}, {step_16, step_16_min}}};
+#define EACH(name)                                                                                           \
+    {                                                                                                        \
+        {{tokens_##name##_32, pack_##name##_32}, {tokens_##name##_32_min, pack_##name##_32_min}},            \
+            {{tokens_##name##_16, pack_##name##_16}, {tokens_##name##_16_min, pack_##name##_16_min}},        \
+    }
+    static const struct loops all[3][2][2] = {EACH(prompt_1), EACH(prompt_2), EACH(step)};
+#undef EACH
+    const struct shape *shape = c->format->shape;
+    return &all[step ? 2 : c->planes - 1][shape->unit == 16][shape->has_min];
+}
+
+// Elements of the panels that start at `at`.
+static size_t depth_at(const struct call *c, size_t at)
+{
+    return c->k - at < DEPTH ? c->k - at : DEPTH;
+}
+
+static void pack_all(const struct call *c, uint8_t *packed, size_t at, size_t first, size_t count, bool step)
+{
+    const struct loops *loops = loops_of(c, step);
+    const size_t unit = c->format->shape->unit, planes = step ? 2 : c->planes, n = depth_at(c, at);
+    for (size_t t = 0; t < count; t += TOGETHER, packed += n / unit * PACKED(unit, planes))
+        loops->pack(packed, c->x + (first + t) * c->x_stride, c->x_stride, c->k, at, n,
+                    count - t < TOGETHER ? count - t : TOGETHER);
+}
+
+// Rows from `r` on, elements from `at` on, packed tokens [first, first + count).
+static void products(const struct call *c, const uint8_t *packed, size_t r, size_t at, size_t first,
+                     size_t count, bool step)
+{
     const struct hearth_type_info *info = c->info;
     const struct shape *shape = c->format->shape;
-    const size_t rows = c->n_rows - r < ROWS ? c->n_rows - r : ROWS,
-                 n = c->k - at < DEPTH ? c->k - at : DEPTH;
+    const size_t rows = c->n_rows - r < ROWS ? c->n_rows - r : ROWS, n = depth_at(c, at);
     const size_t group_bytes = (size_t)shape->unit * LANES / info->block_elems * info->block_bytes;
     c->format->fill(&c->scratch->panel, c->w + r * c->w_stride + at / info->block_elems * info->block_bytes,
                     c->w_stride, rows, n / info->block_elems * info->block_bytes, group_bytes);
-    const struct stretch x = {c->x + first * c->x_stride, c->x_stride, hearth_acts_padded(c->k), at};
-    functions[step][shape->unit == 16][shape->has_min](c->out + first * c->out_stride + r, c->out_stride,
-                                                       rows, at == 0, c->scratch, n / shape->unit, x, count);
+    loops_of(c, step)->all_tokens(c->out + first * c->out_stride + r, c->out_stride, rows, at == 0,
+                                  c->scratch, n / shape->unit, packed, count);
 }
 
 // All rows against one stretch of the activations, which so stays in the second cache, before the next.
 static void prompt(const struct call *c)
 {
+    uint8_t *packed = c->scratch->packed;
     for (size_t first = 0; first < c->n_tokens; first += PROMPT_TOKENS) {
         const size_t count = c->n_tokens - first < PROMPT_TOKENS ? c->n_tokens - first : PROMPT_TOKENS;
-        for (size_t at = 0; at < c->k; at += DEPTH)
+        for (size_t at = 0; at < c->k; at += DEPTH) {
+            pack_all(c, packed, at, first, count, false);
             for (size_t r = 0; r < c->n_rows; r += ROWS)
-                products(c, r, at, first, count, false);
+                products(c, packed, r, at, first, count, false);
+        }
     }
 }
 
 static void step(const struct call *c)
 {
+    const size_t unit = c->format->shape->unit, unit_bytes = PACKED(unit, 2);
     for (size_t first = 0; first < c->n_tokens; first += STEP_TOKENS) {
         const size_t count = c->n_tokens - first < STEP_TOKENS ? c->n_tokens - first : STEP_TOKENS;
+        const size_t twelves = (count + TOGETHER - 1) / TOGETHER;
+        for (size_t at = 0; at < c->k; at += DEPTH)
+            pack_all(c, c->scratch->packed + at / unit * unit_bytes * twelves, at, first, count, true);
         for (size_t r = 0; r < c->n_rows; r += ROWS) {
             for (size_t lane = 0; lane < LANES; lane++)
-                memset(c->scratch->acc[lane], 0, count * sizeof c->scratch->acc[lane][0]);
+                memset(c->scratch->acc[lane], 0, twelves * TOGETHER * sizeof c->scratch->acc[lane][0]);
             for (size_t at = 0; at < c->k; at += DEPTH)
-                products(c, r, at, first, count, true);
+                products(c, c->scratch->packed + at / unit * unit_bytes * twelves, r, at, first, count, true);
             sum_lanes(c->out + first * c->out_stride + r, c->out_stride, c->n_rows - r, c->scratch->acc,
                       count);
         }
@@ -365,7 +475,8 @@ static void step(const struct call *c)
                               size_t n_rows, const void *x, size_t x_stride, size_t n_tokens, void *scratch) \
     {                                                                                                        \
         prompt(&(struct call){hearth_type_info(HEARTH_TYPE_##type), &formats[HEARTH_TYPE_##type], out, w, x, \
-                              out_stride, w_stride, x_stride, k, n_rows, n_tokens, scratch});                \
+                              out_stride, w_stride, x_stride, k, n_rows, n_tokens, scratch,                  \
+                              (size_t)hearth_prompt_planes(HEARTH_TYPE_##type)});                            \
     }
 HEARTH_UNITS_AVX512(FORMAT)
 
@@ -380,7 +491,7 @@ void hearth_step_panel_avx512(uint32_t type, float *out, size_t out_stride, cons
                               void *scratch)
 {
     step(&(struct call){hearth_type_info(type), &formats[type], out, w, x, out_stride, w_stride, x_stride, k,
-                        n_rows, n_tokens, scratch});
+                        n_rows, n_tokens, scratch, 2});
 }
 
 void hearth_kernels_init_panel_avx512(struct hearth_kernels *t)

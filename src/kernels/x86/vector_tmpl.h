@@ -20,7 +20,7 @@
     } while (0)
 
 // One unit of 32 activations.
-static void quantize_unit(const float *x, int8_t *hi, int8_t *lo, float *d, int32_t *sum)
+static void quantize_unit(const float *x, int8_t *hi, int8_t *lo, float *d, int32_t *sum, int32_t *bias)
 {
     f32x16 v[2] = {f_load(x), f_load(x + LANES)};
     float largest[LANES];
@@ -32,7 +32,7 @@ static void quantize_unit(const float *x, int8_t *hi, int8_t *lo, float *d, int3
     // x - x is 0, or NaN where x is not finite.
     const float bad = f_sum(f_add(f_sub(v[0], v[0]), f_sub(v[1], v[1])));
     *d = bad == 0.0f ? 0.0f : NAN;
-    sum[0] = sum[1] = 0;
+    sum[0] = sum[1] = bias[0] = bias[1] = 0;
     if (bad != 0.0f || !(inverse <= 3.0e38f)) {
         memset(hi, 0, 32);
         memset(lo, 0, 32);
@@ -46,6 +46,7 @@ static void quantize_unit(const float *x, int8_t *hi, int8_t *lo, float *d, int3
         i_store_i8(lo + i * LANES, i_sub(q, i_shl(high, 7)));
         // Sums of integers below 2^24: exact as floats in any order.
         sum[i] = (int32_t)f_sum(i_to_f(q));
+        bias[i] = -128 * (int32_t)f_sum(i_to_f(high));
     }
 }
 
@@ -54,15 +55,15 @@ static void quantize_acts(void *block, const float *x, size_t k)
     const size_t kp = hearth_acts_padded(k);
     int8_t *hi = block, *lo = hi + kp;
     float *d = (float *)(void *)(lo + kp);
-    int32_t *sum = (int32_t *)(void *)(d + kp / 32);
+    int32_t *sum = (int32_t *)(void *)(d + kp / 32), *bias = sum + kp / 16;
     size_t at = 0;
     for (; at + 32 <= k; at += 32)
-        quantize_unit(x + at, hi + at, lo + at, d + at / 32, sum + at / 16);
+        quantize_unit(x + at, hi + at, lo + at, d + at / 32, sum + at / 16, bias + at / 16);
     for (; at < kp; at += 32) {
         float part[32] = {0};
         if (at < k)
             memcpy(part, x + at, (k - at) * sizeof *part);
-        quantize_unit(part, hi + at, lo + at, d + at / 32, sum + at / 16);
+        quantize_unit(part, hi + at, lo + at, d + at / 32, sum + at / 16, bias + at / 16);
     }
 }
 
