@@ -245,6 +245,14 @@ static const struct hearth_gguf_tensor *find_maybe_each(const struct loader *l, 
     return hearth_gguf_tensor(l->model->gguf, name);
 }
 
+// PowerInfer's files name the bias after the matrix.
+static const struct hearth_gguf_tensor *find_down_bias(const struct loader *l, int layer)
+{
+    char name[96];
+    snprintf(name, sizeof name, "blk.%d.ffn_down_t.bias", layer);
+    return hearth_gguf_tensor(l->model->gguf, name);
+}
+
 static int bind(struct loader *l, const char *name, int layer, const struct hearth_binding *b,
                 struct hearth_weight *w)
 {
@@ -253,6 +261,8 @@ static int bind(struct loader *l, const char *name, int layer, const struct hear
     const struct hearth_gguf_tensor *t = hearth_gguf_tensor(l->model->gguf, name);
     if (!t && b->need == HEARTH_MAYBE_EACH)
         t = find_maybe_each(l, layer, b);
+    if (!t && b->field == offsetof(struct hearth_layer, ffn_down_b) && b->k == HEARTH_DIM_EMBD)
+        t = find_down_bias(l, layer);
     if (has_down_by_neuron(l, layer, b)) {
         if (!t)
             return HEARTH_OK;
