@@ -111,7 +111,9 @@ static void test_reference(void **state)
         struct sparse_golden g;
         read_pwri(&g, files[f]);
         struct hearth_model *m = open_model(g.path, NULL);
-        const double bar = strstr(files[f], "F16") ? 1e-5 : 3e-4;
+        // Prompts meet 4-bit weights with 8-bit activations, steps with 15-bit ones.
+        const bool plain = strstr(files[f], "F16") != NULL;
+        const double bars[2] = {plain ? 1e-5 : 4e-2, plain ? 1e-5 : 3e-4};
         for (int mode = 0; mode < 3; mode++)
             for (int phase = 0; phase < 2; phase++) {
                 // Prompts are dense in every mode.
@@ -121,7 +123,7 @@ static void test_reference(void **state)
                 const double error = relative_l2(out, want, g.bytes / sizeof(float));
                 printf("%-12s %-7s %-6s relative L2 %.2e\n", files[f], mode_names[mode],
                        phase ? "step" : "prompt", error);
-                assert_true(error < bar);
+                assert_true(error < bars[phase]);
                 free(out);
             }
         hearth_model_close(&m);
