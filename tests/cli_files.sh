@@ -59,6 +59,21 @@ same "$tmp/a" "$tmp/b"
 run 0 quantize "$tmp/q8.gguf" "$tmp/again.gguf" Q4_0
 err_has "converting it again loses quality"
 
+# ---- quantize: mixtures, also where rows fit no block of 256
+for type in Q4_K_M q5_k_m; do
+    base=$(echo "${type%_?}" | tr '[:lower:]' '[:upper:]')
+    run 0 quantize "$source_dir/models/hearth-novels-swiglu-Q8_0.gguf" "$tmp/mixed.gguf" $type
+    err_has "matrices in $base"
+    run 0 inspect "$tmp/mixed.gguf" --json
+    [ "$(json "$tmp/out" "formats/$base/tensors")" = 38 ] || fail "matrices of $type in $base"
+    [ "$(json "$tmp/out" formats/Q6_K/tensors)" = 5 ] || fail "matrices of $type in Q6_K"
+    run 0 run "$tmp/mixed.gguf" -p "It was a dark" -n 8 --temp 0
+    run 0 quantize "$model" "$tmp/mixed.gguf" $type
+    err_has "because their rows do not fit"
+    run 0 run "$tmp/mixed.gguf" -p "Once upon a time" -n 8 --temp 0
+done
+rm "$tmp/mixed.gguf"
+
 # ---- quantize: failures leave nothing behind
 rm -f "$tmp/new.gguf"
 run 1 quantize "$tmp/short.gguf" "$tmp/new.gguf" Q8_0

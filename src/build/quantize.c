@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Rewriting a model in another number format, a block of rows at a time.
+// Rewriting a model in other number formats, a block of rows at a time.
 #include "build/quantize.h"
 
 #include <stdlib.h>
@@ -134,39 +134,28 @@ static int copy(struct quantizer *q, const struct step *s)
     return rc;
 }
 
-// ---- deciding
+// ---- planning
 // ------------------------------------------------------------------------------------------------
 
-static bool ends_with(struct hearth_str s, const char *end)
+static void plan_tensor(struct quantizer *q, uint64_t i, struct hearth_recipe_choice choice, bool *warned)
 {
-    size_t n = strlen(end);
-    return s.n >= n && !memcmp(s.s + s.n - n, end, n);
-}
-
-static bool is_matrix(const struct hearth_gguf_tensor *t)
-{
-    return t->n_dims >= 2 && t->ne[1] > 1 && ends_with(t->name, ".weight") &&
-           !ends_with(t->name, "ffn_gate_inp.weight") && hearth_type_info(t->type)->decode;
-}
-
-static bool fits(uint32_t type, uint64_t k)
-{
-    const struct hearth_type_info *info = hearth_type_info(type);
-    return info->encode && k % info->block_elems == 0;
-}
-
-static uint32_t choose_type(struct quantizer *q, const struct hearth_gguf_tensor *t)
-{
-    if (!is_matrix(t)) {
-        q->result.n_kept++;
-        return t->type;
+    const struct hearth_gguf_tensor *t = hearth_gguf_tensor_at(q->in, i);
+    struct step *s = &q->steps[i];
+    *s = (struct step){t, choice.type, t->ne[1] * t->ne[2] * t->ne[3]};
+    uint64_t bytes = (uint64_t)hearth_type_bytes(choice.type, t->ne[0]) * s->n_rows;
+    q->result.bytes_in += t->bytes;
+    q->result.bytes_out += bytes;
+    q->result.n_kept += choice.kept;
+    q->result.n_fallback += choice.fallback;
+    if (choice.kept)
+        return;
+    q->result.n_matrices[choice.type]++;
+    if (!*warned && choice.type != t->type && hearth_type_info(t->type)->unit_elems) {
+        hearth_log(HEARTH_LOG_WARNING,
+                   "%s is already quantised (tensor %s is %s): converting it again loses quality",
+                   hearth_gguf_path(q->in), t->name.s, hearth_type_info(t->type)->name);
+        *warned = true;
     }
-    if (fits(q->params->type, t->ne[0])) {
-        q->result.n_converted++;
-        return q->params->type;
-    }
-    q->result.n_other++;
-    return fits(HEARTH_TYPE_Q8_0, t->ne[0]) ? HEARTH_TYPE_Q8_0 : HEARTH_TYPE_F16;
 }
 
 static int plan(struct quantizer *q)
@@ -178,38 +167,15 @@ static int plan(struct quantizer *q)
     q->steps = hearth_calloc((size_t)n, sizeof *q->steps);
     if (!q->steps)
         return hearth_fail(q->err, HEARTH_E_MEMORY, "no memory for the tensor list");
+    struct hearth_recipe_choice *choices = hearth_calloc((size_t)n, sizeof *choices);
+    if (!choices)
+        return hearth_fail(q->err, HEARTH_E_MEMORY, "no memory for the tensor list");
+    int rc = hearth_recipe_choose(q->params->recipe, q->in, choices, q->err);
     bool warned = false;
-    for (uint64_t i = 0; i < n; i++) {
-        const struct hearth_gguf_tensor *t = hearth_gguf_tensor_at(q->in, i);
-        uint32_t type = choose_type(q, t);
-        q->steps[i] = (struct step){t, type, t->ne[1] * t->ne[2] * t->ne[3]};
-        q->result.bytes_in += t->bytes;
-        q->result.bytes_out += (uint64_t)hearth_type_bytes(type, t->ne[0]) * q->steps[i].n_rows;
-        if (!warned && type != t->type && hearth_type_info(t->type)->unit_elems) {
-            hearth_log(HEARTH_LOG_WARNING,
-                       "%s is already quantised (tensor %s is %s): converting it again loses quality",
-                       hearth_gguf_path(q->in), t->name.s, hearth_type_info(t->type)->name);
-            warned = true;
-        }
-    }
-    return HEARTH_OK;
-}
-
-// general.file_type as llama.cpp numbers it; -1 when it has no number.
-static int file_type(uint32_t type)
-{
-    static const struct {
-        uint32_t type;
-        int number;
-    } table[] = {
-        {HEARTH_TYPE_F32, 0},     {HEARTH_TYPE_F16, 1},     {HEARTH_TYPE_Q4_0, 2},  {HEARTH_TYPE_Q4_1, 3},
-        {HEARTH_TYPE_Q8_0, 7},    {HEARTH_TYPE_Q5_0, 8},    {HEARTH_TYPE_Q5_1, 9},  {HEARTH_TYPE_Q2_K, 10},
-        {HEARTH_TYPE_Q3_K, 12},   {HEARTH_TYPE_Q4_K, 15},   {HEARTH_TYPE_Q5_K, 17}, {HEARTH_TYPE_Q6_K, 18},
-        {HEARTH_TYPE_IQ4_NL, 25}, {HEARTH_TYPE_IQ4_XS, 30}, {HEARTH_TYPE_BF16, 32}, {HEARTH_TYPE_MXFP4, 38}};
-    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
-        if (table[i].type == type)
-            return table[i].number;
-    return -1;
+    for (uint64_t i = 0; i < n && !rc; i++)
+        plan_tensor(q, i, choices[i], &warned);
+    free(choices);
+    return rc;
 }
 
 static bool key_is(struct hearth_str key, const char *name)
@@ -232,9 +198,8 @@ static int write_header(struct quantizer *q)
         if (!is_layout_key(kv->key))
             rc = hearth_gguf_put_kv(q->out, kv, q->err);
     }
-    int number = file_type(q->params->type);
-    if (!rc && number >= 0)
-        rc = hearth_gguf_put_u32(q->out, "general.file_type", (uint32_t)number, q->err);
+    if (!rc)
+        rc = hearth_gguf_put_u32(q->out, "general.file_type", (uint32_t)q->params->recipe->file_type, q->err);
     if (!rc)
         rc = hearth_gguf_put_u32(q->out, "general.quantization_version", 2, q->err);
     for (uint64_t i = 0; i < hearth_gguf_n_tensors(q->in) && !rc; i++) {
@@ -245,12 +210,8 @@ static int write_header(struct quantizer *q)
     return rc;
 }
 
-static int check_request(struct quantizer *q)
+static int check_source(struct quantizer *q)
 {
-    const struct hearth_type_info *info = hearth_type_info(q->params->type);
-    if (!info || !info->encode)
-        return hearth_fail(q->err, HEARTH_E_UNSUPPORTED, "number format %s cannot be written",
-                           info ? info->name : "(unknown)");
     if (hearth_gguf_is_pwri(q->in))
         return hearth_fail(q->err, HEARTH_E_UNSUPPORTED, "%s: PowerInfer's sparse models cannot be converted",
                            hearth_gguf_path(q->in));
@@ -263,7 +224,7 @@ int hearth_quantize(const char *in, const char *out, const struct hearth_quantiz
     struct quantizer q = {.params = params, .err = err};
     int rc = hearth_gguf_open(&q.in, in, err);
     if (!rc)
-        rc = check_request(&q);
+        rc = check_source(&q);
     if (!rc)
         rc = plan(&q);
     if (!rc)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// hearth quantize: a model in another number format.
+// hearth quantize: a model in other number formats.
 #include <inttypes.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -19,11 +19,9 @@ static int unknown_type(const char *name)
 {
     char known[400] = "";
     size_t used = 0;
-    for (uint32_t type = 0; type < HEARTH_TYPE_END; type++) {
-        const struct hearth_type_info *info = hearth_type_info(type);
-        if (info && info->encode && used + strlen(info->name) + 3 < sizeof known)
-            used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", info->name);
-    }
+    const struct hearth_recipe *r;
+    for (size_t i = 0; (r = hearth_recipe_at(i)) && used + strlen(r->name) + 3 < sizeof known; i++)
+        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", r->name);
     return hearth_cli_usage(hearth_command_find("quantize"), "cannot write type %s; one of %s", name, known);
 }
 
@@ -33,17 +31,32 @@ static bool on_progress(void *arg, float share)
     return !hearth_cli_interrupted();
 }
 
+static void report(const struct hearth_quantize_result *result)
+{
+    char before[32], after[32], formats[400] = "";
+    size_t used = 0;
+    for (uint32_t type = 0; type < HEARTH_TYPE_END && used + 40 < sizeof formats; type++)
+        if (result->n_matrices[type])
+            used += (size_t)snprintf(formats + used, sizeof formats - used, "%" PRIu64 " matrices in %s, ",
+                                     result->n_matrices[type], hearth_type_info(type)->name);
+    hearth_cli_format_bytes(before, sizeof before, result->bytes_in);
+    hearth_cli_format_bytes(after, sizeof after, result->bytes_out);
+    hearth_cli_info("%s -> %s: %s%" PRIu64 " tensors kept", before, after, formats, result->n_kept);
+    if (result->n_fallback)
+        hearth_cli_info("%" PRIu64 " matrices got smaller blocks or F16, because their rows do not fit",
+                        result->n_fallback);
+}
+
 int hearth_cmd_quantize(const struct hearth_options *o)
 {
-    int type = hearth_type_by_name(o->type);
-    const struct hearth_type_info *info = type >= 0 ? hearth_type_info((uint32_t)type) : NULL;
-    if (!info || !info->encode)
+    const struct hearth_recipe *recipe = hearth_recipe_by_name(o->type);
+    if (!recipe)
         return unknown_type(o->type);
     if (same_file(o->model, o->out))
         return hearth_cli_error("%s and %s are the same file", o->model, o->out);
 
     static char label[] = "converting";
-    struct hearth_quantize_params params = {.type = (uint32_t)type,
+    struct hearth_quantize_params params = {.recipe = recipe,
                                             .n_threads = o->n_threads > 0 ? (int)o->n_threads : 0,
                                             .progress = on_progress,
                                             .progress_arg = label};
@@ -52,13 +65,6 @@ int hearth_cmd_quantize(const struct hearth_options *o)
     hearth_cli_catch_interrupt();
     if (hearth_quantize(o->model, o->out, &params, &result, &err))
         return hearth_cli_fail(&err);
-    char before[32], after[32];
-    hearth_cli_format_bytes(before, sizeof before, result.bytes_in);
-    hearth_cli_format_bytes(after, sizeof after, result.bytes_out);
-    hearth_cli_info("%s -> %s: %" PRIu64 " matrices in %s, %" PRIu64 " tensors kept", before, after,
-                    result.n_converted, info->name, result.n_kept);
-    if (result.n_other)
-        hearth_cli_info("%" PRIu64 " matrices whose rows do not fit %s are in Q8_0 or F16", result.n_other,
-                        info->name);
+    report(&result);
     return HEARTH_EXIT_OK;
 }

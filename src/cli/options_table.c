@@ -254,14 +254,14 @@ const struct hearth_command hearth_command_table[] = {
     {"quantize",
      QUANTIZE,
      {{"IN", AT(model)}, {"OUT", AT(out)}, {"TYPE", AT(type)}},
-     "rewrite a model in another number format",
+     "rewrite a model in other number formats",
      "Writes the model IN to the new file OUT with its matrices in the number format TYPE; vectors such as "
-     "norms "
-     "stay as they are. OUT appears only when it is complete. Matrices whose rows do not fit the format's "
-     "blocks "
-     "get the nearest finer format that they fit, which is reported.\n\n"
+     "norms stay as they are. Q4_K_M and Q5_K_M are mixtures that spend more bits where they matter most. "
+     "OUT appears only when it is complete. Matrices whose rows do not fit a format's blocks get a finer one "
+     "with smaller blocks, which is reported.\n\n"
      "A file that is already quantised loses quality again: start from F32, F16 or BF16 where you can.",
-     "hearth quantize model-F16.gguf model-Q8_0.gguf Q8_0",
+     "hearth quantize model-F16.gguf model-Q8_0.gguf Q8_0\n"
+     "hearth quantize model-F16.gguf model-Q4_K_M.gguf Q4_K_M",
      hearth_cmd_quantize},
     {"synth",
      SYNTH,

@@ -151,10 +151,10 @@ class Model:
         self.lib.llama_model_free(self.model)
 
 
-def quantize(source, target, file_type, threads=1, pure=False):
+def quantize(source, target, file_type, threads=1, pure=False, requantize=False):
     """As llama-quantize: file_type is llama.cpp's ftype number (2 Q4_0, 7 Q8_0, 15 Q4_K_M, 18 Q6_K, ...)."""
     lib = library()
     p = lib.llama_model_quantize_default_params()
-    p.nthread, p.ftype, p.pure = threads, file_type, pure
+    p.nthread, p.ftype, p.pure, p.allow_requantize = threads, file_type, pure, requantize
     if lib.llama_model_quantize(source.encode(), target.encode(), C.byref(p)):
         raise RuntimeError(f"llama.cpp could not quantise {source}")

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: MIT
+// Which number format each tensor of a model gets. The rules of the mixed recipes are those of llama.cpp's
+// quantiser at v0.5.0, without an importance matrix; tools/oracle/check_recipes.py holds them against it.
+#include "build/recipe.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/memory.h"
+#include "quant/quant.h"
+
+// general.file_type has no numbers for files that are all Q3_K, Q4_K or Q5_K: these get those of the small
+// mixtures (Q3_K_S, Q4_K_S, Q5_K_S), which are nearest.
+static const struct hearth_recipe recipes[] = {
+    {"F32", HEARTH_TYPE_F32, 0, false},    {"F16", HEARTH_TYPE_F16, 1, false},
+    {"BF16", HEARTH_TYPE_BF16, 32, false}, {"Q8_0", HEARTH_TYPE_Q8_0, 7, false},
+    {"Q4_0", HEARTH_TYPE_Q4_0, 2, false},  {"Q4_1", HEARTH_TYPE_Q4_1, 3, false},
+    {"Q5_0", HEARTH_TYPE_Q5_0, 8, false},  {"Q5_1", HEARTH_TYPE_Q5_1, 9, false},
+    {"Q2_K", HEARTH_TYPE_Q2_K, 10, false}, {"Q3_K", HEARTH_TYPE_Q3_K, 11, false},
+    {"Q4_K", HEARTH_TYPE_Q4_K, 14, false}, {"Q4_K_M", HEARTH_TYPE_Q4_K, 15, true},
+    {"Q5_K", HEARTH_TYPE_Q5_K, 16, false}, {"Q5_K_M", HEARTH_TYPE_Q5_K, 17, true},
+    {"Q6_K", HEARTH_TYPE_Q6_K, 18, false},
+};
+enum { N_RECIPES = sizeof recipes / sizeof recipes[0] };
+
+const struct hearth_recipe *hearth_recipe_at(size_t i)
+{
+    return i < N_RECIPES ? &recipes[i] : NULL;
+}
+
+const struct hearth_recipe *hearth_recipe_by_name(const char *name)
+{
+    for (size_t i = 0; i < N_RECIPES; i++)
+        if (!strcasecmp(recipes[i].name, name))
+            return &recipes[i];
+    return NULL;
+}
+
+// ---- tensors by name
+// -----------------------------------------------------------------------------------------
+
+// Names of GGUF hold zero bytes only when somebody means harm; what is behind one does not count.
+static bool contains(const char *name, const char *part)
+{
+    return strstr(name, part) != NULL;
+}
+
+static bool ends_with(const char *name, const char *end)
+{
+    size_t n = strlen(name), k = strlen(end);
+    return n >= k && !strcmp(name + n - k, end);
+}
+
+// Matrices that are small, looked up row by row, or decide between experts.
+static bool is_delicate(const char *name)
+{
+    static const char *const parts[] = {
+        "_norm.weight",
+        "ffn_gate_inp.weight",
+        "altup",
+        "laurel",
+        "per_layer_model_proj",
+        "ssm_conv1d",
+        "shortconv.conv.weight",
+        "indexer.k_proj.weight",
+        "indexer.q_proj.weight",
+        "time_mix_first.weight",
+        "time_mix_w0.weight",
+        "time_mix_w1.weight",
+        "time_mix_w2.weight",
+        "time_mix_v0.weight",
+        "time_mix_v1.weight",
+        "time_mix_v2.weight",
+        "time_mix_a0.weight",
+        "time_mix_a1.weight",
+        "time_mix_a2.weight",
+        "time_mix_g1.weight",
+        "time_mix_g2.weight",
+        "time_mix_decay_w1.weight",
+        "time_mix_decay_w2.weight",
+        "time_mix_lerp_fused.weight",
+        "attn_rel_b.weight",
+        ".position_embd",
+        ".rel_pos",
+        ".patch_embd",
+        ".patch_merger",
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        if (contains(name, parts[i]))
+            return true;
+    return !strcmp(name, "position_embd.weight") || !strcmp(name, "token_types.weight");
+}
+
+static bool is_matrix(const struct hearth_gguf_tensor *t)
+{
+    return t->ne[1] * t->ne[2] * t->ne[3] > 1 && ends_with(t->name.s, "weight") && !is_delicate(t->name.s) &&
+           hearth_type_info(t->type)->decode;
+}
+
+// Where a tensor stands in its layer, as far as mixed recipes care.
+enum part { PART_OTHER, PART_OUTPUT, PART_EMBEDDING, PART_VALUE, PART_KEY, PART_ATTN_OUTPUT, PART_DOWN };
+
+static enum part part_of(const char *name)
+{
+    static const struct {
+        const char *text;
+        enum part part;
+    } table[] = {
+        {"attn_qkv.weight", PART_VALUE},
+        {"attn_kv_b.weight", PART_VALUE},
+        {"attn_v.weight", PART_VALUE},
+        {"attn_k.weight", PART_KEY},
+        {"attn_output.weight", PART_ATTN_OUTPUT},
+        {"ffn_down", PART_DOWN},
+    };
+    if (!strcmp(name, "output.weight"))
+        return PART_OUTPUT;
+    if (!strcmp(name, "token_embd.weight") || !strcmp(name, "per_layer_token_embd.weight"))
+        return PART_EMBEDDING;
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+        if (contains(name, table[i].text))
+            return table[i].part;
+    return PART_OTHER;
+}
+
+// N of "blk.N."; -1 for a tensor that belongs to no layer.
+static int64_t layer_of(const char *name)
+{
+    if (strncmp(name, "blk.", 4) || name[4] < '0' || name[4] > '9')
+        return -1;
+    int64_t layer = 0;
+    const char *s = name + 4;
+    for (; *s >= '0' && *s <= '9' && layer < 100000000; s++)
+        layer = layer * 10 + (*s - '0');
+    return *s == '.' ? layer : -1;
+}
+
+// ---- choosing
+// ------------------------------------------------------------------------------------------------
+
+struct mixture {
+    uint32_t base;
+    bool falcon;
+    bool shared_values; // the 80-layer shape, where eight heads share each value: attn_v is small and matters
+    bool tied;          // no output.weight: the embedding is the head
+    int64_t n_layers, n_experts;
+    int64_t n_values, values_seen; // attn_v and its like
+    int64_t downs_seen;
+};
+
+// The first and the last eighth of n, and every third between.
+static bool deserves_more(int64_t i, int64_t n)
+{
+    return i < n / 8 || i >= 7 * n / 8 || (i - n / 8) % 3 == 2;
+}
+
+static uint32_t choose_value(struct mixture *m)
+{
+    uint32_t type = deserves_more(m->values_seen++, m->n_values) ? HEARTH_TYPE_Q6_K : m->base;
+    if (m->shared_values && type == HEARTH_TYPE_Q4_K)
+        type = HEARTH_TYPE_Q5_K;
+    return m->n_experts == 8 ? HEARTH_TYPE_Q8_0 : type;
+}
+
+static uint32_t choose_down(struct mixture *m, int64_t layer)
+{
+    // Experts may have a tensor each, so that counting them says nothing.
+    int64_t i = m->n_experts > 1 ? layer : m->downs_seen;
+    m->downs_seen++;
+    bool more = deserves_more(i, m->n_layers);
+    if (m->falcon && m->base == HEARTH_TYPE_Q4_K)
+        return i < m->n_layers / 16 ? HEARTH_TYPE_Q6_K : more ? HEARTH_TYPE_Q5_K : HEARTH_TYPE_Q4_K;
+    return more ? HEARTH_TYPE_Q6_K : m->base;
+}
+
+static uint32_t choose_head(const struct mixture *m, const struct hearth_gguf_tensor *t)
+{
+    bool fits = t->ne[0] % hearth_type_info(m->base)->block_elems == 0;
+    return m->falcon || !fits ? HEARTH_TYPE_Q8_0 : HEARTH_TYPE_Q6_K;
+}
+
+static uint32_t choose_mixed(struct mixture *m, const struct hearth_gguf_tensor *t)
+{
+    switch (part_of(t->name.s)) {
+    case PART_OUTPUT:
+        return choose_head(m, t);
+    case PART_EMBEDDING:
+        return m->tied ? choose_head(m, t) : m->base;
+    case PART_VALUE:
+        return choose_value(m);
+    case PART_KEY:
+        return m->n_experts == 8 ? HEARTH_TYPE_Q8_0 : m->base;
+    case PART_DOWN:
+        return choose_down(m, layer_of(t->name.s));
+    case PART_ATTN_OUTPUT:
+        return m->n_experts == 8 && !m->falcon && m->base == HEARTH_TYPE_Q4_K ? HEARTH_TYPE_Q5_K : m->base;
+    case PART_OTHER:
+        break;
+    }
+    return m->base;
+}
+
+// The type itself where rows of n elements fit its blocks, else one like it with smaller blocks.
+static uint32_t fit(uint32_t type, uint64_t n)
+{
+    static const uint32_t smaller[][2] = {{HEARTH_TYPE_Q2_K, HEARTH_TYPE_Q4_0},
+                                          {HEARTH_TYPE_Q3_K, HEARTH_TYPE_Q4_0},
+                                          {HEARTH_TYPE_Q4_K, HEARTH_TYPE_Q5_0},
+                                          {HEARTH_TYPE_Q5_K, HEARTH_TYPE_Q5_1},
+                                          {HEARTH_TYPE_Q6_K, HEARTH_TYPE_Q8_0}};
+    if (n % hearth_type_info(type)->block_elems == 0)
+        return type;
+    for (size_t i = 0; i < sizeof smaller / sizeof smaller[0]; i++)
+        if (smaller[i][0] == type && n % hearth_type_info(smaller[i][1])->block_elems == 0)
+            return smaller[i][1];
+    return HEARTH_TYPE_F16;
+}
+
+// ---- the model
+// -----------------------------------------------------------------------------------------------
+
+// "<architecture>.<name>", or its default where the model does not say.
+static int read_count(const struct hearth_gguf *g, struct hearth_str arch, const char *name, int64_t *out,
+                      struct hearth_error *err)
+{
+    char key[128];
+    uint32_t value = (uint32_t)*out;
+    snprintf(key, sizeof key, "%.*s.%s", (int)(arch.n > 64 ? 64 : arch.n), arch.s, name);
+    int rc = hearth_gguf_u32(g, key, false, &value, err);
+    *out = (int64_t)value;
+    return rc;
+}
+
+static bool is(struct hearth_str s, const char *text)
+{
+    return s.n == strlen(text) && !memcmp(s.s, text, s.n);
+}
+
+static int read_mixture(struct mixture *m, const struct hearth_gguf *g, struct hearth_error *err)
+{
+    struct hearth_str arch = {"", 0};
+    int rc = hearth_gguf_str(g, "general.architecture", false, &arch, err);
+    m->falcon = is(arch, "falcon");
+    m->tied = !hearth_gguf_tensor(g, "output.weight");
+    for (uint64_t i = 0; i < hearth_gguf_n_tensors(g); i++) {
+        const char *name = hearth_gguf_tensor_at(g, i)->name.s;
+        int64_t layer = layer_of(name);
+        m->n_layers = layer >= m->n_layers ? layer + 1 : m->n_layers;
+        m->n_values += part_of(name) == PART_VALUE;
+    }
+    if (!rc)
+        rc = read_count(g, arch, "block_count", &m->n_layers, err);
+    if (!rc)
+        rc = read_count(g, arch, "expert_count", &m->n_experts, err);
+    if (rc || m->n_layers != 80)
+        return rc;
+    int64_t heads = 0;
+    rc = read_count(g, arch, "attention.head_count", &heads, err);
+    int64_t kv_heads = heads;
+    if (!rc)
+        rc = read_count(g, arch, "attention.head_count_kv", &kv_heads, err);
+    m->shared_values = is(arch, "qwen2") || (is(arch, "llama") && kv_heads != heads);
+    return rc;
+}
+
+// Counting goes layer by layer, then by name, whatever the order in the file.
+struct place {
+    int64_t layer;
+    const char *name;
+    uint64_t i;
+};
+
+static int by_layer(const void *a, const void *b)
+{
+    const struct place *x = a, *y = b;
+    if (x->layer != y->layer)
+        return x->layer < y->layer ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+static struct hearth_recipe_choice choose(const struct hearth_recipe *recipe, struct mixture *m,
+                                          const struct hearth_gguf_tensor *t)
+{
+    if (!is_matrix(t))
+        return (struct hearth_recipe_choice){.type = t->type, .kept = true};
+    uint32_t wanted = recipe->mixed ? choose_mixed(m, t) : recipe->type;
+    uint32_t type = fit(wanted, t->ne[0]);
+    return (struct hearth_recipe_choice){.type = type, .fallback = type != wanted};
+}
+
+int hearth_recipe_choose(const struct hearth_recipe *recipe, const struct hearth_gguf *g,
+                         struct hearth_recipe_choice *choices, struct hearth_error *err)
+{
+    struct mixture m = {.base = recipe->type};
+    int rc = recipe->mixed ? read_mixture(&m, g, err) : HEARTH_OK;
+    if (rc)
+        return rc;
+    uint64_t n = hearth_gguf_n_tensors(g);
+    struct place *places = hearth_calloc((size_t)n, sizeof *places);
+    if (!places)
+        return hearth_fail(err, HEARTH_E_MEMORY, "no memory for the tensor list");
+    for (uint64_t i = 0; i < n; i++) {
+        const char *name = hearth_gguf_tensor_at(g, i)->name.s;
+        places[i] = (struct place){layer_of(name), name, i};
+    }
+    qsort(places, (size_t)n, sizeof *places, by_layer);
+    for (uint64_t i = 0; i < n; i++)
+        choices[places[i].i] = choose(recipe, &m, hearth_gguf_tensor_at(g, places[i].i));
+    free(places);
+    return HEARTH_OK;
+}
