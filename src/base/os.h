@@ -37,6 +37,7 @@ void hearth_outfile_close(struct hearth_outfile **f);
 void *hearth_os_map(size_t size); // zeroed anonymous pages or NULL
 void hearth_os_unmap(void *p, size_t size);
 void hearth_os_advise_huge(void *p, size_t size);
+void hearth_os_discard(void *p, size_t size); // whole pages: their memory goes back, they read as zeros
 
 // ---- machine ----
 uint64_t hearth_now_ns(void); // monotonic

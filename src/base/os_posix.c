@@ -548,6 +548,11 @@ void hearth_os_advise_huge(void *p, size_t size)
 #endif
 }
 
+void hearth_os_discard(void *p, size_t size)
+{
+    (void)madvise(p, size, MADV_DONTNEED);
+}
+
 // ---- machine
 // -------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: MIT
+// The neuron cache: steps (request, done, release) and what may change between them.
+#include "sparse/cache.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sparse/cache_internal.h"
+
+// ---- a step ----
+
+void hearth_cache_step(struct hearth_cache *c)
+{
+    c->step++;
+}
+
+static void visit(struct hearth_cache *c, struct hearth_cache_space *s)
+{
+    if (s->last_step != c->step)
+        s->now++;
+    s->last_step = c->step;
+}
+
+static uint32_t state_of(const struct hearth_cache_space *s, uint32_t neuron)
+{
+    return s->mark[neuron] & HEARTH_CACHE_STATE_BITS;
+}
+
+bool hearth_cache_insert(struct hearth_cache *c, struct hearth_cache_space *s, uint32_t neuron)
+{
+    uint32_t slot = hearth_cache_take_slot(c, s->size_class);
+    if (slot == HEARTH_CACHE_NONE)
+        return false;
+    c->slot_space[slot] = (uint32_t)(s - c->spaces);
+    c->slot_neuron[slot] = neuron;
+    s->slot[neuron] = slot;
+    s->mark[neuron] = HEARTH_CACHE_LOADING;
+    s->n_cached++;
+    c->policy->insert(s, neuron);
+    return true;
+}
+
+void hearth_cache_evict(struct hearth_cache *c, struct hearth_cache_space *s, uint32_t neuron)
+{
+    hearth_cache_free_slot(c, s->slot[neuron]);
+    s->slot[neuron] = HEARTH_CACHE_NONE;
+    s->mark[neuron] = HEARTH_CACHE_ABSENT;
+    s->n_cached--;
+    s->stats.evictions++;
+}
+
+void hearth_cache_remove(struct hearth_cache *c, struct hearth_cache_space *s, uint32_t neuron)
+{
+    c->policy->remove(s, neuron);
+    hearth_cache_evict(c, s, neuron);
+    s->stats.evictions--; // not the policy's choice
+}
+
+// No slot is free: the space itself must give some up for ids[0..n), but none of those that are among them.
+static bool make_room(struct hearth_cache *c, struct hearth_cache_space *s, const uint32_t *ids, uint32_t n)
+{
+    uint32_t before = s->n_cached, absent = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (ids[i] < s->resident)
+            continue;
+        if (state_of(s, ids[i]) == HEARTH_CACHE_ABSENT)
+            absent++;
+        else
+            s->mark[ids[i]] = (uint8_t)(s->mark[ids[i]] + HEARTH_CACHE_PIN);
+    }
+    c->policy->trim(c, s, absent);
+    for (uint32_t i = 0; i < n; i++)
+        if (ids[i] >= s->resident && state_of(s, ids[i]) != HEARTH_CACHE_ABSENT)
+            s->mark[ids[i]] = (uint8_t)(s->mark[ids[i]] - HEARTH_CACHE_PIN);
+    return s->n_cached < before;
+}
+
+static struct hearth_cache_read read_of(const struct hearth_cache *c, struct hearth_cache_space *s,
+                                        uint32_t neuron)
+{
+    uint64_t first = s->file_offset + (uint64_t)neuron * s->stride;
+    uint64_t begin = first & ~((uint64_t)c->align - 1);
+    uint64_t end = (first + s->stride + c->align - 1) & ~((uint64_t)c->align - 1);
+    s->stats.bytes_read += end - begin;
+    return (struct hearth_cache_read){.offset = begin,
+                                      .length = (uint32_t)(end - begin),
+                                      .space = (uint32_t)(s - c->spaces),
+                                      .neuron = neuron,
+                                      .dst = hearth_cache_slot_base(c, s->slot[neuron])};
+}
+
+uint32_t hearth_cache_request(struct hearth_cache *c, uint32_t space, const uint32_t *ids, uint32_t n,
+                              struct hearth_cache_read *reads, uint32_t max_reads, uint32_t *n_reads)
+{
+    struct hearth_cache_space *s = &c->spaces[space];
+    visit(c, s);
+    uint32_t listed = 0, i;
+    for (i = 0; i < n; i++) {
+        uint32_t neuron = ids[i];
+        if (neuron < s->resident) {
+            s->stats.resident++;
+            continue;
+        }
+        if (s->mark[neuron] / HEARTH_CACHE_PIN >= HEARTH_CACHE_MAX_PINS - 1)
+            break;
+        bool absent = state_of(s, neuron) == HEARTH_CACHE_ABSENT;
+        if (absent && listed == max_reads)
+            break;
+        if (absent && !hearth_cache_insert(c, s, neuron) &&
+            (!make_room(c, s, ids + i, n - i) || !hearth_cache_insert(c, s, neuron)))
+            break;
+        if (absent) {
+            reads[listed++] = read_of(c, s, neuron);
+            s->stats.misses++;
+        } else if (state_of(s, neuron) == HEARTH_CACHE_LOADING) {
+            s->stats.late_hits++;
+        } else {
+            s->stats.hits++;
+        }
+        c->policy->touch(c, s, neuron);
+        s->mark[neuron] = (uint8_t)(s->mark[neuron] + HEARTH_CACHE_PIN);
+    }
+    *n_reads = listed;
+    return i;
+}
+
+void hearth_cache_done(struct hearth_cache *c, const struct hearth_cache_read *read, bool ok)
+{
+    struct hearth_cache_space *s = &c->spaces[read->space];
+    if (state_of(s, read->neuron) != HEARTH_CACHE_LOADING)
+        return;
+    if (ok)
+        s->mark[read->neuron] =
+            (uint8_t)(s->mark[read->neuron] ^ HEARTH_CACHE_LOADING ^ HEARTH_CACHE_PRESENT);
+    else
+        hearth_cache_remove(c, s, read->neuron);
+}
+
+static void trim_to_quota(struct hearth_cache *c, struct hearth_cache_space *s)
+{
+    if (s->n_cached > s->quota)
+        c->policy->trim(c, s, s->n_cached - s->quota);
+}
+
+void hearth_cache_release(struct hearth_cache *c, uint32_t space, const uint32_t *ids, uint32_t n)
+{
+    struct hearth_cache_space *s = &c->spaces[space];
+    for (uint32_t i = 0; i < n; i++)
+        if (ids[i] >= s->resident && s->mark[ids[i]] >= HEARTH_CACHE_PIN)
+            s->mark[ids[i]] = (uint8_t)(s->mark[ids[i]] - HEARTH_CACHE_PIN);
+    trim_to_quota(c, s);
+}
+
+uint32_t hearth_cache_prefetch(struct hearth_cache *c, uint32_t space, const uint32_t *ids, uint32_t n,
+                               uint32_t keep_free, struct hearth_cache_read *reads, uint32_t max_reads)
+{
+    struct hearth_cache_space *s = &c->spaces[space];
+    const struct hearth_cache_class *k = &c->classes[s->size_class];
+    uint32_t listed = 0;
+    for (uint32_t i = 0; i < n && listed < max_reads; i++) {
+        if (ids[i] < s->resident || state_of(s, ids[i]) != HEARTH_CACHE_ABSENT)
+            continue;
+        if ((uint64_t)k->n_free + (uint64_t)c->n_unused * k->per_chunk <= keep_free ||
+            !hearth_cache_insert(c, s, ids[i]))
+            break;
+        reads[listed++] = read_of(c, s, ids[i]);
+    }
+    return listed;
+}
+
+enum hearth_cache_state hearth_cache_state(const struct hearth_cache *c, uint32_t space, uint32_t neuron)
+{
+    return (enum hearth_cache_state)state_of(&c->spaces[space], neuron);
+}
+
+void *hearth_cache_bundle(const struct hearth_cache *c, uint32_t space, uint32_t neuron)
+{
+    const struct hearth_cache_space *s = &c->spaces[space];
+    if (s->slot[neuron] == HEARTH_CACHE_NONE || c->no_memory)
+        return NULL;
+    uint64_t first = s->file_offset + (uint64_t)neuron * s->stride;
+    return (uint8_t *)hearth_cache_slot_base(c, s->slot[neuron]) + (first & ((uint64_t)c->align - 1));
+}
+
+// ---- between steps ----
+
+void hearth_cache_seed(struct hearth_cache *c, uint32_t space, const float *share)
+{
+    if (c->policy->seed)
+        c->policy->seed(c, &c->spaces[space], share);
+}
+
+static int over_budget(const struct hearth_cache *c, struct hearth_error *err)
+{
+    uint64_t needed = hearth_cache_chunks_needed(c) * c->chunk_bytes;
+    return hearth_fail(err, HEARTH_E_BUDGET,
+                       "the neuron cache has %llu bytes, but its quotas and reserve take %llu",
+                       (unsigned long long)c->n_chunks * c->chunk_bytes, (unsigned long long)needed);
+}
+
+int hearth_cache_set_quota(struct hearth_cache *c, uint32_t space, uint32_t quota, struct hearth_error *err)
+{
+    struct hearth_cache_space *s = &c->spaces[space];
+    struct hearth_cache_class *k = &c->classes[s->size_class];
+    uint32_t old = s->quota;
+    s->quota = quota < s->n_neurons ? quota : s->n_neurons;
+    k->quota = k->quota - old + s->quota;
+    // Fewer bundles are always fine, even while the region is being made smaller in several calls.
+    if (s->quota <= old || hearth_cache_chunks_needed(c) <= c->n_chunks)
+        return HEARTH_OK;
+    int rc = over_budget(c, err);
+    k->quota = k->quota - s->quota + old;
+    s->quota = old;
+    return rc;
+}
+
+int hearth_cache_set_resident(struct hearth_cache *c, uint32_t space, uint32_t resident,
+                              struct hearth_error *err)
+{
+    struct hearth_cache_space *s = &c->spaces[space];
+    if (resident > s->n_neurons)
+        resident = s->n_neurons;
+    for (uint32_t i = s->resident; i < resident; i++)
+        if (s->mark[i] >= HEARTH_CACHE_PIN || state_of(s, i) == HEARTH_CACHE_LOADING)
+            return hearth_fail(err, HEARTH_E_INVALID,
+                               "the resident prefix of space %u cannot grow over neuron %u, which is in use",
+                               space, i);
+    for (uint32_t i = s->resident; i < resident; i++)
+        if (state_of(s, i) != HEARTH_CACHE_ABSENT)
+            hearth_cache_remove(c, s, i);
+    struct hearth_cache_class *k = &c->classes[s->size_class];
+    uint32_t old = s->resident;
+    bool was_cold = old < s->n_neurons, is_cold = resident < s->n_neurons;
+    k->n_cold = k->n_cold + is_cold - was_cold;
+    s->resident = resident;
+    if (resident >= old || hearth_cache_chunks_needed(c) <= c->n_chunks)
+        return HEARTH_OK;
+    int rc = over_budget(c, err);
+    s->resident = old;
+    k->n_cold = k->n_cold + was_cold - is_cold;
+    return rc;
+}
+
+void *hearth_cache_place(struct hearth_cache *c, uint32_t space, uint32_t neuron)
+{
+    struct hearth_cache_space *s = &c->spaces[space];
+    if (neuron < s->resident || state_of(s, neuron) != HEARTH_CACHE_ABSENT ||
+        !hearth_cache_insert(c, s, neuron))
+        return NULL;
+    s->mark[neuron] = HEARTH_CACHE_PRESENT;
+    return hearth_cache_bundle(c, space, neuron);
+}
+
+int hearth_cache_set_bytes(struct hearth_cache *c, uint64_t bytes, struct hearth_error *err)
+{
+    uint32_t old = c->n_chunks;
+    uint64_t chunks = bytes / c->chunk_bytes;
+    if (chunks > c->max_chunks)
+        return hearth_fail(err, HEARTH_E_INVALID,
+                           "the neuron cache cannot grow to %llu bytes: it was opened for %llu",
+                           (unsigned long long)bytes, (unsigned long long)c->max_chunks * c->chunk_bytes);
+    c->n_chunks = (uint32_t)chunks;
+    if (c->n_chunks < old && hearth_cache_chunks_needed(c) > chunks) {
+        int rc = over_budget(c, err);
+        c->n_chunks = old;
+        return rc;
+    }
+    hearth_cache_relist(c);
+    return HEARTH_OK;
+}
+
+uint64_t hearth_cache_settle(struct hearth_cache *c, uint32_t max_bundles)
+{
+    uint32_t left = max_bundles;
+    for (uint32_t i = 0; i < c->n_spaces && left; i++) {
+        struct hearth_cache_space *s = &c->spaces[i];
+        uint32_t before = s->n_cached, over = before > s->quota ? before - s->quota : 0;
+        if (over)
+            c->policy->trim(c, s, over < left ? over : left);
+        left -= before - s->n_cached;
+    }
+    return hearth_cache_give_back(c, &left);
+}
+
+// ---- figures ----
+
+struct hearth_cache_stats hearth_cache_space_stats(const struct hearth_cache *c, uint32_t space)
+{
+    return c->spaces[space].stats;
+}
+
+struct hearth_cache_stats hearth_cache_stats(const struct hearth_cache *c)
+{
+    struct hearth_cache_stats sum = {0};
+    for (uint32_t i = 0; i < c->n_spaces; i++) {
+        const struct hearth_cache_stats *s = &c->spaces[i].stats;
+        sum.resident += s->resident;
+        sum.hits += s->hits;
+        sum.late_hits += s->late_hits;
+        sum.misses += s->misses;
+        sum.evictions += s->evictions;
+        sum.bytes_read += s->bytes_read;
+    }
+    return sum;
+}
+
+uint32_t hearth_cache_quota(const struct hearth_cache *c, uint32_t space)
+{
+    return c->spaces[space].quota;
+}
+
+uint32_t hearth_cache_resident(const struct hearth_cache *c, uint32_t space)
+{
+    return c->spaces[space].resident;
+}
+
+uint32_t hearth_cache_n_cached(const struct hearth_cache *c, uint32_t space)
+{
+    return c->spaces[space].n_cached;
+}
+
+uint64_t hearth_cache_bytes(const struct hearth_cache *c)
+{
+    return (uint64_t)c->n_chunks * c->chunk_bytes;
+}
+
+uint64_t hearth_cache_table_bytes(const struct hearth_cache *c)
+{
+    return c->tables.size;
+}

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: MIT
+// What the neuron cache keeps: policies by score (decayed frequency, LRU, LFRU) and S3-FIFO.
+//
+// Bundles are evicted in batches, when a step lets go of a space. By score that is one pass over the space's
+// members and a selection, which costs less than keeping them in order at every use would. Of equal ones the
+// higher id goes first: in a pack it is the colder neuron.
+#include <math.h>
+#include <string.h>
+
+#include "sparse/cache_internal.h"
+
+// ---- selection ----
+
+static void swap(uint64_t *a, uint64_t *b)
+{
+    uint64_t t = *a;
+    *a = *b;
+    *b = t;
+}
+
+static uint64_t median(uint64_t a, uint64_t b, uint64_t c)
+{
+    if (a > b)
+        swap(&a, &b);
+    if (b > c)
+        swap(&b, &c);
+    return a > b ? a : b;
+}
+
+// Brings the k smallest of v[n] (all different) to the front, in no particular order.
+static void select_smallest(uint64_t *v, uint32_t n, uint32_t k)
+{
+    uint32_t lo = 0, hi = n; // the k-th border lies in [lo, hi]
+    while (lo < k && k < hi) {
+        uint64_t pivot = median(v[lo], v[lo + (hi - lo) / 2], v[hi - 1]);
+        uint32_t i = lo, j = hi;
+        while (i < j) {
+            while (v[i] < pivot)
+                i++;
+            while (v[j - 1] > pivot)
+                j--;
+            if (i >= j - 1) // met at the pivot, which is there once
+                break;
+            swap(&v[i], &v[j - 1]);
+        }
+        // [lo, i) < pivot, v[i] == pivot, [i + 1, hi) > pivot
+        if (k <= i)
+            hi = i;
+        else
+            lo = i + 1;
+    }
+}
+
+// ---- policies by score ----
+
+static void insert_member(struct hearth_cache_space *s, uint32_t neuron)
+{
+    s->members[s->n_members++] = neuron;
+}
+
+static void remove_member(struct hearth_cache_space *s, uint32_t neuron)
+{
+    uint32_t i = 0;
+    while (s->members[i] != neuron)
+        i++;
+    s->members[i] = s->members[--s->n_members];
+}
+
+// Evicts the n members of the lowest scores; `candidates` has score << 32 | ~id of those that may go.
+static void evict_lowest(struct hearth_cache *c, struct hearth_cache_space *s, uint32_t n_candidates,
+                         uint32_t n)
+{
+    if (n > n_candidates)
+        n = n_candidates;
+    select_smallest(c->scratch, n_candidates, n);
+    for (uint32_t i = 0; i < n; i++)
+        hearth_cache_evict(c, s, ~(uint32_t)c->scratch[i]);
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < s->n_members; i++)
+        if (s->mark[s->members[i]] != HEARTH_CACHE_ABSENT)
+            s->members[kept++] = s->members[i];
+    s->n_members = kept;
+}
+
+// One loop for each policy, so that the score is inlined.
+#define TRIM_BY(score)                                                                                       \
+    do {                                                                                                     \
+        uint32_t n_candidates = 0;                                                                           \
+        for (uint32_t i = 0; i < s->n_members; i++) {                                                        \
+            uint32_t id = s->members[i];                                                                     \
+            if (hearth_cache_evictable(s, id))                                                               \
+                c->scratch[n_candidates++] = (uint64_t)(score) << 32 | (uint32_t)~id;                        \
+        }                                                                                                    \
+        evict_lowest(c, s, n_candidates, n);                                                                 \
+    } while (0)
+
+// ---- LRU: one word, the last visit that used it ----
+
+static void lru_touch(const struct hearth_cache *c, struct hearth_cache_space *s, uint32_t neuron)
+{
+    (void)c;
+    s->history[neuron] = s->now;
+}
+
+static void lru_trim(struct hearth_cache *c, struct hearth_cache_space *s, uint32_t n)
+{
+    TRIM_BY(s->history[id]);
+}
+
+// ---- LFRU: uses since it came in, and the last visit that used it ----
+
+static void lfru_touch(const struct hearth_cache *c, struct hearth_cache_space *s, uint32_t neuron)
+{
+    (void)c;
+    uint32_t *h = &s->history[2 * (size_t)neuron];
+    h[0] += h[0] < UINT32_MAX;
+    h[1] = s->now;
+}
+
+static void lfru_insert(struct hearth_cache_space *s, uint32_t neuron)
+{
+    s->history[2 * (size_t)neuron] = 0;
+    insert_member(s, neuron);
+}
+
+static uint32_t lfru_score(const struct hearth_cache_space *s, uint32_t id)
+{
+    const uint32_t *h = &s->history[2 * (size_t)id];
+    uint64_t score = ((uint64_t)h[0] << 12) / (s->now - h[1] + 1u);
+    return score < UINT32_MAX ? (uint32_t)score : UINT32_MAX;
+}
+
+static void lfru_trim(struct hearth_cache *c, struct hearth_cache_space *s, uint32_t n)
+{
+    TRIM_BY(lfru_score(s, id));
+}
+
+// ---- decayed frequency ----
+//
+// A neuron's worth is C = sum over its uses of 2^(-age / half life). All worths decay alike, so their order
+// changes only by uses, and a number that never has to be aged keeps it: log2 C + now / half life, in 1/1024.
+// A use adds 1 to C: the logarithm of a sum, from a table. 0 means never used.
+
+#define ORIGIN (64u * HEARTH_CACHE_LOG_UNITS) // keeps the logarithm of small worths above 0
+
+static uint32_t time_of(const struct hearth_cache *c, const struct hearth_cache_space *s)
+{
+    return ORIGIN + (uint32_t)((uint64_t)s->now * HEARTH_CACHE_LOG_UNITS / c->half_life);
+}
+
+static void decayed_touch(const struct hearth_cache *c, struct hearth_cache_space *s, uint32_t neuron)
+{
+    uint32_t one = time_of(c, s), old = s->history[neuron];
+    uint32_t more = one > old ? one : old, less = one > old ? old : one;
+    uint32_t d = (more - less + HEARTH_CACHE_LOG_STEP / 2) / HEARTH_CACHE_LOG_STEP;
+    s->history[neuron] = more + (d < HEARTH_CACHE_LOG_TABLE ? c->log_table[d] : 0);
+}
+
+static void decayed_trim(struct hearth_cache *c, struct hearth_cache_space *s, uint32_t n)
+{
+    TRIM_BY(s->history[id]);
+}
+
+// The worth that a neuron of this share of activity has in the long run: share / (1 - 2^(-1 / half life)).
+static void decayed_seed(const struct hearth_cache *c, struct hearth_cache_space *s, const float *share)
+{
+    double visits = 1 / (1 - exp2(-1.0 / c->half_life));
+    double now = time_of(c, s);
+    for (uint32_t i = 0; i < s->n_neurons; i++) {
+        double worth = (share[i] > 0 ? share[i] < 1 ? (double)share[i] : 1.0 : 0.0) * visits;
+        s->history[i] = worth > 1e-12 ? (uint32_t)lrint(now + HEARTH_CACHE_LOG_UNITS * log2(worth)) : 0;
+    }
+}
+
+// ---- S3-FIFO ----
+//
+// Three queues as rings of F entries. A neuron's words: where it is, how often it was used (0..3), and the
+// ring position that is its own, for the ghost ring keeps entries of neurons that have come back.
+
+enum { SMALL, MAIN, GHOST, NOWHERE };
+#define S3_USES(word)        ((word) >> 2)
+#define S3_WORD(queue, uses) ((uint32_t)(uses) << 2 | (uint32_t)((queue) + 1) % 4)
+
+static uint32_t s3_queue(uint32_t word) // a word of 0 is NOWHERE
+{
+    return (word + 3) % 4;
+}
+
+static uint32_t *ring_at(struct hearth_cache_space *s, uint32_t queue, uint32_t position)
+{
+    return &s->queue[(size_t)queue * s->n_neurons + position % s->n_neurons];
+}
+
+static uint32_t s3_size(const struct hearth_cache_space *s, uint32_t queue)
+{
+    return s->tail[queue] - s->head[queue];
+}
+
+static void s3_push(struct hearth_cache_space *s, uint32_t queue, uint32_t neuron, uint32_t uses)
+{
+    s->history[2 * (size_t)neuron] = S3_WORD(queue, uses);
+    s->history[2 * (size_t)neuron + 1] = s->tail[queue];
+    *ring_at(s, queue, s->tail[queue]++) = neuron;
+}
+
+static void s3_touch(const struct hearth_cache *c, struct hearth_cache_space *s, uint32_t neuron)
+{
+    (void)c;
+    // The use that brings it in does not count.
+    uint32_t *word = &s->history[2 * (size_t)neuron];
+    if ((s->mark[neuron] & HEARTH_CACHE_STATE_BITS) == HEARTH_CACHE_PRESENT && S3_USES(*word) < 3)
+        *word += 4;
+}
+
+static void s3_insert(struct hearth_cache_space *s, uint32_t neuron)
+{
+    bool ghost = s3_queue(s->history[2 * (size_t)neuron]) == GHOST;
+    s3_push(s, ghost ? MAIN : SMALL, neuron, 0);
+}
+
+static void s3_remove(struct hearth_cache_space *s, uint32_t neuron)
+{
+    uint32_t queue = s3_queue(s->history[2 * (size_t)neuron]);
+    s->history[2 * (size_t)neuron] = 0;
+    uint32_t i = s->history[2 * (size_t)neuron + 1];
+    for (; i + 1 != s->tail[queue]; i++) {
+        uint32_t moved = *ring_at(s, queue, i) = *ring_at(s, queue, i + 1);
+        s->history[2 * (size_t)moved + 1] = i;
+    }
+    s->tail[queue]--;
+}
+
+// Remembers an evicted neuron; forgets the oldest beyond as many as the main queue may have.
+static void s3_remember(struct hearth_cache_space *s, uint32_t neuron)
+{
+    uint32_t most = s->quota - s->quota / 10;
+    while (s3_size(s, GHOST) && s3_size(s, GHOST) >= most) {
+        uint32_t position = s->head[GHOST]++, old = *ring_at(s, GHOST, position);
+        uint32_t *h = &s->history[2 * (size_t)old];
+        if (s3_queue(h[0]) == GHOST && h[1] == position)
+            h[0] = 0;
+    }
+    s3_push(s, GHOST, neuron, 0);
+}
+
+// Takes the oldest neuron of a queue: evicts it, or gives it another round. True when it was evicted.
+static bool s3_take(struct hearth_cache *c, struct hearth_cache_space *s, uint32_t queue)
+{
+    uint32_t neuron = *ring_at(s, queue, s->head[queue]++);
+    uint32_t uses = S3_USES(s->history[2 * (size_t)neuron]);
+    if (!hearth_cache_evictable(s, neuron)) {
+        s3_push(s, queue, neuron, uses);
+    } else if (queue == SMALL && uses > 1) {
+        s3_push(s, MAIN, neuron, 0);
+    } else if (queue == MAIN && uses > 0) {
+        s3_push(s, MAIN, neuron, uses - 1);
+    } else {
+        hearth_cache_evict(c, s, neuron);
+        s->history[2 * (size_t)neuron] = 0;
+        if (queue == SMALL)
+            s3_remember(s, neuron);
+        return true;
+    }
+    return false;
+}
+
+static void s3_trim(struct hearth_cache *c, struct hearth_cache_space *s, uint32_t n)
+{
+    uint32_t evictable[2] = {0, 0}; // of SMALL and MAIN
+    for (uint32_t q = SMALL; q <= MAIN; q++)
+        for (uint32_t i = s->head[q]; i != s->tail[q]; i++)
+            evictable[q] += hearth_cache_evictable(s, *ring_at(s, q, i));
+    // Every neuron leaves after a few rounds, so this ends.
+    while (n && evictable[SMALL] + evictable[MAIN]) {
+        bool small = evictable[SMALL] && (s3_size(s, SMALL) > s->quota / 10 || !evictable[MAIN]);
+        uint32_t in_main = s3_size(s, MAIN);
+        bool evicted = s3_take(c, s, small ? SMALL : MAIN);
+        n -= evicted;
+        evictable[small ? SMALL : MAIN] -= evicted;
+        if (small && s3_size(s, MAIN) > in_main) {
+            evictable[SMALL]--;
+            evictable[MAIN]++;
+        }
+    }
+}
+
+// ---- the table ----
+
+static const struct hearth_cache_policy policies[] = {
+    {"decayed", 1, 0, decayed_touch, insert_member, remove_member, decayed_trim, decayed_seed},
+    {"lru", 1, 0, lru_touch, insert_member, remove_member, lru_trim, NULL},
+    {"lfru", 2, 0, lfru_touch, lfru_insert, remove_member, lfru_trim, NULL},
+    {"s3fifo", 2, 3, s3_touch, s3_insert, s3_remove, s3_trim, NULL},
+};
+
+const struct hearth_cache_policy *hearth_cache_policy_at(int i)
+{
+    return i >= 0 && i < (int)(sizeof policies / sizeof *policies) ? &policies[i] : NULL;
+}
+
+const struct hearth_cache_policy *hearth_cache_policy_find(const char *name)
+{
+    const struct hearth_cache_policy *p;
+    for (int i = 0; (p = hearth_cache_policy_at(i)) != NULL; i++)
+        if (strcmp(p->name, name) == 0)
+            return p;
+    return NULL;
+}
+
+const char *hearth_cache_policy_name(const struct hearth_cache_policy *p)
+{
+    return p->name;
+}
