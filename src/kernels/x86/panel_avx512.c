@@ -27,6 +27,21 @@
 #define PACKED_WORD          (TOGETHER * 4)
 #define PACKED(unit, planes) (((unit) / 4 * (planes) + 2) * (size_t)PACKED_WORD)
 
+// Sanitizers check every access: with everything unrolled and every count of tokens, this file would take
+// them minutes to compile. They get loops for all twelve (or six) tokens, of which some may be zeros.
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#if defined(SANITIZED) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define UNROLL     _Pragma("GCC unroll 1")
+#define AT_MOST(n) false
+#else
+#define UNROLL     _Pragma("GCC unroll 8")
+#define AT_MOST(n) (count <= (n))
+#endif
+
 struct panel {
     uint8_t q[DEPTH / 4][ROWS][4];
     float scale[DEPTH / 16][ROWS];
@@ -94,7 +109,7 @@ INLINE void step_tokens(float *acc, const struct panel *p, size_t n_units, const
         b##t = _mm512_dpbusd_epi32(b##t, w1, v);                                                             \
     }
 #define ALL_DOTS(TOKENS)                                                                                     \
-    _Pragma("GCC unroll 8") for (size_t i = 0; i < unit; i += 4)                                             \
+    UNROLL for (size_t i = 0; i < unit; i += 4)                                                              \
     {                                                                                                        \
         const __m512i w0 = _mm512_load_si512(q + 32 * i), w1 = _mm512_load_si512(q + 32 * i + 64);           \
         TOKENS(DOT)                                                                                          \
@@ -208,15 +223,15 @@ INLINE void all_tokens(float *out, size_t out_stride, size_t rows, bool first, s
 #define PROMPT_OF(n, from, count)                                                                            \
     prompt_tokens(out + (t + (from)) * out_stride, out_stride, rows, first, &w->panel, n_units,              \
                   packed + 4 * (from), count, n, unit, has_min, planes)
-        if (step && count > 8)
-            STEP_OF(12);
-        else if (step && count > 4)
-            STEP_OF(8);
-        else if (step && count > 2)
-            STEP_OF(4);
-        else if (step)
+        if (step && AT_MOST(2))
             STEP_OF(2);
-        else if (count <= 3)
+        else if (step && AT_MOST(4))
+            STEP_OF(4);
+        else if (step && AT_MOST(8))
+            STEP_OF(8);
+        else if (step)
+            STEP_OF(12);
+        else if (AT_MOST(3))
             PROMPT_OF(3, 0, count);
         else {
             PROMPT_OF(6, 0, count < 6 ? count : 6);
