@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Synthetic models: presets, metadata, vocabulary, and random weights drawn directly in their block format.
+// Synthetic models: metadata, the list of tensors, and where each one's numbers come from.
 #include "build/synth.h"
 
 #include <math.h>
@@ -7,296 +7,434 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cpu.h"
 #include "base/memory.h"
-#include "gguf/gguf.h"
-
-// Bytes of weights made at a time.
-#define CHUNK ((size_t)4 << 20)
-
-struct preset {
-    const char *name, *what;
-    uint32_t n_vocab, n_ctx, n_embd, n_ff, n_layer, n_head, n_head_kv;
-    float rope_theta;
-    uint32_t type;      // of all matrices
-    uint32_t file_type; // general.file_type for it
-};
-
-static const struct preset presets[] = {
-    {"mistral-7b-dense", "Mistral 7B in Q4_0: 7.24 billion weights, 3.8 GiB", 32000, 32768, 4096, 14336, 32,
-     32, 8, 1000000.0f, HEARTH_TYPE_Q4_0, 2},
-    {"tiny-dense", "the same layout, small, for tests: 3.5 million weights, 2 MiB", 512, 2048, 256, 896, 4, 8,
-     2, 10000.0f, HEARTH_TYPE_Q4_0, 2},
-};
+#include "base/os.h"
+#include "build/synth_impl.h"
 
 const char *hearth_synth_preset(int i, const char **what)
 {
-    if (i < 0 || (size_t)i >= sizeof presets / sizeof presets[0])
-        return NULL;
-    if (what)
-        *what = presets[i].what;
-    return presets[i].name;
+    const struct hearth_synth_preset *p = hearth_synth_preset_at(i);
+    if (p && what)
+        *what = p->what;
+    return p ? p->name : NULL;
 }
 
-// ---- random weights
-// ------------------------------------------------------------------------------------------
-
-// xoshiro256**, one stream a tensor.
-struct rng {
-    uint64_t s[4];
-};
-
-static uint64_t splitmix(uint64_t *x)
-{
-    uint64_t z = *x += 0x9E3779B97F4A7C15u;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return z ^ (z >> 31);
-}
-
-static struct rng rng_for(uint64_t seed, uint64_t stream)
-{
-    struct rng r;
-    uint64_t x = seed ^ stream * 0xD1342543DE82EF95u;
-    for (int i = 0; i < 4; i++)
-        r.s[i] = splitmix(&x);
-    return r;
-}
-
-static uint64_t next(struct rng *r)
-{
-    uint64_t *s = r->s, x = s[1] * 5, result = (x << 7 | x >> 57) * 9, t = s[1] << 17;
-    s[2] ^= s[0];
-    s[3] ^= s[1];
-    s[1] ^= s[2];
-    s[0] ^= s[3];
-    s[2] ^= t;
-    s[3] = s[3] << 45 | s[3] >> 19;
-    return result;
-}
-
-// Sixteen nibbles, each the sum of two uniform 3-bit numbers and one bit: bell-shaped over 0..15 with
-// mean 7.5 and variance 2 * 63 / 12 + 1 / 4.
-static uint64_t bell_nibbles(struct rng *r)
-{
-    const uint64_t three = 0x7777777777777777u, one = 0x1111111111111111u;
-    return (next(r) & three) + (next(r) & three) + (next(r) & one);
-}
-#define BELL_STDDEV 3.2787f
-
-// Q4_0 blocks whose weights have the given standard deviation. The sign of the scale alternates at random,
-// which centres what the format's range of -8..7 leaves off-centre.
-static void fill_q4_0(struct rng *r, uint8_t *dst, size_t bytes, float stddev)
-{
-    const uint16_t d = hearth_f32_to_f16(stddev / BELL_STDDEV);
-    uint64_t signs = 0;
-    for (size_t i = 0; i < bytes / 18; i++, dst += 18) {
-        if (i % 64 == 0)
-            signs = next(r);
-        uint16_t scale = (uint16_t)(d | (signs >> i % 64 & 1) << 15);
-        uint64_t q[2] = {bell_nibbles(r), bell_nibbles(r)};
-        memcpy(dst, &scale, 2);
-        memcpy(dst + 2, q, 16);
-    }
-}
-
-// ---- writing
+// ---- tensors
 // -------------------------------------------------------------------------------------------------
 
-struct synth {
-    const struct preset *p;
-    const struct hearth_synth_params *params;
-    struct hearth_gguf_writer *w;
-    uint8_t *chunk; // [CHUNK]
-    uint64_t written, total;
-    uint64_t stream; // number of the current tensor
-    struct hearth_error *err;
+enum fill {
+    ONES,
+    ZEROS,
+    RANDOM,
+    EMBEDDING,
+    HEAD,
+    ROUTER,
+    PLANTED_GATE,
+    PLANTED_UP,
+    PLANTED_BIAS,
+    PLANTED_FC1,
+    PLANTED_FC2
 };
 
-// Calls `each` for every tensor of the model in file order: a vector when n == 0.
-typedef int (*tensor_fn)(struct synth *s, const char *name, uint64_t k, uint64_t n);
+struct tensor {
+    char name[64];
+    enum fill fill;
+    uint64_t k, n, x; // x matrices of n rows of k elements; n == 0: a vector
+    uint32_t layer;
+    float stddev; // RANDOM
+};
 
-static int for_tensors(struct synth *s, tensor_fn each)
+struct list {
+    const struct hearth_synth *s;
+    struct tensor *tensors; // NULL: only counting
+    size_t n;
+    uint32_t layer;
+};
+
+static void add(struct list *l, const char *name, enum fill fill, uint64_t k, uint64_t n, float stddev)
 {
-    const struct preset *p = s->p;
-    const uint64_t e = p->n_embd, f = p->n_ff, kv = e / p->n_head * p->n_head_kv;
+    if (l->tensors) {
+        struct tensor *t = &l->tensors[l->n];
+        const uint64_t x = l->s->p->n_expert;
+        const bool each = x && strstr(name, "_exps");
+        *t = (struct tensor){
+            .fill = fill, .k = k, .n = n, .x = each ? x : 1, .layer = l->layer, .stddev = stddev};
+        if (l->layer < l->s->p->n_layer)
+            snprintf(t->name, sizeof t->name, "blk.%u.%s", l->layer, name);
+        else
+            snprintf(t->name, sizeof t->name, "%s", name);
+    }
+    l->n++;
+}
+
+static void add_norm(struct list *l, const char *name)
+{
+    const bool layer_norm =
+        l->s->p->arch == HEARTH_SYNTH_OPT || l->s->p->arch == HEARTH_SYNTH_FALCON;
+    char full[64];
+    snprintf(full, sizeof full, "%s.weight", name);
+    add(l, full, ONES, l->s->p->n_embd, 0, 0);
+    snprintf(full, sizeof full, "%s.bias", name);
+    if (layer_norm)
+        add(l, full, ZEROS, l->s->p->n_embd, 0, 0);
+}
+
+// A matrix of random weights, with a bias where the architecture has them.
+static void add_random(struct list *l, const char *name, uint64_t k, uint64_t n, float stddev)
+{
+    char full[64];
+    snprintf(full, sizeof full, "%s.weight", name);
+    add(l, full, RANDOM, k, n, stddev);
+    snprintf(full, sizeof full, "%s.bias", name);
+    if (l->s->p->arch == HEARTH_SYNTH_OPT)
+        add(l, full, ZEROS, n, 0, 0);
+}
+
+static void add_attention(struct list *l)
+{
+    const struct hearth_synth_preset *p = l->s->p;
+    const uint64_t e = p->n_embd, q = (uint64_t)p->n_head * p->head_dim, kv = (uint64_t)p->n_head_kv * p->head_dim;
+    const float in = 1 / sqrtf((float)e);
+    if (p->arch == HEARTH_SYNTH_FALCON) {
+        add_random(l, "attn_qkv", e, q + 2 * kv, in);
+    } else {
+        add_random(l, "attn_q", e, q, in);
+        add_random(l, "attn_k", e, kv, in);
+        add_random(l, "attn_v", e, kv, in);
+    }
+    if (p->arch == HEARTH_SYNTH_QWEN3MOE) {
+        add(l, "attn_q_norm.weight", ONES, p->head_dim, 0, 0);
+        add(l, "attn_k_norm.weight", ONES, p->head_dim, 0, 0);
+    }
+    add_random(l, "attn_output", q, e, l->s->gain / sqrtf((float)q));
+}
+
+// The feed-forward part of a model whose neurons are all random. Down is sized for products of a SiLU and a
+// normal number, which experts' weights make smaller.
+static void add_random_ffn(struct list *l)
+{
+    const struct hearth_synth_preset *p = l->s->p;
+    const char *each = p->n_expert ? "_exps" : "";
+    const uint64_t e = p->n_embd, f = p->n_ff;
+    const float in = 1 / sqrtf((float)e), out = l->s->gain / sqrtf((float)f) * (p->n_expert ? 4.0f : 1.7f);
+    const char *const names[] = {"gate", "up", "down"};
+    for (int i = 0; i < 3; i++) {
+        char name[48];
+        snprintf(name, sizeof name, "ffn_%s%s", names[i], each);
+        add_random(l, name, i < 2 ? e : f, i < 2 ? f : e, i < 2 ? in : out);
+    }
+}
+
+static void add_planted_ffn(struct list *l)
+{
+    const struct hearth_synth_preset *p = l->s->p;
+    const bool gated = p->arch != HEARTH_SYNTH_OPT && p->arch != HEARTH_SYNTH_FALCON;
+    const bool tied = p->planting->up_tie != 0.0f;
+    const uint64_t e = p->n_embd, f = p->n_ff, rank = hearth_synth_rank(p, l->layer);
     const struct {
-        const char *name;
+        const char *stem;
+        enum fill fill;
         uint64_t k, n;
-    } layer[] = {{"attn_norm", e, 0}, {"attn_q", e, e},      {"attn_k", e, kv},
-                 {"attn_v", e, kv},   {"attn_output", e, e}, {"ffn_norm", e, 0},
-                 {"ffn_gate", e, f},  {"ffn_up", e, f},      {"ffn_down", f, e}};
-    int rc = each(s, "token_embd.weight", e, p->n_vocab);
-    for (uint32_t i = 0; i < p->n_layer && !rc; i++)
-        for (size_t t = 0; t < sizeof layer / sizeof layer[0] && !rc; t++) {
-            char name[64];
-            snprintf(name, sizeof name, "blk.%u.%s.weight", i, layer[t].name);
-            rc = each(s, name, layer[t].k, layer[t].n);
-        }
-    if (!rc)
-        rc = each(s, "output_norm.weight", e, 0);
-    return rc ? rc : each(s, "output.weight", e, p->n_vocab);
-}
-
-static int declare(struct synth *s, const char *name, uint64_t k, uint64_t n)
-{
-    uint32_t type = n ? s->p->type : HEARTH_TYPE_F32;
-    const uint64_t ne[2] = {k, n};
-    s->total += hearth_type_bytes(type, k) * (n ? n : 1);
-    return hearth_gguf_put_tensor(s->w, name, type, n ? 2 : 1, ne, s->err);
-}
-
-// Residual branches are scaled down by depth, as trained models' are, so that the stream does not grow.
-static float stddev_of(const struct synth *s, const char *name, uint64_t k)
-{
-    float stddev = 1.0f / sqrtf((float)k);
-    if (strstr(name, "attn_output") || strstr(name, "ffn_down"))
-        stddev /= sqrtf(2.0f * (float)s->p->n_layer);
-    return stddev;
-}
-
-static int write_tensor(struct synth *s, const char *name, uint64_t k, uint64_t n)
-{
-    struct rng r = rng_for(s->params->seed, ++s->stream);
-    if (!n) {
-        float *ones = (float *)(void *)s->chunk;
-        for (uint64_t i = 0; i < k; i++)
-            ones[i] = 1.0f;
-        s->written += k * sizeof *ones;
-        return hearth_gguf_write(s->w, ones, (size_t)k * sizeof *ones, s->err);
+        float stddev;
+    } parts[] = {{gated ? "ffn_gate" : "ffn_up", PLANTED_GATE, e, f, 0},
+                 {"ffn_up", tied ? PLANTED_UP : RANDOM, e, f, 1 / sqrtf((float)e)},
+                 {"ffn_down_t", RANDOM, e, f, l->s->down_stddev},
+                 {"fc1", PLANTED_FC1, e, rank, 0},
+                 {"fc2", PLANTED_FC2, rank, f, 0}};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        char name[48];
+        snprintf(name, sizeof name, "%s%s.weight", parts[i].stem, p->n_expert ? "_exps" : "");
+        if (i != 1 || gated)
+            add(l, name, parts[i].fill, parts[i].k, parts[i].n, parts[i].stddev);
+        if (i == 0 && p->arch == HEARTH_SYNTH_OPT)
+            add(l, "ffn_up.bias", PLANTED_BIAS, f, 0, 0);
+        if (i == 2 && p->arch == HEARTH_SYNTH_OPT)
+            add(l, "ffn_down_t.bias", ZEROS, e, 0, 0);
     }
-    const size_t row = hearth_type_bytes(s->p->type, k), rows = CHUNK / row;
-    for (uint64_t at = 0; at < n; at += rows) {
-        const size_t bytes = row * (size_t)(n - at < rows ? n - at : rows);
-        fill_q4_0(&r, s->chunk, bytes, stddev_of(s, name, k));
-        int rc = hearth_gguf_write(s->w, s->chunk, bytes, s->err);
-        if (rc)
-            return rc;
-        s->written += bytes;
-        if (s->params->progress &&
-            !s->params->progress(s->params->progress_arg, (float)s->written / (float)s->total))
-            return hearth_fail(s->err, HEARTH_E_INTERRUPTED, "interrupted");
+}
+
+static bool has_neurons(const struct hearth_synth_preset *p)
+{
+    return p->planting && p->planting->levels[0].share > 0;
+}
+
+static void list_tensors(struct list *l)
+{
+    const struct hearth_synth_preset *p = l->s->p;
+    const uint64_t e = p->n_embd;
+    const float random = 1 / sqrtf((float)e);
+    l->n = 0;
+    l->layer = p->n_layer;
+    add(l, "token_embd.weight", p->planting ? EMBEDDING : RANDOM, e, p->n_vocab, random);
+    if (p->arch == HEARTH_SYNTH_OPT) // the first two rows are padding
+        add(l, "position_embd.weight", RANDOM, e, p->n_ctx + 2, 0.1f);
+    for (l->layer = 0; l->layer < p->n_layer; l->layer++) {
+        add_norm(l, "attn_norm");
+        if (p->arch == HEARTH_SYNTH_FALCON)
+            add_norm(l, "attn_norm_2");
+        add_attention(l);
+        if (p->arch != HEARTH_SYNTH_FALCON)
+            add_norm(l, "ffn_norm");
+        if (p->n_expert)
+            add(l, "ffn_gate_inp.weight", ROUTER, e, p->n_expert, 0);
+        if (has_neurons(p))
+            add_planted_ffn(l);
+        else
+            add_random_ffn(l);
     }
+    add_norm(l, "output_norm");
+    add(l, "output.weight", p->planting ? HEAD : RANDOM, e, p->n_vocab, random);
+}
+
+static uint32_t type_of(const struct tensor *t)
+{
+    return t->n && t->fill != ROUTER ? HEARTH_TYPE_Q4_0 : HEARTH_TYPE_F32;
+}
+
+static uint64_t bytes_of(const struct tensor *t)
+{
+    return hearth_type_bytes(type_of(t), t->k) * (t->n ? t->n : 1) * t->x;
+}
+
+static int declare(struct hearth_synth *s, const struct tensor *t)
+{
+    const uint64_t ne[3] = {t->k, t->n, t->x};
+    s->total += bytes_of(t);
+    return hearth_gguf_put_tensor(s->w, t->name, type_of(t), !t->n ? 1 : t->x > 1 ? 3 : 2, ne, s->err);
+}
+
+// ---- their numbers
+// -------------------------------------------------------------------------------------------
+
+int hearth_synth_write(struct hearth_synth *s, const void *src, size_t n)
+{
+    int rc = hearth_gguf_write(s->w, src, n, s->err);
+    if (rc)
+        return rc;
+    s->written += n;
+    const struct hearth_synth_params *p = s->params;
+    if (p->progress && !p->progress(p->progress_arg, (float)((double)s->written / (double)s->total)))
+        return hearth_fail(s->err, HEARTH_E_INTERRUPTED, "interrupted");
     return HEARTH_OK;
 }
 
-// Made-up words, all different: base-20 numbers in pronounceable syllables, every other one with a leading
-// space.
-static void word(char *dst, size_t size, uint32_t i)
+static int write_vector(struct hearth_synth *s, const struct tensor *t)
 {
-    static const char consonants[] = "bcdfghjklmnprstvwxyz", vowels[] = "aeiou";
-    size_t n = 0;
-    if (i % 2)
-        n += (size_t)snprintf(dst, size, "\xe2\x96\x81");
-    i /= 2;
-    do {
-        dst[n++] = consonants[i % 20];
-        i /= 20;
-        dst[n++] = vowels[i % 5];
-        i /= 5;
-    } while (i && n + 3 < size);
-    dst[n] = '\0';
+    float *v = (float *)(void *)s->chunk;
+    for (uint64_t i = 0; i < t->k; i++)
+        v[i] = t->fill == ONES ? 1.0f : 0.0f;
+    return hearth_synth_write(s, v, (size_t)t->k * sizeof *v);
 }
 
-static int put_vocabulary(struct synth *s)
+struct random_job {
+    const struct hearth_synth *s;
+    const struct tensor *t;
+    uint64_t stream, first; // first block of the chunk
+    size_t n_blocks;
+};
+
+#define RANDOM_TASK 8192 // blocks of 32
+
+static void random_task(void *arg, int task, int worker)
 {
-    enum { FIRST_WORD = 259, WORD = 24 };
-    const uint32_t n = s->p->n_vocab;
-    char(*text)[WORD] = hearth_calloc(n, sizeof *text);
-    struct hearth_str *strings = hearth_calloc(n, sizeof *strings);
-    float *scores = hearth_calloc(n, sizeof *scores);
-    int32_t *types = hearth_calloc(n, sizeof *types);
-    int rc = text && strings && scores && types
-                 ? HEARTH_OK
-                 : hearth_fail(s->err, HEARTH_E_MEMORY, "no memory for a vocabulary");
-    static const char *const special[] = {"<unk>", "<s>", "</s>"};
-    for (uint32_t i = 0; i < n && !rc; i++) {
-        types[i] = i == 0 ? 2 : i < 3 ? 3 : i < FIRST_WORD ? 6 : 1;
-        scores[i] = i < FIRST_WORD ? 0.0f : -(float)(i - FIRST_WORD);
-        if (i < 3)
-            snprintf(text[i], WORD, "%s", special[i]);
-        else if (i < FIRST_WORD)
-            snprintf(text[i], WORD, "<0x%02X>", i - 3);
-        else
-            word(text[i], WORD, i - FIRST_WORD);
-        strings[i] = (struct hearth_str){text[i], strlen(text[i])};
+    (void)worker;
+    const struct random_job *j = arg;
+    const size_t at = (size_t)task * RANDOM_TASK, left = j->n_blocks - at;
+    struct hearth_synth_rng rng = hearth_synth_rng(j->s->params->seed, j->stream, (j->first + at) / RANDOM_TASK);
+    hearth_synth_q4_0(&rng, j->s->chunk + at * 18, left < RANDOM_TASK ? left : RANDOM_TASK, j->t->stddev);
+}
+
+static int write_random(struct hearth_synth *s, const struct tensor *t, uint64_t stream)
+{
+    const uint64_t n_blocks = t->k / 32 * t->n * t->x;
+    const size_t most = HEARTH_SYNTH_CHUNK / 18 / RANDOM_TASK * RANDOM_TASK;
+    int rc = HEARTH_OK;
+    for (uint64_t at = 0; at < n_blocks && !rc; at += most) {
+        struct random_job j = {s, t, stream, at, n_blocks - at < most ? (size_t)(n_blocks - at) : most};
+        hearth_pool_run(s->pool, random_task, &j, (int)((j.n_blocks + RANDOM_TASK - 1) / RANDOM_TASK));
+        rc = hearth_synth_write(s, s->chunk, j.n_blocks * 18);
     }
-    struct hearth_gguf_writer *w = s->w;
-    if (!rc)
-        rc = hearth_gguf_put_str(w, "tokenizer.ggml.model", "llama", 5, s->err);
-    if (!rc)
-        rc = hearth_gguf_put_str(w, "tokenizer.ggml.pre", "default", 7, s->err);
-    if (!rc)
-        rc = hearth_gguf_put_strings(w, "tokenizer.ggml.tokens", strings, n, s->err);
-    if (!rc)
-        rc = hearth_gguf_put_array(w, "tokenizer.ggml.scores", HEARTH_GGUF_F32, scores, n, s->err);
-    if (!rc)
-        rc = hearth_gguf_put_array(w, "tokenizer.ggml.token_type", HEARTH_GGUF_I32, types, n, s->err);
-    if (!rc)
-        rc = hearth_gguf_put_u32(w, "tokenizer.ggml.unknown_token_id", 0, s->err);
-    if (!rc)
-        rc = hearth_gguf_put_u32(w, "tokenizer.ggml.bos_token_id", 1, s->err);
-    if (!rc)
-        rc = hearth_gguf_put_u32(w, "tokenizer.ggml.eos_token_id", 2, s->err);
-    free(text);
-    free(strings);
-    free(scores);
-    free(types);
     return rc;
 }
 
-static int put_metadata(struct synth *s)
+// The planted matrices of a layer's spaces, one behind the other, made when the first of them is wanted.
+struct planted {
+    struct hearth_synth_maker *maker;
+    uint8_t *parts[PLANTED_FC2 + 1]; // by fill, or NULL
+    uint32_t layer;                  // the one they are of
+};
+
+static int open_planted(struct hearth_synth *s, struct planted *p, const struct tensor *tensors, size_t n)
 {
-    const struct preset *p = s->p;
-    struct hearth_gguf_writer *w = s->w;
+    int rc = hearth_synth_maker_open(&p->maker, s);
+    uint64_t bytes[PLANTED_FC2 + 1] = {0};
+    for (size_t i = 0; i < n; i++)
+        if (tensors[i].fill >= PLANTED_GATE && bytes_of(&tensors[i]) > bytes[tensors[i].fill])
+            bytes[tensors[i].fill] = bytes_of(&tensors[i]);
+    for (int i = PLANTED_GATE; i <= PLANTED_FC2 && !rc; i++)
+        if (bytes[i]) {
+            p->parts[i] = malloc((size_t)bytes[i]);
+            if (!p->parts[i])
+                rc = hearth_fail(s->err, HEARTH_E_MEMORY, "no memory for a layer's matrices");
+        }
+    p->layer = s->p->n_layer;
+    return rc;
+}
+
+static void close_planted(struct planted *p)
+{
+    hearth_synth_maker_close(&p->maker);
+    for (int i = PLANTED_GATE; i <= PLANTED_FC2; i++)
+        free(p->parts[i]);
+}
+
+static void make_layer(struct hearth_synth *s, struct planted *p, uint32_t layer)
+{
+    const size_t e = s->p->n_embd, f = s->p->n_ff, rank = hearth_synth_rank(s->p, layer);
+    const size_t matrix = hearth_type_bytes(HEARTH_TYPE_Q4_0, e) * f;
+    const size_t fc1 = hearth_type_bytes(HEARTH_TYPE_Q4_0, e) * rank;
+    const size_t fc2 = hearth_type_bytes(HEARTH_TYPE_Q4_0, rank) * f;
+    for (uint32_t x = 0; x < (s->p->n_expert ? s->p->n_expert : 1); x++) {
+        const struct hearth_synth_space space = {
+            .gate = p->parts[PLANTED_GATE] + x * matrix,
+            .up = p->parts[PLANTED_UP] ? p->parts[PLANTED_UP] + x * matrix : NULL,
+            .bias = (float *)(void *)p->parts[PLANTED_BIAS],
+            .fc1 = p->parts[PLANTED_FC1] + x * fc1,
+            .fc2 = p->parts[PLANTED_FC2] + x * fc2};
+        hearth_synth_make_space(p->maker, layer, x, false, &space);
+    }
+    p->layer = layer;
+}
+
+static int write_planted(struct hearth_synth *s, struct planted *p, const struct tensor *t)
+{
+    if (p->layer != t->layer)
+        make_layer(s, p, t->layer);
+    return hearth_synth_write(s, p->parts[t->fill], (size_t)bytes_of(t));
+}
+
+static int write_tensor(struct hearth_synth *s, struct planted *p, const struct tensor *t, uint64_t stream)
+{
+    switch (t->fill) {
+    case ONES:
+    case ZEROS:
+        return write_vector(s, t);
+    case RANDOM:
+        return write_random(s, t, stream);
+    case EMBEDDING:
+        return hearth_synth_write_embedding(s);
+    case HEAD:
+        return hearth_synth_write_head(s);
+    case ROUTER:
+        return hearth_synth_write_router(s, t->layer);
+    default:
+        return write_planted(s, p, t);
+    }
+}
+
+// ---- metadata
+// ------------------------------------------------------------------------------------------------
+
+static int put_metadata(struct hearth_synth *s)
+{
+    static const char *const names[] = {"llama", "bamboo", "opt", "falcon", "qwen3moe"};
+    const struct hearth_synth_preset *p = s->p;
+    const char *arch = names[p->arch];
+    const bool layer_norm = p->arch == HEARTH_SYNTH_OPT || p->arch == HEARTH_SYNTH_FALCON;
     const struct {
         const char *key;
-        uint32_t value;
-    } numbers[] = {{"general.file_type", p->file_type},
-                   {"general.quantization_version", 2},
-                   {"llama.context_length", p->n_ctx},
-                   {"llama.embedding_length", p->n_embd},
-                   {"llama.block_count", p->n_layer},
-                   {"llama.feed_forward_length", p->n_ff},
-                   {"llama.attention.head_count", p->n_head},
-                   {"llama.attention.head_count_kv", p->n_head_kv},
-                   {"llama.rope.dimension_count", p->n_embd / p->n_head},
-                   {"llama.vocab_size", p->n_vocab}};
-    char title[96];
+        uint32_t value; // 0: left out
+    } numbers[] = {{"context_length", p->n_ctx},
+                   {"embedding_length", p->n_embd},
+                   {"block_count", p->n_layer},
+                   {"feed_forward_length", p->n_ff},
+                   {"attention.head_count", p->n_head},
+                   {"attention.head_count_kv", p->n_head_kv},
+                   {"attention.key_length", p->head_dim},
+                   {"attention.value_length", p->head_dim},
+                   {"rope.dimension_count", p->rope_theta > 0 ? p->head_dim : 0},
+                   {"expert_count", p->n_expert},
+                   {"expert_used_count", p->n_used},
+                   {"expert_feed_forward_length", p->n_expert ? p->n_ff : 0},
+                   {"vocab_size", p->n_vocab}};
+    char title[96], key[96];
     snprintf(title, sizeof title, "%s (synthetic weights)", p->name);
-    int rc = hearth_gguf_put_str(w, "general.architecture", "llama", 5, s->err);
+    int rc = hearth_gguf_put_str(s->w, "general.architecture", arch, strlen(arch), s->err);
     if (!rc)
-        rc = hearth_gguf_put_str(w, "general.name", title, strlen(title), s->err);
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && !rc; i++)
-        rc = hearth_gguf_put_u32(w, numbers[i].key, numbers[i].value, s->err);
+        rc = hearth_gguf_put_str(s->w, "general.name", title, strlen(title), s->err);
     if (!rc)
-        rc = hearth_gguf_put_f32(w, "llama.attention.layer_norm_rms_epsilon", 1e-5f, s->err);
+        rc = hearth_gguf_put_u32(s->w, "general.file_type", 2, s->err); // mostly Q4_0
     if (!rc)
-        rc = hearth_gguf_put_f32(w, "llama.rope.freq_base", p->rope_theta, s->err);
-    return rc ? rc : put_vocabulary(s);
+        rc = hearth_gguf_put_u32(s->w, "general.quantization_version", 2, s->err);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && !rc; i++) {
+        snprintf(key, sizeof key, "%s.%s", arch, numbers[i].key);
+        if (numbers[i].value)
+            rc = hearth_gguf_put_u32(s->w, key, numbers[i].value, s->err);
+    }
+    snprintf(key, sizeof key, "%s.attention.layer_norm_%sepsilon", arch, layer_norm ? "" : "rms_");
+    if (!rc)
+        rc = hearth_gguf_put_f32(s->w, key, 1e-5f, s->err);
+    snprintf(key, sizeof key, "%s.rope.freq_base", arch);
+    if (!rc && p->rope_theta > 0)
+        rc = hearth_gguf_put_f32(s->w, key, p->rope_theta, s->err);
+    snprintf(key, sizeof key, "%s.feed_forward.activation", arch);
+    if (!rc && p->activation)
+        rc = hearth_gguf_put_str(s->w, key, p->activation, strlen(p->activation), s->err);
+    if (!rc && p->rank)
+        rc = hearth_gguf_put_f32(s->w, "powerinfer.sparse_threshold", 0.0f, s->err);
+    return rc ? rc : hearth_synth_put_vocabulary(s);
+}
+
+// ---- the file
+// ------------------------------------------------------------------------------------------------
+
+static int write_model(struct hearth_synth *s, const char *path, const struct tensor *tensors, size_t n)
+{
+    struct planted planted = {0};
+    int rc = hearth_gguf_writer_open(&s->w, path, s->err);
+    if (!rc && s->p->pwri)
+        hearth_gguf_writer_set_pwri(s->w);
+    if (!rc)
+        rc = put_metadata(s);
+    for (size_t i = 0; i < n && !rc; i++)
+        rc = declare(s, &tensors[i]);
+    if (!rc && has_neurons(s->p))
+        rc = open_planted(s, &planted, tensors, n);
+    for (size_t i = 0; i < n && !rc; i++)
+        rc = write_tensor(s, &planted, &tensors[i], i);
+    if (!rc)
+        rc = hearth_gguf_finish(&s->w, s->err);
+    hearth_gguf_writer_close(&s->w);
+    close_planted(&planted);
+    return rc;
 }
 
 int hearth_synth(const char *name, const char *out, const struct hearth_synth_params *params,
                  struct hearth_error *err)
 {
-    struct synth s = {.params = params, .err = err};
-    for (size_t i = 0; i < sizeof presets / sizeof presets[0]; i++)
-        if (!strcmp(presets[i].name, name))
-            s.p = &presets[i];
+    struct hearth_synth s = {.params = params, .err = err};
+    for (int i = 0; (s.p = hearth_synth_preset_at(i)) != NULL && strcmp(s.p->name, name) != 0; i++)
+        ;
     if (!s.p)
         return hearth_fail(err, HEARTH_E_INVALID, "there is no preset \"%s\"", name);
-    s.chunk = malloc(CHUNK);
-    if (!s.chunk)
-        return hearth_fail(err, HEARTH_E_MEMORY, "no memory for a model");
-    int rc = hearth_gguf_writer_open(&s.w, out, err);
+    hearth_kernels_init(&s.kernels, hearth_cpu_flags());
+    int rc = hearth_pool_open(&s.pool, params->n_threads > 0 ? params->n_threads : hearth_cpu_count(), err);
     if (!rc)
-        rc = put_metadata(&s);
-    if (!rc)
-        rc = for_tensors(&s, declare);
-    if (!rc)
-        rc = for_tensors(&s, write_tensor);
-    if (!rc)
-        rc = hearth_gguf_finish(&s.w, err);
-    hearth_gguf_writer_close(&s.w);
+        rc = hearth_synth_open_stream(&s);
+    struct list l = {.s = &s};
+    list_tensors(&l);
+    s.chunk = malloc(HEARTH_SYNTH_CHUNK);
+    l.tensors = hearth_calloc(l.n, sizeof *l.tensors);
+    if (!rc && (!s.chunk || !l.tensors))
+        rc = hearth_fail(err, HEARTH_E_MEMORY, "no memory for a model");
+    if (!rc) {
+        list_tensors(&l);
+        rc = write_model(&s, out, l.tensors, l.n);
+    }
+    free(l.tensors);
     free(s.chunk);
+    hearth_synth_free_stream(&s);
+    hearth_pool_close(&s.pool);
     return rc;
 }

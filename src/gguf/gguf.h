@@ -100,6 +100,7 @@ int hearth_gguf_read(const struct hearth_gguf *g, const struct hearth_gguf_tenso
 struct hearth_gguf_writer;
 int hearth_gguf_writer_open(struct hearth_gguf_writer **out, const char *path, struct hearth_error *err);
 void hearth_gguf_writer_close(struct hearth_gguf_writer **w); // without finish: nothing appears under `path`
+void hearth_gguf_writer_set_pwri(struct hearth_gguf_writer *w); // before tensor data: magic "PWRI"
 int hearth_gguf_put_u32(struct hearth_gguf_writer *w, const char *key, uint32_t v, struct hearth_error *err);
 int hearth_gguf_put_u64(struct hearth_gguf_writer *w, const char *key, uint64_t v, struct hearth_error *err);
 int hearth_gguf_put_f32(struct hearth_gguf_writer *w, const char *key, float v, struct hearth_error *err);

@@ -32,6 +32,7 @@ struct hearth_gguf_writer {
     struct buffer kv_bytes, tensor_bytes;
     struct list keys, tensors;
     uint64_t alignment, data_size; // of the data section so far declared
+    bool pwri;                     // the magic number is PowerInfer's
     bool frozen;                   // the header is in the file
     size_t current;                // tensor that is being written
     uint64_t left;                 // of its data
@@ -275,6 +276,11 @@ int hearth_gguf_put_kv(struct hearth_gguf_writer *w, const struct hearth_gguf_kv
     return put_numbers(w, kv->key, kv->element, kv->data, kv->count, err);
 }
 
+void hearth_gguf_writer_set_pwri(struct hearth_gguf_writer *w)
+{
+    w->pwri = true;
+}
+
 // ---- tensors
 // -------------------------------------------------------------------------------------------------
 
@@ -367,7 +373,7 @@ static int freeze(struct hearth_gguf_writer *w, struct hearth_error *err)
         return rc;
     uint8_t bytes[24];
     struct buffer start = {.bytes = bytes, .size = sizeof bytes};
-    append(&start, "GGUF", 4);
+    append(&start, w->pwri ? "PWRI" : "GGUF", 4);
     append_number(&start, 3, 4);
     append_number(&start, w->tensors.n, 8);
     append_number(&start, w->keys.n, 8);

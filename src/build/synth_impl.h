@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+// Insides of synthetic models, shared by src/build/synth*.c. How activation statistics are planted:
+// docs/synth.md.
+#ifndef HEARTH_BUILD_SYNTH_IMPL_H
+#define HEARTH_BUILD_SYNTH_IMPL_H
+
+#include "base/threads.h"
+#include "build/synth.h"
+#include "build/synth_random.h"
+#include "gguf/gguf.h"
+#include "kernels/kernels.h"
+
+enum hearth_synth_arch {
+    HEARTH_SYNTH_LLAMA,
+    HEARTH_SYNTH_BAMBOO,
+    HEARTH_SYNTH_OPT,
+    HEARTH_SYNTH_FALCON,
+    HEARTH_SYNTH_QWEN3MOE
+};
+
+// A part of a space's neurons and how often they are active: probabilities rise evenly on a logarithmic scale.
+struct hearth_synth_level {
+    float share;     // of the neurons
+    float low, high; // probability that the gate is positive
+};
+
+struct hearth_synth_planting {
+    struct hearth_synth_level levels[3]; // falling, shares add up to 1; all zero: no neurons are planted
+    // Share of the gates' (the routers') variance that comes from the slow half of the stream.
+    float gate_slow, router_slow;
+    float popularity;     // spread of the experts' mean scores, in standard deviations of a score
+    float up_mean, up_tie; // dReLU: mean of up, and its correlation with gate, both in its standard deviation
+};
+
+struct hearth_synth_preset {
+    const char *name, *what;
+    enum hearth_synth_arch arch;
+    uint32_t n_vocab, n_ctx, n_embd, n_ff, n_layer, n_head, n_head_kv, head_dim;
+    float rope_theta;
+    uint32_t n_expert, n_used;
+    const char *activation; // feed_forward.activation: "relu", "drelu", or NULL: the architecture's
+    bool pwri;              // in PowerInfer's variant of the container
+    uint32_t rank;          // of the predictors, a multiple of 32; 0: none
+    bool rank_varies;       // three of eight layers have 32 more: a mean of 12 more
+    const struct hearth_synth_planting *planting; // NULL: all weights are random
+};
+
+// Presets in order; NULL beyond the last.
+const struct hearth_synth_preset *hearth_synth_preset_at(int i);
+
+// Rank of the predictors of a layer; 0: none.
+uint32_t hearth_synth_rank(const struct hearth_synth_preset *p, uint32_t layer);
+
+// One model in the making.
+struct hearth_synth {
+    const struct hearth_synth_preset *p;
+    const struct hearth_synth_params *params;
+    struct hearth_gguf_writer *w;
+    struct hearth_pool *pool;
+    struct hearth_kernels kernels;
+    uint8_t *chunk;          // [HEARTH_SYNTH_CHUNK]
+    uint64_t written, total; // bytes of tensor data
+    struct hearth_error *err;
+
+    // The planted stream; absent when nothing is planted. Sizes: E embedding, F neurons of a space.
+    float *last_code;  // [E] code of the last token, once the embedding is written
+    float *constant;   // [E] every token's share: +1 and -1
+    float *threshold;  // [F] of a standard normal gate, negated, falling: P(x + threshold > 0) is the level
+    float gain;        // root mean square of what attention, or the feed-forward part, of a layer adds
+    float down_stddev; // of the down matrices
+};
+
+#define HEARTH_SYNTH_CHUNK ((size_t)4 << 20)
+
+// The stream of a token at the model's input is constant * CONSTANT + code * sqrt(1 - CONSTANT^2), with mean
+// square 1. Codes have mean square 1 in each half and are orthogonal to the constant there.
+#define HEARTH_SYNTH_CONSTANT 0.45f
+#define HEARTH_SYNTH_CODE     0.893f
+// Whether element i belongs to the slow half of a code: blocks of 32 take turns.
+static inline bool hearth_synth_is_slow(size_t i)
+{
+    return i / 32 % 2 == 0;
+}
+
+// Numbers of the random streams, first part; a tensor's own number is below 2^32.
+#define HEARTH_SYNTH_STREAM_SPACE  ((uint64_t)1 << 32) // + layer * n_expert + expert
+#define HEARTH_SYNTH_STREAM_CODE   ((uint64_t)2 << 32)
+#define HEARTH_SYNTH_STREAM_COMMON ((uint64_t)3 << 32)
+
+// Writes the next n bytes of tensor data and tells the progress.
+int hearth_synth_write(struct hearth_synth *s, const void *src, size_t n);
+
+// ---- synth_vocab.c
+// All tokenizer keys.
+int hearth_synth_put_vocabulary(struct hearth_synth *s);
+#define HEARTH_SYNTH_FIRST_WORD 259 // tokens before it are special, or single bytes
+
+// ---- synth_stream.c: the planted stream
+// Fills constant, threshold, gain, down_stddev; hearth_synth_free_stream() frees them.
+int hearth_synth_open_stream(struct hearth_synth *s);
+void hearth_synth_free_stream(struct hearth_synth *s);
+// Mean square that layers have added to the stream's before the feed-forward part of `layer` (before the head
+// when it is n_layer).
+float hearth_synth_added(const struct hearth_synth *s, uint32_t layer);
+// The embedding [V x E], and the head [V x E] that follows the codes from token to token.
+int hearth_synth_write_embedding(struct hearth_synth *s);
+int hearth_synth_write_head(struct hearth_synth *s);
+// The x that a standard normal number is below with probability p.
+double hearth_synth_quantile(double p);
+// A layer's router [X x E], f32.
+int hearth_synth_write_router(struct hearth_synth *s, uint32_t layer);
+
+// ---- synth_space.c: planted neurons
+// The matrices of one space, in Q4_0. R rank, F neurons, E embedding.
+struct hearth_synth_space {
+    uint8_t *gate, *up; // [F x E]; gate is NULL where up is the gate
+    float *bias;        // [F] or NULL: the thresholds are in the matrix
+    uint8_t *fc1, *fc2; // [R x E] [F x R]
+};
+
+// What making spaces needs, sized for the largest rank.
+struct hearth_synth_maker;
+int hearth_synth_maker_open(struct hearth_synth_maker **out, struct hearth_synth *s);
+void hearth_synth_maker_close(struct hearth_synth_maker **m);
+// Fills the space of (layer, expert). `sorted`: neurons by falling probability, else in random order.
+void hearth_synth_make_space(struct hearth_synth_maker *m, uint32_t layer, uint32_t expert, bool sorted,
+                             const struct hearth_synth_space *out);
+
+#endif

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: MIT
+// The planted stream of a synthetic model: token codes that wander, a head that follows them, routers that
+// read them, and how large everything that layers add may be.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "build/synth_impl.h"
+
+// Correlation of the slow halves of neighbouring tokens' codes.
+#define SLOW_MEMORY 0.9f
+// Mean square that all layers together add to the stream.
+#define ADDED 0.2f
+// Logits of the token that follows, from the slow and the fast half of the code; and standard deviation of a
+// router's scores.
+#define SLOW_LOGIT  8.0f
+#define FAST_LOGIT  0.6f
+#define ROUTER_STDDEV 1.5f
+
+// ---- codes
+// ---------------------------------------------------------------------------------------------------
+
+struct chain {
+    const struct hearth_synth *s;
+    struct hearth_synth_rng rng;
+    float *code, *previous; // [E] the current token's, and that of the one before
+};
+
+// Takes the constant's share out of one half of v, and gives that half the mean square 1.
+static void clean_half(const struct hearth_synth *s, float *v, bool slow)
+{
+    const size_t width = s->p->n_embd;
+    double share = 0, square = 0;
+    for (size_t i = 0; i < width; i++)
+        if (hearth_synth_is_slow(i) == slow)
+            share += (double)(v[i] * s->constant[i]);
+    share /= (double)width / 2;
+    for (size_t i = 0; i < width; i++)
+        if (hearth_synth_is_slow(i) == slow) {
+            v[i] -= (float)share * s->constant[i];
+            square += (double)(v[i] * v[i]);
+        }
+    const float scale = (float)(1 / sqrt(square / ((double)width / 2)));
+    for (size_t i = 0; i < width; i++)
+        if (hearth_synth_is_slow(i) == slow)
+            v[i] *= scale;
+}
+
+// The next token's code: the slow half moves a little, the fast half is new.
+static void advance(struct chain *c)
+{
+    const size_t width = c->s->p->n_embd;
+    const float renewal = sqrtf(1 - SLOW_MEMORY * SLOW_MEMORY);
+    float news[32];
+    memcpy(c->previous, c->code, width * sizeof *c->code);
+    for (size_t i = 0; i < width; i += 32) {
+        const bool slow = hearth_synth_is_slow(i);
+        hearth_synth_bell(&c->rng, news, 32, slow ? renewal : 1.0f);
+        for (size_t j = 0; j < 32; j++)
+            c->code[i + j] = (slow ? SLOW_MEMORY * c->code[i + j] : 0.0f) + news[j];
+    }
+    clean_half(c->s, c->code, true);
+    clean_half(c->s, c->code, false);
+}
+
+// Stands before the first token: its slow half grows out of what is drawn here.
+static int chain_open(struct chain *c, const struct hearth_synth *s)
+{
+    c->s = s;
+    c->rng = hearth_synth_rng(s->params->seed, HEARTH_SYNTH_STREAM_CODE, 0);
+    c->code = hearth_calloc(s->p->n_embd, sizeof *c->code);
+    c->previous = hearth_calloc(s->p->n_embd, sizeof *c->previous);
+    if (!c->code || !c->previous)
+        return hearth_fail(s->err, HEARTH_E_MEMORY, "no memory for a model");
+    hearth_synth_bell(&c->rng, c->code, s->p->n_embd, 1.0f);
+    return HEARTH_OK;
+}
+
+static void chain_close(struct chain *c)
+{
+    free(c->code);
+    free(c->previous);
+}
+
+// ---- embedding and head
+// --------------------------------------------------------------------------------------
+
+enum { ROWS = 64 };
+
+// Rows of floats, and what becomes of them.
+struct rows {
+    const struct hearth_synth *s;
+    float *f32; // [ROWS x E]
+    size_t row_bytes;
+};
+
+static void encode_row(void *arg, int task, int worker)
+{
+    (void)worker;
+    const struct rows *r = arg;
+    const size_t width = r->s->p->n_embd;
+    hearth_type_info(HEARTH_TYPE_Q4_0)
+        ->encode(r->f32 + (size_t)task * width, r->s->chunk + (size_t)task * r->row_bytes, width);
+}
+
+// The row of token `id`, whose code is the chain's current one.
+typedef void (*row_fn)(const struct chain *c, uint32_t id, float *row);
+
+static void embedding_row(const struct chain *c, uint32_t id, float *row)
+{
+    (void)id;
+    for (size_t i = 0; i < c->s->p->n_embd; i++)
+        row[i] = HEARTH_SYNTH_CONSTANT * c->s->constant[i] + HEARTH_SYNTH_CODE * c->code[i];
+}
+
+// Words look for the code of the token before them, the first word for the last one's; special tokens and
+// bytes are never chosen.
+static void head_row(const struct chain *c, uint32_t id, float *row)
+{
+    const size_t width = c->s->p->n_embd;
+    const float norm = sqrtf(1 + hearth_synth_added(c->s, c->s->p->n_layer)) / (float)width;
+    const float slow = 2 * SLOW_LOGIT * norm / HEARTH_SYNTH_CODE;
+    const float fast = 2 * FAST_LOGIT * norm / HEARTH_SYNTH_CODE;
+    const float never = -2 * SLOW_LOGIT * norm / HEARTH_SYNTH_CONSTANT;
+    const float *before = id == HEARTH_SYNTH_FIRST_WORD ? c->s->last_code : c->previous;
+    for (size_t i = 0; i < width; i++)
+        row[i] = id < HEARTH_SYNTH_FIRST_WORD ? never * c->s->constant[i]
+                                              : before[i] * (hearth_synth_is_slow(i) ? slow : fast);
+}
+
+// Writes a row per token; `last` gets the last token's code when it is not NULL.
+static int write_rows(struct hearth_synth *s, row_fn fill, float *last)
+{
+    const size_t width = s->p->n_embd;
+    struct rows r = {s, NULL, hearth_type_bytes(HEARTH_TYPE_Q4_0, width)};
+    struct chain c = {0};
+    int rc = chain_open(&c, s);
+    r.f32 = hearth_calloc(width, ROWS * sizeof *r.f32);
+    if (!rc && !r.f32)
+        rc = hearth_fail(s->err, HEARTH_E_MEMORY, "no memory for a model");
+    for (uint32_t id = 0; id < s->p->n_vocab && !rc;) {
+        int n = 0;
+        for (; n < ROWS && id < s->p->n_vocab; n++, id++) {
+            advance(&c);
+            fill(&c, id, r.f32 + (size_t)n * width);
+        }
+        hearth_pool_run(s->pool, encode_row, &r, n);
+        rc = hearth_synth_write(s, s->chunk, (size_t)n * r.row_bytes);
+    }
+    if (!rc && last)
+        memcpy(last, c.code, width * sizeof *last);
+    free(r.f32);
+    chain_close(&c);
+    return rc;
+}
+
+int hearth_synth_write_embedding(struct hearth_synth *s)
+{
+    return write_rows(s, embedding_row, s->last_code);
+}
+
+int hearth_synth_write_head(struct hearth_synth *s)
+{
+    return write_rows(s, head_row, NULL);
+}
+
+// ---- routers
+// -------------------------------------------------------------------------------------------------
+
+// Scores are ROUTER_STDDEV times a standard normal of the stream plus the expert's popularity, which is a
+// quantile of a normal one.
+int hearth_synth_write_router(struct hearth_synth *s, uint32_t layer)
+{
+    const struct hearth_synth_planting *p = s->p->planting;
+    const uint32_t n = s->p->n_expert;
+    const size_t width = s->p->n_embd;
+    struct hearth_synth_rng rng =
+        hearth_synth_rng(s->params->seed, HEARTH_SYNTH_STREAM_COMMON, 1 + (uint64_t)layer);
+    const float spread = sqrtf(HEARTH_SYNTH_CODE * HEARTH_SYNTH_CODE + hearth_synth_added(s, layer));
+    const float slow = ROUTER_STDDEV * sqrtf(2 * p->router_slow / (float)width);
+    const float fast = ROUTER_STDDEV * sqrtf(2 * (1 - p->router_slow) / (float)width);
+    float *row = hearth_calloc(width, sizeof *row);
+    uint32_t *rank = hearth_calloc(n, sizeof *rank);
+    int rc = row && rank ? HEARTH_OK : hearth_fail(s->err, HEARTH_E_MEMORY, "no memory for a model");
+    if (!rc)
+        hearth_synth_shuffle(&rng, rank, n);
+    for (uint32_t x = 0; x < n && !rc; x++) {
+        double share = 0;
+        for (size_t i = 0; i < width; i += 32)
+            hearth_synth_bell(&rng, row + i, 32, hearth_synth_is_slow(i) ? slow : fast);
+        for (size_t i = 0; i < width; i++)
+            share += (double)(row[i] * s->constant[i]);
+        const double mean = hearth_synth_quantile((rank[x] + 0.5) / n) * (double)(p->popularity * ROUTER_STDDEV * spread);
+        const float add = (float)((mean / (double)HEARTH_SYNTH_CONSTANT - share) / (double)width);
+        for (size_t i = 0; i < width; i++)
+            row[i] += add * s->constant[i];
+        rc = hearth_synth_write(s, row, width * sizeof *row);
+    }
+    free(row);
+    free(rank);
+    return rc;
+}
+
+// ---- sizes
+// ---------------------------------------------------------------------------------------------------
+
+float hearth_synth_added(const struct hearth_synth *s, uint32_t layer)
+{
+    // Attention averages over tokens: about half of its size is left.
+    const float attention = 0.5f * s->gain * s->gain, ffn = s->gain * s->gain;
+    const bool parallel = s->p->arch == HEARTH_SYNTH_FALCON;
+    const uint32_t attentions = layer + (layer < s->p->n_layer && !parallel);
+    return (float)attentions * attention + (float)layer * ffn;
+}
+
+static double density(double x)
+{
+    return exp(-x * x / 2) / sqrt(2 * acos(-1.0));
+}
+
+static double below(double x)
+{
+    return erfc(-x / sqrt(2)) / 2;
+}
+
+double hearth_synth_quantile(double p)
+{
+    double low = -10, high = 10;
+    for (int i = 0; i < 60; i++) {
+        const double middle = (low + high) / 2;
+        *(below(middle) < p ? &low : &high) = middle;
+    }
+    return (low + high) / 2;
+}
+
+// E(max(0, mean + stddev * x)^2) of a standard normal x
+static double positive_square(double mean, double stddev)
+{
+    const double z = mean / stddev;
+    return (mean * mean + stddev * stddev) * below(z) + mean * stddev * density(z);
+}
+
+// E(activation^2) of a dReLU neuron in units of its standard deviations: gate is x + threshold; up, given x,
+// is normal.
+static double drelu_square(const struct hearth_synth_planting *p, double threshold)
+{
+    const double step = 0.1, tie = (double)p->up_tie, rest = sqrt(1 - tie * tie);
+    double sum = 0;
+    for (double gate = step / 2; gate < threshold + 6; gate += step) {
+        const double x = gate - threshold;
+        sum += step * density(x) * gate * gate * positive_square((double)p->up_mean + tie * x, rest);
+    }
+    return sum;
+}
+
+static bool is_drelu(const struct hearth_synth *s)
+{
+    return s->p->planting->up_tie != 0.0f;
+}
+
+// Standard deviation of the down matrices that makes the feed-forward part's output have mean square gain^2.
+static float down_stddev(const struct hearth_synth *s)
+{
+    const uint32_t n = s->p->n_ff, samples = n < 256 ? n : 256;
+    double sum = 0;
+    for (uint32_t i = 0; i < samples; i++) {
+        const double t = (double)s->threshold[(size_t)i * n / samples];
+        sum += is_drelu(s) ? drelu_square(s->p->planting, t) : positive_square(t, 1);
+    }
+    const double spread = (double)(HEARTH_SYNTH_CODE * HEARTH_SYNTH_CODE);
+    const double total = sum * n / samples * spread * (is_drelu(s) ? spread : 1);
+    return (float)((double)s->gain / sqrt(total));
+}
+
+static void set_thresholds(struct hearth_synth *s)
+{
+    const struct hearth_synth_level *l = s->p->planting->levels;
+    const uint32_t n = s->p->n_ff;
+    double start = 0;
+    for (uint32_t i = 0, at = 0; i < n; i++) {
+        const double where = (i + 0.5) / n;
+        while (at < 2 && where > start + (double)l[at].share)
+            start += (double)l[at++].share;
+        const double down = (where - start) / (double)l[at].share;
+        s->threshold[i] =
+            (float)hearth_synth_quantile((double)l[at].high * pow((double)(l[at].low / l[at].high), down));
+    }
+}
+
+int hearth_synth_open_stream(struct hearth_synth *s)
+{
+    const uint32_t width = s->p->n_embd, n_ff = s->p->n_ff;
+    s->gain = sqrtf(ADDED / (2.0f * (float)s->p->n_layer));
+    if (!s->p->planting)
+        return HEARTH_OK;
+    s->constant = hearth_calloc(width, sizeof *s->constant);
+    s->last_code = hearth_calloc(width, sizeof *s->last_code);
+    s->threshold = hearth_calloc(n_ff, sizeof *s->threshold);
+    if (!s->constant || !s->last_code || !s->threshold)
+        return hearth_fail(s->err, HEARTH_E_MEMORY, "no memory for a model");
+    // As many +1 as -1 in each half, so that the means LayerNorm takes out are none of it.
+    struct hearth_synth_rng rng = hearth_synth_rng(s->params->seed, HEARTH_SYNTH_STREAM_COMMON, 0);
+    for (size_t i = 0; i < width; i += 2) {
+        s->constant[i] = hearth_synth_next(&rng) >> 63 ? 1.0f : -1.0f;
+        s->constant[i + 1] = -s->constant[i];
+    }
+    if (s->p->planting->levels[0].share > 0) {
+        set_thresholds(s);
+        s->down_stddev = down_stddev(s);
+    }
+    return HEARTH_OK;
+}
+
+void hearth_synth_free_stream(struct hearth_synth *s)
+{
+    free(s->constant);
+    free(s->last_code);
+    free(s->threshold);
+}
