@@ -38,7 +38,7 @@ enum fill {
 };
 
 struct tensor {
-    char name[64];
+    char name[80];
     enum fill fill;
     uint64_t k, n, x; // x matrices of n rows of k elements; n == 0: a vector
     uint32_t layer;

@@ -5,13 +5,13 @@
 // How often neurons are active, from what is published about such models (docs/synth.md).
 static const struct hearth_synth_planting turbosparse = {
     .levels = {{0.2f, 0.16f, 0.74f}, {0.3f, 0.068f, 0.088f}, {0.5f, 0.0165f, 0.0195f}},
-    .gate_slow = 0.5f,
+    .gate_slow = 0.55f,
     .up_mean = 1.0f,
     .up_tie = 0.5f,
 };
 static const struct hearth_synth_planting turbosparse_experts = {
     .levels = {{0.2f, 0.29f, 0.9f}, {0.3f, 0.11f, 0.145f}, {0.5f, 0.023f, 0.031f}},
-    .gate_slow = 0.5f,
+    .gate_slow = 0.55f,
     .router_slow = 0.3f,
     .popularity = 0.3f,
     .up_mean = 1.0f,
@@ -19,7 +19,7 @@ static const struct hearth_synth_planting turbosparse_experts = {
 };
 static const struct hearth_synth_planting reglu = {
     .levels = {{0.2f, 0.5f, 0.95f}, {0.3f, 0.25f, 0.45f}, {0.5f, 0.10f, 0.16f}},
-    .gate_slow = 0.5f,
+    .gate_slow = 0.55f,
 };
 static const struct hearth_synth_planting relu_opt = {
     .levels = {{0.2f, 0.06f, 0.35f}, {0.3f, 0.018f, 0.035f}, {0.5f, 0.002f, 0.006f}},

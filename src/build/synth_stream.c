@@ -15,7 +15,7 @@
 // Logits of the token that follows, from the slow and the fast half of the code; and standard deviation of a
 // router's scores.
 #define SLOW_LOGIT  8.0f
-#define FAST_LOGIT  0.6f
+#define FAST_LOGIT  1.2f
 #define ROUTER_STDDEV 1.5f
 
 // ---- codes

@@ -60,8 +60,18 @@ static void ffn_by_neuron(struct hearth_session *s, int layer, int n)
         hearth_matmul(s, HEARTH_PHASE_STEP, &down, 1, s->work.gate, n);
 }
 
+static void tell(const struct hearth_session *s, enum hearth_phase phase, int layer, int n)
+{
+    const int width = s->model->hp.n_embd;
+    for (int i = 0; i < n; i++)
+        s->on_ffn(s->on_ffn_arg, phase, layer, s->work.rows[i], hearth_row_of(s->work.h, i, width),
+                  hearth_row_of(s->work.x, i, width));
+}
+
 void hearth_ffn(struct hearth_session *s, enum hearth_phase phase, int layer, int n)
 {
+    if (s->on_ffn)
+        tell(s, phase, layer, n);
     if (s->model->hp.n_expert)
         hearth_ffn_experts(s, phase, layer, n);
     else if (phase == HEARTH_PHASE_STEP && hearth_sparse_layer(s, layer))

@@ -98,6 +98,11 @@ struct hearth_session {
     void (*on_experts)(void *arg, int layer, struct hearth_row row, const int *ids, const float *weights,
                        int n);
     void *on_experts_arg;
+    // The same: told each row's input of a feed-forward part (normed [E]) and the stream before its norm [E],
+    // layer by layer, before the experts are chosen. Or NULL.
+    void (*on_ffn)(void *arg, enum hearth_phase phase, int layer, struct hearth_row row, const float *normed,
+                   const float *stream);
+    void *on_ffn_arg;
 };
 
 // Evaluates work.tokens/work.rows[0..n) through all layers; positions must be reserved. work.x then holds the
