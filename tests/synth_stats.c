@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Prints which neurons and experts a model uses, layer by layer: synth_stats MODEL [SEQUENCES [STEPS [TEMP]]].
+// Prints which neurons and experts a model uses, layer by layer: synth_stats MODEL [SEQUENCES [STEPS
+// [TEMP]]].
 #include "synth_stats.h"
 
 int main(int argc, char **argv)

@@ -17,10 +17,10 @@ enum { STATS_SEQS = 32, STATS_EXPERTS = 1024 };
 
 // What is known of one layer's spaces; all fractions are of neurons unless they say otherwise.
 struct stats_layer {
-    double gate, active, predicted;   // gate > 0; f(gate) * g(up) != 0; named by the predictor
-    double missed, idle;              // active but not predicted, of the active; predicted but not, of those
-    double top20, top50;              // share of activations that the most active fifth (half) of neurons have
-    double jaccard;                   // of a sequence's sets of active neurons in consecutive tokens
+    double gate, active, predicted; // gate > 0; f(gate) * g(up) != 0; named by the predictor
+    double missed, idle;            // active but not predicted, of the active; predicted but not, of those
+    double top20, top50;            // share of activations that the most active fifth (half) of neurons have
+    double jaccard;                 // of a sequence's sets of active neurons in consecutive tokens
     double in_union, union_predicted; // in any of the batch's sets of active (predicted) neurons
     double first_repeats;             // share of tokens whose first-choice expert is the last token's
     double expert_hits;               // share of experts found by LRU over a quarter of them, per sequence
@@ -29,9 +29,9 @@ struct stats_layer {
 
 // Running sums of one layer.
 struct stats_sums {
-    uint32_t *counts;  // [X * F] times active
-    uint64_t *visits;  // [X] tokens
-    uint8_t *last;     // [STATS_SEQS][F] the last token's set, of its first expert
+    uint32_t *counts; // [X * F] times active
+    uint64_t *visits; // [X] tokens
+    uint8_t *last;    // [STATS_SEQS][F] the last token's set, of its first expert
     int last_expert[STATS_SEQS];
     uint8_t *any, *any_predicted; // [X * F] in this step
     uint64_t gate, active, predicted, missed, idle, neurons;
@@ -39,7 +39,7 @@ struct stats_sums {
     uint64_t n_jaccard, n_union;
     int first[STATS_SEQS];
     uint64_t repeats, n_repeats, hits, n_hits;
-    int *lru; // [STATS_SEQS][X / 4] newest first, -1: empty
+    int *lru;         // [STATS_SEQS][X / 4] newest first, -1: empty
     uint64_t *chosen; // [X]
 };
 
@@ -67,11 +67,12 @@ static inline void stats_product(struct stats *st, const struct hearth_weight *w
     const bool block = hearth_type_info(w->type)->unit_elems != 0;
     if (block)
         st->m->kernels.quantize_acts(st->acts, x, w->k);
-    st->m->kernels.step[w->type](out, w->n, w->data, w->stride, w->k, w->n, block ? st->acts : (const void *)x, 0, 1,
-                                 st->scratch);
+    st->m->kernels.step[w->type](out, w->n, w->data, w->stride, w->k, w->n,
+                                 block ? st->acts : (const void *)x, 0, 1, st->scratch);
 }
 
-static inline const struct hearth_weight *stats_pick(const struct stats *st, const struct hearth_weight *dense,
+static inline const struct hearth_weight *stats_pick(const struct stats *st,
+                                                     const struct hearth_weight *dense,
                                                      const struct hearth_weight *each, int expert,
                                                      struct hearth_weight *space)
 {
@@ -96,7 +97,8 @@ static inline void stats_space(struct stats *st, int layer, int expert, int seq,
     const size_t f = st->n_ff, at = (size_t)expert * f;
     const bool gated = l->ffn_gate.data || l->ffn_gate_exps.data;
     const bool drelu = st->m->hp.activation == HEARTH_ACT_DRELU;
-    stats_product(st, stats_pick(st, gated ? &l->ffn_gate : &l->ffn_up, &l->ffn_gate_exps, expert, &w), x, st->gate);
+    stats_product(st, stats_pick(st, gated ? &l->ffn_gate : &l->ffn_up, &l->ffn_gate_exps, expert, &w), x,
+                  st->gate);
     if (!gated && l->ffn_up_b.data)
         st->m->kernels.add(st->gate, l->ffn_up_b.data, f);
     if (gated)
@@ -105,7 +107,8 @@ static inline void stats_space(struct stats *st, int layer, int expert, int seq,
     if (predictor) {
         stats_product(st, &w, seen, st->rank);
         st->m->kernels.activate(st->rank, w.n, HEARTH_ACT_RELU);
-        stats_product(st, stats_pick(st, &l->pred_fc2, &l->pred_fc2_exps, expert, &w), st->rank, st->predicted);
+        stats_product(st, stats_pick(st, &l->pred_fc2, &l->pred_fc2_exps, expert, &w), st->rank,
+                      st->predicted);
     }
     uint8_t *last = sums->last + (size_t)slot * f;
     uint64_t both = 0, either = 0;
@@ -297,18 +300,17 @@ static inline struct stats_layer stats_of(const struct stats *st, int layer)
 {
     const struct stats_sums *sums = &st->layers[layer];
     const double n = sums->neurons ? (double)sums->neurons : 1;
-    struct stats_layer out = {.gate = (double)sums->gate / n,
-                              .active = (double)sums->active / n,
-                              .predicted = (double)sums->predicted / n,
-                              .missed = sums->active ? (double)sums->missed / (double)sums->active : 0,
-                              .idle = sums->predicted ? (double)sums->idle / (double)sums->predicted : 0,
-                              .jaccard = sums->n_jaccard ? sums->jaccard / (double)sums->n_jaccard : 0,
-                              .in_union = sums->n_union ? sums->in_union / (double)sums->n_union : 0,
-                              .union_predicted =
-                                  sums->n_union ? sums->in_union_predicted / (double)sums->n_union : 0,
-                              .first_repeats =
-                                  sums->n_repeats ? (double)sums->repeats / (double)sums->n_repeats : 0,
-                              .expert_hits = sums->n_hits ? (double)sums->hits / (double)sums->n_hits : 0};
+    struct stats_layer out = {
+        .gate = (double)sums->gate / n,
+        .active = (double)sums->active / n,
+        .predicted = (double)sums->predicted / n,
+        .missed = sums->active ? (double)sums->missed / (double)sums->active : 0,
+        .idle = sums->predicted ? (double)sums->idle / (double)sums->predicted : 0,
+        .jaccard = sums->n_jaccard ? sums->jaccard / (double)sums->n_jaccard : 0,
+        .in_union = sums->n_union ? sums->in_union / (double)sums->n_union : 0,
+        .union_predicted = sums->n_union ? sums->in_union_predicted / (double)sums->n_union : 0,
+        .first_repeats = sums->n_repeats ? (double)sums->repeats / (double)sums->n_repeats : 0,
+        .expert_hits = sums->n_hits ? (double)sums->hits / (double)sums->n_hits : 0};
     const size_t most = st->n_ff > st->n_experts ? st->n_ff : st->n_experts;
     double *sorted = stats_alloc(most, sizeof *sorted);
     size_t visited = 0;
@@ -332,7 +334,8 @@ static inline struct stats_layer stats_of(const struct stats *st, int layer)
 
 // Generates n_steps tokens of n_seqs sequences that start from different words; temp <= 0: greedy. Returns
 // the number of different tokens that the first sequence made in the second half, or a negative code.
-static inline int stats_generate(struct stats *st, int n_seqs, int n_steps, float temp, struct hearth_error *err)
+static inline int stats_generate(struct stats *st, int n_seqs, int n_steps, float temp,
+                                 struct hearth_error *err)
 {
     const int n_vocab = st->m->hp.n_vocab, first_word = 259;
     struct hearth_sampler *samplers[STATS_SEQS] = {NULL};

@@ -70,8 +70,7 @@ static void add(struct list *l, const char *name, enum fill fill, uint64_t k, ui
 
 static void add_norm(struct list *l, const char *name)
 {
-    const bool layer_norm =
-        l->s->p->arch == HEARTH_SYNTH_OPT || l->s->p->arch == HEARTH_SYNTH_FALCON;
+    const bool layer_norm = l->s->p->arch == HEARTH_SYNTH_OPT || l->s->p->arch == HEARTH_SYNTH_FALCON;
     char full[64];
     snprintf(full, sizeof full, "%s.weight", name);
     add(l, full, ONES, l->s->p->n_embd, 0, 0);
@@ -94,7 +93,8 @@ static void add_random(struct list *l, const char *name, uint64_t k, uint64_t n,
 static void add_attention(struct list *l)
 {
     const struct hearth_synth_preset *p = l->s->p;
-    const uint64_t e = p->n_embd, q = (uint64_t)p->n_head * p->head_dim, kv = (uint64_t)p->n_head_kv * p->head_dim;
+    const uint64_t e = p->n_embd, q = (uint64_t)p->n_head * p->head_dim,
+                   kv = (uint64_t)p->n_head_kv * p->head_dim;
     const float in = 1 / sqrtf((float)e);
     if (p->arch == HEARTH_SYNTH_FALCON) {
         add_random(l, "attn_qkv", e, q + 2 * kv, in);
@@ -241,7 +241,8 @@ static void random_task(void *arg, int task, int worker)
     (void)worker;
     const struct random_job *j = arg;
     const size_t at = (size_t)task * RANDOM_TASK, left = j->n_blocks - at;
-    struct hearth_synth_rng rng = hearth_synth_rng(j->s->params->seed, j->stream, (j->first + at) / RANDOM_TASK);
+    struct hearth_synth_rng rng =
+        hearth_synth_rng(j->s->params->seed, j->stream, (j->first + at) / RANDOM_TASK);
     hearth_synth_q4_0(&rng, j->s->chunk + at * 18, left < RANDOM_TASK ? left : RANDOM_TASK, j->t->stddev);
 }
 

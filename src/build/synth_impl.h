@@ -18,7 +18,8 @@ enum hearth_synth_arch {
     HEARTH_SYNTH_QWEN3MOE
 };
 
-// A part of a space's neurons and how often they are active: probabilities rise evenly on a logarithmic scale.
+// A part of a space's neurons and how often they are active: probabilities rise evenly on a logarithmic
+// scale.
 struct hearth_synth_level {
     float share;     // of the neurons
     float low, high; // probability that the gate is positive
@@ -28,7 +29,7 @@ struct hearth_synth_planting {
     struct hearth_synth_level levels[3]; // falling, shares add up to 1; all zero: no neurons are planted
     // Share of the gates' (the routers') variance that comes from the slow half of the stream.
     float gate_slow, router_slow;
-    float popularity;     // spread of the experts' mean scores, in standard deviations of a score
+    float popularity;      // spread of the experts' mean scores, in standard deviations of a score
     float up_mean, up_tie; // dReLU: mean of up, and its correlation with gate, both in its standard deviation
 };
 

@@ -4,7 +4,7 @@
 
 // How often neurons are active, from what is published about such models (docs/synth.md).
 static const struct hearth_synth_planting turbosparse = {
-    .levels = {{0.2f, 0.16f, 0.74f}, {0.3f, 0.068f, 0.088f}, {0.5f, 0.0165f, 0.0195f}},
+    .levels = {{0.2f, 0.16f, 0.73f}, {0.3f, 0.065f, 0.084f}, {0.5f, 0.0155f, 0.0185f}},
     .gate_slow = 0.55f,
     .up_mean = 1.0f,
     .up_tie = 0.5f,
@@ -12,8 +12,8 @@ static const struct hearth_synth_planting turbosparse = {
 static const struct hearth_synth_planting turbosparse_experts = {
     .levels = {{0.2f, 0.29f, 0.9f}, {0.3f, 0.11f, 0.145f}, {0.5f, 0.023f, 0.031f}},
     .gate_slow = 0.55f,
-    .router_slow = 0.3f,
-    .popularity = 0.3f,
+    .router_slow = 0.22f,
+    .popularity = 0.2f,
     .up_mean = 1.0f,
     .up_tie = 0.5f,
 };
@@ -29,7 +29,7 @@ static const struct hearth_synth_planting relu_falcon = {
     .levels = {{0.2f, 0.08f, 0.42f}, {0.3f, 0.02f, 0.045f}, {0.5f, 0.003f, 0.008f}},
     .gate_slow = 0.6f,
 };
-static const struct hearth_synth_planting many_experts = {.router_slow = 0.6f, .popularity = 0.6f};
+static const struct hearth_synth_planting many_experts = {.router_slow = 0.58f, .popularity = 0.55f};
 
 static const struct hearth_synth_preset presets[] = {
     {.name = "mistral-7b-dense",

@@ -100,7 +100,8 @@ static void make_up(const struct hearth_synth_maker *m, struct hearth_synth_rng 
 }
 
 // Draws A_j into the predictor's second layer, and as floats into `a`.
-static void draw_neuron(const struct hearth_synth_maker *m, struct hearth_synth_rng *rng, size_t neuron, float *a)
+static void draw_neuron(const struct hearth_synth_maker *m, struct hearth_synth_rng *rng, size_t neuron,
+                        float *a)
 {
     const size_t blocks = m->n_basis / BLOCK, row_blocks = 2 * blocks + m->n_constants / BLOCK;
     uint8_t *fc2 = m->out->fc2 + neuron * row_blocks * BLOCK_BYTES;
@@ -128,8 +129,8 @@ static void finish_neuron(const struct hearth_synth_maker *m, struct hearth_synt
     float basis_constant = 0;
     for (size_t k = 0; k < m->n_basis; k++)
         basis_constant += a[k] * m->share[k];
-    const float value = (threshold - basis_constant * HEARTH_SYNTH_CONSTANT) /
-                        ((float)m->n_constants * m->detected);
+    const float value =
+        (threshold - basis_constant * HEARTH_SYNTH_CONSTANT) / ((float)m->n_constants * m->detected);
     uint8_t *fc2 = out->fc2 + (j * (2 * blocks + constants) + 2 * blocks) * BLOCK_BYTES;
     for (size_t i = 0; i < constants; i++)
         constant_block(fc2 + i * BLOCK_BYTES, value);

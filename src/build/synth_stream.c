@@ -11,11 +11,11 @@
 // Correlation of the slow halves of neighbouring tokens' codes.
 #define SLOW_MEMORY 0.9f
 // Mean square that all layers together add to the stream.
-#define ADDED 0.2f
+#define ADDED 0.12f
 // Logits of the token that follows, from the slow and the fast half of the code; and standard deviation of a
 // router's scores.
-#define SLOW_LOGIT  8.0f
-#define FAST_LOGIT  1.2f
+#define SLOW_LOGIT    8.0f
+#define FAST_LOGIT    1.2f
 #define ROUTER_STDDEV 1.5f
 
 // ---- codes
@@ -191,7 +191,8 @@ int hearth_synth_write_router(struct hearth_synth *s, uint32_t layer)
             hearth_synth_bell(&rng, row + i, 32, hearth_synth_is_slow(i) ? slow : fast);
         for (size_t i = 0; i < width; i++)
             share += (double)(row[i] * s->constant[i]);
-        const double mean = hearth_synth_quantile((rank[x] + 0.5) / n) * (double)(p->popularity * ROUTER_STDDEV * spread);
+        const double mean =
+            hearth_synth_quantile((rank[x] + 0.5) / n) * (double)(p->popularity * ROUTER_STDDEV * spread);
         const float add = (float)((mean / (double)HEARTH_SYNTH_CONSTANT - share) / (double)width);
         for (size_t i = 0; i < width; i++)
             row[i] += add * s->constant[i];

@@ -9,7 +9,7 @@
 
 static int unknown_preset(const char *name)
 {
-    char known[400] = "";
+    char known[1000] = "";
     size_t used = 0;
     const char *preset;
     for (int i = 0; (preset = hearth_synth_preset(i, NULL)) != NULL; i++)

@@ -267,13 +267,15 @@ const struct hearth_command hearth_command_table[] = {
      SYNTH,
      {{"PRESET", AT(preset)}, {"OUT", AT(out)}},
      "write a synthetic model of a known shape",
-     "Writes to the new file OUT a model with the exact shape of PRESET and random weights, for measuring "
-     "speed "
-     "and "
-     "memory where the real weights cannot be had. The text it makes means nothing. OUT appears only when it "
-     "is "
+     "Writes to the new file OUT a model with the exact shape of PRESET, for measuring speed and memory "
+     "where "
+     "the real weights cannot be had. The text it makes means nothing, but the neurons and experts that its "
+     "tokens use are as many, and repeat as often, as in such models. OUT appears only when it is "
      "complete.\n\n"
-     "Presets: mistral-7b-dense (Mistral 7B in Q4_0, 3.8 GiB), tiny-dense (the same layout in 2 MiB).",
+     "Presets: mistral-7b-dense, turbosparse-mistral-7b, relullama-7b, opt-6.7b (4 GiB each), "
+     "falcon-40b-relu "
+     "(23 GiB), qwen3-30b-a3b (16 GiB), and for tests tiny-dense, tiny-turbosparse, tiny-turbosparse-moe, "
+     "tiny-relullama, tiny-opt, tiny-falcon, tiny-qwen3-moe.",
      "hearth synth mistral-7b-dense mistral-7b-dense-Q4_0.gguf",
      hearth_cmd_synth},
     {0},
