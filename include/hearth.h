@@ -58,6 +58,7 @@ struct hearth_model_params {
     // Called now and then while weights load, with a share in 0..1; returning false stops. May be NULL.
     bool (*progress)(void *arg, float share);
     void *progress_arg;
+    bool verify; // first read the whole file and hold it against the checksums in it, which packs have
 };
 
 // All defaults.

@@ -9,7 +9,8 @@
 #include "base/memory.h"
 #include "base/os.h"
 #include "base/threads.h"
-#include "gguf/gguf.h"
+#include "gguf/checksums.h"
+#include "model/pack.h"
 
 // Decoded bytes of the rows that are worked on at a time.
 #define BLOCK_BYTES ((size_t)32 << 20)
@@ -190,6 +191,12 @@ static bool is_layout_key(struct hearth_str key)
            key_is(key, "general.alignment") || (key.n > 6 && !memcmp(key.s, "split.", 6));
 }
 
+// Of the old bytes.
+static bool is_checksums(const struct step *s)
+{
+    return strcmp(s->tensor->name.s, HEARTH_CHECKSUMS_NAME) == 0;
+}
+
 static int write_header(struct quantizer *q)
 {
     int rc = HEARTH_OK;
@@ -204,6 +211,8 @@ static int write_header(struct quantizer *q)
         rc = hearth_gguf_put_u32(q->out, "general.quantization_version", 2, q->err);
     for (uint64_t i = 0; i < hearth_gguf_n_tensors(q->in) && !rc; i++) {
         const struct step *s = &q->steps[i];
+        if (is_checksums(s))
+            continue;
         rc = hearth_gguf_put_tensor(q->out, s->tensor->name.s, s->type, s->tensor->n_dims, s->tensor->ne,
                                     q->err);
     }
@@ -223,6 +232,9 @@ int hearth_quantize(const char *in, const char *out, const struct hearth_quantiz
 {
     struct quantizer q = {.params = params, .err = err};
     int rc = hearth_gguf_open(&q.in, in, err);
+    if (!rc && hearth_gguf_is_pack(q.in))
+        rc = hearth_fail(err, HEARTH_E_UNSUPPORTED,
+                         "%s: this is a pack; quantize the model that it was made of", in);
     if (!rc)
         rc = check_source(&q);
     if (!rc)
@@ -234,7 +246,9 @@ int hearth_quantize(const char *in, const char *out, const struct hearth_quantiz
     if (!rc)
         rc = write_header(&q);
     for (uint64_t i = 0; !rc && i < hearth_gguf_n_tensors(q.in); i++)
-        rc = q.steps[i].type == q.steps[i].tensor->type ? copy(&q, &q.steps[i]) : convert(&q, &q.steps[i]);
+        rc = is_checksums(&q.steps[i])                    ? HEARTH_OK
+             : q.steps[i].type == q.steps[i].tensor->type ? copy(&q, &q.steps[i])
+                                                          : convert(&q, &q.steps[i]);
     if (!rc)
         rc = hearth_gguf_finish(&q.out, err);
     if (!rc && result)

@@ -6,8 +6,8 @@
 
 #include "cli/commands.h"
 #include "cli/common.h"
-#include "cli/json.h"
-#include "gguf/gguf.h"
+#include "cli/inspect_pack.h"
+#include "gguf/checksums.h"
 
 #define TEXT_SHOWN  70 // bytes of a text in the table
 #define ARRAY_SHOWN 6  // elements of an array
@@ -17,17 +17,12 @@ struct totals {
     uint64_t tensors[HEARTH_TYPE_END], bytes[HEARTH_TYPE_END];
 };
 
-static uint64_t n_elements(const struct hearth_gguf_tensor *t)
-{
-    return t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3];
-}
-
-static void add_up(const struct hearth_gguf *g, struct totals *sum)
+static void add_up(const struct hearth_gguf *g, const struct hearth_pack *pack, struct totals *sum)
 {
     memset(sum, 0, sizeof *sum);
     for (uint64_t i = 0; i < hearth_gguf_n_tensors(g); i++) {
         const struct hearth_gguf_tensor *t = hearth_gguf_tensor_at(g, i);
-        sum->n_params += n_elements(t);
+        sum->n_params += hearth_pack_elements(pack, t);
         sum->n_bytes += t->bytes;
         sum->tensors[t->type]++;
         sum->bytes[t->type] += t->bytes;
@@ -160,7 +155,8 @@ static void print_tensor(const struct hearth_gguf *g, const struct hearth_gguf_t
     putchar('\n');
 }
 
-static void print_summary(const struct hearth_gguf *g, const struct totals *sum)
+static void print_summary(const struct hearth_gguf *g, const struct hearth_pack *pack,
+                          const struct totals *sum)
 {
     static const struct {
         const char *label, *key;
@@ -184,11 +180,13 @@ static void print_summary(const struct hearth_gguf *g, const struct totals *sum)
     if (sum->n_params)
         printf(" (%.2f bits per parameter)", 8.0 * (double)sum->n_bytes / (double)sum->n_params);
     putchar('\n');
+    if (pack)
+        hearth_inspect_pack_print(pack);
 }
 
-static void print_table(const struct hearth_gguf *g, const struct totals *sum)
+static void print_table(const struct hearth_gguf *g, const struct hearth_pack *pack, const struct totals *sum)
 {
-    print_summary(g, sum);
+    print_summary(g, pack, sum);
     printf("\nmetadata (%" PRIu64 ")\n", hearth_gguf_n_kv(g));
     int width = widest_key(g);
     for (uint64_t i = 0; i < hearth_gguf_n_kv(g); i++)
@@ -262,7 +260,8 @@ static void set_key(json_t *object, struct hearth_str key, json_t *value)
     json_decref(clean);
 }
 
-static json_t *build_json(const struct hearth_gguf *g, const struct totals *sum)
+static json_t *build_json(const struct hearth_gguf *g, const struct hearth_pack *pack,
+                          const struct totals *sum)
 {
     json_t *metadata = json_object(), *formats = json_object(), *tensors = json_array();
     for (uint64_t i = 0; i < hearth_gguf_n_kv(g); i++) {
@@ -279,12 +278,46 @@ static json_t *build_json(const struct hearth_gguf *g, const struct totals *sum)
 
     const struct hearth_gguf_kv *arch = hearth_gguf_find(g, "general.architecture");
     const char *path = hearth_gguf_path(g);
-    return json_pack("{s:o, s:s, s:i, s:i, s:o, s:I, s:I, s:o, s:o, s:o}", "path",
+    return json_pack("{s:o, s:s, s:i, s:i, s:o, s:I, s:I, s:o, s:o, s:o, s:o}", "path",
                      hearth_json_string(path, strlen(path)), "container", container_name(g), "version",
                      (int)hearth_gguf_version(g), "parts", (int)hearth_gguf_n_parts(g), "architecture",
                      arch && arch->type == HEARTH_GGUF_STRING ? json_element(arch, 0) : json_null(),
                      "n_params", (json_int_t)sum->n_params, "n_bytes", (json_int_t)sum->n_bytes, "metadata",
-                     metadata, "formats", formats, "tensors", tensors);
+                     metadata, "formats", formats, "tensors", tensors, "pack",
+                     pack ? hearth_inspect_pack_json(pack) : json_null());
+}
+
+static bool on_progress(void *arg, float share)
+{
+    hearth_cli_progress(arg, share);
+    return !hearth_cli_interrupted();
+}
+
+// With --verify: an exit status.
+static int verify(const struct hearth_gguf *g)
+{
+    static char label[] = "checking";
+    struct hearth_checksums *c = NULL;
+    struct hearth_error err = {0};
+    hearth_cli_catch_interrupt();
+    int rc = hearth_checksums_open(&c, g, &err);
+    if (!rc && !c)
+        return hearth_cli_error("%s has no checksums: there is nothing to verify it against",
+                                hearth_gguf_path(g));
+    if (!rc)
+        rc = hearth_checksums_verify(c, 0, on_progress, label, &err);
+    hearth_checksums_close(&c);
+    return rc ? hearth_cli_fail(&err) : HEARTH_EXIT_OK;
+}
+
+// A damaged pack still is a GGUF that can be looked at.
+static struct hearth_pack *open_pack(const struct hearth_gguf *g)
+{
+    struct hearth_pack *pack = NULL;
+    struct hearth_error err = {0};
+    if (hearth_gguf_is_pack(g) && hearth_pack_open(&pack, g, &err))
+        hearth_cli_warn("%s", err.message);
+    return pack;
 }
 
 int hearth_cmd_inspect(const struct hearth_options *o)
@@ -293,13 +326,17 @@ int hearth_cmd_inspect(const struct hearth_options *o)
     struct hearth_error err = {0};
     if (hearth_gguf_open(&g, o->model, &err))
         return hearth_cli_fail(&err);
-    struct totals sum;
-    add_up(g, &sum);
-    int status = HEARTH_EXIT_OK;
-    if (!o->json)
-        print_table(g, &sum);
-    else if (!hearth_json_print(build_json(g, &sum), stdout, true))
-        status = hearth_cli_error("cannot write JSON: out of memory or disk full");
+    int status = o->verify ? verify(g) : HEARTH_EXIT_OK;
+    if (!status) {
+        struct hearth_pack *pack = open_pack(g);
+        struct totals sum;
+        add_up(g, pack, &sum);
+        if (!o->json)
+            print_table(g, pack, &sum);
+        else if (!hearth_json_print(build_json(g, pack, &sum), stdout, true))
+            status = hearth_cli_error("cannot write JSON: out of memory or disk full");
+        hearth_pack_close(&pack);
+    }
     hearth_gguf_close(&g);
     return status;
 }

@@ -276,6 +276,7 @@ int hearth_cli_open_model(struct hearth_model **out, const struct hearth_options
     params.n_threads = o->n_threads > 0 ? (int)o->n_threads : 0;
     params.progress = on_progress;
     params.progress_arg = label;
+    params.verify = o->verify;
     struct hearth_error err = {0};
     int rc = hearth_model_open(out, o->model, &params, &err);
     clear_progress();

@@ -25,7 +25,9 @@ enum {
     HEARTH_CMD_INSPECT = 1u << 5,
     HEARTH_CMD_QUANTIZE = 1u << 6,
     HEARTH_CMD_SYNTH = 1u << 7,
-    HEARTH_CMD_ALL = (1u << 8) - 1
+    HEARTH_CMD_PROFILE = 1u << 8,
+    HEARTH_CMD_PACK = 1u << 9,
+    HEARTH_CMD_ALL = (1u << 10) - 1
 };
 
 enum hearth_option_kind {
@@ -63,7 +65,8 @@ enum { HEARTH_OPTION_PHASE_PROMPT, HEARTH_OPTION_PHASE_STEP };
 struct hearth_options {
     const char *model, *out, *type, *preset; // MODEL (or IN), OUT, TYPE, PRESET
     const char *prompt, *file;
-    bool escape, no_bos, special, ignore_eos, json, quiet, verbose;
+    const char *profile;
+    bool escape, no_bos, special, ignore_eos, json, verify, quiet, verbose;
     int64_t n_predict, n_parallel, chunks, repetitions;
     struct hearth_int_list bench_prompt, bench_gen, bench_parallel;
     uint64_t roof_bytes;

@@ -20,6 +20,8 @@
 #define INSPECT    HEARTH_CMD_INSPECT
 #define QUANTIZE   HEARTH_CMD_QUANTIZE
 #define SYNTH      HEARTH_CMD_SYNTH
+#define PROFILE    HEARTH_CMD_PROFILE
+#define PACK       HEARTH_CMD_PACK
 #define ENGINE     (RUN | BENCH | PERPLEXITY)
 
 #define INT_LIMIT 2147483647.0
@@ -27,7 +29,7 @@
 const struct hearth_option hearth_option_table[] = {
     // names, aliases, kind, value, default, choices, min, max, commands, group, help, field
     {"-m, --model", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE,
-     HEARTH_CMD_ALL & ~(QUANTIZE | SYNTH), "Input",
+     HEARTH_CMD_ALL & ~(QUANTIZE | SYNTH | PACK), "Input",
      "the GGUF file, in place of MODEL; for a split model, any of its parts", AT(model)},
 
     {"-p, --prompt", NULL, HEARTH_OPTION_STRING, "TEXT", NULL, NULL, NO_RANGE, RUN, "Input",
@@ -37,6 +39,11 @@ const struct hearth_option hearth_option_table[] = {
      AT(file)},
     {"-f, --file", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, PERPLEXITY, "Input",
      "the text to score, or standard input when FILE is -", AT(file)},
+    {"-f, --file", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, PROFILE, "Input",
+     "the text to run through the model, or standard input when FILE is -", AT(file)},
+    {"--profile", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, PACK, "Input",
+     "a profile of the model, made by hearth profile: neurons are stored by how often they are active",
+     AT(profile)},
     {"-e, --escape", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, RUN, "Input",
      "in the prompt, turn \\n, \\r, \\t, \\', \\\", \\\\ and \\xHH into the characters they stand for",
      AT(escape)},
@@ -138,15 +145,17 @@ const struct hearth_option hearth_option_table[] = {
     {"-c, --ctx-size", NULL, HEARTH_OPTION_INT, "N", NULL, NULL, 0, 67108864, RUN, "Resources",
      "tokens of context; 0: as many as the model was trained for (default: the same, but at most 4096)",
      AT(n_ctx)},
-    {"-t, --threads", NULL, HEARTH_OPTION_INT, "N", "-1", NULL, -1, 256, ENGINE | QUANTIZE, "Resources",
-     "threads; -1: one per physical core. The text does not depend on it", AT(n_threads)},
+    {"-c, --ctx-size", NULL, HEARTH_OPTION_INT, "N", "512", NULL, 2, 67108864, PROFILE, "Resources",
+     "tokens of a stretch of text; every stretch starts afresh", AT(n_ctx)},
+    {"-t, --threads", NULL, HEARTH_OPTION_INT, "N", "-1", NULL, -1, 256, ENGINE | QUANTIZE | PROFILE | PACK,
+     "Resources", "threads; -1: one per physical core. The text does not depend on it", AT(n_threads)},
     {"-ub, --ubatch-size", NULL, HEARTH_OPTION_INT, "N", "512", NULL, 1, 65536, ENGINE, "Resources",
      "prompt tokens evaluated at a time. The text does not depend on it", AT(n_ubatch)},
     {"-ctk, --cache-type-k", NULL, HEARTH_OPTION_ENUM, "TYPE", "f16", "f16|f32|q8_0", NO_RANGE, ENGINE,
      "Resources", "number format of the keys in the KV cache", AT(type_k)},
     {"-ctv, --cache-type-v", NULL, HEARTH_OPTION_ENUM, "TYPE", "f16", "f16|f32|q8_0", NO_RANGE, ENGINE,
      "Resources", "number format of the values in the KV cache", AT(type_v)},
-    {"--cpu", NULL, HEARTH_OPTION_ENUM, "LEVEL", "auto", CPU_LEVELS, NO_RANGE, ENGINE, "Resources",
+    {"--cpu", NULL, HEARTH_OPTION_ENUM, "LEVEL", "auto", CPU_LEVELS, NO_RANGE, ENGINE | PROFILE, "Resources",
      "use CPU instructions up to this level; auto: all that this CPU has", AT(cpu)},
     {"--sparsity", NULL, HEARTH_OPTION_ENUM, "MODE", "auto", "auto|off|exact|predict", NO_RANGE, ENGINE,
      "Resources",
@@ -157,7 +166,8 @@ const struct hearth_option hearth_option_table[] = {
     {"--predict-threshold", NULL, HEARTH_OPTION_FLOAT, "X", NULL, NULL, -1e30, 1e30, ENGINE, "Resources",
      "compute a neuron when its predictor gives at least X, in place of what the file says",
      AT(predict_threshold)},
-    {"--sparsity-threshold", NULL, HEARTH_OPTION_FLOAT, "X", "0", NULL, 0, 1e30, ENGINE, "Resources",
+    {"--sparsity-threshold", NULL, HEARTH_OPTION_FLOAT, "X", "0", NULL, 0, 1e30, ENGINE | PROFILE,
+     "Resources",
      "leave out neurons whose activated gate is smaller than X in magnitude; this changes the results; 0: "
      "none",
      AT(sparsity_threshold)},
@@ -172,6 +182,10 @@ const struct hearth_option hearth_option_table[] = {
      "json: end standard error with one line of JSON: tokens, speeds, latencies, memory", AT(stats)},
     {"-o, --output", NULL, HEARTH_OPTION_ENUM, "FORMAT", "md", "md|json", NO_RANGE, BENCH, "Output",
      "a Markdown table, or JSON", AT(output)},
+    {"--verify", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, ENGINE | PROFILE | INSPECT, "Input",
+     "first hold the whole file against the checksums in it, which packs have", AT(verify)},
+    {"-o, --output", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, PROFILE, "Output",
+     "the profile to write", AT(out)},
     {"--json", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, INSPECT, "Output", "print JSON",
      AT(json)},
     {"-q, --quiet", "--log-disable", HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, HEARTH_CMD_ALL, "Output",
@@ -278,5 +292,32 @@ const struct hearth_command hearth_command_table[] = {
      "tiny-relullama, tiny-opt, tiny-falcon, tiny-qwen3-moe.",
      "hearth synth mistral-7b-dense mistral-7b-dense-Q4_0.gguf",
      hearth_cmd_synth},
+    {"profile", PROFILE, MODEL_ONLY, "count how often each neuron of a model is active",
+     "Runs a text through MODEL, 32 places of it side by side, and writes to a new file how often each "
+     "neuron of the "
+     "feed-forward parts was active: for one text alone and for 2, 4, 8, 16 and 32 together. hearth pack "
+     "stores neurons by "
+     "it. Use text like that which the model will be used for; a few hundred thousand tokens are plenty for "
+     "the order, and a "
+     "few thousand better than nothing.\n\n"
+     "Models of the ReLU family have neurons that are not active by themselves; for others "
+     "--sparsity-threshold says which "
+     "ones are left out. A profile holds for all number formats of a model.",
+     "hearth profile model.gguf -f text.txt -o model.profile", hearth_cmd_profile},
+    {"pack",
+     PACK,
+     {{"MODEL", AT(model)}, {"OUT", AT(out)}},
+     "rewrite a model for reading it neuron by neuron",
+     "Writes MODEL to the new file OUT with the weights of each neuron of the feed-forward parts side by "
+     "side, so that one read "
+     "brings one neuron. With --profile the neurons that are active most often come first. Where the model "
+     "has its down "
+     "matrix the usual way round, it is turned, which for quantised models means Q8_0 for that matrix; "
+     "everything else keeps its "
+     "bits. OUT appears only when it is complete, carries checksums (--verify), and is a GGUF: hearth "
+     "inspect shows it.",
+     "hearth profile model.gguf -f text.txt -o model.profile\n"
+     "hearth pack model.gguf model.hearth.gguf --profile model.profile",
+     hearth_cmd_pack},
     {0},
 };

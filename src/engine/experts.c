@@ -165,16 +165,26 @@ static void tell(const struct hearth_session *s, int layer, int n)
                       x->weights + (size_t)i * used, (int)used);
 }
 
-// The used experts' slots, x->rows to x->rows.
-static void compute_dense(struct hearth_session *s, enum hearth_phase phase, const struct hearth_layer *w,
-                          int n_slots)
+static void tell_neurons(const struct hearth_session *s, int layer, int n)
 {
+    const struct hearth_expert_work *x = &s->work.experts;
+    const int used = s->model->hp.n_expert_used, n_ff = s->model->hp.n_ff_exp;
+    for (int i = 0; s->on_neurons && i < n * used; i++)
+        s->on_neurons(s->on_neurons_arg, layer, x->ids[i], s->work.rows[i / used],
+                      hearth_row_of(s->work.gate, x->slots[i], n_ff));
+}
+
+// The used experts' slots, x->rows to x->rows.
+static void compute_dense(struct hearth_session *s, enum hearth_phase phase, int layer, int n, int n_slots)
+{
+    const struct hearth_layer *w = &s->model->layers[layer];
     struct hearth_expert_work *x = &s->work.experts;
     struct job j = {s};
     int count = list_products(s, &w->ffn_gate_exps, s->work.gate, x->tasks);
     count += list_products(s, &w->ffn_up_exps, s->work.up, x->tasks + count);
     hearth_matmul(s, phase, x->tasks, count, x->rows, n_slots);
     hearth_run(s, activate_task, &j, n_slots);
+    tell_neurons(s, layer, n);
     if (w->ffn_down_t_exps.data) { // a prompt: steps go by neuron then
         count = list_down_by_neuron(s, &w->ffn_down_t_exps, x->tasks);
         hearth_prompt_down(s, x->tasks, count, s->work.gate);
@@ -202,6 +212,7 @@ static void compute_by_neuron(struct hearth_session *s, int layer, int n, int n_
         hearth_run(s, gather_seen_task, &j, n);
     hearth_sparse_run(s, layer, parts, n_parts, x->rows, s->work.sparse.seen ? s->work.sparse.seen : x->rows,
                       x->rows, s->work.gate);
+    tell_neurons(s, layer, n);
     if (w->ffn_down_t_exps.data)
         return;
     int count = list_products(s, &w->ffn_down_exps, x->rows, x->tasks);
@@ -228,6 +239,6 @@ void hearth_ffn_experts(struct hearth_session *s, enum hearth_phase phase, int l
     if (phase == HEARTH_PHASE_STEP && hearth_sparse_layer(s, layer))
         compute_by_neuron(s, layer, n, n_slots);
     else
-        compute_dense(s, phase, w, n_slots);
+        compute_dense(s, phase, layer, n, n_slots);
     hearth_run(s, combine_task, &j, n);
 }

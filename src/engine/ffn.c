@@ -30,6 +30,13 @@ static void activate_task(void *arg, int task, int worker)
     kernels->glu(gate, gate, up, width, hp->activation);
 }
 
+static void tell_neurons(const struct hearth_session *s, int layer, int n, const float *act)
+{
+    for (int i = 0; s->on_neurons && i < n; i++)
+        s->on_neurons(s->on_neurons_arg, layer, 0, s->work.rows[i],
+                      act + (size_t)i * (size_t)s->model->hp.n_ff);
+}
+
 static void ffn_dense(struct hearth_session *s, enum hearth_phase phase, int layer, int n)
 {
     const struct hearth_layer *w = &s->model->layers[layer];
@@ -42,6 +49,7 @@ static void ffn_dense(struct hearth_session *s, enum hearth_phase phase, int lay
     struct hearth_product down = {
         .w = w->ffn_down_t.data ? w->ffn_down_t : w->ffn_down, .out = s->work.h, .n = n};
     const float *act = gated ? s->work.gate : s->work.up;
+    tell_neurons(s, layer, n, act);
     if (w->ffn_down_t.data) // steps go by neuron then
         hearth_prompt_down(s, &down, 1, act);
     else
@@ -55,6 +63,7 @@ static void ffn_by_neuron(struct hearth_session *s, int layer, int n)
     part.n = n;
     const bool stream = s->model->hp.predictor_input != HEARTH_PREDICTOR_NORMED;
     hearth_sparse_run(s, layer, &part, 1, s->work.h, stream ? s->work.x : s->work.h, s->work.h, s->work.gate);
+    tell_neurons(s, layer, n, s->work.gate);
     struct hearth_product down = {.w = w->ffn_down, .out = s->work.h, .n = n};
     if (!w->ffn_down_t.data)
         hearth_matmul(s, HEARTH_PHASE_STEP, &down, 1, s->work.gate, n);

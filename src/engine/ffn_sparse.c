@@ -231,7 +231,7 @@ static void cluster_task(void *arg, int task, int worker)
     activate(&c, gated);
     if (space->down_t.data)
         down(&c, index);
-    else
+    if (!space->down_t.data || p->s->on_neurons)
         for (size_t t = 0; t < c.n_t; t++)
             memcpy(p->act + ((size_t)c.part->first + t) * space->n + c.at, me->sparse.gate + t * c.n,
                    c.n * sizeof(float));

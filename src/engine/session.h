@@ -103,6 +103,12 @@ struct hearth_session {
     void (*on_ffn)(void *arg, enum hearth_phase phase, int layer, struct hearth_row row, const float *normed,
                    const float *stream);
     void *on_ffn_arg;
+
+    // For profiles: told what goes down, act [F] of one space, for each row of a batch, layer by layer, on
+    // the thread that evaluates; in a model with experts once for each of a row's experts (else expert is 0).
+    // Or NULL.
+    void (*on_neurons)(void *arg, int layer, int expert, struct hearth_row row, const float *act);
+    void *on_neurons_arg;
 };
 
 // Evaluates work.tokens/work.rows[0..n) through all layers; positions must be reserved. work.x then holds the

@@ -41,8 +41,8 @@ struct hearth_sparse_part hearth_sparse_part_of(const struct hearth_session *s, 
 
 // STEP phase: parts of layer `layer` on x [n_rows x E], sorted by `first` and side by side, to out
 // [n_rows x E]; n_rows is the end of the last part. Predictors get the rows of `seen` (x itself where they
-// look at the normed input). Where down is not stored by neuron, `act` [n_rows x F] gets what goes down
-// instead, and out is left alone.
+// look at the normed input). `act` [n_rows x F] gets what goes down where that is not stored by neuron, and
+// out is left alone then, and where session.on_neurons wants it.
 void hearth_sparse_run(struct hearth_session *s, int layer, const struct hearth_sparse_part *parts,
                        int n_parts, const float *x, const float *seen, float *out, float *act);
 

@@ -116,6 +116,8 @@ int hearth_gguf_put_kv(struct hearth_gguf_writer *w, const struct hearth_gguf_kv
                        struct hearth_error *err); // copy of one that was read
 int hearth_gguf_put_tensor(struct hearth_gguf_writer *w, const char *name, uint32_t type, uint32_t n_dims,
                            const uint64_t *ne, struct hearth_error *err);
+// Declares the last tensor, HEARTH_CHECKSUMS_NAME (gguf/checksums.h), which the writer fills by itself.
+int hearth_gguf_put_checksums(struct hearth_gguf_writer *w, struct hearth_error *err);
 // The next n bytes of tensor data; padding between tensors is the writer's business. The first call freezes
 // the header.
 int hearth_gguf_write(struct hearth_gguf_writer *w, const void *src, size_t n, struct hearth_error *err);

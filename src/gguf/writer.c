@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/crc32c.h"
 #include "base/memory.h"
+#include "gguf/checksums.h"
 #include "gguf/internal.h"
 
 // What other readers accept; ours takes longer names.
@@ -36,6 +38,11 @@ struct hearth_gguf_writer {
     bool frozen;                   // the header is in the file
     size_t current;                // tensor that is being written
     uint64_t left;                 // of its data
+    bool checked;                  // the last tensor is HEARTH_CHECKSUMS_NAME
+    size_t n_sums;                 // full ones
+    uint8_t *sums;                 // as in the file
+    uint32_t crc;                  // of the block that is being written, or of the header
+    size_t crc_bytes;              // of the block so far
 };
 
 static int fail_memory(struct hearth_gguf_writer *w, struct hearth_error *err)
@@ -306,6 +313,8 @@ int hearth_gguf_put_tensor(struct hearth_gguf_writer *w, const char *name, uint3
     struct hearth_str s = {name, strlen(name)};
     uint64_t bytes;
     int rc = check_open(w, "tensor", s, NAME_MAX_WRITTEN, err);
+    if (!rc && w->checked)
+        rc = hearth_fail(err, HEARTH_E_INVALID, "%s: tensor %s comes after the checksums", w->path, name);
     if (!rc)
         rc = check_shape(w, name, type, n_dims, ne, &bytes, err);
     if (rc)
@@ -324,6 +333,17 @@ int hearth_gguf_put_tensor(struct hearth_gguf_writer *w, const char *name, uint3
     append_number(b, w->data_size, 8);
     w->data_size += (bytes + w->alignment - 1) & ~(w->alignment - 1);
     return HEARTH_OK;
+}
+
+int hearth_gguf_put_checksums(struct hearth_gguf_writer *w, struct hearth_error *err)
+{
+    const uint64_t n = 1 + (w->data_size + HEARTH_CHECKSUMS_BLOCK - 1) / HEARTH_CHECKSUMS_BLOCK;
+    int rc = hearth_gguf_put_tensor(w, HEARTH_CHECKSUMS_NAME, HEARTH_TYPE_I32, 1, &n, err);
+    if (rc)
+        return rc;
+    w->checked = true;
+    w->sums = hearth_calloc((size_t)n, 4);
+    return w->sums ? HEARTH_OK : fail_memory(w, err);
 }
 
 // ---- the file
@@ -352,13 +372,44 @@ static int check_names(struct hearth_gguf_writer *w, const struct list *list, co
     return rc;
 }
 
+static void end_block(struct hearth_gguf_writer *w)
+{
+    struct buffer b = {.bytes = w->sums, .used = 4 * w->n_sums++};
+    append_number(&b, w->crc, 4);
+    w->crc = 0;
+    w->crc_bytes = 0;
+}
+
+static void add_to_block(struct hearth_gguf_writer *w, const uint8_t *src, size_t n)
+{
+    while (n > 0) {
+        const size_t room = HEARTH_CHECKSUMS_BLOCK - w->crc_bytes, part = n < room ? n : room;
+        w->crc = hearth_crc32c(w->crc, src, part);
+        w->crc_bytes += part;
+        src += part;
+        n -= part;
+        if (w->crc_bytes == HEARTH_CHECKSUMS_BLOCK)
+            end_block(w);
+    }
+}
+
+// All bytes of header and data go through here.
+static int put_bytes(struct hearth_gguf_writer *w, const void *src, size_t n, struct hearth_error *err)
+{
+    if (w->checked && !w->frozen)
+        w->crc = hearth_crc32c(w->crc, src, n);
+    else if (w->checked && w->current + 1 < w->tensors.n)
+        add_to_block(w, src, n);
+    return hearth_outfile_write(w->file, src, n, err);
+}
+
 static int pad(struct hearth_gguf_writer *w, struct hearth_error *err)
 {
     static const uint8_t zeros[512];
     uint64_t n = -hearth_outfile_offset(w->file) & (w->alignment - 1);
     int rc = HEARTH_OK;
     for (; n > 0 && !rc; n -= n < sizeof zeros ? n : sizeof zeros)
-        rc = hearth_outfile_write(w->file, zeros, n < sizeof zeros ? (size_t)n : sizeof zeros, err);
+        rc = put_bytes(w, zeros, n < sizeof zeros ? (size_t)n : sizeof zeros, err);
     return rc;
 }
 
@@ -377,27 +428,30 @@ static int freeze(struct hearth_gguf_writer *w, struct hearth_error *err)
     append_number(&start, 3, 4);
     append_number(&start, w->tensors.n, 8);
     append_number(&start, w->keys.n, 8);
-    rc = hearth_outfile_write(w->file, bytes, sizeof bytes, err);
+    rc = put_bytes(w, bytes, sizeof bytes, err);
     if (!rc)
-        rc = hearth_outfile_write(w->file, w->kv_bytes.bytes, w->kv_bytes.used, err);
+        rc = put_bytes(w, w->kv_bytes.bytes, w->kv_bytes.used, err);
     if (!rc)
-        rc = hearth_outfile_write(w->file, w->tensor_bytes.bytes, w->tensor_bytes.used, err);
+        rc = put_bytes(w, w->tensor_bytes.bytes, w->tensor_bytes.used, err);
     if (!rc && w->tensors.n > 0)
         rc = pad(w, err);
+    if (w->checked)
+        end_block(w);
     w->frozen = true;
     w->left = w->tensors.n > 0 ? w->tensors.entries[0].bytes : 0;
     return rc;
 }
 
-int hearth_gguf_write(struct hearth_gguf_writer *w, const void *src, size_t n, struct hearth_error *err)
+static int write_data(struct hearth_gguf_writer *w, const void *src, size_t n, size_t n_tensors,
+                      struct hearth_error *err)
 {
     int rc = freeze(w, err);
     const uint8_t *from = src;
     while (!rc && n > 0) {
-        if (w->current == w->tensors.n)
+        if (w->current == n_tensors)
             return hearth_fail(err, HEARTH_E_INVALID, "%s: %zu bytes more than the tensors have", w->path, n);
         size_t part = n < w->left ? n : (size_t)w->left;
-        rc = hearth_outfile_write(w->file, from, part, err);
+        rc = put_bytes(w, from, part, err);
         from += part;
         n -= part;
         w->left -= part;
@@ -408,6 +462,20 @@ int hearth_gguf_write(struct hearth_gguf_writer *w, const void *src, size_t n, s
         w->left = w->current < w->tensors.n ? w->tensors.entries[w->current].bytes : 0;
     }
     return rc;
+}
+
+int hearth_gguf_write(struct hearth_gguf_writer *w, const void *src, size_t n, struct hearth_error *err)
+{
+    return write_data(w, src, n, w->tensors.n - (w->checked ? 1 : 0), err);
+}
+
+static int write_checksums(struct hearth_gguf_writer *w, struct hearth_error *err)
+{
+    if (!w->checked || w->current + 1 != w->tensors.n)
+        return HEARTH_OK;
+    if (w->crc_bytes > 0)
+        end_block(w);
+    return write_data(w, w->sums, 4 * w->n_sums, w->tensors.n, err);
 }
 
 int hearth_gguf_writer_open(struct hearth_gguf_writer **out, const char *path, struct hearth_error *err)
@@ -434,6 +502,7 @@ void hearth_gguf_writer_close(struct hearth_gguf_writer **writer)
     if (!w)
         return;
     hearth_outfile_close(&w->file);
+    free(w->sums);
     free(w->kv_bytes.bytes);
     free(w->tensor_bytes.bytes);
     free(w->keys.entries);
@@ -447,6 +516,8 @@ int hearth_gguf_finish(struct hearth_gguf_writer **writer, struct hearth_error *
 {
     struct hearth_gguf_writer *w = *writer;
     int rc = freeze(w, err);
+    if (!rc)
+        rc = write_checksums(w, err);
     if (!rc && w->current < w->tensors.n) {
         const struct entry *e = &w->tensors.entries[w->current];
         rc = hearth_fail(err, HEARTH_E_INVALID, "%s: %llu bytes of tensor %.*s were not written", w->path,

@@ -8,6 +8,8 @@
 
 #include "base/os.h"
 #include "base/threads.h"
+#include "gguf/checksums.h"
+#include "model/pack.h"
 
 // Bytes read by one task. Large enough for the disk to stream, small enough to keep all threads busy to the
 // end.
@@ -23,6 +25,9 @@ struct item {
     const struct hearth_gguf_tensor *tensor;
     size_t offset; // in the region
     bool to_f32;   // a vector stored in another format
+    // A pack's bundles become matrices, which begin here in the region; NULL: something else.
+    const struct hearth_bundle *bundle;
+    size_t parts[HEARTH_PARTS];
 };
 
 struct loader {
@@ -78,6 +83,20 @@ static void list_types(const struct hearth_kernels *kernels, char *out, size_t s
             at += (size_t)snprintf(out + at, size - at, "%s%s", at ? ", " : "", hearth_type_info(type)->name);
 }
 
+// Whether what t holds in this type can be computed with.
+static int check_type(struct loader *l, const struct hearth_gguf_tensor *t, uint32_t type, bool vector)
+{
+    const struct hearth_type_info *info = hearth_type_info(type);
+    const struct hearth_kernels *kernels = &l->model->kernels;
+    if (vector ? info->decode != NULL : kernels->step[type] && kernels->prompt[type])
+        return HEARTH_OK;
+    char known[160];
+    list_types(kernels, known, sizeof known);
+    return hearth_fail(l->err, HEARTH_E_UNSUPPORTED,
+                       "%s: tensor %s has type %s, which is not supported; supported: %s",
+                       hearth_gguf_path(l->model->gguf), t->name.s, info->name, known);
+}
+
 // Shape and type; n_matrices is ne[2].
 static int check_tensor(struct loader *l, const struct hearth_gguf_tensor *t, const struct hearth_binding *b,
                         int n_matrices)
@@ -98,17 +117,7 @@ static int check_tensor(struct loader *l, const struct hearth_gguf_tensor *t, co
             (unsigned long long)t->ne[2], (unsigned long long)k, (unsigned long long)n,
             (unsigned long long)x);
 
-    const struct hearth_type_info *info = hearth_type_info(t->type);
-    const struct hearth_kernels *kernels = &l->model->kernels;
-    bool ok =
-        b->n == HEARTH_DIM_NONE ? info->decode != NULL : kernels->step[t->type] && kernels->prompt[t->type];
-    if (ok)
-        return HEARTH_OK;
-    char known[160];
-    list_types(kernels, known, sizeof known);
-    return hearth_fail(l->err, HEARTH_E_UNSUPPORTED,
-                       "%s: tensor %s has type %s, which is not supported; supported: %s", path, t->name.s,
-                       info->name, known);
+    return check_type(l, t, t->type, b->n == HEARTH_DIM_NONE);
 }
 
 // Room for `bytes` in the region, which begin with t's.
@@ -135,7 +144,8 @@ static int add_item(struct loader *l, struct item item)
         l->cap_items = cap;
     }
     l->items[l->n_items++] = item;
-    l->n_params += item.tensor->ne[0] * item.tensor->ne[1] * item.tensor->ne[2];
+    if (!item.bundle)
+        l->n_params += item.tensor->ne[0] * item.tensor->ne[1] * item.tensor->ne[2];
     return HEARTH_OK;
 }
 
@@ -167,7 +177,7 @@ static int bind_tensor(struct loader *l, const struct hearth_gguf_tensor *t, con
     if (!rc)
         rc = reserve(l, t, to_f32 ? hearth_type_bytes(HEARTH_TYPE_F32, t->ne[0]) : t->bytes, &offset);
     if (!rc)
-        rc = add_item(l, (struct item){t, offset, to_f32});
+        rc = add_item(l, (struct item){.tensor = t, .offset = offset, .to_f32 = to_f32});
     if (!rc)
         set_weight(w, t, vector, offset);
     return rc;
@@ -198,7 +208,7 @@ static int bind_single_experts(struct loader *l, const char *joint, int layer, c
                                                                   : SIZE_MAX,
                          &offset);
         if (!rc)
-            rc = add_item(l, (struct item){t, offset + (size_t)e * (size_t)t->bytes, false});
+            rc = add_item(l, (struct item){.tensor = t, .offset = offset + (size_t)e * (size_t)t->bytes});
         if (rc)
             return rc;
         if (!e)
@@ -253,11 +263,60 @@ static const struct hearth_gguf_tensor *find_down_bias(const struct loader *l, i
     return hearth_gguf_tensor(l->model->gguf, name);
 }
 
+// What a binding is in a pack: a part of the layer's bundles, HEARTH_PARTS for a down that has become rows,
+// or -1: a tensor like any other.
+static int part_of(const struct loader *l, const struct hearth_binding *b)
+{
+    static const struct {
+        size_t field;
+        int part;
+    } parts[] = {{offsetof(struct hearth_layer, ffn_gate), HEARTH_PART_GATE},
+                 {offsetof(struct hearth_layer, ffn_gate_exps), HEARTH_PART_GATE},
+                 {offsetof(struct hearth_layer, ffn_up), HEARTH_PART_UP},
+                 {offsetof(struct hearth_layer, ffn_up_exps), HEARTH_PART_UP},
+                 {offsetof(struct hearth_layer, ffn_down_t), HEARTH_PART_DOWN},
+                 {offsetof(struct hearth_layer, ffn_down_t_exps), HEARTH_PART_DOWN},
+                 {offsetof(struct hearth_layer, ffn_down), HEARTH_PARTS},
+                 {offsetof(struct hearth_layer, ffn_down_exps), HEARTH_PARTS}};
+    for (size_t i = 0; l->model->pack && i < sizeof parts / sizeof *parts; i++)
+        if (parts[i].field == b->field)
+            return parts[i].part;
+    return -1;
+}
+
+// A part of the layer's bundles, which becomes a matrix (of each expert).
+static int bind_part(struct loader *l, int layer, int part, struct hearth_weight *w)
+{
+    const struct hearth_pack *p = l->model->pack;
+    const struct hearth_bundle *b = &p->layers[layer];
+    if (!b->bytes[part])
+        return hearth_fail(l->err, HEARTH_E_FORMAT, "%s: the pack has no gate, which architecture %s needs",
+                           hearth_gguf_path(l->model->gguf), l->model->arch->name);
+    size_t offset = 0;
+    int rc = check_type(l, b->tensor, b->type[part], false);
+    // b->tensor lies in the file, so this product fits: it is less than the tensor's bytes.
+    if (!rc)
+        rc = reserve(l, b->tensor, (uint64_t)b->bytes[part] * p->n_ff * p->n_expert, &offset);
+    if (rc)
+        return rc;
+    *w = (struct hearth_weight){.data = (const void *)(offset + 1),
+                                .type = b->type[part],
+                                .k = p->n_embd,
+                                .n = p->n_ff,
+                                .stride = b->bytes[part]};
+    l->n_params += (uint64_t)p->n_embd * p->n_ff * p->n_expert;
+    return HEARTH_OK;
+}
+
 static int bind(struct loader *l, const char *name, int layer, const struct hearth_binding *b,
                 struct hearth_weight *w)
 {
     if (!applies(b, &l->model->hp))
         return HEARTH_OK;
+    // The fields of layers; those of the model have offsets of their own.
+    const int part = strncmp(name, "blk.", 4) ? -1 : part_of(l, b);
+    if (part >= 0)
+        return part < HEARTH_PARTS ? bind_part(l, layer, part, w) : HEARTH_OK;
     const struct hearth_gguf_tensor *t = hearth_gguf_tensor(l->model->gguf, name);
     if (!t && b->need == HEARTH_MAYBE_EACH)
         t = find_maybe_each(l, layer, b);
@@ -318,7 +377,9 @@ static int check_unknown(struct loader *l)
     int rc = HEARTH_OK;
     for (uint64_t i = 0; i < n && !rc; i++) {
         const char *name = first[i].name.s;
-        if (!bound[i] && !strstr(name, "attn_rot_embd") && !strstr(name, "rotary_emb.inv_freq"))
+        const bool passes = strstr(name, "attn_rot_embd") || strstr(name, "rotary_emb.inv_freq") ||
+                            !strcmp(name, HEARTH_CHECKSUMS_NAME) || (m->pack && hearth_pack_owns(&first[i]));
+        if (!bound[i] && !passes)
             rc = hearth_fail(
                 l->err, HEARTH_E_UNSUPPORTED,
                 "%s: tensor %.80s is not known for architecture %s: the model needs something this "
@@ -389,6 +450,56 @@ static int read_spaces(struct loader *l)
     return HEARTH_OK;
 }
 
+// ---- packs
+
+static int check_pack(struct loader *l)
+{
+    const struct hearth_hparams *hp = &l->model->hp;
+    const struct hearth_pack *p = l->model->pack;
+    const uint32_t n_expert = hp->n_expert ? (uint32_t)hp->n_expert : 1;
+    const uint32_t n_ff = (uint32_t)(hp->n_expert ? hp->n_ff_exp : hp->n_ff);
+    if (p->n_layer == (uint32_t)hp->n_layer && p->n_embd == (uint32_t)hp->n_embd && p->n_ff == n_ff &&
+        p->n_expert == n_expert)
+        return HEARTH_OK;
+    return hearth_fail(
+        l->err, HEARTH_E_FORMAT,
+        "%s: the bundles are of %u layers, %u neurons and %u experts where the hyper-parameters "
+        "say %d, %u and %u: the pack is damaged",
+        hearth_gguf_path(l->model->gguf), p->n_layer, p->n_ff, p->n_expert, hp->n_layer, n_ff, n_expert);
+}
+
+// The bundles of each layer, to be taken apart, and their orders, which must make sense although in memory
+// nobody needs them.
+static int add_bundles(struct loader *l)
+{
+    const struct hearth_model *m = l->model;
+    const struct hearth_pack *p = m->pack;
+    int32_t *order = hearth_calloc(p->n_ff, sizeof *order);
+    int rc = order ? HEARTH_OK : hearth_fail(l->err, HEARTH_E_MEMORY, "no memory for an order of neurons");
+    for (uint32_t i = 0; i < p->n_layer && !rc; i++) {
+        const struct hearth_layer *layer = &m->layers[i];
+        const bool exps = m->hp.n_expert != 0;
+        const struct hearth_weight *parts[HEARTH_PARTS] = {
+            exps ? &layer->ffn_gate_exps : &layer->ffn_gate, exps ? &layer->ffn_up_exps : &layer->ffn_up,
+            exps ? &layer->ffn_down_t_exps : &layer->ffn_down_t};
+        struct item item = {.tensor = p->layers[i].tensor, .bundle = &p->layers[i]};
+        for (int part = 0; part < HEARTH_PARTS && !rc; part++) {
+            if (!parts[part]->data != !p->layers[i].bytes[part])
+                rc =
+                    hearth_fail(l->err, HEARTH_E_FORMAT,
+                                "%s: the bundles do not have what architecture %s needs: the pack is damaged",
+                                hearth_gguf_path(m->gguf), m->arch->name);
+            item.parts[part] = (size_t)parts[part]->data - 1;
+        }
+        if (!rc)
+            rc = add_item(l, item);
+        for (uint32_t e = 0; e < p->n_expert && !rc && hearth_pack_tensor(p, i, "ffn_order"); e++)
+            rc = hearth_pack_order(p, i, e, order, l->err);
+    }
+    free(order);
+    return rc;
+}
+
 static void resolve(struct hearth_weight *w, const uint8_t *base)
 {
     if (w->data)
@@ -441,6 +552,30 @@ struct read_job {
     struct hearth_error *errors; // [workers]
 };
 
+static void take_apart(const struct item *item, const uint8_t *bundles, uint64_t first, size_t n,
+                       uint8_t *base)
+{
+    const struct hearth_bundle *b = item->bundle;
+    for (int part = 0; part < HEARTH_PARTS; part++) {
+        uint8_t *to = base + item->parts[part] + first * b->bytes[part];
+        for (size_t i = 0; i < n && b->bytes[part]; i++)
+            memcpy(to + i * b->bytes[part], bundles + i * b->stride + b->at[part], b->bytes[part]);
+    }
+}
+
+static void read_bundles(const struct hearth_model *m, const struct chunk *c, struct hearth_error *err)
+{
+    const struct hearth_gguf_tensor *t = c->item->tensor;
+    const size_t stride = c->item->bundle->stride;
+    uint8_t *bundles = aligned_alloc(PAGE, hearth_round_up(c->bytes, PAGE));
+    if (!bundles)
+        hearth_fail(err, HEARTH_E_MEMORY, "no memory to read tensor %s", t->name.s);
+    else if (!hearth_file_read_direct(hearth_gguf_file(m->gguf, t->part), bundles, c->bytes,
+                                      t->offset + c->from, err))
+        take_apart(c->item, bundles, c->from / stride, c->bytes / stride, m->weights.base);
+    free(bundles);
+}
+
 static void read_chunk(void *arg, int task, int worker)
 {
     struct read_job *job = arg;
@@ -451,6 +586,10 @@ static void read_chunk(void *arg, int task, int worker)
     const struct hearth_gguf *g = job->model->gguf;
     const struct hearth_gguf_tensor *t = c->item->tensor;
     uint8_t *dst = (uint8_t *)job->model->weights.base + c->item->offset;
+    if (c->item->bundle) {
+        read_bundles(job->model, c, err);
+        return;
+    }
     if (!c->item->to_f32) {
         hearth_file_read_direct(hearth_gguf_file(g, t->part), dst + c->from, c->bytes, t->offset + c->from,
                                 err);
@@ -466,12 +605,24 @@ static void read_chunk(void *arg, int task, int worker)
     free(raw);
 }
 
+// Bytes of an item that one task reads.
+static uint64_t chunk_bytes(const struct item *item)
+{
+    if (item->to_f32)
+        return item->tensor->bytes;
+    if (!item->bundle)
+        return CHUNK;
+    // Whole bundles, and whole pages.
+    const uint64_t step = (uint64_t)item->bundle->stride * (PAGE / HEARTH_BUNDLE_ALIGN);
+    return step < CHUNK ? CHUNK / step * step : step;
+}
+
 static size_t list_chunks(const struct loader *l, struct chunk *out)
 {
     size_t n = 0;
     for (size_t i = 0; i < l->n_items; i++) {
         const struct item *item = &l->items[i];
-        uint64_t step = item->to_f32 ? item->tensor->bytes : CHUNK;
+        const uint64_t step = chunk_bytes(item);
         for (uint64_t from = 0; from < item->tensor->bytes; from += step) {
             uint64_t left = item->tensor->bytes - from;
             if (out)
@@ -517,7 +668,11 @@ int hearth_model_load(struct hearth_model *m, const struct hearth_model_params *
                       struct hearth_error *err)
 {
     struct loader l = {.model = m, .err = err};
-    int rc = bind_all(&l);
+    int rc = m->pack ? check_pack(&l) : HEARTH_OK;
+    if (!rc)
+        rc = bind_all(&l);
+    if (!rc && m->pack)
+        rc = add_bundles(&l);
     if (!rc)
         rc = check_unknown(&l);
     if (!rc)

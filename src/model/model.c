@@ -8,7 +8,10 @@
 #include <string.h>
 
 #include "base/cpu.h"
+#include "base/log.h"
+#include "gguf/checksums.h"
 #include "model/load.h"
+#include "model/pack.h"
 #include "text/stream.h"
 
 #define HEARTH_STR2(x) #x
@@ -26,26 +29,34 @@ struct hearth_model_params hearth_model_params_default(void)
 }
 
 // The format that holds most of the weights names the file, as people do.
-static const char *main_type_name(const struct hearth_gguf *g)
+static const char *main_type_name(const struct hearth_model *m)
 {
     uint64_t bytes[HEARTH_TYPE_END] = {0};
     uint32_t best = 0;
-    for (uint64_t i = 0; i < hearth_gguf_n_tensors(g); i++) {
-        const struct hearth_gguf_tensor *t = hearth_gguf_tensor_at(g, i);
-        bytes[t->type] += t->bytes;
-        if (bytes[t->type] > bytes[best])
-            best = t->type;
+    for (uint64_t i = 0; i < hearth_gguf_n_tensors(m->gguf); i++) {
+        const struct hearth_gguf_tensor *t = hearth_gguf_tensor_at(m->gguf, i);
+        if (!m->pack || !hearth_pack_owns(t))
+            bytes[t->type] += t->bytes;
     }
+    for (uint32_t i = 0; m->pack && i < m->pack->n_layer; i++) {
+        const struct hearth_bundle *b = &m->pack->layers[i];
+        for (int part = 0; part < HEARTH_PARTS; part++)
+            if (b->bytes[part])
+                bytes[b->type[part]] += (uint64_t)b->bytes[part] * m->pack->n_ff * m->pack->n_expert;
+    }
+    for (uint32_t type = 0; type < HEARTH_TYPE_END; type++)
+        if (bytes[type] > bytes[best])
+            best = type;
     return hearth_type_info(best)->name;
 }
 
-static char *describe(const struct hearth_gguf *g, const char *arch, uint64_t n_params)
+static char *describe(const struct hearth_model *m, const char *arch, uint64_t n_params)
 {
     char text[128];
     double n = (double)n_params;
     const char *unit = n >= 1e9 ? "B" : n >= 1e6 ? "M" : "K";
     n /= n >= 1e9 ? 1e9 : n >= 1e6 ? 1e6 : 1e3;
-    snprintf(text, sizeof text, "%s %.*f%s %s", arch, n < 10 ? 1 : 0, n, unit, main_type_name(g));
+    snprintf(text, sizeof text, "%s %.*f%s %s", arch, n < 10 ? 1 : 0, n, unit, main_type_name(m));
     return hearth_strndup(text, strlen(text));
 }
 
@@ -62,14 +73,14 @@ static int fill_info(struct hearth_model *m, const char *path, struct hearth_err
     for (uint64_t i = 0; i < hearth_gguf_n_tensors(m->gguf); i++) {
         const struct hearth_gguf_tensor *t = hearth_gguf_tensor_at(m->gguf, i);
         info->n_bytes += t->bytes;
-        n_params += t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3];
+        n_params += hearth_pack_elements(m->pack, t);
     }
     if (!info->n_params)
         info->n_params = n_params;
     m->path = hearth_strndup(path, strlen(path));
     m->name_text = hearth_strndup(name.s, name.n);
     m->arch_text = hearth_strndup(arch.s, arch.n);
-    m->type_text = m->arch_text ? describe(m->gguf, m->arch_text, info->n_params) : NULL;
+    m->type_text = m->arch_text ? describe(m, m->arch_text, info->n_params) : NULL;
     if (!m->path || !m->name_text || !m->arch_text || !m->type_text)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for the model's description");
     info->path = m->path;
@@ -136,6 +147,20 @@ static int set_n_pos(struct hearth_model *m, struct hearth_error *err)
     return HEARTH_OK;
 }
 
+// Holds the file against its checksums, if it has any.
+static int verify(struct hearth_model *m, const struct hearth_model_params *params, struct hearth_error *err)
+{
+    struct hearth_checksums *c = NULL;
+    int rc = hearth_checksums_open(&c, m->gguf, err);
+    if (!rc && !c)
+        hearth_log(HEARTH_LOG_WARNING, "%s has no checksums: there is nothing to verify it against",
+                   hearth_gguf_path(m->gguf));
+    if (!rc && c)
+        rc = hearth_checksums_verify(c, params->n_threads, params->progress, params->progress_arg, err);
+    hearth_checksums_close(&c);
+    return rc;
+}
+
 static int open_weights(struct hearth_model *m, const struct hearth_model_params *params,
                         struct hearth_error *err)
 {
@@ -174,6 +199,10 @@ int hearth_model_open(struct hearth_model **out, const char *path, const struct 
     m->vocab_only = params->vocab_only;
 
     int rc = hearth_gguf_open(&m->gguf, path, err);
+    if (!rc && params->verify)
+        rc = verify(m, params, err);
+    if (!rc && hearth_gguf_is_pack(m->gguf))
+        rc = hearth_pack_open(&m->pack, m->gguf, err);
     if (!rc)
         rc = hearth_vocab_open(&m->vocab, m->gguf, err);
     if (!rc && !m->vocab_only)
@@ -195,6 +224,7 @@ void hearth_model_close(struct hearth_model **model)
         return;
     hearth_region_close(&m->weights);
     hearth_vocab_close(&m->vocab);
+    hearth_pack_close(&m->pack);
     hearth_gguf_close(&m->gguf);
     free(m->layers);
     free(m->always);

@@ -109,6 +109,7 @@ struct hearth_model {
     struct hearth_kernels kernels;
     struct hearth_vocab *vocab;
     struct hearth_gguf *gguf;
+    struct hearth_pack *pack; // what the file says of itself as a pack (model/pack.h); NULL: it is none
     bool vocab_only;
 
     struct hearth_weight token_embd;                 // [V x E]

@@ -1,0 +1,769 @@
+// SPDX-License-Identifier: MIT
+// Writing a pack: what goes where is decided first, from the source's header and the profile; then the file
+// is written front to back, a layer's bundles a stretch at a time (pack_space.c).
+#include "build/pack.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/os.h"
+#include "build/pack_space.h"
+#include "build/profile.h"
+#include "gguf/checksums.h"
+#include "model/arch.h"
+
+#define DEFAULT_MEMORY ((size_t)256 << 20)
+#define COPY_BYTES     ((size_t)4 << 20)
+// A neuron that is active for at least this share of the tokens is computed without asking the predictor:
+// asking costs more than the few products it would save, and a wrong answer costs most here.
+#define ALWAYS_SHARE 0.5
+
+enum what { COPY, REORDER, BUNDLES, ORDER, COUNTS, VISITS };
+
+// One tensor of the pack.
+struct step {
+    enum what what;
+    uint32_t layer;
+    const struct hearth_gguf_tensor *tensor; // COPY, REORDER: of the source
+};
+
+struct packer {
+    const struct hearth_pack_params *params;
+    struct hearth_gguf *in;
+    struct hearth_gguf_writer *out;
+    struct hearth_profile *profile; // or NULL
+    const struct hearth_arch *arch;
+    struct hearth_hparams hp;
+    uint32_t n_layer, n_expert, n_ff, n_embd; // n_expert at least 1
+    struct hearth_bundle *layers;             // [n_layer]
+    uint32_t *down_from;                      // [n_layer]
+    bool transposed;                          // some layer
+    bool predictors;
+    uint32_t *always;         // [n_layer * n_expert]
+    int32_t *orders;          // [n_layer][n_expert][n_ff] stored -> source; NULL: the identity
+    uint32_t *slots;          // [n_ff] the other way round, of one space
+    int32_t *counts, *visits; // of one layer of the profile
+    struct step *steps;
+    size_t n_steps;
+    struct hearth_pack_scratch scratch;
+    uint8_t *buffer;
+    size_t buffer_size;
+    struct hearth_pack_result result;
+    uint64_t done; // bytes written
+    struct hearth_error *err;
+};
+
+static int no_memory(struct packer *p)
+{
+    return hearth_fail(p->err, HEARTH_E_MEMORY, "%s: no memory for packing", hearth_gguf_path(p->in));
+}
+
+// ---- the source's matrices
+// -----------------------------------------------------------------------------------
+
+// Where the matrix "ffn_up" etc. of a space is, if anywhere.
+static int find_matrix(struct packer *p, uint32_t layer, const char *stem, uint32_t expert, uint64_t k,
+                       uint64_t n, struct hearth_pack_matrix *m)
+{
+    char name[96];
+    const bool experts = p->hp.n_expert > 0;
+    uint64_t joint = experts ? p->n_expert : 1;
+    snprintf(name, sizeof name, "blk.%u.%s%s.weight", layer, stem, experts ? "_exps" : "");
+    *m = (struct hearth_pack_matrix){.k = k, .n = n};
+    m->tensor = hearth_gguf_tensor(p->in, name);
+    if (!m->tensor && experts) {
+        snprintf(name, sizeof name, "blk.%u.%s.%u.weight", layer, stem, expert);
+        m->tensor = hearth_gguf_tensor(p->in, name);
+        joint = 1;
+    }
+    const struct hearth_gguf_tensor *t = m->tensor;
+    if (!t)
+        return HEARTH_OK;
+    if (t->ne[0] != k || t->ne[1] != n || t->ne[2] != joint || t->ne[3] != 1)
+        return hearth_fail(
+            p->err, HEARTH_E_FORMAT,
+            "%s: tensor %s is %llu x %llu x %llu where the hyper-parameters say %llu x %llu x %llu",
+            hearth_gguf_path(p->in), name, (unsigned long long)t->ne[0], (unsigned long long)t->ne[1],
+            (unsigned long long)t->ne[2], (unsigned long long)k, (unsigned long long)n,
+            (unsigned long long)joint);
+    if (!hearth_type_info(t->type)->decode)
+        return hearth_fail(p->err, HEARTH_E_UNSUPPORTED, "%s: tensor %s has type %s, which is not supported",
+                           hearth_gguf_path(p->in), name, hearth_type_info(t->type)->name);
+    m->row_bytes = hearth_type_bytes(t->type, k);
+    m->offset = joint > 1 ? expert * n * m->row_bytes : 0;
+    return HEARTH_OK;
+}
+
+struct space {
+    struct hearth_pack_matrix gate, up, down; // gate.tensor may be NULL
+    bool by_neuron;                           // down's rows are neurons
+};
+
+static int find_space(struct packer *p, uint32_t layer, uint32_t expert, struct space *s)
+{
+    struct hearth_pack_matrix plain = {0};
+    int rc = find_matrix(p, layer, "ffn_gate", expert, p->n_embd, p->n_ff, &s->gate);
+    if (!rc)
+        rc = find_matrix(p, layer, "ffn_up", expert, p->n_embd, p->n_ff, &s->up);
+    if (!rc)
+        rc = find_matrix(p, layer, "ffn_down_t", expert, p->n_embd, p->n_ff, &s->down);
+    if (!rc)
+        rc = find_matrix(p, layer, "ffn_down", expert, p->n_ff, p->n_embd, &plain);
+    if (rc)
+        return rc;
+    s->by_neuron = s->down.tensor != NULL;
+    if (s->by_neuron && plain.tensor)
+        return hearth_fail(p->err, HEARTH_E_UNSUPPORTED,
+                           "%s: layer %u has both ffn_down and the same by neuron (ffn_down_t); one must go",
+                           hearth_gguf_path(p->in), layer);
+    if (!s->by_neuron)
+        s->down = plain;
+    if (s->up.tensor && s->down.tensor)
+        return HEARTH_OK;
+    return hearth_fail(p->err, HEARTH_E_FORMAT, "%s: tensor blk.%u.%s is missing: the file is incomplete",
+                       hearth_gguf_path(p->in), layer, s->up.tensor ? "ffn_down.weight" : "ffn_up.weight");
+}
+
+// Plain numbers stay what they are. Blocks lie along the rows of down and would have to lie along its
+// columns: they are made again, in the finest format.
+static uint32_t down_type(const struct packer *p, const struct space *s)
+{
+    const uint32_t type = s->down.tensor->type;
+    if (s->by_neuron || !hearth_type_info(type)->unit_elems)
+        return type;
+    return p->n_embd % hearth_type_info(HEARTH_TYPE_Q8_0)->block_elems ? HEARTH_TYPE_F16 : HEARTH_TYPE_Q8_0;
+}
+
+// All experts of a layer must have one layout.
+static int lay_out_layer(struct packer *p, uint32_t layer)
+{
+    struct space first;
+    int rc = find_space(p, layer, 0, &first);
+    for (uint32_t e = 1; e < p->n_expert && !rc; e++) {
+        struct space s;
+        rc = find_space(p, layer, e, &s);
+        if (!rc &&
+            (!first.gate.tensor != !s.gate.tensor || first.by_neuron != s.by_neuron ||
+             (s.gate.tensor && s.gate.tensor->type != first.gate.tensor->type) ||
+             s.up.tensor->type != first.up.tensor->type || s.down.tensor->type != first.down.tensor->type))
+            rc = hearth_fail(
+                p->err, HEARTH_E_UNSUPPORTED,
+                "%s: expert %u of layer %u has other number formats than expert 0, which is not supported",
+                hearth_gguf_path(p->in), e, layer);
+    }
+    if (rc)
+        return rc;
+    p->down_from[layer] = first.down.tensor->type;
+    if (!first.by_neuron) {
+        p->transposed = true;
+        p->result.n_transposed++;
+        p->result.n_requantised += hearth_type_info(first.down.tensor->type)->unit_elems != 0;
+    }
+    return hearth_bundle_lay_out(&p->layers[layer], p->n_embd,
+                                 first.gate.tensor ? first.gate.tensor->type : HEARTH_TYPE_END,
+                                 first.up.tensor->type, down_type(p, &first), p->err);
+}
+
+static int lay_out(struct packer *p)
+{
+    p->layers = hearth_calloc(p->n_layer, sizeof *p->layers);
+    p->down_from = hearth_calloc(p->n_layer, sizeof *p->down_from);
+    p->slots = hearth_calloc(p->n_ff, sizeof *p->slots);
+    if (!p->layers || !p->down_from || !p->slots)
+        return no_memory(p);
+    int rc = HEARTH_OK;
+    for (uint32_t i = 0; i < p->n_layer && !rc; i++)
+        rc = lay_out_layer(p, i);
+    for (uint32_t i = 1; i < p->n_layer && !rc; i++)
+        if (!p->layers[i].bytes[HEARTH_PART_GATE] != !p->layers[0].bytes[HEARTH_PART_GATE])
+            rc = hearth_fail(p->err, HEARTH_E_UNSUPPORTED, "%s: some layers have a gate and others have none",
+                             hearth_gguf_path(p->in));
+    return rc;
+}
+
+// ---- the order
+// -----------------------------------------------------------------------------------------------
+
+static int compare_keys(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+// order = neurons by falling count, of equal ones the lower number first. Returns how many lead that are
+// nearly always active.
+static uint32_t order_space(const int32_t *counts, int32_t visits, uint32_t n, uint64_t *keys, int32_t *order)
+{
+    uint32_t always = 0;
+    for (uint32_t i = 0; i < n; i++)
+        keys[i] = (uint64_t)(INT32_MAX - counts[i]) << 32 | i;
+    qsort(keys, n, sizeof *keys, compare_keys);
+    for (uint32_t i = 0; i < n; i++)
+        order[i] = (int32_t)(keys[i] & UINT32_MAX);
+    while (visits > 0 && always < n && counts[order[always]] >= ALWAYS_SHARE * visits)
+        always++;
+    return always;
+}
+
+static int order_layer(struct packer *p, uint32_t layer, uint64_t *keys)
+{
+    int rc = hearth_profile_read(p->profile, layer, p->counts, p->visits, p->err);
+    for (uint32_t e = 0; e < p->n_expert && !rc; e++) {
+        const size_t space = (size_t)layer * p->n_expert + e;
+        p->always[space] = order_space(p->counts + (size_t)e * p->n_ff, p->visits[e], p->n_ff, keys,
+                                       p->orders + space * p->n_ff);
+    }
+    return rc;
+}
+
+static int order_all(struct packer *p)
+{
+    const struct hearth_profile *profile = p->profile;
+    if (!profile)
+        return HEARTH_OK;
+    if (profile->n_layer != p->n_layer || profile->n_expert != p->n_expert || profile->n_ff != p->n_ff)
+        return hearth_fail(
+            p->err, HEARTH_E_INVALID,
+            "%s: the profile is of a model with %u layers, %u experts and %u neurons, %s has %u, %u and "
+            "%u: make one of this model",
+            hearth_gguf_path(profile->g), profile->n_layer, profile->n_expert, profile->n_ff,
+            hearth_gguf_path(p->in), p->n_layer, p->n_expert, p->n_ff);
+    const size_t n_spaces = (size_t)p->n_layer * p->n_expert, batches = profile->n_batches;
+    uint64_t *keys = hearth_calloc(p->n_ff, sizeof *keys);
+    p->orders = hearth_calloc(n_spaces, p->n_ff * sizeof *p->orders);
+    p->always = hearth_calloc(n_spaces, sizeof *p->always);
+    p->counts = hearth_calloc(batches * p->n_expert, p->n_ff * sizeof *p->counts);
+    p->visits = hearth_calloc(batches, p->n_expert * sizeof *p->visits);
+    int rc = keys && p->orders && p->always && p->counts && p->visits ? HEARTH_OK : no_memory(p);
+    for (uint32_t i = 0; i < p->n_layer && !rc; i++)
+        rc = order_layer(p, i, keys);
+    free(keys);
+    return rc;
+}
+
+// slots = the inverse of the space's order; NULL when that is the identity.
+static const uint32_t *slots_of(struct packer *p, uint32_t layer, uint32_t expert)
+{
+    if (!p->orders)
+        return NULL;
+    const int32_t *order = p->orders + ((size_t)layer * p->n_expert + expert) * p->n_ff;
+    for (uint32_t i = 0; i < p->n_ff; i++)
+        p->slots[order[i]] = i;
+    return p->slots;
+}
+
+// ---- what the pack consists of
+// -------------------------------------------------------------------------------
+
+static bool is(const char *a, const char *b)
+{
+    return strcmp(a, b) == 0;
+}
+
+// "blk.7.ffn_up.weight": 7, and *rest is "ffn_up.weight". -1: not a layer's.
+static long layer_of(const char *name, const char **rest)
+{
+    if (strncmp(name, "blk.", 4) != 0)
+        return -1;
+    char *end;
+    const long layer = strtol(name + 4, &end, 10);
+    *rest = end + 1;
+    return end > name + 4 && *end == '.' && layer >= 0 ? layer : -1;
+}
+
+// Whether a layer's tensor is one of those that bundles are made of.
+static bool in_bundles(const struct packer *p, const char *rest)
+{
+    static const char *const stems[] = {"ffn_gate", "ffn_up", "ffn_down", "ffn_down_t"};
+    for (size_t i = 0; i < sizeof stems / sizeof *stems; i++) {
+        const size_t n = strlen(stems[i]);
+        if (strncmp(rest, stems[i], n) != 0)
+            continue;
+        const char *tail = rest + n;
+        if (p->hp.n_expert == 0 ? is(tail, ".weight") : is(tail, "_exps.weight"))
+            return true;
+        if (p->hp.n_expert > 0 && tail[0] == '.' && is(tail + 1 + strspn(tail + 1, "0123456789"), ".weight"))
+            return true;
+    }
+    return false;
+}
+
+static bool is_predictor(const char *rest)
+{
+    return is(rest, "fc2.weight") || is(rest, "fc2_exps.weight");
+}
+
+static bool is_by_neuron(const char *rest)
+{
+    return is_predictor(rest) || is(rest, "ffn_gate.bias") || is(rest, "ffn_up.bias");
+}
+
+static void add_step(struct packer *p, enum what what, uint32_t layer, const struct hearth_gguf_tensor *t)
+{
+    p->steps[p->n_steps++] = (struct step){what, layer, t};
+}
+
+static int list_steps(struct packer *p)
+{
+    const uint64_t n = hearth_gguf_n_tensors(p->in);
+    bool *seen = hearth_calloc(p->n_layer, sizeof *seen);
+    p->steps = hearth_calloc((size_t)n + 4 * (size_t)p->n_layer, sizeof *p->steps);
+    if (!seen || !p->steps) {
+        free(seen);
+        return no_memory(p);
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        const struct hearth_gguf_tensor *t = hearth_gguf_tensor_at(p->in, i);
+        const char *rest = "";
+        const long layer = layer_of(t->name.s, &rest);
+        const bool ours = layer >= 0 && layer < (long)p->n_layer;
+        if (is(t->name.s, HEARTH_CHECKSUMS_NAME))
+            continue;
+        p->result.bytes_in += t->bytes;
+        p->predictors |= ours && is_predictor(rest);
+        if (!ours || !in_bundles(p, rest)) {
+            add_step(p, ours && p->orders && is_by_neuron(rest) ? REORDER : COPY, ours ? (uint32_t)layer : 0,
+                     t);
+            continue;
+        }
+        if (seen[layer])
+            continue;
+        seen[layer] = true;
+        add_step(p, BUNDLES, (uint32_t)layer, NULL);
+        if (p->profile) {
+            add_step(p, ORDER, (uint32_t)layer, NULL);
+            add_step(p, COUNTS, (uint32_t)layer, NULL);
+            add_step(p, VISITS, (uint32_t)layer, NULL);
+        }
+    }
+    free(seen);
+    return HEARTH_OK;
+}
+
+// ---- the header
+// ----------------------------------------------------------------------------------------------
+
+int hearth_pack_put_bundles(struct hearth_gguf_writer *w, uint32_t layer, const struct hearth_bundle *b,
+                            uint32_t n_ff, uint32_t n_expert, struct hearth_error *err)
+{
+    char name[64];
+    const uint64_t ne[3] = {b->stride, n_ff, n_expert};
+    snprintf(name, sizeof name, "blk.%u.ffn_bundles", layer);
+    return hearth_gguf_put_tensor(w, name, HEARTH_TYPE_I8, 3, ne, err);
+}
+
+static int put_types(struct hearth_gguf_writer *w, const struct hearth_pack_facts *f,
+                     struct hearth_error *err)
+{
+    static const char *const keys[HEARTH_PARTS] = {"hearth.pack.gate_type", "hearth.pack.up_type",
+                                                   "hearth.pack.down_type"};
+    uint32_t *types = hearth_calloc(f->n_layer, sizeof *types);
+    int rc = types ? HEARTH_OK : hearth_fail(err, HEARTH_E_MEMORY, "no memory for a pack's header");
+    for (int part = 0; part < HEARTH_PARTS && !rc; part++) {
+        if (!f->layers[0].bytes[part])
+            continue;
+        for (uint32_t i = 0; i < f->n_layer; i++)
+            types[i] = f->layers[i].type[part];
+        rc = hearth_gguf_put_array(w, keys[part], HEARTH_GGUF_U32, types, f->n_layer, err);
+    }
+    free(types);
+    return rc;
+}
+
+static int put_spaces(struct hearth_gguf_writer *w, const struct hearth_pack_facts *f,
+                      struct hearth_error *err)
+{
+    const size_t n = (size_t)f->n_layer * f->n_expert;
+    uint32_t *zeros = hearth_calloc(n, sizeof *zeros);
+    float *crossover = hearth_calloc(n, sizeof *crossover);
+    int rc =
+        zeros && crossover ? HEARTH_OK : hearth_fail(err, HEARTH_E_MEMORY, "no memory for a pack's header");
+    for (size_t i = 0; i < n && !rc; i++)
+        crossover[i] = f->crossover > 0 ? f->crossover : HEARTH_PACK_CROSSOVER;
+    if (!rc)
+        rc = hearth_gguf_put_array(w, "hearth.pack.always", HEARTH_GGUF_U32, f->always ? f->always : zeros, n,
+                                   err);
+    if (!rc)
+        rc = hearth_gguf_put_array(w, "hearth.pack.crossover", HEARTH_GGUF_F32, crossover, n, err);
+    free(zeros);
+    free(crossover);
+    return rc;
+}
+
+int hearth_pack_put_keys(struct hearth_gguf_writer *w, const struct hearth_pack_facts *f,
+                         struct hearth_error *err)
+{
+    int rc = hearth_gguf_put_u32(w, "general.alignment", HEARTH_PACK_ALIGNMENT, err);
+    if (!rc)
+        rc = hearth_gguf_put_u32(w, "hearth.pack.version", HEARTH_PACK_VERSION, err);
+    if (!rc)
+        rc = put_types(w, f, err);
+    if (!rc && f->down_from)
+        rc =
+            hearth_gguf_put_array(w, "hearth.pack.down_from", HEARTH_GGUF_U32, f->down_from, f->n_layer, err);
+    if (!rc)
+        rc = put_spaces(w, f, err);
+    if (!rc && f->predictor_input)
+        rc = hearth_gguf_put_str(w, "hearth.pack.predictor_input", f->predictor_input,
+                                 strlen(f->predictor_input), err);
+    if (!rc && f->predictor_input)
+        rc = hearth_gguf_put_f32(w, "hearth.sparse_threshold", f->sparse_threshold, err);
+    return rc;
+}
+
+static bool starts_with(struct hearth_str s, const char *start)
+{
+    const size_t n = strlen(start);
+    return s.n >= n && memcmp(s.s, start, n) == 0;
+}
+
+// Keys of the source that are about its layout, or are written anew.
+static bool is_left_out(const struct packer *p, struct hearth_str key)
+{
+    char activation[128];
+    snprintf(activation, sizeof activation, "%s.feed_forward.activation", p->arch->name);
+    return is(key.s, "general.alignment") || starts_with(key, "split.") || starts_with(key, "hearth.pack.") ||
+           is(key.s, "hearth.sparse_threshold") || is(key.s, "powerinfer.sparse_threshold") ||
+           is(key.s, activation);
+}
+
+// In PowerInfer's files the activation follows from the first four bytes, which a pack does not keep: it is
+// always said.
+static int put_activation(struct packer *p)
+{
+    static const char *const names[] = {[HEARTH_ACT_SILU] = "silu",
+                                        [HEARTH_ACT_RELU] = "relu",
+                                        [HEARTH_ACT_DRELU] = "drelu",
+                                        [HEARTH_ACT_GELU] = "gelu"};
+    char key[128];
+    const char *name = names[p->hp.activation];
+    snprintf(key, sizeof key, "%s.feed_forward.activation", p->arch->name);
+    return hearth_gguf_put_str(p->out, key, name, strlen(name), p->err);
+}
+
+// What the pack was made of, so that a change of the source can be told.
+static int put_source(struct packer *p)
+{
+    const char *path = hearth_gguf_path(p->in), *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    uint64_t bytes = 0;
+    uint32_t crc = 0;
+    for (uint32_t i = 0; i < hearth_gguf_n_parts(p->in); i++)
+        bytes += hearth_file_size(hearth_gguf_file(p->in, i));
+    int rc = hearth_gguf_header_crc(p->in, &crc, p->err);
+    if (!rc)
+        rc = hearth_gguf_put_str(p->out, "hearth.pack.source.name", name, strlen(name), p->err);
+    if (!rc)
+        rc = hearth_gguf_put_u64(p->out, "hearth.pack.source.bytes", bytes, p->err);
+    return rc ? rc : hearth_gguf_put_u32(p->out, "hearth.pack.source.crc32c", crc, p->err);
+}
+
+static int put_profile(struct packer *p)
+{
+    if (!p->profile)
+        return HEARTH_OK;
+    int rc = hearth_gguf_put_array(p->out, "hearth.pack.batches", HEARTH_GGUF_U32, p->profile->batches,
+                                   p->profile->n_batches, p->err);
+    return rc ? rc : hearth_gguf_put_u64(p->out, "hearth.pack.profile_tokens", p->profile->tokens, p->err);
+}
+
+static int put_metadata(struct packer *p)
+{
+    static const char *const inputs[] = {[HEARTH_PREDICTOR_NORMED] = "normed",
+                                         [HEARTH_PREDICTOR_STREAM] = "stream",
+                                         [HEARTH_PREDICTOR_LAYER] = "layer"};
+    const struct hearth_pack_facts facts = {
+        .n_layer = p->n_layer,
+        .n_expert = p->n_expert,
+        .layers = p->layers,
+        .down_from = p->transposed ? p->down_from : NULL,
+        .always = p->always,
+        .predictor_input = p->predictors ? inputs[p->hp.predictor_input] : NULL,
+        .sparse_threshold = p->hp.predict_threshold,
+    };
+    int rc = HEARTH_OK;
+    for (uint64_t i = 0; i < hearth_gguf_n_kv(p->in) && !rc; i++) {
+        const struct hearth_gguf_kv *kv = hearth_gguf_kv_at(p->in, i);
+        if (!is_left_out(p, kv->key))
+            rc = hearth_gguf_put_kv(p->out, kv, p->err);
+    }
+    if (!rc)
+        rc = put_activation(p);
+    if (!rc)
+        rc = hearth_pack_put_keys(p->out, &facts, p->err);
+    if (!rc)
+        rc = put_source(p);
+    return rc ? rc : put_profile(p);
+}
+
+static int declare(struct packer *p, const struct step *s)
+{
+    char name[64];
+    const uint64_t f = p->n_ff, x = p->n_expert, b = p->profile ? p->profile->n_batches : 0;
+    switch (s->what) {
+    case COPY:
+    case REORDER:
+        return hearth_gguf_put_tensor(p->out, s->tensor->name.s, s->tensor->type, s->tensor->n_dims,
+                                      s->tensor->ne, p->err);
+    case BUNDLES:
+        return hearth_pack_put_bundles(p->out, s->layer, &p->layers[s->layer], p->n_ff, p->n_expert, p->err);
+    case ORDER:
+        snprintf(name, sizeof name, "blk.%u.ffn_order", s->layer);
+        return hearth_gguf_put_tensor(p->out, name, HEARTH_TYPE_I32, 2, (uint64_t[]){f, x}, p->err);
+    case COUNTS:
+        snprintf(name, sizeof name, "blk.%u.ffn_counts", s->layer);
+        return hearth_gguf_put_tensor(p->out, name, HEARTH_TYPE_I32, 3, (uint64_t[]){f, x, b}, p->err);
+    case VISITS:
+        break;
+    }
+    snprintf(name, sizeof name, "blk.%u.ffn_visits", s->layer);
+    return hearth_gguf_put_tensor(p->out, name, HEARTH_TYPE_I32, 2, (uint64_t[]){x, b}, p->err);
+}
+
+// ---- the data
+// ------------------------------------------------------------------------------------------------
+
+static int put(struct packer *p, const void *bytes, size_t n)
+{
+    int rc = hearth_gguf_write(p->out, bytes, n, p->err);
+    p->done += n;
+    const struct hearth_pack_params *params = p->params;
+    const float share = (float)((double)p->done / (double)p->result.bytes_out);
+    if (!rc && params->progress && !params->progress(params->progress_arg, share < 1 ? share : 1))
+        rc = hearth_fail(p->err, HEARTH_E_INTERRUPTED, "stopped on request");
+    return rc;
+}
+
+// Memory for as much of `total` as may be worked on at a time, in whole pieces.
+static int take_buffer(struct packer *p, size_t piece, uint64_t total)
+{
+    size_t size = p->params->memory ? p->params->memory : DEFAULT_MEMORY;
+    size = size < piece ? piece : size / piece * piece;
+    size = size < total ? size : (size_t)total;
+    if (size > p->buffer_size) {
+        free(p->buffer);
+        p->buffer = malloc(size);
+        p->buffer_size = p->buffer ? size : 0;
+    }
+    return p->buffer ? HEARTH_OK : no_memory(p);
+}
+
+static int fill_stretch(struct packer *p, const struct space *s, const struct hearth_bundle *b,
+                        const struct hearth_pack_stretch *to)
+{
+    int rc = s->gate.tensor ? hearth_pack_gather(&p->scratch, &s->gate, to, b->at[HEARTH_PART_GATE], p->err)
+                            : HEARTH_OK;
+    if (!rc)
+        rc = hearth_pack_gather(&p->scratch, &s->up, to, b->at[HEARTH_PART_UP], p->err);
+    if (rc)
+        return rc;
+    if (s->by_neuron)
+        return hearth_pack_gather(&p->scratch, &s->down, to, b->at[HEARTH_PART_DOWN], p->err);
+    return hearth_pack_transpose(&p->scratch, &s->down, b->type[HEARTH_PART_DOWN], to,
+                                 b->at[HEARTH_PART_DOWN], p->err);
+}
+
+static int write_bundles(struct packer *p, uint32_t layer)
+{
+    const struct hearth_bundle *b = &p->layers[layer];
+    int rc = take_buffer(p, b->stride, (uint64_t)b->stride * p->n_ff);
+    if (!rc) // what is left between bundles
+        memset(p->buffer, 0, p->buffer_size);
+    for (uint32_t e = 0; e < p->n_expert && !rc; e++) {
+        struct space s;
+        struct hearth_pack_stretch to = {p->buffer, b->stride, 0, 0, slots_of(p, layer, e)};
+        rc = find_space(p, layer, e, &s);
+        for (; to.first < p->n_ff && !rc; to.first += to.n) {
+            const size_t fit = p->buffer_size / b->stride, left = p->n_ff - to.first;
+            to.n = (uint32_t)(fit < left ? fit : left);
+            rc = fill_stretch(p, &s, b, &to);
+            if (!rc)
+                rc = put(p, p->buffer, to.n * b->stride);
+        }
+    }
+    return rc;
+}
+
+static int copy(struct packer *p, const struct hearth_gguf_tensor *t)
+{
+    int rc = take_buffer(p, 1, t->bytes < COPY_BYTES ? t->bytes : COPY_BYTES);
+    for (uint64_t at = 0; at < t->bytes && !rc;) {
+        const size_t n = t->bytes - at < p->buffer_size ? (size_t)(t->bytes - at) : p->buffer_size;
+        rc = hearth_gguf_read(p->in, t, p->buffer, at, n, p->err);
+        if (!rc)
+            rc = put(p, p->buffer, n);
+        at += n;
+    }
+    return rc;
+}
+
+// A tensor with a row, or a number, per neuron.
+static int reorder(struct packer *p, const struct step *step)
+{
+    const struct hearth_gguf_tensor *t = step->tensor;
+    const bool vector = t->ne[0] == p->n_ff && t->ne[1] == 1;
+    struct hearth_pack_matrix m = {t, 0, 0, vector ? 1 : t->ne[0], p->n_ff};
+    m.row_bytes = hearth_type_bytes(t->type, m.k);
+    if (!m.row_bytes || t->bytes != m.row_bytes * p->n_ff * (vector ? 1 : p->n_expert) ||
+        (!vector && t->ne[1] != p->n_ff))
+        return hearth_fail(p->err, HEARTH_E_FORMAT, "%s: tensor %s does not have a row for each neuron",
+                           hearth_gguf_path(p->in), t->name.s);
+    int rc = take_buffer(p, m.row_bytes, (uint64_t)m.row_bytes * p->n_ff);
+    for (uint32_t e = 0; e < (vector ? 1 : p->n_expert) && !rc; e++) {
+        struct hearth_pack_stretch to = {p->buffer, m.row_bytes, 0, 0, slots_of(p, step->layer, e)};
+        m.offset = (uint64_t)e * p->n_ff * m.row_bytes;
+        for (; to.first < p->n_ff && !rc; to.first += to.n) {
+            const size_t fit = p->buffer_size / m.row_bytes, left = p->n_ff - to.first;
+            to.n = (uint32_t)(fit < left ? fit : left);
+            rc = hearth_pack_gather(&p->scratch, &m, &to, 0, p->err);
+            if (!rc)
+                rc = put(p, p->buffer, to.n * m.row_bytes);
+        }
+    }
+    return rc;
+}
+
+// Counts in stored order.
+static int write_counts(struct packer *p, uint32_t layer)
+{
+    int rc = hearth_profile_read(p->profile, layer, p->counts, p->visits, p->err);
+    if (!rc)
+        rc = take_buffer(p, p->n_ff * sizeof *p->counts, (uint64_t)p->n_ff * sizeof *p->counts);
+    for (uint32_t batch = 0; batch < p->profile->n_batches; batch++)
+        for (uint32_t e = 0; e < p->n_expert && !rc; e++) {
+            const int32_t *order = p->orders + ((size_t)layer * p->n_expert + e) * p->n_ff;
+            const int32_t *counts = p->counts + ((size_t)batch * p->n_expert + e) * p->n_ff;
+            for (uint32_t i = 0; i < p->n_ff; i++)
+                memcpy(p->buffer + i * sizeof *counts, &counts[order[i]], sizeof *counts);
+            rc = put(p, p->buffer, p->n_ff * sizeof *counts);
+        }
+    return rc;
+}
+
+static int write_step(struct packer *p, const struct step *s)
+{
+    const size_t spaces = (size_t)s->layer * p->n_expert;
+    int rc;
+    switch (s->what) {
+    case COPY:
+        return copy(p, s->tensor);
+    case REORDER:
+        return reorder(p, s);
+    case BUNDLES:
+        return write_bundles(p, s->layer);
+    case ORDER:
+        return put(p, p->orders + spaces * p->n_ff, (size_t)p->n_expert * p->n_ff * sizeof *p->orders);
+    case COUNTS:
+        return write_counts(p, s->layer);
+    case VISITS:
+        break;
+    }
+    rc = hearth_profile_read(p->profile, s->layer, p->counts, p->visits, p->err);
+    return rc ? rc : put(p, p->visits, (size_t)p->profile->n_batches * p->n_expert * sizeof *p->visits);
+}
+
+// ---- all of it
+// -----------------------------------------------------------------------------------------------
+
+static int open_source(struct packer *p, const char *in)
+{
+    struct hearth_str name = {"", 0};
+    int rc = hearth_gguf_open(&p->in, in, p->err);
+    if (!rc && hearth_gguf_is_pack(p->in))
+        rc = hearth_fail(p->err, HEARTH_E_INVALID,
+                         "%s: this is a pack already; pack the model that it was made of", in);
+    if (!rc)
+        rc = hearth_gguf_str(p->in, "general.architecture", true, &name, p->err);
+    if (rc)
+        return rc;
+    p->arch = hearth_arch_find(name);
+    char known[200];
+    hearth_arch_names(known, sizeof known);
+    if (!p->arch)
+        return hearth_fail(p->err, HEARTH_E_UNSUPPORTED,
+                           "%s: architecture \"%.*s\" is not supported; supported: %s", in,
+                           (int)(name.n > 60 ? 60 : name.n), name.s, known);
+    rc = hearth_hparams_read(&p->hp, p->arch, p->in, p->err);
+    p->n_layer = (uint32_t)p->hp.n_layer;
+    p->n_embd = (uint32_t)p->hp.n_embd;
+    p->n_expert = p->hp.n_expert ? (uint32_t)p->hp.n_expert : 1;
+    p->n_ff = (uint32_t)(p->hp.n_expert ? p->hp.n_ff_exp : p->hp.n_ff);
+    return rc;
+}
+
+static int decide(struct packer *p)
+{
+    int rc = p->params->profile ? hearth_profile_open(&p->profile, p->params->profile, p->err) : HEARTH_OK;
+    if (!rc)
+        rc = lay_out(p);
+    if (!rc)
+        rc = order_all(p);
+    return rc ? rc : list_steps(p);
+}
+
+static void sum_up(struct packer *p)
+{
+    struct hearth_pack_result *r = &p->result;
+    const uint64_t spaces = (uint64_t)p->n_layer * p->n_expert, f = p->n_ff;
+    r->n_spaces = spaces;
+    r->n_neurons = spaces * f;
+    r->ordered = p->orders != NULL;
+    for (size_t i = 0; i < p->n_steps; i++) {
+        const struct step *s = &p->steps[i];
+        const uint64_t batches = p->profile ? p->profile->n_batches : 0;
+        r->bytes_out += s->tensor            ? s->tensor->bytes
+                        : s->what == BUNDLES ? p->layers[s->layer].stride * f * p->n_expert
+                        : s->what == ORDER   ? 4 * f * p->n_expert
+                        : s->what == COUNTS  ? 4 * f * p->n_expert * batches
+                                             : 4 * p->n_expert * batches;
+    }
+}
+
+static int write_all(struct packer *p, const char *out)
+{
+    int rc = hearth_gguf_writer_open(&p->out, out, p->err);
+    if (!rc)
+        rc = put_metadata(p);
+    for (size_t i = 0; i < p->n_steps && !rc; i++)
+        rc = declare(p, &p->steps[i]);
+    if (!rc)
+        rc = hearth_gguf_put_checksums(p->out, p->err);
+    for (size_t i = 0; i < p->n_steps && !rc; i++)
+        rc = write_step(p, &p->steps[i]);
+    return rc ? rc : hearth_gguf_finish(&p->out, p->err);
+}
+
+int hearth_pack_write(const char *in, const char *out, const struct hearth_pack_params *params,
+                      struct hearth_pack_result *result, struct hearth_error *err)
+{
+    struct packer p = {.params = params, .err = err};
+    int rc = open_source(&p, in);
+    if (!rc)
+        rc = decide(&p);
+    if (!rc)
+        rc = hearth_pool_open(&p.scratch.pool, params->n_threads > 0 ? params->n_threads : hearth_cpu_count(),
+                              err);
+    if (!rc) {
+        p.scratch.g = p.in;
+        sum_up(&p);
+        rc = write_all(&p, out);
+    }
+    if (!rc && result)
+        *result = p.result;
+    hearth_gguf_writer_close(&p.out);
+    hearth_pool_close(&p.scratch.pool);
+    hearth_pack_scratch_free(&p.scratch);
+    hearth_profile_close(&p.profile);
+    hearth_gguf_close(&p.in);
+    free(p.layers);
+    free(p.down_from);
+    free(p.slots);
+    free(p.always);
+    free(p.orders);
+    free(p.counts);
+    free(p.visits);
+    free(p.steps);
+    free(p.buffer);
+    return rc;
+}
