@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Man pages and completions, made by the program from its own option table, and everything that is installed.
 
-set(HEARTH_COMMANDS run bench perplexity tokenize detokenize inspect quantize synth profile pack)
+set(HEARTH_COMMANDS run bench perplexity tokenize detokenize inspect quantize synth profile pack plan)
 set(generated ${CMAKE_CURRENT_BINARY_DIR}/generated)
 file(MAKE_DIRECTORY ${generated})
 

@@ -16,5 +16,6 @@ int hearth_cmd_quantize(const struct hearth_options *o);
 int hearth_cmd_synth(const struct hearth_options *o);
 int hearth_cmd_profile(const struct hearth_options *o);
 int hearth_cmd_pack(const struct hearth_options *o);
+int hearth_cmd_plan(const struct hearth_options *o);
 
 #endif

@@ -433,7 +433,7 @@ int hearth_options_parse(const struct hearth_command *cmd, int argc, char **argv
             return rc;
     }
     for (const struct hearth_positional *pos = cmd->positionals; pos->name; pos++)
-        if (!*positional_field(o, pos))
+        if (pos->name[0] != '[' && !*positional_field(o, pos))
             return hearth_cli_usage(cmd, "%s is missing", pos->name);
     return -1;
 }

@@ -27,7 +27,8 @@ enum {
     HEARTH_CMD_SYNTH = 1u << 7,
     HEARTH_CMD_PROFILE = 1u << 8,
     HEARTH_CMD_PACK = 1u << 9,
-    HEARTH_CMD_ALL = (1u << 10) - 1
+    HEARTH_CMD_PLAN = 1u << 10,
+    HEARTH_CMD_ALL = (1u << 11) - 1
 };
 
 enum hearth_option_kind {
@@ -73,6 +74,11 @@ struct hearth_options {
     int output, phase, stats;
     const char *logits_out;
 
+    const char *simulate, *svg;
+    struct hearth_int_list cache_sizes; // percent
+    double warmup;                      // percent
+    int64_t half_life;
+
     double temp, top_p, min_p, repeat_penalty, presence_penalty, frequency_penalty;
     int64_t top_k, repeat_last_n, seed;
     double typ_p, top_n_sigma, xtc_probability, xtc_threshold, dynatemp_range, dynatemp_exponent;
@@ -109,7 +115,7 @@ extern const struct hearth_option hearth_option_table[];
 const char *hearth_options_cpu(const struct hearth_options *o);
 
 struct hearth_positional {
-    const char *name; // "MODEL"; NULL ends the list
+    const char *name; // "MODEL", or "[MODEL]" when it may be left out; NULL ends the list
     size_t offset;    // of a const char * in struct hearth_options
 };
 

@@ -22,6 +22,7 @@
 #define SYNTH      HEARTH_CMD_SYNTH
 #define PROFILE    HEARTH_CMD_PROFILE
 #define PACK       HEARTH_CMD_PACK
+#define PLAN       HEARTH_CMD_PLAN
 #define ENGINE     (RUN | BENCH | PERPLEXITY)
 
 #define INT_LIMIT 2147483647.0
@@ -172,6 +173,18 @@ const struct hearth_option hearth_option_table[] = {
      "none",
      AT(sparsity_threshold)},
 
+    {"--simulate", NULL, HEARTH_OPTION_STRING, "TRACE", NULL, NULL, NO_RANGE, PLAN, "Simulation",
+     "replay the trace TRACE (of run --trace) through neuron caches of several sizes and policies",
+     AT(simulate)},
+    {"--cache-sizes", NULL, HEARTH_OPTION_INT_LIST, "N,...", NULL, NULL, 1, 100, PLAN, "Simulation",
+     "sizes of the cache to simulate, in percent of all neurons (default: 5,10,20,...,90)", AT(cache_sizes)},
+    {"--warmup", NULL, HEARTH_OPTION_FLOAT, "PERCENT", "25", NULL, 0, 99, PLAN, "Simulation",
+     "steps at the start of the trace that fill the caches and are not counted", AT(warmup)},
+    {"--half-life", NULL, HEARTH_OPTION_INT, "N", "0", NULL, 0, 1048576, PLAN, "Simulation",
+     "visits of a space after which a use counts half (policy decayed); 0: the engine's", AT(half_life)},
+    {"--svg", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, PLAN, "Output",
+     "also write a chart to FILE", AT(svg)},
+
     {"--special", "-sp", HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, RUN | DETOKENIZE, "Output",
      "print control tokens such as <|im_end|> too", AT(special)},
     {"--logits-out", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, RUN, "Output",
@@ -186,7 +199,7 @@ const struct hearth_option hearth_option_table[] = {
      "first hold the whole file against the checksums in it, which packs have", AT(verify)},
     {"-o, --output", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, PROFILE, "Output",
      "the profile to write", AT(out)},
-    {"--json", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, INSPECT, "Output", "print JSON",
+    {"--json", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, INSPECT | PLAN, "Output", "print JSON",
      AT(json)},
     {"-q, --quiet", "--log-disable", HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, HEARTH_CMD_ALL, "Output",
      "on standard error, only warnings and errors", AT(quiet)},
@@ -319,5 +332,18 @@ const struct hearth_command hearth_command_table[] = {
      "hearth profile model.gguf -f text.txt -o model.profile\n"
      "hearth pack model.gguf model.hearth.gguf --profile model.profile",
      hearth_cmd_pack},
+    {"plan",
+     PLAN,
+     {{"[MODEL]", AT(model)}},
+     "simulate neuron caches",
+     "Replays a trace of the neurons that each step needed, and prints how many of them caches of several "
+     "sizes "
+     "would have found in memory: with the engine's own policies, with one LRU over all spaces, with a fixed "
+     "choice by profile, and with Belady's optimum, which knows the future. The first quarter of the trace "
+     "only "
+     "warms the caches up.",
+     "hearth plan --simulate novel.htrace\n"
+     "hearth plan --simulate novel.htrace --cache-sizes 10,25,50 --json --svg cache.svg",
+     hearth_cmd_plan},
     {0},
 };

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT
+// Belady's optimum: items in memory hang in a list for the visit that needs them next, and the latest list
+// gives up its items first.
+#include "plan/belady.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+#define NONE UINT32_MAX
+
+struct hearth_belady {
+    const uint32_t *ids;
+    const uint64_t *starts;
+    uint32_t n_visits, n_items;
+    uint32_t *next_use;    // [starts[n_visits]] the visit after this one that has the id; n_visits: none
+    uint32_t *head;        // [n_visits + 1] items in memory by their next visit
+    uint32_t *prev, *next; // [n_items] neighbours in the list
+    uint32_t *list;        // [n_items] the list that an item is in; NONE: not in memory
+    uint64_t *bits[3];     // lists that are not empty, as bits; words that are not 0, as bits; once more
+};
+
+static void set_bits(struct hearth_belady *b, uint32_t list)
+{
+    for (int i = 0; i < 3; i++, list /= 64)
+        b->bits[i][list / 64] |= UINT64_C(1) << list % 64;
+}
+
+static void clear_bits(struct hearth_belady *b, uint32_t list)
+{
+    for (int i = 0; i < 3; i++, list /= 64) {
+        b->bits[i][list / 64] &= ~(UINT64_C(1) << list % 64);
+        if (b->bits[i][list / 64])
+            return;
+    }
+}
+
+// The latest list that is not empty; one must be.
+static uint32_t latest(const struct hearth_belady *b)
+{
+    uint32_t word = b->n_visits / (64 * 64 * 64);
+    while (!b->bits[2][word])
+        word--;
+    for (int i = 2; i >= 0; i--)
+        word = word * 64 + 63 - (uint32_t)__builtin_clzll(b->bits[i][word]);
+    return word;
+}
+
+static void link_item(struct hearth_belady *b, uint32_t item, uint32_t list)
+{
+    uint32_t old = b->head[list];
+    b->list[item] = list;
+    b->prev[item] = NONE;
+    b->next[item] = old;
+    b->head[list] = item;
+    if (old != NONE)
+        b->prev[old] = item;
+    else
+        set_bits(b, list);
+}
+
+static void unlink_item(struct hearth_belady *b, uint32_t item)
+{
+    uint32_t list = b->list[item], before = b->prev[item], after = b->next[item];
+    if (before != NONE)
+        b->next[before] = after;
+    else
+        b->head[list] = after;
+    if (after != NONE)
+        b->prev[after] = before;
+    if (b->head[list] == NONE)
+        clear_bits(b, list);
+    b->list[item] = NONE;
+}
+
+uint64_t hearth_belady_misses(struct hearth_belady *b, uint64_t capacity, uint32_t first)
+{
+    uint64_t misses = 0, n_held = 0;
+    memset(b->head, 0xFF, ((size_t)b->n_visits + 1) * sizeof *b->head);
+    memset(b->list, 0xFF, (size_t)b->n_items * sizeof *b->list);
+    for (size_t i = 0, n = (size_t)b->n_visits + 1; i < 3; i++) {
+        n = n / 64 + 1;
+        memset(b->bits[i], 0, n * sizeof **b->bits);
+    }
+    for (uint32_t v = 0; v < b->n_visits; v++) {
+        for (uint64_t i = b->starts[v]; i < b->starts[v + 1]; i++) {
+            uint32_t item = b->ids[i];
+            if (b->list[item] != NONE) {
+                unlink_item(b, item);
+            } else {
+                misses += v >= first;
+                n_held++;
+            }
+            link_item(b, item, b->next_use[i]);
+        }
+        for (; n_held > capacity; n_held--)
+            unlink_item(b, b->head[latest(b)]);
+    }
+    return misses;
+}
+
+static bool allocate(struct hearth_belady *b)
+{
+    b->next_use = hearth_calloc((size_t)b->starts[b->n_visits], sizeof *b->next_use);
+    b->head = hearth_calloc((size_t)b->n_visits + 1, sizeof *b->head);
+    b->prev = hearth_calloc(b->n_items, sizeof *b->prev);
+    b->next = hearth_calloc(b->n_items, sizeof *b->next);
+    b->list = hearth_calloc(b->n_items, sizeof *b->list);
+    bool ok = b->next_use && b->head && b->prev && b->next && b->list;
+    for (size_t i = 0, n = (size_t)b->n_visits + 1; i < 3; i++) {
+        n = n / 64 + 1;
+        b->bits[i] = hearth_calloc(n, sizeof **b->bits);
+        ok = ok && b->bits[i];
+    }
+    return ok;
+}
+
+int hearth_belady_open(struct hearth_belady **out, const uint32_t *ids, const uint64_t *starts,
+                       uint32_t n_visits, uint32_t n_items, struct hearth_error *err)
+{
+    *out = NULL;
+    struct hearth_belady *b = hearth_calloc(1, sizeof *b);
+    if (b)
+        *b = (struct hearth_belady){.ids = ids, .starts = starts, .n_visits = n_visits, .n_items = n_items};
+    if (!b || !allocate(b)) {
+        hearth_belady_close(&b);
+        return hearth_fail(err, HEARTH_E_MEMORY, "no memory to look for the best cache");
+    }
+    for (uint32_t i = 0; i < n_items; i++)
+        b->list[i] = n_visits; // for now: the next visit that has the item
+    for (uint32_t v = n_visits; v-- > 0;)
+        for (uint64_t i = starts[v]; i < starts[v + 1]; i++) {
+            b->next_use[i] = b->list[ids[i]];
+            b->list[ids[i]] = v;
+        }
+    *out = b;
+    return HEARTH_OK;
+}
+
+void hearth_belady_close(struct hearth_belady **belady)
+{
+    struct hearth_belady *b = *belady;
+    *belady = NULL;
+    if (!b)
+        return;
+    free(b->next_use);
+    free(b->head);
+    free(b->prev);
+    free(b->next);
+    free(b->list);
+    for (int i = 0; i < 3; i++)
+        free(b->bits[i]);
+    free(b);
+}

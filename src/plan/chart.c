@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: MIT
+// Line charts as SVG.
+#include "plan/chart.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/os.h"
+
+#define WIDTH  940
+#define HEIGHT 520
+#define LEFT   76
+#define RIGHT  650 // of the plot; the legend is beside it
+#define TOP    84
+#define BOTTOM 446
+#define LEGEND 680
+
+// Okabe and Ito's colours, which people who see fewer colours can tell apart, and two greys.
+static const char *const colours[HEARTH_CHART_SERIES] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
+                                                         "#e69f00", "#56b4e9", "#7a5195", "#444444",
+                                                         "#8c6d31", "#999999", "#b30000", "#2f4b7c"};
+
+struct svg {
+    struct hearth_outfile *file;
+    int rc;
+    struct hearth_error *err;
+};
+
+static void put(struct svg *s, const char *fmt, ...) HEARTH_PRINTF(2, 3);
+
+static void put(struct svg *s, const char *fmt, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, fmt);
+    int n = vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    if (!s->rc && n > 0)
+        s->rc = hearth_outfile_write(s->file, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1,
+                                     s->err);
+}
+
+static void put_escaped(struct svg *s, const char *text)
+{
+    for (; *text; text++) {
+        if (*text == '&')
+            put(s, "&amp;");
+        else if (*text == '<')
+            put(s, "&lt;");
+        else if ((unsigned char)*text >= 0x20)
+            put(s, "%c", *text);
+    }
+}
+
+static void put_text(struct svg *s, double x, double y, const char *attributes, const char *text)
+{
+    put(s, "<text x=\"%.1f\" y=\"%.1f\" %s>", x, y, attributes);
+    put_escaped(s, text);
+    put(s, "</text>\n");
+}
+
+static double x_of(const struct hearth_chart *c, double x)
+{
+    double most = c->x[c->n_points - 1];
+    return LEFT + (RIGHT - LEFT) * x / most;
+}
+
+static double y_of(double y)
+{
+    return BOTTOM - (BOTTOM - TOP) * (y < 0 ? 0 : y > 1 ? 1 : y);
+}
+
+static void put_axes(struct svg *s, const struct hearth_chart *c)
+{
+    char label[32];
+    for (int i = 0; i <= 10; i += 2) {
+        double y = y_of(i / 10.0);
+        put(s, "<path d=\"M%d %.1fH%d\" stroke=\"%s\"/>\n", LEFT, y, RIGHT, i ? "#e4e4e4" : "#555555");
+        snprintf(label, sizeof label, "%d %%", i * 10);
+        put_text(s, LEFT - 10, y + 4, "text-anchor=\"end\" class=\"tick\"", label);
+    }
+    double last = -1e9;
+    for (int i = 0; i < c->n_points; i++) {
+        double x = x_of(c, c->x[i]);
+        put(s, "<path d=\"M%.1f %dv5\" stroke=\"#555555\"/>\n", x, BOTTOM);
+        if (x - last < 30) // a label would touch the one before
+            continue;
+        last = x;
+        snprintf(label, sizeof label, "%.3g %%", 100 * c->x[i]);
+        put_text(s, x, BOTTOM + 21, "text-anchor=\"middle\" class=\"tick\"", label);
+    }
+    put_text(s, (LEFT + RIGHT) / 2.0, BOTTOM + 50, "text-anchor=\"middle\" class=\"axis\"", c->x_label);
+    put(s, "<g transform=\"translate(22 %d) rotate(-90)\">", (TOP + BOTTOM) / 2);
+    put_text(s, 0, 0, "text-anchor=\"middle\" class=\"axis\"", c->y_label);
+    put(s, "</g>\n");
+}
+
+static void put_line_style(struct svg *s, const struct hearth_chart *c, int i)
+{
+    put(s, "fill=\"none\" stroke=\"%s\" stroke-width=\"%s\"%s stroke-linejoin=\"round\"", colours[i],
+        c->series[i].strong ? "3.2" : "1.8", c->series[i].dashed ? " stroke-dasharray=\"6 4\"" : "");
+}
+
+static void put_series(struct svg *s, const struct hearth_chart *c, int i)
+{
+    put(s, "<path d=\"");
+    for (int k = 0; k < c->n_points; k++)
+        put(s, "%s%.1f %.1f", k ? "L" : "M", x_of(c, c->x[k]), y_of(c->series[i].y[k]));
+    put(s, "\" ");
+    put_line_style(s, c, i);
+    put(s, "/>\n");
+    for (int k = 0; k < c->n_points && !c->series[i].dashed; k++)
+        put(s, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%s\" fill=\"%s\"/>\n", x_of(c, c->x[k]),
+            y_of(c->series[i].y[k]), c->series[i].strong ? "3.6" : "2.6", colours[i]);
+}
+
+static void put_legend(struct svg *s, const struct hearth_chart *c)
+{
+    bool listed[HEARTH_CHART_SERIES] = {false};
+    int middle = c->n_points / 2;
+    for (int row = 0; row < c->n_series; row++) {
+        int best = -1;
+        for (int i = 0; i < c->n_series; i++)
+            if (!listed[i] && (best < 0 || c->series[i].y[middle] > c->series[best].y[middle]))
+                best = i;
+        listed[best] = true;
+        double y = TOP + 14 + 30.0 * row;
+        put(s, "<path d=\"M%d %.1fh30\" ", LEGEND, y);
+        put_line_style(s, c, best);
+        put(s, "/>\n");
+        put_text(s, LEGEND + 40, y + 4.5, c->series[best].strong ? "class=\"strong\"" : "class=\"legend\"",
+                 c->series[best].label);
+    }
+}
+
+static void put_chart(struct svg *s, const struct hearth_chart *c)
+{
+    put(s, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" ",
+        WIDTH, HEIGHT, WIDTH, HEIGHT);
+    put(s,
+        "role=\"img\" font-family=\"-apple-system, 'Segoe UI', 'DejaVu Sans', Arial, sans-serif\">\n<title>");
+    put_escaped(s, c->title);
+    put(s, "</title>\n<style>.tick{font-size:12px;fill:#444444}.axis{font-size:13px;fill:#222222}"
+           ".legend{font-size:12.5px;fill:#222222}.strong{font-size:12.5px;fill:#222222;font-weight:bold}"
+           "</style>\n");
+    put(s, "<rect width=\"%d\" height=\"%d\" rx=\"8\" fill=\"#ffffff\"/>\n", WIDTH, HEIGHT);
+    put_text(s, LEFT, 36, "font-size=\"18\" font-weight=\"bold\" fill=\"#111111\"", c->title);
+    put_text(s, LEFT, 58, "font-size=\"12.5\" fill=\"#555555\"", c->subtitle);
+    put_axes(s, c);
+    for (int i = 0; i < c->n_series; i++)
+        if (!c->series[i].strong)
+            put_series(s, c, i);
+    for (int i = 0; i < c->n_series; i++)
+        if (c->series[i].strong)
+            put_series(s, c, i);
+    put_legend(s, c);
+    put(s, "</svg>\n");
+}
+
+int hearth_chart_write(const struct hearth_chart *chart, const char *path, struct hearth_error *err)
+{
+    if (chart->n_points < 1 || chart->n_points > HEARTH_CHART_POINTS || chart->n_series < 1 ||
+        chart->n_series > HEARTH_CHART_SERIES)
+        return hearth_fail(err, HEARTH_E_INVALID, "%s: a chart of %d lines with %d points", path,
+                           chart->n_series, chart->n_points);
+    struct svg s = {.err = err};
+    s.rc = hearth_outfile_open(&s.file, path, err);
+    if (s.rc)
+        return s.rc;
+    put_chart(&s, chart);
+    if (s.rc) {
+        hearth_outfile_close(&s.file);
+        return s.rc;
+    }
+    return hearth_outfile_commit(&s.file, err);
+}
