@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Causal attention over KV pages. A page is a tile: scores, softmax and weighted values are computed tile by
-// tile and merged in ascending order, so the result does not depend on who computes what, and no score row is
-// ever longer than a tile.
+// tile and merged in ascending order; sixteen tiles are a range, and ranges are merged in ascending order,
+// too. Tiles and ranges lie at fixed positions of the sequence, so the result does not depend on who computes
+// what, and no score row is ever longer than a tile.
 #include "engine/session.h"
 
 #include <math.h>
@@ -10,16 +11,28 @@
 struct job {
     struct hearth_session *s;
     int layer, n;
+    enum hearth_phase phase;
     int block; // tokens of a task
     int n_blocks;
+    int n_ranges; // steps: ranges that a token's positions may reach into, a task each
     float scale;
+};
+
+// What one task holds: tokens [first, last) with the query heads of key/value head g.
+struct work {
+    const struct job *j;
+    struct hearth_worker *w;
+    int first, last, g;
+    int group;     // query heads of a key/value head
+    size_t dim;    // of a head
+    const void *q; // [(last - first) * group] queries, as the key format wants them
+    size_t q_stride;
 };
 
 // The part of a tile that a token attends to.
 struct span {
-    int tile;
     int from, n;   // slots [from, from + n) of it; n <= 0: none
-    bool is_first; // of the token's spans
+    bool is_first; // of the token's spans in the tile's range
 };
 
 static struct span span_of(const struct job *j, int token, int tile)
@@ -29,109 +42,272 @@ static struct span span_of(const struct job *j, int token, int tile)
     const int start = tile * HEARTH_KV_TILE;
     const int from = oldest > start ? oldest - start : 0;
     const int end = pos + 1 - start < HEARTH_KV_TILE ? pos + 1 - start : HEARTH_KV_TILE;
-    return (struct span){tile, from, end - from, tile == oldest / HEARTH_KV_TILE};
+    return (struct span){from, end - from, tile % HEARTH_ATTN_RANGE == 0 || tile == oldest / HEARTH_KV_TILE};
 }
 
-// Adds one head's values of a span, weighted with the softmax of its scores p, to what the spans before it
-// gave.
-static void merge(const struct job *j, struct hearth_worker *w, struct span at, const uint8_t *values,
-                  float *p, float *out, int state)
+// ---- one tile
+// ------------------------------------------------------------------------------------------------------
+
+// Adds what query i got from a tile (in tile_out) to what it got from the range's tiles before.
+static void merge_tile(const struct work *x, int i, bool is_first, float tile_max, float tile_sum)
 {
-    const struct hearth_kernels *kernels = &j->s->model->kernels;
-    const struct hearth_kv *kv = &j->s->kv;
-    const size_t dim = (size_t)kv->head_dim, n = (size_t)at.n;
-    float *max = &w->max[state], *sum = &w->sum[state], tile_sum;
-    const float tile_max = kernels->softmax_tile(p, n, j->scale, &tile_sum);
-    float *to = at.is_first ? out : w->tile_out;
-    memset(to, 0, dim * sizeof *to);
-    kernels->axpy[kv->type_v](to, values, kv->row_v, dim, n, p);
-    if (at.is_first) {
-        *max = tile_max;
-        *sum = tile_sum;
+    struct hearth_worker *w = x->w;
+    float *out = w->range_out + (size_t)i * x->dim, *tile = w->tile_out + (size_t)i * x->dim;
+    if (is_first) {
+        memcpy(out, tile, x->dim * sizeof *out);
+        w->max[i] = tile_max;
+        w->sum[i] = tile_sum;
         return;
     }
-    const float top = *max > tile_max ? *max : tile_max;
-    const float a = hearth_exp(*max - top), b = hearth_exp(tile_max - top);
-    kernels->scale_add(out, a, to, b, dim);
-    *sum = fmaf(tile_sum, b, *sum * a);
-    *max = top;
+    const float top = w->max[i] > tile_max ? w->max[i] : tile_max;
+    const float a = hearth_exp(w->max[i] - top), b = hearth_exp(tile_max - top);
+    x->j->s->model->kernels.scale_add(out, a, tile, b, x->dim);
+    w->sum[i] = fmaf(tile_sum, b, w->sum[i] * a);
+    w->max[i] = top;
 }
 
-// One token's query heads of group g against one span; `state` indexes the worker's running max and sum.
-static void attend_span(const struct job *j, struct hearth_worker *w, int token, int g, struct span at,
-                        int state)
+// The tile's values, weighted: tile_out of all queries. Plain values give the same bits either way; ones in
+// blocks have one way for each class. Positions that a token does not attend to are left out rather than
+// weighted with 0, as they may hold anything; where values are in blocks that is always finite.
+static void weigh_values(const struct work *x, const uint8_t *values, struct span all, bool full)
+{
+    const struct hearth_kernels *kernels = &x->j->s->model->kernels;
+    const struct hearth_kv *kv = &x->j->s->kv;
+    const int n_queries = (x->last - x->first) * x->group;
+    const bool blocks = hearth_type_info(kv->type_v)->unit_elems != 0;
+    if (x->j->phase == HEARTH_PHASE_PROMPT && (full || blocks)) {
+        kernels->prompt_t[kv->type_v](x->w->tile_out, x->dim, values, kv->row_v, 0, x->dim, (size_t)all.n,
+                                      x->w->scores, HEARTH_KV_TILE, (size_t)n_queries, x->w->matmul);
+        return;
+    }
+    memset(x->w->tile_out, 0, (size_t)n_queries * x->dim * sizeof(float));
+    for (int i = 0; i < n_queries; i++)
+        kernels->axpy[kv->type_v](x->w->tile_out + (size_t)i * x->dim, values, kv->row_v, x->dim,
+                                  (size_t)all.n, x->w->scores + (size_t)i * HEARTH_KV_TILE);
+}
+
+// All queries of the task against one tile.
+static void attend_tile(const struct work *x, int tile)
+{
+    const struct job *j = x->j;
+    const struct hearth_kernels *kernels = &j->s->model->kernels;
+    const struct hearth_kv *kv = &j->s->kv;
+    struct hearth_worker *w = x->w;
+    struct span spans[HEARTH_ATTN_BLOCK], all = {HEARTH_KV_TILE, 0, false};
+    int end = 0;
+    for (int t = x->first; t < x->last; t++) {
+        const struct span at = spans[t - x->first] = span_of(j, t, tile);
+        if (at.n > 0) {
+            all.from = at.from < all.from ? at.from : all.from;
+            end = at.from + at.n > end ? at.from + at.n : end;
+        }
+    }
+    all.n = end - all.from;
+    if (all.n <= 0)
+        return;
+
+    const int page = kv->seqs[j->s->work.rows[x->first].seq].pages[tile];
+    const uint8_t *keys = hearth_kv_keys(kv, page, j->layer, x->g) + (size_t)all.from * kv->row_k;
+    const uint8_t *values = hearth_kv_values(kv, page, j->layer, x->g) + (size_t)all.from * kv->row_v;
+    const int n_queries = (x->last - x->first) * x->group;
+    kernels->step[kv->type_k](w->scores, HEARTH_KV_TILE, keys, kv->row_k, x->dim, (size_t)all.n, x->q,
+                              x->q_stride, (size_t)n_queries, w->matmul);
+    bool full = true;
+    for (int i = 0; i < n_queries; i++) {
+        const struct span at = spans[i / x->group];
+        float *p = w->scores + (size_t)i * HEARTH_KV_TILE;
+        const int before = at.n > 0 ? at.from - all.from : all.n, n = at.n > 0 ? at.n : 0;
+        full &= n == all.n;
+        memset(p, 0, (size_t)before * sizeof *p);
+        memset(p + before + n, 0, (size_t)(all.n - before - n) * sizeof *p);
+        if (n)
+            w->tile_max[i] = kernels->softmax_tile(p + before, (size_t)n, j->scale, &w->tile_sum[i]);
+    }
+    weigh_values(x, values, all, full);
+    for (int i = 0; i < n_queries; i++)
+        if (spans[i / x->group].n > 0)
+            merge_tile(x, i, spans[i / x->group].is_first, w->tile_max[i], w->tile_sum[i]);
+}
+
+// ---- ranges
+// --------------------------------------------------------------------------------------------------------
+
+// What a token's query head got from all ranges so far: [dim] values, not yet divided by the sum.
+struct total {
+    float *out, *max, *sum;
+};
+
+// Adds the next range's share; the first one has sum 0 before it.
+static void merge_range(const struct hearth_session *s, struct total to, const float *out, float max,
+                        float sum, size_t dim)
+{
+    if (*to.sum == 0.0f) {
+        memcpy(to.out, out, dim * sizeof *out);
+        *to.max = max;
+        *to.sum = sum;
+        return;
+    }
+    const float top = *to.max > max ? *to.max : max;
+    const float a = hearth_exp(*to.max - top), b = hearth_exp(max - top);
+    s->model->kernels.scale_add(to.out, a, out, b, dim);
+    *to.sum = fmaf(sum, b, *to.sum * a);
+    *to.max = top;
+}
+
+static void normalise(float *out, float sum, size_t dim)
+{
+    const float inverse = 1.0f / sum;
+    for (size_t i = 0; i < dim; i++)
+        out[i] *= inverse;
+}
+
+static float *output_of(const struct work *x, int i)
+{
+    struct hearth_session *s = x->j->s;
+    const size_t head = (size_t)x->g * (size_t)x->group + (size_t)(i % x->group);
+    return hearth_row_of(s->work.att, x->first + i / x->group, s->model->hp.n_head * s->kv.head_dim) +
+           head * x->dim;
+}
+
+// Range r's tiles, for whatever of the task's tokens reaches into it. Returns whether there were any.
+static bool attend_range(const struct work *x, int r)
+{
+    const struct job *j = x->j;
+    const struct hearth_row *rows = j->s->work.rows;
+    const int window = j->s->model->hp.window, start = r * HEARTH_ATTN_RANGE;
+    // The rows of a block are of one sequence at rising positions (or there is one).
+    const int oldest = window ? rows[x->first].pos - window + 1 : 0;
+    const int from = oldest > 0 ? oldest / HEARTH_KV_TILE : 0,
+              to = rows[x->last - 1].pos / HEARTH_KV_TILE + 1;
+    const int first = from > start ? from : start;
+    const int last = to < start + HEARTH_ATTN_RANGE ? to : start + HEARTH_ATTN_RANGE;
+    memset(x->w->sum, 0, (size_t)((x->last - x->first) * x->group) * sizeof *x->w->sum);
+    for (int tile = first; tile < last; tile++)
+        attend_tile(x, tile);
+    return first < last;
+}
+
+// The task's queries side by side.
+static void gather_queries(struct work *x)
+{
+    struct hearth_session *s = x->j->s;
+    const int n_head = s->model->hp.n_head;
+    const bool block = hearth_type_info(s->kv.type_k)->unit_elems != 0;
+    x->q_stride = block ? hearth_acts_bytes(x->dim) : x->dim * sizeof(float);
+    x->q = x->w->q;
+    for (int i = 0; i < (x->last - x->first) * x->group; i++) {
+        const float *q = hearth_row_of(s->work.q, x->first + i / x->group, n_head * s->kv.head_dim) +
+                         (size_t)(x->g * x->group + i % x->group) * x->dim;
+        uint8_t *to = (uint8_t *)x->w->q + (size_t)i * x->q_stride;
+        if (block)
+            s->model->kernels.quantize_acts(to, q, x->dim);
+        else
+            memcpy(to, q, x->q_stride);
+    }
+}
+
+static struct work work_of(const struct job *j, int g, int block, int worker)
 {
     const struct hearth_session *s = j->s;
-    const struct hearth_kv *kv = &s->kv;
-    const int group = s->model->hp.n_head / kv->n_head_kv;
-    const size_t dim = (size_t)kv->head_dim, from = (size_t)at.from;
-    const size_t q_at = ((size_t)token * (size_t)s->model->hp.n_head + (size_t)g * (size_t)group) * dim;
-    const int page = kv->seqs[s->work.rows[token].seq].pages[at.tile];
-    const uint8_t *keys = hearth_kv_keys(kv, page, j->layer, g) + from * kv->row_k;
-    const uint8_t *values = hearth_kv_values(kv, page, j->layer, g) + from * kv->row_v;
-
-    const bool block = hearth_type_info(kv->type_k)->unit_elems != 0;
-    const void *x = block ? (const void *)((uint8_t *)w->q_acts + (size_t)state * hearth_acts_bytes(dim))
-                          : (const void *)(s->work.q + q_at);
-    s->model->kernels.step[kv->type_k](w->scores, HEARTH_KV_TILE, keys, kv->row_k, dim, (size_t)at.n, x,
-                                       block ? hearth_acts_bytes(dim) : dim * sizeof(float), (size_t)group,
-                                       w->matmul);
-    for (int h = 0; h < group; h++)
-        merge(j, w, at, values, w->scores + h * HEARTH_KV_TILE, s->work.att + q_at + (size_t)h * dim,
-              state + h);
+    struct work x = {.j = j,
+                     .w = &s->work.workers[worker],
+                     .first = block * j->block,
+                     .g = g,
+                     .group = s->model->hp.n_head / s->kv.n_head_kv,
+                     .dim = (size_t)s->kv.head_dim};
+    x.last = x.first + j->block < j->n ? x.first + j->block : j->n;
+    gather_queries(&x);
+    return x;
 }
 
-// Quantises the queries of group g of tokens [first, last) for keys in a block format.
-static void quantize_queries(const struct job *j, struct hearth_worker *w, int g, int first, int last)
-{
-    struct hearth_session *s = j->s;
-    const int n_head = s->model->hp.n_head, group = n_head / s->kv.n_head_kv;
-    const size_t dim = (size_t)s->kv.head_dim;
-    for (int t = first; t < last; t++)
-        for (int h = 0; h < group; h++)
-            s->model->kernels.quantize_acts(
-                (uint8_t *)w->q_acts + (size_t)((t - first) * group + h) * hearth_acts_bytes(dim),
-                hearth_row_of(s->work.q, t, n_head * s->kv.head_dim) + (size_t)(g * group + h) * dim, dim);
-}
-
-static void attend(void *arg, int task, int worker)
+// A block of tokens, all ranges.
+static void block_task(void *arg, int task, int worker)
 {
     const struct job *j = arg;
-    struct hearth_session *s = j->s;
-    struct hearth_worker *w = &s->work.workers[worker];
-    const int n_head = s->model->hp.n_head, group = n_head / s->kv.n_head_kv, dim = s->kv.head_dim;
-    const int g = task / j->n_blocks, first = task % j->n_blocks * j->block;
-    const int last = first + j->block < j->n ? first + j->block : j->n;
+    const struct work x = work_of(j, task / j->n_blocks, task % j->n_blocks, worker);
+    struct hearth_worker *w = x.w;
+    const int n_queries = (x.last - x.first) * x.group;
+    const int ranges = j->s->work.rows[x.last - 1].pos / (HEARTH_KV_TILE * HEARTH_ATTN_RANGE) + 1;
+    memset(w->total_sum, 0, (size_t)n_queries * sizeof *w->total_sum);
+    for (int r = 0; r < ranges; r++) {
+        if (!attend_range(&x, r))
+            continue;
+        for (int i = 0; i < n_queries; i++)
+            if (w->sum[i] != 0.0f)
+                merge_range(j->s, (struct total){output_of(&x, i), &w->total_max[i], &w->total_sum[i]},
+                            w->range_out + (size_t)i * x.dim, w->max[i], w->sum[i], x.dim);
+    }
+    for (int i = 0; i < n_queries; i++)
+        normalise(output_of(&x, i), w->total_sum[i], x.dim);
+}
 
-    if (hearth_type_info(s->kv.type_k)->unit_elems)
-        quantize_queries(j, w, g, first, last);
-    // The rows of a block are of one sequence at rising positions (or there is one).
-    const int window = s->model->hp.window, oldest = window ? s->work.rows[first].pos - window + 1 : 0;
-    const int n_tiles = s->work.rows[last - 1].pos / HEARTH_KV_TILE + 1;
-    for (int tile = oldest > 0 ? oldest / HEARTH_KV_TILE : 0; tile < n_tiles; tile++)
-        for (int t = first; t < last; t++) {
-            struct span at = span_of(j, t, tile);
-            if (at.n > 0)
-                attend_span(j, w, t, g, at, (t - first) * group);
+// ---- steps over long contexts: a task for each range, then their shares are added up
+// -------------------------------
+
+// Share of range r in what row `row` gets in query head `head`: [dim] values, then max and sum.
+static float *share_of(const struct job *j, int row, int r, int head)
+{
+    const struct hearth_session *s = j->s;
+    const size_t at = ((size_t)row * (size_t)j->n_ranges + (size_t)r) * (size_t)s->model->hp.n_head;
+    return s->work.att_shares + (at + (size_t)head) * ((size_t)s->kv.head_dim + 2);
+}
+
+static void range_task(void *arg, int task, int worker)
+{
+    const struct job *j = arg;
+    const int n_head_kv = j->s->kv.n_head_kv, r = task / n_head_kv % j->n_ranges;
+    const struct work x = work_of(j, task % n_head_kv, task / n_head_kv / j->n_ranges, worker);
+    const bool any = attend_range(&x, r);
+    for (int i = 0; i < x.group; i++) {
+        float *share = share_of(j, x.first, r, x.g * x.group + i);
+        share[x.dim + 1] = any ? x.w->sum[i] : 0.0f;
+        if (!any)
+            continue;
+        memcpy(share, x.w->range_out + (size_t)i * x.dim, x.dim * sizeof *share);
+        share[x.dim] = x.w->max[i];
+    }
+}
+
+static void combine_task(void *arg, int task, int worker)
+{
+    (void)worker;
+    const struct job *j = arg;
+    struct hearth_session *s = j->s;
+    const size_t dim = (size_t)s->kv.head_dim;
+    const int n_head = s->model->hp.n_head;
+    for (int head = 0; head < n_head; head++) {
+        float *out = hearth_row_of(s->work.att, task, n_head * s->kv.head_dim) + (size_t)head * dim;
+        float max = 0, sum = 0;
+        for (int r = 0; r < j->n_ranges; r++) {
+            const float *share = share_of(j, task, r, head);
+            if (share[dim + 1] != 0.0f)
+                merge_range(s, (struct total){out, &max, &sum}, share, share[dim], share[dim + 1], dim);
         }
-    for (int t = first; t < last; t++)
-        for (int h = 0; h < group; h++) {
-            float *out = hearth_row_of(s->work.att, t, n_head * dim) + (size_t)(g * group + h) * (size_t)dim;
-            float inverse = 1.0f / w->sum[(t - first) * group + h];
-            for (int i = 0; i < dim; i++)
-                out[i] *= inverse;
-        }
+        normalise(out, sum, dim);
+    }
 }
 
 void hearth_attention(struct hearth_session *s, enum hearth_phase phase, int layer, int n)
 {
     // A prompt's rows are consecutive positions of one sequence; a step's rows share no tile.
-    int block = phase == HEARTH_PHASE_PROMPT ? HEARTH_ATTN_BLOCK : 1;
+    const int block = phase == HEARTH_PHASE_PROMPT ? HEARTH_ATTN_BLOCK : 1;
     struct job j = {.s = s,
                     .layer = layer,
                     .n = n,
+                    .phase = phase,
                     .block = block,
                     .n_blocks = (n + block - 1) / block,
+                    .n_ranges = 1,
                     .scale = 1.0f / sqrtf((float)s->kv.head_dim)};
-    hearth_run(s, attend, &j, s->kv.n_head_kv * j.n_blocks);
+    if (phase == HEARTH_PHASE_STEP)
+        for (int i = 0; i < n; i++) {
+            const int reach = s->work.rows[i].pos / (HEARTH_KV_TILE * HEARTH_ATTN_RANGE) + 1;
+            j.n_ranges = reach > j.n_ranges ? reach : j.n_ranges;
+        }
+    if (j.n_ranges == 1) {
+        hearth_run(s, block_task, &j, s->kv.n_head_kv * j.n_blocks);
+        return;
+    }
+    hearth_run(s, range_task, &j, s->kv.n_head_kv * j.n_ranges * n);
+    hearth_run(s, combine_task, &j, n);
 }

@@ -196,19 +196,22 @@ static void lay_out_experts(struct hearth_session *s, struct hearth_arena *a)
 static void lay_out_workers(struct hearth_session *s, struct hearth_arena *a, size_t widest)
 {
     struct hearth_work *w = &s->work;
-    const size_t f32 = sizeof(float), dim = (size_t)s->model->hp.head_dim, block = HEARTH_ATTN_BLOCK;
-    const size_t group = (size_t)(s->model->hp.n_head / s->model->hp.n_head_kv);
+    const size_t f32 = sizeof(float), dim = (size_t)s->model->hp.head_dim;
+    const size_t queries = (size_t)(s->model->hp.n_head / s->model->hp.n_head_kv) * HEARTH_ATTN_BLOCK;
     const int n_threads = hearth_pool_size(s->pool);
     w->workers = hearth_arena_take(a, (size_t)n_threads, sizeof *w->workers);
     for (int i = 0; i < n_threads; i++) {
         struct hearth_worker worker;
         worker.sparse = hearth_sparse_lay_out_worker(s, a);
         worker.matmul = hearth_arena_take(a, 1, hearth_kernels_scratch(widest));
-        worker.scores = hearth_arena_take(a, group * HEARTH_KV_TILE, f32);
-        worker.tile_out = hearth_arena_take(a, dim, f32);
-        worker.max = hearth_arena_take(a, block * group, f32);
-        worker.sum = hearth_arena_take(a, block * group, f32);
-        worker.q_acts = hearth_arena_take(a, block * group, hearth_acts_bytes(dim));
+        worker.q = hearth_arena_take(a, queries, max_size(dim * f32, hearth_acts_bytes(dim)));
+        worker.scores = hearth_arena_take(a, queries * HEARTH_KV_TILE, f32);
+        worker.tile_out = hearth_arena_take(a, queries, dim * f32);
+        worker.range_out = hearth_arena_take(a, queries, dim * f32);
+        float **states[] = {&worker.tile_max, &worker.tile_sum,  &worker.max,
+                            &worker.sum,      &worker.total_max, &worker.total_sum};
+        for (size_t k = 0; k < sizeof states / sizeof *states; k++)
+            *states[k] = hearth_arena_take(a, queries, f32);
         if (a->base && w->workers)
             w->workers[i] = worker;
     }
@@ -234,6 +237,9 @@ static void lay_out(struct hearth_session *s, struct hearth_arena *a)
     w->k = hearth_arena_take(a, t, kv * f32);
     w->v = hearth_arena_take(a, t, kv * f32);
     w->att = hearth_arena_take(a, t, q * f32);
+    const size_t span = HEARTH_KV_TILE * HEARTH_ATTN_RANGE, ranges = ((size_t)s->n_ctx + span - 1) / span;
+    w->att_shares = hearth_arena_take(a, ranges > 1 ? (size_t)s->kv.max_seqs * ranges : 0,
+                                      (size_t)hp->n_head * (dim + 2) * f32);
     w->branch = hearth_arena_take(a, hp->parallel ? t : 0, e * f32);
     w->gate = hearth_arena_take(a, ffn_rows, f * f32);
     w->up = hearth_arena_take(a, ffn_rows, f * f32);

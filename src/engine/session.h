@@ -39,15 +39,20 @@ struct hearth_sparse_work {
 // Scratch memory of one worker.
 struct hearth_worker {
     struct hearth_sparse_worker sparse;
-    void *matmul;     // hearth_kernels_scratch(longest row)
-    float *scores;    // [group][HEARTH_KV_TILE] of one token's query heads that share a key/value head
-    float *tile_out;  // [head_dim] a tile's weighted values
-    float *max, *sum; // [HEARTH_ATTN_BLOCK][group] running softmax state
-    void *q_acts;     // [HEARTH_ATTN_BLOCK][group] quantised queries (block-format keys only)
+    void *matmul; // hearth_kernels_scratch(longest row)
+    // Attention; Q is the queries of a task: HEARTH_ATTN_BLOCK tokens' heads that share a key/value head.
+    void *q;                      // [Q] queries as the key format wants them: f32 rows or acts blocks
+    float *scores;                // [Q][HEARTH_KV_TILE]
+    float *tile_out, *range_out;  // [Q][head_dim] weighted values of a tile, of a range
+    float *tile_max, *tile_sum;   // [Q] softmax state of a tile,
+    float *max, *sum;             // [Q] of a range so far,
+    float *total_max, *total_sum; // [Q] of all ranges so far
 };
 
 // Prompt tokens that one attention task takes together, so that a tile of keys is read once for all of them.
 #define HEARTH_ATTN_BLOCK 8
+// Tiles that are added up on their own, so that a long context can be divided among threads.
+#define HEARTH_ATTN_RANGE 16
 
 // Which experts a batch uses. Each token has U = n_expert_used of X experts; a slot is one (expert, token)
 // pair, slots are sorted by expert, then token, so that an expert's tokens are consecutive rows.
@@ -69,6 +74,7 @@ struct hearth_work {
     float *h;                // [T x E] normed
     float *q, *k, *v;        // [T x Q] [T x KV] [T x KV]
     float *att;              // [T x Q]
+    float *att_shares;       // [sequences][ranges][heads][head_dim + 2] of a step: see attention.c
     float *branch;           // [T x E] attention's output in a parallel layer
     float *gate, *up;        // [T x F]; by slot in a model with experts: [T x U x F]
     void *acts;              // [T] acts blocks of the widest input; [T x U] with experts
