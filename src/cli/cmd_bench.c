@@ -21,6 +21,7 @@ struct bench {
     hearth_token *tokens; // [longest prompt or generation]
     uint64_t *samples;    // [repetitions] nanoseconds
     double roof;          // GB/s, 0: not measured
+    int context;          // a sequence of o->depth tokens that tests start from; -1: none
     json_t *results;
 };
 
@@ -32,9 +33,15 @@ struct test {
 // ---- running
 // -------------------------------------------------------------------------------------------------
 
+static int start_sequence(struct bench *b, struct hearth_error *err)
+{
+    return b->context < 0 ? hearth_seq_new(b->session, err)
+                          : hearth_seq_fork(b->session, b->context, (int)b->o->depth, err);
+}
+
 static int run_prompt(struct bench *b, int n, struct hearth_error *err)
 {
-    int seq = hearth_seq_new(b->session, err);
+    int seq = start_sequence(b, err);
     if (seq < 0)
         return seq;
     int rc = hearth_prompt(b->session, seq, b->tokens, n, NULL, NULL, err);
@@ -47,7 +54,7 @@ static int run_steps(struct bench *b, int n_steps, int n_seqs, struct hearth_err
     int seqs[256], n_open = 0, rc = HEARTH_OK;
     hearth_token tokens[256];
     while (n_open < n_seqs && !rc) {
-        int seq = hearth_seq_new(b->session, err);
+        int seq = start_sequence(b, err);
         if (seq < 0)
             rc = seq;
         else
@@ -128,14 +135,15 @@ static struct summary summarize(const struct bench *b, const struct test *t)
     return s;
 }
 
-static void test_name(const struct test *t, char *out, size_t size)
+static void test_name(const struct bench *b, const struct test *t, char *out, size_t size)
 {
-    if (t->n_prompt)
-        snprintf(out, size, "pp%d", t->n_prompt);
-    else if (t->n_seqs > 1)
-        snprintf(out, size, "tg%d x%d", t->n_gen, t->n_seqs);
-    else
-        snprintf(out, size, "tg%d", t->n_gen);
+    char depth[24] = "", seqs[16] = "";
+    if (b->o->depth)
+        snprintf(depth, sizeof depth, " @ d%d", (int)b->o->depth);
+    if (t->n_seqs > 1)
+        snprintf(seqs, sizeof seqs, " x%d", t->n_seqs);
+    snprintf(out, size, "%s%d%s%s", t->n_prompt ? "pp" : "tg", t->n_prompt ? t->n_prompt : t->n_gen, seqs,
+             depth);
 }
 
 static void print_head(const struct bench *b)
@@ -154,7 +162,7 @@ static void print_row(const struct bench *b, const struct test *t, const struct 
     char size[32], params[32], name[40], speed[64], rate[32] = "";
     hearth_cli_format_bytes(size, sizeof size, b->info->n_bytes);
     hearth_cli_format_count(params, sizeof params, b->info->n_params);
-    test_name(t, name, sizeof name);
+    test_name(b, t, name, sizeof name);
     snprintf(speed, sizeof speed, "%.2f ± %.2f", s->speed, s->speed_dev);
     if (s->gb_per_second > 0)
         snprintf(rate, sizeof rate, "%.2f", s->gb_per_second);
@@ -189,7 +197,7 @@ static json_t *json_row(const struct bench *b, const struct test *t, const struc
     strftime(now, sizeof now, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&seconds, &utc));
     return json_pack(
         "{s:s, s:s, s:o, s:o, s:I, s:I, s:s, s:s, s:i, s:i, s:s, s:s, s:i, s:i, s:i, s:s, s:f, s:f, s:f, "
-        "s:f, s:o, s:o, s:o, s:o}",
+        "s:f, s:o, s:o, s:o, s:o, s:i}",
         "build", hearth_version(), "cpu_info", hearth_cpu_brand(), "model_filename",
         hearth_json_string(m->path, strlen(m->path)), "model_type",
         hearth_json_string(m->type, strlen(m->type)), "model_size", (json_int_t)m->n_bytes, "model_n_params",
@@ -201,7 +209,7 @@ static json_t *json_row(const struct bench *b, const struct test *t, const struc
         s->speed, "stddev_ts", s->speed_dev, "samples_ns", json_samples(b, t, false), "samples_ts",
         json_samples(b, t, true), "gb_per_second",
         s->gb_per_second > 0 ? json_real(s->gb_per_second) : json_null(), "roof_gb_per_second",
-        b->roof > 0 ? json_real(b->roof) : json_null());
+        b->roof > 0 ? json_real(b->roof) : json_null(), "n_depth", (int)b->o->depth);
 }
 
 static int run_test(struct bench *b, struct test t)
@@ -278,16 +286,22 @@ static int set_up(struct bench *b)
     if (status)
         return status;
     b->info = hearth_model_info(b->model);
-    struct hearth_session_params params =
-        hearth_cli_session_params(o, longest, n_gen ? largest(&o->bench_parallel) : 1);
+    const int n_seqs = n_gen ? largest(&o->bench_parallel) : 1, depth = (int)o->depth;
+    struct hearth_session_params params = hearth_cli_session_params(o, longest + depth, n_seqs + (depth > 0));
     if (hearth_session_open(&b->session, b->model, &params, &err))
         return hearth_cli_fail(&err);
-    return make_tokens(b, longest);
+    status = make_tokens(b, longest > depth ? longest : depth);
+    if (status || !depth)
+        return status;
+    b->context = hearth_seq_new(b->session, &err);
+    if (b->context < 0 || hearth_prompt(b->session, b->context, b->tokens, depth, NULL, NULL, &err))
+        return hearth_cli_fail(&err);
+    return HEARTH_EXIT_OK;
 }
 
 int hearth_cmd_bench(const struct hearth_options *o)
 {
-    struct bench b = {.o = o, .results = json_array()};
+    struct bench b = {.o = o, .context = -1, .results = json_array()};
     const bool table = o->output == HEARTH_OUTPUT_MD;
     hearth_cli_catch_interrupt();
     int status = set_up(&b);

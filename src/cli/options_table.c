@@ -131,6 +131,8 @@ const struct hearth_option hearth_option_table[] = {
      "generation lengths to measure; 0: none", AT(bench_gen)},
     {"-npl, --n-parallel", NULL, HEARTH_OPTION_INT_LIST, "N,...", "1,4,8", NULL, 1, 256, BENCH, "Tests",
      "how many sequences to generate at once, for each generation length", AT(bench_parallel)},
+    {"-d, --n-depth", NULL, HEARTH_OPTION_INT, "N", "0", NULL, 0, 1048576, BENCH, "Tests",
+     "tokens of context that each test starts from", AT(depth)},
     {"-r, --repetitions", NULL, HEARTH_OPTION_INT, "N", "3", NULL, 1, 1000, BENCH, "Tests",
      "times that each test is run", AT(repetitions)},
     {"--roof", NULL, HEARTH_OPTION_SIZE, "SIZE", "512M", NULL, 0, 1099511627776.0, BENCH, "Tests",
