@@ -211,7 +211,7 @@ struct expert_lines {
     const struct golden *g;
     FILE *f;
     int *ids; // [n_layer][n_tokens][n_used]
-    int n_layer, n_used, seen;
+    int n_layer, n_used, seen, different;
 };
 
 static void compare_experts(void *arg, int layer, struct hearth_row row, const int *ids, const float *weights,
@@ -221,7 +221,7 @@ static void compare_experts(void *arg, int layer, struct hearth_row row, const i
     struct expert_lines *e = arg;
     assert_int_equal(n, e->n_used);
     const int *want = e->ids + ((size_t)layer * e->g->n_tokens + (size_t)row.pos) * (size_t)n;
-    assert_memory_equal(ids, want, (size_t)n * sizeof *ids);
+    e->different += memcmp(ids, want, (size_t)n * sizeof *ids) != 0;
     e->seen++;
 }
 
@@ -247,7 +247,7 @@ static void check_experts(const struct golden *g)
     char file[512];
     snprintf(file, sizeof file, GOLDEN_MODELS "%s.experts", g->name);
     struct hearth_model *m = open_model(g->path, NULL);
-    struct expert_lines e = {g, fopen(file, "r"), NULL, m->hp.n_layer, m->hp.n_expert_used, 0};
+    struct expert_lines e = {g, fopen(file, "r"), NULL, m->hp.n_layer, m->hp.n_expert_used, 0, 0};
     assert_int_equal(e.f != NULL, m->hp.n_expert != 0);
     if (e.f) {
         read_experts(&e);
@@ -258,17 +258,20 @@ static void check_experts(const struct golden *g)
             s->on_experts = compare_experts;
             s->on_experts_arg = &e;
             int seq = hearth_seq_new(s, NULL);
-            e.seen = 0;
+            e.seen = e.different = 0;
             if (phase == HEARTH_PHASE_PROMPT)
                 CHECK(hearth_prompt(s, seq, g->ids, (int)g->n_tokens, NULL, NULL, &check_error));
             else
                 for (uint32_t i = 0; i < g->n_tokens; i++)
                     CHECK(hearth_step(s, &seq, &g->ids[i], 1, &check_error));
             assert_int_equal(e.seen, m->hp.n_layer * (int)g->n_tokens);
+            // 8-bit activations may tip a router that is in doubt, now and then.
+            const bool rough = phase == HEARTH_PHASE_PROMPT && rough_prompts(m);
+            printf("%-20s %-6s %d of %d choices of experts are not the reference's\n", g->name,
+                   phase ? "step" : "prompt", e.different, e.seen);
+            assert_true(e.different <= (rough ? e.seen / 20 : 0));
             hearth_session_close(&s);
         }
-        printf("%-20s the reference's experts in %d layers for %u tokens, both phases\n", g->name, e.n_layer,
-               g->n_tokens);
     }
     free(e.ids);
     hearth_model_close(&m);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Makes the golden models of architectures other than plain llama: tiny random ones of transformers, written as
-# Q8_0, with golden logits, greedy continuations and, where there are experts, the chosen ones. Formats and how to set
+# Q8_0 and, smaller ones with a shorter text, as F16 and Q4_0, with golden logits, greedy continuations and, where there are experts, the chosen ones. Formats and how to set
 # up are in tests/golden/README.md.
 #
 #   python make_archs.py [--out DIR] [NAME ...]
@@ -67,6 +67,10 @@ MODELS = {
         TEXT,
     ),
 }  # fmt: skip
+
+# Types beside Q8_0. F16 models have one layer, and weights that the file holds exactly.
+MORE_TYPES = {name: ("F16", "Q4_0") for name in ("qwen2", "qwen3", "mixtral", "falcon-7b", "opt")} | {"qwen3moe": ("Q4_0",)}
+SHORT_TEXT = "The old woman and the hen went on"
 
 
 def fill(model, rng):
@@ -218,7 +222,7 @@ def add_vocabulary(w, vocab):
     w.add_add_eos_token(False)
 
 
-def write_gguf(path, name, arch, cfg, tensors):
+def write_gguf(path, name, arch, cfg, tensors, kind):
     """Writes the file; returns the tensors as decoded from it."""
     w = gguf.GGUFWriter(path, arch)
     add_hyper_parameters(w, name, arch, cfg)
@@ -226,10 +230,10 @@ def write_gguf(path, name, arch, cfg, tensors):
     decoded = {}
     for tensor, value in tensors.items():
         plain = value.ndim == 1 or any(part in tensor for part in ("norm", "gate_inp", "position"))
-        kind = T.F32 if plain else T.Q8_0
-        data = np.ascontiguousarray(mm.encode(np.ascontiguousarray(value), kind))
-        w.add_tensor(tensor, data, raw_dtype=kind)
-        decoded[tensor] = np.ascontiguousarray(mm.decode(data, kind).astype(np.float32)).reshape(value.shape)
+        own = T.F32 if plain else T[kind]
+        data = np.ascontiguousarray(mm.encode(np.ascontiguousarray(value), own))
+        w.add_tensor(tensor, data, raw_dtype=own)
+        decoded[tensor] = np.ascontiguousarray(mm.decode(data, own).astype(np.float32)).reshape(value.shape)
     w.write_header_to_file()
     w.write_kv_data_to_file()
     w.write_tensors_to_file()
@@ -266,17 +270,22 @@ def record_experts(model, chosen):
 
 
 @torch.no_grad()
-def make(name, folder):
-    arch, kind, settings, text = MODELS[name]
+def make(name, folder, kind="Q8_0"):
+    arch, model_class, settings, text = MODELS[name]
+    text = text if kind == "Q8_0" else SHORT_TEXT
+    settings = dict(settings, num_hidden_layers=1) if kind == "F16" else settings
     torch.manual_seed(0)
-    model = kind(kind.config_class(**settings)).eval()
+    model = model_class(model_class.config_class(**settings)).eval()
     fill(model, np.random.RandomState(5 + sum(map(ord, name))))
+    if kind == "F16":
+        for p in model.parameters():
+            p.data = p.data.half().float()
     if model.config.tie_word_embeddings:
         model.tie_weights()
     ids = SpmVocab().encode(text)
-    stem = os.path.join(folder, f"{name}.Q8_0")
+    stem = os.path.join(folder, f"{name}.{kind}")
     sd = {k: v.numpy() for k, v in model.state_dict().items()}
-    decoded = write_gguf(stem + ".gguf", name, arch, model.config, gguf_tensors(arch, model.config, sd))
+    decoded = write_gguf(stem + ".gguf", name, arch, model.config, gguf_tensors(arch, model.config, sd), kind)
     reference = with_weights(model, arch, decoded).double()
     chosen = []
     hooks = record_experts(reference, chosen)
@@ -284,17 +293,18 @@ def make(name, folder):
     for hook in hooks:
         hook.remove()
     original = mm.logits_of(copy.deepcopy(model).double(), ids)
-    write_logits(stem + ".logits", ids, original, logits)
+    write_logits(stem + ".logits", ids, original, None if np.array_equal(original, logits) else logits)
     if chosen:
         with open(stem + ".experts", "w") as f:
             for layer, rows in enumerate(chosen[: model.config.num_hidden_layers]):
                 f.writelines(f"{layer} {place} {' '.join(map(str, row))}\n" for place, row in enumerate(rows))
     more, leads = mm.greedy(reference, ids, 24)
     close = [i for i, lead in enumerate(leads) if lead < 0.15]
-    more = more[: close[0]] if close else more
+    n = close[0] if close else len(more)
+    more, lead = more[:n], min(leads[:n], default=0)
     with open(stem + ".greedy", "w") as f:
-        f.write(f"{text}\n{' '.join(map(str, ids))}\n{' '.join(map(str, more))}\n")
-    print(f"{name}: {len(ids)} tokens, logits' deviation {original.std():.2f}, greedy {len(more)}")
+        f.write(f"{text}\n{' '.join(map(str, ids))}\n{' '.join(map(str, more))}\n{lead:.4f}\n")
+    print(f"{name}.{kind}: {len(ids)} tokens, logits' deviation {original.std():.2f}, greedy {len(more)}")
 
 
 def main():
@@ -305,7 +315,8 @@ def main():
     args = p.parse_args()
     torch.set_num_threads(1)
     for name in args.names or MODELS:
-        make(name, args.out)
+        for kind in ("Q8_0", *MORE_TYPES.get(name, ())):
+            make(name, args.out, kind)
 
 
 if __name__ == "__main__":

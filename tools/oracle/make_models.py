@@ -4,10 +4,11 @@
 #
 #   python make_models.py [--out DIR] [NAME ...]
 #
-# K-quants need llama.cpp's quantiser: see LLAMA_LIBS in oracle_common.py.
+# K-quants and the files that llama.cpp writes need its libraries: see LLAMA_LIBS in oracle_common.py.
 
 import argparse
 import os
+import tempfile
 
 import gguf
 import numpy as np
@@ -15,12 +16,13 @@ import torch
 from gguf import GGMLQuantizationType as T
 from transformers import LlamaConfig, LlamaForCausalLM
 
+import llama_cpp
 from oracle_common import N_VOCAB, BpeVocab, GgmlBase, SpmVocab, write_logits
 
 ROPE = {"rope_type": "default", "rope_theta": 10000.0}
 BASE = dict(
     hidden=64, layers=2, heads=4, kv_heads=4, head_dim=16, ffn=96, eps=1e-5, tied=False, act="silu", rope=ROPE,
-    context=128, vocab=SpmVocab,
+    context=128, vocab=SpmVocab, arch="llama",
 )  # fmt: skip
 LONG = "The fisherman and his wife lived in a small hut on the shore, and every day he went out to sea"
 
@@ -58,12 +60,28 @@ MODELS = {
              text="Down by the river there", seed=17),
         ["Q6_K"],
     ),
+    # Written by llama.cpp's quantiser, mixtures and substitutes for rows that do not fit as it chooses them.
+    "made-5": (
+        dict(hidden=256, heads=4, kv_heads=1, head_dim=32, ffn=256, tied=True,
+             text="At the edge of the forest", seed=42),
+        ["Q5_K_M"],
+    ),
+    "made-4": (
+        dict(hidden=256, heads=4, kv_heads=1, head_dim=32, ffn=256, tied=True, layers=1,
+             text="Over the hills and far away", seed=58),
+        ["IQ4_XS"],
+    ),
+    "bamboo": (
+        dict(arch="bamboo", act="drelu", kv_heads=2, ffn=128, text="Beside the old stone bridge", seed=49),
+        ["Q8_0", "Q4_0"],
+    ),
 }  # fmt: skip
 
 # A greedy continuation ends before the first step whose best two logits are nearer than this.
 MARGIN = 0.15
 
-FILE_TYPES = {"F32": 0, "F16": 1, "Q4_0": 2, "Q8_0": 7, "Q4_K_M": 15, "Q6_K": 18, "BF16": 32}
+FILE_TYPES = {"F32": 0, "F16": 1, "Q4_0": 2, "Q8_0": 7, "Q4_K_M": 15, "Q5_K_M": 17, "Q6_K": 18, "IQ4_XS": 30, "BF16": 32}
+LLAMA_CPP = ("Q5_K_M", "IQ4_XS")  # files that llama.cpp's quantiser writes
 
 
 def round_to(x, kind):
@@ -213,9 +231,14 @@ def llama3_factors(c):
     return np.where(wavelength < short, 1.0, np.where(wavelength > long, r["factor"], between)).astype(np.float32)
 
 
+def heads_of(tensor, c):
+    """Heads of a tensor whose rows GGUF orders by pairs; 0: rows are in place."""
+    return c["heads"] if "attn_q" in tensor else c["kv_heads"] if "attn_k." in tensor else 0
+
+
 def write_gguf(path, name, kind, c, weights):
     """Writes the file and returns the weights as a reader decodes them."""
-    w = gguf.GGUFWriter(path, "llama")
+    w = gguf.GGUFWriter(path, c["arch"])
     w.add_name(name)
     w.add_file_type(FILE_TYPES[kind])
     w.add_quantization_version(2)
@@ -235,7 +258,7 @@ def write_gguf(path, name, kind, c, weights):
     if c["rope"]["rope_type"] == "linear":
         w.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
         w.add_rope_scaling_factor(c["rope"]["factor"])
-    if c["act"] != "silu":
+    if c["act"] != "silu" and c["arch"] == "llama":
         w.add_string("llama.feed_forward.activation", c["act"])
     v = c["vocab"]()
     w.add_tokenizer_model(v.model)
@@ -258,7 +281,7 @@ def write_gguf(path, name, kind, c, weights):
         w.add_tensor("rope_freqs.weight", llama3_factors(c))
     for hf, x in weights.items():
         to = gguf_name(hf)
-        heads = c["heads"] if "attn_q" in to else c["kv_heads"] if "attn_k." in to else 0
+        heads = heads_of(to, c)
         x = interleave(x, heads) if heads else x
         qtype = tensor_type(kind, to, c)
         data = np.ascontiguousarray(encode(x, qtype))
@@ -269,6 +292,21 @@ def write_gguf(path, name, kind, c, weights):
     w.write_kv_data_to_file()
     w.write_tensors_to_file()
     w.close()
+    return decoded
+
+
+def write_by_llama_cpp(path, name, kind, c, weights):
+    """The same, with an F32 file that llama.cpp's quantiser turns into the mixture `kind`."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = os.path.join(folder, "source.gguf")
+        write_gguf(source, name, "F32", c, weights)
+        llama_cpp.quantize(source, path, FILE_TYPES[kind])
+    file = {t.name: gguf.dequantize(t.data, t.tensor_type) for t in gguf.GGUFReader(path).tensors}
+    decoded = {}
+    for hf, x in weights.items():
+        to = gguf_name(hf)
+        y, heads = file[to].reshape(x.shape), heads_of(to, c)
+        decoded[hf] = np.ascontiguousarray(deinterleave(y, heads) if heads else y)
     return decoded
 
 
@@ -305,7 +343,8 @@ def make(name, out_dir, seed=None):
     print(f"{name}: {len(tokens)} tokens, logits std {original.std():.2f}{density}")
     for kind in kinds:
         stem = os.path.join(out_dir, f"{name}.{kind}")
-        decoded = write_gguf(stem + ".gguf", f"{name} {kind}", kind, c, weights)
+        write = write_by_llama_cpp if kind in LLAMA_CPP else write_gguf
+        decoded = write(stem + ".gguf", f"{name} {kind}", kind, c, weights)
         lossless = all(np.array_equal(decoded[k], weights[k]) for k in weights)
         model = reference(c, decoded)
         dequantised = None if lossless else logits_of(model, tokens)
