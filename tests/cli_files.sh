@@ -37,6 +37,8 @@ head -c 1000 "$model" >"$tmp/short.gguf"
 run 1 inspect "$tmp/short.gguf"
 out_is_empty
 
+LC_ALL=C grep -q $'\x1b' "$tmp/err" && fail "an escape sequence of the file reaches the terminal in a message"
+
 # ---- quantize: types, sizes, and a model that still runs
 for type in Q8_0 q4_0 F16 BF16 F32; do
     run 0 quantize "$model" "$tmp/new.gguf" $type
@@ -74,6 +76,13 @@ for type in Q4_K_M q5_k_m; do
 done
 rm "$tmp/mixed.gguf"
 
+# ---- numbers that no signed integer holds
+printf 'GGUF\3\0\0\0\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0n\12\0\0\0\377\377\377\377\377\377\377\377' >"$tmp/u64"
+run 0 inspect "$tmp/u64"
+out_has 18446744073709551615
+run 0 inspect "$tmp/u64" --json
+out_has '"n": 1.8446744'
+
 # ---- quantize: failures leave nothing behind
 rm -f "$tmp/new.gguf"
 run 1 quantize "$tmp/short.gguf" "$tmp/new.gguf" Q8_0
@@ -84,5 +93,15 @@ cp "$model" "$tmp/copy.gguf"
 run 1 quantize "$tmp/copy.gguf" "$tmp/copy.gguf" Q8_0
 err_has "the same file"
 same "$tmp/copy.gguf" "$model"
+for name in '' "$tmp/" "$tmp/$(printf '%0250d' 0)"; do
+    run 1 quantize "$model" "$name" Q8_0
+    err_lacks "matrices"
+done
+if (ulimit -f 8 && trap '' XFSZ) 2>/dev/null; then
+    status=0
+    (ulimit -f 8; exec "$hearth" synth tiny-dense "$tmp/new.gguf" >"$tmp/out" 2>"$tmp/err") || status=$?
+    [ $status -eq 1 ] || fail "beyond the limit on file sizes: exit status $status"
+    err_has "File too large"
+fi
 find "$tmp" -name '*.gguf*' | grep -vE '/(odd|short|q8|again|copy)\.gguf$' && fail "files were left behind"
 exit 0

@@ -28,6 +28,11 @@ awk -v v="$(json "$tmp/out" 2/avg_ts)" 'BEGIN { exit !(v > 0) }' || fail "avg_ts
 run 1 bench "$tmp/none.gguf" --roof 0
 err_has "none.gguf"
 
+# ---- a long prompt can be stopped
+status=0
+timeout -s INT -k 60 1 "$hearth" bench "$model" -p 1048576 -n 0 -r 1 --roof 0 >/dev/null 2>"$tmp/err" || status=$?
+[ $status -eq 124 ] || fail "SIGINT during a long prompt: exit status $status"
+
 # ---- perplexity: a fixed text; both classes agree closely, and chunks add up
 for i in $(seq 40); do
     printf 'Once upon a time there was a cat number %d. ' "$i"

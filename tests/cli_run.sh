@@ -129,6 +129,19 @@ if [ -c /dev/full ]; then
     err_has "cannot write /dev/full"
 fi
 
+# ---- standard files that are closed: errors, and no other file gets into their place
+status=0
+"$hearth" tokenize "$model" <&- >"$tmp/out" 2>"$tmp/err" || status=$?
+[ $status -eq 1 ] || fail "standard input closed: exit status $status"
+err_has "cannot read standard input"
+"$hearth" run "$model" -p x -n 2 --temp 0 --logits-out "$tmp/want" >/dev/null 2>&1 || fail "run"
+"$hearth" run "$model" -p x -n 2 --temp 0 --logits-out "$tmp/got" <&- 2>&- >/dev/null || fail "run without files 0 and 2"
+same "$tmp/want" "$tmp/got"
+status=0
+"$hearth" run "$model" -p x -n 2 --temp 0 >&- 2>"$tmp/err" || status=$?
+[ $status -eq 1 ] || fail "standard output closed: exit status $status"
+err_has "cannot write to standard output"
+
 # ---- Ctrl-C ends cleanly: the text so far, the statistics, status 130
 mkfifo "$tmp/pipe"
 "$hearth" run "$model" -p "$prompt" -n -1 -c 1000000 --ignore-eos --stats json >"$tmp/pipe" 2>"$tmp/err" &

@@ -135,6 +135,28 @@ static void test_errors(void **state)
     assert_int_equal(strlen(err.message), sizeof err.message - 1);
 }
 
+// What messages quote comes from files: it must not steer a terminal, and stays valid UTF-8 when it is cut.
+static void test_messages_are_printable(void **state)
+{
+    (void)state;
+    hearth_fail(&err, HEARTH_E_FORMAT, "%s", "a\x1b[31m\x7f\r\nb\xC2\x9B\xC3\xA9\xE2\x82\xAC");
+    assert_string_equal(err.message, "a?[31m???b??\xC3\xA9\xE2\x82\xAC");
+    hearth_fail_errno(&err, ENOENT, "a\nb");
+    assert_string_equal(err.message, "a?b: No such file or directory");
+    hearth_fail(&err, HEARTH_E_FORMAT, "%s", "");
+    assert_string_equal(err.message, "");
+    hearth_fail(&err, HEARTH_E_FORMAT, "\xA0");
+    assert_string_equal(err.message, "\xA0");
+    for (size_t back = 1; back <= 3; back++) {
+        char longer[600];
+        const size_t cut = sizeof err.message - 1 - back;
+        memset(longer, 'y', sizeof longer);
+        memcpy(longer + cut, "\xF0\x9F\x94\xA5", 5);
+        hearth_fail(&err, HEARTH_E_FORMAT, "%s", longer);
+        assert_int_equal(strlen(err.message), cut);
+    }
+}
+
 static void count_message(void *arg, enum hearth_log_level level, const char *message)
 {
     *(int *)arg += level == HEARTH_LOG_WARNING && strcmp(message, "careful 5") == 0;
@@ -530,6 +552,12 @@ static void test_outfile_failures(void **state)
     assert_null(f);
     assert_int_equal(hearth_outfile_open(&f, folder, &err), HEARTH_E_INVALID);
     assert_int_equal(hearth_outfile_open(&f, "/dev/null", &err), HEARTH_E_INVALID);
+    assert_int_equal(hearth_outfile_open(&f, "", &err), HEARTH_E_INVALID);
+    assert_int_equal(hearth_outfile_open(&f, in_folder("new/"), &err), HEARTH_E_INVALID);
+    char longer[256] = "";
+    memset(longer, 'y', sizeof longer - 1);
+    assert_int_equal(hearth_outfile_open(&f, in_folder(longer), &err), HEARTH_E_INVALID);
+    assert_non_null(strstr(err.message, "too long"));
     assert_null(f);
     assert_int_equal(empty_folder(), 0);
 }
@@ -744,6 +772,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_messages_are_printable),
         cmocka_unit_test(test_log),
         cmocka_unit_test(test_checked_sizes),
         cmocka_unit_test(test_arena),

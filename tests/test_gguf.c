@@ -503,6 +503,9 @@ static void test_typed_values(void **state)
     assert_true(hearth_gguf_kv_i64(hearth_gguf_find(g, "i64"), 0) == INT64_MIN);
     assert_true(hearth_gguf_kv_i64(hearth_gguf_find(g, "i8"), 0) == -1);
     assert_true(hearth_gguf_kv_i64(hearth_gguf_find(g, "u64"), 0) == INT64_MAX);
+    assert_true(hearth_gguf_kv_u64(hearth_gguf_find(g, "u64"), 0) == UINT64_MAX);
+    assert_true(hearth_gguf_kv_u64(hearth_gguf_find(g, "i64"), 0) == 0);
+    assert_true(hearth_gguf_kv_u64(list, 0) == 1 && hearth_gguf_kv_u64(list, 1) == 0);
     assert_true(hearth_gguf_kv_f64(hearth_gguf_find(g, "u64"), 0) == 0x1p64);
     assert_true(hearth_gguf_kv_i64(hearth_gguf_find(g, "f32"), 0) == 3);
     assert_true(hearth_gguf_kv_i64(hearth_gguf_find(g, "nan"), 0) == 0);

@@ -7,6 +7,28 @@
 #include <stdio.h>
 #include <string.h>
 
+// Messages quote names and texts from files, which must not be able to steer a terminal: control characters
+// (C0, DEL and, as UTF-8, C1) become question marks. A UTF-8 character that did not fit goes.
+static void make_printable(char *text)
+{
+    unsigned char *p = (unsigned char *)text;
+    for (; *p; p++) {
+        if (*p < 0x20 || *p == 0x7F)
+            *p = '?';
+        if (*p == 0xC2 && p[1] >= 0x80 && p[1] < 0xA0)
+            p[0] = p[1] = '?';
+    }
+    size_t n = (size_t)(p - (unsigned char *)text), pending = 0;
+    while (pending < 3 && pending < n && (p[-1 - (ptrdiff_t)pending] & 0xC0) == 0x80)
+        pending++;
+    if (pending < n) {
+        const unsigned char lead = p[-1 - (ptrdiff_t)pending];
+        const size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC0 ? 2 : 1;
+        if (length > 1 && length > pending + 1)
+            text[n - pending - 1] = '\0';
+    }
+}
+
 int hearth_fail(struct hearth_error *err, int code, const char *fmt, ...)
 {
     if (err) {
@@ -15,6 +37,7 @@ int hearth_fail(struct hearth_error *err, int code, const char *fmt, ...)
         err->code = code;
         vsnprintf(err->message, sizeof err->message, fmt, args);
         va_end(args);
+        make_printable(err->message);
     }
     return code;
 }
@@ -32,6 +55,7 @@ int hearth_fail_errno(struct hearth_error *err, int errno_value, const char *fmt
         va_end(args);
         if (n >= 0 && (size_t)n < sizeof err->message)
             snprintf(err->message + n, sizeof err->message - (size_t)n, ": %s", text);
+        make_printable(err->message);
     }
     return HEARTH_E_IO;
 }
@@ -54,5 +78,6 @@ void hearth_log(enum hearth_log_level level, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(message, sizeof message, fmt, args);
     va_end(args);
+    make_printable(message);
     log_fn(log_arg, level, message);
 }

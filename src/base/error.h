@@ -13,7 +13,7 @@
 
 // Writes code and message to *err (err may be NULL) and returns code, so that callers can
 // `return hearth_fail(err, HEARTH_E_FORMAT, "...")`. Messages name the file and what to do; no trailing dot
-// or newline.
+// or newline. Control characters (of quoted names) become question marks.
 int hearth_fail(struct hearth_error *err, int code, const char *fmt, ...) HEARTH_PRINTF(3, 4);
 
 // Same for a failed system call: appends strerror(errno_value).

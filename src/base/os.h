@@ -45,8 +45,12 @@ uint64_t hearth_random_u64(void);
 // Physical cores this process may run on (hwloc where built in), not more than its control group's quota; at
 // least 1.
 int hearth_cpu_count(void);
-uint64_t hearth_memory_total(void);  // bytes of RAM
-uint64_t hearth_memory_peak(void);   // peak resident set of this process, bytes
+uint64_t hearth_memory_total(void); // bytes of RAM
+uint64_t hearth_memory_peak(void);  // peak resident set of this process, bytes
+// For programs, first thing: where standard input, output or error is closed, something takes its number on
+// which reading (writing) fails. Else the next file opened would: a model read as a prompt, messages written
+// into a file.
+void hearth_os_guard_standard_files(void);
 bool hearth_os_permit_amx(void);     // asks the kernel for AMX tile state; false: not to be had
 uint64_t hearth_os_hwcap(int which); // AT_HWCAP (1) or AT_HWCAP2 (2) of the auxiliary vector; 0: unknown
 

@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -437,20 +438,37 @@ static int open_named(struct hearth_outfile *f, struct hearth_error *err)
     return hearth_fail(err, HEARTH_E_IO, "%s: temporary files beside it disappear", f->path);
 }
 
-int hearth_outfile_open(struct hearth_outfile **out, const char *path, struct hearth_error *err)
+// What would only fail when the finished file gets its name, perhaps hours later.
+static int check_out_name(const char *path, struct hearth_error *err)
 {
-    *out = NULL;
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
     struct stat st;
     // The final rename would replace a device such as /dev/null by a file.
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
         return hearth_fail(err, HEARTH_E_INVALID, "%s: exists and is not a regular file; give another name",
                            path);
+    if (!*base)
+        return hearth_fail(err, HEARTH_E_INVALID, "\"%s\" is not the name of a file: give one to write",
+                           path);
+    if (strlen(base) + TEMP_SUFFIX > NAME_MAX)
+        return hearth_fail(err, HEARTH_E_INVALID, "%s: the name is too long, at most %d bytes will do", path,
+                           NAME_MAX - TEMP_SUFFIX);
+    return HEARTH_OK;
+}
+
+int hearth_outfile_open(struct hearth_outfile **out, const char *path, struct hearth_error *err)
+{
+    *out = NULL;
+    int rc = check_out_name(path, err);
+    if (rc)
+        return rc;
     struct hearth_outfile *f;
     if (outfile_alloc(&f, path))
         return hearth_fail(err, HEARTH_E_MEMORY, "%s: no memory to write the file", path);
     remove_stale_temps(path);
     f->fd = open_unnamed(path);
-    int rc = f->fd < 0 ? open_named(f, err) : HEARTH_OK;
+    if (f->fd < 0)
+        rc = open_named(f, err);
     if (rc)
         hearth_outfile_close(&f);
     *out = f;
@@ -657,6 +675,13 @@ uint64_t hearth_memory_peak(void)
 #else
     return (uint64_t)usage.ru_maxrss * 1024;
 #endif
+}
+
+void hearth_os_guard_standard_files(void)
+{
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
+            (void)!open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);
 }
 
 bool hearth_os_permit_amx(void)

@@ -44,7 +44,7 @@ static int run_prompt(struct bench *b, int n, struct hearth_error *err)
     int seq = start_sequence(b, err);
     if (seq < 0)
         return seq;
-    int rc = hearth_prompt(b->session, seq, b->tokens, n, NULL, NULL, err);
+    int rc = hearth_cli_prompt(b->session, seq, b->tokens, n, (int)b->o->n_ubatch, err);
     hearth_seq_free(b->session, seq);
     return rc;
 }

@@ -93,7 +93,7 @@ static void print_element(const struct hearth_gguf_kv *kv, uint64_t i)
     } else if (is_real(type)) {
         printf("%.7g", hearth_gguf_kv_f64(kv, i));
     } else if (is_unsigned_64(type)) {
-        printf("%" PRIu64, (uint64_t)hearth_gguf_kv_i64(kv, i));
+        printf("%" PRIu64, hearth_gguf_kv_u64(kv, i));
     } else {
         printf("%" PRId64, hearth_gguf_kv_i64(kv, i));
     }
@@ -222,9 +222,10 @@ static json_t *json_element(const struct hearth_gguf_kv *kv, uint64_t i)
         return json_boolean(hearth_gguf_kv_i64(kv, i));
     if (is_real(type))
         return hearth_json_real(hearth_gguf_kv_f64(kv, i));
-    int64_t v = hearth_gguf_kv_i64(kv, i);
     // jansson's integers are signed: the few values above its range go out as reals.
-    return is_unsigned_64(type) && v < 0 ? json_real((double)(uint64_t)v) : json_integer(v);
+    if (is_unsigned_64(type) && hearth_gguf_kv_u64(kv, i) > INT64_MAX)
+        return json_real((double)hearth_gguf_kv_u64(kv, i));
+    return json_integer(hearth_gguf_kv_i64(kv, i));
 }
 
 static json_t *json_kv(const struct hearth_gguf_kv *kv)

@@ -42,7 +42,7 @@ static bool on_row(void *arg, int index, const float *logits)
 static int prompt_chunk(struct scoring *s, int seq, struct hearth_error *err)
 {
     int half = s->n_ctx / 2;
-    int rc = hearth_prompt(s->session, seq, s->chunk, half, NULL, NULL, err);
+    int rc = hearth_cli_prompt(s->session, seq, s->chunk, half, (int)s->o->n_ubatch, err);
     return rc ? rc : hearth_prompt(s->session, seq, s->chunk + half, s->n_ctx - half, on_row, s, err);
 }
 

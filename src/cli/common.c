@@ -118,6 +118,11 @@ void hearth_cli_catch_interrupt(void)
     sigaction(SIGTERM, &action, NULL);
 }
 
+void hearth_cli_limit_quietly(void)
+{
+    signal(SIGXFSZ, SIG_IGN);
+}
+
 bool hearth_cli_interrupted(void)
 {
     return interrupted != 0;
@@ -147,6 +152,9 @@ bool hearth_buffer_add(struct hearth_buffer *b, const void *src, size_t n)
     return true;
 }
 
+// Tokenizing takes no more.
+#define TEXT_MAX ((size_t)INT32_MAX)
+
 int hearth_cli_read(const char *path, struct hearth_buffer *out)
 {
     const bool is_stdin = !strcmp(path, "-");
@@ -158,7 +166,9 @@ int hearth_cli_read(const char *path, struct hearth_buffer *out)
     char block[65536];
     size_t n;
     while (!status && (n = fread(block, 1, sizeof block, f)) > 0)
-        if (!hearth_buffer_add(out, block, n))
+        if (n > TEXT_MAX - out->n)
+            status = hearth_cli_error("%s holds more than 2 GiB: no text that long can be used", name);
+        else if (!hearth_buffer_add(out, block, n))
             status = hearth_cli_error("no memory for the contents of %s", name);
     if (!status && ferror(f))
         status = hearth_cli_error("cannot read %s: %s", name, strerror(errno));
@@ -333,6 +343,18 @@ struct hearth_session_params hearth_cli_session_params(const struct hearth_optio
     params.predict_threshold = (float)o->predict_threshold;
     params.sparsity_threshold = (float)o->sparsity_threshold;
     return params;
+}
+
+int hearth_cli_prompt(struct hearth_session *session, int seq, const hearth_token *tokens, int n, int piece,
+                      struct hearth_error *err)
+{
+    int rc = HEARTH_OK;
+    for (int from = 0; from < n && !rc; from += piece) {
+        if (hearth_cli_interrupted())
+            return hearth_fail(err, HEARTH_E_INTERRUPTED, "stopped on request");
+        rc = hearth_prompt(session, seq, tokens + from, n - from < piece ? n - from : piece, NULL, NULL, err);
+    }
+    return rc;
 }
 
 double hearth_cli_log_prob(const float *logits, int n_vocab, hearth_token token)

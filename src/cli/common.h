@@ -30,6 +30,9 @@ void hearth_cli_progress(const char *what, float share);
 void hearth_cli_catch_interrupt(void);
 bool hearth_cli_interrupted(void);
 
+// A write beyond the limit on file sizes (ulimit -f) fails with a message instead of killing the program.
+void hearth_cli_limit_quietly(void);
+
 // ---- input and output ----
 
 // Growing memory; start from zeros, end with free(data).
@@ -71,6 +74,10 @@ int hearth_cli_tokenize(const struct hearth_model *model, const char *text, size
 // Session parameters for these options; n_ctx as in hearth_session_params.
 struct hearth_session_params hearth_cli_session_params(const struct hearth_options *o, int n_ctx,
                                                        int max_seqs);
+// hearth_prompt() in pieces of a micro-batch, so that Ctrl-C is heard: then HEARTH_E_INTERRUPTED. How a
+// prompt is cut changes no result.
+int hearth_cli_prompt(struct hearth_session *session, int seq, const hearth_token *tokens, int n, int piece,
+                      struct hearth_error *err);
 // Natural logarithm of the probability that the logits give to a token.
 double hearth_cli_log_prob(const float *logits, int n_vocab, hearth_token token);
 

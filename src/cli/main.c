@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/cpu.h"
+#include "base/os.h"
 #include "cli/common.h"
 #include "cli/generate.h"
 
@@ -41,6 +42,8 @@ static int generate(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    hearth_os_guard_standard_files();
+    hearth_cli_limit_quietly();
     hearth_cli_log_init(false, false);
     if (argc < 2) {
         hearth_cli_error("a command is missing");

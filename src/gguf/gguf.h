@@ -91,6 +91,8 @@ int hearth_gguf_str(const struct hearth_gguf *g, const char *key, bool required,
 // cannot hold becomes its nearest value; strings give 0.
 double hearth_gguf_kv_f64(const struct hearth_gguf_kv *kv, uint64_t i);
 int64_t hearth_gguf_kv_i64(const struct hearth_gguf_kv *kv, uint64_t i);
+uint64_t hearth_gguf_kv_u64(const struct hearth_gguf_kv *kv,
+                            uint64_t i); // exact for u64; 0 for what is below
 
 // Reads bytes [offset, offset + n) of a tensor's data. Thread-safe.
 int hearth_gguf_read(const struct hearth_gguf *g, const struct hearth_gguf_tensor *t, void *dst,

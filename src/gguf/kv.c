@@ -183,6 +183,14 @@ int64_t hearth_gguf_kv_i64(const struct hearth_gguf_kv *kv, uint64_t i)
     return -(int64_t)magnitude - 1;
 }
 
+uint64_t hearth_gguf_kv_u64(const struct hearth_gguf_kv *kv, uint64_t i)
+{
+    int64_t v = hearth_gguf_kv_i64(kv, i);
+    if (kv->data && kv->element == HEARTH_GGUF_U64)
+        return load(kv, i);
+    return v > 0 ? (uint64_t)v : 0;
+}
+
 double hearth_gguf_kv_f64(const struct hearth_gguf_kv *kv, uint64_t i)
 {
     if (!kv->data)
