@@ -294,7 +294,8 @@ static int set_up(struct bench *b)
     if (status || !depth)
         return status;
     b->context = hearth_seq_new(b->session, &err);
-    if (b->context < 0 || hearth_prompt(b->session, b->context, b->tokens, depth, NULL, NULL, &err))
+    if (b->context < 0 ||
+        hearth_cli_prompt(b->session, b->context, b->tokens, depth, (int)b->o->n_ubatch, &err))
         return hearth_cli_fail(&err);
     return HEARTH_EXIT_OK;
 }
