@@ -22,6 +22,9 @@ add_custom_command(OUTPUT ${completions} DEPENDS hearth-cli
 add_custom_target(generated ALL DEPENDS ${man_pages} ${completions})
 
 set(HEARTH_PC_REQUIRES "libpcre2-8")
+if(LIBURING_FOUND)
+    string(APPEND HEARTH_PC_REQUIRES " liburing")
+endif()
 if(HWLOC_FOUND)
     string(APPEND HEARTH_PC_REQUIRES " hwloc")
 endif()

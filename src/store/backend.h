@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+// What a backend of the store does, and the files' system calls.
+#ifndef HEARTH_STORE_BACKEND_H
+#define HEARTH_STORE_BACKEND_H
+
+#include "store/store.h"
+
+// One attempt at a read: as many bytes of [offset, offset + length) as come.
+struct hearth_attempt {
+    uint64_t offset;
+    void *dst;
+    uint32_t length;
+    uint32_t slot; // the store's number for the read
+};
+
+struct hearth_attempt_done {
+    uint32_t slot;
+    int64_t result; // bytes, or -errno
+};
+
+struct hearth_io_file {
+    int fd;
+    bool direct;
+    uint32_t align;
+    uint64_t size;
+};
+
+// `depth` attempts are in flight at most. State is the backend's; open leaves it NULL on failure.
+struct hearth_io_backend {
+    const char *name;
+    int (*open)(void **state, const struct hearth_io_file *file, unsigned depth, struct hearth_error *err);
+    void (*close)(void *state);
+    void (*add_memory)(void *state, void *base, size_t size);
+    void (*start)(void *state, const struct hearth_attempt *attempt); // may be held back until flush
+    void (*flush)(void *state);
+    // Ended attempts, at most `max`; waits for one when `wait`. Never fails: errors are the attempts'.
+    int (*reap)(void *state, struct hearth_attempt_done *done, int max, bool wait);
+};
+
+extern const struct hearth_io_backend hearth_io_pread;
+#ifdef HEARTH_HAVE_LIBURING
+extern const struct hearth_io_backend hearth_io_uring;
+#endif
+
+int hearth_io_file_open(struct hearth_io_file *out, const char *path, bool buffered,
+                        struct hearth_error *err);
+void hearth_io_file_close(struct hearth_io_file *file);
+// The page cache is to forget these bytes (buffered files).
+void hearth_io_file_forget(const struct hearth_io_file *file, uint64_t offset, uint64_t length);
+void hearth_io_sleep_ns(uint64_t ns);
+
+#endif

@@ -1,0 +1,483 @@
+// SPDX-License-Identifier: MIT
+// The store, above the backends: reads in flight, what is done about their failures, throttling, faults for
+// tests, and the choice of a backend.
+#include "store/store.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/os.h"
+#include "store/backend.h"
+
+#define DEFAULT_DEPTH 64
+#define MAX_DEPTH     1024
+// Attempts at a read that an I/O error ends, and ones that the system or a signal put off.
+#define MAX_ERRORS  4
+#define MAX_PUT_OFF 1000
+// A run is read in pieces of this size: where disks reach their full speed.
+#define PIECE ((size_t)1 << 20)
+
+struct slot {
+    struct hearth_read read;
+    uint32_t done;       // bytes
+    int errors, put_off; // attempts that ended so
+    int code;            // once ended
+    uint64_t due;        // when a throttled read may be told, ns
+};
+
+struct hearth_store {
+    char *path;
+    struct hearth_io_file file;
+    const struct hearth_io_backend *backend;
+    void *state;
+    unsigned depth;
+    struct slot *slots;                   // [depth]
+    uint32_t *free_slots;                 // [n_free]
+    uint32_t *ended;                      // [n_ended] slots whose reads have ended and were not told
+    unsigned n_free, n_ended, n_running;  // free, ended, with the backend
+    struct hearth_attempt_done *attempts; // [depth]
+    struct hearth_throttle throttle;
+    uint64_t device_free; // when the emulated device has done all it was given, ns
+    uint64_t last_end;    // of the last read, for what goes on where it ended
+    struct hearth_store_faults faults;
+    uint64_t random;
+    struct hearth_store_stats stats;
+    char error[300];
+};
+
+// ---- hot path
+// ------------------------------------------------------------------------------------------------
+
+static void start(struct hearth_store *s, uint32_t slot)
+{
+    const struct slot *x = &s->slots[slot];
+    const struct hearth_attempt a = {.offset = x->read.offset + x->done,
+                                     .dst = (uint8_t *)x->read.dst + x->done,
+                                     .length = x->read.length - x->done,
+                                     .slot = slot};
+    s->backend->start(s->state, &a);
+    s->n_running++;
+}
+
+static bool is_throttled(const struct hearth_store *s)
+{
+    return s->throttle.iops > 0 || s->throttle.mbps > 0;
+}
+
+// When an emulated device would have done this read, which it is given now.
+static uint64_t throttled_end(struct hearth_store *s, const struct hearth_read *r)
+{
+    const bool goes_on = r->offset == s->last_end;
+    double seconds = s->throttle.mbps > 0 ? r->length / (s->throttle.mbps * 1e6) : 0;
+    if (!goes_on && s->throttle.iops > 0 && seconds < 1 / s->throttle.iops)
+        seconds = 1 / s->throttle.iops;
+    s->last_end = r->offset + r->length;
+    const uint64_t now = hearth_now_ns();
+    s->device_free = (s->device_free > now ? s->device_free : now) + (uint64_t)(seconds * 1e9);
+    return s->device_free;
+}
+
+int hearth_store_submit(struct hearth_store *s, const struct hearth_read *reads, int n)
+{
+    int i = 0;
+    for (; i < n && s->n_free; i++) {
+        const uint32_t slot = s->free_slots[--s->n_free];
+        s->slots[slot] = (struct slot){.read = reads[i]};
+        if (is_throttled(s))
+            s->slots[slot].due = throttled_end(s, &reads[i]);
+        start(s, slot);
+    }
+    if (i)
+        s->backend->flush(s->state);
+    return i;
+}
+
+static void end(struct hearth_store *s, uint32_t slot, int code)
+{
+    struct slot *x = &s->slots[slot];
+    x->code = code;
+    if (!s->file.direct && !code)
+        hearth_io_file_forget(&s->file, x->read.offset, x->read.length);
+    s->stats.reads++;
+    s->stats.bytes += x->done;
+    s->ended[s->n_ended++] = slot;
+}
+
+static void end_badly(struct hearth_store *s, uint32_t slot, const char *why)
+{
+    const struct hearth_read *r = &s->slots[slot].read;
+    snprintf(s->error, sizeof s->error, "%s: %u bytes at %llu cannot be read: %s", s->path,
+             (unsigned)r->length, (unsigned long long)r->offset, why);
+    end(s, slot, HEARTH_E_IO);
+}
+
+static bool chance(struct hearth_store *s, int of_1000)
+{
+    if (!of_1000)
+        return false;
+    s->random = s->random * 6364136223846793005u + 1442695040888963407u;
+    return (int)((s->random >> 33) % 1000) < of_1000;
+}
+
+// The result that the tests' faulty storage gives instead.
+static int64_t spoil(struct hearth_store *s, int64_t result)
+{
+    const int64_t unit = s->file.align;
+    if (chance(s, s->faults.errors))
+        return -EIO;
+    if (chance(s, s->faults.retries))
+        return chance(s, 500) ? -EINTR : -EAGAIN;
+    const int64_t half = result / 2 / unit * unit;
+    return half > 0 && chance(s, s->faults.shorts) ? half : result;
+}
+
+// What becomes of a read after one attempt. Returns whether there is another.
+static bool settle(struct hearth_store *s, struct hearth_attempt_done done)
+{
+    struct slot *x = &s->slots[done.slot];
+    const int64_t result = spoil(s, done.result);
+    if (result == -EINTR || result == -EAGAIN || result == -EBUSY || result == -ENOMEM) {
+        if (++x->put_off < MAX_PUT_OFF)
+            return true;
+        end_badly(s, done.slot, strerror((int)-result));
+        return false;
+    }
+    if (result < 0) {
+        // A device may recover from one; a bad address or file will not.
+        if (result == -EIO && ++x->errors < MAX_ERRORS)
+            return true;
+        end_badly(s, done.slot, strerror((int)-result));
+        return false;
+    }
+    x->done += (uint32_t)result;
+    if (x->done >= x->read.length || (x->done >= x->read.need && result == 0)) {
+        end(s, done.slot, HEARTH_OK);
+        return false;
+    }
+    if (result == 0) {
+        end_badly(s, done.slot, "the file ends before");
+        return false;
+    }
+    // A direct read that stops between multiples has met the file's end.
+    if (x->done & (s->file.align - 1)) {
+        if (x->done >= x->read.need)
+            end(s, done.slot, HEARTH_OK);
+        else
+            end_badly(s, done.slot, "the file ends before");
+        return false;
+    }
+    return true;
+}
+
+static void collect(struct hearth_store *s, bool wait)
+{
+    const int n = s->backend->reap(s->state, s->attempts, (int)s->depth, wait);
+    bool again = false;
+    for (int i = 0; i < n; i++) {
+        s->n_running--;
+        if (!settle(s, s->attempts[i]))
+            continue;
+        s->stats.retries++;
+        start(s, s->attempts[i].slot);
+        again = true;
+    }
+    if (again)
+        s->backend->flush(s->state);
+}
+
+// Tells ended reads that are due, in the order of their end. Returns how many; *next: when the next one is
+// due.
+static int tell(struct hearth_store *s, struct hearth_read_done *done, int max, uint64_t *next)
+{
+    const uint64_t now = is_throttled(s) ? hearth_now_ns() : 0;
+    unsigned kept = 0;
+    int n = 0;
+    *next = 0;
+    for (unsigned i = 0; i < s->n_ended; i++) {
+        const uint32_t slot = s->ended[i];
+        const struct slot *x = &s->slots[slot];
+        if (n == max || x->due > now) {
+            if (!*next || x->due < *next)
+                *next = x->due;
+            s->ended[kept++] = slot;
+            continue;
+        }
+        done[n++] = (struct hearth_read_done){x->read.tag, x->code};
+        s->free_slots[s->n_free++] = slot;
+    }
+    s->n_ended = kept;
+    return n;
+}
+
+int hearth_store_reap(struct hearth_store *s, struct hearth_read_done *done, int max, int at_least)
+{
+    int n = 0;
+    uint64_t started = 0;
+    if (s->n_running)
+        collect(s, false);
+    for (;;) {
+        uint64_t next;
+        n += tell(s, done + n, max - n, &next);
+        if (n >= at_least || n == max || (!s->n_running && !s->n_ended))
+            break;
+        if (!started)
+            started = hearth_now_ns();
+        if (s->n_ended) { // throttled: nothing can be told before
+            const uint64_t now = hearth_now_ns();
+            if (next > now)
+                hearth_io_sleep_ns(next - now);
+            if (s->n_running)
+                collect(s, false);
+        } else {
+            collect(s, true);
+        }
+    }
+    if (started)
+        s->stats.wait_ns += hearth_now_ns() - started;
+    return n;
+}
+
+int hearth_store_in_flight(const struct hearth_store *s)
+{
+    return (int)(s->depth - s->n_free);
+}
+
+int hearth_store_read(struct hearth_store *s, uint64_t offset, void *dst, size_t length, size_t need,
+                      struct hearth_error *err)
+{
+    size_t at = 0;
+    struct hearth_read_done done;
+    int rc = HEARTH_OK;
+    while ((at < length && !rc) || hearth_store_in_flight(s)) {
+        const size_t n = length - at < PIECE ? length - at : PIECE;
+        const struct hearth_read read = {.offset = offset + at,
+                                         .dst = (uint8_t *)dst + at,
+                                         .length = (uint32_t)n,
+                                         .need = (uint32_t)(need <= at      ? 0
+                                                            : need - at < n ? need - at
+                                                                            : n)};
+        if (at < length && !rc && hearth_store_submit(s, &read, 1)) {
+            at += n;
+            continue;
+        }
+        if (hearth_store_reap(s, &done, 1, 1) && done.code && !rc)
+            rc = hearth_fail(err, done.code, "%s", s->error);
+    }
+    return rc;
+}
+
+// ---- opening
+// -------------------------------------------------------------------------------------------------
+
+int hearth_throttle_parse(struct hearth_throttle *out, const char *text, struct hearth_error *err)
+{
+    // Sequential bandwidth and random 4 KiB reads as measured on phones and a PC: PowerInfer-2, section 2.3.
+    static const struct {
+        const char *name;
+        struct hearth_throttle throttle;
+    } known[] = {{"ufs4", {100e3, 4000}}, {"ufs3", {50e3, 2000}}, {"nvme", {1200e3, 7500}}};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (!strcmp(text, known[i].name)) {
+            *out = known[i].throttle;
+            return HEARTH_OK;
+        }
+    char *comma, *rest = NULL;
+    const double iops = strtod(text, &comma);
+    const double mbps = *comma == ',' ? strtod(comma + 1, &rest) : -1;
+    if (comma == text || *comma != ',' || rest == comma + 1 || *rest || !(iops >= 0 && iops <= 1e9) ||
+        !(mbps >= 0 && mbps <= 1e6))
+        return hearth_fail(
+            err, HEARTH_E_INVALID,
+            "\"%s\" is no kind of storage: ufs4, ufs3, nvme, or reads a second and MB a second "
+            "such as 100000,4000 (0: no limit)",
+            text);
+    *out = (struct hearth_throttle){iops, mbps};
+    return HEARTH_OK;
+}
+
+static int open_backend(struct hearth_store *s, const struct hearth_io_backend *backend,
+                        struct hearth_error *err)
+{
+    const int rc = backend->open(&s->state, &s->file, s->depth, err);
+    if (!rc)
+        s->backend = backend;
+    return rc;
+}
+
+static void close_backend(struct hearth_store *s)
+{
+    if (s->backend)
+        s->backend->close(s->state);
+    s->backend = NULL;
+    s->state = NULL;
+}
+
+#ifdef HEARTH_HAVE_LIBURING
+// Nanoseconds that the open backend takes for some random reads of the file; UINT64_MAX when they fail.
+static uint64_t probe(struct hearth_store *s, uint8_t *memory)
+{
+    enum { N = 256, BYTES = 8192 };
+    struct hearth_read_done done[N];
+    uint64_t random = 1;
+    const uint64_t start = hearth_now_ns(), places = s->file.size / BYTES;
+    for (int i = 0, told = 0; told < N;) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        const struct hearth_read read = {.offset = (random >> 16) % places * BYTES,
+                                         .dst = memory + (size_t)(i % (int)s->depth) * BYTES,
+                                         .length = BYTES,
+                                         .need = BYTES};
+        if (i < N && s->n_free && i - told < (int)s->depth) {
+            i += hearth_store_submit(s, &read, 1);
+            continue;
+        }
+        const int n = hearth_store_reap(s, done, N, 1);
+        for (int k = 0; k < n; k++)
+            if (done[k].code)
+                return UINT64_MAX;
+        told += n;
+    }
+    return hearth_now_ns() - start;
+}
+
+// The faster one for this file, or the one that works.
+static int choose_backend(struct hearth_store *s, struct hearth_error *err)
+{
+    struct hearth_region memory = {0};
+    uint64_t took[2] = {UINT64_MAX, UINT64_MAX};
+    const struct hearth_io_backend *const backends[2] = {&hearth_io_uring, &hearth_io_pread};
+    // Too little to measure, or no memory for it: then any that works.
+    const bool measure =
+        s->file.size >= (1 << 20) &&
+        !hearth_region_open(&memory, ((size_t)s->depth * 8192 + ((size_t)2 << 20)), "a probe", NULL);
+    for (int round = 0; measure && round < 2; round++)
+        for (int i = 0; i < 2; i++) {
+            if (open_backend(s, backends[i], NULL))
+                continue;
+            const uint64_t ns = probe(s, memory.base);
+            took[i] = ns < took[i] ? ns : took[i];
+            close_backend(s);
+        }
+    if (memory.base)
+        hearth_region_close(&memory);
+    s->stats = (struct hearth_store_stats){0};
+    const bool pread_first = took[1] < took[0];
+    return open_backend(s, backends[pread_first], NULL) ? open_backend(s, backends[!pread_first], err)
+                                                        : HEARTH_OK;
+}
+#endif
+
+static int open_io(struct hearth_store *s, enum hearth_io io, struct hearth_error *err)
+{
+#ifdef HEARTH_HAVE_LIBURING
+    if (io == HEARTH_IO_URING)
+        return open_backend(s, &hearth_io_uring, err);
+    if (io == HEARTH_IO_AUTO)
+        return choose_backend(s, err);
+#else
+    if (io == HEARTH_IO_URING)
+        return hearth_fail(err, HEARTH_E_UNSUPPORTED,
+                           "this build has no io_uring (liburing was not there): use --io pread");
+#endif
+    return open_backend(s, &hearth_io_pread, err);
+}
+
+int hearth_store_open(struct hearth_store **out, const char *path, const struct hearth_store_params *params,
+                      struct hearth_error *err)
+{
+    static const struct hearth_store_params defaults;
+    const struct hearth_store_params *p = params ? params : &defaults;
+    *out = NULL;
+    struct hearth_store *s = hearth_calloc(1, sizeof *s);
+    if (!s)
+        return hearth_fail(err, HEARTH_E_MEMORY, "%s: no memory for reading", path);
+    s->file.fd = -1;
+    s->depth = !p->depth ? DEFAULT_DEPTH : p->depth < MAX_DEPTH ? p->depth : MAX_DEPTH;
+    s->n_free = s->depth;
+    s->path = hearth_strndup(path, strlen(path));
+    s->slots = hearth_calloc(s->depth, sizeof *s->slots);
+    s->free_slots = hearth_calloc(s->depth, sizeof *s->free_slots);
+    s->ended = hearth_calloc(s->depth, sizeof *s->ended);
+    s->attempts = hearth_calloc(s->depth, sizeof *s->attempts);
+    int rc = s->path && s->slots && s->free_slots && s->ended && s->attempts
+                 ? hearth_io_file_open(&s->file, path, p->buffered, err)
+                 : hearth_fail(err, HEARTH_E_MEMORY, "%s: no memory for reading", path);
+    for (uint32_t i = 0; !rc && i < s->depth; i++)
+        s->free_slots[i] = s->depth - 1 - i;
+    if (!rc)
+        rc = open_io(s, p->io, err);
+    if (rc) {
+        hearth_store_close(&s);
+        return rc;
+    }
+    if (p->throttle)
+        s->throttle = *p->throttle;
+    if (p->faults)
+        s->faults = *p->faults;
+    s->random = s->faults.seed + 1;
+    *out = s;
+    return HEARTH_OK;
+}
+
+void hearth_store_close(struct hearth_store **store)
+{
+    struct hearth_store *s = *store;
+    if (!s)
+        return;
+    // Memory that reads go to must not be given back before they have ended.
+    while (s->n_running) {
+        const int n = s->backend->reap(s->state, s->attempts, (int)s->depth, true);
+        s->n_running -= (unsigned)n;
+    }
+    close_backend(s);
+    hearth_io_file_close(&s->file);
+    free(s->attempts);
+    free(s->ended);
+    free(s->free_slots);
+    free(s->slots);
+    free(s->path);
+    free(s);
+    *store = NULL;
+}
+
+void hearth_store_register(struct hearth_store *s, void *base, size_t size)
+{
+    s->backend->add_memory(s->state, base, size);
+}
+
+uint64_t hearth_store_size(const struct hearth_store *s)
+{
+    return s->file.size;
+}
+
+uint32_t hearth_store_align(const struct hearth_store *s)
+{
+    return s->file.align;
+}
+
+unsigned hearth_store_depth(const struct hearth_store *s)
+{
+    return s->depth;
+}
+
+bool hearth_store_is_direct(const struct hearth_store *s)
+{
+    return s->file.direct;
+}
+
+const char *hearth_store_io_name(const struct hearth_store *s)
+{
+    return s->backend->name;
+}
+
+const char *hearth_store_error(const struct hearth_store *s)
+{
+    return s->error;
+}
+
+struct hearth_store_stats hearth_store_stats(const struct hearth_store *s)
+{
+    return s->stats;
+}
