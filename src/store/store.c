@@ -319,25 +319,20 @@ static void close_backend(struct hearth_store *s)
 // Nanoseconds that the open backend takes for some random reads of the file; UINT64_MAX when they fail.
 static uint64_t probe(struct hearth_store *s, uint8_t *memory)
 {
-    enum { N = 256, BYTES = 8192 };
-    struct hearth_read_done done[N];
+    enum { ROUNDS = 4, BYTES = 8192 };
     uint64_t random = 1;
     const uint64_t start = hearth_now_ns(), places = s->file.size / BYTES;
-    for (int i = 0, told = 0; told < N;) {
-        random = random * 6364136223846793005u + 1442695040888963407u;
-        const struct hearth_read read = {.offset = (random >> 16) % places * BYTES,
-                                         .dst = memory + (size_t)(i % (int)s->depth) * BYTES,
-                                         .length = BYTES,
-                                         .need = BYTES};
-        if (i < N && s->n_free && i - told < (int)s->depth) {
-            i += hearth_store_submit(s, &read, 1);
-            continue;
+    for (int round = 0; round < ROUNDS; round++) {
+        struct hearth_read read = {.dst = memory, .length = BYTES, .need = BYTES};
+        for (unsigned i = 0; i < s->depth; i++, read.dst = (uint8_t *)read.dst + BYTES) {
+            random = random * 6364136223846793005u + 1442695040888963407u;
+            read.offset = (random >> 16) % places * BYTES;
+            hearth_store_submit(s, &read, 1);
         }
-        const int n = hearth_store_reap(s, done, N, 1);
-        for (int k = 0; k < n; k++)
-            if (done[k].code)
+        struct hearth_read_done done;
+        while (hearth_store_reap(s, &done, 1, 1))
+            if (done.code)
                 return UINT64_MAX;
-        told += n;
     }
     return hearth_now_ns() - start;
 }
