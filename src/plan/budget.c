@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: MIT
+// Spending a memory budget.
+#include "plan/budget.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+#define LIMIT (UINT64_C(1) << 56) // of any size: sums of a few cannot overflow
+#define PARTS 4096                // in which neurons of equal worth are shared out
+
+// The numbers that planning keeps for each space.
+struct space_work {
+    uint32_t least; // neurons of one token: the smallest quota
+    uint32_t hot;   // leading neurons that are resident once they are kept
+    uint32_t above; // neurons worth more than the border
+    uint32_t equal; // neurons worth as much as it
+    uint32_t keep;
+};
+
+struct budget {
+    const struct hearth_budget_params *p;
+    struct space_work *work;                        // [n_spaces]
+    struct hearth_cache_space_params *cache_spaces; // [n_spaces]
+    uint32_t reserve;
+    uint64_t all_bytes; // of all neurons in matrices
+    // What the last cost() was made of.
+    uint64_t resident_bytes;
+    struct hearth_cache_sizes cache;
+};
+
+// ---- sizes ----
+
+static uint64_t matrix_bytes(const struct hearth_budget_space *s, uint32_t n)
+{
+    return ((uint64_t)n * s->row_bytes + 191) / 64 * 64; // three matrices, each from a cache line on
+}
+
+// Worth of keeping neuron j in memory, by the byte.
+static float worth_of(const struct hearth_budget_space *s, uint32_t j)
+{
+    return s->visit * (s->share ? s->share[j] : HEARTH_BUDGET_DENSITY) / (float)s->bundle_bytes;
+}
+
+// Neurons that a step of n tokens is expected to take in a space that it visits.
+static double expected(const struct hearth_budget_space *s, uint32_t n)
+{
+    if (!s->share)
+        return s->n_neurons * (1 - pow(1 - (double)HEARTH_BUDGET_DENSITY, n));
+    double sum = 0;
+    for (uint32_t j = 0; j < s->n_neurons; j++)
+        sum += 1 - pow(1 - fmin(fmax((double)s->share[j], 0), 1), n);
+    return sum;
+}
+
+// Bytes that the kept neurons take: min(keep, hot) resident, the others in the cache.
+static int cost(struct budget *b, uint64_t *bytes, struct hearth_error *err)
+{
+    const struct hearth_budget_params *p = b->p;
+    b->resident_bytes = 0;
+    b->cache = (struct hearth_cache_sizes){0};
+    for (uint32_t i = 0; i < p->n_spaces; i++) {
+        const struct hearth_budget_space *s = &p->spaces[i];
+        uint32_t resident = b->work[i].keep < b->work[i].hot ? b->work[i].keep : b->work[i].hot;
+        b->resident_bytes += resident ? matrix_bytes(s, resident) : 0;
+        b->cache_spaces[i] = (struct hearth_cache_space_params){.n_neurons = s->n_neurons,
+                                                                .bundle_bytes = s->bundle_bytes,
+                                                                .file_offset = s->file_offset,
+                                                                .resident = resident,
+                                                                .quota = b->work[i].keep - resident};
+    }
+    int rc = HEARTH_OK;
+    if (p->n_spaces)
+        rc = hearth_cache_measure(&(struct hearth_cache_params){.policy = p->policy,
+                                                                .n_spaces = p->n_spaces,
+                                                                .spaces = b->cache_spaces,
+                                                                .align = p->align,
+                                                                .reserve = b->reserve,
+                                                                .chunk_bytes = p->chunk_bytes},
+                                  &b->cache, err);
+    *bytes = b->resident_bytes + b->cache.region_bytes + b->cache.table_bytes;
+    return rc;
+}
+
+static int check(const struct hearth_budget_params *p, struct hearth_error *err)
+{
+    bool ok = p->batch >= 1 && p->kv < LIMIT && p->workspace < LIMIT && p->io < LIMIT && p->norms < LIMIT &&
+              p->embedding < LIMIT && p->head < LIMIT && p->n_layers < 1u << 20;
+    uint64_t dense = 0;
+    for (uint32_t i = 0; ok && i < p->n_layers; i++) {
+        ok = p->dense[i] < LIMIT && dense < LIMIT;
+        dense += p->dense[i];
+    }
+    uint64_t neurons = 0;
+    for (uint32_t i = 0; ok && i < p->n_spaces; i++) {
+        const struct hearth_budget_space *s = &p->spaces[i];
+        uint64_t bytes =
+            (uint64_t)s->n_neurons * (s->bundle_bytes > s->row_bytes ? s->bundle_bytes : s->row_bytes);
+        ok = s->n_neurons && s->bundle_bytes && s->row_bytes && s->visit >= 0 && s->visit <= 1 &&
+             neurons < LIMIT;
+        neurons += bytes;
+    }
+    if (!ok || neurons >= LIMIT || dense >= LIMIT)
+        return hearth_fail(err, HEARTH_E_INVALID, "sizes of the model make no sense to plan its memory with");
+    return HEARTH_OK;
+}
+
+static uint32_t ceil_to(double x, uint32_t most)
+{
+    return x >= most ? most : (uint32_t)ceil(x);
+}
+
+static int open_budget(struct budget *b, const struct hearth_budget_params *p, struct hearth_error *err)
+{
+    *b = (struct budget){.p = p};
+    int rc = check(p, err);
+    if (rc)
+        return rc;
+    b->work = hearth_calloc(p->n_spaces, sizeof *b->work);
+    b->cache_spaces = hearth_calloc(p->n_spaces, sizeof *b->cache_spaces);
+    if (!b->work || !b->cache_spaces)
+        return hearth_fail(err, HEARTH_E_MEMORY, "no memory to plan the memory budget");
+    for (uint32_t i = 0; i < p->n_spaces; i++) {
+        const struct hearth_budget_space *s = &p->spaces[i];
+        struct space_work *w = &b->work[i];
+        w->least = ceil_to(s->visit * expected(s, 1), s->n_neurons);
+        while (s->share && w->hot < s->n_neurons && s->share[w->hot] * s->visit >= HEARTH_BUDGET_HOT)
+            w->hot++;
+        // Sets vary: room for twice what a step is expected to take.
+        uint32_t reserve = ceil_to(2 * expected(s, p->batch), s->n_neurons);
+        b->reserve = reserve > b->reserve ? reserve : b->reserve;
+        b->all_bytes += matrix_bytes(s, s->n_neurons);
+    }
+    return HEARTH_OK;
+}
+
+static void close_budget(struct budget *b)
+{
+    free(b->work);
+    free(b->cache_spaces);
+}
+
+// ---- the floor ----
+
+// Dense bytes that stream when memory is short: the layers' and perhaps the head's; `largest` of one of them.
+static uint64_t streamed_bytes(const struct hearth_budget_params *p, uint64_t *largest)
+{
+    uint64_t sum = 0;
+    *largest = 0;
+    for (uint32_t i = 0; i < p->n_layers; i++) {
+        sum += p->dense[i];
+        *largest = p->dense[i] > *largest ? p->dense[i] : *largest;
+    }
+    return sum + (p->head_by_part ? p->head : 0);
+}
+
+// All neurons in matrices, or one token's and the reserve in the cache: what is less.
+static int least_neurons(struct budget *b, uint64_t *bytes, struct hearth_error *err)
+{
+    for (uint32_t i = 0; i < b->p->n_spaces; i++)
+        b->work[i].keep = b->work[i].least;
+    int rc = cost(b, bytes, err);
+    if (!rc && b->all_bytes < *bytes)
+        *bytes = b->all_bytes;
+    return rc;
+}
+
+static int find_floor(struct budget *b, struct hearth_budget_floor *out, struct hearth_error *err)
+{
+    const struct hearth_budget_params *p = b->p;
+    uint64_t largest, streamed = streamed_bytes(p, &largest);
+    *out = (struct hearth_budget_floor){.kv = p->kv};
+    // A tied embedding is the head as well, which no step does without.
+    bool by_row = p->embedding_by_row && p->head;
+    out->always =
+        p->workspace + p->io + p->norms + (by_row ? 0 : p->embedding) + (p->head_by_part ? 0 : p->head);
+    out->layer_buffers = 2 * largest < streamed ? 2 * largest : streamed;
+    int rc = least_neurons(b, &out->working_set, err);
+    out->bytes = out->always + out->kv + out->layer_buffers + out->working_set;
+    return rc;
+}
+
+int hearth_budget_floor(const struct hearth_budget_params *p, struct hearth_budget_floor *out,
+                        struct hearth_error *err)
+{
+    struct budget b;
+    int rc = open_budget(&b, p, err);
+    if (!rc)
+        rc = find_floor(&b, out, err);
+    close_budget(&b);
+    return rc;
+}
+
+// ---- dense weights ----
+
+// Takes from *left what it puts in memory beyond the floor.
+static void spend_on_dense(const struct hearth_budget_params *p, struct hearth_budget_plan *out,
+                           uint64_t *left)
+{
+    uint64_t largest, streamed = streamed_bytes(p, &largest), buffers = out->floor.layer_buffers;
+    out->head_in_memory = !p->head_by_part;
+    out->embedding_in_memory = !(p->embedding_by_row && p->head);
+    out->dense_bytes = (out->embedding_in_memory ? p->embedding : 0) + (out->head_in_memory ? p->head : 0);
+    if (streamed <= buffers + *left) { // without buffers, then
+        *left -= streamed - buffers;
+        out->dense_layers = p->n_layers;
+        out->head_in_memory = true;
+        out->dense_bytes += streamed;
+        return;
+    }
+    out->layer_buffers = buffers;
+    while (out->dense_layers < p->n_layers && p->dense[out->dense_layers] <= *left) {
+        *left -= p->dense[out->dense_layers];
+        out->dense_bytes += p->dense[out->dense_layers++];
+    }
+}
+
+// ---- neurons ----
+
+// Non-negative floats are ordered as their bits are.
+static float float_of(uint32_t bits)
+{
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+// Counts for each space the neurons worth more than `border`, and those worth exactly that.
+static void count_worth(struct budget *b, float border)
+{
+    for (uint32_t i = 0; i < b->p->n_spaces; i++) {
+        const struct hearth_budget_space *s = &b->p->spaces[i];
+        struct space_work *w = &b->work[i];
+        w->above = w->equal = 0;
+        uint32_t n = s->share ? s->n_neurons : 1, each = s->share ? 1 : s->n_neurons;
+        for (uint32_t j = 0; j < n; j++) {
+            float worth = worth_of(s, j);
+            w->above += worth > border ? each : 0;
+            w->equal += worth == border ? each : 0;
+        }
+    }
+}
+
+// Keeps what is worth more than the border and `part` of PARTS of what equals it, but at least one token's
+// neurons.
+static int fits(struct budget *b, uint32_t part, uint64_t available, bool *yes, struct hearth_error *err)
+{
+    for (uint32_t i = 0; i < b->p->n_spaces; i++) {
+        struct space_work *w = &b->work[i];
+        uint32_t keep = w->above + (uint32_t)((uint64_t)w->equal * part / PARTS);
+        w->keep = keep > w->least ? keep : w->least;
+    }
+    uint64_t bytes;
+    int rc = cost(b, &bytes, err);
+    *yes = !rc && bytes <= available;
+    return rc;
+}
+
+// The lowest border above which everything fits, then as much of what equals it.
+static int spend_on_neurons(struct budget *b, uint64_t available, struct hearth_error *err)
+{
+    uint32_t low = 0, high = 0x7F800000; // bits of zero and of infinity; above the latter lies nothing
+    int rc = HEARTH_OK;
+    bool yes;
+    while (low < high && !rc) {
+        uint32_t middle = low + (high - low) / 2;
+        count_worth(b, float_of(middle));
+        rc = fits(b, 0, available, &yes, err);
+        if (yes)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    count_worth(b, float_of(high));
+    uint32_t least = 0, most = PARTS; // the most that fits lies between
+    while (least < most && !rc) {
+        uint32_t middle = least + (most - least + 1) / 2;
+        rc = fits(b, middle, available, &yes, err);
+        if (yes)
+            least = middle;
+        else
+            most = middle - 1;
+    }
+    return rc ? rc : fits(b, least, available, &yes, err);
+}
+
+static int plan_neurons(struct budget *b, uint64_t available, struct hearth_budget_plan *out,
+                        uint32_t *resident, uint32_t *quota, struct hearth_error *err)
+{
+    const struct hearth_budget_params *p = b->p;
+    out->all_resident = b->all_bytes <= available;
+    if (out->all_resident) {
+        for (uint32_t i = 0; i < p->n_spaces; i++) {
+            resident[i] = p->spaces[i].n_neurons;
+            quota[i] = 0;
+            out->resident_neurons += resident[i];
+        }
+        out->resident_bytes = b->all_bytes;
+        return HEARTH_OK;
+    }
+    int rc = spend_on_neurons(b, available, err);
+    if (rc)
+        return rc;
+    for (uint32_t i = 0; i < p->n_spaces; i++) {
+        resident[i] = b->cache_spaces[i].resident;
+        quota[i] = b->cache_spaces[i].quota;
+        out->resident_neurons += resident[i];
+        out->cold_neurons += quota[i];
+    }
+    out->resident_bytes = b->resident_bytes;
+    out->region_bytes = b->cache.region_bytes;
+    out->table_bytes = b->cache.table_bytes;
+    out->reserve = b->reserve;
+    return HEARTH_OK;
+}
+
+// ---- the plan ----
+
+static double mib(uint64_t bytes)
+{
+    return (double)bytes / (1 << 20);
+}
+
+static int too_small(uint64_t budget, const struct hearth_budget_floor *f, struct hearth_error *err)
+{
+    return hearth_fail(
+        err, HEARTH_E_BUDGET,
+        "--ram %llu is too small: this model needs at least %llu bytes (%.1f MiB): %.1f for what is "
+        "always in memory, %.1f for the KV cache (-c makes it smaller), %.1f for two layers, %.1f for "
+        "the neurons of one token",
+        (unsigned long long)budget, (unsigned long long)f->bytes, mib(f->bytes), mib(f->always), mib(f->kv),
+        mib(f->layer_buffers), mib(f->working_set));
+}
+
+static int spend(struct budget *b, uint64_t budget, struct hearth_budget_plan *out, uint32_t *resident,
+                 uint32_t *quota, struct hearth_error *err)
+{
+    const struct hearth_budget_params *p = b->p;
+    int rc = find_floor(b, &out->floor, err);
+    if (rc)
+        return rc;
+    const struct hearth_budget_floor *f = &out->floor;
+    if (budget < f->bytes)
+        return too_small(budget, f, err);
+    uint64_t left = budget - f->bytes;
+    spend_on_dense(p, out, &left);
+    uint64_t available = f->working_set + left;
+    rc = plan_neurons(b, available, out, resident, quota, err);
+    if (rc)
+        return rc;
+    uint64_t neurons = out->resident_bytes + out->region_bytes + out->table_bytes;
+    if (!out->embedding_in_memory && out->all_resident && !out->layer_buffers &&
+        p->embedding <= available - neurons) {
+        out->embedding_in_memory = true;
+        out->dense_bytes += p->embedding;
+    }
+    out->bytes = p->kv + p->workspace + p->io + p->norms + out->dense_bytes + out->layer_buffers + neurons;
+    return HEARTH_OK;
+}
+
+int hearth_budget_plan(const struct hearth_budget_params *p, uint64_t budget, struct hearth_budget_plan *out,
+                       uint32_t *resident, uint32_t *quota, struct hearth_error *err)
+{
+    *out = (struct hearth_budget_plan){0};
+    struct budget b;
+    int rc = open_budget(&b, p, err);
+    if (!rc)
+        rc = spend(&b, budget, out, resident, quota, err);
+    close_budget(&b);
+    return rc;
+}
