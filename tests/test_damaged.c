@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "gguf/gguf.h"
 #include "hearth.h"
 #include "made_models.h"
 
@@ -131,6 +132,82 @@ static void damage(const char *path)
     free(b.p);
 }
 
+// ---- alignment
+
+static size_t size_of_kv(const struct hearth_gguf_kv *kv)
+{
+    size_t n = 8 + kv->key.n + 4 + (kv->type == HEARTH_GGUF_ARRAY ? 12 : 0);
+    static const uint8_t sizes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+    for (uint64_t i = 0; i < kv->count; i++)
+        n += kv->strings ? 8 + kv->strings[i].n : sizes[kv->element];
+    return n;
+}
+
+static size_t end_of_header(const char *path)
+{
+    struct hearth_gguf *g;
+    size_t n = 24;
+    assert_int_equal(hearth_gguf_open(&g, path, NULL), 0);
+    for (uint64_t i = 0; i < hearth_gguf_n_kv(g); i++)
+        n += size_of_kv(hearth_gguf_kv_at(g, i));
+    for (uint64_t i = 0; i < hearth_gguf_n_tensors(g); i++) {
+        const struct hearth_gguf_tensor *t = hearth_gguf_tensor_at(g, i);
+        n += 8 + t->name.n + 4 + 8 * t->n_dims + 4 + 8;
+    }
+    hearth_gguf_close(&g);
+    return n;
+}
+
+static void last_logits(const char *path, const char *cpu, float *out, int n)
+{
+    struct hearth_model *m;
+    struct hearth_session *s;
+    struct hearth_error err = {0};
+    struct hearth_model_params params = hearth_model_params_default();
+    params.cpu = cpu;
+    params.n_threads = 1;
+    assert_int_equal(hearth_model_open(&m, path, &params, &err), 0);
+    assert_int_equal(hearth_model_info(m)->n_vocab, n);
+    assert_int_equal(hearth_session_open(&s, m, NULL, &err), 0);
+    int seq = hearth_seq_new(s, &err);
+    const hearth_token tokens[] = {1, 5, 9};
+    assert_int_equal(hearth_prompt(s, seq, tokens, 3, NULL, NULL, &err), 0);
+    assert_int_equal(hearth_step(s, &seq, tokens, 1, &err), 0);
+    memcpy(out, hearth_logits(s, 0), (size_t)n * sizeof *out);
+    hearth_session_close(&s);
+    hearth_model_close(&m);
+}
+
+// A file whose tensors begin at odd places, which general.alignment allows: no read of it may be unaligned.
+static void test_unaligned(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"llama-mha.F32", "llama3-rope.F16", "mistral-gqa.BF16", "drelu.Q4_0"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[512], odd[64];
+        snprintf(path, sizeof path, "%s/tests/golden/models/%s.gguf", HEARTH_SOURCE_DIR, names[i]);
+        snprintf(odd, sizeof odd, "/tmp/hearth-odd-%ld.gguf", (long)getpid());
+        struct bytes b = read_file(path);
+        const size_t end = end_of_header(path), data = (end + 31) / 32 * 32;
+        uint8_t key[] = "\21\0\0\0\0\0\0\0general.alignment\4\0\0\0\1\0\0";
+        b.p[16]++; // one key more; the last byte of `key` is its terminating zero
+        FILE *f = fopen(odd, "wb");
+        assert_non_null(f);
+        size_t put = fwrite(b.p, 1, 24, f) + fwrite(key, 1, sizeof key, f) + fwrite(b.p + 24, 1, end - 24, f);
+        assert_true(put % 4 != 0);
+        put += fwrite(b.p + data, 1, b.n - data, f);
+        assert_int_equal(fclose(f), 0);
+        for (int c = 0; c < 2; c++) {
+            float a[288], o[288];
+            last_logits(path, c ? "c" : NULL, a, 288);
+            last_logits(odd, c ? "c" : NULL, o, 288);
+            assert_memory_equal(a, o, sizeof a);
+        }
+        unlink(odd);
+        free(b.p);
+    }
+}
+
 static void test_golden(void **state)
 {
     (void)state;
@@ -168,7 +245,7 @@ static void test_stories(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden), cmocka_unit_test(test_made),
-                                       cmocka_unit_test(test_stories)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_unaligned), cmocka_unit_test(test_golden),
+                                       cmocka_unit_test(test_made), cmocka_unit_test(test_stories)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,6 +17,8 @@
 
 // What direct reads want source and destination to agree in.
 #define PAGE 4096
+// What tensors in memory are aligned to at least; GGUF's own default.
+#define ALIGNED 32
 
 #define MAX_RANK (1u << 20) // of a predictor
 
@@ -126,8 +128,9 @@ static int reserve(struct loader *l, const struct hearth_gguf_tensor *t, uint64_
     if (l->bytes > SIZE_MAX / 2 || bytes > SIZE_MAX / 2)
         return hearth_fail(l->err, HEARTH_E_FORMAT, "%s: tensors add up to more than can be addressed",
                            hearth_gguf_path(l->model->gguf));
-    // In step with the file's pages, so that direct reads need no copy. (A region starts on a page.)
-    l->bytes += (size_t)(t->offset - l->bytes) % PAGE;
+    // In step with the file's pages, so that direct reads need no copy. (A region starts on a page.) A file
+    // may say that its tensors are not aligned at all; in memory they are.
+    l->bytes += (size_t)((t->offset % ALIGNED ? 0 : t->offset) - l->bytes) % PAGE;
     *offset = l->bytes;
     l->bytes += (size_t)bytes;
     return HEARTH_OK;
