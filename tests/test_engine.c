@@ -472,6 +472,48 @@ static void test_limits(void **state)
     golden_free(&g);
 }
 
+// A token whose values in the cache are infinite changes no token before it, though they are computed
+// together.
+static void test_nothing_from_the_future(void **state)
+{
+    (void)state;
+    struct golden g;
+    assert_true(golden_read(&g, "mistral-gqa.BF16"));
+    struct hearth_model *m = open_model(g.path, NULL);
+    enum { N = 7, BAD = 5 };
+    const hearth_token ids[N] = {1, 40, 41, 42, 43, 100, 44};
+    // Only token 100 has anything in dimension 0, which the first layer's values have times 1.7e38.
+    const uint16_t zero = 0, one = 0x3f80, huge = 0x7f00; // of BF16
+    for (int i = 0; i < N; i++)
+        memcpy((uint8_t *)(uintptr_t)m->token_embd.data + (size_t)ids[i] * m->token_embd.stride,
+               i == BAD ? &one : &zero, sizeof one);
+    const struct hearth_weight *v = &m->layers[0].attn_v;
+    assert_int_equal(v->type, HEARTH_TYPE_BF16);
+    for (size_t r = 0; r < v->n; r++)
+        memcpy((uint8_t *)(uintptr_t)v->data + r * v->stride, &huge, sizeof huge);
+    for (int type = 0; type < 3; type++) {
+        struct hearth_session *s =
+            open_session(m, (struct hearth_session_params){.type_k = (enum hearth_kv_type)type,
+                                                           .type_v = (enum hearth_kv_type)type});
+        float *rows[2];
+        for (int i = 0; i < 2; i++) {
+            rows[i] = malloc(N * (size_t)g.n_vocab * sizeof(float));
+            struct sink sink = {rows[i], g.n_vocab, 0};
+            int seq = hearth_seq_new(s, NULL);
+            CHECK(hearth_prompt(s, seq, ids, i ? N : BAD, keep_row, &sink, &check_error));
+            hearth_seq_free(s, seq);
+        }
+        assert_true(type == HEARTH_KV_F32 || isnan(rows[1][BAD * g.n_vocab]));
+        assert_true(isfinite(rows[0][0]));
+        assert_memory_equal(rows[0], rows[1], BAD * (size_t)g.n_vocab * sizeof(float));
+        free(rows[0]);
+        free(rows[1]);
+        hearth_session_close(&s);
+    }
+    hearth_model_close(&m);
+    golden_free(&g);
+}
+
 static bool stop_at_two(void *arg, int index, const float *logits)
 {
     (void)logits;
@@ -549,6 +591,7 @@ int main(void)
         cmocka_unit_test(test_cpu_levels),
         cmocka_unit_test(test_long_forks),
         cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_nothing_from_the_future),
         cmocka_unit_test(test_interrupt),
         cmocka_unit_test(test_stories),
     };

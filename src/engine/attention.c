@@ -66,18 +66,31 @@ static void merge_tile(const struct work *x, int i, bool is_first, float tile_ma
     w->max[i] = top;
 }
 
-// The tile's values, weighted: tile_out of all queries. Plain values give the same bits either way; ones in
-// blocks have one way for each class. Positions that a token does not attend to are left out rather than
-// weighted with 0, as they may hold anything; where values are in blocks that is always finite.
-static void weigh_values(const struct work *x, const uint8_t *values, struct span all, bool full)
+// The tile's values, weighted: tile_out of all queries; spans are the tokens' and all covers them. Plain
+// values give the same bits either way; ones in blocks have one way for each class. Positions that a token
+// does not attend to are left out rather than weighted with 0: they may hold what is not finite.
+static void weigh_values(const struct work *x, const uint8_t *values, const struct span *spans,
+                         struct span all, bool full)
 {
     const struct hearth_kernels *kernels = &x->j->s->model->kernels;
     const struct hearth_kv *kv = &x->j->s->kv;
     const int n_queries = (x->last - x->first) * x->group;
-    const bool blocks = hearth_type_info(kv->type_v)->unit_elems != 0;
-    if (x->j->phase == HEARTH_PHASE_PROMPT && (full || blocks)) {
+    const bool prompt = x->j->phase == HEARTH_PHASE_PROMPT;
+    if (prompt && full) {
         kernels->prompt_t[kv->type_v](x->w->tile_out, x->dim, values, kv->row_v, 0, x->dim, (size_t)all.n,
                                       x->w->scores, HEARTH_KV_TILE, (size_t)n_queries, x->w->matmul);
+        return;
+    }
+    if (prompt && hearth_type_info(kv->type_v)->unit_elems) {
+        for (int i = 0; i < n_queries; i += x->group) {
+            const struct span at = spans[i / x->group];
+            const size_t before = (size_t)(at.from - all.from);
+            if (at.n > 0)
+                kernels->prompt_t[kv->type_v](x->w->tile_out + (size_t)i * x->dim, x->dim,
+                                              values + before * kv->row_v, kv->row_v, 0, x->dim, (size_t)at.n,
+                                              x->w->scores + (size_t)i * HEARTH_KV_TILE + before,
+                                              HEARTH_KV_TILE, (size_t)x->group, x->w->matmul);
+        }
         return;
     }
     memset(x->w->tile_out, 0, (size_t)n_queries * x->dim * sizeof(float));
@@ -123,7 +136,7 @@ static void attend_tile(const struct work *x, int tile)
         if (n)
             w->tile_max[i] = kernels->softmax_tile(p + before, (size_t)n, j->scale, &w->tile_sum[i]);
     }
-    weigh_values(x, values, all, full);
+    weigh_values(x, values, spans, all, full);
     for (int i = 0; i < n_queries; i++)
         if (spans[i / x->group].n > 0)
             merge_tile(x, i, spans[i / x->group].is_first, w->tile_max[i], w->tile_sum[i]);
