@@ -465,6 +465,10 @@ static void test_limits(void **state)
 
     struct hearth_session_params p = {.max_seqs = 0};
     assert_int_equal(hearth_session_open(&s, m, &p, &err), HEARTH_E_INVALID);
+    p = (struct hearth_session_params){.max_seqs = 1, .type_v = (enum hearth_kv_type)3};
+    assert_int_equal(hearth_session_open(&s, m, &p, &err), HEARTH_E_INVALID);
+    p = (struct hearth_session_params){.max_seqs = 1, .sparsity = (enum hearth_sparsity)4};
+    assert_int_equal(hearth_session_open(&s, m, &p, &err), HEARTH_E_INVALID);
     p = (struct hearth_session_params){.max_seqs = 4096, .n_ctx = 1 << 26};
     assert_true(hearth_session_open(&s, m, &p, &err) < 0);
     assert_null(s);

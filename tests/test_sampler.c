@@ -502,7 +502,66 @@ static void test_bad_params(void **state)
     p.repeat_last_n = -2;
     assert_int_equal(hearth_sampler_open(&s, N, &p, &err), HEARTH_E_INVALID);
     assert_int_equal(hearth_sampler_open(&s, 0, NULL, &err), HEARTH_E_INVALID);
+    p = plain(1);
+    p.dynatemp_exponent = -1;
+    assert_int_equal(hearth_sampler_open(&s, N, &p, &err), HEARTH_E_INVALID);
+    p = plain(1);
+    p.n_logit_biases = -1;
+    assert_int_equal(hearth_sampler_open(&s, N, &p, &err), HEARTH_E_INVALID);
+    p = plain(1);
+    p.dry_multiplier = 1;
+    p.n_dry_breakers = -1;
+    assert_int_equal(hearth_sampler_open(&s, N, &p, &err), HEARTH_E_INVALID);
     assert_null(s);
+}
+
+// Whatever a damaged model gives, some token comes out, in every chain, and a forbidden one never does.
+static void test_odd_logits(void **state)
+{
+    (void)state;
+    static const float odd[] = {NAN, INFINITY, -INFINITY, 3.4e38f, -3.4e38f, 0.0f, 1e-45f, -NAN};
+    static const struct hearth_logit_bias biases[] = {{3, -INFINITY}, {4, INFINITY}, {3, INFINITY}};
+    for (int chain = 0; chain < 9; chain++) {
+        struct hearth_sampler_params p = plain(1);
+        p.logit_biases = biases;
+        p.n_logit_biases = 3;
+        p.repeat_penalty = chain == 1 ? 100.0f : 1.0f;
+        p.typ_p = chain == 2 ? 0.5f : 1.0f;
+        p.top_n_sigma = chain == 3 ? 1.0f : -1.0f;
+        p.dynatemp_range = chain == 4 ? 0.5f : 0.0f;
+        p.xtc_probability = chain == 5 ? 1.0f : 0.0f;
+        p.mirostat = chain == 6 ? 2 : 0;
+        p.min_p = chain == 7 ? 0.1f : 0.0f;
+        p.temp = chain == 8 ? 0.0f : 1.0f;
+        struct hearth_sampler *s = open(p);
+        uint32_t random = 1;
+        for (int i = 0; i < 2000; i++) {
+            float row[N];
+            for (int k = 0; k < N; k++) {
+                random = random * 1664525u + 1013904223u;
+                row[k] = odd[random >> 29];
+            }
+            hearth_token t = hearth_sample(s, row);
+            assert_in_range(t, 0, N - 1);
+            assert_int_not_equal(t, 3);
+            hearth_sampler_accept(s, t);
+        }
+        hearth_sampler_close(&s);
+    }
+}
+
+// "As far as the context" may be any number.
+static void test_huge_context(void **state)
+{
+    (void)state;
+    struct hearth_sampler_params p = plain(1);
+    p.dry_multiplier = 1;
+    p.n_dry_breakers = 0;
+    p.n_ctx = INT32_MAX;
+    struct hearth_sampler *s = open(p);
+    for (int i = 0; i < 10; i++)
+        hearth_sampler_accept(s, hearth_sample(s, logits));
+    hearth_sampler_close(&s);
 }
 
 int main(void)
@@ -515,6 +574,7 @@ int main(void)
         cmocka_unit_test(test_logit_bias),   cmocka_unit_test(test_dry),
         cmocka_unit_test(test_dry_breakers), cmocka_unit_test(test_mirostat),
         cmocka_unit_test(test_chain),        cmocka_unit_test(test_seeds),
+        cmocka_unit_test(test_odd_logits),   cmocka_unit_test(test_huge_context),
         cmocka_unit_test(test_bad_params),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -140,8 +140,12 @@ hearth_token hearth_sample(struct hearth_sampler *sampler, const float *logits)
     // NaN has no place in an order; it can come only from a damaged model, and must not break the sort.
     for (int i = 0; i < s->n_vocab; i++)
         all.c[i] = (struct candidate){i, isnan(logits[i]) ? -FLT_MAX : logits[i], 0};
-    for (int i = 0; i < s->params.n_logit_biases; i++)
-        all.c[s->biases[i].token].logit += s->biases[i].bias;
+    for (int i = 0; i < s->params.n_logit_biases; i++) {
+        float *logit = &all.c[s->biases[i].token].logit;
+        *logit += s->biases[i].bias;
+        if (isnan(*logit)) // of two infinities, the one that forbids wins
+            *logit = -INFINITY;
+    }
 
     if (s->params.temp <= 0) {
         // Greedy: only what moves logits can change which one is best.
@@ -236,6 +240,10 @@ static int check_params(const struct hearth_sampler_params *p, int n_vocab, stru
     for (size_t i = 0; i < sizeof finite / sizeof finite[0]; i++)
         if (!isfinite(finite[i]))
             return hearth_fail(err, HEARTH_E_INVALID, "sampling parameters must be finite numbers");
+    if (p->dynatemp_exponent < 0)
+        return hearth_fail(err, HEARTH_E_INVALID, "dynatemp-exp must be 0 or more");
+    if (p->n_logit_biases < 0 || p->n_dry_breakers < 0)
+        return hearth_fail(err, HEARTH_E_INVALID, "a negative number of logit biases or sequence breakers");
     if (n_vocab < 1)
         return hearth_fail(err, HEARTH_E_INVALID, "a sampler needs a vocabulary");
     if (!(p->repeat_penalty > 0) || !isfinite(p->repeat_penalty))
@@ -252,8 +260,10 @@ static int check_params(const struct hearth_sampler_params *p, int n_vocab, stru
     for (int i = 0; i < p->n_logit_biases; i++)
         if (p->logit_biases[i].token < 0 || p->logit_biases[i].token >= n_vocab ||
             isnan(p->logit_biases[i].bias))
-            return hearth_fail(err, HEARTH_E_INVALID, "logit-bias: token %d is outside the vocabulary of %d",
-                               p->logit_biases[i].token, n_vocab);
+            return hearth_fail(
+                err, HEARTH_E_INVALID,
+                "logit-bias: token %d is outside the vocabulary of %d, or its bias is no number",
+                p->logit_biases[i].token, n_vocab);
     return HEARTH_OK;
 }
 

@@ -134,7 +134,8 @@ int hearth_dry_open(struct dry *d, int n_vocab, const struct hearth_sampler_para
         .multiplier = p->dry_multiplier, .base = p->dry_base, .allowed_length = p->dry_allowed_length};
     if (p->dry_multiplier == 0.0f || p->dry_base < 1.0f || p->dry_penalty_last_n == 0)
         return HEARTH_OK;
-    const int window = p->dry_penalty_last_n > 0 ? p->dry_penalty_last_n : p->n_ctx > 0 ? p->n_ctx : 4096;
+    int window = p->dry_penalty_last_n > 0 ? p->dry_penalty_last_n : p->n_ctx > 0 ? p->n_ctx : 4096;
+    window = window < 1 << 26 ? window : 1 << 26; // the longest context there is
     d->history.tokens = hearth_calloc((size_t)window, sizeof *d->history.tokens);
     d->repeat = hearth_calloc((size_t)window, sizeof *d->repeat);
     d->token_repeat = hearth_calloc((size_t)n_vocab, sizeof *d->token_repeat);

@@ -321,6 +321,11 @@ static int check_params(const struct hearth_model *m, const struct hearth_sessio
         return hearth_fail(err, HEARTH_E_INVALID, "a context of %d tokens is out of range", p->n_ctx);
     if (p->max_seqs < 1 || p->max_seqs > 4096)
         return hearth_fail(err, HEARTH_E_INVALID, "%d sequences are out of range (1 to 4096)", p->max_seqs);
+    if ((unsigned)p->type_k > HEARTH_KV_Q8_0 || (unsigned)p->type_v > HEARTH_KV_Q8_0)
+        return hearth_fail(err, HEARTH_E_INVALID, "KV cache types %d and %d: there is no such type",
+                           (int)p->type_k, (int)p->type_v);
+    if ((unsigned)p->sparsity > HEARTH_SPARSITY_PREDICT)
+        return hearth_fail(err, HEARTH_E_INVALID, "there is no sparsity %d", (int)p->sparsity);
     if (p->n_ubatch < 0 || p->n_ubatch > 1 << 16)
         return hearth_fail(err, HEARTH_E_INVALID, "a micro-batch of %d tokens is out of range", p->n_ubatch);
     if (m->hp.n_pos && p->n_ctx > m->hp.n_pos)
