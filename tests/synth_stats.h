@@ -20,6 +20,7 @@ struct stats_layer {
     double gate, active, predicted; // gate > 0; f(gate) * g(up) != 0; named by the predictor
     double missed, idle;            // active but not predicted, of the active; predicted but not, of those
     double top20, top50;            // share of activations that the most active fifth (half) of neurons have
+    double first20;                 // the same of the first fifth, as neurons are numbered
     double jaccard;                 // of a sequence's sets of active neurons in consecutive tokens
     double in_union, union_predicted; // in any of the batch's sets of active (predicted) neurons
     double first_repeats;             // share of tokens whose first-choice expert is the last token's
@@ -52,6 +53,7 @@ struct stats {
     float *gate, *up, *predicted, *rank;
     void *acts, *scratch;
     bool neurons; // measure them, not only experts
+    int every;    // only in each so-manieth layer; 1: in all
 };
 
 static inline void *stats_alloc(size_t n, size_t size)
@@ -140,7 +142,7 @@ static inline void stats_on_ffn(void *arg, enum hearth_phase phase, int layer, s
 {
     struct stats *st = arg;
     const size_t width = (size_t)st->m->hp.n_embd, at = (size_t)row.seq * width;
-    if (phase != HEARTH_PHASE_STEP)
+    if (phase != HEARTH_PHASE_STEP || layer % st->every)
         return;
     memcpy(st->normed + at, normed, width * sizeof *normed);
     memcpy(st->stream + at, stream, width * sizeof *stream);
@@ -183,7 +185,7 @@ static inline void stats_on_experts(void *arg, int layer, struct hearth_row row,
         sums->chosen[ids[i]]++;
         stats_lru(st, sums, row.seq, ids[i]);
     }
-    if (!st->neurons)
+    if (!st->neurons || layer % st->every)
         return;
     const bool mate = sums->last_expert[row.seq] == ids[best];
     sums->last_expert[row.seq] = ids[best];
@@ -198,7 +200,7 @@ static inline void stats_open(struct stats *st, struct hearth_session *s)
 {
     const struct hearth_hparams *hp = &s->model->hp;
     const size_t width = (size_t)hp->n_embd;
-    *st = (struct stats){.m = s->model, .s = s};
+    *st = (struct stats){.m = s->model, .s = s, .every = 1};
     st->n_experts = hp->n_expert ? (size_t)hp->n_expert : 1;
     st->n_ff = (size_t)(hp->n_expert ? hp->n_ff_exp : hp->n_ff);
     st->neurons = hp->activation == HEARTH_ACT_RELU || hp->activation == HEARTH_ACT_DRELU;
@@ -285,13 +287,13 @@ static inline int stats_falling(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-// The share that the first `part` of n falling numbers has in their sum.
-static inline double stats_top(const double *falling, size_t n, double part)
+// The share that the first `part` of n numbers has in their sum.
+static inline double stats_top(const double *x, size_t n, double part)
 {
     double sum = 0, top = 0;
     for (size_t i = 0; i < n; i++) {
-        sum += falling[i];
-        top += (double)i < part * (double)n ? falling[i] : 0;
+        sum += x[i];
+        top += (double)i < part * (double)n ? x[i] : 0;
     }
     return sum > 0 ? top / sum : 0;
 }
@@ -317,11 +319,13 @@ static inline struct stats_layer stats_of(const struct stats *st, int layer)
     for (size_t x = 0; x < st->n_experts; x++) {
         for (size_t j = 0; j < st->n_ff; j++)
             sorted[j] = sums->counts[x * st->n_ff + j];
+        out.first20 += stats_top(sorted, st->n_ff, 0.2);
         qsort(sorted, st->n_ff, sizeof *sorted, stats_falling);
         out.top20 += stats_top(sorted, st->n_ff, 0.2);
         out.top50 += stats_top(sorted, st->n_ff, 0.5);
         visited += sums->visits[x] > 0;
     }
+    out.first20 /= visited ? (double)visited : 1;
     out.top20 /= visited ? (double)visited : 1;
     out.top50 /= visited ? (double)visited : 1;
     for (size_t x = 0; x < st->n_experts; x++)

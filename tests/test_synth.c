@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include "build/synth.h"
+#include "gguf/checksums.h"
+#include "model/pack.h"
 #include "synth_stats.h"
 
 #define CHECK(call)                                                                                          \
@@ -54,7 +56,7 @@ struct range {
 
 struct expected {
     const char *preset;
-    struct range gate, active, top20, top50, jaccard, in_union, first_repeats, expert_hits;
+    struct range gate, active, top20, top50, first20, jaccard, in_union, first_repeats, expert_hits;
     double missed, idle; // at most
 };
 
@@ -73,6 +75,15 @@ static const struct expected expected[] = {
      .active = {0.14, 0.16},
      .top20 = {0.63, 0.80},
      .top50 = {0.88, 0.98},
+     .first_repeats = {0.20, 0.30},
+     .missed = 0.06,
+     .idle = 0.11},
+    {.preset = "tiny-turbosparse-pack",
+     .gate = {0.14, 0.18},
+     .active = {0.14, 0.16},
+     .top20 = {0.63, 0.80},
+     .top50 = {0.88, 0.98},
+     .first20 = {0.60, 0.80},
      .first_repeats = {0.20, 0.30},
      .missed = 0.06,
      .idle = 0.11},
@@ -123,6 +134,7 @@ static void measure(const struct expected *e, const struct hearth_model *m, int 
         within(e->preset, i, "share of active neurons", l.active, e->active);
         within(e->preset, i, "share of the top fifth", l.top20, e->top20);
         within(e->preset, i, "share of the top half", l.top50, e->top50);
+        within(e->preset, i, "share of the first fifth", l.first20, e->first20);
         within(e->preset, i, "overlap of consecutive tokens", l.jaccard, e->jaccard);
         within(e->preset, i, "repeats of the first choice", l.first_repeats, e->first_repeats);
         within(e->preset, i, "hits of a quarter of the experts", l.expert_hits, e->expert_hits);
@@ -145,7 +157,7 @@ static void test_statistics(void **state)
     make(e->preset, path, 1, 0);
     CHECK(hearth_model_open(&m, path, &p, &check_error));
     measure(e, m, STATS_SEQS, 60, 0.8f);
-    measure(e, m, 1, 500, 0.0f);
+    measure(e, m, 1, 1500, 0.0f);
     hearth_model_close(&m);
 }
 
@@ -180,7 +192,7 @@ static void test_bytes(void **state)
 {
     (void)state;
     static const char *const presets[] = {"tiny-dense", "tiny-turbosparse", "tiny-turbosparse-moe",
-                                          "tiny-opt"};
+                                          "tiny-turbosparse-pack", "tiny-opt"};
     for (size_t i = 0; i < sizeof presets / sizeof presets[0]; i++) {
         make(presets[i], path, 1, 1);
         make(presets[i], other, 1, 3);
@@ -203,6 +215,25 @@ static void test_container(void **state)
     CHECK(hearth_gguf_open(&g, path, &check_error));
     assert_false(hearth_gguf_is_pwri(g));
     assert_int_equal(hearth_gguf_tensor(g, "blk.3.fc1.weight")->ne[1], 96);
+    hearth_gguf_close(&g);
+}
+
+static void test_pack(void **state)
+{
+    (void)state;
+    struct hearth_gguf *g = NULL;
+    struct hearth_pack *pack = NULL;
+    struct hearth_checksums *sums = NULL;
+    make("tiny-turbosparse-pack", path, 1, 0);
+    CHECK(hearth_gguf_open(&g, path, &check_error));
+    assert_true(hearth_gguf_is_pack(g));
+    CHECK(hearth_pack_open(&pack, g, &check_error));
+    assert_int_equal(pack->n_expert, 8);
+    CHECK(hearth_checksums_open(&sums, g, &check_error));
+    assert_non_null(sums);
+    CHECK(hearth_checksums_verify(sums, 2, NULL, NULL, &check_error));
+    hearth_checksums_close(&sums);
+    hearth_pack_close(&pack);
     hearth_gguf_close(&g);
 }
 
@@ -246,6 +277,7 @@ int main(void)
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_bytes),
         cmocka_unit_test(test_container),
+        cmocka_unit_test(test_pack),
         cmocka_unit_test(test_errors),
         cmocka_unit_test_prestate(test_statistics, (void *)&expected[0]),
         cmocka_unit_test_prestate(test_statistics, (void *)&expected[1]),
@@ -253,6 +285,7 @@ int main(void)
         cmocka_unit_test_prestate(test_statistics, (void *)&expected[3]),
         cmocka_unit_test_prestate(test_statistics, (void *)&expected[4]),
         cmocka_unit_test_prestate(test_statistics, (void *)&expected[5]),
+        cmocka_unit_test_prestate(test_statistics, (void *)&expected[6]),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -23,42 +23,21 @@ const char *hearth_synth_preset(int i, const char **what)
 // ---- tensors
 // -------------------------------------------------------------------------------------------------
 
-enum fill {
-    ONES,
-    ZEROS,
-    RANDOM,
-    EMBEDDING,
-    HEAD,
-    ROUTER,
-    PLANTED_GATE,
-    PLANTED_UP,
-    PLANTED_BIAS,
-    PLANTED_FC1,
-    PLANTED_FC2
-};
-
-struct tensor {
-    char name[80];
-    enum fill fill;
-    uint64_t k, n, x; // x matrices of n rows of k elements; n == 0: a vector
-    uint32_t layer;
-    float stddev; // RANDOM
-};
-
 struct list {
     const struct hearth_synth *s;
-    struct tensor *tensors; // NULL: only counting
+    struct hearth_synth_tensor *tensors; // NULL: only counting
     size_t n;
     uint32_t layer;
 };
 
-static void add(struct list *l, const char *name, enum fill fill, uint64_t k, uint64_t n, float stddev)
+static void add(struct list *l, const char *name, enum hearth_synth_fill fill, uint64_t k, uint64_t n,
+                float stddev)
 {
     if (l->tensors) {
-        struct tensor *t = &l->tensors[l->n];
+        struct hearth_synth_tensor *t = &l->tensors[l->n];
         const uint64_t x = l->s->p->n_expert;
-        const bool each = x && strstr(name, "_exps");
-        *t = (struct tensor){
+        const bool each = x && (fill == HEARTH_SYNTH_BUNDLES || strstr(name, "_exps"));
+        *t = (struct hearth_synth_tensor){
             .fill = fill, .k = k, .n = n, .x = each ? x : 1, .layer = l->layer, .stddev = stddev};
         if (l->layer < l->s->p->n_layer)
             snprintf(t->name, sizeof t->name, "blk.%u.%s", l->layer, name);
@@ -73,10 +52,10 @@ static void add_norm(struct list *l, const char *name)
     const bool layer_norm = l->s->p->arch == HEARTH_SYNTH_OPT || l->s->p->arch == HEARTH_SYNTH_FALCON;
     char full[64];
     snprintf(full, sizeof full, "%s.weight", name);
-    add(l, full, ONES, l->s->p->n_embd, 0, 0);
+    add(l, full, HEARTH_SYNTH_ONES, l->s->p->n_embd, 0, 0);
     snprintf(full, sizeof full, "%s.bias", name);
     if (layer_norm)
-        add(l, full, ZEROS, l->s->p->n_embd, 0, 0);
+        add(l, full, HEARTH_SYNTH_ZEROS, l->s->p->n_embd, 0, 0);
 }
 
 // A matrix of random weights, with a bias where the architecture has them.
@@ -84,10 +63,10 @@ static void add_random(struct list *l, const char *name, uint64_t k, uint64_t n,
 {
     char full[64];
     snprintf(full, sizeof full, "%s.weight", name);
-    add(l, full, RANDOM, k, n, stddev);
+    add(l, full, HEARTH_SYNTH_RANDOM, k, n, stddev);
     snprintf(full, sizeof full, "%s.bias", name);
     if (l->s->p->arch == HEARTH_SYNTH_OPT)
-        add(l, full, ZEROS, n, 0, 0);
+        add(l, full, HEARTH_SYNTH_ZEROS, n, 0, 0);
 }
 
 static void add_attention(struct list *l)
@@ -104,8 +83,8 @@ static void add_attention(struct list *l)
         add_random(l, "attn_v", e, kv, in);
     }
     if (p->arch == HEARTH_SYNTH_QWEN3MOE) {
-        add(l, "attn_q_norm.weight", ONES, p->head_dim, 0, 0);
-        add(l, "attn_k_norm.weight", ONES, p->head_dim, 0, 0);
+        add(l, "attn_q_norm.weight", HEARTH_SYNTH_ONES, p->head_dim, 0, 0);
+        add(l, "attn_k_norm.weight", HEARTH_SYNTH_ONES, p->head_dim, 0, 0);
     }
     add_random(l, "attn_output", q, e, l->s->gain / sqrtf((float)q));
 }
@@ -134,27 +113,29 @@ static void add_planted_ffn(struct list *l)
     const uint64_t e = p->n_embd, f = p->n_ff, rank = hearth_synth_rank(p, l->layer);
     const struct {
         const char *stem;
-        enum fill fill;
+        enum hearth_synth_fill fill;
         uint64_t k, n;
         float stddev;
-    } parts[] = {{gated ? "ffn_gate" : "ffn_up", PLANTED_GATE, e, f, 0},
-                 {"ffn_up", tied ? PLANTED_UP : RANDOM, e, f, 1 / sqrtf((float)e)},
-                 {"ffn_down_t", RANDOM, e, f, l->s->down_stddev},
-                 {"fc1", PLANTED_FC1, e, rank, 0},
-                 {"fc2", PLANTED_FC2, rank, f, 0}};
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+    } parts[] = {{gated ? "ffn_gate" : "ffn_up", HEARTH_SYNTH_PLANTED_GATE, e, f, 0},
+                 {"ffn_up", tied ? HEARTH_SYNTH_PLANTED_UP : HEARTH_SYNTH_RANDOM, e, f, 1 / sqrtf((float)e)},
+                 {"ffn_down_t", HEARTH_SYNTH_RANDOM, e, f, l->s->down_stddev},
+                 {"fc1", HEARTH_SYNTH_PLANTED_FC1, e, rank, 0},
+                 {"fc2", HEARTH_SYNTH_PLANTED_FC2, rank, f, 0}};
+    if (p->pack)
+        add(l, "ffn_bundles", HEARTH_SYNTH_BUNDLES, l->s->bundle.stride, f, 0);
+    for (size_t i = p->pack ? 3 : 0; i < sizeof parts / sizeof parts[0]; i++) {
         char name[48];
         snprintf(name, sizeof name, "%s%s.weight", parts[i].stem, p->n_expert ? "_exps" : "");
         if (i != 1 || gated)
             add(l, name, parts[i].fill, parts[i].k, parts[i].n, parts[i].stddev);
         if (i == 0 && p->arch == HEARTH_SYNTH_OPT)
-            add(l, "ffn_up.bias", PLANTED_BIAS, f, 0, 0);
+            add(l, "ffn_up.bias", HEARTH_SYNTH_PLANTED_BIAS, f, 0, 0);
         if (i == 2 && p->arch == HEARTH_SYNTH_OPT)
-            add(l, "ffn_down_t.bias", ZEROS, e, 0, 0);
+            add(l, "ffn_down_t.bias", HEARTH_SYNTH_ZEROS, e, 0, 0);
     }
 }
 
-static bool has_neurons(const struct hearth_synth_preset *p)
+bool hearth_synth_has_neurons(const struct hearth_synth_preset *p)
 {
     return p->planting && p->planting->levels[0].share > 0;
 }
@@ -166,9 +147,10 @@ static void list_tensors(struct list *l)
     const float random = 1 / sqrtf((float)e);
     l->n = 0;
     l->layer = p->n_layer;
-    add(l, "token_embd.weight", p->planting ? EMBEDDING : RANDOM, e, p->n_vocab, random);
+    add(l, "token_embd.weight", p->planting ? HEARTH_SYNTH_EMBEDDING : HEARTH_SYNTH_RANDOM, e, p->n_vocab,
+        random);
     if (p->arch == HEARTH_SYNTH_OPT) // the first two rows are padding
-        add(l, "position_embd.weight", RANDOM, e, p->n_ctx + 2, 0.1f);
+        add(l, "position_embd.weight", HEARTH_SYNTH_RANDOM, e, p->n_ctx + 2, 0.1f);
     for (l->layer = 0; l->layer < p->n_layer; l->layer++) {
         add_norm(l, "attn_norm");
         if (p->arch == HEARTH_SYNTH_FALCON)
@@ -177,31 +159,37 @@ static void list_tensors(struct list *l)
         if (p->arch != HEARTH_SYNTH_FALCON)
             add_norm(l, "ffn_norm");
         if (p->n_expert)
-            add(l, "ffn_gate_inp.weight", ROUTER, e, p->n_expert, 0);
-        if (has_neurons(p))
+            add(l, "ffn_gate_inp.weight", HEARTH_SYNTH_ROUTER, e, p->n_expert, 0);
+        if (hearth_synth_has_neurons(p))
             add_planted_ffn(l);
         else
             add_random_ffn(l);
     }
     add_norm(l, "output_norm");
-    add(l, "output.weight", p->planting ? HEAD : RANDOM, e, p->n_vocab, random);
+    add(l, "output.weight", p->planting ? HEARTH_SYNTH_HEAD : HEARTH_SYNTH_RANDOM, e, p->n_vocab, random);
 }
 
-static uint32_t type_of(const struct tensor *t)
+uint32_t hearth_synth_type(const struct hearth_synth_tensor *t)
 {
-    return t->n && t->fill != ROUTER ? HEARTH_TYPE_Q4_0 : HEARTH_TYPE_F32;
+    if (t->fill == HEARTH_SYNTH_BUNDLES)
+        return HEARTH_TYPE_I8;
+    return t->n && t->fill != HEARTH_SYNTH_ROUTER ? HEARTH_TYPE_Q4_0 : HEARTH_TYPE_F32;
 }
 
-static uint64_t bytes_of(const struct tensor *t)
+uint64_t hearth_synth_bytes(const struct hearth_synth_tensor *t)
 {
-    return hearth_type_bytes(type_of(t), t->k) * (t->n ? t->n : 1) * t->x;
+    return hearth_type_bytes(hearth_synth_type(t), t->k) * (t->n ? t->n : 1) * t->x;
 }
 
-static int declare(struct hearth_synth *s, const struct tensor *t)
+static int declare(struct hearth_synth *s, const struct hearth_synth_tensor *t)
 {
     const uint64_t ne[3] = {t->k, t->n, t->x};
-    s->total += bytes_of(t);
-    return hearth_gguf_put_tensor(s->w, t->name, type_of(t), !t->n ? 1 : t->x > 1 ? 3 : 2, ne, s->err);
+    s->total += hearth_synth_bytes(t);
+    return hearth_gguf_put_tensor(s->w, t->name, hearth_synth_type(t),
+                                  !t->n                                         ? 1
+                                  : t->x > 1 || t->fill == HEARTH_SYNTH_BUNDLES ? 3
+                                                                                : 2,
+                                  ne, s->err);
 }
 
 // ---- their numbers
@@ -219,17 +207,17 @@ int hearth_synth_write(struct hearth_synth *s, const void *src, size_t n)
     return HEARTH_OK;
 }
 
-static int write_vector(struct hearth_synth *s, const struct tensor *t)
+static int write_vector(struct hearth_synth *s, const struct hearth_synth_tensor *t)
 {
     float *v = (float *)(void *)s->chunk;
     for (uint64_t i = 0; i < t->k; i++)
-        v[i] = t->fill == ONES ? 1.0f : 0.0f;
+        v[i] = t->fill == HEARTH_SYNTH_ONES ? 1.0f : 0.0f;
     return hearth_synth_write(s, v, (size_t)t->k * sizeof *v);
 }
 
 struct random_job {
     const struct hearth_synth *s;
-    const struct tensor *t;
+    const struct hearth_synth_tensor *t;
     uint64_t stream, first; // first block of the chunk
     size_t n_blocks;
 };
@@ -246,7 +234,7 @@ static void random_task(void *arg, int task, int worker)
     hearth_synth_q4_0(&rng, j->s->chunk + at * 18, left < RANDOM_TASK ? left : RANDOM_TASK, j->t->stddev);
 }
 
-static int write_random(struct hearth_synth *s, const struct tensor *t, uint64_t stream)
+static int write_random(struct hearth_synth *s, const struct hearth_synth_tensor *t, uint64_t stream)
 {
     const uint64_t n_blocks = t->k / 32 * t->n * t->x;
     const size_t most = HEARTH_SYNTH_CHUNK / 18 / RANDOM_TASK * RANDOM_TASK;
@@ -259,78 +247,23 @@ static int write_random(struct hearth_synth *s, const struct tensor *t, uint64_t
     return rc;
 }
 
-// The planted matrices of a layer's spaces, one behind the other, made when the first of them is wanted.
-struct planted {
-    struct hearth_synth_maker *maker;
-    uint8_t *parts[PLANTED_FC2 + 1]; // by fill, or NULL
-    uint32_t layer;                  // the one they are of
-};
-
-static int open_planted(struct hearth_synth *s, struct planted *p, const struct tensor *tensors, size_t n)
-{
-    int rc = hearth_synth_maker_open(&p->maker, s);
-    uint64_t bytes[PLANTED_FC2 + 1] = {0};
-    for (size_t i = 0; i < n; i++)
-        if (tensors[i].fill >= PLANTED_GATE && bytes_of(&tensors[i]) > bytes[tensors[i].fill])
-            bytes[tensors[i].fill] = bytes_of(&tensors[i]);
-    for (int i = PLANTED_GATE; i <= PLANTED_FC2 && !rc; i++)
-        if (bytes[i]) {
-            p->parts[i] = malloc((size_t)bytes[i]);
-            if (!p->parts[i])
-                rc = hearth_fail(s->err, HEARTH_E_MEMORY, "no memory for a layer's matrices");
-        }
-    p->layer = s->p->n_layer;
-    return rc;
-}
-
-static void close_planted(struct planted *p)
-{
-    hearth_synth_maker_close(&p->maker);
-    for (int i = PLANTED_GATE; i <= PLANTED_FC2; i++)
-        free(p->parts[i]);
-}
-
-static void make_layer(struct hearth_synth *s, struct planted *p, uint32_t layer)
-{
-    const size_t e = s->p->n_embd, f = s->p->n_ff, rank = hearth_synth_rank(s->p, layer);
-    const size_t matrix = hearth_type_bytes(HEARTH_TYPE_Q4_0, e) * f;
-    const size_t fc1 = hearth_type_bytes(HEARTH_TYPE_Q4_0, e) * rank;
-    const size_t fc2 = hearth_type_bytes(HEARTH_TYPE_Q4_0, rank) * f;
-    for (uint32_t x = 0; x < (s->p->n_expert ? s->p->n_expert : 1); x++) {
-        const struct hearth_synth_space space = {
-            .gate = p->parts[PLANTED_GATE] + x * matrix,
-            .up = p->parts[PLANTED_UP] ? p->parts[PLANTED_UP] + x * matrix : NULL,
-            .bias = (float *)(void *)p->parts[PLANTED_BIAS],
-            .fc1 = p->parts[PLANTED_FC1] + x * fc1,
-            .fc2 = p->parts[PLANTED_FC2] + x * fc2};
-        hearth_synth_make_space(p->maker, layer, x, false, &space);
-    }
-    p->layer = layer;
-}
-
-static int write_planted(struct hearth_synth *s, struct planted *p, const struct tensor *t)
-{
-    if (p->layer != t->layer)
-        make_layer(s, p, t->layer);
-    return hearth_synth_write(s, p->parts[t->fill], (size_t)bytes_of(t));
-}
-
-static int write_tensor(struct hearth_synth *s, struct planted *p, const struct tensor *t, uint64_t stream)
+static int write_tensor(struct hearth_synth *s, struct hearth_synth_planted *p,
+                        const struct hearth_synth_tensor *t, uint64_t stream)
 {
     switch (t->fill) {
-    case ONES:
-    case ZEROS:
+    case HEARTH_SYNTH_ONES:
+    case HEARTH_SYNTH_ZEROS:
         return write_vector(s, t);
-    case RANDOM:
+    case HEARTH_SYNTH_RANDOM:
         return write_random(s, t, stream);
-    case EMBEDDING:
+    case HEARTH_SYNTH_EMBEDDING:
         return hearth_synth_write_embedding(s);
-    case HEAD:
+    case HEARTH_SYNTH_HEAD:
         return hearth_synth_write_head(s);
-    case ROUTER:
+    case HEARTH_SYNTH_ROUTER:
         return hearth_synth_write_router(s, t->layer);
     default:
-        return write_planted(s, p, t);
+        return hearth_synth_planted_write(p, t, stream);
     }
 }
 
@@ -382,7 +315,7 @@ static int put_metadata(struct hearth_synth *s)
     snprintf(key, sizeof key, "%s.feed_forward.activation", arch);
     if (!rc && p->activation)
         rc = hearth_gguf_put_str(s->w, key, p->activation, strlen(p->activation), s->err);
-    if (!rc && p->rank)
+    if (!rc && p->rank && !p->pack)
         rc = hearth_gguf_put_f32(s->w, "powerinfer.sparse_threshold", 0.0f, s->err);
     return rc ? rc : hearth_synth_put_vocabulary(s);
 }
@@ -390,24 +323,29 @@ static int put_metadata(struct hearth_synth *s)
 // ---- the file
 // ------------------------------------------------------------------------------------------------
 
-static int write_model(struct hearth_synth *s, const char *path, const struct tensor *tensors, size_t n)
+static int write_model(struct hearth_synth *s, const char *path, const struct hearth_synth_tensor *tensors,
+                       size_t n)
 {
-    struct planted planted = {0};
+    struct hearth_synth_planted *planted = NULL;
     int rc = hearth_gguf_writer_open(&s->w, path, s->err);
     if (!rc && s->p->pwri)
         hearth_gguf_writer_set_pwri(s->w);
     if (!rc)
         rc = put_metadata(s);
+    if (!rc && s->p->pack)
+        rc = hearth_synth_put_pack_keys(s);
     for (size_t i = 0; i < n && !rc; i++)
         rc = declare(s, &tensors[i]);
-    if (!rc && has_neurons(s->p))
-        rc = open_planted(s, &planted, tensors, n);
+    if (!rc && s->p->pack)
+        rc = hearth_gguf_put_checksums(s->w, s->err);
+    if (!rc && hearth_synth_has_neurons(s->p))
+        rc = hearth_synth_planted_open(&planted, s, tensors, n);
     for (size_t i = 0; i < n && !rc; i++)
-        rc = write_tensor(s, &planted, &tensors[i], i);
+        rc = write_tensor(s, planted, &tensors[i], i);
     if (!rc)
         rc = hearth_gguf_finish(&s->w, s->err);
     hearth_gguf_writer_close(&s->w);
-    close_planted(&planted);
+    hearth_synth_planted_close(&planted);
     return rc;
 }
 

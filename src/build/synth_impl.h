@@ -9,6 +9,7 @@
 #include "build/synth_random.h"
 #include "gguf/gguf.h"
 #include "kernels/kernels.h"
+#include "model/pack.h"
 
 enum hearth_synth_arch {
     HEARTH_SYNTH_LLAMA,
@@ -41,6 +42,7 @@ struct hearth_synth_preset {
     uint32_t n_expert, n_used;
     const char *activation; // feed_forward.activation: "relu", "drelu", or NULL: the architecture's
     bool pwri;              // in PowerInfer's variant of the container
+    bool pack;              // written as a pack, neurons by falling probability
     uint32_t rank;          // of the predictors, a multiple of 32; 0: none
     bool rank_varies;       // three of eight layers have 32 more: a mean of 12 more
     const struct hearth_synth_planting *planting; // NULL: all weights are random
@@ -51,6 +53,34 @@ const struct hearth_synth_preset *hearth_synth_preset_at(int i);
 
 // Rank of the predictors of a layer; 0: none.
 uint32_t hearth_synth_rank(const struct hearth_synth_preset *p, uint32_t layer);
+
+// Where a tensor's numbers come from. What is planted is F or, of a predictor, R rows for each expert.
+enum hearth_synth_fill {
+    HEARTH_SYNTH_ONES,
+    HEARTH_SYNTH_ZEROS,
+    HEARTH_SYNTH_RANDOM,
+    HEARTH_SYNTH_EMBEDDING,
+    HEARTH_SYNTH_HEAD,
+    HEARTH_SYNTH_ROUTER,
+    HEARTH_SYNTH_PLANTED_GATE,
+    HEARTH_SYNTH_PLANTED_UP,
+    HEARTH_SYNTH_PLANTED_BIAS,
+    HEARTH_SYNTH_PLANTED_FC1,
+    HEARTH_SYNTH_PLANTED_FC2,
+    HEARTH_SYNTH_BUNDLES,
+    HEARTH_SYNTH_FILLS
+};
+
+struct hearth_synth_tensor {
+    char name[80];
+    enum hearth_synth_fill fill;
+    uint64_t k, n, x; // x matrices of n rows of k elements; n == 0: a vector
+    uint32_t layer;
+    float stddev; // RANDOM
+};
+
+uint32_t hearth_synth_type(const struct hearth_synth_tensor *t); // enum hearth_type
+uint64_t hearth_synth_bytes(const struct hearth_synth_tensor *t);
 
 // One model in the making.
 struct hearth_synth {
@@ -69,6 +99,7 @@ struct hearth_synth {
     float *threshold;  // [F] of a standard normal gate, negated, falling: P(x + threshold > 0) is the level
     float gain;        // root mean square of what attention, or the feed-forward part, of a layer adds
     float down_stddev; // of the down matrices
+    struct hearth_bundle bundle; // of a pack
 };
 
 #define HEARTH_SYNTH_CHUNK ((size_t)4 << 20)
@@ -87,6 +118,9 @@ static inline bool hearth_synth_is_slow(size_t i)
 #define HEARTH_SYNTH_STREAM_SPACE  ((uint64_t)1 << 32) // + layer * n_expert + expert
 #define HEARTH_SYNTH_STREAM_CODE   ((uint64_t)2 << 32)
 #define HEARTH_SYNTH_STREAM_COMMON ((uint64_t)3 << 32)
+
+// Whether the preset's neurons are planted, not only its stream and routers.
+bool hearth_synth_has_neurons(const struct hearth_synth_preset *p);
 
 // Writes the next n bytes of tensor data and tells the progress.
 int hearth_synth_write(struct hearth_synth *s, const void *src, size_t n);
@@ -126,5 +160,18 @@ void hearth_synth_maker_close(struct hearth_synth_maker **m);
 // Fills the space of (layer, expert). `sorted`: neurons by falling probability, else in random order.
 void hearth_synth_make_space(struct hearth_synth_maker *m, uint32_t layer, uint32_t expert, bool sorted,
                              const struct hearth_synth_space *out);
+
+// ---- synth_planted.c: the tensors that are made of spaces
+struct hearth_synth_planted;
+// Buffers for what is planted among these n tensors.
+int hearth_synth_planted_open(struct hearth_synth_planted **out, struct hearth_synth *s,
+                              const struct hearth_synth_tensor *tensors, size_t n);
+void hearth_synth_planted_close(struct hearth_synth_planted **p);
+// Writes such a tensor, number `stream` of the model; a layer's tensors come in the order in which fills are
+// listed above, or, in a pack, bundles first.
+int hearth_synth_planted_write(struct hearth_synth_planted *p, const struct hearth_synth_tensor *t,
+                               uint64_t stream);
+// A pack's keys.
+int hearth_synth_put_pack_keys(struct hearth_synth *s);
 
 #endif

@@ -310,6 +310,9 @@ int hearth_synth_open_stream(struct hearth_synth *s)
         set_thresholds(s);
         s->down_stddev = down_stddev(s);
     }
+    if (s->p->pack)
+        return hearth_bundle_lay_out(&s->bundle, width, HEARTH_TYPE_Q4_0, HEARTH_TYPE_Q4_0, HEARTH_TYPE_Q4_0,
+                                     s->err);
     return HEARTH_OK;
 }
 

@@ -18,7 +18,8 @@ struct bench {
     struct hearth_model *model;
     struct hearth_session *session;
     const struct hearth_model_info *info;
-    hearth_token *tokens; // [longest prompt or generation]
+    struct hearth_sampler *sampler;
+    hearth_token *tokens; // [longest prompt, generation or number of sequences]
     uint64_t *samples;    // [repetitions] nanoseconds
     double roof;          // GB/s, 0: not measured
     int context;          // a sequence of o->depth tokens that tests start from; -1: none
@@ -39,20 +40,26 @@ static int start_sequence(struct bench *b, struct hearth_error *err)
                           : hearth_seq_fork(b->session, b->context, (int)b->o->depth, err);
 }
 
-static int run_prompt(struct bench *b, int n, struct hearth_error *err)
+// *ns gets the time that evaluating took.
+static int run_prompt(struct bench *b, int n, uint64_t *ns, struct hearth_error *err)
 {
     int seq = start_sequence(b, err);
     if (seq < 0)
         return seq;
+    const uint64_t start = hearth_now_ns();
     int rc = hearth_cli_prompt(b->session, seq, b->tokens, n, (int)b->o->n_ubatch, err);
+    *ns = hearth_now_ns() - start;
     hearth_seq_free(b->session, seq);
     return rc;
 }
 
-static int run_steps(struct bench *b, int n_steps, int n_seqs, struct hearth_error *err)
+// The sequences start with different tokens and go on with what the model says, because which neurons and
+// experts a sparse model uses depends on it. Sampling is not timed.
+static int run_steps(struct bench *b, int n_steps, int n_seqs, uint64_t *ns, struct hearth_error *err)
 {
     int seqs[256], n_open = 0, rc = HEARTH_OK;
     hearth_token tokens[256];
+    *ns = 0;
     while (n_open < n_seqs && !rc) {
         int seq = start_sequence(b, err);
         if (seq < 0)
@@ -62,17 +69,20 @@ static int run_steps(struct bench *b, int n_steps, int n_seqs, struct hearth_err
     }
     for (int i = 0; i < n_steps && !rc && !hearth_cli_interrupted(); i++) {
         for (int k = 0; k < n_seqs; k++)
-            tokens[k] = b->tokens[i];
+            tokens[k] = i ? hearth_sample(b->sampler, hearth_logits(b->session, k)) : b->tokens[k];
+        const uint64_t start = hearth_now_ns();
         rc = hearth_step(b->session, seqs, tokens, n_seqs, err);
+        *ns += hearth_now_ns() - start;
     }
     for (int k = 0; k < n_open; k++)
         hearth_seq_free(b->session, seqs[k]);
     return rc;
 }
 
-static int run_once(struct bench *b, const struct test *t, int n_prompt, int n_gen, struct hearth_error *err)
+static int run_once(struct bench *b, const struct test *t, int n_prompt, int n_gen, uint64_t *ns,
+                    struct hearth_error *err)
 {
-    return t->n_prompt ? run_prompt(b, n_prompt, err) : run_steps(b, n_gen, t->n_seqs, err);
+    return t->n_prompt ? run_prompt(b, n_prompt, ns, err) : run_steps(b, n_gen, t->n_seqs, ns, err);
 }
 
 // A short warm-up, then the repetitions.
@@ -80,11 +90,10 @@ static int measure(struct bench *b, const struct test *t)
 {
     struct hearth_error err = {0};
     int warm_up = t->n_prompt < b->o->n_ubatch ? t->n_prompt : (int)b->o->n_ubatch;
-    int rc = run_once(b, t, warm_up, 1, &err);
+    uint64_t warm_up_ns;
+    int rc = run_once(b, t, warm_up, 1, &warm_up_ns, &err);
     for (int i = 0; i < b->o->repetitions && !rc; i++) {
-        uint64_t start = hearth_now_ns();
-        rc = run_once(b, t, t->n_prompt, t->n_gen, &err);
-        b->samples[i] = hearth_now_ns() - start;
+        rc = run_once(b, t, t->n_prompt, t->n_gen, &b->samples[i], &err);
         if (hearth_cli_interrupted())
             return HEARTH_EXIT_INTERRUPTED;
     }
@@ -254,7 +263,7 @@ static int largest(const struct hearth_int_list *list)
     return (int)max;
 }
 
-// Any tokens will do: the speed of a dense model does not depend on them. The first is BOS.
+// Prompts, and the tokens that sequences start with: random ones, the first is BOS.
 static int make_tokens(struct bench *b, int n)
 {
     b->tokens = hearth_calloc((size_t)n, sizeof *b->tokens);
@@ -288,9 +297,13 @@ static int set_up(struct bench *b)
     b->info = hearth_model_info(b->model);
     const int n_seqs = n_gen ? largest(&o->bench_parallel) : 1, depth = (int)o->depth;
     struct hearth_session_params params = hearth_cli_session_params(o, longest + depth, n_seqs + (depth > 0));
-    if (hearth_session_open(&b->session, b->model, &params, &err))
+    struct hearth_sampler_params sampling = hearth_sampler_params_default();
+    sampling.seed = 1;
+    if (hearth_session_open(&b->session, b->model, &params, &err) ||
+        hearth_sampler_open(&b->sampler, b->info->n_vocab, &sampling, &err))
         return hearth_cli_fail(&err);
-    status = make_tokens(b, longest > depth ? longest : depth);
+    const int most = longest > depth ? longest : depth;
+    status = make_tokens(b, most > n_seqs ? most : n_seqs);
     if (status || !depth)
         return status;
     b->context = hearth_seq_new(b->session, &err);
@@ -318,6 +331,7 @@ int hearth_cmd_bench(const struct hearth_options *o)
     json_decref(b.results);
     free(b.tokens);
     free(b.samples);
+    hearth_sampler_close(&b.sampler);
     hearth_session_close(&b.session);
     hearth_model_close(&b.model);
     return status;

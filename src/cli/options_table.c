@@ -302,9 +302,9 @@ const struct hearth_command hearth_command_table[] = {
      "tokens use are as many, and repeat as often, as in such models. OUT appears only when it is "
      "complete.\n\n"
      "Presets: mistral-7b-dense, turbosparse-mistral-7b, relullama-7b, opt-6.7b (4 GiB each), "
-     "falcon-40b-relu "
-     "(23 GiB), qwen3-30b-a3b (16 GiB), and for tests tiny-dense, tiny-turbosparse, tiny-turbosparse-moe, "
-     "tiny-relullama, tiny-opt, tiny-falcon, tiny-qwen3-moe.",
+     "turbosparse-mixtral-47b (a pack of 28 GiB), falcon-40b-relu (23 GiB), qwen3-30b-a3b (16 GiB), and for "
+     "tests tiny-dense, tiny-turbosparse, tiny-turbosparse-moe, tiny-turbosparse-pack, tiny-relullama, "
+     "tiny-opt, tiny-falcon, tiny-qwen3-moe.",
      "hearth synth mistral-7b-dense mistral-7b-dense-Q4_0.gguf",
      hearth_cmd_synth},
     {"profile", PROFILE, MODEL_ONLY, "count how often each neuron of a model is active",
