@@ -58,7 +58,8 @@ static void add_groups(uint32_t mask, int32_t *counters, size_t stride)
 {
     for (int batch = 0; batch < BATCHES; batch++) {
         counters[(size_t)batch * stride] += count_bits(mask & groups_of(batch));
-        mask |= mask >> (1u << batch);
+        if (batch + 1 < BATCHES)
+            mask |= mask >> (1u << batch);
     }
 }
 
