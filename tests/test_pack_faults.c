@@ -144,7 +144,7 @@ static void test_lies(void **state)
     static const uint32_t ones[] = {1, 1, 1}, zeros[] = {0, 0, 0}, unknown[] = {0, 77}, two = 2,
                           many[] = {49, 0};
     static const uint32_t falling[] = {1, 2, 4, 8, 16, 16}, blocks[] = {12, 12}, integers[] = {24, 24},
-                          eight = 8;
+                          eight = 8, wide = 4096;
     static const struct lie lies[] = {
         {.says = "version 2", .key = "hearth.pack.version", .values = &two, .n_values = -1},
         {.says = "hearth.pack.up_type", .without = "hearth.pack.up_type"},
@@ -179,8 +179,8 @@ static void test_lies(void **state)
         {.says = "llama.embedding_length", .without = "llama.embedding_length"},
         {.says = "llama.block_count", .without = "llama.block_count"},
         {.says = "hyper-parameters", .key = "llama.feed_forward_length", .values = &eight, .n_values = -1},
-        {.says = "hearth.pack.up_type", .key = "llama.block_count", .values = &eight, .n_values = -1},
-        {.says = "do not fit", .key = "llama.embedding_length", .values = &two, .n_values = -1},
+        {.says = "hearth.pack.gate_type", .key = "llama.block_count", .values = &eight, .n_values = -1},
+        {.says = "blk.0.ffn_bundles", .key = "llama.embedding_length", .values = &wide, .n_values = -1},
     };
     struct hearth_model *m;
     write_lie(&(struct lie){0}); // none
