@@ -46,6 +46,7 @@ bool check_same(const char *what, const char *level, const float *got, const flo
 void check_matmul(int rounds);
 void check_axpy(int rounds);
 void check_vector(int rounds);
+void check_sparse(int rounds);
 void check_exp(void);
 
 void bench_kernels(const char *filter);

@@ -20,12 +20,15 @@ void hearth_kernels_init(struct hearth_kernels *table, unsigned cpu_flags)
     hearth_kernels_init_vector_avx2(table);
     hearth_kernels_init_plain_avx2(table);
     hearth_kernels_init_step_avx2(table);
+    hearth_kernels_init_neuron_avx2(table);
     hearth_kernels_init_prompt_avx2(table);
     if (!(cpu_flags & HEARTH_CPU_AVX512))
         return;
     hearth_kernels_init_vector_avx512(table);
     hearth_kernels_init_plain_avx512(table);
     hearth_kernels_init_step_avx512(table);
+    hearth_kernels_init_rows_avx512(table);
+    hearth_kernels_init_neuron_avx512(table);
     hearth_kernels_init_panel_avx512(table);
 #endif
 }

@@ -34,7 +34,7 @@ static void prompt_t(uint32_t type, float *out, size_t out_stride, const void *w
                              (first + at) / info->block_elems * info->block_bytes,
                          value, count);
             for (size_t t = 0; t < n_tokens; t++)
-                for (size_t i = 0; i < count; i++) {
+                for (size_t i = 0; i < count && p[t * p_stride + r] != 0.0f; i++) {
                     float *to = &out[t * out_stride + at + i];
                     *to = fmaf(p[t * p_stride + r], value[i], *to);
                 }

@@ -21,11 +21,14 @@ void hearth_axpy_row_c(uint32_t type, float *out, const uint8_t *row, size_t n, 
 void hearth_kernels_init_vector_avx2(struct hearth_kernels *t);
 void hearth_kernels_init_plain_avx2(struct hearth_kernels *t);
 void hearth_kernels_init_step_avx2(struct hearth_kernels *t);
+void hearth_kernels_init_neuron_avx2(struct hearth_kernels *t);
 void hearth_kernels_init_prompt_avx2(struct hearth_kernels *t);
 // The AVX-512 bundle: F, BW, VL, DQ, CD, VNNI, VBMI.
 void hearth_kernels_init_vector_avx512(struct hearth_kernels *t);
 void hearth_kernels_init_plain_avx512(struct hearth_kernels *t);
 void hearth_kernels_init_step_avx512(struct hearth_kernels *t);
+void hearth_kernels_init_rows_avx512(struct hearth_kernels *t);
+void hearth_kernels_init_neuron_avx512(struct hearth_kernels *t);
 void hearth_kernels_init_panel_avx512(struct hearth_kernels *t);
 // STEP products of a block format by way of panels: the better way for many tokens.
 void hearth_step_panel_avx512(uint32_t type, float *out, size_t out_stride, const void *w, size_t w_stride,

@@ -8,11 +8,10 @@
 // addition gives the 16 exact sums; the offset is taken off with the activations' own sums. Units come out in
 // an order of the format's (`order`); only the final sum over lanes needs the canonical one.
 #include "kernels/variants.h"
-#include "kernels/x86/units_avx512.h"
+#include "kernels/x86/step_avx512.h"
 
-// Tokens prepared at a time, and computed together in registers.
+// Tokens prepared at a time.
 #define MAX_PREPARED 8
-#define MAX_TOGETHER 4
 // Rows that one set of tokens goes through before the next set has its turn.
 #define ROWS 48
 // How far ahead of the arithmetic a row's bytes are asked for: left to itself the CPU reads too few lines at
@@ -21,123 +20,8 @@
 // Tokens from which on panels (panel_avx512.c) are better.
 #define PANEL_FROM(shape) ((shape).pairs ? 8 : 6)
 
-// One token's activations of one group, in the format's order.
-struct prepared {
-    int8_t planes[8][2][64]; // [register][hi, lo]
-    float d[LANES];
-    int32_t offset[LANES]; // offset * sum of q
-    float sum[LANES];      // sum of q
-};
-
 // ---- hot path
 // ------------------------------------------------------------------------------------------------
-
-// Sums of adjacent fours: lane 4L+k of the result is the sum of 128-bit part L of t[k].
-INLINE __m512i transpose_add(const __m512i *t)
-{
-    __m512i a = _mm512_add_epi32(_mm512_unpacklo_epi32(t[0], t[1]), _mm512_unpackhi_epi32(t[0], t[1]));
-    __m512i b = _mm512_add_epi32(_mm512_unpacklo_epi32(t[2], t[3]), _mm512_unpackhi_epi32(t[2], t[3]));
-    return _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
-}
-
-// Exact sums of q * qx per unit, offset not yet taken off.
-INLINE __m512i dot_group(const struct weights *w, const struct prepared *x, const struct shape *s)
-{
-    __m512i t[8];
-    for (int i = 0; i < s->registers; i++) {
-        // A pair's second register goes on where the first one stopped.
-        const bool second = s->pairs && (i & 1);
-        const int to = s->pairs ? i / 2 : i;
-        const __m512i hi = _mm512_load_si512(x->planes[i][0]);
-        t[to] = _mm512_dpbusd_epi32(second ? t[to] : _mm512_setzero_si512(), w->u[i], hi);
-    }
-    for (int i = 0; i < (s->pairs ? s->registers / 2 : s->registers); i++)
-        t[i] = _mm512_slli_epi32(t[i], 7);
-    for (int i = 0; i < s->registers; i++) {
-        const int to = s->pairs ? i / 2 : i;
-        t[to] = _mm512_dpbusd_epi32(t[to], w->u[i], _mm512_load_si512(x->planes[i][1]));
-    }
-    if (s->pairs || s->unit == 16)
-        return transpose_add(t);
-    __m512i a = transpose_add(t), b = transpose_add(t + 4);
-    return _mm512_add_epi32(_mm512_shuffle_i32x4(a, b, 0x88), _mm512_shuffle_i32x4(a, b, 0xdd));
-}
-
-INLINE __m512 add_group(__m512 acc, const struct weights *w, const struct prepared *x, const struct shape *s)
-{
-    __m512i dot = dot_group(w, x, s);
-    if (s->offset)
-        dot = _mm512_sub_epi32(dot, _mm512_load_si512(x->offset));
-    const __m512 d = _mm512_load_ps(x->d);
-    acc = _mm512_fmadd_ps(_mm512_mul_ps(w->scale, d), _mm512_cvtepi32_ps(dot), acc);
-    if (s->has_min)
-        acc = _mm512_fnmadd_ps(_mm512_mul_ps(w->min, d), _mm512_load_ps(x->sum), acc);
-    return acc;
-}
-
-// The canonical tree, after putting the lanes in canonical order.
-INLINE float sum_lanes(__m512 acc, const struct shape *s)
-{
-    const __m512i lanes = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)s->inverse));
-    acc = _mm512_permutexvar_ps(lanes, acc);
-    __m256 s8 = _mm256_add_ps(_mm512_castps512_ps256(acc), _mm512_extractf32x8_ps(acc, 1));
-    __m128 s4 = _mm_add_ps(_mm256_castps256_ps128(s8), _mm256_extractf128_ps(s8, 1));
-    __m128 s2 = _mm_add_ps(s4, _mm_movehl_ps(s4, s4));
-    return _mm_cvtss_f32(_mm_add_ss(s2, _mm_shuffle_ps(s2, s2, 1)));
-}
-
-INLINE void prefetch(const uint8_t *p, size_t n)
-{
-    for (size_t line = 0; line < n; line += 64)
-        _mm_prefetch((const char *)p + PREFETCH + line, _MM_HINT_T0);
-}
-
-// One row, n tokens (a constant after inlining): full groups from the file, the rest from a padded copy.
-INLINE void row_tokens(float *out, size_t out_stride, const uint8_t *row, size_t group_bytes, size_t n_groups,
-                       const uint8_t *tail, const struct prepared *x, size_t x_groups, int n,
-                       unpack_fn unpack, const struct shape *s)
-{
-    __m512 acc[MAX_TOGETHER];
-    for (int t = 0; t < n; t++)
-        acc[t] = _mm512_setzero_ps();
-    for (size_t g = 0; g < n_groups; g++) {
-        struct weights w;
-        prefetch(row + g * group_bytes, group_bytes);
-        unpack(&w, row + g * group_bytes);
-        for (int t = 0; t < n; t++)
-            acc[t] = add_group(acc[t], &w, x + (size_t)t * x_groups + g, s);
-    }
-    if (tail) {
-        struct weights w;
-        unpack(&w, tail);
-        for (int t = 0; t < n; t++)
-            acc[t] = add_group(acc[t], &w, x + (size_t)t * x_groups + n_groups, s);
-    }
-    for (int t = 0; t < n; t++)
-        out[(size_t)t * out_stride] = sum_lanes(acc[t], s);
-}
-
-// Activations of one token in the format's order. Zero padding comes with the block.
-static void prepare(struct prepared *out, const void *block, size_t k, size_t n_groups, const struct shape *s)
-{
-    const struct hearth_acts x = hearth_acts_view(block, k);
-    const size_t elements = (size_t)s->unit * LANES;
-    for (size_t g = 0; g < n_groups; g++, out++) {
-        for (int r = 0; r < s->registers; r++)
-            for (int p = 0; p < 4; p++) {
-                const size_t from = g * elements + (size_t)s->pieces[r][p] * 16;
-                memcpy(out->planes[r][0] + p * 16, x.hi + from, 16);
-                memcpy(out->planes[r][1] + p * 16, x.lo + from, 16);
-            }
-        for (size_t lane = 0; lane < LANES; lane++) {
-            const size_t u = g * LANES + s->order[lane];
-            const int32_t sum = s->unit == 32 ? x.sum[2 * u] + x.sum[2 * u + 1] : x.sum[u];
-            out->d[lane] = x.d[u * s->unit / 32];
-            out->offset[lane] = sum * s->offset;
-            out->sum[lane] = (float)sum;
-        }
-    }
-}
 
 // Rows [0, n_rows) for up to four prepared tokens, whose activations (10 KB each at k = 4096) stay in the
 // first cache.
@@ -150,7 +34,7 @@ INLINE void rows_tokens(float *out, size_t out_stride, const uint8_t *w, size_t 
         const uint8_t *row = w + r * w_stride, *tail = NULL;
         if (tail_bytes)
             tail = memcpy(padded, row + full * group_bytes, tail_bytes);
-        row_tokens(out + r, out_stride, row, group_bytes, full, tail, x, x_groups, n, unpack, s);
+        row_tokens(out + r, out_stride, row, row + PREFETCH, group_bytes, full, tail, x, x_groups, n, unpack, s);
     }
 }
 

@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: MIT
+// Products with matrices stored by neuron, and with picked rows of plain numbers; included by neuron_avx2.c
+// and neuron_avx512.c after they have defined, for block formats:
+//
+//   struct taken, 16 units of a row: int8_t q[512] in slots of 16, float scale[16], min[16]
+//   a `format` type that describes a block format, and of its values
+//   format_unit(f), format_has_min(f)    elements of a unit
+//   slot_piece(f, i), slot_lane(f, i)    which 16 elements slot i holds, and where their scale is
+//
+// A take_fn fills a struct taken from whole blocks, with scales multiplied by p.
+#include "kernels/variants.h"
+
+// Rows that are added together.
+#define TOGETHER 4
+
+typedef void (*take_fn)(struct taken *t, const uint8_t *src, float p);
+
+INLINE void prefetch(const uint8_t *p, size_t n)
+{
+    for (size_t line = 0; line < n; line += 64)
+        _mm_prefetch((const char *)p + line, _MM_HINT_T0);
+}
+
+// ---- axpy: out += p[i] * rows[i]
+// -------------------------------------------------------------------------------
+
+// Rows with p != 0, TOGETHER at a time, and those that come after them.
+struct batch {
+    const uint8_t *rows[TOGETHER];
+    float p[TOGETHER];
+    int n;
+};
+
+INLINE size_t next_batch(struct batch *b, const void *const *rows, const float *p, size_t at, size_t n)
+{
+    for (b->n = 0; at < n && b->n < TOGETHER; at++)
+        if (p[at] != 0.0f) {
+            b->rows[b->n] = rows[at];
+            b->p[b->n++] = p[at];
+        }
+    return at;
+}
+
+// One group of up to 16 units of n rows (a constant after inlining). src[i] are whole groups.
+INLINE void axpy_group(float *out, size_t elements, const uint8_t *const *src, const float *p, int n,
+                       take_fn take, format f)
+{
+    struct taken t[TOGETHER];
+    for (int r = 0; r < n; r++)
+        take(&t[r], src[r], p[r]);
+    for (size_t i = 0; i < format_unit(f); i++) {
+        const size_t at = slot_piece(f, i) * LANES, lane = slot_lane(f, i);
+        if (at >= elements)
+            continue;
+        f32x16 acc = f_load(out + at);
+        for (int r = 0; r < n; r++) {
+            acc = f_fma(f_set1(t[r].scale[lane]), i_to_f(i_load_i8(t[r].q + i * LANES)), acc);
+            if (format_has_min(f))
+                acc = f_fma(f_set1(-p[r]), f_set1(t[r].min[lane]), acc);
+        }
+        f_store(out + at, acc);
+    }
+}
+
+INLINE void axpy_batch(float *out, const struct batch *b, const struct batch *next, size_t n,
+                       size_t group_bytes, size_t row_bytes, take_fn take, format f, int rows)
+{
+    const size_t elements = format_unit(f) * LANES;
+    size_t at = 0, byte = 0;
+    for (; at + elements <= n; at += elements, byte += group_bytes) {
+        const uint8_t *src[TOGETHER];
+        for (int r = 0; r < rows; r++)
+            src[r] = b->rows[r] + byte;
+        for (int r = 0; r < next->n; r++)
+            prefetch(next->rows[r] + byte, group_bytes);
+        axpy_group(out + at, elements, src, b->p, rows, take, f);
+    }
+    if (at < n) {
+        uint8_t padded[TOGETHER][GROUP_BYTES] = {{0}};
+        const uint8_t *src[TOGETHER];
+        for (int r = 0; r < rows; r++)
+            src[r] = memcpy(padded[r], b->rows[r] + byte, row_bytes - byte);
+        axpy_group(out + at, n - at, src, b->p, rows, take, f);
+    }
+}
+
+INLINE void axpy_rows(float *out, const void *const *rows, size_t n_rows, size_t n, const float *p,
+                      uint32_t type, take_fn take, format f)
+{
+    const struct hearth_type_info *info = hearth_type_info(type);
+    const size_t group_bytes = format_unit(f) * LANES / info->block_elems * info->block_bytes;
+    const size_t row_bytes = n / info->block_elems * info->block_bytes;
+    struct batch now, next;
+    size_t at = next_batch(&now, rows, p, 0, n_rows);
+    for (; now.n; now = next) {
+        at = next_batch(&next, rows, p, at, n_rows);
+        if (now.n == TOGETHER) {
+            axpy_batch(out, &now, &next, n, group_bytes, row_bytes, take, f, TOGETHER);
+            continue;
+        }
+        for (int r = 0; r < now.n; r++) {
+            const struct batch one = {{now.rows[r]}, {now.p[r]}, 1}, none = {.n = 0};
+            axpy_batch(out, &one, &none, n, group_bytes, row_bytes, take, f, 1);
+        }
+    }
+}
+
+// ---- prompts
+//
+// A panel of rows becomes f32; each token then adds those of them whose p is not 0, a strip of columns in
+// registers at a time. Between panels an output's accumulator waits in `out`.
+
+#define PANEL_ROWS 128
+#if defined(__AVX512F__)
+#define STRIP 16 // registers of 16 columns
+#else
+#define STRIP 4
+#endif
+
+// Rows of a panel: what scratch (hearth_kernels_scratch(n_rows) at least) has room for.
+INLINE size_t panel_rows(size_t n_rows)
+{
+    const size_t room = hearth_kernels_scratch(n_rows) / (HEARTH_COLUMNS * sizeof(float));
+    return room < PANEL_ROWS ? room : PANEL_ROWS;
+}
+
+// strip registers (a constant after inlining) of columns; list: the panel's rows that count, with their p.
+INLINE void add_strip(float *out, bool first, const float *panel, const uint8_t *list, const float *p,
+                      size_t count, size_t strip)
+{
+    f32x16 acc[STRIP];
+    for (size_t i = 0; i < strip; i++)
+        acc[i] = first ? f_zero() : f_load(out + i * LANES);
+    for (size_t k = 0; k < count; k++) {
+        const float *row = panel + (size_t)list[k] * HEARTH_COLUMNS;
+        const f32x16 by = f_set1(p[k]);
+        for (size_t i = 0; i < strip; i++)
+            acc[i] = f_fma(by, f_load(row + i * LANES), acc[i]);
+    }
+    for (size_t i = 0; i < strip; i++)
+        f_store(out + i * LANES, acc[i]);
+}
+
+// One token, `rows` rows of the panel, n columns.
+INLINE void add_panel(float *out, bool first, const float *panel, size_t rows, size_t n, const float *p)
+{
+    uint8_t list[PANEL_ROWS];
+    float used[PANEL_ROWS];
+    size_t count = 0;
+    for (size_t r = 0; r < rows; r++) {
+        list[count] = (uint8_t)r;
+        used[count] = p[r];
+        count += p[r] != 0.0f;
+    }
+    size_t at = 0;
+    for (; at + STRIP * LANES <= n; at += STRIP * LANES)
+        add_strip(out + at, first, panel + at, list, used, count, STRIP);
+    for (; at + LANES <= n; at += LANES)
+        add_strip(out + at, first, panel + at, list, used, count, 1);
+    if (at < n) { // columns of the panel behind n are zeros
+        float part[LANES] = {0};
+        memcpy(part, out + at, (n - at) * sizeof *part);
+        add_strip(part, first, panel + at, list, used, count, 1);
+        memcpy(out + at, part, (n - at) * sizeof *part);
+    }
+}
+
+// A stretch of n <= HEARTH_COLUMNS elements of a row in a block format, as f32.
+INLINE void decode_blocks(float *to, const uint8_t *src, size_t n, uint32_t type, take_fn take, format f)
+{
+    const struct hearth_type_info *info = hearth_type_info(type);
+    const size_t elements = format_unit(f) * LANES;
+    uint8_t padded[GROUP_BYTES] = {0};
+    if (n < elements)
+        src = memcpy(padded, src, n / info->block_elems * info->block_bytes);
+    struct taken t;
+    take(&t, src, 1.0f);
+    for (size_t i = 0; i < format_unit(f); i++) {
+        const size_t at = slot_piece(f, i) * LANES, lane = slot_lane(f, i);
+        if (at >= HEARTH_COLUMNS)
+            continue;
+        f32x16 v = f_mul(f_set1(t.scale[lane]), i_to_f(i_load_i8(t.q + i * LANES)));
+        if (format_has_min(f))
+            v = f_sub(v, f_set1(t.min[lane]));
+        f_store(to + at, v);
+    }
+}
+
+// What a panel's rows are made with: blocks, or plain numbers.
+typedef void (*decode_fn)(float *to, const uint8_t *row, size_t first, size_t n);
+
+INLINE void prompt_t(float *out, size_t out_stride, const void *w, size_t w_stride, size_t first, size_t n,
+                     size_t n_rows, const float *p, size_t p_stride, size_t n_tokens, float *panel,
+                     decode_fn decode)
+{
+    const size_t depth = panel_rows(n_rows);
+    for (size_t at = 0; at < n; at += HEARTH_COLUMNS) {
+        const size_t columns = n - at < HEARTH_COLUMNS ? n - at : HEARTH_COLUMNS;
+        for (size_t r = 0; r < n_rows; r += depth) {
+            const size_t rows = n_rows - r < depth ? n_rows - r : depth;
+            for (size_t i = 0; i < rows; i++)
+                decode(panel + i * HEARTH_COLUMNS, (const uint8_t *)w + (r + i) * w_stride, first + at,
+                       columns);
+            for (size_t t = 0; t < n_tokens; t++)
+                add_panel(out + t * out_stride + at, r == 0, panel, rows, columns, p + t * p_stride + r);
+        }
+    }
+}
+
+// ---- plain numbers
+// ---------------------------------------------------------------------------------------------
+
+typedef f32x16 (*load_fn)(const void *p);
+
+INLINE f32x16 load_f32(const void *p)
+{
+    return f_load(p);
+}
+
+// 16 elements, or the n that there are and zeros.
+INLINE f32x16 load_some(const uint8_t *p, size_t n, size_t width, load_fn load)
+{
+    uint8_t part[LANES * sizeof(float)] = {0};
+    return load(n < LANES ? memcpy(part, p, n * width) : p);
+}
+
+// n rows (a constant after inlining) against one token.
+INLINE void dot_block(float *out, const void *const *rows, int n, size_t k, const float *x, size_t width,
+                      const uint8_t *const *ahead, load_fn load)
+{
+    f32x16 acc[TOGETHER];
+    for (int r = 0; r < n; r++)
+        acc[r] = f_zero();
+    for (size_t i = 0; i < k; i += LANES) {
+        const size_t some = k - i < LANES ? k - i : LANES;
+        const f32x16 v = some < LANES ? f_load_part(x + i, some) : f_load(x + i);
+        for (int r = 0; r < n; r++) {
+            _mm_prefetch((const char *)ahead[r] + i * width, _MM_HINT_T0);
+            acc[r] = f_fma(load_some((const uint8_t *)rows[r] + i * width, some, width, load), v, acc[r]);
+        }
+    }
+    for (int r = 0; r < n; r++)
+        out[r] = f_sum(acc[r]);
+}
+
+INLINE void dot_plain(float *out, const void *const *rows, size_t n_rows, size_t k, const uint8_t *x,
+                      size_t x_stride, size_t n_tokens, size_t width, load_fn load)
+{
+    for (size_t r = 0; r < n_rows;) {
+        const size_t n = r + TOGETHER <= n_rows ? TOGETHER : 1;
+        const uint8_t *ahead[TOGETHER];
+        for (size_t i = 0; i < n; i++)
+            ahead[i] = rows[r + n + i < n_rows ? r + n + i : n_rows - 1];
+        for (size_t t = 0; t < n_tokens; t++) {
+            const float *token = (const float *)(const void *)(x + t * x_stride);
+            if (n == TOGETHER)
+                dot_block(out + t * n_rows + r, rows + r, TOGETHER, k, token, width, ahead, load);
+            else
+                dot_block(out + t * n_rows + r, rows + r, 1, k, token, width, ahead, load);
+        }
+        r += n;
+    }
+}
+
+INLINE void axpy_plain_batch(float *out, const struct batch *b, const struct batch *next, size_t n,
+                             size_t width, load_fn load, int rows)
+{
+    for (size_t i = 0; i < n; i += LANES) {
+        const size_t some = n - i < LANES ? n - i : LANES;
+        f32x16 acc = some < LANES ? f_load_part(out + i, some) : f_load(out + i);
+        for (int r = 0; r < next->n; r++)
+            _mm_prefetch((const char *)next->rows[r] + i * width, _MM_HINT_T0);
+        for (int r = 0; r < rows; r++)
+            acc = f_fma(f_set1(b->p[r]), load_some(b->rows[r] + i * width, some, width, load), acc);
+        if (some < LANES)
+            f_store_part(out + i, acc, some);
+        else
+            f_store(out + i, acc);
+    }
+}
+
+INLINE void axpy_plain(float *out, const void *const *rows, size_t n_rows, size_t n, const float *p,
+                       size_t width, load_fn load)
+{
+    struct batch now, next;
+    size_t at = next_batch(&now, rows, p, 0, n_rows);
+    for (; now.n; now = next) {
+        at = next_batch(&next, rows, p, at, n_rows);
+        if (now.n == TOGETHER) {
+            axpy_plain_batch(out, &now, &next, n, width, load, TOGETHER);
+            continue;
+        }
+        for (int r = 0; r < now.n; r++) {
+            const struct batch one = {{now.rows[r]}, {now.p[r]}, 1}, none = {.n = 0};
+            axpy_plain_batch(out, &one, &none, n, width, load, 1);
+        }
+    }
+}
+
+#define PLAIN(TYPE, width, load)                                                                             \
+    static void dot_rows_##TYPE(float *out, const void *const *rows, size_t n_rows, size_t k, const void *x, \
+                                size_t x_stride, size_t n_tokens, void *scratch)                             \
+    {                                                                                                        \
+        (void)scratch;                                                                                       \
+        dot_plain(out, rows, n_rows, k, x, x_stride, n_tokens, width, load);                                 \
+    }                                                                                                        \
+    static void axpy_rows_##TYPE(float *out, const void *const *rows, size_t n_rows, size_t n,               \
+                                 const float *p)                                                             \
+    {                                                                                                        \
+        axpy_plain(out, rows, n_rows, n, p, width, load);                                                    \
+    }                                                                                                        \
+    INLINE void decode_##TYPE(float *to, const uint8_t *row, size_t first, size_t n)                         \
+    {                                                                                                        \
+        for (size_t i = 0; i < n; i += LANES)                                                                \
+            f_store(to + i, load_some(row + (first + i) * (width), n - i, width, load));                     \
+    }                                                                                                        \
+    static void prompt_t_##TYPE(float *out, size_t out_stride, const void *w, size_t w_stride, size_t first, \
+                                size_t n, size_t n_rows, const float *p, size_t p_stride, size_t n_tokens,   \
+                                void *scratch)                                                               \
+    {                                                                                                        \
+        prompt_t(out, out_stride, w, w_stride, first, n, n_rows, p, p_stride, n_tokens, scratch,             \
+                 decode_##TYPE);                                                                             \
+    }
+PLAIN(F32, 4, load_f32)
+PLAIN(F16, 2, f_load_f16)
+PLAIN(BF16, 2, f_load_bf16)
+
+#define BLOCKS(TYPE, take, f)                                                                                \
+    static void axpy_rows_##TYPE(float *out, const void *const *rows, size_t n_rows, size_t n,               \
+                                 const float *p)                                                             \
+    {                                                                                                        \
+        axpy_rows(out, rows, n_rows, n, p, HEARTH_TYPE_##TYPE, take, f);                                     \
+    }                                                                                                        \
+    INLINE void decode_##TYPE(float *to, const uint8_t *row, size_t first, size_t n)                         \
+    {                                                                                                        \
+        const struct hearth_type_info *info = hearth_type_info(HEARTH_TYPE_##TYPE);                          \
+        decode_blocks(to, row + first / info->block_elems * info->block_bytes, n, HEARTH_TYPE_##TYPE, take,  \
+                      f);                                                                                    \
+    }                                                                                                        \
+    static void prompt_t_##TYPE(float *out, size_t out_stride, const void *w, size_t w_stride, size_t first, \
+                                size_t n, size_t n_rows, const float *p, size_t p_stride, size_t n_tokens,   \
+                                void *scratch)                                                               \
+    {                                                                                                        \
+        prompt_t(out, out_stride, w, w_stride, first, n, n_rows, p, p_stride, n_tokens, scratch,             \
+                 decode_##TYPE);                                                                             \
+    }
+
+static void init_neuron_plain(struct hearth_kernels *t)
+{
+    t->dot_rows[HEARTH_TYPE_F32] = dot_rows_F32;
+    t->dot_rows[HEARTH_TYPE_F16] = dot_rows_F16;
+    t->dot_rows[HEARTH_TYPE_BF16] = dot_rows_BF16;
+#define ENTER(TYPE)                                                                                          \
+    t->axpy_rows[HEARTH_TYPE_##TYPE] = axpy_rows_##TYPE;                                                     \
+    t->prompt_t[HEARTH_TYPE_##TYPE] = prompt_t_##TYPE;
+    ENTER(F32)
+    ENTER(F16)
+    ENTER(BF16)
+}

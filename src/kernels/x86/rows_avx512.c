@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+// STEP products of picked rows of block formats, AVX-512 VNNI: step_avx512.c's arithmetic on rows that lie
+// anywhere. While one row is multiplied, those a few places later in the list are fetched.
+#include "kernels/variants.h"
+#include "kernels/x86/step_avx512.h"
+
+// Tokens prepared at a time: what hearth_kernels_scratch() has room for.
+#define MAX_PREPARED 8
+// Rows that one set of tokens goes through before the next set has its turn.
+#define ROWS 16
+// Bytes between what is multiplied and what is fetched.
+#define AHEAD 8192
+
+struct list {
+    const void *const *rows;
+    size_t n, ahead; // rows, and how many places later to fetch
+    size_t group_bytes, full, tail_bytes;
+};
+
+INLINE void list_tokens(float *out, size_t out_stride, const struct list *l, size_t first, size_t count,
+                        uint8_t *padded, const struct prepared *x, size_t x_groups, int n, unpack_fn unpack,
+                        const struct shape *s)
+{
+    for (size_t r = first; r < first + count; r++) {
+        const uint8_t *row = l->rows[r], *tail = NULL;
+        const uint8_t *ahead = l->rows[r + l->ahead < l->n ? r + l->ahead : l->n - 1];
+        if (l->tail_bytes)
+            tail = memcpy(padded, row + l->full * l->group_bytes, l->tail_bytes);
+        row_tokens(out + r, out_stride, row, ahead, l->group_bytes, l->full, tail, x, x_groups, n, unpack, s);
+    }
+}
+
+static size_t places_ahead(size_t row_bytes)
+{
+    const size_t places = AHEAD / (row_bytes + 1) + 1;
+    return places > 16 ? 16 : places;
+}
+
+INLINE void dot_rows(float *out, const void *const *rows, size_t n_rows, size_t k, const void *x,
+                     size_t x_stride, size_t n_tokens, void *scratch, uint32_t type, unpack_fn unpack,
+                     const struct shape *s)
+{
+    const struct hearth_type_info *info = hearth_type_info(type);
+    const size_t elements = (size_t)s->unit * LANES, all = (k + elements - 1) / elements;
+    const size_t row_bytes = k / info->block_elems * info->block_bytes;
+    struct list l = {.rows = rows, .n = n_rows, .ahead = places_ahead(row_bytes)};
+    l.group_bytes = elements / info->block_elems * info->block_bytes;
+    l.full = k / elements;
+    l.tail_bytes = row_bytes - l.full * l.group_bytes;
+    struct prepared *prepared = scratch;
+    _Alignas(64) uint8_t padded[GROUP_BYTES] = {0};
+
+    for (size_t r = 0; r < l.ahead && r < n_rows; r++)
+        prefetch(rows[r], row_bytes);
+    for (size_t first = 0; first < n_tokens; first += MAX_PREPARED) {
+        const size_t count = n_tokens - first < MAX_PREPARED ? n_tokens - first : MAX_PREPARED;
+        for (size_t t = 0; t < count; t++)
+            prepare(prepared + t * all, (const uint8_t *)x + (first + t) * x_stride, k, all, s);
+        for (size_t r = 0; r < n_rows; r += ROWS) {
+            const size_t some = n_rows - r < ROWS ? n_rows - r : ROWS;
+            float *to = out + first * n_rows;
+            size_t t = 0;
+            for (; t + 4 <= count; t += 4)
+                list_tokens(to + t * n_rows, n_rows, &l, r, some, padded, prepared + t * all, all, 4, unpack,
+                            s);
+            for (; t < count; t++)
+                list_tokens(to + t * n_rows, n_rows, &l, r, some, padded, prepared + t * all, all, 1, unpack,
+                            s);
+        }
+    }
+}
+
+#define DOT_ROWS(type, unpack, shape)                                                                        \
+    static void dot_rows_##type(float *out, const void *const *rows, size_t n_rows, size_t k, const void *x, \
+                                size_t x_stride, size_t n_tokens, void *scratch)                             \
+    {                                                                                                        \
+        dot_rows(out, rows, n_rows, k, x, x_stride, n_tokens, scratch, HEARTH_TYPE_##type, unpack, &shape);  \
+    }
+
+HEARTH_UNITS_AVX512(DOT_ROWS)
+
+void hearth_kernels_init_rows_avx512(struct hearth_kernels *t)
+{
+#define ENTER(type, unpack, shape) t->dot_rows[HEARTH_TYPE_##type] = dot_rows_##type;
+    HEARTH_UNITS_AVX512(ENTER)
+#undef ENTER
+}
