@@ -11,6 +11,7 @@
 struct job {
     struct hearth_session *s;
     int layer, n;
+    enum hearth_phase phase;
     int block; // tokens of a task
     int n_blocks;
     int n_ranges; // steps: ranges that a token's positions may reach into, a task each
@@ -65,21 +66,22 @@ static void merge_tile(const struct work *x, int i, bool is_first, float tile_ma
     w->max[i] = top;
 }
 
-// The tile's values, weighted: tile_out of all queries, for which they are decoded once; spans are the tokens'
-// and all covers them. Plain values give the same bits either way. Positions that a token does not attend to
-// are left out rather than weighted with 0: they may hold what is not finite.
+// The tile's values, weighted: tile_out of all queries; spans are the tokens' and all covers them. Values in
+// blocks have one way for each class; for plain ones the two would give the same bits. Positions that a token
+// does not attend to are left out rather than weighted with 0: they may hold what is not finite.
 static void weigh_values(const struct work *x, const uint8_t *values, const struct span *spans,
                          struct span all, bool full)
 {
     const struct hearth_kernels *kernels = &x->j->s->model->kernels;
     const struct hearth_kv *kv = &x->j->s->kv;
     const int n_queries = (x->last - x->first) * x->group;
-    if (full) {
+    const bool blocks = x->j->phase == HEARTH_PHASE_PROMPT && hearth_type_info(kv->type_v)->unit_elems;
+    if (blocks && full) {
         kernels->prompt_t[kv->type_v](x->w->tile_out, x->dim, values, kv->row_v, 0, x->dim, (size_t)all.n,
                                       x->w->scores, HEARTH_KV_TILE, (size_t)n_queries, x->w->matmul);
         return;
     }
-    if (hearth_type_info(kv->type_v)->unit_elems) {
+    if (blocks) {
         for (int i = 0; i < n_queries; i += x->group) {
             const struct span at = spans[i / x->group];
             const size_t before = (size_t)(at.from - all.from);
@@ -305,6 +307,7 @@ void hearth_attention(struct hearth_session *s, enum hearth_phase phase, int lay
     struct job j = {.s = s,
                     .layer = layer,
                     .n = n,
+                    .phase = phase,
                     .block = block,
                     .n_blocks = (n + block - 1) / block,
                     .n_ranges = 1,
