@@ -69,7 +69,7 @@ err_has "warning: -ngl has no meaning here and is ignored"
 run 0 run -fa "$model" -p a -n 1
 
 # ---- help
-commands='run bench perplexity tokenize detokenize inspect quantize plan'
+commands='run bench perplexity tokenize detokenize inspect quantize plan profile pack'
 run 0 --help
 for command in $commands; do
     out_has "  $command "
