@@ -5,6 +5,7 @@
 #   make demo       install what is needed, build, and let the small model in models/ tell a story
 #   make test       install what is needed, build, run all tests
 #   make bench-dense  Hearth beside llama.cpp on a dense 7B file (needs Node, npm, 5 GB of disk and 10 GB of memory)
+#   make bench-sparse Hearth on a sparse 7B file beside llama.cpp on a dense one (the same, 10 GB of disk)
 #   make install    install program, library, header, man pages and completions (PREFIX, DESTDIR)
 #   make uninstall  remove what make install installed
 #   make format     format the code; make check looks at format, layering, symbols and headers
@@ -21,7 +22,7 @@ DEMO_TOKENS ?= 120
 
 GENERATOR := $(if $(shell command -v ninja 2>/dev/null),-G Ninja)
 
-.PHONY: all configure deps demo test check format bench-dense install uninstall clean
+.PHONY: all configure deps demo test check format bench-dense bench-sparse install uninstall clean
 
 all: configure
 	@$(CMAKE) --build $(BUILD) --parallel $(JOBS)
@@ -47,6 +48,9 @@ demo: deps
 test: deps
 	@$(MAKE) --no-print-directory all
 	cd $(BUILD) && ctest --output-on-failure --parallel $(JOBS)
+
+bench-sparse: all
+	@node bench/sparse.mjs $(BENCH_ARGS)
 
 bench-dense: all
 	@node bench/dense.mjs $(BENCH_ARGS)

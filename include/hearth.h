@@ -189,7 +189,9 @@ struct hearth_stats {
     uint64_t prompt_tokens, step_tokens; // evaluated so far; a step of n sequences counts n
     uint64_t prompt_ns, step_ns;
     uint64_t steps;
-    uint64_t weight_bytes_per_step; // bytes of weights that one step of one sequence touches
+    uint64_t weight_bytes_per_step; // bytes of weights that one step of one sequence touches, without these:
+    // bytes of weights read in all steps so far by feed-forward parts that go by neuron; else 0
+    uint64_t predictor_bytes, gate_bytes, up_bytes, down_bytes;
     uint64_t memory_bytes;          // private memory held: weights, KV, workspace
     uint64_t kv_bytes;
 };

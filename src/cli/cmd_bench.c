@@ -19,10 +19,11 @@ struct bench {
     struct hearth_session *session;
     const struct hearth_model_info *info;
     struct hearth_sampler *sampler;
-    hearth_token *tokens; // [longest prompt, generation or number of sequences]
-    uint64_t *samples;    // [repetitions] nanoseconds
-    double roof;          // GB/s, 0: not measured
-    int context;          // a sequence of o->depth tokens that tests start from; -1: none
+    hearth_token *tokens;       // [longest prompt, generation or number of sequences]
+    uint64_t *samples;          // [repetitions] nanoseconds
+    double roof;                // GB/s, 0: not measured
+    struct hearth_stats before; // the repetitions of the test
+    int context;                // a sequence of o->depth tokens that tests start from; -1: none
     json_t *results;
 };
 
@@ -103,8 +104,14 @@ static int measure(struct bench *b, const struct test *t)
 // ---- results
 // -------------------------------------------------------------------------------------------------
 
+// Bytes of weights read by a test's steps: of feed-forward parts that go by neuron, and of the rest.
+struct bytes {
+    double predictor, gate, up, down, rest;
+};
+
 struct summary {
     double ns, ns_dev, speed, speed_dev; // means and sample standard deviations; speed in tokens per second
+    struct bytes bytes;
     double gb_per_second; // of weights; 0 for prompts, whose weights are used many times per read
 };
 
@@ -138,9 +145,19 @@ static struct summary summarize(const struct bench *b, const struct test *t)
     }
     struct hearth_stats stats;
     hearth_session_stats(b->session, &stats);
-    struct summary s = {ns / n, deviation(ns, ns2, n), speed / n, deviation(speed, speed2, n), 0};
+    struct summary s = {.ns = ns / n,
+                        .ns_dev = deviation(ns, ns2, n),
+                        .speed = speed / n,
+                        .speed_dev = deviation(speed, speed2, n)};
+    // Per repetition.
+    s.bytes = (struct bytes){(double)(stats.predictor_bytes - b->before.predictor_bytes) / n,
+                             (double)(stats.gate_bytes - b->before.gate_bytes) / n,
+                             (double)(stats.up_bytes - b->before.up_bytes) / n,
+                             (double)(stats.down_bytes - b->before.down_bytes) / n,
+                             (double)stats.weight_bytes_per_step * t->n_gen};
     if (t->n_gen && s.ns > 0)
-        s.gb_per_second = (double)stats.weight_bytes_per_step * t->n_gen / s.ns;
+        s.gb_per_second =
+            (s.bytes.predictor + s.bytes.gate + s.bytes.up + s.bytes.down + s.bytes.rest) / s.ns;
     return s;
 }
 
@@ -195,6 +212,13 @@ static json_t *json_samples(const struct bench *b, const struct test *t, bool sp
     return list;
 }
 
+static json_t *json_bytes(const struct bytes *b, int n_steps)
+{
+    return json_pack("{s:f, s:f, s:f, s:f, s:f}", "predictor", b->predictor / n_steps, "gate",
+                     b->gate / n_steps, "up", b->up / n_steps, "down", b->down / n_steps, "rest",
+                     b->rest / n_steps);
+}
+
 // Names as in llama-bench -o json where the meaning is the same.
 static json_t *json_row(const struct bench *b, const struct test *t, const struct summary *s)
 {
@@ -206,7 +230,7 @@ static json_t *json_row(const struct bench *b, const struct test *t, const struc
     strftime(now, sizeof now, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&seconds, &utc));
     return json_pack(
         "{s:s, s:s, s:o, s:o, s:I, s:I, s:s, s:s, s:i, s:i, s:s, s:s, s:i, s:i, s:i, s:s, s:f, s:f, s:f, "
-        "s:f, s:o, s:o, s:o, s:o, s:i}",
+        "s:f, s:o, s:o, s:o, s:o, s:i, s:o}",
         "build", hearth_version(), "cpu_info", hearth_cpu_brand(), "model_filename",
         hearth_json_string(m->path, strlen(m->path)), "model_type",
         hearth_json_string(m->type, strlen(m->type)), "model_size", (json_int_t)m->n_bytes, "model_n_params",
@@ -218,7 +242,8 @@ static json_t *json_row(const struct bench *b, const struct test *t, const struc
         s->speed, "stddev_ts", s->speed_dev, "samples_ns", json_samples(b, t, false), "samples_ts",
         json_samples(b, t, true), "gb_per_second",
         s->gb_per_second > 0 ? json_real(s->gb_per_second) : json_null(), "roof_gb_per_second",
-        b->roof > 0 ? json_real(b->roof) : json_null(), "n_depth", (int)b->o->depth);
+        b->roof > 0 ? json_real(b->roof) : json_null(), "n_depth", (int)b->o->depth, "bytes_per_step",
+        t->n_gen ? json_bytes(&s->bytes, t->n_gen) : json_null());
 }
 
 static int run_test(struct bench *b, struct test t)

@@ -219,18 +219,20 @@ static void cluster_task(void *arg, int task, int worker)
     const bool gated = space->gate.data != NULL;
     const struct operand gate =
         operand_of(gated ? &space->gate : &space->up, p->x, p->s->work.acts, c.part->first);
-    choose(&c);
-    product_some(&c, &gate, me->sparse.mask, me->sparse.gate);
+    struct hearth_sparse_worker *read = &me->sparse;
+    read->predictor_bytes += choose(&c) * c.part->fc2.stride;
+    const size_t gates = product_some(&c, &gate, me->sparse.mask, me->sparse.gate);
+    *(gated ? &read->gate_bytes : &read->up_bytes) += gates * gate.w->stride;
     add_bias(&c, gated ? &layer->ffn_gate_b : &layer->ffn_up_b, me->sparse.gate);
     drop_idle(&c, me->sparse.gate);
     if (gated) {
         const struct operand up = operand_of(&space->up, p->x, p->s->work.acts, c.part->first);
-        product_some(&c, &up, me->sparse.mask, me->sparse.up);
+        read->up_bytes += product_some(&c, &up, me->sparse.mask, me->sparse.up) * up.w->stride;
         add_bias(&c, &layer->ffn_up_b, me->sparse.up);
     }
     activate(&c, gated);
     if (space->down_t.data)
-        down(&c, index);
+        read->down_bytes += down(&c, index) * space->down_t.stride;
     if (!space->down_t.data || p->s->on_neurons)
         for (size_t t = 0; t < c.n_t; t++)
             memcpy(p->act + ((size_t)c.part->first + t) * space->n + c.at, me->sparse.gate + t * c.n,
@@ -280,12 +282,14 @@ static void run_pass(struct pass *p, int n_parts)
     struct hearth_sparse_work *work = &s->work.sparse;
     const bool predict = p->parts[0].fc1.data != NULL;
     if (predict) {
-        for (int i = 0; i < n_parts; i++)
+        for (int i = 0; i < n_parts; i++) {
+            s->work.workers[0].sparse.predictor_bytes += p->parts[i].fc1.n * p->parts[i].fc1.stride;
             work->products[i] =
                 (struct hearth_product){.w = p->parts[i].fc1,
                                         .out = work->rank + (size_t)p->parts[i].first * p->parts[i].fc1.n,
                                         .first = p->parts[i].first,
                                         .n = p->parts[i].n};
+        }
         hearth_matmul(s, HEARTH_PHASE_STEP, work->products, n_parts, p->seen, p->n_rows);
     }
     hearth_run(s, prepare_task, p, predict ? 2 * p->n_rows : p->n_rows);

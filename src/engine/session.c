@@ -275,13 +275,30 @@ static uint64_t weight_bytes(const struct hearth_weight *w)
     return w->data ? (uint64_t)w->n * w->stride : 0;
 }
 
-// What one token of one sequence reads of a layer: with experts, of those it uses.
-static uint64_t layer_bytes(const struct hearth_model *m, const struct hearth_layer *l)
+// Whether a weight is read by neuron, which is counted as it happens (ffn_sparse.c).
+static bool is_by_neuron(const struct hearth_layer *l, const struct hearth_weight *w)
 {
+    const struct hearth_weight *const weights[] = {
+        &l->ffn_gate,      &l->ffn_up,      &l->ffn_down_t,      &l->pred_fc1,      &l->pred_fc2,
+        &l->ffn_gate_exps, &l->ffn_up_exps, &l->ffn_down_t_exps, &l->pred_fc1_exps, &l->pred_fc2_exps};
+    for (size_t i = 0; i < sizeof weights / sizeof weights[0]; i++)
+        if (w == weights[i])
+            return true;
+    return false;
+}
+
+// What one token of one sequence reads of a layer: with experts, of those it uses.
+static uint64_t layer_bytes(const struct hearth_session *s, int layer)
+{
+    const struct hearth_model *m = s->model;
+    const struct hearth_layer *l = &m->layers[layer];
+    const bool sparse = hearth_sparse_layer(s, layer);
     uint64_t bytes = 0;
     for (const struct hearth_binding *b = m->arch->layer; b->name; b++) {
         const struct hearth_weight *w =
             (const struct hearth_weight *)(const void *)((const char *)l + b->field);
+        if (sparse && is_by_neuron(l, w))
+            continue;
         bytes += weight_bytes(w) * (hearth_need_is_each(b->need) ? (uint64_t)m->hp.n_expert_used : 1);
     }
     return bytes;
@@ -293,7 +310,7 @@ static void fill_stats(struct hearth_session *s)
     uint64_t bytes = weight_bytes(&m->output) + weight_bytes(&m->output_norm) + m->token_embd.stride +
                      m->position_embd.stride;
     for (int i = 0; i < m->hp.n_layer; i++)
-        bytes += layer_bytes(m, &m->layers[i]);
+        bytes += layer_bytes(s, i);
     s->stats.weight_bytes_per_step = bytes;
     s->stats.kv_bytes = s->kv.region.size;
     s->stats.memory_bytes = m->weights.size + s->kv.region.size + s->memory.size;
@@ -399,4 +416,11 @@ int hearth_session_n_ctx(const struct hearth_session *session)
 void hearth_session_stats(const struct hearth_session *session, struct hearth_stats *out)
 {
     *out = session->stats;
+    for (int i = 0; i < hearth_pool_size(session->pool); i++) {
+        const struct hearth_sparse_worker *w = &session->work.workers[i].sparse;
+        out->predictor_bytes += w->predictor_bytes;
+        out->gate_bytes += w->gate_bytes;
+        out->up_bytes += w->up_bytes;
+        out->down_bytes += w->down_bytes;
+    }
 }

@@ -16,11 +16,12 @@ struct hearth_row {
 
 // Scratch memory of one worker for one cluster of neurons and the rows (tokens) of a pass: n neurons, t rows.
 struct hearth_sparse_worker {
-    float *gate, *up;  // [t x n]
-    float *picked;     // [t x n]
-    uint8_t *mask;     // [t x n]
-    uint32_t *list;    // [n] places in the cluster
-    const void **rows; // [n]
+    uint64_t predictor_bytes, gate_bytes, up_bytes, down_bytes; // read so far, as in hearth_stats
+    float *gate, *up;                                           // [t x n]
+    float *picked;                                              // [t x n]
+    uint8_t *mask;                                              // [t x n]
+    uint32_t *list;                                             // [n] places in the cluster
+    const void **rows;                                          // [n]
 };
 
 // Buffers of sparse feed-forward parts; NULL where no layer is one. T = HEARTH_SPARSE_ROWS, C clusters, R the
