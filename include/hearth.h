@@ -227,7 +227,7 @@ struct hearth_sampler_params {
     int dry_penalty_last_n;                  // tokens DRY looks back on; 0: off, -1: the context
     const char *const *dry_breakers;         // texts that repeats do not reach across
     int n_dry_breakers;
-    int mirostat;                     // 0: off, 2: version 2 in place of the truncating samplers
+    int mirostat;                     // 0: off; version 1 or 2 in place of the chain
     float mirostat_tau, mirostat_eta; // target surprise in bits, learning rate
     const struct hearth_logit_bias *logit_biases;
     int n_logit_biases;

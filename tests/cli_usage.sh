@@ -63,6 +63,14 @@ err_has "OUT is missing"
 run 2 --generate nonsense
 out_is_empty
 
+# ---- samplers by llama.cpp's letters
+run 0 run "$model" -p a -n 4 --seed 3 --top-k 3 --sampler-seq kt
+cp "$tmp/out" "$tmp/letters"
+run 0 run "$model" -p a -n 4 --seed 3 --top-k 3 --samplers "top_k;temperature"
+same "$tmp/out" "$tmp/letters"
+run 2 run "$model" -p a -n 1 --sampling-seq kq
+err_has "letters of edskypmxt, not kq"
+
 # ---- options of llama.cpp that mean nothing here
 run 0 run "$model" -p a -n 1 -no-cnv -ngl 99 -fa on -b 2048
 err_has "warning: -ngl has no meaning here and is ignored"

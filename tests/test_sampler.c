@@ -430,10 +430,125 @@ static void test_mirostat(void **state)
         assert_true(surprise > (double)targets[k] && surprise < (double)targets[k] + 1.1);
         hearth_sampler_close(&s);
     }
-    p.mirostat = 1;
+    p.mirostat = 3;
     struct hearth_sampler *s = NULL;
     struct hearth_error err = {0};
     assert_int_equal(hearth_sampler_open(&s, N, &p, &err), HEARTH_E_INVALID);
+}
+
+// Mirostat 1 by its paper: the exponent of Zipf's law from neighbouring ranks, then the k whose surprise is
+// mu.
+static void test_mirostat_1(void **state)
+{
+    (void)state;
+    float sorted[N];
+    memcpy(sorted, logits, sizeof sorted);
+    for (int i = 0; i < N; i++)
+        for (int j = i + 1; j < N; j++)
+            if (sorted[j] > sorted[i]) {
+                float swap = sorted[i];
+                sorted[i] = sorted[j];
+                sorted[j] = swap;
+            }
+    double tb = 0, tt = 0;
+    for (int i = 0; i + 1 < N; i++) {
+        double t = log((i + 2.0) / (i + 1.0));
+        tb += t * ((double)sorted[i] - (double)sorted[i + 1]);
+        tt += t * t;
+    }
+    const double s_hat = tb / tt, epsilon = s_hat - 1;
+    struct hearth_sampler_params p = plain(21);
+    p.mirostat = 1;
+    p.mirostat_eta = 0; // mu stays 2 tau
+    int different = 0, last = 0;
+    for (float tau = 0.05f; tau < 3; tau += 0.05f) {
+        p.mirostat_tau = tau;
+        double k = pow(epsilon * pow(2, 2 * (double)tau) / (1 - pow(N, -epsilon)), 1 / s_hat);
+        int want = k < 1 ? 1 : k > N ? N : (int)k, kept = 0;
+        if (fabs(k - round(k)) < 1e-3)
+            continue; // either side of a whole number is right
+        for (unsigned bits = support(p); bits; bits &= bits - 1)
+            kept++;
+        assert_int_equal(kept, want);
+        different += kept != last;
+        last = kept;
+    }
+    assert_true(different >= 5);
+
+    // With a learning rate the average surprise, within what was kept, comes to tau.
+    p.mirostat_eta = 0.05f;
+    p.mirostat_tau = 1.0f;
+    struct hearth_sampler *s = open(p);
+    int counts[N] = {0};
+    for (int i = 0; i < 20000; i++)
+        counts[hearth_sample(s, logits)]++;
+    hearth_sampler_close(&s);
+    int used = 0;
+    for (int i = 0; i < N; i++)
+        used += counts[i] > 0;
+    assert_in_range(used, 2, N - 1);
+
+    // Two alike, and all alike: no exponent, everything stays. One token of finite logit: it is drawn.
+    const float alike[N] = {0};
+    float one[N];
+    for (int i = 0; i < N; i++)
+        one[i] = i == 3 ? 0.0f : -INFINITY;
+    s = open(p);
+    unsigned seen = 0;
+    for (int i = 0; i < 500; i++)
+        seen |= 1u << hearth_sample(s, alike);
+    assert_int_equal(seen, (1u << N) - 1);
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(hearth_sample(s, one), 3);
+    hearth_sampler_close(&s);
+}
+
+// At temperature 0 the cuts that may drop the best token still do; Mirostat leaves the best.
+static void test_greedy_cuts(void **state)
+{
+    (void)state;
+    struct hearth_sampler_params p = plain(22);
+    p.temp = 0;
+    const unsigned best = support(p);
+    assert_true(best && !(best & (best - 1)));
+    p.xtc_probability = 1;
+    p.xtc_threshold = 0.1f;
+    assert_int_not_equal(support(p), best);
+    p.samplers = "temperature;xtc"; // too late to drop it
+    assert_int_equal(support(p), best);
+    p.samplers = "top_k";
+    assert_int_equal(support(p), best);
+    for (p.mirostat = 1; p.mirostat < 3; p.mirostat++)
+        assert_int_equal(support(p), best);
+}
+
+static void test_names(void **state)
+{
+    (void)state;
+    struct hearth_sampler_params p = plain(23);
+    p.top_k = 2;
+    const char *const spellings[] = {"top_k", "top-k", "topk", "TOP_K"};
+    p.samplers = "min_p";
+    const unsigned all = support(p);
+    for (size_t i = 0; i < sizeof spellings / sizeof spellings[0]; i++) {
+        p.samplers = spellings[i];
+        unsigned two = support(p);
+        assert_int_not_equal(two, all);
+        assert_true(two & (two - 1));
+    }
+    p.top_p = 0.1f;
+    p.samplers = "nucleus";
+    unsigned one = support(p);
+    assert_true(!(one & (one - 1)));
+    p.samplers = "typ;temp;Top-N-Sigma;minp";
+    support(p);
+    struct hearth_sampler *s = NULL;
+    struct hearth_error err = {0};
+    const char *const wrong[] = {"top", "top_kk", "top k", ";;", "infill"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        p.samplers = wrong[i];
+        assert_int_equal(hearth_sampler_open(&s, N, &p, &err), HEARTH_E_INVALID);
+    }
 }
 
 static void test_chain(void **state)
@@ -573,9 +688,10 @@ int main(void)
         cmocka_unit_test(test_xtc),          cmocka_unit_test(test_dynamic_temperature),
         cmocka_unit_test(test_logit_bias),   cmocka_unit_test(test_dry),
         cmocka_unit_test(test_dry_breakers), cmocka_unit_test(test_mirostat),
-        cmocka_unit_test(test_chain),        cmocka_unit_test(test_seeds),
-        cmocka_unit_test(test_odd_logits),   cmocka_unit_test(test_huge_context),
-        cmocka_unit_test(test_bad_params),
+        cmocka_unit_test(test_mirostat_1),   cmocka_unit_test(test_greedy_cuts),
+        cmocka_unit_test(test_names),        cmocka_unit_test(test_chain),
+        cmocka_unit_test(test_seeds),        cmocka_unit_test(test_odd_logits),
+        cmocka_unit_test(test_huge_context), cmocka_unit_test(test_bad_params),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

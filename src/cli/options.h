@@ -85,7 +85,7 @@ struct hearth_options {
     double dry_multiplier, dry_base, mirostat_tau, mirostat_eta;
     int64_t dry_allowed_length, dry_penalty_last_n, mirostat;
     struct hearth_string_list dry_breakers, logit_bias;
-    const char *samplers;
+    const char *samplers, *sampler_letters;
 
     int64_t n_ctx, n_ubatch, n_threads; // n_ctx -1: not given
     int type_k, type_v;                 // enum hearth_kv_type

@@ -103,7 +103,7 @@ const struct hearth_option hearth_option_table[] = {
      "DRY: base of the penalty", AT(dry_base)},
     {"--dry-allowed-length", NULL, HEARTH_OPTION_INT, "N", "2", NULL, 1, 1048576, RUN, "Sampling",
      "DRY: repeats shorter than N tokens are free", AT(dry_allowed_length)},
-    {"--dry-penalty-last-n", NULL, HEARTH_OPTION_INT, "N", "-1", NULL, -1, 16777216, RUN, "Sampling",
+    {"--dry-penalty-last-n", NULL, HEARTH_OPTION_INT, "N", "64", NULL, -1, 16777216, RUN, "Sampling",
      "DRY: tokens to look back on; 0: none, -1: the context", AT(dry_penalty_last_n)},
     {"--dry-sequence-breaker", NULL, HEARTH_OPTION_STRING_LIST, "TEXT", NULL, NULL, NO_RANGE, RUN, "Sampling",
      "DRY: a text that repeats do not reach across, in place of newline, colon, quote and asterisk; may be "
@@ -111,7 +111,7 @@ const struct hearth_option hearth_option_table[] = {
      "several times; none: no such text",
      AT(dry_breakers)},
     {"--mirostat", NULL, HEARTH_OPTION_INT, "N", "0", NULL, 0, 2, RUN, "Sampling",
-     "2: Mirostat 2.0 in place of the truncating samplers; 0: off", AT(mirostat)},
+     "1: Mirostat, 2: Mirostat 2.0, with the temperature, in place of all samplers; 0: off", AT(mirostat)},
     {"--mirostat-ent", NULL, HEARTH_OPTION_FLOAT, "X", "5", NULL, 0, 100, RUN, "Sampling",
      "Mirostat: target surprise in bits", AT(mirostat_tau)},
     {"--mirostat-lr", NULL, HEARTH_OPTION_FLOAT, "X", "0.1", NULL, 0, 10, RUN, "Sampling",
@@ -122,6 +122,8 @@ const struct hearth_option hearth_option_table[] = {
      "the samplers in the order in which they act; those left out are off (default: "
      "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature)",
      AT(samplers)},
+    {"--sampler-seq", "--sampling-seq", HEARTH_OPTION_STRING, "LETTERS", NULL, NULL, NO_RANGE, RUN,
+     "Sampling", "the same as --samplers in llama.cpp's letters (default: edskypmxt)", AT(sampler_letters)},
     {"-s, --seed", NULL, HEARTH_OPTION_INT, "S", "-1", NULL, -1, 4294967295.0, RUN, "Sampling",
      "seed of the random choice; -1: a random one", AT(seed)},
 

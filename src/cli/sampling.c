@@ -43,6 +43,31 @@ static int add_biases(struct hearth_sampling *s, const struct hearth_options *o,
     return HEARTH_EXIT_OK;
 }
 
+// The chain that llama.cpp's letters stand for.
+static int name_letters(struct hearth_sampling *s, const char *letters)
+{
+    static const struct {
+        char letter;
+        const char *name;
+    } table[] = {{'e', "penalties"}, {'d', "dry"},   {'s', "top_n_sigma"},
+                 {'k', "top_k"},     {'y', "typ_p"}, {'p', "top_p"},
+                 {'m', "min_p"},     {'x', "xtc"},   {'t', "temperature"}};
+    enum { N = sizeof table / sizeof table[0] };
+    size_t used = 0;
+    for (const char *at = letters; *at; at++) {
+        size_t i = 0;
+        while (i < N && table[i].letter != *at)
+            i++;
+        if (i == N || used + 16 > sizeof s->samplers)
+            return hearth_cli_usage(hearth_command_find("run"),
+                                    "--sampler-seq wants up to 32 letters of edskypmxt, not %s", letters);
+        used += (size_t)snprintf(s->samplers + used, sizeof s->samplers - used, "%s%s", used ? ";" : "",
+                                 table[i].name);
+    }
+    s->params.samplers = s->samplers;
+    return HEARTH_EXIT_OK;
+}
+
 int hearth_cli_sampling(struct hearth_sampling *s, const struct hearth_options *o,
                         const struct hearth_model *model, int n_ctx)
 {
@@ -78,7 +103,8 @@ int hearth_cli_sampling(struct hearth_sampling *s, const struct hearth_options *
     p.model = model;
     p.n_ctx = n_ctx;
     *s = (struct hearth_sampling){.params = p};
-    return add_biases(s, o, model);
+    int status = o->sampler_letters ? name_letters(s, o->sampler_letters) : HEARTH_EXIT_OK;
+    return status ? status : add_biases(s, o, model);
 }
 
 void hearth_cli_sampling_free(struct hearth_sampling *s)

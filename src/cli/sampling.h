@@ -10,6 +10,7 @@
 struct hearth_sampling {
     struct hearth_sampler_params params;
     struct hearth_logit_bias *biases;
+    char samplers[512]; // names, where letters were given
 };
 
 // Fills *s; --ignore-eos becomes a bias against every token that ends a text. Returns an exit status, having

@@ -3,6 +3,7 @@
 // llama.cpp's. Everything is allocated on opening.
 #include "engine/sampler.h"
 
+#include <ctype.h>
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -65,16 +66,17 @@ static const struct candidate *draw(struct hearth_sampler *s, struct candidates 
     return &all->c[last];
 }
 
-// Mirostat 2 (Basu et al. 2021): drops tokens of more surprise than mu, and moves mu so that the surprise of
-// what is drawn averages tau.
+// Mirostat (Basu et al. 2021): cuts so that the surprise of what is drawn averages tau bits, by moving the
+// limit mu. Version 1 fits Zipf's law to the best tokens and keeps as many as it says, version 2 drops those
+// of more surprise than mu.
 static hearth_token draw_mirostat(struct hearth_sampler *s, struct candidates *all)
 {
-    hearth_scale_temperature(all, s->params.temp, s->params.dynatemp_range, s->params.dynatemp_exponent);
+    hearth_scale_temperature(all, s->params.temp, 0, 1);
     hearth_candidates_softmax(all);
-    size_t kept = 1;
-    while (kept < all->n && -log2f(all->c[kept].p) <= s->mirostat_mu)
-        kept++;
-    all->n = kept;
+    if (s->params.mirostat == 1)
+        hearth_cut_zipf(all, s->mirostat_mu, s->n_vocab);
+    else
+        hearth_cut_surprise(all, s->mirostat_mu);
     const struct candidate *chosen = draw(s, all);
     s->mirostat_mu -= s->params.mirostat_eta * (-log2f(chosen->p) - s->params.mirostat_tau);
     return chosen->id;
@@ -133,6 +135,20 @@ static void apply(struct hearth_sampler *s, enum sampler_kind kind, struct candi
     }
 }
 
+// The most likely token once the chain has moved logits. Two of the cuts may drop it: then all of them act,
+// up to the temperature of 0, which leaves the best of what is there.
+static hearth_token choose_best(struct hearth_sampler *s, struct candidates *all)
+{
+    const bool may_drop = s->params.typ_p < 1.0f || s->params.xtc_probability > 0.0f;
+    for (int i = 0; i < s->n_chain; i++)
+        if (s->chain[i] == TEMPERATURE)
+            break;
+        else if (may_drop || s->chain[i] == PENALTIES || s->chain[i] == DRY)
+            apply(s, s->chain[i], all);
+    hearth_candidates_sort(all, 1);
+    return all->c[0].id;
+}
+
 hearth_token hearth_sample(struct hearth_sampler *sampler, const float *logits)
 {
     struct hearth_sampler *s = sampler;
@@ -147,16 +163,10 @@ hearth_token hearth_sample(struct hearth_sampler *sampler, const float *logits)
             *logit = -INFINITY;
     }
 
-    if (s->params.temp <= 0) {
-        // Greedy: only what moves logits can change which one is best.
-        for (int i = 0; i < s->n_chain; i++)
-            if (s->chain[i] == PENALTIES || s->chain[i] == DRY)
-                apply(s, s->chain[i], &all);
-        hearth_candidates_sort(&all, 1);
-        return all.c[0].id;
-    }
-    if (s->params.mirostat == 2)
+    if (s->params.mirostat)
         return draw_mirostat(s, &all);
+    if (s->params.temp <= 0)
+        return choose_best(s, &all);
     for (int i = 0; i < s->n_chain; i++)
         apply(s, s->chain[i], &all);
     return draw(s, &all)->id;
@@ -206,26 +216,56 @@ struct hearth_sampler_params hearth_sampler_params_default(void)
                                           .dynatemp_exponent = 1.0f,
                                           .dry_base = 1.75f,
                                           .dry_allowed_length = 2,
-                                          .dry_penalty_last_n = -1,
+                                          .dry_penalty_last_n = 64,
                                           .dry_breakers = breakers,
                                           .n_dry_breakers = 4,
                                           .mirostat_tau = 5.0f,
                                           .mirostat_eta = 0.1f};
 }
 
+// Whether they are the same but for case, dashes and underscores: "top_k", "top-k", "TopK".
+static bool same_name(const char *a, size_t n, const char *b)
+{
+    const char *end = a + n;
+    for (;;) {
+        while (a < end && (*a == '-' || *a == '_'))
+            a++;
+        while (*b == '_')
+            b++;
+        if (a == end || !*b)
+            return a == end && !*b;
+        if (tolower((unsigned char)*a++) != *b++)
+            return false;
+    }
+}
+
+// N_KINDS when there is none of that name.
+static enum sampler_kind kind_by_name(const char *name, size_t n)
+{
+    static const struct {
+        const char *name;
+        enum sampler_kind kind;
+    } others[] = {{"nucleus", TOP_P}, {"temp", TEMPERATURE}, {"typ", TYP_P}};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (same_name(name, n, others[i].name))
+            return others[i].kind;
+    int kind = 0;
+    while (kind < N_KINDS && !same_name(name, n, kind_names[kind]))
+        kind++;
+    return (enum sampler_kind)kind;
+}
+
 static int read_chain(struct hearth_sampler *s, const char *names, struct hearth_error *err)
 {
     while (*names) {
         size_t n = strcspn(names, ";");
-        int kind = 0;
-        while (kind < N_KINDS && (strlen(kind_names[kind]) != n || memcmp(kind_names[kind], names, n) != 0))
-            kind++;
+        enum sampler_kind kind = kind_by_name(names, n);
         if (kind == N_KINDS)
             return hearth_fail(err, HEARTH_E_INVALID, "there is no sampler \"%.*s\"; there are %s",
                                (int)(n < 40 ? n : 40), names, hearth_sampler_names());
         if (s->n_chain == (int)(sizeof s->chain / sizeof s->chain[0]))
             return hearth_fail(err, HEARTH_E_INVALID, "more than %d samplers in a chain", s->n_chain);
-        s->chain[s->n_chain++] = (enum sampler_kind)kind;
+        s->chain[s->n_chain++] = kind;
         names += n + (names[n] == ';');
     }
     return HEARTH_OK;
@@ -255,8 +295,9 @@ static int check_params(const struct hearth_sampler_params *p, int n_vocab, stru
                            1 << 24);
     if (p->dry_multiplier != 0.0f && p->dry_allowed_length < 1)
         return hearth_fail(err, HEARTH_E_INVALID, "dry-allowed-length must be at least 1");
-    if (p->mirostat != 0 && p->mirostat != 2)
-        return hearth_fail(err, HEARTH_E_INVALID, "mirostat %d is not there: 0 (off) and 2 are", p->mirostat);
+    if (p->mirostat < 0 || p->mirostat > 2)
+        return hearth_fail(err, HEARTH_E_INVALID, "mirostat %d is not there: 0 (off), 1 and 2 are",
+                           p->mirostat);
     for (int i = 0; i < p->n_logit_biases; i++)
         if (p->logit_biases[i].token < 0 || p->logit_biases[i].token >= n_vocab ||
             isnan(p->logit_biases[i].bias))

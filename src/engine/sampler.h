@@ -30,6 +30,11 @@ void hearth_cut_top_p(struct candidates *all, float top_p);
 void hearth_cut_min_p(struct candidates *all, float min_p);
 void hearth_cut_typical(struct candidates *all, float typ_p);
 void hearth_cut_xtc(struct candidates *all, float threshold);
+// Of candidates after hearth_candidates_softmax(): drops those of more surprise than `mu` bits; or keeps as
+// many as have a surprise of `mu` bits where Zipf's law, fitted to the best hundred, goes on for n_vocab
+// tokens.
+void hearth_cut_surprise(struct candidates *all, float mu);
+void hearth_cut_zipf(struct candidates *all, float mu, int n_vocab);
 void hearth_scale_temperature(struct candidates *all, float temp, float range, float exponent);
 
 // The tokens chosen so far, and how often each occurs among the last `window` of them.

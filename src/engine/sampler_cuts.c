@@ -177,6 +177,33 @@ void hearth_cut_xtc(struct candidates *all, float threshold)
         all->c[i] = all->c[i + above - 1];
 }
 
+void hearth_cut_surprise(struct candidates *all, float mu)
+{
+    size_t kept = 1;
+    while (kept < all->n && -log2f(all->c[kept].p) <= mu)
+        kept++;
+    all->n = kept;
+}
+
+void hearth_cut_zipf(struct candidates *all, float mu, int n_vocab)
+{
+    // The exponent of p(rank) ~ 1 / rank^exponent, by least squares over neighbours of the best 100.
+    double products = 0, squares = 0;
+    for (size_t i = 0; i + 1 < all->n && i < 99 && all->c[i + 1].logit != -INFINITY; i++) {
+        double step = log((double)(i + 2) / (double)(i + 1));
+        products += step * ((double)all->c[i].logit - (double)all->c[i + 1].logit);
+        squares += step * step;
+    }
+    double exponent = squares > 0 ? products / squares : 0, over = exponent - 1;
+    if (squares > 0 && !(exponent > 0))
+        return; // all alike
+    // over / (1 - n^-over), which is 1 / log(n) where over is 0
+    double share = fabs(over) > 1e-9 ? over / -expm1(-over * log((double)n_vocab)) : 1 / log((double)n_vocab);
+    double k = squares > 0 ? pow(share * exp2((double)mu), 1 / exponent) : 1;
+    if (k < (double)all->n)
+        hearth_candidates_sort(all, k >= 1 ? (size_t)k : 1);
+}
+
 // ---- temperature
 // ---------------------------------------------------------------------------------------------
 
