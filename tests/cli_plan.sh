@@ -9,6 +9,7 @@ run 0 plan --simulate "$traces/good" --cache-sizes 50,100
 out_has "303 tokens, 3 spaces, 114 neurons"
 out_has "| hit rate, cache of | 50 % | 100 % |"
 out_has "| decayed frequency per space |"
+out_has "| two speeds per space |"
 out_has "| Belady's optimum, all spaces |"
 run 0 plan --simulate "$traces/good" --json --svg "$tmp/chart.svg"
 [ "$(json "$tmp/out" model)" = "a model" ] || fail "the model's name"

@@ -189,6 +189,27 @@ static void decayed_by_hand(void **state)
     hearth_cache_close(&c);
 }
 
+// By hand: half lives 32 and 2. One use now is worth 0.0214 + 0.3 * 0.293 = 0.109, of which the second part
+// halves in two visits; a neuron used in each of 16 visits is worth 0.29 + 0.3 at once, and 0.27 + 0.02 eight
+// visits later.
+static void two_speeds_by_hand(void **state)
+{
+    (void)state;
+    struct hearth_cache *c = open_one("twospeed", 12, 2);
+    assert_string_equal(hearth_cache_policy_name(hearth_cache_policy_at(0)), "twospeed");
+    for (int i = 0; i < 16; i++)
+        USE(c, 0);
+    USE(c, 1);
+    USE(c, 2); // b, one visit old, is worth less than c
+    assert_string_equal(held(c, 12), "ac");
+    for (uint32_t i = 3; i < 9; i++)
+        USE(c, i); // a stays through all of them
+    assert_string_equal(held(c, 12), "ai");
+    USE(c, 9, 10, 11); // equal but for a: the lowest id
+    assert_string_equal(held(c, 12), "aj");
+    hearth_cache_close(&c);
+}
+
 static void s3fifo_by_hand(void **state)
 {
     (void)state;
@@ -262,19 +283,21 @@ static void lru_against_a_list(void **state)
 
 // Nothing is kept that is worth clearly less, by the definition in real numbers, than something that was
 // dropped.
-static void decayed_against_real_numbers(void **state)
+static void against_real_numbers(const char *policy, double fast_weight)
 {
-    (void)state;
     uint32_t quota = 20, ids[N];
     bool last[N] = {false}, was[N] = {false};
-    double worth[N] = {0};
-    struct hearth_cache *c = open_one("decayed", N, quota);
+    double slow[N] = {0}, fast[N] = {0}, worth[N];
+    double decay = exp2(-1.0 / HEARTH_CACHE_HALF_LIFE), fast_decay = exp2(-1.0 / 2);
+    struct hearth_cache *c = open_one(policy, N, quota);
     for (int step = 0; step < 5000; step++) {
         uint32_t n = skewed_ids(ids, last);
         if (n == 0)
             continue; // no visit
         for (uint32_t i = 0; i < N; i++) {
-            worth[i] = worth[i] * exp2(-1.0 / HEARTH_CACHE_HALF_LIFE) + last[i];
+            slow[i] = slow[i] * decay + last[i];
+            fast[i] = fast[i] * fast_decay + last[i];
+            worth[i] = slow[i] * (1 - decay) + fast_weight * fast[i] * (1 - fast_decay);
             was[i] = hearth_cache_state(c, 0, i) == HEARTH_CACHE_PRESENT;
         }
         use(c, 0, ids, n);
@@ -287,9 +310,16 @@ static void decayed_against_real_numbers(void **state)
                 dropped = worth[i];
         }
         if (dropped > kept * 1.02)
-            fail_msg("step %d: kept %.4f, dropped %.4f", step, kept, dropped);
+            fail_msg("%s, step %d: kept %.4f, dropped %.4f", policy, step, kept, dropped);
     }
     hearth_cache_close(&c);
+}
+
+static void decayed_against_real_numbers(void **state)
+{
+    (void)state;
+    against_real_numbers("decayed", 0);
+    against_real_numbers("twospeed", 0.3);
 }
 
 static void quotas_hold(void **state)
@@ -372,6 +402,12 @@ static void bytes_are_right(void **state)
                     assert_int_equal(reads[i].offset % align, 0);
                     assert_int_equal(reads[i].length % align, 0);
                     assert_int_equal((uintptr_t)reads[i].dst % align, 0);
+                    uint64_t end = mixed[space].file_offset +
+                                   (reads[i].neuron + UINT64_C(1)) * mixed[space].bundle_bytes;
+                    assert_int_equal(reads[i].offset + reads[i].need, end);
+                    size_t size;
+                    uint8_t *base = hearth_cache_region(c, &size), *dst = reads[i].dst;
+                    assert_true(dst >= base && dst + reads[i].length <= base + size);
                     file_read(&reads[i]);
                     hearth_cache_done(c, &reads[i], true);
                 }
@@ -741,12 +777,14 @@ static void warm_start(void **state)
 static void seeded(void **state)
 {
     (void)state;
-    struct hearth_cache *c = open_one("decayed", 8, 3);
-    const float share[8] = {0, 0.9f, 0.001f, 0.5f, 0.8f, 0.01f, -1, 7};
-    hearth_cache_seed(c, 0, share);
-    USE(c, 0, 1, 2, 3, 4, 5, 6, 7);
-    assert_string_equal(held(c, 8), "beh");
-    hearth_cache_close(&c);
+    for (int k = 0; k < 2; k++) {
+        struct hearth_cache *c = open_one(k ? "twospeed" : "decayed", 8, 3);
+        const float share[8] = {0, 0.9f, 0.001f, 0.5f, 0.8f, 0.01f, -1, 7};
+        hearth_cache_seed(c, 0, share);
+        USE(c, 0, 1, 2, 3, 4, 5, 6, 7);
+        assert_string_equal(held(c, 8), "beh");
+        hearth_cache_close(&c);
+    }
 }
 
 // The same calls, the same choices.
@@ -788,6 +826,7 @@ int main(void)
         cmocka_unit_test(lru_by_hand),
         cmocka_unit_test(lfru_by_hand),
         cmocka_unit_test(decayed_by_hand),
+        cmocka_unit_test(two_speeds_by_hand),
         cmocka_unit_test(s3fifo_by_hand),
         cmocka_unit_test(lru_against_a_list),
         cmocka_unit_test(decayed_against_real_numbers),

@@ -102,7 +102,7 @@ static int write_chart(const struct hearth_trace *t, const struct hearth_sim *s,
         chart.series[r] = (struct hearth_chart_series){.label = s->rows[r].label,
                                                        .y = s->rows[r].hit,
                                                        .dashed = s->rows[r].optimum,
-                                                       .strong = strcmp(s->rows[r].name, "decayed") == 0};
+                                                       .strong = strcmp(s->rows[r].name, "twospeed") == 0};
     struct hearth_error err = {0};
     return hearth_chart_write(&chart, path, &err) ? hearth_cli_fail(&err) : HEARTH_EXIT_OK;
 }

@@ -185,7 +185,8 @@ const struct hearth_option hearth_option_table[] = {
     {"--warmup", NULL, HEARTH_OPTION_FLOAT, "PERCENT", "25", NULL, 0, 99, PLAN, "Simulation",
      "steps at the start of the trace that fill the caches and are not counted", AT(warmup)},
     {"--half-life", NULL, HEARTH_OPTION_INT, "N", "0", NULL, 0, 1048576, PLAN, "Simulation",
-     "visits of a space after which a use counts half (policy decayed); 0: the engine's", AT(half_life)},
+     "visits of a space after which a use counts half (policies decayed and two speeds); 0: the engine's",
+     AT(half_life)},
     {"--svg", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, PLAN, "Output",
      "also write a chart to FILE", AT(svg)},
 

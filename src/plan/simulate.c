@@ -398,8 +398,9 @@ static const struct {
     {POLICY, "s3fifo", "S3-FIFO per space", "s3fifo", 0},
     {POLICY, "lfru", "LFRU per space", "lfru", 0},
     {POLICY, "fixed", "fixed by profile", "decayed", 1},
-    {POLICY, "half-fixed", "half fixed, half decayed", "decayed", 0.5},
+    {POLICY, "half-fixed", "half fixed, half two speeds", "twospeed", 0.5},
     {POLICY, "decayed", "decayed frequency per space", "decayed", 0},
+    {POLICY, "twospeed", "two speeds per space", "twospeed", 0},
     {OPTIMUM, "min", "Belady's optimum per space", NULL, 0},
     {GLOBAL_OPTIMUM, "min-global", "Belady's optimum, all spaces", NULL, 0},
 };

@@ -16,7 +16,7 @@ struct hearth_sim_params {
     int n_shares;                    // 0: 5, 10, 20, ... 90 %
     double warmup;      // share of the steps, from the start, that only warm up; in [0, 1). The profile
                         // of the rows that use one is taken from them
-    uint32_t half_life; // of policy decayed, in visits; 0: the default
+    uint32_t half_life; // of policies decayed and twospeed, in visits; 0: the default
     bool (*progress)(void *arg, float share); // may be NULL; false stops with HEARTH_E_INTERRUPTED
     void *arg;
 };

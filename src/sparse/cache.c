@@ -85,6 +85,7 @@ static struct hearth_cache_read read_of(const struct hearth_cache *c, struct hea
     s->stats.bytes_read += end - begin;
     return (struct hearth_cache_read){.offset = begin,
                                       .length = (uint32_t)(end - begin),
+                                      .need = (uint32_t)(first + s->stride - begin),
                                       .space = (uint32_t)(s - c->spaces),
                                       .neuron = neuron,
                                       .dst = hearth_cache_slot_base(c, s->slot[neuron])};
@@ -328,4 +329,10 @@ uint64_t hearth_cache_bytes(const struct hearth_cache *c)
 uint64_t hearth_cache_table_bytes(const struct hearth_cache *c)
 {
     return c->tables.size;
+}
+
+void *hearth_cache_region(const struct hearth_cache *c, size_t *bytes)
+{
+    *bytes = c->region.size;
+    return c->region.base;
 }

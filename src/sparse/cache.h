@@ -24,6 +24,9 @@ struct hearth_cache;
 struct hearth_cache_policy;
 
 // What to keep when a space is over its quota. The table is in cache_policy.c; index 0 is the default.
+//   twospeed decayed as below, plus the same with a half life of 2 visits, weighted: what is used often, and
+//   what
+//            was used just now
 //   decayed  highest activation count, each use counting half after `half_life` visits of the space;
 //   remembers
 //            neurons that are not in memory too
@@ -34,7 +37,7 @@ const struct hearth_cache_policy *hearth_cache_policy_at(int i);              //
 const struct hearth_cache_policy *hearth_cache_policy_find(const char *name); // NULL: unknown
 const char *hearth_cache_policy_name(const struct hearth_cache_policy *p);
 
-#define HEARTH_CACHE_HALF_LIFE 64         // visits
+#define HEARTH_CACHE_HALF_LIFE 32         // visits
 #define HEARTH_CACHE_CHUNK     (2u << 20) // bytes
 #define HEARTH_CACHE_MAX_PINS  63
 
@@ -48,7 +51,7 @@ struct hearth_cache_space_params {
 
 struct hearth_cache_params {
     const struct hearth_cache_policy *policy; // NULL: the default
-    uint32_t half_life; // of policy decayed, in visits of a space; 0: HEARTH_CACHE_HALF_LIFE
+    uint32_t half_life; // of policies decayed and twospeed, in visits of a space; 0: HEARTH_CACHE_HALF_LIFE
     uint32_t n_spaces;
     const struct hearth_cache_space_params *spaces; // [n_spaces]; copied
     uint32_t
@@ -80,11 +83,11 @@ void hearth_cache_close(struct hearth_cache **c);
 
 // ---- a step ----
 
-// A read that a request asks for: `length` bytes at `offset` of the file to dst. May reach over the bundle on
-// both sides, and at the end of a file over its end: then what is there suffices if the bundle is.
+// A read that a request asks for: `length` bytes at `offset` of the file to dst. It may reach over the bundle
+// on both sides, and at the end of a file over its end: of the bytes read, the first `need` must be there.
 struct hearth_cache_read {
     uint64_t offset;
-    uint32_t length;
+    uint32_t length, need;
     uint32_t space, neuron;
     void *dst;
 };
@@ -167,5 +170,7 @@ uint32_t hearth_cache_resident(const struct hearth_cache *c, uint32_t space);
 uint32_t hearth_cache_n_cached(const struct hearth_cache *c, uint32_t space); // present or loading
 uint64_t hearth_cache_bytes(const struct hearth_cache *c);                    // of the region
 uint64_t hearth_cache_table_bytes(const struct hearth_cache *c);
+// Where all slots lie, for registering it with the store; NULL and 0 without memory.
+void *hearth_cache_region(const struct hearth_cache *c, size_t *bytes);
 
 #endif

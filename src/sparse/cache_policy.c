@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the neuron cache keeps: policies by score (decayed frequency, LRU, LFRU) and S3-FIFO.
+// What the neuron cache keeps: policies by score (decayed frequency at one or two speeds, LRU, LFRU) and
+// S3-FIFO.
 //
 // Bundles are evicted in batches, when a step lets go of a space. By score that is one pass over the space's
 // members and a selection, which costs less than keeping them in order at every use would. Of equal ones the
@@ -141,19 +142,25 @@ static void lfru_trim(struct hearth_cache *c, struct hearth_cache_space *s, uint
 // changes only by uses, and a number that never has to be aged keeps it: log2 C + now / half life, in 1/1024.
 // A use adds 1 to C: the logarithm of a sum, from a table. 0 means never used.
 
-#define ORIGIN (64u * HEARTH_CACHE_LOG_UNITS) // keeps the logarithm of small worths above 0
+#define ORIGIN   (64u * HEARTH_CACHE_LOG_UNITS) // keeps the logarithm of small worths above 0
+#define NO_WORTH 1e-12
 
-static uint32_t time_of(const struct hearth_cache *c, const struct hearth_cache_space *s)
+static uint32_t time_of(const struct hearth_cache_space *s, uint32_t half_life)
 {
-    return ORIGIN + (uint32_t)((uint64_t)s->now * HEARTH_CACHE_LOG_UNITS / c->half_life);
+    return ORIGIN + (uint32_t)((uint64_t)s->now * HEARTH_CACHE_LOG_UNITS / half_life);
+}
+
+// log2(2^a + 2^b) in 1/1024.
+static uint32_t add_logs(const struct hearth_cache *c, uint32_t a, uint32_t b)
+{
+    uint32_t more = a > b ? a : b, less = a > b ? b : a;
+    uint32_t d = (more - less + HEARTH_CACHE_LOG_STEP / 2) / HEARTH_CACHE_LOG_STEP;
+    return more + (d < HEARTH_CACHE_LOG_TABLE ? c->log_table[d] : 0);
 }
 
 static void decayed_touch(const struct hearth_cache *c, struct hearth_cache_space *s, uint32_t neuron)
 {
-    uint32_t one = time_of(c, s), old = s->history[neuron];
-    uint32_t more = one > old ? one : old, less = one > old ? old : one;
-    uint32_t d = (more - less + HEARTH_CACHE_LOG_STEP / 2) / HEARTH_CACHE_LOG_STEP;
-    s->history[neuron] = more + (d < HEARTH_CACHE_LOG_TABLE ? c->log_table[d] : 0);
+    s->history[neuron] = add_logs(c, s->history[neuron], time_of(s, c->half_life));
 }
 
 static void decayed_trim(struct hearth_cache *c, struct hearth_cache_space *s, uint32_t n)
@@ -162,13 +169,57 @@ static void decayed_trim(struct hearth_cache *c, struct hearth_cache_space *s, u
 }
 
 // The worth that a neuron of this share of activity has in the long run: share / (1 - 2^(-1 / half life)).
+static uint32_t seed_of(const struct hearth_cache_space *s, uint32_t half_life, float share)
+{
+    double worth = (share > 0 ? share < 1 ? (double)share : 1.0 : 0.0) / (1 - exp2(-1.0 / half_life));
+    double log_now = time_of(s, half_life);
+    return worth > NO_WORTH ? (uint32_t)lrint(log_now + HEARTH_CACHE_LOG_UNITS * log2(worth)) : 0;
+}
+
 static void decayed_seed(const struct hearth_cache *c, struct hearth_cache_space *s, const float *share)
 {
-    double visits = 1 / (1 - exp2(-1.0 / c->half_life));
-    double now = time_of(c, s);
+    for (uint32_t i = 0; i < s->n_neurons; i++)
+        s->history[i] = seed_of(s, c->half_life, share[i]);
+}
+
+// ---- the same at two speeds ----
+//
+// What a text uses over and over, and what it used just now: a slow worth and a fast one, of which a single
+// use counts as much as a few slow ones. Two words, slow first. Two speeds decay differently, so worths are
+// added up when they are asked for.
+
+#define FAST_HALF_LIFE 2
+#define FAST_WEIGHT    0.3 // of shares of visits; times what turns sums of uses into shares
+
+static void two_speed_touch(const struct hearth_cache *c, struct hearth_cache_space *s, uint32_t neuron)
+{
+    uint32_t *h = &s->history[2 * (size_t)neuron];
+    h[0] = add_logs(c, h[0], time_of(s, c->half_life));
+    h[1] = add_logs(c, h[1], time_of(s, FAST_HALF_LIFE));
+}
+
+// The logarithm of what is left now of a worth, with ORIGIN for 1.
+static uint32_t left_of(uint32_t word, uint32_t now)
+{
+    return word + ORIGIN > now ? word + ORIGIN - now : 0;
+}
+
+static void two_speed_trim(struct hearth_cache *c, struct hearth_cache_space *s, uint32_t n)
+{
+    double slow_visits = 1 / (1 - exp2(-1.0 / c->half_life)),
+           fast_visits = 1 / (1 - exp2(-1.0 / FAST_HALF_LIFE));
+    double weight = log2(FAST_WEIGHT * slow_visits / fast_visits); // in uses: near 2 by default
+    uint32_t slow = time_of(s, c->half_life);
+    uint32_t fast = time_of(s, FAST_HALF_LIFE) - (uint32_t)(int32_t)lrint(weight * HEARTH_CACHE_LOG_UNITS);
+    TRIM_BY(add_logs(c, left_of(s->history[2 * (size_t)id], slow),
+                     left_of(s->history[2 * (size_t)id + 1], fast)));
+}
+
+static void two_speed_seed(const struct hearth_cache *c, struct hearth_cache_space *s, const float *share)
+{
     for (uint32_t i = 0; i < s->n_neurons; i++) {
-        double worth = (share[i] > 0 ? share[i] < 1 ? (double)share[i] : 1.0 : 0.0) * visits;
-        s->history[i] = worth > 1e-12 ? (uint32_t)lrint(now + HEARTH_CACHE_LOG_UNITS * log2(worth)) : 0;
+        s->history[2 * (size_t)i] = seed_of(s, c->half_life, share[i]);
+        s->history[2 * (size_t)i + 1] = seed_of(s, FAST_HALF_LIFE, share[i]);
     }
 }
 
@@ -287,6 +338,7 @@ static void s3_trim(struct hearth_cache *c, struct hearth_cache_space *s, uint32
 // ---- the table ----
 
 static const struct hearth_cache_policy policies[] = {
+    {"twospeed", 2, 0, two_speed_touch, insert_member, remove_member, two_speed_trim, two_speed_seed},
     {"decayed", 1, 0, decayed_touch, insert_member, remove_member, decayed_trim, decayed_seed},
     {"lru", 1, 0, lru_touch, insert_member, remove_member, lru_trim, NULL},
     {"lfru", 2, 0, lfru_touch, lfru_insert, remove_member, lfru_trim, NULL},
