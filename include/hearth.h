@@ -192,7 +192,7 @@ struct hearth_stats {
     uint64_t weight_bytes_per_step; // bytes of weights that one step of one sequence touches, without these:
     // bytes of weights read in all steps so far by feed-forward parts that go by neuron; else 0
     uint64_t predictor_bytes, gate_bytes, up_bytes, down_bytes;
-    uint64_t memory_bytes;          // private memory held: weights, KV, workspace
+    uint64_t memory_bytes; // private memory held: weights, KV, workspace
     uint64_t kv_bytes;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // checkkernels: products of picked rows and with matrices stored by neuron, every variant against the
-// reference, and the reference against the kernels it is defined by and double precision. Rows lie apart, each
-// guarded.
+// reference, and the reference against the kernels it is defined by and double precision. Rows lie apart,
+// each guarded.
 #include "checkkernels.h"
 
 #include <math.h>

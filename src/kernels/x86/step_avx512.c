@@ -34,7 +34,8 @@ INLINE void rows_tokens(float *out, size_t out_stride, const uint8_t *w, size_t 
         const uint8_t *row = w + r * w_stride, *tail = NULL;
         if (tail_bytes)
             tail = memcpy(padded, row + full * group_bytes, tail_bytes);
-        row_tokens(out + r, out_stride, row, row + PREFETCH, group_bytes, full, tail, x, x_groups, n, unpack, s);
+        row_tokens(out + r, out_stride, row, row + PREFETCH, group_bytes, full, tail, x, x_groups, n, unpack,
+                   s);
     }
 }
 

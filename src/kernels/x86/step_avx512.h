@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// STEP products of block formats, AVX-512 VNNI: one row against prepared activations. Shared by step_avx512.c,
-// whose rows lie in a matrix, and rows_avx512.c, whose rows lie anywhere.
+// STEP products of block formats, AVX-512 VNNI: one row against prepared activations. Shared by
+// step_avx512.c, whose rows lie in a matrix, and rows_avx512.c, whose rows lie anywhere.
 #ifndef HEARTH_KERNELS_X86_STEP_AVX512_H
 #define HEARTH_KERNELS_X86_STEP_AVX512_H
 
@@ -84,8 +84,8 @@ INLINE void prefetch(const uint8_t *p, size_t n)
 // One row, n tokens (a constant after inlining): full groups from the file, the rest from a padded copy.
 // `ahead` is where the bytes lie that are needed next: as many are asked for as are used here.
 INLINE void row_tokens(float *out, size_t out_stride, const uint8_t *row, const uint8_t *ahead,
-                       size_t group_bytes, size_t n_groups, const uint8_t *tail, const struct prepared *x, size_t x_groups, int n,
-                       unpack_fn unpack, const struct shape *s)
+                       size_t group_bytes, size_t n_groups, const uint8_t *tail, const struct prepared *x,
+                       size_t x_groups, int n, unpack_fn unpack, const struct shape *s)
 {
     __m512 acc[MAX_TOGETHER];
     for (int t = 0; t < n; t++)
@@ -108,7 +108,8 @@ INLINE void row_tokens(float *out, size_t out_stride, const uint8_t *row, const 
 }
 
 // Activations of one token in the format's order. Zero padding comes with the block.
-static inline void prepare(struct prepared *out, const void *block, size_t k, size_t n_groups, const struct shape *s)
+static inline void prepare(struct prepared *out, const void *block, size_t k, size_t n_groups,
+                           const struct shape *s)
 {
     const struct hearth_acts x = hearth_acts_view(block, k);
     const size_t elements = (size_t)s->unit * LANES;

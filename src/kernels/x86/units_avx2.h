@@ -120,7 +120,7 @@ INLINE void unpack_any16(struct weights *w, const uint8_t *src, uint32_t type)
 }
 
 // format, how to take it apart, elements of a unit, whether units have a minimum
-#define HEARTH_UNITS_AVX2(X)                                                                                           \
+#define HEARTH_UNITS_AVX2(X)                                                                                 \
     X(Q4_0, unpack_q4_0, 32, false)                                                                          \
     X(Q8_0, unpack_q8_0, 32, false)                                                                          \
     X(Q4_K, unpack_q4_k, 32, true)                                                                           \
