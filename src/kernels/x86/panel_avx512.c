@@ -77,6 +77,12 @@ INLINE float f32_at(const uint8_t *p)
     return f;
 }
 
+// The first n lanes, or all.
+INLINE __mmask16 lanes_below(size_t n)
+{
+    return (__mmask16)_bzhi_u32(0xffff, n < 16 ? (unsigned)n : 16);
+}
+
 INLINE __m512 add_unit(__m512 acc, __m512i dot, __m512 scale, __m512 d)
 {
     return _mm512_fmadd_ps(_mm512_mul_ps(scale, d), _mm512_cvtepi32_ps(dot), acc);
@@ -147,8 +153,7 @@ INLINE void prompt_tokens(float *out, size_t out_stride, size_t rows, bool first
                           size_t planes)
 {
     const size_t d_at = unit / 4 * planes * PACKED_WORD, sum_at = d_at + PACKED_WORD;
-    const __mmask16 low = rows >= 16 ? 0xffff : (__mmask16)((1u << rows) - 1);
-    const __mmask16 high = rows >= ROWS ? 0xffff : rows >= 16 ? (__mmask16)((1u << (rows - 16)) - 1) : 0;
+    const __mmask16 low = lanes_below(rows), high = rows > 16 ? lanes_below(rows - 16) : 0;
 #define LOAD(t)                                                                                              \
     const bool used##t = !first && count > t;                                                                \
     __m512 low##t = _mm512_maskz_loadu_ps(used##t ? low : 0, out + (used##t ? t * out_stride : 0)),          \
@@ -206,9 +211,7 @@ static void sum_lanes(float *out, size_t out_stride, size_t rows, float acc[LANE
             for (size_t width = LANES / 2; width; width /= 2)
                 for (size_t i = 0; i < width; i++)
                     l[i] = _mm512_add_ps(l[i], l[i + width]);
-            const size_t rest = rows - 16 * h;
-            _mm512_mask_storeu_ps(out + t * out_stride + 16 * h,
-                                  rest >= 16 ? 0xffff : (__mmask16)((1u << rest) - 1), l[0]);
+            _mm512_mask_storeu_ps(out + t * out_stride + 16 * h, lanes_below(rows - 16 * h), l[0]);
         }
 }
 
