@@ -492,7 +492,7 @@ static int add_bundles(struct loader *l)
                     hearth_fail(l->err, HEARTH_E_FORMAT,
                                 "%s: the bundles do not have what architecture %s needs: the pack is damaged",
                                 hearth_gguf_path(m->gguf), m->arch->name);
-            item.parts[part] = (size_t)parts[part]->data - 1;
+            item.parts[part] = parts[part]->data ? (size_t)parts[part]->data - 1 : 0;
         }
         if (!rc)
             rc = add_item(l, item);
