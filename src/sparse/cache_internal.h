@@ -18,15 +18,13 @@ struct hearth_cache_space {
     uint32_t stride;      // of bundles in the file
     uint64_t file_offset; // of bundle 0
     uint32_t size_class;
-    uint32_t now;       // visits so far
-    uint64_t last_step; // in which it was visited
-    uint32_t n_cached;  // neurons with a slot
-    uint32_t *slot;     // [F] slot of a neuron, HEARTH_CACHE_NONE: absent
-    uint8_t *mark;      // [F]
-    uint32_t *history;  // [F * policy->words]
-    uint32_t *members;  // [F] neurons with a slot, in no particular order (policies by score)
-    uint32_t *queue;    // [F * policy->queues] (S3-FIFO)
-    uint32_t n_members;
+    uint32_t now;              // visits so far
+    uint64_t last_step;        // in which it was visited
+    uint32_t n_cached;         // neurons with a slot
+    uint32_t *slot;            // [F] slot of a neuron, HEARTH_CACHE_NONE: absent
+    uint8_t *mark;             // [F], zeros up to a multiple of 64
+    uint32_t *history;         // [F * policy->words]
+    uint32_t *queue;           // [F * policy->queues] (S3-FIFO)
     uint32_t head[3], tail[3]; // of queues: counters that only grow
     struct hearth_cache_stats stats;
 };

@@ -121,7 +121,6 @@ static void lay_out(struct hearth_cache *c, const struct hearth_cache_params *p,
             .slot = hearth_arena_take(a, n, sizeof *s.slot),
             .mark = hearth_arena_take(a, n, sizeof *s.mark),
             .history = hearth_arena_take(a, (size_t)n * c->policy->words, sizeof *s.history),
-            .members = c->policy->queues ? NULL : hearth_arena_take(a, n, sizeof *s.members),
             .queue = hearth_arena_take(a, (size_t)n * c->policy->queues, sizeof *s.queue),
         };
         if (spaces)

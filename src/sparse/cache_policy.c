@@ -2,13 +2,15 @@
 // What the neuron cache keeps: policies by score (decayed frequency at one or two speeds, LRU, LFRU) and
 // S3-FIFO.
 //
-// Bundles are evicted in batches, when a step lets go of a space. By score that is one pass over the space's
-// members and a selection, which costs less than keeping them in order at every use would. Of equal ones the
+// Bundles are evicted in batches, when a step lets go of a space. By score that is one pass over the space
+// and a selection, which costs less than keeping them in order at every use would. Of equal ones the
 // higher id goes first: in a pack it is the colder neuron.
 #include <math.h>
 #include <string.h>
 
 #include "sparse/cache_internal.h"
+
+#define BUCKETS 1024 // for counting scores
 
 // ---- selection ----
 
@@ -54,45 +56,70 @@ static void select_smallest(uint64_t *v, uint32_t n, uint32_t k)
 
 // ---- policies by score ----
 
-static void insert_member(struct hearth_cache_space *s, uint32_t neuron)
+// They keep no list of members: a pass over the marks finds them in the order of their histories.
+static void no_bookkeeping(struct hearth_cache_space *s, uint32_t neuron)
 {
-    s->members[s->n_members++] = neuron;
+    (void)s;
+    (void)neuron;
 }
 
-static void remove_member(struct hearth_cache_space *s, uint32_t neuron)
-{
-    uint32_t i = 0;
-    while (s->members[i] != neuron)
-        i++;
-    s->members[i] = s->members[--s->n_members];
-}
-
-// Evicts the n members of the lowest scores; `candidates` has score << 32 | ~id of those that may go.
+// Evicts the n of the lowest scores; `candidates` has score << 32 | ~id of those that may go, scores from
+// `low` to `high`. Counting by score first leaves only those of one narrow range to be put in order.
 static void evict_lowest(struct hearth_cache *c, struct hearth_cache_space *s, uint32_t n_candidates,
-                         uint32_t n)
+                         uint32_t n, uint32_t low, uint32_t high)
 {
+    uint32_t counts[BUCKETS] = {0}, shift = 0, below = 0, bucket = 0, n_bucket = 0;
     if (n > n_candidates)
         n = n_candidates;
-    select_smallest(c->scratch, n_candidates, n);
-    for (uint32_t i = 0; i < n; i++)
+    if (n == 0)
+        return;
+    while ((high - low) >> shift >= BUCKETS)
+        shift++;
+    for (uint32_t i = 0; i < n_candidates; i++)
+        counts[((uint32_t)(c->scratch[i] >> 32) - low) >> shift]++;
+    while (below + counts[bucket] < n)
+        below += counts[bucket++];
+    for (uint32_t i = 0; i < n_candidates; i++) {
+        uint64_t candidate = c->scratch[i];
+        uint32_t its = ((uint32_t)(candidate >> 32) - low) >> shift;
+        if (its < bucket)
+            hearth_cache_evict(c, s, ~(uint32_t)candidate);
+        else if (its == bucket)
+            c->scratch[n_bucket++] = candidate;
+    }
+    select_smallest(c->scratch, n_bucket, n - below);
+    for (uint32_t i = 0; i < n - below; i++)
         hearth_cache_evict(c, s, ~(uint32_t)c->scratch[i]);
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < s->n_members; i++)
-        if (s->mark[s->members[i]] != HEARTH_CACHE_ABSENT)
-            s->members[kept++] = s->members[i];
-    s->n_members = kept;
+}
+
+// Lists the ids that may go in scratch[]; returns how many. Which neurons are cached is hard to predict, so
+// no branch depends on it, but eight marks at a time are passed over where none is set. The marks have zeros
+// up to a multiple of 64 behind them, and scratch has room for as many.
+static uint32_t list_evictable(struct hearth_cache *c, const struct hearth_cache_space *s)
+{
+    uint32_t n = 0;
+    for (uint32_t first = 0; first < s->n_neurons; first += 8) {
+        uint64_t marks;
+        memcpy(&marks, s->mark + first, sizeof marks);
+        for (uint32_t id = first; marks && id < first + 8; id++) {
+            c->scratch[n] = id;
+            n += hearth_cache_evictable(s, id);
+        }
+    }
+    return n;
 }
 
 // One loop for each policy, so that the score is inlined.
 #define TRIM_BY(score)                                                                                       \
     do {                                                                                                     \
-        uint32_t n_candidates = 0;                                                                           \
-        for (uint32_t i = 0; i < s->n_members; i++) {                                                        \
-            uint32_t id = s->members[i];                                                                     \
-            if (hearth_cache_evictable(s, id))                                                               \
-                c->scratch[n_candidates++] = (uint64_t)(score) << 32 | (uint32_t)~id;                        \
+        uint32_t n_candidates = list_evictable(c, s), low = UINT32_MAX, high = 0;                            \
+        for (uint32_t i = 0; i < n_candidates; i++) {                                                        \
+            uint32_t id = (uint32_t)c->scratch[i], its = score;                                              \
+            low = its < low ? its : low;                                                                     \
+            high = its > high ? its : high;                                                                  \
+            c->scratch[i] = (uint64_t)its << 32 | (uint32_t)~id;                                             \
         }                                                                                                    \
-        evict_lowest(c, s, n_candidates, n);                                                                 \
+        evict_lowest(c, s, n_candidates, n, low, high);                                                      \
     } while (0)
 
 // ---- LRU: one word, the last visit that used it ----
@@ -121,7 +148,6 @@ static void lfru_touch(const struct hearth_cache *c, struct hearth_cache_space *
 static void lfru_insert(struct hearth_cache_space *s, uint32_t neuron)
 {
     s->history[2 * (size_t)neuron] = 0;
-    insert_member(s, neuron);
 }
 
 static uint32_t lfru_score(const struct hearth_cache_space *s, uint32_t id)
@@ -338,10 +364,10 @@ static void s3_trim(struct hearth_cache *c, struct hearth_cache_space *s, uint32
 // ---- the table ----
 
 static const struct hearth_cache_policy policies[] = {
-    {"twospeed", 2, 0, two_speed_touch, insert_member, remove_member, two_speed_trim, two_speed_seed},
-    {"decayed", 1, 0, decayed_touch, insert_member, remove_member, decayed_trim, decayed_seed},
-    {"lru", 1, 0, lru_touch, insert_member, remove_member, lru_trim, NULL},
-    {"lfru", 2, 0, lfru_touch, lfru_insert, remove_member, lfru_trim, NULL},
+    {"twospeed", 2, 0, two_speed_touch, no_bookkeeping, no_bookkeeping, two_speed_trim, two_speed_seed},
+    {"decayed", 1, 0, decayed_touch, no_bookkeeping, no_bookkeeping, decayed_trim, decayed_seed},
+    {"lru", 1, 0, lru_touch, no_bookkeeping, no_bookkeeping, lru_trim, NULL},
+    {"lfru", 2, 0, lfru_touch, lfru_insert, no_bookkeeping, lfru_trim, NULL},
     {"s3fifo", 2, 3, s3_touch, s3_insert, s3_remove, s3_trim, NULL},
 };
 
