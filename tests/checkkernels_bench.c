@@ -74,6 +74,85 @@ static double seconds(struct hearth_pool *pool, hearth_task_fn fn, struct bench 
     return took[RUNS / 2];
 }
 
+// ---- picked rows: one in eight of a cluster's 448, as matrices of their own or bundles of gate, up, down
+
+enum picked_kind { PICKED_DOT, PICKED_AXPY, PICKED_BUNDLES };
+
+struct picked {
+    struct bench *b;
+    const struct hearth_kernels *k;
+    uint32_t type;
+    enum picked_kind kind;
+};
+
+#define CLUSTER 448
+
+static void picked_task(void *arg, int task, int worker)
+{
+    const struct picked *p = arg;
+    struct bench *b = p->b;
+    const void *rows[CLUSTER], *up[CLUSTER], *down[CLUSTER];
+    float weights[CLUSTER], out[K] = {0};
+    const size_t unit = b->stride * (p->kind == PICKED_BUNDLES ? 3 : 1);
+    size_t n = 0;
+    for (uint32_t i = 0; i < CLUSTER; i++)
+        if ((((uint32_t)task * CLUSTER + i) * 2654435761u) >> 29 == 0) {
+            rows[n] = b->w + ((size_t)task * CLUSTER + i) * unit;
+            up[n] = (const uint8_t *)rows[n] + b->stride;
+            down[n] = (const uint8_t *)rows[n] + 2 * b->stride;
+            weights[n++] = 0.001f * (float)(i + 1);
+        }
+    if (p->kind != PICKED_AXPY)
+        p->k->dot_rows[p->type](out, rows, n, K, b->x, b->x_stride, 1, b->scratch[worker]);
+    if (p->kind == PICKED_BUNDLES)
+        p->k->dot_rows[p->type](out, up, n, K, b->x, b->x_stride, 1, b->scratch[worker]);
+    memset(out, 0, sizeof out);
+    if (p->kind != PICKED_DOT)
+        p->k->axpy_rows[p->type](out, p->kind == PICKED_AXPY ? rows : down, n, K, weights);
+    b->sink = n;
+}
+
+static double picked_seconds(struct hearth_pool *pool, struct picked *p, int tasks)
+{
+    double took[RUNS];
+    for (int r = 0; r < RUNS; r++) {
+        uint64_t start = hearth_now_ns();
+        hearth_pool_run(pool, picked_task, p, tasks);
+        took[r] = (double)(hearth_now_ns() - start) / 1e9;
+    }
+    qsort(took, RUNS, sizeof *took, compare);
+    return took[RUNS / 2];
+}
+
+static void bench_picked(struct hearth_pool *pool, struct bench *b, const char *filter, double roof,
+                         const void *acts, const void *plain)
+{
+    static const uint32_t types[] = {HEARTH_TYPE_F16, HEARTH_TYPE_Q8_0, HEARTH_TYPE_Q4_0, HEARTH_TYPE_Q4_K};
+    static const char *const names[] = {"dot_rows", "axpy_rows", "bundles"};
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        for (int l = 1; l < check_n_levels; l++)
+            for (int kind = 0; kind < 3; kind++) {
+                const struct hearth_type_info *info = hearth_type_info(types[i]);
+                char name[48];
+                snprintf(name, sizeof name, "%s %s", names[kind], info->name);
+                if (filter && !strstr(name, filter))
+                    continue;
+                struct picked p = {b, &check_levels[l].k, types[i], (enum picked_kind)kind};
+                const size_t rows = kind == PICKED_BUNDLES ? 3 : 1;
+                b->stride = hearth_type_bytes(types[i], K);
+                b->x = info->unit_elems ? acts : plain;
+                b->x_stride = info->unit_elems ? hearth_acts_bytes(K) : K * sizeof(float);
+                const int tasks = (int)(BYTES / (b->stride * rows * CLUSTER));
+                size_t n = 0;
+                for (uint32_t j = 0; j < (uint32_t)tasks * CLUSTER; j++)
+                    n += (j * 2654435761u) >> 29 == 0;
+                const double gbs = (double)(n * b->stride * rows) / picked_seconds(pool, &p, tasks) / 1e9;
+                printf("| %s | %s | 1 | %.1f | %.0f %% | %.0f |\n", name, check_levels[l].name, gbs,
+                       100 * gbs / roof, gbs / (double)b->stride * K);
+                fflush(stdout);
+            }
+}
+
 void bench_kernels(const char *filter)
 {
     static const uint32_t types[] = {HEARTH_TYPE_F16,  HEARTH_TYPE_BF16, HEARTH_TYPE_Q8_0, HEARTH_TYPE_Q4_0,
@@ -130,6 +209,7 @@ void bench_kernels(const char *filter)
                 fflush(stdout);
                 free(b.out);
             }
+    bench_picked(pool, &b, filter, roof, acts.base, plain);
     free(x);
     free(plain);
     for (int i = 0; i < threads; i++)
