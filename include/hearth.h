@@ -59,6 +59,13 @@ struct hearth_model_params {
     bool (*progress)(void *arg, float share);
     void *progress_arg;
     bool verify; // first read the whole file and hold it against the checksums in it, which packs have
+    // Bytes of private memory that this process may take while a session on the model is open; weights that
+    // do not fit are read from the file as they are needed. The same results whatever it is: only the speed
+    // changes. 0: all weights in memory, read when the model opens. Else they are read when a session opens,
+    // each session for itself, and one that needs more than this fails with HEARTH_E_BUDGET.
+    uint64_t ram;
+    const char *io;       // how such weights are read: NULL or "auto" (measured), "uring" or "pread"
+    const char *throttle; // emulates other storage: "ufs4", "ufs3", "nvme" or "IOPS,MBPS"; NULL: none
 };
 
 // All defaults.

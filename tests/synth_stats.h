@@ -89,7 +89,7 @@ static inline const struct hearth_weight *stats_pick(const struct stats *st,
 // that is there.
 static inline void stats_space(struct stats *st, int layer, int expert, int seq, int slot, bool mate)
 {
-    const struct hearth_layer *l = &st->m->layers[layer];
+    const struct hearth_layer *l = &st->m->weights.layers[layer];
     struct stats_sums *sums = &st->layers[layer];
     struct hearth_weight w;
     const float *x = st->normed + (size_t)seq * (size_t)st->m->hp.n_embd;
@@ -208,7 +208,7 @@ static inline void stats_open(struct stats *st, struct hearth_session *s)
     st->layers = stats_alloc((size_t)hp->n_layer, sizeof *st->layers);
     for (int i = 0; i < hp->n_layer; i++) {
         struct stats_sums *sums = &st->layers[i];
-        const struct hearth_layer *l = &s->model->layers[i];
+        const struct hearth_layer *l = &s->model->weights.layers[i];
         const size_t n = (hp->n_expert ? l->pred_fc1_exps : l->pred_fc1).n;
         rank = n > rank ? n : rank;
         sums->counts = stats_alloc(st->n_experts * st->n_ff, sizeof *sums->counts);

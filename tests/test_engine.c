@@ -87,7 +87,7 @@ static size_t bytes_of(const struct golden *g)
 // Whether prompts meet weights that use 8-bit activations.
 static bool rough_prompts(const struct hearth_model *m)
 {
-    const struct hearth_weight *w = &m->layers[0].attn_q;
+    const struct hearth_weight *w = &m->weights.layers[0].attn_q;
     return hearth_type_info(w->type)->unit_elems && hearth_prompt_planes(w->type) == 1;
 }
 
@@ -489,9 +489,10 @@ static void test_nothing_from_the_future(void **state)
     // Only token 100 has anything in dimension 0, which the first layer's values have times 1.7e38.
     const uint16_t zero = 0, one = 0x3f80, huge = 0x7f00; // of BF16
     for (int i = 0; i < N; i++)
-        memcpy((uint8_t *)(uintptr_t)m->token_embd.data + (size_t)ids[i] * m->token_embd.stride,
+        memcpy((uint8_t *)(uintptr_t)m->weights.token_embd.data +
+                   (size_t)ids[i] * m->weights.token_embd.stride,
                i == BAD ? &one : &zero, sizeof one);
-    const struct hearth_weight *v = &m->layers[0].attn_v;
+    const struct hearth_weight *v = &m->weights.layers[0].attn_v;
     assert_int_equal(v->type, HEARTH_TYPE_BF16);
     for (size_t r = 0; r < v->n; r++)
         memcpy((uint8_t *)(uintptr_t)v->data + r * v->stride, &huge, sizeof huge);

@@ -194,7 +194,7 @@ static void test_bounded_memory(void **state)
 static void check_columns(const struct hearth_model *a, const struct hearth_model *b)
 {
     for (int layer = 0; layer < MADE_LAYERS; layer++) {
-        const struct hearth_layer *la = &a->layers[layer], *lb = &b->layers[layer];
+        const struct hearth_layer *la = &a->weights.layers[layer], *lb = &b->weights.layers[layer];
         const bool exps = a->hp.n_expert != 0;
         const struct hearth_weight *down = exps ? &la->ffn_down_exps : &la->ffn_down;
         const struct hearth_weight *rows = exps ? &lb->ffn_down_t_exps : &lb->ffn_down_t;
@@ -246,8 +246,8 @@ static void test_requantised(void **state)
     uint8_t wanted[256 / 32 * 34];
     for (size_t j = 0; j < 768; j += 55) {
         for (int layer = 0; layer < 6; layer += 5) {
-            const struct hearth_weight *down = &a->layers[layer].ffn_down,
-                                       *rows = &b->layers[layer].ffn_down_t;
+            const struct hearth_weight *down = &a->weights.layers[layer].ffn_down,
+                                       *rows = &b->weights.layers[layer].ffn_down_t;
             assert_int_equal(rows->type, HEARTH_TYPE_Q8_0);
             for (size_t i = 0; i < 256; i++) {
                 q8->decode((const uint8_t *)down->data + i * down->stride, row, 768);
@@ -446,7 +446,7 @@ static void check_rows(const struct hearth_model *a, const struct hearth_model *
                        const int32_t *order)
 {
     const bool exps = a->hp.n_expert != 0;
-    const struct hearth_layer *la = &a->layers[layer], *lb = &b->layers[layer];
+    const struct hearth_layer *la = &a->weights.layers[layer], *lb = &b->weights.layers[layer];
     const struct hearth_weight *from[] = {
         exps ? &la->ffn_gate_exps : &la->ffn_gate, exps ? &la->ffn_up_exps : &la->ffn_up,
         exps ? &la->ffn_down_t_exps : &la->ffn_down_t, exps ? &la->pred_fc2_exps : &la->pred_fc2};

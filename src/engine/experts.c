@@ -177,7 +177,7 @@ static void tell_neurons(const struct hearth_session *s, int layer, int n)
 // The used experts' slots, x->rows to x->rows.
 static void compute_dense(struct hearth_session *s, enum hearth_phase phase, int layer, int n, int n_slots)
 {
-    const struct hearth_layer *w = &s->model->layers[layer];
+    const struct hearth_layer *w = &s->weights.layers[layer];
     struct hearth_expert_work *x = &s->work.experts;
     struct job j = {s};
     int count = list_products(s, &w->ffn_gate_exps, s->work.gate, x->tasks);
@@ -196,7 +196,7 @@ static void compute_dense(struct hearth_session *s, enum hearth_phase phase, int
 
 static void compute_by_neuron(struct hearth_session *s, int layer, int n, int n_slots)
 {
-    const struct hearth_layer *w = &s->model->layers[layer];
+    const struct hearth_layer *w = &s->weights.layers[layer];
     struct hearth_expert_work *x = &s->work.experts;
     struct hearth_sparse_part *parts = s->work.sparse.all;
     struct job j = {s};
@@ -222,7 +222,7 @@ static void compute_by_neuron(struct hearth_session *s, int layer, int n, int n_
 void hearth_ffn_experts(struct hearth_session *s, enum hearth_phase phase, int layer, int n)
 {
     const struct hearth_hparams *hp = &s->model->hp;
-    const struct hearth_layer *w = &s->model->layers[layer];
+    const struct hearth_layer *w = &s->weights.layers[layer];
     struct hearth_work *work = &s->work;
     struct hearth_expert_work *x = &work->experts;
     const int n_slots = n * hp->n_expert_used;

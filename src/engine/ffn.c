@@ -39,7 +39,7 @@ static void tell_neurons(const struct hearth_session *s, int layer, int n, const
 
 static void ffn_dense(struct hearth_session *s, enum hearth_phase phase, int layer, int n)
 {
-    const struct hearth_layer *w = &s->model->layers[layer];
+    const struct hearth_layer *w = &s->weights.layers[layer];
     const bool gated = w->ffn_gate.data != NULL;
     struct hearth_product into[] = {{.w = w->ffn_up, .out = s->work.up, .n = n},
                                     {.w = w->ffn_gate, .out = s->work.gate, .n = n}};
@@ -58,7 +58,7 @@ static void ffn_dense(struct hearth_session *s, enum hearth_phase phase, int lay
 
 static void ffn_by_neuron(struct hearth_session *s, int layer, int n)
 {
-    const struct hearth_layer *w = &s->model->layers[layer];
+    const struct hearth_layer *w = &s->weights.layers[layer];
     struct hearth_sparse_part part = hearth_sparse_part_of(s, layer, 0);
     part.n = n;
     const bool stream = s->model->hp.predictor_input != HEARTH_PREDICTOR_NORMED;

@@ -207,7 +207,7 @@ static void cluster_task(void *arg, int task, int worker)
 {
     const struct pass *p = arg;
     struct hearth_worker *me = &p->s->work.workers[worker];
-    const struct hearth_layer *layer = &p->s->model->layers[p->layer];
+    const struct hearth_layer *layer = &p->s->weights.layers[p->layer];
     const size_t index = (size_t)task % p->n_clusters;
     struct cluster c = {.p = p, .part = &p->parts[(size_t)task / p->n_clusters], .scratch = &me->sparse};
     const struct hearth_space *space = &c.part->space;
@@ -334,9 +334,9 @@ void hearth_sparse_run(struct hearth_session *s, int layer, const struct hearth_
 struct hearth_sparse_part hearth_sparse_part_of(const struct hearth_session *s, int layer, int expert)
 {
     const struct hearth_model *m = s->model;
-    const struct hearth_layer *l = &m->layers[layer];
+    const struct hearth_layer *l = &s->weights.layers[layer];
     const size_t space = (size_t)layer * (size_t)(m->hp.n_expert ? m->hp.n_expert : 1) + (size_t)expert;
-    struct hearth_sparse_part part = {.space = hearth_space_of(m, layer, expert),
+    struct hearth_sparse_part part = {.space = hearth_space_of(&m->hp, l, expert),
                                       .always = m->always ? m->always[space] : 0,
                                       .crossover = m->crossover ? m->crossover[space] : CROSSOVER,
                                       .expert = expert};
@@ -352,7 +352,7 @@ struct hearth_sparse_part hearth_sparse_part_of(const struct hearth_session *s, 
 bool hearth_sparse_layer(const struct hearth_session *s, int layer)
 {
     const struct hearth_hparams *hp = &s->model->hp;
-    const struct hearth_layer *l = &s->model->layers[layer];
+    const struct hearth_layer *l = &s->weights.layers[layer];
     const bool by_neuron = (hp->n_expert ? l->ffn_down_t_exps : l->ffn_down_t).data != NULL;
     // Without a gate and with down in one piece there is nothing to leave out but what a predictor names.
     const bool gated = (hp->n_expert ? l->ffn_gate_exps : l->ffn_gate).data != NULL;
@@ -399,7 +399,7 @@ static size_t widest_rank(const struct hearth_model *m)
 {
     size_t rank = 0;
     for (int i = 0; i < m->hp.n_layer; i++) {
-        const struct hearth_layer *l = &m->layers[i];
+        const struct hearth_layer *l = &m->weights.layers[i];
         const size_t n = (m->hp.n_expert ? l->pred_fc1_exps : l->pred_fc1).n;
         rank = n > rank ? n : rank;
     }

@@ -91,7 +91,7 @@ static void store_task(void *arg, int task, int worker)
     const struct job *j = arg;
     struct hearth_session *s = j->s;
     const struct hearth_hparams *hp = &s->model->hp;
-    const struct hearth_layer *w = &s->model->layers[j->layer];
+    const struct hearth_layer *w = &s->weights.layers[j->layer];
     const struct hearth_kv *kv = &s->kv;
     const size_t dim = (size_t)hp->head_dim;
     const struct hearth_row at = s->work.rows[task];
@@ -117,7 +117,7 @@ static void store_task(void *arg, int task, int worker)
 // Attention of the normed input h; without the bias of attn_out, which add() adds.
 static void attention(struct hearth_session *s, enum hearth_phase phase, int layer, float *out, int n)
 {
-    const struct hearth_layer *w = &s->model->layers[layer];
+    const struct hearth_layer *w = &s->weights.layers[layer];
     struct hearth_product qkv[] = {{.w = w->attn_q, .out = s->work.q, .n = n},
                                    {.w = w->attn_k, .out = s->work.k, .n = n},
                                    {.w = w->attn_v, .out = s->work.v, .n = n}};
@@ -132,7 +132,7 @@ static void attention(struct hearth_session *s, enum hearth_phase phase, int lay
 // x += attention(norm(x)); x += ffn(norm(x))
 static void layer_in_series(struct hearth_session *s, enum hearth_phase phase, int layer, int n)
 {
-    const struct hearth_layer *w = &s->model->layers[layer];
+    const struct hearth_layer *w = &s->weights.layers[layer];
     norm(s, &w->attn_norm, &w->attn_norm_b, 0, n);
     attention(s, phase, layer, s->work.h, n);
     add(s, s->work.h, &w->attn_out_b, n);
@@ -144,7 +144,7 @@ static void layer_in_series(struct hearth_session *s, enum hearth_phase phase, i
 // x += attention(norm(x)) + ffn(norm(x))
 static void layer_in_parallel(struct hearth_session *s, enum hearth_phase phase, int layer, int n)
 {
-    const struct hearth_layer *w = &s->model->layers[layer];
+    const struct hearth_layer *w = &s->weights.layers[layer];
     norm(s, &w->attn_norm, &w->attn_norm_b, 0, n);
     attention(s, phase, layer, s->work.branch, n);
     if (w->ffn_norm.data != w->attn_norm.data) // else h still is what the feed-forward part wants
@@ -172,10 +172,10 @@ static void embed_task(void *arg, int task, int worker)
     const struct hearth_hparams *hp = &s->model->hp;
     const int pos = s->work.rows[task].pos;
     float *x = hearth_row_of(s->work.x, task, hp->n_embd);
-    embed(&s->model->token_embd, s->work.tokens[task], x);
+    embed(&s->weights.token_embd, s->work.tokens[task], x);
     if (hp->positions == HEARTH_POS_LEARNED) {
         float *h = hearth_row_of(s->work.h, task, hp->n_embd);
-        embed(&s->model->position_embd, pos + hp->pos_offset, h);
+        embed(&s->weights.position_embd, pos + hp->pos_offset, h);
         s->model->kernels.add(x, h, (size_t)hp->n_embd);
         return;
     }
@@ -200,7 +200,7 @@ void hearth_forward(struct hearth_session *s, enum hearth_phase phase, int n)
 
 void hearth_forward_logits(struct hearth_session *s, enum hearth_phase phase, int first, int n)
 {
-    norm(s, &s->model->output_norm, &s->model->output_norm_b, first, n);
-    struct hearth_product head = {.w = s->model->output, .out = s->work.logits, .n = n};
+    norm(s, &s->weights.output_norm, &s->weights.output_norm_b, first, n);
+    struct hearth_product head = {.w = s->weights.output, .out = s->work.logits, .n = n};
     hearth_matmul(s, phase, &head, 1, s->work.h, n);
 }

@@ -291,7 +291,7 @@ static bool is_by_neuron(const struct hearth_layer *l, const struct hearth_weigh
 static uint64_t layer_bytes(const struct hearth_session *s, int layer)
 {
     const struct hearth_model *m = s->model;
-    const struct hearth_layer *l = &m->layers[layer];
+    const struct hearth_layer *l = &s->weights.layers[layer];
     const bool sparse = hearth_sparse_layer(s, layer);
     uint64_t bytes = 0;
     for (const struct hearth_binding *b = m->arch->layer; b->name; b++) {
@@ -307,13 +307,14 @@ static uint64_t layer_bytes(const struct hearth_session *s, int layer)
 static void fill_stats(struct hearth_session *s)
 {
     const struct hearth_model *m = s->model;
-    uint64_t bytes = weight_bytes(&m->output) + weight_bytes(&m->output_norm) + m->token_embd.stride +
-                     m->position_embd.stride;
+    const struct hearth_weights *w = &s->weights;
+    uint64_t bytes = weight_bytes(&w->output) + weight_bytes(&w->output_norm) + w->token_embd.stride +
+                     w->position_embd.stride;
     for (int i = 0; i < m->hp.n_layer; i++)
         bytes += layer_bytes(s, i);
     s->stats.weight_bytes_per_step = bytes;
     s->stats.kv_bytes = s->kv.region.size;
-    s->stats.memory_bytes = m->weights.size + s->kv.region.size + s->memory.size;
+    s->stats.memory_bytes = m->image.size + s->kv.region.size + s->memory.size;
 }
 
 static uint32_t kv_type(enum hearth_kv_type type)
@@ -367,6 +368,7 @@ int hearth_session_open(struct hearth_session **out, const struct hearth_model *
     if (!s)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for a session");
     s->model = model;
+    s->weights = model->weights;
     rc = hearth_sparse_choose(s, &p, err);
     if (rc) {
         hearth_session_close(&s);
@@ -390,7 +392,7 @@ int hearth_session_open(struct hearth_session **out, const struct hearth_model *
         hearth_session_close(&s);
         return rc;
     }
-    hearth_rope_frequencies(&model->hp, model->rope_freqs.data, s->work.inv_freq);
+    hearth_rope_frequencies(&model->hp, s->weights.rope_freqs.data, s->work.inv_freq);
     fill_stats(s);
     *out = s;
     return HEARTH_OK;

@@ -89,6 +89,7 @@ struct hearth_work {
 
 struct hearth_session {
     const struct hearth_model *model;
+    struct hearth_weights weights; // the model's, or this session's own when they stream
     struct hearth_pool *pool;
     struct hearth_kv kv;
     int n_ctx, n_ubatch, max_rows;

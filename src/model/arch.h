@@ -43,7 +43,7 @@ static inline bool hearth_need_is_each(enum hearth_need need)
 
 struct hearth_binding {
     const char *name;  // "attn_q.weight", without the "blk.N." of a layer's tensors
-    size_t field;      // offset of the struct hearth_weight in struct hearth_model or struct hearth_layer
+    size_t field;      // offset of the struct hearth_weight in struct hearth_weights or struct hearth_layer
     enum hearth_dim k; // ne[0]
     enum hearth_dim n; // ne[1]
     enum hearth_need need;
@@ -52,7 +52,7 @@ struct hearth_binding {
 // Rows of the tables.
 #define HEARTH_GLOBAL(name, field, k, n, need)                                                               \
     {                                                                                                        \
-        name, offsetof(struct hearth_model, field), HEARTH_DIM_##k, HEARTH_DIM_##n, HEARTH_##need            \
+        name, offsetof(struct hearth_weights, field), HEARTH_DIM_##k, HEARTH_DIM_##n, HEARTH_##need          \
     }
 #define HEARTH_LAYER(name, field, k, n, need)                                                                \
     {                                                                                                        \

@@ -1,550 +1,20 @@
 // SPDX-License-Identifier: MIT
-// Loading: tensors are bound and checked first, then all bytes are read in one parallel pass into huge pages.
+// Loading: the bytes of bound tensors are read in one parallel pass, straight to where they are wanted.
 #include "model/load.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/os.h"
 #include "base/threads.h"
-#include "gguf/checksums.h"
-#include "model/pack.h"
 
 // Bytes read by one task. Large enough for the disk to stream, small enough to keep all threads busy to the
 // end.
 #define CHUNK ((uint64_t)8 << 20)
 
-// What direct reads want source and destination to agree in.
-#define PAGE 4096
-// What tensors in memory are aligned to at least; GGUF's own default.
-#define ALIGNED 32
-
-#define MAX_RANK (1u << 20) // of a predictor
-
-// One tensor to be brought into memory.
-struct item {
-    const struct hearth_gguf_tensor *tensor;
-    size_t offset; // in the region
-    bool to_f32;   // a vector stored in another format
-    // A pack's bundles become matrices, which begin here in the region; NULL: something else.
-    const struct hearth_bundle *bundle;
-    size_t parts[HEARTH_PARTS];
-};
-
-struct loader {
-    struct hearth_model *model;
-    struct item *items;
-    size_t n_items, cap_items;
-    size_t bytes;      // of the region so far
-    uint64_t n_params; // elements of all bound tensors
-    struct hearth_error *err;
-};
-
-static uint64_t dim_value(const struct hearth_hparams *hp, enum hearth_dim dim)
-{
-    const uint64_t head = (uint64_t)hp->head_dim, q = (uint64_t)hp->n_head * head;
-    const uint64_t kv = (uint64_t)hp->n_head_kv * head;
-    switch (dim) {
-    case HEARTH_DIM_NONE:
-        return 1;
-    case HEARTH_DIM_EMBD:
-        return (uint64_t)hp->n_embd;
-    case HEARTH_DIM_FF:
-        return (uint64_t)hp->n_ff;
-    case HEARTH_DIM_FF_EXP:
-        return (uint64_t)hp->n_ff_exp;
-    case HEARTH_DIM_Q:
-        return q;
-    case HEARTH_DIM_KV:
-        return kv;
-    case HEARTH_DIM_QKV:
-        return q + 2 * kv;
-    case HEARTH_DIM_HEAD:
-        return head;
-    case HEARTH_DIM_VOCAB:
-        return (uint64_t)hp->n_vocab;
-    case HEARTH_DIM_ROT2:
-        return (uint64_t)hp->n_rot / 2;
-    case HEARTH_DIM_EXPERTS:
-        return (uint64_t)hp->n_expert;
-    case HEARTH_DIM_POS:
-        return (uint64_t)hp->n_pos + (uint64_t)hp->pos_offset;
-    case HEARTH_DIM_RANK:
-        break;
-    }
-    return 0;
-}
-
-// The types that there are kernels for: "F32, F16, ...".
-static void list_types(const struct hearth_kernels *kernels, char *out, size_t size)
-{
-    size_t at = 0;
-    for (uint32_t type = 0; type < HEARTH_TYPE_END && at < size; type++)
-        if (kernels->step[type])
-            at += (size_t)snprintf(out + at, size - at, "%s%s", at ? ", " : "", hearth_type_info(type)->name);
-}
-
-// Whether what t holds in this type can be computed with.
-static int check_type(struct loader *l, const struct hearth_gguf_tensor *t, uint32_t type, bool vector)
-{
-    const struct hearth_type_info *info = hearth_type_info(type);
-    const struct hearth_kernels *kernels = &l->model->kernels;
-    if (vector ? info->decode != NULL : kernels->step[type] && kernels->prompt[type])
-        return HEARTH_OK;
-    char known[160];
-    list_types(kernels, known, sizeof known);
-    return hearth_fail(l->err, HEARTH_E_UNSUPPORTED,
-                       "%s: tensor %s has type %s, which is not supported; supported: %s",
-                       hearth_gguf_path(l->model->gguf), t->name.s, info->name, known);
-}
-
-// Shape and type; n_matrices is ne[2].
-static int check_tensor(struct loader *l, const struct hearth_gguf_tensor *t, const struct hearth_binding *b,
-                        int n_matrices)
-{
-    const struct hearth_hparams *hp = &l->model->hp;
-    const char *path = hearth_gguf_path(l->model->gguf);
-    // A rank is what the tensor says; whether fc1 and fc2 agree is seen once both are bound.
-    const bool free_k = b->k == HEARTH_DIM_RANK && t->ne[0] <= MAX_RANK;
-    const bool free_n = b->n == HEARTH_DIM_RANK && t->ne[1] <= MAX_RANK;
-    const uint64_t k = free_k ? t->ne[0] : dim_value(hp, b->k), n = free_n ? t->ne[1] : dim_value(hp, b->n);
-    const uint64_t x = (uint64_t)n_matrices;
-    if (t->ne[0] != k || t->ne[1] != n || t->ne[2] != x || t->ne[3] != 1)
-        return hearth_fail(
-            l->err, HEARTH_E_FORMAT,
-            "%s: tensor %s is %llu x %llu x %llu where the hyper-parameters say %llu x %llu x %llu: "
-            "the file is damaged or was converted wrongly",
-            path, t->name.s, (unsigned long long)t->ne[0], (unsigned long long)t->ne[1],
-            (unsigned long long)t->ne[2], (unsigned long long)k, (unsigned long long)n,
-            (unsigned long long)x);
-
-    return check_type(l, t, t->type, b->n == HEARTH_DIM_NONE);
-}
-
-// Room for `bytes` in the region, which begin with t's.
-static int reserve(struct loader *l, const struct hearth_gguf_tensor *t, uint64_t bytes, size_t *offset)
-{
-    if (l->bytes > SIZE_MAX / 2 || bytes > SIZE_MAX / 2)
-        return hearth_fail(l->err, HEARTH_E_FORMAT, "%s: tensors add up to more than can be addressed",
-                           hearth_gguf_path(l->model->gguf));
-    // In step with the file's pages, so that direct reads need no copy. (A region starts on a page.) A file
-    // may say that its tensors are not aligned at all; in memory they are.
-    l->bytes += (size_t)((t->offset % ALIGNED ? 0 : t->offset) - l->bytes) % PAGE;
-    *offset = l->bytes;
-    l->bytes += (size_t)bytes;
-    return HEARTH_OK;
-}
-
-static int add_item(struct loader *l, struct item item)
-{
-    if (l->n_items == l->cap_items) {
-        size_t cap = l->cap_items ? 2 * l->cap_items : 256;
-        struct item *grown = hearth_reallocarray(l->items, cap, sizeof *grown);
-        if (!grown)
-            return hearth_fail(l->err, HEARTH_E_MEMORY, "no memory for the tensor list");
-        l->items = grown;
-        l->cap_items = cap;
-    }
-    l->items[l->n_items++] = item;
-    if (!item.bundle)
-        l->n_params += item.tensor->ne[0] * item.tensor->ne[1] * item.tensor->ne[2];
-    return HEARTH_OK;
-}
-
-// Fills w for the shape of t. Until the region exists, `data` holds the offset plus one (so that 0 stays
-// "absent").
-static void set_weight(struct hearth_weight *w, const struct hearth_gguf_tensor *t, bool vector,
-                       size_t offset)
-{
-    w->type = vector ? HEARTH_TYPE_F32 : t->type;
-    w->k = (size_t)t->ne[0];
-    w->n = (size_t)t->ne[1];
-    w->stride = hearth_type_bytes(w->type, w->k);
-    w->data = (const void *)(offset + 1);
-}
-
-static int missing(struct loader *l, const char *name)
-{
-    return hearth_fail(l->err, HEARTH_E_FORMAT, "%s: tensor %s is missing: the file is incomplete",
-                       hearth_gguf_path(l->model->gguf), name);
-}
-
-// One tensor that holds one matrix or vector, or the matrices of all experts.
-static int bind_tensor(struct loader *l, const struct hearth_gguf_tensor *t, const struct hearth_binding *b,
-                       struct hearth_weight *w)
-{
-    const bool vector = b->n == HEARTH_DIM_NONE, to_f32 = vector && t->type != HEARTH_TYPE_F32;
-    size_t offset = 0;
-    int rc = check_tensor(l, t, b, hearth_need_is_each(b->need) ? l->model->hp.n_expert : 1);
-    if (!rc)
-        rc = reserve(l, t, to_f32 ? hearth_type_bytes(HEARTH_TYPE_F32, t->ne[0]) : t->bytes, &offset);
-    if (!rc)
-        rc = add_item(l, (struct item){.tensor = t, .offset = offset, .to_f32 = to_f32});
-    if (!rc)
-        set_weight(w, t, vector, offset);
-    return rc;
-}
-
-// A matrix per expert in a tensor of its own, as files from before 2024 have them: "blk.0.ffn_up.3.weight"
-// for what is else a slice of "blk.0.ffn_up_exps.weight". In memory they lie as the slices would.
-static int bind_single_experts(struct loader *l, const char *joint, int layer, const struct hearth_binding *b,
-                               struct hearth_weight *w)
-{
-    const struct hearth_model *m = l->model;
-    const int stem = (int)(strstr(b->name, "_exps") - b->name);
-    size_t offset = 0;
-    for (int e = 0; e < m->hp.n_expert; e++) {
-        char name[96];
-        snprintf(name, sizeof name, "blk.%d.%.*s.%d.weight", layer, stem, b->name, e);
-        const struct hearth_gguf_tensor *t = hearth_gguf_tensor(m->gguf, name);
-        if (!t)
-            return missing(l, e ? name : joint);
-        int rc = check_tensor(l, t, b, 1);
-        if (!rc && e && t->type != w->type)
-            rc = hearth_fail(l->err, HEARTH_E_UNSUPPORTED,
-                             "%s: tensor %s has another type than expert 0's, which is not supported",
-                             hearth_gguf_path(m->gguf), name);
-        if (!rc && !e) // all have this size
-            rc = reserve(l, t,
-                         t->bytes < SIZE_MAX / HEARTH_MAX_EXPERTS ? t->bytes * (uint64_t)m->hp.n_expert
-                                                                  : SIZE_MAX,
-                         &offset);
-        if (!rc)
-            rc = add_item(l, (struct item){.tensor = t, .offset = offset + (size_t)e * (size_t)t->bytes});
-        if (rc)
-            return rc;
-        if (!e)
-            set_weight(w, t, false, offset);
-    }
-    return HEARTH_OK;
-}
-
-// Whether the binding is one of this model's at all.
-static bool applies(const struct hearth_binding *b, const struct hearth_hparams *hp)
-{
-    switch (b->need) {
-    case HEARTH_DENSE:
-    case HEARTH_MAYBE_DENSE:
-        return hp->n_expert == 0;
-    case HEARTH_EXPERTS:
-    case HEARTH_EACH_EXPERT:
-    case HEARTH_MAYBE_EACH:
-        return hp->n_expert != 0;
-    case HEARTH_ALWAYS:
-    case HEARTH_OPTIONAL:
-        break;
-    }
-    return true;
-}
-
-// Whether the layer's down is stored by neuron (ffn_down_t), so that ffn_down need not be there.
-static bool has_down_by_neuron(const struct loader *l, int layer, const struct hearth_binding *b)
-{
-    const bool down = b->field == offsetof(struct hearth_layer, ffn_down) && b->k == HEARTH_DIM_FF;
-    const bool each = b->field == offsetof(struct hearth_layer, ffn_down_exps) && b->k == HEARTH_DIM_FF_EXP;
-    char name[96];
-    snprintf(name, sizeof name, "blk.%d.ffn_down_t%s.weight", layer, each ? "_exps" : "");
-    return (down || each) && hearth_gguf_tensor(l->model->gguf, name);
-}
-
-// An optional tensor of all experts; packs call the predictors by the same names with and without experts.
-static const struct hearth_gguf_tensor *find_maybe_each(const struct loader *l, int layer,
-                                                        const struct hearth_binding *b)
-{
-    const int stem = (int)(strstr(b->name, "_exps") - b->name);
-    char name[96];
-    snprintf(name, sizeof name, "blk.%d.%.*s.weight", layer, stem, b->name);
-    return hearth_gguf_tensor(l->model->gguf, name);
-}
-
-// PowerInfer's files name the bias after the matrix.
-static const struct hearth_gguf_tensor *find_down_bias(const struct loader *l, int layer)
-{
-    char name[96];
-    snprintf(name, sizeof name, "blk.%d.ffn_down_t.bias", layer);
-    return hearth_gguf_tensor(l->model->gguf, name);
-}
-
-// What a binding is in a pack: a part of the layer's bundles, HEARTH_PARTS for a down that has become rows,
-// or -1: a tensor like any other.
-static int part_of(const struct loader *l, const struct hearth_binding *b)
-{
-    static const struct {
-        size_t field;
-        int part;
-    } parts[] = {{offsetof(struct hearth_layer, ffn_gate), HEARTH_PART_GATE},
-                 {offsetof(struct hearth_layer, ffn_gate_exps), HEARTH_PART_GATE},
-                 {offsetof(struct hearth_layer, ffn_up), HEARTH_PART_UP},
-                 {offsetof(struct hearth_layer, ffn_up_exps), HEARTH_PART_UP},
-                 {offsetof(struct hearth_layer, ffn_down_t), HEARTH_PART_DOWN},
-                 {offsetof(struct hearth_layer, ffn_down_t_exps), HEARTH_PART_DOWN},
-                 {offsetof(struct hearth_layer, ffn_down), HEARTH_PARTS},
-                 {offsetof(struct hearth_layer, ffn_down_exps), HEARTH_PARTS}};
-    for (size_t i = 0; l->model->pack && i < sizeof parts / sizeof *parts; i++)
-        if (parts[i].field == b->field)
-            return parts[i].part;
-    return -1;
-}
-
-// A part of the layer's bundles, which becomes a matrix (of each expert).
-static int bind_part(struct loader *l, int layer, int part, struct hearth_weight *w)
-{
-    const struct hearth_pack *p = l->model->pack;
-    const struct hearth_bundle *b = &p->layers[layer];
-    if (!b->bytes[part])
-        return hearth_fail(l->err, HEARTH_E_FORMAT, "%s: the pack has no gate, which architecture %s needs",
-                           hearth_gguf_path(l->model->gguf), l->model->arch->name);
-    size_t offset = 0;
-    int rc = check_type(l, b->tensor, b->type[part], false);
-    // b->tensor lies in the file, so this product fits: it is less than the tensor's bytes.
-    if (!rc)
-        rc = reserve(l, b->tensor, (uint64_t)b->bytes[part] * p->n_ff * p->n_expert, &offset);
-    if (rc)
-        return rc;
-    *w = (struct hearth_weight){.data = (const void *)(offset + 1),
-                                .type = b->type[part],
-                                .k = p->n_embd,
-                                .n = p->n_ff,
-                                .stride = b->bytes[part]};
-    l->n_params += (uint64_t)p->n_embd * p->n_ff * p->n_expert;
-    return HEARTH_OK;
-}
-
-static int bind(struct loader *l, const char *name, int layer, const struct hearth_binding *b,
-                struct hearth_weight *w)
-{
-    if (!applies(b, &l->model->hp))
-        return HEARTH_OK;
-    // The fields of layers; those of the model have offsets of their own.
-    const int part = strncmp(name, "blk.", 4) ? -1 : part_of(l, b);
-    if (part >= 0)
-        return part < HEARTH_PARTS ? bind_part(l, layer, part, w) : HEARTH_OK;
-    const struct hearth_gguf_tensor *t = hearth_gguf_tensor(l->model->gguf, name);
-    if (!t && b->need == HEARTH_MAYBE_EACH)
-        t = find_maybe_each(l, layer, b);
-    if (!t && b->field == offsetof(struct hearth_layer, ffn_down_b) && b->k == HEARTH_DIM_EMBD)
-        t = find_down_bias(l, layer);
-    if (has_down_by_neuron(l, layer, b)) {
-        if (!t)
-            return HEARTH_OK;
-        return hearth_fail(l->err, HEARTH_E_UNSUPPORTED,
-                           "%s: layer %d has both %s and the same by neuron (ffn_down_t); one must go",
-                           hearth_gguf_path(l->model->gguf), layer, b->name);
-    }
-    if (t)
-        return bind_tensor(l, t, b, w);
-    if (b->need == HEARTH_EACH_EXPERT)
-        return bind_single_experts(l, name, layer, b, w);
-    const bool optional =
-        b->need == HEARTH_OPTIONAL || b->need == HEARTH_MAYBE_DENSE || b->need == HEARTH_MAYBE_EACH;
-    return optional ? HEARTH_OK : missing(l, name);
-}
-
-static struct hearth_weight *field_of(void *base, size_t offset)
-{
-    return (struct hearth_weight *)(void *)((char *)base + offset);
-}
-
-static int bind_all(struct loader *l)
-{
-    struct hearth_model *m = l->model;
-    for (const struct hearth_binding *b = m->arch->globals; b->name; b++) {
-        int rc = bind(l, b->name, 0, b, field_of(m, b->field));
-        if (rc)
-            return rc;
-    }
-    for (int i = 0; i < m->hp.n_layer; i++)
-        for (const struct hearth_binding *b = m->arch->layer; b->name; b++) {
-            char name[96];
-            snprintf(name, sizeof name, "blk.%d.%s", i, b->name);
-            int rc = bind(l, name, i, b, field_of(&m->layers[i], b->field));
-            if (rc)
-                return rc;
-        }
-    return HEARTH_OK;
-}
-
-// A tensor that nothing reads would change the results of whoever knows it: such files are refused. Tables
-// that old converters wrote and nobody ever read are let pass.
-static int check_unknown(struct loader *l)
-{
-    const struct hearth_model *m = l->model;
-    const uint64_t n = hearth_gguf_n_tensors(m->gguf);
-    const struct hearth_gguf_tensor *first = hearth_gguf_tensor_at(m->gguf, 0);
-    bool *bound = hearth_calloc((size_t)n, sizeof *bound);
-    if (!bound)
-        return hearth_fail(l->err, HEARTH_E_MEMORY, "no memory for the tensor list");
-    for (size_t i = 0; i < l->n_items; i++)
-        bound[l->items[i].tensor - first] = true;
-    int rc = HEARTH_OK;
-    for (uint64_t i = 0; i < n && !rc; i++) {
-        const char *name = first[i].name.s;
-        const bool passes = strstr(name, "attn_rot_embd") || strstr(name, "rotary_emb.inv_freq") ||
-                            !strcmp(name, HEARTH_CHECKSUMS_NAME) || (m->pack && hearth_pack_owns(&first[i]));
-        if (!bound[i] && !passes)
-            rc = hearth_fail(
-                l->err, HEARTH_E_UNSUPPORTED,
-                "%s: tensor %.80s is not known for architecture %s: the model needs something this "
-                "build does not do",
-                hearth_gguf_path(m->gguf), name, m->arch->name);
-    }
-    free(bound);
-    return rc;
-}
-
-// A predictor has both of its matrices, and they fit each other.
-static int check_predictors(struct loader *l)
-{
-    struct hearth_model *m = l->model;
-    for (int i = 0; i < m->hp.n_layer; i++) {
-        const struct hearth_layer *layer = &m->layers[i];
-        const struct hearth_weight *fc1 = m->hp.n_expert ? &layer->pred_fc1_exps : &layer->pred_fc1;
-        const struct hearth_weight *fc2 = m->hp.n_expert ? &layer->pred_fc2_exps : &layer->pred_fc2;
-        const char *each = m->hp.n_expert ? "_exps" : "";
-        if (!fc1->data != !fc2->data || fc1->n != fc2->k)
-            return hearth_fail(
-                l->err, HEARTH_E_FORMAT,
-                "%s: of the predictor blk.%d.fc1%s.weight, blk.%d.fc2%s.weight one is missing, "
-                "or they do not fit together",
-                hearth_gguf_path(m->gguf), i, each, i, each);
-        m->hp.has_predictors |= fc1->data != NULL;
-    }
-    return HEARTH_OK;
-}
-
-// An array with a number per space, or nothing. Returns 0 with *found telling.
-static int find_spaces(struct loader *l, const char *key, const struct hearth_gguf_kv **found)
-{
-    const struct hearth_hparams *hp = &l->model->hp;
-    const size_t n = (size_t)hp->n_layer * (size_t)(hp->n_expert ? hp->n_expert : 1);
-    const struct hearth_gguf_kv *kv = hearth_gguf_find(l->model->gguf, key);
-    if (kv && (kv->type != HEARTH_GGUF_ARRAY || kv->strings || kv->count != n))
-        return hearth_fail(l->err, HEARTH_E_FORMAT, "%s: %s must be an array of %zu numbers, one per space",
-                           hearth_gguf_path(l->model->gguf), key, n);
-    *found = kv;
-    return HEARTH_OK;
-}
-
-static int read_spaces(struct loader *l)
-{
-    struct hearth_model *m = l->model;
-    const int64_t f = m->hp.n_expert ? m->hp.n_ff_exp : m->hp.n_ff;
-    const struct hearth_gguf_kv *always = NULL, *crossover = NULL;
-    int rc = find_spaces(l, "hearth.pack.always", &always);
-    if (!rc)
-        rc = find_spaces(l, "hearth.pack.crossover", &crossover);
-    if (rc)
-        return rc;
-    m->always = always ? hearth_calloc((size_t)always->count, sizeof *m->always) : NULL;
-    m->crossover = crossover ? hearth_calloc((size_t)crossover->count, sizeof *m->crossover) : NULL;
-    if ((always && !m->always) || (crossover && !m->crossover))
-        return hearth_fail(l->err, HEARTH_E_MEMORY, "no memory for the list of spaces");
-    for (uint64_t i = 0; always && i < always->count; i++) {
-        const int64_t n = hearth_gguf_kv_i64(always, i);
-        if (n < 0 || n > f)
-            return hearth_fail(l->err, HEARTH_E_FORMAT,
-                               "%s: hearth.pack.always says %lld of %lld neurons in space %llu",
-                               hearth_gguf_path(m->gguf), (long long)n, (long long)f, (unsigned long long)i);
-        m->always[i] = (uint32_t)n;
-    }
-    for (uint64_t i = 0; crossover && i < crossover->count; i++)
-        m->crossover[i] = (float)hearth_gguf_kv_f64(crossover, i);
-    return HEARTH_OK;
-}
-
-// ---- packs
-
-static int check_pack(struct loader *l)
-{
-    const struct hearth_hparams *hp = &l->model->hp;
-    const struct hearth_pack *p = l->model->pack;
-    const uint32_t n_expert = hp->n_expert ? (uint32_t)hp->n_expert : 1;
-    const uint32_t n_ff = (uint32_t)(hp->n_expert ? hp->n_ff_exp : hp->n_ff);
-    if (p->n_layer == (uint32_t)hp->n_layer && p->n_embd == (uint32_t)hp->n_embd && p->n_ff == n_ff &&
-        p->n_expert == n_expert)
-        return HEARTH_OK;
-    return hearth_fail(
-        l->err, HEARTH_E_FORMAT,
-        "%s: the bundles are of %u layers, %u neurons and %u experts where the hyper-parameters "
-        "say %d, %u and %u: the pack is damaged",
-        hearth_gguf_path(l->model->gguf), p->n_layer, p->n_ff, p->n_expert, hp->n_layer, n_ff, n_expert);
-}
-
-// The bundles of each layer, to be taken apart, and their orders, which must make sense although in memory
-// nobody needs them.
-static int add_bundles(struct loader *l)
-{
-    const struct hearth_model *m = l->model;
-    const struct hearth_pack *p = m->pack;
-    int32_t *order = hearth_calloc(p->n_ff, sizeof *order);
-    int rc = order ? HEARTH_OK : hearth_fail(l->err, HEARTH_E_MEMORY, "no memory for an order of neurons");
-    for (uint32_t i = 0; i < p->n_layer && !rc; i++) {
-        const struct hearth_layer *layer = &m->layers[i];
-        const bool exps = m->hp.n_expert != 0;
-        const struct hearth_weight *parts[HEARTH_PARTS] = {
-            exps ? &layer->ffn_gate_exps : &layer->ffn_gate, exps ? &layer->ffn_up_exps : &layer->ffn_up,
-            exps ? &layer->ffn_down_t_exps : &layer->ffn_down_t};
-        struct item item = {.tensor = p->layers[i].tensor, .bundle = &p->layers[i]};
-        for (int part = 0; part < HEARTH_PARTS && !rc; part++) {
-            if (!parts[part]->data != !p->layers[i].bytes[part])
-                rc =
-                    hearth_fail(l->err, HEARTH_E_FORMAT,
-                                "%s: the bundles do not have what architecture %s needs: the pack is damaged",
-                                hearth_gguf_path(m->gguf), m->arch->name);
-            item.parts[part] = parts[part]->data ? (size_t)parts[part]->data - 1 : 0;
-        }
-        if (!rc)
-            rc = add_item(l, item);
-        for (uint32_t e = 0; e < p->n_expert && !rc && hearth_pack_tensor(p, i, "ffn_order"); e++)
-            rc = hearth_pack_order(p, i, e, order, l->err);
-    }
-    free(order);
-    return rc;
-}
-
-static void resolve(struct hearth_weight *w, const uint8_t *base)
-{
-    if (w->data)
-        w->data = base + ((size_t)w->data - 1);
-}
-
-// Weights that are parts of others, or other names for them.
-static void share(struct hearth_model *m)
-{
-    const size_t q = (size_t)dim_value(&m->hp, HEARTH_DIM_Q), kv = (size_t)dim_value(&m->hp, HEARTH_DIM_KV);
-    if (!m->output.data)
-        m->output = m->token_embd;
-    for (int i = 0; i < m->hp.n_layer; i++) {
-        struct hearth_layer *l = &m->layers[i];
-        if (!l->attn_norm.data) { // both branches of a parallel layer read the same
-            l->attn_norm = l->ffn_norm;
-            l->attn_norm_b = l->ffn_norm_b;
-        }
-        if (!l->attn_qkv.data)
-            continue;
-        l->attn_q = l->attn_k = l->attn_v = l->attn_qkv;
-        l->attn_q.n = q;
-        l->attn_k.n = l->attn_v.n = kv;
-        l->attn_k.data = (const uint8_t *)l->attn_qkv.data + q * l->attn_qkv.stride;
-        l->attn_v.data = (const uint8_t *)l->attn_qkv.data + (q + kv) * l->attn_qkv.stride;
-    }
-}
-
-static void resolve_all(struct hearth_model *m)
-{
-    const uint8_t *base = m->weights.base;
-    for (const struct hearth_binding *b = m->arch->globals; b->name; b++)
-        resolve(field_of(m, b->field), base);
-    for (int i = 0; i < m->hp.n_layer; i++)
-        for (const struct hearth_binding *b = m->arch->layer; b->name; b++)
-            resolve(field_of(&m->layers[i], b->field), base);
-    share(m);
-}
-
 // A piece of a tensor for one task.
 struct chunk {
-    const struct item *item;
+    const struct hearth_target *target;
     uint64_t from;
     size_t bytes;
 };
@@ -555,27 +25,28 @@ struct read_job {
     struct hearth_error *errors; // [workers]
 };
 
-static void take_apart(const struct item *item, const uint8_t *bundles, uint64_t first, size_t n,
-                       uint8_t *base)
+void hearth_bundles_take_apart(const struct hearth_bundle *b, const uint8_t *bundles, size_t n,
+                               uint8_t *const to[HEARTH_PARTS])
 {
-    const struct hearth_bundle *b = item->bundle;
-    for (int part = 0; part < HEARTH_PARTS; part++) {
-        uint8_t *to = base + item->parts[part] + first * b->bytes[part];
+    for (int part = 0; part < HEARTH_PARTS; part++)
         for (size_t i = 0; i < n && b->bytes[part]; i++)
-            memcpy(to + i * b->bytes[part], bundles + i * b->stride + b->at[part], b->bytes[part]);
-    }
+            memcpy(to[part] + i * b->bytes[part], bundles + i * b->stride + b->at[part], b->bytes[part]);
 }
 
 static void read_bundles(const struct hearth_model *m, const struct chunk *c, struct hearth_error *err)
 {
-    const struct hearth_gguf_tensor *t = c->item->tensor;
-    const size_t stride = c->item->bundle->stride;
-    uint8_t *bundles = aligned_alloc(PAGE, hearth_round_up(c->bytes, PAGE));
+    const struct hearth_item *item = c->target->item;
+    const struct hearth_bundle *b = item->bundle;
+    const uint64_t first = c->from / b->stride;
+    uint8_t *to[HEARTH_PARTS];
+    for (int part = 0; part < HEARTH_PARTS; part++)
+        to[part] = c->target->image + item->parts[part] + first * b->bytes[part];
+    uint8_t *bundles = aligned_alloc(HEARTH_IMAGE_PAGE, hearth_round_up(c->bytes, HEARTH_IMAGE_PAGE));
     if (!bundles)
-        hearth_fail(err, HEARTH_E_MEMORY, "no memory to read tensor %s", t->name.s);
-    else if (!hearth_file_read_direct(hearth_gguf_file(m->gguf, t->part), bundles, c->bytes,
-                                      t->offset + c->from, err))
-        take_apart(c->item, bundles, c->from / stride, c->bytes / stride, m->weights.base);
+        hearth_fail(err, HEARTH_E_MEMORY, "no memory to read tensor %s", item->tensor->name.s);
+    else if (!hearth_file_read_direct(hearth_gguf_file(m->gguf, item->tensor->part), bundles, c->bytes,
+                                      item->tensor->offset + c->from, err))
+        hearth_bundles_take_apart(b, bundles, c->bytes / b->stride, to);
     free(bundles);
 }
 
@@ -587,15 +58,15 @@ static void read_chunk(void *arg, int task, int worker)
     if (err->code)
         return;
     const struct hearth_gguf *g = job->model->gguf;
-    const struct hearth_gguf_tensor *t = c->item->tensor;
-    uint8_t *dst = (uint8_t *)job->model->weights.base + c->item->offset;
-    if (c->item->bundle) {
+    const struct hearth_item *item = c->target->item;
+    const struct hearth_gguf_tensor *t = item->tensor;
+    if (item->bundle) {
         read_bundles(job->model, c, err);
         return;
     }
-    if (!c->item->to_f32) {
-        hearth_file_read_direct(hearth_gguf_file(g, t->part), dst + c->from, c->bytes, t->offset + c->from,
-                                err);
+    if (!item->to_f32) {
+        hearth_file_read_direct(hearth_gguf_file(g, t->part), c->target->to + c->from, c->bytes,
+                                t->offset + c->from, err);
         return;
     }
     void *raw = malloc((size_t)t->bytes);
@@ -604,62 +75,64 @@ static void read_chunk(void *arg, int task, int worker)
         return;
     }
     if (!hearth_gguf_read(g, t, raw, 0, (size_t)t->bytes, err))
-        hearth_type_info(t->type)->decode(raw, (float *)(void *)dst, (size_t)t->ne[0]);
+        hearth_type_info(t->type)->decode(raw, (float *)(void *)c->target->to, (size_t)t->ne[0]);
     free(raw);
 }
 
 // Bytes of an item that one task reads.
-static uint64_t chunk_bytes(const struct item *item)
+static uint64_t chunk_bytes(const struct hearth_item *item)
 {
     if (item->to_f32)
         return item->tensor->bytes;
     if (!item->bundle)
         return CHUNK;
     // Whole bundles, and whole pages.
-    const uint64_t step = (uint64_t)item->bundle->stride * (PAGE / HEARTH_BUNDLE_ALIGN);
+    const uint64_t step = (uint64_t)item->bundle->stride * (HEARTH_IMAGE_PAGE / HEARTH_BUNDLE_ALIGN);
     return step < CHUNK ? CHUNK / step * step : step;
 }
 
-static size_t list_chunks(const struct loader *l, struct chunk *out)
+static size_t list_chunks(const struct hearth_target *targets, size_t n_targets, struct chunk *out)
 {
     size_t n = 0;
-    for (size_t i = 0; i < l->n_items; i++) {
-        const struct item *item = &l->items[i];
+    for (size_t i = 0; i < n_targets; i++) {
+        const struct hearth_item *item = targets[i].item;
         const uint64_t step = chunk_bytes(item);
         for (uint64_t from = 0; from < item->tensor->bytes; from += step) {
             uint64_t left = item->tensor->bytes - from;
             if (out)
-                out[n] = (struct chunk){item, from, (size_t)(left < step ? left : step)};
+                out[n] = (struct chunk){&targets[i], from, (size_t)(left < step ? left : step)};
             n++;
         }
     }
     return n;
 }
 
-static int read_all(struct loader *l, const struct hearth_model_params *params)
+int hearth_targets_read(const struct hearth_model *m, const struct hearth_target *targets, size_t n_targets,
+                        struct hearth_error *err)
 {
-    size_t n = list_chunks(l, NULL);
+    const struct hearth_load_options *options = &m->load;
+    size_t n = list_chunks(targets, n_targets, NULL);
     struct chunk *chunks = hearth_calloc(n, sizeof *chunks);
-    int n_threads = params->n_threads > 0 ? params->n_threads : hearth_cpu_count();
+    int n_threads = options->n_threads > 0 ? options->n_threads : hearth_cpu_count();
     struct hearth_error *errors = hearth_calloc((size_t)n_threads, sizeof *errors);
     struct hearth_pool *pool = NULL;
-    int rc = chunks && errors ? HEARTH_OK : hearth_fail(l->err, HEARTH_E_MEMORY, "no memory for loading");
+    int rc = chunks && errors ? HEARTH_OK : hearth_fail(err, HEARTH_E_MEMORY, "no memory for loading");
     if (!rc)
-        rc = hearth_pool_open(&pool, n_threads, l->err);
+        rc = hearth_pool_open(&pool, n_threads, err);
     if (!rc)
-        list_chunks(l, chunks);
+        list_chunks(targets, n_targets, chunks);
 
     // Rounds, so that progress is reported and an error stops the reading soon.
     const size_t round = 8 * (size_t)n_threads;
     for (size_t from = 0; !rc && from < n; from += round) {
-        struct read_job job = {l->model, chunks + from, errors};
+        struct read_job job = {m, chunks + from, errors};
         hearth_pool_run(pool, read_chunk, &job, (int)(n - from < round ? n - from : round));
         for (int i = 0; i < n_threads && !rc; i++)
             if (errors[i].code)
-                rc = hearth_fail(l->err, errors[i].code, "%s", errors[i].message);
+                rc = hearth_fail(err, errors[i].code, "%s", errors[i].message);
         size_t done = from + round < n ? from + round : n;
-        if (!rc && params->progress && !params->progress(params->progress_arg, (float)done / (float)n))
-            rc = hearth_fail(l->err, HEARTH_E_INTERRUPTED, "loading was interrupted");
+        if (!rc && options->progress && !options->progress(options->progress_arg, (float)done / (float)n))
+            rc = hearth_fail(err, HEARTH_E_INTERRUPTED, "loading was interrupted");
     }
     hearth_pool_close(&pool);
     free(errors);
@@ -667,28 +140,38 @@ static int read_all(struct loader *l, const struct hearth_model_params *params)
     return rc;
 }
 
-int hearth_model_load(struct hearth_model *m, const struct hearth_model_params *params,
-                      struct hearth_error *err)
+static void place(struct hearth_weight *w, const uint8_t *image)
 {
-    struct loader l = {.model = m, .err = err};
-    int rc = m->pack ? check_pack(&l) : HEARTH_OK;
-    if (!rc)
-        rc = bind_all(&l);
-    if (!rc && m->pack)
-        rc = add_bundles(&l);
-    if (!rc)
-        rc = check_unknown(&l);
-    if (!rc)
-        rc = check_predictors(&l);
-    if (!rc)
-        rc = read_spaces(&l);
-    if (!rc)
-        rc = hearth_region_open(&m->weights, l.bytes, "the model's weights", err);
-    if (!rc) {
-        resolve_all(m);
-        rc = read_all(&l, params);
+    if (w->data)
+        w->data = image + ((uintptr_t)w->data - 1);
+}
+
+static void place_all(struct hearth_weights *w, int n_layer, const uint8_t *image)
+{
+    struct hearth_weight *const globals[] = {&w->token_embd,    &w->position_embd, &w->output_norm,
+                                             &w->output_norm_b, &w->output,        &w->rope_freqs};
+    for (size_t i = 0; i < sizeof globals / sizeof *globals; i++)
+        place(globals[i], image);
+    for (int i = 0; i < n_layer; i++) {
+        struct hearth_weight *of_layer = hearth_layer_weights(&w->layers[i]);
+        for (size_t k = 0; k < HEARTH_LAYER_WEIGHTS; k++)
+            place(&of_layer[k], image);
     }
-    m->info.n_params = l.n_params;
-    free(l.items);
+}
+
+int hearth_model_load(struct hearth_model *m, struct hearth_error *err)
+{
+    struct hearth_target *targets = hearth_calloc(m->n_items, sizeof *targets);
+    if (!targets)
+        return hearth_fail(err, HEARTH_E_MEMORY, "no memory for the tensor list");
+    int rc = hearth_region_open(&m->image, m->image_bytes, "the model's weights", err);
+    if (!rc) {
+        uint8_t *image = m->image.base;
+        for (size_t i = 0; i < m->n_items; i++)
+            targets[i] = (struct hearth_target){&m->items[i], image + m->items[i].offset, image};
+        place_all(&m->weights, m->hp.n_layer, image);
+        rc = hearth_targets_read(m, targets, m->n_items, err);
+    }
+    free(targets);
     return rc;
 }

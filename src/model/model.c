@@ -147,6 +147,24 @@ static int set_n_pos(struct hearth_model *m, struct hearth_error *err)
     return HEARTH_OK;
 }
 
+// Keeps what loading needs of params.
+static int set_load_options(struct hearth_model *m, const struct hearth_model_params *params,
+                            struct hearth_error *err)
+{
+    struct hearth_load_options *o = &m->load;
+    o->n_threads = params->n_threads;
+    o->progress = params->progress;
+    o->progress_arg = params->progress_arg;
+    o->ram = params->ram;
+    const char *io = params->io ? params->io : "auto", *throttle = params->throttle ? params->throttle : "";
+    if (strlen(io) >= sizeof o->io || strlen(throttle) >= sizeof o->throttle)
+        return hearth_fail(err, HEARTH_E_INVALID, "there is no io \"%.20s\" or throttle \"%.80s\"", io,
+                           throttle);
+    strcpy(o->io, io);
+    strcpy(o->throttle, throttle);
+    return HEARTH_OK;
+}
+
 // Holds the file against its checksums, if it has any.
 static int verify(struct hearth_model *m, const struct hearth_model_params *params, struct hearth_error *err)
 {
@@ -161,8 +179,7 @@ static int verify(struct hearth_model *m, const struct hearth_model_params *para
     return rc;
 }
 
-static int open_weights(struct hearth_model *m, const struct hearth_model_params *params,
-                        struct hearth_error *err)
+static int open_weights(struct hearth_model *m, struct hearth_error *err)
 {
     int rc = find_arch(m, err);
     if (!rc)
@@ -173,10 +190,11 @@ static int open_weights(struct hearth_model *m, const struct hearth_model_params
         rc = set_n_pos(m, err);
     if (rc)
         return rc;
-    m->layers = hearth_calloc((size_t)m->hp.n_layer, sizeof *m->layers);
-    if (!m->layers)
+    m->weights.layers = hearth_calloc((size_t)m->hp.n_layer, sizeof *m->weights.layers);
+    if (!m->weights.layers)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for %d layers", m->hp.n_layer);
-    return hearth_model_load(m, params, err);
+    rc = hearth_model_bind(m, err);
+    return rc || m->load.ram ? rc : hearth_model_load(m, err);
 }
 
 int hearth_model_open(struct hearth_model **out, const char *path, const struct hearth_model_params *params,
@@ -198,7 +216,9 @@ int hearth_model_open(struct hearth_model **out, const char *path, const struct 
     hearth_kernels_init(&m->kernels, flags);
     m->vocab_only = params->vocab_only;
 
-    int rc = hearth_gguf_open(&m->gguf, path, err);
+    int rc = set_load_options(m, params, err);
+    if (!rc)
+        rc = hearth_gguf_open(&m->gguf, path, err);
     if (!rc && params->verify)
         rc = verify(m, params, err);
     if (!rc && hearth_gguf_is_pack(m->gguf))
@@ -206,7 +226,7 @@ int hearth_model_open(struct hearth_model **out, const char *path, const struct 
     if (!rc)
         rc = hearth_vocab_open(&m->vocab, m->gguf, err);
     if (!rc && !m->vocab_only)
-        rc = open_weights(m, params, err);
+        rc = open_weights(m, err);
     if (!rc)
         rc = fill_info(m, path, err);
     if (rc) {
@@ -222,11 +242,12 @@ void hearth_model_close(struct hearth_model **model)
     struct hearth_model *m = *model;
     if (!m)
         return;
-    hearth_region_close(&m->weights);
+    hearth_region_close(&m->image);
     hearth_vocab_close(&m->vocab);
     hearth_pack_close(&m->pack);
     hearth_gguf_close(&m->gguf);
-    free(m->layers);
+    free(m->weights.layers);
+    free(m->items);
     free(m->always);
     free(m->crossover);
     free(m->path);

@@ -50,6 +50,25 @@ struct hearth_layer {
     struct hearth_weight pred_fc1_exps, pred_fc2_exps;
 };
 
+#define HEARTH_LAYER_WEIGHTS (sizeof(struct hearth_layer) / sizeof(struct hearth_weight))
+_Static_assert(sizeof(struct hearth_layer) % sizeof(struct hearth_weight) == 0, "a layer is made of weights");
+
+// All weights of a layer in a row, HEARTH_LAYER_WEIGHTS of them.
+static inline struct hearth_weight *hearth_layer_weights(struct hearth_layer *l)
+{
+    return (struct hearth_weight *)(void *)l;
+}
+
+// All weights by role.
+struct hearth_weights {
+    struct hearth_weight token_embd;                 // [V x E]
+    struct hearth_weight position_embd;              // [n_pos + pos_offset x E], or none
+    struct hearth_weight output_norm, output_norm_b; // [E]
+    struct hearth_weight output;     // [V x E]; the same bytes as token_embd when the head is tied
+    struct hearth_weight rope_freqs; // [n_rot/2] divisors of the frequencies, or none
+    struct hearth_layer *layers;     // [n_layer]
+};
+
 // How the model knows where a token stands.
 enum hearth_positions {
     HEARTH_POS_ROPE,      // rotation of the pairs (2i, 2i + 1)
@@ -102,6 +121,15 @@ struct hearth_hparams {
 
 struct hearth_arch;
 
+// How the weights come into memory.
+struct hearth_load_options {
+    int n_threads; // 0: one per physical core
+    bool (*progress)(void *arg, float share);
+    void *progress_arg;
+    uint64_t ram; // 0: all at once; else sessions bring them, as in hearth_model_params
+    char io[16], throttle[64];
+};
+
 struct hearth_model {
     struct hearth_model_info info;
     const struct hearth_arch *arch;
@@ -112,18 +140,18 @@ struct hearth_model {
     struct hearth_pack *pack; // what the file says of itself as a pack (model/pack.h); NULL: it is none
     bool vocab_only;
 
-    struct hearth_weight token_embd;                 // [V x E]
-    struct hearth_weight position_embd;              // [n_pos + pos_offset x E], or none
-    struct hearth_weight output_norm, output_norm_b; // [E]
-    struct hearth_weight output;     // [V x E]; the same bytes as token_embd when the head is tied
-    struct hearth_weight rope_freqs; // [n_rot/2] divisors of the frequencies, or none
-    struct hearth_layer *layers;     // [n_layer]
+    // The weights. Of a model that sessions stream, `data` is but the place in the image plus one (so that 0
+    // stays "absent"), and the bytes come with a session.
+    struct hearth_weights weights;
+    struct hearth_item *items; // [n_items] the tensors behind them (model/load.h)
+    size_t n_items, image_bytes;
+    struct hearth_load_options load;
 
     // Per space, that is layer * max(1, n_expert) + expert; NULL: not in the file.
     uint32_t *always; // neurons [0, always) are computed whatever the predictor says
     float *crossover; // share of a space's neurons from which on dense products are faster
 
-    struct hearth_region weights; // all resident bytes
+    struct hearth_region image; // all weights; empty when they are streamed
     char *path, *type_text, *arch_text, *name_text;
 };
 

@@ -36,6 +36,7 @@ static inline const void *hearth_space_row(const struct hearth_weight *w, size_t
 }
 
 // The space of a layer (expert 0 in a model without experts).
-struct hearth_space hearth_space_of(const struct hearth_model *m, int layer, int expert);
+struct hearth_space hearth_space_of(const struct hearth_hparams *hp, const struct hearth_layer *layer,
+                                    int expert);
 
 #endif
