@@ -66,40 +66,59 @@ static void product_all(const struct cluster *c, const struct operand *o, float 
                                           o->x_stride, c->n_t, c->matmul);
 }
 
-// The neurons that any token's mask names, ascending: their places in the cluster. Returns how many.
-static size_t list_union(const struct cluster *c, const uint8_t *mask, uint32_t *list)
+// The neurons that one token's mask names, ascending: their places in the cluster. Returns how many.
+static size_t list_marked(const uint8_t *mask, size_t n, uint32_t *list)
 {
     size_t count = 0;
-    for (size_t i = 0; i < c->n; i++) {
-        uint8_t any = 0;
-        for (size_t t = 0; t < c->n_t; t++)
-            any |= mask[t * c->n + i];
+    for (size_t i = 0; i < n; i++) {
         list[count] = (uint32_t)i;
-        count += any;
+        count += mask[i];
     }
     return count;
 }
 
-// out[t * n + i] for the neurons i that some token's mask names (and for others it may be anything). Returns
-// the rows read.
+// How many neurons the tokens' masks name one by one, and (*all) how many of them are different ones.
+static size_t count_marked(const struct cluster *c, const uint8_t *mask, size_t *all)
+{
+    uint8_t *any = c->scratch->any;
+    size_t sum = 0;
+    memcpy(any, mask, c->n);
+    for (size_t t = 1; t < c->n_t; t++)
+        for (size_t i = 0; i < c->n; i++)
+            any[i] |= mask[t * c->n + i];
+    for (size_t i = 0; i < c->n_t * c->n; i++)
+        sum += mask[i];
+    *all = 0;
+    for (size_t i = 0; i < c->n; i++)
+        *all += any[i];
+    return sum;
+}
+
+// out[t * n + i] for the neurons i that token t's mask names (and for others it may be anything). Returns the
+// rows read. Each token has a list of its own: rows that several name come from the second cache then, and
+// no product is made that nobody asked for.
 static size_t product_some(const struct cluster *c, const struct operand *o, const uint8_t *mask, float *out)
 {
     struct hearth_sparse_worker *w = c->scratch;
-    const size_t count = list_union(c, mask, w->list);
-    if (!count)
+    size_t all;
+    const size_t marked = count_marked(c, mask, &all);
+    if (!marked)
         return 0;
-    if ((float)count >= c->part->crossover * (float)c->n) {
+    if ((float)marked >= c->part->crossover * (float)(c->n * c->n_t)) {
         product_all(c, o, out);
         return c->n;
     }
-    for (size_t i = 0; i < count; i++)
-        w->rows[i] = hearth_space_row(o->w, c->at + w->list[i]);
-    c->p->s->model->kernels.dot_rows[o->w->type](w->picked, w->rows, count, o->w->k, o->x, o->x_stride,
-                                                 c->n_t, c->matmul);
-    for (size_t t = 0; t < c->n_t; t++)
+    for (size_t t = 0; t < c->n_t; t++) {
+        const size_t count = list_marked(mask + t * c->n, c->n, w->list);
         for (size_t i = 0; i < count; i++)
-            out[t * c->n + w->list[i]] = w->picked[t * count + i];
-    return count;
+            w->rows[i] = hearth_space_row(o->w, c->at + w->list[i]);
+        if (count)
+            c->p->s->model->kernels.dot_rows[o->w->type](w->picked, w->rows, count, o->w->k,
+                                                         o->x + t * o->x_stride, o->x_stride, 1, c->matmul);
+        for (size_t i = 0; i < count; i++)
+            out[t * c->n + w->list[i]] = w->picked[i];
+    }
+    return all;
 }
 
 // mask = 1 for the neurons that each token computes. Returns the predictor's rows read.
@@ -166,41 +185,33 @@ static void activate(const struct cluster *c, bool gated)
             w->gate[i] = 0.0f;
 }
 
-// The cluster's share of the output, per token from zero. Rows are read once for all tokens: a few at a time,
-// which stay in the first caches.
+// The cluster's share of the output, per token from zero.
 static size_t down(const struct cluster *c, size_t index)
 {
-    enum { TOGETHER = 8 };
     const struct pass *p = c->p;
     const struct hearth_weight *w = &c->part->space.down_t;
     struct hearth_sparse_work *work = &p->s->work.sparse;
     struct hearth_sparse_worker *scratch = c->scratch;
     uint8_t *mask = scratch->mask;
+    size_t all;
     for (size_t i = 0; i < c->n_t * c->n; i++)
         mask[i] = scratch->gate[i] != 0.0f;
-    const size_t count = list_union(c, mask, scratch->list);
+    count_marked(c, mask, &all);
     for (size_t t = 0; t < c->n_t; t++) {
         const size_t row = ((size_t)c->part->first + t) * p->n_clusters + index;
-        work->used[row] = memchr(mask + t * c->n, 1, c->n) != NULL;
-        if (work->used[row])
-            memset(work->partials + row * w->k, 0, w->k * sizeof *work->partials);
-    }
-    for (size_t i = 0; i < count; i++)
-        scratch->rows[i] = hearth_space_row(w, c->at + scratch->list[i]);
-    const size_t together = c->n_t > 1 ? TOGETHER : count;
-    for (size_t from = 0; from < count; from += together) {
-        const size_t n = count - from < together ? count - from : together;
-        for (size_t t = 0; t < c->n_t; t++) {
-            const size_t row = ((size_t)c->part->first + t) * p->n_clusters + index;
-            if (!work->used[row])
-                continue;
-            for (size_t i = 0; i < n; i++)
-                scratch->picked[i] = scratch->gate[t * c->n + scratch->list[from + i]];
-            p->s->model->kernels.axpy_rows[w->type](work->partials + row * w->k, scratch->rows + from, n,
-                                                    w->k, scratch->picked);
+        const size_t count = list_marked(mask + t * c->n, c->n, scratch->list);
+        work->used[row] = count > 0;
+        if (!count)
+            continue;
+        for (size_t i = 0; i < count; i++) {
+            scratch->rows[i] = hearth_space_row(w, c->at + scratch->list[i]);
+            scratch->picked[i] = scratch->gate[t * c->n + scratch->list[i]];
         }
+        memset(work->partials + row * w->k, 0, w->k * sizeof *work->partials);
+        p->s->model->kernels.axpy_rows[w->type](work->partials + row * w->k, scratch->rows, count, w->k,
+                                                scratch->picked);
     }
-    return count;
+    return all;
 }
 
 static void cluster_task(void *arg, int task, int worker)
@@ -452,6 +463,7 @@ struct hearth_sparse_worker hearth_sparse_lay_out_worker(const struct hearth_ses
     w.up = hearth_arena_take(a, rows, cluster * f32);
     w.picked = hearth_arena_take(a, rows, cluster * f32);
     w.mask = hearth_arena_take(a, rows, cluster);
+    w.any = hearth_arena_take(a, rows ? 1 : 0, cluster);
     w.list = hearth_arena_take(a, rows ? cluster : 0, sizeof *w.list);
     w.rows = hearth_arena_take(a, rows ? cluster : 0, sizeof *w.rows);
     return w;

@@ -20,6 +20,7 @@ struct hearth_sparse_worker {
     float *gate, *up;                                           // [t x n]
     float *picked;                                              // [t x n]
     uint8_t *mask;                                              // [t x n]
+    uint8_t *any;                                               // [n] what some token marks
     uint32_t *list;                                             // [n] places in the cluster
     const void **rows;                                          // [n]
 };

@@ -15,19 +15,37 @@ struct list {
     const void *const *rows;
     size_t n, ahead; // rows, and how many places later to fetch
     size_t group_bytes, full, tail_bytes;
+    uint8_t (*padded)[GROUP_BYTES];
 };
 
+// `rows` rows from place `at` on (a constant after inlining).
+INLINE void list_rows(float *out, size_t out_stride, const struct list *l, size_t at,
+                      const struct prepared *x, size_t x_groups, int rows, int n, unpack_fn unpack,
+                      const struct shape *s)
+{
+    struct strand strand = {.ahead_step = l->group_bytes,
+                            .group_bytes = l->group_bytes,
+                            .n_groups = l->full,
+                            .tail_bytes = l->tail_bytes,
+                            .padded = l->padded};
+    for (int r = 0; r < rows; r++) {
+        const size_t place = at + (size_t)r, later = place + l->ahead;
+        strand.row[r] = l->rows[place];
+        strand.ahead[r] = l->rows[later < l->n ? later : l->n - 1];
+    }
+    strand_tokens(out + at, out_stride, &strand, x, x_groups, rows, n, unpack, s);
+}
+
 INLINE void list_tokens(float *out, size_t out_stride, const struct list *l, size_t first, size_t count,
-                        uint8_t *padded, const struct prepared *x, size_t x_groups, int n, unpack_fn unpack,
+                        const struct prepared *x, size_t x_groups, int n, unpack_fn unpack,
                         const struct shape *s)
 {
-    for (size_t r = first; r < first + count; r++) {
-        const uint8_t *row = l->rows[r], *tail = NULL;
-        const uint8_t *ahead = l->rows[r + l->ahead < l->n ? r + l->ahead : l->n - 1];
-        if (l->tail_bytes)
-            tail = memcpy(padded, row + l->full * l->group_bytes, l->tail_bytes);
-        row_tokens(out + r, out_stride, row, ahead, l->group_bytes, l->full, tail, x, x_groups, n, unpack, s);
-    }
+    const int together = n == 1 ? ROWS_TOGETHER : 1;
+    size_t r = first;
+    for (; r + (size_t)together <= first + count; r += (size_t)together)
+        list_rows(out, out_stride, l, r, x, x_groups, together, n, unpack, s);
+    for (; r < first + count; r++)
+        list_rows(out, out_stride, l, r, x, x_groups, 1, n, unpack, s);
 }
 
 static size_t places_ahead(size_t row_bytes)
@@ -48,7 +66,8 @@ INLINE void dot_rows(float *out, const void *const *rows, size_t n_rows, size_t 
     l.full = k / elements;
     l.tail_bytes = row_bytes - l.full * l.group_bytes;
     struct prepared *prepared = scratch;
-    _Alignas(64) uint8_t padded[GROUP_BYTES] = {0};
+    _Alignas(64) uint8_t padded[ROWS_TOGETHER][GROUP_BYTES] = {{0}};
+    l.padded = padded;
 
     for (size_t r = 0; r < l.ahead && r < n_rows; r++)
         prefetch(rows[r], row_bytes);
@@ -61,11 +80,9 @@ INLINE void dot_rows(float *out, const void *const *rows, size_t n_rows, size_t 
             float *to = out + first * n_rows;
             size_t t = 0;
             for (; t + 4 <= count; t += 4)
-                list_tokens(to + t * n_rows, n_rows, &l, r, some, padded, prepared + t * all, all, 4, unpack,
-                            s);
+                list_tokens(to + t * n_rows, n_rows, &l, r, some, prepared + t * all, all, 4, unpack, s);
             for (; t < count; t++)
-                list_tokens(to + t * n_rows, n_rows, &l, r, some, padded, prepared + t * all, all, 1, unpack,
-                            s);
+                list_tokens(to + t * n_rows, n_rows, &l, r, some, prepared + t * all, all, 1, unpack, s);
         }
     }
 }

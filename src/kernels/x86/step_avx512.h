@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// STEP products of block formats, AVX-512 VNNI: one row against prepared activations. Shared by
+// STEP products of block formats, AVX-512 VNNI: a few rows against prepared activations. Shared by
 // step_avx512.c, whose rows lie in a matrix, and rows_avx512.c, whose rows lie anywhere.
 #ifndef HEARTH_KERNELS_X86_STEP_AVX512_H
 #define HEARTH_KERNELS_X86_STEP_AVX512_H
@@ -7,8 +7,9 @@
 #include "kernels/kernels.h"
 #include "kernels/x86/units_avx512.h"
 
-// Tokens computed together in registers.
-#define MAX_TOGETHER 4
+// Rows and tokens computed together in registers.
+#define ROWS_TOGETHER 4
+#define MAX_TOGETHER  4
 
 // One token's activations of one group, in the format's order.
 struct prepared {
@@ -64,15 +65,21 @@ INLINE __m512 add_group(__m512 acc, const struct weights *w, const struct prepar
     return acc;
 }
 
-// The canonical tree, after putting the lanes in canonical order.
-INLINE float sum_lanes(__m512 acc, const struct shape *s)
+INLINE __m512 canonical_order(__m512 acc, const struct shape *s)
 {
     const __m512i lanes = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)s->inverse));
-    acc = _mm512_permutexvar_ps(lanes, acc);
-    __m256 s8 = _mm256_add_ps(_mm512_castps512_ps256(acc), _mm512_extractf32x8_ps(acc, 1));
-    __m128 s4 = _mm_add_ps(_mm256_castps256_ps128(s8), _mm256_extractf128_ps(s8, 1));
-    __m128 s2 = _mm_add_ps(s4, _mm_movehl_ps(s4, s4));
-    return _mm_cvtss_f32(_mm_add_ss(s2, _mm_shuffle_ps(s2, s2, 1)));
+    return _mm512_permutexvar_ps(lanes, acc);
+}
+
+// The canonical tree of n_rows rows, after putting the lanes in canonical order.
+INLINE void sum_lanes(float *out, const __m512 *acc, int n_rows, const struct shape *s)
+{
+    if (n_rows == 4)
+        _mm_storeu_ps(out, f_sum4(canonical_order(acc[0], s), canonical_order(acc[1], s),
+                                  canonical_order(acc[2], s), canonical_order(acc[3], s)));
+    else
+        for (int r = 0; r < n_rows; r++)
+            out[r] = f_sum(canonical_order(acc[r], s));
 }
 
 INLINE void prefetch(const uint8_t *p, size_t n)
@@ -81,30 +88,40 @@ INLINE void prefetch(const uint8_t *p, size_t n)
         _mm_prefetch((const char *)p + line, _MM_HINT_T0);
 }
 
-// One row, n tokens (a constant after inlining): full groups from the file, the rest from a padded copy.
-// `ahead` is where the bytes lie that are needed next: as many are asked for as are used here.
-INLINE void row_tokens(float *out, size_t out_stride, const uint8_t *row, const uint8_t *ahead,
-                       size_t group_bytes, size_t n_groups, const uint8_t *tail, const struct prepared *x,
-                       size_t x_groups, int n, unpack_fn unpack, const struct shape *s)
+// Rows that are walked side by side, so that one token's activations are loaded once for all of them: loads
+// are what these products are bound by.
+struct strand {
+    const uint8_t *row[ROWS_TOGETHER];
+    const uint8_t
+        *ahead[ROWS_TOGETHER]; // what to ask for meanwhile, and how far it moves from group to group
+    size_t ahead_step, group_bytes, n_groups, tail_bytes;
+    uint8_t (*padded)[GROUP_BYTES]; // zeros: room for the rows' tails
+};
+
+// n_rows rows, n tokens (constants after inlining): full groups from the file, the rest from a padded copy.
+INLINE void strand_tokens(float *out, size_t out_stride, const struct strand *l, const struct prepared *x,
+                          size_t x_groups, int n_rows, int n, unpack_fn unpack, const struct shape *s)
 {
-    __m512 acc[MAX_TOGETHER];
-    for (int t = 0; t < n; t++)
-        acc[t] = _mm512_setzero_ps();
-    for (size_t g = 0; g < n_groups; g++) {
-        struct weights w;
-        prefetch(ahead + g * group_bytes, group_bytes);
-        unpack(&w, row + g * group_bytes);
+    __m512 acc[MAX_TOGETHER][ROWS_TOGETHER];
+    for (int r = 0; r < n_rows; r++)
         for (int t = 0; t < n; t++)
-            acc[t] = add_group(acc[t], &w, x + (size_t)t * x_groups + g, s);
-    }
-    if (tail) {
+            acc[t][r] = _mm512_setzero_ps();
+    for (size_t g = 0; g < l->n_groups; g++)
+        for (int r = 0; r < n_rows; r++) {
+            struct weights w;
+            prefetch(l->ahead[r] + g * l->ahead_step, l->group_bytes);
+            unpack(&w, l->row[r] + g * l->group_bytes);
+            for (int t = 0; t < n; t++)
+                acc[t][r] = add_group(acc[t][r], &w, x + (size_t)t * x_groups + g, s);
+        }
+    for (int r = 0; r < n_rows && l->tail_bytes; r++) {
         struct weights w;
-        unpack(&w, tail);
+        unpack(&w, memcpy(l->padded[r], l->row[r] + l->n_groups * l->group_bytes, l->tail_bytes));
         for (int t = 0; t < n; t++)
-            acc[t] = add_group(acc[t], &w, x + (size_t)t * x_groups + n_groups, s);
+            acc[t][r] = add_group(acc[t][r], &w, x + (size_t)t * x_groups + l->n_groups, s);
     }
     for (int t = 0; t < n; t++)
-        out[(size_t)t * out_stride] = sum_lanes(acc[t], s);
+        sum_lanes(out + (size_t)t * out_stride, acc[t], n_rows, s);
 }
 
 // Activations of one token in the format's order. Zero padding comes with the block.
