@@ -147,9 +147,13 @@ static void check_prompt_t(uint32_t type)
     snprintf(name, sizeof name, "prompt_t %s width %zu first %zu n %zu rows %zu tokens %zu", info->name,
              width, first, n, rows, tokens);
     for (int level = 0; level < check_n_levels; level++) {
-        float *out = check_guarded(((tokens - 1) * out_stride + n) * sizeof *out, false);
-        check_levels[level].k.prompt_t[type](out, out_stride, w, stride, first, n, rows, p, p_stride, tokens,
+        const size_t size = ((tokens - 1) * out_stride + n) * sizeof(float);
+        float *out = memset(check_guarded(size, false), 0, size);
+        const size_t piece = check_below(rows + 1); // the rows may come in two pieces
+        check_levels[level].k.prompt_t[type](out, out_stride, w, stride, first, n, piece, p, p_stride, tokens,
                                              scratch);
+        check_levels[level].k.prompt_t[type](out, out_stride, w + piece * stride, stride, first, n,
+                                             rows - piece, p + piece, p_stride, tokens, scratch);
         for (size_t t = 0; t < tokens; t++)
             if (want)
                 check_same(name, check_levels[level].name, out + t * out_stride, want + t * out_stride, n);

@@ -47,6 +47,8 @@ uint64_t hearth_random_u64(void);
 int hearth_cpu_count(void);
 uint64_t hearth_memory_total(void); // bytes of RAM
 uint64_t hearth_memory_peak(void);  // peak resident set of this process, bytes
+// Private memory that this process holds now, bytes; where the system does not tell, its peak resident set.
+uint64_t hearth_memory_private(void);
 // For programs, first thing: where standard input, output or error is closed, something takes its number on
 // which reading (writing) fails. Else the next file opened would: a model read as a prompt, messages written
 // into a file.

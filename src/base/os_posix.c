@@ -677,6 +677,22 @@ uint64_t hearth_memory_peak(void)
 #endif
 }
 
+uint64_t hearth_memory_private(void)
+{
+    uint64_t kib = 0;
+#if defined(__linux__)
+    FILE *f = fopen("/proc/self/status", "re");
+    char line[256];
+    unsigned long long value;
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, "RssAnon: %llu", &value) == 1)
+            kib = value;
+    if (f)
+        fclose(f);
+#endif
+    return kib ? kib * 1024 : hearth_memory_peak();
+}
+
 void hearth_os_guard_standard_files(void)
 {
     for (int fd = 0; fd <= 2; fd++)

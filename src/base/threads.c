@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/memory.h"
 #include "base/os.h"
@@ -122,6 +123,15 @@ void hearth_pool_run(struct hearth_pool *p, hearth_task_fn fn, void *arg, int n_
         atomic_store(&p->owner_sleeps, false);
         pthread_mutex_unlock(&p->mutex);
     }
+}
+
+void hearth_pool_relax(unsigned *turns)
+{
+    const struct timespec pause = {.tv_nsec = 20000};
+    if (++*turns < 4096)
+        pause_cpu();
+    else
+        nanosleep(&pause, NULL);
 }
 
 // Waits for a list other than `seen`: first watching, then asleep. False when the pool closes.

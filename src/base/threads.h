@@ -23,4 +23,8 @@ int hearth_pool_size(const struct hearth_pool *pool);
 // not re-entrant. Workers spin briefly between lists and sleep when idle for longer.
 void hearth_pool_run(struct hearth_pool *pool, hearth_task_fn fn, void *arg, int n_tasks);
 
+// One turn of waiting for another thread: at first it only lets some cycles pass, later it sleeps for a
+// little while. *turns begins at 0 for each wait.
+void hearth_pool_relax(unsigned *turns);
+
 #endif

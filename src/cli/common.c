@@ -287,6 +287,9 @@ int hearth_cli_open_model(struct hearth_model **out, const struct hearth_options
     params.progress = on_progress;
     params.progress_arg = label;
     params.verify = o->verify;
+    params.ram = o->ram;
+    params.io = hearth_options_io(o);
+    params.throttle = o->throttle;
     struct hearth_error err = {0};
     int rc = hearth_model_open(out, o->model, &params, &err);
     clear_progress();

@@ -92,7 +92,10 @@ struct hearth_options {
     int sparsity;                       // enum hearth_sparsity
     double predict_threshold;           // NAN: not given
     double sparsity_threshold;
-    int cpu; // index in the choices of --cpu; 0: the best
+    int cpu;      // index in the choices of --cpu; 0: the best
+    uint64_t ram; // 0: not given
+    int io;       // index in the choices of --io
+    const char *throttle;
 };
 
 struct hearth_option {
@@ -113,6 +116,8 @@ struct hearth_option {
 extern const struct hearth_option hearth_option_table[];
 // The choices of --cpu, by index, as hearth_model_params.cpu wants them (NULL: the best).
 const char *hearth_options_cpu(const struct hearth_options *o);
+// The same for --io.
+const char *hearth_options_io(const struct hearth_options *o);
 
 struct hearth_positional {
     const char *name; // "MODEL", or "[MODEL]" when it may be left out; NULL ends the list

@@ -10,6 +10,7 @@
 #define NO_RANGE   0, 0
 #define NO_FIELD   0
 #define CPU_LEVELS "auto|c|avx2|avx512|amx|neon|dotprod|i8mm"
+#define IO_KINDS   "auto|uring|pread"
 
 // Groups of sub-commands that share options.
 #define RUN        HEARTH_CMD_RUN
@@ -154,6 +155,15 @@ const struct hearth_option hearth_option_table[] = {
      "tokens of a stretch of text; every stretch starts afresh", AT(n_ctx)},
     {"-t, --threads", NULL, HEARTH_OPTION_INT, "N", "-1", NULL, -1, 256, ENGINE | QUANTIZE | PROFILE | PACK,
      "Resources", "threads; -1: one per physical core. The text does not depend on it", AT(n_threads)},
+    {"--ram", NULL, HEARTH_OPTION_SIZE, "SIZE", NULL, NULL, 1, 9.0e18, ENGINE, "Resources",
+     "use at most SIZE of memory (4G, 900M); what does not fit is read from the file as it is needed. The "
+     "text "
+     "does not depend on it (default: all of the model in memory)",
+     AT(ram)},
+    {"--io", NULL, HEARTH_OPTION_ENUM, "HOW", "auto", IO_KINDS, NO_RANGE, ENGINE, "Resources",
+     "with --ram, how the file is read; auto: what a short test finds faster", AT(io)},
+    {"--throttle", NULL, HEARTH_OPTION_STRING, "PROFILE", NULL, NULL, NO_RANGE, ENGINE, "Resources",
+     "with --ram, read no faster than other storage would: ufs4, ufs3, nvme, or IOPS,MBPS", AT(throttle)},
     {"-ub, --ubatch-size", NULL, HEARTH_OPTION_INT, "N", "512", NULL, 1, 65536, ENGINE, "Resources",
      "prompt tokens evaluated at a time. The text does not depend on it", AT(n_ubatch)},
     {"-ctk, --cache-type-k", NULL, HEARTH_OPTION_ENUM, "TYPE", "f16", "f16|f32|q8_0", NO_RANGE, ENGINE,
@@ -221,6 +231,12 @@ const struct hearth_option hearth_option_table[] = {
      "N", NULL, NULL, NO_RANGE, ENGINE, "", NULL, NO_FIELD},
     {0},
 };
+
+const char *hearth_options_io(const struct hearth_options *o)
+{
+    static const char *const kinds[] = {"auto", "uring", "pread"};
+    return kinds[o->io];
+}
 
 const char *hearth_options_cpu(const struct hearth_options *o)
 {

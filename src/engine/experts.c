@@ -7,11 +7,14 @@
 // (src/kernels/kernels.h), and a token's outputs are added in ascending order of expert.
 #include "engine/matmul.h"
 #include "engine/sparse.h"
+#include "engine/streaming.h"
 
 #include <string.h>
 
 struct job {
     struct hearth_session *s;
+    int first;    // slot that task 0 stands for
+    size_t at, n; // neurons
 };
 
 // Keeps the U best of X scores in `ids`, best first; of equal ones the lower number.
@@ -134,9 +137,9 @@ static void activate_task(void *arg, int task, int worker)
     (void)worker;
     const struct job *j = arg;
     const struct hearth_hparams *hp = &j->s->model->hp;
-    float *gate = hearth_row_of(j->s->work.gate, task, hp->n_ff_exp);
-    j->s->model->kernels.glu(gate, gate, hearth_row_of(j->s->work.up, task, hp->n_ff_exp),
-                             (size_t)hp->n_ff_exp, hp->activation);
+    float *gate = hearth_row_of(j->s->work.gate, j->first + task, hp->n_ff_exp) + j->at;
+    j->s->model->kernels.glu(gate, gate, hearth_row_of(j->s->work.up, j->first + task, hp->n_ff_exp) + j->at,
+                             j->n, hp->activation);
 }
 
 // h = the weighted sum of the token's experts: fma(weight, output, h) from 0, ascending.
@@ -179,7 +182,7 @@ static void compute_dense(struct hearth_session *s, enum hearth_phase phase, int
 {
     const struct hearth_layer *w = &s->weights.layers[layer];
     struct hearth_expert_work *x = &s->work.experts;
-    struct job j = {s};
+    struct job j = {.s = s, .n = (size_t)s->model->hp.n_ff_exp};
     int count = list_products(s, &w->ffn_gate_exps, s->work.gate, x->tasks);
     count += list_products(s, &w->ffn_up_exps, s->work.up, x->tasks + count);
     hearth_matmul(s, phase, x->tasks, count, x->rows, n_slots);
@@ -187,11 +190,38 @@ static void compute_dense(struct hearth_session *s, enum hearth_phase phase, int
     tell_neurons(s, layer, n);
     if (w->ffn_down_t_exps.data) { // a prompt: steps go by neuron then
         count = list_down_by_neuron(s, &w->ffn_down_t_exps, x->tasks);
-        hearth_prompt_down(s, x->tasks, count, s->work.gate);
+        hearth_prompt_down(s, x->tasks, count, s->work.gate, w->ffn_down_t_exps.n, false);
         return;
     }
     count = list_products(s, &w->ffn_down_exps, x->rows, x->tasks);
     hearth_matmul(s, phase, x->tasks, count, s->work.gate, n_slots);
+}
+
+// The same of a prompt, where the neurons are not all in memory: expert by expert, piece by piece.
+static void compute_in_pieces(struct hearth_session *s, int layer, int n, int n_slots)
+{
+    struct hearth_expert_work *x = &s->work.experts;
+    const size_t width = (size_t)s->model->hp.n_ff_exp, embd = (size_t)s->model->hp.n_embd;
+    for (int e = 0; e < s->model->hp.n_expert; e++) {
+        const int first = x->first[e], count = x->first[e + 1] - first;
+        const uint32_t space = (uint32_t)(layer * s->model->hp.n_expert + e);
+        const float *rows = x->rows + (size_t)first * embd;
+        float *gate = s->work.gate + (size_t)first * width, *up = s->work.up + (size_t)first * width;
+        struct hearth_neuron_piece piece = {0};
+        while (count && hearth_neurons_next(hearth_streaming_neurons(s), space, piece.at + piece.n, &piece)) {
+            struct hearth_product into[] = {
+                {.w = piece.gate, .out = gate + piece.at, .n = count, .out_stride = width},
+                {.w = piece.up, .out = up + piece.at, .n = count, .out_stride = width}};
+            hearth_matmul(s, HEARTH_PHASE_PROMPT, into, 2, rows, count);
+            struct job j = {.s = s, .first = first, .at = piece.at, .n = piece.n};
+            hearth_run(s, activate_task, &j, count);
+            struct hearth_product down = {
+                .w = piece.down_t, .out = s->work.down + (size_t)first * embd, .n = count};
+            hearth_prompt_down(s, &down, 1, gate + piece.at, width, piece.at > 0);
+        }
+    }
+    tell_neurons(s, layer, n);
+    memcpy(x->rows, s->work.down, (size_t)n_slots * embd * sizeof(float));
 }
 
 static void compute_by_neuron(struct hearth_session *s, int layer, int n, int n_slots)
@@ -199,7 +229,7 @@ static void compute_by_neuron(struct hearth_session *s, int layer, int n, int n_
     const struct hearth_layer *w = &s->weights.layers[layer];
     struct hearth_expert_work *x = &s->work.experts;
     struct hearth_sparse_part *parts = s->work.sparse.all;
-    struct job j = {s};
+    struct job j = {.s = s};
     int n_parts = 0;
     for (int e = 0; e < s->model->hp.n_expert; e++) {
         if (x->first[e + 1] == x->first[e])
@@ -226,7 +256,7 @@ void hearth_ffn_experts(struct hearth_session *s, enum hearth_phase phase, int l
     struct hearth_work *work = &s->work;
     struct hearth_expert_work *x = &work->experts;
     const int n_slots = n * hp->n_expert_used;
-    struct job j = {s};
+    struct job j = {.s = s};
 
     struct hearth_product router = {.w = w->ffn_router, .out = x->scores, .n = n};
     hearth_matmul(s, phase, &router, 1, work->h, n);
@@ -238,6 +268,8 @@ void hearth_ffn_experts(struct hearth_session *s, enum hearth_phase phase, int l
     hearth_run(s, gather_task, &j, n);
     if (phase == HEARTH_PHASE_STEP && hearth_sparse_layer(s, layer))
         compute_by_neuron(s, layer, n, n_slots);
+    else if (hearth_streaming_neurons(s))
+        compute_in_pieces(s, layer, n, n_slots);
     else
         compute_dense(s, phase, layer, n, n_slots);
     hearth_run(s, combine_task, &j, n);

@@ -9,6 +9,7 @@
 
 #include "engine/matmul.h"
 #include "engine/sparse.h"
+#include "engine/streaming.h"
 
 // Columns that one task adds up.
 #define SUM_COLUMNS 1024
@@ -24,6 +25,7 @@ struct pass {
     size_t n_clusters, cluster; // of each part; neurons of one
     const float *x, *seen;
     float *out, *act;
+    struct hearth_neurons *neurons; // where some are not in memory; else NULL
 };
 
 // A matrix, and what it is multiplied with: acts blocks for block formats, else the plain rows.
@@ -56,6 +58,7 @@ struct cluster {
     struct hearth_sparse_worker *scratch;
     void *matmul;
     size_t at, n, n_t;
+    uint8_t *mask; // [n_t x n] neurons that each token computes
 };
 
 // All rows of the cluster: out[t * n + i].
@@ -78,8 +81,9 @@ static size_t list_marked(const uint8_t *mask, size_t n, uint32_t *list)
 }
 
 // How many neurons the tokens' masks name one by one, and (*all) how many of them are different ones.
-static size_t count_marked(const struct cluster *c, const uint8_t *mask, size_t *all)
+static size_t count_marked(const struct cluster *c, size_t *all)
 {
+    const uint8_t *mask = c->mask;
     uint8_t *any = c->scratch->any;
     size_t sum = 0;
     memcpy(any, mask, c->n);
@@ -94,24 +98,40 @@ static size_t count_marked(const struct cluster *c, const uint8_t *mask, size_t 
     return sum;
 }
 
+// The row of the neuron in the cluster's place i.
+static const void *row_of(const struct cluster *c, enum hearth_part part, const struct hearth_weight *w,
+                          size_t i)
+{
+    if (c->at + i < c->part->space.resident)
+        return hearth_space_row(w, c->at + i);
+    return c->scratch->bundles[i] + c->p->neurons->bundles[c->p->layer].at[part];
+}
+
+// Whether the whole cluster lies in matrices.
+static bool is_resident(const struct cluster *c)
+{
+    return c->at + c->n <= c->part->space.resident;
+}
+
 // out[t * n + i] for the neurons i that token t's mask names (and for others it may be anything). Returns the
 // rows read. Each token has a list of its own: rows that several name come from the second cache then, and
 // no product is made that nobody asked for.
-static size_t product_some(const struct cluster *c, const struct operand *o, const uint8_t *mask, float *out)
+static size_t product_some(const struct cluster *c, enum hearth_part part, const struct operand *o,
+                           float *out)
 {
     struct hearth_sparse_worker *w = c->scratch;
     size_t all;
-    const size_t marked = count_marked(c, mask, &all);
+    const size_t marked = count_marked(c, &all);
     if (!marked)
         return 0;
-    if ((float)marked >= c->part->crossover * (float)(c->n * c->n_t)) {
+    if ((float)marked >= c->part->crossover * (float)(c->n * c->n_t) && is_resident(c)) {
         product_all(c, o, out);
         return c->n;
     }
     for (size_t t = 0; t < c->n_t; t++) {
-        const size_t count = list_marked(mask + t * c->n, c->n, w->list);
+        const size_t count = list_marked(c->mask + t * c->n, c->n, w->list);
         for (size_t i = 0; i < count; i++)
-            w->rows[i] = hearth_space_row(o->w, c->at + w->list[i]);
+            w->rows[i] = row_of(c, part, o->w, w->list[i]);
         if (count)
             c->p->s->model->kernels.dot_rows[o->w->type](w->picked, w->rows, count, o->w->k,
                                                          o->x + t * o->x_stride, o->x_stride, 1, c->matmul);
@@ -126,7 +146,7 @@ static size_t choose(const struct cluster *c)
 {
     const struct hearth_session *s = c->p->s;
     const struct hearth_sparse_work *work = &s->work.sparse;
-    uint8_t *mask = c->scratch->mask;
+    uint8_t *mask = c->mask;
     if (!c->part->fc2.data) {
         memset(mask, 1, c->n_t * c->n);
         return 0;
@@ -154,7 +174,7 @@ static void drop_idle(const struct cluster *c, const float *gate)
 {
     const struct hearth_session *s = c->p->s;
     const enum hearth_activation act = s->model->hp.activation;
-    uint8_t *mask = c->scratch->mask;
+    uint8_t *mask = c->mask;
     const size_t count = c->n_t * c->n;
     if (s->sparsity == HEARTH_SPARSITY_OFF)
         return;
@@ -181,7 +201,7 @@ static void activate(const struct cluster *c, bool gated)
     else
         s->model->kernels.activate(w->gate, count, s->model->hp.activation);
     for (size_t i = 0; i < count; i++)
-        if (!w->mask[i])
+        if (!c->mask[i])
             w->gate[i] = 0.0f;
 }
 
@@ -192,11 +212,11 @@ static size_t down(const struct cluster *c, size_t index)
     const struct hearth_weight *w = &c->part->space.down_t;
     struct hearth_sparse_work *work = &p->s->work.sparse;
     struct hearth_sparse_worker *scratch = c->scratch;
-    uint8_t *mask = scratch->mask;
+    uint8_t *mask = c->mask;
     size_t all;
     for (size_t i = 0; i < c->n_t * c->n; i++)
         mask[i] = scratch->gate[i] != 0.0f;
-    count_marked(c, mask, &all);
+    count_marked(c, &all);
     for (size_t t = 0; t < c->n_t; t++) {
         const size_t row = ((size_t)c->part->first + t) * p->n_clusters + index;
         const size_t count = list_marked(mask + t * c->n, c->n, scratch->list);
@@ -204,7 +224,7 @@ static size_t down(const struct cluster *c, size_t index)
         if (!count)
             continue;
         for (size_t i = 0; i < count; i++) {
-            scratch->rows[i] = hearth_space_row(w, c->at + scratch->list[i]);
+            scratch->rows[i] = row_of(c, HEARTH_PART_DOWN, w, scratch->list[i]);
             scratch->picked[i] = scratch->gate[t * c->n + scratch->list[i]];
         }
         memset(work->partials + row * w->k, 0, w->k * sizeof *work->partials);
@@ -214,40 +234,78 @@ static size_t down(const struct cluster *c, size_t index)
     return all;
 }
 
+// Where the cluster of a unit lies: units are numbered part by part.
+static struct cluster cluster_of(const struct pass *p, int unit, int worker)
+{
+    struct hearth_worker *me = &p->s->work.workers[worker];
+    struct cluster c = {.p = p, .part = &p->parts[(size_t)unit / p->n_clusters], .scratch = &me->sparse};
+    c.matmul = me->matmul;
+    c.at = (size_t)unit % p->n_clusters * p->cluster;
+    c.n = c.part->space.n - c.at < p->cluster ? c.part->space.n - c.at : p->cluster;
+    c.n_t = (size_t)c.part->n;
+    c.mask = p->neurons ? p->neurons->masks + (size_t)c.part->first * c.part->space.n + c.n_t * c.at
+                        : me->sparse.mask;
+    return c;
+}
+
+// From the mask to the cluster's share of the output.
+static void compute(const struct cluster *c, size_t index)
+{
+    const struct pass *p = c->p;
+    const struct hearth_layer *layer = &p->s->weights.layers[p->layer];
+    const struct hearth_space *space = &c->part->space;
+    struct hearth_sparse_worker *me = c->scratch;
+    const bool gated = space->gate.data != NULL;
+    const struct operand gate =
+        operand_of(gated ? &space->gate : &space->up, p->x, p->s->work.acts, c->part->first);
+    const size_t gates = product_some(c, gated ? HEARTH_PART_GATE : HEARTH_PART_UP, &gate, me->gate);
+    *(gated ? &me->gate_bytes : &me->up_bytes) += gates * gate.w->stride;
+    add_bias(c, gated ? &layer->ffn_gate_b : &layer->ffn_up_b, me->gate);
+    drop_idle(c, me->gate);
+    if (gated) {
+        const struct operand up = operand_of(&space->up, p->x, p->s->work.acts, c->part->first);
+        me->up_bytes += product_some(c, HEARTH_PART_UP, &up, me->up) * up.w->stride;
+        add_bias(c, &layer->ffn_up_b, me->up);
+    }
+    activate(c, gated);
+    if (space->down_t.data)
+        me->down_bytes += down(c, index) * space->down_t.stride;
+    if (!space->down_t.data || p->s->on_neurons)
+        for (size_t t = 0; t < c->n_t; t++)
+            memcpy(p->act + ((size_t)c->part->first + t) * space->n + c->at, me->gate + t * c->n,
+                   c->n * sizeof(float));
+}
+
 static void cluster_task(void *arg, int task, int worker)
 {
     const struct pass *p = arg;
-    struct hearth_worker *me = &p->s->work.workers[worker];
-    const struct hearth_layer *layer = &p->s->weights.layers[p->layer];
-    const size_t index = (size_t)task % p->n_clusters;
-    struct cluster c = {.p = p, .part = &p->parts[(size_t)task / p->n_clusters], .scratch = &me->sparse};
-    const struct hearth_space *space = &c.part->space;
-    c.matmul = me->matmul;
-    c.at = index * p->cluster;
-    c.n = space->n - c.at < p->cluster ? space->n - c.at : p->cluster;
-    c.n_t = (size_t)c.part->n;
+    const struct cluster c = cluster_of(p, task, worker);
+    c.scratch->predictor_bytes += choose(&c) * c.part->fc2.stride;
+    compute(&c, (size_t)task % p->n_clusters);
+}
 
-    const bool gated = space->gate.data != NULL;
-    const struct operand gate =
-        operand_of(gated ? &space->gate : &space->up, p->x, p->s->work.acts, c.part->first);
-    struct hearth_sparse_worker *read = &me->sparse;
-    read->predictor_bytes += choose(&c) * c.part->fc2.stride;
-    const size_t gates = product_some(&c, &gate, me->sparse.mask, me->sparse.gate);
-    *(gated ? &read->gate_bytes : &read->up_bytes) += gates * gate.w->stride;
-    add_bias(&c, gated ? &layer->ffn_gate_b : &layer->ffn_up_b, me->sparse.gate);
-    drop_idle(&c, me->sparse.gate);
-    if (gated) {
-        const struct operand up = operand_of(&space->up, p->x, p->s->work.acts, c.part->first);
-        read->up_bytes += product_some(&c, &up, me->sparse.mask, me->sparse.up) * up.w->stride;
-        add_bias(&c, &layer->ffn_up_b, me->sparse.up);
+// The same in two steps, between which neurons come into memory.
+static void choose_task(void *arg, int task, int worker)
+{
+    const struct pass *p = arg;
+    const struct cluster c = cluster_of(p, task, worker);
+    c.scratch->predictor_bytes += choose(&c) * c.part->fc2.stride;
+}
+
+static void compute_unit(void *arg, int unit, int worker)
+{
+    const struct pass *p = arg;
+    const struct cluster c = cluster_of(p, unit, worker);
+    size_t all;
+    count_marked(&c, &all);
+    const size_t count = list_marked(c.scratch->any, c.n, c.scratch->list);
+    for (size_t i = 0; i < count; i++) {
+        const size_t place = c.scratch->list[i];
+        if (c.at + place >= c.part->space.resident)
+            c.scratch->bundles[place] =
+                hearth_neurons_bundle(p->neurons, c.part->space_id, (uint32_t)(c.at + place));
     }
-    activate(&c, gated);
-    if (space->down_t.data)
-        read->down_bytes += down(&c, index) * space->down_t.stride;
-    if (!space->down_t.data || p->s->on_neurons)
-        for (size_t t = 0; t < c.n_t; t++)
-            memcpy(p->act + ((size_t)c.part->first + t) * space->n + c.at, me->sparse.gate + t * c.n,
-                   c.n * sizeof(float));
+    compute(&c, (size_t)unit % p->n_clusters);
 }
 
 // ---- around the clusters
@@ -287,6 +345,21 @@ static void sum_task(void *arg, int task, int worker)
             p->s->model->kernels.add(out, work->partials + c * width + first, n);
 }
 
+// Has the pass's units computed as their neurons come into memory.
+static void run_units(struct pass *p, int n_units)
+{
+    struct hearth_neurons *neurons = p->neurons;
+    for (int i = 0; i < n_units; i++) {
+        const struct cluster c = cluster_of(p, i, 0);
+        neurons->units[i] = (struct hearth_neuron_unit){.space = c.part->space_id,
+                                                        .at = (uint32_t)c.at,
+                                                        .n = (uint32_t)c.n,
+                                                        .n_t = (uint32_t)c.n_t,
+                                                        .mask = c.mask};
+    }
+    hearth_neurons_run(neurons, neurons->units, (uint32_t)n_units, compute_unit, p);
+}
+
 static void run_pass(struct pass *p, int n_parts)
 {
     struct hearth_session *s = p->s;
@@ -304,7 +377,13 @@ static void run_pass(struct pass *p, int n_parts)
         hearth_matmul(s, HEARTH_PHASE_STEP, work->products, n_parts, p->seen, p->n_rows);
     }
     hearth_run(s, prepare_task, p, predict ? 2 * p->n_rows : p->n_rows);
-    hearth_run(s, cluster_task, p, n_parts * (int)p->n_clusters);
+    const int n_units = n_parts * (int)p->n_clusters;
+    if (p->neurons) {
+        hearth_run(s, choose_task, p, n_units);
+        run_units(p, n_units);
+    } else {
+        hearth_run(s, cluster_task, p, n_units);
+    }
     if (p->parts[0].space.down_t.data) {
         const int chunks = (s->model->hp.n_embd + SUM_COLUMNS - 1) / SUM_COLUMNS;
         hearth_run(s, sum_task, p, p->n_rows * chunks);
@@ -326,7 +405,8 @@ void hearth_sparse_run(struct hearth_session *s, int layer, const struct hearth_
                          .x = x + (size_t)base * width,
                          .seen = seen + (size_t)base * width,
                          .out = out + (size_t)base * width,
-                         .act = act ? act + (size_t)base * f : NULL};
+                         .act = act ? act + (size_t)base * f : NULL,
+                         .neurons = hearth_streaming_neurons(s)};
         int n = 0;
         while (part < n_parts && p.n_rows < HEARTH_SPARSE_ROWS) {
             const int from = base + p.n_rows, left = parts[part].first + parts[part].n - from;
@@ -350,7 +430,11 @@ struct hearth_sparse_part hearth_sparse_part_of(const struct hearth_session *s, 
     struct hearth_sparse_part part = {.space = hearth_space_of(&m->hp, l, expert),
                                       .always = m->always ? m->always[space] : 0,
                                       .crossover = m->crossover ? m->crossover[space] : CROSSOVER,
-                                      .expert = expert};
+                                      .expert = expert,
+                                      .space_id = (uint32_t)space};
+    const struct hearth_neurons *neurons = hearth_streaming_neurons(s);
+    if (neurons)
+        part.space = neurons->prefixes[space];
     const struct hearth_weight *fc1 = m->hp.n_expert ? &l->pred_fc1_exps : &l->pred_fc1;
     const struct hearth_weight *fc2 = m->hp.n_expert ? &l->pred_fc2_exps : &l->pred_fc2;
     if (s->sparsity == HEARTH_SPARSITY_PREDICT && fc1->data) {
@@ -466,5 +550,6 @@ struct hearth_sparse_worker hearth_sparse_lay_out_worker(const struct hearth_ses
     w.any = hearth_arena_take(a, rows ? 1 : 0, cluster);
     w.list = hearth_arena_take(a, rows ? cluster : 0, sizeof *w.list);
     w.rows = hearth_arena_take(a, rows ? cluster : 0, sizeof *w.rows);
+    w.bundles = hearth_arena_take(a, rows && s->model->load.ram ? cluster : 0, sizeof *w.bundles);
     return w;
 }

@@ -4,6 +4,7 @@
 
 #include "engine/matmul.h"
 #include "engine/session.h"
+#include "engine/streaming.h"
 
 struct job {
     struct hearth_session *s;
@@ -166,13 +167,15 @@ static void embed(const struct hearth_weight *table, int i, float *out)
 // models are trained with.
 static void embed_task(void *arg, int task, int worker)
 {
-    (void)worker;
     const struct job *j = arg;
     struct hearth_session *s = j->s;
     const struct hearth_hparams *hp = &s->model->hp;
     const int pos = s->work.rows[task].pos;
     float *x = hearth_row_of(s->work.x, task, hp->n_embd);
-    embed(&s->weights.token_embd, s->work.tokens[task], x);
+    if (s->streaming && s->streaming->embedding)
+        hearth_streaming_embed(s, s->work.tokens[task], worker, x);
+    else
+        embed(&s->weights.token_embd, s->work.tokens[task], x);
     if (hp->positions == HEARTH_POS_LEARNED) {
         float *h = hearth_row_of(s->work.h, task, hp->n_embd);
         embed(&s->weights.position_embd, pos + hp->pos_offset, h);
@@ -187,20 +190,38 @@ static void embed_task(void *arg, int task, int worker)
     }
 }
 
-void hearth_forward(struct hearth_session *s, enum hearth_phase phase, int n)
+int hearth_forward(struct hearth_session *s, enum hearth_phase phase, int n, struct hearth_error *err)
 {
     struct job j = {.s = s};
     hearth_run(s, embed_task, &j, n);
-    for (int layer = 0; layer < s->model->hp.n_layer; layer++)
+    for (int layer = 0; layer < s->model->hp.n_layer; layer++) {
+        if (hearth_streaming_begin(s, layer))
+            break;
         if (s->model->hp.parallel)
             layer_in_parallel(s, phase, layer, n);
         else
             layer_in_series(s, phase, layer, n);
+        hearth_streaming_end(s, layer);
+    }
+    return hearth_streaming_result(s, err);
 }
 
-void hearth_forward_logits(struct hearth_session *s, enum hearth_phase phase, int first, int n)
+int hearth_forward_logits(struct hearth_session *s, enum hearth_phase phase, int first, int n,
+                          struct hearth_error *err)
 {
     norm(s, &s->weights.output_norm, &s->weights.output_norm_b, first, n);
-    struct hearth_product head = {.w = s->weights.output, .out = s->work.logits, .n = n};
-    hearth_matmul(s, phase, &head, 1, s->work.h, n);
+    // In one piece, unless the head streams.
+    size_t row = 0;
+    for (int part = s->model->hp.n_layer; row < (size_t)s->model->hp.n_vocab; part++) {
+        if (hearth_streaming_begin(s, part))
+            break;
+        struct hearth_product product = {.w = s->weights.output,
+                                         .out = s->work.logits + row,
+                                         .n = n,
+                                         .out_stride = (size_t)s->model->hp.n_vocab};
+        hearth_matmul(s, phase, &product, 1, s->work.h, n);
+        hearth_streaming_end(s, part);
+        row += s->weights.output.n;
+    }
+    return hearth_streaming_result(s, err);
 }

@@ -44,8 +44,9 @@ static void matmul_task(void *arg, int task, int worker)
     const bool block = is_block_type(w);
     const size_t x_stride = block ? hearth_acts_bytes(w->k) : w->k * sizeof(float);
     const uint8_t *x = block ? j->s->work.acts : (const void *)j->x;
-    fn(p->out + first, w->n, (const uint8_t *)w->data + first * w->stride, w->stride, w->k, n,
-       x + (size_t)p->first * x_stride, x_stride, (size_t)p->n, j->s->work.workers[worker].matmul);
+    fn(p->out + first, p->out_stride ? p->out_stride : w->n, (const uint8_t *)w->data + first * w->stride,
+       w->stride, w->k, n, x + (size_t)p->first * x_stride, x_stride, (size_t)p->n,
+       j->s->work.workers[worker].matmul);
 }
 
 static void quantize_task(void *arg, int task, int worker)

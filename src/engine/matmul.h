@@ -10,6 +10,7 @@ struct hearth_product {
     struct hearth_weight w;
     float *out; // [n x w.n]
     int first, n;
+    size_t out_stride; // floats from one token's output to the next; 0: w.n
 
     size_t chunk; // filled by hearth_matmul(): rows of w that one task takes,
     int end;      // and the first task number after the product's own

@@ -10,6 +10,7 @@
 #include "base/os.h"
 #include "engine/matmul.h"
 #include "engine/sparse.h"
+#include "engine/streaming.h"
 #include "model/arch.h"
 
 #define DEFAULT_CTX    4096
@@ -41,7 +42,9 @@ static int emit_rows(struct hearth_session *s, int base, int n, hearth_row_fn ro
 {
     for (int first = 0; first < n; first += s->logit_rows) {
         int count = n - first < s->logit_rows ? n - first : s->logit_rows;
-        hearth_forward_logits(s, HEARTH_PHASE_PROMPT, first, count);
+        const int rc = hearth_forward_logits(s, HEARTH_PHASE_PROMPT, first, count, err);
+        if (rc)
+            return rc;
         for (int i = 0; i < count; i++)
             if (!rows(arg, base + first + i, s->work.logits + (size_t)i * (size_t)s->model->hp.n_vocab))
                 return hearth_fail(err, HEARTH_E_INTERRUPTED, "stopped on request");
@@ -69,14 +72,16 @@ int hearth_prompt(struct hearth_session *session, int seq, const hearth_token *t
             s->work.tokens[i] = tokens[base + i];
             s->work.rows[i] = (struct hearth_row){seq, s->kv.seqs[seq].length + i};
         }
-        hearth_forward(s, HEARTH_PHASE_PROMPT, count);
+        rc = hearth_forward(s, HEARTH_PHASE_PROMPT, count, err);
+        if (rc)
+            break;
         hearth_kv_seq_advance(&s->kv, seq, count);
         s->stats.prompt_tokens += (uint64_t)count;
         if (rows) {
             rc = emit_rows(s, base, count, rows, arg, err);
         } else if (base + count == n) {
-            hearth_forward_logits(s, HEARTH_PHASE_PROMPT, count - 1, 1);
-            s->have_logits = 1;
+            rc = hearth_forward_logits(s, HEARTH_PHASE_PROMPT, count - 1, 1, err);
+            s->have_logits = !rc;
         }
     }
     s->stats.prompt_ns += hearth_now_ns() - start;
@@ -106,8 +111,11 @@ int hearth_step(struct hearth_session *session, const int *seqs, const hearth_to
         s->work.tokens[i] = tokens[i];
         s->work.rows[i] = (struct hearth_row){seqs[i], s->kv.seqs[seqs[i]].length};
     }
-    hearth_forward(s, HEARTH_PHASE_STEP, n);
-    hearth_forward_logits(s, HEARTH_PHASE_STEP, 0, n);
+    int rc = hearth_forward(s, HEARTH_PHASE_STEP, n, err);
+    if (!rc)
+        rc = hearth_forward_logits(s, HEARTH_PHASE_STEP, 0, n, err);
+    if (rc)
+        return rc;
     for (int i = 0; i < n; i++)
         hearth_kv_seq_advance(&s->kv, seqs[i], 1);
     s->have_logits = n;
@@ -204,6 +212,7 @@ static void lay_out_workers(struct hearth_session *s, struct hearth_arena *a, si
         struct hearth_worker worker;
         worker.sparse = hearth_sparse_lay_out_worker(s, a);
         worker.matmul = hearth_arena_take(a, 1, hearth_kernels_scratch(widest));
+        worker.row = hearth_arena_take(a, s->model->load.ram ? 1 : 0, s->weights.token_embd.stride);
         worker.q = hearth_arena_take(a, queries, max_size(dim * f32, hearth_acts_bytes(dim)));
         worker.scores = hearth_arena_take(a, queries * HEARTH_KV_TILE, f32);
         worker.tile_out = hearth_arena_take(a, queries, dim * f32);
@@ -241,6 +250,7 @@ static void lay_out(struct hearth_session *s, struct hearth_arena *a)
     w->att_shares = hearth_arena_take(a, ranges > 1 ? (size_t)s->kv.max_seqs * ranges : 0,
                                       (size_t)hp->n_head * (dim + 2) * f32);
     w->branch = hearth_arena_take(a, hp->parallel ? t : 0, e * f32);
+    w->down = hearth_arena_take(a, s->model->load.ram && hearth_neurons_can(s) ? ffn_rows : 0, e * f32);
     w->gate = hearth_arena_take(a, ffn_rows, f * f32);
     w->up = hearth_arena_take(a, ffn_rows, f * f32);
     // Only what goes into experts has a row per slot.
@@ -388,6 +398,8 @@ int hearth_session_open(struct hearth_session **out, const struct hearth_model *
                             err);
     if (!rc)
         rc = take_memory(s, err);
+    if (!rc)
+        rc = hearth_streaming_open(s, err);
     if (rc) {
         hearth_session_close(&s);
         return rc;
@@ -404,6 +416,7 @@ void hearth_session_close(struct hearth_session **session)
     if (!s)
         return;
     hearth_pool_close(&s->pool);
+    hearth_streaming_close(s);
     hearth_kv_close(&s->kv);
     hearth_region_close(&s->memory);
     free(s);

@@ -8,6 +8,7 @@
 
 struct hearth_product;     // engine/matmul.h
 struct hearth_sparse_part; // engine/sparse.h
+struct hearth_streaming;   // engine/streaming.h
 
 // Where one token of a batch stands.
 struct hearth_row {
@@ -23,6 +24,7 @@ struct hearth_sparse_worker {
     uint8_t *any;                                               // [n] what some token marks
     uint32_t *list;                                             // [n] places in the cluster
     const void **rows;                                          // [n]
+    const uint8_t **bundles;                                    // [n] of neurons that are not resident
 };
 
 // Buffers of sparse feed-forward parts; NULL where no layer is one. T = HEARTH_SPARSE_ROWS, C clusters, R the
@@ -42,6 +44,7 @@ struct hearth_sparse_work {
 struct hearth_worker {
     struct hearth_sparse_worker sparse;
     void *matmul; // hearth_kernels_scratch(longest row)
+    uint8_t *row; // of the embedding table, when its rows come from the file
     // Attention; Q is the queries of a task: HEARTH_ATTN_BLOCK tokens' heads that share a key/value head.
     void *q;                      // [Q] queries as the key format wants them: f32 rows or acts blocks
     float *scores;                // [Q][HEARTH_KV_TILE]
@@ -78,6 +81,7 @@ struct hearth_work {
     float *att;              // [T x Q]
     float *att_shares;       // [sequences][ranges][heads][head_dim + 2] of a step: see attention.c
     float *branch;           // [T x E] attention's output in a parallel layer
+    float *down;             // [T x E] of a prompt whose neurons come in pieces; [T x U x E] with experts
     float *gate, *up;        // [T x F]; by slot in a model with experts: [T x U x F]
     void *acts;              // [T] acts blocks of the widest input; [T x U] with experts
     float *cos_sin;          // [T x n_rot]
@@ -90,7 +94,8 @@ struct hearth_work {
 
 struct hearth_session {
     const struct hearth_model *model;
-    struct hearth_weights weights; // the model's, or this session's own when they stream
+    struct hearth_weights weights;      // the model's, or this session's own when they stream
+    struct hearth_streaming *streaming; // NULL: the model has all weights in memory
     struct hearth_pool *pool;
     struct hearth_kv kv;
     int n_ctx, n_ubatch, max_rows;
@@ -121,11 +126,13 @@ struct hearth_session {
 };
 
 // Evaluates work.tokens/work.rows[0..n) through all layers; positions must be reserved. work.x then holds the
-// last layer's output.
-void hearth_forward(struct hearth_session *s, enum hearth_phase phase, int n);
+// last layer's output. Can fail only where weights are read from the file meanwhile.
+int hearth_forward(struct hearth_session *s, enum hearth_phase phase, int n, struct hearth_error *err);
 
-// Final norm and head for rows [first, first + n) of work.x, n <= logit_rows: fills work.logits.
-void hearth_forward_logits(struct hearth_session *s, enum hearth_phase phase, int first, int n);
+// Final norm and head for rows [first, first + n) of work.x, n <= logit_rows: fills work.logits. Fails as the
+// above.
+int hearth_forward_logits(struct hearth_session *s, enum hearth_phase phase, int first, int n,
+                          struct hearth_error *err);
 
 // Causal attention of work.q over the KV cache into work.att, for layer `layer`, rows [0, n).
 void hearth_attention(struct hearth_session *s, enum hearth_phase phase, int layer, int n);

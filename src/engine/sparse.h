@@ -18,6 +18,7 @@ struct hearth_sparse_part {
     size_t always;                 // neurons computed whatever the predictor says
     float crossover;               // share of a cluster's neurons from which on its dense product is faster
     int expert, first, n;
+    uint32_t space_id; // layer * max(1, X) + expert
 };
 
 // What the options and the file make of params->sparsity; fills the session's fields of that name.
@@ -46,9 +47,10 @@ struct hearth_sparse_part hearth_sparse_part_of(const struct hearth_session *s, 
 void hearth_sparse_run(struct hearth_session *s, int layer, const struct hearth_sparse_part *parts,
                        int n_parts, const float *x, const float *seen, float *out, float *act);
 
-// PROMPT phase: for each product, out[t] [w.k] = row first + t of act [w.n] times w, which is down by neuron
-// [w.n x w.k]: one sum per element, ascending over all neurons. `chunk` and `end` are overwritten.
+// PROMPT phase: for each product, out[t] [w.k] = row first + t of act [w.n, act_stride apart] times w, which
+// is down by neuron [w.n x w.k]: one sum per element, ascending over all neurons; with `add` it goes on from
+// what is in out. `chunk` and `end` are overwritten.
 void hearth_prompt_down(struct hearth_session *s, struct hearth_product *products, int n_products,
-                        const float *act);
+                        const float *act, size_t act_stride, bool add);
 
 #endif

@@ -103,10 +103,10 @@ typedef void (*hearth_dot_rows_fn)(float *out, const void *const *rows, size_t n
 typedef void (*hearth_axpy_rows_fn)(float *out, const void *const *rows, size_t n_rows, size_t n,
                                     const float *p);
 
-// PROMPT class product with a matrix stored by neuron: columns [first, first + n) of p times w.
-// out[t * out_stride + i] = from zero, r ascending over [0, n_rows) with p[t * p_stride + r] != 0:
-// fma(p[t * p_stride + r], w_r[first + i], acc), w decoded to f32. first is a multiple of HEARTH_COLUMNS;
-// scratch as for hearth_matmul_fn.
+// PROMPT class product with a matrix stored by neuron: columns [first, first + n) of p times w, added to what
+// is there, so that a matrix may come in pieces. out[t * out_stride + i] = from out, r ascending over [0,
+// n_rows) with p[t * p_stride + r] != 0: fma(p[t * p_stride + r], w_r[first + i], acc), w decoded to f32.
+// first is a multiple of HEARTH_COLUMNS; scratch as for hearth_matmul_fn.
 typedef void (*hearth_prompt_t_fn)(float *out, size_t out_stride, const void *w, size_t w_stride,
                                    size_t first, size_t n, size_t n_rows, const float *p, size_t p_stride,
                                    size_t n_tokens, void *scratch);

@@ -24,8 +24,6 @@ static void prompt_t(uint32_t type, float *out, size_t out_stride, const void *w
                      size_t first, size_t n, size_t n_rows, const float *p, size_t p_stride, size_t n_tokens)
 {
     const struct hearth_type_info *info = hearth_type_info(type);
-    for (size_t t = 0; t < n_tokens; t++)
-        memset(out + t * out_stride, 0, n * sizeof *out);
     for (size_t r = 0; r < n_rows; r++)
         for (size_t at = 0; at < n; at += HEARTH_COLUMNS) {
             const size_t count = n - at < HEARTH_COLUMNS ? n - at : HEARTH_COLUMNS;

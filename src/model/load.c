@@ -159,17 +159,18 @@ static void place_all(struct hearth_weights *w, int n_layer, const uint8_t *imag
     }
 }
 
-int hearth_model_load(struct hearth_model *m, struct hearth_error *err)
+int hearth_image_load(const struct hearth_model *m, struct hearth_region *image,
+                      struct hearth_weights *weights, struct hearth_error *err)
 {
     struct hearth_target *targets = hearth_calloc(m->n_items, sizeof *targets);
     if (!targets)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for the tensor list");
-    int rc = hearth_region_open(&m->image, m->image_bytes, "the model's weights", err);
+    int rc = hearth_region_open(image, m->image_bytes, "the model's weights", err);
     if (!rc) {
-        uint8_t *image = m->image.base;
+        uint8_t *base = image->base;
         for (size_t i = 0; i < m->n_items; i++)
-            targets[i] = (struct hearth_target){&m->items[i], image + m->items[i].offset, image};
-        place_all(&m->weights, m->hp.n_layer, image);
+            targets[i] = (struct hearth_target){&m->items[i], base + m->items[i].offset, base};
+        place_all(weights, m->hp.n_layer, base);
         rc = hearth_targets_read(m, targets, m->n_items, err);
     }
     free(targets);

@@ -26,8 +26,10 @@ struct hearth_item {
 // reads no weights. On failure the caller closes the model.
 int hearth_model_bind(struct hearth_model *m, struct hearth_error *err);
 
-// Reads all weights of a bound model into m->image.
-int hearth_model_load(struct hearth_model *m, struct hearth_error *err);
+// Reads all weights into memory and points `weights` there, which is as binding left m->weights. The region
+// is the caller's to close, whatever is returned. Thread-safe on a bound model.
+int hearth_image_load(const struct hearth_model *m, struct hearth_region *image,
+                      struct hearth_weights *weights, struct hearth_error *err);
 
 // An item and where its bytes are to go.
 struct hearth_target {

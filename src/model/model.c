@@ -194,7 +194,7 @@ static int open_weights(struct hearth_model *m, struct hearth_error *err)
     if (!m->weights.layers)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for %d layers", m->hp.n_layer);
     rc = hearth_model_bind(m, err);
-    return rc || m->load.ram ? rc : hearth_model_load(m, err);
+    return rc || m->load.ram ? rc : hearth_image_load(m, &m->image, &m->weights, err);
 }
 
 int hearth_model_open(struct hearth_model **out, const char *path, const struct hearth_model_params *params,

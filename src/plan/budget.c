@@ -114,7 +114,7 @@ static uint32_t ceil_to(double x, uint32_t most)
 
 static int open_budget(struct budget *b, const struct hearth_budget_params *p, struct hearth_error *err)
 {
-    *b = (struct budget){.p = p};
+    *b = (struct budget){.p = p, .reserve = p->least_reserve};
     int rc = check(p, err);
     if (rc)
         return rc;

@@ -33,7 +33,8 @@ struct hearth_budget_params {
     const uint64_t *dense; // [n_layers] bytes of a layer outside its spaces: attention, predictors, routers
     uint32_t n_spaces;     // 0: nothing streams by neuron, all of the feed-forward parts is in `dense`
     const struct hearth_budget_space *spaces;
-    uint32_t batch; // tokens in a step at most: their sets unite; at least 1
+    uint32_t batch;         // tokens in a step at most: their sets unite; at least 1
+    uint32_t least_reserve; // of the neuron cache, in bundles
     // As in hearth_cache_params.
     const struct hearth_cache_policy *policy;
     uint32_t align, chunk_bytes;

@@ -22,12 +22,12 @@ static inline size_t hearth_cluster_count(size_t n_neurons)
     return (n_neurons + size - 1) / size;
 }
 
-// Rows of neuron j: of gate and up [E] and of down by neuron [E]. All neurons are resident: they lie in
-// matrices.
+// Rows of neuron j: of gate and up [E] and of down by neuron [E]. The first `resident` neurons lie in
+// matrices; in a model in memory these are all, and else the others are bundles in the neuron cache.
 struct hearth_space {
     struct hearth_weight gate, up; // gate.data NULL: there is none
     struct hearth_weight down_t;   // data NULL: down is stored the ordinary way, and not here
-    size_t n;                      // neurons
+    size_t n, resident;            // neurons
 };
 
 static inline const void *hearth_space_row(const struct hearth_weight *w, size_t j)

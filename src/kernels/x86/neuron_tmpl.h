@@ -125,12 +125,12 @@ INLINE size_t panel_rows(size_t n_rows)
 }
 
 // strip registers (a constant after inlining) of columns; list: the panel's rows that count, with their p.
-INLINE void add_strip(float *out, bool first, const float *panel, const uint8_t *list, const float *p,
-                      size_t count, size_t strip)
+INLINE void add_strip(float *out, const float *panel, const uint8_t *list, const float *p, size_t count,
+                      size_t strip)
 {
     f32x16 acc[STRIP];
     for (size_t i = 0; i < strip; i++)
-        acc[i] = first ? f_zero() : f_load(out + i * LANES);
+        acc[i] = f_load(out + i * LANES);
     for (size_t k = 0; k < count; k++) {
         const float *row = panel + (size_t)list[k] * HEARTH_COLUMNS;
         const f32x16 by = f_set1(p[k]);
@@ -142,7 +142,7 @@ INLINE void add_strip(float *out, bool first, const float *panel, const uint8_t 
 }
 
 // One token, `rows` rows of the panel, n columns.
-INLINE void add_panel(float *out, bool first, const float *panel, size_t rows, size_t n, const float *p)
+INLINE void add_panel(float *out, const float *panel, size_t rows, size_t n, const float *p)
 {
     uint8_t list[PANEL_ROWS];
     float used[PANEL_ROWS];
@@ -154,13 +154,13 @@ INLINE void add_panel(float *out, bool first, const float *panel, size_t rows, s
     }
     size_t at = 0;
     for (; at + STRIP * LANES <= n; at += STRIP * LANES)
-        add_strip(out + at, first, panel + at, list, used, count, STRIP);
+        add_strip(out + at, panel + at, list, used, count, STRIP);
     for (; at + LANES <= n; at += LANES)
-        add_strip(out + at, first, panel + at, list, used, count, 1);
+        add_strip(out + at, panel + at, list, used, count, 1);
     if (at < n) { // columns of the panel behind n are zeros
         float part[LANES] = {0};
         memcpy(part, out + at, (n - at) * sizeof *part);
-        add_strip(part, first, panel + at, list, used, count, 1);
+        add_strip(part, panel + at, list, used, count, 1);
         memcpy(out + at, part, (n - at) * sizeof *part);
     }
 }
@@ -202,7 +202,7 @@ INLINE void prompt_t(float *out, size_t out_stride, const void *w, size_t w_stri
                 decode(panel + i * HEARTH_COLUMNS, (const uint8_t *)w + (r + i) * w_stride, first + at,
                        columns);
             for (size_t t = 0; t < n_tokens; t++)
-                add_panel(out + t * out_stride + at, r == 0, panel, rows, columns, p + t * p_stride + r);
+                add_panel(out + t * out_stride + at, panel, rows, columns, p + t * p_stride + r);
         }
     }
 }

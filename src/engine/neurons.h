@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT
+// Feed-forward parts of a pack of which only some neurons are in memory: a resident prefix of each space in
+// matrices, others as bundles in the neuron cache, and the rest read when a token names them. Prompts, which
+// use all neurons, read through a space in long pieces.
+#ifndef HEARTH_ENGINE_NEURONS_H
+#define HEARTH_ENGINE_NEURONS_H
+
+#include <stdatomic.h>
+
+#include "engine/session.h"
+#include "model/pack.h"
+#include "plan/budget.h"
+#include "sparse/space.h"
+#include "store/reader.h"
+
+// A cluster that a pass computes: neurons [at, at + n) of a space, of which mask[t * n + i] names those of
+// token t.
+struct hearth_neuron_unit {
+    uint32_t space, at, n, n_t;
+    const uint8_t *mask;
+};
+
+// Reads listed and not yet ended, at most.
+#define HEARTH_NEURON_FLIGHTS 2048
+
+// Neurons [at, at + n) of a space; n 0: none.
+struct hearth_neuron_reading {
+    uint32_t space;
+    size_t at, n;
+};
+
+// The state of one pass: see neuron_steps.c.
+struct hearth_neuron_pass {
+    const struct hearth_neuron_unit *units;
+    uint32_t n_units;
+    void (*compute)(void *arg, int unit, int worker);
+    void *arg;
+    // The thread that evaluates:
+    uint32_t wave;     // units before this one are computed
+    uint32_t frontier; // and of those before this one all neurons are asked for
+    uint32_t asked;    // ids of the unit at the frontier that were asked for
+    bool closed;       // no more are asked for in this wave
+    // All threads:
+    _Atomic uint32_t n_ready, n_taken, n_end; // units ready, taken; how many the wave has in all
+};
+
+struct hearth_neurons {
+    bool on; // some neurons are not resident: everything below is in use
+    struct hearth_session *s;
+    struct hearth_reader *reader; // of long pieces; the streaming's
+    struct hearth_store *store;   // of bundles
+    struct hearth_cache *cache;
+    const struct hearth_bundle *bundles; // [n_layer] the pack's
+    uint32_t n_spaces, n_neurons;        // n_neurons of one space
+    uint32_t experts;                    // spaces of a layer
+    struct hearth_budget_space *spaces;  // [n_spaces]
+    float *shares;              // [n_spaces x n_neurons] of a profile, until the cache knows them; or NULL
+    uint32_t *resident, *quota; // [n_spaces]
+    uint32_t reserve;
+    struct hearth_region matrices; // resident prefixes
+    struct hearth_space *prefixes; // [n_spaces] their matrices; `n` is all neurons
+
+    // Steps.
+    uint8_t *masks;                    // [rows x n_neurons]
+    uint32_t *ids;                     // [rows x n_neurons] asked for, unit by unit
+    uint32_t *first_id;                // [units + 1] where those of a unit begin
+    uint32_t *pending, *ready;         // [units] reads a unit waits for; units in the order they got ready
+    struct hearth_neuron_unit *units;  // [units]
+    int32_t *unit_of_space;            // [n_spaces] first unit of a space in this pass, or -1
+    struct hearth_cache_read *flights; // [HEARTH_NEURON_FLIGHTS] reads listed
+    uint32_t *free_flights, n_free;    // numbers of unused ones
+    uint32_t *queue, queue_first, queue_end; // ring of those not yet submitted
+    struct hearth_neuron_pass pass;
+    // What the next layer will probably want: ids of one space.
+    uint32_t *ahead, n_ahead, ahead_at, ahead_space;
+
+    // Prompts: pieces of a space.
+    struct hearth_region pieces; // two buffers,
+    size_t piece_bytes;          // of so many bytes
+    uint32_t piece_neurons;
+    int piece_buffer;                     // that holds the last piece handed out
+    struct hearth_neuron_reading reading; // what is on its way to the other
+    struct hearth_reader_job jobs[2];
+    struct hearth_extent *extents[2]; // [max_extents]
+    size_t max_extents;
+};
+
+// Whether the session's steps can go by neuron with only some of them in memory: packs with predictors.
+bool hearth_neurons_can(const struct hearth_session *s);
+
+// Takes what planning needs; nothing where hearth_neurons_can() says no.
+int hearth_neurons_open(struct hearth_neurons *n, struct hearth_session *s, struct hearth_reader *reader,
+                        const struct hearth_store_params *params, struct hearth_error *err);
+void hearth_neurons_close(struct hearth_neurons *n);
+
+// hearth_budget_plan() with the spaces added to `p`.
+int hearth_neurons_plan(struct hearth_neurons *n, struct hearth_budget_params *p, uint64_t ram,
+                        struct hearth_budget_plan *plan, struct hearth_error *err);
+
+// Allocates what was planned and reads the hottest neurons.
+int hearth_neurons_fill(struct hearth_neurons *n, const struct hearth_budget_plan *plan,
+                        struct hearth_error *err);
+
+// ---- steps (neuron_steps.c)
+
+// One pass: has compute(arg, unit, worker) called once for each unit, by the session's threads and in any
+// order, when all of its neurons are in memory. Units of one space lie side by side, ascending.
+void hearth_neurons_run(struct hearth_neurons *n, const struct hearth_neuron_unit *units, uint32_t n_units,
+                        void (*compute)(void *arg, int unit, int worker), void *arg);
+// The bundle of a neuron behind the resident prefix. While it is asked for; any thread.
+const uint8_t *hearth_neurons_bundle(const struct hearth_neurons *n, uint32_t space, uint32_t neuron);
+
+// ---- prompts (neuron_prompts.c)
+
+// Consecutive neurons of a space, in memory: rows of gate, up, down by neuron.
+struct hearth_neuron_piece {
+    struct hearth_weight gate, up, down_t; // n of each is the piece's
+    size_t at, n;                          // first neuron, and how many
+};
+
+// The piece of a space that begins at neuron `at`: 0, or where the piece before ended. False at the end, or
+// when the evaluation has failed. Pieces are valid until the next call.
+bool hearth_neurons_next(struct hearth_neurons *n, uint32_t space, size_t at,
+                         struct hearth_neuron_piece *piece);
+
+#endif

@@ -1,0 +1,424 @@
+// SPDX-License-Identifier: MIT
+// Sessions whose weights need not fit into memory: the budget is planned, spent, and what it buys is read.
+#include "engine/streaming.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/os.h"
+#include "base/threads.h"
+
+#define HUGE_PAGE ((size_t)2 << 20)
+// For what a program allocates beside the session: samplers, text, statistics; and the edges of regions.
+#define SLACK ((uint64_t)6 << 20)
+#define MIB   ((uint64_t)1 << 20)
+
+// ---- hot path
+// ------------------------------------------------------------------------------------------------
+
+bool hearth_streaming_begin(struct hearth_session *s, int i)
+{
+    struct hearth_streaming *f = s->streaming;
+    struct hearth_error err = {0};
+    if (!f)
+        return false;
+    if (f->runs.n && !atomic_load(&f->failed) && hearth_runs_begin(&f->runs, i, &s->weights, &err))
+        hearth_streaming_fail(s, &err);
+    return atomic_load(&f->failed);
+}
+
+void hearth_streaming_end(struct hearth_session *s, int i)
+{
+    struct hearth_streaming *f = s->streaming;
+    if (f && f->runs.n)
+        hearth_runs_end(&f->runs, i);
+}
+
+int hearth_streaming_result(struct hearth_session *s, struct hearth_error *err)
+{
+    struct hearth_streaming *f = s->streaming;
+    if (!f || !atomic_load(&f->failed))
+        return HEARTH_OK;
+    atomic_store(&f->failed, false);
+    return hearth_fail(err, f->error.code, "%s", f->error.message);
+}
+
+void hearth_streaming_fail(struct hearth_session *s, const struct hearth_error *err)
+{
+    if (!atomic_exchange(&s->streaming->failed, true))
+        s->streaming->error = *err;
+}
+
+void hearth_streaming_embed(struct hearth_session *s, int token, int worker, float *out)
+{
+    struct hearth_streaming *f = s->streaming;
+    const struct hearth_weight *w = &s->weights.token_embd;
+    uint8_t *row = s->work.workers[worker].row;
+    struct hearth_error err = {0};
+    if (hearth_gguf_read(s->model->gguf, f->embedding->tensor, row, (uint64_t)token * w->stride, w->stride,
+                         &err))
+        hearth_streaming_fail(s, &err);
+    else
+        hearth_type_info(w->type)->decode(row, out, w->k);
+}
+
+// ---- sizes
+// ------------------------------------------------------------------------------------------------
+
+// Memory that a region takes once it is written to, huge pages and all.
+static uint64_t region_bytes(uint64_t size)
+{
+    const uint64_t page = size >= HUGE_PAGE ? HUGE_PAGE : 4096;
+    return (size + page - 1) / page * page;
+}
+
+// Whether the item is in memory whatever the budget: norms, biases, tables of positions.
+static bool is_fixed(const struct hearth_model *m, const struct hearth_item *item)
+{
+    const uintptr_t positions = (uintptr_t)m->weights.position_embd.data;
+    return item->vector || (item->layer < 0 && positions && item->offset == positions - 1);
+}
+
+static bool is_tied(const struct hearth_model *m)
+{
+    return m->weights.output.data == m->weights.token_embd.data;
+}
+
+static const struct hearth_item *embedding_item(const struct hearth_model *m)
+{
+    const uintptr_t place = (uintptr_t)m->weights.token_embd.data - 1;
+    for (size_t i = 0; i < m->n_items; i++)
+        if (m->items[i].layer < 0 && m->items[i].offset == place && !m->items[i].vector)
+            return &m->items[i];
+    return NULL;
+}
+
+static uint64_t fixed_bytes(const struct hearth_model *m)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < m->n_items; i++)
+        if (is_fixed(m, &m->items[i]))
+            bytes += hearth_round_up(m->items[i].bytes, 64) + 64;
+    return bytes;
+}
+
+// What the process holds already, apart from the session's regions, which are not written to yet.
+static uint64_t process_bytes(void)
+{
+    return hearth_memory_private() / MIB * MIB + MIB + SLACK;
+}
+
+// ---- planning
+// ------------------------------------------------------------------------------------------------
+
+// What planning and filling share; arrays are [n_layer].
+struct opening {
+    struct hearth_session *s;
+    struct hearth_streaming *f;
+    uint64_t *dense;
+    struct hearth_target *targets; // [n_items] to be read in one pass
+    size_t n_targets;
+};
+
+static uint64_t head_bytes(const struct hearth_runs *r)
+{
+    uint64_t bytes = 0;
+    for (int i = r->n_layer; i < r->n; i++)
+        bytes += r->runs[i].bytes;
+    return bytes;
+}
+
+static int make_plan(struct opening *o, struct hearth_error *err)
+{
+    const struct hearth_session *s = o->s;
+    const struct hearth_model *m = s->model;
+    struct hearth_streaming *f = o->f;
+    const struct hearth_runs *r = &f->runs;
+    const int n_layer = m->hp.n_layer;
+    for (int i = 0; i < n_layer; i++)
+        o->dense[i] = r->runs[r->order[i]].bytes;
+    struct hearth_budget_params p = {.kv = region_bytes(s->kv.region.size),
+                                     .workspace = region_bytes(s->memory.size),
+                                     .norms = fixed_bytes(m) + process_bytes(),
+                                     .embedding = is_tied(m) ? 0 : embedding_item(m)->bytes,
+                                     .head = head_bytes(r),
+                                     .embedding_by_row = true,
+                                     .head_by_part = true,
+                                     .n_layers = (uint32_t)n_layer,
+                                     .dense = o->dense,
+                                     .batch = (uint32_t)s->max_steps};
+    return hearth_neurons_plan(&f->neurons, &p, m->load.ram, &f->plan, err);
+}
+
+// ---- filling
+// ------------------------------------------------------------------------------------------------
+
+static void add_target(struct opening *o, const struct hearth_item *item, uint8_t *to)
+{
+    o->targets[o->n_targets++] = (struct hearth_target){.item = item, .to = to};
+}
+
+// Points every weight that lies in the item, as the image has them, to where the item is.
+static void point_item(const struct hearth_model *m, struct hearth_weights *w, const struct hearth_item *item,
+                       const uint8_t *to)
+{
+    const struct hearth_weights *from = &m->weights;
+    const struct hearth_weight *const old[] = {&from->token_embd,    &from->position_embd, &from->output_norm,
+                                               &from->output_norm_b, &from->output,        &from->rope_freqs};
+    struct hearth_weight *const new[] = {&w->token_embd,    &w->position_embd, &w->output_norm,
+                                         &w->output_norm_b, &w->output,        &w->rope_freqs};
+    for (size_t k = 0; k < sizeof old / sizeof *old; k++)
+        if (old[k]->data && (uintptr_t)old[k]->data - 1 == item->offset)
+            new[k]->data = to;
+    if (item->layer < 0)
+        return;
+    const struct hearth_weight *a = hearth_layer_weights(&from->layers[item->layer]);
+    struct hearth_weight *b = hearth_layer_weights(&w->layers[item->layer]);
+    for (size_t k = 0; k < HEARTH_LAYER_WEIGHTS; k++)
+        if (a[k].data && (uintptr_t)a[k].data - 1 == item->offset)
+            b[k].data = to;
+}
+
+static uint8_t *take(struct hearth_region *region, size_t *used, size_t bytes, size_t align)
+{
+    *used = hearth_round_up(*used, align);
+    uint8_t *p = (uint8_t *)region->base + *used;
+    *used += bytes;
+    return p;
+}
+
+// Which runs stay in memory.
+static void choose_resident(struct hearth_streaming *f)
+{
+    struct hearth_runs *r = &f->runs;
+    for (uint32_t i = 0; i < f->plan.dense_layers; i++)
+        r->runs[r->order[i]].resident = true;
+    for (int i = r->n_layer; i < r->n; i++)
+        r->runs[i].resident = f->plan.head_in_memory;
+}
+
+static size_t resident_bytes(const struct hearth_streaming *f)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < f->runs.n; i++)
+        if (f->runs.runs[i].resident)
+            bytes += f->runs.runs[i].bytes;
+    return bytes;
+}
+
+// A resident run is read as one that streams is: to the same places, by the same thread.
+static int read_resident_runs(struct hearth_session *s, struct hearth_error *err)
+{
+    struct hearth_streaming *f = s->streaming;
+    struct hearth_runs *r = &f->runs;
+    const struct hearth_load_options *load = &s->model->load;
+    int rc = HEARTH_OK;
+    for (int i = 0; i < r->n && !rc; i++) {
+        struct hearth_run *run = &r->runs[i];
+        if (!run->resident)
+            continue;
+        for (size_t k = 0; k < run->n_extents; k++)
+            run->extents[k].dst = run->base + run->extent_at[k];
+        struct hearth_reader_job job = {.extents = run->extents, .n = run->n_extents};
+        hearth_reader_start(r->reader, &job);
+        rc = hearth_reader_wait(r->reader, &job, err);
+        hearth_run_point(r, i, &s->weights, run->base);
+        if (!rc && load->progress && !load->progress(load->progress_arg, (float)(i + 1) / (float)r->n))
+            rc = hearth_fail(err, HEARTH_E_INTERRUPTED, "loading was interrupted");
+    }
+    return rc;
+}
+
+static int fill(struct opening *o, struct hearth_error *err)
+{
+    struct hearth_session *s = o->s;
+    struct hearth_streaming *f = o->f;
+    const struct hearth_model *m = s->model;
+    struct hearth_runs *r = &f->runs;
+    choose_resident(f);
+    const struct hearth_item *embedding = embedding_item(m);
+    // A tied head serves for both, if it is in one piece.
+    const bool head_is_embedding = is_tied(m) && f->plan.head_in_memory && r->n == r->n_layer + 1;
+    const bool table = f->plan.embedding_in_memory && !is_tied(m);
+    if (!table && !head_is_embedding)
+        f->embedding = embedding;
+
+    const size_t page = HEARTH_IMAGE_PAGE;
+    const size_t bytes =
+        resident_bytes(f) + (size_t)fixed_bytes(m) + (table ? embedding->bytes + 2 * page : 0) + page;
+    int rc = hearth_region_open(&f->fixed, bytes, "the weights that stay in memory", err);
+    if (!rc && f->plan.layer_buffers)
+        rc = hearth_region_open(&f->buffers, (size_t)f->plan.layer_buffers, "the weights of two layers", err);
+    if (rc)
+        return rc;
+    if (f->plan.layer_buffers) {
+        r->buffers[0] = f->buffers.base;
+        r->buffers[1] = r->buffers[0] + f->plan.layer_buffers / 2;
+    }
+    size_t used = 0;
+    for (int i = 0; i < r->n; i++)
+        if (r->runs[i].resident)
+            r->runs[i].base = take(&f->fixed, &used, r->runs[i].bytes, page);
+    if (table) {
+        used = hearth_round_up(used, page) + embedding->tensor->offset % page;
+        add_target(o, embedding, take(&f->fixed, &used, embedding->bytes, 1));
+    }
+    for (size_t i = 0; i < m->n_items; i++)
+        if (is_fixed(m, &m->items[i]))
+            add_target(o, &m->items[i], take(&f->fixed, &used, m->items[i].bytes, 64));
+    for (size_t i = 0; i < o->n_targets; i++)
+        point_item(m, &s->weights, o->targets[i].item, o->targets[i].to);
+    rc = hearth_targets_read(m, o->targets, o->n_targets, err);
+    if (!rc)
+        rc = read_resident_runs(s, err);
+    if (!rc && head_is_embedding)
+        s->weights.token_embd.data = s->weights.output.data;
+    return rc;
+}
+
+// ---- opening
+// ------------------------------------------------------------------------------------------------
+
+static int read_store_params(const struct hearth_model *m, struct hearth_store_params *p,
+                             struct hearth_throttle *throttle, struct hearth_error *err)
+{
+    static const char *const names[] = {"auto", "uring", "pread"};
+    *p = (struct hearth_store_params){0};
+    size_t i = 0;
+    while (i < sizeof names / sizeof *names && strcmp(names[i], m->load.io))
+        i++;
+    if (i == sizeof names / sizeof *names)
+        return hearth_fail(err, HEARTH_E_INVALID, "there is no io \"%s\": use auto, uring or pread",
+                           m->load.io);
+    p->io = (enum hearth_io)i;
+    if (!*m->load.throttle)
+        return HEARTH_OK;
+    p->throttle = throttle;
+    return hearth_throttle_parse(throttle, m->load.throttle, err);
+}
+
+static int open_reader(struct hearth_reader **out, const struct hearth_model *m,
+                       const struct hearth_store_params *params, struct hearth_error *err)
+{
+    const uint32_t n = hearth_gguf_n_parts(m->gguf);
+    const char **paths = hearth_calloc(n, sizeof *paths);
+    if (!paths)
+        return hearth_fail(err, HEARTH_E_MEMORY, "no memory for reading");
+    for (uint32_t i = 0; i < n; i++)
+        paths[i] = hearth_file_path(hearth_gguf_file(m->gguf, i));
+    const int rc = hearth_reader_open(out, paths, n, params, err);
+    free(paths);
+    return rc;
+}
+
+// Experts that old files keep in tensors of their own lie nowhere side by side as the engine wants them.
+static int check_experts(const struct hearth_model *m, struct hearth_error *err)
+{
+    for (size_t i = 0; i < m->n_items; i++) {
+        const struct hearth_item *item = &m->items[i];
+        if (m->hp.n_expert && item->layer >= 0 && !item->bundle && !item->vector &&
+            item->tensor->ne[2] == 1 && strstr(item->tensor->name.s, ".ffn_") &&
+            !strstr(item->tensor->name.s, "_inp"))
+            return hearth_fail(
+                err, HEARTH_E_UNSUPPORTED,
+                "%s has its experts in single tensors (%s), which cannot be streamed: give it all "
+                "memory, or convert it anew",
+                m->info.path, item->tensor->name.s);
+    }
+    return HEARTH_OK;
+}
+
+// Bundles that are part of a run stay bundles: the rows of a matrix are then as far apart as they.
+static void use_bundles_as_matrices(struct hearth_session *s)
+{
+    const struct hearth_model *m = s->model;
+    for (int i = 0; i < m->hp.n_layer; i++) {
+        struct hearth_layer *l = &s->weights.layers[i];
+        struct hearth_weight *const parts[] = {&l->ffn_gate,      &l->ffn_up,      &l->ffn_down_t,
+                                               &l->ffn_gate_exps, &l->ffn_up_exps, &l->ffn_down_t_exps};
+        for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
+            if (parts[k]->data)
+                parts[k]->stride = m->pack->layers[i].stride;
+    }
+}
+
+static int open_streams(struct opening *o, struct hearth_error *err)
+{
+    struct hearth_session *s = o->s;
+    struct hearth_streaming *f = o->f;
+    const struct hearth_model *m = s->model;
+    struct hearth_store_params params;
+    struct hearth_throttle throttle;
+    int rc = read_store_params(m, &params, &throttle, err);
+    if (!rc)
+        rc = check_experts(m, err);
+    if (m->pack && !hearth_neurons_can(s))
+        use_bundles_as_matrices(s);
+    struct hearth_reader *reader = NULL;
+    if (!rc)
+        rc = open_reader(&reader, m, &params, err);
+    if (!rc)
+        rc = hearth_runs_open(&f->runs, m, !hearth_neurons_can(s), hearth_reader_align(reader), err);
+    f->runs.reader = reader;
+    if (!rc)
+        rc = hearth_neurons_open(&f->neurons, s, reader, &params, err);
+    if (!rc)
+        rc = make_plan(o, err);
+    if (!rc)
+        rc = fill(o, err);
+    if (!rc)
+        rc = hearth_neurons_fill(&f->neurons, &f->plan, err);
+    return rc;
+}
+
+// Whether all weights fit, so that nothing is to be planned.
+static bool fits(const struct hearth_session *s)
+{
+    const uint64_t others = region_bytes(s->kv.region.size) + region_bytes(s->memory.size) + process_bytes();
+    const uint64_t all = region_bytes(s->model->image_bytes);
+    return s->model->load.ram >= others && s->model->load.ram - others >= all;
+}
+
+int hearth_streaming_open(struct hearth_session *s, struct hearth_error *err)
+{
+    const struct hearth_model *m = s->model;
+    const size_t n_layer = (size_t)m->hp.n_layer;
+    if (!m->load.ram)
+        return HEARTH_OK;
+    struct hearth_streaming *f = hearth_calloc(1, sizeof *f);
+    struct hearth_layer *layers = hearth_calloc(n_layer, sizeof *layers);
+    struct opening o = {.s = s, .f = f};
+    o.dense = hearth_calloc(n_layer, sizeof *o.dense);
+    o.targets = hearth_calloc(m->n_items, sizeof *o.targets);
+    int rc = HEARTH_OK;
+    if (!f || !layers || !o.dense || !o.targets) {
+        rc = hearth_fail(err, HEARTH_E_MEMORY, "no memory for %zu layers", n_layer);
+        free(f);
+        free(layers);
+    } else {
+        memcpy(layers, m->weights.layers, n_layer * sizeof *layers);
+        s->streaming = f;
+        s->weights.layers = layers;
+        rc = fits(s) ? hearth_image_load(m, &f->image, &s->weights, err) : open_streams(&o, err);
+    }
+    free(o.dense);
+    free(o.targets);
+    return rc;
+}
+
+void hearth_streaming_close(struct hearth_session *s)
+{
+    struct hearth_streaming *f = s->streaming;
+    if (!f)
+        return;
+    hearth_runs_close(&f->runs); // reads in flight end here: memory goes afterwards
+    hearth_neurons_close(&f->neurons);
+    hearth_region_close(&f->image);
+    hearth_region_close(&f->fixed);
+    hearth_region_close(&f->buffers);
+    free(s->weights.layers);
+    free(f);
+    s->streaming = NULL;
+}

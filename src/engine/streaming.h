@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+// Sessions whose weights need not fit into memory (`--ram`): what is kept there, and what is read from the
+// file as it is needed. docs/streaming.md.
+#ifndef HEARTH_ENGINE_STREAMING_H
+#define HEARTH_ENGINE_STREAMING_H
+
+#include <stdatomic.h>
+
+#include "engine/neurons.h"
+#include "engine/runs.h"
+#include "engine/session.h"
+#include "plan/budget.h"
+
+struct hearth_streaming {
+    struct hearth_region image;    // all weights, when they fit: then nothing else here is used
+    struct hearth_weights weights; // the session's: `layers` is this one's own
+    struct hearth_budget_plan plan;
+    struct hearth_region fixed;   // norms, biases, and all runs that are resident
+    struct hearth_region buffers; // of the runs that are not
+    struct hearth_runs runs;
+    const struct hearth_item *embedding; // of which rows are read from the file; NULL: in memory
+    struct hearth_neurons neurons;
+    _Atomic bool failed;       // the evaluation that is going on has, and this is
+    struct hearth_error error; // why: the first reason
+};
+
+// Brings the session's weights into memory as far as its model's budget goes. The session has all its other
+// memory by now. HEARTH_E_BUDGET names the smallest budget that would do.
+int hearth_streaming_open(struct hearth_session *s, struct hearth_error *err);
+void hearth_streaming_close(struct hearth_session *s);
+
+// Where the session's feed-forward parts have neurons that are not in memory; else NULL.
+static inline struct hearth_neurons *hearth_streaming_neurons(const struct hearth_session *s)
+{
+    return s->streaming && s->streaming->neurons.on ? &s->streaming->neurons : NULL;
+}
+
+// Before layer i of an evaluation, or the head (i = n_layer); true: the evaluation has failed and is to be
+// given up. Nothing happens in sessions that do not stream.
+bool hearth_streaming_begin(struct hearth_session *s, int i);
+void hearth_streaming_end(struct hearth_session *s, int i); // after it
+// At the end of an evaluation: how it went.
+int hearth_streaming_result(struct hearth_session *s, struct hearth_error *err);
+// Has the evaluation fail. Any thread of the pool.
+void hearth_streaming_fail(struct hearth_session *s, const struct hearth_error *err);
+
+// The row of the embedding table that stands for a token, from the file; `worker` has scratch memory for it.
+void hearth_streaming_embed(struct hearth_session *s, int token, int worker, float *out);
+
+#endif

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: MIT
+// The reader's thread. It alone uses the stores. Jobs are cut into pieces; the pieces of a job follow those
+// of the one before without a pause, except where the file changes.
+#include "store/reader.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/os.h"
+
+// Where disks reach their full speed.
+#define PIECE      ((size_t)512 << 10)
+#define DEPTH      16
+#define STACK_SIZE ((size_t)256 << 10)
+
+struct hearth_reader {
+    struct hearth_store **stores; // [n_stores], the thread's once it runs
+    uint32_t n_stores, align;
+    pthread_t thread;
+    bool has_thread, has_lock;
+    pthread_mutex_t lock; // of all that follows
+    pthread_cond_t news, over;
+    struct hearth_reader_job *first, *last; // of which pieces are still to be submitted
+    bool stop;
+    char error[300];
+    struct hearth_store_stats stats;
+};
+
+// ---- the thread
+// ------------------------------------------------------------------------------------------------
+
+// What the thread is at.
+struct work {
+    struct hearth_reader_job *job; // whose pieces are submitted
+    uint32_t file;                 // where those in flight are
+    bool stop;
+};
+
+static bool has_ended(const struct hearth_reader_job *job)
+{
+    return job->extent == job->n && !job->in_flight;
+}
+
+static void end_job(struct hearth_reader *r, struct hearth_reader_job *job)
+{
+    pthread_mutex_lock(&r->lock);
+    job->running = false;
+    pthread_cond_broadcast(&r->over);
+    pthread_mutex_unlock(&r->lock);
+}
+
+// Takes the next job; waits for one when there is nothing else to do.
+static void take_job(struct hearth_reader *r, struct work *w, bool idle)
+{
+    pthread_mutex_lock(&r->lock);
+    while (idle && !r->first && !r->stop)
+        pthread_cond_wait(&r->news, &r->lock);
+    w->stop = r->stop;
+    w->job = r->first;
+    if (r->first)
+        r->first = r->first->next;
+    pthread_mutex_unlock(&r->lock);
+}
+
+// Submits pieces of the job until the store has no room. A job that has failed is not read on.
+static void submit(struct hearth_reader *r, struct work *w)
+{
+    struct hearth_reader_job *job = w->job;
+    if (job->code)
+        job->extent = job->n;
+    while (job->extent < job->n) {
+        const struct hearth_extent *e = &job->extents[job->extent];
+        struct hearth_store *store = r->stores[e->file];
+        if (e->file != w->file && hearth_store_in_flight(r->stores[w->file]))
+            return;
+        w->file = e->file;
+        const size_t left = e->length - job->at, n = left < PIECE ? left : PIECE;
+        const size_t need = e->need > job->at ? e->need - job->at : 0;
+        const struct hearth_read read = {.offset = e->offset + job->at,
+                                         .dst = (uint8_t *)e->dst + job->at,
+                                         .length = (uint32_t)n,
+                                         .need = (uint32_t)(need < n ? need : n),
+                                         .tag = (uint64_t)(uintptr_t)job};
+        if (n && !hearth_store_submit(store, &read, 1))
+            return;
+        job->in_flight += n > 0;
+        job->at += n;
+        if (job->at == e->length) {
+            job->extent++;
+            job->at = 0;
+        }
+    }
+}
+
+static void reap(struct hearth_reader *r, const struct work *w)
+{
+    struct hearth_read_done done[DEPTH];
+    struct hearth_store *store = r->stores[w->file];
+    const int n = hearth_store_reap(store, done, DEPTH, 1);
+    for (int i = 0; i < n; i++) {
+        struct hearth_reader_job *job = (void *)(uintptr_t)done[i].tag;
+        job->in_flight--;
+        if (done[i].code && !job->code) {
+            pthread_mutex_lock(&r->lock);
+            job->code = done[i].code;
+            snprintf(r->error, sizeof r->error, "%s", hearth_store_error(store));
+            pthread_mutex_unlock(&r->lock);
+        }
+        if (job != w->job && has_ended(job))
+            end_job(r, job);
+    }
+    struct hearth_store_stats sum = {0};
+    for (uint32_t i = 0; i < r->n_stores; i++) {
+        const struct hearth_store_stats stats = hearth_store_stats(r->stores[i]);
+        sum.bytes += stats.bytes;
+        sum.reads += stats.reads;
+        sum.retries += stats.retries;
+    }
+    pthread_mutex_lock(&r->lock);
+    sum.wait_ns = r->stats.wait_ns;
+    r->stats = sum;
+    pthread_mutex_unlock(&r->lock);
+}
+
+static void *run(void *arg)
+{
+    struct hearth_reader *r = arg;
+    struct work w = {0};
+    for (;;) {
+        const bool idle = !hearth_store_in_flight(r->stores[w.file]);
+        if (!w.job)
+            take_job(r, &w, idle);
+        if (w.stop && idle)
+            return NULL;
+        if (w.job && !w.stop) {
+            submit(r, &w);
+            if (has_ended(w.job)) {
+                end_job(r, w.job);
+                w.job = NULL;
+                continue;
+            }
+            if (w.job->extent == w.job->n) { // the rest is on its way
+                w.job = NULL;
+                take_job(r, &w, false);
+                if (w.job)
+                    continue;
+            }
+        }
+        if (hearth_store_in_flight(r->stores[w.file]))
+            reap(r, &w);
+    }
+}
+
+// ---- the caller's side
+// ------------------------------------------------------------------------------------------------
+
+void hearth_reader_start(struct hearth_reader *r, struct hearth_reader_job *job)
+{
+    job->next = NULL;
+    job->extent = job->at = job->in_flight = 0;
+    job->code = HEARTH_OK;
+    pthread_mutex_lock(&r->lock);
+    job->running = true;
+    if (r->first)
+        r->last->next = job;
+    else
+        r->first = job;
+    r->last = job;
+    pthread_cond_signal(&r->news);
+    pthread_mutex_unlock(&r->lock);
+}
+
+int hearth_reader_wait(struct hearth_reader *r, struct hearth_reader_job *job, struct hearth_error *err)
+{
+    pthread_mutex_lock(&r->lock);
+    if (job->running) {
+        const uint64_t start = hearth_now_ns();
+        while (job->running)
+            pthread_cond_wait(&r->over, &r->lock);
+        r->stats.wait_ns += hearth_now_ns() - start;
+    }
+    const int rc = job->code ? hearth_fail(err, job->code, "%s", r->error) : HEARTH_OK;
+    pthread_mutex_unlock(&r->lock);
+    return rc;
+}
+
+struct hearth_store_stats hearth_reader_stats(struct hearth_reader *r)
+{
+    pthread_mutex_lock(&r->lock);
+    const struct hearth_store_stats stats = r->stats;
+    pthread_mutex_unlock(&r->lock);
+    return stats;
+}
+
+uint32_t hearth_reader_align(const struct hearth_reader *r)
+{
+    return r->align;
+}
+
+const char *hearth_reader_io_name(const struct hearth_reader *r)
+{
+    return hearth_store_io_name(r->stores[0]);
+}
+
+// ---- opening
+// -------------------------------------------------------------------------------------------------
+
+static int start_thread(struct hearth_reader *r)
+{
+    pthread_attr_t attr;
+    sigset_t all, old;
+    if (pthread_attr_init(&attr))
+        return -1;
+    int rc = pthread_attr_setstacksize(&attr, STACK_SIZE);
+    // Signals are for the program's own threads.
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    if (!rc)
+        rc = pthread_create(&r->thread, &attr, run, r);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pthread_attr_destroy(&attr);
+    r->has_thread = !rc;
+    return rc;
+}
+
+static int open_lock(struct hearth_reader *r)
+{
+    if (pthread_mutex_init(&r->lock, NULL))
+        return -1;
+    if (pthread_cond_init(&r->news, NULL)) {
+        pthread_mutex_destroy(&r->lock);
+        return -1;
+    }
+    if (pthread_cond_init(&r->over, NULL)) {
+        pthread_cond_destroy(&r->news);
+        pthread_mutex_destroy(&r->lock);
+        return -1;
+    }
+    r->has_lock = true;
+    return 0;
+}
+
+int hearth_reader_open(struct hearth_reader **out, const char *const *paths, uint32_t n_paths,
+                       const struct hearth_store_params *params, struct hearth_error *err)
+{
+    *out = NULL;
+    struct hearth_reader *r = hearth_calloc(1, sizeof *r);
+    if (!r)
+        return hearth_fail(err, HEARTH_E_MEMORY, "no memory for reading");
+    struct hearth_store_params p = params ? *params : (struct hearth_store_params){0};
+    p.depth = DEPTH;
+    r->align = 1;
+    r->stores = hearth_calloc(n_paths, sizeof *r->stores);
+    int rc = r->stores ? HEARTH_OK : hearth_fail(err, HEARTH_E_MEMORY, "no memory for reading");
+    for (uint32_t i = 0; i < n_paths && !rc; i++) {
+        rc = hearth_store_open(&r->stores[i], paths[i], &p, err);
+        if (rc)
+            break;
+        r->n_stores++;
+        const uint32_t align = hearth_store_align(r->stores[i]);
+        r->align = align > r->align ? align : r->align;
+    }
+    if (!rc && (open_lock(r) || start_thread(r)))
+        rc = hearth_fail(err, HEARTH_E_MEMORY, "no thread to be had for reading");
+    if (rc) {
+        hearth_reader_close(&r);
+        return rc;
+    }
+    *out = r;
+    return HEARTH_OK;
+}
+
+void hearth_reader_close(struct hearth_reader **reader)
+{
+    struct hearth_reader *r = *reader;
+    if (!r)
+        return;
+    if (r->has_thread) {
+        pthread_mutex_lock(&r->lock);
+        r->stop = true;
+        pthread_cond_signal(&r->news);
+        pthread_mutex_unlock(&r->lock);
+        pthread_join(r->thread, NULL);
+    }
+    if (r->has_lock) {
+        pthread_cond_destroy(&r->over);
+        pthread_cond_destroy(&r->news);
+        pthread_mutex_destroy(&r->lock);
+    }
+    for (uint32_t i = 0; i < r->n_stores; i++)
+        hearth_store_close(&r->stores[i]);
+    free(r->stores);
+    free(r);
+    *reader = NULL;
+}

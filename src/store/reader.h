@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+// The reader: long reads behind the caller's back. One thread of its own takes jobs in order and keeps the
+// storage busy from one into the next, so that what a later layer needs arrives while this one is computed.
+#ifndef HEARTH_STORE_READER_H
+#define HEARTH_STORE_READER_H
+
+#include "store/store.h"
+
+struct hearth_reader;
+
+// `length` bytes at `offset` of a file to dst, all multiples of hearth_reader_align(); of those bytes the
+// first `need` must be there.
+struct hearth_extent {
+    uint32_t file;
+    uint64_t offset;
+    void *dst;
+    size_t length, need;
+};
+
+// The caller's memory, which must stay as it is from start to wait. Begins as zeros.
+struct hearth_reader_job {
+    const struct hearth_extent *extents;
+    size_t n;
+
+    // The reader's.
+    struct hearth_reader_job *next;
+    size_t extent, at; // what is to be submitted next
+    size_t in_flight;
+    int code;
+    bool running;
+};
+
+// Opens files by path; jobs number them in this order. Parameters as for a store.
+int hearth_reader_open(struct hearth_reader **out, const char *const *paths, uint32_t n_paths,
+                       const struct hearth_store_params *params, struct hearth_error *err);
+// Jobs that have not ended are given up; memory they read to may be freed afterwards.
+void hearth_reader_close(struct hearth_reader **reader);
+
+uint32_t hearth_reader_align(const struct hearth_reader *reader);
+const char *hearth_reader_io_name(const struct hearth_reader *reader);
+
+// Queues a job that is not running.
+void hearth_reader_start(struct hearth_reader *reader, struct hearth_reader_job *job);
+// Waits for a job that was started; one that is over already is fine. HEARTH_E_IO: the message names file,
+// offset and reason. Start and wait are for one thread at a time.
+int hearth_reader_wait(struct hearth_reader *reader, struct hearth_reader_job *job, struct hearth_error *err);
+
+// Of all files together; wait_ns is what callers spent in hearth_reader_wait().
+struct hearth_store_stats hearth_reader_stats(struct hearth_reader *reader);
+
+#endif
