@@ -76,6 +76,8 @@ static void weigh_values(const struct work *x, const uint8_t *values, const stru
     const struct hearth_kv *kv = &x->j->s->kv;
     const int n_queries = (x->last - x->first) * x->group;
     const bool blocks = x->j->phase == HEARTH_PHASE_PROMPT && hearth_type_info(kv->type_v)->unit_elems;
+    if (blocks)
+        memset(x->w->tile_out, 0, (size_t)n_queries * x->dim * sizeof *x->w->tile_out);
     if (blocks && full) {
         kernels->prompt_t[kv->type_v](x->w->tile_out, x->dim, values, kv->row_v, 0, x->dim, (size_t)all.n,
                                       x->w->scores, HEARTH_KV_TILE, (size_t)n_queries, x->w->matmul);

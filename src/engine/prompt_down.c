@@ -27,8 +27,8 @@ static void down_task(void *arg, int task, int worker)
     for (int t = 0; !j->add && t < p->n; t++)
         memset(p->out + first + (size_t)t * w->k, 0, n * sizeof(float));
     j->s->model->kernels.prompt_t[w->type](p->out + first, w->k, w->data, w->stride, first, n, w->n,
-                                           j->act + (size_t)p->first * w->n, w->n, (size_t)p->n,
-                                           j->s->work.workers[worker].matmul);
+                                           j->act + (size_t)p->first * j->act_stride, j->act_stride,
+                                           (size_t)p->n, j->s->work.workers[worker].matmul);
 }
 
 void hearth_prompt_down(struct hearth_session *s, struct hearth_product *products, int n_products,
