@@ -15,7 +15,6 @@ struct list {
     const void *const *rows;
     size_t n, ahead; // rows, and how many places later to fetch
     size_t group_bytes, full, tail_bytes;
-    uint8_t (*padded)[GROUP_BYTES];
 };
 
 // `rows` rows from place `at` on (a constant after inlining).
@@ -26,12 +25,12 @@ INLINE void list_rows(float *out, size_t out_stride, const struct list *l, size_
     struct strand strand = {.ahead_step = l->group_bytes,
                             .group_bytes = l->group_bytes,
                             .n_groups = l->full,
-                            .tail_bytes = l->tail_bytes,
-                            .padded = l->padded};
+                            .tail_bytes = l->tail_bytes};
     for (int r = 0; r < rows; r++) {
         const size_t place = at + (size_t)r, later = place + l->ahead;
         strand.row[r] = l->rows[place];
         strand.ahead[r] = l->rows[later < l->n ? later : l->n - 1];
+        strand.ahead_tail[r] = strand.ahead[r] + l->full * l->group_bytes;
     }
     strand_tokens(out + at, out_stride, &strand, x, x_groups, rows, n, unpack, s);
 }
@@ -40,7 +39,7 @@ INLINE void list_tokens(float *out, size_t out_stride, const struct list *l, siz
                         const struct prepared *x, size_t x_groups, int n, unpack_fn unpack,
                         const struct shape *s)
 {
-    const int together = n == 1 ? ROWS_TOGETHER : 1;
+    const int together = n == 1 ? SIDE_BY_SIDE : 1;
     size_t r = first;
     for (; r + (size_t)together <= first + count; r += (size_t)together)
         list_rows(out, out_stride, l, r, x, x_groups, together, n, unpack, s);
@@ -66,8 +65,6 @@ INLINE void dot_rows(float *out, const void *const *rows, size_t n_rows, size_t 
     l.full = k / elements;
     l.tail_bytes = row_bytes - l.full * l.group_bytes;
     struct prepared *prepared = scratch;
-    _Alignas(64) uint8_t padded[ROWS_TOGETHER][GROUP_BYTES] = {{0}};
-    l.padded = padded;
 
     for (size_t r = 0; r < l.ahead && r < n_rows; r++)
         prefetch(rows[r], row_bytes);

@@ -17,8 +17,8 @@
 // How far ahead of the arithmetic a row's bytes are asked for: left to itself the CPU reads too few lines at
 // a time.
 #define PREFETCH 8192
-// Rows of a matrix that go side by side: more of them are faster from the caches, but not from memory.
-#define SIDE_BY_SIDE 2
+// Rows of fewer whole groups than this are short: more of them hide how long a row's own sum takes.
+#define SHORT 4
 // Tokens from which on panels (panel_avx512.c) are better.
 #define PANEL_FROM(shape) ((shape).pairs ? 8 : 6)
 
@@ -27,18 +27,17 @@
 
 // `rows` rows from w on (a constant after inlining), and those that come PREFETCH later asked for.
 INLINE void rows_tokens(float *out, size_t out_stride, const uint8_t *w, size_t w_stride, size_t group_bytes,
-                        size_t full, size_t tail_bytes, uint8_t (*padded)[GROUP_BYTES],
-                        const struct prepared *x, size_t x_groups, int rows, int n, unpack_fn unpack,
-                        const struct shape *s)
+                        size_t full, size_t tail_bytes, const struct prepared *x, size_t x_groups, int rows,
+                        int n, unpack_fn unpack, const struct shape *s)
 {
     struct strand l = {.ahead_step = (size_t)rows * group_bytes,
                        .group_bytes = group_bytes,
                        .n_groups = full,
-                       .tail_bytes = tail_bytes,
-                       .padded = padded};
+                       .tail_bytes = tail_bytes};
     for (int r = 0; r < rows; r++) {
         l.row[r] = w + (size_t)r * w_stride;
         l.ahead[r] = w + PREFETCH + (size_t)r * group_bytes;
+        l.ahead_tail[r] = w + PREFETCH + full * l.ahead_step + (size_t)r * tail_bytes;
     }
     strand_tokens(out, out_stride, &l, x, x_groups, rows, n, unpack, s);
 }
@@ -46,17 +45,19 @@ INLINE void rows_tokens(float *out, size_t out_stride, const uint8_t *w, size_t 
 // Rows [0, n_rows) for n prepared tokens (a constant after inlining), whose activations (10 KB each at k =
 // 4096) stay in the first cache.
 INLINE void some_tokens(float *out, size_t out_stride, const uint8_t *w, size_t w_stride, size_t n_rows,
-                        size_t group_bytes, size_t full, size_t tail_bytes, uint8_t (*padded)[GROUP_BYTES],
-                        const struct prepared *x, size_t x_groups, int n, unpack_fn unpack,
-                        const struct shape *s)
+                        size_t group_bytes, size_t full, size_t tail_bytes, const struct prepared *x,
+                        size_t x_groups, int n, unpack_fn unpack, const struct shape *s)
 {
     const int together = n < 4 ? SIDE_BY_SIDE : 1;
     size_t r = 0;
+    for (; n == 1 && full < SHORT && r + ROWS_TOGETHER <= n_rows; r += ROWS_TOGETHER)
+        rows_tokens(out + r, out_stride, w + r * w_stride, w_stride, group_bytes, full, tail_bytes, x,
+                    x_groups, ROWS_TOGETHER, n, unpack, s);
     for (; r + (size_t)together <= n_rows; r += (size_t)together)
-        rows_tokens(out + r, out_stride, w + r * w_stride, w_stride, group_bytes, full, tail_bytes, padded, x,
+        rows_tokens(out + r, out_stride, w + r * w_stride, w_stride, group_bytes, full, tail_bytes, x,
                     x_groups, together, n, unpack, s);
     for (; r < n_rows; r++)
-        rows_tokens(out + r, out_stride, w + r * w_stride, w_stride, group_bytes, full, tail_bytes, padded, x,
+        rows_tokens(out + r, out_stride, w + r * w_stride, w_stride, group_bytes, full, tail_bytes, x,
                     x_groups, 1, n, unpack, s);
 }
 
@@ -70,7 +71,6 @@ INLINE void step(float *out, size_t out_stride, const void *w, size_t w_stride, 
     const size_t full = k / elements, all = (k + elements - 1) / elements;
     const size_t tail_bytes = (k - full * elements) / info->block_elems * info->block_bytes;
     struct prepared *prepared = scratch;
-    _Alignas(64) uint8_t padded[ROWS_TOGETHER][GROUP_BYTES] = {{0}};
 
     for (size_t first = 0; first < n_tokens; first += MAX_PREPARED) {
         const size_t count = n_tokens - first < MAX_PREPARED ? n_tokens - first : MAX_PREPARED;
@@ -84,15 +84,15 @@ INLINE void step(float *out, size_t out_stride, const void *w, size_t w_stride, 
             size_t t = 0;
             for (; t + 4 <= count; t += 4)
                 some_tokens(to + t * out_stride, out_stride, from, w_stride, rows, group_bytes, full,
-                            tail_bytes, padded, prepared + t * all, all, 4, unpack, s);
+                            tail_bytes, prepared + t * all, all, 4, unpack, s);
             if (t + 2 <= count) {
                 some_tokens(to + t * out_stride, out_stride, from, w_stride, rows, group_bytes, full,
-                            tail_bytes, padded, prepared + t * all, all, 2, unpack, s);
+                            tail_bytes, prepared + t * all, all, 2, unpack, s);
                 t += 2;
             }
             if (t < count)
                 some_tokens(to + t * out_stride, out_stride, from, w_stride, rows, group_bytes, full,
-                            tail_bytes, padded, prepared + t * all, all, 1, unpack, s);
+                            tail_bytes, prepared + t * all, all, 1, unpack, s);
         }
     }
 }

@@ -7,9 +7,12 @@
 #include "kernels/kernels.h"
 #include "kernels/x86/units_avx512.h"
 
-// Rows and tokens computed together in registers.
+// Rows that go side by side, at most, and by default: more of them are faster from the caches, but not from
+// memory.
 #define ROWS_TOGETHER 4
-#define MAX_TOGETHER  4
+#define SIDE_BY_SIDE  2
+// Tokens computed together in registers.
+#define MAX_TOGETHER 4
 
 // One token's activations of one group, in the format's order.
 struct prepared {
@@ -88,14 +91,23 @@ INLINE void prefetch(const uint8_t *p, size_t n)
         _mm_prefetch((const char *)p + line, _MM_HINT_T0);
 }
 
+// The first n bytes of a group of `bytes`, and zeros behind them. In whole registers, which are loaded again
+// faster than what memcpy() stores.
+INLINE void copy_tail(uint8_t *to, const uint8_t *from, size_t n, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i += 64) {
+        const unsigned left = n > i + 64 ? 64 : n > i ? (unsigned)(n - i) : 0;
+        _mm512_store_si512(to + i, _mm512_maskz_loadu_epi8(_bzhi_u64(~0ull, left), from + i));
+    }
+}
+
 // Rows that are walked side by side, so that one token's activations are loaded once for all of them: loads
 // are what these products are bound by.
 struct strand {
     const uint8_t *row[ROWS_TOGETHER];
-    const uint8_t
-        *ahead[ROWS_TOGETHER]; // what to ask for meanwhile, and how far it moves from group to group
+    // What to ask for meanwhile, how far it moves from group to group, and what beside the tail.
+    const uint8_t *ahead[ROWS_TOGETHER], *ahead_tail[ROWS_TOGETHER];
     size_t ahead_step, group_bytes, n_groups, tail_bytes;
-    uint8_t (*padded)[GROUP_BYTES]; // zeros: room for the rows' tails
 };
 
 // n_rows rows, n tokens (constants after inlining): full groups from the file, the rest from a padded copy.
@@ -115,8 +127,11 @@ INLINE void strand_tokens(float *out, size_t out_stride, const struct strand *l,
                 acc[t][r] = add_group(acc[t][r], &w, x + (size_t)t * x_groups + g, s);
         }
     for (int r = 0; r < n_rows && l->tail_bytes; r++) {
+        _Alignas(64) uint8_t padded[GROUP_BYTES];
         struct weights w;
-        unpack(&w, memcpy(l->padded[r], l->row[r] + l->n_groups * l->group_bytes, l->tail_bytes));
+        prefetch(l->ahead_tail[r], l->tail_bytes);
+        copy_tail(padded, l->row[r] + l->n_groups * l->group_bytes, l->tail_bytes, l->group_bytes);
+        unpack(&w, padded);
         for (int t = 0; t < n; t++)
             acc[t][r] = add_group(acc[t][r], &w, x + (size_t)t * x_groups + l->n_groups, s);
     }
