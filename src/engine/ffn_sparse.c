@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "engine/look_ahead.h"
 #include "engine/matmul.h"
 #include "engine/sparse.h"
 #include "engine/streaming.h"
@@ -26,6 +27,8 @@ struct pass {
     const float *x, *seen;
     float *out, *act;
     struct hearth_neurons *neurons; // where some are not in memory; else NULL
+    bool looks;                     // ahead
+    int n_units;
 };
 
 // A matrix, and what it is multiplied with: acts blocks for block formats, else the plain rows.
@@ -288,6 +291,10 @@ static void cluster_task(void *arg, int task, int worker)
 static void choose_task(void *arg, int task, int worker)
 {
     const struct pass *p = arg;
+    if (task >= p->n_units) {
+        hearth_look_ahead_choose(p->neurons, (size_t)(task - p->n_units), worker);
+        return;
+    }
     const struct cluster c = cluster_of(p, task, worker);
     c.scratch->predictor_bytes += choose(&c) * c.part->fc2.stride;
 }
@@ -324,6 +331,10 @@ static void prepare_task(void *arg, int task, int worker)
                                p->x + (size_t)task * width, width);
         return;
     }
+    if (task >= 2 * p->n_rows) {
+        hearth_look_ahead_prepare(p->neurons, task - 2 * p->n_rows);
+        return;
+    }
     const size_t row = (size_t)(task - p->n_rows);
     kernels->activate(work->rank + row * rank, rank, HEARTH_ACT_RELU);
     kernels->quantize_acts((uint8_t *)work->rank_acts + row * hearth_acts_bytes(rank),
@@ -357,6 +368,8 @@ static void run_units(struct pass *p, int n_units)
                                                         .n_t = (uint32_t)c.n_t,
                                                         .mask = c.mask};
     }
+    if (p->looks)
+        hearth_look_ahead_end(neurons);
     hearth_neurons_run(neurons, neurons->units, (uint32_t)n_units, compute_unit, p);
 }
 
@@ -365,6 +378,8 @@ static void run_pass(struct pass *p, int n_parts)
     struct hearth_session *s = p->s;
     struct hearth_sparse_work *work = &s->work.sparse;
     const bool predict = p->parts[0].fc1.data != NULL;
+    const int n_units = n_parts * (int)p->n_clusters;
+    p->n_units = n_units;
     if (predict) {
         for (int i = 0; i < n_parts; i++) {
             s->work.workers[0].sparse.predictor_bytes += p->parts[i].fc1.n * p->parts[i].fc1.stride;
@@ -374,12 +389,13 @@ static void run_pass(struct pass *p, int n_parts)
                                         .first = p->parts[i].first,
                                         .n = p->parts[i].n};
         }
-        hearth_matmul(s, HEARTH_PHASE_STEP, work->products, n_parts, p->seen, p->n_rows);
+        p->looks = p->neurons &&
+                   hearth_look_ahead_begin(p->neurons, p->layer, p->n_rows, &work->products[n_parts]);
+        hearth_matmul(s, HEARTH_PHASE_STEP, work->products, n_parts + p->looks, p->seen, p->n_rows);
     }
-    hearth_run(s, prepare_task, p, predict ? 2 * p->n_rows : p->n_rows);
-    const int n_units = n_parts * (int)p->n_clusters;
+    hearth_run(s, prepare_task, p, (1 + predict + p->looks) * p->n_rows);
     if (p->neurons) {
-        hearth_run(s, choose_task, p, n_units);
+        hearth_run(s, choose_task, p, n_units + (p->looks ? (int)p->n_clusters : 0));
         run_units(p, n_units);
     } else {
         hearth_run(s, cluster_task, p, n_units);
@@ -527,7 +543,7 @@ void hearth_sparse_lay_out(struct hearth_session *s, struct hearth_arena *a)
         return;
     w->all = hearth_arena_take(a, x, sizeof *w->all);
     w->parts = hearth_arena_take(a, rows, sizeof *w->parts);
-    w->products = hearth_arena_take(a, rows, sizeof *w->products);
+    w->products = hearth_arena_take(a, rows + 1, sizeof *w->products);
     w->rank = hearth_arena_take(a, rows, rank * f32);
     w->rank_acts = hearth_arena_take(a, rows, hearth_acts_bytes(rank));
     w->partials = hearth_arena_take(a, rows * clusters, e * f32);

@@ -29,6 +29,16 @@ struct hearth_neuron_reading {
     size_t at, n;
 };
 
+// What the next layer will probably want: see look_ahead.h.
+struct hearth_look_ahead {
+    uint32_t space;
+    int n_rows; // 0: nothing is looked at
+    struct hearth_weight fc2;
+    float *rank;     // [rows x R]
+    uint8_t *acts;   // [rows] acts blocks of it
+    uint8_t *wanted; // [n_neurons]
+};
+
 // The state of one pass: see neuron_steps.c.
 struct hearth_neuron_pass {
     const struct hearth_neuron_unit *units;
@@ -71,7 +81,8 @@ struct hearth_neurons {
     uint32_t *free_flights, n_free;    // numbers of unused ones
     uint32_t *queue, queue_first, queue_end; // ring of those not yet submitted
     struct hearth_neuron_pass pass;
-    // What the next layer will probably want: ids of one space.
+    // Looking ahead: ids of one space, of which those before ahead_at have been dealt with.
+    struct hearth_look_ahead look;
     uint32_t *ahead, n_ahead, ahead_at, ahead_space;
 
     // Prompts: pieces of a space.

@@ -32,7 +32,7 @@ struct hearth_sparse_worker {
 struct hearth_sparse_work {
     struct hearth_sparse_part *all;   // [max(1, X)] of one evaluation
     struct hearth_sparse_part *parts; // [T] of one pass
-    struct hearth_product *products;  // [T]
+    struct hearth_product *products;  // [T + 1]
     float *rank;                      // [T x R] the predictor's inner layer
     void *rank_acts;                  // [T] acts blocks of it
     float *partials;                  // [T x C x E] the clusters' sums

@@ -152,6 +152,19 @@ static int make_plan(struct opening *o, struct hearth_error *err)
     return hearth_neurons_plan(&f->neurons, &p, m->load.ram, &f->plan, err);
 }
 
+static void tell_plan(const struct opening *o)
+{
+    const struct hearth_budget_plan *p = &o->f->plan;
+    hearth_log(HEARTH_LOG_DEBUG,
+               "plan: %llu of %llu bytes; dense %llu in memory (%u layers%s), layer buffers %llu; resident neurons "
+               "%llu (%llu bytes), cached %llu (%llu bytes, reserve %u)",
+               (unsigned long long)p->bytes, (unsigned long long)o->s->model->load.ram,
+               (unsigned long long)p->dense_bytes, p->dense_layers, p->head_in_memory ? ", head" : "",
+               (unsigned long long)p->layer_buffers, (unsigned long long)p->resident_neurons,
+               (unsigned long long)p->resident_bytes, (unsigned long long)p->cold_neurons,
+               (unsigned long long)p->region_bytes, p->reserve);
+}
+
 // ---- filling
 // ------------------------------------------------------------------------------------------------
 
@@ -366,6 +379,8 @@ static int open_streams(struct opening *o, struct hearth_error *err)
         rc = hearth_neurons_open(&f->neurons, s, reader, &params, err);
     if (!rc)
         rc = make_plan(o, err);
+    if (!rc)
+        tell_plan(o);
     if (!rc)
         rc = fill(o, err);
     if (!rc)

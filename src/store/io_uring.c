@@ -49,7 +49,10 @@ static int ring_open(void **state, const struct hearth_io_file *file, unsigned d
     }
     // Not single-issuer: a session may be handed from thread to thread, and such a ring would refuse the
     // second.
-    const int rc = io_uring_queue_init(depth, &r->uring, 0);
+    // Completions wait until this thread asks for them: else each one interrupts it.
+    int rc = io_uring_queue_init(depth, &r->uring, IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG);
+    if (rc == -EINVAL) // an older kernel
+        rc = io_uring_queue_init(depth, &r->uring, 0);
     if (rc) {
         free(r);
         free(failed);
