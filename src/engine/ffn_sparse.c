@@ -28,7 +28,6 @@ struct pass {
     float *out, *act;
     struct hearth_neurons *neurons; // where some are not in memory; else NULL
     bool looks;                     // ahead
-    int n_units;
 };
 
 // A matrix, and what it is multiplied with: acts blocks for block formats, else the plain rows.
@@ -291,12 +290,14 @@ static void cluster_task(void *arg, int task, int worker)
 static void choose_task(void *arg, int task, int worker)
 {
     const struct pass *p = arg;
-    if (task >= p->n_units) {
-        hearth_look_ahead_choose(p->neurons, (size_t)(task - p->n_units), worker);
-        return;
-    }
     const struct cluster c = cluster_of(p, task, worker);
     c.scratch->predictor_bytes += choose(&c) * c.part->fc2.stride;
+}
+
+static void look_ahead_task(void *arg, int task, int worker)
+{
+    const struct pass *p = arg;
+    hearth_look_ahead_choose(p->neurons, (size_t)task, worker);
 }
 
 static void compute_unit(void *arg, int unit, int worker)
@@ -368,9 +369,8 @@ static void run_units(struct pass *p, int n_units)
                                                         .n_t = (uint32_t)c.n_t,
                                                         .mask = c.mask};
     }
-    if (p->looks)
-        hearth_look_ahead_end(neurons);
-    hearth_neurons_run(neurons, neurons->units, (uint32_t)n_units, compute_unit, p);
+    hearth_neurons_run(neurons, neurons->units, (uint32_t)n_units, compute_unit,
+                       p->looks ? (uint32_t)p->n_clusters : 0, look_ahead_task, p);
 }
 
 static void run_pass(struct pass *p, int n_parts)
@@ -379,7 +379,6 @@ static void run_pass(struct pass *p, int n_parts)
     struct hearth_sparse_work *work = &s->work.sparse;
     const bool predict = p->parts[0].fc1.data != NULL;
     const int n_units = n_parts * (int)p->n_clusters;
-    p->n_units = n_units;
     if (predict) {
         for (int i = 0; i < n_parts; i++) {
             s->work.workers[0].sparse.predictor_bytes += p->parts[i].fc1.n * p->parts[i].fc1.stride;
@@ -389,13 +388,13 @@ static void run_pass(struct pass *p, int n_parts)
                                         .first = p->parts[i].first,
                                         .n = p->parts[i].n};
         }
-        p->looks = p->neurons &&
-                   hearth_look_ahead_begin(p->neurons, p->layer, p->n_rows, &work->products[n_parts]);
+        p->looks =
+            p->neurons && hearth_look_ahead_begin(p->neurons, p->layer, p->n_rows, &work->products[n_parts]);
         hearth_matmul(s, HEARTH_PHASE_STEP, work->products, n_parts + p->looks, p->seen, p->n_rows);
     }
     hearth_run(s, prepare_task, p, (1 + predict + p->looks) * p->n_rows);
     if (p->neurons) {
-        hearth_run(s, choose_task, p, n_units + (p->looks ? (int)p->n_clusters : 0));
+        hearth_run(s, choose_task, p, n_units);
         run_units(p, n_units);
     } else {
         hearth_run(s, cluster_task, p, n_units);

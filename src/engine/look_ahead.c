@@ -12,7 +12,6 @@ bool hearth_look_ahead_begin(struct hearth_neurons *n, int layer, int n_rows, st
     struct hearth_look_ahead *a = &n->look;
     const struct hearth_session *s = n->s;
     const int next = layer + 1;
-    n->n_ahead = n->ahead_at = 0;
     a->n_rows = 0;
     // Experts are chosen by the layer itself; weights that stream are not there yet.
     if (n->experts > 1 || next >= s->model->hp.n_layer || !s->streaming->runs.runs[next].resident)
@@ -34,6 +33,9 @@ void hearth_look_ahead_prepare(struct hearth_neurons *n, int row)
     kernels->quantize_acts(a->acts + (size_t)row * hearth_acts_bytes(rank), x, rank);
 }
 
+// Of a cluster's rows, the share from which on a product with all of them is faster than one by one.
+#define ALL_ROWS 0.4f
+
 void hearth_look_ahead_choose(struct hearth_neurons *n, size_t cluster, int worker)
 {
     struct hearth_look_ahead *a = &n->look;
@@ -44,26 +46,37 @@ void hearth_look_ahead_choose(struct hearth_neurons *n, size_t cluster, int work
     const size_t end = first + size < n->n_neurons ? first + size : n->n_neurons;
     const size_t stride = block ? hearth_acts_bytes(a->fc2.k) : a->fc2.k * sizeof(float);
     const uint8_t *x = block ? a->acts : (const void *)a->rank;
+    uint32_t *list = me->sparse.list;
+    float *out = me->sparse.picked;
     size_t count = 0;
     memset(a->wanted + first, 0, end - first);
-    for (size_t j = first > n->resident[a->space] ? first : n->resident[a->space]; j < end; j++)
-        if (hearth_cache_state(n->cache, a->space, (uint32_t)j) == HEARTH_CACHE_ABSENT) {
-            me->sparse.list[count] = (uint32_t)j;
-            me->sparse.rows[count++] = hearth_space_row(&a->fc2, j);
-        }
+    for (size_t j = first > n->resident[a->space] ? first : n->resident[a->space]; j < end; j++) {
+        list[count] = (uint32_t)j;
+        count += hearth_cache_state(n->cache, a->space, (uint32_t)j) == HEARTH_CACHE_ABSENT;
+    }
+    const bool all = (float)count >= ALL_ROWS * (float)(end - first);
+    for (size_t i = 0; i < count && !all; i++)
+        me->sparse.rows[i] = hearth_space_row(&a->fc2, list[i]);
     for (int t = 0; t < a->n_rows && count; t++) {
-        s->model->kernels.dot_rows[a->fc2.type](me->sparse.picked, me->sparse.rows, count, a->fc2.k,
-                                                x + (size_t)t * stride, stride, 1, me->matmul);
+        const uint8_t *xt = x + (size_t)t * stride;
+        if (all)
+            s->model->kernels.step[a->fc2.type](out, end - first, hearth_space_row(&a->fc2, first),
+                                                a->fc2.stride, a->fc2.k, end - first, xt, stride, 1,
+                                                me->matmul);
+        else
+            s->model->kernels.dot_rows[a->fc2.type](out, me->sparse.rows, count, a->fc2.k, xt, stride, 1,
+                                                    me->matmul);
         for (size_t i = 0; i < count; i++)
-            a->wanted[me->sparse.list[i]] |= me->sparse.picked[i] >= s->predict_threshold;
+            a->wanted[list[i]] |= out[all ? list[i] - first : i] >= s->predict_threshold;
     }
 }
 
 void hearth_look_ahead_end(struct hearth_neurons *n)
 {
     const struct hearth_look_ahead *a = &n->look;
+    n->n_ahead = n->ahead_at = 0;
     n->ahead_space = a->space;
-    for (uint32_t j = 0; j < n->n_neurons; j++) {
+    for (uint32_t j = 0; j < n->n_neurons && a->n_rows; j++) {
         n->ahead[n->n_ahead] = j;
         n->n_ahead += a->wanted[j];
     }

@@ -10,6 +10,7 @@ struct job {
     int n_products;
     const float *x;
     size_t k;
+    struct hearth_aside aside;
 };
 
 static bool is_block_type(const struct hearth_weight *w)
@@ -49,6 +50,16 @@ static void matmul_task(void *arg, int task, int worker)
        j->s->work.workers[worker].matmul);
 }
 
+// The same beside something else, which is task 0.
+static void task_or_aside(void *arg, int task, int worker)
+{
+    const struct job *j = arg;
+    if (task)
+        matmul_task(arg, task - 1, worker);
+    else
+        j->aside.fn(j->aside.arg);
+}
+
 static void quantize_task(void *arg, int task, int worker)
 {
     (void)worker;
@@ -80,8 +91,12 @@ void hearth_matmul(struct hearth_session *s, enum hearth_phase phase, struct hea
         p->end = tasks;
         quantize |= is_block_type(&p->w);
     }
-    struct job j = {s, phase, products, n_products, x, products[0].w.k};
+    struct job j = {s, phase, products, n_products, x, products[0].w.k, s->aside};
+    s->aside.fn = NULL;
     if (quantize)
         hearth_run(s, quantize_task, &j, n_rows);
-    hearth_run(s, matmul_task, &j, tasks);
+    if (j.aside.fn)
+        hearth_run(s, task_or_aside, &j, tasks + 1);
+    else
+        hearth_run(s, matmul_task, &j, tasks);
 }

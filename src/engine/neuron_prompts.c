@@ -139,6 +139,7 @@ static void rows_of(const struct hearth_neurons *n, const struct hearth_neuron_r
 bool hearth_neurons_next(struct hearth_neurons *n, uint32_t space, size_t at,
                          struct hearth_neuron_piece *piece)
 {
+    hearth_neurons_settle(n);
     if (at >= n->n_neurons || atomic_load(&n->s->streaming->failed))
         return false;
     const size_t resident = n->resident[space];

@@ -6,7 +6,7 @@
 //
 // When the cache has no room for all of a pass, it goes in waves: what was asked for is computed and let go,
 // then the rest is asked for.
-#include "engine/neurons.h"
+#include "engine/look_ahead.h"
 
 #include "base/threads.h"
 #include "engine/streaming.h"
@@ -251,6 +251,25 @@ static bool take_unit(struct hearth_neurons *n, uint32_t *unit)
     return false;
 }
 
+static bool take_first(struct hearth_neuron_pass *p, uint32_t *task)
+{
+    if (atomic_load_explicit(&p->n_first_taken, memory_order_relaxed) >= p->n_first)
+        return false;
+    *task = atomic_fetch_add_explicit(&p->n_first_taken, 1, memory_order_relaxed);
+    return *task < p->n_first;
+}
+
+// Once it is known what the next layer will want: has it read, while the other threads compute.
+static void look_ahead(struct hearth_neurons *n)
+{
+    struct hearth_neuron_pass *p = &n->pass;
+    if (p->looked || atomic_load_explicit(&p->n_first_done, memory_order_acquire) < p->n_first)
+        return;
+    p->looked = true;
+    hearth_look_ahead_end(n);
+    read_ahead(n);
+}
+
 static bool is_over(const struct hearth_neurons *n)
 {
     const struct hearth_neuron_pass *p = &n->pass;
@@ -263,56 +282,97 @@ static void work(void *arg, int task, int worker)
 {
     (void)task;
     struct hearth_neurons *n = arg;
+    struct hearth_neuron_pass *p = &n->pass;
     unsigned waits = 0;
-    if (worker == 0 && !n->pass.closed)
+    if (worker == 0 && !p->closed)
         ask_all(n);
-    while (!is_over(n)) {
+    for (;;) {
         uint32_t unit;
-        if (take_unit(n, &unit)) {
+        if (take_first(p, &unit)) {
+            p->first(p->arg, (int)unit, worker);
+            atomic_fetch_add_explicit(&p->n_first_done, 1, memory_order_release);
+        } else if (take_unit(n, &unit)) {
             if (!has_failed(n))
-                n->pass.compute(n->pass.arg, (int)unit, worker);
-            waits = 0;
+                p->compute(p->arg, (int)unit, worker);
+        } else if (is_over(n)) {
             if (worker == 0)
-                reap(n, 0);
+                look_ahead(n);
+            return;
         } else if (worker == 0) {
-            read_ahead(n);
             reap(n, 1);
+            continue;
         } else {
             hearth_pool_relax(&waits);
+            continue;
+        }
+        waits = 0;
+        if (worker == 0) {
+            look_ahead(n);
+            reap(n, 0);
         }
     }
-    if (worker == 0)
-        read_ahead(n);
+}
+
+// ---- a pass
+// ------------------------------------------------------------------------------------------------
+
+void hearth_neurons_settle(struct hearth_neurons *n)
+{
+    if (!n->unsettled)
+        return;
+    n->unsettled = false;
+    release(n);
+    reap(n, 0);
+    read_ahead(n);
+}
+
+static void settle(void *arg)
+{
+    hearth_neurons_settle(arg);
 }
 
 void hearth_neurons_run(struct hearth_neurons *n, const struct hearth_neuron_unit *units, uint32_t n_units,
-                        void (*compute)(void *arg, int unit, int worker), void *arg)
+                        void (*compute)(void *arg, int unit, int worker), uint32_t n_first,
+                        void (*first)(void *arg, int task, int worker), void *arg)
 {
     struct hearth_neuron_pass *p = &n->pass;
+    hearth_neurons_settle(n);
+    n->s->aside = (struct hearth_aside){NULL, NULL};
     p->units = units;
     p->n_units = n_units;
     p->compute = compute;
+    p->n_first = n_first;
+    p->first = first;
+    p->looked = n_first == 0;
     p->arg = arg;
-    p->wave = p->frontier = p->asked = 0;
+    p->frontier = 0;
     n->first_id[0] = 0;
+    atomic_store(&p->n_first_taken, 0);
+    atomic_store(&p->n_first_done, 0);
     for (uint32_t i = n_units; i-- > 0;)
         n->unit_of_space[units[i].space] = (int32_t)i;
     hearth_cache_step(n->cache);
     n->reading.n = 0; // what a prompt had on its way was chosen by what the cache held then
-    while (p->wave < n_units && !has_failed(n)) {
+    do {
+        const uint32_t wave = p->frontier;
+        p->wave = wave;
         p->closed = false;
-        p->frontier = p->wave;
         p->asked = 0;
         atomic_store(&p->n_ready, 0);
         atomic_store(&p->n_taken, 0);
         atomic_store(&p->n_end, UINT32_MAX);
         // One task for each thread: while reads are awaited no task ends, so worker 0 gets one.
         hearth_run(n->s, work, n, hearth_pool_size(n->s->pool));
+        if (p->frontier == n_units && !has_failed(n))
+            break;
         release(n);
-        if (p->frontier == p->wave)
+        if (p->frontier == wave)
             make_room(n);
-        p->wave = p->frontier;
-    }
+    } while (!has_failed(n));
     for (uint32_t i = 0; i < n_units; i++)
         n->unit_of_space[units[i].space] = -1;
+    if (has_failed(n))
+        return;
+    n->unsettled = true;
+    n->s->aside = (struct hearth_aside){settle, n};
 }

@@ -120,8 +120,9 @@ static int describe_spaces(struct hearth_neurons *n, struct hearth_error *err)
 static uint64_t table_bytes(const struct hearth_neurons *n)
 {
     const size_t rows = HEARTH_SPARSE_ROWS, units = n_units(n);
-    return rows * n->n_neurons * 5 + n->n_neurons + (uint64_t)n->n_neurons * 4 + units * 48 + (uint64_t)n->n_spaces * 64 +
-           HEARTH_NEURON_FLIGHTS * 64 + 2 * n->max_extents * sizeof(struct hearth_extent) + (1 << 16) +
+    return rows * n->n_neurons * 5 + n->n_neurons + (uint64_t)n->n_neurons * 4 + units * 48 +
+           (uint64_t)n->n_spaces * 64 + HEARTH_NEURON_FLIGHTS * 64 +
+           2 * n->max_extents * sizeof(struct hearth_extent) + (1 << 16) +
            rows * (hearth_sparse_rank(n->s) * 4 + hearth_acts_bytes(hearth_sparse_rank(n->s)));
 }
 
@@ -365,7 +366,8 @@ static int allocate(struct hearth_neurons *n, struct hearth_error *err)
     n->look.acts = hearth_calloc(rows, hearth_acts_bytes(rank));
     n->look.wanted = hearth_calloc(n->n_neurons, 1);
     if (!n->masks || !n->ids || !n->first_id || !n->pending || !n->ready || !n->units || !n->unit_of_space ||
-        !n->flights || !n->free_flights || !n->queue || !n->ahead || !n->look.rank || !n->look.acts || !n->look.wanted)
+        !n->flights || !n->free_flights || !n->queue || !n->ahead || !n->look.rank || !n->look.acts ||
+        !n->look.wanted)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for steps by neuron");
     for (uint32_t i = 0; i < HEARTH_NEURON_FLIGHTS; i++)
         n->free_flights[i] = i;
@@ -426,17 +428,20 @@ void hearth_neurons_close(struct hearth_neurons *n)
     if (n->cache) {
         const struct hearth_cache_stats c = hearth_cache_stats(n->cache);
         const struct hearth_store_stats t = hearth_store_stats(n->store);
-        hearth_log(HEARTH_LOG_DEBUG, "neurons: resident %llu hits %llu late %llu misses %llu, %llu reads, waited %.1f ms",
-                   (unsigned long long)c.resident, (unsigned long long)c.hits, (unsigned long long)c.late_hits,
-                   (unsigned long long)c.misses, (unsigned long long)t.reads, (double)t.wait_ns / 1e6);
+        hearth_log(HEARTH_LOG_DEBUG,
+                   "neurons: resident %llu hits %llu late %llu misses %llu, %llu reads, waited %.1f ms",
+                   (unsigned long long)c.resident, (unsigned long long)c.hits,
+                   (unsigned long long)c.late_hits, (unsigned long long)c.misses, (unsigned long long)t.reads,
+                   (double)t.wait_ns / 1e6);
     }
     hearth_store_close(&n->store); // reads in flight end here
     hearth_cache_close(&n->cache);
     hearth_region_close(&n->matrices);
     hearth_region_close(&n->pieces);
-    void *const all[] = {n->spaces,  n->shares,       n->resident, n->quota, n->prefixes,   n->masks,
-                         n->ids,     n->first_id,     n->pending,  n->ready, n->units,      n->unit_of_space,
-                         n->flights, n->free_flights, n->queue,    n->ahead, n->look.rank, n->look.acts, n->look.wanted, n->extents[0], n->extents[1]};
+    void *const all[] = {
+        n->spaces,   n->shares,  n->resident,  n->quota,     n->prefixes,      n->masks,      n->ids,
+        n->first_id, n->pending, n->ready,     n->units,     n->unit_of_space, n->flights,    n->free_flights,
+        n->queue,    n->ahead,   n->look.rank, n->look.acts, n->look.wanted,   n->extents[0], n->extents[1]};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
     *n = (struct hearth_neurons){0};

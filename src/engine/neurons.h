@@ -42,16 +42,19 @@ struct hearth_look_ahead {
 // The state of one pass: see neuron_steps.c.
 struct hearth_neuron_pass {
     const struct hearth_neuron_unit *units;
-    uint32_t n_units;
+    uint32_t n_units, n_first;
     void (*compute)(void *arg, int unit, int worker);
+    void (*first)(void *arg, int task, int worker);
     void *arg;
     // The thread that evaluates:
     uint32_t wave;     // units before this one are computed
     uint32_t frontier; // and of those before this one all neurons are asked for
     uint32_t asked;    // ids of the unit at the frontier that were asked for
     bool closed;       // no more are asked for in this wave
+    bool looked;       // ahead
     // All threads:
     _Atomic uint32_t n_ready, n_taken, n_end; // units ready, taken; how many the wave has in all
+    _Atomic uint32_t n_first_taken, n_first_done;
 };
 
 struct hearth_neurons {
@@ -81,6 +84,7 @@ struct hearth_neurons {
     uint32_t *free_flights, n_free;    // numbers of unused ones
     uint32_t *queue, queue_first, queue_end; // ring of those not yet submitted
     struct hearth_neuron_pass pass;
+    bool unsettled; // the last wave is to be let go
     // Looking ahead: ids of one space, of which those before ahead_at have been dealt with.
     struct hearth_look_ahead look;
     uint32_t *ahead, n_ahead, ahead_at, ahead_space;
@@ -115,9 +119,15 @@ int hearth_neurons_fill(struct hearth_neurons *n, const struct hearth_budget_pla
 // ---- steps (neuron_steps.c)
 
 // One pass: has compute(arg, unit, worker) called once for each unit, by the session's threads and in any
-// order, when all of its neurons are in memory. Units of one space lie side by side, ascending.
+// order, when all of its neurons are in memory, and before them first(arg, task, worker) for each of n_first
+// tasks, which find out what the next layer will want (look_ahead.h). Units of one space lie side by side,
+// ascending. What is left to do afterwards, the thread that evaluates leaves to the session's next matrix
+// product.
 void hearth_neurons_run(struct hearth_neurons *n, const struct hearth_neuron_unit *units, uint32_t n_units,
-                        void (*compute)(void *arg, int unit, int worker), void *arg);
+                        void (*compute)(void *arg, int unit, int worker), uint32_t n_first,
+                        void (*first)(void *arg, int task, int worker), void *arg);
+// Does now what is left to do.
+void hearth_neurons_settle(struct hearth_neurons *n);
 // The bundle of a neuron behind the resident prefix. While it is asked for; any thread.
 const uint8_t *hearth_neurons_bundle(const struct hearth_neurons *n, uint32_t space, uint32_t neuron);
 

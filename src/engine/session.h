@@ -92,11 +92,18 @@ struct hearth_work {
     struct hearth_worker *workers;
 };
 
+// Something to be done beside the next matrix product, by whichever thread comes to it first.
+struct hearth_aside {
+    void (*fn)(void *arg); // NULL: nothing
+    void *arg;
+};
+
 struct hearth_session {
     const struct hearth_model *model;
     struct hearth_weights weights;      // the model's, or this session's own when they stream
     struct hearth_streaming *streaming; // NULL: the model has all weights in memory
     struct hearth_pool *pool;
+    struct hearth_aside aside;
     struct hearth_kv kv;
     int n_ctx, n_ubatch, max_rows;
     int max_steps;                 // rows of a step

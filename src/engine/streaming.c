@@ -155,14 +155,15 @@ static int make_plan(struct opening *o, struct hearth_error *err)
 static void tell_plan(const struct opening *o)
 {
     const struct hearth_budget_plan *p = &o->f->plan;
-    hearth_log(HEARTH_LOG_DEBUG,
-               "plan: %llu of %llu bytes; dense %llu in memory (%u layers%s), layer buffers %llu; resident neurons "
-               "%llu (%llu bytes), cached %llu (%llu bytes, reserve %u)",
-               (unsigned long long)p->bytes, (unsigned long long)o->s->model->load.ram,
-               (unsigned long long)p->dense_bytes, p->dense_layers, p->head_in_memory ? ", head" : "",
-               (unsigned long long)p->layer_buffers, (unsigned long long)p->resident_neurons,
-               (unsigned long long)p->resident_bytes, (unsigned long long)p->cold_neurons,
-               (unsigned long long)p->region_bytes, p->reserve);
+    hearth_log(
+        HEARTH_LOG_DEBUG,
+        "plan: %llu of %llu bytes; dense %llu in memory (%u layers%s), layer buffers %llu; resident neurons "
+        "%llu (%llu bytes), cached %llu (%llu bytes, reserve %u)",
+        (unsigned long long)p->bytes, (unsigned long long)o->s->model->load.ram,
+        (unsigned long long)p->dense_bytes, p->dense_layers, p->head_in_memory ? ", head" : "",
+        (unsigned long long)p->layer_buffers, (unsigned long long)p->resident_neurons,
+        (unsigned long long)p->resident_bytes, (unsigned long long)p->cold_neurons,
+        (unsigned long long)p->region_bytes, p->reserve);
 }
 
 // ---- filling
