@@ -94,27 +94,33 @@ static int64_t unit_waiting(const struct hearth_neurons *n, const struct hearth_
     return -1;
 }
 
-// Looks at what has arrived; waits for at least `at_least` reads.
+static void land(struct hearth_neurons *n, const struct hearth_read_done *done)
+{
+    const uint32_t flight = (uint32_t)done->tag;
+    const struct hearth_cache_read read = n->flights[flight];
+    n->free_flights[n->n_free++] = flight;
+    const int64_t unit = unit_waiting(n, &read);
+    if (done->code && unit >= 0) { // what was read ahead in vain is tried again when it is needed
+        struct hearth_error err = {0};
+        hearth_fail(&err, done->code, "%s", hearth_store_error(n->store));
+        hearth_streaming_fail(n->s, &err);
+    }
+    hearth_cache_done(n->cache, &read, !done->code);
+    if (unit >= 0 && !--n->pending[unit])
+        make_ready(n, (uint32_t)unit);
+}
+
+// Looks at all that has arrived; waits for at least `at_least` reads.
 static void reap(struct hearth_neurons *n, int at_least)
 {
     struct hearth_read_done done[BATCH];
-    const int count = hearth_store_reap(n->store, done, BATCH, at_least);
-    for (int i = 0; i < count; i++) {
-        const uint32_t flight = (uint32_t)done[i].tag;
-        const struct hearth_cache_read read = n->flights[flight];
-        n->free_flights[n->n_free++] = flight;
-        const int64_t unit = unit_waiting(n, &read);
-        if (done[i].code) {
-            struct hearth_error err = {0};
-            hearth_fail(&err, done[i].code, "%s", hearth_store_error(n->store));
-            // What was read ahead in vain is tried again when it is needed.
-            if (unit >= 0)
-                hearth_streaming_fail(n->s, &err);
-        }
-        hearth_cache_done(n->cache, &read, !done[i].code);
-        if (unit >= 0 && !--n->pending[unit])
-            make_ready(n, (uint32_t)unit);
-    }
+    int count;
+    do {
+        count = hearth_store_reap(n->store, done, BATCH, at_least);
+        for (int i = 0; i < count; i++)
+            land(n, &done[i]);
+        at_least = 0;
+    } while (count == BATCH);
     submit(n);
 }
 
@@ -193,6 +199,7 @@ static bool ask(struct hearth_neurons *n)
 static void ask_all(struct hearth_neurons *n)
 {
     struct hearth_neuron_pass *p = &n->pass;
+    reap(n, 0);
     while (p->frontier < p->n_units && !has_failed(n)) {
         list_ids(n, p->frontier);
         if (!ask(n))
