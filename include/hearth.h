@@ -180,6 +180,8 @@ enum hearth_phase { HEARTH_PHASE_PROMPT = 0, HEARTH_PHASE_STEP = 1 };
 // Appends tokens[0..n) to one sequence as a prompt, in micro-batches. When `rows` is not NULL it is called
 // with the logits of each token in order (n_vocab floats, valid during the call; returning false stops with
 // HEARTH_E_INTERRUPTED); else only the last token's are computed, to be read with hearth_logits(session, 0).
+// When weights cannot be read from the file (HEARTH_E_IO) the sequence is as it was before, and the session
+// can be used further; so after a step.
 typedef bool (*hearth_row_fn)(void *arg, int index, const float *logits);
 int hearth_prompt(struct hearth_session *session, int seq, const hearth_token *tokens, int n,
                   hearth_row_fn rows, void *arg, struct hearth_error *err);

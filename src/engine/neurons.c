@@ -133,6 +133,7 @@ int hearth_neurons_plan(struct hearth_neurons *n, struct hearth_budget_params *p
         p->n_spaces = n->n_spaces;
         p->spaces = n->spaces;
         p->align = hearth_store_align(n->store);
+        p->chunk_bytes = n->chunk_bytes;
         p->io += 2 * n->piece_bytes + table_bytes(n);
         // A pass goes on as long as one cluster at a time fits.
         p->least_reserve = (uint32_t)hearth_cluster_size(n->n_neurons);
@@ -158,7 +159,10 @@ int hearth_neurons_open(struct hearth_neurons *n, struct hearth_session *s, stru
     for (int i = 0; i < m->hp.n_layer; i++)
         stride = m->pack->layers[i].stride > stride ? m->pack->layers[i].stride : stride;
     const uint32_t align = hearth_reader_align(reader);
-    const size_t most = PIECE_BYTES / stride ? PIECE_BYTES / stride : 1;
+    const struct hearth_streaming_tests *tests = m->load.tests;
+    const size_t piece = tests && tests->piece_bytes ? tests->piece_bytes : PIECE_BYTES;
+    const size_t most = piece / stride ? piece / stride : 1;
+    n->chunk_bytes = tests ? tests->chunk_bytes : 0;
     n->piece_neurons = most < n->n_neurons ? (uint32_t)most : n->n_neurons;
     n->piece_bytes = hearth_round_up(n->piece_neurons * stride + 2 * align, 4096);
     n->max_extents = n->piece_bytes / MAX_GAP + 2;
@@ -253,6 +257,7 @@ static int open_cache(struct hearth_neurons *n, const struct hearth_budget_plan 
                                                              .spaces = spaces,
                                                              .align = hearth_store_align(n->store),
                                                              .reserve = plan->reserve,
+                                                             .chunk_bytes = n->chunk_bytes,
                                                              .bytes = plan->region_bytes},
                                err);
     free(spaces);

@@ -65,6 +65,7 @@ int hearth_prompt(struct hearth_session *session, int seq, const hearth_token *t
         rc = hearth_fail(err, HEARTH_E_INVALID, "a prompt needs at least one token");
     if (!rc)
         rc = hearth_kv_seq_reserve(&s->kv, seq, n, err);
+    const int length = rc ? 0 : s->kv.seqs[seq].length;
 
     for (int base = 0; base < n && !rc; base += s->n_ubatch) {
         int count = n - base < s->n_ubatch ? n - base : s->n_ubatch;
@@ -84,6 +85,8 @@ int hearth_prompt(struct hearth_session *session, int seq, const hearth_token *t
             s->have_logits = !rc;
         }
     }
+    if (rc == HEARTH_E_IO) // so that it can be tried again
+        hearth_kv_seq_truncate(&s->kv, seq, length);
     s->stats.prompt_ns += hearth_now_ns() - start;
     return rc;
 }

@@ -105,8 +105,10 @@ static uint64_t fixed_bytes(const struct hearth_model *m)
 }
 
 // What the process holds already, apart from the session's regions, which are not written to yet.
-static uint64_t process_bytes(void)
+static uint64_t process_bytes(const struct hearth_model *m)
 {
+    if (m->load.tests && m->load.tests->weights_only)
+        return 0;
     return hearth_memory_private() / MIB * MIB + MIB + SLACK;
 }
 
@@ -141,7 +143,7 @@ static int make_plan(struct opening *o, struct hearth_error *err)
         o->dense[i] = r->runs[r->order[i]].bytes;
     struct hearth_budget_params p = {.kv = region_bytes(s->kv.region.size),
                                      .workspace = region_bytes(s->memory.size),
-                                     .norms = fixed_bytes(m) + process_bytes(),
+                                     .norms = fixed_bytes(m) + process_bytes(m),
                                      .embedding = is_tied(m) ? 0 : embedding_item(m)->bytes,
                                      .head = head_bytes(r),
                                      .embedding_by_row = true,
@@ -299,7 +301,7 @@ static int read_store_params(const struct hearth_model *m, struct hearth_store_p
                              struct hearth_throttle *throttle, struct hearth_error *err)
 {
     static const char *const names[] = {"auto", "uring", "pread"};
-    *p = (struct hearth_store_params){0};
+    *p = (struct hearth_store_params){.faults = m->load.tests ? m->load.tests->faults : NULL};
     size_t i = 0;
     while (i < sizeof names / sizeof *names && strcmp(names[i], m->load.io))
         i++;
@@ -392,7 +394,10 @@ static int open_streams(struct opening *o, struct hearth_error *err)
 // Whether all weights fit, so that nothing is to be planned.
 static bool fits(const struct hearth_session *s)
 {
-    const uint64_t others = region_bytes(s->kv.region.size) + region_bytes(s->memory.size) + process_bytes();
+    const struct hearth_model *m = s->model;
+    if (m->load.tests && m->load.tests->always)
+        return false;
+    const uint64_t others = region_bytes(s->kv.region.size) + region_bytes(s->memory.size) + process_bytes(m);
     const uint64_t all = region_bytes(s->model->image_bytes);
     return s->model->load.ram >= others && s->model->load.ram - others >= all;
 }

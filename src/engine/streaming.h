@@ -11,6 +11,15 @@
 #include "engine/session.h"
 #include "plan/budget.h"
 
+// What tests change, through the model's load options, so that models of a few MiB stream as large ones do.
+struct hearth_streaming_tests {
+    bool always;          // what all fits goes through runs and neurons none the less
+    bool weights_only;    // the budget does not count what the process holds beside the session
+    size_t piece_bytes;   // of prompts, 0: as ever
+    uint32_t chunk_bytes; // of the neuron cache, 0: as ever
+    const struct hearth_store_faults *faults; // of all reads; NULL: none
+};
+
 struct hearth_streaming {
     struct hearth_region image;    // all weights, when they fit: then nothing else here is used
     struct hearth_weights weights; // the session's: `layers` is this one's own

@@ -120,6 +120,7 @@ struct hearth_hparams {
 };
 
 struct hearth_arch;
+struct hearth_streaming_tests;
 
 // How the weights come into memory.
 struct hearth_load_options {
@@ -128,6 +129,7 @@ struct hearth_load_options {
     void *progress_arg;
     uint64_t ram; // 0: all at once; else sessions bring them, as in hearth_model_params
     char io[16], throttle[64];
+    const struct hearth_streaming_tests *tests; // by tests only (engine/streaming.h)
 };
 
 struct hearth_model {

@@ -125,6 +125,8 @@ static bool chance(struct hearth_store *s, int of_1000)
 // The result that the tests' faulty storage gives instead.
 static int64_t spoil(struct hearth_store *s, int64_t result)
 {
+    if (s->faults.on && !atomic_load_explicit(s->faults.on, memory_order_relaxed))
+        return result;
     const int64_t unit = s->file.align;
     if (chance(s, s->faults.errors))
         return -EIO;

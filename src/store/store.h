@@ -13,6 +13,7 @@
 #ifndef HEARTH_STORE_STORE_H
 #define HEARTH_STORE_STORE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -38,6 +39,7 @@ struct hearth_store_faults {
     int shorts;  // fewer bytes than asked for
     int retries; // EINTR or EAGAIN
     int errors;  // EIO
+    const atomic_bool *on; // they happen only while this is true; NULL: always
 };
 
 struct hearth_store_params {
