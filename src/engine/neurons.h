@@ -67,8 +67,8 @@ struct hearth_neurons {
     uint32_t n_spaces, n_neurons;        // n_neurons of one space
     uint32_t experts;                    // spaces of a layer
     struct hearth_budget_space *spaces;  // [n_spaces]
-    float *shares;              // [n_spaces x n_neurons] of a profile, until the cache knows them; or NULL
-    uint32_t *resident, *quota; // [n_spaces]
+    float *shares;                 // [n_spaces x n_neurons] of a profile, until the cache knows them; or NULL
+    uint32_t *resident, *quota;    // [n_spaces]
     uint32_t reserve, chunk_bytes; // of the cache
     struct hearth_region matrices; // resident prefixes
     struct hearth_space *prefixes; // [n_spaces] their matrices; `n` is all neurons

@@ -3,6 +3,7 @@
 #include "engine/streaming.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -119,10 +120,17 @@ static uint64_t process_bytes(const struct hearth_model *m)
 struct opening {
     struct hearth_session *s;
     struct hearth_streaming *f;
+    struct hearth_store_params store;
+    struct hearth_throttle throttle;
     uint64_t *dense;
     struct hearth_target *targets; // [n_items] to be read in one pass
     size_t n_targets;
 };
+
+static double mib(uint64_t bytes)
+{
+    return (double)bytes / (double)MIB;
+}
 
 static uint64_t head_bytes(const struct hearth_runs *r)
 {
@@ -130,6 +138,32 @@ static uint64_t head_bytes(const struct hearth_runs *r)
     for (int i = r->n_layer; i < r->n; i++)
         bytes += r->runs[i].bytes;
     return bytes;
+}
+
+// What a session takes of which all weights are in memory.
+static uint64_t bytes_of_all(const struct hearth_session *s)
+{
+    return region_bytes(s->kv.region.size) + region_bytes(s->memory.size) + process_bytes(s->model) +
+           region_bytes(s->model->image_bytes);
+}
+
+// Names the smallest budget. What the process holds varies a little from one start to the next.
+static int refuse(const struct hearth_session *s, struct hearth_error *err)
+{
+    const struct hearth_model *m = s->model;
+    const struct hearth_budget_floor *f = &s->streaming->plan.floor;
+    const uint64_t all = bytes_of_all(s), least = f->bytes < all ? f->bytes : all;
+    const uint64_t named = m->load.tests ? least : hearth_round_up(least, MIB) + MIB;
+    char parts[200] = "all of its weights";
+    if (least == f->bytes)
+        snprintf(parts, sizeof parts,
+                 "%.1f MiB for what is always in memory, %.1f for the KV cache (-c makes it smaller), %.1f "
+                 "for two layers, %.1f for the neurons of one token",
+                 mib(f->always), mib(f->kv), mib(f->layer_buffers), mib(f->working_set));
+    return hearth_fail(err, HEARTH_E_BUDGET,
+                       "--ram %llu is too small for %s: it needs at least %llu bytes (--ram %lluM): %s",
+                       (unsigned long long)m->load.ram, m->info.path, (unsigned long long)named,
+                       (unsigned long long)(named + MIB - 1) / MIB, parts);
 }
 
 static int make_plan(struct opening *o, struct hearth_error *err)
@@ -151,7 +185,8 @@ static int make_plan(struct opening *o, struct hearth_error *err)
                                      .n_layers = (uint32_t)n_layer,
                                      .dense = o->dense,
                                      .batch = (uint32_t)s->max_steps};
-    return hearth_neurons_plan(&f->neurons, &p, m->load.ram, &f->plan, err);
+    const int rc = hearth_neurons_plan(&f->neurons, &p, m->load.ram, &f->plan, err);
+    return rc == HEARTH_E_BUDGET ? refuse(s, err) : rc;
 }
 
 static void tell_plan(const struct opening *o)
@@ -365,21 +400,17 @@ static int open_streams(struct opening *o, struct hearth_error *err)
     struct hearth_session *s = o->s;
     struct hearth_streaming *f = o->f;
     const struct hearth_model *m = s->model;
-    struct hearth_store_params params;
-    struct hearth_throttle throttle;
-    int rc = read_store_params(m, &params, &throttle, err);
-    if (!rc)
-        rc = check_experts(m, err);
+    int rc = check_experts(m, err);
     if (m->pack && !hearth_neurons_can(s))
         use_bundles_as_matrices(s);
     struct hearth_reader *reader = NULL;
     if (!rc)
-        rc = open_reader(&reader, m, &params, err);
+        rc = open_reader(&reader, m, &o->store, err);
     if (!rc)
         rc = hearth_runs_open(&f->runs, m, !hearth_neurons_can(s), hearth_reader_align(reader), err);
     f->runs.reader = reader;
     if (!rc)
-        rc = hearth_neurons_open(&f->neurons, s, reader, &params, err);
+        rc = hearth_neurons_open(&f->neurons, s, reader, &o->store, err);
     if (!rc)
         rc = make_plan(o, err);
     if (!rc)
@@ -397,9 +428,7 @@ static bool fits(const struct hearth_session *s)
     const struct hearth_model *m = s->model;
     if (m->load.tests && m->load.tests->always)
         return false;
-    const uint64_t others = region_bytes(s->kv.region.size) + region_bytes(s->memory.size) + process_bytes(m);
-    const uint64_t all = region_bytes(s->model->image_bytes);
-    return s->model->load.ram >= others && s->model->load.ram - others >= all;
+    return m->load.ram >= bytes_of_all(s);
 }
 
 int hearth_streaming_open(struct hearth_session *s, struct hearth_error *err)
@@ -422,8 +451,10 @@ int hearth_streaming_open(struct hearth_session *s, struct hearth_error *err)
         memcpy(layers, m->weights.layers, n_layer * sizeof *layers);
         s->streaming = f;
         s->weights.layers = layers;
-        rc = fits(s) ? hearth_image_load(m, &f->image, &s->weights, err) : open_streams(&o, err);
+        rc = read_store_params(m, &o.store, &o.throttle, err);
     }
+    if (!rc)
+        rc = fits(s) ? hearth_image_load(m, &f->image, &s->weights, err) : open_streams(&o, err);
     free(o.dense);
     free(o.targets);
     return rc;

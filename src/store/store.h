@@ -36,9 +36,9 @@ int hearth_throttle_parse(struct hearth_throttle *out, const char *text, struct 
 // For tests: what the storage does wrong, in chances out of 1000 for each completion, drawn from `seed`.
 struct hearth_store_faults {
     uint32_t seed;
-    int shorts;  // fewer bytes than asked for
-    int retries; // EINTR or EAGAIN
-    int errors;  // EIO
+    int shorts;            // fewer bytes than asked for
+    int retries;           // EINTR or EAGAIN
+    int errors;            // EIO
     const atomic_bool *on; // they happen only while this is true; NULL: always
 };
 
