@@ -207,6 +207,14 @@ struct hearth_stats {
 
 void hearth_session_stats(const struct hearth_session *session, struct hearth_stats *out);
 
+// From now on writes down which neurons each step needs (docs/trace.md): the computed ones where predictors
+// name them, else the active ones. Fails with HEARTH_E_INVALID where steps do not go by neuron. The file
+// appears under `path` when hearth_session_trace_end() is called, and not if the session closes before. A
+// step that cannot be written down fails.
+int hearth_session_trace(struct hearth_session *session, const char *path, struct hearth_error *err);
+// Completes the trace, if there is one.
+int hearth_session_trace_end(struct hearth_session *session, struct hearth_error *err);
+
 // ---- sampling
 // ------------------------------------------------------------------------------------------------
 

@@ -136,4 +136,16 @@ wait $first || fail "the first of two packers failed"
 wait $second || fail "the second of two packers failed"
 same "$tmp/disk/out" "$pack"
 [ "$(find "$tmp/disk" -type f | wc -l)" -eq 1 ] || fail "packing left files behind"
+# ---- traces of what runs, and the caches that they are for
+run 0 run "$pack" -p "$prompt" -n 60 --seed 1 --ignore-eos --trace "$tmp/run.htrace"
+run 0 plan --simulate "$tmp/run.htrace" --cache-sizes 50,100
+out_has "59 tokens, 6 spaces"
+out_has "active in a visit"
+run 0 bench "$pack" -p 0 -n 16 -npl 1,4 -r 1 --roof 0 --trace "$tmp/bench.htrace" --ram 64M
+run 0 plan --simulate "$tmp/bench.htrace" --cache-sizes 50,100
+run 1 run "$golden/llama-mha.F32.gguf" -p a -n 4 --trace "$tmp/none.htrace"
+err_has "nothing to trace"
+[ ! -e "$tmp/none.htrace" ] || fail "a trace of nothing"
+run 1 run "$pack" -p a -n 4 --trace "$tmp/none/x.htrace"
+
 exit 0

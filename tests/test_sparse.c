@@ -12,6 +12,7 @@
 #include "engine/session.h"
 #include "golden_models.h"
 #include "sparse/space.h"
+#include "sparse/trace.h"
 
 #define GOLDEN_PWRI HEARTH_SOURCE_DIR "/tests/golden/pwri/"
 
@@ -342,6 +343,133 @@ static void test_clusters(void **state)
     }
 }
 
+// ---- traces
+// -------------------------------------------------------------------------------------------------------
+
+#define TRACED_STEPS 4
+#define TRACED_SEQS  3
+
+// The neurons that were active for some token of a step, space by space.
+struct active {
+    const struct hearth_model *m;
+    uint8_t *marks, *visited; // [spaces x F], [spaces]
+    size_t f, x;
+};
+
+static void mark(void *arg, int layer, int expert, struct hearth_row row, const float *act)
+{
+    (void)row;
+    struct active *a = arg;
+    const size_t space = (size_t)layer * a->x + (size_t)expert;
+    a->visited[space] = 1;
+    for (size_t j = 0; j < a->f; j++)
+        a->marks[space * a->f + j] |= act[j] != 0.0f;
+}
+
+// Holds one step's sets against what was active: the same, or (predicted) at least that and not all.
+static void check_step(const struct hearth_trace *t, uint32_t step, const struct active *a, bool predicted)
+{
+    uint64_t first, computed = 0;
+    uint32_t n_sets, n, at = 0, *ids = malloc(a->f * sizeof *ids);
+    const uint32_t n_spaces = hearth_trace_info(t)->n_spaces;
+    uint8_t *in_trace = malloc(a->f);
+    assert_int_equal(hearth_trace_step_at(t, step, &first, &n_sets), TRACED_SEQS);
+    for (uint32_t space = 0; space < n_spaces; space++) {
+        if (!a->visited[space])
+            continue;
+        assert_true(at < n_sets);
+        assert_int_equal(hearth_trace_set_at(t, first + at, &n), space);
+        hearth_trace_ids(t, first + at++, ids);
+        memset(in_trace, 0, a->f);
+        for (uint32_t i = 0; i < n; i++)
+            in_trace[ids[i]] = 1;
+        computed += n;
+        for (size_t j = 0; j < a->f; j++)
+            if (predicted)
+                assert_true(in_trace[j] >= a->marks[space * a->f + j]);
+            else
+                assert_int_equal(in_trace[j], a->marks[space * a->f + j]);
+    }
+    assert_int_equal(at, n_sets);
+    assert_true(computed > 0 && computed < (uint64_t)n_sets * a->f);
+    free(in_trace);
+    free(ids);
+}
+
+static void trace_one(const char *name, enum hearth_sparsity mode)
+{
+    char gguf[512], path[] = "/tmp/hearth-test-XXXXXX";
+    close(mkstemp(path));
+    snprintf(gguf, sizeof gguf, GOLDEN_PWRI "%s.gguf", name);
+    struct hearth_model *m = open_model(gguf, NULL);
+    const struct hearth_hparams *hp = &m->hp;
+    struct hearth_session_params p = params_of(mode, 2);
+    p.max_seqs = TRACED_SEQS;
+    struct hearth_session *s = NULL;
+    CHECK(hearth_session_open(&s, m, &p, &check_error));
+    struct active a = {.m = m,
+                       .f = (size_t)(hp->n_expert ? hp->n_ff_exp : hp->n_ff),
+                       .x = (size_t)(hp->n_expert ? hp->n_expert : 1)};
+    const size_t spaces = (size_t)hp->n_layer * a.x;
+    uint8_t *marks = calloc(TRACED_STEPS, spaces * a.f), *visited = calloc(TRACED_STEPS, spaces);
+    s->on_neurons = mark;
+    s->on_neurons_arg = &a;
+    int seqs[TRACED_SEQS];
+    for (int i = 0; i < TRACED_SEQS; i++)
+        seqs[i] = hearth_seq_new(s, NULL);
+    CHECK(hearth_session_trace(s, path, &check_error));
+    assert_int_equal(hearth_session_trace(s, path, NULL), HEARTH_E_INVALID);
+    for (size_t i = 0; i < TRACED_STEPS; i++) {
+        const hearth_token tokens[] = {(hearth_token)(3 + i), (hearth_token)(40 + 7 * i),
+                                       (hearth_token)(90 - i)};
+        a.marks = marks + i * spaces * a.f;
+        a.visited = visited + i * spaces;
+        CHECK(hearth_step(s, seqs, tokens, TRACED_SEQS, &check_error));
+    }
+    CHECK(hearth_session_trace_end(s, &check_error));
+    hearth_session_close(&s);
+
+    struct hearth_trace *t = NULL;
+    CHECK(hearth_trace_open(&t, path, &check_error));
+    assert_int_equal(hearth_trace_info(t)->active, mode != HEARTH_SPARSITY_PREDICT);
+    assert_int_equal(hearth_trace_info(t)->n_spaces, spaces);
+    assert_true(hearth_trace_info(t)->spaces[0].bundle_bytes > 0);
+    assert_int_equal(hearth_trace_n_steps(t), TRACED_STEPS);
+    for (uint32_t i = 0; i < TRACED_STEPS; i++) {
+        a.marks = marks + i * spaces * a.f;
+        a.visited = visited + i * spaces;
+        check_step(t, i, &a, mode == HEARTH_SPARSITY_PREDICT);
+    }
+    hearth_trace_close(&t);
+    free(marks);
+    free(visited);
+    hearth_model_close(&m);
+    unlink(path);
+}
+
+static void test_traces(void **state)
+{
+    (void)state;
+    for (size_t f = 0; f < N_FILES; f++) {
+        trace_one(files[f], HEARTH_SPARSITY_EXACT);
+        trace_one(files[f], HEARTH_SPARSITY_PREDICT);
+    }
+    // Without spaces there is no trace, and without an end no file.
+    struct hearth_model *m = open_model(HEARTH_SOURCE_DIR "/tests/golden/models/llama-mha.F32.gguf", NULL);
+    struct hearth_session_params p = params_of(HEARTH_SPARSITY_AUTO, 1);
+    struct hearth_session *s = NULL;
+    CHECK(hearth_session_open(&s, m, &p, &check_error));
+    assert_int_equal(hearth_session_trace(s, "/tmp/hearth-test-none", NULL), HEARTH_E_INVALID);
+    assert_int_equal(hearth_session_trace_end(s, NULL), HEARTH_OK);
+    hearth_session_close(&s);
+    p.sparsity_threshold = 0.01f;
+    CHECK(hearth_session_open(&s, m, &p, &check_error));
+    CHECK(hearth_session_trace(s, "/tmp/hearth-test-none", &check_error));
+    hearth_session_close(&s);
+    assert_int_equal(access("/tmp/hearth-test-none", F_OK), -1);
+    hearth_model_close(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -349,6 +477,7 @@ int main(void)
         cmocka_unit_test(test_thresholds),  cmocka_unit_test(test_exact_is_off),
         cmocka_unit_test(test_magnitude),   cmocka_unit_test(test_threads_and_levels),
         cmocka_unit_test(test_batch_mates), cmocka_unit_test(test_gpu_index),
+        cmocka_unit_test(test_traces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -325,7 +325,8 @@ static int set_up(struct bench *b)
     struct hearth_sampler_params sampling = hearth_sampler_params_default();
     sampling.seed = 1;
     if (hearth_session_open(&b->session, b->model, &params, &err) ||
-        hearth_sampler_open(&b->sampler, b->info->n_vocab, &sampling, &err))
+        hearth_sampler_open(&b->sampler, b->info->n_vocab, &sampling, &err) ||
+        (o->trace && hearth_session_trace(b->session, o->trace, &err)))
         return hearth_cli_fail(&err);
     const int most = longest > depth ? longest : depth;
     status = make_tokens(b, most > n_seqs ? most : n_seqs);
@@ -347,7 +348,7 @@ int hearth_cmd_bench(const struct hearth_options *o)
     if (!status) {
         if (table)
             print_head(&b);
-        status = run_all(&b);
+        status = hearth_cli_end_trace(b.session, run_all(&b));
         if (table && b.roof > 0)
             printf("\nMemory roof: %.2f GB/s with %d threads.\n", b.roof, hearth_cli_threads(o));
         if (!table && !status && !hearth_json_print(json_incref(b.results), stdout, true))

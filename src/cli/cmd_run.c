@@ -290,7 +290,8 @@ static int open_all(struct run *r, const struct hearth_buffer *text)
     r->n_lines = (int)r->o->n_parallel;
     int n_ctx = r->o->n_ctx == 0 ? info->n_ctx_train : r->o->n_ctx < 0 ? 0 : (int)r->o->n_ctx;
     struct hearth_session_params params = hearth_cli_session_params(r->o, n_ctx, r->n_lines);
-    if (hearth_session_open(&r->session, r->model, &params, &err))
+    if (hearth_session_open(&r->session, r->model, &params, &err) ||
+        (r->o->trace && hearth_session_trace(r->session, r->o->trace, &err)))
         return hearth_cli_fail(&err);
     r->stats.load_ns = hearth_now_ns() - start;
 
@@ -416,6 +417,7 @@ int hearth_cmd_run(const struct hearth_options *o)
         }
         status = close_logits_out(&r, status);
         r.logits_out = NULL;
+        status = hearth_cli_end_trace(r.session, status);
         if (status == HEARTH_EXIT_OK || status == HEARTH_EXIT_INTERRUPTED)
             report(&r);
     }

@@ -348,6 +348,14 @@ struct hearth_session_params hearth_cli_session_params(const struct hearth_optio
     return params;
 }
 
+int hearth_cli_end_trace(struct hearth_session *session, int status)
+{
+    struct hearth_error err = {0};
+    if (status != HEARTH_EXIT_OK && status != HEARTH_EXIT_INTERRUPTED)
+        return status;
+    return hearth_session_trace_end(session, &err) ? hearth_cli_fail(&err) : status;
+}
+
 int hearth_cli_prompt(struct hearth_session *session, int seq, const hearth_token *tokens, int n, int piece,
                       struct hearth_error *err)
 {

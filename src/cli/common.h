@@ -74,6 +74,10 @@ int hearth_cli_tokenize(const struct hearth_model *model, const char *text, size
 // Session parameters for these options; n_ctx as in hearth_session_params.
 struct hearth_session_params hearth_cli_session_params(const struct hearth_options *o, int n_ctx,
                                                        int max_seqs);
+
+// Completes the session's trace, if there is one, unless `status` says that the program failed. Returns the
+// new status.
+int hearth_cli_end_trace(struct hearth_session *session, int status);
 // hearth_prompt() in pieces of a micro-batch, so that Ctrl-C is heard: then HEARTH_E_INTERRUPTED. How a
 // prompt is cut changes no result.
 int hearth_cli_prompt(struct hearth_session *session, int seq, const hearth_token *tokens, int n, int piece,

@@ -72,7 +72,7 @@ struct hearth_options {
     struct hearth_int_list bench_prompt, bench_gen, bench_parallel;
     uint64_t roof_bytes;
     int output, phase, stats;
-    const char *logits_out;
+    const char *logits_out, *trace;
 
     const char *simulate, *svg;
     struct hearth_int_list cache_sizes; // percent

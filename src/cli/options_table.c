@@ -206,6 +206,8 @@ const struct hearth_option hearth_option_table[] = {
      "write the logits of every evaluated token to FILE: little-endian float32, one row per token, the "
      "prompt's first",
      AT(logits_out)},
+    {"--trace", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, RUN | BENCH, "Output",
+     "write to FILE which neurons each generated token needed, for hearth plan --simulate", AT(trace)},
     {"--stats", NULL, HEARTH_OPTION_ENUM, "FORMAT", "none", "none|json", NO_RANGE, RUN, "Output",
      "json: end standard error with one line of JSON: tokens, speeds, latencies, memory", AT(stats)},
     {"-o, --output", NULL, HEARTH_OPTION_ENUM, "FORMAT", "md", "md|json", NO_RANGE, BENCH, "Output",

@@ -10,6 +10,7 @@
 #include "engine/look_ahead.h"
 #include "engine/matmul.h"
 #include "engine/sparse.h"
+#include "engine/tracing.h"
 #include "engine/streaming.h"
 
 // Columns that one task adds up.
@@ -236,6 +237,29 @@ static size_t down(const struct cluster *c, size_t index)
     return all;
 }
 
+// Marks for the trace the neurons that some token's mask names, or whose activation is not 0.
+static void mark_computed(const struct cluster *c)
+{
+    struct hearth_tracing *tracing = c->p->s->tracing;
+    if (!tracing || !c->part->fc2.data)
+        return;
+    uint8_t *marks = hearth_tracing_marks(tracing, c->part->expert) + c->at;
+    for (size_t t = 0; t < c->n_t; t++)
+        for (size_t i = 0; i < c->n; i++)
+            marks[i] |= c->mask[t * c->n + i];
+}
+
+static void mark_active(const struct cluster *c)
+{
+    struct hearth_tracing *tracing = c->p->s->tracing;
+    if (!tracing || c->part->fc2.data)
+        return;
+    uint8_t *marks = hearth_tracing_marks(tracing, c->part->expert) + c->at;
+    for (size_t t = 0; t < c->n_t; t++)
+        for (size_t i = 0; i < c->n; i++)
+            marks[i] |= c->scratch->gate[t * c->n + i] != 0.0f;
+}
+
 // Where the cluster of a unit lies: units are numbered part by part.
 static struct cluster cluster_of(const struct pass *p, int unit, int worker)
 {
@@ -270,6 +294,7 @@ static void compute(const struct cluster *c, size_t index)
         add_bias(c, &layer->ffn_up_b, me->up);
     }
     activate(c, gated);
+    mark_active(c);
     if (space->down_t.data)
         me->down_bytes += down(c, index) * space->down_t.stride;
     if (!space->down_t.data || p->s->on_neurons)
@@ -283,6 +308,7 @@ static void cluster_task(void *arg, int task, int worker)
     const struct pass *p = arg;
     const struct cluster c = cluster_of(p, task, worker);
     c.scratch->predictor_bytes += choose(&c) * c.part->fc2.stride;
+    mark_computed(&c);
     compute(&c, (size_t)task % p->n_clusters);
 }
 
@@ -292,6 +318,7 @@ static void choose_task(void *arg, int task, int worker)
     const struct pass *p = arg;
     const struct cluster c = cluster_of(p, task, worker);
     c.scratch->predictor_bytes += choose(&c) * c.part->fc2.stride;
+    mark_computed(&c);
 }
 
 static void look_ahead_task(void *arg, int task, int worker)
@@ -435,6 +462,8 @@ void hearth_sparse_run(struct hearth_session *s, int layer, const struct hearth_
         run_pass(&p, n);
         base += p.n_rows;
     }
+    for (int i = 0; s->tracing && i < n_parts; i++)
+        hearth_tracing_write(s->tracing, layer, parts[i].expert);
 }
 
 struct hearth_sparse_part hearth_sparse_part_of(const struct hearth_session *s, int layer, int expert)

@@ -11,6 +11,7 @@
 #include "engine/matmul.h"
 #include "engine/sparse.h"
 #include "engine/streaming.h"
+#include "engine/tracing.h"
 #include "model/arch.h"
 
 #define DEFAULT_CTX    4096
@@ -114,7 +115,11 @@ int hearth_step(struct hearth_session *session, const int *seqs, const hearth_to
         s->work.tokens[i] = tokens[i];
         s->work.rows[i] = (struct hearth_row){seqs[i], s->kv.seqs[seqs[i]].length};
     }
-    int rc = hearth_forward(s, HEARTH_PHASE_STEP, n, err);
+    int rc = s->tracing ? hearth_tracing_step(s->tracing, n, err) : HEARTH_OK;
+    if (!rc)
+        rc = hearth_forward(s, HEARTH_PHASE_STEP, n, err);
+    if (!rc && s->tracing)
+        rc = hearth_tracing_end_step(s->tracing, err);
     if (!rc)
         rc = hearth_forward_logits(s, HEARTH_PHASE_STEP, 0, n, err);
     if (rc)
@@ -419,6 +424,7 @@ void hearth_session_close(struct hearth_session **session)
     if (!s)
         return;
     hearth_pool_close(&s->pool);
+    hearth_tracing_close(&s->tracing);
     hearth_streaming_close(s);
     hearth_kv_close(&s->kv);
     hearth_region_close(&s->memory);

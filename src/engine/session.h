@@ -130,6 +130,8 @@ struct hearth_session {
     // Or NULL.
     void (*on_neurons)(void *arg, int layer, int expert, struct hearth_row row, const float *act);
     void *on_neurons_arg;
+
+    struct hearth_tracing *tracing; // tracing.h; or NULL
 };
 
 // Evaluates work.tokens/work.rows[0..n) through all layers; positions must be reserved. work.x then holds the
