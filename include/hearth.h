@@ -194,6 +194,27 @@ int hearth_step(struct hearth_session *session, const int *seqs, const hearth_to
 // n_vocab floats, valid until the next evaluation; NULL when there is no such row.
 const float *hearth_logits(const struct hearth_session *session, int row);
 
+// Of sessions that read weights from the file as they go (hearth_model_params.ram). Reads ahead count in the
+// phase in which they end.
+struct hearth_streaming_stats {
+    const char *io; // "io_uring" or "pread"; NULL: all weights are in memory, and all that follows is 0
+    bool direct;    // around the page cache
+    // What the budget bought:
+    uint64_t planned_bytes; // private memory of the process, all in all
+    uint64_t dense_bytes;   // weights in memory apart from neurons of feed-forward parts that go by neuron,
+    uint64_t dense_read_bytes;                          // and those that each step reads from the file
+    uint64_t neurons, neurons_resident, neurons_cached; // all of them, and those that memory is for
+    uint64_t neuron_bytes;                              // of all neurons in the file
+    uint64_t resident_bytes, cache_bytes; // memory of those that stay, and of the neuron cache with what
+                                          // one step needs beyond it
+    // Since the session was opened, in prompts and in steps:
+    uint64_t prompt_reads, prompt_read_bytes, prompt_wait_ns; // wait: of the evaluating thread for reads
+    uint64_t step_reads, step_read_bytes, step_wait_ns;
+    uint64_t read_retries;
+    // Neurons that steps asked for: resident, in the cache, on their way there, and read then.
+    uint64_t asked_resident, asked_cached, asked_arriving, asked_read;
+};
+
 struct hearth_stats {
     uint64_t prompt_tokens, step_tokens; // evaluated so far; a step of n sequences counts n
     uint64_t prompt_ns, step_ns;
@@ -203,6 +224,7 @@ struct hearth_stats {
     uint64_t predictor_bytes, gate_bytes, up_bytes, down_bytes;
     uint64_t memory_bytes; // private memory held: weights, KV, workspace
     uint64_t kv_bytes;
+    struct hearth_streaming_stats streaming;
 };
 
 void hearth_session_stats(const struct hearth_session *session, struct hearth_stats *out);

@@ -2,6 +2,7 @@
 // The figures of a run.
 #include "cli/run_stats.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,6 +45,35 @@ static double gb_per_second(const struct hearth_run_stats *s)
     return per_second(e->steps * e->weight_bytes_per_step + by_neuron, e->step_ns) / 1e9;
 }
 
+static double share(uint64_t n, uint64_t of)
+{
+    return of ? (double)n / (double)of : 0;
+}
+
+// Neurons that steps asked the cache for.
+static uint64_t asked(const struct hearth_streaming_stats *t)
+{
+    return t->asked_cached + t->asked_arriving + t->asked_read;
+}
+
+// In memory by the time they were asked for; resident ones apart.
+static double hit_rate(const struct hearth_streaming_stats *t)
+{
+    return share(t->asked_cached + t->asked_arriving, asked(t));
+}
+
+static void print_streaming(const struct hearth_stats *e)
+{
+    const struct hearth_streaming_stats *t = &e->streaming;
+    char cache[100] = "";
+    if (asked(t))
+        snprintf(cache, sizeof cache, ", %.1f %% of the neurons asked for in the cache", 100 * hit_rate(t));
+    hearth_cli_info("read by %s: %.2f MB a generated token%s; waited for storage %.0f %% of the time; "
+                    "%.0f MiB of memory at most",
+                    t->io, share(t->step_read_bytes, e->step_tokens) / 1e6, cache,
+                    100 * share(t->step_wait_ns, e->step_ns), (double)hearth_memory_peak() / (1 << 20));
+}
+
 void hearth_run_stats_print(const struct hearth_run_stats *s)
 {
     hearth_cli_info("prompt %llu tokens, %.2f tok/s; generated %llu tokens, %.2f tok/s, %.1f GB/s of weights",
@@ -51,6 +81,8 @@ void hearth_run_stats_print(const struct hearth_run_stats *s)
                     per_second(s->session.prompt_tokens, s->session.prompt_ns),
                     (unsigned long long)s->generated, per_second(s->session.step_tokens, s->session.step_ns),
                     gb_per_second(s));
+    if (s->session.streaming.io)
+        print_streaming(&s->session);
 }
 
 static int compare(const void *a, const void *b)
@@ -81,6 +113,36 @@ static const char *stop_name(enum hearth_stop stop)
     return names[stop];
 }
 
+// Null where all weights are in memory.
+static json_t *streaming_json(const struct hearth_stats *e)
+{
+    const struct hearth_streaming_stats *t = &e->streaming;
+    if (!t->io)
+        return json_null();
+    return json_pack(
+        "{s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:I, s:I, s:o, s:o, "
+        "s:I, s:I, s:I, s:I, s:o}",
+        "io", t->io, "direct", (int)t->direct, //
+        "planned_bytes", (json_int_t)t->planned_bytes, "dense_bytes", (json_int_t)t->dense_bytes,
+        "dense_read_bytes_per_step", (json_int_t)t->dense_read_bytes, "neurons", (json_int_t)t->neurons,
+        "neurons_resident", (json_int_t)t->neurons_resident, "neurons_cached", (json_int_t)t->neurons_cached,
+        "neuron_bytes", (json_int_t)t->neuron_bytes, "resident_bytes", (json_int_t)t->resident_bytes,
+        "cache_bytes", (json_int_t)t->cache_bytes, //
+        "prompt_reads", (json_int_t)t->prompt_reads, "prompt_read_bytes",
+        (json_int_t)t->prompt_read_bytes, //
+        "prompt_read_bytes_per_token",
+        e->prompt_tokens ? json_real(share(t->prompt_read_bytes, e->prompt_tokens)) : json_null(), //
+        "prompt_wait_share", e->prompt_ns ? json_real(share(t->prompt_wait_ns, e->prompt_ns)) : json_null(),
+        "reads", (json_int_t)t->step_reads, "read_bytes", (json_int_t)t->step_read_bytes, //
+        "read_bytes_per_token",
+        e->step_tokens ? json_real(share(t->step_read_bytes, e->step_tokens)) : json_null(), //
+        "wait_share", e->step_ns ? json_real(share(t->step_wait_ns, e->step_ns)) : json_null(),
+        "neurons_asked_resident", (json_int_t)t->asked_resident, //
+        "neurons_asked_cached", (json_int_t)(t->asked_cached + t->asked_arriving), "neurons_asked_read",
+        (json_int_t)t->asked_read, "read_retries", (json_int_t)t->read_retries, //
+        "hit_rate", asked(t) ? json_real(hit_rate(t)) : json_null());
+}
+
 void hearth_run_stats_json(struct hearth_run_stats *s)
 {
     if (s->n_steps)
@@ -109,6 +171,8 @@ void hearth_run_stats_json(struct hearth_run_stats *s)
                              (json_int_t)e->down_bytes, "memory_bytes", (json_int_t)e->memory_bytes, //
                              "kv_bytes", (json_int_t)e->kv_bytes,                                    //
                              "memory_peak_bytes", (json_int_t)hearth_memory_peak());
+    if (root)
+        json_object_set_new(root, "streaming", streaming_json(e));
     if (root && s->best >= 0) {
         json_object_set_new(root, "best_sequence", json_integer(s->best + 1));
         json_object_set_new(root, "best_mean_log_probability", hearth_json_real(s->best_log_prob));

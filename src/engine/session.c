@@ -86,6 +86,7 @@ int hearth_prompt(struct hearth_session *session, int seq, const hearth_token *t
             s->have_logits = !rc;
         }
     }
+    hearth_streaming_counted(s, HEARTH_PHASE_PROMPT);
     if (rc == HEARTH_E_IO) // so that it can be tried again
         hearth_kv_seq_truncate(&s->kv, seq, length);
     s->stats.prompt_ns += hearth_now_ns() - start;
@@ -122,6 +123,7 @@ int hearth_step(struct hearth_session *session, const int *seqs, const hearth_to
         rc = hearth_tracing_end_step(s->tracing, err);
     if (!rc)
         rc = hearth_forward_logits(s, HEARTH_PHASE_STEP, 0, n, err);
+    hearth_streaming_counted(s, HEARTH_PHASE_STEP);
     if (rc)
         return rc;
     for (int i = 0; i < n; i++)
@@ -332,7 +334,7 @@ static void fill_stats(struct hearth_session *s)
         bytes += layer_bytes(s, i);
     s->stats.weight_bytes_per_step = bytes;
     s->stats.kv_bytes = s->kv.region.size;
-    s->stats.memory_bytes = m->image.size + s->kv.region.size + s->memory.size;
+    s->stats.memory_bytes = m->image.size + hearth_streaming_memory(s) + s->kv.region.size + s->memory.size;
 }
 
 static uint32_t kv_type(enum hearth_kv_type type)
@@ -447,4 +449,5 @@ void hearth_session_stats(const struct hearth_session *session, struct hearth_st
         out->up_bytes += w->up_bytes;
         out->down_bytes += w->down_bytes;
     }
+    hearth_streaming_stats(session, &out->streaming);
 }

@@ -419,6 +419,10 @@ static int open_streams(struct opening *o, struct hearth_error *err)
         rc = fill(o, err);
     if (!rc)
         rc = hearth_neurons_fill(&f->neurons, &f->plan, err);
+    if (!rc) { // what was read so far is not a prompt's
+        hearth_streaming_counted(s, HEARTH_PHASE_PROMPT);
+        f->phases[HEARTH_PHASE_PROMPT] = (struct hearth_streaming_count){0};
+    }
     return rc;
 }
 

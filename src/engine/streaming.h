@@ -20,6 +20,11 @@ struct hearth_streaming_tests {
     const struct hearth_store_faults *faults; // of all reads; NULL: none
 };
 
+// Reads so far.
+struct hearth_streaming_count {
+    uint64_t reads, bytes, wait_ns, retries;
+};
+
 struct hearth_streaming {
     struct hearth_region image;    // all weights, when they fit: then nothing else here is used
     struct hearth_weights weights; // the session's: `layers` is this one's own
@@ -29,8 +34,9 @@ struct hearth_streaming {
     struct hearth_runs runs;
     const struct hearth_item *embedding; // of which rows are read from the file; NULL: in memory
     struct hearth_neurons neurons;
-    _Atomic bool failed;       // the evaluation that is going on has, and this is
-    struct hearth_error error; // why: the first reason
+    _Atomic bool failed;                              // the evaluation that is going on has, and this is
+    struct hearth_error error;                        // why: the first reason
+    struct hearth_streaming_count counted, phases[2]; // until the last evaluation, and in those of each phase
 };
 
 // Brings the session's weights into memory as far as its model's budget goes. The session has all its other
@@ -55,5 +61,12 @@ void hearth_streaming_fail(struct hearth_session *s, const struct hearth_error *
 
 // The row of the embedding table that stands for a token, from the file; `worker` has scratch memory for it.
 void hearth_streaming_embed(struct hearth_session *s, int token, int worker, float *out);
+
+// ---- figures (streaming_stats.c)
+
+// At the end of an evaluation: what was read since the last one.
+void hearth_streaming_counted(struct hearth_session *s, enum hearth_phase phase);
+void hearth_streaming_stats(const struct hearth_session *s, struct hearth_streaming_stats *out);
+uint64_t hearth_streaming_memory(const struct hearth_session *s); // of weights and what reading them takes
 
 #endif

@@ -207,6 +207,14 @@ const char *hearth_reader_io_name(const struct hearth_reader *r)
     return hearth_store_io_name(r->stores[0]);
 }
 
+bool hearth_reader_is_direct(const struct hearth_reader *r)
+{
+    bool direct = true;
+    for (uint32_t i = 0; i < r->n_stores; i++)
+        direct &= hearth_store_is_direct(r->stores[i]);
+    return direct;
+}
+
 // ---- opening
 // -------------------------------------------------------------------------------------------------
 

@@ -38,6 +38,7 @@ void hearth_reader_close(struct hearth_reader **reader);
 
 uint32_t hearth_reader_align(const struct hearth_reader *reader);
 const char *hearth_reader_io_name(const struct hearth_reader *reader);
+bool hearth_reader_is_direct(const struct hearth_reader *reader); // as of stores; of all files
 
 // Queues a job that is not running.
 void hearth_reader_start(struct hearth_reader *reader, struct hearth_reader_job *job);
