@@ -212,14 +212,19 @@ static void ask_all(struct hearth_neurons *n)
     atomic_store_explicit(&p->n_end, p->frontier - p->wave, memory_order_release);
 }
 
-// Lets go of what the wave has asked for, the unit that did not get all of its neurons included.
+// Lets go of what the wave has asked for, the unit that did not get all of its neurons included: a space at a
+// time, because the policy chooses once a space's neurons are all let go.
 static void release(struct hearth_neurons *n)
 {
     struct hearth_neuron_pass *p = &n->pass;
-    for (uint32_t i = p->wave; i < p->n_units && (i < p->frontier || (i == p->frontier && p->asked)); i++) {
-        uint32_t *ids = n->ids + n->first_id[i];
-        uint32_t count = i < p->frontier ? n->first_id[i + 1] - n->first_id[i] : p->asked;
+    const uint32_t end = p->frontier + (p->frontier < p->n_units && p->asked > 0);
+    for (uint32_t i = p->wave, next; i < end; i = next) {
         const uint32_t space = p->units[i].space;
+        for (next = i + 1; next < end && p->units[next].space == space;)
+            next++;
+        uint32_t *ids = n->ids + n->first_id[i];
+        uint32_t count = next > p->frontier ? n->first_id[p->frontier] + p->asked : n->first_id[next];
+        count -= n->first_id[i];
         if (has_failed(n)) { // a neuron whose read failed is not there, and not pinned
             uint32_t there = 0;
             for (uint32_t k = 0; k < count; k++)
