@@ -144,6 +144,16 @@ static size_t product_some(const struct cluster *c, enum hearth_part part, const
     return all;
 }
 
+// For the cache: the predictor's best score of each neuron among the tokens.
+static void keep_scores(const struct cluster *c, const float *scores)
+{
+    float *best = c->p->neurons->scores + (size_t)c->part->space_id * c->part->space.n + c->at;
+    memcpy(best, scores, c->n * sizeof *best);
+    for (size_t t = 1; t < c->n_t; t++)
+        for (size_t i = 0; i < c->n; i++)
+            best[i] = scores[t * c->n + i] > best[i] ? scores[t * c->n + i] : best[i];
+}
+
 // mask = 1 for the neurons that each token computes. Returns the predictor's rows read.
 static size_t choose(const struct cluster *c)
 {
@@ -156,6 +166,8 @@ static size_t choose(const struct cluster *c)
     }
     const struct operand fc2 = operand_of(&c->part->fc2, work->rank, work->rank_acts, c->part->first);
     product_all(c, &fc2, c->scratch->up);
+    if (c->p->neurons)
+        keep_scores(c, c->scratch->up);
     for (size_t t = 0; t < c->n_t; t++)
         for (size_t i = 0; i < c->n; i++)
             mask[t * c->n + i] =

@@ -232,6 +232,7 @@ static void release(struct hearth_neurons *n)
                     ids[there++] = ids[k];
             count = there;
         }
+        hearth_cache_scores(n->cache, space, n->scores + (size_t)space * n->n_neurons);
         hearth_cache_release(n->cache, space, ids, count);
     }
 }

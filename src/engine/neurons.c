@@ -120,8 +120,8 @@ static int describe_spaces(struct hearth_neurons *n, struct hearth_error *err)
 static uint64_t table_bytes(const struct hearth_neurons *n)
 {
     const size_t rows = HEARTH_SPARSE_ROWS, units = n_units(n);
-    return rows * n->n_neurons * 5 + n->n_neurons + (uint64_t)n->n_neurons * 4 + units * 48 +
-           (uint64_t)n->n_spaces * 64 + HEARTH_NEURON_FLIGHTS * 64 +
+    return rows * n->n_neurons * 5 + (uint64_t)n->n_spaces * n->n_neurons * sizeof(float) + n->n_neurons +
+           (uint64_t)n->n_neurons * 4 + units * 48 + (uint64_t)n->n_spaces * 64 + HEARTH_NEURON_FLIGHTS * 64 +
            2 * n->max_extents * sizeof(struct hearth_extent) + (1 << 16) +
            rows * (hearth_sparse_rank(n->s) * 4 + hearth_acts_bytes(hearth_sparse_rank(n->s)));
 }
@@ -369,10 +369,11 @@ static int allocate(struct hearth_neurons *n, struct hearth_error *err)
     const size_t rank = hearth_sparse_rank(n->s);
     n->look.rank = hearth_calloc(rows * rank, sizeof *n->look.rank);
     n->look.acts = hearth_calloc(rows, hearth_acts_bytes(rank));
+    n->scores = hearth_calloc((size_t)n->n_spaces * n->n_neurons, sizeof *n->scores);
     n->look.wanted = hearth_calloc(n->n_neurons, 1);
     if (!n->masks || !n->ids || !n->first_id || !n->pending || !n->ready || !n->units || !n->unit_of_space ||
         !n->flights || !n->free_flights || !n->queue || !n->ahead || !n->look.rank || !n->look.acts ||
-        !n->look.wanted)
+        !n->look.wanted || !n->scores)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for steps by neuron");
     for (uint32_t i = 0; i < HEARTH_NEURON_FLIGHTS; i++)
         n->free_flights[i] = i;
@@ -443,10 +444,11 @@ void hearth_neurons_close(struct hearth_neurons *n)
     hearth_cache_close(&n->cache);
     hearth_region_close(&n->matrices);
     hearth_region_close(&n->pieces);
-    void *const all[] = {
-        n->spaces,   n->shares,  n->resident,  n->quota,     n->prefixes,      n->masks,      n->ids,
-        n->first_id, n->pending, n->ready,     n->units,     n->unit_of_space, n->flights,    n->free_flights,
-        n->queue,    n->ahead,   n->look.rank, n->look.acts, n->look.wanted,   n->extents[0], n->extents[1]};
+    void *const all[] = {n->spaces,     n->shares,        n->resident,  n->quota,        n->prefixes,
+                         n->masks,      n->ids,           n->first_id,  n->pending,      n->ready,
+                         n->units,      n->unit_of_space, n->flights,   n->free_flights, n->queue,
+                         n->ahead,      n->scores,        n->look.rank, n->look.acts,    n->look.wanted,
+                         n->extents[0], n->extents[1]};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
     *n = (struct hearth_neurons){0};

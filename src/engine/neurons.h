@@ -70,6 +70,7 @@ struct hearth_neurons {
     float *shares;                 // [n_spaces x n_neurons] of a profile, until the cache knows them; or NULL
     uint32_t *resident, *quota;    // [n_spaces]
     uint32_t reserve, chunk_bytes; // of the cache
+    float *scores;                 // [n_spaces x n_neurons] the predictors' of the last visit
     struct hearth_region matrices; // resident prefixes
     struct hearth_space *prefixes; // [n_spaces] their matrices; `n` is all neurons
 

@@ -138,6 +138,11 @@ void hearth_cache_done(struct hearth_cache *c, const struct hearth_cache_read *r
         hearth_cache_remove(c, s, read->neuron);
 }
 
+void hearth_cache_scores(struct hearth_cache *c, uint32_t space, const float *scores)
+{
+    c->spaces[space].scores = scores;
+}
+
 static void trim_to_quota(struct hearth_cache *c, struct hearth_cache_space *s)
 {
     if (s->n_cached > s->quota)

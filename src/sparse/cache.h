@@ -105,6 +105,10 @@ uint32_t hearth_cache_request(struct hearth_cache *c, uint32_t space, const uint
                               struct hearth_cache_read *reads, uint32_t max_reads, uint32_t *n_reads);
 // A listed read has ended. A failed one leaves the neuron absent and unpinned: do not release it.
 void hearth_cache_done(struct hearth_cache *c, const struct hearth_cache_read *read, bool ok);
+// What a predictor said of all neurons of a space in this visit: scores[F], the higher the likelier active;
+// they stay the caller's. Policy twospeed favours neurons that were nearly named when it next trims the
+// space.
+void hearth_cache_scores(struct hearth_cache *c, uint32_t space, const float *scores);
 // Unpins ids that a request dealt with and brings the space back to its quota.
 void hearth_cache_release(struct hearth_cache *c, uint32_t space, const uint32_t *ids, uint32_t n);
 

@@ -19,6 +19,7 @@ struct hearth_cache_space {
     uint64_t file_offset; // of bundle 0
     uint32_t size_class;
     uint32_t now;              // visits so far
+    const float *scores;       // [F] of the last visit, or NULL
     uint64_t last_step;        // in which it was visited
     uint32_t n_cached;         // neurons with a slot
     uint32_t *slot;            // [F] slot of a neuron, HEARTH_CACHE_NONE: absent

@@ -230,6 +230,31 @@ static uint32_t left_of(uint32_t word, uint32_t now)
     return word + ORIGIN > now ? word + ORIGIN - now : 0;
 }
 
+// Uses say what a neuron did, a predictor's score how near it is to doing it again: of two neurons that were
+// not named, the one that nearly was comes first. Scores count by what is usual in the space, so that their
+// unit does not matter, and up to SCORE_LIMIT of that.
+#define SCORE_LIMIT  3.0f
+#define SCORE_WEIGHT 2.0f // doublings of worth for a usual score
+
+static float usual_score(const struct hearth_cache_space *s)
+{
+    float lanes[16] = {0}, sum = 0;
+    const uint32_t whole = s->n_neurons / 16 * 16;
+    for (uint32_t i = 0; i < whole; i += 16)
+        for (uint32_t k = 0; k < 16; k++)
+            lanes[k] += fabsf(s->scores[i + k]);
+    for (uint32_t k = 0; k < 16; k++)
+        sum += lanes[k];
+    return whole ? sum / (float)whole : 0;
+}
+
+static uint32_t score_worth(const struct hearth_cache_space *s, uint32_t id, float scale)
+{
+    float score = s->scores[id] * scale;
+    score = score > -SCORE_LIMIT ? score < SCORE_LIMIT ? score : SCORE_LIMIT : -SCORE_LIMIT; // NaN: the least
+    return (uint32_t)((score + SCORE_LIMIT) * SCORE_WEIGHT * HEARTH_CACHE_LOG_UNITS);
+}
+
 static void two_speed_trim(struct hearth_cache *c, struct hearth_cache_space *s, uint32_t n)
 {
     double slow_visits = 1 / (1 - exp2(-1.0 / c->half_life)),
@@ -237,8 +262,15 @@ static void two_speed_trim(struct hearth_cache *c, struct hearth_cache_space *s,
     double weight = log2(FAST_WEIGHT * slow_visits / fast_visits); // in uses: near 2 by default
     uint32_t slow = time_of(s, c->half_life);
     uint32_t fast = time_of(s, FAST_HALF_LIFE) - (uint32_t)(int32_t)lrint(weight * HEARTH_CACHE_LOG_UNITS);
-    TRIM_BY(add_logs(c, left_of(s->history[2 * (size_t)id], slow),
-                     left_of(s->history[2 * (size_t)id + 1], fast)));
+#define WORTH                                                                                                \
+    add_logs(c, left_of(s->history[2 * (size_t)id], slow), left_of(s->history[2 * (size_t)id + 1], fast))
+    const float usual = s->scores ? usual_score(s) : 0;
+    const float scale = usual > 0 && usual < INFINITY ? 1 / usual : 0;
+    if (scale > 0)
+        TRIM_BY(WORTH + score_worth(s, id, scale));
+    else
+        TRIM_BY(WORTH);
+#undef WORTH
 }
 
 static void two_speed_seed(const struct hearth_cache *c, struct hearth_cache_space *s, const float *share)
