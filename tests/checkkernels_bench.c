@@ -29,7 +29,7 @@ struct bench {
 
 static size_t chunk_of(size_t tokens)
 {
-    return tokens < 8 ? CHUNK : 8 * CHUNK;
+    return tokens < 3 ? CHUNK : 8 * CHUNK;
 }
 
 static void task(void *arg, int i, int worker)
@@ -195,7 +195,7 @@ void bench_kernels(const char *filter)
                     continue;
                 b.stride = hearth_type_bytes(types[i], K);
                 // Arithmetic takes long enough on a part of the weights.
-                b.rows = tokens[t] < 8 ? BYTES / b.stride : 32 * CHUNK * 8;
+                b.rows = tokens[t] < 3 ? BYTES / b.stride : 32 * CHUNK * 8;
                 b.tokens = tokens[t];
                 b.x = info->unit_elems ? acts.base : (const void *)plain;
                 b.x_stride = info->unit_elems ? hearth_acts_bytes(K) : K * sizeof(float);

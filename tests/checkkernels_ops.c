@@ -53,7 +53,7 @@ static struct shape draw_shape(uint32_t type)
 {
     const struct hearth_type_info *info = hearth_type_info(type);
     struct shape s = {.type = type, .block = info->unit_elems != 0};
-    s.k = s.block ? info->block_elems * (1 + check_below(info->block_elems == 32 ? 40 : 6))
+    s.k = s.block ? info->block_elems * (1 + check_below(info->block_elems == 32 ? 72 : 9))
                   : 1 + check_below(700);
     s.rows = 1 + check_below(check_below(3) ? 20 : 70);
     s.tokens = 1 + check_below(check_below(3) ? 6 : 40);

@@ -74,7 +74,7 @@ static size_t chunk_rows(size_t n, int n_tokens, int n_threads)
 {
     if (n_threads == 1)
         return n;
-    const size_t parts = (size_t)n_threads * (n_tokens < 6 ? 8 : 4);
+    const size_t parts = (size_t)n_threads * (n_tokens < 3 ? 8 : 4);
     size_t rows = (n / parts + 31) / 32 * 32;
     return rows < 32 ? 32 : rows;
 }

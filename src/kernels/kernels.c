@@ -39,8 +39,9 @@ size_t hearth_kernels_scratch(size_t k)
 {
     const size_t plain = hearth_acts_padded(k) * 40 + 4096;
 #if defined(__x86_64__)
-    const size_t panel = hearth_panel_scratch_avx512(k);
-    return panel > plain ? panel : plain;
+    const size_t panel = hearth_panel_scratch_avx512(), many = hearth_many_scratch_avx512(k);
+    const size_t most = panel > many ? panel : many;
+    return most > plain ? most : plain;
 #else
     return plain;
 #endif

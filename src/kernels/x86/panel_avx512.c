@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Products of block formats with many tokens, AVX-512 VNNI: all of the PROMPT class, and of the STEP class
-// what is too much for step_avx512.c.
+// PROMPT products of block formats, AVX-512 VNNI.
 //
 // 32 rows of weights, some way deep, are spread over a panel in which a lane is a row: four consecutive
 // weights of each row side by side, as the byte dot product wants them. Twelve tokens' activations are packed
-// so that what one unit needs of them lies side by side, too. All packed tokens go past a panel, six (PROMPT)
-// or twelve (STEP) at a time in registers, while it stays in the first cache. Each output has one accumulator
-// (PROMPT) or 16 (STEP) and takes one fma a unit, in ascending order (kernels.h); between panels accumulators
-// wait in memory, as f32, which changes nothing.
+// so that what one unit needs of them lies side by side, too. All packed tokens go past a panel, six at a
+// time in registers, while it stays in the first cache. Each output has one accumulator and takes one fma a
+// unit, in ascending order (kernels.h); between panels accumulators wait in memory, as f32, which changes
+// nothing.
 #include "kernels/variants.h"
 #include "kernels/x86/lanes16.h"
 #include "kernels/x86/units_avx512.h"
@@ -15,9 +14,8 @@
 #define ROWS     32  // of a panel: two registers of lanes
 #define DEPTH    512 // elements of a panel
 #define TOGETHER 12  // tokens packed side by side
-// Tokens that share a filled panel in the STEP class, whose accumulators all wait in memory.
-#define STEP_TOKENS 48
-// The same in the PROMPT class, so that their packed activations stay in the second cache (338 KB at most).
+// Tokens that share a filled panel, so that their packed activations stay in the second cache (338 KB at
+// most).
 #define PROMPT_TOKENS 264
 // Added to weights to make them unsigned; formats with a minimum are so already.
 #define BIAS 128
@@ -28,7 +26,7 @@
 #define PACKED(unit, planes) (((unit) / 4 * (planes) + 2) * (size_t)PACKED_WORD)
 
 // Sanitizers check every access: with everything unrolled and every count of tokens, this file would take
-// them minutes to compile. They get loops for all twelve (or six) tokens, of which some may be zeros.
+// them minutes to compile. They get loops for all six tokens, of which some may be zeros.
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
 #define SANITIZED 1
@@ -50,15 +48,12 @@ struct panel {
 
 struct panel_scratch {
     struct panel panel;
-    float acc[LANES][STEP_TOKENS][ROWS]; // STEP only
-    _Alignas(64) uint8_t packed[]; // DEPTH elements of PROMPT_TOKENS tokens, or all of STEP_TOKENS tokens
+    _Alignas(64) uint8_t packed[]; // DEPTH elements of PROMPT_TOKENS tokens
 };
 
-size_t hearth_panel_scratch_avx512(size_t k)
+size_t hearth_panel_scratch_avx512(void)
 {
-    const size_t prompt = PROMPT_TOKENS / TOGETHER * (DEPTH / 16) * PACKED(16, 2);
-    const size_t step = STEP_TOKENS / TOGETHER * (hearth_acts_padded(k) / 16) * PACKED(16, 2);
-    return sizeof(struct panel_scratch) + (prompt > step ? prompt : step);
+    return sizeof(struct panel_scratch) + PROMPT_TOKENS / TOGETHER * (DEPTH / 16) * PACKED(16, 2);
 }
 
 // ---- hot path
@@ -89,18 +84,16 @@ INLINE __m512 add_unit(__m512 acc, __m512i dot, __m512 scale, __m512 d)
 }
 
 // The same with t = 0, 1, ...; compilers leave arrays of so many registers in memory.
-#define SIX(X)    X(0) X(1) X(2) X(3) X(4) X(5)
-#define TWELVE(X) SIX(X) X(6) X(7) X(8) X(9) X(10) X(11)
+#define SIX(X) X(0) X(1) X(2) X(3) X(4) X(5)
 
-// STEP: n of twelve packed tokens (a constant after inlining) against the panel's units [0, n_units).
-// Accumulators of lane l, token t are at acc + (l * STEP_TOKENS + t) * ROWS.
-INLINE void step_tokens(float *acc, const struct panel *p, size_t n_units, const uint8_t *x, size_t n,
-                        size_t unit, bool has_min)
+// n of six packed tokens (a constant after inlining), whose accumulators stay in registers, too. They
+// wait in `out` while other panels are in turn; of the n only `count` are real.
+INLINE void prompt_tokens(float *out, size_t out_stride, size_t rows, bool first, const struct panel *p,
+                          size_t n_units, const uint8_t *x, size_t count, size_t n, size_t unit, bool has_min,
+                          size_t planes)
 {
-    const size_t d_at = unit / 4 * 2 * PACKED_WORD, sum_at = d_at + PACKED_WORD;
-    for (size_t u = 0; u < n_units; u++, x += PACKED(unit, 2)) {
-        const uint8_t *q = p->q[u * unit / 4][0];
-        __m512i v;
+    const size_t d_at = unit / 4 * planes * PACKED_WORD, sum_at = d_at + PACKED_WORD;
+    const __mmask16 low = lanes_below(rows), high = rows > 16 ? lanes_below(rows - 16) : 0;
 #define START(t)                                                                                             \
     __m512i a##t = _mm512_setzero_si512(), b##t = a##t;                                                      \
     if (n > t && !has_min)                                                                                   \
@@ -120,40 +113,6 @@ INLINE void step_tokens(float *acc, const struct panel *p, size_t n_units, const
         const __m512i w0 = _mm512_load_si512(q + 32 * i), w1 = _mm512_load_si512(q + 32 * i + 64);           \
         TOKENS(DOT)                                                                                          \
     }
-#define FINISH(t)                                                                                            \
-    if (n > t) {                                                                                             \
-        const __m512 d = _mm512_set1_ps(f32_at(x + d_at + 4 * t));                                           \
-        __m512 low = add_unit(_mm512_load_ps(to + t * ROWS), a##t, scale0, d);                               \
-        __m512 high = add_unit(_mm512_load_ps(to + t * ROWS + 16), b##t, scale1, d);                         \
-        if (has_min) {                                                                                       \
-            const __m512 sum = _mm512_set1_ps(f32_at(x + sum_at + 4 * t));                                   \
-            low = _mm512_fmadd_ps(_mm512_mul_ps(_mm512_load_ps(p->min[u]), d), sum, low);                    \
-            high = _mm512_fmadd_ps(_mm512_mul_ps(_mm512_load_ps(p->min[u] + 16), d), sum, high);             \
-        }                                                                                                    \
-        _mm512_store_ps(to + t * ROWS, low);                                                                 \
-        _mm512_store_ps(to + t * ROWS + 16, high);                                                           \
-    }
-        TWELVE(START)
-        const uint8_t *from = x;
-        ALL_DOTS(TWELVE)
-        TWELVE(SHIFT) // 128 times what the high plane gave
-        from += unit / 4 * PACKED_WORD;
-        ALL_DOTS(TWELVE)
-        const __m512 scale0 = _mm512_load_ps(p->scale[u]), scale1 = _mm512_load_ps(p->scale[u] + 16);
-        float *to = acc + u % LANES * STEP_TOKENS * ROWS;
-        TWELVE(FINISH)
-#undef FINISH
-    }
-}
-
-// PROMPT: n of six packed tokens (a constant after inlining), whose accumulators stay in registers, too. They
-// wait in `out` while other panels are in turn; of the n only `count` are real.
-INLINE void prompt_tokens(float *out, size_t out_stride, size_t rows, bool first, const struct panel *p,
-                          size_t n_units, const uint8_t *x, size_t count, size_t n, size_t unit, bool has_min,
-                          size_t planes)
-{
-    const size_t d_at = unit / 4 * planes * PACKED_WORD, sum_at = d_at + PACKED_WORD;
-    const __mmask16 low = lanes_below(rows), high = rows > 16 ? lanes_below(rows - 16) : 0;
 #define LOAD(t)                                                                                              \
     const bool used##t = !first && count > t;                                                                \
     __m512 low##t = _mm512_maskz_loadu_ps(used##t ? low : 0, out + (used##t ? t * out_stride : 0)),          \
@@ -198,50 +157,23 @@ INLINE void prompt_tokens(float *out, size_t out_stride, size_t rows, bool first
 #undef STORE
 }
 
-// The canonical tree for n tokens, 32 rows at a time.
-static void sum_lanes(float *out, size_t out_stride, size_t rows, float acc[LANES][STEP_TOKENS][ROWS],
-                      size_t n)
-{
-    rows = rows < ROWS ? rows : ROWS;
-    for (size_t t = 0; t < n; t++)
-        for (size_t h = 0; 16 * h < rows; h++) {
-            __m512 l[LANES];
-            for (size_t i = 0; i < LANES; i++)
-                l[i] = _mm512_load_ps(acc[i][t] + 16 * h);
-            for (size_t width = LANES / 2; width; width /= 2)
-                for (size_t i = 0; i < width; i++)
-                    l[i] = _mm512_add_ps(l[i], l[i + width]);
-            _mm512_mask_storeu_ps(out + t * out_stride + 16 * h, lanes_below(rows - 16 * h), l[0]);
-        }
-}
-
 // All tokens against a filled panel; `packed` has them in twelves.
 INLINE void all_tokens(float *out, size_t out_stride, size_t rows, bool first, struct panel_scratch *w,
                        size_t n_units, const uint8_t *packed, size_t n_tokens, size_t unit, bool has_min,
-                       bool step, size_t planes)
+                       size_t planes)
 {
     for (size_t t = 0; t < n_tokens; t += TOGETHER, packed += n_units * PACKED(unit, planes)) {
         const size_t count = n_tokens - t < TOGETHER ? n_tokens - t : TOGETHER;
-#define STEP_OF(n) step_tokens(w->acc[0][t], &w->panel, n_units, packed, n, unit, has_min)
 #define PROMPT_OF(n, from, count)                                                                            \
     prompt_tokens(out + (t + (from)) * out_stride, out_stride, rows, first, &w->panel, n_units,              \
                   packed + 4 * (from), count, n, unit, has_min, planes)
-        if (step && AT_MOST(2))
-            STEP_OF(2);
-        else if (step && AT_MOST(4))
-            STEP_OF(4);
-        else if (step && AT_MOST(8))
-            STEP_OF(8);
-        else if (step)
-            STEP_OF(12);
-        else if (AT_MOST(3))
+        if (AT_MOST(3))
             PROMPT_OF(3, 0, count);
         else {
             PROMPT_OF(6, 0, count < 6 ? count : 6);
             if (count > 6)
                 PROMPT_OF(6, 6, count - 6);
         }
-#undef STEP_OF
 #undef PROMPT_OF
     }
 }
@@ -366,26 +298,25 @@ struct loops {
     pack_fn pack;
 };
 
-#define LOOPS(name, unit, has_min, step, planes)                                                             \
+#define LOOPS(name, unit, has_min, planes)                                                                   \
     static void tokens_##name(float *out, size_t out_stride, size_t rows, bool first,                        \
                               struct panel_scratch *w, size_t n_units, const uint8_t *packed,                \
                               size_t n_tokens)                                                               \
     {                                                                                                        \
-        all_tokens(out, out_stride, rows, first, w, n_units, packed, n_tokens, unit, has_min, step, planes); \
+        all_tokens(out, out_stride, rows, first, w, n_units, packed, n_tokens, unit, has_min, planes);       \
     }                                                                                                        \
     static void pack_##name(uint8_t *to, const uint8_t *x, size_t stride, size_t k, size_t at, size_t n,     \
                             size_t count)                                                                    \
     {                                                                                                        \
         pack(to, x, stride, k, at, n, count, unit, has_min, planes);                                         \
     }
-#define ALL_UNITS(name, step, planes)                                                                        \
-    LOOPS(name##_32, 32, false, step, planes)                                                                \
-    LOOPS(name##_32_min, 32, true, step, planes)                                                             \
-    LOOPS(name##_16, 16, false, step, planes)                                                                \
-    LOOPS(name##_16_min, 16, true, step, planes)
-ALL_UNITS(prompt_1, false, 1)
-ALL_UNITS(prompt_2, false, 2)
-ALL_UNITS(step, true, 2)
+#define ALL_UNITS(name, planes)                                                                              \
+    LOOPS(name##_32, 32, false, planes)                                                                      \
+    LOOPS(name##_32_min, 32, true, planes)                                                                   \
+    LOOPS(name##_16, 16, false, planes)                                                                      \
+    LOOPS(name##_16_min, 16, true, planes)
+ALL_UNITS(prompt_1, 1)
+ALL_UNITS(prompt_2, 2)
 
 typedef void (*fill_fn)(struct panel *p, const uint8_t *src, size_t stride, size_t rows, size_t bytes,
                         size_t group_bytes);
@@ -406,17 +337,17 @@ struct call {
     size_t planes;
 };
 
-static const struct loops *loops_of(const struct call *c, bool step)
+static const struct loops *loops_of(const struct call *c)
 {
 #define EACH(name)                                                                                           \
     {                                                                                                        \
         {{tokens_##name##_32, pack_##name##_32}, {tokens_##name##_32_min, pack_##name##_32_min}},            \
             {{tokens_##name##_16, pack_##name##_16}, {tokens_##name##_16_min, pack_##name##_16_min}},        \
     }
-    static const struct loops all[3][2][2] = {EACH(prompt_1), EACH(prompt_2), EACH(step)};
+    static const struct loops all[2][2][2] = {EACH(prompt_1), EACH(prompt_2)};
 #undef EACH
     const struct shape *shape = c->format->shape;
-    return &all[step ? 2 : c->planes - 1][shape->unit == 16][shape->has_min];
+    return &all[c->planes - 1][shape->unit == 16][shape->has_min];
 }
 
 // Elements of the panels that start at `at`.
@@ -425,10 +356,10 @@ static size_t depth_at(const struct call *c, size_t at)
     return c->k - at < DEPTH ? c->k - at : DEPTH;
 }
 
-static void pack_all(const struct call *c, uint8_t *packed, size_t at, size_t first, size_t count, bool step)
+static void pack_all(const struct call *c, uint8_t *packed, size_t at, size_t first, size_t count)
 {
-    const struct loops *loops = loops_of(c, step);
-    const size_t unit = c->format->shape->unit, planes = step ? 2 : c->planes, n = depth_at(c, at);
+    const struct loops *loops = loops_of(c);
+    const size_t unit = c->format->shape->unit, planes = c->planes, n = depth_at(c, at);
     for (size_t t = 0; t < count; t += TOGETHER, packed += n / unit * PACKED(unit, planes))
         loops->pack(packed, c->x + (first + t) * c->x_stride, c->x_stride, c->k, at, n,
                     count - t < TOGETHER ? count - t : TOGETHER);
@@ -436,7 +367,7 @@ static void pack_all(const struct call *c, uint8_t *packed, size_t at, size_t fi
 
 // Rows from `r` on, elements from `at` on, packed tokens [first, first + count).
 static void products(const struct call *c, const uint8_t *packed, size_t r, size_t at, size_t first,
-                     size_t count, bool step)
+                     size_t count)
 {
     const struct hearth_type_info *info = c->info;
     const struct shape *shape = c->format->shape;
@@ -444,8 +375,8 @@ static void products(const struct call *c, const uint8_t *packed, size_t r, size
     const size_t group_bytes = (size_t)shape->unit * LANES / info->block_elems * info->block_bytes;
     c->format->fill(&c->scratch->panel, c->w + r * c->w_stride + at / info->block_elems * info->block_bytes,
                     c->w_stride, rows, n / info->block_elems * info->block_bytes, group_bytes);
-    loops_of(c, step)->all_tokens(c->out + first * c->out_stride + r, c->out_stride, rows, at == 0,
-                                  c->scratch, n / shape->unit, packed, count);
+    loops_of(c)->all_tokens(c->out + first * c->out_stride + r, c->out_stride, rows, at == 0, c->scratch,
+                            n / shape->unit, packed, count);
 }
 
 // All rows against one stretch of the activations, which so stays in the second cache, before the next.
@@ -455,28 +386,9 @@ static void prompt(const struct call *c)
     for (size_t first = 0; first < c->n_tokens; first += PROMPT_TOKENS) {
         const size_t count = c->n_tokens - first < PROMPT_TOKENS ? c->n_tokens - first : PROMPT_TOKENS;
         for (size_t at = 0; at < c->k; at += DEPTH) {
-            pack_all(c, packed, at, first, count, false);
+            pack_all(c, packed, at, first, count);
             for (size_t r = 0; r < c->n_rows; r += ROWS)
-                products(c, packed, r, at, first, count, false);
-        }
-    }
-}
-
-static void step(const struct call *c)
-{
-    const size_t unit = c->format->shape->unit, unit_bytes = PACKED(unit, 2);
-    for (size_t first = 0; first < c->n_tokens; first += STEP_TOKENS) {
-        const size_t count = c->n_tokens - first < STEP_TOKENS ? c->n_tokens - first : STEP_TOKENS;
-        const size_t twelves = (count + TOGETHER - 1) / TOGETHER;
-        for (size_t at = 0; at < c->k; at += DEPTH)
-            pack_all(c, c->scratch->packed + at / unit * unit_bytes * twelves, at, first, count, true);
-        for (size_t r = 0; r < c->n_rows; r += ROWS) {
-            for (size_t lane = 0; lane < LANES; lane++)
-                memset(c->scratch->acc[lane], 0, twelves * TOGETHER * sizeof c->scratch->acc[lane][0]);
-            for (size_t at = 0; at < c->k; at += DEPTH)
-                products(c, c->scratch->packed + at / unit * unit_bytes * twelves, r, at, first, count, true);
-            sum_lanes(c->out + first * c->out_stride + r, c->out_stride, c->n_rows - r, c->scratch->acc,
-                      count);
+                products(c, packed, r, at, first, count);
         }
     }
 }
@@ -503,14 +415,6 @@ static const struct format formats[HEARTH_TYPE_END] = {
     HEARTH_UNITS_AVX512(ENTER)
 #undef ENTER
 };
-
-void hearth_step_panel_avx512(uint32_t type, float *out, size_t out_stride, const void *w, size_t w_stride,
-                              size_t k, size_t n_rows, const void *x, size_t x_stride, size_t n_tokens,
-                              void *scratch)
-{
-    step(&(struct call){hearth_type_info(type), &formats[type], out, w, x, out_stride, w_stride, x_stride, k,
-                        n_rows, n_tokens, scratch, 2});
-}
 
 void hearth_kernels_init_panel_avx512(struct hearth_kernels *t)
 {

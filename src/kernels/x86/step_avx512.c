@@ -19,8 +19,9 @@
 #define PREFETCH 8192
 // Rows of fewer whole groups than this are short: more of them hide how long a row's own sum takes.
 #define SHORT 4
-// Tokens from which on panels (panel_avx512.c) are better.
-#define PANEL_FROM(shape) ((shape).pairs ? 8 : 6)
+// Tokens and length of a row from which on lanes are better used for tokens (many_avx512.c).
+#define MANY_FROM 3
+#define MANY_LONG 1024
 
 // ---- hot path
 // ------------------------------------------------------------------------------------------------
@@ -103,9 +104,9 @@ INLINE void step(float *out, size_t out_stride, const void *w, size_t w_stride, 
     static void step_##type(float *out, size_t out_stride, const void *w, size_t w_stride, size_t k,         \
                             size_t n_rows, const void *x, size_t x_stride, size_t n_tokens, void *scratch)   \
     {                                                                                                        \
-        if (n_tokens >= PANEL_FROM(shape))                                                                   \
-            hearth_step_panel_avx512(HEARTH_TYPE_##type, out, out_stride, w, w_stride, k, n_rows, x,         \
-                                     x_stride, n_tokens, scratch);                                           \
+        if (n_tokens >= MANY_FROM && k >= MANY_LONG)                                                         \
+            hearth_step_many_avx512(HEARTH_TYPE_##type, out, out_stride, w, w_stride, k, n_rows, x,          \
+                                    x_stride, n_tokens, scratch);                                            \
         else                                                                                                 \
             step(out, out_stride, w, w_stride, k, n_rows, x, x_stride, n_tokens, scratch,                    \
                  HEARTH_TYPE_##type, unpack, &shape);                                                        \
