@@ -152,6 +152,8 @@ struct hearth_session_params {
     float predict_threshold;  // a neuron is computed when its predictor gives at least this; NAN: the file's
     float sparsity_threshold; // models outside the ReLU family: a neuron whose gate's activation is smaller
                               // than this in magnitude is left out. Changes results; 0: never
+    float sparsity_share; // the same with a threshold for each layer, so that this share (0..1) of a text's
+                          // neurons falls below it: for packs with magnitudes (docs/sparse.md). 0: never
 };
 
 // One sequence, the file's predict_threshold, all else zero.

@@ -136,6 +136,19 @@ wait $first || fail "the first of two packers failed"
 wait $second || fail "the second of two packers failed"
 same "$tmp/disk/out" "$pack"
 [ "$(find "$tmp/disk" -type f | wc -l)" -eq 1 ] || fail "packing left files behind"
+# ---- thresholds by share, for models outside the ReLU family
+silu=$golden/mistral-gqa.Q4_0.gguf
+run 1 profile "$silu" -f "$tmp/text" -o "$tmp/silu.profile"
+err_has "for instance 40%"
+run 0 profile "$silu" -f "$tmp/text" -o "$tmp/silu.profile" --sparsity-threshold 40%
+run 0 pack "$silu" "$tmp/silu.hearth.gguf" --profile "$tmp/silu.profile"
+run 0 run "$tmp/silu.hearth.gguf" -p ab -n 20 --ignore-eos --sparsity-threshold 40%
+run 1 run "$silu" -p ab -n 4 --sparsity-threshold 40%
+err_has "does not say how large its activations are"
+run 2 run "$silu" -p ab -n 4 --sparsity-threshold 100%
+err_has "a share such as 40%"
+run 2 run "$silu" -p ab -n 4 --sparsity-threshold=-1
+
 # ---- traces of what runs, and the caches that they are for
 run 0 run "$pack" -p "$prompt" -n 60 --seed 1 --ignore-eos --trace "$tmp/run.htrace"
 run 0 plan --simulate "$tmp/run.htrace" --cache-sizes 50,100

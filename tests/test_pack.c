@@ -2,6 +2,7 @@
 // Packs and profiles: a pack in the model's own order gives the model's logits byte for byte, one by
 // temperature the same up to the order of additions; every byte is where the format says; profiles count what
 // is active.
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -439,6 +440,95 @@ static void test_profile_refuses(void **state)
     assert_non_null(strstr(err.message, "not a profile"));
 }
 
+// ---- thresholds by share
+// ---------------------------------------------------------------------------------------------
+
+struct share_count {
+    size_t f;
+    uint64_t active, all;
+};
+
+static void count_active(void *arg, int layer, int expert, struct hearth_row row, const float *act)
+{
+    (void)layer;
+    (void)expert;
+    (void)row;
+    struct share_count *c = arg;
+    for (size_t j = 0; j < c->f; j++)
+        c->active += act[j] != 0.0f;
+    c->all += c->f;
+}
+
+// Runs the text as the profile did, so that the share comes out as asked for.
+static double active_share(const struct hearth_model *m, const hearth_token *tokens, float share)
+{
+    struct hearth_session_params sp = hearth_session_params_default();
+    struct hearth_session *s = NULL;
+    struct hearth_error err = {0};
+    struct share_count c = {.f = (size_t)(m->hp.n_expert ? m->hp.n_ff_exp : m->hp.n_ff)};
+    sp.n_threads = 2;
+    sp.n_ctx = TEXT;
+    sp.sparsity_share = share;
+    MADE_OK(hearth_session_open(&s, m, &sp, &err));
+    s->on_neurons = count_active;
+    s->on_neurons_arg = &c;
+    int seq = hearth_seq_new(s, NULL);
+    for (int i = 0; i < TEXT; i++)
+        MADE_OK(hearth_step(s, &seq, &tokens[i], 1, &err));
+    hearth_session_close(&s);
+    return (double)c.active / (double)c.all;
+}
+
+static void test_shares(void **state)
+{
+    (void)state;
+    const struct sample samples[] = {{"silu", {.arch = "llama"}, -1},
+                                     {"experts", {.arch = "llama", .experts = true}, -1}};
+    hearth_token tokens[TEXT];
+    struct hearth_error err = {0};
+    fill_text(tokens);
+    for (size_t i = 0; i < 2; i++) {
+        make_source(&samples[i]);
+        struct hearth_model *m = open_model(source, false);
+        struct hearth_profile_params params = {.n_threads = 2, .sparsity_share = 0.4f};
+        struct hearth_profile_result result;
+        MADE_OK(hearth_profile(m, tokens, TEXT, &params, profiled, &result, &err));
+        // Percentiles are exact to the width of a bin, and the share to that of a neuron.
+        assert_true(fabs(result.active - 0.6) < 0.03);
+        params.sparsity_share = 1.0f;
+        assert_int_equal(hearth_profile(m, tokens, TEXT, &params, other, NULL, &err), HEARTH_E_INVALID);
+
+        // The model itself has no magnitudes, its pack does.
+        struct hearth_session_params sp = hearth_session_params_default();
+        struct hearth_session *s = NULL;
+        sp.sparsity_share = 0.4f;
+        assert_null(m->magnitudes);
+        assert_int_equal(hearth_session_open(&s, m, &sp, &err), HEARTH_E_INVALID);
+        hearth_model_close(&m);
+        const struct hearth_pack_params pack = {.profile = profiled, .n_threads = 1};
+        MADE_OK(hearth_pack_write(source, packed, &pack, NULL, &err));
+        m = open_model(packed, false);
+        assert_non_null(m->magnitudes);
+        for (int k = 1; k < m->hp.n_layer * HEARTH_MAGNITUDES; k++)
+            assert_true(k % HEARTH_MAGNITUDES == 0 || m->magnitudes[k] >= m->magnitudes[k - 1]);
+        const double none = active_share(m, tokens, 0.0f), some = active_share(m, tokens, 0.4f),
+                     most = active_share(m, tokens, 0.9f);
+        assert_true(none > 0.99);
+        assert_true(fabs(some - 0.6) < 0.1);
+        assert_true(fabs(most - 0.1) < 0.1);
+        sp.sparsity_share = 1.0f;
+        assert_int_equal(hearth_session_open(&s, m, &sp, &err), HEARTH_E_INVALID);
+        hearth_model_close(&m);
+    }
+    // Nothing to share out where the activation decides.
+    const struct sample relu = {"relu", {.arch = "bamboo"}, -1};
+    make_source(&relu);
+    struct hearth_model *m = open_model(source, false);
+    struct hearth_profile_params params = {.n_threads = 1, .sparsity_share = 0.4f};
+    assert_int_equal(hearth_profile(m, tokens, TEXT, &params, other, NULL, &err), HEARTH_E_INVALID);
+    hearth_model_close(&m);
+}
+
 // ---- temperature
 // ----------------------------------------------------------------------------------------------
 
@@ -587,10 +677,11 @@ static int set_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_identity),    cmocka_unit_test(test_bounded_memory),
-        cmocka_unit_test(test_transposed),  cmocka_unit_test(test_requantised),
-        cmocka_unit_test(test_profile),     cmocka_unit_test(test_profile_refuses),
-        cmocka_unit_test(test_temperature), cmocka_unit_test(test_powerinfer),
+        cmocka_unit_test(test_identity),   cmocka_unit_test(test_bounded_memory),
+        cmocka_unit_test(test_transposed), cmocka_unit_test(test_requantised),
+        cmocka_unit_test(test_profile),    cmocka_unit_test(test_profile_refuses),
+        cmocka_unit_test(test_shares),     cmocka_unit_test(test_temperature),
+        cmocka_unit_test(test_powerinfer),
     };
     return cmocka_run_group_tests(tests, set_up, remove_folder);
 }

@@ -465,7 +465,20 @@ static int put_profile(struct packer *p)
         return HEARTH_OK;
     int rc = hearth_gguf_put_array(p->out, "hearth.pack.batches", HEARTH_GGUF_U32, p->profile->batches,
                                    p->profile->n_batches, p->err);
-    return rc ? rc : hearth_gguf_put_u64(p->out, "hearth.pack.profile_tokens", p->profile->tokens, p->err);
+    if (!rc)
+        rc = hearth_gguf_put_u64(p->out, "hearth.pack.profile_tokens", p->profile->tokens, p->err);
+    const struct hearth_gguf_kv *sizes = p->profile->magnitudes;
+    if (rc || !sizes)
+        return rc;
+    float *values = hearth_calloc((size_t)sizes->count, sizeof *values);
+    if (!values)
+        return hearth_fail(p->err, HEARTH_E_MEMORY, "no memory for a pack's header");
+    for (uint64_t i = 0; i < sizes->count; i++)
+        values[i] = (float)hearth_gguf_kv_f64(sizes, i);
+    rc = hearth_gguf_put_array(p->out, "hearth.pack.magnitudes", HEARTH_GGUF_F32, values, sizes->count,
+                               p->err);
+    free(values);
+    return rc;
 }
 
 static int put_metadata(struct packer *p)

@@ -4,6 +4,7 @@
 // a step say in which of them it was active; for groups of 2, 4, ... the bits of a group are or-ed.
 #include "build/profile.h"
 
+#include <float.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +13,14 @@
 #include "engine/session.h"
 #include "gguf/checksums.h"
 #include "model/arch.h"
+#include "model/model.h"
 
 #define LANES       HEARTH_PROFILE_LANES
 #define BATCHES     HEARTH_PROFILE_BATCHES
 #define DEFAULT_CTX 512
+// Bins of magnitudes: 64 for every power of two, cut from a float's bits.
+#define BIN_SHIFT 17
+#define BINS      (1u << (31 - BIN_SHIFT))
 
 struct profiler {
     const struct hearth_model *model;
@@ -34,6 +39,12 @@ struct profiler {
     int32_t *counts; // [n_layer][BATCHES][n_expert][n_ff] groups in which the neuron was active
     int32_t *visits; // [n_layer][BATCHES][n_expert] groups that used the space
     uint64_t counted;
+
+    // Models outside the ReLU family.
+    bool sizing;       // the first of two passes: only magnitudes are gathered
+    int pass, passes;  // of the text
+    uint64_t *sizes;   // [n_layer][BINS] activated gates by magnitude
+    float *magnitudes; // [n_layer][HEARTH_MAGNITUDES]
     struct hearth_error *err;
 };
 
@@ -84,7 +95,7 @@ static void end_layer(struct profiler *p)
 static void on_neurons(void *arg, int layer, int expert, struct hearth_row row, const float *act)
 {
     struct profiler *p = arg;
-    if (!p->counting)
+    if (!p->counting || p->sizing)
         return;
     if (layer != p->layer) {
         end_layer(p);
@@ -94,6 +105,50 @@ static void on_neurons(void *arg, int layer, int expert, struct hearth_row row, 
     p->visited[expert] |= 1u << row.seq;
     for (size_t j = 0; j < p->n_ff; j++)
         masks[j] |= (uint32_t)(act[j] != 0.0f) << row.seq;
+}
+
+// ---- magnitudes
+// ------------------------------------------------------------------------------------------------
+
+static void on_gates(void *arg, int layer, struct hearth_row row, const float *gates)
+{
+    (void)row;
+    struct profiler *p = arg;
+    uint64_t *sizes = p->sizes + (size_t)layer * BINS;
+    for (size_t j = 0; p->counting && j < p->n_ff; j++) {
+        uint32_t bits;
+        memcpy(&bits, &gates[j], sizeof bits);
+        sizes[(bits & INT32_MAX) >> BIN_SHIFT]++;
+    }
+}
+
+// Where a bin ends.
+static float bin_end(uint32_t bin)
+{
+    const uint32_t bits = (bin + 1) << BIN_SHIFT;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x <= FLT_MAX ? x : FLT_MAX;
+}
+
+static void measure_layer(const uint64_t *sizes, float *percentiles)
+{
+    uint64_t all = 0, below = 0;
+    for (uint32_t i = 0; i < BINS; i++)
+        all += sizes[i];
+    uint32_t bin = 0;
+    percentiles[0] = 0;
+    for (uint64_t k = 1; k < HEARTH_MAGNITUDES; k++) {
+        while (bin < BINS && below * (HEARTH_MAGNITUDES - 1) < all * k)
+            below += sizes[bin++];
+        percentiles[k] = bin ? bin_end(bin - 1) : 0;
+    }
+}
+
+static void measure(struct profiler *p)
+{
+    for (size_t i = 0; p->sizes && i < p->n_layer; i++)
+        measure_layer(p->sizes + i * BINS, p->magnitudes + i * HEARTH_MAGNITUDES);
 }
 
 // ---- running the text
@@ -108,7 +163,7 @@ static int step(struct profiler *p, const int *seqs, size_t at, bool bos, bool c
     p->counting = counting;
     int rc = hearth_step(p->session, seqs, tokens, LANES, p->err);
     end_layer(p);
-    p->counted += !rc && counting ? LANES : 0;
+    p->counted += !rc && counting && !p->sizing ? LANES : 0;
     return rc;
 }
 
@@ -125,7 +180,8 @@ static int run_stretch(struct profiler *p, size_t from, const struct hearth_prof
     for (size_t i = 0; i < room && from + i < p->lane_tokens && !rc; i++) {
         // Without BOS the first token has nothing before it either.
         rc = step(p, seqs, from + i, false, bos >= 0 || i > 0);
-        const float share = (float)((double)(from + i + 1) / (double)p->lane_tokens);
+        const double done = p->pass + (double)(from + i + 1) / (double)p->lane_tokens;
+        const float share = (float)(done / p->passes);
         if (!rc && params->progress && !params->progress(params->progress_arg, share))
             rc = hearth_fail(p->err, HEARTH_E_INTERRUPTED, "stopped on request");
     }
@@ -140,6 +196,33 @@ static int run_text(struct profiler *p, const struct hearth_profile_params *para
     int rc = HEARTH_OK;
     for (size_t from = 0; from < p->lane_tokens && !rc; from += room)
         rc = run_stretch(p, from, params);
+    return rc;
+}
+
+// Twice where a share decides what counts: first to learn what is below it.
+static int run_passes(struct profiler *p, const struct hearth_profile_params *params)
+{
+    const float share = params->sparsity_share;
+    int rc = HEARTH_OK;
+    p->passes = share > 0 ? 2 : 1;
+    if (share > 0) {
+        p->sizing = true;
+        rc = run_text(p, params);
+        measure(p);
+        p->session->on_gates = NULL;
+        p->session->thresholds = hearth_calloc(p->n_layer, sizeof *p->session->thresholds);
+        if (!rc && !p->session->thresholds)
+            rc = hearth_fail(p->err, HEARTH_E_MEMORY, "no memory for a profile");
+        for (size_t i = 0; i < p->n_layer && !rc; i++)
+            p->session->thresholds[i] =
+                hearth_magnitude_at(p->magnitudes + i * HEARTH_MAGNITUDES, (double)share);
+        p->sizing = false;
+        p->pass = 1;
+    }
+    if (!rc)
+        rc = run_text(p, params);
+    if (p->session->on_gates)
+        measure(p);
     return rc;
 }
 
@@ -170,6 +253,11 @@ static int put_metadata(const struct profiler *p, const struct hearth_profile_pa
         rc = hearth_gguf_put_u64(w, "hearth.profile.tokens", p->counted, p->err);
     if (!rc)
         rc = hearth_gguf_put_f32(w, "hearth.profile.threshold", params->sparsity_threshold, p->err);
+    if (!rc)
+        rc = hearth_gguf_put_f32(w, "hearth.profile.share", params->sparsity_share, p->err);
+    if (!rc && p->magnitudes)
+        rc = hearth_gguf_put_array(w, "hearth.profile.magnitudes", HEARTH_GGUF_F32, p->magnitudes,
+                                   p->n_layer * HEARTH_MAGNITUDES, p->err);
     return rc ? rc
               : hearth_gguf_put_array(w, "hearth.profile.batches", HEARTH_GGUF_U32, batches, BATCHES, p->err);
 }
@@ -224,14 +312,25 @@ static double mean_share(const struct profiler *p, int batch)
 // ---- all of it
 // -----------------------------------------------------------------------------------------------
 
+static bool is_relu(const struct hearth_model *m)
+{
+    return m->hp.activation == HEARTH_ACT_RELU || m->hp.activation == HEARTH_ACT_DRELU;
+}
+
 static int check_request(struct profiler *p, size_t n_tokens, const struct hearth_profile_params *params)
 {
     const struct hearth_model *m = p->model;
-    const bool relu = m->hp.activation == HEARTH_ACT_RELU || m->hp.activation == HEARTH_ACT_DRELU;
-    if (!relu && !(params->sparsity_threshold > 0))
+    if (!(params->sparsity_share >= 0 && params->sparsity_share < 1) ||
+        (params->sparsity_share > 0 && is_relu(m)))
+        return hearth_fail(
+            p->err, HEARTH_E_INVALID,
+            "%s: a share of neurons to leave out is below 100 %% and for models outside the ReLU "
+            "family, whose activations say themselves what is left out",
+            m->info.path);
+    if (!is_relu(m) && !(params->sparsity_threshold > 0) && !(params->sparsity_share > 0))
         return hearth_fail(p->err, HEARTH_E_INVALID,
                            "%s: with this model's activation every neuron is always active: say with "
-                           "--sparsity-threshold which ones are left out",
+                           "--sparsity-threshold which ones are left out, for instance 40%%",
                            m->info.path);
     if (m->pack)
         return hearth_fail(p->err, HEARTH_E_INVALID,
@@ -256,12 +355,14 @@ static int open_session(struct profiler *p, const struct hearth_profile_params *
     sp.n_ubatch = 1;
     sp.n_threads = params->n_threads;
     sp.sparsity = HEARTH_SPARSITY_EXACT;
-    sp.sparsity_threshold = params->sparsity_threshold;
+    sp.sparsity_threshold = params->sparsity_share > 0 ? FLT_MIN : params->sparsity_threshold;
     int rc = hearth_session_open(&p->session, p->model, &sp, p->err);
     if (rc)
         return rc;
     p->session->on_neurons = on_neurons;
     p->session->on_neurons_arg = p;
+    p->session->on_gates = p->sizes ? on_gates : NULL;
+    p->session->on_gates_arg = p;
     return HEARTH_OK;
 }
 
@@ -272,7 +373,12 @@ static int take_memory(struct profiler *p)
     p->visits = hearth_calloc(spaces, sizeof *p->visits);
     p->masks = hearth_calloc(p->n_expert, p->n_ff * sizeof *p->masks);
     p->visited = hearth_calloc(p->n_expert, sizeof *p->visited);
-    return p->counts && p->visits && p->masks && p->visited
+    const bool sized = !is_relu(p->model);
+    if (sized) {
+        p->sizes = hearth_calloc(p->n_layer, BINS * sizeof *p->sizes);
+        p->magnitudes = hearth_calloc(p->n_layer, HEARTH_MAGNITUDES * sizeof *p->magnitudes);
+    }
+    return p->counts && p->visits && p->masks && p->visited && (!sized || (p->sizes && p->magnitudes))
                ? HEARTH_OK
                : hearth_fail(p->err, HEARTH_E_MEMORY, "no memory for the counts of a profile");
 }
@@ -299,7 +405,7 @@ int hearth_profile(const struct hearth_model *model, const hearth_token *tokens,
     if (!rc)
         rc = open_session(&p, params);
     if (!rc)
-        rc = run_text(&p, params);
+        rc = run_passes(&p, params);
     if (!rc)
         rc = write_file(&p, params, out);
     if (!rc && result)
@@ -309,5 +415,7 @@ int hearth_profile(const struct hearth_model *model, const hearth_token *tokens,
     free(p.visits);
     free(p.masks);
     free(p.visited);
+    free(p.sizes);
+    free(p.magnitudes);
     return rc;
 }

@@ -18,6 +18,8 @@ struct hearth_profile_params {
     int n_ctx;                // tokens of a stretch of text; 0: 512
     int n_threads;            // 0: one per physical core
     float sparsity_threshold; // as in struct hearth_session_params: models outside the ReLU family
+    float sparsity_share;     // in place of it: this share (0..1) of each layer's activations is below what
+                              // counts; the text goes through the model twice then
     bool (*progress)(void *arg, float share); // called now and then, 0..1; returning false stops. May be NULL
     void *progress_arg;
 };
@@ -45,6 +47,7 @@ struct hearth_profile {
     uint32_t n_batches;
     uint32_t batches[16]; // ascending, the first is 1
     uint64_t tokens;
+    const struct hearth_gguf_kv *magnitudes; // f32 [n_layer x 101] (HEARTH_MAGNITUDES); NULL: ReLU family
 };
 
 // Opens and checks all but the counts themselves.

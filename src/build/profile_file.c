@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "build/profile.h"
+#include "model/model.h"
 
 #define MAX_LAYERS  4096
 #define MAX_FF      (4u << 20)
@@ -55,6 +56,11 @@ static int read_keys(struct hearth_profile *p, struct hearth_error *err)
             return bad(p, err, "the key hearth.profile.batches is impossible");
         p->batches[i] = (uint32_t)v;
     }
+    p->magnitudes = hearth_gguf_find(p->g, "hearth.profile.magnitudes");
+    if (p->magnitudes &&
+        (p->magnitudes->type != HEARTH_GGUF_ARRAY || p->magnitudes->element != HEARTH_GGUF_F32 ||
+         p->magnitudes->count != (uint64_t)p->n_layer * HEARTH_MAGNITUDES))
+        return bad(p, err, "the key hearth.profile.magnitudes is impossible");
     return HEARTH_OK;
 }
 

@@ -26,7 +26,8 @@ static int write_profile(const struct hearth_options *o, const struct hearth_mod
     static char label[] = "profiling";
     const struct hearth_profile_params params = {.n_ctx = (int)o->n_ctx,
                                                  .n_threads = o->n_threads > 0 ? (int)o->n_threads : 0,
-                                                 .sparsity_threshold = (float)o->sparsity_threshold,
+                                                 .sparsity_threshold = (float)o->sparsity_threshold.least,
+                                                 .sparsity_share = (float)o->sparsity_threshold.share,
                                                  .progress = on_progress,
                                                  .progress_arg = label};
     struct hearth_profile_result result;

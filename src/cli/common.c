@@ -344,7 +344,8 @@ struct hearth_session_params hearth_cli_session_params(const struct hearth_optio
     params.type_v = (enum hearth_kv_type)o->type_v;
     params.sparsity = (enum hearth_sparsity)o->sparsity;
     params.predict_threshold = (float)o->predict_threshold;
-    params.sparsity_threshold = (float)o->sparsity_threshold;
+    params.sparsity_threshold = (float)o->sparsity_threshold.least;
+    params.sparsity_share = (float)o->sparsity_threshold.share;
     return params;
 }
 

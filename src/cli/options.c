@@ -230,6 +230,9 @@ static void describe_value(const struct hearth_option *opt, char *out, size_t si
     case HEARTH_OPTION_FLOAT:
         snprintf(out, size, "a number from %.10g%s", opt->min, max);
         break;
+    case HEARTH_OPTION_MAGNITUDE:
+        snprintf(out, size, "a number from 0, or a share such as 40%%");
+        break;
     case HEARTH_OPTION_SIZE:
         snprintf(out, size, "a size such as 4096, 512M or 2G, from %.10g to %.10gG", opt->min,
                  opt->max / 1073741824.0);
@@ -280,6 +283,16 @@ static bool set_value(const struct hearth_option *opt, const char *text, struct 
             return false;
         memcpy(field, &f, sizeof f);
         return true;
+    case HEARTH_OPTION_MAGNITUDE: {
+        if (!parse_float(text, &end, &f) || !in_range(opt, f))
+            return false;
+        const bool share = *end == '%';
+        if (end[share] || (share && f >= 100))
+            return false;
+        const struct hearth_magnitude magnitude = {share ? 0 : f, share ? f / 100 : 0};
+        memcpy(field, &magnitude, sizeof magnitude);
+        return true;
+    }
     case HEARTH_OPTION_SIZE:
         if (!parse_size(text, &size) || !in_range(opt, (double)size))
             return false;

@@ -36,6 +36,7 @@ enum hearth_option_kind {
     HEARTH_OPTION_FLAG_OFF,     // bool, set to false
     HEARTH_OPTION_INT,          // int64_t
     HEARTH_OPTION_FLOAT,        // double
+    HEARTH_OPTION_MAGNITUDE,    // struct hearth_magnitude: a number, or a share such as 40%
     HEARTH_OPTION_SIZE,         // uint64_t bytes: a number, or one with K, M or G (powers of 1024)
     HEARTH_OPTION_STRING,       // const char *, borrowed from argv
     HEARTH_OPTION_ENUM,         // int, the index in `choices`
@@ -44,6 +45,10 @@ enum hearth_option_kind {
     HEARTH_OPTION_HELP,         // prints the sub-command's help and ends
     HEARTH_OPTION_IGNORED,      // a flag of llama.cpp that changes nothing here: accepted with a warning
     HEARTH_OPTION_IGNORED_VALUE // the same, with a value
+};
+
+struct hearth_magnitude {
+    double least, share; // one of them 0; share 0..1
 };
 
 #define HEARTH_INT_LIST_MAX 16
@@ -91,7 +96,7 @@ struct hearth_options {
     int type_k, type_v;                 // enum hearth_kv_type
     int sparsity;                       // enum hearth_sparsity
     double predict_threshold;           // NAN: not given
-    double sparsity_threshold;
+    struct hearth_magnitude sparsity_threshold;
     int cpu;      // index in the choices of --cpu; 0: the best
     uint64_t ram; // 0: not given
     int io;       // index in the choices of --io

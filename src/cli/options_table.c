@@ -181,10 +181,11 @@ const struct hearth_option hearth_option_table[] = {
     {"--predict-threshold", NULL, HEARTH_OPTION_FLOAT, "X", NULL, NULL, -1e30, 1e30, ENGINE, "Resources",
      "compute a neuron when its predictor gives at least X, in place of what the file says",
      AT(predict_threshold)},
-    {"--sparsity-threshold", NULL, HEARTH_OPTION_FLOAT, "X", "0", NULL, 0, 1e30, ENGINE | PROFILE,
+    {"--sparsity-threshold", NULL, HEARTH_OPTION_MAGNITUDE, "X", "0", NULL, 0, 1e30, ENGINE | PROFILE,
      "Resources",
-     "leave out neurons whose activated gate is smaller than X in magnitude; this changes the results; 0: "
-     "none",
+     "for models outside the ReLU family: leave out neurons whose activated gate is smaller than X in "
+     "magnitude, or, with a share such as 40%, than that share of them was when a profile was made; this is "
+     "lossy: it changes the results; 0: none",
      AT(sparsity_threshold)},
 
     {"--simulate", NULL, HEARTH_OPTION_STRING, "TRACE", NULL, NULL, NO_RANGE, PLAN, "Simulation",

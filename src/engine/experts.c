@@ -177,6 +177,15 @@ static void tell_neurons(const struct hearth_session *s, int layer, int n)
                       hearth_row_of(s->work.gate, x->slots[i], n_ff));
 }
 
+static void tell_gates(const struct hearth_session *s, int layer, int n)
+{
+    const struct hearth_expert_work *x = &s->work.experts;
+    const int used = s->model->hp.n_expert_used, n_ff = s->model->hp.n_ff_exp;
+    for (int i = 0; s->on_gates && s->sparsity_threshold > 0.0f && i < n * used; i++)
+        s->on_gates(s->on_gates_arg, layer, s->work.rows[i / used],
+                    hearth_row_of(s->work.up, x->slots[i], n_ff));
+}
+
 // The used experts' slots, x->rows to x->rows.
 static void compute_dense(struct hearth_session *s, enum hearth_phase phase, int layer, int n, int n_slots)
 {
@@ -243,6 +252,7 @@ static void compute_by_neuron(struct hearth_session *s, int layer, int n, int n_
     hearth_sparse_run(s, layer, parts, n_parts, x->rows, s->work.sparse.seen ? s->work.sparse.seen : x->rows,
                       x->rows, s->work.gate);
     tell_neurons(s, layer, n);
+    tell_gates(s, layer, n);
     if (w->ffn_down_t_exps.data)
         return;
     int count = list_products(s, &w->ffn_down_exps, x->rows, x->tasks);

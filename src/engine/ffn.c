@@ -42,6 +42,13 @@ static void tell_neurons(const struct hearth_session *s, int layer, int n, const
                       act + (size_t)i * (size_t)s->model->hp.n_ff);
 }
 
+static void tell_gates(const struct hearth_session *s, int layer, int n)
+{
+    for (int i = 0; s->on_gates && s->sparsity_threshold > 0.0f && i < n; i++)
+        s->on_gates(s->on_gates_arg, layer, s->work.rows[i],
+                    s->work.up + (size_t)i * (size_t)s->model->hp.n_ff);
+}
+
 static void ffn_dense(struct hearth_session *s, enum hearth_phase phase, int layer, int n)
 {
     const struct hearth_layer *w = &s->weights.layers[layer];
@@ -92,6 +99,7 @@ static void ffn_by_neuron(struct hearth_session *s, int layer, int n)
     const bool stream = s->model->hp.predictor_input != HEARTH_PREDICTOR_NORMED;
     hearth_sparse_run(s, layer, &part, 1, s->work.h, stream ? s->work.x : s->work.h, s->work.h, s->work.gate);
     tell_neurons(s, layer, n, s->work.gate);
+    tell_gates(s, layer, n);
     struct hearth_product down = {.w = w->ffn_down, .out = s->work.h, .n = n};
     if (!w->ffn_down_t.data)
         hearth_matmul(s, HEARTH_PHASE_STEP, &down, 1, s->work.gate, n);

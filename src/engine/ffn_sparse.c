@@ -4,6 +4,7 @@
 // follows from the file and the token alone; how it computes the rest (row by row, or all rows of the cluster
 // at once) is a free choice, because every product is the canonical one. The clusters' sums are then added in
 // ascending order.
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -27,6 +28,7 @@ struct pass {
     size_t n_clusters, cluster; // of each part; neurons of one
     const float *x, *seen;
     float *out, *act;
+    float *gates;                   // activated, for session.on_gates; or NULL
     struct hearth_neurons *neurons; // where some are not in memory; else NULL
     bool looks;                     // ahead
 };
@@ -201,8 +203,12 @@ static void drop_idle(const struct cluster *c, const float *gate)
     float *size = c->scratch->picked;
     memcpy(size, gate, count * sizeof *size);
     s->model->kernels.activate(size, count, act);
+    for (size_t t = 0; c->p->gates && t < c->n_t; t++)
+        memcpy(c->p->gates + ((size_t)c->part->first + t) * c->part->space.n + c->at, size + t * c->n,
+               c->n * sizeof *size);
+    const float least = s->thresholds ? s->thresholds[c->p->layer] : s->sparsity_threshold;
     for (size_t i = 0; i < count; i++)
-        mask[i] &= !(fabsf(size[i]) < s->sparsity_threshold);
+        mask[i] &= !(fabsf(size[i]) < least);
 }
 
 // What goes down: scratch->gate holds it afterwards, 0 where the mask says so.
@@ -460,6 +466,7 @@ void hearth_sparse_run(struct hearth_session *s, int layer, const struct hearth_
                          .seen = seen + (size_t)base * width,
                          .out = out + (size_t)base * width,
                          .act = act ? act + (size_t)base * f : NULL,
+                         .gates = s->on_gates ? s->work.up + (size_t)base * f : NULL,
                          .neurons = hearth_streaming_neurons(s)};
         int n = 0;
         while (part < n_parts && p.n_rows < HEARTH_SPARSE_ROWS) {
@@ -520,17 +527,37 @@ static bool is_relu(const struct hearth_model *m)
     return m->hp.activation == HEARTH_ACT_RELU || m->hp.activation == HEARTH_ACT_DRELU;
 }
 
+static int set_share(struct hearth_session *s, float share, struct hearth_error *err)
+{
+    const struct hearth_model *m = s->model;
+    if (!m->magnitudes)
+        return hearth_fail(err, HEARTH_E_INVALID,
+                           "%s does not say how large its activations are: a share needs a pack made with a "
+                           "profile of a model outside the ReLU family; or give a number",
+                           m->info.path);
+    s->thresholds = hearth_calloc((size_t)m->hp.n_layer, sizeof *s->thresholds);
+    if (!s->thresholds)
+        return hearth_fail(err, HEARTH_E_MEMORY, "no memory for a session");
+    for (int i = 0; i < m->hp.n_layer; i++)
+        s->thresholds[i] = hearth_magnitude_at(m->magnitudes + (size_t)i * HEARTH_MAGNITUDES, (double)share);
+    return HEARTH_OK;
+}
+
 int hearth_sparse_choose(struct hearth_session *s, const struct hearth_session_params *params,
                          struct hearth_error *err)
 {
     const struct hearth_model *m = s->model;
-    const float magnitude = params->sparsity_threshold;
+    const float share = params->sparsity_share;
+    // By share or by number, it is a threshold; with a share what counts is s->thresholds.
+    const float magnitude = share > 0.0f ? FLT_MIN : params->sparsity_threshold;
     s->sparsity = params->sparsity;
     s->sparsity_threshold = magnitude;
     s->predict_threshold =
         isnan(params->predict_threshold) ? m->hp.predict_threshold : params->predict_threshold;
     if (!(magnitude >= 0.0f && magnitude < INFINITY))
         return hearth_fail(err, HEARTH_E_INVALID, "the sparsity threshold must be 0 or a positive number");
+    if (!(share >= 0.0f && share < 1.0f))
+        return hearth_fail(err, HEARTH_E_INVALID, "the sparsity share must be at least 0 and below 1");
     if (s->sparsity == HEARTH_SPARSITY_PREDICT && !m->hp.has_predictors)
         return hearth_fail(err, HEARTH_E_INVALID, "%s has no predictors: use --sparsity auto, exact or off",
                            m->info.path);
@@ -543,7 +570,7 @@ int hearth_sparse_choose(struct hearth_session *s, const struct hearth_session_p
                                              : HEARTH_SPARSITY_EXACT;
     if (s->sparsity == HEARTH_SPARSITY_EXACT && !is_relu(m) && magnitude <= 0.0f)
         s->sparsity = HEARTH_SPARSITY_OFF;
-    return HEARTH_OK;
+    return share > 0.0f ? set_share(s, share, err) : HEARTH_OK;
 }
 
 static size_t widest_rank(const struct hearth_model *m)

@@ -427,6 +427,7 @@ void hearth_session_close(struct hearth_session **session)
         return;
     hearth_pool_close(&s->pool);
     hearth_tracing_close(&s->tracing);
+    free(s->thresholds);
     hearth_streaming_close(s);
     hearth_kv_close(&s->kv);
     hearth_region_close(&s->memory);

@@ -109,8 +109,9 @@ struct hearth_session {
     int max_steps;                 // rows of a step
     enum hearth_sparsity sparsity; // never AUTO
     float predict_threshold, sparsity_threshold;
-    int logit_rows;  // capacity of work.logits
-    int have_logits; // rows that hearth_logits() may give
+    float *thresholds; // [layers] in place of sparsity_threshold, which is above 0 then; or NULL
+    int logit_rows;    // capacity of work.logits
+    int have_logits;   // rows that hearth_logits() may give
     struct hearth_work work;
     struct hearth_region memory; // behind work
     struct hearth_stats stats;
@@ -130,6 +131,9 @@ struct hearth_session {
     // Or NULL.
     void (*on_neurons)(void *arg, int layer, int expert, struct hearth_row row, const float *act);
     void *on_neurons_arg;
+    // The same for steps with a sparsity threshold: told the activated gates [F] that decide. Or NULL.
+    void (*on_gates)(void *arg, int layer, struct hearth_row row, const float *gates);
+    void *on_gates_arg;
 
     struct hearth_tracing *tracing; // tracing.h; or NULL
 };

@@ -3,6 +3,7 @@
 // bytes of each lie in the image, the memory that holds all weights one after the other.
 #include "model/load.h"
 
+#include <float.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -419,6 +420,28 @@ static int find_spaces(struct loader *l, const char *key, const struct hearth_gg
     return HEARTH_OK;
 }
 
+static int read_magnitudes(struct loader *l)
+{
+    struct hearth_model *m = l->model;
+    const size_t n = (size_t)m->hp.n_layer * HEARTH_MAGNITUDES;
+    const struct hearth_gguf_kv *kv = hearth_gguf_find(m->gguf, "hearth.pack.magnitudes");
+    if (!kv)
+        return HEARTH_OK;
+    bool fits = kv->type == HEARTH_GGUF_ARRAY && !kv->strings && kv->count == n;
+    m->magnitudes = fits ? hearth_calloc(n, sizeof *m->magnitudes) : NULL;
+    if (fits && !m->magnitudes)
+        return hearth_fail(l->err, HEARTH_E_MEMORY, "no memory for the list of magnitudes");
+    for (size_t i = 0; i < n && fits; i++) {
+        const float x = m->magnitudes[i] = (float)hearth_gguf_kv_f64(kv, i);
+        fits = x <= FLT_MAX && x >= (i % HEARTH_MAGNITUDES ? m->magnitudes[i - 1] : 0.0f);
+    }
+    return fits ? HEARTH_OK
+                : hearth_fail(
+                      l->err, HEARTH_E_FORMAT,
+                      "%s: hearth.pack.magnitudes must be an array of %d ascending numbers for each layer",
+                      hearth_gguf_path(m->gguf), HEARTH_MAGNITUDES);
+}
+
 static int read_spaces(struct loader *l)
 {
     struct hearth_model *m = l->model;
@@ -443,7 +466,7 @@ static int read_spaces(struct loader *l)
     }
     for (uint64_t i = 0; crossover && i < crossover->count; i++)
         m->crossover[i] = (float)hearth_gguf_kv_f64(crossover, i);
-    return HEARTH_OK;
+    return read_magnitudes(l);
 }
 
 // ---- packs

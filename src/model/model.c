@@ -250,6 +250,7 @@ void hearth_model_close(struct hearth_model **model)
     free(m->items);
     free(m->always);
     free(m->crossover);
+    free(m->magnitudes);
     free(m->path);
     free(m->name_text);
     free(m->arch_text);

@@ -150,11 +150,23 @@ struct hearth_model {
     struct hearth_load_options load;
 
     // Per space, that is layer * max(1, n_expert) + expert; NULL: not in the file.
-    uint32_t *always; // neurons [0, always) are computed whatever the predictor says
-    float *crossover; // share of a space's neurons from which on dense products are faster
+    uint32_t *always;  // neurons [0, always) are computed whatever the predictor says
+    float *crossover;  // share of a space's neurons from which on dense products are faster
+    float *magnitudes; // [layers x HEARTH_MAGNITUDES] hearth_magnitude_at(); NULL: not in the file
 
     struct hearth_region image; // all weights; empty when they are streamed
     char *path, *type_text, *arch_text, *name_text;
 };
+
+// A layer's magnitudes: percentiles 0 to 100 of |activated gate| over a text.
+#define HEARTH_MAGNITUDES 101
+
+// Below which magnitude a share (0..1) of a layer's activations lies.
+static inline float hearth_magnitude_at(const float *percentiles, double share)
+{
+    const double at = share * (HEARTH_MAGNITUDES - 1);
+    const int i = at < HEARTH_MAGNITUDES - 1 ? (int)at : HEARTH_MAGNITUDES - 2;
+    return percentiles[i] + (float)(at - i) * (percentiles[i + 1] - percentiles[i]);
+}
 
 #endif
