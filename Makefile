@@ -6,6 +6,7 @@
 #   make test       install what is needed, build, run all tests
 #   make bench-dense  Hearth beside llama.cpp on a dense 7B file (needs Node, npm, 5 GB of disk and 10 GB of memory)
 #   make bench-sparse Hearth on a sparse 7B file beside llama.cpp on a dense one (the same, 10 GB of disk)
+#   make bench-streaming  a sparse 7B pack with half and a quarter of its neurons in memory (the same, 14 GB of disk)
 #   make install    install program, library, header, man pages and completions (PREFIX, DESTDIR)
 #   make uninstall  remove what make install installed
 #   make format     format the code; make check looks at format, layering, symbols and headers
@@ -22,7 +23,7 @@ DEMO_TOKENS ?= 120
 
 GENERATOR := $(if $(shell command -v ninja 2>/dev/null),-G Ninja)
 
-.PHONY: all configure deps demo test check format bench-dense bench-sparse install uninstall clean
+.PHONY: all configure deps demo test check format bench-dense bench-sparse bench-streaming install uninstall clean
 
 all: configure
 	@$(CMAKE) --build $(BUILD) --parallel $(JOBS)
@@ -51,6 +52,10 @@ test: deps
 
 bench-sparse: all
 	@node bench/sparse.mjs $(BENCH_ARGS)
+
+# CASE=half, quarter, prompt or ablation picks one.
+bench-streaming: all
+	@node bench/streaming.mjs $(if $(CASE),--case $(CASE)) $(BENCH_ARGS)
 
 bench-dense: all
 	@node bench/dense.mjs $(BENCH_ARGS)

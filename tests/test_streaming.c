@@ -368,13 +368,132 @@ static void test_expert_packs(void **state)
     check_preset("tiny-turbosparse-pack", all_modes, 3);
 }
 
-int main(void)
+// ---- storage that fails
+// ----------------------------------------------------------------------------------------------
+
+static atomic_bool spoiled;
+static int n_failed;
+
+// Storage fails until an evaluation has, and works in its second attempt.
+static bool spoil_then_mend(int rc)
 {
+    if (!rc) {
+        atomic_store(&spoiled, true);
+        return true;
+    }
+    assert_int_equal(rc, HEARTH_E_IO);
+    assert_non_null(strstr(err.message, pack_folder));
+    assert_true(atomic_load(&spoiled));
+    atomic_store(&spoiled, false);
+    n_failed++;
+    return true;
+}
+
+static void check_faults(const char *path, enum hearth_sparsity sparsity)
+{
+    // Hiccups that nobody sees; errors now and then; a device that is gone.
+    static const struct hearth_store_faults kinds[] = {
+        {.seed = 1, .shorts = 300, .retries = 300, .errors = 3},
+        {.seed = 2, .shorts = 100, .retries = 100, .errors = 800},
+        {.seed = 3, .errors = 1000},
+    };
+    uint64_t least, most;
+    float *want = evaluate_in_memory(path, sparsity);
+    const char *const io[] = {have_uring(path) ? "uring" : "pread", "pread"};
+    for (int i = 0; i < 6; i++) {
+        struct hearth_store_faults faults = kinds[i / 2];
+        faults.on = &spoiled;
+        struct way way = {.io = io[i % 2],
+                          .n_threads = 1 + i % 3,
+                          .sparsity = sparsity,
+                          .tests = {SMALL, .always = true, .faults = &faults}};
+        find_budgets(path, sparsity, way.n_threads, &least, &most);
+        way.ram = least + (most - least) * (uint64_t)(i % 2) / 3;
+        atomic_store(&spoiled, false);
+        struct opened o = open_way(path, &way);
+        n_failed = 0;
+        float *got = evaluate(&o, spoil_then_mend);
+        assert_same(got, want, o.n_vocab, path);
+        if (i / 2 == 0)
+            assert_int_equal(n_failed, 0);
+        // With the smallest budget every evaluation reads.
+        struct hearth_stats stats;
+        hearth_session_stats(o.session, &stats);
+        if (i % 2 == 0) {
+            assert_true(stats.streaming.read_retries > 0);
+            assert_true(n_failed > 0 || i / 2 == 0);
+        }
+        free(got);
+        close_opened(&o);
+    }
+    // Storage that fails from the start: a session does not open, and says why.
+    const struct hearth_store_faults gone = {.errors = 1000};
+    struct way way = {
+        .ram = most, .n_threads = 2, .sparsity = sparsity, .tests = {SMALL, .always = true, .faults = &gone}};
+    struct opened o;
+    assert_int_equal(try_open(&o, path, &way), HEARTH_E_IO);
+    assert_non_null(strstr(err.message, pack_folder));
+    assert_null(o.session);
+    close_opened(&o);
+    free(want);
+}
+
+static void test_faults(void **state)
+{
+    (void)state;
+    static char path[512];
+    snprintf(path, sizeof path, "%s", make("tiny-dense"));
+    check_faults(path, HEARTH_SPARSITY_OFF);
+    snprintf(path, sizeof path, "%s", make("tiny-turbosparse-pack"));
+    check_faults(path, HEARTH_SPARSITY_PREDICT);
+    check_faults(path, HEARTH_SPARSITY_EXACT);
+    char model[512];
+    snprintf(model, sizeof model, "%s", make("tiny-turbosparse"));
+    snprintf(path, sizeof path, "%s", in_folder("pack.gguf"));
+    remove(path);
+    OK(hearth_pack_write(model, path, &(struct hearth_pack_params){0}, NULL, &err));
+    check_faults(path, HEARTH_SPARSITY_PREDICT);
+}
+
+// A pack that loses its end while it runs: an error, and nothing worse.
+static void test_cut_short(void **state)
+{
+    (void)state;
+    char path[512];
+    snprintf(path, sizeof path, "%s", make("tiny-turbosparse-pack"));
+    uint64_t least, most;
+    find_budgets(path, HEARTH_SPARSITY_PREDICT, 2, &least, &most);
+    const struct way way = {
+        .ram = least, .n_threads = 2, .sparsity = HEARTH_SPARSITY_PREDICT, .tests = {SMALL, .always = true}};
+    struct opened o = open_way(path, &way);
+    hearth_token tokens[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    assert_int_equal(hearth_seq_new(o.session, &err), 0);
+    OK(hearth_prompt(o.session, 0, tokens, 8, NULL, NULL, &err));
+    struct stat st;
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(truncate(path, st.st_size / 2), 0);
+    int rc = HEARTH_OK;
+    for (int i = 0; i < 20 && !rc; i++)
+        rc = hearth_prompt(o.session, 0, tokens, 4, NULL, NULL, &err);
+    assert_int_equal(rc, HEARTH_E_IO);
+    assert_non_null(strstr(err.message, "the file ends before"));
+    assert_int_equal(hearth_step(o.session, (int[]){0}, tokens, 1, &err), HEARTH_E_IO);
+    close_opened(&o);
+    // And it does not open any more.
+    struct hearth_model *m = NULL;
+    assert_int_equal(try_model(path, false, &m, &err), HEARTH_E_FORMAT);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1) // a pattern such as "test_*packs"
+        cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_dense),        cmocka_unit_test(test_experts),
         cmocka_unit_test(test_relu),         cmocka_unit_test(test_drelu),
         cmocka_unit_test(test_packs),        cmocka_unit_test(test_relu_packs),
-        cmocka_unit_test(test_expert_packs),
+        cmocka_unit_test(test_expert_packs), cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_cut_short),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

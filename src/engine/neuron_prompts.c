@@ -151,11 +151,17 @@ bool hearth_neurons_next(struct hearth_neurons *n, uint32_t space, size_t at,
         rows_of(n, &prefix, NULL, piece);
         return true;
     }
-    if (!n->reading.n || n->reading.space != space || n->reading.at != at)
+    const bool ahead = n->reading.n && n->reading.space == space && n->reading.at == at;
+    if (!ahead)
         start(n, want);
     const int buffer = !n->piece_buffer;
     struct hearth_error err = {0};
-    if (hearth_reader_wait(n->reader, &n->jobs[buffer], &err)) {
+    int rc = hearth_reader_wait(n->reader, &n->jobs[buffer], &err);
+    if (rc && ahead) { // what was read ahead in vain is tried again now
+        start(n, want);
+        rc = hearth_reader_wait(n->reader, &n->jobs[buffer], &err);
+    }
+    if (rc) {
         hearth_streaming_fail(n->s, &err);
         n->reading.n = 0;
         return false;

@@ -66,7 +66,8 @@ int hearth_runs_begin(struct hearth_runs *r, int i, struct hearth_weights *weigh
         return HEARTH_OK;
     }
     int buffer = r->held[0] == i ? 0 : r->held[1] == i ? 1 : -1;
-    if (buffer < 0) {
+    const bool ahead = buffer >= 0;
+    if (!ahead) {
         buffer = r->busy[0] ? 1 : 0;
         fetch(r, buffer, i);
     }
@@ -74,7 +75,11 @@ int hearth_runs_begin(struct hearth_runs *r, int i, struct hearth_weights *weigh
     const int next = next_streamed(r, i);
     if (!r->busy[!buffer] && next != i && r->held[!buffer] != next)
         fetch(r, !buffer, next);
-    const int rc = hearth_reader_wait(r->reader, &r->jobs[buffer], err);
+    int rc = hearth_reader_wait(r->reader, &r->jobs[buffer], err);
+    if (rc && ahead) { // what was read ahead in vain is tried again now
+        start(r, buffer, i);
+        rc = hearth_reader_wait(r->reader, &r->jobs[buffer], err);
+    }
     if (rc) { // what it holds is worth nothing
         r->held[buffer] = -1;
         r->busy[buffer] = false;
