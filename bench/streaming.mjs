@@ -18,7 +18,7 @@ const root = resolve(dirname(fileURLToPath(import.meta.url)), "..");
 const out = join(root, "bench", "out");
 const peer = join(root, "bench", "peer");
 const hearth = join(root, "build", "hearth");
-const llamaBench = join(peer, "bin", "llama-bench");
+const llamaBench = join(peer, "bin", "llama-bench-mapped");
 
 function option(name, fallback) {
     const at = process.argv.indexOf(`--${name}`);
@@ -81,7 +81,8 @@ function preparePeer() {
     if (!withPeer || existsSync(llamaBench))
         return;
     console.error("installing llama.cpp (npm) and building its llama-bench ...");
-    execFileSync("npm", ["install", "--no-audit", "--no-fund"], { cwd: peer, stdio: ["ignore", "ignore", "inherit"] });
+    if (!existsSync(join(peer, "node_modules")))
+        execFileSync("npm", ["install", "--no-audit", "--no-fund"], { cwd: peer, stdio: ["ignore", "ignore", "inherit"] });
     execFileSync("sh", ["build.sh"], { cwd: peer, stdio: ["ignore", "ignore", "inherit"] });
 }
 
@@ -173,7 +174,7 @@ function mapped(model, ram, n) {
         return null;
     }
     dropCaches(model);
-    const args = ["-m", model, "-t", String(threads), "-r", "1", "-p", "0", "-n", String(n), "-fa", "on", "-lm", "mmap", "-ot", ".*=CPU", "--no-warmup", "-o", "json"];
+    const args = ["-m", model, "-t", String(threads), "-r", "1", "-p", "0", "-n", String(n), "-fa", "on", "-lm", "mmap", "--no-warmup", "-o", "json"];
     const done = spawnSync("sh", ["-c", `echo $$ > ${cage}/cgroup.procs && exec "$@"`, "sh", llamaBench, ...args],
         { cwd: peer, encoding: "utf8", maxBuffer: 1 << 26 });
     try {
