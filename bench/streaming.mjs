@@ -232,7 +232,18 @@ function prompt(files) {
         ids.push(300 + (i * 7919) % 20000);
     const text = join(out, "prompt.txt");
     made.push(text);
-    writeFileSync(text, execFileSync(hearth, ["detokenize", files.pack], { input: ids.join(" ") }));
+    // Text is not always cut into the tokens it came from: as much of it as gives n of them.
+    const whole = execFileSync(hearth, ["detokenize", files.pack], { input: ids.join(" "), encoding: "utf8" });
+    const count = (length) => execFileSync(hearth, ["tokenize", files.pack], { input: whole.slice(0, length), encoding: "utf8" }).trim().split(/\s+/).length;
+    let low = 0, high = whole.length;
+    while (high - low > 1) {
+        const middle = (low + high) >> 1;
+        if (count(middle) <= n)
+            low = middle;
+        else
+            high = middle;
+    }
+    writeFileSync(text, whole.slice(0, low));
     const all = [], some = [];
     let tokens = 0, bytes = 0;
     for (let i = 0; i < rounds; i++) {
