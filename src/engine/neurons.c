@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "base/memory.h"
 #include "engine/sparse.h"
 #include "engine/streaming.h"
@@ -431,15 +430,6 @@ int hearth_neurons_fill(struct hearth_neurons *n, const struct hearth_budget_pla
 
 void hearth_neurons_close(struct hearth_neurons *n)
 {
-    if (n->cache) {
-        const struct hearth_cache_stats c = hearth_cache_stats(n->cache);
-        const struct hearth_store_stats t = hearth_store_stats(n->store);
-        hearth_log(HEARTH_LOG_DEBUG,
-                   "neurons: resident %llu hits %llu late %llu misses %llu, %llu reads, waited %.1f ms",
-                   (unsigned long long)c.resident, (unsigned long long)c.hits,
-                   (unsigned long long)c.late_hits, (unsigned long long)c.misses, (unsigned long long)t.reads,
-                   (double)t.wait_ns / 1e6);
-    }
     hearth_store_close(&n->store); // reads in flight end here
     hearth_cache_close(&n->cache);
     hearth_region_close(&n->matrices);

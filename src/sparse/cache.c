@@ -132,8 +132,9 @@ void hearth_cache_done(struct hearth_cache *c, const struct hearth_cache_read *r
     if (state_of(s, read->neuron) != HEARTH_CACHE_LOADING)
         return;
     if (ok)
-        s->mark[read->neuron] =
-            (uint8_t)(s->mark[read->neuron] ^ HEARTH_CACHE_LOADING ^ HEARTH_CACHE_PRESENT);
+        __atomic_store_n(&s->mark[read->neuron],
+                         (uint8_t)(s->mark[read->neuron] ^ HEARTH_CACHE_LOADING ^ HEARTH_CACHE_PRESENT),
+                         __ATOMIC_RELAXED);
     else
         hearth_cache_remove(c, s, read->neuron);
 }
@@ -177,7 +178,9 @@ uint32_t hearth_cache_prefetch(struct hearth_cache *c, uint32_t space, const uin
 
 enum hearth_cache_state hearth_cache_state(const struct hearth_cache *c, uint32_t space, uint32_t neuron)
 {
-    return (enum hearth_cache_state)state_of(&c->spaces[space], neuron);
+    // Threads may ask about a space while a read that nobody waits for ends in it.
+    const uint8_t mark = __atomic_load_n(&c->spaces[space].mark[neuron], __ATOMIC_RELAXED);
+    return (enum hearth_cache_state)(mark & HEARTH_CACHE_STATE_BITS);
 }
 
 void *hearth_cache_bundle(const struct hearth_cache *c, uint32_t space, uint32_t neuron)

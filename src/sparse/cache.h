@@ -117,6 +117,7 @@ void hearth_cache_release(struct hearth_cache *c, uint32_t space, const uint32_t
 uint32_t hearth_cache_prefetch(struct hearth_cache *c, uint32_t space, const uint32_t *ids, uint32_t n,
                                uint32_t keep_free, struct hearth_cache_read *reads, uint32_t max_reads);
 
+// Any thread, while no neuron of the space is asked for, read ahead or let go.
 enum hearth_cache_state hearth_cache_state(const struct hearth_cache *c, uint32_t space, uint32_t neuron);
 // The bundle of a neuron that is present or loading, else NULL. In a loading one, nothing is there yet.
 void *hearth_cache_bundle(const struct hearth_cache *c, uint32_t space, uint32_t neuron);
