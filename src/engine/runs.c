@@ -127,15 +127,6 @@ static size_t list_parts(const struct hearth_model *m, int layer, bool whole, st
     return n;
 }
 
-static const struct hearth_item *head_item(const struct hearth_model *m)
-{
-    const uintptr_t output = (uintptr_t)m->weights.output.data - 1;
-    for (size_t i = 0; i < m->n_items; i++)
-        if (m->items[i].layer < 0 && m->items[i].offset == output && !m->items[i].vector)
-            return &m->items[i];
-    return NULL;
-}
-
 // Where the bytes of an item are in the run's memory.
 static size_t place_of(const struct hearth_run *run, const struct hearth_item *item)
 {
@@ -213,7 +204,7 @@ static int lay_out_head(struct hearth_run *run, const struct hearth_model *m, si
                         uint32_t align, struct hearth_error *err)
 {
     const struct hearth_weight *w = &m->weights.output;
-    const struct hearth_item *item = head_item(m);
+    const struct hearth_item *item = hearth_global_item(m, w);
     const struct part part = {item, item->tensor->offset + first * w->stride, n_rows * w->stride};
     run->first_row = first;
     run->n_rows = n_rows;

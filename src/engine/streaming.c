@@ -87,15 +87,6 @@ static bool is_tied(const struct hearth_model *m)
     return m->weights.output.data == m->weights.token_embd.data;
 }
 
-static const struct hearth_item *embedding_item(const struct hearth_model *m)
-{
-    const uintptr_t place = (uintptr_t)m->weights.token_embd.data - 1;
-    for (size_t i = 0; i < m->n_items; i++)
-        if (m->items[i].layer < 0 && m->items[i].offset == place && !m->items[i].vector)
-            return &m->items[i];
-    return NULL;
-}
-
 static uint64_t fixed_bytes(const struct hearth_model *m)
 {
     uint64_t bytes = 0;
@@ -175,16 +166,17 @@ static int make_plan(struct opening *o, struct hearth_error *err)
     const int n_layer = m->hp.n_layer;
     for (int i = 0; i < n_layer; i++)
         o->dense[i] = r->runs[r->order[i]].bytes;
-    struct hearth_budget_params p = {.kv = region_bytes(s->kv.region.size),
-                                     .workspace = region_bytes(s->memory.size),
-                                     .norms = fixed_bytes(m) + process_bytes(m),
-                                     .embedding = is_tied(m) ? 0 : embedding_item(m)->bytes,
-                                     .head = head_bytes(r),
-                                     .embedding_by_row = true,
-                                     .head_by_part = true,
-                                     .n_layers = (uint32_t)n_layer,
-                                     .dense = o->dense,
-                                     .batch = (uint32_t)s->max_steps};
+    struct hearth_budget_params p = {
+        .kv = region_bytes(s->kv.region.size),
+        .workspace = region_bytes(s->memory.size),
+        .norms = fixed_bytes(m) + process_bytes(m),
+        .embedding = is_tied(m) ? 0 : hearth_global_item(m, &m->weights.token_embd)->bytes,
+        .head = head_bytes(r),
+        .embedding_by_row = true,
+        .head_by_part = true,
+        .n_layers = (uint32_t)n_layer,
+        .dense = o->dense,
+        .batch = (uint32_t)s->max_steps};
     const int rc = hearth_neurons_plan(&f->neurons, &p, m->load.ram, &f->plan, err);
     return rc == HEARTH_E_BUDGET ? refuse(s, err) : rc;
 }
@@ -289,7 +281,7 @@ static int fill(struct opening *o, struct hearth_error *err)
     const struct hearth_model *m = s->model;
     struct hearth_runs *r = &f->runs;
     choose_resident(f);
-    const struct hearth_item *embedding = embedding_item(m);
+    const struct hearth_item *embedding = hearth_global_item(m, &m->weights.token_embd);
     // A tied head serves for both, if it is in one piece.
     const bool head_is_embedding = is_tied(m) && f->plan.head_in_memory && r->n == r->n_layer + 1;
     const bool table = f->plan.embedding_in_memory && !is_tied(m);

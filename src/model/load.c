@@ -140,6 +140,15 @@ int hearth_targets_read(const struct hearth_model *m, const struct hearth_target
     return rc;
 }
 
+const struct hearth_item *hearth_global_item(const struct hearth_model *m, const struct hearth_weight *w)
+{
+    const uintptr_t place = (uintptr_t)w->data - 1;
+    for (size_t i = 0; i < m->n_items; i++)
+        if (m->items[i].layer < 0 && m->items[i].offset == place && !m->items[i].vector)
+            return &m->items[i];
+    return NULL;
+}
+
 static void place(struct hearth_weight *w, const uint8_t *image)
 {
     if (w->data)

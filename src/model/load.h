@@ -31,6 +31,9 @@ int hearth_model_bind(struct hearth_model *m, struct hearth_error *err);
 int hearth_image_load(const struct hearth_model *m, struct hearth_region *image,
                       struct hearth_weights *weights, struct hearth_error *err);
 
+// The item that holds a matrix of the model as a whole, as binding left it: the embedding or the head.
+const struct hearth_item *hearth_global_item(const struct hearth_model *m, const struct hearth_weight *w);
+
 // An item and where its bytes are to go.
 struct hearth_target {
     const struct hearth_item *item;
