@@ -33,26 +33,6 @@ struct pass {
     bool looks;                     // ahead
 };
 
-// A matrix, and what it is multiplied with: acts blocks for block formats, else the plain rows.
-struct operand {
-    const struct hearth_weight *w;
-    const uint8_t *x;
-    size_t x_stride;
-};
-
-static bool is_block_type(const struct hearth_weight *w)
-{
-    return hearth_type_info(w->type)->unit_elems != 0;
-}
-
-static struct operand operand_of(const struct hearth_weight *w, const float *plain, const void *acts, int row)
-{
-    const bool block = is_block_type(w);
-    const size_t stride = block ? hearth_acts_bytes(w->k) : w->k * sizeof(float);
-    const uint8_t *base = block ? acts : (const void *)plain;
-    return (struct operand){w, base + (size_t)row * stride, stride};
-}
-
 // ---- one cluster
 // ------------------------------------------------------------------------------------------------
 
@@ -67,7 +47,7 @@ struct cluster {
 };
 
 // All rows of the cluster: out[t * n + i].
-static void product_all(const struct cluster *c, const struct operand *o, float *out)
+static void product_all(const struct cluster *c, const struct hearth_operand *o, float *out)
 {
     const struct hearth_weight *w = o->w;
     c->p->s->model->kernels.step[w->type](out, c->n, hearth_space_row(w, c->at), w->stride, w->k, c->n, o->x,
@@ -121,7 +101,7 @@ static bool is_resident(const struct cluster *c)
 // out[t * n + i] for the neurons i that token t's mask names (and for others it may be anything). Returns the
 // rows read. Each token has a list of its own: rows that several name come from the second cache then, and
 // no product is made that nobody asked for.
-static size_t product_some(const struct cluster *c, enum hearth_part part, const struct operand *o,
+static size_t product_some(const struct cluster *c, enum hearth_part part, const struct hearth_operand *o,
                            float *out)
 {
     struct hearth_sparse_worker *w = c->scratch;
@@ -166,7 +146,8 @@ static size_t choose(const struct cluster *c)
         memset(mask, 1, c->n_t * c->n);
         return 0;
     }
-    const struct operand fc2 = operand_of(&c->part->fc2, work->rank, work->rank_acts, c->part->first);
+    const struct hearth_operand fc2 =
+        hearth_operand_of(&c->part->fc2, work->rank, work->rank_acts, c->part->first);
     product_all(c, &fc2, c->scratch->up);
     if (c->p->neurons)
         keep_scores(c, c->scratch->up);
@@ -300,14 +281,14 @@ static void compute(const struct cluster *c, size_t index)
     const struct hearth_space *space = &c->part->space;
     struct hearth_sparse_worker *me = c->scratch;
     const bool gated = space->gate.data != NULL;
-    const struct operand gate =
-        operand_of(gated ? &space->gate : &space->up, p->x, p->s->work.acts, c->part->first);
+    const struct hearth_operand gate =
+        hearth_operand_of(gated ? &space->gate : &space->up, p->x, p->s->work.acts, c->part->first);
     const size_t gates = product_some(c, gated ? HEARTH_PART_GATE : HEARTH_PART_UP, &gate, me->gate);
     *(gated ? &me->gate_bytes : &me->up_bytes) += gates * gate.w->stride;
     add_bias(c, gated ? &layer->ffn_gate_b : &layer->ffn_up_b, me->gate);
     drop_idle(c, me->gate);
     if (gated) {
-        const struct operand up = operand_of(&space->up, p->x, p->s->work.acts, c->part->first);
+        const struct hearth_operand up = hearth_operand_of(&space->up, p->x, p->s->work.acts, c->part->first);
         me->up_bytes += product_some(c, HEARTH_PART_UP, &up, me->up) * up.w->stride;
         add_bias(c, &layer->ffn_up_b, me->up);
     }

@@ -12,7 +12,6 @@ bool hearth_look_ahead_begin(struct hearth_neurons *n, int layer, int n_rows, st
     struct hearth_look_ahead *a = &n->look;
     const struct hearth_session *s = n->s;
     const int next = layer + 1;
-    a->n_rows = 0;
     // Experts are chosen by the layer itself; weights that stream are not there yet.
     if (n->experts > 1 || next >= s->model->hp.n_layer || !s->streaming->runs.runs[next].resident)
         return false;
@@ -41,11 +40,8 @@ void hearth_look_ahead_choose(struct hearth_neurons *n, size_t cluster, int work
     struct hearth_look_ahead *a = &n->look;
     const struct hearth_session *s = n->s;
     const struct hearth_worker *me = &s->work.workers[worker];
-    const bool block = hearth_type_info(a->fc2.type)->unit_elems != 0;
     const size_t size = hearth_cluster_size(n->n_neurons), first = cluster * size;
     const size_t end = first + size < n->n_neurons ? first + size : n->n_neurons;
-    const size_t stride = block ? hearth_acts_bytes(a->fc2.k) : a->fc2.k * sizeof(float);
-    const uint8_t *x = block ? a->acts : (const void *)a->rank;
     uint32_t *list = me->sparse.list;
     float *out = me->sparse.picked;
     size_t count = 0;
@@ -58,13 +54,13 @@ void hearth_look_ahead_choose(struct hearth_neurons *n, size_t cluster, int work
     for (size_t i = 0; i < count && !all; i++)
         me->sparse.rows[i] = hearth_space_row(&a->fc2, list[i]);
     for (int t = 0; t < a->n_rows && count; t++) {
-        const uint8_t *xt = x + (size_t)t * stride;
+        const struct hearth_operand o = hearth_operand_of(&a->fc2, a->rank, a->acts, t);
         if (all)
             s->model->kernels.step[a->fc2.type](out, end - first, hearth_space_row(&a->fc2, first),
-                                                a->fc2.stride, a->fc2.k, end - first, xt, stride, 1,
+                                                a->fc2.stride, a->fc2.k, end - first, o.x, o.x_stride, 1,
                                                 me->matmul);
         else
-            s->model->kernels.dot_rows[a->fc2.type](out, me->sparse.rows, count, a->fc2.k, xt, stride, 1,
+            s->model->kernels.dot_rows[a->fc2.type](out, me->sparse.rows, count, a->fc2.k, o.x, o.x_stride, 1,
                                                     me->matmul);
         for (size_t i = 0; i < count; i++)
             a->wanted[list[i]] |= out[all ? list[i] - first : i] >= s->predict_threshold;
@@ -74,9 +70,8 @@ void hearth_look_ahead_choose(struct hearth_neurons *n, size_t cluster, int work
 void hearth_look_ahead_end(struct hearth_neurons *n)
 {
     const struct hearth_look_ahead *a = &n->look;
-    n->n_ahead = n->ahead_at = 0;
     n->ahead_space = a->space;
-    for (uint32_t j = 0; j < n->n_neurons && a->n_rows; j++) {
+    for (uint32_t j = 0; j < n->n_neurons; j++) {
         n->ahead[n->n_ahead] = j;
         n->n_ahead += a->wanted[j];
     }

@@ -13,11 +13,6 @@ struct job {
     struct hearth_aside aside;
 };
 
-static bool is_block_type(const struct hearth_weight *w)
-{
-    return hearth_type_info(w->type)->unit_elems != 0;
-}
-
 // The product that the task belongs to: the first whose end is behind it.
 static int product_of(const struct job *j, int task)
 {
@@ -42,12 +37,9 @@ static void matmul_task(void *arg, int task, int worker)
     const size_t n = w->n - first < p->chunk ? w->n - first : p->chunk;
     const struct hearth_kernels *kernels = &j->s->model->kernels;
     hearth_matmul_fn fn = (j->phase == HEARTH_PHASE_STEP ? kernels->step : kernels->prompt)[w->type];
-    const bool block = is_block_type(w);
-    const size_t x_stride = block ? hearth_acts_bytes(w->k) : w->k * sizeof(float);
-    const uint8_t *x = block ? j->s->work.acts : (const void *)j->x;
+    const struct hearth_operand o = hearth_operand_of(w, j->x, j->s->work.acts, p->first);
     fn(p->out + first, p->out_stride ? p->out_stride : w->n, (const uint8_t *)w->data + first * w->stride,
-       w->stride, w->k, n, x + (size_t)p->first * x_stride, x_stride, (size_t)p->n,
-       j->s->work.workers[worker].matmul);
+       w->stride, w->k, n, o.x, o.x_stride, (size_t)p->n, j->s->work.workers[worker].matmul);
 }
 
 // The same beside something else, which is task 0.
@@ -89,7 +81,7 @@ void hearth_matmul(struct hearth_session *s, enum hearth_phase phase, struct hea
         p->chunk = chunk_rows(p->w.n, p->n, hearth_pool_size(s->pool));
         tasks += (int)((p->w.n + p->chunk - 1) / p->chunk);
         p->end = tasks;
-        quantize |= is_block_type(&p->w);
+        quantize |= hearth_is_block_type(&p->w);
     }
     struct job j = {s, phase, products, n_products, x, products[0].w.k, s->aside};
     s->aside.fn = NULL;

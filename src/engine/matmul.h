@@ -16,6 +16,28 @@ struct hearth_product {
     int end;      // and the first task number after the product's own
 };
 
+// A matrix, and what rows of an input are for it: acts blocks for block formats, else the plain numbers.
+struct hearth_operand {
+    const struct hearth_weight *w;
+    const uint8_t *x;
+    size_t x_stride; // bytes from row to row
+};
+
+static inline bool hearth_is_block_type(const struct hearth_weight *w)
+{
+    return hearth_type_info(w->type)->unit_elems != 0;
+}
+
+// From row `row` on of an input that there is as plain [w.k] and as acts blocks.
+static inline struct hearth_operand hearth_operand_of(const struct hearth_weight *w, const float *plain,
+                                                      const void *acts, int row)
+{
+    const bool block = hearth_is_block_type(w);
+    const size_t stride = block ? hearth_acts_bytes(w->k) : w->k * sizeof(float);
+    const uint8_t *base = block ? acts : (const void *)plain;
+    return (struct hearth_operand){w, base + (size_t)row * stride, stride};
+}
+
 // Any number of products with rows of the same x [n_rows x k], in one task list. Uses work.acts for n_rows
 // acts blocks when a weight has a block format.
 void hearth_matmul(struct hearth_session *s, enum hearth_phase phase, struct hearth_product *products,

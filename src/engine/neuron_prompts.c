@@ -10,9 +10,6 @@
 #include "engine/streaming.h"
 #include "sparse/cache.h"
 
-// Bytes between two stretches that are read over: less than the storage does in the time of another request.
-#define MAX_GAP ((uint64_t)64 << 10)
-
 static uint64_t place_of(const struct hearth_neurons *n, uint32_t space, size_t neuron)
 {
     return n->spaces[space].file_offset + neuron * n->spaces[space].bundle_bytes;
@@ -45,7 +42,7 @@ static size_t list_extents(const struct hearth_neurons *n, const struct hearth_n
             continue;
         const uint64_t begin = place_of(n, r->space, j) & ~mask, end = place_of(n, r->space, j + 1);
         struct hearth_extent *last = count ? &extents[count - 1] : NULL;
-        if (!last || begin > last->offset + last->length + MAX_GAP) {
+        if (!last || begin > last->offset + last->length + HEARTH_READER_GAP) {
             last = &extents[count++];
             *last = (struct hearth_extent){.offset = begin, .dst = buffer_of(n, buffer) + (begin - origin)};
         }

@@ -208,7 +208,6 @@ static void ask_all(struct hearth_neurons *n)
             submit(n);
     }
     submit(n);
-    p->closed = true;
     atomic_store_explicit(&p->n_end, p->frontier - p->wave, memory_order_release);
 }
 
@@ -297,7 +296,7 @@ static void work(void *arg, int task, int worker)
     struct hearth_neurons *n = arg;
     struct hearth_neuron_pass *p = &n->pass;
     unsigned waits = 0;
-    if (worker == 0 && !p->closed)
+    if (worker == 0 && atomic_load_explicit(&p->n_end, memory_order_relaxed) == UINT32_MAX)
         ask_all(n);
     for (;;) {
         uint32_t unit;
@@ -350,7 +349,7 @@ void hearth_neurons_run(struct hearth_neurons *n, const struct hearth_neuron_uni
 {
     struct hearth_neuron_pass *p = &n->pass;
     hearth_neurons_settle(n);
-    n->s->aside = (struct hearth_aside){NULL, NULL};
+    n->n_ahead = n->ahead_at = 0; // from here on the layer itself asks
     p->units = units;
     p->n_units = n_units;
     p->compute = compute;
@@ -369,7 +368,6 @@ void hearth_neurons_run(struct hearth_neurons *n, const struct hearth_neuron_uni
     do {
         const uint32_t wave = p->frontier;
         p->wave = wave;
-        p->closed = false;
         p->asked = 0;
         atomic_store(&p->n_ready, 0);
         atomic_store(&p->n_taken, 0);

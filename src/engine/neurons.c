@@ -13,20 +13,12 @@
 #define DEPTH 256
 // A piece of a space, of which prompts hold two, and the warm start.
 #define PIECE_BYTES ((size_t)16 << 20)
-// Bytes between two neurons that are read over rather than skipped.
-#define MAX_GAP ((uint64_t)64 << 10)
-
 // ---- sizes
 // ------------------------------------------------------------------------------------------------
 
 static size_t n_units(const struct hearth_neurons *n)
 {
     return HEARTH_SPARSE_ROWS * hearth_cluster_count(n->n_neurons);
-}
-
-static uint32_t n_experts(const struct hearth_model *m)
-{
-    return m->hp.n_expert ? (uint32_t)m->hp.n_expert : 1;
 }
 
 bool hearth_neurons_can(const struct hearth_session *s)
@@ -47,20 +39,13 @@ bool hearth_neurons_can(const struct hearth_session *s)
 // ---- planning
 // ------------------------------------------------------------------------------------------------
 
-// The first batch size's column of a table of a layer: [count] values, each over a divisor or alone.
-static int read_column(const struct hearth_model *m, const struct hearth_gguf_tensor *t, int32_t *out,
-                       size_t count, struct hearth_error *err)
-{
-    return hearth_gguf_read(m->gguf, t, out, 0, count * sizeof *out, err);
-}
-
 // How often the layer's spaces are visited and its neurons active, where the pack says. Experts that no
 // profile knows are used evenly.
 static int read_profile(struct hearth_neurons *n, int layer, int32_t *counts, int32_t *visits,
                         struct hearth_error *err)
 {
     const struct hearth_model *m = n->s->model;
-    const uint32_t experts = n_experts(m);
+    const uint32_t experts = n->experts;
     const struct hearth_gguf_tensor *c = hearth_pack_tensor(m->pack, (uint32_t)layer, "ffn_counts");
     const struct hearth_gguf_tensor *v = hearth_pack_tensor(m->pack, (uint32_t)layer, "ffn_visits");
     const float even = m->hp.n_expert ? (float)m->hp.n_expert_used / (float)m->hp.n_expert : 1.0f;
@@ -69,9 +54,10 @@ static int read_profile(struct hearth_neurons *n, int layer, int32_t *counts, in
         spaces[e].visit = even;
     if (!c || !v || !n->shares)
         return HEARTH_OK;
-    int rc = read_column(m, c, counts, (size_t)n->n_neurons * experts, err);
+    // Of the first batch size, a single token.
+    int rc = hearth_gguf_read(m->gguf, c, counts, 0, (size_t)n->n_neurons * experts * sizeof *counts, err);
     if (!rc)
-        rc = read_column(m, v, visits, experts, err);
+        rc = hearth_gguf_read(m->gguf, v, visits, 0, experts * sizeof *visits, err);
     if (rc)
         return rc;
     int64_t total = 0;
@@ -96,7 +82,7 @@ static int read_profile(struct hearth_neurons *n, int layer, int32_t *counts, in
 static int describe_spaces(struct hearth_neurons *n, struct hearth_error *err)
 {
     const struct hearth_model *m = n->s->model;
-    const uint32_t experts = n_experts(m);
+    const uint32_t experts = n->experts;
     int32_t *counts = hearth_calloc((size_t)n->n_neurons * experts, sizeof *counts);
     int32_t *visits = hearth_calloc(experts, sizeof *visits);
     int rc = counts && visits ? HEARTH_OK : hearth_fail(err, HEARTH_E_MEMORY, "no memory for a profile");
@@ -152,8 +138,8 @@ int hearth_neurons_open(struct hearth_neurons *n, struct hearth_session *s, stru
         return HEARTH_OK;
     n->n_neurons = m->pack->n_ff;
     n->bundles = m->pack->layers;
-    n->experts = n_experts(m);
-    const uint32_t n_spaces = (uint32_t)m->hp.n_layer * n_experts(m);
+    n->experts = m->pack->n_expert;
+    const uint32_t n_spaces = (uint32_t)m->hp.n_layer * n->experts;
     size_t stride = 0;
     for (int i = 0; i < m->hp.n_layer; i++)
         stride = m->pack->layers[i].stride > stride ? m->pack->layers[i].stride : stride;
@@ -164,7 +150,7 @@ int hearth_neurons_open(struct hearth_neurons *n, struct hearth_session *s, stru
     n->chunk_bytes = tests ? tests->chunk_bytes : 0;
     n->piece_neurons = most < n->n_neurons ? (uint32_t)most : n->n_neurons;
     n->piece_bytes = hearth_round_up(n->piece_neurons * stride + 2 * align, 4096);
-    n->max_extents = n->piece_bytes / MAX_GAP + 2;
+    n->max_extents = n->piece_bytes / HEARTH_READER_GAP + 2;
     n->spaces = hearth_calloc(n_spaces, sizeof *n->spaces);
     n->resident = hearth_calloc(n_spaces, sizeof *n->resident);
     n->quota = hearth_calloc(n_spaces, sizeof *n->quota);
@@ -189,7 +175,7 @@ int hearth_neurons_open(struct hearth_neurons *n, struct hearth_session *s, stru
 static void lay_out_prefixes(struct hearth_neurons *n, struct hearth_arena *a)
 {
     const struct hearth_model *m = n->s->model;
-    const uint32_t experts = n_experts(m), e = m->pack->n_embd;
+    const uint32_t experts = n->experts, e = m->pack->n_embd;
     for (uint32_t layer = 0; layer < m->pack->n_layer; layer++) {
         const struct hearth_bundle *b = &m->pack->layers[layer];
         for (int part = 0; part < HEARTH_PARTS; part++) {
@@ -218,7 +204,7 @@ static void point_layers(struct hearth_neurons *n)
     const struct hearth_model *m = n->s->model;
     for (int i = 0; i < m->hp.n_layer; i++) {
         struct hearth_layer *l = &n->s->weights.layers[i];
-        const struct hearth_space *first = &n->prefixes[(uint32_t)i * n_experts(m)];
+        const struct hearth_space *first = &n->prefixes[(uint32_t)i * n->experts];
         const bool exps = m->hp.n_expert != 0;
         *(exps ? &l->ffn_gate_exps : &l->ffn_gate) = first->gate;
         *(exps ? &l->ffn_up_exps : &l->ffn_up) = first->up;
@@ -408,8 +394,8 @@ int hearth_neurons_fill(struct hearth_neurons *n, const struct hearth_budget_pla
         rc = hearth_fail(err, HEARTH_E_MEMORY, "no memory to read the neurons");
     if (!rc)
         rc = n->on ? hearth_cache_warm_start(n->cache, shares, true,
-                                             n->piece_bytes - 2 * hearth_reader_align(n->reader), MAX_GAP,
-                                             &ranges, &n_ranges, err)
+                                             n->piece_bytes - 2 * hearth_reader_align(n->reader),
+                                             HEARTH_READER_GAP, &ranges, &n_ranges, err)
                    : list_all(n, &ranges, &n_ranges, err);
     if (!rc)
         rc = read_ranges(n, ranges, n_ranges, err);

@@ -32,7 +32,7 @@ struct hearth_neuron_reading {
 // What the next layer will probably want: see look_ahead.h.
 struct hearth_look_ahead {
     uint32_t space;
-    int n_rows; // 0: nothing is looked at
+    int n_rows;
     struct hearth_weight fc2;
     float *rank;     // [rows x R]
     uint8_t *acts;   // [rows] acts blocks of it
@@ -50,10 +50,10 @@ struct hearth_neuron_pass {
     uint32_t wave;     // units before this one are computed
     uint32_t frontier; // and of those before this one all neurons are asked for
     uint32_t asked;    // ids of the unit at the frontier that were asked for
-    bool closed;       // no more are asked for in this wave
     bool looked;       // ahead
     // All threads:
-    _Atomic uint32_t n_ready, n_taken, n_end; // units ready, taken; how many the wave has in all
+    _Atomic uint32_t n_ready, n_taken,
+        n_end; // units ready, taken; how many the wave has in all (UINT32_MAX: not known yet)
     _Atomic uint32_t n_first_taken, n_first_done;
 };
 

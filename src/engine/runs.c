@@ -7,9 +7,6 @@
 
 #include "base/memory.h"
 
-// Bytes between two parts of a run that are read over rather than skipped.
-#define MAX_GAP ((uint64_t)64 << 10)
-
 // ---- hot path
 // ------------------------------------------------------------------------------------------------
 
@@ -151,7 +148,7 @@ static int lay_out_extents(struct hearth_run *run, const struct part *parts, siz
         struct hearth_extent *last = run->n_extents ? &run->extents[run->n_extents - 1] : NULL;
         const uint64_t end = parts[i].offset + parts[i].bytes;
         if (!last || last->file != parts[i].item->tensor->part ||
-            parts[i].offset > last->offset + last->length + MAX_GAP) {
+            parts[i].offset > last->offset + last->length + HEARTH_READER_GAP) {
             last = &run->extents[run->n_extents++];
             *last = (struct hearth_extent){.file = parts[i].item->tensor->part,
                                            .offset = parts[i].offset & ~mask};

@@ -203,25 +203,25 @@ static void add_target(struct opening *o, const struct hearth_item *item, uint8_
     o->targets[o->n_targets++] = (struct hearth_target){.item = item, .to = to};
 }
 
-// Points every weight that lies in the item, as the image has them, to where the item is.
-static void point_item(const struct hearth_model *m, struct hearth_weights *w, const struct hearth_item *item,
-                       const uint8_t *to)
+// Points those of n weights that the item begins with, as binding left them in `from`, to where the item is.
+static void point_weights(const struct hearth_weight *from, struct hearth_weight *to, size_t n,
+                          const struct hearth_target *target)
 {
-    const struct hearth_weights *from = &m->weights;
-    const struct hearth_weight *const old[] = {&from->token_embd,    &from->position_embd, &from->output_norm,
-                                               &from->output_norm_b, &from->output,        &from->rope_freqs};
-    struct hearth_weight *const new[] = {&w->token_embd,    &w->position_embd, &w->output_norm,
-                                         &w->output_norm_b, &w->output,        &w->rope_freqs};
-    for (size_t k = 0; k < sizeof old / sizeof *old; k++)
-        if (old[k]->data && (uintptr_t)old[k]->data - 1 == item->offset)
-            new[k]->data = to;
-    if (item->layer < 0)
-        return;
-    const struct hearth_weight *a = hearth_layer_weights(&from->layers[item->layer]);
-    struct hearth_weight *b = hearth_layer_weights(&w->layers[item->layer]);
-    for (size_t k = 0; k < HEARTH_LAYER_WEIGHTS; k++)
-        if (a[k].data && (uintptr_t)a[k].data - 1 == item->offset)
-            b[k].data = to;
+    for (size_t k = 0; k < n; k++)
+        if (from[k].data && (uintptr_t)from[k].data - 1 == target->item->offset)
+            to[k].data = target->to;
+}
+
+static void point_item(const struct hearth_model *m, struct hearth_weights *w,
+                       const struct hearth_target *target)
+{
+    struct hearth_weights from = m->weights;
+    const int layer = target->item->layer;
+    if (layer < 0)
+        point_weights(hearth_global_weights(&from), hearth_global_weights(w), HEARTH_GLOBAL_WEIGHTS, target);
+    else
+        point_weights(hearth_layer_weights(&from.layers[layer]), hearth_layer_weights(&w->layers[layer]),
+                      HEARTH_LAYER_WEIGHTS, target);
 }
 
 static uint8_t *take(struct hearth_region *region, size_t *used, size_t bytes, size_t align)
@@ -312,7 +312,7 @@ static int fill(struct opening *o, struct hearth_error *err)
         if (is_fixed(m, &m->items[i]))
             add_target(o, &m->items[i], take(&f->fixed, &used, m->items[i].bytes, 64));
     for (size_t i = 0; i < o->n_targets; i++)
-        point_item(m, &s->weights, o->targets[i].item, o->targets[i].to);
+        point_item(m, &s->weights, &o->targets[i]);
     rc = hearth_targets_read(m, o->targets, o->n_targets, err);
     if (!rc)
         rc = read_resident_runs(s, err);

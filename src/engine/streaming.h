@@ -26,8 +26,7 @@ struct hearth_streaming_count {
 };
 
 struct hearth_streaming {
-    struct hearth_region image;    // all weights, when they fit: then nothing else here is used
-    struct hearth_weights weights; // the session's: `layers` is this one's own
+    struct hearth_region image; // all weights, when they fit: then nothing else here is used
     struct hearth_budget_plan plan;
     struct hearth_region fixed;   // norms, biases, and all runs that are resident
     struct hearth_region buffers; // of the runs that are not

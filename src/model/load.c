@@ -157,10 +157,8 @@ static void place(struct hearth_weight *w, const uint8_t *image)
 
 static void place_all(struct hearth_weights *w, int n_layer, const uint8_t *image)
 {
-    struct hearth_weight *const globals[] = {&w->token_embd,    &w->position_embd, &w->output_norm,
-                                             &w->output_norm_b, &w->output,        &w->rope_freqs};
-    for (size_t i = 0; i < sizeof globals / sizeof *globals; i++)
-        place(globals[i], image);
+    for (size_t i = 0; i < HEARTH_GLOBAL_WEIGHTS; i++)
+        place(&hearth_global_weights(w)[i], image);
     for (int i = 0; i < n_layer; i++) {
         struct hearth_weight *of_layer = hearth_layer_weights(&w->layers[i]);
         for (size_t k = 0; k < HEARTH_LAYER_WEIGHTS; k++)

@@ -69,6 +69,14 @@ struct hearth_weights {
     struct hearth_layer *layers;     // [n_layer]
 };
 
+#define HEARTH_GLOBAL_WEIGHTS (offsetof(struct hearth_weights, layers) / sizeof(struct hearth_weight))
+
+// All weights that are of no layer in a row, HEARTH_GLOBAL_WEIGHTS of them.
+static inline struct hearth_weight *hearth_global_weights(struct hearth_weights *w)
+{
+    return (struct hearth_weight *)(void *)w;
+}
+
 // How the model knows where a token stands.
 enum hearth_positions {
     HEARTH_POS_ROPE,      // rotation of the pairs (2i, 2i + 1)

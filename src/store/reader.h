@@ -17,6 +17,10 @@ struct hearth_extent {
     size_t length, need;
 };
 
+// Bytes between two stretches of a file that are read over rather than skipped: less than the storage does in
+// the time of another request.
+#define HEARTH_READER_GAP ((uint64_t)64 << 10)
+
 // The caller's memory, which must stay as it is from start to wait. Begins as zeros.
 struct hearth_reader_job {
     const struct hearth_extent *extents;
