@@ -54,14 +54,24 @@ static void product_all(const struct cluster *c, const struct hearth_operand *o,
                                           o->x_stride, c->n_t, c->matmul);
 }
 
-// The neurons that one token's mask names, ascending: their places in the cluster. Returns how many.
+// A store to a mask may change anything in the compiler's eyes, so the loops below keep what they need in
+// locals: only then are they vectorised.
+
+// The neurons that one token's mask names, ascending: their places in the cluster. Returns how many. Bytes
+// of a mask are 0 or 1, and few are 1, so eight are looked at together.
 static size_t list_marked(const uint8_t *mask, size_t n, uint32_t *list)
 {
-    size_t count = 0;
-    for (size_t i = 0; i < n; i++) {
-        list[count] = (uint32_t)i;
-        count += mask[i];
+    size_t count = 0, i = 0;
+    for (; i + 8 <= n; i += 8) {
+        uint64_t eight = 0;
+        for (unsigned b = 0; b < 8; b++)
+            eight |= (uint64_t)mask[i + b] << 8 * b;
+        for (; eight; eight &= eight - 1)
+            list[count++] = (uint32_t)i + (uint32_t)__builtin_ctzll(eight) / 8;
     }
+    for (; i < n; i++)
+        if (mask[i])
+            list[count++] = (uint32_t)i;
     return count;
 }
 
@@ -70,16 +80,17 @@ static size_t count_marked(const struct cluster *c, size_t *all)
 {
     const uint8_t *mask = c->mask;
     uint8_t *any = c->scratch->any;
-    size_t sum = 0;
-    memcpy(any, mask, c->n);
+    const size_t n = c->n, count = c->n_t * n;
+    size_t sum = 0, different = 0;
+    memcpy(any, mask, n);
     for (size_t t = 1; t < c->n_t; t++)
-        for (size_t i = 0; i < c->n; i++)
-            any[i] |= mask[t * c->n + i];
-    for (size_t i = 0; i < c->n_t * c->n; i++)
+        for (size_t i = 0; i < n; i++)
+            any[i] |= mask[t * n + i];
+    for (size_t i = 0; i < count; i++)
         sum += mask[i];
-    *all = 0;
-    for (size_t i = 0; i < c->n; i++)
-        *all += any[i];
+    for (size_t i = 0; i < n; i++)
+        different += any[i];
+    *all = different;
     return sum;
 }
 
@@ -151,11 +162,14 @@ static size_t choose(const struct cluster *c)
     product_all(c, &fc2, c->scratch->up);
     if (c->p->neurons)
         keep_scores(c, c->scratch->up);
-    for (size_t t = 0; t < c->n_t; t++)
-        for (size_t i = 0; i < c->n; i++)
-            mask[t * c->n + i] =
-                c->scratch->up[t * c->n + i] >= s->predict_threshold || c->at + i < c->part->always;
-    return c->n;
+    const float *scores = c->scratch->up, least = s->predict_threshold;
+    const size_t n = c->n, count = c->n_t * n;
+    for (size_t i = 0; i < count; i++)
+        mask[i] = scores[i] >= least;
+    if (c->at < c->part->always)
+        for (size_t t = 0; t < c->n_t; t++)
+            memset(mask + t * n, 1, c->part->always - c->at < n ? c->part->always - c->at : n);
+    return n;
 }
 
 // Adds a bias of the layer to all tokens' values.
@@ -198,13 +212,14 @@ static void activate(const struct cluster *c, bool gated)
     const struct hearth_session *s = c->p->s;
     struct hearth_sparse_worker *w = c->scratch;
     const size_t count = c->n_t * c->n;
+    const uint8_t *mask = c->mask;
+    float *out = w->gate;
     if (gated)
-        s->model->kernels.glu(w->gate, w->gate, w->up, count, s->model->hp.activation);
+        s->model->kernels.glu(out, out, w->up, count, s->model->hp.activation);
     else
-        s->model->kernels.activate(w->gate, count, s->model->hp.activation);
+        s->model->kernels.activate(out, count, s->model->hp.activation);
     for (size_t i = 0; i < count; i++)
-        if (!c->mask[i])
-            w->gate[i] = 0.0f;
+        out[i] = mask[i] ? out[i] : 0.0f;
 }
 
 // The cluster's share of the output, per token from zero.
@@ -215,9 +230,11 @@ static size_t down(const struct cluster *c, size_t index)
     struct hearth_sparse_work *work = &p->s->work.sparse;
     struct hearth_sparse_worker *scratch = c->scratch;
     uint8_t *mask = c->mask;
+    const float *act = scratch->gate;
+    const size_t marks = c->n_t * c->n;
     size_t all;
-    for (size_t i = 0; i < c->n_t * c->n; i++)
-        mask[i] = scratch->gate[i] != 0.0f;
+    for (size_t i = 0; i < marks; i++)
+        mask[i] = act[i] != 0.0f;
     count_marked(c, &all);
     for (size_t t = 0; t < c->n_t; t++) {
         const size_t row = ((size_t)c->part->first + t) * p->n_clusters + index;
