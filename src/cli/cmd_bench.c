@@ -21,7 +21,8 @@ struct bench {
     struct hearth_sampler *sampler;
     hearth_token *tokens;       // [longest prompt, generation or number of sequences]
     uint64_t *samples;          // [repetitions] nanoseconds
-    double roof;                // GB/s, 0: not measured
+    struct hearth_roof roof;    // has samples if it is measured
+    bool roof_beside;           // it is measured around every repetition, else only before
     struct hearth_stats before; // the repetitions of the test
     int context;                // a sequence of o->depth tokens that tests start from; -1: none
     json_t *results;
@@ -86,6 +87,13 @@ static int run_once(struct bench *b, const struct test *t, int n_prompt, int n_g
     return t->n_prompt ? run_prompt(b, n_prompt, ns, err) : run_steps(b, n_gen, t->n_seqs, ns, err);
 }
 
+// Memory is not equally fast all the time on shared machines, so the roof of steps is measured between them.
+static void measure_roof(struct bench *b, const struct test *t)
+{
+    if (b->roof_beside && t->n_gen)
+        hearth_roof_measure(&b->roof);
+}
+
 // A short warm-up, then the repetitions.
 static int measure(struct bench *b, const struct test *t)
 {
@@ -93,8 +101,10 @@ static int measure(struct bench *b, const struct test *t)
     int warm_up = t->n_prompt < b->o->n_ubatch ? t->n_prompt : (int)b->o->n_ubatch;
     uint64_t warm_up_ns;
     int rc = run_once(b, t, warm_up, 1, &warm_up_ns, &err);
+    measure_roof(b, t);
     for (int i = 0; i < b->o->repetitions && !rc; i++) {
         rc = run_once(b, t, t->n_prompt, t->n_gen, &b->samples[i], &err);
+        measure_roof(b, t);
         if (hearth_cli_interrupted())
             return HEARTH_EXIT_INTERRUPTED;
     }
@@ -113,6 +123,7 @@ struct summary {
     double ns, ns_dev, speed, speed_dev; // means and sample standard deviations; speed in tokens per second
     struct bytes bytes;
     double gb_per_second; // of weights; 0 for prompts, whose weights are used many times per read
+    double roof;          // GB/s, 0: not measured
 };
 
 static double deviation(double sum, double squares, double n)
@@ -133,7 +144,8 @@ static double sample_speed(const struct bench *b, const struct test *t, int64_t 
     return b->samples[i] ? n_tokens(t) * 1e9 / (double)b->samples[i] : 0;
 }
 
-static struct summary summarize(const struct bench *b, const struct test *t)
+// first_roof: the first of the test's samples of the roof.
+static struct summary summarize(const struct bench *b, const struct test *t, size_t first_roof)
 {
     double ns = 0, ns2 = 0, speed = 0, speed2 = 0, n = (double)b->o->repetitions;
     for (int64_t i = 0; i < b->o->repetitions; i++) {
@@ -148,6 +160,7 @@ static struct summary summarize(const struct bench *b, const struct test *t)
     struct summary s = {.ns = ns / n,
                         .ns_dev = deviation(ns, ns2, n),
                         .speed = speed / n,
+                        .roof = hearth_roof_since(&b->roof, first_roof < b->roof.n ? first_roof : 0),
                         .speed_dev = deviation(speed, speed2, n)};
     // Per repetition.
     s.bytes = (struct bytes){(double)(stats.predictor_bytes - b->before.predictor_bytes) / n,
@@ -176,11 +189,11 @@ static void print_head(const struct bench *b)
 {
     printf("| %-30s | %10s | %10s | %-10s | %7s | %15s | %20s | %6s |", "model", "size", "params", "backend",
            "threads", "test", "t/s", "GB/s");
-    puts(b->roof > 0 ? " of roof |" : "");
+    puts(b->roof.n ? " of roof |" : "");
     printf("| ------------------------------ | ---------: | ---------: | ---------- | ------: | "
            "--------------: | "
            "-------------------: | -----: |");
-    puts(b->roof > 0 ? " ------: |" : "");
+    puts(b->roof.n ? " ------: |" : "");
 }
 
 static void print_row(const struct bench *b, const struct test *t, const struct summary *s)
@@ -195,9 +208,9 @@ static void print_row(const struct bench *b, const struct test *t, const struct 
     // The sign ± takes two bytes and one column.
     printf("| %-30s | %10s | %10s | %-10s | %7d | %15s | %21s | %6s |", b->info->type, size, params, "CPU",
            hearth_cli_threads(b->o), name, speed, rate);
-    if (b->roof > 0 && s->gb_per_second > 0)
-        printf(" %5.0f %% |", 100 * s->gb_per_second / b->roof);
-    else if (b->roof > 0)
+    if (s->roof > 0 && s->gb_per_second > 0)
+        printf(" %5.0f %% |", 100 * s->gb_per_second / s->roof);
+    else if (s->roof > 0)
         printf("         |");
     putchar('\n');
     fflush(stdout);
@@ -242,16 +255,17 @@ static json_t *json_row(const struct bench *b, const struct test *t, const struc
         s->speed, "stddev_ts", s->speed_dev, "samples_ns", json_samples(b, t, false), "samples_ts",
         json_samples(b, t, true), "gb_per_second",
         s->gb_per_second > 0 ? json_real(s->gb_per_second) : json_null(), "roof_gb_per_second",
-        b->roof > 0 ? json_real(b->roof) : json_null(), "n_depth", (int)b->o->depth, "bytes_per_step",
+        s->roof > 0 ? json_real(s->roof) : json_null(), "n_depth", (int)b->o->depth, "bytes_per_step",
         t->n_gen ? json_bytes(&s->bytes, t->n_gen) : json_null());
 }
 
 static int run_test(struct bench *b, struct test t)
 {
+    const size_t first_roof = b->roof.n;
     int status = measure(b, &t);
     if (status)
         return status;
-    struct summary s = summarize(b, &t);
+    struct summary s = summarize(b, &t, first_roof);
     if (b->o->output == HEARTH_OUTPUT_MD) {
         print_row(b, &t, &s);
         return HEARTH_EXIT_OK;
@@ -314,8 +328,17 @@ static int set_up(struct bench *b)
     int longest = n_prompt > n_gen ? n_prompt : n_gen;
     if (!longest)
         return hearth_cli_usage(hearth_command_find("bench"), "nothing to measure: -p and -n are both 0");
-    if (o->roof_bytes && hearth_roof_measure((size_t)o->roof_bytes, hearth_cli_threads(o), &b->roof, &err))
+    const size_t most_roofs =
+        1 + (size_t)o->bench_gen.n * (size_t)o->bench_parallel.n * ((size_t)o->repetitions + 1);
+    if (o->roof_bytes &&
+        hearth_roof_open(&b->roof, (size_t)o->roof_bytes, hearth_cli_threads(o), most_roofs, &err))
         return hearth_cli_fail(&err);
+    if (o->roof_bytes)
+        hearth_roof_measure(&b->roof);
+    // What it streams would come on top of a budget.
+    b->roof_beside = o->roof_bytes && !o->ram;
+    if (!b->roof_beside)
+        hearth_roof_stop(&b->roof);
     int status = hearth_cli_open_model(&b->model, o, false);
     if (status)
         return status;
@@ -349,14 +372,16 @@ int hearth_cmd_bench(const struct hearth_options *o)
         if (table)
             print_head(&b);
         status = hearth_cli_end_trace(b.session, run_all(&b));
-        if (table && b.roof > 0)
-            printf("\nMemory roof: %.2f GB/s with %d threads.\n", b.roof, hearth_cli_threads(o));
+        if (table && b.roof.n)
+            printf("\nMemory roof: %.2f GB/s with %d threads.\n", hearth_roof_since(&b.roof, 0),
+                   hearth_cli_threads(o));
         if (!table && !status && !hearth_json_print(json_incref(b.results), stdout, true))
             status = hearth_cli_error("cannot write JSON: out of memory or disk full");
     }
     json_decref(b.results);
     free(b.tokens);
     free(b.samples);
+    hearth_roof_close(&b.roof);
     hearth_sampler_close(&b.sampler);
     hearth_session_close(&b.session);
     hearth_model_close(&b.model);

@@ -6,9 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
 #include "base/os.h"
-#include "base/threads.h"
 
 #define MIN_BYTES ((size_t)1 << 20) // at least one task
 #define PASSES    5
@@ -39,41 +37,74 @@ static void read_share(void *arg, int task, int worker)
     job->sums[task] = sum;
 }
 
-static double best_pass(struct hearth_pool *pool, struct stream_job *job, int n_tasks)
+static int compare(const void *a, const void *b)
 {
-    double best = 0;
-    for (int pass = 0; pass < PASSES; pass++) {
-        uint64_t start = hearth_now_ns();
-        hearth_pool_run(pool, read_share, job, n_tasks);
-        uint64_t ns = hearth_now_ns() - start;
-        double rate = ns ? (double)job->words * sizeof(uint64_t) * n_tasks / (double)ns : 0;
-        if (rate > best)
-            best = rate;
-    }
-    return best;
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
 }
 
-int hearth_roof_measure(size_t bytes, int n_threads, double *gb_per_second, struct hearth_error *err)
+static double median(double *values, size_t n)
 {
-    struct hearth_region region;
-    struct hearth_pool *pool = NULL;
+    qsort(values, n, sizeof *values, compare);
+    return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+void hearth_roof_measure(struct hearth_roof *r)
+{
+    struct stream_job job = {r->region.base, TASK / sizeof(uint64_t), r->sums};
+    double passes[PASSES];
+    if (r->n == r->room)
+        return;
+    for (int i = 0; i < PASSES; i++) {
+        const uint64_t start = hearth_now_ns();
+        hearth_pool_run(r->pool, read_share, &job, r->n_tasks);
+        const uint64_t ns = hearth_now_ns() - start;
+        passes[i] = ns ? (double)TASK * r->n_tasks / (double)ns : 0;
+    }
+    r->samples[r->n++] = median(passes, PASSES);
+}
+
+double hearth_roof_since(const struct hearth_roof *r, size_t first)
+{
+    double *sorted = r->samples + r->room; // the array's second half is for this
+    if (first >= r->n)
+        return 0;
+    memcpy(sorted, r->samples + first, (r->n - first) * sizeof *sorted);
+    return median(sorted, r->n - first);
+}
+
+int hearth_roof_open(struct hearth_roof *r, size_t bytes, int n_threads, size_t n_samples,
+                     struct hearth_error *err)
+{
     if (bytes < MIN_BYTES)
         bytes = MIN_BYTES;
-    const size_t n_tasks = bytes / TASK;
-    uint64_t *sums = hearth_calloc(n_tasks, sizeof *sums);
-    if (!sums)
-        return hearth_fail(err, HEARTH_E_MEMORY, "no memory for measuring the memory roof");
-    int rc = hearth_region_open(&region, bytes, "measuring the memory roof", err);
+    *r = (struct hearth_roof){.n_tasks = (int)(bytes / TASK), .room = n_samples};
+    r->sums = hearth_calloc((size_t)r->n_tasks, sizeof *r->sums);
+    r->samples = hearth_calloc(n_samples, 2 * sizeof *r->samples);
+    int rc = HEARTH_OK;
+    if (!r->sums || !r->samples)
+        rc = hearth_fail(err, HEARTH_E_MEMORY, "no memory for measuring the memory roof");
     if (!rc)
-        rc = hearth_pool_open(&pool, n_threads, err);
-    if (!rc) {
-        // Written once: untouched pages would all be the one page of zeros.
-        memset(region.base, 1, region.size);
-        struct stream_job job = {region.base, TASK / sizeof(uint64_t), sums};
-        *gb_per_second = best_pass(pool, &job, (int)n_tasks);
-    }
-    hearth_pool_close(&pool);
-    hearth_region_close(&region);
-    free(sums);
+        rc = hearth_region_open(&r->region, bytes, "measuring the memory roof", err);
+    if (!rc)
+        rc = hearth_pool_open(&r->pool, n_threads, err);
+    if (rc)
+        hearth_roof_close(r);
+    else
+        memset(r->region.base, 1, r->region.size); // untouched pages would all be the one page of zeros
     return rc;
+}
+
+void hearth_roof_stop(struct hearth_roof *r)
+{
+    hearth_pool_close(&r->pool);
+    hearth_region_close(&r->region);
+}
+
+void hearth_roof_close(struct hearth_roof *r)
+{
+    hearth_roof_stop(r);
+    free(r->sums);
+    free(r->samples);
+    *r = (struct hearth_roof){0};
 }
