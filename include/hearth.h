@@ -215,6 +215,10 @@ struct hearth_streaming_stats {
     uint64_t read_retries;
     // Neurons that steps asked for: resident, in the cache, on their way there, and read then.
     uint64_t asked_resident, asked_cached, asked_arriving, asked_read;
+    // Experts that come one by one: all of them, in all layers; those that memory is for, which then is
+    // cache_bytes with what a step needs beyond it; bytes of all in the file; and those that steps asked for,
+    // which were in memory, or were read then.
+    uint64_t experts, experts_cached, expert_bytes, experts_asked_cached, experts_asked_read;
 };
 
 struct hearth_stats {

@@ -243,6 +243,55 @@ static void heads(void **state)
     assert_true(m.plan.bytes <= tied.bytes);
 }
 
+// Experts: the floor has one token's of the largest layer; dense layers come first, then every layer gets as
+// many places, up to all of its experts, when the common ones go.
+static void experts(void **state)
+{
+    (void)state;
+    enum { N = 16, COMMON = 5 };
+    static const uint64_t bytes[LAYERS] = {90000, 90000, 110000, 90000, 90000, 90000};
+    const uint64_t each = 5 * 90000 + 110000;
+    struct hearth_budget_params p = params(false);
+    p.n_spaces = 0;
+    p.head_by_part = true;
+    p.n_experts = N;
+    p.common_experts = COMMON;
+    p.expert_bytes = bytes;
+    struct hearth_error err = {0};
+    struct hearth_budget_floor f;
+    struct hearth_budget_plan plan, last = {0};
+    assert_int_equal(hearth_budget_floor(&p, &f, &err), 0);
+    assert_int_equal(f.working_set, COMMON * 110000);
+    assert_int_equal(hearth_budget_plan(&p, f.bytes - 1, &plan, NULL, NULL, &err), HEARTH_E_BUDGET);
+    assert_non_null(strstr(err.message, "experts of one token"));
+    for (uint64_t budget = f.bytes; budget < f.bytes + (30 << 20); budget += 33333) {
+        assert_int_equal(hearth_budget_plan(&p, budget, &plan, NULL, NULL, &err), 0);
+        assert_true(plan.bytes <= budget);
+        uint64_t dense_bytes = plan.head_in_memory ? p.head : 0, experts = 0;
+        for (uint32_t i = 0; i < LAYERS; i++) {
+            dense_bytes += i < plan.dense_layers ? dense[i] : 0;
+            experts += (plan.layer_experts + (i < plan.more_experts)) * bytes[i];
+        }
+        experts += plan.common_experts * UINT64_C(110000);
+        assert_int_equal(plan.expert_bytes, experts);
+        assert_true(p.kv + p.workspace + p.io + p.norms + dense_bytes + experts + plan.layer_buffers <=
+                    plan.bytes);
+        assert_true(plan.layer_experts < N ? plan.more_experts < LAYERS && plan.common_experts == COMMON
+                                           : !plan.more_experts && !plan.common_experts);
+        if (plan.dense_layers == last.dense_layers && plan.head_in_memory == last.head_in_memory) {
+            assert_true(plan.layer_experts >= last.layer_experts);
+            assert_true(plan.layer_experts > last.layer_experts || plan.more_experts >= last.more_experts);
+        }
+        if (plan.layer_experts < N && plan.head_in_memory && !plan.layer_buffers) // little is left over
+            assert_true(budget - plan.bytes < 110000 || budget - plan.bytes + plan.expert_bytes < N * each);
+        last = plan;
+    }
+    assert_int_equal(plan.expert_bytes, N * each);
+    assert_true(plan.embedding_in_memory);
+    p.common_experts = 0;
+    assert_int_equal(hearth_budget_floor(&p, &f, &err), HEARTH_E_INVALID);
+}
+
 // A wider batch needs a larger reserve; nothing but dense layers is fine too; nonsense is refused.
 static void others(void **state)
 {
@@ -281,6 +330,7 @@ int main(void)
         cmocka_unit_test(the_order),
         cmocka_unit_test(no_profile),
         cmocka_unit_test(heads),
+        cmocka_unit_test(experts),
         cmocka_unit_test(others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

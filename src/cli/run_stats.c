@@ -50,16 +50,17 @@ static double share(uint64_t n, uint64_t of)
     return of ? (double)n / (double)of : 0;
 }
 
-// Neurons that steps asked the cache for.
+// Neurons, or experts, that steps asked the cache for.
 static uint64_t asked(const struct hearth_streaming_stats *t)
 {
-    return t->asked_cached + t->asked_arriving + t->asked_read;
+    return t->asked_cached + t->asked_arriving + t->asked_read + t->experts_asked_cached +
+           t->experts_asked_read;
 }
 
 // In memory by the time they were asked for; resident ones apart.
 static double hit_rate(const struct hearth_streaming_stats *t)
 {
-    return share(t->asked_cached + t->asked_arriving, asked(t));
+    return share(t->asked_cached + t->asked_arriving + t->experts_asked_cached, asked(t));
 }
 
 static void print_streaming(const struct hearth_stats *e)
@@ -67,7 +68,8 @@ static void print_streaming(const struct hearth_stats *e)
     const struct hearth_streaming_stats *t = &e->streaming;
     char cache[100] = "";
     if (asked(t))
-        snprintf(cache, sizeof cache, ", %.1f %% of the neurons asked for in the cache", 100 * hit_rate(t));
+        snprintf(cache, sizeof cache, ", %.1f %% of the %s asked for in the cache", 100 * hit_rate(t),
+                 t->experts ? "experts" : "neurons");
     hearth_cli_info("read by %s: %.2f MB a generated token%s; waited for storage %.0f %% of the time; "
                     "%.0f MiB of memory at most",
                     t->io, share(t->step_read_bytes, e->step_tokens) / 1e6, cache,
@@ -121,7 +123,7 @@ static json_t *streaming_json(const struct hearth_stats *e)
         return json_null();
     return json_pack(
         "{s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:I, s:I, s:o, s:o, "
-        "s:I, s:I, s:I, s:I, s:o}",
+        "s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}",
         "io", t->io, "direct", (int)t->direct, //
         "planned_bytes", (json_int_t)t->planned_bytes, "dense_bytes", (json_int_t)t->dense_bytes,
         "dense_read_bytes_per_step", (json_int_t)t->dense_read_bytes, "neurons", (json_int_t)t->neurons,
@@ -140,6 +142,9 @@ static json_t *streaming_json(const struct hearth_stats *e)
         "neurons_asked_resident", (json_int_t)t->asked_resident, //
         "neurons_asked_cached", (json_int_t)(t->asked_cached + t->asked_arriving), "neurons_asked_read",
         (json_int_t)t->asked_read, "read_retries", (json_int_t)t->read_retries, //
+        "experts", (json_int_t)t->experts, "experts_cached", (json_int_t)t->experts_cached, "expert_bytes",
+        (json_int_t)t->expert_bytes, "experts_asked_cached", (json_int_t)t->experts_asked_cached,
+        "experts_asked_read", (json_int_t)t->experts_asked_read, //
         "hit_rate", asked(t) ? json_real(hit_rate(t)) : json_null());
 }
 

@@ -65,21 +65,46 @@ static void choose_task(void *arg, int task, int worker)
         weights[i] = scores[ids[i]] / total;
 }
 
-// Gives each (token, expert) pair of n tokens its slot.
-static void assign_slots(struct hearth_expert_work *x, int n_expert, int n_used, int n)
+// Counts each expert's tokens and lists those that have any, ascending. Returns how many.
+static int list_used(struct hearth_expert_work *x, int n_expert, size_t n_slots)
 {
-    const size_t n_slots = (size_t)n * (size_t)n_used;
-    memset(x->first, 0, ((size_t)n_expert + 1) * sizeof *x->first);
+    memset(x->counts, 0, (size_t)n_expert * sizeof *x->counts);
     for (size_t i = 0; i < n_slots; i++)
-        x->first[x->ids[i] + 1]++;
+        x->counts[x->ids[i]]++;
+    int n = 0;
     for (int e = 0; e < n_expert; e++)
-        x->first[e + 1] += x->first[e];
-    // Each expert's counter runs from its first slot to its end, which is the next one's first: put back
-    // after.
+        if (x->counts[e])
+            x->order[n++] = e;
+    return n;
+}
+
+// Gives each (token, expert) pair its slot, in the order of experts.
+static void assign_slots(struct hearth_expert_work *x, int n_used, size_t n_slots)
+{
+    for (int i = 0, first = 0; i < n_used; i++) {
+        const int e = x->order[i];
+        x->units[i] = (struct hearth_expert_unit){.expert = e, .first = first, .n = x->counts[e]};
+        x->next[e] = first;
+        first += x->counts[e];
+    }
     for (size_t i = 0; i < n_slots; i++)
-        x->slots[i] = x->first[x->ids[i]]++;
-    memmove(x->first + 1, x->first, (size_t)n_expert * sizeof *x->first);
-    x->first[0] = 0;
+        x->slots[i] = x->next[x->ids[i]]++;
+}
+
+// What a unit's weights are; where they are follows from `all` unless the experts stream.
+static struct hearth_weight weight_of(const struct hearth_weight *all, int expert)
+{
+    return all->data ? hearth_expert(all, expert) : *all;
+}
+
+static void point_units(const struct hearth_layer *w, struct hearth_expert_unit *units, int n)
+{
+    for (int i = 0; i < n; i++) {
+        struct hearth_expert_unit *u = &units[i];
+        u->gate = weight_of(&w->ffn_gate_exps, u->expert);
+        u->up = weight_of(&w->ffn_up_exps, u->expert);
+        u->down = weight_of(w->ffn_down_t_exps.data ? &w->ffn_down_t_exps : &w->ffn_down_exps, u->expert);
+    }
 }
 
 static void gather_task(void *arg, int task, int worker)
@@ -105,31 +130,6 @@ static void gather_seen_task(void *arg, int task, int worker)
     for (int i = 0; i < hp->n_expert_used; i++)
         memcpy(hearth_row_of(j->s->work.sparse.seen, slots[i], hp->n_embd), from,
                (size_t)hp->n_embd * sizeof *from);
-}
-
-// The used experts' products of one matrix: slots' rows to slots' rows of `out`.
-static int list_products(struct hearth_session *s, const struct hearth_weight *all, float *out,
-                         struct hearth_product *to)
-{
-    const struct hearth_expert_work *x = &s->work.experts;
-    int n = 0;
-    for (int e = 0; e < s->model->hp.n_expert; e++) {
-        const int first = x->first[e], count = x->first[e + 1] - first;
-        if (count)
-            to[n++] = (struct hearth_product){
-                .w = hearth_expert(all, e), .out = out + (size_t)first * all->n, .first = first, .n = count};
-    }
-    return n;
-}
-
-// The same for down by neuron, whose output is as wide as its rows.
-static int list_down_by_neuron(struct hearth_session *s, const struct hearth_weight *all,
-                               struct hearth_product *to)
-{
-    const int n = list_products(s, all, s->work.experts.rows, to);
-    for (int i = 0; i < n; i++)
-        to[i].out = s->work.experts.rows + (size_t)to[i].first * all->k;
-    return n;
 }
 
 static void activate_task(void *arg, int task, int worker)
@@ -186,38 +186,69 @@ static void tell_gates(const struct hearth_session *s, int layer, int n)
                     hearth_row_of(s->work.up, x->slots[i], n_ff));
 }
 
-// The used experts' slots, x->rows to x->rows.
-static void compute_dense(struct hearth_session *s, enum hearth_phase phase, int layer, int n, int n_slots)
+// The units of an evaluation, or some consecutive ones that are in memory.
+struct group {
+    struct hearth_session *s;
+    enum hearth_phase phase;
+    int layer;
+};
+
+// What goes down, work.gate, to x->rows.
+static void compute_down(const struct group *g, const struct hearth_expert_unit *units, int n)
 {
-    const struct hearth_layer *w = &s->weights.layers[layer];
+    struct hearth_session *s = g->s;
     struct hearth_expert_work *x = &s->work.experts;
-    struct job j = {.s = s, .n = (size_t)s->model->hp.n_ff_exp};
-    int count = list_products(s, &w->ffn_gate_exps, s->work.gate, x->tasks);
-    count += list_products(s, &w->ffn_up_exps, s->work.up, x->tasks + count);
-    hearth_matmul(s, phase, x->tasks, count, x->rows, n_slots);
-    hearth_run(s, activate_task, &j, n_slots);
-    tell_neurons(s, layer, n);
-    if (w->ffn_down_t_exps.data) { // a prompt: steps go by neuron then
-        count = list_down_by_neuron(s, &w->ffn_down_t_exps, x->tasks);
-        hearth_prompt_down(s, x->tasks, count, s->work.gate, w->ffn_down_t_exps.n, false);
-        return;
+    const size_t width = (size_t)s->model->hp.n_ff_exp, embd = (size_t)s->model->hp.n_embd;
+    const int begin = units[0].first, end = units[n - 1].first + units[n - 1].n;
+    const bool by_neuron = s->weights.layers[g->layer].ffn_down_t_exps.data != NULL;
+    for (int i = 0; i < n; i++)
+        x->tasks[i] = (struct hearth_product){.w = units[i].down,
+                                              .out = x->rows + (size_t)units[i].first * embd,
+                                              .first = units[i].first - begin,
+                                              .n = units[i].n};
+    const float *act = s->work.gate + (size_t)begin * width;
+    if (by_neuron)
+        hearth_prompt_down(s, x->tasks, n, act, width, false);
+    else
+        hearth_matmul(s, g->phase, x->tasks, n, act, end - begin);
+}
+
+// Their slots, x->rows to x->rows.
+static void compute_dense(void *arg, const struct hearth_expert_unit *units, int n)
+{
+    const struct group *g = arg;
+    struct hearth_session *s = g->s;
+    struct hearth_expert_work *x = &s->work.experts;
+    const size_t width = (size_t)s->model->hp.n_ff_exp, embd = (size_t)s->model->hp.n_embd;
+    const int begin = units[0].first, end = units[n - 1].first + units[n - 1].n;
+    for (int i = 0; i < n; i++) {
+        const struct hearth_expert_unit *u = &units[i];
+        const struct hearth_product into = {.first = u->first - begin, .n = u->n};
+        x->tasks[i] = x->tasks[n + i] = into;
+        x->tasks[i].w = u->gate;
+        x->tasks[i].out = s->work.gate + (size_t)u->first * width;
+        x->tasks[n + i].w = u->up;
+        x->tasks[n + i].out = s->work.up + (size_t)u->first * width;
     }
-    count = list_products(s, &w->ffn_down_exps, x->rows, x->tasks);
-    hearth_matmul(s, phase, x->tasks, count, s->work.gate, n_slots);
+    hearth_matmul(s, g->phase, x->tasks, 2 * n, x->rows + (size_t)begin * embd, end - begin);
+    struct job j = {.s = s, .first = begin, .n = width};
+    hearth_run(s, activate_task, &j, end - begin);
+    compute_down(g, units, n);
 }
 
 // The same of a prompt, where the neurons are not all in memory: expert by expert, piece by piece.
-static void compute_in_pieces(struct hearth_session *s, int layer, int n, int n_slots)
+static void compute_in_pieces(struct hearth_session *s, int layer, const struct hearth_expert_unit *units,
+                              int n, int n_slots)
 {
     struct hearth_expert_work *x = &s->work.experts;
     const size_t width = (size_t)s->model->hp.n_ff_exp, embd = (size_t)s->model->hp.n_embd;
-    for (int e = 0; e < s->model->hp.n_expert; e++) {
-        const int first = x->first[e], count = x->first[e + 1] - first;
-        const uint32_t space = (uint32_t)(layer * s->model->hp.n_expert + e);
+    for (int i = 0; i < n; i++) {
+        const int first = units[i].first, count = units[i].n;
+        const uint32_t space = (uint32_t)(layer * s->model->hp.n_expert + units[i].expert);
         const float *rows = x->rows + (size_t)first * embd;
         float *gate = s->work.gate + (size_t)first * width, *up = s->work.up + (size_t)first * width;
         struct hearth_neuron_piece piece = {0};
-        while (count && hearth_neurons_next(hearth_streaming_neurons(s), space, piece.at + piece.n, &piece)) {
+        while (hearth_neurons_next(hearth_streaming_neurons(s), space, piece.at + piece.n, &piece)) {
             struct hearth_product into[] = {
                 {.w = piece.gate, .out = gate + piece.at, .n = count, .out_stride = width},
                 {.w = piece.up, .out = up + piece.at, .n = count, .out_stride = width}};
@@ -229,34 +260,34 @@ static void compute_in_pieces(struct hearth_session *s, int layer, int n, int n_
             hearth_prompt_down(s, &down, 1, gate + piece.at, width, piece.at > 0);
         }
     }
-    tell_neurons(s, layer, n);
     memcpy(x->rows, s->work.down, (size_t)n_slots * embd * sizeof(float));
 }
 
-static void compute_by_neuron(struct hearth_session *s, int layer, int n, int n_slots)
+static void compute_by_neuron(void *arg, const struct hearth_expert_unit *units, int n)
 {
-    const struct hearth_layer *w = &s->weights.layers[layer];
+    const struct group *g = arg;
+    struct hearth_session *s = g->s;
     struct hearth_expert_work *x = &s->work.experts;
     struct hearth_sparse_part *parts = s->work.sparse.all;
-    struct job j = {.s = s};
-    int n_parts = 0;
-    for (int e = 0; e < s->model->hp.n_expert; e++) {
-        if (x->first[e + 1] == x->first[e])
+    const size_t width = (size_t)s->model->hp.n_ff_exp, embd = (size_t)s->model->hp.n_embd;
+    const int begin = units[0].first;
+    for (int i = 0; i < n; i++) {
+        const struct hearth_expert_unit *u = &units[i];
+        parts[i] = hearth_sparse_part_of(s, g->layer, u->expert);
+        parts[i].first = u->first - begin;
+        parts[i].n = u->n;
+        if (hearth_streaming_neurons(s))
             continue;
-        parts[n_parts] = hearth_sparse_part_of(s, layer, e);
-        parts[n_parts].first = x->first[e];
-        parts[n_parts++].n = x->first[e + 1] - x->first[e];
+        parts[i].space.gate.data = u->gate.data;
+        parts[i].space.up.data = u->up.data;
+        parts[i].space.down_t.data = parts[i].space.down_t.data ? u->down.data : NULL;
     }
-    if (s->work.sparse.seen)
-        hearth_run(s, gather_seen_task, &j, n);
-    hearth_sparse_run(s, layer, parts, n_parts, x->rows, s->work.sparse.seen ? s->work.sparse.seen : x->rows,
-                      x->rows, s->work.gate);
-    tell_neurons(s, layer, n);
-    tell_gates(s, layer, n);
-    if (w->ffn_down_t_exps.data)
-        return;
-    int count = list_products(s, &w->ffn_down_exps, x->rows, x->tasks);
-    hearth_matmul(s, HEARTH_PHASE_STEP, x->tasks, count, s->work.gate, n_slots);
+    float *rows = x->rows + (size_t)begin * embd;
+    const float *seen = s->work.sparse.seen ? s->work.sparse.seen + (size_t)begin * embd : rows;
+    hearth_sparse_run(s, g->layer, parts, n, rows, seen, rows, s->work.gate + (size_t)begin * width,
+                      s->on_gates ? s->work.up + (size_t)begin * width : NULL);
+    if (!parts[0].space.down_t.data)
+        compute_down(g, units, n);
 }
 
 void hearth_ffn_experts(struct hearth_session *s, enum hearth_phase phase, int layer, int n)
@@ -273,14 +304,28 @@ void hearth_ffn_experts(struct hearth_session *s, enum hearth_phase phase, int l
     hearth_run(s, choose_task, &j, n);
     if (s->on_experts)
         tell(s, layer, n);
-    assign_slots(x, hp->n_expert, hp->n_expert_used, n);
+    const int n_units = list_used(x, hp->n_expert, (size_t)n_slots);
+    struct hearth_expert_stream *stream = hearth_streaming_experts(s);
+    if (stream)
+        hearth_expert_stream_begin(stream, phase, layer, x->counts, n, x->order, n_units);
+    assign_slots(x, n_units, (size_t)n_slots);
+    point_units(w, x->units, n_units);
 
     hearth_run(s, gather_task, &j, n);
-    if (phase == HEARTH_PHASE_STEP && hearth_sparse_layer(s, layer))
-        compute_by_neuron(s, layer, n, n_slots);
+    const bool by_neuron = phase == HEARTH_PHASE_STEP && hearth_sparse_layer(s, layer);
+    if (by_neuron && work->sparse.seen)
+        hearth_run(s, gather_seen_task, &j, n);
+    struct group g = {s, phase, layer};
+    if (stream)
+        hearth_expert_stream_run(stream, x->units, by_neuron ? compute_by_neuron : compute_dense, &g);
+    else if (by_neuron)
+        compute_by_neuron(&g, x->units, n_units);
     else if (hearth_streaming_neurons(s))
-        compute_in_pieces(s, layer, n, n_slots);
+        compute_in_pieces(s, layer, x->units, n_units, n_slots);
     else
-        compute_dense(s, phase, layer, n, n_slots);
+        compute_dense(&g, x->units, n_units);
+    tell_neurons(s, layer, n);
+    if (by_neuron)
+        tell_gates(s, layer, n);
     hearth_run(s, combine_task, &j, n);
 }

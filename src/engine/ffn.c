@@ -97,7 +97,8 @@ static void ffn_by_neuron(struct hearth_session *s, int layer, int n)
     struct hearth_sparse_part part = hearth_sparse_part_of(s, layer, 0);
     part.n = n;
     const bool stream = s->model->hp.predictor_input != HEARTH_PREDICTOR_NORMED;
-    hearth_sparse_run(s, layer, &part, 1, s->work.h, stream ? s->work.x : s->work.h, s->work.h, s->work.gate);
+    hearth_sparse_run(s, layer, &part, 1, s->work.h, stream ? s->work.x : s->work.h, s->work.h, s->work.gate,
+                      s->on_gates ? s->work.up : NULL);
     tell_neurons(s, layer, n, s->work.gate);
     tell_gates(s, layer, n);
     struct hearth_product down = {.w = w->ffn_down, .out = s->work.h, .n = n};

@@ -449,7 +449,7 @@ static void run_pass(struct pass *p, int n_parts)
 }
 
 void hearth_sparse_run(struct hearth_session *s, int layer, const struct hearth_sparse_part *parts,
-                       int n_parts, const float *x, const float *seen, float *out, float *act)
+                       int n_parts, const float *x, const float *seen, float *out, float *act, float *gates)
 {
     struct hearth_sparse_part *now = s->work.sparse.parts;
     const size_t f = parts[0].space.n, width = (size_t)s->model->hp.n_embd;
@@ -464,7 +464,7 @@ void hearth_sparse_run(struct hearth_session *s, int layer, const struct hearth_
                          .seen = seen + (size_t)base * width,
                          .out = out + (size_t)base * width,
                          .act = act ? act + (size_t)base * f : NULL,
-                         .gates = s->on_gates ? s->work.up + (size_t)base * f : NULL,
+                         .gates = gates ? gates + (size_t)base * f : NULL,
                          .neurons = hearth_streaming_neurons(s)};
         int n = 0;
         while (part < n_parts && p.n_rows < HEARTH_SPARSE_ROWS) {

@@ -117,7 +117,7 @@ static size_t list_parts(const struct hearth_model *m, int layer, bool whole, st
     size_t n = 0;
     for (size_t i = 0; i < m->n_items; i++) {
         const struct hearth_item *item = &m->items[i];
-        if (item->layer == layer && !item->vector && (whole || !item->bundle))
+        if (item->layer == layer && !item->vector && (whole || !(item->bundle || item->of_experts)))
             out[n++] = (struct part){item, item->tensor->offset, item->tensor->bytes};
     }
     qsort(out, n, sizeof *out, by_place);

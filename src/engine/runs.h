@@ -33,8 +33,8 @@ struct hearth_runs {
     size_t max_extents;
 };
 
-// Finds what each run consists of. `whole`: a pack's bundles are part of their layer's run; else they are
-// somebody else's business. `align`: of reads (hearth_reader_align).
+// Finds what each run consists of. `whole`: a pack's bundles and the experts' matrices are part of their
+// layer's run; else they are somebody else's business. `align`: of reads (hearth_reader_align).
 int hearth_runs_open(struct hearth_runs *r, const struct hearth_model *m, bool whole, uint32_t align,
                      struct hearth_error *err);
 void hearth_runs_close(struct hearth_runs *r); // waits for reads in flight

@@ -206,7 +206,10 @@ static void lay_out_experts(struct hearth_session *s, struct hearth_arena *a)
     x->ids = hearth_arena_take(a, slots, sizeof *x->ids);
     x->weights = hearth_arena_take(a, slots, sizeof(float));
     x->slots = hearth_arena_take(a, slots, sizeof *x->slots);
-    x->first = hearth_arena_take(a, n + 1, sizeof *x->first);
+    x->counts = hearth_arena_take(a, n, sizeof *x->counts);
+    x->next = hearth_arena_take(a, n, sizeof *x->next);
+    x->order = hearth_arena_take(a, n, sizeof *x->order);
+    x->units = hearth_arena_take(a, n, sizeof *x->units);
     x->rows = hearth_arena_take(a, slots, (size_t)hp->n_embd * sizeof(float));
     x->tasks = hearth_arena_take(a, 2 * n, sizeof *x->tasks);
 }

@@ -59,16 +59,25 @@ struct hearth_worker {
 // Tiles that are added up on their own, so that a long context can be divided among threads.
 #define HEARTH_ATTN_RANGE 16
 
+// An expert and the rows of its tokens: slots [first, first + n).
+struct hearth_expert_unit {
+    int expert, first, n;
+    struct hearth_weight gate, up, down; // down by neuron where the model has it so
+};
+
 // Which experts a batch uses. Each token has U = n_expert_used of X experts; a slot is one (expert, token)
-// pair, slots are sorted by expert, then token, so that an expert's tokens are consecutive rows.
+// pair. An expert's tokens are consecutive rows, in their order.
 struct hearth_expert_work {
-    float *scores;                // [T x X]
-    int *ids;                     // [T x U] chosen experts, ascending
-    float *weights;               // [T x U] theirs
-    int *slots;                   // [T x U] theirs
-    int *first;                   // [X + 1] first slot of each expert
-    float *rows;                  // [T x U x E] by slot: the expert's input, later its output
-    struct hearth_product *tasks; // [2 X]
+    float *scores;                    // [T x X]
+    int *ids;                         // [T x U] chosen experts, ascending
+    float *weights;                   // [T x U] theirs
+    int *slots;                       // [T x U] theirs
+    int *counts;                      // [X] tokens of each expert
+    int *next;                        // [X] slot for its next token, while they are being assigned
+    int *order;                       // [X] the experts that are used, in the order of their slots
+    struct hearth_expert_unit *units; // [X] the same with all that is to be known
+    float *rows;                      // [T x U x E] by slot: the expert's input, later its output
+    struct hearth_product *tasks;     // [2 X]
 };
 
 // Buffers of one evaluation, sized once; T = max_rows tokens.

@@ -149,8 +149,9 @@ static int refuse(const struct hearth_session *s, struct hearth_error *err)
     if (least == f->bytes)
         snprintf(parts, sizeof parts,
                  "%.1f MiB for what is always in memory, %.1f for the KV cache (-c makes it smaller), %.1f "
-                 "for two layers, %.1f for the neurons of one token",
-                 mib(f->always), mib(f->kv), mib(f->layer_buffers), mib(f->working_set));
+                 "for two layers, %.1f for the %s of one token",
+                 mib(f->always), mib(f->kv), mib(f->layer_buffers), mib(f->working_set),
+                 s->streaming->experts.on ? "experts" : "neurons");
     return hearth_fail(err, HEARTH_E_BUDGET,
                        "--ram %llu is too small for %s: it needs at least %llu bytes (--ram %lluM): %s",
                        (unsigned long long)m->load.ram, m->info.path, (unsigned long long)named,
@@ -177,6 +178,7 @@ static int make_plan(struct opening *o, struct hearth_error *err)
         .n_layers = (uint32_t)n_layer,
         .dense = o->dense,
         .batch = (uint32_t)s->max_steps};
+    hearth_expert_stream_plan(&f->experts, &p, r->order);
     const int rc = hearth_neurons_plan(&f->neurons, &p, m->load.ram, &f->plan, err);
     return rc == HEARTH_E_BUDGET ? refuse(s, err) : rc;
 }
@@ -187,12 +189,15 @@ static void tell_plan(const struct opening *o)
     hearth_log(
         HEARTH_LOG_DEBUG,
         "plan: %llu of %llu bytes; dense %llu in memory (%u layers%s), layer buffers %llu; resident neurons "
-        "%llu (%llu bytes), cached %llu (%llu bytes, reserve %u)",
+        "%llu (%llu bytes), cached %llu (%llu bytes, reserve %u); experts of a layer %u, of %u layers one "
+        "more, "
+        "%u common (%llu bytes)",
         (unsigned long long)p->bytes, (unsigned long long)o->s->model->load.ram,
         (unsigned long long)p->dense_bytes, p->dense_layers, p->head_in_memory ? ", head" : "",
         (unsigned long long)p->layer_buffers, (unsigned long long)p->resident_neurons,
         (unsigned long long)p->resident_bytes, (unsigned long long)p->cold_neurons,
-        (unsigned long long)p->region_bytes, p->reserve);
+        (unsigned long long)p->region_bytes, p->reserve, p->layer_experts, p->more_experts, p->common_experts,
+        (unsigned long long)p->expert_bytes);
 }
 
 // ---- filling
@@ -356,23 +361,6 @@ static int open_reader(struct hearth_reader **out, const struct hearth_model *m,
     return rc;
 }
 
-// Experts that old files keep in tensors of their own lie nowhere side by side as the engine wants them.
-static int check_experts(const struct hearth_model *m, struct hearth_error *err)
-{
-    for (size_t i = 0; i < m->n_items; i++) {
-        const struct hearth_item *item = &m->items[i];
-        if (m->hp.n_expert && item->layer >= 0 && !item->bundle && !item->vector &&
-            item->tensor->ne[2] == 1 && strstr(item->tensor->name.s, ".ffn_") &&
-            !strstr(item->tensor->name.s, "_inp"))
-            return hearth_fail(
-                err, HEARTH_E_UNSUPPORTED,
-                "%s has its experts in single tensors (%s), which cannot be streamed: give it all "
-                "memory, or convert it anew",
-                m->info.path, item->tensor->name.s);
-    }
-    return HEARTH_OK;
-}
-
 // Bundles that are part of a run stay bundles: the rows of a matrix are then as far apart as they.
 static void use_bundles_as_matrices(struct hearth_session *s)
 {
@@ -392,17 +380,18 @@ static int open_streams(struct opening *o, struct hearth_error *err)
     struct hearth_session *s = o->s;
     struct hearth_streaming *f = o->f;
     const struct hearth_model *m = s->model;
-    int rc = check_experts(m, err);
-    if (m->pack && !hearth_neurons_can(s))
+    const bool in_parts = hearth_neurons_can(s) || hearth_expert_stream_can(s);
+    if (m->pack && !in_parts)
         use_bundles_as_matrices(s);
     struct hearth_reader *reader = NULL;
+    int rc = open_reader(&reader, m, &o->store, err);
     if (!rc)
-        rc = open_reader(&reader, m, &o->store, err);
-    if (!rc)
-        rc = hearth_runs_open(&f->runs, m, !hearth_neurons_can(s), hearth_reader_align(reader), err);
+        rc = hearth_runs_open(&f->runs, m, !in_parts, hearth_reader_align(reader), err);
     f->runs.reader = reader;
     if (!rc)
         rc = hearth_neurons_open(&f->neurons, s, reader, &o->store, err);
+    if (!rc)
+        rc = hearth_expert_stream_open(&f->experts, s, reader, err);
     if (!rc)
         rc = make_plan(o, err);
     if (!rc)
@@ -411,6 +400,8 @@ static int open_streams(struct opening *o, struct hearth_error *err)
         rc = fill(o, err);
     if (!rc)
         rc = hearth_neurons_fill(&f->neurons, &f->plan, err);
+    if (!rc)
+        rc = hearth_expert_stream_fill(&f->experts, &f->plan, f->runs.order, err);
     if (!rc) { // what was read so far is not a prompt's
         hearth_streaming_counted(s, HEARTH_PHASE_PROMPT);
         f->phases[HEARTH_PHASE_PROMPT] = (struct hearth_streaming_count){0};
@@ -463,6 +454,7 @@ void hearth_streaming_close(struct hearth_session *s)
         return;
     hearth_runs_close(&f->runs); // reads in flight end here: memory goes afterwards
     hearth_neurons_close(&f->neurons);
+    hearth_expert_stream_close(&f->experts);
     hearth_region_close(&f->image);
     hearth_region_close(&f->fixed);
     hearth_region_close(&f->buffers);

@@ -6,6 +6,7 @@
 
 #include <stdatomic.h>
 
+#include "engine/expert_stream.h"
 #include "engine/neurons.h"
 #include "engine/runs.h"
 #include "engine/session.h"
@@ -33,6 +34,7 @@ struct hearth_streaming {
     struct hearth_runs runs;
     const struct hearth_item *embedding; // of which rows are read from the file; NULL: in memory
     struct hearth_neurons neurons;
+    struct hearth_expert_stream experts;
     _Atomic bool failed;                              // the evaluation that is going on has, and this is
     struct hearth_error error;                        // why: the first reason
     struct hearth_streaming_count counted, phases[2]; // until the last evaluation, and in those of each phase
@@ -47,6 +49,12 @@ void hearth_streaming_close(struct hearth_session *s);
 static inline struct hearth_neurons *hearth_streaming_neurons(const struct hearth_session *s)
 {
     return s->streaming && s->streaming->neurons.on ? &s->streaming->neurons : NULL;
+}
+
+// Where the session's experts stream one by one; else NULL.
+static inline struct hearth_expert_stream *hearth_streaming_experts(const struct hearth_session *s)
+{
+    return s->streaming && s->streaming->experts.on ? &s->streaming->experts : NULL;
 }
 
 // Before layer i of an evaluation, or the head (i = n_layer); true: the evaluation has failed and is to be

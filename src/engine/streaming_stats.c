@@ -63,6 +63,20 @@ static void neuron_stats(const struct hearth_neurons *n, const struct hearth_bud
     out->asked_read = c.misses;
 }
 
+static void expert_stats(const struct hearth_expert_stream *x, const struct hearth_budget_plan *plan,
+                         struct hearth_streaming_stats *out)
+{
+    for (uint32_t i = 0; x->on && i < x->n_layers; i++) {
+        for (int part = 0; part < HEARTH_EXPERT_PARTS; part++)
+            out->expert_bytes += x->n_experts * x->layers[i].parts[part].bytes;
+        out->experts_cached += x->quota[i];
+    }
+    out->experts = (uint64_t)x->n_layers * x->n_experts;
+    out->cache_bytes += x->on ? plan->expert_bytes : 0;
+    out->experts_asked_cached = x->asked_cached;
+    out->experts_asked_read = x->asked_read;
+}
+
 void hearth_streaming_stats(const struct hearth_session *s, struct hearth_streaming_stats *out)
 {
     const struct hearth_streaming *f = s->streaming;
@@ -84,6 +98,7 @@ void hearth_streaming_stats(const struct hearth_session *s, struct hearth_stream
     out->step_wait_ns = step->wait_ns;
     out->read_retries = prompt->retries + step->retries;
     neuron_stats(&f->neurons, &f->plan, out);
+    expert_stats(&f->experts, &f->plan, out);
 }
 
 uint64_t hearth_streaming_memory(const struct hearth_session *s)
@@ -93,5 +108,6 @@ uint64_t hearth_streaming_memory(const struct hearth_session *s)
         return 0;
     const struct hearth_neurons *n = &f->neurons;
     return f->image.size + f->fixed.size + f->buffers.size + n->matrices.size + n->pieces.size +
+           f->experts.region.size +
            (n->cache ? hearth_cache_bytes(n->cache) + hearth_cache_table_bytes(n->cache) : 0);
 }

@@ -156,6 +156,12 @@ static int missing(struct loader *l, const char *name)
                        hearth_gguf_path(l->model->gguf), name);
 }
 
+// Whether these are the experts' own matrices, rather than their predictors'.
+static bool is_of_experts(const struct hearth_binding *b)
+{
+    return hearth_need_is_each(b->need) && b->k != HEARTH_DIM_RANK && b->n != HEARTH_DIM_RANK;
+}
+
 // One tensor that holds one matrix or vector, or the matrices of all experts.
 static int bind_tensor(struct loader *l, const struct hearth_gguf_tensor *t, const struct hearth_binding *b,
                        struct hearth_weight *w)
@@ -167,10 +173,12 @@ static int bind_tensor(struct loader *l, const struct hearth_gguf_tensor *t, con
     if (!rc)
         rc = reserve(l, t, bytes, &offset);
     if (!rc)
-        rc = add_item(
-            l,
-            (struct hearth_item){
-                .tensor = t, .offset = offset, .bytes = (size_t)bytes, .vector = vector, .to_f32 = to_f32});
+        rc = add_item(l, (struct hearth_item){.tensor = t,
+                                              .offset = offset,
+                                              .bytes = (size_t)bytes,
+                                              .vector = vector,
+                                              .to_f32 = to_f32,
+                                              .of_experts = is_of_experts(b)});
     if (!rc)
         set_weight(w, t, vector, offset);
     return rc;
@@ -203,7 +211,8 @@ static int bind_single_experts(struct loader *l, const char *joint, int layer, c
         if (!rc)
             rc = add_item(l, (struct hearth_item){.tensor = t,
                                                   .offset = offset + (size_t)e * (size_t)t->bytes,
-                                                  .bytes = (size_t)t->bytes});
+                                                  .bytes = (size_t)t->bytes,
+                                                  .of_experts = true});
         if (rc)
             return rc;
         if (!e)

@@ -16,6 +16,7 @@ struct hearth_item {
     size_t offset, bytes; // in the image
     bool vector;          // a norm or a bias
     bool to_f32;          // a vector that the file has in another format
+    bool of_experts;      // gate, up or down: of all of the layer's experts, or of one in a tensor of its own
     // A pack's bundles become matrices, which begin at these places of the image; NULL: something else.
     const struct hearth_bundle *bundle;
     size_t parts[HEARTH_PARTS];

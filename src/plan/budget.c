@@ -8,8 +8,9 @@
 
 #include "base/memory.h"
 
-#define LIMIT (UINT64_C(1) << 56) // of any size: sums of a few cannot overflow
-#define PARTS 4096                // in which neurons of equal worth are shared out
+#define LIMIT         (UINT64_C(1) << 56) // of any size: sums of a few cannot overflow
+#define LIMIT_EXPERTS (1u << 20)
+#define PARTS         4096 // in which neurons of equal worth are shared out
 
 // The numbers that planning keeps for each space.
 struct space_work {
@@ -93,6 +94,9 @@ static int check(const struct hearth_budget_params *p, struct hearth_error *err)
         ok = p->dense[i] < LIMIT && dense < LIMIT;
         dense += p->dense[i];
     }
+    ok = ok && (!p->n_experts || (p->common_experts && p->n_experts < LIMIT_EXPERTS));
+    for (uint32_t i = 0; ok && p->n_experts && i < p->n_layers; i++)
+        ok = p->expert_bytes[i] < (LIMIT / p->n_layers) / p->n_experts;
     uint64_t neurons = 0;
     for (uint32_t i = 0; ok && i < p->n_spaces; i++) {
         const struct hearth_budget_space *s = &p->spaces[i];
@@ -156,6 +160,25 @@ static uint64_t streamed_bytes(const struct hearth_budget_params *p, uint64_t *l
     return sum + (p->head_by_part ? p->head : 0);
 }
 
+// Experts: of all layers one each, and room for those of one token.
+static uint64_t experts_of_layers(const struct hearth_budget_params *p, uint64_t *common)
+{
+    uint64_t sum = 0, largest = 0;
+    for (uint32_t i = 0; p->n_experts && i < p->n_layers; i++) {
+        sum += p->expert_bytes[i];
+        largest = p->expert_bytes[i] > largest ? p->expert_bytes[i] : largest;
+    }
+    *common = p->common_experts * largest;
+    return sum;
+}
+
+static uint64_t least_experts(const struct hearth_budget_params *p)
+{
+    uint64_t common;
+    const uint64_t all = p->n_experts * experts_of_layers(p, &common);
+    return common < all ? common : all;
+}
+
 // All neurons in matrices, or one token's and the reserve in the cache: what is less.
 static int least_neurons(struct budget *b, uint64_t *bytes, struct hearth_error *err)
 {
@@ -178,6 +201,7 @@ static int find_floor(struct budget *b, struct hearth_budget_floor *out, struct 
         p->workspace + p->io + p->norms + (by_row ? 0 : p->embedding) + (p->head_by_part ? 0 : p->head);
     out->layer_buffers = 2 * largest < streamed ? 2 * largest : streamed;
     int rc = least_neurons(b, &out->working_set, err);
+    out->working_set += least_experts(p);
     out->bytes = out->always + out->kv + out->layer_buffers + out->working_set;
     return rc;
 }
@@ -316,6 +340,29 @@ static int plan_neurons(struct budget *b, uint64_t available, struct hearth_budg
     return HEARTH_OK;
 }
 
+// ---- experts ----
+
+// As many of each layer as fit beside the common ones, then one more of the first layers.
+static void plan_experts(const struct hearth_budget_params *p, uint64_t available,
+                         struct hearth_budget_plan *out)
+{
+    uint64_t common;
+    const uint64_t each = experts_of_layers(p, &common);
+    if (!p->n_experts)
+        return;
+    out->layer_experts = p->n_experts;
+    out->expert_bytes = p->n_experts * each;
+    if (out->expert_bytes <= available)
+        return;
+    const uint64_t left = available - common;
+    out->common_experts = p->common_experts;
+    out->layer_experts = (uint32_t)(left / each);
+    out->expert_bytes = common + out->layer_experts * each;
+    while (out->more_experts < p->n_layers &&
+           p->expert_bytes[out->more_experts] <= available - out->expert_bytes)
+        out->expert_bytes += p->expert_bytes[out->more_experts++];
+}
+
 // ---- the plan ----
 
 static double mib(uint64_t bytes)
@@ -323,15 +370,16 @@ static double mib(uint64_t bytes)
     return (double)bytes / (1 << 20);
 }
 
-static int too_small(uint64_t budget, const struct hearth_budget_floor *f, struct hearth_error *err)
+static int too_small(const struct hearth_budget_params *p, uint64_t budget,
+                     const struct hearth_budget_floor *f, struct hearth_error *err)
 {
     return hearth_fail(
         err, HEARTH_E_BUDGET,
         "--ram %llu is too small: this model needs at least %llu bytes (%.1f MiB): %.1f for what is "
         "always in memory, %.1f for the KV cache (-c makes it smaller), %.1f for two layers, %.1f for "
-        "the neurons of one token",
+        "the %s of one token",
         (unsigned long long)budget, (unsigned long long)f->bytes, mib(f->bytes), mib(f->always), mib(f->kv),
-        mib(f->layer_buffers), mib(f->working_set));
+        mib(f->layer_buffers), mib(f->working_set), p->n_experts ? "experts" : "neurons");
 }
 
 static int spend(struct budget *b, uint64_t budget, struct hearth_budget_plan *out, uint32_t *resident,
@@ -343,15 +391,16 @@ static int spend(struct budget *b, uint64_t budget, struct hearth_budget_plan *o
         return rc;
     const struct hearth_budget_floor *f = &out->floor;
     if (budget < f->bytes)
-        return too_small(budget, f, err);
+        return too_small(p, budget, f, err);
     uint64_t left = budget - f->bytes;
     spend_on_dense(p, out, &left);
     uint64_t available = f->working_set + left;
     rc = plan_neurons(b, available, out, resident, quota, err);
     if (rc)
         return rc;
-    uint64_t neurons = out->resident_bytes + out->region_bytes + out->table_bytes;
-    if (!out->embedding_in_memory && out->all_resident && !out->layer_buffers &&
+    plan_experts(p, available, out);
+    uint64_t neurons = out->resident_bytes + out->region_bytes + out->table_bytes + out->expert_bytes;
+    if (!out->embedding_in_memory && out->all_resident && !out->layer_buffers && !out->common_experts &&
         p->embedding <= available - neurons) {
         out->embedding_in_memory = true;
         out->dense_bytes += p->embedding;

@@ -4,9 +4,10 @@
 //
 // The order: what must be in memory; one token's working set of neurons; the dense weights (attention,
 // predictors, head), which every token reads whole, layer by layer from the first, the others going through
-// two buffers one layer ahead; then neurons, hottest per byte first, in all spaces alike; the embedding, of
-// which a token reads one row, last. Of the neurons kept, the leading ones that are active in every second
-// visit or more are resident in matrices, and the rest is the quota of the neuron cache.
+// two buffers one layer ahead; then neurons, hottest per byte first, in all spaces alike, or experts, as many
+// in each layer; the embedding, of which a token reads one row, last. Of the neurons kept, the leading ones
+// that are active in every second visit or more are resident in matrices, and the rest is the quota of the
+// neuron cache.
 #ifndef HEARTH_PLAN_BUDGET_H
 #define HEARTH_PLAN_BUDGET_H
 
@@ -31,7 +32,11 @@ struct hearth_budget_params {
     bool head_by_part;                 // the engine can stream the head through the layer buffers
     uint32_t n_layers;
     const uint64_t *dense; // [n_layers] bytes of a layer outside its spaces: attention, predictors, routers
-    uint32_t n_spaces;     // 0: nothing streams by neuron, all of the feed-forward parts is in `dense`
+    // Experts that stream one by one; n_experts 0: there are none, or they are spaces, or part of `dense`.
+    uint32_t n_experts;           // of a layer
+    uint32_t common_experts;      // that a step must have room for: one token's, and one on its way
+    const uint64_t *expert_bytes; // [n_layers] of one expert of the layer, layers in the order of `dense`
+    uint32_t n_spaces;            // 0: nothing streams by neuron, all of the feed-forward parts is in `dense`
     const struct hearth_budget_space *spaces;
     uint32_t batch;         // tokens in a step at most: their sets unite; at least 1
     uint32_t least_reserve; // of the neuron cache, in bundles
@@ -46,7 +51,7 @@ struct hearth_budget_floor {
     uint64_t always; // what must be in memory, the KV cache left out
     uint64_t kv;
     uint64_t layer_buffers; // two of the largest layer, or all layers where that is less
-    uint64_t working_set;   // one token's neurons and the reserve, with the cache's tables
+    uint64_t working_set;   // one token's neurons and the reserve, with the cache's tables; or its experts
 };
 
 struct hearth_budget_plan {
@@ -62,6 +67,10 @@ struct hearth_budget_plan {
     uint64_t resident_neurons, cold_neurons; // sums of the two arrays
     uint32_t reserve;                        // for the neuron cache; 0: there is none
     bool all_resident;                       // every neuron is: no cache
+    // Places of each layer for experts; the first `more_experts` layers have one more. Where all experts have
+    // one, there are no common ones.
+    uint32_t layer_experts, more_experts, common_experts;
+    uint64_t expert_bytes; // of all places
 };
 
 // The floor. HEARTH_E_INVALID when the sizes make no sense, HEARTH_E_MEMORY.

@@ -189,6 +189,14 @@ int hearth_reader_wait(struct hearth_reader *r, struct hearth_reader_job *job, s
     return rc;
 }
 
+bool hearth_reader_is_over(struct hearth_reader *r, const struct hearth_reader_job *job)
+{
+    pthread_mutex_lock(&r->lock);
+    const bool over = !job->running;
+    pthread_mutex_unlock(&r->lock);
+    return over;
+}
+
 struct hearth_store_stats hearth_reader_stats(struct hearth_reader *r)
 {
     pthread_mutex_lock(&r->lock);

@@ -49,6 +49,8 @@ void hearth_reader_start(struct hearth_reader *reader, struct hearth_reader_job 
 // Waits for a job that was started; one that is over already is fine. HEARTH_E_IO: the message names file,
 // offset and reason. Start and wait are for one thread at a time.
 int hearth_reader_wait(struct hearth_reader *reader, struct hearth_reader_job *job, struct hearth_error *err);
+// Whether a job that was started is over, well or badly: waiting for it then takes no time.
+bool hearth_reader_is_over(struct hearth_reader *reader, const struct hearth_reader_job *job);
 
 // Of all files together; wait_ns is what callers spent in hearth_reader_wait().
 struct hearth_store_stats hearth_reader_stats(struct hearth_reader *reader);

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+// Experts that are not all in memory: a token's layer reads those of its experts that the expert cache does
+// not have, straight from where the file has their matrices, while those that it has are computed.
+#ifndef HEARTH_ENGINE_EXPERT_STREAM_H
+#define HEARTH_ENGINE_EXPERT_STREAM_H
+
+#include "engine/session.h"
+#include "model/load.h"
+#include "plan/budget.h"
+#include "store/reader.h"
+
+struct hearth_expert_cache;
+
+#define HEARTH_EXPERT_PARTS 3 // gate, up, down
+
+// One of the matrices that the experts of a layer consist of.
+struct hearth_expert_part {
+    const struct hearth_item
+        *item; // of all experts; or, with a tensor each, of expert 0: the others follow it
+    bool single;
+    uint64_t bytes; // of one expert
+    size_t at;      // in a place
+};
+
+// The experts of one layer.
+struct hearth_expert_layer {
+    struct hearth_expert_part parts[HEARTH_EXPERT_PARTS];
+    size_t place_bytes;
+    uint8_t *places; // its own; place_bytes apart
+};
+
+// Where an expert of the layer that is being computed is.
+struct hearth_expert_visit {
+    struct hearth_reader_job job;
+    struct hearth_extent extents[HEARTH_EXPERT_PARTS];
+    uint8_t *place;
+    bool reading, done;
+};
+
+struct hearth_expert_stream {
+    bool on; // everything below is in use
+    struct hearth_session *s;
+    struct hearth_reader *reader; // the streaming's
+    uint32_t n_layers, n_experts;
+    struct hearth_expert_layer *layers; // [n_layers]
+    struct hearth_expert_cache *cache;
+    struct hearth_region region; // the layers' places and the common ones
+    uint8_t *common;             // common_bytes apart
+    size_t common_bytes;
+    uint32_t *quota;                    // [n_layers] places of their own
+    struct hearth_expert_visit *visits; // [n_experts]
+    uint32_t layer;                     // that is being visited
+    const int *order;                   // its experts: the first n_asked of n_used are asked for
+    int n_used, n_asked;
+    uint64_t asked_cached, asked_read; // by steps so far
+    uint64_t *expert_bytes;            // [n_layers] for planning: of a place, layers in the order of the runs
+};
+
+// Whether the session's experts stream one by one: those of any model with experts, but of packs.
+bool hearth_expert_stream_can(const struct hearth_session *s);
+
+// Finds the experts in the file; nothing where hearth_expert_stream_can() says no. HEARTH_E_MEMORY.
+int hearth_expert_stream_open(struct hearth_expert_stream *x, struct hearth_session *s,
+                              struct hearth_reader *reader, struct hearth_error *err);
+void hearth_expert_stream_close(struct hearth_expert_stream *x); // the reader is closed before
+
+// Adds the experts to what is to be planned; `order` [n_layer] is the runs'.
+void hearth_expert_stream_plan(struct hearth_expert_stream *x, struct hearth_budget_params *p,
+                               const int *order);
+// Takes the memory that was planned.
+int hearth_expert_stream_fill(struct hearth_expert_stream *x, const struct hearth_budget_plan *plan,
+                              const int *order, struct hearth_error *err);
+
+// Begins a layer, whose experts order[n] (ascending) are used by counts[n_experts] of n_tokens: the first
+// reads start, and the experts are put into the order in which they had best be computed. `order` is the
+// caller's, until the layer is computed.
+void hearth_expert_stream_begin(struct hearth_expert_stream *x, enum hearth_phase phase, int layer,
+                                const int *counts, int n_tokens, int *order, int n);
+// Has compute(arg, units, n) called with all of units[], which are in the order above, in a few pieces of
+// consecutive ones and in any order of pieces, when they are in memory: gate, up and down are pointed there.
+// When the evaluation fails, for some units it is not.
+void hearth_expert_stream_run(struct hearth_expert_stream *x, struct hearth_expert_unit *units,
+                              void (*compute)(void *arg, const struct hearth_expert_unit *units, int n),
+                              void *arg);
+
+#endif
