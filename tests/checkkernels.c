@@ -14,6 +14,9 @@
 #include <sys/mman.h>
 
 #include "base/cpu.h"
+#if defined(HEARTH_TILES_MODEL)
+#include "tiles_model.h"
+#endif
 
 struct level check_levels[8];
 int check_n_levels;
@@ -181,6 +184,20 @@ static void find_levels(void)
     }
 }
 
+// The AMX kernels as they are, on tiles that are a model in C.
+static void add_tiles_model(void)
+{
+#if defined(HEARTH_TILES_MODEL)
+    unsigned flags;
+    if (!hearth_cpu_limit("avx512", &flags))
+        return;
+    struct level *l = &check_levels[check_n_levels++];
+    l->name = "amx (model)";
+    hearth_kernels_init(&l->k, flags);
+    hearth_kernels_init_tiles_model(&l->k);
+#endif
+}
+
 int main(int argc, char **argv)
 {
     int rounds = 150;
@@ -201,6 +218,8 @@ int main(int argc, char **argv)
         else
             return puts("usage: checkkernels [--rounds N] [--seed N] [--list] | --bench [FILTER]"), 2;
     }
+    if (!bench)
+        add_tiles_model();
     printf("levels:");
     for (int i = 0; i < check_n_levels; i++)
         printf(" %s", check_levels[i].name);

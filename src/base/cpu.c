@@ -3,6 +3,7 @@
 #include "base/cpu.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +15,7 @@
 #endif
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static unsigned detected;
+static atomic_uint detected;
 static char brand[64] = "unknown";
 
 #if defined(__x86_64__)
@@ -29,6 +30,16 @@ static uint64_t read_xcr0(void)
     uint32_t lo, hi;
     __asm__ volatile("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
     return (uint64_t)hi << 32 | lo;
+}
+
+// Palette 1 has eight tiles of 16 rows of 64 bytes, and products take whole ones.
+static bool has_tiles(void)
+{
+    unsigned a, b, c, d;
+    if (!__get_cpuid_count(0x1d, 1, &a, &b, &c, &d) || b >> 16 < 8 || (b & 0xffff) < 64 || (c & 0xffff) < 16)
+        return false;
+    // ebx: the largest K (rows of four bytes), then the largest N (bytes)
+    return __get_cpuid_count(0x1e, 0, &a, &b, &c, &d) && (b & 0xff) >= 16 && (b >> 8 & 0xffff) >= 64;
 }
 
 static unsigned detect_flags(void)
@@ -50,9 +61,9 @@ static unsigned detect_flags(void)
     unsigned avx512_b7 = 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31;
     if (flags && (xcr0 & zmm) == zmm && has(b7, avx512_b7) && has(c7, 1u << 1 | 1u << 11))
         flags |= HEARTH_CPU_AVX512;
-    // leaf 7 edx: AMX-BF16 22, AMX-TILE 24, AMX-INT8 25
-    if ((flags & HEARTH_CPU_AVX512) && (xcr0 & tiles) == tiles && has(d7, 1u << 22 | 1u << 24 | 1u << 25) &&
-        hearth_os_permit_amx())
+    // leaf 7 edx: AMX-TILE 24, AMX-INT8 25. The permission comes last: it makes signal frames larger.
+    if ((flags & HEARTH_CPU_AVX512) && (xcr0 & tiles) == tiles && has(d7, 1u << 24 | 1u << 25) &&
+        has_tiles() && hearth_os_permit_amx())
         flags |= HEARTH_CPU_AMX;
     return flags;
 }
@@ -108,14 +119,20 @@ static void detect_brand(void) {}
 
 static void detect(void)
 {
-    detected = detect_flags();
+    atomic_store(&detected, detect_flags());
     detect_brand();
 }
 
 unsigned hearth_cpu_flags(void)
 {
     pthread_once(&once, detect);
-    return detected;
+    return atomic_load(&detected);
+}
+
+void hearth_cpu_distrust(unsigned flags)
+{
+    pthread_once(&once, detect);
+    atomic_fetch_and(&detected, ~flags);
 }
 
 const char *hearth_cpu_brand(void)

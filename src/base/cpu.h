@@ -10,7 +10,7 @@
 enum {
     HEARTH_CPU_AVX2 = 1u << 0,   // x86-64-v3: AVX2, FMA, F16C, BMI2
     HEARTH_CPU_AVX512 = 1u << 1, // F, BW, VL, DQ, CD + VNNI + VBMI (Ice Lake, Zen 4 and later)
-    HEARTH_CPU_AMX = 1u << 2,    // AMX-TILE, AMX-INT8, AMX-BF16, with permission from the kernel
+    HEARTH_CPU_AMX = 1u << 2,    // AMX-TILE and AMX-INT8, with permission from the kernel
     HEARTH_CPU_NEON = 1u << 8,
     HEARTH_CPU_DOTPROD = 1u << 9,
     HEARTH_CPU_I8MM = 1u << 10
@@ -18,6 +18,9 @@ enum {
 
 // Detected once (CPUID and XGETBV); thread-safe.
 unsigned hearth_cpu_flags(void);
+
+// These do not do what they should: from now on this CPU does not have them. Thread-safe.
+void hearth_cpu_distrust(unsigned flags);
 
 // The flags that remain under an upper level ("c", "avx2", "avx512", "amx", "neon", "dotprod", "i8mm"; NULL:
 // all). False when the name is unknown or this CPU does not have the level. "c" leaves 0.

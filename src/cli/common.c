@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cpu.h"
 #include "base/log.h"
 #include "base/os.h"
 
@@ -290,6 +291,10 @@ int hearth_cli_open_model(struct hearth_model **out, const struct hearth_options
     params.ram = o->ram;
     params.io = hearth_options_io(o);
     params.throttle = o->throttle;
+    unsigned flags;
+    if (!hearth_cpu_limit(params.cpu, &flags))
+        return hearth_cli_usage(NULL, "--cpu %s: this CPU does not have these instructions; its level is %s",
+                                params.cpu, hearth_cpu_level_name(hearth_cpu_flags()));
     struct hearth_error err = {0};
     int rc = hearth_model_open(out, o->model, &params, &err);
     clear_progress();

@@ -2,9 +2,26 @@
 // Choosing kernel variants, once, from the CPU's flags.
 #include "kernels/variants.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/cpu.h"
+
+#if defined(HEARTH_HAVE_AMX)
+// Tiles are held against the reference once in a program's life, when they are first asked for.
+static void init_amx(struct hearth_kernels *table)
+{
+    static atomic_bool proved;
+    if (atomic_load(&proved)) {
+        hearth_kernels_init_tiles_amx(table);
+    } else if (hearth_kernels_adopt(table, hearth_kernels_init_tiles_amx, "AMX")) {
+        atomic_store(&proved, true);
+    } else {
+        hearth_cpu_distrust(HEARTH_CPU_AMX);
+        table->cpu &= ~(unsigned)HEARTH_CPU_AMX;
+    }
+}
+#endif
 
 void hearth_kernels_init(struct hearth_kernels *table, unsigned cpu_flags)
 {
@@ -30,6 +47,10 @@ void hearth_kernels_init(struct hearth_kernels *table, unsigned cpu_flags)
     hearth_kernels_init_rows_avx512(table);
     hearth_kernels_init_neuron_avx512(table);
     hearth_kernels_init_panel_avx512(table);
+#if defined(HEARTH_HAVE_AMX)
+    if (cpu_flags & HEARTH_CPU_AMX)
+        init_amx(table);
+#endif
 #endif
 }
 
@@ -40,7 +61,11 @@ size_t hearth_kernels_scratch(size_t k)
     const size_t plain = hearth_acts_padded(k) * 40 + 4096;
 #if defined(__x86_64__)
     const size_t panel = hearth_panel_scratch_avx512(), many = hearth_many_scratch_avx512(k);
-    const size_t most = panel > many ? panel : many;
+    size_t most = panel > many ? panel : many;
+#if defined(HEARTH_HAVE_AMX)
+    const size_t tiles = hearth_tiles_scratch_amx(k);
+    most = tiles > most ? tiles : most;
+#endif
     return most > plain ? most : plain;
 #else
     return plain;

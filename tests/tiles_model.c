@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT
+// AMX tiles in plain C (tiles_model.h).
+#include "tiles_model.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/x86/tiles_amx.h"
+
+static _Thread_local struct {
+    int configured;
+    struct tile_shapes shapes;
+    uint8_t data[N_TILES][TILE_ROWS][TILE_BYTES];
+} state;
+
+static atomic_ullong products;
+
+__attribute__((format(printf, 1, 2), noreturn)) static void raise_exception(const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    fputs("tile model: ", stdout);
+    vprintf(fmt, args);
+    va_end(args);
+    puts("");
+    fflush(stdout);
+    abort();
+}
+
+// The general-protection faults of LDTILECFG with palette 1. (Palette 0 is a release, which kernels ask for
+// by its own instruction.)
+void tiles_configure(const struct tile_shapes *shapes)
+{
+    if (shapes->palette != 1)
+        raise_exception("palette %d", shapes->palette);
+    if (shapes->start_row)
+        raise_exception("a start row");
+    for (size_t i = 0; i < sizeof shapes->reserved; i++)
+        if (shapes->reserved[i])
+            raise_exception("a reserved byte is %d", shapes->reserved[i]);
+    for (int t = 0; t < 16; t++) {
+        const int rows = shapes->rows[t], bytes = shapes->row_bytes[t];
+        if (rows > TILE_ROWS || bytes > TILE_BYTES || !rows != !bytes || (t >= N_TILES && rows))
+            raise_exception("tile %d has %d rows of %d bytes", t, rows, bytes);
+    }
+    memset(&state, 0, sizeof state);
+    state.shapes = *shapes;
+    state.configured = 1;
+}
+
+void tiles_release(void)
+{
+    memset(&state, 0, sizeof state);
+}
+
+// The invalid-opcode faults that all instructions on a tile share.
+static void check_tile(int t, const char *what)
+{
+    if (t < 0 || t >= N_TILES)
+        raise_exception("%s: no tile %d", what, t);
+    if (!state.configured)
+        raise_exception("%s: no configuration", what);
+    if (!state.shapes.rows[t])
+        raise_exception("%s: tile %d is not configured", what, t);
+}
+
+void tile_zero(int t)
+{
+    check_tile(t, "TILEZERO");
+    memset(state.data[t], 0, sizeof state.data[t]);
+}
+
+void tile_load(int t, const void *from, size_t stride)
+{
+    check_tile(t, "TILELOADD");
+    memset(state.data[t], 0, sizeof state.data[t]);
+    for (size_t r = 0; r < state.shapes.rows[t]; r++)
+        memcpy(state.data[t][r], (const uint8_t *)from + r * stride, state.shapes.row_bytes[t]);
+}
+
+void tile_store(int t, void *to, size_t stride)
+{
+    check_tile(t, "TILESTORED");
+    for (size_t r = 0; r < state.shapes.rows[t]; r++)
+        memcpy((uint8_t *)to + r * stride, state.data[t][r], state.shapes.row_bytes[t]);
+}
+
+static uint32_t dword(const uint8_t *row, size_t at)
+{
+    uint32_t d;
+    memcpy(&d, row + 4 * at, sizeof d);
+    return d;
+}
+
+void tile_dot(int c, int a, int b)
+{
+    check_tile(c, "TDPBSSD");
+    check_tile(a, "TDPBSSD");
+    check_tile(b, "TDPBSSD");
+    const struct tile_shapes *s = &state.shapes;
+    if (c == a || c == b || a == b)
+        raise_exception("TDPBSSD: tiles %d, %d, %d are not three", c, a, b);
+    if (s->row_bytes[c] % 4 || s->row_bytes[a] % 4 || s->row_bytes[b] % 4)
+        raise_exception("TDPBSSD: rows that are no whole number of double words");
+    if (s->rows[c] != s->rows[a] || s->row_bytes[a] / 4 != s->rows[b] || s->row_bytes[c] != s->row_bytes[b])
+        raise_exception("TDPBSSD: %d x %d, %d x %d, %d x %d do not fit each other", s->rows[c],
+                        s->row_bytes[c], s->rows[a], s->row_bytes[a], s->rows[b], s->row_bytes[b]);
+    for (size_t m = 0; m < s->rows[c]; m++) {
+        uint8_t row[TILE_BYTES] = {0};
+        memcpy(row, state.data[c][m], s->row_bytes[c]);
+        for (size_t k = 0; k < s->row_bytes[a] / 4u; k++)
+            for (size_t n = 0; n < s->row_bytes[b] / 4u; n++) {
+                const uint8_t *x = state.data[a][m] + 4 * k, *y = state.data[b][k] + 4 * n;
+                uint32_t sum = dword(row, n);
+                for (size_t i = 0; i < 4; i++)
+                    sum += (uint32_t)((int8_t)x[i] * (int8_t)y[i]);
+                memcpy(row + 4 * n, &sum, sizeof sum);
+            }
+        memcpy(state.data[c][m], row, sizeof row);
+    }
+    for (size_t m = s->rows[c]; m < TILE_ROWS; m++)
+        memset(state.data[c][m], 0, TILE_BYTES);
+    atomic_fetch_add(&products, 1);
+}
+
+uint64_t tiles_model_products(void)
+{
+    return atomic_load(&products);
+}
+
+int tiles_model_configured(void)
+{
+    return state.configured;
+}
+
+const uint8_t *tiles_model_row(int t, int row)
+{
+    return state.data[t][row];
+}
