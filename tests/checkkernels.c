@@ -212,7 +212,7 @@ int main(int argc, char **argv)
         else if (!strcmp(argv[i], "--seed") && i + 1 < argc)
             seed = strtoull(argv[++i], NULL, 10);
         else if (!strcmp(argv[i], "--list"))
-            return puts("exp matmul axpy sparse vector") < 0;
+            return puts("exp matmul axpy sparse attend vector") < 0;
         else if (bench && argv[i][0] != '-')
             filter = argv[i];
         else
@@ -232,6 +232,7 @@ int main(int argc, char **argv)
     check_matmul(rounds);
     check_axpy(rounds);
     check_sparse(rounds);
+    check_attend(rounds);
     check_vector(rounds * 4);
     printf("%s: %d failures\n", check_failures ? "FAILED" : "passed", check_failures);
     return check_failures != 0;

@@ -47,6 +47,7 @@ void check_matmul(int rounds);
 void check_axpy(int rounds);
 void check_vector(int rounds);
 void check_sparse(int rounds);
+void check_attend(int rounds);
 void check_exp(void);
 
 void bench_kernels(const char *filter);

@@ -153,6 +153,73 @@ static void bench_picked(struct hearth_pool *pool, struct bench *b, const char *
             }
 }
 
+// ---- attention of steps: ranges of sixteen tiles, which lie scattered as pages do
+
+struct attention {
+    struct bench *b;
+    const struct hearth_kernels *k;
+    uint32_t type;
+    size_t dim, queries, row, tile_bytes, n_tasks;
+};
+
+#define RANGE 16
+
+static void attention_task(void *arg, int task, int worker)
+{
+    const struct attention *a = arg;
+    float s[HEARTH_ATTEND_ROWS * HEARTH_ATTEND_QUERIES], tile_max[HEARTH_ATTEND_QUERIES];
+    float max[HEARTH_ATTEND_QUERIES], sum[HEARTH_ATTEND_QUERIES], out[HEARTH_ATTEND_QUERIES * 256];
+    const bool blocks = hearth_type_info(a->type)->unit_elems != 0;
+    (void)worker;
+    for (size_t i = 0; i < RANGE; i++) {
+        const uint8_t *at = a->b->w + ((size_t)(getenv("CACHED") ? worker : task) + i * a->n_tasks) * a->tile_bytes;
+        const uint8_t *next = i + 1 < RANGE ? at + a->n_tasks * a->tile_bytes : NULL;
+        const size_t values = HEARTH_ATTEND_ROWS * a->row;
+        const struct hearth_tile k = {at, a->row, HEARTH_ATTEND_ROWS, a->dim, next};
+        const struct hearth_tile v = {at + values, a->row, HEARTH_ATTEND_ROWS, a->dim, next ? next + values : NULL};
+        a->k->attend_scores[a->type](s, tile_max, &k, a->b->x,
+                                     blocks ? hearth_acts_bytes(a->dim) : a->dim * sizeof(float), a->queries,
+                                     0.001f);
+        a->k->attend_values[a->type](out, max, sum, i == 0, s, tile_max, &v, a->queries);
+    }
+    a->b->sink = (uint64_t)(out[0] > 0);
+}
+
+static void bench_attention(struct hearth_pool *pool, struct bench *b, const char *filter, double roof,
+                            const float *plain)
+{
+    static const uint32_t types[] = {HEARTH_TYPE_F16, HEARTH_TYPE_Q8_0};
+    static const size_t shapes[][2] = {{64, 8}, {128, 8}, {128, 4}, {128, 1}};
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        for (int l = 1; l < check_n_levels; l++)
+            for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
+                struct attention a = {b, &check_levels[l].k, types[i], shapes[s][0], shapes[s][1], 0, 0, 0};
+                char name[48];
+                snprintf(name, sizeof name, "attention %s %zu", hearth_type_info(a.type)->name, a.dim);
+                if ((filter && !strstr(name, filter)) || !a.k->attend_scores[a.type])
+                    continue;
+                uint8_t *acts = aligned_alloc(64, hearth_acts_bytes(a.dim) * a.queries);
+                for (size_t q = 0; q < a.queries; q++)
+                    a.k->quantize_acts(acts + q * hearth_acts_bytes(a.dim), plain + q * a.dim, a.dim);
+                b->x = hearth_type_info(a.type)->unit_elems ? acts : (const void *)plain;
+                a.row = hearth_type_bytes(a.type, a.dim);
+                a.tile_bytes = 2 * HEARTH_ATTEND_ROWS * a.row;
+                a.n_tasks = BYTES / a.tile_bytes / RANGE;
+                double took[RUNS];
+                for (int r = 0; r < RUNS; r++) {
+                    uint64_t start = hearth_now_ns();
+                    hearth_pool_run(pool, attention_task, &a, (int)a.n_tasks);
+                    took[r] = (double)(hearth_now_ns() - start) / 1e9;
+                }
+                qsort(took, RUNS, sizeof *took, compare);
+                const double gbs = (double)(a.n_tasks * RANGE * a.tile_bytes) / took[RUNS / 2] / 1e9;
+                printf("| %s | %s | %zu | %.1f | %.0f %% | %.0f |\n", name, check_levels[l].name, a.queries, gbs,
+                       100 * gbs / roof, 2 * gbs / (double)a.row * (double)(a.dim * a.queries) / 2);
+                fflush(stdout);
+                free(acts);
+            }
+}
+
 void bench_kernels(const char *filter)
 {
     static const uint32_t types[] = {HEARTH_TYPE_F16,  HEARTH_TYPE_BF16, HEARTH_TYPE_Q8_0, HEARTH_TYPE_Q4_0,
@@ -176,7 +243,8 @@ void bench_kernels(const char *filter)
         check_fill(x, K);
         check_levels[0].k.quantize_acts((uint8_t *)acts.base + t * hearth_acts_bytes(K), x, K);
     }
-    float *plain = calloc(512 * K, sizeof *plain);
+    float *plain = aligned_alloc(64, 512 * K * sizeof *plain);
+    memset(plain, 0, 512 * K * sizeof *plain);
     for (int i = 0; i < threads; i++)
         b.scratch[i] = aligned_alloc(64, (hearth_kernels_scratch(K) + 63) / 64 * 64);
     b.w = weights.base;
@@ -210,6 +278,9 @@ void bench_kernels(const char *filter)
                 free(b.out);
             }
     bench_picked(pool, &b, filter, roof, acts.base, plain);
+    for (size_t i = 0; i < 512 * K; i++)
+        plain[i] = (float)(check_random() >> 8) / 16777216.0f - 0.5f;
+    bench_attention(pool, &b, filter, roof, plain);
     free(x);
     free(plain);
     for (int i = 0; i < threads; i++)

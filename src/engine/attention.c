@@ -101,8 +101,52 @@ static void weigh_values(const struct work *x, const uint8_t *values, const stru
                                   (size_t)all.n, x->w->scores + (size_t)i * HEARTH_KV_TILE);
 }
 
-// All queries of the task against one tile.
-static void attend_tile(const struct work *x, int tile)
+// Whether queries may go past tiles in the kernels made for that.
+static bool has_kernels(const struct job *j)
+{
+    const struct hearth_kernels *kernels = &j->s->model->kernels;
+    const struct hearth_kv *kv = &j->s->kv;
+    // A prompt's values in blocks are weighed by prompt_t.
+    return kernels->attend_scores[kv->type_k] && kernels->attend_values[kv->type_v] &&
+           kv->head_dim % HEARTH_ATTEND_DIM == 0 &&
+           (j->phase == HEARTH_PHASE_STEP || !hearth_type_info(kv->type_v)->unit_elems);
+}
+
+// The same by these kernels. Queries whose tokens attend to the same positions go together. next: the page
+// that comes after this one, or -1.
+static void attend_together(const struct work *x, int page, int next, const struct span *spans)
+{
+    const struct hearth_kernels *kernels = &x->j->s->model->kernels;
+    const struct hearth_kv *kv = &x->j->s->kv;
+    struct hearth_worker *w = x->w;
+    const uint8_t *keys = hearth_kv_keys(kv, page, x->j->layer, x->g);
+    const uint8_t *values = hearth_kv_values(kv, page, x->j->layer, x->g);
+    const uint8_t *next_keys = next < 0 ? NULL : hearth_kv_keys(kv, next, x->j->layer, x->g);
+    const uint8_t *next_values = next < 0 ? NULL : hearth_kv_values(kv, next, x->j->layer, x->g);
+    const int n_queries = (x->last - x->first) * x->group;
+    for (int i = 0, n; i < n_queries; i += n) {
+        const struct span at = spans[i / x->group];
+        for (n = 1; n < HEARTH_ATTEND_QUERIES && i + n < n_queries; n++) {
+            const struct span other = spans[(i + n) / x->group];
+            if (other.from != at.from || other.n != at.n || other.is_first != at.is_first)
+                break;
+        }
+        if (at.n <= 0)
+            continue;
+        const size_t from = (size_t)at.from, rows = (size_t)at.n, first = (size_t)i, count = (size_t)n;
+        const struct hearth_tile k = {keys + from * kv->row_k, kv->row_k, rows, x->dim, next_keys};
+        const struct hearth_tile v = {values + from * kv->row_v, kv->row_v, rows, x->dim, next_values};
+        kernels->attend_scores[kv->type_k](w->scores, w->tile_max, &k,
+                                           (const uint8_t *)x->q + first * x->q_stride, x->q_stride, count,
+                                           x->j->scale);
+        kernels->attend_values[kv->type_v](w->range_out + first * x->dim, w->max + i, w->sum + i, at.is_first,
+                                           w->scores, w->tile_max, &v, count);
+        next_keys = next_values = NULL;
+    }
+}
+
+// All queries of the task against one tile; is there another one after it?
+static void attend_tile(const struct work *x, int tile, bool more)
 {
     const struct job *j = x->j;
     const struct hearth_kernels *kernels = &j->s->model->kernels;
@@ -121,7 +165,11 @@ static void attend_tile(const struct work *x, int tile)
     if (all.n <= 0)
         return;
 
-    const int page = kv->seqs[j->s->work.rows[x->first].seq].pages[tile];
+    const int *pages = kv->seqs[j->s->work.rows[x->first].seq].pages, page = pages[tile];
+    if (has_kernels(j)) {
+        attend_together(x, page, more ? pages[tile + 1] : -1, spans);
+        return;
+    }
     const uint8_t *keys = hearth_kv_keys(kv, page, j->layer, x->g) + (size_t)all.from * kv->row_k;
     const uint8_t *values = hearth_kv_values(kv, page, j->layer, x->g) + (size_t)all.from * kv->row_v;
     const int n_queries = (x->last - x->first) * x->group;
@@ -198,7 +246,7 @@ static bool attend_range(const struct work *x, int r)
     const int last = to < start + HEARTH_ATTN_RANGE ? to : start + HEARTH_ATTN_RANGE;
     memset(x->w->sum, 0, (size_t)((x->last - x->first) * x->group) * sizeof *x->w->sum);
     for (int tile = first; tile < last; tile++)
-        attend_tile(x, tile);
+        attend_tile(x, tile, tile + 1 < last);
     return first < last;
 }
 
@@ -289,12 +337,13 @@ static void combine_task(void *arg, int task, int worker)
     const struct job *j = arg;
     struct hearth_session *s = j->s;
     const size_t dim = (size_t)s->kv.head_dim;
-    const int n_head = s->model->hp.n_head;
-    for (int head = 0; head < n_head; head++) {
-        float *out = hearth_row_of(s->work.att, task, n_head * s->kv.head_dim) + (size_t)head * dim;
+    const int n_head = s->model->hp.n_head, group = n_head / s->kv.n_head_kv;
+    const int row = task / s->kv.n_head_kv, first = task % s->kv.n_head_kv * group;
+    for (int head = first; head < first + group; head++) {
+        float *out = hearth_row_of(s->work.att, row, n_head * s->kv.head_dim) + (size_t)head * dim;
         float max = 0, sum = 0;
         for (int r = 0; r < j->n_ranges; r++) {
-            const float *share = share_of(j, task, r, head);
+            const float *share = share_of(j, row, r, head);
             if (share[dim + 1] != 0.0f)
                 merge_range(s, (struct total){out, &max, &sum}, share, share[dim], share[dim + 1], dim);
         }
@@ -324,5 +373,5 @@ void hearth_attention(struct hearth_session *s, enum hearth_phase phase, int lay
         return;
     }
     hearth_run(s, range_task, &j, s->kv.n_head_kv * j.n_ranges * n);
-    hearth_run(s, combine_task, &j, n);
+    hearth_run(s, combine_task, &j, s->kv.n_head_kv * n);
 }

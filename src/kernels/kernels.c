@@ -47,6 +47,7 @@ void hearth_kernels_init(struct hearth_kernels *table, unsigned cpu_flags)
     hearth_kernels_init_rows_avx512(table);
     hearth_kernels_init_neuron_avx512(table);
     hearth_kernels_init_panel_avx512(table);
+    hearth_kernels_init_attend_avx512(table);
 #if defined(HEARTH_HAVE_AMX)
     if (cpu_flags & HEARTH_CPU_AMX)
         init_amx(table);

@@ -112,6 +112,34 @@ typedef void (*hearth_prompt_t_fn)(float *out, size_t out_stride, const void *w,
                                    size_t n_tokens, void *scratch);
 #define HEARTH_COLUMNS 256 // whole blocks of every format
 
+// ---- attention past one tile, for queries that share its keys and values
+//
+// Optional: where a level has none (NULL), callers put together the kernels named below, whose bits these
+// give. A tile is up to HEARTH_ATTEND_ROWS positions; dim is a multiple of HEARTH_ATTEND_DIM; n queries, 1 to
+// HEARTH_ATTEND_QUERIES.
+#define HEARTH_ATTEND_ROWS    64
+#define HEARTH_ATTEND_QUERIES 8
+#define HEARTH_ATTEND_DIM     32
+
+// Keys or values of one tile.
+struct hearth_tile {
+    const void *rows; // n_rows, 1 to HEARTH_ATTEND_ROWS, of dim elements, stride BYTES apart
+    size_t stride, n_rows, dim;
+    const void *ahead; // what will be asked for next, laid out alike: fetched meanwhile, if it is there. Or NULL
+};
+
+// What softmax_tile() has before exp: for query i and row r the STEP product with q_i times scale, and
+// max[i], the largest over the rows. q: as x of hearth_matmul_fn. s [HEARTH_ATTEND_ROWS *
+// HEARTH_ATTEND_QUERIES] is in an order of its own, for hearth_values_fn of the same table.
+typedef void (*hearth_scores_fn)(float *s, float *max, const struct hearth_tile *keys, const void *q,
+                                 size_t q_stride, size_t n, float scale);
+// softmax_tile()'s second half on s, whose results weigh the values (as hearth_axpy_fn on zeros); with
+// is_first out [n][dim], max and sum [n] are set to the tile's values, maxima and sums. Else, with top the
+// larger of max and tile_max, a = exp(max - top) and b = exp(tile_max - top): out = fma(tile, b, out * a), sum
+// likewise, max = top.
+typedef void (*hearth_values_fn)(float *out, float *max, float *sum, bool is_first, float *s,
+                                 const float *tile_max, const struct hearth_tile *values, size_t n);
+
 enum hearth_activation { HEARTH_ACT_SILU, HEARTH_ACT_RELU, HEARTH_ACT_DRELU, HEARTH_ACT_GELU };
 
 struct hearth_kernels {
@@ -122,6 +150,8 @@ struct hearth_kernels {
     hearth_dot_rows_fn dot_rows[HEARTH_TYPE_END];
     hearth_axpy_rows_fn axpy_rows[HEARTH_TYPE_END];
     hearth_prompt_t_fn prompt_t[HEARTH_TYPE_END];
+    hearth_scores_fn attend_scores[HEARTH_TYPE_END]; // of keys
+    hearth_values_fn attend_values[HEARTH_TYPE_END]; // of values
 
     // Fills one acts block (all of it, padding included) from x[k]. A unit of 32 that holds an infinity or a
     // NaN gets d = NaN and q = 0, so that its products are NaN; one whose inverse overflows (amax below
