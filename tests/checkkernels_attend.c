@@ -23,7 +23,7 @@ struct shape {
 
 // What n queries have after some tiles.
 struct state {
-    float out[HEARTH_ATTEND_QUERIES * 256], max[HEARTH_ATTEND_QUERIES], sum[HEARTH_ATTEND_QUERIES];
+    float out[HEARTH_ATTEND_QUERIES * HEARTH_ATTEND_MAX_DIM], max[HEARTH_ATTEND_QUERIES], sum[HEARTH_ATTEND_QUERIES];
 };
 
 static struct side make_side(uint32_t type, const struct shape *shape)
@@ -33,7 +33,7 @@ static struct side make_side(uint32_t type, const struct shape *shape)
         side.tile[t] = check_guarded(shape->rows[t] * side.row, check_below(2));
         check_fill_weights(type, side.tile[t], side.row, shape->dim, shape->rows[t]);
         // Of a size that keys and values have.
-        float value[256];
+        float value[HEARTH_ATTEND_MAX_DIM];
         for (size_t r = 0; r < shape->rows[t]; r++) {
             uint8_t *row = side.tile[t] + r * side.row;
             hearth_type_info(type)->decode(row, value, shape->dim);
@@ -55,7 +55,7 @@ static void reference(struct state *to, const struct shape *shape, const struct 
     const struct hearth_kernels *k = &check_levels[0].k;
     for (size_t i = 0; i < shape->n; i++)
         for (size_t t = 0; t < TILES; t++) {
-            float s[HEARTH_ATTEND_ROWS], sum, tile[256] = {0}, *out = to->out + i * shape->dim;
+            float s[HEARTH_ATTEND_ROWS], sum, tile[HEARTH_ATTEND_MAX_DIM] = {0}, *out = to->out + i * shape->dim;
             k->step[keys->type](s, HEARTH_ATTEND_ROWS, keys->tile[t], keys->row, shape->dim, shape->rows[t],
                                 (const uint8_t *)q + i * q_stride, q_stride, 1, scratch);
             const float max = k->softmax_tile(s, shape->rows[t], shape->scale, &sum);
@@ -132,7 +132,7 @@ void check_attend(int rounds)
     for (int r = 0; r < rounds; r++)
         for (size_t k = 0; k < 3; k++)
             for (size_t v = 0; v < 3; v++) {
-                struct shape shape = {.dim = HEARTH_ATTEND_DIM * (1 + check_below(8)),
+                struct shape shape = {.dim = HEARTH_ATTEND_DIM * (1 + check_below(check_below(4) ? 8 : 16)),
                                       .n = 1 + check_below(HEARTH_ATTEND_QUERIES)};
                 for (size_t t = 0; t < TILES; t++)
                     shape.rows[t] = check_below(3) ? HEARTH_ATTEND_ROWS : 1 + check_below(HEARTH_ATTEND_ROWS);

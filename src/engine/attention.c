@@ -108,7 +108,7 @@ static bool has_kernels(const struct job *j)
     const struct hearth_kv *kv = &j->s->kv;
     // A prompt's values in blocks are weighed by prompt_t.
     return kernels->attend_scores[kv->type_k] && kernels->attend_values[kv->type_v] &&
-           kv->head_dim % HEARTH_ATTEND_DIM == 0 &&
+           kv->head_dim % HEARTH_ATTEND_DIM == 0 && kv->head_dim <= HEARTH_ATTEND_MAX_DIM &&
            (j->phase == HEARTH_PHASE_STEP || !hearth_type_info(kv->type_v)->unit_elems);
 }
 
