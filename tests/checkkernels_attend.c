@@ -23,7 +23,8 @@ struct shape {
 
 // What n queries have after some tiles.
 struct state {
-    float out[HEARTH_ATTEND_QUERIES * HEARTH_ATTEND_MAX_DIM], max[HEARTH_ATTEND_QUERIES], sum[HEARTH_ATTEND_QUERIES];
+    float out[HEARTH_ATTEND_QUERIES * HEARTH_ATTEND_MAX_DIM], max[HEARTH_ATTEND_QUERIES],
+        sum[HEARTH_ATTEND_QUERIES];
 };
 
 static struct side make_side(uint32_t type, const struct shape *shape)
@@ -55,7 +56,8 @@ static void reference(struct state *to, const struct shape *shape, const struct 
     const struct hearth_kernels *k = &check_levels[0].k;
     for (size_t i = 0; i < shape->n; i++)
         for (size_t t = 0; t < TILES; t++) {
-            float s[HEARTH_ATTEND_ROWS], sum, tile[HEARTH_ATTEND_MAX_DIM] = {0}, *out = to->out + i * shape->dim;
+            float s[HEARTH_ATTEND_ROWS], sum, tile[HEARTH_ATTEND_MAX_DIM] = {0},
+                                              *out = to->out + i * shape->dim;
             k->step[keys->type](s, HEARTH_ATTEND_ROWS, keys->tile[t], keys->row, shape->dim, shape->rows[t],
                                 (const uint8_t *)q + i * q_stride, q_stride, 1, scratch);
             const float max = k->softmax_tile(s, shape->rows[t], shape->scale, &sum);
@@ -100,14 +102,15 @@ static void check_one(const struct shape *shape, uint32_t type_k, uint32_t type_
             continue;
         // Guards: nothing is written behind what belongs to n queries.
         float *out = check_guarded(shape->n * shape->dim * sizeof *out, false);
-        float *max = check_guarded(shape->n * sizeof *max, false), *sum = check_guarded(shape->n * sizeof *sum, false);
+        float *max = check_guarded(shape->n * sizeof *max, false),
+              *sum = check_guarded(shape->n * sizeof *sum, false);
         float *tile_max = check_guarded(shape->n * sizeof *tile_max, false);
         float *s = check_guarded(HEARTH_ATTEND_ROWS * HEARTH_ATTEND_QUERIES * sizeof *s, check_below(2));
         for (size_t t = 0; t < TILES; t++) {
             const struct hearth_tile tile_k = {keys.tile[t], keys.row, shape->rows[t], shape->dim,
-                                               t + 1 < TILES ? keys.tile[t + 1] : NULL};
+                                               t + 1 < TILES ? values.tile[t] : NULL};
             const struct hearth_tile tile_v = {values.tile[t], values.row, shape->rows[t], shape->dim,
-                                               t + 1 < TILES ? values.tile[t + 1] : NULL};
+                                               t + 1 < TILES ? keys.tile[t + 1] : NULL};
             k->attend_scores[type_k](s, tile_max, &tile_k, q, q_stride, shape->n, shape->scale);
             k->attend_values[type_v](out, max, sum, t == 0, s, tile_max, &tile_v, shape->n);
         }

@@ -172,11 +172,11 @@ static void attention_task(void *arg, int task, int worker)
     const bool blocks = hearth_type_info(a->type)->unit_elems != 0;
     (void)worker;
     for (size_t i = 0; i < RANGE; i++) {
-        const uint8_t *at = a->b->w + ((size_t)(getenv("CACHED") ? worker : task) + i * a->n_tasks) * a->tile_bytes;
+        const uint8_t *at = a->b->w + ((size_t)task + i * a->n_tasks) * a->tile_bytes;
         const uint8_t *next = i + 1 < RANGE ? at + a->n_tasks * a->tile_bytes : NULL;
         const size_t values = HEARTH_ATTEND_ROWS * a->row;
-        const struct hearth_tile k = {at, a->row, HEARTH_ATTEND_ROWS, a->dim, next};
-        const struct hearth_tile v = {at + values, a->row, HEARTH_ATTEND_ROWS, a->dim, next ? next + values : NULL};
+        const struct hearth_tile k = {at, a->row, HEARTH_ATTEND_ROWS, a->dim, at + values};
+        const struct hearth_tile v = {at + values, a->row, HEARTH_ATTEND_ROWS, a->dim, next};
         a->k->attend_scores[a->type](s, tile_max, &k, a->b->x,
                                      blocks ? hearth_acts_bytes(a->dim) : a->dim * sizeof(float), a->queries,
                                      0.001f);
@@ -213,8 +213,8 @@ static void bench_attention(struct hearth_pool *pool, struct bench *b, const cha
                 }
                 qsort(took, RUNS, sizeof *took, compare);
                 const double gbs = (double)(a.n_tasks * RANGE * a.tile_bytes) / took[RUNS / 2] / 1e9;
-                printf("| %s | %s | %zu | %.1f | %.0f %% | %.0f |\n", name, check_levels[l].name, a.queries, gbs,
-                       100 * gbs / roof, 2 * gbs / (double)a.row * (double)(a.dim * a.queries) / 2);
+                printf("| %s | %s | %zu | %.1f | %.0f %% | %.0f |\n", name, check_levels[l].name, a.queries,
+                       gbs, 100 * gbs / roof, 2 * gbs / (double)a.row * (double)(a.dim * a.queries) / 2);
                 fflush(stdout);
                 free(acts);
             }

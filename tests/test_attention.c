@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Attention against its definition in double precision, over contexts of several ranges: random keys, values
 // and queries in the three cache formats, with and without a window, prompts and steps, any number of
-// threads.
+// threads; the same bits at every CPU level.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -206,6 +206,14 @@ static void test_attention(void **unused)
             float *first = NULL;
             for (int threads = 1; threads <= 3; threads++)
                 check_session(m, types[t], threads, &first);
+            static const char *const levels[] = {"c", "avx2", "avx512"};
+            for (size_t l = 0; l < sizeof levels / sizeof levels[0]; l++) {
+                unsigned flags;
+                if (!hearth_cpu_limit(levels[l], &flags))
+                    continue;
+                hearth_kernels_init(&m->kernels, flags);
+                check_session(m, types[t], 2, &first);
+            }
             free(first);
         }
         hearth_model_close(&m);

@@ -122,7 +122,6 @@ static void attend_together(const struct work *x, int page, int next, const stru
     const uint8_t *keys = hearth_kv_keys(kv, page, x->j->layer, x->g);
     const uint8_t *values = hearth_kv_values(kv, page, x->j->layer, x->g);
     const uint8_t *next_keys = next < 0 ? NULL : hearth_kv_keys(kv, next, x->j->layer, x->g);
-    const uint8_t *next_values = next < 0 ? NULL : hearth_kv_values(kv, next, x->j->layer, x->g);
     const int n_queries = (x->last - x->first) * x->group;
     for (int i = 0, n; i < n_queries; i += n) {
         const struct span at = spans[i / x->group];
@@ -134,14 +133,15 @@ static void attend_together(const struct work *x, int page, int next, const stru
         if (at.n <= 0)
             continue;
         const size_t from = (size_t)at.from, rows = (size_t)at.n, first = (size_t)i, count = (size_t)n;
-        const struct hearth_tile k = {keys + from * kv->row_k, kv->row_k, rows, x->dim, next_keys};
-        const struct hearth_tile v = {values + from * kv->row_v, kv->row_v, rows, x->dim, next_values};
+        // Later queries find the tile in the caches.
+        const struct hearth_tile k = {keys + from * kv->row_k, kv->row_k, rows, x->dim, i ? NULL : values};
+        const struct hearth_tile v = {values + from * kv->row_v, kv->row_v, rows, x->dim,
+                                      i ? NULL : next_keys};
         kernels->attend_scores[kv->type_k](w->scores, w->tile_max, &k,
                                            (const uint8_t *)x->q + first * x->q_stride, x->q_stride, count,
                                            x->j->scale);
         kernels->attend_values[kv->type_v](w->range_out + first * x->dim, w->max + i, w->sum + i, at.is_first,
                                            w->scores, w->tile_max, &v, count);
-        next_keys = next_values = NULL;
     }
 }
 

@@ -126,7 +126,7 @@ typedef void (*hearth_prompt_t_fn)(float *out, size_t out_stride, const void *w,
 struct hearth_tile {
     const void *rows; // n_rows, 1 to HEARTH_ATTEND_ROWS, of dim elements, stride BYTES apart
     size_t stride, n_rows, dim;
-    const void *ahead; // what will be asked for next, laid out alike: fetched meanwhile, if it is there. Or NULL
+    const void *next; // what will be read after it: fetched meanwhile. Or NULL
 };
 
 // What softmax_tile() has before exp: for query i and row r the STEP product with q_i times scale, and
@@ -136,8 +136,8 @@ typedef void (*hearth_scores_fn)(float *s, float *max, const struct hearth_tile 
                                  size_t q_stride, size_t n, float scale);
 // softmax_tile()'s second half on s, whose results weigh the values (as hearth_axpy_fn on zeros); with
 // is_first out [n][dim], max and sum [n] are set to the tile's values, maxima and sums. Else, with top the
-// larger of max and tile_max, a = exp(max - top) and b = exp(tile_max - top): out = fma(tile, b, out * a), sum
-// likewise, max = top.
+// larger of max and tile_max, a = exp(max - top) and b = exp(tile_max - top): out = fma(tile, b, out * a),
+// sum likewise, max = top.
 typedef void (*hearth_values_fn)(float *out, float *max, float *sum, bool is_first, float *s,
                                  const float *tile_max, const struct hearth_tile *values, size_t n);
 

@@ -33,13 +33,27 @@ INLINE __m512 rotate(__m512 x, size_t by)
     return _mm512_permutexvar_ps(_mm512_add_epi32(lane, _mm512_set1_epi32((int)by)), x);
 }
 
-INLINE void ask(const struct hearth_tile *t, size_t row, size_t n_rows)
+// Bytes of plain rows that are asked for before their turn: a little more than a core has on its way from
+// memory. Of rows in blocks the whole tile's scales are read first, so they are asked for a tile ahead.
+#define AHEAD 4096
+
+INLINE size_t rows_ahead(const struct hearth_tile *t, size_t bytes)
 {
-    if (!t->ahead)
-        return;
-    const char *from = (const char *)t->ahead + row * t->stride;
-    for (size_t at = 0; at < n_rows * t->stride; at += 64)
-        _mm_prefetch(from + at, _MM_HINT_T0);
+    return bytes > 1 ? AHEAD / t->stride : t->n_rows;
+}
+
+// Asks for n_rows rows that are `ahead` rows behind `row`, in the tile or in what comes next.
+INLINE void ask(const struct hearth_tile *t, size_t row, size_t n_rows, size_t ahead)
+{
+    const size_t at = row + ahead;
+    const char *from = (const char *)t->rows + at * t->stride;
+    if (at >= t->n_rows) {
+        if (!t->next)
+            return;
+        from = (const char *)t->next + (at - t->n_rows) * t->stride;
+    }
+    for (size_t i = 0; i < n_rows * t->stride; i += 64)
+        _mm_prefetch(from + i, _MM_HINT_T0);
 }
 
 INLINE const uint8_t *row_of(const struct hearth_tile *t, size_t row)
@@ -50,26 +64,32 @@ INLINE const uint8_t *row_of(const struct hearth_tile *t, size_t row)
 // ---- scores
 // --------------------------------------------------------------------------------------------------------
 
-// The canonical trees of 16 sums of 16 lanes: lane i of the result is that of a[i].
+// The canonical trees of 16 sums of 16 lanes: lane i of the result is that of a[i]. Blends run beside
+// products, shuffles are few: each step takes half of two registers as they are and the other halves swapped.
 INLINE __m512 trees(const __m512 *a)
 {
     __m512 b[8], c[4], d[2];
-    // The last two steps leave item 4L + j where item 4j + L went in.
-#define SUMS(p) a[4 * ((p) % 4) + (p) / 4]
+#define MIDDLE(i) ((i) % 4 == 1 ? 2 : (i) % 4 == 2 ? 1 : (i) % 4) // the order that the steps below leave
+#define ITEM(i)   a[4 * MIDDLE(i) + MIDDLE((i) / 4)]
     ALL for (int i = 0; i < 8; i++) b[i] =
-        _mm512_add_ps(_mm512_shuffle_f32x4(SUMS(2 * i), SUMS(2 * i + 1), 0x44),
-                      _mm512_shuffle_f32x4(SUMS(2 * i), SUMS(2 * i + 1), 0xee));
-#undef SUMS
-    ALL for (int i = 0; i < 4; i++) c[i] =
-        _mm512_add_ps(_mm512_shuffle_f32x4(b[2 * i], b[2 * i + 1], 0x88),
-                      _mm512_shuffle_f32x4(b[2 * i], b[2 * i + 1], 0xdd));
+        _mm512_add_ps(_mm512_mask_blend_ps(0xff00, ITEM(2 * i), ITEM(2 * i + 1)),
+                      _mm512_shuffle_f32x4(ITEM(2 * i), ITEM(2 * i + 1), 0x4e));
+#undef ITEM
+#undef MIDDLE
+    ALL for (int i = 0; i < 4; i++)
+    {
+        const __m512 other = _mm512_mask_blend_ps(0x0f0f, b[2 * i], b[2 * i + 1]);
+        c[i] = _mm512_add_ps(_mm512_mask_blend_ps(0xf0f0, b[2 * i], b[2 * i + 1]),
+                             _mm512_shuffle_f32x4(other, other, 0xb1));
+    }
     ALL for (int i = 0; i < 2; i++)
     {
         const __m512d x = _mm512_castps_pd(c[2 * i]), y = _mm512_castps_pd(c[2 * i + 1]);
-        d[i] = _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(x, y)),
-                             _mm512_castpd_ps(_mm512_unpackhi_pd(x, y)));
+        d[i] = _mm512_add_ps(_mm512_mask_blend_ps(0xcccc, c[2 * i], c[2 * i + 1]),
+                             _mm512_castpd_ps(_mm512_shuffle_pd(x, y, 0x55)));
     }
-    return _mm512_add_ps(_mm512_shuffle_ps(d[0], d[1], 0x88), _mm512_shuffle_ps(d[0], d[1], 0xdd));
+    return _mm512_add_ps(_mm512_mask_blend_ps(0xaaaa, d[0], d[1]),
+                         _mm512_permute_ps(_mm512_mask_blend_ps(0x5555, d[0], d[1]), 0xb1));
 }
 
 typedef __m512 (*load_fn)(const void *p);
@@ -86,11 +106,12 @@ INLINE void plain_scores(float *s, float *max, const struct hearth_tile *keys, c
     const float *query[MAX_W];
     for (size_t i = 0; i < w; i++)
         query[i] = (const float *)(const void *)((const uint8_t *)q + (i < n ? i : n - 1) * q_stride);
+    const size_t ahead = rows_ahead(keys, bytes);
     __m512 top = _mm512_set1_ps(-__builtin_inff());
     for (size_t r = 0; r < keys->n_rows; r += rows) {
         const uint8_t *row[16];
         ALL for (size_t i = 0; i < rows; i++) row[i] = row_of(keys, r + i);
-        ask(keys, r, rows);
+        ask(keys, r, rows, ahead);
         __m512 acc[16];
         ALL for (int i = 0; i < 16; i++) acc[i] = _mm512_setzero_ps();
         for (size_t at = 0; at < keys->dim; at += 16) {
@@ -161,11 +182,13 @@ static void prepare(struct queries *to, const void *q, size_t q_stride, size_t n
 {
     const __m512i ones = _mm512_set1_epi8(1);
     for (size_t i = 0; i < w; i++) {
-        const struct hearth_acts x = hearth_acts_view((const uint8_t *)q + (i < n ? i : n - 1) * q_stride, dim);
+        const struct hearth_acts x =
+            hearth_acts_view((const uint8_t *)q + (i < n ? i : n - 1) * q_stride, dim);
         to->hi[i] = x.hi;
         to->lo[i] = x.lo;
         for (size_t z = 0; z * 64 < dim; z++) {
-            const __m512i high = _mm512_dpbusd_epi32(_mm512_setzero_si512(), ones, _mm512_loadu_si512(x.hi + z * 64));
+            const __m512i high =
+                _mm512_dpbusd_epi32(_mm512_setzero_si512(), ones, _mm512_loadu_si512(x.hi + z * 64));
             const __m512i sum =
                 _mm512_dpbusd_epi32(_mm512_slli_epi32(high, 7), ones, _mm512_loadu_si512(x.lo + z * 64));
             to->start[z][i] = _mm512_sub_epi32(_mm512_setzero_si512(), sum);
@@ -216,8 +239,8 @@ INLINE __m512 q8_items(const struct hearth_tile *keys, size_t r, const struct qu
         }
         ALL for (size_t i = 0; i < 8; i++)
         {
-            const __m512i high = _mm512_dpbusd_epi32(q->start[n][i % w], k[i / w],
-                                                     _mm512_loadu_si512(q->hi[i % w] + n * 64));
+            const __m512i high =
+                _mm512_dpbusd_epi32(q->start[n][i % w], k[i / w], _mm512_loadu_si512(q->hi[i % w] + n * 64));
             t[i] = _mm512_dpbusd_epi32(_mm512_slli_epi32(high, 7), k[i / w],
                                        _mm512_loadu_si512(q->lo[i % w] + n * 64));
         }
@@ -239,9 +262,10 @@ INLINE void q8_scores(float *s, float *max, const struct hearth_tile *keys, cons
     struct queries queries;
     read_scales(&scales, keys);
     prepare(&queries, q, q_stride, n, keys->dim, w);
+    const size_t ahead = rows_ahead(keys, 1);
     __m512 top = _mm512_set1_ps(-__builtin_inff());
     for (size_t r = 0; r < keys->n_rows; r += rows) {
-        ask(keys, r, rows);
+        ask(keys, r, rows, ahead);
         const __m512 a = q8_items(keys, r, &queries, &scales, w);
         const __m512 b = q8_items(keys, r + rows / 2, &queries, &scales, w);
         const __m512 sum = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
@@ -349,8 +373,8 @@ INLINE void merge_columns(float *out, const __m512 *acc, size_t dim, size_t n, s
         {
             float *to = out + i * dim + v * 16;
             const __m512 tile = acc[i * vectors + v];
-            _mm512_storeu_ps(to, merge->is_first ? tile
-                                                 : _mm512_fmadd_ps(tile, b, _mm512_mul_ps(_mm512_loadu_ps(to), a)));
+            _mm512_storeu_ps(
+                to, merge->is_first ? tile : _mm512_fmadd_ps(tile, b, _mm512_mul_ps(_mm512_loadu_ps(to), a)));
         }
     }
 }
@@ -362,12 +386,13 @@ INLINE void columns(float *out, const float *p, const float *by, const struct he
                     load_fn load)
 {
     const bool asks = at < 16; // the first columns
+    const size_t ahead = rows_ahead(values, bytes);
     const uint8_t *row = (const uint8_t *)values->rows + at;
     __m512 acc[16];
     ALL for (size_t i = 0; i < w * vectors; i++) acc[i] = _mm512_setzero_ps();
     for (size_t r = 0; r < values->n_rows; r++, row += values->stride) {
         if (asks)
-            ask(values, r, 1);
+            ask(values, r, 1, ahead);
         __m512 x[8];
         ALL for (size_t v = 0; v < vectors; v++) x[v] = load(row + v * 16 * bytes);
         ALL for (size_t i = 0; i < w; i++)
@@ -417,13 +442,18 @@ INLINE void q8_columns(float *out, const float *s, const struct hearth_tile *val
                        bool zeros, const struct merge *merge, const struct scales *scales)
 {
     const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    const __m512i twice = _mm512_slli_epi32(_mm512_srli_epi32(lane, w == 8 ? 3 : w == 4 ? 2 : w == 2 ? 1 : 0), 1);
+    const __m512i twice = _mm512_slli_epi32(_mm512_srli_epi32(lane, w == 8   ? 3
+                                                                    : w == 4 ? 2
+                                                                    : w == 2 ? 1
+                                                                             : 0),
+                                            1);
     for (size_t u = 0; u * 32 < values->dim; u++) {
         float by[HEARTH_ATTEND_ROWS * MAX_W];
         const __m512i which = _mm512_add_epi32(twice, _mm512_set1_epi32((int)(u % 2)));
         for (size_t r = 0; r < values->n_rows; r += 16 / w) {
             const float *from = scales->of[u / 2][r];
-            const __m512 scale = _mm512_permutex2var_ps(_mm512_loadu_ps(from), which, _mm512_loadu_ps(from + 16));
+            const __m512 scale =
+                _mm512_permutex2var_ps(_mm512_loadu_ps(from), which, _mm512_loadu_ps(from + 16));
             _mm512_storeu_ps(by + r * w, _mm512_mul_ps(_mm512_loadu_ps(s + r * w), scale));
         }
         columns(out + u * 32, s, by, values, u * Q8_BYTES + 2, n, w, 2, zeros, merge, 1, load_i8);
@@ -460,7 +490,7 @@ INLINE void q8_values(float *out, float *max, float *sum, bool is_first, float *
         call(1);                                                                                             \
     }
 
-#define KIND(name)                                                                             \
+#define KIND(name)                                                                                           \
     static void scores_##name(float *s, float *max, const struct hearth_tile *keys, const void *q,           \
                               size_t q_stride, size_t n, float scale)                                        \
     {                                                                                                        \
