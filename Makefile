@@ -4,9 +4,11 @@
 #   make            build build/hearth
 #   make demo       install what is needed, build, and let the small model in models/ tell a story
 #   make test       install what is needed, build, run all tests
-#   make bench-dense  Hearth beside llama.cpp on a dense 7B file (needs Node, npm, 5 GB of disk and 10 GB of memory)
+#   make bench-dense  Hearth beside llama.cpp on a dense 7B file (needs Node, npm, 9 GB of disk and 10 GB of memory)
 #   make bench-sparse Hearth on a sparse 7B file beside llama.cpp on a dense one (the same, 10 GB of disk)
 #   make bench-streaming  a sparse 7B pack with half and a quarter of its neurons in memory (the same, 14 GB of disk)
+#   make bench-batch  what a token costs with 1 to 32 sequences in a step; draws docs/batch.svg (needs Node, 5 GB of disk)
+#   make bench-kernels  single kernels beside this machine's limits, BENCH_ARGS=FILTER picks some
 #   make install    install program, library, header, man pages and completions (PREFIX, DESTDIR)
 #   make uninstall  remove what make install installed
 #   make format     format the code; make check looks at format, layering, symbols and headers
@@ -23,7 +25,7 @@ DEMO_TOKENS ?= 120
 
 GENERATOR := $(if $(shell command -v ninja 2>/dev/null),-G Ninja)
 
-.PHONY: all configure deps demo test check format bench-dense bench-sparse bench-streaming install uninstall clean
+.PHONY: all configure deps demo test check format bench-dense bench-batch bench-kernels bench-sparse bench-streaming install uninstall clean
 
 all: configure
 	@$(CMAKE) --build $(BUILD) --parallel $(JOBS)
@@ -59,6 +61,12 @@ bench-streaming: all
 
 bench-dense: all
 	@node bench/dense.mjs $(BENCH_ARGS)
+
+bench-batch: all
+	@node bench/batch.mjs $(BENCH_ARGS)
+
+bench-kernels: all
+	@$(BUILD)/tests/checkkernels --bench $(BENCH_ARGS)
 
 check:
 	scripts/check-format.sh

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT
-// make bench-dense: Hearth beside llama.cpp on a dense model of Mistral 7B's shape, in memory. Both programs run in
-// turn, so that a change of the machine's speed meets both; quoted are medians, and the median of the pairwise ratios.
+// make bench-dense: Hearth beside llama.cpp on a dense model of Mistral 7B's shape, in memory, in Q4_0 and in Q4_K_M. Both
+// programs run in turn, so that a change of the machine's speed meets both; quoted are medians, and the median of the
+// pairwise ratios. The memory roof is measured beside each of Hearth's runs.
 //
-//   node bench/dense.mjs [--pairs 5] [--gen 32] [--prompt 512] [--threads N] [--model FILE]
+//   node bench/dense.mjs [--pairs 5] [--gen 32] [--prompt 512] [--threads N] [--model FILE[,FILE...]]
 //
-// Without --model the 3.8 GiB file is written to bench/out first and deleted at the end. --prompt 0 leaves prompts out.
+// Without --model the files (3.8 and 4.1 GiB) are written to bench/out first, the second when its turn comes, and deleted at
+// the end: 9 GB of disk. --prompt 0 leaves prompts out, --gen 0 generation.
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, rmSync, statfsSync, writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
-import { dirname, join, resolve } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const root = resolve(dirname(fileURLToPath(import.meta.url)), "..");
@@ -26,9 +28,16 @@ const pairs = Number(option("pairs", 5));
 const gen = Number(option("gen", 32));
 const prompt = Number(option("prompt", 512));
 const threads = Number(option("threads", availableParallelism()));
-const given = option("model", "");
+const given = option("model", "").split(",").filter((file) => file);
+const made = [];
+
+function clear() {
+    for (const file of made)
+        rmSync(file, { force: true });
+}
 
 function fail(message) {
+    clear();
     console.error(`bench-dense: ${message}`);
     process.exit(1);
 }
@@ -45,17 +54,28 @@ function preparePeer() {
     execFileSync("sh", ["build.sh"], { cwd: peer, stdio: ["ignore", "ignore", "inherit"] });
 }
 
-function prepareModel() {
-    if (given)
-        return given;
+// Writes the model's file unless it is there from before.
+function make(type, args) {
     mkdirSync(out, { recursive: true });
-    const file = join(out, "mistral-7b-dense-Q4_0.gguf");
+    const file = join(out, `mistral-7b-dense-${type}.gguf`);
+    if (existsSync(file))
+        return file;
     const space = statfsSync(out);
-    if (!existsSync(file) && space.bavail * space.bsize < 5e9)
-        fail(`${out} needs 5 GB of free space`);
-    if (!existsSync(file))
-        run(hearth, ["synth", "mistral-7b-dense", file]);
+    if (space.bavail * space.bsize < 4.8e9)
+        fail(`${out} needs 4.8 GB of free space for ${basename(file)}: or give --model`);
+    console.error(`writing ${file} ...`);
+    made.push(file);
+    run(hearth, args(file));
     return file;
+}
+
+// The models to measure, as functions that give their files. A file in Q4_0 written again in Q4_K_M has the bytes and
+// the types of a real one, which is all that speed depends on.
+function models() {
+    if (given.length)
+        return given.map((file) => () => existsSync(file) ? file : fail(`${file} is not there`));
+    const q4_0 = () => make("Q4_0", (file) => ["synth", "mistral-7b-dense", file]);
+    return [q4_0, () => make("Q4_K_M", (file) => ["quantize", q4_0(), file, "Q4_K_M"])];
 }
 
 function runHearth(model, test, n) {
@@ -81,10 +101,10 @@ function measure(model, test, n) {
     for (let i = 0; i < pairs; i++) {
         const ours = runHearth(model, test, n), theirs = runPeer(model, test, n);
         samples.push({ hearth: ours.speed, llama_cpp: theirs.speed, bandwidth: ours.bandwidth, roof: ours.roof });
-        console.error(`${test}${n} pair ${i + 1}: hearth ${ours.speed.toFixed(2)}, llama.cpp ${theirs.speed.toFixed(2)} tok/s`);
+        console.error(`${basename(model)} ${test}${n} pair ${i + 1}: hearth ${ours.speed.toFixed(2)}, llama.cpp ${theirs.speed.toFixed(2)} tok/s`);
     }
     const of = (key) => median(samples.map((s) => s[key]));
-    const row = { test: `${test}${n}`, hearth: of("hearth"), llama_cpp: of("llama_cpp"),
+    const row = { model: basename(model), test: `${test}${n}`, hearth: of("hearth"), llama_cpp: of("llama_cpp"),
                   ratio: median(samples.map((s) => s.hearth / s.llama_cpp)), samples };
     if (test === "tg")
         Object.assign(row, { gb_per_second: of("bandwidth"), roof_gb_per_second: of("roof"),
@@ -95,19 +115,25 @@ function measure(model, test, n) {
 if (!existsSync(hearth))
     fail("build/hearth is not there: run make first");
 preparePeer();
-const model = prepareModel();
-const rows = [measure(model, "tg", gen)];
-if (prompt > 0)
-    rows.push(measure(model, "pp", prompt));
-if (!given)
-    rmSync(model);
+const rows = [];
+try {
+    for (const model of models()) {
+        const file = model();
+        if (gen > 0)
+            rows.push(measure(file, "tg", gen));
+        if (prompt > 0)
+            rows.push(measure(file, "pp", prompt));
+    }
+} finally {
+    clear();
+}
 
-console.log(`| test | hearth tok/s | llama.cpp tok/s | ratio | GB/s | roof GB/s | of roof |`);
-console.log(`| --- | ---: | ---: | ---: | ---: | ---: | ---: |`);
+console.log(`| model | test | hearth tok/s | llama.cpp tok/s | ratio | GB/s | roof GB/s | of roof |`);
+console.log(`| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |`);
 for (const r of rows)
-    console.log(`| ${r.test} | ${r.hearth.toFixed(2)} | ${r.llama_cpp.toFixed(2)} | ${r.ratio.toFixed(2)} | `
+    console.log(`| ${r.model} | ${r.test} | ${r.hearth.toFixed(2)} | ${r.llama_cpp.toFixed(2)} | ${r.ratio.toFixed(2)} | `
         + (r.of_roof ? `${r.gb_per_second.toFixed(1)} | ${r.roof_gb_per_second.toFixed(1)} | ${(100 * r.of_roof).toFixed(0)} % |` : " | | |"));
 mkdirSync(out, { recursive: true });
-const report = { date: new Date().toISOString(), threads, pairs, model: "mistral-7b-dense Q4_0", peer: "llama.cpp of node-llama-cpp", rows };
+const report = { date: new Date().toISOString(), threads, pairs, peer: "llama.cpp of node-llama-cpp", rows };
 writeFileSync(join(out, "dense.json"), JSON.stringify(report, null, 1) + "\n");
 console.log(JSON.stringify(report));
