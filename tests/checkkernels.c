@@ -3,7 +3,7 @@
 // right.
 //
 //   checkkernels [--rounds N] [--seed N] [--list]     the check; rounds of random shapes per kernel
-//   checkkernels --bench [FILTER]                     speeds beside the machine's limits
+//   checkkernels --bench [FILTER] [--json FILE]       speeds beside the machine's limits
 #include "checkkernels.h"
 
 #include <math.h>
@@ -201,7 +201,7 @@ static void add_tiles_model(void)
 int main(int argc, char **argv)
 {
     int rounds = 150;
-    const char *filter = NULL;
+    const char *filter = NULL, *json = NULL;
     bool bench = false;
     find_levels();
     for (int i = 1; i < argc; i++) {
@@ -213,10 +213,14 @@ int main(int argc, char **argv)
             seed = strtoull(argv[++i], NULL, 10);
         else if (!strcmp(argv[i], "--list"))
             return puts("exp matmul axpy sparse attend vector") < 0;
+        else if (bench && !strcmp(argv[i], "--json") && i + 1 < argc)
+            json = argv[++i];
         else if (bench && argv[i][0] != '-')
             filter = argv[i];
         else
-            return puts("usage: checkkernels [--rounds N] [--seed N] [--list] | --bench [FILTER]"), 2;
+            return puts("usage: checkkernels [--rounds N] [--seed N] [--list] | --bench [FILTER] [--json "
+                        "FILE]"),
+                   2;
     }
     if (!bench)
         add_tiles_model();
@@ -225,7 +229,7 @@ int main(int argc, char **argv)
         printf(" %s", check_levels[i].name);
     printf("; seed %llu\n", (unsigned long long)seed);
     if (bench) {
-        bench_kernels(filter);
+        bench_kernels(filter, json);
         return 0;
     }
     check_exp();

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/threads.h"
 #include "kernels/kernels.h"
 
 // A CPU level under test; [0] is the reference.
@@ -50,6 +51,16 @@ void check_sparse(int rounds);
 void check_attend(int rounds);
 void check_exp(void);
 
-void bench_kernels(const char *filter);
+// Speeds of kernels whose names hold `filter` (NULL: all), as a table and, with a path, as JSON.
+void bench_kernels(const char *filter, const char *json);
+
+// Multiplications a nanosecond that all threads together reach in a loop of nothing else: of bytes into
+// 32-bit sums, or of floats. 0: there is no such loop for the level.
+double bench_peak(struct hearth_pool *pool, unsigned flags, bool bytes);
+void bench_report_open(const char *path, int threads, double roof);
+// per_mac: multiplications that peak counts for each weight times activation.
+void bench_report(const char *kernel, const char *level, size_t tokens, double gbs, double roof, double gmacs,
+                  double per_mac, double peak);
+void bench_report_close(void);
 
 #endif

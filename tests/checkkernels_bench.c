@@ -147,9 +147,7 @@ static void bench_picked(struct hearth_pool *pool, struct bench *b, const char *
                 for (uint32_t j = 0; j < (uint32_t)tasks * CLUSTER; j++)
                     n += (j * 2654435761u) >> 29 == 0;
                 const double gbs = (double)(n * b->stride * rows) / picked_seconds(pool, &p, tasks) / 1e9;
-                printf("| %s | %s | 1 | %.1f | %.0f %% | %.0f |\n", name, check_levels[l].name, gbs,
-                       100 * gbs / roof, gbs / (double)b->stride * K);
-                fflush(stdout);
+                bench_report(name, check_levels[l].name, 1, gbs, roof, gbs / (double)b->stride * K, 1, 0);
             }
 }
 
@@ -213,14 +211,16 @@ static void bench_attention(struct hearth_pool *pool, struct bench *b, const cha
                 }
                 qsort(took, RUNS, sizeof *took, compare);
                 const double gbs = (double)(a.n_tasks * RANGE * a.tile_bytes) / took[RUNS / 2] / 1e9;
-                printf("| %s | %s | %zu | %.1f | %.0f %% | %.0f |\n", name, check_levels[l].name, a.queries,
-                       gbs, 100 * gbs / roof, 2 * gbs / (double)a.row * (double)(a.dim * a.queries) / 2);
-                fflush(stdout);
+                // Keys in blocks are multiplied as bytes, values as floats: no one peak.
+                const bool plain_type = !hearth_type_info(a.type)->unit_elems;
+                bench_report(name, check_levels[l].name, a.queries, gbs, roof,
+                             gbs / (double)a.row * (double)(a.dim * a.queries), 1,
+                             plain_type ? bench_peak(pool, a.k->cpu, false) : 0);
                 free(acts);
             }
 }
 
-void bench_kernels(const char *filter)
+void bench_kernels(const char *filter, const char *json)
 {
     static const uint32_t types[] = {HEARTH_TYPE_F16,  HEARTH_TYPE_BF16, HEARTH_TYPE_Q8_0, HEARTH_TYPE_Q4_0,
                                      HEARTH_TYPE_Q4_K, HEARTH_TYPE_Q5_K, HEARTH_TYPE_Q6_K};
@@ -249,9 +249,11 @@ void bench_kernels(const char *filter)
         b.scratch[i] = aligned_alloc(64, (hearth_kernels_scratch(K) + 63) / 64 * 64);
     b.w = weights.base;
     const double roof = (double)BYTES / seconds(pool, read_task, &b, (int)(BYTES >> 20)) / 1e9;
-    printf("%s, %d threads: memory roof %.1f GB/s\n\n", hearth_cpu_brand(), threads, roof);
-    printf(
-        "| kernel | level | tokens | GB/s | of roof | GMAC/s |\n| --- | --- | ---: | ---: | ---: | ---: |\n");
+    double peaks[8][2];
+    for (int l = 0; l < check_n_levels; l++)
+        for (int bytes = 0; bytes < 2; bytes++)
+            peaks[l][bytes] = bench_peak(pool, check_levels[l].k.cpu, bytes);
+    bench_report_open(json, threads, roof);
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
         for (int l = 1; l < check_n_levels; l++)
             for (size_t t = 0; t < sizeof tokens / sizeof tokens[0]; t++) {
@@ -272,15 +274,18 @@ void bench_kernels(const char *filter)
                 double s =
                     seconds(pool, task, &b, (int)((b.rows + chunk_of(b.tokens) - 1) / chunk_of(b.tokens)));
                 double gbs = (double)(b.rows * b.stride) / s / 1e9;
-                printf("| %s | %s | %zu | %.1f | %.0f %% | %.0f |\n", name, check_levels[l].name, tokens[t],
-                       gbs, 100 * gbs / roof, (double)(b.rows * K * b.tokens) / s / 1e9);
-                fflush(stdout);
+                // Two planes of activations are two products of bytes.
+                const int planes = !info->unit_elems ? 1 : step ? 2 : hearth_prompt_planes(types[i]);
+                bench_report(name, check_levels[l].name, tokens[t], gbs, roof,
+                             (double)(b.rows * K * b.tokens) / s / 1e9, planes,
+                             peaks[l][info->unit_elems != 0]);
                 free(b.out);
             }
     bench_picked(pool, &b, filter, roof, acts.base, plain);
     for (size_t i = 0; i < 512 * K; i++)
         plain[i] = (float)(check_random() >> 8) / 16777216.0f - 0.5f;
     bench_attention(pool, &b, filter, roof, plain);
+    bench_report_close();
     free(x);
     free(plain);
     for (int i = 0; i < threads; i++)
