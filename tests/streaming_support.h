@@ -37,7 +37,7 @@ struct opened {
     int n_vocab;
 };
 
-static inline int try_open(struct opened *o, const char *path, const struct way *way)
+static inline void open_model_of(struct opened *o, const char *path, const struct way *way)
 {
     struct hearth_model_params params = hearth_model_params_default();
     params.n_threads = 1;
@@ -47,6 +47,10 @@ static inline int try_open(struct opened *o, const char *path, const struct way 
     OK(hearth_model_open(&o->model, path, &params, &err));
     o->model->load.tests = &way->tests;
     o->n_vocab = hearth_model_info(o->model)->n_vocab;
+}
+
+static inline int open_session_of(struct opened *o, const struct way *way)
+{
     struct hearth_session_params session = hearth_session_params_default();
     session.n_ctx = N_CTX;
     session.max_seqs = N_SEQS;
@@ -54,6 +58,12 @@ static inline int try_open(struct opened *o, const char *path, const struct way 
     session.n_threads = way->n_threads;
     session.sparsity = way->sparsity;
     return hearth_session_open(&o->session, o->model, &session, &err);
+}
+
+static inline int try_open(struct opened *o, const char *path, const struct way *way)
+{
+    open_model_of(o, path, way);
+    return open_session_of(o, way);
 }
 
 static inline void close_opened(struct opened *o)

@@ -76,15 +76,17 @@ static int pack_to(const char *out, bool (*progress)(void *, float), void *arg)
 // One difference from a good pack, and what the message must say.
 struct lie {
     const char *says;
-    const char *without;    // key or tensor to leave out
-    const char *key;        // to replace,
-    const uint32_t *values; // by an array,
-    int n_values;           // or with -1 by one number
-    const char *tensor;     // to give another shape, or type, or content
-    uint64_t ne[3];         // if ne[0]
-    int type;               // if not 0
-    int poke;               // element of an I32 tensor to set
-    int32_t value;          // if poke is not 0
+    const char *without;     // key or tensor to leave out
+    const char *key;         // to replace,
+    const void *values;      // by an array of u32,
+    int n_values;            // or with -1 by one number;
+    uint32_t type_of_values; // of the array, HEARTH_GGUF_U8: u32
+    const char *texts;       // a key to become an array of n_values texts
+    const char *tensor;      // to give another shape, or type, or content
+    uint64_t ne[3];          // if ne[0]
+    int type;                // if not 0
+    int poke;                // element of an I32 tensor to set
+    int32_t value;           // if poke is not 0
 };
 
 static bool is(struct hearth_str s, const char *text)
@@ -95,17 +97,25 @@ static bool is(struct hearth_str s, const char *text)
 static void put_lie(struct hearth_gguf_writer *w, const struct lie *lie)
 {
     if (lie->key && lie->n_values < 0)
-        MADE_OK(hearth_gguf_put_u32(w, lie->key, lie->values[0], &err));
+        MADE_OK(hearth_gguf_put_u32(w, lie->key, *(const uint32_t *)lie->values, &err));
     else if (lie->key)
-        MADE_OK(
-            hearth_gguf_put_array(w, lie->key, HEARTH_GGUF_U32, lie->values, (uint64_t)lie->n_values, &err));
+        MADE_OK(hearth_gguf_put_array(
+            w, lie->key, lie->type_of_values ? (enum hearth_gguf_type)lie->type_of_values : HEARTH_GGUF_U32,
+            lie->values, (uint64_t)lie->n_values, &err));
+    if (lie->texts) {
+        struct hearth_str *texts = calloc((size_t)lie->n_values, sizeof *texts);
+        for (int i = 0; i < lie->n_values; i++)
+            texts[i] = (struct hearth_str){"1", 1};
+        MADE_OK(hearth_gguf_put_strings(w, lie->texts, texts, (uint64_t)lie->n_values, &err));
+        free(texts);
+    }
 }
 
-static void write_lie(const struct lie *lie)
+static void write_lie_of(const char *from, const struct lie *lie)
 {
     struct hearth_gguf *g;
     struct hearth_gguf_writer *w;
-    MADE_OK(hearth_gguf_open(&g, packed, &err));
+    MADE_OK(hearth_gguf_open(&g, from, &err));
     MADE_OK(hearth_gguf_writer_open(&w, bad, &err));
     for (uint64_t i = 0; i < hearth_gguf_n_kv(g); i++) {
         const struct hearth_gguf_kv *kv = hearth_gguf_kv_at(g, i);
@@ -136,6 +146,63 @@ static void write_lie(const struct lie *lie)
         }
     MADE_OK(hearth_gguf_finish(&w, &err));
     hearth_gguf_close(&g);
+}
+
+static void write_lie(const struct lie *lie)
+{
+    write_lie_of(packed, lie);
+}
+
+// Activations' magnitudes that are none: in a pack and in a profile.
+static void test_magnitudes(void **state)
+{
+    (void)state;
+    enum { N = MADE_LAYERS * HEARTH_MAGNITUDES };
+    static float good[N + 1], copy[N + 1];
+    static uint8_t bools[N];
+    for (int i = 0; i <= N; i++)
+        good[i] = (float)(i % HEARTH_MAGNITUDES) / 7;
+    const struct {
+        float value; // to put at
+        int at, n;
+        enum hearth_gguf_type type;
+        bool sound;
+    } cases[] = {
+        {0, 0, N, HEARTH_GGUF_F32, true},
+        {0, 0, N - 1, HEARTH_GGUF_F32, false},
+        {0, 0, N + 1, HEARTH_GGUF_F32, false},
+        {0, 0, N, HEARTH_GGUF_I32, false},
+        {0, 0, N, HEARTH_GGUF_BOOL, false},
+        {0, 0, N, HEARTH_GGUF_STRING, false},
+        {NAN, 0, N, HEARTH_GGUF_F32, false},
+        {NAN, N - 1, N, HEARTH_GGUF_F32, false},
+        {INFINITY, N - 1, N, HEARTH_GGUF_F32, false},
+        {-1, 0, N, HEARTH_GGUF_F32, false},
+        {-1, HEARTH_MAGNITUDES, N, HEARTH_GGUF_F32, false},
+        {0.1f, 50, N, HEARTH_GGUF_F32, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int profile = 0; profile < 2; profile++) {
+            const char *key = profile ? "hearth.profile.magnitudes" : "hearth.pack.magnitudes";
+            memcpy(copy, good, sizeof copy);
+            if (cases[i].value != 0)
+                copy[cases[i].at] = cases[i].value;
+            const struct lie lie = {.without = key,
+                                    .key = cases[i].type == HEARTH_GGUF_STRING ? NULL : key,
+                                    .type_of_values = cases[i].type,
+                                    .values = cases[i].type == HEARTH_GGUF_BOOL ? (const void *)bools
+                                                                                : (const void *)copy,
+                                    .n_values = cases[i].n,
+                                    .texts = cases[i].type == HEARTH_GGUF_STRING ? key : NULL};
+            write_lie_of(profile ? profiled : packed, &lie);
+            struct hearth_model *m = NULL;
+            struct hearth_profile *p = NULL;
+            const int rc = profile ? hearth_profile_open(&p, bad, &err) : try_model(bad, false, &m, &err);
+            if (cases[i].sound ? rc != 0 : rc != HEARTH_E_FORMAT || !strstr(err.message, key))
+                fail_msg("case %zu, profile %d: %d, %s", i, profile, rc, err.message);
+            hearth_model_close(&m);
+            hearth_profile_close(&p);
+        }
 }
 
 static void test_lies(void **state)
@@ -392,6 +459,35 @@ static void test_killed(void **state)
     assert_int_equal(count_files(), files);
 }
 
+// Killed at any time from outside: under the name there is nothing or all of it.
+static void test_killed_at_any_time(void **state)
+{
+    (void)state;
+    unlink(bad);
+    const int files = count_files();
+    int whole = 0;
+    for (int i = 0; i < 60; i++) {
+        const pid_t pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0)
+            _exit(pack_to(bad, NULL, NULL) ? 1 : 0);
+        usleep((useconds_t)random_below(i % 2 ? 4000 : 20000));
+        kill(pid, SIGKILL);
+        int status;
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        if (access(bad, F_OK) == 0) {
+            assert_same_files(bad, packed);
+            unlink(bad);
+            whole++;
+        }
+        assert_true(count_files() <= files + 1);
+    }
+    assert_true(whole < 60);
+    assert_int_equal(pack_to(bad, NULL, NULL), 0);
+    assert_same_files(bad, packed);
+    assert_int_equal(count_files(), files + 1);
+}
+
 static void test_two_at_once(void **state)
 {
     (void)state;
@@ -463,10 +559,16 @@ static int set_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lies),      cmocka_unit_test(test_flips),
-        cmocka_unit_test(test_truncated), cmocka_unit_test(test_damaged_profile),
-        cmocka_unit_test(test_no_memory), cmocka_unit_test(test_stopped),
-        cmocka_unit_test(test_killed),    cmocka_unit_test(test_two_at_once),
+        cmocka_unit_test(test_lies),
+        cmocka_unit_test(test_magnitudes),
+        cmocka_unit_test(test_flips),
+        cmocka_unit_test(test_truncated),
+        cmocka_unit_test(test_damaged_profile),
+        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_stopped),
+        cmocka_unit_test(test_killed),
+        cmocka_unit_test(test_killed_at_any_time),
+        cmocka_unit_test(test_two_at_once),
         cmocka_unit_test(test_full_disk),
     };
     return cmocka_run_group_tests(tests, set_up, remove_folder);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Models that are not all in memory give the logits of those that are, bit by bit: at all budgets, with any
-// backend and number of threads, several sequences at once; and storage that fails leaves a session usable.
+// backend and number of threads, several sequences at once. When things go wrong:
+// test_streaming_faults.c.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -84,63 +85,13 @@ static void test_expert_packs(void **state)
     check_preset("tiny-turbosparse-pack", all_modes, 3);
 }
 
-// ---- storage that fails
-// ----------------------------------------------------------------------------------------------
-
-static void test_faults(void **state)
-{
-    (void)state;
-    static char path[512];
-    snprintf(path, sizeof path, "%s", make("tiny-dense"));
-    check_faults(path, HEARTH_SPARSITY_OFF);
-    snprintf(path, sizeof path, "%s", make("tiny-turbosparse-pack"));
-    check_faults(path, HEARTH_SPARSITY_PREDICT);
-    check_faults(path, HEARTH_SPARSITY_EXACT);
-    char model[512];
-    snprintf(model, sizeof model, "%s", make("tiny-turbosparse"));
-    snprintf(path, sizeof path, "%s", in_folder("pack.gguf"));
-    remove(path);
-    OK(hearth_pack_write(model, path, &(struct hearth_pack_params){0}, NULL, &err));
-    check_faults(path, HEARTH_SPARSITY_PREDICT);
-}
-
-// A pack that loses its end while it runs: an error, and nothing worse.
-static void test_cut_short(void **state)
-{
-    (void)state;
-    char path[512];
-    snprintf(path, sizeof path, "%s", make("tiny-turbosparse-pack"));
-    uint64_t least, most;
-    find_budgets(path, HEARTH_SPARSITY_PREDICT, 2, &least, &most);
-    const struct way way = {
-        .ram = least, .n_threads = 2, .sparsity = HEARTH_SPARSITY_PREDICT, .tests = {SMALL, .always = true}};
-    struct opened o = open_way(path, &way);
-    hearth_token tokens[8] = {1, 2, 3, 4, 5, 6, 7, 8};
-    assert_int_equal(hearth_seq_new(o.session, &err), 0);
-    OK(hearth_prompt(o.session, 0, tokens, 8, NULL, NULL, &err));
-    struct stat st;
-    assert_int_equal(stat(path, &st), 0);
-    assert_int_equal(truncate(path, st.st_size / 2), 0);
-    int rc = HEARTH_OK;
-    for (int i = 0; i < 20 && !rc; i++)
-        rc = hearth_prompt(o.session, 0, tokens, 4, NULL, NULL, &err);
-    assert_int_equal(rc, HEARTH_E_IO);
-    assert_non_null(strstr(err.message, "the file ends before"));
-    assert_int_equal(hearth_step(o.session, (int[]){0}, tokens, 1, &err), HEARTH_E_IO);
-    close_opened(&o);
-    // And it does not open any more.
-    struct hearth_model *m = NULL;
-    assert_int_equal(try_model(path, false, &m, &err), HEARTH_E_FORMAT);
-}
-
 int main(int argc, char **argv)
 {
     if (argc > 1) // a pattern such as "test_*packs"
         cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_dense),  cmocka_unit_test(test_relu),       cmocka_unit_test(test_drelu),
-        cmocka_unit_test(test_packs),  cmocka_unit_test(test_relu_packs), cmocka_unit_test(test_expert_packs),
-        cmocka_unit_test(test_faults), cmocka_unit_test(test_cut_short),
+        cmocka_unit_test(test_dense), cmocka_unit_test(test_relu),       cmocka_unit_test(test_drelu),
+        cmocka_unit_test(test_packs), cmocka_unit_test(test_relu_packs), cmocka_unit_test(test_expert_packs),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

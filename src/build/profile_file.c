@@ -57,9 +57,7 @@ static int read_keys(struct hearth_profile *p, struct hearth_error *err)
         p->batches[i] = (uint32_t)v;
     }
     p->magnitudes = hearth_gguf_find(p->g, "hearth.profile.magnitudes");
-    if (p->magnitudes &&
-        (p->magnitudes->type != HEARTH_GGUF_ARRAY || p->magnitudes->element != HEARTH_GGUF_F32 ||
-         p->magnitudes->count != (uint64_t)p->n_layer * HEARTH_MAGNITUDES))
+    if (p->magnitudes && !hearth_are_magnitudes(p->magnitudes, (int)p->n_layer))
         return bad(p, err, "the key hearth.profile.magnitudes is impossible");
     return HEARTH_OK;
 }

@@ -35,7 +35,7 @@ static uint32_t queue_length(const struct hearth_neurons *n)
 
 static uint32_t in_queue(const struct hearth_neurons *n, uint32_t at)
 {
-    return n->queue[at % HEARTH_NEURON_FLIGHTS];
+    return n->queue[at % n->n_flights];
 }
 
 static struct hearth_read read_of(const struct hearth_neurons *n, uint32_t flight)
@@ -65,7 +65,7 @@ static void enqueue(struct hearth_neurons *n, const struct hearth_cache_read *re
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t flight = n->free_flights[--n->n_free];
         n->flights[flight] = reads[i];
-        n->queue[n->queue_end++ % HEARTH_NEURON_FLIGHTS] = flight;
+        n->queue[n->queue_end++ % n->n_flights] = flight;
     }
 }
 
@@ -94,17 +94,22 @@ static int64_t unit_waiting(const struct hearth_neurons *n, const struct hearth_
     return -1;
 }
 
+// A read that is needed could not be done.
+static void fail(struct hearth_neurons *n)
+{
+    struct hearth_error err = {0};
+    hearth_fail(&err, HEARTH_E_IO, "%s", hearth_store_error(n->store));
+    hearth_streaming_fail(n->s, &err);
+}
+
 static void land(struct hearth_neurons *n, const struct hearth_read_done *done)
 {
     const uint32_t flight = (uint32_t)done->tag;
     const struct hearth_cache_read read = n->flights[flight];
     n->free_flights[n->n_free++] = flight;
     const int64_t unit = unit_waiting(n, &read);
-    if (done->code && unit >= 0) { // what was read ahead in vain is tried again when it is needed
-        struct hearth_error err = {0};
-        hearth_fail(&err, done->code, "%s", hearth_store_error(n->store));
-        hearth_streaming_fail(n->s, &err);
-    }
+    if (done->code && unit >= 0) // what was read ahead in vain is tried again when it is needed
+        fail(n);
     hearth_cache_done(n->cache, &read, !done->code);
     if (unit >= 0 && !--n->pending[unit])
         make_ready(n, (uint32_t)unit);
@@ -184,9 +189,15 @@ static bool ask(struct hearth_neurons *n)
         if (dealt < left && listed < most)
             return false;
     }
-    uint32_t loading = 0;
-    for (uint32_t i = first; i < end; i++)
-        loading += hearth_cache_state(n->cache, p->units[index].space, n->ids[i]) == HEARTH_CACHE_LOADING;
+    uint32_t loading = 0, lost = 0;
+    const uint32_t resident = n->resident[p->units[index].space];
+    for (uint32_t i = first; i < end; i++) {
+        const enum hearth_cache_state state = hearth_cache_state(n->cache, p->units[index].space, n->ids[i]);
+        loading += state == HEARTH_CACHE_LOADING;
+        lost += state == HEARTH_CACHE_ABSENT && n->ids[i] >= resident;
+    }
+    if (lost) // reads that ended badly before all of the unit was asked for
+        fail(n);
     n->pending[index] = loading;
     p->frontier++;
     p->asked = 0;

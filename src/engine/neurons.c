@@ -148,6 +148,7 @@ int hearth_neurons_open(struct hearth_neurons *n, struct hearth_session *s, stru
     const size_t piece = tests && tests->piece_bytes ? tests->piece_bytes : PIECE_BYTES;
     const size_t most = piece / stride ? piece / stride : 1;
     n->chunk_bytes = tests ? tests->chunk_bytes : 0;
+    n->n_flights = tests && tests->flights ? tests->flights : HEARTH_NEURON_FLIGHTS;
     n->piece_neurons = most < n->n_neurons ? (uint32_t)most : n->n_neurons;
     n->piece_bytes = hearth_round_up(n->piece_neurons * stride + 2 * align, 4096);
     n->max_extents = n->piece_bytes / HEARTH_READER_GAP + 2;
@@ -347,9 +348,9 @@ static int allocate(struct hearth_neurons *n, struct hearth_error *err)
     n->ready = hearth_calloc(units, sizeof *n->ready);
     n->units = hearth_calloc(units, sizeof *n->units);
     n->unit_of_space = hearth_calloc(n->n_spaces, sizeof *n->unit_of_space);
-    n->flights = hearth_calloc(HEARTH_NEURON_FLIGHTS, sizeof *n->flights);
-    n->free_flights = hearth_calloc(HEARTH_NEURON_FLIGHTS, sizeof *n->free_flights);
-    n->queue = hearth_calloc(HEARTH_NEURON_FLIGHTS, sizeof *n->queue);
+    n->flights = hearth_calloc(n->n_flights, sizeof *n->flights);
+    n->free_flights = hearth_calloc(n->n_flights, sizeof *n->free_flights);
+    n->queue = hearth_calloc(n->n_flights, sizeof *n->queue);
     n->ahead = hearth_calloc(n->n_neurons, sizeof *n->ahead);
     const size_t rank = hearth_sparse_rank(n->s);
     n->look.rank = hearth_calloc(rows * rank, sizeof *n->look.rank);
@@ -360,9 +361,9 @@ static int allocate(struct hearth_neurons *n, struct hearth_error *err)
         !n->flights || !n->free_flights || !n->queue || !n->ahead || !n->look.rank || !n->look.acts ||
         !n->look.wanted || !n->scores)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for steps by neuron");
-    for (uint32_t i = 0; i < HEARTH_NEURON_FLIGHTS; i++)
+    for (uint32_t i = 0; i < n->n_flights; i++)
         n->free_flights[i] = i;
-    n->n_free = HEARTH_NEURON_FLIGHTS;
+    n->n_free = n->n_flights;
     for (uint32_t i = 0; i < n->n_spaces; i++)
         n->unit_of_space[i] = -1;
     return HEARTH_OK;

@@ -20,7 +20,7 @@ struct hearth_neuron_unit {
     const uint8_t *mask;
 };
 
-// Reads listed and not yet ended, at most.
+// Reads listed and not yet ended, at most; a power of two.
 #define HEARTH_NEURON_FLIGHTS 2048
 
 // Neurons [at, at + n) of a space; n 0: none.
@@ -81,7 +81,8 @@ struct hearth_neurons {
     uint32_t *pending, *ready;         // [units] reads a unit waits for; units in the order they got ready
     struct hearth_neuron_unit *units;  // [units]
     int32_t *unit_of_space;            // [n_spaces] first unit of a space in this pass, or -1
-    struct hearth_cache_read *flights; // [HEARTH_NEURON_FLIGHTS] reads listed
+    struct hearth_cache_read *flights; // [n_flights] reads listed
+    uint32_t n_flights;                // HEARTH_NEURON_FLIGHTS
     uint32_t *free_flights, n_free;    // numbers of unused ones
     uint32_t *queue, queue_first, queue_end; // ring of those not yet submitted
     struct hearth_neuron_pass pass;

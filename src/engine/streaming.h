@@ -18,6 +18,7 @@ struct hearth_streaming_tests {
     bool weights_only;    // the budget does not count what the process holds beside the session
     size_t piece_bytes;   // of prompts, 0: as ever
     uint32_t chunk_bytes; // of the neuron cache, 0: as ever
+    uint32_t flights;     // of bundles, a power of two; 0: as ever
     const struct hearth_store_faults *faults; // of all reads; NULL: none
 };
 

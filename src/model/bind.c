@@ -429,6 +429,19 @@ static int find_spaces(struct loader *l, const char *key, const struct hearth_gg
     return HEARTH_OK;
 }
 
+bool hearth_are_magnitudes(const struct hearth_gguf_kv *kv, int n_layer)
+{
+    const uint64_t n = (uint64_t)n_layer * HEARTH_MAGNITUDES;
+    bool fits = kv->type == HEARTH_GGUF_ARRAY && kv->element == HEARTH_GGUF_F32 && kv->count == n;
+    double last = 0;
+    for (uint64_t i = 0; fits && i < n; i++) {
+        const double x = hearth_gguf_kv_f64(kv, i);
+        fits = x <= (double)FLT_MAX && x >= (i % HEARTH_MAGNITUDES ? last : 0);
+        last = x;
+    }
+    return fits;
+}
+
 static int read_magnitudes(struct loader *l)
 {
     struct hearth_model *m = l->model;
@@ -436,19 +449,17 @@ static int read_magnitudes(struct loader *l)
     const struct hearth_gguf_kv *kv = hearth_gguf_find(m->gguf, "hearth.pack.magnitudes");
     if (!kv)
         return HEARTH_OK;
-    bool fits = kv->type == HEARTH_GGUF_ARRAY && !kv->strings && kv->count == n;
-    m->magnitudes = fits ? hearth_calloc(n, sizeof *m->magnitudes) : NULL;
-    if (fits && !m->magnitudes)
+    if (!hearth_are_magnitudes(kv, m->hp.n_layer))
+        return hearth_fail(l->err, HEARTH_E_FORMAT,
+                           "%s: hearth.pack.magnitudes must be an array of %d ascending numbers for each "
+                           "layer; the pack is damaged: make it again with hearth pack",
+                           hearth_gguf_path(m->gguf), HEARTH_MAGNITUDES);
+    m->magnitudes = hearth_calloc(n, sizeof *m->magnitudes);
+    if (!m->magnitudes)
         return hearth_fail(l->err, HEARTH_E_MEMORY, "no memory for the list of magnitudes");
-    for (size_t i = 0; i < n && fits; i++) {
-        const float x = m->magnitudes[i] = (float)hearth_gguf_kv_f64(kv, i);
-        fits = x <= FLT_MAX && x >= (i % HEARTH_MAGNITUDES ? m->magnitudes[i - 1] : 0.0f);
-    }
-    return fits ? HEARTH_OK
-                : hearth_fail(
-                      l->err, HEARTH_E_FORMAT,
-                      "%s: hearth.pack.magnitudes must be an array of %d ascending numbers for each layer",
-                      hearth_gguf_path(m->gguf), HEARTH_MAGNITUDES);
+    for (size_t i = 0; i < n; i++)
+        m->magnitudes[i] = (float)hearth_gguf_kv_f64(kv, i);
+    return HEARTH_OK;
 }
 
 static int read_spaces(struct loader *l)

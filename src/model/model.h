@@ -169,6 +169,9 @@ struct hearth_model {
 // A layer's magnitudes: percentiles 0 to 100 of |activated gate| over a text.
 #define HEARTH_MAGNITUDES 101
 
+// Whether a key holds those of each layer: finite f32, not below zero, not descending within a layer.
+bool hearth_are_magnitudes(const struct hearth_gguf_kv *kv, int n_layer);
+
 // Below which magnitude a share (0..1) of a layer's activations lies.
 static inline float hearth_magnitude_at(const float *percentiles, double share)
 {
