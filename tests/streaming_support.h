@@ -192,8 +192,11 @@ static inline float *evaluate_in_memory(const char *path, enum hearth_sparsity s
 static inline void find_budgets(const char *path, enum hearth_sparsity sparsity, int n_threads,
                                 uint64_t *least, uint64_t *most)
 {
-    const struct way way = {
-        .ram = 1u << 30, .n_threads = n_threads, .sparsity = sparsity, .tests = {SMALL, .always = true}};
+    const struct way way = {.ram = 1u << 30,
+                            .io = "pread",
+                            .n_threads = n_threads,
+                            .sparsity = sparsity,
+                            .tests = {SMALL, .always = true}};
     struct opened o = open_way(path, &way);
     const struct hearth_budget_plan *plan = &o.session->streaming->plan;
     *least = plan->floor.bytes;

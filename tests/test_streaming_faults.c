@@ -223,7 +223,7 @@ static void check_cut_short(const char *path, enum hearth_sparsity sparsity)
         const struct way way = {.ram = least + (most - least) * (part % 2) / 4,
                                 .n_threads = 2,
                                 .sparsity = sparsity,
-                                .io = part / 2 ? "pread" : NULL,
+                                .io = part / 2 || !have_uring(path) ? "pread" : "uring",
                                 .tests = {SMALL, .always = true}};
         struct opened o = open_way(path, &way),
                       whole = open_way(path, &(struct way){.n_threads = 1, .sparsity = sparsity});
@@ -385,7 +385,7 @@ static void check_no_memory(const char *path, enum hearth_sparsity sparsity)
     for (uint64_t i = 0; i < 3; i++) {
         starved_way = (struct way){.ram = least + (most - least) * i / 2,
                                    .n_threads = 1 + (int)i % 2,
-                                   .io = i % 2 ? "pread" : NULL,
+                                   .io = i % 2 || !have_uring(path) ? "pread" : "uring",
                                    .sparsity = sparsity,
                                    .tests = {SMALL, .always = i < 2}};
         open_model_of(&starved, path, &starved_way);
