@@ -370,7 +370,7 @@ static void test_batch_mates(void **state)
 
 static void check_cpu_levels(const struct golden *g)
 {
-    static const char *const levels[] = {"avx2", "avx512", "neon", "dotprod"};
+    static const char *const levels[] = {"avx2", "avx512", "amx", "neon", "dotprod"};
     struct hearth_model *m = open_model(g->path, "c");
     float *want[2];
     for (int phase = 0; phase < 2; phase++)

@@ -189,7 +189,7 @@ static void test_exact_is_off(void **state)
 static void test_threads_and_levels(void **state)
 {
     (void)state;
-    static const char *const levels[] = {"c", "avx2", "avx512", "neon", "dotprod"};
+    static const char *const levels[] = {"c", "avx2", "avx512", "amx", "neon", "dotprod"};
     for (size_t f = 0; f < N_FILES; f++) {
         struct sparse_golden g;
         read_pwri(&g, files[f]);

@@ -266,23 +266,72 @@ INLINE void sweep(const struct sweep *s, size_t rows, bool has_min, size_t plane
 
 // ---- filling panels
 
-// 16 bytes of each of the 16 rows taken apart become four rows of a B tile.
-INLINE void columns(int8_t *to, const uint8_t *from)
+// 16 bytes of each of 16 rows, four of each row side by side.
+INLINE void columns(__m512i to[4], const uint8_t *from, size_t stride)
 {
     __m512i z[4]; // z[i]: rows i, 4 + i, 8 + i, 12 + i
     for (size_t i = 0; i < 4; i++) {
-        z[i] = _mm512_castsi128_si512(_mm_load_si128((const __m128i *)(const void *)(from + i * APART)));
-        for (size_t q = 1; q < 4; q++) {
-            const __m128i *row = (const __m128i *)(const void *)(from + (4 * q + i) * APART);
-            z[i] = _mm512_mask_broadcast_i32x4(z[i], (__mmask16)(0xf << 4 * q), _mm_load_si128(row));
-        }
+        const uint8_t *row = from + i * stride;
+        z[i] = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)(const void *)row));
+        for (size_t q = 1; q < 4; q++)
+            z[i] = _mm512_mask_broadcast_i32x4(
+                z[i], (__mmask16)(0xf << 4 * q),
+                _mm_loadu_si128((const __m128i *)(const void *)(row + 4 * q * stride)));
     }
     const __m512i low01 = _mm512_unpacklo_epi32(z[0], z[1]), high01 = _mm512_unpackhi_epi32(z[0], z[1]);
     const __m512i low23 = _mm512_unpacklo_epi32(z[2], z[3]), high23 = _mm512_unpackhi_epi32(z[2], z[3]);
-    _mm512_store_si512(to, _mm512_unpacklo_epi64(low01, low23));
-    _mm512_store_si512(to + 64, _mm512_unpackhi_epi64(low01, low23));
-    _mm512_store_si512(to + 128, _mm512_unpacklo_epi64(high01, high23));
-    _mm512_store_si512(to + 192, _mm512_unpackhi_epi64(high01, high23));
+    to[0] = _mm512_unpacklo_epi64(low01, low23);
+    to[1] = _mm512_unpackhi_epi64(low01, low23);
+    to[2] = _mm512_unpacklo_epi64(high01, high23);
+    to[3] = _mm512_unpackhi_epi64(high01, high23);
+}
+
+// Formats whose bytes can be put side by side before they are taken apart, which nibbles make half the work.
+enum straight_kind {
+    TAKEN_APART, // none of these
+    BYTES,       // signed bytes, 16 of a piece
+    NIBBLES,     // of the units' first halves, and of their second ones
+    NIBBLES_K    // of a unit, and of the next one
+};
+
+static const struct straight {
+    enum straight_kind kind;
+    bool iq4;
+    uint8_t pieces, first; // 16-byte pieces of a block, and the bytes before them
+    uint16_t bytes;        // of a block
+} straight_formats[HEARTH_TYPE_END] = {
+    [HEARTH_TYPE_Q4_0] = {NIBBLES, false, 1, 2, 18},     [HEARTH_TYPE_Q4_1] = {NIBBLES, false, 1, 4, 20},
+    [HEARTH_TYPE_IQ4_NL] = {NIBBLES, true, 1, 2, 18},    [HEARTH_TYPE_IQ4_XS] = {NIBBLES, true, 8, 8, 136},
+    [HEARTH_TYPE_Q4_K] = {NIBBLES_K, false, 8, 16, 144}, [HEARTH_TYPE_Q8_0] = {BYTES, false, 2, 2, 34},
+};
+
+#define PIECE_BYTES (16 * COLUMNS) // of a B tile
+
+// A group of 16 whole rows.
+INLINE void fill_straight(int8_t *q, const uint8_t *src, size_t stride, const struct straight *f, int offset)
+{
+    const __m512i mask = _mm512_set1_epi8(15), values = iq4_values(), less = _mm512_set1_epi8((char)offset);
+    for (size_t i = 0; i < (f->kind == BYTES ? 32 : 16); i++) {
+        __m512i z[4];
+        columns(z, src + i / f->pieces * f->bytes + f->first + i % f->pieces * 16, stride);
+        // Two pieces of a unit follow each other.
+        const size_t first = f->kind == NIBBLES_K ? i / 2 * 4 + i % 2 : f->kind == NIBBLES ? 2 * i : i;
+        const size_t second = first + (f->kind == NIBBLES_K ? 2 : 1);
+        for (size_t j = 0; j < 4; j++) {
+            if (f->kind == BYTES) {
+                _mm512_store_si512(q + first * PIECE_BYTES + 64 * j, z[j]);
+                continue;
+            }
+            __m512i low = _mm512_and_si512(z[j], mask);
+            __m512i high = _mm512_and_si512(_mm512_srli_epi16(z[j], 4), mask);
+            if (f->iq4) {
+                low = _mm512_shuffle_epi8(values, low);
+                high = _mm512_shuffle_epi8(values, high);
+            }
+            _mm512_store_si512(q + first * PIECE_BYTES + 64 * j, _mm512_sub_epi8(low, less));
+            _mm512_store_si512(q + second * PIECE_BYTES + 64 * j, _mm512_sub_epi8(high, less));
+        }
+    }
 }
 
 // Sixteen rows' scales (or minima) of 16 units: a row of `to` each unit.
@@ -293,36 +342,54 @@ INLINE void spread_floats(float *to, __m512i z[16], const struct shape *s)
         _mm512_store_si512(to + s->order[lane] * COLUMNS, z[lane]);
 }
 
+// A group of 16 units of one row: its scales and minima, and its bytes where they are wanted.
+INLINE void take_apart(uint8_t *to, __m512i *scale, __m512i *min, const uint8_t *src, unpack_fn unpack,
+                       const struct shape *s)
+{
+    const __m512i offset = _mm512_set1_epi8((char)s->offset);
+    struct weights w;
+    unpack(&w, src);
+    for (size_t r = 0; to && r < s->registers; r++)
+        _mm512_store_si512(to + 64 * r, s->has_min ? w.u[r] : _mm512_sub_epi8(w.u[r], offset));
+    *scale = _mm512_castps_si512(w.scale);
+    if (s->has_min)
+        *min = _mm512_castps_si512(w.min);
+}
+
 // Fills one half of the panel from `bytes` bytes of each of `rows` rows, in whole groups of 16 units: what is
 // missing at a row's end is zeros, rows that are missing repeat the last one.
 INLINE void fill(struct tiles_scratch *to, size_t half, const uint8_t *src, size_t stride, size_t rows,
-                 size_t bytes, size_t group_bytes, unpack_fn unpack, const struct shape *s)
+                 size_t bytes, size_t group_bytes, unpack_fn unpack, const struct shape *s,
+                 const struct straight *straight)
 {
-    const __m512i offset = _mm512_set1_epi8((char)s->offset);
     const size_t half_units = PANEL_BYTES / COLUMNS / PROMPT_HALVES / s->unit;
     float *scale = to->panel.scale + half * half_units * COLUMNS;
     float *min = to->panel.min + half * half_units * COLUMNS;
     int8_t *q = to->panel.q + half * (PANEL_BYTES / PROMPT_HALVES);
     for (size_t at = 0; at < bytes; at += group_bytes) {
         __m512i scales[16], minima[16];
-        for (size_t i = 0; i < COLUMNS; i++) {
-            const uint8_t *from = src + (i < rows ? i : rows - 1) * stride + at;
-            uint8_t padded[GROUP_BYTES];
-            if (bytes - at < group_bytes) {
-                memset(padded, 0, sizeof padded);
-                from = memcpy(padded, from, bytes - at);
+        if (straight->kind != TAKEN_APART && rows == COLUMNS && bytes - at >= group_bytes) {
+            for (size_t i = 0; i < COLUMNS; i++)
+                take_apart(NULL, &scales[i], &minima[i], src + i * stride + at, unpack, s);
+            fill_straight(q, src + at, stride, straight, s->offset);
+        } else {
+            for (size_t i = 0; i < COLUMNS; i++) {
+                const uint8_t *from = src + (i < rows ? i : rows - 1) * stride + at;
+                uint8_t padded[GROUP_BYTES];
+                if (bytes - at < group_bytes) {
+                    memset(padded, 0, sizeof padded);
+                    from = memcpy(padded, from, bytes - at);
+                }
+                take_apart(to->apart[i], &scales[i], &minima[i], from, unpack, s);
             }
-            struct weights w;
-            unpack(&w, from);
             for (size_t r = 0; r < s->registers; r++)
-                _mm512_store_si512(to->apart[i] + 64 * r,
-                                   s->has_min ? w.u[r] : _mm512_sub_epi8(w.u[r], offset));
-            scales[i] = _mm512_castps_si512(w.scale);
-            minima[i] = s->has_min ? _mm512_castps_si512(w.min) : scales[i];
+                for (size_t p = 0; p < 4; p++) {
+                    __m512i z[4];
+                    columns(z, to->apart[0] + 64 * r + 16 * p, APART);
+                    for (size_t j = 0; j < 4; j++)
+                        _mm512_store_si512(q + s->pieces[r][p] * (size_t)PIECE_BYTES + 64 * j, z[j]);
+                }
         }
-        for (size_t r = 0; r < s->registers; r++)
-            for (size_t p = 0; p < 4; p++)
-                columns(q + s->pieces[r][p] * (size_t)(16 * COLUMNS), to->apart[0] + 64 * r + 16 * p);
         spread_floats(scale, scales, s);
         if (s->has_min)
             spread_floats(min, minima, s);
@@ -649,7 +716,8 @@ static void step(const struct call *all)
     static void fill_##type(struct tiles_scratch *to, size_t half, const uint8_t *src, size_t stride,        \
                             size_t rows, size_t bytes, size_t group_bytes)                                   \
     {                                                                                                        \
-        fill(to, half, src, stride, rows, bytes, group_bytes, unpack, &shape);                               \
+        fill(to, half, src, stride, rows, bytes, group_bytes, unpack, &shape,                                \
+             &straight_formats[HEARTH_TYPE_##type]);                                                         \
     }                                                                                                        \
     static void prompt_##type(float *out, size_t out_stride, const void *w, size_t w_stride, size_t k,       \
                               size_t n_rows, const void *x, size_t x_stride, size_t n_tokens, void *scratch) \
