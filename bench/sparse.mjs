@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// make bench-sparse: Hearth on a sparse model of Mistral 7B's shape (TurboSparse's, synthetic), beside llama.cpp on the
-// dense model of that shape, both in memory. Programs run in turn, so that a change of the machine's speed meets all;
+// make bench-sparse: Hearth on a sparse model of Mistral 7B's shape (TurboSparse's, synthetic, packed with a profile), beside
+// llama.cpp on the dense model of that shape, both in memory. Programs run in turn, so that a change of the machine's speed meets all;
 // quoted are medians, and medians of the pairwise ratios.
 //
 //   node bench/sparse.mjs [--pairs 5] [--gen 32] [--threads N] [--sparse FILE] [--dense FILE]
 //
-// Files that are not given are written to bench/out first (8 GiB) and deleted at the end.
+// Files that are not given are written to bench/out first (9 GB, and as much again for a while) and deleted at the end.
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, rmSync, statfsSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync, statfsSync, writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -47,18 +47,28 @@ function preparePeer() {
 
 const made = [];
 
-function prepareModel(given, preset) {
-    if (given)
-        return given;
+function makeFile(name, args) {
+    const file = join(out, name);
     mkdirSync(out, { recursive: true });
-    const file = join(out, `${preset}.gguf`);
     const space = statfsSync(out);
     if (space.bavail * space.bsize < 6e9)
-        fail(`${out} needs 6 GB of free space for each of two models`);
+        fail(`${out} needs 6 GB of free space for ${name}`);
     console.error(`writing ${file} ...`);
-    run(hearth, ["synth", preset, file]);
     made.push(file);
+    run(hearth, args(file));
     return file;
+}
+
+// A profile of a page of text is enough to tell which neurons are active most of the time.
+function makePack() {
+    const source = makeFile("turbosparse.gguf", (f) => ["synth", "turbosparse-mistral-7b", f]);
+    const text = join(out, "profile.txt");
+    made.push(text);
+    writeFileSync(text, readFileSync(join(root, "docs", "sparse.md"), "utf8").slice(0, 3000));
+    const profile = makeFile("turbosparse.profile", (f) => ["profile", source, "-f", text, "-o", f, "-t", threads]);
+    const pack = makeFile("turbosparse.pack.gguf", (f) => ["pack", source, f, "--profile", profile]);
+    rmSync(source);
+    return pack;
 }
 
 function runHearth(model, mode, sequences) {
@@ -79,8 +89,8 @@ function median(values) {
 if (!existsSync(hearth))
     fail("build/hearth is not there: run make first");
 preparePeer();
-const sparse = prepareModel(option("sparse", ""), "turbosparse-mistral-7b");
-const dense = prepareModel(option("dense", ""), "mistral-7b-dense");
+const sparse = option("sparse", "") || makePack();
+const dense = option("dense", "") || makeFile("mistral-7b-dense.gguf", (f) => ["synth", "mistral-7b-dense", f]);
 
 const samples = [];
 for (let i = 0; i < pairs; i++) {
@@ -106,7 +116,7 @@ const curve = [1, 4, 8].map((sequences) => ({
     ...Object.fromEntries(["predict", "off"].map((mode) => [mode, runHearth(sparse, mode, sequences).avg_ts])),
 }));
 for (const file of made)
-    rmSync(file);
+    rmSync(file, { force: true });
 
 const mb = (bytes) => (bytes / 1e6).toFixed(0);
 console.log(`llama.cpp, dense file of the same shape: ${median(samples.map((s) => s.llama_cpp)).toFixed(2)} tok/s\n`);
