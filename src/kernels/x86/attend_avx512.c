@@ -146,7 +146,7 @@ INLINE void plain_scores(float *s, float *max, const struct hearth_tile *keys, c
 // A tile's scales by pairs of units.
 struct scales {
     float of[MAX_Z][HEARTH_ATTEND_ROWS][2];
-    float padding[16]; // read, not used
+    float padding[32]; // read behind the last rows, not used
 };
 
 static void read_scales(struct scales *to, const struct hearth_tile *t)
