@@ -261,11 +261,13 @@ function prompt(files) {
     };
 }
 
-// The same budget, but for the second row, which has the smallest one: a cache of what one token needs.
+// The same budget, but for the second row, which has the smallest one: a cache of what one token needs. Each row adds one
+// thing to the one before.
 function ablation(files) {
     const budget = budgetFor(files.pack, 0.5), n = Math.max(8, Math.floor(gen / 8));
-    const rows = [["whole layers, all neurons", budget.ram, ["--sparsity", "off"], n], ["bundles, smallest cache", smallest(files.pack), [], n],
-        ["bundles and cache", budget.ram, [], gen]];
+    const rows = [["whole layers, all neurons", budget.ram, ["--sparsity", "off"], n], ["+ bundles, in the smallest cache", smallest(files.pack), ["--overlap", "none"], n],
+        ["+ cache", budget.ram, ["--overlap", "none"], gen], ["+ computing while bundles are read", budget.ram, ["--overlap", "compute"], gen],
+        ["+ looking ahead", budget.ram, [], gen]];
     const result = rows.map(([name, ram, more, count]) => {
         const samples = [];
         for (let i = 0; i < rounds; i++) {

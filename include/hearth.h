@@ -51,6 +51,14 @@ struct hearth_error {
 
 struct hearth_model;
 
+// What goes on while single neurons are read: a choice for measuring what each brings. Results do not depend
+// on it.
+enum hearth_overlap {
+    HEARTH_OVERLAP_ALL = 0, // computing, and reading what the next layer will probably want
+    HEARTH_OVERLAP_COMPUTE, // computing
+    HEARTH_OVERLAP_NONE     // waiting
+};
+
 struct hearth_model_params {
     bool vocab_only; // only the vocabulary is read; such a model can tokenize and nothing else
     const char *cpu; // NULL: the best this CPU has; else "c", "avx2", "avx512", ... (an upper limit)
@@ -66,6 +74,7 @@ struct hearth_model_params {
     uint64_t ram;
     const char *io;       // how such weights are read: NULL or "auto" (measured), "uring" or "pread"
     const char *throttle; // emulates other storage: "ufs4", "ufs3", "nvme" or "IOPS,MBPS"; NULL: none
+    enum hearth_overlap overlap;
 };
 
 // All defaults.

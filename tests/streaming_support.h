@@ -29,6 +29,7 @@ struct way {
     int n_threads;
     enum hearth_sparsity sparsity;
     struct hearth_streaming_tests tests;
+    enum hearth_overlap overlap;
 };
 
 struct opened {
@@ -43,6 +44,7 @@ static inline void open_model_of(struct opened *o, const char *path, const struc
     params.n_threads = 1;
     params.ram = way->ram;
     params.io = way->io;
+    params.overlap = way->overlap;
     *o = (struct opened){0};
     OK(hearth_model_open(&o->model, path, &params, &err));
     o->model->load.tests = &way->tests;
@@ -264,6 +266,7 @@ static inline void check_model(const char *path, enum hearth_sparsity sparsity)
             static const uint64_t eighths[] = {0, 1, 3, 5, 7, 8};
             way.ram = least + (most - least) * eighths[i] / 8;
             way.io = io[(i + n_threads) % 2];
+            way.overlap = (enum hearth_overlap)((i + n_threads) % 3);
             if (i == 0 || i % 3 == n_threads % 3)
                 check_way(path, &way, want);
         }

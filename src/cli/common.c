@@ -291,6 +291,7 @@ int hearth_cli_open_model(struct hearth_model **out, const struct hearth_options
     params.ram = o->ram;
     params.io = hearth_options_io(o);
     params.throttle = o->throttle;
+    params.overlap = (enum hearth_overlap)o->overlap;
     unsigned flags;
     if (!hearth_cpu_limit(params.cpu, &flags))
         return hearth_cli_usage(NULL, "--cpu %s: this CPU does not have these instructions; its level is %s",

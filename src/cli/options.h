@@ -101,6 +101,7 @@ struct hearth_options {
     uint64_t ram; // 0: not given
     int io;       // index in the choices of --io
     const char *throttle;
+    int overlap; // enum hearth_overlap
 };
 
 struct hearth_option {

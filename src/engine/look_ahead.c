@@ -13,7 +13,8 @@ bool hearth_look_ahead_begin(struct hearth_neurons *n, int layer, int n_rows, st
     const struct hearth_session *s = n->s;
     const int next = layer + 1;
     // Experts are chosen by the layer itself; weights that stream are not there yet.
-    if (n->experts > 1 || next >= s->model->hp.n_layer || !s->streaming->runs.runs[next].resident)
+    if (s->model->load.overlap != HEARTH_OVERLAP_ALL || n->experts > 1 || next >= s->model->hp.n_layer ||
+        !s->streaming->runs.runs[next].resident)
         return false;
     a->space = (uint32_t)next;
     a->fc2 = s->weights.layers[next].pred_fc2;

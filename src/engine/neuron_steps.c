@@ -129,6 +129,12 @@ static void reap(struct hearth_neurons *n, int at_least)
     submit(n);
 }
 
+static void wait_for_all(struct hearth_neurons *n)
+{
+    while (hearth_store_in_flight(n->store) || queue_length(n))
+        reap(n, 1);
+}
+
 // Reads ahead for the next layer, as long as the store has room that nobody else wants.
 static void read_ahead(struct hearth_neurons *n)
 {
@@ -251,8 +257,7 @@ static void release(struct hearth_neurons *n)
 static void make_room(struct hearth_neurons *n)
 {
     n->n_ahead = n->ahead_at = 0;
-    while (hearth_store_in_flight(n->store) || queue_length(n))
-        reap(n, 1);
+    wait_for_all(n);
     for (uint32_t i = 0; i < n->n_spaces; i++)
         hearth_cache_release(n->cache, i, NULL, 0);
 }
@@ -264,6 +269,8 @@ static void make_room(struct hearth_neurons *n)
 static bool take_unit(struct hearth_neurons *n, uint32_t *unit)
 {
     struct hearth_neuron_pass *p = &n->pass;
+    if (atomic_load_explicit(&p->held, memory_order_acquire))
+        return false;
     uint32_t at = atomic_load_explicit(&p->n_taken, memory_order_relaxed);
     while (at < atomic_load_explicit(&p->n_ready, memory_order_acquire))
         if (atomic_compare_exchange_weak_explicit(&p->n_taken, &at, at + 1, memory_order_relaxed,
@@ -309,6 +316,10 @@ static void work(void *arg, int task, int worker)
     unsigned waits = 0;
     if (worker == 0 && atomic_load_explicit(&p->n_end, memory_order_relaxed) == UINT32_MAX)
         ask_all(n);
+    if (worker == 0 && atomic_load_explicit(&p->held, memory_order_relaxed)) {
+        wait_for_all(n);
+        atomic_store_explicit(&p->held, false, memory_order_release);
+    }
     for (;;) {
         uint32_t unit;
         if (take_first(p, &unit)) {
@@ -383,6 +394,7 @@ void hearth_neurons_run(struct hearth_neurons *n, const struct hearth_neuron_uni
         atomic_store(&p->n_ready, 0);
         atomic_store(&p->n_taken, 0);
         atomic_store(&p->n_end, UINT32_MAX);
+        atomic_store(&p->held, n->s->model->load.overlap == HEARTH_OVERLAP_NONE);
         // One task for each thread: while reads are awaited no task ends, so worker 0 gets one.
         hearth_run(n->s, work, n, hearth_pool_size(n->s->pool));
         if (p->frontier == n_units && !has_failed(n))

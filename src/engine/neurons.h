@@ -55,6 +55,7 @@ struct hearth_neuron_pass {
     _Atomic uint32_t n_ready, n_taken,
         n_end; // units ready, taken; how many the wave has in all (UINT32_MAX: not known yet)
     _Atomic uint32_t n_first_taken, n_first_done;
+    _Atomic bool held; // nothing is computed before all reads of the wave have ended (HEARTH_OVERLAP_NONE)
 };
 
 struct hearth_neurons {

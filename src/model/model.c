@@ -162,6 +162,7 @@ static int set_load_options(struct hearth_model *m, const struct hearth_model_pa
                            throttle);
     strcpy(o->io, io);
     strcpy(o->throttle, throttle);
+    o->overlap = params->overlap;
     return HEARTH_OK;
 }
 

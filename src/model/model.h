@@ -137,6 +137,7 @@ struct hearth_load_options {
     void *progress_arg;
     uint64_t ram; // 0: all at once; else sessions bring them, as in hearth_model_params
     char io[16], throttle[64];
+    enum hearth_overlap overlap;
     const struct hearth_streaming_tests *tests; // by tests only (engine/streaming.h)
 };
 
