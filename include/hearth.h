@@ -226,8 +226,10 @@ struct hearth_streaming_stats {
     uint64_t asked_resident, asked_cached, asked_arriving, asked_read;
     // Experts that come one by one: all of them, in all layers; those that memory is for, which then is
     // cache_bytes with what a step needs beyond it; bytes of all in the file; and those that steps asked for,
-    // which were in memory, or were read then.
+    // which were in memory or on their way, or were read then; and those that steps read ahead, and of them
+    // the ones that were wanted.
     uint64_t experts, experts_cached, expert_bytes, experts_asked_cached, experts_asked_read;
+    uint64_t experts_read_ahead, experts_ahead_used;
 };
 
 struct hearth_stats {

@@ -98,6 +98,45 @@ static void waiting_for_room(void **state)
     hearth_expert_cache_close(&c);
 }
 
+// What will probably be used is let in as if it had been, stays until its layer's visit, and is not asked for
+// twice; where nothing may go for it, it takes what is free.
+static void asked_ahead(void **state)
+{
+    (void)state;
+    static const uint32_t quota[LAYERS] = {2, 2, 2};
+    struct hearth_expert_cache *c = open_cache(quota, 2);
+    struct hearth_expert_place first, second, third, again;
+    assert_int_equal(hearth_expert_cache_ask_ahead(c, 1, 3, false, &first), HEARTH_EXPERT_ABSENT);
+    assert_int_equal(hearth_expert_cache_ask_ahead(c, 1, 3, false, &again), HEARTH_EXPERT_PRESENT);
+    assert_false(first.common);
+    int counts[EXPERTS] = {0};
+    counts[3] = 1;
+    hearth_expert_cache_visit(c, 1, counts, 1);
+    assert_int_equal(hearth_expert_cache_request(c, 1, 3, &again), HEARTH_EXPERT_PRESENT);
+    assert_true(!again.common && again.number == first.number);
+    hearth_expert_cache_release(c, 1, 3, true);
+    // Both own places are taken: 3 was used, 4 came in vain.
+    assert_int_equal(hearth_expert_cache_ask_ahead(c, 1, 4, true, &second), HEARTH_EXPERT_ABSENT);
+    hearth_expert_cache_release(c, 1, 4, true);
+    assert_true(!second.common && hearth_expert_cache_has(c, 1, 4));
+    assert_int_equal(hearth_expert_cache_ask_ahead(c, 1, 5, false, &third), HEARTH_EXPERT_ABSENT);
+    assert_true(third.common);
+    hearth_expert_cache_release(c, 1, 5, true);
+    assert_false(hearth_expert_cache_has(c, 1, 5));
+    assert_int_equal(hearth_expert_cache_ask_ahead(c, 1, 6, true, &third), HEARTH_EXPERT_ABSENT);
+    assert_false(third.common || hearth_expert_cache_has(c, 1, 4));
+    // What is asked for does not go, nor does what was used as much, and when common places run out there is
+    // no room.
+    for (uint32_t e = 7; e < 9; e++)
+        assert_int_equal(hearth_expert_cache_ask_ahead(c, 1, e, true, &third), HEARTH_EXPERT_ABSENT);
+    assert_int_equal(hearth_expert_cache_ask_ahead(c, 1, 9, true, &third), HEARTH_EXPERT_NO_ROOM);
+    assert_true(hearth_expert_cache_has(c, 1, 3) && hearth_expert_cache_has(c, 1, 6));
+    for (uint32_t e = 6; e < 9; e++)
+        hearth_expert_cache_release(c, 1, e, true);
+    assert_int_equal(hearth_expert_cache_n_cached(c, 1), 2);
+    hearth_expert_cache_close(&c);
+}
+
 // A read that failed leaves the expert absent and its place free.
 static void failed_reads(void **state)
 {
@@ -206,9 +245,9 @@ static void what_makes_no_sense(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_best_stay),       cmocka_unit_test(waiting_for_room),
-        cmocka_unit_test(failed_reads),        cmocka_unit_test(random_visits),
-        cmocka_unit_test(what_makes_no_sense),
+        cmocka_unit_test(the_best_stay), cmocka_unit_test(waiting_for_room),
+        cmocka_unit_test(failed_reads),  cmocka_unit_test(asked_ahead),
+        cmocka_unit_test(random_visits), cmocka_unit_test(what_makes_no_sense),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -86,11 +86,14 @@ static void test_reads(void **state)
         // At least those of one sequence, at most those of all.
         assert_in_range(asked, 2 * 8 * (2 * N_STEPS + 1), 2 * 8 * (N_STEPS * (1 + N_SEQS) + 1));
         assert_true(t->experts_asked_read <= last);
+        assert_true(t->experts_ahead_used <= t->experts_read_ahead);
         last = t->experts_asked_read;
-        if (i == 0) {
+        if (i == 0) { // the next layer's router streams, so that nothing is read ahead either
             assert_int_equal(t->experts_cached, 0);
             assert_int_equal(t->experts_asked_cached, 0);
         }
+        if (i == 2) // all dense weights are in memory
+            assert_true(t->experts_ahead_used > 0);
         if (i == 8) {
             assert_int_equal(t->experts_cached, t->experts);
             // A place takes a little more than its expert, for the storage's alignment.

@@ -123,7 +123,7 @@ static json_t *streaming_json(const struct hearth_stats *e)
         return json_null();
     return json_pack(
         "{s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:I, s:I, s:o, s:o, "
-        "s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}",
+        "s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}",
         "io", t->io, "direct", (int)t->direct, //
         "planned_bytes", (json_int_t)t->planned_bytes, "dense_bytes", (json_int_t)t->dense_bytes,
         "dense_read_bytes_per_step", (json_int_t)t->dense_read_bytes, "neurons", (json_int_t)t->neurons,
@@ -144,7 +144,8 @@ static json_t *streaming_json(const struct hearth_stats *e)
         (json_int_t)t->asked_read, "read_retries", (json_int_t)t->read_retries, //
         "experts", (json_int_t)t->experts, "experts_cached", (json_int_t)t->experts_cached, "expert_bytes",
         (json_int_t)t->expert_bytes, "experts_asked_cached", (json_int_t)t->experts_asked_cached,
-        "experts_asked_read", (json_int_t)t->experts_asked_read, //
+        "experts_asked_read", (json_int_t)t->experts_asked_read, "experts_read_ahead",
+        (json_int_t)t->experts_read_ahead, "experts_ahead_used", (json_int_t)t->experts_ahead_used, //
         "hit_rate", asked(t) ? json_real(hit_rate(t)) : json_null());
 }
 

@@ -35,10 +35,15 @@ static uint64_t mask_of(const struct hearth_expert_stream *x)
     return (uint64_t)(align > HEARTH_IMAGE_PAGE ? align : HEARTH_IMAGE_PAGE) - 1;
 }
 
-static void start_reading(struct hearth_expert_stream *x, uint32_t expert)
+static struct hearth_expert_visit *visits_of(const struct hearth_expert_stream *x, uint32_t layer)
 {
-    const struct hearth_expert_layer *l = &x->layers[x->layer];
-    struct hearth_expert_visit *v = &x->visits[expert];
+    return x->visits + layer % 2 * x->n_experts;
+}
+
+static void start_reading(struct hearth_expert_stream *x, uint32_t layer, uint32_t expert)
+{
+    const struct hearth_expert_layer *l = &x->layers[layer];
+    struct hearth_expert_visit *v = &visits_of(x, layer)[expert];
     const uint64_t mask = mask_of(x);
     for (int part = 0; part < HEARTH_EXPERT_PARTS; part++) {
         const struct hearth_expert_part *p = &l->parts[part];
@@ -54,52 +59,137 @@ static void start_reading(struct hearth_expert_stream *x, uint32_t expert)
     hearth_reader_start(x->reader, &v->job);
 }
 
-// Asks for as many more of the layer's experts as there is room for.
-static void ask(struct hearth_expert_stream *x)
+static uint8_t *address_of(const struct hearth_expert_stream *x, uint32_t layer,
+                           const struct hearth_expert_place *place)
 {
-    const struct hearth_expert_layer *l = &x->layers[x->layer];
-    for (; x->n_asked < x->n_used; x->n_asked++) {
-        const uint32_t expert = (uint32_t)x->order[x->n_asked];
-        struct hearth_expert_visit *v = &x->visits[expert];
+    const struct hearth_expert_layer *l = &x->layers[layer];
+    return place->common ? x->common + place->number * x->common_bytes
+                         : l->places + place->number * l->place_bytes;
+}
+
+// Lets go of what was read ahead and is not claimed, in one half of the visits: what is over, or all.
+static void drop_ahead(struct hearth_expert_stream *x, uint32_t half, bool all)
+{
+    const uint32_t layer = x->ahead_layer[half];
+    for (uint32_t e = 0; e < x->n_experts && x->n_ahead[half]; e++) {
+        struct hearth_expert_visit *v = &x->visits[half * x->n_experts + e];
+        if (!v->ahead || !(all || hearth_reader_is_over(x->reader, &v->job)))
+            continue;
+        v->ahead = false;
+        x->n_ahead[half]--;
+        hearth_expert_cache_release(x->cache, layer, e, !hearth_reader_wait(x->reader, &v->job, NULL));
+    }
+}
+
+// Reads what the next layer will probably want, as far as there are places.
+static void ask_ahead(struct hearth_expert_stream *x)
+{
+    const uint32_t layer = x->layer + 1;
+    for (; x->guess_at < x->n_guess; x->guess_at++) {
+        const uint32_t expert = (uint32_t)x->guess[x->guess_at];
+        struct hearth_expert_visit *v = &visits_of(x, layer)[expert];
         struct hearth_expert_place place;
         const enum hearth_expert_request got =
-            hearth_expert_cache_request(x->cache, x->layer, expert, &place);
+            hearth_expert_cache_ask_ahead(x->cache, layer, expert, x->in_step, &place);
         if (got == HEARTH_EXPERT_NO_ROOM)
             return;
-        v->place = place.common ? x->common + place.number * x->common_bytes
-                                : l->places + place.number * l->place_bytes;
+        if (got == HEARTH_EXPERT_PRESENT)
+            continue;
+        v->place = address_of(x, layer, &place);
+        v->ahead = true;
+        x->n_ahead[layer % 2]++;
+        x->ahead_layer[layer % 2] = layer;
+        x->read_ahead += x->in_step;
+        start_reading(x, layer, expert);
+    }
+}
+
+// Asks for as many more of the layer's experts as there is room for, and then for the next one's.
+static void ask(struct hearth_expert_stream *x)
+{
+    for (; x->n_asked < x->n_used; x->n_asked++) {
+        const uint32_t expert = (uint32_t)x->order[x->n_asked];
+        struct hearth_expert_visit *v = &visits_of(x, x->layer)[expert];
+        struct hearth_expert_place place;
+        enum hearth_expert_request got = hearth_expert_cache_request(x->cache, x->layer, expert, &place);
+        if (got == HEARTH_EXPERT_NO_ROOM && x->n_ahead[x->layer % 2]) {
+            drop_ahead(x, x->layer % 2, true); // in vain, perhaps, and places are needed
+            got = hearth_expert_cache_request(x->cache, x->layer, expert, &place);
+        }
+        if (got == HEARTH_EXPERT_NO_ROOM)
+            return;
         v->done = false;
+        if (v->ahead) {
+            v->ahead = false;
+            v->reading = true;
+            x->n_ahead[x->layer % 2]--;
+            x->ahead_used += x->in_step;
+            continue;
+        }
+        v->place = address_of(x, x->layer, &place);
         v->reading = got == HEARTH_EXPERT_ABSENT;
         if (v->reading)
-            start_reading(x, expert);
+            start_reading(x, x->layer, expert);
     }
+    ask_ahead(x);
+}
+
+// Puts those that are in memory, or on their way, to the front. Returns how many.
+static int present_first(struct hearth_expert_stream *x, int *order, int n)
+{
+    int n_present = 0;
+    for (int i = 0; i < n; i++) {
+        const int expert = order[i];
+        if (!hearth_expert_cache_has(x->cache, x->layer, (uint32_t)expert))
+            continue;
+        if (!x->s->tracing) { // traces go by number
+            memmove(order + n_present + 1, order + n_present, (size_t)(i - n_present) * sizeof *order);
+            order[n_present] = expert;
+        }
+        n_present++;
+    }
+    return n_present;
 }
 
 void hearth_expert_stream_begin(struct hearth_expert_stream *x, enum hearth_phase phase, int layer,
                                 const int *counts, int n_tokens, int *order, int n)
 {
+    // What was read in vain for the layer before, or for one that an evaluation did not get to.
     x->layer = (uint32_t)layer;
+    drop_ahead(x, (x->layer + 1) % 2, true);
+    if (x->ahead_layer[x->layer % 2] != x->layer)
+        drop_ahead(x, x->layer % 2, true);
+    x->in_step = phase == HEARTH_PHASE_STEP;
     x->order = order;
     x->n_used = n;
-    x->n_asked = 0;
+    x->n_asked = x->n_guess = x->guess_at = 0;
     hearth_expert_cache_visit(x->cache, x->layer, counts, n_tokens);
-    if (phase == HEARTH_PHASE_STEP) {
-        int n_present = 0;
-        for (int i = 0; i < n; i++) {
-            const int expert = order[i];
-            if (!hearth_expert_cache_has(x->cache, x->layer, (uint32_t)expert))
-                continue;
-            // To the front, the others one back; traces go by number.
-            if (!x->s->tracing) {
-                memmove(order + n_present + 1, order + n_present, (size_t)(i - n_present) * sizeof *order);
-                order[n_present] = expert;
-            }
-            n_present++;
-        }
+    if (x->in_step) {
+        const int n_present = present_first(x, order, n);
         x->asked_cached += (uint64_t)n_present;
         x->asked_read += (uint64_t)(n - n_present);
     }
     ask(x);
+}
+
+// Guesses that are needed to judge them.
+#define TRIALS 256
+
+bool hearth_expert_stream_looks_ahead(const struct hearth_expert_stream *x)
+{
+    const struct hearth_runs *r = &x->s->streaming->runs;
+    const bool right = x->read_ahead < TRIALS || 4 * x->ahead_used >= 3 * x->read_ahead;
+    return x->layer + 1 < x->n_layers && r->runs[x->layer + 1].resident && (right || !x->in_step);
+}
+
+void hearth_expert_stream_guess(struct hearth_expert_stream *x, int expert)
+{
+    if (hearth_expert_cache_has(x->cache, x->layer + 1, (uint32_t)expert))
+        return;
+    for (int i = 0; i < x->n_guess; i++)
+        if (x->guess[i] == expert)
+            return;
+    x->guess[x->n_guess++] = expert;
 }
 
 static bool is_ready(const struct hearth_expert_stream *x, const struct hearth_expert_visit *v)
@@ -109,7 +199,7 @@ static bool is_ready(const struct hearth_expert_stream *x, const struct hearth_e
 
 static struct hearth_expert_visit *visit_of(const struct hearth_expert_stream *x, int i)
 {
-    return &x->visits[x->order[i]];
+    return &visits_of(x, x->layer)[x->order[i]];
 }
 
 // The first of those asked for that is not computed yet and that had best be: one that is ready, else the
@@ -140,7 +230,12 @@ static int gather_group(struct hearth_expert_stream *x, struct hearth_expert_uni
         if (v->done || (end > i && !is_ready(x, v)))
             break;
         struct hearth_error err = {0};
-        if (v->reading && hearth_reader_wait(x->reader, &v->job, &err)) {
+        int rc = v->reading ? hearth_reader_wait(x->reader, &v->job, &err) : HEARTH_OK;
+        if (rc) { // it may have been read ahead, long ago
+            start_reading(x, x->layer, (uint32_t)units[end].expert);
+            rc = hearth_reader_wait(x->reader, &v->job, &err);
+        }
+        if (rc) {
             hearth_streaming_fail(x->s, &err);
             return i;
         }
@@ -157,6 +252,8 @@ static int gather_group(struct hearth_expert_stream *x, struct hearth_expert_uni
 // What was asked for and not computed, because the evaluation has failed.
 static void give_up(struct hearth_expert_stream *x)
 {
+    drop_ahead(x, 0, true);
+    drop_ahead(x, 1, true);
     for (int i = 0; i < x->n_asked; i++) {
         struct hearth_expert_visit *v = visit_of(x, i);
         if (!v->done)
@@ -183,6 +280,8 @@ void hearth_expert_stream_run(struct hearth_expert_stream *x, struct hearth_expe
         }
         left -= end - i;
     }
+    drop_ahead(x, x->layer % 2, false);
+    ask(x);
 }
 
 // ---- opening
@@ -245,8 +344,9 @@ int hearth_expert_stream_open(struct hearth_expert_stream *x, struct hearth_sess
     x->layers = hearth_calloc(x->n_layers, sizeof *x->layers);
     x->quota = hearth_calloc(x->n_layers, sizeof *x->quota);
     x->expert_bytes = hearth_calloc(x->n_layers, sizeof *x->expert_bytes);
-    x->visits = hearth_calloc(x->n_experts, sizeof *x->visits);
-    if (!x->layers || !x->quota || !x->expert_bytes || !x->visits)
+    x->visits = hearth_calloc(2 * (size_t)x->n_experts, sizeof *x->visits);
+    x->guess = hearth_calloc(x->n_experts, sizeof *x->guess);
+    if (!x->layers || !x->quota || !x->expert_bytes || !x->visits || !x->guess)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for the list of experts");
     int rc = HEARTH_OK;
     for (int i = 0; i < hp->n_layer && !rc; i++)
@@ -267,7 +367,7 @@ void hearth_expert_stream_plan(struct hearth_expert_stream *x, struct hearth_bud
     p->expert_bytes = x->expert_bytes;
     p->io += hearth_expert_cache_table_bytes(x->n_layers, x->n_experts) +
              x->n_layers * (sizeof *x->layers + sizeof *x->quota + sizeof *x->expert_bytes) +
-             x->n_experts * sizeof *x->visits;
+             x->n_experts * (2 * sizeof *x->visits + sizeof *x->guess);
 }
 
 int hearth_expert_stream_fill(struct hearth_expert_stream *x, const struct hearth_budget_plan *plan,
@@ -302,5 +402,6 @@ void hearth_expert_stream_close(struct hearth_expert_stream *x)
     free(x->quota);
     free(x->expert_bytes);
     free(x->visits);
+    free(x->guess);
     *x = (struct hearth_expert_stream){0};
 }

@@ -29,12 +29,13 @@ struct hearth_expert_layer {
     uint8_t *places; // its own; place_bytes apart
 };
 
-// Where an expert of the layer that is being computed is.
+// Where an expert of a layer that is being computed, or read ahead, is.
 struct hearth_expert_visit {
     struct hearth_reader_job job;
     struct hearth_extent extents[HEARTH_EXPERT_PARTS];
     uint8_t *place;
     bool reading, done;
+    bool ahead; // asked for before its layer's visit, which has not claimed it
 };
 
 struct hearth_expert_stream {
@@ -52,7 +53,14 @@ struct hearth_expert_stream {
     uint32_t layer;                     // that is being visited
     const int *order;                   // its experts: the first n_asked of n_used are asked for
     int n_used, n_asked;
+    // Of the next layer: what it will probably want.
+    int *guess;              // [n_experts]
+    int n_guess, guess_at;   // those before guess_at are dealt with
+    uint32_t n_ahead[2];     // visits with `ahead`, in either half,
+    uint32_t ahead_layer[2]; // and the layer they are of
+    bool in_step;
     uint64_t asked_cached, asked_read; // by steps so far
+    uint64_t read_ahead, ahead_used;   // the same: experts read ahead, and those of them that were wanted
     uint64_t *expert_bytes;            // [n_layers] for planning: of a place, layers in the order of the runs
 };
 
@@ -70,6 +78,13 @@ void hearth_expert_stream_plan(struct hearth_expert_stream *x, struct hearth_bud
 // Takes the memory that was planned.
 int hearth_expert_stream_fill(struct hearth_expert_stream *x, const struct hearth_budget_plan *plan,
                               const int *order, struct hearth_error *err);
+
+// Whether a guess at the next layer's experts is of use: there is one, its router is in memory, and guesses
+// have been right.
+bool hearth_expert_stream_looks_ahead(const struct hearth_expert_stream *x);
+// The next layer will probably want this expert: it is read once all that this layer wants is on its way.
+// Between begin and run.
+void hearth_expert_stream_guess(struct hearth_expert_stream *x, int expert);
 
 // Begins a layer, whose experts order[n] (ascending) are used by counts[n_experts] of n_tokens: the first
 // reads start, and the experts are put into the order in which they had best be computed. `order` is the

@@ -186,6 +186,39 @@ static void tell_gates(const struct hearth_session *s, int layer, int n)
                     hearth_row_of(s->work.up, x->slots[i], n_ff));
 }
 
+// Rows of a step for which the next layer's experts are guessed; more would want most of them.
+#define GUESS_ROWS 8
+
+// What the next layer will probably want. A prompt wants nearly all; of a step, its router is asked with the
+// stream as it is before this layer's feed-forward part. Uses what assigning slots and gathering fill.
+static void guess_next(struct hearth_session *s, enum hearth_phase phase, int layer, int n)
+{
+    struct hearth_expert_stream *stream = hearth_streaming_experts(s);
+    const struct hearth_hparams *hp = &s->model->hp;
+    struct hearth_expert_work *x = &s->work.experts;
+    if (!hearth_expert_stream_looks_ahead(stream))
+        return;
+    if (phase == HEARTH_PHASE_PROMPT) {
+        for (int e = 0; e < hp->n_expert && n * hp->n_expert_used >= 2 * hp->n_expert; e++)
+            hearth_expert_stream_guess(stream, e);
+        return;
+    }
+    if (n > GUESS_ROWS || hp->layer_norm)
+        return;
+    const struct hearth_layer *next = &s->weights.layers[layer + 1];
+    for (int i = 0; i < n; i++)
+        s->model->kernels.rms_norm(hearth_row_of(x->rows, i, hp->n_embd),
+                                   hearth_row_of(s->work.x, i, hp->n_embd), next->ffn_norm.data,
+                                   (size_t)hp->n_embd, hp->norm_eps);
+    struct hearth_product router = {.w = next->ffn_router, .out = x->scores, .n = n};
+    hearth_matmul(s, phase, &router, 1, x->rows, n);
+    for (int i = 0; i < n; i++) {
+        choose_best(hearth_row_of(x->scores, i, hp->n_expert), hp->n_expert, x->next, hp->n_expert_used);
+        for (int k = 0; k < hp->n_expert_used; k++)
+            hearth_expert_stream_guess(stream, x->next[k]);
+    }
+}
+
 // The units of an evaluation, or some consecutive ones that are in memory.
 struct group {
     struct hearth_session *s;
@@ -306,8 +339,10 @@ void hearth_ffn_experts(struct hearth_session *s, enum hearth_phase phase, int l
         tell(s, layer, n);
     const int n_units = list_used(x, hp->n_expert, (size_t)n_slots);
     struct hearth_expert_stream *stream = hearth_streaming_experts(s);
-    if (stream)
+    if (stream) {
         hearth_expert_stream_begin(stream, phase, layer, x->counts, n, x->order, n_units);
+        guess_next(s, phase, layer, n);
+    }
     assign_slots(x, n_units, (size_t)n_slots);
     point_units(w, x->units, n_units);
 

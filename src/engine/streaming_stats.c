@@ -75,6 +75,8 @@ static void expert_stats(const struct hearth_expert_stream *x, const struct hear
     out->cache_bytes += x->on ? plan->expert_bytes : 0;
     out->experts_asked_cached = x->asked_cached;
     out->experts_asked_read = x->asked_read;
+    out->experts_read_ahead = x->read_ahead;
+    out->experts_ahead_used = x->ahead_used;
 }
 
 void hearth_streaming_stats(const struct hearth_session *s, struct hearth_streaming_stats *out)

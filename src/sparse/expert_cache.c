@@ -52,9 +52,9 @@ static float worth_of(const struct layer *l, uint32_t expert)
     return l->slow[expert] + FAST_SHARE * l->fast[expert];
 }
 
-// A place of the layer's own for an expert: a free one, or that of the expert that is worth least, if that is
-// worth less and nobody has asked for it. Or NONE.
-static uint32_t find_place(const struct layer *l, uint32_t expert)
+// A place of the layer's own for an expert of this worth: a free one, or that of the expert that is worth
+// least, if that is worth less and nobody has asked for it. Or NONE.
+static uint32_t find_place(const struct layer *l, float worth)
 {
     uint32_t worst = NONE;
     for (uint32_t i = 0; i < l->quota; i++) {
@@ -64,7 +64,32 @@ static uint32_t find_place(const struct layer *l, uint32_t expert)
         if (!l->asked[held] && (worst == NONE || worth_of(l, held) < worth_of(l, l->held[worst])))
             worst = i;
     }
-    return worst != NONE && worth_of(l, l->held[worst]) < worth_of(l, expert) ? worst : NONE;
+    return worst != NONE && worth_of(l, l->held[worst]) < worth ? worst : NONE;
+}
+
+static struct hearth_expert_place place_of(const struct layer *l, uint32_t expert)
+{
+    return (struct hearth_expert_place){.common = (l->place[expert] & COMMON) != 0,
+                                        .number = l->place[expert] & ~COMMON};
+}
+
+// Gives an absent expert of this worth a place. False: there is none.
+static bool let_in(struct hearth_expert_cache *c, struct layer *l, uint32_t expert, float worth)
+{
+    const uint32_t own = find_place(l, worth);
+    if (own == NONE && !c->n_free)
+        return false;
+    if (own == NONE) {
+        l->place[expert] = COMMON | c->free_common[--c->n_free];
+        return true;
+    }
+    if (l->held[own] == NONE)
+        l->n_cached++;
+    else
+        l->place[l->held[own]] = NONE;
+    l->held[own] = expert;
+    l->place[expert] = own;
+    return true;
 }
 
 enum hearth_expert_request hearth_expert_cache_request(struct hearth_expert_cache *c, uint32_t layer,
@@ -72,25 +97,27 @@ enum hearth_expert_request hearth_expert_cache_request(struct hearth_expert_cach
 {
     struct layer *l = &c->layers[layer];
     const bool present = l->place[expert] != NONE;
-    if (!present) {
-        const uint32_t own = find_place(l, expert);
-        if (own == NONE && !c->n_free)
-            return HEARTH_EXPERT_NO_ROOM;
-        if (own == NONE) {
-            l->place[expert] = COMMON | c->free_common[--c->n_free];
-        } else {
-            if (l->held[own] == NONE)
-                l->n_cached++;
-            else
-                l->place[l->held[own]] = NONE;
-            l->held[own] = expert;
-            l->place[expert] = own;
-        }
-    }
+    if (!present && !let_in(c, l, expert, worth_of(l, expert)))
+        return HEARTH_EXPERT_NO_ROOM;
     l->asked[expert] = true;
-    *place = (struct hearth_expert_place){.common = (l->place[expert] & COMMON) != 0,
-                                          .number = l->place[expert] & ~COMMON};
+    *place = place_of(l, expert);
     return present ? HEARTH_EXPERT_PRESENT : HEARTH_EXPERT_ABSENT;
+}
+
+enum hearth_expert_request hearth_expert_cache_ask_ahead(struct hearth_expert_cache *c, uint32_t layer,
+                                                         uint32_t expert, bool may_evict,
+                                                         struct hearth_expert_place *place)
+{
+    struct layer *l = &c->layers[layer];
+    if (l->place[expert] != NONE)
+        return HEARTH_EXPERT_PRESENT;
+    // What a use by every token would add.
+    const float more = (1 - exp2f(-1.0f / SLOW)) + FAST_SHARE * (1 - exp2f(-1.0f / FAST));
+    if (!let_in(c, l, expert, may_evict ? worth_of(l, expert) + more : -1))
+        return HEARTH_EXPERT_NO_ROOM;
+    l->asked[expert] = true;
+    *place = place_of(l, expert);
+    return HEARTH_EXPERT_ABSENT;
 }
 
 void hearth_expert_cache_release(struct hearth_expert_cache *c, uint32_t layer, uint32_t expert, bool there)

@@ -53,9 +53,16 @@ enum hearth_expert_request {
     HEARTH_EXPERT_NO_ROOM // others must be released first; when none is asked for, this does not happen
 };
 
-// Asks for an expert, which stays where it is until it is released. Asking twice is an error of the caller.
+// Asks for an expert, which stays where it is until it is released. One that was asked for ahead is present.
 enum hearth_expert_request hearth_expert_cache_request(struct hearth_expert_cache *c, uint32_t layer,
                                                        uint32_t expert, struct hearth_expert_place *place);
+
+// The same before the layer's visit, for an expert that will probably be used in it: what is asked for stays
+// until it is released, by the visit or in vain. `may_evict`: at the cost of one that is worth less than it
+// will be once it is used. HEARTH_EXPERT_PRESENT: it is there already, and was not asked for.
+enum hearth_expert_request hearth_expert_cache_ask_ahead(struct hearth_expert_cache *c, uint32_t layer,
+                                                         uint32_t expert, bool may_evict,
+                                                         struct hearth_expert_place *place);
 
 // Lets go of an expert that was asked for. `there`: its bytes are; else, and in a common place, it is
 // forgotten.
