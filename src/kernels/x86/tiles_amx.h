@@ -23,6 +23,7 @@ struct tile_shapes {
     uint16_t row_bytes[16];
     uint8_t rows[16];
 };
+_Static_assert(sizeof(struct tile_shapes) == 64, "the instruction reads 64 bytes");
 
 #if defined(HEARTH_TILES_MODEL)
 
