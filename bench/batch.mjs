@@ -9,17 +9,8 @@
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, rmSync, statfsSync, writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
-import { basename, dirname, join, resolve } from "node:path";
-import { fileURLToPath } from "node:url";
-
-const root = resolve(dirname(fileURLToPath(import.meta.url)), "..");
-const out = join(root, "bench", "out");
-const hearth = join(root, "build", "hearth");
-
-function option(name, fallback) {
-    const at = process.argv.indexOf(`--${name}`);
-    return at < 0 ? fallback : process.argv[at + 1];
-}
+import { basename, join, resolve } from "node:path";
+import { hearth, median, option, out, root } from "./common.mjs";
 
 const rounds = Number(option("rounds", 3));
 const gen = Number(option("gen", 16));
@@ -35,11 +26,6 @@ function fail(message) {
 
 function run(args) {
     return execFileSync(hearth, args.map(String), { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"], maxBuffer: 1 << 26 });
-}
-
-function median(values) {
-    const sorted = [...values].sort((a, b) => a - b), half = sorted.length >> 1;
-    return sorted.length % 2 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
 }
 
 function prepareModel() {

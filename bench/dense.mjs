@@ -10,19 +10,10 @@
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, rmSync, statfsSync, writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
-import { basename, dirname, join, resolve } from "node:path";
-import { fileURLToPath } from "node:url";
+import { basename, join } from "node:path";
+import { hearth, median, option, out, peer } from "./common.mjs";
 
-const root = resolve(dirname(fileURLToPath(import.meta.url)), "..");
-const out = join(root, "bench", "out");
-const peer = join(root, "bench", "peer");
-const hearth = join(root, "build", "hearth");
 const llamaBench = join(peer, "bin", "llama-bench");
-
-function option(name, fallback) {
-    const at = process.argv.indexOf(`--${name}`);
-    return at < 0 ? fallback : process.argv[at + 1];
-}
 
 const pairs = Number(option("pairs", 5));
 const gen = Number(option("gen", 32));
@@ -89,11 +80,6 @@ function runPeer(model, test, n) {
     const args = ["-m", model, "-t", threads, "-r", 1, "-fa", "on", "-lm", "none", "-o", "json", "-p", 0, "-n", 0];
     args[args.indexOf(test === "pp" ? "-p" : "-n") + 1] = n;
     return { speed: JSON.parse(run(llamaBench, args, peer))[0].avg_ts };
-}
-
-function median(values) {
-    const sorted = [...values].sort((a, b) => a - b), half = sorted.length >> 1;
-    return sorted.length % 2 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
 }
 
 function measure(model, test, n) {

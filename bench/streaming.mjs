@@ -11,19 +11,10 @@
 import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, rmSync, rmdirSync, statfsSync, statSync, writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
-import { dirname, join, resolve } from "node:path";
-import { fileURLToPath } from "node:url";
+import { join } from "node:path";
+import { hearth, median, option, out, peer, root } from "./common.mjs";
 
-const root = resolve(dirname(fileURLToPath(import.meta.url)), "..");
-const out = join(root, "bench", "out");
-const peer = join(root, "bench", "peer");
-const hearth = join(root, "build", "hearth");
 const llamaBench = join(peer, "bin", "llama-bench-mapped");
-
-function option(name, fallback) {
-    const at = process.argv.indexOf(`--${name}`);
-    return at < 0 ? fallback : process.argv[at + 1];
-}
 
 const cases = ["half", "quarter", "prompt", "ablation"];
 const chosen = option("case", process.env.CASE || "all");
@@ -40,11 +31,6 @@ function fail(message) {
         rmSync(file, { force: true });
     console.error(`bench-streaming: ${message}`);
     process.exit(1);
-}
-
-function median(values) {
-    const sorted = [...values].sort((a, b) => a - b), half = sorted.length >> 1;
-    return sorted.length % 2 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
 }
 
 // ---- files
