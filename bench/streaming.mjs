@@ -258,6 +258,8 @@ function ablation(files) {
         const samples = [];
         for (let i = 0; i < rounds; i++) {
             const s = generate(files.pack, ram, count, more);
+            if (!s)
+                fail(`${name}: ${refusal.text}`);
             samples.push({
                 tokens_per_second: s.tokens_per_second, mb_per_token: (s.streaming?.read_bytes_per_token ?? 0) / 1e6,
                 wait_share: s.streaming?.wait_share ?? 0, hit_rate: s.streaming?.hit_rate ?? 0,
