@@ -51,12 +51,12 @@ struct hearth_error {
 
 struct hearth_model;
 
-// What goes on while single neurons are read: a choice for measuring what each brings. Results do not depend
-// on it.
+// What goes on while single neurons or experts are read: a choice for measuring what each brings. Results do
+// not depend on it.
 enum hearth_overlap {
     HEARTH_OVERLAP_ALL = 0, // computing, and reading what the next layer will probably want
     HEARTH_OVERLAP_COMPUTE, // computing
-    HEARTH_OVERLAP_NONE     // waiting
+    HEARTH_OVERLAP_NONE     // waiting; experts are computed none the less
 };
 
 struct hearth_model_params {

@@ -165,8 +165,8 @@ const struct hearth_option hearth_option_table[] = {
     {"--throttle", NULL, HEARTH_OPTION_STRING, "PROFILE", NULL, NULL, NO_RANGE, ENGINE, "Resources",
      "with --ram, read no faster than other storage would: ufs4, ufs3, nvme, or IOPS,MBPS", AT(throttle)},
     {"--overlap", NULL, HEARTH_OPTION_ENUM, "WHAT", "all", "all|compute|none", NO_RANGE, ENGINE, "Resources",
-     "for measuring: with --ram, what goes on while single neurons are read: computing and reading ahead "
-     "(all), computing, or nothing. The text does not depend on it",
+     "for measuring: with --ram, what goes on while single neurons or experts are read: computing and "
+     "reading ahead (all), computing, or (neurons) nothing. The text does not depend on it",
      AT(overlap)},
     {"-ub, --ubatch-size", NULL, HEARTH_OPTION_INT, "N", "512", NULL, 1, 65536, ENGINE, "Resources",
      "prompt tokens evaluated at a time. The text does not depend on it", AT(n_ubatch)},

@@ -179,7 +179,8 @@ bool hearth_expert_stream_looks_ahead(const struct hearth_expert_stream *x)
 {
     const struct hearth_runs *r = &x->s->streaming->runs;
     const bool right = x->read_ahead < TRIALS || 4 * x->ahead_used >= 3 * x->read_ahead;
-    return x->layer + 1 < x->n_layers && r->runs[x->layer + 1].resident && (right || !x->in_step);
+    return x->s->model->load.overlap == HEARTH_OVERLAP_ALL && x->layer + 1 < x->n_layers &&
+           r->runs[x->layer + 1].resident && (right || !x->in_step);
 }
 
 void hearth_expert_stream_guess(struct hearth_expert_stream *x, int expert)
