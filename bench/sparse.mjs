@@ -63,7 +63,8 @@ function makePack() {
 }
 
 function runHearth(model, mode, sequences) {
-    const args = ["bench", model, "-t", threads, "-r", 1, "-p", 0, "-n", gen, "-npl", sequences, "--sparsity", mode, "-o", "json"];
+    // Several repetitions, because the memory roof is measured between them.
+    const args = ["bench", model, "-t", threads, "-r", 3, "-p", 0, "-n", gen, "-npl", sequences, "--sparsity", mode, "-o", "json"];
     return JSON.parse(run(hearth, args))[0];
 }
 
