@@ -10,7 +10,7 @@
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, rmSync, statfsSync, writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
-import { basename, join } from "node:path";
+import { basename, join, resolve } from "node:path";
 import { hearth, median, option, out, peer } from "./common.mjs";
 
 const llamaBench = join(peer, "bin", "llama-bench");
@@ -19,7 +19,7 @@ const pairs = Number(option("pairs", 5));
 const gen = Number(option("gen", 32));
 const prompt = Number(option("prompt", 512));
 const threads = Number(option("threads", availableParallelism()));
-const given = option("model", "").split(",").filter((file) => file);
+const given = option("model", "").split(",").filter((file) => file).map((file) => resolve(file)); // llama.cpp runs elsewhere
 const made = [];
 
 function clear() {

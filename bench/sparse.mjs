@@ -9,7 +9,7 @@
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, rmSync, statfsSync, writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { hearth, median, option, out, peer, root } from "./common.mjs";
 
 const llamaBench = join(peer, "bin", "llama-bench");
@@ -77,7 +77,8 @@ if (!existsSync(hearth))
     fail("build/hearth is not there: run make first");
 preparePeer();
 const sparse = option("sparse", "") || makePack();
-const dense = option("dense", "") || makeFile("mistral-7b-dense.gguf", (f) => ["synth", "mistral-7b-dense", f]);
+const given = option("dense", "");
+const dense = given ? resolve(given) : makeFile("mistral-7b-dense.gguf", (f) => ["synth", "mistral-7b-dense", f]);
 
 const samples = [];
 for (let i = 0; i < pairs; i++) {
