@@ -29,10 +29,10 @@ static uint64_t offset_of(const struct hearth_expert_part *p, uint32_t expert)
     return tensor_of(p, expert)->offset + (p->single ? 0 : expert * p->bytes);
 }
 
-static uint64_t mask_of(const struct hearth_expert_stream *x)
+static uint64_t page_of(const struct hearth_expert_stream *x)
 {
     const uint32_t align = hearth_reader_align(x->reader);
-    return (uint64_t)(align > HEARTH_IMAGE_PAGE ? align : HEARTH_IMAGE_PAGE) - 1;
+    return align > HEARTH_IMAGE_PAGE ? align : HEARTH_IMAGE_PAGE;
 }
 
 static struct hearth_expert_visit *visits_of(const struct hearth_expert_stream *x, uint32_t layer)
@@ -44,16 +44,10 @@ static void start_reading(struct hearth_expert_stream *x, uint32_t layer, uint32
 {
     const struct hearth_expert_layer *l = &x->layers[layer];
     struct hearth_expert_visit *v = &visits_of(x, layer)[expert];
-    const uint64_t mask = mask_of(x);
     for (int part = 0; part < HEARTH_EXPERT_PARTS; part++) {
         const struct hearth_expert_part *p = &l->parts[part];
-        const uint64_t offset = offset_of(p, expert), begin = offset & ~mask;
-        v->extents[part] =
-            (struct hearth_extent){.file = tensor_of(p, expert)->part,
-                                   .offset = begin,
-                                   .dst = v->place + p->at,
-                                   .length = (size_t)((offset + p->bytes - begin + mask) & ~mask),
-                                   .need = (size_t)(offset + p->bytes - begin)};
+        v->extents[part] = hearth_extent_of(tensor_of(p, expert)->part, offset_of(p, expert), p->bytes,
+                                            page_of(x), v->place + p->at);
     }
     v->job = (struct hearth_reader_job){.extents = v->extents, .n = HEARTH_EXPERT_PARTS};
     hearth_reader_start(x->reader, &v->job);
@@ -224,7 +218,7 @@ static int choose_next(const struct hearth_expert_stream *x)
 static int gather_group(struct hearth_expert_stream *x, struct hearth_expert_unit *units, int i)
 {
     const struct hearth_expert_layer *l = &x->layers[x->layer];
-    const uint64_t mask = mask_of(x);
+    const uint64_t mask = page_of(x) - 1;
     int rows = 0, end = i;
     while (end < x->n_asked && (end == i || rows + units[end].n <= GROUP_ROWS)) {
         struct hearth_expert_visit *v = visit_of(x, end);
@@ -313,7 +307,7 @@ static int find_layer(struct hearth_expert_stream *x, int layer, struct hearth_e
                                                    w->ffn_down_t_exps.data ? &w->ffn_down_t_exps
                                                                            : &w->ffn_down_exps};
     struct hearth_expert_layer *l = &x->layers[layer];
-    const uint64_t mask = mask_of(x);
+    const uint64_t mask = page_of(x) - 1;
     for (int part = 0; part < HEARTH_EXPERT_PARTS; part++) {
         struct hearth_expert_part *p = &l->parts[part];
         p->item = item_of(m, layer, weights[part]);

@@ -34,20 +34,19 @@ static bool is_cached(const struct hearth_neurons *n, uint32_t space, size_t neu
 // Lists the stretches of the piece that are not in memory. Returns how many.
 static size_t list_extents(const struct hearth_neurons *n, const struct hearth_neuron_reading *r, int buffer)
 {
-    const uint64_t mask = (uint64_t)hearth_reader_align(n->reader) - 1, origin = origin_of(n, r);
+    const uint64_t align = hearth_reader_align(n->reader), origin = origin_of(n, r);
     struct hearth_extent *extents = n->extents[buffer];
     size_t count = 0;
     for (size_t j = r->at; j < r->at + r->n; j++) {
         if (is_cached(n, r->space, j))
             continue;
-        const uint64_t begin = place_of(n, r->space, j) & ~mask, end = place_of(n, r->space, j + 1);
+        const uint64_t begin = place_of(n, r->space, j) & ~(align - 1), end = place_of(n, r->space, j + 1);
         struct hearth_extent *last = count ? &extents[count - 1] : NULL;
         if (!last || begin > last->offset + last->length + HEARTH_READER_GAP) {
             last = &extents[count++];
             *last = (struct hearth_extent){.offset = begin, .dst = buffer_of(n, buffer) + (begin - origin)};
         }
-        last->need = (size_t)(end - last->offset);
-        last->length = (size_t)((end - last->offset + mask) & ~mask);
+        hearth_extent_reach(last, end, align);
     }
     return count;
 }

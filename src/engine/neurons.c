@@ -304,11 +304,8 @@ static int list_all(struct hearth_neurons *n, struct hearth_cache_range **ranges
 static struct hearth_extent extent_of(const struct hearth_neurons *n, const struct hearth_cache_range *r,
                                       int buffer)
 {
-    const uint64_t mask = (uint64_t)hearth_reader_align(n->reader) - 1, begin = r->offset & ~mask;
-    return (struct hearth_extent){.offset = begin,
-                                  .dst = (uint8_t *)n->pieces.base + (size_t)buffer * n->piece_bytes,
-                                  .length = (size_t)((r->offset + r->length - begin + mask) & ~mask),
-                                  .need = (size_t)(r->offset + r->length - begin)};
+    return hearth_extent_of(0, r->offset, r->length, hearth_reader_align(n->reader),
+                            (uint8_t *)n->pieces.base + (size_t)buffer * n->piece_bytes);
 }
 
 // Reads ranges one ahead of copying them.

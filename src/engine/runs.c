@@ -143,19 +143,18 @@ static int lay_out_extents(struct hearth_run *run, const struct part *parts, siz
     run->extent_at = hearth_calloc(n, sizeof *run->extent_at);
     if (!run->extents || !run->extent_at)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for the list of runs");
-    const uint64_t mask = (uint64_t)(align > HEARTH_IMAGE_PAGE ? align : HEARTH_IMAGE_PAGE) - 1;
+    const uint64_t page = align > HEARTH_IMAGE_PAGE ? align : HEARTH_IMAGE_PAGE;
     for (size_t i = 0; i < n; i++) {
         struct hearth_extent *last = run->n_extents ? &run->extents[run->n_extents - 1] : NULL;
         const uint64_t end = parts[i].offset + parts[i].bytes;
         if (!last || last->file != parts[i].item->tensor->part ||
             parts[i].offset > last->offset + last->length + HEARTH_READER_GAP) {
             last = &run->extents[run->n_extents++];
-            *last = (struct hearth_extent){.file = parts[i].item->tensor->part,
-                                           .offset = parts[i].offset & ~mask};
+            *last =
+                hearth_extent_of(parts[i].item->tensor->part, parts[i].offset, parts[i].bytes, page, NULL);
         }
         if (end - last->offset > last->need)
-            last->need = (size_t)(end - last->offset);
-        last->length = (size_t)((last->need + mask) & ~mask);
+            hearth_extent_reach(last, end, page);
     }
     for (size_t i = 0; i < run->n_extents; i++) {
         run->extent_at[i] = run->bytes;

@@ -17,6 +17,21 @@ struct hearth_extent {
     size_t length, need;
 };
 
+// Has the extent, which begins at a multiple of `align` (a power of two), go on to byte `end` of its file.
+static inline void hearth_extent_reach(struct hearth_extent *e, uint64_t end, uint64_t align)
+{
+    e->need = (size_t)(end - e->offset);
+    e->length = (size_t)((end - e->offset + align - 1) & ~(align - 1));
+}
+// The least extent that begins at a multiple of `align` and has bytes [offset, offset + n).
+static inline struct hearth_extent hearth_extent_of(uint32_t file, uint64_t offset, uint64_t n,
+                                                    uint64_t align, void *dst)
+{
+    struct hearth_extent e = {.file = file, .offset = offset & ~(align - 1), .dst = dst};
+    hearth_extent_reach(&e, offset + n, align);
+    return e;
+}
+
 // Bytes between two stretches of a file that are read over rather than skipped: less than the storage does in
 // the time of another request.
 #define HEARTH_READER_GAP ((uint64_t)64 << 10)
