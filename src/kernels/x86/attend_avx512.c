@@ -286,17 +286,8 @@ INLINE void q8_scores(float *s, float *max, const struct hearth_tile *keys, cons
 // hearth_exp() of what is at most 0 (or NaN), where one product with a power of two rounds like its two.
 INLINE __m512 exp_negative(__m512 x)
 {
-    const __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(1.44269504088896341f)),
-                                          _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    __m512 r = _mm512_fmadd_ps(n, _mm512_set1_ps(-0.693145751953125f), x);
-    r = _mm512_fmadd_ps(n, _mm512_set1_ps(-1.428606765330187045e-6f), r);
-    __m512 p = _mm512_set1_ps(0.0013814599f);
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.008368717f));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.04166839f));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.16666521f));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.49999994f));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f));
+    __m512 n;
+    const __m512 p = f_exp_fraction(x, &n);
     return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x, _mm512_set1_ps(-87.3f), _CMP_NLT_UQ), p, n);
 }
 

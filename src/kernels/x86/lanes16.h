@@ -438,10 +438,10 @@ INLINE void f_store_part(float *p, f32x16 x, size_t n)
     memcpy(p, tmp, n * sizeof *tmp);
 }
 
-// hearth_exp() on 16 lanes: the same operations.
-INLINE f32x16 f_exp(f32x16 x)
+// x = n ln 2 + r with the whole number n in *n; returns exp(r), by hearth_exp()'s operations.
+INLINE f32x16 f_exp_fraction(f32x16 x, f32x16 *whole)
 {
-    f32x16 n = f_round(f_mul(x, f_set1(1.44269504088896341f)));
+    const f32x16 n = *whole = f_round(f_mul(x, f_set1(1.44269504088896341f)));
     f32x16 r = f_fma(n, f_set1(-0.693145751953125f), x);
     r = f_fma(n, f_set1(-1.428606765330187045e-6f), r);
     f32x16 p = f_set1(0.0013814599f);
@@ -450,7 +450,14 @@ INLINE f32x16 f_exp(f32x16 x)
     p = f_fma(p, r, f_set1(0.16666521f));
     p = f_fma(p, r, f_set1(0.49999994f));
     p = f_fma(p, r, f_set1(1.0f));
-    p = f_fma(p, r, f_set1(1.0f));
+    return f_fma(p, r, f_set1(1.0f));
+}
+
+// hearth_exp() on 16 lanes: the same operations.
+INLINE f32x16 f_exp(f32x16 x)
+{
+    f32x16 n;
+    const f32x16 p = f_exp_fraction(x, &n);
     i32x16 whole = f_to_i(n);
     i32x16 half = i_sar(whole, 1);
     i32x16 rest = i_sub(whole, half);

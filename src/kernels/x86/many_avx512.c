@@ -17,18 +17,6 @@
 // Bytes from one set of folded rows' weights to the next one's: not all in the same sets of the cache.
 #define Q_STRIDE(fold) ((fold) * (size_t)512 + 64)
 
-// Sanitizers check every access, which unrolled would take them minutes to compile.
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#if defined(SANITIZED) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define UNROLL _Pragma("GCC unroll 1")
-#else
-#define UNROLL _Pragma("GCC unroll 8")
-#endif
-
 // Bytes of one unit's packed activations: words of both planes, then d of 16 lanes, then what belongs to the
 // sum of q: offset * sum (int32), or the sum, negated (float).
 #define PACKED(unit) (((unit) / 2 + 2) * (size_t)64)

@@ -25,18 +25,11 @@
 #define PACKED_WORD          (TOGETHER * 4)
 #define PACKED(unit, planes) (((unit) / 4 * (planes) + 2) * (size_t)PACKED_WORD)
 
-// Sanitizers check every access: with everything unrolled and every count of tokens, this file would take
-// them minutes to compile. They get loops for all six tokens, of which some may be zeros.
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#if defined(SANITIZED) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define UNROLL     _Pragma("GCC unroll 1")
+// With every count of tokens, too, this file would take sanitizers minutes to compile: they get loops for all
+// six tokens, of which some may be zeros.
+#if SANITIZED
 #define AT_MOST(n) false
 #else
-#define UNROLL     _Pragma("GCC unroll 8")
 #define AT_MOST(n) (count <= (n))
 #endif
 

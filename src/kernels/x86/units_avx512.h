@@ -16,6 +16,21 @@
 
 #include "kernels/x86/lanes16.h"
 
+// Sanitizers check every access, which unrolled would take them minutes to compile.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#if defined(SANITIZED)
+#define UNROLL _Pragma("GCC unroll 1")
+#else
+#define SANITIZED 0
+#define UNROLL    _Pragma("GCC unroll 8")
+#endif
+
 // Bytes of the largest group of 16 units, rounded up.
 #define GROUP_BYTES 576
 
