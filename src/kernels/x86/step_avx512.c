@@ -14,9 +14,8 @@
 #define MAX_PREPARED 8
 // Rows that one set of tokens goes through before the next set has its turn.
 #define ROWS 48
-// How far ahead of the arithmetic a row's bytes are asked for: left to itself the CPU reads too few lines at
-// a time.
-#define PREFETCH 8192
+// How far ahead of the arithmetic bytes are asked for: left to itself the CPU reads too few lines at a time.
+#define PREFETCH 4096
 // Rows of fewer whole groups than this are short: more of them hide how long a row's own sum takes.
 #define SHORT 4
 // Tokens and length of a row from which on lanes are better used for tokens (many_avx512.c).
@@ -26,7 +25,8 @@
 // ---- hot path
 // ------------------------------------------------------------------------------------------------
 
-// `rows` rows from w on (a constant after inlining), and those that come PREFETCH later asked for.
+// `rows` rows from w on (a constant after inlining), while what comes PREFETCH after all of them is asked for:
+// the last row's start is needed as early as the first one's.
 INLINE void rows_tokens(float *out, size_t out_stride, const uint8_t *w, size_t w_stride, size_t group_bytes,
                         size_t full, size_t tail_bytes, const struct prepared *x, size_t x_groups, int rows,
                         int n, unpack_fn unpack, const struct shape *s)
@@ -35,10 +35,11 @@ INLINE void rows_tokens(float *out, size_t out_stride, const uint8_t *w, size_t 
                        .group_bytes = group_bytes,
                        .n_groups = full,
                        .tail_bytes = tail_bytes};
+    const uint8_t *ahead = w + (size_t)(rows - 1) * w_stride + PREFETCH;
     for (int r = 0; r < rows; r++) {
         l.row[r] = w + (size_t)r * w_stride;
-        l.ahead[r] = w + PREFETCH + (size_t)r * group_bytes;
-        l.ahead_tail[r] = w + PREFETCH + full * l.ahead_step + (size_t)r * tail_bytes;
+        l.ahead[r] = ahead + (size_t)r * group_bytes;
+        l.ahead_tail[r] = ahead + full * l.ahead_step + (size_t)r * tail_bytes;
     }
     strand_tokens(out, out_stride, &l, x, x_groups, rows, n, unpack, s);
 }
