@@ -104,23 +104,24 @@ SHAPE shape_q5_1 = NIBBLES(0, true);
 SHAPE shape_iq4 = NIBBLES(128, false);
 SHAPE shape_mxfp4 = NIBBLES(12, false);
 
-// Per 64 bytes of a super-block: low nibbles are units 4i and 4i+2, high ones 4i+1 and 4i+3.
+// Per super-block: low nibbles of the first halves of units 0, 2, 4 and 6, of their second halves, then high
+// nibbles, which are units 1, 3, 5 and 7.
 SHAPE shape_q45_k = {
     8,
     32,
     0,
-    false,
     true,
-    {{0, 1, 4, 5},
-     {2, 3, 6, 7},
-     {8, 9, 12, 13},
-     {10, 11, 14, 15},
-     {16, 17, 20, 21},
-     {18, 19, 22, 23},
-     {24, 25, 28, 29},
-     {26, 27, 30, 31}},
-    {0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15},
-    {0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15},
+    true,
+    {{0, 4, 8, 12},
+     {1, 5, 9, 13},
+     {2, 6, 10, 14},
+     {3, 7, 11, 15},
+     {16, 20, 24, 28},
+     {17, 21, 25, 29},
+     {18, 22, 26, 30},
+     {19, 23, 27, 31}},
+    {0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15},
+    {0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15},
 };
 
 // ---- helpers
@@ -376,26 +377,53 @@ INLINE void unpack_q8_0(struct weights *w, const uint8_t *src)
 
 // ---- super-blocks of 256
 
-// Scales and minima of two super-blocks, from d, dmin and eight 6-bit scales and minima packed into 12 bytes.
+// Scales and minima of two super-blocks, from d, dmin and eight 6-bit scales and minima packed into 12 bytes:
+// six bits each of scales 0 to 3 and of minima 0 to 3, then the low nibbles of scales 4 to 7 and, in the same
+// bytes, of minima 4 to 7, whose upper two bits are those that the first eight bytes have left.
 INLINE void scales_k(struct weights *w, const uint8_t *first, const uint8_t *second)
 {
-    uint64_t scale[2], min[2];
-    for (int i = 0; i < 2; i++) {
-        const uint8_t *src = (i ? second : first) + 4;
-        const uint32_t a = word32_at(src), b = word32_at(src + 4), c = word32_at(src + 8);
-        scale[i] = (a & 0x3f3f3f3f) | (uint64_t)((c & 0x0f0f0f0f) | (a >> 2 & 0x30303030)) << 32;
-        min[i] = (b & 0x3f3f3f3f) | (uint64_t)((c >> 4 & 0x0f0f0f0f) | (b >> 2 & 0x30303030)) << 32;
-    }
-    w->scale = scaled(halves(half_at(first), half_at(second)), bytes16(scale[0], scale[1]), &shape_q45_k);
-    w->min = scaled(halves(half_at(first + 2), half_at(second + 2)), bytes16(min[0], min[1]), &shape_q45_k);
+    const __m256i heads = _mm256_set_m128i(_mm_loadu_si128((const __m128i *)(const void *)second),
+                                           _mm_loadu_si128((const __m128i *)(const void *)first));
+    // Scales' bytes 0 to 3 and 8 to 11, minima's bytes 4 to 7 and 8 to 11.
+    const __m256i packed = _mm256_shuffle_epi32(heads, 0xed);
+    const __m256i low = _mm256_multishift_epi64_epi8(
+        _mm256_set_epi64x(0x3c342c2418100800, 0x3830282018100800, 0x3c342c2418100800, 0x3830282018100800),
+        packed);
+    const __m256i high = _mm256_multishift_epi64_epi8(_mm256_set1_epi64x(0x1a120a0200000000), packed);
+    const __m256i bytes = _mm256_or_si256(_mm256_and_si256(low, _mm256_set1_epi64x(0x0f0f0f0f3f3f3f3f)),
+                                          _mm256_and_si256(high, _mm256_set1_epi64x(0x3030303000000000)));
+    // Lanes 4L to 4L+3: units 2L and 2L+1 of the first super-block, then of the second.
+    const __m512i units = _mm512_setr_epi32(0, 1, 16, 17, 2, 3, 18, 19, 4, 5, 20, 21, 6, 7, 22, 23);
+    const __m512i all = _mm512_castsi256_si512(bytes);
+    const __m512i scale = _mm512_maskz_permutexvar_epi8(0x1111111111111111, units, all);
+    const __m512i min =
+        _mm512_maskz_permutexvar_epi8(0x1111111111111111, _mm512_add_epi32(units, _mm512_set1_epi32(8)), all);
+    const __m256i d = _mm256_set1_epi64x(0x0008000800000000);
+    w->scale = _mm512_mul_ps(_mm512_cvtph_ps(_mm256_permutexvar_epi16(d, heads)), _mm512_cvtepi32_ps(scale));
+    w->min = _mm512_mul_ps(
+        _mm512_cvtph_ps(_mm256_permutexvar_epi16(_mm256_add_epi16(d, _mm256_set1_epi16(1)), heads)),
+        _mm512_cvtepi32_ps(min));
+}
+
+// 128 bytes of a super-block's nibbles, 32 for two units: first halves of the units side by side, and second
+// ones.
+INLINE void split_nibbles_k(__m512i u[4], const uint8_t *src)
+{
+    const __m512i a = _mm512_loadu_si512(src), b = _mm512_loadu_si512(src + 64);
+    __m512i first[2], second[2];
+    split_nibbles(first, _mm512_shuffle_i32x4(a, b, 0x88));
+    split_nibbles(second, _mm512_shuffle_i32x4(a, b, 0xdd));
+    u[0] = first[0];
+    u[1] = second[0];
+    u[2] = first[1];
+    u[3] = second[1];
 }
 
 // Two super-blocks of 144 bytes: d, dmin, 12 bytes of scales, 128 bytes of nibbles.
 INLINE void unpack_q4_k(struct weights *w, const uint8_t *src)
 {
     for (int b = 0; b < 2; b++)
-        for (int i = 0; i < 2; i++)
-            split_nibbles(w->u + 4 * b + 2 * i, _mm512_loadu_si512(src + 144 * b + 16 + 64 * i));
+        split_nibbles_k(w->u + 4 * b, src + 144 * b + 16);
     scales_k(w, src, src + 144);
 }
 
@@ -404,19 +432,21 @@ INLINE void unpack_q4_k(struct weights *w, const uint8_t *src)
 INLINE void unpack_q5_k(struct weights *w, const uint8_t *src)
 {
     const __m512i fifth = _mm512_set1_epi8(16);
+    // Bits 0, 2, 4 and 6 of the four quarters; units with odd numbers have the ones above.
+    const __m512i even =
+        _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_set_m128i(_mm_set1_epi8(4), _mm_set1_epi8(1))),
+                           _mm256_set_m128i(_mm_set1_epi8(64), _mm_set1_epi8(16)), 1);
+    const __m512i odd = _mm512_add_epi8(even, even);
     for (int b = 0; b < 2; b++) {
         const uint8_t *at = src + 176 * b;
-        const __m512i bits =
-            _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)(const void *)(at + 16)));
-        for (int i = 0; i < 2; i++) {
-            __m512i *u = w->u + 4 * b + 2 * i;
-            split_nibbles(u, _mm512_loadu_si512(at + 48 + 64 * i));
-            for (int h = 0; h < 2; h++) {
-                const int bit = 4 * i + h;
-                const __m512i which = _mm512_inserti64x4(_mm512_set1_epi8((char)(1 << bit)),
-                                                         _mm256_set1_epi8((char)(4 << bit)), 1);
-                u[h] = _mm512_mask_add_epi8(u[h], _mm512_test_epi8_mask(bits, which), u[h], fifth);
-            }
+        __m512i *u = w->u + 4 * b;
+        split_nibbles_k(u, at + 48);
+        for (int half = 0; half < 2; half++) {
+            const __m512i bits =
+                _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(const void *)(at + 16 + 16 * half)));
+            u[half] = _mm512_mask_add_epi8(u[half], _mm512_test_epi8_mask(bits, even), u[half], fifth);
+            u[2 + half] =
+                _mm512_mask_add_epi8(u[2 + half], _mm512_test_epi8_mask(bits, odd), u[2 + half], fifth);
         }
     }
     scales_k(w, src, src + 176);
