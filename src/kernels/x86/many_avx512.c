@@ -17,8 +17,8 @@
 // Bytes from one set of folded rows' weights to the next one's: not all in the same sets of the cache.
 #define Q_STRIDE(fold) ((fold) * (size_t)512 + 64)
 
-// Bytes of one unit's packed activations: words of both planes, then d of 16 lanes, then what belongs to the
-// sum of q: offset * sum (int32), or the sum, negated (float).
+// Bytes of one unit's packed activations: words of both planes, then d of 16 lanes, then the sum of q, negated:
+// times the offset (int32), or for formats with a minimum as it is (float).
 #define PACKED(unit) (((unit) / 2 + 2) * (size_t)64)
 
 struct many_scratch {
@@ -77,27 +77,26 @@ INLINE __m512 floats_at(const float *p, size_t fold)
 // Where word i of a unit's weights is; the second half of a pair is in the next register.
 #define WORD(i) ((i) < 4 ? FOLDED(i) : (pairs ? 64 * fold : 16) + FOLDED((i)-4))
 
-// One unit of eight sets of rows.
-INLINE void add_unit(float *acc, const uint8_t *q, const float *scale, const float *min, const uint8_t *x,
-                     size_t unit, bool pairs, bool has_min, size_t fold)
+// One unit of eight sets of rows. `before` has no lanes where sums begin.
+INLINE void add_unit(float *acc, __mmask16 before, const uint8_t *q, const float *scale, const float *min,
+                     const uint8_t *x, size_t unit, bool pairs, bool has_min, size_t fold)
 {
-#define START(r) __m512i h##r = _mm512_setzero_si512(), l##r = h##r;
+#define START(r) __m512i h##r = _mm512_setzero_si512(), l##r = has_min ? h##r : sum;
 #define DOT(r)                                                                                               \
     w = words_at(q + (r)*Q_STRIDE(fold) + WORD(i), fold);                                                    \
     h##r = _mm512_dpbusd_epi32(h##r, w, high);                                                               \
     l##r = _mm512_dpbusd_epi32(l##r, w, low);
 #define FINISH(r)                                                                                            \
     {                                                                                                        \
-        __m512i dot = _mm512_add_epi32(_mm512_slli_epi32(h##r, 7), l##r);                                    \
-        if (!has_min)                                                                                        \
-            dot = _mm512_sub_epi32(dot, sum);                                                                \
+        const __m512i dot = _mm512_add_epi32(_mm512_slli_epi32(h##r, 7), l##r);                              \
         __m512 a = _mm512_fmadd_ps(_mm512_mul_ps(floats_at(scale + (r)*fold * LANES, fold), d),              \
-                                   _mm512_cvtepi32_ps(dot), _mm512_load_ps(acc + (r)*16));                   \
+                                   _mm512_cvtepi32_ps(dot), _mm512_maskz_load_ps(before, acc + (r)*16));     \
         if (has_min)                                                                                         \
             a = _mm512_fmadd_ps(_mm512_mul_ps(floats_at(min + (r)*fold * LANES, fold), d),                   \
                                 _mm512_castsi512_ps(sum), a);                                                \
         _mm512_store_ps(acc + (r)*16, a);                                                                    \
     }
+    const __m512i sum = _mm512_load_si512(x + unit * 32 + 64);
     EIGHT(START)
     UNROLL for (size_t i = 0; i < unit / 4; i++)
     {
@@ -106,7 +105,6 @@ INLINE void add_unit(float *acc, const uint8_t *q, const float *scale, const flo
         EIGHT(DOT)
     }
     const __m512 d = _mm512_load_ps((const float *)(const void *)(x + unit * 32));
-    const __m512i sum = _mm512_load_si512(x + unit * 32 + 64);
     EIGHT(FINISH)
 #undef START
 #undef DOT
@@ -120,17 +118,32 @@ struct call {
     uint16_t scale[LANES]; // unit -> where its scales are, floats
 };
 
-// The group's units [0, n_units) for one register of tokens, while the rows to come are asked for.
-INLINE void add_units(const struct call *c, float *acc, const uint8_t *x, size_t n_units,
-                      const uint8_t *ahead, size_t ahead_bytes, size_t unit, bool pairs, bool has_min,
-                      size_t fold)
+// What is asked for while a group is computed, a share with each of its units: rows' bytes `near` by, which are
+// taken apart next, and those `far` ahead.
+struct ahead {
+    const uint8_t *near, *far;
+    size_t near_stride, near_bytes, far_bytes; // of a unit's share
+};
+
+INLINE void ask(const struct ahead *a, size_t u, size_t fold)
+{
+    for (size_t i = u * ROWS(fold) / LANES; i < (u + 1) * ROWS(fold) / LANES; i++)
+        for (size_t line = 0; line < a->near_bytes; line += 64)
+            _mm_prefetch((const char *)a->near + i * a->near_stride + line, _MM_HINT_T0);
+    for (size_t line = 0; line < a->far_bytes; line += 64)
+        _mm_prefetch((const char *)a->far + u * a->far_bytes + line, _MM_HINT_T1);
+}
+
+// The group's units [0, n_units) for one register of tokens; `first` of a row, which begins all sums.
+INLINE void add_units(const struct call *c, float *acc, bool first, const uint8_t *x, size_t n_units,
+                      const struct ahead *ahead, size_t unit, bool pairs, bool has_min, size_t fold)
 {
     const struct many_scratch *w = c->w;
+    const __mmask16 before = first ? 0 : 0xffff;
     for (size_t u = 0; u < n_units; u++, x += PACKED(unit)) {
-        for (size_t line = 0; line < ahead_bytes; line += 64)
-            _mm_prefetch((const char *)ahead + u * ahead_bytes + line, _MM_HINT_T1);
+        ask(ahead, u, fold);
         for (size_t set = 0; set < ROWS(fold) / fold; set += 8, acc += 8 * 16)
-            add_unit(acc, w->q + c->start[u] + set * Q_STRIDE(fold),
+            add_unit(acc, before, w->q + c->start[u] + set * Q_STRIDE(fold),
                      w->scale + c->scale[u] + set * fold * LANES, w->min + c->scale[u] + set * fold * LANES,
                      x, unit, pairs, has_min, fold);
     }
@@ -214,7 +227,7 @@ static void pack(uint8_t *to, const uint8_t *x, size_t stride, size_t k, size_t 
             const __m512i less = _mm512_sub_epi32(_mm512_setzero_si512(), z[i]);
             _mm512_store_si512(after + i * PACKED(unit) + 64,
                                s->has_min ? _mm512_castps_si512(_mm512_cvtepi32_ps(less))
-                                          : _mm512_mullo_epi32(z[i], offset));
+                                          : _mm512_mullo_epi32(less, offset));
         }
     }
 #undef EACH_LANE
@@ -277,13 +290,13 @@ INLINE void take_apart(struct many_scratch *to, const uint8_t *src, size_t strid
 
 // ---- one call
 
-typedef void (*units_fn)(const struct call *c, float *acc, const uint8_t *x, size_t n_units,
-                         const uint8_t *ahead, size_t ahead_bytes);
+typedef void (*units_fn)(const struct call *c, float *acc, bool first, const uint8_t *x, size_t n_units,
+                         const struct ahead *ahead);
 #define UNITS(name, unit, pairs, has_min, fold)                                                              \
-    static void name##_##fold(const struct call *c, float *acc, const uint8_t *x, size_t n_units,            \
-                              const uint8_t *ahead, size_t ahead_bytes)                                      \
+    static void name##_##fold(const struct call *c, float *acc, bool first, const uint8_t *x,                \
+                              size_t n_units, const struct ahead *ahead)                                     \
     {                                                                                                        \
-        add_units(c, acc, x, n_units, ahead, ahead_bytes, unit, pairs, has_min, fold);                       \
+        add_units(c, acc, first, x, n_units, ahead, unit, pairs, has_min, fold);                             \
     }
 #define ALL_FOLDS(name, unit, pairs, has_min)                                                                \
     UNITS(name, unit, pairs, has_min, 1)                                                                     \
@@ -338,16 +351,22 @@ INLINE void many(float *out, size_t out_stride, const uint8_t *w, size_t w_strid
              n - t < tokens ? n - t : tokens, fold, s);
     for (size_t r = 0; r < n_rows; r += ROWS(fold)) {
         const size_t rows = n_rows - r < ROWS(fold) ? n_rows - r : ROWS(fold);
-        memset(scratch->acc, 0, (n + tokens - 1) / tokens * part_floats * sizeof(float));
+        const uint8_t *from = w + r * w_stride, *next = from + ROWS(fold) * w_stride;
         for (size_t g = 0; g * group_bytes < row_bytes; g++) {
             const size_t first = g * LANES, count = n_units - first < LANES ? n_units - first : LANES;
-            take_apart(scratch, w + r * w_stride + g * group_bytes, w_stride, rows,
-                       row_bytes - g * group_bytes, group_bytes, unpack, s, fold);
-            const uint8_t *ahead = w + (r + ROWS(fold)) * w_stride + g * ROWS(fold) * group_bytes;
-            for (size_t t = 0; t < n; t += tokens)
-                add(&c, scratch->acc + t / tokens * part_floats,
-                    scratch->packed + (t / tokens * n_units + first) * PACKED(s->unit), count, ahead,
-                    t ? 0 : group_bytes * ROWS(fold) / LANES);
+            const bool last = (g + 1) * group_bytes >= row_bytes;
+            struct ahead ahead = {.near = last ? next : from + (g + 1) * group_bytes,
+                                  .far = next + g * ROWS(fold) * group_bytes,
+                                  .near_stride = w_stride,
+                                  .near_bytes = group_bytes,
+                                  .far_bytes = group_bytes * ROWS(fold) / LANES};
+            take_apart(scratch, from + g * group_bytes, w_stride, rows, row_bytes - g * group_bytes,
+                       group_bytes, unpack, s, fold);
+            for (size_t t = 0; t < n; t += tokens) {
+                add(&c, scratch->acc + t / tokens * part_floats, !g,
+                    scratch->packed + (t / tokens * n_units + first) * PACKED(s->unit), count, &ahead);
+                ahead.near_bytes = ahead.far_bytes = 0;
+            }
         }
         for (size_t t = 0; t < n; t += tokens)
             finish(out + t * out_stride + r, out_stride, rows, scratch->acc + t / tokens * part_floats,
