@@ -17,9 +17,10 @@
 // Bytes from one set of folded rows' weights to the next one's: not all in the same sets of the cache.
 #define Q_STRIDE(fold) ((fold) * (size_t)512 + 64)
 
-// Bytes of one unit's packed activations: words of both planes, then d of 16 lanes, then the sum of q, negated:
-// times the offset (int32), or for formats with a minimum as it is (float).
-#define PACKED(unit) (((unit) / 2 + 2) * (size_t)64)
+// Bytes of one unit's packed activations: `fold` words of each token in a register of one plane, then of the
+// other, and so on; then d of 16 lanes, then the sum of q, negated: times the offset (int32), or for formats
+// with a minimum as it is (float).
+#define PACKED(unit, fold) (((unit) / 2 / (fold) + 2) * (size_t)64)
 
 struct many_scratch {
     uint8_t q[16 * 512 + 16 * 512 + 16 * 64]; // a group's weights, in the format's order
@@ -43,8 +44,8 @@ static size_t fold_for(size_t n)
 
 size_t hearth_many_scratch_avx512(size_t k)
 {
-    // At most three registers a word, and units of 16 elements take most.
-    return sizeof(struct many_scratch) + 3 * (hearth_acts_padded(k) / 16) * PACKED(16);
+    // Units of 16 elements take most: of 32 tokens without folding, or of 24 folded in two, or of 12 in four.
+    return sizeof(struct many_scratch) + 2 * (hearth_acts_padded(k) / 16) * PACKED(16, 1);
 }
 
 // ---- hot path
@@ -72,6 +73,20 @@ INLINE __m512 floats_at(const float *p, size_t fold)
 // The same with r = 0, 1, ...; compilers leave arrays of so many registers in memory.
 #define EIGHT(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
 
+// Word i of the activations' registers from x on, each token's in all of its lanes.
+INLINE __m512i tokens_at(const uint8_t *x, size_t i, size_t fold)
+{
+    const __m512i all = _mm512_load_si512(x + i / fold * 128);
+    if (fold == 4)
+        return i % 4 == 0   ? _mm512_shuffle_epi32(all, 0x00)
+               : i % 4 == 1 ? _mm512_shuffle_epi32(all, 0x55)
+               : i % 4 == 2 ? _mm512_shuffle_epi32(all, 0xaa)
+                            : _mm512_shuffle_epi32(all, 0xff);
+    if (fold == 2)
+        return i % 2 == 0 ? _mm512_unpacklo_epi32(all, all) : _mm512_unpackhi_epi32(all, all);
+    return all;
+}
+
 // Where word i of 16 bytes is after folding (interleave()).
 #define FOLDED(i) (fold == 4 ? 64 * (i) : fold == 2 ? (i) / 2 * 64 + (i) % 2 * 8 : 4 * (i))
 // Where word i of a unit's weights is; the second half of a pair is in the next register.
@@ -96,15 +111,16 @@ INLINE void add_unit(float *acc, __mmask16 before, const uint8_t *q, const float
                                 _mm512_castsi512_ps(sum), a);                                                \
         _mm512_store_ps(acc + (r)*16, a);                                                                    \
     }
-    const __m512i sum = _mm512_load_si512(x + unit * 32 + 64);
+    const uint8_t *after = x + unit / 4 / fold * 128;
+    const __m512i sum = _mm512_load_si512(after + 64);
     EIGHT(START)
     UNROLL for (size_t i = 0; i < unit / 4; i++)
     {
-        const __m512i high = _mm512_load_si512(x + 128 * i), low = _mm512_load_si512(x + 128 * i + 64);
+        const __m512i high = tokens_at(x, i, fold), low = tokens_at(x + 64, i, fold);
         __m512i w;
         EIGHT(DOT)
     }
-    const __m512 d = _mm512_load_ps((const float *)(const void *)(x + unit * 32));
+    const __m512 d = _mm512_load_ps((const float *)(const void *)after);
     EIGHT(FINISH)
 #undef START
 #undef DOT
@@ -118,8 +134,8 @@ struct call {
     uint16_t scale[LANES]; // unit -> where its scales are, floats
 };
 
-// What is asked for while a group is computed, a share with each of its units: rows' bytes `near` by, which are
-// taken apart next, and those `far` ahead.
+// What is asked for while a group is computed, a share with each of its units: rows' bytes `near` by, which
+// are taken apart next, and those `far` ahead.
 struct ahead {
     const uint8_t *near, *far;
     size_t near_stride, near_bytes, far_bytes; // of a unit's share
@@ -140,7 +156,7 @@ INLINE void add_units(const struct call *c, float *acc, bool first, const uint8_
 {
     const struct many_scratch *w = c->w;
     const __mmask16 before = first ? 0 : 0xffff;
-    for (size_t u = 0; u < n_units; u++, x += PACKED(unit)) {
+    for (size_t u = 0; u < n_units; u++, x += PACKED(unit, fold)) {
         ask(ahead, u, fold);
         for (size_t set = 0; set < ROWS(fold) / fold; set += 8, acc += 8 * 16)
             add_unit(acc, before, w->q + c->start[u] + set * Q_STRIDE(fold),
@@ -192,40 +208,76 @@ INLINE __m512i lanes_of_sum(const int32_t *sum, size_t u, size_t unit)
     return _mm512_add_epi32(_mm512_permutex2var_epi32(a, even, b), _mm512_permutex2var_epi32(a, odd, b));
 }
 
-// One register's tokens, all of the units of k. Acts blocks are padded to whole groups of units.
+// 16 bytes of one plane of each token, from `at` on.
+INLINE void pack_words(uint8_t *to, const uint8_t *const *plane, size_t at, size_t fold)
+{
+    __m512i z[2];
+    for (size_t i = 0; i < 4 / fold; i++) { // tokens i, i + 4 / fold, ...
+        const size_t step = 4 / fold;
+        z[i] = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)(const void *)(plane[i] + at)));
+#define INSERT(l)                                                                                            \
+    z[i] = _mm512_inserti32x4(                                                                               \
+        z[i], _mm_loadu_si128((const __m128i *)(const void *)(plane[i + (l)*step] + at)), l);
+        INSERT(1)
+        INSERT(2)
+        INSERT(3)
+#undef INSERT
+    }
+    if (fold == 4) {
+        _mm512_store_si512(to, z[0]);
+        return;
+    }
+    _mm512_store_si512(to, _mm512_unpacklo_epi32(z[0], z[1]));
+    _mm512_store_si512(to + 128, _mm512_unpackhi_epi32(z[0], z[1]));
+}
+
+// One register's tokens, all of the units of k; those that are missing repeat the last one. Acts blocks are
+// padded to whole groups of units.
 static void pack(uint8_t *to, const uint8_t *x, size_t stride, size_t k, size_t count, size_t fold,
                  const struct shape *s)
 {
     const size_t unit = s->unit, words = unit / 4, n_units = k / unit;
     struct hearth_acts acts[16];
-    for (size_t t = 0; t < count; t++)
-        acts[t] = hearth_acts_view(x + t * stride, k);
+    const uint8_t *plane[2][16];
+    for (size_t t = 0; t < TOKENS(fold); t++) {
+        acts[t] = hearth_acts_view(x + (t < count ? t : count - 1) * stride, k);
+        plane[0][t] = (const uint8_t *)acts[t].hi;
+        plane[1][t] = (const uint8_t *)acts[t].lo;
+    }
     __m512i z[16];
 #define EACH_LANE(value)                                                                                     \
     for (size_t i = 0; i < 16; i++) {                                                                        \
         const size_t t = i / fold;                                                                           \
-        z[i] = t < count ? (value) : _mm512_setzero_si512();                                                 \
+        z[i] = (value);                                                                                      \
     }                                                                                                        \
     i_transpose(z)
-    for (size_t at = 0; at < k; at += 64)
+    for (size_t at = 0; fold == 1 && at < k; at += 64)
         for (size_t p = 0; p < 2; p++) {
-            EACH_LANE(_mm512_loadu_si512((p ? acts[t].lo : acts[t].hi) + at));
+            EACH_LANE(_mm512_loadu_si512(plane[p][t] + at));
             for (size_t i = 0; i < 16 && at + 4 * i < k; i++) {
                 const size_t word = at / 4 + i;
-                _mm512_store_si512(to + word / words * PACKED(unit) + word % words * 128 + 64 * p, z[i]);
+                _mm512_store_si512(to + word / words * PACKED(unit, 1) + word % words * 128 + 64 * p, z[i]);
             }
+        }
+    for (size_t at = 0; fold > 1 && at < k; at += 16)
+        for (size_t p = 0; p < 2; p++) {
+            uint8_t *there = to + at / unit * PACKED(unit, fold) + at % unit / 4 / fold * 128 + 64 * p;
+            if (fold == 4)
+                pack_words(there, plane[p], at, 4);
+            else
+                pack_words(there, plane[p], at, 2);
         }
     const __m512i offset = _mm512_set1_epi32(s->offset);
     for (size_t u = 0; u < n_units; u += 16) {
-        uint8_t *after = to + u * PACKED(unit) + words * 128;
+        uint8_t *after = to + u * PACKED(unit, fold) + words / fold * 128;
         const size_t n = n_units - u < 16 ? n_units - u : 16;
         EACH_LANE(lanes_of_d(acts[t].d, u, unit));
         for (size_t i = 0; i < n; i++)
-            _mm512_store_si512(after + i * PACKED(unit), z[i]);
+            _mm512_store_si512(after + i * PACKED(unit, fold), z[i]);
         EACH_LANE(lanes_of_sum(acts[t].sum, u, unit));
         for (size_t i = 0; i < n; i++) {
             const __m512i less = _mm512_sub_epi32(_mm512_setzero_si512(), z[i]);
-            _mm512_store_si512(after + i * PACKED(unit) + 64,
+            _mm512_store_si512(after + i * PACKED(unit, fold) + 64,
                                s->has_min ? _mm512_castps_si512(_mm512_cvtepi32_ps(less))
                                           : _mm512_mullo_epi32(less, offset));
         }
@@ -347,7 +399,7 @@ INLINE void many(float *out, size_t out_stride, const uint8_t *w, size_t w_strid
     const struct call c = call_of(s, fold, scratch);
     const units_fn add = units_of(s, fold);
     for (size_t t = 0; t < n; t += tokens)
-        pack(scratch->packed + t / tokens * n_units * PACKED(s->unit), x + t * x_stride, x_stride, k,
+        pack(scratch->packed + t / tokens * n_units * PACKED(s->unit, fold), x + t * x_stride, x_stride, k,
              n - t < tokens ? n - t : tokens, fold, s);
     for (size_t r = 0; r < n_rows; r += ROWS(fold)) {
         const size_t rows = n_rows - r < ROWS(fold) ? n_rows - r : ROWS(fold);
@@ -364,7 +416,7 @@ INLINE void many(float *out, size_t out_stride, const uint8_t *w, size_t w_strid
                        group_bytes, unpack, s, fold);
             for (size_t t = 0; t < n; t += tokens) {
                 add(&c, scratch->acc + t / tokens * part_floats, !g,
-                    scratch->packed + (t / tokens * n_units + first) * PACKED(s->unit), count, &ahead);
+                    scratch->packed + (t / tokens * n_units + first) * PACKED(s->unit, fold), count, &ahead);
                 ahead.near_bytes = ahead.far_bytes = 0;
             }
         }
