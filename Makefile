@@ -6,8 +6,9 @@
 #   make test       install what is needed, build, run all tests
 #   make bench-dense  Hearth beside llama.cpp on a dense 7B file (needs Node, npm, 9 GB of disk and 10 GB of memory)
 #   make bench-sparse Hearth on a sparse 7B file beside llama.cpp on a dense one (the same, 10 GB of disk)
-#   make bench-streaming  a sparse 7B pack with half and a quarter of its neurons in memory (the same, 14 GB of disk)
+#   make bench-streaming  a sparse 7B pack with half and a quarter of its neurons in memory (the same, 10 GB of disk)
 #   make bench-batch  what a token costs with 1 to 32 sequences in a step; draws docs/batch.svg (needs Node, 5 GB of disk)
+#                   (each takes BENCH_ARGS="OPTIONS"; BENCH_ARGS=--help tells them)
 #   make bench-kernels  single kernels beside this machine's limits, BENCH_ARGS=FILTER picks some
 #   make install    install program, library, header, man pages and completions (PREFIX, DESTDIR)
 #   make uninstall  remove what make install installed
@@ -53,17 +54,17 @@ test: deps
 	cd $(BUILD) && ctest --output-on-failure --parallel $(JOBS)
 
 bench-sparse: all
-	@node bench/sparse.mjs $(BENCH_ARGS)
+	@node bench/sparse.mjs --hearth $(BUILD)/hearth $(BENCH_ARGS)
 
 # CASE=half, quarter, prompt or ablation picks one.
 bench-streaming: all
-	@node bench/streaming.mjs $(if $(CASE),--case $(CASE)) $(BENCH_ARGS)
+	@node bench/streaming.mjs --hearth $(BUILD)/hearth $(if $(CASE),--case $(CASE)) $(BENCH_ARGS)
 
 bench-dense: all
-	@node bench/dense.mjs $(BENCH_ARGS)
+	@node bench/dense.mjs --hearth $(BUILD)/hearth $(BENCH_ARGS)
 
 bench-batch: all
-	@node bench/batch.mjs $(BENCH_ARGS)
+	@node bench/batch.mjs --hearth $(BUILD)/hearth $(BENCH_ARGS)
 
 bench-kernels: all
 	@$(BUILD)/tests/checkkernels --bench $(BENCH_ARGS)

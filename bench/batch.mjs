@@ -2,52 +2,27 @@
 // make bench-batch: what a token costs when several sequences take their steps together, for a dense model of Mistral 7B's
 // shape in Q4_0: a table, bench/out/batch.json, and a plot of milliseconds a token over the number of sequences.
 //
-//   node bench/batch.mjs [--rounds 3] [--gen 16] [--sequences 1,2,4,8,16,32] [--threads N] [--model FILE] [--svg docs/batch.svg]
-//
 // Every round measures all numbers of sequences one after the other; quoted are medians over the rounds. Without --model the
-// 3.8 GiB file is written to bench/out first and deleted at the end.
-import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, rmSync, statfsSync, writeFileSync } from "node:fs";
-import { availableParallelism } from "node:os";
-import { basename, join, resolve } from "node:path";
-import { hearth, median, option, out, root } from "./common.mjs";
+// 3.8 GiB file is written to bench/out first and deleted at the end. --help tells the options.
+import { writeFileSync } from "node:fs";
+import { basename, join } from "node:path";
+import { count, counts, denseModel, file, hearthBench, median, newFile, options, root, threadCount, writeReport } from "./common.mjs";
 
-const rounds = Number(option("rounds", 3));
-const gen = Number(option("gen", 16));
-const sequences = option("sequences", "1,2,4,8,16,32").split(",").map(Number);
-const threads = Number(option("threads", availableParallelism()));
-const given = option("model", "");
-const svg = resolve(root, option("svg", join("docs", "batch.svg")));
-
-function fail(message) {
-    console.error(`bench-batch: ${message}`);
-    process.exit(1);
-}
-
-function run(args) {
-    return execFileSync(hearth, args.map(String), { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"], maxBuffer: 1 << 26 });
-}
-
-function prepareModel() {
-    if (given && !existsSync(given))
-        fail(`${given} is not there`);
-    if (given)
-        return given;
-    mkdirSync(out, { recursive: true });
-    const file = join(out, "mistral-7b-dense-Q4_0.gguf");
-    const space = statfsSync(out);
-    if (!existsSync(file) && space.bavail * space.bsize < 4.8e9)
-        fail(`${out} needs 4.8 GB of free space: or give --model`);
-    if (!existsSync(file))
-        run(["synth", "mistral-7b-dense", file]);
-    return file;
-}
+const { rounds, gen, sequences, threads, model: given, svg } = options("What a token costs when several sequences take their steps together.", {
+    rounds: count(3, "how often all numbers of sequences are measured"),
+    gen: count(16, "tokens to generate in each sequence"),
+    sequences: counts([1, 2, 4, 8, 16, 32], "how many sequences to generate at once"),
+    threads: threadCount(),
+    model: file("the model, in place of a synthetic one"),
+    svg: newFile("where to draw the plot, in place of docs/batch.svg"),
+});
 
 // ---- the plot
 
 const width = 760, height = 430, left = 74, right = 24, top = 66, bottom = 62;
 
 function text(x, y, words, attributes = "") {
+    words = words.replace(/[<&]/g, (c) => c === "<" ? "&lt;" : "&amp;"); // a model's name is in one of them
     return `<text x="${x.toFixed(1)}" y="${y.toFixed(1)}" ${attributes}>${words}</text>`;
 }
 
@@ -82,29 +57,20 @@ function plot(rows, title) {
 
 // ---- measuring
 
-if (!existsSync(hearth))
-    fail("build/hearth is not there: run make first");
-const model = prepareModel();
+const model = given ?? denseModel("--model");
 const samples = new Map(sequences.map((n) => [n, []]));
 let name = "";
-try {
-    for (let round = 0; round < rounds; round++)
-        // One process a round: the model is loaded once.
-        for (const row of JSON.parse(run(["bench", model, "-t", threads, "-r", 1, "-p", 0, "-n", gen, "-npl", sequences.join(","), "-o", "json"]))) {
-            name = row.model_type;
-            samples.get(row.n_sequences).push(row.avg_ts);
-            console.error(`round ${round + 1}, ${row.n_sequences} sequences: ${row.avg_ts.toFixed(2)} tok/s in all`);
-        }
-} finally {
-    if (!given)
-        rmSync(model, { force: true });
-}
+for (let round = 0; round < rounds; round++)
+    // One process a round: the model is loaded once.
+    for (const row of hearthBench(model, threads, ["-r", 1, "-p", 0, "-n", gen, "-npl", sequences.join(",")])) {
+        name = row.model_type;
+        samples.get(row.n_sequences).push(row.avg_ts);
+        console.error(`round ${round + 1}, ${row.n_sequences} sequences: ${row.avg_ts.toFixed(2)} tok/s in all`);
+    }
 const rows = sequences.map((n) => ({ sequences: n, speed: median(samples.get(n)), ms: 1000 / median(samples.get(n)), samples: samples.get(n) }));
 console.log("| sequences | tok/s in all | ms a token | of one alone |");
 console.log("| ---: | ---: | ---: | ---: |");
 for (const r of rows)
     console.log(`| ${r.sequences} | ${r.speed.toFixed(1)} | ${r.ms.toFixed(1)} | ${(r.ms / rows[0].ms).toFixed(2)} |`);
-mkdirSync(out, { recursive: true });
-writeFileSync(svg, plot(rows, `${name}, ${threads} threads: what a token costs`));
-writeFileSync(join(out, "batch.json"),
-              JSON.stringify({ date: new Date().toISOString(), threads, rounds, model: basename(model), rows }, null, 1) + "\n");
+writeFileSync(svg ?? join(root, "docs", "batch.svg"), plot(rows, `${name}, ${threads} threads: what a token costs`));
+writeReport("batch", { threads, rounds, model: basename(model), rows });
