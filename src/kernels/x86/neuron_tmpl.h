@@ -15,12 +15,6 @@
 
 typedef void (*take_fn)(struct taken *t, const uint8_t *src, float p);
 
-INLINE void prefetch(const uint8_t *p, size_t n)
-{
-    for (size_t line = 0; line < n; line += 64)
-        _mm_prefetch((const char *)p + line, _MM_HINT_T0);
-}
-
 // ---- axpy: out += p[i] * rows[i]
 // -------------------------------------------------------------------------------
 

@@ -1,169 +1,229 @@
 // SPDX-License-Identifier: MIT
 // STEP products of block formats, AVX2.
 //
-// A row is walked in groups of 16 units. Weights of a group are unpacked to signed bytes in natural order;
-// products use |w| * (x with w's sign), which keeps pairs within 16 bits (2 * 128 * 127 < 32768), one per
-// plane of the activations.
+// A row is walked in groups of 16 units, half a group at a time: up to eight registers of bytes, straight
+// from the file's layout, against activations that are put in the same order once per call. Byte products of
+// narrow weights (unsigned, with an offset that the activations' sums take off again) are added in 16 bits as
+// far as they fit; wide ones are |w| * (x with w's sign), which keeps pairs within 16 bits (2 * 128 * 127 <
+// 32768). A transposing addition then gives eight units' exact sums, in an order of the format's.
 #include "kernels/variants.h"
 #include "kernels/x86/units_avx2.h"
+
+// Tokens computed together.
+#define TOGETHER 4
+// How far ahead of the arithmetic bytes are asked for, in a matrix.
+#define PREFETCH 4096
+// Rows that are asked for before their turn, where they lie anywhere.
+#define AHEAD 3
+
+// One token's activations of half a group in the format's order: both planes for every register, then per
+// lane d, offset times the sum of q (int32), the sum of q (float).
+#define PREPARED(registers) ((registers) * (size_t)64 + 96)
 
 // ---- hot path
 // ------------------------------------------------------------------------------------------------
 
-INLINE __m256i dot_fours(__m256i w, __m256i abs_w, const int8_t *x)
+// Sums of adjacent fours: lane 4L+k of the result is the sum of 128-bit part L of t[k].
+INLINE __m256i transpose_add(const __m256i *t)
 {
-    const __m256i v = _mm256_loadu_si256((const __m256i *)(const void *)x);
-    return _mm256_madd_epi16(_mm256_maddubs_epi16(abs_w, _mm256_sign_epi8(v, w)), _mm256_set1_epi16(1));
+    const __m256i a = _mm256_add_epi32(_mm256_unpacklo_epi32(t[0], t[1]), _mm256_unpackhi_epi32(t[0], t[1]));
+    const __m256i b = _mm256_add_epi32(_mm256_unpacklo_epi32(t[2], t[3]), _mm256_unpackhi_epi32(t[2], t[3]));
+    return _mm256_add_epi32(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
 }
 
-// 128 * (w . hi) + w . lo, as eight partial sums
-INLINE __m256i dot_planes(__m256i w, const int8_t *hi, const int8_t *lo)
+// 128 * high + low, pairs added up.
+INLINE __m256i join_planes(__m256i high, __m256i low)
 {
-    const __m256i abs_w = _mm256_abs_epi8(w);
-    return _mm256_add_epi32(_mm256_slli_epi32(dot_fours(w, abs_w, hi), 7), dot_fours(w, abs_w, lo));
+    return _mm256_add_epi32(_mm256_madd_epi16(high, _mm256_set1_epi16(128)),
+                            _mm256_madd_epi16(low, _mm256_set1_epi16(1)));
 }
 
-INLINE __m256i load_sums(const int32_t *p)
+// 128 * (w . high) + w . low for signed bytes w.
+INLINE __m256i dot_wide(__m256i w, const uint8_t *planes)
 {
-    return _mm256_loadu_si256((const __m256i *)(const void *)p);
+    const __m256i abs = _mm256_abs_epi8(w);
+    return join_planes(_mm256_maddubs_epi16(abs, _mm256_sign_epi8(load32(planes), w)),
+                       _mm256_maddubs_epi16(abs, _mm256_sign_epi8(load32(planes + 32), w)));
 }
 
-// Eight units' exact sums. Units of 32: eight registers of 32 products; units of 16: four of them, two units
-// each.
-INLINE __m256i dot_units(const struct weights *w, size_t first, const struct hearth_acts *x, size_t at,
-                         size_t unit)
+// Exact sums of eight units, offset not yet taken off.
+INLINE __m256i dot_half(const struct weights *w, const uint8_t *x, const struct shape *s)
 {
-    if (unit == 16) {
-        __m256i t[4];
-        for (size_t i = 0; i < 4; i++)
-            t[i] = dot_planes(w->q[first / 2 + i], x->hi + at + 32 * i, x->lo + at + 32 * i);
-        // Within 128 bits: u0, u2, u4, u6 and u1, u3, u5, u7.
-        const __m256i s = _mm256_hadd_epi32(_mm256_hadd_epi32(t[0], t[1]), _mm256_hadd_epi32(t[2], t[3]));
-        return _mm256_permutevar8x32_epi32(s, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+    __m256i t[4];
+    for (size_t i = 0; i < 4; i++) {
+        if (s->wide) {
+            t[i] = _mm256_add_epi32(dot_wide(w->u[2 * i], x + 128 * i),
+                                    dot_wide(w->u[2 * i + 1], x + 128 * i + 64));
+        } else if (s->unit == 32) {
+            // Four products of at most 31 * 128.
+            const __m256i *u = &w->u[2 * i];
+            t[i] = join_planes(_mm256_add_epi16(_mm256_maddubs_epi16(u[0], load32(x + 128 * i)),
+                                                _mm256_maddubs_epi16(u[1], load32(x + 128 * i + 64))),
+                               _mm256_add_epi16(_mm256_maddubs_epi16(u[0], load32(x + 128 * i + 32)),
+                                                _mm256_maddubs_epi16(u[1], load32(x + 128 * i + 96))));
+        } else {
+            t[i] = join_planes(_mm256_maddubs_epi16(w->u[i], load32(x + 64 * i)),
+                               _mm256_maddubs_epi16(w->u[i], load32(x + 64 * i + 32)));
+        }
     }
-    __m256i t[8];
-    for (size_t i = 0; i < 8; i++)
-        t[i] = dot_planes(w->q[first + i], x->hi + at + 32 * i, x->lo + at + 32 * i);
-    const __m256i a = _mm256_hadd_epi32(_mm256_hadd_epi32(t[0], t[1]), _mm256_hadd_epi32(t[2], t[3]));
-    const __m256i b = _mm256_hadd_epi32(_mm256_hadd_epi32(t[4], t[5]), _mm256_hadd_epi32(t[6], t[7]));
-    return _mm256_add_epi32(_mm256_permute2x128_si256(a, b, 0x20), _mm256_permute2x128_si256(a, b, 0x31));
+    return transpose_add(t);
 }
 
-// Eight units' d: one each, or one for two units of 16.
-INLINE __m256 load_d(const struct hearth_acts *x, size_t at, size_t unit)
+INLINE __m256 add_half(__m256 acc, const struct weights *w, const uint8_t *x, const struct shape *s)
 {
-    const float *d = x->d + at / 32;
-    if (unit == 32)
-        return _mm256_loadu_ps(d);
-    return _mm256_permutevar8x32_ps(_mm256_castps128_ps256(_mm_loadu_ps(d)),
-                                    _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3));
+    const uint8_t *after = x + (size_t)s->registers * 64;
+    const __m256 d = _mm256_loadu_ps((const float *)(const void *)after);
+    __m256i dot = dot_half(w, x, s);
+    if (s->offset)
+        dot = _mm256_sub_epi32(dot, load32(after + 32));
+    acc = _mm256_fmadd_ps(_mm256_mul_ps(w->scale, d), _mm256_cvtepi32_ps(dot), acc);
+    if (s->has_min)
+        acc = _mm256_fnmadd_ps(_mm256_mul_ps(w->min, d),
+                               _mm256_loadu_ps((const float *)(const void *)(after + 64)), acc);
+    return acc;
 }
 
-// Eight units' sums of q.
-INLINE __m256i load_isum(const struct hearth_acts *x, size_t at, size_t unit)
+INLINE __m256 canonical_order(__m256 acc, const struct shape *s)
 {
-    const int32_t *sum = x->sum + at / 16;
-    if (unit == 16)
-        return load_sums(sum);
-    return _mm256_permute4x64_epi64(_mm256_hadd_epi32(load_sums(sum), load_sums(sum + 8)), 0xd8);
+    const __m128i lanes = _mm_loadl_epi64((const __m128i *)(const void *)s->inverse);
+    return _mm256_permutevar8x32_ps(acc, _mm256_cvtepu8_epi32(lanes));
 }
 
-INLINE void add_group(__m256 acc[2], const struct weights *w, const struct hearth_acts *x, size_t at,
-                      size_t unit, bool has_min)
+INLINE float sum_lanes(const __m256 acc[2], const struct shape *s)
 {
-    for (size_t half = 0; half < 2; half++, at += 8 * unit) {
-        const __m256i dot = dot_units(w, 8 * half, x, at, unit);
-        const __m256 d = load_d(x, at, unit);
-        acc[half] = _mm256_fmadd_ps(_mm256_mul_ps(_mm256_loadu_ps(w->scale + 8 * half), d),
-                                    _mm256_cvtepi32_ps(dot), acc[half]);
-        if (has_min)
-            acc[half] = _mm256_fnmadd_ps(_mm256_mul_ps(_mm256_loadu_ps(w->min + 8 * half), d),
-                                         _mm256_cvtepi32_ps(load_isum(x, at, unit)), acc[half]);
-    }
-}
-
-INLINE float sum_lanes(const __m256 acc[2])
-{
-    const __m256 s8 = _mm256_add_ps(acc[0], acc[1]);
+    const __m256 s8 = _mm256_add_ps(canonical_order(acc[0], s), canonical_order(acc[1], s));
     const __m128 s4 = _mm_add_ps(_mm256_castps256_ps128(s8), _mm256_extractf128_ps(s8, 1));
     const __m128 s2 = _mm_add_ps(s4, _mm_movehl_ps(s4, s4));
     return _mm_cvtss_f32(_mm_add_ss(s2, _mm_shuffle_ps(s2, s2, 1)));
 }
 
-// Rows that are asked for before their turn, where they lie anywhere.
-#define AHEAD 3
+// What does not change during a call.
+struct call {
+    size_t groups, group_bytes, row_bytes;
+    size_t token_bytes; // from one prepared token to the next
+};
 
-INLINE void prefetch(const uint8_t *p, size_t n)
+// One row against n tokens (a constant after inlining); `ahead` is asked for meanwhile.
+INLINE void row_tokens(float *out, size_t out_stride, const uint8_t *row, const uint8_t *ahead,
+                       const struct call *c, const uint8_t *x, size_t n, unpack_fn unpack,
+                       const struct shape *s)
 {
-    for (size_t line = 0; line < n; line += 64)
-        _mm_prefetch((const char *)p + line, _MM_HINT_T0);
+    const size_t step = PREPARED(s->registers);
+    __m256 acc[TOGETHER][2];
+    for (size_t t = 0; t < n; t++)
+        acc[t][0] = acc[t][1] = _mm256_setzero_ps();
+    for (size_t g = 0; g < c->groups; g++, x += 2 * step) {
+        const uint8_t *src = row + g * c->group_bytes;
+        const size_t left = c->row_bytes - g * c->group_bytes;
+        uint8_t padded[GROUP_BYTES];
+        prefetch(ahead + g * c->group_bytes, c->group_bytes);
+        if (left < c->group_bytes) {
+            memset(padded, 0, sizeof padded);
+            src = memcpy(padded, src, left);
+        }
+        for (size_t half = 0; half < 2; half++) {
+            struct weights w;
+            unpack(&w, src, half);
+            for (size_t t = 0; t < n; t++)
+                acc[t][half] = add_half(acc[t][half], &w, x + t * c->token_bytes + half * step, s);
+        }
+    }
+    for (size_t t = 0; t < n; t++)
+        out[t * out_stride] = sum_lanes(acc[t], s);
+}
+
+// Activations of one token in the format's order, zero padding included.
+INLINE void prepare(uint8_t *to, const void *block, size_t k, size_t n_halves, const struct shape *s)
+{
+    const struct hearth_acts x = hearth_acts_view(block, k);
+    const __m256i order = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)s->order));
+    for (size_t h = 0; h < n_halves; h++) {
+        const size_t at = h * HALF * s->unit;
+        for (size_t r = 0; r < s->registers; r++, to += 64) {
+            const size_t a = at + s->pieces[r][0] * (size_t)16, b = at + s->pieces[r][1] * (size_t)16;
+            _mm256_storeu_si256((__m256i *)(void *)to, load_both(x.hi + a, x.hi + b));
+            _mm256_storeu_si256((__m256i *)(void *)(to + 32), load_both(x.lo + a, x.lo + b));
+        }
+        __m256 d;
+        __m256i sum;
+        if (s->unit == 32) {
+            const __m256i pairs = _mm256_hadd_epi32(load32(x.sum + at / 16), load32(x.sum + at / 16 + 8));
+            sum = _mm256_permute4x64_epi64(pairs, 0xd8);
+            d = _mm256_permutevar8x32_ps(_mm256_loadu_ps(x.d + at / 32), order);
+        } else {
+            sum = load32(x.sum + at / 16);
+            d = _mm256_permutevar8x32_ps(_mm256_castps128_ps256(_mm_loadu_ps(x.d + at / 32)),
+                                         _mm256_srli_epi32(order, 1));
+        }
+        sum = _mm256_permutevar8x32_epi32(sum, order);
+        _mm256_storeu_ps((float *)(void *)to, d);
+        _mm256_storeu_si256((__m256i *)(void *)(to + 32),
+                            _mm256_mullo_epi32(sum, _mm256_set1_epi32(s->offset)));
+        _mm256_storeu_ps((float *)(void *)(to + 64), _mm256_cvtepi32_ps(sum));
+        to += 96;
+    }
 }
 
 // Rows of a matrix, or those of the list when it is not NULL.
 INLINE void step(float *out, size_t out_stride, const void *w, size_t w_stride, const void *const *rows,
-                 size_t k, size_t n_rows, const void *x, size_t x_stride, size_t n_tokens, uint32_t type,
-                 unpack_fn unpack, size_t unit, bool has_min)
+                 size_t k, size_t n_rows, const void *x, size_t x_stride, size_t n_tokens, uint8_t *prepared,
+                 uint32_t type, unpack_fn unpack, const struct shape *s)
 {
-    enum { TOGETHER = 4 };
     const struct hearth_type_info *info = hearth_type_info(type);
-    const size_t elements = unit * LANES, n_groups = (k + elements - 1) / elements;
-    const size_t group_bytes = elements / info->block_elems * info->block_bytes;
-    const size_t row_bytes = k / info->block_elems * info->block_bytes;
-    uint8_t padded[GROUP_BYTES] = {0};
+    const size_t elements = (size_t)s->unit * LANES, groups = (k + elements - 1) / elements;
+    const struct call c = {.groups = groups,
+                           .group_bytes = elements / info->block_elems * info->block_bytes,
+                           .row_bytes = k / info->block_elems * info->block_bytes,
+                           .token_bytes = groups * 2 * PREPARED(s->registers)};
     for (size_t r = 0; rows && r < AHEAD && r < n_rows; r++)
-        prefetch(rows[r], row_bytes);
-
+        prefetch(rows[r], c.row_bytes);
     for (size_t first = 0; first < n_tokens; first += TOGETHER) {
         const size_t count = n_tokens - first < TOGETHER ? n_tokens - first : TOGETHER;
-        struct hearth_acts acts[TOGETHER];
         for (size_t t = 0; t < count; t++)
-            acts[t] = hearth_acts_view((const uint8_t *)x + (first + t) * x_stride, k);
+            prepare(prepared + t * c.token_bytes, (const uint8_t *)x + (first + t) * x_stride, k, 2 * groups,
+                    s);
         for (size_t r = 0; r < n_rows; r++) {
             const uint8_t *row = rows ? rows[r] : (const uint8_t *)w + r * w_stride;
-            const uint8_t *ahead = rows && r + AHEAD < n_rows ? rows[r + AHEAD] : row;
-            __m256 acc[TOGETHER][2];
-            for (size_t t = 0; t < count; t++)
-                acc[t][0] = acc[t][1] = _mm256_setzero_ps();
-            for (size_t g = 0; g < n_groups; g++) {
-                const uint8_t *src = row + g * group_bytes;
-                if ((g + 1) * group_bytes > row_bytes)
-                    src = memcpy(padded, src, row_bytes - g * group_bytes);
-                if (rows)
-                    prefetch(ahead + g * group_bytes, group_bytes);
-                struct weights weights;
-                unpack(&weights, src, type);
-                for (size_t t = 0; t < count; t++)
-                    add_group(acc[t], &weights, &acts[t], g * elements, unit, has_min);
+            const uint8_t *ahead = !rows ? row + PREFETCH : r + AHEAD < n_rows ? rows[r + AHEAD] : row;
+            float *to = out + first * out_stride + r;
+            size_t t = 0;
+            if (count == TOGETHER) {
+                row_tokens(to, out_stride, row, ahead, &c, prepared, TOGETHER, unpack, s);
+                continue;
             }
-            for (size_t t = 0; t < count; t++)
-                out[(first + t) * out_stride + r] = sum_lanes(acc[t]);
+            for (; t < count; t++)
+                row_tokens(to + t * out_stride, out_stride, row, ahead, &c, prepared + t * c.token_bytes, 1,
+                           unpack, s);
         }
     }
 }
 
 // ---- formats
 
-#define STEP(type, unpack, unit, has_min)                                                                    \
+#define STEP(type, unpack, shape)                                                                            \
+    static void any_rows_##type(float *out, size_t out_stride, const void *w, size_t w_stride,               \
+                                const void *const *rows, size_t k, size_t n_rows, const void *x,             \
+                                size_t x_stride, size_t n_tokens, void *scratch)                             \
+    {                                                                                                        \
+        step(out, out_stride, w, w_stride, rows, k, n_rows, x, x_stride, n_tokens, scratch,                  \
+             HEARTH_TYPE_##type, unpack, &shape);                                                            \
+    }                                                                                                        \
     static void step_##type(float *out, size_t out_stride, const void *w, size_t w_stride, size_t k,         \
                             size_t n_rows, const void *x, size_t x_stride, size_t n_tokens, void *scratch)   \
     {                                                                                                        \
-        (void)scratch;                                                                                       \
-        step(out, out_stride, w, w_stride, NULL, k, n_rows, x, x_stride, n_tokens, HEARTH_TYPE_##type,       \
-             unpack, unit, has_min);                                                                         \
+        any_rows_##type(out, out_stride, w, w_stride, NULL, k, n_rows, x, x_stride, n_tokens, scratch);      \
     }                                                                                                        \
     static void dot_rows_##type(float *out, const void *const *rows, size_t n_rows, size_t k, const void *x, \
                                 size_t x_stride, size_t n_tokens, void *scratch)                             \
     {                                                                                                        \
-        (void)scratch;                                                                                       \
-        step(out, n_rows, NULL, 0, rows, k, n_rows, x, x_stride, n_tokens, HEARTH_TYPE_##type, unpack, unit, \
-             has_min);                                                                                       \
+        any_rows_##type(out, n_rows, NULL, 0, rows, k, n_rows, x, x_stride, n_tokens, scratch);              \
     }
 
 HEARTH_UNITS_AVX2(STEP)
 
 void hearth_kernels_init_step_avx2(struct hearth_kernels *t)
 {
-#define ENTER(type, unpack, unit, has_min)                                                                   \
+#define ENTER(type, unpack, shape)                                                                           \
     t->step[HEARTH_TYPE_##type] = step_##type;                                                               \
     t->dot_rows[HEARTH_TYPE_##type] = dot_rows_##type;
     HEARTH_UNITS_AVX2(ENTER)

@@ -85,12 +85,6 @@ INLINE void sum_lanes(float *out, const __m512 *acc, int n_rows, const struct sh
             out[r] = f_sum(canonical_order(acc[r], s));
 }
 
-INLINE void prefetch(const uint8_t *p, size_t n)
-{
-    for (size_t line = 0; line < n; line += 64)
-        _mm_prefetch((const char *)p + line, _MM_HINT_T0);
-}
-
 // The first n bytes of a group of `bytes`, and zeros behind them. In whole registers, which are loaded again
 // faster than what memcpy() stores.
 INLINE void copy_tail(uint8_t *to, const uint8_t *from, size_t n, size_t bytes)

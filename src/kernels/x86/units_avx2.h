@@ -1,138 +1,406 @@
 // SPDX-License-Identifier: MIT
-// Taking block formats apart with AVX2: 16 units of a row become signed bytes in natural order and scales.
+// Taking block formats apart with AVX2: half a group, 8 units of a row, becomes registers of bytes and of
+// scales.
+//
+// As in units_avx512.h bytes stay in the order in which a format's layout gives them cheaply, and a `shape`
+// says which elements they are. Each 128-bit half of a register belongs to one unit.
 #ifndef HEARTH_KERNELS_X86_UNITS_AVX2_H
 #define HEARTH_KERNELS_X86_UNITS_AVX2_H
 
 #include <immintrin.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "kernels/kernels.h"
+#include "kernels/x86/lanes16.h"
 
-#define INLINE static inline __attribute__((always_inline, unused))
-#define LANES  16
 // Bytes of the largest group of 16 units, rounded up.
 #define GROUP_BYTES 640
+// Units of half a group.
+#define HALF 8
 
-struct weights {
-    __m256i q[LANES]; // signed bytes: one unit of 32 or two of 16 each
-    float scale[LANES], min[LANES];
+// How a format's registers relate to units. Positions are 16-byte pieces and units counted within the half.
+struct shape {
+    uint8_t registers; // of half a group: 8 for units of 32, whose two halves are in registers 2i and 2i+1
+    uint8_t unit;      // elements
+    uint8_t offset;    // added to every weight to make it unsigned; 0 for formats with a minimum
+    bool wide;         // weights take all of a byte, and stay signed
+    bool has_min;
+    uint8_t pieces[8][2];  // 16-byte pieces of a row that are in each register
+    uint8_t order[HALF];   // lane of a sum, scale or minimum -> unit
+    uint8_t inverse[HALF]; // unit -> lane
 };
 
-typedef void (*unpack_fn)(struct weights *w, const uint8_t *src, uint32_t type);
+// The weights of half a group: what an unpack function fills.
+struct weights {
+    __m256i u[8];      // bytes
+    __m256 scale, min; // lanes in the format's order; min only of formats with one
+};
 
-// ---- formats
-// -------------------------------------------------------------------------------------------------
+// Takes apart the first or (half = 1) the second half of a group, of which nothing beyond is read.
+typedef void (*unpack_fn)(struct weights *w, const uint8_t *group, size_t half);
 
-INLINE float half_at(const uint8_t *p)
+#define SHAPE static const struct shape __attribute__((unused))
+
+// Blocks 2i and 2i+1: their first halves in register 2i, their second ones in 2i+1.
+#define BLOCKS_OF_32(offset, wide, has_min)                                                                  \
+    {                                                                                                        \
+        8, 32, offset, wide, has_min,                                                                        \
+            {{0, 2}, {1, 3}, {4, 6}, {5, 7}, {8, 10}, {9, 11}, {12, 14}, {13, 15}},                          \
+            {0, 2, 4, 6, 1, 3, 5, 7}, {0, 4, 1, 5, 2, 6, 3, 7},                                              \
+    }
+SHAPE shape_q4_0 = BLOCKS_OF_32(8, false, false);
+SHAPE shape_q4_1 = BLOCKS_OF_32(0, false, true);
+SHAPE shape_q5_0 = BLOCKS_OF_32(16, false, false);
+SHAPE shape_q5_1 = BLOCKS_OF_32(0, false, true);
+SHAPE shape_mxfp4 = BLOCKS_OF_32(12, false, false);
+SHAPE shape_wide = BLOCKS_OF_32(0, true, false);
+
+// Per 64 bytes of nibbles of a super-block: the low ones are units 4i and 4i+2, the high ones 4i+1 and 4i+3.
+SHAPE shape_q45_k = {
+    8,
+    32,
+    0,
+    false,
+    true,
+    {{0, 4}, {1, 5}, {2, 6}, {3, 7}, {8, 12}, {9, 13}, {10, 14}, {11, 15}},
+    {0, 1, 4, 5, 2, 3, 6, 7},
+    {0, 1, 4, 5, 2, 3, 6, 7},
+};
+
+// Units 2i and 2i+1 in register i.
+#define NATURAL16(offset, has_min)                                                                           \
+    {                                                                                                        \
+        4, 16, offset, false, has_min, {{0, 1}, {2, 3}, {4, 5}, {6, 7}}, {0, 2, 4, 6, 1, 3, 5, 7},           \
+            {0, 4, 1, 5, 2, 6, 3, 7},                                                                        \
+    }
+SHAPE shape_q6_k = NATURAL16(32, false);
+SHAPE shape_q3_k = NATURAL16(4, false);
+SHAPE shape_q2_k = NATURAL16(0, true);
+
+// ---- helpers
+
+INLINE uint16_t bits16_at(const uint8_t *p)
 {
     uint16_t h;
     memcpy(&h, p, sizeof h);
-    return _cvtsh_ss(h);
+    return h;
 }
 
-// Low nibbles in the first half, high ones in the second.
-INLINE __m256i nibbles16(const uint8_t *p)
+INLINE uint32_t bits32_at(const uint8_t *p)
 {
-    const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)p);
-    return _mm256_and_si256(_mm256_set_m128i(_mm_srli_epi16(bytes, 4), bytes), _mm256_set1_epi8(15));
+    uint32_t w;
+    memcpy(&w, p, sizeof w);
+    return w;
 }
 
-INLINE void unpack_q4_0(struct weights *w, const uint8_t *src, uint32_t type)
+INLINE uint64_t bits64_at(const uint8_t *p)
 {
-    (void)type;
-    for (size_t i = 0; i < LANES; i++, src += 18) {
-        w->scale[i] = half_at(src);
-        w->q[i] = _mm256_sub_epi8(nibbles16(src + 2), _mm256_set1_epi8(8));
+    uint64_t w;
+    memcpy(&w, p, sizeof w);
+    return w;
+}
+
+INLINE float half_at(const uint8_t *p)
+{
+    return _cvtsh_ss(bits16_at(p));
+}
+
+INLINE __m256i load32(const void *p)
+{
+    return _mm256_loadu_si256(p);
+}
+
+// 16 bytes from each.
+INLINE __m256i load_both(const void *low, const void *high)
+{
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128(low)), _mm_loadu_si128(high), 1);
+}
+
+// The low and the high half of each byte.
+INLINE void split_nibbles(__m256i *low, __m256i *high, __m256i bytes)
+{
+    const __m256i mask = _mm256_set1_epi8(15);
+    *low = _mm256_and_si256(bytes, mask);
+    *high = _mm256_and_si256(_mm256_srli_epi16(bytes, 4), mask);
+}
+
+// Adds 16 where the byte has any of the bits.
+INLINE __m256i add_fifth(__m256i q, __m256i bytes, __m256i bits)
+{
+    const __m256i none = _mm256_cmpeq_epi8(_mm256_and_si256(bytes, bits), _mm256_setzero_si256());
+    return _mm256_or_si256(q, _mm256_andnot_si256(none, _mm256_set1_epi8(16)));
+}
+
+// Two bytes of each of eight blocks, in the order of BLOCKS_OF_32.
+INLINE __m128i heads(const uint8_t *p, size_t stride)
+{
+    return _mm_setr_epi16((short)bits16_at(p), (short)bits16_at(p + 2 * stride),
+                          (short)bits16_at(p + 4 * stride), (short)bits16_at(p + 6 * stride),
+                          (short)bits16_at(p + stride), (short)bits16_at(p + 3 * stride),
+                          (short)bits16_at(p + 5 * stride), (short)bits16_at(p + 7 * stride));
+}
+
+INLINE __m256 scales_of(const uint8_t *p, size_t stride)
+{
+    return _mm256_cvtph_ps(heads(p, stride));
+}
+
+// These formats store what is added.
+INLINE __m256 minima_of(const uint8_t *p, size_t stride)
+{
+    return _mm256_cvtph_ps(_mm_xor_si128(heads(p, stride), _mm_set1_epi16(INT16_MIN)));
+}
+
+// d times eight small unsigned numbers, which are in natural order, in that of Q4_K and Q5_K.
+INLINE __m256 scaled_k(float d, uint64_t numbers)
+{
+    const __m128i bytes = _mm_shufflelo_epi16(_mm_cvtsi64_si128((int64_t)numbers), 0xd8);
+    return _mm256_mul_ps(_mm256_set1_ps(d), _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes)));
+}
+
+// d times eight small signed numbers, in the order of BLOCKS_OF_32 and NATURAL16.
+INLINE __m256 scaled(float d, uint64_t numbers)
+{
+    const __m128i order = _mm_setr_epi8(0, 2, 4, 6, 1, 3, 5, 7, -1, -1, -1, -1, -1, -1, -1, -1);
+    const __m128i bytes = _mm_shuffle_epi8(_mm_cvtsi64_si128((int64_t)numbers), order);
+    return _mm256_mul_ps(_mm256_set1_ps(d), _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)));
+}
+
+// A table of 16 bytes for every nibble.
+INLINE void look_up(struct weights *w, __m128i table)
+{
+    const __m256i both = _mm256_broadcastsi128_si256(table);
+    for (int i = 0; i < 8; i++)
+        w->u[i] = _mm256_shuffle_epi8(both, w->u[i]);
+}
+
+// ---- blocks of 32
+
+// 16 bytes of nibbles `at` bytes into every block of `bytes`.
+INLINE void nibbles(struct weights *w, const uint8_t *src, size_t bytes, size_t at)
+{
+    for (size_t i = 0; i < 4; i++)
+        split_nibbles(&w->u[2 * i], &w->u[2 * i + 1],
+                      load_both(src + 2 * i * bytes + at, src + (2 * i + 1) * bytes + at));
+}
+
+// 32 fifth bits `at` bytes into every block of `bytes`.
+INLINE void fifth_bits(struct weights *w, const uint8_t *src, size_t bytes, size_t at)
+{
+    const __m256i first = _mm256_setr_epi64x(0, 0x0101010101010101, 0, 0x0101010101010101);
+    const __m256i second = _mm256_add_epi8(first, _mm256_set1_epi8(2));
+    const __m256i bit = _mm256_set1_epi64x((int64_t)0x8040201008040201);
+    for (size_t i = 0; i < 4; i++) {
+        const __m256i all =
+            _mm256_set_m128i(_mm_set1_epi32((int32_t)bits32_at(src + (2 * i + 1) * bytes + at)),
+                             _mm_set1_epi32((int32_t)bits32_at(src + 2 * i * bytes + at)));
+        w->u[2 * i] = add_fifth(w->u[2 * i], _mm256_shuffle_epi8(all, first), bit);
+        w->u[2 * i + 1] = add_fifth(w->u[2 * i + 1], _mm256_shuffle_epi8(all, second), bit);
     }
 }
 
-INLINE void unpack_q8_0(struct weights *w, const uint8_t *src, uint32_t type)
+// 18 bytes: scale, nibbles.
+INLINE void unpack_q4_0(struct weights *w, const uint8_t *group, size_t half)
 {
-    (void)type;
-    for (size_t i = 0; i < LANES; i++, src += 34) {
-        w->scale[i] = half_at(src);
-        w->q[i] = _mm256_loadu_si256((const __m256i *)(const void *)(src + 2));
-    }
+    const uint8_t *src = group + half * HALF * 18;
+    nibbles(w, src, 18, 2);
+    w->scale = scales_of(src, 18);
 }
 
-// Two super-blocks of 144 bytes: d, dmin, 12 bytes of 6-bit scales and minima, 128 bytes of nibbles.
-INLINE void unpack_q4_k(struct weights *w, const uint8_t *src, uint32_t type)
+// hearth_iq4_values
+INLINE __m128i iq4_values(void)
 {
-    (void)type;
-    for (size_t b = 0; b < 2; b++, src += 144) {
-        const float d = half_at(src), dmin = half_at(src + 2);
-        uint32_t s[3];
-        memcpy(s, src + 4, sizeof s);
-        const uint32_t packed[4] = {s[0] & 0x3f3f3f3f, (s[2] & 0x0f0f0f0f) | (s[0] >> 2 & 0x30303030),
-                                    s[1] & 0x3f3f3f3f, (s[2] >> 4 & 0x0f0f0f0f) | (s[1] >> 2 & 0x30303030)};
-        uint8_t bytes[16];
-        memcpy(bytes, packed, sizeof bytes);
-        for (size_t i = 0; i < 8; i++) {
-            w->scale[8 * b + i] = d * (float)bytes[i];
-            w->min[8 * b + i] = dmin * (float)bytes[8 + i];
+    return _mm_setr_epi8(-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113);
+}
+
+// 18 bytes: scale, nibbles that are indices.
+INLINE void unpack_iq4_nl(struct weights *w, const uint8_t *group, size_t half)
+{
+    unpack_q4_0(w, group, half);
+    look_up(w, iq4_values());
+}
+
+// 20 bytes: scale, minimum, nibbles.
+INLINE void unpack_q4_1(struct weights *w, const uint8_t *group, size_t half)
+{
+    const uint8_t *src = group + half * HALF * 20;
+    nibbles(w, src, 20, 4);
+    w->scale = scales_of(src, 20);
+    w->min = minima_of(src + 2, 20);
+}
+
+// 22 bytes: scale, fifth bits, nibbles.
+INLINE void unpack_q5_0(struct weights *w, const uint8_t *group, size_t half)
+{
+    const uint8_t *src = group + half * HALF * 22;
+    nibbles(w, src, 22, 6);
+    fifth_bits(w, src, 22, 2);
+    w->scale = scales_of(src, 22);
+}
+
+// 24 bytes: scale, minimum, fifth bits, nibbles.
+INLINE void unpack_q5_1(struct weights *w, const uint8_t *group, size_t half)
+{
+    const uint8_t *src = group + half * HALF * 24;
+    nibbles(w, src, 24, 8);
+    fifth_bits(w, src, 24, 4);
+    w->scale = scales_of(src, 24);
+    w->min = minima_of(src + 2, 24);
+}
+
+// 17 bytes: an exponent, nibbles that are FP4.
+INLINE void unpack_mxfp4(struct weights *w, const uint8_t *group, size_t half)
+{
+    const uint8_t *src = group + half * HALF * 17;
+    nibbles(w, src, 17, 1);
+    // Twice the values of FP4, plus 12.
+    look_up(w, _mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
+    const __m256i e =
+        _mm256_setr_epi32(src[0], src[34], src[68], src[102], src[17], src[51], src[85], src[119]);
+    // 2^(e - 128), which is not a normal number for e below 2.
+    const __m256i normal = _mm256_slli_epi32(_mm256_sub_epi32(e, _mm256_set1_epi32(1)), 23);
+    const __m256i small = _mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), e);
+    w->scale =
+        _mm256_castsi256_ps(_mm256_blendv_epi8(small, normal, _mm256_cmpgt_epi32(e, _mm256_set1_epi32(1))));
+}
+
+// 34 bytes: scale, numbers.
+INLINE void unpack_q8_0(struct weights *w, const uint8_t *group, size_t half)
+{
+    const uint8_t *src = group + half * HALF * 34;
+    for (size_t i = 0; i < 4; i++)
+        for (size_t h = 0; h < 2; h++)
+            w->u[2 * i + h] = load_both(src + 68 * i + 2 + 16 * h, src + 68 * i + 36 + 16 * h);
+    w->scale = scales_of(src, 34);
+}
+
+// ---- super-blocks of 256
+
+// Scales and minima, from d, dmin and eight 6-bit scales and minima packed into 12 bytes.
+INLINE void scales_k(struct weights *w, const uint8_t *src)
+{
+    const uint32_t a = bits32_at(src + 4), b = bits32_at(src + 8), c = bits32_at(src + 12);
+    w->scale =
+        scaled_k(half_at(src), (a & 0x3f3f3f3f) | (uint64_t)((c & 0x0f0f0f0f) | (a >> 2 & 0x30303030)) << 32);
+    w->min = scaled_k(half_at(src + 2),
+                      (b & 0x3f3f3f3f) | (uint64_t)((c >> 4 & 0x0f0f0f0f) | (b >> 2 & 0x30303030)) << 32);
+}
+
+// 128 bytes of nibbles, 32 for two units.
+INLINE void nibbles_k(struct weights *w, const uint8_t *src)
+{
+    for (size_t i = 0; i < 2; i++)
+        for (size_t h = 0; h < 2; h++)
+            split_nibbles(&w->u[4 * i + h], &w->u[4 * i + 2 + h],
+                          load_both(src + 64 * i + 16 * h, src + 64 * i + 32 + 16 * h));
+}
+
+// 144 bytes: d, dmin, 12 bytes of scales, nibbles.
+INLINE void unpack_q4_k(struct weights *w, const uint8_t *group, size_t half)
+{
+    const uint8_t *src = group + half * 144;
+    nibbles_k(w, src + 16);
+    scales_k(w, src);
+}
+
+// 176 bytes: d, dmin, 12 bytes of scales, fifth bits (bit u of byte l: element l of unit u), nibbles.
+INLINE void unpack_q5_k(struct weights *w, const uint8_t *group, size_t half)
+{
+    const uint8_t *src = group + half * 176;
+    nibbles_k(w, src + 48);
+    for (size_t h = 0; h < 2; h++) {
+        const __m256i bits =
+            _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)(src + 16 + 16 * h)));
+        __m256i bit = _mm256_set_m128i(_mm_set1_epi8(4), _mm_set1_epi8(1)); // of units 0 and 2
+        for (size_t i = 0; i < 8; i += 4, bit = _mm256_slli_epi16(bit, 3)) {
+            w->u[i + h] = add_fifth(w->u[i + h], bits, bit);
+            bit = _mm256_add_epi8(bit, bit);
+            w->u[i + 2 + h] = add_fifth(w->u[i + 2 + h], bits, bit);
         }
-        for (size_t i = 0; i < 4; i++) {
-            const __m256i q = _mm256_loadu_si256((const __m256i *)(const void *)(src + 16 + 32 * i));
-            const __m256i mask = _mm256_set1_epi8(15);
-            w->q[8 * b + 2 * i] = _mm256_and_si256(q, mask);
-            w->q[8 * b + 2 * i + 1] = _mm256_and_si256(_mm256_srli_epi16(q, 4), mask);
-        }
     }
+    scales_k(w, src);
 }
 
-// A super-block of 210 bytes: 128 of low nibbles, 64 of upper bit pairs, 16 scales, d.
-INLINE void unpack_q6_k(struct weights *w, const uint8_t *src, uint32_t type)
+// 136 bytes: d, 8 upper bit pairs and 8 low halves of scales, nibbles of one unit after the other.
+INLINE void unpack_iq4_xs(struct weights *w, const uint8_t *group, size_t half)
 {
-    (void)type;
-    const __m256i nibble = _mm256_set1_epi8(15), pair = _mm256_set1_epi8(0x30), offset = _mm256_set1_epi8(32);
-    for (size_t half = 0; half < 2; half++) {
-        const __m256i a = _mm256_loadu_si256((const __m256i *)(const void *)(src + 64 * half));
-        const __m256i b = _mm256_loadu_si256((const __m256i *)(const void *)(src + 64 * half + 32));
-        const __m256i bits = _mm256_loadu_si256((const __m256i *)(const void *)(src + 128 + 32 * half));
-        const __m256i low[4] = {a, b, _mm256_srli_epi16(a, 4), _mm256_srli_epi16(b, 4)};
-        const __m256i high[4] = {_mm256_slli_epi16(bits, 4), _mm256_slli_epi16(bits, 2), bits,
-                                 _mm256_srli_epi16(bits, 2)};
-        for (size_t i = 0; i < 4; i++)
-            w->q[4 * half + i] = _mm256_sub_epi8(
-                _mm256_or_si256(_mm256_and_si256(low[i], nibble), _mm256_and_si256(high[i], pair)), offset);
+    const uint8_t *src = group + half * 136;
+    nibbles(w, src, 16, 8);
+    look_up(w, iq4_values());
+    const uint64_t bits =
+        _pdep_u64(bits32_at(src + 4), 0x0f0f0f0f0f0f0f0f) | _pdep_u64(bits16_at(src + 2), 0x3030303030303030);
+    // Less 32 in every byte: the sixth bit is the sign's opposite.
+    const uint64_t sign = ~bits & 0x2020202020202020;
+    w->scale = scaled(half_at(src), (bits & 0x1f1f1f1f1f1f1f1f) | sign | sign << 1 | sign << 2);
+}
+
+// Half of 210 bytes: 128 of low nibbles, 64 of upper bit pairs, 16 scales, d.
+INLINE void unpack_q6_k(struct weights *w, const uint8_t *group, size_t half)
+{
+    const __m256i pair = _mm256_set1_epi8(0x30);
+    const __m256i bits = load32(group + 128 + 32 * half);
+    for (size_t i = 0; i < 2; i++)
+        split_nibbles(&w->u[i], &w->u[2 + i], load32(group + 64 * half + 32 * i));
+    w->u[0] = _mm256_or_si256(w->u[0], _mm256_and_si256(_mm256_slli_epi16(bits, 4), pair));
+    w->u[1] = _mm256_or_si256(w->u[1], _mm256_and_si256(_mm256_slli_epi16(bits, 2), pair));
+    w->u[2] = _mm256_or_si256(w->u[2], _mm256_and_si256(bits, pair));
+    w->u[3] = _mm256_or_si256(w->u[3], _mm256_and_si256(_mm256_srli_epi16(bits, 2), pair));
+    w->scale = scaled(half_at(group + 208), bits64_at(group + 192 + 8 * half));
+}
+
+// 32 bytes carry 128 elements: bit pair j of byte l is element 32j + l.
+INLINE void bit_pairs(struct weights *w, const uint8_t *src)
+{
+    const __m256i mask = _mm256_set1_epi8(3), bits = load32(src);
+    w->u[0] = _mm256_and_si256(bits, mask);
+    w->u[1] = _mm256_and_si256(_mm256_srli_epi16(bits, 2), mask);
+    w->u[2] = _mm256_and_si256(_mm256_srli_epi16(bits, 4), mask);
+    w->u[3] = _mm256_and_si256(_mm256_srli_epi16(bits, 6), mask);
+}
+
+// Half of 84 bytes: 16 of scales and minima, 64 of bit pairs, d, dmin.
+INLINE void unpack_q2_k(struct weights *w, const uint8_t *group, size_t half)
+{
+    const uint64_t both = bits64_at(group + 8 * half), mask = 0x0f0f0f0f0f0f0f0f;
+    bit_pairs(w, group + 16 + 32 * half);
+    w->scale = scaled(half_at(group + 80), both & mask);
+    w->min = scaled(half_at(group + 82), both >> 4 & mask);
+}
+
+// Half of 110 bytes: 32 of third bits (bit j of byte l: element 32j + l), 64 of bit pairs, 12 of 6-bit
+// scales, d. A third bit that is not set takes off 4, which the offset gives back.
+INLINE void unpack_q3_k(struct weights *w, const uint8_t *group, size_t half)
+{
+    const __m256i thirds = load32(group), third = _mm256_set1_epi8(4);
+    bit_pairs(w, group + 32 + 32 * half);
+    for (int i = 0; i < 4; i++) {
+        const __m256i bit = _mm256_set1_epi8((char)(1 << (4 * half + (size_t)i)));
+        const __m256i set = _mm256_cmpeq_epi8(_mm256_and_si256(thirds, bit), bit);
+        w->u[i] = _mm256_or_si256(w->u[i], _mm256_and_si256(set, third));
     }
-    const float d = half_at(src + 208);
-    for (size_t i = 0; i < LANES; i++)
-        w->scale[i] = d * (float)(int8_t)src[192 + i];
+    const uint64_t low = bits64_at(group + 96) >> 4 * half & 0x0f0f0f0f0f0f0f0f;
+    const uint64_t high = (uint64_t)bits32_at(group + 104) >> 4 * half;
+    const uint64_t bits = low | (high & 0x03030303) << 4 | (high >> 2 & 0x03030303) << 36;
+    // Less 32 in every byte: the sixth bit is the sign's opposite.
+    const uint64_t sign = ~bits & 0x2020202020202020;
+    w->scale = scaled(half_at(group + 108), (bits & 0x1f1f1f1f1f1f1f1f) | sign | sign << 1 | sign << 2);
 }
 
-// Any other format, by way of its plain C unpacking.
-INLINE void unpack_any(struct weights *w, const uint8_t *src, uint32_t type, size_t unit)
-{
-    int8_t q[512];
-    hearth_type_info(type)->unpack(src, q, w->scale, w->min, unit * LANES);
-    memcpy(w->q, q, unit * LANES);
-}
-
-INLINE void unpack_any32(struct weights *w, const uint8_t *src, uint32_t type)
-{
-    unpack_any(w, src, type, 32);
-}
-
-INLINE void unpack_any16(struct weights *w, const uint8_t *src, uint32_t type)
-{
-    unpack_any(w, src, type, 16);
-}
-
-// format, how to take it apart, elements of a unit, whether units have a minimum
+// Type, unpack function, shape.
 #define HEARTH_UNITS_AVX2(X)                                                                                 \
-    X(Q4_0, unpack_q4_0, 32, false)                                                                          \
-    X(Q8_0, unpack_q8_0, 32, false)                                                                          \
-    X(Q4_K, unpack_q4_k, 32, true)                                                                           \
-    X(Q6_K, unpack_q6_k, 16, false)                                                                          \
-    X(Q4_1, unpack_any32, 32, true)                                                                          \
-    X(Q5_0, unpack_any32, 32, false)                                                                         \
-    X(Q5_1, unpack_any32, 32, true)                                                                          \
-    X(Q5_K, unpack_any32, 32, true)                                                                          \
-    X(IQ4_NL, unpack_any32, 32, false)                                                                       \
-    X(IQ4_XS, unpack_any32, 32, false)                                                                       \
-    X(MXFP4, unpack_any32, 32, false)                                                                        \
-    X(Q2_K, unpack_any16, 16, true)                                                                          \
-    X(Q3_K, unpack_any16, 16, false)
+    X(Q4_0, unpack_q4_0, shape_q4_0)                                                                         \
+    X(Q4_1, unpack_q4_1, shape_q4_1)                                                                         \
+    X(Q5_0, unpack_q5_0, shape_q5_0)                                                                         \
+    X(Q5_1, unpack_q5_1, shape_q5_1)                                                                         \
+    X(Q8_0, unpack_q8_0, shape_wide)                                                                         \
+    X(Q2_K, unpack_q2_k, shape_q2_k)                                                                         \
+    X(Q3_K, unpack_q3_k, shape_q3_k)                                                                         \
+    X(Q4_K, unpack_q4_k, shape_q45_k)                                                                        \
+    X(Q5_K, unpack_q5_k, shape_q45_k)                                                                        \
+    X(Q6_K, unpack_q6_k, shape_q6_k)                                                                         \
+    X(IQ4_NL, unpack_iq4_nl, shape_wide)                                                                     \
+    X(IQ4_XS, unpack_iq4_xs, shape_wide)                                                                     \
+    X(MXFP4, unpack_mxfp4, shape_mxfp4)
 
 #endif
