@@ -25,8 +25,8 @@
 // ---- hot path
 // ------------------------------------------------------------------------------------------------
 
-// `rows` rows from w on (a constant after inlining), while what comes PREFETCH after all of them is asked for:
-// the last row's start is needed as early as the first one's.
+// `rows` rows from w on (a constant after inlining), while what comes PREFETCH after all of them is asked
+// for: the last row's start is needed as early as the first one's.
 INLINE void rows_tokens(float *out, size_t out_stride, const uint8_t *w, size_t w_stride, size_t group_bytes,
                         size_t full, size_t tail_bytes, const struct prepared *x, size_t x_groups, int rows,
                         int n, unpack_fn unpack, const struct shape *s)
