@@ -51,7 +51,7 @@ INLINE __m256i dot_half(const struct weights *w, const uint8_t *x, const struct 
 {
     __m256i t[4];
     for (size_t i = 0; i < 4; i++) {
-        if (s->wide) {
+        if (s->most == SIGNED) {
             t[i] = _mm256_add_epi32(dot_wide(w->u[2 * i], x + 128 * i),
                                     dot_wide(w->u[2 * i + 1], x + 128 * i + 64));
         } else if (s->unit == 32) {

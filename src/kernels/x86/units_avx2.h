@@ -19,12 +19,15 @@
 // Units of half a group.
 #define HALF 8
 
+// Weights that take all of a byte stay signed.
+#define SIGNED 128
+
 // How a format's registers relate to units. Positions are 16-byte pieces and units counted within the half.
 struct shape {
     uint8_t registers; // of half a group: 8 for units of 32, whose two halves are in registers 2i and 2i+1
     uint8_t unit;      // elements
     uint8_t offset;    // added to every weight to make it unsigned; 0 for formats with a minimum
-    bool wide;         // weights take all of a byte, and stay signed
+    uint8_t most;      // the largest unsigned weight, or SIGNED
     bool has_min;
     uint8_t pieces[8][2];  // 16-byte pieces of a row that are in each register
     uint8_t order[HALF];   // lane of a sum, scale or minimum -> unit
@@ -43,40 +46,37 @@ typedef void (*unpack_fn)(struct weights *w, const uint8_t *group, size_t half);
 #define SHAPE static const struct shape __attribute__((unused))
 
 // Blocks 2i and 2i+1: their first halves in register 2i, their second ones in 2i+1.
-#define BLOCKS_OF_32(offset, wide, has_min)                                                                  \
+#define BLOCKS_OF_32(offset, most, has_min)                                                                  \
     {                                                                                                        \
-        8, 32, offset, wide, has_min,                                                                        \
+        8, 32, offset, most, has_min,                                                                        \
             {{0, 2}, {1, 3}, {4, 6}, {5, 7}, {8, 10}, {9, 11}, {12, 14}, {13, 15}},                          \
             {0, 2, 4, 6, 1, 3, 5, 7}, {0, 4, 1, 5, 2, 6, 3, 7},                                              \
     }
-SHAPE shape_q4_0 = BLOCKS_OF_32(8, false, false);
-SHAPE shape_q4_1 = BLOCKS_OF_32(0, false, true);
-SHAPE shape_q5_0 = BLOCKS_OF_32(16, false, false);
-SHAPE shape_q5_1 = BLOCKS_OF_32(0, false, true);
-SHAPE shape_mxfp4 = BLOCKS_OF_32(12, false, false);
-SHAPE shape_wide = BLOCKS_OF_32(0, true, false);
+SHAPE shape_q4_0 = BLOCKS_OF_32(8, 15, false);
+SHAPE shape_q4_1 = BLOCKS_OF_32(0, 15, true);
+SHAPE shape_q5_0 = BLOCKS_OF_32(16, 31, false);
+SHAPE shape_q5_1 = BLOCKS_OF_32(0, 31, true);
+SHAPE shape_mxfp4 = BLOCKS_OF_32(12, 24, false);
+SHAPE shape_wide = BLOCKS_OF_32(0, SIGNED, false);
 
 // Per 64 bytes of nibbles of a super-block: the low ones are units 4i and 4i+2, the high ones 4i+1 and 4i+3.
-SHAPE shape_q45_k = {
-    8,
-    32,
-    0,
-    false,
-    true,
-    {{0, 4}, {1, 5}, {2, 6}, {3, 7}, {8, 12}, {9, 13}, {10, 14}, {11, 15}},
-    {0, 1, 4, 5, 2, 3, 6, 7},
-    {0, 1, 4, 5, 2, 3, 6, 7},
-};
+#define SUPER_BLOCKS(most)                                                                                   \
+    {                                                                                                        \
+        8, 32, 0, most, true, {{0, 4}, {1, 5}, {2, 6}, {3, 7}, {8, 12}, {9, 13}, {10, 14}, {11, 15}},        \
+            {0, 1, 4, 5, 2, 3, 6, 7}, {0, 1, 4, 5, 2, 3, 6, 7},                                              \
+    }
+SHAPE shape_q4_k = SUPER_BLOCKS(15);
+SHAPE shape_q5_k = SUPER_BLOCKS(31);
 
 // Units 2i and 2i+1 in register i.
-#define NATURAL16(offset, has_min)                                                                           \
+#define NATURAL16(offset, most, has_min)                                                                     \
     {                                                                                                        \
-        4, 16, offset, false, has_min, {{0, 1}, {2, 3}, {4, 5}, {6, 7}}, {0, 2, 4, 6, 1, 3, 5, 7},           \
+        4, 16, offset, most, has_min, {{0, 1}, {2, 3}, {4, 5}, {6, 7}}, {0, 2, 4, 6, 1, 3, 5, 7},            \
             {0, 4, 1, 5, 2, 6, 3, 7},                                                                        \
     }
-SHAPE shape_q6_k = NATURAL16(32, false);
-SHAPE shape_q3_k = NATURAL16(4, false);
-SHAPE shape_q2_k = NATURAL16(0, true);
+SHAPE shape_q6_k = NATURAL16(32, 63, false);
+SHAPE shape_q3_k = NATURAL16(4, 7, false);
+SHAPE shape_q2_k = NATURAL16(0, 3, true);
 
 // ---- helpers
 
@@ -396,8 +396,8 @@ INLINE void unpack_q3_k(struct weights *w, const uint8_t *group, size_t half)
     X(Q8_0, unpack_q8_0, shape_wide)                                                                         \
     X(Q2_K, unpack_q2_k, shape_q2_k)                                                                         \
     X(Q3_K, unpack_q3_k, shape_q3_k)                                                                         \
-    X(Q4_K, unpack_q4_k, shape_q45_k)                                                                        \
-    X(Q5_K, unpack_q5_k, shape_q45_k)                                                                        \
+    X(Q4_K, unpack_q4_k, shape_q4_k)                                                                         \
+    X(Q5_K, unpack_q5_k, shape_q5_k)                                                                         \
     X(Q6_K, unpack_q6_k, shape_q6_k)                                                                         \
     X(IQ4_NL, unpack_iq4_nl, shape_wide)                                                                     \
     X(IQ4_XS, unpack_iq4_xs, shape_wide)                                                                     \
