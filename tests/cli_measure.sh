@@ -33,21 +33,22 @@ status=0
 timeout -s INT -k 60 1 "$hearth" bench "$model" -p 1048576 -n 0 -r 1 --roof 0 >/dev/null 2>"$tmp/err" || status=$?
 [ $status -eq 124 ] || fail "SIGINT during a long prompt: exit status $status"
 
-# ---- perplexity: a fixed text; both classes agree closely, and chunks add up
+# ---- perplexity: threads, micro-batches and chunks
 for i in $(seq 40); do
     printf 'Once upon a time there was a cat number %d. ' "$i"
 done >"$tmp/text"
+estimate() { # of what `perplexity` printed
+    [ "$(wc -l <"$tmp/out")" -eq 1 ] || fail "more than the result on standard output"
+    sed -nE 's/^Final estimate: PPL = ([0-9.]+) \+\/- [0-9.]+$/\1/p' "$tmp/out" | grep . || fail "no estimate"
+}
 ppl() {
     run 0 perplexity "$model" -f "$tmp/text" -c 64 "$@"
-    [ "$(wc -l <"$tmp/out")" -eq 1 ] || fail "more than the result on standard output"
-    sed -nE 's/^Final estimate: PPL = ([0-9.]+) \+\/- [0-9.]+$/\1/p' "$tmp/out"
+    estimate
 }
-all=$(ppl)
-step=$(ppl --phase step)
-threads=$(ppl -t 1 -ub 5)
-awk -v a="$all" -v b="$step" 'BEGIN { exit !(a > 1 && b / a > 0.99 && b / a < 1.01) }' || fail "PPL $all against $step"
+all=$(ppl) || exit 1
+threads=$(ppl -t 1 -ub 5) || exit 1
 [ "$all" = "$threads" ] || fail "perplexity depends on threads or micro-batch: $all, $threads"
-two=$(ppl --chunks 2)
+two=$(ppl --chunks 2) || exit 1
 err_has "[2]"
 err_lacks "[3]"
 [ "$two" != "$all" ] || fail "--chunks 2 scores all chunks"
@@ -56,4 +57,40 @@ out_has "PPL = $all "
 printf 'short' >"$tmp/short"
 run 1 perplexity "$model" -f "$tmp/short" -c 64
 err_has "need at least 128"
+
+# ---- perplexity of trained models on prose: the same with every level that this CPU has, and in both classes as close
+# as their activations are. Formats of at most five bits take one plane of them in prompts, whose rounding only a longer
+# text averages out (cli_stories.sh).
+prose=$source_dir/tests/golden/text/novel.txt
+of_level() { # LEVEL MODEL OPTION...: nothing when this CPU does not have the level
+    local level=$1 status=0
+    shift
+    "$hearth" perplexity "$@" -f "$prose" -c 64 --chunks 2 --cpu "$level" >"$tmp/out" 2>"$tmp/err" || status=$?
+    if [ $status -eq 2 ] && [ "$level" != c ]; then
+        err_has "this CPU does not have these instructions"
+        return
+    fi
+    [ $status -eq 0 ] || fail "perplexity $* --cpu $level: exit status $status"
+    estimate
+}
+compare() { # MODEL FORMAT TOLERANCE
+    local phase level value reference steps=
+    run 0 quantize "$source_dir/models/$1-Q8_0.gguf" "$tmp/$2.gguf" "$2"
+    for phase in step prompt; do
+        reference=$(of_level c "$tmp/$2.gguf" --phase $phase) || exit 1
+        for level in avx2 avx512 amx neon dotprod i8mm; do
+            value=$(of_level $level "$tmp/$2.gguf" --phase $phase) || exit 1
+            [ -z "$value" ] || echo "$1 in $2, $phase class, $level: $value"
+            [ -z "$value" ] || [ "$value" = "$reference" ] || fail "$phase class: $level gives $value, c $reference"
+        done
+        steps=${steps:-$reference}
+    done
+    awk -v p="$reference" -v s="$steps" -v within="$3" 'BEGIN {
+        exit !(p > 5 && p < 40 && s / p > 1 - within && s / p < 1 + within)
+    }' || fail "$1 in $2: $steps in steps, $reference in prompts"
+}
+compare hearth-novels-drelu Q8_0 0.001
+compare hearth-novels-swiglu Q6_K 0.001
+compare hearth-novels-drelu Q4_K 0.01
+compare hearth-novels-swiglu Q4_0 0.01
 exit 0
