@@ -37,7 +37,7 @@ void hearth_kernels_init_rows_avx512(struct hearth_kernels *t);
 void hearth_kernels_init_neuron_avx512(struct hearth_kernels *t);
 void hearth_kernels_init_panel_avx512(struct hearth_kernels *t);
 void hearth_kernels_init_attend_avx512(struct hearth_kernels *t);
-// STEP products of a block format with several tokens.
+// STEP products of a block format with several tokens; k is at least a group (512).
 void hearth_step_many_avx512(uint32_t type, float *out, size_t out_stride, const void *w, size_t w_stride,
                              size_t k, size_t n_rows, const void *x, size_t x_stride, size_t n_tokens,
                              void *scratch);
