@@ -63,6 +63,12 @@ void hearth_region_close(struct hearth_region *r)
     *r = (struct hearth_region){0};
 }
 
+uint64_t hearth_region_bytes(uint64_t size)
+{
+    const uint64_t page = size >= HUGE_PAGE ? HUGE_PAGE : 4096;
+    return (size + page - 1) / page * page;
+}
+
 void *hearth_arena_take(struct hearth_arena *a, size_t n, size_t size)
 {
     size_t bytes, end;

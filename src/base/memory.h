@@ -39,6 +39,8 @@ struct hearth_region {
 };
 int hearth_region_open(struct hearth_region *r, size_t size, const char *what, struct hearth_error *err);
 void hearth_region_close(struct hearth_region *r);
+// Memory that a region of this size takes once all of it is written to, huge pages and all.
+uint64_t hearth_region_bytes(uint64_t size);
 
 // A bump allocator over one region. Two passes use the same code: with base == NULL it only adds up sizes.
 struct hearth_arena {

@@ -13,13 +13,94 @@
 #define DEPTH 256
 // A piece of a space, of which prompts hold two, and the warm start.
 #define PIECE_BYTES ((size_t)16 << 20)
-// ---- sizes
-// ------------------------------------------------------------------------------------------------
 
-static size_t n_units(const struct hearth_neurons *n)
+// ---- memory
+// ------------------------------------------------------------------------------------------------
+//
+// What a region holds is written down once, in a function that runs twice: to measure (arena without memory),
+// for the plan as well, and to assign.
+
+typedef void (*lay_out_fn)(struct hearth_neurons *n, struct hearth_arena *a);
+
+// What planning needs.
+static void lay_out_lists(struct hearth_neurons *n, struct hearth_arena *a)
 {
-    return HEARTH_SPARSE_ROWS * hearth_cluster_count(n->n_neurons);
+    n->spaces = hearth_arena_take(a, n->n_spaces, sizeof *n->spaces);
+    n->resident = hearth_arena_take(a, n->n_spaces, sizeof *n->resident);
+    n->quota = hearth_arena_take(a, n->n_spaces, sizeof *n->quota);
+    n->prefixes = hearth_arena_take(a, n->n_spaces, sizeof *n->prefixes);
 }
+
+// What steps and prompts use.
+static void lay_out_tables(struct hearth_neurons *n, struct hearth_arena *a)
+{
+    const size_t rows = HEARTH_SPARSE_ROWS, rank = hearth_sparse_rank(n->s);
+    const size_t units = rows * hearth_cluster_count(n->n_neurons);
+    for (int k = 0; k < 2; k++)
+        n->extents[k] = hearth_arena_take(a, n->max_extents, sizeof *n->extents[k]);
+    n->masks = hearth_arena_take(a, rows, n->n_neurons);
+    n->ids = hearth_arena_take(a, rows * n->n_neurons, sizeof *n->ids);
+    n->first_id = hearth_arena_take(a, units + 1, sizeof *n->first_id);
+    n->pending = hearth_arena_take(a, units, sizeof *n->pending);
+    n->ready = hearth_arena_take(a, units, sizeof *n->ready);
+    n->units = hearth_arena_take(a, units, sizeof *n->units);
+    n->unit_of_space = hearth_arena_take(a, n->n_spaces, sizeof *n->unit_of_space);
+    n->flights = hearth_arena_take(a, n->n_flights, sizeof *n->flights);
+    n->free_flights = hearth_arena_take(a, n->n_flights, sizeof *n->free_flights);
+    n->queue = hearth_arena_take(a, n->n_flights, sizeof *n->queue);
+    n->ahead = hearth_arena_take(a, n->n_neurons, sizeof *n->ahead);
+    n->scores = hearth_arena_take(a, n->n_spaces, n->n_neurons * sizeof *n->scores);
+    n->look.rank = hearth_arena_take(a, rows, rank * sizeof *n->look.rank);
+    n->look.acts = hearth_arena_take(a, rows, hearth_acts_bytes(rank));
+    n->look.wanted = hearth_arena_take(a, n->n_neurons, sizeof *n->look.wanted);
+}
+
+// The prefixes' matrices, part by part and expert by expert: where all neurons of a layer are resident, they
+// lie as the engine wants them of a model in memory.
+static void lay_out_prefixes(struct hearth_neurons *n, struct hearth_arena *a)
+{
+    const struct hearth_model *m = n->s->model;
+    const uint32_t experts = n->experts, e = m->pack->n_embd;
+    for (uint32_t layer = 0; layer < m->pack->n_layer; layer++) {
+        const struct hearth_bundle *b = &m->pack->layers[layer];
+        for (int part = 0; part < HEARTH_PARTS; part++) {
+            size_t rows = 0;
+            for (uint32_t k = 0; k < experts; k++)
+                rows += n->resident[layer * experts + k];
+            uint8_t *base = hearth_arena_take(a, rows, b->bytes[part]);
+            for (uint32_t k = 0; k < experts && b->bytes[part]; k++) {
+                struct hearth_space *space = &n->prefixes[layer * experts + k];
+                struct hearth_weight *parts[HEARTH_PARTS] = {&space->gate, &space->up, &space->down_t};
+                *parts[part] = (struct hearth_weight){
+                    .data = base, .type = b->type[part], .k = e, .n = n->n_neurons, .stride = b->bytes[part]};
+                space->n = n->n_neurons;
+                space->resident = n->resident[layer * experts + k];
+                if (base)
+                    base += space->resident * b->bytes[part];
+            }
+        }
+    }
+}
+
+static size_t measure(struct hearth_neurons *n, lay_out_fn lay_out)
+{
+    struct hearth_arena a = {0};
+    lay_out(n, &a);
+    return a.used;
+}
+
+static int open_region(struct hearth_neurons *n, struct hearth_region *region, lay_out_fn lay_out,
+                       const char *what, struct hearth_error *err)
+{
+    const int rc = hearth_region_open(region, measure(n, lay_out), what, err);
+    struct hearth_arena assign = {.base = region->base, .size = region->size};
+    if (!rc)
+        lay_out(n, &assign);
+    return rc;
+}
+
+// ---- planning
+// ------------------------------------------------------------------------------------------------
 
 bool hearth_neurons_can(const struct hearth_session *s)
 {
@@ -35,9 +116,6 @@ bool hearth_neurons_can(const struct hearth_session *s)
     }
     return true;
 }
-
-// ---- planning
-// ------------------------------------------------------------------------------------------------
 
 // How often the layer's spaces are visited and its neurons active, where the pack says. Experts that no
 // profile knows are used evenly.
@@ -101,25 +179,20 @@ static int describe_spaces(struct hearth_neurons *n, struct hearth_error *err)
     return rc;
 }
 
-// Memory of the tables that steps and prompts use.
-static uint64_t table_bytes(const struct hearth_neurons *n)
-{
-    const size_t rows = HEARTH_SPARSE_ROWS, units = n_units(n);
-    return rows * n->n_neurons * 5 + (uint64_t)n->n_spaces * n->n_neurons * sizeof(float) + n->n_neurons +
-           (uint64_t)n->n_neurons * 4 + units * 48 + (uint64_t)n->n_spaces * 64 + HEARTH_NEURON_FLIGHTS * 64 +
-           2 * n->max_extents * sizeof(struct hearth_extent) + (1 << 16) +
-           rows * (hearth_sparse_rank(n->s) * 4 + hearth_acts_bytes(hearth_sparse_rank(n->s)));
-}
-
 int hearth_neurons_plan(struct hearth_neurons *n, struct hearth_budget_params *p, uint64_t ram,
                         struct hearth_budget_plan *plan, struct hearth_error *err)
 {
     if (n->n_spaces) {
+        const size_t tables = measure(n, lay_out_tables);
+        if (tables == SIZE_MAX)
+            return hearth_fail(err, HEARTH_E_MEMORY, "%s: %u neurons in %u spaces are too many",
+                               n->s->model->info.path, n->n_neurons, n->n_spaces);
         p->n_spaces = n->n_spaces;
         p->spaces = n->spaces;
         p->align = hearth_store_align(n->store);
         p->chunk_bytes = n->chunk_bytes;
-        p->io += 2 * n->piece_bytes + table_bytes(n);
+        p->io += hearth_region_bytes(2 * n->piece_bytes) + hearth_region_bytes(tables) +
+                 hearth_region_bytes(n->lists.size);
         // A pass goes on as long as one cluster at a time fits.
         p->least_reserve = (uint32_t)hearth_cluster_size(n->n_neurons);
     }
@@ -139,7 +212,6 @@ int hearth_neurons_open(struct hearth_neurons *n, struct hearth_session *s, stru
     n->n_neurons = m->pack->n_ff;
     n->bundles = m->pack->layers;
     n->experts = m->pack->n_expert;
-    const uint32_t n_spaces = (uint32_t)m->hp.n_layer * n->experts;
     size_t stride = 0;
     for (int i = 0; i < m->hp.n_layer; i++)
         stride = m->pack->layers[i].stride > stride ? m->pack->layers[i].stride : stride;
@@ -152,17 +224,17 @@ int hearth_neurons_open(struct hearth_neurons *n, struct hearth_session *s, stru
     n->piece_neurons = most < n->n_neurons ? (uint32_t)most : n->n_neurons;
     n->piece_bytes = hearth_round_up(n->piece_neurons * stride + 2 * align, 4096);
     n->max_extents = n->piece_bytes / HEARTH_READER_GAP + 2;
-    n->spaces = hearth_calloc(n_spaces, sizeof *n->spaces);
-    n->resident = hearth_calloc(n_spaces, sizeof *n->resident);
-    n->quota = hearth_calloc(n_spaces, sizeof *n->quota);
-    n->prefixes = hearth_calloc(n_spaces, sizeof *n->prefixes);
-    n->shares = m->pack->n_batches ? hearth_calloc((size_t)n_spaces * n->n_neurons, sizeof *n->shares) : NULL;
-    if (!n->spaces || !n->resident || !n->quota || !n->prefixes || (m->pack->n_batches && !n->shares))
-        return hearth_fail(err, HEARTH_E_MEMORY, "no memory for the list of spaces");
-    n->n_spaces = n_spaces;
+    n->n_spaces = (uint32_t)m->hp.n_layer * n->experts;
+    int rc = open_region(n, &n->lists, lay_out_lists, "the list of spaces", err);
+    if (rc)
+        return rc;
+    n->shares =
+        m->pack->n_batches ? hearth_calloc((size_t)n->n_spaces * n->n_neurons, sizeof *n->shares) : NULL;
+    if (m->pack->n_batches && !n->shares)
+        return hearth_fail(err, HEARTH_E_MEMORY, "no memory for a profile");
     struct hearth_store_params p = *params;
     p.depth = DEPTH;
-    int rc = hearth_store_open(&n->store, hearth_gguf_path(m->gguf), &p, err);
+    rc = hearth_store_open(&n->store, hearth_gguf_path(m->gguf), &p, err);
     if (!rc)
         rc = describe_spaces(n, err);
     return rc;
@@ -170,33 +242,6 @@ int hearth_neurons_open(struct hearth_neurons *n, struct hearth_session *s, stru
 
 // ---- filling
 // ------------------------------------------------------------------------------------------------
-
-// The prefixes' matrices, part by part and expert by expert: where all neurons of a layer are resident, they
-// lie as the engine wants them of a model in memory.
-static void lay_out_prefixes(struct hearth_neurons *n, struct hearth_arena *a)
-{
-    const struct hearth_model *m = n->s->model;
-    const uint32_t experts = n->experts, e = m->pack->n_embd;
-    for (uint32_t layer = 0; layer < m->pack->n_layer; layer++) {
-        const struct hearth_bundle *b = &m->pack->layers[layer];
-        for (int part = 0; part < HEARTH_PARTS; part++) {
-            size_t rows = 0;
-            for (uint32_t k = 0; k < experts; k++)
-                rows += n->resident[layer * experts + k];
-            uint8_t *base = hearth_arena_take(a, rows, b->bytes[part]);
-            for (uint32_t k = 0; k < experts && b->bytes[part]; k++) {
-                struct hearth_space *space = &n->prefixes[layer * experts + k];
-                struct hearth_weight *parts[HEARTH_PARTS] = {&space->gate, &space->up, &space->down_t};
-                *parts[part] = (struct hearth_weight){
-                    .data = base, .type = b->type[part], .k = e, .n = n->n_neurons, .stride = b->bytes[part]};
-                space->n = n->n_neurons;
-                space->resident = n->resident[layer * experts + k];
-                if (base)
-                    base += space->resident * b->bytes[part];
-            }
-        }
-    }
-}
 
 // Points a layer's weights to its prefixes: those of expert 0, behind which the others lie when all neurons
 // are resident; else nobody looks there.
@@ -211,19 +256,6 @@ static void point_layers(struct hearth_neurons *n)
         *(exps ? &l->ffn_up_exps : &l->ffn_up) = first->up;
         *(exps ? &l->ffn_down_t_exps : &l->ffn_down_t) = first->down_t;
     }
-}
-
-static int open_matrices(struct hearth_neurons *n, struct hearth_error *err)
-{
-    struct hearth_arena measure = {0};
-    lay_out_prefixes(n, &measure);
-    int rc = hearth_region_open(&n->matrices, measure.used + 64, "neurons that stay in memory", err);
-    if (rc)
-        return rc;
-    struct hearth_arena assign = {.base = n->matrices.base, .size = n->matrices.size};
-    lay_out_prefixes(n, &assign);
-    point_layers(n);
-    return HEARTH_OK;
 }
 
 static int open_cache(struct hearth_neurons *n, const struct hearth_budget_plan *plan,
@@ -335,35 +367,13 @@ static int read_ranges(struct hearth_neurons *n, const struct hearth_cache_range
     return rc;
 }
 
-static int allocate(struct hearth_neurons *n, struct hearth_error *err)
+static void begin_steps(struct hearth_neurons *n)
 {
-    const size_t rows = HEARTH_SPARSE_ROWS, units = n_units(n);
-    n->masks = hearth_calloc(rows, n->n_neurons);
-    n->ids = hearth_calloc(rows * n->n_neurons, sizeof *n->ids);
-    n->first_id = hearth_calloc(units + 1, sizeof *n->first_id);
-    n->pending = hearth_calloc(units, sizeof *n->pending);
-    n->ready = hearth_calloc(units, sizeof *n->ready);
-    n->units = hearth_calloc(units, sizeof *n->units);
-    n->unit_of_space = hearth_calloc(n->n_spaces, sizeof *n->unit_of_space);
-    n->flights = hearth_calloc(n->n_flights, sizeof *n->flights);
-    n->free_flights = hearth_calloc(n->n_flights, sizeof *n->free_flights);
-    n->queue = hearth_calloc(n->n_flights, sizeof *n->queue);
-    n->ahead = hearth_calloc(n->n_neurons, sizeof *n->ahead);
-    const size_t rank = hearth_sparse_rank(n->s);
-    n->look.rank = hearth_calloc(rows * rank, sizeof *n->look.rank);
-    n->look.acts = hearth_calloc(rows, hearth_acts_bytes(rank));
-    n->scores = hearth_calloc((size_t)n->n_spaces * n->n_neurons, sizeof *n->scores);
-    n->look.wanted = hearth_calloc(n->n_neurons, 1);
-    if (!n->masks || !n->ids || !n->first_id || !n->pending || !n->ready || !n->units || !n->unit_of_space ||
-        !n->flights || !n->free_flights || !n->queue || !n->ahead || !n->look.rank || !n->look.acts ||
-        !n->look.wanted || !n->scores)
-        return hearth_fail(err, HEARTH_E_MEMORY, "no memory for steps by neuron");
     for (uint32_t i = 0; i < n->n_flights; i++)
         n->free_flights[i] = i;
     n->n_free = n->n_flights;
     for (uint32_t i = 0; i < n->n_spaces; i++)
         n->unit_of_space[i] = -1;
-    return HEARTH_OK;
 }
 
 int hearth_neurons_fill(struct hearth_neurons *n, const struct hearth_budget_plan *plan,
@@ -373,16 +383,15 @@ int hearth_neurons_fill(struct hearth_neurons *n, const struct hearth_budget_pla
         return HEARTH_OK;
     struct hearth_cache_range *ranges = NULL;
     size_t n_ranges = 0;
-    for (int k = 0; k < 2; k++) {
-        n->extents[k] = hearth_calloc(n->max_extents, sizeof *n->extents[k]);
-        if (!n->extents[k])
-            return hearth_fail(err, HEARTH_E_MEMORY, "no memory to read the neurons");
-    }
-    int rc = open_matrices(n, err);
+    int rc = open_region(n, &n->tables, lay_out_tables, "steps by neuron", err);
+    if (!rc)
+        rc = open_region(n, &n->matrices, lay_out_prefixes, "neurons that stay in memory", err);
     if (!rc)
         rc = hearth_region_open(&n->pieces, 2 * n->piece_bytes, "pieces of the feed-forward parts", err);
-    if (!rc && n->on)
-        rc = allocate(n, err);
+    if (!rc) {
+        point_layers(n);
+        begin_steps(n);
+    }
     if (!rc && n->on)
         rc = open_cache(n, plan, err);
     const float **shares = hearth_calloc(n->n_spaces, sizeof *shares);
@@ -403,8 +412,10 @@ int hearth_neurons_fill(struct hearth_neurons *n, const struct hearth_budget_pla
     n->shares = NULL;
     for (uint32_t i = 0; i < n->n_spaces; i++)
         n->spaces[i].share = NULL;
-    if (!n->on)
+    if (!n->on) {
         hearth_region_close(&n->pieces);
+        hearth_region_close(&n->tables);
+    }
     size_t size = 0;
     void *region = n->cache ? hearth_cache_region(n->cache, &size) : NULL;
     if (!rc && region)
@@ -418,12 +429,8 @@ void hearth_neurons_close(struct hearth_neurons *n)
     hearth_cache_close(&n->cache);
     hearth_region_close(&n->matrices);
     hearth_region_close(&n->pieces);
-    void *const all[] = {n->spaces,     n->shares,        n->resident,  n->quota,        n->prefixes,
-                         n->masks,      n->ids,           n->first_id,  n->pending,      n->ready,
-                         n->units,      n->unit_of_space, n->flights,   n->free_flights, n->queue,
-                         n->ahead,      n->scores,        n->look.rank, n->look.acts,    n->look.wanted,
-                         n->extents[0], n->extents[1]};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        free(all[i]);
+    hearth_region_close(&n->tables);
+    hearth_region_close(&n->lists);
+    free(n->shares);
     *n = (struct hearth_neurons){0};
 }

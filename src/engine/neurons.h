@@ -67,6 +67,7 @@ struct hearth_neurons {
     const struct hearth_bundle *bundles; // [n_layer] the pack's
     uint32_t n_spaces, n_neurons;        // n_neurons of one space
     uint32_t experts;                    // spaces of a layer
+    struct hearth_region lists;          // by space, from the beginning
     struct hearth_budget_space *spaces;  // [n_spaces]
     float *shares;                 // [n_spaces x n_neurons] of a profile, until the cache knows them; or NULL
     uint32_t *resident, *quota;    // [n_spaces]
@@ -74,6 +75,8 @@ struct hearth_neurons {
     float *scores;                 // [n_spaces x n_neurons] the predictors' of the last visit
     struct hearth_region matrices; // resident prefixes
     struct hearth_space *prefixes; // [n_spaces] their matrices; `n` is all neurons
+
+    struct hearth_region tables; // all that follows but the pieces
 
     // Steps.
     uint8_t *masks;                    // [rows x n_neurons]

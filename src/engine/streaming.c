@@ -11,7 +11,6 @@
 #include "base/os.h"
 #include "base/threads.h"
 
-#define HUGE_PAGE ((size_t)2 << 20)
 // For what a program allocates beside the session: samplers, text, statistics; and the edges of regions.
 #define SLACK ((uint64_t)6 << 20)
 #define MIB   ((uint64_t)1 << 20)
@@ -67,13 +66,6 @@ void hearth_streaming_embed(struct hearth_session *s, int token, int worker, flo
 
 // ---- sizes
 // ------------------------------------------------------------------------------------------------
-
-// Memory that a region takes once it is written to, huge pages and all.
-static uint64_t region_bytes(uint64_t size)
-{
-    const uint64_t page = size >= HUGE_PAGE ? HUGE_PAGE : 4096;
-    return (size + page - 1) / page * page;
-}
 
 // Whether the item is in memory whatever the budget: norms, biases, tables of positions.
 static bool is_fixed(const struct hearth_model *m, const struct hearth_item *item)
@@ -134,8 +126,8 @@ static uint64_t head_bytes(const struct hearth_runs *r)
 // What a session takes of which all weights are in memory.
 static uint64_t bytes_of_all(const struct hearth_session *s)
 {
-    return region_bytes(s->kv.region.size) + region_bytes(s->memory.size) + process_bytes(s->model) +
-           region_bytes(s->model->image_bytes);
+    return hearth_region_bytes(s->kv.region.size) + hearth_region_bytes(s->memory.size) +
+           process_bytes(s->model) + hearth_region_bytes(s->model->image_bytes);
 }
 
 // Names the smallest budget. What the process holds varies a little from one start to the next.
@@ -168,8 +160,8 @@ static int make_plan(struct opening *o, struct hearth_error *err)
     for (int i = 0; i < n_layer; i++)
         o->dense[i] = r->runs[r->order[i]].bytes;
     struct hearth_budget_params p = {
-        .kv = region_bytes(s->kv.region.size),
-        .workspace = region_bytes(s->memory.size),
+        .kv = hearth_region_bytes(s->kv.region.size),
+        .workspace = hearth_region_bytes(s->memory.size),
         .norms = fixed_bytes(m) + process_bytes(m),
         .embedding = is_tied(m) ? 0 : hearth_global_item(m, &m->weights.token_embd)->bytes,
         .head = head_bytes(r),
