@@ -97,9 +97,10 @@ static void check_reference(const struct shape *s, bool step, const uint8_t *w, 
     free(row);
 }
 
-static void check_one_matmul(uint32_t type, bool step)
+static void check_one_matmul(const struct shape *shape, bool step)
 {
-    const struct shape s = draw_shape(type);
+    const struct shape s = *shape;
+    const uint32_t type = s.type;
     const bool at_start = !check_below(4);
     const size_t w_bytes = (s.rows - 1) * s.w_stride + hearth_type_bytes(type, s.k);
     const size_t out_n = (s.tokens - 1) * s.out_stride + s.rows;
@@ -108,7 +109,7 @@ static void check_one_matmul(uint32_t type, bool step)
 
     uint8_t *x;
     if (s.block) {
-        x = aligned_alloc(64, s.x_stride * s.tokens);
+        x = check_guarded(s.x_stride * s.tokens, false); // aligned, being a multiple of 64
         float *plain = malloc(s.k * sizeof *plain);
         for (size_t t = 0; t < s.tokens; t++) {
             check_fill(plain, s.k);
@@ -120,7 +121,6 @@ static void check_one_matmul(uint32_t type, bool step)
         for (size_t t = 0; t < s.tokens; t++)
             check_fill((float *)(void *)(x + t * s.x_stride), s.k);
     }
-    void *scratch = aligned_alloc(64, (hearth_kernels_scratch(s.k) + 63) / 64 * 64);
     float *want = NULL;
     char name[96];
     snprintf(name, sizeof name, "%s %s k %zu rows %zu tokens %zu stride %zu", step ? "step" : "prompt",
@@ -134,6 +134,8 @@ static void check_one_matmul(uint32_t type, bool step)
         float *out = check_guarded(out_n * sizeof *out, false);
         for (size_t i = 0; i < out_n; i++)
             out[i] = -7.0f;
+        // Filled with what no sum may begin with.
+        void *scratch = check_guarded((hearth_kernels_scratch(s.k) + 63) / 64 * 64, false);
         fn(out, s.out_stride, w, s.w_stride, s.k, s.rows, x, s.x_stride, s.tokens, scratch);
         for (size_t i = 0; i < out_n; i++)
             if (i % s.out_stride >= s.rows && out[i] != -7.0f)
@@ -145,18 +147,41 @@ static void check_one_matmul(uint32_t type, bool step)
             check_same(name, check_levels[l].name, out, want, out_n);
         }
     }
-    free(scratch);
-    if (s.block)
-        free(x);
     check_free_all();
+}
+
+// Every number of tokens up to where kernels begin anew, with rows long enough for all ways of computing
+// them, which end anywhere in a group of units, and numbers of rows on both sides of what kernels take
+// together.
+static void check_edges(uint32_t type)
+{
+    static const size_t rows[] = {1, 15, 16, 17, 31, 32, 33, 47, 49};
+    const struct hearth_type_info *info = hearth_type_info(type);
+    const size_t n_rows = sizeof rows / sizeof rows[0], block = info->unit_elems ? info->block_elems : 1;
+    for (size_t tokens = 1; tokens <= 34; tokens++) {
+        struct shape s = draw_shape(type);
+        s.k = 1024 + block * check_below(block == 256 ? 4 : 17);
+        if (tokens % 8 == 0) // so long that the scratch is all these kernels', and full
+            s.k = 9216;
+        s.tokens = tokens;
+        s.rows = rows[(tokens + check_below(2)) % n_rows];
+        s.w_stride = hearth_type_bytes(type, s.k) + (tokens % 2 ? 0 : 2 * check_below(40));
+        s.x_stride = s.block ? hearth_acts_bytes(s.k) : s.k * sizeof(float);
+        s.out_stride = s.rows + check_below(9);
+        check_one_matmul(&s, true);
+    }
 }
 
 void check_matmul(int rounds)
 {
-    for (size_t i = 0; i < N_TYPES; i++)
-        for (int r = 0; r < rounds; r++)
-            check_one_matmul(types[i], r % 3 != 0);
-    printf("matmul: %zu formats, %d shapes each\n", N_TYPES, rounds);
+    for (size_t i = 0; i < N_TYPES; i++) {
+        check_edges(types[i]);
+        for (int r = 0; r < rounds; r++) {
+            const struct shape s = draw_shape(types[i]);
+            check_one_matmul(&s, r % 3 != 0);
+        }
+    }
+    printf("matmul: %zu formats, %d shapes each, steps of 1 to 34 tokens\n", N_TYPES, rounds);
 }
 
 // ---- axpy
