@@ -25,21 +25,31 @@ named() {
     sed -n 's/.*at least \([0-9]*\) bytes.*/\1/p' "$tmp/err"
 }
 
+# How far below the named budget it is refused for sure, as the message is rounded up, and above it accepted. What a
+# process holds varies by megabytes with sanitizers and the threads that read.
+below=$((3 * 1024 * 1024)) above=0
+grep -q '^HEARTH_SANITIZE:.*=.' "$(dirname "$hearth")/CMakeCache.txt" 2>/dev/null &&
+    below=$((8 * 1024 * 1024)) above=$((3 * 1024 * 1024))
+
 # Not every kernel lets every program have io_uring.
 uring=auto
 check() { # MODEL OPTION...
-    local model=$1 least
+    local model=$1 least=0 io ram
     shift
     local usual=(-p "w12 w40 w7 w300 w5" -n 40 --ignore-eos --temp 0 -s 1 -c 512 "$@")
     run 0 run "$model" "${usual[@]}"
     cp "$tmp/out" "$tmp/want"
     [ -s "$tmp/want" ] || fail "no text"
-    run 1 run "$model" "${usual[@]}" --ram 1M
-    out_is_empty
-    least=$(named)
-    [ -n "$least" ] || fail "no smallest budget in the message"
-    run 1 run "$model" "${usual[@]}" --ram $((least - 3 * 1024 * 1024))
-    [ "$(named)" -ge $((least - 1024 * 1024)) ] || fail "$(named) and $least bytes are named"
+    # The larger one of the two backends'.
+    for io in $uring pread; do
+        run 1 run "$model" "${usual[@]}" --io "$io" --ram 1M
+        out_is_empty
+        [ -n "$(named)" ] || fail "no smallest budget in the message"
+        [ "$(named)" -lt "$least" ] || least=$(named)
+    done
+    run 1 run "$model" "${usual[@]}" --io pread --ram $((least - below))
+    [ "$(named)" -ge $((least - 1024 * 1024 - above)) ] || fail "$(named) and $least bytes are named"
+    least=$((least + above))
     for ram in "$least" $((least + 400000)) $((least + 1500000)) 1000000000; do
         for io in $uring pread; do
             runs_within "$ram" "$model" "${usual[@]}" --io "$io"
@@ -65,15 +75,15 @@ check "$tmp/pack.gguf" --sparsity exact
 
 # ---- figures: of a model that is some MiB larger than its smallest budget, whatever a sanitizer adds to both
 run 0 synth tiny-turbosparse-pack "$tmp/experts.gguf"
-run 1 run "$tmp/experts.gguf" -n 30 --ignore-eos --ram 1M
+run 1 run "$tmp/experts.gguf" -n 30 --ignore-eos --io "$uring" --ram 1M
 least=$(named)
-run 0 run "$tmp/experts.gguf" -n 30 --ignore-eos --ram $((least - 1024 * 1024)) --stats json
+run 0 run "$tmp/experts.gguf" -n 30 --ignore-eos --io "$uring" --ram $((least - 1024 * 1024)) --stats json
 tail -n 1 "$tmp/err" >"$tmp/stats"
 [ "$(json "$tmp/stats" streaming/planned_bytes)" -le "$least" ] || fail "planned_bytes"
 [ "$(json "$tmp/stats" streaming/neurons)" -gt "$(json "$tmp/stats" streaming/neurons_cached)" ] || fail "neurons"
 [ "$(json "$tmp/stats" streaming/read_bytes)" -gt 0 ] || fail "read_bytes"
 [ "$(json "$tmp/stats" memory_peak_bytes)" -le $((least + 8 * 1024 * 1024)) ] || fail "memory_peak_bytes"
-run 0 run "$tmp/experts.gguf" -n 30 --ignore-eos --ram $((least - 1024 * 1024))
+run 0 run "$tmp/experts.gguf" -n 30 --ignore-eos --io "$uring" --ram $((least - 1024 * 1024))
 err_has "MB a generated token"
 
 # ---- what makes no sense
