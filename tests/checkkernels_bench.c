@@ -12,15 +12,16 @@
 #include "base/os.h"
 #include "base/threads.h"
 
-#define K     4096
-#define BYTES ((size_t)384 << 20) // of weights: far beyond any cache
-#define CHUNK 64                  // rows of a task; many tokens get eight times as many
-#define RUNS  5
+#define K      4096
+#define LONG_K 14336 // of a 7B model's last matrix of a layer; its activations fill the first cache
+#define BYTES  ((size_t)384 << 20) // of weights: far beyond any cache
+#define CHUNK  64                  // rows of a task; many tokens get eight times as many
+#define RUNS   5
 
 struct bench {
     hearth_matmul_fn fn;
     const uint8_t *w;
-    size_t stride, rows, tokens, x_stride;
+    size_t stride, rows, k, tokens, x_stride;
     const void *x;
     float *out;
     void *scratch[64];
@@ -37,7 +38,7 @@ static void task(void *arg, int i, int worker)
     struct bench *b = arg;
     const size_t chunk = chunk_of(b->tokens), first = (size_t)i * chunk;
     const size_t n = b->rows - first < chunk ? b->rows - first : chunk;
-    b->fn(b->out + first, b->rows, b->w + first * b->stride, b->stride, K, n, b->x, b->x_stride, b->tokens,
+    b->fn(b->out + first, b->rows, b->w + first * b->stride, b->stride, b->k, n, b->x, b->x_stride, b->tokens,
           b->scratch[worker]);
 }
 
@@ -224,13 +225,16 @@ void bench_kernels(const char *filter, const char *json)
 {
     static const uint32_t types[] = {HEARTH_TYPE_F16,  HEARTH_TYPE_BF16, HEARTH_TYPE_Q8_0, HEARTH_TYPE_Q4_0,
                                      HEARTH_TYPE_Q4_K, HEARTH_TYPE_Q5_K, HEARTH_TYPE_Q6_K};
-    static const size_t tokens[] = {1, 4, 8, 16, 32, 512};
+    static const struct {
+        size_t tokens, k;
+    } cases[] = {{1, K}, {1, LONG_K}, {4, K}, {8, K}, {16, K}, {32, K}, {512, K}};
     struct hearth_pool *pool = NULL;
-    struct hearth_region weights = {0}, acts = {0};
+    struct hearth_region weights = {0}, acts = {0}, long_acts = {0};
     struct bench b = {.sink = 0};
     const int threads = hearth_cpu_count() < 64 ? hearth_cpu_count() : 64;
     if (hearth_pool_open(&pool, threads, NULL) || hearth_region_open(&weights, BYTES, "weights", NULL) ||
-        hearth_region_open(&acts, 512 * hearth_acts_bytes(K), "activations", NULL)) {
+        hearth_region_open(&acts, 512 * hearth_acts_bytes(K), "activations", NULL) ||
+        hearth_region_open(&long_acts, hearth_acts_bytes(LONG_K), "activations", NULL)) {
         puts("no memory for the benchmark");
         exit(1);
     }
@@ -238,15 +242,17 @@ void bench_kernels(const char *filter, const char *json)
         uint16_t word = (uint16_t)(check_random() & 0x3fff); // as half precision: small and finite
         memcpy((uint8_t *)weights.base + i, &word, 2);
     }
-    float *x = malloc(K * sizeof *x);
+    float *x = malloc(LONG_K * sizeof *x);
     for (size_t t = 0; t < 512; t++) {
         check_fill(x, K);
         check_levels[0].k.quantize_acts((uint8_t *)acts.base + t * hearth_acts_bytes(K), x, K);
     }
+    check_fill(x, LONG_K);
+    check_levels[0].k.quantize_acts(long_acts.base, x, LONG_K);
     float *plain = aligned_alloc(64, 512 * K * sizeof *plain);
     memset(plain, 0, 512 * K * sizeof *plain);
     for (int i = 0; i < threads; i++)
-        b.scratch[i] = aligned_alloc(64, (hearth_kernels_scratch(K) + 63) / 64 * 64);
+        b.scratch[i] = aligned_alloc(64, (hearth_kernels_scratch(LONG_K) + 63) / 64 * 64);
     b.w = weights.base;
     const double roof = (double)BYTES / seconds(pool, read_task, &b, (int)(BYTES >> 20)) / 1e9;
     double peaks[8][2];
@@ -256,19 +262,22 @@ void bench_kernels(const char *filter, const char *json)
     bench_report_open(json, threads, roof);
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
         for (int l = 1; l < check_n_levels; l++)
-            for (size_t t = 0; t < sizeof tokens / sizeof tokens[0]; t++) {
+            for (size_t t = 0; t < sizeof cases / sizeof cases[0]; t++) {
                 const struct hearth_type_info *info = hearth_type_info(types[i]);
-                const bool step = tokens[t] < 512;
+                const size_t tokens = cases[t].tokens, k = cases[t].k;
+                const bool step = tokens < 512;
                 char name[48];
-                snprintf(name, sizeof name, "%s %s", step ? "step" : "prompt", info->name);
+                snprintf(name, sizeof name, "%s %s%s", step ? "step" : "prompt", info->name,
+                         k == LONG_K ? ", long rows" : "");
                 if (filter && !strstr(name, filter))
                     continue;
-                b.stride = hearth_type_bytes(types[i], K);
+                b.k = k;
+                b.stride = hearth_type_bytes(types[i], k);
                 // Arithmetic takes long enough on a part of the weights.
-                b.rows = tokens[t] < 3 ? BYTES / b.stride : 32 * CHUNK * 8;
-                b.tokens = tokens[t];
-                b.x = info->unit_elems ? acts.base : (const void *)plain;
-                b.x_stride = info->unit_elems ? hearth_acts_bytes(K) : K * sizeof(float);
+                b.rows = tokens < 3 ? BYTES / b.stride : 32 * CHUNK * 8;
+                b.tokens = tokens;
+                b.x = !info->unit_elems ? (const void *)plain : k == LONG_K ? long_acts.base : acts.base;
+                b.x_stride = info->unit_elems ? hearth_acts_bytes(k) : k * sizeof(float);
                 b.fn = (step ? check_levels[l].k.step : check_levels[l].k.prompt)[types[i]];
                 b.out = malloc(b.rows * b.tokens * sizeof *b.out);
                 double s =
@@ -276,8 +285,8 @@ void bench_kernels(const char *filter, const char *json)
                 double gbs = (double)(b.rows * b.stride) / s / 1e9;
                 // Two planes of activations are two products of bytes.
                 const int planes = !info->unit_elems ? 1 : step ? 2 : hearth_prompt_planes(types[i]);
-                bench_report(name, check_levels[l].name, tokens[t], gbs, roof,
-                             (double)(b.rows * K * b.tokens) / s / 1e9, planes,
+                bench_report(name, check_levels[l].name, tokens, gbs, roof,
+                             (double)(b.rows * k * b.tokens) / s / 1e9, planes,
                              peaks[l][info->unit_elems != 0]);
                 free(b.out);
             }
@@ -292,5 +301,6 @@ void bench_kernels(const char *filter, const char *json)
         free(b.scratch[i]);
     hearth_region_close(&weights);
     hearth_region_close(&acts);
+    hearth_region_close(&long_acts);
     hearth_pool_close(&pool);
 }
