@@ -20,6 +20,30 @@ INLINE void prefetch(const void *p, size_t n)
         _mm_prefetch((const char *)p + line, _MM_HINT_T0);
 }
 
+// Numbers of a file or a packed buffer, at any address.
+INLINE uint16_t word16_at(const void *p)
+{
+    uint16_t w;
+    memcpy(&w, p, sizeof w);
+    return w;
+}
+INLINE uint32_t word32_at(const void *p)
+{
+    uint32_t w;
+    memcpy(&w, p, sizeof w);
+    return w;
+}
+INLINE uint64_t word64_at(const void *p)
+{
+    uint64_t w;
+    memcpy(&w, p, sizeof w);
+    return w;
+}
+INLINE float half_at(const void *p)
+{
+    return _cvtsh_ss(word16_at(p));
+}
+
 #if defined(__AVX512F__)
 
 typedef __m512 f32x16;

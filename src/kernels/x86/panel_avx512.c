@@ -51,13 +51,6 @@ size_t hearth_panel_scratch_avx512(void)
 
 // ---- hot path
 
-INLINE int32_t i32_at(const uint8_t *p)
-{
-    int32_t w;
-    memcpy(&w, p, sizeof w);
-    return w;
-}
-
 INLINE float f32_at(const uint8_t *p)
 {
     float f;
@@ -90,13 +83,13 @@ INLINE void prompt_tokens(float *out, size_t out_stride, size_t rows, bool first
 #define START(t)                                                                                             \
     __m512i a##t = _mm512_setzero_si512(), b##t = a##t;                                                      \
     if (n > t && !has_min)                                                                                   \
-        a##t = b##t = _mm512_set1_epi32(i32_at(x + sum_at + 4 * t));
+        a##t = b##t = _mm512_set1_epi32((int32_t)word32_at(x + sum_at + 4 * t));
 #define SHIFT(t)                                                                                             \
     a##t = _mm512_slli_epi32(a##t, 7);                                                                       \
     b##t = _mm512_slli_epi32(b##t, 7);
 #define DOT(t)                                                                                               \
     if (n > t) {                                                                                             \
-        v = _mm512_set1_epi32(i32_at(from + 12 * i + 4 * t));                                                \
+        v = _mm512_set1_epi32((int32_t)word32_at(from + 12 * i + 4 * t));                                    \
         a##t = _mm512_dpbusd_epi32(a##t, w0, v);                                                             \
         b##t = _mm512_dpbusd_epi32(b##t, w1, v);                                                             \
     }

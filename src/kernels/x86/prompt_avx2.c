@@ -48,13 +48,6 @@ struct panel {
 // ---- hot path
 // ------------------------------------------------------------------------------------------------
 
-INLINE int32_t word_at(const int8_t *p)
-{
-    int32_t w;
-    memcpy(&w, p, sizeof w);
-    return w;
-}
-
 // Adds one plane's products of the unit from element `at` on to n tokens' sums.
 INLINE void add_plane(i32x16 *dot, const struct panel *p, const struct hearth_acts *acts, bool low, size_t at,
                       size_t unit, int n)
@@ -62,7 +55,7 @@ INLINE void add_plane(i32x16 *dot, const struct panel *p, const struct hearth_ac
     for (size_t i = at; i < at + unit; i += 4) {
         const fours w = load_fours(p->q + i * LANES);
         for (int t = 0; t < n; t++)
-            dot[t] = dot_fours(dot[t], w, word_at((low ? acts[t].lo : acts[t].hi) + i));
+            dot[t] = dot_fours(dot[t], w, (int32_t)word32_at((low ? acts[t].lo : acts[t].hi) + i));
     }
 }
 
@@ -76,7 +69,7 @@ INLINE void add_narrow(i32x16 *dot, const struct panel *p, const struct hearth_a
     for (size_t i = at; i < at + unit; i += 4) {
         const __m256i a = load32(p->q + i * LANES), b = load32(p->q + i * LANES + 32);
         for (int t = 0; t < n; t++) {
-            const __m256i v = _mm256_set1_epi32(word_at(acts[t].hi + i));
+            const __m256i v = _mm256_set1_epi32((int32_t)word32_at(acts[t].hi + i));
             pairs[t].a = _mm256_add_epi16(pairs[t].a, _mm256_maddubs_epi16(a, v));
             pairs[t].b = _mm256_add_epi16(pairs[t].b, _mm256_maddubs_epi16(b, v));
         }

@@ -186,14 +186,12 @@ INLINE void step(float *out, size_t out_stride, const void *w, size_t w_stride, 
             const uint8_t *row = rows ? rows[r] : (const uint8_t *)w + r * w_stride;
             const uint8_t *ahead = !rows ? row + PREFETCH : r + AHEAD < n_rows ? rows[r + AHEAD] : row;
             float *to = out + first * out_stride + r;
-            size_t t = 0;
-            if (count == TOGETHER) {
+            if (count == TOGETHER)
                 row_tokens(to, out_stride, row, ahead, &c, prepared, TOGETHER, unpack, s);
-                continue;
-            }
-            for (; t < count; t++)
-                row_tokens(to + t * out_stride, out_stride, row, ahead, &c, prepared + t * c.token_bytes, 1,
-                           unpack, s);
+            else
+                for (size_t t = 0; t < count; t++)
+                    row_tokens(to + t * out_stride, out_stride, row, ahead, &c, prepared + t * c.token_bytes,
+                               1, unpack, s);
         }
     }
 }

@@ -80,32 +80,6 @@ SHAPE shape_q2_k = NATURAL16(0, 3, true);
 
 // ---- helpers
 
-INLINE uint16_t bits16_at(const uint8_t *p)
-{
-    uint16_t h;
-    memcpy(&h, p, sizeof h);
-    return h;
-}
-
-INLINE uint32_t bits32_at(const uint8_t *p)
-{
-    uint32_t w;
-    memcpy(&w, p, sizeof w);
-    return w;
-}
-
-INLINE uint64_t bits64_at(const uint8_t *p)
-{
-    uint64_t w;
-    memcpy(&w, p, sizeof w);
-    return w;
-}
-
-INLINE float half_at(const uint8_t *p)
-{
-    return _cvtsh_ss(bits16_at(p));
-}
-
 INLINE __m256i load32(const void *p)
 {
     return _mm256_loadu_si256(p);
@@ -135,10 +109,10 @@ INLINE __m256i add_fifth(__m256i q, __m256i bytes, __m256i bits)
 // Two bytes of each of eight blocks, in the order of BLOCKS_OF_32.
 INLINE __m128i heads(const uint8_t *p, size_t stride)
 {
-    return _mm_setr_epi16((short)bits16_at(p), (short)bits16_at(p + 2 * stride),
-                          (short)bits16_at(p + 4 * stride), (short)bits16_at(p + 6 * stride),
-                          (short)bits16_at(p + stride), (short)bits16_at(p + 3 * stride),
-                          (short)bits16_at(p + 5 * stride), (short)bits16_at(p + 7 * stride));
+    return _mm_setr_epi16((short)word16_at(p), (short)word16_at(p + 2 * stride),
+                          (short)word16_at(p + 4 * stride), (short)word16_at(p + 6 * stride),
+                          (short)word16_at(p + stride), (short)word16_at(p + 3 * stride),
+                          (short)word16_at(p + 5 * stride), (short)word16_at(p + 7 * stride));
 }
 
 INLINE __m256 scales_of(const uint8_t *p, size_t stride)
@@ -167,6 +141,13 @@ INLINE __m256 scaled(float d, uint64_t numbers)
     return _mm256_mul_ps(_mm256_set1_ps(d), _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)));
 }
 
+// Takes 32 off in every byte of six bits: the sixth is the opposite of the sign.
+INLINE uint64_t less_32(uint64_t bits)
+{
+    const uint64_t sign = ~bits & 0x2020202020202020;
+    return (bits & 0x1f1f1f1f1f1f1f1f) | sign | sign << 1 | sign << 2;
+}
+
 // A table of 16 bytes for every nibble.
 INLINE void look_up(struct weights *w, __m128i table)
 {
@@ -193,8 +174,8 @@ INLINE void fifth_bits(struct weights *w, const uint8_t *src, size_t bytes, size
     const __m256i bit = _mm256_set1_epi64x((int64_t)0x8040201008040201);
     for (size_t i = 0; i < 4; i++) {
         const __m256i all =
-            _mm256_set_m128i(_mm_set1_epi32((int32_t)bits32_at(src + (2 * i + 1) * bytes + at)),
-                             _mm_set1_epi32((int32_t)bits32_at(src + 2 * i * bytes + at)));
+            _mm256_set_m128i(_mm_set1_epi32((int32_t)word32_at(src + (2 * i + 1) * bytes + at)),
+                             _mm_set1_epi32((int32_t)word32_at(src + 2 * i * bytes + at)));
         w->u[2 * i] = add_fifth(w->u[2 * i], _mm256_shuffle_epi8(all, first), bit);
         w->u[2 * i + 1] = add_fifth(w->u[2 * i + 1], _mm256_shuffle_epi8(all, second), bit);
     }
@@ -280,7 +261,7 @@ INLINE void unpack_q8_0(struct weights *w, const uint8_t *group, size_t half)
 // Scales and minima, from d, dmin and eight 6-bit scales and minima packed into 12 bytes.
 INLINE void scales_k(struct weights *w, const uint8_t *src)
 {
-    const uint32_t a = bits32_at(src + 4), b = bits32_at(src + 8), c = bits32_at(src + 12);
+    const uint32_t a = word32_at(src + 4), b = word32_at(src + 8), c = word32_at(src + 12);
     w->scale =
         scaled_k(half_at(src), (a & 0x3f3f3f3f) | (uint64_t)((c & 0x0f0f0f0f) | (a >> 2 & 0x30303030)) << 32);
     w->min = scaled_k(half_at(src + 2),
@@ -329,10 +310,8 @@ INLINE void unpack_iq4_xs(struct weights *w, const uint8_t *group, size_t half)
     nibbles(w, src, 16, 8);
     look_up(w, iq4_values());
     const uint64_t bits =
-        _pdep_u64(bits32_at(src + 4), 0x0f0f0f0f0f0f0f0f) | _pdep_u64(bits16_at(src + 2), 0x3030303030303030);
-    // Less 32 in every byte: the sixth bit is the sign's opposite.
-    const uint64_t sign = ~bits & 0x2020202020202020;
-    w->scale = scaled(half_at(src), (bits & 0x1f1f1f1f1f1f1f1f) | sign | sign << 1 | sign << 2);
+        _pdep_u64(word32_at(src + 4), 0x0f0f0f0f0f0f0f0f) | _pdep_u64(word16_at(src + 2), 0x3030303030303030);
+    w->scale = scaled(half_at(src), less_32(bits));
 }
 
 // Half of 210 bytes: 128 of low nibbles, 64 of upper bit pairs, 16 scales, d.
@@ -346,7 +325,7 @@ INLINE void unpack_q6_k(struct weights *w, const uint8_t *group, size_t half)
     w->u[1] = _mm256_or_si256(w->u[1], _mm256_and_si256(_mm256_slli_epi16(bits, 2), pair));
     w->u[2] = _mm256_or_si256(w->u[2], _mm256_and_si256(bits, pair));
     w->u[3] = _mm256_or_si256(w->u[3], _mm256_and_si256(_mm256_srli_epi16(bits, 2), pair));
-    w->scale = scaled(half_at(group + 208), bits64_at(group + 192 + 8 * half));
+    w->scale = scaled(half_at(group + 208), word64_at(group + 192 + 8 * half));
 }
 
 // 32 bytes carry 128 elements: bit pair j of byte l is element 32j + l.
@@ -362,7 +341,7 @@ INLINE void bit_pairs(struct weights *w, const uint8_t *src)
 // Half of 84 bytes: 16 of scales and minima, 64 of bit pairs, d, dmin.
 INLINE void unpack_q2_k(struct weights *w, const uint8_t *group, size_t half)
 {
-    const uint64_t both = bits64_at(group + 8 * half), mask = 0x0f0f0f0f0f0f0f0f;
+    const uint64_t both = word64_at(group + 8 * half), mask = 0x0f0f0f0f0f0f0f0f;
     bit_pairs(w, group + 16 + 32 * half);
     w->scale = scaled(half_at(group + 80), both & mask);
     w->min = scaled(half_at(group + 82), both >> 4 & mask);
@@ -379,12 +358,10 @@ INLINE void unpack_q3_k(struct weights *w, const uint8_t *group, size_t half)
         const __m256i set = _mm256_cmpeq_epi8(_mm256_and_si256(thirds, bit), bit);
         w->u[i] = _mm256_or_si256(w->u[i], _mm256_and_si256(set, third));
     }
-    const uint64_t low = bits64_at(group + 96) >> 4 * half & 0x0f0f0f0f0f0f0f0f;
-    const uint64_t high = (uint64_t)bits32_at(group + 104) >> 4 * half;
+    const uint64_t low = word64_at(group + 96) >> 4 * half & 0x0f0f0f0f0f0f0f0f;
+    const uint64_t high = (uint64_t)word32_at(group + 104) >> 4 * half;
     const uint64_t bits = low | (high & 0x03030303) << 4 | (high >> 2 & 0x03030303) << 36;
-    // Less 32 in every byte: the sixth bit is the sign's opposite.
-    const uint64_t sign = ~bits & 0x2020202020202020;
-    w->scale = scaled(half_at(group + 108), (bits & 0x1f1f1f1f1f1f1f1f) | sign | sign << 1 | sign << 2);
+    w->scale = scaled(half_at(group + 108), less_32(bits));
 }
 
 // Type, unpack function, shape.

@@ -126,27 +126,6 @@ SHAPE shape_q45_k = {
 
 // ---- helpers
 
-INLINE float half_at(const uint8_t *p)
-{
-    uint16_t h;
-    memcpy(&h, p, sizeof h);
-    return _cvtsh_ss(h);
-}
-
-INLINE uint32_t word32_at(const uint8_t *p)
-{
-    uint32_t w;
-    memcpy(&w, p, sizeof w);
-    return w;
-}
-
-INLINE uint64_t word64_at(const uint8_t *p)
-{
-    uint64_t w;
-    memcpy(&w, p, sizeof w);
-    return w;
-}
-
 INLINE __m512 halves(float low, float high)
 {
     return _mm512_insertf32x8(_mm512_set1_ps(low), _mm256_set1_ps(high), 1);
