@@ -8,7 +8,6 @@
 
 #include <cmocka.h>
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -28,6 +27,7 @@
 #include "base/memory.h"
 #include "base/os.h"
 #include "base/threads.h"
+#include "folder_support.h"
 
 static struct hearth_error err;
 
@@ -60,47 +60,8 @@ static void test_crc32c(void **state)
         }
 }
 
-// ---- a folder of our own
-// -------------------------------------------------------------------------------------
-
-static char folder[256];
-
-static int make_folder(void **state)
-{
-    (void)state;
-    const char *tmp = getenv("TMPDIR");
-    snprintf(folder, sizeof folder, "%s/hearth-test-XXXXXX", tmp ? tmp : "/tmp");
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static const char *in_folder(const char *name)
-{
-    static char path[512];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return path;
-}
-
-// Removes every file; returns how many there were.
-static int empty_folder(void)
-{
-    int n = 0;
-    DIR *d = opendir(folder);
-    assert_non_null(d);
-    for (struct dirent *e; (e = readdir(d));)
-        if (e->d_name[0] != '.') {
-            n++;
-            remove(in_folder(e->d_name));
-        }
-    closedir(d);
-    return n;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    empty_folder();
-    return rmdir(folder);
-}
+// ---- files
+// ------------------------------------------------------------------------------------------------
 
 static uint8_t pattern(uint64_t i)
 {
