@@ -47,7 +47,6 @@ struct hearth_error {
 };
 
 // ---- model
-// ---------------------------------------------------------------------------------------------------
 
 struct hearth_model;
 
@@ -99,7 +98,6 @@ struct hearth_model_info {
 const struct hearth_model_info *hearth_model_info(const struct hearth_model *model);
 
 // ---- tokens
-// --------------------------------------------------------------------------------------------------
 
 typedef int32_t hearth_token;
 
@@ -134,7 +132,6 @@ size_t hearth_stream_push(struct hearth_stream *stream, hearth_token token, cons
 size_t hearth_stream_flush(struct hearth_stream *stream, const char **text);
 
 // ---- session
-// -------------------------------------------------------------------------------------------------
 
 struct hearth_session;
 
@@ -143,11 +140,12 @@ enum hearth_kv_type { HEARTH_KV_F16 = 0, HEARTH_KV_F32 = 1, HEARTH_KV_Q8_0 = 2 }
 // Which neurons of the feed-forward parts are computed for a generated token (prompts are dense): see
 // docs/sparse.md. A choice changes results only where it says so; within a choice nothing else does.
 enum hearth_sparsity {
-    HEARTH_SPARSITY_AUTO =
-        0,                 // PREDICT where the model has predictors, else EXACT for the ReLU family, else OFF
-    HEARTH_SPARSITY_OFF,   // all
-    HEARTH_SPARSITY_EXACT, // all gates, and of the rest what they do not make zero: the same results as OFF
-                           // for the ReLU family; for others only with sparsity_threshold, and then lossy
+    // PREDICT where the model has predictors, else EXACT for the ReLU family, else OFF.
+    HEARTH_SPARSITY_AUTO = 0,
+    HEARTH_SPARSITY_OFF, // all
+    // All gates, and of the rest what they do not make zero: the same results as OFF for the ReLU
+    // family; for others only with sparsity_threshold, and then lossy.
+    HEARTH_SPARSITY_EXACT,
     HEARTH_SPARSITY_PREDICT // those that the model's predictors name
 };
 
@@ -255,7 +253,6 @@ int hearth_session_trace(struct hearth_session *session, const char *path, struc
 int hearth_session_trace_end(struct hearth_session *session, struct hearth_error *err);
 
 // ---- sampling
-// ------------------------------------------------------------------------------------------------
 
 struct hearth_sampler;
 
@@ -290,9 +287,9 @@ struct hearth_sampler_params {
     // The samplers in the order in which they act, names separated by ';'; NULL: all, in llama.cpp's order.
     // What is not named is off.
     const char *samplers;
-    const struct hearth_model
-        *model; // for DRY's breakers, and then it must outlive the sampler; else NULL will do
-    int n_ctx;  // what dry_penalty_last_n = -1 means; 0: 4096
+    // For DRY's breakers, and then it must outlive the sampler; else NULL will do.
+    const struct hearth_model *model;
+    int n_ctx; // what dry_penalty_last_n = -1 means; 0: 4096
 };
 
 // "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature": the names there are, in the default

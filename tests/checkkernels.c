@@ -53,7 +53,6 @@ bool check_same(const char *what, const char *level, const float *got, const flo
 }
 
 // ---- guarded memory
-// ------------------------------------------------------------------------------------------
 
 #define PAGE   ((size_t)4096)
 #define CANARY 0xc5
@@ -96,7 +95,6 @@ void check_free_all(void)
 }
 
 // ---- inputs
-// --------------------------------------------------------------------------------------------------
 
 // Roughly normal, standard deviation 1.
 static float normal(void)
@@ -169,7 +167,6 @@ void check_fill_weights(uint32_t type, uint8_t *w, size_t stride, size_t k, size
 }
 
 // ---- main
-// ----------------------------------------------------------------------------------------------------
 
 static void find_levels(void)
 {

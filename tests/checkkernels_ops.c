@@ -15,7 +15,6 @@ static const uint32_t types[] = {HEARTH_TYPE_F32,  HEARTH_TYPE_F16,    HEARTH_TY
 #define N_TYPES (sizeof types / sizeof types[0])
 
 // ---- exp
-// -----------------------------------------------------------------------------------------------------
 
 void check_exp(void)
 {
@@ -41,7 +40,6 @@ void check_exp(void)
 }
 
 // ---- matrix products
-// -----------------------------------------------------------------------------------------
 
 struct shape {
     uint32_t type;
@@ -185,7 +183,6 @@ void check_matmul(int rounds)
 }
 
 // ---- axpy
-// ----------------------------------------------------------------------------------------------------
 
 static void check_one_axpy(uint32_t type)
 {
@@ -242,7 +239,6 @@ void check_axpy(int rounds)
 }
 
 // ---- vector operations
-// ---------------------------------------------------------------------------------------
 
 // Guarded copy of x.
 static float *copy(const float *x, size_t n)

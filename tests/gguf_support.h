@@ -14,7 +14,6 @@
 static struct hearth_error err;
 
 // ---- files as bytes
-// -------------------------------------------------------------------------------------------
 
 struct bytes {
     uint8_t b[1 << 16];

@@ -20,7 +20,6 @@ static struct hearth_error err;
     } while (0)
 
 // ---- what is evaluated
-// ----------------------------------------------------------------------------------------------
 
 // How a session is opened.
 struct way {
@@ -185,7 +184,6 @@ static inline float *evaluate_in_memory(const char *path, enum hearth_sparsity s
 }
 
 // ---- budgets
-// ----------------------------------------------------------------------------------------------
 
 // Small enough that a model of few MiB goes through several pieces and chunks.
 #define SMALL .weights_only = true, .piece_bytes = 100000, .chunk_bytes = 65536
@@ -280,7 +278,6 @@ static inline void check_model(const char *path, enum hearth_sparsity sparsity)
 }
 
 // ---- models
-// ----------------------------------------------------------------------------------------------
 
 static inline const char *make(const char *preset)
 {
@@ -302,7 +299,6 @@ static const enum hearth_sparsity all_modes[] = {HEARTH_SPARSITY_PREDICT, HEARTH
                                                  HEARTH_SPARSITY_OFF};
 
 // ---- storage that fails
-// ----------------------------------------------------------------------------------------------
 
 static atomic_bool spoiled;
 static int n_failed;

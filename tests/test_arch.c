@@ -115,7 +115,6 @@ static void assert_logits(const float *got, const float *want)
 }
 
 // ---- running
-// --------------------------------------------------------------------------------------------------
 
 static void test_invariance(void **state)
 {
@@ -196,7 +195,6 @@ static void test_window(void **state)
 }
 
 // ---- experts
-// --------------------------------------------------------------------------------------------------
 
 static void test_split_experts(void **state)
 {
@@ -266,7 +264,6 @@ static void test_choices(void **state)
 }
 
 // ---- refusals
-// -------------------------------------------------------------------------------------------------
 
 static void refused(const struct made *made, int code, const char *says)
 {

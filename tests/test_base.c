@@ -32,7 +32,6 @@
 static struct hearth_error err;
 
 // ---- checksums
-// -----------------------------------------------------------------------------------------------
 
 static void test_crc32c(void **state)
 {
@@ -61,7 +60,6 @@ static void test_crc32c(void **state)
 }
 
 // ---- files
-// ------------------------------------------------------------------------------------------------
 
 static uint8_t pattern(uint64_t i)
 {
@@ -78,7 +76,6 @@ static void make_file(const char *path, size_t size)
 }
 
 // ---- errors and log
-// ------------------------------------------------------------------------------------------
 
 static void test_errors(void **state)
 {
@@ -136,7 +133,6 @@ static void test_log(void **state)
 }
 
 // ---- memory
-// --------------------------------------------------------------------------------------------------
 
 static void test_checked_sizes(void **state)
 {
@@ -206,7 +202,6 @@ static void test_region(void **state)
 }
 
 // ---- files
-// ---------------------------------------------------------------------------------------------------
 
 static void check_read(struct hearth_file *f, uint8_t *buffer, size_t n, uint64_t offset, bool direct)
 {
@@ -524,7 +519,6 @@ static void test_outfile_failures(void **state)
 }
 
 // ---- threads
-// -------------------------------------------------------------------------------------------------
 
 enum { MAX_TASKS = 1000 };
 
@@ -673,7 +667,6 @@ static void test_pool_open_and_close(void **state)
 }
 
 // ---- machine
-// -------------------------------------------------------------------------------------------------
 
 static void test_cpu(void **state)
 {

@@ -11,7 +11,6 @@
 #include "golden_models.h"
 
 // ---- helpers
-// -------------------------------------------------------------------------------------------------
 
 #define CHECK(call)                                                                                          \
     do {                                                                                                     \
@@ -82,7 +81,6 @@ static size_t bytes_of(const struct golden *g)
 }
 
 // ---- against the reference
-// -----------------------------------------------------------------------------------
 
 // Whether prompts meet weights that use 8-bit activations.
 static bool rough_prompts(const struct hearth_model *m)
@@ -204,7 +202,6 @@ static void test_greedy(void **state)
 }
 
 // ---- experts
-// ---------------------------------------------------------------------------------------------------
 
 // What the reference chose: lines of a layer, a token's place and the ids, ascending.
 struct expert_lines {
@@ -284,7 +281,6 @@ static void test_experts(void **state)
 }
 
 // ---- invariance
-// ----------------------------------------------------------------------------------------------
 
 static void check_threads_and_ubatch(const struct golden *g)
 {
@@ -433,7 +429,6 @@ static void test_long_forks(void **state)
 }
 
 // ---- limits and misuse
-// ---------------------------------------------------------------------------------------
 
 static void test_limits(void **state)
 {

@@ -14,7 +14,6 @@
 #include "streaming_support.h"
 
 // ---- the same logits
-// ----------------------------------------------------------------------------------------------
 
 static void test_presets(void **state)
 {
@@ -59,7 +58,6 @@ static void test_made(void **state)
 }
 
 // ---- what is read
-// ----------------------------------------------------------------------------------------------
 
 // With room for every expert each is read once, and only when it is chosen; with the smallest budget steps
 // read what they use anew; and in between more budget never means more reads.
@@ -105,7 +103,6 @@ static void test_reads(void **state)
 }
 
 // ---- storage that fails
-// ----------------------------------------------------------------------------------------------
 
 static void test_faults(void **state)
 {

@@ -13,7 +13,6 @@
 #include "gguf_support.h"
 
 // ---- files built by hand
-// -------------------------------------------------------------------------------------
 
 static void put(const void *src, size_t n)
 {
@@ -339,7 +338,6 @@ static void test_hostile_tensors(void **state)
 }
 
 // ---- typed look-ups
-// ------------------------------------------------------------------------------------------
 
 static void put_number(const char *key, enum hearth_gguf_type type, uint64_t bits, size_t size)
 {

@@ -14,7 +14,6 @@
 #include "gguf_support.h"
 
 // ---- writer
-// --------------------------------------------------------------------------------------------------
 
 static struct hearth_gguf_writer *start(const char *path)
 {
@@ -270,7 +269,6 @@ static void test_writer_leaves_nothing_behind(void **state)
 }
 
 // ---- split models
-// --------------------------------------------------------------------------------------------
 
 static void put_u16(struct hearth_gguf_writer *w, const char *key, uint16_t v)
 {
@@ -371,7 +369,6 @@ static void test_split_errors(void **state)
 }
 
 // ---- damage
-// --------------------------------------------------------------------------------------------------
 
 static uint64_t random_state = 0x9e3779b97f4a7c15u;
 
@@ -459,7 +456,6 @@ static void test_truncations_and_bit_flips(void **state)
 }
 
 // ---- real files
-// ----------------------------------------------------------------------------------------------
 
 static void test_real_files(void **state)
 {

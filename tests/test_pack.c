@@ -157,7 +157,6 @@ static void compare_models(const char *label, const struct hearth_model *a, cons
 }
 
 // ---- identity
-// ------------------------------------------------------------------------------------------------
 
 static void test_identity(void **state)
 {
@@ -263,7 +262,6 @@ static void test_requantised(void **state)
 }
 
 // ---- profiles
-// ------------------------------------------------------------------------------------------------
 
 enum { TEXT = 32 * 21 + 5, LANE = 21, STRETCH = 9 };
 
@@ -441,7 +439,6 @@ static void test_profile_refuses(void **state)
 }
 
 // ---- thresholds by share
-// ---------------------------------------------------------------------------------------------
 
 struct share_count {
     size_t f;
@@ -530,7 +527,6 @@ static void test_shares(void **state)
 }
 
 // ---- temperature
-// ----------------------------------------------------------------------------------------------
 
 static void check_rows(const struct hearth_model *a, const struct hearth_model *b, int layer, int e,
                        const int32_t *order)
@@ -634,7 +630,6 @@ static void test_temperature(void **state)
 }
 
 // ---- PowerInfer's files
-// --------------------------------------------------------------------------------------
 
 // The same bytes with another beginning mean other activations and predictor inputs: a pack says them in
 // keys.

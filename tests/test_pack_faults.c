@@ -71,7 +71,6 @@ static int pack_to(const char *out, bool (*progress)(void *, float), void *arg)
 }
 
 // ---- packs that lie
-// ----------------------------------------------------------------------------------------------
 
 // One difference from a good pack, and what the message must say.
 struct lie {
@@ -270,7 +269,6 @@ static void test_lies(void **state)
 }
 
 // ---- damage
-// --------------------------------------------------------------------------------------------------
 
 static uint32_t random_state = 99;
 
@@ -349,7 +347,6 @@ static void test_damaged_profile(void **state)
 }
 
 // ---- no memory
-// -----------------------------------------------------------------------------------------------
 
 static int look_into(void)
 {
@@ -411,7 +408,6 @@ static void test_no_memory(void **state)
 }
 
 // ---- packing that does not end well
-// --------------------------------------------------------------------------
 
 static bool stop_halfway(void *arg, float share)
 {

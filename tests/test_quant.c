@@ -18,7 +18,6 @@
 #include "quant/quant.h"
 
 // ---- golden files
-// --------------------------------------------------------------------------------------------
 
 struct golden {
     uint32_t type, elems, bytes, n, n_odd; // blocks: n with ordinary scales, then n_odd with odd ones
@@ -171,7 +170,6 @@ static void test_sizes_match_reference(void **state)
 }
 
 // ---- half and bfloat16, exhaustively
-// -------------------------------------------------------------------------
 
 static void test_f16_all(void **state)
 {
@@ -232,7 +230,6 @@ static void test_bf16_all(void **state)
 }
 
 // ---- by hand
-// -------------------------------------------------------------------------------------------------
 
 // One block each, worked out on paper from the layout: they hold even where the golden files are wrong.
 static void test_small_blocks(void **state)
@@ -267,7 +264,6 @@ static void test_small_blocks(void **state)
 }
 
 // ---- properties
-// ----------------------------------------------------------------------------------------------
 
 static uint64_t random_state = 88172645463325252u;
 

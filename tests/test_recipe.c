@@ -31,7 +31,6 @@ struct shape {
 };
 
 // ---- a model of zeros
-// ----------------------------------------------------------------------------------------
 
 struct tensor {
     char name[96];
@@ -129,7 +128,6 @@ static void write_model(const struct shape *s)
 }
 
 // ---- what became of it
-// ---------------------------------------------------------------------------------------
 
 static char letter(uint32_t type)
 {

@@ -103,7 +103,6 @@ static float *evaluate(const struct hearth_model *m, struct sparse_golden *g, en
 }
 
 // ---- against the reference
-// -----------------------------------------------------------------------------------
 
 static void test_reference(void **state)
 {
@@ -167,7 +166,6 @@ static void test_thresholds(void **state)
 }
 
 // ---- against themselves
-// --------------------------------------------------------------------------------------
 
 static void test_exact_is_off(void **state)
 {
@@ -344,7 +342,6 @@ static void test_clusters(void **state)
 }
 
 // ---- traces
-// -------------------------------------------------------------------------------------------------------
 
 #define TRACED_STEPS 4
 #define TRACED_SEQS  3

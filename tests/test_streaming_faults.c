@@ -11,7 +11,6 @@
 #include "build/pack.h"
 
 // ---- reads that fail below the store: metadata, vectors, rows of the embedding
-// ----------------------------------------------------------------------------------------------
 
 static atomic_int lost_reads; // of 1000 calls of pread()
 static atomic_uint draws;
@@ -45,7 +44,6 @@ ssize_t __wrap_pread(int fd, void *to, size_t n, off_t at)
 }
 
 // ---- files
-// ----------------------------------------------------------------------------------------------
 
 static char plain_path[512], pack_path[512];
 
@@ -77,7 +75,6 @@ static void check_all(check_fn check)
 }
 
 // ---- storage that fails
-// ----------------------------------------------------------------------------------------------
 
 static void test_faults(void **state)
 {
@@ -188,7 +185,6 @@ static void test_bad_start(void **state)
 }
 
 // ---- files that lose their end while they are in use
-// ----------------------------------------------------------------------------------------------
 
 // Steps beside those of a model in memory, until one fails. Returns its code.
 static int step_beside(struct opened *o, struct opened *whole, int n, int *done)
@@ -262,7 +258,6 @@ static void test_cut_short(void **state)
 }
 
 // ---- split files
-// ----------------------------------------------------------------------------------------------
 
 enum { N_PARTS = 3 };
 
@@ -352,7 +347,6 @@ static void test_split(void **state)
 }
 
 // ---- no memory
-// ----------------------------------------------------------------------------------------------
 
 static struct opened starved;
 static struct way starved_way;

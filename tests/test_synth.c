@@ -48,7 +48,6 @@ static void make(const char *preset, const char *to, uint64_t seed, int n_thread
 }
 
 // ---- statistics
-// ----------------------------------------------------------------------------------------------
 
 struct range {
     double low, high; // both 0: not looked at
@@ -162,7 +161,6 @@ static void test_statistics(void **state)
 }
 
 // ---- files
-// ---------------------------------------------------------------------------------------------------
 
 static uint8_t *slurp(const char *from, size_t *size)
 {

@@ -12,7 +12,6 @@
 #include "text/vocab_impl.h"
 
 // ---- UTF-8 and bytes
-// -----------------------------------------------------------------------------------------
 
 static void test_utf8_all_characters(void **state)
 {
@@ -101,7 +100,6 @@ static void test_byte_alphabet(void **state)
 }
 
 // ---- small vocabularies
-// --------------------------------------------------------------------------------------
 
 struct token {
     const char *text;
@@ -324,7 +322,6 @@ static void test_refused_specs(void **state)
 }
 
 // ---- ends of a generation
-// ------------------------------------------------------------------------------------
 
 static void test_ends(void **state)
 {
@@ -382,7 +379,6 @@ static void test_ends(void **state)
 }
 
 // ---- special tokens
-// ------------------------------------------------------------------------------------------
 
 static uint32_t seed = 1;
 
@@ -484,7 +480,6 @@ static void test_special_against_plain_search(void **state)
 }
 
 // ---- streaming
-// -----------------------------------------------------------------------------------------------
 
 static void test_stream(void **state)
 {
@@ -557,7 +552,6 @@ static void test_stream(void **state)
 }
 
 // ---- from files
-// ----------------------------------------------------------------------------------------------
 
 static char gguf_path[64];
 

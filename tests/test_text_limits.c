@@ -37,7 +37,6 @@ static struct hearth_vocab *create(const struct hearth_vocab_spec *spec)
 }
 
 // ---- against plain versions
-// ----------------------------------------------------------------------------------
 
 #define MAX_TOKENS 80
 #define MAX_TEXT   600
@@ -201,7 +200,6 @@ static void test_bpe_against_plain_merging(void **state)
 }
 
 // ---- round trips and long words, over the golden vocabularies
-// ------------------------------------------------
 
 static struct hearth_gguf *gguf_of(const char *name)
 {
@@ -477,7 +475,6 @@ static void test_long_words(void **state)
 }
 
 // ---- threads
-// -------------------------------------------------------------------------------------------------
 
 struct job {
     const struct hearth_vocab *v;

@@ -99,7 +99,6 @@ static void test_deepseek_coder(void **state)
 }
 
 // ---- Llama 3: tokens and merges from its JSON and BPE files
-// --------------------------------------------------
 
 static void test_llama_bpe(void **state)
 {
@@ -145,7 +144,6 @@ static void test_llama_bpe(void **state)
 }
 
 // ---- Qwen 2: a list of byte strings by rank, from which merges follow
-// ----------------------------------------
 
 static size_t base64_decode(const char *s, size_t n, char *out)
 {

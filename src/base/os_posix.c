@@ -43,7 +43,6 @@
 #define TEMP_SUFFIX 14
 
 // ---- reading
-// -------------------------------------------------------------------------------------------------
 
 struct hearth_file {
     int fd;
@@ -272,7 +271,6 @@ const char *hearth_file_path(const struct hearth_file *f)
 }
 
 // ---- writing
-// -------------------------------------------------------------------------------------------------
 
 struct hearth_outfile {
     int fd;
@@ -543,7 +541,6 @@ void hearth_outfile_close(struct hearth_outfile **file)
 }
 
 // ---- memory
-// --------------------------------------------------------------------------------------------------
 
 void *hearth_os_map(size_t size)
 {
@@ -572,7 +569,6 @@ void hearth_os_discard(void *p, size_t size)
 }
 
 // ---- machine
-// -------------------------------------------------------------------------------------------------
 
 uint64_t hearth_now_ns(void)
 {

@@ -61,7 +61,6 @@ static int no_memory(struct packer *p)
 }
 
 // ---- the source's matrices
-// -----------------------------------------------------------------------------------
 
 // Where the matrix "ffn_up" etc. of a space is, if anywhere.
 static int find_matrix(struct packer *p, uint32_t layer, const char *stem, uint32_t expert, uint64_t k,
@@ -184,7 +183,6 @@ static int lay_out(struct packer *p)
 }
 
 // ---- the order
-// -----------------------------------------------------------------------------------------------
 
 static int compare_keys(const void *a, const void *b)
 {
@@ -255,7 +253,6 @@ static const uint32_t *slots_of(struct packer *p, uint32_t layer, uint32_t exper
 }
 
 // ---- what the pack consists of
-// -------------------------------------------------------------------------------
 
 static bool is(const char *a, const char *b)
 {
@@ -343,7 +340,6 @@ static int list_steps(struct packer *p)
 }
 
 // ---- the header
-// ----------------------------------------------------------------------------------------------
 
 int hearth_pack_put_bundles(struct hearth_gguf_writer *w, uint32_t layer, const struct hearth_bundle *b,
                             uint32_t n_ff, uint32_t n_expert, struct hearth_error *err)
@@ -535,7 +531,6 @@ static int declare(struct packer *p, const struct step *s)
 }
 
 // ---- the data
-// ------------------------------------------------------------------------------------------------
 
 static int put(struct packer *p, const void *bytes, size_t n)
 {
@@ -677,7 +672,6 @@ static int write_step(struct packer *p, const struct step *s)
 }
 
 // ---- all of it
-// -----------------------------------------------------------------------------------------------
 
 static int open_source(struct packer *p, const char *in)
 {

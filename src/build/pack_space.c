@@ -76,7 +76,6 @@ int hearth_pack_gather(struct hearth_pack_scratch *s, const struct hearth_pack_m
 }
 
 // ---- transposing
-// ---------------------------------------------------------------------------------------------
 
 // Some rows of the matrix on their way to be some elements of every neuron's row.
 struct tile {

@@ -49,7 +49,6 @@ struct profiler {
 };
 
 // ---- counting
-// ------------------------------------------------------------------------------------------------
 
 // The lowest bit of every group of 1 << batch lanes.
 static uint32_t groups_of(int batch)
@@ -108,7 +107,6 @@ static void on_neurons(void *arg, int layer, int expert, struct hearth_row row, 
 }
 
 // ---- magnitudes
-// ------------------------------------------------------------------------------------------------
 
 static void on_gates(void *arg, int layer, struct hearth_row row, const float *gates)
 {
@@ -152,7 +150,6 @@ static void measure(struct profiler *p)
 }
 
 // ---- running the text
-// ----------------------------------------------------------------------------------------
 
 // One token of every lane: token `at` of its part of the text, or BOS.
 static int step(struct profiler *p, const int *seqs, size_t at, bool bos, bool counting)
@@ -227,7 +224,6 @@ static int run_passes(struct profiler *p, const struct hearth_profile_params *pa
 }
 
 // ---- the file
-// ------------------------------------------------------------------------------------------------
 
 static int put_metadata(const struct profiler *p, const struct hearth_profile_params *params,
                         struct hearth_gguf_writer *w)
@@ -310,7 +306,6 @@ static double mean_share(const struct profiler *p, int batch)
 }
 
 // ---- all of it
-// -----------------------------------------------------------------------------------------------
 
 static bool is_relu(const struct hearth_model *m)
 {

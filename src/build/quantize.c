@@ -35,7 +35,6 @@ struct quantizer {
 };
 
 // ---- converting
-// ----------------------------------------------------------------------------------------------
 
 // A block of rows, shared out to the workers row by row.
 struct block {
@@ -136,7 +135,6 @@ static int copy(struct quantizer *q, const struct step *s)
 }
 
 // ---- planning
-// ------------------------------------------------------------------------------------------------
 
 static void plan_tensor(struct quantizer *q, uint64_t i, struct hearth_recipe_choice choice, bool *warned)
 {

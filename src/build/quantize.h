@@ -19,9 +19,8 @@ struct hearth_quantize_params {
 struct hearth_quantize_result {
     uint64_t bytes_in, bytes_out;         // of tensor data
     uint64_t n_matrices[HEARTH_TYPE_END]; // by format, in the new file
-    uint64_t
-        n_fallback;  // matrices whose rows do not fit the blocks that the recipe wants: now in a finer format
-    uint64_t n_kept; // vectors, routers and number formats that cannot be decoded: copied
+    uint64_t n_fallback; // matrices whose rows do not fit the recipe's blocks: now in a finer format
+    uint64_t n_kept;     // vectors, routers and number formats that cannot be decoded: copied
 };
 
 // Reads the GGUF at `in` (all parts of a split one) and writes `out`, which appears only when complete. Every

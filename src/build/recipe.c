@@ -39,7 +39,6 @@ const struct hearth_recipe *hearth_recipe_by_name(const char *name)
 }
 
 // ---- tensors by name
-// -----------------------------------------------------------------------------------------
 
 // Names of GGUF hold zero bytes only when somebody means harm; what is behind one does not count.
 static bool contains(const char *name, const char *part)
@@ -138,7 +137,6 @@ static int64_t layer_of(const char *name)
 }
 
 // ---- choosing
-// ------------------------------------------------------------------------------------------------
 
 struct mixture {
     uint32_t base;
@@ -219,7 +217,6 @@ static uint32_t fit(uint32_t type, uint64_t n)
 }
 
 // ---- the model
-// -----------------------------------------------------------------------------------------------
 
 // "<architecture>.<name>", or its default where the model does not say.
 static int read_count(const struct hearth_gguf *g, struct hearth_str arch, const char *name, int64_t *out,

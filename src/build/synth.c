@@ -21,7 +21,6 @@ const char *hearth_synth_preset(int i, const char **what)
 }
 
 // ---- tensors
-// -------------------------------------------------------------------------------------------------
 
 struct list {
     const struct hearth_synth *s;
@@ -193,7 +192,6 @@ static int declare(struct hearth_synth *s, const struct hearth_synth_tensor *t)
 }
 
 // ---- their numbers
-// -------------------------------------------------------------------------------------------
 
 int hearth_synth_write(struct hearth_synth *s, const void *src, size_t n)
 {
@@ -268,7 +266,6 @@ static int write_tensor(struct hearth_synth *s, struct hearth_synth_planted *p,
 }
 
 // ---- metadata
-// ------------------------------------------------------------------------------------------------
 
 static int put_metadata(struct hearth_synth *s)
 {
@@ -321,7 +318,6 @@ static int put_metadata(struct hearth_synth *s)
 }
 
 // ---- the file
-// ------------------------------------------------------------------------------------------------
 
 static int write_model(struct hearth_synth *s, const char *path, const struct hearth_synth_tensor *tensors,
                        size_t n)

@@ -45,7 +45,6 @@ static void make_space(struct hearth_synth_planted *p, uint32_t layer, uint32_t 
 }
 
 // ---- bundles
-// -------------------------------------------------------------------------------------------------
 
 enum { ROWS = 64 }; // that one task makes
 
@@ -120,7 +119,6 @@ int hearth_synth_put_pack_keys(struct hearth_synth *s)
 }
 
 // ---- any of them
-// ---------------------------------------------------------------------------------------------
 
 int hearth_synth_planted_open(struct hearth_synth_planted **out, struct hearth_synth *s,
                               const struct hearth_synth_tensor *tensors, size_t n)

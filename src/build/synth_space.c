@@ -44,7 +44,6 @@ static size_t matrix_row(const struct hearth_synth_maker *m)
 }
 
 // ---- neurons
-// -------------------------------------------------------------------------------------------------
 
 // The same numbers with the other sign.
 static void negate(const uint8_t *from, uint8_t *to, size_t n_blocks)
@@ -153,7 +152,6 @@ static void make_rows(void *arg, int task, int worker)
 }
 
 // ---- the space
-// -----------------------------------------------------------------------------------------------
 
 // Draws one row of B: in Q4_0 into the predictor's first layer, as floats without the constant's share into
 // column k of the basis. Blocks of the slow half weigh as the preset says.

@@ -19,7 +19,6 @@
 #define ROUTER_STDDEV 1.5f
 
 // ---- codes
-// ---------------------------------------------------------------------------------------------------
 
 struct chain {
     const struct hearth_synth *s;
@@ -84,7 +83,6 @@ static void chain_close(struct chain *c)
 }
 
 // ---- embedding and head
-// --------------------------------------------------------------------------------------
 
 enum { ROWS = 64 };
 
@@ -166,7 +164,6 @@ int hearth_synth_write_head(struct hearth_synth *s)
 }
 
 // ---- routers
-// -------------------------------------------------------------------------------------------------
 
 // Scores are ROUTER_STDDEV times a standard normal of the stream plus the expert's popularity, which is a
 // quantile of a normal one.
@@ -204,7 +201,6 @@ int hearth_synth_write_router(struct hearth_synth *s, uint32_t layer)
 }
 
 // ---- sizes
-// ---------------------------------------------------------------------------------------------------
 
 float hearth_synth_added(const struct hearth_synth *s, uint32_t layer)
 {

@@ -34,7 +34,6 @@ struct test {
 };
 
 // ---- running
-// -------------------------------------------------------------------------------------------------
 
 static int start_sequence(struct bench *b, struct hearth_error *err)
 {
@@ -112,7 +111,6 @@ static int measure(struct bench *b, const struct test *t)
 }
 
 // ---- results
-// -------------------------------------------------------------------------------------------------
 
 // Bytes of weights read by a test's steps: of feed-forward parts that go by neuron, and of the rest.
 struct bytes {
@@ -291,7 +289,6 @@ static int run_all(struct bench *b)
 }
 
 // ---- setting up
-// ----------------------------------------------------------------------------------------------
 
 static int largest(const struct hearth_int_list *list)
 {

@@ -57,7 +57,6 @@ static bool is_unsigned_64(enum hearth_gguf_type type)
 }
 
 // ---- table
-// ---------------------------------------------------------------------------------------------------
 
 // Printable form of any bytes: a file must not be able to steer the terminal. UTF-8 passes.
 static void print_text(struct hearth_str text, size_t max)
@@ -211,7 +210,6 @@ static void print_table(const struct hearth_gguf *g, const struct hearth_pack *p
 }
 
 // ---- JSON
-// ----------------------------------------------------------------------------------------------------
 
 static json_t *json_element(const struct hearth_gguf_kv *kv, uint64_t i)
 {

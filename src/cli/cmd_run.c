@@ -44,7 +44,6 @@ static const float *end_of_prompt(const struct run *r)
 }
 
 // ---- the loop: sample, print, step
-// ---------------------------------------------------------------------------
 
 static int write_logits(struct run *r, const float *logits)
 {
@@ -148,7 +147,6 @@ static int generate(struct run *r)
 }
 
 // ---- the prompt
-// ----------------------------------------------------------------------------------------------
 
 struct row_sink {
     struct run *run;
@@ -241,7 +239,6 @@ static int make_prompt(struct run *r, const struct hearth_buffer *text)
 }
 
 // ---- setting up
-// ----------------------------------------------------------------------------------------------
 
 static int open_lines(struct run *r)
 {
@@ -326,7 +323,6 @@ static void close_all(struct run *r)
 }
 
 // ---- the end
-// -------------------------------------------------------------------------------------------------
 
 static int best_line(const struct run *r)
 {

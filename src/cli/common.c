@@ -15,7 +15,6 @@
 #include "base/os.h"
 
 // ---- messages
-// ------------------------------------------------------------------------------------------------
 
 static bool quiet_mode;
 static bool progress_shown; // an unfinished progress line is on the terminal
@@ -102,7 +101,6 @@ int hearth_cli_usage(const struct hearth_command *cmd, const char *fmt, ...)
 }
 
 // ---- stopping
-// ------------------------------------------------------------------------------------------------
 
 static volatile sig_atomic_t interrupted;
 
@@ -130,7 +128,6 @@ bool hearth_cli_interrupted(void)
 }
 
 // ---- input and output
-// ----------------------------------------------------------------------------------------
 
 bool hearth_buffer_add(struct hearth_buffer *b, const void *src, size_t n)
 {
@@ -257,7 +254,6 @@ void hearth_cli_format_count(char *out, size_t size, uint64_t n)
 }
 
 // ---- models
-// --------------------------------------------------------------------------------------------------
 
 void hearth_cli_progress(const char *what, float share)
 {

@@ -33,7 +33,6 @@ static bool group_is_new(const struct hearth_option *opt, const struct hearth_co
 }
 
 // ---- help
-// ----------------------------------------------------------------------------------------------------
 
 static size_t word_length(const char *text)
 {
@@ -145,7 +144,6 @@ void hearth_generate_help(const struct hearth_command *cmd)
 }
 
 // ---- man pages
-// -----------------------------------------------------------------------------------------------
 
 // Escapes what roff would take for itself.
 static void roff(const char *text)
@@ -258,7 +256,6 @@ static void man_command(const struct hearth_command *cmd)
 }
 
 // ---- shell completion
-// ----------------------------------------------------------------------------------------
 
 static bool wants_file(const struct hearth_option *opt)
 {

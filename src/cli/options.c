@@ -25,7 +25,6 @@ const char *hearth_spelling_next(const char *list, char out[40])
 }
 
 // ---- suggestions
-// ---------------------------------------------------------------------------------------------
 
 #define DISTANCE_MAX 40
 
@@ -138,7 +137,6 @@ const struct hearth_command *hearth_command_find(const char *name)
 }
 
 // ---- values
-// --------------------------------------------------------------------------------------------------
 
 static bool parse_int(const char *text, const char **end, int64_t *out)
 {
@@ -328,7 +326,6 @@ static bool set_value(const struct hearth_option *opt, const char *text, struct 
 }
 
 // ---- arguments
-// -----------------------------------------------------------------------------------------------
 
 struct parser {
     const struct hearth_command *cmd;

@@ -59,8 +59,7 @@ const struct hearth_option hearth_option_table[] = {
      "tokens to generate; -1: until the model ends its text or the context is full", AT(n_predict)},
     {"-np, --parallel", NULL, HEARTH_OPTION_INT, "N", "1", NULL, 1, 256, RUN, "Generation",
      "generate N continuations of the prompt together, with seeds S, S+1, ...; they are printed one after "
-     "the other "
-     "and the one with the best mean log-probability is named",
+     "the other and the one with the best mean log-probability is named",
      AT(n_parallel)},
     {"--ignore-eos", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, RUN, "Generation",
      "never choose a token that ends the text", AT(ignore_eos)},
@@ -97,8 +96,7 @@ const struct hearth_option hearth_option_table[] = {
      "exponent of --dynatemp-range", AT(dynatemp_exponent)},
     {"--dry-multiplier", NULL, HEARTH_OPTION_FLOAT, "X", "0", NULL, 0, 100, RUN, "Sampling",
      "DRY: penalise a token that would go on repeating a passage by X times the base to the power of its "
-     "length; "
-     "0: off",
+     "length; 0: off",
      AT(dry_multiplier)},
     {"--dry-base", NULL, HEARTH_OPTION_FLOAT, "X", "1.75", NULL, 0, 100, RUN, "Sampling",
      "DRY: base of the penalty", AT(dry_base)},
@@ -108,8 +106,7 @@ const struct hearth_option hearth_option_table[] = {
      "DRY: tokens to look back on; 0: none, -1: the context", AT(dry_penalty_last_n)},
     {"--dry-sequence-breaker", NULL, HEARTH_OPTION_STRING_LIST, "TEXT", NULL, NULL, NO_RANGE, RUN, "Sampling",
      "DRY: a text that repeats do not reach across, in place of newline, colon, quote and asterisk; may be "
-     "given "
-     "several times; none: no such text",
+     "given several times; none: no such text",
      AT(dry_breakers)},
     {"--mirostat", NULL, HEARTH_OPTION_INT, "N", "0", NULL, 0, 2, RUN, "Sampling",
      "1: Mirostat, 2: Mirostat 2.0, with the temperature, in place of all samplers; 0: off", AT(mirostat)},
@@ -157,8 +154,7 @@ const struct hearth_option hearth_option_table[] = {
      "Resources", "threads; -1: one per physical core. The text does not depend on it", AT(n_threads)},
     {"--ram", NULL, HEARTH_OPTION_SIZE, "SIZE", NULL, NULL, 1, 9.0e18, ENGINE, "Resources",
      "use at most SIZE of memory (4G, 900M); what does not fit is read from the file as it is needed. The "
-     "text "
-     "does not depend on it (default: all of the model in memory)",
+     "text does not depend on it (default: all of the model in memory)",
      AT(ram)},
     {"--io", NULL, HEARTH_OPTION_ENUM, "HOW", "auto", IO_KINDS, NO_RANGE, ENGINE, "Resources",
      "with --ram, how the file is read; auto: what a short test finds faster", AT(io)},
@@ -178,9 +174,9 @@ const struct hearth_option hearth_option_table[] = {
      "use CPU instructions up to this level; auto: all that this CPU has", AT(cpu)},
     {"--sparsity", NULL, HEARTH_OPTION_ENUM, "MODE", "auto", "auto|off|exact|predict", NO_RANGE, ENGINE,
      "Resources",
-     "which neurons to compute for a generated token: all; those that their gates leave on (the same results "
-     "in "
-     "models of the ReLU family); those that the model's predictors name; auto: predict, else exact",
+     "which neurons to compute for a generated token: all; those that their gates leave on (the same "
+     "results in models of the ReLU family); those that the model's predictors name; auto: predict, else "
+     "exact",
      AT(sparsity)},
     {"--predict-threshold", NULL, HEARTH_OPTION_FLOAT, "X", NULL, NULL, -1e30, 1e30, ENGINE, "Resources",
      "compute a neuron when its predictor gives at least X, in place of what the file says",
@@ -264,45 +260,38 @@ const struct hearth_command hearth_command_table[] = {
      "generated "
      "text; the prompt is not repeated, and a final newline is added only on a terminal.\n\n"
      "Names of control tokens in the prompt (such as <|im_start|>) become those tokens. Ctrl-C ends the "
-     "generation "
-     "cleanly; a second one kills the program.",
+     "generation cleanly; a second one kills the program.",
      "hearth run model.gguf -p \"Once upon a time\" -n 100\n"
      "hearth run model.gguf -f prompt.txt --temp 0 > answer.txt\n"
      "hearth run model.gguf -p \"A haiku about fire:\" -n 40 -np 8",
      hearth_cmd_run},
     {"bench", BENCH, MODEL_ONLY, "measure prompt and generation speed",
      "Prints the table of llama-bench: for prompts of N tokens (ppN) and N generated tokens (tgN) the mean "
-     "speed in "
-     "tokens per second and its standard deviation. For generation it adds the bytes of weights read per "
-     "second "
-     "beside what the machine's memory can deliver (the roof), because that is what bounds it.",
+     "speed in tokens per second and its standard deviation. For generation it adds the bytes of weights "
+     "read per second beside what the machine's memory can deliver (the roof), because that is what bounds "
+     "it.",
      "hearth bench model.gguf\n"
      "hearth bench model.gguf -p 128,512 -n 64 -npl 1 -r 5 -o json",
      hearth_cmd_bench},
     {"perplexity", PERPLEXITY, MODEL_ONLY, "score a text",
-     "Cuts the text into chunks as llama-perplexity does (each starts with BOS where the vocabulary asks for "
-     "it), "
-     "scores the second half of each, and prints the perplexity with its standard error. Running values go "
-     "to "
-     "standard error.",
+     "Cuts the text into chunks as llama-perplexity does (each starts with BOS where the vocabulary asks "
+     "for it), scores the second half of each, and prints the perplexity with its standard error. Running "
+     "values go to standard error.",
      "hearth perplexity model.gguf -f wiki.test.raw\n"
      "hearth perplexity model.gguf -f wiki.test.raw --chunks 20 --phase step",
      hearth_cmd_perplexity},
     {"tokenize", TOKENIZE, MODEL_ONLY, "turn standard input into token ids",
-     "Reads standard input to its end, every byte of it, and prints the token ids on one line, separated by "
-     "spaces. "
-     "Files that hold only a vocabulary will do.",
+     "Reads standard input to its end, every byte of it, and prints the token ids on one line, separated "
+     "by spaces. Files that hold only a vocabulary will do.",
      "printf 'Hello world' | hearth tokenize model.gguf", hearth_cmd_tokenize},
     {"detokenize", DETOKENIZE, MODEL_ONLY, "turn token ids on standard input into text",
      "Reads token ids from standard input, separated by blanks or commas, and prints the text they stand "
-     "for. "
-     "Files that hold only a vocabulary will do.",
+     "for. Files that hold only a vocabulary will do.",
      "printf 'Hello world' | hearth tokenize model.gguf | hearth detokenize model.gguf",
      hearth_cmd_detokenize},
     {"inspect", INSPECT, MODEL_ONLY, "show what is in a GGUF file",
      "Lists metadata, number formats and tensors of any GGUF file, whether or not its architecture is "
-     "supported. "
-     "Long arrays and texts are abbreviated; --json gives texts in full.",
+     "supported. Long arrays and texts are abbreviated; --json gives texts in full.",
      "hearth inspect model.gguf\n"
      "hearth inspect model.gguf --json | jq .n_params",
      hearth_cmd_inspect},
@@ -350,13 +339,10 @@ const struct hearth_command hearth_command_table[] = {
      {{"MODEL", AT(model)}, {"OUT", AT(out)}},
      "rewrite a model for reading it neuron by neuron",
      "Writes MODEL to the new file OUT with the weights of each neuron of the feed-forward parts side by "
-     "side, so that one read "
-     "brings one neuron. With --profile the neurons that are active most often come first. Where the model "
-     "has its down "
-     "matrix the usual way round, it is turned, which for quantised models means Q8_0 for that matrix; "
-     "everything else keeps its "
-     "bits. OUT appears only when it is complete, carries checksums (--verify), and is a GGUF: hearth "
-     "inspect shows it.",
+     "side, so that one read brings one neuron. With --profile the neurons that are active most often come "
+     "first. Where the model has its down matrix the usual way round, it is turned, which for quantised "
+     "models means Q8_0 for that matrix; everything else keeps its bits. OUT appears only when it is "
+     "complete, carries checksums (--verify), and is a GGUF: hearth inspect shows it.",
      "hearth profile model.gguf -f text.txt -o model.profile\n"
      "hearth pack model.gguf model.hearth.gguf --profile model.profile",
      hearth_cmd_pack},
@@ -365,11 +351,9 @@ const struct hearth_command hearth_command_table[] = {
      {{"[MODEL]", AT(model)}},
      "simulate neuron caches",
      "Replays a trace of the neurons that each step needed, and prints how many of them caches of several "
-     "sizes "
-     "would have found in memory: with the engine's own policies, with one LRU over all spaces, with a fixed "
-     "choice by profile, and with Belady's optimum, which knows the future. The first quarter of the trace "
-     "only "
-     "warms the caches up.",
+     "sizes would have found in memory: with the engine's own policies, with one LRU over all spaces, with "
+     "a fixed choice by profile, and with Belady's optimum, which knows the future. The first quarter of "
+     "the trace only warms the caches up.",
      "hearth plan --simulate novel.htrace\n"
      "hearth plan --simulate novel.htrace --cache-sizes 10,25,50 --json --svg cache.svg",
      hearth_cmd_plan},

@@ -46,7 +46,6 @@ static struct span span_of(const struct job *j, int token, int tile)
 }
 
 // ---- one tile
-// ------------------------------------------------------------------------------------------------------
 
 // Adds what query i got from a tile (in tile_out) to what it got from the range's tiles before.
 static void merge_tile(const struct work *x, int i, bool is_first, float tile_max, float tile_sum)
@@ -193,7 +192,6 @@ static void attend_tile(const struct work *x, int tile, bool more)
 }
 
 // ---- ranges
-// --------------------------------------------------------------------------------------------------------
 
 // What a token's query head got from all ranges so far: [dim] values, not yet divided by the sum.
 struct total {
@@ -305,7 +303,6 @@ static void block_task(void *arg, int task, int worker)
 }
 
 // ---- steps over long contexts: a task for each range, then their shares are added up
-// -------------------------------
 
 // Share of range r in what row `row` gets in query head `head`: [dim] values, then max and sum.
 static float *share_of(const struct job *j, int row, int r, int head)

@@ -17,7 +17,6 @@
 #define GROUP_ROWS 64
 
 // ---- a layer
-// -------------------------------------------------------------------------------------------------
 
 static const struct hearth_gguf_tensor *tensor_of(const struct hearth_expert_part *p, uint32_t expert)
 {
@@ -280,7 +279,6 @@ void hearth_expert_stream_run(struct hearth_expert_stream *x, struct hearth_expe
 }
 
 // ---- opening
-// -------------------------------------------------------------------------------------------------
 
 bool hearth_expert_stream_can(const struct hearth_session *s)
 {

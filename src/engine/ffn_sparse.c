@@ -34,7 +34,6 @@ struct pass {
 };
 
 // ---- one cluster
-// ------------------------------------------------------------------------------------------------
 
 // The cluster in the hands of one worker: n_t tokens, neurons [at, at + n).
 struct cluster {
@@ -360,7 +359,6 @@ static void compute_unit(void *arg, int unit, int worker)
 }
 
 // ---- around the clusters
-// ------------------------------------------------------------------------------------------------
 
 // Quantises a row of x (tasks below n_rows), or makes a row of the predictor's inner layer ready.
 static void prepare_task(void *arg, int task, int worker)
@@ -518,7 +516,6 @@ bool hearth_sparse_layer(const struct hearth_session *s, int layer)
 }
 
 // ---- opening
-// ------------------------------------------------------------------------------------------------
 
 static bool is_relu(const struct hearth_model *m)
 {

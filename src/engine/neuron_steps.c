@@ -26,7 +26,6 @@ static bool has_failed(const struct hearth_neurons *n)
 }
 
 // ---- reads
-// ------------------------------------------------------------------------------------------------
 
 static uint32_t queue_length(const struct hearth_neurons *n)
 {
@@ -156,7 +155,6 @@ static void read_ahead(struct hearth_neurons *n)
 }
 
 // ---- asking for neurons
-// ------------------------------------------------------------------------------------------------
 
 // Writes the neurons of a unit that any token names behind those of the units before.
 static void list_ids(struct hearth_neurons *n, uint32_t index)
@@ -263,7 +261,6 @@ static void make_room(struct hearth_neurons *n)
 }
 
 // ---- a wave
-// ------------------------------------------------------------------------------------------------
 
 // The next unit that is ready: true; false: none is now.
 static bool take_unit(struct hearth_neurons *n, uint32_t *unit)
@@ -348,7 +345,6 @@ static void work(void *arg, int task, int worker)
 }
 
 // ---- a pass
-// ------------------------------------------------------------------------------------------------
 
 void hearth_neurons_settle(struct hearth_neurons *n)
 {

@@ -15,7 +15,6 @@
 #define PIECE_BYTES ((size_t)16 << 20)
 
 // ---- memory
-// ------------------------------------------------------------------------------------------------
 //
 // What a region holds is written down once, in a function that runs twice: to measure (arena without memory),
 // for the plan as well, and to assign.
@@ -100,7 +99,6 @@ static int open_region(struct hearth_neurons *n, struct hearth_region *region, l
 }
 
 // ---- planning
-// ------------------------------------------------------------------------------------------------
 
 bool hearth_neurons_can(const struct hearth_session *s)
 {
@@ -241,7 +239,6 @@ int hearth_neurons_open(struct hearth_neurons *n, struct hearth_session *s, stru
 }
 
 // ---- filling
-// ------------------------------------------------------------------------------------------------
 
 // Points a layer's weights to its prefixes: those of expert 0, behind which the others lie when all neurons
 // are resident; else nobody looks there.

@@ -8,7 +8,6 @@
 #include "base/memory.h"
 
 // ---- hot path
-// ------------------------------------------------------------------------------------------------
 
 void hearth_run_point(const struct hearth_runs *r, int i, struct hearth_weights *weights, uint8_t *base)
 {
@@ -94,7 +93,6 @@ void hearth_runs_end(struct hearth_runs *r, int i)
 }
 
 // ---- opening
-// -------------------------------------------------------------------------------------------------
 
 // A part of the file that a run needs, and the image place its first byte stands for.
 struct part {

@@ -32,7 +32,6 @@ struct hearth_sampler {
 };
 
 // ---- drawing
-// -------------------------------------------------------------------------------------------------
 
 // PCG32 (XSH RR): small, and good enough by far for drawing tokens.
 static uint32_t next_u32(uint64_t *state)
@@ -83,7 +82,6 @@ static hearth_token draw_mirostat(struct hearth_sampler *s, struct candidates *a
 }
 
 // ---- the chain
-// -----------------------------------------------------------------------------------------------
 
 static bool has_penalties(const struct hearth_sampler_params *p)
 {
@@ -193,7 +191,6 @@ uint32_t hearth_sampler_seed(const struct hearth_sampler *sampler)
 }
 
 // ---- opening
-// -------------------------------------------------------------------------------------------------
 
 const char *hearth_sampler_names(void)
 {

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 // ---- order
-// ---------------------------------------------------------------------------------------------------
 
 // A total order, so that ties do not depend on the sort.
 static bool before(const struct candidate *a, const struct candidate *b)
@@ -79,7 +78,6 @@ static double entropy_of(const struct candidates *all)
 }
 
 // ---- truncation
-// ----------------------------------------------------------------------------------------------
 
 void hearth_cut_top_n_sigma(struct candidates *all, float n)
 {
@@ -205,7 +203,6 @@ void hearth_cut_zipf(struct candidates *all, float mu, int n_vocab)
 }
 
 // ---- temperature
-// ---------------------------------------------------------------------------------------------
 
 void hearth_scale_temperature(struct candidates *all, float temp, float range, float exponent)
 {

@@ -24,7 +24,6 @@ void hearth_penalize_repeats(struct candidates *all, const uint32_t *counts,
 }
 
 // ---- DRY
-// -----------------------------------------------------------------------------------------------------
 
 // repeat[k]: how many tokens before the end equal those before place k from the end (the Z function of the
 // reversed history), linear in its length.

@@ -20,7 +20,6 @@
 #define PROMPT_LOGIT_ROWS 32
 
 // ---- evaluation
-// ----------------------------------------------------------------------------------------------
 
 static int check_seq(const struct hearth_session *s, int seq, struct hearth_error *err)
 {
@@ -143,7 +142,6 @@ const float *hearth_logits(const struct hearth_session *session, int row)
 }
 
 // ---- sequences
-// -----------------------------------------------------------------------------------------------
 
 int hearth_seq_new(struct hearth_session *session, struct hearth_error *err)
 {
@@ -185,7 +183,6 @@ int hearth_seq_truncate(struct hearth_session *session, int seq, int n_tokens, s
 }
 
 // ---- opening
-// -------------------------------------------------------------------------------------------------
 
 struct hearth_session_params hearth_session_params_default(void)
 {

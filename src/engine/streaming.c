@@ -16,7 +16,6 @@
 #define MIB   ((uint64_t)1 << 20)
 
 // ---- hot path
-// ------------------------------------------------------------------------------------------------
 
 bool hearth_streaming_begin(struct hearth_session *s, int i)
 {
@@ -65,7 +64,6 @@ void hearth_streaming_embed(struct hearth_session *s, int token, int worker, flo
 }
 
 // ---- sizes
-// ------------------------------------------------------------------------------------------------
 
 // Whether the item is in memory whatever the budget: norms, biases, tables of positions.
 static bool is_fixed(const struct hearth_model *m, const struct hearth_item *item)
@@ -97,7 +95,6 @@ static uint64_t process_bytes(const struct hearth_model *m)
 }
 
 // ---- planning
-// ------------------------------------------------------------------------------------------------
 
 // What planning and filling share; arrays are [n_layer].
 struct opening {
@@ -180,10 +177,9 @@ static void tell_plan(const struct opening *o)
     const struct hearth_budget_plan *p = &o->f->plan;
     hearth_log(
         HEARTH_LOG_DEBUG,
-        "plan: %llu of %llu bytes; dense %llu in memory (%u layers%s), layer buffers %llu; resident neurons "
-        "%llu (%llu bytes), cached %llu (%llu bytes, reserve %u); experts of a layer %u, of %u layers one "
-        "more, "
-        "%u common (%llu bytes)",
+        "plan: %llu of %llu bytes; dense %llu in memory (%u layers%s), layer buffers %llu; resident "
+        "neurons %llu (%llu bytes), cached %llu (%llu bytes, reserve %u); experts of a layer %u, of %u "
+        "layers one more, %u common (%llu bytes)",
         (unsigned long long)p->bytes, (unsigned long long)o->s->model->load.ram,
         (unsigned long long)p->dense_bytes, p->dense_layers, p->head_in_memory ? ", head" : "",
         (unsigned long long)p->layer_buffers, (unsigned long long)p->resident_neurons,
@@ -193,7 +189,6 @@ static void tell_plan(const struct opening *o)
 }
 
 // ---- filling
-// ------------------------------------------------------------------------------------------------
 
 static void add_target(struct opening *o, const struct hearth_item *item, uint8_t *to)
 {
@@ -319,7 +314,6 @@ static int fill(struct opening *o, struct hearth_error *err)
 }
 
 // ---- opening
-// ------------------------------------------------------------------------------------------------
 
 static int read_store_params(const struct hearth_model *m, struct hearth_store_params *p,
                              struct hearth_throttle *throttle, struct hearth_error *err)

@@ -93,7 +93,6 @@ int hearth_gguf_header_crc(const struct hearth_gguf *g, uint32_t *crc, struct he
 }
 
 // ---- the whole file
-// ------------------------------------------------------------------------------------------
 
 struct job {
     const struct hearth_checksums *c;
@@ -156,7 +155,6 @@ int hearth_checksums_verify(const struct hearth_checksums *c, int n_threads,
 }
 
 // ---- opening
-// -------------------------------------------------------------------------------------------------
 
 static int read_sums(struct hearth_checksums *c, const struct hearth_gguf_tensor *t, struct hearth_error *err)
 {

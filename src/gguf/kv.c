@@ -31,7 +31,6 @@ size_t hearth_gguf_type_size(enum hearth_gguf_type type)
 }
 
 // ---- names
-// ---------------------------------------------------------------------------------------------------
 
 int hearth_str_compare(struct hearth_str a, struct hearth_str b)
 {
@@ -115,7 +114,6 @@ const struct hearth_gguf_tensor *hearth_gguf_tensor(const struct hearth_gguf *g,
 }
 
 // ---- numbers
-// -------------------------------------------------------------------------------------------------
 
 static uint64_t load(const struct hearth_gguf_kv *kv, uint64_t i)
 {
@@ -201,7 +199,6 @@ double hearth_gguf_kv_f64(const struct hearth_gguf_kv *kv, uint64_t i)
 }
 
 // ---- typed look-ups
-// ------------------------------------------------------------------------------------------
 
 static const char *type_name(enum hearth_gguf_type type)
 {

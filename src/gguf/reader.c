@@ -18,7 +18,6 @@
 #define TENSOR_MIN 25
 
 // ---- memory for keys, values and names
-// -----------------------------------------------------------------------
 
 struct chunk {
     struct chunk *next;
@@ -55,7 +54,6 @@ static void *take(struct hearth_gguf *g, size_t n)
 }
 
 // ---- a cursor over the header
-// --------------------------------------------------------------------------------
 
 struct cursor {
     struct hearth_gguf *g;
@@ -193,7 +191,6 @@ static int fetch_name(struct cursor *c, const char *kind, uint64_t number, size_
 }
 
 // ---- keys and values
-// -----------------------------------------------------------------------------------------
 
 // Makes room for one more entry. Grows with what was really read, not with what the file announces.
 static void *grow(void *array, uint64_t n, uint64_t *cap, size_t size)
@@ -266,7 +263,6 @@ static int fetch_kv(struct cursor *c, uint64_t number, struct hearth_gguf_kv *kv
 }
 
 // ---- the tensor table
-// ----------------------------------------------------------------------------------------
 
 static int check_shape(struct cursor *c, struct hearth_gguf_tensor *t)
 {
@@ -347,7 +343,6 @@ static int place_tensors(struct cursor *c, uint64_t first, uint64_t alignment)
 }
 
 // ---- one file
-// ------------------------------------------------------------------------------------------------
 
 // The metadata of one part.
 struct header {
@@ -521,7 +516,6 @@ static int read_part(struct hearth_gguf *g, const char *path, struct header *h, 
 }
 
 // ---- split models
-// --------------------------------------------------------------------------------------------
 
 struct split {
     uint32_t no, count; // from 0; 1 or 0 when not split
@@ -611,7 +605,6 @@ static int read_other_parts(struct hearth_gguf *g, struct split given, struct he
 }
 
 // ---- all of it
-// -----------------------------------------------------------------------------------------------
 
 static int index_tensors(struct hearth_gguf *g, struct hearth_error *err)
 {

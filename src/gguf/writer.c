@@ -51,7 +51,6 @@ static int fail_memory(struct hearth_gguf_writer *w, struct hearth_error *err)
 }
 
 // ---- the header in memory
-// ------------------------------------------------------------------------------------
 
 static bool reserve(struct buffer *b, size_t n)
 {
@@ -289,7 +288,6 @@ void hearth_gguf_writer_set_pwri(struct hearth_gguf_writer *w)
 }
 
 // ---- tensors
-// -------------------------------------------------------------------------------------------------
 
 static int check_shape(struct hearth_gguf_writer *w, const char *name, uint32_t type, uint32_t n_dims,
                        const uint64_t *ne, uint64_t *bytes, struct hearth_error *err)
@@ -347,7 +345,6 @@ int hearth_gguf_put_checksums(struct hearth_gguf_writer *w, struct hearth_error 
 }
 
 // ---- the file
-// ------------------------------------------------------------------------------------------------
 
 static int check_names(struct hearth_gguf_writer *w, const struct list *list, const struct buffer *b,
                        const char *kind, struct hearth_error *err)

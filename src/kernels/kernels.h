@@ -35,7 +35,6 @@
 #include "quant/quant.h"
 
 // ---- quantised activations
-// -----------------------------------------------------------------------------------
 
 #define HEARTH_ACTS_QMAX 16256 // 127 * 128
 #define HEARTH_ACTS_PAD  512   // k is padded to a multiple of this with zeros
@@ -76,7 +75,6 @@ static inline int hearth_prompt_planes(uint32_t type)
 }
 
 // ---- the table
-// -----------------------------------------------------------------------------------------------
 
 // out[t * out_stride + r] = dot(row r of w, token t of x) for r < n_rows, t < n_tokens.
 // w: n_rows rows of k elements of the table entry's type, w_stride BYTES apart, any alignment, never read

@@ -10,7 +10,6 @@
 #define GROUP 512
 
 // ---- block formats
-// -------------------------------------------------------------------------------------------
 
 // Up to 16 consecutive units of a row, padded with zeros.
 struct units {
@@ -87,7 +86,6 @@ static void matmul_blocks(uint32_t type, bool step, float *out, size_t out_strid
 }
 
 // ---- plain numbers
-// -------------------------------------------------------------------------------------------
 
 static float load_f32(const uint8_t *p)
 {
@@ -150,7 +148,6 @@ void hearth_step_c(uint32_t type, float *out, size_t out_stride, const void *w, 
 }
 
 // ---- one function per format and class
-// -----------------------------------------------------------------------
 
 #define MATMUL(type, kind)                                                                                   \
     static void step_##type(float *out, size_t out_stride, const void *w, size_t w_stride, size_t k,         \

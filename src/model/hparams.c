@@ -71,7 +71,6 @@ static int cut(struct hearth_str s)
 }
 
 // ---- parts
-// --------------------------------------------------------------------------------------------------
 
 static int read_sizes(const struct reader *r, struct hearth_hparams *hp)
 {

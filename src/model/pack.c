@@ -79,7 +79,6 @@ int hearth_bundle_lay_out(struct hearth_bundle *b, uint64_t n_embd, uint32_t gat
 }
 
 // ---- reading
-// -------------------------------------------------------------------------------------------------
 
 static int damaged(const struct hearth_pack *p, struct hearth_error *err, const char *what)
 {

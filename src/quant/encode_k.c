@@ -22,7 +22,6 @@
 #define LANES  8 // sums are kept in independent lanes, so that compilers can use vectors
 
 // ---- rounding and sums
-// ---------------------------------------------------------------------------------------
 
 // To the nearest integer (ties to even) within low..high; NaN gives low. Adding 1.5 * 2^23 pushes the
 // fraction out of the mantissa, which compilers can vectorise, as opposed to a call of rintf().
@@ -122,7 +121,6 @@ static void weigh(const float *x, int unit, float *w)
 }
 
 // ---- formats with minima: Q2_K, Q4_K, Q5_K
-// -------------------------------------------------------------------
 
 struct affine_format {
     int unit, q_max, s_max; // elements in a unit; largest element, largest scale and minimum
@@ -272,7 +270,6 @@ static void fit_affine_block(const struct affine_format *f, const float *x, stru
 }
 
 // ---- formats without: Q3_K, Q6_K
-// -----------------------------------------------------------------------------
 
 struct symmetric_format {
     int q_min, s_min; // elements are q_min .. -q_min - 1, scales s_min .. -s_min - 1; units have 16
@@ -377,7 +374,6 @@ static void fit_symmetric_block(const struct symmetric_format *f, const float *x
 }
 
 // ---- packing: the reverse of the functions in quant_k.c, where the layouts are described
-// ----------------------
 
 static void pack_scales_k4(const struct affine_block *b, uint8_t *dst)
 {

@@ -24,12 +24,10 @@ struct hearth_cache;
 struct hearth_cache_policy;
 
 // What to keep when a space is over its quota. The table is in cache_policy.c; index 0 is the default.
-//   twospeed decayed as below, plus the same with a half life of 2 visits, weighted: what is used often, and
-//   what
-//            was used just now
+//   twospeed decayed as below, plus the same with a half life of 2 visits, weighted: what is used
+//            often, and what was used just now
 //   decayed  highest activation count, each use counting half after `half_life` visits of the space;
-//   remembers
-//            neurons that are not in memory too
+//            remembers neurons that are not in memory too
 //   lru      most recently used
 //   lfru     highest number of uses since it came in, divided by the visits since the last one
 //   s3fifo   S3-FIFO (Yang et al., SOSP 2023): a small queue for newcomers, a main queue, a ghost queue
@@ -54,9 +52,9 @@ struct hearth_cache_params {
     uint32_t half_life; // of policies decayed and twospeed, in visits of a space; 0: HEARTH_CACHE_HALF_LIFE
     uint32_t n_spaces;
     const struct hearth_cache_space_params *spaces; // [n_spaces]; copied
-    uint32_t
-        align; // of reads into slots: a power of two up to 65536; offset, length and address are multiples of
-               // it, and slots have the slack that this takes. 1: bundles are copied in from elsewhere
+    // Of reads into slots: a power of two up to 65536; offset, length and address are multiples of it,
+    // and slots have the slack that this takes. 1: bundles are copied in from elsewhere.
+    uint32_t align;
     uint32_t reserve; // bundles that may be in memory beyond the quotas while a step uses them, for each size
     uint32_t chunk_bytes; // the region is divided among sizes in chunks: a power of two of at least 65536
                           // that holds a slot; 0: HEARTH_CACHE_CHUNK

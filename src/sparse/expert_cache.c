@@ -31,7 +31,6 @@ struct hearth_expert_cache {
 };
 
 // ---- a visit
-// ------------------------------------------------------------------------------------------------
 
 static void average(float *shares, const int *counts, uint32_t n, int n_tokens, int half_life)
 {
@@ -151,7 +150,6 @@ float hearth_expert_cache_worth(const struct hearth_expert_cache *c, uint32_t la
 }
 
 // ---- opening
-// ------------------------------------------------------------------------------------------------
 
 // Run once to measure and once to hand out.
 static void lay_out(struct hearth_expert_cache *c, struct hearth_arena *a)

@@ -32,7 +32,6 @@ struct hearth_reader {
 };
 
 // ---- the thread
-// ------------------------------------------------------------------------------------------------
 
 // What the thread is at.
 struct work {
@@ -157,7 +156,6 @@ static void *run(void *arg)
 }
 
 // ---- the caller's side
-// ------------------------------------------------------------------------------------------------
 
 void hearth_reader_start(struct hearth_reader *r, struct hearth_reader_job *job)
 {
@@ -224,7 +222,6 @@ bool hearth_reader_is_direct(const struct hearth_reader *r)
 }
 
 // ---- opening
-// -------------------------------------------------------------------------------------------------
 
 static int start_thread(struct hearth_reader *r)
 {

@@ -49,7 +49,6 @@ struct hearth_store {
 };
 
 // ---- hot path
-// ------------------------------------------------------------------------------------------------
 
 static void start(struct hearth_store *s, uint32_t slot)
 {
@@ -272,7 +271,6 @@ int hearth_store_read(struct hearth_store *s, uint64_t offset, void *dst, size_t
 }
 
 // ---- opening
-// -------------------------------------------------------------------------------------------------
 
 int hearth_throttle_parse(struct hearth_throttle *out, const char *text, struct hearth_error *err)
 {

@@ -77,7 +77,6 @@ int hearth_bpe_encode(struct hearth_encoder *e, const char *s, size_t n, struct 
 }
 
 // ---- building
-// ------------------------------------------------------------------------------------------------
 
 // Strings that merges mention and no token has become symbols of their own. They live in one growing list.
 struct builder {

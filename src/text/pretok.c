@@ -158,7 +158,6 @@ void hearth_pretok_run_free(struct hearth_pretok_run *run)
 }
 
 // ---- building
-// ------------------------------------------------------------------------------------------------
 
 static int find_name(const char *pre)
 {

@@ -160,7 +160,6 @@ int hearth_special_split(const struct hearth_vocab *v, const char *text, size_t 
 }
 
 // ---- building
-// ------------------------------------------------------------------------------------------------
 
 static int longest_first(const void *a, const void *b)
 {

@@ -95,7 +95,6 @@ int hearth_spm_encode(struct hearth_encoder *e, const char *s, size_t n, bool sp
 }
 
 // ---- building
-// ------------------------------------------------------------------------------------------------
 
 struct scored {
     float score;

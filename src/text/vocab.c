@@ -63,7 +63,6 @@ enum hearth_token_type hearth_vocab_type(const struct hearth_vocab *v, hearth_to
 }
 
 // ---- making one
-// ----------------------------------------------------------------------------------------------
 
 static int check_id(int32_t id, uint32_t n_tokens, const char *what, const char *name,
                     struct hearth_error *err)

@@ -22,8 +22,8 @@ enum hearth_token_type {
 // absent.
 struct hearth_vocab_spec {
     const char *model; // "llama" or "gpt2"
-    const char
-        *pre; // pre-tokenizer of "gpt2": "gpt-2", "llama-bpe", "qwen2", ...; NULL or "" means "default"
+    // Pre-tokenizer of "gpt2": "gpt-2", "llama-bpe", "qwen2", ...; NULL or "" means "default".
+    const char *pre;
     uint32_t n_tokens;
     const struct hearth_str *tokens;
     const float *scores;  // [n_tokens] or NULL

@@ -22,7 +22,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
     } while (0)
 
 // ---- models
-// -----------------------------------------------------------------------------------------------------
 
 static const struct made makes[] = {
     {.arch = "llama", .optional = true, .predictors = true, .by_neuron = true},
@@ -167,7 +166,6 @@ static void make_images(void)
 }
 
 // ---- edits
-// ------------------------------------------------------------------------------------------------------
 
 struct input {
     const uint8_t *p;
@@ -221,7 +219,6 @@ static void edit(struct input *in, const struct image *m, uint8_t *bytes)
 }
 
 // ---- running
-// ----------------------------------------------------------------------------------------------------
 
 enum { N_PROMPT = 21, N_STEPS = 3 };
 

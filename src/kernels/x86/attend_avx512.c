@@ -62,7 +62,6 @@ INLINE const uint8_t *row_of(const struct hearth_tile *t, size_t row)
 }
 
 // ---- scores
-// --------------------------------------------------------------------------------------------------------
 
 // The canonical trees of 16 sums of 16 lanes: lane i of the result is that of a[i]. Blends run beside
 // products, shuffles are few: each step takes half of two registers as they are and the other halves swapped.
@@ -281,7 +280,6 @@ INLINE void q8_scores(float *s, float *max, const struct hearth_tile *keys, cons
 }
 
 // ---- softmax
-// -------------------------------------------------------------------------------------------------------
 
 // hearth_exp() of what is at most 0 (or NaN), where one product with a power of two rounds like its two.
 INLINE __m512 exp_negative(__m512 x)
@@ -350,7 +348,6 @@ INLINE bool softmax(float *s, float *max, float *sum, const float *tile_max, str
 }
 
 // ---- values
-// --------------------------------------------------------------------------------------------------------
 
 INLINE void merge_columns(float *out, const __m512 *acc, size_t dim, size_t n, size_t w, size_t vectors,
                           const struct merge *merge)

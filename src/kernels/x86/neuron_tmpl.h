@@ -16,7 +16,6 @@
 typedef void (*take_fn)(struct taken *t, const uint8_t *src, float p);
 
 // ---- axpy: out += p[i] * rows[i]
-// -------------------------------------------------------------------------------
 
 // Rows with p != 0, TOGETHER at a time, and those that come after them.
 struct batch {
@@ -202,7 +201,6 @@ INLINE void prompt_t(float *out, size_t out_stride, const void *w, size_t w_stri
 }
 
 // ---- plain numbers
-// ---------------------------------------------------------------------------------------------
 
 typedef f32x16 (*load_fn)(const void *p);
 

@@ -46,7 +46,6 @@ struct panel {
 };
 
 // ---- hot path
-// ------------------------------------------------------------------------------------------------
 
 // Adds one plane's products of the unit from element `at` on to n tokens' sums.
 INLINE void add_plane(i32x16 *dot, const struct panel *p, const struct hearth_acts *acts, bool low, size_t at,

@@ -21,7 +21,6 @@
 #define PREPARED(registers) ((registers) * (size_t)64 + 96)
 
 // ---- hot path
-// ------------------------------------------------------------------------------------------------
 
 // Sums of adjacent fours: lane 4L+k of the result is the sum of 128-bit part L of t[k].
 INLINE __m256i transpose_add(const __m256i *t)

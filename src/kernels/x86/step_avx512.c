@@ -23,7 +23,6 @@
 #define MANY_LONG 1024
 
 // ---- hot path
-// ------------------------------------------------------------------------------------------------
 
 // `rows` rows from w on (a constant after inlining), while what comes PREFETCH after all of them is asked
 // for: the last row's start is needed as early as the first one's.

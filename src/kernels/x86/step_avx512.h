@@ -23,7 +23,6 @@ struct prepared {
 };
 
 // ---- hot path
-// ------------------------------------------------------------------------------------------------
 
 // Sums of adjacent fours: lane 4L+k of the result is the sum of 128-bit part L of t[k].
 INLINE __m512i transpose_add(const __m512i *t)
