@@ -5,7 +5,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-rooms=(base quant gguf kernels text model accel store sparse plan engine build serve cli)
+rooms=(base quant gguf kernels text sample model accel store sparse plan weights engine convert synth serve cli)
 declare -A rank
 for i in "${!rooms[@]}"; do
     rank[${rooms[i]}]=$i

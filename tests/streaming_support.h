@@ -4,7 +4,7 @@
 #ifndef HEARTH_TESTS_STREAMING_SUPPORT_H
 #define HEARTH_TESTS_STREAMING_SUPPORT_H
 
-#include "build/synth.h"
+#include "synth/synth.h"
 #include "engine/streaming.h"
 #include "pack_support.h"
 

@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "build/profile.h"
-#include "build/quantize.h"
-#include "build/synth.h"
+#include "convert/profile.h"
+#include "convert/quantize.h"
+#include "synth/synth.h"
 #include "made_models.h"
 #include "sparse/cache.h"
 

@@ -10,10 +10,10 @@
 
 #include <cmocka.h>
 
-#include "build/pack.h"
-#include "build/profile.h"
-#include "build/quantize.h"
-#include "build/recipe.h"
+#include "convert/pack.h"
+#include "convert/profile.h"
+#include "convert/quantize.h"
+#include "convert/recipe.h"
 #include "engine/session.h"
 #include "made_models.h"
 #include "pack_support.h"

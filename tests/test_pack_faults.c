@@ -13,8 +13,8 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#include "build/pack.h"
-#include "build/profile.h"
+#include "convert/pack.h"
+#include "convert/profile.h"
 #include "gguf/checksums.h"
 #include "made_models.h"
 #include "pack_support.h"

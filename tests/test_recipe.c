@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "build/quantize.h"
+#include "convert/quantize.h"
 #include "quant/quant.h"
 
 #define CHECK(call)                                                                                          \

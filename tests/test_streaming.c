@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "build/pack.h"
-#include "build/profile.h"
+#include "convert/pack.h"
+#include "convert/profile.h"
 #include "streaming_support.h"
 
 static void test_dense(void **state)

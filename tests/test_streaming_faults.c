@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 
-#include "build/pack.h"
+#include "convert/pack.h"
 
 // ---- reads that fail below the store: metadata, vectors, rows of the embedding
 

@@ -8,7 +8,7 @@
 
 #include <unistd.h>
 
-#include "build/synth.h"
+#include "synth/synth.h"
 #include "gguf/checksums.h"
 #include "model/pack.h"
 #include "synth_stats.h"

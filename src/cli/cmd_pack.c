@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <sys/stat.h>
 
-#include "build/pack.h"
+#include "convert/pack.h"
 #include "cli/commands.h"
 #include "cli/common.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "build/profile.h"
+#include "convert/profile.h"
 #include "cli/commands.h"
 #include "cli/common.h"
 

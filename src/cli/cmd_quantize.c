@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "build/quantize.h"
+#include "convert/quantize.h"
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "quant/quant.h"

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "build/synth.h"
+#include "synth/synth.h"
 #include "cli/commands.h"
 #include "cli/common.h"
 

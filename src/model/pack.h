@@ -2,7 +2,7 @@
 // Packs: models rewritten for streaming by neuron. A GGUF in which the rows of a neuron's gate, up and down
 // lie side by side (a bundle), bundles in the order of how often their neurons are active. docs/formats.md,
 // "Packs". This file reads and checks what a pack says of itself; load.c brings it into memory;
-// src/build/pack.c writes it.
+// src/convert/pack.c writes it.
 #ifndef HEARTH_MODEL_PACK_H
 #define HEARTH_MODEL_PACK_H
 

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "build/profile.h"
+#include "convert/profile.h"
 #include "gguf/checksums.h"
 #include "model/model.h"
 #include "model/pack.h"

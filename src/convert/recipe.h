@@ -4,8 +4,8 @@
 // A plain recipe (Q8_0, Q4_K, ...) gives every matrix one format. A mixed one (Q4_K_M, Q5_K_M) spends more
 // bits where they matter most, tensor by tensor as llama.cpp does: the files of both programs have the same
 // types.
-#ifndef HEARTH_BUILD_RECIPE_H
-#define HEARTH_BUILD_RECIPE_H
+#ifndef HEARTH_CONVERT_RECIPE_H
+#define HEARTH_CONVERT_RECIPE_H
 
 #include <stdbool.h>
 #include <stddef.h>

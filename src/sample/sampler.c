@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // From logits to a token: the chain of samplers, the draw, opening and closing. Names, order and meaning are
 // llama.cpp's. Everything is allocated on opening.
-#include "engine/sampler.h"
+#include "sample/sampler.h"
 
 #include <ctype.h>
 #include <float.h>
@@ -24,10 +24,10 @@ struct hearth_sampler {
     float mirostat_mu; // running limit of surprise, bits
     int n_chain;
     enum sampler_kind chain[32];
-    struct candidate *candidates; // [n_vocab]
-    uint32_t *counts;             // [n_vocab] occurrences within the last repeat_last_n
-    struct history history;       // of the penalties; without memory when all tokens count
-    struct dry dry;
+    struct hearth_candidate *candidates; // [n_vocab]
+    uint32_t *counts;                    // [n_vocab] occurrences within the last repeat_last_n
+    struct hearth_history history;       // of the penalties; without memory when all tokens count
+    struct hearth_dry dry;
     struct hearth_logit_bias *biases; // [n_logit_biases]
 };
 
@@ -49,7 +49,7 @@ static double next_unit(uint64_t *state)
     return (double)((high << 21) ^ (low >> 11)) / 9007199254740992.0;
 }
 
-static const struct candidate *draw(struct hearth_sampler *s, struct candidates *all)
+static const struct hearth_candidate *draw(struct hearth_sampler *s, struct hearth_candidates *all)
 {
     hearth_candidates_softmax(all);
     double u = next_unit(&s->rng);
@@ -68,7 +68,7 @@ static const struct candidate *draw(struct hearth_sampler *s, struct candidates 
 // Mirostat (Basu et al. 2021): cuts so that the surprise of what is drawn averages tau bits, by moving the
 // limit mu. Version 1 fits Zipf's law to the best tokens and keeps as many as it says, version 2 drops those
 // of more surprise than mu.
-static hearth_token draw_mirostat(struct hearth_sampler *s, struct candidates *all)
+static hearth_token draw_mirostat(struct hearth_sampler *s, struct hearth_candidates *all)
 {
     hearth_scale_temperature(all, s->params.temp, 0, 1);
     hearth_candidates_softmax(all);
@@ -76,7 +76,7 @@ static hearth_token draw_mirostat(struct hearth_sampler *s, struct candidates *a
         hearth_cut_zipf(all, s->mirostat_mu, s->n_vocab);
     else
         hearth_cut_surprise(all, s->mirostat_mu);
-    const struct candidate *chosen = draw(s, all);
+    const struct hearth_candidate *chosen = draw(s, all);
     s->mirostat_mu -= s->params.mirostat_eta * (-log2f(chosen->p) - s->params.mirostat_tau);
     return chosen->id;
 }
@@ -89,7 +89,7 @@ static bool has_penalties(const struct hearth_sampler_params *p)
            (p->repeat_penalty != 1.0f || p->presence_penalty != 0.0f || p->frequency_penalty != 0.0f);
 }
 
-static void apply(struct hearth_sampler *s, enum sampler_kind kind, struct candidates *all)
+static void apply(struct hearth_sampler *s, enum sampler_kind kind, struct hearth_candidates *all)
 {
     const struct hearth_sampler_params *p = &s->params;
     switch (kind) {
@@ -135,7 +135,7 @@ static void apply(struct hearth_sampler *s, enum sampler_kind kind, struct candi
 
 // The most likely token once the chain has moved logits. Two of the cuts may drop it: then all of them act,
 // up to the temperature of 0, which leaves the best of what is there.
-static hearth_token choose_best(struct hearth_sampler *s, struct candidates *all)
+static hearth_token choose_best(struct hearth_sampler *s, struct hearth_candidates *all)
 {
     const bool may_drop = s->params.typ_p < 1.0f || s->params.xtc_probability > 0.0f;
     for (int i = 0; i < s->n_chain; i++)
@@ -150,10 +150,10 @@ static hearth_token choose_best(struct hearth_sampler *s, struct candidates *all
 hearth_token hearth_sample(struct hearth_sampler *sampler, const float *logits)
 {
     struct hearth_sampler *s = sampler;
-    struct candidates all = {s->candidates, (size_t)s->n_vocab, false};
+    struct hearth_candidates all = {s->candidates, (size_t)s->n_vocab, false};
     // NaN has no place in an order; it can come only from a damaged model, and must not break the sort.
     for (int i = 0; i < s->n_vocab; i++)
-        all.c[i] = (struct candidate){i, isnan(logits[i]) ? -FLT_MAX : logits[i], 0};
+        all.c[i] = (struct hearth_candidate){i, isnan(logits[i]) ? -FLT_MAX : logits[i], 0};
     for (int i = 0; i < s->params.n_logit_biases; i++) {
         float *logit = &all.c[s->biases[i].token].logit;
         *logit += s->biases[i].bias;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The presets of hearth synth: shapes of known models, and how often their neurons are active.
-#include "build/synth_impl.h"
+#include "synth/insides.h"
 
 // How often neurons are active, from what is published about such models (docs/synth.md).
 static const struct hearth_synth_planting turbosparse = {

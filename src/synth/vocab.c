@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "build/synth_impl.h"
+#include "synth/insides.h"
 
 enum { WORD = 24 };
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "build/synth_impl.h"
+#include "synth/insides.h"
 
 // Correlation of the slow halves of neighbouring tokens' codes.
 #define SLOW_MEMORY 0.9f

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Which number format each tensor of a model gets. The rules of the mixed recipes are those of llama.cpp's
 // quantiser at v0.5.0, without an importance matrix; tools/oracle/check_recipes.py holds them against it.
-#include "build/recipe.h"
+#include "convert/recipe.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "build/synth_impl.h"
+#include "synth/insides.h"
 
 enum { ROWS = 64, BLOCK = 32, BLOCK_BYTES = 18 };
 

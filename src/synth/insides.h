@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Insides of synthetic models, shared by src/build/synth*.c. How activation statistics are planted:
+// Insides of synthetic models, shared by src/synth/. How activation statistics are planted:
 // docs/synth.md.
-#ifndef HEARTH_BUILD_SYNTH_IMPL_H
-#define HEARTH_BUILD_SYNTH_IMPL_H
+#ifndef HEARTH_SYNTH_INSIDES_H
+#define HEARTH_SYNTH_INSIDES_H
 
 #include "base/threads.h"
-#include "build/synth.h"
-#include "build/synth_random.h"
+#include "synth/synth.h"
+#include "synth/random.h"
 #include "gguf/gguf.h"
 #include "kernels/kernels.h"
 #include "model/pack.h"
@@ -125,12 +125,12 @@ bool hearth_synth_has_neurons(const struct hearth_synth_preset *p);
 // Writes the next n bytes of tensor data and tells the progress.
 int hearth_synth_write(struct hearth_synth *s, const void *src, size_t n);
 
-// ---- synth_vocab.c
+// ---- vocab.c
 // All tokenizer keys.
 int hearth_synth_put_vocabulary(struct hearth_synth *s);
 #define HEARTH_SYNTH_FIRST_WORD 259 // tokens before it are special, or single bytes
 
-// ---- synth_stream.c: the planted stream
+// ---- stream.c: the planted stream
 // Fills constant, threshold, gain, down_stddev; hearth_synth_free_stream() frees them.
 int hearth_synth_open_stream(struct hearth_synth *s);
 void hearth_synth_free_stream(struct hearth_synth *s);
@@ -145,7 +145,7 @@ double hearth_synth_quantile(double p);
 // A layer's router [X x E], f32.
 int hearth_synth_write_router(struct hearth_synth *s, uint32_t layer);
 
-// ---- synth_space.c: planted neurons
+// ---- space.c: planted neurons
 // The matrices of one space, in Q4_0. R rank, F neurons, E embedding.
 struct hearth_synth_space {
     uint8_t *gate, *up; // [F x E]; gate is NULL where up is the gate
@@ -161,7 +161,7 @@ void hearth_synth_maker_close(struct hearth_synth_maker **m);
 void hearth_synth_make_space(struct hearth_synth_maker *m, uint32_t layer, uint32_t expert, bool sorted,
                              const struct hearth_synth_space *out);
 
-// ---- synth_planted.c: the tensors that are made of spaces
+// ---- planted.c: the tensors that are made of spaces
 struct hearth_synth_planted;
 // Buffers for what is planted among these n tensors.
 int hearth_synth_planted_open(struct hearth_synth_planted **out, struct hearth_synth *s,

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "build/pack.h"
-#include "build/synth_impl.h"
+#include "convert/pack.h"
+#include "synth/insides.h"
 
 struct hearth_synth_planted {
     struct hearth_synth *s;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Random numbers of synthetic models.
-#include "build/synth_random.h"
+#include "synth/random.h"
 
 #include <string.h>
 

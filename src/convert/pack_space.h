@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Inside pack.c: the rows of one space brought from where the source has them into bundles.
-#ifndef HEARTH_BUILD_PACK_SPACE_H
-#define HEARTH_BUILD_PACK_SPACE_H
+#ifndef HEARTH_CONVERT_PACK_SPACE_H
+#define HEARTH_CONVERT_PACK_SPACE_H
 
 #include "base/threads.h"
 #include "model/pack.h"

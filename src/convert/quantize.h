@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Rewriting a model in other number formats.
-#ifndef HEARTH_BUILD_QUANTIZE_H
-#define HEARTH_BUILD_QUANTIZE_H
+#ifndef HEARTH_CONVERT_QUANTIZE_H
+#define HEARTH_CONVERT_QUANTIZE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/error.h"
-#include "build/recipe.h"
+#include "convert/recipe.h"
 
 struct hearth_quantize_params {
     const struct hearth_recipe *recipe;

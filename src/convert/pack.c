@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Writing a pack: what goes where is decided first, from the source's header and the profile; then the file
 // is written front to back, a layer's bundles a stretch at a time (pack_space.c).
-#include "build/pack.h"
+#include "convert/pack.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,8 +9,8 @@
 
 #include "base/memory.h"
 #include "base/os.h"
-#include "build/pack_space.h"
-#include "build/profile.h"
+#include "convert/pack_space.h"
+#include "convert/profile.h"
 #include "gguf/checksums.h"
 #include "model/arch.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Writing packs: models rewritten for streaming by neuron (src/model/pack.h, docs/formats.md "Packs").
-#ifndef HEARTH_BUILD_PACK_H
-#define HEARTH_BUILD_PACK_H
+#ifndef HEARTH_CONVERT_PACK_H
+#define HEARTH_CONVERT_PACK_H
 
 #include "model/pack.h"
 

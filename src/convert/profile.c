@@ -2,7 +2,7 @@
 // Making a profile: 32 places of a text go through the model side by side, one token of each in a step, so
 // that the tokens of a step have as little to do with each other as those of 32 users. A neuron's 32 bits of
 // a step say in which of them it was active; for groups of 2, 4, ... the bits of a group are or-ed.
-#include "build/profile.h"
+#include "convert/profile.h"
 
 #include <float.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Rewriting a model in other number formats, a block of rows at a time.
-#include "build/quantize.h"
+#include "convert/quantize.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "build/profile.h"
+#include "convert/profile.h"
 #include "model/model.h"
 
 #define MAX_LAYERS  4096

@@ -1,50 +1,50 @@
 // SPDX-License-Identifier: MIT
-// The sampler's insides, shared by sampler.c (opening, the chain), sampler_cuts.c (truncation, temperature)
-// and sampler_penalties.c (penalties, DRY).
-#ifndef HEARTH_ENGINE_SAMPLER_H
-#define HEARTH_ENGINE_SAMPLER_H
+// The sampler's insides, shared by sampler.c (opening, the chain), cuts.c (truncation, temperature)
+// and penalties.c (penalties, DRY).
+#ifndef HEARTH_SAMPLE_SAMPLER_H
+#define HEARTH_SAMPLE_SAMPLER_H
 
 #include "hearth.h"
 
-struct candidate {
+struct hearth_candidate {
     hearth_token id;
     float logit;
     float p; // after hearth_candidates_softmax()
 };
 
 // What is still in the running. Never empty.
-struct candidates {
-    struct candidate *c;
+struct hearth_candidates {
+    struct hearth_candidate *c;
     size_t n;
     bool sorted; // by falling logit, smaller id first among equals
 };
 
 // Orders them, keeping only the k best.
-void hearth_candidates_sort(struct candidates *all, size_t k);
+void hearth_candidates_sort(struct hearth_candidates *all, size_t k);
 // Sorts and fills p with the softmax of the logits.
-void hearth_candidates_softmax(struct candidates *all);
+void hearth_candidates_softmax(struct hearth_candidates *all);
 
 // Truncation and temperature; each keeps at least one candidate.
-void hearth_cut_top_n_sigma(struct candidates *all, float n);
-void hearth_cut_top_p(struct candidates *all, float top_p);
-void hearth_cut_min_p(struct candidates *all, float min_p);
-void hearth_cut_typical(struct candidates *all, float typ_p);
-void hearth_cut_xtc(struct candidates *all, float threshold);
+void hearth_cut_top_n_sigma(struct hearth_candidates *all, float n);
+void hearth_cut_top_p(struct hearth_candidates *all, float top_p);
+void hearth_cut_min_p(struct hearth_candidates *all, float min_p);
+void hearth_cut_typical(struct hearth_candidates *all, float typ_p);
+void hearth_cut_xtc(struct hearth_candidates *all, float threshold);
 // Of candidates after hearth_candidates_softmax(): drops those of more surprise than `mu` bits; or keeps as
 // many as have a surprise of `mu` bits where Zipf's law, fitted to the best hundred, goes on for n_vocab
 // tokens.
-void hearth_cut_surprise(struct candidates *all, float mu);
-void hearth_cut_zipf(struct candidates *all, float mu, int n_vocab);
-void hearth_scale_temperature(struct candidates *all, float temp, float range, float exponent);
+void hearth_cut_surprise(struct hearth_candidates *all, float mu);
+void hearth_cut_zipf(struct hearth_candidates *all, float mu, int n_vocab);
+void hearth_scale_temperature(struct hearth_candidates *all, float temp, float range, float exponent);
 
 // The tokens chosen so far, and how often each occurs among the last `window` of them.
-struct history {
+struct hearth_history {
     hearth_token *tokens; // ring of `window`
     int window;           // 0: nothing is kept
     int used, at;
 };
 // Adds a token; returns the one that fell out of the window, or -1. There is a window.
-static inline hearth_token hearth_history_add(struct history *h, hearth_token token)
+static inline hearth_token hearth_history_add(struct hearth_history *h, hearth_token token)
 {
     hearth_token dropped = h->used == h->window ? h->tokens[h->at] : -1;
     if (h->used < h->window)
@@ -54,7 +54,7 @@ static inline hearth_token hearth_history_add(struct history *h, hearth_token to
     return dropped;
 }
 // The token `back` places before the last one (0: the last).
-static inline hearth_token hearth_history_back(const struct history *h, int back)
+static inline hearth_token hearth_history_back(const struct hearth_history *h, int back)
 {
     return h->tokens[(h->at - 1 - back + 2 * h->window) % h->window];
 }
@@ -62,10 +62,10 @@ static inline hearth_token hearth_history_back(const struct history *h, int back
 // "Don't repeat yourself". Sequence breakers are texts, so they are looked for in the text of the tokens,
 // wherever the borders between tokens lie.
 enum { HEARTH_DRY_BREAKER = 64, HEARTH_DRY_BREAKERS = 64 };
-struct dry {
+struct hearth_dry {
     float multiplier, base;
     int allowed_length;
-    struct history history;
+    struct hearth_history history;
     int since_breaker; // tokens after the last breaker
     const struct hearth_model *model;
     char breakers[HEARTH_DRY_BREAKERS][HEARTH_DRY_BREAKER];
@@ -76,12 +76,12 @@ struct dry {
     int *token_repeat; // [n_vocab] scratch: longest repeat that a token would continue; all 0 between calls
 };
 
-void hearth_penalize_repeats(struct candidates *all, const uint32_t *counts,
+void hearth_penalize_repeats(struct hearth_candidates *all, const uint32_t *counts,
                              const struct hearth_sampler_params *p);
-void hearth_penalize_dry(struct candidates *all, struct dry *dry);
-void hearth_dry_accept(struct dry *dry, hearth_token token);
-int hearth_dry_open(struct dry *dry, int n_vocab, const struct hearth_sampler_params *p,
+void hearth_penalize_dry(struct hearth_candidates *all, struct hearth_dry *dry);
+void hearth_dry_accept(struct hearth_dry *dry, hearth_token token);
+int hearth_dry_open(struct hearth_dry *dry, int n_vocab, const struct hearth_sampler_params *p,
                     struct hearth_error *err);
-void hearth_dry_close(struct dry *dry);
+void hearth_dry_close(struct hearth_dry *dry);
 
 #endif

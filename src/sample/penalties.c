@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Samplers that look back: penalties on tokens that occurred, and DRY ("don't repeat yourself"), which
 // penalises a token by the length of the earlier passage that it would go on repeating.
-#include "engine/sampler.h"
+#include "sample/sampler.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 #include "base/memory.h"
 
-void hearth_penalize_repeats(struct candidates *all, const uint32_t *counts,
+void hearth_penalize_repeats(struct hearth_candidates *all, const uint32_t *counts,
                              const struct hearth_sampler_params *p)
 {
     for (size_t i = 0; i < all->n; i++) {
@@ -27,9 +27,9 @@ void hearth_penalize_repeats(struct candidates *all, const uint32_t *counts,
 
 // repeat[k]: how many tokens before the end equal those before place k from the end (the Z function of the
 // reversed history), linear in its length.
-static void find_repeats(struct dry *d, int limit)
+static void find_repeats(struct hearth_dry *d, int limit)
 {
-    const struct history *h = &d->history;
+    const struct hearth_history *h = &d->history;
     const int n = h->used;
     int left = 0, right = 0; // the window [left, right) that is known to equal the history's end
     for (int k = 1; k < n; k++) {
@@ -49,9 +49,9 @@ static void find_repeats(struct dry *d, int limit)
             d->repeat[k] = limit;
 }
 
-void hearth_penalize_dry(struct candidates *all, struct dry *d)
+void hearth_penalize_dry(struct hearth_candidates *all, struct hearth_dry *d)
 {
-    const struct history *h = &d->history;
+    const struct hearth_history *h = &d->history;
     if (h->used <= d->allowed_length)
         return;
     // No repeat may reach back across a breaker.
@@ -78,7 +78,7 @@ void hearth_penalize_dry(struct candidates *all, struct dry *d)
 }
 
 // Whether a breaker ends within the last n_new bytes of text[0..n).
-static bool ends_breaker(const struct dry *d, const char *text, size_t n, size_t n_new)
+static bool ends_breaker(const struct hearth_dry *d, const char *text, size_t n, size_t n_new)
 {
     for (int i = 0; i < d->n_breakers; i++) {
         size_t length = strlen(d->breakers[i]);
@@ -89,7 +89,7 @@ static bool ends_breaker(const struct dry *d, const char *text, size_t n, size_t
     return false;
 }
 
-void hearth_dry_accept(struct dry *d, hearth_token token)
+void hearth_dry_accept(struct hearth_dry *d, hearth_token token)
 {
     hearth_history_add(&d->history, token);
     d->since_breaker++;
@@ -107,7 +107,8 @@ void hearth_dry_accept(struct dry *d, hearth_token token)
     memcpy(d->text, text + n - d->n_text, d->n_text);
 }
 
-static int copy_breakers(struct dry *d, const struct hearth_sampler_params *p, struct hearth_error *err)
+static int copy_breakers(struct hearth_dry *d, const struct hearth_sampler_params *p,
+                         struct hearth_error *err)
 {
     if (p->n_dry_breakers && !p->model)
         return hearth_fail(err, HEARTH_E_INVALID, "DRY with sequence breakers needs a model");
@@ -126,10 +127,10 @@ static int copy_breakers(struct dry *d, const struct hearth_sampler_params *p, s
     return HEARTH_OK;
 }
 
-int hearth_dry_open(struct dry *d, int n_vocab, const struct hearth_sampler_params *p,
+int hearth_dry_open(struct hearth_dry *d, int n_vocab, const struct hearth_sampler_params *p,
                     struct hearth_error *err)
 {
-    *d = (struct dry){
+    *d = (struct hearth_dry){
         .multiplier = p->dry_multiplier, .base = p->dry_base, .allowed_length = p->dry_allowed_length};
     if (p->dry_multiplier == 0.0f || p->dry_base < 1.0f || p->dry_penalty_last_n == 0)
         return HEARTH_OK;
@@ -144,10 +145,10 @@ int hearth_dry_open(struct dry *d, int n_vocab, const struct hearth_sampler_para
     return copy_breakers(d, p, err);
 }
 
-void hearth_dry_close(struct dry *d)
+void hearth_dry_close(struct hearth_dry *d)
 {
     free(d->history.tokens);
     free(d->repeat);
     free(d->token_repeat);
-    *d = (struct dry){0};
+    *d = (struct hearth_dry){0};
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Synthetic models: metadata, the list of tensors, and where each one's numbers come from.
-#include "build/synth.h"
+#include "synth/synth.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "base/cpu.h"
 #include "base/memory.h"
 #include "base/os.h"
-#include "build/synth_impl.h"
+#include "synth/insides.h"
 
 const char *hearth_synth_preset(int i, const char **what)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Profiles: how often each neuron of a model is active, alone and in groups of tokens, gathered by running
 // text. docs/formats.md, "Profiles".
-#ifndef HEARTH_BUILD_PROFILE_H
-#define HEARTH_BUILD_PROFILE_H
+#ifndef HEARTH_CONVERT_PROFILE_H
+#define HEARTH_CONVERT_PROFILE_H
 
 #include "gguf/gguf.h"
 #include "hearth.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Random numbers of synthetic models: one stream per tensor or row range, so that threads change no byte.
-#ifndef HEARTH_BUILD_SYNTH_RANDOM_H
-#define HEARTH_BUILD_SYNTH_RANDOM_H
+#ifndef HEARTH_SYNTH_RANDOM_H
+#define HEARTH_SYNTH_RANDOM_H
 
 #include <stddef.h>
 #include <stdint.h>

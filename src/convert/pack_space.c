@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Rows and columns of matrices into bundles, with a few MiB of buffers, reading the source front to back.
-#include "build/pack_space.h"
+#include "convert/pack_space.h"
 
 #include <stdlib.h>
 #include <string.h>

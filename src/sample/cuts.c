@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Samplers that drop candidates or scale their logits.
-#include "engine/sampler.h"
+#include "sample/sampler.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 // ---- order
 
 // A total order, so that ties do not depend on the sort.
-static bool before(const struct candidate *a, const struct candidate *b)
+static bool before(const struct hearth_candidate *a, const struct hearth_candidate *b)
 {
     return a->logit > b->logit || (a->logit == b->logit && a->id < b->id);
 }
@@ -19,7 +19,7 @@ static int compare(const void *a, const void *b)
 }
 
 // Restores the heap property (the root comes last in order) below `i`.
-static void sift_down(struct candidate *heap, size_t n, size_t i)
+static void sift_down(struct hearth_candidate *heap, size_t n, size_t i)
 {
     for (;;) {
         size_t worst = i, left = 2 * i + 1;
@@ -28,16 +28,16 @@ static void sift_down(struct candidate *heap, size_t n, size_t i)
                 worst = child;
         if (worst == i)
             return;
-        struct candidate swap = heap[i];
+        struct hearth_candidate swap = heap[i];
         heap[i] = heap[worst];
         heap[worst] = swap;
         i = worst;
     }
 }
 
-void hearth_candidates_sort(struct candidates *all, size_t k)
+void hearth_candidates_sort(struct hearth_candidates *all, size_t k)
 {
-    struct candidate *c = all->c;
+    struct hearth_candidate *c = all->c;
     if (k < all->n && !all->sorted) {
         for (size_t i = k / 2; i-- > 0;)
             sift_down(c, k, i);
@@ -54,10 +54,10 @@ void hearth_candidates_sort(struct candidates *all, size_t k)
     all->sorted = true;
 }
 
-void hearth_candidates_softmax(struct candidates *all)
+void hearth_candidates_softmax(struct hearth_candidates *all)
 {
     hearth_candidates_sort(all, all->n);
-    struct candidate *c = all->c;
+    struct hearth_candidate *c = all->c;
     double sum = 0;
     for (size_t i = 0; i < all->n; i++) {
         // The first is compared with itself, so that infinite logits give 1 and not NaN.
@@ -68,7 +68,7 @@ void hearth_candidates_softmax(struct candidates *all)
         c[i].p = (float)((double)c[i].p / sum);
 }
 
-static double entropy_of(const struct candidates *all)
+static double entropy_of(const struct hearth_candidates *all)
 {
     double entropy = 0;
     for (size_t i = 0; i < all->n; i++)
@@ -79,7 +79,7 @@ static double entropy_of(const struct candidates *all)
 
 // ---- truncation
 
-void hearth_cut_top_n_sigma(struct candidates *all, float n)
+void hearth_cut_top_n_sigma(struct hearth_candidates *all, float n)
 {
     double sum = 0, squares = 0, max = -INFINITY;
     size_t count = 0;
@@ -104,7 +104,7 @@ void hearth_cut_top_n_sigma(struct candidates *all, float n)
         all->n = kept;
 }
 
-void hearth_cut_top_p(struct candidates *all, float top_p)
+void hearth_cut_top_p(struct hearth_candidates *all, float top_p)
 {
     hearth_candidates_softmax(all);
     double sum = 0;
@@ -117,7 +117,7 @@ void hearth_cut_top_p(struct candidates *all, float top_p)
     }
 }
 
-void hearth_cut_min_p(struct candidates *all, float min_p)
+void hearth_cut_min_p(struct hearth_candidates *all, float min_p)
 {
     hearth_candidates_sort(all, all->n);
     float floor = all->c[0].logit + logf(min_p);
@@ -129,7 +129,7 @@ void hearth_cut_min_p(struct candidates *all, float min_p)
 
 static int compare_p(const void *a, const void *b)
 {
-    const struct candidate *x = a, *y = b;
+    const struct hearth_candidate *x = a, *y = b;
     if (x->p != y->p)
         return x->p < y->p ? -1 : 1;
     return before(x, y) ? -1 : 1;
@@ -137,7 +137,7 @@ static int compare_p(const void *a, const void *b)
 
 // Keeps the tokens whose surprise is nearest to the expected one, up to a total probability of typ_p.
 // Meister et al. 2022, "Locally typical sampling".
-void hearth_cut_typical(struct candidates *all, float typ_p)
+void hearth_cut_typical(struct hearth_candidates *all, float typ_p)
 {
     hearth_candidates_softmax(all);
     double entropy = entropy_of(all);
@@ -160,7 +160,7 @@ void hearth_cut_typical(struct candidates *all, float typ_p)
 }
 
 // "Exclude top choices": of the tokens at or above the threshold all but the least likely go.
-void hearth_cut_xtc(struct candidates *all, float threshold)
+void hearth_cut_xtc(struct hearth_candidates *all, float threshold)
 {
     if (threshold > 0.5f || all->n < 2)
         return;
@@ -175,7 +175,7 @@ void hearth_cut_xtc(struct candidates *all, float threshold)
         all->c[i] = all->c[i + above - 1];
 }
 
-void hearth_cut_surprise(struct candidates *all, float mu)
+void hearth_cut_surprise(struct hearth_candidates *all, float mu)
 {
     size_t kept = 1;
     while (kept < all->n && -log2f(all->c[kept].p) <= mu)
@@ -183,7 +183,7 @@ void hearth_cut_surprise(struct candidates *all, float mu)
     all->n = kept;
 }
 
-void hearth_cut_zipf(struct candidates *all, float mu, int n_vocab)
+void hearth_cut_zipf(struct hearth_candidates *all, float mu, int n_vocab)
 {
     // The exponent of p(rank) ~ 1 / rank^exponent, by least squares over neighbours of the best 100.
     double products = 0, squares = 0;
@@ -204,7 +204,7 @@ void hearth_cut_zipf(struct candidates *all, float mu, int n_vocab)
 
 // ---- temperature
 
-void hearth_scale_temperature(struct candidates *all, float temp, float range, float exponent)
+void hearth_scale_temperature(struct hearth_candidates *all, float temp, float range, float exponent)
 {
     if (range > 0 && all->n > 1) {
         // The flatter the distribution, the higher the temperature within temp +- range.

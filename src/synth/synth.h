@@ -2,8 +2,8 @@
 // Synthetic models: files with the exact shape of known ones, for measuring speed and memory where the real
 // weights cannot be had. Weights are random, but for what decides which neurons and experts a token uses:
 // that is planted, so that running the model shows the statistics of such models (docs/synth.md).
-#ifndef HEARTH_BUILD_SYNTH_H
-#define HEARTH_BUILD_SYNTH_H
+#ifndef HEARTH_SYNTH_SYNTH_H
+#define HEARTH_SYNTH_SYNTH_H
 
 #include <stdbool.h>
 #include <stdint.h>
