@@ -20,9 +20,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "build/pack.h"
-#include "build/profile.h"
-#include "build/synth.h"
+#include "convert/pack.h"
+#include "convert/profile.h"
+#include "synth/synth.h"
 #include "engine/streaming.h"
 #include "folder_support.h"
 #include "made_models.h"
@@ -40,7 +40,6 @@ static struct hearth_error err;
     } while (0)
 
 // ---- scripts: what is evaluated
-// ----------------------------------------------------------------------------------------------
 
 struct run {
     struct hearth_session *session;
@@ -183,7 +182,6 @@ static const struct script {
   MANY = {"many", script_many, 64, 20, {1, 2, 4, 8}};
 
 // ---- ways: how it is evaluated
-// ----------------------------------------------------------------------------------------------
 
 enum residence { IN_MEMORY, FITS, FLOOR, EIGHTH, EIGHTHS_3, EIGHTHS_5, EIGHTHS_7, ALL, N_RESIDENCES };
 static const char *const residences[] = {"in memory", "fits", "floor", "1/8", "3/8", "5/8", "7/8", "all"};
@@ -298,7 +296,6 @@ static void open_way(struct opened *o, const char *path, const struct way *w,
 }
 
 // ---- cases against the record
-// ----------------------------------------------------------------------------------------------
 
 struct line {
     char name[120];
@@ -381,7 +378,6 @@ static bool compare(const char *name, uint64_t hash, const char *how)
 }
 
 // ---- cases
-// ----------------------------------------------------------------------------------------------
 
 // A model file.
 struct subject {
@@ -518,7 +514,6 @@ static struct subject subject_at(const char *kind, const char *name, const char 
 }
 
 // ---- models that are files
-// ----------------------------------------------------------------------------------------------
 
 static struct subject subject_in(const char *kind, const char *subfolder, const char *name)
 {
@@ -609,7 +604,6 @@ static void test_shipped(void **state)
 }
 
 // ---- models that are made
-// ----------------------------------------------------------------------------------------------
 
 // Files that are made here are recorded, too: where one differs its logits will.
 static struct subject made_subject(const char *kind, const char *name, const char *file)
@@ -750,7 +744,6 @@ static void test_made_packs(void **state)
 }
 
 // ---- many positions
-// ----------------------------------------------------------------------------------------------
 
 static void test_long(void **state)
 {
@@ -776,7 +769,6 @@ static void test_long(void **state)
 }
 
 // ---- all of it
-// ----------------------------------------------------------------------------------------------
 
 // Every case that is recorded has been evaluated.
 static void test_recorded(void **state)
