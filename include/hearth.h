@@ -185,6 +185,17 @@ int hearth_seq_length(const struct hearth_session *session, int seq);
 // Forgets all but the first n_tokens.
 int hearth_seq_truncate(struct hearth_session *session, int seq, int n_tokens, struct hearth_error *err);
 
+// Writes a sequence to a file: its tokens, their phases and their part of the KV cache, as many bytes as that
+// (docs/kv-file.md). No file appears under `path` unless all of it is written; an old one is replaced.
+int hearth_seq_save(struct hearth_session *session, int seq, const char *path, struct hearth_error *err);
+// A new sequence from such a file, of any session on the same model: evaluation goes on with the same bits as
+// in the session that saved it. Returns its number. There are no logits yet, which a file does not hold: to
+// sample what follows, cut the last token off and evaluate it again, in its phase. Fails, with nothing
+// changed, with HEARTH_E_INVALID when the file is of another model, or of a session with other type_k, type_v
+// or (when tokens were evaluated as steps) lossy sparsity, HEARTH_E_FORMAT when it is damaged, and as
+// hearth_seq_new() and hearth_prompt() do when there is no room.
+int hearth_seq_load(struct hearth_session *session, const char *path, struct hearth_error *err);
+
 // Gives memory of the KV cache that no sequence uses any more back to the system. It stays part of the
 // session's memory: sequences take it again as they grow.
 void hearth_session_trim(struct hearth_session *session);
