@@ -37,7 +37,8 @@ enum {
     HEARTH_E_UNSUPPORTED = -4, // a sound file that needs something this build does not know
     HEARTH_E_MEMORY = -5,      // no memory
     HEARTH_E_BUDGET = -6,      // the user's own limit (context, --ram) is too small
-    HEARTH_E_INTERRUPTED = -7  // stopped on request
+    HEARTH_E_INTERRUPTED = -7, // stopped on request
+    HEARTH_E_KV_FULL = -8      // a session's KV cache has no free page: free or shorten a sequence, try again
 };
 
 // What went wrong, in words a user can act on. Filled only when a call fails.
@@ -152,6 +153,8 @@ enum hearth_sparsity {
 struct hearth_session_params {
     int n_ctx;     // positions per sequence; 0: min(the model's, 4096)
     int max_seqs;  // sequences alive at once, at least 1
+    int kv_tokens; // positions of all sequences together, rounded up to whole pages; what sequences share
+                   // counts once; 0: n_ctx for each of max_seqs
     int n_ubatch;  // prompt tokens evaluated at a time; 0: 512. A free choice: results do not depend on it
     int n_threads; // 0: one per physical core. Results do not depend on it
     enum hearth_kv_type type_k, type_v;
@@ -182,15 +185,37 @@ int hearth_seq_length(const struct hearth_session *session, int seq);
 // Forgets all but the first n_tokens.
 int hearth_seq_truncate(struct hearth_session *session, int seq, int n_tokens, struct hearth_error *err);
 
+// Writes a sequence to a file: its tokens, their phases and their part of the KV cache, as many bytes as that
+// (docs/kv-file.md). No file appears under `path` unless all of it is written; an old one is replaced.
+int hearth_seq_save(struct hearth_session *session, int seq, const char *path, struct hearth_error *err);
+// A new sequence from such a file, of any session on the same model: evaluation goes on with the same bits as
+// in the session that saved it. Returns its number. There are no logits yet, which a file does not hold: to
+// sample what follows, cut the last token off and evaluate it again, in its phase. Fails, with nothing
+// changed, with HEARTH_E_INVALID when the file is of another model, or of a session with other type_k, type_v
+// or (when tokens were evaluated as steps) lossy sparsity, HEARTH_E_FORMAT when it is damaged, and as
+// hearth_seq_new() and hearth_prompt() do when there is no room.
+int hearth_seq_load(struct hearth_session *session, const char *path, struct hearth_error *err);
+
+// Gives memory of the KV cache that no sequence uses any more back to the system. It stays part of the
+// session's memory: sequences take it again as they grow.
+void hearth_session_trim(struct hearth_session *session);
+
 // Which of the two numeric classes an evaluation belongs to. A token's logits depend on the file, the tokens
 // before it and their phases, and on nothing else: not threads, micro-batch, batch-mates or memory budget.
 enum hearth_phase { HEARTH_PHASE_PROMPT = 0, HEARTH_PHASE_STEP = 1 };
+
+// The sequence's tokens and the phases in which they were evaluated: at most `cap` of them go to `tokens` and
+// `phases`, either of which may be NULL. Returns how many there are in all; 0 when there is no such sequence.
+int hearth_seq_tokens(const struct hearth_session *session, int seq, hearth_token *tokens,
+                      enum hearth_phase *phases, int cap);
 
 // Appends tokens[0..n) to one sequence as a prompt, in micro-batches. When `rows` is not NULL it is called
 // with the logits of each token in order (n_vocab floats, valid during the call; returning false stops with
 // HEARTH_E_INTERRUPTED); else only the last token's are computed, to be read with hearth_logits(session, 0).
 // When weights cannot be read from the file (HEARTH_E_IO) the sequence is as it was before, and the session
-// can be used further; so after a step.
+// can be used further; so after a step. The same where there is no room: HEARTH_E_BUDGET when the sequence
+// would become longer than n_ctx, HEARTH_E_KV_FULL when the session's KV cache has not enough free pages. A
+// sequence that others share its last page with needs one page more, for a copy.
 typedef bool (*hearth_row_fn)(void *arg, int index, const float *logits);
 int hearth_prompt(struct hearth_session *session, int seq, const hearth_token *tokens, int n,
                   hearth_row_fn rows, void *arg, struct hearth_error *err);
@@ -230,6 +255,13 @@ struct hearth_streaming_stats {
     uint64_t experts_read_ahead, experts_ahead_used;
 };
 
+// The KV cache now. A page holds page_tokens consecutive positions of a sequence, or of several that share
+// them.
+struct hearth_kv_stats {
+    int page_tokens;
+    uint64_t pages, pages_used, pages_shared; // all, those of sequences, and of these those of several
+};
+
 struct hearth_stats {
     uint64_t prompt_tokens, step_tokens; // evaluated so far; a step of n sequences counts n
     uint64_t prompt_ns, step_ns;
@@ -239,6 +271,7 @@ struct hearth_stats {
     uint64_t predictor_bytes, gate_bytes, up_bytes, down_bytes;
     uint64_t memory_bytes; // private memory held: weights, KV, workspace
     uint64_t kv_bytes;
+    struct hearth_kv_stats kv;
     struct hearth_streaming_stats streaming;
 };
 

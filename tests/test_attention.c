@@ -58,20 +58,21 @@ static struct hearth_model *make_model(int window)
 static void fill_cache(struct hearth_session *s, int seq)
 {
     struct hearth_kv *kv = &s->kv;
-    assert_int_equal(hearth_kv_seq_reserve(kv, seq, N_CTX, NULL), 0);
+    const int n_ctx = N_CTX;
+    assert_int_equal(hearth_kv_reserve(kv, &seq, &n_ctx, 1, NULL), 0);
     const size_t dim = (size_t)kv->head_dim;
     float *row = malloc(dim * sizeof *row);
     for (int pos = 0; pos < N_CTX; pos++)
         for (int g = 0; g < kv->n_head_kv; g++) {
-            const int page = kv->seqs[seq].pages[pos / HEARTH_KV_TILE];
-            const size_t slot = (size_t)(pos % HEARTH_KV_TILE);
+            const int page = kv->seqs[seq].pages[pos / HEARTH_KV_TILE], slot = pos % HEARTH_KV_TILE;
+            uint8_t *bytes = hearth_kv_pin(kv, page);
             for (size_t i = 0; i < dim; i++)
                 row[i] = 2 * random_value();
-            hearth_type_info(kv->type_k)->encode(row, hearth_kv_keys(kv, page, 0, g) + slot * kv->row_k, dim);
+            hearth_type_info(kv->type_k)->encode(row, hearth_kv_key(kv, bytes, 0, g, slot), dim);
             for (size_t i = 0; i < dim; i++)
                 row[i] = random_value();
-            hearth_type_info(kv->type_v)
-                ->encode(row, hearth_kv_values(kv, page, 0, g) + slot * kv->row_v, dim);
+            hearth_type_info(kv->type_v)->encode(row, hearth_kv_value(kv, bytes, 0, g, slot), dim);
+            hearth_kv_unpin(kv, page);
         }
     free(row);
 }
@@ -91,8 +92,8 @@ static void reference(const struct hearth_session *s, int row, int head, double 
     for (int pos = from; pos <= at.pos; pos++) {
         const int page = kv->seqs[at.seq].pages[pos / HEARTH_KV_TILE];
         hearth_type_info(kv->type_k)
-            ->decode(hearth_kv_keys(kv, page, 0, g) + (size_t)(pos % HEARTH_KV_TILE) * kv->row_k, x,
-                     (size_t)dim);
+            ->decode(hearth_kv_key(kv, hearth_kv_pin(kv, page), 0, g, pos % HEARTH_KV_TILE), x, (size_t)dim);
+        hearth_kv_unpin(kv, page);
         p[pos] = 0;
         for (int i = 0; i < dim; i++)
             p[pos] += (double)x[i] * (double)q[i];
@@ -103,8 +104,9 @@ static void reference(const struct hearth_session *s, int row, int head, double 
     for (int pos = from; pos <= at.pos; pos++) {
         const int page = kv->seqs[at.seq].pages[pos / HEARTH_KV_TILE];
         hearth_type_info(kv->type_v)
-            ->decode(hearth_kv_values(kv, page, 0, g) + (size_t)(pos % HEARTH_KV_TILE) * kv->row_v, x,
+            ->decode(hearth_kv_value(kv, hearth_kv_pin(kv, page), 0, g, pos % HEARTH_KV_TILE), x,
                      (size_t)dim);
+        hearth_kv_unpin(kv, page);
         const double weight = exp(p[pos] - max);
         sum += weight;
         for (int i = 0; i < dim; i++)

@@ -112,15 +112,15 @@ static bool has_kernels(const struct job *j)
 }
 
 // The same by these kernels. Queries whose tokens attend to the same positions go together. next: the page
-// that comes after this one, or -1.
-static void attend_together(const struct work *x, int page, int next, const struct span *spans)
+// that comes after this one, or NULL.
+static void attend_together(const struct work *x, uint8_t *page, uint8_t *next, const struct span *spans)
 {
     const struct hearth_kernels *kernels = &x->j->s->model->kernels;
     const struct hearth_kv *kv = &x->j->s->kv;
     struct hearth_worker *w = x->w;
-    const uint8_t *keys = hearth_kv_keys(kv, page, x->j->layer, x->g);
-    const uint8_t *values = hearth_kv_values(kv, page, x->j->layer, x->g);
-    const uint8_t *next_keys = next < 0 ? NULL : hearth_kv_keys(kv, next, x->j->layer, x->g);
+    const uint8_t *keys = hearth_kv_key(kv, page, x->j->layer, x->g, 0);
+    const uint8_t *values = hearth_kv_value(kv, page, x->j->layer, x->g, 0);
+    const uint8_t *next_keys = next ? hearth_kv_key(kv, next, x->j->layer, x->g, 0) : NULL;
     const int n_queries = (x->last - x->first) * x->group;
     for (int i = 0, n; i < n_queries; i += n) {
         const struct span at = spans[i / x->group];
@@ -144,8 +144,8 @@ static void attend_together(const struct work *x, int page, int next, const stru
     }
 }
 
-// All queries of the task against one tile; is there another one after it?
-static void attend_tile(const struct work *x, int tile, bool more)
+// All queries of the task against one tile, which is a page; next: that of the tile after it, or NULL.
+static void attend_tile(const struct work *x, int tile, uint8_t *page, uint8_t *next)
 {
     const struct job *j = x->j;
     const struct hearth_kernels *kernels = &j->s->model->kernels;
@@ -164,13 +164,12 @@ static void attend_tile(const struct work *x, int tile, bool more)
     if (all.n <= 0)
         return;
 
-    const int *pages = kv->seqs[j->s->work.rows[x->first].seq].pages, page = pages[tile];
     if (has_kernels(j)) {
-        attend_together(x, page, more ? pages[tile + 1] : -1, spans);
+        attend_together(x, page, next, spans);
         return;
     }
-    const uint8_t *keys = hearth_kv_keys(kv, page, j->layer, x->g) + (size_t)all.from * kv->row_k;
-    const uint8_t *values = hearth_kv_values(kv, page, j->layer, x->g) + (size_t)all.from * kv->row_v;
+    const uint8_t *keys = hearth_kv_key(kv, page, j->layer, x->g, all.from);
+    const uint8_t *values = hearth_kv_value(kv, page, j->layer, x->g, all.from);
     const int n_queries = (x->last - x->first) * x->group;
     kernels->step[kv->type_k](w->scores, HEARTH_KV_TILE, keys, kv->row_k, x->dim, (size_t)all.n, x->q,
                               x->q_stride, (size_t)n_queries, w->matmul);
@@ -242,10 +241,19 @@ static bool attend_range(const struct work *x, int r)
               to = rows[x->last - 1].pos / HEARTH_KV_TILE + 1;
     const int first = from > start ? from : start;
     const int last = to < start + HEARTH_ATTN_RANGE ? to : start + HEARTH_ATTN_RANGE;
+    const int *ids = j->s->kv.seqs[rows[x->first].seq].pages;
+    uint8_t *pages[HEARTH_ATTN_RANGE + 1];
     memset(x->w->sum, 0, (size_t)((x->last - x->first) * x->group) * sizeof *x->w->sum);
+    if (first >= last)
+        return false;
     for (int tile = first; tile < last; tile++)
-        attend_tile(x, tile, tile + 1 < last);
-    return first < last;
+        pages[tile - first] = hearth_kv_pin(&j->s->kv, ids[tile]);
+    pages[last - first] = NULL;
+    for (int tile = first; tile < last; tile++)
+        attend_tile(x, tile, pages[tile - first], pages[tile - first + 1]);
+    for (int tile = first; tile < last; tile++)
+        hearth_kv_unpin(&j->s->kv, ids[tile]);
+    return true;
 }
 
 // The task's queries side by side.

@@ -105,14 +105,15 @@ static void store_task(void *arg, int task, int worker)
     prepare_heads(s, k, hp->n_head_kv, &w->attn_k_b, &w->attn_k_norm, cos_sin);
     if (w->attn_v_b.data)
         s->model->kernels.add(v, w->attn_v_b.data, w->attn_v_b.k);
-    int page = kv->seqs[at.seq].pages[at.pos / HEARTH_KV_TILE];
-    size_t slot = (size_t)(at.pos % HEARTH_KV_TILE);
+    const int page = kv->seqs[at.seq].pages[at.pos / HEARTH_KV_TILE], slot = at.pos % HEARTH_KV_TILE;
+    uint8_t *bytes = hearth_kv_pin(kv, page);
     for (int g = 0; g < hp->n_head_kv; g++) {
         hearth_type_info(kv->type_k)
-            ->encode(k + (size_t)g * dim, hearth_kv_keys(kv, page, j->layer, g) + slot * kv->row_k, dim);
+            ->encode(k + (size_t)g * dim, hearth_kv_key(kv, bytes, j->layer, g, slot), dim);
         hearth_type_info(kv->type_v)
-            ->encode(v + (size_t)g * dim, hearth_kv_values(kv, page, j->layer, g) + slot * kv->row_v, dim);
+            ->encode(v + (size_t)g * dim, hearth_kv_value(kv, bytes, j->layer, g, slot), dim);
     }
+    hearth_kv_unpin(kv, page);
 }
 
 // Attention of the normed input h; without the bias of attn_out, which add() adds.

@@ -5,91 +5,156 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/os.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#define POISON(p, n)   ASAN_POISON_MEMORY_REGION(p, n)
+#define UNPOISON(p, n) ASAN_UNPOISON_MEMORY_REGION(p, n)
+#else
+#define POISON(p, n)   ((void)(p), (void)(n))
+#define UNPOISON(p, n) ((void)(p), (void)(n))
+#endif
+
+// What hearth_os_discard() takes whole; a multiple of any system's page.
+#define DISCARD_ALIGN ((size_t)64 << 10)
+
 static int pages_for(int length)
 {
-    return (length + HEARTH_KV_TILE - 1) / HEARTH_KV_TILE;
+    return (int)(((int64_t)length + HEARTH_KV_TILE - 1) / HEARTH_KV_TILE);
+}
+
+// ---- pages
+
+static void *bytes_of(const struct hearth_kv *kv, int page)
+{
+    return (uint8_t *)kv->region.base + (size_t)page * kv->page_bytes;
+}
+
+// There is a free one.
+static int take(struct hearth_kv *kv)
+{
+    assert(kv->n_free > 0);
+    const int page = kv->free_list[--kv->n_free];
+    if (kv->n_cold > kv->n_free)
+        kv->n_cold = kv->n_free;
+    struct hearth_kv_page *p = &kv->pages[page];
+    assert(p->state == HEARTH_KV_FREE && p->refs == 0);
+    p->refs = 1;
+    p->state = HEARTH_KV_HERE;
+    p->steps = 0;
+    UNPOISON(bytes_of(kv, page), kv->page_bytes);
+    return page;
+}
+
+static void hold(struct hearth_kv *kv, int page)
+{
+    assert(kv->pages[page].refs > 0);
+    if (++kv->pages[page].refs == 2)
+        kv->n_shared++;
 }
 
 static void release(struct hearth_kv *kv, int page)
 {
-    if (--kv->refs[page] == 0)
-        kv->free_list[kv->n_free++] = page;
+    struct hearth_kv_page *p = &kv->pages[page];
+    assert(p->refs > 0 && p->state == HEARTH_KV_HERE);
+    if (--p->refs == 1)
+        kv->n_shared--;
+    if (p->refs)
+        return;
+    assert(p->pins == 0);
+    p->state = HEARTH_KV_FREE;
+    kv->free_list[kv->n_free++] = page;
+    POISON(bytes_of(kv, page), kv->page_bytes);
 }
 
-// There is always one: every sequence has pages_per_seq of its own to fill, and sharing only saves.
-static int take(struct hearth_kv *kv)
+static int copy_of(struct hearth_kv *kv, int page)
 {
-    int page = kv->free_list[--kv->n_free];
-    kv->refs[page] = 1;
-    return page;
+    const int copy = take(kv);
+    memcpy(hearth_kv_pin(kv, copy), bytes_of(kv, page), kv->page_bytes);
+    hearth_kv_unpin(kv, copy);
+    kv->pages[copy].steps = kv->pages[page].steps;
+    memcpy(kv->pages[copy].tokens, kv->pages[page].tokens, sizeof kv->pages[copy].tokens);
+    return copy;
 }
 
-static int check_type(const struct hearth_hparams *hp, uint32_t type, struct hearth_error *err)
+// ---- room for what comes next
+
+static int check_context(const struct hearth_kv *kv, const struct hearth_kv_seq *s, int n,
+                         struct hearth_error *err)
 {
-    const struct hearth_type_info *info = hearth_type_info(type);
-    if ((uint32_t)hp->head_dim % info->block_elems)
-        return hearth_fail(
-            err, HEARTH_E_INVALID,
-            "a KV cache of type %s needs heads of a multiple of %u dimensions, this model's have %d; "
-            "use f16",
-            info->name, info->block_elems, hp->head_dim);
-    return HEARTH_OK;
+    if (n <= kv->n_ctx - s->length)
+        return HEARTH_OK;
+    return hearth_fail(err, HEARTH_E_BUDGET,
+                       "the context of %d tokens is full (%d stored, %d more asked for): use a larger -c",
+                       kv->n_ctx, s->length, n);
 }
 
-int hearth_kv_open(struct hearth_kv *kv, const struct hearth_hparams *hp, int n_ctx, int max_seqs,
-                   uint32_t type_k, uint32_t type_v, struct hearth_error *err)
+// Pages that a sequence takes for n more positions. If its last page is shared it lets go of it, so that the
+// others of this evaluation see who is left: the last of them needs no copy.
+static int count_pages(struct hearth_kv *kv, struct hearth_kv_seq *s, int n)
 {
-    *kv = (struct hearth_kv){0};
-    int rc = check_type(hp, type_k, err);
-    if (!rc)
-        rc = check_type(hp, type_v, err);
-    if (rc)
-        return rc;
-    kv->n_layer = hp->n_layer;
-    kv->n_head_kv = hp->n_head_kv;
-    kv->head_dim = hp->head_dim;
-    kv->type_k = type_k;
-    kv->type_v = type_v;
-    kv->row_k = hearth_type_bytes(type_k, (uint64_t)hp->head_dim);
-    kv->row_v = hearth_type_bytes(type_v, (uint64_t)hp->head_dim);
-    kv->head_bytes = hearth_round_up(HEARTH_KV_TILE * (kv->row_k + kv->row_v), 64);
-    kv->n_ctx = n_ctx;
-    kv->max_seqs = max_seqs;
-    kv->pages_per_seq = pages_for(n_ctx);
-
-    size_t bytes, n_pages;
-    if (!hearth_mul_size((size_t)max_seqs, (size_t)kv->pages_per_seq, &n_pages) || n_pages > INT32_MAX ||
-        !hearth_mul_size(kv->head_bytes, (size_t)kv->n_layer * (size_t)kv->n_head_kv, &kv->page_bytes) ||
-        !hearth_mul_size(kv->page_bytes, n_pages, &bytes))
-        return hearth_fail(err, HEARTH_E_BUDGET,
-                           "a KV cache of %d sequences of %d positions is too large: use a smaller -c or -np",
-                           max_seqs, n_ctx);
-    kv->n_pages = (int)n_pages;
-    kv->refs = hearth_calloc(n_pages, sizeof *kv->refs);
-    kv->free_list = hearth_calloc(n_pages, sizeof *kv->free_list);
-    kv->page_table = hearth_calloc(n_pages, sizeof *kv->page_table);
-    kv->seqs = hearth_calloc((size_t)max_seqs, sizeof *kv->seqs);
-    if (!kv->refs || !kv->free_list || !kv->page_table || !kv->seqs)
-        return hearth_fail(err, HEARTH_E_MEMORY, "no memory for the KV page table");
-    rc = hearth_region_open(&kv->region, bytes, "the KV cache", err);
-    if (rc)
-        return rc;
-    for (int i = 0; i < kv->n_pages; i++) // popped from the end: low pages first
-        kv->free_list[kv->n_free++] = kv->n_pages - 1 - i;
-    for (int i = 0; i < max_seqs; i++)
-        kv->seqs[i].pages = kv->page_table + (size_t)i * (size_t)kv->pages_per_seq;
-    return HEARTH_OK;
+    const int first = s->length / HEARTH_KV_TILE, more = pages_for(s->length + n) - s->n_pages;
+    assert(n > 0 && !s->copies);
+    s->copies = first < s->n_pages && kv->pages[s->pages[first]].refs > 1;
+    if (s->copies)
+        release(kv, s->pages[first]);
+    return s->copies + (more > 0 ? more : 0);
 }
 
-void hearth_kv_close(struct hearth_kv *kv)
+static void take_pages(struct hearth_kv *kv, struct hearth_kv_seq *s, int n)
 {
-    hearth_region_close(&kv->region);
-    free(kv->refs);
-    free(kv->free_list);
-    free(kv->page_table);
-    free(kv->seqs);
-    *kv = (struct hearth_kv){0};
+    int *last = &s->pages[s->length / HEARTH_KV_TILE];
+    if (s->copies)
+        *last = copy_of(kv, *last);
+    s->copies = false;
+    while (s->n_pages < pages_for(s->length + n))
+        s->pages[s->n_pages++] = take(kv);
 }
+
+int hearth_kv_reserve(struct hearth_kv *kv, const int *seqs, const int *counts, int n,
+                      struct hearth_error *err)
+{
+    int64_t wanted = 0;
+    for (int i = 0; i < n; i++) {
+        const int rc = check_context(kv, &kv->seqs[seqs[i]], counts ? counts[i] : 1, err);
+        if (rc)
+            return rc;
+    }
+    for (int i = 0; i < n; i++)
+        wanted += count_pages(kv, &kv->seqs[seqs[i]], counts ? counts[i] : 1);
+    if (wanted <= kv->n_free) {
+        for (int i = 0; i < n; i++)
+            take_pages(kv, &kv->seqs[seqs[i]], counts ? counts[i] : 1);
+        return HEARTH_OK;
+    }
+    for (int i = 0; i < n; i++) {
+        struct hearth_kv_seq *s = &kv->seqs[seqs[i]];
+        if (s->copies)
+            hold(kv, s->pages[s->length / HEARTH_KV_TILE]);
+        s->copies = false;
+    }
+    return hearth_fail(err, HEARTH_E_KV_FULL,
+                       "the KV cache is full: %lld pages of %d tokens are needed, %d of %d are free; free or "
+                       "shorten a sequence and try again, or use a larger --kv-size",
+                       (long long)wanted, HEARTH_KV_TILE, kv->n_free, kv->n_pages);
+}
+
+void hearth_kv_seq_append(struct hearth_kv *kv, int seq, const hearth_token *tokens, int n,
+                          enum hearth_phase phase)
+{
+    struct hearth_kv_seq *s = &kv->seqs[seq];
+    assert(s->length + n <= s->n_pages * HEARTH_KV_TILE);
+    for (int i = 0; i < n; i++, s->length++) {
+        struct hearth_kv_page *p = &kv->pages[s->pages[s->length / HEARTH_KV_TILE]];
+        const int slot = s->length % HEARTH_KV_TILE;
+        assert(p->refs == 1);
+        p->tokens[slot] = tokens[i];
+        p->steps = (p->steps & ~(UINT64_C(1) << slot)) | (uint64_t)(phase == HEARTH_PHASE_STEP) << slot;
+    }
+}
+
+// ---- sequences
 
 int hearth_kv_seq_new(struct hearth_kv *kv, struct hearth_error *err)
 {
@@ -116,7 +181,7 @@ int hearth_kv_seq_fork(struct hearth_kv *kv, int seq, int length, struct hearth_
     to->n_pages = pages_for(length);
     for (int i = 0; i < to->n_pages; i++) {
         to->pages[i] = from->pages[i];
-        kv->refs[to->pages[i]]++;
+        hold(kv, to->pages[i]);
     }
     return copy;
 }
@@ -136,26 +201,155 @@ void hearth_kv_seq_truncate(struct hearth_kv *kv, int seq, int length)
         s->length = length;
 }
 
-int hearth_kv_seq_reserve(struct hearth_kv *kv, int seq, int n, struct hearth_error *err)
+// ---- the pool
+
+static int check_type(const struct hearth_hparams *hp, uint32_t type, struct hearth_error *err)
 {
-    struct hearth_kv_seq *s = &kv->seqs[seq];
-    if (n > kv->n_ctx - s->length)
-        return hearth_fail(err, HEARTH_E_BUDGET,
-                           "the context of %d tokens is full (%d stored, %d more asked for): use a larger -c",
-                           kv->n_ctx, s->length, n);
-    int first = s->length / HEARTH_KV_TILE;
-    if (first < s->n_pages && kv->refs[s->pages[first]] > 1) {
-        int page = take(kv);
-        memcpy(hearth_kv_keys(kv, page, 0, 0), hearth_kv_keys(kv, s->pages[first], 0, 0), kv->page_bytes);
-        release(kv, s->pages[first]);
-        s->pages[first] = page;
-    }
-    while (s->n_pages < pages_for(s->length + n))
-        s->pages[s->n_pages++] = take(kv);
+    const struct hearth_type_info *info = hearth_type_info(type);
+    if ((uint32_t)hp->head_dim % info->block_elems)
+        return hearth_fail(
+            err, HEARTH_E_INVALID,
+            "a KV cache of type %s needs heads of a multiple of %u dimensions, this model's have %d; "
+            "use f16",
+            info->name, info->block_elems, hp->head_dim);
     return HEARTH_OK;
 }
 
-void hearth_kv_seq_advance(struct hearth_kv *kv, int seq, int n)
+// Sizes of everything; *bytes becomes that of all pages.
+static int measure(struct hearth_kv *kv, const struct hearth_hparams *hp, const struct hearth_kv_params *p,
+                   size_t *bytes, struct hearth_error *err)
 {
-    kv->seqs[seq].length += n;
+    kv->n_layer = hp->n_layer;
+    kv->n_head_kv = hp->n_head_kv;
+    kv->head_dim = hp->head_dim;
+    kv->type_k = p->type_k;
+    kv->type_v = p->type_v;
+    kv->row_k = hearth_type_bytes(p->type_k, (uint64_t)hp->head_dim);
+    kv->row_v = hearth_type_bytes(p->type_v, (uint64_t)hp->head_dim);
+    kv->head_bytes = hearth_round_up(HEARTH_KV_TILE * (kv->row_k + kv->row_v), 64);
+    kv->n_ctx = p->n_ctx;
+    kv->max_seqs = p->max_seqs;
+    kv->pages_per_seq = pages_for(p->n_ctx);
+
+    // More than what all sequences can hold would never be used.
+    size_t most;
+    const bool fits = hearth_mul_size((size_t)p->max_seqs, (size_t)kv->pages_per_seq, &most);
+    const size_t asked = (size_t)pages_for(p->n_tokens), n = asked && (!fits || asked < most) ? asked : most;
+    if (!fits || most > INT32_MAX || !hearth_mul_size(kv->head_bytes, (size_t)hp->n_layer, &kv->page_bytes) ||
+        !hearth_mul_size(kv->page_bytes, (size_t)hp->n_head_kv, &kv->page_bytes) ||
+        !hearth_mul_size(kv->page_bytes, n, bytes))
+        return hearth_fail(err, HEARTH_E_BUDGET,
+                           "a KV cache of %d sequences of %d positions is too large: use a smaller -c or -np",
+                           p->max_seqs, p->n_ctx);
+    kv->n_pages = (int)n;
+    return HEARTH_OK;
+}
+
+int hearth_kv_open(struct hearth_kv *kv, const struct hearth_hparams *hp, const struct hearth_kv_params *p,
+                   struct hearth_error *err)
+{
+    *kv = (struct hearth_kv){0};
+    size_t bytes = 0;
+    int rc = check_type(hp, p->type_k, err);
+    if (!rc)
+        rc = check_type(hp, p->type_v, err);
+    if (!rc)
+        rc = measure(kv, hp, p, &bytes, err);
+    if (rc)
+        return rc;
+    kv->pages = hearth_calloc((size_t)kv->n_pages, sizeof *kv->pages);
+    kv->free_list = hearth_calloc((size_t)kv->n_pages, sizeof *kv->free_list);
+    kv->page_table = hearth_calloc((size_t)p->max_seqs * (size_t)kv->pages_per_seq, sizeof *kv->page_table);
+    kv->seqs = hearth_calloc((size_t)p->max_seqs, sizeof *kv->seqs);
+    if (!kv->pages || !kv->free_list || !kv->page_table || !kv->seqs)
+        return hearth_fail(err, HEARTH_E_MEMORY, "no memory for the KV page table");
+    rc = hearth_region_open(&kv->region, bytes, "the KV cache", err);
+    if (rc)
+        return rc;
+    POISON(kv->region.base, kv->region.size);
+    for (int i = 0; i < kv->n_pages; i++) // popped from the end: low pages first
+        kv->free_list[kv->n_free++] = kv->n_pages - 1 - i;
+    kv->n_cold = kv->n_free;
+    for (int i = 0; i < p->max_seqs; i++)
+        kv->seqs[i].pages = kv->page_table + (size_t)i * (size_t)kv->pages_per_seq;
+    return HEARTH_OK;
+}
+
+void hearth_kv_close(struct hearth_kv *kv)
+{
+    if (kv->region.base)
+        UNPOISON(kv->region.base, kv->region.size);
+    hearth_region_close(&kv->region);
+    free(kv->pages);
+    free(kv->free_list);
+    free(kv->page_table);
+    free(kv->seqs);
+    *kv = (struct hearth_kv){0};
+}
+
+void hearth_kv_trim(struct hearth_kv *kv)
+{
+    for (; kv->n_cold < kv->n_free; kv->n_cold++) {
+        const size_t start = (size_t)bytes_of(kv, kv->free_list[kv->n_cold]), end = start + kv->page_bytes;
+        const size_t from = hearth_round_up(start, DISCARD_ALIGN), to = end & ~(DISCARD_ALIGN - 1);
+        if (from < to)
+            hearth_os_discard((uint8_t *)kv->region.base + (from - (size_t)kv->region.base), to - from);
+    }
+}
+
+// ---- for tests
+
+static const char *check_seq(const struct hearth_kv *kv, const struct hearth_kv_seq *s, int *refs)
+{
+    if (s->copies)
+        return "a sequence still wants a copy of a page";
+    if (!s->used)
+        return s->n_pages ? "a sequence that is not in use holds pages" : NULL;
+    if (s->length < 0 || s->length > kv->n_ctx || s->n_pages > kv->pages_per_seq)
+        return "a sequence is longer than its context";
+    if (s->n_pages < pages_for(s->length))
+        return "a sequence has fewer pages than positions";
+    for (int i = 0; i < s->n_pages; i++) {
+        if (s->pages[i] < 0 || s->pages[i] >= kv->n_pages)
+            return "a sequence holds a page that does not exist";
+        refs[s->pages[i]]++;
+    }
+    return NULL;
+}
+
+// refs: how many sequences hold each page; free pages are marked with -1 on the way.
+static const char *check_pages(const struct hearth_kv *kv, int *refs)
+{
+    int shared = 0;
+    if (kv->n_free < 0 || kv->n_free > kv->n_pages || kv->n_cold < 0 || kv->n_cold > kv->n_free)
+        return "the free list's length is out of range";
+    for (int i = 0; i < kv->n_free; i++) {
+        const int page = kv->free_list[i];
+        if (page < 0 || page >= kv->n_pages || refs[page])
+            return "the free list has a page twice, or one that is held";
+        refs[page] = -1;
+    }
+    for (int i = 0; i < kv->n_pages; i++) {
+        const struct hearth_kv_page *p = &kv->pages[i];
+        if (refs[i] == 0)
+            return "a page belongs to nobody and is not free";
+        if ((refs[i] < 0) != (p->state == HEARTH_KV_FREE) || p->refs != (refs[i] < 0 ? 0 : refs[i]))
+            return "a page's owners are miscounted";
+        if (p->pins)
+            return "a page is still pinned";
+        shared += refs[i] > 1;
+    }
+    return shared == kv->n_shared ? NULL : "shared pages are miscounted";
+}
+
+const char *hearth_kv_check(const struct hearth_kv *kv)
+{
+    int *refs = hearth_calloc((size_t)kv->n_pages, sizeof *refs);
+    const char *wrong = refs ? NULL : "no memory to check the pool";
+    for (int i = 0; i < kv->max_seqs && !wrong; i++)
+        wrong = check_seq(kv, &kv->seqs[i], refs);
+    if (!wrong)
+        wrong = check_pages(kv, refs);
+    free(refs);
+    return wrong;
 }

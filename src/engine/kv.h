@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: MIT
-// The KV cache: fixed-size pages with reference counts, so that sequences share the pages of a common prefix.
+// The KV cache: a pool of fixed-size pages with reference counts, so that sequences share the pages of a
+// common prefix.
 //
 // A page holds HEARTH_KV_TILE consecutive positions of all layers. Within a page, for layer l and key/value
 // head g, the keys are HEARTH_KV_TILE rows of head_dim elements and so are the values: an attention tile is
 // two contiguous blocks. A page with more than one owner is never written: who appends to it gets a copy
-// first.
+// first, which takes a page of the pool. The pool has a size of its own: sequences take pages as they grow,
+// and together they may want more than there are.
+//
+// Nothing here locks: one thread changes the pool, and while it does no other looks at it.
 #ifndef HEARTH_ENGINE_KV_H
 #define HEARTH_ENGINE_KV_H
+
+#include <assert.h>
+#include <stdatomic.h>
 
 #include "model/model.h"
 
@@ -14,8 +21,24 @@
 // by tile), so it is the same for every model and machine.
 #define HEARTH_KV_TILE 64
 
+// Where a page's bytes are. There is room for a third state, in a file: hearth_kv_pin() would bring it here.
+enum hearth_kv_state {
+    HEARTH_KV_FREE, // nowhere: it belongs to nobody
+    HEARTH_KV_HERE  // in memory
+};
+
+// What is known of a page beside its bytes.
+struct hearth_kv_page {
+    int refs; // sequences that hold it; 0: free
+    enum hearth_kv_state state;
+    atomic_int pins; // where asserts are on: who looks at its bytes now
+    uint64_t steps;  // bit i: position i was evaluated as a step, else as a prompt
+    hearth_token tokens[HEARTH_KV_TILE];
+};
+
 struct hearth_kv_seq {
     bool used;
+    bool copies; // while pages are being reserved: its last page is to be copied
     int length;  // positions stored
     int n_pages; // pages held: at least those that hold `length` positions
     int *pages;  // [pages_per_seq]
@@ -29,37 +52,103 @@ struct hearth_kv {
     size_t page_bytes;
     int n_ctx, max_seqs, pages_per_seq, n_pages;
     struct hearth_region region;
-    int *refs;      // [n_pages] owners
-    int *free_list; // [n_pages]
+    struct hearth_kv_page *pages; // [n_pages]
+    int *free_list;               // [n_pages]
     int n_free;
+    int n_cold;                 // of these the first n_cold have no memory behind them
+    int n_shared;               // pages with more than one owner
     struct hearth_kv_seq *seqs; // [max_seqs]
     int *page_table;            // [max_seqs * pages_per_seq], the seqs' `pages`
 };
 
-// n_ctx positions for each of max_seqs sequences. Memory is touched only as positions are stored.
-int hearth_kv_open(struct hearth_kv *kv, const struct hearth_hparams *hp, int n_ctx, int max_seqs,
-                   uint32_t type_k, uint32_t type_v, struct hearth_error *err);
+// What a pool is to hold. Each sequence may have n_ctx positions, if the pool has pages for them.
+struct hearth_kv_params {
+    int n_ctx, max_seqs;
+    int n_tokens; // of the pool, rounded up to whole pages; 0: n_ctx for each of max_seqs sequences
+    uint32_t type_k, type_v;
+};
+
+// Memory is touched only as positions are stored.
+int hearth_kv_open(struct hearth_kv *kv, const struct hearth_hparams *hp, const struct hearth_kv_params *p,
+                   struct hearth_error *err);
 void hearth_kv_close(struct hearth_kv *kv);
 
 int hearth_kv_seq_new(struct hearth_kv *kv, struct hearth_error *err);
 int hearth_kv_seq_fork(struct hearth_kv *kv, int seq, int length, struct hearth_error *err);
 void hearth_kv_seq_free(struct hearth_kv *kv, int seq);
+// Gives back all pages beyond those that hold `length` positions, reserved ones too.
 void hearth_kv_seq_truncate(struct hearth_kv *kv, int seq, int length);
 
-// Makes positions [length, length + n) of the sequence writable. The length itself moves only with
-// hearth_kv_seq_advance(), after the evaluation succeeded.
-int hearth_kv_seq_reserve(struct hearth_kv *kv, int seq, int n, struct hearth_error *err);
-void hearth_kv_seq_advance(struct hearth_kv *kv, int seq, int n);
+// Makes the next counts[i] positions of sequence seqs[i] writable, for n different sequences; counts NULL: 1
+// each. All or nothing: HEARTH_E_BUDGET where one's context is full, HEARTH_E_KV_FULL where the pool is, and
+// then nothing has changed. The lengths move only with hearth_kv_seq_append(), after the evaluation succeeded;
+// hearth_kv_seq_truncate() to the length gives back what was not used.
+int hearth_kv_reserve(struct hearth_kv *kv, const int *seqs, const int *counts, int n,
+                      struct hearth_error *err);
+// Notes that tokens[0..n) are stored at the sequence's next positions, which were reserved.
+void hearth_kv_seq_append(struct hearth_kv *kv, int seq, const hearth_token *tokens, int n,
+                          enum hearth_phase phase);
 
-// First byte of the keys (values) of a tile, for one layer and head.
-static inline uint8_t *hearth_kv_keys(const struct hearth_kv *kv, int page, int layer, int head)
+// Whether there is such a sequence.
+static inline bool hearth_kv_has(const struct hearth_kv *kv, int seq)
 {
-    return (uint8_t *)kv->region.base + (size_t)page * kv->page_bytes +
-           ((size_t)layer * (size_t)kv->n_head_kv + (size_t)head) * kv->head_bytes;
+    return seq >= 0 && seq < kv->max_seqs && kv->seqs[seq].used;
 }
-static inline uint8_t *hearth_kv_values(const struct hearth_kv *kv, int page, int layer, int head)
+
+// The token at a stored position, and its phase.
+static inline hearth_token hearth_kv_token(const struct hearth_kv *kv, int seq, int pos)
 {
-    return hearth_kv_keys(kv, page, layer, head) + HEARTH_KV_TILE * kv->row_k;
+    assert(pos >= 0 && pos < kv->seqs[seq].length);
+    return kv->pages[kv->seqs[seq].pages[pos / HEARTH_KV_TILE]].tokens[pos % HEARTH_KV_TILE];
+}
+static inline enum hearth_phase hearth_kv_phase(const struct hearth_kv *kv, int seq, int pos)
+{
+    assert(pos >= 0 && pos < kv->seqs[seq].length);
+    const uint64_t steps = kv->pages[kv->seqs[seq].pages[pos / HEARTH_KV_TILE]].steps;
+    return steps >> pos % HEARTH_KV_TILE & 1 ? HEARTH_PHASE_STEP : HEARTH_PHASE_PROMPT;
+}
+
+// Gives the memory behind free pages back to the system.
+void hearth_kv_trim(struct hearth_kv *kv);
+
+// For tests: looks at the whole pool and returns what is wrong with it, or NULL. Static storage.
+const char *hearth_kv_check(const struct hearth_kv *kv);
+
+// ---- bytes of a page
+
+// The page's bytes, which stay where they are until it is unpinned. Any number of threads may hold a page.
+static inline uint8_t *hearth_kv_pin(const struct hearth_kv *kv, int page)
+{
+    assert(page >= 0 && page < kv->n_pages);
+    assert(kv->pages[page].state == HEARTH_KV_HERE && kv->pages[page].refs > 0);
+#ifndef NDEBUG
+    atomic_fetch_add_explicit(&kv->pages[page].pins, 1, memory_order_relaxed);
+#endif
+    return (uint8_t *)kv->region.base + (size_t)page * kv->page_bytes;
+}
+
+static inline void hearth_kv_unpin(const struct hearth_kv *kv, int page)
+{
+#ifndef NDEBUG
+    const int pins = atomic_fetch_sub_explicit(&kv->pages[page].pins, 1, memory_order_relaxed);
+    assert(pins > 0);
+#endif
+    (void)kv;
+    (void)page;
+}
+
+// Key (value) of a pinned page's position `slot` in one layer and head; those of the next slots follow, row_k
+// (row_v) bytes each.
+static inline uint8_t *hearth_kv_key(const struct hearth_kv *kv, uint8_t *bytes, int layer, int head,
+                                     int slot)
+{
+    return bytes + ((size_t)layer * (size_t)kv->n_head_kv + (size_t)head) * kv->head_bytes +
+           (size_t)slot * kv->row_k;
+}
+static inline uint8_t *hearth_kv_value(const struct hearth_kv *kv, uint8_t *bytes, int layer, int head,
+                                       int slot)
+{
+    return hearth_kv_key(kv, bytes, layer, head, 0) + HEARTH_KV_TILE * kv->row_k + (size_t)slot * kv->row_v;
 }
 
 #endif

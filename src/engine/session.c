@@ -23,7 +23,7 @@
 
 static int check_seq(const struct hearth_session *s, int seq, struct hearth_error *err)
 {
-    if (seq < 0 || seq >= s->kv.max_seqs || !s->kv.seqs[seq].used)
+    if (!hearth_kv_has(&s->kv, seq))
         return hearth_fail(err, HEARTH_E_INVALID, "there is no sequence %d", seq);
     return HEARTH_OK;
 }
@@ -64,7 +64,7 @@ int hearth_prompt(struct hearth_session *session, int seq, const hearth_token *t
     if (!rc && n < 1)
         rc = hearth_fail(err, HEARTH_E_INVALID, "a prompt needs at least one token");
     if (!rc)
-        rc = hearth_kv_seq_reserve(&s->kv, seq, n, err);
+        rc = hearth_kv_reserve(&s->kv, &seq, &n, 1, err);
     const int length = rc ? 0 : s->kv.seqs[seq].length;
 
     for (int base = 0; base < n && !rc; base += s->n_ubatch) {
@@ -76,7 +76,7 @@ int hearth_prompt(struct hearth_session *session, int seq, const hearth_token *t
         rc = hearth_forward(s, HEARTH_PHASE_PROMPT, count, err);
         if (rc)
             break;
-        hearth_kv_seq_advance(&s->kv, seq, count);
+        hearth_kv_seq_append(&s->kv, seq, s->work.tokens, count, HEARTH_PHASE_PROMPT);
         s->stats.prompt_tokens += (uint64_t)count;
         if (rows) {
             rc = emit_rows(s, base, count, rows, arg, err);
@@ -86,8 +86,8 @@ int hearth_prompt(struct hearth_session *session, int seq, const hearth_token *t
         }
     }
     hearth_streaming_counted(s, HEARTH_PHASE_PROMPT);
-    if (rc == HEARTH_E_IO) // so that it can be tried again
-        hearth_kv_seq_truncate(&s->kv, seq, length);
+    if (rc && !check_seq(s, seq, NULL)) // pages that were not filled; after HEARTH_E_IO all, to try again
+        hearth_kv_seq_truncate(&s->kv, seq, rc == HEARTH_E_IO ? length : s->kv.seqs[seq].length);
     s->stats.prompt_ns += hearth_now_ns() - start;
     return rc;
 }
@@ -108,14 +108,16 @@ int hearth_step(struct hearth_session *session, const int *seqs, const hearth_to
         for (int k = 0; k < i && !rc; k++)
             if (seqs[k] == seqs[i])
                 rc = hearth_fail(err, HEARTH_E_INVALID, "sequence %d is twice in one step", seqs[i]);
-        if (!rc)
-            rc = hearth_kv_seq_reserve(&s->kv, seqs[i], 1, err);
         if (rc)
             return rc;
         s->work.tokens[i] = tokens[i];
         s->work.rows[i] = (struct hearth_row){seqs[i], s->kv.seqs[seqs[i]].length};
     }
-    int rc = s->tracing ? hearth_tracing_step(s->tracing, n, err) : HEARTH_OK;
+    int rc = hearth_kv_reserve(&s->kv, seqs, NULL, n, err);
+    if (rc)
+        return rc;
+    if (s->tracing)
+        rc = hearth_tracing_step(s->tracing, n, err);
     if (!rc)
         rc = hearth_forward(s, HEARTH_PHASE_STEP, n, err);
     if (!rc && s->tracing)
@@ -123,10 +125,12 @@ int hearth_step(struct hearth_session *session, const int *seqs, const hearth_to
     if (!rc)
         rc = hearth_forward_logits(s, HEARTH_PHASE_STEP, 0, n, err);
     hearth_streaming_counted(s, HEARTH_PHASE_STEP);
+    for (int i = 0; i < n && rc; i++)
+        hearth_kv_seq_truncate(&s->kv, seqs[i], s->kv.seqs[seqs[i]].length);
     if (rc)
         return rc;
     for (int i = 0; i < n; i++)
-        hearth_kv_seq_advance(&s->kv, seqs[i], 1);
+        hearth_kv_seq_append(&s->kv, seqs[i], &tokens[i], 1, HEARTH_PHASE_STEP);
     s->have_logits = n;
     s->stats.steps++;
     s->stats.step_tokens += (uint64_t)n;
@@ -180,6 +184,22 @@ int hearth_seq_truncate(struct hearth_session *session, int seq, int n_tokens, s
                            session->kv.seqs[seq].length, n_tokens);
     hearth_kv_seq_truncate(&session->kv, seq, n_tokens);
     return HEARTH_OK;
+}
+
+int hearth_seq_tokens(const struct hearth_session *session, int seq, hearth_token *tokens,
+                      enum hearth_phase *phases, int cap)
+{
+    const int length = hearth_seq_length(session, seq), n = length < cap ? length : cap;
+    for (int i = 0; i < n && tokens; i++)
+        tokens[i] = hearth_kv_token(&session->kv, seq, i);
+    for (int i = 0; i < n && phases; i++)
+        phases[i] = hearth_kv_phase(&session->kv, seq, i);
+    return length;
+}
+
+void hearth_session_trim(struct hearth_session *session)
+{
+    hearth_kv_trim(&session->kv);
 }
 
 // ---- opening
@@ -359,6 +379,8 @@ static int check_params(const struct hearth_model *m, const struct hearth_sessio
         return hearth_fail(err, HEARTH_E_INVALID, "a context of %d tokens is out of range", p->n_ctx);
     if (p->max_seqs < 1 || p->max_seqs > 4096)
         return hearth_fail(err, HEARTH_E_INVALID, "%d sequences are out of range (1 to 4096)", p->max_seqs);
+    if (p->kv_tokens < 0)
+        return hearth_fail(err, HEARTH_E_INVALID, "a KV cache of %d tokens is out of range", p->kv_tokens);
     if ((unsigned)p->type_k > HEARTH_KV_Q8_0 || (unsigned)p->type_v > HEARTH_KV_Q8_0)
         return hearth_fail(err, HEARTH_E_INVALID, "KV cache types %d and %d: there is no such type",
                            (int)p->type_k, (int)p->type_v);
@@ -404,7 +426,12 @@ int hearth_session_open(struct hearth_session **out, const struct hearth_model *
 
     rc = hearth_pool_open(&s->pool, p.n_threads > 0 ? p.n_threads : hearth_cpu_count(), err);
     if (!rc)
-        rc = hearth_kv_open(&s->kv, &model->hp, s->n_ctx, p.max_seqs, kv_type(p.type_k), kv_type(p.type_v),
+        rc = hearth_kv_open(&s->kv, &model->hp,
+                            &(struct hearth_kv_params){.n_ctx = s->n_ctx,
+                                                       .max_seqs = p.max_seqs,
+                                                       .n_tokens = p.kv_tokens,
+                                                       .type_k = kv_type(p.type_k),
+                                                       .type_v = kv_type(p.type_v)},
                             err);
     if (!rc)
         rc = take_memory(s, err);
@@ -451,4 +478,8 @@ void hearth_session_stats(const struct hearth_session *session, struct hearth_st
         out->down_bytes += w->down_bytes;
     }
     hearth_streaming_stats(session, &out->streaming);
+    out->kv = (struct hearth_kv_stats){.page_tokens = HEARTH_KV_TILE,
+                                       .pages = (uint64_t)session->kv.n_pages,
+                                       .pages_used = (uint64_t)(session->kv.n_pages - session->kv.n_free),
+                                       .pages_shared = (uint64_t)session->kv.n_shared};
 }

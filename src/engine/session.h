@@ -114,6 +114,7 @@ struct hearth_session {
     struct hearth_pool *pool;
     struct hearth_aside aside;
     struct hearth_kv kv;
+    uint64_t model_id; // hearth_model_fingerprint(), from the first time it is needed on; 0: not yet
     int n_ctx, n_ubatch, max_rows;
     int max_steps;                 // rows of a step
     enum hearth_sparsity sparsity; // never AUTO

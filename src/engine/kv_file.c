@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: MIT
+// A sequence in a file: its tokens, their phases and their part of the KV cache, so that evaluation goes on
+// with the same bits. The format is in docs/kv-file.md. The reader believes nothing that it has not checked.
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/crc32c.h"
+#include "base/os.h"
+#include "engine/session.h"
+#include "model/fingerprint.h"
+
+#define MAGIC        "HEARTHKV"
+#define VERSION      1
+#define HEADER_BYTES 128 // with its checksum
+#define NAME_BYTES   72
+#define SUM_BYTES    4
+
+struct header {
+    uint32_t version, page_tokens;
+    uint64_t model;
+    uint32_t type_k, type_v;
+    uint32_t n_layer, n_head_kv, head_dim;
+    uint32_t n_tokens;
+    uint32_t steps; // how they were computed, as of steps_id(); 0: there are none
+    char name[NAME_BYTES + 1];
+};
+
+// ---- what must be the same
+
+// How this session computes steps, as far as results depend on it: 1 where all neurons count, else a number
+// of the rule that leaves some out. Prompts are dense always.
+static uint32_t steps_id(const struct hearth_session *s)
+{
+    uint32_t crc = 0;
+    if (s->sparsity == HEARTH_SPARSITY_PREDICT)
+        crc = hearth_crc32c(1, &s->predict_threshold, sizeof s->predict_threshold);
+    else if (s->thresholds)
+        crc = hearth_crc32c(2, s->thresholds, (size_t)s->model->hp.n_layer * sizeof *s->thresholds);
+    else if (s->sparsity == HEARTH_SPARSITY_EXACT && s->sparsity_threshold > 0.0f)
+        crc = hearth_crc32c(2, &s->sparsity_threshold, sizeof s->sparsity_threshold);
+    else
+        return 1;
+    return crc | UINT32_C(1) << 31;
+}
+
+static bool has_steps(const struct hearth_kv *kv, int seq)
+{
+    for (int i = 0; i < kv->seqs[seq].length; i++)
+        if (hearth_kv_phase(kv, seq, i) == HEARTH_PHASE_STEP)
+            return true;
+    return false;
+}
+
+// The header of a file that this session would write for n_tokens tokens.
+static int make_header(struct hearth_session *s, int n_tokens, bool steps, struct header *h,
+                       struct hearth_error *err)
+{
+    if (!s->model_id) {
+        int rc = hearth_model_fingerprint(s->model, &s->model_id, err);
+        if (rc)
+            return rc;
+    }
+    *h = (struct header){.version = VERSION,
+                         .page_tokens = HEARTH_KV_TILE,
+                         .model = s->model_id,
+                         .type_k = s->kv.type_k,
+                         .type_v = s->kv.type_v,
+                         .n_layer = (uint32_t)s->kv.n_layer,
+                         .n_head_kv = (uint32_t)s->kv.n_head_kv,
+                         .head_dim = (uint32_t)s->kv.head_dim,
+                         .n_tokens = (uint32_t)n_tokens,
+                         .steps = steps ? steps_id(s) : 0};
+    const char *type = s->model->info.type;
+    memcpy(h->name, type, strnlen(type, NAME_BYTES));
+    return HEARTH_OK;
+}
+
+// Bytes of a file with n tokens.
+static uint64_t file_bytes(const struct hearth_kv *kv, uint64_t n)
+{
+    const uint64_t rows = (uint64_t)kv->n_layer * (uint64_t)kv->n_head_kv,
+                   pages = (n + HEARTH_KV_TILE - 1) / HEARTH_KV_TILE;
+    return HEADER_BYTES + n * (4 + rows * (kv->row_k + kv->row_v)) + pages * (8 + SUM_BYTES) + SUM_BYTES;
+}
+
+// Tokens of the i-th page of a sequence of n.
+static int tokens_in(int n, int page)
+{
+    const int left = n - page * HEARTH_KV_TILE;
+    return left < HEARTH_KV_TILE ? left : HEARTH_KV_TILE;
+}
+
+// ---- numbers
+
+static void put_number(uint8_t **to, uint64_t v, int size)
+{
+    for (int i = 0; i < size; i++)
+        *(*to)++ = (uint8_t)(v >> (8 * i));
+}
+
+static uint64_t take_number(const uint8_t **from, int size)
+{
+    uint64_t v = 0;
+    for (int i = 0; i < size; i++)
+        v |= (uint64_t) * (*from)++ << (8 * i);
+    return v;
+}
+
+// ---- saving
+
+// A file being written and the checksum of all that is in it, but for checksums.
+struct writer {
+    struct hearth_outfile *file;
+    uint32_t crc;
+};
+
+static int put(struct writer *w, const void *bytes, size_t n, struct hearth_error *err)
+{
+    w->crc = hearth_crc32c(w->crc, bytes, n);
+    return hearth_outfile_write(w->file, bytes, n, err);
+}
+
+static int put_sum(struct writer *w, struct hearth_error *err)
+{
+    uint8_t bytes[SUM_BYTES], *to = bytes;
+    put_number(&to, w->crc, SUM_BYTES);
+    return hearth_outfile_write(w->file, bytes, sizeof bytes, err);
+}
+
+static int write_header(struct writer *w, const struct header *h, struct hearth_error *err)
+{
+    uint8_t bytes[HEADER_BYTES - SUM_BYTES], *to = bytes;
+    memcpy(to, MAGIC, 8);
+    to += 8;
+    put_number(&to, h->version, 4);
+    put_number(&to, h->page_tokens, 4);
+    put_number(&to, h->model, 8);
+    const uint32_t numbers[] = {h->type_k,   h->type_v,   h->n_layer, h->n_head_kv,
+                                h->head_dim, h->n_tokens, h->steps};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        put_number(&to, numbers[i], 4);
+    memcpy(to, h->name, NAME_BYTES);
+    int rc = put(w, bytes, sizeof bytes, err);
+    return rc ? rc : put_sum(w, err);
+}
+
+// Page by page: which tokens were steps, then the tokens.
+static int write_tokens(struct writer *w, const struct hearth_kv *kv, const struct hearth_kv_seq *seq,
+                        struct hearth_error *err)
+{
+    int rc = HEARTH_OK;
+    for (int i = 0; i * HEARTH_KV_TILE < seq->length && !rc; i++) {
+        const struct hearth_kv_page *p = &kv->pages[seq->pages[i]];
+        const int n = tokens_in(seq->length, i);
+        const uint64_t stored = n < 64 ? (UINT64_C(1) << n) - 1 : UINT64_MAX;
+        uint8_t bytes[8 + 4 * HEARTH_KV_TILE], *to = bytes;
+        put_number(&to, p->steps & stored, 8);
+        for (int k = 0; k < n; k++)
+            put_number(&to, (uint32_t)p->tokens[k], 4);
+        rc = put(w, bytes, (size_t)(to - bytes), err);
+    }
+    return rc ? rc : put_sum(w, err);
+}
+
+// The first n positions of a page: of each layer and head the keys, then the values.
+static int write_page(struct writer *w, const struct hearth_kv *kv, int page, int n, struct hearth_error *err)
+{
+    int rc = HEARTH_OK;
+    uint8_t *bytes = hearth_kv_pin(kv, page);
+    for (int layer = 0; layer < kv->n_layer; layer++)
+        for (int head = 0; head < kv->n_head_kv && !rc; head++) {
+            rc = put(w, hearth_kv_key(kv, bytes, layer, head, 0), (size_t)n * kv->row_k, err);
+            if (!rc)
+                rc = put(w, hearth_kv_value(kv, bytes, layer, head, 0), (size_t)n * kv->row_v, err);
+        }
+    hearth_kv_unpin(kv, page);
+    return rc ? rc : put_sum(w, err);
+}
+
+int hearth_seq_save(struct hearth_session *session, int seq, const char *path, struct hearth_error *err)
+{
+    const struct hearth_kv *kv = &session->kv;
+    if (!hearth_kv_has(kv, seq))
+        return hearth_fail(err, HEARTH_E_INVALID, "there is no sequence %d", seq);
+    const struct hearth_kv_seq *from = &kv->seqs[seq];
+    struct writer w = {0};
+    struct header h;
+    int rc = make_header(session, from->length, has_steps(kv, seq), &h, err);
+    if (!rc)
+        rc = hearth_outfile_open(&w.file, path, err);
+    if (!rc)
+        rc = write_header(&w, &h, err);
+    if (!rc)
+        rc = write_tokens(&w, kv, from, err);
+    for (int i = 0; i * HEARTH_KV_TILE < from->length && !rc; i++)
+        rc = write_page(&w, kv, from->pages[i], tokens_in(from->length, i), err);
+    if (!rc)
+        rc = hearth_outfile_commit(&w.file, err);
+    hearth_outfile_close(&w.file);
+    return rc;
+}
+
+// ---- loading
+
+struct reader {
+    struct hearth_file *file;
+    uint64_t at;         // of the next byte that is not in the buffer
+    size_t used, filled; // of the buffer
+    uint32_t crc;        // as the writer's
+    uint8_t buffer[(size_t)64 << 10];
+};
+
+static int fill(struct reader *r, struct hearth_error *err)
+{
+    const uint64_t left = hearth_file_size(r->file) - r->at;
+    r->used = 0;
+    r->filled = left < sizeof r->buffer ? (size_t)left : sizeof r->buffer;
+    int rc = hearth_file_read(r->file, r->buffer, r->filled, r->at, err);
+    r->at += r->filled;
+    return rc;
+}
+
+// The next n bytes, which the file is known to have.
+static int get_raw(struct reader *r, void *to, size_t n, struct hearth_error *err)
+{
+    uint8_t *out = to;
+    int rc = HEARTH_OK;
+    while (n && !rc) {
+        if (r->used == r->filled)
+            rc = fill(r, err);
+        const size_t have = r->filled - r->used, part = n < have ? n : have;
+        memcpy(out, r->buffer + r->used, part);
+        r->used += part;
+        out += part;
+        n -= part;
+    }
+    return rc;
+}
+
+static int get(struct reader *r, void *to, size_t n, struct hearth_error *err)
+{
+    int rc = get_raw(r, to, n, err);
+    if (!rc)
+        r->crc = hearth_crc32c(r->crc, to, n);
+    return rc;
+}
+
+static int fail_damaged(const struct reader *r, const char *what, struct hearth_error *err)
+{
+    return hearth_fail(err, HEARTH_E_FORMAT, "%s: the saved sequence is damaged: %s",
+                       hearth_file_path(r->file), what);
+}
+
+static int check_sum(struct reader *r, const char *what, struct hearth_error *err)
+{
+    uint8_t bytes[SUM_BYTES];
+    const uint8_t *from = bytes;
+    int rc = get_raw(r, bytes, sizeof bytes, err);
+    if (!rc && take_number(&from, SUM_BYTES) != r->crc)
+        rc = fail_damaged(r, what, err);
+    return rc;
+}
+
+static int read_header(struct reader *r, struct header *h, struct hearth_error *err)
+{
+    const char *path = hearth_file_path(r->file);
+    uint8_t bytes[HEADER_BYTES - SUM_BYTES];
+    const uint8_t *from = bytes + 8;
+    int rc = HEARTH_OK;
+    *h = (struct header){0};
+    if (hearth_file_size(r->file) >= HEADER_BYTES)
+        rc = get(r, bytes, sizeof bytes, err);
+    else
+        memset(bytes, 0, sizeof bytes);
+    if (rc)
+        return rc;
+    if (memcmp(bytes, MAGIC, 8) != 0)
+        return hearth_fail(err, HEARTH_E_FORMAT, "%s: not a saved sequence of Hearth", path);
+    h->version = (uint32_t)take_number(&from, 4);
+    if (h->version != VERSION)
+        return hearth_fail(err, HEARTH_E_UNSUPPORTED,
+                           "%s: a saved sequence of version %u, but this build knows version %u only", path,
+                           h->version, (unsigned)VERSION);
+    h->page_tokens = (uint32_t)take_number(&from, 4);
+    h->model = take_number(&from, 8);
+    uint32_t *const numbers[] = {&h->type_k,   &h->type_v,   &h->n_layer, &h->n_head_kv,
+                                 &h->head_dim, &h->n_tokens, &h->steps};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        *numbers[i] = (uint32_t)take_number(&from, 4);
+    memcpy(h->name, from, NAME_BYTES);
+    return check_sum(r, "its header does not match its checksum", err);
+}
+
+static const char *type_name(uint32_t type)
+{
+    const struct hearth_type_info *info = hearth_type_info(type);
+    return info ? info->name : "(unknown)";
+}
+
+// Whether the file's sequence can go on in this session, whose own header would be `own`.
+static int check_header(const struct reader *r, const struct hearth_session *s, const struct header *h,
+                        const struct header *own, struct hearth_error *err)
+{
+    const char *path = hearth_file_path(r->file);
+    if (h->model != own->model)
+        return hearth_fail(err, HEARTH_E_INVALID,
+                           "%s: saved with another model (%s, %016llx) than this one (%s, %016llx)", path,
+                           h->name, (unsigned long long)h->model, own->name, (unsigned long long)own->model);
+    if (h->type_k != own->type_k || h->type_v != own->type_v)
+        return hearth_fail(
+            err, HEARTH_E_INVALID,
+            "%s: saved with a KV cache of keys in %s and values in %s, this one has %s and %s: "
+            "open the session with the former, or evaluate the tokens again",
+            path, type_name(h->type_k), type_name(h->type_v), type_name(own->type_k), type_name(own->type_v));
+    if (h->steps && h->steps != own->steps)
+        return hearth_fail(
+            err, HEARTH_E_INVALID,
+            "%s: saved by a session with another sparsity or threshold, so that this one would "
+            "not go on with the same results: open the session as that one was",
+            path);
+    if (h->page_tokens != own->page_tokens || h->n_layer != own->n_layer || h->n_head_kv != own->n_head_kv ||
+        h->head_dim != own->head_dim)
+        return fail_damaged(r, "its pages are not of the model's shape", err);
+    if (h->n_tokens > (uint32_t)s->n_ctx)
+        return hearth_fail(err, HEARTH_E_BUDGET,
+                           "%s: the sequence has %u tokens but the context only %d: use a larger -c", path,
+                           h->n_tokens, s->n_ctx);
+    if (hearth_file_size(r->file) != file_bytes(&s->kv, h->n_tokens))
+        return fail_damaged(r, "the file is cut off, or something follows its end", err);
+    return HEARTH_OK;
+}
+
+static int read_tokens(struct reader *r, struct hearth_session *s, int seq, int n, bool steps,
+                       struct hearth_error *err)
+{
+    int rc = HEARTH_OK;
+    for (int at = 0; at < n && !rc; at += HEARTH_KV_TILE) {
+        const int count = tokens_in(n, at / HEARTH_KV_TILE);
+        uint8_t bytes[8 + 4 * HEARTH_KV_TILE];
+        const uint8_t *from = bytes;
+        rc = get(r, bytes, 8 + 4 * (size_t)count, err);
+        if (rc)
+            break;
+        const uint64_t bits = take_number(&from, 8);
+        if ((bits && !steps) || (count < 64 && bits >> count))
+            return fail_damaged(r, "its phases make no sense", err);
+        for (int i = 0; i < count; i++) {
+            const uint32_t value = (uint32_t)take_number(&from, 4);
+            if (value >= (uint32_t)s->model->hp.n_vocab)
+                return fail_damaged(r, "it has a token outside the vocabulary", err);
+            const hearth_token token = (hearth_token)value;
+            hearth_kv_seq_append(&s->kv, seq, &token, 1,
+                                 bits >> i & 1 ? HEARTH_PHASE_STEP : HEARTH_PHASE_PROMPT);
+        }
+    }
+    return rc ? rc : check_sum(r, "its tokens do not match their checksum", err);
+}
+
+static int read_page(struct reader *r, const struct hearth_kv *kv, int page, int n, struct hearth_error *err)
+{
+    int rc = HEARTH_OK;
+    uint8_t *bytes = hearth_kv_pin(kv, page);
+    for (int layer = 0; layer < kv->n_layer; layer++)
+        for (int head = 0; head < kv->n_head_kv && !rc; head++) {
+            rc = get(r, hearth_kv_key(kv, bytes, layer, head, 0), (size_t)n * kv->row_k, err);
+            if (!rc)
+                rc = get(r, hearth_kv_value(kv, bytes, layer, head, 0), (size_t)n * kv->row_v, err);
+        }
+    hearth_kv_unpin(kv, page);
+    return rc ? rc : check_sum(r, "its keys and values do not match their checksum", err);
+}
+
+// Tokens, keys and values to a new, empty sequence.
+static int read_sequence(struct reader *r, struct hearth_session *s, int seq, const struct header *h,
+                         struct hearth_error *err)
+{
+    const int n = (int)h->n_tokens;
+    int rc = n ? hearth_kv_reserve(&s->kv, &seq, &n, 1, err) : HEARTH_OK;
+    if (!rc)
+        rc = read_tokens(r, s, seq, n, h->steps != 0, err);
+    for (int i = 0; i * HEARTH_KV_TILE < n && !rc; i++)
+        rc = read_page(r, &s->kv, s->kv.seqs[seq].pages[i], tokens_in(n, i), err);
+    return rc;
+}
+
+int hearth_seq_load(struct hearth_session *session, const char *path, struct hearth_error *err)
+{
+    struct hearth_session *s = session;
+    struct header h, own;
+    struct reader *r = hearth_calloc(1, sizeof *r);
+    int seq = -1;
+    int rc = r ? HEARTH_OK : hearth_fail(err, HEARTH_E_MEMORY, "%s: no memory to read the sequence", path);
+    if (!rc)
+        rc = hearth_file_open(&r->file, path, err);
+    if (!rc)
+        rc = read_header(r, &h, err);
+    if (!rc)
+        rc = make_header(s, 0, true, &own, err);
+    if (!rc)
+        rc = check_header(r, s, &h, &own, err);
+    if (!rc) {
+        seq = hearth_kv_seq_new(&s->kv, err);
+        rc = seq < 0 ? seq : read_sequence(r, s, seq, &h, err);
+    }
+    if (rc && seq >= 0)
+        hearth_kv_seq_free(&s->kv, seq);
+    if (r)
+        hearth_file_close(&r->file);
+    free(r);
+    return rc ? rc : seq;
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+// A model's fingerprint: two checksums, of the file's header and of what the tensor table says with samples of
+// the weights. The second one matters for split files, too, whose further parts have tables of their own.
+#include "model/fingerprint.h"
+
+#include <stdlib.h>
+
+#include "base/crc32c.h"
+#include "gguf/checksums.h"
+
+#define SAMPLE      ((size_t)4096)
+#define MAX_SAMPLED 1024
+
+static uint32_t add_number(uint32_t crc, uint64_t v)
+{
+    uint8_t bytes[8];
+    for (int i = 0; i < 8; i++)
+        bytes[i] = (uint8_t)(v >> (8 * i));
+    return hearth_crc32c(crc, bytes, sizeof bytes);
+}
+
+static uint32_t add_description(uint32_t crc, const struct hearth_gguf_tensor *t)
+{
+    crc = add_number(crc, t->name.n);
+    crc = hearth_crc32c(crc, t->name.s, t->name.n);
+    crc = add_number(crc, t->type);
+    for (int i = 0; i < 4; i++)
+        crc = add_number(crc, t->ne[i]);
+    return crc;
+}
+
+// Bytes [from, from + n) of a tensor, through `buffer` [SAMPLE].
+static int add_bytes(const struct hearth_gguf *g, const struct hearth_gguf_tensor *t, uint64_t from,
+                     uint64_t n, uint8_t *buffer, uint32_t *crc, struct hearth_error *err)
+{
+    int rc = HEARTH_OK;
+    for (uint64_t done = 0; done < n && !rc;) {
+        const size_t part = n - done < SAMPLE ? (size_t)(n - done) : SAMPLE;
+        rc = hearth_gguf_read(g, t, buffer, from + done, part, err);
+        if (!rc)
+            *crc = hearth_crc32c(*crc, buffer, part);
+        done += part;
+    }
+    return rc;
+}
+
+static int add_tensors(const struct hearth_gguf *g, uint8_t *buffer, uint32_t *crc, struct hearth_error *err)
+{
+    const struct hearth_gguf_tensor *sums = hearth_gguf_tensor(g, HEARTH_CHECKSUMS_NAME);
+    const uint64_t n = hearth_gguf_n_tensors(g), stride = (n + MAX_SAMPLED - 1) / MAX_SAMPLED;
+    int rc = HEARTH_OK;
+    for (uint64_t i = 0; i < n && !rc; i++) {
+        const struct hearth_gguf_tensor *t = hearth_gguf_tensor_at(g, i);
+        *crc = add_description(*crc, t);
+        if (!sums && i % stride == 0) {
+            const uint64_t size = t->bytes < SAMPLE ? t->bytes : SAMPLE;
+            rc = add_bytes(g, t, (t->bytes - size) / 2, size, buffer, crc, err);
+        }
+    }
+    return rc || !sums ? rc : add_bytes(g, sums, 0, sums->bytes, buffer, crc, err);
+}
+
+int hearth_model_fingerprint(const struct hearth_model *m, uint64_t *out, struct hearth_error *err)
+{
+    uint32_t header = 0, tensors = 0;
+    int rc = hearth_gguf_header_crc(m->gguf, &header, err);
+    if (rc)
+        return rc;
+    uint8_t *buffer = malloc(SAMPLE);
+    if (!buffer)
+        return hearth_fail(err, HEARTH_E_MEMORY, "%s: no memory for a checksum", m->info.path);
+    rc = add_tensors(m->gguf, buffer, &tensors, err);
+    free(buffer);
+    *out = (uint64_t)header << 32 | tensors;
+    return rc;
+}
