@@ -1,16 +1,30 @@
 // SPDX-License-Identifier: MIT
 // hearth.h: the public C API of Hearth, which runs language models larger than the memory of the machine.
 //
-// The mental model. A `hearth_model` is an open GGUF file: vocabulary, hyper-parameters, weights. It is
-// immutable once open and may be shared by threads. A `hearth_session` is one mutable place where tokens are
-// evaluated: it owns the KV cache, the workspace and the worker threads; one thread at a time may use it. A
-// session holds up to `max_seqs` sequences; sequences made by hearth_seq_fork() share their common prefix. A
-// `hearth_sampler` turns a row of logits into a token. A `hearth_stream` turns tokens into text, never half a
-// character.
+// The mental model. A `hearth_model` is an open GGUF file: vocabulary, hyper-parameters, weights. A
+// `hearth_session` is one place where tokens are evaluated: it owns the KV cache, the workspace and the
+// worker threads. It holds up to `max_seqs` sequences; those made by hearth_seq_fork() share their common
+// prefix. A `hearth_sampler` turns a row of logits into a token. A `hearth_stream` turns tokens into text,
+// never half a character.
 //
-// Functions that can fail return 0 or a negative HEARTH_E_* code and fill `struct hearth_error` when it is
-// not NULL. The library never prints and never exits. Everything that "open"s is ended by the matching
-// "close", which takes the address of the pointer and clears it; closing NULL is fine.
+// Errors. Functions that can fail return 0 or a negative code of `enum hearth_code` and fill `struct
+// hearth_error` when it is not NULL; their comments name the codes. The library never prints and never
+// exits.
+//
+// Ownership. Everything that "open"s is ended by the matching "close", which takes the address of the
+// pointer and clears it; closing NULL is fine. When an open fails, the pointer is NULL.
+//
+// Threads. A model does not change once it is open: any number of threads may use it at once. A session, a
+// sampler or a stream may be used by one thread at a time, which need not always be the same one. What may
+// be called at any time from any thread says so. Close a model after all that was opened on it.
+//
+// Limits. Per process: the log sink. Per model: instruction set, memory budget and how storage is read, as
+// all sessions of a model read the same weights. Per session: context, sequences, threads, micro-batch,
+// types of the KV cache, sparsity.
+//
+// Versions. Parameter structs begin with their size, which hearth_*_params_default() sets: start from
+// these, never from zeros. A program that was compiled with an older header works with a newer library:
+// what its structs lack takes its default.
 #ifndef HEARTH_H
 #define HEARTH_H
 
@@ -26,33 +40,55 @@ extern "C" {
 #define HEARTH_VERSION_MINOR 1
 #define HEARTH_VERSION_PATCH 0
 
-// "0.1.0". Static storage.
+// ---- version and errors
+
+// "0.1.0". Static storage. Threads: any.
 const char *hearth_version(void);
 
-enum {
+enum hearth_code {
     HEARTH_OK = 0,
     HEARTH_E_INVALID = -1,     // an argument or option makes no sense
     HEARTH_E_IO = -2,          // the operating system failed to read or write
     HEARTH_E_FORMAT = -3,      // a file is damaged or is not what it claims to be
     HEARTH_E_UNSUPPORTED = -4, // a sound file that needs something this build does not know
     HEARTH_E_MEMORY = -5,      // no memory
-    HEARTH_E_BUDGET = -6,      // the user's own limit (context, --ram) is too small
+    HEARTH_E_BUDGET = -6,      // the user's own limit (context, sequences, --ram) is too small
     HEARTH_E_INTERRUPTED = -7, // stopped on request
     HEARTH_E_KV_FULL = -8      // a session's KV cache has no free page: free or shorten a sequence, try again
 };
 
-// What went wrong, in words a user can act on. Filled only when a call fails.
+// What went wrong, in words a user can act on: one line without a full stop. Filled only when a call fails.
 struct hearth_error {
-    int code;
+    int code; // of enum hearth_code
     char message[500];
 };
+
+// "HEARTH_E_IO" and so on; "unknown code" for all other numbers. Static storage. Threads: any.
+const char *hearth_error_name(int code);
+
+// ---- log
+
+// Things worth telling a user that are not errors.
+enum hearth_log_level {
+    HEARTH_LOG_WARNING, // the results or the speed may not be what the user expects
+    HEARTH_LOG_INFO,    // progress
+    HEARTH_LOG_DEBUG    // for those who look into Hearth: plans, figures
+};
+
+// One line without a newline, free of control characters, valid during the call. Calls come one at a time,
+// from any thread that is in the library. A sink must not call the library.
+typedef void (*hearth_log_fn)(void *arg, enum hearth_log_level level, const char *message);
+
+// Has `fn` called with every message of the process; NULL, as at the start, drops them. When it returns,
+// the former sink is not called any more.
+// Threads: any.
+void hearth_log_set(hearth_log_fn fn, void *arg);
 
 // ---- model
 
 struct hearth_model;
 
-// What goes on while single neurons or experts are read: a choice for measuring what each brings. Results do
-// not depend on it.
+// What to overlap with reads of single neurons or experts. For benchmarks: results do not depend on it.
 enum hearth_overlap {
     HEARTH_OVERLAP_ALL = 0, // computing, and reading what the next layer will probably want
     HEARTH_OVERLAP_COMPUTE, // computing
@@ -60,6 +96,7 @@ enum hearth_overlap {
 };
 
 struct hearth_model_params {
+    size_t size;     // set by hearth_model_params_default()
     bool vocab_only; // only the vocabulary is read; such a model can tokenize and nothing else
     const char *cpu; // NULL: the best this CPU has; else "c", "avx2", "avx512", ... (an upper limit)
     int n_threads;   // threads used for loading; 0: one per physical core
@@ -67,22 +104,37 @@ struct hearth_model_params {
     bool (*progress)(void *arg, float share);
     void *progress_arg;
     bool verify; // first read the whole file and hold it against the checksums in it, which packs have
-    // Bytes of private memory that this process may take while a session on the model is open; weights that
-    // do not fit are read from the file as they are needed. The same results whatever it is: only the speed
-    // changes. 0: all weights in memory, read when the model opens. Else they are read when a session opens,
-    // each session for itself, and one that needs more than this fails with HEARTH_E_BUDGET.
+    // The memory budget of the model: bytes of private memory that the process may take while a session on
+    // it is open, all else that the process holds included. Weights that do not fit are read from the file
+    // as they are needed. The results are the same whatever it is: only the speed changes. 0: no limit, all
+    // weights are read when the model opens. Else they are read when a session opens, each session for
+    // itself, and a session that needs more fails to open with HEARTH_E_BUDGET. The three fields below
+    // matter only with a budget.
     uint64_t ram;
     const char *io;       // how such weights are read: NULL or "auto" (measured), "uring" or "pread"
     const char *throttle; // emulates other storage: "ufs4", "ufs3", "nvme" or "IOPS,MBPS"; NULL: none
     enum hearth_overlap overlap;
 };
 
-// All defaults.
-struct hearth_model_params hearth_model_params_default(void);
+// Fills a struct of `size` bytes with the defaults: all zero. For languages other than C; in C and C++
+// hearth_model_params_default() does it.
+// Threads: any.
+void hearth_model_params_init(struct hearth_model_params *params, size_t size);
 
-// Opens the GGUF at `path` (for a split file, its first part). On success *out is the caller's, to close.
+static inline struct hearth_model_params hearth_model_params_default(void)
+{
+    struct hearth_model_params params;
+    hearth_model_params_init(&params, sizeof params);
+    return params;
+}
+
+// Opens the GGUF at `path` (for a split file, its first part). `params` NULL: all defaults; its strings are
+// copied.
+// Errors: HEARTH_E_INVALID, HEARTH_E_IO, HEARTH_E_FORMAT, HEARTH_E_UNSUPPORTED, HEARTH_E_MEMORY, and
+// HEARTH_E_INTERRUPTED when `progress` said so. Threads: any.
 int hearth_model_open(struct hearth_model **out, const char *path, const struct hearth_model_params *params,
                       struct hearth_error *err);
+// Threads: one, when nobody uses the model any more.
 void hearth_model_close(struct hearth_model **model);
 
 struct hearth_model_info {
@@ -92,10 +144,16 @@ struct hearth_model_info {
     const char *type;         // e.g. "llama 7B Q4_0": what llama-bench prints
     uint64_t n_params;        // weights
     uint64_t n_bytes;         // tensor bytes in the file
-    int n_vocab, n_ctx_train, n_embd, n_layer, n_head, n_head_kv, n_ff;
+    int n_vocab;              // tokens, and floats in a row of logits
+    int n_ctx_train;          // positions that the model was trained for; 0 with vocab_only, as all below
+    int n_embd;               // floats that stand for a token between layers
+    int n_layer;
+    int n_head;    // of queries
+    int n_head_kv; // of keys and values
+    int n_ff;      // neurons of a layer's feed-forward part, or of one expert
 };
 
-// Valid as long as the model is open.
+// Valid as long as the model is open. Threads: any.
 const struct hearth_model_info *hearth_model_info(const struct hearth_model *model);
 
 // ---- tokens
@@ -107,29 +165,45 @@ enum {
     HEARTH_TOKENIZE_SPECIAL = 2 // text such as "<|im_end|>" becomes the control token of that name
 };
 
-// Tokens of text[0..len), any bytes. Writes at most `cap` tokens to `out` and returns how many there are in
-// all (call again when it is more than `cap`), or a negative code.
+// Tokens of text[0..len), any bytes; `flags` are HEARTH_TOKENIZE_*. Writes at most `cap` tokens to `out`
+// and returns how many there are in all (call again when it is more than `cap`), or a negative code.
+// Errors: HEARTH_E_INVALID (a text of more than 2 GiB), HEARTH_E_UNSUPPORTED, HEARTH_E_MEMORY. Threads:
+// any.
 int64_t hearth_tokenize(const struct hearth_model *model, const char *text, size_t len, int flags,
                         hearth_token *out, size_t cap, struct hearth_error *err);
 
 // The bytes of one token (not always valid UTF-8 on its own). `special` also renders control tokens, which
-// are empty otherwise. Returns the length in bytes; writes at most `cap` bytes, no terminating zero.
+// are empty otherwise. Returns the length in bytes, 0 where there is no such token; writes at most `cap`
+// bytes, no terminating zero.
+// Threads: any.
 size_t hearth_token_bytes(const struct hearth_model *model, hearth_token token, bool special, char *out,
                           size_t cap);
 
-hearth_token hearth_token_bos(const struct hearth_model *model); // -1 when the vocabulary has none
-bool hearth_token_is_eog(const struct hearth_model *model, hearth_token token); // ends a generation
+// The token that begins a text; -1 when the vocabulary has none. Threads: any.
+hearth_token hearth_token_bos(const struct hearth_model *model);
 
-// Turns tokens into text as they come, holding back incomplete UTF-8 characters. `mid_text`: the tokens
-// continue a prompt; false: they start a text, so the space that SentencePiece vocabularies put before the
-// first word is dropped.
+// Whether the token ends a generation. Threads: any.
+bool hearth_token_is_eog(const struct hearth_model *model, hearth_token token);
+
+// ---- text
+
+// Turns tokens into text as they come, holding back incomplete UTF-8 characters.
 struct hearth_stream;
+
+// `special`: control tokens become text too. `mid_text`: the tokens continue a prompt; false: they start a
+// text, so the space that SentencePiece vocabularies put before the first word is dropped.
+// Errors: HEARTH_E_MEMORY. Threads: any.
 int hearth_stream_open(struct hearth_stream **out, const struct hearth_model *model, bool special,
                        bool mid_text, struct hearth_error *err);
+// Threads: one at a time.
 void hearth_stream_close(struct hearth_stream **stream);
+
 // Text that is complete after this token: *text is valid until the next call. Returns its length.
+// Threads: one at a time.
 size_t hearth_stream_push(struct hearth_stream *stream, hearth_token token, const char **text);
+
 // What is still held back at the end (bytes that never became a character). Same lifetime.
+// Threads: one at a time.
 size_t hearth_stream_flush(struct hearth_stream *stream, const char **text);
 
 // ---- session
@@ -144,20 +218,22 @@ enum hearth_sparsity {
     // PREDICT where the model has predictors, else EXACT for the ReLU family, else OFF.
     HEARTH_SPARSITY_AUTO = 0,
     HEARTH_SPARSITY_OFF, // all
-    // All gates, and of the rest what they do not make zero: the same results as OFF for the ReLU
-    // family; for others only with sparsity_threshold, and then lossy.
+    // All gates, and of the rest what they do not make zero: the same results as OFF for the ReLU family;
+    // for others only with sparsity_threshold, and then lossy.
     HEARTH_SPARSITY_EXACT,
     HEARTH_SPARSITY_PREDICT // those that the model's predictors name
 };
 
 struct hearth_session_params {
+    size_t size;   // set by hearth_session_params_default()
     int n_ctx;     // positions per sequence; 0: min(the model's, 4096)
     int max_seqs;  // sequences alive at once, at least 1
     int kv_tokens; // positions of all sequences together, rounded up to whole pages; what sequences share
                    // counts once; 0: n_ctx for each of max_seqs
     int n_ubatch;  // prompt tokens evaluated at a time; 0: 512. A free choice: results do not depend on it
     int n_threads; // 0: one per physical core. Results do not depend on it
-    enum hearth_kv_type type_k, type_v;
+    enum hearth_kv_type type_k;
+    enum hearth_kv_type type_v;
     enum hearth_sparsity sparsity;
     float predict_threshold;  // a neuron is computed when its predictor gives at least this; NAN: the file's
     float sparsity_threshold; // models outside the ReLU family: a neuron whose gate's activation is smaller
@@ -166,23 +242,57 @@ struct hearth_session_params {
                           // neurons falls below it: for packs with magnitudes (docs/sparse.md). 0: never
 };
 
-// One sequence, the file's predict_threshold, all else zero.
-struct hearth_session_params hearth_session_params_default(void);
+// Fills a struct of `size` bytes with the defaults: one sequence, the file's predict_threshold, all else
+// zero. For languages other than C; in C and C++ hearth_session_params_default() does it.
+// Threads: any.
+void hearth_session_params_init(struct hearth_session_params *params, size_t size);
 
-// The model must outlive the session. Allocates everything that generating needs.
+static inline struct hearth_session_params hearth_session_params_default(void)
+{
+    struct hearth_session_params params;
+    hearth_session_params_init(&params, sizeof params);
+    return params;
+}
+
+// Takes all memory that generating needs, and starts the threads. `params` NULL: all defaults.
+// Errors: HEARTH_E_INVALID, HEARTH_E_MEMORY; on a model with a budget also HEARTH_E_BUDGET, HEARTH_E_IO,
+// HEARTH_E_UNSUPPORTED (the system cannot read as `io` says), and HEARTH_E_INTERRUPTED when the model's
+// `progress` said so. Threads: any.
 int hearth_session_open(struct hearth_session **out, const struct hearth_model *model,
                         const struct hearth_session_params *params, struct hearth_error *err);
+// Threads: one at a time.
 void hearth_session_close(struct hearth_session **session);
+
+// Positions that a sequence can have. Threads: any.
 int hearth_session_n_ctx(const struct hearth_session *session);
 
-// Sequences are small integers in 0..max_seqs-1. New ones are empty.
+// ---- sequences
+
+// Which of the two numeric classes an evaluation belongs to: prompt (prefill) or step (decode). A token's
+// logits depend on the file, the tokens before it and their phases, and on nothing else: not threads,
+// micro-batch, batch-mates or memory budget.
+enum hearth_phase { HEARTH_PHASE_PROMPT = 0, HEARTH_PHASE_STEP = 1 };
+
+// Sequences are small integers in 0..max_seqs-1. A new one is empty. Returns its number or a negative code.
+// Errors: HEARTH_E_BUDGET (all are in use). Threads: one at a time.
 int hearth_seq_new(struct hearth_session *session, struct hearth_error *err);
-// A new sequence with the first n_tokens of `seq` (shared, not copied). Returns its number or a negative
-// code.
+
+// A new sequence with the first n_tokens of `seq` (shared, not copied), which stays as it is. Returns its
+// number or a negative code.
+// Errors: HEARTH_E_INVALID (no such sequence, or it is shorter), HEARTH_E_BUDGET. Threads: one at a time.
 int hearth_seq_fork(struct hearth_session *session, int seq, int n_tokens, struct hearth_error *err);
+
+// Ends a sequence; its number may be given to a new one. What others share with it stays. A number that is
+// none is left alone.
+// Threads: one at a time.
 void hearth_seq_free(struct hearth_session *session, int seq);
+
+// Tokens in the sequence, that is the position of the next one; 0 where there is no such sequence.
+// Threads: one at a time.
 int hearth_seq_length(const struct hearth_session *session, int seq);
+
 // Forgets all but the first n_tokens.
+// Errors: HEARTH_E_INVALID (no such sequence, or it is shorter). Threads: one at a time.
 int hearth_seq_truncate(struct hearth_session *session, int seq, int n_tokens, struct hearth_error *err);
 
 // Writes a sequence to a file: its tokens, their phases and their part of the KV cache, as many bytes as that
@@ -200,89 +310,125 @@ int hearth_seq_load(struct hearth_session *session, const char *path, struct hea
 // session's memory: sequences take it again as they grow.
 void hearth_session_trim(struct hearth_session *session);
 
-// Which of the two numeric classes an evaluation belongs to. A token's logits depend on the file, the tokens
-// before it and their phases, and on nothing else: not threads, micro-batch, batch-mates or memory budget.
-enum hearth_phase { HEARTH_PHASE_PROMPT = 0, HEARTH_PHASE_STEP = 1 };
-
 // The sequence's tokens and the phases in which they were evaluated: at most `cap` of them go to `tokens` and
 // `phases`, either of which may be NULL. Returns how many there are in all; 0 when there is no such sequence.
 int hearth_seq_tokens(const struct hearth_session *session, int seq, hearth_token *tokens,
                       enum hearth_phase *phases, int cap);
 
-// Appends tokens[0..n) to one sequence as a prompt, in micro-batches. When `rows` is not NULL it is called
-// with the logits of each token in order (n_vocab floats, valid during the call; returning false stops with
-// HEARTH_E_INTERRUPTED); else only the last token's are computed, to be read with hearth_logits(session, 0).
-// When weights cannot be read from the file (HEARTH_E_IO) the sequence is as it was before, and the session
-// can be used further; so after a step. The same where there is no room: HEARTH_E_BUDGET when the sequence
-// would become longer than n_ctx, HEARTH_E_KV_FULL when the session's KV cache has not enough free pages. A
-// sequence that others share its last page with needs one page more, for a copy.
+// ---- evaluating
+
+// Gets the logits of token `index` of a prompt: n_vocab floats, valid during the call. Returning false
+// stops the prompt with HEARTH_E_INTERRUPTED. Must not call functions on the session.
 typedef bool (*hearth_row_fn)(void *arg, int index, const float *logits);
+
+// Appends tokens[0..n) to one sequence as a prompt, in micro-batches. When `rows` is not NULL it is called
+// with the logits of each token in order; else only the last token's are computed, to be read with
+// hearth_logits(session, 0). When it fails, the sequence is as it was before, and the session can be used
+// further.
+// Errors: HEARTH_E_INVALID, HEARTH_E_BUDGET (the sequence would become longer than n_ctx), HEARTH_E_KV_FULL
+// (the KV cache has not enough free pages; a sequence that shares its last page needs one more, for a copy),
+// HEARTH_E_IO (weights cannot be read), HEARTH_E_INTERRUPTED. Threads: one at a time.
 int hearth_prompt(struct hearth_session *session, int seq, const hearth_token *tokens, int n,
                   hearth_row_fn rows, void *arg, struct hearth_error *err);
 
 // One step of n different sequences: appends tokens[i] to seqs[i]. Afterwards hearth_logits(session, i) is
-// row i.
+// row i. When it fails, all sequences are as they were before, and the session can be used further.
+// Errors: as of hearth_prompt(); also HEARTH_E_MEMORY while the session is traced. Threads: one at a time.
 int hearth_step(struct hearth_session *session, const int *seqs, const hearth_token *tokens, int n,
                 struct hearth_error *err);
 
-// n_vocab floats, valid until the next evaluation; NULL when there is no such row.
+// Row `row` of the last evaluation's logits: n_vocab floats, valid until the next evaluation; NULL when
+// there is no such row, or when the evaluation failed.
+// Threads: one at a time.
 const float *hearth_logits(const struct hearth_session *session, int row);
 
-// Of sessions that read weights from the file as they go (hearth_model_params.ram). Reads ahead count in the
-// phase in which they end.
+// ---- statistics
+
+// Of sessions that read weights from the file as they go (hearth_model_params.ram). Reads ahead count in
+// the phase in which they end.
 struct hearth_streaming_stats {
-    const char *io; // "io_uring" or "pread"; NULL: all weights are in memory, and all that follows is 0
-    bool direct;    // around the page cache
-    // What the budget bought:
-    uint64_t planned_bytes; // private memory of the process, all in all
-    uint64_t dense_bytes;   // weights in memory apart from neurons of feed-forward parts that go by neuron,
-    uint64_t dense_read_bytes;                          // and those that each step reads from the file
-    uint64_t neurons, neurons_resident, neurons_cached; // all of them, and those that memory is for
-    uint64_t neuron_bytes;                              // of all neurons in the file
-    uint64_t resident_bytes, cache_bytes; // memory of those that stay, and of the neuron cache with what
-                                          // one step needs beyond it
-    // Since the session was opened, in prompts and in steps:
-    uint64_t prompt_reads, prompt_read_bytes, prompt_wait_ns; // wait: of the evaluating thread for reads
-    uint64_t step_reads, step_read_bytes, step_wait_ns;
-    uint64_t read_retries;
-    // Neurons that steps asked for: resident, in the cache, on their way there, and read then.
-    uint64_t asked_resident, asked_cached, asked_arriving, asked_read;
-    // Experts that come one by one: all of them, in all layers; those that memory is for, which then is
-    // cache_bytes with what a step needs beyond it; bytes of all in the file; and those that steps asked for,
-    // which were in memory or on their way, or were read then; and those that steps read ahead, and of them
-    // the ones that were wanted.
-    uint64_t experts, experts_cached, expert_bytes, experts_asked_cached, experts_asked_read;
-    uint64_t experts_read_ahead, experts_ahead_used;
+    const char *io; // "io_uring" or "pread"; NULL: all weights are in memory, and all below is 0
+    bool direct;    // reads go around the page cache
+
+    // What the budget bought.
+    uint64_t planned_bytes;    // private memory of the process, all in all
+    uint64_t dense_bytes;      // dense weights in memory
+    uint64_t dense_read_bytes; // dense weights that each step reads from the file
+
+    // Neurons of feed-forward parts that are read by neuron.
+    uint64_t neurons;          // in the model
+    uint64_t neuron_bytes;     // of all of them in the file
+    uint64_t neurons_resident; // in memory for good
+    uint64_t resident_bytes;   // memory of these
+    uint64_t neurons_cached;   // that the neuron cache has slots for
+    uint64_t cache_bytes;      // memory of the neuron cache or the expert cache, reserve and tables included
+
+    // Neurons that steps asked for.
+    uint64_t neuron_resident_hits; // found in memory for good
+    uint64_t neuron_hits;          // found in the cache
+    uint64_t neuron_late_hits;     // on their way into the cache
+    uint64_t neuron_misses;        // read then
+
+    // Experts that are read one by one.
+    uint64_t experts;            // in the model, all layers
+    uint64_t expert_bytes;       // of all of them in the file
+    uint64_t experts_cached;     // that the expert cache has slots for
+    uint64_t expert_hits;        // asked for by steps and found in the cache or on their way there
+    uint64_t expert_misses;      // asked for by steps and read then
+    uint64_t experts_ahead;      // read ahead by steps
+    uint64_t experts_ahead_used; // and then asked for
+
+    // Reads since the session was opened.
+    uint64_t prompt_reads;
+    uint64_t prompt_read_bytes;
+    uint64_t prompt_wait_ns; // the evaluating thread waited for reads
+    uint64_t step_reads;
+    uint64_t step_read_bytes;
+    uint64_t step_wait_ns;
+    uint64_t read_retries; // reads that failed or came short and were done again
 };
 
-// The KV cache now. A page holds page_tokens consecutive positions of a sequence, or of several that share
-// them.
+// The KV cache now.
 struct hearth_kv_stats {
-    int page_tokens;
-    uint64_t pages, pages_used, pages_shared; // all, those of sequences, and of these those of several
+    int page_tokens;       // consecutive positions of a page
+    uint64_t pages;        // in all
+    uint64_t pages_used;   // held by sequences
+    uint64_t pages_shared; // held by several
 };
 
+// Of a session since it was opened.
 struct hearth_stats {
-    uint64_t prompt_tokens, step_tokens; // evaluated so far; a step of n sequences counts n
-    uint64_t prompt_ns, step_ns;
+    uint64_t prompt_tokens; // evaluated as prompts
+    uint64_t prompt_ns;     // time that took
     uint64_t steps;
-    uint64_t weight_bytes_per_step; // bytes of weights that one step of one sequence touches, without these:
-    // bytes of weights read in all steps so far by feed-forward parts that go by neuron; else 0
-    uint64_t predictor_bytes, gate_bytes, up_bytes, down_bytes;
-    uint64_t memory_bytes; // private memory held: weights, KV, workspace
-    uint64_t kv_bytes;
+    uint64_t step_tokens; // evaluated in steps; a step of n sequences counts n
+    uint64_t step_ns;     // time that took
+
+    // Weight bytes that each step of one sequence reads from memory, sparse feed-forward parts excluded.
+    uint64_t weight_bytes_per_step;
+    // Weight bytes that sparse feed-forward parts read from memory, in all steps together.
+    uint64_t predictor_bytes;
+    uint64_t gate_bytes;
+    uint64_t up_bytes;
+    uint64_t down_bytes;
+
+    uint64_t memory_bytes; // private memory held: weights, KV cache, workspace
+    uint64_t kv_bytes;     // of it the KV cache
     struct hearth_kv_stats kv;
     struct hearth_streaming_stats streaming;
 };
 
+// Threads: one at a time.
 void hearth_session_stats(const struct hearth_session *session, struct hearth_stats *out);
 
 // From now on writes down which neurons each step needs (docs/trace.md): the computed ones where predictors
-// name them, else the active ones. Fails with HEARTH_E_INVALID where steps do not go by neuron. The file
-// appears under `path` when hearth_session_trace_end() is called, and not if the session closes before. A
-// step that cannot be written down fails.
+// name them, else the active ones. The file appears under `path` when hearth_session_trace_end() is called,
+// and not if the session closes before. A step that cannot be written down fails.
+// Errors: HEARTH_E_INVALID (steps of this session do not go by neuron, or it is traced already),
+// HEARTH_E_IO, HEARTH_E_MEMORY. Threads: one at a time.
 int hearth_session_trace(struct hearth_session *session, const char *path, struct hearth_error *err);
-// Completes the trace, if there is one.
+
+// Completes the trace, if there is one. Errors: HEARTH_E_IO, HEARTH_E_MEMORY. Threads: one at a time.
 int hearth_session_trace_end(struct hearth_session *session, struct hearth_error *err);
 
 // ---- sampling
@@ -296,6 +442,7 @@ struct hearth_logit_bias {
 
 // Names, meanings and defaults are llama.cpp's. Strings and arrays are borrowed until the sampler is open.
 struct hearth_sampler_params {
+    size_t size;       // set by hearth_sampler_params_default()
     uint32_t seed;     // UINT32_MAX: a random one
     float temp;        // <= 0: greedy
     int top_k;         // <= 0: off
@@ -326,19 +473,37 @@ struct hearth_sampler_params {
 };
 
 // "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature": the names there are, in the default
-// order.
+// order. Static storage.
+// Threads: any.
 const char *hearth_sampler_names(void);
 
-struct hearth_sampler_params hearth_sampler_params_default(void);
+// Fills a struct of `size` bytes with the defaults, llama.cpp's. For languages other than C; in C and C++
+// hearth_sampler_params_default() does it.
+// Threads: any.
+void hearth_sampler_params_init(struct hearth_sampler_params *params, size_t size);
 
+static inline struct hearth_sampler_params hearth_sampler_params_default(void)
+{
+    struct hearth_sampler_params params;
+    hearth_sampler_params_init(&params, sizeof params);
+    return params;
+}
+
+// `n_vocab`: floats in a row of logits. `params` NULL: all defaults.
+// Errors: HEARTH_E_INVALID, HEARTH_E_MEMORY. Threads: any.
 int hearth_sampler_open(struct hearth_sampler **out, int n_vocab, const struct hearth_sampler_params *params,
                         struct hearth_error *err);
+// Threads: one at a time.
 void hearth_sampler_close(struct hearth_sampler **sampler);
-// Picks a token from n_vocab logits (not changed). Allocates nothing.
+
+// Picks a token from n_vocab logits (not changed). Allocates nothing. Threads: one at a time.
 hearth_token hearth_sample(struct hearth_sampler *sampler, const float *logits);
-// Tells the sampler what was chosen (or was in the prompt), for the penalties.
+
+// Tells the sampler what was chosen (or was in the prompt), for the penalties. Threads: one at a time.
 void hearth_sampler_accept(struct hearth_sampler *sampler, hearth_token token);
-uint32_t hearth_sampler_seed(const struct hearth_sampler *sampler); // the one in use
+
+// The seed in use. Threads: any.
+uint32_t hearth_sampler_seed(const struct hearth_sampler *sampler);
 
 #ifdef __cplusplus
 }

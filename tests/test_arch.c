@@ -91,6 +91,7 @@ static float *run(const struct hearth_model *m, struct run r)
     hearth_token tokens[N_TOKENS];
     for (int i = 0; i < N_TOKENS; i++)
         tokens[i] = token_at(i);
+    r.params.size = sizeof r.params; // what is zero takes the default
     r.params.max_seqs = 1;
     if (!r.params.n_threads)
         r.params.n_threads = 2;
@@ -152,7 +153,9 @@ static void test_batch_mates(void **state)
         struct hearth_model *m = open_made(&models[i], NULL);
         float *want = run(m, (struct run){{.n_threads = 1}, HEARTH_PHASE_STEP, NULL, NULL});
         struct hearth_session *s = NULL;
-        struct hearth_session_params p = {.max_seqs = 5, .n_threads = 2};
+        struct hearth_session_params p = hearth_session_params_default();
+        p.max_seqs = 5;
+        p.n_threads = 2;
         CHECK(hearth_session_open(&s, m, &p, &check_error));
         int seqs[5];
         for (int k = 0; k < 5; k++)
@@ -423,7 +426,8 @@ static void test_learned_positions(void **state)
     assert_int_equal(hearth_model_info(m)->n_ctx_train, MADE_CTX);
     struct hearth_session *s = NULL;
     struct hearth_error err = {0};
-    struct hearth_session_params p = {.max_seqs = 1, .n_ctx = MADE_CTX + 1};
+    struct hearth_session_params p = hearth_session_params_default();
+    p.n_ctx = MADE_CTX + 1;
     assert_int_equal(hearth_session_open(&s, m, &p, &err), HEARTH_E_INVALID);
     assert_non_null(strstr(err.message, "256"));
     p.n_ctx = 0;

@@ -147,12 +147,12 @@ static void check_session(struct hearth_model *m, enum hearth_kv_type type, int 
     static const int positions[] = {0, 63, 64, 1023, 1024, 1500, 2047, 2048, 2499};
     enum { STEPS = sizeof positions / sizeof positions[0], PROMPT = 70 };
     struct hearth_session *s = NULL;
-    struct hearth_session_params p = {.n_ctx = N_CTX,
-                                      .max_seqs = STEPS,
-                                      .n_ubatch = PROMPT,
-                                      .n_threads = threads,
-                                      .type_k = type,
-                                      .type_v = type};
+    struct hearth_session_params p = hearth_session_params_default();
+    p.n_ctx = N_CTX;
+    p.max_seqs = STEPS;
+    p.n_ubatch = PROMPT;
+    p.n_threads = threads;
+    p.type_k = p.type_v = type;
     struct hearth_error err = {0};
     if (hearth_session_open(&s, m, &p, &err))
         fail_msg("%s", err.message);

@@ -67,7 +67,10 @@ static int try_bytes(const uint8_t *p, size_t n)
         assert_int_equal(err.code, rc);
         assert_non_null(strstr(err.message, path));
     } else {
-        struct hearth_session_params sp = {.n_ctx = 80, .max_seqs = 1, .n_ubatch = 16, .n_threads = 1};
+        struct hearth_session_params sp = hearth_session_params_default();
+        sp.n_ctx = 80;
+        sp.n_ubatch = 16;
+        sp.n_threads = 1;
         rc = hearth_session_open(&s, m, &sp, &err);
         int seq = rc ? -1 : hearth_seq_new(s, &err);
         const hearth_token tokens[] = {1, 5, 9};

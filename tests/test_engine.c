@@ -28,9 +28,11 @@ static struct hearth_model *open_model(const char *path, const char *cpu)
     return m;
 }
 
+// Of `p`, what is zero takes the default.
 static struct hearth_session *open_session(const struct hearth_model *m, struct hearth_session_params p)
 {
     struct hearth_session *s = NULL;
+    p.size = sizeof p;
     if (!p.n_threads)
         p.n_threads = 2;
     if (!p.max_seqs)
@@ -127,8 +129,9 @@ static void check_kv_types(const struct golden *g)
     // Where a router is in doubt, a rounding may change the experts.
     const double slack = m->hp.n_expert ? 10 : 1, bound[] = {2e-3 * slack, 3e-2 * slack};
     for (int i = 0; i < 2; i++) {
-        struct hearth_session_params p = {
-            .type_k = types[i], .type_v = types[i], .max_seqs = 1, .n_threads = 2};
+        struct hearth_session_params p = hearth_session_params_default();
+        p.type_k = p.type_v = types[i];
+        p.n_threads = 2;
         struct hearth_session *s = NULL;
         struct hearth_error err = {0};
         bool fits = types[i] == HEARTH_KV_F16 || m->hp.head_dim % 32 == 0;
@@ -458,13 +461,18 @@ static void test_limits(void **state)
     assert_int_equal(hearth_seq_truncate(s, a, -1, &err), HEARTH_E_INVALID);
     hearth_session_close(&s);
 
-    struct hearth_session_params p = {.max_seqs = 0};
+    struct hearth_session_params p = hearth_session_params_default();
+    p.max_seqs = 0;
     assert_int_equal(hearth_session_open(&s, m, &p, &err), HEARTH_E_INVALID);
-    p = (struct hearth_session_params){.max_seqs = 1, .type_v = (enum hearth_kv_type)3};
+    p = hearth_session_params_default();
+    p.type_v = (enum hearth_kv_type)3;
     assert_int_equal(hearth_session_open(&s, m, &p, &err), HEARTH_E_INVALID);
-    p = (struct hearth_session_params){.max_seqs = 1, .sparsity = (enum hearth_sparsity)4};
+    p = hearth_session_params_default();
+    p.sparsity = (enum hearth_sparsity)4;
     assert_int_equal(hearth_session_open(&s, m, &p, &err), HEARTH_E_INVALID);
-    p = (struct hearth_session_params){.max_seqs = 4096, .n_ctx = 1 << 26};
+    p = hearth_session_params_default();
+    p.max_seqs = 4096;
+    p.n_ctx = 1 << 26;
     assert_true(hearth_session_open(&s, m, &p, &err) < 0);
     assert_null(s);
     hearth_model_close(&m);

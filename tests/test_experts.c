@@ -78,17 +78,17 @@ static void test_reads(void **state)
         struct hearth_stats stats;
         hearth_session_stats(o.session, &stats);
         const struct hearth_streaming_stats *t = &stats.streaming;
-        const uint64_t asked = t->experts_asked_cached + t->experts_asked_read;
+        const uint64_t asked = t->expert_hits + t->expert_misses;
         assert_int_equal(t->experts, 2 * 128);
         assert_true(t->experts_cached <= t->experts);
         // At least those of one sequence, at most those of all.
         assert_in_range(asked, 2 * 8 * (2 * N_STEPS + 1), 2 * 8 * (N_STEPS * (1 + N_SEQS) + 1));
-        assert_true(t->experts_asked_read <= last);
-        assert_true(t->experts_ahead_used <= t->experts_read_ahead);
-        last = t->experts_asked_read;
+        assert_true(t->expert_misses <= last);
+        assert_true(t->experts_ahead_used <= t->experts_ahead);
+        last = t->expert_misses;
         if (i == 0) { // the next layer's router streams, so that nothing is read ahead either
             assert_int_equal(t->experts_cached, 0);
-            assert_int_equal(t->experts_asked_cached, 0);
+            assert_int_equal(t->expert_hits, 0);
         }
         if (i == 2) // all dense weights are in memory
             assert_true(t->experts_ahead_used > 0);

@@ -27,7 +27,8 @@ static int wrote(int rc)
 
 static int open_model(void)
 {
-    const struct hearth_model_params params = {.n_threads = 1};
+    struct hearth_model_params params = hearth_model_params_default();
+    params.n_threads = 1;
     struct hearth_model *m;
     int rc = hearth_model_open(&m, in_path, &params, &alloc_error);
     assert_true(!rc == !!m);
@@ -47,8 +48,12 @@ static void use_session(struct hearth_session *s)
 // Once the session is open, nothing is allocated any more: evaluation and forks run with no memory left.
 static int open_session(void)
 {
-    const struct hearth_session_params params = {
-        .n_ctx = 100, .max_seqs = 3, .n_ubatch = 4, .n_threads = 1, .predict_threshold = 0.0f};
+    struct hearth_session_params params = hearth_session_params_default();
+    params.n_ctx = 100;
+    params.max_seqs = 3;
+    params.n_ubatch = 4;
+    params.n_threads = 1;
+    params.predict_threshold = 0.0f;
     struct hearth_session *s;
     int rc = hearth_session_open(&s, model, &params, &alloc_error);
     assert_true(!rc == !!s);
@@ -148,7 +153,8 @@ static int open_cache(void)
 
 static void make_model(const struct made *made)
 {
-    const struct hearth_model_params params = {.n_threads = 1};
+    struct hearth_model_params params = hearth_model_params_default();
+    params.n_threads = 1;
     hearth_model_close(&model);
     made_write(in_path, made);
     if (hearth_model_open(&model, in_path, &params, &alloc_error))

@@ -2,8 +2,10 @@
 // Errors and log messages: formatting into the caller's struct, or into the program's sink.
 #include "base/error.h"
 #include "base/log.h"
+#include "base/threads.h"
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -60,24 +62,52 @@ int hearth_fail_errno(struct hearth_error *err, int errno_value, const char *fmt
     return HEARTH_E_IO;
 }
 
+const char *hearth_error_name(int code)
+{
+    static const char *const names[] = {"HEARTH_OK",       "HEARTH_E_INVALID",     "HEARTH_E_IO",
+                                        "HEARTH_E_FORMAT", "HEARTH_E_UNSUPPORTED", "HEARTH_E_MEMORY",
+                                        "HEARTH_E_BUDGET", "HEARTH_E_INTERRUPTED"};
+    const int n = (int)(sizeof names / sizeof *names);
+    return code <= 0 && code > -n ? names[-code] : "unknown code";
+}
+
+// ---- log
+
+// Held while the sink runs: so its messages come one at a time, and none after it was replaced.
+static atomic_flag log_lock = ATOMIC_FLAG_INIT;
 static hearth_log_fn log_fn;
 static void *log_arg;
 
+static void lock_log(void)
+{
+    unsigned turns = 0;
+    while (atomic_flag_test_and_set_explicit(&log_lock, memory_order_acquire))
+        hearth_pool_relax(&turns);
+}
+
+static void unlock_log(void)
+{
+    atomic_flag_clear_explicit(&log_lock, memory_order_release);
+}
+
 void hearth_log_set(hearth_log_fn fn, void *arg)
 {
+    lock_log();
     log_fn = fn;
     log_arg = arg;
+    unlock_log();
 }
 
 void hearth_log(enum hearth_log_level level, const char *fmt, ...)
 {
-    if (!log_fn)
-        return;
     char message[500];
     va_list args;
     va_start(args, fmt);
     vsnprintf(message, sizeof message, fmt, args);
     va_end(args);
     make_printable(message);
-    log_fn(log_arg, level, message);
+    lock_log();
+    if (log_fn)
+        log_fn(log_arg, level, message);
+    unlock_log();
 }

@@ -53,14 +53,13 @@ static double share(uint64_t n, uint64_t of)
 // Neurons, or experts, that steps asked the cache for.
 static uint64_t asked(const struct hearth_streaming_stats *t)
 {
-    return t->asked_cached + t->asked_arriving + t->asked_read + t->experts_asked_cached +
-           t->experts_asked_read;
+    return t->neuron_hits + t->neuron_late_hits + t->neuron_misses + t->expert_hits + t->expert_misses;
 }
 
 // In memory by the time they were asked for; resident ones apart.
 static double hit_rate(const struct hearth_streaming_stats *t)
 {
-    return share(t->asked_cached + t->asked_arriving + t->experts_asked_cached, asked(t));
+    return share(t->neuron_hits + t->neuron_late_hits + t->expert_hits, asked(t));
 }
 
 static void print_streaming(const struct hearth_stats *e)
@@ -139,13 +138,13 @@ static json_t *streaming_json(const struct hearth_stats *e)
         "read_bytes_per_token",
         e->step_tokens ? json_real(share(t->step_read_bytes, e->step_tokens)) : json_null(), //
         "wait_share", e->step_ns ? json_real(share(t->step_wait_ns, e->step_ns)) : json_null(),
-        "neurons_asked_resident", (json_int_t)t->asked_resident, //
-        "neurons_asked_cached", (json_int_t)(t->asked_cached + t->asked_arriving), "neurons_asked_read",
-        (json_int_t)t->asked_read, "read_retries", (json_int_t)t->read_retries, //
+        "neurons_asked_resident", (json_int_t)t->neuron_resident_hits, //
+        "neurons_asked_cached", (json_int_t)(t->neuron_hits + t->neuron_late_hits), "neurons_asked_read",
+        (json_int_t)t->neuron_misses, "read_retries", (json_int_t)t->read_retries, //
         "experts", (json_int_t)t->experts, "experts_cached", (json_int_t)t->experts_cached, "expert_bytes",
-        (json_int_t)t->expert_bytes, "experts_asked_cached", (json_int_t)t->experts_asked_cached,
-        "experts_asked_read", (json_int_t)t->experts_asked_read, "experts_read_ahead",
-        (json_int_t)t->experts_read_ahead, "experts_ahead_used", (json_int_t)t->experts_ahead_used, //
+        (json_int_t)t->expert_bytes, "experts_asked_cached", (json_int_t)t->expert_hits, "experts_asked_read",
+        (json_int_t)t->expert_misses, "experts_read_ahead", (json_int_t)t->experts_ahead,
+        "experts_ahead_used", (json_int_t)t->experts_ahead_used, //
         "hit_rate", asked(t) ? json_real(hit_rate(t)) : json_null());
 }
 

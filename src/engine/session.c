@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/os.h"
+#include "base/params.h"
 #include "engine/matmul.h"
 #include "engine/sparse.h"
 #include "engine/streaming.h"
@@ -58,6 +59,7 @@ int hearth_prompt(struct hearth_session *session, int seq, const hearth_token *t
     struct hearth_session *s = session;
     uint64_t start = hearth_now_ns();
     s->have_logits = 0;
+    const int length = hearth_seq_length(s, seq);
     int rc = check_seq(s, seq, err);
     for (int i = 0; i < n && !rc; i++)
         rc = check_token(s, tokens[i], err);
@@ -65,7 +67,6 @@ int hearth_prompt(struct hearth_session *session, int seq, const hearth_token *t
         rc = hearth_fail(err, HEARTH_E_INVALID, "a prompt needs at least one token");
     if (!rc)
         rc = hearth_kv_reserve(&s->kv, &seq, &n, 1, err);
-    const int length = rc ? 0 : s->kv.seqs[seq].length;
 
     for (int base = 0; base < n && !rc; base += s->n_ubatch) {
         int count = n - base < s->n_ubatch ? n - base : s->n_ubatch;
@@ -86,8 +87,8 @@ int hearth_prompt(struct hearth_session *session, int seq, const hearth_token *t
         }
     }
     hearth_streaming_counted(s, HEARTH_PHASE_PROMPT);
-    if (rc && !check_seq(s, seq, NULL)) // pages that were not filled; after HEARTH_E_IO all, to try again
-        hearth_kv_seq_truncate(&s->kv, seq, rc == HEARTH_E_IO ? length : s->kv.seqs[seq].length);
+    if (rc) // so that it can be tried again
+        hearth_seq_truncate(s, seq, length, NULL);
     s->stats.prompt_ns += hearth_now_ns() - start;
     return rc;
 }
@@ -204,9 +205,12 @@ void hearth_session_trim(struct hearth_session *session)
 
 // ---- opening
 
-struct hearth_session_params hearth_session_params_default(void)
+static const struct hearth_session_params default_params = {
+    .size = sizeof default_params, .max_seqs = 1, .predict_threshold = NAN};
+
+void hearth_session_params_init(struct hearth_session_params *params, size_t size)
 {
-    return (struct hearth_session_params){.max_seqs = 1, .predict_threshold = NAN};
+    hearth_params_init(params, size, &default_params, sizeof default_params);
 }
 
 static size_t max_size(size_t a, size_t b)
@@ -402,8 +406,10 @@ int hearth_session_open(struct hearth_session **out, const struct hearth_model *
                         const struct hearth_session_params *params, struct hearth_error *err)
 {
     *out = NULL;
-    struct hearth_session_params p = params ? *params : hearth_session_params_default();
-    int rc = check_params(model, &p, err);
+    struct hearth_session_params p = default_params;
+    int rc = hearth_params_read(&p, sizeof p, params, "hearth_session_params", err);
+    if (!rc)
+        rc = check_params(model, &p, err);
     if (rc)
         return rc;
     struct hearth_session *s = hearth_calloc(1, sizeof *s);

@@ -57,10 +57,10 @@ static void neuron_stats(const struct hearth_neurons *n, const struct hearth_bud
         return;
     const struct hearth_cache_stats c = hearth_cache_stats(n->cache);
     out->cache_bytes = hearth_cache_bytes(n->cache) + hearth_cache_table_bytes(n->cache);
-    out->asked_resident = c.resident;
-    out->asked_cached = c.hits;
-    out->asked_arriving = c.late_hits;
-    out->asked_read = c.misses;
+    out->neuron_resident_hits = c.resident;
+    out->neuron_hits = c.hits;
+    out->neuron_late_hits = c.late_hits;
+    out->neuron_misses = c.misses;
 }
 
 static void expert_stats(const struct hearth_expert_stream *x, const struct hearth_budget_plan *plan,
@@ -73,9 +73,9 @@ static void expert_stats(const struct hearth_expert_stream *x, const struct hear
     }
     out->experts = (uint64_t)x->n_layers * x->n_experts;
     out->cache_bytes += x->on ? plan->expert_bytes : 0;
-    out->experts_asked_cached = x->asked_cached;
-    out->experts_asked_read = x->asked_read;
-    out->experts_read_ahead = x->read_ahead;
+    out->expert_hits = x->asked_cached;
+    out->expert_misses = x->asked_read;
+    out->experts_ahead = x->read_ahead;
     out->experts_ahead_used = x->ahead_used;
 }
 

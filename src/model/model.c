@@ -9,6 +9,7 @@
 
 #include "base/cpu.h"
 #include "base/log.h"
+#include "base/params.h"
 #include "gguf/checksums.h"
 #include "model/load.h"
 #include "model/pack.h"
@@ -23,9 +24,11 @@ const char *hearth_version(void)
         HEARTH_VERSION_PATCH);
 }
 
-struct hearth_model_params hearth_model_params_default(void)
+static const struct hearth_model_params default_params = {.size = sizeof default_params};
+
+void hearth_model_params_init(struct hearth_model_params *params, size_t size)
 {
-    return (struct hearth_model_params){0};
+    hearth_params_init(params, size, &default_params, sizeof default_params);
 }
 
 // The format that holds most of the weights names the file, as people do.
@@ -202,26 +205,27 @@ int hearth_model_open(struct hearth_model **out, const char *path, const struct 
                       struct hearth_error *err)
 {
     *out = NULL;
-    struct hearth_model_params defaults = hearth_model_params_default();
-    if (!params)
-        params = &defaults;
+    struct hearth_model_params p = default_params;
+    int rc = hearth_params_read(&p, sizeof p, params, "hearth_model_params", err);
+    if (rc)
+        return rc;
     unsigned flags;
-    if (!hearth_cpu_limit(params->cpu, &flags))
+    if (!hearth_cpu_limit(p.cpu, &flags))
         return hearth_fail(err, HEARTH_E_INVALID,
-                           "CPU level \"%s\" is unknown or not available on this CPU (it has %s)",
-                           params->cpu, hearth_cpu_level_name(hearth_cpu_flags()));
+                           "CPU level \"%s\" is unknown or not available on this CPU (it has %s)", p.cpu,
+                           hearth_cpu_level_name(hearth_cpu_flags()));
 
     struct hearth_model *m = hearth_calloc(1, sizeof *m);
     if (!m)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for a model");
     hearth_kernels_init(&m->kernels, flags);
-    m->vocab_only = params->vocab_only;
+    m->vocab_only = p.vocab_only;
 
-    int rc = set_load_options(m, params, err);
+    rc = set_load_options(m, &p, err);
     if (!rc)
         rc = hearth_gguf_open(&m->gguf, path, err);
-    if (!rc && params->verify)
-        rc = verify(m, params, err);
+    if (!rc && p.verify)
+        rc = verify(m, &p, err);
     if (!rc && hearth_gguf_is_pack(m->gguf))
         rc = hearth_pack_open(&m->pack, m->gguf, err);
     if (!rc)

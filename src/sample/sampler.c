@@ -11,6 +11,7 @@
 
 #include "base/memory.h"
 #include "base/os.h"
+#include "base/params.h"
 
 enum sampler_kind { PENALTIES, DRY, TOP_N_SIGMA, TOP_K, TYP_P, TOP_P, MIN_P, XTC, TEMPERATURE, N_KINDS };
 
@@ -197,27 +198,30 @@ const char *hearth_sampler_names(void)
     return "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature";
 }
 
-struct hearth_sampler_params hearth_sampler_params_default(void)
+static const char *const default_breakers[] = {"\n", ":", "\"", "*"};
+static const struct hearth_sampler_params default_params = {.size = sizeof default_params,
+                                                            .seed = UINT32_MAX,
+                                                            .temp = 0.8f,
+                                                            .top_k = 40,
+                                                            .top_p = 0.95f,
+                                                            .min_p = 0.05f,
+                                                            .repeat_last_n = 64,
+                                                            .repeat_penalty = 1.0f,
+                                                            .typ_p = 1.0f,
+                                                            .top_n_sigma = -1.0f,
+                                                            .xtc_threshold = 0.1f,
+                                                            .dynatemp_exponent = 1.0f,
+                                                            .dry_base = 1.75f,
+                                                            .dry_allowed_length = 2,
+                                                            .dry_penalty_last_n = 64,
+                                                            .dry_breakers = default_breakers,
+                                                            .n_dry_breakers = 4,
+                                                            .mirostat_tau = 5.0f,
+                                                            .mirostat_eta = 0.1f};
+
+void hearth_sampler_params_init(struct hearth_sampler_params *params, size_t size)
 {
-    static const char *const breakers[] = {"\n", ":", "\"", "*"};
-    return (struct hearth_sampler_params){.seed = UINT32_MAX,
-                                          .temp = 0.8f,
-                                          .top_k = 40,
-                                          .top_p = 0.95f,
-                                          .min_p = 0.05f,
-                                          .repeat_last_n = 64,
-                                          .repeat_penalty = 1.0f,
-                                          .typ_p = 1.0f,
-                                          .top_n_sigma = -1.0f,
-                                          .xtc_threshold = 0.1f,
-                                          .dynatemp_exponent = 1.0f,
-                                          .dry_base = 1.75f,
-                                          .dry_allowed_length = 2,
-                                          .dry_penalty_last_n = 64,
-                                          .dry_breakers = breakers,
-                                          .n_dry_breakers = 4,
-                                          .mirostat_tau = 5.0f,
-                                          .mirostat_eta = 0.1f};
+    hearth_params_init(params, size, &default_params, sizeof default_params);
 }
 
 // Whether they are the same but for case, dashes and underscores: "top_k", "top-k", "TopK".
@@ -329,8 +333,10 @@ int hearth_sampler_open(struct hearth_sampler **out, int n_vocab, const struct h
                         struct hearth_error *err)
 {
     *out = NULL;
-    struct hearth_sampler_params p = params ? *params : hearth_sampler_params_default();
-    int rc = check_params(&p, n_vocab, err);
+    struct hearth_sampler_params p = default_params;
+    int rc = hearth_params_read(&p, sizeof p, params, "hearth_sampler_params", err);
+    if (!rc)
+        rc = check_params(&p, n_vocab, err);
     if (rc)
         return rc;
     if (p.seed == UINT32_MAX)

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+// Parameter structs that can grow: see params.h.
+#include "base/params.h"
+
+#include <stdalign.h>
+#include <string.h>
+
+// No struct of parameters will ever be as large: more is a size that nobody set.
+#define LARGEST ((size_t)1 << 16)
+
+void hearth_params_init(void *params, size_t size, const void *defaults, size_t known)
+{
+    if (size < sizeof size)
+        return;
+    memset(params, 0, size);
+    memcpy(params, defaults, size < known ? size : known);
+    memcpy(params, &size, sizeof size);
+}
+
+int hearth_params_read(void *out, size_t known, const void *params, const char *type,
+                       struct hearth_error *err)
+{
+    size_t size;
+    if (!params)
+        return HEARTH_OK;
+    memcpy(&size, params, sizeof size);
+    if (size < sizeof size || size % alignof(size_t) || size > LARGEST)
+        return hearth_fail(err, HEARTH_E_INVALID,
+                           "struct %s says that it has %zu bytes: begin with %s_default()", type, size, type);
+    if (size > known)
+        return hearth_fail(err, HEARTH_E_INVALID,
+                           "struct %s has %zu bytes but this library, version %s, knows %zu: the program was "
+                           "compiled with a newer hearth.h and needs a newer library",
+                           type, size, hearth_version(), known);
+    memcpy(out, params, size);
+    memcpy(out, &known, sizeof known);
+    return HEARTH_OK;
+}
