@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # hearth profile and hearth pack: the shipped model, profiled, packed and run; what inspect says; what goes wrong.
-# shellcheck source=tests/cli.sh
+# shellcheck source=tests/cli/cli.sh
 . "$(dirname "$0")/cli.sh"
 model=$source_dir/models/hearth-novels-drelu-Q8_0.gguf
 pack=$tmp/novels.hearth.gguf

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # A trained model with its reference text, and a real text to score. Needs outside data.
-# shellcheck source=tests/cli.sh
+# shellcheck source=tests/cli/cli.sh
 . "$(dirname "$0")/cli.sh"
 data=${HEARTH_TEST_DATA:-}
 model=$data/stories260K.gguf

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # hearth inspect and hearth quantize.
-# shellcheck source=tests/cli.sh
+# shellcheck source=tests/cli/cli.sh
 . "$(dirname "$0")/cli.sh"
 
 # ---- inspect: every golden model, table and JSON

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Programs that are killed, files cut short or damaged, disks that are full, with hearth run --ram and hearth pack: a
 # clear message and nothing on disk that should not be there.
-# shellcheck source=tests/cli.sh
+# shellcheck source=tests/cli/cli.sh
 . "$(dirname "$0")/cli.sh"
 
 mkdir "$tmp/models" "$tmp/scratch" "$tmp/work"

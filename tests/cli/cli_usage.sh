@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Usage errors and their hints, help, man pages, completion.
-# shellcheck source=tests/cli.sh
+# shellcheck source=tests/cli/cli.sh
 . "$(dirname "$0")/cli.sh"
 model=$golden/llama-mha.F32.gguf
 

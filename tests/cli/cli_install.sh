@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # An installed Hearth: all files are where they belong, and a program builds against header, library and pkg-config.
-# shellcheck source=tests/cli.sh
+# shellcheck source=tests/cli/cli.sh
 . "$(dirname "$0")/cli.sh"
 build=$(dirname "$hearth")
 grep -q '^HEARTH_SANITIZE:.*=.' "$build/CMakeCache.txt" && skip "not for sanitizer builds"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # hearth run: what is on stdout, reproducibility, several continuations, statistics, stopping, failures.
-# shellcheck source=tests/cli.sh
+# shellcheck source=tests/cli/cli.sh
 . "$(dirname "$0")/cli.sh"
 model=$golden/llama-mha.Q8_0.gguf
 n_vocab=288

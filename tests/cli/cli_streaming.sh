@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # hearth run --ram: the text does not depend on it, the smallest budget is named and works, and memory stays within it.
-# shellcheck source=tests/cli.sh
+# shellcheck source=tests/cli/cli.sh
 . "$(dirname "$0")/cli.sh"
 
 samples=0
