@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The lowest room: errors, memory, files, the worker pool, the CPU. Built with ThreadSanitizer, the pool's
 // tests are also a proof of its synchronisation.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "check.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +22,6 @@
 #include "base/memory.h"
 #include "base/os.h"
 #include "base/threads.h"
-#include "folder_support.h"
 
 static struct hearth_error err;
 

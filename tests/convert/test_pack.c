@@ -2,13 +2,9 @@
 // Packs and profiles: a pack in the model's own order gives the model's logits byte for byte, one by
 // temperature the same up to the order of additions; every byte is where the format says; profiles count what
 // is active.
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "check.h"
 
-#include <cmocka.h>
+#include <math.h>
 
 #include "convert/pack.h"
 #include "convert/profile.h"

@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Packs when things go wrong: keys and tensors that lie, files cut short, flipped bits, no memory, a full
-// disk, a packer that is killed or stopped, two at once. Allocations and the linker's part in it:
-// test_alloc.c.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+// disk, a packer that is killed or stopped, two at once.
+#include "failing_alloc.h"
 
 #include <signal.h>
 #include <sys/resource.h>
@@ -18,46 +12,6 @@
 #include "gguf/checksums.h"
 #include "made_models.h"
 #include "pack_support.h"
-
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *p, size_t n);
-void *__real_aligned_alloc(size_t align, size_t n);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *p, size_t n);
-void *__wrap_aligned_alloc(size_t align, size_t n);
-
-static bool armed;
-static long countdown, failures;
-
-static bool fails(void)
-{
-    if (!armed || countdown-- > 0)
-        return false;
-    failures++;
-    return true;
-}
-
-void *__wrap_malloc(size_t n)
-{
-    return fails() ? NULL : __real_malloc(n);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-    return fails() ? NULL : __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *p, size_t n)
-{
-    return fails() ? NULL : __real_realloc(p, n);
-}
-
-void *__wrap_aligned_alloc(size_t align, size_t n)
-{
-    return fails() ? NULL : __real_aligned_alloc(align, n);
-}
 
 static struct hearth_error err;
 static char source[512], packed[512], bad[512], profiled[512];
@@ -396,7 +350,7 @@ static void test_no_memory(void **state)
             err = (struct hearth_error){0};
             failures = 0;
             countdown = n;
-            armed = true;
+            armed = forever = true;
             const int rc = calls[i]();
             armed = false;
             if (rc && (rc != HEARTH_E_MEMORY || err.code != rc || count_files() != files))

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Recipes of `hearth quantize`: the formats that each tensor gets. What is expected here is what llama.cpp's
 // quantiser chose for models of these shapes (tools/oracle/check_recipes.py compares many more).
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
+#include "check.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,13 +10,6 @@
 
 #include "convert/quantize.h"
 #include "quant/quant.h"
-
-#define CHECK(call)                                                                                          \
-    do {                                                                                                     \
-        struct hearth_error check_error = {0};                                                               \
-        if ((call) < 0)                                                                                      \
-            fail_msg("%s: %s", #call, check_error.message);                                                  \
-    } while (0)
 
 enum { ROWS = 3, MAX_TENSORS = 1600 };
 

@@ -2,16 +2,13 @@
 // Attention against its definition in double precision, over contexts of several ranges: random keys, values
 // and queries in the three cache formats, with and without a window, prompts and steps, any number of
 // threads; the same bits at every CPU level.
+#include "check.h"
+
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <stddef.h>
-#include <cmocka.h>
 
 #include "base/cpu.h"
 #include "engine/session.h"

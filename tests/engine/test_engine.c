@@ -1,23 +1,13 @@
 // SPDX-License-Identifier: MIT
 // The engine against the reference (golden logits and greedy continuations), and against itself: logits are
 // the same bytes for any thread count, micro-batch, batch-mates, sharing of prefixes and CPU level.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
+#include "check.h"
 
 #include "base/cpu.h"
 #include "engine/session.h"
 #include "golden_models.h"
 
 // ---- helpers
-
-#define CHECK(call)                                                                                          \
-    do {                                                                                                     \
-        struct hearth_error check_error = {0};                                                               \
-        if ((call) < 0)                                                                                      \
-            fail_msg("%s: %s", #call, check_error.message);                                                  \
-    } while (0)
 
 static struct hearth_model *open_model(const char *path, const char *cpu)
 {
@@ -540,17 +530,12 @@ static void test_interrupt(void **state)
 static void test_stories(void **state)
 {
     (void)state;
-    const char *data = getenv("HEARTH_TEST_DATA");
-    if (!data)
-        skip();
-    char path[512], want[1024] = {0}, got[4096];
-    snprintf(path, sizeof path, "%s/stories260K.greedy200.txt", data);
-    FILE *f = fopen(path, "rb");
+    char want[1024] = {0}, got[4096];
+    FILE *f = fopen(data_path("stories260K.greedy200.txt"), "rb");
     assert_non_null(f);
     size_t want_len = fread(want, 1, sizeof want - 1, f), got_len = 0;
     fclose(f);
-    snprintf(path, sizeof path, "%s/stories260K.gguf", data);
-    struct hearth_model *m = open_model(path, NULL);
+    struct hearth_model *m = open_model(data_path("stories260K.gguf"), NULL);
     struct hearth_session *s = open_session(m, (struct hearth_session_params){0});
     struct hearth_stream *stream = NULL;
     CHECK(hearth_stream_open(&stream, m, false, false, &check_error));

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Experts of ordinary files that come one by one: the logits are those of the model in memory, bit by bit,
 // and only experts that are chosen and absent are read.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "check.h"
 
 #include "gguf/gguf.h"
 #include "golden_models.h"

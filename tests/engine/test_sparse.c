@@ -2,10 +2,8 @@
 // Sparse models: PowerInfer's files (tests/golden/pwri) against an independent forward pass, with all neurons
 // and with those that the predictors name; and against themselves: exact gives the bytes of off, and
 // nothing but file, mode and tokens matters.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
+#include "check.h"
+
 #include <unistd.h>
 
 #include "base/cpu.h"
@@ -15,13 +13,6 @@
 #include "sparse/trace.h"
 
 #define GOLDEN_PWRI HEARTH_SOURCE_DIR "/tests/golden/pwri/"
-
-#define CHECK(call)                                                                                          \
-    do {                                                                                                     \
-        struct hearth_error check_error = {0};                                                               \
-        if ((call) < 0)                                                                                      \
-            fail_msg("%s: %s", #call, check_error.message);                                                  \
-    } while (0)
 
 static const char *const files[] = {"llama.F16",   "llama.Q4_0", "bamboo.F16", "bamboo.Q4_0", "falcon.F16",
                                     "falcon.Q4_0", "opt.F16",    "opt.Q4_0",   "experts.Q4_0"};

@@ -2,12 +2,7 @@
 // Models that are not all in memory give the logits of those that are, bit by bit: at all budgets, with any
 // backend and number of threads, several sequences at once. When things go wrong:
 // test_streaming_faults.c.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "check.h"
 
 #include "convert/pack.h"
 #include "convert/profile.h"

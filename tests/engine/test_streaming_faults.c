@@ -92,7 +92,7 @@ static bool try_again(int rc)
     if (!rc)
         return true;
     assert_int_equal(rc, HEARTH_E_IO);
-    assert_non_null(strstr(err.message, pack_folder));
+    assert_non_null(strstr(err.message, folder));
     n_failed++;
     return true;
 }
@@ -123,7 +123,7 @@ static void check_random(const char *path, enum hearth_sparsity sparsity)
         const int rc = open_session_of(&o, &way);
         if (rc) {
             assert_int_equal(rc, HEARTH_E_IO);
-            assert_non_null(strstr(err.message, pack_folder));
+            assert_non_null(strstr(err.message, folder));
             assert_null(o.session);
             atomic_store(&spoiled, false);
             OK(open_session_of(&o, &way)); // the storage has recovered

@@ -9,7 +9,7 @@
 #include "base/threads.h"
 #include "gguf/gguf.h"
 
-static char folder[256], in_path[512], out_path[512];
+static char in_path[512], out_path[512];
 
 static int open_and_close(void)
 {
@@ -106,19 +106,17 @@ static void test_files_and_threads(void **state)
     assert_true(exhaust_memory(read_direct) >= 2);
 }
 
-static int make_folder(void **state)
+static int set_up(void **state)
 {
-    (void)state;
-    const char *tmp = getenv("TMPDIR");
-    snprintf(folder, sizeof folder, "%s/hearth-test-XXXXXX", tmp ? tmp : "/tmp");
-    if (!mkdtemp(folder))
+    if (make_folder(state))
         return -1;
-    snprintf(in_path, sizeof in_path, "%s/in.gguf", folder);
-    snprintf(out_path, sizeof out_path, "%s/out.gguf", folder);
+    snprintf(in_path, sizeof in_path, "%s", in_folder("in.gguf"));
+    snprintf(out_path, sizeof out_path, "%s", in_folder("out.gguf"));
     return 0;
 }
 
-static int remove_folder(void **state)
+// Also a check that no other file is left.
+static int tear_down(void **state)
 {
     (void)state;
     remove(in_path);
@@ -132,5 +130,5 @@ int main(void)
         cmocka_unit_test(test_reader),
         cmocka_unit_test(test_files_and_threads),
     };
-    return cmocka_run_group_tests_name("alloc", tests, make_folder, remove_folder);
+    return cmocka_run_group_tests_name("alloc", tests, set_up, tear_down);
 }

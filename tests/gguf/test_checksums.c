@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Checksums in a GGUF: what the writer puts in, a change of any byte is found and named, files whose
 // checksums do not fit are refused.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "check.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,12 +12,6 @@
 
 static struct hearth_error err;
 static char path[64];
-
-#define OK(call)                                                                                             \
-    do {                                                                                                     \
-        if (call)                                                                                            \
-            fail_msg("%s: %s", #call, err.message);                                                          \
-    } while (0)
 
 // A file with tensors of these many bytes.
 static void make(const uint64_t *sizes, int n, size_t piece)

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The container, reading: whatever is in a file that is no good GGUF ends in a clear error; typed look-ups.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "check.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The container, writing: what is written is read back; split models; damage to good files; files of others.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "check.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,12 +17,6 @@ static struct hearth_gguf_writer *start(const char *path)
         fail_msg("%s", err.message);
     return w;
 }
-
-#define OK(call)                                                                                             \
-    do {                                                                                                     \
-        if (call)                                                                                            \
-            fail_msg("%s: %s", #call, err.message);                                                          \
-    } while (0)
 
 static uint8_t data_byte(size_t tensor, size_t i)
 {
@@ -460,9 +449,6 @@ static void test_truncations_and_bit_flips(void **state)
 static void test_real_files(void **state)
 {
     (void)state;
-    const char *data = getenv("HEARTH_TEST_DATA");
-    if (!data)
-        skip();
     static const struct {
         const char *name;
         uint64_t n_kv, n_tensors, n_tokens;
@@ -470,10 +456,8 @@ static void test_real_files(void **state)
                  {"tokenizers/ggml-vocab-llama-spm.gguf", 22, 0, 32000},
                  {"tokenizers/ggml-vocab-falcon.gguf", 18, 0, 65024}};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        char path[1024];
-        snprintf(path, sizeof path, "%s/%s", data, files[i].name);
         struct hearth_gguf *g;
-        OK(hearth_gguf_open(&g, path, &err));
+        OK(hearth_gguf_open(&g, data_path(files[i].name), &err));
         assert_int_equal(hearth_gguf_n_kv(g), files[i].n_kv);
         assert_int_equal(hearth_gguf_n_tensors(g), files[i].n_tensors);
         assert_int_equal(hearth_gguf_find(g, "tokenizer.ggml.tokens")->count, files[i].n_tokens);

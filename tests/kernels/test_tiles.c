@@ -2,15 +2,11 @@
 // AMX: the model of the tiles against the definition of the instructions, the kernels on it against the C
 // reference at the borders of their panels and groups (tests/checkkernels draws small shapes at random), in
 // several threads, and in whole models; how they are let in. Where the CPU has AMX the same with real tiles.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "check.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #if !defined(HEARTH_TILES_MODEL)
 
@@ -30,11 +26,6 @@ int main(void)
 #include "kernels/variants.h"
 #include "kernels/x86/tiles_amx.h"
 
-#define CHECK(call)                                                                                          \
-    if ((call) < 0)                                                                                          \
-    fail_msg("%s: %s", #call, error.message)
-
-static struct hearth_error error;
 static uint32_t state = 1;
 
 static uint32_t draw(void)
@@ -281,7 +272,7 @@ static void test_threads(void **unused)
     if (n_levels < 2)
         skip();
     struct hearth_pool *pool = NULL;
-    CHECK(hearth_pool_open(&pool, 3, &error));
+    CHECK(hearth_pool_open(&pool, 3, &check_error));
     struct shared s = {.p = make_product(HEARTH_TYPE_Q5_K, 768, 40, 21)};
     s.want = run_product(&s.p, &levels[0].k, true);
     hearth_pool_run(pool, thread_task, &s, 12);
@@ -360,18 +351,18 @@ static float *evaluate(struct hearth_model *m, const struct golden *g, bool prom
     params.max_seqs = 9;
     params.n_ctx = (int)g->n_tokens + 1;
     params.n_threads = 2;
-    CHECK(hearth_session_open(&s, m, &params, &error));
+    CHECK(hearth_session_open(&s, m, &params, &check_error));
     float *out = malloc(9 * bytes);
     int seqs[9];
     hearth_token tokens[9];
     for (int i = 0; i < 9; i++) { // nine sequences, so that a step has nine tokens
-        CHECK(seqs[i] = hearth_seq_new(s, &error));
+        CHECK(seqs[i] = hearth_seq_new(s, &check_error));
         tokens[i] = g->ids[(size_t)i % g->n_tokens];
     }
-    CHECK(hearth_prompt(s, seqs[0], g->ids, (int)g->n_tokens, NULL, NULL, &error));
+    CHECK(hearth_prompt(s, seqs[0], g->ids, (int)g->n_tokens, NULL, NULL, &check_error));
     memcpy(out, hearth_logits(s, 0), bytes);
     if (!prompt) {
-        CHECK(hearth_step(s, seqs, tokens, 9, &error));
+        CHECK(hearth_step(s, seqs, tokens, 9, &check_error));
         for (int i = 0; i < 9; i++)
             memcpy(out + (size_t)i * g->n_vocab, hearth_logits(s, i), bytes);
     }
@@ -384,7 +375,7 @@ static void check_golden(const struct golden *g)
     struct hearth_model *m = NULL;
     struct hearth_model_params params = hearth_model_params_default();
     params.cpu = "c";
-    CHECK(hearth_model_open(&m, g->path, &params, &error));
+    CHECK(hearth_model_open(&m, g->path, &params, &check_error));
     const struct hearth_kernels reference = m->kernels;
     for (int prompt = 0; prompt < 2; prompt++) {
         m->kernels = reference;

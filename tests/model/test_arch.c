@@ -2,21 +2,11 @@
 // Architectures: made models of each run and give the same bytes however they are run; missing, extra and
 // misshapen tensors and impossible hyper-parameters are refused with a message that says what is wrong;
 // experts are chosen as the router says.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
+#include "check.h"
 
 #include "base/cpu.h"
 #include "engine/session.h"
 #include "made_models.h"
-
-#define CHECK(call)                                                                                          \
-    do {                                                                                                     \
-        struct hearth_error check_error = {0};                                                               \
-        if ((call) < 0)                                                                                      \
-            fail_msg("%s: %s", #call, check_error.message);                                                  \
-    } while (0)
 
 enum { N_TOKENS = 90 };
 

@@ -2,15 +2,12 @@
 // Damaged model files, end to end: truncated ones are always refused with a message that names the file;
 // files with flipped bits are refused or run (weights carry no checksum), and never crash or touch memory
 // that is not theirs.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "check.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "gguf/gguf.h"
 #include "hearth.h"
@@ -235,12 +232,7 @@ static void test_made(void **state)
 static void test_stories(void **state)
 {
     (void)state;
-    const char *data = getenv("HEARTH_TEST_DATA");
-    if (!data)
-        skip();
-    char path[512];
-    snprintf(path, sizeof path, "%s/stories260K.gguf", data);
-    damage(path);
+    damage(data_path("stories260K.gguf"));
 }
 
 int main(void)

@@ -13,7 +13,7 @@
 #include "made_models.h"
 #include "sparse/cache.h"
 
-static char folder[256], in_path[512], out_path[512];
+static char in_path[512], out_path[512];
 static struct hearth_model *model; // in_path, open
 
 // A file must be there when, and only when, the call that writes it succeeded.
@@ -204,20 +204,17 @@ static void test_cache(void **state)
     assert_true(exhaust_memory(open_cache) > 3);
 }
 
-static int make_folder(void **state)
+static int set_up(void **state)
 {
-    (void)state;
-    const char *tmp = getenv("TMPDIR");
-    snprintf(folder, sizeof folder, "%s/hearth-test-XXXXXX", tmp ? tmp : "/tmp");
-    if (!mkdtemp(folder))
+    if (make_folder(state))
         return -1;
-    snprintf(in_path, sizeof in_path, "%s/in.gguf", folder);
-    snprintf(out_path, sizeof out_path, "%s/out.gguf", folder);
+    snprintf(in_path, sizeof in_path, "%s", in_folder("in.gguf"));
+    snprintf(out_path, sizeof out_path, "%s", in_folder("out.gguf"));
     return 0;
 }
 
 // Also a check that no temporary file was left behind.
-static int remove_folder(void **state)
+static int tear_down(void **state)
 {
     (void)state;
     hearth_model_close(&model);
@@ -233,5 +230,5 @@ int main(void)
         cmocka_unit_test(test_synth),
         cmocka_unit_test(test_cache),
     };
-    return cmocka_run_group_tests_name("model_alloc", tests, make_folder, remove_folder);
+    return cmocka_run_group_tests_name("model_alloc", tests, set_up, tear_down);
 }

@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Spending a memory budget: the floor is exact, no plan takes more than its budget, more memory never keeps
 // less.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "check.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "plan/budget.h"
 

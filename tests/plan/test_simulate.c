@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: MIT
 // The cache simulator: Belady's optimum against trying everything, rates worked out by hand, what must hold
 // on traces that look like real ones; the chart.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "check.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/os.h"
 #include "made_traces.h"

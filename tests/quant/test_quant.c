@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Number formats against the reference's own results (tests/golden/quant, described in
 // tests/golden/README.md), against vectors small enough to check by hand, and against each other.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "check.h"
 
 #include <dirent.h>
 #include <math.h>

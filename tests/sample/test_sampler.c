@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Samplers: what each one keeps, that draws follow the probabilities, that seeds repeat.
+#include "check.h"
+
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "hearth.h"
 

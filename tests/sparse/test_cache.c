@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: MIT
 // The neuron cache: choices of each policy worked out by hand or by a naive model, bytes that stay right
 // whatever moves, quotas and sizes that change, waves, failures, the warm start.
+#include "check.h"
+
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/memory.h"
 #include "sparse/cache.h"

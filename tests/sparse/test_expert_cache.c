@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The expert cache: places are never given twice, what is worth most stays, and nothing ever waits in vain.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "check.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "sparse/expert_cache.h"
 

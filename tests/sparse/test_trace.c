@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Traces: round trips in both forms, files cut off at every byte, damaged ones.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "check.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/os.h"
 #include "sparse/trace.h"

@@ -2,15 +2,12 @@
 // The store: every byte of every read is right or the read fails with a reason, on both backends, direct and
 // buffered, on storage that gives short, interrupted and failing reads, and at the end of the file; emulated
 // storage keeps its limits.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "check.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/memory.h"
 #include "base/os.h"

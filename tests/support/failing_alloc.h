@@ -5,12 +5,7 @@
 #ifndef HEARTH_TESTS_FAILING_ALLOC_H
 #define HEARTH_TESTS_FAILING_ALLOC_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "check.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "folder_support.h"
+#include "check.h"
 #include "gguf/gguf.h"
 
 static struct hearth_error err;

@@ -1,56 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Test support: a folder of the test's own, files compared and opened.
+// Test support: files compared and opened.
 #ifndef HEARTH_TESTS_PACK_SUPPORT_H
 #define HEARTH_TESTS_PACK_SUPPORT_H
 
-#include <dirent.h>
+#include "check.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "model/model.h"
-
-static char pack_folder[256];
-
-static inline int make_folder(void **state)
-{
-    (void)state;
-    const char *tmp = getenv("TMPDIR");
-    snprintf(pack_folder, sizeof pack_folder, "%s/hearth-pack-XXXXXX", tmp ? tmp : "/tmp");
-    return mkdtemp(pack_folder) ? 0 : -1;
-}
-
-static inline const char *in_folder(const char *name)
-{
-    static char path[512];
-    snprintf(path, sizeof path, "%s/%s", pack_folder, name);
-    return path;
-}
-
-// Files in the folder, hidden ones included.
-static inline int count_files(void)
-{
-    int n = 0;
-    DIR *d = opendir(pack_folder);
-    for (struct dirent *e; d && (e = readdir(d));)
-        n += strcmp(e->d_name, ".") && strcmp(e->d_name, "..");
-    if (d)
-        closedir(d);
-    return n;
-}
-
-static inline int remove_folder(void **state)
-{
-    (void)state;
-    DIR *d = opendir(pack_folder);
-    for (struct dirent *e; d && (e = readdir(d));)
-        (void)unlinkat(dirfd(d), e->d_name, 0);
-    if (d)
-        closedir(d);
-    return rmdir(pack_folder);
-}
 
 struct file_bytes {
     uint8_t *p;

@@ -12,13 +12,6 @@ enum { N_PROMPT = 37, N_STEPS = 6, N_SEQS = 3, N_CTX = 128, UBATCH = 16 };
 
 static struct hearth_error err;
 
-#define OK(call)                                                                                             \
-    do {                                                                                                     \
-        err = (struct hearth_error){0};                                                                      \
-        if (call)                                                                                            \
-            fail_msg("%s: %s", #call, err.message);                                                          \
-    } while (0)
-
 // ---- what is evaluated
 
 // How a session is opened.
@@ -311,7 +304,7 @@ static inline bool spoil_then_mend(int rc)
         return true;
     }
     assert_int_equal(rc, HEARTH_E_IO);
-    assert_non_null(strstr(err.message, pack_folder));
+    assert_non_null(strstr(err.message, folder));
     assert_true(atomic_load(&spoiled));
     atomic_store(&spoiled, false);
     n_failed++;
@@ -361,7 +354,7 @@ static inline void check_faults(const char *path, enum hearth_sparsity sparsity)
         .ram = most, .n_threads = 2, .sparsity = sparsity, .tests = {SMALL, .always = true, .faults = &gone}};
     struct opened o;
     assert_int_equal(try_open(&o, path, &way), HEARTH_E_IO);
-    assert_non_null(strstr(err.message, pack_folder));
+    assert_non_null(strstr(err.message, folder));
     assert_null(o.session);
     close_opened(&o);
     free(want);

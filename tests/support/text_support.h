@@ -3,12 +3,8 @@
 #ifndef HEARTH_TESTS_TEXT_SUPPORT_H
 #define HEARTH_TESTS_TEXT_SUPPORT_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "check.h"
 
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,17 +45,6 @@ static inline char *read_file(const char *path, size_t *n)
     data[used] = '\0';
     *n = used;
     return data;
-}
-
-// A path below $HEARTH_TEST_DATA, or skips the test. Static storage.
-static inline const char *data_path(const char *relative)
-{
-    static char path[4096];
-    const char *root = getenv("HEARTH_TEST_DATA");
-    if (!root || !*root)
-        skip();
-    snprintf(path, sizeof path, "%s/%s", root, relative);
-    return path;
 }
 
 static inline const char *golden_path(const char *relative)

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Synthetic models: the statistics that are planted in them show when they run, in every layer, sampled and
 // greedy; and the files themselves.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
+#include "check.h"
 
 #include <unistd.h>
 
@@ -13,32 +10,15 @@
 #include "model/pack.h"
 #include "synth_stats.h"
 
-#define CHECK(call)                                                                                          \
-    do {                                                                                                     \
-        struct hearth_error check_error = {0};                                                               \
-        if ((call) < 0)                                                                                      \
-            fail_msg("%s: %s", #call, check_error.message);                                                  \
-    } while (0)
+static char path[512], other[512];
 
-static char folder[] = "/tmp/hearth-synth-XXXXXX";
-static char path[64], other[64];
-
-static int make_folder(void **state)
+static int set_up(void **state)
 {
-    (void)state;
-    if (!mkdtemp(folder))
+    if (make_folder(state))
         return -1;
-    snprintf(path, sizeof path, "%s/model.gguf", folder);
-    snprintf(other, sizeof other, "%s/other.gguf", folder);
+    snprintf(path, sizeof path, "%s", in_folder("model.gguf"));
+    snprintf(other, sizeof other, "%s", in_folder("other.gguf"));
     return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    unlink(path);
-    unlink(other);
-    return rmdir(folder);
 }
 
 static void make(const char *preset, const char *to, uint64_t seed, int n_threads)
@@ -285,5 +265,5 @@ int main(void)
         cmocka_unit_test_prestate(test_statistics, (void *)&expected[5]),
         cmocka_unit_test_prestate(test_statistics, (void *)&expected[6]),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, set_up, remove_folder);
 }
