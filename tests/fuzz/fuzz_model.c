@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <sys/mman.h>
 
-#include "../made_models.h"
+#include "made_models.h"
 #include "hearth.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,0 +1,747 @@
+// SPDX-License-Identifier: MIT
+// The lowest room: errors, memory, files, the worker pool, the CPU. Built with ThreadSanitizer, the pool's
+// tests are also a proof of its synchronisation.
+#include "check.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cpu.h"
+#include "base/crc32c.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/os.h"
+#include "base/threads.h"
+
+static struct hearth_error err;
+
+// ---- checksums
+
+static void test_crc32c(void **state)
+{
+    (void)state;
+    // The check value of the catalogues, and RFC 3720, appendix B.4.
+    uint8_t bytes[300];
+    assert_int_equal(hearth_crc32c(0, "123456789", 9), 0xe3069283u);
+    memset(bytes, 0, 32);
+    assert_int_equal(hearth_crc32c(0, bytes, 32), 0x8a9136aau);
+    memset(bytes, 0xff, 32);
+    assert_int_equal(hearth_crc32c(0, bytes, 32), 0x62a8ab43u);
+    for (size_t i = 0; i < 32; i++)
+        bytes[i] = (uint8_t)i;
+    assert_int_equal(hearth_crc32c(0, bytes, 32), 0x46dd794eu);
+
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (uint8_t)(i * i * 31 + i / 7);
+    for (size_t from = 0; from < 9; from++)
+        for (size_t n = 0; n + from <= sizeof bytes; n++) {
+            const uint32_t whole = hearth_crc32c_table(0, bytes + from, n);
+            assert_int_equal(hearth_crc32c(0, bytes + from, n), whole);
+            const size_t half = n / 3;
+            assert_int_equal(
+                hearth_crc32c(hearth_crc32c(0, bytes + from, half), bytes + from + half, n - half), whole);
+        }
+}
+
+// ---- files
+
+static uint8_t pattern(uint64_t i)
+{
+    return (uint8_t)((i * 2654435761u) >> 13);
+}
+
+static void make_file(const char *path, size_t size)
+{
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    for (size_t i = 0; i < size; i++)
+        putc(pattern(i), f);
+    assert_int_equal(fclose(f), 0);
+}
+
+// ---- errors and log
+
+static void test_errors(void **state)
+{
+    (void)state;
+    assert_int_equal(hearth_fail(&err, HEARTH_E_BUDGET, "%s needs %d", "x", 7), HEARTH_E_BUDGET);
+    assert_int_equal(err.code, HEARTH_E_BUDGET);
+    assert_string_equal(err.message, "x needs 7");
+    assert_int_equal(hearth_fail(NULL, HEARTH_E_IO, "nobody listens"), HEARTH_E_IO);
+    assert_int_equal(hearth_fail_errno(&err, ENOENT, "%s", "file"), HEARTH_E_IO);
+    assert_string_equal(err.message, "file: No such file or directory");
+    char longer[2000];
+    memset(longer, 'y', sizeof longer - 1);
+    longer[sizeof longer - 1] = '\0';
+    hearth_fail_errno(&err, ENOENT, "%s", longer);
+    assert_int_equal(strlen(err.message), sizeof err.message - 1);
+}
+
+// What messages quote comes from files: it must not steer a terminal, and stays valid UTF-8 when it is cut.
+static void test_messages_are_printable(void **state)
+{
+    (void)state;
+    hearth_fail(&err, HEARTH_E_FORMAT, "%s", "a\x1b[31m\x7f\r\nb\xC2\x9B\xC3\xA9\xE2\x82\xAC");
+    assert_string_equal(err.message, "a?[31m???b??\xC3\xA9\xE2\x82\xAC");
+    hearth_fail_errno(&err, ENOENT, "a\nb");
+    assert_string_equal(err.message, "a?b: No such file or directory");
+    hearth_fail(&err, HEARTH_E_FORMAT, "%s", "");
+    assert_string_equal(err.message, "");
+    hearth_fail(&err, HEARTH_E_FORMAT, "\xA0");
+    assert_string_equal(err.message, "\xA0");
+    for (size_t back = 1; back <= 3; back++) {
+        char longer[600];
+        const size_t cut = sizeof err.message - 1 - back;
+        memset(longer, 'y', sizeof longer);
+        memcpy(longer + cut, "\xF0\x9F\x94\xA5", 5);
+        hearth_fail(&err, HEARTH_E_FORMAT, "%s", longer);
+        assert_int_equal(strlen(err.message), cut);
+    }
+}
+
+static void count_message(void *arg, enum hearth_log_level level, const char *message)
+{
+    *(int *)arg += level == HEARTH_LOG_WARNING && strcmp(message, "careful 5") == 0;
+}
+
+static void test_log(void **state)
+{
+    (void)state;
+    int n = 0;
+    hearth_log(HEARTH_LOG_WARNING, "dropped");
+    hearth_log_set(count_message, &n);
+    hearth_log(HEARTH_LOG_WARNING, "careful %d", 5);
+    hearth_log_set(NULL, NULL);
+    hearth_log(HEARTH_LOG_WARNING, "careful %d", 5);
+    assert_int_equal(n, 1);
+}
+
+// ---- memory
+
+static void test_checked_sizes(void **state)
+{
+    (void)state;
+    size_t out = 7;
+    assert_false(hearth_mul_size(SIZE_MAX / 2, 3, &out));
+    assert_false(hearth_add_size(SIZE_MAX, 1, &out));
+    assert_true(hearth_mul_size(SIZE_MAX, 1, &out) && out == SIZE_MAX);
+    assert_int_equal(hearth_round_up(0, 64), 0);
+    assert_int_equal(hearth_round_up(1, 64), 64);
+    assert_int_equal(hearth_round_up(64, 64), 64);
+    assert_null(hearth_reallocarray(NULL, SIZE_MAX / 2, 3));
+    assert_null(hearth_strndup("x", SIZE_MAX));
+    void *p = hearth_calloc(0, 0);
+    assert_non_null(p);
+    free(p);
+    char *s = hearth_strndup("abcdef", 3);
+    assert_string_equal(s, "abc");
+    free(s);
+}
+
+static void test_arena(void **state)
+{
+    (void)state;
+    struct hearth_arena measure = {0};
+    assert_null(hearth_arena_take(&measure, 3, 5));
+    assert_null(hearth_arena_take(&measure, 100, 1));
+    assert_int_equal(measure.used, 64 + 128);
+
+    _Alignas(64) static uint8_t memory[192];
+    struct hearth_arena a = {.base = memory, .size = sizeof memory};
+    assert_ptr_equal(hearth_arena_take(&a, 3, 5), memory);
+    assert_ptr_equal(hearth_arena_take(&a, 100, 1), memory + 64);
+    assert_int_equal(a.used, measure.used);
+    assert_null(hearth_arena_take(&a, 1, 1)); // full
+    assert_true(a.used > a.size);             // and that can be seen
+
+    struct hearth_arena overflow = {0};
+    assert_null(hearth_arena_take(&overflow, SIZE_MAX / 2, 3));
+    assert_true(overflow.used == SIZE_MAX);
+    assert_null(hearth_arena_take(&overflow, 1, 1));
+    assert_true(overflow.used == SIZE_MAX);
+}
+
+static void test_region(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {0, 1, 4096, ((size_t)2 << 20) - 1, (size_t)2 << 20, ((size_t)5 << 20) + 3};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct hearth_region r;
+        assert_int_equal(hearth_region_open(&r, sizes[i], "test", &err), 0);
+        assert_int_equal((size_t)r.base % (sizes[i] >= (size_t)2 << 20 ? (size_t)2 << 20 : 4096), 0);
+        uint8_t *p = r.base;
+        for (size_t j = 0; j < sizes[i]; j += 1000)
+            assert_int_equal(p[j], 0);
+        memset(p, 0xaa, sizes[i]);
+        hearth_region_close(&r);
+        assert_null(r.base);
+        hearth_region_close(&r); // twice is fine
+    }
+    struct hearth_region r;
+    assert_int_equal(hearth_region_open(&r, SIZE_MAX, "the sky", &err), HEARTH_E_MEMORY);
+    assert_non_null(strstr(err.message, "the sky"));
+    assert_int_equal(hearth_region_open(&r, SIZE_MAX / 4, "the sea", &err), HEARTH_E_MEMORY);
+    assert_non_null(strstr(err.message, "the sea"));
+    hearth_region_close(&r);
+}
+
+// ---- files
+
+static void check_read(struct hearth_file *f, uint8_t *buffer, size_t n, uint64_t offset, bool direct)
+{
+    buffer[n] = 0x5a;
+    int rc = direct ? hearth_file_read_direct(f, buffer, n, offset, &err)
+                    : hearth_file_read(f, buffer, n, offset, &err);
+    if (rc)
+        fail_msg("%s", err.message);
+    for (size_t i = 0; i < n; i++)
+        if (buffer[i] != pattern(offset + i))
+            fail_msg("byte %zu of %zu at %llu (direct %d) is wrong", i, n, (unsigned long long)offset,
+                     direct);
+    assert_int_equal(buffer[n], 0x5a);
+}
+
+static void check_file(const char *path)
+{
+    static const size_t sizes[] = {0, 1, 4095, 4096, 4097, 65536, 200000, ((size_t)3 << 20) + 123};
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        size_t size = sizes[s];
+        make_file(path, size);
+        struct hearth_file *f;
+        assert_int_equal(hearth_file_open(&f, path, &err), 0);
+        assert_int_equal(hearth_file_size(f), size);
+        assert_string_equal(hearth_file_path(f), path);
+        uint8_t *buffer = aligned_alloc(4096, hearth_round_up(size + 8192, 4096));
+        for (int direct = 0; direct < 2; direct++) {
+            check_read(f, buffer, size, 0, direct);
+            check_read(f, buffer + 1, size, 0, direct);
+            check_read(f, buffer, 0, size, direct);
+            for (size_t cut = 1; cut <= size; cut = cut * 5 + 1) {
+                check_read(f, buffer, size - cut, cut, direct);
+                check_read(f, buffer + 4096 - cut % 4096, size - cut, cut,
+                           direct); // as aligned as the file is
+                check_read(f, buffer + 3, size - cut, 0, direct);
+            }
+        }
+        // Beyond the end, near the end, and where the sum overflows.
+        for (int direct = 0; direct < 2; direct++) {
+            int (*read)(struct hearth_file *, void *, size_t, uint64_t, struct hearth_error *) =
+                direct ? hearth_file_read_direct : hearth_file_read;
+            assert_int_equal(read(f, buffer, size + 1, 0, &err), HEARTH_E_FORMAT);
+            assert_int_equal(read(f, buffer, 1, size, &err), HEARTH_E_FORMAT);
+            assert_int_equal(read(f, buffer, 10, UINT64_MAX - 4, &err), HEARTH_E_FORMAT);
+            assert_non_null(strstr(err.message, path));
+            assert_non_null(strstr(err.message, "truncated"));
+        }
+        free(buffer);
+        hearth_file_close(&f);
+        assert_null(f);
+        hearth_file_close(&f);
+    }
+    remove(path);
+}
+
+static void test_file_reads(void **state)
+{
+    (void)state;
+    check_file(in_folder("data"));
+    // Another file system, usually one in memory, where direct reads may be refused.
+    char path[64];
+    snprintf(path, sizeof path, "/dev/shm/hearth-test-%d", (int)getpid());
+    if (access("/dev/shm", W_OK) == 0)
+        check_file(path);
+}
+
+static void test_file_shrinks(void **state)
+{
+    (void)state;
+    const char *path = in_folder("shrinks");
+    make_file(path, 300000);
+    struct hearth_file *f;
+    assert_int_equal(hearth_file_open(&f, path, &err), 0);
+    assert_int_equal(truncate(path, 100000), 0);
+    uint8_t *buffer = malloc(300000);
+    assert_int_equal(hearth_file_read(f, buffer, 300000, 0, &err), HEARTH_E_IO);
+    assert_non_null(strstr(err.message, path));
+    assert_int_equal(hearth_file_read_direct(f, buffer, 300000, 0, &err), HEARTH_E_IO);
+    assert_non_null(strstr(err.message, "shorter"));
+    check_read(f, buffer, 100000 - 1, 0, true);
+    free(buffer);
+    hearth_file_close(&f);
+    empty_folder();
+}
+
+static void check_open_fails(const char *path, int code, const char *words)
+{
+    struct hearth_file *f = (void *)&err;
+    assert_int_equal(hearth_file_open(&f, path, &err), code);
+    assert_null(f);
+    assert_non_null(strstr(err.message, path));
+    assert_non_null(strstr(err.message, words));
+}
+
+static void test_file_open_failures(void **state)
+{
+    (void)state;
+    check_open_fails(in_folder("absent"), HEARTH_E_IO, "No such file");
+    check_open_fails(folder, HEARTH_E_INVALID, "folder");
+    check_open_fails("/dev/null", HEARTH_E_INVALID, "device");
+    const char *pipe_path = in_folder("pipe");
+    assert_int_equal(mkfifo(pipe_path, 0600), 0);
+    check_open_fails(pipe_path, HEARTH_E_INVALID, "pipe"); // and does not hang
+    empty_folder();
+}
+
+static void check_content(const char *path, const char *text)
+{
+    char buffer[64] = {0};
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    size_t n = fread(buffer, 1, sizeof buffer - 1, f);
+    fclose(f);
+    assert_int_equal(n, strlen(text));
+    assert_string_equal(buffer, text);
+}
+
+static void test_outfile(void **state)
+{
+    (void)state;
+    char path[512];
+    snprintf(path, sizeof path, "%s", in_folder("out"));
+    struct hearth_outfile *f;
+
+    // Nothing under the name until the commit; nothing at all after closing without one.
+    assert_int_equal(hearth_outfile_open(&f, path, &err), 0);
+    assert_int_equal(hearth_outfile_write(f, "first", 5, &err), 0);
+    assert_int_equal(hearth_outfile_offset(f), 5);
+    assert_int_equal(access(path, F_OK), -1);
+    hearth_outfile_close(&f);
+    assert_null(f);
+    assert_int_equal(empty_folder(), 0);
+    hearth_outfile_close(&f);
+
+    assert_int_equal(hearth_outfile_open(&f, path, &err), 0);
+    assert_int_equal(hearth_outfile_write(f, "second", 6, &err), 0);
+    assert_int_equal(hearth_outfile_commit(&f, &err), 0);
+    assert_null(f);
+    check_content(path, "second");
+
+    // The old content stays until the new one is complete, also when another writer comes by.
+    struct hearth_outfile *other;
+    assert_int_equal(hearth_outfile_open(&f, path, &err), 0);
+    assert_int_equal(hearth_outfile_open(&other, path, &err), 0);
+    assert_int_equal(hearth_outfile_write(f, "third", 5, &err), 0);
+    assert_int_equal(hearth_outfile_write(other, "4th", 3, &err), 0);
+    check_content(path, "second");
+    assert_int_equal(hearth_outfile_commit(&f, &err), 0);
+    check_content(path, "third");
+    hearth_outfile_close(&other);
+    check_content(path, "third");
+    assert_int_equal(empty_folder(), 1);
+}
+
+// Pieces below, at and above the size of the internal buffer arrive in order.
+static void test_outfile_large(void **state)
+{
+    (void)state;
+    static const size_t pieces[] = {1, 4096, 262143, 262144, 262145, 1000000, 3, 262144};
+    const char *path = in_folder("large");
+    uint8_t *source = malloc(1000000);
+    struct hearth_outfile *f;
+    uint64_t total = 0;
+    assert_int_equal(hearth_outfile_open(&f, path, &err), 0);
+    for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
+        for (size_t j = 0; j < pieces[i]; j++)
+            source[j] = pattern(total + j);
+        assert_int_equal(hearth_outfile_write(f, source, pieces[i], &err), 0);
+        total += pieces[i];
+        assert_int_equal(hearth_outfile_offset(f), total);
+    }
+    assert_int_equal(hearth_outfile_commit(&f, &err), 0);
+    free(source);
+    struct hearth_file *in;
+    assert_int_equal(hearth_file_open(&in, path, &err), 0);
+    assert_int_equal(hearth_file_size(in), total);
+    uint8_t *buffer = malloc((size_t)total + 1);
+    check_read(in, buffer, (size_t)total, 0, false);
+    free(buffer);
+    hearth_file_close(&in);
+    assert_int_equal(empty_folder(), 1);
+}
+
+// A full disk, played by a limit on file size: the error is told, the old file stays, nothing is left behind.
+static void test_outfile_full(void **state)
+{
+    (void)state;
+    char path[512];
+    snprintf(path, sizeof path, "%s", in_folder("full"));
+    make_file(path, 10);
+    struct rlimit before, small = {.rlim_cur = 1 << 20};
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    small.rlim_max = before.rlim_max;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    uint8_t *block = calloc(1, 300000);
+    struct hearth_outfile *f;
+    assert_int_equal(hearth_outfile_open(&f, path, &err), 0);
+    int rc = 0;
+    for (int i = 0; i < 10 && !rc; i++)
+        rc = hearth_outfile_write(f, block, 300000, &err);
+    assert_int_equal(rc, HEARTH_E_IO);
+    assert_non_null(strstr(err.message, path));
+    assert_int_equal(hearth_outfile_commit(&f, &err), HEARTH_E_IO);
+    assert_null(f);
+
+    // Again, with the failure in the last flush.
+    assert_int_equal(hearth_outfile_open(&f, path, &err), 0);
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(hearth_outfile_write(f, block, 110000, &err) == 0 || i > 8, 1);
+    assert_int_equal(hearth_outfile_commit(&f, &err), HEARTH_E_IO);
+    setrlimit(RLIMIT_FSIZE, &before);
+    signal(SIGXFSZ, SIG_DFL);
+    free(block);
+    struct stat st;
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_size, 10);
+    assert_int_equal(empty_folder(), 1);
+}
+
+// ---- file systems without nameless files, played by an open() that refuses them (see CMakeLists.txt)
+
+static bool no_nameless;
+
+int __real_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...);
+int __real_open64(const char *path, int flags, ...);
+int __wrap_open64(const char *path, int flags, ...);
+
+static bool refused(int flags)
+{
+    if (!no_nameless || (flags & O_TMPFILE) != O_TMPFILE)
+        return false;
+    errno = EOPNOTSUPP;
+    return true;
+}
+
+static mode_t mode_of(int flags, va_list args)
+{
+    return flags & (O_CREAT | O_TMPFILE) ? va_arg(args, mode_t) : 0;
+}
+
+int __wrap_open(const char *path, int flags, ...)
+{
+    va_list args;
+    va_start(args, flags);
+    mode_t mode = mode_of(flags, args);
+    va_end(args);
+    return refused(flags) ? -1 : __real_open(path, flags, mode);
+}
+
+int __wrap_open64(const char *path, int flags, ...)
+{
+    va_list args;
+    va_start(args, flags);
+    mode_t mode = mode_of(flags, args);
+    va_end(args);
+    return refused(flags) ? -1 : __real_open64(path, flags, mode);
+}
+
+// What a killed writer left behind goes away when the same file is written again; what a living one is
+// writing stays.
+static void test_outfile_stale(void **state)
+{
+    (void)state;
+    char path[512], name[600];
+    snprintf(path, sizeof path, "%s", in_folder("stale"));
+    const char *const others[] = {".0123abcd", ".0123abcd.party", ".0123abcx.part", ".123abcd.part",
+                                  "2.01234567.part"};
+    const int n_others = (int)(sizeof others / sizeof *others);
+    for (int named = 0; named < 2; named++) {
+        no_nameless = named;
+        struct hearth_outfile *f, *living;
+        make_file(path, 3);
+        for (int i = 0; i < n_others; i++) {
+            snprintf(name, sizeof name, "%s%s", path, others[i]);
+            make_file(name, 1);
+        }
+        snprintf(name, sizeof name, "%s.0123abcd.part", path);
+        make_file(name, 100);
+        assert_int_equal(hearth_outfile_open(&living, path, &err), 0);
+        assert_int_equal(access(name, F_OK), -1);
+        assert_int_equal(hearth_outfile_write(living, "long", 4, &err), 0);
+        make_file(name, 100);
+        assert_int_equal(hearth_outfile_open(&f, path, &err), 0);
+        assert_int_equal(access(name, F_OK), -1);
+        assert_int_equal(hearth_outfile_write(f, "live", 4, &err), 0);
+        assert_int_equal(hearth_outfile_commit(&f, &err), 0);
+        check_content(path, "live");
+        assert_int_equal(hearth_outfile_commit(&living, &err), 0);
+        check_content(path, "long");
+        assert_int_equal(empty_folder(), 1 + n_others);
+    }
+    test_outfile(state);
+    test_outfile_full(state);
+    no_nameless = false;
+}
+
+static void test_outfile_failures(void **state)
+{
+    (void)state;
+    struct hearth_outfile *f;
+    assert_int_equal(hearth_outfile_open(&f, in_folder("no/such/folder"), &err), HEARTH_E_IO);
+    assert_null(f);
+    assert_int_equal(hearth_outfile_open(&f, folder, &err), HEARTH_E_INVALID);
+    assert_int_equal(hearth_outfile_open(&f, "/dev/null", &err), HEARTH_E_INVALID);
+    assert_int_equal(hearth_outfile_open(&f, "", &err), HEARTH_E_INVALID);
+    assert_int_equal(hearth_outfile_open(&f, in_folder("new/"), &err), HEARTH_E_INVALID);
+    char longer[256] = "";
+    memset(longer, 'y', sizeof longer - 1);
+    assert_int_equal(hearth_outfile_open(&f, in_folder(longer), &err), HEARTH_E_INVALID);
+    assert_non_null(strstr(err.message, "too long"));
+    assert_null(f);
+    assert_int_equal(empty_folder(), 0);
+}
+
+// ---- threads
+
+enum { MAX_TASKS = 1000 };
+
+struct job {
+    int runs[MAX_TASKS]; // plain on purpose: the pool's synchronisation is what makes this safe
+    atomic_int busy[16]; // by worker
+    atomic_int wrong;
+    int n_tasks, n_workers, sleep_us;
+    int last; // written by the owner between lists
+};
+
+static void sleep_us(int us)
+{
+    struct timespec ts = {us / 1000000, us % 1000000 * 1000L};
+    nanosleep(&ts, NULL);
+}
+
+static void do_task(void *arg, int task, int worker)
+{
+    struct job *j = arg;
+    if (task < 0 || task >= j->n_tasks || worker < 0 || worker >= j->n_workers || j->last != j->n_tasks) {
+        atomic_fetch_add(&j->wrong, 1);
+        return;
+    }
+    if (atomic_fetch_add(&j->busy[worker], 1) != 0) // two tasks at once under one worker's number
+        atomic_fetch_add(&j->wrong, 1);
+    j->runs[task]++;
+    if (j->sleep_us && task % 3 == 0)
+        sleep_us(j->sleep_us);
+    atomic_fetch_sub(&j->busy[worker], 1);
+}
+
+static void run_job(struct hearth_pool *pool, struct job *j, int n_tasks)
+{
+    memset(j->runs, 0, sizeof j->runs);
+    j->n_tasks = j->last = n_tasks;
+    hearth_pool_run(pool, do_task, j, n_tasks);
+    for (int i = 0; i < MAX_TASKS; i++)
+        if (j->runs[i] != (i < n_tasks))
+            fail_msg("task %d of %d ran %d times", i, n_tasks, j->runs[i]);
+    assert_int_equal(atomic_load(&j->wrong), 0);
+}
+
+static void test_pool_runs_each_task_once(void **state)
+{
+    (void)state;
+    static const int counts[] = {0, 1, 2, 3, 7, 8, 64, 1000};
+    static struct job j;
+    for (int n = 1; n <= 8; n++) {
+        struct hearth_pool *pool;
+        assert_int_equal(hearth_pool_open(&pool, n, &err), 0);
+        assert_int_equal(hearth_pool_size(pool), n);
+        j.n_workers = n;
+        for (int round = 0; round < 100; round++)
+            for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
+                run_job(pool, &j, counts[c]);
+        hearth_pool_close(&pool);
+        assert_null(pool);
+        hearth_pool_close(&pool);
+    }
+}
+
+// Gaps and tasks around the time that threads watch before they sleep: both kinds of sleeper are woken.
+static void test_pool_wakes_sleepers(void **state)
+{
+    (void)state;
+    static const int gaps[] = {0, 20, 45, 50, 55, 70, 200, 2000};
+    static struct job j;
+    for (int n = 2; n <= 4; n++) {
+        struct hearth_pool *pool;
+        assert_int_equal(hearth_pool_open(&pool, n, &err), 0);
+        j.n_workers = n;
+        for (int round = 0; round < 160; round++) {
+            int gap = gaps[round % 8];
+            j.sleep_us = gaps[round / 8 % 8];
+            run_job(pool, &j, 2 + round % 7);
+            if (gap)
+                sleep_us(gap);
+        }
+        hearth_pool_close(&pool);
+    }
+    j.sleep_us = 0;
+}
+
+// Tasks that only end when all have begun: each needs a thread of its own, so every sleeper must have been
+// woken.
+static void meet(void *arg, int task, int worker)
+{
+    (void)task;
+    (void)worker;
+    atomic_int *present = arg;
+    atomic_fetch_add(present, 1);
+    for (int i = 0; i < 20000 && atomic_load(present) < 4; i++)
+        sleep_us(500);
+}
+
+static void test_pool_uses_all_threads(void **state)
+{
+    (void)state;
+    struct hearth_pool *pool;
+    assert_int_equal(hearth_pool_open(&pool, 4, &err), 0);
+    for (int i = 0; i < 20; i++) {
+        atomic_int present = 0;
+        hearth_pool_run(pool, meet, &present, 4);
+        assert_int_equal(atomic_load(&present), 4);
+        sleep_us(i % 2 ? 5000 : 40); // asleep, or about to be
+    }
+    uint64_t start = hearth_now_ns();
+    atomic_int present = 0;
+    hearth_pool_run(pool, meet, &present, 4);
+    assert_true(hearth_now_ns() - start < 5000000000u); // nobody was waited for in vain
+    hearth_pool_close(&pool);
+}
+
+static void test_pools_side_by_side(void **state)
+{
+    (void)state;
+    static struct job a, b;
+    struct hearth_pool *p, *q;
+    assert_int_equal(hearth_pool_open(&p, 2, &err), 0);
+    assert_int_equal(hearth_pool_open(&q, 3, &err), 0);
+    a.n_workers = 2;
+    b.n_workers = 3;
+    for (int i = 0; i < 300; i++) {
+        run_job(p, &a, i % 20);
+        run_job(q, &b, i % 31);
+    }
+    hearth_pool_close(&p);
+    run_job(q, &b, 50);
+    hearth_pool_close(&q);
+}
+
+static void test_pool_open_and_close(void **state)
+{
+    (void)state;
+    struct hearth_pool *pool;
+    assert_int_equal(hearth_pool_open(&pool, 0, &err), HEARTH_E_INVALID);
+    assert_null(pool);
+    assert_int_equal(hearth_pool_open(&pool, 257, &err), HEARTH_E_INVALID);
+    assert_int_equal(hearth_pool_open(&pool, -1, &err), HEARTH_E_INVALID);
+    for (int i = 0; i < 50; i++) { // closed while the workers are starting, watching or asleep
+        assert_int_equal(hearth_pool_open(&pool, 1 + i % 5, &err), 0);
+        sleep_us(i * 3);
+        hearth_pool_close(&pool);
+    }
+}
+
+// ---- machine
+
+static void test_cpu(void **state)
+{
+    (void)state;
+    unsigned all = hearth_cpu_flags(), flags = 99;
+    assert_true(hearth_cpu_limit(NULL, &flags) && flags == all);
+    assert_true(hearth_cpu_limit("c", &flags) && flags == 0);
+    assert_string_equal(hearth_cpu_level_name(0), "c");
+    flags = 99;
+    assert_false(hearth_cpu_limit("sse9", &flags));
+    assert_false(hearth_cpu_limit("", &flags));
+    assert_int_equal(flags, 99);
+    static const char *const names[] = {"avx2", "avx512", "amx", "neon", "dotprod", "i8mm"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (hearth_cpu_limit(names[i], &flags)) {
+            assert_int_equal(flags & ~all, 0);
+            assert_string_equal(hearth_cpu_level_name(flags), names[i]);
+        }
+    assert_true(hearth_cpu_limit(hearth_cpu_level_name(all), &flags) && flags == all);
+    if (all & HEARTH_CPU_AVX512)
+        assert_true(hearth_cpu_limit("avx2", &flags) && flags == HEARTH_CPU_AVX2);
+    assert_true(strlen(hearth_cpu_brand()) > 0);
+    assert_ptr_equal(hearth_cpu_brand(), hearth_cpu_brand());
+}
+
+static void test_machine(void **state)
+{
+    (void)state;
+    assert_true(hearth_memory_total() > (uint64_t)64 << 20);
+    uint64_t peak = hearth_memory_peak();
+    assert_true(peak > 100000);
+    uint64_t a = hearth_now_ns();
+    sleep_us(2000);
+    assert_in_range(hearth_now_ns() - a, 1000000, 60u * 1000000000u);
+    assert_true(hearth_random_u64() != hearth_random_u64());
+}
+
+static void test_cpu_count_follows_affinity(void **state)
+{
+    (void)state;
+    cpu_set_t before, one;
+    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+    int n = hearth_cpu_count();
+    assert_in_range(n, 1, CPU_COUNT(&before));
+    size_t first = 0;
+    while (!CPU_ISSET(first, &before))
+        first++;
+    CPU_ZERO(&one);
+    CPU_SET(first, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    assert_int_equal(hearth_cpu_count(), 1);
+    assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
+    assert_int_equal(hearth_cpu_count(), n);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_messages_are_printable),
+        cmocka_unit_test(test_log),
+        cmocka_unit_test(test_checked_sizes),
+        cmocka_unit_test(test_arena),
+        cmocka_unit_test(test_region),
+        cmocka_unit_test(test_crc32c),
+        cmocka_unit_test(test_file_reads),
+        cmocka_unit_test(test_file_shrinks),
+        cmocka_unit_test(test_file_open_failures),
+        cmocka_unit_test(test_outfile),
+        cmocka_unit_test(test_outfile_large),
+        cmocka_unit_test(test_outfile_full),
+        cmocka_unit_test(test_outfile_stale),
+        cmocka_unit_test(test_outfile_failures),
+        cmocka_unit_test(test_pool_runs_each_task_once),
+        cmocka_unit_test(test_pool_wakes_sleepers),
+        cmocka_unit_test(test_pool_uses_all_threads),
+        cmocka_unit_test(test_pools_side_by_side),
+        cmocka_unit_test(test_pool_open_and_close),
+        cmocka_unit_test(test_cpu),
+        cmocka_unit_test(test_machine),
+        cmocka_unit_test(test_cpu_count_follows_affinity),
+    };
+    return cmocka_run_group_tests_name("base", tests, make_folder, remove_folder);
+}

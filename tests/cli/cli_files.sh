@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# hearth inspect and hearth quantize.
+# shellcheck source=tests/cli/cli.sh
+. "$(dirname "$0")/cli.sh"
+
+# ---- inspect: every golden model, table and JSON
+for file in "$golden"/*.gguf; do
+    run 0 inspect "$file" --json
+    [ "$(json "$tmp/out" version)" = 3 ] || fail "version of $file"
+    arch=$(json "$tmp/out" metadata/general.architecture)
+    case $arch in llama | bamboo | falcon | opt | qwen2 | qwen3 | qwen3moe) ;; *) fail "architecture of $file" ;; esac
+    [ "$(json "$tmp/out" tensors)" -gt 8 ] || fail "tensors of $file"
+    [ "$(json "$tmp/out" metadata/tokenizer.ggml.tokens/count)" = 288 ] || fail "token count of $file"
+    [ "$(json "$tmp/out" metadata/tokenizer.ggml.tokens/first)" -lt 20 ] || fail "array of $file is not abbreviated"
+    run 0 inspect "$file"
+    out_has "architecture  $arch"
+    out_has "token_embd.weight"
+done
+model=$golden/llama-mha.F32.gguf
+run 0 inspect "$model" --json
+[ "$(json "$tmp/out" formats/F32/bytes)" = "$(json "$tmp/out" n_bytes)" ] || fail "bytes of F32"
+[ "$(json "$tmp/out" n_bytes)" -eq $(($(json "$tmp/out" n_params) * 4)) ] || fail "4 bytes a parameter"
+cp "$tmp/out" "$tmp/source.json"
+
+# ---- inspect knows nothing about architectures, and a file cannot steer the terminal
+LC_ALL=C sed 's/llama/\x1b[31m/' "$model" >"$tmp/odd.gguf"
+run 0 inspect "$tmp/odd.gguf"
+LC_ALL=C grep -q $'\x1b' "$tmp/out" && fail "an escape sequence of the file reaches the terminal"
+run 0 inspect "$tmp/odd.gguf" --json
+json "$tmp/out" architecture >/dev/null
+run 1 run "$tmp/odd.gguf" -p x
+err_has "is not supported"
+run 1 inspect "$tmp/none.gguf"
+err_has "none.gguf"
+head -c 1000 "$model" >"$tmp/short.gguf"
+run 1 inspect "$tmp/short.gguf"
+out_is_empty
+
+LC_ALL=C grep -q $'\x1b' "$tmp/err" && fail "an escape sequence of the file reaches the terminal in a message"
+
+# ---- quantize: types, sizes, and a model that still runs
+for type in Q8_0 q4_0 F16 BF16 F32; do
+    run 0 quantize "$model" "$tmp/new.gguf" $type
+    run 0 inspect "$tmp/new.gguf" --json
+    name=$(echo $type | tr '[:lower:]' '[:upper:]')
+    [ "$(json "$tmp/out" tensors)" = "$(json "$tmp/source.json" tensors)" ] || fail "tensors after $type"
+    [ "$(json "$tmp/out" n_params)" = "$(json "$tmp/source.json" n_params)" ] || fail "parameters after $type"
+    [ "$(json "$tmp/out" "formats/$name/tensors")" -ge 15 ] || fail "few matrices in $type"
+    [ "$(json "$tmp/out" formats/F32/tensors)" -ge 5 ] || fail "norms did not stay F32 in $type"
+    run 0 run "$tmp/new.gguf" -p "Once upon a time" -n 8 --temp 0
+    [ $type = F32 ] || [ "$(count_bytes "$tmp/new.gguf")" -lt "$(count_bytes "$model")" ] || fail "$type is not smaller"
+done
+# The last one was F32 to F32: nothing may have changed in the weights.
+"$hearth" run "$model" -p "Once upon a time" -n 8 --temp 0 2>/dev/null | cmp - "$tmp/out" || fail "F32 to F32 changes the text"
+# Encoding is that of the reference, so the file is the golden one but for its metadata.
+run 0 quantize "$model" "$tmp/q8.gguf" Q8_0
+"$hearth" run "$tmp/q8.gguf" -p "Once upon" -n 8 --temp 0 --logits-out "$tmp/a" >/dev/null 2>&1 || fail "run q8"
+"$hearth" run "$golden/llama-mha.Q8_0.gguf" -p "Once upon" -n 8 --temp 0 --logits-out "$tmp/b" >/dev/null 2>&1 || fail "run golden"
+same "$tmp/a" "$tmp/b"
+run 0 quantize "$tmp/q8.gguf" "$tmp/again.gguf" Q4_0
+err_has "converting it again loses quality"
+
+# ---- quantize: mixtures, also where rows fit no block of 256
+for type in Q4_K_M q5_k_m; do
+    base=$(echo "${type%_?}" | tr '[:lower:]' '[:upper:]')
+    run 0 quantize "$source_dir/models/hearth-novels-swiglu-Q8_0.gguf" "$tmp/mixed.gguf" $type
+    err_has "matrices in $base"
+    run 0 inspect "$tmp/mixed.gguf" --json
+    [ "$(json "$tmp/out" "formats/$base/tensors")" = 38 ] || fail "matrices of $type in $base"
+    [ "$(json "$tmp/out" formats/Q6_K/tensors)" = 5 ] || fail "matrices of $type in Q6_K"
+    run 0 run "$tmp/mixed.gguf" -p "It was a dark" -n 8 --temp 0
+    run 0 quantize "$model" "$tmp/mixed.gguf" $type
+    err_has "because their rows do not fit"
+    run 0 run "$tmp/mixed.gguf" -p "Once upon a time" -n 8 --temp 0
+done
+rm "$tmp/mixed.gguf"
+
+# ---- numbers that no signed integer holds
+printf 'GGUF\3\0\0\0\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0n\12\0\0\0\377\377\377\377\377\377\377\377' >"$tmp/u64"
+run 0 inspect "$tmp/u64"
+out_has 18446744073709551615
+run 0 inspect "$tmp/u64" --json
+out_has '"n": 1.8446744'
+
+# ---- quantize: failures leave nothing behind
+rm -f "$tmp/new.gguf"
+run 1 quantize "$tmp/short.gguf" "$tmp/new.gguf" Q8_0
+[ -e "$tmp/new.gguf" ] && fail "a failed quantize left a file"
+run 1 quantize "$model" "$tmp/no/such/new.gguf" Q8_0
+err_has "no/such/new.gguf"
+cp "$model" "$tmp/copy.gguf"
+run 1 quantize "$tmp/copy.gguf" "$tmp/copy.gguf" Q8_0
+err_has "the same file"
+same "$tmp/copy.gguf" "$model"
+for name in '' "$tmp/" "$tmp/$(printf '%0250d' 0)"; do
+    run 1 quantize "$model" "$name" Q8_0
+    err_lacks "matrices"
+done
+if (ulimit -f 8 && trap '' XFSZ) 2>/dev/null; then
+    status=0
+    (ulimit -f 8; exec "$hearth" synth tiny-dense "$tmp/new.gguf" >"$tmp/out" 2>"$tmp/err") || status=$?
+    [ $status -eq 1 ] || fail "beyond the limit on file sizes: exit status $status"
+    err_has "File too large"
+fi
+find "$tmp" -name '*.gguf*' | grep -vE '/(odd|short|q8|again|copy)\.gguf$' && fail "files were left behind"
+exit 0

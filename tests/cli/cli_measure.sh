@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# hearth bench and hearth perplexity.
+# shellcheck source=tests/cli/cli.sh
+. "$(dirname "$0")/cli.sh"
+model=$golden/llama-mha.Q8_0.gguf
+
+# ---- bench: a row for each test
+run 0 bench "$model" -p 16 -n 4 -npl 1,3 -r 2 --roof 1M
+for name in pp16 "tg4" "tg4 x3" "Memory roof: "; do
+    out_has "$name"
+done
+[ "$(grep -c '^| llama' "$tmp/out")" -eq 3 ] || fail "rows of the table"
+[ "$(grep -c ' ± ' "$tmp/out")" -eq 3 ] || fail "deviations in the table"
+columns=$(head -n 1 "$tmp/out" | tr -cd '|' | wc -c)
+while IFS= read -r line; do
+    [ "$(printf '%s' "$line" | tr -cd '|' | wc -c)" -eq "$columns" ] || fail "columns of: $line"
+done < <(grep '^|' "$tmp/out")
+
+run 0 bench "$model" -p 16,8 -n 4 -npl 2 -r 2 --roof 0 -o json
+[ "$(json "$tmp/out" .)" = 3 ] || fail "results in JSON"
+[ "$(json "$tmp/out" 0/n_prompt)" = 16 ] || fail "n_prompt"
+[ "$(json "$tmp/out" 2/n_gen)" = 4 ] || fail "n_gen"
+[ "$(json "$tmp/out" 2/n_sequences)" = 2 ] || fail "n_sequences"
+[ "$(json "$tmp/out" 2/samples_ts)" = 2 ] || fail "samples"
+[ "$(json "$tmp/out" 2/roof_gb_per_second)" = null ] || fail "a roof that was not measured"
+awk -v v="$(json "$tmp/out" 2/avg_ts)" 'BEGIN { exit !(v > 0) }' || fail "avg_ts"
+run 1 bench "$tmp/none.gguf" --roof 0
+err_has "none.gguf"
+
+# ---- a long prompt can be stopped
+status=0
+timeout -s INT -k 60 1 "$hearth" bench "$model" -p 1048576 -n 0 -r 1 --roof 0 >/dev/null 2>"$tmp/err" || status=$?
+[ $status -eq 124 ] || fail "SIGINT during a long prompt: exit status $status"
+
+# ---- perplexity: threads, micro-batches and chunks
+for i in $(seq 40); do
+    printf 'Once upon a time there was a cat number %d. ' "$i"
+done >"$tmp/text"
+estimate() { # of what `perplexity` printed
+    [ "$(wc -l <"$tmp/out")" -eq 1 ] || fail "more than the result on standard output"
+    sed -nE 's/^Final estimate: PPL = ([0-9.]+) \+\/- [0-9.]+$/\1/p' "$tmp/out" | grep . || fail "no estimate"
+}
+ppl() {
+    run 0 perplexity "$model" -f "$tmp/text" -c 64 "$@"
+    estimate
+}
+all=$(ppl) || exit 1
+threads=$(ppl -t 1 -ub 5) || exit 1
+[ "$all" = "$threads" ] || fail "perplexity depends on threads or micro-batch: $all, $threads"
+two=$(ppl --chunks 2) || exit 1
+err_has "[2]"
+err_lacks "[3]"
+[ "$two" != "$all" ] || fail "--chunks 2 scores all chunks"
+run 0 perplexity "$model" -f - -c 64 <"$tmp/text"
+out_has "PPL = $all "
+printf 'short' >"$tmp/short"
+run 1 perplexity "$model" -f "$tmp/short" -c 64
+err_has "need at least 128"
+
+# ---- perplexity of trained models on prose: the same with every level that this CPU has, and in both classes as close
+# as their activations are. Formats of at most five bits take one plane of them in prompts, whose rounding only a longer
+# text averages out (cli_stories.sh).
+# Minutes with the thread sanitizer, which has seen all there is to see above.
+grep -q '^HEARTH_SANITIZE:.*=thread' "$(dirname "$hearth")/CMakeCache.txt" 2>/dev/null && exit 0
+prose=$source_dir/tests/golden/text/novel.txt
+of_level() { # LEVEL MODEL OPTION...: nothing when this CPU does not have the level
+    local level=$1 status=0
+    shift
+    "$hearth" perplexity "$@" -f "$prose" -c 64 --chunks 2 --cpu "$level" >"$tmp/out" 2>"$tmp/err" || status=$?
+    if [ $status -eq 2 ] && [ "$level" != c ]; then
+        err_has "this CPU does not have these instructions"
+        return
+    fi
+    [ $status -eq 0 ] || fail "perplexity $* --cpu $level: exit status $status"
+    estimate
+}
+compare() { # MODEL FORMAT TOLERANCE
+    local phase level value reference steps=
+    run 0 quantize "$source_dir/models/$1-Q8_0.gguf" "$tmp/$2.gguf" "$2"
+    for phase in step prompt; do
+        reference=$(of_level c "$tmp/$2.gguf" --phase $phase) || exit 1
+        for level in avx2 avx512 amx neon dotprod i8mm; do
+            value=$(of_level $level "$tmp/$2.gguf" --phase $phase) || exit 1
+            [ -z "$value" ] || echo "$1 in $2, $phase class, $level: $value"
+            [ -z "$value" ] || [ "$value" = "$reference" ] || fail "$phase class: $level gives $value, c $reference"
+        done
+        steps=${steps:-$reference}
+    done
+    awk -v p="$reference" -v s="$steps" -v within="$3" 'BEGIN {
+        exit !(p > 5 && p < 40 && s / p > 1 - within && s / p < 1 + within)
+    }' || fail "$1 in $2: $steps in steps, $reference in prompts"
+}
+compare hearth-novels-drelu Q8_0 0.001
+compare hearth-novels-swiglu Q6_K 0.001
+compare hearth-novels-drelu Q4_K 0.01
+compare hearth-novels-swiglu Q4_0 0.01
+exit 0

@@ -1,0 +1,164 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# hearth profile and hearth pack: the shipped model, profiled, packed and run; what inspect says; what goes wrong.
+# shellcheck source=tests/cli/cli.sh
+. "$(dirname "$0")/cli.sh"
+model=$source_dir/models/hearth-novels-drelu-Q8_0.gguf
+pack=$tmp/novels.hearth.gguf
+profile=$tmp/novels.profile
+prompt='It was a dark and stormy night, and'
+
+# A text of its own, made by the model.
+run 0 run "$model" -p "$prompt" -n 450 --seed 3 --ignore-eos
+cp "$tmp/out" "$tmp/text"
+
+# ---- profile
+run 0 profile "$model" -f "$tmp/text" -o "$profile"
+err_has "of the neurons active, 32 together"
+out_is_empty
+run 0 profile "$model" -f - -o "$tmp/again" -t 1 -q <"$tmp/text"
+err_lacks "neurons"
+same "$profile" "$tmp/again"
+run 0 inspect "$profile"
+out_has "hearth.profile.tokens"
+run 0 inspect "$profile" --verify
+
+# ---- pack, in both orders
+run 0 pack "$model" "$tmp/plain.hearth.gguf"
+err_has "in the model's own order"
+err_has "quantised again in 6 layers"
+run 0 pack "$model" "$pack" --profile "$profile" -t 1
+err_has "by how often they are active"
+run 0 pack "$model" "$tmp/again" --profile "$profile" -t 2
+same "$pack" "$tmp/again"
+
+run 0 run "$model" -p "$prompt" -n 100 --temp 0 -ctk f32 -ctv f32
+cp "$tmp/out" "$tmp/wanted"
+for file in "$tmp/plain.hearth.gguf" "$pack"; do
+    run 0 run "$file" -p "$prompt" -n 100 --temp 0 -ctk f32 -ctv f32 --verify
+    err_lacks "no checksums"
+    same "$tmp/out" "$tmp/wanted"
+done
+# Both are the same model: as many sequences as one likes, exact or not.
+run 0 run "$pack" -p "$prompt" -n 60 --temp 0.7 --seed 1 -np 3 --sparsity off
+cp "$tmp/out" "$tmp/wanted"
+run 0 run "$pack" -p "$prompt" -n 60 --temp 0.7 --seed 1 -np 3 --sparsity exact -t 1
+same "$tmp/out" "$tmp/wanted"
+
+# ---- inspect
+run 0 inspect "$pack" --verify
+out_has "pack          6 spaces of 768 neurons, bundles of 1024 bytes (Q8_0 | Q8_0 | Q8_0)"
+out_has "quantised again, Q8_0 from Q8_0"
+out_has "by how often neurons are active, from a profile of"
+out_has "checksums     CRC-32C"
+run 0 inspect "$model"
+params=$(grep '^parameters' "$tmp/out")
+run 0 inspect "$pack" --json
+[ "$(json "$tmp/out" pack/spaces)" = 6 ] || fail "spaces in JSON"
+[ "$(json "$tmp/out" pack/down)" = requantised ] || fail "down in JSON"
+[ "$(json "$tmp/out" pack/source)" = hearth-novels-drelu-Q8_0.gguf ] || fail "source in JSON"
+run 0 inspect "$pack"
+out_has "$params"
+run 1 inspect "$model" --verify
+err_has "has no checksums"
+run 0 run "$model" -p a -n 1 --verify
+err_has "has no checksums"
+
+# ---- wrong command lines
+run 2 profile "$model" -o "$tmp/x"
+err_has "-f is missing"
+run 2 profile "$model" -f "$tmp/text"
+err_has "-o is missing"
+run 1 profile "$model" -f "$tmp/text" -o "$tmp/text"
+err_has "give another name"
+run 1 profile "$source_dir/models/hearth-novels-swiglu-Q8_0.gguf" -f "$tmp/text" -o "$tmp/x"
+err_has "--sparsity-threshold"
+echo short >"$tmp/short"
+run 1 profile "$model" -f "$tmp/short" -o "$tmp/x"
+err_has "at least 64"
+run 1 profile "$pack" -f "$tmp/text" -o "$tmp/x"
+err_has "this is a pack"
+run 2 pack "$model"
+err_has "OUT is missing"
+run 1 pack "$model" "$model"
+err_has "give another name"
+run 1 pack "$pack" "$tmp/x"
+err_has "a pack already"
+run 1 pack "$model" "$tmp/x" --profile "$model"
+err_has "not a profile"
+run 1 pack "$model" "$tmp/no/such/folder"
+run 1 pack "$tmp/short" "$tmp/x"
+err_has "not a GGUF file"
+run 1 quantize "$pack" "$tmp/x" Q4_0
+err_has "this is a pack"
+[ -e "$tmp/x" ] && fail "a command that failed left a file"
+
+# ---- damage
+size=$(stat -c %s "$pack")
+for at in 3000 200000 $((size / 2)) $((size - 5000)); do
+    cp "$pack" "$tmp/bad"
+    byte=$(od -An -tu1 -j "$at" -N 1 "$pack")
+    # shellcheck disable=SC2059
+    printf "\\x$(printf %x $((byte ^ 8)))" | dd of="$tmp/bad" bs=1 seek="$at" conv=notrunc status=none
+    run 1 inspect "$tmp/bad" --verify
+    err_has "bad"
+    run 1 run "$tmp/bad" -p a -n 1 --verify
+done
+head -c $((size / 2)) "$pack" >"$tmp/bad"
+run 1 run "$tmp/bad" -p a -n 1
+err_has "truncated"
+
+# ---- full disk, and packing that is killed: nothing is left, the old file stays
+mkdir "$tmp/disk"
+cp "$tmp/short" "$tmp/disk/out"
+(
+    trap '' XFSZ
+    ulimit -f 2000
+    run 1 pack "$model" "$tmp/disk/out"
+) || exit 1
+err_has "cannot write"
+same "$tmp/short" "$tmp/disk/out"
+(
+    ulimit -c 0 -f 2000
+    "$hearth" pack "$model" "$tmp/disk/out" >"$tmp/out" 2>"$tmp/err"
+) && fail "packing went beyond the limit"
+same "$tmp/short" "$tmp/disk/out"
+[ "$(find "$tmp/disk" -type f | wc -l)" -eq 1 ] || fail "packing left files behind"
+run 0 pack "$model" "$tmp/disk/out"
+same "$tmp/disk/out" "$tmp/plain.hearth.gguf"
+
+# ---- two at once
+"$hearth" pack "$model" "$tmp/disk/out" -q --profile "$profile" &
+first=$!
+"$hearth" pack "$model" "$tmp/disk/out" -q --profile "$profile" &
+second=$!
+wait $first || fail "the first of two packers failed"
+wait $second || fail "the second of two packers failed"
+same "$tmp/disk/out" "$pack"
+[ "$(find "$tmp/disk" -type f | wc -l)" -eq 1 ] || fail "packing left files behind"
+# ---- thresholds by share, for models outside the ReLU family
+silu=$golden/mistral-gqa.Q4_0.gguf
+run 1 profile "$silu" -f "$tmp/text" -o "$tmp/silu.profile"
+err_has "for instance 40%"
+run 0 profile "$silu" -f "$tmp/text" -o "$tmp/silu.profile" --sparsity-threshold 40%
+run 0 pack "$silu" "$tmp/silu.hearth.gguf" --profile "$tmp/silu.profile"
+run 0 run "$tmp/silu.hearth.gguf" -p ab -n 20 --ignore-eos --sparsity-threshold 40%
+run 1 run "$silu" -p ab -n 4 --sparsity-threshold 40%
+err_has "does not say how large its activations are"
+run 2 run "$silu" -p ab -n 4 --sparsity-threshold 100%
+err_has "a share such as 40%"
+run 2 run "$silu" -p ab -n 4 --sparsity-threshold=-1
+
+# ---- traces of what runs, and the caches that they are for
+run 0 run "$pack" -p "$prompt" -n 60 --seed 1 --ignore-eos --trace "$tmp/run.htrace"
+run 0 plan --simulate "$tmp/run.htrace" --cache-sizes 50,100
+out_has "59 tokens, 6 spaces"
+out_has "active in a visit"
+run 0 bench "$pack" -p 0 -n 16 -npl 1,4 -r 1 --roof 0 --trace "$tmp/bench.htrace" --ram 64M
+run 0 plan --simulate "$tmp/bench.htrace" --cache-sizes 50,100
+run 1 run "$golden/llama-mha.F32.gguf" -p a -n 4 --trace "$tmp/none.htrace"
+err_has "nothing to trace"
+[ ! -e "$tmp/none.htrace" ] || fail "a trace of nothing"
+run 1 run "$pack" -p a -n 4 --trace "$tmp/none/x.htrace"
+
+exit 0

@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# hearth run --ram: the text does not depend on it, the smallest budget is named and works, and memory stays within it.
+# shellcheck source=tests/cli/cli.sh
+. "$(dirname "$0")/cli.sh"
+
+samples=0
+# runs_within RAM ARGUMENT...: `hearth run` as `run 0`, while its private memory is looked at from outside.
+runs_within() {
+    local ram=$1 pid status=0 kib most=0
+    shift
+    "$hearth" run "$@" --ram "$ram" >"$tmp/out" 2>"$tmp/err" &
+    pid=$!
+    while kib=$(awk '/^Private_Dirty:/ { n += $2 } END { print n + 0 }' "/proc/$pid/smaps_rollup" 2>/dev/null); do
+        [ "$kib" -gt "$most" ] && most=$kib
+        [ "$kib" -gt 0 ] && samples=$((samples + 1))
+    done
+    wait "$pid" || status=$?
+    [ "$status" -eq 0 ] || fail "hearth run $*: exit status $status"
+    [ $((most * 1024)) -le "$ram" ] || fail "hearth run $*: $most KiB of private memory with --ram $ram"
+}
+
+# named: the smallest budget that the last message names.
+named() {
+    sed -n 's/.*at least \([0-9]*\) bytes.*/\1/p' "$tmp/err"
+}
+
+# How far below the named budget it is refused for sure, as the message is rounded up, and above it accepted. What a
+# process holds varies by megabytes with sanitizers and the threads that read.
+below=$((3 * 1024 * 1024)) above=0
+grep -q '^HEARTH_SANITIZE:.*=.' "$(dirname "$hearth")/CMakeCache.txt" 2>/dev/null &&
+    below=$((8 * 1024 * 1024)) above=$((3 * 1024 * 1024))
+
+# Not every kernel lets every program have io_uring.
+uring=auto
+check() { # MODEL OPTION...
+    local model=$1 least=0 io ram
+    shift
+    local usual=(-p "w12 w40 w7 w300 w5" -n 40 --ignore-eos --temp 0 -s 1 -c 512 "$@")
+    run 0 run "$model" "${usual[@]}"
+    cp "$tmp/out" "$tmp/want"
+    [ -s "$tmp/want" ] || fail "no text"
+    # The larger one of the two backends'.
+    for io in $uring pread; do
+        run 1 run "$model" "${usual[@]}" --io "$io" --ram 1M
+        out_is_empty
+        [ -n "$(named)" ] || fail "no smallest budget in the message"
+        [ "$(named)" -lt "$least" ] || least=$(named)
+    done
+    run 1 run "$model" "${usual[@]}" --io pread --ram $((least - below))
+    [ "$(named)" -ge $((least - 1024 * 1024 - above)) ] || fail "$(named) and $least bytes are named"
+    least=$((least + above))
+    for ram in "$least" $((least + 400000)) $((least + 1500000)) 1000000000; do
+        for io in $uring pread; do
+            runs_within "$ram" "$model" "${usual[@]}" --io "$io"
+            same "$tmp/out" "$tmp/want"
+        done
+    done
+}
+
+run 0 synth tiny-dense "$tmp/dense.gguf"
+"$hearth" run "$tmp/dense.gguf" -n 1 -p a --ram 50M --io uring >/dev/null 2>&1 && uring=uring
+for preset in tiny-dense tiny-qwen3-moe tiny-turbosparse-pack tiny-turbosparse; do
+    rm -f "$tmp/model.gguf"
+    run 0 synth $preset "$tmp/model.gguf"
+    check "$tmp/model.gguf" -t 2
+done
+run 0 profile "$tmp/model.gguf" -f "$source_dir/README.md" -o "$tmp/profile"
+run 0 pack "$tmp/model.gguf" "$tmp/pack.gguf" --profile "$tmp/profile"
+check "$tmp/pack.gguf" -np 3 -t 1
+check "$tmp/pack.gguf" --sparsity exact
+
+# Short runs on a busy machine may end unseen, but not all of them.
+[ "$samples" -gt 20 ] || fail "memory was looked at $samples times only"
+
+# ---- figures: of a model that is some MiB larger than its smallest budget, whatever a sanitizer adds to both
+run 0 synth tiny-turbosparse-pack "$tmp/experts.gguf"
+run 1 run "$tmp/experts.gguf" -n 30 --ignore-eos --io "$uring" --ram 1M
+least=$(named)
+run 0 run "$tmp/experts.gguf" -n 30 --ignore-eos --io "$uring" --ram $((least - 1024 * 1024)) --stats json
+tail -n 1 "$tmp/err" >"$tmp/stats"
+[ "$(json "$tmp/stats" streaming/planned_bytes)" -le "$least" ] || fail "planned_bytes"
+[ "$(json "$tmp/stats" streaming/neurons)" -gt "$(json "$tmp/stats" streaming/neurons_cached)" ] || fail "neurons"
+[ "$(json "$tmp/stats" streaming/read_bytes)" -gt 0 ] || fail "read_bytes"
+[ "$(json "$tmp/stats" memory_peak_bytes)" -le $((least + 8 * 1024 * 1024)) ] || fail "memory_peak_bytes"
+run 0 run "$tmp/experts.gguf" -n 30 --ignore-eos --io "$uring" --ram $((least - 1024 * 1024))
+err_has "MB a generated token"
+
+# ---- what makes no sense
+run 1 run "$tmp/pack.gguf" --ram 900M --throttle floppy
+err_has "is no kind of storage"

@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# hearth tokenize and detokenize as filters.
+# shellcheck source=tests/cli/cli.sh
+. "$(dirname "$0")/cli.sh"
+model=$golden/llama-mha.Q8_0.gguf
+
+round_trip() { # model; text in $tmp/text
+    "$hearth" tokenize "$1" <"$tmp/text" >"$tmp/ids" || fail "tokenize $1"
+    [ "$(wc -l <"$tmp/ids")" -eq 1 ] || fail "ids are not on one line"
+    "$hearth" detokenize "$1" <"$tmp/ids" >"$tmp/back" || fail "detokenize $1"
+    same "$tmp/text" "$tmp/back"
+}
+
+# ---- the golden prompts give the golden ids, with and without BOS
+for greedy in "$golden"/*.greedy; do
+    file=${greedy%.greedy}.gguf
+    printf '%s' "$(head -n 1 "$greedy")" >"$tmp/text"
+    run 0 tokenize "$file" <"$tmp/text"
+    sed -n 2p "$greedy" >"$tmp/want"
+    same "$tmp/out" "$tmp/want"
+    run 0 tokenize "$file" --no-bos <"$tmp/text"
+    sed -n 2p "$greedy" | sed -E 's/^[0-9]+ //' >"$tmp/want"
+    same "$tmp/out" "$tmp/want"
+    round_trip "$file"
+done
+
+# ---- standard input is taken as it is: newlines, zero bytes, bytes that are not UTF-8
+printf 'two\nlines\n\n' >"$tmp/text"
+round_trip "$model"
+printf 'a\0b\377\376c\303' >"$tmp/text"
+round_trip "$model"
+printf '' >"$tmp/text"
+run 0 tokenize "$model" --no-bos <"$tmp/text"
+printf '\n' | cmp - "$tmp/out" || fail "no text gives ids"
+
+# ---- names of control tokens
+printf '</s>' >"$tmp/text"
+run 0 tokenize "$model" --no-bos --special <"$tmp/text"
+[ "$(cat "$tmp/out")" = 2 ] || fail "--special does not find </s>"
+run 0 tokenize "$model" --no-bos <"$tmp/text"
+[ "$(wc -w <"$tmp/out")" -gt 1 ] || fail "</s> became a control token without --special"
+echo 2 | "$hearth" detokenize "$model" >"$tmp/out" || fail "detokenize 2"
+out_is_empty
+echo 2 | "$hearth" detokenize "$model" --special >"$tmp/out" || fail "detokenize --special 2"
+[ "$(cat "$tmp/out")" = "</s>" ] || fail "detokenize --special does not print </s>"
+
+# ---- ids that are none
+for ids in x 1x -1 288 99999999999999999999 1.5; do
+    printf '%s' "$ids" >"$tmp/text"
+    run 1 detokenize "$model" <"$tmp/text"
+    err_has "hearth: error: "
+done
+printf '[1, 280]\n' >"$tmp/text"
+run 0 detokenize "$model" <"$tmp/text"
+
+# ---- files that hold only a vocabulary
+file=${HEARTH_TEST_DATA:-}/tokenizers/ggml-vocab-llama-spm.gguf
+if [ -f "$file" ]; then
+    printf 'Hello wörld, 你好' >"$tmp/text"
+    round_trip "$file"
+    run 1 run "$file" -p x
+    err_has "vocabulary but no weights"
+fi
+exit 0

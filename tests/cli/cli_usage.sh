@@ -1,0 +1,135 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Usage errors and their hints, help, man pages, completion.
+# shellcheck source=tests/cli/cli.sh
+. "$(dirname "$0")/cli.sh"
+model=$golden/llama-mha.F32.gguf
+
+# ---- exit status 2 and a hint
+run 2
+err_has "a command is missing"
+run 2 rnu "$model"
+err_has "unknown command rnu; did you mean run?"
+run 2 xyzzyx
+err_has "unknown command xyzzyx"
+err_lacks "did you mean"
+run 2 run
+err_has "MODEL is missing"
+run 2 run "$model" --tmep 0
+err_has "unknown option --tmep; did you mean --temp?"
+run 2 run "$model" --n-pedict 3
+err_has "did you mean --n-predict?"
+run 2 run "$model" --qqqqqq
+err_has "unknown option --qqqqqq"
+err_lacks "did you mean"
+run 2 run "$model" -npl 4
+err_has "-npl is an option of hearth bench, not of hearth run"
+run 2 run "$model" other.gguf
+err_has 'unexpected argument "other.gguf"'
+run 2 run -m "$model" other.gguf
+err_has 'unexpected argument "other.gguf"'
+run 2 run "$model" --top-p 3
+err_has "--top-p 3: must be a number from 0 to 1"
+run 2 run "$model" --top-p=nan
+err_has "must be a number"
+run 2 run "$model" -n -2
+err_has "-n -2: must be a whole number from -1"
+run 2 run "$model" -n 99999999999999999999
+run 2 run "$model" -n 5x
+err_has "-n 5x"
+run 2 run "$model" -n
+err_has "-n needs a whole number"
+run 2 run "$model" -n ""
+run 2 run "$model" -np 0
+err_has "from 1 to 256"
+run 2 run "$model" -ctk q3
+err_has "must be one of f16, f32, q8_0"
+run 2 run "$model" --cpu avx1024
+err_has "must be one of auto, c, avx2, avx512, amx"
+level=$("$hearth" --version | sed -n 's/.*(\(.*\))$/\1/p')
+[ "$level" = neon ] || other=neon
+run 2 run "$model" --cpu "${other:-avx2}"
+err_has "this CPU does not have these instructions; its level is $level"
+run 0 run "$model" -p a -n 1 --cpu "$level"
+case $level in
+c | avx2 | avx512)
+    run 2 run "$model" --cpu amx
+    err_has "--cpu amx: this CPU does not have these instructions"
+    ;;
+amx) run 0 run "$model" -p a -n 1 --cpu avx512 ;;
+esac
+run 2 run "$model" --ignore-eos=1
+err_has "--ignore-eos takes no value"
+run 2 run "$model" -p a -f b
+err_has "exclude each other"
+run 2 bench "$model" -npl 1,2,x
+run 2 bench "$model" -npl 1,0
+run 2 bench "$model" --roof 3X
+err_has "a size such as"
+run 2 bench "$model" -p 0 -n 0
+err_has "nothing to measure"
+run 2 perplexity "$model"
+err_has "-f is missing"
+run 2 quantize in.gguf out.gguf q9_9
+err_has "cannot write type q9_9; one of"
+run 2 quantize in.gguf
+err_has "OUT is missing"
+run 2 --generate nonsense
+out_is_empty
+
+# ---- samplers by llama.cpp's letters
+run 0 run "$model" -p a -n 4 --seed 3 --top-k 3 --sampler-seq kt
+cp "$tmp/out" "$tmp/letters"
+run 0 run "$model" -p a -n 4 --seed 3 --top-k 3 --samplers "top_k;temperature"
+same "$tmp/out" "$tmp/letters"
+run 2 run "$model" -p a -n 1 --sampling-seq kq
+err_has "letters of edskypmxt, not kq"
+
+# ---- options of llama.cpp that mean nothing here
+run 0 run "$model" -p a -n 1 -no-cnv -ngl 99 -fa on -b 2048
+err_has "warning: -ngl has no meaning here and is ignored"
+run 0 run -fa "$model" -p a -n 1
+
+# ---- help
+commands='run bench perplexity tokenize detokenize inspect quantize plan profile pack'
+run 0 --help
+for command in $commands; do
+    out_has "  $command "
+    "$hearth" "$command" --help >"$tmp/help" 2>"$tmp/err" || fail "hearth $command --help"
+    [ -s "$tmp/err" ] && fail "hearth $command --help writes to standard error"
+    "$hearth" help "$command" | cmp - "$tmp/help" || fail "hearth help $command differs from --help"
+    awk 'length > 96 { exit 1 }' "$tmp/help" || fail "hearth $command --help has lines over 96 columns"
+    # Every option must be in the documentation.
+    while read -r option; do
+        grep -qF -- "\`$option" "$source_dir/docs/cli.md" || fail "docs/cli.md does not have $option of hearth $command"
+    done < <(sed -nE 's/^  (-[^ ]+ )?(--?[a-z-]+).*/\2/p' "$tmp/help")
+done
+run 0 --version
+out_has "hearth "
+
+# ---- generated files
+for command in '' $commands; do
+    # shellcheck disable=SC2086
+    "$hearth" --generate man $command >"$tmp/page.1" || fail "no man page of '$command'"
+    if command -v man >/dev/null 2>&1 && command -v groff >/dev/null 2>&1; then
+        warnings=$(LC_ALL=C.UTF-8 MANROFFSEQ='' MANWIDTH=80 man --warnings -E UTF-8 -l -Tutf8 -Z "$tmp/page.1" 2>&1 >/dev/null)
+        [ -z "$warnings" ] || fail "man page of '$command': $warnings"
+    fi
+done
+"$hearth" --generate bash >"$tmp/hearth.bash" || fail "no bash completion"
+complete_words() {
+    bash -c 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _hearth 2>/dev/null; echo "${COMPREPLY[@]}"' \
+        bash "$tmp/hearth.bash" "$@"
+}
+[ "$(complete_words hearth tok)" = tokenize ] || fail "bash completes hearth tok to: $(complete_words hearth tok)"
+[ "$(complete_words hearth run m --top-)" = "--top-k --top-p --top-nsigma" ] || fail "bash completion of --top-"
+[ "$(complete_words hearth run m -ctk q)" = q8_0 ] || fail "bash completion of -ctk"
+if command -v zsh >/dev/null 2>&1; then
+    "$hearth" --generate zsh >"$tmp/_hearth" || fail "no zsh completion"
+    zsh -n "$tmp/_hearth" || fail "zsh completion"
+fi
+if command -v fish >/dev/null 2>&1; then
+    "$hearth" --generate fish >"$tmp/hearth.fish" || fail "no fish completion"
+    fish -n "$tmp/hearth.fish" || fail "fish completion"
+fi
+exit 0

@@ -1,0 +1,531 @@
+// SPDX-License-Identifier: MIT
+// The pool of KV pages against a model of it that is plainly right: random operations on sequences in pools of
+// several sizes; whatever is refused changes nothing. Then sessions: random operations, files among them,
+// against logits computed anew from the tokens, bit for bit.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include "engine/session.h"
+#include "check.h"
+#include "made_models.h"
+
+static struct hearth_error err;
+
+static uint32_t state = 1;
+
+static int below(int n)
+{
+    state = state * 1664525u + 1013904223u;
+    return (int)((state >> 8) % (uint32_t)n);
+}
+
+static void check_pool(const struct hearth_kv *kv)
+{
+    const char *wrong = hearth_kv_check(kv);
+    if (wrong)
+        fail_msg("%s", wrong);
+}
+
+// ---- the pool alone
+
+enum { SEQS = 6, CTX = 300, MAX_PAGES = 5, ALL_PAGES = SEQS * MAX_PAGES };
+
+// What a sequence should hold: a token, a phase and a number of its own for every position, and pages by name.
+struct plain_seq {
+    bool used;
+    int length, n_pages;
+    int tokens[CTX], pages[MAX_PAGES];
+    enum hearth_phase phases[CTX];
+    float values[CTX];
+};
+
+static struct plain {
+    struct plain_seq seqs[SEQS];
+    int next_page, n_pages;
+} plain;
+
+static int owners(const struct plain *p, int page)
+{
+    int n = 0;
+    for (int i = 0; i < SEQS; i++)
+        for (int k = 0; k < p->seqs[i].n_pages; k++)
+            n += p->seqs[i].pages[k] == page;
+    return n;
+}
+
+static int pages_in_use(const struct plain *p, int least_owners)
+{
+    int n = 0;
+    for (int page = 0; page < p->next_page; page++)
+        n += owners(p, page) >= least_owners;
+    return n;
+}
+
+// One page more, if there is one: the pool's pages are those with an owner.
+static bool plain_take(struct plain *p, int *page)
+{
+    if (pages_in_use(p, 1) == p->n_pages)
+        return false;
+    *page = p->next_page++;
+    return true;
+}
+
+static bool plain_extend(struct plain *p, struct plain_seq *s, int n)
+{
+    const int first = s->length / HEARTH_KV_TILE;
+    if (first < s->n_pages && owners(p, s->pages[first]) > 1) {
+        int page = 0;
+        if (!plain_take(p, &page))
+            return false;
+        s->pages[first] = page;
+    }
+    for (; s->n_pages * HEARTH_KV_TILE < s->length + n; s->n_pages++) {
+        int page = 0;
+        if (!plain_take(p, &page))
+            return false;
+        s->pages[s->n_pages] = page;
+    }
+    return true;
+}
+
+// Names of pages in use become the lowest ones again.
+static void rename_pages(struct plain *p)
+{
+    int next = 0;
+    for (int page = 0; page < p->next_page; page++) {
+        if (!owners(p, page))
+            continue;
+        for (int i = 0; i < SEQS; i++)
+            for (int k = 0; k < p->seqs[i].n_pages; k++)
+                if (p->seqs[i].pages[k] == page)
+                    p->seqs[i].pages[k] = next;
+        next++;
+    }
+    p->next_page = next;
+}
+
+static float *at(struct hearth_kv *kv, int seq, int pos, bool value)
+{
+    const int page = kv->seqs[seq].pages[pos / HEARTH_KV_TILE], slot = pos % HEARTH_KV_TILE;
+    uint8_t *bytes = hearth_kv_pin(kv, page);
+    hearth_kv_unpin(kv, page);
+    return (float *)(void *)(value ? hearth_kv_value(kv, bytes, 1, 1, slot)
+                                   : hearth_kv_key(kv, bytes, 0, 0, slot));
+}
+
+static void check_plain(struct hearth_kv *kv)
+{
+    check_pool(kv);
+    assert_int_equal(kv->n_pages - kv->n_free, pages_in_use(&plain, 1));
+    assert_int_equal(kv->n_shared, pages_in_use(&plain, 2));
+    for (int i = 0; i < SEQS; i++) {
+        const struct plain_seq *s = &plain.seqs[i];
+        assert_int_equal(hearth_kv_has(kv, i), s->used);
+        if (!s->used)
+            continue;
+        assert_int_equal(kv->seqs[i].length, s->length);
+        assert_int_equal(kv->seqs[i].n_pages, s->n_pages);
+        for (int pos = 0; pos < s->length; pos++) {
+            assert_int_equal(hearth_kv_token(kv, i, pos), s->tokens[pos]);
+            assert_int_equal(hearth_kv_phase(kv, i, pos), s->phases[pos]);
+            assert_true(*at(kv, i, pos, false) == s->values[pos]);
+            assert_true(*at(kv, i, pos, true) == -s->values[pos]);
+        }
+    }
+}
+
+// Some sequences get some tokens each: together, or none of them.
+static void try_extend(struct hearth_kv *kv, const int *seqs, const int *counts, int n)
+{
+    static struct plain before;
+    before = plain;
+    bool fits = true, context = true;
+    for (int i = 0; i < n; i++)
+        context &= plain.seqs[seqs[i]].length + counts[i] <= CTX;
+    for (int i = 0; i < n && fits && context; i++)
+        fits = plain_extend(&plain, &plain.seqs[seqs[i]], counts[i]);
+    const int rc = hearth_kv_reserve(kv, seqs, counts, n, &err);
+    assert_int_equal(rc, !context ? HEARTH_E_BUDGET : !fits ? HEARTH_E_KV_FULL : HEARTH_OK);
+    if (rc) {
+        plain = before;
+        return;
+    }
+    static float number = 0;
+    const bool given_up = below(10) == 0; // as after an evaluation that failed
+    for (int i = 0; i < n; i++) {
+        struct plain_seq *s = &plain.seqs[seqs[i]];
+        const enum hearth_phase phase = (enum hearth_phase)below(2);
+        for (int k = 0; k < counts[i] && !given_up; k++) {
+            const int pos = s->length;
+            s->tokens[pos] = below(1000);
+            s->phases[pos] = phase;
+            s->values[pos] = number += 1;
+            *at(kv, seqs[i], pos, false) = number;
+            *at(kv, seqs[i], pos, true) = -number;
+            hearth_kv_seq_append(kv, seqs[i], &s->tokens[pos], 1, phase);
+            s->length++;
+        }
+        if (given_up) {
+            hearth_kv_seq_truncate(kv, seqs[i], s->length);
+            while (s->n_pages * HEARTH_KV_TILE >= s->length + HEARTH_KV_TILE)
+                s->n_pages--;
+        }
+    }
+}
+
+static void extend_some(struct hearth_kv *kv)
+{
+    int seqs[SEQS], counts[SEQS], n = 0;
+    const int first = below(SEQS), most = below(3) ? 3 : 100;
+    for (int i = 0; i < SEQS; i++) {
+        const int seq = (first + i) % SEQS;
+        if (plain.seqs[seq].used && below(2)) {
+            seqs[n] = seq;
+            counts[n++] = 1 + below(most);
+        }
+    }
+    if (n)
+        try_extend(kv, seqs, counts, n);
+}
+
+static void cut(struct hearth_kv *kv, int seq, int length)
+{
+    struct plain_seq *s = &plain.seqs[seq];
+    hearth_kv_seq_truncate(kv, seq, length);
+    s->length = length;
+    s->n_pages = (length + HEARTH_KV_TILE - 1) / HEARTH_KV_TILE;
+}
+
+static void begin(struct hearth_kv *kv, int from)
+{
+    int free_one = 0;
+    while (free_one < SEQS && plain.seqs[free_one].used)
+        free_one++;
+    const int length = from < 0 ? 0 : below(plain.seqs[from].length + 1);
+    const int seq = from < 0 ? hearth_kv_seq_new(kv, &err) : hearth_kv_seq_fork(kv, from, length, &err);
+    assert_int_equal(seq, free_one < SEQS ? free_one : HEARTH_E_BUDGET);
+    if (seq < 0)
+        return;
+    plain.seqs[seq] = from < 0 ? (struct plain_seq){0} : plain.seqs[from];
+    plain.seqs[seq].used = true;
+    plain.seqs[seq].length = length;
+    plain.seqs[seq].n_pages = (length + HEARTH_KV_TILE - 1) / HEARTH_KV_TILE;
+}
+
+static void change(struct hearth_kv *kv)
+{
+    const int seq = below(SEQS), what = below(100);
+    const bool used = plain.seqs[seq].used;
+    if (what < 60) {
+        extend_some(kv);
+    } else if (what < 70) {
+        begin(kv, -1);
+    } else if (what < 82 && used) {
+        begin(kv, seq);
+    } else if (what < 92 && used) {
+        cut(kv, seq, below(plain.seqs[seq].length + 1));
+    } else if (what < 97 && used) {
+        hearth_kv_seq_free(kv, seq);
+        plain.seqs[seq] = (struct plain_seq){0};
+    } else {
+        hearth_kv_trim(kv);
+    }
+}
+
+static void test_pool(void **unused)
+{
+    (void)unused;
+    const struct hearth_hparams hp = {.n_layer = 2, .n_head_kv = 2, .head_dim = 200};
+    static const int tokens[] = {0, 1, 500, 1000, 1500, 1000000};
+    for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++) {
+        struct hearth_kv kv;
+        const struct hearth_kv_params p = {.n_ctx = CTX,
+                                           .max_seqs = SEQS,
+                                           .n_tokens = tokens[i],
+                                           .type_k = HEARTH_TYPE_F32,
+                                           .type_v = HEARTH_TYPE_F32};
+        assert_int_equal(hearth_kv_open(&kv, &hp, &p, &err), 0);
+        const int asked = (tokens[i] + HEARTH_KV_TILE - 1) / HEARTH_KV_TILE;
+        plain = (struct plain){.n_pages = asked && asked < ALL_PAGES ? asked : ALL_PAGES};
+        assert_int_equal(kv.n_pages, plain.n_pages);
+        for (int k = 0; k < 4000; k++) {
+            change(&kv);
+            rename_pages(&plain);
+            if (k % 8 == 0)
+                check_plain(&kv);
+        }
+        for (int k = 0; k < SEQS; k++)
+            if (plain.seqs[k].used)
+                hearth_kv_seq_free(&kv, k);
+        check_pool(&kv);
+        assert_int_equal(kv.n_free, kv.n_pages);
+        assert_int_equal(kv.n_shared, 0);
+        hearth_kv_close(&kv);
+    }
+}
+
+// The check notices what it is for.
+static void test_check(void **unused)
+{
+    (void)unused;
+    const struct hearth_hparams hp = {.n_layer = 1, .n_head_kv = 1, .head_dim = 8};
+    const struct hearth_kv_params p = {
+        .n_ctx = CTX, .max_seqs = 2, .type_k = HEARTH_TYPE_F32, .type_v = HEARTH_TYPE_F32};
+    struct hearth_kv kv;
+    assert_int_equal(hearth_kv_open(&kv, &hp, &p, &err), 0);
+    int seq = hearth_kv_seq_new(&kv, &err), n = 70;
+    assert_int_equal(hearth_kv_reserve(&kv, &seq, &n, 1, &err), 0);
+    check_pool(&kv);
+    const int held = kv.seqs[seq].pages[0];
+    kv.pages[held].refs++;
+    assert_non_null(hearth_kv_check(&kv));
+    kv.pages[held].refs--;
+    kv.free_list[0] = held;
+    assert_non_null(hearth_kv_check(&kv));
+    kv.free_list[0] = kv.n_pages - 1;
+    kv.n_free--;
+    assert_non_null(hearth_kv_check(&kv));
+    kv.n_free++;
+    kv.n_shared = 1;
+    assert_non_null(hearth_kv_check(&kv));
+    kv.n_shared = 0;
+    kv.pages[held].pins = 1;
+    assert_non_null(hearth_kv_check(&kv));
+    kv.pages[held].pins = 0;
+    kv.seqs[seq].length = 200;
+    assert_non_null(hearth_kv_check(&kv));
+    kv.seqs[seq].length = 0;
+    check_pool(&kv);
+    hearth_kv_close(&kv);
+}
+
+// ---- sessions
+
+enum { S_SEQS = 5, S_CTX = 200 };
+
+struct text {
+    bool used;
+    int n;
+    hearth_token tokens[S_CTX];
+    enum hearth_phase phases[S_CTX];
+};
+
+struct play {
+    struct hearth_session *session, *reference;
+    struct text texts[S_SEQS];
+    int n_vocab, evaluated, refused, saved;
+    float *logits; // [n_vocab] of the reference
+};
+
+// The logits of a text's last token, computed from nothing in a session of its own.
+static const float *recompute(struct play *p, const struct text *t)
+{
+    int seq = hearth_seq_new(p->reference, &err);
+    assert_int_equal(seq, 0);
+    for (int i = 0, n; i < t->n; i += n) {
+        for (n = 1; i + n < t->n && t->phases[i + n] == t->phases[i]; n++)
+            ;
+        if (t->phases[i] == HEARTH_PHASE_PROMPT) {
+            assert_int_equal(hearth_prompt(p->reference, seq, t->tokens + i, n, NULL, NULL, &err), 0);
+            continue;
+        }
+        for (int k = i; k < i + n; k++)
+            assert_int_equal(hearth_step(p->reference, &seq, &t->tokens[k], 1, &err), 0);
+    }
+    memcpy(p->logits, hearth_logits(p->reference, 0), (size_t)p->n_vocab * sizeof *p->logits);
+    hearth_seq_free(p->reference, seq);
+    return p->logits;
+}
+
+static void check_row(struct play *p, int seq, int row)
+{
+    if (below(4))
+        return;
+    assert_memory_equal(hearth_logits(p->session, row), recompute(p, &p->texts[seq]),
+                        (size_t)p->n_vocab * sizeof(float));
+    p->evaluated++;
+}
+
+static void check_texts(struct play *p)
+{
+    hearth_token tokens[S_CTX];
+    enum hearth_phase phases[S_CTX];
+    check_pool(&p->session->kv);
+    for (int i = 0; i < S_SEQS; i++) {
+        const struct text *t = &p->texts[i];
+        assert_int_equal(hearth_kv_has(&p->session->kv, i), t->used);
+        assert_int_equal(hearth_seq_tokens(p->session, i, tokens, phases, S_CTX), t->n);
+        assert_memory_equal(tokens, t->tokens, (size_t)t->n * sizeof *tokens);
+        assert_memory_equal(phases, t->phases, (size_t)t->n * sizeof *phases);
+    }
+}
+
+static void note(struct text *t, hearth_token token, enum hearth_phase phase)
+{
+    t->tokens[t->n] = token;
+    t->phases[t->n++] = phase;
+}
+
+static void expect_refusal(struct play *p, int rc, bool context)
+{
+    assert_int_equal(rc, context ? HEARTH_E_BUDGET : HEARTH_E_KV_FULL);
+    struct hearth_stats stats;
+    hearth_session_stats(p->session, &stats);
+    assert_true(context || stats.kv.pages - stats.kv.pages_used < S_CTX / HEARTH_KV_TILE + 2);
+    p->refused++;
+}
+
+static void play_prompt(struct play *p, int seq)
+{
+    hearth_token tokens[S_CTX];
+    struct text *t = &p->texts[seq];
+    const int n = 1 + below(below(2) ? 8 : 120);
+    for (int i = 0; i < n; i++)
+        tokens[i] = below(p->n_vocab);
+    const int rc = hearth_prompt(p->session, seq, tokens, n, NULL, NULL, &err);
+    if (rc) {
+        expect_refusal(p, rc, t->n + n > S_CTX);
+        return;
+    }
+    for (int i = 0; i < n; i++)
+        note(t, tokens[i], HEARTH_PHASE_PROMPT);
+    check_row(p, seq, 0);
+}
+
+static void play_steps(struct play *p)
+{
+    int seqs[S_SEQS], n = 0;
+    hearth_token tokens[S_SEQS];
+    bool context = false;
+    for (int i = 0; i < S_SEQS; i++)
+        if (p->texts[i].used && below(3)) {
+            seqs[n] = i;
+            tokens[n++] = below(p->n_vocab);
+            context |= p->texts[i].n == S_CTX;
+        }
+    if (!n)
+        return;
+    const int rc = hearth_step(p->session, seqs, tokens, n, &err);
+    if (rc) {
+        expect_refusal(p, rc, context);
+        return;
+    }
+    for (int i = 0; i < n; i++) {
+        note(&p->texts[seqs[i]], tokens[i], HEARTH_PHASE_STEP);
+        check_row(p, seqs[i], i);
+    }
+}
+
+static void play_begin(struct play *p, int from)
+{
+    const int length = from < 0 ? 0 : below(p->texts[from].n + 1);
+    const int seq =
+        from < 0 ? hearth_seq_new(p->session, &err) : hearth_seq_fork(p->session, from, length, &err);
+    if (seq < 0) {
+        assert_int_equal(seq, HEARTH_E_BUDGET);
+        return;
+    }
+    assert_false(p->texts[seq].used);
+    if (from >= 0)
+        p->texts[seq] = p->texts[from];
+    p->texts[seq].used = true;
+    p->texts[seq].n = length;
+}
+
+static void play_end(struct play *p, int seq)
+{
+    hearth_seq_free(p->session, seq);
+    p->texts[seq] = (struct text){0};
+}
+
+// To a file and back, with or without the sequence still being there.
+static void play_file(struct play *p, int seq)
+{
+    const char *path = in_folder("sequence.hkv");
+    const struct text t = p->texts[seq];
+    assert_int_equal(hearth_seq_save(p->session, seq, path, &err), 0);
+    if (below(2))
+        play_end(p, seq);
+    const int copy = hearth_seq_load(p->session, path, &err);
+    if (copy < 0) {
+        assert_true(copy == HEARTH_E_BUDGET || copy == HEARTH_E_KV_FULL);
+        return;
+    }
+    assert_false(p->texts[copy].used);
+    p->texts[copy] = t;
+    p->saved++;
+}
+
+static void play_one(struct play *p)
+{
+    const int seq = below(S_SEQS), what = below(100);
+    const bool used = p->texts[seq].used;
+    if (what < 45) {
+        play_steps(p);
+    } else if (what < 60 && used) {
+        play_prompt(p, seq);
+    } else if (what < 70) {
+        play_begin(p, -1);
+    } else if (what < 80 && used) {
+        play_begin(p, seq);
+    } else if (what < 90 && used) {
+        p->texts[seq].n = below(p->texts[seq].n + 1);
+        assert_int_equal(hearth_seq_truncate(p->session, seq, p->texts[seq].n, &err), 0);
+    } else if (what < 95 && used) {
+        play_end(p, seq);
+    } else if (what < 99 && used) {
+        play_file(p, seq);
+    } else if (what == 99) {
+        hearth_session_trim(p->session);
+    }
+}
+
+static void play(const struct made *made, int kv_tokens, int n_operations)
+{
+    const char *path = in_folder("model.gguf");
+    made_write(path, made);
+    struct hearth_model *m = NULL;
+    assert_int_equal(hearth_model_open(&m, path, NULL, &err), 0);
+    struct hearth_session_params params = hearth_session_params_default();
+    struct play p = {.n_vocab = hearth_model_info(m)->n_vocab};
+    p.logits = malloc((size_t)p.n_vocab * sizeof *p.logits);
+    params.n_ctx = S_CTX;
+    params.n_threads = 1;
+    assert_int_equal(hearth_session_open(&p.reference, m, &params, &err), 0);
+    params.max_seqs = S_SEQS;
+    params.kv_tokens = kv_tokens;
+    params.n_ubatch = 50;
+    params.n_threads = 2;
+    assert_int_equal(hearth_session_open(&p.session, m, &params, &err), 0);
+    for (int i = 0; i < n_operations; i++) {
+        play_one(&p);
+        check_texts(&p);
+    }
+    printf("%s: %d rows compared, %d evaluations refused, %d sequences from files\n", made->arch, p.evaluated,
+           p.refused, p.saved);
+    assert_true(p.evaluated > n_operations / 20 && p.saved > n_operations / 200);
+    hearth_session_close(&p.session);
+    hearth_session_close(&p.reference);
+    hearth_model_close(&m);
+    free(p.logits);
+    empty_folder();
+}
+
+static void test_sessions(void **unused)
+{
+    (void)unused;
+    play(&(struct made){.arch = "llama"}, 0, 3000);
+    play(&(struct made){.arch = "llama"}, 500, 4000);
+    play(&(struct made){.arch = "bamboo", .predictors = true}, 400, 3000);
+    play(&(struct made){.arch = "llama", .set = {{"attention.sliding_window", 'u', 70, NULL}}}, 450, 2000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_pool), cmocka_unit_test(test_check),
+        cmocka_unit_test_setup_teardown(test_sessions, make_folder, remove_folder)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT
+// Models that are not all in memory give the logits of those that are, bit by bit: at all budgets, with any
+// backend and number of threads, several sequences at once. When things go wrong:
+// test_streaming_faults.c.
+#include "check.h"
+
+#include "convert/pack.h"
+#include "convert/profile.h"
+#include "streaming_support.h"
+
+static void test_dense(void **state)
+{
+    (void)state;
+    check_preset("tiny-dense", all_modes + 2, 1);
+}
+
+static void test_relu(void **state)
+{
+    (void)state;
+    check_preset("tiny-relullama", all_modes, 3);
+    check_preset("tiny-opt", all_modes, 3);
+    check_preset("tiny-falcon", all_modes, 3);
+}
+
+static void test_drelu(void **state)
+{
+    (void)state;
+    check_preset("tiny-turbosparse", all_modes, 3);
+    check_preset("tiny-turbosparse-moe", all_modes, 2);
+}
+
+// Packs: without a profile, and with one.
+
+static void make_profile(const char *model, const char *profile)
+{
+    struct hearth_model *m;
+    OK(hearth_model_open(&m, model, NULL, &err));
+    hearth_token tokens[1000];
+    for (int i = 0; i < 1000; i++)
+        tokens[i] = token_at(hearth_model_info(m)->n_vocab, 3, i);
+    OK(hearth_profile(m, tokens, 1000, &(struct hearth_profile_params){.n_threads = 2}, profile, NULL, &err));
+    hearth_model_close(&m);
+}
+
+static void check_packs(const char *preset, const enum hearth_sparsity *modes, int n)
+{
+    char model[512], pack[512], profile[512];
+    snprintf(model, sizeof model, "%s", make(preset));
+    snprintf(pack, sizeof pack, "%s", in_folder("pack.gguf"));
+    snprintf(profile, sizeof profile, "%s", in_folder("profile"));
+    make_profile(model, profile);
+    for (int with = 0; with < 2; with++) {
+        remove(pack);
+        OK(hearth_pack_write(model, pack, &(struct hearth_pack_params){.profile = with ? profile : NULL},
+                             NULL, &err));
+        for (int i = 0; i < n; i++)
+            check_model(pack, modes[i]);
+    }
+    remove(profile);
+}
+
+static void test_packs(void **state)
+{
+    (void)state;
+    check_packs("tiny-turbosparse", all_modes, 3);
+}
+
+static void test_relu_packs(void **state)
+{
+    (void)state;
+    check_packs("tiny-relullama", all_modes, 1);
+    check_packs("tiny-opt", all_modes, 1);
+    check_packs("tiny-falcon", all_modes, 1);
+}
+
+static void test_expert_packs(void **state)
+{
+    (void)state;
+    check_packs("tiny-turbosparse-moe", all_modes, 2);
+    check_preset("tiny-turbosparse-pack", all_modes, 3);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1) // a pattern such as "test_*packs"
+        cmocka_set_test_filter(argv[1]);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_dense), cmocka_unit_test(test_relu),       cmocka_unit_test(test_drelu),
+        cmocka_unit_test(test_packs), cmocka_unit_test(test_relu_packs), cmocka_unit_test(test_expert_packs),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: MIT
+// AMX: the model of the tiles against the definition of the instructions, the kernels on it against the C
+// reference at the borders of their panels and groups (tests/checkkernels draws small shapes at random), in
+// several threads, and in whole models; how they are let in. Where the CPU has AMX the same with real tiles.
+#include "check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if !defined(HEARTH_TILES_MODEL)
+
+int main(void)
+{
+    puts("no AMX on this kind of CPU");
+    return 77;
+}
+
+#else
+
+#include "base/cpu.h"
+#include "base/log.h"
+#include "base/threads.h"
+#include "engine/session.h"
+#include "golden_models.h"
+#include "kernels/variants.h"
+#include "kernels/x86/tiles_amx.h"
+
+static uint32_t state = 1;
+
+static uint32_t draw(void)
+{
+    state = state * 1664525u + 1013904223u;
+    return state >> 8;
+}
+
+static const uint32_t types[] = {HEARTH_TYPE_Q4_0, HEARTH_TYPE_Q4_1, HEARTH_TYPE_Q5_0,   HEARTH_TYPE_Q5_1,
+                                 HEARTH_TYPE_Q8_0, HEARTH_TYPE_Q2_K, HEARTH_TYPE_Q3_K,   HEARTH_TYPE_Q4_K,
+                                 HEARTH_TYPE_Q5_K, HEARTH_TYPE_Q6_K, HEARTH_TYPE_IQ4_NL, HEARTH_TYPE_IQ4_XS,
+                                 HEARTH_TYPE_MXFP4};
+#define N_TYPES (sizeof types / sizeof types[0])
+
+// ---- the model
+
+// C += A * B by its definition, element by element, from bytes.
+static void test_model_product(void **unused)
+{
+    (void)unused;
+    for (int round = 0; round < 200; round++) {
+        const int m = 1 + (int)(draw() % 16), k = 4 * (1 + (int)(draw() % 16)), n = 1 + (int)(draw() % 16);
+        struct tile_shapes s = {.palette = 1};
+        s.rows[2] = s.rows[5] = (uint8_t)m;
+        s.row_bytes[2] = s.row_bytes[7] = (uint16_t)(4 * n);
+        s.row_bytes[5] = (uint16_t)k;
+        s.rows[7] = (uint8_t)(k / 4);
+        int8_t a[16][70], b[16][80];
+        int32_t c[16][20], want[16][16] = {0};
+        for (int i = 0; i < 16; i++) {
+            for (int j = 0; j < 70; j++)
+                a[i][j] = (int8_t)(round % 4 == 3 ? -128 : (int)draw());
+            for (int j = 0; j < 80; j++)
+                b[i][j] = (int8_t)(round % 4 == 3 ? -128 : (int)draw());
+            for (int j = 0; j < 20; j++)
+                c[i][j] = round % 4 == 2 ? INT32_MAX - (int)(draw() % 3) : (int32_t)(draw() << 8);
+        }
+        for (int i = 0; i < m; i++)
+            for (int j = 0; j < n; j++) {
+                int64_t sum = c[i][j];
+                for (int l = 0; l < k; l++)
+                    sum += a[i][l] * b[l / 4][4 * j + l % 4];
+                want[i][j] = (int32_t)(uint32_t)(uint64_t)sum;
+            }
+        tiles_configure(&s);
+        tile_load(2, c, sizeof c[0]);
+        tile_load(5, a, sizeof a[0]);
+        tile_load(7, b, sizeof b[0]);
+        tile_dot(2, 5, 7);
+        for (int row = 0; row < 16; row++) // beyond the product all is zero
+            assert_memory_equal(tiles_model_row(2, row), want[row], 64);
+        memset(c, 0x55, sizeof c);
+        tile_store(2, c, sizeof c[0]);
+        for (int row = 0; row < 16; row++)
+            for (int j = 0; j < 20; j++)
+                assert_int_equal(c[row][j], row < m && j < n ? want[row][j] : 0x55555555);
+        tile_zero(2);
+        for (int row = 0; row < 16; row++)
+            for (int j = 0; j < 64; j++)
+                assert_int_equal(tiles_model_row(2, row)[j], 0);
+        assert_true(tiles_model_configured());
+        tiles_release();
+        assert_false(tiles_model_configured());
+    }
+}
+
+// ---- products
+
+struct level {
+    const char *name;
+    struct hearth_kernels k;
+};
+
+static struct level levels[3]; // the reference, the model, the real one where it is
+static size_t n_levels;
+
+static int find_levels(void **unused)
+{
+    (void)unused;
+    unsigned flags;
+    hearth_kernels_init(&levels[0].k, 0);
+    levels[n_levels++].name = "c";
+    if (hearth_cpu_limit("avx512", &flags)) {
+        hearth_kernels_init(&levels[n_levels].k, flags);
+        hearth_kernels_init_tiles_model(&levels[n_levels].k);
+        levels[n_levels++].name = "amx (model)";
+    }
+    if (hearth_cpu_limit("amx", &flags)) {
+        hearth_kernels_init(&levels[n_levels].k, flags);
+        levels[n_levels++].name = "amx";
+    }
+    return 0;
+}
+
+static size_t room_for(size_t k)
+{
+    const size_t a = hearth_kernels_scratch(k), b = hearth_tiles_scratch_model(k);
+    return ((a > b ? a : b) + 63) / 64 * 64;
+}
+
+static void draw_row(uint32_t type, uint8_t *row, size_t k)
+{
+    const struct hearth_type_info *info = hearth_type_info(type);
+    for (size_t b = 0; b < k / info->block_elems; b++, row += info->block_bytes) {
+        float value[256], largest;
+        do {
+            for (size_t i = 0; i < info->block_bytes; i++)
+                row[i] = (uint8_t)draw();
+            info->decode(row, value, info->block_elems);
+            largest = 0;
+            for (size_t i = 0; i < info->block_elems; i++)
+                largest = fabsf(value[i]) <= largest ? largest : fabsf(value[i]);
+        } while (!(largest < 1e4f));
+    }
+}
+
+struct product {
+    uint32_t type;
+    size_t k, rows, tokens, w_bytes, x_bytes;
+    uint8_t *w, *x;
+};
+
+static struct product make_product(uint32_t type, size_t k, size_t rows, size_t tokens)
+{
+    const size_t stride = hearth_type_bytes(type, k), x_stride = hearth_acts_bytes(k);
+    struct product p = {type, k, rows, tokens, rows * stride, tokens * x_stride, NULL, NULL};
+    p.w = malloc(p.w_bytes); // so that reading beyond its end is noticed by a sanitizer
+    p.x = aligned_alloc(64, p.x_bytes);
+    float *x = malloc(k * sizeof *x);
+    for (size_t r = 0; r < rows; r++)
+        draw_row(type, p.w + r * stride, k);
+    for (size_t t = 0; t < tokens; t++) {
+        for (size_t i = 0; i < k; i++)
+            x[i] = (float)(int32_t)(draw() - (1u << 23)) * (t % 7 == 3 && i / 32 % 2 ? 1e-30f : 1e-6f);
+        levels[0].k.quantize_acts(p.x + t * x_stride, x, k);
+    }
+    free(x);
+    return p;
+}
+
+static float *run_product(const struct product *p, const struct hearth_kernels *k, bool step)
+{
+    float *out = malloc(p->tokens * p->rows * sizeof *out);
+    void *scratch = aligned_alloc(64, room_for(p->k));
+    memset(scratch, 0xff, room_for(p->k)); // whatever earlier calls leave there must not matter
+    memset(out, 0xee, p->tokens * p->rows * sizeof *out);
+    (step ? k->step : k->prompt)[p->type](out, p->rows, p->w, p->w_bytes / p->rows, p->k, p->rows, p->x,
+                                          p->x_bytes / p->tokens, p->tokens, scratch);
+    free(scratch);
+    return out;
+}
+
+static void check_product(uint32_t type, bool step, size_t k, size_t rows, size_t tokens)
+{
+    struct product p = make_product(type, k, rows, tokens);
+    float *want = run_product(&p, &levels[0].k, step);
+    for (size_t l = 1; l < n_levels; l++) {
+        const uint64_t before = tiles_model_products();
+        float *got = run_product(&p, &levels[l].k, step);
+        if (memcmp(got, want, tokens * rows * sizeof *got) != 0)
+            fail_msg("%s: %s %s k %zu rows %zu tokens %zu differs", levels[l].name, step ? "step" : "prompt",
+                     hearth_type_info(type)->name, k, rows, tokens);
+        assert_false(tiles_model_configured()); // released, and the level that was meant ran
+        assert_int_equal(tiles_model_products() != before, l == 1 && (!step || tokens >= 8));
+        free(got);
+    }
+    free(want);
+    free(p.w);
+    free(p.x);
+}
+
+// The borders of panels (512 and 1024 elements, 16 and 32 rows), of tiles (16 tokens) and of what shares a
+// panel (64 and 512 tokens).
+static void test_borders(void **unused)
+{
+    (void)unused;
+    static const size_t tokens[] = {1, 7, 8, 9, 12, 13, 15, 16, 17, 31, 33, 63, 64, 65, 71, 80};
+    static const size_t rows[] = {1, 15, 16, 17, 31, 32, 33, 49};
+    static const size_t ks[] = {256, 512, 768, 1024, 1280, 2048, 2304};
+    for (size_t i = 0; i < N_TYPES; i++) {
+        for (size_t t = 0; t < sizeof tokens / sizeof tokens[0]; t++)
+            check_product(types[i], t % 2 == i % 2, ks[(t + i) % 7], rows[(3 * t + i) % 8], tokens[t]);
+        if (hearth_type_info(types[i])->block_elems == 32)
+            for (size_t k = 32; k < 1200; k += 192)
+                check_product(types[i], k / 192 % 2, k, 18, 8 + k % 11);
+    }
+}
+
+static void test_many_tokens(void **unused)
+{
+    (void)unused;
+    check_product(HEARTH_TYPE_Q4_0, false, 544, 19, 513);
+    check_product(HEARTH_TYPE_Q4_K, false, 256, 33, 530);
+    check_product(HEARTH_TYPE_Q6_K, false, 512, 3, 1030);
+    check_product(HEARTH_TYPE_Q8_0, true, 1056, 17, 130);
+    check_product(HEARTH_TYPE_Q6_K, true, 1280, 5, 193);
+    check_product(HEARTH_TYPE_Q4_K, true, 11008, 3, 9);
+    check_product(HEARTH_TYPE_Q4_0, false, 11008, 3, 9);
+}
+
+// A NaN in a token's activations stays in that token.
+static void test_nan(void **unused)
+{
+    (void)unused;
+    for (int step = 0; step < 2 && n_levels > 1; step++) {
+        struct product p = make_product(HEARTH_TYPE_Q4_0, 1024, 20, 12);
+        float x[1024] = {1.0f};
+        x[700] = NAN;
+        levels[0].k.quantize_acts(p.x + 5 * hearth_acts_bytes(1024), x, 1024);
+        float *want = run_product(&p, &levels[0].k, step), *got = run_product(&p, &levels[1].k, step);
+        for (size_t t = 0; t < 12; t++)
+            for (size_t r = 0; r < 20; r++) {
+                assert_int_equal(isnan(got[t * 20 + r]), t == 5);
+                if (t != 5)
+                    assert_memory_equal(&got[t * 20 + r], &want[t * 20 + r], sizeof *got);
+            }
+        free(got);
+        free(want);
+        free(p.w);
+        free(p.x);
+    }
+}
+
+// ---- threads: tiles belong to the thread that configured them
+
+struct shared {
+    struct product p;
+    float *want;
+    bool differs[12];
+};
+
+static void thread_task(void *arg, int task, int worker)
+{
+    (void)worker;
+    struct shared *s = arg;
+    float *got = run_product(&s->p, &levels[1].k, true);
+    s->differs[task] = memcmp(got, s->want, s->p.tokens * s->p.rows * sizeof *got) != 0;
+    free(got);
+}
+
+static void test_threads(void **unused)
+{
+    (void)unused;
+    if (n_levels < 2)
+        skip();
+    struct hearth_pool *pool = NULL;
+    CHECK(hearth_pool_open(&pool, 3, &check_error));
+    struct shared s = {.p = make_product(HEARTH_TYPE_Q5_K, 768, 40, 21)};
+    s.want = run_product(&s.p, &levels[0].k, true);
+    hearth_pool_run(pool, thread_task, &s, 12);
+    for (int i = 0; i < 12; i++)
+        assert_false(s.differs[i]);
+    hearth_pool_close(&pool);
+    free(s.want);
+    free(s.p.w);
+    free(s.p.x);
+}
+
+// ---- letting them in
+
+static int warnings;
+static char warned[512];
+
+static void count_warnings(void *arg, enum hearth_log_level level, const char *message)
+{
+    (void)arg;
+    warnings += level == HEARTH_LOG_WARNING;
+    snprintf(warned, sizeof warned, "%s", message);
+}
+
+static hearth_matmul_fn real_prompt;
+
+static void wrong_in_one_bit(float *out, size_t out_stride, const void *w, size_t w_stride, size_t k,
+                             size_t n_rows, const void *x, size_t x_stride, size_t n_tokens, void *scratch)
+{
+    real_prompt(out, out_stride, w, w_stride, k, n_rows, x, x_stride, n_tokens, scratch);
+    uint32_t bits;
+    float *last = out + (n_tokens - 1) * out_stride + n_rows - 1;
+    memcpy(&bits, last, sizeof bits);
+    bits ^= 1;
+    memcpy(last, &bits, sizeof bits);
+}
+
+static void init_wrong(struct hearth_kernels *t)
+{
+    hearth_kernels_init_tiles_model(t);
+    real_prompt = t->prompt[HEARTH_TYPE_Q6_K];
+    t->prompt[HEARTH_TYPE_Q6_K] = wrong_in_one_bit;
+}
+
+static void test_adopt(void **unused)
+{
+    (void)unused;
+    unsigned flags;
+    if (!hearth_cpu_limit("avx512", &flags))
+        skip();
+    struct hearth_kernels before, table;
+    hearth_kernels_init(&before, flags);
+    table = before;
+    hearth_log_set(count_warnings, NULL);
+    assert_false(hearth_kernels_adopt(&table, init_wrong, "AMX"));
+    assert_memory_equal(&table, &before, sizeof table);
+    assert_int_equal(warnings, 1);
+    assert_non_null(strstr(warned, "AMX"));
+    assert_non_null(strstr(warned, "Q6_K"));
+    assert_true(hearth_kernels_adopt(&table, hearth_kernels_init_tiles_model, "AMX"));
+    assert_int_equal(warnings, 1);
+    for (size_t i = 0; i < N_TYPES; i++) {
+        assert_ptr_equal(table.prompt[types[i]], levels[1].k.prompt[types[i]]);
+        assert_ptr_equal(table.step[types[i]], levels[1].k.step[types[i]]);
+    }
+    assert_ptr_equal(table.prompt[HEARTH_TYPE_F16], before.prompt[HEARTH_TYPE_F16]);
+    hearth_log_set(NULL, NULL);
+}
+
+// ---- whole models
+
+static float *evaluate(struct hearth_model *m, const struct golden *g, bool prompt)
+{
+    const size_t bytes = g->n_vocab * sizeof(float);
+    struct hearth_session *s = NULL;
+    struct hearth_session_params params = hearth_session_params_default();
+    params.max_seqs = 9;
+    params.n_ctx = (int)g->n_tokens + 1;
+    params.n_threads = 2;
+    CHECK(hearth_session_open(&s, m, &params, &check_error));
+    float *out = malloc(9 * bytes);
+    int seqs[9];
+    hearth_token tokens[9];
+    for (int i = 0; i < 9; i++) { // nine sequences, so that a step has nine tokens
+        CHECK(seqs[i] = hearth_seq_new(s, &check_error));
+        tokens[i] = g->ids[(size_t)i % g->n_tokens];
+    }
+    CHECK(hearth_prompt(s, seqs[0], g->ids, (int)g->n_tokens, NULL, NULL, &check_error));
+    memcpy(out, hearth_logits(s, 0), bytes);
+    if (!prompt) {
+        CHECK(hearth_step(s, seqs, tokens, 9, &check_error));
+        for (int i = 0; i < 9; i++)
+            memcpy(out + (size_t)i * g->n_vocab, hearth_logits(s, i), bytes);
+    }
+    hearth_session_close(&s);
+    return out;
+}
+
+static void check_golden(const struct golden *g)
+{
+    struct hearth_model *m = NULL;
+    struct hearth_model_params params = hearth_model_params_default();
+    params.cpu = "c";
+    CHECK(hearth_model_open(&m, g->path, &params, &check_error));
+    const struct hearth_kernels reference = m->kernels;
+    for (int prompt = 0; prompt < 2; prompt++) {
+        m->kernels = reference;
+        float *want = evaluate(m, g, prompt);
+        for (size_t l = 1; l < n_levels; l++) {
+            m->kernels = levels[l].k;
+            float *got = evaluate(m, g, prompt);
+            assert_memory_equal(got, want, (prompt ? 1 : 9) * g->n_vocab * sizeof *got);
+            free(got);
+        }
+        free(want);
+    }
+    hearth_model_close(&m);
+}
+
+static void test_models(void **unused)
+{
+    (void)unused;
+    const uint64_t before = tiles_model_products();
+    assert_true(golden_each(check_golden) > 5);
+    assert_int_equal(tiles_model_products() > before, n_levels > 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_model_product), cmocka_unit_test(test_borders),
+        cmocka_unit_test(test_many_tokens),   cmocka_unit_test(test_nan),
+        cmocka_unit_test(test_threads),       cmocka_unit_test(test_adopt),
+        cmocka_unit_test(test_models),
+    };
+    return cmocka_run_group_tests(tests, find_levels, NULL);
+}
+
+#endif

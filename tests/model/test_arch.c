@@ -1,0 +1,454 @@
+// SPDX-License-Identifier: MIT
+// Architectures: made models of each run and give the same bytes however they are run; missing, extra and
+// misshapen tensors and impossible hyper-parameters are refused with a message that says what is wrong;
+// experts are chosen as the router says.
+#include "check.h"
+
+#include "base/cpu.h"
+#include "engine/session.h"
+#include "made_models.h"
+
+enum { N_TOKENS = 90 };
+
+static char path[64];
+
+static const struct made models[] = {
+    {.arch = "bamboo"},
+    {.arch = "falcon"},
+    {.arch = "falcon", .optional = true},
+    {.arch = "llama"},
+    {.arch = "llama", .optional = true},
+    {.arch = "llama", .experts = true},
+    {.arch = "opt"},
+    {.arch = "qwen2"},
+    {.arch = "qwen2",
+     .set = {{"rope.scaling.type", 's', 0, "yarn"},
+             {"rope.scaling.factor", 'f', 4, NULL},
+             {"rope.scaling.original_context_length", 'u', 32, NULL}}},
+    {.arch = "qwen3", .set = {{"attention.sliding_window", 'u', 70, NULL}}},
+    {.arch = "qwen3moe", .experts = true},
+    {.arch = "bamboo", .by_neuron = true},
+    {.arch = "bamboo", .by_neuron = true, .predictors = true},
+    {.arch = "falcon",
+     .by_neuron = true,
+     .predictors = true,
+     .set = {{"feed_forward.activation", 's', 0, "relu"}}},
+    {.arch = "opt", .by_neuron = true, .predictors = true},
+    {.arch = "llama", .predictors = true, .set = {{"feed_forward.activation", 's', 0, "relu"}}},
+    {.arch = "llama",
+     .experts = true,
+     .by_neuron = true,
+     .predictors = true,
+     .set = {{"feed_forward.activation", 's', 0, "drelu"}}},
+    {.arch = "qwen3moe", .experts = true, .by_neuron = true},
+};
+#define N_MODELS (sizeof models / sizeof models[0])
+
+static hearth_token token_at(int i)
+{
+    return i ? (i * 37 + 11) % MADE_VOCAB : 1;
+}
+
+static struct hearth_model *open_made(const struct made *made, const char *cpu)
+{
+    struct hearth_model *m = NULL;
+    struct hearth_model_params p = hearth_model_params_default();
+    p.cpu = cpu;
+    made_write(path, made);
+    CHECK(hearth_model_open(&m, path, &p, &check_error));
+    return m;
+}
+
+struct run {
+    struct hearth_session_params params;
+    enum hearth_phase phase;
+    void (*on_experts)(void *arg, int layer, struct hearth_row row, const int *ids, const float *weights,
+                       int n);
+    void *arg;
+};
+
+static bool keep_row(void *arg, int index, const float *logits)
+{
+    memcpy((float *)arg + (size_t)index * MADE_VOCAB, logits, MADE_VOCAB * sizeof *logits);
+    return true;
+}
+
+// Logits of N_TOKENS tokens, malloc'ed.
+static float *run(const struct hearth_model *m, struct run r)
+{
+    float *out = malloc(N_TOKENS * MADE_VOCAB * sizeof *out);
+    struct hearth_session *s = NULL;
+    hearth_token tokens[N_TOKENS];
+    for (int i = 0; i < N_TOKENS; i++)
+        tokens[i] = token_at(i);
+    r.params.size = sizeof r.params; // what is zero takes the default
+    r.params.max_seqs = 1;
+    if (!r.params.n_threads)
+        r.params.n_threads = 2;
+    CHECK(hearth_session_open(&s, m, &r.params, &check_error));
+    s->on_experts = r.on_experts;
+    s->on_experts_arg = r.arg;
+    int seq = hearth_seq_new(s, NULL);
+    if (r.phase == HEARTH_PHASE_PROMPT)
+        CHECK(hearth_prompt(s, seq, tokens, N_TOKENS, keep_row, out, &check_error));
+    else
+        for (int i = 0; i < N_TOKENS; i++) {
+            CHECK(hearth_step(s, &seq, &tokens[i], 1, &check_error));
+            keep_row(out, i, hearth_logits(s, 0));
+        }
+    hearth_session_close(&s);
+    return out;
+}
+
+static void assert_logits(const float *got, const float *want)
+{
+    assert_memory_equal(got, want, N_TOKENS * MADE_VOCAB * sizeof *want);
+}
+
+// ---- running
+
+static void test_invariance(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_MODELS; i++) {
+        float *want[2];
+        struct hearth_model *m = open_made(&models[i], "c");
+        for (int phase = 0; phase < 2; phase++) {
+            want[phase] = run(m, (struct run){{.n_threads = 1}, (enum hearth_phase)phase, NULL, NULL});
+            for (int k = 0; k < N_TOKENS * MADE_VOCAB; k++)
+                assert_true(isfinite(want[phase][k]));
+        }
+        hearth_model_close(&m);
+        m = open_made(&models[i], NULL);
+        const struct run runs[] = {{{.n_threads = 3}, HEARTH_PHASE_PROMPT, NULL, NULL},
+                                   {{.n_ubatch = 1}, HEARTH_PHASE_PROMPT, NULL, NULL},
+                                   {{.n_ubatch = 7}, HEARTH_PHASE_PROMPT, NULL, NULL},
+                                   {{.n_threads = 3}, HEARTH_PHASE_STEP, NULL, NULL}};
+        for (size_t k = 0; k < sizeof runs / sizeof runs[0]; k++) {
+            float *got = run(m, runs[k]);
+            assert_logits(got, want[runs[k].phase]);
+            free(got);
+        }
+        hearth_model_close(&m);
+        free(want[0]);
+        free(want[1]);
+    }
+}
+
+// Sequences of other tokens in the same step change nothing.
+static void test_batch_mates(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_MODELS; i++) {
+        struct hearth_model *m = open_made(&models[i], NULL);
+        float *want = run(m, (struct run){{.n_threads = 1}, HEARTH_PHASE_STEP, NULL, NULL});
+        struct hearth_session *s = NULL;
+        struct hearth_session_params p = hearth_session_params_default();
+        p.max_seqs = 5;
+        p.n_threads = 2;
+        CHECK(hearth_session_open(&s, m, &p, &check_error));
+        int seqs[5];
+        for (int k = 0; k < 5; k++)
+            seqs[k] = hearth_seq_new(s, NULL);
+        for (int t = 0; t < N_TOKENS; t++) {
+            hearth_token tokens[5];
+            for (int k = 0; k < 5; k++)
+                tokens[k] = k == 3 ? token_at(t) : (t * 13 + k * 7) % MADE_VOCAB;
+            CHECK(hearth_step(s, seqs, tokens, 5, &check_error));
+            assert_memory_equal(hearth_logits(s, 3), want + t * MADE_VOCAB, MADE_VOCAB * sizeof *want);
+        }
+        free(want);
+        hearth_session_close(&s);
+        hearth_model_close(&m);
+    }
+}
+
+// A window as wide as the text is none; a narrow one changes just the tokens it cuts off.
+static void test_window(void **state)
+{
+    (void)state;
+    struct made made = {.arch = "llama"};
+    struct hearth_model *m = open_made(&made, NULL);
+    float *all = run(m, (struct run){{0}, HEARTH_PHASE_PROMPT, NULL, NULL});
+    hearth_model_close(&m);
+    const int windows[] = {0, N_TOKENS, N_TOKENS - 1, 66, 64, 1};
+    for (size_t i = 0; i < sizeof windows / sizeof windows[0]; i++) {
+        made.set[0] = (struct made_kv){"attention.sliding_window", 'u', windows[i], NULL};
+        m = open_made(&made, NULL);
+        float *got = run(m, (struct run){{0}, HEARTH_PHASE_PROMPT, NULL, NULL});
+        const int same = windows[i] ? windows[i] : N_TOKENS;
+        assert_memory_equal(got, all, (size_t)same * MADE_VOCAB * sizeof *got);
+        if (same < N_TOKENS)
+            assert_memory_not_equal(got + same * MADE_VOCAB, all + same * MADE_VOCAB,
+                                    MADE_VOCAB * sizeof *got);
+        free(got);
+        hearth_model_close(&m);
+    }
+    free(all);
+}
+
+// ---- experts
+
+static void test_split_experts(void **state)
+{
+    (void)state;
+    struct made made = {.arch = "llama", .experts = true};
+    struct hearth_model *m = open_made(&made, NULL);
+    float *want = run(m, (struct run){{0}, HEARTH_PHASE_PROMPT, NULL, NULL});
+    hearth_model_close(&m);
+    made.split_experts = true;
+    m = open_made(&made, NULL);
+    float *got = run(m, (struct run){{0}, HEARTH_PHASE_PROMPT, NULL, NULL});
+    assert_logits(got, want);
+    hearth_model_close(&m);
+    free(want);
+    free(got);
+
+    struct hearth_error err = {0};
+    made.without = "blk.1.ffn_up.4.weight";
+    made_write(path, &made);
+    assert_int_equal(hearth_model_open(&m, path, NULL, &err), HEARTH_E_FORMAT);
+    assert_non_null(strstr(err.message, made.without));
+    made.without = NULL;
+    made.reshape = "blk.1.ffn_down.5.weight";
+    made_write(path, &made);
+    assert_int_equal(hearth_model_open(&m, path, NULL, &err), HEARTH_E_FORMAT);
+    assert_non_null(strstr(err.message, made.reshape));
+}
+
+struct choices {
+    int calls;
+    bool tied;
+};
+
+static void check_choice(void *arg, int layer, struct hearth_row row, const int *ids, const float *weights,
+                         int n)
+{
+    struct choices *c = arg;
+    c->calls++;
+    assert_in_range(layer, 0, MADE_LAYERS - 1);
+    assert_in_range(row.pos, 0, N_TOKENS - 1);
+    assert_int_equal(n, MADE_USED);
+    float sum = 0;
+    for (int i = 0; i < n; i++) {
+        assert_in_range(ids[i], 0, MADE_EXPERTS - 1);
+        assert_true(i == 0 || ids[i] > ids[i - 1]);
+        assert_true(!c->tied || (ids[i] == i && fabsf(weights[i] - 1.0f / MADE_USED) < 1e-6f));
+        sum += weights[i];
+    }
+    assert_true(fabsf(sum - 1.0f) < 1e-6f);
+}
+
+static void test_choices(void **state)
+{
+    (void)state;
+    const struct made made[] = {{.arch = "llama", .experts = true},
+                                {.arch = "qwen3moe", .experts = true, .zero_router = true}};
+    for (int i = 0; i < 2; i++) {
+        struct hearth_model *m = open_made(&made[i], NULL);
+        for (int phase = 0; phase < 2; phase++) {
+            struct choices c = {0, made[i].zero_router};
+            float *out = run(m, (struct run){{.n_ubatch = 32}, (enum hearth_phase)phase, check_choice, &c});
+            assert_int_equal(c.calls, N_TOKENS * MADE_LAYERS);
+            free(out);
+        }
+        hearth_model_close(&m);
+    }
+}
+
+// ---- refusals
+
+static void refused(const struct made *made, int code, const char *says)
+{
+    struct hearth_model *m = NULL;
+    struct hearth_error err = {0};
+    made_write(path, made);
+    int rc = hearth_model_open(&m, path, NULL, &err);
+    if (rc != code || !strstr(err.message, says))
+        fail_msg("%s: %d \"%s\" where %d \"%s\" was to come", made->arch, rc, err.message, code, says);
+    assert_null(m);
+}
+
+static void test_unknown(void **state)
+{
+    (void)state;
+    refused(&(struct made){.arch = "mamba"}, HEARTH_E_UNSUPPORTED, "\"mamba\"");
+    char names[200];
+    hearth_arch_names(names, sizeof names);
+    assert_non_null(strstr(names, "llama"));
+    assert_non_null(strstr(names, ", qwen3moe"));
+    refused(&(struct made){.arch = "mamba"}, HEARTH_E_UNSUPPORTED, names);
+    hearth_arch_names(names, 9);
+    assert_string_equal(names, "bamboo, ");
+    refused(&(struct made){.arch = "llama", .type = HEARTH_TYPE_I16}, HEARTH_E_UNSUPPORTED,
+            "token_embd.weight has type I16, which is not supported; supported: F32, F16, Q4_0, ");
+    refused(&(struct made){.arch = "llama", .extra = "blk.1.attn_sinks.weight"}, HEARTH_E_UNSUPPORTED,
+            "blk.1.attn_sinks.weight");
+}
+
+static void test_tensors(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_MODELS; i++) {
+        struct made made = models[i];
+        static struct made_tensor tensors[256];
+        struct made_list list = {&made, tensors, 0};
+        made_list_tensors(&list, hearth_arch_find((struct hearth_str){made.arch, strlen(made.arch)}));
+        for (size_t t = 0; t < list.n; t++) {
+            // The sizes of vocabulary and position table follow from the tensors.
+            const char *name = tensors[t].name;
+            made.without = NULL;
+            made.reshape = name;
+            if (!strcmp(name, "token_embd.weight") || !strcmp(name, "position_embd.weight"))
+                continue;
+            refused(&made, HEARTH_E_FORMAT, name);
+            if (made.optional)
+                continue;
+            made.reshape = NULL;
+            made.without = name;
+            refused(&made, HEARTH_E_FORMAT, strstr(name, "ffn_down_t") ? "ffn_down" : name);
+        }
+    }
+    refused(&(struct made){.arch = "opt", .without = "position_embd.weight"}, HEARTH_E_FORMAT,
+            "position_embd");
+}
+
+static void test_hyper_parameters(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *arch;
+        int code;
+        const char *says;
+        struct made_kv set[3];
+    } bad[] = {
+        {"llama", HEARTH_E_FORMAT, "head_count", {{"attention.head_count", 'u', 0, NULL}}},
+        {"llama", HEARTH_E_FORMAT, "head_count", {{"attention.head_count", 'u', 4e9, NULL}}},
+        {"llama", HEARTH_E_FORMAT, "less than", {{"attention.head_count", 'u', 64, NULL}}},
+        {"llama", HEARTH_E_FORMAT, "cannot share", {{"attention.head_count_kv", 'u', 3, NULL}}},
+        {"llama", HEARTH_E_UNSUPPORTED, "must be equal", {{"attention.value_length", 'u', 16, NULL}}},
+        {"llama", HEARTH_E_FORMAT, "key_length", {{"attention.key_length", 'u', 1e6, NULL}}},
+        {"llama", HEARTH_E_FORMAT, "block_count", {{"block_count", 'u', 1e6, NULL}}},
+        {"llama", HEARTH_E_FORMAT, "missing", {{"block_count", 'u', 3, NULL}}},
+        {"llama", HEARTH_E_FORMAT, "embedding_length", {{"embedding_length", 'u', 2147483647, NULL}}},
+        {"llama", HEARTH_E_FORMAT, "feed_forward_length", {{"feed_forward_length", 'u', 0, NULL}}},
+        {"llama", HEARTH_E_FORMAT, "context_length", {{"context_length", 's', 0, "many"}}},
+        {"llama", HEARTH_E_FORMAT, "dimension_count", {{"rope.dimension_count", 'u', 7, NULL}}},
+        {"llama", HEARTH_E_FORMAT, "dimension_count", {{"rope.dimension_count", 'u', 10, NULL}}},
+        {"llama", HEARTH_E_FORMAT, "freq_base", {{"rope.freq_base", 'f', -1, NULL}}},
+        {"llama", HEARTH_E_FORMAT, "freq_base", {{"rope.freq_base", 'f', NAN, NULL}}},
+        {"llama", HEARTH_E_FORMAT, "epsilon", {{"attention.layer_norm_rms_epsilon", 'f', NAN, NULL}}},
+        {"llama", HEARTH_E_FORMAT, "sliding_window", {{"attention.sliding_window", 'u', 4294967295., NULL}}},
+        {"llama", HEARTH_E_UNSUPPORTED, "by layer", {{"attention.sliding_window_pattern", 'u', 6, NULL}}},
+        {"llama",
+         HEARTH_E_UNSUPPORTED,
+         "longrope",
+         {{"rope.scaling.type", 's', 0, "longrope"}, {"rope.scaling.factor", 'f', 4, NULL}}},
+        {"llama", HEARTH_E_FORMAT, "factor", {{"rope.scaling.type", 's', 0, "yarn"}}},
+        {"llama",
+         HEARTH_E_FORMAT,
+         "factor",
+         {{"rope.scaling.type", 's', 0, "yarn"}, {"rope.scaling.factor", 'f', 0, NULL}}},
+        {"llama", HEARTH_E_UNSUPPORTED, "tanh", {{"feed_forward.activation", 's', 0, "tanh"}}},
+        {"llama", HEARTH_E_FORMAT, "used_count", {{"expert_count", 'u', 4, NULL}}},
+        {"llama",
+         HEARTH_E_FORMAT,
+         "used_count",
+         {{"expert_count", 'u', 4, NULL}, {"expert_used_count", 'u', 5, NULL}}},
+        {"llama",
+         HEARTH_E_FORMAT,
+         "used_count",
+         {{"expert_count", 'u', 4, NULL}, {"expert_used_count", 'u', 0, NULL}}},
+        {"llama", HEARTH_E_FORMAT, "expert_count", {{"expert_count", 'u', 1e6, NULL}}},
+        {"llama",
+         HEARTH_E_FORMAT,
+         "ffn_gate_inp",
+         {{"expert_count", 'u', 4, NULL}, {"expert_used_count", 'u', 2, NULL}}},
+        {"falcon",
+         HEARTH_E_UNSUPPORTED,
+         "expert_count",
+         {{"expert_count", 'u', 4, NULL}, {"expert_used_count", 'u', 2, NULL}}},
+        {"falcon", HEARTH_E_UNSUPPORTED, "ALiBi", {{"attention.max_alibi_bias", 'f', 8, NULL}}},
+        {"qwen3moe", HEARTH_E_UNSUPPORTED, "expert_count", {{"expert_count", 'u', 0, NULL}}},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct made made = {.arch = bad[i].arch};
+        memcpy(made.set, bad[i].set, sizeof bad[i].set);
+        refused(&made, bad[i].code, bad[i].says);
+    }
+    struct made made = {.arch = "qwen3moe", .experts = true, .set = {{"expert_gating_func", 'u', 2, NULL}}};
+    refused(&made, HEARTH_E_UNSUPPORTED, "softmax");
+    made.set[0] = (struct made_kv){"expert_feed_forward_length", 'u', 0, NULL};
+    refused(&made, HEARTH_E_FORMAT, "expert_feed_forward_length");
+}
+
+// Extreme but legal numbers: the text may be nonsense, memory and arithmetic stay sound.
+static void test_extremes(void **state)
+{
+    (void)state;
+    static const struct made_kv extremes[][3] = {
+        {{"rope.freq_base", 'f', 1, NULL}},
+        {{"rope.freq_base", 'f', 1e30, NULL}},
+        {{"rope.scaling.type", 's', 0, "yarn"},
+         {"rope.scaling.factor", 'f', 1e6, NULL},
+         {"rope.freq_base", 'f', 1, NULL}},
+        {{"rope.scaling.type", 's', 0, "yarn"},
+         {"rope.scaling.factor", 'f', 1e-6, NULL},
+         {"rope.scaling.yarn_beta_fast", 'f', 1e-6, NULL}},
+        {{"attention.layer_norm_rms_epsilon", 'f', 0, NULL}},
+        {{"attention.sliding_window", 'u', 2147483647, NULL}},
+    };
+    for (size_t i = 0; i < sizeof extremes / sizeof extremes[0]; i++) {
+        struct made made = {.arch = "llama"};
+        memcpy(made.set, extremes[i], sizeof extremes[i]);
+        struct hearth_model *m = open_made(&made, NULL);
+        free(run(m, (struct run){{0}, HEARTH_PHASE_PROMPT, NULL, NULL}));
+        hearth_model_close(&m);
+    }
+}
+
+static void test_learned_positions(void **state)
+{
+    (void)state;
+    // More context claimed than there are positions: the table decides.
+    struct made made = {.arch = "opt", .set = {{"context_length", 'u', 100000, NULL}}};
+    struct hearth_model *m = open_made(&made, NULL);
+    assert_int_equal(hearth_model_info(m)->n_ctx_train, MADE_CTX);
+    struct hearth_session *s = NULL;
+    struct hearth_error err = {0};
+    struct hearth_session_params p = hearth_session_params_default();
+    p.n_ctx = MADE_CTX + 1;
+    assert_int_equal(hearth_session_open(&s, m, &p, &err), HEARTH_E_INVALID);
+    assert_non_null(strstr(err.message, "256"));
+    p.n_ctx = 0;
+    CHECK(hearth_session_open(&s, m, &p, &check_error));
+    assert_int_equal(hearth_session_n_ctx(s), MADE_CTX);
+    int seq = hearth_seq_new(s, NULL);
+    hearth_token tokens[MADE_CTX];
+    for (int i = 0; i < MADE_CTX; i++)
+        tokens[i] = token_at(i);
+    CHECK(hearth_prompt(s, seq, tokens, MADE_CTX, NULL, NULL, &check_error));
+    assert_int_equal(hearth_step(s, &seq, tokens, 1, &err), HEARTH_E_BUDGET);
+    hearth_session_close(&s);
+    hearth_model_close(&m);
+}
+
+static int remove_file(void **state)
+{
+    (void)state;
+    unlink(path);
+    return 0;
+}
+
+int main(void)
+{
+    snprintf(path, sizeof path, "/tmp/hearth-arch-%ld.gguf", (long)getpid());
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_invariance), cmocka_unit_test(test_batch_mates),
+        cmocka_unit_test(test_window),     cmocka_unit_test(test_split_experts),
+        cmocka_unit_test(test_choices),    cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_tensors),    cmocka_unit_test(test_hyper_parameters),
+        cmocka_unit_test(test_extremes),   cmocka_unit_test(test_learned_positions),
+    };
+    return cmocka_run_group_tests(tests, NULL, remove_file);
+}

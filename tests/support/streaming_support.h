@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: MIT
+// Test support: models that are not all in memory against the same ones that are, at all budgets, with any
+// backend and number of threads, several sequences at once, and with storage that fails.
+#ifndef HEARTH_TESTS_STREAMING_SUPPORT_H
+#define HEARTH_TESTS_STREAMING_SUPPORT_H
+
+#include "synth/synth.h"
+#include "engine/streaming.h"
+#include "pack_support.h"
+
+enum { N_PROMPT = 37, N_STEPS = 6, N_SEQS = 3, N_CTX = 128, UBATCH = 16 };
+
+static struct hearth_error err;
+
+// ---- what is evaluated
+
+// How a session is opened.
+struct way {
+    uint64_t ram; // 0: all in memory
+    const char *io;
+    int n_threads;
+    enum hearth_sparsity sparsity;
+    struct hearth_streaming_tests tests;
+    enum hearth_overlap overlap;
+};
+
+struct opened {
+    struct hearth_model *model;
+    struct hearth_session *session;
+    int n_vocab;
+};
+
+static inline void open_model_of(struct opened *o, const char *path, const struct way *way)
+{
+    struct hearth_model_params params = hearth_model_params_default();
+    params.n_threads = 1;
+    params.ram = way->ram;
+    params.io = way->io;
+    params.overlap = way->overlap;
+    *o = (struct opened){0};
+    OK(hearth_model_open(&o->model, path, &params, &err));
+    o->model->load.tests = &way->tests;
+    o->n_vocab = hearth_model_info(o->model)->n_vocab;
+}
+
+static inline int open_session_of(struct opened *o, const struct way *way)
+{
+    struct hearth_session_params session = hearth_session_params_default();
+    session.n_ctx = N_CTX;
+    session.max_seqs = N_SEQS;
+    session.n_ubatch = UBATCH;
+    session.n_threads = way->n_threads;
+    session.sparsity = way->sparsity;
+    return hearth_session_open(&o->session, o->model, &session, &err);
+}
+
+static inline int try_open(struct opened *o, const char *path, const struct way *way)
+{
+    open_model_of(o, path, way);
+    return open_session_of(o, way);
+}
+
+static inline void close_opened(struct opened *o)
+{
+    hearth_session_close(&o->session);
+    hearth_model_close(&o->model);
+}
+
+static inline struct opened open_way(const char *path, const struct way *way)
+{
+    struct opened o;
+    if (try_open(&o, path, way))
+        fail_msg("%s with %llu bytes: %s", path, (unsigned long long)way->ram, err.message);
+    return o;
+}
+
+static inline hearth_token token_at(int n_vocab, int seq, int i)
+{
+    return (hearth_token)((uint32_t)(seq * 7919 + i * 104729 + 13) % (uint32_t)n_vocab);
+}
+
+struct rows {
+    float *at;
+    int n_vocab;
+};
+
+static inline bool take_row(void *arg, int index, const float *logits)
+{
+    (void)index;
+    struct rows *r = arg;
+    memcpy(r->at, logits, (size_t)r->n_vocab * sizeof *logits);
+    r->at += r->n_vocab;
+    return true;
+}
+
+// Rows of logits that evaluate() gives.
+enum { N_ROWS = N_PROMPT + 2 + N_STEPS * (1 + N_SEQS) + 1 };
+
+// Called before each evaluation, and again when it failed: returns whether to try once more. Or NULL.
+typedef bool (*retry_fn)(int rc);
+
+static inline void prompt(struct opened *o, int seq, int n, struct rows *r, bool all, retry_fn retry)
+{
+    hearth_token tokens[N_PROMPT];
+    for (int i = 0; i < n; i++)
+        tokens[i] = token_at(o->n_vocab, seq, i);
+    const struct rows begin = *r;
+    int rc = HEARTH_OK;
+    if (retry)
+        retry(HEARTH_OK);
+    do {
+        *r = begin;
+        rc = hearth_prompt(o->session, seq, tokens, n, all ? take_row : NULL, r, &err);
+    } while (rc && retry && retry(rc));
+    if (rc)
+        fail_msg("prompt: %s", err.message);
+    assert_int_equal(hearth_seq_length(o->session, seq), n);
+    if (!all)
+        take_row(r, 0, hearth_logits(o->session, 0));
+}
+
+static inline void step(struct opened *o, const int *seqs, int n, int i, struct rows *r, retry_fn retry)
+{
+    hearth_token tokens[N_SEQS];
+    for (int k = 0; k < n; k++)
+        tokens[k] = token_at(o->n_vocab, seqs[k], 1000 + i);
+    int rc = HEARTH_OK;
+    if (retry)
+        retry(HEARTH_OK);
+    do
+        rc = hearth_step(o->session, seqs, tokens, n, &err);
+    while (rc && retry && retry(rc));
+    if (rc)
+        fail_msg("step: %s", err.message);
+    for (int k = 0; k < n; k++)
+        take_row(r, k, hearth_logits(o->session, k));
+}
+
+// A prompt of three micro-batches, steps of one sequence, two more prompts, steps of three sequences, and a
+// last one alone.
+static inline float *evaluate(struct opened *o, retry_fn retry)
+{
+    static const int seqs[] = {0, 1, 2}, one[] = {1};
+    float *logits = calloc((size_t)N_ROWS * (size_t)o->n_vocab, sizeof *logits);
+    struct rows r = {logits, o->n_vocab};
+    assert_non_null(logits);
+    for (int i = 0; i < N_SEQS; i++)
+        assert_int_equal(hearth_seq_new(o->session, &err), i);
+    prompt(o, 0, N_PROMPT, &r, true, retry);
+    for (int i = 0; i < N_STEPS; i++)
+        step(o, seqs, 1, i, &r, retry);
+    prompt(o, 1, 5, &r, false, retry);
+    prompt(o, 2, 21, &r, false, retry);
+    for (int i = 0; i < N_STEPS; i++)
+        step(o, seqs, N_SEQS, N_STEPS + i, &r, retry);
+    step(o, one, 1, 2 * N_STEPS, &r, retry);
+    assert_int_equal(r.at - logits, (ptrdiff_t)N_ROWS * o->n_vocab);
+    return logits;
+}
+
+static inline void assert_same(const float *got, const float *want, int n_vocab, const char *what)
+{
+    for (int i = 0; i < N_ROWS; i++) {
+        const size_t at = (size_t)i * (size_t)n_vocab;
+        if (memcmp(got + at, want + at, (size_t)n_vocab * sizeof *got))
+            fail_msg("%s: row %d of the logits is another", what, i);
+    }
+}
+
+static inline float *evaluate_in_memory(const char *path, enum hearth_sparsity sparsity)
+{
+    struct opened o = open_way(path, &(struct way){.n_threads = 2, .sparsity = sparsity});
+    assert_null(o.session->streaming);
+    float *logits = evaluate(&o, NULL);
+    close_opened(&o);
+    return logits;
+}
+
+// ---- budgets
+
+// Small enough that a model of few MiB goes through several pieces and chunks.
+#define SMALL .weights_only = true, .piece_bytes = 100000, .chunk_bytes = 65536
+
+// The smallest budget and the one that holds all.
+static inline void find_budgets(const char *path, enum hearth_sparsity sparsity, int n_threads,
+                                uint64_t *least, uint64_t *most)
+{
+    const struct way way = {.ram = 1u << 30,
+                            .io = "pread",
+                            .n_threads = n_threads,
+                            .sparsity = sparsity,
+                            .tests = {SMALL, .always = true}};
+    struct opened o = open_way(path, &way);
+    const struct hearth_budget_plan *plan = &o.session->streaming->plan;
+    *least = plan->floor.bytes;
+    *most = plan->bytes;
+    assert_true(!plan->layer_buffers && plan->all_resident == !plan->region_bytes);
+    assert_true(*least < *most);
+    close_opened(&o);
+}
+
+static inline void check_way(const char *path, const struct way *way, const float *want)
+{
+    struct opened o = open_way(path, way);
+    char what[700];
+    snprintf(what, sizeof what, "%s, %llu bytes, %s, %d threads, sparsity %d", path,
+             (unsigned long long)way->ram, way->io ? way->io : "auto", way->n_threads, (int)way->sparsity);
+    assert_true(o.session->streaming->plan.bytes <= way->ram);
+    float *got = evaluate(&o, NULL);
+    assert_same(got, want, o.n_vocab, what);
+    free(got);
+    close_opened(&o);
+}
+
+static inline bool have_uring(const char *path)
+{
+    struct hearth_store *store = NULL;
+    const bool yes =
+        !hearth_store_open(&store, path, &(struct hearth_store_params){.io = HEARTH_IO_URING}, &err);
+    hearth_store_close(&store);
+    return yes;
+}
+
+// Too little is refused, and the budget named then will do: the floor, or what all weights take if that is
+// less.
+static inline void check_refusal(const char *path, enum hearth_sparsity sparsity, uint64_t least,
+                                 const float *want)
+{
+    struct way way = {.ram = 1, .n_threads = 1, .sparsity = sparsity, .tests = {SMALL}};
+    struct opened o;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(try_open(&o, path, &way), HEARTH_E_BUDGET);
+        assert_null(o.session);
+        close_opened(&o);
+        const char *at = strstr(err.message, "at least ");
+        assert_non_null(at);
+        const uint64_t named = strtoull(at + 9, NULL, 10);
+        assert_true(named <= least);
+        assert_true(named == least || strstr(err.message, "all of its weights"));
+        way.ram = named - 1;
+    }
+    way.ram++;
+    check_way(path, &way, want);
+}
+
+// The floor with both backends, and five more budgets up to all, with different numbers of threads.
+static inline void check_model(const char *path, enum hearth_sparsity sparsity)
+{
+    uint64_t least, most;
+    float *want = evaluate_in_memory(path, sparsity);
+    const char *const io[] = {have_uring(path) ? "uring" : "pread", "pread"};
+    struct way way = {.sparsity = sparsity, .tests = {SMALL, .always = true}};
+    for (int n_threads = 3; n_threads >= 1; n_threads--) {
+        find_budgets(path, sparsity, n_threads, &least, &most);
+        way.n_threads = n_threads;
+        for (int i = 0; i <= 5; i++) {
+            static const uint64_t eighths[] = {0, 1, 3, 5, 7, 8};
+            way.ram = least + (most - least) * eighths[i] / 8;
+            way.io = io[(i + n_threads) % 2];
+            way.overlap = (enum hearth_overlap)((i + n_threads) % 3);
+            if (i == 0 || i % 3 == n_threads % 3)
+                check_way(path, &way, want);
+        }
+    }
+    // As users have it: all fits.
+    way = (struct way){.ram = 1u << 30, .n_threads = 2, .sparsity = sparsity};
+    check_way(path, &way, want);
+
+    check_refusal(path, sparsity, least, want);
+    free(want);
+}
+
+// ---- models
+
+static inline const char *make(const char *preset)
+{
+    const char *path = in_folder("model.gguf");
+    remove(path);
+    OK(hearth_synth(preset, path, &(struct hearth_synth_params){.seed = 5, .n_threads = 2}, &err));
+    return path;
+}
+
+static inline void check_preset(const char *preset, const enum hearth_sparsity *modes, int n)
+{
+    static char path[512];
+    snprintf(path, sizeof path, "%s", make(preset));
+    for (int i = 0; i < n; i++)
+        check_model(path, modes[i]);
+}
+
+static const enum hearth_sparsity all_modes[] = {HEARTH_SPARSITY_PREDICT, HEARTH_SPARSITY_EXACT,
+                                                 HEARTH_SPARSITY_OFF};
+
+// ---- storage that fails
+
+static atomic_bool spoiled;
+static int n_failed;
+
+// Storage fails until an evaluation has, and works in its second attempt.
+static inline bool spoil_then_mend(int rc)
+{
+    if (!rc) {
+        atomic_store(&spoiled, true);
+        return true;
+    }
+    assert_int_equal(rc, HEARTH_E_IO);
+    assert_non_null(strstr(err.message, folder));
+    assert_true(atomic_load(&spoiled));
+    atomic_store(&spoiled, false);
+    n_failed++;
+    return true;
+}
+
+static inline void check_faults(const char *path, enum hearth_sparsity sparsity)
+{
+    // Hiccups that nobody sees; errors now and then; a device that is gone.
+    static const struct hearth_store_faults kinds[] = {
+        {.seed = 1, .shorts = 300, .retries = 300, .errors = 3},
+        {.seed = 2, .shorts = 100, .retries = 100, .errors = 800},
+        {.seed = 3, .errors = 1000},
+    };
+    uint64_t least, most;
+    float *want = evaluate_in_memory(path, sparsity);
+    const char *const io[] = {have_uring(path) ? "uring" : "pread", "pread"};
+    for (int i = 0; i < 6; i++) {
+        struct hearth_store_faults faults = kinds[i / 2];
+        faults.on = &spoiled;
+        struct way way = {.io = io[i % 2],
+                          .n_threads = 1 + i % 3,
+                          .sparsity = sparsity,
+                          .tests = {SMALL, .always = true, .faults = &faults}};
+        find_budgets(path, sparsity, way.n_threads, &least, &most);
+        way.ram = least + (most - least) * (uint64_t)(i % 2) / 3;
+        atomic_store(&spoiled, false);
+        struct opened o = open_way(path, &way);
+        n_failed = 0;
+        float *got = evaluate(&o, spoil_then_mend);
+        assert_same(got, want, o.n_vocab, path);
+        if (i / 2 == 0)
+            assert_int_equal(n_failed, 0);
+        // With the smallest budget every evaluation reads.
+        struct hearth_stats stats;
+        hearth_session_stats(o.session, &stats);
+        if (i % 2 == 0) {
+            assert_true(stats.streaming.read_retries > 0);
+            assert_true(n_failed > 0 || i / 2 == 0);
+        }
+        free(got);
+        close_opened(&o);
+    }
+    // Storage that fails from the start: a session does not open, and says why.
+    const struct hearth_store_faults gone = {.errors = 1000};
+    struct way way = {
+        .ram = most, .n_threads = 2, .sparsity = sparsity, .tests = {SMALL, .always = true, .faults = &gone}};
+    struct opened o;
+    assert_int_equal(try_open(&o, path, &way), HEARTH_E_IO);
+    assert_non_null(strstr(err.message, folder));
+    assert_null(o.session);
+    close_opened(&o);
+    free(want);
+}
+
+#endif
