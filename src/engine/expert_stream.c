@@ -230,7 +230,7 @@ static int gather_group(struct hearth_expert_stream *x, struct hearth_expert_uni
             rc = hearth_reader_wait(x->reader, &v->job, &err);
         }
         if (rc) {
-            hearth_streaming_fail(x->s, &err);
+            hearth_fault_raise(&x->s->fault, &err);
             return i;
         }
         struct hearth_weight *const weights[] = {&units[end].gate, &units[end].up, &units[end].down};

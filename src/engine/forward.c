@@ -204,7 +204,7 @@ int hearth_forward(struct hearth_session *s, enum hearth_phase phase, int n, str
             layer_in_series(s, phase, layer, n);
         hearth_streaming_end(s, layer);
     }
-    return hearth_streaming_result(s, err);
+    return hearth_fault_take(&s->fault, err);
 }
 
 int hearth_forward_logits(struct hearth_session *s, enum hearth_phase phase, int first, int n,
@@ -224,5 +224,5 @@ int hearth_forward_logits(struct hearth_session *s, enum hearth_phase phase, int
         hearth_streaming_end(s, part);
         row += s->weights.output.n;
     }
-    return hearth_streaming_result(s, err);
+    return hearth_fault_take(&s->fault, err);
 }

@@ -136,7 +136,7 @@ bool hearth_neurons_next(struct hearth_neurons *n, uint32_t space, size_t at,
                          struct hearth_neuron_piece *piece)
 {
     hearth_neurons_settle(n);
-    if (at >= n->n_neurons || atomic_load(&n->s->streaming->failed))
+    if (at >= n->n_neurons || hearth_fault_is_raised(&n->s->fault))
         return false;
     const size_t resident = n->resident[space];
     const struct hearth_neuron_reading prefix = {.space = space, .n = resident};
@@ -158,7 +158,7 @@ bool hearth_neurons_next(struct hearth_neurons *n, uint32_t space, size_t at,
         rc = hearth_reader_wait(n->reader, &n->jobs[buffer], &err);
     }
     if (rc) {
-        hearth_streaming_fail(n->s, &err);
+        hearth_fault_raise(&n->s->fault, &err);
         n->reading.n = 0;
         return false;
     }

@@ -22,7 +22,7 @@ const uint8_t *hearth_neurons_bundle(const struct hearth_neurons *n, uint32_t sp
 
 static bool has_failed(const struct hearth_neurons *n)
 {
-    return atomic_load_explicit(&n->s->streaming->failed, memory_order_relaxed);
+    return hearth_fault_is_raised(&n->s->fault);
 }
 
 // ---- reads
@@ -98,7 +98,7 @@ static void fail(struct hearth_neurons *n)
 {
     struct hearth_error err = {0};
     hearth_fail(&err, HEARTH_E_IO, "%s", hearth_store_error(n->store));
-    hearth_streaming_fail(n->s, &err);
+    hearth_fault_raise(&n->s->fault, &err);
 }
 
 static void land(struct hearth_neurons *n, const struct hearth_read_done *done)

@@ -3,6 +3,7 @@
 #ifndef HEARTH_ENGINE_SESSION_H
 #define HEARTH_ENGINE_SESSION_H
 
+#include "base/fault.h"
 #include "base/threads.h"
 #include "engine/kv.h"
 
@@ -112,6 +113,7 @@ struct hearth_session {
     struct hearth_weights weights;      // the model's, or this session's own when they stream
     struct hearth_streaming *streaming; // NULL: the model has all weights in memory
     struct hearth_pool *pool;
+    struct hearth_fault fault; // of the evaluation that is going on
     struct hearth_aside aside;
     struct hearth_kv kv;
     uint64_t model_id; // hearth_model_fingerprint(), from the first time it is needed on; 0: not yet

@@ -2,7 +2,6 @@
 // Sessions whose weights need not fit into memory: the budget is planned, spent, and what it buys is read.
 #include "engine/streaming.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,9 +22,9 @@ bool hearth_streaming_begin(struct hearth_session *s, int i)
     struct hearth_error err = {0};
     if (!f)
         return false;
-    if (f->runs.n && !atomic_load(&f->failed) && hearth_runs_begin(&f->runs, i, &s->weights, &err))
-        hearth_streaming_fail(s, &err);
-    return atomic_load(&f->failed);
+    if (f->runs.n && !hearth_fault_is_raised(&s->fault) && hearth_runs_begin(&f->runs, i, &s->weights, &err))
+        hearth_fault_raise(&s->fault, &err);
+    return hearth_fault_is_raised(&s->fault);
 }
 
 void hearth_streaming_end(struct hearth_session *s, int i)
@@ -33,21 +32,6 @@ void hearth_streaming_end(struct hearth_session *s, int i)
     struct hearth_streaming *f = s->streaming;
     if (f && f->runs.n)
         hearth_runs_end(&f->runs, i);
-}
-
-int hearth_streaming_result(struct hearth_session *s, struct hearth_error *err)
-{
-    struct hearth_streaming *f = s->streaming;
-    if (!f || !atomic_load(&f->failed))
-        return HEARTH_OK;
-    atomic_store(&f->failed, false);
-    return hearth_fail(err, f->error.code, "%s", f->error.message);
-}
-
-void hearth_streaming_fail(struct hearth_session *s, const struct hearth_error *err)
-{
-    if (!atomic_exchange(&s->streaming->failed, true))
-        s->streaming->error = *err;
 }
 
 void hearth_streaming_embed(struct hearth_session *s, int token, int worker, float *out)
@@ -58,7 +42,7 @@ void hearth_streaming_embed(struct hearth_session *s, int token, int worker, flo
     struct hearth_error err = {0};
     if (hearth_gguf_read(s->model->gguf, f->embedding->tensor, row, (uint64_t)token * w->stride, w->stride,
                          &err))
-        hearth_streaming_fail(s, &err);
+        hearth_fault_raise(&s->fault, &err);
     else
         hearth_type_info(w->type)->decode(row, out, w->k);
 }

@@ -4,8 +4,6 @@
 #ifndef HEARTH_ENGINE_STREAMING_H
 #define HEARTH_ENGINE_STREAMING_H
 
-#include <stdatomic.h>
-
 #include "engine/expert_stream.h"
 #include "engine/neurons.h"
 #include "engine/runs.h"
@@ -36,8 +34,6 @@ struct hearth_streaming {
     const struct hearth_item *embedding; // of which rows are read from the file; NULL: in memory
     struct hearth_neurons neurons;
     struct hearth_expert_stream experts;
-    _Atomic bool failed;                              // the evaluation that is going on has, and this is
-    struct hearth_error error;                        // why: the first reason
     struct hearth_streaming_count counted, phases[2]; // until the last evaluation, and in those of each phase
 };
 
@@ -62,10 +58,6 @@ static inline struct hearth_expert_stream *hearth_streaming_experts(const struct
 // given up. Nothing happens in sessions that do not stream.
 bool hearth_streaming_begin(struct hearth_session *s, int i);
 void hearth_streaming_end(struct hearth_session *s, int i); // after it
-// At the end of an evaluation: how it went.
-int hearth_streaming_result(struct hearth_session *s, struct hearth_error *err);
-// Has the evaluation fail. Any thread of the pool.
-void hearth_streaming_fail(struct hearth_session *s, const struct hearth_error *err);
 
 // The row of the embedding table that stands for a token, from the file; `worker` has scratch memory for it.
 void hearth_streaming_embed(struct hearth_session *s, int token, int worker, float *out);
