@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "engine/session.h"
+#include "engine/context.h"
 #include "gguf/checksums.h"
 #include "model/arch.h"
 #include "model/model.h"
@@ -196,6 +196,20 @@ static int run_text(struct profiler *p, const struct hearth_profile_params *para
     return rc;
 }
 
+// What counts in the second pass: what is not below a share of the magnitudes.
+static int set_thresholds(struct profiler *p, float share)
+{
+    float *thresholds = hearth_calloc(p->n_layer, sizeof *thresholds);
+    if (!thresholds)
+        return hearth_fail(p->err, HEARTH_E_MEMORY, "no memory for a profile");
+    for (size_t i = 0; i < p->n_layer; i++)
+        thresholds[i] = hearth_magnitude_at(p->magnitudes + i * HEARTH_MAGNITUDES, (double)share);
+    hearth_session_probes(p->session)->on_gates = NULL;
+    const int rc = hearth_session_set_thresholds(p->session, thresholds, p->err);
+    free(thresholds);
+    return rc;
+}
+
 // Twice where a share decides what counts: first to learn what is below it.
 static int run_passes(struct profiler *p, const struct hearth_profile_params *params)
 {
@@ -206,19 +220,14 @@ static int run_passes(struct profiler *p, const struct hearth_profile_params *pa
         p->sizing = true;
         rc = run_text(p, params);
         measure(p);
-        p->session->on_gates = NULL;
-        p->session->thresholds = hearth_calloc(p->n_layer, sizeof *p->session->thresholds);
-        if (!rc && !p->session->thresholds)
-            rc = hearth_fail(p->err, HEARTH_E_MEMORY, "no memory for a profile");
-        for (size_t i = 0; i < p->n_layer && !rc; i++)
-            p->session->thresholds[i] =
-                hearth_magnitude_at(p->magnitudes + i * HEARTH_MAGNITUDES, (double)share);
+        if (!rc)
+            rc = set_thresholds(p, share);
         p->sizing = false;
         p->pass = 1;
     }
     if (!rc)
         rc = run_text(p, params);
-    if (p->session->on_gates)
+    if (hearth_session_probes(p->session)->on_gates)
         measure(p);
     return rc;
 }
@@ -354,10 +363,11 @@ static int open_session(struct profiler *p, const struct hearth_profile_params *
     int rc = hearth_session_open(&p->session, p->model, &sp, p->err);
     if (rc)
         return rc;
-    p->session->on_neurons = on_neurons;
-    p->session->on_neurons_arg = p;
-    p->session->on_gates = p->sizes ? on_gates : NULL;
-    p->session->on_gates_arg = p;
+    struct hearth_probes *probes = hearth_session_probes(p->session);
+    probes->on_neurons = on_neurons;
+    probes->on_neurons_arg = p;
+    probes->on_gates = p->sizes ? on_gates : NULL;
+    probes->on_gates_arg = p;
     return HEARTH_OK;
 }
 

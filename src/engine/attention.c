@@ -3,25 +3,26 @@
 // tile and merged in ascending order; sixteen tiles are a range, and ranges are merged in ascending order,
 // too. Tiles and ranges lie at fixed positions of the sequence, so the result does not depend on who computes
 // what, and no score row is ever longer than a tile.
-#include "engine/session.h"
+#include "engine/attention.h"
 
 #include <math.h>
 #include <string.h>
 
 struct job {
-    struct hearth_session *s;
-    int layer, n;
-    enum hearth_phase phase;
+    struct hearth_attention_work *work;
+    struct hearth_rows rows;
+    int layer;
     int block; // tokens of a task
     int n_blocks;
     int n_ranges; // steps: ranges that a token's positions may reach into, a task each
     float scale;
 };
 
-// What one task holds: tokens [first, last) with the query heads of key/value head g.
+// What one task holds: tokens [first, last) of the batch with the query heads of key/value head g.
 struct work {
     const struct job *j;
-    struct hearth_worker *w;
+    struct hearth_attention_worker *w;
+    void *matmul; // scratch memory of products
     int first, last, g;
     int group;     // query heads of a key/value head
     size_t dim;    // of a head
@@ -37,7 +38,7 @@ struct span {
 
 static struct span span_of(const struct job *j, int token, int tile)
 {
-    const int pos = j->s->work.rows[token].pos, window = j->s->model->hp.window;
+    const int pos = j->work->c->rows[token].pos, window = j->work->c->hp->window;
     const int oldest = window && pos >= window ? pos - window + 1 : 0;
     const int start = tile * HEARTH_KV_TILE;
     const int from = oldest > start ? oldest - start : 0;
@@ -50,7 +51,7 @@ static struct span span_of(const struct job *j, int token, int tile)
 // Adds what query i got from a tile (in tile_out) to what it got from the range's tiles before.
 static void merge_tile(const struct work *x, int i, bool is_first, float tile_max, float tile_sum)
 {
-    struct hearth_worker *w = x->w;
+    struct hearth_attention_worker *w = x->w;
     float *out = w->range_out + (size_t)i * x->dim, *tile = w->tile_out + (size_t)i * x->dim;
     if (is_first) {
         memcpy(out, tile, x->dim * sizeof *out);
@@ -60,7 +61,7 @@ static void merge_tile(const struct work *x, int i, bool is_first, float tile_ma
     }
     const float top = w->max[i] > tile_max ? w->max[i] : tile_max;
     const float a = hearth_exp(w->max[i] - top), b = hearth_exp(tile_max - top);
-    x->j->s->model->kernels.scale_add(out, a, tile, b, x->dim);
+    x->j->work->c->kernels->scale_add(out, a, tile, b, x->dim);
     w->sum[i] = fmaf(tile_sum, b, w->sum[i] * a);
     w->max[i] = top;
 }
@@ -71,15 +72,15 @@ static void merge_tile(const struct work *x, int i, bool is_first, float tile_ma
 static void weigh_values(const struct work *x, const uint8_t *values, const struct span *spans,
                          struct span all, bool full)
 {
-    const struct hearth_kernels *kernels = &x->j->s->model->kernels;
-    const struct hearth_kv *kv = &x->j->s->kv;
+    const struct hearth_kernels *kernels = x->j->work->c->kernels;
+    const struct hearth_kv *kv = x->j->work->kv;
     const int n_queries = (x->last - x->first) * x->group;
-    const bool blocks = x->j->phase == HEARTH_PHASE_PROMPT && hearth_type_info(kv->type_v)->unit_elems;
+    const bool blocks = x->j->rows.phase == HEARTH_PHASE_PROMPT && hearth_type_info(kv->type_v)->unit_elems;
     if (blocks)
         memset(x->w->tile_out, 0, (size_t)n_queries * x->dim * sizeof *x->w->tile_out);
     if (blocks && full) {
         kernels->prompt_t[kv->type_v](x->w->tile_out, x->dim, values, kv->row_v, 0, x->dim, (size_t)all.n,
-                                      x->w->scores, HEARTH_KV_TILE, (size_t)n_queries, x->w->matmul);
+                                      x->w->scores, HEARTH_KV_TILE, (size_t)n_queries, x->matmul);
         return;
     }
     if (blocks) {
@@ -90,7 +91,7 @@ static void weigh_values(const struct work *x, const uint8_t *values, const stru
                 kernels->prompt_t[kv->type_v](x->w->tile_out + (size_t)i * x->dim, x->dim,
                                               values + before * kv->row_v, kv->row_v, 0, x->dim, (size_t)at.n,
                                               x->w->scores + (size_t)i * HEARTH_KV_TILE + before,
-                                              HEARTH_KV_TILE, (size_t)x->group, x->w->matmul);
+                                              HEARTH_KV_TILE, (size_t)x->group, x->matmul);
         }
         return;
     }
@@ -103,21 +104,21 @@ static void weigh_values(const struct work *x, const uint8_t *values, const stru
 // Whether queries may go past tiles in the kernels made for that.
 static bool has_kernels(const struct job *j)
 {
-    const struct hearth_kernels *kernels = &j->s->model->kernels;
-    const struct hearth_kv *kv = &j->s->kv;
+    const struct hearth_kernels *kernels = j->work->c->kernels;
+    const struct hearth_kv *kv = j->work->kv;
     // A prompt's values in blocks are weighed by prompt_t.
     return kernels->attend_scores[kv->type_k] && kernels->attend_values[kv->type_v] &&
            kv->head_dim % HEARTH_ATTEND_DIM == 0 && kv->head_dim <= HEARTH_ATTEND_MAX_DIM &&
-           (j->phase == HEARTH_PHASE_STEP || !hearth_type_info(kv->type_v)->unit_elems);
+           (j->rows.phase == HEARTH_PHASE_STEP || !hearth_type_info(kv->type_v)->unit_elems);
 }
 
 // The same by these kernels. Queries whose tokens attend to the same positions go together. next: the page
 // that comes after this one, or NULL.
 static void attend_together(const struct work *x, uint8_t *page, uint8_t *next, const struct span *spans)
 {
-    const struct hearth_kernels *kernels = &x->j->s->model->kernels;
-    const struct hearth_kv *kv = &x->j->s->kv;
-    struct hearth_worker *w = x->w;
+    const struct hearth_kernels *kernels = x->j->work->c->kernels;
+    const struct hearth_kv *kv = x->j->work->kv;
+    struct hearth_attention_worker *w = x->w;
     const uint8_t *keys = hearth_kv_key(kv, page, x->j->layer, x->g, 0);
     const uint8_t *values = hearth_kv_value(kv, page, x->j->layer, x->g, 0);
     const uint8_t *next_keys = next ? hearth_kv_key(kv, next, x->j->layer, x->g, 0) : NULL;
@@ -148,9 +149,9 @@ static void attend_together(const struct work *x, uint8_t *page, uint8_t *next, 
 static void attend_tile(const struct work *x, int tile, uint8_t *page, uint8_t *next)
 {
     const struct job *j = x->j;
-    const struct hearth_kernels *kernels = &j->s->model->kernels;
-    const struct hearth_kv *kv = &j->s->kv;
-    struct hearth_worker *w = x->w;
+    const struct hearth_kernels *kernels = j->work->c->kernels;
+    const struct hearth_kv *kv = j->work->kv;
+    struct hearth_attention_worker *w = x->w;
     struct span spans[HEARTH_ATTN_BLOCK], all = {HEARTH_KV_TILE, 0, false};
     int end = 0;
     for (int t = x->first; t < x->last; t++) {
@@ -172,7 +173,7 @@ static void attend_tile(const struct work *x, int tile, uint8_t *page, uint8_t *
     const uint8_t *values = hearth_kv_value(kv, page, j->layer, x->g, all.from);
     const int n_queries = (x->last - x->first) * x->group;
     kernels->step[kv->type_k](w->scores, HEARTH_KV_TILE, keys, kv->row_k, x->dim, (size_t)all.n, x->q,
-                              x->q_stride, (size_t)n_queries, w->matmul);
+                              x->q_stride, (size_t)n_queries, x->matmul);
     bool full = true;
     for (int i = 0; i < n_queries; i++) {
         const struct span at = spans[i / x->group];
@@ -198,8 +199,8 @@ struct total {
 };
 
 // Adds the next range's share; the first one has sum 0 before it.
-static void merge_range(const struct hearth_session *s, struct total to, const float *out, float max,
-                        float sum, size_t dim)
+static void merge_range(const struct job *j, struct total to, const float *out, float max, float sum,
+                        size_t dim)
 {
     if (*to.sum == 0.0f) {
         memcpy(to.out, out, dim * sizeof *out);
@@ -209,7 +210,7 @@ static void merge_range(const struct hearth_session *s, struct total to, const f
     }
     const float top = *to.max > max ? *to.max : max;
     const float a = hearth_exp(*to.max - top), b = hearth_exp(max - top);
-    s->model->kernels.scale_add(to.out, a, out, b, dim);
+    j->work->c->kernels->scale_add(to.out, a, out, b, dim);
     *to.sum = fmaf(sum, b, *to.sum * a);
     *to.max = top;
 }
@@ -221,55 +222,58 @@ static void normalise(float *out, float sum, size_t dim)
         out[i] *= inverse;
 }
 
+// Floats of one token's queries, or of its output.
+static int width_of(const struct job *j)
+{
+    return j->work->c->hp->n_head * j->work->kv->head_dim;
+}
+
 static float *output_of(const struct work *x, int i)
 {
-    struct hearth_session *s = x->j->s;
     const size_t head = (size_t)x->g * (size_t)x->group + (size_t)(i % x->group);
-    return hearth_row_of(s->work.att, x->first + i / x->group, s->model->hp.n_head * s->kv.head_dim) +
-           head * x->dim;
+    return hearth_row_of(x->j->work->out, x->first + i / x->group, width_of(x->j)) + head * x->dim;
 }
 
 // Range r's tiles, for whatever of the task's tokens reaches into it. Returns whether there were any.
 static bool attend_range(const struct work *x, int r)
 {
-    const struct job *j = x->j;
-    const struct hearth_row *rows = j->s->work.rows;
-    const int window = j->s->model->hp.window, start = r * HEARTH_ATTN_RANGE;
+    const struct hearth_row *rows = x->j->work->c->rows;
+    const struct hearth_kv *kv = x->j->work->kv;
+    const int window = x->j->work->c->hp->window, start = r * HEARTH_ATTN_RANGE;
     // The rows of a block are of one sequence at rising positions (or there is one).
     const int oldest = window ? rows[x->first].pos - window + 1 : 0;
     const int from = oldest > 0 ? oldest / HEARTH_KV_TILE : 0,
               to = rows[x->last - 1].pos / HEARTH_KV_TILE + 1;
     const int first = from > start ? from : start;
     const int last = to < start + HEARTH_ATTN_RANGE ? to : start + HEARTH_ATTN_RANGE;
-    const int *ids = j->s->kv.seqs[rows[x->first].seq].pages;
+    const int *ids = kv->seqs[rows[x->first].seq].pages;
     uint8_t *pages[HEARTH_ATTN_RANGE + 1];
     memset(x->w->sum, 0, (size_t)((x->last - x->first) * x->group) * sizeof *x->w->sum);
     if (first >= last)
         return false;
     for (int tile = first; tile < last; tile++)
-        pages[tile - first] = hearth_kv_pin(&j->s->kv, ids[tile]);
+        pages[tile - first] = hearth_kv_pin(kv, ids[tile]);
     pages[last - first] = NULL;
     for (int tile = first; tile < last; tile++)
         attend_tile(x, tile, pages[tile - first], pages[tile - first + 1]);
     for (int tile = first; tile < last; tile++)
-        hearth_kv_unpin(&j->s->kv, ids[tile]);
+        hearth_kv_unpin(kv, ids[tile]);
     return true;
 }
 
 // The task's queries side by side.
 static void gather_queries(struct work *x)
 {
-    struct hearth_session *s = x->j->s;
-    const int n_head = s->model->hp.n_head;
-    const bool block = hearth_type_info(s->kv.type_k)->unit_elems != 0;
+    const struct hearth_attention_work *work = x->j->work;
+    const bool block = hearth_type_info(work->kv->type_k)->unit_elems != 0;
     x->q_stride = block ? hearth_acts_bytes(x->dim) : x->dim * sizeof(float);
     x->q = x->w->q;
     for (int i = 0; i < (x->last - x->first) * x->group; i++) {
-        const float *q = hearth_row_of(s->work.q, x->first + i / x->group, n_head * s->kv.head_dim) +
+        const float *q = hearth_row_of(work->q, x->first + i / x->group, width_of(x->j)) +
                          (size_t)(x->g * x->group + i % x->group) * x->dim;
         uint8_t *to = (uint8_t *)x->w->q + (size_t)i * x->q_stride;
         if (block)
-            s->model->kernels.quantize_acts(to, q, x->dim);
+            work->c->kernels->quantize_acts(to, q, x->dim);
         else
             memcpy(to, q, x->q_stride);
     }
@@ -277,14 +281,16 @@ static void gather_queries(struct work *x)
 
 static struct work work_of(const struct job *j, int g, int block, int worker)
 {
-    const struct hearth_session *s = j->s;
+    const struct hearth_attention_work *work = j->work;
     struct work x = {.j = j,
-                     .w = &s->work.workers[worker],
-                     .first = block * j->block,
+                     .w = &work->workers[worker],
+                     .matmul = work->matmul->scratch[worker],
+                     .first = j->rows.first + block * j->block,
                      .g = g,
-                     .group = s->model->hp.n_head / s->kv.n_head_kv,
-                     .dim = (size_t)s->kv.head_dim};
-    x.last = x.first + j->block < j->n ? x.first + j->block : j->n;
+                     .group = work->c->hp->n_head / work->kv->n_head_kv,
+                     .dim = (size_t)work->kv->head_dim};
+    const int end = j->rows.first + j->rows.n;
+    x.last = x.first + j->block < end ? x.first + j->block : end;
     gather_queries(&x);
     return x;
 }
@@ -294,16 +300,16 @@ static void block_task(void *arg, int task, int worker)
 {
     const struct job *j = arg;
     const struct work x = work_of(j, task / j->n_blocks, task % j->n_blocks, worker);
-    struct hearth_worker *w = x.w;
+    struct hearth_attention_worker *w = x.w;
     const int n_queries = (x.last - x.first) * x.group;
-    const int ranges = j->s->work.rows[x.last - 1].pos / (HEARTH_KV_TILE * HEARTH_ATTN_RANGE) + 1;
+    const int ranges = j->work->c->rows[x.last - 1].pos / (HEARTH_KV_TILE * HEARTH_ATTN_RANGE) + 1;
     memset(w->total_sum, 0, (size_t)n_queries * sizeof *w->total_sum);
     for (int r = 0; r < ranges; r++) {
         if (!attend_range(&x, r))
             continue;
         for (int i = 0; i < n_queries; i++)
             if (w->sum[i] != 0.0f)
-                merge_range(j->s, (struct total){output_of(&x, i), &w->total_max[i], &w->total_sum[i]},
+                merge_range(j, (struct total){output_of(&x, i), &w->total_max[i], &w->total_sum[i]},
                             w->range_out + (size_t)i * x.dim, w->max[i], w->sum[i], x.dim);
     }
     for (int i = 0; i < n_queries; i++)
@@ -312,22 +318,22 @@ static void block_task(void *arg, int task, int worker)
 
 // ---- steps over long contexts: a task for each range, then their shares are added up
 
-// Share of range r in what row `row` gets in query head `head`: [dim] values, then max and sum.
+// Share of range r in what the job's row `row` gets in query head `head`: [dim] values, then max and sum.
 static float *share_of(const struct job *j, int row, int r, int head)
 {
-    const struct hearth_session *s = j->s;
-    const size_t at = ((size_t)row * (size_t)j->n_ranges + (size_t)r) * (size_t)s->model->hp.n_head;
-    return s->work.att_shares + (at + (size_t)head) * ((size_t)s->kv.head_dim + 2);
+    const size_t at = ((size_t)row * (size_t)j->n_ranges + (size_t)r) * (size_t)j->work->c->hp->n_head;
+    return j->work->shares + (at + (size_t)head) * ((size_t)j->work->kv->head_dim + 2);
 }
 
 static void range_task(void *arg, int task, int worker)
 {
     const struct job *j = arg;
-    const int n_head_kv = j->s->kv.n_head_kv, r = task / n_head_kv % j->n_ranges;
-    const struct work x = work_of(j, task % n_head_kv, task / n_head_kv / j->n_ranges, worker);
+    const int n_head_kv = j->work->kv->n_head_kv, r = task / n_head_kv % j->n_ranges;
+    const int row = task / n_head_kv / j->n_ranges;
+    const struct work x = work_of(j, task % n_head_kv, row, worker);
     const bool any = attend_range(&x, r);
     for (int i = 0; i < x.group; i++) {
-        float *share = share_of(j, x.first, r, x.g * x.group + i);
+        float *share = share_of(j, row, r, x.g * x.group + i);
         share[x.dim + 1] = any ? x.w->sum[i] : 0.0f;
         if (!any)
             continue;
@@ -340,43 +346,80 @@ static void combine_task(void *arg, int task, int worker)
 {
     (void)worker;
     const struct job *j = arg;
-    struct hearth_session *s = j->s;
-    const size_t dim = (size_t)s->kv.head_dim;
-    const int n_head = s->model->hp.n_head, group = n_head / s->kv.n_head_kv;
-    const int row = task / s->kv.n_head_kv, first = task % s->kv.n_head_kv * group;
+    const int n_head_kv = j->work->kv->n_head_kv, group = j->work->c->hp->n_head / n_head_kv;
+    const size_t dim = (size_t)j->work->kv->head_dim;
+    const int row = task / n_head_kv, first = task % n_head_kv * group;
     for (int head = first; head < first + group; head++) {
-        float *out = hearth_row_of(s->work.att, row, n_head * s->kv.head_dim) + (size_t)head * dim;
+        float *out = hearth_row_of(j->work->out, j->rows.first + row, width_of(j)) + (size_t)head * dim;
         float max = 0, sum = 0;
         for (int r = 0; r < j->n_ranges; r++) {
             const float *share = share_of(j, row, r, head);
             if (share[dim + 1] != 0.0f)
-                merge_range(s, (struct total){out, &max, &sum}, share, share[dim], share[dim + 1], dim);
+                merge_range(j, (struct total){out, &max, &sum}, share, share[dim], share[dim + 1], dim);
         }
         normalise(out, sum, dim);
     }
 }
 
-void hearth_attention(struct hearth_session *s, enum hearth_phase phase, int layer, int n)
+void hearth_attention(struct hearth_attention_work *w, struct hearth_rows rows, int layer)
 {
     // A prompt's rows are consecutive positions of one sequence; a step's rows share no tile.
-    const int block = phase == HEARTH_PHASE_PROMPT ? HEARTH_ATTN_BLOCK : 1;
-    struct job j = {.s = s,
+    const int block = rows.phase == HEARTH_PHASE_PROMPT ? HEARTH_ATTN_BLOCK : 1;
+    const int n_head_kv = w->kv->n_head_kv;
+    struct job j = {.work = w,
+                    .rows = rows,
                     .layer = layer,
-                    .n = n,
-                    .phase = phase,
                     .block = block,
-                    .n_blocks = (n + block - 1) / block,
+                    .n_blocks = (rows.n + block - 1) / block,
                     .n_ranges = 1,
-                    .scale = 1.0f / sqrtf((float)s->kv.head_dim)};
-    if (phase == HEARTH_PHASE_STEP)
-        for (int i = 0; i < n; i++) {
-            const int reach = s->work.rows[i].pos / (HEARTH_KV_TILE * HEARTH_ATTN_RANGE) + 1;
+                    .scale = 1.0f / sqrtf((float)w->kv->head_dim)};
+    if (rows.phase == HEARTH_PHASE_STEP)
+        for (int i = 0; i < rows.n; i++) {
+            const int reach = w->c->rows[rows.first + i].pos / (HEARTH_KV_TILE * HEARTH_ATTN_RANGE) + 1;
             j.n_ranges = reach > j.n_ranges ? reach : j.n_ranges;
         }
     if (j.n_ranges == 1) {
-        hearth_run(s, block_task, &j, s->kv.n_head_kv * j.n_blocks);
+        hearth_parallel(w->c, block_task, &j, n_head_kv * j.n_blocks);
         return;
     }
-    hearth_run(s, range_task, &j, s->kv.n_head_kv * j.n_ranges * n);
-    hearth_run(s, combine_task, &j, s->kv.n_head_kv * n);
+    hearth_parallel(w->c, range_task, &j, n_head_kv * j.n_ranges * rows.n);
+    hearth_parallel(w->c, combine_task, &j, n_head_kv * rows.n);
+}
+
+// ---- opening
+
+static void lay_out_worker(struct hearth_attention_worker *w, size_t dim, size_t queries,
+                           struct hearth_arena *a)
+{
+    const size_t f32 = sizeof(float), acts = hearth_acts_bytes(dim);
+    w->q = hearth_arena_take(a, queries, acts > dim * f32 ? acts : dim * f32);
+    w->scores = hearth_arena_take(a, queries * HEARTH_KV_TILE, f32);
+    w->tile_out = hearth_arena_take(a, queries, dim * f32);
+    w->range_out = hearth_arena_take(a, queries, dim * f32);
+    float **const states[] = {&w->tile_max, &w->tile_sum, &w->max, &w->sum, &w->total_max, &w->total_sum};
+    for (size_t k = 0; k < sizeof states / sizeof *states; k++)
+        *states[k] = hearth_arena_take(a, queries, f32);
+}
+
+void hearth_attention_lay_out(struct hearth_attention_work *w, int max_rows, struct hearth_arena *a)
+{
+    const struct hearth_hparams *hp = w->c->hp;
+    const size_t t = (size_t)max_rows, f32 = sizeof(float), dim = (size_t)hp->head_dim;
+    const size_t q = (size_t)hp->n_head * dim, kv = (size_t)hp->n_head_kv * dim;
+    const size_t queries = (size_t)(hp->n_head / hp->n_head_kv) * HEARTH_ATTN_BLOCK;
+    const size_t span = HEARTH_KV_TILE * HEARTH_ATTN_RANGE, ranges = ((size_t)w->kv->n_ctx + span - 1) / span;
+    const int n_workers = hearth_pool_size(w->c->pool);
+    w->q = hearth_arena_take(a, t, q * f32);
+    w->k = hearth_arena_take(a, t, kv * f32);
+    w->v = hearth_arena_take(a, t, kv * f32);
+    w->out = hearth_arena_take(a, t, q * f32);
+    w->shares = hearth_arena_take(a, ranges > 1 ? (size_t)w->kv->max_seqs * ranges : 0,
+                                  (size_t)hp->n_head * (dim + 2) * f32);
+    w->workers = hearth_arena_take(a, (size_t)n_workers, sizeof *w->workers);
+    for (int i = 0; i < n_workers; i++) {
+        struct hearth_attention_worker worker;
+        lay_out_worker(&worker, dim, queries, a);
+        if (w->workers)
+            w->workers[i] = worker;
+    }
 }

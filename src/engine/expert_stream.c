@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "engine/streaming.h"
+#include "engine/runs.h"
 #include "sparse/expert_cache.h"
 
 // Rows of experts' inputs that are computed together, where there are so many: then places are let go.
@@ -135,7 +135,7 @@ static int present_first(struct hearth_expert_stream *x, int *order, int n)
         const int expert = order[i];
         if (!hearth_expert_cache_has(x->cache, x->layer, (uint32_t)expert))
             continue;
-        if (!x->s->tracing) { // traces go by number
+        if (!x->c->probes->on_marks) { // traces go by number
             memmove(order + n_present + 1, order + n_present, (size_t)(i - n_present) * sizeof *order);
             order[n_present] = expert;
         }
@@ -170,9 +170,9 @@ void hearth_expert_stream_begin(struct hearth_expert_stream *x, enum hearth_phas
 
 bool hearth_expert_stream_looks_ahead(const struct hearth_expert_stream *x)
 {
-    const struct hearth_runs *r = &x->s->streaming->runs;
+    const struct hearth_runs *r = x->runs;
     const bool right = x->read_ahead < TRIALS || 4 * x->ahead_used >= 3 * x->read_ahead;
-    return x->s->model->load.overlap == HEARTH_OVERLAP_ALL && x->layer + 1 < x->n_layers &&
+    return x->model->load.overlap == HEARTH_OVERLAP_ALL && x->layer + 1 < x->n_layers &&
            r->runs[x->layer + 1].resident && (right || !x->in_step);
 }
 
@@ -205,7 +205,7 @@ static int choose_next(const struct hearth_expert_stream *x)
         const struct hearth_expert_visit *v = visit_of(x, i);
         if (v->done)
             continue;
-        if (x->s->tracing || is_ready(x, v))
+        if (x->c->probes->on_marks || is_ready(x, v))
             return i;
         waiting = waiting < 0 ? i : waiting;
     }
@@ -230,7 +230,7 @@ static int gather_group(struct hearth_expert_stream *x, struct hearth_expert_uni
             rc = hearth_reader_wait(x->reader, &v->job, &err);
         }
         if (rc) {
-            hearth_streaming_fail(x->s, &err);
+            hearth_fault_raise(x->c->fault, &err);
             return i;
         }
         struct hearth_weight *const weights[] = {&units[end].gate, &units[end].up, &units[end].down};
@@ -280,9 +280,9 @@ void hearth_expert_stream_run(struct hearth_expert_stream *x, struct hearth_expe
 
 // ---- opening
 
-bool hearth_expert_stream_can(const struct hearth_session *s)
+bool hearth_expert_stream_can(const struct hearth_model *m)
 {
-    return s->model->hp.n_expert && !s->model->pack;
+    return m->hp.n_expert && !m->pack;
 }
 
 // The item that begins where binding left the matrix.
@@ -299,7 +299,7 @@ static const struct hearth_item *item_of(const struct hearth_model *m, int layer
 // Where a layer's experts are, and how much memory a place for one takes.
 static int find_layer(struct hearth_expert_stream *x, int layer, struct hearth_error *err)
 {
-    const struct hearth_model *m = x->s->model;
+    const struct hearth_model *m = x->model;
     const struct hearth_layer *w = &m->weights.layers[layer];
     const struct hearth_weight *const weights[] = {&w->ffn_gate_exps, &w->ffn_up_exps,
                                                    w->ffn_down_t_exps.data ? &w->ffn_down_t_exps
@@ -325,12 +325,13 @@ static int find_layer(struct hearth_expert_stream *x, int layer, struct hearth_e
     return HEARTH_OK;
 }
 
-int hearth_expert_stream_open(struct hearth_expert_stream *x, struct hearth_session *s,
+int hearth_expert_stream_open(struct hearth_expert_stream *x, const struct hearth_context *c,
+                              const struct hearth_model *m, const struct hearth_runs *runs,
                               struct hearth_reader *reader, struct hearth_error *err)
 {
-    const struct hearth_hparams *hp = &s->model->hp;
-    *x = (struct hearth_expert_stream){.s = s, .reader = reader};
-    if (!hearth_expert_stream_can(s))
+    const struct hearth_hparams *hp = &m->hp;
+    *x = (struct hearth_expert_stream){.c = c, .model = m, .runs = runs, .reader = reader};
+    if (!hearth_expert_stream_can(m))
         return HEARTH_OK;
     x->n_layers = (uint32_t)hp->n_layer;
     x->n_experts = (uint32_t)hp->n_expert;
@@ -356,7 +357,7 @@ void hearth_expert_stream_plan(struct hearth_expert_stream *x, struct hearth_bud
     for (uint32_t i = 0; i < x->n_layers; i++)
         x->expert_bytes[i] = x->layers[order[i]].place_bytes;
     p->n_experts = x->n_experts;
-    p->common_experts = (uint32_t)x->s->model->hp.n_expert_used + 1;
+    p->common_experts = (uint32_t)x->model->hp.n_expert_used + 1;
     p->expert_bytes = x->expert_bytes;
     p->io += hearth_expert_cache_table_bytes(x->n_layers, x->n_experts) +
              x->n_layers * (sizeof *x->layers + sizeof *x->quota + sizeof *x->expert_bytes) +

@@ -4,12 +4,13 @@
 #ifndef HEARTH_ENGINE_EXPERT_STREAM_H
 #define HEARTH_ENGINE_EXPERT_STREAM_H
 
-#include "engine/session.h"
+#include "engine/context.h"
 #include "model/load.h"
 #include "plan/budget.h"
 #include "store/reader.h"
 
 struct hearth_expert_cache;
+struct hearth_runs;
 
 #define HEARTH_EXPERT_PARTS 3 // gate, up, down
 
@@ -38,10 +39,18 @@ struct hearth_expert_visit {
     bool ahead; // asked for before its layer's visit, which has not claimed it
 };
 
+// An expert and the rows of its tokens: slots [first, first + n).
+struct hearth_expert_unit {
+    int expert, first, n;
+    struct hearth_weight gate, up, down; // down by neuron where the model has it so
+};
+
 struct hearth_expert_stream {
     bool on; // everything below is in use
-    struct hearth_session *s;
-    struct hearth_reader *reader; // the streaming's
+    const struct hearth_context *c;
+    const struct hearth_model *model;
+    const struct hearth_runs *runs; // whether a layer's router is in memory
+    struct hearth_reader *reader;   // the streaming's
     uint32_t n_layers, n_experts;
     struct hearth_expert_layer *layers; // [n_layers]
     struct hearth_expert_cache *cache;
@@ -64,11 +73,12 @@ struct hearth_expert_stream {
     uint64_t *expert_bytes;            // [n_layers] for planning: of a place, layers in the order of the runs
 };
 
-// Whether the session's experts stream one by one: those of any model with experts, but of packs.
-bool hearth_expert_stream_can(const struct hearth_session *s);
+// Whether experts can stream one by one: those of any model with experts, but of packs.
+bool hearth_expert_stream_can(const struct hearth_model *m);
 
 // Finds the experts in the file; nothing where hearth_expert_stream_can() says no. HEARTH_E_MEMORY.
-int hearth_expert_stream_open(struct hearth_expert_stream *x, struct hearth_session *s,
+int hearth_expert_stream_open(struct hearth_expert_stream *x, const struct hearth_context *c,
+                              const struct hearth_model *m, const struct hearth_runs *runs,
                               struct hearth_reader *reader, struct hearth_error *err);
 void hearth_expert_stream_close(struct hearth_expert_stream *x); // the reader is closed before
 

@@ -4,15 +4,12 @@
 // follows from the file and the token alone; how it computes the rest (row by row, or all rows of the cluster
 // at once) is a free choice, because every product is the canonical one. The clusters' sums are then added in
 // ascending order.
-#include <float.h>
+#include "engine/ffn_sparse.h"
+
 #include <math.h>
 #include <string.h>
 
-#include "engine/look_ahead.h"
-#include "engine/matmul.h"
-#include "engine/sparse.h"
-#include "engine/tracing.h"
-#include "engine/streaming.h"
+#include "model/ffn.h"
 
 // Columns that one task adds up.
 #define SUM_COLUMNS 1024
@@ -21,14 +18,14 @@
 
 // One pass: at most HEARTH_SPARSE_ROWS rows.
 struct pass {
-    struct hearth_session *s;
+    struct hearth_sparse_work *work;
     int layer;
     const struct hearth_sparse_part *parts; // first is relative to the pass
     int n_rows;
     size_t n_clusters, cluster; // of each part; neurons of one
     const float *x, *seen;
     float *out, *act;
-    float *gates;                   // activated, for session.on_gates; or NULL
+    float *gates;                   // activated, for on_gates; or NULL
     struct hearth_neurons *neurons; // where some are not in memory; else NULL
     bool looks;                     // ahead
 };
@@ -49,7 +46,7 @@ struct cluster {
 static void product_all(const struct cluster *c, const struct hearth_operand *o, float *out)
 {
     const struct hearth_weight *w = o->w;
-    c->p->s->model->kernels.step[w->type](out, c->n, hearth_space_row(w, c->at), w->stride, w->k, c->n, o->x,
+    c->p->work->c->kernels->step[w->type](out, c->n, hearth_space_row(w, c->at), w->stride, w->k, c->n, o->x,
                                           o->x_stride, c->n_t, c->matmul);
 }
 
@@ -109,7 +106,7 @@ static bool is_resident(const struct cluster *c)
 }
 
 // out[t * n + i] for the neurons i that token t's mask names (and for others it may be anything). Returns the
-// rows read. Each token has a list of its own: rows that several name come from the second cache then, and
+// rows read. Each token has a list of its own: rows that several name come from the L2 cache then, and
 // no product is made that nobody asked for.
 static size_t product_some(const struct cluster *c, enum hearth_part part, const struct hearth_operand *o,
                            float *out)
@@ -128,7 +125,7 @@ static size_t product_some(const struct cluster *c, enum hearth_part part, const
         for (size_t i = 0; i < count; i++)
             w->rows[i] = row_of(c, part, o->w, w->list[i]);
         if (count)
-            c->p->s->model->kernels.dot_rows[o->w->type](w->picked, w->rows, count, o->w->k,
+            c->p->work->c->kernels->dot_rows[o->w->type](w->picked, w->rows, count, o->w->k,
                                                          o->x + t * o->x_stride, o->x_stride, 1, c->matmul);
         for (size_t i = 0; i < count; i++)
             out[t * c->n + w->list[i]] = w->picked[i];
@@ -149,8 +146,7 @@ static void keep_scores(const struct cluster *c, const float *scores)
 // mask = 1 for the neurons that each token computes. Returns the predictor's rows read.
 static size_t choose(const struct cluster *c)
 {
-    const struct hearth_session *s = c->p->s;
-    const struct hearth_sparse_work *work = &s->work.sparse;
+    const struct hearth_sparse_work *work = c->p->work;
     uint8_t *mask = c->mask;
     if (!c->part->fc2.data) {
         memset(mask, 1, c->n_t * c->n);
@@ -161,7 +157,7 @@ static size_t choose(const struct cluster *c)
     product_all(c, &fc2, c->scratch->up);
     if (c->p->neurons)
         keep_scores(c, c->scratch->up);
-    const float *scores = c->scratch->up, least = s->predict_threshold;
+    const float *scores = c->scratch->up, least = work->mode->predict_threshold;
     const size_t n = c->n, count = c->n_t * n;
     for (size_t i = 0; i < count; i++)
         mask[i] = scores[i] >= least;
@@ -176,31 +172,31 @@ static void add_bias(const struct cluster *c, const struct hearth_weight *bias, 
 {
     if (bias->data)
         for (size_t t = 0; t < c->n_t; t++)
-            c->p->s->model->kernels.add(x + t * c->n, (const float *)bias->data + c->at, c->n);
+            c->p->work->c->kernels->add(x + t * c->n, (const float *)bias->data + c->at, c->n);
 }
 
 // Of the neurons in the mask, keeps those whose activated gate is not nothing. `gate` gets activated for that
 // where a magnitude decides, so a copy is used.
 static void drop_idle(const struct cluster *c, const float *gate)
 {
-    const struct hearth_session *s = c->p->s;
-    const enum hearth_activation act = s->model->hp.activation;
+    const struct hearth_sparse_mode *mode = c->p->work->mode;
+    const enum hearth_activation act = c->p->work->c->hp->activation;
     uint8_t *mask = c->mask;
     const size_t count = c->n_t * c->n;
-    if (s->sparsity == HEARTH_SPARSITY_OFF)
+    if (mode->sparsity == HEARTH_SPARSITY_OFF)
         return;
     if (act == HEARTH_ACT_RELU || act == HEARTH_ACT_DRELU)
         for (size_t i = 0; i < count; i++)
             mask[i] &= !(gate[i] <= 0.0f);
-    if (s->sparsity_threshold <= 0.0f)
+    if (mode->sparsity_threshold <= 0.0f)
         return;
     float *size = c->scratch->picked;
     memcpy(size, gate, count * sizeof *size);
-    s->model->kernels.activate(size, count, act);
+    c->p->work->c->kernels->activate(size, count, act);
     for (size_t t = 0; c->p->gates && t < c->n_t; t++)
         memcpy(c->p->gates + ((size_t)c->part->first + t) * c->part->space.n + c->at, size + t * c->n,
                c->n * sizeof *size);
-    const float least = s->thresholds ? s->thresholds[c->p->layer] : s->sparsity_threshold;
+    const float least = hearth_sparse_mode_threshold(mode, c->p->layer);
     for (size_t i = 0; i < count; i++)
         mask[i] &= !(fabsf(size[i]) < least);
 }
@@ -208,15 +204,15 @@ static void drop_idle(const struct cluster *c, const float *gate)
 // What goes down: scratch->gate holds it afterwards, 0 where the mask says so.
 static void activate(const struct cluster *c, bool gated)
 {
-    const struct hearth_session *s = c->p->s;
+    const struct hearth_context *ctx = c->p->work->c;
     struct hearth_sparse_worker *w = c->scratch;
     const size_t count = c->n_t * c->n;
     const uint8_t *mask = c->mask;
     float *out = w->gate;
     if (gated)
-        s->model->kernels.glu(out, out, w->up, count, s->model->hp.activation);
+        ctx->kernels->glu(out, out, w->up, count, ctx->hp->activation);
     else
-        s->model->kernels.activate(out, count, s->model->hp.activation);
+        ctx->kernels->activate(out, count, ctx->hp->activation);
     for (size_t i = 0; i < count; i++)
         out[i] = mask[i] ? out[i] : 0.0f;
 }
@@ -226,7 +222,7 @@ static size_t down(const struct cluster *c, size_t index)
 {
     const struct pass *p = c->p;
     const struct hearth_weight *w = &c->part->space.down_t;
-    struct hearth_sparse_work *work = &p->s->work.sparse;
+    struct hearth_sparse_work *work = p->work;
     struct hearth_sparse_worker *scratch = c->scratch;
     uint8_t *mask = c->mask;
     const float *act = scratch->gate;
@@ -246,19 +242,25 @@ static size_t down(const struct cluster *c, size_t index)
             scratch->picked[i] = scratch->gate[t * c->n + scratch->list[i]];
         }
         memset(work->partials + row * w->k, 0, w->k * sizeof *work->partials);
-        p->s->model->kernels.axpy_rows[w->type](work->partials + row * w->k, scratch->rows, count, w->k,
+        p->work->c->kernels->axpy_rows[w->type](work->partials + row * w->k, scratch->rows, count, w->k,
                                                 scratch->picked);
     }
     return all;
 }
 
+// Where a trace wants the cluster's neurons marked; or NULL.
+static uint8_t *marks_of(const struct cluster *c)
+{
+    uint8_t *marks = c->p->work->c->probes->marks;
+    return marks ? marks + (size_t)c->part->expert * c->part->space.n + c->at : NULL;
+}
+
 // Marks for the trace the neurons that some token's mask names, or whose activation is not 0.
 static void mark_computed(const struct cluster *c)
 {
-    struct hearth_tracing *tracing = c->p->s->tracing;
-    if (!tracing || !c->part->fc2.data)
+    uint8_t *marks = marks_of(c);
+    if (!marks || !c->part->fc2.data)
         return;
-    uint8_t *marks = hearth_tracing_marks(tracing, c->part->expert) + c->at;
     for (size_t t = 0; t < c->n_t; t++)
         for (size_t i = 0; i < c->n; i++)
             marks[i] |= c->mask[t * c->n + i];
@@ -266,10 +268,9 @@ static void mark_computed(const struct cluster *c)
 
 static void mark_active(const struct cluster *c)
 {
-    struct hearth_tracing *tracing = c->p->s->tracing;
-    if (!tracing || c->part->fc2.data)
+    uint8_t *marks = marks_of(c);
+    if (!marks || c->part->fc2.data)
         return;
-    uint8_t *marks = hearth_tracing_marks(tracing, c->part->expert) + c->at;
     for (size_t t = 0; t < c->n_t; t++)
         for (size_t i = 0; i < c->n; i++)
             marks[i] |= c->scratch->gate[t * c->n + i] != 0.0f;
@@ -278,14 +279,14 @@ static void mark_active(const struct cluster *c)
 // Where the cluster of a unit lies: units are numbered part by part.
 static struct cluster cluster_of(const struct pass *p, int unit, int worker)
 {
-    struct hearth_worker *me = &p->s->work.workers[worker];
-    struct cluster c = {.p = p, .part = &p->parts[(size_t)unit / p->n_clusters], .scratch = &me->sparse};
-    c.matmul = me->matmul;
+    struct hearth_sparse_worker *me = &p->work->workers[worker];
+    struct cluster c = {.p = p, .part = &p->parts[(size_t)unit / p->n_clusters], .scratch = me};
+    c.matmul = p->work->matmul->scratch[worker];
     c.at = (size_t)unit % p->n_clusters * p->cluster;
     c.n = c.part->space.n - c.at < p->cluster ? c.part->space.n - c.at : p->cluster;
     c.n_t = (size_t)c.part->n;
-    c.mask = p->neurons ? p->neurons->masks + (size_t)c.part->first * c.part->space.n + c.n_t * c.at
-                        : me->sparse.mask;
+    c.mask =
+        p->neurons ? p->neurons->masks + (size_t)c.part->first * c.part->space.n + c.n_t * c.at : me->mask;
     return c;
 }
 
@@ -293,18 +294,19 @@ static struct cluster cluster_of(const struct pass *p, int unit, int worker)
 static void compute(const struct cluster *c, size_t index)
 {
     const struct pass *p = c->p;
-    const struct hearth_layer *layer = &p->s->weights.layers[p->layer];
+    const struct hearth_layer *layer = &p->work->c->weights->layers[p->layer];
     const struct hearth_space *space = &c->part->space;
     struct hearth_sparse_worker *me = c->scratch;
     const bool gated = space->gate.data != NULL;
     const struct hearth_operand gate =
-        hearth_operand_of(gated ? &space->gate : &space->up, p->x, p->s->work.acts, c->part->first);
+        hearth_operand_of(gated ? &space->gate : &space->up, p->x, p->work->matmul->acts, c->part->first);
     const size_t gates = product_some(c, gated ? HEARTH_PART_GATE : HEARTH_PART_UP, &gate, me->gate);
     *(gated ? &me->gate_bytes : &me->up_bytes) += gates * gate.w->stride;
     add_bias(c, gated ? &layer->ffn_gate_b : &layer->ffn_up_b, me->gate);
     drop_idle(c, me->gate);
     if (gated) {
-        const struct hearth_operand up = hearth_operand_of(&space->up, p->x, p->s->work.acts, c->part->first);
+        const struct hearth_operand up =
+            hearth_operand_of(&space->up, p->x, p->work->matmul->acts, c->part->first);
         me->up_bytes += product_some(c, HEARTH_PART_UP, &up, me->up) * up.w->stride;
         add_bias(c, &layer->ffn_up_b, me->up);
     }
@@ -312,7 +314,7 @@ static void compute(const struct cluster *c, size_t index)
     mark_active(c);
     if (space->down_t.data)
         me->down_bytes += down(c, index) * space->down_t.stride;
-    if (!space->down_t.data || p->s->on_neurons)
+    if (!space->down_t.data || p->work->c->probes->on_neurons)
         for (size_t t = 0; t < c->n_t; t++)
             memcpy(p->act + ((size_t)c->part->first + t) * space->n + c->at, me->gate + t * c->n,
                    c->n * sizeof(float));
@@ -339,7 +341,13 @@ static void choose_task(void *arg, int task, int worker)
 static void look_ahead_task(void *arg, int task, int worker)
 {
     const struct pass *p = arg;
-    hearth_look_ahead_choose(p->neurons, (size_t)task, worker);
+    hearth_look_ahead_choose(&p->work->look, (size_t)task, worker);
+}
+
+static void look_ahead_end(void *arg)
+{
+    const struct pass *p = arg;
+    hearth_look_ahead_end(&p->work->look);
 }
 
 static void compute_unit(void *arg, int unit, int worker)
@@ -365,16 +373,16 @@ static void prepare_task(void *arg, int task, int worker)
 {
     (void)worker;
     const struct pass *p = arg;
-    const struct hearth_kernels *kernels = &p->s->model->kernels;
-    const struct hearth_sparse_work *work = &p->s->work.sparse;
-    const size_t width = (size_t)p->s->model->hp.n_embd, rank = p->parts[0].fc2.k;
+    const struct hearth_kernels *kernels = p->work->c->kernels;
+    const struct hearth_sparse_work *work = p->work;
+    const size_t width = (size_t)work->c->hp->n_embd, rank = p->parts[0].fc2.k;
     if (task < p->n_rows) {
-        kernels->quantize_acts((uint8_t *)p->s->work.acts + (size_t)task * hearth_acts_bytes(width),
+        kernels->quantize_acts(p->work->matmul->acts + (size_t)task * hearth_acts_bytes(width),
                                p->x + (size_t)task * width, width);
         return;
     }
     if (task >= 2 * p->n_rows) {
-        hearth_look_ahead_prepare(p->neurons, task - 2 * p->n_rows);
+        hearth_look_ahead_prepare(&p->work->look, task - 2 * p->n_rows);
         return;
     }
     const size_t row = (size_t)(task - p->n_rows);
@@ -387,15 +395,15 @@ static void sum_task(void *arg, int task, int worker)
 {
     (void)worker;
     const struct pass *p = arg;
-    const struct hearth_sparse_work *work = &p->s->work.sparse;
-    const size_t width = (size_t)p->s->model->hp.n_embd, chunks = (width + SUM_COLUMNS - 1) / SUM_COLUMNS;
+    const struct hearth_sparse_work *work = p->work;
+    const size_t width = (size_t)work->c->hp->n_embd, chunks = (width + SUM_COLUMNS - 1) / SUM_COLUMNS;
     const size_t row = (size_t)task / chunks, first = (size_t)task % chunks * SUM_COLUMNS;
     const size_t n = width - first < SUM_COLUMNS ? width - first : SUM_COLUMNS;
     float *out = p->out + row * width + first;
     memset(out, 0, n * sizeof *out);
     for (size_t c = row * p->n_clusters; c < (row + 1) * p->n_clusters; c++)
         if (work->used[c])
-            p->s->model->kernels.add(out, work->partials + c * width + first, n);
+            p->work->c->kernels->add(out, work->partials + c * width + first, n);
 }
 
 // Has the pass's units computed as their neurons come into memory.
@@ -411,49 +419,51 @@ static void run_units(struct pass *p, int n_units)
                                                         .mask = c.mask};
     }
     hearth_neurons_run(neurons, neurons->units, (uint32_t)n_units, compute_unit,
-                       p->looks ? (uint32_t)p->n_clusters : 0, look_ahead_task, p);
+                       p->looks ? (uint32_t)p->n_clusters : 0, look_ahead_task, look_ahead_end, p);
 }
 
 static void run_pass(struct pass *p, int n_parts)
 {
-    struct hearth_session *s = p->s;
-    struct hearth_sparse_work *work = &s->work.sparse;
+    struct hearth_sparse_work *work = p->work;
+    const struct hearth_context *ctx = work->c;
     const bool predict = p->parts[0].fc1.data != NULL;
     const int n_units = n_parts * (int)p->n_clusters;
     if (predict) {
         for (int i = 0; i < n_parts; i++) {
-            s->work.workers[0].sparse.predictor_bytes += p->parts[i].fc1.n * p->parts[i].fc1.stride;
+            work->workers[0].predictor_bytes += p->parts[i].fc1.n * p->parts[i].fc1.stride;
             work->products[i] =
                 (struct hearth_product){.w = p->parts[i].fc1,
                                         .out = work->rank + (size_t)p->parts[i].first * p->parts[i].fc1.n,
                                         .first = p->parts[i].first,
                                         .n = p->parts[i].n};
         }
-        p->looks =
-            p->neurons && hearth_look_ahead_begin(p->neurons, p->layer, p->n_rows, &work->products[n_parts]);
-        hearth_matmul(s, HEARTH_PHASE_STEP, work->products, n_parts + p->looks, p->seen, p->n_rows);
+        p->looks = p->neurons && hearth_look_ahead_begin(&work->look, p->neurons, p->layer, p->n_rows,
+                                                         &work->products[n_parts]);
+        hearth_matmul(work->matmul, HEARTH_PHASE_STEP, work->products, n_parts + p->looks, p->seen,
+                      p->n_rows);
     }
-    hearth_run(s, prepare_task, p, (1 + predict + p->looks) * p->n_rows);
+    hearth_parallel(ctx, prepare_task, p, (1 + predict + p->looks) * p->n_rows);
     if (p->neurons) {
-        hearth_run(s, choose_task, p, n_units);
+        hearth_parallel(ctx, choose_task, p, n_units);
         run_units(p, n_units);
     } else {
-        hearth_run(s, cluster_task, p, n_units);
+        hearth_parallel(ctx, cluster_task, p, n_units);
     }
     if (p->parts[0].space.down_t.data) {
-        const int chunks = (s->model->hp.n_embd + SUM_COLUMNS - 1) / SUM_COLUMNS;
-        hearth_run(s, sum_task, p, p->n_rows * chunks);
+        const int chunks = (ctx->hp->n_embd + SUM_COLUMNS - 1) / SUM_COLUMNS;
+        hearth_parallel(ctx, sum_task, p, p->n_rows * chunks);
     }
 }
 
-void hearth_sparse_run(struct hearth_session *s, int layer, const struct hearth_sparse_part *parts,
+void hearth_sparse_run(struct hearth_sparse_work *w, int layer, const struct hearth_sparse_part *parts,
                        int n_parts, const float *x, const float *seen, float *out, float *act, float *gates)
 {
-    struct hearth_sparse_part *now = s->work.sparse.parts;
-    const size_t f = parts[0].space.n, width = (size_t)s->model->hp.n_embd;
+    const struct hearth_probes *probes = w->c->probes;
+    struct hearth_sparse_part *now = w->parts;
+    const size_t f = parts[0].space.n, width = (size_t)w->c->hp->n_embd;
     const int end = parts[n_parts - 1].first + parts[n_parts - 1].n;
     for (int base = 0, part = 0; base < end;) {
-        struct pass p = {.s = s,
+        struct pass p = {.work = w,
                          .layer = layer,
                          .parts = now,
                          .n_clusters = hearth_cluster_count(f),
@@ -463,7 +473,7 @@ void hearth_sparse_run(struct hearth_session *s, int layer, const struct hearth_
                          .out = out + (size_t)base * width,
                          .act = act ? act + (size_t)base * f : NULL,
                          .gates = gates ? gates + (size_t)base * f : NULL,
-                         .neurons = hearth_streaming_neurons(s)};
+                         .neurons = w->neurons};
         int n = 0;
         while (part < n_parts && p.n_rows < HEARTH_SPARSE_ROWS) {
             const int from = base + p.n_rows, left = parts[part].first + parts[part].n - from;
@@ -477,157 +487,71 @@ void hearth_sparse_run(struct hearth_session *s, int layer, const struct hearth_
         run_pass(&p, n);
         base += p.n_rows;
     }
-    for (int i = 0; s->tracing && i < n_parts; i++)
-        hearth_tracing_write(s->tracing, layer, parts[i].expert);
+    for (int i = 0; probes->on_marks && i < n_parts; i++)
+        probes->on_marks(probes->on_marks_arg, layer, parts[i].expert,
+                         probes->marks + (size_t)parts[i].expert * f);
 }
 
-struct hearth_sparse_part hearth_sparse_part_of(const struct hearth_session *s, int layer, int expert)
+struct hearth_sparse_part hearth_sparse_part_of(const struct hearth_sparse_work *w, int layer, int expert)
 {
-    const struct hearth_model *m = s->model;
-    const struct hearth_layer *l = &s->weights.layers[layer];
-    const size_t space = (size_t)layer * (size_t)(m->hp.n_expert ? m->hp.n_expert : 1) + (size_t)expert;
-    struct hearth_sparse_part part = {.space = hearth_space_of(&m->hp, l, expert),
-                                      .always = m->always ? m->always[space] : 0,
-                                      .crossover = m->crossover ? m->crossover[space] : CROSSOVER,
-                                      .expert = expert,
-                                      .space_id = (uint32_t)space};
-    const struct hearth_neurons *neurons = hearth_streaming_neurons(s);
-    if (neurons)
-        part.space = neurons->prefixes[space];
-    const struct hearth_weight *fc1 = m->hp.n_expert ? &l->pred_fc1_exps : &l->pred_fc1;
-    const struct hearth_weight *fc2 = m->hp.n_expert ? &l->pred_fc2_exps : &l->pred_fc2;
-    if (s->sparsity == HEARTH_SPARSITY_PREDICT && fc1->data) {
-        part.fc1 = m->hp.n_expert ? hearth_expert(fc1, expert) : *fc1;
-        part.fc2 = m->hp.n_expert ? hearth_expert(fc2, expert) : *fc2;
+    const struct hearth_hparams *hp = w->c->hp;
+    const struct hearth_layer *l = &w->c->weights->layers[layer];
+    const size_t space = (size_t)layer * (size_t)hearth_ffn_experts(hp) + (size_t)expert;
+    const struct hearth_ffn f = hearth_ffn_of(hp, l);
+    struct hearth_sparse_part part = {
+        .space = w->neurons ? w->neurons->prefixes[space] : hearth_space_of(hp, l, expert),
+        .always = w->model->always ? w->model->always[space] : 0,
+        .crossover = w->model->crossover ? w->model->crossover[space] : CROSSOVER,
+        .expert = expert,
+        .space_id = (uint32_t)space};
+    if (w->mode->sparsity == HEARTH_SPARSITY_PREDICT) {
+        part.fc1 = hearth_ffn_one(f.fc1, expert);
+        part.fc2 = hearth_ffn_one(f.fc2, expert);
     }
     return part;
 }
 
-bool hearth_sparse_layer(const struct hearth_session *s, int layer)
-{
-    const struct hearth_hparams *hp = &s->model->hp;
-    const struct hearth_layer *l = &s->weights.layers[layer];
-    const bool by_neuron = (hp->n_expert ? l->ffn_down_t_exps : l->ffn_down_t).data != NULL;
-    // Without a gate and with down in one piece there is nothing to leave out but what a predictor names.
-    const bool gated = (hp->n_expert ? l->ffn_gate_exps : l->ffn_gate).data != NULL;
-    const bool predicted = s->sparsity == HEARTH_SPARSITY_PREDICT &&
-                           (hp->n_expert ? l->pred_fc1_exps : l->pred_fc1).data != NULL;
-    return by_neuron || predicted || (gated && s->sparsity != HEARTH_SPARSITY_OFF);
-}
-
 // ---- opening
 
-static bool is_relu(const struct hearth_model *m)
+static struct hearth_sparse_worker lay_out_worker(size_t cluster, bool streams, struct hearth_arena *a)
 {
-    return m->hp.activation == HEARTH_ACT_RELU || m->hp.activation == HEARTH_ACT_DRELU;
+    const size_t rows = HEARTH_SPARSE_ROWS, f32 = sizeof(float);
+    struct hearth_sparse_worker w = {0};
+    w.gate = hearth_arena_take(a, rows, cluster * f32);
+    w.up = hearth_arena_take(a, rows, cluster * f32);
+    w.picked = hearth_arena_take(a, rows, cluster * f32);
+    w.mask = hearth_arena_take(a, rows, cluster);
+    w.any = hearth_arena_take(a, 1, cluster);
+    w.list = hearth_arena_take(a, cluster, sizeof *w.list);
+    w.rows = hearth_arena_take(a, cluster, sizeof *w.rows);
+    w.bundles = hearth_arena_take(a, streams ? cluster : 0, sizeof *w.bundles);
+    return w;
 }
 
-static int set_share(struct hearth_session *s, float share, struct hearth_error *err)
+void hearth_sparse_lay_out(struct hearth_sparse_work *w, bool streams, struct hearth_arena *a)
 {
-    const struct hearth_model *m = s->model;
-    if (!m->magnitudes)
-        return hearth_fail(err, HEARTH_E_INVALID,
-                           "%s does not say how large its activations are: a share needs a pack made with a "
-                           "profile of a model outside the ReLU family; or give a number",
-                           m->info.path);
-    s->thresholds = hearth_calloc((size_t)m->hp.n_layer, sizeof *s->thresholds);
-    if (!s->thresholds)
-        return hearth_fail(err, HEARTH_E_MEMORY, "no memory for a session");
-    for (int i = 0; i < m->hp.n_layer; i++)
-        s->thresholds[i] = hearth_magnitude_at(m->magnitudes + (size_t)i * HEARTH_MAGNITUDES, (double)share);
-    return HEARTH_OK;
-}
-
-int hearth_sparse_choose(struct hearth_session *s, const struct hearth_session_params *params,
-                         struct hearth_error *err)
-{
-    const struct hearth_model *m = s->model;
-    const float share = params->sparsity_share;
-    // By share or by number, it is a threshold; with a share what counts is s->thresholds.
-    const float magnitude = share > 0.0f ? FLT_MIN : params->sparsity_threshold;
-    s->sparsity = params->sparsity;
-    s->sparsity_threshold = magnitude;
-    s->predict_threshold =
-        isnan(params->predict_threshold) ? m->hp.predict_threshold : params->predict_threshold;
-    if (!(magnitude >= 0.0f && magnitude < INFINITY))
-        return hearth_fail(err, HEARTH_E_INVALID, "the sparsity threshold must be 0 or a positive number");
-    if (!(share >= 0.0f && share < 1.0f))
-        return hearth_fail(err, HEARTH_E_INVALID, "the sparsity share must be at least 0 and below 1");
-    if (s->sparsity == HEARTH_SPARSITY_PREDICT && !m->hp.has_predictors)
-        return hearth_fail(err, HEARTH_E_INVALID, "%s has no predictors: use --sparsity auto, exact or off",
-                           m->info.path);
-    if (magnitude > 0.0f && (s->sparsity == HEARTH_SPARSITY_OFF || s->sparsity == HEARTH_SPARSITY_PREDICT))
-        return hearth_fail(err, HEARTH_E_INVALID,
-                           "a sparsity threshold goes with --sparsity auto or exact only");
-    if (s->sparsity == HEARTH_SPARSITY_AUTO)
-        s->sparsity = magnitude > 0.0f       ? HEARTH_SPARSITY_EXACT
-                      : m->hp.has_predictors ? HEARTH_SPARSITY_PREDICT
-                                             : HEARTH_SPARSITY_EXACT;
-    if (s->sparsity == HEARTH_SPARSITY_EXACT && !is_relu(m) && magnitude <= 0.0f)
-        s->sparsity = HEARTH_SPARSITY_OFF;
-    return share > 0.0f ? set_share(s, share, err) : HEARTH_OK;
-}
-
-static size_t widest_rank(const struct hearth_model *m)
-{
-    size_t rank = 0;
-    for (int i = 0; i < m->hp.n_layer; i++) {
-        const struct hearth_layer *l = &m->weights.layers[i];
-        const size_t n = (m->hp.n_expert ? l->pred_fc1_exps : l->pred_fc1).n;
-        rank = n > rank ? n : rank;
-    }
-    return rank;
-}
-
-static bool any_by_neuron(const struct hearth_session *s)
-{
-    for (int i = 0; i < s->model->hp.n_layer; i++)
-        if (hearth_sparse_layer(s, i))
-            return true;
-    return false;
-}
-
-// The widest input that a worker's matmul scratch must take comes from here too.
-size_t hearth_sparse_rank(const struct hearth_session *s)
-{
-    return s->sparsity == HEARTH_SPARSITY_PREDICT ? widest_rank(s->model) : 0;
-}
-
-void hearth_sparse_lay_out(struct hearth_session *s, struct hearth_arena *a)
-{
-    const struct hearth_hparams *hp = &s->model->hp;
-    struct hearth_sparse_work *w = &s->work.sparse;
+    const struct hearth_hparams *hp = w->c->hp;
     const size_t rows = HEARTH_SPARSE_ROWS, e = (size_t)hp->n_embd, f32 = sizeof(float);
-    const size_t f = (size_t)(hp->n_expert ? hp->n_ff_exp : hp->n_ff);
-    const size_t clusters = hearth_cluster_count(f), rank = hearth_sparse_rank(s);
-    const size_t x = (size_t)(hp->n_expert ? hp->n_expert : 1);
-    if (!any_by_neuron(s))
+    const size_t f = (size_t)hearth_ffn_neurons(hp), clusters = hearth_cluster_count(f);
+    const size_t rank = hearth_sparse_mode_rank(w->mode, w->model);
+    const int n_workers = hearth_pool_size(w->c->pool);
+    if (!hearth_sparse_mode_any(w->mode, w->model))
         return;
-    w->all = hearth_arena_take(a, x, sizeof *w->all);
     w->parts = hearth_arena_take(a, rows, sizeof *w->parts);
     w->products = hearth_arena_take(a, rows + 1, sizeof *w->products);
     w->rank = hearth_arena_take(a, rows, rank * f32);
     w->rank_acts = hearth_arena_take(a, rows, hearth_acts_bytes(rank));
     w->partials = hearth_arena_take(a, rows * clusters, e * f32);
     w->used = hearth_arena_take(a, rows, clusters);
-    if (hp->n_expert && rank && hp->predictor_input != HEARTH_PREDICTOR_NORMED)
-        w->seen = hearth_arena_take(a, (size_t)s->max_steps * (size_t)hp->n_expert_used, e * f32);
-}
-
-struct hearth_sparse_worker hearth_sparse_lay_out_worker(const struct hearth_session *s,
-                                                         struct hearth_arena *a)
-{
-    const struct hearth_hparams *hp = &s->model->hp;
-    const size_t cluster = hearth_cluster_size((size_t)(hp->n_expert ? hp->n_ff_exp : hp->n_ff));
-    const size_t rows = any_by_neuron(s) ? HEARTH_SPARSE_ROWS : 0, f32 = sizeof(float);
-    struct hearth_sparse_worker w = {0};
-    w.gate = hearth_arena_take(a, rows, cluster * f32);
-    w.up = hearth_arena_take(a, rows, cluster * f32);
-    w.picked = hearth_arena_take(a, rows, cluster * f32);
-    w.mask = hearth_arena_take(a, rows, cluster);
-    w.any = hearth_arena_take(a, rows ? 1 : 0, cluster);
-    w.list = hearth_arena_take(a, rows ? cluster : 0, sizeof *w.list);
-    w.rows = hearth_arena_take(a, rows ? cluster : 0, sizeof *w.rows);
-    w.bundles = hearth_arena_take(a, rows && s->model->load.ram ? cluster : 0, sizeof *w.bundles);
-    return w;
+    w->workers = hearth_arena_take(a, (size_t)n_workers, sizeof *w->workers);
+    for (int i = 0; i < n_workers; i++) {
+        const struct hearth_sparse_worker worker = lay_out_worker(hearth_cluster_size(f), streams, a);
+        if (w->workers)
+            w->workers[i] = worker;
+    }
+    w->look.c = w->c;
+    w->look.matmul = w->matmul;
+    w->look.threshold = w->mode->predict_threshold;
+    if (streams && rank)
+        hearth_look_ahead_lay_out(&w->look, rows, rank, f, a);
 }

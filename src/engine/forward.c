@@ -2,19 +2,20 @@
 // One evaluation: embed, the layers one after the other, final norm and head.
 #include <math.h>
 
-#include "engine/matmul.h"
 #include "engine/session.h"
 #include "engine/streaming.h"
 
 struct job {
     struct hearth_session *s;
+    struct hearth_rows rows;
     int layer;
 };
 
 struct norm_job {
-    struct hearth_session *s;
+    const struct hearth_context *c;
     const struct hearth_weight *w, *b;
-    int first; // row of x that task 0 stands for
+    const float *x; // [n x E]
+    float *h;
 };
 
 // h = norm(x)
@@ -22,26 +23,30 @@ static void norm_task(void *arg, int task, int worker)
 {
     (void)worker;
     const struct norm_job *j = arg;
-    const struct hearth_hparams *hp = &j->s->model->hp;
-    const struct hearth_kernels *kernels = &j->s->model->kernels;
-    float *h = hearth_row_of(j->s->work.h, task, hp->n_embd);
-    const float *x = hearth_row_of(j->s->work.x, j->first + task, hp->n_embd);
+    const struct hearth_hparams *hp = j->c->hp;
+    const size_t width = (size_t)hp->n_embd;
+    float *h = hearth_row_of(j->h, task, hp->n_embd);
+    const float *x = j->x + (size_t)task * width;
     if (hp->layer_norm)
-        kernels->layer_norm(h, x, j->w->data, j->b->data, (size_t)hp->n_embd, hp->norm_eps);
+        j->c->kernels->layer_norm(h, x, j->w->data, j->b->data, width, hp->norm_eps);
     else
-        kernels->rms_norm(h, x, j->w->data, (size_t)hp->n_embd, hp->norm_eps);
+        j->c->kernels->rms_norm(h, x, j->w->data, width, hp->norm_eps);
 }
 
+// Rows of x, normed, to the same rows of h.
 static void norm(struct hearth_session *s, const struct hearth_weight *w, const struct hearth_weight *b,
-                 int first, int n)
+                 struct hearth_rows rows)
 {
-    struct norm_job j = {s, w, b, first};
-    hearth_run(s, norm_task, &j, n);
+    const int width = s->model->hp.n_embd;
+    struct norm_job j = {&s->context, w, b, hearth_row_of(s->work.x, rows.first, width),
+                         hearth_row_of(s->work.h, rows.first, width)};
+    hearth_parallel(&s->context, norm_task, &j, rows.n);
 }
 
 struct add_job {
     struct hearth_session *s;
-    float *branch; // [n x E]
+    struct hearth_rows rows;
+    float *branch; // [T x E]
     const struct hearth_weight *bias;
 };
 
@@ -51,17 +56,18 @@ static void add_task(void *arg, int task, int worker)
     (void)worker;
     const struct add_job *j = arg;
     const struct hearth_kernels *kernels = &j->s->model->kernels;
-    const int width = j->s->model->hp.n_embd;
-    float *branch = hearth_row_of(j->branch, task, width);
+    const int width = j->s->model->hp.n_embd, row = j->rows.first + task;
+    float *branch = hearth_row_of(j->branch, row, width);
     if (j->bias->data)
         kernels->add(branch, j->bias->data, (size_t)width);
-    kernels->add(hearth_row_of(j->s->work.x, task, width), branch, (size_t)width);
+    kernels->add(hearth_row_of(j->s->work.x, row, width), branch, (size_t)width);
 }
 
-static void add(struct hearth_session *s, float *branch, const struct hearth_weight *bias, int n)
+static void add(struct hearth_session *s, float *branch, const struct hearth_weight *bias,
+                struct hearth_rows rows)
 {
-    struct add_job j = {s, branch, bias};
-    hearth_run(s, add_task, &j, n);
+    struct add_job j = {s, rows, branch, bias};
+    hearth_parallel(&s->context, add_task, &j, rows.n);
 }
 
 // What happens to a token's queries, or its keys, between projection and use: bias, norm of each head,
@@ -95,13 +101,14 @@ static void store_task(void *arg, int task, int worker)
     const struct hearth_layer *w = &s->weights.layers[j->layer];
     const struct hearth_kv *kv = &s->kv;
     const size_t dim = (size_t)hp->head_dim;
-    const struct hearth_row at = s->work.rows[task];
-    float *k = hearth_row_of(s->work.k, task, hp->n_head_kv * hp->head_dim);
-    float *v = hearth_row_of(s->work.v, task, hp->n_head_kv * hp->head_dim);
-    const float *cos_sin = hearth_row_of(s->work.cos_sin, task, hp->n_rot);
+    const int row = j->rows.first + task;
+    const struct hearth_row at = s->work.rows[row];
+    float *k = hearth_row_of(s->work.attention.k, row, hp->n_head_kv * hp->head_dim);
+    float *v = hearth_row_of(s->work.attention.v, row, hp->n_head_kv * hp->head_dim);
+    const float *cos_sin = hearth_row_of(s->work.cos_sin, row, hp->n_rot);
 
-    prepare_heads(s, hearth_row_of(s->work.q, task, hp->n_head * hp->head_dim), hp->n_head, &w->attn_q_b,
-                  &w->attn_q_norm, cos_sin);
+    prepare_heads(s, hearth_row_of(s->work.attention.q, row, hp->n_head * hp->head_dim), hp->n_head,
+                  &w->attn_q_b, &w->attn_q_norm, cos_sin);
     prepare_heads(s, k, hp->n_head_kv, &w->attn_k_b, &w->attn_k_norm, cos_sin);
     if (w->attn_v_b.data)
         s->model->kernels.add(v, w->attn_v_b.data, w->attn_v_b.k);
@@ -116,44 +123,51 @@ static void store_task(void *arg, int task, int worker)
     hearth_kv_unpin(kv, page);
 }
 
-// Attention of the normed input h; without the bias of attn_out, which add() adds.
-static void attention(struct hearth_session *s, enum hearth_phase phase, int layer, float *out, int n)
+// Attention of the normed input h to the same rows of out [T x E]; without the bias of attn_out, which add()
+// adds.
+static void attention(struct hearth_session *s, struct hearth_rows rows, int layer, float *out)
 {
     const struct hearth_layer *w = &s->weights.layers[layer];
-    struct hearth_product qkv[] = {{.w = w->attn_q, .out = s->work.q, .n = n},
-                                   {.w = w->attn_k, .out = s->work.k, .n = n},
-                                   {.w = w->attn_v, .out = s->work.v, .n = n}};
-    hearth_matmul(s, phase, qkv, 3, s->work.h, n);
-    struct job j = {.s = s, .layer = layer};
-    hearth_run(s, store_task, &j, n);
-    hearth_attention(s, phase, layer, n);
-    struct hearth_product product = {.w = w->attn_out, .out = out, .n = n};
-    hearth_matmul(s, phase, &product, 1, s->work.att, n);
+    const struct hearth_hparams *hp = &s->model->hp;
+    struct hearth_attention_work *work = &s->work.attention;
+    const int q = hp->n_head * hp->head_dim, kv = hp->n_head_kv * hp->head_dim;
+    struct hearth_product qkv[] = {
+        {.w = w->attn_q, .out = hearth_row_of(work->q, rows.first, q), .n = rows.n},
+        {.w = w->attn_k, .out = hearth_row_of(work->k, rows.first, kv), .n = rows.n},
+        {.w = w->attn_v, .out = hearth_row_of(work->v, rows.first, kv), .n = rows.n}};
+    hearth_matmul(&s->work.matmul, rows.phase, qkv, 3, hearth_row_of(s->work.h, rows.first, hp->n_embd),
+                  rows.n);
+    struct job j = {s, rows, layer};
+    hearth_parallel(&s->context, store_task, &j, rows.n);
+    hearth_attention(work, rows, layer);
+    struct hearth_product product = {
+        .w = w->attn_out, .out = hearth_row_of(out, rows.first, hp->n_embd), .n = rows.n};
+    hearth_matmul(&s->work.matmul, rows.phase, &product, 1, hearth_row_of(work->out, rows.first, q), rows.n);
 }
 
 // x += attention(norm(x)); x += ffn(norm(x))
-static void layer_in_series(struct hearth_session *s, enum hearth_phase phase, int layer, int n)
+static void layer_in_series(struct hearth_session *s, struct hearth_rows rows, int layer)
 {
     const struct hearth_layer *w = &s->weights.layers[layer];
-    norm(s, &w->attn_norm, &w->attn_norm_b, 0, n);
-    attention(s, phase, layer, s->work.h, n);
-    add(s, s->work.h, &w->attn_out_b, n);
-    norm(s, &w->ffn_norm, &w->ffn_norm_b, 0, n);
-    hearth_ffn(s, phase, layer, n);
-    add(s, s->work.h, &w->ffn_down_b, n);
+    norm(s, &w->attn_norm, &w->attn_norm_b, rows);
+    attention(s, rows, layer, s->work.h);
+    add(s, s->work.h, &w->attn_out_b, rows);
+    norm(s, &w->ffn_norm, &w->ffn_norm_b, rows);
+    hearth_ffn(&s->work.ffn, rows, layer, s->work.h, s->work.x);
+    add(s, s->work.h, &w->ffn_down_b, rows);
 }
 
 // x += attention(norm(x)) + ffn(norm(x))
-static void layer_in_parallel(struct hearth_session *s, enum hearth_phase phase, int layer, int n)
+static void layer_in_parallel(struct hearth_session *s, struct hearth_rows rows, int layer)
 {
     const struct hearth_layer *w = &s->weights.layers[layer];
-    norm(s, &w->attn_norm, &w->attn_norm_b, 0, n);
-    attention(s, phase, layer, s->work.branch, n);
+    norm(s, &w->attn_norm, &w->attn_norm_b, rows);
+    attention(s, rows, layer, s->work.branch);
     if (w->ffn_norm.data != w->attn_norm.data) // else h still is what the feed-forward part wants
-        norm(s, &w->ffn_norm, &w->ffn_norm_b, 0, n);
-    hearth_ffn(s, phase, layer, n);
-    add(s, s->work.branch, &w->attn_out_b, n);
-    add(s, s->work.h, &w->ffn_down_b, n);
+        norm(s, &w->ffn_norm, &w->ffn_norm_b, rows);
+    hearth_ffn(&s->work.ffn, rows, layer, s->work.h, s->work.x);
+    add(s, s->work.branch, &w->attn_out_b, rows);
+    add(s, s->work.h, &w->ffn_down_b, rows);
 }
 
 // Row `i` of an embedding table.
@@ -171,19 +185,19 @@ static void embed_task(void *arg, int task, int worker)
     const struct job *j = arg;
     struct hearth_session *s = j->s;
     const struct hearth_hparams *hp = &s->model->hp;
-    const int pos = s->work.rows[task].pos;
-    float *x = hearth_row_of(s->work.x, task, hp->n_embd);
-    if (s->streaming && s->streaming->embedding)
-        hearth_streaming_embed(s, s->work.tokens[task], worker, x);
+    const int row = j->rows.first + task, pos = s->work.rows[row].pos;
+    float *x = hearth_row_of(s->work.x, row, hp->n_embd);
+    if (hearth_streaming_embeds(s->streaming))
+        hearth_streaming_embed(s->streaming, s->work.tokens[row], s->work.embedding_row[worker], x);
     else
-        embed(&s->weights.token_embd, s->work.tokens[task], x);
+        embed(&s->weights.token_embd, s->work.tokens[row], x);
     if (hp->positions == HEARTH_POS_LEARNED) {
-        float *h = hearth_row_of(s->work.h, task, hp->n_embd);
+        float *h = hearth_row_of(s->work.h, row, hp->n_embd);
         embed(&s->weights.position_embd, pos + hp->pos_offset, h);
         s->model->kernels.add(x, h, (size_t)hp->n_embd);
         return;
     }
-    float *cos_sin = hearth_row_of(s->work.cos_sin, task, hp->n_rot);
+    float *cos_sin = hearth_row_of(s->work.cos_sin, row, hp->n_rot);
     for (int i = 0; i < hp->n_rot / 2; i++) {
         float angle = (float)pos * s->work.inv_freq[i];
         cos_sin[i] = (float)cos((double)angle) * hp->rope_attn;
@@ -191,38 +205,50 @@ static void embed_task(void *arg, int task, int worker)
     }
 }
 
-int hearth_forward(struct hearth_session *s, enum hearth_phase phase, int n, struct hearth_error *err)
+// Before layer i, or a part of the head: true when the evaluation is to be given up.
+static bool begin(struct hearth_session *s, int i)
 {
-    struct job j = {.s = s};
-    hearth_run(s, embed_task, &j, n);
-    for (int layer = 0; layer < s->model->hp.n_layer; layer++) {
-        if (hearth_streaming_begin(s, layer))
-            break;
-        if (s->model->hp.parallel)
-            layer_in_parallel(s, phase, layer, n);
-        else
-            layer_in_series(s, phase, layer, n);
-        hearth_streaming_end(s, layer);
-    }
-    return hearth_streaming_result(s, err);
+    return s->streaming && hearth_streaming_begin(s->streaming, i);
 }
 
-int hearth_forward_logits(struct hearth_session *s, enum hearth_phase phase, int first, int n,
-                          struct hearth_error *err)
+static void end(struct hearth_session *s, int i)
 {
-    norm(s, &s->weights.output_norm, &s->weights.output_norm_b, first, n);
+    if (s->streaming)
+        hearth_streaming_end(s->streaming, i);
+}
+
+int hearth_forward(struct hearth_session *s, struct hearth_rows rows, struct hearth_error *err)
+{
+    struct job j = {.s = s, .rows = rows};
+    hearth_parallel(&s->context, embed_task, &j, rows.n);
+    for (int layer = 0; layer < s->model->hp.n_layer; layer++) {
+        if (begin(s, layer))
+            break;
+        if (s->model->hp.parallel)
+            layer_in_parallel(s, rows, layer);
+        else
+            layer_in_series(s, rows, layer);
+        end(s, layer);
+    }
+    return hearth_fault_take(&s->fault, err);
+}
+
+int hearth_forward_logits(struct hearth_session *s, struct hearth_rows rows, struct hearth_error *err)
+{
+    const float *h = hearth_row_of(s->work.h, rows.first, s->model->hp.n_embd);
+    norm(s, &s->weights.output_norm, &s->weights.output_norm_b, rows);
     // In one piece, unless the head streams.
     size_t row = 0;
     for (int part = s->model->hp.n_layer; row < (size_t)s->model->hp.n_vocab; part++) {
-        if (hearth_streaming_begin(s, part))
+        if (begin(s, part))
             break;
         struct hearth_product product = {.w = s->weights.output,
                                          .out = s->work.logits + row,
-                                         .n = n,
+                                         .n = rows.n,
                                          .out_stride = (size_t)s->model->hp.n_vocab};
-        hearth_matmul(s, phase, &product, 1, s->work.h, n);
-        hearth_streaming_end(s, part);
+        hearth_matmul(&s->work.matmul, rows.phase, &product, 1, h, rows.n);
+        end(s, part);
         row += s->weights.output.n;
     }
-    return hearth_streaming_result(s, err);
+    return hearth_fault_take(&s->fault, err);
 }

@@ -31,13 +31,14 @@ struct header {
 // of the rule that leaves some out. Prompts are dense always.
 static uint32_t steps_id(const struct hearth_session *s)
 {
+    const struct hearth_sparse_mode *mode = &s->mode;
     uint32_t crc = 0;
-    if (s->sparsity == HEARTH_SPARSITY_PREDICT)
-        crc = hearth_crc32c(1, &s->predict_threshold, sizeof s->predict_threshold);
-    else if (s->thresholds)
-        crc = hearth_crc32c(2, s->thresholds, (size_t)s->model->hp.n_layer * sizeof *s->thresholds);
-    else if (s->sparsity == HEARTH_SPARSITY_EXACT && s->sparsity_threshold > 0.0f)
-        crc = hearth_crc32c(2, &s->sparsity_threshold, sizeof s->sparsity_threshold);
+    if (mode->sparsity == HEARTH_SPARSITY_PREDICT)
+        crc = hearth_crc32c(1, &mode->predict_threshold, sizeof mode->predict_threshold);
+    else if (mode->thresholds)
+        crc = hearth_crc32c(2, mode->thresholds, (size_t)s->model->hp.n_layer * sizeof *mode->thresholds);
+    else if (mode->sparsity == HEARTH_SPARSITY_EXACT && mode->sparsity_threshold > 0.0f)
+        crc = hearth_crc32c(2, &mode->sparsity_threshold, sizeof mode->sparsity_threshold);
     else
         return 1;
     return crc | UINT32_C(1) << 31;

@@ -4,76 +4,86 @@
 
 #include <string.h>
 
-#include "engine/streaming.h"
-#include "sparse/cache.h"
-
-bool hearth_look_ahead_begin(struct hearth_neurons *n, int layer, int n_rows, struct hearth_product *product)
+bool hearth_look_ahead_begin(struct hearth_look_ahead *w, struct hearth_neurons *n, int layer, int n_rows,
+                             struct hearth_product *product)
 {
-    struct hearth_look_ahead *a = &n->look;
-    const struct hearth_session *s = n->s;
     const int next = layer + 1;
-    // Experts are chosen by the layer itself; weights that stream are not there yet.
-    if (s->model->load.overlap != HEARTH_OVERLAP_ALL || n->experts > 1 || next >= s->model->hp.n_layer ||
-        !s->streaming->runs.runs[next].resident)
+    // Experts are chosen by the layer itself.
+    if (w->c->hp->n_expert || next >= w->c->hp->n_layer || !hearth_neurons_takes_hints(n, next))
         return false;
-    a->space = (uint32_t)next;
-    a->fc2 = s->weights.layers[next].pred_fc2;
-    a->n_rows = n_rows;
-    *product = (struct hearth_product){.w = s->weights.layers[next].pred_fc1, .out = a->rank, .n = n_rows};
+    const struct hearth_layer *l = &w->c->weights->layers[next];
+    w->neurons = n;
+    w->space = (uint32_t)next;
+    w->fc2 = l->pred_fc2;
+    w->n_rows = n_rows;
+    *product = (struct hearth_product){.w = l->pred_fc1, .out = w->rank, .n = n_rows};
     return true;
 }
 
-void hearth_look_ahead_prepare(struct hearth_neurons *n, int row)
+void hearth_look_ahead_prepare(struct hearth_look_ahead *w, int row)
 {
-    struct hearth_look_ahead *a = &n->look;
-    const struct hearth_kernels *kernels = &n->s->model->kernels;
-    const size_t rank = a->fc2.k;
-    float *x = a->rank + (size_t)row * rank;
+    const struct hearth_kernels *kernels = w->c->kernels;
+    const size_t rank = w->fc2.k;
+    float *x = w->rank + (size_t)row * rank;
     kernels->activate(x, rank, HEARTH_ACT_RELU);
-    kernels->quantize_acts(a->acts + (size_t)row * hearth_acts_bytes(rank), x, rank);
+    kernels->quantize_acts(w->acts + (size_t)row * hearth_acts_bytes(rank), x, rank);
 }
 
 // Of a cluster's rows, the share from which on a product with all of them is faster than one by one.
 #define ALL_ROWS 0.4f
 
-void hearth_look_ahead_choose(struct hearth_neurons *n, size_t cluster, int worker)
+void hearth_look_ahead_choose(struct hearth_look_ahead *w, size_t cluster, int worker)
 {
-    struct hearth_look_ahead *a = &n->look;
-    const struct hearth_session *s = n->s;
-    const struct hearth_worker *me = &s->work.workers[worker];
-    const size_t size = hearth_cluster_size(n->n_neurons), first = cluster * size;
-    const size_t end = first + size < n->n_neurons ? first + size : n->n_neurons;
-    uint32_t *list = me->sparse.list;
-    float *out = me->sparse.picked;
-    size_t count = 0;
-    memset(a->wanted + first, 0, end - first);
-    for (size_t j = first > n->resident[a->space] ? first : n->resident[a->space]; j < end; j++) {
-        list[count] = (uint32_t)j;
-        count += hearth_cache_state(n->cache, a->space, (uint32_t)j) == HEARTH_CACHE_ABSENT;
-    }
+    const struct hearth_kernels *kernels = w->c->kernels;
+    const struct hearth_look_ahead_worker *me = &w->workers[worker];
+    const size_t n_neurons = w->fc2.n, size = hearth_cluster_size(n_neurons), first = cluster * size;
+    const size_t end = first + size < n_neurons ? first + size : n_neurons;
+    uint32_t *list = me->list;
+    float *out = me->scores;
+    memset(w->wanted + first, 0, end - first);
+    const size_t count = hearth_neurons_absent(w->neurons, w->space, first, end, list);
     const bool all = (float)count >= ALL_ROWS * (float)(end - first);
     for (size_t i = 0; i < count && !all; i++)
-        me->sparse.rows[i] = hearth_space_row(&a->fc2, list[i]);
-    for (int t = 0; t < a->n_rows && count; t++) {
-        const struct hearth_operand o = hearth_operand_of(&a->fc2, a->rank, a->acts, t);
+        me->rows[i] = hearth_space_row(&w->fc2, list[i]);
+    for (int t = 0; t < w->n_rows && count; t++) {
+        const struct hearth_operand o = hearth_operand_of(&w->fc2, w->rank, w->acts, t);
         if (all)
-            s->model->kernels.step[a->fc2.type](out, end - first, hearth_space_row(&a->fc2, first),
-                                                a->fc2.stride, a->fc2.k, end - first, o.x, o.x_stride, 1,
-                                                me->matmul);
+            kernels->step[w->fc2.type](out, end - first, hearth_space_row(&w->fc2, first), w->fc2.stride,
+                                       w->fc2.k, end - first, o.x, o.x_stride, 1, w->matmul->scratch[worker]);
         else
-            s->model->kernels.dot_rows[a->fc2.type](out, me->sparse.rows, count, a->fc2.k, o.x, o.x_stride, 1,
-                                                    me->matmul);
+            kernels->dot_rows[w->fc2.type](out, me->rows, count, w->fc2.k, o.x, o.x_stride, 1,
+                                           w->matmul->scratch[worker]);
         for (size_t i = 0; i < count; i++)
-            a->wanted[list[i]] |= out[all ? list[i] - first : i] >= s->predict_threshold;
+            w->wanted[list[i]] |= out[all ? list[i] - first : i] >= w->threshold;
     }
 }
 
-void hearth_look_ahead_end(struct hearth_neurons *n)
+void hearth_look_ahead_end(struct hearth_look_ahead *w)
 {
-    const struct hearth_look_ahead *a = &n->look;
-    n->ahead_space = a->space;
-    for (uint32_t j = 0; j < n->n_neurons; j++) {
-        n->ahead[n->n_ahead] = j;
-        n->n_ahead += a->wanted[j];
+    uint32_t count = 0;
+    for (uint32_t j = 0; j < w->fc2.n; j++) {
+        w->ids[count] = j;
+        count += w->wanted[j];
+    }
+    hearth_neurons_hint(w->neurons, w->space, w->ids, count);
+}
+
+void hearth_look_ahead_lay_out(struct hearth_look_ahead *w, size_t rows, size_t rank, size_t n_neurons,
+                               struct hearth_arena *a)
+{
+    const size_t cluster = hearth_cluster_size(n_neurons);
+    const int n_workers = hearth_pool_size(w->c->pool);
+    w->rank = hearth_arena_take(a, rows, rank * sizeof *w->rank);
+    w->acts = hearth_arena_take(a, rows, hearth_acts_bytes(rank));
+    w->wanted = hearth_arena_take(a, 1, n_neurons);
+    w->ids = hearth_arena_take(a, n_neurons, sizeof *w->ids);
+    w->workers = hearth_arena_take(a, (size_t)n_workers, sizeof *w->workers);
+    for (int i = 0; i < n_workers; i++) {
+        struct hearth_look_ahead_worker worker;
+        worker.list = hearth_arena_take(a, cluster, sizeof *worker.list);
+        worker.rows = hearth_arena_take(a, cluster, sizeof *worker.rows);
+        worker.scores = hearth_arena_take(a, cluster, sizeof *worker.scores);
+        if (w->workers)
+            w->workers[i] = worker;
     }
 }

@@ -3,14 +3,16 @@
 // they are cut does not matter to the result (src/kernels/kernels.h), so chunks follow speed alone.
 #include "engine/matmul.h"
 
+#include <string.h>
+
 struct job {
-    struct hearth_session *s;
+    struct hearth_matmul_work *work;
     enum hearth_phase phase;
     const struct hearth_product *products;
     int n_products;
     const float *x;
     size_t k;
-    struct hearth_aside aside;
+    struct hearth_deferred deferred;
 };
 
 // The product that the task belongs to: the first whose end is behind it.
@@ -35,28 +37,28 @@ static void matmul_task(void *arg, int task, int worker)
     const struct hearth_weight *w = &p->w;
     const size_t first = (size_t)(at ? task - p[-1].end : task) * p->chunk;
     const size_t n = w->n - first < p->chunk ? w->n - first : p->chunk;
-    const struct hearth_kernels *kernels = &j->s->model->kernels;
+    const struct hearth_kernels *kernels = j->work->c->kernels;
     hearth_matmul_fn fn = (j->phase == HEARTH_PHASE_STEP ? kernels->step : kernels->prompt)[w->type];
-    const struct hearth_operand o = hearth_operand_of(w, j->x, j->s->work.acts, p->first);
+    const struct hearth_operand o = hearth_operand_of(w, j->x, j->work->acts, p->first);
     fn(p->out + first, p->out_stride ? p->out_stride : w->n, (const uint8_t *)w->data + first * w->stride,
-       w->stride, w->k, n, o.x, o.x_stride, (size_t)p->n, j->s->work.workers[worker].matmul);
+       w->stride, w->k, n, o.x, o.x_stride, (size_t)p->n, j->work->scratch[worker]);
 }
 
 // The same beside something else, which is task 0.
-static void task_or_aside(void *arg, int task, int worker)
+static void task_or_deferred(void *arg, int task, int worker)
 {
     const struct job *j = arg;
     if (task)
         matmul_task(arg, task - 1, worker);
     else
-        j->aside.fn(j->aside.arg);
+        j->deferred.fn(j->deferred.arg);
 }
 
 static void quantize_task(void *arg, int task, int worker)
 {
     (void)worker;
     struct job *j = arg;
-    j->s->model->kernels.quantize_acts((uint8_t *)j->s->work.acts + (size_t)task * hearth_acts_bytes(j->k),
+    j->work->c->kernels->quantize_acts(j->work->acts + (size_t)task * hearth_acts_bytes(j->k),
                                        j->x + (size_t)task * j->k, j->k);
 }
 
@@ -71,24 +73,81 @@ static size_t chunk_rows(size_t n, int n_tokens, int n_threads)
     return rows < 32 ? 32 : rows;
 }
 
-void hearth_matmul(struct hearth_session *s, enum hearth_phase phase, struct hearth_product *products,
+void hearth_matmul(struct hearth_matmul_work *work, enum hearth_phase phase, struct hearth_product *products,
                    int n_products, const float *x, int n_rows)
 {
+    const struct hearth_context *c = work->c;
     bool quantize = false;
     int tasks = 0;
     for (int i = 0; i < n_products; i++) {
         struct hearth_product *p = &products[i];
-        p->chunk = chunk_rows(p->w.n, p->n, hearth_pool_size(s->pool));
+        p->chunk = chunk_rows(p->w.n, p->n, hearth_pool_size(c->pool));
         tasks += (int)((p->w.n + p->chunk - 1) / p->chunk);
         p->end = tasks;
         quantize |= hearth_is_block_type(&p->w);
     }
-    struct job j = {s, phase, products, n_products, x, products[0].w.k, s->aside};
-    s->aside.fn = NULL;
+    struct job j = {work, phase, products, n_products, x, products[0].w.k, *c->deferred};
+    c->deferred->fn = NULL;
     if (quantize)
-        hearth_run(s, quantize_task, &j, n_rows);
-    if (j.aside.fn)
-        hearth_run(s, task_or_aside, &j, tasks + 1);
+        hearth_parallel(c, quantize_task, &j, n_rows);
+    if (j.deferred.fn)
+        hearth_parallel(c, task_or_deferred, &j, tasks + 1);
     else
-        hearth_run(s, matmul_task, &j, tasks);
+        hearth_parallel(c, matmul_task, &j, tasks);
+}
+
+// ---- prompts through down stored by neuron: columns are cut into chunks
+
+struct down_job {
+    struct hearth_matmul_work *work;
+    const struct hearth_product *products;
+    const float *act;
+    size_t act_stride;
+    bool add;
+};
+
+static void down_task(void *arg, int task, int worker)
+{
+    const struct down_job *j = arg;
+    const struct hearth_product *p = j->products;
+    int start = 0;
+    for (; task >= p->end; p++)
+        start = p->end;
+    const struct hearth_weight *w = &p->w;
+    const size_t first = (size_t)(task - start) * p->chunk;
+    const size_t n = w->k - first < p->chunk ? w->k - first : p->chunk;
+    for (int t = 0; !j->add && t < p->n; t++)
+        memset(p->out + first + (size_t)t * w->k, 0, n * sizeof(float));
+    j->work->c->kernels->prompt_t[w->type](p->out + first, w->k, w->data, w->stride, first, n, w->n,
+                                           j->act + (size_t)p->first * j->act_stride, j->act_stride,
+                                           (size_t)p->n, j->work->scratch[worker]);
+}
+
+void hearth_prompt_down(struct hearth_matmul_work *work, struct hearth_product *products, int n_products,
+                        const float *act, size_t act_stride, bool add)
+{
+    int tasks = 0;
+    for (int i = 0; i < n_products; i++) {
+        struct hearth_product *p = &products[i];
+        p->chunk = HEARTH_COLUMNS;
+        tasks += (int)((p->w.k + p->chunk - 1) / p->chunk);
+        p->end = tasks;
+    }
+    struct down_job j = {work, products, act, act_stride, add};
+    hearth_parallel(work->c, down_task, &j, tasks);
+}
+
+// ---- opening
+
+void hearth_matmul_lay_out(struct hearth_matmul_work *w, size_t acts_bytes, size_t longest,
+                           struct hearth_arena *a)
+{
+    const int n = hearth_pool_size(w->c->pool);
+    w->acts = hearth_arena_take(a, 1, acts_bytes);
+    w->scratch = hearth_arena_take(a, (size_t)n, sizeof *w->scratch);
+    for (int i = 0; i < n; i++) {
+        void *scratch = hearth_arena_take(a, 1, hearth_kernels_scratch(longest));
+        if (w->scratch)
+            w->scratch[i] = scratch;
+    }
 }

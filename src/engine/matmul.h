@@ -3,7 +3,19 @@
 #ifndef HEARTH_ENGINE_MATMUL_H
 #define HEARTH_ENGINE_MATMUL_H
 
-#include "engine/session.h"
+#include "base/memory.h"
+#include "engine/context.h"
+
+// Workspace of products.
+struct hearth_matmul_work {
+    const struct hearth_context *c;
+    uint8_t *acts;  // acts blocks of a product's input rows
+    void **scratch; // [workers] hearth_kernels_scratch(longest row)
+};
+
+// The caller sets `c`. acts_bytes: of the widest input of all rows; longest: row of a weight, elements.
+void hearth_matmul_lay_out(struct hearth_matmul_work *w, size_t acts_bytes, size_t longest,
+                           struct hearth_arena *a);
 
 // out[t * w.n + r] = dot(row r of w, row first + t of x) for t < n
 struct hearth_product {
@@ -40,7 +52,13 @@ static inline struct hearth_operand hearth_operand_of(const struct hearth_weight
 
 // Any number of products with rows of the same x [n_rows x k], in one task list. Uses work.acts for n_rows
 // acts blocks when a weight has a block format.
-void hearth_matmul(struct hearth_session *s, enum hearth_phase phase, struct hearth_product *products,
+void hearth_matmul(struct hearth_matmul_work *work, enum hearth_phase phase, struct hearth_product *products,
                    int n_products, const float *x, int n_rows);
+
+// PROMPT phase: for each product, out[t] [w.k] = row first + t of act [w.n, act_stride apart] times w, which
+// is down by neuron [w.n x w.k]: one sum per element, ascending over all neurons; with `add` it goes on from
+// what is in out. `chunk` and `end` are overwritten.
+void hearth_prompt_down(struct hearth_matmul_work *work, struct hearth_product *products, int n_products,
+                        const float *act, size_t act_stride, bool add);
 
 #endif

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/threads.h"
-#include "engine/streaming.h"
 #include "sparse/cache.h"
 
 static uint64_t place_of(const struct hearth_neurons *n, uint32_t space, size_t neuron)
@@ -113,7 +112,7 @@ static void copy_task(void *arg, int task, int worker)
 static void copy_cached(struct hearth_neurons *n, const struct hearth_neuron_reading *r, int buffer)
 {
     struct copy_job j = {.n = n, .r = r, .read = &n->jobs[buffer], .to = buffer_of(n, buffer), .each = 64};
-    hearth_run(n->s, copy_task, &j, (int)((r->n + j.each - 1) / j.each));
+    hearth_parallel(n->c, copy_task, &j, (int)((r->n + j.each - 1) / j.each));
 }
 
 static void rows_of(const struct hearth_neurons *n, const struct hearth_neuron_reading *r,
@@ -136,7 +135,7 @@ bool hearth_neurons_next(struct hearth_neurons *n, uint32_t space, size_t at,
                          struct hearth_neuron_piece *piece)
 {
     hearth_neurons_settle(n);
-    if (at >= n->n_neurons || atomic_load(&n->s->streaming->failed))
+    if (at >= n->n_neurons || hearth_fault_is_raised(n->c->fault))
         return false;
     const size_t resident = n->resident[space];
     const struct hearth_neuron_reading prefix = {.space = space, .n = resident};
@@ -158,7 +157,7 @@ bool hearth_neurons_next(struct hearth_neurons *n, uint32_t space, size_t at,
         rc = hearth_reader_wait(n->reader, &n->jobs[buffer], &err);
     }
     if (rc) {
-        hearth_streaming_fail(n->s, &err);
+        hearth_fault_raise(n->c->fault, &err);
         n->reading.n = 0;
         return false;
     }

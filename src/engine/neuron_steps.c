@@ -6,10 +6,9 @@
 //
 // When the cache has no room for all of a pass, it goes in waves: what was asked for is computed and let go,
 // then the rest is asked for.
-#include "engine/look_ahead.h"
+#include "engine/neurons.h"
 
 #include "base/threads.h"
-#include "engine/streaming.h"
 #include "sparse/cache.h"
 
 // Reads submitted, and completions looked at, in one go.
@@ -20,9 +19,32 @@ const uint8_t *hearth_neurons_bundle(const struct hearth_neurons *n, uint32_t sp
     return hearth_cache_bundle(n->cache, space, neuron);
 }
 
+bool hearth_neurons_takes_hints(const struct hearth_neurons *n, int layer)
+{
+    return n->model->load.overlap == HEARTH_OVERLAP_ALL && n->runs->runs[layer].resident;
+}
+
+size_t hearth_neurons_absent(const struct hearth_neurons *n, uint32_t space, size_t first, size_t end,
+                             uint32_t *ids)
+{
+    size_t count = 0;
+    for (size_t j = first > n->resident[space] ? first : n->resident[space]; j < end; j++) {
+        ids[count] = (uint32_t)j;
+        count += hearth_cache_state(n->cache, space, (uint32_t)j) == HEARTH_CACHE_ABSENT;
+    }
+    return count;
+}
+
+void hearth_neurons_hint(struct hearth_neurons *n, uint32_t space, const uint32_t *ids, uint32_t count)
+{
+    n->ahead_space = space;
+    n->ahead = ids;
+    n->n_ahead = count;
+}
+
 static bool has_failed(const struct hearth_neurons *n)
 {
-    return atomic_load_explicit(&n->s->streaming->failed, memory_order_relaxed);
+    return hearth_fault_is_raised(n->c->fault);
 }
 
 // ---- reads
@@ -98,7 +120,7 @@ static void fail(struct hearth_neurons *n)
 {
     struct hearth_error err = {0};
     hearth_fail(&err, HEARTH_E_IO, "%s", hearth_store_error(n->store));
-    hearth_streaming_fail(n->s, &err);
+    hearth_fault_raise(n->c->fault, &err);
 }
 
 static void land(struct hearth_neurons *n, const struct hearth_read_done *done)
@@ -293,7 +315,7 @@ static void look_ahead(struct hearth_neurons *n)
     if (p->looked || atomic_load_explicit(&p->n_first_done, memory_order_acquire) < p->n_first)
         return;
     p->looked = true;
-    hearth_look_ahead_end(n);
+    p->end_first(p->arg);
     read_ahead(n);
 }
 
@@ -363,7 +385,8 @@ static void settle(void *arg)
 
 void hearth_neurons_run(struct hearth_neurons *n, const struct hearth_neuron_unit *units, uint32_t n_units,
                         void (*compute)(void *arg, int unit, int worker), uint32_t n_first,
-                        void (*first)(void *arg, int task, int worker), void *arg)
+                        void (*first)(void *arg, int task, int worker), void (*end_first)(void *arg),
+                        void *arg)
 {
     struct hearth_neuron_pass *p = &n->pass;
     hearth_neurons_settle(n);
@@ -373,6 +396,7 @@ void hearth_neurons_run(struct hearth_neurons *n, const struct hearth_neuron_uni
     p->compute = compute;
     p->n_first = n_first;
     p->first = first;
+    p->end_first = end_first;
     p->looked = n_first == 0;
     p->arg = arg;
     p->frontier = 0;
@@ -390,9 +414,9 @@ void hearth_neurons_run(struct hearth_neurons *n, const struct hearth_neuron_uni
         atomic_store(&p->n_ready, 0);
         atomic_store(&p->n_taken, 0);
         atomic_store(&p->n_end, UINT32_MAX);
-        atomic_store(&p->held, n->s->model->load.overlap == HEARTH_OVERLAP_NONE);
+        atomic_store(&p->held, n->model->load.overlap == HEARTH_OVERLAP_NONE);
         // One task for each thread: while reads are awaited no task ends, so worker 0 gets one.
-        hearth_run(n->s, work, n, hearth_pool_size(n->s->pool));
+        hearth_parallel(n->c, work, n, hearth_pool_size(n->c->pool));
         if (p->frontier == n_units && !has_failed(n))
             break;
         release(n);
@@ -404,5 +428,5 @@ void hearth_neurons_run(struct hearth_neurons *n, const struct hearth_neuron_uni
     if (has_failed(n))
         return;
     n->unsettled = true;
-    n->s->aside = (struct hearth_aside){settle, n};
+    *n->c->deferred = (struct hearth_deferred){settle, n};
 }

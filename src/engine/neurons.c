@@ -6,8 +6,9 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "engine/sparse.h"
-#include "engine/streaming.h"
+#include "engine/streaming_tests.h"
+#include "model/ffn.h"
+#include "sparse/cache.h"
 
 // Bundles in flight: enough for the storage to be busy, whatever one token wants of a layer.
 #define DEPTH 256
@@ -33,7 +34,7 @@ static void lay_out_lists(struct hearth_neurons *n, struct hearth_arena *a)
 // What steps and prompts use.
 static void lay_out_tables(struct hearth_neurons *n, struct hearth_arena *a)
 {
-    const size_t rows = HEARTH_SPARSE_ROWS, rank = hearth_sparse_rank(n->s);
+    const size_t rows = HEARTH_SPARSE_ROWS;
     const size_t units = rows * hearth_cluster_count(n->n_neurons);
     for (int k = 0; k < 2; k++)
         n->extents[k] = hearth_arena_take(a, n->max_extents, sizeof *n->extents[k]);
@@ -47,18 +48,14 @@ static void lay_out_tables(struct hearth_neurons *n, struct hearth_arena *a)
     n->flights = hearth_arena_take(a, n->n_flights, sizeof *n->flights);
     n->free_flights = hearth_arena_take(a, n->n_flights, sizeof *n->free_flights);
     n->queue = hearth_arena_take(a, n->n_flights, sizeof *n->queue);
-    n->ahead = hearth_arena_take(a, n->n_neurons, sizeof *n->ahead);
     n->scores = hearth_arena_take(a, n->n_spaces, n->n_neurons * sizeof *n->scores);
-    n->look.rank = hearth_arena_take(a, rows, rank * sizeof *n->look.rank);
-    n->look.acts = hearth_arena_take(a, rows, hearth_acts_bytes(rank));
-    n->look.wanted = hearth_arena_take(a, n->n_neurons, sizeof *n->look.wanted);
 }
 
 // The prefixes' matrices, part by part and expert by expert: where all neurons of a layer are resident, they
 // lie as the engine wants them of a model in memory.
 static void lay_out_prefixes(struct hearth_neurons *n, struct hearth_arena *a)
 {
-    const struct hearth_model *m = n->s->model;
+    const struct hearth_model *m = n->model;
     const uint32_t experts = n->experts, e = m->pack->n_embd;
     for (uint32_t layer = 0; layer < m->pack->n_layer; layer++) {
         const struct hearth_bundle *b = &m->pack->layers[layer];
@@ -100,16 +97,13 @@ static int open_region(struct hearth_neurons *n, struct hearth_region *region, l
 
 // ---- planning
 
-bool hearth_neurons_can(const struct hearth_session *s)
+bool hearth_neurons_can(const struct hearth_model *m, enum hearth_sparsity sparsity)
 {
-    const struct hearth_model *m = s->model;
-    if (!m->pack || s->sparsity != HEARTH_SPARSITY_PREDICT)
+    if (!m->pack || sparsity != HEARTH_SPARSITY_PREDICT)
         return false;
     for (int i = 0; i < m->hp.n_layer; i++) {
-        const struct hearth_layer *l = &m->weights.layers[i];
-        const bool predicted = (m->hp.n_expert ? l->pred_fc2_exps : l->pred_fc2).data != NULL;
-        const bool by_neuron = (m->hp.n_expert ? l->ffn_down_t_exps : l->ffn_down_t).data != NULL;
-        if (!predicted || !by_neuron)
+        const struct hearth_ffn f = hearth_ffn_of(&m->hp, &m->weights.layers[i]);
+        if (!f.fc2->data || !f.down_t->data)
             return false;
     }
     return true;
@@ -120,7 +114,7 @@ bool hearth_neurons_can(const struct hearth_session *s)
 static int read_profile(struct hearth_neurons *n, int layer, int32_t *counts, int32_t *visits,
                         struct hearth_error *err)
 {
-    const struct hearth_model *m = n->s->model;
+    const struct hearth_model *m = n->model;
     const uint32_t experts = n->experts;
     const struct hearth_gguf_tensor *c = hearth_pack_tensor(m->pack, (uint32_t)layer, "ffn_counts");
     const struct hearth_gguf_tensor *v = hearth_pack_tensor(m->pack, (uint32_t)layer, "ffn_visits");
@@ -157,7 +151,7 @@ static int read_profile(struct hearth_neurons *n, int layer, int32_t *counts, in
 
 static int describe_spaces(struct hearth_neurons *n, struct hearth_error *err)
 {
-    const struct hearth_model *m = n->s->model;
+    const struct hearth_model *m = n->model;
     const uint32_t experts = n->experts;
     int32_t *counts = hearth_calloc((size_t)n->n_neurons * experts, sizeof *counts);
     int32_t *visits = hearth_calloc(experts, sizeof *visits);
@@ -184,7 +178,7 @@ int hearth_neurons_plan(struct hearth_neurons *n, struct hearth_budget_params *p
         const size_t tables = measure(n, lay_out_tables);
         if (tables == SIZE_MAX)
             return hearth_fail(err, HEARTH_E_MEMORY, "%s: %u neurons in %u spaces are too many",
-                               n->s->model->info.path, n->n_neurons, n->n_spaces);
+                               n->model->info.path, n->n_neurons, n->n_spaces);
         p->n_spaces = n->n_spaces;
         p->spaces = n->spaces;
         p->align = hearth_store_align(n->store);
@@ -200,20 +194,19 @@ int hearth_neurons_plan(struct hearth_neurons *n, struct hearth_budget_params *p
     return rc;
 }
 
-int hearth_neurons_open(struct hearth_neurons *n, struct hearth_session *s, struct hearth_reader *reader,
-                        const struct hearth_store_params *params, struct hearth_error *err)
+int hearth_neurons_open(struct hearth_neurons *n, const struct hearth_neurons_setup *setup,
+                        struct hearth_error *err)
 {
-    const struct hearth_model *m = s->model;
-    *n = (struct hearth_neurons){.s = s, .reader = reader};
-    if (!hearth_neurons_can(s))
-        return HEARTH_OK;
+    const struct hearth_model *m = setup->model;
+    *n = (struct hearth_neurons){
+        .c = setup->c, .model = m, .runs = setup->runs, .weights = setup->weights, .reader = setup->reader};
     n->n_neurons = m->pack->n_ff;
     n->bundles = m->pack->layers;
     n->experts = m->pack->n_expert;
     size_t stride = 0;
     for (int i = 0; i < m->hp.n_layer; i++)
         stride = m->pack->layers[i].stride > stride ? m->pack->layers[i].stride : stride;
-    const uint32_t align = hearth_reader_align(reader);
+    const uint32_t align = hearth_reader_align(n->reader);
     const struct hearth_streaming_tests *tests = m->load.tests;
     const size_t piece = tests && tests->piece_bytes ? tests->piece_bytes : PIECE_BYTES;
     const size_t most = piece / stride ? piece / stride : 1;
@@ -230,7 +223,7 @@ int hearth_neurons_open(struct hearth_neurons *n, struct hearth_session *s, stru
         m->pack->n_batches ? hearth_calloc((size_t)n->n_spaces * n->n_neurons, sizeof *n->shares) : NULL;
     if (m->pack->n_batches && !n->shares)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for a profile");
-    struct hearth_store_params p = *params;
+    struct hearth_store_params p = *setup->store;
     p.depth = DEPTH;
     rc = hearth_store_open(&n->store, hearth_gguf_path(m->gguf), &p, err);
     if (!rc)
@@ -244,9 +237,9 @@ int hearth_neurons_open(struct hearth_neurons *n, struct hearth_session *s, stru
 // are resident; else nobody looks there.
 static void point_layers(struct hearth_neurons *n)
 {
-    const struct hearth_model *m = n->s->model;
+    const struct hearth_model *m = n->model;
     for (int i = 0; i < m->hp.n_layer; i++) {
-        struct hearth_layer *l = &n->s->weights.layers[i];
+        struct hearth_layer *l = &n->weights->layers[i];
         const struct hearth_space *first = &n->prefixes[(uint32_t)i * n->experts];
         const bool exps = m->hp.n_expert != 0;
         *(exps ? &l->ffn_gate_exps : &l->ffn_gate) = first->gate;
@@ -341,7 +334,7 @@ static struct hearth_extent extent_of(const struct hearth_neurons *n, const stru
 static int read_ranges(struct hearth_neurons *n, const struct hearth_cache_range *ranges, size_t n_ranges,
                        struct hearth_error *err)
 {
-    const struct hearth_load_options *load = &n->s->model->load;
+    const struct hearth_load_options *load = &n->model->load;
     int rc = HEARTH_OK;
     for (size_t i = 0; i <= n_ranges; i++) {
         if (i < n_ranges && !rc) {

@@ -7,7 +7,9 @@
 
 #include <stdatomic.h>
 
-#include "engine/session.h"
+#include "engine/context.h"
+#include "engine/runs.h"
+#include "engine/sparse_mode.h"
 #include "model/pack.h"
 #include "plan/budget.h"
 #include "sparse/space.h"
@@ -22,21 +24,13 @@ struct hearth_neuron_unit {
 
 // Reads listed and not yet ended, at most; a power of two.
 #define HEARTH_NEURON_FLIGHTS 2048
+// Rows (tokens, or tokens of an expert) that go through a layer together in a step.
+#define HEARTH_SPARSE_ROWS 16
 
 // Neurons [at, at + n) of a space; n 0: none.
 struct hearth_neuron_reading {
     uint32_t space;
     size_t at, n;
-};
-
-// What the next layer will probably want: see look_ahead.h.
-struct hearth_look_ahead {
-    uint32_t space;
-    int n_rows;
-    struct hearth_weight fc2;
-    float *rank;     // [rows x R]
-    uint8_t *acts;   // [rows] acts blocks of it
-    uint8_t *wanted; // [n_neurons]
 };
 
 // The state of one pass: see neuron_steps.c.
@@ -45,6 +39,7 @@ struct hearth_neuron_pass {
     uint32_t n_units, n_first;
     void (*compute)(void *arg, int unit, int worker);
     void (*first)(void *arg, int task, int worker);
+    void (*end_first)(void *arg);
     void *arg;
     // The thread that evaluates:
     uint32_t wave;     // units before this one are computed
@@ -60,9 +55,12 @@ struct hearth_neuron_pass {
 
 struct hearth_neurons {
     bool on; // some neurons are not resident: everything below is in use
-    struct hearth_session *s;
-    struct hearth_reader *reader; // of long pieces; the streaming's
-    struct hearth_store *store;   // of bundles
+    const struct hearth_context *c;
+    const struct hearth_model *model;
+    const struct hearth_runs *runs; // whether a layer's predictor is in memory
+    struct hearth_weights *weights; // the session's
+    struct hearth_reader *reader;   // of long pieces; the streaming's
+    struct hearth_store *store;     // of bundles
     struct hearth_cache *cache;
     const struct hearth_bundle *bundles; // [n_layer] the pack's
     uint32_t n_spaces, n_neurons;        // n_neurons of one space
@@ -92,8 +90,8 @@ struct hearth_neurons {
     struct hearth_neuron_pass pass;
     bool unsettled; // the last wave is to be let go
     // Looking ahead: ids of one space, of which those before ahead_at have been dealt with.
-    struct hearth_look_ahead look;
-    uint32_t *ahead, n_ahead, ahead_at, ahead_space;
+    const uint32_t *ahead;
+    uint32_t n_ahead, ahead_at, ahead_space;
 
     // Prompts: pieces of a space.
     struct hearth_region pieces; // two buffers,
@@ -106,12 +104,22 @@ struct hearth_neurons {
     size_t max_extents;
 };
 
-// Whether the session's steps can go by neuron with only some of them in memory: packs with predictors.
-bool hearth_neurons_can(const struct hearth_session *s);
+// Whether steps can go by neuron with only some of them in memory: packs with predictors.
+bool hearth_neurons_can(const struct hearth_model *m, enum hearth_sparsity sparsity);
 
-// Takes what planning needs; nothing where hearth_neurons_can() says no.
-int hearth_neurons_open(struct hearth_neurons *n, struct hearth_session *s, struct hearth_reader *reader,
-                        const struct hearth_store_params *params, struct hearth_error *err);
+// What it shares with the session and the rest of the streaming; all outlive it.
+struct hearth_neurons_setup {
+    const struct hearth_context *c;
+    const struct hearth_model *model;
+    const struct hearth_runs *runs;
+    struct hearth_weights *weights; // to be pointed to resident prefixes
+    struct hearth_reader *reader;
+    const struct hearth_store_params *store;
+};
+
+// Takes what planning needs, where hearth_neurons_can().
+int hearth_neurons_open(struct hearth_neurons *n, const struct hearth_neurons_setup *setup,
+                        struct hearth_error *err);
 void hearth_neurons_close(struct hearth_neurons *n);
 
 // hearth_budget_plan() with the spaces added to `p`.
@@ -126,14 +134,24 @@ int hearth_neurons_fill(struct hearth_neurons *n, const struct hearth_budget_pla
 
 // One pass: has compute(arg, unit, worker) called once for each unit, by the session's threads and in any
 // order, when all of its neurons are in memory, and before them first(arg, task, worker) for each of n_first
-// tasks, which find out what the next layer will want (look_ahead.h). Units of one space lie side by side,
+// tasks, which find out what the next layer will want, and end_first(arg) once these are done. Units of one space lie side by side,
 // ascending. What is left to do afterwards, the thread that evaluates leaves to the session's next matrix
 // product.
 void hearth_neurons_run(struct hearth_neurons *n, const struct hearth_neuron_unit *units, uint32_t n_units,
                         void (*compute)(void *arg, int unit, int worker), uint32_t n_first,
-                        void (*first)(void *arg, int task, int worker), void *arg);
+                        void (*first)(void *arg, int task, int worker), void (*end_first)(void *arg),
+                        void *arg);
 // Does now what is left to do.
 void hearth_neurons_settle(struct hearth_neurons *n);
+// Whether hints at what a layer will want are of use: what tells them is in memory.
+bool hearth_neurons_takes_hints(const struct hearth_neurons *n, int layer);
+// Of the neurons [first, end) of a space, those that are neither in memory nor on their way; returns how many.
+// Any thread.
+size_t hearth_neurons_absent(const struct hearth_neurons *n, uint32_t space, size_t first, size_t end,
+                             uint32_t *ids);
+// The space's next visit will probably want these, which stay the caller's until the next hint: they are read
+// when the storage has nothing more urgent to do. Within end_first().
+void hearth_neurons_hint(struct hearth_neurons *n, uint32_t space, const uint32_t *ids, uint32_t count);
 // The bundle of a neuron behind the resident prefix. While it is asked for; any thread.
 const uint8_t *hearth_neurons_bundle(const struct hearth_neurons *n, uint32_t space, uint32_t neuron);
 

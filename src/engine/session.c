@@ -9,11 +9,10 @@
 #include "base/log.h"
 #include "base/os.h"
 #include "base/params.h"
-#include "engine/matmul.h"
-#include "engine/sparse.h"
 #include "engine/streaming.h"
 #include "engine/tracing.h"
 #include "model/arch.h"
+#include "model/ffn.h"
 
 #define DEFAULT_CTX    4096
 #define DEFAULT_UBATCH 512
@@ -43,7 +42,7 @@ static int emit_rows(struct hearth_session *s, int base, int n, hearth_row_fn ro
 {
     for (int first = 0; first < n; first += s->logit_rows) {
         int count = n - first < s->logit_rows ? n - first : s->logit_rows;
-        const int rc = hearth_forward_logits(s, HEARTH_PHASE_PROMPT, first, count, err);
+        const int rc = hearth_forward_logits(s, (struct hearth_rows){first, count, HEARTH_PHASE_PROMPT}, err);
         if (rc)
             return rc;
         for (int i = 0; i < count; i++)
@@ -74,7 +73,7 @@ int hearth_prompt(struct hearth_session *session, int seq, const hearth_token *t
             s->work.tokens[i] = tokens[base + i];
             s->work.rows[i] = (struct hearth_row){seq, s->kv.seqs[seq].length + i};
         }
-        rc = hearth_forward(s, HEARTH_PHASE_PROMPT, count, err);
+        rc = hearth_forward(s, (struct hearth_rows){0, count, HEARTH_PHASE_PROMPT}, err);
         if (rc)
             break;
         hearth_kv_seq_append(&s->kv, seq, s->work.tokens, count, HEARTH_PHASE_PROMPT);
@@ -82,11 +81,11 @@ int hearth_prompt(struct hearth_session *session, int seq, const hearth_token *t
         if (rows) {
             rc = emit_rows(s, base, count, rows, arg, err);
         } else if (base + count == n) {
-            rc = hearth_forward_logits(s, HEARTH_PHASE_PROMPT, count - 1, 1, err);
+            rc = hearth_forward_logits(s, (struct hearth_rows){count - 1, 1, HEARTH_PHASE_PROMPT}, err);
             s->have_logits = !rc;
         }
     }
-    hearth_streaming_counted(s, HEARTH_PHASE_PROMPT);
+    hearth_streaming_counted(s->streaming, HEARTH_PHASE_PROMPT);
     if (rc) // so that it can be tried again
         hearth_seq_truncate(s, seq, length, NULL);
     s->stats.prompt_ns += hearth_now_ns() - start;
@@ -114,18 +113,19 @@ int hearth_step(struct hearth_session *session, const int *seqs, const hearth_to
         s->work.tokens[i] = tokens[i];
         s->work.rows[i] = (struct hearth_row){seqs[i], s->kv.seqs[seqs[i]].length};
     }
+    const struct hearth_rows rows = {0, n, HEARTH_PHASE_STEP};
     int rc = hearth_kv_reserve(&s->kv, seqs, NULL, n, err);
     if (rc)
         return rc;
     if (s->tracing)
         rc = hearth_tracing_step(s->tracing, n, err);
     if (!rc)
-        rc = hearth_forward(s, HEARTH_PHASE_STEP, n, err);
+        rc = hearth_forward(s, rows, err);
     if (!rc && s->tracing)
         rc = hearth_tracing_end_step(s->tracing, err);
     if (!rc)
-        rc = hearth_forward_logits(s, HEARTH_PHASE_STEP, 0, n, err);
-    hearth_streaming_counted(s, HEARTH_PHASE_STEP);
+        rc = hearth_forward_logits(s, rows, err);
+    hearth_streaming_counted(s->streaming, HEARTH_PHASE_STEP);
     for (int i = 0; i < n && rc; i++)
         hearth_kv_seq_truncate(&s->kv, seqs[i], s->kv.seqs[seqs[i]].length);
     if (rc)
@@ -218,46 +218,27 @@ static size_t max_size(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-static void lay_out_experts(struct hearth_session *s, struct hearth_arena *a)
+static void lay_out_embedding(struct hearth_session *s, struct hearth_arena *a)
 {
-    const struct hearth_hparams *hp = &s->model->hp;
-    struct hearth_expert_work *x = &s->work.experts;
-    const size_t t = (size_t)s->max_rows, slots = t * (size_t)hp->n_expert_used, n = (size_t)hp->n_expert;
-    x->scores = hearth_arena_take(a, t, n * sizeof(float));
-    x->ids = hearth_arena_take(a, slots, sizeof *x->ids);
-    x->weights = hearth_arena_take(a, slots, sizeof(float));
-    x->slots = hearth_arena_take(a, slots, sizeof *x->slots);
-    x->counts = hearth_arena_take(a, n, sizeof *x->counts);
-    x->next = hearth_arena_take(a, n, sizeof *x->next);
-    x->order = hearth_arena_take(a, n, sizeof *x->order);
-    x->units = hearth_arena_take(a, n, sizeof *x->units);
-    x->rows = hearth_arena_take(a, slots, (size_t)hp->n_embd * sizeof(float));
-    x->tasks = hearth_arena_take(a, 2 * n, sizeof *x->tasks);
+    const int n_workers = s->model->load.ram ? hearth_pool_size(s->pool) : 0;
+    s->work.embedding_row = hearth_arena_take(a, (size_t)n_workers, sizeof *s->work.embedding_row);
+    for (int i = 0; i < n_workers; i++) {
+        uint8_t *row = hearth_arena_take(a, 1, s->weights.token_embd.stride);
+        if (s->work.embedding_row)
+            s->work.embedding_row[i] = row;
+    }
 }
 
-static void lay_out_workers(struct hearth_session *s, struct hearth_arena *a, size_t widest)
+static void lay_out_matmul(struct hearth_session *s, struct hearth_arena *a)
 {
-    struct hearth_work *w = &s->work;
-    const size_t f32 = sizeof(float), dim = (size_t)s->model->hp.head_dim;
-    const size_t queries = (size_t)(s->model->hp.n_head / s->model->hp.n_head_kv) * HEARTH_ATTN_BLOCK;
-    const int n_threads = hearth_pool_size(s->pool);
-    w->workers = hearth_arena_take(a, (size_t)n_threads, sizeof *w->workers);
-    for (int i = 0; i < n_threads; i++) {
-        struct hearth_worker worker;
-        worker.sparse = hearth_sparse_lay_out_worker(s, a);
-        worker.matmul = hearth_arena_take(a, 1, hearth_kernels_scratch(widest));
-        worker.row = hearth_arena_take(a, s->model->load.ram ? 1 : 0, s->weights.token_embd.stride);
-        worker.q = hearth_arena_take(a, queries, max_size(dim * f32, hearth_acts_bytes(dim)));
-        worker.scores = hearth_arena_take(a, queries * HEARTH_KV_TILE, f32);
-        worker.tile_out = hearth_arena_take(a, queries, dim * f32);
-        worker.range_out = hearth_arena_take(a, queries, dim * f32);
-        float **states[] = {&worker.tile_max, &worker.tile_sum,  &worker.max,
-                            &worker.sum,      &worker.total_max, &worker.total_sum};
-        for (size_t k = 0; k < sizeof states / sizeof *states; k++)
-            *states[k] = hearth_arena_take(a, queries, f32);
-        if (a->base && w->workers)
-            w->workers[i] = worker;
-    }
+    const struct hearth_hparams *hp = &s->model->hp;
+    const size_t t = (size_t)s->max_rows, slots = t * (size_t)hearth_ffn_used(hp);
+    const size_t e = (size_t)hp->n_embd, f = (size_t)hearth_ffn_neurons(hp), dim = (size_t)hp->head_dim;
+    const size_t q = (size_t)hp->n_head * dim, rank = hearth_sparse_mode_rank(&s->mode, s->model);
+    const size_t widest = max_size(max_size(max_size(e, f), max_size(q, dim)), rank);
+    // Only what goes into experts has a row per slot.
+    const size_t acts = max_size(t * hearth_acts_bytes(widest), slots * hearth_acts_bytes(max_size(e, f)));
+    hearth_matmul_lay_out(&s->work.matmul, acts, widest, a);
 }
 
 // Lays out all buffers; run once to measure (arena without memory) and once to assign.
@@ -265,38 +246,43 @@ static void lay_out(struct hearth_session *s, struct hearth_arena *a)
 {
     const struct hearth_hparams *hp = &s->model->hp;
     struct hearth_work *w = &s->work;
-    const size_t t = (size_t)s->max_rows, f32 = sizeof(float);
-    const size_t e = (size_t)hp->n_embd, dim = (size_t)hp->head_dim;
-    const size_t f = (size_t)(hp->n_expert ? hp->n_ff_exp : hp->n_ff);
-    const size_t ffn_rows = hp->n_expert ? t * (size_t)hp->n_expert_used : t;
-    const size_t q = (size_t)hp->n_head * dim, kv = (size_t)hp->n_head_kv * dim;
-    const size_t widest = max_size(max_size(max_size(e, f), max_size(q, dim)), hearth_sparse_rank(s));
-
+    const size_t t = (size_t)s->max_rows, f32 = sizeof(float), e = (size_t)hp->n_embd;
     w->tokens = hearth_arena_take(a, t, sizeof *w->tokens);
     w->rows = hearth_arena_take(a, t, sizeof *w->rows);
     w->x = hearth_arena_take(a, t, e * f32);
     w->h = hearth_arena_take(a, t, e * f32);
-    w->q = hearth_arena_take(a, t, q * f32);
-    w->k = hearth_arena_take(a, t, kv * f32);
-    w->v = hearth_arena_take(a, t, kv * f32);
-    w->att = hearth_arena_take(a, t, q * f32);
-    const size_t span = HEARTH_KV_TILE * HEARTH_ATTN_RANGE, ranges = ((size_t)s->n_ctx + span - 1) / span;
-    w->att_shares = hearth_arena_take(a, ranges > 1 ? (size_t)s->kv.max_seqs * ranges : 0,
-                                      (size_t)hp->n_head * (dim + 2) * f32);
     w->branch = hearth_arena_take(a, hp->parallel ? t : 0, e * f32);
-    w->down = hearth_arena_take(a, s->model->load.ram && hearth_neurons_can(s) ? ffn_rows : 0, e * f32);
-    w->gate = hearth_arena_take(a, ffn_rows, f * f32);
-    w->up = hearth_arena_take(a, ffn_rows, f * f32);
-    // Only what goes into experts has a row per slot.
-    w->acts = hearth_arena_take(
-        a, 1, max_size(t * hearth_acts_bytes(widest), ffn_rows * hearth_acts_bytes(max_size(e, f))));
     w->cos_sin = hearth_arena_take(a, t, (size_t)hp->n_rot * f32);
     w->inv_freq = hearth_arena_take(a, (size_t)hp->n_rot, f32);
     w->logits = hearth_arena_take(a, (size_t)s->logit_rows, (size_t)hp->n_vocab * f32);
-    if (hp->n_expert)
-        lay_out_experts(s, a);
-    hearth_sparse_lay_out(s, a);
-    lay_out_workers(s, a, widest);
+    lay_out_embedding(s, a);
+    lay_out_matmul(s, a);
+    hearth_attention_lay_out(&w->attention, s->max_rows, a);
+    const struct hearth_ffn_sizes sizes = {.max_rows = s->max_rows,
+                                           .max_steps = s->max_steps,
+                                           .neurons_stream = s->model->load.ram &&
+                                                             hearth_neurons_can(s->model, s->mode.sparsity),
+                                           .streams = s->model->load.ram != 0};
+    hearth_ffn_lay_out(&w->ffn, &sizes, a);
+}
+
+// Who knows of whom.
+static void connect(struct hearth_session *s)
+{
+    const struct hearth_context *c = &s->context;
+    struct hearth_work *w = &s->work;
+    s->context = (struct hearth_context){.hp = &s->model->hp,
+                                         .kernels = &s->model->kernels,
+                                         .weights = &s->weights,
+                                         .pool = s->pool,
+                                         .fault = &s->fault,
+                                         .deferred = &s->deferred,
+                                         .probes = &s->probes};
+    w->matmul.c = w->attention.c = w->ffn.c = w->ffn.moe.c = w->ffn.sparse.c = c;
+    w->attention.matmul = w->ffn.matmul = w->ffn.moe.matmul = w->ffn.sparse.matmul = &w->matmul;
+    w->attention.kv = &s->kv;
+    w->ffn.sparse.mode = &s->mode;
+    w->ffn.sparse.model = s->model;
 }
 
 static int take_memory(struct hearth_session *s, struct hearth_error *err)
@@ -311,6 +297,7 @@ static int take_memory(struct hearth_session *s, struct hearth_error *err)
         return rc;
     struct hearth_arena assign = {.base = s->memory.base, .size = s->memory.size};
     lay_out(s, &assign);
+    s->context.rows = s->work.rows;
     return HEARTH_OK;
 }
 
@@ -336,7 +323,7 @@ static uint64_t layer_bytes(const struct hearth_session *s, int layer)
 {
     const struct hearth_model *m = s->model;
     const struct hearth_layer *l = &s->weights.layers[layer];
-    const bool sparse = hearth_sparse_layer(s, layer);
+    const bool sparse = hearth_sparse_mode_layer(&s->mode, &m->hp, l);
     uint64_t bytes = 0;
     for (const struct hearth_binding *b = m->arch->layer; b->name; b++) {
         const struct hearth_weight *w =
@@ -358,7 +345,8 @@ static void fill_stats(struct hearth_session *s)
         bytes += layer_bytes(s, i);
     s->stats.weight_bytes_per_step = bytes;
     s->stats.kv_bytes = s->kv.region.size;
-    s->stats.memory_bytes = m->image.size + hearth_streaming_memory(s) + s->kv.region.size + s->memory.size;
+    s->stats.memory_bytes =
+        m->image.size + hearth_streaming_memory(s->streaming) + s->kv.region.size + s->memory.size;
 }
 
 static uint32_t kv_type(enum hearth_kv_type type)
@@ -402,6 +390,33 @@ static int check_params(const struct hearth_model *m, const struct hearth_sessio
     return HEARTH_OK;
 }
 
+static void size_session(struct hearth_session *s, const struct hearth_session_params *p)
+{
+    const int trained = s->model->hp.n_ctx_train;
+    s->max_steps = p->max_seqs;
+    s->n_ctx = p->n_ctx ? p->n_ctx : trained < DEFAULT_CTX ? trained : DEFAULT_CTX;
+    s->n_ubatch = p->n_ubatch ? p->n_ubatch : DEFAULT_UBATCH;
+    if (s->n_ubatch > s->n_ctx)
+        s->n_ubatch = s->n_ctx;
+    s->max_rows = p->max_seqs > s->n_ubatch ? p->max_seqs : s->n_ubatch;
+    s->logit_rows = p->max_seqs > PROMPT_LOGIT_ROWS ? p->max_seqs : PROMPT_LOGIT_ROWS;
+}
+
+static int open_streaming(struct hearth_session *s, struct hearth_error *err)
+{
+    const struct hearth_streaming_setup setup = {.model = s->model,
+                                                 .c = &s->context,
+                                                 .weights = &s->weights,
+                                                 .sparsity = s->mode.sparsity,
+                                                 .kv_bytes = s->kv.region.size,
+                                                 .workspace_bytes = s->memory.size,
+                                                 .max_steps = s->max_steps};
+    const int rc = hearth_streaming_open(&s->streaming, &setup, err);
+    s->work.ffn.neurons = s->work.ffn.sparse.neurons = hearth_streaming_neurons(s->streaming);
+    s->work.ffn.experts = hearth_streaming_experts(s->streaming);
+    return rc;
+}
+
 int hearth_session_open(struct hearth_session **out, const struct hearth_model *model,
                         const struct hearth_session_params *params, struct hearth_error *err)
 {
@@ -417,20 +432,10 @@ int hearth_session_open(struct hearth_session **out, const struct hearth_model *
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for a session");
     s->model = model;
     s->weights = model->weights;
-    rc = hearth_sparse_choose(s, &p, err);
-    if (rc) {
-        hearth_session_close(&s);
-        return rc;
-    }
-    s->max_steps = p.max_seqs;
-    s->n_ctx = p.n_ctx ? p.n_ctx : model->hp.n_ctx_train < DEFAULT_CTX ? model->hp.n_ctx_train : DEFAULT_CTX;
-    s->n_ubatch = p.n_ubatch ? p.n_ubatch : DEFAULT_UBATCH;
-    if (s->n_ubatch > s->n_ctx)
-        s->n_ubatch = s->n_ctx;
-    s->max_rows = p.max_seqs > s->n_ubatch ? p.max_seqs : s->n_ubatch;
-    s->logit_rows = p.max_seqs > PROMPT_LOGIT_ROWS ? p.max_seqs : PROMPT_LOGIT_ROWS;
-
-    rc = hearth_pool_open(&s->pool, p.n_threads > 0 ? p.n_threads : hearth_cpu_count(), err);
+    size_session(s, &p);
+    rc = hearth_sparse_mode_choose(&s->mode, model, &p, err);
+    if (!rc)
+        rc = hearth_pool_open(&s->pool, p.n_threads > 0 ? p.n_threads : hearth_cpu_count(), err);
     if (!rc)
         rc = hearth_kv_open(&s->kv, &model->hp,
                             &(struct hearth_kv_params){.n_ctx = s->n_ctx,
@@ -439,10 +444,12 @@ int hearth_session_open(struct hearth_session **out, const struct hearth_model *
                                                        .type_k = kv_type(p.type_k),
                                                        .type_v = kv_type(p.type_v)},
                             err);
-    if (!rc)
+    if (!rc) {
+        connect(s);
         rc = take_memory(s, err);
+    }
     if (!rc)
-        rc = hearth_streaming_open(s, err);
+        rc = open_streaming(s, err);
     if (rc) {
         hearth_session_close(&s);
         return rc;
@@ -460,8 +467,8 @@ void hearth_session_close(struct hearth_session **session)
         return;
     hearth_pool_close(&s->pool);
     hearth_tracing_close(&s->tracing);
-    free(s->thresholds);
-    hearth_streaming_close(s);
+    hearth_sparse_mode_close(&s->mode);
+    hearth_streaming_close(&s->streaming);
     hearth_kv_close(&s->kv);
     hearth_region_close(&s->memory);
     free(s);
@@ -476,16 +483,46 @@ int hearth_session_n_ctx(const struct hearth_session *session)
 void hearth_session_stats(const struct hearth_session *session, struct hearth_stats *out)
 {
     *out = session->stats;
-    for (int i = 0; i < hearth_pool_size(session->pool); i++) {
-        const struct hearth_sparse_worker *w = &session->work.workers[i].sparse;
-        out->predictor_bytes += w->predictor_bytes;
-        out->gate_bytes += w->gate_bytes;
-        out->up_bytes += w->up_bytes;
-        out->down_bytes += w->down_bytes;
+    const struct hearth_sparse_worker *workers = session->work.ffn.sparse.workers;
+    for (int i = 0; workers && i < hearth_pool_size(session->pool); i++) {
+        out->predictor_bytes += workers[i].predictor_bytes;
+        out->gate_bytes += workers[i].gate_bytes;
+        out->up_bytes += workers[i].up_bytes;
+        out->down_bytes += workers[i].down_bytes;
     }
-    hearth_streaming_stats(session, &out->streaming);
+    hearth_streaming_stats(session->streaming, &out->streaming);
     out->kv = (struct hearth_kv_stats){.page_tokens = HEARTH_KV_TILE,
                                        .pages = (uint64_t)session->kv.n_pages,
                                        .pages_used = (uint64_t)(session->kv.n_pages - session->kv.n_free),
                                        .pages_shared = (uint64_t)session->kv.n_shared};
+}
+
+// ---- what others see of the evaluations
+
+int hearth_session_trace(struct hearth_session *session, const char *path, struct hearth_error *err)
+{
+    struct hearth_session *s = session;
+    if (s->tracing)
+        return hearth_fail(err, HEARTH_E_INVALID, "the session is being traced already");
+    return hearth_tracing_open(&s->tracing, s->model, &s->mode, &s->probes, path, err);
+}
+
+int hearth_session_trace_end(struct hearth_session *session, struct hearth_error *err)
+{
+    if (!session->tracing)
+        return HEARTH_OK;
+    int rc = hearth_tracing_commit(session->tracing, err);
+    hearth_tracing_close(&session->tracing);
+    return rc;
+}
+
+struct hearth_probes *hearth_session_probes(struct hearth_session *session)
+{
+    return &session->probes;
+}
+
+int hearth_session_set_thresholds(struct hearth_session *session, const float *thresholds,
+                                  struct hearth_error *err)
+{
+    return hearth_sparse_mode_set(&session->mode, thresholds, session->model->hp.n_layer, err);
 }

@@ -2,7 +2,6 @@
 // Sessions whose weights need not fit into memory: the budget is planned, spent, and what it buys is read.
 #include "engine/streaming.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,50 +16,32 @@
 
 // ---- hot path
 
-bool hearth_streaming_begin(struct hearth_session *s, int i)
+bool hearth_streaming_begin(struct hearth_streaming *f, int i)
 {
-    struct hearth_streaming *f = s->streaming;
     struct hearth_error err = {0};
     if (!f)
         return false;
-    if (f->runs.n && !atomic_load(&f->failed) && hearth_runs_begin(&f->runs, i, &s->weights, &err))
-        hearth_streaming_fail(s, &err);
-    return atomic_load(&f->failed);
+    struct hearth_fault *fault = f->setup.c->fault;
+    if (f->runs.n && !hearth_fault_is_raised(fault) && hearth_runs_begin(&f->runs, i, f->setup.weights, &err))
+        hearth_fault_raise(fault, &err);
+    return hearth_fault_is_raised(fault);
 }
 
-void hearth_streaming_end(struct hearth_session *s, int i)
+void hearth_streaming_end(struct hearth_streaming *f, int i)
 {
-    struct hearth_streaming *f = s->streaming;
     if (f && f->runs.n)
         hearth_runs_end(&f->runs, i);
 }
 
-int hearth_streaming_result(struct hearth_session *s, struct hearth_error *err)
+void hearth_streaming_embed(const struct hearth_streaming *f, int token, uint8_t *scratch, float *out)
 {
-    struct hearth_streaming *f = s->streaming;
-    if (!f || !atomic_load(&f->failed))
-        return HEARTH_OK;
-    atomic_store(&f->failed, false);
-    return hearth_fail(err, f->error.code, "%s", f->error.message);
-}
-
-void hearth_streaming_fail(struct hearth_session *s, const struct hearth_error *err)
-{
-    if (!atomic_exchange(&s->streaming->failed, true))
-        s->streaming->error = *err;
-}
-
-void hearth_streaming_embed(struct hearth_session *s, int token, int worker, float *out)
-{
-    struct hearth_streaming *f = s->streaming;
-    const struct hearth_weight *w = &s->weights.token_embd;
-    uint8_t *row = s->work.workers[worker].row;
+    const struct hearth_weight *w = &f->setup.weights->token_embd;
     struct hearth_error err = {0};
-    if (hearth_gguf_read(s->model->gguf, f->embedding->tensor, row, (uint64_t)token * w->stride, w->stride,
-                         &err))
-        hearth_streaming_fail(s, &err);
+    if (hearth_gguf_read(f->setup.model->gguf, f->embedding->tensor, scratch, (uint64_t)token * w->stride,
+                         w->stride, &err))
+        hearth_fault_raise(f->setup.c->fault, &err);
     else
-        hearth_type_info(w->type)->decode(row, out, w->k);
+        hearth_type_info(w->type)->decode(scratch, out, w->k);
 }
 
 // ---- sizes
@@ -98,7 +79,6 @@ static uint64_t process_bytes(const struct hearth_model *m)
 
 // What planning and filling share; arrays are [n_layer].
 struct opening {
-    struct hearth_session *s;
     struct hearth_streaming *f;
     struct hearth_store_params store;
     struct hearth_throttle throttle;
@@ -121,18 +101,18 @@ static uint64_t head_bytes(const struct hearth_runs *r)
 }
 
 // What a session takes of which all weights are in memory.
-static uint64_t bytes_of_all(const struct hearth_session *s)
+static uint64_t bytes_of_all(const struct hearth_streaming_setup *s)
 {
-    return hearth_region_bytes(s->kv.region.size) + hearth_region_bytes(s->memory.size) +
+    return hearth_region_bytes(s->kv_bytes) + hearth_region_bytes(s->workspace_bytes) +
            process_bytes(s->model) + hearth_region_bytes(s->model->image_bytes);
 }
 
 // Names the smallest budget. What the process holds varies a little from one start to the next.
-static int refuse(const struct hearth_session *s, struct hearth_error *err)
+static int refuse(const struct hearth_streaming *streaming, struct hearth_error *err)
 {
-    const struct hearth_model *m = s->model;
-    const struct hearth_budget_floor *f = &s->streaming->plan.floor;
-    const uint64_t all = bytes_of_all(s), least = f->bytes < all ? f->bytes : all;
+    const struct hearth_model *m = streaming->setup.model;
+    const struct hearth_budget_floor *f = &streaming->plan.floor;
+    const uint64_t all = bytes_of_all(&streaming->setup), least = f->bytes < all ? f->bytes : all;
     const uint64_t named = m->load.tests ? least : hearth_round_up(least, MIB) + MIB;
     char parts[200] = "all of its weights";
     if (least == f->bytes)
@@ -140,7 +120,7 @@ static int refuse(const struct hearth_session *s, struct hearth_error *err)
                  "%.1f MiB for what is always in memory, %.1f for the KV cache (-c makes it smaller), %.1f "
                  "for two layers, %.1f for the %s of one token",
                  mib(f->always), mib(f->kv), mib(f->layer_buffers), mib(f->working_set),
-                 s->streaming->experts.on ? "experts" : "neurons");
+                 streaming->experts.on ? "experts" : "neurons");
     return hearth_fail(err, HEARTH_E_BUDGET,
                        "--ram %llu is too small for %s: it needs at least %llu bytes (--ram %lluM): %s",
                        (unsigned long long)m->load.ram, m->info.path, (unsigned long long)named,
@@ -149,16 +129,15 @@ static int refuse(const struct hearth_session *s, struct hearth_error *err)
 
 static int make_plan(struct opening *o, struct hearth_error *err)
 {
-    const struct hearth_session *s = o->s;
-    const struct hearth_model *m = s->model;
     struct hearth_streaming *f = o->f;
+    const struct hearth_model *m = f->setup.model;
     const struct hearth_runs *r = &f->runs;
     const int n_layer = m->hp.n_layer;
     for (int i = 0; i < n_layer; i++)
         o->dense[i] = r->runs[r->order[i]].bytes;
     struct hearth_budget_params p = {
-        .kv = hearth_region_bytes(s->kv.region.size),
-        .workspace = hearth_region_bytes(s->memory.size),
+        .kv = hearth_region_bytes(f->setup.kv_bytes),
+        .workspace = hearth_region_bytes(f->setup.workspace_bytes),
         .norms = fixed_bytes(m) + process_bytes(m),
         .embedding = is_tied(m) ? 0 : hearth_global_item(m, &m->weights.token_embd)->bytes,
         .head = head_bytes(r),
@@ -166,10 +145,10 @@ static int make_plan(struct opening *o, struct hearth_error *err)
         .head_by_part = true,
         .n_layers = (uint32_t)n_layer,
         .dense = o->dense,
-        .batch = (uint32_t)s->max_steps};
+        .batch = (uint32_t)f->setup.max_steps};
     hearth_expert_stream_plan(&f->experts, &p, r->order);
     const int rc = hearth_neurons_plan(&f->neurons, &p, m->load.ram, &f->plan, err);
-    return rc == HEARTH_E_BUDGET ? refuse(s, err) : rc;
+    return rc == HEARTH_E_BUDGET ? refuse(f, err) : rc;
 }
 
 static void tell_plan(const struct opening *o)
@@ -180,7 +159,7 @@ static void tell_plan(const struct opening *o)
         "plan: %llu of %llu bytes; dense %llu in memory (%u layers%s), layer buffers %llu; resident "
         "neurons %llu (%llu bytes), cached %llu (%llu bytes, reserve %u); experts of a layer %u, of %u "
         "layers one more, %u common (%llu bytes)",
-        (unsigned long long)p->bytes, (unsigned long long)o->s->model->load.ram,
+        (unsigned long long)p->bytes, (unsigned long long)o->f->setup.model->load.ram,
         (unsigned long long)p->dense_bytes, p->dense_layers, p->head_in_memory ? ", head" : "",
         (unsigned long long)p->layer_buffers, (unsigned long long)p->resident_neurons,
         (unsigned long long)p->resident_bytes, (unsigned long long)p->cold_neurons,
@@ -244,11 +223,10 @@ static size_t resident_bytes(const struct hearth_streaming *f)
 }
 
 // A resident run is read as one that streams is: to the same places, by the same thread.
-static int read_resident_runs(struct hearth_session *s, struct hearth_error *err)
+static int read_resident_runs(struct hearth_streaming *f, struct hearth_error *err)
 {
-    struct hearth_streaming *f = s->streaming;
     struct hearth_runs *r = &f->runs;
-    const struct hearth_load_options *load = &s->model->load;
+    const struct hearth_load_options *load = &f->setup.model->load;
     int rc = HEARTH_OK;
     for (int i = 0; i < r->n && !rc; i++) {
         struct hearth_run *run = &r->runs[i];
@@ -259,7 +237,7 @@ static int read_resident_runs(struct hearth_session *s, struct hearth_error *err
         struct hearth_reader_job job = {.extents = run->extents, .n = run->n_extents};
         hearth_reader_start(r->reader, &job);
         rc = hearth_reader_wait(r->reader, &job, err);
-        hearth_run_point(r, i, &s->weights, run->base);
+        hearth_run_point(r, i, f->setup.weights, run->base);
         if (!rc && load->progress && !load->progress(load->progress_arg, (float)(i + 1) / (float)r->n))
             rc = hearth_fail(err, HEARTH_E_INTERRUPTED, "loading was interrupted");
     }
@@ -268,9 +246,9 @@ static int read_resident_runs(struct hearth_session *s, struct hearth_error *err
 
 static int fill(struct opening *o, struct hearth_error *err)
 {
-    struct hearth_session *s = o->s;
     struct hearth_streaming *f = o->f;
-    const struct hearth_model *m = s->model;
+    const struct hearth_model *m = f->setup.model;
+    struct hearth_weights *weights = f->setup.weights;
     struct hearth_runs *r = &f->runs;
     choose_resident(f);
     const struct hearth_item *embedding = hearth_global_item(m, &m->weights.token_embd);
@@ -304,12 +282,12 @@ static int fill(struct opening *o, struct hearth_error *err)
         if (is_fixed(m, &m->items[i]))
             add_target(o, &m->items[i], take(&f->fixed, &used, m->items[i].bytes, 64));
     for (size_t i = 0; i < o->n_targets; i++)
-        point_item(m, &s->weights, &o->targets[i]);
+        point_item(m, weights, &o->targets[i]);
     rc = hearth_targets_read(m, o->targets, o->n_targets, err);
     if (!rc)
-        rc = read_resident_runs(s, err);
+        rc = read_resident_runs(f, err);
     if (!rc && head_is_embedding)
-        s->weights.token_embd.data = s->weights.output.data;
+        weights->token_embd.data = weights->output.data;
     return rc;
 }
 
@@ -348,11 +326,10 @@ static int open_reader(struct hearth_reader **out, const struct hearth_model *m,
 }
 
 // Bundles that are part of a run stay bundles: the rows of a matrix are then as far apart as they.
-static void use_bundles_as_matrices(struct hearth_session *s)
+static void use_bundles_as_matrices(const struct hearth_model *m, struct hearth_weights *weights)
 {
-    const struct hearth_model *m = s->model;
     for (int i = 0; i < m->hp.n_layer; i++) {
-        struct hearth_layer *l = &s->weights.layers[i];
+        struct hearth_layer *l = &weights->layers[i];
         struct hearth_weight *const parts[] = {&l->ffn_gate,      &l->ffn_up,      &l->ffn_down_t,
                                                &l->ffn_gate_exps, &l->ffn_up_exps, &l->ffn_down_t_exps};
         for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
@@ -363,21 +340,29 @@ static void use_bundles_as_matrices(struct hearth_session *s)
 
 static int open_streams(struct opening *o, struct hearth_error *err)
 {
-    struct hearth_session *s = o->s;
     struct hearth_streaming *f = o->f;
+    const struct hearth_streaming_setup *s = &f->setup;
     const struct hearth_model *m = s->model;
-    const bool in_parts = hearth_neurons_can(s) || hearth_expert_stream_can(s);
+    const bool neurons = hearth_neurons_can(m, s->sparsity),
+               in_parts = neurons || hearth_expert_stream_can(m);
     if (m->pack && !in_parts)
-        use_bundles_as_matrices(s);
+        use_bundles_as_matrices(m, s->weights);
     struct hearth_reader *reader = NULL;
     int rc = open_reader(&reader, m, &o->store, err);
     if (!rc)
         rc = hearth_runs_open(&f->runs, m, !in_parts, hearth_reader_align(reader), err);
     f->runs.reader = reader;
+    if (!rc && neurons)
+        rc = hearth_neurons_open(&f->neurons,
+                                 &(struct hearth_neurons_setup){.c = s->c,
+                                                                .model = m,
+                                                                .runs = &f->runs,
+                                                                .weights = s->weights,
+                                                                .reader = reader,
+                                                                .store = &o->store},
+                                 err);
     if (!rc)
-        rc = hearth_neurons_open(&f->neurons, s, reader, &o->store, err);
-    if (!rc)
-        rc = hearth_expert_stream_open(&f->experts, s, reader, err);
+        rc = hearth_expert_stream_open(&f->experts, s->c, m, &f->runs, reader, err);
     if (!rc)
         rc = make_plan(o, err);
     if (!rc)
@@ -389,14 +374,14 @@ static int open_streams(struct opening *o, struct hearth_error *err)
     if (!rc)
         rc = hearth_expert_stream_fill(&f->experts, &f->plan, f->runs.order, err);
     if (!rc) { // what was read so far is not a prompt's
-        hearth_streaming_counted(s, HEARTH_PHASE_PROMPT);
+        hearth_streaming_counted(f, HEARTH_PHASE_PROMPT);
         f->phases[HEARTH_PHASE_PROMPT] = (struct hearth_streaming_count){0};
     }
     return rc;
 }
 
 // Whether all weights fit, so that nothing is to be planned.
-static bool fits(const struct hearth_session *s)
+static bool fits(const struct hearth_streaming_setup *s)
 {
     const struct hearth_model *m = s->model;
     if (m->load.tests && m->load.tests->always)
@@ -404,15 +389,17 @@ static bool fits(const struct hearth_session *s)
     return m->load.ram >= bytes_of_all(s);
 }
 
-int hearth_streaming_open(struct hearth_session *s, struct hearth_error *err)
+int hearth_streaming_open(struct hearth_streaming **out, const struct hearth_streaming_setup *setup,
+                          struct hearth_error *err)
 {
-    const struct hearth_model *m = s->model;
+    const struct hearth_model *m = setup->model;
     const size_t n_layer = (size_t)m->hp.n_layer;
+    *out = NULL;
     if (!m->load.ram)
         return HEARTH_OK;
     struct hearth_streaming *f = hearth_calloc(1, sizeof *f);
     struct hearth_layer *layers = hearth_calloc(n_layer, sizeof *layers);
-    struct opening o = {.s = s, .f = f};
+    struct opening o = {.f = f};
     o.dense = hearth_calloc(n_layer, sizeof *o.dense);
     o.targets = hearth_calloc(m->n_items, sizeof *o.targets);
     int rc = HEARTH_OK;
@@ -422,20 +409,22 @@ int hearth_streaming_open(struct hearth_session *s, struct hearth_error *err)
         free(layers);
     } else {
         memcpy(layers, m->weights.layers, n_layer * sizeof *layers);
-        s->streaming = f;
-        s->weights.layers = layers;
+        setup->weights->layers = layers;
+        f->setup = *setup;
+        f->layers = layers;
+        *out = f;
         rc = read_store_params(m, &o.store, &o.throttle, err);
     }
     if (!rc)
-        rc = fits(s) ? hearth_image_load(m, &f->image, &s->weights, err) : open_streams(&o, err);
+        rc = fits(setup) ? hearth_image_load(m, &f->image, setup->weights, err) : open_streams(&o, err);
     free(o.dense);
     free(o.targets);
     return rc;
 }
 
-void hearth_streaming_close(struct hearth_session *s)
+void hearth_streaming_close(struct hearth_streaming **streaming)
 {
-    struct hearth_streaming *f = s->streaming;
+    struct hearth_streaming *f = *streaming;
     if (!f)
         return;
     hearth_runs_close(&f->runs); // reads in flight end here: memory goes afterwards
@@ -444,7 +433,7 @@ void hearth_streaming_close(struct hearth_session *s)
     hearth_region_close(&f->image);
     hearth_region_close(&f->fixed);
     hearth_region_close(&f->buffers);
-    free(s->weights.layers);
+    free(f->layers);
     free(f);
-    s->streaming = NULL;
+    *streaming = NULL;
 }

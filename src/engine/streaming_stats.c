@@ -20,9 +20,8 @@ static struct hearth_streaming_count count_now(const struct hearth_streaming *f)
     return c;
 }
 
-void hearth_streaming_counted(struct hearth_session *s, enum hearth_phase phase)
+void hearth_streaming_counted(struct hearth_streaming *f, enum hearth_phase phase)
 {
-    struct hearth_streaming *f = s->streaming;
     if (!f || !f->runs.reader)
         return;
     const struct hearth_streaming_count now = count_now(f);
@@ -35,10 +34,10 @@ void hearth_streaming_counted(struct hearth_session *s, enum hearth_phase phase)
 }
 
 // Of the weights that each step reads: those of runs, and a row of the embedding.
-static uint64_t dense_read_bytes(const struct hearth_session *s)
+static uint64_t dense_read_bytes(const struct hearth_streaming *f)
 {
-    const struct hearth_runs *r = &s->streaming->runs;
-    uint64_t bytes = s->streaming->embedding ? s->weights.token_embd.stride : 0;
+    const struct hearth_runs *r = &f->runs;
+    uint64_t bytes = f->embedding ? f->setup.weights->token_embd.stride : 0;
     for (int i = 0; i < r->n; i++)
         bytes += r->runs[i].resident ? 0 : r->runs[i].bytes;
     return bytes;
@@ -79,9 +78,8 @@ static void expert_stats(const struct hearth_expert_stream *x, const struct hear
     out->experts_ahead_used = x->ahead_used;
 }
 
-void hearth_streaming_stats(const struct hearth_session *s, struct hearth_streaming_stats *out)
+void hearth_streaming_stats(const struct hearth_streaming *f, struct hearth_streaming_stats *out)
 {
-    const struct hearth_streaming *f = s->streaming;
     *out = (struct hearth_streaming_stats){0};
     if (!f || !f->runs.reader)
         return;
@@ -91,7 +89,7 @@ void hearth_streaming_stats(const struct hearth_session *s, struct hearth_stream
     out->direct = hearth_reader_is_direct(f->runs.reader);
     out->planned_bytes = f->plan.bytes;
     out->dense_bytes = f->plan.dense_bytes;
-    out->dense_read_bytes = dense_read_bytes(s);
+    out->dense_read_bytes = dense_read_bytes(f);
     out->prompt_reads = prompt->reads;
     out->prompt_read_bytes = prompt->bytes;
     out->prompt_wait_ns = prompt->wait_ns;
@@ -103,9 +101,8 @@ void hearth_streaming_stats(const struct hearth_session *s, struct hearth_stream
     expert_stats(&f->experts, &f->plan, out);
 }
 
-uint64_t hearth_streaming_memory(const struct hearth_session *s)
+uint64_t hearth_streaming_memory(const struct hearth_streaming *f)
 {
-    const struct hearth_streaming *f = s->streaming;
     if (!f)
         return 0;
     const struct hearth_neurons *n = &f->neurons;

@@ -5,25 +5,24 @@
 
 #include <stdint.h>
 
-#include "engine/session.h"
+#include "engine/context.h"
+#include "engine/sparse_mode.h"
 
 struct hearth_tracing;
 
-// Begins a step of n tokens. Not NULL: the session's trace.
+// Opens a trace and has the probes bring it the neurons of each step. HEARTH_E_INVALID where no step goes by
+// neuron.
+int hearth_tracing_open(struct hearth_tracing **out, const struct hearth_model *m,
+                        const struct hearth_sparse_mode *mode, struct hearth_probes *probes, const char *path,
+                        struct hearth_error *err);
+// Gives the file its name.
+int hearth_tracing_commit(struct hearth_tracing *t, struct hearth_error *err);
+// Closes; without a commit the file is not kept. *t may be NULL.
+void hearth_tracing_close(struct hearth_tracing **t);
+
+// Begins a step of n tokens.
 int hearth_tracing_step(struct hearth_tracing *t, int n, struct hearth_error *err);
-
-// What a layer's step needs of an expert's space: bytes [F], to be set to 1. Clusters may be marked by
-// different threads.
-uint8_t *hearth_tracing_marks(struct hearth_tracing *t, int expert);
-
-// Writes down the marks of an expert (ascending within a layer) and clears them. What goes wrong is told by
-// the end of the step.
-void hearth_tracing_write(struct hearth_tracing *t, int layer, int expert);
-
 // What went wrong within the step, if anything.
 int hearth_tracing_end_step(struct hearth_tracing *t, struct hearth_error *err);
-
-// Closes without keeping the file. *t may be NULL.
-void hearth_tracing_close(struct hearth_tracing **t);
 
 #endif

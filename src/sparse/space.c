@@ -2,17 +2,12 @@
 // Spaces of a model in memory.
 #include "sparse/space.h"
 
-static struct hearth_weight one_of(const struct hearth_weight *all, int expert)
-{
-    return all->data ? hearth_expert(all, expert) : *all;
-}
+#include "model/ffn.h"
 
 struct hearth_space hearth_space_of(const struct hearth_hparams *hp, const struct hearth_layer *l, int expert)
 {
-    if (!hp->n_expert)
-        return (struct hearth_space){l->ffn_gate, l->ffn_up, l->ffn_down_t, (size_t)hp->n_ff,
-                                     (size_t)hp->n_ff};
-    return (struct hearth_space){one_of(&l->ffn_gate_exps, expert), one_of(&l->ffn_up_exps, expert),
-                                 one_of(&l->ffn_down_t_exps, expert), (size_t)hp->n_ff_exp,
-                                 (size_t)hp->n_ff_exp};
+    const struct hearth_ffn f = hearth_ffn_of(hp, l);
+    const size_t n = (size_t)hearth_ffn_neurons(hp);
+    return (struct hearth_space){hearth_ffn_one(f.gate, expert), hearth_ffn_one(f.up, expert),
+                                 hearth_ffn_one(f.down_t, expert), n, n};
 }

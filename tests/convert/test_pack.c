@@ -316,8 +316,8 @@ static void run_oracle(struct oracle *o)
     params.n_ctx = STRETCH;
     fill_text(tokens);
     MADE_OK(hearth_session_open(&s, m, &params, &err));
-    s->on_neurons = on_neurons;
-    s->on_neurons_arg = o;
+    hearth_session_probes(s)->on_neurons = on_neurons;
+    hearth_session_probes(s)->on_neurons_arg = o;
     for (o->lane = 0; o->lane < 32; o->lane++) {
         int seq = -1;
         for (o->step = 0; o->step < LANE; o->step++) {
@@ -463,8 +463,8 @@ static double active_share(const struct hearth_model *m, const hearth_token *tok
     sp.n_ctx = TEXT;
     sp.sparsity_share = share;
     MADE_OK(hearth_session_open(&s, m, &sp, &err));
-    s->on_neurons = count_active;
-    s->on_neurons_arg = &c;
+    hearth_session_probes(s)->on_neurons = count_active;
+    hearth_session_probes(s)->on_neurons_arg = &c;
     int seq = hearth_seq_new(s, NULL);
     for (int i = 0; i < TEXT; i++)
         MADE_OK(hearth_step(s, &seq, &tokens[i], 1, &err));

@@ -81,7 +81,7 @@ static void reference(const struct hearth_session *s, int row, int head, double 
     const struct hearth_row at = s->work.rows[row];
     const int n_head = s->model->hp.n_head, window = s->model->hp.window, dim = kv->head_dim;
     const int g = head / (n_head / kv->n_head_kv);
-    const float *q = s->work.q + ((size_t)row * (size_t)n_head + (size_t)head) * (size_t)dim;
+    const float *q = s->work.attention.q + ((size_t)row * (size_t)n_head + (size_t)head) * (size_t)dim;
     const int from = window && at.pos >= window ? at.pos - window + 1 : 0;
     static double p[N_CTX];
     float x[256];
@@ -122,7 +122,8 @@ static void check_rows(const struct hearth_session *s, int n, const char *what)
     for (int row = 0; row < n; row++)
         for (int head = 0; head < n_head; head++) {
             reference(s, row, head, want);
-            const float *got = s->work.att + ((size_t)row * (size_t)n_head + (size_t)head) * (size_t)dim;
+            const float *got =
+                s->work.attention.out + ((size_t)row * (size_t)n_head + (size_t)head) * (size_t)dim;
             for (int i = 0; i < dim; i++)
                 worst = fmax(worst, fabs((double)got[i] - want[i]));
         }
@@ -133,10 +134,10 @@ static void check_rows(const struct hearth_session *s, int n, const char *what)
 static float *run(struct hearth_session *s, enum hearth_phase phase, int n)
 {
     const size_t width = (size_t)s->model->hp.n_head * (size_t)s->kv.head_dim;
-    memset(s->work.att, 0xff, (size_t)n * width * sizeof(float));
-    hearth_attention(s, phase, 0, n);
+    memset(s->work.attention.out, 0xff, (size_t)n * width * sizeof(float));
+    hearth_attention(&s->work.attention, (struct hearth_rows){0, n, phase}, 0);
     float *copy = malloc((size_t)n * width * sizeof *copy);
-    return memcpy(copy, s->work.att, (size_t)n * width * sizeof *copy);
+    return memcpy(copy, s->work.attention.out, (size_t)n * width * sizeof *copy);
 }
 
 static void check_session(struct hearth_model *m, enum hearth_kv_type type, int threads, float **first)
@@ -160,7 +161,7 @@ static void check_session(struct hearth_model *m, enum hearth_kv_type type, int 
     fill_cache(s, 0);
     fill_cache(s, 1);
     for (size_t i = 0; i < PROMPT * width; i++)
-        s->work.q[i] = 3 * random_value();
+        s->work.attention.q[i] = 3 * random_value();
 
     // A step of sequences of very different lengths.
     for (int i = 0; i < STEPS; i++)
@@ -170,7 +171,7 @@ static void check_session(struct hearth_model *m, enum hearth_kv_type type, int 
     // Each alone gives the same bits.
     for (int i = 0; i < STEPS; i++) {
         if (i)
-            memmove(s->work.q, s->work.q + width, (PROMPT - 1) * width * sizeof(float));
+            memmove(s->work.attention.q, s->work.attention.q + width, (PROMPT - 1) * width * sizeof(float));
         s->work.rows[0] = (struct hearth_row){i % 2, positions[i]};
         float *alone = run(s, HEARTH_PHASE_STEP, 1);
         assert_memory_equal(alone, steps + (size_t)i * width, width * sizeof(float));
@@ -180,7 +181,7 @@ static void check_session(struct hearth_model *m, enum hearth_kv_type type, int 
     // A prompt's rows across the border of a range.
     state = 9;
     for (size_t i = 0; i < PROMPT * width; i++)
-        s->work.q[i] = 3 * random_value();
+        s->work.attention.q[i] = 3 * random_value();
     for (int i = 0; i < PROMPT; i++)
         s->work.rows[i] = (struct hearth_row){0, 2048 - PROMPT / 2 + i};
     float *prompt = run(s, HEARTH_PHASE_PROMPT, PROMPT);

@@ -23,6 +23,7 @@
 #include "convert/pack.h"
 #include "convert/profile.h"
 #include "synth/synth.h"
+#include "engine/session.h"
 #include "engine/streaming.h"
 #include "check.h"
 #include "made_models.h"

@@ -245,8 +245,8 @@ static void check_experts(const struct golden *g)
         for (int phase = 0; phase < 2; phase++) {
             struct hearth_session *s = open_session(
                 m, (struct hearth_session_params){.type_k = HEARTH_KV_F32, .type_v = HEARTH_KV_F32});
-            s->on_experts = compare_experts;
-            s->on_experts_arg = &e;
+            hearth_session_probes(s)->on_experts = compare_experts;
+            hearth_session_probes(s)->on_experts_arg = &e;
             int seq = hearth_seq_new(s, NULL);
             e.seen = e.different = 0;
             if (phase == HEARTH_PHASE_PROMPT)

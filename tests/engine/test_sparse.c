@@ -400,8 +400,8 @@ static void trace_one(const char *name, enum hearth_sparsity mode)
                        .x = (size_t)(hp->n_expert ? hp->n_expert : 1)};
     const size_t spaces = (size_t)hp->n_layer * a.x;
     uint8_t *marks = calloc(TRACED_STEPS, spaces * a.f), *visited = calloc(TRACED_STEPS, spaces);
-    s->on_neurons = mark;
-    s->on_neurons_arg = &a;
+    hearth_session_probes(s)->on_neurons = mark;
+    hearth_session_probes(s)->on_neurons_arg = &a;
     int seqs[TRACED_SEQS];
     for (int i = 0; i < TRACED_SEQS; i++)
         seqs[i] = hearth_seq_new(s, NULL);

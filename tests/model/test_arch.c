@@ -86,8 +86,8 @@ static float *run(const struct hearth_model *m, struct run r)
     if (!r.params.n_threads)
         r.params.n_threads = 2;
     CHECK(hearth_session_open(&s, m, &r.params, &check_error));
-    s->on_experts = r.on_experts;
-    s->on_experts_arg = r.arg;
+    hearth_session_probes(s)->on_experts = r.on_experts;
+    hearth_session_probes(s)->on_experts_arg = r.arg;
     int seq = hearth_seq_new(s, NULL);
     if (r.phase == HEARTH_PHASE_PROMPT)
         CHECK(hearth_prompt(s, seq, tokens, N_TOKENS, keep_row, out, &check_error));

@@ -5,6 +5,7 @@
 #define HEARTH_TESTS_STREAMING_SUPPORT_H
 
 #include "synth/synth.h"
+#include "engine/session.h"
 #include "engine/streaming.h"
 #include "pack_support.h"
 

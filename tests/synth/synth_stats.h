@@ -231,10 +231,10 @@ static inline void stats_open(struct stats *st, struct hearth_session *s)
     st->rank = stats_alloc(rank, sizeof(float));
     st->acts = stats_alloc(hearth_acts_bytes(widest), 1);
     st->scratch = stats_alloc(hearth_kernels_scratch(widest), 1);
-    s->on_ffn = stats_on_ffn;
-    s->on_ffn_arg = st;
-    s->on_experts = stats_on_experts;
-    s->on_experts_arg = st;
+    hearth_session_probes(s)->on_ffn = stats_on_ffn;
+    hearth_session_probes(s)->on_ffn_arg = st;
+    hearth_session_probes(s)->on_experts = stats_on_experts;
+    hearth_session_probes(s)->on_experts_arg = st;
 }
 
 static inline void stats_close(struct stats *st)
@@ -258,8 +258,8 @@ static inline void stats_close(struct stats *st)
     free(st->rank);
     free(st->acts);
     free(st->scratch);
-    st->s->on_ffn = NULL;
-    st->s->on_experts = NULL;
+    hearth_session_probes(st->s)->on_ffn = NULL;
+    hearth_session_probes(st->s)->on_experts = NULL;
 }
 
 // After each step of a batch.

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT
+// Faults: see fault.h.
+#include "base/fault.h"
+
+void hearth_fault_raise(struct hearth_fault *f, const struct hearth_error *err)
+{
+    if (!atomic_exchange(&f->raised, true))
+        f->error = *err;
+}
+
+int hearth_fault_take(struct hearth_fault *f, struct hearth_error *err)
+{
+    if (!atomic_load(&f->raised))
+        return HEARTH_OK;
+    atomic_store(&f->raised, false);
+    return hearth_fail(err, f->error.code, "%s", f->error.message);
+}

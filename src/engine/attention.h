@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+// Causal attention over the KV cache.
+#ifndef HEARTH_ENGINE_ATTENTION_H
+#define HEARTH_ENGINE_ATTENTION_H
+
+#include "engine/context.h"
+#include "engine/kv.h"
+#include "engine/matmul.h"
+
+// Prompt tokens that one attention task takes together, so that a tile of keys is read once for all of them.
+#define HEARTH_ATTN_BLOCK 8
+// Tiles that are added up on their own, so that a long context can be divided among threads.
+#define HEARTH_ATTN_RANGE 16
+
+// Scratch memory of one worker; Q is the queries of a task: HEARTH_ATTN_BLOCK tokens' heads that share a
+// key/value head.
+struct hearth_attention_worker {
+    void *q;                      // [Q] queries as the key format wants them: f32 rows or acts blocks
+    float *scores;                // [Q][HEARTH_KV_TILE]
+    float *tile_out, *range_out;  // [Q][head_dim] weighted values of a tile, of a range
+    float *tile_max, *tile_sum;   // [Q] softmax state of a tile,
+    float *max, *sum;             // [Q] of a range so far,
+    float *total_max, *total_sum; // [Q] of all ranges so far
+};
+
+// Workspace; T tokens of a batch.
+struct hearth_attention_work {
+    const struct hearth_context *c;
+    const struct hearth_kv *kv;
+    struct hearth_matmul_work *matmul;
+    float *q, *k, *v; // [T x Q] [T x KV] [T x KV]
+    float *out;       // [T x Q]
+    float *shares;    // [sequences][ranges][heads][head_dim + 2] of a step: see attention.c
+    struct hearth_attention_worker *workers;
+};
+
+// The caller sets c, kv (open) and matmul.
+void hearth_attention_lay_out(struct hearth_attention_work *w, int max_rows, struct hearth_arena *a);
+
+// Causal attention of work.q over the KV cache into work.out, for these rows.
+void hearth_attention(struct hearth_attention_work *w, struct hearth_rows rows, int layer);
+
+#endif

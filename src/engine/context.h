@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+// What computing may know of a session: the model's sizes and kernels, weights, threads, where the tokens of
+// the batch stand, whom to tell what happens. Each file that computes has a workspace of its own besides.
+#ifndef HEARTH_ENGINE_CONTEXT_H
+#define HEARTH_ENGINE_CONTEXT_H
+
+#include "base/fault.h"
+#include "base/threads.h"
+#include "model/model.h"
+
+// Where one token of a batch stands.
+struct hearth_row {
+    int seq, pos;
+};
+
+// Tokens [first, first + n) of a batch, all of one numeric class. Those of a prompt are consecutive positions
+// of one sequence; those of a step are of different ones.
+struct hearth_rows {
+    int first, n;
+    enum hearth_phase phase;
+};
+
+// For tests, profiles and traces: callbacks on the thread that evaluates, layer by layer; each may be NULL.
+struct hearth_probes {
+    // The experts of each row and their weights, [n], ascending.
+    void (*on_experts)(void *arg, int layer, struct hearth_row row, const int *ids, const float *weights,
+                       int n);
+    void *on_experts_arg;
+    // Each row's input of a feed-forward part (normed [E]) and the stream before its norm [E], before the
+    // experts are chosen.
+    void (*on_ffn)(void *arg, enum hearth_phase phase, int layer, struct hearth_row row, const float *normed,
+                   const float *stream);
+    void *on_ffn_arg;
+    // What goes down, act [F] of one space, for each row; with experts once for each of a row's experts (else
+    // expert is 0).
+    void (*on_neurons)(void *arg, int layer, int expert, struct hearth_row row, const float *act);
+    void *on_neurons_arg;
+    // The same for steps with a sparsity threshold: the activated gates [F] that decide.
+    void (*on_gates)(void *arg, int layer, struct hearth_row row, const float *gates);
+    void *on_gates_arg;
+    // The neurons that a step needs of an expert's space, experts ascending: bytes of 0 or 1, [F] of marks
+    // [max(1, X) x F], to be cleared. Both or none are set. Clusters are marked by any thread.
+    void (*on_marks)(void *arg, int layer, int expert, uint8_t *marks);
+    void *on_marks_arg;
+    uint8_t *marks;
+};
+
+// Of an open session, for the rooms above and for tests: between evaluations, callbacks may be set in it.
+struct hearth_probes *hearth_session_probes(struct hearth_session *session);
+// Of one with a sparsity threshold: below which magnitude of its activated gate a neuron is left out, [n_layer].
+// HEARTH_E_MEMORY.
+int hearth_session_set_thresholds(struct hearth_session *session, const float *thresholds,
+                                  struct hearth_error *err);
+
+// Something to be done beside the next matrix product, by whichever thread comes to it first.
+struct hearth_deferred {
+    void (*fn)(void *arg); // NULL: nothing
+    void *arg;
+};
+
+struct hearth_context {
+    const struct hearth_hparams *hp;
+    const struct hearth_kernels *kernels;
+    const struct hearth_weights *weights; // a layer's are in memory while it is computed
+    struct hearth_pool *pool;
+    struct hearth_fault *fault;
+    struct hearth_deferred *deferred;
+    const struct hearth_probes *probes;
+    const struct hearth_row *rows; // [T] of the batch
+};
+
+// Row i of a matrix of rows of `width` floats.
+static inline float *hearth_row_of(float *base, int i, int width)
+{
+    return base + (size_t)i * (size_t)width;
+}
+
+// Runs a task list on the session's threads; a single task runs at once on the calling thread.
+static inline void hearth_parallel(const struct hearth_context *c, hearth_task_fn fn, void *arg, int n_tasks)
+{
+    if (n_tasks == 1)
+        fn(arg, 0, 0);
+    else
+        hearth_pool_run(c->pool, fn, arg, n_tasks);
+}
+
+#endif

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+// The feed-forward part of a layer. A dense one is one expert that every token uses.
+#ifndef HEARTH_ENGINE_FFN_H
+#define HEARTH_ENGINE_FFN_H
+
+#include "engine/expert_stream.h"
+#include "engine/ffn_sparse.h"
+#include "engine/moe.h"
+
+// Workspace; T tokens of a batch, U experts of each (1 of a dense model), X experts.
+struct hearth_ffn_work {
+    const struct hearth_context *c;
+    struct hearth_matmul_work *matmul;
+    struct hearth_neurons *neurons;       // where some are not in memory; else NULL
+    struct hearth_expert_stream *experts; // where they come one by one; else NULL
+    struct hearth_moe_work moe;
+    struct hearth_sparse_work sparse;
+
+    float *gate, *up;                 // [T x U x F] by slot
+    float *down;                      // [T x U x E] of prompts whose neurons come in pieces
+    struct hearth_expert_unit *units; // [X] of one evaluation
+    struct hearth_sparse_part *parts; // [X]
+    struct hearth_product *products;  // [2 X]
+};
+
+struct hearth_ffn_sizes {
+    int max_rows, max_steps; // rows of a batch, of a step
+    bool neurons_stream, streams;
+};
+
+// The caller sets what stands before the buffers, of `moe` and `sparse`, too.
+void hearth_ffn_lay_out(struct hearth_ffn_work *w, const struct hearth_ffn_sizes *sizes,
+                        struct hearth_arena *a);
+
+// Of these rows: h to h [T x E]; x [T x E] is the stream before the norm that made h. The bias of ffn_down is
+// left to the caller.
+void hearth_ffn(struct hearth_ffn_work *w, struct hearth_rows rows, int layer, float *h, const float *x);
+
+#endif

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+// Steps by neuron: computing only the neurons of a feed-forward part that a token uses.
+#ifndef HEARTH_ENGINE_FFN_SPARSE_H
+#define HEARTH_ENGINE_FFN_SPARSE_H
+
+#include "engine/look_ahead.h"
+#include "engine/matmul.h"
+#include "engine/neurons.h"
+#include "engine/sparse_mode.h"
+#include "sparse/space.h"
+
+// Rows [first, first + n) of a layer's input go through this space.
+struct hearth_sparse_part {
+    struct hearth_space space;
+    struct hearth_weight fc1, fc2; // its predictor, or none
+    size_t always;                 // neurons computed whatever the predictor says
+    float crossover;               // share of a cluster's neurons from which on its dense product is faster
+    int expert, first, n;
+    uint32_t space_id; // layer * max(1, X) + expert
+};
+
+// Scratch memory of one worker for one cluster of neurons and the rows (tokens) of a pass: n neurons, t rows.
+struct hearth_sparse_worker {
+    uint64_t predictor_bytes, gate_bytes, up_bytes, down_bytes; // read so far, as in hearth_stats
+    float *gate, *up;                                           // [t x n]
+    float *picked;                                              // [t x n]
+    uint8_t *mask;                                              // [t x n]
+    uint8_t *any;                                               // [n] what some token marks
+    uint32_t *list;                                             // [n] places in the cluster
+    const void **rows;                                          // [n]
+    const uint8_t **bundles;                                    // [n] of neurons that are not resident
+};
+
+// Workspace. T = HEARTH_SPARSE_ROWS, C clusters, R the widest rank.
+struct hearth_sparse_work {
+    const struct hearth_context *c;
+    struct hearth_matmul_work *matmul;
+    const struct hearth_sparse_mode *mode;
+    const struct hearth_model *model;
+    struct hearth_neurons *neurons; // where some are not in memory; else NULL
+    struct hearth_look_ahead look;
+
+    struct hearth_sparse_part *parts; // [T] of one pass
+    struct hearth_product *products;  // [T + 1]
+    float *rank;                      // [T x R] the predictor's inner layer
+    void *rank_acts;                  // [T] acts blocks of it
+    float *partials;                  // [T x C x E] the clusters' sums
+    uint8_t *used;                    // [T x C] whether a cluster has one
+    struct hearth_sparse_worker *workers;
+};
+
+// The caller sets what stands before the buffers; where no layer goes by neuron, there are none. `streams`:
+// neurons may stream.
+void hearth_sparse_lay_out(struct hearth_sparse_work *w, bool streams, struct hearth_arena *a);
+
+// A part for the space of a layer and expert (0 in a dense model), with its predictor where it is in use;
+// rows are left to the caller.
+struct hearth_sparse_part hearth_sparse_part_of(const struct hearth_sparse_work *w, int layer, int expert);
+
+// STEP phase: parts of layer `layer` on x [n_rows x E], sorted by `first` and side by side, to out
+// [n_rows x E]; n_rows is the end of the last part. Predictors get the rows of `seen` (x itself where they
+// look at the normed input). `act` [n_rows x F] gets what goes down where that is not stored by neuron, and
+// out is left alone then, and where on_neurons wants it. `gates` [n_rows x F], or NULL, gets the activated
+// gates where a sparsity threshold decides.
+void hearth_sparse_run(struct hearth_sparse_work *w, int layer, const struct hearth_sparse_part *parts,
+                       int n_parts, const float *x, const float *seen, float *out, float *act, float *gates);
+
+#endif

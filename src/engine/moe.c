@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MIT
+// Experts: which ones a token uses, and what is done with their outputs.
+//
+// Tokens are grouped by expert, so that an expert's matrices are read once for all of its tokens. That
+// changes no result: every element of an expert's output has its own canonical reduction
+// (src/kernels/kernels.h), and a token's outputs are added in ascending order of expert.
+#include "engine/moe.h"
+
+#include <string.h>
+
+struct job {
+    struct hearth_moe_work *work;
+    int first;          // row of the batch that task 0 stands for
+    const float *h, *x; // [T x E]
+    float *out;
+};
+
+// Keeps the U best of X scores in `ids`, best first; of equal ones the lower number.
+static void choose_best(const float *scores, int n_expert, int *ids, int n_used)
+{
+    for (int e = 0, n = 0; e < n_expert; e++) {
+        if (n == n_used && !(scores[e] > scores[ids[n - 1]]))
+            continue;
+        int at = n < n_used ? n++ : n - 1;
+        for (; at > 0 && scores[e] > scores[ids[at - 1]]; at--)
+            ids[at] = ids[at - 1];
+        ids[at] = e;
+    }
+}
+
+static void sort(int *ids, int n)
+{
+    for (int i = 1; i < n; i++) {
+        int id = ids[i], at = i;
+        for (; at > 0 && ids[at - 1] > id; at--)
+            ids[at] = ids[at - 1];
+        ids[at] = id;
+    }
+}
+
+// Experts and weights of one token. A weight is exp(score - best) over the sum of all (the softmax), or over
+// the sum of the chosen ones in ascending order of expert.
+static void choose_task(void *arg, int task, int worker)
+{
+    (void)worker;
+    const struct job *j = arg;
+    const struct hearth_hparams *hp = j->work->c->hp;
+    float *scores = hearth_row_of(j->work->scores, task, hp->n_expert);
+    float *weights = hearth_row_of(j->work->weights, task, hp->n_expert_used);
+    int *ids = j->work->ids + (size_t)task * (size_t)hp->n_expert_used;
+
+    choose_best(scores, hp->n_expert, ids, hp->n_expert_used);
+    sort(ids, hp->n_expert_used);
+    float total;
+    j->work->c->kernels->softmax_tile(scores, (size_t)hp->n_expert, 1.0f, &total);
+    if (hp->expert_renorm) {
+        total = 0;
+        for (int i = 0; i < hp->n_expert_used; i++)
+            total += scores[ids[i]];
+    }
+    for (int i = 0; i < hp->n_expert_used; i++)
+        weights[i] = scores[ids[i]] / total;
+}
+
+// Counts each expert's tokens and lists those that have any, ascending. Returns how many.
+static int list_used(struct hearth_moe_work *w, size_t n_slots)
+{
+    const int n_expert = w->c->hp->n_expert;
+    memset(w->counts, 0, (size_t)n_expert * sizeof *w->counts);
+    for (size_t i = 0; i < n_slots; i++)
+        w->counts[w->ids[i]]++;
+    int n = 0;
+    for (int e = 0; e < n_expert; e++)
+        if (w->counts[e])
+            w->order[n++] = e;
+    return n;
+}
+
+static void tell_experts(const struct hearth_moe_work *w, struct hearth_rows rows, int layer)
+{
+    const struct hearth_probes *probes = w->c->probes;
+    const size_t used = (size_t)w->c->hp->n_expert_used;
+    for (int i = 0; probes->on_experts && i < rows.n; i++)
+        probes->on_experts(probes->on_experts_arg, layer, w->c->rows[rows.first + i],
+                           w->ids + (size_t)i * used, w->weights + (size_t)i * used, (int)used);
+}
+
+int hearth_moe_choose(struct hearth_moe_work *w, struct hearth_rows rows, int layer, const float *h)
+{
+    struct hearth_product router = {
+        .w = w->c->weights->layers[layer].ffn_router, .out = w->scores, .n = rows.n};
+    struct job j = {.work = w};
+    hearth_matmul(w->matmul, rows.phase, &router, 1, h + (size_t)rows.first * (size_t)w->c->hp->n_embd,
+                  rows.n);
+    hearth_parallel(w->c, choose_task, &j, rows.n);
+    tell_experts(w, rows, layer);
+    return list_used(w, (size_t)(rows.n * w->c->hp->n_expert_used));
+}
+
+void hearth_moe_assign(struct hearth_moe_work *w, struct hearth_rows rows, int n_used)
+{
+    const size_t n_slots = (size_t)(rows.n * w->c->hp->n_expert_used);
+    for (int i = 0, first = 0; i < n_used; i++) {
+        w->next[w->order[i]] = first;
+        first += w->counts[w->order[i]];
+    }
+    for (size_t i = 0; i < n_slots; i++)
+        w->slots[i] = w->next[w->ids[i]]++;
+}
+
+static void gather_task(void *arg, int task, int worker)
+{
+    (void)worker;
+    const struct job *j = arg;
+    const struct hearth_hparams *hp = j->work->c->hp;
+    const int *slots = j->work->slots + (size_t)task * (size_t)hp->n_expert_used;
+    const size_t width = (size_t)hp->n_embd, from = (size_t)(j->first + task) * width;
+    for (int i = 0; i < hp->n_expert_used; i++) {
+        memcpy(hearth_row_of(j->work->rows, slots[i], hp->n_embd), j->h + from, width * sizeof *j->h);
+        if (j->x)
+            memcpy(hearth_row_of(j->work->seen, slots[i], hp->n_embd), j->x + from, width * sizeof *j->x);
+    }
+}
+
+void hearth_moe_gather(struct hearth_moe_work *w, struct hearth_rows rows, const float *h, const float *x)
+{
+    struct job j = {.work = w, .first = rows.first, .h = h, .x = x};
+    hearth_parallel(w->c, gather_task, &j, rows.n);
+}
+
+// h = the weighted sum of the token's experts: fma(weight, output, h) from 0, ascending.
+static void combine_task(void *arg, int task, int worker)
+{
+    (void)worker;
+    const struct job *j = arg;
+    const struct hearth_hparams *hp = j->work->c->hp;
+    const size_t used = (size_t)hp->n_expert_used, width = (size_t)hp->n_embd;
+    const int *slots = j->work->slots + (size_t)task * used;
+    float *h = hearth_row_of(j->out, j->first + task, hp->n_embd);
+    memset(h, 0, width * sizeof *h);
+    for (size_t i = 0; i < used; i++)
+        j->work->c->kernels->axpy[HEARTH_TYPE_F32](h, hearth_row_of(j->work->rows, slots[i], hp->n_embd),
+                                                   width * sizeof *h, width, 1,
+                                                   &j->work->weights[(size_t)task * used + i]);
+}
+
+void hearth_moe_combine(struct hearth_moe_work *w, struct hearth_rows rows, float *h)
+{
+    struct job j = {.work = w, .first = rows.first, .out = h};
+    hearth_parallel(w->c, combine_task, &j, rows.n);
+}
+
+// ---- the layer behind this one
+
+// Rows of a step for which the next layer's experts are guessed; more would want most of them.
+#define GUESS_ROWS 8
+
+// A prompt wants nearly all; of a step, the next layer's router is asked. What it works in is filled by
+// gathering, later.
+int hearth_moe_guess(struct hearth_moe_work *w, struct hearth_rows rows, int layer, const float *x)
+{
+    const struct hearth_hparams *hp = w->c->hp;
+    int n = 0;
+    if (rows.phase == HEARTH_PHASE_PROMPT) {
+        for (; n < hp->n_expert && rows.n * hp->n_expert_used >= 2 * hp->n_expert; n++)
+            w->guess[n] = n;
+        return n;
+    }
+    if (rows.n > GUESS_ROWS || hp->layer_norm)
+        return 0;
+    const struct hearth_layer *next = &w->c->weights->layers[layer + 1];
+    for (int i = 0; i < rows.n; i++)
+        w->c->kernels->rms_norm(hearth_row_of(w->rows, i, hp->n_embd),
+                                x + (size_t)(rows.first + i) * (size_t)hp->n_embd, next->ffn_norm.data,
+                                (size_t)hp->n_embd, hp->norm_eps);
+    struct hearth_product router = {.w = next->ffn_router, .out = w->scores, .n = rows.n};
+    hearth_matmul(w->matmul, rows.phase, &router, 1, w->rows, rows.n);
+    for (int i = 0; i < rows.n; i++, n += hp->n_expert_used)
+        choose_best(hearth_row_of(w->scores, i, hp->n_expert), hp->n_expert, w->guess + n, hp->n_expert_used);
+    return n;
+}
+
+// ---- opening
+
+void hearth_moe_lay_out(struct hearth_moe_work *w, int max_rows, int seen_rows, struct hearth_arena *a)
+{
+    const struct hearth_hparams *hp = w->c->hp;
+    const size_t t = (size_t)max_rows, used = (size_t)hp->n_expert_used, n = (size_t)hp->n_expert;
+    const size_t guesses = GUESS_ROWS * used > n ? GUESS_ROWS * used : n, f32 = sizeof(float);
+    w->scores = hearth_arena_take(a, t, n * f32);
+    w->ids = hearth_arena_take(a, t * used, sizeof *w->ids);
+    w->weights = hearth_arena_take(a, t * used, f32);
+    w->slots = hearth_arena_take(a, t * used, sizeof *w->slots);
+    w->counts = hearth_arena_take(a, n, sizeof *w->counts);
+    w->next = hearth_arena_take(a, n, sizeof *w->next);
+    w->order = hearth_arena_take(a, n, sizeof *w->order);
+    w->guess = hearth_arena_take(a, guesses, sizeof *w->guess);
+    w->rows = hearth_arena_take(a, t * used, (size_t)hp->n_embd * f32);
+    w->seen = hearth_arena_take(a, (size_t)seen_rows * used, (size_t)hp->n_embd * f32);
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT
+// Whether steps go by neuron: see sparse_mode.h.
+#include "engine/sparse_mode.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/ffn.h"
+
+bool hearth_sparse_mode_layer(const struct hearth_sparse_mode *mode, const struct hearth_hparams *hp,
+                              const struct hearth_layer *layer)
+{
+    const struct hearth_ffn f = hearth_ffn_of(hp, layer);
+    // Without a gate and with down in one piece there is nothing to leave out but what a predictor names.
+    const bool predicted = mode->sparsity == HEARTH_SPARSITY_PREDICT && f.fc1->data;
+    return f.down_t->data || predicted || (f.gate->data && mode->sparsity != HEARTH_SPARSITY_OFF);
+}
+
+bool hearth_sparse_mode_any(const struct hearth_sparse_mode *mode, const struct hearth_model *m)
+{
+    for (int i = 0; i < m->hp.n_layer; i++)
+        if (hearth_sparse_mode_layer(mode, &m->hp, &m->weights.layers[i]))
+            return true;
+    return false;
+}
+
+size_t hearth_sparse_mode_rank(const struct hearth_sparse_mode *mode, const struct hearth_model *m)
+{
+    size_t rank = 0;
+    for (int i = 0; i < m->hp.n_layer && mode->sparsity == HEARTH_SPARSITY_PREDICT; i++) {
+        const size_t n = hearth_ffn_of(&m->hp, &m->weights.layers[i]).fc1->n;
+        rank = n > rank ? n : rank;
+    }
+    return rank;
+}
+
+// ---- choosing
+
+static bool is_relu(const struct hearth_model *m)
+{
+    return m->hp.activation == HEARTH_ACT_RELU || m->hp.activation == HEARTH_ACT_DRELU;
+}
+
+int hearth_sparse_mode_set(struct hearth_sparse_mode *mode, const float *thresholds, int n_layer,
+                           struct hearth_error *err)
+{
+    if (!mode->thresholds)
+        mode->thresholds = hearth_calloc((size_t)n_layer, sizeof *mode->thresholds);
+    if (!mode->thresholds)
+        return hearth_fail(err, HEARTH_E_MEMORY, "no memory for the thresholds of %d layers", n_layer);
+    memcpy(mode->thresholds, thresholds, (size_t)n_layer * sizeof *thresholds);
+    return HEARTH_OK;
+}
+
+static int set_share(struct hearth_sparse_mode *mode, const struct hearth_model *m, float share,
+                     struct hearth_error *err)
+{
+    if (!m->magnitudes)
+        return hearth_fail(err, HEARTH_E_INVALID,
+                           "%s does not say how large its activations are: a share needs a pack made with a "
+                           "profile of a model outside the ReLU family; or give a number",
+                           m->info.path);
+    mode->thresholds = hearth_calloc((size_t)m->hp.n_layer, sizeof *mode->thresholds);
+    if (!mode->thresholds)
+        return hearth_fail(err, HEARTH_E_MEMORY, "no memory for a session");
+    for (int i = 0; i < m->hp.n_layer; i++)
+        mode->thresholds[i] =
+            hearth_magnitude_at(m->magnitudes + (size_t)i * HEARTH_MAGNITUDES, (double)share);
+    return HEARTH_OK;
+}
+
+int hearth_sparse_mode_choose(struct hearth_sparse_mode *mode, const struct hearth_model *m,
+                              const struct hearth_session_params *params, struct hearth_error *err)
+{
+    const float share = params->sparsity_share;
+    // By share or by number, it is a threshold; with a share what counts is mode->thresholds.
+    const float magnitude = share > 0.0f ? FLT_MIN : params->sparsity_threshold;
+    *mode = (struct hearth_sparse_mode){.sparsity = params->sparsity, .sparsity_threshold = magnitude};
+    mode->predict_threshold =
+        isnan(params->predict_threshold) ? m->hp.predict_threshold : params->predict_threshold;
+    if (!(magnitude >= 0.0f && magnitude < INFINITY))
+        return hearth_fail(err, HEARTH_E_INVALID, "the sparsity threshold must be 0 or a positive number");
+    if (!(share >= 0.0f && share < 1.0f))
+        return hearth_fail(err, HEARTH_E_INVALID, "the sparsity share must be at least 0 and below 1");
+    if (mode->sparsity == HEARTH_SPARSITY_PREDICT && !m->hp.has_predictors)
+        return hearth_fail(err, HEARTH_E_INVALID, "%s has no predictors: use --sparsity auto, exact or off",
+                           m->info.path);
+    if (magnitude > 0.0f &&
+        (mode->sparsity == HEARTH_SPARSITY_OFF || mode->sparsity == HEARTH_SPARSITY_PREDICT))
+        return hearth_fail(err, HEARTH_E_INVALID,
+                           "a sparsity threshold goes with --sparsity auto or exact only");
+    if (mode->sparsity == HEARTH_SPARSITY_AUTO)
+        mode->sparsity = magnitude > 0.0f       ? HEARTH_SPARSITY_EXACT
+                         : m->hp.has_predictors ? HEARTH_SPARSITY_PREDICT
+                                                : HEARTH_SPARSITY_EXACT;
+    if (mode->sparsity == HEARTH_SPARSITY_EXACT && !is_relu(m) && magnitude <= 0.0f)
+        mode->sparsity = HEARTH_SPARSITY_OFF;
+    return share > 0.0f ? set_share(mode, m, share, err) : HEARTH_OK;
+}
+
+void hearth_sparse_mode_close(struct hearth_sparse_mode *mode)
+{
+    free(mode->thresholds);
+    mode->thresholds = NULL;
+}

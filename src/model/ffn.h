@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+// One view of feed-forward parts: a dense one is that of a layer with a single expert.
+#ifndef HEARTH_MODEL_FFN_H
+#define HEARTH_MODEL_FFN_H
+
+#include "model/model.h"
+
+// Experts of a layer, at least 1.
+static inline int hearth_ffn_experts(const struct hearth_hparams *hp)
+{
+    return hp->n_expert ? hp->n_expert : 1;
+}
+
+// Neurons of a layer, or of one of its experts.
+static inline int hearth_ffn_neurons(const struct hearth_hparams *hp)
+{
+    return hp->n_expert ? hp->n_ff_exp : hp->n_ff;
+}
+
+// Experts that one token uses.
+static inline int hearth_ffn_used(const struct hearth_hparams *hp)
+{
+    return hp->n_expert ? hp->n_expert_used : 1;
+}
+
+// The matrices of a layer's feed-forward part, of all its experts: hearth_ffn_one() gives those of one. What
+// the model does not have is without data.
+struct hearth_ffn {
+    const struct hearth_weight *gate, *up; // [F x E]
+    const struct hearth_weight *down;      // [E x F]
+    const struct hearth_weight *down_t;    // [F x E] in its place
+    const struct hearth_weight *fc1, *fc2; // the predictor: [R x E] [F x R]
+};
+
+static inline struct hearth_ffn hearth_ffn_of(const struct hearth_hparams *hp, const struct hearth_layer *l)
+{
+    if (hp->n_expert)
+        return (struct hearth_ffn){&l->ffn_gate_exps,   &l->ffn_up_exps,   &l->ffn_down_exps,
+                                   &l->ffn_down_t_exps, &l->pred_fc1_exps, &l->pred_fc2_exps};
+    return (struct hearth_ffn){&l->ffn_gate,   &l->ffn_up,   &l->ffn_down,
+                               &l->ffn_down_t, &l->pred_fc1, &l->pred_fc2};
+}
+
+// The matrix of one expert (0 in a dense layer); without data where there is none.
+static inline struct hearth_weight hearth_ffn_one(const struct hearth_weight *all, int expert)
+{
+    return all->data ? hearth_expert(all, expert) : *all;
+}
+
+#endif
