@@ -228,6 +228,7 @@ struct hearth_session_params {
     size_t size;   // set by hearth_session_params_default()
     int n_ctx;     // positions per sequence; 0: min(the model's, 4096)
     int max_seqs;  // sequences alive at once, at least 1
+    int max_steps; // rows of the step class in one evaluation; at least, and with 0, max_seqs
     int kv_tokens; // positions of all sequences together, rounded up to whole pages; what sequences share
                    // counts once; 0: n_ctx for each of max_seqs
     int n_ubatch;  // prompt tokens evaluated at a time; 0: 512. A free choice: results do not depend on it
@@ -330,6 +331,31 @@ typedef bool (*hearth_row_fn)(void *arg, int index, const float *logits);
 // HEARTH_E_IO (weights cannot be read), HEARTH_E_INTERRUPTED. Threads: one at a time.
 int hearth_prompt(struct hearth_session *session, int seq, const hearth_token *tokens, int n,
                   hearth_row_fn rows, void *arg, struct hearth_error *err);
+
+// One row of an evaluation: the token at a position of a sequence.
+struct hearth_batch_row {
+    int seq;
+    int pos; // the sequence's length, plus its rows before this one in the batch
+    hearth_token token;
+    enum hearth_phase phase;
+    bool wants_logits;
+};
+
+// Appends rows[0..n) to their sequences and takes all of them through the layers together: chunks of prompts
+// beside steps of other sequences, and several rows of a sequence, drafted tokens for example. Each row is of
+// the class that it names, and gets the logits that it would get alone. Rows of a sequence come in the order
+// of their positions, rows of different ones in any. Afterwards hearth_logits(session, i) is what rows[i]
+// wanted. When it fails, all sequences are as they were, and the session can be used further.
+//
+// At most hearth_session_max_rows() rows, of which at most max_steps are of the step class; at most that
+// many, or 32 if that is more, may want logits.
+// Errors: HEARTH_E_INVALID, HEARTH_E_BUDGET (a sequence would become longer than n_ctx), HEARTH_E_KV_FULL,
+// HEARTH_E_IO, HEARTH_E_INTERRUPTED. Threads: one at a time.
+int hearth_evaluate(struct hearth_session *session, const struct hearth_batch_row *rows, int n,
+                    struct hearth_error *err);
+
+// Rows that one evaluation takes: n_ubatch and max_steps together. Threads: any.
+int hearth_session_max_rows(const struct hearth_session *session);
 
 // One step of n different sequences: appends tokens[i] to seqs[i]. Afterwards hearth_logits(session, i) is
 // row i. When it fails, all sequences are as they were before, and the session can be used further.

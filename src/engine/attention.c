@@ -12,7 +12,6 @@ struct job {
     struct hearth_attention_work *work;
     struct hearth_rows rows;
     int layer;
-    int block; // tokens of a task
     int n_blocks;
     int n_ranges; // steps: ranges that a token's positions may reach into, a task each
     float scale;
@@ -285,12 +284,11 @@ static struct work work_of(const struct job *j, int g, int block, int worker)
     struct work x = {.j = j,
                      .w = &work->workers[worker],
                      .matmul = work->matmul->scratch[worker],
-                     .first = j->rows.first + block * j->block,
+                     .first = work->blocks[block],
+                     .last = work->blocks[block + 1],
                      .g = g,
                      .group = work->c->hp->n_head / work->kv->n_head_kv,
                      .dim = (size_t)work->kv->head_dim};
-    const int end = j->rows.first + j->rows.n;
-    x.last = x.first + j->block < end ? x.first + j->block : end;
     gather_queries(&x);
     return x;
 }
@@ -329,11 +327,11 @@ static void range_task(void *arg, int task, int worker)
 {
     const struct job *j = arg;
     const int n_head_kv = j->work->kv->n_head_kv, r = task / n_head_kv % j->n_ranges;
-    const int row = task / n_head_kv / j->n_ranges;
-    const struct work x = work_of(j, task % n_head_kv, row, worker);
+    const struct work x = work_of(j, task % n_head_kv, task / n_head_kv / j->n_ranges, worker);
     const bool any = attend_range(&x, r);
-    for (int i = 0; i < x.group; i++) {
-        float *share = share_of(j, row, r, x.g * x.group + i);
+    for (int i = 0; i < (x.last - x.first) * x.group; i++) {
+        const int row = x.first - j->rows.first + i / x.group;
+        float *share = share_of(j, row, r, x.g * x.group + i % x.group);
         share[x.dim + 1] = any ? x.w->sum[i] : 0.0f;
         if (!any)
             continue;
@@ -361,16 +359,31 @@ static void combine_task(void *arg, int task, int worker)
     }
 }
 
+// Cuts the rows into blocks: consecutive positions of one sequence, so that a tile of keys is read once for
+// all of them. Returns how many; block i is [blocks[i], blocks[i + 1]).
+static int cut_blocks(struct hearth_attention_work *w, struct hearth_rows rows)
+{
+    const struct hearth_row *at = w->c->rows;
+    const int end = rows.first + rows.n;
+    int n = 0;
+    for (int i = rows.first, first = i; i < end; i++) {
+        const bool goes_on = i > first && at[i].seq == at[i - 1].seq && at[i].pos == at[i - 1].pos + 1 &&
+                             i - first < HEARTH_ATTN_BLOCK;
+        if (goes_on)
+            continue;
+        w->blocks[n++] = first = i;
+    }
+    w->blocks[n] = end;
+    return n;
+}
+
 void hearth_attention(struct hearth_attention_work *w, struct hearth_rows rows, int layer)
 {
-    // A prompt's rows are consecutive positions of one sequence; a step's rows share no tile.
-    const int block = rows.phase == HEARTH_PHASE_PROMPT ? HEARTH_ATTN_BLOCK : 1;
     const int n_head_kv = w->kv->n_head_kv;
     struct job j = {.work = w,
                     .rows = rows,
                     .layer = layer,
-                    .block = block,
-                    .n_blocks = (rows.n + block - 1) / block,
+                    .n_blocks = cut_blocks(w, rows),
                     .n_ranges = 1,
                     .scale = 1.0f / sqrtf((float)w->kv->head_dim)};
     if (rows.phase == HEARTH_PHASE_STEP)
@@ -382,7 +395,7 @@ void hearth_attention(struct hearth_attention_work *w, struct hearth_rows rows, 
         hearth_parallel(w->c, block_task, &j, n_head_kv * j.n_blocks);
         return;
     }
-    hearth_parallel(w->c, range_task, &j, n_head_kv * j.n_ranges * rows.n);
+    hearth_parallel(w->c, range_task, &j, n_head_kv * j.n_ranges * j.n_blocks);
     hearth_parallel(w->c, combine_task, &j, n_head_kv * rows.n);
 }
 
@@ -401,7 +414,8 @@ static void lay_out_worker(struct hearth_attention_worker *w, size_t dim, size_t
         *states[k] = hearth_arena_take(a, queries, f32);
 }
 
-void hearth_attention_lay_out(struct hearth_attention_work *w, int max_rows, struct hearth_arena *a)
+void hearth_attention_lay_out(struct hearth_attention_work *w, int max_rows, int max_steps,
+                              struct hearth_arena *a)
 {
     const struct hearth_hparams *hp = w->c->hp;
     const size_t t = (size_t)max_rows, f32 = sizeof(float), dim = (size_t)hp->head_dim;
@@ -413,7 +427,8 @@ void hearth_attention_lay_out(struct hearth_attention_work *w, int max_rows, str
     w->k = hearth_arena_take(a, t, kv * f32);
     w->v = hearth_arena_take(a, t, kv * f32);
     w->out = hearth_arena_take(a, t, q * f32);
-    w->shares = hearth_arena_take(a, ranges > 1 ? (size_t)w->kv->max_seqs * ranges : 0,
+    w->blocks = hearth_arena_take(a, t + 1, sizeof *w->blocks);
+    w->shares = hearth_arena_take(a, ranges > 1 ? (size_t)max_steps * ranges : 0,
                                   (size_t)hp->n_head * (dim + 2) * f32);
     w->workers = hearth_arena_take(a, (size_t)n_workers, sizeof *w->workers);
     for (int i = 0; i < n_workers; i++) {

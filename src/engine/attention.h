@@ -7,7 +7,8 @@
 #include "engine/kv.h"
 #include "engine/matmul.h"
 
-// Prompt tokens that one attention task takes together, so that a tile of keys is read once for all of them.
+// Tokens of a sequence that one attention task takes together, so that a tile of keys is read once for all of
+// them.
 #define HEARTH_ATTN_BLOCK 8
 // Tiles that are added up on their own, so that a long context can be divided among threads.
 #define HEARTH_ATTN_RANGE 16
@@ -30,12 +31,14 @@ struct hearth_attention_work {
     struct hearth_matmul_work *matmul;
     float *q, *k, *v; // [T x Q] [T x KV] [T x KV]
     float *out;       // [T x Q]
-    float *shares;    // [sequences][ranges][heads][head_dim + 2] of a step: see attention.c
+    int *blocks;      // [T + 1] first rows of blocks
+    float *shares;    // [steps][ranges][heads][head_dim + 2]: see attention.c
     struct hearth_attention_worker *workers;
 };
 
-// The caller sets c, kv (open) and matmul.
-void hearth_attention_lay_out(struct hearth_attention_work *w, int max_rows, struct hearth_arena *a);
+// The caller sets c, kv (open) and matmul. max_steps: rows of the step class.
+void hearth_attention_lay_out(struct hearth_attention_work *w, int max_rows, int max_steps,
+                              struct hearth_arena *a);
 
 // Causal attention of work.q over the KV cache into work.out, for these rows.
 void hearth_attention(struct hearth_attention_work *w, struct hearth_rows rows, int layer);

@@ -13,8 +13,8 @@ struct hearth_row {
     int seq, pos;
 };
 
-// Tokens [first, first + n) of a batch, all of one numeric class. Those of a prompt are consecutive positions
-// of one sequence; those of a step are of different ones.
+// Tokens [first, first + n) of a batch, all of one numeric class. Those of a sequence lie side by side, at
+// rising positions.
 struct hearth_rows {
     int first, n;
     enum hearth_phase phase;

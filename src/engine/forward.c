@@ -14,8 +14,10 @@ struct job {
 struct norm_job {
     const struct hearth_context *c;
     const struct hearth_weight *w, *b;
-    const float *x; // [n x E]
-    float *h;
+    const float *x;  // [T x E]
+    float *h;        // [T x E]
+    int first;       // row that task 0 stands for
+    const int *from; // rows of x, where that is not the row of h; or NULL
 };
 
 // h = norm(x)
@@ -25,8 +27,9 @@ static void norm_task(void *arg, int task, int worker)
     const struct norm_job *j = arg;
     const struct hearth_hparams *hp = j->c->hp;
     const size_t width = (size_t)hp->n_embd;
-    float *h = hearth_row_of(j->h, task, hp->n_embd);
-    const float *x = j->x + (size_t)task * width;
+    const int row = j->first + task;
+    float *h = hearth_row_of(j->h, row, hp->n_embd);
+    const float *x = j->x + (size_t)(j->from ? j->from[row] : row) * width;
     if (hp->layer_norm)
         j->c->kernels->layer_norm(h, x, j->w->data, j->b->data, width, hp->norm_eps);
     else
@@ -37,9 +40,7 @@ static void norm_task(void *arg, int task, int worker)
 static void norm(struct hearth_session *s, const struct hearth_weight *w, const struct hearth_weight *b,
                  struct hearth_rows rows)
 {
-    const int width = s->model->hp.n_embd;
-    struct norm_job j = {&s->context, w, b, hearth_row_of(s->work.x, rows.first, width),
-                         hearth_row_of(s->work.h, rows.first, width)};
+    struct norm_job j = {&s->context, w, b, s->work.x, s->work.h, rows.first, NULL};
     hearth_parallel(&s->context, norm_task, &j, rows.n);
 }
 
@@ -102,7 +103,7 @@ static void store_task(void *arg, int task, int worker)
     const struct hearth_kv *kv = &s->kv;
     const size_t dim = (size_t)hp->head_dim;
     const int row = j->rows.first + task;
-    const struct hearth_row at = s->work.rows[row];
+    const struct hearth_row at = s->batch.rows[row];
     float *k = hearth_row_of(s->work.attention.k, row, hp->n_head_kv * hp->head_dim);
     float *v = hearth_row_of(s->work.attention.v, row, hp->n_head_kv * hp->head_dim);
     const float *cos_sin = hearth_row_of(s->work.cos_sin, row, hp->n_rot);
@@ -123,9 +124,9 @@ static void store_task(void *arg, int task, int worker)
     hearth_kv_unpin(kv, page);
 }
 
-// Attention of the normed input h to the same rows of out [T x E]; without the bias of attn_out, which add()
-// adds.
-static void attention(struct hearth_session *s, struct hearth_rows rows, int layer, float *out)
+// Queries, keys and values of the normed input h. Those of all classes are stored before any row attends: a
+// sequence may have rows of both.
+static void project(struct hearth_session *s, struct hearth_rows rows, int layer)
 {
     const struct hearth_layer *w = &s->weights.layers[layer];
     const struct hearth_hparams *hp = &s->model->hp;
@@ -135,22 +136,31 @@ static void attention(struct hearth_session *s, struct hearth_rows rows, int lay
         {.w = w->attn_q, .out = hearth_row_of(work->q, rows.first, q), .n = rows.n},
         {.w = w->attn_k, .out = hearth_row_of(work->k, rows.first, kv), .n = rows.n},
         {.w = w->attn_v, .out = hearth_row_of(work->v, rows.first, kv), .n = rows.n}};
+    norm(s, &w->attn_norm, &w->attn_norm_b, rows);
     hearth_matmul(&s->work.matmul, rows.phase, qkv, 3, hearth_row_of(s->work.h, rows.first, hp->n_embd),
                   rows.n);
     struct job j = {s, rows, layer};
     hearth_parallel(&s->context, store_task, &j, rows.n);
+}
+
+// Attention to the same rows of out [T x E]; without the bias of attn_out, which add() adds.
+static void attend(struct hearth_session *s, struct hearth_rows rows, int layer, float *out)
+{
+    const struct hearth_hparams *hp = &s->model->hp;
+    struct hearth_attention_work *work = &s->work.attention;
+    const int q = hp->n_head * hp->head_dim;
     hearth_attention(work, rows, layer);
-    struct hearth_product product = {
-        .w = w->attn_out, .out = hearth_row_of(out, rows.first, hp->n_embd), .n = rows.n};
+    struct hearth_product product = {.w = s->weights.layers[layer].attn_out,
+                                     .out = hearth_row_of(out, rows.first, hp->n_embd),
+                                     .n = rows.n};
     hearth_matmul(&s->work.matmul, rows.phase, &product, 1, hearth_row_of(work->out, rows.first, q), rows.n);
 }
 
-// x += attention(norm(x)); x += ffn(norm(x))
+// x += attention(norm(x)); x += ffn(norm(x)); what project() does comes before.
 static void layer_in_series(struct hearth_session *s, struct hearth_rows rows, int layer)
 {
     const struct hearth_layer *w = &s->weights.layers[layer];
-    norm(s, &w->attn_norm, &w->attn_norm_b, rows);
-    attention(s, rows, layer, s->work.h);
+    attend(s, rows, layer, s->work.h);
     add(s, s->work.h, &w->attn_out_b, rows);
     norm(s, &w->ffn_norm, &w->ffn_norm_b, rows);
     hearth_ffn(&s->work.ffn, rows, layer, s->work.h, s->work.x);
@@ -161,13 +171,24 @@ static void layer_in_series(struct hearth_session *s, struct hearth_rows rows, i
 static void layer_in_parallel(struct hearth_session *s, struct hearth_rows rows, int layer)
 {
     const struct hearth_layer *w = &s->weights.layers[layer];
-    norm(s, &w->attn_norm, &w->attn_norm_b, rows);
-    attention(s, rows, layer, s->work.branch);
+    attend(s, rows, layer, s->work.branch);
     if (w->ffn_norm.data != w->attn_norm.data) // else h still is what the feed-forward part wants
         norm(s, &w->ffn_norm, &w->ffn_norm_b, rows);
     hearth_ffn(&s->work.ffn, rows, layer, s->work.h, s->work.x);
     add(s, s->work.branch, &w->attn_out_b, rows);
     add(s, s->work.h, &w->ffn_down_b, rows);
+}
+
+static void compute_layer(struct hearth_session *s, int layer)
+{
+    const struct hearth_batch *b = &s->batch;
+    for (int i = 0; i < b->n_classes; i++)
+        project(s, b->classes[i], layer);
+    for (int i = 0; i < b->n_classes; i++)
+        if (s->model->hp.parallel)
+            layer_in_parallel(s, b->classes[i], layer);
+        else
+            layer_in_series(s, b->classes[i], layer);
 }
 
 // Row `i` of an embedding table.
@@ -185,12 +206,12 @@ static void embed_task(void *arg, int task, int worker)
     const struct job *j = arg;
     struct hearth_session *s = j->s;
     const struct hearth_hparams *hp = &s->model->hp;
-    const int row = j->rows.first + task, pos = s->work.rows[row].pos;
+    const int row = task, pos = s->batch.rows[row].pos;
     float *x = hearth_row_of(s->work.x, row, hp->n_embd);
     if (hearth_streaming_embeds(s->streaming))
-        hearth_streaming_embed(s->streaming, s->work.tokens[row], s->work.embedding_row[worker], x);
+        hearth_streaming_embed(s->streaming, s->batch.tokens[row], s->work.embedding_row[worker], x);
     else
-        embed(&s->weights.token_embd, s->work.tokens[row], x);
+        embed(&s->weights.token_embd, s->batch.tokens[row], x);
     if (hp->positions == HEARTH_POS_LEARNED) {
         float *h = hearth_row_of(s->work.h, row, hp->n_embd);
         embed(&s->weights.position_embd, pos + hp->pos_offset, h);
@@ -217,38 +238,56 @@ static void end(struct hearth_session *s, int i)
         hearth_streaming_end(s->streaming, i);
 }
 
-int hearth_forward(struct hearth_session *s, struct hearth_rows rows, struct hearth_error *err)
+int hearth_forward(struct hearth_session *s, struct hearth_error *err)
 {
-    struct job j = {.s = s, .rows = rows};
-    hearth_parallel(&s->context, embed_task, &j, rows.n);
+    struct job j = {.s = s};
+    hearth_parallel(&s->context, embed_task, &j, s->batch.n);
     for (int layer = 0; layer < s->model->hp.n_layer; layer++) {
         if (begin(s, layer))
             break;
-        if (s->model->hp.parallel)
-            layer_in_parallel(s, rows, layer);
-        else
-            layer_in_series(s, rows, layer);
+        compute_layer(s, layer);
         end(s, layer);
     }
     return hearth_fault_take(&s->fault, err);
 }
 
-int hearth_forward_logits(struct hearth_session *s, struct hearth_rows rows, struct hearth_error *err)
+// Rows of the head that are in memory now, for all rows that are wanted: logits [n][V] from element `at` on.
+static void compute_head(struct hearth_session *s, const struct hearth_rows *classes, int n_classes,
+                         size_t at)
 {
-    const float *h = hearth_row_of(s->work.h, rows.first, s->model->hp.n_embd);
-    norm(s, &s->weights.output_norm, &s->weights.output_norm_b, rows);
+    const size_t n_vocab = (size_t)s->model->hp.n_vocab;
+    for (int i = 0; i < n_classes; i++) {
+        const struct hearth_rows rows = classes[i];
+        struct hearth_product product = {.w = s->weights.output,
+                                         .out = s->work.logits + (size_t)rows.first * n_vocab + at,
+                                         .n = rows.n,
+                                         .out_stride = n_vocab};
+        hearth_matmul(&s->work.matmul, rows.phase, &product, 1,
+                      hearth_row_of(s->work.h, rows.first, s->model->hp.n_embd), rows.n);
+    }
+}
+
+int hearth_forward_logits(struct hearth_session *s, const int *wanted, const struct hearth_rows *classes,
+                          int n_classes, struct hearth_error *err)
+{
+    struct norm_job j = {.c = &s->context,
+                         .w = &s->weights.output_norm,
+                         .b = &s->weights.output_norm_b,
+                         .x = s->work.x,
+                         .h = s->work.h,
+                         .from = wanted};
+    int n = 0;
+    for (int i = 0; i < n_classes; i++)
+        n += classes[i].n;
+    hearth_parallel(&s->context, norm_task, &j, n);
     // In one piece, unless the head streams.
-    size_t row = 0;
-    for (int part = s->model->hp.n_layer; row < (size_t)s->model->hp.n_vocab; part++) {
+    size_t at = 0;
+    for (int part = s->model->hp.n_layer; at < (size_t)s->model->hp.n_vocab; part++) {
         if (begin(s, part))
             break;
-        struct hearth_product product = {.w = s->weights.output,
-                                         .out = s->work.logits + row,
-                                         .n = rows.n,
-                                         .out_stride = (size_t)s->model->hp.n_vocab};
-        hearth_matmul(&s->work.matmul, rows.phase, &product, 1, h, rows.n);
+        compute_head(s, classes, n_classes, at);
         end(s, part);
-        row += s->weights.output.n;
+        at += s->weights.output.n;
     }
     return hearth_fault_take(&s->fault, err);
 }

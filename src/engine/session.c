@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Sessions: opening (all memory is sized and taken here), sequences, and the two ways to evaluate tokens.
+// Sessions: opening (all memory is sized and taken here), and sequences. Evaluations: evaluate.c.
 #include "engine/session.h"
 
 #include <limits.h>
@@ -16,10 +16,10 @@
 
 #define DEFAULT_CTX    4096
 #define DEFAULT_UBATCH 512
-// Prompt rows whose logits are computed together when all are wanted.
-#define PROMPT_LOGIT_ROWS 32
+// Rows whose logits one evaluation gives, at least.
+#define LOGIT_ROWS 32
 
-// ---- evaluation
+// ---- sequences
 
 static int check_seq(const struct hearth_session *s, int seq, struct hearth_error *err)
 {
@@ -27,126 +27,6 @@ static int check_seq(const struct hearth_session *s, int seq, struct hearth_erro
         return hearth_fail(err, HEARTH_E_INVALID, "there is no sequence %d", seq);
     return HEARTH_OK;
 }
-
-static int check_token(const struct hearth_session *s, hearth_token token, struct hearth_error *err)
-{
-    if (token < 0 || token >= s->model->hp.n_vocab)
-        return hearth_fail(err, HEARTH_E_INVALID, "token %d is outside the vocabulary of %d", token,
-                           s->model->hp.n_vocab);
-    return HEARTH_OK;
-}
-
-// Gives the caller the logits of rows [0, n) of the micro-batch that starts at token `base`.
-static int emit_rows(struct hearth_session *s, int base, int n, hearth_row_fn rows, void *arg,
-                     struct hearth_error *err)
-{
-    for (int first = 0; first < n; first += s->logit_rows) {
-        int count = n - first < s->logit_rows ? n - first : s->logit_rows;
-        const int rc = hearth_forward_logits(s, (struct hearth_rows){first, count, HEARTH_PHASE_PROMPT}, err);
-        if (rc)
-            return rc;
-        for (int i = 0; i < count; i++)
-            if (!rows(arg, base + first + i, s->work.logits + (size_t)i * (size_t)s->model->hp.n_vocab))
-                return hearth_fail(err, HEARTH_E_INTERRUPTED, "stopped on request");
-    }
-    return HEARTH_OK;
-}
-
-int hearth_prompt(struct hearth_session *session, int seq, const hearth_token *tokens, int n,
-                  hearth_row_fn rows, void *arg, struct hearth_error *err)
-{
-    struct hearth_session *s = session;
-    uint64_t start = hearth_now_ns();
-    s->have_logits = 0;
-    const int length = hearth_seq_length(s, seq);
-    int rc = check_seq(s, seq, err);
-    for (int i = 0; i < n && !rc; i++)
-        rc = check_token(s, tokens[i], err);
-    if (!rc && n < 1)
-        rc = hearth_fail(err, HEARTH_E_INVALID, "a prompt needs at least one token");
-    if (!rc)
-        rc = hearth_kv_reserve(&s->kv, &seq, &n, 1, err);
-
-    for (int base = 0; base < n && !rc; base += s->n_ubatch) {
-        int count = n - base < s->n_ubatch ? n - base : s->n_ubatch;
-        for (int i = 0; i < count; i++) {
-            s->work.tokens[i] = tokens[base + i];
-            s->work.rows[i] = (struct hearth_row){seq, s->kv.seqs[seq].length + i};
-        }
-        rc = hearth_forward(s, (struct hearth_rows){0, count, HEARTH_PHASE_PROMPT}, err);
-        if (rc)
-            break;
-        hearth_kv_seq_append(&s->kv, seq, s->work.tokens, count, HEARTH_PHASE_PROMPT);
-        s->stats.prompt_tokens += (uint64_t)count;
-        if (rows) {
-            rc = emit_rows(s, base, count, rows, arg, err);
-        } else if (base + count == n) {
-            rc = hearth_forward_logits(s, (struct hearth_rows){count - 1, 1, HEARTH_PHASE_PROMPT}, err);
-            s->have_logits = !rc;
-        }
-    }
-    hearth_streaming_counted(s->streaming, HEARTH_PHASE_PROMPT);
-    if (rc) // so that it can be tried again
-        hearth_seq_truncate(s, seq, length, NULL);
-    s->stats.prompt_ns += hearth_now_ns() - start;
-    return rc;
-}
-
-int hearth_step(struct hearth_session *session, const int *seqs, const hearth_token *tokens, int n,
-                struct hearth_error *err)
-{
-    struct hearth_session *s = session;
-    uint64_t start = hearth_now_ns();
-    s->have_logits = 0;
-    if (n < 1 || n > s->kv.max_seqs)
-        return hearth_fail(err, HEARTH_E_INVALID, "a step takes 1 to %d sequences, not %d", s->kv.max_seqs,
-                           n);
-    for (int i = 0; i < n; i++) {
-        int rc = check_seq(s, seqs[i], err);
-        if (!rc)
-            rc = check_token(s, tokens[i], err);
-        for (int k = 0; k < i && !rc; k++)
-            if (seqs[k] == seqs[i])
-                rc = hearth_fail(err, HEARTH_E_INVALID, "sequence %d is twice in one step", seqs[i]);
-        if (rc)
-            return rc;
-        s->work.tokens[i] = tokens[i];
-        s->work.rows[i] = (struct hearth_row){seqs[i], s->kv.seqs[seqs[i]].length};
-    }
-    const struct hearth_rows rows = {0, n, HEARTH_PHASE_STEP};
-    int rc = hearth_kv_reserve(&s->kv, seqs, NULL, n, err);
-    if (rc)
-        return rc;
-    if (s->tracing)
-        rc = hearth_tracing_step(s->tracing, n, err);
-    if (!rc)
-        rc = hearth_forward(s, rows, err);
-    if (!rc && s->tracing)
-        rc = hearth_tracing_end_step(s->tracing, err);
-    if (!rc)
-        rc = hearth_forward_logits(s, rows, err);
-    hearth_streaming_counted(s->streaming, HEARTH_PHASE_STEP);
-    for (int i = 0; i < n && rc; i++)
-        hearth_kv_seq_truncate(&s->kv, seqs[i], s->kv.seqs[seqs[i]].length);
-    if (rc)
-        return rc;
-    for (int i = 0; i < n; i++)
-        hearth_kv_seq_append(&s->kv, seqs[i], &tokens[i], 1, HEARTH_PHASE_STEP);
-    s->have_logits = n;
-    s->stats.steps++;
-    s->stats.step_tokens += (uint64_t)n;
-    s->stats.step_ns += hearth_now_ns() - start;
-    return HEARTH_OK;
-}
-
-const float *hearth_logits(const struct hearth_session *session, int row)
-{
-    if (row < 0 || row >= session->have_logits)
-        return NULL;
-    return session->work.logits + (size_t)row * (size_t)session->model->hp.n_vocab;
-}
-
-// ---- sequences
 
 int hearth_seq_new(struct hearth_session *session, struct hearth_error *err)
 {
@@ -232,7 +112,7 @@ static void lay_out_embedding(struct hearth_session *s, struct hearth_arena *a)
 static void lay_out_matmul(struct hearth_session *s, struct hearth_arena *a)
 {
     const struct hearth_hparams *hp = &s->model->hp;
-    const size_t t = (size_t)s->max_rows, slots = t * (size_t)hearth_ffn_used(hp);
+    const size_t t = (size_t)s->limits.max_rows, slots = t * (size_t)hearth_ffn_used(hp);
     const size_t e = (size_t)hp->n_embd, f = (size_t)hearth_ffn_neurons(hp), dim = (size_t)hp->head_dim;
     const size_t q = (size_t)hp->n_head * dim, rank = hearth_sparse_mode_rank(&s->mode, s->model);
     const size_t widest = max_size(max_size(max_size(e, f), max_size(q, dim)), rank);
@@ -246,20 +126,20 @@ static void lay_out(struct hearth_session *s, struct hearth_arena *a)
 {
     const struct hearth_hparams *hp = &s->model->hp;
     struct hearth_work *w = &s->work;
-    const size_t t = (size_t)s->max_rows, f32 = sizeof(float), e = (size_t)hp->n_embd;
-    w->tokens = hearth_arena_take(a, t, sizeof *w->tokens);
-    w->rows = hearth_arena_take(a, t, sizeof *w->rows);
+    const size_t t = (size_t)s->limits.max_rows, f32 = sizeof(float), e = (size_t)hp->n_embd;
+    hearth_batch_lay_out(&s->batch, &s->limits, a);
+    w->staged = hearth_arena_take(a, t, sizeof *w->staged);
     w->x = hearth_arena_take(a, t, e * f32);
     w->h = hearth_arena_take(a, t, e * f32);
     w->branch = hearth_arena_take(a, hp->parallel ? t : 0, e * f32);
     w->cos_sin = hearth_arena_take(a, t, (size_t)hp->n_rot * f32);
     w->inv_freq = hearth_arena_take(a, (size_t)hp->n_rot, f32);
-    w->logits = hearth_arena_take(a, (size_t)s->logit_rows, (size_t)hp->n_vocab * f32);
+    w->logits = hearth_arena_take(a, (size_t)s->limits.logit_rows, (size_t)hp->n_vocab * f32);
     lay_out_embedding(s, a);
     lay_out_matmul(s, a);
-    hearth_attention_lay_out(&w->attention, s->max_rows, a);
-    const struct hearth_ffn_sizes sizes = {.max_rows = s->max_rows,
-                                           .max_steps = s->max_steps,
+    hearth_attention_lay_out(&w->attention, s->limits.max_rows, s->limits.max_steps, a);
+    const struct hearth_ffn_sizes sizes = {.max_rows = s->limits.max_rows,
+                                           .max_steps = s->limits.max_steps,
                                            .neurons_stream = s->model->load.ram &&
                                                              hearth_neurons_can(s->model, s->mode.sparsity),
                                            .streams = s->model->load.ram != 0};
@@ -297,7 +177,8 @@ static int take_memory(struct hearth_session *s, struct hearth_error *err)
         return rc;
     struct hearth_arena assign = {.base = s->memory.base, .size = s->memory.size};
     lay_out(s, &assign);
-    s->context.rows = s->work.rows;
+    s->context.rows = s->batch.rows;
+    hearth_batch_init(&s->batch, &s->limits);
     return HEARTH_OK;
 }
 
@@ -371,6 +252,8 @@ static int check_params(const struct hearth_model *m, const struct hearth_sessio
         return hearth_fail(err, HEARTH_E_INVALID, "a context of %d tokens is out of range", p->n_ctx);
     if (p->max_seqs < 1 || p->max_seqs > 4096)
         return hearth_fail(err, HEARTH_E_INVALID, "%d sequences are out of range (1 to 4096)", p->max_seqs);
+    if (p->max_steps < 0 || p->max_steps > 1 << 16)
+        return hearth_fail(err, HEARTH_E_INVALID, "%d rows of steps are out of range", p->max_steps);
     if (p->kv_tokens < 0)
         return hearth_fail(err, HEARTH_E_INVALID, "a KV cache of %d tokens is out of range", p->kv_tokens);
     if ((unsigned)p->type_k > HEARTH_KV_Q8_0 || (unsigned)p->type_v > HEARTH_KV_Q8_0)
@@ -393,13 +276,16 @@ static int check_params(const struct hearth_model *m, const struct hearth_sessio
 static void size_session(struct hearth_session *s, const struct hearth_session_params *p)
 {
     const int trained = s->model->hp.n_ctx_train;
-    s->max_steps = p->max_seqs;
     s->n_ctx = p->n_ctx ? p->n_ctx : trained < DEFAULT_CTX ? trained : DEFAULT_CTX;
     s->n_ubatch = p->n_ubatch ? p->n_ubatch : DEFAULT_UBATCH;
     if (s->n_ubatch > s->n_ctx)
         s->n_ubatch = s->n_ctx;
-    s->max_rows = p->max_seqs > s->n_ubatch ? p->max_seqs : s->n_ubatch;
-    s->logit_rows = p->max_seqs > PROMPT_LOGIT_ROWS ? p->max_seqs : PROMPT_LOGIT_ROWS;
+    struct hearth_batch_limits *l = &s->limits;
+    l->max_seqs = p->max_seqs;
+    l->max_steps = p->max_steps > p->max_seqs ? p->max_steps : p->max_seqs;
+    l->max_rows = s->n_ubatch + l->max_steps;
+    l->logit_rows = l->max_steps > LOGIT_ROWS ? l->max_steps : LOGIT_ROWS;
+    l->n_vocab = s->model->hp.n_vocab;
 }
 
 static int open_streaming(struct hearth_session *s, struct hearth_error *err)
@@ -410,7 +296,7 @@ static int open_streaming(struct hearth_session *s, struct hearth_error *err)
                                                  .sparsity = s->mode.sparsity,
                                                  .kv_bytes = s->kv.region.size,
                                                  .workspace_bytes = s->memory.size,
-                                                 .max_steps = s->max_steps};
+                                                 .max_steps = s->limits.max_steps};
     const int rc = hearth_streaming_open(&s->streaming, &setup, err);
     s->work.ffn.neurons = s->work.ffn.sparse.neurons = hearth_streaming_neurons(s->streaming);
     s->work.ffn.experts = hearth_streaming_experts(s->streaming);
@@ -478,6 +364,11 @@ void hearth_session_close(struct hearth_session **session)
 int hearth_session_n_ctx(const struct hearth_session *session)
 {
     return session->n_ctx;
+}
+
+int hearth_session_max_rows(const struct hearth_session *session)
+{
+    return session->limits.max_rows;
 }
 
 void hearth_session_stats(const struct hearth_session *session, struct hearth_stats *out)

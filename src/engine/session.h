@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// A session's insides: for session.c, forward.c and kv_file.c alone, and for tests.
+// A session's insides: for session.c, evaluate.c, forward.c and kv_file.c alone, and for tests.
 #ifndef HEARTH_ENGINE_SESSION_H
 #define HEARTH_ENGINE_SESSION_H
 
 #include "engine/attention.h"
+#include "engine/batch.h"
 #include "engine/ffn.h"
 #include "engine/kv.h"
 
@@ -12,15 +13,14 @@ struct hearth_tracing;   // engine/tracing.h
 
 // Buffers of one evaluation, sized once; T = max_rows tokens.
 struct hearth_work {
-    int *tokens;             // [T]
-    struct hearth_row *rows; // [T]
-    float *x;                // [T x E] residual stream
-    float *h;                // [T x E] normed
-    float *branch;           // [T x E] attention's output in a parallel layer
-    float *cos_sin;          // [T x n_rot]
-    float *inv_freq;         // [n_rot / 2]
-    float *logits;           // [logit_rows x V]
-    uint8_t **embedding_row; // [workers] of the table, when its rows come from the file
+    float *x;                        // [T x E] residual stream
+    float *h;                        // [T x E] normed
+    float *branch;                   // [T x E] attention's output in a parallel layer
+    float *cos_sin;                  // [T x n_rot]
+    float *inv_freq;                 // [n_rot / 2]
+    float *logits;                   // [logit_rows x V]
+    uint8_t **embedding_row;         // [workers] of the table, when its rows come from the file
+    struct hearth_batch_row *staged; // [T] of hearth_prompt() and hearth_step()
     struct hearth_matmul_work matmul;
     struct hearth_attention_work attention;
     struct hearth_ffn_work ffn;
@@ -38,23 +38,23 @@ struct hearth_session {
     struct hearth_sparse_mode mode;
     struct hearth_kv kv;
     uint64_t model_id; // hearth_model_fingerprint(), from the first time it is needed on; 0: not yet
-    int n_ctx, n_ubatch, max_rows;
-    int max_steps;   // rows of a step
-    int logit_rows;  // capacity of work.logits
-    int have_logits; // rows that hearth_logits() may give
+    int n_ctx, n_ubatch;
+    struct hearth_batch_limits limits;
+    struct hearth_batch batch; // that is being evaluated, or was
     struct hearth_work work;
     struct hearth_region memory; // behind work
     struct hearth_stats stats;
     struct hearth_tracing *tracing; // or NULL
 };
 
-// Evaluates work.tokens/work.rows of these rows through all layers; positions must be reserved. work.x then
-// holds the last layer's output. Can fail only where weights are read from the file meanwhile.
-int hearth_forward(struct hearth_session *s, struct hearth_rows rows, struct hearth_error *err);
+// Takes the batch through all layers; work.x then holds the last one's output. HEARTH_E_IO, only where weights
+// are read from the file meanwhile.
+int hearth_forward(struct hearth_session *s, struct hearth_error *err);
 
-// Final norm and head for these rows of work.x, at most logit_rows: fills work.logits from its first row on.
-// Fails as the above.
-int hearth_forward_logits(struct hearth_session *s, struct hearth_rows rows, struct hearth_error *err);
+// Final norm and head of rows of the batch, at most limits.logit_rows: row k of work.logits becomes that of row
+// wanted[k] of work.x. classes: rows [first, first + n) of `wanted` are of the class. Fails as the above.
+int hearth_forward_logits(struct hearth_session *s, const int *wanted, const struct hearth_rows *classes,
+                          int n_classes, struct hearth_error *err);
 
 // Frequencies of the rotation, [n_rot / 2]: `factors` divides them, or is NULL.
 void hearth_rope_frequencies(const struct hearth_hparams *hp, const float *factors, float *out);

@@ -78,7 +78,7 @@ static void fill_cache(struct hearth_session *s, int seq)
 static void reference(const struct hearth_session *s, int row, int head, double *out)
 {
     const struct hearth_kv *kv = &s->kv;
-    const struct hearth_row at = s->work.rows[row];
+    const struct hearth_row at = s->batch.rows[row];
     const int n_head = s->model->hp.n_head, window = s->model->hp.window, dim = kv->head_dim;
     const int g = head / (n_head / kv->n_head_kv);
     const float *q = s->work.attention.q + ((size_t)row * (size_t)n_head + (size_t)head) * (size_t)dim;
@@ -165,14 +165,14 @@ static void check_session(struct hearth_model *m, enum hearth_kv_type type, int 
 
     // A step of sequences of very different lengths.
     for (int i = 0; i < STEPS; i++)
-        s->work.rows[i] = (struct hearth_row){i % 2, positions[i]};
+        s->batch.rows[i] = (struct hearth_row){i % 2, positions[i]};
     float *steps = run(s, HEARTH_PHASE_STEP, STEPS);
     check_rows(s, STEPS, "step");
     // Each alone gives the same bits.
     for (int i = 0; i < STEPS; i++) {
         if (i)
             memmove(s->work.attention.q, s->work.attention.q + width, (PROMPT - 1) * width * sizeof(float));
-        s->work.rows[0] = (struct hearth_row){i % 2, positions[i]};
+        s->batch.rows[0] = (struct hearth_row){i % 2, positions[i]};
         float *alone = run(s, HEARTH_PHASE_STEP, 1);
         assert_memory_equal(alone, steps + (size_t)i * width, width * sizeof(float));
         free(alone);
@@ -183,7 +183,7 @@ static void check_session(struct hearth_model *m, enum hearth_kv_type type, int 
     for (size_t i = 0; i < PROMPT * width; i++)
         s->work.attention.q[i] = 3 * random_value();
     for (int i = 0; i < PROMPT; i++)
-        s->work.rows[i] = (struct hearth_row){0, 2048 - PROMPT / 2 + i};
+        s->batch.rows[i] = (struct hearth_row){0, 2048 - PROMPT / 2 + i};
     float *prompt = run(s, HEARTH_PHASE_PROMPT, PROMPT);
     check_rows(s, PROMPT, "prompt");
 

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT
+// Batches: see batch.h.
+#include "engine/batch.h"
+
+static int check_row(const struct hearth_batch *b, const struct hearth_kv *kv,
+                     const struct hearth_batch_limits *limits, const struct hearth_batch_row *row,
+                     struct hearth_error *err)
+{
+    if (!hearth_kv_has(kv, row->seq))
+        return hearth_fail(err, HEARTH_E_INVALID, "there is no sequence %d", row->seq);
+    if (row->token < 0 || row->token >= limits->n_vocab)
+        return hearth_fail(err, HEARTH_E_INVALID, "token %d is outside the vocabulary of %d", row->token,
+                           limits->n_vocab);
+    if (row->phase != HEARTH_PHASE_PROMPT && row->phase != HEARTH_PHASE_STEP)
+        return hearth_fail(err, HEARTH_E_INVALID, "there is no phase %d", (int)row->phase);
+    const int index = b->index[row->seq];
+    const int pos = kv->seqs[row->seq].length + (index < 0 ? 0 : b->counts[index]);
+    if (row->pos != pos)
+        return hearth_fail(err, HEARTH_E_INVALID, "the next position of sequence %d is %d, not %d", row->seq,
+                           pos, row->pos);
+    return HEARTH_OK;
+}
+
+// Notes the row's sequence, and counts rows by sequence and class; `next` has the latter's counts then.
+static void count_row(struct hearth_batch *b, const struct hearth_batch_row *row)
+{
+    int *index = &b->index[row->seq];
+    if (*index < 0) {
+        *index = b->n_seqs++;
+        b->seqs[*index] = row->seq;
+        b->counts[*index] = b->next[2 * *index] = b->next[2 * *index + 1] = 0;
+    }
+    b->counts[*index]++;
+    b->next[2 * *index + (int)row->phase]++;
+}
+
+static int check_count(int n, int most, const char *what, struct hearth_error *err)
+{
+    if (n <= most)
+        return HEARTH_OK;
+    return hearth_fail(err, HEARTH_E_INVALID, "an evaluation takes at most %d %s, not %d", most, what, n);
+}
+
+static int count_rows(struct hearth_batch *b, const struct hearth_kv *kv,
+                      const struct hearth_batch_limits *limits, int n, struct hearth_error *err)
+{
+    int n_steps = 0, n_wanted = 0;
+    for (int i = 0; i < n; i++) {
+        const int rc = check_row(b, kv, limits, &b->from[i], err);
+        if (rc)
+            return rc;
+        count_row(b, &b->from[i]);
+        n_steps += b->from[i].phase == HEARTH_PHASE_STEP;
+        n_wanted += b->from[i].wants_logits;
+    }
+    int rc = check_count(n_steps, limits->max_steps, "rows of the step class (max_steps)", err);
+    if (!rc)
+        rc = check_count(n_wanted, limits->logit_rows, "rows that want logits", err);
+    return rc;
+}
+
+// Turns the counts in `next` into places, class by class.
+static void lay_out_classes(struct hearth_batch *b)
+{
+    int at = 0;
+    b->n_classes = 0;
+    for (int phase = 0; phase < 2; phase++) {
+        const int first = at;
+        for (int i = 0; i < b->n_seqs; i++) {
+            const int count = b->next[2 * i + phase];
+            b->next[2 * i + phase] = at;
+            at += count;
+        }
+        if (at > first)
+            b->classes[b->n_classes++] = (struct hearth_rows){first, at - first, (enum hearth_phase)phase};
+    }
+}
+
+static void put_in_order(struct hearth_batch *b)
+{
+    for (int i = 0; i < b->n; i++) {
+        const struct hearth_batch_row *row = &b->from[i];
+        const int at = b->next[2 * b->index[row->seq] + (int)row->phase]++;
+        b->order[i] = at;
+        b->tokens[at] = row->token;
+        b->rows[at] = (struct hearth_row){row->seq, row->pos};
+        b->logits_at[i] = -1;
+    }
+}
+
+// Rows that want logits, class by class, each class in the caller's order.
+static void list_wanted(struct hearth_batch *b)
+{
+    int at = 0;
+    b->n_answer_classes = 0;
+    for (int phase = 0; phase < 2; phase++) {
+        const int first = at;
+        for (int i = 0; i < b->n; i++)
+            if (b->from[i].wants_logits && (int)b->from[i].phase == phase) {
+                b->logits_at[i] = at;
+                b->wanted[at++] = b->order[i];
+            }
+        if (at > first)
+            b->answers[b->n_answer_classes++] =
+                (struct hearth_rows){first, at - first, (enum hearth_phase)phase};
+    }
+}
+
+static void forget(struct hearth_batch *b)
+{
+    for (int i = 0; i < b->n_seqs; i++)
+        b->index[b->seqs[i]] = -1;
+    b->n = b->n_seqs = b->n_classes = 0;
+    b->from = NULL;
+}
+
+int hearth_batch_take(struct hearth_batch *b, struct hearth_kv *kv, const struct hearth_batch_limits *limits,
+                      const struct hearth_batch_row *rows, int n, struct hearth_error *err)
+{
+    b->n_answered = 0;
+    b->from = rows;
+    if (n < 1)
+        return hearth_fail(err, HEARTH_E_INVALID, "an evaluation takes at least one row, not %d rows", n);
+    int rc = check_count(n, limits->max_rows, "rows (n_ubatch and max_steps together)", err);
+    if (!rc)
+        rc = count_rows(b, kv, limits, n, err);
+    if (!rc)
+        rc = hearth_kv_reserve(kv, b->seqs, b->counts, b->n_seqs, err);
+    if (rc) {
+        forget(b);
+        return rc;
+    }
+    b->n = n;
+    lay_out_classes(b);
+    put_in_order(b);
+    list_wanted(b);
+    return HEARTH_OK;
+}
+
+void hearth_batch_commit(struct hearth_batch *b, struct hearth_kv *kv)
+{
+    for (int i = 0; i < b->n; i++)
+        hearth_kv_seq_append(kv, b->from[i].seq, &b->from[i].token, 1, b->from[i].phase);
+    b->n_answered = b->n;
+    forget(b);
+}
+
+void hearth_batch_drop(struct hearth_batch *b, struct hearth_kv *kv)
+{
+    for (int i = 0; i < b->n_seqs; i++)
+        hearth_kv_seq_truncate(kv, b->seqs[i], kv->seqs[b->seqs[i]].length);
+    forget(b);
+}
+
+// ---- opening
+
+void hearth_batch_lay_out(struct hearth_batch *b, const struct hearth_batch_limits *limits,
+                          struct hearth_arena *a)
+{
+    const size_t t = (size_t)limits->max_rows, s = (size_t)limits->max_seqs;
+    b->tokens = hearth_arena_take(a, t, sizeof *b->tokens);
+    b->rows = hearth_arena_take(a, t, sizeof *b->rows);
+    b->order = hearth_arena_take(a, t, sizeof *b->order);
+    b->seqs = hearth_arena_take(a, s, sizeof *b->seqs);
+    b->counts = hearth_arena_take(a, s, sizeof *b->counts);
+    b->index = hearth_arena_take(a, s, sizeof *b->index);
+    b->next = hearth_arena_take(a, 2 * s, sizeof *b->next);
+    b->wanted = hearth_arena_take(a, (size_t)limits->logit_rows, sizeof *b->wanted);
+    b->logits_at = hearth_arena_take(a, t, sizeof *b->logits_at);
+}
+
+void hearth_batch_init(struct hearth_batch *b, const struct hearth_batch_limits *limits)
+{
+    for (int i = 0; i < limits->max_seqs; i++)
+        b->index[i] = -1;
+}

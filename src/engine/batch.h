@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+// What one evaluation takes through the layers: rows of the caller's, checked and put into the order in which
+// they are computed.
+#ifndef HEARTH_ENGINE_BATCH_H
+#define HEARTH_ENGINE_BATCH_H
+
+#include "base/memory.h"
+#include "engine/context.h"
+#include "engine/kv.h"
+
+// T = max_rows, S = max_seqs.
+struct hearth_batch {
+    int n; // rows; 0: none
+    // The numeric classes that there are, prompt before step. Within a class the rows of a sequence lie side by
+    // side, sequences in the order in which they first appear.
+    struct hearth_rows classes[2];
+    int n_classes;
+    int *tokens;             // [T]
+    struct hearth_row *rows; // [T]
+
+    const struct hearth_batch_row *from; // [n] the caller's, while it is evaluated
+    int *order;                          // [T] where each of the caller's rows is
+    int *seqs, *counts;                  // [S] the sequences, and rows of each
+    int n_seqs;
+    int *index; // [S] a sequence's place in seqs; -1: it has no row
+    int *next;  // [2 S] where a class's next row of a sequence goes, while they are put in order
+
+    // Logits: row k of the head's output is of row wanted[k], and of the caller's row for which logits_at is k.
+    int *wanted;                   // [logit_rows]
+    struct hearth_rows answers[2]; // rows of `wanted` by class
+    int n_answer_classes;
+    int *logits_at; // [T] -1: none
+    int n_answered; // rows of the last evaluation, which logits_at is of; 0: it has failed
+};
+
+struct hearth_batch_limits {
+    int max_rows, max_seqs, max_steps, logit_rows;
+    int n_vocab;
+};
+
+void hearth_batch_lay_out(struct hearth_batch *b, const struct hearth_batch_limits *limits,
+                          struct hearth_arena *a);
+void hearth_batch_init(struct hearth_batch *b, const struct hearth_batch_limits *limits);
+
+// Takes the caller's rows[n], which stay until the batch is committed or dropped, and reserves their positions.
+// HEARTH_E_INVALID, HEARTH_E_BUDGET, HEARTH_E_KV_FULL: then there is no batch, and nothing has changed.
+int hearth_batch_take(struct hearth_batch *b, struct hearth_kv *kv, const struct hearth_batch_limits *limits,
+                      const struct hearth_batch_row *rows, int n, struct hearth_error *err);
+
+// The rows are stored: the sequences grow.
+void hearth_batch_commit(struct hearth_batch *b, struct hearth_kv *kv);
+// The evaluation has failed: sequences are as they were.
+void hearth_batch_drop(struct hearth_batch *b, struct hearth_kv *kv);
+
+// Rows of one class.
+static inline int hearth_batch_count(const struct hearth_batch *b, enum hearth_phase phase)
+{
+    for (int i = 0; i < b->n_classes; i++)
+        if (b->classes[i].phase == phase)
+            return b->classes[i].n;
+    return 0;
+}
+
+#endif

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT
+// Evaluations: a batch of rows goes through the layers, and sequences grow, or all stays as it was.
+#include "base/os.h"
+#include "engine/session.h"
+#include "engine/streaming.h"
+#include "engine/tracing.h"
+
+// ---- one batch
+
+static int take(struct hearth_session *s, const struct hearth_batch_row *rows, int n,
+                struct hearth_error *err)
+{
+    return hearth_batch_take(&s->batch, &s->kv, &s->limits, rows, n, err);
+}
+
+// The layers. A trace is of steps.
+static int compute(struct hearth_session *s, struct hearth_error *err)
+{
+    const int n_steps = s->tracing ? hearth_batch_count(&s->batch, HEARTH_PHASE_STEP) : 0;
+    int rc = n_steps ? hearth_tracing_step(s->tracing, n_steps, err) : HEARTH_OK;
+    if (!rc)
+        rc = hearth_forward(s, err);
+    if (!rc && n_steps)
+        rc = hearth_tracing_end_step(s->tracing, err);
+    return rc;
+}
+
+// Logits of the rows that want them.
+static int compute_wanted(struct hearth_session *s, struct hearth_error *err)
+{
+    const struct hearth_batch *b = &s->batch;
+    if (!b->n_answer_classes)
+        return HEARTH_OK;
+    return hearth_forward_logits(s, b->wanted, b->answers, b->n_answer_classes, err);
+}
+
+// Ends the batch with what came of it. Of one with rows of both classes, time and reads count as a prompt's.
+static int settle(struct hearth_session *s, int rc, uint64_t start)
+{
+    const int n_steps = hearth_batch_count(&s->batch, HEARTH_PHASE_STEP), n_prompt = s->batch.n - n_steps;
+    hearth_streaming_counted(s->streaming, n_prompt ? HEARTH_PHASE_PROMPT : HEARTH_PHASE_STEP);
+    *(n_prompt ? &s->stats.prompt_ns : &s->stats.step_ns) += hearth_now_ns() - start;
+    if (rc) {
+        hearth_batch_drop(&s->batch, &s->kv);
+        return rc;
+    }
+    s->stats.prompt_tokens += (uint64_t)n_prompt;
+    s->stats.step_tokens += (uint64_t)n_steps;
+    s->stats.steps += n_steps > 0;
+    hearth_batch_commit(&s->batch, &s->kv);
+    return HEARTH_OK;
+}
+
+int hearth_evaluate(struct hearth_session *session, const struct hearth_batch_row *rows, int n,
+                    struct hearth_error *err)
+{
+    struct hearth_session *s = session;
+    const uint64_t start = hearth_now_ns();
+    int rc = take(s, rows, n, err);
+    if (rc)
+        return rc;
+    rc = compute(s, err);
+    if (!rc)
+        rc = compute_wanted(s, err);
+    return settle(s, rc, start);
+}
+
+// ---- prompts and steps
+
+// Gives the caller the logits of all rows of the micro-batch that starts at token `base` of the prompt.
+static int emit_rows(struct hearth_session *s, int base, hearth_row_fn rows, void *arg,
+                     struct hearth_error *err)
+{
+    const size_t n_vocab = (size_t)s->model->hp.n_vocab;
+    for (int first = 0; first < s->batch.n; first += s->limits.logit_rows) {
+        const int left = s->batch.n - first, n = left < s->limits.logit_rows ? left : s->limits.logit_rows;
+        const struct hearth_rows class = {0, n, HEARTH_PHASE_PROMPT};
+        const int rc = hearth_forward_logits(s, s->batch.order + first, &class, 1, err);
+        if (rc)
+            return rc;
+        for (int i = 0; i < n; i++)
+            if (!rows(arg, base + first + i, s->work.logits + (size_t)i * n_vocab))
+                return hearth_fail(err, HEARTH_E_INTERRUPTED, "stopped on request");
+    }
+    return HEARTH_OK;
+}
+
+static int check_prompt(struct hearth_session *s, int seq, const hearth_token *tokens, int n,
+                        struct hearth_error *err)
+{
+    if (n < 1)
+        return hearth_fail(err, HEARTH_E_INVALID, "a prompt needs at least one token");
+    if (!hearth_kv_has(&s->kv, seq))
+        return hearth_fail(err, HEARTH_E_INVALID, "there is no sequence %d", seq);
+    for (int i = 0; i < n; i++)
+        if (tokens[i] < 0 || tokens[i] >= s->model->hp.n_vocab)
+            return hearth_fail(err, HEARTH_E_INVALID, "token %d is outside the vocabulary of %d", tokens[i],
+                               s->model->hp.n_vocab);
+    return hearth_kv_reserve(&s->kv, &seq, &n, 1, err);
+}
+
+// Tokens [base, base + n) of a prompt, the sequence's next positions; the last one wants logits if `last`.
+static int evaluate_micro_batch(struct hearth_session *s, int seq, const hearth_token *tokens, int n,
+                                int base, bool last, hearth_row_fn rows, void *arg, struct hearth_error *err)
+{
+    const uint64_t start = hearth_now_ns();
+    const int length = s->kv.seqs[seq].length;
+    for (int i = 0; i < n; i++)
+        s->work.staged[i] = (struct hearth_batch_row){.seq = seq,
+                                                      .pos = length + i,
+                                                      .token = tokens[base + i],
+                                                      .phase = HEARTH_PHASE_PROMPT,
+                                                      .wants_logits = last && !rows && i == n - 1};
+    int rc = take(s, s->work.staged, n, err);
+    if (rc)
+        return rc;
+    rc = compute(s, err);
+    if (!rc)
+        rc = rows ? emit_rows(s, base, rows, arg, err) : compute_wanted(s, err);
+    if (last)
+        s->batch.logits_at[0] = rows ? -1 : 0; // the last token's are the prompt's first and only row
+    for (int i = 1; i < n; i++)
+        s->batch.logits_at[i] = -1;
+    return settle(s, rc, start);
+}
+
+int hearth_prompt(struct hearth_session *session, int seq, const hearth_token *tokens, int n,
+                  hearth_row_fn rows, void *arg, struct hearth_error *err)
+{
+    struct hearth_session *s = session;
+    const int length = hearth_seq_length(s, seq);
+    s->batch.n_answered = 0;
+    int rc = check_prompt(s, seq, tokens, n, err);
+    if (rc)
+        return rc;
+    for (int base = 0; base < n && !rc; base += s->n_ubatch) {
+        const int left = n - base, count = left < s->n_ubatch ? left : s->n_ubatch;
+        rc = evaluate_micro_batch(s, seq, tokens, count, base, count == left, rows, arg, err);
+    }
+    if (rc) { // so that it can be tried again
+        s->batch.n_answered = 0;
+        hearth_kv_seq_truncate(&s->kv, seq, length);
+    }
+    return rc;
+}
+
+int hearth_step(struct hearth_session *session, const int *seqs, const hearth_token *tokens, int n,
+                struct hearth_error *err)
+{
+    struct hearth_session *s = session;
+    s->batch.n_answered = 0;
+    if (n < 1 || n > s->limits.max_seqs)
+        return hearth_fail(err, HEARTH_E_INVALID, "a step takes 1 to %d sequences, not %d",
+                           s->limits.max_seqs, n);
+    for (int i = 0; i < n; i++) {
+        s->work.staged[i] = (struct hearth_batch_row){.seq = seqs[i],
+                                                      .pos = hearth_seq_length(s, seqs[i]),
+                                                      .token = tokens[i],
+                                                      .phase = HEARTH_PHASE_STEP,
+                                                      .wants_logits = true};
+        for (int k = 0; k < i; k++)
+            if (seqs[k] == seqs[i])
+                return hearth_fail(err, HEARTH_E_INVALID, "sequence %d is twice in one step", seqs[i]);
+    }
+    return hearth_evaluate(s, s->work.staged, n, err);
+}
+
+const float *hearth_logits(const struct hearth_session *session, int row)
+{
+    const struct hearth_batch *b = &session->batch;
+    if (row < 0 || row >= b->n_answered || b->logits_at[row] < 0)
+        return NULL;
+    return session->work.logits + (size_t)b->logits_at[row] * (size_t)session->model->hp.n_vocab;
+}

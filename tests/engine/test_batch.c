@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: MIT
+// Evaluations whose rows are of several sequences and of both classes (hearth_evaluate): every row gets the
+// logits that its sequence gets alone, byte for byte, whatever goes through the layers beside it.
+#include "convert/pack.h"
+#include "golden_models.h"
+#include "streaming_support.h"
+
+enum { N_DECODING = 4, N_ROUNDS = 6, N_CHUNK = 11, N_LONG = N_ROUNDS * N_CHUNK, N_DRAFT = 8, N_START = 21 };
+
+// ---- sessions
+
+static struct hearth_session *open_session(const struct hearth_model *m, int n_threads,
+                                           enum hearth_sparsity sparsity)
+{
+    struct hearth_session_params p = hearth_session_params_default();
+    struct hearth_session *s = NULL;
+    p.n_ctx = 100;
+    p.max_seqs = N_DECODING + 1;
+    p.n_ubatch = N_CHUNK;
+    p.max_steps = N_DRAFT;
+    p.n_threads = n_threads;
+    p.sparsity = sparsity;
+    OK(hearth_session_open(&s, m, &p, &err));
+    return s;
+}
+
+static void start(struct hearth_session *s, int n_vocab, int seq, int n)
+{
+    hearth_token tokens[N_LONG];
+    for (int i = 0; i < n; i++)
+        tokens[i] = token_at(n_vocab, seq, i);
+    assert_int_equal(hearth_seq_new(s, &err), seq);
+    if (n)
+        OK(hearth_prompt(s, seq, tokens, n, NULL, NULL, &err));
+}
+
+static void keep(float **at, const float *logits, int n_vocab)
+{
+    assert_non_null(logits);
+    memcpy(*at, logits, (size_t)n_vocab * sizeof **at);
+    *at += n_vocab;
+}
+
+static float *rows_of_floats(int n, int n_vocab)
+{
+    float *p = calloc((size_t)n * (size_t)n_vocab, sizeof *p);
+    assert_non_null(p);
+    return p;
+}
+
+static void assert_rows(const float *got, const float *want, int n, int n_vocab, const char *what)
+{
+    for (int i = 0; i < n; i++)
+        if (memcmp(got + (size_t)i * (size_t)n_vocab, want + (size_t)i * (size_t)n_vocab,
+                   (size_t)n_vocab * sizeof *got))
+            fail_msg("%s: row %d of %d is another", what, i, n);
+}
+
+// ---- a prompt enters while others decode
+
+static bool keep_row(void *arg, int index, const float *logits)
+{
+    (void)index;
+    struct rows *r = arg;
+    keep(&r->at, logits, r->n_vocab);
+    return true;
+}
+
+// The rows that both runs below give, in one order: each round's steps, then the chunk's last row.
+enum { N_MIXED = N_ROUNDS * (N_DECODING + 1) };
+
+static float *run_apart(struct hearth_session *s, int n_vocab)
+{
+    float *out = rows_of_floats(N_MIXED, n_vocab);
+    for (int k = 0; k < N_DECODING; k++) {
+        start(s, n_vocab, k, N_START + k);
+        for (int i = 0; i < N_ROUNDS; i++) {
+            const hearth_token token = token_at(n_vocab, k, 1000 + i);
+            OK(hearth_step(s, &k, &token, 1, &err));
+            float *at = out + (size_t)(i * (N_DECODING + 1) + k) * (size_t)n_vocab;
+            keep(&at, hearth_logits(s, 0), n_vocab);
+        }
+    }
+    start(s, n_vocab, N_DECODING, 0);
+    hearth_token tokens[N_LONG];
+    for (int i = 0; i < N_LONG; i++)
+        tokens[i] = token_at(n_vocab, N_DECODING, i);
+    float *all = rows_of_floats(N_LONG, n_vocab);
+    struct rows r = {all, n_vocab};
+    OK(hearth_prompt(s, N_DECODING, tokens, N_LONG, keep_row, &r, &err));
+    for (int i = 0; i < N_ROUNDS; i++) {
+        float *at = out + (size_t)(i * (N_DECODING + 1) + N_DECODING) * (size_t)n_vocab;
+        keep(&at, all + (size_t)((i + 1) * N_CHUNK - 1) * (size_t)n_vocab, n_vocab);
+    }
+    free(all);
+    return out;
+}
+
+// Steps and the rows of a chunk in turn, so that nothing can depend on their order.
+static float *run_mixed(struct hearth_session *s, int n_vocab)
+{
+    float *out = rows_of_floats(N_MIXED, n_vocab), *at = out;
+    for (int k = 0; k < N_DECODING; k++)
+        start(s, n_vocab, k, N_START + k);
+    start(s, n_vocab, N_DECODING, 0);
+    for (int i = 0; i < N_ROUNDS; i++) {
+        struct hearth_batch_row rows[N_DECODING + N_CHUNK];
+        int n = 0, step_at[N_DECODING];
+        for (int j = 0; j < N_CHUNK || j < N_DECODING; j++) {
+            if (j < N_CHUNK)
+                rows[n++] = (struct hearth_batch_row){.seq = N_DECODING,
+                                                      .pos = i * N_CHUNK + j,
+                                                      .token = token_at(n_vocab, N_DECODING, i * N_CHUNK + j),
+                                                      .phase = HEARTH_PHASE_PROMPT,
+                                                      .wants_logits = j == N_CHUNK - 1};
+            if (j >= N_DECODING)
+                continue;
+            step_at[j] = n;
+            rows[n++] = (struct hearth_batch_row){.seq = j,
+                                                  .pos = N_START + j + i,
+                                                  .token = token_at(n_vocab, j, 1000 + i),
+                                                  .phase = HEARTH_PHASE_STEP,
+                                                  .wants_logits = true};
+        }
+        OK(hearth_evaluate(s, rows, n, &err));
+        for (int k = 0; k < N_DECODING; k++)
+            keep(&at, hearth_logits(s, step_at[k]), n_vocab);
+        assert_null(hearth_logits(s, 0));
+        keep(&at, hearth_logits(s, n - 1), n_vocab);
+        assert_null(hearth_logits(s, n));
+    }
+    assert_int_equal(hearth_seq_length(s, N_DECODING), N_LONG);
+    return out;
+}
+
+// ---- several rows of one sequence in one step, as for drafted tokens
+
+static float *run_one_by_one(struct hearth_session *s, int n_vocab)
+{
+    float *out = rows_of_floats(2 * N_DRAFT, n_vocab), *at = out;
+    for (int k = 0; k < 2; k++) {
+        start(s, n_vocab, k, N_START);
+        for (int i = 0; i < N_DRAFT; i++) {
+            const hearth_token token = token_at(n_vocab, k, 1000 + i);
+            OK(hearth_step(s, &k, &token, 1, &err));
+            keep(&at, hearth_logits(s, 0), n_vocab);
+        }
+    }
+    return out;
+}
+
+// All drafts of the first sequence at once; those of the second in two halves, beside it.
+static float *run_drafted(struct hearth_session *s, int n_vocab)
+{
+    float *out = rows_of_floats(2 * N_DRAFT, n_vocab), *at = out;
+    for (int k = 0; k < 2; k++)
+        start(s, n_vocab, k, N_START);
+    for (int k = 0; k < 2; k++)
+        for (int first = 0; first < N_DRAFT; first += k ? N_DRAFT / 2 : N_DRAFT) {
+            struct hearth_batch_row rows[N_DRAFT];
+            const int n = k ? N_DRAFT / 2 : N_DRAFT;
+            for (int i = 0; i < n; i++)
+                rows[i] = (struct hearth_batch_row){.seq = k,
+                                                    .pos = N_START + first + i,
+                                                    .token = token_at(n_vocab, k, 1000 + first + i),
+                                                    .phase = HEARTH_PHASE_STEP,
+                                                    .wants_logits = true};
+            OK(hearth_evaluate(s, rows, n, &err));
+            for (int i = 0; i < n; i++)
+                keep(&at, hearth_logits(s, i), n_vocab);
+        }
+    return out;
+}
+
+// ---- every architecture
+
+struct wanted {
+    float *mixed, *drafted;
+};
+
+static struct wanted evaluate_apart(const struct hearth_model *m, enum hearth_sparsity sparsity)
+{
+    const int n_vocab = hearth_model_info(m)->n_vocab;
+    struct wanted w;
+    struct hearth_session *s = open_session(m, 2, sparsity);
+    w.mixed = run_apart(s, n_vocab);
+    hearth_session_close(&s);
+    s = open_session(m, 2, sparsity);
+    w.drafted = run_one_by_one(s, n_vocab);
+    hearth_session_close(&s);
+    return w;
+}
+
+static void check_together(const struct hearth_model *m, int n_threads, enum hearth_sparsity sparsity,
+                           const struct wanted *want, const char *what)
+{
+    const int n_vocab = hearth_model_info(m)->n_vocab;
+    struct hearth_session *s = open_session(m, n_threads, sparsity);
+    float *got = run_mixed(s, n_vocab);
+    assert_rows(got, want->mixed, N_MIXED, n_vocab, what);
+    hearth_session_close(&s);
+    free(got);
+    s = open_session(m, n_threads, sparsity);
+    got = run_drafted(s, n_vocab);
+    assert_rows(got, want->drafted, 2 * N_DRAFT, n_vocab, what);
+    hearth_session_close(&s);
+    free(got);
+}
+
+static void free_wanted(struct wanted *w)
+{
+    free(w->mixed);
+    free(w->drafted);
+}
+
+static void check_golden(const struct golden *g)
+{
+    struct hearth_model *m = NULL;
+    OK(hearth_model_open(&m, g->path, NULL, &err));
+    struct wanted w = evaluate_apart(m, HEARTH_SPARSITY_AUTO);
+    for (int n_threads = 1; n_threads <= 3; n_threads += 2)
+        check_together(m, n_threads, HEARTH_SPARSITY_AUTO, &w, g->name);
+    free_wanted(&w);
+    hearth_model_close(&m);
+}
+
+static void test_architectures(void **state)
+{
+    (void)state;
+    assert_true(golden_each(check_golden) >= 14);
+}
+
+// ---- streamed
+
+static void check_streamed(const char *path, enum hearth_sparsity sparsity)
+{
+    uint64_t least, most;
+    struct hearth_model *m = NULL;
+    OK(hearth_model_open(&m, path, NULL, &err));
+    struct wanted w = evaluate_apart(m, sparsity);
+    check_together(m, 2, sparsity, &w, path);
+    hearth_model_close(&m);
+    find_budgets(path, sparsity, 3, &least, &most);
+    for (int i = 0; i < 3; i++) {
+        // Buffers here are larger than those that find_budgets() opens its session with.
+        struct way way = {.ram = least + (most - least) * (uint64_t)i / 2 + (16u << 20),
+                          .io = "pread",
+                          .tests = {SMALL, .always = true}};
+        struct opened o;
+        open_model_of(&o, path, &way);
+        check_together(o.model, 1 + i, sparsity, &w, path);
+        close_opened(&o);
+    }
+    free_wanted(&w);
+}
+
+static void test_streamed(void **state)
+{
+    (void)state;
+    static const char *const presets[] = {"tiny-dense", "tiny-relullama", "tiny-opt", "tiny-turbosparse",
+                                          "tiny-turbosparse-moe"};
+    char model[512], pack[512];
+    for (size_t i = 0; i < sizeof presets / sizeof *presets; i++) {
+        snprintf(model, sizeof model, "%s", make(presets[i]));
+        check_streamed(model, HEARTH_SPARSITY_AUTO);
+    }
+    for (size_t i = 3; i < sizeof presets / sizeof *presets; i++) {
+        snprintf(model, sizeof model, "%s", make(presets[i]));
+        snprintf(pack, sizeof pack, "%s", in_folder("pack.gguf"));
+        remove(pack);
+        OK(hearth_pack_write(model, pack, &(struct hearth_pack_params){0}, NULL, &err));
+        check_streamed(pack, HEARTH_SPARSITY_PREDICT);
+    }
+}
+
+// ---- refusals leave everything as it was
+
+struct refusal {
+    struct hearth_batch_row rows[3];
+    int n;
+    const char *says;
+};
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    struct hearth_model *m = NULL;
+    OK(hearth_model_open(&m, GOLDEN_MODELS "llama-mha.Q8_0.gguf", NULL, &err));
+    const int n_vocab = hearth_model_info(m)->n_vocab;
+    struct hearth_session *s = open_session(m, 1, HEARTH_SPARSITY_AUTO);
+    start(s, n_vocab, 0, 5);
+    start(s, n_vocab, 1, 3);
+    const enum hearth_phase step = HEARTH_PHASE_STEP, prompt_phase = HEARTH_PHASE_PROMPT;
+    const struct refusal refusals[] = {
+        {{{.seq = 0, .pos = 6, .phase = step}}, 1, "position"},
+        {{{.seq = 0, .pos = 4, .phase = step}}, 1, "position"},
+        {{{.seq = 0, .pos = 5, .phase = step}, {.seq = 0, .pos = 5, .phase = step}}, 2, "position"},
+        {{{.seq = 0, .pos = 6, .phase = step}, {.seq = 0, .pos = 5, .phase = step}}, 2, "position"},
+        {{{.seq = 2, .pos = 0, .phase = step}}, 1, "no sequence"},
+        {{{.seq = 1, .pos = 3, .phase = prompt_phase}, {.seq = 0, .pos = 5, .token = n_vocab}}, 2, "token"},
+        {{{.seq = 1, .pos = 3, .phase = (enum hearth_phase)2}}, 1, "phase"},
+        {{{0}}, 0, "rows"},
+    };
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+        assert_int_equal(hearth_evaluate(s, refusals[i].rows, refusals[i].n, &err), HEARTH_E_INVALID);
+        if (!strstr(err.message, refusals[i].says))
+            fail_msg("refusal %zu says: %s", i, err.message);
+        assert_int_equal(hearth_seq_length(s, 0), 5);
+        assert_int_equal(hearth_seq_length(s, 1), 3);
+    }
+    // More rows than there is room for, of either class, and more logits.
+    const int most = hearth_session_max_rows(s);
+    assert_int_equal(most, N_CHUNK + N_DRAFT);
+    struct hearth_batch_row *rows = calloc((size_t)most + 1, sizeof *rows);
+    assert_non_null(rows);
+    for (int i = 0; i <= most; i++)
+        rows[i] =
+            (struct hearth_batch_row){.seq = 0, .pos = 5 + i, .phase = i < N_DRAFT ? step : prompt_phase};
+    assert_int_equal(hearth_evaluate(s, rows, most + 1, &err), HEARTH_E_INVALID);
+    rows[N_DRAFT].phase = step;
+    assert_int_equal(hearth_evaluate(s, rows, N_DRAFT + 1, &err), HEARTH_E_INVALID);
+    rows[N_DRAFT].phase = prompt_phase;
+    OK(hearth_evaluate(s, rows, most, &err)); // a sequence may even change its class on the way
+    assert_int_equal(hearth_seq_length(s, 0), 5 + most);
+    free(rows);
+    hearth_session_close(&s);
+    hearth_model_close(&m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_architectures),
+        cmocka_unit_test_setup_teardown(test_streamed, make_folder, remove_folder),
+        cmocka_unit_test(test_refusals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
