@@ -298,21 +298,27 @@ int hearth_seq_truncate(struct hearth_session *session, int seq, int n_tokens, s
 
 // Writes a sequence to a file: its tokens, their phases and their part of the KV cache, as many bytes as that
 // (docs/kv-file.md). No file appears under `path` unless all of it is written; an old one is replaced.
+// Errors: HEARTH_E_INVALID (no such sequence), HEARTH_E_IO, HEARTH_E_MEMORY. Threads: one at a time.
 int hearth_seq_save(struct hearth_session *session, int seq, const char *path, struct hearth_error *err);
-// A new sequence from such a file, of any session on the same model: evaluation goes on with the same bits as
-// in the session that saved it. Returns its number. There are no logits yet, which a file does not hold: to
-// sample what follows, cut the last token off and evaluate it again, in its phase. Fails, with nothing
-// changed, with HEARTH_E_INVALID when the file is of another model, or of a session with other type_k, type_v
-// or (when tokens were evaluated as steps) lossy sparsity, HEARTH_E_FORMAT when it is damaged, and as
-// hearth_seq_new() and hearth_prompt() do when there is no room.
+
+// A new sequence from such a file, of any session on the same model: evaluation goes on with the same bits
+// as in the session that saved it. Returns its number or a negative code; then nothing has changed. There
+// are no logits yet, which a file does not hold: to sample what follows, cut the last token off and evaluate
+// it again, in its phase.
+// Errors: HEARTH_E_INVALID (the file is of another model, or of a session with other type_k, type_v or, when
+// tokens were evaluated as steps, lossy sparsity), HEARTH_E_FORMAT (it is damaged), HEARTH_E_UNSUPPORTED (it
+// is of a newer version), HEARTH_E_IO, HEARTH_E_MEMORY, HEARTH_E_BUDGET, HEARTH_E_KV_FULL. Threads: one at a
+// time.
 int hearth_seq_load(struct hearth_session *session, const char *path, struct hearth_error *err);
 
 // Gives memory of the KV cache that no sequence uses any more back to the system. It stays part of the
 // session's memory: sequences take it again as they grow.
+// Threads: one at a time.
 void hearth_session_trim(struct hearth_session *session);
 
 // The sequence's tokens and the phases in which they were evaluated: at most `cap` of them go to `tokens` and
 // `phases`, either of which may be NULL. Returns how many there are in all; 0 when there is no such sequence.
+// Threads: one at a time.
 int hearth_seq_tokens(const struct hearth_session *session, int seq, hearth_token *tokens,
                       enum hearth_phase *phases, int cap);
 

@@ -66,7 +66,7 @@ const char *hearth_error_name(int code)
 {
     static const char *const names[] = {"HEARTH_OK",       "HEARTH_E_INVALID",     "HEARTH_E_IO",
                                         "HEARTH_E_FORMAT", "HEARTH_E_UNSUPPORTED", "HEARTH_E_MEMORY",
-                                        "HEARTH_E_BUDGET", "HEARTH_E_INTERRUPTED"};
+                                        "HEARTH_E_BUDGET", "HEARTH_E_INTERRUPTED", "HEARTH_E_KV_FULL"};
     const int n = (int)(sizeof names / sizeof *names);
     return code <= 0 && code > -n ? names[-code] : "unknown code";
 }

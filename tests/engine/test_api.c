@@ -65,10 +65,10 @@ static void test_older_header(void **state)
 
     struct hearth_session_params sp;
     memset(&sp, 0xff, sizeof sp);
-    hearth_session_params_init(&sp, offsetof(struct hearth_session_params, n_ubatch));
+    hearth_session_params_init(&sp, offsetof(struct hearth_session_params, kv_tokens));
     sp.n_ctx = 50;
     assert_int_equal(sp.max_seqs, 1);
-    assert_int_equal(sp.n_ubatch, -1);
+    assert_int_equal(sp.kv_tokens, -1);
     struct hearth_session *s = open_session(m, &sp);
     assert_int_equal(hearth_session_n_ctx(s), 50);
     assert_int_equal(hearth_seq_new(s, NULL), 0);
@@ -149,7 +149,8 @@ static void test_error_names(void **state)
     assert_string_equal(hearth_error_name(HEARTH_E_INVALID), "HEARTH_E_INVALID");
     assert_string_equal(hearth_error_name(HEARTH_E_BUDGET), "HEARTH_E_BUDGET");
     assert_string_equal(hearth_error_name(HEARTH_E_INTERRUPTED), "HEARTH_E_INTERRUPTED");
-    assert_string_equal(hearth_error_name(HEARTH_E_INTERRUPTED - 1), "unknown code");
+    assert_string_equal(hearth_error_name(HEARTH_E_KV_FULL), "HEARTH_E_KV_FULL");
+    assert_string_equal(hearth_error_name(HEARTH_E_KV_FULL - 1), "unknown code");
     assert_string_equal(hearth_error_name(1), "unknown code");
     assert_string_equal(hearth_error_name(INT32_MIN), "unknown code");
 }

@@ -803,7 +803,9 @@ static bool opens(const char *cpu, const char *io)
     params.ram = io ? 1u << 30 : 0;
     params.io = io;
     struct opened o = {0};
-    const struct hearth_session_params session = {.max_seqs = 1, .n_ctx = 16, .n_threads = 1};
+    struct hearth_session_params session = hearth_session_params_default();
+    session.n_ctx = 16;
+    session.n_threads = 1;
     bool yes = !hearth_model_open(&o.model, m.path, &params, &err);
     if (yes)
         stream_always(o.model);
