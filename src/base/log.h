@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Messages to the user that are not errors. The library never prints: programs install a sink.
+// Things worth telling the user that are not errors. The library never prints: programs install a sink.
 #ifndef HEARTH_BASE_LOG_H
 #define HEARTH_BASE_LOG_H
 

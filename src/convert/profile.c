@@ -196,7 +196,7 @@ static int run_text(struct profiler *p, const struct hearth_profile_params *para
     return rc;
 }
 
-// Two passes when a share decides: the first one finds the magnitude below which the share is.
+// Twice where a share decides what counts: first to learn what is below it.
 static int run_passes(struct profiler *p, const struct hearth_profile_params *params)
 {
     const float share = params->sparsity_share;
