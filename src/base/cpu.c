@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// CPU features: a bundle counts only when the CPU has all of it and the operating system saves its registers.
+// CPU features: a bundle counts only if the CPU has all of it and the operating system saves its registers.
 #include "base/cpu.h"
 
 #include <pthread.h>
@@ -32,7 +32,7 @@ static uint64_t read_xcr0(void)
     return (uint64_t)hi << 32 | lo;
 }
 
-// Palette 1 has eight tiles of 16 rows of 64 bytes, and products take whole ones.
+// Tile products use whole tiles. Palette 1 has eight tiles of 16 rows of 64 bytes.
 static bool has_tiles(void)
 {
     unsigned a, b, c, d;
@@ -53,7 +53,7 @@ static unsigned detect_flags(void)
     const uint64_t ymm = 0x06, zmm = 0xe6, tiles = 0x60000;
     unsigned flags = 0;
 
-    // bit 5 of 0x80000001.ecx: LZCNT. Compilers use all of x86-64-v3 when asked for AVX2 code.
+    // bit 5 of 0x80000001.ecx: LZCNT. Code compiled for AVX2 may use all of x86-64-v3.
     unsigned v3_c1 = bit_SSE4_2 | bit_POPCNT | bit_MOVBE | bit_FMA | bit_AVX | bit_F16C;
     if ((xcr0 & ymm) == ymm && has(c1, v3_c1) && has(b7, bit_AVX2 | bit_BMI | bit_BMI2) && has(c81, 1u << 5))
         flags |= HEARTH_CPU_AVX2;
@@ -89,7 +89,7 @@ static void detect_brand(void)
 
 static unsigned detect_flags(void)
 {
-    unsigned flags = HEARTH_CPU_NEON; // part of the base architecture
+    unsigned flags = HEARTH_CPU_NEON; // every ARMv8-A CPU has it
 #if defined(__APPLE__)
     flags |= HEARTH_CPU_DOTPROD;      // every Apple CPU that runs macOS
 #else
@@ -143,7 +143,7 @@ const char *hearth_cpu_brand(void)
 
 static const struct {
     const char *name;
-    unsigned top, all; // the bundle that gives the level its name, and everything up to it
+    unsigned top, all; // the bundle that names the level; this bundle and all lower ones
 } levels[] = {
     {"amx", HEARTH_CPU_AMX, HEARTH_CPU_AVX2 | HEARTH_CPU_AVX512 | HEARTH_CPU_AMX},
     {"avx512", HEARTH_CPU_AVX512, HEARTH_CPU_AVX2 | HEARTH_CPU_AVX512},

@@ -6,30 +6,31 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// Bundles, not single bits: a kernel file needs a whole bundle.
+// Each flag is a bundle of features, because a kernel file needs all of its bundle.
 enum {
     HEARTH_CPU_AVX2 = 1u << 0,   // x86-64-v3: AVX2, FMA, F16C, BMI2
-    HEARTH_CPU_AVX512 = 1u << 1, // F, BW, VL, DQ, CD + VNNI + VBMI (Ice Lake, Zen 4 and later)
-    HEARTH_CPU_AMX = 1u << 2,    // AMX-TILE and AMX-INT8, with permission from the kernel
+    HEARTH_CPU_AVX512 = 1u << 1, // F, BW, VL, DQ, CD, VNNI, VBMI (Ice Lake, Zen 4 and later)
+    HEARTH_CPU_AMX = 1u << 2,    // AMX-TILE and AMX-INT8, with permission from the operating system
     HEARTH_CPU_NEON = 1u << 8,
     HEARTH_CPU_DOTPROD = 1u << 9,
     HEARTH_CPU_I8MM = 1u << 10
 };
 
-// Detected once (CPUID and XGETBV); thread-safe.
+// The flags of this CPU. Detected once (CPUID and XGETBV). Thread-safe.
 unsigned hearth_cpu_flags(void);
 
-// These do not do what they should: from now on this CPU does not have them. Thread-safe.
+// Removes flags from this CPU for the rest of the process: their instructions gave wrong results.
+// Thread-safe.
 void hearth_cpu_distrust(unsigned flags);
 
-// The flags that remain under an upper level ("c", "avx2", "avx512", "amx", "neon", "dotprod", "i8mm"; NULL:
-// all). False when the name is unknown or this CPU does not have the level. "c" leaves 0.
+// Limits *flags to an upper level: "c", "avx2", "avx512", "amx", "neon", "dotprod", "i8mm"; NULL: all that
+// the CPU has. "c" gives 0. Returns false when the name is unknown or this CPU lacks the level.
 bool hearth_cpu_limit(const char *level, unsigned *flags);
 
-// "avx512" etc.: the highest level in flags, for messages.
+// Name of the highest level in flags, such as "avx512", for messages. Static storage.
 const char *hearth_cpu_level_name(unsigned flags);
 
-// The CPU's brand string, e.g. "AMD EPYC 9755"; "unknown" when there is none. Static storage.
+// The CPU's brand string, such as "AMD EPYC 9755"; "unknown" when it has none. Static storage.
 const char *hearth_cpu_brand(void);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// CRC-32C: the CPU's instruction where there is one, else a table.
+// CRC-32C with the CPU's instruction, or else with a table.
 #include "base/crc32c.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Errors and log messages: formatting into the caller's struct, or into the program's sink.
+// Errors go into the caller's struct, log messages into the program's sink.
 #include "base/error.h"
 #include "base/log.h"
 #include "base/threads.h"
@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-// Messages quote names and texts from files, which must not be able to steer a terminal: control characters
-// (C0, DEL and, as UTF-8, C1) become question marks. A UTF-8 character that did not fit goes.
+// Messages quote names and texts from files, which must not control the terminal. So control characters (C0,
+// DEL and, as UTF-8, C1) become question marks. An incomplete UTF-8 character at the end is removed.
 static void make_printable(char *text)
 {
     unsigned char *p = (unsigned char *)text;

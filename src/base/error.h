@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Filling struct hearth_error: the one way in which library code reports failure.
+// Filling struct hearth_error, the only way in which library code reports a failure.
 #ifndef HEARTH_BASE_ERROR_H
 #define HEARTH_BASE_ERROR_H
 
@@ -11,12 +11,12 @@
 #define HEARTH_PRINTF(fmt, args)
 #endif
 
-// Writes code and message to *err (err may be NULL) and returns code, so that callers can
-// `return hearth_fail(err, HEARTH_E_FORMAT, "...")`. Messages name the file and what to do; no trailing dot
-// or newline. Control characters (of quoted names) become question marks.
+// Writes code and message to *err (err may be NULL) and returns code, so that callers can `return
+// hearth_fail(err, HEARTH_E_FORMAT, "...")`. A message names the file and the remedy, without a final dot or
+// newline. Control characters (of quoted names) become question marks. Thread-safe for different *err.
 int hearth_fail(struct hearth_error *err, int code, const char *fmt, ...) HEARTH_PRINTF(3, 4);
 
-// Same for a failed system call: appends strerror(errno_value).
+// The same for a failed system call: appends the text of errno_value.
 int hearth_fail_errno(struct hearth_error *err, int errno_value, const char *fmt, ...) HEARTH_PRINTF(3, 4);
 
 #endif

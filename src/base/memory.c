@@ -11,7 +11,7 @@
 
 void *hearth_calloc(size_t n, size_t size)
 {
-    // Zero-sized requests still give a pointer, so that NULL always means "no memory".
+    // A request for zero bytes returns a pointer too, so that NULL always means "no memory".
     return calloc(n ? n : 1, size ? size : 1);
 }
 

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 
-// a*b and a+b; false (and *out untouched) on overflow.
+// a * b and a + b. Returns false on overflow, and leaves *out as it was.
 static inline bool hearth_mul_size(size_t a, size_t b, size_t *out)
 {
     return !__builtin_mul_overflow(a, b, out);
@@ -18,37 +18,41 @@ static inline bool hearth_add_size(size_t a, size_t b, size_t *out)
 {
     return !__builtin_add_overflow(a, b, out);
 }
-// Rounds up to a power of two; the caller knows that n + align does not overflow.
+// Rounds n up to a multiple of align, a power of two. The caller makes sure that n + align does not overflow.
 static inline size_t hearth_round_up(size_t n, size_t align)
 {
     return (n + align - 1) & ~(align - 1);
 }
 
-// calloc/realloc with an overflow check; NULL when out of memory. Freed with free().
+// calloc and realloc with an overflow check. NULL when out of memory. The caller frees the result
+// with free().
 void *hearth_calloc(size_t n, size_t size);
 void *hearth_reallocarray(void *p, size_t n, size_t size);
 char *hearth_strndup(const char *s, size_t n);
 
-// A region of zeroed anonymous memory, aligned to at least 2 MiB when it is that large and advised to use
-// huge pages (weights streamed from 4 KiB pages lose a large part of the bandwidth to TLB misses).
+// A region of zeroed anonymous memory. If it is at least 2 MiB large, it is aligned to 2 MiB and advised to
+// use huge pages: with pages of 4 KiB, streaming weights loses a large part of the bandwidth to TLB misses.
 struct hearth_region {
     void *base;
     size_t size;   // bytes usable
     size_t mapped; // bytes mapped (internal)
     void *map;     // start of the mapping (internal)
 };
+// `what` names the use of the memory in the error message. HEARTH_E_MEMORY. The region is the
+// caller's to close.
 int hearth_region_open(struct hearth_region *r, size_t size, const char *what, struct hearth_error *err);
 void hearth_region_close(struct hearth_region *r);
-// Memory that a region of this size takes once all of it is written to, huge pages and all.
+// Bytes of memory that a region of this size takes once all of it has been written to, huge pages included.
 uint64_t hearth_region_bytes(uint64_t size);
 
-// A bump allocator over one region. Two passes use the same code: with base == NULL it only adds up sizes.
+// A bump allocator over one region. Two passes run the same code: with base == NULL it only adds up sizes.
 struct hearth_arena {
     uint8_t *base;
     size_t used;
     size_t size;
 };
-// n*size bytes aligned to 64; NULL while measuring (base == NULL) or when full. Overflow saturates `used`.
+// Takes n * size bytes, aligned to 64. NULL while measuring (base == NULL) or when full. On
+// overflow `used` saturates.
 void *hearth_arena_take(struct hearth_arena *a, size_t n, size_t size);
 
 #endif

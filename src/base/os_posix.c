@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Linux and other POSIX systems: files, anonymous memory, facts about the machine.
+// Linux and other POSIX systems: files, anonymous memory, properties of the machine.
 #include "base/os.h"
 
 #include <dirent.h>
@@ -31,12 +31,11 @@
 #include "base/log.h"
 #include "base/memory.h"
 
-// One read() or write(): below what systems allow, and a multiple of every block size.
+// Bytes of one read() or write(): below the limits of all systems, and a multiple of every block size.
 #define MAX_TRANSFER ((size_t)1 << 30)
-// Below this a direct read costs more than it saves.
+// A shorter direct read costs more than it saves.
 #define DIRECT_MIN ((size_t)64 << 10)
-// Direct reads go through a bounce buffer of this size when the caller's address does not match the file's
-// alignment.
+// Size of the bounce buffer for direct reads whose address does not match the file's alignment.
 #define BOUNCE     ((size_t)1 << 20)
 #define OUT_BUFFER ((size_t)256 << 10)
 // Length of ".0123abcd.part".
@@ -48,14 +47,14 @@ struct hearth_file {
     int fd;
     int direct_fd; // the same file with O_DIRECT; -1: not available
     uint64_t size;
-    size_t align_offset, align_memory; // what direct reads need
+    size_t align_offset, align_memory; // alignment that direct reads need
     atomic_bool no_direct;             // a direct read was refused once
     char *path;
 };
 
-// Reads until `need` bytes have come, asking for up to `room` (a direct read asks for whole blocks, of which
-// the file's last may be short). The number of bytes read, which is less than `need` only at the end of the
-// file, or -1 with errno.
+// Reads until at least `need` bytes have come, asking for up to `room`. (A direct read asks for
+// whole blocks; the last block of the file may be short.) Returns the bytes read, which are fewer
+// than `need` only at the end of the file, or -1 with errno.
 static int64_t read_some(int fd, char *dst, size_t need, size_t room, uint64_t offset)
 {
     size_t done = 0;
@@ -102,7 +101,7 @@ int hearth_file_read(struct hearth_file *f, void *dst, size_t n, uint64_t offset
     return HEARTH_OK;
 }
 
-// Direct reads return HEARTH_OK, or 1 when the caller must read the ordinary way, or an error.
+// The direct reads below return HEARTH_OK, an error, or 1: the caller must then read through the page cache.
 static int direct_failed(struct hearth_file *f, uint64_t offset, struct hearth_error *err)
 {
     if (errno != EINVAL && errno != EOPNOTSUPP && errno != ENOTSUP)
@@ -113,7 +112,7 @@ static int direct_failed(struct hearth_file *f, uint64_t offset, struct hearth_e
     return 1;
 }
 
-// offset, n and dst are aligned.
+// Reads straight into dst. offset, n and dst are aligned.
 static int direct_in_place(struct hearth_file *f, char *dst, size_t n, uint64_t offset,
                            struct hearth_error *err)
 {
@@ -143,8 +142,8 @@ static int direct_bounced(struct hearth_file *f, char *bounce, char *dst, size_t
     return HEARTH_OK;
 }
 
-// Head and tail that do not fill whole blocks are bounced; so is the middle unless dst happens to be aligned
-// there.
+// Reads with direct I/O. Head and tail that do not fill whole blocks go through the bounce
+// buffer. So does the middle, unless dst happens to be aligned there.
 static int read_around_cache(struct hearth_file *f, char *dst, size_t n, uint64_t offset,
                              struct hearth_error *err)
 {
@@ -182,8 +181,7 @@ int hearth_file_read_direct(struct hearth_file *f, void *dst, size_t n, uint64_t
     }
     rc = hearth_file_read(f, dst, n, offset, err);
 #ifdef POSIX_FADV_DONTNEED
-    // The next best thing to a direct read: what was read once does not push other things out of the page
-    // cache.
+    // If direct I/O is not possible, at least drop what was read once from the page cache.
     if (!rc && n >= DIRECT_MIN)
         (void)posix_fadvise(f->fd, (off_t)offset, (off_t)n, POSIX_FADV_DONTNEED);
 #endif
@@ -204,7 +202,8 @@ static void open_direct(struct hearth_file *f)
         size_t o = sx.stx_dio_offset_align, m = sx.stx_dio_mem_align;
         bool sane = o && m && o <= DIRECT_MIN / 2 && m <= BOUNCE && (o & (o - 1)) == 0 && (m & (m - 1)) == 0;
         if (sane) {
-            // Whole pages are read as fast as 512 bytes, and half blocks cost an extra copy in some drivers.
+            // Devices read whole pages as fast as 512 bytes, and half pages cost an extra copy in
+            // some drivers.
             f->align_offset = o > 4096 ? o : 4096;
             f->align_memory = m;
         } else {
@@ -276,8 +275,8 @@ struct hearth_outfile {
     int fd;
     bool failed;       // a write failed: the file must not be committed
     char *path, *temp; // temp is empty while the file has no name
-    uint64_t offset;   // bytes given so far
-    size_t used;       // of buffer
+    uint64_t offset;   // bytes written so far
+    size_t used;       // bytes in buffer
     char *buffer;      // [OUT_BUFFER]
 };
 
@@ -345,7 +344,7 @@ static int outfile_alloc(struct hearth_outfile **out, const char *path)
     return HEARTH_OK;
 }
 
-// The folder that a path lies in, to be freed; NULL: no memory.
+// The folder of a path; the caller frees it. NULL: no memory.
 static char *folder_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -366,8 +365,8 @@ static bool is_temp_of(const char *name, const char *base)
            strspn(name + n + 1, "0123456789abcdef") == 8 && strcmp(name + n + 9, ".part") == 0;
 }
 
-// A writer holds a lock on its temporary file, so one that can be locked belongs to nobody: its process was
-// killed.
+// Removes the temporary file of a writer that was killed. A live writer holds a lock on its file,
+// so a file that can be locked has no writer.
 static void remove_if_stale(int folder, const char *name)
 {
     int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
@@ -392,7 +391,7 @@ static void remove_stale_temps(const char *path)
     closedir(d);
 }
 
-// A file without a name, which nobody needs to clean up after a crash. -1: not to be had here.
+// Opens a file without a name, which needs no cleaning up after a crash. -1: the file system has none.
 static int open_unnamed(const char *path)
 {
     int fd = -1;
@@ -400,7 +399,7 @@ static int open_unnamed(const char *path)
     char *folder = folder_of(path), link[40];
     fd = folder ? open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666) : -1;
     free(folder);
-    // It gets its name through /proc in the end.
+    // In the end it gets its name through /proc.
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     if (fd >= 0 && access(link, F_OK) != 0) {
         close(fd);
@@ -414,7 +413,8 @@ static int open_unnamed(const char *path)
     return fd;
 }
 
-// Creates f->temp and locks it. Another process may take it for stale before it is locked: then again.
+// Creates f->temp and locks it. Before it is locked, another process may remove it as stale; then
+// it tries again.
 static int open_named(struct hearth_outfile *f, struct hearth_error *err)
 {
     for (int i = 0; i < 10; i++) {
@@ -436,12 +436,12 @@ static int open_named(struct hearth_outfile *f, struct hearth_error *err)
     return hearth_fail(err, HEARTH_E_IO, "%s: temporary files beside it disappear", f->path);
 }
 
-// What would only fail when the finished file gets its name, perhaps hours later.
+// Checks the output path now, because commit would fail with the same error hours later.
 static int check_out_name(const char *path, struct hearth_error *err)
 {
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
     struct stat st;
-    // The final rename would replace a device such as /dev/null by a file.
+    // The final rename would replace a device such as /dev/null with a file.
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
         return hearth_fail(err, HEARTH_E_INVALID, "%s: exists and is not a regular file; give another name",
                            path);
@@ -473,8 +473,7 @@ int hearth_outfile_open(struct hearth_outfile **out, const char *path, struct he
     return rc;
 }
 
-// A rename is on disk only once its folder is. Some file systems cannot sync a folder; that is no reason to
-// fail.
+// A rename is on disk only when its folder is. Some file systems cannot sync a folder; this is no error.
 static void sync_folder(const char *path)
 {
     char *folder = folder_of(path);
@@ -488,8 +487,8 @@ static void sync_folder(const char *path)
     free(folder);
 }
 
-// Gives the finished file its temporary name, if it has none, and then the real one, which may be an old
-// file's (that linking cannot replace).
+// Gives the finished file its temporary name, if it has none, and then renames it to the final
+// one. (Linking cannot replace an old file, renaming can.)
 static int put_in_place(struct hearth_outfile *f, struct hearth_error *err)
 {
     if (!f->temp[0]) {
@@ -582,7 +581,7 @@ uint64_t hearth_random_u64(void)
     uint64_t r;
     if (getentropy(&r, sizeof r) == 0)
         return r;
-    // Only without the system's generator: clock and address, mixed (the finaliser of splitmix64).
+    // Fallback without the system's generator: clock and address, mixed by the finaliser of splitmix64.
     r = hearth_now_ns() ^ (uint64_t)(uintptr_t)&r ^ (uint64_t)getpid() << 32;
     r = (r ^ r >> 30) * 0xbf58476d1ce4e5b9u;
     r = (r ^ r >> 27) * 0x94d049bb133111ebu;
@@ -602,13 +601,13 @@ static int count_allowed(void)
 }
 
 #ifdef HEARTH_HAVE_HWLOC
-// Physical cores of which the process may use at least one thread; 0 when hwloc cannot tell.
+// Physical cores with at least one hardware thread that the process may use; 0 when hwloc cannot tell.
 static int count_cores(void)
 {
     hwloc_topology_t topology;
     if (hwloc_topology_init(&topology) != 0)
         return 0;
-    // Only cores matter: leaving out caches and the rest makes loading several times faster.
+    // Only cores are needed. Filtering out caches and the rest makes loading several times faster.
     (void)hwloc_topology_set_all_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_NONE);
     (void)hwloc_topology_set_type_filter(topology, HWLOC_OBJ_CORE, HWLOC_TYPE_FILTER_KEEP_ALL);
     int n = 0;
@@ -630,8 +629,8 @@ static int count_cores(void)
 }
 #endif
 
-// Whole processors that a control group's quota pays for ("cpu.max" of cgroup v2: "max 100000" or "200000
-// 100000"). More threads than that only wait for each other. INT32_MAX without a quota.
+// Whole processors that the CPU quota of the control group allows ("cpu.max" of cgroup v2: "max 100000" or
+// "200000 100000"). More threads would only wait for each other. INT32_MAX without a quota.
 static int count_quota(void)
 {
     FILE *file = fopen("/sys/fs/cgroup/cpu.max", "re");

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// The worker pool. A list of tasks is published by one atomic store; a worker that is late, or asleep, delays
-// nobody: the list is over when its tasks are done, not when every worker has looked at it.
+// The worker pool. One atomic store publishes a task list. A worker that is late or asleep delays nobody: a
+// list is over when its tasks are done, not when every worker has seen it.
 //
-// `ticket` holds the list's number in its upper half and the tasks not yet taken in its lower half. Taking a
-// task is one compare-and-swap that counts down. While a taken task is unfinished the owner cannot leave
-// hearth_pool_run(), so fn, arg and n_tasks are stable for whoever has taken one, and need not be atomic.
+// `ticket` holds the list's number in its upper half and the count of tasks not yet taken in its lower half.
+// A compare-and-swap takes a task and counts down. While a taken task is unfinished, the owner cannot leave
+// hearth_pool_run(). So fn, arg and n_tasks are stable for every thread that has taken a task, and need not
+// be atomic.
 #include "base/threads.h"
 
 #include <pthread.h>
@@ -19,14 +20,14 @@
 #include "base/os.h"
 
 #define MAX_THREADS 256
-// How long a thread watches for news before it sleeps: longer than the gaps between the lists of one layer,
-// shorter than anybody would notice.
+// How long an idle thread spins before it sleeps: longer than the gaps between the task lists of
+// one layer, too short for a user to notice.
 #define SPIN_NS    50000
 #define STACK_SIZE ((size_t)1 << 20)
 #define LINE       64
 
 struct hearth_pool {
-    // Written by whoever takes or ends a task: each on a cache line of its own.
+    // Every thread that takes or ends a task writes these: each has a cache line of its own.
     _Alignas(LINE) _Atomic uint64_t ticket;
     _Alignas(LINE) _Atomic uint32_t done; // tasks of this list that are finished
 
@@ -69,7 +70,7 @@ static void pause_cpu(void)
 #endif
 }
 
-// Takes tasks of the present list until there are none left. Returns how many were run.
+// Takes tasks of the current list until none are left. Returns how many this thread ran.
 static uint32_t work(struct hearth_pool *p, int index)
 {
     uint32_t n = 0;
@@ -96,7 +97,8 @@ void hearth_pool_run(struct hearth_pool *p, hearth_task_fn fn, void *arg, int n_
     p->arg = arg;
     p->n_tasks = (uint32_t)n_tasks;
     atomic_store_explicit(&p->done, 0, memory_order_relaxed);
-    // Sequentially consistent, as is the sleeper's side: either we see the sleeper or it sees the new list.
+    // Sequentially consistent on both sides: either this thread sees the sleeper, or the sleeper
+    // sees the new list.
     atomic_store(&p->ticket, (uint64_t)++p->list << 32 | p->n_tasks);
     if (atomic_load(&p->sleepers) > 0) {
         pthread_mutex_lock(&p->mutex);
@@ -134,7 +136,7 @@ void hearth_pool_relax(unsigned *turns)
         nanosleep(&pause, NULL);
 }
 
-// Waits for a list other than `seen`: first watching, then asleep. False when the pool closes.
+// Waits for a list other than `seen`: first spinning, then asleep. False when the pool closes.
 static bool wait_for_news(struct hearth_pool *p, uint32_t seen)
 {
     uint64_t start = 0;
@@ -171,7 +173,7 @@ static void *worker_main(void *arg)
         uint32_t n = work(p, w->index);
         if (n == 0)
             continue;
-        // After this the owner may start another list; only the pool itself may still be touched.
+        // After this the owner may publish another list. Only the pool itself may still be touched.
         atomic_fetch_add(&p->done, n);
         if (atomic_load(&p->owner_sleeps)) {
             pthread_mutex_lock(&p->mutex);
@@ -189,7 +191,7 @@ static int start_workers(struct hearth_pool *p)
     if (rc)
         return rc;
     (void)pthread_attr_setstacksize(&attr, STACK_SIZE);
-    // Signals such as Ctrl-C are the program's business: they go to its own threads.
+    // Workers block all signals, so that signals such as Ctrl-C reach the program's own threads.
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // A pool of worker threads that run one task list at a time.
 //
-// A task list is a function and a number of tasks; workers take task numbers from a shared counter, so which
-// thread runs a task is not fixed. Code run here must therefore give the same result whoever runs it: every
-// task writes its own output and no two tasks add into one float.
+// A task list is a function and a number of tasks. Workers take task numbers from a shared
+// counter, so any thread may run any task. The result must not depend on it: every task writes
+// its own output, and no two tasks add into one float.
 #ifndef HEARTH_BASE_THREADS_H
 #define HEARTH_BASE_THREADS_H
 
@@ -11,20 +11,21 @@
 
 struct hearth_pool;
 
-// `worker` is 0 for the calling thread, else 1..n-1: an index for per-worker scratch memory.
+// `worker` is 0 for the calling thread, else 1..n-1. It indexes per-worker scratch memory.
 typedef void (*hearth_task_fn)(void *arg, int task, int worker);
 
-// n_threads counts the calling thread; 1 makes no threads. At most 256.
+// n_threads includes the calling thread, so 1 starts no threads. At most 256. HEARTH_E_INVALID,
+// HEARTH_E_MEMORY, HEARTH_E_IO. The pool is the caller's to close.
 int hearth_pool_open(struct hearth_pool **out, int n_threads, struct hearth_error *err);
 void hearth_pool_close(struct hearth_pool **pool);
 int hearth_pool_size(const struct hearth_pool *pool);
 
-// Runs fn(arg, 0..n_tasks-1) and returns when all are done. Only the thread that owns the pool may call it;
-// not re-entrant. Workers spin briefly between lists and sleep when idle for longer.
+// Runs fn(arg, 0..n_tasks-1, worker) and returns when all tasks are done. Only the thread that owns the pool
+// may call it; not re-entrant. Idle workers spin briefly and then sleep.
 void hearth_pool_run(struct hearth_pool *pool, hearth_task_fn fn, void *arg, int n_tasks);
 
-// One turn of waiting for another thread: at first it only lets some cycles pass, later it sleeps for a
-// little while. *turns begins at 0 for each wait.
+// One turn of a wait loop. It first lets some cycles pass, after more turns it sleeps for a short
+// time. *turns starts at 0 for each wait.
 void hearth_pool_relax(unsigned *turns);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// hearth bench: llama-bench's table of prompt and generation speed, with the memory bandwidth beside it.
+// hearth bench: llama-bench's table of prompt and generation speed, beside the memory's bandwidth.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,14 +21,14 @@ struct bench {
     struct hearth_sampler *sampler;
     hearth_token *tokens;       // [longest prompt, generation or number of sequences]
     uint64_t *samples;          // [repetitions] nanoseconds
-    struct hearth_roof roof;    // has samples if it is measured
-    bool roof_beside;           // it is measured around every repetition, else only before
-    struct hearth_stats before; // the repetitions of the test
-    int context;                // a sequence of o->depth tokens that tests start from; -1: none
+    struct hearth_roof roof;    // has samples if the roof is measured
+    bool roof_beside;           // the roof is measured around every repetition; else only once before
+    struct hearth_stats before; // statistics before the repetitions of the test
+    int context;                // a sequence of o->depth tokens from which tests start; -1: none
     json_t *results;
 };
 
-// One line of the table: a prompt of n_prompt tokens, or n_gen steps of n_seqs sequences.
+// A line of the table: a prompt of n_prompt tokens, or n_gen steps of n_seqs sequences.
 struct test {
     int n_prompt, n_gen, n_seqs;
 };
@@ -41,7 +41,7 @@ static int start_sequence(struct bench *b, struct hearth_error *err)
                           : hearth_seq_fork(b->session, b->context, (int)b->o->depth, err);
 }
 
-// *ns gets the time that evaluating took.
+// *ns becomes the time of the evaluation.
 static int run_prompt(struct bench *b, int n, uint64_t *ns, struct hearth_error *err)
 {
     int seq = start_sequence(b, err);
@@ -54,8 +54,8 @@ static int run_prompt(struct bench *b, int n, uint64_t *ns, struct hearth_error 
     return rc;
 }
 
-// The sequences start with different tokens and go on with what the model says, because which neurons and
-// experts a sparse model uses depends on it. Sampling is not timed.
+// The sequences start with different tokens and continue with the model's own output, because the tokens
+// decide which neurons and experts a sparse model uses. Sampling is not timed.
 static int run_steps(struct bench *b, int n_steps, int n_seqs, uint64_t *ns, struct hearth_error *err)
 {
     int seqs[256], n_open = 0, rc = HEARTH_OK;
@@ -86,7 +86,7 @@ static int run_once(struct bench *b, const struct test *t, int n_prompt, int n_g
     return t->n_prompt ? run_prompt(b, n_prompt, ns, err) : run_steps(b, n_gen, t->n_seqs, ns, err);
 }
 
-// Memory is not equally fast all the time on shared machines, so the roof of steps is measured between them.
+// On shared machines the memory's speed varies, so the roof of steps is measured between them.
 static void measure_roof(struct bench *b, const struct test *t)
 {
     if (b->roof_beside && t->n_gen)
@@ -112,7 +112,7 @@ static int measure(struct bench *b, const struct test *t)
 
 // ---- results
 
-// Bytes of weights read by a test's steps: of feed-forward parts that go by neuron, and of the rest.
+// Bytes of weights that a test's steps read: where single neurons are computed, and the rest.
 struct bytes {
     double predictor, gate, up, down, rest;
 };
@@ -120,7 +120,8 @@ struct bytes {
 struct summary {
     double ns, ns_dev, speed, speed_dev; // means and sample standard deviations; speed in tokens per second
     struct bytes bytes;
-    double gb_per_second; // of weights; 0 for prompts, whose weights are used many times per read
+    double gb_per_second; // speed of reading weights; 0 for prompts, which use each weight many
+                          // times per read
     double roof;          // GB/s, 0: not measured
 };
 
@@ -160,7 +161,7 @@ static struct summary summarize(const struct bench *b, const struct test *t, siz
                         .speed = speed / n,
                         .roof = hearth_roof_since(&b->roof, first_roof < b->roof.n ? first_roof : 0),
                         .speed_dev = deviation(speed, speed2, n)};
-    // Per repetition.
+    // Bytes per repetition.
     s.bytes = (struct bytes){(double)(stats.predictor_bytes - b->before.predictor_bytes) / n,
                              (double)(stats.gate_bytes - b->before.gate_bytes) / n,
                              (double)(stats.up_bytes - b->before.up_bytes) / n,
@@ -203,7 +204,7 @@ static void print_row(const struct bench *b, const struct test *t, const struct 
     snprintf(speed, sizeof speed, "%.2f ± %.2f", s->speed, s->speed_dev);
     if (s->gb_per_second > 0)
         snprintf(rate, sizeof rate, "%.2f", s->gb_per_second);
-    // The sign ± takes two bytes and one column.
+    // The sign ± takes two bytes but one column.
     printf("| %-30s | %10s | %10s | %-10s | %7d | %15s | %21s | %6s |", b->info->type, size, params, "CPU",
            hearth_cli_threads(b->o), name, speed, rate);
     if (s->roof > 0 && s->gb_per_second > 0)
@@ -299,7 +300,7 @@ static int largest(const struct hearth_int_list *list)
     return (int)max;
 }
 
-// Prompts, and the tokens that sequences start with: random ones, the first is BOS.
+// Makes prompts, and the tokens that sequences start with: random ones; the first is BOS.
 static int make_tokens(struct bench *b, int n)
 {
     b->tokens = hearth_calloc((size_t)n, sizeof *b->tokens);
@@ -332,7 +333,7 @@ static int set_up(struct bench *b)
         return hearth_cli_fail(&err);
     if (o->roof_bytes)
         hearth_roof_measure(&b->roof);
-    // What it streams would come on top of a budget.
+    // The roof's memory would come on top of a budget.
     b->roof_beside = o->roof_bytes && !o->ram;
     if (!b->roof_beside)
         hearth_roof_stop(&b->roof);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// hearth inspect: what is in a GGUF file. Needs no support for its architecture or number formats.
+// hearth inspect: the content of a GGUF file, of any architecture and number formats.
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,7 +58,7 @@ static bool is_unsigned_64(enum hearth_gguf_type type)
 
 // ---- table
 
-// Printable form of any bytes: a file must not be able to steer the terminal. UTF-8 passes.
+// Prints any bytes so that a file cannot control the terminal. UTF-8 passes.
 static void print_text(struct hearth_str text, size_t max)
 {
     size_t n = text.n < max ? text.n : max;
@@ -220,7 +220,7 @@ static json_t *json_element(const struct hearth_gguf_kv *kv, uint64_t i)
         return json_boolean(hearth_gguf_kv_i64(kv, i));
     if (is_real(type))
         return hearth_json_real(hearth_gguf_kv_f64(kv, i));
-    // jansson's integers are signed: the few values above its range go out as reals.
+    // jansson's integers are signed. The few values above their range become reals.
     if (is_unsigned_64(type) && hearth_gguf_kv_u64(kv, i) > INT64_MAX)
         return json_real((double)hearth_gguf_kv_u64(kv, i));
     return json_integer(hearth_gguf_kv_i64(kv, i));
@@ -247,7 +247,7 @@ static json_t *json_tensor(const struct hearth_gguf_tensor *t)
                      "offset", (json_int_t)t->offset, "part", (int)t->part + 1);
 }
 
-// jansson wants object keys in UTF-8 and zero-terminated; keys of a sound file are.
+// jansson wants object keys in UTF-8 and zero-terminated; keys of a valid file are.
 static void set_key(json_t *object, struct hearth_str key, json_t *value)
 {
     json_t *clean = hearth_json_string(key.s, key.n);
@@ -292,7 +292,7 @@ static bool on_progress(void *arg, float share)
     return !hearth_cli_interrupted();
 }
 
-// With --verify: an exit status.
+// For --verify. Returns an exit status.
 static int verify(const struct hearth_gguf *g)
 {
     static char label[] = "checking";
@@ -309,7 +309,7 @@ static int verify(const struct hearth_gguf *g)
     return rc ? hearth_cli_fail(&err) : HEARTH_EXIT_OK;
 }
 
-// A damaged pack still is a GGUF that can be looked at.
+// A damaged pack is still a GGUF that can be shown.
 static struct hearth_pack *open_pack(const struct hearth_gguf *g)
 {
     struct hearth_pack *pack = NULL;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// hearth perplexity: how well a model predicts a text, chunk by chunk as llama-perplexity does it.
+// hearth perplexity: scores a text chunk by chunk, as llama-perplexity does.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,13 +14,13 @@ struct scoring {
     hearth_token *tokens; // of the text
     size_t n_tokens;
     int n_vocab, n_ctx, n_chunks;
-    hearth_token *chunk; // [n_ctx] the one being scored
+    hearth_token *chunk; // [n_ctx] the chunk being scored
     hearth_token bos;    // -1: chunks do not start with BOS
     double sum, squares; // of the scored tokens' negative log-probabilities
     uint64_t count;
 };
 
-// Logits of position `pos` of the chunk predict the token after it.
+// Logits of position `pos` of the chunk predict the next token.
 static void score(struct scoring *s, int pos, const float *logits)
 {
     double nll = -hearth_cli_log_prob(logits, s->n_vocab, s->chunk[pos + 1]);
@@ -38,7 +38,7 @@ static bool on_row(void *arg, int index, const float *logits)
     return !hearth_cli_interrupted();
 }
 
-// The first half is only context; its logits are not computed.
+// The first half only provides context; its logits are not computed.
 static int prompt_chunk(struct scoring *s, int seq, struct hearth_error *err)
 {
     int half = s->n_ctx / 2;
@@ -76,7 +76,7 @@ static int score_chunk(struct scoring *s, int index)
     return rc ? hearth_cli_fail(&err) : HEARTH_EXIT_OK;
 }
 
-// Standard error of the perplexity, from that of the mean negative log-probability.
+// Standard error of the perplexity, from the standard error of the mean negative log-probability.
 static double uncertainty(const struct scoring *s)
 {
     double n = (double)s->count, mean = s->sum / n;
@@ -104,7 +104,7 @@ static int cut_text(struct scoring *s, const struct hearth_buffer *text)
         hearth_cli_tokenize(s->model, text->data, text->n, HEARTH_TOKENIZE_BOS, &s->tokens, &s->n_tokens);
     if (status)
         return status;
-    // A text that starts with BOS comes from a vocabulary that wants it before every chunk.
+    // If a text starts with BOS, its vocabulary wants BOS before every chunk.
     hearth_token bos = hearth_token_bos(s->model);
     s->bos = bos >= 0 && s->n_tokens && s->tokens[0] == bos ? bos : -1;
     size_t n = s->n_tokens / (size_t)s->n_ctx;

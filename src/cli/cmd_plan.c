@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// hearth plan: so far, what a neuron cache of each size would find in memory, by replaying a trace.
+// hearth plan: replays a trace through neuron caches of several sizes. Planning for a model is not built yet.
 #include <stdio.h>
 #include <string.h>
 

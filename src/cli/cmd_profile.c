@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// hearth profile: how often each neuron of a model is active.
+// hearth profile: counts how often each neuron of a model is active.
 #include <inttypes.h>
 #include <stdlib.h>
 #include <sys/stat.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// hearth quantize: a model in other number formats.
+// hearth quantize: rewrites a model in other number formats.
 #include <inttypes.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// hearth run: the continuation of a prompt, or several evaluated together.
+// hearth run: continues a prompt, with one sequence or several evaluated together.
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -16,10 +16,11 @@
 struct line {
     struct hearth_sampler *sampler;
     struct hearth_stream *stream;
-    struct hearth_buffer text; // kept until the end when there are several; else only its last byte counts
-    int seq, n;                // sequence in the session, tokens generated
+    struct hearth_buffer text; // the text, kept until the end if there are several; else only its
+                               // last byte counts
+    int seq, n;                // sequence in the session; tokens generated
     hearth_token last;
-    double log_prob; // summed over the tokens
+    double log_prob; // sum over the tokens
     enum hearth_stop stop;
 };
 
@@ -29,11 +30,11 @@ struct run {
     struct hearth_session *session;
     hearth_token *prompt;
     size_t n_prompt;
-    bool has_prompt; // the user gave a text: the generated tokens continue it
+    bool has_prompt; // the user gave a prompt, which the generated tokens continue
     int n_vocab, n_lines;
     struct line *lines;
-    float *prompt_logits; // [n_vocab] after the prompt's last token, when they were also written out
-    bool newline;         // the last byte printed was one
+    float *prompt_logits; // [n_vocab] after the prompt's last token, if they were written out too
+    bool newline;         // the last byte printed was a newline
     FILE *logits_out;
     struct hearth_run_stats stats;
 };
@@ -62,7 +63,7 @@ static int put_text(struct run *r, struct line *line, const char *text, size_t n
         return hearth_buffer_add(&line->text, text, n) ? HEARTH_EXIT_OK
                                                        : hearth_cli_error("no memory for the generated text");
     r->newline = text[n - 1] == '\n';
-    // The reason of a failure is still there when the program closes standard output, and is reported then.
+    // The reason of a failure stays set until the program closes standard output, and is reported then.
     return hearth_cli_write(text, n) ? HEARTH_EXIT_OK : HEARTH_EXIT_FAILURE;
 }
 
@@ -75,7 +76,7 @@ static hearth_token choose(struct run *r, struct line *line, const float *logits
     return token;
 }
 
-// The next token of one continuation, from its row of logits; sets line->stop when it was the last.
+// Chooses the next token of one continuation from its row of logits. Sets line->stop if it was the last.
 static int extend(struct run *r, struct line *line, const float *logits)
 {
     line->last = choose(r, line, logits);
@@ -94,7 +95,7 @@ static int extend(struct run *r, struct line *line, const float *logits)
     return status;
 }
 
-// Evaluates the last token of every continuation that goes on; rows[i] is then the line of logits row i.
+// Evaluates the last token of every continuation that goes on. rows[i] becomes the line of logits row i.
 static int step(struct run *r, struct line **rows, int n)
 {
     int seqs[256];
@@ -162,7 +163,7 @@ static bool on_prompt_row(void *arg, int index, const float *logits)
     return sink->status == HEARTH_EXIT_OK;
 }
 
-// In pieces, so that Ctrl-C is heard; the result does not depend on how a prompt is cut.
+// In pieces, so that Ctrl-C has an effect. The pieces change no result.
 static int evaluate_prompt(struct run *r)
 {
     struct row_sink sink = {r, HEARTH_EXIT_OK};
@@ -257,7 +258,7 @@ static int open_lines(struct run *r)
         }
         for (size_t k = 0; k < r->n_prompt; k++)
             hearth_sampler_accept(line->sampler, r->prompt[k]);
-        // The next one's seed; UINT32_MAX would mean a random one.
+        // The seed of the next continuation. UINT32_MAX would mean a random one.
         sampling.params.seed = (uint32_t)(((uint64_t)hearth_sampler_seed(line->sampler) + 1) % UINT32_MAX);
     }
     hearth_cli_sampling_free(&sampling);
@@ -347,7 +348,7 @@ static int print_lines(struct run *r)
     return status;
 }
 
-// What the streams still hold back, the separator-wise listing, the newline on a terminal.
+// Prints the bytes that streams still hold back, the listing with separators, and the newline on a terminal.
 static int finish_text(struct run *r)
 {
     int status = HEARTH_EXIT_OK;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The sub-commands. Each takes its parsed options and returns an exit status (HEARTH_EXIT_*), having printed
-// any error.
+// The sub-commands. Each takes its parsed options, prints any error, and returns an exit status
+// (HEARTH_EXIT_*).
 #ifndef HEARTH_CLI_COMMANDS_H
 #define HEARTH_CLI_COMMANDS_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the sub-commands share.
+// Shared by the sub-commands.
 #include "cli/common.h"
 
 #include <errno.h>
@@ -150,7 +150,7 @@ bool hearth_buffer_add(struct hearth_buffer *b, const void *src, size_t n)
     return true;
 }
 
-// Tokenizing takes no more.
+// Tokenizing accepts no more.
 #define TEXT_MAX ((size_t)INT32_MAX)
 
 int hearth_cli_read(const char *path, struct hearth_buffer *out)
@@ -306,8 +306,8 @@ int hearth_cli_threads(const struct hearth_options *o)
 int hearth_cli_tokenize(const struct hearth_model *model, const char *text, size_t n, int flags,
                         hearth_token **tokens, size_t *n_tokens)
 {
-    // A token is rarely shorter than a byte; BOS, EOS and an added space come on top. A second try covers the
-    // rest.
+    // A token is rarely shorter than a byte. BOS, EOS and an added space come on top. If that is
+    // not enough, a second try is.
     size_t cap = n + 16;
     struct hearth_error err = {0};
     *tokens = NULL;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the sub-commands share: messages, reading input, opening models, stopping on Ctrl-C.
+// Shared by the sub-commands: messages, reading input, opening models, stopping on Ctrl-C.
 #ifndef HEARTH_CLI_COMMON_H
 #define HEARTH_CLI_COMMON_H
 
@@ -8,34 +8,36 @@
 #include "base/error.h"
 #include "cli/options.h"
 
-// ---- messages, all on standard error as "hearth: ..." ----
+// ---- messages, all on standard error as "hearth: ..."
 
-// Installs the sink of the library's log; `quiet` leaves warnings, `verbose` adds details.
+// Installs the sink of the library's log. `quiet` keeps warnings only, `verbose` adds details.
 void hearth_cli_log_init(bool quiet, bool verbose);
 void hearth_cli_warn(const char *fmt, ...) HEARTH_PRINTF(1, 2);
 void hearth_cli_info(const char *fmt, ...) HEARTH_PRINTF(1, 2); // not with --quiet
-// "hearth: error: ..."; returns HEARTH_EXIT_FAILURE.
+// Prints "hearth: error: ..." and returns HEARTH_EXIT_FAILURE.
 int hearth_cli_error(const char *fmt, ...) HEARTH_PRINTF(1, 2);
-// The same for an error of the library; returns HEARTH_EXIT_INTERRUPTED (and says nothing) when it is one.
+// The same for an error of the library. If it is HEARTH_E_INTERRUPTED, prints nothing and returns
+// HEARTH_EXIT_INTERRUPTED.
 int hearth_cli_fail(const struct hearth_error *err);
-// A usage error, with a hint to the help of `cmd` (may be NULL); returns HEARTH_EXIT_USAGE.
+// Prints a usage error with a hint at the help of `cmd` (may be NULL) and returns HEARTH_EXIT_USAGE.
 int hearth_cli_usage(const struct hearth_command *cmd, const char *fmt, ...) HEARTH_PRINTF(2, 3);
 
-// Redraws the progress bar, 0..1, when standard error is a terminal; 1 and any message remove it.
+// Draws the progress bar, 0..1, if standard error is a terminal. 1 and any message remove it.
 void hearth_cli_progress(const char *what, float share);
 
-// ---- stopping ----
+// ---- stopping
 
-// From here on the first Ctrl-C (or SIGTERM) only sets a flag; the next one kills the program.
+// From now on the first Ctrl-C (or SIGTERM) only sets a flag. The next one kills the program.
 void hearth_cli_catch_interrupt(void);
 bool hearth_cli_interrupted(void);
 
-// A write beyond the limit on file sizes (ulimit -f) fails with a message instead of killing the program.
+// From now on a write beyond the limit on file sizes (ulimit -f) fails with a message instead of
+// killing the program.
 void hearth_cli_limit_quietly(void);
 
-// ---- input and output ----
+// ---- input and output
 
-// Growing memory; start from zeros, end with free(data).
+// A growing buffer. Zeros at first; the caller frees data with free().
 struct hearth_buffer {
     char *data;
     size_t n, cap;
@@ -43,43 +45,44 @@ struct hearth_buffer {
 // False when out of memory.
 bool hearth_buffer_add(struct hearth_buffer *b, const void *src, size_t n);
 
-// Appends a whole file, or standard input when path is "-". Prints the error; returns an exit status.
+// Appends a whole file, or standard input if path is "-". Prints any error and returns an exit status.
 int hearth_cli_read(const char *path, struct hearth_buffer *out);
-// Writes to standard output and flushes; false when it fails (full disk). hearth_cli_stdout_close() reports
-// that.
+// Writes to standard output and flushes it. False: it failed (full disk);
+// hearth_cli_stdout_close() reports it.
 bool hearth_cli_write(const char *text, size_t n);
-// Flushes standard output at the end of a command: returns `status`, or an error that it printed.
+// Flushes standard output at the end of a command. Returns `status`, or the status of an error
+// that it printed.
 int hearth_cli_stdout_close(int status);
 // Whether standard output (standard error) is a terminal.
 bool hearth_cli_stdout_is_terminal(void);
 bool hearth_cli_stderr_is_terminal(void);
 
-// Turns \n, \t, \\, \xHH, ... into the characters in place; returns the new length.
+// Replaces \n, \t, \\, \xHH, ... by their characters, in place. Returns the new length.
 size_t hearth_cli_unescape(char *text, size_t n);
 
 // "3.83 GiB", "12.0 MiB".
 void hearth_cli_format_bytes(char *out, size_t size, uint64_t bytes);
-// "7.24 B", "41.8 M": numbers of parameters.
+// "7.24 B", "41.8 M": a number of parameters.
 void hearth_cli_format_count(char *out, size_t size, uint64_t n);
 
-// ---- models ----
+// ---- models
 
-// Opens o->model with its progress bar; prints the error; returns an exit status.
+// Opens o->model with a progress bar. Prints any error and returns an exit status.
 int hearth_cli_open_model(struct hearth_model **out, const struct hearth_options *o, bool vocab_only);
-// Threads that a session with these options uses.
+// Number of threads of a session with these options.
 int hearth_cli_threads(const struct hearth_options *o);
-// Tokens of a text as a new array (free()); prints the error; returns an exit status.
+// Tokens of a text as a new array; the caller frees it. Prints any error and returns an exit status.
 int hearth_cli_tokenize(const struct hearth_model *model, const char *text, size_t n, int flags,
                         hearth_token **tokens, size_t *n_tokens);
-// Session parameters for these options; n_ctx as in hearth_session_params.
+// Session parameters for these options. n_ctx as in hearth_session_params.
 struct hearth_session_params hearth_cli_session_params(const struct hearth_options *o, int n_ctx,
                                                        int max_seqs);
 
-// Completes the session's trace, if there is one, unless `status` says that the program failed. Returns the
-// new status.
+// Completes the session's trace, if there is one, unless `status` is that of a failure. Returns
+// the new status.
 int hearth_cli_end_trace(struct hearth_session *session, int status);
-// hearth_prompt() in pieces of a micro-batch, so that Ctrl-C is heard: then HEARTH_E_INTERRUPTED. How a
-// prompt is cut changes no result.
+// Calls hearth_prompt() in pieces of a micro-batch, so that Ctrl-C has an effect: it returns
+// HEARTH_E_INTERRUPTED then. The pieces change no result.
 int hearth_cli_prompt(struct hearth_session *session, int seq, const hearth_token *tokens, int n, int piece,
                       struct hearth_error *err);
 // Natural logarithm of the probability that the logits give to a token.

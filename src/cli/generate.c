@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Texts made from the option table: help, man pages, shell completion. All go to standard output.
+// Texts generated from the option table: help, man pages, shell completion. All go to standard output.
 #include "cli/generate.h"
 
 #include <ctype.h>
@@ -23,7 +23,8 @@ static bool takes_value(const struct hearth_option *opt)
     return opt->value != NULL;
 }
 
-// The group's first option in the table prints the heading: tables list groups in order of first appearance.
+// The group's first option in the table prints the heading: the table lists groups in order of
+// first appearance.
 static bool group_is_new(const struct hearth_option *opt, const struct hearth_command *cmd)
 {
     for (const struct hearth_option *before = hearth_option_table; before != opt; before++)
@@ -39,7 +40,8 @@ static size_t word_length(const char *text)
     return strcspn(text, " \n");
 }
 
-// Prints text wrapped at WIDTH, continuation lines indented; `at` is the column where the first line stands.
+// Prints text wrapped at WIDTH with indented continuation lines. `at` is the column of the first
+// line's start.
 static void print_wrapped(const char *text, size_t indent, size_t at)
 {
     while (*text) {
@@ -74,7 +76,7 @@ static void copy_choices(char *out, size_t size, const char *choices)
     out[n] = '\0';
 }
 
-// The sentence with choices and default behind it.
+// The help sentence, then the choices and the default.
 static void full_help(const struct hearth_option *opt, char *out, size_t size)
 {
     char choices[120] = "", def[80] = "";
@@ -145,7 +147,7 @@ void hearth_generate_help(const struct hearth_command *cmd)
 
 // ---- man pages
 
-// Escapes what roff would take for itself.
+// Escapes characters that roff would interpret.
 static void roff(const char *text)
 {
     bool line_start = true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A pack's own facts: bundles, where down comes from, order, how many neurons a token needs.
+// The facts of a pack: bundles, the origin of down, the order, the number of neurons that a token needs.
 #include "cli/inspect_pack.h"
 
 #include <inttypes.h>
@@ -35,8 +35,8 @@ static bool ordered(const struct hearth_pack *p)
     return hearth_pack_tensor(p, 0, "ffn_order") != NULL;
 }
 
-// "same": the bits of the model's own rows. "turned": its columns' bits. "requantised": made again from other
-// blocks.
+// "same": the rows have the bits of the model's rows. "turned": those of its columns.
+// "requantised": quantised again from other blocks.
 static const char *down_of(const struct hearth_pack *p)
 {
     if (!p->down_from)
@@ -61,7 +61,7 @@ static struct hearth_str source_of(const struct hearth_pack *p)
     return name;
 }
 
-// Neurons that are computed without asking a predictor, in all spaces together.
+// Number of neurons that are computed without asking a predictor, over all spaces.
 static uint64_t sum_always(const struct hearth_pack *p)
 {
     const struct hearth_gguf_kv *kv = hearth_gguf_find(p->g, "hearth.pack.always");
@@ -73,8 +73,8 @@ static uint64_t sum_always(const struct hearth_pack *p)
     return sum;
 }
 
-// Mean share of a visited space's neurons that a group of tokens makes active, for each batch size. False:
-// cannot be read.
+// For each batch size, the mean share of a visited space's neurons that a group of tokens
+// activates. False: cannot be read.
 static bool mean_shares(const struct hearth_pack *p, double *shares)
 {
     double active[HEARTH_PACK_BATCHES] = {0}, all[HEARTH_PACK_BATCHES] = {0};

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// What hearth inspect shows of a pack.
+// The part of hearth inspect that describes packs.
 #ifndef HEARTH_CLI_INSPECT_PACK_H
 #define HEARTH_CLI_INSPECT_PACK_H
 
 #include "cli/json.h"
 #include "model/pack.h"
 
-// Lines of the summary on standard output.
+// Prints lines for the summary to standard output.
 void hearth_inspect_pack_print(const struct hearth_pack *p);
-// The same facts; NULL: no memory.
+// The same facts as a new object. NULL: no memory.
 json_t *hearth_inspect_pack_json(const struct hearth_pack *p);
 
 #endif

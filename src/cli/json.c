@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// JSON output by jansson: what it does not do by itself.
+// JSON output: additions to jansson.
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,7 +22,7 @@ static size_t utf8_length(const unsigned char *s, size_t n)
     for (size_t i = 1; i < len; i++)
         if ((s[i] & 0xC0) != 0x80)
             return 0;
-    // Overlong forms, surrogates, beyond U+10FFFF.
+    // Overlong forms, surrogates, values above U+10FFFF.
     if ((c == 0xE0 && s[1] < 0xA0) || (c == 0xED && s[1] > 0x9F) || (c == 0xF0 && s[1] < 0x90) ||
         (c == 0xF4 && s[1] > 0x8F))
         return 0;

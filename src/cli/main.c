@@ -32,7 +32,7 @@ static int help(const char *name)
     return hearth_cli_stdout_close(HEARTH_EXIT_OK);
 }
 
-// For the build: makes man pages and completions.
+// For the build: generates man pages and completions.
 static int generate(int argc, char **argv)
 {
     if (argc < 1 || argc > 2 || !hearth_generate(argv[0], argc > 1 ? argv[1] : NULL))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Parsing the command line by the option table, with messages that say what would have been right.
+// Parses the command line by the option table. Messages say what would have been right.
 #include "cli/options.h"
 
 #include <errno.h>
@@ -34,7 +34,7 @@ static int min3(int a, int b, int c)
     return m < c ? m : c;
 }
 
-// Edits (insert, delete, replace, swap neighbours) that turn one word into the other.
+// Number of edits (insert, delete, replace, swap neighbours) that turn one word into the other.
 static int edit_distance(const char *a, const char *b)
 {
     int la = (int)strlen(a), lb = (int)strlen(b);
@@ -214,7 +214,7 @@ static bool parse_list(const struct hearth_option *opt, const char *text, struct
     }
 }
 
-// What the option takes, for messages: "a whole number from 1 to 256".
+// Describes the values that an option accepts, for messages: "a whole number from 1 to 256".
 static void describe_value(const struct hearth_option *opt, char *out, size_t size)
 {
     char max[40] = "";
@@ -262,7 +262,7 @@ static void describe_value(const struct hearth_option *opt, char *out, size_t si
     }
 }
 
-// Stores the value; false when the text is not a value of this option.
+// Stores the value. False: the text is not a value of this option.
 static bool set_value(const struct hearth_option *opt, const char *text, struct hearth_options *o)
 {
     void *field = (char *)o + opt->offset;
@@ -344,8 +344,8 @@ static void set_defaults(const struct hearth_command *cmd, struct hearth_options
             set_value(opt, opt->def, o);
 }
 
-// A flag and its value of llama.cpp that mean nothing here; the value may be missing (older spellings of
-// -fa).
+// Whether the text looks like the value of an ignored flag of llama.cpp. The value may be missing
+// (older spellings of -fa).
 static bool looks_like_ignored_value(const char *text)
 {
     return strspn(text, "-0123456789") == strlen(text) || !strcmp(text, "on") || !strcmp(text, "off") ||

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The options of the program: one table that drives parsing, --help, man pages and shell completion.
+// The options of the program. One table drives parsing, --help, man pages and shell completion.
 #ifndef HEARTH_CLI_OPTIONS_H
 #define HEARTH_CLI_OPTIONS_H
 
@@ -15,7 +15,7 @@ enum {
     HEARTH_EXIT_INTERRUPTED = 130 // stopped by Ctrl-C, after ending cleanly
 };
 
-// Sub-commands, as bits so that an option can belong to several.
+// Sub-commands as bits, because an option can belong to several.
 enum {
     HEARTH_CMD_RUN = 1u << 0,
     HEARTH_CMD_BENCH = 1u << 1,
@@ -40,10 +40,10 @@ enum hearth_option_kind {
     HEARTH_OPTION_SIZE,         // uint64_t bytes: a number, or one with K, M or G (powers of 1024)
     HEARTH_OPTION_STRING,       // const char *, borrowed from argv
     HEARTH_OPTION_ENUM,         // int, the index in `choices`
-    HEARTH_OPTION_INT_LIST,     // struct hearth_int_list: "1,4,8"
+    HEARTH_OPTION_INT_LIST,     // struct hearth_int_list, "1,4,8"
     HEARTH_OPTION_STRING_LIST,  // struct hearth_string_list: may be given several times
     HEARTH_OPTION_HELP,         // prints the sub-command's help and ends
-    HEARTH_OPTION_IGNORED,      // a flag of llama.cpp that changes nothing here: accepted with a warning
+    HEARTH_OPTION_IGNORED,      // a flag of llama.cpp without effect here; accepted with a warning
     HEARTH_OPTION_IGNORED_VALUE // the same, with a value
 };
 
@@ -67,7 +67,7 @@ enum { HEARTH_STATS_NONE, HEARTH_STATS_JSON };
 enum { HEARTH_OUTPUT_MD, HEARTH_OUTPUT_JSON };
 enum { HEARTH_OPTION_PHASE_PROMPT, HEARTH_OPTION_PHASE_STEP };
 
-// Values of all options of all sub-commands; strings are borrowed from argv.
+// The values of all options of all sub-commands. Strings are borrowed from argv.
 struct hearth_options {
     const char *model, *out, *type, *preset; // MODEL (or IN), OUT, TYPE, PRESET
     const char *prompt, *file;
@@ -118,11 +118,11 @@ struct hearth_option {
     size_t offset;       // of the field in struct hearth_options
 };
 
-// One table for all sub-commands; ends with names == NULL.
+// One table for all sub-commands. It ends with names == NULL.
 extern const struct hearth_option hearth_option_table[];
-// The choices of --cpu, by index, as hearth_model_params.cpu wants them (NULL: the best).
+// The value of --cpu for hearth_model_params.cpu (NULL: the best level).
 const char *hearth_options_cpu(const struct hearth_options *o);
-// The same for --io.
+// The value of --io for hearth_model_params.io.
 const char *hearth_options_io(const struct hearth_options *o);
 
 struct hearth_positional {
@@ -142,18 +142,18 @@ struct hearth_command {
 
 extern const struct hearth_command hearth_command_table[]; // ends with name == NULL
 
-// NULL when unknown.
+// The sub-command of this name; NULL: unknown.
 const struct hearth_command *hearth_command_find(const char *name);
 
-// Fills *o from argv[0..argc) (without program and sub-command names). Returns -1 when the command should
-// run, else the exit status to end with: usage errors and --help have then been printed.
+// Fills *o from argv[0..argc), which has no program and sub-command names. Returns -1 if the command should
+// run, else the exit status to end with; usage errors and --help have been printed then.
 int hearth_options_parse(const struct hearth_command *cmd, int argc, char **argv, struct hearth_options *o);
 
-// The command whose name is nearest to `name`, or NULL when none is near.
+// The command whose name is nearest to `name`; NULL: none is near.
 const char *hearth_command_nearest(const char *name);
 
-// Walks the spellings in a list such as "-n, --predict": copies the next one to `out` and returns the rest of
-// the list, or NULL at the end. `out` holds 40 characters.
+// Steps through the spellings in a list such as "-n, --predict". Copies the next one to `out`, which holds 40
+// characters, and returns the rest of the list; NULL: the end.
 const char *hearth_spelling_next(const char *list, char out[40]);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The tables: every option and every sub-command of the program.
+// The tables of all options and all sub-commands.
 #include "cli/options.h"
 
 #include <stdint.h>
@@ -226,7 +226,7 @@ const struct hearth_option hearth_option_table[] = {
     {"-h, --help", NULL, HEARTH_OPTION_HELP, NULL, NULL, NULL, NO_RANGE, HEARTH_CMD_ALL, "Output",
      "show this help and exit", NO_FIELD},
 
-    // Of llama.cpp: harmless to leave out here, so command lines that have them keep working.
+    // Options of llama.cpp without effect here. Command lines that have them keep working.
     {"-no-cnv, --no-conversation",
      "--no-display-prompt, --no-warmup, --no-mmap, --simple-io, -st, --single-turn", HEARTH_OPTION_IGNORED,
      NULL, NULL, NULL, NO_RANGE, ENGINE, "", NULL, NO_FIELD},

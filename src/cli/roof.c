@@ -11,8 +11,8 @@
 #define MIN_BYTES ((size_t)1 << 20) // at least one task
 #define PASSES    5
 #define LANES     8 // independent sums: enough to hide the additions, few enough to stay in registers
-// Bytes of a task. Threads that walk near each other through one stretch of memory reach far more than
-// threads that each walk through a half of their own.
+// Bytes of a task. Threads that read neighbouring parts of one range reach a much higher speed
+// than threads that each read a half of their own.
 #define TASK ((size_t)1 << 20)
 
 struct stream_job {
@@ -21,7 +21,7 @@ struct stream_job {
     uint64_t *sums;
 };
 
-// Adds up one task's share. The sum is kept, so that the reads cannot be left out.
+// Adds up one task's share. The sum is kept, so that the compiler cannot remove the reads.
 static void read_share(void *arg, int task, int worker)
 {
     (void)worker;
@@ -66,7 +66,7 @@ void hearth_roof_measure(struct hearth_roof *r)
 
 double hearth_roof_since(const struct hearth_roof *r, size_t first)
 {
-    double *sorted = r->samples + r->room; // the array's second half is for this
+    double *sorted = r->samples + r->room; // the second half of the array is for this
     if (first >= r->n)
         return 0;
     memcpy(sorted, r->samples + first, (r->n - first) * sizeof *sorted);
@@ -91,7 +91,7 @@ int hearth_roof_open(struct hearth_roof *r, size_t bytes, int n_threads, size_t 
     if (rc)
         hearth_roof_close(r);
     else
-        memset(r->region.base, 1, r->region.size); // untouched pages would all be the one page of zeros
+        memset(r->region.base, 1, r->region.size); // untouched pages would all be the same page of zeros
     return rc;
 }
 

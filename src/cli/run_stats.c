@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The figures of a run.
+// The statistics of a run.
 #include "cli/run_stats.h"
 
 #include <stdio.h>
@@ -50,13 +50,13 @@ static double share(uint64_t n, uint64_t of)
     return of ? (double)n / (double)of : 0;
 }
 
-// Neurons, or experts, that steps asked the cache for.
+// Requests of steps for neurons or experts, resident ones not counted.
 static uint64_t asked(const struct hearth_streaming_stats *t)
 {
     return t->neuron_hits + t->neuron_late_hits + t->neuron_misses + t->expert_hits + t->expert_misses;
 }
 
-// In memory by the time they were asked for; resident ones apart.
+// Share of the requests whose neuron or expert was in memory or in flight.
 static double hit_rate(const struct hearth_streaming_stats *t)
 {
     return share(t->neuron_hits + t->neuron_late_hits + t->expert_hits, asked(t));
@@ -114,7 +114,7 @@ static const char *stop_name(enum hearth_stop stop)
     return names[stop];
 }
 
-// Null where all weights are in memory.
+// JSON null if all weights are in memory.
 static json_t *streaming_json(const struct hearth_stats *e)
 {
     const struct hearth_streaming_stats *t = &e->streaming;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The figures of a run: what hearth run says at its end, in words or as --stats json.
+// The statistics that hearth run prints at its end, as text or as --stats json.
 #ifndef HEARTH_CLI_RUN_STATS_H
 #define HEARTH_CLI_RUN_STATS_H
 
@@ -23,21 +23,21 @@ struct hearth_run_stats {
     struct hearth_stats session;
     uint64_t load_ns;
     uint64_t generated; // tokens chosen, over all sequences
-    uint64_t *step_ns;  // from one token of a sequence to its next: evaluation, choice and printing
+    uint64_t *step_ns;  // time from one token of a sequence to its next: evaluation, choice and printing
     size_t n_steps, cap;
     int n_threads, n_sequences;
     uint32_t seed; // of the first sequence
     enum hearth_stop stop;
-    int best; // index of the best sequence, -1 with one
+    int best; // index of the best sequence; -1 with only one
     double best_log_prob;
 };
 
-// False when out of memory.
+// Adds a step time. False: no memory.
 bool hearth_run_stats_add(struct hearth_run_stats *s, uint64_t ns);
 void hearth_run_stats_free(struct hearth_run_stats *s);
-// One line in words on standard error.
+// Prints one line of text on standard error.
 void hearth_run_stats_print(const struct hearth_run_stats *s);
-// One line of JSON on standard error; sorts step_ns. The keys are documented in docs/cli.md.
+// Prints one line of JSON on standard error; sorts step_ns. docs/cli.md documents the keys.
 void hearth_run_stats_json(struct hearth_run_stats *s);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Sampling options: numbers are copied, logit biases parsed, defaults left to the library.
+// Sampling options: copies numbers, parses logit biases, leaves defaults to the library.
 #include "cli/sampling.h"
 
 #include <math.h>
@@ -43,7 +43,7 @@ static int add_biases(struct hearth_sampling *s, const struct hearth_options *o,
     return HEARTH_EXIT_OK;
 }
 
-// The chain that llama.cpp's letters stand for.
+// The samplers that llama.cpp's letters mean.
 static int name_letters(struct hearth_sampling *s, const char *letters)
 {
     static const struct {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Writing a pack: what goes where is decided first, from the source's header and the profile; then the file
-// is written front to back, a layer's bundles a stretch at a time (pack_space.c).
+// Writes a pack. The source's header and the profile decide first what goes where. Then the file is written
+// front to back, some of a layer's bundles at a time (pack_space.c).
 #include "convert/pack.h"
 
 #include <stdio.h>
@@ -17,7 +17,7 @@
 #define DEFAULT_MEMORY ((size_t)256 << 20)
 #define COPY_BYTES     ((size_t)4 << 20)
 // A neuron that is active for at least this share of the tokens is computed without asking the predictor:
-// asking costs more than the few products it would save, and a wrong answer costs most here.
+// asking costs more than the few products that it would save, and a wrong answer costs most here.
 #define ALWAYS_SHARE 0.5
 
 enum what { COPY, REORDER, BUNDLES, ORDER, COUNTS, VISITS };
@@ -26,7 +26,7 @@ enum what { COPY, REORDER, BUNDLES, ORDER, COUNTS, VISITS };
 struct step {
     enum what what;
     uint32_t layer;
-    const struct hearth_gguf_tensor *tensor; // COPY, REORDER: of the source
+    const struct hearth_gguf_tensor *tensor; // source tensor of COPY and REORDER
 };
 
 struct packer {
@@ -39,11 +39,11 @@ struct packer {
     uint32_t n_layer, n_expert, n_ff, n_embd; // n_expert at least 1
     struct hearth_bundle *layers;             // [n_layer]
     uint32_t *down_from;                      // [n_layer]
-    bool transposed;                          // some layer
+    bool transposed;                          // some layer's down is transposed
     bool predictors;
     uint32_t *always;         // [n_layer * n_expert]
     int32_t *orders;          // [n_layer][n_expert][n_ff] stored -> source; NULL: the identity
-    uint32_t *slots;          // [n_ff] the other way round, of one space
+    uint32_t *slots;          // [n_ff] the inverse of the order of one space
     int32_t *counts, *visits; // of one layer of the profile
     struct step *steps;
     size_t n_steps;
@@ -60,9 +60,9 @@ static int no_memory(struct packer *p)
     return hearth_fail(p->err, HEARTH_E_MEMORY, "%s: no memory for packing", hearth_gguf_path(p->in));
 }
 
-// ---- the source's matrices
+// ---- matrices of the source
 
-// Where the matrix "ffn_up" etc. of a space is, if anywhere.
+// Finds the matrix "ffn_up" etc. of a space, if the source has it.
 static int find_matrix(struct packer *p, uint32_t layer, const char *stem, uint32_t expert, uint64_t k,
                        uint64_t n, struct hearth_pack_matrix *m)
 {
@@ -97,7 +97,7 @@ static int find_matrix(struct packer *p, uint32_t layer, const char *stem, uint3
 
 struct space {
     struct hearth_pack_matrix gate, up, down; // gate.tensor may be NULL
-    bool by_neuron;                           // down's rows are neurons
+    bool by_neuron;                           // the rows of down are neurons
 };
 
 static int find_space(struct packer *p, uint32_t layer, uint32_t expert, struct space *s)
@@ -125,8 +125,8 @@ static int find_space(struct packer *p, uint32_t layer, uint32_t expert, struct 
                        hearth_gguf_path(p->in), layer, s->up.tensor ? "ffn_down.weight" : "ffn_up.weight");
 }
 
-// Plain numbers stay what they are. Blocks lie along the rows of down and would have to lie along its
-// columns: they are made again, in the finest format.
+// Plain numbers keep their type. Blocks are along the rows of down and would have to be along its
+// columns, so these are quantised again, in the finest format.
 static uint32_t down_type(const struct packer *p, const struct space *s)
 {
     const uint32_t type = s->down.tensor->type;
@@ -190,8 +190,8 @@ static int compare_keys(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// order = neurons by falling count, of equal ones the lower number first. Returns how many lead that are
-// nearly always active.
+// Orders the neurons by falling count; of equal ones the lower number first. Returns how many
+// leading neurons are nearly always active.
 static uint32_t order_space(const int32_t *counts, int32_t visits, uint32_t n, uint64_t *keys, int32_t *order)
 {
     uint32_t always = 0;
@@ -241,7 +241,7 @@ static int order_all(struct packer *p)
     return rc;
 }
 
-// slots = the inverse of the space's order; NULL when that is the identity.
+// The inverse of the space's order; NULL: the identity.
 static const uint32_t *slots_of(struct packer *p, uint32_t layer, uint32_t expert)
 {
     if (!p->orders)
@@ -252,14 +252,14 @@ static const uint32_t *slots_of(struct packer *p, uint32_t layer, uint32_t exper
     return p->slots;
 }
 
-// ---- what the pack consists of
+// ---- tensors of the pack
 
 static bool is(const char *a, const char *b)
 {
     return strcmp(a, b) == 0;
 }
 
-// "blk.7.ffn_up.weight": 7, and *rest is "ffn_up.weight". -1: not a layer's.
+// Splits "blk.7.ffn_up.weight" into 7 and *rest, "ffn_up.weight". -1: the tensor belongs to no layer.
 static long layer_of(const char *name, const char **rest)
 {
     if (strncmp(name, "blk.", 4) != 0)
@@ -270,7 +270,7 @@ static long layer_of(const char *name, const char **rest)
     return end > name + 4 && *end == '.' && layer >= 0 ? layer : -1;
 }
 
-// Whether a layer's tensor is one of those that bundles are made of.
+// Whether this tensor of a layer becomes part of the bundles.
 static bool in_bundles(const struct packer *p, const char *rest)
 {
     static const char *const stems[] = {"ffn_gate", "ffn_up", "ffn_down", "ffn_down_t"};
@@ -415,7 +415,7 @@ static bool starts_with(struct hearth_str s, const char *start)
     return s.n >= n && memcmp(s.s, start, n) == 0;
 }
 
-// Keys of the source that are about its layout, or are written anew.
+// Keys of the source that describe its layout, or that are written anew.
 static bool is_left_out(const struct packer *p, struct hearth_str key)
 {
     char activation[128];
@@ -425,8 +425,8 @@ static bool is_left_out(const struct packer *p, struct hearth_str key)
            is(key.s, activation);
 }
 
-// In PowerInfer's files the activation follows from the first four bytes, which a pack does not keep: it is
-// always said.
+// In PowerInfer's files the activation follows from the first four bytes, which a pack does not
+// keep. So a pack always names it.
 static int put_activation(struct packer *p)
 {
     static const char *const names[] = {[HEARTH_ACT_SILU] = "silu",
@@ -439,7 +439,7 @@ static int put_activation(struct packer *p)
     return hearth_gguf_put_str(p->out, key, name, strlen(name), p->err);
 }
 
-// What the pack was made of, so that a change of the source can be told.
+// Records the source, so that a change of it can be noticed.
 static int put_source(struct packer *p)
 {
     const char *path = hearth_gguf_path(p->in), *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
@@ -543,7 +543,7 @@ static int put(struct packer *p, const void *bytes, size_t n)
     return rc;
 }
 
-// Memory for as much of `total` as may be worked on at a time, in whole pieces.
+// Allocates a buffer of whole pieces for as much of `total` as may be worked on at a time.
 static int take_buffer(struct packer *p, size_t piece, uint64_t total)
 {
     size_t size = p->params->memory ? p->params->memory : DEFAULT_MEMORY;
@@ -576,7 +576,7 @@ static int write_bundles(struct packer *p, uint32_t layer)
 {
     const struct hearth_bundle *b = &p->layers[layer];
     int rc = take_buffer(p, b->stride, (uint64_t)b->stride * p->n_ff);
-    if (!rc) // what is left between bundles
+    if (!rc) // gaps between bundles
         memset(p->buffer, 0, p->buffer_size);
     for (uint32_t e = 0; e < p->n_expert && !rc; e++) {
         struct space s;
@@ -606,7 +606,7 @@ static int copy(struct packer *p, const struct hearth_gguf_tensor *t)
     return rc;
 }
 
-// A tensor with a row, or a number, per neuron.
+// Writes a tensor with a row, or a number, per neuron in stored order.
 static int reorder(struct packer *p, const struct step *step)
 {
     const struct hearth_gguf_tensor *t = step->tensor;
@@ -632,7 +632,7 @@ static int reorder(struct packer *p, const struct step *step)
     return rc;
 }
 
-// Counts in stored order.
+// Writes the counts in stored order.
 static int write_counts(struct packer *p, uint32_t layer)
 {
     int rc = hearth_profile_read(p->profile, layer, p->counts, p->visits, p->err);
@@ -671,7 +671,7 @@ static int write_step(struct packer *p, const struct step *s)
     return rc ? rc : put(p, p->visits, (size_t)p->profile->n_batches * p->n_expert * sizeof *p->visits);
 }
 
-// ---- all of it
+// ---- entry
 
 static int open_source(struct packer *p, const char *in)
 {

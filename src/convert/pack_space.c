@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Rows and columns of matrices into bundles, with a few MiB of buffers, reading the source front to back.
+// Moves rows and columns of matrices into bundles, with a few MiB of buffers. Reads the source front to back.
 #include "convert/pack_space.h"
 
 #include <stdlib.h>
@@ -8,12 +8,12 @@
 #include "base/memory.h"
 
 #define WINDOW ((size_t)4 << 20)
-// Bytes between two wanted rows that are cheaper to read than to step over.
+// A gap of up to this many bytes between two wanted rows is cheaper to read than to skip.
 #define GAP ((size_t)64 << 10)
 // Neurons that one task transposes.
 #define NEURONS 256
 
-// A buffer of at least `size` bytes, kept for the next time.
+// Makes the buffer at least `size` bytes large; it is kept for the next call.
 static int need(uint8_t **buffer, size_t *have, size_t size, struct hearth_error *err)
 {
     if (size <= *have)
@@ -27,14 +27,14 @@ static int need(uint8_t **buffer, size_t *have, size_t size, struct hearth_error
     return HEARTH_OK;
 }
 
-// The slot of a source neuron in the stretch, or -1.
+// The slot of a source neuron in this part of the space, or -1.
 static int64_t slot_of(const struct hearth_pack_stretch *to, uint64_t neuron)
 {
     const uint32_t slot = to->slots ? to->slots[neuron] : (uint32_t)neuron;
     return slot >= to->first && slot - to->first < to->n ? (int64_t)(slot - to->first) : -1;
 }
 
-// The first neuron from `from` on that the stretch wants; n: none.
+// The first wanted neuron from `from` on; n: none.
 static uint64_t next_wanted(const struct hearth_pack_stretch *to, uint64_t from, uint64_t n)
 {
     while (from < n && slot_of(to, from) < 0)
@@ -77,17 +77,17 @@ int hearth_pack_gather(struct hearth_pack_scratch *s, const struct hearth_pack_m
 
 // ---- transposing
 
-// Some rows of the matrix on their way to be some elements of every neuron's row.
+// Some rows of the matrix, which become some elements of every neuron's row.
 struct tile {
     const struct hearth_pack_matrix *m;
     const struct hearth_pack_stretch *to;
     const uint8_t *bytes;                // rows as in the file
-    const struct hearth_type_info *from; // NULL: plain elements of `element` bytes that keep their bits
+    const struct hearth_type_info *from; // NULL: plain elements of `element` bytes, which keep their bits
     const struct hearth_type_info *type;
     size_t element;
     uint8_t *rows; // [n_rows][F] elements: f32, or as in the file
     size_t n_rows;
-    size_t at; // of the tile's elements in a bundle
+    size_t at; // offset of the tile's elements in a bundle
 };
 
 static void decode_task(void *arg, int task, int worker)
@@ -102,7 +102,7 @@ static void decode_task(void *arg, int task, int worker)
 static void transpose_task(void *arg, int task, int worker)
 {
     (void)worker;
-    enum { MOST = 256 }; // elements of a block
+    enum { MOST = 256 }; // most elements of a block
     const struct tile *t = arg;
     float column[MOST];
     const size_t element = t->element, row = (size_t)t->m->k * element;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Making a profile: 32 places of a text go through the model side by side, one token of each in a step, so
-// that the tokens of a step have as little to do with each other as those of 32 users. A neuron's 32 bits of
-// a step say in which of them it was active; for groups of 2, 4, ... the bits of a group are or-ed.
+// Makes a profile. 32 parts of a text go through the model side by side, one token of each per step. So the
+// tokens of a step have as little to do with each other as those of 32 users. A neuron's 32 bits of a step
+// say for which parts it was active. For groups of 2, 4, ... the bits of a group are or-ed.
 #include "convert/profile.h"
 
 #include <float.h>
@@ -18,7 +18,7 @@
 #define LANES       HEARTH_PROFILE_LANES
 #define BATCHES     HEARTH_PROFILE_BATCHES
 #define DEFAULT_CTX 512
-// Bins of magnitudes: 64 for every power of two, cut from a float's bits.
+// Bins of magnitudes: 64 per power of two, cut from a float's bits.
 #define BIN_SHIFT 17
 #define BINS      (1u << (31 - BIN_SHIFT))
 
@@ -26,11 +26,11 @@ struct profiler {
     const struct hearth_model *model;
     struct hearth_session *session;
     const hearth_token *tokens;
-    size_t lane_tokens;             // of each lane's part of the text
-    int n_ctx;                      // tokens of a stretch
+    size_t lane_tokens;             // tokens of each lane (part of the text)
+    int n_ctx;                      // tokens of a window
     size_t n_layer, n_expert, n_ff; // n_expert at least 1
 
-    // The layer that is being evaluated.
+    // The layer being evaluated.
     int layer;         // -1: none yet
     uint32_t *masks;   // [n_expert][n_ff] bit i: active in lane i
     uint32_t *visited; // [n_expert] bit i: used by lane i
@@ -41,8 +41,8 @@ struct profiler {
     uint64_t counted;
 
     // Models outside the ReLU family.
-    bool sizing;       // the first of two passes: only magnitudes are gathered
-    int pass, passes;  // of the text
+    bool sizing;       // the first of two passes: only collect magnitudes
+    int pass, passes;  // passes over the text
     uint64_t *sizes;   // [n_layer][BINS] activated gates by magnitude
     float *magnitudes; // [n_layer][HEARTH_MAGNITUDES]
     struct hearth_error *err;
@@ -63,7 +63,7 @@ static int32_t count_bits(uint32_t x)
     return (int32_t)__builtin_popcount(x);
 }
 
-// Adds the groups with a bit in `mask` to counters that lie `stride` apart.
+// Counts the groups with a bit in `mask`, in counters that are `stride` apart.
 static void add_groups(uint32_t mask, int32_t *counters, size_t stride)
 {
     for (int batch = 0; batch < BATCHES; batch++) {
@@ -120,7 +120,7 @@ static void on_gates(void *arg, int layer, struct hearth_row row, const float *g
     }
 }
 
-// Where a bin ends.
+// The upper end of a bin.
 static float bin_end(uint32_t bin)
 {
     const uint32_t bits = (bin + 1) << BIN_SHIFT;
@@ -151,7 +151,7 @@ static void measure(struct profiler *p)
 
 // ---- running the text
 
-// One token of every lane: token `at` of its part of the text, or BOS.
+// Evaluates one token of every lane: token `at` of its part of the text, or BOS.
 static int step(struct profiler *p, const int *seqs, size_t at, bool bos, bool counting)
 {
     hearth_token tokens[LANES];
@@ -175,7 +175,7 @@ static int run_stretch(struct profiler *p, size_t from, const struct hearth_prof
         return rc;
     rc = bos >= 0 ? step(p, seqs, 0, true, false) : HEARTH_OK;
     for (size_t i = 0; i < room && from + i < p->lane_tokens && !rc; i++) {
-        // Without BOS the first token has nothing before it either.
+        // Without BOS, the first token has nothing before it either, so it is not counted.
         rc = step(p, seqs, from + i, false, bos >= 0 || i > 0);
         const double done = p->pass + (double)(from + i + 1) / (double)p->lane_tokens;
         const float share = (float)(done / p->passes);
@@ -300,7 +300,7 @@ static int write_file(const struct profiler *p, const struct hearth_profile_para
     return rc;
 }
 
-// Mean share of active neurons in visited spaces, for groups of a size.
+// Mean share of active neurons in visited spaces, for groups of this size.
 static double mean_share(const struct profiler *p, int batch)
 {
     double active = 0, all = 0;
@@ -314,7 +314,7 @@ static double mean_share(const struct profiler *p, int batch)
     return all > 0 ? active / all : 0;
 }
 
-// ---- all of it
+// ---- entry
 
 static bool is_relu(const struct hearth_model *m)
 {
@@ -396,13 +396,13 @@ int hearth_profile(const struct hearth_model *model, const hearth_token *tokens,
     int rc = check_request(&p, n_tokens, params);
     if (rc)
         return rc;
-    const int most = model->hp.n_pos ? model->hp.n_pos : 1 << 26; // learned positions end somewhere
+    const int most = model->hp.n_pos ? model->hp.n_pos : 1 << 26; // learned positions limit the context
     p.n_layer = (size_t)model->hp.n_layer;
     p.n_expert = (size_t)(model->hp.n_expert ? model->hp.n_expert : 1);
     p.n_ff = (size_t)(model->hp.n_expert ? model->hp.n_ff_exp : model->hp.n_ff);
     p.lane_tokens = n_tokens / LANES;
     p.n_ctx = params->n_ctx > 1 ? params->n_ctx : DEFAULT_CTX;
-    if ((size_t)p.n_ctx > p.lane_tokens + 1) // no stretch is longer
+    if ((size_t)p.n_ctx > p.lane_tokens + 1) // no window is longer
         p.n_ctx = (int)p.lane_tokens + 1;
     if (p.n_ctx > most)
         p.n_ctx = most;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Rewriting a model in other number formats, a block of rows at a time.
+// Rewrites a model in other number formats, a block of rows at a time.
 #include "convert/quantize.h"
 
 #include <stdlib.h>
@@ -12,14 +12,14 @@
 #include "gguf/checksums.h"
 #include "model/pack.h"
 
-// Decoded bytes of the rows that are worked on at a time.
+// Decoded bytes of the rows in work at a time.
 #define BLOCK_BYTES ((size_t)32 << 20)
 #define COPY_BYTES  ((size_t)4 << 20)
 
-// What happens to one tensor.
+// The treatment of one tensor.
 struct step {
     const struct hearth_gguf_tensor *tensor;
-    uint32_t type;   // in the new file
+    uint32_t type;   // type in the new file
     uint64_t n_rows; // rows of ne[0] elements
 };
 
@@ -36,7 +36,7 @@ struct quantizer {
 
 // ---- converting
 
-// A block of rows, shared out to the workers row by row.
+// A block of rows. Workers take single rows of it.
 struct block {
     const struct hearth_type_info *from, *to;
     size_t k; // elements of a row
@@ -182,14 +182,14 @@ static bool key_is(struct hearth_str key, const char *name)
     return key.n == strlen(name) && !memcmp(key.s, name, key.n);
 }
 
-// Keys that describe the old file's layout rather than the model.
+// Keys that describe the old file's layout, not the model.
 static bool is_layout_key(struct hearth_str key)
 {
     return key_is(key, "general.file_type") || key_is(key, "general.quantization_version") ||
            key_is(key, "general.alignment") || (key.n > 6 && !memcmp(key.s, "split.", 6));
 }
 
-// Of the old bytes.
+// Checksums of the old bytes.
 static bool is_checksums(const struct step *s)
 {
     return strcmp(s->tensor->name.s, HEARTH_CHECKSUMS_NAME) == 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Rewriting a model in other number formats.
+// Rewrites a model in other number formats.
 #ifndef HEARTH_CONVERT_QUANTIZE_H
 #define HEARTH_CONVERT_QUANTIZE_H
 
@@ -12,21 +12,21 @@
 struct hearth_quantize_params {
     const struct hearth_recipe *recipe;
     int n_threads;                            // 0: one per physical core
-    bool (*progress)(void *arg, float share); // called now and then, 0..1; returning false stops. May be NULL
+    bool (*progress)(void *arg, float share); // called now and then with 0..1; false stops. May be NULL
     void *progress_arg;
 };
 
 struct hearth_quantize_result {
-    uint64_t bytes_in, bytes_out;         // of tensor data
-    uint64_t n_matrices[HEARTH_TYPE_END]; // by format, in the new file
-    uint64_t n_fallback; // matrices whose rows do not fit the recipe's blocks: now in a finer format
-    uint64_t n_kept;     // vectors, routers and number formats that cannot be decoded: copied
+    uint64_t bytes_in, bytes_out;         // bytes of tensor data
+    uint64_t n_matrices[HEARTH_TYPE_END]; // matrices by format, in the new file
+    uint64_t n_fallback; // matrices whose rows do not fit the recipe's blocks; they got a finer format
+    uint64_t n_kept;     // tensors copied: vectors, routers, and formats that cannot be decoded
 };
 
-// Reads the GGUF at `in` (all parts of a split one) and writes `out`, which appears only when complete. Every
-// matrix named "*.weight" is converted row by row to the format that the recipe chooses, but for expert
-// routers and the like; metadata is copied and general.file_type set. Memory use is a few rows. *result may
-// be NULL.
+// Reads the GGUF at `in` (all shards of a split model) and writes `out`, which appears only when
+// complete. Converts every matrix named "*.weight" row by row to the format that the recipe
+// chooses, except expert routers and the like. Copies metadata and sets general.file_type. Memory
+// use is a few rows. *result may be NULL. Errors name the file.
 int hearth_quantize(const char *in, const char *out, const struct hearth_quantize_params *params,
                     struct hearth_quantize_result *result, struct hearth_error *err);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Which number format each tensor of a model gets. The rules of the mixed recipes are those of llama.cpp's
-// quantiser at v0.5.0, without an importance matrix; tools/oracle/check_recipes.py holds them against it.
+// The number format of each tensor of a model. The rules of the mixed recipes are those of llama.cpp's
+// quantiser at v0.5.0, without an importance matrix. tools/oracle/check_recipes.py compares them with it.
 #include "convert/recipe.h"
 
 #include <stdio.h>
@@ -11,8 +11,8 @@
 #include "base/memory.h"
 #include "quant/quant.h"
 
-// general.file_type has no numbers for files that are all Q3_K, Q4_K or Q5_K: these get those of the small
-// mixtures (Q3_K_S, Q4_K_S, Q5_K_S), which are nearest.
+// general.file_type has no numbers for files that are all Q3_K, Q4_K or Q5_K. They get those of
+// the nearest mixtures, the small ones (Q3_K_S, Q4_K_S, Q5_K_S).
 static const struct hearth_recipe recipes[] = {
     {"F32", HEARTH_TYPE_F32, 0, false},    {"F16", HEARTH_TYPE_F16, 1, false},
     {"BF16", HEARTH_TYPE_BF16, 32, false}, {"Q8_0", HEARTH_TYPE_Q8_0, 7, false},
@@ -40,7 +40,7 @@ const struct hearth_recipe *hearth_recipe_by_name(const char *name)
 
 // ---- tensors by name
 
-// Names of GGUF hold zero bytes only when somebody means harm; what is behind one does not count.
+// Only a malicious file has zero bytes in a name; the rest of such a name is ignored.
 static bool contains(const char *name, const char *part)
 {
     return strstr(name, part) != NULL;
@@ -52,7 +52,7 @@ static bool ends_with(const char *name, const char *end)
     return n >= k && !strcmp(name + n - k, end);
 }
 
-// Matrices that are small, looked up row by row, or decide between experts.
+// Matrices that are small, are looked up row by row, or choose between experts.
 static bool is_delicate(const char *name)
 {
     static const char *const parts[] = {
@@ -98,7 +98,7 @@ static bool is_matrix(const struct hearth_gguf_tensor *t)
            hearth_type_info(t->type)->decode;
 }
 
-// Where a tensor stands in its layer, as far as mixed recipes care.
+// The role of a tensor in its layer, as far as mixed recipes distinguish it.
 enum part { PART_OTHER, PART_OUTPUT, PART_EMBEDDING, PART_VALUE, PART_KEY, PART_ATTN_OUTPUT, PART_DOWN };
 
 static enum part part_of(const char *name)
@@ -124,7 +124,7 @@ static enum part part_of(const char *name)
     return PART_OTHER;
 }
 
-// N of "blk.N."; -1 for a tensor that belongs to no layer.
+// N of "blk.N."; -1: the tensor belongs to no layer.
 static int64_t layer_of(const char *name)
 {
     if (strncmp(name, "blk.", 4) || name[4] < '0' || name[4] > '9')
@@ -141,14 +141,14 @@ static int64_t layer_of(const char *name)
 struct mixture {
     uint32_t base;
     bool falcon;
-    bool shared_values; // the 80-layer shape, where eight heads share each value: attn_v is small and matters
+    bool shared_values; // the 80-layer shape: eight heads share each value, so attn_v is small and matters
     bool tied;          // no output.weight: the embedding is the head
     int64_t n_layers, n_experts;
-    int64_t n_values, values_seen; // attn_v and its like
+    int64_t n_values, values_seen; // attn_v and similar tensors
     int64_t downs_seen;
 };
 
-// The first and the last eighth of n, and every third between.
+// Whether i is in the first or last eighth of n, or is every third between.
 static bool deserves_more(int64_t i, int64_t n)
 {
     return i < n / 8 || i >= 7 * n / 8 || (i - n / 8) % 3 == 2;
@@ -164,7 +164,7 @@ static uint32_t choose_value(struct mixture *m)
 
 static uint32_t choose_down(struct mixture *m, int64_t layer)
 {
-    // Experts may have a tensor each, so that counting them says nothing.
+    // Experts may have one tensor each, so counting tensors does not give the layer.
     int64_t i = m->n_experts > 1 ? layer : m->downs_seen;
     m->downs_seen++;
     bool more = deserves_more(i, m->n_layers);
@@ -200,7 +200,7 @@ static uint32_t choose_mixed(struct mixture *m, const struct hearth_gguf_tensor 
     return m->base;
 }
 
-// The type itself where rows of n elements fit its blocks, else one like it with smaller blocks.
+// The type itself if rows of n elements fit its blocks, else a similar one with smaller blocks.
 static uint32_t fit(uint32_t type, uint64_t n)
 {
     static const uint32_t smaller[][2] = {{HEARTH_TYPE_Q2_K, HEARTH_TYPE_Q4_0},
@@ -218,7 +218,7 @@ static uint32_t fit(uint32_t type, uint64_t n)
 
 // ---- the model
 
-// "<architecture>.<name>", or its default where the model does not say.
+// Reads "<architecture>.<name>", or its default if the model lacks it.
 static int read_count(const struct hearth_gguf *g, struct hearth_str arch, const char *name, int64_t *out,
                       struct hearth_error *err)
 {
@@ -262,7 +262,7 @@ static int read_mixture(struct mixture *m, const struct hearth_gguf *g, struct h
     return rc;
 }
 
-// Counting goes layer by layer, then by name, whatever the order in the file.
+// Tensors are counted layer by layer, then by name, whatever their order in the file.
 struct place {
     int64_t layer;
     const char *name;

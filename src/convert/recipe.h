@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// What the names that `hearth quantize` takes stand for: which number format each tensor of a model gets.
+// A recipe gives each tensor of a model its number format. `hearth quantize` takes recipes by name.
 //
-// A plain recipe (Q8_0, Q4_K, ...) gives every matrix one format. A mixed one (Q4_K_M, Q5_K_M) spends more
-// bits where they matter most, tensor by tensor as llama.cpp does: the files of both programs have the same
-// types.
+// A plain recipe (Q8_0, Q4_K, ...) gives every matrix the same format. A mixed one (Q4_K_M,
+// Q5_K_M) spends more bits where they matter most, tensor by tensor as in llama.cpp: the files of
+// both programs have the same types.
 #ifndef HEARTH_CONVERT_RECIPE_H
 #define HEARTH_CONVERT_RECIPE_H
 
@@ -20,20 +20,20 @@ struct hearth_recipe {
     bool mixed;
 };
 
-// What is chosen for one tensor.
+// The choice for one tensor.
 struct hearth_recipe_choice {
     uint32_t type;
-    bool kept;     // a vector, a router, a format that cannot be decoded: as it is in the model
-    bool fallback; // its rows do not fit the blocks of the format that it should have had
+    bool kept;     // copied as it is: a vector, a router, or a format that cannot be decoded
+    bool fallback; // its rows do not fit the blocks of the recipe's format
 };
 
-// By name, case-insensitive; NULL when there is none.
+// The recipe of a name, case-insensitive; NULL: none. Static storage.
 const struct hearth_recipe *hearth_recipe_by_name(const char *name);
-// The i-th of all; NULL beyond the last.
+// Recipe i; NULL after the last.
 const struct hearth_recipe *hearth_recipe_at(size_t i);
 
-// Fills choices[number of tensors of g], in the model's order of tensors. Errors: no memory; a key of the
-// model that counts layers, heads or experts has a type that is no number.
+// Fills choices[number of tensors of g], in the model's order of tensors. HEARTH_E_MEMORY, or
+// HEARTH_E_FORMAT: a key of the model that counts layers, heads or experts is not a number.
 int hearth_recipe_choose(const struct hearth_recipe *recipe, const struct hearth_gguf *g,
                          struct hearth_recipe_choice *choices, struct hearth_error *err);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Checking a GGUF against the checksums that it carries.
+// Checks a GGUF against its own checksums.
 #include "gguf/checksums.h"
 
 #include <stdlib.h>
@@ -14,8 +14,8 @@
 
 struct hearth_checksums {
     const struct hearth_gguf *g;
-    uint64_t start, end; // of the bytes behind the header that are covered
-    uint64_t n;          // elements
+    uint64_t start, end; // range of the bytes after the header that are covered
+    uint64_t n;          // number of elements
     uint8_t *sums;       // [4 n] as in the file
 };
 
@@ -36,7 +36,7 @@ static uint32_t sum_at(const struct hearth_checksums *c, uint64_t i)
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
-// What lies at an offset of the file, for messages.
+// Names the tensor at an offset of the file, for messages.
 static const char *name_at(const struct hearth_gguf *g, uint64_t from, uint64_t to)
 {
     for (uint64_t i = 0; i < g->n_tensors; i++) {
@@ -96,7 +96,7 @@ int hearth_gguf_header_crc(const struct hearth_gguf *g, uint32_t *crc, struct he
 
 struct job {
     const struct hearth_checksums *c;
-    uint64_t first;              // block that task 0 stands for
+    uint64_t first;              // block of task 0
     uint8_t *buffers;            // [workers][BLOCK]
     struct hearth_error *errors; // [tasks]
 };
@@ -124,11 +124,11 @@ int hearth_checksums_verify(const struct hearth_checksums *c, int n_threads,
                             bool (*progress)(void *arg, float share), void *progress_arg,
                             struct hearth_error *err)
 {
-    enum { ROUND = 64 }; // blocks between reports
+    enum { ROUND = 64 }; // blocks between two progress reports
     if (n_threads <= 0)
         n_threads = hearth_cpu_count();
     struct hearth_pool *pool = NULL;
-    // One page more, to start on a page.
+    // One page more, to start on a page boundary.
     uint8_t *memory = hearth_calloc((size_t)n_threads + 1, BLOCK);
     struct hearth_error *errors = hearth_calloc(ROUND, sizeof *errors);
     struct job j = {.c = c, .errors = errors};

@@ -26,7 +26,8 @@ enum hearth_gguf_type {
     HEARTH_GGUF_F64
 };
 
-struct hearth_str { // may hold any bytes; zero-terminated only where said
+// A string of any bytes. Zero-terminated only where the declaration says so.
+struct hearth_str {
     const char *s;
     size_t n;
 };
@@ -34,10 +35,10 @@ struct hearth_str { // may hold any bytes; zero-terminated only where said
 struct hearth_gguf_kv {
     struct hearth_str key;
     enum hearth_gguf_type type;    // HEARTH_GGUF_ARRAY for arrays
-    enum hearth_gguf_type element; // of an array (never itself ARRAY: nested arrays are refused)
-    uint64_t count;                // elements; 1 for scalars
+    enum hearth_gguf_type element; // element type of an array (never ARRAY: nested arrays are refused)
+    uint64_t count;                // number of elements; 1 for scalars
     const uint8_t *data; // scalars and arrays of numbers: raw little-endian, unaligned; NULL for strings
-    const struct hearth_str *strings; // strings: `count` of them
+    const struct hearth_str *strings; // `count` strings
 };
 
 struct hearth_gguf_tensor {
@@ -45,16 +46,17 @@ struct hearth_gguf_tensor {
     uint32_t type;          // enum hearth_type; hearth_type_info(type) is never NULL
     uint32_t n_dims;        // 1..4
     uint64_t ne[4];         // ne[0] is the contiguous dimension; unused ones are 1
-    uint64_t offset;        // from the start of its file
+    uint64_t offset;        // offset in its file
     uint64_t bytes;
-    uint32_t part; // file of a split model
+    uint32_t part; // index of its file (shard) in a split model
 };
 
 struct hearth_gguf;
 
-// Reads and checks header, metadata and tensor table: after success every tensor's bytes lie within its file,
-// types are known, names are unique, no product overflows. `path` may be any part of a split model; all parts
-// are opened. Errors name the file, the key or tensor and the offset.
+// Opens a GGUF: reads and checks header, metadata and tensor table. After success every tensor's bytes are
+// within its file, types are known, names are unique, no product overflows. `path` may be any shard of a
+// split model; all shards are opened. Errors name the file, the key or tensor and the offset. The result
+// never changes, so any number of threads may use it; it is the caller's to close.
 int hearth_gguf_open(struct hearth_gguf **out, const char *path, struct hearth_error *err);
 void hearth_gguf_close(struct hearth_gguf **g);
 
@@ -73,9 +75,9 @@ const struct hearth_gguf_tensor *hearth_gguf_tensor_at(const struct hearth_gguf 
 const struct hearth_gguf_tensor *hearth_gguf_tensor(const struct hearth_gguf *g,
                                                     const char *name); // NULL: absent
 
-// Typed look-ups. Absent key: *out is untouched and 0 is returned when `required` is false, else
-// HEARTH_E_FORMAT. A key of another type, or a number that does not fit, is HEARTH_E_FORMAT. Any integer type
-// is accepted for u32/u64, any float or integer for f32.
+// Typed look-ups. Absent key: HEARTH_E_FORMAT if `required`, else 0, and *out keeps its value.
+// HEARTH_E_FORMAT too if the key has another type or a number does not fit. u32 and u64 accept
+// any integer type, f32 any float or integer.
 int hearth_gguf_u32(const struct hearth_gguf *g, const char *key, bool required, uint32_t *out,
                     struct hearth_error *err);
 int hearth_gguf_u64(const struct hearth_gguf *g, const char *key, bool required, uint64_t *out,
@@ -87,21 +89,21 @@ int hearth_gguf_bool(const struct hearth_gguf *g, const char *key, bool required
 int hearth_gguf_str(const struct hearth_gguf *g, const char *key, bool required, struct hearth_str *out,
                     struct hearth_error *err);
 
-// Element i of an array of numbers (or a scalar) as double / int64; the caller checked i < count. What int64
-// cannot hold becomes its nearest value; strings give 0.
+// Element i of an array of numbers (or a scalar), as double, int64 or uint64. The caller has checked i <
+// count. Values out of range become the nearest value of int64. Strings give 0.
 double hearth_gguf_kv_f64(const struct hearth_gguf_kv *kv, uint64_t i);
 int64_t hearth_gguf_kv_i64(const struct hearth_gguf_kv *kv, uint64_t i);
-uint64_t hearth_gguf_kv_u64(const struct hearth_gguf_kv *kv,
-                            uint64_t i); // exact for u64; 0 for what is below
+// Exact for u64; 0 for negative numbers.
+uint64_t hearth_gguf_kv_u64(const struct hearth_gguf_kv *kv, uint64_t i);
 
-// Reads bytes [offset, offset + n) of a tensor's data. Thread-safe.
+// Reads bytes [offset, offset + n) of a tensor's data. HEARTH_E_IO. Thread-safe.
 int hearth_gguf_read(const struct hearth_gguf *g, const struct hearth_gguf_tensor *t, void *dst,
                      uint64_t offset, size_t n, struct hearth_error *err);
 
-// ---- writing: add all metadata, then declare all tensors, then stream their data in the same order ----
+// ---- writing: add all metadata, declare all tensors, then write their data in the same order
 struct hearth_gguf_writer;
 int hearth_gguf_writer_open(struct hearth_gguf_writer **out, const char *path, struct hearth_error *err);
-void hearth_gguf_writer_close(struct hearth_gguf_writer **w); // without finish: nothing appears under `path`
+void hearth_gguf_writer_close(struct hearth_gguf_writer **w); // without finish, nothing appears under `path`
 void hearth_gguf_writer_set_pwri(struct hearth_gguf_writer *w); // before tensor data: magic "PWRI"
 int hearth_gguf_put_u32(struct hearth_gguf_writer *w, const char *key, uint32_t v, struct hearth_error *err);
 int hearth_gguf_put_u64(struct hearth_gguf_writer *w, const char *key, uint64_t v, struct hearth_error *err);
@@ -114,16 +116,18 @@ int hearth_gguf_put_array(struct hearth_gguf_writer *w, const char *key, enum he
                           const void *data, uint64_t count, struct hearth_error *err);
 int hearth_gguf_put_strings(struct hearth_gguf_writer *w, const char *key, const struct hearth_str *s,
                             uint64_t count, struct hearth_error *err);
+// Adds a copy of a key that was read.
 int hearth_gguf_put_kv(struct hearth_gguf_writer *w, const struct hearth_gguf_kv *kv,
-                       struct hearth_error *err); // copy of one that was read
+                       struct hearth_error *err);
 int hearth_gguf_put_tensor(struct hearth_gguf_writer *w, const char *name, uint32_t type, uint32_t n_dims,
                            const uint64_t *ne, struct hearth_error *err);
-// Declares the last tensor, HEARTH_CHECKSUMS_NAME (gguf/checksums.h), which the writer fills by itself.
+// Declares the last tensor, HEARTH_CHECKSUMS_NAME (gguf/checksums.h). The writer fills it itself.
 int hearth_gguf_put_checksums(struct hearth_gguf_writer *w, struct hearth_error *err);
-// The next n bytes of tensor data; padding between tensors is the writer's business. The first call freezes
-// the header.
+// Writes the next n bytes of tensor data. The writer adds the padding between tensors. After the
+// first call the header is fixed.
 int hearth_gguf_write(struct hearth_gguf_writer *w, const void *src, size_t n, struct hearth_error *err);
-// Checks that every declared byte was written, then commits the file under its name. Always closes.
+// Checks that all declared bytes were written, then commits the file under its name. Always
+// closes the writer.
 int hearth_gguf_finish(struct hearth_gguf_writer **w, struct hearth_error *err);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Looking things up in an open GGUF: keys, typed values, tensors by name.
+// Look-ups in an open GGUF: keys, typed values, tensors by name.
 #include <stdlib.h>
 #include <string.h>
 
@@ -144,7 +144,7 @@ static bool is_float(const struct hearth_gguf_kv *kv)
     return kv->element == HEARTH_GGUF_F32 || kv->element == HEARTH_GGUF_F64;
 }
 
-// -1: below zero. Only for integers.
+// The sign of an integer; -1: below zero.
 static int sign(const struct hearth_gguf_kv *kv, uint64_t i)
 {
     uint64_t v = load(kv, i);
@@ -175,7 +175,7 @@ int64_t hearth_gguf_kv_i64(const struct hearth_gguf_kv *kv, uint64_t i)
     uint64_t v = load(kv, i);
     if (sign(kv, i) > 0)
         return v > INT64_MAX ? INT64_MAX : (int64_t)v;
-    // Fills the bits above the number's own with its sign.
+    // Extends the sign of the number into the bits above it.
     unsigned unused = 64 - 8 * (unsigned)hearth_gguf_type_size(kv->element);
     uint64_t magnitude = ~(v | (unused ? ~UINT64_C(0) << (64 - unused) : 0));
     return -(int64_t)magnitude - 1;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Opening a GGUF. Nothing in the file is believed: every count and length is held against the bytes that are
-// left before anything is allocated for it, so memory stays in proportion to the file. The header is read
-// through a window, never mapped: a file that shrinks or fails underneath is an error message, not a signal.
+// Opening a GGUF. The file is not trusted: every count and length is checked against the
+// remaining bytes before anything is allocated for it, so memory stays in proportion to the file.
+// The header is read through a window, never mapped. So if the file shrinks or a read fails, the
+// result is an error message, not a signal.
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,9 +12,9 @@
 
 #define WINDOW ((size_t)256 << 10)
 #define CHUNK  ((size_t)64 << 10)
-// Metadata and tensor table of one file. The largest known are some 30 MiB.
+// Most bytes of metadata and tensor table of one file. The largest known ones have some 30 MiB.
 #define HEADER_MAX ((uint64_t)1 << 30)
-// The fewest bytes that a key with its value, or a tensor's entry, can take.
+// Fewest bytes of a key with its value, and of a tensor's entry.
 #define KV_MIN     14
 #define TENSOR_MIN 25
 
@@ -42,7 +43,7 @@ static void *take(struct hearth_gguf *g, size_t n)
         return NULL;
     c->size = size;
     c->used = n;
-    // A large value gets a chunk of its own; what is left of the present one stays in use.
+    // A large value gets a chunk of its own; the current chunk stays in use.
     if (first && n > CHUNK) {
         c->next = first->next;
         first->next = c;
@@ -63,7 +64,7 @@ struct cursor {
     uint64_t offset; // of the next byte
     size_t at, end;  // unread bytes of the window
     uint8_t *window; // [WINDOW]
-    // What is being read, for messages: "key" and its name.
+    // The item being read, for messages: "key" and its name.
     const char *kind;
     struct hearth_shown name;
 };
@@ -90,7 +91,7 @@ static void set_subject(struct cursor *c, const char *kind, struct hearth_str na
     hearth_str_show(name, &c->name);
 }
 
-// Are there n more bytes?
+// Checks that n more bytes are there.
 static int need(struct cursor *c, uint64_t n)
 {
     if (n <= c->limit - c->offset)
@@ -107,7 +108,7 @@ static int need(struct cursor *c, uint64_t n)
         (unsigned long long)hearth_file_size(c->file));
 }
 
-// The next n bytes of the header.
+// Reads the next n bytes of the header.
 static int fetch(struct cursor *c, void *dst, size_t n)
 {
     int rc = need(c, n);
@@ -192,7 +193,8 @@ static int fetch_name(struct cursor *c, const char *kind, uint64_t number, size_
 
 // ---- keys and values
 
-// Makes room for one more entry. Grows with what was really read, not with what the file announces.
+// Makes room for one more entry. Grows with the entries that were read, not with the number that
+// the file claims.
 static void *grow(void *array, uint64_t n, uint64_t *cap, size_t size)
 {
     if (n < *cap)
@@ -206,7 +208,7 @@ static void *grow(void *array, uint64_t n, uint64_t *cap, size_t size)
 
 static int fetch_strings(struct cursor *c, struct hearth_gguf_kv *kv)
 {
-    if (kv->count > (c->limit - c->offset) / 8) // a string is at least its length
+    if (kv->count > (c->limit - c->offset) / 8) // a string takes at least its length field
         return need(c, kv->count > UINT64_MAX / 8 ? UINT64_MAX : kv->count * 8);
     struct hearth_str *strings = take(c->g, (size_t)kv->count * sizeof *strings);
     if (!strings)
@@ -309,13 +311,13 @@ static int fetch_tensor(struct cursor *c, uint64_t number, struct hearth_gguf_te
         rc = fetch_u64(c, &t->offset);
     if (rc)
         return rc;
-    if (t->n_dims == 0) // a single number; told as a vector of one
+    if (t->n_dims == 0) // a single number; treated as a vector of one
         t->n_dims = 1;
     return check_shape(c, t);
 }
 
-// Turns the offsets of tensors first..n_tensors-1 into places in the file and checks that their bytes are
-// there.
+// Turns the offsets of tensors first..n_tensors-1 into offsets in the file, and checks that their
+// bytes are there.
 static int place_tensors(struct cursor *c, uint64_t first, uint64_t alignment)
 {
     struct hearth_gguf *g = c->g;
@@ -344,7 +346,7 @@ static int place_tensors(struct cursor *c, uint64_t first, uint64_t alignment)
 
 // ---- one file
 
-// The metadata of one part.
+// The metadata of one shard.
 struct header {
     struct hearth_gguf_kv *kv;
     const struct hearth_gguf_kv **index;
@@ -358,7 +360,7 @@ static void free_header(struct header *h)
     *h = (struct header){0};
 }
 
-// What people mistake for a GGUF, by first bytes.
+// Recognises by first bytes what people mistake for a GGUF.
 static const char *what_else(const uint8_t *magic)
 {
     static const struct {
@@ -445,7 +447,7 @@ static int fetch_tensors(struct cursor *c, uint64_t n)
     return HEARTH_OK;
 }
 
-// For the typed look-ups of kv.c, which complain about the right file.
+// A view for the typed look-ups of kv.c, so that their messages name the right file.
 static struct hearth_gguf view_of(const struct header *h, const char *path)
 {
     return (struct hearth_gguf){
@@ -492,7 +494,7 @@ static int fetch_header(struct cursor *c, struct header *h)
     return rc ? rc : place_tensors(c, first, alignment);
 }
 
-// Opens one more part of g. On failure the caller closes g.
+// Opens one more shard of g. On failure the caller closes g.
 static int read_part(struct hearth_gguf *g, const char *path, struct header *h, struct hearth_error *err)
 {
     struct hearth_gguf_part *parts = hearth_reallocarray(g->parts, (size_t)g->n_parts + 1, sizeof *parts);
@@ -518,7 +520,7 @@ static int read_part(struct hearth_gguf *g, const char *path, struct header *h, 
 // ---- split models
 
 struct split {
-    uint32_t no, count; // from 0; 1 or 0 when not split
+    uint32_t no, count; // number from 0; count: 1, or 0 if the model is not split
 };
 
 static int read_split(const struct hearth_gguf *g, const struct header *h, struct split *out,
@@ -536,7 +538,8 @@ static int read_split(const struct hearth_gguf *g, const struct header *h, struc
     return rc;
 }
 
-// "model-00002-of-00003.gguf" names part 1 of 3: *out is the name of part `other`, to be freed.
+// "model-00002-of-00003.gguf" names shard 1 of 3. *out becomes the name of shard `other`; the
+// caller frees it.
 static int part_path(const char *path, struct split s, uint32_t other, char **out, struct hearth_error *err)
 {
     char suffix[40];
@@ -551,7 +554,7 @@ static int part_path(const char *path, struct split s, uint32_t other, char **ou
     *out = hearth_strndup(path, n);
     if (!*out)
         return hearth_fail(err, HEARTH_E_MEMORY, "%s: no memory to open the file", path);
-    // As long as the other suffix: counts have at most five digits.
+    // Same length as the other suffix: counts have at most five digits.
     snprintf(*out + n - m, m + 1, "-%05u-of-%05u.gguf", other + 1, s.count);
     return HEARTH_OK;
 }
@@ -569,7 +572,7 @@ static void drop(struct hearth_gguf *g)
     }
 }
 
-// Reads part `no`, whose name follows from that of part `given`, and checks that it is what its name says.
+// Reads shard `no`, whose name follows from that of shard `given`, and checks that it is what its name says.
 static int read_sibling(struct hearth_gguf *g, struct split given, uint32_t no, struct header *h,
                         struct hearth_error *err)
 {
@@ -604,7 +607,7 @@ static int read_other_parts(struct hearth_gguf *g, struct split given, struct he
     return rc;
 }
 
-// ---- all of it
+// ---- opening
 
 static int index_tensors(struct hearth_gguf *g, struct hearth_error *err)
 {
@@ -637,7 +640,7 @@ static int read_all(struct hearth_gguf *g, struct hearth_error *err)
     if (!rc)
         rc = read_split(g, &h, &s, err);
     if (!rc && s.count > 1 && s.no != 0) {
-        // A later part was given: begin again with the first, which has the metadata.
+        // A later shard was given: begin again with the first, which has the metadata.
         drop(g);
         free_header(&h);
         rc = read_sibling(g, s, 0, &h, err);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Writing a GGUF (version 3). Metadata and tensor table are collected in memory; with the first byte of
-// tensor data they go to the file, and everything after that is streamed.
+// Writes a GGUF (version 3). Metadata and tensor table are collected in memory. With the first byte of tensor
+// data they go to the file; everything after that is streamed.
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "gguf/checksums.h"
 #include "gguf/internal.h"
 
-// What other readers accept; ours takes longer names.
+// The longest name that other readers accept; ours accepts longer ones.
 #define NAME_MAX_WRITTEN 63
 
 struct buffer {
@@ -17,10 +17,10 @@ struct buffer {
     size_t used, size;
 };
 
-// One key or tensor, for finding duplicates: its name starts at `name` in `buffer`.
+// One key or tensor, to find duplicates: its name starts at `name` in `buffer`.
 struct entry {
     size_t name, length;
-    uint64_t bytes; // of a tensor's data
+    uint64_t bytes; // bytes of a tensor's data
 };
 
 struct list {
@@ -33,16 +33,16 @@ struct hearth_gguf_writer {
     char *path;
     struct buffer kv_bytes, tensor_bytes;
     struct list keys, tensors;
-    uint64_t alignment, data_size; // of the data section so far declared
+    uint64_t alignment, data_size; // size of the data section, as far as declared
     bool pwri;                     // the magic number is PowerInfer's
-    bool frozen;                   // the header is in the file
-    size_t current;                // tensor that is being written
-    uint64_t left;                 // of its data
+    bool frozen;                   // the header has been written
+    size_t current;                // the tensor being written
+    uint64_t left;                 // bytes of its data still to come
     bool checked;                  // the last tensor is HEARTH_CHECKSUMS_NAME
-    size_t n_sums;                 // full ones
-    uint8_t *sums;                 // as in the file
-    uint32_t crc;                  // of the block that is being written, or of the header
-    size_t crc_bytes;              // of the block so far
+    size_t n_sums;                 // number of complete checksums
+    uint8_t *sums;                 // checksums, as in the file
+    uint32_t crc;                  // checksum of the current block, or of the header
+    size_t crc_bytes;              // bytes of the current block
 };
 
 static int fail_memory(struct hearth_gguf_writer *w, struct hearth_error *err)
@@ -117,7 +117,7 @@ static int check_open(struct hearth_gguf_writer *w, const char *kind, struct hea
     return HEARTH_OK;
 }
 
-// Starts a key: after this, value_size bytes may be appended to kv_bytes.
+// Starts a key. After this, value_size bytes may be appended to kv_bytes.
 static int begin_kv(struct hearth_gguf_writer *w, struct hearth_str key, enum hearth_gguf_type type,
                     size_t value_size, struct hearth_error *err)
 {
@@ -146,7 +146,7 @@ static int put_number(struct hearth_gguf_writer *w, const char *key, enum hearth
 
 static int check_alignment(struct hearth_gguf_writer *w, uint64_t v, struct hearth_error *err)
 {
-    // The format asks for a multiple of 8.
+    // The format asks for a multiple of 8; Hearth writes powers of two only.
     if (v < 8 || v > (UINT64_C(1) << 30) || (v & (v - 1)) != 0)
         return hearth_fail(err, HEARTH_E_INVALID,
                            "%s: general.alignment %llu must be a power of two from 8 on", w->path,
@@ -267,7 +267,7 @@ static int put_scalar_copy(struct hearth_gguf_writer *w, const struct hearth_ggu
 int hearth_gguf_put_kv(struct hearth_gguf_writer *w, const struct hearth_gguf_kv *kv,
                        struct hearth_error *err)
 {
-    // The key's text is zero-terminated when it was read from a file, but callers may make their own.
+    // Keys read from a file are zero-terminated, but those of other callers may not be.
     static const char alignment[] = "general.alignment";
     if (kv->key.n == sizeof alignment - 1 && memcmp(kv->key.s, alignment, kv->key.n) == 0) {
         if (kv->type == HEARTH_GGUF_ARRAY || !kv->data)
@@ -390,7 +390,7 @@ static void add_to_block(struct hearth_gguf_writer *w, const uint8_t *src, size_
     }
 }
 
-// All bytes of header and data go through here.
+// Writes bytes of header or data; all of them pass through here.
 static int put_bytes(struct hearth_gguf_writer *w, const void *src, size_t n, struct hearth_error *err)
 {
     if (w->checked && !w->frozen)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Belady's optimum: items in memory hang in a list for the visit that needs them next, and the latest list
-// gives up its items first.
+// Belady's optimum. Items in memory are in the list of the visit that needs them next. The latest
+// list gives up its items first.
 #include "plan/belady.h"
 
 #include <stdlib.h>
@@ -14,11 +14,12 @@ struct hearth_belady {
     const uint32_t *ids;
     const uint64_t *starts;
     uint32_t n_visits, n_items;
-    uint32_t *next_use;    // [starts[n_visits]] the visit after this one that has the id; n_visits: none
+    uint32_t *next_use;    // [starts[n_visits]] the next visit that has the id; n_visits: none
     uint32_t *head;        // [n_visits + 1] items in memory by their next visit
     uint32_t *prev, *next; // [n_items] neighbours in the list
-    uint32_t *list;        // [n_items] the list that an item is in; NONE: not in memory
-    uint64_t *bits[3];     // lists that are not empty, as bits; words that are not 0, as bits; once more
+    uint32_t *list;        // [n_items] the list of an item; NONE: not in memory
+    uint64_t *bits[3];     // a bitmap of the lists that are not empty, a bitmap of its words that
+                           // are not 0, and one more level
 };
 
 static void set_bits(struct hearth_belady *b, uint32_t list)
@@ -36,7 +37,7 @@ static void clear_bits(struct hearth_belady *b, uint32_t list)
     }
 }
 
-// The latest list that is not empty; one must be.
+// The latest list that is not empty; there must be one.
 static uint32_t latest(const struct hearth_belady *b)
 {
     uint32_t word = b->n_visits / (64 * 64 * 64);

@@ -8,16 +8,16 @@
 
 #include "base/memory.h"
 
-#define LIMIT         (UINT64_C(1) << 56) // of any size: sums of a few cannot overflow
+#define LIMIT         (UINT64_C(1) << 56) // upper limit of any size: sums of a few cannot overflow
 #define LIMIT_EXPERTS (1u << 20)
-#define PARTS         4096 // in which neurons of equal worth are shared out
+#define PARTS         4096 // granularity in which neurons of equal worth are shared out
 
-// The numbers that planning keeps for each space.
+// The planner's numbers for each space.
 struct space_work {
     uint32_t least; // neurons of one token: the smallest quota
-    uint32_t hot;   // leading neurons that are resident once they are kept
+    uint32_t hot;   // leading neurons that are resident if they are kept
     uint32_t above; // neurons worth more than the border
-    uint32_t equal; // neurons worth as much as it
+    uint32_t equal; // neurons worth exactly the border
     uint32_t keep;
 };
 
@@ -26,26 +26,26 @@ struct budget {
     struct space_work *work;                        // [n_spaces]
     struct hearth_cache_space_params *cache_spaces; // [n_spaces]
     uint32_t reserve;
-    uint64_t all_bytes; // of all neurons in matrices
-    // What the last cost() was made of.
+    uint64_t all_bytes; // bytes of all neurons in matrices
+    // The parts of the last cost().
     uint64_t resident_bytes;
     struct hearth_cache_sizes cache;
 };
 
-// ---- sizes ----
+// ---- sizes
 
 static uint64_t matrix_bytes(const struct hearth_budget_space *s, uint32_t n)
 {
-    return ((uint64_t)n * s->row_bytes + 191) / 64 * 64; // three matrices, each from a cache line on
+    return ((uint64_t)n * s->row_bytes + 191) / 64 * 64; // three matrices, each aligned to a cache line
 }
 
-// Worth of keeping neuron j in memory, by the byte.
+// Worth per byte of keeping neuron j in memory.
 static float worth_of(const struct hearth_budget_space *s, uint32_t j)
 {
     return s->visit * (s->share ? s->share[j] : HEARTH_BUDGET_DENSITY) / (float)s->bundle_bytes;
 }
 
-// Neurons that a step of n tokens is expected to take in a space that it visits.
+// Expected number of neurons that a step of n tokens computes in a space that it visits.
 static double expected(const struct hearth_budget_space *s, uint32_t n)
 {
     if (!s->share)
@@ -56,7 +56,7 @@ static double expected(const struct hearth_budget_space *s, uint32_t n)
     return sum;
 }
 
-// Bytes that the kept neurons take: min(keep, hot) resident, the others in the cache.
+// Bytes of the kept neurons: min(keep, hot) resident, the others in the cache.
 static int cost(struct budget *b, uint64_t *bytes, struct hearth_error *err)
 {
     const struct hearth_budget_params *p = b->p;
@@ -132,7 +132,7 @@ static int open_budget(struct budget *b, const struct hearth_budget_params *p, s
         w->least = ceil_to(s->visit * expected(s, 1), s->n_neurons);
         while (s->share && w->hot < s->n_neurons && s->share[w->hot] * s->visit >= HEARTH_BUDGET_HOT)
             w->hot++;
-        // Sets vary: room for twice what a step is expected to take.
+        // Sets vary: make room for twice the expected number.
         uint32_t reserve = ceil_to(2 * expected(s, p->batch), s->n_neurons);
         b->reserve = reserve > b->reserve ? reserve : b->reserve;
         b->all_bytes += matrix_bytes(s, s->n_neurons);
@@ -146,9 +146,10 @@ static void close_budget(struct budget *b)
     free(b->cache_spaces);
 }
 
-// ---- the floor ----
+// ---- the floor
 
-// Dense bytes that stream when memory is short: the layers' and perhaps the head's; `largest` of one of them.
+// Dense bytes that stream when memory is short: those of the layers and perhaps of the head.
+// `largest`: the largest of them.
 static uint64_t streamed_bytes(const struct hearth_budget_params *p, uint64_t *largest)
 {
     uint64_t sum = 0;
@@ -160,7 +161,7 @@ static uint64_t streamed_bytes(const struct hearth_budget_params *p, uint64_t *l
     return sum + (p->head_by_part ? p->head : 0);
 }
 
-// Experts: of all layers one each, and room for those of one token.
+// Experts: one of each layer, and room for those of one token.
 static uint64_t experts_of_layers(const struct hearth_budget_params *p, uint64_t *common)
 {
     uint64_t sum = 0, largest = 0;
@@ -179,7 +180,7 @@ static uint64_t least_experts(const struct hearth_budget_params *p)
     return common < all ? common : all;
 }
 
-// All neurons in matrices, or one token's and the reserve in the cache: what is less.
+// The smaller of two sizes: all neurons in matrices, or one token's neurons and the reserve in the cache.
 static int least_neurons(struct budget *b, uint64_t *bytes, struct hearth_error *err)
 {
     for (uint32_t i = 0; i < b->p->n_spaces; i++)
@@ -195,7 +196,7 @@ static int find_floor(struct budget *b, struct hearth_budget_floor *out, struct 
     const struct hearth_budget_params *p = b->p;
     uint64_t largest, streamed = streamed_bytes(p, &largest);
     *out = (struct hearth_budget_floor){.kv = p->kv};
-    // A tied embedding is the head as well, which no step does without.
+    // A tied embedding is also the head, which every step needs.
     bool by_row = p->embedding_by_row && p->head;
     out->always =
         p->workspace + p->io + p->norms + (by_row ? 0 : p->embedding) + (p->head_by_part ? 0 : p->head);
@@ -217,9 +218,9 @@ int hearth_budget_floor(const struct hearth_budget_params *p, struct hearth_budg
     return rc;
 }
 
-// ---- dense weights ----
+// ---- dense weights
 
-// Takes from *left what it puts in memory beyond the floor.
+// Puts dense weights in memory and subtracts from *left what this takes beyond the floor.
 static void spend_on_dense(const struct hearth_budget_params *p, struct hearth_budget_plan *out,
                            uint64_t *left)
 {
@@ -241,9 +242,9 @@ static void spend_on_dense(const struct hearth_budget_params *p, struct hearth_b
     }
 }
 
-// ---- neurons ----
+// ---- neurons
 
-// Non-negative floats are ordered as their bits are.
+// The order of non-negative floats is the order of their bits.
 static float float_of(uint32_t bits)
 {
     float f;
@@ -251,7 +252,7 @@ static float float_of(uint32_t bits)
     return f;
 }
 
-// Counts for each space the neurons worth more than `border`, and those worth exactly that.
+// For each space, counts the neurons worth more than `border` and those worth exactly that.
 static void count_worth(struct budget *b, float border)
 {
     for (uint32_t i = 0; i < b->p->n_spaces; i++) {
@@ -267,8 +268,8 @@ static void count_worth(struct budget *b, float border)
     }
 }
 
-// Keeps what is worth more than the border and `part` of PARTS of what equals it, but at least one token's
-// neurons.
+// Keeps the neurons worth more than the border and `part` of PARTS of those that equal it, but at
+// least one token's neurons.
 static int fits(struct budget *b, uint32_t part, uint64_t available, bool *yes, struct hearth_error *err)
 {
     for (uint32_t i = 0; i < b->p->n_spaces; i++) {
@@ -282,10 +283,10 @@ static int fits(struct budget *b, uint32_t part, uint64_t available, bool *yes, 
     return rc;
 }
 
-// The lowest border above which everything fits, then as much of what equals it.
+// Finds the lowest border above which everything fits, then as much as fits of what equals it.
 static int spend_on_neurons(struct budget *b, uint64_t available, struct hearth_error *err)
 {
-    uint32_t low = 0, high = 0x7F800000; // bits of zero and of infinity; above the latter lies nothing
+    uint32_t low = 0, high = 0x7F800000; // bits of zero and of infinity; nothing is above the latter
     int rc = HEARTH_OK;
     bool yes;
     while (low < high && !rc) {
@@ -298,7 +299,7 @@ static int spend_on_neurons(struct budget *b, uint64_t available, struct hearth_
             low = middle + 1;
     }
     count_worth(b, float_of(high));
-    uint32_t least = 0, most = PARTS; // the most that fits lies between
+    uint32_t least = 0, most = PARTS; // the largest part that fits is between
     while (least < most && !rc) {
         uint32_t middle = least + (most - least + 1) / 2;
         rc = fits(b, middle, available, &yes, err);
@@ -340,9 +341,9 @@ static int plan_neurons(struct budget *b, uint64_t available, struct hearth_budg
     return HEARTH_OK;
 }
 
-// ---- experts ----
+// ---- experts
 
-// As many of each layer as fit beside the common ones, then one more of the first layers.
+// As many experts of each layer as fit beside the common slots, then one more in the first layers.
 static void plan_experts(const struct hearth_budget_params *p, uint64_t available,
                          struct hearth_budget_plan *out)
 {
@@ -363,7 +364,7 @@ static void plan_experts(const struct hearth_budget_params *p, uint64_t availabl
         out->expert_bytes += p->expert_bytes[out->more_experts++];
 }
 
-// ---- the plan ----
+// ---- the plan
 
 static double mib(uint64_t bytes)
 {

@@ -11,12 +11,12 @@
 #define WIDTH  940
 #define HEIGHT 520
 #define LEFT   76
-#define RIGHT  650 // of the plot; the legend is beside it
+#define RIGHT  650 // right border of the plot; the legend is beside it
 #define TOP    84
 #define BOTTOM 446
 #define LEGEND 680
 
-// Okabe and Ito's colours, which people who see fewer colours can tell apart, and two greys.
+// Okabe and Ito's colours, which colour-blind people can tell apart, and two greys.
 static const char *const colours[HEARTH_CHART_SERIES] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                                          "#e69f00", "#56b4e9", "#7a5195", "#444444",
                                                          "#8c6d31", "#999999", "#b30000", "#2f4b7c"};

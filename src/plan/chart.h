@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A line chart as one self-contained SVG file: shares of 0 to 100 % over shares, with a legend.
+// A line chart as a self-contained SVG file: shares of 0 to 100 % over shares, with a legend.
 #ifndef HEARTH_PLAN_CHART_H
 #define HEARTH_PLAN_CHART_H
 
@@ -24,8 +24,8 @@ struct hearth_chart {
     struct hearth_chart_series series[HEARTH_CHART_SERIES];
 };
 
-// Writes the file. The legend lists series from the highest to the lowest at the middle point, as the lines
-// lie.
+// Writes the file. The legend lists the series by their value at the middle point, highest first,
+// in the order of the lines. Errors name the path.
 int hearth_chart_write(const struct hearth_chart *chart, const char *path, struct hearth_error *err);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The cache simulator. A replay feeds the trace's sets, step by step, to the engine's own cache (without
-// memory).
+// The cache simulator. A replay feeds the trace's sets, step by step, to the engine's own cache
+// (without memory).
 #include "plan/simulate.h"
 
 #include <math.h>
@@ -19,13 +19,13 @@ struct sim {
     const struct hearth_trace_info *info;
     struct hearth_sim *out;
     const struct hearth_sim_params *params;
-    uint32_t n_steps, first_step; // counted from first_step on
-    uint32_t *base;               // [n_spaces + 1] number of a space's first neuron among all
-    uint32_t *rank;               // [all neurons] by falling use in the warm-up, within the space
+    uint32_t n_steps, first_step; // steps from first_step on are counted
+    uint32_t *base;               // [n_spaces + 1] number of a space's first neuron, counted over all spaces
+    uint32_t *rank;               // [all neurons] rank in the space by falling use in the warm-up
     uint32_t *ids;                // [largest set]
     struct hearth_cache_read *reads;
     struct hearth_cache_space_params *spaces;
-    uint64_t asked;       // neurons, in counted steps
+    uint64_t asked;       // neurons requested in counted steps
     uint32_t done, to_do; // replays, for progress
 };
 
@@ -34,7 +34,7 @@ static uint32_t slots_of(const struct sim *s, uint32_t space, double share)
     return (uint32_t)lrint(share * s->info->spaces[space].n_neurons);
 }
 
-// ---- facts of the trace ----
+// ---- properties of the trace
 
 static uint32_t bit_count(const uint64_t *bits, uint32_t n)
 {
@@ -44,7 +44,7 @@ static uint32_t bit_count(const uint64_t *bits, uint32_t n)
     return sum;
 }
 
-// Size of the union of two sets; `last` becomes the new one.
+// Size of the union of two sets; `last` becomes the new set.
 static uint32_t unite(uint64_t *last, const uint32_t *ids, uint32_t n, uint32_t n_neurons)
 {
     for (uint32_t i = 0; i < n; i++)
@@ -109,8 +109,8 @@ static int by_count(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-// Ranks of all neurons by the counts of the warm-up, and how uses of the whole trace fall on the hottest.
-// counts[]: of the warm-up; all[]: of the whole trace.
+// Ranks all neurons by their counts in the warm-up, and computes the share of uses of the hottest
+// ones. counts[]: of the warm-up; all[]: of the whole trace.
 static bool rank_neurons(struct sim *s, const uint32_t *counts, const uint32_t *all)
 {
     uint32_t widest = 0;
@@ -123,7 +123,7 @@ static bool rank_neurons(struct sim *s, const uint32_t *counts, const uint32_t *
     for (uint32_t i = 0; i < s->info->n_spaces; i++) {
         uint32_t n = s->info->spaces[i].n_neurons, base = s->base[i];
         for (uint32_t j = 0; j < n; j++)
-            keys[j] = (uint64_t)counts[base + j] << 32 | (uint32_t)~j; // the lower id first of equal ones
+            keys[j] = (uint64_t)counts[base + j] << 32 | (uint32_t)~j; // of equal ones the lower id first
         qsort(keys, n, sizeof *keys, by_count);
         for (uint32_t j = 0; j < n; j++)
             s->rank[base + ~(uint32_t)keys[j]] = j;
@@ -180,7 +180,7 @@ static int gather_facts(struct sim *s, struct hearth_error *err)
     return ok ? HEARTH_OK : hearth_fail(err, HEARTH_E_MEMORY, "no memory to simulate");
 }
 
-// ---- replay through the engine's cache ----
+// ---- replay through the engine's cache
 
 static int tell(struct sim *s, struct hearth_error *err)
 {
@@ -196,14 +196,15 @@ static void replay_set(struct sim *s, struct hearth_cache *c, uint64_t set, bool
     hearth_trace_ids(s->t, set, s->ids);
     for (uint32_t i = 0; ranked && i < n; i++)
         s->ids[i] = s->rank[s->base[space] + s->ids[i]];
-    // Slots and reads suffice for the largest set, so it is one wave.
+    // Slots and reads suffice for the largest set, so one request handles it.
     hearth_cache_request(c, space, s->ids, n, s->reads, s->out->largest_set, &n_reads);
     for (uint32_t i = 0; i < n_reads; i++)
         hearth_cache_done(c, &s->reads[i], true);
     hearth_cache_release(c, space, s->ids, n);
 }
 
-// Misses in the counted steps. Of the slots, `fixed` (a share) hold the hottest neurons by the warm-up.
+// Counts the misses of the counted steps. A share `fixed` of the slots holds the hottest neurons
+// of the warm-up.
 static int replay(struct sim *s, const char *policy, double share, double fixed, uint64_t *misses,
                   struct hearth_error *err)
 {
@@ -243,10 +244,10 @@ static int replay(struct sim *s, const char *policy, double share, double fixed,
     return tell(s, err);
 }
 
-// ---- one LRU over all spaces ----
+// ---- one LRU over all spaces
 
 struct lru {
-    uint32_t *prev, *next; // [all neurons + 1]; the last one is the list's two ends
+    uint32_t *prev, *next; // [all neurons + 1]; the last entry is both ends of the list
     bool *held;
     uint32_t end;
     uint64_t n;
@@ -269,7 +270,8 @@ static void lru_push(struct lru *l, uint32_t i)
 static uint64_t lru_visit(struct lru *l, const uint32_t *ids, uint32_t n, uint32_t base, uint64_t capacity)
 {
     uint64_t misses = 0;
-    for (uint32_t k = n; k-- > 0;) { // so that of one visit's the highest id goes first, as in the cache
+    for (uint32_t k = n; k-- > 0;) { // backwards, so that of one visit the highest id is evicted
+                                     // first, as in the cache
         uint32_t i = base + ids[k];
         if (l->held[i])
             lru_unlink(l, i);
@@ -314,9 +316,9 @@ static int replay_global(struct sim *s, uint64_t capacity, uint64_t *misses, str
     return ok ? tell(s, err) : hearth_fail(err, HEARTH_E_MEMORY, "no memory to simulate");
 }
 
-// ---- the optimum ----
+// ---- the optimum
 
-// The visits of one space, or of all (space == n_spaces), one behind the other.
+// The visits of one space, or of all (space == n_spaces), one after the other.
 struct stream {
     uint32_t *ids;
     uint64_t *starts;
@@ -360,7 +362,7 @@ static bool open_stream(const struct sim *s, uint32_t space, struct stream *out)
     return true;
 }
 
-// Adds a space's misses, or all spaces' together, to misses[n_shares].
+// Adds the misses of a space, or of all spaces together, to misses[n_shares].
 static int optimum(struct sim *s, uint32_t space, uint64_t *misses, struct hearth_error *err)
 {
     struct stream stream;
@@ -384,14 +386,14 @@ static int optimum(struct sim *s, uint32_t space, uint64_t *misses, struct heart
     return rc;
 }
 
-// ---- rows ----
+// ---- rows
 
 enum { GLOBAL_LRU, POLICY, OPTIMUM, GLOBAL_OPTIMUM };
 
 static const struct {
     int kind;
     const char *name, *label, *policy;
-    double fixed; // share of the slots
+    double fixed; // share of the slots that is fixed
 } rows[] = {
     {GLOBAL_LRU, "lru-global", "LRU, one for all spaces", NULL, 0},
     {POLICY, "lru", "LRU per space", "lru", 0},
@@ -448,7 +450,7 @@ static int run_rows(struct sim *s, struct hearth_error *err)
     return HEARTH_OK;
 }
 
-// ---- entry ----
+// ---- entry
 
 static void settle_sizes(struct sim *s)
 {

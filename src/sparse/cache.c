@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The neuron cache: steps (request, done, release) and what may change between them.
+// The neuron cache: steps (request, done, release) and changes between steps.
 #include "sparse/cache.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 
 #include "sparse/cache_internal.h"
 
-// ---- a step ----
+// ---- a step
 
 void hearth_cache_step(struct hearth_cache *c)
 {
@@ -54,10 +54,10 @@ void hearth_cache_remove(struct hearth_cache *c, struct hearth_cache_space *s, u
 {
     c->policy->remove(s, neuron);
     hearth_cache_evict(c, s, neuron);
-    s->stats.evictions--; // not the policy's choice
+    s->stats.evictions--; // not a choice of the policy
 }
 
-// No slot is free: the space itself must give some up for ids[0..n), but none of those that are among them.
+// No slot is free. The space itself must give up some of its neurons for ids[0..n), but none of ids[0..n).
 static bool make_room(struct hearth_cache *c, struct hearth_cache_space *s, const uint32_t *ids, uint32_t n)
 {
     uint32_t before = s->n_cached, absent = 0;
@@ -178,7 +178,8 @@ uint32_t hearth_cache_prefetch(struct hearth_cache *c, uint32_t space, const uin
 
 enum hearth_cache_state hearth_cache_state(const struct hearth_cache *c, uint32_t space, uint32_t neuron)
 {
-    // Threads may ask about a space while a read that nobody waits for ends in it.
+    // Other threads may ask about a space while a read that nobody waits for ends in it, so the
+    // load is atomic.
     const uint8_t mark = __atomic_load_n(&c->spaces[space].mark[neuron], __ATOMIC_RELAXED);
     return (enum hearth_cache_state)(mark & HEARTH_CACHE_STATE_BITS);
 }
@@ -192,7 +193,7 @@ void *hearth_cache_bundle(const struct hearth_cache *c, uint32_t space, uint32_t
     return (uint8_t *)hearth_cache_slot_base(c, s->slot[neuron]) + (first & ((uint64_t)c->align - 1));
 }
 
-// ---- between steps ----
+// ---- between steps
 
 void hearth_cache_seed(struct hearth_cache *c, uint32_t space, const float *share)
 {
@@ -215,7 +216,7 @@ int hearth_cache_set_quota(struct hearth_cache *c, uint32_t space, uint32_t quot
     uint32_t old = s->quota;
     s->quota = quota < s->n_neurons ? quota : s->n_neurons;
     k->quota = k->quota - old + s->quota;
-    // Fewer bundles are always fine, even while the region is being made smaller in several calls.
+    // A smaller quota is always fine, even while several calls shrink the region.
     if (s->quota <= old || hearth_cache_chunks_needed(c) <= c->n_chunks)
         return HEARTH_OK;
     int rc = over_budget(c, err);
@@ -292,7 +293,7 @@ uint64_t hearth_cache_settle(struct hearth_cache *c, uint32_t max_bundles)
     return hearth_cache_give_back(c, &left);
 }
 
-// ---- figures ----
+// ---- statistics
 
 struct hearth_cache_stats hearth_cache_space_stats(const struct hearth_cache *c, uint32_t space)
 {

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: MIT
-// The neuron cache: which cold bundles of a model larger than memory are in memory, and where.
+// The neuron cache: decides which cold bundles of a model larger than memory are in memory, and where.
 //
-// A space (layer, expert) keeps a prefix of its neurons resident in matrices elsewhere; of the others
-// ("cold"), each may sit in a slot of one big region. A step asks for the neurons it needs in a space
-// (request), reads what is missing into the slots it was given, says so (done), computes, and lets go
-// (release). Only then does the space fall back to its quota, and the policy chooses among old and new
-// bundles alike. Until then, bundles being read live in a reserve beyond the quotas, so no read ever waits
-// for an eviction.
+// A space (layer, expert) keeps a prefix of its neurons resident in matrices elsewhere. Each of the others
+// ("cold") may be in a slot of one big region. A step requests the neurons that it needs in a space, reads
+// absent ones into the slots it was given, reports the end of each read (done), computes, and releases the
+// neurons. Only then does the space shrink to its quota, and the policy chooses among old and new bundles
+// alike. Until then, new bundles are in a reserve beyond the quotas, so no read ever waits for an eviction.
 //
-// One thread calls; other threads only read the bundles whose pointers they were handed, which stay valid
-// while pinned (from request to release). Nothing is allocated after open. The same calls give the same
-// choices.
+// One thread makes all calls that change the cache. Other threads only read the bundles whose
+// pointers they were given. These stay valid while pinned, from request to release. Nothing is
+// allocated after open. The same calls make the same choices.
 #ifndef HEARTH_SPARSE_CACHE_H
 #define HEARTH_SPARSE_CACHE_H
 
@@ -23,13 +22,14 @@
 struct hearth_cache;
 struct hearth_cache_policy;
 
-// What to keep when a space is over its quota. The table is in cache_policy.c; index 0 is the default.
-//   twospeed decayed as below, plus the same with a half life of 2 visits, weighted: what is used
-//            often, and what was used just now
-//   decayed  highest activation count, each use counting half after `half_life` visits of the space;
-//            remembers neurons that are not in memory too
-//   lru      most recently used
-//   lfru     highest number of uses since it came in, divided by the visits since the last one
+// A policy chooses what to keep when a space is over its quota. The table is in cache_policy.c;
+// index 0 is the default.
+//   twospeed decayed as below, plus, weighted, the same with a half life of 2 visits: frequent use
+//            and recent use both count
+//   decayed  highest activation count, where a use counts half after `half_life` visits of the space;
+//            neurons that are not in memory have a count too
+//   lru      most recent use
+//   lfru     highest number of uses since the neuron came in, divided by the visits since its last use
 //   s3fifo   S3-FIFO (Yang et al., SOSP 2023): a small queue for newcomers, a main queue, a ghost queue
 const struct hearth_cache_policy *hearth_cache_policy_at(int i);              // NULL past the end
 const struct hearth_cache_policy *hearth_cache_policy_find(const char *name); // NULL: unknown
@@ -42,9 +42,9 @@ const char *hearth_cache_policy_name(const struct hearth_cache_policy *p);
 struct hearth_cache_space_params {
     uint32_t n_neurons;    // F; ids are 0..F-1, at most 2^30
     uint32_t bundle_bytes; // stride of bundles in the file
-    uint64_t file_offset;  // of bundle 0
-    uint32_t resident;     // neurons [0, resident) are elsewhere and never enter the cache
-    uint32_t quota;        // cold bundles to keep between steps
+    uint64_t file_offset;  // file offset of bundle 0
+    uint32_t resident;     // neurons [0, resident) are in matrices elsewhere and never enter the cache
+    uint32_t quota;        // number of cold bundles to keep between steps
 };
 
 struct hearth_cache_params {
@@ -52,37 +52,40 @@ struct hearth_cache_params {
     uint32_t half_life; // of policies decayed and twospeed, in visits of a space; 0: HEARTH_CACHE_HALF_LIFE
     uint32_t n_spaces;
     const struct hearth_cache_space_params *spaces; // [n_spaces]; copied
-    // Of reads into slots: a power of two up to 65536; offset, length and address are multiples of it,
-    // and slots have the slack that this takes. 1: bundles are copied in from elsewhere.
+    // Alignment of reads into slots: a power of two up to 65536. Offset, length and address are multiples of
+    // it, and slots have room for the rounding. 1: bundles are copied in from elsewhere.
     uint32_t align;
-    uint32_t reserve; // bundles that may be in memory beyond the quotas while a step uses them, for each size
-    uint32_t chunk_bytes; // the region is divided among sizes in chunks: a power of two of at least 65536
-                          // that holds a slot; 0: HEARTH_CACHE_CHUNK
-    uint64_t bytes;       // of the region; 0: what quotas and reserve take (hearth_cache_measure)
-    uint64_t max_bytes;   // that hearth_cache_set_bytes() may raise it to (address space only); 0: bytes
-    bool no_memory;       // decide only, hold no bytes: for simulation. Pointers are then NULL
+    // Number of bundles that may be in memory beyond the quotas while a step uses them, for each size.
+    uint32_t reserve;
+    // The region is divided among sizes in chunks of this many bytes: a power of two of at least
+    // 65536 that holds a slot; 0: HEARTH_CACHE_CHUNK.
+    uint32_t chunk_bytes;
+    uint64_t bytes;     // size of the region; 0: what quotas and reserve take (hearth_cache_measure)
+    uint64_t max_bytes; // upper limit of hearth_cache_set_bytes() (address space only); 0: bytes
+    bool no_memory;     // for simulation: only decide, hold no bytes. Pointers are then NULL
 };
 
-// What a cache with these parameters takes: the region for its slots (whole chunks) and its tables.
-// Parameters are checked as by open.
+// Memory of a cache with given parameters: the region for its slots (whole chunks) and its tables.
 struct hearth_cache_sizes {
     uint64_t region_bytes; // for quotas and reserve
     uint64_t table_bytes;
 };
+// Computes the sizes. Checks the parameters as open does.
 int hearth_cache_measure(const struct hearth_cache_params *params, struct hearth_cache_sizes *out,
                          struct hearth_error *err);
-// Bytes of a slot for bundles of this stride and first offset when reads are aligned so.
+// Bytes of a slot for bundles of this stride and first offset, with reads of this alignment.
 uint32_t hearth_cache_slot_bytes(uint32_t bundle_bytes, uint64_t file_offset, uint32_t align);
 
-// HEARTH_E_INVALID, HEARTH_E_BUDGET (bytes do not hold the quotas and the reserve), HEARTH_E_MEMORY.
+// Opens a cache; it is the caller's to close. HEARTH_E_INVALID, HEARTH_E_BUDGET (`bytes` does not
+// hold the quotas and the reserve), HEARTH_E_MEMORY.
 int hearth_cache_open(struct hearth_cache **out, const struct hearth_cache_params *params,
                       struct hearth_error *err);
 void hearth_cache_close(struct hearth_cache **c);
 
-// ---- a step ----
+// ---- a step
 
-// A read that a request asks for: `length` bytes at `offset` of the file to dst. It may reach over the bundle
-// on both sides, and at the end of a file over its end: of the bytes read, the first `need` must be there.
+// A read that a request asks for: `length` bytes at `offset` of the file to dst. It may extend beyond the
+// bundle on both sides, and beyond the end of the file. The first `need` bytes must be there.
 struct hearth_cache_read {
     uint64_t offset;
     uint32_t length, need;
@@ -92,88 +95,91 @@ struct hearth_cache_read {
 
 enum hearth_cache_state { HEARTH_CACHE_ABSENT, HEARTH_CACHE_LOADING, HEARTH_CACHE_PRESENT };
 
-// Begins a step: visits are counted once a step for each space.
+// Begins a step. A visit of a space counts once per step.
 void hearth_cache_step(struct hearth_cache *c);
 
-// Asks for ids[n] (ascending or not, no repetition) of one space: pins each, and lists the reads for those
-// that are absent, which are LOADING from here on. Ids of the resident prefix are passed over. Returns how
-// many ids were dealt with, from the front: fewer than n when slots or reads[max_reads] ran out; then finish
-// and release these before asking for the rest.
+// Requests ids[n] (in any order, without repetition) of one space. Pins each, and lists reads for
+// absent ones, which are LOADING from then on. Skips ids of the resident prefix. Returns the
+// number of ids handled, from the front. It is less than n when slots or reads[max_reads] ran
+// out: finish and release these before requesting the rest.
 uint32_t hearth_cache_request(struct hearth_cache *c, uint32_t space, const uint32_t *ids, uint32_t n,
                               struct hearth_cache_read *reads, uint32_t max_reads, uint32_t *n_reads);
-// A listed read has ended. A failed one leaves the neuron absent and unpinned: do not release it.
+// Reports that a listed read has ended. After a failed read the neuron is absent and unpinned: do
+// not release it.
 void hearth_cache_done(struct hearth_cache *c, const struct hearth_cache_read *read, bool ok);
-// What a predictor said of all neurons of a space in this visit: scores[F], the higher the likelier active;
-// they stay the caller's. Policy twospeed favours neurons that were nearly named when it next trims the
-// space.
+// Gives the predictor's scores of all neurons of a space in this visit: scores[F], higher means more likely
+// active. The array stays the caller's and must stay valid as long as the space may be trimmed. When policy
+// twospeed next trims the space, it favours neurons that were nearly named.
 void hearth_cache_scores(struct hearth_cache *c, uint32_t space, const float *scores);
-// Unpins ids that a request dealt with and brings the space back to its quota.
+// Unpins ids that a request handled, and shrinks the space to its quota.
 void hearth_cache_release(struct hearth_cache *c, uint32_t space, const uint32_t *ids, uint32_t n);
 
-// Lists reads for those of ids[n] that are absent, as far as free slots go beyond the `keep_free` that a
-// request may need; pins nothing and counts as no use.
+// Lists reads for absent ones of ids[n], as long as more than `keep_free` slots are free (a request may need
+// those). Pins nothing, counts as no use. Returns the number of reads.
 uint32_t hearth_cache_prefetch(struct hearth_cache *c, uint32_t space, const uint32_t *ids, uint32_t n,
                                uint32_t keep_free, struct hearth_cache_read *reads, uint32_t max_reads);
 
-// Any thread, while no neuron of the space is asked for, read ahead or let go.
+// Any thread may ask, as long as no neuron of the space is being requested, prefetched or released.
 enum hearth_cache_state hearth_cache_state(const struct hearth_cache *c, uint32_t space, uint32_t neuron);
-// The bundle of a neuron that is present or loading, else NULL. In a loading one, nothing is there yet.
+// The bundle of a neuron that is present or loading, else NULL. While it is loading, its bytes are undefined.
 void *hearth_cache_bundle(const struct hearth_cache *c, uint32_t space, uint32_t neuron);
 
-// ---- between steps: nothing of the space may be pinned ----
+// ---- between steps: nothing of the space may be pinned
 
-// How often each neuron of a space is active, share[F] in 0..1 (a profile): what the policy starts from.
+// Gives the policy a starting point: how often each neuron of a space is active, share[F] in 0..1
+// (a profile).
 void hearth_cache_seed(struct hearth_cache *c, uint32_t space, const float *share);
 
-// A part of the file to read when starting: neurons [first, first + n) of a space.
+// A part of the file to read at the start: neurons [first, first + n) of a space.
 struct hearth_cache_range {
     uint64_t offset, length;
     uint32_t space, first, n;
 };
-// The warm start: gives each space's slots to its hottest cold neurons by shares[space][F] (NULL, or a NULL
-// row: lowest ids, which are the hottest in a pack) and lists what to read, in one pass forward through the
-// file: resident prefixes (with_resident) and chosen neurons, pieces of at most max_bytes, reading over gaps
-// of up to max_gap bytes. Chosen neurons are LOADING: of each range, copy the bundles in that state to
-// hearth_cache_bundle() and tell done. *ranges is freed with free().
+// The warm start. Gives each space's slots to its hottest cold neurons by shares[space][F]; if
+// shares or a row is NULL, to the lowest ids, which are the hottest in a pack. Lists the reads in
+// one pass forward through the file: resident prefixes (with_resident) and chosen neurons, in
+// pieces of at most max_bytes, reading along gaps of up to max_gap bytes. The chosen neurons are
+// LOADING: copy the bundles of a range in that state to hearth_cache_bundle(), then call
+// hearth_cache_done(). The caller frees *ranges with free(). HEARTH_E_MEMORY.
 int hearth_cache_warm_start(struct hearth_cache *c, const float *const *shares, bool with_resident,
                             uint64_t max_bytes, uint64_t max_gap, struct hearth_cache_range **ranges,
                             size_t *n_ranges, struct hearth_error *err);
 
-// Changes what a space keeps between steps. A smaller quota takes effect when the space is next released or
-// settled. HEARTH_E_BUDGET when the region does not hold all quotas and the reserve.
+// Changes the number of cold bundles that a space keeps between steps. A smaller quota takes effect when the
+// space is next released or settled. HEARTH_E_BUDGET: the region does not hold all quotas and the reserve.
 int hearth_cache_set_quota(struct hearth_cache *c, uint32_t space, uint32_t quota, struct hearth_error *err);
-// Changes the resident prefix. When it grows, what the cache holds of it is dropped: copy it out before. When
-// it shrinks, those neurons are absent: hearth_cache_place() them to keep them.
+// Changes the resident prefix. If it grows, its bundles in the cache are dropped: copy them out before. If it
+// shrinks, those neurons are absent: call hearth_cache_place() to keep them.
 int hearth_cache_set_resident(struct hearth_cache *c, uint32_t space, uint32_t resident,
                               struct hearth_error *err);
-// A slot for a cold neuron whose bundle the caller has: copy it there. NULL without memory, when none is
-// free, or when the neuron is there already. The neuron is PRESENT from here on.
+// A slot for a cold neuron whose bundle the caller has: copy the bundle there. The neuron is PRESENT from
+// then on. NULL without memory, when no slot is free, or when the neuron has one already.
 void *hearth_cache_place(struct hearth_cache *c, uint32_t space, uint32_t neuron);
-// Changes the size of the region (not above max_bytes). HEARTH_E_BUDGET as above: lower quotas first. Memory
-// is given back to the operating system by hearth_cache_settle(), and only then.
+// Changes the size of the region (up to max_bytes). HEARTH_E_BUDGET as above: lower the quotas first. Only
+// hearth_cache_settle() returns memory to the operating system.
 int hearth_cache_set_bytes(struct hearth_cache *c, uint64_t bytes, struct hearth_error *err);
-// Works off what the changes above left to do, in steps of about max_bundles bundles moved or dropped, so
-// that no token waits long. Returns the bytes the region still holds above its size: 0 when all is done.
+// Works off what the changes above left to do. Each call moves or drops about max_bundles bundles, so that no
+// token waits long. Returns the bytes that the region still holds above its size; 0: all is done.
 uint64_t hearth_cache_settle(struct hearth_cache *c, uint32_t max_bundles);
 
-// ---- figures ----
+// ---- statistics
 
 struct hearth_cache_stats {
-    uint64_t resident;  // neurons asked for that were in a resident prefix
-    uint64_t hits;      // present
-    uint64_t late_hits; // loading already (prefetched)
-    uint64_t misses;
+    uint64_t resident;  // requests for neurons of a resident prefix
+    uint64_t hits;      // requests for neurons that were present
+    uint64_t late_hits; // requests for neurons that were already loading (prefetched)
+    uint64_t misses;    // requests for absent neurons
     uint64_t evictions;
-    uint64_t bytes_read; // of the reads listed by requests and prefetches
+    uint64_t bytes_read; // by the reads that requests and prefetches listed
 };
 struct hearth_cache_stats hearth_cache_stats(const struct hearth_cache *c);
 struct hearth_cache_stats hearth_cache_space_stats(const struct hearth_cache *c, uint32_t space);
 uint32_t hearth_cache_quota(const struct hearth_cache *c, uint32_t space);
 uint32_t hearth_cache_resident(const struct hearth_cache *c, uint32_t space);
 uint32_t hearth_cache_n_cached(const struct hearth_cache *c, uint32_t space); // present or loading
-uint64_t hearth_cache_bytes(const struct hearth_cache *c);                    // of the region
+uint64_t hearth_cache_bytes(const struct hearth_cache *c);                    // size of the region
 uint64_t hearth_cache_table_bytes(const struct hearth_cache *c);
-// Where all slots lie, for registering it with the store; NULL and 0 without memory.
+// The memory of all slots, to register it with the store; NULL and 0 bytes without memory.
 void *hearth_cache_region(const struct hearth_cache *c, size_t *bytes);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The neuron cache: checking its parameters, sizing and laying out its tables, opening and closing.
+// The neuron cache: checks its parameters, sizes and lays out its tables, opens and closes.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static bool power_of_two(uint64_t n)
 
 uint32_t hearth_cache_slot_bytes(uint32_t bundle_bytes, uint64_t file_offset, uint32_t align)
 {
-    if (align <= 64) // copied in, or any address will do: a cache line each
+    if (align <= 64) // copied in, or any address will do: align to a cache line
         return (uint32_t)hearth_round_up(bundle_bytes, 64);
     uint64_t common = bundle_bytes | file_offset | align; // its lowest bit divides every bundle's offset
     uint64_t slack = align - (common & (~common + 1));
@@ -56,7 +56,7 @@ static uint32_t find_class(const struct hearth_cache *c, uint32_t slot_bytes)
     return i;
 }
 
-// Classes into `classes`, which has room for one for each space.
+// Makes the size classes; `classes` has room for one per space.
 static void make_classes(struct hearth_cache *c, const struct hearth_cache_params *p)
 {
     c->n_classes = 0;
@@ -78,7 +78,7 @@ static void make_classes(struct hearth_cache *c, const struct hearth_cache_param
     }
 }
 
-// Everything that follows from the parameters without memory of its own; c->classes must have been allocated.
+// Sets everything that follows from the parameters and needs no memory of its own. c->classes is allocated.
 static int settle_sizes(struct hearth_cache *c, const struct hearth_cache_params *p, struct hearth_error *err)
 {
     c->policy = p->policy ? p->policy : hearth_cache_policy_at(0);
@@ -105,7 +105,7 @@ static int settle_sizes(struct hearth_cache *c, const struct hearth_cache_params
     return HEARTH_OK;
 }
 
-// All tables in one arena: once to measure (a->base == NULL), once to hand out.
+// Lays out all tables in one arena: once to measure (a->base == NULL), once to assign.
 static void lay_out(struct hearth_cache *c, const struct hearth_cache_params *p, struct hearth_arena *a)
 {
     struct hearth_cache_space *spaces = hearth_arena_take(a, p->n_spaces, sizeof *spaces);
@@ -156,7 +156,7 @@ static void fill_tables(struct hearth_cache *c, const struct hearth_cache_params
     hearth_cache_relist(c);
 }
 
-// Checks, classes and sizes; `tables` becomes the bytes of all tables.
+// Checks the parameters, makes classes and sizes. `tables` becomes the bytes of all tables.
 static int prepare(struct hearth_cache *c, const struct hearth_cache_params *p, size_t *tables,
                    struct hearth_error *err)
 {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// What the neuron cache keeps: policies by score (decayed frequency at one or two speeds, LRU, LFRU) and
-// S3-FIFO.
+// The policies of the neuron cache: by score (decayed frequency at one or two speeds, LRU, LFRU),
+// and S3-FIFO.
 //
-// Bundles are evicted in batches, when a step lets go of a space. By score that is one pass over the space
-// and a selection, which costs less than keeping them in order at every use would. Of equal ones the
-// higher id goes first: in a pack it is the colder neuron.
+// Bundles are evicted in batches, when a step releases a space. For a policy by score this is one
+// pass over the space and a selection, which costs less than keeping an order at every use. Of
+// equal neurons the higher id goes first: in a pack it is the colder one.
 #include <math.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@
 
 #define BUCKETS 1024 // for counting scores
 
-// ---- selection ----
+// ---- selection
 
 static void swap(uint64_t *a, uint64_t *b)
 {
@@ -30,7 +30,7 @@ static uint64_t median(uint64_t a, uint64_t b, uint64_t c)
     return a > b ? a : b;
 }
 
-// Brings the k smallest of v[n] (all different) to the front, in no particular order.
+// Moves the k smallest of v[n] (all different) to the front, in no particular order.
 static void select_smallest(uint64_t *v, uint32_t n, uint32_t k)
 {
     uint32_t lo = 0, hi = n; // the k-th border lies in [lo, hi]
@@ -42,7 +42,7 @@ static void select_smallest(uint64_t *v, uint32_t n, uint32_t k)
                 i++;
             while (v[j - 1] > pivot)
                 j--;
-            if (i >= j - 1) // met at the pivot, which is there once
+            if (i >= j - 1) // stopped at the pivot, which occurs once
                 break;
             swap(&v[i], &v[j - 1]);
         }
@@ -54,17 +54,17 @@ static void select_smallest(uint64_t *v, uint32_t n, uint32_t k)
     }
 }
 
-// ---- policies by score ----
+// ---- policies by score
 
-// They keep no list of members: a pass over the marks finds them in the order of their histories.
+// These policies keep no list of members: a pass over the marks finds them, in the order of their histories.
 static void no_bookkeeping(struct hearth_cache_space *s, uint32_t neuron)
 {
     (void)s;
     (void)neuron;
 }
 
-// Evicts the n of the lowest scores; `candidates` has score << 32 | ~id of those that may go, scores from
-// `low` to `high`. Counting by score first leaves only those of one narrow range to be put in order.
+// Evicts the n neurons of the lowest scores. `candidates` holds score << 32 | ~id of the neurons that may go,
+// with scores from `low` to `high`. Counting by score first leaves only one narrow range to sort.
 static void evict_lowest(struct hearth_cache *c, struct hearth_cache_space *s, uint32_t n_candidates,
                          uint32_t n, uint32_t low, uint32_t high)
 {
@@ -92,9 +92,9 @@ static void evict_lowest(struct hearth_cache *c, struct hearth_cache_space *s, u
         hearth_cache_evict(c, s, ~(uint32_t)c->scratch[i]);
 }
 
-// Lists the ids that may go in scratch[]; returns how many. Which neurons are cached is hard to predict, so
-// no branch depends on it, but eight marks at a time are passed over where none is set. The marks have zeros
-// up to a multiple of 64 behind them, and scratch has room for as many.
+// Lists the evictable ids in scratch[] and returns their number. Which neurons are cached is hard
+// to predict, so no branch depends on it; but eight marks without any bit set are skipped at
+// once. Zeros follow the marks up to a multiple of 64, and scratch has room for as many.
 static uint32_t list_evictable(struct hearth_cache *c, const struct hearth_cache_space *s)
 {
     uint32_t n = 0;
@@ -122,7 +122,7 @@ static uint32_t list_evictable(struct hearth_cache *c, const struct hearth_cache
         evict_lowest(c, s, n_candidates, n, low, high);                                                      \
     } while (0)
 
-// ---- LRU: one word, the last visit that used it ----
+// ---- LRU: one word, the last visit that used the neuron
 
 static void lru_touch(const struct hearth_cache *c, struct hearth_cache_space *s, uint32_t neuron)
 {
@@ -135,7 +135,7 @@ static void lru_trim(struct hearth_cache *c, struct hearth_cache_space *s, uint3
     TRIM_BY(s->history[id]);
 }
 
-// ---- LFRU: uses since it came in, and the last visit that used it ----
+// ---- LFRU: uses since the neuron came in, and the last visit that used it
 
 static void lfru_touch(const struct hearth_cache *c, struct hearth_cache_space *s, uint32_t neuron)
 {
@@ -162,11 +162,11 @@ static void lfru_trim(struct hearth_cache *c, struct hearth_cache_space *s, uint
     TRIM_BY(lfru_score(s, id));
 }
 
-// ---- decayed frequency ----
+// ---- decayed frequency
 //
-// A neuron's worth is C = sum over its uses of 2^(-age / half life). All worths decay alike, so their order
-// changes only by uses, and a number that never has to be aged keeps it: log2 C + now / half life, in 1/1024.
-// A use adds 1 to C: the logarithm of a sum, from a table. 0 means never used.
+// A neuron's worth is C = sum over its uses of 2^(-age / half life). All worths decay alike, so only uses
+// change their order. The word log2 C + now / half life, in 1/1024, never has to be aged and keeps the same
+// order. A use adds 1 to C, which is the logarithm of a sum, from a table. 0 means never used.
 
 #define ORIGIN   (64u * HEARTH_CACHE_LOG_UNITS) // keeps the logarithm of small worths above 0
 #define NO_WORTH 1e-12
@@ -194,7 +194,7 @@ static void decayed_trim(struct hearth_cache *c, struct hearth_cache_space *s, u
     TRIM_BY(s->history[id]);
 }
 
-// The worth that a neuron of this share of activity has in the long run: share / (1 - 2^(-1 / half life)).
+// The long-run worth of a neuron with this share of activity: share / (1 - 2^(-1 / half life)).
 static uint32_t seed_of(const struct hearth_cache_space *s, uint32_t half_life, float share)
 {
     double worth = (share > 0 ? share < 1 ? (double)share : 1.0 : 0.0) / (1 - exp2(-1.0 / half_life));
@@ -208,14 +208,14 @@ static void decayed_seed(const struct hearth_cache *c, struct hearth_cache_space
         s->history[i] = seed_of(s, c->half_life, share[i]);
 }
 
-// ---- the same at two speeds ----
+// ---- decayed frequency at two speeds
 //
-// What a text uses over and over, and what it used just now: a slow worth and a fast one, of which a single
-// use counts as much as a few slow ones. Two words, slow first. Two speeds decay differently, so worths are
-// added up when they are asked for.
+// Frequent use and recent use both count: a slow worth and a fast one, in which a single use
+// counts as much as a few slow ones. The history has two words, slow first. The two decay
+// differently, so they are added when they are needed.
 
 #define FAST_HALF_LIFE 2
-#define FAST_WEIGHT    0.3 // of shares of visits; times what turns sums of uses into shares
+#define FAST_WEIGHT    0.3 // weight in shares of visits; times the factor that turns sums of uses into shares
 
 static void two_speed_touch(const struct hearth_cache *c, struct hearth_cache_space *s, uint32_t neuron)
 {
@@ -224,15 +224,15 @@ static void two_speed_touch(const struct hearth_cache *c, struct hearth_cache_sp
     h[1] = add_logs(c, h[1], time_of(s, FAST_HALF_LIFE));
 }
 
-// The logarithm of what is left now of a worth, with ORIGIN for 1.
+// The logarithm of a worth at time now, with ORIGIN for 1.
 static uint32_t left_of(uint32_t word, uint32_t now)
 {
     return word + ORIGIN > now ? word + ORIGIN - now : 0;
 }
 
-// Uses say what a neuron did, a predictor's score how near it is to doing it again: of two neurons that were
-// not named, the one that nearly was comes first. Scores count by what is usual in the space, so that their
-// unit does not matter, and up to SCORE_LIMIT of that.
+// Uses say what a neuron did. A predictor's score says how near it is to doing it again: of two neurons that
+// were not named, the one that was nearly named comes first. Scores are divided by the usual score of the
+// space, so that their unit does not matter, and count up to SCORE_LIMIT times that.
 #define SCORE_LIMIT  3.0f
 #define SCORE_WEIGHT 2.0f // doublings of worth for a usual score
 
@@ -251,7 +251,8 @@ static float usual_score(const struct hearth_cache_space *s)
 static uint32_t score_worth(const struct hearth_cache_space *s, uint32_t id, float scale)
 {
     float score = s->scores[id] * scale;
-    score = score > -SCORE_LIMIT ? score < SCORE_LIMIT ? score : SCORE_LIMIT : -SCORE_LIMIT; // NaN: the least
+    score = score > -SCORE_LIMIT ? score < SCORE_LIMIT ? score : SCORE_LIMIT : -SCORE_LIMIT; // NaN becomes
+                                                                                             // the least
     return (uint32_t)((score + SCORE_LIMIT) * SCORE_WEIGHT * HEARTH_CACHE_LOG_UNITS);
 }
 
@@ -281,10 +282,10 @@ static void two_speed_seed(const struct hearth_cache *c, struct hearth_cache_spa
     }
 }
 
-// ---- S3-FIFO ----
+// ---- S3-FIFO
 //
-// Three queues as rings of F entries. A neuron's words: where it is, how often it was used (0..3), and the
-// ring position that is its own, for the ghost ring keeps entries of neurons that have come back.
+// Three queues, as rings of F entries. A neuron's words hold its queue, its number of uses (0..3), and its
+// own ring position, because the ghost ring keeps entries of neurons that have come back.
 
 enum { SMALL, MAIN, GHOST, NOWHERE };
 #define S3_USES(word)        ((word) >> 2)
@@ -315,7 +316,7 @@ static void s3_push(struct hearth_cache_space *s, uint32_t queue, uint32_t neuro
 static void s3_touch(const struct hearth_cache *c, struct hearth_cache_space *s, uint32_t neuron)
 {
     (void)c;
-    // The use that brings it in does not count.
+    // The use that brings a neuron in does not count.
     uint32_t *word = &s->history[2 * (size_t)neuron];
     if ((s->mark[neuron] & HEARTH_CACHE_STATE_BITS) == HEARTH_CACHE_PRESENT && S3_USES(*word) < 3)
         *word += 4;
@@ -339,7 +340,8 @@ static void s3_remove(struct hearth_cache_space *s, uint32_t neuron)
     s->tail[queue]--;
 }
 
-// Remembers an evicted neuron; forgets the oldest beyond as many as the main queue may have.
+// Adds an evicted neuron to the ghost queue. The ghost queue holds as many as the main queue may
+// have; beyond that it forgets the oldest.
 static void s3_remember(struct hearth_cache_space *s, uint32_t neuron)
 {
     uint32_t most = s->quota - s->quota / 10;
@@ -352,7 +354,7 @@ static void s3_remember(struct hearth_cache_space *s, uint32_t neuron)
     s3_push(s, GHOST, neuron, 0);
 }
 
-// Takes the oldest neuron of a queue: evicts it, or gives it another round. True when it was evicted.
+// Takes the oldest neuron of a queue: evicts it, or gives it another round. True: it was evicted.
 static bool s3_take(struct hearth_cache *c, struct hearth_cache_space *s, uint32_t queue)
 {
     uint32_t neuron = *ring_at(s, queue, s->head[queue]++);
@@ -375,7 +377,7 @@ static bool s3_take(struct hearth_cache *c, struct hearth_cache_space *s, uint32
 
 static void s3_trim(struct hearth_cache *c, struct hearth_cache_space *s, uint32_t n)
 {
-    uint32_t evictable[2] = {0, 0}; // of SMALL and MAIN
+    uint32_t evictable[2] = {0, 0}; // evictable neurons of SMALL and MAIN
     for (uint32_t q = SMALL; q <= MAIN; q++)
         for (uint32_t i = s->head[q]; i != s->tail[q]; i++)
             evictable[q] += hearth_cache_evictable(s, *ring_at(s, q, i));
@@ -393,7 +395,7 @@ static void s3_trim(struct hearth_cache *c, struct hearth_cache_space *s, uint32
     }
 }
 
-// ---- the table ----
+// ---- the table
 
 static const struct hearth_cache_policy policies[] = {
     {"twospeed", 2, 0, two_speed_touch, no_bookkeeping, no_bookkeeping, two_speed_trim, two_speed_seed},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The neuron cache's memory: a region cut into chunks, each of them cut into slots of one size. Chunks pass
-// from one size to another, and back to the operating system, as quotas and the region's size change.
+// The memory of the neuron cache: a region cut into chunks, each cut into slots of one size. As quotas and
+// the region's size change, chunks change their slot size or go back to the operating system.
 #include <string.h>
 
 #include "base/os.h"
@@ -63,7 +63,7 @@ void hearth_cache_free_slot(struct hearth_cache *c, uint32_t slot)
         push_free(c, &c->classes[c->chunks[chunk].size_class], slot);
 }
 
-// Lists the free slots of chunk anew, so that the lowest is taken first.
+// Rebuilds the list of the chunk's free slots, lowest first.
 static void list_chunk(struct hearth_cache *c, uint32_t chunk)
 {
     struct hearth_cache_class *k = &c->classes[c->chunks[chunk].size_class];
@@ -72,7 +72,7 @@ static void list_chunk(struct hearth_cache *c, uint32_t chunk)
             push_free(c, k, chunk * c->per_chunk + i);
 }
 
-// Free slots of chunks that are being emptied stay out.
+// Free slots of chunks that are being emptied are left out.
 void hearth_cache_relist(struct hearth_cache *c)
 {
     c->n_unused = 0;
@@ -154,7 +154,7 @@ static uint32_t emptiest_chunk(const struct hearth_cache *c, uint32_t size_class
 static void empty_chunk(struct hearth_cache *c, uint32_t chunk)
 {
     struct hearth_cache_class *k = &c->classes[c->chunks[chunk].size_class];
-    c->emptying = chunk; // bundles must not move within it
+    c->emptying = chunk; // bundles must not move within this chunk
     hearth_cache_relist(c);
     for (uint32_t i = 0; i < k->per_chunk; i++)
         if (c->slot_space[chunk * c->per_chunk + i] != HEARTH_CACHE_NONE)
@@ -165,7 +165,7 @@ static void empty_chunk(struct hearth_cache *c, uint32_t chunk)
     hearth_cache_relist(c);
 }
 
-// A chunk for this class from one that has more than its quotas and the reserve take.
+// Takes a chunk for this class from a class that has more than its quotas and the reserve need.
 static bool take_surplus_chunk(struct hearth_cache *c, uint32_t size_class)
 {
     for (uint32_t i = 0; i < c->n_classes; i++) {
@@ -189,7 +189,7 @@ uint32_t hearth_cache_take_slot(struct hearth_cache *c, uint32_t size_class)
     return pop_free(c, k);
 }
 
-// One chunk beyond the region's size; false when it is not empty yet.
+// Returns one chunk beyond the region's size to the system; false: it is not empty yet.
 static bool give_back_chunk(struct hearth_cache *c, uint32_t chunk, uint32_t *left)
 {
     struct hearth_cache_chunk *k = &c->chunks[chunk];

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The warm start: the hottest cold neurons get the slots, and one pass forward through the file fills them.
+// The warm start: the hottest cold neurons get the slots, and one pass forward through the file reads them.
 #include <stdlib.h>
 
 #include "sparse/cache_internal.h"
 
-// A list that grows; it is made before generating starts.
+// A growing list, used only before generation starts.
 struct list {
     struct hearth_cache_range *at;
     size_t n, cap;
@@ -30,7 +30,7 @@ static int by_share(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// Shares are 0..1; the hottest come first when keys ascend, the lower id first of equal ones.
+// The key of a share in 0..1. Ascending keys put the hottest neurons first; of equal ones, the lower id.
 static uint64_t hotness_key(float share, uint32_t neuron)
 {
     double inverse = 1 - (share > 0 ? share < 1 ? (double)share : 1.0 : 0.0);
@@ -61,12 +61,12 @@ static struct hearth_cache_range range_of(const struct hearth_cache *c, const st
                                        .n = n};
 }
 
-// Ranges over the neurons that are wanted, in order.
+// Lists ranges that cover the wanted neurons, in order.
 static bool list_space(const struct hearth_cache *c, const struct hearth_cache_space *s, bool with_resident,
                        uint64_t max_bytes, uint64_t max_gap, struct list *out)
 {
     uint64_t piece = max_bytes / s->stride ? max_bytes / s->stride : 1, gap = max_gap / s->stride;
-    uint32_t first = 0, last = 0; // [first, last): wanted so far
+    uint32_t first = 0, last = 0; // [first, last): the wanted neurons so far
     for (uint32_t i = with_resident ? 0 : s->resident; i < s->n_neurons; i++) {
         if (i >= s->resident && (s->mark[i] & HEARTH_CACHE_STATE_BITS) != HEARTH_CACHE_LOADING)
             continue;

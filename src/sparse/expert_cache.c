@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The expert cache: see expert_cache.h. Layers have some tens or hundreds of experts, and an expert is
-// megabytes, so plain passes over a layer cost nothing beside a read.
+// The expert cache; see expert_cache.h. A layer has some tens or hundreds of experts and an expert is
+// megabytes, so a pass over all experts of a layer costs nothing beside a read.
 #include "sparse/expert_cache.h"
 
 #include <math.h>
@@ -9,16 +9,16 @@
 #include "base/memory.h"
 
 #define NONE       UINT32_MAX
-#define COMMON     (1u << 31) // in `place`: one of the common places
-#define SLOW       32         // tokens in which a use comes to count half
-#define FAST       2          // the same of the second speed
-#define FAST_SHARE 0.3f       // what it counts beside the first
+#define COMMON     (1u << 31) // in `place`: one of the common slots
+#define SLOW       32         // tokens after which a use counts half
+#define FAST       2          // the same for the second speed
+#define FAST_SHARE 0.3f       // weight of the second speed beside the first
 #define MAX_PLACES (1u << 24) // experts of all layers
 
 struct layer {
     uint32_t quota, n_cached;
     uint32_t *place;    // [n_experts], or NONE
-    uint32_t *held;     // [n_experts] the expert in each of the layer's places, or NONE
+    uint32_t *held;     // [n_experts] the expert in each of the layer's own slots, or NONE
     bool *asked;        // [n_experts]
     float *slow, *fast; // [n_experts] shares of recent tokens
 };
@@ -51,8 +51,8 @@ static float worth_of(const struct layer *l, uint32_t expert)
     return l->slow[expert] + FAST_SHARE * l->fast[expert];
 }
 
-// A place of the layer's own for an expert of this worth: a free one, or that of the expert that is worth
-// least, if that is worth less and nobody has asked for it. Or NONE.
+// Finds one of the layer's own slots for an expert of this worth: a free one, or that of the
+// expert of least worth, if that is less and no request holds it. Or NONE.
 static uint32_t find_place(const struct layer *l, float worth)
 {
     uint32_t worst = NONE;
@@ -72,7 +72,7 @@ static struct hearth_expert_place place_of(const struct layer *l, uint32_t exper
                                         .number = l->place[expert] & ~COMMON};
 }
 
-// Gives an absent expert of this worth a place. False: there is none.
+// Gives an absent expert of this worth a slot. False: there is none.
 static bool let_in(struct hearth_expert_cache *c, struct layer *l, uint32_t expert, float worth)
 {
     const uint32_t own = find_place(l, worth);
@@ -110,7 +110,7 @@ enum hearth_expert_request hearth_expert_cache_ask_ahead(struct hearth_expert_ca
     struct layer *l = &c->layers[layer];
     if (l->place[expert] != NONE)
         return HEARTH_EXPERT_PRESENT;
-    // What a use by every token would add.
+    // The worth that a use by every token would add.
     const float more = (1 - exp2f(-1.0f / SLOW)) + FAST_SHARE * (1 - exp2f(-1.0f / FAST));
     if (!let_in(c, l, expert, may_evict ? worth_of(l, expert) + more : -1))
         return HEARTH_EXPERT_NO_ROOM;
@@ -151,7 +151,7 @@ float hearth_expert_cache_worth(const struct hearth_expert_cache *c, uint32_t la
 
 // ---- opening
 
-// Run once to measure and once to hand out.
+// Called twice: to measure, then to assign.
 static void lay_out(struct hearth_expert_cache *c, struct hearth_arena *a)
 {
     const size_t n = c->n_experts;

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Spaces: the neurons of one layer and expert, where their rows lie, and how they are cut into clusters.
+// Spaces: the neurons of one layer or expert, the place of their rows, and their cut into clusters.
 #ifndef HEARTH_SPARSE_SPACE_H
 #define HEARTH_SPARSE_SPACE_H
 
 #include "model/model.h"
 
-// Clusters of a space, at most.
+// The largest number of clusters in a space.
 #define HEARTH_CLUSTERS 32
 
-// Neurons of a cluster: the unit of summation (docs/sparse.md). Cluster c is [c * size, (c + 1) * size), the
-// last one shorter. A partial sum costs as much as a few neurons, so clusters do not get smaller than 448.
+// Number of neurons in a cluster, the unit of summation (docs/sparse.md). Cluster c is [c * size,
+// (c + 1) * size); the last one is shorter. A partial sum costs as much as a few neurons, so a
+// cluster has at least 448.
 static inline size_t hearth_cluster_size(size_t n_neurons)
 {
     const size_t even = (n_neurons + HEARTH_CLUSTERS - 1) / HEARTH_CLUSTERS;
@@ -22,20 +23,22 @@ static inline size_t hearth_cluster_count(size_t n_neurons)
     return (n_neurons + size - 1) / size;
 }
 
-// Rows of neuron j: of gate and up [E] and of down by neuron [E]. The first `resident` neurons lie in
-// matrices; in a model in memory these are all, and else the others are bundles in the neuron cache.
+// The rows of a space: of gate and up [E], and of down stored by neuron [E]. The first `resident`
+// neurons are in matrices. In a model in memory these are all neurons. Otherwise the rest are
+// bundles in the neuron cache.
 struct hearth_space {
-    struct hearth_weight gate, up; // gate.data NULL: there is none
-    struct hearth_weight down_t;   // data NULL: down is stored the ordinary way, and not here
-    size_t n, resident;            // neurons
+    struct hearth_weight gate, up; // gate.data is NULL if there is none
+    struct hearth_weight down_t;   // data is NULL if down is stored the ordinary way; then it is not here
+    size_t n, resident;            // number of neurons; of resident ones
 };
 
+// Row j of a matrix.
 static inline const void *hearth_space_row(const struct hearth_weight *w, size_t j)
 {
     return (const uint8_t *)w->data + j * w->stride;
 }
 
-// The space of a layer (expert 0 in a model without experts).
+// The space of a layer and expert (expert 0 in a model without experts).
 struct hearth_space hearth_space_of(const struct hearth_hparams *hp, const struct hearth_layer *layer,
                                     int expert);
 

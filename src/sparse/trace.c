@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Traces: the writer that the engine feeds, and the reader, which believes nothing that it has not checked.
+// Traces: the writer that the engine calls, and the reader, which checks everything.
 #include "sparse/trace.h"
 
 #include <stdlib.h>
@@ -16,13 +16,13 @@
 
 enum { RECORD_END = 0, RECORD_STEP = 1, RECORD_DELTA = 2, RECORD_BITMAP = 3 };
 
-// ---- writer ----
+// ---- writer
 
 struct hearth_trace_writer {
     struct hearth_outfile *file;
     uint32_t n_spaces;
     uint32_t *n_neurons; // [n_spaces]
-    uint64_t next_space; // the lowest space that the step may still have
+    uint64_t next_space; // the lowest space that may still follow in this step
     bool in_step;
     uint8_t *buffer; // one record in either form
 };
@@ -107,7 +107,7 @@ static bool spaces_in_order(const struct hearth_trace_space *a, const struct hea
     return a->layer < b->layer || (a->layer == b->layer && a->expert < b->expert);
 }
 
-// NULL when sound, else what is wrong with it.
+// NULL: info is valid. Else what is wrong with it.
 static const char *check_info(const struct hearth_trace_info *info)
 {
     if (info->n_spaces < 1 || info->n_spaces > HEARTH_TRACE_MAX_SPACES)
@@ -201,10 +201,10 @@ void hearth_trace_writer_close(struct hearth_trace_writer **writer)
     free(w);
 }
 
-// ---- reader ----
+// ---- reader
 
 struct step {
-    uint64_t first; // set
+    uint64_t first; // number of its first set
     uint32_t n_tokens;
 };
 
@@ -227,7 +227,7 @@ struct hearth_trace {
     bool cut_off;
 };
 
-// A reading position. Running out of bytes is not damage: the file was cut off there.
+// A position in the data. Running out of bytes is not damage: the file was cut off there.
 struct cursor {
     const uint8_t *p, *end;
     bool short_of; // ran out of bytes
@@ -305,8 +305,8 @@ static struct set take_set(const struct hearth_trace *t, struct cursor *c, bool 
     return s;
 }
 
-// Walks all records; counts them while steps and sets are not allocated yet, else fills them in. A step
-// counts once the next one, or the end, shows that it is complete.
+// Walks all records. While steps and sets are not allocated it counts them, then it fills them in. A step
+// counts once the next step, or the end, shows that it is complete.
 static const char *walk(struct hearth_trace *t, size_t start)
 {
     struct cursor c = {.p = t->data + start, .end = t->data + t->n_data};
@@ -318,7 +318,7 @@ static const char *walk(struct hearth_trace *t, size_t start)
     while (!ended && c.p < c.end) {
         uint8_t kind = *c.p++;
         if (kind == RECORD_STEP || kind == RECORD_END) {
-            // What came before is complete.
+            // All steps before this one are complete.
             t->n_steps = n_steps;
             t->n_sets = n_sets;
             t->n_tokens = tokens += step_tokens;
@@ -368,7 +368,7 @@ static uint32_t get_u32(const uint8_t *p)
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
-// Header and table of spaces; *start becomes the offset of the records.
+// Reads header and table of spaces; *start becomes the offset of the records.
 static int read_header(struct hearth_trace *t, const char *path, size_t *start, struct hearth_error *err)
 {
     const uint8_t *p = t->data;
@@ -407,8 +407,8 @@ static int parse(struct hearth_trace *t, const char *path, struct hearth_error *
     int rc = read_header(t, path, &start, err);
     if (rc)
         return rc;
-    // Counting reads all of it, so that what is allocated is what the file holds (a few dozen bytes for each
-    // of its records). The incomplete last step is counted as well, for it is read again below.
+    // Counting reads all of it, so memory stays in proportion to the file (a few dozen bytes per record). The
+    // incomplete last step is counted too, because it is read again below.
     const char *wrong = walk(t, start);
     if (wrong)
         return hearth_fail(err, HEARTH_E_FORMAT, "%s: the trace is damaged: %s", path, wrong);

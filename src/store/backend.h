@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
-// What a backend of the store does, and the files' system calls.
+// The interface of the store's backends, and the system calls on files.
 #ifndef HEARTH_STORE_BACKEND_H
 #define HEARTH_STORE_BACKEND_H
 
 #include "store/store.h"
 
-// One attempt at a read: as many bytes of [offset, offset + length) as come.
+// One attempt at a read. It may bring fewer bytes of [offset, offset + length) than asked for.
 struct hearth_attempt {
     uint64_t offset;
     void *dst;
     uint32_t length;
-    uint32_t slot; // the store's number for the read
+    uint32_t slot; // the store's number of the read
 };
 
 struct hearth_attempt_done {
@@ -25,7 +25,7 @@ struct hearth_io_file {
     uint64_t size;
 };
 
-// `depth` attempts are in flight at most. State is the backend's; open leaves it NULL on failure.
+// At most `depth` attempts are in flight. `state` belongs to the backend; open leaves it NULL on failure.
 struct hearth_io_backend {
     const char *name;
     int (*open)(void **state, const struct hearth_io_file *file, unsigned depth, struct hearth_error *err);
@@ -33,7 +33,7 @@ struct hearth_io_backend {
     void (*add_memory)(void *state, void *base, size_t size);
     void (*start)(void *state, const struct hearth_attempt *attempt); // may be held back until flush
     void (*flush)(void *state);
-    // Ended attempts, at most `max`; waits for one when `wait`. Never fails: errors are the attempts'.
+    // Collects at most `max` ended attempts; waits for one if `wait`. Never fails: errors belong to attempts.
     int (*reap)(void *state, struct hearth_attempt_done *done, int max, bool wait);
 };
 
@@ -45,7 +45,7 @@ extern const struct hearth_io_backend hearth_io_uring;
 int hearth_io_file_open(struct hearth_io_file *out, const char *path, bool buffered,
                         struct hearth_error *err);
 void hearth_io_file_close(struct hearth_io_file *file);
-// The page cache is to forget these bytes (buffered files).
+// Drops these bytes from the page cache (buffered files).
 void hearth_io_file_forget(const struct hearth_io_file *file, uint64_t offset, uint64_t length);
 void hearth_io_sleep_ns(uint64_t ns);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The file behind a store: opened for direct reads where the file system has them.
+// The file behind a store, opened for direct reads where the file system has them.
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -9,8 +9,8 @@
 
 #include "store/backend.h"
 
-// What direct reads of the file must be multiples of. Not every file system tells: then the largest block
-// size of common devices.
+// The alignment that direct reads of the file need. Not every file system reports it; then it is
+// the largest block size of common devices.
 static uint32_t alignment_of(int fd)
 {
     uint32_t align = 4096;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Reads by a pool of threads that call pread: works everywhere.
+// Reads by a pool of threads that call pread. Works everywhere.
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -11,14 +11,14 @@
 
 #define MAX_THREADS 16
 
-// A ring of `cap` entries, a power of two.
+// Both queues are rings of `cap` entries, a power of two.
 struct pool {
     int fd;
     unsigned cap;
     struct hearth_attempt *todo;                     // [cap]
     struct hearth_attempt_done *done;                // [cap]
-    unsigned todo_from, todo_to, done_from, done_to; // running numbers; entry = number % cap
-    unsigned given;                                  // of todo: those after it wait for flush
+    unsigned todo_from, todo_to, done_from, done_to; // running numbers; the entry is number % cap
+    unsigned given; // entries of todo before this number may start; the others wait for flush
     bool stop;
     pthread_mutex_t lock;
     pthread_cond_t work, result;

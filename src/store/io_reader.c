@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The reader's thread. It alone uses the stores. Jobs are cut into pieces; the pieces of a job follow those
-// of the one before without a pause, except where the file changes.
+// The reader's thread. No other thread uses the stores. Jobs are cut into pieces. The pieces of a job follow
+// those of the previous job without a pause, unless the file changes.
 #include "store/reader.h"
 
 #include <pthread.h>
@@ -13,19 +13,19 @@
 #include "base/memory.h"
 #include "base/os.h"
 
-// Where disks reach their full speed.
+// Disks reach their full speed with reads of this size.
 #define PIECE      ((size_t)512 << 10)
 #define DEPTH      16
 #define STACK_SIZE ((size_t)256 << 10)
 
 struct hearth_reader {
-    struct hearth_store **stores; // [n_stores], the thread's once it runs
+    struct hearth_store **stores; // [n_stores]; only the thread uses them once it runs
     uint32_t n_stores, align;
     pthread_t thread;
     bool has_thread, has_lock;
-    pthread_mutex_t lock; // of all that follows
+    pthread_mutex_t lock; // protects all that follows
     pthread_cond_t news, over;
-    struct hearth_reader_job *first, *last; // of which pieces are still to be submitted
+    struct hearth_reader_job *first, *last; // jobs with pieces to submit
     bool stop;
     char error[300];
     struct hearth_store_stats stats;
@@ -33,10 +33,10 @@ struct hearth_reader {
 
 // ---- the thread
 
-// What the thread is at.
+// The thread's progress.
 struct work {
-    struct hearth_reader_job *job; // whose pieces are submitted
-    uint32_t file;                 // where those in flight are
+    struct hearth_reader_job *job; // the job whose pieces are being submitted
+    uint32_t file;                 // the file of the pieces in flight
     bool stop;
 };
 
@@ -53,7 +53,7 @@ static void end_job(struct hearth_reader *r, struct hearth_reader_job *job)
     pthread_mutex_unlock(&r->lock);
 }
 
-// Takes the next job; waits for one when there is nothing else to do.
+// Takes the next job. Waits for one if nothing else is to do.
 static void take_job(struct hearth_reader *r, struct work *w, bool idle)
 {
     pthread_mutex_lock(&r->lock);
@@ -66,7 +66,7 @@ static void take_job(struct hearth_reader *r, struct work *w, bool idle)
     pthread_mutex_unlock(&r->lock);
 }
 
-// Submits pieces of the job until the store has no room. A job that has failed is not read on.
+// Submits pieces of the job until the store has no room. A failed job gets no further reads.
 static void submit(struct hearth_reader *r, struct work *w)
 {
     struct hearth_reader_job *job = w->job;
@@ -143,7 +143,7 @@ static void *run(void *arg)
                 w.job = NULL;
                 continue;
             }
-            if (w.job->extent == w.job->n) { // the rest is on its way
+            if (w.job->extent == w.job->n) { // all of it is submitted
                 w.job = NULL;
                 take_job(r, &w, false);
                 if (w.job)
@@ -230,7 +230,7 @@ static int start_thread(struct hearth_reader *r)
     if (pthread_attr_init(&attr))
         return -1;
     int rc = pthread_attr_setstacksize(&attr, STACK_SIZE);
-    // Signals are for the program's own threads.
+    // The thread blocks all signals: they are for the program's own threads.
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     if (!rc)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Reads by io_uring: one system call for many reads, no threads. The file and, where the caller names it,
-// memory are registered, so that the kernel need not look them up for each read. Whatever of this a kernel
-// does not have is left out.
+// Reads by io_uring: one system call for many reads, no threads. The file and, where the caller
+// names it, memory are registered, so that the kernel need not look them up for each read.
+// Features that a kernel lacks are left out.
 #include "store/backend.h"
 
 #ifdef HEARTH_HAVE_LIBURING
@@ -13,7 +13,7 @@
 
 #include "base/memory.h"
 
-// The kernel takes at most 1 GiB a piece.
+// The kernel accepts at most 1 GiB per registered buffer.
 #define PIECE      ((size_t)1 << 30)
 #define MAX_PIECES 64
 
@@ -23,9 +23,9 @@ struct ring {
     bool fixed_file;
     struct iovec pieces[MAX_PIECES];
     unsigned n_pieces;
-    unsigned queued;                    // since the last submission
-    unsigned lost;                      // attempts that the kernel did not take: see submit()
-    struct hearth_attempt_done *failed; // [depth] of those, to be reaped
+    unsigned queued;                    // attempts since the last submission
+    unsigned lost;                      // attempts that the kernel did not accept: see submit()
+    struct hearth_attempt_done *failed; // [depth] those attempts, to be collected
     unsigned depth;
 };
 
@@ -47,9 +47,8 @@ static int ring_open(void **state, const struct hearth_io_file *file, unsigned d
         free(failed);
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for reading");
     }
-    // Not single-issuer: a session may be handed from thread to thread, and such a ring would refuse the
-    // second.
-    // Completions wait until this thread asks for them: else each one interrupts it.
+    // Not single-issuer: a session may move from thread to thread, and such a ring would refuse the second
+    // thread. Completions wait until this thread asks for them; otherwise each one interrupts it.
     int rc = io_uring_queue_init(depth, &r->uring, IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG);
     if (rc == -EINVAL) // an older kernel
         rc = io_uring_queue_init(depth, &r->uring, 0);
@@ -76,14 +75,14 @@ static void ring_add_memory(void *state, void *base, size_t size)
             break;
         r->pieces[r->n_pieces++] = (struct iovec){(char *)base + at, size - at < PIECE ? size - at : PIECE};
     }
-    // Registration replaces what was there before; without permission for it, reads do without.
+    // Registration replaces the buffers registered before. Without permission for it, reads do without.
     if (before)
         io_uring_unregister_buffers(&r->uring);
     if (io_uring_register_buffers(&r->uring, r->pieces, r->n_pieces))
         r->n_pieces = 0;
 }
 
-// The registered piece that holds the memory, or -1.
+// The registered buffer that holds this memory, or -1.
 static int piece_of(const struct ring *r, const void *dst, size_t length)
 {
     for (unsigned i = 0; i < r->n_pieces; i++) {
@@ -102,7 +101,7 @@ static void submit(struct ring *r)
             r->queued -= (unsigned)n < r->queued ? (unsigned)n : r->queued;
             continue;
         }
-        // No room for completions, or a signal: what is there is reaped first, then it is tried again.
+        // No room for completions, or a signal: collect what is there first, then try again.
         break;
     }
 }
@@ -115,7 +114,7 @@ static void ring_start(void *state, const struct hearth_attempt *a)
         submit(r);
         sqe = io_uring_get_sqe(&r->uring);
     }
-    if (!sqe) { // the kernel takes nothing now: the store tries again
+    if (!sqe) { // the kernel accepts nothing now: the store tries again
         r->failed[r->lost++] = (struct hearth_attempt_done){a->slot, -EAGAIN};
         return;
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The store, above the backends: reads in flight, what is done about their failures, throttling, faults for
+// The store, above the backends: reads in flight, recovery from failures, throttling, faults for
 // tests, and the choice of a backend.
 #include "store/store.h"
 
@@ -14,18 +14,18 @@
 
 #define DEFAULT_DEPTH 64
 #define MAX_DEPTH     1024
-// Attempts at a read that an I/O error ends, and ones that the system or a signal put off.
+// Most attempts at a read that ends with I/O errors, and at one that the system or a signal postpones.
 #define MAX_ERRORS  4
 #define MAX_PUT_OFF 1000
-// A run is read in pieces of this size: where disks reach their full speed.
+// A long read is cut into pieces of this size, with which disks reach their full speed.
 #define PIECE ((size_t)1 << 20)
 
 struct slot {
     struct hearth_read read;
     uint32_t done;       // bytes
-    int errors, put_off; // attempts that ended so
-    int code;            // once ended
-    uint64_t due;        // when a throttled read may be told, ns
+    int errors, put_off; // attempts that ended with EIO; attempts that were postponed
+    int code;            // of the read, once it has ended
+    uint64_t due;        // when a throttled read may be reported, ns
 };
 
 struct hearth_store {
@@ -36,12 +36,12 @@ struct hearth_store {
     unsigned depth;
     struct slot *slots;                   // [depth]
     uint32_t *free_slots;                 // [n_free]
-    uint32_t *ended;                      // [n_ended] slots whose reads have ended and were not told
-    unsigned n_free, n_ended, n_running;  // free, ended, with the backend
+    uint32_t *ended;                      // [n_ended] slots whose reads have ended and are not yet reported
+    unsigned n_free, n_ended, n_running;  // free, ended, in flight
     struct hearth_attempt_done *attempts; // [depth]
     struct hearth_throttle throttle;
-    uint64_t device_free; // when the emulated device has done all it was given, ns
-    uint64_t last_end;    // of the last read, for what goes on where it ended
+    uint64_t device_free; // when the emulated device has finished all its reads, ns
+    uint64_t last_end;    // offset where the last read ended, to recognise sequential reads
     struct hearth_store_faults faults;
     uint64_t random;
     struct hearth_store_stats stats;
@@ -66,7 +66,7 @@ static bool is_throttled(const struct hearth_store *s)
     return s->throttle.iops > 0 || s->throttle.mbps > 0;
 }
 
-// When an emulated device would have done this read, which it is given now.
+// When the emulated device finishes this read, which it gets now.
 static uint64_t throttled_end(struct hearth_store *s, const struct hearth_read *r)
 {
     const bool goes_on = r->offset == s->last_end;
@@ -121,7 +121,7 @@ static bool chance(struct hearth_store *s, int of_1000)
     return (int)((s->random >> 33) % 1000) < of_1000;
 }
 
-// The result that the tests' faulty storage gives instead.
+// The faulty storage of tests: returns another result in place of the real one.
 static int64_t spoil(struct hearth_store *s, int64_t result)
 {
     if (s->faults.on && !atomic_load_explicit(s->faults.on, memory_order_relaxed))
@@ -135,7 +135,7 @@ static int64_t spoil(struct hearth_store *s, int64_t result)
     return half > 0 && chance(s, s->faults.shorts) ? half : result;
 }
 
-// What becomes of a read after one attempt. Returns whether there is another.
+// Updates a read after one attempt. Returns whether another attempt is needed.
 static bool settle(struct hearth_store *s, struct hearth_attempt_done done)
 {
     struct slot *x = &s->slots[done.slot];
@@ -147,7 +147,7 @@ static bool settle(struct hearth_store *s, struct hearth_attempt_done done)
         return false;
     }
     if (result < 0) {
-        // A device may recover from one; a bad address or file will not.
+        // A device may recover from EIO; a bad address or file will not.
         if (result == -EIO && ++x->errors < MAX_ERRORS)
             return true;
         end_badly(s, done.slot, strerror((int)-result));
@@ -162,7 +162,7 @@ static bool settle(struct hearth_store *s, struct hearth_attempt_done done)
         end_badly(s, done.slot, "the file ends before");
         return false;
     }
-    // A direct read that stops between multiples has met the file's end.
+    // A direct read that ends between multiples of the alignment has reached the end of the file.
     if (x->done & (s->file.align - 1)) {
         if (x->done >= x->read.need)
             end(s, done.slot, HEARTH_OK);
@@ -189,8 +189,8 @@ static void collect(struct hearth_store *s, bool wait)
         s->backend->flush(s->state);
 }
 
-// Tells ended reads that are due, in the order of their end. Returns how many; *next: when the next one is
-// due.
+// Reports ended reads that are due, in the order of their end. Returns their number. *next: when
+// the next one is due.
 static int tell(struct hearth_store *s, struct hearth_read_done *done, int max, uint64_t *next)
 {
     const uint64_t now = is_throttled(s) ? hearth_now_ns() : 0;
@@ -226,7 +226,7 @@ int hearth_store_reap(struct hearth_store *s, struct hearth_read_done *done, int
             break;
         if (!started)
             started = hearth_now_ns();
-        if (s->n_ended) { // throttled: nothing can be told before
+        if (s->n_ended) { // throttled: nothing is due before then
             const uint64_t now = hearth_now_ns();
             if (next > now)
                 hearth_io_sleep_ns(next - now);
@@ -329,7 +329,7 @@ static uint64_t probe(struct hearth_store *s, uint8_t *memory)
             read.offset = (random >> 16) % places * BYTES;
             hearth_store_submit(s, &read, 1);
         }
-        // All of them, for nothing may be left in flight: their memory goes.
+        // Collects all reads: none may be left in flight, because their memory is freed.
         struct hearth_read_done done;
         bool failed = false;
         while (hearth_store_reap(s, &done, 1, 1))
@@ -340,13 +340,13 @@ static uint64_t probe(struct hearth_store *s, uint8_t *memory)
     return hearth_now_ns() - start;
 }
 
-// The faster one for this file, or the one that works.
+// Opens the backend that is faster for this file, or the one that works.
 static int choose_backend(struct hearth_store *s, struct hearth_error *err)
 {
     struct hearth_region memory = {0};
     uint64_t took[2] = {UINT64_MAX, UINT64_MAX};
     const struct hearth_io_backend *const backends[2] = {&hearth_io_uring, &hearth_io_pread};
-    // Too little to measure, or no memory for it: then any that works.
+    // If the file is too small to measure, or memory is short, any working backend will do.
     const bool measure =
         s->file.size >= (1 << 20) &&
         !hearth_region_open(&memory, ((size_t)s->depth * 8192 + ((size_t)2 << 20)), "a probe", NULL);
@@ -424,7 +424,7 @@ void hearth_store_close(struct hearth_store **store)
     struct hearth_store *s = *store;
     if (!s)
         return;
-    // Memory that reads go to must not be given back before they have ended.
+    // The memory of reads must stay valid until they have ended.
     while (s->n_running) {
         const int n = s->backend->reap(s->state, s->attempts, (int)s->depth, true);
         s->n_running -= (unsigned)n;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Insides of synthetic models, shared by src/synth/. How activation statistics are planted:
-// docs/synth.md.
+// Internals of synthetic models, shared by src/synth/. docs/synth.md explains the planting of statistics.
 #ifndef HEARTH_SYNTH_INSIDES_H
 #define HEARTH_SYNTH_INSIDES_H
 
@@ -19,19 +18,21 @@ enum hearth_synth_arch {
     HEARTH_SYNTH_QWEN3MOE
 };
 
-// A part of a space's neurons and how often they are active: probabilities rise evenly on a logarithmic
-// scale.
+// Some of a space's neurons and how often they are active. The probabilities rise evenly on a
+// logarithmic scale.
 struct hearth_synth_level {
-    float share;     // of the neurons
+    float share;     // share of the space's neurons
     float low, high; // probability that the gate is positive
 };
 
 struct hearth_synth_planting {
-    struct hearth_synth_level levels[3]; // falling, shares add up to 1; all zero: no neurons are planted
-    // Share of the gates' (the routers') variance that comes from the slow half of the stream.
+    struct hearth_synth_level levels[3]; // by falling probability; the shares add up to 1; all zero: no
+                                         // neurons are planted
+    // Share of the variance of the gates (of the routers) that comes from the slow half of the stream.
     float gate_slow, router_slow;
     float popularity;      // spread of the experts' mean scores, in standard deviations of a score
-    float up_mean, up_tie; // dReLU: mean of up, and its correlation with gate, both in its standard deviation
+    float up_mean, up_tie; // dReLU: mean of up and its correlation with gate, in units of its
+                           // standard deviation
 };
 
 struct hearth_synth_preset {
@@ -41,20 +42,20 @@ struct hearth_synth_preset {
     float rope_theta;
     uint32_t n_expert, n_used;
     const char *activation; // feed_forward.activation: "relu", "drelu", or NULL: the architecture's
-    bool pwri;              // in PowerInfer's variant of the container
-    bool pack;              // written as a pack, neurons by falling probability
-    uint32_t rank;          // of the predictors, a multiple of 32; 0: none
-    bool rank_varies;       // three of eight layers have 32 more: a mean of 12 more
+    bool pwri;              // written in PowerInfer's variant of the container
+    bool pack;              // written as a pack, with neurons by falling probability
+    uint32_t rank;          // rank of the predictors, a multiple of 32; 0: no predictors
+    bool rank_varies;       // three of eight layers have 32 more, a mean of 12 more
     const struct hearth_synth_planting *planting; // NULL: all weights are random
 };
 
-// Presets in order; NULL beyond the last.
+// Preset i; NULL after the last.
 const struct hearth_synth_preset *hearth_synth_preset_at(int i);
 
 // Rank of the predictors of a layer; 0: none.
 uint32_t hearth_synth_rank(const struct hearth_synth_preset *p, uint32_t layer);
 
-// Where a tensor's numbers come from. What is planted is F or, of a predictor, R rows for each expert.
+// The source of a tensor's numbers. Planted tensors have F rows or, in a predictor, R rows for each expert.
 enum hearth_synth_fill {
     HEARTH_SYNTH_ONES,
     HEARTH_SYNTH_ZEROS,
@@ -76,13 +77,13 @@ struct hearth_synth_tensor {
     enum hearth_synth_fill fill;
     uint64_t k, n, x; // x matrices of n rows of k elements; n == 0: a vector
     uint32_t layer;
-    float stddev; // RANDOM
+    float stddev; // of RANDOM
 };
 
 uint32_t hearth_synth_type(const struct hearth_synth_tensor *t); // enum hearth_type
 uint64_t hearth_synth_bytes(const struct hearth_synth_tensor *t);
 
-// One model in the making.
+// A model that is being made.
 struct hearth_synth {
     const struct hearth_synth_preset *p;
     const struct hearth_synth_params *params;
@@ -93,28 +94,31 @@ struct hearth_synth {
     uint64_t written, total; // bytes of tensor data
     struct hearth_error *err;
 
-    // The planted stream; absent when nothing is planted. Sizes: E embedding, F neurons of a space.
-    float *last_code;  // [E] code of the last token, once the embedding is written
-    float *constant;   // [E] every token's share: +1 and -1
-    float *threshold;  // [F] of a standard normal gate, negated, falling: P(x + threshold > 0) is the level
-    float gain;        // root mean square of what attention, or the feed-forward part, of a layer adds
-    float down_stddev; // of the down matrices
+    // The planted stream; absent if nothing is planted. E: embedding width, F: neurons of a space.
+    float *last_code; // [E] code of the last token, set when the embedding has been written
+    float *constant;  // [E] the part that all tokens share: +1 and -1
+    // [F] thresholds of a standard normal gate, falling: P(x + threshold > 0) is the probability
+    // of the neuron.
+    float *threshold;
+    // Root mean square of the output of one layer's attention, and of its feed-forward part.
+    float gain;
+    float down_stddev;           // of the down matrices
     struct hearth_bundle bundle; // of a pack
 };
 
 #define HEARTH_SYNTH_CHUNK ((size_t)4 << 20)
 
-// The stream of a token at the model's input is constant * CONSTANT + code * sqrt(1 - CONSTANT^2), with mean
-// square 1. Codes have mean square 1 in each half and are orthogonal to the constant there.
+// A token's stream at the model's input is constant * CONSTANT + code * sqrt(1 - CONSTANT^2), with mean
+// square 1. Codes have mean square 1 in each half, and each half is orthogonal to the constant.
 #define HEARTH_SYNTH_CONSTANT 0.45f
 #define HEARTH_SYNTH_CODE     0.893f
-// Whether element i belongs to the slow half of a code: blocks of 32 take turns.
+// Whether element i belongs to the slow half of a code. The halves alternate in blocks of 32.
 static inline bool hearth_synth_is_slow(size_t i)
 {
     return i / 32 % 2 == 0;
 }
 
-// Numbers of the random streams, first part; a tensor's own number is below 2^32.
+// First part of the numbers of random streams; a tensor's own number is below 2^32.
 #define HEARTH_SYNTH_STREAM_SPACE  ((uint64_t)1 << 32) // + layer * n_expert + expert
 #define HEARTH_SYNTH_STREAM_CODE   ((uint64_t)2 << 32)
 #define HEARTH_SYNTH_STREAM_COMMON ((uint64_t)3 << 32)
@@ -122,56 +126,56 @@ static inline bool hearth_synth_is_slow(size_t i)
 // Whether the preset's neurons are planted, not only its stream and routers.
 bool hearth_synth_has_neurons(const struct hearth_synth_preset *p);
 
-// Writes the next n bytes of tensor data and tells the progress.
+// Writes the next n bytes of tensor data and reports progress.
 int hearth_synth_write(struct hearth_synth *s, const void *src, size_t n);
 
 // ---- vocab.c
-// All tokenizer keys.
+// Adds all tokenizer keys.
 int hearth_synth_put_vocabulary(struct hearth_synth *s);
 #define HEARTH_SYNTH_FIRST_WORD 259 // tokens before it are special, or single bytes
 
 // ---- stream.c: the planted stream
-// Fills constant, threshold, gain, down_stddev; hearth_synth_free_stream() frees them.
+// Fills constant, threshold, gain and down_stddev. hearth_synth_free_stream() frees them.
 int hearth_synth_open_stream(struct hearth_synth *s);
 void hearth_synth_free_stream(struct hearth_synth *s);
-// Mean square that layers have added to the stream's before the feed-forward part of `layer` (before the head
-// when it is n_layer).
+// Mean square that layers have added to the stream before the feed-forward part of `layer`
+// (before the head if layer is n_layer).
 float hearth_synth_added(const struct hearth_synth *s, uint32_t layer);
-// The embedding [V x E], and the head [V x E] that follows the codes from token to token.
+// Write the embedding [V x E], and the head [V x E] that follows the codes from token to token.
 int hearth_synth_write_embedding(struct hearth_synth *s);
 int hearth_synth_write_head(struct hearth_synth *s);
-// The x that a standard normal number is below with probability p.
+// The quantile of a standard normal number: it is below the result with probability p.
 double hearth_synth_quantile(double p);
-// A layer's router [X x E], f32.
+// Writes a layer's router [X x E], f32.
 int hearth_synth_write_router(struct hearth_synth *s, uint32_t layer);
 
 // ---- space.c: planted neurons
-// The matrices of one space, in Q4_0. R rank, F neurons, E embedding.
+// The matrices of one space, in Q4_0. R: rank, F: neurons, E: embedding width.
 struct hearth_synth_space {
-    uint8_t *gate, *up; // [F x E]; gate is NULL where up is the gate
-    float *bias;        // [F] or NULL: the thresholds are in the matrix
+    uint8_t *gate, *up; // [F x E]; gate is NULL if up is the gate
+    float *bias;        // [F]; NULL: the thresholds are in the matrix
     uint8_t *fc1, *fc2; // [R x E] [F x R]
 };
 
-// What making spaces needs, sized for the largest rank.
+// Scratch memory for making spaces, sized for the largest rank.
 struct hearth_synth_maker;
 int hearth_synth_maker_open(struct hearth_synth_maker **out, struct hearth_synth *s);
 void hearth_synth_maker_close(struct hearth_synth_maker **m);
-// Fills the space of (layer, expert). `sorted`: neurons by falling probability, else in random order.
+// Makes the space of (layer, expert). `sorted`: neurons by falling probability, else in random order.
 void hearth_synth_make_space(struct hearth_synth_maker *m, uint32_t layer, uint32_t expert, bool sorted,
                              const struct hearth_synth_space *out);
 
-// ---- planted.c: the tensors that are made of spaces
+// ---- planted.c: tensors that consist of spaces
 struct hearth_synth_planted;
-// Buffers for what is planted among these n tensors.
+// Allocates buffers for the planted ones of these n tensors.
 int hearth_synth_planted_open(struct hearth_synth_planted **out, struct hearth_synth *s,
                               const struct hearth_synth_tensor *tensors, size_t n);
 void hearth_synth_planted_close(struct hearth_synth_planted **p);
-// Writes such a tensor, number `stream` of the model; a layer's tensors come in the order in which fills are
-// listed above, or, in a pack, bundles first.
+// Writes such a tensor, number `stream` of the model. A layer's tensors come in the order of the
+// fills above; in a pack, bundles come first.
 int hearth_synth_planted_write(struct hearth_synth_planted *p, const struct hearth_synth_tensor *t,
                                uint64_t stream);
-// A pack's keys.
+// Adds a pack's keys.
 int hearth_synth_put_pack_keys(struct hearth_synth *s);
 
 #endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The tensors of a synthetic model that are made of planted spaces: matrices side by side, or a pack's
-// bundles.
+// The tensors of a synthetic model that consist of planted spaces: as matrices, or as a pack's bundles.
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,10 +10,10 @@
 struct hearth_synth_planted {
     struct hearth_synth *s;
     struct hearth_synth_maker *maker;
-    // By fill, or NULL: the matrices of a layer's spaces, one behind the other. Of gates and ups, in a pack,
-    // only those of the expert at hand.
+    // By fill, or NULL: the matrices of a layer's spaces, one after the other. In a pack, gates
+    // and ups are those of the current expert only.
     uint8_t *parts[HEARTH_SYNTH_FILLS];
-    uint32_t layer; // the one they are of
+    uint32_t layer; // the layer of the parts
 };
 
 static uint32_t n_spaces(const struct hearth_synth *s)
@@ -46,13 +45,13 @@ static void make_space(struct hearth_synth_planted *p, uint32_t layer, uint32_t 
 
 // ---- bundles
 
-enum { ROWS = 64 }; // that one task makes
+enum { ROWS = 64 }; // rows that one task makes
 
 struct stretch {
     const struct hearth_synth_planted *p;
     uint64_t stream;
-    uint64_t task;     // number of the first task, counted through the tensor
-    uint32_t first, n; // neurons of the expert at hand
+    uint64_t task;     // number of the first task, counted over the tensor
+    uint32_t first, n; // neurons of the current expert
 };
 
 static void make_bundles(void *arg, int task, int worker)
@@ -99,7 +98,7 @@ int hearth_synth_put_pack_keys(struct hearth_synth *s)
     struct hearth_bundle *layers = hearth_calloc(n_layer, sizeof *layers);
     uint32_t *always = hearth_calloc(n, sizeof *always), hot = 0;
     int rc = layers && always ? HEARTH_OK : hearth_fail(s->err, HEARTH_E_MEMORY, "no memory for a model");
-    // Those that are active for half of the tokens need no predictor.
+    // Neurons that are active for half of the tokens need no predictor.
     while (hot < s->p->n_ff && s->threshold[hot] >= 0)
         hot++;
     for (uint32_t i = 0; i < n && !rc; i++)
@@ -118,7 +117,7 @@ int hearth_synth_put_pack_keys(struct hearth_synth *s)
     return rc;
 }
 
-// ---- any of them
+// ---- any of these tensors
 
 int hearth_synth_planted_open(struct hearth_synth_planted **out, struct hearth_synth *s,
                               const struct hearth_synth_tensor *tensors, size_t n)

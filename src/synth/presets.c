@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The presets of hearth synth: shapes of known models, and how often their neurons are active.
+// The presets of hearth synth: shapes of known models, and the activity of their neurons.
 #include "synth/insides.h"
 
-// How often neurons are active, from what is published about such models (docs/synth.md).
+// Shares of active neurons, from publications about such models (docs/synth.md).
 static const struct hearth_synth_planting turbosparse = {
     .levels = {{0.2f, 0.16f, 0.73f}, {0.3f, 0.065f, 0.084f}, {0.5f, 0.0155f, 0.0185f}},
     .gate_slow = 0.55f,

@@ -35,8 +35,7 @@ void hearth_synth_bell(struct hearth_synth_rng *r, float *out, size_t n, float s
     }
 }
 
-// The sign of the scale alternates at random, which centres what the format's range of -8..7 leaves
-// off-centre.
+// The sign of the scale alternates at random. This centres the weights, although the format's range is -8..7.
 void hearth_synth_q4_0(struct hearth_synth_rng *r, uint8_t *dst, size_t n_blocks, float stddev)
 {
     const uint16_t d = hearth_f32_to_f16(stddev / HEARTH_SYNTH_NIBBLE_STDDEV);

@@ -10,7 +10,7 @@ struct hearth_synth_rng { // xoshiro256**
     uint64_t s[4];
 };
 
-// The stream numbered (a, b) of a seed.
+// The random stream numbered (a, b) of a seed.
 struct hearth_synth_rng hearth_synth_rng(uint64_t seed, uint64_t a, uint64_t b);
 
 uint64_t hearth_synth_next(struct hearth_synth_rng *r);
@@ -21,15 +21,15 @@ static inline uint32_t hearth_synth_below(struct hearth_synth_rng *r, uint32_t n
     return (uint32_t)((hearth_synth_next(r) >> 32) * n >> 32);
 }
 
-// Sixteen nibbles, each the sum of two uniform 3-bit numbers and one bit: bell-shaped over 0..15 with mean
-// 7.5 and this standard deviation: sqrt(2 * 63 / 12 + 1 / 4).
+// Sixteen nibbles. Each is the sum of two uniform 3-bit numbers and one bit: bell-shaped over 0..15 with mean
+// 7.5 and this standard deviation, sqrt(2 * 63 / 12 + 1 / 4).
 #define HEARTH_SYNTH_NIBBLE_STDDEV 3.2787f
 uint64_t hearth_synth_nibbles(struct hearth_synth_rng *r);
 
 // n bell-shaped numbers of mean 0 and the given standard deviation; n is a multiple of 16.
 void hearth_synth_bell(struct hearth_synth_rng *r, float *out, size_t n, float stddev);
 
-// Q4_0 blocks whose weights have the given standard deviation and lie symmetrically about 0.
+// Q4_0 blocks whose weights have the given standard deviation and are symmetric about 0.
 void hearth_synth_q4_0(struct hearth_synth_rng *r, uint8_t *dst, size_t n_blocks, float stddev);
 
 // Shuffles 0..n-1 into out.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Planted neurons: gates with a known probability of being positive, ups that follow them, and predictors
-// that know both. docs/synth.md says what is planted and why it holds.
+// that know both. docs/synth.md explains what is planted and why it holds.
 //
-// gate_j = A_j . (B x) + threshold_j: B is a random basis of r directions that the space's neurons share, A_j
-// are random, and the threshold is a share of the stream's constant. A predictor of rank 2 r + m computes the
-// same: its first layer is B, -B and the constant m times over, its second A, -A and the threshold, because
-// max(0, u) - max(0, -u) = u. A and B are drawn in Q4_0, so that only the gates are rounded.
+// gate_j = A_j . (B x) + threshold_j. B is a random basis of r directions that the space's neurons share, the
+// A_j are random, and the threshold is a multiple of the stream's constant. A predictor of rank 2 r + m
+// computes the same: its first layer is B, -B and m times the constant, its second A, -A and the threshold,
+// because max(0, u) - max(0, -u) = u. A and B are drawn in Q4_0, so only the gates are rounded.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,8 @@
 
 enum { ROWS = 64, BLOCK = 32, BLOCK_BYTES = 18 };
 
-struct scratch { // of one worker
+// Scratch memory of one worker.
+struct scratch {
     float *a;    // [ROWS x r]
     float *rows; // [ROWS x E]
     float *row;  // [E]
@@ -26,16 +27,16 @@ struct hearth_synth_maker {
     const struct hearth_synth *s;
     float *basis;    // [E x r] B without the constant's share, transposed
     float *row;      // [E]
-    float *share;    // [r] of the constant in each row of B
+    float *share;    // [r] share of the constant in each row of B
     uint32_t *order; // [F]
     struct scratch *workers;
 
-    // The space at hand.
+    // The current space.
     const struct hearth_synth_space *out;
     uint64_t stream;
     size_t n_basis, n_constants; // r, m: 2 r + m is the predictor's rank
-    float detected;              // what one of the m rows gives on the constant alone
-    float spread;                // standard deviation of a unit row's product with the stream's other part
+    float detected;              // value of one of the m rows for the constant alone
+    float spread; // standard deviation of a unit row's product with the stream without the constant
 };
 
 static size_t matrix_row(const struct hearth_synth_maker *m)
@@ -45,7 +46,7 @@ static size_t matrix_row(const struct hearth_synth_maker *m)
 
 // ---- neurons
 
-// The same numbers with the other sign.
+// Copies the numbers with the other sign.
 static void negate(const uint8_t *from, uint8_t *to, size_t n_blocks)
 {
     memcpy(to, from, n_blocks * BLOCK_BYTES);
@@ -53,7 +54,7 @@ static void negate(const uint8_t *from, uint8_t *to, size_t n_blocks)
         to[i * BLOCK_BYTES + 1] ^= 0x80;
 }
 
-// One block of 32 times `value`, exactly but for the scale's half precision.
+// A block of 32 times `value`, exact except for the scale's half precision.
 static void constant_block(uint8_t *dst, float value)
 {
     const uint16_t d = hearth_f32_to_f16(-value / 8);
@@ -76,13 +77,13 @@ static void add_scaled(float *v, const float *w, float scale, size_t n)
         v[i] += scale * w[i];
 }
 
-// What, added to a row times the constant, makes its product with the stream larger by `value`.
+// The multiple of the constant that raises a row's product with the stream by `value`.
 static float constant_share(const struct hearth_synth_maker *m, float value)
 {
     return value / (HEARTH_SYNTH_CONSTANT * (float)m->s->p->n_embd);
 }
 
-// The row of up: tied to the gate's, of which `gate` is the part without threshold.
+// Makes the row of up, correlated with the gate's. `gate` is the gate's row without threshold.
 static void make_up(const struct hearth_synth_maker *m, struct hearth_synth_rng *rng, const float *gate,
                     float gate_norm, float *row, uint8_t *dst)
 {
@@ -153,8 +154,8 @@ static void make_rows(void *arg, int task, int worker)
 
 // ---- the space
 
-// Draws one row of B: in Q4_0 into the predictor's first layer, as floats without the constant's share into
-// column k of the basis. Blocks of the slow half weigh as the preset says.
+// Draws one row of B: in Q4_0 into the predictor's first layer, and as floats without the constant's share
+// into column k of the basis. Blocks of the slow half have the preset's weight.
 static void draw_basis_row(struct hearth_synth_maker *m, struct hearth_synth_rng *rng, size_t k)
 {
     const struct hearth_synth *s = m->s;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The planted stream of a synthetic model: token codes that wander, a head that follows them, routers that
-// read them, and how large everything that layers add may be.
+// The planted stream of a synthetic model: token codes that wander, a head that follows them,
+// routers that read them, and the size of everything that layers add.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,12 +8,12 @@
 #include "base/memory.h"
 #include "synth/insides.h"
 
-// Correlation of the slow halves of neighbouring tokens' codes.
+// Correlation of the slow halves of consecutive tokens' codes.
 #define SLOW_MEMORY 0.9f
 // Mean square that all layers together add to the stream.
 #define ADDED 0.12f
-// Logits of the token that follows, from the slow and the fast half of the code; and standard deviation of a
-// router's scores.
+// Logits of the token that follows, from the slow and the fast half of the code; standard
+// deviation of a router's scores.
 #define SLOW_LOGIT    8.0f
 #define FAST_LOGIT    1.2f
 #define ROUTER_STDDEV 1.5f
@@ -23,10 +23,10 @@
 struct chain {
     const struct hearth_synth *s;
     struct hearth_synth_rng rng;
-    float *code, *previous; // [E] the current token's, and that of the one before
+    float *code, *previous; // [E] the codes of the current and the previous token
 };
 
-// Takes the constant's share out of one half of v, and gives that half the mean square 1.
+// Removes the constant's share from one half of v, and scales that half to mean square 1.
 static void clean_half(const struct hearth_synth *s, float *v, bool slow)
 {
     const size_t width = s->p->n_embd;
@@ -63,7 +63,7 @@ static void advance(struct chain *c)
     clean_half(c->s, c->code, false);
 }
 
-// Stands before the first token: its slow half grows out of what is drawn here.
+// Starts before the first token, whose slow half grows out of the numbers drawn here.
 static int chain_open(struct chain *c, const struct hearth_synth *s)
 {
     c->s = s;
@@ -86,7 +86,7 @@ static void chain_close(struct chain *c)
 
 enum { ROWS = 64 };
 
-// Rows of floats, and what becomes of them.
+// Rows of floats and their quantised form.
 struct rows {
     const struct hearth_synth *s;
     float *f32; // [ROWS x E]
@@ -102,7 +102,7 @@ static void encode_row(void *arg, int task, int worker)
         ->encode(r->f32 + (size_t)task * width, r->s->chunk + (size_t)task * r->row_bytes, width);
 }
 
-// The row of token `id`, whose code is the chain's current one.
+// Makes the row of token `id`, whose code is the chain's current one.
 typedef void (*row_fn)(const struct chain *c, uint32_t id, float *row);
 
 static void embedding_row(const struct chain *c, uint32_t id, float *row)
@@ -112,8 +112,8 @@ static void embedding_row(const struct chain *c, uint32_t id, float *row)
         row[i] = HEARTH_SYNTH_CONSTANT * c->s->constant[i] + HEARTH_SYNTH_CODE * c->code[i];
 }
 
-// Words look for the code of the token before them, the first word for the last one's; special tokens and
-// bytes are never chosen.
+// Words look for the code of the previous token, the first word for that of the last. Special
+// tokens and bytes are never chosen.
 static void head_row(const struct chain *c, uint32_t id, float *row)
 {
     const size_t width = c->s->p->n_embd;
@@ -127,7 +127,7 @@ static void head_row(const struct chain *c, uint32_t id, float *row)
                                               : before[i] * (hearth_synth_is_slow(i) ? slow : fast);
 }
 
-// Writes a row per token; `last` gets the last token's code when it is not NULL.
+// Writes one row per token. `last`, if not NULL, becomes the last token's code.
 static int write_rows(struct hearth_synth *s, row_fn fill, float *last)
 {
     const size_t width = s->p->n_embd;
@@ -165,8 +165,8 @@ int hearth_synth_write_head(struct hearth_synth *s)
 
 // ---- routers
 
-// Scores are ROUTER_STDDEV times a standard normal of the stream plus the expert's popularity, which is a
-// quantile of a normal one.
+// Scores are ROUTER_STDDEV times a standard normal number of the stream, plus the expert's
+// popularity, which is a quantile of a normal distribution.
 int hearth_synth_write_router(struct hearth_synth *s, uint32_t layer)
 {
     const struct hearth_synth_planting *p = s->p->planting;
@@ -204,7 +204,7 @@ int hearth_synth_write_router(struct hearth_synth *s, uint32_t layer)
 
 float hearth_synth_added(const struct hearth_synth *s, uint32_t layer)
 {
-    // Attention averages over tokens: about half of its size is left.
+    // Attention averages over tokens, so about half of its size is left.
     const float attention = 0.5f * s->gain * s->gain, ffn = s->gain * s->gain;
     const bool parallel = s->p->arch == HEARTH_SYNTH_FALCON;
     const uint32_t attentions = layer + (layer < s->p->n_layer && !parallel);
@@ -238,8 +238,8 @@ static double positive_square(double mean, double stddev)
     return (mean * mean + stddev * stddev) * below(z) + mean * stddev * density(z);
 }
 
-// E(activation^2) of a dReLU neuron in units of its standard deviations: gate is x + threshold; up, given x,
-// is normal.
+// E(activation^2) of a dReLU neuron in units of its standard deviations. gate is x + threshold;
+// given x, up is normal.
 static double drelu_square(const struct hearth_synth_planting *p, double threshold)
 {
     const double step = 0.1, tie = (double)p->up_tie, rest = sqrt(1 - tie * tie);
@@ -256,7 +256,8 @@ static bool is_drelu(const struct hearth_synth *s)
     return s->p->planting->up_tie != 0.0f;
 }
 
-// Standard deviation of the down matrices that makes the feed-forward part's output have mean square gain^2.
+// The standard deviation of the down matrices for which the feed-forward part's output has mean
+// square gain^2.
 static float down_stddev(const struct hearth_synth *s)
 {
     const uint32_t n = s->p->n_ff, samples = n < 256 ? n : 256;
@@ -296,7 +297,7 @@ int hearth_synth_open_stream(struct hearth_synth *s)
     s->threshold = hearth_calloc(n_ff, sizeof *s->threshold);
     if (!s->constant || !s->last_code || !s->threshold)
         return hearth_fail(s->err, HEARTH_E_MEMORY, "no memory for a model");
-    // As many +1 as -1 in each half, so that the means LayerNorm takes out are none of it.
+    // As many +1 as -1 in each half, so that LayerNorm, which subtracts means, leaves it alone.
     struct hearth_synth_rng rng = hearth_synth_rng(s->params->seed, HEARTH_SYNTH_STREAM_COMMON, 0);
     for (size_t i = 0; i < width; i += 2) {
         s->constant[i] = hearth_synth_next(&rng) >> 63 ? 1.0f : -1.0f;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Synthetic models: metadata, the list of tensors, and where each one's numbers come from.
+// Synthetic models: metadata, the list of tensors, and the source of each tensor's numbers.
 #include "synth/synth.h"
 
 #include <math.h>
@@ -57,7 +57,7 @@ static void add_norm(struct list *l, const char *name)
         add(l, full, HEARTH_SYNTH_ZEROS, l->s->p->n_embd, 0, 0);
 }
 
-// A matrix of random weights, with a bias where the architecture has them.
+// Adds a matrix of random weights, with a bias where the architecture has them.
 static void add_random(struct list *l, const char *name, uint64_t k, uint64_t n, float stddev)
 {
     char full[64];
@@ -88,8 +88,8 @@ static void add_attention(struct list *l)
     add_random(l, "attn_output", q, e, l->s->gain / sqrtf((float)q));
 }
 
-// The feed-forward part of a model whose neurons are all random. Down is sized for products of a SiLU and a
-// normal number, which experts' weights make smaller.
+// Adds the feed-forward part of a model whose neurons are all random. Down is scaled for products of a SiLU
+// and a normal number, which the weights of experts make smaller.
 static void add_random_ffn(struct list *l)
 {
     const struct hearth_synth_preset *p = l->s->p;
@@ -191,7 +191,7 @@ static int declare(struct hearth_synth *s, const struct hearth_synth_tensor *t)
                                   ne, s->err);
 }
 
-// ---- their numbers
+// ---- numbers of tensors
 
 int hearth_synth_write(struct hearth_synth *s, const void *src, size_t n)
 {

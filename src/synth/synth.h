@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Synthetic models: files with the exact shape of known ones, for measuring speed and memory where the real
-// weights cannot be had. Weights are random, but for what decides which neurons and experts a token uses:
-// that is planted, so that running the model shows the statistics of such models (docs/synth.md).
+// Synthetic models: files with the exact shape of known ones, to measure speed and memory without the real
+// weights. The weights are random, except that planted statistics decide which neurons and experts a token
+// uses. So the model behaves like the known one when it runs (docs/synth.md).
 #ifndef HEARTH_SYNTH_SYNTH_H
 #define HEARTH_SYNTH_SYNTH_H
 
@@ -13,17 +13,17 @@
 struct hearth_synth_params {
     uint64_t seed;                            // the same seed gives the same bytes
     int n_threads;                            // 0: one per physical core. Changes no byte
-    bool (*progress)(void *arg, float share); // called now and then, 0..1; returning false stops. May be NULL
+    bool (*progress)(void *arg, float share); // called now and then with 0..1; false stops. May be NULL
     void *progress_arg;
 };
 
-// Names of the presets, in order; NULL beyond the last. *what (may be NULL) gets a line that describes it.
+// The name of preset i; NULL after the last. *what (may be NULL) becomes a line that describes it.
 const char *hearth_synth_preset(int i, const char **what);
 
-// Writes the preset `name` to `out`, which appears only when it is complete. Activations keep their size from
-// layer to layer, so arithmetic meets ordinary numbers. The vocabulary is SentencePiece-like with made-up
-// words, accepted by every GGUF program. Memory use is a layer's feed-forward part where neurons are planted,
-// else a few MiB.
+// Writes the preset `name` to `out`, which appears only when it is complete. Activations keep
+// their size from layer to layer, so arithmetic meets ordinary numbers. The vocabulary is
+// SentencePiece-like with made-up words; every GGUF program accepts it. Memory use is one layer's
+// feed-forward part if neurons are planted, else a few MiB. Errors name the file.
 int hearth_synth(const char *name, const char *out, const struct hearth_synth_params *params,
                  struct hearth_error *err);
 

@@ -9,8 +9,8 @@
 
 enum { WORD = 24 };
 
-// Made-up words, all different: base-20 numbers in pronounceable syllables, every other one with a leading
-// space.
+// Made-up words, all different: base-20 numbers in pronounceable syllables. Every other one has a
+// leading space.
 static void word(char *dst, size_t size, uint32_t i)
 {
     static const char consonants[] = "bcdfghjklmnprstvwxyz", vowels[] = "aeiou";

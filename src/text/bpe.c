@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Byte-level BPE ("gpt2" in GGUF): the pre-tokenizer cuts a text into words; within a word the neighbouring
-// pair that comes first in the list of merges merges first. Files write bytes in GPT-2's alphabet; here
-// everything is in bytes.
+// Byte-level BPE ("gpt2" in GGUF). The pre-tokenizer cuts a text into words. Within a word, the
+// neighbouring pair that comes first in the list of merges merges first. Files write bytes in
+// GPT-2's alphabet; this code works on bytes.
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,7 +64,7 @@ int hearth_bpe_encode(struct hearth_encoder *e, const char *s, size_t n, struct 
             return rc;
         s += good;
         n -= good;
-        // Bytes that are no UTF-8 are beyond any expression: a run of them is a word.
+        // No expression matches bytes that are not UTF-8: a run of them is a word.
         size_t bad = 0;
         while (bad < n && hearth_utf8_decode(s + bad, n - bad, NULL) == 0)
             bad++;
@@ -78,7 +78,8 @@ int hearth_bpe_encode(struct hearth_encoder *e, const char *s, size_t n, struct 
 
 // ---- building
 
-// Strings that merges mention and no token has become symbols of their own. They live in one growing list.
+// Strings that merges mention but no token has become symbols of their own. They are stored in
+// one growing list.
 struct builder {
     struct hearth_vocab *v;
     const char *name;
@@ -92,14 +93,14 @@ static int no_memory(const struct builder *b)
     return hearth_fail(b->err, HEARTH_E_MEMORY, "%s: no memory for the vocabulary's merges", b->name);
 }
 
-// Whether plain text can become this token. Control tokens never come from text by merging.
+// Whether plain text can produce this token. Merging never produces a control token.
 static bool matches_text(const struct hearth_vocab *v, uint32_t id)
 {
     return v->piece[id].n > 0 && v->type[id] != HEARTH_TOKEN_CONTROL && v->type[id] != HEARTH_TOKEN_UNKNOWN;
 }
 
-// Pieces: normal tokens in bytes where they are written in the alphabet, all else verbatim (and then not
-// matched, because text cannot become it).
+// Makes the pieces. Normal tokens written in the alphabet are decoded to bytes. All others are copied
+// verbatim and never matched, because text cannot produce them.
 static int make_pieces(struct builder *b)
 {
     struct hearth_vocab *v = b->v;
@@ -126,7 +127,7 @@ static int make_pieces(struct builder *b)
     return HEARTH_OK;
 }
 
-// The symbol for s[0..n), which must stay valid; made if there is none. -1: no memory.
+// The id of the symbol s[0..n), which must stay valid; makes the symbol if there is none. -1: no memory.
 static int32_t intern(struct builder *b, const char *s, size_t n)
 {
     struct hearth_vocab *v = b->v;
@@ -149,11 +150,11 @@ static int32_t intern(struct builder *b, const char *s, size_t n)
     return hearth_strtab_insert(&v->by_piece, id) ? id : -1;
 }
 
-// Enters "left right" as the merge of that rank. `scratch` holds as many bytes as the merge has.
+// Adds the merge "left right" of this rank. `scratch` has room for the merged bytes.
 static int add_merge(struct builder *b, struct hearth_str merge, uint32_t rank, char *scratch)
 {
-    // The alphabet has no space, so the only one separates; a merge that starts with one is searched from
-    // there on.
+    // The alphabet has no space, so the only space separates the two sides. A merge may itself
+    // start with a space, so the search begins after the first byte.
     const char *space = merge.n > 1 ? memchr(merge.s + 1, ' ', merge.n - 1) : NULL;
     if (!space || space == merge.s + merge.n - 1)
         return hearth_fail(b->err, HEARTH_E_FORMAT, "%s: merge %u is not of the form \"left right\"", b->name,
@@ -162,7 +163,7 @@ static int add_merge(struct builder *b, struct hearth_str merge, uint32_t rank, 
     ptrdiff_t l = hearth_bytes_decode(merge.s, left_n, scratch);
     ptrdiff_t r = l < 0 ? -1 : hearth_bytes_decode(space + 1, merge.n - left_n - 1, scratch + l);
     if (l < 0 || r < 0)
-        return HEARTH_OK; // outside the alphabet: no text can have it
+        return HEARTH_OK; // outside the alphabet: no text produces it
     int32_t left = intern(b, scratch, (size_t)l), right = left < 0 ? -1 : intern(b, scratch + l, (size_t)r);
     int32_t merged = right < 0 ? -1 : intern(b, scratch, (size_t)(l + r));
     if (merged < 0)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// GPT-2's byte alphabet: printable Latin-1 stands for itself, the 68 other bytes are U+0100 onwards in order.
+// GPT-2's byte alphabet: printable Latin-1 characters represent themselves, the 68 other bytes
+// are U+0100 and up, in order.
 #include "text/bytes.h"
 
 #include "text/unicode.h"
@@ -20,7 +21,7 @@ uint32_t hearth_byte_to_char(uint8_t byte)
     return 0x143; // 0xAD, the soft hyphen
 }
 
-// The byte behind a character of the alphabet, or -1.
+// The byte that a character of the alphabet represents, or -1.
 static int char_to_byte(uint32_t c)
 {
     if (stands_for_itself(c))

@@ -7,11 +7,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// The character that stands for a byte (U+0021..U+0143). Source: bytes_to_unicode() of the GPT-2 release.
+// The character (U+0021..U+0143) that represents a byte. Source: bytes_to_unicode() of the GPT-2 release.
 uint32_t hearth_byte_to_char(uint8_t byte);
 
-// Decodes s[0..n), written in that alphabet, into at most n bytes at `out` and returns how many, or -1 when a
-// character is outside the alphabet (out is then undefined).
+// Decodes s[0..n), written in that alphabet, into at most n bytes at `out`. Returns their number, or -1 when
+// a character is outside the alphabet (`out` is then undefined).
 ptrdiff_t hearth_bytes_decode(const char *s, size_t n, char *out);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Tokenizing: special tokens split off, then the family's own splitting into words, then merges word by word.
+// Tokenizing: split off special tokens, cut the rest into words by the family's rules, merge word by word.
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,11 +8,11 @@
 #include "text/pretok.h"
 #include "text/vocab_impl.h"
 
-// Words repeat: a small direct-mapped cache of words and their tokens saves most of the merging. It lives for
-// one call.
-#define CACHE_SLOTS     4096 // 256 KiB, stays in the second-level cache
+// Words repeat: a small direct-mapped cache of words and their tokens saves most of the merging.
+// It exists for one call.
+#define CACHE_SLOTS     4096 // 256 KiB, stays in the L2 cache
 #define CACHE_WORD      64   // bytes
-#define CACHE_MIN_INPUT 4096 // shorter texts do not pay for clearing it
+#define CACHE_MIN_INPUT 4096 // for shorter texts, clearing it costs more than it saves
 #define TAP             (sizeof((struct hearth_encoder *)0)->tap / sizeof(hearth_token))
 
 struct hearth_word {
@@ -41,7 +41,7 @@ void hearth_emit_bytes(struct hearth_encoder *e, const char *s, size_t n)
             hearth_emit(e, t);
             continue;
         }
-        // A run of unknown characters is one "unknown" token, as SentencePiece has it.
+        // A run of unknown characters is one "unknown" token, as in SentencePiece.
         e->uncacheable = true;
         if (e->vocab->unk >= 0 && !e->was_unknown) {
             hearth_emit(e, e->vocab->unk);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which tokens end a generation. Files name one (EOS) or a few; models stop with others too, known only by
+// Tokens that end a generation. Files name one (EOS) or a few. Models also stop with others, known only by
 // name. The names and exceptions are those that llama.cpp recognises.
 #include <string.h>
 
@@ -60,7 +60,7 @@ static const char *const fim_repo_names[] = {"<|fim_repo|>", "<|repo_name|>", "<
                                              "<reponame>"};
 static const char *const fim_sep_names[] = {"<|file_sep|>"};
 
-// The other parts of such sets are control tokens, too, whatever the file says.
+// The other tokens of such sets are control tokens too, whatever the file says.
 static const char *const fim_prefix_names[] = {"<|fim_prefix|>",      "<fim-prefix>", "<fim_prefix>",
                                                FIM_DEEPSEEK("begin"), "<PRE>",        "\xE2\x96\x81<PRE>",
                                                "<|code_prefix|>",     "<|prefix|>"};
@@ -71,7 +71,7 @@ static const char *const fim_middle_names[] = {"<|fim_middle|>",    "<fim-middle
                                                FIM_DEEPSEEK("end"), "<MID>",        "\xE2\x96\x81<MID>",
                                                "<|code_middle|>",   "<|middle|>"};
 
-// Markers of the harmony format that must show in the output, whatever type the file gives them.
+// Markers of the harmony format that must appear in the output, whatever their type in the file.
 static const char *const shown_names[] = {"<|channel|>", "<|message|>", "<|start|>", "<|constrain|>"};
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
@@ -90,7 +90,7 @@ static void make_control(struct hearth_vocab *v, hearth_token t)
         v->type[t] = HEARTH_TOKEN_CONTROL;
 }
 
-// In some formats a token that ends a turn elsewhere only separates messages.
+// In some formats, a token that ends a turn elsewhere only separates messages.
 static void unmark_separators(struct hearth_vocab *v)
 {
     hearth_token end = find_text(v, "<|end|>");

@@ -7,12 +7,12 @@
 
 #include "base/memory.h"
 
-// Up to here a scan of all pairs is faster than keeping a heap. Both give the same symbols.
+// Up to this length, scanning all pairs is faster than keeping a heap. Both give the same symbols.
 #define SHORT_WORD 40
 #define NONE       UINT32_MAX
 
-// A pair that could merge when it was found. It is stale once either side has changed, which shows in the
-// lengths, because symbols only grow.
+// A pair that could merge when it was found. It is stale once either side has changed. The
+// lengths show it, because symbols only grow.
 struct hearth_candidate {
     uint64_t order;  // rank, then position: lower is better
     uint32_t length; // of both sides together

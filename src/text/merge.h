@@ -12,9 +12,9 @@
 
 struct hearth_symbol {
     uint32_t start, length; // bytes within the word; length 0: swallowed by its left neighbour
-    int32_t id;             // -1: a character that is no token of its own
-    uint32_t rank;          // of merging with the right neighbour, or HEARTH_NO_RANK
-    int32_t merged;         // what that merge gives
+    int32_t id;             // -1: a character that is not a token
+    uint32_t rank;          // rank of merging with the right neighbour, or HEARTH_NO_RANK
+    int32_t merged;         // id of the merged symbol
     uint32_t prev, next;    // neighbours in a long word; UINT32_MAX: none
 };
 
@@ -32,10 +32,10 @@ struct hearth_merger {
 typedef void (*hearth_pair_fn)(const void *arg, const char *word, struct hearth_symbol *left,
                                const struct hearth_symbol *right);
 
-// Room for n symbols at m->symbols. False: no memory (or n does not fit 32 bits).
+// Makes room for n symbols at m->symbols. False: no memory (or n does not fit 32 bits).
 bool hearth_merger_reserve(struct hearth_merger *m, size_t n);
-// Merges m->symbols[0..n), whose start, length and id the caller has filled; they end up in
-// m->symbols[0..*left) in order. O(n log n). False: no memory.
+// Merges m->symbols[0..n), whose start, length and id the caller has filled. The result is
+// m->symbols[0..*left), in order. O(n log n). False: no memory.
 bool hearth_merge(struct hearth_merger *m, const char *word, size_t n, hearth_pair_fn pair, const void *arg,
                   size_t *left);
 void hearth_merger_free(struct hearth_merger *m);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Pre-tokenizing with PCRE2: just-in-time compiled where the system allows it, interpreted otherwise, with
-// the same result. Running into a limit is an error, never a different cut.
+// Pre-tokenizing with PCRE2: just-in-time compiled where the system allows it, else interpreted, with the
+// same result. Reaching a limit is an error, never a different cut.
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "text/pretok.h"
 
@@ -12,8 +12,8 @@
 #include "text/pretok_table.h"
 #include "text/unicode.h"
 
-// The machine stack gives compiled expressions 32 KiB; long words can need more for the few that repeat
-// groups.
+// The machine stack gives compiled expressions 32 KiB. The few expressions that repeat groups can
+// need more for long words.
 #define JIT_STACK_MIN ((size_t)64 << 10)
 #define JIT_STACK_MAX ((size_t)256 << 20)
 // The interpreter's memory, in KiB.
@@ -33,11 +33,11 @@ struct hearth_pretok {
 
 struct hearth_pretok_run {
     pcre2_match_data *match;
-    pcre2_match_context *roomy; // with a JIT stack of our own; made when the small one did not do
+    pcre2_match_context *roomy; // with a JIT stack of its own; made when the small one was not enough
     pcre2_jit_stack *stack;
 };
 
-// One split: what the recursion over stages carries along.
+// The state of one split, passed along the recursion over stages.
 struct split {
     const struct hearth_pretok *pretok;
     struct hearth_pretok_run *run;
@@ -86,7 +86,7 @@ static int match_failed(struct split *x, int rc, size_t n)
 
 static int split_stage(struct split *x, size_t k, const char *s, size_t n);
 
-// Cuts s[0..n) into groups of three characters counted from the end; the first may be shorter.
+// Cuts s[0..n) into groups of three characters, counted from the end; the first may be shorter.
 static int split_threes(struct split *x, size_t k, const char *s, size_t n)
 {
     size_t chars = 0;
@@ -106,7 +106,7 @@ static int split_threes(struct split *x, size_t k, const char *s, size_t n)
     return HEARTH_OK;
 }
 
-// Hands s[0..n) on to stage k, or out as a word after the last one.
+// Passes s[0..n) on to stage k or, after the last stage, out as a word.
 static int split_stage(struct split *x, size_t k, const char *s, size_t n)
 {
     if (k == x->pretok->n_stages)
@@ -122,7 +122,8 @@ static int split_stage(struct split *x, size_t k, const char *s, size_t n)
         const size_t *ends = pcre2_get_ovector_pointer(x->run->match);
         size_t start = ends[0], end = ends[1];
         if (end <= start)
-            return match_failed(x, PCRE2_ERROR_INTERNAL, n); // no expression of ours matches nothing
+            return match_failed(x, PCRE2_ERROR_INTERNAL, n); // none of our expressions matches the empty
+                                                             // string
         if (start > done && (rc = split_stage(x, k + 1, s + done, start - done)) != HEARTH_OK)
             return rc;
         rc = st->threes ? split_threes(x, k + 1, s + start, end - start)
@@ -220,8 +221,8 @@ int hearth_pretok_open(struct hearth_pretok **out, const char *pre, const char *
         hearth_pretok_close(&p);
         return hearth_fail(err, HEARTH_E_MEMORY, "%s: no memory for the pre-tokenizer", name);
     }
-    // Steps are not limited: the expressions take time in proportion to the text (jais-2 on endless white
-    // space is the exception), and giving up on a long line helps nobody.
+    // No limit on steps: the expressions take time proportional to the text (except jais-2 on
+    // endless white space), and refusing a long line helps nobody.
     pcre2_set_match_limit(p->limits, UINT32_MAX);
     pcre2_set_depth_limit(p->limits, UINT32_MAX);
     pcre2_set_heap_limit(p->limits, HEAP_LIMIT);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Pre-tokenizers of byte-level vocabularies: how a text is cut into the words within which BPE merges. Each
-// is a list of regular expressions; an expression cuts every piece left by the one before into its matches
-// and what lies between.
+// Pre-tokenizers of byte-level vocabularies cut a text into words; BPE merges within a word. A
+// pre-tokenizer is a list of regular expressions. Each expression cuts every part that the
+// previous one left into its matches and the text between them.
 #ifndef HEARTH_TEXT_PRETOK_H
 #define HEARTH_TEXT_PRETOK_H
 
@@ -13,33 +13,33 @@
 struct hearth_pretok;
 struct hearth_pretok_run;
 
-// What a vocabulary's pre-tokenizer name implies besides the expressions (llama.cpp's defaults).
+// Properties that a pre-tokenizer's name implies besides its expressions (llama.cpp's defaults).
 struct hearth_pretok_traits {
     bool ignore_merges; // a word that is a token is taken whole
     bool add_bos;
     bool no_bos; // there is no BOS unless the file names one
 };
 
-// False: the name is not known. NULL and "" are "default".
+// Looks up the traits of a name. NULL and "" mean "default". False: the name is unknown.
 bool hearth_pretok_traits(const char *pre, struct hearth_pretok_traits *out);
 
 // The i-th known name, or NULL after the last.
 const char *hearth_pretok_name(size_t i);
 
-// Compiles the expressions of `pre`. Errors start with `name` (a path); an unknown `pre` is
-// HEARTH_E_UNSUPPORTED. The result is immutable: thread-safe.
+// Compiles the expressions of `pre`. Messages start with `name` (a path). HEARTH_E_UNSUPPORTED: `pre` is
+// unknown. The result never changes, so any number of threads may use it.
 int hearth_pretok_open(struct hearth_pretok **out, const char *pre, const char *name,
                        struct hearth_error *err);
-// Interprets the expressions from now on, as where the system refuses just-in-time compilation. Before first
-// use.
+// For tests: interprets the expressions from now on, as on systems that refuse just-in-time
+// compilation. Call it before the first use.
 void hearth_pretok_interpret(struct hearth_pretok *p);
 void hearth_pretok_close(struct hearth_pretok **p);
 
-// Called with each word in order; anything but 0 stops and is returned.
+// Called with each word in order. Any result but 0 stops the split and is returned.
 typedef int (*hearth_word_fn)(void *arg, const char *s, size_t n, struct hearth_error *err);
 
-// Cuts s[0..n), which must be well-formed UTF-8, into words. Their concatenation is the text. *run is
-// matching state of one thread, made on first use and freed by hearth_pretok_run_free().
+// Cuts s[0..n), which must be well-formed UTF-8, into words. Their concatenation is the text. *run is the
+// matching state of one thread: NULL at first, made on first use, freed by hearth_pretok_run_free().
 int hearth_pretok_split(const struct hearth_pretok *p, struct hearth_pretok_run **run, const char *s,
                         size_t n, hearth_word_fn word, void *arg, struct hearth_error *err);
 void hearth_pretok_run_free(struct hearth_pretok_run *run);

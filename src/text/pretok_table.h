@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The pre-tokenizers by name: the expressions of each model family's published tokenizer, under the names
-// that GGUF converters write to tokenizer.ggml.pre. Included by pretok.c only.
+// Pre-tokenizers by name: the expressions of each model family's published tokenizer, under the names that
+// GGUF converters write to tokenizer.ggml.pre. Only pretok.c includes this file.
 //
-// \s is spelled out as the Unicode property White_Space: PCRE2's \s also takes U+180E, which the tokenizers'
-// own engines do not.
+// \s is spelled out as the Unicode property White_Space, because PCRE2's \s also matches U+180E, which the
+// tokenizers' own engines do not.
 #ifndef HEARTH_TEXT_PRETOK_TABLE_H
 #define HEARTH_TEXT_PRETOK_TABLE_H
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Special tokens in raw text: longer ones win over shorter ones wherever they stand, then the leftmost.
+// Special tokens in raw text. Longer tokens win over shorter ones wherever they are; then the leftmost wins.
 // User-defined tokens are always matched, control and unknown ones only on request. The rules are
-// llama.cpp's; the search looks only at places where some special token could start.
+// llama.cpp's. The search looks only at places where some special token could start.
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ struct splitter {
     size_t *places;      // where a special token may start, ascending
     hearth_token *found; // [n_places] the token that does, or -1
     size_t n_places, cap_places;
-    uint8_t *taken; // a bit per byte: belongs to a match or to white space that one swallowed
+    uint8_t *taken; // one bit per byte: part of a match, or of white space that a match swallowed
 };
 
 static bool is_taken(const struct splitter *s, size_t i)
@@ -57,7 +57,7 @@ static void match_group(struct splitter *s, const struct hearth_special_group *g
         size_t start = s->places[k];
         if (g->length > s->n - start || !g->starts[(uint8_t)s->text[start]])
             continue;
-        // Matches so far are at least as long, so an overlap shows at one of the ends.
+        // Earlier matches are at least as long, so an overlap shows at one of the ends.
         if (is_taken(s, start) || is_taken(s, start + g->length - 1))
             continue;
         hearth_token t = hearth_strtab_find(&v->by_special, s->text + start, g->length);
@@ -97,8 +97,8 @@ static bool append(struct hearth_fragment **f, size_t *count, size_t *cap, struc
     return true;
 }
 
-// Raw text is what was not taken; it cannot run on across a match, nor across swallowed white space (which
-// always touches a match).
+// Raw text is what no match took. It ends at a match. Swallowed white space always touches a
+// match, so it ends raw text too.
 static bool collect(const struct splitter *s, struct hearth_fragment **out, size_t *count)
 {
     size_t cap = 0, at = 0;

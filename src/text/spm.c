@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-// SentencePiece-style BPE ("llama" in GGUF): spaces belong to words, the pair whose union has the best score
-// merges first, and characters without a token are spelled in byte tokens. Source: the SentencePiece BPE
-// model.
+// SentencePiece-style BPE ("llama" in GGUF). Spaces belong to words. The pair whose union has the best score
+// merges first. Characters without a token are spelled in byte tokens. Source: the SentencePiece BPE model.
 //
-// Files write a space as U+2581. Here both text and pieces are kept with plain spaces: U+2581 in a text
-// becomes a space, as it would become indistinguishable from one anyway.
+// Files write a space as U+2581. This code keeps text and pieces with plain spaces. U+2581 in a text becomes
+// a space too: the two could not be told apart anyway.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,7 +52,7 @@ int hearth_spm_word(struct hearth_encoder *e, const char *s, size_t n, struct he
     return HEARTH_OK;
 }
 
-// Copies s[0..n) with U+2581 as a space, and returns the new length.
+// Copies s[0..n) with U+2581 as a space. Returns the new length.
 static size_t copy_unmarked(char *dst, const char *s, size_t n)
 {
     size_t written = 0;
@@ -74,14 +73,14 @@ static size_t copy_unmarked(char *dst, const char *s, size_t n)
 int hearth_spm_encode(struct hearth_encoder *e, const char *s, size_t n, bool space_prefix,
                       struct hearth_error *err)
 {
-    // Words are remembered by address while the call lasts, so every fragment has its own part of the buffer.
+    // During the call words are remembered by address, so every fragment has its own part of the buffer.
     char *text = e->buffer + e->buffer_n;
     size_t length = 0;
     if (space_prefix)
         text[length++] = ' ';
     length += copy_unmarked(text + length, s, n);
     e->buffer_n += length;
-    // A space that no token continues across starts a word: nothing can merge over it.
+    // If no token continues across a space, the space starts a word: nothing can merge over it.
     for (size_t start = 0; start < length;) {
         size_t end = start + 1;
         while (end < length && (text[end] != ' ' || e->vocab->joins_space[(uint8_t)text[end - 1]]))
@@ -131,8 +130,8 @@ static int rank_by_score(struct hearth_vocab *v, const float *scores, const char
     return HEARTH_OK;
 }
 
-// Whether plain text can become this token: control tokens never come from text, and byte tokens only as a
-// fallback.
+// Whether plain text can produce this token. Text never produces control tokens, and byte tokens
+// only as a fallback.
 static bool matches_text(const struct hearth_vocab *v, uint32_t id)
 {
     return v->text[id].n > 0 && v->type[id] != HEARTH_TOKEN_CONTROL && v->type[id] != HEARTH_TOKEN_UNKNOWN &&
@@ -155,7 +154,7 @@ static int byte_value(struct hearth_str s)
     return high < 0 || low < 0 ? -1 : high << 4 | low;
 }
 
-// The bytes each token stands for. Only normal pieces have marked spaces; others are verbatim.
+// Makes the pieces: the bytes of each token. Only normal tokens have marked spaces; others are verbatim.
 static int make_pieces(struct hearth_vocab *v, const char *name, struct hearth_error *err)
 {
     size_t total = 0;
@@ -208,7 +207,7 @@ int hearth_spm_build(struct hearth_vocab *v, const struct hearth_vocab_spec *spe
     if (!hearth_strtab_reserve(&v->by_piece, v->n_tokens))
         return hearth_fail(err, HEARTH_E_MEMORY, "%s: no memory for the vocabulary's index", name);
     for (uint32_t i = 0; i < v->n_tokens; i++) {
-        // A space in the file's own text is no marked space: SentencePiece never produces it.
+        // A plain space in the file's own text is not a marked space: SentencePiece never produces it.
         if (!matches_text(v, i) || memchr(v->text[i].s, ' ', v->text[i].n))
             continue;
         if (!hearth_strtab_insert(&v->by_piece, (int32_t)i))

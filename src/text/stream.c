@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Tokens to text as they come. A token may end inside a character (byte tokens always do): those bytes wait
-// for the next token. Ill-formed bytes are passed on as they are, as soon as they can no longer become a
-// character.
+// Turns tokens into text as they come. A token may end inside a character (byte tokens always
+// do): those bytes wait for the next token. Ill-formed bytes are passed on unchanged, as soon as
+// they can no longer become a character.
 #include "text/stream.h"
 
 #include <stdlib.h>

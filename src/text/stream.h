@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Tokens to text as they come: bytes are held back until they form whole UTF-8 characters.
+// Turns tokens into text as they come. Bytes are held back until they form whole UTF-8 characters.
 #ifndef HEARTH_TEXT_STREAM_H
 #define HEARTH_TEXT_STREAM_H
 
@@ -7,11 +7,15 @@
 
 struct hearth_utf8_stream;
 
-// The first token's leading space is dropped where the vocabulary adds one (SentencePiece), as llama.cpp does
-// when detokenizing from the start; `mid_text` keeps it (a continuation of a prompt).
+// Opens a stream. Where the vocabulary adds a leading space (SentencePiece), the first token's
+// space is dropped, as in llama.cpp when it detokenizes from the start; `mid_text` keeps it (the
+// text continues a prompt). `special` also renders control tokens. The vocabulary must outlive
+// the stream. HEARTH_E_MEMORY. One thread at a time.
 int hearth_utf8_stream_open(struct hearth_utf8_stream **out, const struct hearth_vocab *v, bool special,
                             bool mid_text, struct hearth_error *err);
 void hearth_utf8_stream_close(struct hearth_utf8_stream **s);
+// Both return the length of the text at *text, which is valid until the next call. push: text that is
+// complete after this token. flush: the bytes still held back at the end.
 size_t hearth_utf8_stream_push(struct hearth_utf8_stream *s, hearth_token t, const char **text);
 size_t hearth_utf8_stream_flush(struct hearth_utf8_stream *s, const char **text);
 

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-// What a first byte promises: the length of the sequence and the range of the second byte, which is where
-// overlong forms, surrogates and too large values show. Length 0: no sequence starts so.
+// What a first byte says about its sequence: the length, and the range of the second byte. That range
+// excludes overlong forms, surrogates and too large values. Length 0: no sequence starts with this byte.
 struct lead {
     size_t length;
     uint8_t lo, hi;

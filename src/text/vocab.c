@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A vocabulary: making one from its parts, and its accessors.
+// A vocabulary: construction and accessors.
 #include "text/vocab.h"
 
 #include <stdlib.h>
@@ -62,7 +62,7 @@ enum hearth_token_type hearth_vocab_type(const struct hearth_vocab *v, hearth_to
     return t >= 0 && (uint32_t)t < v->n_tokens ? (enum hearth_token_type)v->type[t] : HEARTH_TOKEN_UNUSED;
 }
 
-// ---- making one
+// ---- construction
 
 static int check_id(int32_t id, uint32_t n_tokens, const char *what, const char *name,
                     struct hearth_error *err)

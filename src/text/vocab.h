@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A vocabulary: text to tokens and back. Two families: SentencePiece-style BPE with scores and byte fallback
-// ("llama" in GGUF), and byte-level BPE with merges and a pre-tokenizer ("gpt2" in GGUF).
+// A vocabulary: text to tokens and back. There are two families: SentencePiece-style BPE with scores and byte
+// fallback ("llama" in GGUF), and byte-level BPE with merges and a pre-tokenizer ("gpt2" in GGUF).
 #ifndef HEARTH_TEXT_VOCAB_H
 #define HEARTH_TEXT_VOCAB_H
 
@@ -18,8 +18,8 @@ enum hearth_token_type {
     HEARTH_TOKEN_BYTE = 6
 };
 
-// What a vocabulary is made of; hearth_vocab_open() fills one from a GGUF. Arrays are copied. Ids are -1 when
-// absent.
+// The parts of a vocabulary. hearth_vocab_open() fills one from a GGUF. hearth_vocab_create()
+// copies all arrays. Absent ids are -1.
 struct hearth_vocab_spec {
     const char *model; // "llama" or "gpt2"
     // Pre-tokenizer of "gpt2": "gpt-2", "llama-bpe", "qwen2", ...; NULL or "" means "default".
@@ -34,11 +34,13 @@ struct hearth_vocab_spec {
     bool add_bos, add_eos, add_space_prefix;
 };
 
-// Every id, length and merge is checked. Errors start with `name` (a path). The vocabulary is immutable:
-// thread-safe.
+// Makes a vocabulary; checks every id, length and merge. Messages start with `name` (a path).
+// HEARTH_E_FORMAT, HEARTH_E_UNSUPPORTED, HEARTH_E_MEMORY. The vocabulary never changes, so any
+// number of threads may use it.
 int hearth_vocab_create(struct hearth_vocab **out, const struct hearth_vocab_spec *spec, const char *name,
                         struct hearth_error *err);
-// From the metadata of a GGUF, with llama.cpp's defaults for absent keys (they depend on model and pre).
+// Makes a vocabulary from the metadata of a GGUF. Absent keys have llama.cpp's defaults, which
+// depend on model and pre.
 int hearth_vocab_open(struct hearth_vocab **out, const struct hearth_gguf *g, struct hearth_error *err);
 void hearth_vocab_close(struct hearth_vocab **v);
 
@@ -47,14 +49,17 @@ const char *hearth_vocab_model(const struct hearth_vocab *v);
 const char *hearth_vocab_pre(const struct hearth_vocab *v);
 hearth_token hearth_vocab_bos(const struct hearth_vocab *v);
 hearth_token hearth_vocab_eos(const struct hearth_vocab *v);
-bool hearth_vocab_is_eog(const struct hearth_vocab *v, hearth_token t); // EOS, EOT and their like by name
-struct hearth_str hearth_vocab_text(const struct hearth_vocab *v, hearth_token t); // as stored in the file
+bool hearth_vocab_is_eog(const struct hearth_vocab *v, hearth_token t); // EOS, EOT and similar tokens, known
+                                                                        // by name
+struct hearth_str hearth_vocab_text(const struct hearth_vocab *v, hearth_token t); // as stored in the file;
+                                                                                   // valid while the
+                                                                                   // vocabulary is open
 enum hearth_token_type hearth_vocab_type(const struct hearth_vocab *v, hearth_token t);
 
-// As hearth_tokenize() in hearth.h.
+// Same as hearth_tokenize() in hearth.h.
 int64_t hearth_vocab_tokenize(const struct hearth_vocab *v, const char *text, size_t len, int flags,
                               hearth_token *out, size_t cap, struct hearth_error *err);
-// As hearth_token_bytes() in hearth.h.
+// Same as hearth_token_bytes() in hearth.h.
 size_t hearth_vocab_bytes(const struct hearth_vocab *v, hearth_token t, bool special, char *out, size_t cap);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The inside of a vocabulary, shared by the files of this room only.
+// Internals of a vocabulary, for the files of this room only.
 #ifndef HEARTH_TEXT_VOCAB_IMPL_H
 #define HEARTH_TEXT_VOCAB_IMPL_H
 
@@ -12,7 +12,7 @@ struct hearth_pretok;
 
 enum hearth_vocab_family { HEARTH_VOCAB_SPM, HEARTH_VOCAB_BPE };
 
-// Properties of a token beside its type.
+// Flags of a token besides its type.
 enum {
     HEARTH_TOKEN_EOG = 1,    // ends a generation
     HEARTH_TOKEN_LSTRIP = 2, // as a special token, swallows white space on its left
@@ -23,7 +23,7 @@ enum {
 struct hearth_special_group {
     uint32_t length;  // bytes
     bool starts[256]; // first bytes of its tokens
-    bool any_user;    // has user-defined ones (the only ones matched without HEARTH_TOKENIZE_SPECIAL)
+    bool any_user;    // has user-defined tokens (the only ones matched without HEARTH_TOKENIZE_SPECIAL)
 };
 
 struct hearth_vocab {
@@ -33,8 +33,9 @@ struct hearth_vocab {
     hearth_token bos, eos, unk;
     bool add_bos, add_eos, add_space_prefix;
 
-    // Symbols are the tokens and, after them, strings that merges mention but no token has. `text` is what
-    // the file says, `piece` the bytes it stands for: what is matched against text and written to it.
+    // Symbols are the tokens and, after them, strings that merges mention but no token has.
+    // `text` is the string in the file. `piece` is the bytes that the symbol represents: they are
+    // matched against text and written to it.
     struct hearth_str *text;  // [n_tokens]
     struct hearth_str *piece; // [n_symbols]
     uint8_t *type;            // [n_tokens] enum hearth_token_type
@@ -43,7 +44,7 @@ struct hearth_vocab {
     char *text_blob, *piece_blob, *extra_blob;
     size_t max_piece; // bytes of the longest piece of a token
 
-    struct hearth_strtab by_piece; // tokens that plain text can become (and extra symbols)
+    struct hearth_strtab by_piece; // tokens that plain text can produce (and extra symbols)
     hearth_token byte_token[256];  // -1: none
 
     // SentencePiece
@@ -82,40 +83,41 @@ struct hearth_encoder {
     struct hearth_pretok_run *run; // BPE: matching state
 };
 
-// What special-token parsing makes of a text: fragments in order.
+// A part of a text, split at special tokens.
 struct hearth_fragment {
     size_t start, length;
     hearth_token token; // >= 0: this special token; -1: raw text
 };
 
-// ---- encode.c ----
+// ---- encode.c
 void hearth_emit(struct hearth_encoder *e, hearth_token t);
-// The bytes of a symbol that is no token: as byte tokens, or as "unknown" where the vocabulary has none.
+// Emits the bytes of a symbol that is not a token: as byte tokens, or as "unknown" where the
+// vocabulary has none.
 void hearth_emit_bytes(struct hearth_encoder *e, const char *s, size_t n);
-// The tokens of one word (no merge crosses its ends), through the cache.
+// Emits the tokens of one word, through the cache. No merge crosses the ends of a word.
 int hearth_encode_word(struct hearth_encoder *e, const char *s, size_t n, struct hearth_error *err);
 
-// ---- spm.c ----
+// ---- spm.c
 int hearth_spm_build(struct hearth_vocab *v, const struct hearth_vocab_spec *spec, const char *name,
                      struct hearth_error *err);
 int hearth_spm_encode(struct hearth_encoder *e, const char *s, size_t n, bool space_prefix,
                       struct hearth_error *err);
 int hearth_spm_word(struct hearth_encoder *e, const char *s, size_t n, struct hearth_error *err);
 
-// ---- bpe.c ----
+// ---- bpe.c
 int hearth_bpe_build(struct hearth_vocab *v, const struct hearth_vocab_spec *spec, const char *name,
                      struct hearth_error *err);
 int hearth_bpe_encode(struct hearth_encoder *e, const char *s, size_t n, struct hearth_error *err);
 int hearth_bpe_word(struct hearth_encoder *e, const char *s, size_t n, struct hearth_error *err);
 
-// ---- eog.c ----
-// Marks tokens that end a generation by their names, and mends the types of well-known control tokens.
+// ---- eog.c
+// Marks tokens that end a generation by their names, and corrects the types of well-known control tokens.
 void hearth_vocab_mark_names(struct hearth_vocab *v);
 
-// ---- special.c ----
+// ---- special.c
 // (Re)builds the special-token index from types and flags.
 int hearth_special_build(struct hearth_vocab *v, const char *name, struct hearth_error *err);
-// Splits text[0..n). *out is the caller's to free.
+// Splits text[0..n) at special tokens. `control` matches control tokens too. The caller frees *out.
 int hearth_special_split(const struct hearth_vocab *v, const char *text, size_t n, bool control,
                          struct hearth_fragment **out, size_t *count, struct hearth_error *err);
 

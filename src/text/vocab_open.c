@@ -11,7 +11,7 @@
 
 #define KEY(name) "tokenizer.ggml." name
 
-// What is read from a file: the spec and the arrays made for it.
+// The spec read from a file, and the arrays made for it.
 struct reading {
     const struct hearth_gguf *g;
     struct hearth_error *err;
@@ -37,7 +37,7 @@ static int read_string(struct reading *r, const char *key, bool required, char *
     return *out ? HEARTH_OK : hearth_fail(r->err, HEARTH_E_MEMORY, "%s: no memory for %s", path_of(r), key);
 }
 
-// An array of strings, in place.
+// Reads an array of strings, in place.
 static int read_strings(struct reading *r, const char *key, const struct hearth_str **out, uint32_t *n)
 {
     const struct hearth_gguf_kv *kv = hearth_gguf_find(r->g, key);
@@ -51,7 +51,7 @@ static int read_strings(struct reading *r, const char *key, const struct hearth_
     return HEARTH_OK;
 }
 
-// An array of numbers with one entry per token, or NULL when the key is absent.
+// Finds an array of numbers with one entry per token; NULL when the key is absent.
 static int find_numbers(struct reading *r, const char *key, const struct hearth_gguf_kv **out)
 {
     const struct hearth_gguf_kv *kv = hearth_gguf_find(r->g, key);
@@ -103,7 +103,7 @@ static int read_types(struct reading *r)
     return HEARTH_OK;
 }
 
-// A token id: the file's if it is sound, else the family's default, else none.
+// Reads a token id: the file's if it is valid, else the family's default, else none.
 static int read_id(struct reading *r, const char *key, int32_t *id)
 {
     if (*id >= 0 && (uint32_t)*id >= r->spec.n_tokens)
@@ -191,7 +191,7 @@ static int read_spec(struct reading *r)
     return rc == HEARTH_OK ? read_flags(r) : rc;
 }
 
-// Further ends of a generation that only some files name.
+// Marks further end-of-generation tokens that only some files name.
 static int mark_more_ends(struct reading *r, struct hearth_vocab *v)
 {
     static const char *const keys[] = {KEY("eom_token_id"), KEY("fim_pad_token_id"), KEY("fim_rep_token_id"),
@@ -226,7 +226,7 @@ static bool is_text(const struct hearth_vocab *v, uint32_t id, const char *text)
     return v->text[id].n == n && memcmp(v->text[id].s, text, n) == 0;
 }
 
-// GGUF says nothing of the white space that a special token swallows; for some models it is known.
+// Sets the white space that special tokens swallow. GGUF does not record it; for some models it is known.
 static int set_strips(struct reading *r, struct hearth_vocab *v)
 {
     struct hearth_str name = {"", 0};
