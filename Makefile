@@ -9,6 +9,8 @@
 #   make bench-streaming  a sparse 7B pack with half and a quarter of its neurons in memory (the same, 10 GB of disk)
 #   make bench-batch  what a token costs with 1 to 32 sequences in a step; draws docs/batch.svg (needs Node, 5 GB of disk)
 #                   (each takes BENCH_ARGS="OPTIONS"; BENCH_ARGS=--help tells them)
+#   make bench-mixed  how long four decoding sequences wait while a prompt of 2,000 tokens enters beside them
+#                   (MODEL=FILE; CHUNK=N prompt tokens at a time)
 #   make bench-kernels  single kernels beside this machine's limits, BENCH_ARGS=FILTER picks some
 #   make install    install program, library, header, man pages and completions (PREFIX, DESTDIR)
 #   make uninstall  remove what make install installed
@@ -26,7 +28,7 @@ DEMO_TOKENS ?= 120
 
 GENERATOR := $(if $(shell command -v ninja 2>/dev/null),-G Ninja)
 
-.PHONY: all configure deps demo test check format bench-dense bench-batch bench-kernels bench-sparse bench-streaming install uninstall clean
+.PHONY: all configure deps demo test check format bench-dense bench-batch bench-mixed bench-kernels bench-sparse bench-streaming install uninstall clean
 
 all: configure
 	@$(CMAKE) --build $(BUILD) --parallel $(JOBS)
@@ -65,6 +67,10 @@ bench-dense: all
 
 bench-batch: all
 	@node bench/batch.mjs --hearth $(BUILD)/hearth $(BENCH_ARGS)
+
+# Each chunk's time alone, the longest gap beside it, and whether all texts are those of separate runs.
+bench-mixed: all
+	@$(BUILD)/tests/mixed_gap $(or $(MODEL),$(DEMO_MODEL)) $(or $(CHUNK),512) 2000
 
 bench-kernels: all
 	@$(BUILD)/tests/checkkernels --bench $(BENCH_ARGS)
