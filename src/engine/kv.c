@@ -136,8 +136,8 @@ int hearth_kv_reserve(struct hearth_kv *kv, const int *seqs, const int *counts, 
     }
     return hearth_fail(
         err, HEARTH_E_KV_FULL,
-        "the KV cache is full: pages of %d tokens needed: %lld, free: %d of %d; free or shorten a "
-        "sequence and try again, or use a larger --kv-size",
+        "the KV cache is full: pages of %d tokens needed: %lld, free: %d of %d; fewer or shorter "
+        "sequences fit, or use a larger --kv-size",
         HEARTH_KV_TILE, (long long)wanted, kv->n_free, kv->n_pages);
 }
 

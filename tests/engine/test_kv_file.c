@@ -363,7 +363,7 @@ static void test_no_room(void **unused)
     hearth_session_close(&s);
     s = open_session(m, (struct hearth_session_params){.kv_tokens = 4 * HEARTH_KV_TILE, .max_seqs = 3});
     const int old = make_sequence(s, 65, false);
-    refuse(s, path, HEARTH_E_KV_FULL, "free or shorten a sequence");
+    refuse(s, path, HEARTH_E_KV_FULL, "use a larger --kv-size");
     hearth_seq_free(s, old);
     assert_int_equal(hearth_seq_load(s, path, &err), old);
     GOOD(hearth_seq_new(s, &err));
