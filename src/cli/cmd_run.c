@@ -95,7 +95,8 @@ static int extend(struct run *r, struct line *line, const float *logits)
     return status;
 }
 
-// Evaluates the last token of every continuation that goes on. rows[i] becomes the line of logits row i.
+// Evaluates the last token of every continuation that goes on. rows[i] becomes the line of logits row i. When
+// there is no room for all of them, they all stop.
 static int step(struct run *r, struct line **rows, int n)
 {
     int seqs[256];
@@ -105,8 +106,11 @@ static int step(struct run *r, struct line **rows, int n)
         seqs[i] = rows[i]->seq;
         tokens[i] = rows[i]->last;
     }
-    if (hearth_step(r->session, seqs, tokens, n, &err))
-        return hearth_cli_fail(&err);
+    const int rc = hearth_step(r->session, seqs, tokens, n, &err);
+    for (int i = 0; i < n && rc == HEARTH_E_KV_FULL; i++)
+        rows[i]->stop = HEARTH_STOP_CACHE;
+    if (rc)
+        return rc == HEARTH_E_KV_FULL ? HEARTH_EXIT_OK : hearth_cli_fail(&err);
     int status = HEARTH_EXIT_OK;
     for (int i = 0; i < n && !status; i++)
         status = write_logits(r, hearth_logits(r->session, i));
@@ -139,6 +143,8 @@ static int generate(struct run *r)
             return HEARTH_EXIT_INTERRUPTED;
         }
         status = step(r, rows, n_rows);
+        if (rows[0]->stop == HEARTH_STOP_CACHE)
+            break;
         uint64_t now = hearth_now_ns();
         if (!status && !hearth_run_stats_add(&r->stats, now - start))
             status = hearth_cli_error("no memory for the statistics");
@@ -364,6 +370,14 @@ static int finish_text(struct run *r)
     return status;
 }
 
+static bool any_stopped(const struct run *r, enum hearth_stop stop)
+{
+    for (int i = 0; i < r->n_lines; i++)
+        if (r->lines[i].stop == stop)
+            return true;
+    return false;
+}
+
 static void report(struct run *r)
 {
     struct hearth_run_stats *s = &r->stats;
@@ -385,6 +399,8 @@ static void report(struct run *r)
     if (s->stop == HEARTH_STOP_CONTEXT && r->o->n_predict < 0)
         hearth_cli_info("the context of %d tokens is full; -c makes it larger",
                         hearth_session_n_ctx(r->session));
+    if (any_stopped(r, HEARTH_STOP_CACHE))
+        hearth_cli_info("the KV cache is full; --kv-size makes it larger");
     if (r->o->stats == HEARTH_STATS_JSON)
         hearth_run_stats_json(s);
     else

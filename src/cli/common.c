@@ -340,6 +340,7 @@ struct hearth_session_params hearth_cli_session_params(const struct hearth_optio
     struct hearth_session_params params = hearth_session_params_default();
     params.n_ctx = n_ctx;
     params.max_seqs = max_seqs;
+    params.kv_tokens = (int)o->kv_size;
     params.n_ubatch = (int)o->n_ubatch;
     params.n_threads = o->n_threads > 0 ? (int)o->n_threads : 0;
     params.type_k = (enum hearth_kv_type)o->type_k;

@@ -92,10 +92,10 @@ struct hearth_options {
     struct hearth_string_list dry_breakers, logit_bias;
     const char *samplers, *sampler_letters;
 
-    int64_t n_ctx, n_ubatch, n_threads; // n_ctx -1: not given
-    int type_k, type_v;                 // enum hearth_kv_type
-    int sparsity;                       // enum hearth_sparsity
-    double predict_threshold;           // NAN: not given
+    int64_t n_ctx, kv_size, n_ubatch, n_threads; // n_ctx -1: not given
+    int type_k, type_v;                          // enum hearth_kv_type
+    int sparsity;                                // enum hearth_sparsity
+    double predict_threshold;                    // NAN: not given
     struct hearth_magnitude sparsity_threshold;
     int cpu;      // index in the choices of --cpu; 0: the best
     uint64_t ram; // 0: not given

@@ -148,6 +148,10 @@ const struct hearth_option hearth_option_table[] = {
     {"-c, --ctx-size", NULL, HEARTH_OPTION_INT, "N", NULL, NULL, 0, 67108864, RUN, "Resources",
      "tokens of context; 0: as many as the model was trained for (default: the same, but at most 4096)",
      AT(n_ctx)},
+    {"--kv-size", NULL, HEARTH_OPTION_INT, "N", "0", NULL, 0, INT_LIMIT, RUN, "Resources",
+     "tokens that the KV cache has room for, all continuations of -np together, which share the prompt's; 0: "
+     "-c for each of them",
+     AT(kv_size)},
     {"-c, --ctx-size", NULL, HEARTH_OPTION_INT, "N", "512", NULL, 2, 67108864, PROFILE, "Resources",
      "tokens of a stretch of text; every stretch starts afresh", AT(n_ctx)},
     {"-t, --threads", NULL, HEARTH_OPTION_INT, "N", "-1", NULL, -1, 256, ENGINE | QUANTIZE | PROFILE | PACK,

@@ -110,7 +110,7 @@ static json_t *rate(uint64_t n, uint64_t ns)
 
 static const char *stop_name(enum hearth_stop stop)
 {
-    static const char *const names[] = {"none", "eos", "length", "context", "interrupted"};
+    static const char *const names[] = {"none", "eos", "length", "context", "interrupted", "cache"};
     return names[stop];
 }
 
@@ -153,29 +153,31 @@ void hearth_run_stats_json(struct hearth_run_stats *s)
     if (s->n_steps)
         qsort(s->step_ns, s->n_steps, sizeof *s->step_ns, compare);
     const struct hearth_stats *e = &s->session;
-    json_t *root = json_pack("{s:o, s:i, s:I, s:I, s:I, s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:f, s:I, "
-                             "s:I, s:I, s:I, s:I, s:I, "
-                             "s:I, s:I}",                                                           //
-                             "model", hearth_json_string(s->model->type, strlen(s->model->type)),   //
-                             "threads", s->n_threads,                                               //
-                             "prompt_tokens", (json_int_t)e->prompt_tokens,                         //
-                             "generated_tokens", (json_int_t)s->generated,                          //
-                             "seed", (json_int_t)s->seed,                                           //
-                             "sequences", s->n_sequences,                                           //
-                             "stop", stop_name(s->stop),                                            //
-                             "prompt_tokens_per_second", rate(e->prompt_tokens, e->prompt_ns),      //
-                             "tokens_per_second", rate(e->step_tokens, e->step_ns),                 //
-                             "ms_per_token_p50", percentile(s, 50),                                 //
-                             "ms_per_token_p90", percentile(s, 90),                                 //
-                             "ms_per_token_p99", percentile(s, 99),                                 //
-                             "gb_per_second", e->steps ? json_real(gb_per_second(s)) : json_null(), //
-                             "load_ms", (double)s->load_ns / 1e6,                                   //
-                             "weight_bytes_per_step", (json_int_t)e->weight_bytes_per_step,         //
-                             "predictor_bytes", (json_int_t)e->predictor_bytes, "gate_bytes",
-                             (json_int_t)e->gate_bytes, "up_bytes", (json_int_t)e->up_bytes, "down_bytes",
-                             (json_int_t)e->down_bytes, "memory_bytes", (json_int_t)e->memory_bytes, //
-                             "kv_bytes", (json_int_t)e->kv_bytes,                                    //
-                             "memory_peak_bytes", (json_int_t)hearth_memory_peak());
+    json_t *root =
+        json_pack("{s:o, s:i, s:I, s:I, s:I, s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:f, s:I, "
+                  "s:I, s:I, s:I, s:I, s:I, "
+                  "s:I, s:I, s:I, s:I, s:I}",                                            //
+                  "model", hearth_json_string(s->model->type, strlen(s->model->type)),   //
+                  "threads", s->n_threads,                                               //
+                  "prompt_tokens", (json_int_t)e->prompt_tokens,                         //
+                  "generated_tokens", (json_int_t)s->generated,                          //
+                  "seed", (json_int_t)s->seed,                                           //
+                  "sequences", s->n_sequences,                                           //
+                  "stop", stop_name(s->stop),                                            //
+                  "prompt_tokens_per_second", rate(e->prompt_tokens, e->prompt_ns),      //
+                  "tokens_per_second", rate(e->step_tokens, e->step_ns),                 //
+                  "ms_per_token_p50", percentile(s, 50),                                 //
+                  "ms_per_token_p90", percentile(s, 90),                                 //
+                  "ms_per_token_p99", percentile(s, 99),                                 //
+                  "gb_per_second", e->steps ? json_real(gb_per_second(s)) : json_null(), //
+                  "load_ms", (double)s->load_ns / 1e6,                                   //
+                  "weight_bytes_per_step", (json_int_t)e->weight_bytes_per_step,         //
+                  "predictor_bytes", (json_int_t)e->predictor_bytes, "gate_bytes", (json_int_t)e->gate_bytes,
+                  "up_bytes", (json_int_t)e->up_bytes, "down_bytes", (json_int_t)e->down_bytes,
+                  "memory_bytes", (json_int_t)e->memory_bytes, //
+                  "kv_pages", (json_int_t)e->kv.pages, "kv_pages_used", (json_int_t)e->kv.pages_used,
+                  "kv_pages_shared", (json_int_t)e->kv.pages_shared, "kv_bytes", (json_int_t)e->kv_bytes, //
+                  "memory_peak_bytes", (json_int_t)hearth_memory_peak());
     if (root)
         json_object_set_new(root, "streaming", streaming_json(e));
     if (root && s->best >= 0) {

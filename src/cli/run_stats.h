@@ -12,10 +12,11 @@
 // Why a continuation ended.
 enum hearth_stop {
     HEARTH_STOP_NONE,
-    HEARTH_STOP_EOS,        // the model ended its text
-    HEARTH_STOP_LENGTH,     // -n
-    HEARTH_STOP_CONTEXT,    // the context is full
-    HEARTH_STOP_INTERRUPTED // Ctrl-C
+    HEARTH_STOP_EOS,         // the model ended its text
+    HEARTH_STOP_LENGTH,      // -n
+    HEARTH_STOP_CONTEXT,     // the context is full
+    HEARTH_STOP_INTERRUPTED, // Ctrl-C
+    HEARTH_STOP_CACHE        // the KV cache is full
 };
 
 struct hearth_run_stats {

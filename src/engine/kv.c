@@ -134,10 +134,11 @@ int hearth_kv_reserve(struct hearth_kv *kv, const int *seqs, const int *counts, 
             hold(kv, s->pages[s->length / HEARTH_KV_TILE]);
         s->copies = false;
     }
-    return hearth_fail(err, HEARTH_E_KV_FULL,
-                       "the KV cache is full: %lld pages of %d tokens are needed, %d of %d are free; free or "
-                       "shorten a sequence and try again, or use a larger --kv-size",
-                       (long long)wanted, HEARTH_KV_TILE, kv->n_free, kv->n_pages);
+    return hearth_fail(
+        err, HEARTH_E_KV_FULL,
+        "the KV cache is full: pages of %d tokens needed: %lld, free: %d of %d; fewer or shorter "
+        "sequences fit, or use a larger --kv-size",
+        HEARTH_KV_TILE, (long long)wanted, kv->n_free, kv->n_pages);
 }
 
 void hearth_kv_seq_append(struct hearth_kv *kv, int seq, const hearth_token *tokens, int n,

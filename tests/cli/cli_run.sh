@@ -98,6 +98,22 @@ tail -n 1 "$tmp/err" >"$tmp/stats"
 err_has "the context of 32 tokens is full"
 run 1 run "$model" -p "$prompt" -c $((n_prompt - 1))
 err_has "use a larger -c"
+
+# ---- a KV cache of its own size: enough for what sequences share, full for all of them, too small for a prompt
+run 0 run "$model" -p "$prompt" -n 8 -s 7 -np 3 --ignore-eos
+cp "$tmp/out" "$tmp/want"
+run 0 run "$model" -p "$prompt" -n 8 -s 7 -np 3 --ignore-eos --kv-size 192 --stats json
+same "$tmp/out" "$tmp/want"
+tail -n 1 "$tmp/err" >"$tmp/stats"
+[ "$(json "$tmp/stats" kv_pages)" = 3 ] || fail "kv_pages"
+[ "$(json "$tmp/stats" kv_pages_used)" = 3 ] || fail "kv_pages_used"
+run 0 run "$model" -p "$prompt" -n -1 -c 200 --kv-size 64 --ignore-eos --stats json
+err_has "the KV cache is full; --kv-size makes it larger"
+tail -n 1 "$tmp/err" >"$tmp/stats"
+[ "$(json "$tmp/stats" stop)" = cache ] || fail "stop at the end of the cache"
+[ "$(json "$tmp/stats" generated_tokens)" = $((64 - n_prompt + 1)) ] || fail "tokens until the cache is full"
+run 1 run "$model" -p "$(printf '%0.s'"$prompt " {1..9})" -c 400 --kv-size 64
+err_has "use a larger --kv-size"
 out_is_empty
 
 # ---- failures: status 1, one line that names the file, nothing on standard output
