@@ -53,6 +53,21 @@ same "$tmp/out" "$tmp/bos"
 run 0 run "$model" -p "$prompt" -n 0
 out_is_empty
 
+# ---- biases: one token always, one token never, and what is no bias
+echo 260 260 260 | "$hearth" detokenize "$model" >"$tmp/want"
+run 0 run "$model" -p "$prompt" -n 3 --ignore-eos -l 260+1e6
+sed 's/^ //' "$tmp/want" >"$tmp/want1"
+same "$tmp/out" "$tmp/want1"
+run 0 run "$model" -p "$prompt" -n 3 --ignore-eos -l 260+2e6 --logit-bias=261+1e6 -l 260-inf
+grep -qF -f "$tmp/want1" "$tmp/out" && fail "a token with a bias of -inf was drawn"
+for bias in x 260 260+ 260x1 260+nan 260+1x -1+1 4294967296+1 "$n_vocab+1e"; do
+    run 2 run "$model" -p x -n 1 "--logit-bias=$bias"
+    err_has "--logit-bias wants TOKEN+BIAS"
+    err_has "not $bias"
+done
+run 1 run "$model" -p x -n 1 -l "$n_vocab+1"
+err_has "$n_vocab"
+
 # ---- seeds
 run 0 run "$model" -p "$prompt" -n 20 -s 7 --temp 1.5
 cp "$tmp/out" "$tmp/seven"

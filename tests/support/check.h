@@ -38,13 +38,13 @@
     } while (0)
 
 // A call that must fail with this code and these words in its message; it gets &check_error.
-#define REFUSED(call, code, words)                                                                           \
+#define REFUSED(call, refusal, words)                                                                        \
     do {                                                                                                     \
         struct hearth_error check_error = {0};                                                               \
         const int check_rc = (call);                                                                         \
-        if (check_rc != (code) || check_error.code != (code) || !strstr(check_error.message, words))         \
+        if (check_rc != (refusal) || check_error.code != (refusal) || !strstr(check_error.message, words))   \
             fail_msg("%s: %d \"%s\" where %d \"%s\" was to come", #call, check_rc, check_error.message,      \
-                     code, words);                                                                           \
+                     refusal, words);                                                                        \
     } while (0)
 
 // ---- a folder of the test's own, which goes again with all its files

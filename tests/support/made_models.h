@@ -15,7 +15,8 @@
 enum { MADE_E = 32, MADE_HEADS = 4, MADE_KV_HEADS = 2, MADE_F = 48, MADE_F_EXP = 16, MADE_LAYERS = 2 };
 enum { MADE_VOCAB = 272, MADE_EXPERTS = 6, MADE_USED = 2, MADE_CTX = 256, MADE_RANK = 24 };
 
-// One metadata entry: a number ('u', 'f'), a bool ('b') or text ('s'). `key` is without "<arch>.".
+// One metadata entry: a number ('u', 'f'), a bool ('b') or text ('s'). `key` is without "<arch>.", which only
+// keys that begin with "hearth." lack in the file, too.
 struct made_kv {
     const char *key;
     char kind;
@@ -31,6 +32,8 @@ struct made {
     bool by_neuron;      // down stored by neuron
     bool predictors;     // and these
     bool zero_router;    // all experts score the same
+    bool plain_norms;    // norms only scale: their weights are 1
+    uint32_t ff;         // neurons of a dense part; 0: MADE_F
     const char *without; // a tensor or key to leave out
     const char *reshape; // a tensor to give one row, or element, more
     const char *extra;   // a tensor to add
@@ -38,7 +41,7 @@ struct made {
     struct made_kv set[6];
 };
 
-static inline uint64_t made_dim(enum hearth_dim dim)
+static inline uint64_t made_dim(const struct made *made, enum hearth_dim dim)
 {
     const uint64_t head = MADE_E / MADE_HEADS;
     switch (dim) {
@@ -48,7 +51,7 @@ static inline uint64_t made_dim(enum hearth_dim dim)
     case HEARTH_DIM_Q:
         return MADE_E;
     case HEARTH_DIM_FF:
-        return MADE_F;
+        return made->ff ? made->ff : MADE_F;
     case HEARTH_DIM_FF_EXP:
         return MADE_F_EXP;
     case HEARTH_DIM_KV:
@@ -115,7 +118,7 @@ static inline void made_bind(struct made_list *l, const struct hearth_binding *b
         (made->experts && b->n == HEARTH_DIM_NONE && b->k == HEARTH_DIM_FF))
         return;
     char name[96];
-    const uint64_t k = made_dim(b->k), n = made_dim(b->n);
+    const uint64_t k = made_dim(made, b->k), n = made_dim(made, b->n);
     uint32_t seed = 1;
     snprintf(name, sizeof name, "%s%s", prefix, b->name);
     for (const char *c = name; *c; c++)
@@ -162,7 +165,8 @@ static inline void made_put_kv(struct hearth_gguf_writer *w, const struct made *
     char key[128];
     if (made->without && !strcmp(made->without, kv.key))
         return;
-    snprintf(key, sizeof key, "%s.%s", made->arch, kv.key);
+    const bool own = !strncmp(kv.key, "hearth.", 7);
+    snprintf(key, sizeof key, "%s%s%s", own ? "" : made->arch, own ? "" : ".", kv.key);
     if (kv.kind == 'u')
         MADE_OK(hearth_gguf_put_u32(w, key, (uint32_t)kv.number, &err));
     else if (kv.kind == 'f')
@@ -180,7 +184,7 @@ static inline void made_put_metadata(struct hearth_gguf_writer *w, const struct 
         {"context_length", 'u', MADE_CTX, NULL},
         {"embedding_length", 'u', MADE_E, NULL},
         {"block_count", 'u', MADE_LAYERS, NULL},
-        {"feed_forward_length", 'u', MADE_F, NULL},
+        {"feed_forward_length", 'u', made->ff ? made->ff : MADE_F, NULL},
         {"attention.head_count", 'u', MADE_HEADS, NULL},
         {"attention.head_count_kv", 'u', MADE_KV_HEADS, NULL},
         {arch && arch->layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", 'f',
@@ -251,7 +255,7 @@ static inline void made_write_tensor(struct hearth_gguf_writer *w, const struct 
             state = state * 1664525u + 1013904223u;
             float unit = (float)(state >> 8) / 8388608.0f - 1.0f;
             data[i] = t->zero ? 0.0f
-                      : norm  ? 1.0f + 0.3f * unit
+                      : norm  ? 1.0f + (made->plain_norms ? 0.0f : 0.3f * unit)
                               : unit * (t->ne[1] == 1 ? 0.3f : 2.0f / sqrtf((float)t->ne[0]));
         }
         MADE_OK(hearth_gguf_write(w, data, n * sizeof *data, &err));

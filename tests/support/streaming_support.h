@@ -21,6 +21,7 @@ struct way {
     const char *io;
     int n_threads;
     enum hearth_sparsity sparsity;
+    bool all_named; // predictors name every neuron, whatever they say
     struct hearth_streaming_tests tests;
     enum hearth_overlap overlap;
 };
@@ -52,6 +53,8 @@ static inline int open_session_of(struct opened *o, const struct way *way)
     session.n_ubatch = UBATCH;
     session.n_threads = way->n_threads;
     session.sparsity = way->sparsity;
+    if (way->all_named)
+        session.predict_threshold = -1e30f;
     return hearth_session_open(&o->session, o->model, &session, &err);
 }
 
