@@ -303,7 +303,7 @@ static void test_check(void **unused)
 
 // ---- sessions
 
-enum { S_SEQS = 5, S_CTX = 200 };
+enum { S_SEQS = 5, S_CTX = 200, S_BATCH = 50, S_STEPS = 12 };
 
 struct text {
     bool used;
@@ -418,6 +418,41 @@ static void play_steps(struct play *p)
     }
 }
 
+// Rows of several sequences, of either class, all at once: some of them more than one, some a few drafted ones.
+static void play_batch(struct play *p)
+{
+    enum { MOST = S_BATCH + S_STEPS };
+    struct hearth_batch_row rows[MOST];
+    int added[S_SEQS] = {0}, n = 0, n_steps = 0, n_wanted = 0;
+    bool context = false;
+    for (int tries = below(MOST) + 1; tries > 0; tries--) {
+        const int seq = below(S_SEQS), phase = n_steps < S_STEPS && below(2);
+        if (!p->texts[seq].used)
+            continue;
+        rows[n++] = (struct hearth_batch_row){.seq = seq,
+                                              .pos = p->texts[seq].n + added[seq]++,
+                                              .token = below(p->n_vocab),
+                                              .phase = (enum hearth_phase)phase,
+                                              .wants_logits = !below(3) && n_wanted++ < 32};
+        n_steps += phase;
+        context |= p->texts[seq].n + added[seq] > S_CTX;
+    }
+    if (!n)
+        return;
+    const int rc = hearth_evaluate(p->session, rows, n, &err);
+    if (rc) {
+        expect_refusal(p, rc, context);
+        return;
+    }
+    for (int i = 0; i < n; i++) {
+        note(&p->texts[rows[i].seq], rows[i].token, rows[i].phase);
+        if (rows[i].wants_logits)
+            check_row(p, rows[i].seq, i);
+        else
+            assert_null(hearth_logits(p->session, i));
+    }
+}
+
 static void play_begin(struct play *p, int from)
 {
     const int length = from < 0 ? 0 : below(p->texts[from].n + 1);
@@ -462,8 +497,10 @@ static void play_one(struct play *p)
 {
     const int seq = below(S_SEQS), what = below(100);
     const bool used = p->texts[seq].used;
-    if (what < 45) {
+    if (what < 25) {
         play_steps(p);
+    } else if (what < 45) {
+        play_batch(p);
     } else if (what < 60 && used) {
         play_prompt(p, seq);
     } else if (what < 70) {
@@ -496,7 +533,8 @@ static void play(const struct made *made, int kv_tokens, int n_operations)
     assert_int_equal(hearth_session_open(&p.reference, m, &params, &err), 0);
     params.max_seqs = S_SEQS;
     params.kv_tokens = kv_tokens;
-    params.n_ubatch = 50;
+    params.n_ubatch = S_BATCH;
+    params.max_steps = S_STEPS;
     params.n_threads = 2;
     assert_int_equal(hearth_session_open(&p.session, m, &params, &err), 0);
     for (int i = 0; i < n_operations; i++) {
