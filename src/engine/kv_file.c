@@ -335,6 +335,7 @@ static int read_tokens(struct reader *r, struct hearth_session *s, int seq, int 
                        struct hearth_error *err)
 {
     int rc = HEARTH_OK;
+    uint64_t any = 0;
     for (int at = 0; at < n && !rc; at += HEARTH_KV_TILE) {
         const int count = tokens_in(n, at / HEARTH_KV_TILE);
         uint8_t bytes[8 + 4 * HEARTH_KV_TILE];
@@ -343,7 +344,8 @@ static int read_tokens(struct reader *r, struct hearth_session *s, int seq, int 
         if (rc)
             break;
         const uint64_t bits = take_number(&from, 8);
-        if ((bits && !steps) || (count < 64 && bits >> count))
+        any |= bits;
+        if (count < 64 && bits >> count)
             return fail_damaged(r, "its phases make no sense", err);
         for (int i = 0; i < count; i++) {
             const uint32_t value = (uint32_t)take_number(&from, 4);
@@ -354,7 +356,11 @@ static int read_tokens(struct reader *r, struct hearth_session *s, int seq, int 
                                  bits >> i & 1 ? HEARTH_PHASE_STEP : HEARTH_PHASE_PROMPT);
         }
     }
-    return rc ? rc : check_sum(r, "its tokens do not match their checksum", err);
+    if (!rc)
+        rc = check_sum(r, "its tokens do not match their checksum", err);
+    if (!rc && steps != (any != 0))
+        rc = fail_damaged(r, "its phases make no sense", err);
+    return rc;
 }
 
 static int read_page(struct reader *r, const struct hearth_kv *kv, int page, int n, struct hearth_error *err)
