@@ -14,6 +14,13 @@ static void test_dense(void **state)
     check_preset("tiny-dense", all_modes + 2, 1);
 }
 
+// The head is also the embedding table: in memory it is there once, and rows of it are read when it is not.
+static void test_tied(void **state)
+{
+    (void)state;
+    check_model(HEARTH_SOURCE_DIR "/tests/golden/models/tied.Q8_0.gguf", HEARTH_SPARSITY_OFF);
+}
+
 static void test_relu(void **state)
 {
     (void)state;
@@ -85,8 +92,9 @@ int main(int argc, char **argv)
     if (argc > 1) // a pattern such as "test_*packs"
         cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_dense), cmocka_unit_test(test_relu),       cmocka_unit_test(test_drelu),
-        cmocka_unit_test(test_packs), cmocka_unit_test(test_relu_packs), cmocka_unit_test(test_expert_packs),
+        cmocka_unit_test(test_dense),        cmocka_unit_test(test_tied),  cmocka_unit_test(test_relu),
+        cmocka_unit_test(test_drelu),        cmocka_unit_test(test_packs), cmocka_unit_test(test_relu_packs),
+        cmocka_unit_test(test_expert_packs),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -38,6 +38,8 @@ struct made {
     const char *reshape; // a tensor to give one row, or element, more
     const char *extra;   // a tensor to add
     uint32_t type;       // of all tensors: F32, or one whose data then is zeros
+    // Another value than the usual one for an element of a tensor; NULL: the usual ones.
+    float (*value)(const char *tensor, uint64_t row, uint64_t column, float usual);
     struct made_kv set[6];
 };
 
@@ -258,6 +260,8 @@ static inline void made_write_tensor(struct hearth_gguf_writer *w, const struct 
                       : norm  ? 1.0f + (made->plain_norms ? 0.0f : 0.3f * unit)
                               : unit * (t->ne[1] == 1 ? 0.3f : 2.0f / sqrtf((float)t->ne[0]));
         }
+        for (uint64_t i = 0; i < n && made->value; i++)
+            data[i] = made->value(t->name, i / t->ne[0], i % t->ne[0], data[i]);
         MADE_OK(hearth_gguf_write(w, data, n * sizeof *data, &err));
     }
     free(data);

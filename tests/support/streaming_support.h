@@ -20,8 +20,10 @@ struct way {
     uint64_t ram; // 0: all in memory
     const char *io;
     int n_threads;
+    int n_seqs; // 0: N_SEQS
     enum hearth_sparsity sparsity;
-    bool all_named; // predictors name every neuron, whatever they say
+    float threshold;      // of predictors; 0: the file's
+    const char *throttle; // of the storage; NULL: as it is
     struct hearth_streaming_tests tests;
     enum hearth_overlap overlap;
 };
@@ -39,6 +41,7 @@ static inline void open_model_of(struct opened *o, const char *path, const struc
     params.ram = way->ram;
     params.io = way->io;
     params.overlap = way->overlap;
+    params.throttle = way->throttle;
     *o = (struct opened){0};
     OK(hearth_model_open(&o->model, path, &params, &err));
     o->model->load.tests = &way->tests;
@@ -49,12 +52,12 @@ static inline int open_session_of(struct opened *o, const struct way *way)
 {
     struct hearth_session_params session = hearth_session_params_default();
     session.n_ctx = N_CTX;
-    session.max_seqs = N_SEQS;
+    session.max_seqs = way->n_seqs ? way->n_seqs : N_SEQS;
     session.n_ubatch = UBATCH;
     session.n_threads = way->n_threads;
     session.sparsity = way->sparsity;
-    if (way->all_named)
-        session.predict_threshold = -1e30f;
+    if (way->threshold != 0.0f)
+        session.predict_threshold = way->threshold;
     return hearth_session_open(&o->session, o->model, &session, &err);
 }
 
@@ -185,15 +188,12 @@ static inline float *evaluate_in_memory(const char *path, enum hearth_sparsity s
 // Small enough that a model of few MiB goes through several pieces and chunks.
 #define SMALL .weights_only = true, .piece_bytes = 100000, .chunk_bytes = 65536
 
-// The smallest budget and the one that holds all.
-static inline void find_budgets(const char *path, enum hearth_sparsity sparsity, int n_threads,
-                                uint64_t *least, uint64_t *most)
+// The smallest budget of such a session, whatever `way` has for one, and the one that holds all.
+static inline void find_budgets_of(const char *path, struct way way, uint64_t *least, uint64_t *most)
 {
-    const struct way way = {.ram = 1u << 30,
-                            .io = "pread",
-                            .n_threads = n_threads,
-                            .sparsity = sparsity,
-                            .tests = {SMALL, .always = true}};
+    way.ram = 1u << 30;
+    way.io = "pread";
+    way.tests = (struct hearth_streaming_tests){SMALL, .always = true};
     struct opened o = open_way(path, &way);
     const struct hearth_budget_plan *plan = &o.session->streaming->plan;
     *least = plan->floor.bytes;
@@ -201,6 +201,12 @@ static inline void find_budgets(const char *path, enum hearth_sparsity sparsity,
     assert_true(!plan->layer_buffers && plan->all_resident == !plan->region_bytes);
     assert_true(*least < *most);
     close_opened(&o);
+}
+
+static inline void find_budgets(const char *path, enum hearth_sparsity sparsity, int n_threads,
+                                uint64_t *least, uint64_t *most)
+{
+    find_budgets_of(path, (struct way){.n_threads = n_threads, .sparsity = sparsity}, least, most);
 }
 
 static inline void check_way(const char *path, const struct way *way, const float *want)
