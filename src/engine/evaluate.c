@@ -41,6 +41,8 @@ static int settle(struct hearth_session *s, int rc, uint64_t start)
     hearth_streaming_counted(s->streaming, n_prompt ? HEARTH_PHASE_PROMPT : HEARTH_PHASE_STEP);
     *(n_prompt ? &s->stats.prompt_ns : &s->stats.step_ns) += hearth_now_ns() - start;
     if (rc) {
+        if (s->tracing && n_steps)
+            hearth_tracing_drop_step(s->tracing);
         hearth_batch_drop(&s->batch, &s->kv);
         return rc;
     }
