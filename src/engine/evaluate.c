@@ -167,6 +167,17 @@ int hearth_step(struct hearth_session *session, const int *seqs, const hearth_to
     return hearth_evaluate(s, s->work.staged, n, err);
 }
 
+void hearth_cancel(struct hearth_session *session)
+{
+    if (session)
+        hearth_fault_cancel(&session->fault);
+}
+
+bool hearth_cancel_clear(struct hearth_session *session)
+{
+    return hearth_fault_forget(&session->fault);
+}
+
 const float *hearth_logits(const struct hearth_session *session, int row)
 {
     const struct hearth_batch *b = &session->batch;
