@@ -369,6 +369,20 @@ int hearth_session_max_rows(const struct hearth_session *session);
 int hearth_step(struct hearth_session *session, const int *seqs, const hearth_token *tokens, int n,
                 struct hearth_error *err);
 
+// Ends the evaluation that runs in the session: it returns HEARTH_E_INTERRUPTED within the time of one layer,
+// or of the head, with all sequences as they were before it, and the session can be used further. When none
+// runs, or the one that does is at its end, the next one ends like that at its start: no request is lost.
+// Each request ends one evaluation at most, and several before it are one request. So a handler of SIGINT
+// need do no more than this. A program that cancels one of several things it does in a session calls
+// hearth_cancel_clear() before it goes on with the others; an evaluation that ended for no reason of its own
+// can be done again, as nothing has changed. NULL is fine.
+// Threads: any, at any time while the session is open; signal handlers too.
+void hearth_cancel(struct hearth_session *session);
+
+// Forgets a request that no evaluation has ended by yet. Returns whether there was one.
+// Threads: one at a time.
+bool hearth_cancel_clear(struct hearth_session *session);
+
 // Row `row` of the last evaluation's logits: n_vocab floats, valid until the next evaluation; NULL when
 // there is no such row, or when the evaluation failed.
 // Threads: one at a time.

@@ -8,6 +8,16 @@ void hearth_fault_raise(struct hearth_fault *f, const struct hearth_error *err)
         f->error = *err;
 }
 
+bool hearth_fault_look(struct hearth_fault *f)
+{
+    if (!hearth_fault_is_raised(f) && hearth_fault_forget(f)) {
+        struct hearth_error err = {0};
+        hearth_fail(&err, HEARTH_E_INTERRUPTED, "stopped on request");
+        hearth_fault_raise(f, &err);
+    }
+    return hearth_fault_is_raised(f);
+}
+
 int hearth_fault_take(struct hearth_fault *f, struct hearth_error *err)
 {
     if (!atomic_load(&f->raised))

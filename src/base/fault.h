@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The first error of an evaluation, from any thread: raised where it happens, seen by whoever would go on
-// working, and taken by the thread that evaluates.
+// working, and taken by the thread that evaluates. Also the request to cancel an evaluation, which becomes its
+// error where that thread looks at it and nowhere else: so nothing between two looks sees half of it.
 #ifndef HEARTH_BASE_FAULT_H
 #define HEARTH_BASE_FAULT_H
 
@@ -12,11 +13,28 @@
 // Begins as zeros.
 struct hearth_fault {
     _Atomic bool raised;
+    _Atomic bool cancelled;    // somebody wants the evaluation to end, and none has ended by it yet
     struct hearth_error error; // of the first; read by hearth_fault_take() alone
 };
 
 // Has the evaluation fail. Later errors are dropped. Any thread.
 void hearth_fault_raise(struct hearth_fault *f, const struct hearth_error *err);
+
+// Asks for the end of the evaluation that runs, or else of the next one. Any thread, and signal handlers.
+static inline void hearth_fault_cancel(struct hearth_fault *f)
+{
+    atomic_store(&f->cancelled, true);
+}
+
+// Forgets such a request; returns whether there was one.
+static inline bool hearth_fault_forget(struct hearth_fault *f)
+{
+    return atomic_exchange(&f->cancelled, false);
+}
+
+// Whether the evaluation is to be given up, because it has failed or somebody wants it to end. For the thread
+// that evaluates, where it can stop: it then has failed with HEARTH_E_INTERRUPTED.
+bool hearth_fault_look(struct hearth_fault *f);
 
 // Whether the evaluation has failed. Any thread.
 static inline bool hearth_fault_is_raised(const struct hearth_fault *f)

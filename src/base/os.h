@@ -29,6 +29,8 @@ struct hearth_outfile;
 int hearth_outfile_open(struct hearth_outfile **out, const char *path, struct hearth_error *err);
 int hearth_outfile_write(struct hearth_outfile *f, const void *src, size_t n, struct hearth_error *err);
 uint64_t hearth_outfile_offset(const struct hearth_outfile *f);
+// Takes back what was written from `offset` on. Where the system refuses, the commit will fail.
+void hearth_outfile_cut(struct hearth_outfile *f, uint64_t offset);
 int hearth_outfile_commit(struct hearth_outfile **f, struct hearth_error *err); // always closes
 void hearth_outfile_close(struct hearth_outfile **f);
 

@@ -327,6 +327,19 @@ uint64_t hearth_outfile_offset(const struct hearth_outfile *f)
     return f->offset;
 }
 
+void hearth_outfile_cut(struct hearth_outfile *f, uint64_t offset)
+{
+    const uint64_t in_file = f->offset - f->used;
+    if (offset >= in_file) {
+        f->used = (size_t)(offset - in_file);
+    } else {
+        f->used = 0;
+        if (ftruncate(f->fd, (off_t)offset) || lseek(f->fd, (off_t)offset, SEEK_SET) < 0)
+            f->failed = true;
+    }
+    f->offset = offset;
+}
+
 static int outfile_alloc(struct hearth_outfile **out, const char *path)
 {
     struct hearth_outfile *f = calloc(1, sizeof *f);

@@ -48,7 +48,7 @@ static int run_prompt(struct bench *b, int n, uint64_t *ns, struct hearth_error 
     if (seq < 0)
         return seq;
     const uint64_t start = hearth_now_ns();
-    int rc = hearth_cli_prompt(b->session, seq, b->tokens, n, (int)b->o->n_ubatch, err);
+    int rc = hearth_prompt(b->session, seq, b->tokens, n, NULL, NULL, err);
     *ns = hearth_now_ns() - start;
     hearth_seq_free(b->session, seq);
     return rc;
@@ -68,7 +68,7 @@ static int run_steps(struct bench *b, int n_steps, int n_seqs, uint64_t *ns, str
         else
             seqs[n_open++] = seq;
     }
-    for (int i = 0; i < n_steps && !rc && !hearth_cli_interrupted(); i++) {
+    for (int i = 0; i < n_steps && !rc; i++) {
         for (int k = 0; k < n_seqs; k++)
             tokens[k] = i ? hearth_sample(b->sampler, hearth_logits(b->session, k)) : b->tokens[k];
         const uint64_t start = hearth_now_ns();
@@ -349,13 +349,13 @@ static int set_up(struct bench *b)
         hearth_sampler_open(&b->sampler, b->info->n_vocab, &sampling, &err) ||
         (o->trace && hearth_session_trace(b->session, o->trace, &err)))
         return hearth_cli_fail(&err);
+    hearth_cli_cancel_on_interrupt(b->session);
     const int most = longest > depth ? longest : depth;
     status = make_tokens(b, most > n_seqs ? most : n_seqs);
     if (status || !depth)
         return status;
     b->context = hearth_seq_new(b->session, &err);
-    if (b->context < 0 ||
-        hearth_cli_prompt(b->session, b->context, b->tokens, depth, (int)b->o->n_ubatch, &err))
+    if (b->context < 0 || hearth_prompt(b->session, b->context, b->tokens, depth, NULL, NULL, &err))
         return hearth_cli_fail(&err);
     return HEARTH_EXIT_OK;
 }
@@ -381,6 +381,7 @@ int hearth_cmd_bench(const struct hearth_options *o)
     free(b.samples);
     hearth_roof_close(&b.roof);
     hearth_sampler_close(&b.sampler);
+    hearth_cli_cancel_on_interrupt(NULL);
     hearth_session_close(&b.session);
     hearth_model_close(&b.model);
     return status;

@@ -35,14 +35,14 @@ static bool on_row(void *arg, int index, const float *logits)
     int pos = s->n_ctx / 2 + index;
     if (pos + 1 < s->n_ctx)
         score(s, pos, logits);
-    return !hearth_cli_interrupted();
+    return true;
 }
 
 // The first half only provides context; its logits are not computed.
 static int prompt_chunk(struct scoring *s, int seq, struct hearth_error *err)
 {
     int half = s->n_ctx / 2;
-    int rc = hearth_cli_prompt(s->session, seq, s->chunk, half, (int)s->o->n_ubatch, err);
+    int rc = hearth_prompt(s->session, seq, s->chunk, half, NULL, NULL, err);
     return rc ? rc : hearth_prompt(s->session, seq, s->chunk + half, s->n_ctx - half, on_row, s, err);
 }
 
@@ -54,10 +54,6 @@ static int step_chunk(struct scoring *s, int seq, struct hearth_error *err)
             return rc;
         if (i >= s->n_ctx / 2)
             score(s, i, hearth_logits(s->session, 0));
-        if (hearth_cli_interrupted()) {
-            err->code = HEARTH_E_INTERRUPTED;
-            return err->code;
-        }
     }
     return HEARTH_OK;
 }
@@ -137,6 +133,7 @@ static int set_up(struct scoring *s, struct hearth_buffer *text)
     struct hearth_session_params params = hearth_cli_session_params(s->o, s->n_ctx, 1);
     if (hearth_session_open(&s->session, s->model, &params, &err))
         return hearth_cli_fail(&err);
+    hearth_cli_cancel_on_interrupt(s->session);
     return cut_text(s, text);
 }
 
@@ -154,6 +151,7 @@ int hearth_cmd_perplexity(const struct hearth_options *o)
         status = score_all(&s);
     free(s.tokens);
     free(s.chunk);
+    hearth_cli_cancel_on_interrupt(NULL);
     hearth_session_close(&s.session);
     hearth_model_close(&s.model);
     return status;

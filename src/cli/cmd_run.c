@@ -95,8 +95,8 @@ static int extend(struct run *r, struct line *line, const float *logits)
     return status;
 }
 
-// Evaluates the last token of every continuation that goes on. rows[i] becomes the line of logits row i. When
-// there is no room for all of them, they all stop.
+// Evaluates the last token of every continuation that goes on. rows[i] becomes the line of logits row i. They all
+// stop when there is no room for all of them, and when the user wants it.
 static int step(struct run *r, struct line **rows, int n)
 {
     int seqs[256];
@@ -109,6 +109,8 @@ static int step(struct run *r, struct line **rows, int n)
     const int rc = hearth_step(r->session, seqs, tokens, n, &err);
     for (int i = 0; i < n && rc == HEARTH_E_KV_FULL; i++)
         rows[i]->stop = HEARTH_STOP_CACHE;
+    for (int i = 0; i < n && rc == HEARTH_E_INTERRUPTED; i++)
+        rows[i]->stop = HEARTH_STOP_INTERRUPTED;
     if (rc)
         return rc == HEARTH_E_KV_FULL ? HEARTH_EXIT_OK : hearth_cli_fail(&err);
     int status = HEARTH_EXIT_OK;
@@ -137,13 +139,8 @@ static int generate(struct run *r)
         n_rows = going_on;
         if (status || !n_rows)
             break;
-        if (hearth_cli_interrupted()) {
-            for (int i = 0; i < n_rows; i++)
-                rows[i]->stop = HEARTH_STOP_INTERRUPTED;
-            return HEARTH_EXIT_INTERRUPTED;
-        }
         status = step(r, rows, n_rows);
-        if (rows[0]->stop == HEARTH_STOP_CACHE)
+        if (rows[0]->stop != HEARTH_STOP_NONE)
             break;
         uint64_t now = hearth_now_ns();
         if (!status && !hearth_run_stats_add(&r->stats, now - start))
@@ -169,12 +166,10 @@ static bool on_prompt_row(void *arg, int index, const float *logits)
     return sink->status == HEARTH_EXIT_OK;
 }
 
-// In pieces, so that Ctrl-C has an effect. The pieces change no result.
 static int evaluate_prompt(struct run *r)
 {
     struct row_sink sink = {r, HEARTH_EXIT_OK};
     struct hearth_error err = {0};
-    const size_t piece = (size_t)r->o->n_ubatch;
     int seq = hearth_seq_new(r->session, &err);
     if (seq < 0)
         return hearth_cli_fail(&err);
@@ -182,18 +177,11 @@ static int evaluate_prompt(struct run *r)
     if (r->n_prompt > (size_t)hearth_session_n_ctx(r->session))
         return hearth_cli_error("the prompt has %zu tokens but the context only %d: use a larger -c",
                                 r->n_prompt, hearth_session_n_ctx(r->session));
-    for (size_t from = 0; from < r->n_prompt; from += piece) {
-        if (hearth_cli_interrupted())
-            return HEARTH_EXIT_INTERRUPTED;
-        size_t n = r->n_prompt - from < piece ? r->n_prompt - from : piece;
-        int rc = hearth_prompt(r->session, seq, r->prompt + from, (int)n,
-                               r->logits_out ? on_prompt_row : NULL, &sink, &err);
-        if (sink.status)
-            return sink.status;
-        if (rc)
-            return hearth_cli_fail(&err);
-    }
-    return HEARTH_EXIT_OK;
+    const int rc = hearth_prompt(r->session, seq, r->prompt, (int)r->n_prompt,
+                                 r->logits_out ? on_prompt_row : NULL, &sink, &err);
+    if (sink.status)
+        return sink.status;
+    return rc ? hearth_cli_fail(&err) : HEARTH_EXIT_OK;
 }
 
 static int fork_lines(struct run *r)
@@ -297,6 +285,7 @@ static int open_all(struct run *r, const struct hearth_buffer *text)
     if (hearth_session_open(&r->session, r->model, &params, &err) ||
         (r->o->trace && hearth_session_trace(r->session, r->o->trace, &err)))
         return hearth_cli_fail(&err);
+    hearth_cli_cancel_on_interrupt(r->session);
     r->stats.load_ns = hearth_now_ns() - start;
 
     status = make_prompt(r, text);
@@ -325,6 +314,7 @@ static void close_all(struct run *r)
     free(r->prompt);
     free(r->prompt_logits);
     hearth_run_stats_free(&r->stats);
+    hearth_cli_cancel_on_interrupt(NULL);
     hearth_session_close(&r->session);
     hearth_model_close(&r->model);
 }

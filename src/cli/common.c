@@ -6,6 +6,7 @@
 #include <math.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -103,11 +104,20 @@ int hearth_cli_usage(const struct hearth_command *cmd, const char *fmt, ...)
 // ---- stopping
 
 static volatile sig_atomic_t interrupted;
+static _Atomic(struct hearth_session *) cancelled_by_signal;
 
 static void on_signal(int sig)
 {
     (void)sig;
     interrupted = 1;
+    hearth_cancel(atomic_load(&cancelled_by_signal));
+}
+
+void hearth_cli_cancel_on_interrupt(struct hearth_session *session)
+{
+    atomic_store(&cancelled_by_signal, session);
+    if (interrupted)
+        hearth_cancel(session);
 }
 
 void hearth_cli_catch_interrupt(void)
@@ -358,18 +368,6 @@ int hearth_cli_end_trace(struct hearth_session *session, int status)
     if (status != HEARTH_EXIT_OK && status != HEARTH_EXIT_INTERRUPTED)
         return status;
     return hearth_session_trace_end(session, &err) ? hearth_cli_fail(&err) : status;
-}
-
-int hearth_cli_prompt(struct hearth_session *session, int seq, const hearth_token *tokens, int n, int piece,
-                      struct hearth_error *err)
-{
-    int rc = HEARTH_OK;
-    for (int from = 0; from < n && !rc; from += piece) {
-        if (hearth_cli_interrupted())
-            return hearth_fail(err, HEARTH_E_INTERRUPTED, "stopped on request");
-        rc = hearth_prompt(session, seq, tokens + from, n - from < piece ? n - from : piece, NULL, NULL, err);
-    }
-    return rc;
 }
 
 double hearth_cli_log_prob(const float *logits, int n_vocab, hearth_token token)

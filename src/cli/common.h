@@ -27,8 +27,12 @@ void hearth_cli_progress(const char *what, float share);
 
 // ---- stopping
 
-// From now on the first Ctrl-C (or SIGTERM) only sets a flag. The next one kills the program.
+// From now on the first Ctrl-C (or SIGTERM) only sets a flag, and cancels what the session below evaluates.
+// The next one kills the program.
 void hearth_cli_catch_interrupt(void);
+// The session that Ctrl-C cancels, from its opening until just before it is closed (NULL). If Ctrl-C came
+// before, it is cancelled now.
+void hearth_cli_cancel_on_interrupt(struct hearth_session *session);
 bool hearth_cli_interrupted(void);
 
 // From now on a write beyond the limit on file sizes (ulimit -f) fails with a message instead of
@@ -81,10 +85,6 @@ struct hearth_session_params hearth_cli_session_params(const struct hearth_optio
 // Completes the session's trace, if there is one, unless `status` is that of a failure. Returns
 // the new status.
 int hearth_cli_end_trace(struct hearth_session *session, int status);
-// Calls hearth_prompt() in pieces of a micro-batch, so that Ctrl-C has an effect: it returns
-// HEARTH_E_INTERRUPTED then. The pieces change no result.
-int hearth_cli_prompt(struct hearth_session *session, int seq, const hearth_token *tokens, int n, int piece,
-                      struct hearth_error *err);
 // Natural logarithm of the probability that the logits give to a token.
 double hearth_cli_log_prob(const float *logits, int n_vocab, hearth_token token);
 

@@ -41,6 +41,8 @@ static int settle(struct hearth_session *s, int rc, uint64_t start)
     hearth_streaming_counted(s->streaming, n_prompt ? HEARTH_PHASE_PROMPT : HEARTH_PHASE_STEP);
     *(n_prompt ? &s->stats.prompt_ns : &s->stats.step_ns) += hearth_now_ns() - start;
     if (rc) {
+        if (s->tracing && n_steps)
+            hearth_tracing_drop_step(s->tracing);
         hearth_batch_drop(&s->batch, &s->kv);
         return rc;
     }
@@ -163,6 +165,17 @@ int hearth_step(struct hearth_session *session, const int *seqs, const hearth_to
                 return hearth_fail(err, HEARTH_E_INVALID, "sequence %d is twice in one step", seqs[i]);
     }
     return hearth_evaluate(s, s->work.staged, n, err);
+}
+
+void hearth_cancel(struct hearth_session *session)
+{
+    if (session)
+        hearth_fault_cancel(&session->fault);
+}
+
+bool hearth_cancel_clear(struct hearth_session *session)
+{
+    return hearth_fault_forget(&session->fault);
 }
 
 const float *hearth_logits(const struct hearth_session *session, int row)

@@ -262,7 +262,8 @@ void hearth_expert_stream_run(struct hearth_expert_stream *x, struct hearth_expe
 {
     for (int left = x->n_used; left;) {
         ask(x);
-        const int i = choose_next(x), end = gather_group(x, units, i);
+        const bool stop = !x->in_step && hearth_fault_look(x->c->fault); // a prompt's experts are many bytes
+        const int i = choose_next(x), end = stop ? i : gather_group(x, units, i);
         if (end == i) {
             give_up(x);
             return;

@@ -229,7 +229,7 @@ static void embed_task(void *arg, int task, int worker)
 // Before layer i, or a part of the head: true when the evaluation is to be given up.
 static bool begin(struct hearth_session *s, int i)
 {
-    return s->streaming && hearth_streaming_begin(s->streaming, i);
+    return hearth_fault_look(&s->fault) || (s->streaming && hearth_streaming_begin(s->streaming, i));
 }
 
 static void end(struct hearth_session *s, int i)

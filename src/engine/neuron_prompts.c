@@ -135,7 +135,7 @@ bool hearth_neurons_next(struct hearth_neurons *n, uint32_t space, size_t at,
                          struct hearth_neuron_piece *piece)
 {
     hearth_neurons_settle(n);
-    if (at >= n->n_neurons || hearth_fault_is_raised(n->c->fault))
+    if (at >= n->n_neurons || hearth_fault_look(n->c->fault))
         return false;
     const size_t resident = n->resident[space];
     const struct hearth_neuron_reading prefix = {.space = space, .n = resident};

@@ -47,8 +47,8 @@ struct hearth_session {
     struct hearth_tracing *tracing; // or NULL
 };
 
-// Takes the batch through all layers; work.x then holds the last one's output. HEARTH_E_IO, only where weights
-// are read from the file meanwhile.
+// Takes the batch through all layers; work.x then holds the last one's output. HEARTH_E_INTERRUPTED when it is
+// cancelled; HEARTH_E_IO, only where weights are read from the file meanwhile.
 int hearth_forward(struct hearth_session *s, struct hearth_error *err);
 
 // Final norm and head of rows of the batch, at most limits.logit_rows: row k of work.logits becomes that of row

@@ -47,6 +47,12 @@ int hearth_tracing_end_step(struct hearth_tracing *t, struct hearth_error *err)
     return t->rc;
 }
 
+void hearth_tracing_drop_step(struct hearth_tracing *t)
+{
+    memset(t->marks, 0, t->n_experts * t->n_neurons); // the layer it failed in may have left some
+    hearth_trace_drop_step(t->writer);
+}
+
 // ---- opening
 
 static uint32_t bundle_bytes(const struct hearth_space *space)

@@ -24,5 +24,7 @@ void hearth_tracing_close(struct hearth_tracing **t);
 int hearth_tracing_step(struct hearth_tracing *t, int n, struct hearth_error *err);
 // What went wrong within the step, if anything.
 int hearth_tracing_end_step(struct hearth_tracing *t, struct hearth_error *err);
+// In place of the end: the step failed, and the trace is as it was before.
+void hearth_tracing_drop_step(struct hearth_tracing *t);
 
 #endif

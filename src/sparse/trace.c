@@ -24,7 +24,8 @@ struct hearth_trace_writer {
     uint32_t *n_neurons; // [n_spaces]
     uint64_t next_space; // the lowest space that may still follow in this step
     bool in_step;
-    uint8_t *buffer; // one record in either form
+    uint64_t step_at; // where the step begins in the file
+    uint8_t *buffer;  // one record in either form
 };
 
 static size_t put_varint(uint8_t *out, uint32_t v)
@@ -66,7 +67,15 @@ int hearth_trace_step(struct hearth_trace_writer *w, uint32_t n_tokens, struct h
     uint8_t record[8] = {RECORD_STEP};
     w->in_step = true;
     w->next_space = 0;
+    w->step_at = hearth_outfile_offset(w->file);
     return hearth_outfile_write(w->file, record, 1 + put_varint(record + 1, n_tokens), err);
+}
+
+void hearth_trace_drop_step(struct hearth_trace_writer *w)
+{
+    if (w->in_step)
+        hearth_outfile_cut(w->file, w->step_at);
+    w->in_step = false;
 }
 
 int hearth_trace_set(struct hearth_trace_writer *w, uint32_t space, const uint32_t *ids, uint32_t n,

@@ -41,6 +41,8 @@ int hearth_trace_writer_open(struct hearth_trace_writer **out, const char *path,
                              const struct hearth_trace_info *info, struct hearth_error *err);
 // Begins a step of n_tokens (1..65535) tokens that are generated together.
 int hearth_trace_step(struct hearth_trace_writer *w, uint32_t n_tokens, struct hearth_error *err);
+// Takes back the step that was begun last, with its sets.
+void hearth_trace_drop_step(struct hearth_trace_writer *w);
 // Adds a set: the union over the step's tokens of the neurons needed in one space, ids[n] ascending without
 // repetition. The spaces of a step come in ascending order; those not visited are left out.
 int hearth_trace_set(struct hearth_trace_writer *w, uint32_t space, const uint32_t *ids, uint32_t n,

@@ -1,0 +1,434 @@
+// SPDX-License-Identifier: MIT
+// Cancelling: an evaluation ends before its next layer, whoever asks and whenever; nothing has changed then,
+// and what is evaluated afterwards has the same bits.
+#include "check.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/os.h"
+#include "streaming_support.h"
+
+static const char *const novels = HEARTH_SOURCE_DIR "/models/hearth-novels-drelu-Q8_0.gguf";
+
+// ---- at every layer, by the evaluating thread itself
+
+struct watch {
+    struct hearth_session *session;
+    int cancel_at, seen; // layers from the evaluation's first on, of all micro-batches
+    int layer;
+};
+
+static void on_layer(void *arg, enum hearth_phase phase, int layer, struct hearth_row row,
+                     const float *normed, const float *stream)
+{
+    (void)phase;
+    (void)row;
+    (void)normed;
+    (void)stream;
+    struct watch *w = arg;
+    if (layer == w->layer) // one call a row
+        return;
+    w->layer = layer;
+    if (++w->seen == w->cancel_at)
+        hearth_cancel(w->session);
+}
+
+static void watch(struct watch *w, int cancel_at)
+{
+    w->cancel_at = cancel_at;
+    w->seen = 0;
+    w->layer = -1;
+}
+
+enum { LONG = 40, MICRO = 16 };
+
+static struct hearth_session *open_small(const struct hearth_model *m)
+{
+    struct hearth_session *s = NULL;
+    struct hearth_session_params p = hearth_session_params_default();
+    p.n_ctx = 4 * LONG;
+    p.max_seqs = 3;
+    p.n_ubatch = MICRO;
+    p.n_threads = 2;
+    CHECK(hearth_session_open(&s, m, &p, &check_error));
+    return s;
+}
+
+static struct hearth_model *open_novels(void)
+{
+    struct hearth_model *m = NULL;
+    CHECK(hearth_model_open(&m, novels, NULL, &check_error));
+    return m;
+}
+
+static void fill_tokens(hearth_token *tokens, int n)
+{
+    for (int i = 0; i < n; i++)
+        tokens[i] = 100 + 7 * i;
+}
+
+// What a session without any cancelling says of prompt and step.
+static float *want_of(const struct hearth_model *m, const hearth_token *tokens)
+{
+    const size_t row = (size_t)hearth_model_info(m)->n_vocab;
+    float *want = malloc(2 * row * sizeof *want);
+    struct hearth_session *s = open_small(m);
+    const int seq = hearth_seq_new(s, NULL);
+    assert_non_null(want);
+    CHECK(hearth_prompt(s, seq, tokens, LONG, NULL, NULL, &check_error));
+    memcpy(want, hearth_logits(s, 0), row * sizeof *want);
+    CHECK(hearth_step(s, &seq, tokens, 1, &check_error));
+    memcpy(want + row, hearth_logits(s, 0), row * sizeof *want);
+    hearth_session_close(&s);
+    return want;
+}
+
+static void test_every_layer(void **state)
+{
+    (void)state;
+    hearth_token tokens[LONG];
+    fill_tokens(tokens, LONG);
+    struct hearth_model *m = open_novels();
+    const size_t bytes = (size_t)hearth_model_info(m)->n_vocab * sizeof(float);
+    const int n_layer = hearth_model_info(m)->n_layer, n_micro = (LONG + MICRO - 1) / MICRO;
+    float *want = want_of(m, tokens);
+    struct hearth_session *s = open_small(m);
+    struct watch w = {.session = s};
+    hearth_session_probes(s)->on_ffn = on_layer;
+    hearth_session_probes(s)->on_ffn_arg = &w;
+    for (int at = 1; at <= n_micro * n_layer; at++) {
+        const int seq = hearth_seq_new(s, NULL);
+        watch(&w, at);
+        REFUSED(hearth_prompt(s, seq, tokens, LONG, NULL, NULL, &check_error), HEARTH_E_INTERRUPTED,
+                "stopped");
+        assert_int_equal(w.seen, at); // no layer more
+        assert_int_equal(hearth_seq_length(s, seq), 0);
+        assert_null(hearth_logits(s, 0));
+        watch(&w, 0);
+        CHECK(hearth_prompt(s, seq, tokens, LONG, NULL, NULL, &check_error));
+        assert_memory_equal(hearth_logits(s, 0), want, bytes);
+
+        watch(&w, 1 + at % n_layer);
+        REFUSED(hearth_step(s, &seq, tokens, 1, &check_error), HEARTH_E_INTERRUPTED, "stopped");
+        assert_int_equal(w.seen, 1 + at % n_layer);
+        assert_int_equal(hearth_seq_length(s, seq), LONG);
+        watch(&w, 0);
+        CHECK(hearth_step(s, &seq, tokens, 1, &check_error));
+        assert_memory_equal(hearth_logits(s, 0), (const char *)want + bytes, bytes);
+        hearth_seq_free(s, seq);
+    }
+    hearth_session_close(&s);
+    free(want);
+    hearth_model_close(&m);
+}
+
+// ---- requests
+
+// One that comes when nothing runs ends the next evaluation, once; or is forgotten.
+static void test_requests(void **state)
+{
+    (void)state;
+    hearth_token tokens[LONG];
+    fill_tokens(tokens, LONG);
+    struct hearth_model *m = open_novels();
+    struct hearth_session *s = open_small(m);
+    struct watch w = {.session = s};
+    hearth_session_probes(s)->on_ffn = on_layer;
+    hearth_session_probes(s)->on_ffn_arg = &w;
+    const int seq = hearth_seq_new(s, NULL);
+    hearth_cancel(NULL);
+    assert_false(hearth_cancel_clear(s));
+    for (int i = 0; i < 3; i++)
+        hearth_cancel(s);
+    watch(&w, 0);
+    REFUSED(hearth_prompt(s, seq, tokens, LONG, NULL, NULL, &check_error), HEARTH_E_INTERRUPTED, "stopped");
+    assert_int_equal(w.seen, 0);
+    CHECK(hearth_prompt(s, seq, tokens, LONG, NULL, NULL, &check_error));
+    hearth_cancel(s);
+    assert_true(hearth_cancel_clear(s));
+    assert_false(hearth_cancel_clear(s));
+    CHECK(hearth_step(s, &seq, tokens, 1, &check_error));
+    // What fails for another reason leaves the request alone.
+    hearth_cancel(s);
+    REFUSED(hearth_step(s, &seq, tokens, 4, &check_error), HEARTH_E_INVALID, "sequences");
+    assert_true(hearth_cancel_clear(s));
+    hearth_session_close(&s);
+    hearth_model_close(&m);
+}
+
+// ---- by another thread
+
+// Cancels when its time has come, until it is told to end.
+struct canceller {
+    pthread_t thread;
+    struct hearth_session *session;
+    _Atomic bool end;
+    _Atomic uint64_t at; // when to cancel; 0: not
+    _Atomic uint64_t done_at;
+};
+
+static void *cancel_when_told(void *arg)
+{
+    struct canceller *c = arg;
+    while (!atomic_load(&c->end)) {
+        const uint64_t at = atomic_load(&c->at);
+        if (!at || hearth_now_ns() < at) {
+            usleep(20);
+            continue;
+        }
+        atomic_store(&c->at, 0);
+        atomic_store(&c->done_at, hearth_now_ns());
+        hearth_cancel(c->session);
+    }
+    return NULL;
+}
+
+static struct canceller canceller;
+
+static void start_canceller(struct hearth_session *s)
+{
+    canceller = (struct canceller){.session = s};
+    assert_int_equal(pthread_create(&canceller.thread, NULL, cancel_when_told, &canceller), 0);
+}
+
+static void stop_canceller(void)
+{
+    atomic_store(&canceller.end, true);
+    pthread_join(canceller.thread, NULL);
+}
+
+enum { TRIES = 15 };
+
+static int by_size(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+// From requests all over an evaluation of `whole_ns` to its return, against the time of a layer. A request
+// comes anywhere in one, so that it should take half of that; the machine may be busy.
+static void check_latency(int (*run)(struct hearth_session *s), struct hearth_session *s, const char *what,
+                          uint64_t whole_ns, uint64_t layer_ns)
+{
+    uint64_t ns[TRIES];
+    size_t n = 0;
+    for (int i = 0; i < TRIES; i++) {
+        hearth_cancel_clear(s);
+        atomic_store(&canceller.at, hearth_now_ns() + whole_ns * (uint64_t)(i + 1) / (TRIES + 5));
+        const int rc = run(s);
+        const uint64_t now = hearth_now_ns();
+        if (rc == HEARTH_E_INTERRUPTED) // else it was faster this time
+            ns[n++] = now - atomic_load(&canceller.done_at);
+    }
+    atomic_store(&canceller.at, 0);
+    hearth_cancel_clear(s);
+    assert_true(n > 0);
+    qsort(ns, n, sizeof *ns, by_size);
+    printf("%s: %zu requests answered after %.2f ms (median), %.2f ms (all); a layer takes %.2f ms\n", what,
+           n, (double)ns[n / 2] / 1e6, (double)ns[n - 1] / 1e6, (double)layer_ns / 1e6);
+    assert_true(ns[n / 2] < 2 * layer_ns);
+}
+
+static hearth_token long_tokens[1024];
+
+static int run_long_prompt(struct hearth_session *s)
+{
+    const int seq = hearth_seq_new(s, NULL);
+    const int rc = hearth_prompt(s, seq, long_tokens, 1024, NULL, NULL, NULL);
+    assert_int_equal(hearth_seq_length(s, seq), rc ? 0 : 1024);
+    hearth_seq_free(s, seq);
+    return rc;
+}
+
+static uint64_t time_of(int (*run)(struct hearth_session *s), struct hearth_session *s)
+{
+    uint64_t best = UINT64_MAX;
+    for (int i = 0; i < 3; i++) {
+        const uint64_t start = hearth_now_ns();
+        assert_int_equal(run(s), 0);
+        const uint64_t ns = hearth_now_ns() - start;
+        best = ns < best ? ns : best;
+    }
+    return best;
+}
+
+static void test_long_prompt(void **state)
+{
+    (void)state;
+    struct hearth_model *m = open_novels();
+    struct hearth_session *s = NULL;
+    struct hearth_session_params p = hearth_session_params_default();
+    p.n_ctx = 1024;
+    p.n_threads = 1; // on a busy machine threads wait for each other
+    CHECK(hearth_session_open(&s, m, &p, &check_error));
+    for (int i = 0; i < 1024; i++)
+        long_tokens[i] = 50 + i;
+    const uint64_t whole = time_of(run_long_prompt, s);
+    start_canceller(s);
+    check_latency(run_long_prompt, s, "a prompt of 2 micro-batches", whole,
+                  whole / 2 / (uint64_t)hearth_model_info(m)->n_layer);
+    stop_canceller();
+    hearth_session_close(&s);
+    hearth_model_close(&m);
+}
+
+// ---- weights that stream
+
+static int stream_step(struct hearth_session *s)
+{
+    static const int seq = 0;
+    const int length = hearth_seq_length(s, seq), rc = hearth_step(s, &seq, long_tokens, 1, NULL);
+    assert_int_equal(hearth_seq_length(s, seq), length + !rc);
+    return rc;
+}
+
+// Slow storage, so that a step is nothing but waiting for layers.
+static void test_slow_storage(void **state)
+{
+    (void)state;
+    static char path[512];
+    snprintf(path, sizeof path, "%s", make("tiny-dense"));
+    uint64_t least, most;
+    find_budgets(path, HEARTH_SPARSITY_OFF, 1, &least, &most);
+    const struct way way = {.ram = least,
+                            .io = "pread",
+                            .n_threads = 1,
+                            .sparsity = HEARTH_SPARSITY_OFF,
+                            .tests = {SMALL, .always = true}};
+    struct opened o;
+    open_model_of(&o, path, &way);
+    strcpy(o.model->load.throttle, "2000,20");
+    OK(open_session_of(&o, &way));
+    struct hearth_stats stats;
+    assert_int_equal(hearth_seq_new(o.session, NULL), 0);
+    const uint64_t whole = time_of(stream_step, o.session);
+    hearth_session_stats(o.session, &stats);
+    assert_true(stats.streaming.dense_read_bytes > 0);
+    start_canceller(o.session);
+    check_latency(stream_step, o.session, "a step of a model that streams", whole,
+                  whole / (uint64_t)hearth_model_info(o.model)->n_layer);
+    stop_canceller();
+    close_opened(&o);
+}
+
+static uint32_t dice = 1;
+static uint64_t longest_ns;
+static int n_cancelled;
+
+// Before each evaluation a cancel is put somewhere into the time that evaluations take; one that was
+// cancelled is done again.
+static bool cancel_now_and_then(int rc)
+{
+    if (rc) {
+        assert_int_equal(rc, HEARTH_E_INTERRUPTED);
+        n_cancelled++;
+        return true;
+    }
+    dice = dice * 1664525u + 1013904223u;
+    atomic_store(&canceller.at, hearth_now_ns() + (uint64_t)(dice >> 8) % longest_ns);
+    return true;
+}
+
+// Everything that streams, with all threads: the same bits, whenever it was cancelled.
+static void check_streams(const char *preset, enum hearth_sparsity sparsity)
+{
+    static char path[512];
+    snprintf(path, sizeof path, "%s", make(preset));
+    float *want = evaluate_in_memory(path, sparsity);
+    const char *const io[] = {have_uring(path) ? "uring" : "pread", "pread"};
+    n_cancelled = 0;
+    for (int i = 0; i < 6; i++) {
+        struct way way = {
+            .io = io[i % 2], .n_threads = 1 + i % 3, .sparsity = sparsity, .tests = {SMALL, .always = true}};
+        uint64_t least, most;
+        find_budgets(path, sparsity, way.n_threads, &least, &most);
+        way.ram = least + (most - least) * (uint64_t)(i / 2) / 3;
+        struct opened o = open_way(path, &way);
+        longest_ns = 2000000; // an evaluation takes about as long
+        start_canceller(o.session);
+        float *got = evaluate(&o, cancel_now_and_then);
+        assert_same(got, want, o.n_vocab, path);
+        stop_canceller();
+        free(got);
+        close_opened(&o);
+    }
+    free(want);
+    printf("%s: %d of %d evaluations were cancelled\n", preset, n_cancelled, 6 * (2 * N_STEPS + 4));
+    assert_true(n_cancelled > 6);
+}
+
+static void test_streams_dense(void **state)
+{
+    (void)state;
+    check_streams("tiny-dense", HEARTH_SPARSITY_OFF);
+}
+
+static void test_streams_neurons(void **state)
+{
+    (void)state;
+    check_streams("tiny-turbosparse-pack", HEARTH_SPARSITY_PREDICT);
+}
+
+static void test_streams_experts(void **state)
+{
+    (void)state;
+    check_streams("tiny-qwen3-moe", HEARTH_SPARSITY_OFF);
+    check_streams("tiny-turbosparse-moe", HEARTH_SPARSITY_PREDICT);
+}
+
+// ---- traces
+
+// A cancelled step is not in the trace.
+static void test_trace(void **state)
+{
+    (void)state;
+    hearth_token tokens[LONG];
+    fill_tokens(tokens, LONG);
+    struct hearth_model *m = open_novels();
+    char *bytes[2] = {NULL, NULL};
+    size_t sizes[2];
+    for (int cancelling = 0; cancelling < 2; cancelling++) {
+        const char *path = in_folder("steps.trace");
+        struct hearth_session *s = open_small(m);
+        struct watch w = {.session = s};
+        hearth_session_probes(s)->on_ffn = on_layer;
+        hearth_session_probes(s)->on_ffn_arg = &w;
+        const int seq = hearth_seq_new(s, NULL);
+        CHECK(hearth_session_trace(s, path, &check_error));
+        for (int i = 0; i < LONG; i++) {
+            watch(&w, cancelling ? 1 + i % hearth_model_info(m)->n_layer : 0);
+            const int rc = hearth_step(s, &seq, tokens + i, 1, NULL);
+            assert_int_equal(rc, cancelling ? HEARTH_E_INTERRUPTED : 0);
+            watch(&w, 0);
+            if (rc)
+                CHECK(hearth_step(s, &seq, tokens + i, 1, &check_error));
+        }
+        CHECK(hearth_session_trace_end(s, &check_error));
+        hearth_session_close(&s);
+        struct hearth_file *f = NULL;
+        CHECK(hearth_file_open(&f, path, &check_error));
+        sizes[cancelling] = (size_t)hearth_file_size(f);
+        bytes[cancelling] = malloc(sizes[cancelling]);
+        CHECK(hearth_file_read(f, bytes[cancelling], sizes[cancelling], 0, &check_error));
+        hearth_file_close(&f);
+    }
+    assert_int_equal(sizes[0], sizes[1]);
+    assert_memory_equal(bytes[0], bytes[1], sizes[0]);
+    free(bytes[0]);
+    free(bytes[1]);
+    hearth_model_close(&m);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_layer),     cmocka_unit_test(test_requests),
+        cmocka_unit_test(test_long_prompt),     cmocka_unit_test(test_slow_storage),
+        cmocka_unit_test(test_streams_dense),   cmocka_unit_test(test_streams_neurons),
+        cmocka_unit_test(test_streams_experts), cmocka_unit_test(test_trace),
+    };
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
