@@ -453,6 +453,23 @@ static void play_batch(struct play *p)
     }
 }
 
+// An evaluation that is cancelled before it begins: nothing is left of it.
+static void play_cancelled(struct play *p, int seq)
+{
+    hearth_token tokens[60];
+    const struct text *t = &p->texts[seq];
+    const int n = 1 + below(60);
+    for (int i = 0; i < n; i++)
+        tokens[i] = below(p->n_vocab);
+    hearth_cancel(p->session);
+    const int rc = below(2) ? hearth_prompt(p->session, seq, tokens, n, NULL, NULL, &err)
+                            : hearth_step(p->session, &seq, tokens, 1, &err);
+    assert_true(rc == HEARTH_E_INTERRUPTED || rc == HEARTH_E_KV_FULL || rc == HEARTH_E_BUDGET);
+    assert_int_equal(hearth_seq_length(p->session, seq), t->n);
+    assert_null(hearth_logits(p->session, 0));
+    hearth_cancel_clear(p->session); // where there was no room, nothing was there to be cancelled
+}
+
 static void play_begin(struct play *p, int from)
 {
     const int length = from < 0 ? 0 : below(p->texts[from].n + 1);
@@ -501,8 +518,10 @@ static void play_one(struct play *p)
         play_steps(p);
     } else if (what < 45) {
         play_batch(p);
-    } else if (what < 60 && used) {
+    } else if (what < 57 && used) {
         play_prompt(p, seq);
+    } else if (what < 60 && used) {
+        play_cancelled(p, seq);
     } else if (what < 70) {
         play_begin(p, -1);
     } else if (what < 80 && used) {
