@@ -11,6 +11,7 @@
 #                   (each takes BENCH_ARGS="OPTIONS"; BENCH_ARGS=--help tells them)
 #   make bench-mixed  how long four decoding sequences wait while a prompt of 2,000 tokens enters beside them
 #                   (MODEL=FILE; CHUNK=N prompt tokens at a time)
+#   make bench-versions  this version and another in turn: BENCH_ARGS="--old PROGRAM --dense FILE --sparse FILE"
 #   make bench-kernels  single kernels beside this machine's limits, BENCH_ARGS=FILTER picks some
 #   make install    install program, library, header, man pages and completions (PREFIX, DESTDIR)
 #   make uninstall  remove what make install installed
@@ -28,7 +29,7 @@ DEMO_TOKENS ?= 120
 
 GENERATOR := $(if $(shell command -v ninja 2>/dev/null),-G Ninja)
 
-.PHONY: all configure deps demo test check format bench-dense bench-batch bench-mixed bench-kernels bench-sparse bench-streaming install uninstall clean
+.PHONY: all configure deps demo test check format bench-dense bench-batch bench-mixed bench-versions bench-kernels bench-sparse bench-streaming install uninstall clean
 
 all: configure
 	@$(CMAKE) --build $(BUILD) --parallel $(JOBS)
@@ -71,6 +72,9 @@ bench-batch: all
 # Each chunk's time alone, the longest gap beside it, and whether all texts are those of separate runs.
 bench-mixed: all
 	@$(BUILD)/tests/mixed_gap $(or $(MODEL),$(DEMO_MODEL)) $(or $(CHUNK),512) 2000
+
+bench-versions: all
+	@node bench/versions.mjs --hearth $(BUILD)/hearth $(BENCH_ARGS)
 
 bench-kernels: all
 	@$(BUILD)/tests/checkkernels --bench $(BENCH_ARGS)
