@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 
 #include "base/cpu.h"
+#include "lanes_model.h"
 #if defined(HEARTH_TILES_MODEL)
 #include "tiles_model.h"
 #endif
@@ -188,6 +189,17 @@ static void find_levels(void)
     }
 }
 
+// The kernels that all processors share, over lanes in C.
+static void add_lanes_model(void)
+{
+    struct level *l = &check_levels[check_n_levels++];
+    l->name = "lanes (model)";
+    hearth_kernels_init(&l->k, 0);
+    init_plain_model(&l->k);
+    init_axpy_model(&l->k);
+    init_vector_model(&l->k);
+}
+
 // The AMX kernels as they are, on tiles that are a model in C.
 static void add_tiles_model(void)
 {
@@ -226,8 +238,10 @@ int main(int argc, char **argv)
                         "FILE]"),
                    2;
     }
-    if (!bench)
+    if (!bench) {
+        add_lanes_model();
         add_tiles_model();
+    }
     printf("levels:");
     for (int i = 0; i < check_n_levels; i++)
         printf(" %s", check_levels[i].name);
