@@ -7,10 +7,10 @@
 #include "base/cpu.h"
 #include "cli/commands.h"
 
-#define AT(field)  offsetof(struct hearth_options, field)
-#define NO_RANGE   0, 0
-#define NO_FIELD   0
-#define IO_KINDS   "auto|uring|pread"
+#define AT(field) offsetof(struct hearth_options, field)
+#define NO_RANGE  0, 0
+#define NO_FIELD  0
+#define IO_KINDS  "auto|uring|pread"
 
 // Groups of sub-commands that share options.
 #define RUN        HEARTH_CMD_RUN
@@ -174,8 +174,8 @@ const struct hearth_option hearth_option_table[] = {
      "Resources", "number format of the keys in the KV cache", AT(type_k)},
     {"-ctv, --cache-type-v", NULL, HEARTH_OPTION_ENUM, "TYPE", "f16", "f16|f32|q8_0", NO_RANGE, ENGINE,
      "Resources", "number format of the values in the KV cache", AT(type_v)},
-    {"--cpu", NULL, HEARTH_OPTION_ENUM, "LEVEL", "auto", hearth_cpu_words, NO_RANGE, ENGINE | PROFILE, "Resources",
-     "use CPU instructions up to this level; auto: all that this CPU has", AT(cpu)},
+    {"--cpu", NULL, HEARTH_OPTION_ENUM, "LEVEL", "auto", hearth_cpu_words, NO_RANGE, ENGINE | PROFILE,
+     "Resources", "use CPU instructions up to this level; auto: all that this CPU has", AT(cpu)},
     {"--sparsity", NULL, HEARTH_OPTION_ENUM, "MODE", "auto", "auto|off|exact|predict", NO_RANGE, ENGINE,
      "Resources",
      "which neurons to compute for a generated token: all; those that their gates leave on (the same "
