@@ -4,6 +4,7 @@
 #   make            build build/hearth
 #   make demo       install what is needed, build, and let the small model in models/ tell a story
 #   make test       install what is needed, build, run all tests
+#   make test-cross  the kernels on 64-bit ARM, compiled and emulated here (cmake/aarch64.cmake says what it needs)
 #   make bench-dense  Hearth beside llama.cpp on a dense 7B file (needs Node, npm, 9 GB of disk and 10 GB of memory)
 #   make bench-sparse Hearth on a sparse 7B file beside llama.cpp on a dense one (the same, 10 GB of disk)
 #   make bench-streaming  a sparse 7B pack with half and a quarter of its neurons in memory (the same, 10 GB of disk)
@@ -29,7 +30,8 @@ DEMO_TOKENS ?= 120
 
 GENERATOR := $(if $(shell command -v ninja 2>/dev/null),-G Ninja)
 
-.PHONY: all configure deps demo test check format bench-dense bench-batch bench-mixed bench-versions bench-kernels bench-sparse bench-streaming install uninstall clean
+.PHONY: all configure deps demo test test-cross check format install uninstall clean
+.PHONY: bench-dense bench-batch bench-mixed bench-versions bench-kernels bench-sparse bench-streaming
 
 all: configure
 	@$(CMAKE) --build $(BUILD) --parallel $(JOBS)
@@ -55,6 +57,11 @@ demo: deps
 test: deps
 	@$(MAKE) --no-print-directory all
 	cd $(BUILD) && ctest --output-on-failure --parallel $(JOBS)
+
+test-cross:
+	$(CMAKE) -S . -B $(BUILD)-aarch64 $(GENERATOR) -DCMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake -DHEARTH_KERNELS_ONLY=ON
+	$(CMAKE) --build $(BUILD)-aarch64 --parallel $(JOBS)
+	cd $(BUILD)-aarch64 && ctest --output-on-failure
 
 bench-sparse: all
 	@node bench/sparse.mjs --hearth $(BUILD)/hearth $(BENCH_ARGS)

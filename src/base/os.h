@@ -54,7 +54,6 @@ uint64_t hearth_memory_private(void);
 // descriptor on which reading (writing) fails. Otherwise the next opened file would get that
 // number: a model would be read as a prompt, or messages would be written into a file.
 void hearth_os_guard_standard_files(void);
-bool hearth_os_permit_amx(void);     // asks the kernel for AMX tile state; false: refused
-uint64_t hearth_os_hwcap(int which); // AT_HWCAP (1) or AT_HWCAP2 (2) of the auxiliary vector; 0: unknown
+bool hearth_os_permit_amx(void); // asks the kernel for AMX tile state; false: refused
 
 #endif

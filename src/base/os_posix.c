@@ -21,7 +21,6 @@
 #include <unistd.h>
 
 #if defined(__linux__)
-#include <sys/auxv.h>
 #include <sys/syscall.h>
 #endif
 #ifdef HEARTH_HAVE_HWLOC
@@ -715,15 +714,5 @@ bool hearth_os_permit_amx(void)
     return syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_TILEDATA) == 0;
 #else
     return false;
-#endif
-}
-
-uint64_t hearth_os_hwcap(int which)
-{
-#if defined(__linux__)
-    return getauxval(which == 2 ? AT_HWCAP2 : AT_HWCAP);
-#else
-    (void)which;
-    return 0;
 #endif
 }

@@ -4,13 +4,13 @@
 
 #include <stdint.h>
 
+#include "base/cpu.h"
 #include "cli/commands.h"
 
-#define AT(field)  offsetof(struct hearth_options, field)
-#define NO_RANGE   0, 0
-#define NO_FIELD   0
-#define CPU_LEVELS "auto|c|avx2|avx512|amx|neon|dotprod|i8mm"
-#define IO_KINDS   "auto|uring|pread"
+#define AT(field) offsetof(struct hearth_options, field)
+#define NO_RANGE  0, 0
+#define NO_FIELD  0
+#define IO_KINDS  "auto|uring|pread"
 
 // Groups of sub-commands that share options.
 #define RUN        HEARTH_CMD_RUN
@@ -174,8 +174,8 @@ const struct hearth_option hearth_option_table[] = {
      "Resources", "number format of the keys in the KV cache", AT(type_k)},
     {"-ctv, --cache-type-v", NULL, HEARTH_OPTION_ENUM, "TYPE", "f16", "f16|f32|q8_0", NO_RANGE, ENGINE,
      "Resources", "number format of the values in the KV cache", AT(type_v)},
-    {"--cpu", NULL, HEARTH_OPTION_ENUM, "LEVEL", "auto", CPU_LEVELS, NO_RANGE, ENGINE | PROFILE, "Resources",
-     "use CPU instructions up to this level; auto: all that this CPU has", AT(cpu)},
+    {"--cpu", NULL, HEARTH_OPTION_ENUM, "LEVEL", "auto", hearth_cpu_words, NO_RANGE, ENGINE | PROFILE,
+     "Resources", "use CPU instructions up to this level; auto: all that this CPU has", AT(cpu)},
     {"--sparsity", NULL, HEARTH_OPTION_ENUM, "MODE", "auto", "auto|off|exact|predict", NO_RANGE, ENGINE,
      "Resources",
      "which neurons to compute for a generated token: all; those that their gates leave on (the same "
@@ -247,8 +247,7 @@ const char *hearth_options_io(const struct hearth_options *o)
 
 const char *hearth_options_cpu(const struct hearth_options *o)
 {
-    static const char *const levels[] = {NULL, "c", "avx2", "avx512", "amx", "neon", "dotprod", "i8mm"};
-    return levels[o->cpu];
+    return o->cpu ? hearth_cpu_level((size_t)o->cpu - 1) : NULL; // auto is the first word
 }
 
 #define MODEL_ONLY                                                                                           \

@@ -146,7 +146,7 @@ void hearth_matmul_lay_out(struct hearth_matmul_work *w, size_t acts_bytes, size
     w->acts = hearth_arena_take(a, 1, acts_bytes);
     w->scratch = hearth_arena_take(a, (size_t)n, sizeof *w->scratch);
     for (int i = 0; i < n; i++) {
-        void *scratch = hearth_arena_take(a, 1, hearth_kernels_scratch(longest));
+        void *scratch = hearth_arena_take(a, 1, hearth_kernels_scratch(w->c->kernels, longest));
         if (w->scratch)
             w->scratch[i] = scratch;
     }

@@ -10,7 +10,7 @@
 struct hearth_matmul_work {
     const struct hearth_context *c;
     uint8_t *acts;  // acts blocks of a product's input rows
-    void **scratch; // [workers] hearth_kernels_scratch(longest row)
+    void **scratch; // [workers] hearth_kernels_scratch() of the longest row
 };
 
 // The caller sets `c`. acts_bytes: of the widest input of all rows; longest: row of a weight, elements.

@@ -2,6 +2,25 @@
 // The kernels: everything that touches many numbers. One table of functions; the C reference fills it first
 // and each instruction set the CPU has overwrites what it does faster.
 //
+// Kernels come in six families. A family has one file per level: FAMILY_c.c here is the reference, which says
+// what the family does, and x86/FAMILY_avx2.c does the same with AVX2.
+//
+//   family   entries of the table                 C   AVX2  AVX-512  AMX    written once for all
+//   step     step, dot_rows of block formats      x   x     x (a)    tiles
+//   prompt   prompt of block formats              x   x     x        tiles
+//   plain    step, dot_rows, prompt of F32,       x   x     x               plain_tmpl.h
+//            F16, BF16
+//   axpy     axpy, axpy_rows, prompt_t            x   x     x               axpy_tmpl.h
+//   vector   quantize_acts to scale_add           x   x     x               vector_tmpl.h
+//   attend   attend_scores, attend_values         (b) (b)   x
+//
+//   tiles: x86/tiles_amx.c has both, which share their loop over tiles.
+//   (a) Products of several tokens are in step_many_avx512.c.
+//   (b) Optional: without it callers use the kernels of the other families.
+//
+// Beside them: units_LEVEL.h unpacks block formats, lanes16.h is the 16 lanes that *_tmpl.h are written over
+// (instruction_set.h), init_PROCESSOR.c lists the levels. canonical_c.h is shared by the references.
+//
 // THE LAW OF THIS ROOM: every variant of a kernel gives the same bits as the C reference (tests/checkkernels
 // proves it), so results depend neither on the CPU level nor on how work is cut into rows, tokens and
 // threads. That is possible because every output element has one canonical reduction, written down here:
@@ -79,7 +98,7 @@ static inline int hearth_prompt_planes(uint32_t type)
 // out[t * out_stride + r] = dot(row r of w, token t of x) for r < n_rows, t < n_tokens.
 // w: n_rows rows of k elements of the table entry's type, w_stride BYTES apart, any alignment, never read
 // beyond the last row's last byte. x: for plain types f32 rows, for block types acts blocks; x_stride BYTES
-// apart. scratch: hearth_kernels_scratch(k) bytes aligned to 64, private to the call.
+// apart. scratch: hearth_kernels_scratch(t, k) bytes aligned to 64, private to the call.
 typedef void (*hearth_matmul_fn)(float *out, size_t out_stride, const void *w, size_t w_stride, size_t k,
                                  size_t n_rows, const void *x, size_t x_stride, size_t n_tokens,
                                  void *scratch);
@@ -139,6 +158,8 @@ typedef void (*hearth_scores_fn)(float *s, float *max, const struct hearth_tile 
 typedef void (*hearth_values_fn)(float *out, float *max, float *sum, bool is_first, float *s,
                                  const float *tile_max, const struct hearth_tile *values, size_t n);
 
+#define HEARTH_SCRATCH_NEEDS 16
+
 enum hearth_activation { HEARTH_ACT_SILU, HEARTH_ACT_RELU, HEARTH_ACT_DRELU, HEARTH_ACT_GELU };
 
 struct hearth_kernels {
@@ -177,13 +198,16 @@ struct hearth_kernels {
     float (*softmax_tile)(float *s, size_t n, float scale, float *sum);
     // out = out * a + y * b: fma(y, b, out * a)
     void (*scale_add)(float *out, float a, const float *y, float b, size_t n);
+
+    // What variants need for rows of k elements, as many as there are: for hearth_kernels_scratch().
+    size_t (*scratch_bytes[HEARTH_SCRATCH_NEEDS])(size_t k);
 };
 
-// Fills the table for these flags (hearth_cpu_limit). Thread-safe.
+// Fills the table with the fastest kernels for these flags (hearth_cpu_limit). Thread-safe.
 void hearth_kernels_init(struct hearth_kernels *table, unsigned cpu_flags);
 
-// Scratch bytes that a matmul over rows of k elements may use, whatever the type.
-size_t hearth_kernels_scratch(size_t k);
+// Scratch bytes that these kernels may use for rows of k elements, whatever the type.
+size_t hearth_kernels_scratch(const struct hearth_kernels *t, size_t k);
 
 // e^x, the definition for all variants: relative error below 2e-7; 0 below -87.3, +inf above 88.7.
 float hearth_exp(float x);

@@ -55,7 +55,8 @@ static bool agree(const struct room *room, hearth_matmul_fn fn, hearth_matmul_fn
 static const char *first_to_differ(const struct hearth_kernels *t, const struct room *room)
 {
     struct hearth_kernels reference = {0};
-    hearth_kernels_init_matmul_c(&reference);
+    hearth_kernels_init_step_c(&reference);
+    hearth_kernels_init_prompt_c(&reference);
     hearth_kernels_init_vector_c(&reference);
     uint32_t seed = 1;
     float x[K];
@@ -77,9 +78,9 @@ static const char *first_to_differ(const struct hearth_kernels *t, const struct 
     return NULL;
 }
 
-static bool room_open(struct room *room)
+static bool room_open(struct room *room, const struct hearth_kernels *t)
 {
-    const size_t x = TOKENS * hearth_acts_bytes(K), scratch = (hearth_kernels_scratch(K) + 63) / 64 * 64;
+    const size_t x = TOKENS * hearth_acts_bytes(K), scratch = (hearth_kernels_scratch(t, K) + 63) / 64 * 64;
     const size_t out = (ROWS * TOKENS * sizeof(float) + 63) / 64 * 64, w = ROWS * K * sizeof(float);
     room->base = hearth_calloc(1, 64 + x + scratch + 2 * out + w);
     if (!room->base)
@@ -99,7 +100,7 @@ bool hearth_kernels_adopt(struct hearth_kernels *table, void (*init)(struct hear
     struct hearth_kernels candidate = *table;
     struct room room;
     init(&candidate);
-    const bool has_room = room_open(&room);
+    const bool has_room = room_open(&room, &candidate);
     const char *differs = has_room ? first_to_differ(&candidate, &room) : NULL;
     if (has_room)
         free(room.base);

@@ -1,20 +1,37 @@
 // SPDX-License-Identifier: MIT
-// The ladder of kernel variants. Each function overwrites the table entries that it does faster; nothing else
-// in Hearth calls a variant directly.
+// The ladder of kernel variants: the C reference fills the table, then each level of the processor's
+// instructions overwrites the entries that it does faster. Nothing else in Hearth calls a variant directly.
+//
+// To add a processor: a folder here and one in base (as x86 has them), a line in CMakeLists.txt that chooses
+// them, and one with compiler flags for each level. base/PROCESSOR/cpu_PROCESSOR.c has the levels' names and
+// detects them, init_PROCESSOR.c here says what each of them fills the table with, FAMILY_LEVEL.c are the
+// kernels (kernels.h lists the families). With a lanes16.h (instruction_set.h) it gets the families plain,
+// axpy and vector from the templates.
 #ifndef HEARTH_KERNELS_VARIANTS_H
 #define HEARTH_KERNELS_VARIANTS_H
 
 #include "kernels/kernels.h"
 
-// Fills every entry that the number formats allow.
-void hearth_kernels_init_matmul_c(struct hearth_kernels *t);
+// ---- what a processor has
+
+struct hearth_kernel_level {
+    unsigned flag; // of base/cpu.h
+    void (*init)(struct hearth_kernels *t);
+};
+// From the lowest level to the highest; one without a function ends the table.
+extern const struct hearth_kernel_level hearth_kernel_levels[];
+
+// ---- for those who fill the table
+
+// All entries that the number formats allow.
+void hearth_kernels_init_step_c(struct hearth_kernels *t);
+void hearth_kernels_init_prompt_c(struct hearth_kernels *t);
+void hearth_kernels_init_plain_c(struct hearth_kernels *t);
 void hearth_kernels_init_axpy_c(struct hearth_kernels *t);
 void hearth_kernels_init_vector_c(struct hearth_kernels *t);
-void hearth_kernels_init_sparse_c(struct hearth_kernels *t);
-// The reference by type: a STEP product and one row of an axpy (p is not 0).
-void hearth_step_c(uint32_t type, float *out, size_t out_stride, const void *w, size_t w_stride, size_t k,
-                   size_t n_rows, const void *x, size_t x_stride, size_t n_tokens);
-void hearth_axpy_row_c(uint32_t type, float *out, const uint8_t *row, size_t n, float p);
+
+// Makes hearth_kernels_scratch() at least need(k), bytes for rows of k elements.
+void hearth_kernels_raise_scratch(struct hearth_kernels *t, size_t (*need)(size_t k));
 
 // Lets `init` overwrite entries of the table if all its products of block formats then have the reference's
 // bits (a few milliseconds); else leaves the table as it is and says so through the log, calling what is not
@@ -22,35 +39,41 @@ void hearth_axpy_row_c(uint32_t type, float *out, const uint8_t *row, size_t n, 
 bool hearth_kernels_adopt(struct hearth_kernels *table, void (*init)(struct hearth_kernels *),
                           const char *level);
 
-#if defined(__x86_64__)
-// x86-64-v3: AVX2, FMA, F16C, BMI2.
-void hearth_kernels_init_vector_avx2(struct hearth_kernels *t);
-void hearth_kernels_init_plain_avx2(struct hearth_kernels *t);
-void hearth_kernels_init_step_avx2(struct hearth_kernels *t);
-void hearth_kernels_init_neuron_avx2(struct hearth_kernels *t);
-void hearth_kernels_init_prompt_avx2(struct hearth_kernels *t);
-// The AVX-512 bundle: F, BW, VL, DQ, CD, VNNI, VBMI.
-void hearth_kernels_init_vector_avx512(struct hearth_kernels *t);
-void hearth_kernels_init_plain_avx512(struct hearth_kernels *t);
-void hearth_kernels_init_step_avx512(struct hearth_kernels *t);
-void hearth_kernels_init_rows_avx512(struct hearth_kernels *t);
-void hearth_kernels_init_neuron_avx512(struct hearth_kernels *t);
-void hearth_kernels_init_panel_avx512(struct hearth_kernels *t);
-void hearth_kernels_init_attend_avx512(struct hearth_kernels *t);
-// STEP products of a block format with several tokens; k is at least a group (512).
-void hearth_step_many_avx512(uint32_t type, float *out, size_t out_stride, const void *w, size_t w_stride,
-                             size_t k, size_t n_rows, const void *x, size_t x_stride, size_t n_tokens,
-                             void *scratch);
-// STEP products of a block format with any number of tokens.
-void hearth_step_avx512(uint32_t type, float *out, size_t out_stride, const void *w, size_t w_stride,
-                        size_t k, size_t n_rows, const void *x, size_t x_stride, size_t n_tokens,
-                        void *scratch);
-// Scratch bytes of these for rows of k elements, and of prompts, aligned to 64.
-size_t hearth_many_scratch_avx512(size_t k);
-size_t hearth_panel_scratch_avx512(void);
-// AMX-TILE and AMX-INT8 on top of it; not built where the compiler does not know them (HEARTH_HAVE_AMX).
-void hearth_kernels_init_tiles_amx(struct hearth_kernels *t);
-size_t hearth_tiles_scratch_amx(size_t k);
-#endif
+// The number formats that kernels know.
+#define HEARTH_PLAIN_TYPES(X) X(F32) X(F16) X(BF16)
+#define HEARTH_BLOCK_TYPES(X)                                                                                \
+    X(Q4_0)                                                                                                  \
+    X(Q4_1)                                                                                                  \
+    X(Q5_0)                                                                                                  \
+    X(Q5_1)                                                                                                  \
+    X(Q8_0)                                                                                                  \
+    X(Q2_K)                                                                                                  \
+    X(Q3_K)                                                                                                  \
+    X(Q4_K)                                                                                                  \
+    X(Q5_K)                                                                                                  \
+    X(Q6_K)                                                                                                  \
+    X(IQ4_NL)                                                                                                \
+    X(IQ4_XS)                                                                                                \
+    X(MXFP4)
+
+// Enters the functions of a family that are named as the entries are.
+#define HEARTH_ENTER_PLAIN_TYPE(t, type)                                                                     \
+    (t)->step[HEARTH_TYPE_##type] = step_##type;                                                             \
+    (t)->dot_rows[HEARTH_TYPE_##type] = dot_rows_##type;                                                     \
+    (t)->prompt[HEARTH_TYPE_##type] = prompt_##type;
+#define HEARTH_ENTER_PLAIN(t)                                                                                \
+    HEARTH_ENTER_PLAIN_TYPE(t, F32)                                                                          \
+    HEARTH_ENTER_PLAIN_TYPE(t, F16)                                                                          \
+    HEARTH_ENTER_PLAIN_TYPE(t, BF16)
+// All of them but rope().
+#define HEARTH_ENTER_VECTOR(t)                                                                               \
+    (t)->quantize_acts = quantize_acts;                                                                      \
+    (t)->rms_norm = rms_norm;                                                                                \
+    (t)->layer_norm = layer_norm;                                                                            \
+    (t)->add = add;                                                                                          \
+    (t)->glu = glu;                                                                                          \
+    (t)->activate = activate;                                                                                \
+    (t)->softmax_tile = softmax_tile;                                                                        \
+    (t)->scale_add = scale_add;
 
 #endif

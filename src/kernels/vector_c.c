@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Small vector operations, reference.
-#include <math.h>
-#include <string.h>
-
+#include "kernels/canonical_c.h"
 #include "kernels/variants.h"
-
-#define LANES 16
 
 // Range reduction x = n ln 2 + r, |r| <= ln 2 / 2, then a polynomial of degree 6 whose coefficients minimise
 // the relative error on that range, then 2^n by way of the exponent bits in two steps (n may be -127 or 128).
@@ -52,14 +48,6 @@ float hearth_gelu(float x)
     p = fmaf(p, t, 0.11841111823033978f);
     float tail = p * t * hearth_exp(x * x * -0.5f);
     return x < 0.0f ? x * tail : fmaf(-x, tail, x);
-}
-
-static float sum_lanes(float lane[LANES])
-{
-    for (size_t width = LANES / 2; width; width /= 2)
-        for (size_t i = 0; i < width; i++)
-            lane[i] += lane[i + width];
-    return lane[0];
 }
 
 static void quantize_acts(void *block, const float *x, size_t k)
@@ -190,13 +178,6 @@ static void scale_add(float *out, float a, const float *y, float b, size_t n)
 
 void hearth_kernels_init_vector_c(struct hearth_kernels *t)
 {
-    t->quantize_acts = quantize_acts;
-    t->rms_norm = rms_norm;
-    t->layer_norm = layer_norm;
-    t->add = add;
-    t->glu = glu;
-    t->activate = activate;
+    HEARTH_ENTER_VECTOR(t)
     t->rope = rope;
-    t->softmax_tile = softmax_tile;
-    t->scale_add = scale_add;
 }

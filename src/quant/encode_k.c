@@ -4,11 +4,10 @@
 // result.
 //
 // 1. Each unit is fitted alone: for a number of starting steps, elements are rounded to integers and the best
-// real scale
-//    and minimum for those integers follow by least squares; the best start is then improved by turns.
+//    real scale and minimum for those integers follow by least squares; the best start is then improved by
+//    turns.
 // 2. The units' scales become small integers times the block's f16 factor. Neighbouring integers are tried,
-// because the
-//    nearest one is not always the best for elements that are rounded again.
+//    because the nearest one is not always the best for elements that are rounded again.
 // 3. The block's factors themselves follow by least squares from all integers, and are kept if they help.
 // Elements that are not finite give an unspecified block, never undefined behaviour.
 #include <math.h>

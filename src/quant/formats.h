@@ -66,10 +66,10 @@ static inline void hearth_store_f16(uint8_t *p, float v)
     hearth_store_u16(p, hearth_f32_to_f16(v));
 }
 
-// Takes one block apart. `min` may be ignored by formats without minima.
+// Unpacks one block. `min` may be ignored by formats without minima.
 typedef void (*hearth_block_fn)(const uint8_t *block, int8_t *q, float *scale, float *min);
 
-// Every format is defined once, by the function that takes a block apart; decoding is a multiplication on top
+// Every format is defined once, by the function that unpacks a block; decoding is a multiplication on top
 // of it.
 static inline void hearth_unpack_blocks(hearth_block_fn f, uint32_t elems, uint32_t bytes, uint32_t unit,
                                         int has_min, const uint8_t *src, int8_t *q, float *scale, float *min,

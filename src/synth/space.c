@@ -241,7 +241,7 @@ int hearth_synth_maker_open(struct hearth_synth_maker **out, struct hearth_synth
         w->a = hearth_calloc(ROWS * m->n_basis, sizeof *w->a);
         w->rows = hearth_calloc(ROWS * width, sizeof *w->rows);
         w->row = hearth_calloc(width, sizeof *w->row);
-        w->matmul = aligned_alloc(64, hearth_round_up(hearth_kernels_scratch(m->n_basis), 64));
+        w->matmul = aligned_alloc(64, hearth_round_up(hearth_kernels_scratch(&s->kernels, m->n_basis), 64));
         ok = w->a && w->rows && w->row && w->matmul;
     }
     return ok ? HEARTH_OK : hearth_fail(s->err, HEARTH_E_MEMORY, "no memory for a model");

@@ -75,13 +75,14 @@ of_level() { # LEVEL MODEL OPTION...: nothing when this CPU does not have the le
     [ $status -eq 0 ] || fail "perplexity $* --cpu $level: exit status $status"
     estimate
 }
+levels=$("$hearth" run x --cpu none 2>&1 | sed -n 's/.*must be one of auto, c//p' | tr -d ,)
 compare() { # MODEL FORMAT TOLERANCE
     local phase level value reference steps=
     run 0 quantize "$source_dir/models/$1-Q8_0.gguf" "$tmp/$2.gguf" "$2"
     for phase in step prompt; do
         reference=$(of_level c "$tmp/$2.gguf" --phase $phase) || exit 1
-        for level in avx2 avx512 amx neon dotprod i8mm; do
-            value=$(of_level $level "$tmp/$2.gguf" --phase $phase) || exit 1
+        for level in $levels; do
+            value=$(of_level "$level" "$tmp/$2.gguf" --phase $phase) || exit 1
             [ -z "$value" ] || echo "$1 in $2, $phase class, $level: $value"
             [ -z "$value" ] || [ "$value" = "$reference" ] || fail "$phase class: $level gives $value, c $reference"
         done

@@ -20,6 +20,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/cpu.h"
 #include "convert/pack.h"
 #include "convert/profile.h"
 #include "synth/synth.h"
@@ -828,10 +829,9 @@ static bool opens(const char *cpu, const char *io)
 
 static int prepare(void **state)
 {
-    static const char *const all[] = {"c", "avx2", "avx512", "amx", "neon", "dotprod", "i8mm"};
-    for (size_t i = 0; i < COUNT(all); i++)
-        if (opens(all[i], NULL))
-            levels[n_values[CPU]++] = all[i];
+    for (size_t i = 0; hearth_cpu_level(i); i++)
+        if (opens(hearth_cpu_level(i), NULL))
+            levels[n_values[CPU]++] = hearth_cpu_level(i);
     static const char *const ways[] = {"pread", "uring"};
     for (size_t i = 0; i < COUNT(ways); i++)
         if (opens(NULL, ways[i]))

@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 
 #include "base/cpu.h"
+#include "lanes_model.h"
 #if defined(HEARTH_TILES_MODEL)
 #include "tiles_model.h"
 #endif
@@ -94,6 +95,16 @@ void check_free_all(void)
     }
 }
 
+size_t check_scratch(size_t k)
+{
+    size_t most = 0;
+    for (int i = 0; i < check_n_levels; i++) {
+        const size_t need = hearth_kernels_scratch(&check_levels[i].k, k);
+        most = need > most ? need : most;
+    }
+    return (most + 63) / 64 * 64;
+}
+
 // ---- inputs
 
 // Roughly normal, standard deviation 1.
@@ -170,15 +181,23 @@ void check_fill_weights(uint32_t type, uint8_t *w, size_t stride, size_t k, size
 
 static void find_levels(void)
 {
-    static const char *const names[] = {"c", "avx2", "avx512", "amx", "neon", "dotprod", "i8mm"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        unsigned flags;
-        if (!hearth_cpu_limit(names[i], &flags))
-            continue;
+    unsigned flags;
+    for (size_t i = 0; hearth_cpu_level(i) && hearth_cpu_limit(hearth_cpu_level(i), &flags); i++) {
         struct level *l = &check_levels[check_n_levels++];
-        l->name = names[i];
+        l->name = hearth_cpu_level(i);
         hearth_kernels_init(&l->k, flags);
     }
+}
+
+// The kernels that all processors share, over lanes in C.
+static void add_lanes_model(void)
+{
+    struct level *l = &check_levels[check_n_levels++];
+    l->name = "lanes (model)";
+    hearth_kernels_init(&l->k, 0);
+    init_plain_model(&l->k);
+    init_axpy_model(&l->k);
+    init_vector_model(&l->k);
 }
 
 // The AMX kernels as they are, on tiles that are a model in C.
@@ -219,8 +238,10 @@ int main(int argc, char **argv)
                         "FILE]"),
                    2;
     }
-    if (!bench)
+    if (!bench) {
+        add_lanes_model();
         add_tiles_model();
+    }
     printf("levels:");
     for (int i = 0; i < check_n_levels; i++)
         printf(" %s", check_levels[i].name);

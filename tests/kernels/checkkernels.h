@@ -33,6 +33,9 @@ static inline size_t check_below(size_t n)
 void *check_guarded(size_t n, bool at_start);
 void check_free_all(void);
 
+// Bytes of scratch that every level's kernels find enough for rows of k elements, a multiple of 64.
+size_t check_scratch(size_t k);
+
 // Fills x[n] with one of several kinds of numbers: ordinary, sparse, denormal, huge, a spike, zeros, negative
 // zeros.
 void check_fill(float *x, size_t n);

@@ -93,7 +93,7 @@ static void check_one(const struct shape *shape, uint32_t type_k, uint32_t type_
             memcpy(q + i * q_stride, x, q_stride);
         free(x);
     }
-    void *scratch = aligned_alloc(64, (hearth_kernels_scratch(shape->dim) + 63) / 64 * 64);
+    void *scratch = aligned_alloc(64, check_scratch(shape->dim));
     struct state *want = calloc(1, sizeof *want);
     reference(want, shape, &keys, &values, q, q_stride, scratch);
     for (int l = 1; l < check_n_levels; l++) {

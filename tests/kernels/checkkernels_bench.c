@@ -252,7 +252,7 @@ void bench_kernels(const char *filter, const char *json)
     float *plain = aligned_alloc(64, 512 * K * sizeof *plain);
     memset(plain, 0, 512 * K * sizeof *plain);
     for (int i = 0; i < threads; i++)
-        b.scratch[i] = aligned_alloc(64, (hearth_kernels_scratch(LONG_K) + 63) / 64 * 64);
+        b.scratch[i] = aligned_alloc(64, check_scratch(LONG_K));
     b.w = weights.base;
     const double roof = (double)BYTES / seconds(pool, read_task, &b, (int)(BYTES >> 20)) / 1e9;
     double peaks[8][2];

@@ -133,7 +133,7 @@ static void check_one_matmul(const struct shape *shape, bool step)
         for (size_t i = 0; i < out_n; i++)
             out[i] = -7.0f;
         // Filled with what no sum may begin with.
-        void *scratch = check_guarded((hearth_kernels_scratch(s.k) + 63) / 64 * 64, false);
+        void *scratch = check_guarded(check_scratch(s.k), false);
         fn(out, s.out_stride, w, s.w_stride, s.k, s.rows, x, s.x_stride, s.tokens, scratch);
         for (size_t i = 0; i < out_n; i++)
             if (i % s.out_stride >= s.rows && out[i] != -7.0f)

@@ -62,7 +62,7 @@ static void check_dot_rows(uint32_t type)
     char name[64];
     snprintf(name, sizeof name, "dot_rows %s k %zu rows %zu tokens %zu", info->name, k, l.n, tokens);
     float *want = malloc(l.n * tokens * sizeof *want);
-    const size_t scratch_bytes = (hearth_kernels_scratch(k) + 63) / 64 * 64;
+    const size_t scratch_bytes = check_scratch(k);
     void *scratch = aligned_alloc(64, scratch_bytes);
     for (size_t i = 0; i < l.n; i++)
         check_levels[0].k.step[type](want + i, l.n, l.rows[i], 0, k, 1, acts, x_stride, tokens, scratch);
@@ -142,7 +142,7 @@ static void check_prompt_t(uint32_t type)
     const size_t idle = check_below(3); // tokens all of whose neurons count, most, few
     for (size_t i = 0; i < (tokens - 1) * p_stride + rows; i++)
         p[i] = check_below(8) < 4 * idle ? 0.0f : (float)check_random() / 2147483648.0f - 1.0f;
-    void *scratch = check_guarded((hearth_kernels_scratch(rows) + 63) / 64 * 64, false);
+    void *scratch = check_guarded(check_scratch(rows), false);
     char name[96];
     snprintf(name, sizeof name, "prompt_t %s width %zu first %zu n %zu rows %zu tokens %zu", info->name,
              width, first, n, rows, tokens);

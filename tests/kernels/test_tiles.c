@@ -122,8 +122,12 @@ static int find_levels(void **unused)
 
 static size_t room_for(size_t k)
 {
-    const size_t a = hearth_kernels_scratch(k), b = hearth_tiles_scratch_model(k);
-    return ((a > b ? a : b) + 63) / 64 * 64;
+    size_t most = 0;
+    for (size_t i = 0; i < n_levels; i++) {
+        const size_t need = hearth_kernels_scratch(&levels[i].k, k);
+        most = need > most ? need : most;
+    }
+    return (most + 63) / 64 * 64;
 }
 
 static void draw_row(uint32_t type, uint8_t *row, size_t k)

@@ -230,7 +230,7 @@ static inline void stats_open(struct stats *st, struct hearth_session *s)
     st->predicted = stats_alloc(st->n_ff, sizeof(float));
     st->rank = stats_alloc(rank, sizeof(float));
     st->acts = stats_alloc(hearth_acts_bytes(widest), 1);
-    st->scratch = stats_alloc(hearth_kernels_scratch(widest), 1);
+    st->scratch = stats_alloc(hearth_kernels_scratch(&s->model->kernels, widest), 1);
     hearth_session_probes(s)->on_ffn = stats_on_ffn;
     hearth_session_probes(s)->on_ffn_arg = st;
     hearth_session_probes(s)->on_experts = stats_on_experts;

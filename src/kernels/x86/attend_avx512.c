@@ -5,8 +5,8 @@
 // query repeated where there are fewer), so maxima, exponentials and their sums need no shuffles, each row of
 // keys or values is converted once for all queries, and what a tile adds to the queries' values stays in
 // registers until it is merged.
-#include "kernels/variants.h"
 #include "kernels/x86/lanes16.h"
+#include "kernels/x86/variants_x86.h"
 
 #define ALL    _Pragma("GCC unroll 16")
 #define MAX_W  8
@@ -33,8 +33,8 @@ INLINE __m512 rotate(__m512 x, size_t by)
     return _mm512_permutexvar_ps(_mm512_add_epi32(lane, _mm512_set1_epi32((int)by)), x);
 }
 
-// Bytes of plain rows that are asked for before their turn: a little more than a core has on its way from
-// memory. Of rows in blocks the whole tile's scales are read first, so they are asked for a tile ahead.
+// How many bytes ahead plain rows are prefetched: a little more than a core has on its way from memory. Rows in
+// blocks are prefetched a tile ahead, because all scales of a tile are read first.
 #define AHEAD 4096
 
 INLINE size_t rows_ahead(const struct hearth_tile *t, size_t bytes)
@@ -42,8 +42,8 @@ INLINE size_t rows_ahead(const struct hearth_tile *t, size_t bytes)
     return bytes > 1 ? AHEAD / t->stride : t->n_rows;
 }
 
-// Asks for n_rows rows that are `ahead` rows behind `row`, in the tile or in what comes next.
-INLINE void ask(const struct hearth_tile *t, size_t row, size_t n_rows, size_t ahead)
+// Prefetches n_rows rows that are `ahead` rows behind `row`, in the tile or in what comes next.
+INLINE void prefetch_rows(const struct hearth_tile *t, size_t row, size_t n_rows, size_t ahead)
 {
     const size_t at = row + ahead;
     const char *from = (const char *)t->rows + at * t->stride;
@@ -91,13 +91,6 @@ INLINE __m512 trees(const __m512 *a)
                          _mm512_permute_ps(_mm512_mask_blend_ps(0x5555, d[0], d[1]), 0xb1));
 }
 
-typedef __m512 (*load_fn)(const void *p);
-
-INLINE __m512 load_f32(const void *p)
-{
-    return _mm512_loadu_ps(p);
-}
-
 INLINE void plain_scores(float *s, float *max, const struct hearth_tile *keys, const void *q, size_t q_stride,
                          size_t n, float scale, size_t w, size_t bytes, load_fn load)
 {
@@ -110,7 +103,7 @@ INLINE void plain_scores(float *s, float *max, const struct hearth_tile *keys, c
     for (size_t r = 0; r < keys->n_rows; r += rows) {
         const uint8_t *row[16];
         ALL for (size_t i = 0; i < rows; i++) row[i] = row_of(keys, r + i);
-        ask(keys, r, rows, ahead);
+        prefetch_rows(keys, r, rows, ahead);
         __m512 acc[16];
         ALL for (int i = 0; i < 16; i++) acc[i] = _mm512_setzero_ps();
         for (size_t at = 0; at < keys->dim; at += 16) {
@@ -264,7 +257,7 @@ INLINE void q8_scores(float *s, float *max, const struct hearth_tile *keys, cons
     const size_t ahead = rows_ahead(keys, 1);
     __m512 top = _mm512_set1_ps(-__builtin_inff());
     for (size_t r = 0; r < keys->n_rows; r += rows) {
-        ask(keys, r, rows, ahead);
+        prefetch_rows(keys, r, rows, ahead);
         const __m512 a = q8_items(keys, r, &queries, &scales, w);
         const __m512 b = q8_items(keys, r + rows / 2, &queries, &scales, w);
         const __m512 sum = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
@@ -380,7 +373,7 @@ INLINE void columns(float *out, const float *p, const float *by, const struct he
     ALL for (size_t i = 0; i < w * vectors; i++) acc[i] = _mm512_setzero_ps();
     for (size_t r = 0; r < values->n_rows; r++, row += values->stride) {
         if (asks)
-            ask(values, r, 1, ahead);
+            prefetch_rows(values, r, 1, ahead);
         __m512 x[8];
         ALL for (size_t v = 0; v < vectors; v++) x[v] = load(row + v * 16 * bytes);
         ALL for (size_t i = 0; i < w; i++)
@@ -491,8 +484,8 @@ INLINE void q8_values(float *out, float *max, float *sum, bool is_first, float *
     }
 #define SCORES_f16(w) plain_scores(s, max, keys, q, q_stride, n, scale, w, 2, f_load_f16)
 #define VALUES_f16(w) plain_values(out, max, sum, is_first, s, tile_max, values, n, w, 2, f_load_f16)
-#define SCORES_f32(w) plain_scores(s, max, keys, q, q_stride, n, scale, w, 4, load_f32)
-#define VALUES_f32(w) plain_values(out, max, sum, is_first, s, tile_max, values, n, w, 4, load_f32)
+#define SCORES_f32(w) plain_scores(s, max, keys, q, q_stride, n, scale, w, 4, f_load_f32)
+#define VALUES_f32(w) plain_values(out, max, sum, is_first, s, tile_max, values, n, w, 4, f_load_f32)
 #define SCORES_q8(w)  q8_scores(s, max, keys, q, q_stride, n, scale, w)
 #define VALUES_q8(w)  q8_values(out, max, sum, is_first, s, tile_max, values, n, w)
 KIND(f16)

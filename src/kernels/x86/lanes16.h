@@ -1,44 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Sixteen float or int32 lanes as one value: one register with AVX-512, two with AVX2. The templates of this
-// folder are written once over these and compiled for both, so that both do the same operations in the same
-// order.
+// The 16 lanes of kernels/instruction_set.h: one register with AVX-512, two with AVX2.
 #ifndef HEARTH_KERNELS_X86_LANES16_H
 #define HEARTH_KERNELS_X86_LANES16_H
 
 #include <immintrin.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 
-#define LANES  16
-#define INLINE static inline __attribute__((always_inline, unused))
+#include "kernels/instruction_set.h"
 
-// Asks for n bytes before their turn; they need not be there.
-INLINE void prefetch(const void *p, size_t n)
-{
-    for (size_t line = 0; line < n; line += 64)
-        _mm_prefetch((const char *)p + line, _MM_HINT_T0);
-}
-
-// Numbers of a file or a packed buffer, at any address.
-INLINE uint16_t word16_at(const void *p)
-{
-    uint16_t w;
-    memcpy(&w, p, sizeof w);
-    return w;
-}
-INLINE uint32_t word32_at(const void *p)
-{
-    uint32_t w;
-    memcpy(&w, p, sizeof w);
-    return w;
-}
-INLINE uint64_t word64_at(const void *p)
-{
-    uint64_t w;
-    memcpy(&w, p, sizeof w);
-    return w;
-}
 INLINE float half_at(const void *p)
 {
     return _cvtsh_ss(word16_at(p));
@@ -85,7 +53,6 @@ INLINE f32x16 f_div(f32x16 a, f32x16 b)
 {
     return _mm512_div_ps(a, b);
 }
-// a > b ? a : b, and b when either is NaN: C's `a > b ? a : b`.
 INLINE f32x16 f_max(f32x16 a, f32x16 b)
 {
     return _mm512_max_ps(a, b);
@@ -102,7 +69,6 @@ INLINE f32x16 f_round(f32x16 a)
 {
     return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
-// where a < b: x, else y
 INLINE f32x16 f_if_less(f32x16 a, f32x16 b, f32x16 x, f32x16 y)
 {
     return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), y, x);
@@ -137,7 +103,6 @@ INLINE f32x16 i_as_f(i32x16 a)
 {
     return _mm512_castsi512_ps(a);
 }
-// Sixteen int32 saved as int8 (values fit).
 INLINE void i_store_i8(int8_t *p, i32x16 a)
 {
     _mm_storeu_si128((__m128i *)(void *)p, _mm512_cvtepi32_epi8(a));
@@ -162,8 +127,7 @@ INLINE __m256 f_high(f32x16 a)
 {
     return _mm512_extractf32x8_ps(a, 1);
 }
-// f_sum() of four, side by side.
-INLINE __m128 f_sum4(f32x16 a, f32x16 b, f32x16 c, f32x16 d)
+INLINE void f_sum4(float *to, f32x16 a, f32x16 b, f32x16 c, f32x16 d)
 {
     const __m512 ab8 = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));
     const __m512 cd8 = _mm512_add_ps(_mm512_shuffle_f32x4(c, d, 0x44), _mm512_shuffle_f32x4(c, d, 0xee));
@@ -171,17 +135,13 @@ INLINE __m128 f_sum4(f32x16 a, f32x16 b, f32x16 c, f32x16 d)
         _mm512_add_ps(_mm512_shuffle_f32x4(ab8, cd8, 0x88), _mm512_shuffle_f32x4(ab8, cd8, 0xdd));
     const __m512 s2 = _mm512_add_ps(s4, _mm512_permute_ps(s4, 0x4e));
     const __m512 s1 = _mm512_add_ps(s2, _mm512_permute_ps(s2, 0xb1));
-    return _mm512_castps512_ps128(
-        _mm512_permutexvar_ps(_mm512_castsi128_si512(_mm_setr_epi32(0, 4, 8, 12)), s1));
+    const __m512i lanes = _mm512_castsi128_si512(_mm_setr_epi32(0, 4, 8, 12));
+    _mm_storeu_ps(to, _mm512_castps512_ps128(_mm512_permutexvar_ps(lanes, s1)));
 }
 
-// Registers as they are, for what has no order of lanes.
 typedef __m512 vec;
-#define VEC 16
-INLINE vec v_zero(void)
-{
-    return _mm512_setzero_ps();
-}
+#define VEC         16
+#define V_REGISTERS 32
 INLINE vec v_load(const float *p)
 {
     return _mm512_loadu_ps(p);
@@ -378,8 +338,7 @@ INLINE __m256 f_high(f32x16 a)
 {
     return a.b;
 }
-// f_sum() of four, side by side.
-INLINE __m128 f_sum4(f32x16 a, f32x16 b, f32x16 c, f32x16 d)
+INLINE void f_sum4(float *to, f32x16 a, f32x16 b, f32x16 c, f32x16 d)
 {
     const __m256 a8 = _mm256_add_ps(a.a, a.b), b8 = _mm256_add_ps(b.a, b.b);
     const __m256 c8 = _mm256_add_ps(c.a, c.b), d8 = _mm256_add_ps(d.a, d.b);
@@ -390,16 +349,12 @@ INLINE __m128 f_sum4(f32x16 a, f32x16 b, f32x16 c, f32x16 d)
     // halves: a, c and b, d
     const __m256 s2 = _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));
     const __m256 s1 = _mm256_add_ps(_mm256_shuffle_ps(s2, s2, 0x88), _mm256_shuffle_ps(s2, s2, 0xdd));
-    return _mm_unpacklo_ps(_mm256_castps256_ps128(s1), _mm256_extractf128_ps(s1, 1));
+    _mm_storeu_ps(to, _mm_unpacklo_ps(_mm256_castps256_ps128(s1), _mm256_extractf128_ps(s1, 1)));
 }
 
-// Registers as they are, for what has no order of lanes.
 typedef __m256 vec;
 #define VEC         8
-INLINE vec v_zero(void)
-{
-    return _mm256_setzero_ps();
-}
+#define V_REGISTERS 16
 INLINE vec v_load(const float *p)
 {
     return _mm256_loadu_ps(p);
@@ -425,7 +380,6 @@ INLINE vec v_load_bf16(const void *p)
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(p)), 16));
 }
 
-// Columns become rows: lane j of z[i] changes places with lane i of z[j].
 INLINE void v_transpose(vec z[VEC])
 {
     vec a[VEC], b[VEC];
@@ -446,7 +400,6 @@ INLINE void v_transpose(vec z[VEC])
 
 #endif
 
-// The canonical tree over 16 lanes (kernels.h).
 INLINE float f_sum(f32x16 a)
 {
     __m256 s8 = _mm256_add_ps(f_low(a), f_high(a));
@@ -455,69 +408,6 @@ INLINE float f_sum(f32x16 a)
     return _mm_cvtss_f32(_mm_add_ss(s2, _mm_shuffle_ps(s2, s2, 1)));
 }
 
-// The first n < 16 elements, zeros behind.
-INLINE f32x16 f_load_part(const float *p, size_t n)
-{
-    float tmp[LANES] = {0};
-    memcpy(tmp, p, n * sizeof *tmp);
-    return f_load(tmp);
-}
-INLINE void f_store_part(float *p, f32x16 x, size_t n)
-{
-    float tmp[LANES];
-    f_store(tmp, x);
-    memcpy(p, tmp, n * sizeof *tmp);
-}
-
-// x = n ln 2 + r with the whole number n in *n; returns exp(r), by hearth_exp()'s operations.
-INLINE f32x16 f_exp_fraction(f32x16 x, f32x16 *whole)
-{
-    const f32x16 n = *whole = f_round(f_mul(x, f_set1(1.44269504088896341f)));
-    f32x16 r = f_fma(n, f_set1(-0.693145751953125f), x);
-    r = f_fma(n, f_set1(-1.428606765330187045e-6f), r);
-    f32x16 p = f_set1(0.0013814599f);
-    p = f_fma(p, r, f_set1(0.008368717f));
-    p = f_fma(p, r, f_set1(0.04166839f));
-    p = f_fma(p, r, f_set1(0.16666521f));
-    p = f_fma(p, r, f_set1(0.49999994f));
-    p = f_fma(p, r, f_set1(1.0f));
-    return f_fma(p, r, f_set1(1.0f));
-}
-
-// hearth_exp() on 16 lanes: the same operations.
-INLINE f32x16 f_exp(f32x16 x)
-{
-    f32x16 n;
-    const f32x16 p = f_exp_fraction(x, &n);
-    i32x16 whole = f_to_i(n);
-    i32x16 half = i_sar(whole, 1);
-    i32x16 rest = i_sub(whole, half);
-    f32x16 a = i_as_f(i_shl(i_add(half, i_set1(127)), 23)), b = i_as_f(i_shl(i_add(rest, i_set1(127)), 23));
-    f32x16 y = f_mul(f_mul(p, a), b);
-    y = f_if_less(f_set1(88.7f), x, f_set1(__builtin_inff()), y);
-    y = f_if_less(x, f_set1(-87.3f), f_zero(), y);
-    // NaN compares false everywhere and has gone through the products already: y is NaN, whose bits the C
-    // code takes from x.
-    return f_if_less(f_abs(x), f_set1(__builtin_inff()), y, f_if_less(f_zero(), f_abs(x), y, x));
-}
-
-// hearth_gelu() on 16 lanes: the same operations.
-INLINE f32x16 f_gelu(f32x16 x)
-{
-    f32x16 t = f_div(f_set1(1.0f), f_fma(f_abs(x), f_set1(0.29698484809834995f), f_set1(1.0f)));
-    f32x16 p = f_set1(0.03519554494949891f);
-    p = f_fma(p, t, f_set1(-0.16046557839532272f));
-    p = f_fma(p, t, f_set1(0.22092558869448145f));
-    p = f_fma(p, t, f_set1(-0.06581381182663448f));
-    p = f_fma(p, t, f_set1(0.13466761185023565f));
-    p = f_fma(p, t, f_set1(0.09727156141864896f));
-    p = f_fma(p, t, f_set1(0.1198078838055423f));
-    p = f_fma(p, t, f_set1(0.11841111823033978f));
-    f32x16 tail = f_mul(f_mul(p, t), f_exp(f_mul(f_mul(x, x), f_set1(-0.5f))));
-    f32x16 y = f_if_less(x, f_zero(), f_mul(x, tail), f_fma(f_neg(x), tail, x));
-    y = f_if_less(f_set1(13.2f), x, x, y);
-    y = f_if_less(x, f_set1(-13.2f), f_zero(), y);
-    return f_if_less(f_abs(x), f_set1(__builtin_inff()), y, f_if_less(f_zero(), f_abs(x), y, x));
-}
+#include "kernels/lanes16_tmpl.h"
 
 #endif

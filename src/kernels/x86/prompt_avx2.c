@@ -2,13 +2,13 @@
 // PROMPT products of block formats, AVX2.
 //
 // Sixteen rows of weights are unpacked into a panel in which a lane is a row: four consecutive weights of
-// each row side by side, as the byte dot products want them. The panel is then used for all tokens, a few at
+// each row side by side, as int8 dot products want them. The panel is then used for all tokens, a few at
 // a time in registers. Each output has one accumulator and one fma per unit, in ascending order (kernels.h).
 //
 // Weights of at most four bits, against the high plane alone, are unsigned in the panel, so that a whole
 // unit's products fit 16 bits (8 * 2 * 15 * 127 < 32768); the offset is taken off with the activations' sums.
-#include "kernels/variants.h"
 #include "kernels/x86/units_avx2.h"
+#include "kernels/x86/variants_x86.h"
 
 // Sixteen rows' next four weights each, against the same four activations.
 #define MAX_TOGETHER 4
@@ -214,9 +214,15 @@ INLINE void prompt(float *out, size_t out_stride, const void *w, size_t w_stride
 
 HEARTH_UNITS_AVX2(PROMPT)
 
+static size_t scratch_bytes(size_t k)
+{
+    return k * LANES + k / 16 * LANES * 2 * sizeof(float); // of units of 16 elements
+}
+
 void hearth_kernels_init_prompt_avx2(struct hearth_kernels *t)
 {
 #define ENTER(type, unpack, shape) t->prompt[HEARTH_TYPE_##type] = prompt_##type;
     HEARTH_UNITS_AVX2(ENTER)
 #undef ENTER
+    hearth_kernels_raise_scratch(t, scratch_bytes);
 }

@@ -2,18 +2,18 @@
 // STEP products of block formats, AVX2.
 //
 // A row is walked in groups of 16 units, half a group at a time: up to eight registers of bytes, straight
-// from the file's layout, against activations that are put in the same order once per call. Byte products of
-// narrow weights (unsigned, with an offset that the activations' sums take off again) are added in 16 bits as
-// far as they fit; wide ones are |w| * (x with w's sign), which keeps pairs within 16 bits (2 * 128 * 127 <
+// from the file's layout, against activations that are put in the same order once per call. Int8 products
+// of narrow weights (unsigned, with an offset that the activations' sums take off again) are added in 16 bits
+// as far as they fit; wide ones are |w| * (x with w's sign), which keeps pairs within 16 bits (2 * 128 * 127 <
 // 32768). A transposing addition then gives eight units' exact sums, in an order of the format's.
-#include "kernels/variants.h"
 #include "kernels/x86/units_avx2.h"
+#include "kernels/x86/variants_x86.h"
 
 // Tokens computed together.
 #define TOGETHER 4
-// How far ahead of the arithmetic bytes are asked for, in a matrix.
+// How many bytes ahead of the arithmetic a matrix is prefetched.
 #define PREFETCH 4096
-// Rows that are asked for before their turn, where they lie anywhere.
+// How many rows ahead a list of rows is prefetched.
 #define AHEAD 3
 
 // One token's activations of half a group in the format's order: both planes for every register, then per
@@ -102,7 +102,7 @@ struct call {
     size_t token_bytes; // from one prepared token to the next
 };
 
-// One row against n tokens (a constant after inlining); `ahead` is asked for meanwhile.
+// One row against n tokens (a constant after inlining); `ahead` is prefetched meanwhile.
 INLINE void row_tokens(float *out, size_t out_stride, const uint8_t *row, const uint8_t *ahead,
                        const struct call *c, const uint8_t *x, size_t n, unpack_fn unpack,
                        const struct shape *s)
@@ -218,6 +218,12 @@ INLINE void step(float *out, size_t out_stride, const void *w, size_t w_stride, 
 
 HEARTH_UNITS_AVX2(STEP)
 
+static size_t scratch_bytes(size_t k)
+{
+    // Units of 16 elements take most: half a group of them is 128 elements.
+    return TOGETHER * (hearth_acts_padded(k) / 128) * PREPARED(4);
+}
+
 void hearth_kernels_init_step_avx2(struct hearth_kernels *t)
 {
 #define ENTER(type, unpack, shape)                                                                           \
@@ -225,4 +231,5 @@ void hearth_kernels_init_step_avx2(struct hearth_kernels *t)
     t->dot_rows[HEARTH_TYPE_##type] = dot_rows_##type;
     HEARTH_UNITS_AVX2(ENTER)
 #undef ENTER
+    hearth_kernels_raise_scratch(t, scratch_bytes);
 }

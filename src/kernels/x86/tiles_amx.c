@@ -8,10 +8,10 @@
 // behind it are computed, and added four units after its product was asked for, so that nobody waits.
 //
 // Compiled a second time, with a model of the tiles, for tests (tiles_amx.h).
-#include "kernels/variants.h"
 #include "kernels/x86/lanes16.h"
 #include "kernels/x86/tiles_amx.h"
 #include "kernels/x86/units_avx512.h"
+#include "kernels/x86/variants_x86.h"
 
 #if defined(HEARTH_TILES_MODEL)
 #define NAMED(name) name##_model
@@ -750,4 +750,5 @@ void NAMED(hearth_kernels_init_tiles)(struct hearth_kernels *t)
     t->step[HEARTH_TYPE_##type] = step_##type;
     HEARTH_UNITS_AVX512(ENTER)
 #undef ENTER
+    hearth_kernels_raise_scratch(t, NAMED(hearth_tiles_scratch));
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Taking block formats apart with AVX2: half a group, 8 units of a row, becomes registers of bytes and of
+// Unpacking block formats with AVX2: half a group, 8 units of a row, becomes registers of bytes and of
 // scales.
 //
-// As in units_avx512.h bytes stay in the order in which a format's layout gives them cheaply, and a `shape`
+// As in units_avx512.h, bytes stay in the order in which a format's layout gives them cheaply, and a `shape`
 // says which elements they are. Each 128-bit half of a register belongs to one unit.
 #ifndef HEARTH_KERNELS_X86_UNITS_AVX2_H
 #define HEARTH_KERNELS_X86_UNITS_AVX2_H
@@ -40,7 +40,7 @@ struct weights {
     __m256 scale, min; // lanes in the format's order; min only of formats with one
 };
 
-// Takes apart the first or (half = 1) the second half of a group, of which nothing beyond is read.
+// Unpacks the first or (half = 1) the second half of a group. Nothing behind the group is read.
 typedef void (*unpack_fn)(struct weights *w, const uint8_t *group, size_t half);
 
 #define SHAPE static const struct shape __attribute__((unused))

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Taking block formats apart with AVX-512: 16 units of a row become registers of unsigned bytes and of
-// scales.
+// Unpacking block formats with AVX-512: 16 units of a row become registers of unsigned bytes and of scales.
 //
 // Bytes stay in the order in which a format's layout gives them cheaply; a `shape` says which elements they
 // are, so that step products put the activations in the same order once per call, and prompt products put the

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Products by neuron, AVX-512 (see neuron_tmpl.h).
+// Weighted sums of rows, AVX-512 (see axpy_tmpl.h).
 #include "kernels/x86/units_avx512.h"
+#include "kernels/x86/variants_x86.h"
 
 // Slots are in the format's own order, scales in its order of lanes.
-struct taken {
+struct unpacked {
     _Alignas(64) int8_t q[512];
     _Alignas(64) float scale[LANES];
     _Alignas(64) float min[LANES];
@@ -28,9 +29,7 @@ INLINE size_t slot_lane(format f, size_t i)
     return f->inverse[slot_piece(f, i) * LANES / f->unit];
 }
 
-#include "kernels/x86/neuron_tmpl.h"
-
-INLINE void take_units(struct taken *t, const uint8_t *src, float p, unpack_fn unpack, format f)
+INLINE void unpack_units(struct unpacked *t, const uint8_t *src, float p, unpack_fn unpack, format f)
 {
     struct weights w;
     unpack(&w, src);
@@ -40,6 +39,9 @@ INLINE void take_units(struct taken *t, const uint8_t *src, float p, unpack_fn u
     if (f->has_min)
         _mm512_store_ps(t->min, w.min);
 }
+
+#define BLOCK_FORMATS HEARTH_UNITS_AVX512
+#include "kernels/axpy_tmpl.h"
 
 // ---- axpy for the formats that down is mostly stored in: blocks of 32 behind a scale of two bytes
 
@@ -134,21 +136,9 @@ INLINE void axpy_blocks(float *out, const void *const *rows, size_t n_rows, size
 AXPY_BLOCKS(Q4_0, 18, unpack_q4_0, shape_q4_0, block_q4_0)
 AXPY_BLOCKS(Q8_0, 34, unpack_q8_0, shape_q8_0, block_q8_0)
 
-// ---- formats
-
-#define FORMAT(TYPE, unpack, shape)                                                                          \
-    INLINE void take_##TYPE(struct taken *t, const uint8_t *src, float p)                                    \
-    {                                                                                                        \
-        take_units(t, src, p, unpack, &shape);                                                               \
-    }                                                                                                        \
-    BLOCKS(TYPE, take_##TYPE, &shape)
-HEARTH_UNITS_AVX512(FORMAT)
-
-void hearth_kernels_init_neuron_avx512(struct hearth_kernels *t)
+void hearth_kernels_init_axpy_avx512(struct hearth_kernels *t)
 {
-    init_neuron_plain(t);
-#define ENTER_BLOCKS(TYPE, unpack, shape) ENTER(TYPE)
-    HEARTH_UNITS_AVX512(ENTER_BLOCKS)
+    init_axpy(t);
     t->axpy_rows[HEARTH_TYPE_Q4_0] = axpy_blocks_Q4_0;
     t->axpy_rows[HEARTH_TYPE_Q8_0] = axpy_blocks_Q8_0;
 }

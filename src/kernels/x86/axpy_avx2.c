@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Products by neuron, AVX2 (see neuron_tmpl.h).
-#include "kernels/x86/lanes16.h"
+// Weighted sums of rows, AVX2 (see axpy_tmpl.h).
 #include "kernels/x86/units_avx2.h"
+#include "kernels/x86/variants_x86.h"
 
 // Slots are in the format's own order, scales in its order of lanes: first half, second half.
-struct taken {
+struct unpacked {
     _Alignas(32) int8_t q[512];
     float scale[LANES], min[LANES];
 };
@@ -30,9 +30,7 @@ INLINE size_t slot_lane(format f, size_t i)
     return unit / HALF * HALF + f->inverse[unit % HALF];
 }
 
-#include "kernels/x86/neuron_tmpl.h"
-
-INLINE void take_units(struct taken *t, const uint8_t *src, float p, unpack_fn unpack, format f)
+INLINE void unpack_units(struct unpacked *t, const uint8_t *src, float p, unpack_fn unpack, format f)
 {
     int8_t *to = t->q;
     for (size_t half = 0; half < 2; half++) {
@@ -47,17 +45,10 @@ INLINE void take_units(struct taken *t, const uint8_t *src, float p, unpack_fn u
     }
 }
 
-#define FORMAT(TYPE, unpack, shape)                                                                          \
-    INLINE void take_##TYPE(struct taken *t, const uint8_t *src, float p)                                    \
-    {                                                                                                        \
-        take_units(t, src, p, unpack, &shape);                                                               \
-    }                                                                                                        \
-    BLOCKS(TYPE, take_##TYPE, &shape)
-HEARTH_UNITS_AVX2(FORMAT)
+#define BLOCK_FORMATS HEARTH_UNITS_AVX2
+#include "kernels/axpy_tmpl.h"
 
-void hearth_kernels_init_neuron_avx2(struct hearth_kernels *t)
+void hearth_kernels_init_axpy_avx2(struct hearth_kernels *t)
 {
-    init_neuron_plain(t);
-#define ENTER_BLOCKS(TYPE, unpack, shape) ENTER(TYPE)
-    HEARTH_UNITS_AVX2(ENTER_BLOCKS)
+    init_axpy(t);
 }

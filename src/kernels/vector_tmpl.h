@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Small vector operations over 16 lanes; included by vector_avx2.c and vector_avx512.c.
+// Small vector operations over the 16 lanes of instruction_set.h; included by PROCESSOR/vector_LEVEL.c after
+// its lanes16.h.
 #include <math.h>
 
 #include "kernels/variants.h"
-#include "kernels/x86/lanes16.h"
 
 // Runs `body` for i = 0, 16, ... with LOAD/STORE of whole groups, and once more for the rest with partial
 // ones.
@@ -244,83 +244,7 @@ static void scale_add(float *out, float a, const float *y, float b, size_t n)
         });
 }
 
-// out += sum of p[r] * row r, a stretch of up to 64 outputs in registers at a time.
-#define AXPY_PLAIN(name, width, load)                                                                        \
-    static void axpy_##name(float *out, const void *w, size_t w_stride, size_t n, size_t n_rows,             \
-                            const float *p)                                                                  \
-    {                                                                                                        \
-        const uint8_t *base = w;                                                                             \
-        size_t at = 0;                                                                                       \
-        for (; at + 4 * LANES <= n; at += 4 * LANES) {                                                       \
-            f32x16 acc[4];                                                                                   \
-            for (size_t k = 0; k < 4; k++)                                                                   \
-                acc[k] = f_load(out + at + k * LANES);                                                       \
-            for (size_t r = 0; r < n_rows; r++) {                                                            \
-                if (p[r] == 0.0f)                                                                            \
-                    continue;                                                                                \
-                const f32x16 by = f_set1(p[r]);                                                              \
-                for (size_t k = 0; k < 4; k++)                                                               \
-                    acc[k] = f_fma(by, load(base + r * w_stride + (at + k * LANES) * (width)), acc[k]);      \
-            }                                                                                                \
-            for (size_t k = 0; k < 4; k++)                                                                   \
-                f_store(out + at + k * LANES, acc[k]);                                                       \
-        }                                                                                                    \
-        for (; at < n; at += LANES) {                                                                        \
-            const size_t rest = n - at < LANES ? n - at : LANES;                                             \
-            f32x16 acc = f_load_part(out + at, rest);                                                        \
-            for (size_t r = 0; r < n_rows; r++) {                                                            \
-                if (p[r] == 0.0f)                                                                            \
-                    continue;                                                                                \
-                uint8_t part[LANES * 4] = {0};                                                               \
-                memcpy(part, base + r * w_stride + at * (width), rest * (width));                            \
-                acc = f_fma(f_set1(p[r]), load(part), acc);                                                  \
-            }                                                                                                \
-            f_store_part(out + at, acc, rest);                                                               \
-        }                                                                                                    \
-    }
-
-INLINE f32x16 load_f32_bytes(const void *p)
-{
-    return f_load(p);
-}
-
-AXPY_PLAIN(f32, 4, load_f32_bytes)
-AXPY_PLAIN(f16, 2, f_load_f16)
-AXPY_PLAIN(bf16, 2, f_load_bf16)
-
-// Q8_0: 34 bytes for 32 elements, a half-precision scale first.
-static void axpy_q8_0(float *out, const void *w, size_t w_stride, size_t n, size_t n_rows, const float *p)
-{
-    for (size_t at = 0; at < n; at += 32) {
-        f32x16 acc[2] = {f_load(out + at), f_load(out + at + LANES)};
-        for (size_t r = 0; r < n_rows; r++) {
-            if (p[r] == 0.0f)
-                continue;
-            const uint8_t *block = (const uint8_t *)w + r * w_stride + at / 32 * 34;
-            uint16_t d;
-            memcpy(&d, block, sizeof d);
-            const f32x16 by = f_set1(p[r] * _cvtsh_ss(d));
-            const int8_t *q = (const int8_t *)block + 2;
-            acc[0] = f_fma(by, i_to_f(i_load_i8(q)), acc[0]);
-            acc[1] = f_fma(by, i_to_f(i_load_i8(q + LANES)), acc[1]);
-        }
-        f_store(out + at, acc[0]);
-        f_store(out + at + LANES, acc[1]);
-    }
-}
-
 static void init_vector(struct hearth_kernels *t)
 {
-    t->quantize_acts = quantize_acts;
-    t->rms_norm = rms_norm;
-    t->layer_norm = layer_norm;
-    t->add = add;
-    t->glu = glu;
-    t->activate = activate;
-    t->softmax_tile = softmax_tile;
-    t->scale_add = scale_add;
-    t->axpy[HEARTH_TYPE_F32] = axpy_f32;
-    t->axpy[HEARTH_TYPE_F16] = axpy_f16;
-    t->axpy[HEARTH_TYPE_BF16] = axpy_bf16;
-    t->axpy[HEARTH_TYPE_Q8_0] = axpy_q8_0;
+    HEARTH_ENTER_VECTOR(t)
 }

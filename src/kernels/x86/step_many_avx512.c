@@ -2,17 +2,16 @@
 // STEP products of block formats with several tokens, AVX-512 VNNI.
 //
 // Lanes are tokens: sixteen of them, or eight with two rows of weights each, or four with four rows (`fold`).
-// Rows are taken apart to bytes, a group of 16 units at a time, with the words (four weights) of as many rows
+// Rows are unpacked to bytes, a group of 16 units at a time, with the words (four weights) of as many rows
 // as are folded side by side. Such words are broadcast to all lanes, where both planes of the activations lie
-// packed, so that one load serves two byte dot products. All 16 lanes of an output's sum wait in memory, in
-// the first cache.
-#include "kernels/variants.h"
-#include "kernels/x86/lanes16.h"
+// packed, so that one load serves two int8 dot products. All 16 lanes of an output's sum wait in memory, in
+// the L1 cache.
 #include "kernels/x86/units_avx512.h"
+#include "kernels/x86/variants_x86.h"
 
-// Rows taken apart together: eight registers' worth, or sixteen.
+// Rows unpacked together: eight registers' worth, or sixteen.
 #define ROWS(fold) ((fold) == 4 ? (size_t)32 : (size_t)16)
-// Tokens that share the rows taken apart.
+// Tokens that share the unpacked rows.
 #define MAX_TOKENS 32
 // Bytes from one set of folded rows' weights to the next one's: not all in the same sets of the cache.
 #define Q_STRIDE(fold) ((fold) * (size_t)512 + 64)
@@ -42,7 +41,7 @@ static size_t fold_for(size_t n)
     return n <= 8 || (n > 16 && n <= 24) ? 2 : 1;
 }
 
-size_t hearth_many_scratch_avx512(size_t k)
+size_t hearth_step_many_scratch_avx512(size_t k)
 {
     // Units of 16 elements take most: of 32 tokens without folding, or of 24 folded in two, or of 12 in four.
     return sizeof(struct many_scratch) + 2 * (hearth_acts_padded(k) / 16) * PACKED(16, 1);
@@ -134,14 +133,14 @@ struct call {
     uint16_t scale[LANES]; // unit -> where its scales are, floats
 };
 
-// What is asked for while a group is computed, a share with each of its units: rows' bytes `near` by, which
-// are taken apart next, and those `far` ahead.
+// What is prefetched while a group is computed, a share with each of its units: the bytes `near` by, which are
+// unpacked next, and those `far` ahead.
 struct ahead {
     const uint8_t *near, *far;
     size_t near_stride, near_bytes, far_bytes; // of a unit's share
 };
 
-INLINE void ask(const struct ahead *a, size_t u, size_t fold)
+INLINE void prefetch_share(const struct ahead *a, size_t u, size_t fold)
 {
     for (size_t i = u * ROWS(fold) / LANES; i < (u + 1) * ROWS(fold) / LANES; i++)
         for (size_t line = 0; line < a->near_bytes; line += 64)
@@ -157,7 +156,7 @@ INLINE void add_units(const struct call *c, float *acc, bool first, const uint8_
     const struct many_scratch *w = c->w;
     const __mmask16 before = first ? 0 : 0xffff;
     for (size_t u = 0; u < n_units; u++, x += PACKED(unit, fold)) {
-        ask(ahead, u, fold);
+        prefetch_share(ahead, u, fold);
         for (size_t set = 0; set < ROWS(fold) / fold; set += 8, acc += 8 * 16)
             add_unit(acc, before, w->q + c->start[u] + set * Q_STRIDE(fold),
                      w->scale + c->scale[u] + set * fold * LANES, w->min + c->scale[u] + set * fold * LANES,
@@ -285,7 +284,7 @@ static void pack(uint8_t *to, const uint8_t *x, size_t stride, size_t k, size_t 
 #undef EACH_LANE
 }
 
-// ---- taking rows apart
+// ---- unpacking rows
 
 // `fold` rows' registers, word by word side by side (FOLDED).
 INLINE void interleave(void *to, const __m512i *z, size_t fold)
@@ -309,8 +308,8 @@ INLINE void interleave(void *to, const __m512i *z, size_t fold)
 }
 
 // One group of `rows` rows; those that are missing repeat the last one.
-INLINE void take_apart(struct many_scratch *to, const uint8_t *src, size_t stride, size_t rows, size_t bytes,
-                       size_t group_bytes, unpack_fn unpack, const struct shape *s, size_t fold)
+INLINE void unpack_rows(struct many_scratch *to, const uint8_t *src, size_t stride, size_t rows, size_t bytes,
+                        size_t group_bytes, unpack_fn unpack, const struct shape *s, size_t fold)
 {
     for (size_t set = 0; set < ROWS(fold) / fold; set++) {
         struct weights w[4];
@@ -412,8 +411,8 @@ INLINE void many(float *out, size_t out_stride, const uint8_t *w, size_t w_strid
                                   .near_stride = w_stride,
                                   .near_bytes = group_bytes,
                                   .far_bytes = group_bytes * ROWS(fold) / LANES};
-            take_apart(scratch, from + g * group_bytes, w_stride, rows, row_bytes - g * group_bytes,
-                       group_bytes, unpack, s, fold);
+            unpack_rows(scratch, from + g * group_bytes, w_stride, rows, row_bytes - g * group_bytes,
+                        group_bytes, unpack, s, fold);
             for (size_t t = 0; t < n; t += tokens) {
                 add(&c, scratch->acc + t / tokens * part_floats, !g,
                     scratch->packed + (t / tokens * n_units + first) * PACKED(s->unit, fold), count, &ahead);

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT
-// Products with matrices stored by neuron, and with picked rows of plain numbers; included by neuron_avx2.c
-// and neuron_avx512.c after they have defined, for block formats:
+// Weighted sums of rows, over the 16 lanes of instruction_set.h; included by PROCESSOR/axpy_LEVEL.c after its
+// lanes16.h and after it has defined, for block formats:
 //
-//   struct taken, 16 units of a row: int8_t q[512] in slots of 16, float scale[16], min[16]
+//   struct unpacked, 16 units of a row: int8_t q[512] in slots of 16, float scale[16], min[16]
 //   a `format` type that describes a block format, and of its values
 //   format_unit(f), format_has_min(f)    elements of a unit
 //   slot_piece(f, i), slot_lane(f, i)    which 16 elements slot i holds, and where their scale is
-//
-// A take_fn fills a struct taken from whole blocks, with scales multiplied by p.
+//   unpack_fn                            unpacks whole blocks, in a way of its own
+//   unpack_units(to, src, p, unpack, f)  by means of it fills a struct unpacked, with scales multiplied by p
+//   GROUP_BYTES                          of 16 units, at most
+//   BLOCK_FORMATS(X)                     X(type, unpack_fn, shape) for each format; &shape is its `format`
 #include "kernels/variants.h"
 
 // Rows that are added together.
 #define TOGETHER 4
-
-typedef void (*take_fn)(struct taken *t, const uint8_t *src, float p);
 
 // ---- axpy: out += p[i] * rows[i]
 
@@ -36,11 +36,11 @@ INLINE size_t next_batch(struct batch *b, const void *const *rows, const float *
 
 // One group of up to 16 units of n rows (a constant after inlining). src[i] are whole groups.
 INLINE void axpy_group(float *out, size_t elements, const uint8_t *const *src, const float *p, int n,
-                       take_fn take, format f)
+                       unpack_fn unpack, format f)
 {
-    struct taken t[TOGETHER];
+    struct unpacked t[TOGETHER];
     for (int r = 0; r < n; r++)
-        take(&t[r], src[r], p[r]);
+        unpack_units(&t[r], src[r], p[r], unpack, f);
     for (size_t i = 0; i < format_unit(f); i++) {
         const size_t at = slot_piece(f, i) * LANES, lane = slot_lane(f, i);
         if (at >= elements)
@@ -56,7 +56,7 @@ INLINE void axpy_group(float *out, size_t elements, const uint8_t *const *src, c
 }
 
 INLINE void axpy_batch(float *out, const struct batch *b, const struct batch *next, size_t n,
-                       size_t group_bytes, size_t row_bytes, take_fn take, format f, int rows)
+                       size_t group_bytes, size_t row_bytes, unpack_fn unpack, format f, int rows)
 {
     const size_t elements = format_unit(f) * LANES;
     size_t at = 0, byte = 0;
@@ -66,19 +66,19 @@ INLINE void axpy_batch(float *out, const struct batch *b, const struct batch *ne
             src[r] = b->rows[r] + byte;
         for (int r = 0; r < next->n; r++)
             prefetch(next->rows[r] + byte, group_bytes);
-        axpy_group(out + at, elements, src, b->p, rows, take, f);
+        axpy_group(out + at, elements, src, b->p, rows, unpack, f);
     }
     if (at < n) {
         uint8_t padded[TOGETHER][GROUP_BYTES] = {{0}};
         const uint8_t *src[TOGETHER];
         for (int r = 0; r < rows; r++)
             src[r] = memcpy(padded[r], b->rows[r] + byte, row_bytes - byte);
-        axpy_group(out + at, n - at, src, b->p, rows, take, f);
+        axpy_group(out + at, n - at, src, b->p, rows, unpack, f);
     }
 }
 
 INLINE void axpy_rows(float *out, const void *const *rows, size_t n_rows, size_t n, const float *p,
-                      uint32_t type, take_fn take, format f)
+                      uint32_t type, unpack_fn unpack, format f)
 {
     const struct hearth_type_info *info = hearth_type_info(type);
     const size_t group_bytes = format_unit(f) * LANES / info->block_elems * info->block_bytes;
@@ -88,12 +88,12 @@ INLINE void axpy_rows(float *out, const void *const *rows, size_t n_rows, size_t
     for (; now.n; now = next) {
         at = next_batch(&next, rows, p, at, n_rows);
         if (now.n == TOGETHER) {
-            axpy_batch(out, &now, &next, n, group_bytes, row_bytes, take, f, TOGETHER);
+            axpy_batch(out, &now, &next, n, group_bytes, row_bytes, unpack, f, TOGETHER);
             continue;
         }
         for (int r = 0; r < now.n; r++) {
             const struct batch one = {{now.rows[r]}, {now.p[r]}, 1}, none = {.n = 0};
-            axpy_batch(out, &one, &none, n, group_bytes, row_bytes, take, f, 1);
+            axpy_batch(out, &one, &none, n, group_bytes, row_bytes, unpack, f, 1);
         }
     }
 }
@@ -104,17 +104,12 @@ INLINE void axpy_rows(float *out, const void *const *rows, size_t n_rows, size_t
 // registers at a time. Between panels an output's accumulator waits in `out`.
 
 #define PANEL_ROWS 128
-#if defined(__AVX512F__)
-#define STRIP 16 // registers of 16 columns
-#else
-#define STRIP 4
-#endif
+#define STRIP      (F_REGISTERS / 2) // registers of 16 columns
 
-// Rows of a panel: what scratch (hearth_kernels_scratch(n_rows) at least) has room for.
-INLINE size_t panel_rows(size_t n_rows)
+static size_t scratch_bytes(size_t n_rows)
 {
-    const size_t room = hearth_kernels_scratch(n_rows) / (HEARTH_COLUMNS * sizeof(float));
-    return room < PANEL_ROWS ? room : PANEL_ROWS;
+    (void)n_rows;
+    return PANEL_ROWS * HEARTH_COLUMNS * sizeof(float);
 }
 
 // strip registers (a constant after inlining) of columns; list: the panel's rows that count, with their p.
@@ -159,15 +154,15 @@ INLINE void add_panel(float *out, const float *panel, size_t rows, size_t n, con
 }
 
 // A stretch of n <= HEARTH_COLUMNS elements of a row in a block format, as f32.
-INLINE void decode_blocks(float *to, const uint8_t *src, size_t n, uint32_t type, take_fn take, format f)
+INLINE void decode_blocks(float *to, const uint8_t *src, size_t n, uint32_t type, unpack_fn unpack, format f)
 {
     const struct hearth_type_info *info = hearth_type_info(type);
     const size_t elements = format_unit(f) * LANES;
     uint8_t padded[GROUP_BYTES] = {0};
     if (n < elements)
         src = memcpy(padded, src, n / info->block_elems * info->block_bytes);
-    struct taken t;
-    take(&t, src, 1.0f);
+    struct unpacked t;
+    unpack_units(&t, src, 1.0f, unpack, f);
     for (size_t i = 0; i < format_unit(f); i++) {
         const size_t at = slot_piece(f, i) * LANES, lane = slot_lane(f, i);
         if (at >= HEARTH_COLUMNS)
@@ -186,11 +181,10 @@ INLINE void prompt_t(float *out, size_t out_stride, const void *w, size_t w_stri
                      size_t n_rows, const float *p, size_t p_stride, size_t n_tokens, float *panel,
                      decode_fn decode)
 {
-    const size_t depth = panel_rows(n_rows);
     for (size_t at = 0; at < n; at += HEARTH_COLUMNS) {
         const size_t columns = n - at < HEARTH_COLUMNS ? n - at : HEARTH_COLUMNS;
-        for (size_t r = 0; r < n_rows; r += depth) {
-            const size_t rows = n_rows - r < depth ? n_rows - r : depth;
+        for (size_t r = 0; r < n_rows; r += PANEL_ROWS) {
+            const size_t rows = n_rows - r < PANEL_ROWS ? n_rows - r : PANEL_ROWS;
             for (size_t i = 0; i < rows; i++)
                 decode(panel + i * HEARTH_COLUMNS, (const uint8_t *)w + (r + i) * w_stride, first + at,
                        columns);
@@ -202,58 +196,6 @@ INLINE void prompt_t(float *out, size_t out_stride, const void *w, size_t w_stri
 
 // ---- plain numbers
 
-typedef f32x16 (*load_fn)(const void *p);
-
-INLINE f32x16 load_f32(const void *p)
-{
-    return f_load(p);
-}
-
-// 16 elements, or the n that there are and zeros.
-INLINE f32x16 load_some(const uint8_t *p, size_t n, size_t width, load_fn load)
-{
-    uint8_t part[LANES * sizeof(float)] = {0};
-    return load(n < LANES ? memcpy(part, p, n * width) : p);
-}
-
-// n rows (a constant after inlining) against one token.
-INLINE void dot_block(float *out, const void *const *rows, int n, size_t k, const float *x, size_t width,
-                      const uint8_t *const *ahead, load_fn load)
-{
-    f32x16 acc[TOGETHER];
-    for (int r = 0; r < n; r++)
-        acc[r] = f_zero();
-    for (size_t i = 0; i < k; i += LANES) {
-        const size_t some = k - i < LANES ? k - i : LANES;
-        const f32x16 v = some < LANES ? f_load_part(x + i, some) : f_load(x + i);
-        for (int r = 0; r < n; r++) {
-            _mm_prefetch((const char *)ahead[r] + i * width, _MM_HINT_T0);
-            acc[r] = f_fma(load_some((const uint8_t *)rows[r] + i * width, some, width, load), v, acc[r]);
-        }
-    }
-    for (int r = 0; r < n; r++)
-        out[r] = f_sum(acc[r]);
-}
-
-INLINE void dot_plain(float *out, const void *const *rows, size_t n_rows, size_t k, const uint8_t *x,
-                      size_t x_stride, size_t n_tokens, size_t width, load_fn load)
-{
-    for (size_t r = 0; r < n_rows;) {
-        const size_t n = r + TOGETHER <= n_rows ? TOGETHER : 1;
-        const uint8_t *ahead[TOGETHER];
-        for (size_t i = 0; i < n; i++)
-            ahead[i] = rows[r + n + i < n_rows ? r + n + i : n_rows - 1];
-        for (size_t t = 0; t < n_tokens; t++) {
-            const float *token = (const float *)(const void *)(x + t * x_stride);
-            if (n == TOGETHER)
-                dot_block(out + t * n_rows + r, rows + r, TOGETHER, k, token, width, ahead, load);
-            else
-                dot_block(out + t * n_rows + r, rows + r, 1, k, token, width, ahead, load);
-        }
-        r += n;
-    }
-}
-
 INLINE void axpy_plain_batch(float *out, const struct batch *b, const struct batch *next, size_t n,
                              size_t width, load_fn load, int rows)
 {
@@ -261,9 +203,9 @@ INLINE void axpy_plain_batch(float *out, const struct batch *b, const struct bat
         const size_t some = n - i < LANES ? n - i : LANES;
         f32x16 acc = some < LANES ? f_load_part(out + i, some) : f_load(out + i);
         for (int r = 0; r < next->n; r++)
-            _mm_prefetch((const char *)next->rows[r] + i * width, _MM_HINT_T0);
+            prefetch_line(next->rows[r] + i * width);
         for (int r = 0; r < rows; r++)
-            acc = f_fma(f_set1(b->p[r]), load_some(b->rows[r] + i * width, some, width, load), acc);
+            acc = f_fma(f_set1(b->p[r]), f_load_some(b->rows[r] + i * width, some, width, load), acc);
         if (some < LANES)
             f_store_part(out + i, acc, some);
         else
@@ -290,12 +232,6 @@ INLINE void axpy_plain(float *out, const void *const *rows, size_t n_rows, size_
 }
 
 #define PLAIN(TYPE, width, load)                                                                             \
-    static void dot_rows_##TYPE(float *out, const void *const *rows, size_t n_rows, size_t k, const void *x, \
-                                size_t x_stride, size_t n_tokens, void *scratch)                             \
-    {                                                                                                        \
-        (void)scratch;                                                                                       \
-        dot_plain(out, rows, n_rows, k, x, x_stride, n_tokens, width, load);                                 \
-    }                                                                                                        \
     static void axpy_rows_##TYPE(float *out, const void *const *rows, size_t n_rows, size_t n,               \
                                  const float *p)                                                             \
     {                                                                                                        \
@@ -304,7 +240,7 @@ INLINE void axpy_plain(float *out, const void *const *rows, size_t n_rows, size_
     INLINE void decode_##TYPE(float *to, const uint8_t *row, size_t first, size_t n)                         \
     {                                                                                                        \
         for (size_t i = 0; i < n; i += LANES)                                                                \
-            f_store(to + i, load_some(row + (first + i) * (width), n - i, width, load));                     \
+            f_store(to + i, f_load_some(row + (first + i) * (width), n - i, width, load));                   \
     }                                                                                                        \
     static void prompt_t_##TYPE(float *out, size_t out_stride, const void *w, size_t w_stride, size_t first, \
                                 size_t n, size_t n_rows, const float *p, size_t p_stride, size_t n_tokens,   \
@@ -313,21 +249,23 @@ INLINE void axpy_plain(float *out, const void *const *rows, size_t n_rows, size_
         prompt_t(out, out_stride, w, w_stride, first, n, n_rows, p, p_stride, n_tokens, scratch,             \
                  decode_##TYPE);                                                                             \
     }
-PLAIN(F32, 4, load_f32)
+PLAIN(F32, 4, f_load_f32)
 PLAIN(F16, 2, f_load_f16)
 PLAIN(BF16, 2, f_load_bf16)
 
-#define BLOCKS(TYPE, take, f)                                                                                \
+// ---- block formats
+
+#define BLOCKS(TYPE, unpack, shape)                                                                          \
     static void axpy_rows_##TYPE(float *out, const void *const *rows, size_t n_rows, size_t n,               \
                                  const float *p)                                                             \
     {                                                                                                        \
-        axpy_rows(out, rows, n_rows, n, p, HEARTH_TYPE_##TYPE, take, f);                                     \
+        axpy_rows(out, rows, n_rows, n, p, HEARTH_TYPE_##TYPE, unpack, &shape);                              \
     }                                                                                                        \
     INLINE void decode_##TYPE(float *to, const uint8_t *row, size_t first, size_t n)                         \
     {                                                                                                        \
         const struct hearth_type_info *info = hearth_type_info(HEARTH_TYPE_##TYPE);                          \
-        decode_blocks(to, row + first / info->block_elems * info->block_bytes, n, HEARTH_TYPE_##TYPE, take,  \
-                      f);                                                                                    \
+        decode_blocks(to, row + first / info->block_elems * info->block_bytes, n, HEARTH_TYPE_##TYPE,        \
+                      unpack, &shape);                                                                       \
     }                                                                                                        \
     static void prompt_t_##TYPE(float *out, size_t out_stride, const void *w, size_t w_stride, size_t first, \
                                 size_t n, size_t n_rows, const float *p, size_t p_stride, size_t n_tokens,   \
@@ -336,16 +274,79 @@ PLAIN(BF16, 2, f_load_bf16)
         prompt_t(out, out_stride, w, w_stride, first, n, n_rows, p, p_stride, n_tokens, scratch,             \
                  decode_##TYPE);                                                                             \
     }
+BLOCK_FORMATS(BLOCKS)
 
-static void init_neuron_plain(struct hearth_kernels *t)
+// ---- rows of a matrix
+
+// out += sum of p[r] * row r, a stretch of up to 64 outputs in registers at a time.
+#define AXPY_PLAIN(TYPE, width, load)                                                                        \
+    static void axpy_##TYPE(float *out, const void *w, size_t w_stride, size_t n, size_t n_rows,             \
+                            const float *p)                                                                  \
+    {                                                                                                        \
+        const uint8_t *base = w;                                                                             \
+        size_t at = 0;                                                                                       \
+        for (; at + 4 * LANES <= n; at += 4 * LANES) {                                                       \
+            f32x16 acc[4];                                                                                   \
+            for (size_t k = 0; k < 4; k++)                                                                   \
+                acc[k] = f_load(out + at + k * LANES);                                                       \
+            for (size_t r = 0; r < n_rows; r++) {                                                            \
+                if (p[r] == 0.0f)                                                                            \
+                    continue;                                                                                \
+                const f32x16 by = f_set1(p[r]);                                                              \
+                for (size_t k = 0; k < 4; k++)                                                               \
+                    acc[k] = f_fma(by, load(base + r * w_stride + (at + k * LANES) * (width)), acc[k]);      \
+            }                                                                                                \
+            for (size_t k = 0; k < 4; k++)                                                                   \
+                f_store(out + at + k * LANES, acc[k]);                                                       \
+        }                                                                                                    \
+        for (; at < n; at += LANES) {                                                                        \
+            const size_t rest = n - at < LANES ? n - at : LANES;                                             \
+            f32x16 acc = f_load_part(out + at, rest);                                                        \
+            for (size_t r = 0; r < n_rows; r++) {                                                            \
+                if (p[r] == 0.0f)                                                                            \
+                    continue;                                                                                \
+                uint8_t part[LANES * 4] = {0};                                                               \
+                memcpy(part, base + r * w_stride + at * (width), rest * (width));                            \
+                acc = f_fma(f_set1(p[r]), load(part), acc);                                                  \
+            }                                                                                                \
+            f_store_part(out + at, acc, rest);                                                               \
+        }                                                                                                    \
+    }
+
+AXPY_PLAIN(F32, 4, f_load_f32)
+AXPY_PLAIN(F16, 2, f_load_f16)
+AXPY_PLAIN(BF16, 2, f_load_bf16)
+
+// Q8_0: 34 bytes for 32 elements, a half-precision scale first.
+static void axpy_Q8_0(float *out, const void *w, size_t w_stride, size_t n, size_t n_rows, const float *p)
 {
-    t->dot_rows[HEARTH_TYPE_F32] = dot_rows_F32;
-    t->dot_rows[HEARTH_TYPE_F16] = dot_rows_F16;
-    t->dot_rows[HEARTH_TYPE_BF16] = dot_rows_BF16;
+    for (size_t at = 0; at < n; at += 32) {
+        f32x16 acc[2] = {f_load(out + at), f_load(out + at + LANES)};
+        for (size_t r = 0; r < n_rows; r++) {
+            if (p[r] == 0.0f)
+                continue;
+            const uint8_t *block = (const uint8_t *)w + r * w_stride + at / 32 * 34;
+            const f32x16 by = f_set1(p[r] * half_at(block));
+            const int8_t *q = (const int8_t *)block + 2;
+            acc[0] = f_fma(by, i_to_f(i_load_i8(q)), acc[0]);
+            acc[1] = f_fma(by, i_to_f(i_load_i8(q + LANES)), acc[1]);
+        }
+        f_store(out + at, acc[0]);
+        f_store(out + at + LANES, acc[1]);
+    }
+}
+
+static void init_axpy(struct hearth_kernels *t)
+{
 #define ENTER(TYPE)                                                                                          \
     t->axpy_rows[HEARTH_TYPE_##TYPE] = axpy_rows_##TYPE;                                                     \
     t->prompt_t[HEARTH_TYPE_##TYPE] = prompt_t_##TYPE;
-    ENTER(F32)
-    ENTER(F16)
-    ENTER(BF16)
+#define ENTER_MATRIX(TYPE) t->axpy[HEARTH_TYPE_##TYPE] = axpy_##TYPE;
+    HEARTH_PLAIN_TYPES(ENTER)
+    HEARTH_BLOCK_TYPES(ENTER)
+    HEARTH_PLAIN_TYPES(ENTER_MATRIX)
+    ENTER_MATRIX(Q8_0)
+#undef ENTER_MATRIX
+#undef ENTER
+    hearth_kernels_raise_scratch(t, scratch_bytes);
 }

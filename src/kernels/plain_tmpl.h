@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Matrix products of plain numbers (F32, F16, BF16); included by plain_avx2.c and plain_avx512.c.
+// STEP and PROMPT products of plain numbers (F32, F16, BF16), over the 16 lanes of instruction_set.h; included
+// by PROCESSOR/plain_LEVEL.c after its lanes16.h.
 #include "kernels/variants.h"
-#include "kernels/x86/lanes16.h"
 
 INLINE const float *token_of(const void *x, size_t x_stride, size_t t)
 {
     return (const float *)(const void *)((const uint8_t *)x + t * x_stride);
-}
-
-INLINE f32x16 load_f32_bytes(const void *p)
-{
-    return f_load(p);
 }
 
 INLINE vec v_load_f32(const void *p)
@@ -18,7 +13,6 @@ INLINE vec v_load_f32(const void *p)
     return v_load(p);
 }
 
-typedef f32x16 (*load_fn)(const void *p);
 typedef vec (*v_load_fn)(const void *p);
 
 // ---- STEP class
@@ -26,7 +20,7 @@ typedef vec (*v_load_fn)(const void *p);
 // Lanes are elements. Four rows and up to four tokens at a time share their loads and hide the latency of the
 // fma chains; what is left of a row is padded with zeros.
 
-#if defined(__AVX512F__)
+#if F_REGISTERS >= 32
 #define STEP_TOKENS 4
 #else
 #define STEP_TOKENS 1
@@ -64,7 +58,7 @@ INLINE void step_block(float *out, size_t out_stride, const uint8_t *w, size_t w
     }
     for (size_t t = 0; t < tokens; t++) {
         if (rows == 4)
-            _mm_storeu_ps(out + t * out_stride, f_sum4(acc[t][0], acc[t][1], acc[t][2], acc[t][3]));
+            f_sum4(out + t * out_stride, acc[t][0], acc[t][1], acc[t][2], acc[t][3]);
         else
             for (size_t r = 0; r < rows; r++)
                 out[t * out_stride + r] = f_sum(acc[t][r]);
@@ -95,16 +89,58 @@ INLINE void step(float *out, size_t out_stride, const uint8_t *w, size_t w_strid
         step_rows(out + r, out_stride, w + r * w_stride, w_stride, k, 1, x, x_stride, n_tokens, width, load);
 }
 
+// ---- STEP class, picked rows
+
+#define PICKED 4 // rows side by side
+
+// n rows (a constant after inlining) against one token.
+INLINE void dot_block(float *out, const void *const *rows, int n, size_t k, const float *x, size_t width,
+                      const uint8_t *const *ahead, load_fn load)
+{
+    f32x16 acc[PICKED];
+    for (int r = 0; r < n; r++)
+        acc[r] = f_zero();
+    for (size_t i = 0; i < k; i += LANES) {
+        const size_t some = k - i < LANES ? k - i : LANES;
+        const f32x16 v = some < LANES ? f_load_part(x + i, some) : f_load(x + i);
+        for (int r = 0; r < n; r++) {
+            prefetch_line(ahead[r] + i * width);
+            acc[r] = f_fma(f_load_some((const uint8_t *)rows[r] + i * width, some, width, load), v, acc[r]);
+        }
+    }
+    for (int r = 0; r < n; r++)
+        out[r] = f_sum(acc[r]);
+}
+
+INLINE void dot_rows(float *out, const void *const *rows, size_t n_rows, size_t k, const uint8_t *x,
+                     size_t x_stride, size_t n_tokens, size_t width, load_fn load)
+{
+    for (size_t r = 0; r < n_rows;) {
+        const size_t n = r + PICKED <= n_rows ? PICKED : 1;
+        const uint8_t *ahead[PICKED];
+        for (size_t i = 0; i < n; i++)
+            ahead[i] = rows[r + n + i < n_rows ? r + n + i : n_rows - 1];
+        for (size_t t = 0; t < n_tokens; t++) {
+            const float *token = (const float *)(const void *)(x + t * x_stride);
+            if (n == PICKED)
+                dot_block(out + t * n_rows + r, rows + r, PICKED, k, token, width, ahead, load);
+            else
+                dot_block(out + t * n_rows + r, rows + r, 1, k, token, width, ahead, load);
+        }
+        r += n;
+    }
+}
+
 // ---- PROMPT class
 //
-// A panel of rows is transposed so that a lane is a row, and stays in the first cache while all tokens go
+// A panel of rows is transposed so that a lane is a row, and stays in the L1 cache while all tokens go
 // past it. Between panels an output's accumulator waits in `out`.
 
 #define ROWS  (2 * VEC) // of a panel
 #define DEPTH 256       // elements of a panel
-// Tokens whose stretch of DEPTH elements stays in the second cache.
+// Tokens whose stretch of DEPTH elements stays in the L2 cache.
 #define PROMPT_TOKENS 264
-#if defined(__AVX512F__)
+#if V_REGISTERS >= 32
 #define TOGETHER 12
 #else
 #define TOGETHER 6
@@ -201,28 +237,36 @@ INLINE void prompt(float *out, size_t out_stride, const uint8_t *w, size_t w_str
 
 // ---- types
 
-#define PLAIN(name, width, load, v_load)                                                                     \
-    static void step_##name(float *out, size_t out_stride, const void *w, size_t w_stride, size_t k,         \
+static size_t scratch_bytes(size_t k)
+{
+    (void)k;
+    return DEPTH * ROWS * sizeof(float);
+}
+
+#define PLAIN(type, width, load, v_load)                                                                     \
+    static void step_##type(float *out, size_t out_stride, const void *w, size_t w_stride, size_t k,         \
                             size_t n_rows, const void *x, size_t x_stride, size_t n_tokens, void *scratch)   \
     {                                                                                                        \
         (void)scratch;                                                                                       \
         step(out, out_stride, w, w_stride, k, n_rows, x, x_stride, n_tokens, width, load);                   \
     }                                                                                                        \
-    static void prompt_##name(float *out, size_t out_stride, const void *w, size_t w_stride, size_t k,       \
+    static void dot_rows_##type(float *out, const void *const *rows, size_t n_rows, size_t k, const void *x, \
+                                size_t x_stride, size_t n_tokens, void *scratch)                             \
+    {                                                                                                        \
+        (void)scratch;                                                                                       \
+        dot_rows(out, rows, n_rows, k, x, x_stride, n_tokens, width, load);                                  \
+    }                                                                                                        \
+    static void prompt_##type(float *out, size_t out_stride, const void *w, size_t w_stride, size_t k,       \
                               size_t n_rows, const void *x, size_t x_stride, size_t n_tokens, void *scratch) \
     {                                                                                                        \
         prompt(out, out_stride, w, w_stride, k, n_rows, x, x_stride, n_tokens, scratch, width, v_load);      \
     }
-PLAIN(f32, 4, load_f32_bytes, v_load_f32)
-PLAIN(f16, 2, f_load_f16, v_load_f16)
-PLAIN(bf16, 2, f_load_bf16, v_load_bf16)
+PLAIN(F32, 4, f_load_f32, v_load_f32)
+PLAIN(F16, 2, f_load_f16, v_load_f16)
+PLAIN(BF16, 2, f_load_bf16, v_load_bf16)
 
 static void init_plain(struct hearth_kernels *t)
 {
-    t->step[HEARTH_TYPE_F32] = step_f32;
-    t->step[HEARTH_TYPE_F16] = step_f16;
-    t->step[HEARTH_TYPE_BF16] = step_bf16;
-    t->prompt[HEARTH_TYPE_F32] = prompt_f32;
-    t->prompt[HEARTH_TYPE_F16] = prompt_f16;
-    t->prompt[HEARTH_TYPE_BF16] = prompt_bf16;
+    HEARTH_ENTER_PLAIN(t)
+    hearth_kernels_raise_scratch(t, scratch_bytes);
 }

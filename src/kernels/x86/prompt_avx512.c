@@ -2,20 +2,18 @@
 // PROMPT products of block formats, AVX-512 VNNI.
 //
 // 32 rows of weights, some way deep, are spread over a panel in which a lane is a row: four consecutive
-// weights of each row side by side, as the byte dot product wants them. Twelve tokens' activations are packed
+// weights of each row side by side, as the int8 dot product wants them. Twelve tokens' activations are packed
 // so that what one unit needs of them lies side by side, too. All packed tokens go past a panel, six at a
-// time in registers, while it stays in the first cache. Each output has one accumulator and takes one fma a
+// time in registers, while it stays in the L1 cache. Each output has one accumulator and takes one fma a
 // unit, in ascending order (kernels.h); between panels accumulators wait in memory, as f32, which changes
 // nothing.
-#include "kernels/variants.h"
-#include "kernels/x86/lanes16.h"
 #include "kernels/x86/units_avx512.h"
+#include "kernels/x86/variants_x86.h"
 
 #define ROWS     32  // of a panel: two registers of lanes
 #define DEPTH    512 // elements of a panel
 #define TOGETHER 12  // tokens packed side by side
-// Tokens that share a filled panel, so that their packed activations stay in the second cache (338 KB at
-// most).
+// Tokens that share a filled panel, so that their packed activations stay in the L2 cache (338 KB at most).
 #define PROMPT_TOKENS 264
 // Added to weights to make them unsigned; formats with a minimum are so already.
 #define BIAS 128
@@ -44,8 +42,9 @@ struct panel_scratch {
     _Alignas(64) uint8_t packed[]; // DEPTH elements of PROMPT_TOKENS tokens
 };
 
-size_t hearth_panel_scratch_avx512(void)
+static size_t scratch_bytes(size_t k)
 {
+    (void)k;
     return sizeof(struct panel_scratch) + PROMPT_TOKENS / TOGETHER * (DEPTH / 16) * PACKED(16, 2);
 }
 
@@ -223,7 +222,7 @@ INLINE void spread_floats(float (*to)[ROWS], __m512i z[16], const struct shape *
         _mm512_store_ps(to[s->order[lane]], _mm512_castsi512_ps(z[lane]));
 }
 
-// Half a panel's group of 16 units, from the 16 rows taken apart in w.
+// Half a panel's group of 16 units, from the 16 unpacked rows in w.
 INLINE void spread_group(struct panel *p, size_t group, size_t half, const struct weights w[16],
                          const struct shape *s)
 {
@@ -365,7 +364,7 @@ static void products(const struct call *c, const uint8_t *packed, size_t r, size
                             n / shape->unit, packed, count);
 }
 
-// All rows against one stretch of the activations, which so stays in the second cache, before the next.
+// All rows against one stretch of the activations before the next, so that it stays in the L2 cache.
 static void prompt(const struct call *c)
 {
     uint8_t *packed = c->scratch->packed;
@@ -402,9 +401,10 @@ static const struct format formats[HEARTH_TYPE_END] = {
 #undef ENTER
 };
 
-void hearth_kernels_init_panel_avx512(struct hearth_kernels *t)
+void hearth_kernels_init_prompt_avx512(struct hearth_kernels *t)
 {
 #define ENTER(type, unpack, shape) t->prompt[HEARTH_TYPE_##type] = prompt_##type;
     HEARTH_UNITS_AVX512(ENTER)
 #undef ENTER
+    hearth_kernels_raise_scratch(t, scratch_bytes);
 }
