@@ -286,31 +286,20 @@ bool hearth_expert_stream_can(const struct hearth_model *m)
     return m->hp.n_expert && !m->pack;
 }
 
-// The item that begins where binding left the matrix.
-static const struct hearth_item *item_of(const struct hearth_model *m, int layer,
-                                         const struct hearth_weight *w)
-{
-    const uintptr_t place = (uintptr_t)w->data - 1;
-    for (size_t i = 0; i < m->n_items; i++)
-        if (m->items[i].layer == layer && m->items[i].of_experts && m->items[i].offset == place)
-            return &m->items[i];
-    return NULL;
-}
-
 // Where a layer's experts are, and how much memory a place for one takes.
 static int find_layer(struct hearth_expert_stream *x, int layer, struct hearth_error *err)
 {
     const struct hearth_model *m = x->model;
     const struct hearth_layer *w = &m->weights.layers[layer];
     const struct hearth_weight *const weights[] = {&w->ffn_gate_exps, &w->ffn_up_exps,
-                                                   w->ffn_down_t_exps.data ? &w->ffn_down_t_exps
-                                                                           : &w->ffn_down_exps};
+                                                   hearth_has(&w->ffn_down_t_exps) ? &w->ffn_down_t_exps
+                                                                                   : &w->ffn_down_exps};
     struct hearth_expert_layer *l = &x->layers[layer];
     const uint64_t mask = page_of(x) - 1;
     for (int part = 0; part < HEARTH_EXPERT_PARTS; part++) {
         struct hearth_expert_part *p = &l->parts[part];
-        p->item = item_of(m, layer, weights[part]);
-        if (!p->item)
+        p->item = hearth_item_of(m, weights[part]);
+        if (!hearth_has(weights[part]) || !p->item->of_experts)
             return hearth_fail(err, HEARTH_E_INVALID, "%s: layer %d has no experts", m->info.path, layer);
         p->bytes = (uint64_t)weights[part]->n * weights[part]->stride;
         p->single = p->item->tensor->ne[2] == 1 && x->n_experts > 1;

@@ -57,7 +57,7 @@ static void compute_down(const struct pass *p, const struct hearth_expert_unit *
     struct hearth_ffn_work *w = p->work;
     const size_t width = (size_t)hearth_ffn_neurons(w->c->hp), embd = (size_t)w->c->hp->n_embd;
     const int begin = units[0].first, end = units[n - 1].first + units[n - 1].n;
-    const bool by_neuron = hearth_ffn_of(w->c->hp, &w->c->weights->layers[p->layer]).down_t->data != NULL;
+    const bool by_neuron = hearth_has(hearth_ffn_of(w->c->hp, &w->c->weights->layers[p->layer]).down_t);
     for (int i = 0; i < n; i++)
         w->products[i] = (struct hearth_product){.w = units[i].down,
                                                  .out = p->in + (size_t)units[i].first * embd,
@@ -137,12 +137,12 @@ static void compute_by_neuron(void *arg, const struct hearth_expert_unit *units,
             continue;
         parts[i].space.gate.data = u->gate.data;
         parts[i].space.up.data = u->up.data;
-        parts[i].space.down_t.data = parts[i].space.down_t.data ? u->down.data : NULL;
+        parts[i].space.down_t.data = hearth_has(&parts[i].space.down_t) ? u->down.data : NULL;
     }
     float *in = p->in + begin * embd;
     hearth_sparse_run(&w->sparse, p->layer, parts, n, in, p->seen + begin * embd, in, w->gate + begin * width,
                       w->c->probes->on_gates ? w->up + begin * width : NULL);
-    if (!parts[0].space.down_t.data) {
+    if (!hearth_has(&parts[0].space.down_t)) {
         const struct pass by_gate = {w, p->rows, p->layer, p->n_slots, true, p->in, p->seen};
         compute_down(&by_gate, units, n); // what goes down is in `gate`, with one or without
     }
@@ -182,12 +182,13 @@ static void tell_neurons(const struct pass *p, const float *act, bool gates)
 
 static struct hearth_expert_unit unit_of(const struct hearth_ffn *f, int expert, int first, int n)
 {
-    return (struct hearth_expert_unit){.expert = expert,
-                                       .first = first,
-                                       .n = n,
-                                       .gate = hearth_ffn_one(f->gate, expert),
-                                       .up = hearth_ffn_one(f->up, expert),
-                                       .down = hearth_ffn_one(f->down_t->data ? f->down_t : f->down, expert)};
+    return (struct hearth_expert_unit){
+        .expert = expert,
+        .first = first,
+        .n = n,
+        .gate = hearth_expert(f->gate, expert),
+        .up = hearth_expert(f->up, expert),
+        .down = hearth_expert(hearth_has(f->down_t) ? f->down_t : f->down, expert)};
 }
 
 // Who computes what: fills the units, and the pass's slots.
@@ -197,7 +198,7 @@ static int route(struct pass *p, float *h, const float *x, bool by_neuron)
     const struct hearth_hparams *hp = w->c->hp;
     const struct hearth_ffn f = hearth_ffn_of(hp, &w->c->weights->layers[p->layer]);
     const bool stream_seen = by_neuron && hp->predictor_input != HEARTH_PREDICTOR_NORMED;
-    p->gated = f.gate->data != NULL;
+    p->gated = hearth_has(f.gate);
     p->n_slots = p->rows.n * hearth_ffn_used(hp);
     if (!hp->n_expert) {
         const size_t begin = (size_t)p->rows.first * (size_t)hp->n_embd;

@@ -148,7 +148,7 @@ static size_t choose(const struct cluster *c)
 {
     const struct hearth_sparse_work *work = c->p->work;
     uint8_t *mask = c->mask;
-    if (!c->part->fc2.data) {
+    if (!hearth_has(&c->part->fc2)) {
         memset(mask, 1, c->n_t * c->n);
         return 0;
     }
@@ -259,7 +259,7 @@ static uint8_t *marks_of(const struct cluster *c)
 static void mark_computed(const struct cluster *c)
 {
     uint8_t *marks = marks_of(c);
-    if (!marks || !c->part->fc2.data)
+    if (!marks || !hearth_has(&c->part->fc2))
         return;
     for (size_t t = 0; t < c->n_t; t++)
         for (size_t i = 0; i < c->n; i++)
@@ -269,7 +269,7 @@ static void mark_computed(const struct cluster *c)
 static void mark_active(const struct cluster *c)
 {
     uint8_t *marks = marks_of(c);
-    if (!marks || c->part->fc2.data)
+    if (!marks || hearth_has(&c->part->fc2))
         return;
     for (size_t t = 0; t < c->n_t; t++)
         for (size_t i = 0; i < c->n; i++)
@@ -297,7 +297,7 @@ static void compute(const struct cluster *c, size_t index)
     const struct hearth_layer *layer = &p->work->c->weights->layers[p->layer];
     const struct hearth_space *space = &c->part->space;
     struct hearth_sparse_worker *me = c->scratch;
-    const bool gated = space->gate.data != NULL;
+    const bool gated = hearth_has(&space->gate);
     const struct hearth_operand gate =
         hearth_operand_of(gated ? &space->gate : &space->up, p->x, p->work->matmul->acts, c->part->first);
     const size_t gates = product_some(c, gated ? HEARTH_PART_GATE : HEARTH_PART_UP, &gate, me->gate);
@@ -312,9 +312,9 @@ static void compute(const struct cluster *c, size_t index)
     }
     activate(c, gated);
     mark_active(c);
-    if (space->down_t.data)
+    if (hearth_has(&space->down_t))
         me->down_bytes += down(c, index) * space->down_t.stride;
-    if (!space->down_t.data || p->work->c->probes->on_neurons)
+    if (!hearth_has(&space->down_t) || p->work->c->probes->on_neurons)
         for (size_t t = 0; t < c->n_t; t++)
             memcpy(p->act + ((size_t)c->part->first + t) * space->n + c->at, me->gate + t * c->n,
                    c->n * sizeof(float));
@@ -426,7 +426,7 @@ static void run_pass(struct pass *p, int n_parts)
 {
     struct hearth_sparse_work *work = p->work;
     const struct hearth_context *ctx = work->c;
-    const bool predict = p->parts[0].fc1.data != NULL;
+    const bool predict = hearth_has(&p->parts[0].fc1);
     const int n_units = n_parts * (int)p->n_clusters;
     if (predict) {
         for (int i = 0; i < n_parts; i++) {
@@ -449,7 +449,7 @@ static void run_pass(struct pass *p, int n_parts)
     } else {
         hearth_parallel(ctx, cluster_task, p, n_units);
     }
-    if (p->parts[0].space.down_t.data) {
+    if (hearth_has(&p->parts[0].space.down_t)) {
         const int chunks = (ctx->hp->n_embd + SUM_COLUMNS - 1) / SUM_COLUMNS;
         hearth_parallel(ctx, sum_task, p, p->n_rows * chunks);
     }
@@ -505,8 +505,8 @@ struct hearth_sparse_part hearth_sparse_part_of(const struct hearth_sparse_work 
         .expert = expert,
         .space_id = (uint32_t)space};
     if (w->mode->sparsity == HEARTH_SPARSITY_PREDICT) {
-        part.fc1 = hearth_ffn_one(f.fc1, expert);
-        part.fc2 = hearth_ffn_one(f.fc2, expert);
+        part.fc1 = hearth_expert(f.fc1, expert);
+        part.fc2 = hearth_expert(f.fc2, expert);
     }
     return part;
 }

@@ -103,7 +103,7 @@ bool hearth_neurons_can(const struct hearth_model *m, enum hearth_sparsity spars
         return false;
     for (int i = 0; i < m->hp.n_layer; i++) {
         const struct hearth_ffn f = hearth_ffn_of(&m->hp, &m->weights.layers[i]);
-        if (!f.fc2->data || !f.down_t->data)
+        if (!hearth_has(f.fc2) || !hearth_has(f.down_t))
             return false;
     }
     return true;

@@ -13,14 +13,14 @@ void hearth_run_point(const struct hearth_runs *r, int i, struct hearth_weights 
 {
     const struct hearth_run *run = &r->runs[i];
     if (i >= r->n_layer) {
-        weights->output.data = base + run->at[0] - 1;
+        weights->output.data = base + run->at[0];
         weights->output.n = run->n_rows;
         return;
     }
     struct hearth_weight *of_layer = hearth_layer_weights(&weights->layers[i]);
     for (size_t k = 0; k < HEARTH_LAYER_WEIGHTS; k++)
-        if (run->at[k])
-            of_layer[k].data = base + run->at[k] - 1;
+        if (run->at[k] != SIZE_MAX)
+            of_layer[k].data = base + run->at[k];
 }
 
 // The run that streams next after i, going round; i itself when it is the only one.
@@ -161,22 +161,22 @@ static int lay_out_extents(struct hearth_run *run, const struct part *parts, siz
     return HEARTH_OK;
 }
 
-// Where the weight, which is a part of an item, begins in the run's memory, plus one; 0: it is of none.
-static size_t find_weight(const struct hearth_run *run, const struct part *parts, size_t n,
-                          const struct hearth_weight *w)
+// Where the weight, which is a part of an item, begins in the run's memory; SIZE_MAX: it is of none.
+static size_t find_weight(const struct hearth_run *run, const struct hearth_model *m,
+                          const struct part *parts, size_t n, const struct hearth_weight *w)
 {
-    const uintptr_t place = (uintptr_t)w->data - 1;
-    for (size_t i = 0; w->data && i < n; i++) {
-        const struct hearth_item *item = parts[i].item;
-        if (item->bundle) {
-            for (int part = 0; part < HEARTH_PARTS; part++)
-                if (item->bundle->bytes[part] && item->parts[part] == place)
-                    return place_of(run, item) + item->bundle->at[part] + 1;
-        } else if (place >= item->offset && place < item->offset + item->bytes) {
-            return place_of(run, item) + (size_t)(place - item->offset) + 1;
-        }
-    }
-    return 0;
+    const struct hearth_item *item = hearth_item_of(m, w);
+    size_t i = 0;
+    while (i < n && parts[i].item != item)
+        i++;
+    if (!hearth_has(w) || i == n)
+        return SIZE_MAX;
+    if (!item->bundle)
+        return place_of(run, item) + w->at;
+    int part = 0;
+    while (part < HEARTH_PARTS && (!item->bundle->bytes[part] || item->parts[part] != w->at))
+        part++;
+    return place_of(run, item) + item->bundle->at[part];
 }
 
 static int lay_out_layer(struct hearth_runs *r, const struct hearth_model *m, int i, bool whole,
@@ -189,7 +189,7 @@ static int lay_out_layer(struct hearth_runs *r, const struct hearth_model *m, in
         return rc;
     const struct hearth_weight *of_layer = hearth_layer_weights(&m->weights.layers[i]);
     for (size_t k = 0; k < HEARTH_LAYER_WEIGHTS; k++)
-        run->at[k] = find_weight(run, parts, n, &of_layer[k]);
+        run->at[k] = find_weight(run, m, parts, n, &of_layer[k]);
     r->max_extents = run->n_extents > r->max_extents ? run->n_extents : r->max_extents;
     return HEARTH_OK;
 }
@@ -198,13 +198,13 @@ static int lay_out_head(struct hearth_run *run, const struct hearth_model *m, si
                         uint32_t align, struct hearth_error *err)
 {
     const struct hearth_weight *w = &m->weights.output;
-    const struct hearth_item *item = hearth_global_item(m, w);
+    const struct hearth_item *item = hearth_item_of(m, w);
     const struct part part = {item, item->tensor->offset + first * w->stride, n_rows * w->stride};
     run->first_row = first;
     run->n_rows = n_rows;
     int rc = lay_out_extents(run, &part, 1, align, err);
     if (!rc)
-        run->at[0] = (size_t)(part.offset - run->extents[0].offset) + 1;
+        run->at[0] = (size_t)(part.offset - run->extents[0].offset);
     return rc;
 }
 

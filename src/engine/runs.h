@@ -12,7 +12,7 @@ struct hearth_run {
     size_t *extent_at;             // [n_extents] where each goes in memory
     size_t n_extents;
     size_t bytes; // of memory
-    // Where each weight of the layer begins in memory, plus one; 0: it is not of the run. A head's is at[0].
+    // Where each weight of the layer begins in memory; SIZE_MAX: it is not of the run. A head's is at[0].
     size_t at[HEARTH_LAYER_WEIGHTS];
     size_t first_row, n_rows; // of the head
     bool resident;

@@ -184,7 +184,7 @@ static int take_memory(struct hearth_session *s, struct hearth_error *err)
 
 static uint64_t weight_bytes(const struct hearth_weight *w)
 {
-    return w->data ? (uint64_t)w->n * w->stride : 0;
+    return (uint64_t)w->n * w->stride;
 }
 
 // Whether a weight is read by neuron, which is counted as it happens (ffn_sparse.c).

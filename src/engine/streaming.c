@@ -49,13 +49,13 @@ void hearth_streaming_embed(const struct hearth_streaming *f, int token, uint8_t
 // Whether the item is in memory whatever the budget: norms, biases, tables of positions.
 static bool is_fixed(const struct hearth_model *m, const struct hearth_item *item)
 {
-    const uintptr_t positions = (uintptr_t)m->weights.position_embd.data;
-    return item->vector || (item->layer < 0 && positions && item->offset == positions - 1);
+    const struct hearth_weight *positions = &m->weights.position_embd;
+    return item->vector || (hearth_has(positions) && item == hearth_item_of(m, positions));
 }
 
 static bool is_tied(const struct hearth_model *m)
 {
-    return m->weights.output.data == m->weights.token_embd.data;
+    return m->weights.output.item == m->weights.token_embd.item;
 }
 
 static uint64_t fixed_bytes(const struct hearth_model *m)
@@ -135,17 +135,17 @@ static int make_plan(struct opening *o, struct hearth_error *err)
     const int n_layer = m->hp.n_layer;
     for (int i = 0; i < n_layer; i++)
         o->dense[i] = r->runs[r->order[i]].bytes;
-    struct hearth_budget_params p = {
-        .kv = hearth_region_bytes(f->setup.kv_bytes),
-        .workspace = hearth_region_bytes(f->setup.workspace_bytes),
-        .norms = fixed_bytes(m) + process_bytes(m),
-        .embedding = is_tied(m) ? 0 : hearth_global_item(m, &m->weights.token_embd)->bytes,
-        .head = head_bytes(r),
-        .embedding_by_row = true,
-        .head_by_part = true,
-        .n_layers = (uint32_t)n_layer,
-        .dense = o->dense,
-        .batch = (uint32_t)f->setup.max_steps};
+    struct hearth_budget_params p = {.kv = hearth_region_bytes(f->setup.kv_bytes),
+                                     .workspace = hearth_region_bytes(f->setup.workspace_bytes),
+                                     .norms = fixed_bytes(m) + process_bytes(m),
+                                     .embedding =
+                                         is_tied(m) ? 0 : hearth_item_of(m, &m->weights.token_embd)->bytes,
+                                     .head = head_bytes(r),
+                                     .embedding_by_row = true,
+                                     .head_by_part = true,
+                                     .n_layers = (uint32_t)n_layer,
+                                     .dense = o->dense,
+                                     .batch = (uint32_t)f->setup.max_steps};
     hearth_expert_stream_plan(&f->experts, &p, r->order);
     const int rc = hearth_neurons_plan(&f->neurons, &p, m->load.ram, &f->plan, err);
     return rc == HEARTH_E_BUDGET ? refuse(f, err) : rc;
@@ -174,25 +174,23 @@ static void add_target(struct opening *o, const struct hearth_item *item, uint8_
     o->targets[o->n_targets++] = (struct hearth_target){.item = item, .to = to};
 }
 
-// Points those of n weights that the item begins with, as binding left them in `from`, to where the item is.
-static void point_weights(const struct hearth_weight *from, struct hearth_weight *to, size_t n,
+// Points those of n weights that the item holds to where it is.
+static void point_weights(const struct hearth_model *m, struct hearth_weight *w, size_t n,
                           const struct hearth_target *target)
 {
     for (size_t k = 0; k < n; k++)
-        if (from[k].data && (uintptr_t)from[k].data - 1 == target->item->offset)
-            to[k].data = target->to;
+        if (hearth_has(&w[k]) && hearth_item_of(m, &w[k]) == target->item)
+            w[k].data = target->to + w[k].at;
 }
 
 static void point_item(const struct hearth_model *m, struct hearth_weights *w,
                        const struct hearth_target *target)
 {
-    struct hearth_weights from = m->weights;
     const int layer = target->item->layer;
     if (layer < 0)
-        point_weights(hearth_global_weights(&from), hearth_global_weights(w), HEARTH_GLOBAL_WEIGHTS, target);
+        point_weights(m, hearth_global_weights(w), HEARTH_GLOBAL_WEIGHTS, target);
     else
-        point_weights(hearth_layer_weights(&from.layers[layer]), hearth_layer_weights(&w->layers[layer]),
-                      HEARTH_LAYER_WEIGHTS, target);
+        point_weights(m, hearth_layer_weights(&w->layers[layer]), HEARTH_LAYER_WEIGHTS, target);
 }
 
 static uint8_t *take(struct hearth_region *region, size_t *used, size_t bytes, size_t align)
@@ -251,7 +249,7 @@ static int fill(struct opening *o, struct hearth_error *err)
     struct hearth_weights *weights = f->setup.weights;
     struct hearth_runs *r = &f->runs;
     choose_resident(f);
-    const struct hearth_item *embedding = hearth_global_item(m, &m->weights.token_embd);
+    const struct hearth_item *embedding = hearth_item_of(m, &m->weights.token_embd);
     // A tied head serves for both, if it is in one piece.
     const bool head_is_embedding = is_tied(m) && f->plan.head_in_memory && r->n == r->n_layer + 1;
     const bool table = f->plan.embedding_in_memory && !is_tied(m);
@@ -333,7 +331,7 @@ static void use_bundles_as_matrices(const struct hearth_model *m, struct hearth_
         struct hearth_weight *const parts[] = {&l->ffn_gate,      &l->ffn_up,      &l->ffn_down_t,
                                                &l->ffn_gate_exps, &l->ffn_up_exps, &l->ffn_down_t_exps};
         for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
-            if (parts[k]->data)
+            if (hearth_has(parts[k]))
                 parts[k]->stride = m->pack->layers[i].stride;
     }
 }

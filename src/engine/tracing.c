@@ -60,7 +60,7 @@ static uint32_t bundle_bytes(const struct hearth_space *space)
     const struct hearth_weight *rows[] = {&space->gate, &space->up, &space->down_t};
     size_t bytes = 0;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        bytes += rows[i]->data ? rows[i]->stride : 0;
+        bytes += hearth_has(rows[i]) ? rows[i]->stride : 0;
     return bytes > UINT32_MAX ? 0 : (uint32_t)bytes;
 }
 

@@ -138,16 +138,14 @@ static int add_item(struct loader *l, struct hearth_item item)
     return HEARTH_OK;
 }
 
-// Fills w for the shape of t. Until the region exists, `data` holds the offset plus one (so that 0 stays
-// "absent").
-static void set_weight(struct hearth_weight *w, const struct hearth_gguf_tensor *t, bool vector,
-                       size_t offset)
+// Fills w for the shape of t, which is the item numbered so.
+static void set_weight(struct hearth_weight *w, const struct hearth_gguf_tensor *t, bool vector, size_t item)
 {
     w->type = vector ? HEARTH_TYPE_F32 : t->type;
     w->k = (size_t)t->ne[0];
     w->n = (size_t)t->ne[1];
     w->stride = hearth_type_bytes(w->type, w->k);
-    w->data = (const void *)(offset + 1);
+    w->item = (int32_t)item;
 }
 
 static int missing(struct loader *l, const char *name)
@@ -180,7 +178,7 @@ static int bind_tensor(struct loader *l, const struct hearth_gguf_tensor *t, con
                                               .to_f32 = to_f32,
                                               .of_experts = is_of_experts(b)});
     if (!rc)
-        set_weight(w, t, vector, offset);
+        set_weight(w, t, vector, l->model->n_items - 1);
     return rc;
 }
 
@@ -216,7 +214,7 @@ static int bind_single_experts(struct loader *l, const char *joint, int layer, c
         if (rc)
             return rc;
         if (!e)
-            set_weight(w, t, false, offset);
+            set_weight(w, t, false, m->n_items - 1);
     }
     return HEARTH_OK;
 }
@@ -303,11 +301,11 @@ static int bind_part(struct loader *l, int layer, int part, struct hearth_weight
         rc = reserve(l, b->tensor, (uint64_t)b->bytes[part] * p->n_ff * p->n_expert, &offset);
     if (rc)
         return rc;
-    *w = (struct hearth_weight){.data = (const void *)(offset + 1),
-                                .type = b->type[part],
+    *w = (struct hearth_weight){.type = b->type[part],
                                 .k = p->n_embd,
                                 .n = p->n_ff,
-                                .stride = b->bytes[part]};
+                                .stride = b->bytes[part],
+                                .at = offset}; // the item comes with the layer's bundles
     l->n_params += (uint64_t)p->n_embd * p->n_ff * p->n_expert;
     return HEARTH_OK;
 }
@@ -405,13 +403,13 @@ static int check_predictors(struct loader *l)
         const struct hearth_weight *fc1 = m->hp.n_expert ? &layer->pred_fc1_exps : &layer->pred_fc1;
         const struct hearth_weight *fc2 = m->hp.n_expert ? &layer->pred_fc2_exps : &layer->pred_fc2;
         const char *each = m->hp.n_expert ? "_exps" : "";
-        if (!fc1->data != !fc2->data || fc1->n != fc2->k)
+        if (hearth_has(fc1) != hearth_has(fc2) || fc1->n != fc2->k)
             return hearth_fail(
                 l->err, HEARTH_E_FORMAT,
                 "%s: of the predictor blk.%d.fc1%s.weight, blk.%d.fc2%s.weight one is missing, "
                 "or they do not fit together",
                 hearth_gguf_path(m->gguf), i, each, i, each);
-        m->hp.has_predictors |= fc1->data != NULL;
+        m->hp.has_predictors |= hearth_has(fc1);
     }
     return HEARTH_OK;
 }
@@ -516,20 +514,21 @@ static int add_bundles(struct loader *l)
     int32_t *order = hearth_calloc(p->n_ff, sizeof *order);
     int rc = order ? HEARTH_OK : hearth_fail(l->err, HEARTH_E_MEMORY, "no memory for an order of neurons");
     for (uint32_t i = 0; i < p->n_layer && !rc; i++) {
-        const struct hearth_layer *layer = &m->weights.layers[i];
+        struct hearth_layer *layer = &m->weights.layers[i];
         const bool exps = m->hp.n_expert != 0;
         l->layer = (int)i;
-        const struct hearth_weight *parts[HEARTH_PARTS] = {
+        struct hearth_weight *const parts[HEARTH_PARTS] = {
             exps ? &layer->ffn_gate_exps : &layer->ffn_gate, exps ? &layer->ffn_up_exps : &layer->ffn_up,
             exps ? &layer->ffn_down_t_exps : &layer->ffn_down_t};
         struct hearth_item item = {.tensor = p->layers[i].tensor, .bundle = &p->layers[i]};
         for (int part = 0; part < HEARTH_PARTS && !rc; part++) {
-            if (!parts[part]->data != !p->layers[i].bytes[part])
+            if (hearth_has(parts[part]) != (p->layers[i].bytes[part] != 0))
                 rc =
                     hearth_fail(l->err, HEARTH_E_FORMAT,
                                 "%s: the bundles do not have what architecture %s needs: the pack is damaged",
                                 hearth_gguf_path(m->gguf), m->arch->name);
-            item.parts[part] = parts[part]->data ? (size_t)parts[part]->data - 1 : 0;
+            item.parts[part] = parts[part]->at;
+            parts[part]->item = (int32_t)m->n_items;
         }
         // Its bytes in the image are those of its parts.
         if (!rc)
@@ -545,21 +544,21 @@ static int add_bundles(struct loader *l)
 static void share(struct hearth_model *m)
 {
     const size_t q = (size_t)dim_value(&m->hp, HEARTH_DIM_Q), kv = (size_t)dim_value(&m->hp, HEARTH_DIM_KV);
-    if (!m->weights.output.data)
+    if (!hearth_has(&m->weights.output))
         m->weights.output = m->weights.token_embd;
     for (int i = 0; i < m->hp.n_layer; i++) {
         struct hearth_layer *l = &m->weights.layers[i];
-        if (!l->attn_norm.data) { // both branches of a parallel layer read the same
+        if (!hearth_has(&l->attn_norm)) { // both branches of a parallel layer read the same
             l->attn_norm = l->ffn_norm;
             l->attn_norm_b = l->ffn_norm_b;
         }
-        if (!l->attn_qkv.data)
+        if (!hearth_has(&l->attn_qkv))
             continue;
         l->attn_q = l->attn_k = l->attn_v = l->attn_qkv;
         l->attn_q.n = q;
         l->attn_k.n = l->attn_v.n = kv;
-        l->attn_k.data = (const uint8_t *)l->attn_qkv.data + q * l->attn_qkv.stride;
-        l->attn_v.data = (const uint8_t *)l->attn_qkv.data + (q + kv) * l->attn_qkv.stride;
+        l->attn_k.at = q * l->attn_qkv.stride;
+        l->attn_v.at = (q + kv) * l->attn_qkv.stride;
     }
 }
 

@@ -23,8 +23,8 @@ static inline int hearth_ffn_used(const struct hearth_hparams *hp)
     return hp->n_expert ? hp->n_expert_used : 1;
 }
 
-// The matrices of a layer's feed-forward part, of all its experts: hearth_ffn_one() gives those of one. What
-// the model does not have is without data.
+// The matrices of a layer's feed-forward part, of all its experts: hearth_expert() gives those of one
+// (0 in a dense layer).
 struct hearth_ffn {
     const struct hearth_weight *gate, *up; // [F x E]
     const struct hearth_weight *down;      // [E x F]
@@ -39,12 +39,6 @@ static inline struct hearth_ffn hearth_ffn_of(const struct hearth_hparams *hp, c
                                    &l->ffn_down_t_exps, &l->pred_fc1_exps, &l->pred_fc2_exps};
     return (struct hearth_ffn){&l->ffn_gate,   &l->ffn_up,   &l->ffn_down,
                                &l->ffn_down_t, &l->pred_fc1, &l->pred_fc2};
-}
-
-// The matrix of one expert (0 in a dense layer); without data where there is none.
-static inline struct hearth_weight hearth_ffn_one(const struct hearth_weight *all, int expert)
-{
-    return all->data ? hearth_expert(all, expert) : *all;
 }
 
 #endif

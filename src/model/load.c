@@ -140,30 +140,23 @@ int hearth_targets_read(const struct hearth_model *m, const struct hearth_target
     return rc;
 }
 
-const struct hearth_item *hearth_global_item(const struct hearth_model *m, const struct hearth_weight *w)
+const struct hearth_item *hearth_item_of(const struct hearth_model *m, const struct hearth_weight *w)
 {
-    const uintptr_t place = (uintptr_t)w->data - 1;
-    for (size_t i = 0; i < m->n_items; i++)
-        if (m->items[i].layer < 0 && m->items[i].offset == place && !m->items[i].vector)
-            return &m->items[i];
-    return NULL;
+    return &m->items[w->item];
 }
 
-static void place(struct hearth_weight *w, const uint8_t *image)
+static void place(const struct hearth_model *m, struct hearth_weight *w, size_t n, const uint8_t *image)
 {
-    if (w->data)
-        w->data = image + ((uintptr_t)w->data - 1);
+    for (size_t i = 0; i < n; i++)
+        if (hearth_has(&w[i]))
+            w[i].data = image + m->items[w[i].item].offset + w[i].at;
 }
 
-static void place_all(struct hearth_weights *w, int n_layer, const uint8_t *image)
+static void place_all(const struct hearth_model *m, struct hearth_weights *w, const uint8_t *image)
 {
-    for (size_t i = 0; i < HEARTH_GLOBAL_WEIGHTS; i++)
-        place(&hearth_global_weights(w)[i], image);
-    for (int i = 0; i < n_layer; i++) {
-        struct hearth_weight *of_layer = hearth_layer_weights(&w->layers[i]);
-        for (size_t k = 0; k < HEARTH_LAYER_WEIGHTS; k++)
-            place(&of_layer[k], image);
-    }
+    place(m, hearth_global_weights(w), HEARTH_GLOBAL_WEIGHTS, image);
+    for (int i = 0; i < m->hp.n_layer; i++)
+        place(m, hearth_layer_weights(&w->layers[i]), HEARTH_LAYER_WEIGHTS, image);
 }
 
 int hearth_image_load(const struct hearth_model *m, struct hearth_region *image,
@@ -177,7 +170,7 @@ int hearth_image_load(const struct hearth_model *m, struct hearth_region *image,
         uint8_t *base = image->base;
         for (size_t i = 0; i < m->n_items; i++)
             targets[i] = (struct hearth_target){&m->items[i], base + m->items[i].offset, base};
-        place_all(weights, m->hp.n_layer, base);
+        place_all(m, weights, base);
         rc = hearth_targets_read(m, targets, m->n_items, err);
     }
     free(targets);

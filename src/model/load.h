@@ -13,7 +13,7 @@
 struct hearth_item {
     const struct hearth_gguf_tensor *tensor;
     int layer;            // -1: of the model as a whole
-    size_t offset, bytes; // in the image
+    size_t offset, bytes; // in the image; of bundles 0
     bool vector;          // a norm or a bias
     bool to_f32;          // a vector that the file has in another format
     bool of_experts;      // gate, up or down: of all of the layer's experts, or of one in a tensor of its own
@@ -27,13 +27,13 @@ struct hearth_item {
 // reads no weights. On failure the caller closes the model.
 int hearth_model_bind(struct hearth_model *m, struct hearth_error *err);
 
-// Reads all weights into memory and points `weights` there, which is as binding left m->weights. The region
+// Reads all weights into memory and points `weights`, a copy of m->weights or itself, there. The region
 // is the caller's to close, whatever is returned. Thread-safe on a bound model.
 int hearth_image_load(const struct hearth_model *m, struct hearth_region *image,
                       struct hearth_weights *weights, struct hearth_error *err);
 
-// The item that holds a matrix of the model as a whole, as binding left it: the embedding or the head.
-const struct hearth_item *hearth_global_item(const struct hearth_model *m, const struct hearth_weight *w);
+// The item that holds a weight that the model has; of single experts in tensors of their own, the first.
+const struct hearth_item *hearth_item_of(const struct hearth_model *m, const struct hearth_weight *w);
 
 // An item and where its bytes are to go.
 struct hearth_target {

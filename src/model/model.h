@@ -12,18 +12,27 @@
 // A matrix of n rows of k elements (row r makes output r), or a vector (n == 1, always f32). The matrices of
 // a layer's experts lie one behind the other and share one of these: hearth_expert() gives a single one.
 struct hearth_weight {
-    const void *data; // NULL: the model has no such tensor
+    const void *data; // NULL: not in memory, or the model has none (hearth_has() tells)
     uint32_t type;    // enum hearth_type
     size_t k;         // elements of a row: the input dimension
-    size_t n;         // rows: the output dimension
+    size_t n;         // rows: the output dimension; 0: the model has no such tensor
     size_t stride;    // bytes from row to row
+    int32_t item;     // of the model's items, where it begins,
+    size_t at;        // so many bytes behind what the item becomes in memory
 };
+
+// Whether the model has it, in memory or not.
+static inline bool hearth_has(const struct hearth_weight *w)
+{
+    return w->n != 0;
+}
 
 // The matrix of one expert.
 static inline struct hearth_weight hearth_expert(const struct hearth_weight *all, int expert)
 {
     struct hearth_weight w = *all;
-    w.data = (const uint8_t *)all->data + (size_t)expert * all->n * all->stride;
+    if (all->data)
+        w.data = (const uint8_t *)all->data + (size_t)expert * all->n * all->stride;
     return w;
 }
 
@@ -151,8 +160,7 @@ struct hearth_model {
     struct hearth_pack *pack; // what the file says of itself as a pack (model/pack.h); NULL: it is none
     bool vocab_only;
 
-    // The weights. Of a model that sessions stream, `data` is but the place in the image plus one (so that 0
-    // stays "absent"), and the bytes come with a session.
+    // The weights. Those of a model with a budget have no data: the bytes come with its sessions.
     struct hearth_weights weights;
     struct hearth_item *items; // [n_items] the tensors behind them (model/load.h)
     size_t n_items, image_bytes;

@@ -8,6 +8,6 @@ struct hearth_space hearth_space_of(const struct hearth_hparams *hp, const struc
 {
     const struct hearth_ffn f = hearth_ffn_of(hp, l);
     const size_t n = (size_t)hearth_ffn_neurons(hp);
-    return (struct hearth_space){hearth_ffn_one(f.gate, expert), hearth_ffn_one(f.up, expert),
-                                 hearth_ffn_one(f.down_t, expert), n, n};
+    return (struct hearth_space){hearth_expert(f.gate, expert), hearth_expert(f.up, expert),
+                                 hearth_expert(f.down_t, expert), n, n};
 }
