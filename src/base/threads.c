@@ -257,3 +257,36 @@ int hearth_pool_size(const struct hearth_pool *p)
 {
     return p->n_threads;
 }
+
+// ---- locks
+
+struct hearth_lock {
+    pthread_mutex_t mutex;
+};
+
+struct hearth_lock *hearth_lock_open(void)
+{
+    struct hearth_lock *lock = hearth_calloc(1, sizeof *lock);
+    if (lock)
+        pthread_mutex_init(&lock->mutex, NULL);
+    return lock;
+}
+
+void hearth_lock_close(struct hearth_lock **lock)
+{
+    if (!*lock)
+        return;
+    pthread_mutex_destroy(&(*lock)->mutex);
+    free(*lock);
+    *lock = NULL;
+}
+
+void hearth_lock_take(struct hearth_lock *lock)
+{
+    pthread_mutex_lock(&lock->mutex);
+}
+
+void hearth_lock_drop(struct hearth_lock *lock)
+{
+    pthread_mutex_unlock(&lock->mutex);
+}

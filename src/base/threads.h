@@ -28,4 +28,11 @@ void hearth_pool_run(struct hearth_pool *pool, hearth_task_fn fn, void *arg, int
 // time. *turns starts at 0 for each wait.
 void hearth_pool_relax(unsigned *turns);
 
+// Held by one thread at a time. NULL when there is no memory.
+struct hearth_lock;
+struct hearth_lock *hearth_lock_open(void);
+void hearth_lock_close(struct hearth_lock **lock);
+void hearth_lock_take(struct hearth_lock *lock); // waits
+void hearth_lock_drop(struct hearth_lock *lock);
+
 #endif
