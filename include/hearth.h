@@ -107,13 +107,17 @@ struct hearth_model_params {
     // The memory budget of the model: bytes of private memory that the process may take while a session on
     // it is open, all else that the process holds included. Weights that do not fit are read from the file
     // as they are needed. The results are the same whatever it is: only the speed changes. 0: no limit, all
-    // weights are read when the model opens. Else they are read when a session opens, each session for
-    // itself, and a session that needs more fails to open with HEARTH_E_BUDGET. The three fields below
-    // matter only with a budget.
+    // weights are read when the model opens. Else they are read when the first session opens, which further
+    // sessions share; a session that needs more fails to open with HEARTH_E_BUDGET. The fields below matter
+    // only with a budget.
     uint64_t ram;
     const char *io;       // how such weights are read: NULL or "auto" (measured), "uring" or "pread"
     const char *throttle; // emulates other storage: "ufs4", "ufs3", "nvme" or "IOPS,MBPS"; NULL: none
     enum hearth_overlap overlap;
+    // Sessions that may be open at once; 0: 1. So many times the KV cache and the buffers of the first one
+    // are set aside in the budget; a session that does not fit into what is left is refused. Sessions that
+    // share weights may be used by a thread each, and take turns evaluating.
+    int max_sessions;
 };
 
 // Fills a struct of `size` bytes with the defaults: all zero. For languages other than C; in C and C++

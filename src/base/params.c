@@ -8,6 +8,14 @@
 // No struct of parameters will ever be as large: more is a size that nobody set.
 #define LARGEST ((size_t)1 << 16)
 
+#define STR2(x) #x
+#define STR(x)  STR2(x)
+
+const char *hearth_version(void)
+{
+    return STR(HEARTH_VERSION_MAJOR) "." STR(HEARTH_VERSION_MINOR) "." STR(HEARTH_VERSION_PATCH);
+}
+
 void hearth_params_init(void *params, size_t size, const void *defaults, size_t known)
 {
     if (size < sizeof size)

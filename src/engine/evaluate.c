@@ -2,7 +2,6 @@
 // Evaluations: a batch of rows goes through the layers, and sequences grow, or all stays as it was.
 #include "base/os.h"
 #include "engine/session.h"
-#include "engine/streaming.h"
 #include "engine/tracing.h"
 
 // ---- one batch
@@ -11,6 +10,24 @@ static int take(struct hearth_session *s, const struct hearth_batch_row *rows, i
                 struct hearth_error *err)
 {
     return hearth_batch_take(&s->batch, &s->kv, &s->limits, rows, n, err);
+}
+
+// From here to end_turn() the weights are this session's.
+static void begin_turn(struct hearth_session *s)
+{
+    const struct hearth_evaluation now = {
+        .pool = s->pool, .fault = &s->fault, .in_order = s->probes.on_marks != NULL};
+    hearth_sources_begin(s->sources, &now);
+}
+
+// Reads of a batch with rows of both classes count as a prompt's.
+static void end_turn(struct hearth_session *s)
+{
+    const int n_steps = hearth_batch_count(&s->batch, HEARTH_PHASE_STEP);
+    if (s->deferred.fn)
+        s->deferred.fn(s->deferred.arg);
+    s->deferred.fn = NULL;
+    hearth_sources_end(s->sources, n_steps < s->batch.n ? HEARTH_PHASE_PROMPT : HEARTH_PHASE_STEP);
 }
 
 // The layers. A trace is of steps.
@@ -34,11 +51,10 @@ static int compute_wanted(struct hearth_session *s, struct hearth_error *err)
     return hearth_forward_logits(s, b->wanted, b->answers, b->n_answer_classes, err);
 }
 
-// Ends the batch with what came of it. Of one with rows of both classes, time and reads count as a prompt's.
+// Ends the batch with what came of it. Of one with rows of both classes, time counts as a prompt's.
 static int settle(struct hearth_session *s, int rc, uint64_t start)
 {
     const int n_steps = hearth_batch_count(&s->batch, HEARTH_PHASE_STEP), n_prompt = s->batch.n - n_steps;
-    hearth_streaming_counted(s->streaming, n_prompt ? HEARTH_PHASE_PROMPT : HEARTH_PHASE_STEP);
     *(n_prompt ? &s->stats.prompt_ns : &s->stats.step_ns) += hearth_now_ns() - start;
     if (rc) {
         if (s->tracing && n_steps)
@@ -61,9 +77,11 @@ int hearth_evaluate(struct hearth_session *session, const struct hearth_batch_ro
     int rc = take(s, rows, n, err);
     if (rc)
         return rc;
+    begin_turn(s);
     rc = compute(s, err);
     if (!rc)
         rc = compute_wanted(s, err);
+    end_turn(s);
     return settle(s, rc, start);
 }
 
@@ -77,7 +95,9 @@ static int emit_rows(struct hearth_session *s, int base, hearth_row_fn rows, voi
     for (int first = 0; first < s->batch.n; first += s->limits.logit_rows) {
         const int left = s->batch.n - first, n = left < s->limits.logit_rows ? left : s->limits.logit_rows;
         const struct hearth_rows class = {0, n, HEARTH_PHASE_PROMPT};
+        begin_turn(s);
         const int rc = hearth_forward_logits(s, s->batch.order + first, &class, 1, err);
+        end_turn(s); // the caller may evaluate in another session
         if (rc)
             return rc;
         for (int i = 0; i < n; i++)
@@ -116,9 +136,13 @@ static int evaluate_micro_batch(struct hearth_session *s, int seq, const hearth_
     int rc = take(s, s->work.staged, n, err);
     if (rc)
         return rc;
+    begin_turn(s);
     rc = compute(s, err);
-    if (!rc)
-        rc = rows ? emit_rows(s, base, rows, arg, err) : compute_wanted(s, err);
+    if (!rc && !rows)
+        rc = compute_wanted(s, err);
+    end_turn(s);
+    if (!rc && rows)
+        rc = emit_rows(s, base, rows, arg, err);
     if (last)
         s->batch.logits_at[0] = rows ? -1 : 0; // the last token's are the prompt's first and only row
     for (int i = 1; i < n; i++)

@@ -12,9 +12,10 @@ struct pass {
     struct hearth_ffn_work *work;
     struct hearth_rows rows;
     int layer, n_slots;
-    bool gated;
-    float *in;         // [n_slots x E] the experts' input, later their output
-    const float *seen; // [n_slots x E] what predictors look at
+    bool gated, down_by_neuron;
+    bool by_neuron, single; // steps by neuron; which come one by one
+    float *in;              // [n_slots x E] the experts' input, later their output
+    const float *seen;      // [n_slots x E] what predictors look at
 };
 
 struct activate_job {
@@ -51,101 +52,98 @@ static float *act_of(const struct pass *p)
     return p->gated ? p->work->gate : p->work->up;
 }
 
-// What goes down of some consecutive units, to their slots.
-static void compute_down(const struct pass *p, const struct hearth_expert_unit *units, int n)
+// Slots of some wants side by side.
+static int slots_of(const struct hearth_want *wants, uint32_t n)
 {
-    struct hearth_ffn_work *w = p->work;
-    const size_t width = (size_t)hearth_ffn_neurons(w->c->hp), embd = (size_t)w->c->hp->n_embd;
-    const int begin = units[0].first, end = units[n - 1].first + units[n - 1].n;
-    const bool by_neuron = hearth_has(hearth_ffn_of(w->c->hp, &w->c->weights->layers[p->layer]).down_t);
-    for (int i = 0; i < n; i++)
-        w->products[i] = (struct hearth_product){.w = units[i].down,
-                                                 .out = p->in + (size_t)units[i].first * embd,
-                                                 .first = units[i].first - begin,
-                                                 .n = units[i].n};
-    const float *act = act_of(p) + (size_t)begin * width;
-    if (by_neuron) // what is not a prompt goes by neuron then
-        hearth_prompt_down(w->matmul, w->products, n, act, width, false);
-    else
-        hearth_matmul(w->matmul, p->rows.phase, w->products, n, act, end - begin);
+    return wants[n - 1].first + wants[n - 1].n_rows - wants[0].first;
 }
 
-// All neurons of some consecutive units that are in memory.
-static void compute_dense(void *arg, const struct hearth_expert_unit *units, int n)
+// What goes down of some wants side by side, to their slots.
+static void compute_down(const struct pass *p, const struct hearth_want *wants, uint32_t n, const float *act)
 {
-    const struct pass *p = arg;
     struct hearth_ffn_work *w = p->work;
     const size_t width = (size_t)hearth_ffn_neurons(w->c->hp), embd = (size_t)w->c->hp->n_embd;
-    const int begin = units[0].first, end = units[n - 1].first + units[n - 1].n;
+    const int begin = wants[0].first;
+    for (uint32_t i = 0; i < n; i++)
+        w->products[i] = (struct hearth_product){.w = wants[i].down,
+                                                 .out = p->in + (size_t)wants[i].first * embd,
+                                                 .first = wants[i].first - begin,
+                                                 .n = wants[i].n_rows};
+    act += (size_t)begin * width;
+    if (p->down_by_neuron) // what is not a prompt goes by neuron then
+        hearth_prompt_down(w->matmul, w->products, (int)n, act, width, false);
+    else
+        hearth_matmul(w->matmul, p->rows.phase, w->products, (int)n, act, slots_of(wants, n));
+}
+
+// Gate and up of some wants side by side, activated: neurons [from, from + count) of each.
+static void compute_gates(const struct pass *p, const struct hearth_want *wants, uint32_t n)
+{
+    struct hearth_ffn_work *w = p->work;
+    const size_t width = (size_t)hearth_ffn_neurons(w->c->hp), embd = (size_t)w->c->hp->n_embd;
+    const int begin = wants[0].first, n_slots = slots_of(wants, n);
     int n_products = 0;
     for (int gate = p->gated; gate >= 0; gate--)
-        for (int i = 0; i < n; i++)
-            w->products[n_products++] =
-                (struct hearth_product){.w = gate ? units[i].gate : units[i].up,
-                                        .out = (gate ? w->gate : w->up) + (size_t)units[i].first * width,
-                                        .first = units[i].first - begin,
-                                        .n = units[i].n};
-    hearth_matmul(w->matmul, p->rows.phase, w->products, n_products, p->in + (size_t)begin * embd,
-                  end - begin);
-    struct activate_job j = {p, begin, 0, width};
-    hearth_parallel(w->c, activate_task, &j, end - begin);
-    compute_down(p, units, n);
+        for (uint32_t i = 0; i < n; i++)
+            w->products[n_products++] = (struct hearth_product){
+                .w = gate ? wants[i].gate : wants[i].up,
+                .out = (gate ? w->gate : w->up) + (size_t)wants[i].first * width + wants[i].from,
+                .first = wants[i].first - begin,
+                .n = wants[i].n_rows,
+                .out_stride = width};
+    hearth_matmul(w->matmul, p->rows.phase, w->products, n_products, p->in + (size_t)begin * embd, n_slots);
+    struct activate_job j = {p, begin, wants[0].from, wants[0].count};
+    hearth_parallel(w->c, activate_task, &j, n_slots);
 }
 
-// The same of a prompt, where the neurons are not all in memory: piece by piece.
-static void compute_in_pieces(const struct pass *p, const struct hearth_expert_unit *units, int n)
+// A chunk of a want, of a prompt. The input is read until the last one, so the sums grow elsewhere.
+static void compute_chunk(const struct pass *p, const struct hearth_want *want)
 {
     struct hearth_ffn_work *w = p->work;
-    const struct hearth_hparams *hp = w->c->hp;
-    const size_t width = (size_t)hearth_ffn_neurons(hp), embd = (size_t)hp->n_embd;
-    for (int i = 0; i < n; i++) {
-        const int first = units[i].first, count = units[i].n;
-        const uint32_t space = (uint32_t)(p->layer * hearth_ffn_experts(hp) + units[i].expert);
-        float *gate = w->gate + (size_t)first * width, *up = w->up + (size_t)first * width;
-        struct hearth_neuron_piece piece = {0};
-        while (hearth_neurons_next(w->neurons, space, piece.at + piece.n, &piece)) {
-            struct hearth_product into[] = {
-                {.w = piece.up, .out = up + piece.at, .n = count, .out_stride = width},
-                {.w = piece.gate, .out = gate + piece.at, .n = count, .out_stride = width}};
-            hearth_matmul(w->matmul, HEARTH_PHASE_PROMPT, into, p->gated ? 2 : 1,
-                          p->in + (size_t)first * embd, count);
-            struct activate_job j = {p, first, piece.at, piece.n};
-            hearth_parallel(w->c, activate_task, &j, count);
-            // The input is read until the last piece, so the sums grow elsewhere.
-            struct hearth_product down = {
-                .w = piece.down_t, .out = w->down + (size_t)first * embd, .n = count};
-            hearth_prompt_down(w->matmul, &down, 1, act_of(p) + (size_t)first * width + piece.at, width,
-                               piece.at > 0);
-        }
-    }
-    memcpy(p->in, w->down, (size_t)p->n_slots * embd * sizeof(float));
+    const size_t width = (size_t)hearth_ffn_neurons(w->c->hp), embd = (size_t)w->c->hp->n_embd;
+    const size_t first = (size_t)want->first, n = (size_t)want->n_rows;
+    compute_gates(p, want, 1);
+    struct hearth_product down = {.w = want->down, .out = w->down + first * embd, .n = want->n_rows};
+    hearth_prompt_down(w->matmul, &down, 1, act_of(p) + first * width + want->from, width, want->from > 0);
+    if (want->from + want->count == want->n)
+        memcpy(p->in + first * embd, w->down + first * embd, n * embd * sizeof(float));
 }
 
-static void compute_by_neuron(void *arg, const struct hearth_expert_unit *units, int n)
+// All neurons of some wants side by side, or a chunk of one.
+static void compute_all(const struct pass *p, const struct hearth_want *wants, uint32_t n)
 {
-    const struct pass *p = arg;
+    if (wants->count < wants->n) {
+        compute_chunk(p, wants);
+        return;
+    }
+    compute_gates(p, wants, n);
+    compute_down(p, wants, n, act_of(p));
+}
+
+// By neuron; the wants' matrices count where single neurons do not come.
+static void compute_by_neuron(const struct pass *p, const struct hearth_want *wants, uint32_t n)
+{
     struct hearth_ffn_work *w = p->work;
     struct hearth_sparse_part *parts = w->parts;
     const size_t width = (size_t)hearth_ffn_neurons(w->c->hp), embd = (size_t)w->c->hp->n_embd;
-    const size_t begin = (size_t)units[0].first;
-    for (int i = 0; i < n; i++) {
-        const struct hearth_expert_unit *u = &units[i];
-        parts[i] = hearth_sparse_part_of(&w->sparse, p->layer, u->expert);
-        parts[i].first = u->first - (int)begin;
-        parts[i].n = u->n;
-        if (w->neurons)
+    const size_t begin = (size_t)wants[0].first;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct hearth_want *want = &wants[i];
+        parts[i] =
+            hearth_sparse_part_of(&w->sparse, p->layer, (int)want->space % hearth_ffn_experts(w->c->hp));
+        parts[i].first = want->first - (int)begin;
+        parts[i].n = want->n_rows;
+        if (p->single)
             continue;
-        parts[i].space.gate.data = u->gate.data;
-        parts[i].space.up.data = u->up.data;
-        parts[i].space.down_t.data = hearth_has(&parts[i].space.down_t) ? u->down.data : NULL;
+        parts[i].space.gate.data = want->gate.data;
+        parts[i].space.up.data = want->up.data;
+        parts[i].space.down_t.data = p->down_by_neuron ? want->down.data : NULL;
     }
     float *in = p->in + begin * embd;
-    hearth_sparse_run(&w->sparse, p->layer, parts, n, in, p->seen + begin * embd, in, w->gate + begin * width,
-                      w->c->probes->on_gates ? w->up + begin * width : NULL);
-    if (!hearth_has(&parts[0].space.down_t)) {
-        const struct pass by_gate = {w, p->rows, p->layer, p->n_slots, true, p->in, p->seen};
-        compute_down(&by_gate, units, n); // what goes down is in `gate`, with one or without
-    }
+    hearth_sparse_run(&w->sparse, p->layer, parts, (int)n, in, p->seen + begin * embd, in,
+                      w->gate + begin * width, w->c->probes->on_gates ? w->up + begin * width : NULL);
+    if (!p->down_by_neuron)
+        compute_down(p, wants, n, w->gate); // with a gate or without one, there it is
 }
 
 // ---- callbacks
@@ -180,75 +178,115 @@ static void tell_neurons(const struct pass *p, const float *act, bool gates)
 
 // ---- one layer
 
-static struct hearth_expert_unit unit_of(const struct hearth_ffn *f, int expert, int first, int n)
-{
-    return (struct hearth_expert_unit){
-        .expert = expert,
-        .first = first,
-        .n = n,
-        .gate = hearth_expert(f->gate, expert),
-        .up = hearth_expert(f->up, expert),
-        .down = hearth_expert(hearth_has(f->down_t) ? f->down_t : f->down, expert)};
-}
-
-// Who computes what: fills the units, and the pass's slots.
-static int route(struct pass *p, float *h, const float *x, bool by_neuron)
+// Who computes what: a want for each expert that is used, of all its neurons.
+static uint32_t list_wants(struct pass *p, const float *h)
 {
     struct hearth_ffn_work *w = p->work;
     const struct hearth_hparams *hp = w->c->hp;
-    const struct hearth_ffn f = hearth_ffn_of(hp, &w->c->weights->layers[p->layer]);
-    const bool stream_seen = by_neuron && hp->predictor_input != HEARTH_PREDICTOR_NORMED;
-    p->gated = hearth_has(f.gate);
+    const uint32_t space = (uint32_t)(p->layer * hearth_ffn_experts(hp));
+    const int n = hp->n_expert ? hearth_moe_choose(&w->moe, p->rows, p->layer, h) : 1;
+    for (int i = 0; i < n; i++) {
+        const int expert = hp->n_expert ? w->moe.order[i] : 0;
+        w->wants[i] = (struct hearth_want){.space = space + (uint32_t)expert,
+                                           .n = (uint32_t)hearth_ffn_neurons(hp),
+                                           .n_rows = hp->n_expert ? w->moe.counts[expert] : p->rows.n};
+    }
+    return (uint32_t)n;
+}
+
+// Tells which experts the next layer will probably want, where its router is in memory.
+static void hint_experts(const struct pass *p, const float *x)
+{
+    struct hearth_ffn_work *w = p->work;
+    const struct hearth_hparams *hp = w->c->hp;
+    const struct hearth_source *source = &w->sources->ffn;
+    const int next = p->layer + 1;
+    if (!hp->n_expert || !source->ops->takes_hints || next >= hp->n_layer ||
+        !hearth_sources_has_stage(w->sources, next) ||
+        !source->ops->takes_hints(source->state, next, p->rows.phase))
+        return;
+    const int n = hearth_moe_guess(&w->moe, p->rows, p->layer, x);
+    for (int i = 0; i < n; i++)
+        source->ops->hint(source->state, (uint32_t)(next * hp->n_expert + w->moe.guess[i]), NULL, 0);
+}
+
+static void request(struct pass *p, uint32_t n, const float *x)
+{
+    const struct hearth_source *source = &p->work->sources->ffn;
+    const struct hearth_request r = {
+        .phase = p->rows.phase, .layer = p->layer, .n_tokens = p->rows.n, .wants = p->work->wants, .n = n};
+    source->ops->request(source->state, &r);
+    if (!source->ops->gives_neurons)
+        hint_experts(p, x);
+}
+
+// Where inputs and outputs are: of a dense part where they were, else side by side by expert, in the order of
+// the wants.
+static void place_slots(struct pass *p, uint32_t n, float *h, const float *x)
+{
+    struct hearth_ffn_work *w = p->work;
+    const struct hearth_hparams *hp = w->c->hp;
+    const bool stream = p->by_neuron && hp->predictor_input != HEARTH_PREDICTOR_NORMED;
     p->n_slots = p->rows.n * hearth_ffn_used(hp);
     if (!hp->n_expert) {
         const size_t begin = (size_t)p->rows.first * (size_t)hp->n_embd;
         p->in = h + begin;
-        p->seen = (stream_seen ? x : h) + begin;
-        w->units[0] = unit_of(&f, 0, 0, p->rows.n);
-        return 1;
+        p->seen = (stream ? x : h) + begin;
+        return;
     }
-    const int n = hearth_moe_choose(&w->moe, p->rows, p->layer, h);
-    if (w->experts) {
-        hearth_expert_stream_begin(w->experts, p->rows.phase, p->layer, w->moe.counts, p->rows.n,
-                                   w->moe.order, n);
-        const int guesses = hearth_expert_stream_looks_ahead(w->experts)
-                                ? hearth_moe_guess(&w->moe, p->rows, p->layer, x)
-                                : 0;
-        for (int i = 0; i < guesses; i++)
-            hearth_expert_stream_guess(w->experts, w->moe.guess[i]);
+    for (uint32_t i = 0; i < n; i++) {
+        w->moe.order[i] = (int)w->wants[i].space % hp->n_expert;
+        w->wants[i].first = i ? w->wants[i - 1].first + w->wants[i - 1].n_rows : 0;
     }
-    hearth_moe_assign(&w->moe, p->rows, n);
-    for (int i = 0, first = 0; i < n; i++) {
-        const int expert = w->moe.order[i];
-        w->units[i] = unit_of(&f, expert, first, w->moe.counts[expert]);
-        first += w->moe.counts[expert];
-    }
-    const bool seen = stream_seen && w->moe.seen;
+    hearth_moe_assign(&w->moe, p->rows, (int)n);
+    const bool seen = stream && w->moe.seen;
     hearth_moe_gather(&w->moe, p->rows, h, seen ? x : NULL);
     p->in = w->moe.rows;
     p->seen = seen ? w->moe.seen : w->moe.rows;
-    return n;
+}
+
+// Computes the wants as they come into memory.
+static void compute(const struct pass *p)
+{
+    const struct hearth_source *source = &p->work->sources->ffn;
+    uint32_t n;
+    bool wait;
+    struct hearth_want *wants;
+    while ((wants = source->ops->next(source->state, 0, &n, &wait))) {
+        if (p->by_neuron)
+            compute_by_neuron(p, wants, n);
+        else
+            compute_all(p, wants, n);
+        if (source->ops->done)
+            source->ops->done(source->state, wants, n);
+    }
 }
 
 void hearth_ffn(struct hearth_ffn_work *w, struct hearth_rows rows, int layer, float *h, const float *x)
 {
     const struct hearth_context *c = w->c;
-    struct pass p = {.work = w, .rows = rows, .layer = layer};
-    const bool by_neuron = rows.phase == HEARTH_PHASE_STEP &&
-                           hearth_sparse_mode_layer(w->sparse.mode, c->hp, &c->weights->layers[layer]);
+    const struct hearth_layer *l = &c->weights->layers[layer];
+    const struct hearth_ffn f = hearth_ffn_of(c->hp, l);
+    struct pass p = {.work = w,
+                     .rows = rows,
+                     .layer = layer,
+                     .gated = hearth_has(f.gate),
+                     .down_by_neuron = hearth_has(f.down_t),
+                     .by_neuron = rows.phase == HEARTH_PHASE_STEP &&
+                                  hearth_sparse_mode_layer(w->sparse.mode, c->hp, l)};
+    p.single = p.by_neuron && w->sources->ffn.ops->gives_neurons;
     tell_inputs(w, rows, layer, h, x);
-    const int n = route(&p, h, x, by_neuron);
-    if (w->experts)
-        hearth_expert_stream_run(w->experts, w->units, by_neuron ? compute_by_neuron : compute_dense, &p);
-    else if (by_neuron)
-        compute_by_neuron(&p, w->units, n);
-    else if (w->neurons)
-        compute_in_pieces(&p, w->units, n);
+    const uint32_t n = list_wants(&p, h);
+    if (!p.single)
+        request(&p, n, x);
+    place_slots(&p, n, h, x);
+    if (p.single) // clusters of neurons are asked for once it is known which
+        compute_by_neuron(&p, w->wants, n);
     else
-        compute_dense(&p, w->units, n);
+        compute(&p);
     if (c->probes->on_neurons)
-        tell_neurons(&p, by_neuron ? w->gate : act_of(&p), false);
-    if (c->probes->on_gates && by_neuron && w->sparse.mode->sparsity_threshold > 0.0f)
+        tell_neurons(&p, p.by_neuron ? w->gate : act_of(&p), false);
+    if (c->probes->on_gates && p.by_neuron && w->sparse.mode->sparsity_threshold > 0.0f)
         tell_neurons(&p, NULL, true);
     if (c->hp->n_expert)
         hearth_moe_combine(&w->moe, rows, h);
@@ -267,7 +305,7 @@ void hearth_ffn_lay_out(struct hearth_ffn_work *w, const struct hearth_ffn_sizes
     w->gate = hearth_arena_take(a, slots, f * f32);
     w->up = hearth_arena_take(a, slots, f * f32);
     w->down = hearth_arena_take(a, sizes->neurons_stream ? slots : 0, (size_t)hp->n_embd * f32);
-    w->units = hearth_arena_take(a, x, sizeof *w->units);
+    w->wants = hearth_arena_take(a, x, sizeof *w->wants);
     w->parts = hearth_arena_take(a, x, sizeof *w->parts);
     w->products = hearth_arena_take(a, 2 * x, sizeof *w->products);
     if (hp->n_expert)

@@ -3,7 +3,6 @@
 #ifndef HEARTH_ENGINE_FFN_H
 #define HEARTH_ENGINE_FFN_H
 
-#include "engine/expert_stream.h"
 #include "engine/ffn_sparse.h"
 #include "engine/moe.h"
 
@@ -11,14 +10,13 @@
 struct hearth_ffn_work {
     const struct hearth_context *c;
     struct hearth_matmul_work *matmul;
-    struct hearth_neurons *neurons;       // where some are not in memory; else NULL
-    struct hearth_expert_stream *experts; // where they come one by one; else NULL
+    struct hearth_sources *sources;
     struct hearth_moe_work moe;
     struct hearth_sparse_work sparse;
 
     float *gate, *up;                 // [T x U x F] by slot
     float *down;                      // [T x U x E] of prompts whose neurons come in pieces
-    struct hearth_expert_unit *units; // [X] of one evaluation
+    struct hearth_want *wants;        // [X] of one evaluation
     struct hearth_sparse_part *parts; // [X]
     struct hearth_product *products;  // [2 X]
 };

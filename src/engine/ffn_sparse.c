@@ -7,16 +7,18 @@
 #include "engine/ffn_sparse.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "model/ffn.h"
+#include "model/pack.h"
 
 // Columns that one task adds up.
 #define SUM_COLUMNS 1024
 // Share of a cluster's neurons from which on its dense product is taken, unless the file says another.
 #define CROSSOVER 0.6f
 
-// One pass: at most HEARTH_SPARSE_ROWS rows.
+// One pass: at most HEARTH_STEP_ROWS rows.
 struct pass {
     struct hearth_sparse_work *work;
     int layer;
@@ -25,9 +27,11 @@ struct pass {
     size_t n_clusters, cluster; // of each part; neurons of one
     const float *x, *seen;
     float *out, *act;
-    float *gates;                   // activated, for on_gates; or NULL
-    struct hearth_neurons *neurons; // where some are not in memory; else NULL
-    bool looks;                     // ahead
+    float *gates;                       // activated, for on_gates; or NULL
+    const struct hearth_source *source; // where single neurons come; else NULL
+    bool looks;                         // ahead: n_clusters tasks, before a hint
+    _Atomic size_t n_looks, n_looked;   // taken, done
+    bool hinted;
 };
 
 // ---- one cluster
@@ -96,7 +100,7 @@ static const void *row_of(const struct cluster *c, enum hearth_part part, const 
 {
     if (c->at + i < c->part->space.resident)
         return hearth_space_row(w, c->at + i);
-    return c->scratch->bundles[i] + c->p->neurons->bundles[c->p->layer].at[part];
+    return c->scratch->bundles[i] + c->p->work->model->pack->layers[c->p->layer].at[part];
 }
 
 // Whether the whole cluster lies in matrices.
@@ -136,7 +140,8 @@ static size_t product_some(const struct cluster *c, enum hearth_part part, const
 // For the cache: the predictor's best score of each neuron among the tokens.
 static void keep_scores(const struct cluster *c, const float *scores)
 {
-    float *best = c->p->neurons->scores + (size_t)c->part->space_id * c->part->space.n + c->at;
+    const struct hearth_source *source = c->p->source;
+    float *best = source->ops->scores(source->state, c->part->space_id) + c->at;
     memcpy(best, scores, c->n * sizeof *best);
     for (size_t t = 1; t < c->n_t; t++)
         for (size_t i = 0; i < c->n; i++)
@@ -155,7 +160,7 @@ static size_t choose(const struct cluster *c)
     const struct hearth_operand fc2 =
         hearth_operand_of(&c->part->fc2, work->rank, work->rank_acts, c->part->first);
     product_all(c, &fc2, c->scratch->up);
-    if (c->p->neurons)
+    if (c->p->source)
         keep_scores(c, c->scratch->up);
     const float *scores = c->scratch->up, least = work->mode->predict_threshold;
     const size_t n = c->n, count = c->n_t * n;
@@ -285,8 +290,7 @@ static struct cluster cluster_of(const struct pass *p, int unit, int worker)
     c.at = (size_t)unit % p->n_clusters * p->cluster;
     c.n = c.part->space.n - c.at < p->cluster ? c.part->space.n - c.at : p->cluster;
     c.n_t = (size_t)c.part->n;
-    c.mask =
-        p->neurons ? p->neurons->masks + (size_t)c.part->first * c.part->space.n + c.n_t * c.at : me->mask;
+    c.mask = p->source ? p->work->masks + (size_t)c.part->first * c.part->space.n + c.n_t * c.at : me->mask;
     return c;
 }
 
@@ -329,41 +333,109 @@ static void cluster_task(void *arg, int task, int worker)
     compute(&c, (size_t)task % p->n_clusters);
 }
 
-// The same in two steps, between which neurons come into memory.
+// ---- single neurons: the same in two steps, between which they come into memory
+
+// Chooses, and wants what any token has chosen.
 static void choose_task(void *arg, int task, int worker)
 {
     const struct pass *p = arg;
     const struct cluster c = cluster_of(p, task, worker);
     c.scratch->predictor_bytes += choose(&c) * c.part->fc2.stride;
     mark_computed(&c);
+    size_t all;
+    uint32_t *ids = p->work->ids + (size_t)c.part->first * c.part->space.n + c.at;
+    count_marked(&c, &all);
+    const size_t n = list_marked(c.scratch->any, c.n, ids);
+    for (size_t i = 0; i < n; i++)
+        ids[i] += (uint32_t)c.at;
+    p->work->wants[task] = (struct hearth_want){.space = c.part->space_id,
+                                                .at = (uint32_t)c.at,
+                                                .n = (uint32_t)c.n,
+                                                .ids = ids,
+                                                .n_ids = (uint32_t)n,
+                                                .n_rows = c.part->n};
 }
 
-static void look_ahead_task(void *arg, int task, int worker)
+// Finds out what the next layer will want of one of its clusters. False: that has been done for all.
+static bool look(struct pass *p, int worker)
 {
-    const struct pass *p = arg;
-    hearth_look_ahead_choose(&p->work->look, (size_t)task, worker);
+    if (!p->looks || atomic_load_explicit(&p->n_looks, memory_order_relaxed) >= p->n_clusters)
+        return false;
+    const size_t task = atomic_fetch_add_explicit(&p->n_looks, 1, memory_order_relaxed);
+    if (task >= p->n_clusters)
+        return false;
+    hearth_look_ahead_choose(&p->work->look, task, worker);
+    atomic_fetch_add_explicit(&p->n_looked, 1, memory_order_release);
+    return true;
 }
 
-static void look_ahead_end(void *arg)
+// Once that is known: has it read, while the other threads compute.
+static void hint(struct pass *p)
 {
-    const struct pass *p = arg;
+    if (!p->looks || p->hinted || atomic_load_explicit(&p->n_looked, memory_order_acquire) < p->n_clusters)
+        return;
+    p->hinted = true;
     hearth_look_ahead_end(&p->work->look);
 }
 
-static void compute_unit(void *arg, int unit, int worker)
+static void compute_want(const struct pass *p, const struct hearth_want *want, int worker)
 {
-    const struct pass *p = arg;
+    const int unit = (int)(want - p->work->wants);
     const struct cluster c = cluster_of(p, unit, worker);
-    size_t all;
-    count_marked(&c, &all);
-    const size_t count = list_marked(c.scratch->any, c.n, c.scratch->list);
-    for (size_t i = 0; i < count; i++) {
-        const size_t place = c.scratch->list[i];
-        if (c.at + place >= c.part->space.resident)
-            c.scratch->bundles[place] =
-                hearth_neurons_bundle(p->neurons, c.part->space_id, (uint32_t)(c.at + place));
-    }
+    p->source->ops->locate(p->source->state, want, c.scratch->bundles);
     compute(&c, (size_t)unit % p->n_clusters);
+}
+
+// What each thread does until all wants of the wave are computed. Worker 0 first has the source ask.
+static void work_task(void *arg, int task, int worker)
+{
+    (void)task;
+    struct pass *p = arg;
+    const struct hearth_source *source = p->source;
+    unsigned waits = 0;
+    for (bool looks = worker != 0;; looks = true) {
+        if (!looks || !look(p, worker)) {
+            uint32_t n;
+            bool wait;
+            const struct hearth_want *want = source->ops->next(source->state, worker, &n, &wait);
+            if (want) {
+                compute_want(p, want, worker);
+            } else if (!wait && looks) {
+                break;
+            } else if (wait && worker != 0) {
+                hearth_pool_relax(&waits);
+                continue;
+            }
+        }
+        waits = 0;
+        if (worker == 0)
+            hint(p);
+    }
+    if (worker == 0)
+        hint(p);
+}
+
+static void settle(void *arg)
+{
+    const struct hearth_source *source = arg;
+    source->ops->settle(source->state);
+}
+
+// Has the pass's wants computed as their neurons come into memory.
+static void run_wants(struct pass *p, int n_wants)
+{
+    const struct hearth_context *ctx = p->work->c;
+    const struct hearth_source *source = p->source;
+    const struct hearth_request request = {.phase = HEARTH_PHASE_STEP,
+                                           .layer = p->layer,
+                                           .n_tokens = p->n_rows,
+                                           .wants = p->work->wants,
+                                           .n = (uint32_t)n_wants};
+    source->ops->request(source->state, &request);
+    do // one task for each thread: while reads are awaited no task ends, so worker 0 gets one
+        hearth_parallel(ctx, work_task, p, hearth_pool_size(ctx->pool));
+    while (source->ops->more(source->state));
+    *ctx->deferred = (struct hearth_deferred){settle, &p->work->sources->ffn};
 }
 
 // ---- around the clusters
@@ -406,22 +478,6 @@ static void sum_task(void *arg, int task, int worker)
             p->work->c->kernels->add(out, work->partials + c * width + first, n);
 }
 
-// Has the pass's units computed as their neurons come into memory.
-static void run_units(struct pass *p, int n_units)
-{
-    struct hearth_neurons *neurons = p->neurons;
-    for (int i = 0; i < n_units; i++) {
-        const struct cluster c = cluster_of(p, i, 0);
-        neurons->units[i] = (struct hearth_neuron_unit){.space = c.part->space_id,
-                                                        .at = (uint32_t)c.at,
-                                                        .n = (uint32_t)c.n,
-                                                        .n_t = (uint32_t)c.n_t,
-                                                        .mask = c.mask};
-    }
-    hearth_neurons_run(neurons, neurons->units, (uint32_t)n_units, compute_unit,
-                       p->looks ? (uint32_t)p->n_clusters : 0, look_ahead_task, look_ahead_end, p);
-}
-
 static void run_pass(struct pass *p, int n_parts)
 {
     struct hearth_sparse_work *work = p->work;
@@ -437,15 +493,15 @@ static void run_pass(struct pass *p, int n_parts)
                                         .first = p->parts[i].first,
                                         .n = p->parts[i].n};
         }
-        p->looks = p->neurons && hearth_look_ahead_begin(&work->look, p->neurons, p->layer, p->n_rows,
-                                                         &work->products[n_parts]);
+        p->looks = p->source && hearth_look_ahead_begin(&work->look, work->sources, p->layer, p->n_rows,
+                                                        &work->products[n_parts]);
         hearth_matmul(work->matmul, HEARTH_PHASE_STEP, work->products, n_parts + p->looks, p->seen,
                       p->n_rows);
     }
     hearth_parallel(ctx, prepare_task, p, (1 + predict + p->looks) * p->n_rows);
-    if (p->neurons) {
+    if (p->source) {
         hearth_parallel(ctx, choose_task, p, n_units);
-        run_units(p, n_units);
+        run_wants(p, n_units);
     } else {
         hearth_parallel(ctx, cluster_task, p, n_units);
     }
@@ -473,11 +529,11 @@ void hearth_sparse_run(struct hearth_sparse_work *w, int layer, const struct hea
                          .out = out + (size_t)base * width,
                          .act = act ? act + (size_t)base * f : NULL,
                          .gates = gates ? gates + (size_t)base * f : NULL,
-                         .neurons = w->neurons};
+                         .source = w->sources->ffn.ops->gives_neurons ? &w->sources->ffn : NULL};
         int n = 0;
-        while (part < n_parts && p.n_rows < HEARTH_SPARSE_ROWS) {
+        while (part < n_parts && p.n_rows < HEARTH_STEP_ROWS) {
             const int from = base + p.n_rows, left = parts[part].first + parts[part].n - from;
-            const int room = HEARTH_SPARSE_ROWS - p.n_rows;
+            const int room = HEARTH_STEP_ROWS - p.n_rows;
             now[n] = parts[part];
             now[n].first = p.n_rows;
             now[n].n = left < room ? left : room;
@@ -498,8 +554,10 @@ struct hearth_sparse_part hearth_sparse_part_of(const struct hearth_sparse_work 
     const struct hearth_layer *l = &w->c->weights->layers[layer];
     const size_t space = (size_t)layer * (size_t)hearth_ffn_experts(hp) + (size_t)expert;
     const struct hearth_ffn f = hearth_ffn_of(hp, l);
+    const struct hearth_source *source = &w->sources->ffn;
     struct hearth_sparse_part part = {
-        .space = w->neurons ? w->neurons->prefixes[space] : hearth_space_of(hp, l, expert),
+        .space = source->ops->gives_neurons ? source->ops->space(source->state, (uint32_t)space)
+                                            : hearth_space_of(hp, l, expert),
         .always = w->model->always ? w->model->always[space] : 0,
         .crossover = w->model->crossover ? w->model->crossover[space] : CROSSOVER,
         .expert = expert,
@@ -515,7 +573,7 @@ struct hearth_sparse_part hearth_sparse_part_of(const struct hearth_sparse_work 
 
 static struct hearth_sparse_worker lay_out_worker(size_t cluster, bool streams, struct hearth_arena *a)
 {
-    const size_t rows = HEARTH_SPARSE_ROWS, f32 = sizeof(float);
+    const size_t rows = HEARTH_STEP_ROWS, f32 = sizeof(float);
     struct hearth_sparse_worker w = {0};
     w.gate = hearth_arena_take(a, rows, cluster * f32);
     w.up = hearth_arena_take(a, rows, cluster * f32);
@@ -531,7 +589,7 @@ static struct hearth_sparse_worker lay_out_worker(size_t cluster, bool streams, 
 void hearth_sparse_lay_out(struct hearth_sparse_work *w, bool streams, struct hearth_arena *a)
 {
     const struct hearth_hparams *hp = w->c->hp;
-    const size_t rows = HEARTH_SPARSE_ROWS, e = (size_t)hp->n_embd, f32 = sizeof(float);
+    const size_t rows = HEARTH_STEP_ROWS, e = (size_t)hp->n_embd, f32 = sizeof(float);
     const size_t f = (size_t)hearth_ffn_neurons(hp), clusters = hearth_cluster_count(f);
     const size_t rank = hearth_sparse_mode_rank(w->mode, w->model);
     const int n_workers = hearth_pool_size(w->c->pool);
@@ -549,6 +607,9 @@ void hearth_sparse_lay_out(struct hearth_sparse_work *w, bool streams, struct he
         if (w->workers)
             w->workers[i] = worker;
     }
+    w->wants = hearth_arena_take(a, streams ? rows * clusters : 0, sizeof *w->wants);
+    w->masks = hearth_arena_take(a, streams ? rows : 0, f);
+    w->ids = hearth_arena_take(a, streams ? rows : 0, f * sizeof *w->ids);
     w->look.c = w->c;
     w->look.matmul = w->matmul;
     w->look.threshold = w->mode->predict_threshold;

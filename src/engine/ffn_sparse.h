@@ -5,9 +5,9 @@
 
 #include "engine/look_ahead.h"
 #include "engine/matmul.h"
-#include "engine/neurons.h"
 #include "engine/sparse_mode.h"
 #include "sparse/space.h"
+#include "weights/sources.h"
 
 // Rows [first, first + n) of a layer's input go through this space.
 struct hearth_sparse_part {
@@ -31,13 +31,13 @@ struct hearth_sparse_worker {
     const uint8_t **bundles;                                    // [n] of neurons that are not resident
 };
 
-// Workspace. T = HEARTH_SPARSE_ROWS, C clusters, R the widest rank.
+// Workspace. T = HEARTH_STEP_ROWS, C clusters, R the widest rank.
 struct hearth_sparse_work {
     const struct hearth_context *c;
     struct hearth_matmul_work *matmul;
     const struct hearth_sparse_mode *mode;
     const struct hearth_model *model;
-    struct hearth_neurons *neurons; // where some are not in memory; else NULL
+    struct hearth_sources *sources;
     struct hearth_look_ahead look;
 
     struct hearth_sparse_part *parts; // [T] of one pass
@@ -46,6 +46,10 @@ struct hearth_sparse_work {
     void *rank_acts;                  // [T] acts blocks of it
     float *partials;                  // [T x C x E] the clusters' sums
     uint8_t *used;                    // [T x C] whether a cluster has one
+    // Where single neurons come.
+    struct hearth_want *wants; // [T x C]
+    uint8_t *masks;            // [T x F]
+    uint32_t *ids;             // [T x F] of the wants
     struct hearth_sparse_worker *workers;
 };
 

@@ -3,7 +3,6 @@
 #include <math.h>
 
 #include "engine/session.h"
-#include "engine/streaming.h"
 
 struct job {
     struct hearth_session *s;
@@ -99,7 +98,7 @@ static void store_task(void *arg, int task, int worker)
     const struct job *j = arg;
     struct hearth_session *s = j->s;
     const struct hearth_hparams *hp = &s->model->hp;
-    const struct hearth_layer *w = &s->weights.layers[j->layer];
+    const struct hearth_layer *w = &s->context.weights->layers[j->layer];
     const struct hearth_kv *kv = &s->kv;
     const size_t dim = (size_t)hp->head_dim;
     const int row = j->rows.first + task;
@@ -128,7 +127,7 @@ static void store_task(void *arg, int task, int worker)
 // sequence may have rows of both.
 static void project(struct hearth_session *s, struct hearth_rows rows, int layer)
 {
-    const struct hearth_layer *w = &s->weights.layers[layer];
+    const struct hearth_layer *w = &s->context.weights->layers[layer];
     const struct hearth_hparams *hp = &s->model->hp;
     struct hearth_attention_work *work = &s->work.attention;
     const int q = hp->n_head * hp->head_dim, kv = hp->n_head_kv * hp->head_dim;
@@ -150,7 +149,7 @@ static void attend(struct hearth_session *s, struct hearth_rows rows, int layer,
     struct hearth_attention_work *work = &s->work.attention;
     const int q = hp->n_head * hp->head_dim;
     hearth_attention(work, rows, layer);
-    struct hearth_product product = {.w = s->weights.layers[layer].attn_out,
+    struct hearth_product product = {.w = s->context.weights->layers[layer].attn_out,
                                      .out = hearth_row_of(out, rows.first, hp->n_embd),
                                      .n = rows.n};
     hearth_matmul(&s->work.matmul, rows.phase, &product, 1, hearth_row_of(work->out, rows.first, q), rows.n);
@@ -159,7 +158,7 @@ static void attend(struct hearth_session *s, struct hearth_rows rows, int layer,
 // x += attention(norm(x)); x += ffn(norm(x)); what project() does comes before.
 static void layer_in_series(struct hearth_session *s, struct hearth_rows rows, int layer)
 {
-    const struct hearth_layer *w = &s->weights.layers[layer];
+    const struct hearth_layer *w = &s->context.weights->layers[layer];
     attend(s, rows, layer, s->work.h);
     add(s, s->work.h, &w->attn_out_b, rows);
     norm(s, &w->ffn_norm, &w->ffn_norm_b, rows);
@@ -170,7 +169,7 @@ static void layer_in_series(struct hearth_session *s, struct hearth_rows rows, i
 // x += attention(norm(x)) + ffn(norm(x))
 static void layer_in_parallel(struct hearth_session *s, struct hearth_rows rows, int layer)
 {
-    const struct hearth_layer *w = &s->weights.layers[layer];
+    const struct hearth_layer *w = &s->context.weights->layers[layer];
     attend(s, rows, layer, s->work.branch);
     if (w->ffn_norm.data != w->attn_norm.data) // else h still is what the feed-forward part wants
         norm(s, &w->ffn_norm, &w->ffn_norm_b, rows);
@@ -208,13 +207,14 @@ static void embed_task(void *arg, int task, int worker)
     const struct hearth_hparams *hp = &s->model->hp;
     const int row = task, pos = s->batch.rows[row].pos;
     float *x = hearth_row_of(s->work.x, row, hp->n_embd);
-    if (hearth_streaming_embeds(s->streaming))
-        hearth_streaming_embed(s->streaming, s->batch.tokens[row], s->work.embedding_row[worker], x);
+    const struct hearth_source *stages = &s->sources->stages;
+    if (hearth_sources_embed_by_row(s->sources))
+        stages->ops->embed(stages->state, s->batch.tokens[row], s->work.embedding_row[worker], x);
     else
-        embed(&s->weights.token_embd, s->batch.tokens[row], x);
+        embed(&s->context.weights->token_embd, s->batch.tokens[row], x);
     if (hp->positions == HEARTH_POS_LEARNED) {
         float *h = hearth_row_of(s->work.h, row, hp->n_embd);
-        embed(&s->weights.position_embd, pos + hp->pos_offset, h);
+        embed(&s->context.weights->position_embd, pos + hp->pos_offset, h);
         s->model->kernels.add(x, h, (size_t)hp->n_embd);
         return;
     }
@@ -226,16 +226,10 @@ static void embed_task(void *arg, int task, int worker)
     }
 }
 
-// Before layer i, or a part of the head: true when the evaluation is to be given up.
+// Before layer i, or a chunk of the head: true when the evaluation is to be given up.
 static bool begin(struct hearth_session *s, int i)
 {
-    return hearth_fault_look(&s->fault) || (s->streaming && hearth_streaming_begin(s->streaming, i));
-}
-
-static void end(struct hearth_session *s, int i)
-{
-    if (s->streaming)
-        hearth_streaming_end(s->streaming, i);
+    return hearth_fault_look(&s->fault) || hearth_sources_acquire(s->sources, i);
 }
 
 int hearth_forward(struct hearth_session *s, struct hearth_error *err)
@@ -246,7 +240,7 @@ int hearth_forward(struct hearth_session *s, struct hearth_error *err)
         if (begin(s, layer))
             break;
         compute_layer(s, layer);
-        end(s, layer);
+        hearth_sources_release(s->sources, layer);
     }
     return hearth_fault_take(&s->fault, err);
 }
@@ -258,7 +252,7 @@ static void compute_head(struct hearth_session *s, const struct hearth_rows *cla
     const size_t n_vocab = (size_t)s->model->hp.n_vocab;
     for (int i = 0; i < n_classes; i++) {
         const struct hearth_rows rows = classes[i];
-        struct hearth_product product = {.w = s->weights.output,
+        struct hearth_product product = {.w = s->context.weights->output,
                                          .out = s->work.logits + (size_t)rows.first * n_vocab + at,
                                          .n = rows.n,
                                          .out_stride = n_vocab};
@@ -271,8 +265,8 @@ int hearth_forward_logits(struct hearth_session *s, const int *wanted, const str
                           int n_classes, struct hearth_error *err)
 {
     struct norm_job j = {.c = &s->context,
-                         .w = &s->weights.output_norm,
-                         .b = &s->weights.output_norm_b,
+                         .w = &s->context.weights->output_norm,
+                         .b = &s->context.weights->output_norm_b,
                          .x = s->work.x,
                          .h = s->work.h,
                          .from = wanted};
@@ -286,8 +280,8 @@ int hearth_forward_logits(struct hearth_session *s, const int *wanted, const str
         if (begin(s, part))
             break;
         compute_head(s, classes, n_classes, at);
-        end(s, part);
-        at += s->weights.output.n;
+        hearth_sources_release(s->sources, part);
+        at += s->context.weights->output.n;
     }
     return hearth_fault_take(&s->fault, err);
 }

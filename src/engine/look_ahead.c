@@ -4,15 +4,16 @@
 
 #include <string.h>
 
-bool hearth_look_ahead_begin(struct hearth_look_ahead *w, struct hearth_neurons *n, int layer, int n_rows,
-                             struct hearth_product *product)
+bool hearth_look_ahead_begin(struct hearth_look_ahead *w, const struct hearth_sources *s, int layer,
+                             int n_rows, struct hearth_product *product)
 {
     const int next = layer + 1;
     // Experts are chosen by the layer itself.
-    if (w->c->hp->n_expert || next >= w->c->hp->n_layer || !hearth_neurons_takes_hints(n, next))
+    if (w->c->hp->n_expert || next >= w->c->hp->n_layer || !hearth_sources_has_stage(s, next) ||
+        !s->ffn.ops->takes_hints(s->ffn.state, next, HEARTH_PHASE_STEP))
         return false;
     const struct hearth_layer *l = &w->c->weights->layers[next];
-    w->neurons = n;
+    w->source = &s->ffn;
     w->space = (uint32_t)next;
     w->fc2 = l->pred_fc2;
     w->n_rows = n_rows;
@@ -41,7 +42,7 @@ void hearth_look_ahead_choose(struct hearth_look_ahead *w, size_t cluster, int w
     uint32_t *list = me->list;
     float *out = me->scores;
     memset(w->wanted + first, 0, end - first);
-    const size_t count = hearth_neurons_absent(w->neurons, w->space, first, end, list);
+    const size_t count = w->source->ops->absent(w->source->state, w->space, first, end, list);
     const bool all = (float)count >= ALL_ROWS * (float)(end - first);
     for (size_t i = 0; i < count && !all; i++)
         me->rows[i] = hearth_space_row(&w->fc2, list[i]);
@@ -65,7 +66,7 @@ void hearth_look_ahead_end(struct hearth_look_ahead *w)
         w->ids[count] = j;
         count += w->wanted[j];
     }
-    hearth_neurons_hint(w->neurons, w->space, w->ids, count);
+    w->source->ops->hint(w->source->state, w->space, w->ids, count);
 }
 
 void hearth_look_ahead_lay_out(struct hearth_look_ahead *w, size_t rows, size_t rank, size_t n_neurons,

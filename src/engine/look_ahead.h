@@ -6,7 +6,7 @@
 #define HEARTH_ENGINE_LOOK_AHEAD_H
 
 #include "engine/matmul.h"
-#include "engine/neurons.h"
+#include "weights/sources.h"
 
 // Scratch memory of one worker, for a cluster of neurons.
 struct hearth_look_ahead_worker {
@@ -27,7 +27,7 @@ struct hearth_look_ahead {
     uint32_t *ids;   // [n_neurons] those of them
     struct hearth_look_ahead_worker *workers;
 
-    struct hearth_neurons *neurons;
+    const struct hearth_source *source;
     uint32_t space;
     int n_rows;
     struct hearth_weight fc2;
@@ -38,8 +38,8 @@ void hearth_look_ahead_lay_out(struct hearth_look_ahead *w, size_t rows, size_t 
 
 // Begins for the layer behind `layer`, on a pass of n_rows rows: false when there is nothing to look at. Then
 // *product is the first matrix of the predictor, to be evaluated on what this layer's predictor gets.
-bool hearth_look_ahead_begin(struct hearth_look_ahead *w, struct hearth_neurons *n, int layer, int n_rows,
-                             struct hearth_product *product);
+bool hearth_look_ahead_begin(struct hearth_look_ahead *w, const struct hearth_sources *s, int layer,
+                             int n_rows, struct hearth_product *product);
 // Then, for each row: makes the predictor's inner layer ready. Any thread.
 void hearth_look_ahead_prepare(struct hearth_look_ahead *w, int row);
 // Then, for each cluster of the layer: finds out which absent neurons it will probably want. Any thread.

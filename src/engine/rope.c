@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Frequencies of rotary positions, stretched as the model asks for.
-#include "engine/session.h"
+#include "engine/rope.h"
 
 #include <math.h>
 

@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/os.h"
 #include "base/params.h"
-#include "engine/streaming.h"
+#include "engine/rope.h"
 #include "engine/tracing.h"
 #include "model/arch.h"
 #include "model/ffn.h"
@@ -103,7 +103,7 @@ static void lay_out_embedding(struct hearth_session *s, struct hearth_arena *a)
     const int n_workers = s->model->load.ram ? hearth_pool_size(s->pool) : 0;
     s->work.embedding_row = hearth_arena_take(a, (size_t)n_workers, sizeof *s->work.embedding_row);
     for (int i = 0; i < n_workers; i++) {
-        uint8_t *row = hearth_arena_take(a, 1, s->weights.token_embd.stride);
+        uint8_t *row = hearth_arena_take(a, 1, s->model->weights.token_embd.stride);
         if (s->work.embedding_row)
             s->work.embedding_row[i] = row;
     }
@@ -140,8 +140,8 @@ static void lay_out(struct hearth_session *s, struct hearth_arena *a)
     hearth_attention_lay_out(&w->attention, s->limits.max_rows, s->limits.max_steps, a);
     const struct hearth_ffn_sizes sizes = {.max_rows = s->limits.max_rows,
                                            .max_steps = s->limits.max_steps,
-                                           .neurons_stream = s->model->load.ram &&
-                                                             hearth_neurons_can(s->model, s->mode.sparsity),
+                                           .neurons_stream =
+                                               hearth_sources_may_give_neurons(s->model, s->mode.sparsity),
                                            .streams = s->model->load.ram != 0};
     hearth_ffn_lay_out(&w->ffn, &sizes, a);
 }
@@ -153,7 +153,6 @@ static void connect(struct hearth_session *s)
     struct hearth_work *w = &s->work;
     s->context = (struct hearth_context){.hp = &s->model->hp,
                                          .kernels = &s->model->kernels,
-                                         .weights = &s->weights,
                                          .pool = s->pool,
                                          .fault = &s->fault,
                                          .deferred = &s->deferred,
@@ -203,7 +202,7 @@ static bool is_by_neuron(const struct hearth_layer *l, const struct hearth_weigh
 static uint64_t layer_bytes(const struct hearth_session *s, int layer)
 {
     const struct hearth_model *m = s->model;
-    const struct hearth_layer *l = &s->weights.layers[layer];
+    const struct hearth_layer *l = &s->context.weights->layers[layer];
     const bool sparse = hearth_sparse_mode_layer(&s->mode, &m->hp, l);
     uint64_t bytes = 0;
     for (const struct hearth_binding *b = m->arch->layer; b->name; b++) {
@@ -219,7 +218,7 @@ static uint64_t layer_bytes(const struct hearth_session *s, int layer)
 static void fill_stats(struct hearth_session *s)
 {
     const struct hearth_model *m = s->model;
-    const struct hearth_weights *w = &s->weights;
+    const struct hearth_weights *w = &m->weights; // the shared ones may be moving
     uint64_t bytes = weight_bytes(&w->output) + weight_bytes(&w->output_norm) + w->token_embd.stride +
                      w->position_embd.stride;
     for (int i = 0; i < m->hp.n_layer; i++)
@@ -227,7 +226,7 @@ static void fill_stats(struct hearth_session *s)
     s->stats.weight_bytes_per_step = bytes;
     s->stats.kv_bytes = s->kv.region.size;
     s->stats.memory_bytes =
-        m->image.size + hearth_streaming_memory(s->streaming) + s->kv.region.size + s->memory.size;
+        m->image.size + hearth_sources_memory(s->sources) + s->kv.region.size + s->memory.size;
 }
 
 static uint32_t kv_type(enum hearth_kv_type type)
@@ -288,19 +287,18 @@ static void size_session(struct hearth_session *s, const struct hearth_session_p
     l->n_vocab = s->model->hp.n_vocab;
 }
 
-static int open_streaming(struct hearth_session *s, struct hearth_error *err)
+static int open_sources(struct hearth_session *s, struct hearth_error *err)
 {
-    const struct hearth_streaming_setup setup = {.model = s->model,
-                                                 .c = &s->context,
-                                                 .weights = &s->weights,
-                                                 .sparsity = s->mode.sparsity,
-                                                 .kv_bytes = s->kv.region.size,
-                                                 .workspace_bytes = s->memory.size,
-                                                 .max_steps = s->limits.max_steps};
-    const int rc = hearth_streaming_open(&s->streaming, &setup, err);
-    s->work.ffn.neurons = s->work.ffn.sparse.neurons = hearth_streaming_neurons(s->streaming);
-    s->work.ffn.experts = hearth_streaming_experts(s->streaming);
-    return rc;
+    s->user = (struct hearth_sources_user){.sparsity = s->mode.sparsity,
+                                           .kv_bytes = s->kv.region.size,
+                                           .workspace_bytes = s->memory.size,
+                                           .max_steps = s->limits.max_steps};
+    const int rc = hearth_sources_open(&s->sources, s->model, &s->user, err);
+    if (rc)
+        return rc;
+    s->context.weights = &s->sources->weights;
+    s->work.ffn.sources = s->work.ffn.sparse.sources = s->sources;
+    return HEARTH_OK;
 }
 
 int hearth_session_open(struct hearth_session **out, const struct hearth_model *model,
@@ -317,7 +315,6 @@ int hearth_session_open(struct hearth_session **out, const struct hearth_model *
     if (!s)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for a session");
     s->model = model;
-    s->weights = model->weights;
     size_session(s, &p);
     rc = hearth_sparse_mode_choose(&s->mode, model, &p, err);
     if (!rc)
@@ -335,12 +332,12 @@ int hearth_session_open(struct hearth_session **out, const struct hearth_model *
         rc = take_memory(s, err);
     }
     if (!rc)
-        rc = open_streaming(s, err);
+        rc = open_sources(s, err);
     if (rc) {
         hearth_session_close(&s);
         return rc;
     }
-    hearth_rope_frequencies(&model->hp, s->weights.rope_freqs.data, s->work.inv_freq);
+    hearth_rope_frequencies(&model->hp, s->context.weights->rope_freqs.data, s->work.inv_freq);
     fill_stats(s);
     *out = s;
     return HEARTH_OK;
@@ -354,7 +351,7 @@ void hearth_session_close(struct hearth_session **session)
     hearth_pool_close(&s->pool);
     hearth_tracing_close(&s->tracing);
     hearth_sparse_mode_close(&s->mode);
-    hearth_streaming_close(&s->streaming);
+    hearth_sources_close(&s->sources, &s->user);
     hearth_kv_close(&s->kv);
     hearth_region_close(&s->memory);
     free(s);
@@ -381,7 +378,7 @@ void hearth_session_stats(const struct hearth_session *session, struct hearth_st
         out->up_bytes += workers[i].up_bytes;
         out->down_bytes += workers[i].down_bytes;
     }
-    hearth_streaming_stats(session->streaming, &out->streaming);
+    hearth_sources_stats(session->sources, &out->streaming);
     out->kv = (struct hearth_kv_stats){.page_tokens = HEARTH_KV_TILE,
                                        .pages = (uint64_t)session->kv.n_pages,
                                        .pages_used = (uint64_t)(session->kv.n_pages - session->kv.n_free),

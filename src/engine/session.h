@@ -8,8 +8,7 @@
 #include "engine/ffn.h"
 #include "engine/kv.h"
 
-struct hearth_streaming; // engine/streaming.h
-struct hearth_tracing;   // engine/tracing.h
+struct hearth_tracing; // engine/tracing.h
 
 // Buffers of one evaluation, sized once; T = max_rows tokens.
 struct hearth_work {
@@ -28,8 +27,8 @@ struct hearth_work {
 
 struct hearth_session {
     const struct hearth_model *model;
-    struct hearth_weights weights;      // the model's, or this session's own when they stream
-    struct hearth_streaming *streaming; // NULL: the model has all weights in memory
+    struct hearth_sources *sources;  // of weights
+    struct hearth_sources_user user; // what it was joined with
     struct hearth_pool *pool;
     struct hearth_fault fault; // of the evaluation that is going on
     struct hearth_deferred deferred;
@@ -55,8 +54,5 @@ int hearth_forward(struct hearth_session *s, struct hearth_error *err);
 // wanted[k] of work.x. classes: rows [first, first + n) of `wanted` are of the class. Fails as the above.
 int hearth_forward_logits(struct hearth_session *s, const int *wanted, const struct hearth_rows *classes,
                           int n_classes, struct hearth_error *err);
-
-// Frequencies of the rotation, [n_rot / 2]: `factors` divides them, or is NULL.
-void hearth_rope_frequencies(const struct hearth_hparams *hp, const float *factors, float *out);
 
 #endif

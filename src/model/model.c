@@ -15,15 +15,6 @@
 #include "model/pack.h"
 #include "text/stream.h"
 
-#define HEARTH_STR2(x) #x
-#define HEARTH_STR(x)  HEARTH_STR2(x)
-
-const char *hearth_version(void)
-{
-    return HEARTH_STR(HEARTH_VERSION_MAJOR) "." HEARTH_STR(HEARTH_VERSION_MINOR) "." HEARTH_STR(
-        HEARTH_VERSION_PATCH);
-}
-
 static const struct hearth_model_params default_params = {.size = sizeof default_params};
 
 void hearth_model_params_init(struct hearth_model_params *params, size_t size)
@@ -166,6 +157,7 @@ static int set_load_options(struct hearth_model *m, const struct hearth_model_pa
     strcpy(o->io, io);
     strcpy(o->throttle, throttle);
     o->overlap = params->overlap;
+    o->max_sessions = params->max_sessions > 0 ? params->max_sessions : 1;
     return HEARTH_OK;
 }
 
@@ -183,6 +175,15 @@ static int verify(struct hearth_model *m, const struct hearth_model_params *para
     return rc;
 }
 
+static int open_shared(struct hearth_model *m, struct hearth_error *err)
+{
+    m->shared = hearth_calloc(1, sizeof *m->shared);
+    if (m->shared)
+        m->shared->lock = hearth_lock_open();
+    return m->shared && m->shared->lock ? HEARTH_OK
+                                        : hearth_fail(err, HEARTH_E_MEMORY, "no memory for a model");
+}
+
 static int open_weights(struct hearth_model *m, struct hearth_error *err)
 {
     int rc = find_arch(m, err);
@@ -198,6 +199,8 @@ static int open_weights(struct hearth_model *m, struct hearth_error *err)
     if (!m->weights.layers)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for %d layers", m->hp.n_layer);
     rc = hearth_model_bind(m, err);
+    if (!rc && m->load.ram)
+        rc = open_shared(m, err);
     return rc || m->load.ram ? rc : hearth_image_load(m, &m->image, &m->weights, err);
 }
 
@@ -251,6 +254,9 @@ void hearth_model_close(struct hearth_model **model)
     hearth_vocab_close(&m->vocab);
     hearth_pack_close(&m->pack);
     hearth_gguf_close(&m->gguf);
+    if (m->shared)
+        hearth_lock_close(&m->shared->lock);
+    free(m->shared);
     free(m->weights.layers);
     free(m->items);
     free(m->always);

@@ -5,6 +5,7 @@
 #define HEARTH_MODEL_MODEL_H
 
 #include "base/memory.h"
+#include "base/threads.h"
 #include "gguf/gguf.h"
 #include "kernels/kernels.h"
 #include "text/vocab.h"
@@ -137,7 +138,14 @@ struct hearth_hparams {
 };
 
 struct hearth_arch;
-struct hearth_streaming_tests;
+struct hearth_weights_tests;
+struct hearth_sources;
+
+// What the sessions of a model with a budget share.
+struct hearth_shared {
+    struct hearth_lock *lock;       // of what follows
+    struct hearth_sources *sources; // weights/sources.h; NULL: there is no session
+};
 
 // How the weights come into memory.
 struct hearth_load_options {
@@ -147,7 +155,8 @@ struct hearth_load_options {
     uint64_t ram; // 0: all at once; else sessions bring them, as in hearth_model_params
     char io[16], throttle[64];
     enum hearth_overlap overlap;
-    const struct hearth_streaming_tests *tests; // by tests only (engine/streaming.h)
+    int max_sessions;                         // at least 1
+    const struct hearth_weights_tests *tests; // by tests only (weights/tests.h)
 };
 
 struct hearth_model {
@@ -165,6 +174,7 @@ struct hearth_model {
     struct hearth_item *items; // [n_items] the tensors behind them (model/load.h)
     size_t n_items, image_bytes;
     struct hearth_load_options load;
+    struct hearth_shared *shared; // NULL: without a budget
 
     // Per space, that is layer * max(1, n_expert) + expert; NULL: not in the file.
     uint32_t *always;  // neurons [0, always) are computed whatever the predictor says

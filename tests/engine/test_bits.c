@@ -25,7 +25,7 @@
 #include "convert/profile.h"
 #include "synth/synth.h"
 #include "engine/session.h"
-#include "engine/streaming.h"
+#include "weights/tests.h"
 #include "check.h"
 #include "made_models.h"
 
@@ -241,7 +241,7 @@ static void close_opened(struct opened *o)
 // All that this test knows of the engine's inside: small models stream as large ones do, in small pieces.
 static void stream_always(struct hearth_model *model)
 {
-    static const struct hearth_streaming_tests tests = {
+    static const struct hearth_weights_tests tests = {
         .always = true, .weights_only = true, .piece_bytes = 100000, .chunk_bytes = 65536};
     model->load.tests = &tests;
 }
@@ -249,8 +249,8 @@ static void stream_always(struct hearth_model *model)
 // The smallest budget of a session that has room for all, and the one that holds all.
 static void budgets_of(const struct hearth_session *session, uint64_t *least, uint64_t *most)
 {
-    *least = session->streaming->plan.floor.bytes;
-    *most = session->streaming->plan.bytes;
+    *least = session->sources->plan.floor.bytes;
+    *most = session->sources->plan.bytes;
 }
 
 static int try_open(struct opened *o, const char *path, const struct way *w, uint64_t ram,

@@ -94,7 +94,7 @@ static void test_full_reserve(void **state)
             struct way small = way;
             small.ram = least + (most - least) * i / 128;
             small.throttle = "100000,0"; // so that reads last
-            small.tests = (struct hearth_streaming_tests){SMALL, .always = true};
+            small.tests = (struct hearth_weights_tests){SMALL, .always = true};
             evaluate_one(pack, &small, got);
             assert_memory_equal(got, want, sizeof want);
         }

@@ -105,11 +105,11 @@ static void check_random(const char *path, enum hearth_sparsity sparsity)
     int refused = 0, opened = 0;
     n_failed = 0;
     for (uint32_t seed = 0; seed < 24; seed++) {
-        // An error is told after four attempts: at 250 of 1000 one read in 256, at 600 one in 8.
+        // An error is told after four attempts: at 250 of 1000 one read in 256, at 700 one in 4.
         const struct hearth_store_faults faults = {.seed = seed,
                                                    .shorts = 100,
                                                    .retries = 100,
-                                                   .errors = 250 + 175 * (int)(seed % 3),
+                                                   .errors = 250 + 225 * (int)(seed % 3),
                                                    .on = &spoiled};
         const struct way way = {.ram = least + (most - least) * (seed % 4) / 4,
                                 .io = seed % 2 || !have_uring(path) ? "pread" : "uring",

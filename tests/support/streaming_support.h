@@ -6,7 +6,7 @@
 
 #include "synth/synth.h"
 #include "engine/session.h"
-#include "engine/streaming.h"
+#include "weights/tests.h"
 #include "pack_support.h"
 
 enum { N_PROMPT = 37, N_STEPS = 6, N_SEQS = 3, N_CTX = 128, UBATCH = 16 };
@@ -24,7 +24,7 @@ struct way {
     enum hearth_sparsity sparsity;
     float threshold;      // of predictors; 0: the file's
     const char *throttle; // of the storage; NULL: as it is
-    struct hearth_streaming_tests tests;
+    struct hearth_weights_tests tests;
     enum hearth_overlap overlap;
 };
 
@@ -177,7 +177,7 @@ static inline void assert_same(const float *got, const float *want, int n_vocab,
 static inline float *evaluate_in_memory(const char *path, enum hearth_sparsity sparsity)
 {
     struct opened o = open_way(path, &(struct way){.n_threads = 2, .sparsity = sparsity});
-    assert_null(o.session->streaming);
+    assert_null(o.session->sources->reader);
     float *logits = evaluate(&o, NULL);
     close_opened(&o);
     return logits;
@@ -193,9 +193,9 @@ static inline void find_budgets_of(const char *path, struct way way, uint64_t *l
 {
     way.ram = 1u << 30;
     way.io = "pread";
-    way.tests = (struct hearth_streaming_tests){SMALL, .always = true};
+    way.tests = (struct hearth_weights_tests){SMALL, .always = true};
     struct opened o = open_way(path, &way);
-    const struct hearth_budget_plan *plan = &o.session->streaming->plan;
+    const struct hearth_budget_plan *plan = &o.session->sources->plan;
     *least = plan->floor.bytes;
     *most = plan->bytes;
     assert_true(!plan->layer_buffers && plan->all_resident == !plan->region_bytes);
@@ -215,7 +215,7 @@ static inline void check_way(const char *path, const struct way *way, const floa
     char what[700];
     snprintf(what, sizeof what, "%s, %llu bytes, %s, %d threads, sparsity %d", path,
              (unsigned long long)way->ram, way->io ? way->io : "auto", way->n_threads, (int)way->sparsity);
-    assert_true(o.session->streaming->plan.bytes <= way->ram);
+    assert_true(o.session->sources->plan.bytes <= way->ram);
     float *got = evaluate(&o, NULL);
     assert_same(got, want, o.n_vocab, what);
     free(got);

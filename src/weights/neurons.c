@@ -1,19 +1,117 @@
 // SPDX-License-Identifier: MIT
-// Neurons that stream: opening, planning, and the first filling of memory.
-#include "engine/neurons.h"
-
+// Single neurons of a pack: opening, planning, and the first filling of memory.
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
-#include "engine/streaming_tests.h"
 #include "model/ffn.h"
-#include "sparse/cache.h"
+#include "model/load.h"
+#include "weights/neuron_chunks.h"
+#include "weights/neuron_steps.h"
+#include "weights/tests.h"
 
 // Bundles in flight: enough for the storage to be busy, whatever one token wants of a layer.
 #define DEPTH 256
-// A piece of a space, of which prompts hold two, and the warm start.
-#define PIECE_BYTES ((size_t)16 << 20)
+// A chunk of a space, of which prompts hold two, and the warm start.
+#define CHUNK_BYTES ((size_t)16 << 20)
+
+// ---- hot path
+
+static bool moves(const void *state)
+{
+    return ((const struct hearth_neurons *)state)->on;
+}
+
+static void request(void *state, const struct hearth_request *r)
+{
+    struct hearth_neurons *n = state;
+    if (r->wants[0].ids) {
+        hearth_neuron_chunks_forget(n);
+        hearth_neuron_steps_request(n, r);
+    } else {
+        hearth_neuron_steps_settle(n);
+        hearth_neuron_chunks_request(n, r);
+    }
+    n->by_ids = r->wants[0].ids != NULL;
+}
+
+static struct hearth_want *next(void *state, int worker, uint32_t *count, bool *wait)
+{
+    struct hearth_neurons *n = state;
+    if (n->by_ids)
+        return hearth_neuron_steps_next(n, worker, count, wait);
+    *wait = false;
+    return hearth_neuron_chunks_next(n, count);
+}
+
+static bool more(void *state)
+{
+    return hearth_neuron_steps_more(state);
+}
+
+static void settle(void *state)
+{
+    hearth_neuron_steps_settle(state);
+}
+
+static void locate(const void *state, const struct hearth_want *want, const uint8_t **bundles)
+{
+    const struct hearth_neurons *n = state;
+    for (uint32_t i = 0; i < want->n_ids; i++)
+        if (want->ids[i] >= n->resident[want->space])
+            bundles[want->ids[i] - want->at] = hearth_cache_bundle(n->cache, want->space, want->ids[i]);
+}
+
+static struct hearth_space space(const void *state, uint32_t number)
+{
+    return ((const struct hearth_neurons *)state)->prefixes[number];
+}
+
+static float *scores(void *state, uint32_t number)
+{
+    struct hearth_neurons *n = state;
+    return n->scores + (size_t)number * n->n_neurons;
+}
+
+static bool takes_hints(const void *state, int layer, enum hearth_phase phase)
+{
+    (void)layer;
+    (void)phase;
+    const struct hearth_neurons *n = state;
+    return n->setup.model->load.overlap == HEARTH_OVERLAP_ALL;
+}
+
+static size_t absent(const void *state, uint32_t number, size_t first, size_t end, uint32_t *ids)
+{
+    const struct hearth_neurons *n = state;
+    const size_t resident = n->resident[number];
+    size_t count = 0;
+    for (size_t j = first > resident ? first : resident; j < end; j++) {
+        ids[count] = (uint32_t)j;
+        count += hearth_cache_state(n->cache, number, (uint32_t)j) == HEARTH_CACHE_ABSENT;
+    }
+    return count;
+}
+
+static void hint(void *state, uint32_t number, const uint32_t *ids, uint32_t count)
+{
+    hearth_neuron_steps_hint(state, number, ids, count);
+}
+
+// ---- planning
+
+// Packs with predictors.
+static bool can(const struct hearth_model *m, enum hearth_sparsity sparsity)
+{
+    if (!m->pack || sparsity != HEARTH_SPARSITY_PREDICT)
+        return false;
+    for (int i = 0; i < m->hp.n_layer; i++) {
+        const struct hearth_ffn f = hearth_ffn_of(&m->hp, &m->weights.layers[i]);
+        if (!hearth_has(f.fc2) || !hearth_has(f.down_t))
+            return false;
+    }
+    return true;
+}
 
 // ---- memory
 //
@@ -34,17 +132,13 @@ static void lay_out_lists(struct hearth_neurons *n, struct hearth_arena *a)
 // What steps and prompts use.
 static void lay_out_tables(struct hearth_neurons *n, struct hearth_arena *a)
 {
-    const size_t rows = HEARTH_SPARSE_ROWS;
-    const size_t units = rows * hearth_cluster_count(n->n_neurons);
+    const size_t wants = HEARTH_NEURON_WANTS(n);
     for (int k = 0; k < 2; k++)
         n->extents[k] = hearth_arena_take(a, n->max_extents, sizeof *n->extents[k]);
-    n->masks = hearth_arena_take(a, rows, n->n_neurons);
-    n->ids = hearth_arena_take(a, rows * n->n_neurons, sizeof *n->ids);
-    n->first_id = hearth_arena_take(a, units + 1, sizeof *n->first_id);
-    n->pending = hearth_arena_take(a, units, sizeof *n->pending);
-    n->ready = hearth_arena_take(a, units, sizeof *n->ready);
-    n->units = hearth_arena_take(a, units, sizeof *n->units);
-    n->unit_of_space = hearth_arena_take(a, n->n_spaces, sizeof *n->unit_of_space);
+    n->pending = hearth_arena_take(a, wants, sizeof *n->pending);
+    n->ready = hearth_arena_take(a, wants, sizeof *n->ready);
+    n->want_of_space = hearth_arena_take(a, n->n_spaces, sizeof *n->want_of_space);
+    n->let_go = hearth_arena_take(a, n->n_neurons, sizeof *n->let_go);
     n->flights = hearth_arena_take(a, n->n_flights, sizeof *n->flights);
     n->free_flights = hearth_arena_take(a, n->n_flights, sizeof *n->free_flights);
     n->queue = hearth_arena_take(a, n->n_flights, sizeof *n->queue);
@@ -55,7 +149,7 @@ static void lay_out_tables(struct hearth_neurons *n, struct hearth_arena *a)
 // lie as the engine wants them of a model in memory.
 static void lay_out_prefixes(struct hearth_neurons *n, struct hearth_arena *a)
 {
-    const struct hearth_model *m = n->model;
+    const struct hearth_model *m = n->setup.model;
     const uint32_t experts = n->experts, e = m->pack->n_embd;
     for (uint32_t layer = 0; layer < m->pack->n_layer; layer++) {
         const struct hearth_bundle *b = &m->pack->layers[layer];
@@ -95,26 +189,12 @@ static int open_region(struct hearth_neurons *n, struct hearth_region *region, l
     return rc;
 }
 
-// ---- planning
-
-bool hearth_neurons_can(const struct hearth_model *m, enum hearth_sparsity sparsity)
-{
-    if (!m->pack || sparsity != HEARTH_SPARSITY_PREDICT)
-        return false;
-    for (int i = 0; i < m->hp.n_layer; i++) {
-        const struct hearth_ffn f = hearth_ffn_of(&m->hp, &m->weights.layers[i]);
-        if (!hearth_has(f.fc2) || !hearth_has(f.down_t))
-            return false;
-    }
-    return true;
-}
-
 // How often the layer's spaces are visited and its neurons active, where the pack says. Experts that no
 // profile knows are used evenly.
 static int read_profile(struct hearth_neurons *n, int layer, int32_t *counts, int32_t *visits,
                         struct hearth_error *err)
 {
-    const struct hearth_model *m = n->model;
+    const struct hearth_model *m = n->setup.model;
     const uint32_t experts = n->experts;
     const struct hearth_gguf_tensor *c = hearth_pack_tensor(m->pack, (uint32_t)layer, "ffn_counts");
     const struct hearth_gguf_tensor *v = hearth_pack_tensor(m->pack, (uint32_t)layer, "ffn_visits");
@@ -151,7 +231,7 @@ static int read_profile(struct hearth_neurons *n, int layer, int32_t *counts, in
 
 static int describe_spaces(struct hearth_neurons *n, struct hearth_error *err)
 {
-    const struct hearth_model *m = n->model;
+    const struct hearth_model *m = n->setup.model;
     const uint32_t experts = n->experts;
     int32_t *counts = hearth_calloc((size_t)n->n_neurons * experts, sizeof *counts);
     int32_t *visits = hearth_calloc(experts, sizeof *visits);
@@ -171,50 +251,49 @@ static int describe_spaces(struct hearth_neurons *n, struct hearth_error *err)
     return rc;
 }
 
-int hearth_neurons_plan(struct hearth_neurons *n, struct hearth_budget_params *p, uint64_t ram,
-                        struct hearth_budget_plan *plan, struct hearth_error *err)
+static int need(void *state, struct hearth_source_need *out, struct hearth_error *err)
 {
-    if (n->n_spaces) {
-        const size_t tables = measure(n, lay_out_tables);
-        if (tables == SIZE_MAX)
-            return hearth_fail(err, HEARTH_E_MEMORY, "%s: %u neurons in %u spaces are too many",
-                               n->model->info.path, n->n_neurons, n->n_spaces);
-        p->n_spaces = n->n_spaces;
-        p->spaces = n->spaces;
-        p->align = hearth_store_align(n->store);
-        p->chunk_bytes = n->chunk_bytes;
-        p->io += hearth_region_bytes(2 * n->piece_bytes) + hearth_region_bytes(tables) +
-                 hearth_region_bytes(n->lists.size);
-        // A pass goes on as long as one cluster at a time fits.
-        p->least_reserve = (uint32_t)hearth_cluster_size(n->n_neurons);
-    }
-    int rc = hearth_budget_plan(p, ram, plan, n->resident, n->quota, err);
-    n->on = !rc && n->n_spaces && !plan->all_resident;
-    n->reserve = plan->reserve;
-    return rc;
+    struct hearth_neurons *n = state;
+    struct hearth_budget_params *p = &out->params;
+    const size_t tables = measure(n, lay_out_tables);
+    if (tables == SIZE_MAX)
+        return hearth_fail(err, HEARTH_E_MEMORY, "%s: %u neurons in %u spaces are too many",
+                           n->setup.model->info.path, n->n_neurons, n->n_spaces);
+    p->n_spaces = n->n_spaces;
+    p->spaces = n->spaces;
+    p->align = hearth_store_align(n->store);
+    p->chunk_bytes = n->chunk_bytes;
+    p->io += hearth_region_bytes(2 * n->buffer_bytes) + hearth_region_bytes(tables) +
+             hearth_region_bytes(n->lists.size);
+    // A request goes on as long as one cluster at a time fits.
+    p->least_reserve = (uint32_t)hearth_cluster_size(n->n_neurons);
+    out->resident = n->resident;
+    out->quota = n->quota;
+    return HEARTH_OK;
 }
 
-int hearth_neurons_open(struct hearth_neurons *n, const struct hearth_neurons_setup *setup,
-                        struct hearth_error *err)
+static int open_neurons(void **state, const struct hearth_source_setup *setup, struct hearth_error *err)
 {
     const struct hearth_model *m = setup->model;
-    *n = (struct hearth_neurons){
-        .c = setup->c, .model = m, .runs = setup->runs, .weights = setup->weights, .reader = setup->reader};
+    struct hearth_neurons *n = *state = hearth_calloc(1, sizeof *n);
+    if (!n)
+        return hearth_fail(err, HEARTH_E_MEMORY, "no memory for the list of spaces");
+    n->setup = *setup;
     n->n_neurons = m->pack->n_ff;
     n->bundles = m->pack->layers;
     n->experts = m->pack->n_expert;
     size_t stride = 0;
     for (int i = 0; i < m->hp.n_layer; i++)
         stride = m->pack->layers[i].stride > stride ? m->pack->layers[i].stride : stride;
-    const uint32_t align = hearth_reader_align(n->reader);
-    const struct hearth_streaming_tests *tests = m->load.tests;
-    const size_t piece = tests && tests->piece_bytes ? tests->piece_bytes : PIECE_BYTES;
-    const size_t most = piece / stride ? piece / stride : 1;
+    const uint32_t align = hearth_reader_align(setup->reader);
+    const struct hearth_weights_tests *tests = m->load.tests;
+    const size_t chunk = tests && tests->piece_bytes ? tests->piece_bytes : CHUNK_BYTES;
+    const size_t most = chunk / stride ? chunk / stride : 1;
     n->chunk_bytes = tests ? tests->chunk_bytes : 0;
     n->n_flights = tests && tests->flights ? tests->flights : HEARTH_NEURON_FLIGHTS;
-    n->piece_neurons = most < n->n_neurons ? (uint32_t)most : n->n_neurons;
-    n->piece_bytes = hearth_round_up(n->piece_neurons * stride + 2 * align, 4096);
-    n->max_extents = n->piece_bytes / HEARTH_READER_GAP + 2;
+    n->chunk_neurons = most < n->n_neurons ? (uint32_t)most : n->n_neurons;
+    n->buffer_bytes = hearth_round_up(n->chunk_neurons * stride + 2 * align, 4096);
+    n->max_extents = n->buffer_bytes / HEARTH_READER_GAP + 2;
     n->n_spaces = (uint32_t)m->hp.n_layer * n->experts;
     int rc = open_region(n, &n->lists, lay_out_lists, "the list of spaces", err);
     if (rc)
@@ -237,9 +316,9 @@ int hearth_neurons_open(struct hearth_neurons *n, const struct hearth_neurons_se
 // are resident; else nobody looks there.
 static void point_layers(struct hearth_neurons *n)
 {
-    const struct hearth_model *m = n->model;
+    const struct hearth_model *m = n->setup.model;
     for (int i = 0; i < m->hp.n_layer; i++) {
-        struct hearth_layer *l = &n->weights->layers[i];
+        struct hearth_layer *l = &n->setup.weights->layers[i];
         const struct hearth_space *first = &n->prefixes[(uint32_t)i * n->experts];
         const bool exps = m->hp.n_expert != 0;
         *(exps ? &l->ffn_gate_exps : &l->ffn_gate) = first->gate;
@@ -303,15 +382,15 @@ static void keep(struct hearth_neurons *n, const struct hearth_cache_range *rang
 static int list_all(struct hearth_neurons *n, struct hearth_cache_range **ranges, size_t *n_ranges,
                     struct hearth_error *err)
 {
-    const size_t each = (n->n_neurons + n->piece_neurons - 1) / n->piece_neurons;
+    const size_t each = (n->n_neurons + n->chunk_neurons - 1) / n->chunk_neurons;
     *ranges = hearth_calloc(n->n_spaces * each, sizeof **ranges);
     if (!*ranges)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory to read the neurons");
     *n_ranges = 0;
     for (uint32_t i = 0; i < n->n_spaces; i++)
-        for (uint32_t at = 0; at < n->n_neurons; at += n->piece_neurons) {
+        for (uint32_t at = 0; at < n->n_neurons; at += n->chunk_neurons) {
             const uint32_t left = n->n_neurons - at,
-                           count = left < n->piece_neurons ? left : n->piece_neurons;
+                           count = left < n->chunk_neurons ? left : n->chunk_neurons;
             const uint64_t stride = n->spaces[i].bundle_bytes;
             (*ranges)[(*n_ranges)++] =
                 (struct hearth_cache_range){.offset = n->spaces[i].file_offset + at * stride,
@@ -323,87 +402,61 @@ static int list_all(struct hearth_neurons *n, struct hearth_cache_range **ranges
     return HEARTH_OK;
 }
 
-static struct hearth_extent extent_of(const struct hearth_neurons *n, const struct hearth_cache_range *r,
-                                      int buffer)
-{
-    return hearth_extent_of(0, r->offset, r->length, hearth_reader_align(n->reader),
-                            (uint8_t *)n->pieces.base + (size_t)buffer * n->piece_bytes);
-}
-
-// Reads ranges one ahead of copying them.
-static int read_ranges(struct hearth_neurons *n, const struct hearth_cache_range *ranges, size_t n_ranges,
+// What is to be read in the beginning.
+static int list_ranges(struct hearth_neurons *n, struct hearth_cache_range **ranges, size_t *n_ranges,
                        struct hearth_error *err)
 {
-    const struct hearth_load_options *load = &n->model->load;
-    int rc = HEARTH_OK;
-    for (size_t i = 0; i <= n_ranges; i++) {
-        if (i < n_ranges && !rc) {
-            n->extents[i % 2][0] = extent_of(n, &ranges[i], (int)(i % 2));
-            n->jobs[i % 2].extents = n->extents[i % 2];
-            n->jobs[i % 2].n = 1;
-            hearth_reader_start(n->reader, &n->jobs[i % 2]);
-        }
-        if (!i)
-            continue;
-        const size_t last = (i - 1) % 2;
-        const int failed = hearth_reader_wait(n->reader, &n->jobs[last], rc ? NULL : err);
-        rc = rc ? rc : failed;
-        const struct hearth_extent *e = &n->extents[last][0];
-        if (!rc)
-            keep(n, &ranges[i - 1], (const uint8_t *)e->dst + (ranges[i - 1].offset - e->offset));
-        if (!rc && load->progress && !load->progress(load->progress_arg, (float)i / (float)n_ranges))
-            rc = hearth_fail(err, HEARTH_E_INTERRUPTED, "loading was interrupted");
-    }
+    if (!n->cache)
+        return list_all(n, ranges, n_ranges, err);
+    const float **shares = hearth_calloc(n->n_spaces, sizeof *shares);
+    if (!shares)
+        return hearth_fail(err, HEARTH_E_MEMORY, "no memory to read the neurons");
+    for (uint32_t i = 0; i < n->n_spaces; i++)
+        shares[i] = n->spaces[i].share;
+    const int rc = hearth_cache_warm_start(n->cache, shares, true,
+                                           n->buffer_bytes - 2 * hearth_reader_align(n->setup.reader),
+                                           HEARTH_READER_GAP, ranges, n_ranges, err);
+    free(shares);
     return rc;
 }
 
-static void begin_steps(struct hearth_neurons *n)
+static int take_memory(struct hearth_neurons *n, const struct hearth_budget_plan *plan,
+                       struct hearth_error *err)
 {
-    for (uint32_t i = 0; i < n->n_flights; i++)
-        n->free_flights[i] = i;
-    n->n_free = n->n_flights;
-    for (uint32_t i = 0; i < n->n_spaces; i++)
-        n->unit_of_space[i] = -1;
-}
-
-int hearth_neurons_fill(struct hearth_neurons *n, const struct hearth_budget_plan *plan,
-                        struct hearth_error *err)
-{
-    if (!n->n_spaces)
-        return HEARTH_OK;
-    struct hearth_cache_range *ranges = NULL;
-    size_t n_ranges = 0;
     int rc = open_region(n, &n->tables, lay_out_tables, "steps by neuron", err);
     if (!rc)
         rc = open_region(n, &n->matrices, lay_out_prefixes, "neurons that stay in memory", err);
     if (!rc)
-        rc = hearth_region_open(&n->pieces, 2 * n->piece_bytes, "pieces of the feed-forward parts", err);
-    if (!rc) {
-        point_layers(n);
-        begin_steps(n);
-    }
-    if (!rc && n->on)
-        rc = open_cache(n, plan, err);
-    const float **shares = hearth_calloc(n->n_spaces, sizeof *shares);
-    for (uint32_t i = 0; shares && i < n->n_spaces; i++)
-        shares[i] = n->spaces[i].share;
-    if (!rc && !shares)
-        rc = hearth_fail(err, HEARTH_E_MEMORY, "no memory to read the neurons");
+        rc = hearth_region_open(&n->buffers, 2 * n->buffer_bytes, "chunks of the feed-forward parts", err);
+    if (rc)
+        return rc;
+    point_layers(n);
+    hearth_neuron_steps_begin(n);
+    hearth_neuron_chunks_begin(n);
+    return n->on ? open_cache(n, plan, err) : HEARTH_OK;
+}
+
+static int fill(void *state, const struct hearth_budget_plan *plan, struct hearth_error *err)
+{
+    struct hearth_neurons *n = state;
+    n->on = !plan->all_resident;
+    n->reserve = plan->reserve;
+    n->resident_neurons = plan->resident_neurons;
+    n->cold_neurons = plan->cold_neurons;
+    struct hearth_cache_range *ranges = NULL;
+    size_t n_ranges = 0;
+    int rc = take_memory(n, plan, err);
     if (!rc)
-        rc = n->on ? hearth_cache_warm_start(n->cache, shares, true,
-                                             n->piece_bytes - 2 * hearth_reader_align(n->reader),
-                                             HEARTH_READER_GAP, &ranges, &n_ranges, err)
-                   : list_all(n, &ranges, &n_ranges, err);
+        rc = list_ranges(n, &ranges, &n_ranges, err);
     if (!rc)
-        rc = read_ranges(n, ranges, n_ranges, err);
-    free(shares);
+        rc = hearth_neuron_chunks_read(n, ranges, n_ranges, keep, err);
     free(ranges);
     free(n->shares); // the cache has its own now
     n->shares = NULL;
     for (uint32_t i = 0; i < n->n_spaces; i++)
         n->spaces[i].share = NULL;
     if (!n->on) {
-        hearth_region_close(&n->pieces);
+        hearth_region_close(&n->buffers);
         hearth_region_close(&n->tables);
     }
     size_t size = 0;
@@ -413,14 +466,78 @@ int hearth_neurons_fill(struct hearth_neurons *n, const struct hearth_budget_pla
     return rc;
 }
 
-void hearth_neurons_close(struct hearth_neurons *n)
+static void close_neurons(void **state)
 {
-    hearth_store_close(&n->store); // reads in flight end here
-    hearth_cache_close(&n->cache);
-    hearth_region_close(&n->matrices);
-    hearth_region_close(&n->pieces);
-    hearth_region_close(&n->tables);
-    hearth_region_close(&n->lists);
-    free(n->shares);
-    *n = (struct hearth_neurons){0};
+    struct hearth_neurons *n = *state;
+    if (n) {
+        hearth_store_close(&n->store); // reads in flight end here
+        hearth_cache_close(&n->cache);
+        hearth_region_close(&n->matrices);
+        hearth_region_close(&n->buffers);
+        hearth_region_close(&n->tables);
+        hearth_region_close(&n->lists);
+        free(n->shares);
+    }
+    free(n);
+    *state = NULL;
 }
+
+// ---- figures
+
+static void reads(const void *state, struct hearth_store_stats *sum)
+{
+    const struct hearth_neurons *n = state;
+    const struct hearth_store_stats s = hearth_store_stats(n->store);
+    sum->reads += s.reads;
+    sum->bytes += s.bytes;
+    sum->wait_ns += s.wait_ns;
+    sum->retries += s.retries;
+}
+
+static void stats(const void *state, struct hearth_streaming_stats *out)
+{
+    const struct hearth_neurons *n = state;
+    for (uint32_t i = 0; i < n->n_spaces; i++)
+        out->neuron_bytes += (uint64_t)n->spaces[i].n_neurons * n->spaces[i].bundle_bytes;
+    out->neurons = (uint64_t)n->n_spaces * n->n_neurons;
+    out->neurons_resident = n->resident_neurons;
+    out->neurons_cached = n->cold_neurons;
+    out->resident_bytes = n->matrices.size;
+    if (!n->cache)
+        return;
+    const struct hearth_cache_stats c = hearth_cache_stats(n->cache);
+    out->cache_bytes += hearth_cache_bytes(n->cache) + hearth_cache_table_bytes(n->cache);
+    out->neuron_resident_hits = c.resident;
+    out->neuron_hits = c.hits;
+    out->neuron_late_hits = c.late_hits;
+    out->neuron_misses = c.misses;
+}
+
+static uint64_t memory(const void *state)
+{
+    const struct hearth_neurons *n = state;
+    return n->matrices.size + n->buffers.size +
+           (n->cache ? hearth_cache_bytes(n->cache) + hearth_cache_table_bytes(n->cache) : 0);
+}
+
+const struct hearth_source_ops hearth_neurons_source = {.name = "neurons",
+                                                        .can = can,
+                                                        .open = open_neurons,
+                                                        .need = need,
+                                                        .fill = fill,
+                                                        .close = close_neurons,
+                                                        .moves = moves,
+                                                        .gives_neurons = true,
+                                                        .request = request,
+                                                        .next = next,
+                                                        .more = more,
+                                                        .locate = locate,
+                                                        .space = space,
+                                                        .scores = scores,
+                                                        .settle = settle,
+                                                        .takes_hints = takes_hints,
+                                                        .absent = absent,
+                                                        .hint = hint,
+                                                        .reads = reads,
+                                                        .stats = stats,
+                                                        .memory = memory};

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // What tests change, through the model's load options, so that models of a few MiB stream as large ones do.
-#ifndef HEARTH_ENGINE_STREAMING_TESTS_H
-#define HEARTH_ENGINE_STREAMING_TESTS_H
+#ifndef HEARTH_WEIGHTS_TESTS_H
+#define HEARTH_WEIGHTS_TESTS_H
 
 #include "store/store.h"
 
-struct hearth_streaming_tests {
-    bool always;          // what all fits goes through runs and neurons none the less
+struct hearth_weights_tests {
+    bool always;          // what all fits streams none the less
     bool weights_only;    // the budget does not count what the process holds beside the session
     size_t piece_bytes;   // of prompts, 0: as ever
     uint32_t chunk_bytes; // of the neuron cache, 0: as ever

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT
+// Reading one ahead: see ahead.h.
+#include "weights/ahead.h"
+
+// On its way, but wanted no more.
+#define STALE (HEARTH_AHEAD_NONE - 1)
+
+static int buffer_of(const struct hearth_ahead *a, uint64_t key)
+{
+    return a->held[0] == key ? 0 : a->held[1] == key ? 1 : -1;
+}
+
+static void start(struct hearth_ahead *a, int buffer, uint64_t key)
+{
+    a->jobs[buffer] = (struct hearth_reader_job){0};
+    a->list(a->arg, key, buffer, &a->jobs[buffer]);
+    a->held[buffer] = key;
+    hearth_reader_start(a->reader, &a->jobs[buffer]);
+}
+
+// Reads a part to the buffer, whatever is on its way there.
+static void fetch(struct hearth_ahead *a, int buffer, uint64_t key)
+{
+    if (a->held[buffer] != HEARTH_AHEAD_NONE)
+        hearth_reader_wait(a->reader, &a->jobs[buffer], NULL);
+    start(a, buffer, key);
+}
+
+int hearth_ahead_get(struct hearth_ahead *a, uint64_t key, uint64_t next, int *buffer,
+                     struct hearth_error *err)
+{
+    int b = buffer_of(a, key);
+    const bool ahead = b >= 0;
+    if (!ahead) {
+        b = a->busy[0] ? 1 : 0;
+        fetch(a, b, key);
+    }
+    a->busy[b] = true;
+    if (next != key)
+        hearth_ahead_start(a, next);
+    int rc = hearth_reader_wait(a->reader, &a->jobs[b], err);
+    if (rc && ahead) { // what was read ahead in vain is tried again now
+        start(a, b, key);
+        rc = hearth_reader_wait(a->reader, &a->jobs[b], err);
+    }
+    if (rc) { // what it holds is worth nothing
+        a->held[b] = HEARTH_AHEAD_NONE;
+        a->busy[b] = false;
+    }
+    *buffer = b;
+    return rc;
+}
+
+void hearth_ahead_release(struct hearth_ahead *a, uint64_t key)
+{
+    const int buffer = buffer_of(a, key);
+    if (buffer >= 0)
+        a->busy[buffer] = false;
+}
+
+void hearth_ahead_start(struct hearth_ahead *a, uint64_t key)
+{
+    const int buffer = a->busy[0] ? 1 : 0;
+    if (key != HEARTH_AHEAD_NONE && !a->busy[buffer] && buffer_of(a, key) < 0)
+        fetch(a, buffer, key);
+}
+
+void hearth_ahead_forget(struct hearth_ahead *a)
+{
+    for (int buffer = 0; buffer < 2; buffer++) {
+        if (a->held[buffer] != HEARTH_AHEAD_NONE)
+            a->held[buffer] = STALE;
+        a->busy[buffer] = false;
+    }
+}
+
+void hearth_ahead_finish(struct hearth_ahead *a)
+{
+    for (int buffer = 0; buffer < 2; buffer++) {
+        if (a->held[buffer] != HEARTH_AHEAD_NONE)
+            hearth_reader_wait(a->reader, &a->jobs[buffer], NULL);
+        a->held[buffer] = HEARTH_AHEAD_NONE;
+        a->busy[buffer] = false;
+    }
+}
+
+void hearth_ahead_begin(struct hearth_ahead *a, struct hearth_reader *reader, hearth_ahead_list_fn list,
+                        void *arg)
+{
+    *a = (struct hearth_ahead){.reader = reader, .list = list, .arg = arg};
+    a->held[0] = a->held[1] = HEARTH_AHEAD_NONE;
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// Reading one ahead: parts of the file that are used one after the other go through two buffers, and while
+// one is used the next is read to the other.
+#ifndef HEARTH_WEIGHTS_AHEAD_H
+#define HEARTH_WEIGHTS_AHEAD_H
+
+#include "store/reader.h"
+
+#define HEARTH_AHEAD_NONE UINT64_MAX
+
+// Lists what the part numbered `key` needs when it goes to this buffer (0 or 1): sets the job's extents, which
+// are the caller's.
+typedef void (*hearth_ahead_list_fn)(void *arg, uint64_t key, int buffer, struct hearth_reader_job *job);
+
+struct hearth_ahead {
+    struct hearth_reader *reader;
+    hearth_ahead_list_fn list;
+    void *arg;
+
+    struct hearth_reader_job jobs[2];
+    uint64_t held[2]; // the part in a buffer, or on its way there
+    bool busy[2];     // it is in use
+};
+
+void hearth_ahead_begin(struct hearth_ahead *a, struct hearth_reader *reader, hearth_ahead_list_fn list,
+                        void *arg);
+
+// Waits until a part is in memory, and says in which buffer: it is in use from here on. If nothing else is
+// there, begins to read `next` to the other one (HEARTH_AHEAD_NONE: nothing). What was read ahead in vain is
+// tried again now. HEARTH_E_IO.
+int hearth_ahead_get(struct hearth_ahead *a, uint64_t key, uint64_t next, int *buffer,
+                     struct hearth_error *err);
+void hearth_ahead_release(struct hearth_ahead *a, uint64_t key); // its buffer may be overwritten
+// Begins to read a part, unless both buffers are in use or it is there.
+void hearth_ahead_start(struct hearth_ahead *a, uint64_t key);
+// What is in the buffers, or on its way there, is wanted no more.
+void hearth_ahead_forget(struct hearth_ahead *a);
+// The same, and waits until nothing is on its way.
+void hearth_ahead_finish(struct hearth_ahead *a);
+
+#endif

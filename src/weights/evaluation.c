@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// An evaluation and the sources: see sources.h.
+#include "weights/sources.h"
+
+void hearth_sources_begin(struct hearth_sources *s, const struct hearth_evaluation *now)
+{
+    if (!s->turn)
+        return;
+    hearth_lock_take(s->turn);
+    s->now = *now;
+}
+
+void hearth_sources_end(struct hearth_sources *s, enum hearth_phase phase)
+{
+    if (!s->turn)
+        return;
+    hearth_sources_count(s, phase);
+    hearth_lock_drop(s->turn);
+}
+
+bool hearth_sources_acquire(struct hearth_sources *s, int stage)
+{
+    const struct hearth_source *from = &s->stages;
+    struct hearth_error err = {0};
+    if (!from->ops->acquire)
+        return false;
+    if (!hearth_fault_is_raised(s->now.fault) && from->ops->acquire(from->state, stage, &err))
+        hearth_fault_raise(s->now.fault, &err);
+    return hearth_fault_is_raised(s->now.fault);
+}
+
+void hearth_sources_release(struct hearth_sources *s, int stage)
+{
+    if (s->stages.ops->release)
+        s->stages.ops->release(s->stages.state, stage);
+}
+
+bool hearth_sources_has_stage(const struct hearth_sources *s, int stage)
+{
+    return !s->stages.ops->has_stage || s->stages.ops->has_stage(s->stages.state, stage);
+}

@@ -1,0 +1,543 @@
+// SPDX-License-Identifier: MIT
+// Experts that are not all in memory: a layer reads those of its experts that the expert cache does not have,
+// straight from where the file has their matrices, while those that it has are computed.
+//
+// All experts that a layer needs are asked for as far as there are slots, so their reads are in flight while
+// those that are present are computed; then each is computed once it has landed, and its slot, if it is a
+// common one, goes to the next that waits for one.
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "model/load.h"
+#include "sparse/expert_cache.h"
+#include "weights/source.h"
+
+// Rows of experts' inputs that are handed out together, where there are so many: then slots are let go.
+#define GROUP_ROWS 64
+
+#define EXPERT_PARTS 3 // gate, up, down
+
+// One of the matrices that the experts of a layer consist of.
+struct expert_part {
+    const struct hearth_item
+        *item; // of all experts; or, with a tensor each, of expert 0: the others follow it
+    bool single;
+    uint64_t bytes; // of one expert
+    size_t at;      // in a slot
+};
+
+// The experts of one layer.
+struct expert_layer {
+    struct expert_part parts[EXPERT_PARTS];
+    size_t place_bytes;
+    uint8_t *places; // its own; place_bytes apart
+};
+
+// Where an expert of a layer that is being computed, or read ahead, is.
+struct visit {
+    struct hearth_reader_job job;
+    struct hearth_extent extents[EXPERT_PARTS];
+    uint8_t *place;
+    bool reading, done;
+    bool ahead; // asked for before its layer's visit, which has not claimed it
+};
+
+struct experts_state {
+    struct hearth_source_setup setup;
+    uint32_t n_layers, n_experts;
+    struct expert_layer *layers; // [n_layers]
+    struct hearth_expert_cache *cache;
+    struct hearth_region region; // the layers' slots and the common ones
+    uint8_t *common;             // common_bytes apart
+    size_t common_bytes;
+    const int *order_of_layers; // the plan's
+    uint32_t *quota;            // [n_layers] slots of their own
+    struct visit *visits;       // [2 n_experts] of a layer and of the next
+    uint32_t layer;             // that is being visited
+    struct hearth_want *wants;  // the caller's,
+    int *order, *counts;        // [n_experts] their experts, and rows of each
+    int n_used, n_asked;        // the first n_asked of n_used are asked for
+    int left;                   // not yet computed
+    // Of the next layer: what it will probably want.
+    int *guess;              // [n_experts]
+    int n_guess, guess_at;   // those before guess_at are dealt with
+    uint32_t n_ahead[2];     // visits with `ahead`, in either half,
+    uint32_t ahead_layer[2]; // and the layer they are of
+    bool in_step;
+    uint64_t asked_cached, asked_read; // by steps so far
+    uint64_t read_ahead, ahead_used;   // the same: experts read ahead, and those of them that were wanted
+    uint64_t *expert_bytes;            // [n_layers] for planning: of a slot, layers in the order of stages
+};
+
+// ---- a layer
+
+static const struct hearth_gguf_tensor *tensor_of(const struct expert_part *p, uint32_t expert)
+{
+    return p->item[p->single ? expert : 0].tensor;
+}
+
+static uint64_t offset_of(const struct expert_part *p, uint32_t expert)
+{
+    return tensor_of(p, expert)->offset + (p->single ? 0 : expert * p->bytes);
+}
+
+static uint64_t page_of(const struct experts_state *x)
+{
+    const uint32_t align = hearth_reader_align(x->setup.reader);
+    return align > HEARTH_IMAGE_PAGE ? align : HEARTH_IMAGE_PAGE;
+}
+
+static struct visit *visits_of(const struct experts_state *x, uint32_t layer)
+{
+    return x->visits + layer % 2 * x->n_experts;
+}
+
+static void start_reading(struct experts_state *x, uint32_t layer, uint32_t expert)
+{
+    const struct expert_layer *l = &x->layers[layer];
+    struct visit *v = &visits_of(x, layer)[expert];
+    for (int part = 0; part < EXPERT_PARTS; part++) {
+        const struct expert_part *p = &l->parts[part];
+        v->extents[part] = hearth_extent_of(tensor_of(p, expert)->part, offset_of(p, expert), p->bytes,
+                                            page_of(x), v->place + p->at);
+    }
+    v->job = (struct hearth_reader_job){.extents = v->extents, .n = EXPERT_PARTS};
+    hearth_reader_start(x->setup.reader, &v->job);
+}
+
+static uint8_t *address_of(const struct experts_state *x, uint32_t layer,
+                           const struct hearth_expert_place *place)
+{
+    const struct expert_layer *l = &x->layers[layer];
+    return place->common ? x->common + place->number * x->common_bytes
+                         : l->places + place->number * l->place_bytes;
+}
+
+// Lets go of what was read ahead and is not claimed, in one half of the visits: what is over, or all.
+static void drop_ahead(struct experts_state *x, uint32_t half, bool all)
+{
+    const uint32_t layer = x->ahead_layer[half];
+    for (uint32_t e = 0; e < x->n_experts && x->n_ahead[half]; e++) {
+        struct visit *v = &x->visits[half * x->n_experts + e];
+        if (!v->ahead || !(all || hearth_reader_is_over(x->setup.reader, &v->job)))
+            continue;
+        v->ahead = false;
+        x->n_ahead[half]--;
+        hearth_expert_cache_release(x->cache, layer, e, !hearth_reader_wait(x->setup.reader, &v->job, NULL));
+    }
+}
+
+// Reads what the next layer will probably want, as far as there are places.
+static void ask_ahead(struct experts_state *x)
+{
+    const uint32_t layer = x->layer + 1;
+    for (; x->guess_at < x->n_guess; x->guess_at++) {
+        const uint32_t expert = (uint32_t)x->guess[x->guess_at];
+        struct visit *v = &visits_of(x, layer)[expert];
+        struct hearth_expert_place place;
+        const enum hearth_expert_request got =
+            hearth_expert_cache_ask_ahead(x->cache, layer, expert, x->in_step, &place);
+        if (got == HEARTH_EXPERT_NO_ROOM)
+            return;
+        if (got == HEARTH_EXPERT_PRESENT)
+            continue;
+        v->place = address_of(x, layer, &place);
+        v->ahead = true;
+        x->n_ahead[layer % 2]++;
+        x->ahead_layer[layer % 2] = layer;
+        x->read_ahead += x->in_step;
+        start_reading(x, layer, expert);
+    }
+}
+
+// Asks for as many more of the layer's experts as there is room for, and then for the next one's.
+static void ask(struct experts_state *x)
+{
+    for (; x->n_asked < x->n_used; x->n_asked++) {
+        const uint32_t expert = (uint32_t)x->order[x->n_asked];
+        struct visit *v = &visits_of(x, x->layer)[expert];
+        struct hearth_expert_place place;
+        enum hearth_expert_request got = hearth_expert_cache_request(x->cache, x->layer, expert, &place);
+        if (got == HEARTH_EXPERT_NO_ROOM && x->n_ahead[x->layer % 2]) {
+            drop_ahead(x, x->layer % 2, true); // in vain, perhaps, and places are needed
+            got = hearth_expert_cache_request(x->cache, x->layer, expert, &place);
+        }
+        if (got == HEARTH_EXPERT_NO_ROOM)
+            return;
+        v->done = false;
+        if (v->ahead) {
+            v->ahead = false;
+            v->reading = true;
+            x->n_ahead[x->layer % 2]--;
+            x->ahead_used += x->in_step;
+            continue;
+        }
+        v->place = address_of(x, x->layer, &place);
+        v->reading = got == HEARTH_EXPERT_ABSENT;
+        if (v->reading)
+            start_reading(x, x->layer, expert);
+    }
+    ask_ahead(x);
+}
+
+// Puts those that are in memory, or on their way, to the front. Returns how many.
+static int present_first(struct experts_state *x)
+{
+    int n_present = 0;
+    for (int i = 0; i < x->n_used; i++) {
+        const int expert = x->order[i];
+        if (!hearth_expert_cache_has(x->cache, x->layer, (uint32_t)expert))
+            continue;
+        if (!x->setup.now->in_order) {
+            memmove(x->order + n_present + 1, x->order + n_present,
+                    (size_t)(i - n_present) * sizeof *x->order);
+            x->order[n_present] = expert;
+        }
+        n_present++;
+    }
+    return n_present;
+}
+
+// In what order the wants are, and had best be computed.
+static void order_wants(struct experts_state *x, const struct hearth_request *r)
+{
+    const uint32_t first = (uint32_t)r->layer * x->n_experts;
+    memset(x->counts, 0, x->n_experts * sizeof *x->counts);
+    for (uint32_t i = 0; i < r->n; i++) {
+        x->order[i] = (int)(r->wants[i].space - first);
+        x->counts[x->order[i]] = r->wants[i].n_rows;
+    }
+    hearth_expert_cache_visit(x->cache, x->layer, x->counts, r->n_tokens);
+    if (!x->in_step)
+        return;
+    const int n_present = present_first(x);
+    x->asked_cached += (uint64_t)n_present;
+    x->asked_read += (uint64_t)(x->n_used - n_present);
+    for (uint32_t i = 0; i < r->n; i++) {
+        r->wants[i].space = first + (uint32_t)x->order[i];
+        r->wants[i].n_rows = x->counts[x->order[i]];
+    }
+}
+
+static void request(void *state, const struct hearth_request *r)
+{
+    struct experts_state *x = state;
+    // What was read in vain for the layer before, or for one that an evaluation did not get to.
+    x->layer = (uint32_t)r->layer;
+    drop_ahead(x, (x->layer + 1) % 2, true);
+    if (x->ahead_layer[x->layer % 2] != x->layer)
+        drop_ahead(x, x->layer % 2, true);
+    x->in_step = r->phase == HEARTH_PHASE_STEP;
+    x->wants = r->wants;
+    x->n_used = x->left = (int)r->n;
+    x->n_asked = x->n_guess = x->guess_at = 0;
+    order_wants(x, r);
+    ask(x);
+}
+
+// Guesses that are needed to judge them.
+#define TRIALS 256
+
+static bool takes_hints(const void *state, int layer, enum hearth_phase phase)
+{
+    (void)layer;
+    const struct experts_state *x = state;
+    const bool right = x->read_ahead < TRIALS || 4 * x->ahead_used >= 3 * x->read_ahead;
+    return x->setup.model->load.overlap == HEARTH_OVERLAP_ALL && (right || phase == HEARTH_PHASE_PROMPT);
+}
+
+// Read once all that this layer wants is on its way.
+static void hint(void *state, uint32_t space, const uint32_t *ids, uint32_t n)
+{
+    (void)ids;
+    (void)n;
+    struct experts_state *x = state;
+    const int expert = (int)(space % x->n_experts);
+    if (hearth_expert_cache_has(x->cache, x->layer + 1, (uint32_t)expert))
+        return;
+    for (int i = 0; i < x->n_guess; i++)
+        if (x->guess[i] == expert)
+            return;
+    x->guess[x->n_guess++] = expert;
+}
+
+static bool is_ready(const struct experts_state *x, const struct visit *v)
+{
+    return !v->reading || hearth_reader_is_over(x->setup.reader, &v->job);
+}
+
+static struct visit *visit_of(const struct experts_state *x, int i)
+{
+    return &visits_of(x, x->layer)[x->order[i]];
+}
+
+// The first of those asked for that is not computed yet and that had best be: one that is ready, else the
+// one whose read began first.
+static int choose_next(const struct experts_state *x)
+{
+    int waiting = -1;
+    for (int i = 0; i < x->n_asked; i++) {
+        const struct visit *v = visit_of(x, i);
+        if (v->done)
+            continue;
+        if (x->setup.now->in_order || is_ready(x, v))
+            return i;
+        waiting = waiting < 0 ? i : waiting;
+    }
+    return waiting;
+}
+
+// Points a want's matrices to where they are.
+static void point_want(const struct experts_state *x, struct hearth_want *want, int expert,
+                       const uint8_t *place)
+{
+    const struct hearth_layer *l = &x->setup.weights->layers[x->layer];
+    const uint64_t mask = page_of(x) - 1;
+    want->from = want->at;
+    want->count = want->n;
+    want->gate = l->ffn_gate_exps;
+    want->up = l->ffn_up_exps;
+    want->down = hearth_has(&l->ffn_down_t_exps) ? l->ffn_down_t_exps : l->ffn_down_exps;
+    struct hearth_weight *const weights[] = {&want->gate, &want->up, &want->down};
+    for (int part = 0; part < EXPERT_PARTS; part++) {
+        const struct expert_part *p = &x->layers[x->layer].parts[part];
+        weights[part]->data = place + p->at + (offset_of(p, (uint32_t)expert) & mask);
+    }
+}
+
+// Waits for want i and takes those behind it that are ready, too. Returns the end of the group; i: the
+// evaluation has failed.
+static int gather_group(struct experts_state *x, int i)
+{
+    int rows = 0, end = i;
+    while (end < x->n_asked && (end == i || rows + x->wants[end].n_rows <= GROUP_ROWS)) {
+        struct visit *v = visit_of(x, end);
+        if (v->done || (end > i && !is_ready(x, v)))
+            break;
+        struct hearth_error err = {0};
+        int rc = v->reading ? hearth_reader_wait(x->setup.reader, &v->job, &err) : HEARTH_OK;
+        if (rc) { // it may have been read ahead, long ago
+            start_reading(x, x->layer, (uint32_t)x->order[end]);
+            rc = hearth_reader_wait(x->setup.reader, &v->job, &err);
+        }
+        if (rc) {
+            hearth_fault_raise(x->setup.now->fault, &err);
+            return i;
+        }
+        point_want(x, &x->wants[end], x->order[end], v->place);
+        rows += x->wants[end++].n_rows;
+    }
+    return end;
+}
+
+// What was asked for and not computed, because the evaluation has failed.
+static void give_up(struct experts_state *x)
+{
+    drop_ahead(x, 0, true);
+    drop_ahead(x, 1, true);
+    for (int i = 0; i < x->n_asked; i++) {
+        struct visit *v = visit_of(x, i);
+        if (!v->done)
+            hearth_expert_cache_release(x->cache, x->layer, (uint32_t)x->order[i],
+                                        !v->reading || !hearth_reader_wait(x->setup.reader, &v->job, NULL));
+    }
+    x->left = 0;
+}
+
+static struct hearth_want *next(void *state, int worker, uint32_t *n, bool *wait)
+{
+    (void)worker;
+    struct experts_state *x = state;
+    *wait = false;
+    *n = 0;
+    if (!x->left)
+        return NULL;
+    ask(x);
+    const bool stop = !x->in_step && hearth_fault_look(x->setup.now->fault); // a prompt's are many bytes
+    const int i = choose_next(x), end = stop ? i : gather_group(x, i);
+    *n = (uint32_t)(end - i);
+    if (*n)
+        return x->wants + i;
+    give_up(x);
+    return NULL;
+}
+
+static void done(void *state, struct hearth_want *wants, uint32_t n)
+{
+    struct experts_state *x = state;
+    const int first = (int)(wants - x->wants), end = first + (int)n;
+    for (int i = first; i < end; i++) {
+        visit_of(x, i)->done = true;
+        hearth_expert_cache_release(x->cache, x->layer, (uint32_t)x->order[i], true);
+    }
+    x->left -= (int)n;
+    if (x->left)
+        return;
+    drop_ahead(x, x->layer % 2, false);
+    ask(x);
+}
+
+static bool moves(const void *state)
+{
+    (void)state;
+    return true;
+}
+
+// ---- opening
+
+// Where a layer's experts are, and how much memory a place for one takes.
+static int find_layer(struct experts_state *x, int layer, struct hearth_error *err)
+{
+    const struct hearth_model *m = x->setup.model;
+    const struct hearth_layer *w = &m->weights.layers[layer];
+    const struct hearth_weight *const weights[] = {&w->ffn_gate_exps, &w->ffn_up_exps,
+                                                   hearth_has(&w->ffn_down_t_exps) ? &w->ffn_down_t_exps
+                                                                                   : &w->ffn_down_exps};
+    struct expert_layer *l = &x->layers[layer];
+    const uint64_t mask = page_of(x) - 1;
+    for (int part = 0; part < EXPERT_PARTS; part++) {
+        struct expert_part *p = &l->parts[part];
+        p->item = hearth_item_of(m, weights[part]);
+        if (!hearth_has(weights[part]) || !p->item->of_experts)
+            return hearth_fail(err, HEARTH_E_INVALID, "%s: layer %d has no experts", m->info.path, layer);
+        p->bytes = (uint64_t)weights[part]->n * weights[part]->stride;
+        p->single = p->item->tensor->ne[2] == 1 && x->n_experts > 1;
+        p->at = l->place_bytes;
+        uint64_t most = 0;
+        for (uint32_t e = 0; e < x->n_experts; e++) {
+            const uint64_t bytes = (offset_of(p, e) & mask) + p->bytes;
+            most = bytes > most ? bytes : most;
+        }
+        l->place_bytes += (size_t)((most + mask) & ~mask);
+    }
+    x->common_bytes = l->place_bytes > x->common_bytes ? l->place_bytes : x->common_bytes;
+    return HEARTH_OK;
+}
+
+// Those of any model, but of packs.
+static bool can(const struct hearth_model *m, enum hearth_sparsity sparsity)
+{
+    (void)sparsity;
+    return m->hp.n_expert && !m->pack;
+}
+
+static int open_experts(void **state, const struct hearth_source_setup *setup, struct hearth_error *err)
+{
+    const struct hearth_hparams *hp = &setup->model->hp;
+    struct experts_state *x = *state = hearth_calloc(1, sizeof *x);
+    if (!x)
+        return hearth_fail(err, HEARTH_E_MEMORY, "no memory for the list of experts");
+    x->setup = *setup;
+    x->n_layers = (uint32_t)hp->n_layer;
+    x->n_experts = (uint32_t)hp->n_expert;
+    x->layers = hearth_calloc(x->n_layers, sizeof *x->layers);
+    x->quota = hearth_calloc(x->n_layers, sizeof *x->quota);
+    x->expert_bytes = hearth_calloc(x->n_layers, sizeof *x->expert_bytes);
+    x->visits = hearth_calloc(2 * (size_t)x->n_experts, sizeof *x->visits);
+    x->guess = hearth_calloc(x->n_experts, sizeof *x->guess);
+    x->order = hearth_calloc(x->n_experts, sizeof *x->order);
+    x->counts = hearth_calloc(x->n_experts, sizeof *x->counts);
+    if (!x->layers || !x->quota || !x->expert_bytes || !x->visits || !x->guess || !x->order || !x->counts)
+        return hearth_fail(err, HEARTH_E_MEMORY, "no memory for the list of experts");
+    int rc = HEARTH_OK;
+    for (int i = 0; i < hp->n_layer && !rc; i++)
+        rc = find_layer(x, i, err);
+    return rc;
+}
+
+static int need(void *state, struct hearth_source_need *n, struct hearth_error *err)
+{
+    (void)err;
+    struct experts_state *x = state;
+    struct hearth_budget_params *p = &n->params;
+    x->order_of_layers = n->order;
+    for (uint32_t i = 0; i < x->n_layers; i++)
+        x->expert_bytes[i] = x->layers[n->order[i]].place_bytes;
+    p->n_experts = x->n_experts;
+    p->common_experts = (uint32_t)x->setup.model->hp.n_expert_used + 1;
+    p->expert_bytes = x->expert_bytes;
+    p->io += hearth_expert_cache_table_bytes(x->n_layers, x->n_experts) +
+             x->n_layers * (sizeof *x->layers + sizeof *x->quota + sizeof *x->expert_bytes) +
+             x->n_experts * (2 * sizeof *x->visits + sizeof *x->guess + sizeof *x->order + sizeof *x->counts);
+    return HEARTH_OK;
+}
+
+static int fill(void *state, const struct hearth_budget_plan *plan, struct hearth_error *err)
+{
+    struct experts_state *x = state;
+    for (uint32_t i = 0; i < x->n_layers; i++)
+        x->quota[x->order_of_layers[i]] = plan->layer_experts + (i < plan->more_experts);
+    int rc = hearth_region_open(&x->region, (size_t)plan->expert_bytes, "the experts", err);
+    if (rc)
+        return rc;
+    uint8_t *at = x->region.base;
+    for (uint32_t i = 0; i < x->n_layers; i++) {
+        x->layers[i].places = at;
+        at += x->quota[i] * x->layers[i].place_bytes;
+    }
+    x->common = at;
+    return hearth_expert_cache_open(&x->cache,
+                                    &(struct hearth_expert_cache_params){.n_layers = x->n_layers,
+                                                                         .n_experts = x->n_experts,
+                                                                         .quota = x->quota,
+                                                                         .n_common = plan->common_experts},
+                                    err);
+}
+
+static void close_experts(void **state)
+{
+    struct experts_state *x = *state;
+    if (x) {
+        hearth_expert_cache_close(&x->cache);
+        hearth_region_close(&x->region);
+        free(x->layers);
+        free(x->quota);
+        free(x->expert_bytes);
+        free(x->visits);
+        free(x->guess);
+        free(x->order);
+        free(x->counts);
+    }
+    free(x);
+    *state = NULL;
+}
+
+// ---- figures
+
+static void stats(const void *state, struct hearth_streaming_stats *out)
+{
+    const struct experts_state *x = state;
+    for (uint32_t i = 0; i < x->n_layers; i++) {
+        for (int part = 0; part < EXPERT_PARTS; part++)
+            out->expert_bytes += x->n_experts * x->layers[i].parts[part].bytes;
+        out->experts_cached += x->quota[i];
+    }
+    out->experts = (uint64_t)x->n_layers * x->n_experts;
+    out->cache_bytes += x->region.size;
+    out->expert_hits = x->asked_cached;
+    out->expert_misses = x->asked_read;
+    out->experts_ahead = x->read_ahead;
+    out->experts_ahead_used = x->ahead_used;
+}
+
+static uint64_t memory(const void *state)
+{
+    const struct experts_state *x = state;
+    return x->region.size;
+}
+
+const struct hearth_source_ops hearth_experts_source = {.name = "experts",
+                                                        .can = can,
+                                                        .open = open_experts,
+                                                        .need = need,
+                                                        .fill = fill,
+                                                        .close = close_experts,
+                                                        .moves = moves,
+                                                        .request = request,
+                                                        .next = next,
+                                                        .done = done,
+                                                        .takes_hints = takes_hints,
+                                                        .hint = hint,
+                                                        .stats = stats,
+                                                        .memory = memory};

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+// Prompts of the source of neurons: requests without ids. Functions are those of source.h.
+#ifndef HEARTH_WEIGHTS_NEURON_CHUNKS_H
+#define HEARTH_WEIGHTS_NEURON_CHUNKS_H
+
+#include "weights/neuron_state.h"
+
+void hearth_neuron_chunks_begin(struct hearth_neurons *n); // once, before all others
+void hearth_neuron_chunks_request(struct hearth_neurons *n, const struct hearth_request *r);
+struct hearth_want *hearth_neuron_chunks_next(struct hearth_neurons *n, uint32_t *count);
+// The cache is about to change: what is on its way was chosen by what the cache held then.
+void hearth_neuron_chunks_forget(struct hearth_neurons *n);
+// Reads ranges one ahead of calling keep() for each, with its bundles.
+int hearth_neuron_chunks_read(struct hearth_neurons *n, const struct hearth_cache_range *ranges,
+                              size_t n_ranges,
+                              void (*keep)(struct hearth_neurons *n, const struct hearth_cache_range *range,
+                                           const uint8_t *bundles),
+                              struct hearth_error *err);
+
+#endif

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+// Insides of the source of neurons (neurons.c, neuron_steps.c, neuron_chunks.c): feed-forward parts of a pack
+// of which only some neurons are in memory. A prefix of each space is resident in matrices, others are bundles
+// in the neuron cache, and the rest is read when a token names it. Prompts, which use all neurons, go through
+// a space in chunks.
+#ifndef HEARTH_WEIGHTS_NEURON_STATE_H
+#define HEARTH_WEIGHTS_NEURON_STATE_H
+
+#include <stdatomic.h>
+
+#include "model/pack.h"
+#include "sparse/cache.h"
+#include "weights/ahead.h"
+#include "weights/source.h"
+
+// Reads listed and not yet ended, at most; a power of two.
+#define HEARTH_NEURON_FLIGHTS 2048
+
+// The state of a step's request: see neuron_steps.c.
+struct hearth_neuron_pass {
+    struct hearth_want *wants;
+    uint32_t n_wants;
+    // The thread that evaluates:
+    uint32_t wave;     // wants before this one were handed out in waves before
+    uint32_t frontier; // and of those before this one all neurons are asked for
+    uint32_t asked;    // ids of the want at the frontier that were asked for
+    // All threads:
+    _Atomic uint32_t n_ready, n_taken,
+        n_end;         // wants ready, taken; how many the wave has in all (UINT32_MAX: not known yet)
+    _Atomic bool held; // nothing is handed out before all reads of the wave have ended (HEARTH_OVERLAP_NONE)
+};
+
+struct hearth_neurons {
+    struct hearth_source_setup setup;
+    bool on;                             // some neurons are not resident
+    struct hearth_store *store;          // of bundles
+    struct hearth_cache *cache;          // NULL: all are resident
+    const struct hearth_bundle *bundles; // [n_layer] the pack's
+    uint32_t n_spaces, n_neurons;        // n_neurons of one space
+    uint32_t experts;                    // spaces of a layer
+    struct hearth_region lists;          // by space, from the beginning
+    struct hearth_budget_space *spaces;  // [n_spaces]
+    float *shares;                 // [n_spaces x n_neurons] of a profile, until the cache knows them; or NULL
+    uint32_t *resident, *quota;    // [n_spaces]
+    uint32_t reserve, chunk_bytes; // of the cache
+    float *scores;                 // [n_spaces x n_neurons] the predictors' of the last visit
+    struct hearth_region matrices; // resident prefixes
+    struct hearth_space *prefixes; // [n_spaces] their matrices; `n` is all neurons
+    uint64_t resident_neurons, cold_neurons; // the plan's
+
+    struct hearth_region tables; // all that follows but the chunks' buffers
+
+    // Steps.
+    uint32_t *pending, *ready;         // [wants] reads a want waits for; wants in the order they got ready
+    int32_t *want_of_space;            // [n_spaces] first want of a space in this request, or -1
+    uint32_t *let_go;                  // [n_neurons]
+    struct hearth_cache_read *flights; // [n_flights] reads listed
+    uint32_t n_flights;                // HEARTH_NEURON_FLIGHTS
+    uint32_t *free_flights, n_free;    // numbers of unused ones
+    uint32_t *queue, queue_first, queue_end; // ring of those not yet submitted
+    struct hearth_neuron_pass pass;
+    bool unsettled; // the last wave is to be let go
+    // Hints: ids of one space, of which those before ahead_at have been dealt with.
+    const uint32_t *ahead;
+    uint32_t n_ahead, ahead_at, ahead_space;
+
+    // Prompts: chunks of a space.
+    struct hearth_region buffers; // two,
+    size_t buffer_bytes;          // of so many bytes
+    uint32_t chunk_neurons;
+    struct hearth_ahead chunks;       // keyed by space * n_neurons + first neuron
+    struct hearth_extent *extents[2]; // [max_extents]
+    size_t max_extents;
+    uint64_t in_use; // key of the chunk that was handed out last, or HEARTH_AHEAD_NONE
+    bool by_ids;     // the request is a step's
+    struct hearth_request request;
+    uint32_t want;                         // that is being handed out,
+    size_t next;                           // from this neuron on
+    const struct hearth_cache_range *warm; // of the warm start, while chunks are its ranges
+};
+
+// Wants of a step's request, at most.
+#define HEARTH_NEURON_WANTS(n) (HEARTH_STEP_ROWS * hearth_cluster_count((n)->n_neurons))
+
+#endif

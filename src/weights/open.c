@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: MIT
+// Opening: the budget is planned among the sources, spent, and what it buys is read.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/os.h"
+#include "model/load.h"
+#include "weights/sources.h"
+#include "weights/tests.h"
+
+// For what a program allocates beside the session: samplers, text, statistics; and the edges of regions.
+#define SLACK ((uint64_t)6 << 20)
+#define MIB   ((uint64_t)1 << 20)
+
+// Who gives feed-forward parts: the first that can. In memory, stages have them.
+static const struct hearth_source_ops *const ffn_sources[] = {&hearth_neurons_source, &hearth_experts_source,
+                                                              &hearth_memory_source};
+
+static const struct hearth_source_ops *ffn_source(const struct hearth_model *m, enum hearth_sparsity sparsity)
+{
+    size_t i = 0;
+    while (ffn_sources[i]->can && !ffn_sources[i]->can(m, sparsity))
+        i++;
+    return ffn_sources[i];
+}
+
+bool hearth_sources_may_give_neurons(const struct hearth_model *m, enum hearth_sparsity sparsity)
+{
+    return m->load.ram && ffn_source(m, sparsity)->gives_neurons;
+}
+
+// ---- sizes
+
+// What the process holds already, apart from the session's regions, which are not written to yet.
+static uint64_t process_bytes(const struct hearth_model *m)
+{
+    if (m->load.tests && m->load.tests->weights_only)
+        return 0;
+    return hearth_memory_private() / MIB * MIB + MIB + SLACK;
+}
+
+// What one session takes.
+static uint64_t session_bytes(const struct hearth_sources_user *u)
+{
+    return hearth_region_bytes(u->kv_bytes) + hearth_region_bytes(u->workspace_bytes);
+}
+
+// What sessions take of which all weights are in memory.
+static uint64_t bytes_of_all(const struct hearth_model *m, const struct hearth_sources_user *u)
+{
+    return (uint64_t)m->load.max_sessions * session_bytes(u) + process_bytes(m) +
+           hearth_region_bytes(m->image_bytes);
+}
+
+// ---- planning
+
+static double mib(uint64_t bytes)
+{
+    return (double)bytes / (double)MIB;
+}
+
+// Names the smallest budget. What the process holds varies a little from one start to the next.
+static int refuse(const struct hearth_sources *s, const struct hearth_sources_user *u,
+                  struct hearth_error *err)
+{
+    const struct hearth_model *m = s->model;
+    const struct hearth_budget_floor *f = &s->plan.floor;
+    const uint64_t all = bytes_of_all(m, u), least = f->bytes < all ? f->bytes : all;
+    const uint64_t named = m->load.tests ? least : hearth_round_up(least, MIB) + MIB;
+    char parts[200] = "all of its weights";
+    if (least == f->bytes)
+        snprintf(parts, sizeof parts,
+                 "%.1f MiB for what is always in memory, %.1f for the KV cache (-c makes it smaller), %.1f "
+                 "for two layers, %.1f for the %s of one token",
+                 mib(f->always), mib(f->kv), mib(f->layer_buffers), mib(f->working_set),
+                 s->ffn.ops == &hearth_experts_source ? "experts" : "neurons");
+    return hearth_fail(err, HEARTH_E_BUDGET,
+                       "--ram %llu is too small for %s: it needs at least %llu bytes (--ram %lluM): %s",
+                       (unsigned long long)m->load.ram, m->info.path, (unsigned long long)named,
+                       (unsigned long long)(named + MIB - 1) / MIB, parts);
+}
+
+static int make_plan(struct hearth_sources *s, const struct hearth_sources_user *u, struct hearth_error *err)
+{
+    const struct hearth_model *m = s->model;
+    const uint64_t sessions = (uint64_t)m->load.max_sessions;
+    struct hearth_source_need need = {
+        .params = {.kv = sessions * hearth_region_bytes(u->kv_bytes),
+                   .workspace = sessions * hearth_region_bytes(u->workspace_bytes),
+                   .norms = process_bytes(m),
+                   .batch = (uint32_t)u->max_steps}};
+    int rc = HEARTH_OK;
+    for (int i = 0; i < s->n && !rc; i++)
+        if (s->all[i].ops->need)
+            rc = s->all[i].ops->need(s->all[i].state, &need, err);
+    if (rc)
+        return rc;
+    rc = hearth_budget_plan(&need.params, m->load.ram, &s->plan, need.resident, need.quota, err);
+    return rc == HEARTH_E_BUDGET ? refuse(s, u, err) : rc;
+}
+
+static void log_plan(const struct hearth_sources *s)
+{
+    const struct hearth_budget_plan *p = &s->plan;
+    hearth_log(
+        HEARTH_LOG_DEBUG,
+        "plan: %llu of %llu bytes; dense %llu in memory (%u layers%s), layer buffers %llu; resident "
+        "neurons %llu (%llu bytes), cached %llu (%llu bytes, reserve %u); experts of a layer %u, of %u "
+        "layers one more, %u common (%llu bytes)",
+        (unsigned long long)p->bytes, (unsigned long long)s->model->load.ram,
+        (unsigned long long)p->dense_bytes, p->dense_layers, p->head_in_memory ? ", head" : "",
+        (unsigned long long)p->layer_buffers, (unsigned long long)p->resident_neurons,
+        (unsigned long long)p->resident_bytes, (unsigned long long)p->cold_neurons,
+        (unsigned long long)p->region_bytes, p->reserve, p->layer_experts, p->more_experts, p->common_experts,
+        (unsigned long long)p->expert_bytes);
+}
+
+// ---- opening
+
+static int read_store_params(const struct hearth_model *m, struct hearth_store_params *p,
+                             struct hearth_throttle *throttle, struct hearth_error *err)
+{
+    static const char *const names[] = {"auto", "uring", "pread"};
+    *p = (struct hearth_store_params){.faults = m->load.tests ? m->load.tests->faults : NULL};
+    size_t i = 0;
+    while (i < sizeof names / sizeof *names && strcmp(names[i], m->load.io))
+        i++;
+    if (i == sizeof names / sizeof *names)
+        return hearth_fail(err, HEARTH_E_INVALID, "there is no io \"%s\": use auto, uring or pread",
+                           m->load.io);
+    p->io = (enum hearth_io)i;
+    if (!*m->load.throttle)
+        return HEARTH_OK;
+    p->throttle = throttle;
+    return hearth_throttle_parse(throttle, m->load.throttle, err);
+}
+
+static int open_reader(struct hearth_reader **out, const struct hearth_model *m,
+                       const struct hearth_store_params *params, struct hearth_error *err)
+{
+    const uint32_t n = hearth_gguf_n_parts(m->gguf);
+    const char **paths = hearth_calloc(n, sizeof *paths);
+    if (!paths)
+        return hearth_fail(err, HEARTH_E_MEMORY, "no memory for reading");
+    for (uint32_t i = 0; i < n; i++)
+        paths[i] = hearth_file_path(hearth_gguf_file(m->gguf, i));
+    const int rc = hearth_reader_open(out, paths, n, params, err);
+    free(paths);
+    return rc;
+}
+
+// Bundles that are part of a stage stay bundles: the rows of a matrix are then as far apart as they.
+static void use_bundles_as_matrices(const struct hearth_model *m, struct hearth_weights *weights)
+{
+    for (int i = 0; i < m->hp.n_layer; i++) {
+        struct hearth_layer *l = &weights->layers[i];
+        struct hearth_weight *const parts[] = {&l->ffn_gate,      &l->ffn_up,      &l->ffn_down_t,
+                                               &l->ffn_gate_exps, &l->ffn_up_exps, &l->ffn_down_t_exps};
+        for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
+            if (hearth_has(parts[k]))
+                parts[k]->stride = m->pack->layers[i].stride;
+    }
+}
+
+// Opens one more source, which is s->all[n - 1] then, whatever becomes of it.
+static int open_source(struct hearth_sources *s, const struct hearth_source_ops *ops,
+                       const struct hearth_source_setup *setup, struct hearth_error *err)
+{
+    struct hearth_source *source = &s->all[s->n];
+    source->ops = ops;
+    const int rc = ops->open(&source->state, setup, err);
+    s->n += source->state != NULL;
+    return rc;
+}
+
+static int fill_all(struct hearth_sources *s, struct hearth_error *err)
+{
+    int rc = HEARTH_OK;
+    for (int i = 0; i < s->n && !rc; i++)
+        if (s->all[i].ops->fill)
+            rc = s->all[i].ops->fill(s->all[i].state, &s->plan, err);
+    // What moves nothing leaves feed-forward parts where the weights point to.
+    const struct hearth_source *ffn = &s->ffn;
+    if (!rc && ffn->ops->moves && !ffn->ops->moves(ffn->state))
+        s->ffn = s->all[s->n - 1];
+    return rc;
+}
+
+// Stages, and whoever gives the feed-forward parts; memory comes last.
+static int open_streams(struct hearth_sources *s, const struct hearth_sources_user *u,
+                        const struct hearth_store_params *store, struct hearth_error *err)
+{
+    const struct hearth_model *m = s->model;
+    const struct hearth_source_ops *ffn = ffn_source(m, u->sparsity);
+    const bool whole = ffn == &hearth_memory_source;
+    int rc = open_reader(&s->reader, m, store, err);
+    if (!rc)
+        s->turn = hearth_lock_open();
+    if (!rc && !s->turn)
+        rc = hearth_fail(err, HEARTH_E_MEMORY, "no memory for a session");
+    if (rc)
+        return rc;
+    if (m->pack && whole)
+        use_bundles_as_matrices(m, &s->weights);
+    const struct hearth_source_setup setup = {.model = m,
+                                              .weights = &s->weights,
+                                              .now = &s->now,
+                                              .reader = s->reader,
+                                              .store = store,
+                                              .whole = whole};
+    rc = open_source(s, &hearth_layers_source, &setup, err);
+    if (!rc && !whole)
+        rc = open_source(s, ffn, &setup, err);
+    if (!rc)
+        rc = open_source(s, &hearth_memory_source, &setup, err);
+    if (rc)
+        return rc;
+    s->stages = s->all[0];
+    s->ffn = s->all[1];
+    rc = make_plan(s, u, err);
+    if (rc)
+        return rc;
+    log_plan(s);
+    rc = fill_all(s, err);
+    if (!rc) { // what was read so far is not a prompt's
+        hearth_sources_count(s, HEARTH_PHASE_PROMPT);
+        s->phases[HEARTH_PHASE_PROMPT] = (struct hearth_reads){0};
+    }
+    return rc;
+}
+
+// All weights in memory: the model's, or read now.
+static int open_memory(struct hearth_sources *s, bool read, struct hearth_error *err)
+{
+    const struct hearth_source_setup setup = {.model = s->model, .weights = &s->weights, .now = &s->now};
+    const int rc = open_source(s, &hearth_memory_source, &setup, err);
+    if (rc)
+        return rc;
+    s->stages = s->ffn = s->all[0];
+    return read ? s->all[0].ops->fill(s->all[0].state, NULL, err) : HEARTH_OK;
+}
+
+static void close_all(struct hearth_sources **sources)
+{
+    struct hearth_sources *s = *sources;
+    if (!s)
+        return;
+    hearth_reader_close(&s->reader); // reads in flight end here: memory goes afterwards
+    for (int i = 0; i < s->n; i++)
+        s->all[i].ops->close(&s->all[i].state);
+    hearth_lock_close(&s->turn);
+    free(s->layers);
+    free(s);
+    *sources = NULL;
+}
+
+// Whether all weights fit, so that nothing is to be planned.
+static bool fits(const struct hearth_model *m, const struct hearth_sources_user *u)
+{
+    if (m->load.tests && m->load.tests->always)
+        return false;
+    return m->load.ram >= bytes_of_all(m, u);
+}
+
+static int open_all(struct hearth_sources **out, const struct hearth_model *m,
+                    const struct hearth_sources_user *u, struct hearth_error *err)
+{
+    const size_t n_layer = (size_t)m->hp.n_layer;
+    struct hearth_sources *s = *out = hearth_calloc(1, sizeof *s);
+    if (!s)
+        return hearth_fail(err, HEARTH_E_MEMORY, "no memory for a session");
+    s->model = m;
+    s->weights = m->weights;
+    if (!m->load.ram)
+        return open_memory(s, false, err);
+    s->layers = hearth_calloc(n_layer, sizeof *s->layers);
+    if (!s->layers)
+        return hearth_fail(err, HEARTH_E_MEMORY, "no memory for %zu layers", n_layer);
+    memcpy(s->layers, m->weights.layers, n_layer * sizeof *s->layers);
+    s->weights.layers = s->layers;
+    s->room = (uint64_t)m->load.max_sessions * session_bytes(u);
+    struct hearth_store_params store;
+    struct hearth_throttle throttle;
+    const int rc = read_store_params(m, &store, &throttle, err);
+    if (rc)
+        return rc;
+    return fits(m, u) ? open_memory(s, true, err) : open_streams(s, u, &store, err);
+}
+
+// ---- sessions
+
+// A session joins sources that are open.
+static int join(struct hearth_sources *s, const struct hearth_sources_user *u, struct hearth_error *err)
+{
+    const uint64_t bytes = session_bytes(u);
+    if (bytes > s->room)
+        return hearth_fail(err, HEARTH_E_BUDGET,
+                           "%s: of its budget %.1f MiB are left for sessions, and this one takes %.1f: set "
+                           "max_sessions, which is %d, to the number of sessions that are open at once, and "
+                           "open the largest one first",
+                           s->model->info.path, mib(s->room), mib(bytes), s->model->load.max_sessions);
+    s->room -= bytes;
+    s->users++;
+    return HEARTH_OK;
+}
+
+int hearth_sources_open(struct hearth_sources **out, const struct hearth_model *m,
+                        const struct hearth_sources_user *user, struct hearth_error *err)
+{
+    struct hearth_shared *shared = m->shared;
+    *out = NULL;
+    if (!shared) {
+        const int rc = open_all(out, m, user, err);
+        if (rc)
+            close_all(out);
+        return rc;
+    }
+    hearth_lock_take(shared->lock);
+    int rc = shared->sources ? HEARTH_OK : open_all(&shared->sources, m, user, err);
+    if (!rc)
+        rc = join(shared->sources, user, err);
+    if (rc && shared->sources && !shared->sources->users)
+        close_all(&shared->sources);
+    *out = rc ? NULL : shared->sources;
+    hearth_lock_drop(shared->lock);
+    return rc;
+}
+
+void hearth_sources_close(struct hearth_sources **sources, const struct hearth_sources_user *user)
+{
+    struct hearth_sources *s = *sources;
+    *sources = NULL;
+    if (!s)
+        return;
+    struct hearth_shared *shared = s->model->shared;
+    if (!shared) {
+        close_all(&s);
+        return;
+    }
+    hearth_lock_take(shared->lock);
+    s->room += session_bytes(user);
+    if (--s->users == 0)
+        close_all(&shared->sources);
+    hearth_lock_drop(shared->lock);
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+// The weights of a model as its sessions see them: which sources there are, and who evaluates now. Those of a
+// model with a budget are opened by its first session, shared by all, and closed by the last.
+#ifndef HEARTH_WEIGHTS_SOURCES_H
+#define HEARTH_WEIGHTS_SOURCES_H
+
+#include "weights/source.h"
+
+// Reads so far.
+struct hearth_reads {
+    uint64_t reads, bytes, wait_ns, retries;
+};
+
+struct hearth_sources {
+    const struct hearth_model *model;
+    struct hearth_weights weights; // pointed to memory, a stage's while it is acquired
+    struct hearth_layer *layers;   // weights.layers, where they are not the model's
+    struct hearth_evaluation now;
+    struct hearth_lock *turn; // of the evaluation; NULL: all weights stay where they are
+    struct hearth_reader *reader;
+    struct hearth_source all[3];
+    int n;
+    struct hearth_source stages, ffn; // of all: who gives dense weights, who gives feed-forward parts
+    struct hearth_budget_plan plan;
+    struct hearth_reads counted, phases[2]; // until the last evaluation, and in those of each phase
+
+    int users;     // sessions; guarded by the model's lock, as is
+    uint64_t room; // bytes set aside for further sessions
+};
+
+// What a session has besides weights, and how it evaluates.
+struct hearth_sources_user {
+    enum hearth_sparsity sparsity; // never AUTO
+    uint64_t kv_bytes, workspace_bytes;
+    int max_steps; // rows of a step
+};
+
+// Joins the sources of the model, or opens them: then the weights are brought into memory as far as the
+// model's budget goes. The session has all its other memory by now. HEARTH_E_BUDGET says what would do.
+int hearth_sources_open(struct hearth_sources **out, const struct hearth_model *m,
+                        const struct hearth_sources_user *user, struct hearth_error *err);
+void hearth_sources_close(struct hearth_sources **s, const struct hearth_sources_user *user);
+
+// Whether single neurons may come, for a session that is not open yet.
+bool hearth_sources_may_give_neurons(const struct hearth_model *m, enum hearth_sparsity sparsity);
+
+// ---- an evaluation (evaluation.c)
+
+// Begins one, when others have ended theirs.
+void hearth_sources_begin(struct hearth_sources *s, const struct hearth_evaluation *now);
+// Ends it; what was read since the last one counts for this phase.
+void hearth_sources_end(struct hearth_sources *s, enum hearth_phase phase);
+
+// Before layer i, or chunk i - n_layer of the head; true: the evaluation has failed and is to be given up.
+bool hearth_sources_acquire(struct hearth_sources *s, int stage);
+void hearth_sources_release(struct hearth_sources *s, int stage); // after it
+// Whether the stage is always in memory.
+bool hearth_sources_has_stage(const struct hearth_sources *s, int stage);
+
+static inline bool hearth_sources_embed_by_row(const struct hearth_sources *s)
+{
+    return s->stages.ops->embeds && s->stages.ops->embeds(s->stages.state);
+}
+
+// ---- figures (stats.c)
+
+void hearth_sources_count(struct hearth_sources *s, enum hearth_phase phase);
+void hearth_sources_stats(const struct hearth_sources *s, struct hearth_streaming_stats *out);
+uint64_t hearth_sources_memory(const struct hearth_sources *s); // of weights and what reading them takes
+
+#endif

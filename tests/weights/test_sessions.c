@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT
+// Sessions of one model with a budget share its weights: they are in memory once, sessions in threads of their
+// own give the logits of a model in memory bit by bit, and one that does not fit is refused.
+#include "check.h"
+
+#include <pthread.h>
+
+#include "convert/pack.h"
+#include "streaming_support.h"
+
+enum { N_SESSIONS = 2 };
+
+struct runner {
+    struct hearth_model *model;
+    struct hearth_session *session;
+    int n_vocab;
+    float *logits; // [N_PROMPT + N_STEPS][n_vocab]
+    int rc;
+};
+
+static int open_sharing(struct hearth_session **out, struct hearth_model *m, enum hearth_sparsity sparsity)
+{
+    struct hearth_session_params params = hearth_session_params_default();
+    params.n_ctx = N_CTX;
+    params.n_ubatch = UBATCH;
+    params.n_threads = 2;
+    params.sparsity = sparsity;
+    return hearth_session_open(out, m, &params, &err);
+}
+
+static struct hearth_model *open_shared_model(const char *path, uint64_t ram, int max_sessions)
+{
+    static const struct hearth_weights_tests tests = {SMALL, .always = true};
+    struct hearth_model_params params = hearth_model_params_default();
+    struct hearth_model *m = NULL;
+    params.n_threads = 1;
+    params.ram = ram;
+    params.io = "pread";
+    params.max_sessions = max_sessions;
+    OK(hearth_model_open(&m, path, &params, &err));
+    if (ram)
+        m->load.tests = &tests;
+    return m;
+}
+
+// A prompt, whose rows are kept, and steps. No asserts: it runs in threads.
+static void *run(void *arg)
+{
+    struct runner *r = arg;
+    struct rows rows = {r->logits, r->n_vocab};
+    hearth_token tokens[N_PROMPT];
+    for (int i = 0; i < N_PROMPT; i++)
+        tokens[i] = token_at(r->n_vocab, 0, i);
+    const int seq = hearth_seq_new(r->session, NULL);
+    r->rc = seq < 0 ? seq : hearth_prompt(r->session, seq, tokens, N_PROMPT, take_row, &rows, NULL);
+    for (int i = 0; i < N_STEPS && !r->rc; i++) {
+        const hearth_token token = token_at(r->n_vocab, 0, 1000 + i);
+        r->rc = hearth_step(r->session, &seq, &token, 1, NULL);
+        if (!r->rc)
+            take_row(&rows, 0, hearth_logits(r->session, 0));
+    }
+    return NULL;
+}
+
+static struct runner runner_of(struct hearth_model *m, enum hearth_sparsity sparsity)
+{
+    struct runner r = {.model = m, .n_vocab = hearth_model_info(m)->n_vocab};
+    OK(open_sharing(&r.session, m, sparsity));
+    r.logits = calloc((size_t)(N_PROMPT + N_STEPS) * (size_t)r.n_vocab, sizeof *r.logits);
+    assert_non_null(r.logits);
+    return r;
+}
+
+static void end_runner(struct runner *r)
+{
+    hearth_session_close(&r->session);
+    free(r->logits);
+}
+
+static uint64_t least_budget(const char *path, enum hearth_sparsity sparsity, int max_sessions)
+{
+    struct hearth_model *m = open_shared_model(path, 1u << 30, max_sessions);
+    struct hearth_session *s = NULL;
+    OK(open_sharing(&s, m, sparsity));
+    const uint64_t least = s->sources->plan.floor.bytes;
+    hearth_session_close(&s);
+    hearth_model_close(&m);
+    return least;
+}
+
+static void check_sharing(const char *path, enum hearth_sparsity sparsity)
+{
+    struct hearth_model *memory = open_shared_model(path, 0, 0);
+    struct runner want = runner_of(memory, sparsity);
+    run(&want);
+    assert_int_equal(want.rc, 0);
+
+    struct hearth_model *m = open_shared_model(path, least_budget(path, sparsity, N_SESSIONS), N_SESSIONS);
+    struct runner runners[N_SESSIONS];
+    struct hearth_stats stats[N_SESSIONS];
+    for (int i = 0; i < N_SESSIONS; i++) {
+        runners[i] = runner_of(m, sparsity);
+        hearth_session_stats(runners[i].session, &stats[i]);
+    }
+    assert_ptr_equal(runners[0].session->sources, runners[1].session->sources);
+    assert_int_equal(stats[0].streaming.planned_bytes, stats[1].streaming.planned_bytes);
+
+    pthread_t threads[N_SESSIONS];
+    for (int i = 0; i < N_SESSIONS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, run, &runners[i]), 0);
+    for (int i = 0; i < N_SESSIONS; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    for (int i = 0; i < N_SESSIONS; i++) {
+        assert_int_equal(runners[i].rc, 0);
+        assert_memory_equal(runners[i].logits, want.logits,
+                            (size_t)(N_PROMPT + N_STEPS) * (size_t)want.n_vocab * sizeof *want.logits);
+    }
+
+    // A third one does not fit, before one of them goes.
+    struct hearth_session *third = NULL;
+    assert_int_equal(open_sharing(&third, m, sparsity), HEARTH_E_BUDGET);
+    assert_null(third);
+    assert_non_null(strstr(err.message, "max_sessions"));
+    end_runner(&runners[0]);
+    OK(open_sharing(&third, m, sparsity));
+    hearth_session_close(&third);
+    end_runner(&runners[1]);
+    assert_null(m->shared->sources);
+    hearth_model_close(&m);
+    end_runner(&want);
+    hearth_model_close(&memory);
+}
+
+static void test_layers(void **state)
+{
+    (void)state;
+    check_sharing(make("tiny-dense"), HEARTH_SPARSITY_OFF);
+}
+
+static void test_experts(void **state)
+{
+    (void)state;
+    check_sharing(make("tiny-turbosparse-moe"), HEARTH_SPARSITY_PREDICT);
+}
+
+static void test_neurons(void **state)
+{
+    (void)state;
+    char pack[512];
+    snprintf(pack, sizeof pack, "%s", in_folder("pack.gguf"));
+    OK(hearth_pack_write(make("tiny-turbosparse"), pack, &(struct hearth_pack_params){0}, NULL, &err));
+    check_sharing(pack, HEARTH_SPARSITY_PREDICT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_layers), cmocka_unit_test(test_experts),
+                                       cmocka_unit_test(test_neurons)};
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
