@@ -16,7 +16,7 @@
 #   make bench-kernels  single kernels beside this machine's limits, BENCH_ARGS=FILTER picks some
 #   make install    install program, library, header, man pages and completions (PREFIX, DESTDIR)
 #   make uninstall  remove what make install installed
-#   make format     format the code; make check looks at format, layering, symbols and headers
+#   make format     format the code; make check looks at format, layering, circles, symbols and headers
 #   make clean      remove build/
 
 BUILD  ?= build
@@ -90,6 +90,7 @@ check:
 	scripts/check-format.sh
 	scripts/check-includes.sh
 	scripts/check-headers.sh
+	scripts/check-circles.sh $(BUILD)
 	scripts/check-symbols.sh $(BUILD)/libhearth.a
 
 format:
