@@ -395,7 +395,7 @@ const float *hearth_logits(const struct hearth_session *session, int row);
 // ---- statistics
 
 // Of sessions that read weights from the file as they go (hearth_model_params.ram). Reads ahead count in
-// the phase in which they end.
+// the phase in which they end. Sessions that share weights have these figures in common.
 struct hearth_streaming_stats {
     const char *io; // "io_uring" or "pread"; NULL: all weights are in memory, and all below is 0
     bool direct;    // reads go around the page cache
@@ -428,7 +428,7 @@ struct hearth_streaming_stats {
     uint64_t experts_ahead;      // read ahead by steps
     uint64_t experts_ahead_used; // and then asked for
 
-    // Reads since the session was opened.
+    // Reads since the first of the sessions was opened.
     uint64_t prompt_reads;
     uint64_t prompt_read_bytes;
     uint64_t prompt_wait_ns; // the evaluating thread waited for reads

@@ -65,6 +65,7 @@ static inline bool hearth_sources_embed_by_row(const struct hearth_sources *s)
 // ---- figures (stats.c)
 
 void hearth_sources_count(struct hearth_sources *s, enum hearth_phase phase);
+// Waits for an evaluation that is going on.
 void hearth_sources_stats(const struct hearth_sources *s, struct hearth_streaming_stats *out);
 uint64_t hearth_sources_memory(const struct hearth_sources *s); // of weights and what reading them takes
 

@@ -29,6 +29,7 @@ void hearth_sources_stats(const struct hearth_sources *s, struct hearth_streamin
     *out = (struct hearth_streaming_stats){0};
     if (!s->reader)
         return;
+    hearth_lock_take(s->turn); // another session may be evaluating
     const struct hearth_reads *prompt = &s->phases[HEARTH_PHASE_PROMPT],
                               *step = &s->phases[HEARTH_PHASE_STEP];
     out->io = hearth_reader_io_name(s->reader);
@@ -45,6 +46,7 @@ void hearth_sources_stats(const struct hearth_sources *s, struct hearth_streamin
     for (int i = 0; i < s->n; i++)
         if (s->all[i].ops->stats)
             s->all[i].ops->stats(s->all[i].state, out);
+    hearth_lock_drop(s->turn);
 }
 
 uint64_t hearth_sources_memory(const struct hearth_sources *s)
