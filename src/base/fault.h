@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The first error of an evaluation, from any thread: raised where it happens, seen by whoever would go on
-// working, and taken by the thread that evaluates. Also the request to cancel an evaluation, which becomes its
-// error where that thread looks at it and nowhere else: so nothing between two looks sees half of it.
+// working, and taken by the thread that evaluates. Also the request to cancel an evaluation, which becomes
+// its error where that thread looks at it and nowhere else: so nothing between two looks sees half of it.
 #ifndef HEARTH_BASE_FAULT_H
 #define HEARTH_BASE_FAULT_H
 

@@ -95,8 +95,8 @@ static int extend(struct run *r, struct line *line, const float *logits)
     return status;
 }
 
-// Evaluates the last token of every continuation that goes on. rows[i] becomes the line of logits row i. They all
-// stop when there is no room for all of them, and when the user wants it.
+// Evaluates the last token of every continuation that goes on. rows[i] becomes the line of logits row i. They
+// all stop when there is no room for all of them, and when the user wants it.
 static int step(struct run *r, struct line **rows, int n)
 {
     int seqs[256];

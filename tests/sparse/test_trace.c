@@ -263,6 +263,43 @@ static void densities(void **state)
     hearth_file_close(&f);
 }
 
+// Steps that are taken back, short ones and ones longer than any buffer, leave no trace.
+static void dropped_steps(void **state)
+{
+    (void)state;
+    enum { N = 1 << 20 };
+    const struct hearth_trace_space large[] = {{0, 0, N, 1}, {1, 0, N, 1}, {2, 0, N, 1}, {3, 0, N, 1}};
+    const struct hearth_trace_info four = {"dropped", false, 4, large};
+    uint32_t *even = malloc(N / 2 * sizeof *even), back[2];
+    assert_non_null(even);
+    for (uint32_t i = 0; i < N / 2; i++)
+        even[i] = 2 * i;
+    struct hearth_error err = {0};
+    struct hearth_trace_writer *w;
+    assert_int_equal(hearth_trace_writer_open(&w, path, &four, &err), 0);
+    hearth_trace_drop_step(w); // there is none
+    for (uint32_t step = 0; step < 3; step++) {
+        assert_int_equal(hearth_trace_step(w, 1, &err), 0);
+        for (uint32_t i = 0; i < 4; i++)
+            assert_int_equal(hearth_trace_set(w, i, even, step == 1 ? 3 : N / 2, &err), 0);
+        hearth_trace_drop_step(w);
+        assert_int_equal(hearth_trace_set(w, 0, even, 1, &err), HEARTH_E_INVALID); // of no step
+        assert_int_equal(hearth_trace_step(w, 7, &err), 0);
+        assert_int_equal(hearth_trace_set(w, 0, &step, 1, &err), 0);
+    }
+    assert_int_equal(hearth_trace_writer_commit(&w, &err), 0);
+    struct hearth_trace *t = NULL;
+    assert_int_equal(hearth_trace_open(&t, path, &err), 0);
+    assert_int_equal(hearth_trace_n_steps(t), 3);
+    assert_int_equal(hearth_trace_n_ids(t), 3);
+    for (uint32_t step = 0; step < 3; step++) {
+        hearth_trace_ids(t, step, back);
+        assert_int_equal(back[0], step);
+    }
+    hearth_trace_close(&t);
+    free(even);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -271,6 +308,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(damage, make_path, remove_path),
         cmocka_unit_test_setup_teardown(writer_refuses_nonsense, make_path, remove_path),
         cmocka_unit_test_setup_teardown(densities, make_path, remove_path),
+        cmocka_unit_test_setup_teardown(dropped_steps, make_path, remove_path),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# The examples say what `hearth run` says, on both shipped models; Ctrl-C ends a generation; errors are told.
+# shellcheck source=tests/cli/cli.sh
+. "$(dirname "$0")/cli.sh"
+examples=$(dirname "$hearth")/examples
+[ -x "$examples/complete" ] || skip "built without HEARTH_EXAMPLES"
+prompt="It was a dark and stormy night, and"
+
+for model in "$source_dir"/models/hearth-novels-*.gguf; do
+    "$examples/complete" "$model" "$prompt" 40 7 >"$tmp/got" || fail "complete: exit status $?"
+    "$hearth" run "$model" -p "$prompt" -n 40 -s 7 >"$tmp/want" 2>"$tmp/err" || fail "run"
+    cmp "$tmp/got" "$tmp/want" || fail "complete says something else than hearth run"
+
+    "$examples/batch" "$model" "$prompt" 25 3 4 >"$tmp/got" || fail "batch: exit status $?"
+    "$hearth" run "$model" -p "$prompt" -n 25 -s 3 -np 4 >"$tmp/want" 2>"$tmp/err" || fail "run -np"
+    cmp "$tmp/got" "$tmp/want" || fail "batch says something else than hearth run"
+
+    for ram in 0 1000; do
+        "$examples/stream" "$model" "$prompt" $ram >"$tmp/got" 2>"$tmp/err" || fail "stream: exit status $?"
+        "$hearth" run "$model" -p "$prompt" --temp 0 >"$tmp/want" 2>"$tmp/err" || fail "run --temp 0"
+        echo >>"$tmp/want"
+        cmp "$tmp/got" "$tmp/want" || fail "stream says something else than hearth run"
+    done
+done
+
+# Ctrl-C: what was said until then stays, and the exit status tells.
+"$examples/stream" "$model" "$prompt" >"$tmp/all" 2>"$tmp/err"
+rm -f "$tmp/got"
+set -m # in a script, background jobs ignore SIGINT otherwise
+"$examples/stream" "$model" "$prompt" >"$tmp/got" 2>"$tmp/err" &
+pid=$!
+until [ -s "$tmp/got" ] || ! kill -0 $pid 2>/dev/null; do :; done
+kill -INT $pid 2>/dev/null
+status=0
+wait $pid || status=$?
+set +m
+case $status in
+0) ;; # it was at its end already
+130) cmp -n $(($(wc -c <"$tmp/got") - 1)) "$tmp/got" "$tmp/all" || fail "text after SIGINT" ;;
+*) fail "stream after SIGINT: exit status $status" ;;
+esac
+
+# Errors come with their message.
+for example in complete stream; do
+    "$examples/$example" "$tmp/none.gguf" x >"$tmp/got" 2>"$tmp/err" && fail "$example takes a model that is not there"
+    grep -q "none.gguf" "$tmp/err" || fail "$example: $(cat "$tmp/err")"
+done
+"$examples/stream" "$model" x 1 >"$tmp/got" 2>"$tmp/err" && fail "stream runs in 1 MiB"
+grep -q "too small" "$tmp/err" || fail "stream with 1 MiB: $(cat "$tmp/err")"
+exit 0
