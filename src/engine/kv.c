@@ -13,9 +13,11 @@
 #define HAS_FEATURE(x) 0
 #endif
 #if defined(__SANITIZE_ADDRESS__) || HAS_FEATURE(address_sanitizer)
-#include <sanitizer/asan_interface.h>
-#define POISON(p, n)   ASAN_POISON_MEMORY_REGION(p, n)
-#define UNPOISON(p, n) ASAN_UNPOISON_MEMORY_REGION(p, n)
+// Of the sanitizer's runtime; not every compiler comes with the header that declares them.
+void __asan_poison_memory_region(const volatile void *p, size_t n);
+void __asan_unpoison_memory_region(const volatile void *p, size_t n);
+#define POISON(p, n)   __asan_poison_memory_region(p, n)
+#define UNPOISON(p, n) __asan_unpoison_memory_region(p, n)
 #else
 #define POISON(p, n)   ((void)(p), (void)(n))
 #define UNPOISON(p, n) ((void)(p), (void)(n))
