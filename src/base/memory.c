@@ -2,10 +2,12 @@
 // Memory: checked allocation, huge-page regions, the measuring arena.
 #include "base/memory.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/os.h"
+#include "base/poison.h"
 
 #define HUGE_PAGE ((size_t)2 << 20)
 
@@ -51,6 +53,7 @@ int hearth_region_open(struct hearth_region *r, size_t size, const char *what, s
     r->mapped = mapped;
     r->base = (void *)hearth_round_up((size_t)map, align);
     r->size = size;
+    assert((size_t)((uint8_t *)r->base - (uint8_t *)map) + size <= mapped);
     if (align == HUGE_PAGE)
         hearth_os_advise_huge(r->base, mapped - align);
     return HEARTH_OK;
@@ -58,8 +61,10 @@ int hearth_region_open(struct hearth_region *r, size_t size, const char *what, s
 
 void hearth_region_close(struct hearth_region *r)
 {
-    if (r->map)
+    if (r->map) {
+        HEARTH_UNPOISON(r->map, r->mapped); // another mapping may get these addresses
         hearth_os_unmap(r->map, r->mapped);
+    }
     *r = (struct hearth_region){0};
 }
 
@@ -71,13 +76,19 @@ uint64_t hearth_region_bytes(uint64_t size)
 
 void *hearth_arena_take(struct hearth_arena *a, size_t n, size_t size)
 {
+    assert((uintptr_t)a->base % 64 == 0);
     size_t bytes, end;
-    if (!hearth_mul_size(n, size, &bytes) || bytes > SIZE_MAX - 64 ||
-        !hearth_add_size(a->used, hearth_round_up(bytes, 64), &end)) {
+    if (!hearth_mul_size(n, size, &bytes) || bytes > SIZE_MAX - 64 - HEARTH_RED_ZONE ||
+        !hearth_add_size(a->used, hearth_round_up(bytes, 64) + (bytes ? HEARTH_RED_ZONE : 0), &end)) {
         a->used = SIZE_MAX;
         return NULL;
     }
-    void *p = a->base && end <= a->size ? a->base + a->used : NULL;
+    uint8_t *p = a->base && end <= a->size ? a->base + a->used : NULL;
+    if (p && bytes) {
+        const size_t whole = hearth_round_up(bytes, 64);
+        HEARTH_UNPOISON(p, whole);
+        HEARTH_POISON(p + whole, HEARTH_RED_ZONE);
+    }
     a->used = end;
     return p;
 }

@@ -3,6 +3,7 @@
 #ifndef HEARTH_BASE_MEMORY_H
 #define HEARTH_BASE_MEMORY_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -21,6 +22,7 @@ static inline bool hearth_add_size(size_t a, size_t b, size_t *out)
 // Rounds n up to a multiple of align, a power of two. The caller makes sure that n + align does not overflow.
 static inline size_t hearth_round_up(size_t n, size_t align)
 {
+    assert(align && (align & (align - 1)) == 0);
     return (n + align - 1) & ~(align - 1);
 }
 
@@ -53,6 +55,7 @@ struct hearth_arena {
 };
 // Takes n * size bytes, aligned to 64. NULL while measuring (base == NULL) or when full. On
 // overflow `used` saturates.
+// Builds with the address sanitizer have a red zone behind each piece (base/poison.h).
 void *hearth_arena_take(struct hearth_arena *a, size_t n, size_t size);
 
 #endif

@@ -8,6 +8,7 @@
 // be atomic.
 #include "base/threads.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -93,6 +94,7 @@ void hearth_pool_run(struct hearth_pool *p, hearth_task_fn fn, void *arg, int n_
             fn(arg, i, 0);
         return;
     }
+    assert(left_of(atomic_load(&p->ticket)) == 0); // a task may not start a list of the same pool
     p->fn = fn;
     p->arg = arg;
     p->n_tasks = (uint32_t)n_tasks;
@@ -106,6 +108,7 @@ void hearth_pool_run(struct hearth_pool *p, hearth_task_fn fn, void *arg, int n_
         pthread_mutex_unlock(&p->mutex);
     }
     uint32_t mine = work(p, 0);
+    assert(mine <= p->n_tasks);
     uint32_t others = p->n_tasks - mine;
 
     uint64_t start = 0;
@@ -125,6 +128,7 @@ void hearth_pool_run(struct hearth_pool *p, hearth_task_fn fn, void *arg, int n_
         atomic_store(&p->owner_sleeps, false);
         pthread_mutex_unlock(&p->mutex);
     }
+    assert(left_of(atomic_load(&p->ticket)) == 0);
 }
 
 void hearth_pool_relax(unsigned *turns)

@@ -3,6 +3,7 @@
 // remaining bytes before anything is allocated for it, so memory stays in proportion to the file.
 // The header is read through a window, never mapped. So if the file shrinks or a read fails, the
 // result is an error message, not a signal.
+#include <assert.h>
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
@@ -111,6 +112,7 @@ static int need(struct cursor *c, uint64_t n)
 // Reads the next n bytes of the header.
 static int fetch(struct cursor *c, void *dst, size_t n)
 {
+    assert(c->offset <= c->limit && c->at <= c->end && c->end <= WINDOW);
     int rc = need(c, n);
     uint8_t *to = dst;
     while (!rc && n > 0) {

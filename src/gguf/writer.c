@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Writes a GGUF (version 3). Metadata and tensor table are collected in memory. With the first byte of tensor
 // data they go to the file; everything after that is streamed.
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,6 +74,7 @@ static bool reserve(struct buffer *b, size_t n)
 // The append functions follow a reserve() that covers them.
 static void append(struct buffer *b, const void *src, size_t n)
 {
+    assert(b->size - b->used >= n);
     if (n > 0)
         memcpy(b->bytes + b->used, src, n);
     b->used += n;
@@ -80,6 +82,7 @@ static void append(struct buffer *b, const void *src, size_t n)
 
 static void append_number(struct buffer *b, uint64_t v, size_t size)
 {
+    assert(b->size - b->used >= size);
     for (size_t i = 0; i < size; i++)
         b->bytes[b->used++] = (uint8_t)(v >> (8 * i));
 }
@@ -371,7 +374,8 @@ static int check_names(struct hearth_gguf_writer *w, const struct list *list, co
 
 static void end_block(struct hearth_gguf_writer *w)
 {
-    struct buffer b = {.bytes = w->sums, .used = 4 * w->n_sums++};
+    struct buffer b = {.bytes = w->sums, .used = 4 * w->n_sums, .size = 4 * (w->n_sums + 1)};
+    w->n_sums++;
     append_number(&b, w->crc, 4);
     w->crc = 0;
     w->crc_bytes = 0;

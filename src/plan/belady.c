@@ -3,6 +3,7 @@
 // list gives up its items first.
 #include "plan/belady.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,6 +65,7 @@ static void link_item(struct hearth_belady *b, uint32_t item, uint32_t list)
 static void unlink_item(struct hearth_belady *b, uint32_t item)
 {
     uint32_t list = b->list[item], before = b->prev[item], after = b->next[item];
+    assert(list <= b->n_visits);
     if (before != NONE)
         b->next[before] = after;
     else
@@ -93,6 +95,7 @@ uint64_t hearth_belady_misses(struct hearth_belady *b, uint64_t capacity, uint32
                 misses += v >= first;
                 n_held++;
             }
+            assert(b->next_use[i] > v);
             link_item(b, item, b->next_use[i]);
         }
         for (; n_held > capacity; n_held--)

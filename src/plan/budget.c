@@ -2,6 +2,7 @@
 // Spending a memory budget.
 #include "plan/budget.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -355,6 +356,7 @@ static void plan_experts(const struct hearth_budget_params *p, uint64_t availabl
     out->expert_bytes = p->n_experts * each;
     if (out->expert_bytes <= available)
         return;
+    assert(common <= available); // the floor has them
     const uint64_t left = available - common;
     out->common_experts = p->common_experts;
     out->layer_experts = (uint32_t)(left / each);
@@ -407,6 +409,7 @@ static int spend(struct budget *b, uint64_t budget, struct hearth_budget_plan *o
         out->dense_bytes += p->embedding;
     }
     out->bytes = p->kv + p->workspace + p->io + p->norms + out->dense_bytes + out->layer_buffers + neurons;
+    assert(neurons <= available && out->bytes <= budget);
     return HEARTH_OK;
 }
 

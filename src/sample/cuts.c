@@ -2,6 +2,7 @@
 // Samplers that drop candidates or scale their logits.
 #include "sample/sampler.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -37,6 +38,7 @@ static void sift_down(struct hearth_candidate *heap, size_t n, size_t i)
 
 void hearth_candidates_sort(struct hearth_candidates *all, size_t k)
 {
+    assert(k > 0 && all->n > 0);
     struct hearth_candidate *c = all->c;
     if (k < all->n && !all->sorted) {
         for (size_t i = k / 2; i-- > 0;)

@@ -3,6 +3,7 @@
 // llama.cpp's. Everything is allocated on opening.
 #include "sample/sampler.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <float.h>
 #include <math.h>
@@ -52,6 +53,7 @@ static double next_unit(uint64_t *state)
 
 static const struct hearth_candidate *draw(struct hearth_sampler *s, struct hearth_candidates *all)
 {
+    assert(all->n > 0);
     hearth_candidates_softmax(all);
     double u = next_unit(&s->rng);
     for (size_t i = 0; i < all->n; i++) {
@@ -178,6 +180,7 @@ void hearth_sampler_accept(struct hearth_sampler *sampler, hearth_token token)
         return;
     if (s->params.repeat_last_n != 0) {
         hearth_token dropped = s->history.window ? hearth_history_add(&s->history, token) : -1;
+        assert(dropped < 0 || s->counts[dropped] > 0);
         if (dropped >= 0)
             s->counts[dropped]--;
         s->counts[token]++;

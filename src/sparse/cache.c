@@ -2,6 +2,7 @@
 // The neuron cache: steps (request, done, release) and changes between steps.
 #include "sparse/cache.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +11,27 @@
 
 // ---- a step
 
+#ifndef NDEBUG
+// Used slots are those of the neurons that have one, and quotas of a size those of its spaces.
+static bool adds_up(const struct hearth_cache *c)
+{
+    uint64_t cached = 0, used = 0, spaces = 0, classes = 0;
+    for (uint32_t i = 0; i < c->n_spaces; i++) {
+        assert(c->spaces[i].n_cached <= c->spaces[i].n_neurons);
+        cached += c->spaces[i].n_cached;
+        spaces += c->spaces[i].quota;
+    }
+    for (uint32_t i = 0; i < c->max_chunks; i++)
+        used += c->chunks[i].n_used;
+    for (uint32_t i = 0; i < c->n_classes; i++)
+        classes += c->classes[i].quota;
+    return cached == used && spaces == classes;
+}
+#endif
+
 void hearth_cache_step(struct hearth_cache *c)
 {
+    assert(adds_up(c));
     c->step++;
 }
 
@@ -29,9 +49,11 @@ static uint32_t state_of(const struct hearth_cache_space *s, uint32_t neuron)
 
 bool hearth_cache_insert(struct hearth_cache *c, struct hearth_cache_space *s, uint32_t neuron)
 {
+    assert(s->slot[neuron] == HEARTH_CACHE_NONE && s->mark[neuron] == HEARTH_CACHE_ABSENT);
     uint32_t slot = hearth_cache_take_slot(c, s->size_class);
     if (slot == HEARTH_CACHE_NONE)
         return false;
+    assert(c->slot_space[slot] == HEARTH_CACHE_NONE);
     c->slot_space[slot] = (uint32_t)(s - c->spaces);
     c->slot_neuron[slot] = neuron;
     s->slot[neuron] = slot;
@@ -43,6 +65,7 @@ bool hearth_cache_insert(struct hearth_cache *c, struct hearth_cache_space *s, u
 
 void hearth_cache_evict(struct hearth_cache *c, struct hearth_cache_space *s, uint32_t neuron)
 {
+    assert(s->slot[neuron] != HEARTH_CACHE_NONE && c->slot_neuron[s->slot[neuron]] == neuron);
     hearth_cache_free_slot(c, s->slot[neuron]);
     s->slot[neuron] = HEARTH_CACHE_NONE;
     s->mark[neuron] = HEARTH_CACHE_ABSENT;
@@ -99,6 +122,7 @@ uint32_t hearth_cache_request(struct hearth_cache *c, uint32_t space, const uint
     uint32_t listed = 0, i;
     for (i = 0; i < n; i++) {
         uint32_t neuron = ids[i];
+        assert(neuron < s->n_neurons);
         if (neuron < s->resident) {
             s->stats.resident++;
             continue;
@@ -128,6 +152,7 @@ uint32_t hearth_cache_request(struct hearth_cache *c, uint32_t space, const uint
 
 void hearth_cache_done(struct hearth_cache *c, const struct hearth_cache_read *read, bool ok)
 {
+    assert(read->space < c->n_spaces && read->neuron < c->spaces[read->space].n_neurons);
     struct hearth_cache_space *s = &c->spaces[read->space];
     if (state_of(s, read->neuron) != HEARTH_CACHE_LOADING)
         return;
@@ -214,6 +239,7 @@ int hearth_cache_set_quota(struct hearth_cache *c, uint32_t space, uint32_t quot
     struct hearth_cache_space *s = &c->spaces[space];
     struct hearth_cache_class *k = &c->classes[s->size_class];
     uint32_t old = s->quota;
+    assert(k->quota >= old);
     s->quota = quota < s->n_neurons ? quota : s->n_neurons;
     k->quota = k->quota - old + s->quota;
     // A smaller quota is always fine, even while several calls shrink the region.

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/os.h"
+#include "base/poison.h"
 #include "sparse/cache_internal.h"
 
 #define MAX_SPACES  (1u << 24)
@@ -208,6 +209,8 @@ int hearth_cache_open(struct hearth_cache **out, const struct hearth_cache_param
     struct hearth_arena arena = {.base = c->tables.base, .size = c->tables.size};
     lay_out(c, params, &arena);
     fill_tables(c, params);
+    if (!c->no_memory)
+        HEARTH_POISON(c->region.base, c->region.size); // no slot is taken yet
     *out = c;
     return HEARTH_OK;
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 // The memory of the neuron cache: a region cut into chunks, each cut into slots of one size. As quotas and
 // the region's size change, chunks change their slot size or go back to the operating system.
+#include <assert.h>
 #include <string.h>
 
 #include "base/os.h"
+#include "base/poison.h"
 #include "sparse/cache_internal.h"
 
 static uint32_t chunk_of(const struct hearth_cache *c, uint32_t slot)
@@ -36,6 +38,21 @@ uint64_t hearth_cache_chunks_needed(const struct hearth_cache *c)
     return chunks;
 }
 
+// Free slots are poisoned: a bundle's address is good only while the bundle is in the cache.
+static void poison_slot(const struct hearth_cache *c, uint32_t slot)
+{
+    if (!c->no_memory)
+        HEARTH_POISON(hearth_cache_slot_base(c, slot),
+                      c->classes[c->chunks[chunk_of(c, slot)].size_class].slot_bytes);
+}
+
+static void unpoison_slot(const struct hearth_cache *c, uint32_t slot)
+{
+    if (!c->no_memory)
+        HEARTH_UNPOISON(hearth_cache_slot_base(c, slot),
+                        c->classes[c->chunks[chunk_of(c, slot)].size_class].slot_bytes);
+}
+
 static void push_free(struct hearth_cache *c, struct hearth_cache_class *k, uint32_t slot)
 {
     c->slot_neuron[slot] = k->free_head;
@@ -46,17 +63,22 @@ static void push_free(struct hearth_cache *c, struct hearth_cache_class *k, uint
 static uint32_t pop_free(struct hearth_cache *c, struct hearth_cache_class *k)
 {
     uint32_t slot = k->free_head;
+    assert((slot == HEARTH_CACHE_NONE) == (k->n_free == 0));
     if (slot == HEARTH_CACHE_NONE)
         return slot;
+    assert(&c->classes[c->chunks[chunk_of(c, slot)].size_class] == k);
     k->free_head = c->slot_neuron[slot];
     k->n_free--;
     c->chunks[chunk_of(c, slot)].n_used++;
+    unpoison_slot(c, slot);
     return slot;
 }
 
 void hearth_cache_free_slot(struct hearth_cache *c, uint32_t slot)
 {
     uint32_t chunk = chunk_of(c, slot);
+    assert(c->slot_space[slot] != HEARTH_CACHE_NONE && c->chunks[chunk].n_used > 0);
+    poison_slot(c, slot);
     c->slot_space[slot] = HEARTH_CACHE_NONE;
     c->chunks[chunk].n_used--;
     if (chunk < c->n_chunks && chunk != c->emptying)
@@ -159,6 +181,7 @@ static void empty_chunk(struct hearth_cache *c, uint32_t chunk)
     for (uint32_t i = 0; i < k->per_chunk; i++)
         if (c->slot_space[chunk * c->per_chunk + i] != HEARTH_CACHE_NONE)
             move_out(c, chunk * c->per_chunk + i);
+    assert(c->chunks[chunk].n_used == 0);
     c->chunks[chunk].size_class = HEARTH_CACHE_NONE;
     k->n_chunks--;
     c->emptying = HEARTH_CACHE_NONE;

@@ -3,6 +3,7 @@
 // megabytes, so a pass over all experts of a layer costs nothing beside a read.
 #include "sparse/expert_cache.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -85,7 +86,7 @@ static bool let_in(struct hearth_expert_cache *c, struct layer *l, uint32_t expe
     if (l->held[own] == NONE)
         l->n_cached++;
     else
-        l->place[l->held[own]] = NONE;
+        l->place[l->held[own]] = NONE; // which nobody has asked for: find_place()
     l->held[own] = expert;
     l->place[expert] = own;
     return true;
@@ -98,6 +99,7 @@ enum hearth_expert_request hearth_expert_cache_request(struct hearth_expert_cach
     const bool present = l->place[expert] != NONE;
     if (!present && !let_in(c, l, expert, worth_of(l, expert)))
         return HEARTH_EXPERT_NO_ROOM;
+    assert(present || l->n_cached <= l->quota);
     l->asked[expert] = true;
     *place = place_of(l, expert);
     return present ? HEARTH_EXPERT_PRESENT : HEARTH_EXPERT_ABSENT;
@@ -123,11 +125,14 @@ void hearth_expert_cache_release(struct hearth_expert_cache *c, uint32_t layer, 
 {
     struct layer *l = &c->layers[layer];
     const uint32_t place = l->place[expert];
+    assert(place != NONE);
     l->asked[expert] = false;
     if (place & COMMON) {
+        assert(c->n_free < c->n_common);
         c->free_common[c->n_free++] = place & ~COMMON;
         l->place[expert] = NONE;
     } else if (!there) {
+        assert(l->held[place] == expert && l->n_cached > 0);
         l->held[place] = NONE;
         l->place[expert] = NONE;
         l->n_cached--;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Reads by a pool of threads that call pread. Works everywhere.
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -40,6 +41,7 @@ static void *reader(void *arg)
         const ssize_t n = pread(p->fd, a.dst, a.length, (off_t)a.offset);
         const int64_t result = n < 0 ? -errno : n;
         pthread_mutex_lock(&p->lock);
+        assert(p->done_to - p->done_from < p->cap);
         p->done[p->done_to++ % p->cap] = (struct hearth_attempt_done){a.slot, result};
         pthread_cond_signal(&p->result);
     }
@@ -99,6 +101,7 @@ static void pool_start(void *state, const struct hearth_attempt *attempt)
 {
     struct pool *p = state;
     pthread_mutex_lock(&p->lock);
+    assert(p->todo_to - p->todo_from < p->cap);
     p->todo[p->todo_to++ % p->cap] = *attempt;
     pthread_mutex_unlock(&p->lock);
 }

@@ -3,6 +3,7 @@
 // those of the previous job without a pause, unless the file changes.
 #include "store/reader.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -48,6 +49,7 @@ static bool has_ended(const struct hearth_reader_job *job)
 static void end_job(struct hearth_reader *r, struct hearth_reader_job *job)
 {
     pthread_mutex_lock(&r->lock);
+    assert(job->running && has_ended(job));
     job->running = false;
     pthread_cond_broadcast(&r->over);
     pthread_mutex_unlock(&r->lock);
@@ -103,6 +105,7 @@ static void reap(struct hearth_reader *r, const struct work *w)
     const int n = hearth_store_reap(store, done, DEPTH, 1);
     for (int i = 0; i < n; i++) {
         struct hearth_reader_job *job = (void *)(uintptr_t)done[i].tag;
+        assert(job->in_flight > 0);
         job->in_flight--;
         if (done[i].code && !job->code) {
             pthread_mutex_lock(&r->lock);
@@ -163,6 +166,7 @@ void hearth_reader_start(struct hearth_reader *r, struct hearth_reader_job *job)
     job->extent = job->at = job->in_flight = 0;
     job->code = HEARTH_OK;
     pthread_mutex_lock(&r->lock);
+    assert(!job->running);
     job->running = true;
     if (r->first)
         r->last->next = job;

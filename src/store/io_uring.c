@@ -6,6 +6,7 @@
 
 #ifdef HEARTH_HAVE_LIBURING
 
+#include <assert.h>
 #include <errno.h>
 #include <liburing.h>
 #include <stdlib.h>
@@ -115,6 +116,7 @@ static void ring_start(void *state, const struct hearth_attempt *a)
         sqe = io_uring_get_sqe(&r->uring);
     }
     if (!sqe) { // the kernel accepts nothing now: the store tries again
+        assert(r->lost < r->depth);
         r->failed[r->lost++] = (struct hearth_attempt_done){a->slot, -EAGAIN};
         return;
     }

@@ -3,6 +3,7 @@
 // tests, and the choice of a backend.
 #include "store/store.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,6 +51,14 @@ struct hearth_store {
 
 // ---- hot path
 
+#ifndef NDEBUG
+// Each slot is free, with the backend, or ended and not told.
+static bool adds_up(const struct hearth_store *s)
+{
+    return s->n_free + s->n_running + s->n_ended == s->depth;
+}
+#endif
+
 static void start(struct hearth_store *s, uint32_t slot)
 {
     const struct slot *x = &s->slots[slot];
@@ -57,6 +66,7 @@ static void start(struct hearth_store *s, uint32_t slot)
                                      .dst = (uint8_t *)x->read.dst + x->done,
                                      .length = x->read.length - x->done,
                                      .slot = slot};
+    assert(x->done < x->read.length || x->read.length == 0);
     s->backend->start(s->state, &a);
     s->n_running++;
 }
@@ -91,12 +101,14 @@ int hearth_store_submit(struct hearth_store *s, const struct hearth_read *reads,
     }
     if (i)
         s->backend->flush(s->state);
+    assert(adds_up(s));
     return i;
 }
 
 static void end(struct hearth_store *s, uint32_t slot, int code)
 {
     struct slot *x = &s->slots[slot];
+    assert(s->n_ended < s->depth && x->done <= x->read.length);
     x->code = code;
     if (!s->file.direct && !code)
         hearth_io_file_forget(&s->file, x->read.offset, x->read.length);
@@ -140,6 +152,7 @@ static bool settle(struct hearth_store *s, struct hearth_attempt_done done)
 {
     struct slot *x = &s->slots[done.slot];
     const int64_t result = spoil(s, done.result);
+    assert(result <= (int64_t)(x->read.length - x->done));
     if (result == -EINTR || result == -EAGAIN || result == -EBUSY || result == -ENOMEM) {
         if (++x->put_off < MAX_PUT_OFF)
             return true;
@@ -177,6 +190,7 @@ static void collect(struct hearth_store *s, bool wait)
 {
     const int n = s->backend->reap(s->state, s->attempts, (int)s->depth, wait);
     bool again = false;
+    assert(n >= 0 && (unsigned)n <= s->n_running);
     for (int i = 0; i < n; i++) {
         s->n_running--;
         if (!settle(s, s->attempts[i]))
@@ -238,6 +252,7 @@ int hearth_store_reap(struct hearth_store *s, struct hearth_read_done *done, int
     }
     if (started)
         s->stats.wait_ns += hearth_now_ns() - started;
+    assert(adds_up(s));
     return n;
 }
 

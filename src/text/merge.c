@@ -2,6 +2,7 @@
 // Pair merging: short words by scanning for the best pair, long ones with a heap.
 #include "text/merge.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -108,6 +109,7 @@ static bool push(struct hearth_merger *m, const char *word, uint32_t left, heart
 
 static struct hearth_candidate pop(struct hearth_merger *m)
 {
+    assert(m->heap_n > 0);
     struct hearth_candidate top = m->heap[0];
     m->heap[0] = m->heap[--m->heap_n];
     if (m->heap_n > 1)
@@ -159,6 +161,7 @@ static bool merge_long(struct hearth_merger *m, const char *word, size_t *count,
 bool hearth_merge(struct hearth_merger *m, const char *word, size_t n, hearth_pair_fn pair, const void *arg,
                   size_t *left)
 {
+    assert(n <= m->cap);
     *left = n;
     if (n > SHORT_WORD)
         return merge_long(m, word, left, pair, arg);

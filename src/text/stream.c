@@ -4,6 +4,7 @@
 // they can no longer become a character.
 #include "text/stream.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +23,7 @@ struct hearth_utf8_stream {
 
 static void drop_shown(struct hearth_utf8_stream *s)
 {
+    assert(s->shown <= s->held && s->held - s->shown <= 3);
     memmove(s->buffer, s->buffer + s->shown, s->held - s->shown);
     s->held -= s->shown;
     s->shown = 0;
@@ -37,6 +39,7 @@ size_t hearth_utf8_stream_push(struct hearth_utf8_stream *s, hearth_token t, con
         if (end[0] == ' ')
             memmove(end, end + 1, --n);
     }
+    assert(n <= s->vocab->max_piece);
     s->held += n;
     s->shown = s->held - hearth_utf8_pending(s->buffer, s->held);
     *text = s->buffer;

@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/os.h"
+#include "base/poison.h"
 #include "base/threads.h"
 
 static struct hearth_error err;
@@ -154,12 +155,12 @@ static void test_arena(void **state)
     struct hearth_arena measure = {0};
     assert_null(hearth_arena_take(&measure, 3, 5));
     assert_null(hearth_arena_take(&measure, 100, 1));
-    assert_int_equal(measure.used, 64 + 128);
+    assert_int_equal(measure.used, 64 + 128 + 2 * HEARTH_RED_ZONE);
 
-    _Alignas(64) static uint8_t memory[192];
+    _Alignas(64) static uint8_t memory[192 + 2 * HEARTH_RED_ZONE];
     struct hearth_arena a = {.base = memory, .size = sizeof memory};
     assert_ptr_equal(hearth_arena_take(&a, 3, 5), memory);
-    assert_ptr_equal(hearth_arena_take(&a, 100, 1), memory + 64);
+    assert_ptr_equal(hearth_arena_take(&a, 100, 1), memory + 64 + HEARTH_RED_ZONE);
     assert_int_equal(a.used, measure.used);
     assert_null(hearth_arena_take(&a, 1, 1)); // full
     assert_true(a.used > a.size);             // and that can be seen
