@@ -232,7 +232,7 @@ struct hearth_session_params {
     size_t size;   // set by hearth_session_params_default()
     int n_ctx;     // positions per sequence; 0: min(the model's, 4096)
     int max_seqs;  // sequences alive at once, at least 1
-    int max_steps; // rows of the step class in one evaluation; at least, and with 0, max_seqs
+    int max_steps; // rows of the step class in one evaluation; less than max_seqs, 0 for example: max_seqs
     int kv_tokens; // positions of all sequences together, rounded up to whole pages; what sequences share
                    // counts once; 0: n_ctx for each of max_seqs
     int n_ubatch;  // prompt tokens evaluated at a time; 0: 512. A free choice: results do not depend on it
@@ -260,9 +260,10 @@ static inline struct hearth_session_params hearth_session_params_default(void)
 }
 
 // Takes all memory that generating needs, and starts the threads. `params` NULL: all defaults.
-// Errors: HEARTH_E_INVALID, HEARTH_E_MEMORY; on a model with a budget also HEARTH_E_BUDGET, HEARTH_E_IO,
-// HEARTH_E_UNSUPPORTED (the system cannot read as `io` says), and HEARTH_E_INTERRUPTED when the model's
-// `progress` said so. Threads: any.
+// Errors: HEARTH_E_INVALID, HEARTH_E_MEMORY, HEARTH_E_BUDGET (the KV cache is larger than any can be),
+// HEARTH_E_IO (the system starts no more threads). On a model with a budget also HEARTH_E_BUDGET (it is too
+// small), HEARTH_E_IO (weights cannot be read), HEARTH_E_UNSUPPORTED (the system cannot read as `io` says),
+// and HEARTH_E_INTERRUPTED when the model's `progress` said so. Threads: any.
 int hearth_session_open(struct hearth_session **out, const struct hearth_model *model,
                         const struct hearth_session_params *params, struct hearth_error *err);
 // Threads: one at a time.
@@ -287,8 +288,8 @@ int hearth_seq_new(struct hearth_session *session, struct hearth_error *err);
 // Errors: HEARTH_E_INVALID (no such sequence, or it is shorter), HEARTH_E_BUDGET. Threads: one at a time.
 int hearth_seq_fork(struct hearth_session *session, int seq, int n_tokens, struct hearth_error *err);
 
-// Ends a sequence; its number may be given to a new one. What others share with it stays. A number that is
-// none is left alone.
+// Ends a sequence; its number may be given to a new one. What others share with it stays. The number of no
+// sequence is ignored.
 // Threads: one at a time.
 void hearth_seq_free(struct hearth_session *session, int seq);
 
@@ -329,7 +330,7 @@ int hearth_seq_tokens(const struct hearth_session *session, int seq, hearth_toke
 // ---- evaluating
 
 // Gets the logits of token `index` of a prompt: n_vocab floats, valid during the call. Returning false
-// stops the prompt with HEARTH_E_INTERRUPTED. Must not call functions on the session.
+// stops the prompt with HEARTH_E_INTERRUPTED. Must call no function on the session but hearth_cancel().
 typedef bool (*hearth_row_fn)(void *arg, int index, const float *logits);
 
 // Appends tokens[0..n) to one sequence as a prompt, in micro-batches. When `rows` is not NULL it is called
@@ -357,10 +358,10 @@ struct hearth_batch_row {
 // of their positions, rows of different ones in any. Afterwards hearth_logits(session, i) is what rows[i]
 // wanted. When it fails, all sequences are as they were, and the session can be used further.
 //
-// At most hearth_session_max_rows() rows, of which at most max_steps are of the step class; at most that
-// many, or 32 if that is more, may want logits.
-// Errors: HEARTH_E_INVALID, HEARTH_E_BUDGET (a sequence would become longer than n_ctx), HEARTH_E_KV_FULL,
-// HEARTH_E_IO, HEARTH_E_INTERRUPTED. Threads: one at a time.
+// At most hearth_session_max_rows() rows, of which at most max_steps are of the step class. At most max_steps
+// rows, or 32 if that is more, may want logits.
+// Errors: as of hearth_prompt(), HEARTH_E_INVALID also for a position that is not the sequence's next one and
+// for more rows than the above. While the session is traced also HEARTH_E_MEMORY. Threads: one at a time.
 int hearth_evaluate(struct hearth_session *session, const struct hearth_batch_row *rows, int n,
                     struct hearth_error *err);
 
@@ -369,21 +370,24 @@ int hearth_session_max_rows(const struct hearth_session *session);
 
 // One step of n different sequences: appends tokens[i] to seqs[i]. Afterwards hearth_logits(session, i) is
 // row i. When it fails, all sequences are as they were before, and the session can be used further.
-// Errors: as of hearth_prompt(); also HEARTH_E_MEMORY while the session is traced. Threads: one at a time.
+// Errors: as of hearth_evaluate(). Threads: one at a time.
 int hearth_step(struct hearth_session *session, const int *seqs, const hearth_token *tokens, int n,
                 struct hearth_error *err);
 
-// Ends the evaluation that runs in the session: it returns HEARTH_E_INTERRUPTED within the time of one layer,
-// or of the head, with all sequences as they were before it, and the session can be used further. When none
-// runs, or the one that does is at its end, the next one ends like that at its start: no request is lost.
-// Each request ends one evaluation at most, and several before it are one request. So a handler of SIGINT
-// need do no more than this. A program that cancels one of several things it does in a session calls
-// hearth_cancel_clear() before it goes on with the others; an evaluation that ended for no reason of its own
-// can be done again, as nothing has changed. NULL is fine.
+// Cancels the evaluation that runs in the session: within the time of one layer, or of the head, it returns
+// HEARTH_E_INTERRUPTED. All sequences are as they were before it, and the session can be used further.
+//
+// No request is lost. When no evaluation runs, or the one that does is past its last layer, or fails for
+// another reason, the request waits and cancels the next one. So a handler of SIGINT need do nothing else.
+// Requests that wait count as one: each evaluation that is cancelled uses them up.
+//
+// A program that wants to cancel one of several things that it does in a session calls hearth_cancel_clear()
+// before it goes on with the others. An evaluation that was cancelled by mistake can be done again, as
+// nothing has changed. NULL is fine.
 // Threads: any, at any time while the session is open; signal handlers too.
 void hearth_cancel(struct hearth_session *session);
 
-// Forgets a request that no evaluation has ended by yet. Returns whether there was one.
+// Forgets a request that waits. Returns whether there was one.
 // Threads: one at a time.
 bool hearth_cancel_clear(struct hearth_session *session);
 
@@ -395,7 +399,8 @@ const float *hearth_logits(const struct hearth_session *session, int row);
 // ---- statistics
 
 // Of sessions that read weights from the file as they go (hearth_model_params.ram). Reads ahead count in
-// the phase in which they end. Sessions that share weights have these figures in common.
+// the phase in which they end; an evaluation with rows of both phases counts as a prompt. Sessions that share
+// weights have these figures in common.
 struct hearth_streaming_stats {
     const char *io; // "io_uring" or "pread"; NULL: all weights are in memory, and all below is 0
     bool direct;    // reads go around the page cache
@@ -449,10 +454,10 @@ struct hearth_kv_stats {
 // Of a session since it was opened.
 struct hearth_stats {
     uint64_t prompt_tokens; // evaluated as prompts
-    uint64_t prompt_ns;     // time that took
-    uint64_t steps;
-    uint64_t step_tokens; // evaluated in steps; a step of n sequences counts n
-    uint64_t step_ns;     // time that took
+    uint64_t prompt_ns;     // time of evaluations with any of these
+    uint64_t steps;         // evaluations with rows of the step class
+    uint64_t step_tokens;   // these rows
+    uint64_t step_ns;       // time of evaluations with no others
 
     // Weight bytes that each step of one sequence reads from memory, sparse feed-forward parts excluded.
     uint64_t weight_bytes_per_step;

@@ -10,10 +10,13 @@
 
 #include "base/error.h"
 
+// A signal handler may store only what needs no lock.
+_Static_assert(ATOMIC_BOOL_LOCK_FREE == 2, "hearth_fault_cancel() is for signal handlers");
+
 // Begins as zeros.
 struct hearth_fault {
     _Atomic bool raised;
-    _Atomic bool cancelled;    // somebody wants the evaluation to end, and none has ended by it yet
+    _Atomic bool cancelled;    // a request that has cancelled no evaluation yet
     struct hearth_error error; // of the first; read by hearth_fault_take() alone
 };
 

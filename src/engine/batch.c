@@ -2,15 +2,24 @@
 // Batches: see batch.h.
 #include "engine/batch.h"
 
+int hearth_batch_check_token(const struct hearth_batch_limits *limits, hearth_token token,
+                             struct hearth_error *err)
+{
+    if (token >= 0 && token < limits->n_vocab)
+        return HEARTH_OK;
+    return hearth_fail(err, HEARTH_E_INVALID, "token %d is outside the vocabulary of %d", token,
+                       limits->n_vocab);
+}
+
 static int check_row(const struct hearth_batch *b, const struct hearth_kv *kv,
                      const struct hearth_batch_limits *limits, const struct hearth_batch_row *row,
                      struct hearth_error *err)
 {
-    if (!hearth_kv_has(kv, row->seq))
-        return hearth_fail(err, HEARTH_E_INVALID, "there is no sequence %d", row->seq);
-    if (row->token < 0 || row->token >= limits->n_vocab)
-        return hearth_fail(err, HEARTH_E_INVALID, "token %d is outside the vocabulary of %d", row->token,
-                           limits->n_vocab);
+    int rc = hearth_kv_check_seq(kv, row->seq, err);
+    if (!rc)
+        rc = hearth_batch_check_token(limits, row->token, err);
+    if (rc)
+        return rc;
     if (row->phase != HEARTH_PHASE_PROMPT && row->phase != HEARTH_PHASE_STEP)
         return hearth_fail(err, HEARTH_E_INVALID, "there is no phase %d", (int)row->phase);
     const int index = b->index[row->seq];
@@ -21,7 +30,7 @@ static int check_row(const struct hearth_batch *b, const struct hearth_kv *kv,
     return HEARTH_OK;
 }
 
-// Notes the row's sequence, and counts rows by sequence and class; `next` has the latter's counts then.
+// Notes the row's sequence and counts the sequence's rows: all in `counts`, those of each class in `next`.
 static void count_row(struct hearth_batch *b, const struct hearth_batch_row *row)
 {
     int *index = &b->index[row->seq];
@@ -118,9 +127,9 @@ int hearth_batch_take(struct hearth_batch *b, struct hearth_kv *kv, const struct
                       const struct hearth_batch_row *rows, int n, struct hearth_error *err)
 {
     b->n_answered = 0;
-    b->from = rows;
     if (n < 1)
         return hearth_fail(err, HEARTH_E_INVALID, "an evaluation takes at least one row, not %d rows", n);
+    b->from = rows;
     int rc = check_count(n, limits->max_rows, "rows (n_ubatch and max_steps together)", err);
     if (!rc)
         rc = count_rows(b, kv, limits, n, err);

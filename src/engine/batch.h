@@ -42,6 +42,10 @@ void hearth_batch_lay_out(struct hearth_batch *b, const struct hearth_batch_limi
                           struct hearth_arena *a);
 void hearth_batch_init(struct hearth_batch *b, const struct hearth_batch_limits *limits);
 
+// HEARTH_E_INVALID when it is not in the vocabulary.
+int hearth_batch_check_token(const struct hearth_batch_limits *limits, hearth_token token,
+                             struct hearth_error *err);
+
 // Takes the caller's rows[n], which stay until the batch is committed or dropped, and reserves their positions.
 // HEARTH_E_INVALID, HEARTH_E_BUDGET, HEARTH_E_KV_FULL: then there is no batch, and nothing has changed.
 int hearth_batch_take(struct hearth_batch *b, struct hearth_kv *kv, const struct hearth_batch_limits *limits,

@@ -107,18 +107,16 @@ static int emit_rows(struct hearth_session *s, int base, hearth_row_fn rows, voi
     return HEARTH_OK;
 }
 
-static int check_prompt(struct hearth_session *s, int seq, const hearth_token *tokens, int n,
-                        struct hearth_error *err)
+// Also takes the pages of the whole prompt, so that it does not fail half-way for want of them.
+static int reserve_prompt(struct hearth_session *s, int seq, const hearth_token *tokens, int n,
+                          struct hearth_error *err)
 {
     if (n < 1)
         return hearth_fail(err, HEARTH_E_INVALID, "a prompt needs at least one token");
-    if (!hearth_kv_has(&s->kv, seq))
-        return hearth_fail(err, HEARTH_E_INVALID, "there is no sequence %d", seq);
-    for (int i = 0; i < n; i++)
-        if (tokens[i] < 0 || tokens[i] >= s->model->hp.n_vocab)
-            return hearth_fail(err, HEARTH_E_INVALID, "token %d is outside the vocabulary of %d", tokens[i],
-                               s->model->hp.n_vocab);
-    return hearth_kv_reserve(&s->kv, &seq, &n, 1, err);
+    int rc = hearth_kv_check_seq(&s->kv, seq, err);
+    for (int i = 0; i < n && !rc; i++)
+        rc = hearth_batch_check_token(&s->limits, tokens[i], err);
+    return rc ? rc : hearth_kv_reserve(&s->kv, &seq, &n, 1, err);
 }
 
 // Tokens [base, base + n) of a prompt, the sequence's next positions; the last one wants logits if `last`.
@@ -156,7 +154,7 @@ int hearth_prompt(struct hearth_session *session, int seq, const hearth_token *t
     struct hearth_session *s = session;
     const int length = hearth_seq_length(s, seq);
     s->batch.n_answered = 0;
-    int rc = check_prompt(s, seq, tokens, n, err);
+    int rc = reserve_prompt(s, seq, tokens, n, err);
     if (rc)
         return rc;
     for (int base = 0; base < n && !rc; base += s->n_ubatch) {

@@ -124,15 +124,15 @@ int hearth_kv_reserve(struct hearth_kv *kv, const int *seqs, const int *counts, 
 {
     int64_t wanted = 0;
     for (int i = 0; i < n; i++) {
-        const int rc = check_context(kv, &kv->seqs[seqs[i]], counts ? counts[i] : 1, err);
+        const int rc = check_context(kv, &kv->seqs[seqs[i]], counts[i], err);
         if (rc)
             return rc;
     }
     for (int i = 0; i < n; i++)
-        wanted += count_pages(kv, &kv->seqs[seqs[i]], counts ? counts[i] : 1);
+        wanted += count_pages(kv, &kv->seqs[seqs[i]], counts[i]);
     if (wanted <= kv->n_free) {
         for (int i = 0; i < n; i++)
-            take_pages(kv, &kv->seqs[seqs[i]], counts ? counts[i] : 1);
+            take_pages(kv, &kv->seqs[seqs[i]], counts[i]);
         return HEARTH_OK;
     }
     for (int i = 0; i < n; i++) {
@@ -163,6 +163,12 @@ void hearth_kv_seq_append(struct hearth_kv *kv, int seq, const hearth_token *tok
 }
 
 // ---- sequences
+
+int hearth_kv_check_seq(const struct hearth_kv *kv, int seq, struct hearth_error *err)
+{
+    return hearth_kv_has(kv, seq) ? HEARTH_OK
+                                  : hearth_fail(err, HEARTH_E_INVALID, "there is no sequence %d", seq);
+}
 
 int hearth_kv_seq_new(struct hearth_kv *kv, struct hearth_error *err)
 {

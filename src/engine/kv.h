@@ -79,9 +79,9 @@ void hearth_kv_seq_free(struct hearth_kv *kv, int seq);
 // Gives back all pages beyond those that hold `length` positions, reserved ones too.
 void hearth_kv_seq_truncate(struct hearth_kv *kv, int seq, int length);
 
-// Makes the next counts[i] positions of sequence seqs[i] writable, for n different sequences; counts NULL: 1
-// each. All or nothing: HEARTH_E_BUDGET where one's context is full, HEARTH_E_KV_FULL where the pool is, and
-// then nothing has changed. The lengths move only with hearth_kv_seq_append(), after the evaluation succeeded;
+// Makes the next counts[i] (at least 1) positions of sequence seqs[i] writable, for n different sequences.
+// All or nothing: HEARTH_E_BUDGET where one's context is full, HEARTH_E_KV_FULL where the pool is, and then
+// nothing has changed. The lengths move only with hearth_kv_seq_append(), after the evaluation succeeded;
 // hearth_kv_seq_truncate() to the length gives back what was not used.
 int hearth_kv_reserve(struct hearth_kv *kv, const int *seqs, const int *counts, int n,
                       struct hearth_error *err);
@@ -94,6 +94,8 @@ static inline bool hearth_kv_has(const struct hearth_kv *kv, int seq)
 {
     return seq >= 0 && seq < kv->max_seqs && kv->seqs[seq].used;
 }
+// HEARTH_E_INVALID when there is not.
+int hearth_kv_check_seq(const struct hearth_kv *kv, int seq, struct hearth_error *err);
 
 // The token at a stored position, and its phase.
 static inline hearth_token hearth_kv_token(const struct hearth_kv *kv, int seq, int pos)

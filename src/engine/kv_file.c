@@ -181,12 +181,13 @@ static int write_page(struct writer *w, const struct hearth_kv *kv, int page, in
 int hearth_seq_save(struct hearth_session *session, int seq, const char *path, struct hearth_error *err)
 {
     const struct hearth_kv *kv = &session->kv;
-    if (!hearth_kv_has(kv, seq))
-        return hearth_fail(err, HEARTH_E_INVALID, "there is no sequence %d", seq);
+    int rc = hearth_kv_check_seq(kv, seq, err);
+    if (rc)
+        return rc;
     const struct hearth_kv_seq *from = &kv->seqs[seq];
     struct writer w = {0};
     struct header h;
-    int rc = make_header(session, from->length, has_steps(kv, seq), &h, err);
+    rc = make_header(session, from->length, has_steps(kv, seq), &h, err);
     if (!rc)
         rc = hearth_outfile_open(&w.file, path, err);
     if (!rc)

@@ -21,13 +21,6 @@
 
 // ---- sequences
 
-static int check_seq(const struct hearth_session *s, int seq, struct hearth_error *err)
-{
-    if (!hearth_kv_has(&s->kv, seq))
-        return hearth_fail(err, HEARTH_E_INVALID, "there is no sequence %d", seq);
-    return HEARTH_OK;
-}
-
 int hearth_seq_new(struct hearth_session *session, struct hearth_error *err)
 {
     return hearth_kv_seq_new(&session->kv, err);
@@ -35,7 +28,7 @@ int hearth_seq_new(struct hearth_session *session, struct hearth_error *err)
 
 int hearth_seq_fork(struct hearth_session *session, int seq, int n_tokens, struct hearth_error *err)
 {
-    int rc = check_seq(session, seq, err);
+    int rc = hearth_kv_check_seq(&session->kv, seq, err);
     if (rc)
         return rc;
     if (n_tokens < 0 || n_tokens > session->kv.seqs[seq].length)
@@ -46,18 +39,18 @@ int hearth_seq_fork(struct hearth_session *session, int seq, int n_tokens, struc
 
 void hearth_seq_free(struct hearth_session *session, int seq)
 {
-    if (!check_seq(session, seq, NULL))
+    if (hearth_kv_has(&session->kv, seq))
         hearth_kv_seq_free(&session->kv, seq);
 }
 
 int hearth_seq_length(const struct hearth_session *session, int seq)
 {
-    return check_seq(session, seq, NULL) ? 0 : session->kv.seqs[seq].length;
+    return hearth_kv_has(&session->kv, seq) ? session->kv.seqs[seq].length : 0;
 }
 
 int hearth_seq_truncate(struct hearth_session *session, int seq, int n_tokens, struct hearth_error *err)
 {
-    int rc = check_seq(session, seq, err);
+    int rc = hearth_kv_check_seq(&session->kv, seq, err);
     if (rc)
         return rc;
     if (n_tokens < 0 || n_tokens > session->kv.seqs[seq].length)

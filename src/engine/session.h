@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A session's insides: for session.c, evaluate.c, forward.c and kv_file.c alone, and for tests.
+// A session's insides: for session.c, evaluate.c, forward.c, rope.c and kv_file.c alone, and for tests.
 #ifndef HEARTH_ENGINE_SESSION_H
 #define HEARTH_ENGINE_SESSION_H
 

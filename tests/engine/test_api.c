@@ -65,10 +65,10 @@ static void test_older_header(void **state)
 
     struct hearth_session_params sp;
     memset(&sp, 0xff, sizeof sp);
-    hearth_session_params_init(&sp, offsetof(struct hearth_session_params, kv_tokens));
+    hearth_session_params_init(&sp, offsetof(struct hearth_session_params, n_ubatch));
     sp.n_ctx = 50;
     assert_int_equal(sp.max_seqs, 1);
-    assert_int_equal(sp.kv_tokens, -1);
+    assert_int_equal(sp.n_ubatch, -1);
     struct hearth_session *s = open_session(m, &sp);
     assert_int_equal(hearth_session_n_ctx(s), 50);
     assert_int_equal(hearth_seq_new(s, NULL), 0);

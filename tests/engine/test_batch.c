@@ -96,7 +96,53 @@ static float *run_apart(struct hearth_session *s, int n_vocab)
     return out;
 }
 
-// Steps and the rows of a chunk in turn, so that nothing can depend on their order.
+// ---- cancelled on the way
+
+// Cancels where rows of one class reach a layer's feed-forward part.
+struct watch {
+    struct hearth_session *session;
+    enum hearth_phase phase;
+    int layer;
+};
+
+static void cancel_there(void *arg, enum hearth_phase phase, int layer, struct hearth_row row,
+                         const float *normed, const float *stream)
+{
+    (void)row;
+    (void)normed;
+    (void)stream;
+    const struct watch *w = arg;
+    if (phase == w->phase && layer == w->layer)
+        hearth_cancel(w->session);
+}
+
+// The batch is given up in every layer, by either class: no sequence grows and nothing is left to read.
+static void cancel_everywhere(struct hearth_session *s, const struct hearth_batch_row *rows, int n)
+{
+    struct hearth_probes *probes = hearth_session_probes(s);
+    struct watch w = {.session = s};
+    int lengths[N_DECODING + 1];
+    for (int k = 0; k <= N_DECODING; k++)
+        lengths[k] = hearth_seq_length(s, k);
+    probes->on_ffn = cancel_there;
+    probes->on_ffn_arg = &w;
+    for (w.layer = 0; w.layer < s->model->hp.n_layer; w.layer++)
+        for (int phase = 0; phase < 2; phase++) {
+            w.phase = (enum hearth_phase)phase;
+            REFUSED(hearth_evaluate(s, rows, n, &check_error), HEARTH_E_INTERRUPTED, "stopped");
+            for (int k = 0; k <= N_DECODING; k++)
+                assert_int_equal(hearth_seq_length(s, k), lengths[k]);
+            assert_null(hearth_kv_check(&s->kv));
+            for (int i = 0; i < n; i++)
+                assert_null(hearth_logits(s, i));
+        }
+    probes->on_ffn = NULL;
+}
+
+// ---- both classes at once
+
+// Steps and the rows of a chunk in turn, so that nothing can depend on their order. Some rounds are cancelled
+// many times before they pass.
 static float *run_mixed(struct hearth_session *s, int n_vocab)
 {
     float *out = rows_of_floats(N_MIXED, n_vocab), *at = out;
@@ -122,6 +168,8 @@ static float *run_mixed(struct hearth_session *s, int n_vocab)
                                                   .phase = HEARTH_PHASE_STEP,
                                                   .wants_logits = true};
         }
+        if (i % 3 == 1)
+            cancel_everywhere(s, rows, n);
         OK(hearth_evaluate(s, rows, n, &err));
         for (int k = 0; k < N_DECODING; k++)
             keep(&at, hearth_logits(s, step_at[k]), n_vocab);
@@ -308,7 +356,7 @@ static void test_refusals(void **state)
         assert_int_equal(hearth_seq_length(s, 0), 5);
         assert_int_equal(hearth_seq_length(s, 1), 3);
     }
-    // More rows than there is room for, of either class, and more logits.
+    // More rows than there is room for, of either class.
     const int most = hearth_session_max_rows(s);
     assert_int_equal(most, N_CHUNK + N_DRAFT);
     struct hearth_batch_row *rows = calloc((size_t)most + 1, sizeof *rows);
@@ -327,12 +375,42 @@ static void test_refusals(void **state)
     hearth_model_close(&m);
 }
 
+// Logits of as many rows as promised, and of no more.
+static void test_logit_rows(void **state)
+{
+    (void)state;
+    enum { MOST = 32, N = 40 };
+    struct hearth_model *m = NULL;
+    struct hearth_session *s = NULL;
+    struct hearth_session_params p = hearth_session_params_default();
+    struct hearth_batch_row rows[N];
+    p.n_ubatch = N;
+    p.n_ctx = 2 * N;
+    OK(hearth_model_open(&m, GOLDEN_MODELS "llama-mha.Q8_0.gguf", NULL, &err));
+    OK(hearth_session_open(&s, m, &p, &err));
+    const int seq = hearth_seq_new(s, &err);
+    for (int i = 0; i < N; i++)
+        rows[i] = (struct hearth_batch_row){.seq = seq, .pos = i, .token = 7, .wants_logits = i <= MOST};
+    REFUSED(hearth_evaluate(s, rows, N, &check_error), HEARTH_E_INVALID, "32 rows that want logits");
+    assert_int_equal(hearth_seq_length(s, seq), 0);
+    rows[5].wants_logits = false;
+    OK(hearth_evaluate(s, rows, N, &err));
+    for (int i = -1; i <= N; i++)
+        assert_true((hearth_logits(s, i) != NULL) == (i >= 0 && i <= MOST && i != 5));
+    // After what is refused nothing is left to read.
+    assert_int_equal(hearth_evaluate(s, rows, 0, &err), HEARTH_E_INVALID);
+    assert_null(hearth_logits(s, 0));
+    hearth_session_close(&s);
+    hearth_model_close(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_architectures),
         cmocka_unit_test_setup_teardown(test_streamed, make_folder, remove_folder),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_logit_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -355,6 +355,8 @@ static void check_texts(struct play *p)
     check_pool(&p->session->kv);
     for (int i = 0; i < S_SEQS; i++) {
         const struct text *t = &p->texts[i];
+        if (t->used) // what was reserved in vain has been given back
+            assert_int_equal(p->session->kv.seqs[i].n_pages, (t->n + HEARTH_KV_TILE - 1) / HEARTH_KV_TILE);
         assert_int_equal(hearth_kv_has(&p->session->kv, i), t->used);
         assert_int_equal(hearth_seq_tokens(p->session, i, tokens, phases, S_CTX), t->n);
         assert_memory_equal(tokens, t->tokens, (size_t)t->n * sizeof *tokens);
