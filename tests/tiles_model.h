@@ -13,7 +13,7 @@ struct tile_shapes;
 // LDTILECFG, TILERELEASE.
 void tiles_configure(const struct tile_shapes *shapes);
 void tiles_release(void);
-// TILEZERO, TILELOADD, TILESTORED, TDPBSSD.
+// TILEZERO, TILELOADD, TILESTORED, TDPBF16PS.
 void tile_zero(int t);
 void tile_load(int t, const void *from, size_t stride);
 void tile_store(int t, void *to, size_t stride);
@@ -31,6 +31,6 @@ const uint8_t *tiles_model_row(int t, int row);
 // are of the real ones.
 struct hearth_kernels;
 void hearth_kernels_init_tiles_model(struct hearth_kernels *t);
-size_t hearth_tiles_scratch_model(size_t k);
+size_t hearth_tiles_scratch_model(void);
 
 #endif

@@ -61,8 +61,8 @@ static unsigned detect_flags(void)
     unsigned avx512_b7 = 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31;
     if (flags && (xcr0 & zmm) == zmm && has(b7, avx512_b7) && has(c7, 1u << 1 | 1u << 11))
         flags |= HEARTH_CPU_AVX512;
-    // leaf 7 edx: AMX-TILE 24, AMX-INT8 25. The permission comes last: it makes signal frames larger.
-    if ((flags & HEARTH_CPU_AVX512) && (xcr0 & tiles) == tiles && has(d7, 1u << 24 | 1u << 25) &&
+    // leaf 7 edx: AMX-BF16 22, AMX-TILE 24. The permission comes last: it makes signal frames larger.
+    if ((flags & HEARTH_CPU_AVX512) && (xcr0 & tiles) == tiles && has(d7, 1u << 22 | 1u << 24) &&
         has_tiles() && hearth_os_permit_amx())
         flags |= HEARTH_CPU_AMX;
     return flags;

@@ -10,7 +10,7 @@
 enum {
     HEARTH_CPU_AVX2 = 1u << 0,   // x86-64-v3: AVX2, FMA, F16C, BMI2
     HEARTH_CPU_AVX512 = 1u << 1, // F, BW, VL, DQ, CD + VNNI + VBMI (Ice Lake, Zen 4 and later)
-    HEARTH_CPU_AMX = 1u << 2,    // AMX-TILE and AMX-INT8, with permission from the kernel
+    HEARTH_CPU_AMX = 1u << 2,    // AMX-TILE and AMX-BF16, with permission from the kernel
     HEARTH_CPU_NEON = 1u << 8,
     HEARTH_CPU_DOTPROD = 1u << 9,
     HEARTH_CPU_I8MM = 1u << 10

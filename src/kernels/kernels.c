@@ -64,7 +64,7 @@ size_t hearth_kernels_scratch(size_t k)
     const size_t panel = hearth_panel_scratch_avx512(), many = hearth_many_scratch_avx512(k);
     size_t most = panel > many ? panel : many;
 #if defined(HEARTH_HAVE_AMX)
-    const size_t tiles = hearth_tiles_scratch_amx(k);
+    const size_t tiles = hearth_tiles_scratch_amx();
     most = tiles > most ? tiles : most;
 #endif
     return most > plain ? most : plain;

@@ -48,9 +48,9 @@ void hearth_step_avx512(uint32_t type, float *out, size_t out_stride, const void
 // Scratch bytes of these for rows of k elements, and of prompts, aligned to 64.
 size_t hearth_many_scratch_avx512(size_t k);
 size_t hearth_panel_scratch_avx512(void);
-// AMX-TILE and AMX-INT8 on top of it; not built where the compiler does not know them (HEARTH_HAVE_AMX).
+// AMX-TILE and AMX-BF16 on top of it; not built where the compiler does not know them (HEARTH_HAVE_AMX).
 void hearth_kernels_init_tiles_amx(struct hearth_kernels *t);
-size_t hearth_tiles_scratch_amx(size_t k);
+size_t hearth_tiles_scratch_amx(void);
 #endif
 
 #endif
