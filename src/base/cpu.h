@@ -15,7 +15,7 @@
 enum {
     HEARTH_CPU_AVX2 = 1u << 0,   // x86-64-v3: AVX2, FMA, F16C, BMI2
     HEARTH_CPU_AVX512 = 1u << 1, // F, BW, VL, DQ, CD, VNNI, VBMI (Ice Lake, Zen 4 and later)
-    HEARTH_CPU_AMX = 1u << 2     // AMX-TILE and AMX-INT8, with permission from the operating system
+    HEARTH_CPU_AMX = 1u << 2     // AMX-TILE and AMX-BF16, with permission from the operating system
 };
 
 // The flags of this CPU. Detected once. Thread-safe.

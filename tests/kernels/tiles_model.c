@@ -2,6 +2,8 @@
 // AMX tiles in plain C (tiles_model.h).
 #include "tiles_model.h"
 
+#include <float.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -88,37 +90,53 @@ void tile_store(int t, void *to, size_t stride)
         memcpy((uint8_t *)to + r * stride, state.data[t][r], state.shapes.row_bytes[t]);
 }
 
-static uint32_t dword(const uint8_t *row, size_t at)
+// A BF16 number, or an f32 one; the instruction takes what is not normal for zero.
+static float flushed(float x)
 {
-    uint32_t d;
-    memcpy(&d, row + 4 * at, sizeof d);
-    return d;
+    return fabsf(x) < FLT_MIN ? copysignf(0, x) : x;
+}
+static float bf16_at(const uint8_t *p)
+{
+    uint16_t half;
+    memcpy(&half, p, sizeof half);
+    const uint32_t bits = (uint32_t)half << 16;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return flushed(x);
 }
 
-void tile_dot(int c, int a, int b)
+static void check_product(int c, int a, int b)
 {
-    check_tile(c, "TDPBSSD");
-    check_tile(a, "TDPBSSD");
-    check_tile(b, "TDPBSSD");
+    check_tile(c, "TDPBF16PS");
+    check_tile(a, "TDPBF16PS");
+    check_tile(b, "TDPBF16PS");
     const struct tile_shapes *s = &state.shapes;
     if (c == a || c == b || a == b)
-        raise_exception("TDPBSSD: tiles %d, %d, %d are not three", c, a, b);
+        raise_exception("TDPBF16PS: tiles %d, %d, %d are not three", c, a, b);
     if (s->row_bytes[c] % 4 || s->row_bytes[a] % 4 || s->row_bytes[b] % 4)
-        raise_exception("TDPBSSD: rows that are no whole number of double words");
+        raise_exception("TDPBF16PS: rows that are no whole number of double words");
     if (s->rows[c] != s->rows[a] || s->row_bytes[a] / 4 != s->rows[b] || s->row_bytes[c] != s->row_bytes[b])
-        raise_exception("TDPBSSD: %d x %d, %d x %d, %d x %d do not fit each other", s->rows[c],
+        raise_exception("TDPBF16PS: %d x %d, %d x %d, %d x %d do not fit each other", s->rows[c],
                         s->row_bytes[c], s->rows[a], s->row_bytes[a], s->rows[b], s->row_bytes[b]);
+}
+
+// Elements with even numbers are added up from zero, those with odd ones likewise, then both to c.
+void tile_dot(int c, int a, int b)
+{
+    check_product(c, a, b);
+    const struct tile_shapes *s = &state.shapes;
     for (size_t m = 0; m < s->rows[c]; m++) {
         uint8_t row[TILE_BYTES] = {0};
-        memcpy(row, state.data[c][m], s->row_bytes[c]);
-        for (size_t k = 0; k < s->row_bytes[a] / 4u; k++)
-            for (size_t n = 0; n < s->row_bytes[b] / 4u; n++) {
-                const uint8_t *x = state.data[a][m] + 4 * k, *y = state.data[b][k] + 4 * n;
-                uint32_t sum = dword(row, n);
-                for (size_t i = 0; i < 4; i++)
-                    sum += (uint32_t)((int8_t)x[i] * (int8_t)y[i]);
-                memcpy(row + 4 * n, &sum, sizeof sum);
-            }
+        for (size_t n = 0; n < s->row_bytes[b] / 4u; n++) {
+            float sum[2] = {0}, before;
+            for (size_t k = 0; k < s->row_bytes[a] / 4u; k++)
+                for (size_t i = 0; i < 2; i++)
+                    sum[i] = flushed(fmaf(bf16_at(state.data[a][m] + 4 * k + 2 * i),
+                                          bf16_at(state.data[b][k] + 4 * n + 2 * i), sum[i]));
+            memcpy(&before, state.data[c][m] + 4 * n, sizeof before);
+            const float after = flushed(flushed(before) + flushed(sum[0] + sum[1]));
+            memcpy(row + 4 * n, &after, sizeof after);
+        }
         memcpy(state.data[c][m], row, sizeof row);
     }
     for (size_t m = s->rows[c]; m < TILE_ROWS; m++)

@@ -13,7 +13,7 @@ struct tile_shapes;
 // LDTILECFG, TILERELEASE.
 void tiles_configure(const struct tile_shapes *shapes);
 void tiles_release(void);
-// TILEZERO, TILELOADD, TILESTORED, TDPBSSD.
+// TILEZERO, TILELOADD, TILESTORED, TDPBF16PS.
 void tile_zero(int t);
 void tile_load(int t, const void *from, size_t stride);
 void tile_store(int t, void *to, size_t stride);

@@ -59,8 +59,8 @@ static bool detect_amx(void)
 {
     unsigned a, b, c, d;
     const unsigned tiles = 0x60000;
-    // leaf 7 edx: AMX-TILE 24, AMX-INT8 25. The permission comes last: it makes signal frames larger.
-    return saves(tiles) && __get_cpuid_count(7, 0, &a, &b, &c, &d) && has(d, 1u << 24 | 1u << 25) &&
+    // leaf 7 edx: AMX-BF16 22, AMX-TILE 24. The permission comes last: it makes signal frames larger.
+    return saves(tiles) && __get_cpuid_count(7, 0, &a, &b, &c, &d) && has(d, 1u << 22 | 1u << 24) &&
            has_tiles() && hearth_os_permit_amx();
 }
 

@@ -4,8 +4,8 @@
 // what the instructions do, in C, so that the kernels can be proved on a CPU without them).
 //
 // Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, LDTILECFG, TILELOADD,
-// TILESTORED, TILEZERO, TDPBSSD, TILERELEASE. A tile is up to 16 rows of up to 64 bytes; there are eight. The
-// state belongs to the thread.
+// TILESTORED, TILEZERO, TDPBF16PS, TILERELEASE. A tile is up to 16 rows of up to 64 bytes; there are eight.
+// The state belongs to the thread.
 #ifndef HEARTH_KERNELS_X86_TILES_AMX_H
 #define HEARTH_KERNELS_X86_TILES_AMX_H
 
@@ -58,8 +58,9 @@ static inline void tiles_release(void)
 #define tile_zero(t)               _tile_zero(t)
 #define tile_load(t, from, stride) _tile_loadd(t, from, stride)
 #define tile_store(t, to, stride)  _tile_stored(t, to, stride)
-// c += a * b, signed bytes: c[m][n] += sum over k of a[m][k] * b[k / 4][4 * n + k % 4].
-#define tile_dot(c, a, b)          _tile_dpbssd(c, a, b)
+// c += a * b, pairs of BF16 numbers: c[m][n] += sum over k of a[m][k] * b[k / 2][2 * n + k % 2], in f32.
+// Exact where all of these sums are whole numbers of at most 2^24 (times one power of two).
+#define tile_dot(c, a, b)          _tile_dpbf16ps(c, a, b)
 
 #endif
 

@@ -29,7 +29,7 @@ void hearth_step_many_avx512(uint32_t type, float *out, size_t out_stride, const
                              void *scratch);
 size_t hearth_step_many_scratch_avx512(size_t k);
 
-// AMX-TILE and AMX-INT8 on top of it; not built where the compiler does not know them (HEARTH_HAVE_AMX).
+// AMX-TILE and AMX-BF16 on top of it; not built where the compiler does not know them (HEARTH_HAVE_AMX).
 void hearth_kernels_init_tiles_amx(struct hearth_kernels *t);
 size_t hearth_tiles_scratch_amx(size_t k);
 
