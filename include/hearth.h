@@ -359,7 +359,7 @@ struct hearth_batch_row {
 // wanted. When it fails, all sequences are as they were, and the session can be used further.
 //
 // At most hearth_session_max_rows() rows, of which at most max_steps are of the step class. At most max_steps
-// rows, or 32 if that is more, may want logits.
+// and max_seqs rows together, or 32 if that is more, may want logits.
 // Errors: as of hearth_prompt(), HEARTH_E_INVALID also for a position that is not the sequence's next one and
 // for more rows than the above. While the session is traced also HEARTH_E_MEMORY. Threads: one at a time.
 int hearth_evaluate(struct hearth_session *session, const struct hearth_batch_row *rows, int n,

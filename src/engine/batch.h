@@ -56,6 +56,14 @@ void hearth_batch_commit(struct hearth_batch *b, struct hearth_kv *kv);
 // The evaluation has failed: sequences are as they were.
 void hearth_batch_drop(struct hearth_batch *b, struct hearth_kv *kv);
 
+// Has the logits of the caller's row `from`, which wants them, read as row 0's.
+static inline void hearth_batch_answer_first(struct hearth_batch *b, int from)
+{
+    const int at = b->logits_at[from];
+    b->logits_at[from] = -1;
+    b->logits_at[0] = at;
+}
+
 // Rows of one class.
 static inline int hearth_batch_count(const struct hearth_batch *b, enum hearth_phase phase)
 {

@@ -141,10 +141,8 @@ static int evaluate_micro_batch(struct hearth_session *s, int seq, const hearth_
     end_turn(s);
     if (!rc && rows)
         rc = emit_rows(s, base, rows, arg, err);
-    if (last)
-        s->batch.logits_at[0] = rows ? -1 : 0; // the last token's are the prompt's first and only row
-    for (int i = 1; i < n; i++)
-        s->batch.logits_at[i] = -1;
+    if (last && !rows)
+        hearth_batch_answer_first(&s->batch, n - 1);
     return settle(s, rc, start);
 }
 

@@ -92,9 +92,10 @@ static int check_context(const struct hearth_kv *kv, const struct hearth_kv_seq 
 {
     if (n <= kv->n_ctx - s->length)
         return HEARTH_OK;
-    return hearth_fail(err, HEARTH_E_BUDGET,
-                       "the context of %d tokens is full (%d stored, %d more asked for): use a larger -c",
-                       kv->n_ctx, s->length, n);
+    return hearth_fail(
+        err, HEARTH_E_BUDGET,
+        "the context of %d tokens is full (sequence %d has %d, %d more asked for): use a larger -c",
+        kv->n_ctx, (int)(s - kv->seqs), s->length, n);
 }
 
 // Pages that a sequence takes for n more positions. If its last page is shared it lets go of it, so that the

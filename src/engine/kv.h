@@ -21,7 +21,8 @@
 // by tile), so it is the same for every model and machine.
 #define HEARTH_KV_TILE 64
 
-// Where a page's bytes are. There is room for a third state, in a file: hearth_kv_pin() would bring it here.
+// Where a page's bytes are. There is room for a third state, in a file: hearth_kv_reserve() would then bring
+// the pages of an evaluation's sequences here, which hearth_kv_pin() takes for granted.
 enum hearth_kv_state {
     HEARTH_KV_FREE, // nowhere: it belongs to nobody
     HEARTH_KV_HERE  // in memory

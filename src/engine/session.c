@@ -276,7 +276,8 @@ static void size_session(struct hearth_session *s, const struct hearth_session_p
     l->max_seqs = p->max_seqs;
     l->max_steps = p->max_steps > p->max_seqs ? p->max_steps : p->max_seqs;
     l->max_rows = s->n_ubatch + l->max_steps;
-    l->logit_rows = l->max_steps > LOGIT_ROWS ? l->max_steps : LOGIT_ROWS;
+    const int answers = l->max_steps + l->max_seqs; // each step's, and prompts that end beside them
+    l->logit_rows = answers > LOGIT_ROWS ? answers : LOGIT_ROWS;
     l->n_vocab = s->model->hp.n_vocab;
 }
 
