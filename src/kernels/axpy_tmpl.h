@@ -338,6 +338,7 @@ static void axpy_Q8_0(float *out, const void *w, size_t w_stride, size_t n, size
 
 static void init_axpy(struct hearth_kernels *t)
 {
+    hearth_kernels_raise_scratch(t, scratch_bytes);
 #define ENTER(TYPE)                                                                                          \
     t->axpy_rows[HEARTH_TYPE_##TYPE] = axpy_rows_##TYPE;                                                     \
     t->prompt_t[HEARTH_TYPE_##TYPE] = prompt_t_##TYPE;
@@ -348,5 +349,4 @@ static void init_axpy(struct hearth_kernels *t)
     ENTER_MATRIX(Q8_0)
 #undef ENTER_MATRIX
 #undef ENTER
-    hearth_kernels_raise_scratch(t, scratch_bytes);
 }
