@@ -63,12 +63,14 @@ static void quantize_task(void *arg, int task, int worker)
 }
 
 // Enough chunks to even out the threads, few enough that the counter they share costs nothing. Many tokens
-// are packed anew for every chunk, which a few hundred rows make up for.
+// are packed anew for every chunk, which 512 rows make up for: with fewer, two chunks a thread must do.
 static size_t chunk_rows(size_t n, int n_tokens, int n_threads)
 {
     if (n_threads == 1)
         return n;
-    const size_t parts = (size_t)n_threads * (n_tokens < 3 ? 8 : 4);
+    size_t parts = (size_t)n_threads * (n_tokens < 3 ? 8 : 4);
+    if (n_tokens >= 64 && n / parts < 512)
+        parts = n / 512 > (size_t)n_threads * 2 ? n / 512 : (size_t)n_threads * 2;
     size_t rows = (n / parts + 31) / 32 * 32;
     return rows < 32 ? 32 : rows;
 }
