@@ -23,10 +23,10 @@ try() { # compiler, language, standard, header
         machine+=(-mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512cd -mavx512vnni -mavx512vbmi)
         ;;
     kernels/x86/*_amx.h)
-        machine+=(-mamx-tile -mamx-int8)
+        machine+=(-mamx-tile -mamx-bf16)
         ;;
     esac
-    if ! printf '#include "%s"\n' "$4" | "$1" -x "$2" -std="$3" -D_GNU_SOURCE "${machine[@]}" "${flags[@]}" -; then
+    if ! printf '#include "%s"\ntypedef int checked;\n' "$4" | "$1" -x "$2" -std="$3" -D_GNU_SOURCE "${machine[@]}" "${flags[@]}" -; then
         echo "check-headers: $4 does not compile on its own with $1 -x $2" >&2
         failed=1
     fi
