@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Man pages and completions, made by the program from its own option table, and everything that is installed.
+# Man pages and completions, made by the program from its own option table, man pages of the library, made from its
+# header, and everything that is installed.
 
 set(HEARTH_COMMANDS run bench perplexity tokenize detokenize inspect quantize synth profile pack plan)
 set(generated ${CMAKE_CURRENT_BINARY_DIR}/generated)
@@ -19,7 +20,15 @@ add_custom_command(OUTPUT ${completions} DEPENDS hearth-cli
                    COMMAND $<TARGET_FILE:hearth-cli> --generate bash > ${generated}/hearth.bash
                    COMMAND $<TARGET_FILE:hearth-cli> --generate zsh > ${generated}/_hearth
                    COMMAND $<TARGET_FILE:hearth-cli> --generate fish > ${generated}/hearth.fish)
-add_custom_target(generated ALL DEPENDS ${man_pages} ${completions})
+# One page a section of the header, and an alias for every other function: the header says which there are.
+set(library_pages ${generated}/man3)
+set(header ${CMAKE_CURRENT_SOURCE_DIR}/include/hearth.h)
+set(man3 ${CMAKE_CURRENT_SOURCE_DIR}/cmake/man3.awk)
+add_custom_command(OUTPUT ${library_pages}/hearth.3 DEPENDS ${header} ${man3}
+                   COMMAND ${CMAKE_COMMAND} -E rm -rf ${library_pages}
+                   COMMAND ${CMAKE_COMMAND} -E make_directory ${library_pages}
+                   COMMAND awk -v out=${library_pages} -f ${man3} ${header})
+add_custom_target(generated ALL DEPENDS ${man_pages} ${library_pages}/hearth.3 ${completions})
 
 set(HEARTH_PC_REQUIRES "libpcre2-8")
 if(LIBURING_FOUND)
@@ -36,6 +45,7 @@ install(TARGETS hearth ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES include/hearth.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES ${generated}/hearth.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(FILES ${man_pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+install(DIRECTORY ${library_pages}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man3)
 install(FILES ${generated}/hearth.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME hearth)
 install(FILES ${generated}/_hearth DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
 install(FILES ${generated}/hearth.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)

@@ -138,7 +138,7 @@ static inline struct hearth_model_params hearth_model_params_default(void)
 // HEARTH_E_INTERRUPTED when `progress` said so. Threads: any.
 int hearth_model_open(struct hearth_model **out, const char *path, const struct hearth_model_params *params,
                       struct hearth_error *err);
-// Threads: one, when nobody uses the model any more.
+// Closes the model and gives its memory back. Threads: one, when nobody uses the model any more.
 void hearth_model_close(struct hearth_model **model);
 
 struct hearth_model_info {
@@ -157,7 +157,7 @@ struct hearth_model_info {
     int n_ff;      // neurons of a layer's feed-forward part, or of one expert
 };
 
-// Valid as long as the model is open. Threads: any.
+// What the file says of itself, valid as long as the model is open. Threads: any.
 const struct hearth_model_info *hearth_model_info(const struct hearth_model *model);
 
 // ---- tokens
@@ -199,7 +199,7 @@ struct hearth_stream;
 // Errors: HEARTH_E_MEMORY. Threads: any.
 int hearth_stream_open(struct hearth_stream **out, const struct hearth_model *model, bool special,
                        bool mid_text, struct hearth_error *err);
-// Threads: one at a time.
+// Closes the stream. Threads: one at a time.
 void hearth_stream_close(struct hearth_stream **stream);
 
 // Text that is complete after this token: *text is valid until the next call. Returns its length.
@@ -266,7 +266,7 @@ static inline struct hearth_session_params hearth_session_params_default(void)
 // and HEARTH_E_INTERRUPTED when the model's `progress` said so. Threads: any.
 int hearth_session_open(struct hearth_session **out, const struct hearth_model *model,
                         const struct hearth_session_params *params, struct hearth_error *err);
-// Threads: one at a time.
+// Closes the session with all its sequences, and gives its memory back. Threads: one at a time.
 void hearth_session_close(struct hearth_session **session);
 
 // Positions that a sequence can have. Threads: any.
@@ -473,7 +473,7 @@ struct hearth_stats {
     struct hearth_streaming_stats streaming;
 };
 
-// Threads: one at a time.
+// Fills `out` with what the session has done so far. Threads: one at a time.
 void hearth_session_stats(const struct hearth_session *session, struct hearth_stats *out);
 
 // From now on writes down which neurons each step needs (docs/trace.md): the computed ones where predictors
@@ -548,7 +548,7 @@ static inline struct hearth_sampler_params hearth_sampler_params_default(void)
 // Errors: HEARTH_E_INVALID, HEARTH_E_MEMORY. Threads: any.
 int hearth_sampler_open(struct hearth_sampler **out, int n_vocab, const struct hearth_sampler_params *params,
                         struct hearth_error *err);
-// Threads: one at a time.
+// Closes the sampler. Threads: one at a time.
 void hearth_sampler_close(struct hearth_sampler **sampler);
 
 // Picks a token from n_vocab logits (not changed). Allocates nothing. Threads: one at a time.

@@ -9,7 +9,7 @@ compiler=$(sed -n 's/^CMAKE_C_COMPILER:[A-Z]*=//p' "$build/CMakeCache.txt")
 
 DESTDIR=$tmp/root cmake --install "$build" --prefix /opt/hearth >"$tmp/out" 2>&1 || fail "cmake --install"
 root=$tmp/root/opt/hearth
-for file in bin/hearth include/hearth.h share/man/man1/hearth.1 share/man/man1/hearth-run.1 \
+for file in bin/hearth include/hearth.h share/man/man1/hearth.1 share/man/man1/hearth-run.1 share/man/man3/hearth.3 \
     share/bash-completion/completions/hearth share/zsh/site-functions/_hearth \
     share/fish/vendor_completions.d/hearth.fish; do
     [ -s "$root/$file" ] || fail "$file is not installed"
@@ -18,6 +18,21 @@ done
 for command in $("$root/bin/hearth" --help | sed -nE 's/^  ([a-z]+) .*/\1/p'); do
     [ -s "$root/share/man/man1/hearth-$command.1" ] || fail "hearth-$command.1 is not installed"
 done
+# Every function of the library has one, which tells of it, and every alias leads to a page.
+man3=$root/share/man/man3
+nm -g --defined-only "$(find "$root" -name libhearth.a)" 2>/dev/null | sed -n 's/^[0-9a-f]* T //p' >"$tmp/symbols"
+while read -r name; do
+    [ -s "$man3/$name.3" ] || fail "$name.3 is not installed"
+    page=$(sed -n 's/^\.so //p' "$man3/$name.3")
+    grep -q "^\.SS $name()" "$man3/../${page:-man3/$name.3}" || fail "$name.3 does not tell of $name"
+    [[ $name == *_params_default ]] || grep -qx "$name" "$tmp/symbols" || fail "$name is not in the library"
+done < <(sed -nE '/^[a-z]/s/.*[ *](hearth_[a-z0-9_]+)\(.*/\1/p' "$root/include/hearth.h" | sort -u)
+if command -v groff >/dev/null; then
+    for page in "$man3"/*.3; do
+        warnings=$(cd "$man3/.." && groff -man -Tutf8 -ww -z "$page" 2>&1)
+        [ -z "$warnings" ] || fail "$page: $warnings"
+    done
+fi
 
 cat >"$tmp/user.c" <<'TEXT'
 #include <hearth.h>
