@@ -290,6 +290,16 @@ void hearth_lock_take(struct hearth_lock *lock)
     pthread_mutex_lock(&lock->mutex);
 }
 
+bool hearth_lock_take_within(struct hearth_lock *lock, uint64_t ns)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    ns += (uint64_t)until.tv_nsec;
+    until.tv_sec += (time_t)(ns / 1000000000u);
+    until.tv_nsec = (long)(ns % 1000000000u);
+    return pthread_mutex_timedlock(&lock->mutex, &until) == 0;
+}
+
 void hearth_lock_drop(struct hearth_lock *lock)
 {
     pthread_mutex_unlock(&lock->mutex);

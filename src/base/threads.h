@@ -33,6 +33,8 @@ struct hearth_lock;
 struct hearth_lock *hearth_lock_open(void);
 void hearth_lock_close(struct hearth_lock **lock);
 void hearth_lock_take(struct hearth_lock *lock); // waits
+// Waits for so long at most; returns whether the lock is taken.
+bool hearth_lock_take_within(struct hearth_lock *lock, uint64_t ns);
 void hearth_lock_drop(struct hearth_lock *lock);
 
 #endif

@@ -12,12 +12,12 @@ static int take(struct hearth_session *s, const struct hearth_batch_row *rows, i
     return hearth_batch_take(&s->batch, &s->kv, &s->limits, rows, n, err);
 }
 
-// From here to end_turn() the weights are this session's.
-static void begin_turn(struct hearth_session *s)
+// From here to end_turn() the weights are this session's, unless it fails.
+static int begin_turn(struct hearth_session *s, struct hearth_error *err)
 {
     const struct hearth_evaluation now = {
         .pool = s->pool, .fault = &s->fault, .in_order = s->probes.on_marks != NULL};
-    hearth_sources_begin(s->sources, &now);
+    return hearth_sources_begin(s->sources, &now) ? HEARTH_OK : hearth_fault_take(&s->fault, err);
 }
 
 // Reads of a batch with rows of both classes count as a prompt's.
@@ -51,14 +51,27 @@ static int compute_wanted(struct hearth_session *s, struct hearth_error *err)
     return hearth_forward_logits(s, b->wanted, b->answers, b->n_answer_classes, err);
 }
 
+// All that the batch wants, but for the logits of a prompt's rows that go to a callback.
+static int compute_all(struct hearth_session *s, bool to_callback, struct hearth_error *err)
+{
+    int rc = begin_turn(s, err);
+    if (rc)
+        return rc;
+    rc = compute(s, err);
+    if (!rc && !to_callback)
+        rc = compute_wanted(s, err);
+    if (rc && s->tracing && hearth_batch_count(&s->batch, HEARTH_PHASE_STEP))
+        hearth_tracing_drop_step(s->tracing);
+    end_turn(s);
+    return rc;
+}
+
 // Ends the batch with what came of it. Of one with rows of both classes, time counts as a prompt's.
 static int settle(struct hearth_session *s, int rc, uint64_t start)
 {
     const int n_steps = hearth_batch_count(&s->batch, HEARTH_PHASE_STEP), n_prompt = s->batch.n - n_steps;
     *(n_prompt ? &s->stats.prompt_ns : &s->stats.step_ns) += hearth_now_ns() - start;
     if (rc) {
-        if (s->tracing && n_steps)
-            hearth_tracing_drop_step(s->tracing);
         hearth_batch_drop(&s->batch, &s->kv);
         return rc;
     }
@@ -74,15 +87,8 @@ int hearth_evaluate(struct hearth_session *session, const struct hearth_batch_ro
 {
     struct hearth_session *s = session;
     const uint64_t start = hearth_now_ns();
-    int rc = take(s, rows, n, err);
-    if (rc)
-        return rc;
-    begin_turn(s);
-    rc = compute(s, err);
-    if (!rc)
-        rc = compute_wanted(s, err);
-    end_turn(s);
-    return settle(s, rc, start);
+    const int rc = take(s, rows, n, err);
+    return rc ? rc : settle(s, compute_all(s, false, err), start);
 }
 
 // ---- prompts and steps
@@ -95,8 +101,10 @@ static int emit_rows(struct hearth_session *s, int base, hearth_row_fn rows, voi
     for (int first = 0; first < s->batch.n; first += s->limits.logit_rows) {
         const int left = s->batch.n - first, n = left < s->limits.logit_rows ? left : s->limits.logit_rows;
         const struct hearth_rows class = {0, n, HEARTH_PHASE_PROMPT};
-        begin_turn(s);
-        const int rc = hearth_forward_logits(s, s->batch.order + first, &class, 1, err);
+        int rc = begin_turn(s, err);
+        if (rc)
+            return rc;
+        rc = hearth_forward_logits(s, s->batch.order + first, &class, 1, err);
         end_turn(s); // the caller may evaluate in another session
         if (rc)
             return rc;
@@ -134,11 +142,7 @@ static int evaluate_micro_batch(struct hearth_session *s, int seq, const hearth_
     int rc = take(s, s->work.staged, n, err);
     if (rc)
         return rc;
-    begin_turn(s);
-    rc = compute(s, err);
-    if (!rc && !rows)
-        rc = compute_wanted(s, err);
-    end_turn(s);
+    rc = compute_all(s, rows != NULL, err);
     if (!rc && rows)
         rc = emit_rows(s, base, rows, arg, err);
     if (last && !rows)

@@ -2,12 +2,18 @@
 // An evaluation and the sources: see sources.h.
 #include "weights/sources.h"
 
-void hearth_sources_begin(struct hearth_sources *s, const struct hearth_evaluation *now)
+// How often somebody who waits for others looks whether it is cancelled.
+#define LOOK_NS 2000000
+
+bool hearth_sources_begin(struct hearth_sources *s, const struct hearth_evaluation *now)
 {
     if (!s->turn)
-        return;
-    hearth_lock_take(s->turn);
+        return true;
+    while (!hearth_lock_take_within(s->turn, LOOK_NS))
+        if (hearth_fault_look(now->fault))
+            return false;
     s->now = *now;
+    return true;
 }
 
 void hearth_sources_end(struct hearth_sources *s, enum hearth_phase phase)

@@ -46,8 +46,8 @@ bool hearth_sources_may_give_neurons(const struct hearth_model *m, enum hearth_s
 
 // ---- an evaluation (evaluation.c)
 
-// Begins one, when others have ended theirs.
-void hearth_sources_begin(struct hearth_sources *s, const struct hearth_evaluation *now);
+// Begins one, when others have ended theirs; false when it is cancelled before.
+bool hearth_sources_begin(struct hearth_sources *s, const struct hearth_evaluation *now);
 // Ends it; what was read since the last one counts for this phase.
 void hearth_sources_end(struct hearth_sources *s, enum hearth_phase phase);
 

@@ -294,12 +294,10 @@ static void test_slow_storage(void **state)
     const struct way way = {.ram = least,
                             .io = "pread",
                             .n_threads = 1,
+                            .throttle = "2000,20",
                             .sparsity = HEARTH_SPARSITY_OFF,
                             .tests = {SMALL, .always = true}};
-    struct opened o;
-    open_model_of(&o, path, &way);
-    strcpy(o.model->load.throttle, "2000,20");
-    OK(open_session_of(&o, &way));
+    struct opened o = open_way(path, &way);
     struct hearth_stats stats;
     assert_int_equal(hearth_seq_new(o.session, NULL), 0);
     const uint64_t whole = time_of(stream_step, o.session);
@@ -309,6 +307,67 @@ static void test_slow_storage(void **state)
     check_latency(stream_step, o.session, "a step of a model that streams", whole,
                   whole / (uint64_t)hearth_model_info(o.model)->n_layer);
     stop_canceller();
+    close_opened(&o);
+}
+
+static _Atomic bool holding, let_go;
+
+static void hold(void *arg, enum hearth_phase phase, int layer, struct hearth_row row, const float *normed,
+                 const float *stream)
+{
+    (void)arg;
+    (void)phase;
+    (void)layer;
+    (void)row;
+    (void)normed;
+    (void)stream;
+    atomic_store(&holding, true);
+    while (!atomic_load(&let_go))
+        usleep(100);
+}
+
+static void *step_and_hold(void *arg)
+{
+    static int rc;
+    rc = stream_step(arg);
+    return &rc;
+}
+
+// A session that waits until another one has evaluated with the weights that they share.
+static void test_waiting(void **state)
+{
+    (void)state;
+    static char path[512];
+    snprintf(path, sizeof path, "%s", make("tiny-dense"));
+    const struct way way = {.ram = 1u << 30,
+                            .io = "pread",
+                            .n_threads = 1,
+                            .sparsity = HEARTH_SPARSITY_OFF,
+                            .tests = {SMALL, .always = true}};
+    struct opened o;
+    open_model_of(&o, path, &way);
+    o.model->load.max_sessions = 2;
+    OK(open_session_of(&o, &way));
+    struct hearth_session *first = o.session;
+    OK(open_session_of(&o, &way));
+    hearth_session_probes(first)->on_ffn = hold;
+    assert_int_equal(hearth_seq_new(first, NULL), 0);
+    assert_int_equal(hearth_seq_new(o.session, NULL), 0);
+    pthread_t thread;
+    void *rc;
+    assert_int_equal(pthread_create(&thread, NULL, step_and_hold, first), 0);
+    while (!atomic_load(&holding))
+        usleep(100);
+    start_canceller(o.session);
+    atomic_store(&canceller.at, hearth_now_ns() + 5000000);
+    assert_int_equal(stream_step(o.session), HEARTH_E_INTERRUPTED);
+    stop_canceller();
+    assert_false(atomic_load(&let_go)); // it did not wait for the first one's end
+    atomic_store(&let_go, true);
+    pthread_join(thread, &rc);
+    assert_int_equal(*(int *)rc, 0);
+    assert_int_equal(stream_step(o.session), 0);
+    hearth_session_close(&first);
     close_opened(&o);
 }
 
@@ -424,9 +483,10 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_layer),     cmocka_unit_test(test_requests),
-        cmocka_unit_test(test_long_prompt),     cmocka_unit_test(test_slow_storage),
-        cmocka_unit_test(test_streams_dense),   cmocka_unit_test(test_streams_neurons),
-        cmocka_unit_test(test_streams_experts), cmocka_unit_test(test_trace),
+        cmocka_unit_test(test_long_prompt),     cmocka_unit_test(test_waiting),
+        cmocka_unit_test(test_slow_storage),    cmocka_unit_test(test_streams_dense),
+        cmocka_unit_test(test_streams_neurons), cmocka_unit_test(test_streams_experts),
+        cmocka_unit_test(test_trace),
     };
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
