@@ -10,7 +10,7 @@
 #include "base/memory.h"
 
 #define NONE       UINT32_MAX
-#define COMMON     (1u << 31) // in `place`: one of the common slots
+#define COMMON     (1u << 31) // in `slot`: one of the common slots
 #define SLOW       32         // tokens after which a use counts half
 #define FAST       2          // the same for the second speed
 #define FAST_SHARE 0.3f       // weight of the second speed beside the first
@@ -18,7 +18,7 @@
 
 struct layer {
     uint32_t quota, n_cached;
-    uint32_t *place;    // [n_experts], or NONE
+    uint32_t *slot;     // [n_experts], or NONE
     uint32_t *held;     // [n_experts] the expert in each of the layer's own slots, or NONE
     bool *asked;        // [n_experts]
     float *slow, *fast; // [n_experts] shares of recent tokens
@@ -54,7 +54,7 @@ static float worth_of(const struct layer *l, uint32_t expert)
 
 // Finds one of the layer's own slots for an expert of this worth: a free one, or that of the
 // expert of least worth, if that is less and no request holds it. Or NONE.
-static uint32_t find_place(const struct layer *l, float worth)
+static uint32_t find_slot(const struct layer *l, float worth)
 {
     uint32_t worst = NONE;
     for (uint32_t i = 0; i < l->quota; i++) {
@@ -67,81 +67,81 @@ static uint32_t find_place(const struct layer *l, float worth)
     return worst != NONE && worth_of(l, l->held[worst]) < worth ? worst : NONE;
 }
 
-static struct hearth_expert_place place_of(const struct layer *l, uint32_t expert)
+static struct hearth_expert_slot slot_of(const struct layer *l, uint32_t expert)
 {
-    return (struct hearth_expert_place){.common = (l->place[expert] & COMMON) != 0,
-                                        .number = l->place[expert] & ~COMMON};
+    return (struct hearth_expert_slot){.common = (l->slot[expert] & COMMON) != 0,
+                                       .number = l->slot[expert] & ~COMMON};
 }
 
 // Gives an absent expert of this worth a slot. False: there is none.
 static bool let_in(struct hearth_expert_cache *c, struct layer *l, uint32_t expert, float worth)
 {
-    const uint32_t own = find_place(l, worth);
+    const uint32_t own = find_slot(l, worth);
     if (own == NONE && !c->n_free)
         return false;
     if (own == NONE) {
-        l->place[expert] = COMMON | c->free_common[--c->n_free];
+        l->slot[expert] = COMMON | c->free_common[--c->n_free];
         return true;
     }
     if (l->held[own] == NONE)
         l->n_cached++;
     else
-        l->place[l->held[own]] = NONE; // which nobody has asked for: find_place()
+        l->slot[l->held[own]] = NONE; // which nobody has asked for: find_slot()
     l->held[own] = expert;
-    l->place[expert] = own;
+    l->slot[expert] = own;
     return true;
 }
 
 enum hearth_expert_request hearth_expert_cache_request(struct hearth_expert_cache *c, uint32_t layer,
-                                                       uint32_t expert, struct hearth_expert_place *place)
+                                                       uint32_t expert, struct hearth_expert_slot *slot)
 {
     struct layer *l = &c->layers[layer];
-    const bool present = l->place[expert] != NONE;
+    const bool present = l->slot[expert] != NONE;
     if (!present && !let_in(c, l, expert, worth_of(l, expert)))
         return HEARTH_EXPERT_NO_ROOM;
     assert(present || l->n_cached <= l->quota);
     l->asked[expert] = true;
-    *place = place_of(l, expert);
+    *slot = slot_of(l, expert);
     return present ? HEARTH_EXPERT_PRESENT : HEARTH_EXPERT_ABSENT;
 }
 
 enum hearth_expert_request hearth_expert_cache_ask_ahead(struct hearth_expert_cache *c, uint32_t layer,
                                                          uint32_t expert, bool may_evict,
-                                                         struct hearth_expert_place *place)
+                                                         struct hearth_expert_slot *slot)
 {
     struct layer *l = &c->layers[layer];
-    if (l->place[expert] != NONE)
+    if (l->slot[expert] != NONE)
         return HEARTH_EXPERT_PRESENT;
     // The worth that a use by every token would add.
     const float more = (1 - exp2f(-1.0f / SLOW)) + FAST_SHARE * (1 - exp2f(-1.0f / FAST));
     if (!let_in(c, l, expert, may_evict ? worth_of(l, expert) + more : -1))
         return HEARTH_EXPERT_NO_ROOM;
     l->asked[expert] = true;
-    *place = place_of(l, expert);
+    *slot = slot_of(l, expert);
     return HEARTH_EXPERT_ABSENT;
 }
 
 void hearth_expert_cache_release(struct hearth_expert_cache *c, uint32_t layer, uint32_t expert, bool there)
 {
     struct layer *l = &c->layers[layer];
-    const uint32_t place = l->place[expert];
-    assert(place != NONE);
+    const uint32_t slot = l->slot[expert];
+    assert(slot != NONE);
     l->asked[expert] = false;
-    if (place & COMMON) {
+    if (slot & COMMON) {
         assert(c->n_free < c->n_common);
-        c->free_common[c->n_free++] = place & ~COMMON;
-        l->place[expert] = NONE;
+        c->free_common[c->n_free++] = slot & ~COMMON;
+        l->slot[expert] = NONE;
     } else if (!there) {
-        assert(l->held[place] == expert && l->n_cached > 0);
-        l->held[place] = NONE;
-        l->place[expert] = NONE;
+        assert(l->held[slot] == expert && l->n_cached > 0);
+        l->held[slot] = NONE;
+        l->slot[expert] = NONE;
         l->n_cached--;
     }
 }
 
 bool hearth_expert_cache_has(const struct hearth_expert_cache *c, uint32_t layer, uint32_t expert)
 {
-    return c->layers[layer].place[expert] != NONE;
+    return c->layers[layer].slot[expert] != NONE;
 }
 
 uint32_t hearth_expert_cache_n_cached(const struct hearth_expert_cache *c, uint32_t layer)
@@ -163,7 +163,7 @@ static void lay_out(struct hearth_expert_cache *c, struct hearth_arena *a)
     c->layers = hearth_arena_take(a, c->n_layers, sizeof *c->layers);
     c->free_common = hearth_arena_take(a, c->n_common, sizeof *c->free_common);
     for (uint32_t i = 0; i < c->n_layers; i++) {
-        const struct layer l = {.place = hearth_arena_take(a, n, sizeof *l.place),
+        const struct layer l = {.slot = hearth_arena_take(a, n, sizeof *l.slot),
                                 .held = hearth_arena_take(a, n, sizeof *l.held),
                                 .asked = hearth_arena_take(a, n, sizeof *l.asked),
                                 .slow = hearth_arena_take(a, n, sizeof *l.slow),
@@ -189,7 +189,7 @@ static int check(const struct hearth_expert_cache_params *p, struct hearth_error
         ok = p->quota[i] <= p->n_experts && (p->n_common || p->quota[i] == p->n_experts);
     if (!ok)
         return hearth_fail(err, HEARTH_E_INVALID,
-                           "the expert cache: %u layers of %u experts, %u common places", p->n_layers,
+                           "the expert cache: %u layers of %u experts, %u common slots", p->n_layers,
                            p->n_experts, p->n_common);
     return HEARTH_OK;
 }
@@ -219,7 +219,7 @@ int hearth_expert_cache_open(struct hearth_expert_cache **out,
         struct layer *l = &c->layers[i];
         l->quota = params->quota[i];
         for (uint32_t e = 0; e < c->n_experts; e++) {
-            l->place[e] = l->held[e] = NONE;
+            l->slot[e] = l->held[e] = NONE;
             l->asked[e] = false;
             l->slow[e] = l->fast[e] = 0;
         }

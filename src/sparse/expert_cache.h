@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The expert cache: decides which experts of a model larger than memory are in memory, and where.
 //
-// A slot (`place` in the code) is memory for one expert. Each layer has slots of its own (its quota), in
+// A slot is memory for one expert. Each layer has slots of its own (its quota), in
 // which experts stay from one visit to the next. A few more slots are common to all layers: an expert not
 // worth caching is computed from a common slot and then dropped. So a read never waits for anything but a
 // slot, and an expert that is seldom used displaces no better one.
@@ -42,7 +42,7 @@ void hearth_expert_cache_visit(struct hearth_expert_cache *c, uint32_t layer, co
                                int n_tokens);
 
 // The slot of an expert.
-struct hearth_expert_place {
+struct hearth_expert_slot {
     bool common;
     uint32_t number; // index among the layer's own slots, or among the common ones
 };
@@ -56,14 +56,14 @@ enum hearth_expert_request {
 
 // Requests an expert, which keeps its slot until it is released. An expert requested ahead counts as present.
 enum hearth_expert_request hearth_expert_cache_request(struct hearth_expert_cache *c, uint32_t layer,
-                                                       uint32_t expert, struct hearth_expert_place *place);
+                                                       uint32_t expert, struct hearth_expert_slot *slot);
 
 // Requests an expert ahead of the layer's visit, because it will probably be used. It keeps its slot until it
 // is released, whether the visit wanted it or not. `may_evict`: it may replace an expert that is worth less
 // than it will be after its use. HEARTH_EXPERT_PRESENT: it is in memory already, and is not held.
 enum hearth_expert_request hearth_expert_cache_ask_ahead(struct hearth_expert_cache *c, uint32_t layer,
                                                          uint32_t expert, bool may_evict,
-                                                         struct hearth_expert_place *place);
+                                                         struct hearth_expert_slot *slot);
 
 // Releases a requested expert. `there`: its bytes are in memory. Otherwise, or in a common slot,
 // it is dropped.

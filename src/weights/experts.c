@@ -30,15 +30,15 @@ struct expert_part {
 // The experts of one layer.
 struct expert_layer {
     struct expert_part parts[EXPERT_PARTS];
-    size_t place_bytes;
-    uint8_t *places; // its own; place_bytes apart
+    size_t slot_bytes;
+    uint8_t *slots; // its own; slot_bytes apart
 };
 
 // Where an expert of a layer that is being computed, or read ahead, is.
 struct visit {
     struct hearth_reader_job job;
     struct hearth_extent extents[EXPERT_PARTS];
-    uint8_t *place;
+    uint8_t *slot;
     bool reading, done;
     bool ahead; // asked for before its layer's visit, which has not claimed it
 };
@@ -100,18 +100,18 @@ static void start_reading(struct experts_state *x, uint32_t layer, uint32_t expe
     for (int part = 0; part < EXPERT_PARTS; part++) {
         const struct expert_part *p = &l->parts[part];
         v->extents[part] = hearth_extent_of(tensor_of(p, expert)->part, offset_of(p, expert), p->bytes,
-                                            page_of(x), v->place + p->at);
+                                            page_of(x), v->slot + p->at);
     }
     v->job = (struct hearth_reader_job){.extents = v->extents, .n = EXPERT_PARTS};
     hearth_reader_start(x->setup.reader, &v->job);
 }
 
 static uint8_t *address_of(const struct experts_state *x, uint32_t layer,
-                           const struct hearth_expert_place *place)
+                           const struct hearth_expert_slot *slot)
 {
     const struct expert_layer *l = &x->layers[layer];
-    return place->common ? x->common + place->number * x->common_bytes
-                         : l->places + place->number * l->place_bytes;
+    return slot->common ? x->common + slot->number * x->common_bytes
+                        : l->slots + slot->number * l->slot_bytes;
 }
 
 // Lets go of what was read ahead and is not claimed, in one half of the visits: what is over, or all.
@@ -128,21 +128,21 @@ static void drop_ahead(struct experts_state *x, uint32_t half, bool all)
     }
 }
 
-// Reads what the next layer will probably want, as far as there are places.
+// Reads what the next layer will probably want, as far as there are slots.
 static void ask_ahead(struct experts_state *x)
 {
     const uint32_t layer = x->layer + 1;
     for (; x->guess_at < x->n_guess; x->guess_at++) {
         const uint32_t expert = (uint32_t)x->guess[x->guess_at];
         struct visit *v = &visits_of(x, layer)[expert];
-        struct hearth_expert_place place;
+        struct hearth_expert_slot slot;
         const enum hearth_expert_request got =
-            hearth_expert_cache_ask_ahead(x->cache, layer, expert, x->in_step, &place);
+            hearth_expert_cache_ask_ahead(x->cache, layer, expert, x->in_step, &slot);
         if (got == HEARTH_EXPERT_NO_ROOM)
             return;
         if (got == HEARTH_EXPERT_PRESENT)
             continue;
-        v->place = address_of(x, layer, &place);
+        v->slot = address_of(x, layer, &slot);
         v->ahead = true;
         x->n_ahead[layer % 2]++;
         x->ahead_layer[layer % 2] = layer;
@@ -157,11 +157,11 @@ static void ask(struct experts_state *x)
     for (; x->n_asked < x->n_used; x->n_asked++) {
         const uint32_t expert = (uint32_t)x->order[x->n_asked];
         struct visit *v = &visits_of(x, x->layer)[expert];
-        struct hearth_expert_place place;
-        enum hearth_expert_request got = hearth_expert_cache_request(x->cache, x->layer, expert, &place);
+        struct hearth_expert_slot slot;
+        enum hearth_expert_request got = hearth_expert_cache_request(x->cache, x->layer, expert, &slot);
         if (got == HEARTH_EXPERT_NO_ROOM && x->n_ahead[x->layer % 2]) {
-            drop_ahead(x, x->layer % 2, true); // in vain, perhaps, and places are needed
-            got = hearth_expert_cache_request(x->cache, x->layer, expert, &place);
+            drop_ahead(x, x->layer % 2, true); // in vain, perhaps, and slots are needed
+            got = hearth_expert_cache_request(x->cache, x->layer, expert, &slot);
         }
         if (got == HEARTH_EXPERT_NO_ROOM)
             return;
@@ -173,7 +173,7 @@ static void ask(struct experts_state *x)
             x->ahead_used += x->in_step;
             continue;
         }
-        v->place = address_of(x, x->layer, &place);
+        v->slot = address_of(x, x->layer, &slot);
         v->reading = got == HEARTH_EXPERT_ABSENT;
         if (v->reading)
             start_reading(x, x->layer, expert);
@@ -290,7 +290,7 @@ static int choose_next(const struct experts_state *x)
 
 // Points a want's matrices to where they are.
 static void point_want(const struct experts_state *x, struct hearth_want *want, int expert,
-                       const uint8_t *place)
+                       const uint8_t *slot)
 {
     const struct hearth_layer *l = &x->setup.weights->layers[x->layer];
     const uint64_t mask = page_of(x) - 1;
@@ -302,7 +302,7 @@ static void point_want(const struct experts_state *x, struct hearth_want *want, 
     struct hearth_weight *const weights[] = {&want->gate, &want->up, &want->down};
     for (int part = 0; part < EXPERT_PARTS; part++) {
         const struct expert_part *p = &x->layers[x->layer].parts[part];
-        weights[part]->data = place + p->at + (offset_of(p, (uint32_t)expert) & mask);
+        weights[part]->data = slot + p->at + (offset_of(p, (uint32_t)expert) & mask);
     }
 }
 
@@ -325,7 +325,7 @@ static int gather_group(struct experts_state *x, int i)
             hearth_fault_raise(x->setup.now->fault, &err);
             return i;
         }
-        point_want(x, &x->wants[end], x->order[end], v->place);
+        point_want(x, &x->wants[end], x->order[end], v->slot);
         rows += x->wants[end++].n_rows;
     }
     return end;
@@ -386,7 +386,7 @@ static bool moves(const void *state)
 
 // ---- opening
 
-// Where a layer's experts are, and how much memory a place for one takes.
+// Where a layer's experts are, and how much memory a slot for one takes.
 static int find_layer(struct experts_state *x, int layer, struct hearth_error *err)
 {
     const struct hearth_model *m = x->setup.model;
@@ -403,15 +403,15 @@ static int find_layer(struct experts_state *x, int layer, struct hearth_error *e
             return hearth_fail(err, HEARTH_E_INVALID, "%s: layer %d has no experts", m->info.path, layer);
         p->bytes = (uint64_t)weights[part]->n * weights[part]->stride;
         p->single = p->item->tensor->ne[2] == 1 && x->n_experts > 1;
-        p->at = l->place_bytes;
+        p->at = l->slot_bytes;
         uint64_t most = 0;
         for (uint32_t e = 0; e < x->n_experts; e++) {
             const uint64_t bytes = (offset_of(p, e) & mask) + p->bytes;
             most = bytes > most ? bytes : most;
         }
-        l->place_bytes += (size_t)((most + mask) & ~mask);
+        l->slot_bytes += (size_t)((most + mask) & ~mask);
     }
-    x->common_bytes = l->place_bytes > x->common_bytes ? l->place_bytes : x->common_bytes;
+    x->common_bytes = l->slot_bytes > x->common_bytes ? l->slot_bytes : x->common_bytes;
     return HEARTH_OK;
 }
 
@@ -453,7 +453,7 @@ static int need(void *state, struct hearth_source_need *n, struct hearth_error *
     struct hearth_budget_params *p = &n->params;
     x->order_of_layers = n->order;
     for (uint32_t i = 0; i < x->n_layers; i++)
-        x->expert_bytes[i] = x->layers[n->order[i]].place_bytes;
+        x->expert_bytes[i] = x->layers[n->order[i]].slot_bytes;
     p->n_experts = x->n_experts;
     p->common_experts = (uint32_t)x->setup.model->hp.n_expert_used + 1;
     p->expert_bytes = x->expert_bytes;
@@ -473,8 +473,8 @@ static int fill(void *state, const struct hearth_budget_plan *plan, struct heart
         return rc;
     uint8_t *at = x->region.base;
     for (uint32_t i = 0; i < x->n_layers; i++) {
-        x->layers[i].places = at;
-        at += x->quota[i] * x->layers[i].place_bytes;
+        x->layers[i].slots = at;
+        at += x->quota[i] * x->layers[i].slot_bytes;
     }
     x->common = at;
     return hearth_expert_cache_open(&x->cache,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The expert cache: places are never given twice, what is worth most stays, and nothing ever waits in vain.
+// The expert cache: slots are never given twice, what is worth most stays, and nothing ever waits in vain.
 #include "check.h"
 
 #include <stdlib.h>
@@ -30,9 +30,8 @@ static int visit(struct hearth_expert_cache *c, uint32_t layer, const int *ids, 
         counts[ids[i]]++;
     hearth_expert_cache_visit(c, layer, counts, 1);
     for (int i = 0; i < n; i++) {
-        struct hearth_expert_place place;
-        const enum hearth_expert_request got =
-            hearth_expert_cache_request(c, layer, (uint32_t)ids[i], &place);
+        struct hearth_expert_slot slot;
+        const enum hearth_expert_request got = hearth_expert_cache_request(c, layer, (uint32_t)ids[i], &slot);
         assert_int_not_equal(got, HEARTH_EXPERT_NO_ROOM);
         absent += got == HEARTH_EXPERT_ABSENT;
     }
@@ -41,7 +40,7 @@ static int visit(struct hearth_expert_cache *c, uint32_t layer, const int *ids, 
     return absent;
 }
 
-// What is used stays, if it is used more than others: newcomers go through common places.
+// What is used stays, if it is used more than others: newcomers go through common slots.
 static void the_best_stay(void **state)
 {
     (void)state;
@@ -71,22 +70,22 @@ static void the_best_stay(void **state)
     hearth_expert_cache_close(&c);
 }
 
-// Without places of their own all experts go through the common ones, and wait for one another.
+// Without slots of their own all experts go through the common ones, and wait for one another.
 static void waiting_for_room(void **state)
 {
     (void)state;
     static const uint32_t quota[LAYERS] = {0};
     struct hearth_expert_cache *c = open_cache(quota, 2);
-    struct hearth_expert_place place[3];
+    struct hearth_expert_slot slot[3];
     int counts[EXPERTS] = {1, 1, 1};
     hearth_expert_cache_visit(c, 2, counts, 1);
-    assert_int_equal(hearth_expert_cache_request(c, 2, 0, &place[0]), HEARTH_EXPERT_ABSENT);
-    assert_int_equal(hearth_expert_cache_request(c, 2, 1, &place[1]), HEARTH_EXPERT_ABSENT);
-    assert_true(place[0].common && place[1].common && place[0].number != place[1].number);
-    assert_int_equal(hearth_expert_cache_request(c, 2, 2, &place[2]), HEARTH_EXPERT_NO_ROOM);
+    assert_int_equal(hearth_expert_cache_request(c, 2, 0, &slot[0]), HEARTH_EXPERT_ABSENT);
+    assert_int_equal(hearth_expert_cache_request(c, 2, 1, &slot[1]), HEARTH_EXPERT_ABSENT);
+    assert_true(slot[0].common && slot[1].common && slot[0].number != slot[1].number);
+    assert_int_equal(hearth_expert_cache_request(c, 2, 2, &slot[2]), HEARTH_EXPERT_NO_ROOM);
     hearth_expert_cache_release(c, 2, 0, true);
-    assert_int_equal(hearth_expert_cache_request(c, 2, 2, &place[2]), HEARTH_EXPERT_ABSENT);
-    assert_int_equal(place[2].number, place[0].number);
+    assert_int_equal(hearth_expert_cache_request(c, 2, 2, &slot[2]), HEARTH_EXPERT_ABSENT);
+    assert_int_equal(slot[2].number, slot[0].number);
     hearth_expert_cache_release(c, 2, 1, true);
     hearth_expert_cache_release(c, 2, 2, true);
     for (uint32_t e = 0; e < 3; e++)
@@ -101,7 +100,7 @@ static void asked_ahead(void **state)
     (void)state;
     static const uint32_t quota[LAYERS] = {2, 2, 2};
     struct hearth_expert_cache *c = open_cache(quota, 2);
-    struct hearth_expert_place first, second, third, again;
+    struct hearth_expert_slot first, second, third, again;
     assert_int_equal(hearth_expert_cache_ask_ahead(c, 1, 3, false, &first), HEARTH_EXPERT_ABSENT);
     assert_int_equal(hearth_expert_cache_ask_ahead(c, 1, 3, false, &again), HEARTH_EXPERT_PRESENT);
     assert_false(first.common);
@@ -111,7 +110,7 @@ static void asked_ahead(void **state)
     assert_int_equal(hearth_expert_cache_request(c, 1, 3, &again), HEARTH_EXPERT_PRESENT);
     assert_true(!again.common && again.number == first.number);
     hearth_expert_cache_release(c, 1, 3, true);
-    // Both own places are taken: 3 was used, 4 came in vain.
+    // Both own slots are taken: 3 was used, 4 came in vain.
     assert_int_equal(hearth_expert_cache_ask_ahead(c, 1, 4, true, &second), HEARTH_EXPERT_ABSENT);
     hearth_expert_cache_release(c, 1, 4, true);
     assert_true(!second.common && hearth_expert_cache_has(c, 1, 4));
@@ -121,7 +120,7 @@ static void asked_ahead(void **state)
     assert_false(hearth_expert_cache_has(c, 1, 5));
     assert_int_equal(hearth_expert_cache_ask_ahead(c, 1, 6, true, &third), HEARTH_EXPERT_ABSENT);
     assert_false(third.common || hearth_expert_cache_has(c, 1, 4));
-    // What is asked for does not go, nor does what was used as much, and when common places run out there is
+    // What is asked for does not go, nor does what was used as much, and when common slots run out there is
     // no room.
     for (uint32_t e = 7; e < 9; e++)
         assert_int_equal(hearth_expert_cache_ask_ahead(c, 1, e, true, &third), HEARTH_EXPERT_ABSENT);
@@ -133,29 +132,29 @@ static void asked_ahead(void **state)
     hearth_expert_cache_close(&c);
 }
 
-// A read that failed leaves the expert absent and its place free.
+// A read that failed leaves the expert absent and its slot free.
 static void failed_reads(void **state)
 {
     (void)state;
     static const uint32_t quota[LAYERS] = {1, 1, 1};
     struct hearth_expert_cache *c = open_cache(quota, 1);
-    struct hearth_expert_place place;
+    struct hearth_expert_slot slot;
     int counts[EXPERTS] = {1};
     hearth_expert_cache_visit(c, 1, counts, 1);
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(hearth_expert_cache_request(c, 1, 0, &place), HEARTH_EXPERT_ABSENT);
-        assert_false(place.common);
+        assert_int_equal(hearth_expert_cache_request(c, 1, 0, &slot), HEARTH_EXPERT_ABSENT);
+        assert_false(slot.common);
         hearth_expert_cache_release(c, 1, 0, false);
         assert_int_equal(hearth_expert_cache_n_cached(c, 1), 0);
     }
-    assert_int_equal(hearth_expert_cache_request(c, 1, 0, &place), HEARTH_EXPERT_ABSENT);
+    assert_int_equal(hearth_expert_cache_request(c, 1, 0, &slot), HEARTH_EXPERT_ABSENT);
     hearth_expert_cache_release(c, 1, 0, true);
-    assert_int_equal(hearth_expert_cache_request(c, 1, 0, &place), HEARTH_EXPERT_PRESENT);
+    assert_int_equal(hearth_expert_cache_request(c, 1, 0, &slot), HEARTH_EXPERT_PRESENT);
     hearth_expert_cache_release(c, 1, 0, true);
     hearth_expert_cache_close(&c);
 }
 
-// Random visits of all layers with different quotas: places asked for at once differ, hold what was read into
+// Random visits of all layers with different quotas: slots asked for at once differ, hold what was read into
 // them for as long as the cache says so, and what there is room for is found again.
 static void random_visits(void **state)
 {
@@ -179,19 +178,19 @@ static void random_visits(void **state)
                 order[n++] = e;
         hearth_expert_cache_visit(c, layer, counts, 1 + round % 5);
         for (int asked = 0, done = 0; done < n;) {
-            struct hearth_expert_place place;
+            struct hearth_expert_slot slot;
             const uint32_t e = asked < n ? (uint32_t)order[asked] : 0;
             const bool has = hearth_expert_cache_has(c, layer, e);
             const enum hearth_expert_request got =
-                asked < n ? hearth_expert_cache_request(c, layer, e, &place) : HEARTH_EXPERT_NO_ROOM;
+                asked < n ? hearth_expert_cache_request(c, layer, e, &slot) : HEARTH_EXPERT_NO_ROOM;
             if (got == HEARTH_EXPERT_NO_ROOM) {
                 assert_true(done < asked);
                 hearth_expert_cache_release(c, layer, (uint32_t)order[done++], true);
                 continue;
             }
             assert_int_equal(has, got == HEARTH_EXPERT_PRESENT);
-            assert_true(place.number < (place.common ? COMMON_PLACES : quota[layer]));
-            int *at = place.common ? &common[place.number] : &held[layer][place.number];
+            assert_true(slot.number < (slot.common ? COMMON_PLACES : quota[layer]));
+            int *at = slot.common ? &common[slot.number] : &held[layer][slot.number];
             for (int k = done; k < asked; k++)
                 assert_ptr_not_equal(at, where[k]);
             where[asked] = at;

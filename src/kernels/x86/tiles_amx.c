@@ -26,14 +26,14 @@
 #define COLUMNS    16 // rows of weights of a B tile
 #define HALVES     2  // B tiles side by side, of a panel
 #define MAX_TOKENS 12 // of a tile: more sums of two halves do not fit in the registers
-#define UNITS      8  // of a panel that are swept together: they stay in the first cache
+#define UNITS      8  // of a panel that are swept together: they stay in the L1 cache
 // Tokens that share what is made of the weights.
 #define PROMPT_TOKENS 512
 #define TWO_PLANES    264 // the same where a token takes twice the room
-// What a call keeps in the second cache: sums of 512 rows of so many tokens, a group's activations.
+// What a call keeps in the L2 cache: sums of 512 rows of so many tokens, a group's activations.
 #define ACC_FLOATS   (512 * 516)
 #define PACKED_BYTES (43 * LANES * (sizeof(struct side) + MAX_TOKENS * TILE_BYTES))
-// Bytes between rows taken apart: not all in the same sets of the cache.
+// Bytes between unpacked rows: not all in the same sets of the cache.
 #define APART (512 + 64)
 
 // Where the sums of the two planes of activations meet.
