@@ -54,7 +54,7 @@ static void convert_row(void *arg, int task, int worker)
     b->to->encode(row, b->dst + (size_t)task * b->to_stride, b->k);
 }
 
-static int tell_progress(struct quantizer *q, uint64_t n)
+static int report_progress(struct quantizer *q, uint64_t n)
 {
     q->done += n;
     const struct hearth_quantize_params *p = q->params;
@@ -76,7 +76,7 @@ static int convert_blocks(struct quantizer *q, const struct step *s, struct bloc
             rc = hearth_gguf_write(q->out, b->dst, n * b->to_stride, q->err);
         }
         if (!rc)
-            rc = tell_progress(q, n * b->from_stride);
+            rc = report_progress(q, n * b->from_stride);
     }
     return rc;
 }
@@ -128,7 +128,7 @@ static int copy(struct quantizer *q, const struct step *s)
         if (!rc)
             rc = hearth_gguf_write(q->out, buffer, n, q->err);
         if (!rc)
-            rc = tell_progress(q, n);
+            rc = report_progress(q, n);
     }
     free(buffer);
     return rc;

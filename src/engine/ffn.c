@@ -148,8 +148,8 @@ static void compute_by_neuron(const struct pass *p, const struct hearth_want *wa
 
 // ---- callbacks
 
-static void tell_inputs(const struct hearth_ffn_work *w, struct hearth_rows rows, int layer, const float *h,
-                        const float *x)
+static void report_inputs(const struct hearth_ffn_work *w, struct hearth_rows rows, int layer, const float *h,
+                          const float *x)
 {
     const struct hearth_probes *probes = w->c->probes;
     const size_t width = (size_t)w->c->hp->n_embd;
@@ -158,7 +158,7 @@ static void tell_inputs(const struct hearth_ffn_work *w, struct hearth_rows rows
                        x + (size_t)i * width);
 }
 
-static void tell_neurons(const struct pass *p, const float *act, bool gates)
+static void report_neurons(const struct pass *p, const float *act, bool gates)
 {
     const struct hearth_ffn_work *w = p->work;
     const struct hearth_probes *probes = w->c->probes;
@@ -275,7 +275,7 @@ void hearth_ffn(struct hearth_ffn_work *w, struct hearth_rows rows, int layer, f
                      .by_neuron = rows.phase == HEARTH_PHASE_STEP &&
                                   hearth_sparse_mode_layer(w->sparse.mode, c->hp, l)};
     p.single = p.by_neuron && w->sources->ffn.ops->gives_neurons;
-    tell_inputs(w, rows, layer, h, x);
+    report_inputs(w, rows, layer, h, x);
     const uint32_t n = list_wants(&p, h);
     if (!p.single)
         request(&p, n, x);
@@ -285,9 +285,9 @@ void hearth_ffn(struct hearth_ffn_work *w, struct hearth_rows rows, int layer, f
     else
         compute(&p);
     if (c->probes->on_neurons)
-        tell_neurons(&p, p.by_neuron ? w->gate : act_of(&p), false);
+        report_neurons(&p, p.by_neuron ? w->gate : act_of(&p), false);
     if (c->probes->on_gates && p.by_neuron && w->sparse.mode->sparsity_threshold > 0.0f)
-        tell_neurons(&p, NULL, true);
+        report_neurons(&p, NULL, true);
     if (c->hp->n_expert)
         hearth_moe_combine(&w->moe, rows, h);
 }

@@ -281,13 +281,13 @@ static void mark_active(const struct cluster *c)
             marks[i] |= c->scratch->gate[t * c->n + i] != 0.0f;
 }
 
-// Where the cluster of a unit lies: units are numbered part by part.
-static struct cluster cluster_of(const struct pass *p, int unit, int worker)
+// Where cluster number `index` of the pass lies: clusters are numbered part by part.
+static struct cluster cluster_of(const struct pass *p, int index, int worker)
 {
     struct hearth_sparse_worker *me = &p->work->workers[worker];
-    struct cluster c = {.p = p, .part = &p->parts[(size_t)unit / p->n_clusters], .scratch = me};
+    struct cluster c = {.p = p, .part = &p->parts[(size_t)index / p->n_clusters], .scratch = me};
     c.matmul = p->work->matmul->scratch[worker];
-    c.at = (size_t)unit % p->n_clusters * p->cluster;
+    c.at = (size_t)index % p->n_clusters * p->cluster;
     c.n = c.part->space.n - c.at < p->cluster ? c.part->space.n - c.at : p->cluster;
     c.n_t = (size_t)c.part->n;
     c.mask = p->source ? p->work->masks + (size_t)c.part->first * c.part->space.n + c.n_t * c.at : me->mask;
@@ -380,10 +380,10 @@ static void hint(struct pass *p)
 
 static void compute_want(const struct pass *p, const struct hearth_want *want, int worker)
 {
-    const int unit = (int)(want - p->work->wants);
-    const struct cluster c = cluster_of(p, unit, worker);
+    const int index = (int)(want - p->work->wants);
+    const struct cluster c = cluster_of(p, index, worker);
     p->source->ops->locate(p->source->state, want, c.scratch->bundles);
-    compute(&c, (size_t)unit % p->n_clusters);
+    compute(&c, (size_t)index % p->n_clusters);
 }
 
 // What each thread does until all wants of the wave are computed. Worker 0 first has the source ask.

@@ -76,7 +76,7 @@ static int list_used(struct hearth_moe_work *w, size_t n_slots)
     return n;
 }
 
-static void tell_experts(const struct hearth_moe_work *w, struct hearth_rows rows, int layer)
+static void report_experts(const struct hearth_moe_work *w, struct hearth_rows rows, int layer)
 {
     const struct hearth_probes *probes = w->c->probes;
     const size_t used = (size_t)w->c->hp->n_expert_used;
@@ -93,7 +93,7 @@ int hearth_moe_choose(struct hearth_moe_work *w, struct hearth_rows rows, int la
     hearth_matmul(w->matmul, rows.phase, &router, 1, h + (size_t)rows.first * (size_t)w->c->hp->n_embd,
                   rows.n);
     hearth_parallel(w->c, choose_task, &j, rows.n);
-    tell_experts(w, rows, layer);
+    report_experts(w, rows, layer);
     return list_used(w, (size_t)(rows.n * w->c->hp->n_expert_used));
 }
 
