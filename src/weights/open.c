@@ -295,6 +295,12 @@ static int open_all(struct hearth_sources **out, const struct hearth_model *m,
 static int join(struct hearth_sources *s, const struct hearth_sources_user *u, struct hearth_error *err)
 {
     const uint64_t bytes = session_bytes(u);
+    // One that asks for whole feed-forward parts would get them in chunks, for which it has no room.
+    if (s->ffn.ops->gives_neurons && !ffn_source(s->model, u->sparsity)->gives_neurons)
+        return hearth_fail(err, HEARTH_E_INVALID,
+                           "%s: its weights are shared by sessions that predict neurons: open this one with "
+                           "the same sparsity, or open it first",
+                           s->model->info.path);
     if (bytes > s->room)
         return hearth_fail(err, HEARTH_E_BUDGET,
                            "%s: of its budget %.1f MiB are left for sessions, and this one takes %.1f: set "

@@ -152,9 +152,44 @@ static void test_neurons(void **state)
     check_sharing(pack, HEARTH_SPARSITY_PREDICT);
 }
 
+// Weights that come by neuron are of no use to a session that computes all of them; the other way round they
+// are shared.
+static void test_mixed_modes(void **state)
+{
+    (void)state;
+    char pack[512];
+    struct hearth_session *first = NULL, *second = NULL;
+    snprintf(pack, sizeof pack, "%s", in_folder("pack.gguf"));
+    remove(pack);
+    OK(hearth_pack_write(make("tiny-turbosparse"), pack, &(struct hearth_pack_params){0}, NULL, &err));
+    struct hearth_model *m = open_shared_model(pack, least_budget(pack, HEARTH_SPARSITY_PREDICT, 2), 2);
+    OK(open_sharing(&first, m, HEARTH_SPARSITY_PREDICT));
+    assert_int_equal(open_sharing(&second, m, HEARTH_SPARSITY_OFF), HEARTH_E_INVALID);
+    assert_null(second);
+    assert_non_null(strstr(err.message, "same sparsity"));
+    hearth_session_close(&first);
+    hearth_model_close(&m);
+
+    struct hearth_model *memory = open_shared_model(pack, 0, 0);
+    struct runner want = runner_of(memory, HEARTH_SPARSITY_PREDICT);
+    run(&want);
+    m = open_shared_model(pack, least_budget(pack, HEARTH_SPARSITY_OFF, 2), 2);
+    OK(open_sharing(&first, m, HEARTH_SPARSITY_OFF));
+    struct runner shared = runner_of(m, HEARTH_SPARSITY_PREDICT);
+    run(&shared);
+    assert_int_equal(shared.rc, 0);
+    assert_memory_equal(shared.logits, want.logits,
+                        (size_t)(N_PROMPT + N_STEPS) * (size_t)want.n_vocab * sizeof *want.logits);
+    end_runner(&shared);
+    hearth_session_close(&first);
+    hearth_model_close(&m);
+    end_runner(&want);
+    hearth_model_close(&memory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_layers), cmocka_unit_test(test_experts),
-                                       cmocka_unit_test(test_neurons)};
+                                       cmocka_unit_test(test_neurons), cmocka_unit_test(test_mixed_modes)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
