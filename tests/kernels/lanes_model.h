@@ -25,6 +25,14 @@ typedef struct {
     int32_t of[LANES];
 } i32x16;
 
+// Of rows of weights, which begin anywhere.
+INLINE float float_at(const void *p)
+{
+    float x;
+    memcpy(&x, p, sizeof x);
+    return x;
+}
+
 INLINE float half_at(const void *p)
 {
     return hearth_f16_to_f32(word16_at(p));
@@ -42,7 +50,7 @@ INLINE float half_at(const void *p)
 
 EACH(f32x16, f_zero, (void), 0.0f)
 EACH(f32x16, f_set1, (float x), x)
-EACH(f32x16, f_load, (const float *p), p[i])
+EACH(f32x16, f_load, (const float *p), float_at(p + i))
 EACH(f32x16, f_load_f16, (const void *p), half_at((const uint8_t *)p + 2 * i))
 EACH(f32x16, f_load_bf16, (const void *p), hearth_bf16_to_f32(word16_at((const uint8_t *)p + 2 * i)))
 EACH(f32x16, f_fma, (f32x16 a, f32x16 b, f32x16 c), fmaf(a.of[i], b.of[i], c.of[i]))
