@@ -25,6 +25,7 @@ int main(void)
 #include "golden_models.h"
 #include "kernels/variants.h"
 #include "kernels/x86/tiles_amx.h"
+#include "kernels/x86/variants_x86.h"
 
 static uint32_t state = 1;
 
@@ -131,10 +132,13 @@ static int find_levels(void **unused)
         hearth_kernels_init_tiles_model(&levels[n_levels].k);
         levels[n_levels++].name = "amx (model)";
     }
+#if defined(HEARTH_HAVE_AMX)
     if (hearth_cpu_limit("amx", &flags)) {
         hearth_kernels_init(&levels[n_levels].k, flags);
+        hearth_kernels_init_tiles_amx(&levels[n_levels].k); // for all products, however small
         levels[n_levels++].name = "amx";
     }
+#endif
     return 0;
 }
 
@@ -246,6 +250,27 @@ static void test_many_tokens(void **unused)
     check_product(HEARTH_TYPE_Q5_K, 1280, 5, 270);
     check_product(HEARTH_TYPE_Q4_1, 256, 1100, 265);
     check_product(HEARTH_TYPE_Q4_0, 11008, 3, 9);
+}
+
+// The table that programs get uses tiles for large products alone: at the border of these.
+static void test_choice(void **unused)
+{
+    (void)unused;
+    unsigned flags;
+    if (!hearth_cpu_limit("amx", &flags))
+        skip();
+    struct hearth_kernels k;
+    hearth_kernels_init(&k, flags);
+    for (size_t less = 0; less < 4; less++) {
+        struct product p = make_product(HEARTH_TYPE_Q4_0, less == 1 ? 2016 : 2048, less == 2 ? 255 : 256,
+                                        less == 3 ? 127 : 128);
+        float *want = run_product(&p, &levels[0].k), *got = run_product(&p, &k);
+        assert_memory_equal(got, want, p.tokens * p.rows * sizeof *got);
+        free(got);
+        free(want);
+        free(p.w);
+        free(p.x);
+    }
 }
 
 // A NaN in a token's activations stays in that token.
@@ -425,9 +450,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_model_product), cmocka_unit_test(test_borders),
-        cmocka_unit_test(test_many_tokens),   cmocka_unit_test(test_nan),
-        cmocka_unit_test(test_threads),       cmocka_unit_test(test_adopt),
-        cmocka_unit_test(test_models),
+        cmocka_unit_test(test_many_tokens),   cmocka_unit_test(test_choice),
+        cmocka_unit_test(test_nan),           cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_adopt),         cmocka_unit_test(test_models),
     };
     return cmocka_run_group_tests(tests, find_levels, NULL);
 }

@@ -389,9 +389,8 @@ static void prompt(const struct call *c)
     static void prompt_##type(float *out, size_t out_stride, const void *w, size_t w_stride, size_t k,       \
                               size_t n_rows, const void *x, size_t x_stride, size_t n_tokens, void *scratch) \
     {                                                                                                        \
-        prompt(&(struct call){hearth_type_info(HEARTH_TYPE_##type), &formats[HEARTH_TYPE_##type], out, w, x, \
-                              out_stride, w_stride, x_stride, k, n_rows, n_tokens, scratch,                  \
-                              (size_t)hearth_prompt_planes(HEARTH_TYPE_##type)});                            \
+        hearth_prompt_avx512(HEARTH_TYPE_##type, out, out_stride, w, w_stride, k, n_rows, x, x_stride,       \
+                             n_tokens, scratch);                                                             \
     }
 HEARTH_UNITS_AVX512(FORMAT)
 
@@ -400,6 +399,14 @@ static const struct format formats[HEARTH_TYPE_END] = {
     HEARTH_UNITS_AVX512(ENTER)
 #undef ENTER
 };
+
+void hearth_prompt_avx512(uint32_t type, float *out, size_t out_stride, const void *w, size_t w_stride,
+                          size_t k, size_t n_rows, const void *x, size_t x_stride, size_t n_tokens,
+                          void *scratch)
+{
+    prompt(&(struct call){hearth_type_info(type), &formats[type], out, w, x, out_stride, w_stride, x_stride,
+                          k, n_rows, n_tokens, scratch, (size_t)hearth_prompt_planes(type)});
+}
 
 void hearth_kernels_init_prompt_avx512(struct hearth_kernels *t)
 {

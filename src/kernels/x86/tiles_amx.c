@@ -707,7 +707,7 @@ static void add_group(const struct call *c, const struct cut *cut, size_t at)
         struct ahead ahead = {w + behind * c->w_stride + skip, c->w_stride,
                               behind || at + group < c->k ? ahead_rows : 0, bytes, 0};
         tiles_see_memory();
-        for (size_t u = 0; u < LANES; u += UNITS)
+        for (size_t u = 0; u < LANES && u * f->shape->unit < left; u += UNITS)
             sweep_of(cut->tokens, f->shape->has_min, meeting_place(c))(&(struct sweep){
                 .units = c->scratch->panel + u,
                 .ring = c->scratch->ring,
@@ -799,3 +799,34 @@ void NAMED(hearth_kernels_init_tiles)(struct hearth_kernels *t)
 #undef ENTER
     hearth_kernels_raise_scratch(t, NAMED(hearth_tiles_scratch));
 }
+
+#if !defined(HEARTH_TILES_MODEL)
+
+// Filling panels of weights and packing activations have to be made up for: docs/speed-log.md has the
+// measurements.
+static bool tiles_pay(size_t k, size_t n_rows, size_t n_tokens)
+{
+    return n_tokens >= 128 && n_rows >= 256 && k >= 2048;
+}
+
+#define CHOICE(type, unpack, shape)                                                                          \
+    static void choose_##type(float *out, size_t out_stride, const void *w, size_t w_stride, size_t k,       \
+                              size_t n_rows, const void *x, size_t x_stride, size_t n_tokens, void *scratch) \
+    {                                                                                                        \
+        if (tiles_pay(k, n_rows, n_tokens))                                                                  \
+            prompt_##type(out, out_stride, w, w_stride, k, n_rows, x, x_stride, n_tokens, scratch);          \
+        else                                                                                                 \
+            hearth_prompt_avx512(HEARTH_TYPE_##type, out, out_stride, w, w_stride, k, n_rows, x, x_stride,   \
+                                 n_tokens, scratch);                                                         \
+    }
+HEARTH_UNITS_AVX512(CHOICE)
+
+void hearth_kernels_init_prompt_amx(struct hearth_kernels *t)
+{
+    hearth_kernels_init_tiles_amx(t);
+#define ENTER(type, unpack, shape) t->prompt[HEARTH_TYPE_##type] = choose_##type;
+    HEARTH_UNITS_AVX512(ENTER)
+#undef ENTER
+}
+
+#endif

@@ -24,13 +24,18 @@ void hearth_step_avx512(uint32_t type, float *out, size_t out_stride, const void
                         size_t k, size_t n_rows, const void *x, size_t x_stride, size_t n_tokens,
                         void *scratch);
 // Those with several tokens; k is at least a group (512). And the scratch bytes that they need.
+void hearth_prompt_avx512(uint32_t type, float *out, size_t out_stride, const void *w, size_t w_stride,
+                          size_t k, size_t n_rows, const void *x, size_t x_stride, size_t n_tokens,
+                          void *scratch);
 void hearth_step_many_avx512(uint32_t type, float *out, size_t out_stride, const void *w, size_t w_stride,
                              size_t k, size_t n_rows, const void *x, size_t x_stride, size_t n_tokens,
                              void *scratch);
 size_t hearth_step_many_scratch_avx512(size_t k);
 
-// AMX-TILE and AMX-BF16 on top of it; not built where the compiler does not know them (HEARTH_HAVE_AMX).
+// AMX-TILE and AMX-BF16 on top of it; not built where the compiler does not know them (HEARTH_HAVE_AMX). The
+// first function enters products by tiles, the second one those that use tiles only where these are faster.
 void hearth_kernels_init_tiles_amx(struct hearth_kernels *t);
+void hearth_kernels_init_prompt_amx(struct hearth_kernels *t);
 size_t hearth_tiles_scratch_amx(size_t k);
 
 #endif
