@@ -80,9 +80,6 @@ struct hearth_synth_tensor {
     float stddev; // of RANDOM
 };
 
-uint32_t hearth_synth_type(const struct hearth_synth_tensor *t); // enum hearth_type
-uint64_t hearth_synth_bytes(const struct hearth_synth_tensor *t);
-
 // A model that is being made.
 struct hearth_synth {
     const struct hearth_synth_preset *p;
@@ -123,9 +120,15 @@ static inline bool hearth_synth_is_slow(size_t i)
 #define HEARTH_SYNTH_STREAM_CODE   ((uint64_t)2 << 32)
 #define HEARTH_SYNTH_STREAM_COMMON ((uint64_t)3 << 32)
 
+// ---- tensors.c
 // Whether the preset's neurons are planted, not only its stream and routers.
 bool hearth_synth_has_neurons(const struct hearth_synth_preset *p);
-
+// Lists the model's tensors, in the order in which they are written; NULL: only counts them. Returns their
+// number. s has its preset, and its stream where the preset has one.
+size_t hearth_synth_list(const struct hearth_synth *s, struct hearth_synth_tensor *tensors);
+uint64_t hearth_synth_bytes(const struct hearth_synth_tensor *t); // of the tensor's data
+// Adds the tensor to the file's directory and its bytes to s->total.
+int hearth_synth_declare(struct hearth_synth *s, const struct hearth_synth_tensor *t);
 // Writes the next n bytes of tensor data and reports progress.
 int hearth_synth_write(struct hearth_synth *s, const void *src, size_t n);
 
