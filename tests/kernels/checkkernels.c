@@ -210,7 +210,7 @@ static void add_tiles_model(void)
     struct level *l = &check_levels[check_n_levels++];
     l->name = "amx (model)";
     hearth_kernels_init(&l->k, flags);
-    hearth_kernels_init_tiles_model(&l->k);
+    hearth_kernels_init_prompt_model(&l->k);
 #endif
 }
 

@@ -128,7 +128,7 @@ static int find_levels(void **unused)
     levels[n_levels++].name = "c";
     if (hearth_cpu_limit("avx512", &flags)) {
         hearth_kernels_init(&levels[n_levels].k, flags);
-        hearth_kernels_init_tiles_model(&levels[n_levels].k);
+        hearth_kernels_init_prompt_model(&levels[n_levels].k);
         levels[n_levels++].name = "amx (model)";
     }
     if (hearth_cpu_limit("amx", &flags)) {
@@ -333,7 +333,7 @@ static void wrong_in_one_bit(float *out, size_t out_stride, const void *w, size_
 
 static void init_wrong(struct hearth_kernels *t)
 {
-    hearth_kernels_init_tiles_model(t);
+    hearth_kernels_init_prompt_model(t);
     real_prompt = t->prompt[HEARTH_TYPE_Q6_K];
     t->prompt[HEARTH_TYPE_Q6_K] = wrong_in_one_bit;
 }
@@ -353,7 +353,7 @@ static void test_adopt(void **unused)
     assert_int_equal(warnings, 1);
     assert_non_null(strstr(warned, "AMX"));
     assert_non_null(strstr(warned, "Q6_K"));
-    assert_true(hearth_kernels_adopt(&table, hearth_kernels_init_tiles_model, "AMX"));
+    assert_true(hearth_kernels_adopt(&table, hearth_kernels_init_prompt_model, "AMX"));
     assert_int_equal(warnings, 1);
     for (size_t i = 0; i < N_TYPES; i++) {
         assert_ptr_equal(table.prompt[types[i]], levels[1].k.prompt[types[i]]);

@@ -30,8 +30,8 @@ static void init_amx(struct hearth_kernels *t)
 {
     static atomic_bool proved;
     if (atomic_load(&proved)) {
-        hearth_kernels_init_tiles_amx(t);
-    } else if (hearth_kernels_adopt(t, hearth_kernels_init_tiles_amx, "AMX")) {
+        hearth_kernels_init_prompt_amx(t);
+    } else if (hearth_kernels_adopt(t, hearth_kernels_init_prompt_amx, "AMX")) {
         atomic_store(&proved, true);
     } else {
         hearth_cpu_distrust(HEARTH_CPU_AMX);
