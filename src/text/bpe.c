@@ -59,8 +59,8 @@ int hearth_bpe_encode(struct hearth_encoder *e, const char *s, size_t n, struct 
 {
     while (n) {
         size_t good = hearth_utf8_span(s, n);
-        int rc =
-            good ? hearth_pretok_split(e->vocab->pretok, &e->run, s, good, encode_pretok, e, err) : HEARTH_OK;
+        int rc = good ? hearth_pretok_split(e->vocab->pretok, &e->state, s, good, encode_pretok, e, err)
+                      : HEARTH_OK;
         if (rc != HEARTH_OK)
             return rc;
         s += good;

@@ -58,7 +58,7 @@ int64_t hearth_vocab_tokenize(const struct hearth_vocab *v, const char *text, si
         if ((flags & HEARTH_TOKENIZE_BOS) && v->add_eos)
             hearth_emit(&e, v->eos);
     }
-    hearth_pretok_run_free(e.run);
+    hearth_pretok_state_free(e.state);
     hearth_merger_free(&e.merger);
     free(e.cache);
     free(e.buffer);

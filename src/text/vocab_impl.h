@@ -80,7 +80,7 @@ struct hearth_encoder {
 
     char *buffer; // SentencePiece: fragments with their space prefix
     size_t buffer_n;
-    struct hearth_pretok_run *run; // BPE: matching state
+    struct hearth_pretok_state *state; // BPE: of matching
 };
 
 // A part of a text, split at special tokens.
