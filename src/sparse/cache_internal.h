@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Internals of the neuron cache, shared by cache.c (steps), cache_policy.c (choices), cache_slots.c (slots and
-// their memory), cache_open.c and cache_warm.c (start).
+// Internals of the neuron cache, shared by cache.c (steps), cache_policy.c (choices), cache_slots.c (slots
+// and their memory), cache_open.c and cache_warm.c (start).
 #ifndef HEARTH_SPARSE_CACHE_INTERNAL_H
 #define HEARTH_SPARSE_CACHE_INTERNAL_H
 

@@ -87,7 +87,7 @@ struct hearth_synth {
     struct hearth_gguf_writer *w;
     struct hearth_pool *pool;
     struct hearth_kernels kernels;
-    uint8_t *chunk;          // [HEARTH_SYNTH_CHUNK]
+    uint8_t *buffer;         // [HEARTH_SYNTH_BUFFER]
     uint64_t written, total; // bytes of tensor data
     struct hearth_error *err;
 
@@ -103,7 +103,7 @@ struct hearth_synth {
     struct hearth_bundle bundle; // of a pack
 };
 
-#define HEARTH_SYNTH_CHUNK ((size_t)4 << 20)
+#define HEARTH_SYNTH_BUFFER ((size_t)4 << 20)
 
 // A token's stream at the model's input is constant * CONSTANT + code * sqrt(1 - CONSTANT^2), with mean
 // square 1. Codes have mean square 1 in each half, and each half is orthogonal to the constant.

@@ -23,7 +23,7 @@ const char *hearth_synth_preset(int i, const char **what)
 
 static int write_vector(struct hearth_synth *s, const struct hearth_synth_tensor *t)
 {
-    float *v = (float *)(void *)s->chunk;
+    float *v = (float *)(void *)s->buffer;
     for (uint64_t i = 0; i < t->k; i++)
         v[i] = t->fill == HEARTH_SYNTH_ONES ? 1.0f : 0.0f;
     return hearth_synth_write(s, v, (size_t)t->k * sizeof *v);
@@ -32,7 +32,7 @@ static int write_vector(struct hearth_synth *s, const struct hearth_synth_tensor
 struct random_job {
     const struct hearth_synth *s;
     const struct hearth_synth_tensor *t;
-    uint64_t stream, first; // first block of the chunk
+    uint64_t stream, first; // first block in the buffer
     size_t n_blocks;
 };
 
@@ -45,18 +45,18 @@ static void random_task(void *arg, int task, int worker)
     const size_t at = (size_t)task * RANDOM_TASK, left = j->n_blocks - at;
     struct hearth_synth_rng rng =
         hearth_synth_rng(j->s->params->seed, j->stream, (j->first + at) / RANDOM_TASK);
-    hearth_synth_q4_0(&rng, j->s->chunk + at * 18, left < RANDOM_TASK ? left : RANDOM_TASK, j->t->stddev);
+    hearth_synth_q4_0(&rng, j->s->buffer + at * 18, left < RANDOM_TASK ? left : RANDOM_TASK, j->t->stddev);
 }
 
 static int write_random(struct hearth_synth *s, const struct hearth_synth_tensor *t, uint64_t stream)
 {
     const uint64_t n_blocks = t->k / 32 * t->n * t->x;
-    const size_t most = HEARTH_SYNTH_CHUNK / 18 / RANDOM_TASK * RANDOM_TASK;
+    const size_t most = HEARTH_SYNTH_BUFFER / 18 / RANDOM_TASK * RANDOM_TASK;
     int rc = HEARTH_OK;
     for (uint64_t at = 0; at < n_blocks && !rc; at += most) {
         struct random_job j = {s, t, stream, at, n_blocks - at < most ? (size_t)(n_blocks - at) : most};
         hearth_pool_run(s->pool, random_task, &j, (int)((j.n_blocks + RANDOM_TASK - 1) / RANDOM_TASK));
-        rc = hearth_synth_write(s, s->chunk, j.n_blocks * 18);
+        rc = hearth_synth_write(s, s->buffer, j.n_blocks * 18);
     }
     return rc;
 }
@@ -174,16 +174,16 @@ int hearth_synth(const char *name, const char *out, const struct hearth_synth_pa
     if (!rc)
         rc = hearth_synth_open_stream(&s);
     const size_t n = hearth_synth_list(&s, NULL);
-    s.chunk = malloc(HEARTH_SYNTH_CHUNK);
+    s.buffer = malloc(HEARTH_SYNTH_BUFFER);
     struct hearth_synth_tensor *tensors = hearth_calloc(n, sizeof *tensors);
-    if (!rc && (!s.chunk || !tensors))
+    if (!rc && (!s.buffer || !tensors))
         rc = hearth_fail(err, HEARTH_E_MEMORY, "no memory for a model");
     if (!rc) {
         hearth_synth_list(&s, tensors);
         rc = write_model(&s, out, tensors, n);
     }
     free(tensors);
-    free(s.chunk);
+    free(s.buffer);
     hearth_synth_free_stream(&s);
     hearth_pool_close(&s.pool);
     return rc;
