@@ -19,8 +19,8 @@ void hearth_kernels_init_plain_avx512(struct hearth_kernels *t);
 void hearth_kernels_init_axpy_avx512(struct hearth_kernels *t);
 void hearth_kernels_init_vector_avx512(struct hearth_kernels *t);
 void hearth_kernels_init_attend_avx512(struct hearth_kernels *t);
-// STEP products of a block format with several tokens; k is at least a group (512). And the scratch bytes that
-// they need.
+// STEP products of a block format with several tokens; k is at least a group (512). And the scratch bytes
+// that they need.
 void hearth_step_many_avx512(uint32_t type, float *out, size_t out_stride, const void *w, size_t w_stride,
                              size_t k, size_t n_rows, const void *x, size_t x_stride, size_t n_tokens,
                              void *scratch);
