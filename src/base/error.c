@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Errors go into the caller's struct, log messages into the program's sink.
+// Errors go into the caller's struct.
 #include "base/error.h"
-#include "base/log.h"
-#include "base/threads.h"
 
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
-// Messages quote names and texts from files, which must not control the terminal. So control characters (C0,
-// DEL and, as UTF-8, C1) become question marks. An incomplete UTF-8 character at the end is removed.
-static void make_printable(char *text)
+void hearth_make_printable(char *text)
 {
     unsigned char *p = (unsigned char *)text;
     for (; *p; p++) {
@@ -39,7 +34,7 @@ int hearth_fail(struct hearth_error *err, int code, const char *fmt, ...)
         err->code = code;
         vsnprintf(err->message, sizeof err->message, fmt, args);
         va_end(args);
-        make_printable(err->message);
+        hearth_make_printable(err->message);
     }
     return code;
 }
@@ -57,7 +52,7 @@ int hearth_fail_errno(struct hearth_error *err, int errno_value, const char *fmt
         va_end(args);
         if (n >= 0 && (size_t)n < sizeof err->message)
             snprintf(err->message + n, sizeof err->message - (size_t)n, ": %s", text);
-        make_printable(err->message);
+        hearth_make_printable(err->message);
     }
     return HEARTH_E_IO;
 }
@@ -69,45 +64,4 @@ const char *hearth_error_name(int code)
                                         "HEARTH_E_BUDGET", "HEARTH_E_INTERRUPTED", "HEARTH_E_KV_FULL"};
     const int n = (int)(sizeof names / sizeof *names);
     return code <= 0 && code > -n ? names[-code] : "unknown code";
-}
-
-// ---- log
-
-// Held while the sink runs: so its messages come one at a time, and none after it was replaced.
-static atomic_flag log_lock = ATOMIC_FLAG_INIT;
-static hearth_log_fn log_fn;
-static void *log_arg;
-
-static void lock_log(void)
-{
-    unsigned turns = 0;
-    while (atomic_flag_test_and_set_explicit(&log_lock, memory_order_acquire))
-        hearth_pool_relax(&turns);
-}
-
-static void unlock_log(void)
-{
-    atomic_flag_clear_explicit(&log_lock, memory_order_release);
-}
-
-void hearth_log_set(hearth_log_fn fn, void *arg)
-{
-    lock_log();
-    log_fn = fn;
-    log_arg = arg;
-    unlock_log();
-}
-
-void hearth_log(enum hearth_log_level level, const char *fmt, ...)
-{
-    char message[500];
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(message, sizeof message, fmt, args);
-    va_end(args);
-    make_printable(message);
-    lock_log();
-    if (log_fn)
-        log_fn(log_arg, level, message);
-    unlock_log();
 }

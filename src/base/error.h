@@ -19,4 +19,9 @@ int hearth_fail(struct hearth_error *err, int code, const char *fmt, ...) HEARTH
 // The same for a failed system call: appends the text of errno_value.
 int hearth_fail_errno(struct hearth_error *err, int errno_value, const char *fmt, ...) HEARTH_PRINTF(3, 4);
 
+// For messages, which quote names and texts from files: these must not control the terminal. Control
+// characters (C0, DEL and, as UTF-8, C1) become question marks. An incomplete UTF-8 character at the end is
+// removed.
+void hearth_make_printable(char *text);
+
 #endif

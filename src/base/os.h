@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Services of the operating system, apart from streaming reads (src/store). Implemented in os_posix.c.
+// Services of the operating system, apart from streaming reads (src/store). Files are in os_posix_files.c,
+// the rest in os_posix.c.
 #ifndef HEARTH_BASE_OS_H
 #define HEARTH_BASE_OS_H
 

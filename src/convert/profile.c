@@ -15,7 +15,7 @@
 #include "model/arch.h"
 #include "model/model.h"
 
-#define LANES       HEARTH_PROFILE_LANES
+#define SEQS        HEARTH_PROFILE_SEQS
 #define BATCHES     HEARTH_PROFILE_BATCHES
 #define DEFAULT_CTX 512
 // Bins of magnitudes: 64 per power of two, cut from a float's bits.
@@ -26,14 +26,14 @@ struct profiler {
     const struct hearth_model *model;
     struct hearth_session *session;
     const hearth_token *tokens;
-    size_t lane_tokens;             // tokens of each lane (part of the text)
+    size_t seq_tokens;              // tokens of each sequence (part of the text)
     int n_ctx;                      // tokens of a window
     size_t n_layer, n_expert, n_ff; // n_expert at least 1
 
     // The layer being evaluated.
     int layer;         // -1: none yet
-    uint32_t *masks;   // [n_expert][n_ff] bit i: active in lane i
-    uint32_t *visited; // [n_expert] bit i: used by lane i
+    uint32_t *masks;   // [n_expert][n_ff] bit i: active in sequence i
+    uint32_t *visited; // [n_expert] bit i: used by sequence i
 
     bool counting;
     int32_t *counts; // [n_layer][BATCHES][n_expert][n_ff] groups in which the neuron was active
@@ -50,7 +50,7 @@ struct profiler {
 
 // ---- counting
 
-// The lowest bit of every group of 1 << batch lanes.
+// The lowest bit of every group of 1 << batch sequences.
 static uint32_t groups_of(int batch)
 {
     static const uint32_t lowest[BATCHES] = {0xffffffffu, 0x55555555u, 0x11111111u,
@@ -151,16 +151,16 @@ static void measure(struct profiler *p)
 
 // ---- running the text
 
-// Evaluates one token of every lane: token `at` of its part of the text, or BOS.
+// Evaluates one token of every sequence: token `at` of its part of the text, or BOS.
 static int step(struct profiler *p, const int *seqs, size_t at, bool bos, bool counting)
 {
-    hearth_token tokens[LANES];
-    for (size_t i = 0; i < LANES; i++)
-        tokens[i] = bos ? hearth_token_bos(p->model) : p->tokens[i * p->lane_tokens + at];
+    hearth_token tokens[SEQS];
+    for (size_t i = 0; i < SEQS; i++)
+        tokens[i] = bos ? hearth_token_bos(p->model) : p->tokens[i * p->seq_tokens + at];
     p->counting = counting;
-    int rc = hearth_step(p->session, seqs, tokens, LANES, p->err);
+    int rc = hearth_step(p->session, seqs, tokens, SEQS, p->err);
     end_layer(p);
-    p->counted += !rc && counting && !p->sizing ? LANES : 0;
+    p->counted += !rc && counting && !p->sizing ? SEQS : 0;
     return rc;
 }
 
@@ -168,21 +168,21 @@ static int run_stretch(struct profiler *p, size_t from, const struct hearth_prof
 {
     const hearth_token bos = hearth_token_bos(p->model);
     const size_t room = (size_t)p->n_ctx - (bos >= 0);
-    int seqs[LANES], rc = HEARTH_OK;
-    for (int i = 0; i < LANES && rc >= 0; i++)
+    int seqs[SEQS], rc = HEARTH_OK;
+    for (int i = 0; i < SEQS && rc >= 0; i++)
         rc = seqs[i] = hearth_seq_new(p->session, p->err);
     if (rc < 0)
         return rc;
     rc = bos >= 0 ? step(p, seqs, 0, true, false) : HEARTH_OK;
-    for (size_t i = 0; i < room && from + i < p->lane_tokens && !rc; i++) {
+    for (size_t i = 0; i < room && from + i < p->seq_tokens && !rc; i++) {
         // Without BOS, the first token has nothing before it either, so it is not counted.
         rc = step(p, seqs, from + i, false, bos >= 0 || i > 0);
-        const double done = p->pass + (double)(from + i + 1) / (double)p->lane_tokens;
+        const double done = p->pass + (double)(from + i + 1) / (double)p->seq_tokens;
         const float share = (float)(done / p->passes);
         if (!rc && params->progress && !params->progress(params->progress_arg, share))
             rc = hearth_fail(p->err, HEARTH_E_INTERRUPTED, "stopped on request");
     }
-    for (int i = 0; i < LANES; i++)
+    for (int i = 0; i < SEQS; i++)
         hearth_seq_free(p->session, seqs[i]);
     return rc;
 }
@@ -191,7 +191,7 @@ static int run_text(struct profiler *p, const struct hearth_profile_params *para
 {
     const size_t room = (size_t)p->n_ctx - (hearth_token_bos(p->model) >= 0);
     int rc = HEARTH_OK;
-    for (size_t from = 0; from < p->lane_tokens && !rc; from += room)
+    for (size_t from = 0; from < p->seq_tokens && !rc; from += room)
         rc = run_stretch(p, from, params);
     return rc;
 }
@@ -340,11 +340,11 @@ static int check_request(struct profiler *p, size_t n_tokens, const struct heart
         return hearth_fail(p->err, HEARTH_E_INVALID,
                            "%s: this is a pack; make the profile with the model that it was made of",
                            m->info.path);
-    if (n_tokens < 2 * LANES)
+    if (n_tokens < 2 * SEQS)
         return hearth_fail(
             p->err, HEARTH_E_INVALID,
             "the text has %zu tokens; a profile needs at least %d, and is good from some ten thousand on",
-            n_tokens, 2 * LANES);
+            n_tokens, 2 * SEQS);
     if (n_tokens > INT32_MAX)
         return hearth_fail(p->err, HEARTH_E_INVALID, "a text of %zu tokens is too long for one profile",
                            n_tokens);
@@ -355,7 +355,7 @@ static int open_session(struct profiler *p, const struct hearth_profile_params *
 {
     struct hearth_session_params sp = hearth_session_params_default();
     sp.n_ctx = p->n_ctx;
-    sp.max_seqs = LANES;
+    sp.max_seqs = SEQS;
     sp.n_ubatch = 1;
     sp.n_threads = params->n_threads;
     sp.sparsity = HEARTH_SPARSITY_EXACT;
@@ -400,10 +400,10 @@ int hearth_profile(const struct hearth_model *model, const hearth_token *tokens,
     p.n_layer = (size_t)model->hp.n_layer;
     p.n_expert = (size_t)(model->hp.n_expert ? model->hp.n_expert : 1);
     p.n_ff = (size_t)(model->hp.n_expert ? model->hp.n_ff_exp : model->hp.n_ff);
-    p.lane_tokens = n_tokens / LANES;
+    p.seq_tokens = n_tokens / SEQS;
     p.n_ctx = params->n_ctx > 1 ? params->n_ctx : DEFAULT_CTX;
-    if ((size_t)p.n_ctx > p.lane_tokens + 1) // no window is longer
-        p.n_ctx = (int)p.lane_tokens + 1;
+    if ((size_t)p.n_ctx > p.seq_tokens + 1) // no window is longer
+        p.n_ctx = (int)p.seq_tokens + 1;
     if (p.n_ctx > most)
         p.n_ctx = most;
     rc = take_memory(&p);

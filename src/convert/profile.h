@@ -10,7 +10,7 @@
 #define HEARTH_PROFILE_VERSION 1
 // The batch sizes that are counted: 1, 2, 4, ... 32.
 #define HEARTH_PROFILE_BATCHES 6
-#define HEARTH_PROFILE_LANES   32
+#define HEARTH_PROFILE_SEQS    32
 
 // ---- making a profile
 

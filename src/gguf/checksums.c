@@ -72,12 +72,12 @@ int hearth_checksums_check(const struct hearth_checksums *c, uint64_t i, const v
 static int crc_of_header(const struct hearth_gguf *g, uint32_t *crc, struct hearth_error *err)
 {
     const size_t size = (size_t)256 << 10;
-    uint64_t left = g->parts[0].data_start, at = 0;
+    uint64_t left = g->shards[0].data_start, at = 0;
     uint8_t *buffer = malloc(size);
     int rc = buffer ? HEARTH_OK : hearth_fail(err, HEARTH_E_MEMORY, "%s: no memory for a checksum", g->path);
     for (*crc = 0; !rc && left > 0;) {
         const size_t n = left < size ? (size_t)left : size;
-        rc = hearth_file_read(g->parts[0].file, buffer, n, at, err);
+        rc = hearth_file_read(g->shards[0].file, buffer, n, at, err);
         if (!rc)
             *crc = hearth_crc32c(*crc, buffer, n);
         at += n;
@@ -116,7 +116,7 @@ static void verify_task(void *arg, int task, int worker)
         return;
     }
     hearth_checksums_range(c, i, &from, &n);
-    if (!hearth_file_read_direct(c->g->parts[0].file, buffer, (size_t)n, from, err))
+    if (!hearth_file_read_direct(c->g->shards[0].file, buffer, (size_t)n, from, err))
         hearth_checksums_check(c, i, buffer, err);
 }
 
@@ -159,7 +159,7 @@ int hearth_checksums_verify(const struct hearth_checksums *c, int n_threads,
 static int read_sums(struct hearth_checksums *c, const struct hearth_gguf_tensor *t, struct hearth_error *err)
 {
     const struct hearth_gguf *g = c->g;
-    c->start = g->parts[0].data_start;
+    c->start = g->shards[0].data_start;
     c->end = t->offset;
     bool last = t->offset >= c->start;
     for (uint64_t i = 0; i < g->n_tensors; i++)
@@ -184,7 +184,7 @@ int hearth_checksums_open(struct hearth_checksums **out, const struct hearth_ggu
     const struct hearth_gguf_tensor *t = hearth_gguf_tensor(g, HEARTH_CHECKSUMS_NAME);
     if (!t)
         return HEARTH_OK;
-    if (g->n_parts != 1)
+    if (g->n_shards != 1)
         return hearth_fail(err, HEARTH_E_UNSUPPORTED, "%s: a split file with checksums is not supported",
                            g->path);
     struct hearth_checksums *c = hearth_calloc(1, sizeof *c);

@@ -12,7 +12,7 @@
 #define HEARTH_GGUF_KEY_MAX  65535
 #define HEARTH_GGUF_NAME_MAX 255
 
-struct hearth_gguf_part {
+struct hearth_gguf_shard {
     struct hearth_file *file;
     uint64_t data_start; // offset of the tensor data in this file
 };
@@ -21,8 +21,8 @@ struct hearth_gguf {
     char *path;
     bool pwri;
     uint32_t version;
-    uint32_t n_parts;
-    struct hearth_gguf_part *parts; // [n_parts]
+    uint32_t n_shards;
+    struct hearth_gguf_shard *shards; // [n_shards]
 
     uint64_t n_kv, cap_kv;
     struct hearth_gguf_kv *kv;              // of the first shard, in file order
@@ -32,7 +32,7 @@ struct hearth_gguf {
     struct hearth_gguf_tensor *tensors;             // of all shards, in file order
     const struct hearth_gguf_tensor **tensor_index; // by name
 
-    struct chunk *chunks; // memory behind keys, values and names
+    struct heap_block *heap; // memory behind keys, values and names
 };
 
 // Bytes of one number; 0 for strings, arrays and unknown types.

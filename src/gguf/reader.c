@@ -21,8 +21,8 @@
 
 // ---- memory for keys, values and names
 
-struct chunk {
-    struct chunk *next;
+struct heap_block {
+    struct heap_block *next;
     size_t size, used;
     _Alignas(16) uint8_t bytes[];
 };
@@ -32,25 +32,25 @@ static void *take(struct hearth_gguf *g, size_t n)
     if (n > SIZE_MAX / 2)
         return NULL;
     n = hearth_round_up(n, 8);
-    struct chunk *first = g->chunks;
+    struct heap_block *first = g->heap;
     if (first && n <= first->size - first->used) {
         void *p = first->bytes + first->used;
         first->used += n;
         return p;
     }
     size_t size = n > CHUNK ? n : CHUNK;
-    struct chunk *c = malloc(sizeof *c + size);
+    struct heap_block *c = malloc(sizeof *c + size);
     if (!c)
         return NULL;
     c->size = size;
     c->used = n;
-    // A large value gets a chunk of its own; the current chunk stays in use.
+    // A large value gets a block of its own; the current block stays in use.
     if (first && n > CHUNK) {
         c->next = first->next;
         first->next = c;
     } else {
         c->next = first;
-        g->chunks = c;
+        g->heap = c;
     }
     return c->bytes;
 }
@@ -297,7 +297,7 @@ static int check_shape(struct cursor *c, struct hearth_gguf_tensor *t)
 // t->offset is still relative to the file's data section.
 static int fetch_tensor(struct cursor *c, uint64_t number, struct hearth_gguf_tensor *t)
 {
-    *t = (struct hearth_gguf_tensor){.ne = {1, 1, 1, 1}, .part = c->g->n_parts - 1};
+    *t = (struct hearth_gguf_tensor){.ne = {1, 1, 1, 1}, .part = c->g->n_shards - 1};
     int rc = fetch_name(c, "tensor", number, HEARTH_GGUF_NAME_MAX, &t->name);
     if (!rc)
         rc = fetch_u32(c, &t->n_dims);
@@ -326,7 +326,7 @@ static int place_tensors(struct cursor *c, uint64_t first, uint64_t alignment)
     uint64_t size = hearth_file_size(c->file);
     // The header is in the file and alignment below 2^32: no overflow.
     uint64_t start = (c->offset + alignment - 1) & ~(alignment - 1);
-    g->parts[g->n_parts - 1].data_start = start;
+    g->shards[g->n_shards - 1].data_start = start;
     for (uint64_t i = first; i < g->n_tensors; i++) {
         struct hearth_gguf_tensor *t = &g->tensors[i];
         set_subject(c, "tensor", t->name);
@@ -476,7 +476,7 @@ static int fetch_header(struct cursor *c, struct header *h)
             "%s: %llu keys and %llu tensors are announced, for which %llu bytes are too few: it is "
             "truncated or damaged; download it again",
             path_of(c), (unsigned long long)n_kv, (unsigned long long)n_tensors, (unsigned long long)left);
-    if (g->n_parts == 1) {
+    if (g->n_shards == 1) {
         g->pwri = pwri;
         g->version = version;
     }
@@ -497,20 +497,21 @@ static int fetch_header(struct cursor *c, struct header *h)
 }
 
 // Opens one more shard of g. On failure the caller closes g.
-static int read_part(struct hearth_gguf *g, const char *path, struct header *h, struct hearth_error *err)
+static int read_shard(struct hearth_gguf *g, const char *path, struct header *h, struct hearth_error *err)
 {
-    struct hearth_gguf_part *parts = hearth_reallocarray(g->parts, (size_t)g->n_parts + 1, sizeof *parts);
+    struct hearth_gguf_shard *shards =
+        hearth_reallocarray(g->shards, (size_t)g->n_shards + 1, sizeof *shards);
     struct cursor c = {.g = g, .err = err};
-    if (parts)
-        g->parts = parts;
+    if (shards)
+        g->shards = shards;
     c.window = malloc(WINDOW);
-    if (!parts || !c.window) {
+    if (!shards || !c.window) {
         free(c.window);
         return hearth_fail(err, HEARTH_E_MEMORY, "%s: no memory to open the file", path);
     }
     int rc = hearth_file_open(&c.file, path, err);
     if (!rc) {
-        parts[g->n_parts++] = (struct hearth_gguf_part){.file = c.file};
+        shards[g->n_shards++] = (struct hearth_gguf_shard){.file = c.file};
         uint64_t size = hearth_file_size(c.file);
         c.limit = size < HEADER_MAX ? size : HEADER_MAX;
         rc = fetch_header(&c, h);
@@ -528,21 +529,21 @@ struct split {
 static int read_split(const struct hearth_gguf *g, const struct header *h, struct split *out,
                       struct hearth_error *err)
 {
-    const char *path = hearth_file_path(g->parts[g->n_parts - 1].file);
+    const char *path = hearth_file_path(g->shards[g->n_shards - 1].file);
     struct hearth_gguf view = view_of(h, path);
     *out = (struct split){0};
     int rc = hearth_gguf_u32(&view, "split.count", false, &out->count, err);
     if (!rc && out->count > 1)
         rc = hearth_gguf_u32(&view, "split.no", true, &out->no, err);
     if (!rc && (out->count > 65535 || (out->count > 1 && out->no >= out->count)))
-        rc = hearth_fail(err, HEARTH_E_FORMAT, "%s: says it is part %u of %u; the file is damaged", path,
+        rc = hearth_fail(err, HEARTH_E_FORMAT, "%s: says it is shard %u of %u; the file is damaged", path,
                          out->no + 1, out->count);
     return rc;
 }
 
 // "model-00002-of-00003.gguf" names shard 1 of 3. *out becomes the name of shard `other`; the
 // caller frees it.
-static int part_path(const char *path, struct split s, uint32_t other, char **out, struct hearth_error *err)
+static int shard_path(const char *path, struct split s, uint32_t other, char **out, struct hearth_error *err)
 {
     char suffix[40];
     size_t n = strlen(path);
@@ -550,7 +551,7 @@ static int part_path(const char *path, struct split s, uint32_t other, char **ou
     if (n < m || strcmp(path + n - m, suffix) != 0)
         return hearth_fail(
             err, HEARTH_E_FORMAT,
-            "%s: this is part %u of %u of a split model, but its name does not end in %s: give it its "
+            "%s: this is shard %u of %u of a split model, but its name does not end in %s: give it its "
             "original name again",
             path, s.no + 1, s.count, suffix);
     *out = hearth_strndup(path, n);
@@ -563,14 +564,14 @@ static int part_path(const char *path, struct split s, uint32_t other, char **ou
 
 static void drop(struct hearth_gguf *g)
 {
-    for (uint32_t i = 0; i < g->n_parts; i++)
-        hearth_file_close(&g->parts[i].file);
-    g->n_parts = 0;
+    for (uint32_t i = 0; i < g->n_shards; i++)
+        hearth_file_close(&g->shards[i].file);
+    g->n_shards = 0;
     g->n_tensors = 0;
-    while (g->chunks) {
-        struct chunk *next = g->chunks->next;
-        free(g->chunks);
-        g->chunks = next;
+    while (g->heap) {
+        struct heap_block *next = g->heap->next;
+        free(g->heap);
+        g->heap = next;
     }
 }
 
@@ -579,26 +580,26 @@ static int read_sibling(struct hearth_gguf *g, struct split given, uint32_t no, 
                         struct hearth_error *err)
 {
     char *path = NULL;
-    int rc = part_path(g->path, given, no, &path, err);
+    int rc = shard_path(g->path, given, no, &path, err);
     if (rc)
         return rc;
     struct hearth_error inner = {0};
     struct split s = {0};
-    rc = read_part(g, path, h, &inner);
+    rc = read_shard(g, path, h, &inner);
     if (!rc)
         rc = read_split(g, h, &s, &inner);
     if (rc)
-        hearth_fail(err, rc, "%s (part %u of %u of a split model; all parts must be in one folder)",
+        hearth_fail(err, rc, "%s (shard %u of %u of a split model; all shards must be in one folder)",
                     inner.message, no + 1, given.count);
     else if (s.no != no || s.count != given.count)
         rc = hearth_fail(err, HEARTH_E_FORMAT,
-                         "%s: says it is part %u of %u; the parts were mixed up: download it again", path,
+                         "%s: says it is shard %u of %u; the shards were mixed up: download it again", path,
                          s.no + 1, s.count);
     free(path);
     return rc;
 }
 
-static int read_other_parts(struct hearth_gguf *g, struct split given, struct hearth_error *err)
+static int read_other_shards(struct hearth_gguf *g, struct split given, struct hearth_error *err)
 {
     int rc = HEARTH_OK;
     for (uint32_t no = 1; no < given.count && !rc; no++) {
@@ -622,15 +623,15 @@ static int index_tensors(struct hearth_gguf *g, struct hearth_error *err)
     if (twin) {
         struct hearth_shown shown;
         return hearth_fail(err, HEARTH_E_FORMAT, "%s: tensor %s is there twice; the file is damaged",
-                           hearth_file_path(g->parts[twin->part].file), hearth_str_show(twin->name, &shown));
+                           hearth_file_path(g->shards[twin->part].file), hearth_str_show(twin->name, &shown));
     }
     uint64_t announced = g->n_tensors;
     int rc = hearth_gguf_u64(g, "split.tensors.count", false, &announced, err);
-    if (!rc && g->n_parts > 1 && announced != g->n_tensors)
+    if (!rc && g->n_shards > 1 && announced != g->n_tensors)
         rc = hearth_fail(
             err, HEARTH_E_FORMAT,
-            "%s: all parts together have %llu tensors where %llu are announced: download them again", g->path,
-            (unsigned long long)g->n_tensors, (unsigned long long)announced);
+            "%s: all shards together have %llu tensors where %llu are announced: download them again",
+            g->path, (unsigned long long)g->n_tensors, (unsigned long long)announced);
     return rc;
 }
 
@@ -638,7 +639,7 @@ static int read_all(struct hearth_gguf *g, struct hearth_error *err)
 {
     struct header h = {0};
     struct split s = {0};
-    int rc = read_part(g, g->path, &h, err);
+    int rc = read_shard(g, g->path, &h, err);
     if (!rc)
         rc = read_split(g, &h, &s, err);
     if (!rc && s.count > 1 && s.no != 0) {
@@ -651,7 +652,7 @@ static int read_all(struct hearth_gguf *g, struct hearth_error *err)
     g->kv_index = h.index;
     g->n_kv = h.n;
     if (!rc && s.count > 1)
-        rc = read_other_parts(g, s, err);
+        rc = read_other_shards(g, s, err);
     return rc ? rc : index_tensors(g, err);
 }
 
@@ -678,7 +679,7 @@ void hearth_gguf_close(struct hearth_gguf **gguf)
     if (!g)
         return;
     drop(g);
-    free(g->parts);
+    free(g->shards);
     free(g->kv);
     free(g->kv_index);
     free(g->tensors);
@@ -694,7 +695,7 @@ int hearth_gguf_read(const struct hearth_gguf *g, const struct hearth_gguf_tenso
     if (offset > t->bytes || n > t->bytes - offset)
         return hearth_fail(err, HEARTH_E_INVALID, "%s: %zu bytes at %llu of tensor %s, which has %llu",
                            g->path, n, (unsigned long long)offset, t->name.s, (unsigned long long)t->bytes);
-    return hearth_file_read(g->parts[t->part].file, dst, n, t->offset + offset, err);
+    return hearth_file_read(g->shards[t->part].file, dst, n, t->offset + offset, err);
 }
 
 const char *hearth_gguf_path(const struct hearth_gguf *g)
@@ -714,12 +715,12 @@ uint32_t hearth_gguf_version(const struct hearth_gguf *g)
 
 uint32_t hearth_gguf_n_parts(const struct hearth_gguf *g)
 {
-    return g->n_parts;
+    return g->n_shards;
 }
 
-struct hearth_file *hearth_gguf_file(const struct hearth_gguf *g, uint32_t part)
+struct hearth_file *hearth_gguf_file(const struct hearth_gguf *g, uint32_t shard)
 {
-    return part < g->n_parts ? g->parts[part].file : NULL;
+    return shard < g->n_shards ? g->shards[shard].file : NULL;
 }
 
 uint64_t hearth_gguf_n_kv(const struct hearth_gguf *g)

@@ -5,16 +5,14 @@
 // Kernels come in six families. A family has one file per level: FAMILY_c.c here is the reference, which says
 // what the family does, and x86/FAMILY_avx2.c does the same with AVX2.
 //
-//   family   entries of the table                 C   AVX2  AVX-512  AMX    written once for all
-//   step     step, dot_rows of block formats      x   x     x (a)    tiles
-//   prompt   prompt of block formats              x   x     x        tiles
-//   plain    step, dot_rows, prompt of F32,       x   x     x               plain_tmpl.h
-//            F16, BF16
-//   axpy     axpy, axpy_rows, prompt_t            x   x     x               axpy_tmpl.h
-//   vector   quantize_acts to scale_add           x   x     x               vector_tmpl.h
-//   attend   attend_scores, attend_values         (b) (b)   x
+//   family   entries of the table                      C   AVX2  AVX-512  AMX   written once for all
+//   step     step, dot_rows of block formats           x   x     x (a)
+//   prompt   prompt of block formats                   x   x     x        x
+//   plain    step, dot_rows, prompt of F32, F16, BF16  x   x     x              plain_tmpl.h
+//   axpy     axpy, axpy_rows, prompt_t                 x   x     x              axpy_tmpl.h
+//   vector   quantize_acts to scale_add                x   x     x              vector_tmpl.h
+//   attend   attend_scores, attend_values              (b) (b)   x
 //
-//   tiles: x86/tiles_amx.c has both, which share their loop over tiles.
 //   (a) Products of several tokens are in step_many_avx512.c.
 //   (b) Optional: without it callers use the kernels of the other families.
 //

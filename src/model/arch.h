@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What an architecture is: a name, how its layers are wired, and tables of the tensors it owns. One file each
-// (arch_NAME.c); the list is in arch.c.
+// Architectures: a name, the wiring of the layers, and tables of the tensors. Each has a file (arch_NAME.c);
+// the list is in arch.c.
 #ifndef HEARTH_MODEL_ARCH_H
 #define HEARTH_MODEL_ARCH_H
 
@@ -20,15 +20,15 @@ enum hearth_dim {
     HEARTH_DIM_ROT2,
     HEARTH_DIM_EXPERTS,
     HEARTH_DIM_POS,
-    HEARTH_DIM_RANK // of a predictor: any, whatever the tensor has
+    HEARTH_DIM_RANK // rank of a predictor: the tensor decides
 };
 
 enum hearth_need {
     HEARTH_ALWAYS,
     HEARTH_OPTIONAL,
-    HEARTH_DENSE,       // in models without experts
-    HEARTH_EXPERTS,     // in models with experts
-    HEARTH_EACH_EXPERT, // same, and one per expert: [k, n, experts] in one tensor, or a tensor each
+    HEARTH_DENSE,       // required in models without experts
+    HEARTH_EXPERTS,     // required in models with experts
+    HEARTH_EACH_EXPERT, // same, a matrix per expert: [k, n, experts] in one tensor, or a tensor each
     HEARTH_MAYBE_DENSE, // optional in models without experts
     HEARTH_MAYBE_EACH   // optional in models with experts: [k, n, experts] in one tensor
 };
@@ -59,7 +59,7 @@ struct hearth_binding {
         name, offsetof(struct hearth_layer, field), HEARTH_DIM_##k, HEARTH_DIM_##n, HEARTH_##need            \
     }
 
-// What sparse models of any architecture may have (docs/sparse.md); ffn_down_t stands in for ffn_down.
+// Tensors that sparse models of any architecture may have (docs/sparse.md). ffn_down_t replaces ffn_down.
 #define HEARTH_LAYER_SPARSE                                                                                  \
     HEARTH_LAYER("ffn_down_t.weight", ffn_down_t, EMBD, FF, MAYBE_DENSE),                                    \
         HEARTH_LAYER("fc1.weight", pred_fc1, EMBD, RANK, MAYBE_DENSE),                                       \
@@ -72,7 +72,7 @@ struct hearth_binding {
 struct hearth_arch {
     const char *name; // general.architecture
     enum hearth_positions positions;
-    int pos_offset;                               // see struct hearth_hparams
+    int pos_offset;                               // as in struct hearth_hparams
     bool layer_norm, parallel;                    // same
     enum hearth_activation activation;            // unless the file names another
     bool expert_renorm;                           // same
@@ -88,8 +88,8 @@ const struct hearth_arch *hearth_arch_find(struct hearth_str name);
 // All names, "bamboo, falcon, ...", cut to `size` bytes: for messages.
 void hearth_arch_names(char *out, size_t size);
 
-// Fills hp from the metadata under "<arch>." and the architecture's own facts; n_vocab is left to the caller.
-// Whatever it accepts, sizes computed from it fit their types.
+// Fills hp from the metadata under "<arch>." and the architecture's table, all but n_vocab. Sizes that are
+// computed from accepted values fit their types.
 int hearth_hparams_read(struct hearth_hparams *hp, const struct hearth_arch *arch,
                         const struct hearth_gguf *g, struct hearth_error *err);
 

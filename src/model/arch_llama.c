@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The llama architecture: Llama 1 to 3, Mistral, Mixtral and their kin. RMSNorm, rotary positions in adjacent
 // pairs, grouped query attention, gated feed-forward whose activation is data (SiLU by default, ReLU, dReLU),
-// in one piece or in experts.
+// dense or in experts.
 #include "model/arch.h"
 
 static const struct hearth_binding globals[] = {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The qwen2 architecture: Qwen 1.5, 2 and 2.5. As llama, with biases on queries, keys and values and rotation
-// of half a head against the other.
+// of the pairs (i, i + half a head).
 #include "model/arch.h"
 
 static const struct hearth_binding globals[] = {

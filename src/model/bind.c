@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Binding: which tensors the architecture's roles are, whether shapes and types are right, and where the
-// bytes of each lie in the image, the memory that holds all weights one after the other.
+// Binding: finds the tensor of each role, checks its shape and type, and gives its bytes an offset in the
+// image. The image is the memory that holds all weights one after the other.
 #include "model/load.h"
 
 #include <float.h>
@@ -11,7 +11,7 @@
 #include "gguf/checksums.h"
 #include "model/pack.h"
 
-// What tensors in memory are aligned to at least; GGUF's own default.
+// The least alignment of tensors in memory; GGUF's own default.
 #define ALIGNED 32
 
 #define MAX_RANK (1u << 20) // of a predictor
@@ -19,7 +19,7 @@
 struct loader {
     struct hearth_model *model;
     size_t cap_items;
-    int layer;         // being bound; -1: the model's own tensors
+    int layer;         // the layer that is being bound; -1: tensors of no layer
     uint64_t n_params; // elements of all bound tensors
     struct hearth_error *err;
 };
@@ -59,7 +59,7 @@ static uint64_t dim_value(const struct hearth_hparams *hp, enum hearth_dim dim)
     return 0;
 }
 
-// The types that there are kernels for: "F32, F16, ...".
+// The types that have kernels: "F32, F16, ...".
 static void list_types(const struct hearth_kernels *kernels, char *out, size_t size)
 {
     size_t at = 0;
@@ -68,7 +68,7 @@ static void list_types(const struct hearth_kernels *kernels, char *out, size_t s
             at += (size_t)snprintf(out + at, size - at, "%s%s", at ? ", " : "", hearth_type_info(type)->name);
 }
 
-// Whether what t holds in this type can be computed with.
+// Whether there are kernels for the tensor t in this type.
 static int check_type(struct loader *l, const struct hearth_gguf_tensor *t, uint32_t type, bool vector)
 {
     const struct hearth_type_info *info = hearth_type_info(type);
@@ -82,13 +82,13 @@ static int check_type(struct loader *l, const struct hearth_gguf_tensor *t, uint
                        hearth_gguf_path(l->model->gguf), t->name.s, info->name, known);
 }
 
-// Shape and type; n_matrices is ne[2].
+// Checks shape and type; n_matrices is the expected ne[2].
 static int check_tensor(struct loader *l, const struct hearth_gguf_tensor *t, const struct hearth_binding *b,
                         int n_matrices)
 {
     const struct hearth_hparams *hp = &l->model->hp;
     const char *path = hearth_gguf_path(l->model->gguf);
-    // A rank is what the tensor says; whether fc1 and fc2 agree is seen once both are bound.
+    // Any rank will do here; check_predictors() compares fc1 and fc2.
     const bool free_k = b->k == HEARTH_DIM_RANK && t->ne[0] <= MAX_RANK;
     const bool free_n = b->n == HEARTH_DIM_RANK && t->ne[1] <= MAX_RANK;
     const uint64_t k = free_k ? t->ne[0] : dim_value(hp, b->k), n = free_n ? t->ne[1] : dim_value(hp, b->n);
@@ -105,15 +105,15 @@ static int check_tensor(struct loader *l, const struct hearth_gguf_tensor *t, co
     return check_type(l, t, t->type, b->n == HEARTH_DIM_NONE);
 }
 
-// Room for `bytes` in the image, which begin with t's.
+// Reserves `bytes` of the image for t.
 static int reserve(struct loader *l, const struct hearth_gguf_tensor *t, uint64_t bytes, size_t *offset)
 {
     size_t *end = &l->model->image_bytes;
     if (*end > SIZE_MAX / 2 || bytes > SIZE_MAX / 2)
         return hearth_fail(l->err, HEARTH_E_FORMAT, "%s: tensors add up to more than can be addressed",
                            hearth_gguf_path(l->model->gguf));
-    // In step with the file's pages, so that direct reads need no copy. (A region starts on a page.) A file
-    // may say that its tensors are not aligned at all; in memory they are.
+    // Offsets in image and file are equal modulo a page, so that direct reads need no copy. (A region starts
+    // on a page.) A file may have unaligned tensors; in memory they are aligned.
     *end += (size_t)((t->offset % ALIGNED ? 0 : t->offset) - *end) % HEARTH_IMAGE_PAGE;
     *offset = *end;
     *end += (size_t)bytes;
@@ -154,13 +154,13 @@ static int missing(struct loader *l, const char *name)
                        hearth_gguf_path(l->model->gguf), name);
 }
 
-// Whether these are the experts' own matrices, rather than their predictors'.
+// Whether a binding is one of the experts' own matrices, not of their predictors.
 static bool is_of_experts(const struct hearth_binding *b)
 {
     return hearth_need_is_each(b->need) && b->k != HEARTH_DIM_RANK && b->n != HEARTH_DIM_RANK;
 }
 
-// One tensor that holds one matrix or vector, or the matrices of all experts.
+// Binds one tensor that holds a matrix, a vector, or the matrices of all experts.
 static int bind_tensor(struct loader *l, const struct hearth_gguf_tensor *t, const struct hearth_binding *b,
                        struct hearth_weight *w)
 {
@@ -182,8 +182,8 @@ static int bind_tensor(struct loader *l, const struct hearth_gguf_tensor *t, con
     return rc;
 }
 
-// A matrix per expert in a tensor of its own, as files from before 2024 have them: "blk.0.ffn_up.3.weight"
-// for what is else a slice of "blk.0.ffn_up_exps.weight". In memory they lie as the slices would.
+// Binds experts with a tensor each, as in files from before 2024: "blk.0.ffn_up.3.weight" is what later files
+// have as a slice of "blk.0.ffn_up_exps.weight". In memory both have the same layout.
 static int bind_single_experts(struct loader *l, const char *joint, int layer, const struct hearth_binding *b,
                                struct hearth_weight *w)
 {
@@ -201,7 +201,7 @@ static int bind_single_experts(struct loader *l, const char *joint, int layer, c
             rc = hearth_fail(l->err, HEARTH_E_UNSUPPORTED,
                              "%s: tensor %s has another type than expert 0's, which is not supported",
                              hearth_gguf_path(m->gguf), name);
-        if (!rc && !e) // all have this size
+        if (!rc && !e) // all experts have the size of the first
             rc = reserve(l, t,
                          t->bytes < SIZE_MAX / HEARTH_MAX_EXPERTS ? t->bytes * (uint64_t)m->hp.n_expert
                                                                   : SIZE_MAX,
@@ -219,7 +219,7 @@ static int bind_single_experts(struct loader *l, const char *joint, int layer, c
     return HEARTH_OK;
 }
 
-// Whether the binding is one of this model's at all.
+// Whether models with these hyper-parameters have the binding at all.
 static bool applies(const struct hearth_binding *b, const struct hearth_hparams *hp)
 {
     switch (b->need) {
@@ -237,7 +237,7 @@ static bool applies(const struct hearth_binding *b, const struct hearth_hparams 
     return true;
 }
 
-// Whether the layer's down is stored by neuron (ffn_down_t), so that ffn_down need not be there.
+// Whether this is ffn_down and the layer's down is stored by neuron (ffn_down_t) instead.
 static bool has_down_by_neuron(const struct loader *l, int layer, const struct hearth_binding *b)
 {
     const bool down = b->field == offsetof(struct hearth_layer, ffn_down) && b->k == HEARTH_DIM_FF;
@@ -247,7 +247,7 @@ static bool has_down_by_neuron(const struct loader *l, int layer, const struct h
     return (down || each) && hearth_gguf_tensor(l->model->gguf, name);
 }
 
-// An optional tensor of all experts; packs call the predictors by the same names with and without experts.
+// Finds an optional tensor of all experts. Packs name predictors alike with and without experts.
 static const struct hearth_gguf_tensor *find_maybe_each(const struct loader *l, int layer,
                                                         const struct hearth_binding *b)
 {
@@ -257,7 +257,7 @@ static const struct hearth_gguf_tensor *find_maybe_each(const struct loader *l, 
     return hearth_gguf_tensor(l->model->gguf, name);
 }
 
-// PowerInfer's files name the bias after the matrix.
+// Finds the bias of down: PowerInfer's files name it after the matrix.
 static const struct hearth_gguf_tensor *find_down_bias(const struct loader *l, int layer)
 {
     char name[96];
@@ -265,8 +265,8 @@ static const struct hearth_gguf_tensor *find_down_bias(const struct loader *l, i
     return hearth_gguf_tensor(l->model->gguf, name);
 }
 
-// What a binding is in a pack: a part of the layer's bundles, HEARTH_PARTS for a down that has become rows,
-// or -1: a tensor like any other.
+// Where a pack has a binding: a part of the layer's bundles; HEARTH_PARTS: nowhere, because down is stored by
+// neuron; -1: in an ordinary tensor.
 static int part_of(const struct loader *l, const struct hearth_binding *b)
 {
     static const struct {
@@ -286,7 +286,7 @@ static int part_of(const struct loader *l, const struct hearth_binding *b)
     return -1;
 }
 
-// A part of the layer's bundles, which becomes a matrix (of each expert).
+// Binds a part of the layer's bundles, which becomes a matrix (of each expert).
 static int bind_part(struct loader *l, int layer, int part, struct hearth_weight *w)
 {
     const struct hearth_pack *p = l->model->pack;
@@ -315,7 +315,7 @@ static int bind(struct loader *l, const char *name, int layer, const struct hear
 {
     if (!applies(b, &l->model->hp))
         return HEARTH_OK;
-    // The fields of layers; those of the model have offsets of their own.
+    // Fields of layers only: those of the model have offsets of their own.
     const int part = strncmp(name, "blk.", 4) ? -1 : part_of(l, b);
     if (part >= 0)
         return part < HEARTH_PARTS ? bind_part(l, layer, part, w) : HEARTH_OK;
@@ -366,8 +366,8 @@ static int bind_all(struct loader *l)
     return HEARTH_OK;
 }
 
-// A tensor that nothing reads would change the results of whoever knows it: such files are refused. Tables
-// that old converters wrote and nobody ever read are let pass.
+// Refuses files with tensors that the architecture does not know: without them the results would differ from
+// the model's. Tables that old converters wrote and no program reads are accepted.
 static int check_unknown(struct loader *l)
 {
     const struct hearth_model *m = l->model;
@@ -394,7 +394,7 @@ static int check_unknown(struct loader *l)
     return rc;
 }
 
-// A predictor has both of its matrices, and they fit each other.
+// Checks that each predictor has both of its matrices, and that they fit together.
 static int check_predictors(struct loader *l)
 {
     struct hearth_model *m = l->model;
@@ -414,7 +414,7 @@ static int check_predictors(struct loader *l)
     return HEARTH_OK;
 }
 
-// An array with a number per space, or nothing. Returns 0 with *found telling.
+// Finds an array with a number per space. *found is NULL if there is none.
 static int find_spaces(struct loader *l, const char *key, const struct hearth_gguf_kv **found)
 {
     const struct hearth_hparams *hp = &l->model->hp;
@@ -505,8 +505,8 @@ static int check_pack(struct loader *l)
         hearth_gguf_path(l->model->gguf), p->n_layer, p->n_ff, p->n_expert, hp->n_layer, n_ff, n_expert);
 }
 
-// The bundles of each layer, to be taken apart, and their orders, which must make sense although in memory
-// nobody needs them.
+// Adds the bundles of each layer, whose rows become matrices. Checks the orders too, although nothing needs
+// them once the weights are in memory.
 static int add_bundles(struct loader *l)
 {
     const struct hearth_model *m = l->model;
@@ -530,7 +530,7 @@ static int add_bundles(struct loader *l)
             item.parts[part] = parts[part]->at;
             parts[part]->item = (int32_t)m->n_items;
         }
-        // Its bytes in the image are those of its parts.
+        // The bundles have no range of their own in the image: their parts have.
         if (!rc)
             rc = add_item(l, item);
         for (uint32_t e = 0; e < p->n_expert && !rc && hearth_pack_tensor(p, i, "ffn_order"); e++)
@@ -540,7 +540,7 @@ static int add_bundles(struct loader *l)
     return rc;
 }
 
-// Weights that are parts of others, or other names for them.
+// Weights that are rows of other weights, or other names for them.
 static void share(struct hearth_model *m)
 {
     const size_t q = (size_t)dim_value(&m->hp, HEARTH_DIM_Q), kv = (size_t)dim_value(&m->hp, HEARTH_DIM_KV);
@@ -548,7 +548,7 @@ static void share(struct hearth_model *m)
         m->weights.output = m->weights.token_embd;
     for (int i = 0; i < m->hp.n_layer; i++) {
         struct hearth_layer *l = &m->weights.layers[i];
-        if (!hearth_has(&l->attn_norm)) { // both branches of a parallel layer read the same
+        if (!hearth_has(&l->attn_norm)) { // both branches of a parallel layer share one norm
             l->attn_norm = l->ffn_norm;
             l->attn_norm_b = l->ffn_norm_b;
         }

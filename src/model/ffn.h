@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One view of feed-forward parts: a dense one is that of a layer with a single expert.
+// One view of all feed-forward parts: a dense one is a single expert.
 #ifndef HEARTH_MODEL_FFN_H
 #define HEARTH_MODEL_FFN_H
 
@@ -23,12 +23,12 @@ static inline int hearth_ffn_used(const struct hearth_hparams *hp)
     return hp->n_expert ? hp->n_expert_used : 1;
 }
 
-// The matrices of a layer's feed-forward part, of all its experts: hearth_expert() gives those of one
-// (0 in a dense layer).
+// The matrices of a layer's feed-forward part, for all of its experts. hearth_expert() gives those of one
+// expert (0 in a dense layer).
 struct hearth_ffn {
     const struct hearth_weight *gate, *up; // [F x E]
     const struct hearth_weight *down;      // [E x F]
-    const struct hearth_weight *down_t;    // [F x E] in its place
+    const struct hearth_weight *down_t;    // [F x E] down stored by neuron, in its place
     const struct hearth_weight *fc1, *fc2; // the predictor: [R x E] [F x R]
 };
 

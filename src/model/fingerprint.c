@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A model's fingerprint: two checksums, of the file's header and of what the tensor table says with samples of
-// the weights. The second one matters for split files, too, whose further parts have tables of their own.
+// A model's fingerprint has two checksums: one of the file's header, one of the tensor table and the samples
+// of weights. The second one also covers the further shards of a split model, which have tables of their own.
 #include "model/fingerprint.h"
 
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static uint32_t add_description(uint32_t crc, const struct hearth_gguf_tensor *t
     return crc;
 }
 
-// Bytes [from, from + n) of a tensor, through `buffer` [SAMPLE].
+// Adds bytes [from, from + n) of a tensor. `buffer` has SAMPLE bytes.
 static int add_bytes(const struct hearth_gguf *g, const struct hearth_gguf_tensor *t, uint64_t from,
                      uint64_t n, uint8_t *buffer, uint32_t *crc, struct hearth_error *err)
 {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// Telling models apart, for files that only make sense with the model they were made with.
+// Fingerprints tell models apart. They are for files that fit one model only.
 #ifndef HEARTH_MODEL_FINGERPRINT_H
 #define HEARTH_MODEL_FINGERPRINT_H
 
 #include "model/model.h"
 
-// A number of the model's file: of all its metadata, of its tensors' names, formats and shapes, and of its
-// weights. Of these a sample is read, a few KiB of each tensor (of at most 1,024 tensors), which any training
-// changes; of a pack, the checksums, which cover every weight. The same wherever the file lies. Reads the file:
-// milliseconds. Thread-safe.
+// A hash of the model: of all metadata, of the tensors' names, formats and shapes, and of a sample of the
+// weights. The sample is a few KiB of each tensor, of at most 1,024 tensors: any training changes it. For a
+// pack, its checksums take the place of the sample; they cover every weight. The path of the file does not
+// matter. Reads the file, which takes milliseconds. Thread-safe.
 int hearth_model_fingerprint(const struct hearth_model *m, uint64_t *out, struct hearth_error *err);
 
 #endif

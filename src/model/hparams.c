@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Hyper-parameters: what the metadata under "<arch>." says, checked so that every size computed from it fits.
+// Hyper-parameters: read from the metadata under "<arch>.", and checked so that sizes computed from them fit.
 #include "model/arch.h"
 
 #include <limits.h>
@@ -28,7 +28,7 @@ static struct key key_of(const struct reader *r, const char *name)
     return k;
 }
 
-// Reads "<arch>.<name>" into an int of low..high; *out keeps its value where an optional key is absent.
+// Reads "<arch>.<name>", an integer in low..high. *out keeps its value if an optional key is absent.
 static int read_range(const struct reader *r, const char *name, bool required, int low, int high, int *out)
 {
     struct key key = key_of(r, name);
@@ -48,7 +48,7 @@ static int read_size(const struct reader *r, const char *name, int max, int *out
     return read_range(r, name, true, 1, max, out);
 }
 
-// A number of low..high; *out keeps its value where the key is absent.
+// Reads a number in low..high. *out keeps its value if the key is absent.
 static int read_float(const struct reader *r, const char *name, bool required, float low, float high,
                       float *out)
 {
@@ -135,7 +135,7 @@ static int read_experts(const struct reader *r, const struct hearth_arch *arch, 
     hp->expert_renorm = arch->expert_renorm;
     int gating = 1;
     int rc = read_range(r, "expert_used_count", true, 1, hp->n_expert, &hp->n_expert_used);
-    if (!rc) // the other key is required in its absence
+    if (!rc) // without it, the other key is required
         rc = read_range(r, "expert_feed_forward_length", hp->n_ff_exp == 0, 1, 4 * MAX_DIM, &hp->n_ff_exp);
     if (!rc)
         rc = hearth_gguf_bool(r->g, key_of(r, "expert_weights_norm").text, false, &hp->expert_renorm, r->err);
@@ -187,7 +187,7 @@ static int read_rope_scaling(const struct reader *r, struct hearth_hparams *hp)
 {
     struct hearth_str type = {"", 0};
     int rc = hearth_gguf_str(r->g, key_of(r, "rope.scaling.type").text, false, &type, r->err);
-    // Files from before rope.scaling.* say only the linear factor.
+    // Older files, without rope.scaling.*, have only the linear factor.
     float factor = 1.0f;
     if (!rc)
         rc = read_float(r, "rope.scale_linear", false, 1e-6f, 1e6f, &factor);
@@ -252,7 +252,7 @@ static int read_activation(const struct reader *r, const struct hearth_arch *arc
     struct key key = key_of(r, "feed_forward.activation");
     struct hearth_str text = {"", 0};
     hp->activation = arch->activation;
-    // PowerInfer's sparse files keep the name of the architecture, but all that is sparse in them is ReLU's.
+    // PowerInfer's sparse files keep the architecture's name, but their models all use ReLU.
     if (hearth_gguf_is_pwri(r->g) && hp->activation != HEARTH_ACT_DRELU)
         hp->activation = HEARTH_ACT_RELU;
     int rc = hearth_gguf_str(r->g, key.text, false, &text, r->err);
@@ -268,8 +268,7 @@ static int read_activation(const struct reader *r, const struct hearth_arch *arc
                        key.text, cut(text), text.s);
 }
 
-// Predictors: what they look at and from which value on they mean yes. PowerInfer's files say the latter at
-// most.
+// Predictors: their input, and the threshold of their output. PowerInfer's files have at most the threshold.
 static int read_predictors(const struct reader *r, struct hearth_hparams *hp)
 {
     static const char *const names[] = {"normed", "stream", "layer"};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Loading: the bytes of bound tensors are read in one parallel pass, straight to where they are wanted.
+// Loading: one parallel pass reads the bytes of bound tensors straight to their destinations.
 #include "model/load.h"
 
 #include <stdlib.h>
@@ -12,8 +12,8 @@
 // end.
 #define CHUNK ((uint64_t)8 << 20)
 
-// A piece of a tensor for one task.
-struct chunk {
+// The bytes of a tensor that one task reads.
+struct span {
     const struct hearth_target *target;
     uint64_t from;
     size_t bytes;
@@ -21,7 +21,7 @@ struct chunk {
 
 struct read_job {
     const struct hearth_model *model;
-    const struct chunk *chunks;
+    const struct span *spans;
     struct hearth_error *errors; // [workers]
 };
 
@@ -33,7 +33,7 @@ void hearth_bundles_take_apart(const struct hearth_bundle *b, const uint8_t *bun
             memcpy(to[part] + i * b->bytes[part], bundles + i * b->stride + b->at[part], b->bytes[part]);
 }
 
-static void read_bundles(const struct hearth_model *m, const struct chunk *c, struct hearth_error *err)
+static void read_bundles(const struct hearth_model *m, const struct span *c, struct hearth_error *err)
 {
     const struct hearth_item *item = c->target->item;
     const struct hearth_bundle *b = item->bundle;
@@ -50,10 +50,10 @@ static void read_bundles(const struct hearth_model *m, const struct chunk *c, st
     free(bundles);
 }
 
-static void read_chunk(void *arg, int task, int worker)
+static void read_span(void *arg, int task, int worker)
 {
     struct read_job *job = arg;
-    const struct chunk *c = &job->chunks[task];
+    const struct span *c = &job->spans[task];
     struct hearth_error *err = &job->errors[worker];
     if (err->code)
         return;
@@ -80,7 +80,7 @@ static void read_chunk(void *arg, int task, int worker)
 }
 
 // Bytes of an item that one task reads.
-static uint64_t chunk_bytes(const struct hearth_item *item)
+static uint64_t span_bytes(const struct hearth_item *item)
 {
     if (item->to_f32)
         return item->tensor->bytes;
@@ -91,16 +91,16 @@ static uint64_t chunk_bytes(const struct hearth_item *item)
     return step < CHUNK ? CHUNK / step * step : step;
 }
 
-static size_t list_chunks(const struct hearth_target *targets, size_t n_targets, struct chunk *out)
+static size_t list_spans(const struct hearth_target *targets, size_t n_targets, struct span *out)
 {
     size_t n = 0;
     for (size_t i = 0; i < n_targets; i++) {
         const struct hearth_item *item = targets[i].item;
-        const uint64_t step = chunk_bytes(item);
+        const uint64_t step = span_bytes(item);
         for (uint64_t from = 0; from < item->tensor->bytes; from += step) {
             uint64_t left = item->tensor->bytes - from;
             if (out)
-                out[n] = (struct chunk){&targets[i], from, (size_t)(left < step ? left : step)};
+                out[n] = (struct span){&targets[i], from, (size_t)(left < step ? left : step)};
             n++;
         }
     }
@@ -111,22 +111,22 @@ int hearth_targets_read(const struct hearth_model *m, const struct hearth_target
                         struct hearth_error *err)
 {
     const struct hearth_load_options *options = &m->load;
-    size_t n = list_chunks(targets, n_targets, NULL);
-    struct chunk *chunks = hearth_calloc(n, sizeof *chunks);
+    size_t n = list_spans(targets, n_targets, NULL);
+    struct span *spans = hearth_calloc(n, sizeof *spans);
     int n_threads = options->n_threads > 0 ? options->n_threads : hearth_cpu_count();
     struct hearth_error *errors = hearth_calloc((size_t)n_threads, sizeof *errors);
     struct hearth_pool *pool = NULL;
-    int rc = chunks && errors ? HEARTH_OK : hearth_fail(err, HEARTH_E_MEMORY, "no memory for loading");
+    int rc = spans && errors ? HEARTH_OK : hearth_fail(err, HEARTH_E_MEMORY, "no memory for loading");
     if (!rc)
         rc = hearth_pool_open(&pool, n_threads, err);
     if (!rc)
-        list_chunks(targets, n_targets, chunks);
+        list_spans(targets, n_targets, spans);
 
-    // Rounds, so that progress is reported and an error stops the reading soon.
+    // In rounds, so that progress is reported and reading stops soon after an error.
     const size_t round = 8 * (size_t)n_threads;
     for (size_t from = 0; !rc && from < n; from += round) {
-        struct read_job job = {m, chunks + from, errors};
-        hearth_pool_run(pool, read_chunk, &job, (int)(n - from < round ? n - from : round));
+        struct read_job job = {m, spans + from, errors};
+        hearth_pool_run(pool, read_span, &job, (int)(n - from < round ? n - from : round));
         for (int i = 0; i < n_threads && !rc; i++)
             if (errors[i].code)
                 rc = hearth_fail(err, errors[i].code, "%s", errors[i].message);
@@ -136,7 +136,7 @@ int hearth_targets_read(const struct hearth_model *m, const struct hearth_target
     }
     hearth_pool_close(&pool);
     free(errors);
-    free(chunks);
+    free(spans);
     return rc;
 }
 

@@ -22,7 +22,7 @@ void hearth_model_params_init(struct hearth_model_params *params, size_t size)
     hearth_params_init(params, size, &default_params, sizeof default_params);
 }
 
-// The format that holds most of the weights names the file, as people do.
+// The format of most weights, by which people name files.
 static const char *main_type_name(const struct hearth_model *m)
 {
     uint64_t bytes[HEARTH_TYPE_END] = {0};
@@ -107,7 +107,7 @@ static int find_arch(struct hearth_model *m, struct hearth_error *err)
     return HEARTH_OK;
 }
 
-// The embedding table says how many tokens there are; a vocabulary may name fewer (padding), never more.
+// The embedding table gives the number of tokens. A vocabulary may have fewer (padding), never more.
 static int set_n_vocab(struct hearth_model *m, struct hearth_error *err)
 {
     const struct hearth_gguf_tensor *embd = hearth_gguf_tensor(m->gguf, "token_embd.weight");
@@ -124,7 +124,7 @@ static int set_n_vocab(struct hearth_model *m, struct hearth_error *err)
     return HEARTH_OK;
 }
 
-// Learned positions are as many as the table has; beyond them there is nothing to add.
+// The table gives the number of learned positions, which limits the context.
 static int set_n_pos(struct hearth_model *m, struct hearth_error *err)
 {
     struct hearth_hparams *hp = &m->hp;
@@ -141,7 +141,7 @@ static int set_n_pos(struct hearth_model *m, struct hearth_error *err)
     return HEARTH_OK;
 }
 
-// Keeps what loading needs of params.
+// Copies the load options from params.
 static int set_load_options(struct hearth_model *m, const struct hearth_model_params *params,
                             struct hearth_error *err)
 {
@@ -161,7 +161,7 @@ static int set_load_options(struct hearth_model *m, const struct hearth_model_pa
     return HEARTH_OK;
 }
 
-// Holds the file against its checksums, if it has any.
+// Checks the file against its checksums, if it has any.
 static int verify(struct hearth_model *m, const struct hearth_model_params *params, struct hearth_error *err)
 {
     struct hearth_checksums *c = NULL;

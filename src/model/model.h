@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A model: hyper-parameters, weights bound by role, vocabulary. Architectures are small tables (arch_*.c)
-// that say which tensors exist and how the layer is wired; nothing else in Hearth knows tensor names.
+// A model: hyper-parameters, weights bound by role, vocabulary. Architectures are small tables (arch_*.c):
+// which tensors there are, and how the layers are wired. Nothing else in Hearth knows tensor names.
 #ifndef HEARTH_MODEL_MODEL_H
 #define HEARTH_MODEL_MODEL_H
 
@@ -10,19 +10,19 @@
 #include "kernels/kernels.h"
 #include "text/vocab.h"
 
-// A matrix of n rows of k elements (row r makes output r), or a vector (n == 1, always f32). The matrices of
-// a layer's experts lie one behind the other and share one of these: hearth_expert() gives a single one.
+// A matrix of n rows of k elements (row r gives output r), or a vector (n == 1, always f32). The matrices of
+// a layer's experts lie one behind the other and share one struct; hearth_expert() gives a single one.
 struct hearth_weight {
     const void *data; // NULL: not in memory, or the model has none (hearth_has() tells)
     uint32_t type;    // enum hearth_type
     size_t k;         // elements of a row: the input dimension
     size_t n;         // rows: the output dimension; 0: the model has no such tensor
     size_t stride;    // bytes from row to row
-    int32_t item;     // of the model's items, where it begins,
-    size_t at;        // so many bytes behind what the item becomes in memory
+    int32_t item;     // index of the item that holds it
+    size_t at;        // offset in the item's memory
 };
 
-// Whether the model has it, in memory or not.
+// Whether the model has this weight, in memory or not.
 static inline bool hearth_has(const struct hearth_weight *w)
 {
     return w->n != 0;
@@ -87,14 +87,14 @@ static inline struct hearth_weight *hearth_global_weights(struct hearth_weights 
     return (struct hearth_weight *)(void *)w;
 }
 
-// How the model knows where a token stands.
+// How the model encodes positions.
 enum hearth_positions {
     HEARTH_POS_ROPE,      // rotation of the pairs (2i, 2i + 1)
     HEARTH_POS_ROPE_NEOX, // rotation of the pairs (i, i + n_rot/2)
     HEARTH_POS_LEARNED    // a vector per position, added to the embedding
 };
 
-// Stretching rotary positions over more context than the model was first trained for: "YaRN: Efficient
+// Extends rotary positions to a longer context than the model was first trained for: "YaRN: Efficient
 // Context Window Extension of Large Language Models", arXiv 2309.00071, section 3.
 struct hearth_yarn {
     float share;                // of the correction: 1, or 0 for none (plain linear scaling)
@@ -102,9 +102,9 @@ struct hearth_yarn {
     int n_ctx_orig;
 };
 
-// What a predictor looks at.
+// The input of a predictor.
 enum hearth_predictor_input {
-    HEARTH_PREDICTOR_NORMED, // what the feed-forward part itself gets
+    HEARTH_PREDICTOR_NORMED, // the input of the feed-forward part itself
     HEARTH_PREDICTOR_STREAM, // the residual stream before the norm of the feed-forward part
     HEARTH_PREDICTOR_LAYER   // the layer's input; in a parallel layer the same as the stream
 };
@@ -131,10 +131,10 @@ struct hearth_hparams {
     float norm_eps;
     enum hearth_activation activation;
 
-    // Feed-forward parts of which a token uses only some neurons: docs/sparse.md.
+    // Sparse feed-forward parts, of which a token uses only some neurons: docs/sparse.md.
     bool has_predictors; // some layer has one
     enum hearth_predictor_input predictor_input;
-    float predict_threshold; // the file's: neuron j is computed where the predictor says p_j >= this
+    float predict_threshold; // from the file: neuron j is computed if the predictor gives p_j >= this
 };
 
 struct hearth_arch;
@@ -143,8 +143,8 @@ struct hearth_sources;
 
 // What the sessions of a model with a budget share.
 struct hearth_shared {
-    struct hearth_lock *lock;       // of what follows
-    struct hearth_sources *sources; // weights/sources.h; NULL: there is no session
+    struct hearth_lock *lock;       // protects the fields below
+    struct hearth_sources *sources; // weights/sources.h; NULL while there is no session
 };
 
 // How the weights come into memory.
@@ -152,11 +152,11 @@ struct hearth_load_options {
     int n_threads; // 0: one per physical core
     bool (*progress)(void *arg, float share);
     void *progress_arg;
-    uint64_t ram; // 0: all at once; else sessions bring them, as in hearth_model_params
+    uint64_t ram; // 0: all weights are read at once; else sessions read them, as in hearth_model_params
     char io[16], throttle[64];
     enum hearth_overlap overlap;
     int max_sessions;                         // at least 1
-    const struct hearth_weights_tests *tests; // by tests only (weights/tests.h)
+    const struct hearth_weights_tests *tests; // for tests only (weights/tests.h)
 };
 
 struct hearth_model {
@@ -166,20 +166,20 @@ struct hearth_model {
     struct hearth_kernels kernels;
     struct hearth_vocab *vocab;
     struct hearth_gguf *gguf;
-    struct hearth_pack *pack; // what the file says of itself as a pack (model/pack.h); NULL: it is none
+    struct hearth_pack *pack; // the facts of a pack (model/pack.h); NULL: the file is no pack
     bool vocab_only;
 
-    // The weights. Those of a model with a budget have no data: the bytes come with its sessions.
+    // With a budget, weights have no data here: sessions read the bytes.
     struct hearth_weights weights;
     struct hearth_item *items; // [n_items] the tensors behind them (model/load.h)
     size_t n_items, image_bytes;
     struct hearth_load_options load;
     struct hearth_shared *shared; // NULL: without a budget
 
-    // Per space, that is layer * max(1, n_expert) + expert; NULL: not in the file.
-    uint32_t *always;  // neurons [0, always) are computed whatever the predictor says
-    float *crossover;  // share of a space's neurons from which on dense products are faster
-    float *magnitudes; // [layers x HEARTH_MAGNITUDES] hearth_magnitude_at(); NULL: not in the file
+    // Indexed by space, layer * max(1, n_expert) + expert. NULL: not in the file.
+    uint32_t *always;  // neurons [0, always) are computed without asking the predictor
+    float *crossover;  // share of a space's neurons above which dense products are faster
+    float *magnitudes; // [n_layer x HEARTH_MAGNITUDES], by layer; see hearth_magnitude_at()
 
     struct hearth_region image; // all weights; empty when they are streamed
     char *path, *type_text, *arch_text, *name_text;
@@ -188,10 +188,10 @@ struct hearth_model {
 // A layer's magnitudes: percentiles 0 to 100 of |activated gate| over a text.
 #define HEARTH_MAGNITUDES 101
 
-// Whether a key holds those of each layer: finite f32, not below zero, not descending within a layer.
+// Whether a key holds the magnitudes of all layers: f32, finite, at least 0, not descending within a layer.
 bool hearth_are_magnitudes(const struct hearth_gguf_kv *kv, int n_layer);
 
-// Below which magnitude a share (0..1) of a layer's activations lies.
+// The magnitude below which a share (0..1) of a layer's activations lies.
 static inline float hearth_magnitude_at(const float *percentiles, double share)
 {
     const double at = share * (HEARTH_MAGNITUDES - 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a pack says of itself, read and held against its tensors.
+// Reads the facts of a pack, and checks them against its tensors.
 #include "model/pack.h"
 
 #include <stdio.h>
@@ -86,7 +86,7 @@ static int damaged(const struct hearth_pack *p, struct hearth_error *err, const 
                        hearth_gguf_path(p->g), what);
 }
 
-// An array of integers of any type, one for each of n; NULL: absent.
+// An array of n integers of any type; NULL: absent.
 static int find_array(const struct hearth_pack *p, const char *key, bool required, uint64_t n,
                       const struct hearth_gguf_kv **out, struct hearth_error *err)
 {
@@ -114,7 +114,7 @@ static int read_type(const struct hearth_pack *p, const struct hearth_gguf_kv *k
     return HEARTH_OK;
 }
 
-// The version, how many layers there are, and how wide they are.
+// The version, the number of layers and their width.
 static int read_sizes(struct hearth_pack *p, struct hearth_error *err)
 {
     uint32_t version = 0;
@@ -161,7 +161,7 @@ static int check_bundles(struct hearth_pack *p, uint32_t layer, struct hearth_er
         p->n_ff = (uint32_t)t->ne[1];
         p->n_expert = (uint32_t)t->ne[2];
     }
-    // A stride may be larger than is needed: a later version may want coarser reads.
+    // A stride may be larger than needed: a later version may want coarser reads.
     if (t->ne[1] != p->n_ff || t->ne[2] != p->n_expert || t->ne[0] % HEARTH_BUNDLE_ALIGN ||
         t->ne[0] < b->stride || t->ne[0] > b->stride + (1u << 20) || t->offset % HEARTH_BUNDLE_ALIGN)
         return damaged(p, err, what);
@@ -233,7 +233,7 @@ static int read_batches(struct hearth_pack *p, struct hearth_error *err)
     return HEARTH_OK;
 }
 
-// A tensor of integers of this shape, or none where none is asked for.
+// Checks that a tensor has integers and this shape, or that it is absent and not required.
 static int check_integers(const struct hearth_pack *p, uint32_t layer, const char *name, bool required,
                           const uint64_t *ne, struct hearth_error *err)
 {

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: MIT
-// Packs: models rewritten for streaming by neuron. A GGUF in which the rows of a neuron's gate, up and down
-// lie side by side (a bundle), bundles in the order of how often their neurons are active. docs/formats.md,
-// "Packs". This file reads and checks what a pack says of itself; load.c brings it into memory;
-// src/convert/pack.c writes it.
+// Packs: models rewritten for streaming by neuron. A pack is a GGUF in which the rows of a neuron's gate, up
+// and down lie side by side, in a bundle. Bundles are ordered by how often their neurons are active.
+// docs/formats.md, "Packs". This file reads and checks the facts of a pack; load.c reads its weights into
+// memory; src/convert/pack.c writes packs.
 #ifndef HEARTH_MODEL_PACK_H
 #define HEARTH_MODEL_PACK_H
 
 #include "gguf/gguf.h"
 
 #define HEARTH_PACK_VERSION   1
-#define HEARTH_PACK_ALIGNMENT 4096 // general.alignment: of every tensor in the file
-#define HEARTH_BUNDLE_ALIGN   512  // of every bundle in its tensor
-#define HEARTH_PACK_BATCHES   16   // batch sizes with counts, at most
+#define HEARTH_PACK_ALIGNMENT 4096 // general.alignment, of every tensor in the file
+#define HEARTH_BUNDLE_ALIGN   512  // alignment of every bundle in its tensor
+#define HEARTH_PACK_BATCHES   16   // most batch sizes with counts
 
 enum hearth_part { HEARTH_PART_GATE, HEARTH_PART_UP, HEARTH_PART_DOWN, HEARTH_PARTS };
 
-// How the bundles of one layer are laid out; the same for all of its experts.
+// The layout of one layer's bundles; the same for all of its experts.
 struct hearth_bundle {
     uint32_t type[HEARTH_PARTS]; // enum hearth_type; HEARTH_TYPE_END: the model has no gate
-    size_t bytes[HEARTH_PARTS];  // of the row: E elements of the type; 0 without a gate
-    size_t at[HEARTH_PARTS];     // where the row begins in the bundle
-    size_t stride; // from bundle to bundle, at least the rows' bytes, a multiple of HEARTH_BUNDLE_ALIGN
+    size_t bytes[HEARTH_PARTS];  // bytes of the row (E elements of the type); 0 without a gate
+    size_t at[HEARTH_PARTS];     // offset of the row in the bundle
+    size_t stride; // bytes from bundle to bundle: a multiple of HEARTH_BUNDLE_ALIGN that holds all rows
     const struct hearth_gguf_tensor *tensor; // I8 {stride, F, X}; NULL while writing
 };
 
@@ -31,19 +31,19 @@ int hearth_bundle_lay_out(struct hearth_bundle *b, uint64_t n_embd, uint32_t gat
 struct hearth_pack {
     const struct hearth_gguf *g;
     struct hearth_bundle *layers;             // [n_layer]
-    uint32_t n_layer, n_embd, n_ff, n_expert; // n_ff of one space; n_expert at least 1
+    uint32_t n_layer, n_embd, n_ff, n_expert; // n_ff: neurons of one space; n_expert at least 1
     bool gated;
-    uint32_t *down_from; // [n_layer] type of the source's down before it was transposed; NULL: it was stored
-                         // by neuron already, its bits are the source's
+    uint32_t *down_from; // [n_layer] type of down in the source, before it was transposed; NULL: it was
+                         // stored by neuron already, and its bits are kept
     uint32_t n_batches;  // 0: not profiled
     uint32_t batches[HEARTH_PACK_BATCHES];
 };
 
-// Whether the file says that it is a pack.
+// Whether the file declares itself a pack.
 bool hearth_gguf_is_pack(const struct hearth_gguf *g);
 
-// Reads and checks everything but the data of tensors: keys, shapes, layouts, and that what belongs to a pack
-// is complete. `g` must outlive *out.
+// Reads and checks keys, shapes and layouts, and that no tensor of a pack is missing. Reads no tensor data.
+// `g` must outlive *out.
 int hearth_pack_open(struct hearth_pack **out, const struct hearth_gguf *g, struct hearth_error *err);
 void hearth_pack_close(struct hearth_pack **pack);
 
@@ -51,15 +51,15 @@ void hearth_pack_close(struct hearth_pack **pack);
 const struct hearth_gguf_tensor *hearth_pack_tensor(const struct hearth_pack *p, uint32_t layer,
                                                     const char *name);
 
-// Whether a tensor is one that only packs have and models do not bind: order, counts, visits, bundles.
+// Whether only packs have this tensor, and models do not bind it: order, counts, visits, bundles.
 bool hearth_pack_owns(const struct hearth_gguf_tensor *t);
 
-// Weights in a tensor: its elements, but for bundles those of their rows and for a pack's other tables none.
-// p may be NULL: not a pack.
+// The number of weights in a tensor: of elements in the rows for bundles, 0 for a pack's other tables, else
+// of its elements. p may be NULL: not a pack.
 uint64_t hearth_pack_elements(const struct hearth_pack *p, const struct hearth_gguf_tensor *t);
 
-// Reads one space's order, order[F]: stored number -> number in the source. The identity where the pack has
-// none. HEARTH_E_FORMAT when it is not a permutation.
+// Reads the order of one space's neurons, order[F]: number in the pack -> number in the source. It is the
+// identity if the pack stores no order. HEARTH_E_FORMAT: it is not a permutation.
 int hearth_pack_order(const struct hearth_pack *p, uint32_t layer, uint32_t expert, int32_t *order,
                       struct hearth_error *err);
 

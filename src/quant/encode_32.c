@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Encoding into the formats of 32 elements, the way ggml's reference quantisers do it, so that the same
-// weights give the same file: the scale comes from the largest element, and the reciprocal of the unrounded
-// scale is what elements are multiplied by. Elements that are not finite give a block that is not finite
+// Encodes into the formats with 32 elements in a block. It works as ggml's reference quantisers do, so the
+// same weights give the same file: the largest element gives the scale, and elements are multiplied by the
+// reciprocal of the scale before it is rounded. Elements that are not finite give a block that is not finite
 // either, never undefined behaviour.
 #include <math.h>
 
 #include "quant/formats.h"
 
-// Truncates v into 0..top.
+// Truncates v to an integer in 0..top.
 static uint8_t clamp(float v, uint8_t top)
 {
     if (!(v > 0.0f))
@@ -44,7 +44,7 @@ static void range(const float *x, float *lowest, float *highest)
     }
 }
 
-// q[32] of up to 5 bits into 16 bytes of low 4 bits and, when `high` is not NULL, 4 bytes of fifth bits.
+// Packs q[32] of up to 5 bits: low 4 bits into 16 bytes, fifth bits into `high` (NULL: there are none).
 static void pack(const uint8_t *q, uint8_t *low, uint8_t *high)
 {
     for (int j = 0; j < 16; j++)
@@ -58,7 +58,7 @@ static void pack(const uint8_t *q, uint8_t *low, uint8_t *high)
     }
 }
 
-// d * (q - bias): the extreme element gets q = 0, so that its whole magnitude is used.
+// d * (q - bias). The element of largest magnitude gets q = 0, which is farthest from the bias.
 static float symmetric(const float *x, uint8_t *q, int bias)
 {
     float d = extreme(x) / (float)-bias, inverse = reciprocal(d);
@@ -67,7 +67,7 @@ static float symmetric(const float *x, uint8_t *q, int bias)
     return d;
 }
 
-// d * q + m with m the lowest element and q up to `top`.
+// d * q + m: m is the lowest element, q at most `top`.
 static float affine(const float *x, uint8_t *q, uint8_t top, float *m)
 {
     float highest;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// Encoding into the K-quants: a search for the scales (and minima) that keep the weighted squared error of a
-// block of 256 small. An element weighs more the larger it is, because large weights carry most of a row's
-// result.
+// Encodes into the K-quants: searches for scales (and minima) that keep the weighted squared error of a block
+// of 256 elements small. Larger elements have larger weights in that error, because they contribute most to
+// products.
 //
-// 1. Each unit is fitted alone: for a number of starting steps, elements are rounded to integers and the best
-//    real scale and minimum for those integers follow by least squares; the best start is then improved by
+// 1. Each unit is fitted alone. For several starting steps, elements are rounded to integers, and least
+//    squares gives the best real scale and minimum for these integers. The best of the starts is improved by
 //    turns.
-// 2. The units' scales become small integers times the block's f16 factor. Neighbouring integers are tried,
-//    because the nearest one is not always the best for elements that are rounded again.
-// 3. The block's factors themselves follow by least squares from all integers, and are kept if they help.
+// 2. The units' scales become small integers times the block's f16 factor. Neighbouring integers are tried
+//    too: elements are rounded again, so the nearest integer is not always the best.
+// 3. Least squares over all integers gives new factors of the block, which are kept if they are better.
 // Elements that are not finite give an unspecified block, never undefined behaviour.
 #include <math.h>
 #include <stdbool.h>
@@ -17,13 +17,13 @@
 #include "quant/formats.h"
 
 #define BLOCK  256
-#define STARTS 7 // steps tried to either side of the obvious one
-#define LANES  8 // sums are kept in independent lanes, so that compilers can use vectors
+#define STARTS 7 // steps that are tried on either side of the obvious one
+#define LANES  8 // independent partial sums, so that compilers can use vectors
 
 // ---- rounding and sums
 
-// To the nearest integer (ties to even) within low..high; NaN gives low. Adding 1.5 * 2^23 pushes the
-// fraction out of the mantissa, which compilers can vectorise, as opposed to a call of rintf().
+// Rounds to the nearest integer in low..high, ties to even; NaN gives low. Adding 1.5 * 2^23 pushes the
+// fraction out of the mantissa. Compilers can vectorise that, but not a call of rintf().
 static inline float round_into(float v, float low, float high)
 {
     v = v > low ? v : low;
@@ -36,13 +36,13 @@ static inline float add_lanes(const float *lane)
     return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
 }
 
-// Weighted sums over a unit, of which least squares are made.
+// Weighted sums over a unit, for least squares.
 struct sums {
     float w, x, q, qq, xq;
 };
 
-// The part of the weighted squared error of x = scale * q - min, for the integers behind the sums, that
-// depends on scale and min. Cheap, and exact enough to compare candidates.
+// The weighted squared error of x = scale * q - min for the integers of these sums, without the terms that do
+// not depend on scale and min. Cheap, and exact enough to compare candidates.
 static inline float gain_of(const struct sums *t, float scale, float min)
 {
     return scale * (scale * t->qq - 2.0f * (t->xq + min * t->q)) + min * (min * t->w + 2.0f * t->x);
@@ -88,7 +88,7 @@ static void round_unit(const float *x, int n, float scale, float min, float low,
         q[i] = (int8_t)round_into((x[i] + min) * inverse, low, high);
 }
 
-// f16 and back: the factor that a reader will see.
+// Rounds to f16: the factor that a reader will see.
 static float stored(float v)
 {
     return hearth_f16_to_f32(hearth_f32_to_f16(v));
@@ -106,7 +106,7 @@ static int nearest(float v, float factor, int low, int high)
     return (int)round_into(v * inverse, (float)low, (float)high);
 }
 
-// Mean magnitude plus own magnitude: between "all alike" and "only the large ones".
+// Weights of elements in the error: mean magnitude plus their own, between "all alike" and "only large ones".
 static void weigh(const float *x, int unit, float *w)
 {
     for (int u = 0; u < BLOCK; u += unit) {
@@ -122,7 +122,7 @@ static void weigh(const float *x, int unit, float *w)
 // ---- formats with minima: Q2_K, Q4_K, Q5_K
 
 struct affine_format {
-    int unit, q_max, s_max; // elements in a unit; largest element, largest scale and minimum
+    int unit, q_max, s_max; // elements of a unit; largest q; largest integer scale and minimum
 };
 
 struct affine_block {
@@ -131,8 +131,7 @@ struct affine_block {
     int8_t q[BLOCK];
 };
 
-// The best scale and minimum (both at least 0) for the integers behind these sums; false when they are all
-// alike.
+// The best scale and minimum (both at least 0) for the integers of these sums. False: they are all alike.
 static bool solve_affine(const struct sums *t, float *scale, float *min)
 {
     float det = t->w * t->qq - t->q * t->q;
@@ -210,7 +209,7 @@ static float choose_affine(const struct affine_format *f, const float *x, const 
     return total;
 }
 
-// The block's best factors for its integers: least squares of x = d * (s * q) - dmin * m.
+// The block's best factors for its integers, by least squares of x = d * (s * q) - dmin * m.
 static bool solve_affine_block(const struct affine_format *f, const float *x, const float *w,
                                struct affine_block *b, float *d, float *dmin)
 {
@@ -268,10 +267,10 @@ static void fit_affine_block(const struct affine_format *f, const float *x, stru
                    (float)f->q_max, b->q + u * f->unit);
 }
 
-// ---- formats without: Q3_K, Q6_K
+// ---- formats without minima: Q3_K, Q6_K
 
 struct symmetric_format {
-    int q_min, s_min; // elements are q_min .. -q_min - 1, scales s_min .. -s_min - 1; units have 16
+    int q_min, s_min; // q in q_min .. -q_min - 1, scales in s_min .. -s_min - 1; units have 16 elements
 };
 
 struct symmetric_block {
@@ -288,8 +287,8 @@ static float fit_symmetric_unit(const float *x, const float *w, int q_min)
     if (extreme == 0.0f)
         return 0.0f;
     float best = INFINITY, scale = 0.0f;
-    // The extreme element near q_min, which has one more step than the other end; or near the other end after
-    // all.
+    // The element of largest magnitude goes near q_min, which has one step more than the other end. The other
+    // end is tried too.
     for (int side = 0; side < 2; side++)
         for (int i = -STARTS; i <= STARTS; i++) {
             float inverse = ((side ? high : low) + (float)i / STARTS) / extreme;

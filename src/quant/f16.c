@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Plain numbers: IEEE half, bfloat16, and f32 as stored in files (little-endian, unaligned). Conversions give
-// the bits that the CPUs' own instructions give: round to nearest even, NaN made quiet with the upper part of
+// the bits of the CPUs' instructions: round to nearest even; a NaN becomes quiet and keeps the upper part of
 // its payload.
 #include <string.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Inside src/quant: the functions behind the table in quant.c, and what the block formats have in common.
+// Internals of src/quant: the functions of the table in quant.c, and what all block formats use.
 #ifndef HEARTH_QUANT_FORMATS_H
 #define HEARTH_QUANT_FORMATS_H
 
@@ -69,8 +69,7 @@ static inline void hearth_store_f16(uint8_t *p, float v)
 // Unpacks one block. `min` may be ignored by formats without minima.
 typedef void (*hearth_block_fn)(const uint8_t *block, int8_t *q, float *scale, float *min);
 
-// Every format is defined once, by the function that unpacks a block; decoding is a multiplication on top
-// of it.
+// The function that unpacks a block defines its format. Decoding multiplies what it gives.
 static inline void hearth_unpack_blocks(hearth_block_fn f, uint32_t elems, uint32_t bytes, uint32_t unit,
                                         int has_min, const uint8_t *src, int8_t *q, float *scale, float *min,
                                         size_t n)

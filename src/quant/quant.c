@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The table of number formats. Formats without functions are known by size only, so that files which hold
-// them can be inspected and copied.
+// The table of number formats. Of some formats only the size is known, so that files which hold them can be
+// inspected and copied.
 #include "quant/quant.h"
 
 #include "quant/formats.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Number formats of tensors: sizes, decoding to f32, encoding from f32. Plain C, compiled without contraction
-// of multiply and add: these functions are the definition that every kernel is tested against.
+// of multiply and add. Kernels are tested against these functions.
 //
 // Layouts follow the GGUF block formats of the ggml family; all are little-endian. A row of n elements is
 // n / block_elems consecutive blocks.
@@ -50,27 +50,27 @@ enum hearth_type {
 // n is a multiple of block_elems; src needs no alignment.
 typedef void (*hearth_decode_fn)(const void *src, float *dst, size_t n);
 typedef void (*hearth_encode_fn)(const float *src, void *dst, size_t n);
-// Splits n elements into units of `unit_elems` with one scale each: element = scale * q - min (exactly the
-// decoded value up to rounding; |q| <= 128). min is written only for types with has_min. This is the form the
-// integer dot products work on.
+// Unpacks n elements to integers q and a scale for each unit of `unit_elems` elements: element = scale * q -
+// min (the decoded value up to rounding; |q| <= 128). min is written only for types with has_min. Integer dot
+// products work on this form.
 typedef void (*hearth_unpack_fn)(const void *src, int8_t *q, float *scale, float *min, size_t n);
 
 struct hearth_type_info {
     const char *name;     // "Q4_0"
     uint32_t block_elems; // 1 for plain numbers
     uint32_t block_bytes;
-    uint32_t unit_elems;     // 16 or 32: elements under one scale; 0 for plain numbers
-    uint8_t has_min;         // units have a minimum beside the scale
-    hearth_decode_fn decode; // NULL: the size is known but the format is not supported
-    hearth_encode_fn encode; // NULL: cannot be written
+    uint32_t unit_elems;     // 16 or 32: elements that share a scale; 0 for plain numbers
+    uint8_t has_min;         // units have a minimum too
+    hearth_decode_fn decode; // NULL: only the size of the format is known
+    hearth_encode_fn encode; // NULL: the format cannot be written
     hearth_unpack_fn unpack; // NULL for plain numbers
 };
 
-// NULL when the number is not a type we have heard of.
+// NULL: an unknown type.
 const struct hearth_type_info *hearth_type_info(uint32_t type);
-// By name, case-insensitive ("q4_0"); -1 when unknown.
+// The type of a name, case-insensitive ("q4_0"); -1: unknown.
 int hearth_type_by_name(const char *name);
-// Bytes of n elements; 0 when n is not a whole number of blocks or the type is unknown, SIZE_MAX on overflow.
+// Bytes of n elements; 0: n is not a whole number of blocks, or the type is unknown; SIZE_MAX: overflow.
 size_t hearth_type_bytes(uint32_t type, uint64_t n);
 
 // IEEE half and bfloat16, round to nearest even; NaN stays NaN.

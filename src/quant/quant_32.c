@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Formats with 32 elements in a block: one scale (and minimum) each. In the 4- and 5-bit ones byte j holds
+// Formats with 32 elements in a block, which share a scale (and a minimum). With 4 or 5 bits, byte j holds
 // element j in its low half and element j + 16 in its high half.
 #include <string.h>
 
@@ -91,11 +91,11 @@ static void hearth_iq4_nl_block(const uint8_t *b, int8_t *q, float *scale, float
 }
 HEARTH_DEFINE_BLOCKS(hearth_iq4_nl, 32, 18, 32, 0)
 
-// One byte e, 16 bytes of FP4: 2^(e - 127) * value; half of that power, because the values are doubled.
+// One byte e, 16 bytes of FP4: 2^(e - 127) * value. The scale is half of that, as the values are doubled.
 static void hearth_mxfp4_block(const uint8_t *b, int8_t *q, float *scale, float *min)
 {
     (void)min;
-    // The bits of 2^(e - 128), which is not a normal number for e below 2.
+    // The bits of 2^(e - 128), which is subnormal for e below 2.
     uint32_t bits = b[0] < 2 ? 0x00200000u << b[0] : (uint32_t)(b[0] - 1) << 23;
     memcpy(scale, &bits, sizeof bits);
     table_nibbles(b + 1, q, fp4_values);

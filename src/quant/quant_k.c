@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Formats with 256 elements in a block: the K-quants and IQ4_XS. A block has one or two f16 factors for the
-// small integer scales (and minima) of its units of 16 or 32 elements; factor times integer is exact in f32.
+// Formats with 256 elements in a block: the K-quants and IQ4_XS. Each unit of 16 or 32 elements has a small
+// integer scale (and minimum). One or two f16 factors of the block multiply them, which is exact in f32.
 #include "quant/formats.h"
 
 // f16 d, f16 dmin, 12 bytes of 6-bit scales and minima, 128 bytes: d * sc * q - dmin * m.

@@ -8,7 +8,7 @@
 
 // ---- order
 
-// A total order, so that ties do not depend on the sort.
+// A total order, so that the sorting algorithm does not decide ties.
 static bool before(const struct hearth_candidate *a, const struct hearth_candidate *b)
 {
     return a->logit > b->logit || (a->logit == b->logit && a->id < b->id);
@@ -137,13 +137,13 @@ static int compare_p(const void *a, const void *b)
     return before(x, y) ? -1 : 1;
 }
 
-// Keeps the tokens whose surprise is nearest to the expected one, up to a total probability of typ_p.
+// Keeps the tokens whose surprise is nearest to the entropy, up to a total probability of typ_p.
 // Meister et al. 2022, "Locally typical sampling".
 void hearth_cut_typical(struct hearth_candidates *all, float typ_p)
 {
     hearth_candidates_softmax(all);
     double entropy = entropy_of(all);
-    // p first becomes the distance to sort by; the logits still tell the probability.
+    // p becomes the distance to sort by. The probability can still be computed from the logits.
     double top = (double)all->c[0].logit, norm = 0;
     for (size_t i = 0; i < all->n; i++)
         norm += exp((double)all->c[i].logit - top);
@@ -161,7 +161,7 @@ void hearth_cut_typical(struct hearth_candidates *all, float typ_p)
     }
 }
 
-// "Exclude top choices": of the tokens at or above the threshold all but the least likely go.
+// "Exclude top choices": of the tokens at or above the threshold, only the least likely stays.
 void hearth_cut_xtc(struct hearth_candidates *all, float threshold)
 {
     if (threshold > 0.5f || all->n < 2)
@@ -187,7 +187,7 @@ void hearth_cut_surprise(struct hearth_candidates *all, float mu)
 
 void hearth_cut_zipf(struct hearth_candidates *all, float mu, int n_vocab)
 {
-    // The exponent of p(rank) ~ 1 / rank^exponent, by least squares over neighbours of the best 100.
+    // The exponent of p(rank) ~ 1 / rank^exponent, by least squares over neighbours among the best 100.
     double products = 0, squares = 0;
     for (size_t i = 0; i + 1 < all->n && i < 99 && all->c[i + 1].logit != -INFINITY; i++) {
         double step = log((double)(i + 2) / (double)(i + 1));
@@ -196,7 +196,7 @@ void hearth_cut_zipf(struct hearth_candidates *all, float mu, int n_vocab)
     }
     double exponent = squares > 0 ? products / squares : 0, over = exponent - 1;
     if (squares > 0 && !(exponent > 0))
-        return; // all alike
+        return; // all logits are equal
     // over / (1 - n^-over), which is 1 / log(n) where over is 0
     double share = fabs(over) > 1e-9 ? over / -expm1(-over * log((double)n_vocab)) : 1 / log((double)n_vocab);
     double k = squares > 0 ? pow(share * exp2((double)mu), 1 / exponent) : 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Samplers that look back: penalties on tokens that occurred, and DRY ("don't repeat yourself"), which
-// penalises a token by the length of the earlier passage that it would go on repeating.
+// Samplers that use the earlier tokens: penalties on tokens that occurred, and DRY ("don't repeat yourself").
+// DRY penalises a token that would continue a repetition of earlier text, by the length of the repetition.
 #include "sample/sampler.h"
 
 #include <math.h>
@@ -25,8 +25,8 @@ void hearth_penalize_repeats(struct hearth_candidates *all, const uint32_t *coun
 
 // ---- DRY
 
-// repeat[k]: how many tokens before the end equal those before place k from the end (the Z function of the
-// reversed history), linear in its length.
+// repeat[k]: how many tokens before the end of the history equal those before position k from the end. This
+// is the Z function of the reversed history; it takes linear time.
 static void find_repeats(struct hearth_dry *d, int limit)
 {
     const struct hearth_history *h = &d->history;
@@ -54,12 +54,12 @@ void hearth_penalize_dry(struct hearth_candidates *all, struct hearth_dry *d)
     const struct hearth_history *h = &d->history;
     if (h->used <= d->allowed_length)
         return;
-    // No repeat may reach back across a breaker.
+    // A repetition may not extend across a breaker.
     int limit = d->since_breaker < h->used ? d->since_breaker : h->used;
     if (limit < d->allowed_length)
         return;
     find_repeats(d, limit);
-    // The token that followed the earlier passage is the one that would go on repeating it.
+    // The token after the earlier passage would continue the repetition.
     for (int k = 1; k < h->used; k++) {
         hearth_token next = hearth_history_back(h, k - 1);
         if (d->repeat[k] >= d->allowed_length && d->repeat[k] > d->token_repeat[next])
@@ -77,7 +77,7 @@ void hearth_penalize_dry(struct hearth_candidates *all, struct hearth_dry *d)
         d->token_repeat[hearth_history_back(h, k)] = 0;
 }
 
-// Whether a breaker ends within the last n_new bytes of text[0..n).
+// Whether some breaker ends within the last n_new bytes of text[0..n).
 static bool ends_breaker(const struct hearth_dry *d, const char *text, size_t n, size_t n_new)
 {
     for (int i = 0; i < d->n_breakers; i++) {

@@ -23,19 +23,19 @@ struct hearth_sampler {
     struct hearth_sampler_params params; // borrowed pointers cleared
     int n_vocab;
     uint64_t rng;
-    float mirostat_mu; // running limit of surprise, bits
+    float mirostat_mu; // current limit of surprise, in bits
     int n_chain;
     enum sampler_kind chain[32];
     struct hearth_candidate *candidates; // [n_vocab]
     uint32_t *counts;                    // [n_vocab] occurrences within the last repeat_last_n
-    struct hearth_history history;       // of the penalties; without memory when all tokens count
+    struct hearth_history history;       // for the penalties; empty if all tokens count
     struct hearth_dry dry;
     struct hearth_logit_bias *biases; // [n_logit_biases]
 };
 
 // ---- drawing
 
-// PCG32 (XSH RR): small, and good enough by far for drawing tokens.
+// PCG32 (XSH RR): small, and more than good enough to draw tokens.
 static uint32_t next_u32(uint64_t *state)
 {
     uint64_t old = *state;
@@ -61,16 +61,16 @@ static const struct hearth_candidate *draw(struct hearth_sampler *s, struct hear
         if (u < 0)
             return &all->c[i];
     }
-    // Rounding left a crumb of u; a token of probability 0 must not get it.
+    // Rounding left a rest of u. It must not select a token of probability 0.
     size_t last = all->n - 1;
     while (last > 0 && all->c[last].p == 0.0f)
         last--;
     return &all->c[last];
 }
 
-// Mirostat (Basu et al. 2021): cuts so that the surprise of what is drawn averages tau bits, by moving the
-// limit mu. Version 1 fits Zipf's law to the best tokens and keeps as many as it says, version 2 drops those
-// of more surprise than mu.
+// Mirostat (Basu et al. 2021): adapts the limit mu so that drawn tokens have a mean surprise of tau bits.
+// Version 1 fits Zipf's law to the best tokens, which gives the number to keep. Version 2 drops tokens whose
+// surprise is above mu.
 static hearth_token draw_mirostat(struct hearth_sampler *s, struct hearth_candidates *all)
 {
     hearth_scale_temperature(all, s->params.temp, 0, 1);
@@ -136,8 +136,8 @@ static void apply(struct hearth_sampler *s, enum sampler_kind kind, struct heart
     }
 }
 
-// The most likely token once the chain has moved logits. Two of the cuts may drop it: then all of them act,
-// up to the temperature of 0, which leaves the best of what is there.
+// The most likely token after the samplers that change logits. Two of the cuts may drop it. If one of them is
+// on, all samplers before the temperature run, and the best remaining token is taken.
 static hearth_token choose_best(struct hearth_sampler *s, struct hearth_candidates *all)
 {
     const bool may_drop = s->params.typ_p < 1.0f || s->params.xtc_probability > 0.0f;
@@ -154,13 +154,13 @@ hearth_token hearth_sample(struct hearth_sampler *sampler, const float *logits)
 {
     struct hearth_sampler *s = sampler;
     struct hearth_candidates all = {s->candidates, (size_t)s->n_vocab, false};
-    // NaN has no place in an order; it can come only from a damaged model, and must not break the sort.
+    // NaN, which only a damaged model gives, cannot be ordered and must not break the sort.
     for (int i = 0; i < s->n_vocab; i++)
         all.c[i] = (struct hearth_candidate){i, isnan(logits[i]) ? -FLT_MAX : logits[i], 0};
     for (int i = 0; i < s->params.n_logit_biases; i++) {
         float *logit = &all.c[s->biases[i].token].logit;
         *logit += s->biases[i].bias;
-        if (isnan(*logit)) // of two infinities, the one that forbids wins
+        if (isnan(*logit)) // +inf and -inf: the one that forbids the token wins
             *logit = -INFINITY;
     }
 
@@ -227,7 +227,7 @@ void hearth_sampler_params_init(struct hearth_sampler_params *params, size_t siz
     hearth_params_init(params, size, &default_params, sizeof default_params);
 }
 
-// Whether they are the same but for case, dashes and underscores: "top_k", "top-k", "TopK".
+// Whether two names are equal except for case, dashes and underscores: "top_k", "top-k", "TopK".
 static bool same_name(const char *a, size_t n, const char *b)
 {
     const char *end = a + n;
@@ -243,7 +243,7 @@ static bool same_name(const char *a, size_t n, const char *b)
     }
 }
 
-// N_KINDS when there is none of that name.
+// The sampler of this name; N_KINDS: none.
 static enum sampler_kind kind_by_name(const char *name, size_t n)
 {
     static const struct {
@@ -360,7 +360,7 @@ int hearth_sampler_open(struct hearth_sampler **out, int n_vocab, const struct h
     s->params.model = NULL;
     s->mirostat_mu = 2.0f * p.mirostat_tau;
     s->rng = (uint64_t)p.seed * 0x9E3779B97F4A7C15u + 1;
-    next_u32(&s->rng); // neighbouring seeds part after the first turn
+    next_u32(&s->rng); // similar seeds give different numbers after the first
     *out = s;
     return HEARTH_OK;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The sampler's insides, shared by sampler.c (opening, the chain), cuts.c (truncation, temperature)
+// Internals of the sampler, shared by sampler.c (opening, the chain), cuts.c (truncation, temperature)
 // and penalties.c (penalties, DRY).
 #ifndef HEARTH_SAMPLE_SAMPLER_H
 #define HEARTH_SAMPLE_SAMPLER_H
@@ -12,14 +12,14 @@ struct hearth_candidate {
     float p; // after hearth_candidates_softmax()
 };
 
-// What is still in the running. Never empty.
+// The tokens that may still be drawn. Never empty.
 struct hearth_candidates {
     struct hearth_candidate *c;
     size_t n;
     bool sorted; // by falling logit, smaller id first among equals
 };
 
-// Orders them, keeping only the k best.
+// Sorts them and keeps the k best.
 void hearth_candidates_sort(struct hearth_candidates *all, size_t k);
 // Sorts and fills p with the softmax of the logits.
 void hearth_candidates_softmax(struct hearth_candidates *all);
@@ -30,20 +30,20 @@ void hearth_cut_top_p(struct hearth_candidates *all, float top_p);
 void hearth_cut_min_p(struct hearth_candidates *all, float min_p);
 void hearth_cut_typical(struct hearth_candidates *all, float typ_p);
 void hearth_cut_xtc(struct hearth_candidates *all, float threshold);
-// Of candidates after hearth_candidates_softmax(): drops those of more surprise than `mu` bits; or keeps as
-// many as have a surprise of `mu` bits where Zipf's law, fitted to the best hundred, goes on for n_vocab
-// tokens.
+// For Mirostat; both need hearth_candidates_softmax() first. The first drops candidates whose surprise is
+// above mu bits. The second fits Zipf's law to the best 100, extends it to n_vocab tokens, and keeps as many
+// as have a mean surprise of mu bits then.
 void hearth_cut_surprise(struct hearth_candidates *all, float mu);
 void hearth_cut_zipf(struct hearth_candidates *all, float mu, int n_vocab);
 void hearth_scale_temperature(struct hearth_candidates *all, float temp, float range, float exponent);
 
 // The tokens chosen so far, and how often each occurs among the last `window` of them.
 struct hearth_history {
-    hearth_token *tokens; // ring of `window`
+    hearth_token *tokens; // [window] ring buffer
     int window;           // 0: nothing is kept
     int used, at;
 };
-// Adds a token; returns the one that fell out of the window, or -1. There is a window.
+// Adds a token. Returns the one that left the window, or -1. The window is not 0.
 static inline hearth_token hearth_history_add(struct hearth_history *h, hearth_token token)
 {
     hearth_token dropped = h->used == h->window ? h->tokens[h->at] : -1;
@@ -53,14 +53,14 @@ static inline hearth_token hearth_history_add(struct hearth_history *h, hearth_t
     h->at = (h->at + 1) % h->window;
     return dropped;
 }
-// The token `back` places before the last one (0: the last).
+// The token `back` tokens before the last one (0: the last).
 static inline hearth_token hearth_history_back(const struct hearth_history *h, int back)
 {
     return h->tokens[(h->at - 1 - back + 2 * h->window) % h->window];
 }
 
-// "Don't repeat yourself". Sequence breakers are texts, so they are looked for in the text of the tokens,
-// wherever the borders between tokens lie.
+// "Don't repeat yourself". Sequence breakers are texts: they are found in the text of the tokens, across the
+// borders between tokens.
 enum { HEARTH_DRY_BREAKER = 64, HEARTH_DRY_BREAKERS = 64 };
 struct hearth_dry {
     float multiplier, base;
@@ -70,10 +70,10 @@ struct hearth_dry {
     const struct hearth_model *model;
     char breakers[HEARTH_DRY_BREAKERS][HEARTH_DRY_BREAKER];
     int n_breakers;
-    char text[HEARTH_DRY_BREAKER]; // the last bytes of text, in which a breaker may have begun
+    char text[HEARTH_DRY_BREAKER]; // the last bytes of text, which may be the beginning of a breaker
     size_t n_text;
-    int *repeat;       // [window] scratch: length of the repeat that ends at each place
-    int *token_repeat; // [n_vocab] scratch: longest repeat that a token would continue; all 0 between calls
+    int *repeat;       // [window] scratch: length of the repetition that ends at each token
+    int *token_repeat; // [n_vocab] scratch: longest repetition that a token would continue; 0 between calls
 };
 
 void hearth_penalize_repeats(struct hearth_candidates *all, const uint32_t *counts,

@@ -47,39 +47,6 @@ static uint32_t state_of(const struct hearth_cache_space *s, uint32_t neuron)
     return s->mark[neuron] & HEARTH_CACHE_STATE_BITS;
 }
 
-bool hearth_cache_insert(struct hearth_cache *c, struct hearth_cache_space *s, uint32_t neuron)
-{
-    assert(s->slot[neuron] == HEARTH_CACHE_NONE && s->mark[neuron] == HEARTH_CACHE_ABSENT);
-    uint32_t slot = hearth_cache_take_slot(c, s->size_class);
-    if (slot == HEARTH_CACHE_NONE)
-        return false;
-    assert(c->slot_space[slot] == HEARTH_CACHE_NONE);
-    c->slot_space[slot] = (uint32_t)(s - c->spaces);
-    c->slot_neuron[slot] = neuron;
-    s->slot[neuron] = slot;
-    s->mark[neuron] = HEARTH_CACHE_LOADING;
-    s->n_cached++;
-    c->policy->insert(s, neuron);
-    return true;
-}
-
-void hearth_cache_evict(struct hearth_cache *c, struct hearth_cache_space *s, uint32_t neuron)
-{
-    assert(s->slot[neuron] != HEARTH_CACHE_NONE && c->slot_neuron[s->slot[neuron]] == neuron);
-    hearth_cache_free_slot(c, s->slot[neuron]);
-    s->slot[neuron] = HEARTH_CACHE_NONE;
-    s->mark[neuron] = HEARTH_CACHE_ABSENT;
-    s->n_cached--;
-    s->stats.evictions++;
-}
-
-void hearth_cache_remove(struct hearth_cache *c, struct hearth_cache_space *s, uint32_t neuron)
-{
-    c->policy->remove(s, neuron);
-    hearth_cache_evict(c, s, neuron);
-    s->stats.evictions--; // not a choice of the policy
-}
-
 // No slot is free. The space itself must give up some of its neurons for ids[0..n), but none of ids[0..n).
 static bool make_room(struct hearth_cache *c, struct hearth_cache_space *s, const uint32_t *ids, uint32_t n)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Internals of the neuron cache, shared by cache.c (steps), cache_slots.c (memory),
-// cache_policy.c (choices) and cache_warm.c (start).
+// Internals of the neuron cache, shared by cache.c (steps), cache_policy.c (choices), cache_slots.c (slots
+// and their memory), cache_open.c and cache_warm.c (start).
 #ifndef HEARTH_SPARSE_CACHE_INTERNAL_H
 #define HEARTH_SPARSE_CACHE_INTERNAL_H
 
@@ -85,7 +85,7 @@ struct hearth_cache {
     struct hearth_region tables, region;
 };
 
-// ---- cache.c
+// ---- cache_slots.c
 // Takes the slot from a neuron that is present and not pinned. The caller updates the policy's state.
 void hearth_cache_evict(struct hearth_cache *c, struct hearth_cache_space *s, uint32_t neuron);
 static inline bool hearth_cache_evictable(const struct hearth_cache_space *s, uint32_t neuron)
@@ -96,13 +96,8 @@ static inline bool hearth_cache_evictable(const struct hearth_cache_space *s, ui
 bool hearth_cache_insert(struct hearth_cache *c, struct hearth_cache_space *s, uint32_t neuron);
 // The reverse: the neuron loses its slot and its pins.
 void hearth_cache_remove(struct hearth_cache *c, struct hearth_cache_space *s, uint32_t neuron);
-
-// ---- cache_slots.c
 // Number of chunks that all quotas and the reserve need.
 uint64_t hearth_cache_chunks_needed(const struct hearth_cache *c);
-// Takes a free slot. HEARTH_CACHE_NONE: the class has no free slot and can get no chunk.
-uint32_t hearth_cache_take_slot(struct hearth_cache *c, uint32_t size_class);
-void hearth_cache_free_slot(struct hearth_cache *c, uint32_t slot);
 void *hearth_cache_slot_base(const struct hearth_cache *c, uint32_t slot); // NULL without memory
 // Rebuilds the lists of free slots and unused chunks, after n_chunks has changed.
 void hearth_cache_relist(struct hearth_cache *c);

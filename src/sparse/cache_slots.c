@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The memory of the neuron cache: a region cut into chunks, each cut into slots of one size. As quotas and
-// the region's size change, chunks change their slot size or go back to the operating system.
+// Which neuron is in which slot, and the memory of the neuron cache: a region cut into chunks, each cut into
+// slots of one size. As quotas and the region's size change, chunks change their slot size or go back to the
+// operating system.
 #include <assert.h>
 #include <string.h>
 
@@ -74,7 +75,7 @@ static uint32_t pop_free(struct hearth_cache *c, struct hearth_cache_class *k)
     return slot;
 }
 
-void hearth_cache_free_slot(struct hearth_cache *c, uint32_t slot)
+static void free_slot(struct hearth_cache *c, uint32_t slot)
 {
     uint32_t chunk = chunk_of(c, slot);
     assert(c->slot_space[slot] != HEARTH_CACHE_NONE && c->chunks[chunk].n_used > 0);
@@ -83,6 +84,23 @@ void hearth_cache_free_slot(struct hearth_cache *c, uint32_t slot)
     c->chunks[chunk].n_used--;
     if (chunk < c->n_chunks && chunk != c->emptying)
         push_free(c, &c->classes[c->chunks[chunk].size_class], slot);
+}
+
+void hearth_cache_evict(struct hearth_cache *c, struct hearth_cache_space *s, uint32_t neuron)
+{
+    assert(s->slot[neuron] != HEARTH_CACHE_NONE && c->slot_neuron[s->slot[neuron]] == neuron);
+    free_slot(c, s->slot[neuron]);
+    s->slot[neuron] = HEARTH_CACHE_NONE;
+    s->mark[neuron] = HEARTH_CACHE_ABSENT;
+    s->n_cached--;
+    s->stats.evictions++;
+}
+
+void hearth_cache_remove(struct hearth_cache *c, struct hearth_cache_space *s, uint32_t neuron)
+{
+    c->policy->remove(s, neuron);
+    hearth_cache_evict(c, s, neuron);
+    s->stats.evictions--; // not a choice of the policy
 }
 
 // Rebuilds the list of the chunk's free slots, lowest first.
@@ -153,7 +171,7 @@ static void move_out(struct hearth_cache *c, uint32_t slot)
     c->slot_space[to] = c->slot_space[slot];
     c->slot_neuron[to] = neuron;
     s->slot[neuron] = to;
-    hearth_cache_free_slot(c, slot);
+    free_slot(c, slot);
 }
 
 // The emptiest chunk of a class in which nothing is pinned or loading.
@@ -204,12 +222,28 @@ static bool take_surplus_chunk(struct hearth_cache *c, uint32_t size_class)
     return false;
 }
 
-uint32_t hearth_cache_take_slot(struct hearth_cache *c, uint32_t size_class)
+static uint32_t take_slot(struct hearth_cache *c, uint32_t size_class)
 {
     struct hearth_cache_class *k = &c->classes[size_class];
     if (k->free_head == HEARTH_CACHE_NONE && !take_unused_chunk(c, size_class))
         (void)take_surplus_chunk(c, size_class);
     return pop_free(c, k);
+}
+
+bool hearth_cache_insert(struct hearth_cache *c, struct hearth_cache_space *s, uint32_t neuron)
+{
+    assert(s->slot[neuron] == HEARTH_CACHE_NONE && s->mark[neuron] == HEARTH_CACHE_ABSENT);
+    uint32_t slot = take_slot(c, s->size_class);
+    if (slot == HEARTH_CACHE_NONE)
+        return false;
+    assert(c->slot_space[slot] == HEARTH_CACHE_NONE);
+    c->slot_space[slot] = (uint32_t)(s - c->spaces);
+    c->slot_neuron[slot] = neuron;
+    s->slot[neuron] = slot;
+    s->mark[neuron] = HEARTH_CACHE_LOADING;
+    s->n_cached++;
+    c->policy->insert(s, neuron);
+    return true;
 }
 
 // Returns one chunk beyond the region's size to the system; false: it is not empty yet.

@@ -65,12 +65,12 @@ static struct hearth_cache_range range_of(const struct hearth_cache *c, const st
 static bool list_space(const struct hearth_cache *c, const struct hearth_cache_space *s, bool with_resident,
                        uint64_t max_bytes, uint64_t max_gap, struct list *out)
 {
-    uint64_t piece = max_bytes / s->stride ? max_bytes / s->stride : 1, gap = max_gap / s->stride;
+    uint64_t most = max_bytes / s->stride ? max_bytes / s->stride : 1, gap = max_gap / s->stride;
     uint32_t first = 0, last = 0; // [first, last): the wanted neurons so far
     for (uint32_t i = with_resident ? 0 : s->resident; i < s->n_neurons; i++) {
         if (i >= s->resident && (s->mark[i] & HEARTH_CACHE_STATE_BITS) != HEARTH_CACHE_LOADING)
             continue;
-        bool joins = last > first && i - last <= gap && i + 1 - first <= piece;
+        bool joins = last > first && i - last <= gap && i + 1 - first <= most;
         if (!joins && last > first) {
             struct hearth_cache_range r = range_of(c, s, first, last - first);
             if (!append(out, &r))

@@ -80,9 +80,6 @@ struct hearth_synth_tensor {
     float stddev; // of RANDOM
 };
 
-uint32_t hearth_synth_type(const struct hearth_synth_tensor *t); // enum hearth_type
-uint64_t hearth_synth_bytes(const struct hearth_synth_tensor *t);
-
 // A model that is being made.
 struct hearth_synth {
     const struct hearth_synth_preset *p;
@@ -90,7 +87,7 @@ struct hearth_synth {
     struct hearth_gguf_writer *w;
     struct hearth_pool *pool;
     struct hearth_kernels kernels;
-    uint8_t *chunk;          // [HEARTH_SYNTH_CHUNK]
+    uint8_t *buffer;         // [HEARTH_SYNTH_BUFFER]
     uint64_t written, total; // bytes of tensor data
     struct hearth_error *err;
 
@@ -106,7 +103,7 @@ struct hearth_synth {
     struct hearth_bundle bundle; // of a pack
 };
 
-#define HEARTH_SYNTH_CHUNK ((size_t)4 << 20)
+#define HEARTH_SYNTH_BUFFER ((size_t)4 << 20)
 
 // A token's stream at the model's input is constant * CONSTANT + code * sqrt(1 - CONSTANT^2), with mean
 // square 1. Codes have mean square 1 in each half, and each half is orthogonal to the constant.
@@ -123,9 +120,15 @@ static inline bool hearth_synth_is_slow(size_t i)
 #define HEARTH_SYNTH_STREAM_CODE   ((uint64_t)2 << 32)
 #define HEARTH_SYNTH_STREAM_COMMON ((uint64_t)3 << 32)
 
+// ---- tensors.c
 // Whether the preset's neurons are planted, not only its stream and routers.
 bool hearth_synth_has_neurons(const struct hearth_synth_preset *p);
-
+// Lists the model's tensors, in the order in which they are written; NULL: only counts them. Returns their
+// number. s has its preset, and its stream where the preset has one.
+size_t hearth_synth_list(const struct hearth_synth *s, struct hearth_synth_tensor *tensors);
+uint64_t hearth_synth_bytes(const struct hearth_synth_tensor *t); // of the tensor's data
+// Adds the tensor to the file's directory and its bytes to s->total.
+int hearth_synth_declare(struct hearth_synth *s, const struct hearth_synth_tensor *t);
 // Writes the next n bytes of tensor data and reports progress.
 int hearth_synth_write(struct hearth_synth *s, const void *src, size_t n);
 

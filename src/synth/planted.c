@@ -47,7 +47,7 @@ static void make_space(struct hearth_synth_planted *p, uint32_t layer, uint32_t 
 
 enum { ROWS = 64 }; // rows that one task makes
 
-struct stretch {
+struct bundle_job {
     const struct hearth_synth_planted *p;
     uint64_t stream;
     uint64_t task;     // number of the first task, counted over the tensor
@@ -57,14 +57,14 @@ struct stretch {
 static void make_bundles(void *arg, int task, int worker)
 {
     (void)worker;
-    const struct stretch *w = arg;
+    const struct bundle_job *w = arg;
     const struct hearth_synth *s = w->p->s;
     const struct hearth_bundle *b = &s->bundle;
     const uint32_t at = (uint32_t)task * ROWS, left = w->n - at, n = left < ROWS ? left : ROWS;
     const uint8_t *gate = w->p->parts[HEARTH_SYNTH_PLANTED_GATE], *up = w->p->parts[HEARTH_SYNTH_PLANTED_UP];
     struct hearth_synth_rng rng = hearth_synth_rng(s->params->seed, w->stream, w->task + (uint64_t)task);
     for (uint32_t i = at; i < at + n; i++) {
-        uint8_t *bundle = s->chunk + i * b->stride;
+        uint8_t *bundle = s->buffer + i * b->stride;
         const size_t row = b->bytes[HEARTH_PART_UP], from = (w->first + i) * row;
         memset(bundle, 0, b->stride);
         memcpy(bundle + b->at[HEARTH_PART_GATE], gate + from, row);
@@ -76,8 +76,8 @@ static void make_bundles(void *arg, int task, int worker)
 static int write_bundles(struct hearth_synth_planted *p, const struct hearth_synth_tensor *t, uint64_t stream)
 {
     struct hearth_synth *s = p->s;
-    const uint32_t f = s->p->n_ff, most = (uint32_t)(HEARTH_SYNTH_CHUNK / s->bundle.stride) / ROWS * ROWS;
-    struct stretch w = {.p = p, .stream = stream};
+    const uint32_t f = s->p->n_ff, most = (uint32_t)(HEARTH_SYNTH_BUFFER / s->bundle.stride) / ROWS * ROWS;
+    struct bundle_job w = {.p = p, .stream = stream};
     int rc = HEARTH_OK;
     for (uint32_t x = 0; x < n_spaces(s) && !rc; x++) {
         make_space(p, t->layer, x);
@@ -86,7 +86,7 @@ static int write_bundles(struct hearth_synth_planted *p, const struct hearth_syn
             const uint32_t n_tasks = (w.n + ROWS - 1) / ROWS;
             hearth_pool_run(s->pool, make_bundles, &w, (int)n_tasks);
             w.task += n_tasks;
-            rc = hearth_synth_write(s, s->chunk, w.n * s->bundle.stride);
+            rc = hearth_synth_write(s, s->buffer, w.n * s->bundle.stride);
         }
     }
     return rc;

@@ -99,7 +99,7 @@ static void encode_row(void *arg, int task, int worker)
     const struct rows *r = arg;
     const size_t width = r->s->p->n_embd;
     hearth_type_info(HEARTH_TYPE_Q4_0)
-        ->encode(r->f32 + (size_t)task * width, r->s->chunk + (size_t)task * r->row_bytes, width);
+        ->encode(r->f32 + (size_t)task * width, r->s->buffer + (size_t)task * r->row_bytes, width);
 }
 
 // Makes the row of token `id`, whose code is the chain's current one.
@@ -144,7 +144,7 @@ static int write_rows(struct hearth_synth *s, row_fn fill, float *last)
             fill(&c, id, r.f32 + (size_t)n * width);
         }
         hearth_pool_run(s->pool, encode_row, &r, n);
-        rc = hearth_synth_write(s, s->chunk, (size_t)n * r.row_bytes);
+        rc = hearth_synth_write(s, s->buffer, (size_t)n * r.row_bytes);
     }
     if (!rc && last)
         memcpy(last, c.code, width * sizeof *last);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Synthetic models: metadata, the list of tensors, and the source of each tensor's numbers.
+// Synthetic models: the file, its metadata, and the source of each tensor's numbers.
 #include "synth/synth.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,194 +19,11 @@ const char *hearth_synth_preset(int i, const char **what)
     return p ? p->name : NULL;
 }
 
-// ---- tensors
-
-struct list {
-    const struct hearth_synth *s;
-    struct hearth_synth_tensor *tensors; // NULL: only counting
-    size_t n;
-    uint32_t layer;
-};
-
-static void add(struct list *l, const char *name, enum hearth_synth_fill fill, uint64_t k, uint64_t n,
-                float stddev)
-{
-    if (l->tensors) {
-        struct hearth_synth_tensor *t = &l->tensors[l->n];
-        const uint64_t x = l->s->p->n_expert;
-        const bool each = x && (fill == HEARTH_SYNTH_BUNDLES || strstr(name, "_exps"));
-        *t = (struct hearth_synth_tensor){
-            .fill = fill, .k = k, .n = n, .x = each ? x : 1, .layer = l->layer, .stddev = stddev};
-        if (l->layer < l->s->p->n_layer)
-            snprintf(t->name, sizeof t->name, "blk.%u.%s", l->layer, name);
-        else
-            snprintf(t->name, sizeof t->name, "%s", name);
-    }
-    l->n++;
-}
-
-static void add_norm(struct list *l, const char *name)
-{
-    const bool layer_norm = l->s->p->arch == HEARTH_SYNTH_OPT || l->s->p->arch == HEARTH_SYNTH_FALCON;
-    char full[64];
-    snprintf(full, sizeof full, "%s.weight", name);
-    add(l, full, HEARTH_SYNTH_ONES, l->s->p->n_embd, 0, 0);
-    snprintf(full, sizeof full, "%s.bias", name);
-    if (layer_norm)
-        add(l, full, HEARTH_SYNTH_ZEROS, l->s->p->n_embd, 0, 0);
-}
-
-// Adds a matrix of random weights, with a bias where the architecture has them.
-static void add_random(struct list *l, const char *name, uint64_t k, uint64_t n, float stddev)
-{
-    char full[64];
-    snprintf(full, sizeof full, "%s.weight", name);
-    add(l, full, HEARTH_SYNTH_RANDOM, k, n, stddev);
-    snprintf(full, sizeof full, "%s.bias", name);
-    if (l->s->p->arch == HEARTH_SYNTH_OPT)
-        add(l, full, HEARTH_SYNTH_ZEROS, n, 0, 0);
-}
-
-static void add_attention(struct list *l)
-{
-    const struct hearth_synth_preset *p = l->s->p;
-    const uint64_t e = p->n_embd, q = (uint64_t)p->n_head * p->head_dim,
-                   kv = (uint64_t)p->n_head_kv * p->head_dim;
-    const float in = 1 / sqrtf((float)e);
-    if (p->arch == HEARTH_SYNTH_FALCON) {
-        add_random(l, "attn_qkv", e, q + 2 * kv, in);
-    } else {
-        add_random(l, "attn_q", e, q, in);
-        add_random(l, "attn_k", e, kv, in);
-        add_random(l, "attn_v", e, kv, in);
-    }
-    if (p->arch == HEARTH_SYNTH_QWEN3MOE) {
-        add(l, "attn_q_norm.weight", HEARTH_SYNTH_ONES, p->head_dim, 0, 0);
-        add(l, "attn_k_norm.weight", HEARTH_SYNTH_ONES, p->head_dim, 0, 0);
-    }
-    add_random(l, "attn_output", q, e, l->s->gain / sqrtf((float)q));
-}
-
-// Adds the feed-forward part of a model whose neurons are all random. Down is scaled for products of a SiLU
-// and a normal number, which the weights of experts make smaller.
-static void add_random_ffn(struct list *l)
-{
-    const struct hearth_synth_preset *p = l->s->p;
-    const char *each = p->n_expert ? "_exps" : "";
-    const uint64_t e = p->n_embd, f = p->n_ff;
-    const float in = 1 / sqrtf((float)e), out = l->s->gain / sqrtf((float)f) * (p->n_expert ? 4.0f : 1.7f);
-    const char *const names[] = {"gate", "up", "down"};
-    for (int i = 0; i < 3; i++) {
-        char name[48];
-        snprintf(name, sizeof name, "ffn_%s%s", names[i], each);
-        add_random(l, name, i < 2 ? e : f, i < 2 ? f : e, i < 2 ? in : out);
-    }
-}
-
-static void add_planted_ffn(struct list *l)
-{
-    const struct hearth_synth_preset *p = l->s->p;
-    const bool gated = p->arch != HEARTH_SYNTH_OPT && p->arch != HEARTH_SYNTH_FALCON;
-    const bool tied = p->planting->up_tie != 0.0f;
-    const uint64_t e = p->n_embd, f = p->n_ff, rank = hearth_synth_rank(p, l->layer);
-    const struct {
-        const char *stem;
-        enum hearth_synth_fill fill;
-        uint64_t k, n;
-        float stddev;
-    } parts[] = {{gated ? "ffn_gate" : "ffn_up", HEARTH_SYNTH_PLANTED_GATE, e, f, 0},
-                 {"ffn_up", tied ? HEARTH_SYNTH_PLANTED_UP : HEARTH_SYNTH_RANDOM, e, f, 1 / sqrtf((float)e)},
-                 {"ffn_down_t", HEARTH_SYNTH_RANDOM, e, f, l->s->down_stddev},
-                 {"fc1", HEARTH_SYNTH_PLANTED_FC1, e, rank, 0},
-                 {"fc2", HEARTH_SYNTH_PLANTED_FC2, rank, f, 0}};
-    if (p->pack)
-        add(l, "ffn_bundles", HEARTH_SYNTH_BUNDLES, l->s->bundle.stride, f, 0);
-    for (size_t i = p->pack ? 3 : 0; i < sizeof parts / sizeof parts[0]; i++) {
-        char name[48];
-        snprintf(name, sizeof name, "%s%s.weight", parts[i].stem, p->n_expert ? "_exps" : "");
-        if (i != 1 || gated)
-            add(l, name, parts[i].fill, parts[i].k, parts[i].n, parts[i].stddev);
-        if (i == 0 && p->arch == HEARTH_SYNTH_OPT)
-            add(l, "ffn_up.bias", HEARTH_SYNTH_PLANTED_BIAS, f, 0, 0);
-        if (i == 2 && p->arch == HEARTH_SYNTH_OPT)
-            add(l, "ffn_down_t.bias", HEARTH_SYNTH_ZEROS, e, 0, 0);
-    }
-}
-
-bool hearth_synth_has_neurons(const struct hearth_synth_preset *p)
-{
-    return p->planting && p->planting->levels[0].share > 0;
-}
-
-static void list_tensors(struct list *l)
-{
-    const struct hearth_synth_preset *p = l->s->p;
-    const uint64_t e = p->n_embd;
-    const float random = 1 / sqrtf((float)e);
-    l->n = 0;
-    l->layer = p->n_layer;
-    add(l, "token_embd.weight", p->planting ? HEARTH_SYNTH_EMBEDDING : HEARTH_SYNTH_RANDOM, e, p->n_vocab,
-        random);
-    if (p->arch == HEARTH_SYNTH_OPT) // the first two rows are padding
-        add(l, "position_embd.weight", HEARTH_SYNTH_RANDOM, e, p->n_ctx + 2, 0.1f);
-    for (l->layer = 0; l->layer < p->n_layer; l->layer++) {
-        add_norm(l, "attn_norm");
-        if (p->arch == HEARTH_SYNTH_FALCON)
-            add_norm(l, "attn_norm_2");
-        add_attention(l);
-        if (p->arch != HEARTH_SYNTH_FALCON)
-            add_norm(l, "ffn_norm");
-        if (p->n_expert)
-            add(l, "ffn_gate_inp.weight", HEARTH_SYNTH_ROUTER, e, p->n_expert, 0);
-        if (hearth_synth_has_neurons(p))
-            add_planted_ffn(l);
-        else
-            add_random_ffn(l);
-    }
-    add_norm(l, "output_norm");
-    add(l, "output.weight", p->planting ? HEARTH_SYNTH_HEAD : HEARTH_SYNTH_RANDOM, e, p->n_vocab, random);
-}
-
-uint32_t hearth_synth_type(const struct hearth_synth_tensor *t)
-{
-    if (t->fill == HEARTH_SYNTH_BUNDLES)
-        return HEARTH_TYPE_I8;
-    return t->n && t->fill != HEARTH_SYNTH_ROUTER ? HEARTH_TYPE_Q4_0 : HEARTH_TYPE_F32;
-}
-
-uint64_t hearth_synth_bytes(const struct hearth_synth_tensor *t)
-{
-    return hearth_type_bytes(hearth_synth_type(t), t->k) * (t->n ? t->n : 1) * t->x;
-}
-
-static int declare(struct hearth_synth *s, const struct hearth_synth_tensor *t)
-{
-    const uint64_t ne[3] = {t->k, t->n, t->x};
-    s->total += hearth_synth_bytes(t);
-    return hearth_gguf_put_tensor(s->w, t->name, hearth_synth_type(t),
-                                  !t->n                                         ? 1
-                                  : t->x > 1 || t->fill == HEARTH_SYNTH_BUNDLES ? 3
-                                                                                : 2,
-                                  ne, s->err);
-}
-
 // ---- numbers of tensors
-
-int hearth_synth_write(struct hearth_synth *s, const void *src, size_t n)
-{
-    int rc = hearth_gguf_write(s->w, src, n, s->err);
-    if (rc)
-        return rc;
-    s->written += n;
-    const struct hearth_synth_params *p = s->params;
-    if (p->progress && !p->progress(p->progress_arg, (float)((double)s->written / (double)s->total)))
-        return hearth_fail(s->err, HEARTH_E_INTERRUPTED, "interrupted");
-    return HEARTH_OK;
-}
 
 static int write_vector(struct hearth_synth *s, const struct hearth_synth_tensor *t)
 {
-    float *v = (float *)(void *)s->chunk;
+    float *v = (float *)(void *)s->buffer;
     for (uint64_t i = 0; i < t->k; i++)
         v[i] = t->fill == HEARTH_SYNTH_ONES ? 1.0f : 0.0f;
     return hearth_synth_write(s, v, (size_t)t->k * sizeof *v);
@@ -216,7 +32,7 @@ static int write_vector(struct hearth_synth *s, const struct hearth_synth_tensor
 struct random_job {
     const struct hearth_synth *s;
     const struct hearth_synth_tensor *t;
-    uint64_t stream, first; // first block of the chunk
+    uint64_t stream, first; // first block in the buffer
     size_t n_blocks;
 };
 
@@ -229,18 +45,18 @@ static void random_task(void *arg, int task, int worker)
     const size_t at = (size_t)task * RANDOM_TASK, left = j->n_blocks - at;
     struct hearth_synth_rng rng =
         hearth_synth_rng(j->s->params->seed, j->stream, (j->first + at) / RANDOM_TASK);
-    hearth_synth_q4_0(&rng, j->s->chunk + at * 18, left < RANDOM_TASK ? left : RANDOM_TASK, j->t->stddev);
+    hearth_synth_q4_0(&rng, j->s->buffer + at * 18, left < RANDOM_TASK ? left : RANDOM_TASK, j->t->stddev);
 }
 
 static int write_random(struct hearth_synth *s, const struct hearth_synth_tensor *t, uint64_t stream)
 {
     const uint64_t n_blocks = t->k / 32 * t->n * t->x;
-    const size_t most = HEARTH_SYNTH_CHUNK / 18 / RANDOM_TASK * RANDOM_TASK;
+    const size_t most = HEARTH_SYNTH_BUFFER / 18 / RANDOM_TASK * RANDOM_TASK;
     int rc = HEARTH_OK;
     for (uint64_t at = 0; at < n_blocks && !rc; at += most) {
         struct random_job j = {s, t, stream, at, n_blocks - at < most ? (size_t)(n_blocks - at) : most};
         hearth_pool_run(s->pool, random_task, &j, (int)((j.n_blocks + RANDOM_TASK - 1) / RANDOM_TASK));
-        rc = hearth_synth_write(s, s->chunk, j.n_blocks * 18);
+        rc = hearth_synth_write(s, s->buffer, j.n_blocks * 18);
     }
     return rc;
 }
@@ -331,7 +147,7 @@ static int write_model(struct hearth_synth *s, const char *path, const struct he
     if (!rc && s->p->pack)
         rc = hearth_synth_put_pack_keys(s);
     for (size_t i = 0; i < n && !rc; i++)
-        rc = declare(s, &tensors[i]);
+        rc = hearth_synth_declare(s, &tensors[i]);
     if (!rc && s->p->pack)
         rc = hearth_gguf_put_checksums(s->w, s->err);
     if (!rc && hearth_synth_has_neurons(s->p))
@@ -357,18 +173,17 @@ int hearth_synth(const char *name, const char *out, const struct hearth_synth_pa
     int rc = hearth_pool_open(&s.pool, params->n_threads > 0 ? params->n_threads : hearth_cpu_count(), err);
     if (!rc)
         rc = hearth_synth_open_stream(&s);
-    struct list l = {.s = &s};
-    list_tensors(&l);
-    s.chunk = malloc(HEARTH_SYNTH_CHUNK);
-    l.tensors = hearth_calloc(l.n, sizeof *l.tensors);
-    if (!rc && (!s.chunk || !l.tensors))
+    const size_t n = hearth_synth_list(&s, NULL);
+    s.buffer = malloc(HEARTH_SYNTH_BUFFER);
+    struct hearth_synth_tensor *tensors = hearth_calloc(n, sizeof *tensors);
+    if (!rc && (!s.buffer || !tensors))
         rc = hearth_fail(err, HEARTH_E_MEMORY, "no memory for a model");
     if (!rc) {
-        list_tensors(&l);
-        rc = write_model(&s, out, l.tensors, l.n);
+        hearth_synth_list(&s, tensors);
+        rc = write_model(&s, out, tensors, n);
     }
-    free(l.tensors);
-    free(s.chunk);
+    free(tensors);
+    free(s.buffer);
     hearth_synth_free_stream(&s);
     hearth_pool_close(&s.pool);
     return rc;

@@ -21,7 +21,7 @@ static void pair_rank(const void *arg, const char *word, struct hearth_symbol *l
     left->merged = slot ? slot->merged : -1;
 }
 
-int hearth_bpe_word(struct hearth_encoder *e, const char *s, size_t n, struct hearth_error *err)
+static int encode_word(struct hearth_encoder *e, const char *s, size_t n, struct hearth_error *err)
 {
     const struct hearth_vocab *v = e->vocab;
     if (v->ignore_merges && n <= v->max_piece) {
@@ -49,17 +49,18 @@ int hearth_bpe_word(struct hearth_encoder *e, const char *s, size_t n, struct he
     return HEARTH_OK;
 }
 
-static int encode_word(void *arg, const char *s, size_t n, struct hearth_error *err)
+// A word of the pre-tokenizer.
+static int encode_pretok(void *arg, const char *s, size_t n, struct hearth_error *err)
 {
-    return hearth_encode_word(arg, s, n, err);
+    return hearth_encode_word(arg, s, n, encode_word, err);
 }
 
 int hearth_bpe_encode(struct hearth_encoder *e, const char *s, size_t n, struct hearth_error *err)
 {
     while (n) {
         size_t good = hearth_utf8_span(s, n);
-        int rc =
-            good ? hearth_pretok_split(e->vocab->pretok, &e->run, s, good, encode_word, e, err) : HEARTH_OK;
+        int rc = good ? hearth_pretok_split(e->vocab->pretok, &e->state, s, good, encode_pretok, e, err)
+                      : HEARTH_OK;
         if (rc != HEARTH_OK)
             return rc;
         s += good;
@@ -68,7 +69,7 @@ int hearth_bpe_encode(struct hearth_encoder *e, const char *s, size_t n, struct 
         size_t bad = 0;
         while (bad < n && hearth_utf8_decode(s + bad, n - bad, NULL) == 0)
             bad++;
-        if (bad && (rc = hearth_encode_word(e, s, bad, err)) != HEARTH_OK)
+        if (bad && (rc = hearth_encode_word(e, s, bad, encode_word, err)) != HEARTH_OK)
             return rc;
         s += bad;
         n -= bad;

@@ -31,7 +31,7 @@ struct hearth_pretok {
     pcre2_match_context *limits;
 };
 
-struct hearth_pretok_run {
+struct hearth_pretok_state {
     pcre2_match_data *match;
     pcre2_match_context *roomy; // with a JIT stack of its own; made when the small one was not enough
     pcre2_jit_stack *stack;
@@ -40,22 +40,22 @@ struct hearth_pretok_run {
 // The state of one split, passed along the recursion over stages.
 struct split {
     const struct hearth_pretok *pretok;
-    struct hearth_pretok_run *run;
+    struct hearth_pretok_state *state;
     hearth_word_fn word;
     void *arg;
     struct hearth_error *err;
 };
 
-static bool make_roomy(struct hearth_pretok_run *run, const struct hearth_pretok *p)
+static bool make_roomy(struct hearth_pretok_state *state, const struct hearth_pretok *p)
 {
-    if (run->roomy)
+    if (state->roomy)
         return true;
-    if (!run->stack)
-        run->stack = pcre2_jit_stack_create(JIT_STACK_MIN, JIT_STACK_MAX, NULL);
-    run->roomy = run->stack ? pcre2_match_context_copy(p->limits) : NULL;
-    if (run->roomy)
-        pcre2_jit_stack_assign(run->roomy, NULL, run->stack);
-    return run->roomy != NULL;
+    if (!state->stack)
+        state->stack = pcre2_jit_stack_create(JIT_STACK_MIN, JIT_STACK_MAX, NULL);
+    state->roomy = state->stack ? pcre2_match_context_copy(p->limits) : NULL;
+    if (state->roomy)
+        pcre2_jit_stack_assign(state->roomy, NULL, state->stack);
+    return state->roomy != NULL;
 }
 
 static int match_at(struct split *x, const struct stage *st, const char *s, size_t n, size_t from)
@@ -63,14 +63,14 @@ static int match_at(struct split *x, const struct stage *st, const char *s, size
     PCRE2_SPTR subject = (PCRE2_SPTR)s;
     int rc = PCRE2_ERROR_JIT_STACKLIMIT;
     if (st->jit) {
-        pcre2_match_context *context = x->run->roomy ? x->run->roomy : x->pretok->limits;
-        rc = pcre2_jit_match(st->code, subject, n, from, PCRE2_NO_UTF_CHECK, x->run->match, context);
-        if (rc == PCRE2_ERROR_JIT_STACKLIMIT && !x->run->roomy && make_roomy(x->run, x->pretok))
-            rc =
-                pcre2_jit_match(st->code, subject, n, from, PCRE2_NO_UTF_CHECK, x->run->match, x->run->roomy);
+        pcre2_match_context *context = x->state->roomy ? x->state->roomy : x->pretok->limits;
+        rc = pcre2_jit_match(st->code, subject, n, from, PCRE2_NO_UTF_CHECK, x->state->match, context);
+        if (rc == PCRE2_ERROR_JIT_STACKLIMIT && !x->state->roomy && make_roomy(x->state, x->pretok))
+            rc = pcre2_jit_match(st->code, subject, n, from, PCRE2_NO_UTF_CHECK, x->state->match,
+                                 x->state->roomy);
     }
     if (rc == PCRE2_ERROR_JIT_STACKLIMIT)
-        rc = pcre2_match(st->code, subject, n, from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, x->run->match,
+        rc = pcre2_match(st->code, subject, n, from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, x->state->match,
                          x->pretok->limits);
     return rc;
 }
@@ -80,8 +80,7 @@ static int match_failed(struct split *x, int rc, size_t n)
     char reason[120] = "";
     pcre2_get_error_message(rc, (PCRE2_UCHAR *)reason, sizeof reason);
     return hearth_fail(x->err, rc == PCRE2_ERROR_NOMEMORY ? HEARTH_E_MEMORY : HEARTH_E_UNSUPPORTED,
-                       "the pre-tokenizer gave up on a piece of %zu bytes (%s): break the text into lines", n,
-                       reason);
+                       "the pre-tokenizer gave up on %zu bytes (%s): break the text into lines", n, reason);
 }
 
 static int split_stage(struct split *x, size_t k, const char *s, size_t n);
@@ -119,7 +118,7 @@ static int split_stage(struct split *x, size_t k, const char *s, size_t n)
             break;
         if (rc < 0)
             return match_failed(x, rc, n);
-        const size_t *ends = pcre2_get_ovector_pointer(x->run->match);
+        const size_t *ends = pcre2_get_ovector_pointer(x->state->match);
         size_t start = ends[0], end = ends[1];
         if (end <= start)
             return match_failed(x, PCRE2_ERROR_INTERNAL, n); // none of our expressions matches the empty
@@ -135,27 +134,27 @@ static int split_stage(struct split *x, size_t k, const char *s, size_t n)
     return done < n ? split_stage(x, k + 1, s + done, n - done) : HEARTH_OK;
 }
 
-int hearth_pretok_split(const struct hearth_pretok *p, struct hearth_pretok_run **run, const char *s,
+int hearth_pretok_split(const struct hearth_pretok *p, struct hearth_pretok_state **state, const char *s,
                         size_t n, hearth_word_fn word, void *arg, struct hearth_error *err)
 {
-    if (!*run)
-        *run = hearth_calloc(1, sizeof **run);
-    if (*run && !(*run)->match)
-        (*run)->match = pcre2_match_data_create(1, NULL);
-    if (!*run || !(*run)->match)
+    if (!*state)
+        *state = hearth_calloc(1, sizeof **state);
+    if (*state && !(*state)->match)
+        (*state)->match = pcre2_match_data_create(1, NULL);
+    if (!*state || !(*state)->match)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for tokenizing a text of %zu bytes", n);
-    struct split x = {p, *run, word, arg, err};
+    struct split x = {p, *state, word, arg, err};
     return split_stage(&x, 0, s, n);
 }
 
-void hearth_pretok_run_free(struct hearth_pretok_run *run)
+void hearth_pretok_state_free(struct hearth_pretok_state *state)
 {
-    if (!run)
+    if (!state)
         return;
-    pcre2_match_data_free(run->match);
-    pcre2_match_context_free(run->roomy);
-    pcre2_jit_stack_free(run->stack);
-    free(run);
+    pcre2_match_data_free(state->match);
+    pcre2_match_context_free(state->roomy);
+    pcre2_jit_stack_free(state->stack);
+    free(state);
 }
 
 // ---- building

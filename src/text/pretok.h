@@ -11,7 +11,7 @@
 #include "base/error.h"
 
 struct hearth_pretok;
-struct hearth_pretok_run;
+struct hearth_pretok_state;
 
 // Properties that a pre-tokenizer's name implies besides its expressions (llama.cpp's defaults).
 struct hearth_pretok_traits {
@@ -38,10 +38,10 @@ void hearth_pretok_close(struct hearth_pretok **p);
 // Called with each word in order. Any result but 0 stops the split and is returned.
 typedef int (*hearth_word_fn)(void *arg, const char *s, size_t n, struct hearth_error *err);
 
-// Cuts s[0..n), which must be well-formed UTF-8, into words. Their concatenation is the text. *run is the
-// matching state of one thread: NULL at first, made on first use, freed by hearth_pretok_run_free().
-int hearth_pretok_split(const struct hearth_pretok *p, struct hearth_pretok_run **run, const char *s,
+// Cuts s[0..n), which must be well-formed UTF-8, into words. Their concatenation is the text. *state is the
+// matching state of one thread: NULL at first, made on first use, freed by hearth_pretok_state_free().
+int hearth_pretok_split(const struct hearth_pretok *p, struct hearth_pretok_state **state, const char *s,
                         size_t n, hearth_word_fn word, void *arg, struct hearth_error *err);
-void hearth_pretok_run_free(struct hearth_pretok_run *run);
+void hearth_pretok_state_free(struct hearth_pretok_state *state);
 
 #endif

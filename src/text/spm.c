@@ -25,7 +25,7 @@ static void pair_rank(const void *arg, const char *word, struct hearth_symbol *l
     left->merged = id;
 }
 
-int hearth_spm_word(struct hearth_encoder *e, const char *s, size_t n, struct hearth_error *err)
+static int encode_word(struct hearth_encoder *e, const char *s, size_t n, struct hearth_error *err)
 {
     const struct hearth_vocab *v = e->vocab;
     if (!hearth_merger_reserve(&e->merger, n))
@@ -85,7 +85,7 @@ int hearth_spm_encode(struct hearth_encoder *e, const char *s, size_t n, bool sp
         size_t end = start + 1;
         while (end < length && (text[end] != ' ' || e->vocab->joins_space[(uint8_t)text[end - 1]]))
             end++;
-        int rc = hearth_encode_word(e, text + start, end - start, err);
+        int rc = hearth_encode_word(e, text + start, end - start, encode_word, err);
         if (rc != HEARTH_OK)
             return rc;
         start = end;

@@ -80,7 +80,7 @@ struct hearth_encoder {
 
     char *buffer; // SentencePiece: fragments with their space prefix
     size_t buffer_n;
-    struct hearth_pretok_run *run; // BPE: matching state
+    struct hearth_pretok_state *state; // BPE: of matching
 };
 
 // A part of a text, split at special tokens.
@@ -89,26 +89,30 @@ struct hearth_fragment {
     hearth_token token; // >= 0: this special token; -1: raw text
 };
 
-// ---- encode.c
+// ---- words.c
 void hearth_emit(struct hearth_encoder *e, hearth_token t);
 // Emits the bytes of a symbol that is not a token: as byte tokens, or as "unknown" where the
 // vocabulary has none.
 void hearth_emit_bytes(struct hearth_encoder *e, const char *s, size_t n);
-// Emits the tokens of one word, through the cache. No merge crosses the ends of a word.
-int hearth_encode_word(struct hearth_encoder *e, const char *s, size_t n, struct hearth_error *err);
+// Emits the tokens of one word. No merge crosses its ends.
+typedef int (*hearth_encode_word_fn)(struct hearth_encoder *e, const char *s, size_t n,
+                                     struct hearth_error *err);
+// The same by the family's function `fn`, or from the cache.
+int hearth_encode_word(struct hearth_encoder *e, const char *s, size_t n, hearth_encode_word_fn fn,
+                       struct hearth_error *err);
+// Opens e->cache for a text of this size. The caller frees it.
+void hearth_word_cache_open(struct hearth_encoder *e, size_t text_bytes);
 
 // ---- spm.c
 int hearth_spm_build(struct hearth_vocab *v, const struct hearth_vocab_spec *spec, const char *name,
                      struct hearth_error *err);
 int hearth_spm_encode(struct hearth_encoder *e, const char *s, size_t n, bool space_prefix,
                       struct hearth_error *err);
-int hearth_spm_word(struct hearth_encoder *e, const char *s, size_t n, struct hearth_error *err);
 
 // ---- bpe.c
 int hearth_bpe_build(struct hearth_vocab *v, const struct hearth_vocab_spec *spec, const char *name,
                      struct hearth_error *err);
 int hearth_bpe_encode(struct hearth_encoder *e, const char *s, size_t n, struct hearth_error *err);
-int hearth_bpe_word(struct hearth_encoder *e, const char *s, size_t n, struct hearth_error *err);
 
 // ---- eog.c
 // Marks tokens that end a generation by their names, and corrects the types of well-known control tokens.

@@ -270,7 +270,7 @@ static void put_u16(struct hearth_gguf_writer *w, const char *key, uint16_t v)
     OK(hearth_gguf_put_kv(w, &kv, &err));
 }
 
-static void write_part(const char *file_name, uint16_t no, uint16_t count, int32_t all, const char *tensor)
+static void write_shard(const char *file_name, uint16_t no, uint16_t count, int32_t all, const char *tensor)
 {
     uint64_t ne[1] = {100};
     struct hearth_gguf_writer *w = start(in_folder(file_name));
@@ -290,9 +290,9 @@ static void write_part(const char *file_name, uint16_t no, uint16_t count, int32
 
 static void write_split(void)
 {
-    write_part("m-00001-of-00003.gguf", 0, 3, 2, NULL);
-    write_part("m-00002-of-00003.gguf", 1, 3, 2, "z");
-    write_part("m-00003-of-00003.gguf", 2, 3, 2, "a");
+    write_shard("m-00001-of-00003.gguf", 0, 3, 2, NULL);
+    write_shard("m-00002-of-00003.gguf", 1, 3, 2, "z");
+    write_shard("m-00003-of-00003.gguf", 2, 3, 2, "a");
 }
 
 static void expect_split_error(const char *name, const char *words)
@@ -327,7 +327,7 @@ static void test_split(void **state)
         hearth_gguf_close(&g);
     }
     // A single file may say that it is one of one.
-    write_part("single.gguf", 0, 1, 1, "t");
+    write_shard("single.gguf", 0, 1, 1, "t");
     struct hearth_gguf *g;
     OK(hearth_gguf_open(&g, in_folder("single.gguf"), &err));
     hearth_gguf_close(&g);
@@ -340,15 +340,15 @@ static void test_split_errors(void **state)
     write_split();
     remove(in_folder("m-00003-of-00003.gguf"));
     expect_split_error("m-00001-of-00003.gguf", "m-00003-of-00003.gguf: cannot open");
-    assert_non_null(strstr(err.message, "part 3 of 3"));
-    write_part("m-00003-of-00003.gguf", 1, 3, 2, "a");
+    assert_non_null(strstr(err.message, "shard 3 of 3"));
+    write_shard("m-00003-of-00003.gguf", 1, 3, 2, "a");
     expect_split_error("m-00001-of-00003.gguf", "mixed up");
-    write_part("m-00003-of-00003.gguf", 2, 3, 2, "z");
+    write_shard("m-00003-of-00003.gguf", 2, 3, 2, "z");
     expect_split_error("m-00001-of-00003.gguf", "tensor z is there twice");
-    write_part("m-00003-of-00003.gguf", 2, 3, 2, NULL);
-    expect_split_error("m-00002-of-00003.gguf", "all parts together have 1");
-    write_part("m-00003-of-00003.gguf", 3, 3, 2, "a");
-    expect_split_error("m-00003-of-00003.gguf", "part 4 of 3");
+    write_shard("m-00003-of-00003.gguf", 2, 3, 2, NULL);
+    expect_split_error("m-00002-of-00003.gguf", "all shards together have 1");
+    write_shard("m-00003-of-00003.gguf", 3, 3, 2, "a");
+    expect_split_error("m-00003-of-00003.gguf", "shard 4 of 3");
     write_split();
     remove(in_folder("m-00001-of-00003.gguf"));
     expect_split_error("m-00002-of-00003.gguf", "m-00001-of-00003.gguf: cannot open");

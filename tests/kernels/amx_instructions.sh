@@ -20,7 +20,7 @@ failed=0
 for object in "$work"/*.o; do
     found=$(tiles "$object" | sort)
     case $object in
-    */tiles_amx.*)
+    */prompt_amx.*)
         echo "$found"
         expected=$'ldtilecfg\ntdpbf16ps\ntileloadd\ntilerelease\ntilestored\ntilezero'
         [ "$(cut -d' ' -f1 <<<"$found")" = "$expected" ] || {
@@ -41,7 +41,7 @@ for object in "$work"/*.o; do
     esac
 done
 [ "${kernels:-}" ] || {
-    echo "the library has no tiles_amx"
+    echo "the library has no prompt_amx"
     failed=1
 }
 exit $failed

@@ -13,7 +13,7 @@
 #include "base/threads.h"
 
 #define K      4096
-#define LONG_K 14336 // of a 7B model's last matrix of a layer; its activations fill the first cache
+#define LONG_K 14336 // of a 7B model's last matrix of a layer; its activations fill the L1 cache
 #define BYTES  ((size_t)384 << 20) // of weights: far beyond any cache
 #define CHUNK  64                  // rows of a task; many tokens get eight times as many
 #define RUNS   5

@@ -48,7 +48,7 @@ __attribute__((target("avx512f"))) static double products_avx512(void)
     return (double)TURNS * CHAINS * 16;
 }
 
-// Without VNNI a byte dot product is three instructions.
+// Without VNNI an int8 dot product is three instructions.
 __attribute__((target("avx2"))) static double dots_avx2(void)
 {
     __m256i acc[CHAINS], w = _mm256_set1_epi8(3), x = _mm256_set1_epi8(5);

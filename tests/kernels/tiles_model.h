@@ -27,10 +27,8 @@ int tiles_model_configured(void);
 // A row of a tile as it is now, all 64 bytes.
 const uint8_t *tiles_model_row(int t, int row);
 
-// kernels/x86/tiles_amx.c on these tiles: what hearth_kernels_init_tiles_amx() and hearth_tiles_scratch_amx()
-// are of the real ones.
+// kernels/x86/prompt_amx.c on these tiles: what hearth_kernels_init_tiles_amx() is on the real ones.
 struct hearth_kernels;
 void hearth_kernels_init_tiles_model(struct hearth_kernels *t);
-size_t hearth_tiles_scratch_model(size_t k);
 
 #endif

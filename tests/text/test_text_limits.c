@@ -370,7 +370,7 @@ static void test_interpreted_as_compiled(void **state)
     for (size_t i = 0; (pre = hearth_pretok_name(i)); i++) {
         struct hearth_error err = {0};
         struct hearth_pretok *a, *b;
-        struct hearth_pretok_run *run_a = NULL, *run_b = NULL;
+        struct hearth_pretok_state *run_a = NULL, *run_b = NULL;
         assert_int_equal(hearth_pretok_open(&a, pre, "test", &err), HEARTH_OK);
         assert_int_equal(hearth_pretok_open(&b, pre, "test", &err), HEARTH_OK);
         hearth_pretok_interpret(b);
@@ -386,8 +386,8 @@ static void test_interpreted_as_compiled(void **state)
             assert_int_equal(x.n, y.n);
             assert_memory_equal(x.ends, y.ends, x.n * sizeof *x.ends);
         }
-        hearth_pretok_run_free(run_a);
-        hearth_pretok_run_free(run_b);
+        hearth_pretok_state_free(run_a);
+        hearth_pretok_state_free(run_b);
         hearth_pretok_close(&a);
         hearth_pretok_close(&b);
     }

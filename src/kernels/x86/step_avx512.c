@@ -370,18 +370,6 @@ static size_t scratch_bytes(size_t k)
 
 HEARTH_UNITS_AVX512(STEP)
 
-void hearth_step_avx512(uint32_t type, float *out, size_t out_stride, const void *w, size_t w_stride,
-                        size_t k, size_t n_rows, const void *x, size_t x_stride, size_t n_tokens,
-                        void *scratch)
-{
-    static const hearth_matmul_fn formats[HEARTH_TYPE_END] = {
-#define ENTER(type, unpack, shape) [HEARTH_TYPE_##type] = step_##type,
-        HEARTH_UNITS_AVX512(ENTER)
-#undef ENTER
-    };
-    formats[type](out, out_stride, w, w_stride, k, n_rows, x, x_stride, n_tokens, scratch);
-}
-
 void hearth_kernels_init_step_avx512(struct hearth_kernels *t)
 {
 #define ENTER(type, unpack, shape)                                                                           \

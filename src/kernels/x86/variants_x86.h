@@ -19,14 +19,12 @@ void hearth_kernels_init_plain_avx512(struct hearth_kernels *t);
 void hearth_kernels_init_axpy_avx512(struct hearth_kernels *t);
 void hearth_kernels_init_vector_avx512(struct hearth_kernels *t);
 void hearth_kernels_init_attend_avx512(struct hearth_kernels *t);
-// STEP products of a block format with any number of tokens.
-void hearth_step_avx512(uint32_t type, float *out, size_t out_stride, const void *w, size_t w_stride,
-                        size_t k, size_t n_rows, const void *x, size_t x_stride, size_t n_tokens,
-                        void *scratch);
-// Those with several tokens; k is at least a group (512). And the scratch bytes that they need.
+// PROMPT products of a block format.
 void hearth_prompt_avx512(uint32_t type, float *out, size_t out_stride, const void *w, size_t w_stride,
                           size_t k, size_t n_rows, const void *x, size_t x_stride, size_t n_tokens,
                           void *scratch);
+// STEP products of a block format with several tokens; k is at least a group (512). And the scratch bytes
+// that they need.
 void hearth_step_many_avx512(uint32_t type, float *out, size_t out_stride, const void *w, size_t w_stride,
                              size_t k, size_t n_rows, const void *x, size_t x_stride, size_t n_tokens,
                              void *scratch);
@@ -36,6 +34,5 @@ size_t hearth_step_many_scratch_avx512(size_t k);
 // first function enters products by tiles, the second one those that use tiles only where these are faster.
 void hearth_kernels_init_tiles_amx(struct hearth_kernels *t);
 void hearth_kernels_init_prompt_amx(struct hearth_kernels *t);
-size_t hearth_tiles_scratch_amx(size_t k);
 
 #endif

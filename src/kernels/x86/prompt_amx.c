@@ -7,7 +7,7 @@
 // is idot as a float already. Then the vector units scale each and add it with one fma, a register a token,
 // lanes being rows of weights.
 //
-// Byte products would take half the room but give integers, and the conversion costs as much as the rest:
+// Int8 products would take half the room but give integers, and the conversion costs as much as the rest:
 // while tiles are in use only one of the two ports of this CPU multiplies and converts vectors of 512 bits
 // (docs/speed.md). The sums of a product are added two units later, so that nobody waits for them.
 //
@@ -70,7 +70,7 @@ struct tiles_scratch {
     _Alignas(64) uint8_t packed[PACKED_BYTES];
 };
 
-size_t NAMED(hearth_tiles_scratch)(size_t k)
+static size_t scratch_bytes(size_t k)
 {
     (void)k; // panels are as deep as ever
     return sizeof(struct tiles_scratch);
@@ -357,12 +357,12 @@ INLINE __m512i table_of_nibbles(const struct shape *s, bool iq4)
 
 // ---- filling panels
 
-// Formats whose bytes can be put side by side before they are taken apart.
+// Formats whose bytes can be put side by side before they are unpacked.
 enum straight_kind {
-    TAKEN_APART, // none of these
-    BYTES,       // signed bytes, 16 of a piece
-    NIBBLES,     // of the units' first halves, and of their second ones
-    NIBBLES_K    // of a unit, and of the next one
+    UNPACKED, // none of these
+    BYTES,    // signed bytes, 16 of a piece
+    NIBBLES,  // of the units' first halves, and of their second ones
+    NIBBLES_K // of a unit, and of the next one
 };
 
 static const struct straight {
@@ -401,7 +401,7 @@ INLINE void fill_straight(struct unit *units, size_t half, const uint8_t *src, s
     }
 }
 
-// A group that has been taken apart.
+// An unpacked group.
 INLINE void fill_apart(struct unit *units, size_t half, const uint8_t *apart, enum coding coding,
                        const struct shape *s)
 {
@@ -427,7 +427,7 @@ INLINE void spread_floats(float *to, __m512i z[16], size_t n, const struct shape
 }
 
 // A group of 16 units of one row: its scales and minima, and its bytes where they are wanted.
-INLINE void take_apart(uint8_t *to, __m512i *scale, __m512i *min, const uint8_t *src, unpack_fn unpack,
+INLINE void unpack_row(uint8_t *to, __m512i *scale, __m512i *min, const uint8_t *src, unpack_fn unpack,
                        enum coding coding, const struct shape *s)
 {
     const __m512i offset = _mm512_set1_epi8((char)s->offset);
@@ -452,9 +452,9 @@ INLINE void fill(struct tiles_scratch *to, size_t half, const struct rows *from,
                  enum coding coding, const struct shape *s, const struct straight *straight)
 {
     __m512i scales[16], minima[16];
-    if (straight->kind != TAKEN_APART && from->rows == COLUMNS && from->bytes == from->group_bytes) {
+    if (straight->kind != UNPACKED && from->rows == COLUMNS && from->bytes == from->group_bytes) {
         for (size_t i = 0; i < COLUMNS; i++)
-            take_apart(NULL, &scales[i], &minima[i], from->src + i * from->stride, unpack, coding, s);
+            unpack_row(NULL, &scales[i], &minima[i], from->src + i * from->stride, unpack, coding, s);
         fill_straight(to->panel, half, from->src, from->stride, straight, s);
     } else {
         for (size_t i = 0; i < COLUMNS; i++) {
@@ -464,7 +464,7 @@ INLINE void fill(struct tiles_scratch *to, size_t half, const struct rows *from,
                 memset(padded, 0, sizeof padded);
                 row = memcpy(padded, row, from->bytes);
             }
-            take_apart(to->apart[i], &scales[i], &minima[i], row, unpack, coding, s);
+            unpack_row(to->apart[i], &scales[i], &minima[i], row, unpack, coding, s);
         }
         fill_apart(to->panel, half, to->apart[0], coding, s);
     }
@@ -769,7 +769,7 @@ static void product(const struct call *all)
 
 // ---- formats
 
-// Weights of up to five bits are looked up, wider ones and those of IQ4's list, taken apart, are signed
+// Weights of up to five bits are looked up, wider ones and those of IQ4's list, once unpacked, are signed
 // bytes.
 #define CODING(shape) ((shape).offset == 128 || (shape).offset == 32 ? SIGNED_BYTES : TABLE)
 
@@ -797,7 +797,7 @@ void NAMED(hearth_kernels_init_tiles)(struct hearth_kernels *t)
 #define ENTER(type, unpack, shape) t->prompt[HEARTH_TYPE_##type] = prompt_##type;
     HEARTH_UNITS_AVX512(ENTER)
 #undef ENTER
-    hearth_kernels_raise_scratch(t, NAMED(hearth_tiles_scratch));
+    hearth_kernels_raise_scratch(t, scratch_bytes);
 }
 
 #if !defined(HEARTH_TILES_MODEL)
