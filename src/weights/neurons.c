@@ -26,7 +26,7 @@ static void request(void *state, const struct hearth_request *r)
 {
     struct hearth_neurons *n = state;
     if (r->wants[0].ids) {
-        hearth_neuron_chunks_forget(n);
+        hearth_neuron_chunks_end(n);
         hearth_neuron_steps_request(n, r);
     } else {
         hearth_neuron_steps_settle(n);
@@ -93,9 +93,14 @@ static size_t absent(const void *state, uint32_t number, size_t first, size_t en
     return count;
 }
 
+// Where a prompt of the same evaluation is about to read all of the space, nothing else reads.
 static void hint(void *state, uint32_t number, const uint32_t *ids, uint32_t count)
 {
-    hearth_neuron_steps_hint(state, number, ids, count);
+    struct hearth_neurons *n = state;
+    if (n->setup.now->mixed)
+        hearth_neuron_chunks_hint(n, number, ids, count);
+    else
+        hearth_neuron_steps_hint(n, number, ids, count);
 }
 
 // ---- planning
