@@ -269,7 +269,8 @@ static int need(void *state, struct hearth_source_need *out, struct hearth_error
     p->align = hearth_store_align(n->store);
     p->chunk_bytes = n->chunk_bytes;
     p->io += hearth_region_bytes(2 * n->buffer_bytes) + hearth_region_bytes(tables) +
-             hearth_region_bytes(n->lists.size);
+             hearth_region_bytes(n->lists.size) +
+             (n->shares ? (uint64_t)n->n_spaces * n->n_neurons * sizeof *n->shares : 0); // while opening
     // A request goes on as long as one cluster at a time fits.
     p->least_reserve = (uint32_t)hearth_cluster_size(n->n_neurons);
     out->resident = n->resident;
