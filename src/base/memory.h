@@ -33,8 +33,8 @@ void *hearth_reallocarray(void *p, size_t n, size_t size);
 char *hearth_strndup(const char *s, size_t n);
 
 // A region of zeroed anonymous memory. If it is at least 2 MiB large, it is aligned to 2 MiB and advised to
-// use huge pages, but for its end: with pages of 4 KiB, streaming weights loses a large part of the bandwidth to
-// TLB misses.
+// use huge pages, but for its end: with pages of 4 KiB, streaming weights loses a large part of the bandwidth
+// to TLB misses.
 struct hearth_region {
     void *base;
     size_t size;   // bytes usable
