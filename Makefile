@@ -12,6 +12,7 @@
 #                   (each takes BENCH_ARGS="OPTIONS"; BENCH_ARGS=--help tells them)
 #   make bench-mixed  how long four decoding sequences wait while a prompt of 2,000 tokens enters beside them
 #                   (MODEL=FILE; CHUNK=N prompt tokens at a time)
+#   make check-budget  hold the program to random budgets (ROUNDS=100, SEED=1, MODELS="FILE..." besides those here)
 #   make bench-versions  this version and another in turn: BENCH_ARGS="--old PROGRAM --dense FILE --sparse FILE"
 #   make bench-kernels  single kernels beside this machine's limits, BENCH_ARGS=FILTER picks some
 #   make install    install program, library, header, man pages and completions (PREFIX, DESTDIR)
@@ -31,6 +32,7 @@ DEMO_TOKENS ?= 120
 GENERATOR := $(if $(shell command -v ninja 2>/dev/null),-G Ninja)
 
 .PHONY: all configure deps demo test test-cross check format install uninstall clean
+.PHONY: check-budget
 .PHONY: bench-dense bench-batch bench-mixed bench-versions bench-kernels bench-sparse bench-streaming
 
 all: configure
@@ -79,6 +81,16 @@ bench-batch: all
 # Each chunk's time alone, the longest gap beside it, and whether all texts are those of separate runs.
 bench-mixed: all
 	@$(BUILD)/tests/mixed_gap $(or $(MODEL),$(DEMO_MODEL)) $(or $(CHUNK),512) 2000
+
+# Models of all kinds that stream: the shipped ones, small synthetic ones, and packs of them.
+BUDGET_PRESETS = tiny-dense tiny-turbosparse tiny-turbosparse-moe tiny-turbosparse-pack tiny-relullama tiny-opt \
+                 tiny-falcon tiny-qwen3-moe
+check-budget: all
+	@set -e; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
+	for preset in $(BUDGET_PRESETS); do $(BUILD)/hearth synth $$preset $$dir/$$preset.gguf >/dev/null; done; \
+	$(BUILD)/hearth profile $$dir/tiny-turbosparse.gguf -f README.md -o $$dir/profile >/dev/null; \
+	$(BUILD)/hearth pack $$dir/tiny-turbosparse.gguf $$dir/profiled.gguf --profile $$dir/profile >/dev/null; \
+	$(BUILD)/tests/check_budget $(BUILD)/hearth $(or $(ROUNDS),100) $(or $(SEED),1) $$dir/*.gguf models/*.gguf $(MODELS)
 
 bench-versions: all
 	@node bench/versions.mjs --hearth $(BUILD)/hearth $(BENCH_ARGS)

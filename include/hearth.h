@@ -104,12 +104,12 @@ struct hearth_model_params {
     bool (*progress)(void *arg, float share);
     void *progress_arg;
     bool verify; // first read the whole file and hold it against the checksums in it, which packs have
-    // The memory budget of the model: bytes of private memory that the process may take while a session on
-    // it is open, all else that the process holds included. Weights that do not fit are read from the file
-    // as they are needed. The results are the same whatever it is: only the speed changes. 0: no limit, all
-    // weights are read when the model opens. Else they are read when the first session opens, which further
-    // sessions share; a session that needs more fails to open with HEARTH_E_BUDGET. The fields below matter
-    // only with a budget.
+    // The memory budget of the model: bytes of private memory (anonymous pages) that the process may take
+    // while a session on it is open, all else that the process holds when the first one opens included.
+    // Weights that do not fit are read from the file as they are needed. The results are the same whatever
+    // it is: only the speed changes. 0: no limit, all weights are read when the model opens. Else they are
+    // read when the first session opens, which further sessions share; a session that needs more fails to
+    // open with HEARTH_E_BUDGET. The fields below matter only with a budget.
     uint64_t ram;
     const char *io;       // how such weights are read: NULL or "auto" (measured), "uring" or "pread"
     const char *throttle; // emulates other storage: "ufs4", "ufs3", "nvme" or "IOPS,MBPS"; NULL: none

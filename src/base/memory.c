@@ -54,8 +54,11 @@ int hearth_region_open(struct hearth_region *r, size_t size, const char *what, s
     r->base = (void *)hearth_round_up((size_t)map, align);
     r->size = size;
     assert((size_t)((uint8_t *)r->base - (uint8_t *)map) + size <= mapped);
-    if (align == HUGE_PAGE)
-        hearth_os_advise_huge(r->base, mapped - align);
+    if (align == HUGE_PAGE) { // a huge page at the end would take more memory than was asked for
+        const size_t whole = size / HUGE_PAGE * HUGE_PAGE;
+        hearth_os_advise_huge(r->base, whole);
+        hearth_os_advise_small((uint8_t *)r->base + whole, mapped - align - whole);
+    }
     return HEARTH_OK;
 }
 
@@ -70,8 +73,7 @@ void hearth_region_close(struct hearth_region *r)
 
 uint64_t hearth_region_bytes(uint64_t size)
 {
-    const uint64_t page = size >= HUGE_PAGE ? HUGE_PAGE : 4096;
-    return (size + page - 1) / page * page;
+    return (size + 4095) / 4096 * 4096;
 }
 
 void *hearth_arena_take(struct hearth_arena *a, size_t n, size_t size)

@@ -33,7 +33,8 @@ void *hearth_reallocarray(void *p, size_t n, size_t size);
 char *hearth_strndup(const char *s, size_t n);
 
 // A region of zeroed anonymous memory. If it is at least 2 MiB large, it is aligned to 2 MiB and advised to
-// use huge pages: with pages of 4 KiB, streaming weights loses a large part of the bandwidth to TLB misses.
+// use huge pages, but for its end: with pages of 4 KiB, streaming weights loses a large part of the bandwidth
+// to TLB misses.
 struct hearth_region {
     void *base;
     size_t size;   // bytes usable
@@ -44,7 +45,7 @@ struct hearth_region {
 // caller's to close.
 int hearth_region_open(struct hearth_region *r, size_t size, const char *what, struct hearth_error *err);
 void hearth_region_close(struct hearth_region *r);
-// Bytes of memory that a region of this size takes once all of it has been written to, huge pages included.
+// Bytes of memory that a region of this size takes once all of it has been written to.
 uint64_t hearth_region_bytes(uint64_t size);
 
 // A bump allocator over one region. Two passes run the same code: with base == NULL it only adds up sizes.

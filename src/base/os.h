@@ -39,6 +39,9 @@ void hearth_outfile_close(struct hearth_outfile **f);
 void *hearth_os_map(size_t size); // zeroed anonymous pages or NULL
 void hearth_os_unmap(void *p, size_t size);
 void hearth_os_advise_huge(void *p, size_t size);
+void hearth_os_advise_small(void *p, size_t size); // no huge pages here
+// Gives memory that was freed back to the system, where the C library keeps any.
+void hearth_memory_trim(void);
 void hearth_os_discard(void *p, size_t size); // returns whole pages to the system; they then read as zeros
 
 // ---- machine

@@ -11,6 +11,9 @@
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
 
 #if defined(__linux__)
 #include <sys/syscall.h>
@@ -39,6 +42,23 @@ void hearth_os_advise_huge(void *p, size_t size)
 #else
     (void)p;
     (void)size;
+#endif
+}
+
+void hearth_os_advise_small(void *p, size_t size)
+{
+#ifdef MADV_NOHUGEPAGE
+    (void)madvise(p, size, MADV_NOHUGEPAGE);
+#else
+    (void)p;
+    (void)size;
+#endif
+}
+
+void hearth_memory_trim(void)
+{
+#if defined(__GLIBC__)
+    (void)malloc_trim(0);
 #endif
 }
 

@@ -15,8 +15,10 @@ static int take(struct hearth_session *s, const struct hearth_batch_row *rows, i
 // From here to end_turn() the weights are this session's, unless it fails.
 static int begin_turn(struct hearth_session *s, struct hearth_error *err)
 {
-    const struct hearth_evaluation now = {
-        .pool = s->pool, .fault = &s->fault, .in_order = s->probes.on_marks != NULL};
+    const struct hearth_evaluation now = {.pool = s->pool,
+                                          .fault = &s->fault,
+                                          .mixed = s->batch.n_classes > 1,
+                                          .in_order = s->probes.on_marks != NULL};
     return hearth_sources_begin(s->sources, &now) ? HEARTH_OK : hearth_fault_take(&s->fault, err);
 }
 

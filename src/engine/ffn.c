@@ -7,13 +7,15 @@
 
 #include "model/ffn.h"
 
-// One evaluation. A slot is a row of an expert's input; of a dense part, a row of the batch.
+// One class of an evaluation. A slot is a row of an expert's input; of a dense part, a row of the class.
 struct pass {
     struct hearth_ffn_work *work;
     struct hearth_rows rows;
     int layer, n_slots;
     bool gated, down_by_neuron;
     bool by_neuron, single; // steps by neuron; which come one by one
+    float *gate, *up;       // [n_slots x F] its part of the workspace
+    float *down;            // [n_slots x E] the same
     float *in;              // [n_slots x E] the experts' input, later their output
     const float *seen;      // [n_slots x E] what predictors look at
 };
@@ -33,8 +35,8 @@ static void activate_task(void *arg, int task, int worker)
     const struct hearth_context *c = j->p->work->c;
     const struct hearth_layer *l = &c->weights->layers[j->p->layer];
     const int width = hearth_ffn_neurons(c->hp);
-    float *gate = hearth_row_of(j->p->work->gate, j->first + task, width) + j->at,
-          *up = hearth_row_of(j->p->work->up, j->first + task, width) + j->at;
+    float *gate = hearth_row_of(j->p->gate, j->first + task, width) + j->at,
+          *up = hearth_row_of(j->p->up, j->first + task, width) + j->at;
     if (l->ffn_up_b.data)
         c->kernels->add(up, (const float *)l->ffn_up_b.data + j->at, j->n);
     if (!j->p->gated) {
@@ -49,7 +51,7 @@ static void activate_task(void *arg, int task, int worker)
 // What goes down, by slot.
 static float *act_of(const struct pass *p)
 {
-    return p->gated ? p->work->gate : p->work->up;
+    return p->gated ? p->gate : p->up;
 }
 
 // Slots of some wants side by side.
@@ -87,7 +89,7 @@ static void compute_gates(const struct pass *p, const struct hearth_want *wants,
         for (uint32_t i = 0; i < n; i++)
             w->products[n_products++] = (struct hearth_product){
                 .w = gate ? wants[i].gate : wants[i].up,
-                .out = (gate ? w->gate : w->up) + (size_t)wants[i].first * width + wants[i].from,
+                .out = (gate ? p->gate : p->up) + (size_t)wants[i].first * width + wants[i].from,
                 .first = wants[i].first - begin,
                 .n = wants[i].n_rows,
                 .out_stride = width};
@@ -103,10 +105,10 @@ static void compute_chunk(const struct pass *p, const struct hearth_want *want)
     const size_t width = (size_t)hearth_ffn_neurons(w->c->hp), embd = (size_t)w->c->hp->n_embd;
     const size_t first = (size_t)want->first, n = (size_t)want->n_rows;
     compute_gates(p, want, 1);
-    struct hearth_product down = {.w = want->down, .out = w->down + first * embd, .n = want->n_rows};
+    struct hearth_product down = {.w = want->down, .out = p->down + first * embd, .n = want->n_rows};
     hearth_prompt_down(w->matmul, &down, 1, act_of(p) + first * width + want->from, width, want->from > 0);
     if (want->from + want->count == want->n)
-        memcpy(p->in + first * embd, w->down + first * embd, n * embd * sizeof(float));
+        memcpy(p->in + first * embd, p->down + first * embd, n * embd * sizeof(float));
 }
 
 // All neurons of some wants side by side, or a chunk of one.
@@ -141,9 +143,9 @@ static void compute_by_neuron(const struct pass *p, const struct hearth_want *wa
     }
     float *in = p->in + begin * embd;
     hearth_sparse_run(&w->sparse, p->layer, parts, (int)n, in, p->seen + begin * embd, in,
-                      w->gate + begin * width, w->c->probes->on_gates ? w->up + begin * width : NULL);
+                      p->gate + begin * width, w->c->probes->on_gates ? p->up + begin * width : NULL);
     if (!p->down_by_neuron)
-        compute_down(p, wants, n, w->gate); // with a gate or without one, there it is
+        compute_down(p, wants, n, p->gate); // with a gate or without one, there it is
 }
 
 // ---- callbacks
@@ -167,57 +169,77 @@ static void report_neurons(const struct pass *p, const float *act, bool gates)
     const size_t width = (size_t)hearth_ffn_neurons(hp);
     for (int i = 0; i < p->n_slots; i++) {
         const struct hearth_row row = w->c->rows[p->rows.first + i / used];
-        const size_t slot = (size_t)(hp->n_expert ? w->moe.slots[i] : i);
+        const size_t slot = (size_t)(hp->n_expert ? hearth_moe_slots(&w->moe, p->rows)[i] : i);
         if (gates)
-            probes->on_gates(probes->on_gates_arg, p->layer, row, w->up + slot * width);
+            probes->on_gates(probes->on_gates_arg, p->layer, row, p->up + slot * width);
         else
-            probes->on_neurons(probes->on_neurons_arg, p->layer, hp->n_expert ? w->moe.ids[i] : 0, row,
+            probes->on_neurons(probes->on_neurons_arg, p->layer,
+                               hp->n_expert ? hearth_moe_ids(&w->moe, p->rows)[i] : 0, row,
                                act + slot * width);
     }
 }
 
 // ---- one layer
 
-// Who computes what: a want for each expert that is used, of all its neurons.
-static uint32_t list_wants(struct pass *p, const float *h)
+static int expert_of(const struct pass *p, const struct hearth_want *want)
 {
-    struct hearth_ffn_work *w = p->work;
+    return (int)want->space % hearth_ffn_experts(p->work->c->hp);
+}
+
+// Rows of the class that go through an expert.
+static int rows_of(const struct pass *p, int expert)
+{
+    return p->work->c->hp->n_expert ? hearth_moe_counts(&p->work->moe, p->rows)[expert] : p->rows.n;
+}
+
+// Who computes what: a want for each expert that some class uses, of all its neurons. Returns how many.
+static uint32_t list_wants(const struct pass *passes, int n_passes)
+{
+    struct hearth_ffn_work *w = passes[0].work;
     const struct hearth_hparams *hp = w->c->hp;
-    const uint32_t space = (uint32_t)(p->layer * hearth_ffn_experts(hp));
-    const int n = hp->n_expert ? hearth_moe_choose(&w->moe, p->rows, p->layer, h) : 1;
-    for (int i = 0; i < n; i++) {
-        const int expert = hp->n_expert ? w->moe.order[i] : 0;
-        w->wants[i] = (struct hearth_want){.space = space + (uint32_t)expert,
-                                           .n = (uint32_t)hearth_ffn_neurons(hp),
-                                           .n_rows = hp->n_expert ? w->moe.counts[expert] : p->rows.n};
+    const int n_experts = hearth_ffn_experts(hp);
+    uint32_t n = 0;
+    for (int e = 0; e < n_experts; e++) {
+        int n_rows = 0;
+        for (int k = 0; k < n_passes; k++)
+            n_rows += rows_of(&passes[k], e);
+        if (n_rows)
+            w->wants[n++] = (struct hearth_want){.space = (uint32_t)(passes[0].layer * n_experts + e),
+                                                 .n = (uint32_t)hearth_ffn_neurons(hp),
+                                                 .n_rows = n_rows};
     }
-    return (uint32_t)n;
+    return n;
 }
 
 // Tells which experts the next layer will probably want, where its router is in memory.
-static void hint_experts(const struct pass *p, const float *x)
+static void hint_experts(const struct pass *passes, int n_passes, const float *x)
 {
-    struct hearth_ffn_work *w = p->work;
+    struct hearth_ffn_work *w = passes[0].work;
     const struct hearth_hparams *hp = w->c->hp;
     const struct hearth_source *source = &w->sources->ffn;
-    const int next = p->layer + 1;
+    const int next = passes[0].layer + 1;
     if (!hp->n_expert || !source->ops->takes_hints || next >= hp->n_layer ||
-        !hearth_sources_has_stage(w->sources, next) ||
-        !source->ops->takes_hints(source->state, next, p->rows.phase))
+        !hearth_sources_has_stage(w->sources, next))
         return;
-    const int n = hearth_moe_guess(&w->moe, p->rows, p->layer, x);
-    for (int i = 0; i < n; i++)
-        source->ops->hint(source->state, (uint32_t)(next * hp->n_expert + w->moe.guess[i]), NULL, 0);
+    for (int k = 0, n = 0; k < n_passes && n < hp->n_expert; k++) {
+        if (!source->ops->takes_hints(source->state, next, passes[k].rows.phase))
+            continue;
+        n = hearth_moe_guess(&w->moe, passes[k].rows, passes[k].layer, x);
+        for (int i = 0; i < n; i++)
+            source->ops->hint(source->state, (uint32_t)(next * hp->n_expert + w->moe.guess[i]), NULL, 0);
+    }
 }
 
-static void request(struct pass *p, uint32_t n, const float *x)
+static void request(const struct pass *passes, int n_passes, uint32_t n, const float *x)
 {
-    const struct hearth_source *source = &p->work->sources->ffn;
-    const struct hearth_request r = {
-        .phase = p->rows.phase, .layer = p->layer, .n_tokens = p->rows.n, .wants = p->work->wants, .n = n};
+    const struct hearth_source *source = &passes[0].work->sources->ffn;
+    struct hearth_request r = {
+        .phase = passes[0].rows.phase, .layer = passes[0].layer, .wants = passes[0].work->wants, .n = n};
+    for (int k = 0; k < n_passes; k++)
+        r.n_tokens += passes[k].rows.n;
     source->ops->request(source->state, &r);
     if (!source->ops->gives_neurons)
-        hint_experts(p, x);
+        hint_experts(passes, n_passes, x);
 }
 
 // Where inputs and outputs are: of a dense part where they were, else side by side by expert, in the order of
@@ -234,62 +256,116 @@ static void place_slots(struct pass *p, uint32_t n, float *h, const float *x)
         p->seen = (stream ? x : h) + begin;
         return;
     }
-    for (uint32_t i = 0; i < n; i++) {
-        w->moe.order[i] = (int)w->wants[i].space % hp->n_expert;
-        w->wants[i].first = i ? w->wants[i - 1].first + w->wants[i - 1].n_rows : 0;
-    }
-    hearth_moe_assign(&w->moe, p->rows, (int)n);
+    hearth_moe_assign(&w->moe, p->rows, w->wants, n);
     const bool seen = stream && w->moe.seen;
     hearth_moe_gather(&w->moe, p->rows, h, seen ? x : NULL);
-    p->in = w->moe.rows;
-    p->seen = seen ? w->moe.seen : w->moe.rows;
+    p->in = hearth_moe_rows(&w->moe, p->rows);
+    p->seen = seen ? w->moe.seen : p->in;
 }
 
-// Computes the wants as they come into memory.
-static void compute(const struct pass *p)
+// Those of some wants side by side that the class has rows for. Returns how many.
+static uint32_t list_own(const struct pass *p, const struct hearth_want *wants, uint32_t n)
 {
-    const struct hearth_source *source = &p->work->sources->ffn;
+    struct hearth_ffn_work *w = p->work;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const int expert = expert_of(p, &wants[i]), n_rows = rows_of(p, expert);
+        if (!n_rows)
+            continue;
+        w->own[count] = wants[i];
+        w->own[count].n_rows = n_rows;
+        w->own[count++].first = w->c->hp->n_expert ? hearth_moe_firsts(&w->moe, p->rows)[expert] : 0;
+    }
+    return count;
+}
+
+static void compute_wants(const struct pass *p, const struct hearth_want *wants, uint32_t n)
+{
+    const uint32_t count = list_own(p, wants, n);
+    if (!count)
+        return;
+    if (p->by_neuron)
+        compute_by_neuron(p, p->work->own, count);
+    else
+        compute_all(p, p->work->own, count);
+}
+
+// Computes the wants as they come into memory, each for all classes.
+static void compute(const struct pass *passes, int n_passes)
+{
+    const struct hearth_source *source = &passes[0].work->sources->ffn;
     uint32_t n;
     bool wait;
     struct hearth_want *wants;
     while ((wants = source->ops->next(source->state, 0, &n, &wait))) {
-        if (p->by_neuron)
-            compute_by_neuron(p, wants, n);
-        else
-            compute_all(p, wants, n);
+        for (int k = 0; k < n_passes; k++)
+            compute_wants(&passes[k], wants, n);
         if (source->ops->done)
             source->ops->done(source->state, wants, n);
     }
 }
 
-void hearth_ffn(struct hearth_ffn_work *w, struct hearth_rows rows, int layer, float *h, const float *x)
+// Classes that ask for the same: all, but for one whose neurons come one by one.
+static void run(struct pass *passes, int n_passes, float *h, const float *x)
+{
+    const uint32_t n = list_wants(passes, n_passes);
+    if (!passes[0].single)
+        request(passes, n_passes, n, x);
+    for (int k = 0; k < n_passes; k++)
+        place_slots(&passes[k], n, h, x);
+    if (passes[0].single) // clusters of neurons are asked for once it is known which
+        compute_wants(&passes[0], passes[0].work->wants, n);
+    else
+        compute(passes, n_passes);
+}
+
+static struct pass begin(struct hearth_ffn_work *w, struct hearth_rows rows, int layer, const float *h)
 {
     const struct hearth_context *c = w->c;
     const struct hearth_layer *l = &c->weights->layers[layer];
     const struct hearth_ffn f = hearth_ffn_of(c->hp, l);
+    const int slot = rows.first * hearth_ffn_used(c->hp), width = hearth_ffn_neurons(c->hp);
     struct pass p = {.work = w,
                      .rows = rows,
                      .layer = layer,
                      .gated = hearth_has(f.gate),
                      .down_by_neuron = hearth_has(f.down_t),
                      .by_neuron = rows.phase == HEARTH_PHASE_STEP &&
-                                  hearth_sparse_mode_layer(w->sparse.mode, c->hp, l)};
+                                  hearth_sparse_mode_layer(w->sparse.mode, c->hp, l),
+                     .gate = hearth_row_of(w->gate, slot, width),
+                     .up = hearth_row_of(w->up, slot, width),
+                     .down = w->down ? hearth_row_of(w->down, slot, c->hp->n_embd) : NULL};
     p.single = p.by_neuron && w->sources->ffn.ops->gives_neurons;
-    report_inputs(w, rows, layer, h, x);
-    const uint32_t n = list_wants(&p, h);
-    if (!p.single)
-        request(&p, n, x);
-    place_slots(&p, n, h, x);
-    if (p.single) // clusters of neurons are asked for once it is known which
-        compute_by_neuron(&p, w->wants, n);
-    else
-        compute(&p);
-    if (c->probes->on_neurons)
-        report_neurons(&p, p.by_neuron ? w->gate : act_of(&p), false);
-    if (c->probes->on_gates && p.by_neuron && w->sparse.mode->sparsity_threshold > 0.0f)
-        report_neurons(&p, NULL, true);
     if (c->hp->n_expert)
-        hearth_moe_combine(&w->moe, rows, h);
+        hearth_moe_choose(&w->moe, rows, layer, h);
+    return p;
+}
+
+static void end(const struct pass *p, float *h)
+{
+    struct hearth_ffn_work *w = p->work;
+    const struct hearth_context *c = w->c;
+    if (c->probes->on_neurons)
+        report_neurons(p, p->by_neuron ? p->gate : act_of(p), false);
+    if (c->probes->on_gates && p->by_neuron && w->sparse.mode->sparsity_threshold > 0.0f)
+        report_neurons(p, NULL, true);
+    if (c->hp->n_expert)
+        hearth_moe_combine(&w->moe, p->rows, h);
+}
+
+void hearth_ffn(struct hearth_ffn_work *w, const struct hearth_rows *classes, int n_classes, int layer,
+                float *h, const float *x)
+{
+    struct pass passes[2];
+    for (int k = 0; k < n_classes; k++) {
+        report_inputs(w, classes[k], layer, h, x);
+        passes[k] = begin(w, classes[k], layer, h);
+    }
+    const int together = passes[n_classes - 1].single ? 1 : n_classes; // steps are last
+    for (int k = 0; k < n_classes; k += together)
+        run(&passes[k], together, h, x);
+    for (int k = 0; k < n_classes; k++)
+        end(&passes[k], h);
 }
 
 // ---- opening
@@ -306,6 +382,7 @@ void hearth_ffn_lay_out(struct hearth_ffn_work *w, const struct hearth_ffn_sizes
     w->up = hearth_arena_take(a, slots, f * f32);
     w->down = hearth_arena_take(a, sizes->neurons_stream ? slots : 0, (size_t)hp->n_embd * f32);
     w->wants = hearth_arena_take(a, x, sizeof *w->wants);
+    w->own = hearth_arena_take(a, x, sizeof *w->own);
     w->parts = hearth_arena_take(a, x, sizeof *w->parts);
     w->products = hearth_arena_take(a, 2 * x, sizeof *w->products);
     if (hp->n_expert)

@@ -14,9 +14,10 @@ struct hearth_ffn_work {
     struct hearth_moe_work moe;
     struct hearth_sparse_work sparse;
 
-    float *gate, *up;                 // [T x U x F] by slot
+    float *gate, *up;                 // [T x U x F] by slot, class by class
     float *down;                      // [T x U x E] of prompts whose neurons come in pieces
-    struct hearth_want *wants;        // [X] of one evaluation
+    struct hearth_want *wants;        // [X] of all classes,
+    struct hearth_want *own;          // [X] and those of them that one class has rows for
     struct hearth_sparse_part *parts; // [X]
     struct hearth_product *products;  // [2 X]
 };
@@ -30,8 +31,9 @@ struct hearth_ffn_sizes {
 void hearth_ffn_lay_out(struct hearth_ffn_work *w, const struct hearth_ffn_sizes *sizes,
                         struct hearth_arena *a);
 
-// Of these rows: h to h [T x E]; x [T x E] is the stream before the norm that made h. The bias of ffn_down is
-// left to the caller.
-void hearth_ffn(struct hearth_ffn_work *w, struct hearth_rows rows, int layer, float *h, const float *x);
+// Of the rows of all classes: h to h [T x E]; x [T x E] is the stream before the norm that made h. What
+// streams is read once for all of them. The bias of ffn_down is left to the caller.
+void hearth_ffn(struct hearth_ffn_work *w, const struct hearth_rows *classes, int n_classes, int layer,
+                float *h, const float *x);
 
 #endif

@@ -155,39 +155,39 @@ static void attend(struct hearth_session *s, struct hearth_rows rows, int layer,
     hearth_matmul(&s->work.matmul, rows.phase, &product, 1, hearth_row_of(work->out, rows.first, q), rows.n);
 }
 
-// x += attention(norm(x)); x += ffn(norm(x)); what project() does comes before.
-static void layer_in_series(struct hearth_session *s, struct hearth_rows rows, int layer)
+// x += attention(norm(x)); h = norm(x)
+static void attend_in_series(struct hearth_session *s, struct hearth_rows rows, int layer)
 {
     const struct hearth_layer *w = &s->context.weights->layers[layer];
     attend(s, rows, layer, s->work.h);
     add(s, s->work.h, &w->attn_out_b, rows);
     norm(s, &w->ffn_norm, &w->ffn_norm_b, rows);
-    hearth_ffn(&s->work.ffn, rows, layer, s->work.h, s->work.x);
-    add(s, s->work.h, &w->ffn_down_b, rows);
 }
 
-// x += attention(norm(x)) + ffn(norm(x))
-static void layer_in_parallel(struct hearth_session *s, struct hearth_rows rows, int layer)
+// branch = attention(norm(x)); h = norm(x)
+static void attend_in_parallel(struct hearth_session *s, struct hearth_rows rows, int layer)
 {
     const struct hearth_layer *w = &s->context.weights->layers[layer];
     attend(s, rows, layer, s->work.branch);
     if (w->ffn_norm.data != w->attn_norm.data) // else h still is what the feed-forward part wants
         norm(s, &w->ffn_norm, &w->ffn_norm_b, rows);
-    hearth_ffn(&s->work.ffn, rows, layer, s->work.h, s->work.x);
-    add(s, s->work.branch, &w->attn_out_b, rows);
-    add(s, s->work.h, &w->ffn_down_b, rows);
 }
 
+// x += attention(norm(x)), then x += ffn(norm(x)); or x += attention(norm(x)) + ffn(norm(x)).
 static void compute_layer(struct hearth_session *s, int layer)
 {
     const struct hearth_batch *b = &s->batch;
+    const struct hearth_layer *w = &s->context.weights->layers[layer];
+    const bool parallel = s->model->hp.parallel;
     for (int i = 0; i < b->n_classes; i++)
         project(s, b->classes[i], layer);
     for (int i = 0; i < b->n_classes; i++)
-        if (s->model->hp.parallel)
-            layer_in_parallel(s, b->classes[i], layer);
-        else
-            layer_in_series(s, b->classes[i], layer);
+        (parallel ? attend_in_parallel : attend_in_series)(s, b->classes[i], layer);
+    hearth_ffn(&s->work.ffn, b->classes, b->n_classes, layer, s->work.h, s->work.x);
+    const struct hearth_rows all = {.n = b->n};
+    if (parallel)
+        add(s, s->work.branch, &w->attn_out_b, all);
+    add(s, s->work.h, &w->ffn_down_b, all);
 }
 
 // Row `i` of an embedding table.

@@ -290,6 +290,13 @@ int hearth_kv_open(struct hearth_kv *kv, const struct hearth_hparams *hp, const 
     return HEARTH_OK;
 }
 
+uint64_t hearth_kv_table_bytes(const struct hearth_kv *kv)
+{
+    const uint64_t pages = (uint64_t)kv->n_pages, seqs = (uint64_t)kv->max_seqs;
+    return pages * (sizeof *kv->pages + sizeof *kv->free_list) +
+           seqs * (sizeof *kv->seqs + (uint64_t)kv->pages_per_seq * sizeof *kv->page_table);
+}
+
 void hearth_kv_close(struct hearth_kv *kv)
 {
     if (kv->region.base)

@@ -73,6 +73,7 @@ struct hearth_kv_params {
 int hearth_kv_open(struct hearth_kv *kv, const struct hearth_hparams *hp, const struct hearth_kv_params *p,
                    struct hearth_error *err);
 void hearth_kv_close(struct hearth_kv *kv);
+uint64_t hearth_kv_table_bytes(const struct hearth_kv *kv); // of memory beside the region
 
 int hearth_kv_seq_new(struct hearth_kv *kv, struct hearth_error *err);
 int hearth_kv_seq_fork(struct hearth_kv *kv, int seq, int length, struct hearth_error *err);

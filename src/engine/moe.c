@@ -10,7 +10,7 @@
 
 struct job {
     struct hearth_moe_work *work;
-    int first;          // row of the batch that task 0 stands for
+    struct hearth_rows rows;
     const float *h, *x; // [T x E]
     float *out;
 };
@@ -46,8 +46,8 @@ static void choose_task(void *arg, int task, int worker)
     const struct job *j = arg;
     const struct hearth_hparams *hp = j->work->c->hp;
     float *scores = hearth_row_of(j->work->scores, task, hp->n_expert);
-    float *weights = hearth_row_of(j->work->weights, task, hp->n_expert_used);
-    int *ids = j->work->ids + (size_t)task * (size_t)hp->n_expert_used;
+    float *weights = hearth_row_of(j->work->weights, j->rows.first + task, hp->n_expert_used);
+    int *ids = j->work->ids + (size_t)(j->rows.first + task) * (size_t)hp->n_expert_used;
 
     choose_best(scores, hp->n_expert, ids, hp->n_expert_used);
     sort(ids, hp->n_expert_used);
@@ -62,50 +62,46 @@ static void choose_task(void *arg, int task, int worker)
         weights[i] = scores[ids[i]] / total;
 }
 
-// Counts each expert's tokens and lists those that have any, ascending. Returns how many.
-static int list_used(struct hearth_moe_work *w, size_t n_slots)
-{
-    const int n_expert = w->c->hp->n_expert;
-    memset(w->counts, 0, (size_t)n_expert * sizeof *w->counts);
-    for (size_t i = 0; i < n_slots; i++)
-        w->counts[w->ids[i]]++;
-    int n = 0;
-    for (int e = 0; e < n_expert; e++)
-        if (w->counts[e])
-            w->order[n++] = e;
-    return n;
-}
-
 static void report_experts(const struct hearth_moe_work *w, struct hearth_rows rows, int layer)
 {
     const struct hearth_probes *probes = w->c->probes;
     const size_t used = (size_t)w->c->hp->n_expert_used;
     for (int i = 0; probes->on_experts && i < rows.n; i++)
         probes->on_experts(probes->on_experts_arg, layer, w->c->rows[rows.first + i],
-                           w->ids + (size_t)i * used, w->weights + (size_t)i * used, (int)used);
+                           hearth_moe_ids(w, rows) + (size_t)i * used,
+                           w->weights + (size_t)(rows.first + i) * used, (int)used);
 }
 
-int hearth_moe_choose(struct hearth_moe_work *w, struct hearth_rows rows, int layer, const float *h)
+void hearth_moe_choose(struct hearth_moe_work *w, struct hearth_rows rows, int layer, const float *h)
 {
     struct hearth_product router = {
         .w = w->c->weights->layers[layer].ffn_router, .out = w->scores, .n = rows.n};
-    struct job j = {.work = w};
+    struct job j = {.work = w, .rows = rows};
     hearth_matmul(w->matmul, rows.phase, &router, 1, h + (size_t)rows.first * (size_t)w->c->hp->n_embd,
                   rows.n);
     hearth_parallel(w->c, choose_task, &j, rows.n);
     report_experts(w, rows, layer);
-    return list_used(w, (size_t)(rows.n * w->c->hp->n_expert_used));
+    const size_t n_slots = (size_t)(rows.n * w->c->hp->n_expert_used);
+    const int *ids = hearth_moe_ids(w, rows);
+    int *counts = hearth_moe_counts(w, rows);
+    memset(counts, 0, (size_t)w->c->hp->n_expert * sizeof *counts);
+    for (size_t i = 0; i < n_slots; i++)
+        counts[ids[i]]++;
 }
 
-void hearth_moe_assign(struct hearth_moe_work *w, struct hearth_rows rows, int n_used)
+void hearth_moe_assign(struct hearth_moe_work *w, struct hearth_rows rows, const struct hearth_want *wants,
+                       uint32_t n)
 {
     const size_t n_slots = (size_t)(rows.n * w->c->hp->n_expert_used);
-    for (int i = 0, first = 0; i < n_used; i++) {
-        w->next[w->order[i]] = first;
-        first += w->counts[w->order[i]];
+    const int *ids = hearth_moe_ids(w, rows), *counts = hearth_moe_counts(w, rows);
+    int *slots = hearth_moe_slots(w, rows), *firsts = hearth_moe_firsts(w, rows), first = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const int expert = (int)wants[i].space % w->c->hp->n_expert;
+        w->next[expert] = firsts[expert] = first;
+        first += counts[expert];
     }
     for (size_t i = 0; i < n_slots; i++)
-        w->slots[i] = w->next[w->ids[i]]++;
+        slots[i] = w->next[ids[i]]++;
 }
 
 static void gather_task(void *arg, int task, int worker)
@@ -113,10 +109,11 @@ static void gather_task(void *arg, int task, int worker)
     (void)worker;
     const struct job *j = arg;
     const struct hearth_hparams *hp = j->work->c->hp;
-    const int *slots = j->work->slots + (size_t)task * (size_t)hp->n_expert_used;
-    const size_t width = (size_t)hp->n_embd, from = (size_t)(j->first + task) * width;
+    const int *slots = hearth_moe_slots(j->work, j->rows) + (size_t)task * (size_t)hp->n_expert_used;
+    float *inputs = hearth_moe_rows(j->work, j->rows);
+    const size_t width = (size_t)hp->n_embd, from = (size_t)(j->rows.first + task) * width;
     for (int i = 0; i < hp->n_expert_used; i++) {
-        memcpy(hearth_row_of(j->work->rows, slots[i], hp->n_embd), j->h + from, width * sizeof *j->h);
+        memcpy(hearth_row_of(inputs, slots[i], hp->n_embd), j->h + from, width * sizeof *j->h);
         if (j->x)
             memcpy(hearth_row_of(j->work->seen, slots[i], hp->n_embd), j->x + from, width * sizeof *j->x);
     }
@@ -124,7 +121,7 @@ static void gather_task(void *arg, int task, int worker)
 
 void hearth_moe_gather(struct hearth_moe_work *w, struct hearth_rows rows, const float *h, const float *x)
 {
-    struct job j = {.work = w, .first = rows.first, .h = h, .x = x};
+    struct job j = {.work = w, .rows = rows, .h = h, .x = x};
     hearth_parallel(w->c, gather_task, &j, rows.n);
 }
 
@@ -135,18 +132,19 @@ static void combine_task(void *arg, int task, int worker)
     const struct job *j = arg;
     const struct hearth_hparams *hp = j->work->c->hp;
     const size_t used = (size_t)hp->n_expert_used, width = (size_t)hp->n_embd;
-    const int *slots = j->work->slots + (size_t)task * used;
-    float *h = hearth_row_of(j->out, j->first + task, hp->n_embd);
+    const int *slots = hearth_moe_slots(j->work, j->rows) + (size_t)task * used;
+    const float *weights = j->work->weights + (size_t)(j->rows.first + task) * used;
+    float *outputs = hearth_moe_rows(j->work, j->rows);
+    float *h = hearth_row_of(j->out, j->rows.first + task, hp->n_embd);
     memset(h, 0, width * sizeof *h);
     for (size_t i = 0; i < used; i++)
-        j->work->c->kernels->axpy[HEARTH_TYPE_F32](h, hearth_row_of(j->work->rows, slots[i], hp->n_embd),
-                                                   width * sizeof *h, width, 1,
-                                                   &j->work->weights[(size_t)task * used + i]);
+        j->work->c->kernels->axpy[HEARTH_TYPE_F32](h, hearth_row_of(outputs, slots[i], hp->n_embd),
+                                                   width * sizeof *h, width, 1, &weights[i]);
 }
 
 void hearth_moe_combine(struct hearth_moe_work *w, struct hearth_rows rows, float *h)
 {
-    struct job j = {.work = w, .first = rows.first, .out = h};
+    struct job j = {.work = w, .rows = rows, .out = h};
     hearth_parallel(w->c, combine_task, &j, rows.n);
 }
 
@@ -191,9 +189,9 @@ void hearth_moe_lay_out(struct hearth_moe_work *w, int max_rows, int seen_rows, 
     w->ids = hearth_arena_take(a, t * used, sizeof *w->ids);
     w->weights = hearth_arena_take(a, t * used, f32);
     w->slots = hearth_arena_take(a, t * used, sizeof *w->slots);
-    w->counts = hearth_arena_take(a, n, sizeof *w->counts);
+    w->counts = hearth_arena_take(a, 2 * n, sizeof *w->counts);
+    w->firsts = hearth_arena_take(a, 2 * n, sizeof *w->firsts);
     w->next = hearth_arena_take(a, n, sizeof *w->next);
-    w->order = hearth_arena_take(a, n, sizeof *w->order);
     w->guess = hearth_arena_take(a, guesses, sizeof *w->guess);
     w->rows = hearth_arena_take(a, t * used, (size_t)hp->n_embd * f32);
     w->seen = hearth_arena_take(a, (size_t)seen_rows * used, (size_t)hp->n_embd * f32);

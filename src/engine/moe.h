@@ -5,9 +5,10 @@
 #define HEARTH_ENGINE_MOE_H
 
 #include "engine/matmul.h"
+#include "weights/source.h"
 
-// Workspace. Each of T tokens has U = n_expert_used of X experts; a slot is one (expert, token) pair. An
-// expert's tokens are consecutive slots, in their order.
+// Workspace. Each of T tokens has U = n_expert_used of X experts; a slot is one (expert, token) pair. Each
+// class has slots of its own, numbered from 0: an expert's tokens are consecutive ones, in their order.
 struct hearth_moe_work {
     const struct hearth_context *c;
     struct hearth_matmul_work *matmul;
@@ -15,29 +16,51 @@ struct hearth_moe_work {
     int *ids;       // [T x U] chosen experts, ascending
     float *weights; // [T x U] theirs
     int *slots;     // [T x U] theirs
-    int *counts;    // [X] tokens of each expert
+    int *counts;    // [2 x X] by class: tokens of each expert,
+    int *firsts;    // and where its slots begin
     int *next;      // [X] slot for its next token, while they are being assigned
-    int *order;     // [X] the experts that are used, in the order of their slots
     int *guess;     // [max(X, 8 U)] of the next layer, probably
-    float *rows;    // [T x U x E] by slot: the expert's input, later its output
+    float *rows;    // [T x U x E] by slot, class by class: the expert's input, later its output
     float *seen;    // [slots x E] what the experts' predictors look at, where that is not their input
 };
+
+// Where a class has its part.
+static inline int *hearth_moe_ids(const struct hearth_moe_work *w, struct hearth_rows rows)
+{
+    return w->ids + (size_t)rows.first * (size_t)w->c->hp->n_expert_used;
+}
+static inline int *hearth_moe_slots(const struct hearth_moe_work *w, struct hearth_rows rows)
+{
+    return w->slots + (size_t)rows.first * (size_t)w->c->hp->n_expert_used;
+}
+static inline int *hearth_moe_counts(const struct hearth_moe_work *w, struct hearth_rows rows)
+{
+    return w->counts + (size_t)rows.phase * (size_t)w->c->hp->n_expert;
+}
+static inline int *hearth_moe_firsts(const struct hearth_moe_work *w, struct hearth_rows rows)
+{
+    return w->firsts + (size_t)rows.phase * (size_t)w->c->hp->n_expert;
+}
+static inline float *hearth_moe_rows(const struct hearth_moe_work *w, struct hearth_rows rows)
+{
+    return hearth_row_of(w->rows, rows.first * w->c->hp->n_expert_used, w->c->hp->n_embd);
+}
 
 // The caller sets c and matmul. seen_rows: tokens whose experts' predictors look at the stream; 0: none.
 void hearth_moe_lay_out(struct hearth_moe_work *w, int max_rows, int seen_rows, struct hearth_arena *a);
 
-// Chooses the experts of each row: h is [T x E] of the batch. Fills counts, and order with those that are
-// used, ascending; returns how many they are.
-int hearth_moe_choose(struct hearth_moe_work *w, struct hearth_rows rows, int layer, const float *h);
+// Chooses the experts of each row of a class: h is [T x E] of the batch. Fills the class's counts.
+void hearth_moe_choose(struct hearth_moe_work *w, struct hearth_rows rows, int layer, const float *h);
 
 // The experts that the layer behind this one will probably want for these rows, from x [T x E], the stream
 // as it is before this layer's feed-forward part: guess[0..result), some of them more than once. Before
-// slots are assigned.
+// any rows are gathered.
 int hearth_moe_guess(struct hearth_moe_work *w, struct hearth_rows rows, int layer, const float *x);
 
-// Gives each (token, expert) pair its slot, in the order of order[n_used], which may have been changed: the
-// slots of an expert begin behind those of the experts before it.
-void hearth_moe_assign(struct hearth_moe_work *w, struct hearth_rows rows, int n_used);
+// Gives each (token, expert) pair its slot, in the order of the wants' experts (none twice): the slots of an
+// expert begin behind those of the experts before it. Fills the class's firsts.
+void hearth_moe_assign(struct hearth_moe_work *w, struct hearth_rows rows, const struct hearth_want *wants,
+                       uint32_t n);
 
 // Copies each row of h [T x E] to its slots in `rows`, and of x, unless it is NULL, to those in `seen`.
 void hearth_moe_gather(struct hearth_moe_work *w, struct hearth_rows rows, const float *h, const float *x);

@@ -91,6 +91,15 @@ static size_t max_size(size_t a, size_t b)
     return a > b ? a : b;
 }
 
+static void limit_rows(struct hearth_batch_limits *l, int max_seqs, int max_steps, int n_ubatch)
+{
+    l->max_seqs = max_seqs;
+    l->max_steps = max_steps > max_seqs ? max_steps : max_seqs;
+    l->max_rows = n_ubatch + l->max_steps;
+    const int answers = l->max_steps + max_seqs; // each step's, and prompts that end beside them
+    l->logit_rows = answers > LOGIT_ROWS ? answers : LOGIT_ROWS;
+}
+
 static void lay_out_embedding(struct hearth_session *s, struct hearth_arena *a)
 {
     const int n_workers = s->model->load.ram ? hearth_pool_size(s->pool) : 0;
@@ -155,6 +164,42 @@ static void connect(struct hearth_session *s)
     w->attention.kv = &s->kv;
     w->ffn.sparse.mode = &s->mode;
     w->ffn.sparse.model = s->model;
+}
+
+// Bytes of all buffers with these limits.
+static size_t measure(struct hearth_session *s, struct hearth_batch_limits limits)
+{
+    const struct hearth_batch_limits own = s->limits;
+    struct hearth_arena a = {0};
+    s->limits = limits;
+    lay_out(s, &a);
+    s->limits = own;
+    return a.used;
+}
+
+// What the session takes, and what would make that less, for the planning of a budget.
+static void describe_memory(struct hearth_session *s, const struct hearth_session_params *p)
+{
+    const uint64_t kv = s->kv.region.size;
+    const size_t all = measure(s, s->limits);
+    const int seqs = s->limits.max_seqs, steps = p->max_steps > 1 ? p->max_steps : 1;
+    struct hearth_batch_limits few = s->limits, one = s->limits;
+    few.max_rows = 1 + few.max_steps;
+    limit_rows(&one, 1, steps, s->n_ubatch);
+    hearth_memory_trim();
+    s->user = (struct hearth_sources_user){.sparsity = s->mode.sparsity,
+                                           .kv_bytes = kv,
+                                           .workspace_bytes = all,
+                                           .table_bytes = hearth_kv_table_bytes(&s->kv),
+                                           .held_bytes = hearth_memory_private(),
+                                           .max_steps = s->limits.max_steps,
+                                           .n_threads = hearth_pool_size(s->pool),
+                                           .max_seqs = seqs,
+                                           .n_ctx = s->n_ctx,
+                                           .n_ubatch = s->n_ubatch};
+    s->user.ctx_bytes = kv - kv / (uint64_t)s->kv.n_pages;
+    s->user.ubatch_bytes = all - measure(s, few);
+    s->user.seqs_bytes = all - measure(s, one) + (p->kv_tokens ? 0 : kv - kv / (uint64_t)seqs);
 }
 
 static int take_memory(struct hearth_session *s, struct hearth_error *err)
@@ -272,21 +317,12 @@ static void size_session(struct hearth_session *s, const struct hearth_session_p
     s->n_ubatch = p->n_ubatch ? p->n_ubatch : DEFAULT_UBATCH;
     if (s->n_ubatch > s->n_ctx)
         s->n_ubatch = s->n_ctx;
-    struct hearth_batch_limits *l = &s->limits;
-    l->max_seqs = p->max_seqs;
-    l->max_steps = p->max_steps > p->max_seqs ? p->max_steps : p->max_seqs;
-    l->max_rows = s->n_ubatch + l->max_steps;
-    const int answers = l->max_steps + l->max_seqs; // each step's, and prompts that end beside them
-    l->logit_rows = answers > LOGIT_ROWS ? answers : LOGIT_ROWS;
-    l->n_vocab = s->model->hp.n_vocab;
+    limit_rows(&s->limits, p->max_seqs, p->max_steps, s->n_ubatch);
+    s->limits.n_vocab = s->model->hp.n_vocab;
 }
 
 static int open_sources(struct hearth_session *s, struct hearth_error *err)
 {
-    s->user = (struct hearth_sources_user){.sparsity = s->mode.sparsity,
-                                           .kv_bytes = s->kv.region.size,
-                                           .workspace_bytes = s->memory.size,
-                                           .max_steps = s->limits.max_steps};
     const int rc = hearth_sources_open(&s->sources, s->model, &s->user, err);
     if (rc)
         return rc;
@@ -323,6 +359,8 @@ int hearth_session_open(struct hearth_session **out, const struct hearth_model *
                             err);
     if (!rc) {
         connect(s);
+        if (model->load.ram)
+            describe_memory(s, &p);
         rc = take_memory(s, err);
     }
     if (!rc)

@@ -59,6 +59,8 @@ struct hearth_gguf;
 // never changes, so any number of threads may use it; it is the caller's to close.
 int hearth_gguf_open(struct hearth_gguf **out, const char *path, struct hearth_error *err);
 void hearth_gguf_close(struct hearth_gguf **g);
+uint64_t
+hearth_gguf_memory(const struct hearth_gguf *g); // bytes of memory that it takes, given by the file alone
 
 const char *hearth_gguf_path(const struct hearth_gguf *g);
 bool hearth_gguf_is_pwri(const struct hearth_gguf *g); // "PWRI" magic: a sparse model of PowerInfer

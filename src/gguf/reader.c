@@ -673,6 +673,16 @@ int hearth_gguf_open(struct hearth_gguf **out, const char *path, struct hearth_e
     return rc;
 }
 
+uint64_t hearth_gguf_memory(const struct hearth_gguf *g)
+{
+    uint64_t bytes = sizeof *g + g->n_parts * sizeof *g->parts + g->cap_kv * sizeof *g->kv +
+                     g->n_kv * sizeof *g->kv_index + g->cap_tensors * sizeof *g->tensors +
+                     g->n_tensors * sizeof *g->tensor_index;
+    for (const struct chunk *c = g->chunks; c; c = c->next)
+        bytes += sizeof *c + c->size;
+    return bytes;
+}
+
 void hearth_gguf_close(struct hearth_gguf **gguf)
 {
     struct hearth_gguf *g = *gguf;

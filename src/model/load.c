@@ -91,6 +91,23 @@ static uint64_t span_bytes(const struct hearth_item *item)
     return step < CHUNK ? CHUNK / step * step : step;
 }
 
+int hearth_load_threads(const struct hearth_model *m)
+{
+    return m->load.n_threads > 0 ? m->load.n_threads : hearth_cpu_count();
+}
+
+uint64_t hearth_image_load_bytes(const struct hearth_model *m)
+{
+    uint64_t most = 0;
+    for (size_t i = 0; i < m->n_items; i++) {
+        const struct hearth_item *item = &m->items[i];
+        const uint64_t step = span_bytes(item), all = item->tensor->bytes, bytes = all < step ? all : step;
+        if (item->to_f32 || item->bundle) // these go through memory of their own
+            most = bytes > most ? bytes : most;
+    }
+    return (uint64_t)hearth_load_threads(m) * (most + HEARTH_IMAGE_PAGE);
+}
+
 static size_t list_spans(const struct hearth_target *targets, size_t n_targets, struct span *out)
 {
     size_t n = 0;
@@ -113,7 +130,7 @@ int hearth_targets_read(const struct hearth_model *m, const struct hearth_target
     const struct hearth_load_options *options = &m->load;
     size_t n = list_spans(targets, n_targets, NULL);
     struct span *spans = hearth_calloc(n, sizeof *spans);
-    int n_threads = options->n_threads > 0 ? options->n_threads : hearth_cpu_count();
+    const int n_threads = hearth_load_threads(m);
     struct hearth_error *errors = hearth_calloc((size_t)n_threads, sizeof *errors);
     struct hearth_pool *pool = NULL;
     int rc = spans && errors ? HEARTH_OK : hearth_fail(err, HEARTH_E_MEMORY, "no memory for loading");

@@ -27,6 +27,10 @@ struct hearth_item {
 // or unknown. Reads no weights. On failure the caller closes the model.
 int hearth_model_bind(struct hearth_model *m, struct hearth_error *err);
 
+// Threads that load.
+int hearth_load_threads(const struct hearth_model *m);
+// Bytes that hearth_image_load() takes beside the image, at most.
+uint64_t hearth_image_load_bytes(const struct hearth_model *m);
 // Reads all weights into memory and lets `weights` point there: m->weights itself, or a copy of it. The
 // region is the caller's to close, after a failure too. Thread-safe on a bound model.
 int hearth_image_load(const struct hearth_model *m, struct hearth_region *image,

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/params.h"
 #include "gguf/checksums.h"
+#include "model/ffn.h"
 #include "model/load.h"
 #include "model/pack.h"
 #include "text/stream.h"
@@ -243,6 +244,16 @@ int hearth_model_open(struct hearth_model **out, const char *path, const struct 
     }
     *out = m;
     return HEARTH_OK;
+}
+
+uint64_t hearth_model_memory(const struct hearth_model *m)
+{
+    const uint64_t layers = (uint64_t)m->hp.n_layer, spaces = layers * (uint64_t)hearth_ffn_experts(&m->hp);
+    return sizeof *m + hearth_gguf_memory(m->gguf) + hearth_vocab_memory(m->vocab) +
+           m->n_items * sizeof *m->items + layers * sizeof *m->weights.layers +
+           (m->always ? spaces * sizeof *m->always : 0) + (m->crossover ? spaces * sizeof *m->crossover : 0) +
+           (m->magnitudes ? layers * HEARTH_MAGNITUDES * sizeof *m->magnitudes : 0) +
+           (m->pack ? layers * sizeof *m->pack->layers : 0);
 }
 
 void hearth_model_close(struct hearth_model **model)

@@ -185,6 +185,9 @@ struct hearth_model {
     char *path, *type_text, *arch_text, *name_text;
 };
 
+// Bytes that the model takes besides its weights, given by the file alone.
+uint64_t hearth_model_memory(const struct hearth_model *m);
+
 // A layer's magnitudes: percentiles 0 to 100 of |activated gate| over a text.
 #define HEARTH_MAGNITUDES 101
 

@@ -97,6 +97,11 @@ bool hearth_strtab_insert(struct hearth_strtab *t, int32_t id)
     return true;
 }
 
+uint64_t hearth_strtab_memory(const struct hearth_strtab *t)
+{
+    return t->slots ? (t->mask + 1) * sizeof *t->slots : 0;
+}
+
 void hearth_strtab_free(struct hearth_strtab *t)
 {
     free(t->slots);
@@ -148,6 +153,11 @@ void hearth_pairtab_insert(struct hearth_pairtab *t, int32_t left, int32_t right
         i = (i + 1) & t->mask;
     t->slots[i] = (struct hearth_pairtab_slot){left, right, rank, merged};
     t->n++;
+}
+
+uint64_t hearth_pairtab_memory(const struct hearth_pairtab *t)
+{
+    return t->slots ? (t->mask + 1) * sizeof *t->slots : 0;
 }
 
 void hearth_pairtab_free(struct hearth_pairtab *t)

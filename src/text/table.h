@@ -29,6 +29,7 @@ bool hearth_strtab_reserve(struct hearth_strtab *t, size_t n);
 // Inserts keys[id], unless an equal string is there. False: no memory.
 bool hearth_strtab_insert(struct hearth_strtab *t, int32_t id);
 void hearth_strtab_free(struct hearth_strtab *t);
+uint64_t hearth_strtab_memory(const struct hearth_strtab *t);
 
 // Pairs of ids to {rank, merged id}.
 struct hearth_pairtab {
@@ -50,5 +51,6 @@ bool hearth_pairtab_reserve(struct hearth_pairtab *t, size_t n);
 void hearth_pairtab_insert(struct hearth_pairtab *t, int32_t left, int32_t right, uint32_t rank,
                            int32_t merged);
 void hearth_pairtab_free(struct hearth_pairtab *t);
+uint64_t hearth_pairtab_memory(const struct hearth_pairtab *t);
 
 #endif

@@ -43,6 +43,7 @@ int hearth_vocab_create(struct hearth_vocab **out, const struct hearth_vocab_spe
 // depend on model and pre.
 int hearth_vocab_open(struct hearth_vocab **out, const struct hearth_gguf *g, struct hearth_error *err);
 void hearth_vocab_close(struct hearth_vocab **v);
+uint64_t hearth_vocab_memory(const struct hearth_vocab *v); // bytes that it takes, given by the file alone
 
 uint32_t hearth_vocab_size(const struct hearth_vocab *v);
 const char *hearth_vocab_model(const struct hearth_vocab *v);

@@ -65,13 +65,17 @@ void hearth_ahead_start(struct hearth_ahead *a, uint64_t key)
         fetch(a, buffer, key);
 }
 
-void hearth_ahead_forget(struct hearth_ahead *a)
+const struct hearth_reader_job *hearth_ahead_job(const struct hearth_ahead *a, uint64_t key)
 {
-    for (int buffer = 0; buffer < 2; buffer++) {
-        if (a->held[buffer] != HEARTH_AHEAD_NONE)
-            a->held[buffer] = STALE;
-        a->busy[buffer] = false;
-    }
+    const int buffer = buffer_of(a, key);
+    return buffer < 0 ? NULL : &a->jobs[buffer];
+}
+
+void hearth_ahead_drop(struct hearth_ahead *a, uint64_t key)
+{
+    const int buffer = buffer_of(a, key);
+    if (buffer >= 0 && !a->busy[buffer])
+        a->held[buffer] = STALE;
 }
 
 void hearth_ahead_finish(struct hearth_ahead *a)

@@ -33,9 +33,11 @@ int hearth_ahead_get(struct hearth_ahead *a, uint64_t key, uint64_t next, int *b
 void hearth_ahead_release(struct hearth_ahead *a, uint64_t key); // its buffer may be overwritten
 // Begins to read a part, unless both buffers are in use or it is there.
 void hearth_ahead_start(struct hearth_ahead *a, uint64_t key);
-// What is in the buffers, or on its way there, is wanted no more.
-void hearth_ahead_forget(struct hearth_ahead *a);
-// The same, and waits until nothing is on its way.
+// The job that read, or reads, a part; NULL: it is in no buffer.
+const struct hearth_reader_job *hearth_ahead_job(const struct hearth_ahead *a, uint64_t key);
+// The part is to be read anew, if it is in a buffer that is not in use, or on its way there.
+void hearth_ahead_drop(struct hearth_ahead *a, uint64_t key);
+// Waits until nothing is on its way; the buffers are empty.
 void hearth_ahead_finish(struct hearth_ahead *a);
 
 #endif

@@ -158,9 +158,43 @@ static void point(const struct hearth_neurons *n, struct hearth_want *want, cons
 
 void hearth_neuron_chunks_request(struct hearth_neurons *n, const struct hearth_request *r)
 {
+    if (n->keep_space != r->wants[0].space) // of an evaluation that failed
+        n->n_keep = 0;
     n->request = *r;
     n->want = 0;
     n->next = 0;
+}
+
+// Whether the cache still has what was left out when the chunk was listed: steps may have come between.
+static bool is_complete(const struct hearth_neurons *n, const struct chunk *c,
+                        const struct hearth_reader_job *job)
+{
+    const struct hearth_extent *e = job->extents;
+    size_t k = 0;
+    for (size_t i = c->at; i < c->at + c->n; i++) {
+        const uint64_t place = place_of(n, c->space, i);
+        while (k < job->n && e[k].offset + e[k].need <= place)
+            k++;
+        if ((k == job->n || place < e[k].offset) && !is_cached(n, c->space, i))
+            return false;
+    }
+    return true;
+}
+
+// Puts those of the chunk's neurons that a step will want to the cache's reserve, as far as it goes: so they
+// are read once for both classes.
+static void keep_hinted(struct hearth_neurons *n, const struct chunk *c, const uint8_t *bundles)
+{
+    const size_t stride = n->spaces[c->space].bundle_bytes;
+    for (; n->keep_at < n->n_keep && n->keep[n->keep_at] < c->at + c->n; n->keep_at++) {
+        const uint32_t id = n->keep[n->keep_at];
+        struct hearth_cache_read read;
+        if (id < c->at ||
+            !hearth_cache_prefetch(n->cache, c->space, &id, 1, HEARTH_NEURON_KEEP_FREE(n), &read, 1))
+            continue;
+        memcpy(hearth_cache_bundle(n->cache, c->space, id), bundles + (id - c->at) * stride, stride);
+        hearth_cache_done(n->cache, &read, true);
+    }
 }
 
 // The chunk that begins at n->next. False: the evaluation has failed.
@@ -178,15 +212,20 @@ static bool get_chunk(struct hearth_neurons *n, struct hearth_want *want)
     }
     const struct chunk c = chunk_at(n, want->space, n->next);
     const uint64_t key = key_of(n, c.space, c.at);
+    const struct hearth_reader_job *job = hearth_ahead_job(&n->chunks, key);
     struct hearth_error err = {0};
     int buffer;
+    if (job && !is_complete(n, &c, job))
+        hearth_ahead_drop(&n->chunks, key);
     if (hearth_ahead_get(&n->chunks, key, key_behind(n, c.space, c.at + c.n), &buffer, &err)) {
         hearth_fault_raise(n->setup.now->fault, &err);
         return false;
     }
     n->in_use = key;
+    const uint8_t *bundles = buffer_of(n, buffer) + (place_of(n, c.space, c.at) - origin_of(n, &c));
     copy_cached(n, &c, buffer);
-    point(n, want, &c, buffer_of(n, buffer) + (place_of(n, c.space, c.at) - origin_of(n, &c)));
+    keep_hinted(n, &c, bundles);
+    point(n, want, &c, bundles);
     return true;
 }
 
@@ -207,10 +246,20 @@ struct hearth_want *hearth_neuron_chunks_next(struct hearth_neurons *n, uint32_t
     return want;
 }
 
-void hearth_neuron_chunks_forget(struct hearth_neurons *n)
+void hearth_neuron_chunks_end(struct hearth_neurons *n)
 {
-    hearth_ahead_forget(&n->chunks);
+    if (n->in_use != HEARTH_AHEAD_NONE)
+        hearth_ahead_release(&n->chunks, n->in_use);
     n->in_use = HEARTH_AHEAD_NONE;
+    n->n_keep = n->keep_at = 0;
+}
+
+void hearth_neuron_chunks_hint(struct hearth_neurons *n, uint32_t space, const uint32_t *ids, uint32_t count)
+{
+    n->keep_space = space;
+    n->keep = ids;
+    n->n_keep = count;
+    n->keep_at = 0;
 }
 
 // ---- opening

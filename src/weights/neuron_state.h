@@ -71,13 +71,18 @@ struct hearth_neurons {
     struct hearth_ahead chunks;       // keyed by space * n_neurons + first neuron
     struct hearth_extent *extents[2]; // [max_extents]
     size_t max_extents;
-    uint64_t in_use; // key of the chunk that was handed out last, or HEARTH_AHEAD_NONE
-    bool by_ids;     // the request is a step's
+    uint64_t in_use;      // key of the chunk that was handed out last, or HEARTH_AHEAD_NONE
+    const uint32_t *keep; // hints: ids of one space, kept as chunks come along; those before keep_at were
+    uint32_t n_keep, keep_at, keep_space;
+    bool by_ids; // the request is a step's
     struct hearth_request request;
     uint32_t want;                         // that is being handed out,
     size_t next;                           // from this neuron on
     const struct hearth_cache_range *warm; // of the warm start, while chunks are its ranges
 };
+
+// Slots of the reserve that what is read ahead leaves to what a step asks for.
+#define HEARTH_NEURON_KEEP_FREE(n) ((n)->reserve / 2)
 
 // Wants of a step's request, at most.
 #define HEARTH_NEURON_WANTS(n) (HEARTH_STEP_ROWS * hearth_cluster_count((n)->n_neurons))

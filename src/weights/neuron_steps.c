@@ -139,7 +139,7 @@ static void wait_for_all(struct hearth_neurons *n)
 static void read_ahead(struct hearth_neurons *n)
 {
     struct hearth_cache_read reads[BATCH];
-    const uint32_t keep_free = n->reserve / 2;
+    const uint32_t keep_free = HEARTH_NEURON_KEEP_FREE(n);
     while (n->ahead_at < n->n_ahead && !queue_length(n)) {
         const uint32_t room = hearth_store_depth(n->store) - (uint32_t)hearth_store_in_flight(n->store);
         uint32_t most = room < n->n_free ? room : n->n_free, left = n->n_ahead - n->ahead_at;

@@ -26,7 +26,7 @@ static void request(void *state, const struct hearth_request *r)
 {
     struct hearth_neurons *n = state;
     if (r->wants[0].ids) {
-        hearth_neuron_chunks_forget(n);
+        hearth_neuron_chunks_end(n);
         hearth_neuron_steps_request(n, r);
     } else {
         hearth_neuron_steps_settle(n);
@@ -93,9 +93,14 @@ static size_t absent(const void *state, uint32_t number, size_t first, size_t en
     return count;
 }
 
+// Where a prompt of the same evaluation is about to read all of the space, nothing else reads.
 static void hint(void *state, uint32_t number, const uint32_t *ids, uint32_t count)
 {
-    hearth_neuron_steps_hint(state, number, ids, count);
+    struct hearth_neurons *n = state;
+    if (n->setup.now->mixed)
+        hearth_neuron_chunks_hint(n, number, ids, count);
+    else
+        hearth_neuron_steps_hint(n, number, ids, count);
 }
 
 // ---- planning
@@ -264,7 +269,8 @@ static int need(void *state, struct hearth_source_need *out, struct hearth_error
     p->align = hearth_store_align(n->store);
     p->chunk_bytes = n->chunk_bytes;
     p->io += hearth_region_bytes(2 * n->buffer_bytes) + hearth_region_bytes(tables) +
-             hearth_region_bytes(n->lists.size);
+             hearth_region_bytes(n->lists.size) +
+             (n->shares ? (uint64_t)n->n_spaces * n->n_neurons * sizeof *n->shares : 0); // while opening
     // A request goes on as long as one cluster at a time fits.
     p->least_reserve = (uint32_t)hearth_cluster_size(n->n_neurons);
     out->resident = n->resident;

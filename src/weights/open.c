@@ -10,9 +10,16 @@
 #include "weights/sources.h"
 #include "weights/tests.h"
 
-// For what a program allocates beside the session: samplers, text, statistics; and the edges of regions.
-#define SLACK ((uint64_t)6 << 20)
-#define MIB   ((uint64_t)1 << 20)
+// What a program takes beside models and sessions: libraries' data, text, statistics, the heap's edges.
+#define PROGRAM ((uint64_t)2 << 20)
+// What a thread takes: what it touches of its stack.
+#define THREAD ((uint64_t)64 << 10)
+// Bytes that sampling takes for each token of the vocabulary: of a sequence, and once.
+#define SAMPLER ((uint64_t)16)
+#define ROWS    ((uint64_t)8)
+// And for each token of a context: its text and number, and what finding it takes.
+#define TEXT ((uint64_t)32)
+#define MIB  ((uint64_t)1 << 20)
 
 // Who gives feed-forward parts: the first that can. In memory, stages have them.
 static const struct hearth_source_ops *const ffn_sources[] = {&hearth_neurons_source, &hearth_experts_source,
@@ -33,12 +40,18 @@ bool hearth_sources_may_give_neurons(const struct hearth_model *m, enum hearth_s
 
 // ---- sizes
 
-// What the process holds already, apart from the session's regions, which are not written to yet.
-static uint64_t process_bytes(const struct hearth_model *m)
+// What the process takes besides the sessions' regions. It follows from the file and the sessions' parameters
+// alone, and so does the smallest budget; a program that holds more by now has that counted, too.
+static uint64_t process_bytes(const struct hearth_model *m, const struct hearth_sources_user *u)
 {
     if (m->load.tests && m->load.tests->weights_only)
         return 0;
-    return hearth_memory_private() / MIB * MIB + MIB + SLACK;
+    const uint64_t sessions = (uint64_t)m->load.max_sessions, vocab = (uint64_t)m->hp.n_vocab;
+    const uint64_t own = PROGRAM + hearth_model_memory(m) +
+                         sessions * (u->table_bytes + (uint64_t)u->n_threads * THREAD) +
+                         (uint64_t)hearth_load_threads(m) * THREAD;
+    const uint64_t held = u->held_bytes > own ? hearth_round_up(u->held_bytes, MIB) : own;
+    return held + (uint64_t)u->n_ctx * TEXT + vocab * (ROWS + sessions * (uint64_t)u->max_seqs * SAMPLER);
 }
 
 // What one session takes.
@@ -50,8 +63,8 @@ static uint64_t session_bytes(const struct hearth_sources_user *u)
 // What sessions take of which all weights are in memory.
 static uint64_t bytes_of_all(const struct hearth_model *m, const struct hearth_sources_user *u)
 {
-    return (uint64_t)m->load.max_sessions * session_bytes(u) + process_bytes(m) +
-           hearth_region_bytes(m->image_bytes);
+    return (uint64_t)m->load.max_sessions * session_bytes(u) + process_bytes(m, u) +
+           hearth_region_bytes(m->image_bytes) + hearth_image_load_bytes(m);
 }
 
 // ---- planning
@@ -61,25 +74,38 @@ static double mib(uint64_t bytes)
     return (double)bytes / (double)MIB;
 }
 
-// Names the smallest budget. What the process holds varies a little from one start to the next.
+// What weighs most of what a session's parameters can change.
+static void name_remedy(const struct hearth_sources_user *u, char *out, size_t size)
+{
+    const uint64_t bytes[] = {u->ctx_bytes, u->ubatch_bytes, u->seqs_bytes};
+    const int values[] = {u->n_ctx, u->n_ubatch, u->max_seqs};
+    static const char *const names[] = {"context: -c", "micro-batch: -ub", "number of sequences: -np"};
+    int most = 0;
+    for (int i = 1; i < 3; i++)
+        most = bytes[i] > bytes[most] ? i : most;
+    snprintf(out, size, "; %.1f MiB of it are due to the %s %d", mib(bytes[most]), names[most], values[most]);
+}
+
+// Names the smallest budget, and what makes it smaller.
 static int refuse(const struct hearth_sources *s, const struct hearth_sources_user *u,
                   struct hearth_error *err)
 {
     const struct hearth_model *m = s->model;
     const struct hearth_budget_floor *f = &s->plan.floor;
     const uint64_t all = bytes_of_all(m, u), least = f->bytes < all ? f->bytes : all;
-    const uint64_t named = m->load.tests ? least : hearth_round_up(least, MIB) + MIB;
-    char parts[200] = "all of its weights";
+    char parts[200] = "all of its weights", remedy[100];
+    name_remedy(u, remedy, sizeof remedy);
     if (least == f->bytes)
-        snprintf(parts, sizeof parts,
-                 "%.1f MiB for what is always in memory, %.1f for the KV cache (-c makes it smaller), %.1f "
-                 "for two layers, %.1f for the %s of one token",
-                 mib(f->always), mib(f->kv), mib(f->layer_buffers), mib(f->working_set),
-                 s->ffn.ops == &hearth_experts_source ? "experts" : "neurons");
+        snprintf(
+            parts, sizeof parts,
+            "%.1f MiB for what is always in memory, %.1f for the KV cache, %.1f for two layers, %.1f for "
+            "the %s of one token",
+            mib(f->always), mib(f->kv), mib(f->layer_buffers), mib(f->working_set),
+            s->ffn.ops == &hearth_experts_source ? "experts" : "neurons");
     return hearth_fail(err, HEARTH_E_BUDGET,
-                       "--ram %llu is too small for %s: it needs at least %llu bytes (--ram %lluM): %s",
-                       (unsigned long long)m->load.ram, m->info.path, (unsigned long long)named,
-                       (unsigned long long)(named + MIB - 1) / MIB, parts);
+                       "--ram %llu is too small for %s: it needs at least %llu bytes (--ram %lluM): %s%s",
+                       (unsigned long long)m->load.ram, m->info.path, (unsigned long long)least,
+                       (unsigned long long)((least + MIB - 1) / MIB), parts, remedy);
 }
 
 static int make_plan(struct hearth_sources *s, const struct hearth_sources_user *u, struct hearth_error *err)
@@ -89,7 +115,7 @@ static int make_plan(struct hearth_sources *s, const struct hearth_sources_user 
     struct hearth_source_need need = {
         .params = {.kv = sessions * hearth_region_bytes(u->kv_bytes),
                    .workspace = sessions * hearth_region_bytes(u->workspace_bytes),
-                   .norms = process_bytes(m),
+                   .norms = process_bytes(m, u),
                    .batch = (uint32_t)u->max_steps}};
     int rc = HEARTH_OK;
     for (int i = 0; i < s->n && !rc; i++)

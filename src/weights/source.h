@@ -22,6 +22,7 @@
 struct hearth_evaluation {
     struct hearth_pool *pool;
     struct hearth_fault *fault; // raised by sources when a read fails; then wants are not handed out any more
+    bool mixed;                 // it has rows of both classes: of a layer, those of prompts come first
     bool in_order;              // whether wants are to be handed out as they were listed
 };
 
@@ -117,7 +118,7 @@ struct hearth_source_ops {
     // Of neurons [first, end) of a space, those that are neither in memory nor on their way. Any thread.
     size_t (*absent)(const void *state, uint32_t space, size_t first, size_t end, uint32_t *ids);
     // The space will probably be wanted next, these ids of it (NULL: all), which stay as they are until the
-    // next request: they are read when there is nothing more urgent to do.
+    // next request with ids: they are read when there is nothing more urgent to do.
     void (*hint)(void *state, uint32_t space, const uint32_t *ids, uint32_t n);
 
     void (*reads)(const void *state, struct hearth_store_stats *sum);     // adds its own

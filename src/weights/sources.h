@@ -32,7 +32,12 @@ struct hearth_sources {
 struct hearth_sources_user {
     enum hearth_sparsity sparsity; // never AUTO
     uint64_t kv_bytes, workspace_bytes;
-    int max_steps; // rows of a step
+    uint64_t table_bytes; // on the heap
+    uint64_t held_bytes;  // by the process, before all of these were written to
+    int max_steps;        // rows of a step
+    int n_threads, max_seqs, n_ctx, n_ubatch;
+    // How much less memory a context of one page, a micro-batch of one token, a single sequence would take.
+    uint64_t ctx_bytes, ubatch_bytes, seqs_bytes;
 };
 
 // Joins the sources of the model, or opens them: then the weights are brought into memory as far as the

@@ -25,7 +25,7 @@ find_budget() {
     fi
 }
 
-# What a process holds varies a little, and with it the smallest budget: then there is nothing to be seen this time.
+# With sanitizers what a process holds varies, and with it the smallest budget: then nothing is to be seen this time.
 refused() {
     grep -qF "is too small" "$tmp/err"
 }

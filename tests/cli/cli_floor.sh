@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# The smallest budget of hearth run: it is named, exact, always the same, and the message says what makes it smaller.
+# shellcheck source=tests/cli/cli.sh
+. "$(dirname "$0")/cli.sh"
+
+# With sanitizers a process holds memory that no plan knows of.
+grep -q '^HEARTH_SANITIZE:.*=.' "$(dirname "$hearth")/CMakeCache.txt" 2>/dev/null && exit 77
+
+named() {
+    sed -n 's/.*at least \([0-9]*\) bytes.*/\1/p' "$tmp/err"
+}
+
+# One byte less than what is named is refused, with the same number, and what is named runs.
+check() { # MODEL OPTION...
+    local model=$1 least i
+    shift
+    run 1 run "$model" -p "w1 w2" -n 3 --ignore-eos --ram 1 "$@"
+    least=$(named)
+    [ -n "$least" ] || fail "no smallest budget in the message"
+    for i in 1 2; do
+        run 1 run "$model" -p "w1 w2" -n 3 --ignore-eos --ram $((least - i)) "$@"
+        [ "$(named)" = "$least" ] || fail "$model $*: $least and $(named) bytes are named"
+    done
+    run 0 run "$model" -p "w1 w2" -n 3 --ignore-eos --ram "$least" "$@"
+}
+
+for preset in tiny-dense tiny-turbosparse tiny-turbosparse-moe tiny-turbosparse-pack tiny-relullama tiny-opt \
+    tiny-falcon tiny-qwen3-moe; do
+    rm -f "$tmp/model.gguf"
+    run 0 synth $preset "$tmp/model.gguf"
+    check "$tmp/model.gguf" -t 2 -c 300
+    check "$tmp/model.gguf" -t 3 -ub 16 -np 2 --sparsity off
+done
+for model in "$source_dir"/models/*.gguf; do
+    check "$model" -t 1
+    check "$model" -t 2 -ub 8 -c 128
+done
+
+# More threads take more.
+run 1 run "$model" -t 1 --ram 1
+one=$(named)
+run 1 run "$model" -t 2 --ram 1
+[ "$(named)" -gt "$one" ] || fail "two threads need no more than one"
+
+# What weighs most is named.
+run 1 run "$model" -ub 512 --ram 1
+err_has "are due to the micro-batch: -ub 512"
+run 1 run "$model" -ub 1 -c 100000 --ram 1
+err_has "are due to the context: -c 100000"
+run 1 run "$model" -ub 1 -c 512 -np 200 --ram 1
+err_has "are due to the number of sequences: -np 200"
