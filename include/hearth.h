@@ -23,8 +23,10 @@
 // types of the KV cache, sparsity.
 //
 // Versions. Parameter structs begin with their size, which hearth_*_params_default() sets: start from
-// these, never from zeros. A program that was compiled with an older header works with a newer library:
-// what its structs lack takes its default.
+// these, never from zeros. Where the library fills a struct, or takes an array of them, the caller passes
+// sizeof. These structs grow at their ends. A program that was compiled with an older header works with a
+// newer library: what its structs lack takes its default. `struct hearth_error` and `struct
+// hearth_logit_bias` stay as they are.
 #ifndef HEARTH_H
 #define HEARTH_H
 
@@ -469,12 +471,19 @@ struct hearth_stats {
 
     uint64_t memory_bytes; // private memory held: weights, KV cache, workspace
     uint64_t kv_bytes;     // of it the KV cache
-    struct hearth_kv_stats kv;
-    struct hearth_streaming_stats streaming;
 };
 
-// Fills `out` with what the session has done so far. Threads: one at a time.
-void hearth_session_stats(const struct hearth_session *session, struct hearth_stats *out);
+// Fills `out`, which has `size` bytes (sizeof *out), with what the session has done so far. Fields that this
+// library does not know become zero.
+// Threads: one at a time.
+void hearth_session_stats(const struct hearth_session *session, struct hearth_stats *out, size_t size);
+
+// The same of the KV cache. Threads: one at a time.
+void hearth_session_kv_stats(const struct hearth_session *session, struct hearth_kv_stats *out, size_t size);
+
+// The same of weights that are read as they are needed. Threads: one at a time.
+void hearth_session_streaming_stats(const struct hearth_session *session, struct hearth_streaming_stats *out,
+                                    size_t size);
 
 // From now on writes down which neurons each step needs (docs/trace.md): the computed ones where predictors
 // name them, else the active ones. The file appears under `path` when hearth_session_trace_end() is called,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Parameter structs that can grow: see params.h.
+// Structs that can grow: see params.h.
 #include "base/params.h"
 
 #include <stdalign.h>
@@ -43,4 +43,11 @@ int hearth_params_read(void *out, size_t known, const void *params, const char *
     memcpy(out, params, size);
     memcpy(out, &known, sizeof known);
     return HEARTH_OK;
+}
+
+void hearth_params_write(void *out, size_t size, const void *from, size_t known)
+{
+    const size_t n = size < known ? size : known;
+    memcpy(out, from, n);
+    memset((char *)out + n, 0, size - n);
 }

@@ -362,21 +362,35 @@ int hearth_session_max_rows(const struct hearth_session *session)
     return session->limits.max_rows;
 }
 
-void hearth_session_stats(const struct hearth_session *session, struct hearth_stats *out)
+void hearth_session_stats(const struct hearth_session *session, struct hearth_stats *out, size_t size)
 {
-    *out = session->stats;
+    struct hearth_stats stats = session->stats;
     const struct hearth_sparse_worker *workers = session->work.ffn.sparse.workers;
     for (int i = 0; workers && i < hearth_pool_size(session->pool); i++) {
-        out->predictor_bytes += workers[i].predictor_bytes;
-        out->gate_bytes += workers[i].gate_bytes;
-        out->up_bytes += workers[i].up_bytes;
-        out->down_bytes += workers[i].down_bytes;
+        stats.predictor_bytes += workers[i].predictor_bytes;
+        stats.gate_bytes += workers[i].gate_bytes;
+        stats.up_bytes += workers[i].up_bytes;
+        stats.down_bytes += workers[i].down_bytes;
     }
-    hearth_sources_stats(session->sources, &out->streaming);
-    out->kv = (struct hearth_kv_stats){.page_tokens = HEARTH_KV_TILE,
-                                       .pages = (uint64_t)session->kv.n_pages,
-                                       .pages_used = (uint64_t)(session->kv.n_pages - session->kv.n_free),
-                                       .pages_shared = (uint64_t)session->kv.n_shared};
+    hearth_params_write(out, size, &stats, sizeof stats);
+}
+
+void hearth_session_kv_stats(const struct hearth_session *session, struct hearth_kv_stats *out, size_t size)
+{
+    const struct hearth_kv *kv = &session->kv;
+    const struct hearth_kv_stats stats = {.page_tokens = HEARTH_KV_TILE,
+                                          .pages = (uint64_t)kv->n_pages,
+                                          .pages_used = (uint64_t)(kv->n_pages - kv->n_free),
+                                          .pages_shared = (uint64_t)kv->n_shared};
+    hearth_params_write(out, size, &stats, sizeof stats);
+}
+
+void hearth_session_streaming_stats(const struct hearth_session *session, struct hearth_streaming_stats *out,
+                                    size_t size)
+{
+    struct hearth_streaming_stats stats;
+    hearth_sources_stats(session->sources, &stats);
+    hearth_params_write(out, size, &stats, sizeof stats);
 }
 
 // ---- what others see of the evaluations

@@ -140,6 +140,48 @@ static void test_no_params(void **state)
     hearth_model_close(&m);
 }
 
+// ---- structs that the library fills
+
+// Programs compiled with an older header have less room, those with a newer one get zeros.
+static void test_stats_sizes(void **state)
+{
+    (void)state;
+    struct hearth_model *m = open_model(NULL);
+    struct hearth_session *s = open_session(m, NULL);
+    struct {
+        struct hearth_stats known;
+        uint64_t more;
+    } stats;
+    struct {
+        struct hearth_kv_stats known;
+        uint64_t more;
+    } kv;
+    struct {
+        struct hearth_streaming_stats known;
+        uint64_t more;
+    } streaming;
+    memset(&stats, 0xff, sizeof stats);
+    memset(&kv, 0xff, sizeof kv);
+    memset(&streaming, 0xff, sizeof streaming);
+    hearth_session_stats(s, &stats.known, offsetof(struct hearth_stats, kv_bytes));
+    hearth_session_kv_stats(s, &kv.known, offsetof(struct hearth_kv_stats, pages_shared));
+    hearth_session_streaming_stats(s, &streaming.known, offsetof(struct hearth_streaming_stats, io));
+    assert_true(stats.known.memory_bytes > 0 && stats.known.memory_bytes != UINT64_MAX);
+    assert_true(stats.known.kv_bytes == UINT64_MAX); // not ours to write
+    assert_int_equal(kv.known.pages_used, 0);
+    assert_true(kv.known.pages_shared == UINT64_MAX);
+    assert_non_null(streaming.known.io);
+    hearth_session_stats(s, &stats.known, sizeof stats);
+    hearth_session_kv_stats(s, &kv.known, sizeof kv);
+    hearth_session_streaming_stats(s, &streaming.known, sizeof streaming);
+    assert_true(stats.known.kv_bytes > 0 && stats.known.kv_bytes < stats.known.memory_bytes);
+    assert_true(stats.more == 0 && kv.more == 0 && streaming.more == 0);
+    assert_int_equal(kv.known.pages_shared, 0);
+    assert_null(streaming.known.io);
+    hearth_session_close(&s);
+    hearth_model_close(&m);
+}
+
 // ---- errors and log
 
 static void test_error_names(void **state)
@@ -235,6 +277,7 @@ int main(void)
         cmocka_unit_test(test_newer_header),  cmocka_unit_test(test_nonsense_sizes),
         cmocka_unit_test(test_no_params),     cmocka_unit_test(test_error_names),
         cmocka_unit_test(test_log),           cmocka_unit_test(test_failed_prompt),
+        cmocka_unit_test(test_stats_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

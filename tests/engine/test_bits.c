@@ -293,9 +293,9 @@ static void open_way(struct opened *o, const char *path, const struct way *w,
     uint64_t ram;
     if (!find_budget(path, w, session, &ram) || try_open(o, path, w, ram, session))
         fail_msg("%s, %s: %s", path, residences[w->of[RESIDENCE]], err.message);
-    struct hearth_stats stats;
-    hearth_session_stats(o->session, &stats);
-    assert_int_equal(stats.streaming.io != NULL, w->of[RESIDENCE] >= FLOOR);
+    struct hearth_streaming_stats stats;
+    hearth_session_streaming_stats(o->session, &stats, sizeof stats);
+    assert_int_equal(stats.io != NULL, w->of[RESIDENCE] >= FLOOR);
 }
 
 // ---- cases against the record

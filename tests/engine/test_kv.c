@@ -373,9 +373,9 @@ static void note(struct text *t, hearth_token token, enum hearth_phase phase)
 static void expect_refusal(struct play *p, int rc, bool context)
 {
     assert_int_equal(rc, context ? HEARTH_E_BUDGET : HEARTH_E_KV_FULL);
-    struct hearth_stats stats;
-    hearth_session_stats(p->session, &stats);
-    assert_true(context || stats.kv.pages - stats.kv.pages_used < S_CTX / HEARTH_KV_TILE + 2);
+    struct hearth_kv_stats stats;
+    hearth_session_kv_stats(p->session, &stats, sizeof stats);
+    assert_true(context || stats.pages - stats.pages_used < S_CTX / HEARTH_KV_TILE + 2);
     p->refused++;
 }
 

@@ -108,18 +108,18 @@ static void write_bytes(const char *path, const uint8_t *p, size_t n)
 // Loading fails so, with a message that has `words` and names the file, and leaves the session alone.
 static void refuse(struct hearth_session *s, const char *path, int code, const char *words)
 {
-    struct hearth_stats before, after;
+    struct hearth_kv_stats before, after;
     bool used[64] = {0};
     for (int i = 0; i < s->kv.max_seqs; i++)
         used[i] = s->kv.seqs[i].used;
-    hearth_session_stats(s, &before);
+    hearth_session_kv_stats(s, &before, sizeof before);
     err = (struct hearth_error){0};
     const int rc = hearth_seq_load(s, path, &err);
     if (rc != code || err.code != code || !strstr(err.message, words))
         fail_msg("%d in place of %d (%s): %s", rc, code, words, err.message);
-    hearth_session_stats(s, &after);
-    assert_int_equal(after.kv.pages_used, before.kv.pages_used);
-    assert_int_equal(after.kv.pages_shared, before.kv.pages_shared);
+    hearth_session_kv_stats(s, &after, sizeof after);
+    assert_int_equal(after.pages_used, before.pages_used);
+    assert_int_equal(after.pages_shared, before.pages_shared);
     for (int i = 0; i < s->kv.max_seqs; i++)
         assert_int_equal(s->kv.seqs[i].used, used[i]);
     assert_null(hearth_kv_check(&s->kv));
