@@ -234,7 +234,8 @@ struct hearth_session_params {
     size_t size;   // set by hearth_session_params_default()
     int n_ctx;     // positions per sequence; 0: min(the model's, 4096)
     int max_seqs;  // sequences alive at once, at least 1
-    int max_steps; // rows of the step class in one evaluation; less than max_seqs, 0 for example: max_seqs
+    int max_steps; // rows of the step class in one evaluation, at most 65535; less than max_seqs, 0 for
+                   // example: max_seqs
     int kv_tokens; // positions of all sequences together, rounded up to whole pages; what sequences share
                    // counts once; 0: n_ctx for each of max_seqs
     int n_ubatch;  // prompt tokens evaluated at a time; 0: 512. A free choice: results do not depend on it
@@ -348,13 +349,14 @@ int hearth_prompt(struct hearth_session *session, int seq, const hearth_token *t
 // One row of an evaluation: the token at a position of a sequence.
 struct hearth_batch_row {
     int seq;
-    int pos; // the sequence's length, plus its rows before this one in the batch
+    int pos; // -1: the sequence's next one. Else just that is checked: it must be the sequence's length, plus
+             // its rows before this one in the batch
     hearth_token token;
     enum hearth_phase phase;
     bool wants_logits;
 };
 
-// Appends rows[0..n) to their sequences and takes all of them through the layers together: chunks of prompts
+// Appends rows[0..n), of `row_size` bytes each (sizeof *rows), to their sequences and takes all of them through the layers together: chunks of prompts
 // beside steps of other sequences, and several rows of a sequence, drafted tokens for example. Each row is of
 // the class that it names, and gets the logits that it would get alone. Rows of a sequence come in the order
 // of their positions, rows of different ones in any. Afterwards hearth_logits(session, i) is what rows[i]
@@ -363,9 +365,10 @@ struct hearth_batch_row {
 // At most hearth_session_max_rows() rows, of which at most max_steps are of the step class. At most max_steps
 // and max_seqs rows together, or 32 if that is more, may want logits.
 // Errors: as of hearth_prompt(), HEARTH_E_INVALID also for a position that is not the sequence's next one and
-// for more rows than the above. While the session is traced also HEARTH_E_MEMORY. Threads: one at a time.
+// for more rows than the above; the message names the row that is refused. While the session is traced also
+// HEARTH_E_MEMORY. Threads: one at a time.
 int hearth_evaluate(struct hearth_session *session, const struct hearth_batch_row *rows, int n,
-                    struct hearth_error *err);
+                    size_t row_size, struct hearth_error *err);
 
 // Rows that one evaluation takes: n_ubatch and max_steps together. Threads: any.
 int hearth_session_max_rows(const struct hearth_session *session);

@@ -44,6 +44,22 @@ int hearth_fail(struct hearth_error *err, int code, const char *fmt, ...)
     return code;
 }
 
+int hearth_fail_in(struct hearth_error *err, int code, const char *fmt, ...)
+{
+    if (err) {
+        char message[sizeof err->message];
+        va_list args;
+        va_start(args, fmt);
+        const int n = vsnprintf(message, sizeof message, fmt, args);
+        va_end(args);
+        if (n >= 0 && (size_t)n < sizeof message)
+            snprintf(message + n, sizeof message - (size_t)n, ": %s", err->message);
+        memcpy(err->message, message, sizeof message);
+        make_printable(err->message);
+    }
+    return code;
+}
+
 int hearth_fail_errno(struct hearth_error *err, int errno_value, const char *fmt, ...)
 {
     if (err) {

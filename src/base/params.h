@@ -18,6 +18,11 @@ void hearth_params_init(void *params, size_t size, const void *defaults, size_t 
 int hearth_params_read(void *out, size_t known, const void *params, const char *type,
                        struct hearth_error *err);
 
+// Whether the caller's `size` of a struct that does not begin with it makes sense, whose first release had
+// `least` bytes, and which has `known` ones. HEARTH_E_INVALID.
+int hearth_params_check_size(size_t size, size_t least, size_t known, const char *type,
+                             struct hearth_error *err);
+
 // Fills the caller's struct of `size` bytes, which need not begin with it, from `from`, which has `known` bytes;
 // what we do not know of it becomes zero.
 void hearth_params_write(void *out, size_t size, const void *from, size_t known);

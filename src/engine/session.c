@@ -13,6 +13,7 @@
 #include "engine/tracing.h"
 #include "model/arch.h"
 #include "model/ffn.h"
+#include "sparse/trace.h"
 
 #define DEFAULT_CTX    4096
 #define DEFAULT_UBATCH 512
@@ -121,7 +122,6 @@ static void lay_out(struct hearth_session *s, struct hearth_arena *a)
     struct hearth_work *w = &s->work;
     const size_t t = (size_t)s->limits.max_rows, f32 = sizeof(float), e = (size_t)hp->n_embd;
     hearth_batch_lay_out(&s->batch, &s->limits, a);
-    w->staged = hearth_arena_take(a, t, sizeof *w->staged);
     w->x = hearth_arena_take(a, t, e * f32);
     w->h = hearth_arena_take(a, t, e * f32);
     w->branch = hearth_arena_take(a, hp->parallel ? t : 0, e * f32);
@@ -244,8 +244,9 @@ static int check_params(const struct hearth_model *m, const struct hearth_sessio
         return hearth_fail(err, HEARTH_E_INVALID, "a context of %d tokens is out of range", p->n_ctx);
     if (p->max_seqs < 1 || p->max_seqs > 4096)
         return hearth_fail(err, HEARTH_E_INVALID, "%d sequences are out of range (1 to 4096)", p->max_seqs);
-    if (p->max_steps < 0 || p->max_steps > 1 << 16)
-        return hearth_fail(err, HEARTH_E_INVALID, "%d rows of steps are out of range", p->max_steps);
+    if (p->max_steps < 0 || p->max_steps > HEARTH_TRACE_MAX_TOKENS) // any evaluation may be traced
+        return hearth_fail(err, HEARTH_E_INVALID, "%d rows of steps are out of range (0 to %d)", p->max_steps,
+                           HEARTH_TRACE_MAX_TOKENS);
     if (p->kv_tokens < 0)
         return hearth_fail(err, HEARTH_E_INVALID, "a KV cache of %d tokens is out of range", p->kv_tokens);
     if ((unsigned)p->type_k > HEARTH_KV_Q8_0 || (unsigned)p->type_v > HEARTH_KV_Q8_0)

@@ -432,16 +432,16 @@ static void play_batch(struct play *p)
         if (!p->texts[seq].used)
             continue;
         rows[n++] = (struct hearth_batch_row){.seq = seq,
-                                              .pos = p->texts[seq].n + added[seq]++,
+                                              .pos = below(2) ? p->texts[seq].n + added[seq] : -1,
                                               .token = below(p->n_vocab),
                                               .phase = (enum hearth_phase)phase,
                                               .wants_logits = !below(3) && n_wanted++ < 32};
         n_steps += phase;
-        context |= p->texts[seq].n + added[seq] > S_CTX;
+        context |= p->texts[seq].n + ++added[seq] > S_CTX;
     }
     if (!n)
         return;
-    const int rc = hearth_evaluate(p->session, rows, n, &err);
+    const int rc = hearth_evaluate(p->session, rows, n, sizeof *rows, &err);
     if (rc) {
         expect_refusal(p, rc, context);
         return;

@@ -48,6 +48,9 @@ static void test_params(void **state)
     p.sparsity = (enum hearth_sparsity)(HEARTH_SPARSITY_PREDICT + 1);
     refuse_session(m, p, "no sparsity");
     p = usual;
+    p.max_steps = 65536;
+    refuse_session(m, p, "65536 rows of steps are out of range (0 to 65535)");
+    p = usual;
     p.n_ubatch = -1;
     refuse_session(m, p, "a micro-batch of -1 tokens");
     p.n_ubatch = (1 << 16) + 1;
@@ -90,9 +93,14 @@ static void test_steps(void **state)
     REFUSED(hearth_step(s, &b, tokens, 0, &check_error), HEARTH_E_INVALID, "1 to 2 sequences, not 0");
     REFUSED(hearth_step(s, &b, tokens, -1, &check_error), HEARTH_E_INVALID, "not -1");
     REFUSED(hearth_step(s, (int[]){a, b, a}, tokens, MAX_SEQS + 1, &check_error), HEARTH_E_INVALID, "not 3");
-    REFUSED(hearth_step(s, (int[]){b, b}, tokens, 2, &check_error), HEARTH_E_INVALID, "twice in one step");
-    REFUSED(hearth_step(s, (int[]){b, 2}, tokens, 2, &check_error), HEARTH_E_INVALID, "no sequence 2");
-    REFUSED(hearth_step(s, &b, &n_vocab, 1, &check_error), HEARTH_E_INVALID, "outside the vocabulary");
+    REFUSED(hearth_step(s, (int[]){b, b}, tokens, 2, &check_error), HEARTH_E_INVALID,
+            "row 1, sequence 1: it is in row 0 already, and twice in one step");
+    REFUSED(hearth_step(s, (int[]){b, 2}, tokens, 2, &check_error), HEARTH_E_INVALID,
+            "row 1, sequence 2: there is no sequence 2");
+    REFUSED(hearth_step(s, &b, &n_vocab, 1, &check_error), HEARTH_E_INVALID, "row 0, sequence 1: token");
+    const hearth_token outside[] = {7, 8, -1};
+    REFUSED(hearth_prompt(s, b, outside, 3, NULL, NULL, &check_error), HEARTH_E_INVALID,
+            "tokens[2]: token -1 is outside the vocabulary");
     REFUSED(hearth_prompt(s, b, tokens, 0, NULL, NULL, &check_error), HEARTH_E_INVALID, "at least one token");
     assert_null(hearth_logits(s, 0));
     assert_int_equal(hearth_seq_length(s, a), 3);
