@@ -54,7 +54,7 @@ enum hearth_code {
     HEARTH_E_FORMAT = -3,      // a file is damaged or is not what it claims to be
     HEARTH_E_UNSUPPORTED = -4, // a sound file that needs something this build does not know
     HEARTH_E_MEMORY = -5,      // no memory
-    HEARTH_E_BUDGET = -6,      // the user's own limit (context, sequences, --ram) is too small
+    HEARTH_E_BUDGET = -6,      // the user's own limit (n_ctx, max_seqs, ram) is too small
     HEARTH_E_INTERRUPTED = -7, // stopped on request
     HEARTH_E_KV_FULL = -8      // a session's KV cache has no free page: free or shorten a sequence, try again
 };
@@ -63,6 +63,10 @@ enum hearth_code {
 struct hearth_error {
     int code; // of enum hearth_code
     char message[500];
+    const char
+        *param; // the field of a parameter struct that it is about, the first that would help to change:
+                // "n_ctx" and so on, so that a program can name what of its own sets it; NULL: none.
+                // Static storage
 };
 
 // "HEARTH_E_IO" and so on; "unknown code" for all other numbers. Static storage. Threads: any.
@@ -136,7 +140,7 @@ static inline struct hearth_model_params hearth_model_params_default(void)
 
 // Opens the GGUF at `path` (for a split file, its first part). `params` NULL: all defaults; its strings are
 // copied.
-// Errors: HEARTH_E_INVALID, HEARTH_E_IO, HEARTH_E_FORMAT, HEARTH_E_UNSUPPORTED, HEARTH_E_MEMORY, and
+// Errors: HEARTH_E_INVALID (`path` is NULL, parameters make no sense), HEARTH_E_IO, HEARTH_E_FORMAT, HEARTH_E_UNSUPPORTED, HEARTH_E_MEMORY, and
 // HEARTH_E_INTERRUPTED when `progress` said so. Threads: any.
 int hearth_model_open(struct hearth_model **out, const char *path, const struct hearth_model_params *params,
                       struct hearth_error *err);

@@ -43,8 +43,11 @@ int hearth_params_read(void *out, size_t known, const void *params, const char *
         return HEARTH_OK;
     memcpy(&size, params, sizeof size);
     if (size < sizeof size || size % alignof(size_t) || size > LARGEST)
-        return hearth_fail(err, HEARTH_E_INVALID,
-                           "struct %s says that it has %zu bytes: begin with %s_default()", type, size, type);
+        return hearth_fail(
+            err, HEARTH_E_INVALID,
+            "struct %s says that it has %zu bytes: begin with the defaults, which %s_default() gives, "
+            "or %s_init() outside C",
+            type, size, type, type);
     const int rc = check_newer(size, known, type, err);
     if (rc)
         return rc;

@@ -26,8 +26,8 @@ static int place_row(const struct hearth_batch *b, const struct hearth_kv *kv, s
     const int index = b->index[row->seq];
     const int pos = kv->seqs[row->seq].length + (index < 0 ? 0 : b->counts[index]);
     if (pos >= kv->n_ctx)
-        return hearth_fail(err, HEARTH_E_BUDGET, "the context of %d tokens is full: use a larger -c",
-                           kv->n_ctx);
+        return hearth_fail_param(err, HEARTH_E_BUDGET, "n_ctx",
+                                 "the context of %d tokens is full: use a larger n_ctx", kv->n_ctx);
     if (row->pos != -1 && row->pos != pos)
         return hearth_fail(err, HEARTH_E_INVALID, "the next position is %d, not %d", pos, row->pos);
     row->pos = pos;
@@ -59,11 +59,12 @@ static void count_row(struct hearth_batch *b, const struct hearth_batch_row *row
     b->next[2 * *index + (int)row->phase]++;
 }
 
-static int check_count(int n, int most, const char *what, struct hearth_error *err)
+static int check_count(int n, int most, const char *param, const char *what, struct hearth_error *err)
 {
     if (n <= most)
         return HEARTH_OK;
-    return hearth_fail(err, HEARTH_E_INVALID, "an evaluation takes at most %d %s, not %d", most, what, n);
+    return hearth_fail_param(err, HEARTH_E_INVALID, param, "an evaluation takes at most %d %s, not %d", most,
+                             what, n);
 }
 
 static int count_rows(struct hearth_batch *b, const struct hearth_kv *kv,
@@ -78,9 +79,9 @@ static int count_rows(struct hearth_batch *b, const struct hearth_kv *kv,
         n_steps += b->from[i].phase == HEARTH_PHASE_STEP;
         n_wanted += b->from[i].wants_logits;
     }
-    int rc = check_count(n_steps, limits->max_steps, "rows of the step class (max_steps)", err);
+    int rc = check_count(n_steps, limits->max_steps, "max_steps", "rows of the step class (max_steps)", err);
     if (!rc)
-        rc = check_count(n_wanted, limits->logit_rows, "rows that want logits", err);
+        rc = check_count(n_wanted, limits->logit_rows, "max_steps", "rows that want logits", err);
     return rc;
 }
 
@@ -165,7 +166,7 @@ int hearth_batch_read(struct hearth_batch *b, const struct hearth_batch_limits *
         return hearth_fail(err, HEARTH_E_INVALID, "an evaluation takes at least one row, not %d rows", n);
     int rc = hearth_params_check_size(row_size, LEAST_ROW, sizeof *rows, "hearth_batch_row", err);
     if (!rc)
-        rc = check_count(n, limits->max_rows, "rows (n_ubatch and max_steps together)", err);
+        rc = check_count(n, limits->max_rows, "n_ubatch", "rows (n_ubatch and max_steps together)", err);
     for (int i = 0; i < n && !rc; i++) {
         b->from[i] = (struct hearth_batch_row){0};
         memcpy(&b->from[i], (const char *)rows + (size_t)i * row_size, row_size);

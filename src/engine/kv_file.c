@@ -182,6 +182,8 @@ int hearth_seq_save(struct hearth_session *session, int seq, const char *path, s
 {
     const struct hearth_kv *kv = &session->kv;
     int rc = hearth_kv_check_seq(kv, seq, err);
+    if (!rc && !path)
+        rc = hearth_fail(err, HEARTH_E_INVALID, "there is no path: name the file to write");
     if (rc)
         return rc;
     const struct hearth_kv_seq *from = &kv->seqs[seq];
@@ -309,14 +311,14 @@ static int check_header(const struct reader *r, const struct hearth_session *s, 
                            "%s: saved with another model (%s, %016llx) than this one (%s, %016llx)", path,
                            h->name, (unsigned long long)h->model, own->name, (unsigned long long)own->model);
     if (h->type_k != own->type_k || h->type_v != own->type_v)
-        return hearth_fail(
-            err, HEARTH_E_INVALID,
+        return hearth_fail_param(
+            err, HEARTH_E_INVALID, h->type_k != own->type_k ? "type_k" : "type_v",
             "%s: saved with a KV cache of keys in %s and values in %s, this one has %s and %s: "
             "open the session with the former, or evaluate the tokens again",
             path, type_name(h->type_k), type_name(h->type_v), type_name(own->type_k), type_name(own->type_v));
     if (h->steps && h->steps != own->steps)
-        return hearth_fail(
-            err, HEARTH_E_INVALID,
+        return hearth_fail_param(
+            err, HEARTH_E_INVALID, "sparsity",
             "%s: saved by a session with another sparsity or threshold, so that this one would "
             "not go on with the same results: open the session as that one was",
             path);
@@ -324,9 +326,9 @@ static int check_header(const struct reader *r, const struct hearth_session *s, 
         h->head_dim != own->head_dim)
         return fail_damaged(r, "its pages are not of the model's shape", err);
     if (h->n_tokens > (uint32_t)s->n_ctx)
-        return hearth_fail(err, HEARTH_E_BUDGET,
-                           "%s: the sequence has %u tokens but the context only %d: use a larger -c", path,
-                           h->n_tokens, s->n_ctx);
+        return hearth_fail_param(err, HEARTH_E_BUDGET, "n_ctx",
+                                 "%s: the sequence has %u tokens but the context only %d: use a larger n_ctx",
+                                 path, h->n_tokens, s->n_ctx);
     if (hearth_file_size(r->file) != file_bytes(&s->kv, h->n_tokens))
         return fail_damaged(r, "the file is cut off, or something follows its end", err);
     return HEARTH_OK;
@@ -395,6 +397,8 @@ int hearth_seq_load(struct hearth_session *session, const char *path, struct hea
 {
     struct hearth_session *s = session;
     struct header h, own;
+    if (!path)
+        return hearth_fail(err, HEARTH_E_INVALID, "there is no path: name the file to read");
     struct reader *r = hearth_calloc(1, sizeof *r);
     int seq = -1;
     int rc = r ? HEARTH_OK : hearth_fail(err, HEARTH_E_MEMORY, "%s: no memory to read the sequence", path);

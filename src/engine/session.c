@@ -162,8 +162,9 @@ static int take_memory(struct hearth_session *s, struct hearth_error *err)
     struct hearth_arena measure = {0};
     lay_out(s, &measure);
     if (measure.used == SIZE_MAX)
-        return hearth_fail(err, HEARTH_E_MEMORY,
-                           "the session's buffers are too large: use a smaller -ub or -np");
+        return hearth_fail_param(
+            err, HEARTH_E_MEMORY, "n_ubatch",
+            "the session's buffers are too large: use fewer sequences or a smaller n_ubatch");
     int rc = hearth_region_open(&s->memory, measure.used, "the session's buffers", err);
     if (rc)
         return rc;
@@ -241,24 +242,34 @@ static int check_params(const struct hearth_model *m, const struct hearth_sessio
     if (m->vocab_only)
         return hearth_fail(err, HEARTH_E_INVALID, "%s was opened for its vocabulary only", m->info.path);
     if (p->n_ctx < 0 || p->n_ctx > 1 << 26)
-        return hearth_fail(err, HEARTH_E_INVALID, "a context of %d tokens is out of range", p->n_ctx);
+        return hearth_fail_param(err, HEARTH_E_INVALID, "n_ctx",
+                                 "a context of %d tokens (n_ctx) is out of range", p->n_ctx);
     if (p->max_seqs < 1 || p->max_seqs > 4096)
-        return hearth_fail(err, HEARTH_E_INVALID, "%d sequences are out of range (1 to 4096)", p->max_seqs);
+        return hearth_fail_param(err, HEARTH_E_INVALID, "max_seqs",
+                                 "%d sequences (max_seqs) are out of range (1 to 4096)", p->max_seqs);
     if (p->max_steps < 0 || p->max_steps > HEARTH_TRACE_MAX_TOKENS) // any evaluation may be traced
-        return hearth_fail(err, HEARTH_E_INVALID, "%d rows of steps are out of range (0 to %d)", p->max_steps,
-                           HEARTH_TRACE_MAX_TOKENS);
+        return hearth_fail_param(err, HEARTH_E_INVALID, "max_steps",
+                                 "%d rows of steps (max_steps) are out of range (0 to %d)", p->max_steps,
+                                 HEARTH_TRACE_MAX_TOKENS);
     if (p->kv_tokens < 0)
-        return hearth_fail(err, HEARTH_E_INVALID, "a KV cache of %d tokens is out of range", p->kv_tokens);
+        return hearth_fail_param(err, HEARTH_E_INVALID, "kv_tokens",
+                                 "a KV cache of %d tokens (kv_tokens) is out of range", p->kv_tokens);
     if ((unsigned)p->type_k > HEARTH_KV_Q8_0 || (unsigned)p->type_v > HEARTH_KV_Q8_0)
-        return hearth_fail(err, HEARTH_E_INVALID, "KV cache types %d and %d: there is no such type",
-                           (int)p->type_k, (int)p->type_v);
+        return hearth_fail_param(err, HEARTH_E_INVALID,
+                                 (unsigned)p->type_k > HEARTH_KV_Q8_0 ? "type_k" : "type_v",
+                                 "KV cache types %d and %d (type_k, type_v): there is no such type",
+                                 (int)p->type_k, (int)p->type_v);
     if ((unsigned)p->sparsity > HEARTH_SPARSITY_PREDICT)
-        return hearth_fail(err, HEARTH_E_INVALID, "there is no sparsity %d", (int)p->sparsity);
+        return hearth_fail_param(err, HEARTH_E_INVALID, "sparsity", "there is no sparsity %d",
+                                 (int)p->sparsity);
     if (p->n_ubatch < 0 || p->n_ubatch > 1 << 16)
-        return hearth_fail(err, HEARTH_E_INVALID, "a micro-batch of %d tokens is out of range", p->n_ubatch);
+        return hearth_fail_param(err, HEARTH_E_INVALID, "n_ubatch",
+                                 "a micro-batch of %d tokens (n_ubatch) is out of range (0 to 65536)",
+                                 p->n_ubatch);
     if (m->hp.n_pos && p->n_ctx > m->hp.n_pos)
-        return hearth_fail(err, HEARTH_E_INVALID, "%s knows %d positions: use -c %d or less", m->info.path,
-                           m->hp.n_pos, m->hp.n_pos);
+        return hearth_fail_param(err, HEARTH_E_INVALID, "n_ctx",
+                                 "%s knows %d positions: use n_ctx %d or less", m->info.path, m->hp.n_pos,
+                                 m->hp.n_pos);
     if (p->n_ctx > m->hp.n_ctx_train)
         hearth_log(HEARTH_LOG_WARNING,
                    "the model was trained for %d tokens of context; beyond that its text degrades",
@@ -302,6 +313,8 @@ int hearth_session_open(struct hearth_session **out, const struct hearth_model *
     *out = NULL;
     struct hearth_session_params p = default_params;
     int rc = hearth_params_read(&p, sizeof p, params, "hearth_session_params", err);
+    if (!rc && !model)
+        rc = hearth_fail(err, HEARTH_E_INVALID, "there is no model to open a session on");
     if (!rc)
         rc = check_params(model, &p, err);
     if (rc)
@@ -401,6 +414,8 @@ int hearth_session_trace(struct hearth_session *session, const char *path, struc
     struct hearth_session *s = session;
     if (s->tracing)
         return hearth_fail(err, HEARTH_E_INVALID, "the session is being traced already");
+    if (!path)
+        return hearth_fail(err, HEARTH_E_INVALID, "there is no path: name the file to write");
     return hearth_tracing_open(&s->tracing, s->model, &s->mode, &s->probes, path, err);
 }
 

@@ -152,8 +152,8 @@ static int set_load_options(struct hearth_model *m, const struct hearth_model_pa
     o->ram = params->ram;
     const char *io = params->io ? params->io : "auto", *throttle = params->throttle ? params->throttle : "";
     if (strlen(io) >= sizeof o->io || strlen(throttle) >= sizeof o->throttle)
-        return hearth_fail(err, HEARTH_E_INVALID, "there is no io \"%.20s\" or throttle \"%.80s\"", io,
-                           throttle);
+        return hearth_fail_param(err, HEARTH_E_INVALID, strlen(io) >= sizeof o->io ? "io" : "throttle",
+                                 "there is no io \"%.20s\" or throttle \"%.80s\"", io, throttle);
     strcpy(o->io, io);
     strcpy(o->throttle, throttle);
     o->overlap = params->overlap;
@@ -210,13 +210,15 @@ int hearth_model_open(struct hearth_model **out, const char *path, const struct 
     *out = NULL;
     struct hearth_model_params p = default_params;
     int rc = hearth_params_read(&p, sizeof p, params, "hearth_model_params", err);
+    if (!rc && !path)
+        rc = hearth_fail(err, HEARTH_E_INVALID, "there is no path: name the GGUF file to open");
     if (rc)
         return rc;
     unsigned flags;
     if (!hearth_cpu_limit(p.cpu, &flags))
-        return hearth_fail(err, HEARTH_E_INVALID,
-                           "CPU level \"%s\" is unknown or not available on this CPU (it has %s)", p.cpu,
-                           hearth_cpu_level_name(hearth_cpu_flags()));
+        return hearth_fail_param(err, HEARTH_E_INVALID, "cpu",
+                                 "CPU level \"%s\" is unknown or not available on this CPU (it has %s)",
+                                 p.cpu, hearth_cpu_level_name(hearth_cpu_flags()));
 
     struct hearth_model *m = hearth_calloc(1, sizeof *m);
     if (!m)

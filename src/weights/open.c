@@ -71,15 +71,16 @@ static int refuse(const struct hearth_sources *s, const struct hearth_sources_us
     const uint64_t named = m->load.tests ? least : hearth_round_up(least, MIB) + MIB;
     char parts[200] = "all of its weights";
     if (least == f->bytes)
-        snprintf(parts, sizeof parts,
-                 "%.1f MiB for what is always in memory, %.1f for the KV cache (-c makes it smaller), %.1f "
-                 "for two layers, %.1f for the %s of one token",
-                 mib(f->always), mib(f->kv), mib(f->layer_buffers), mib(f->working_set),
-                 s->ffn.ops == &hearth_experts_source ? "experts" : "neurons");
-    return hearth_fail(err, HEARTH_E_BUDGET,
-                       "--ram %llu is too small for %s: it needs at least %llu bytes (--ram %lluM): %s",
-                       (unsigned long long)m->load.ram, m->info.path, (unsigned long long)named,
-                       (unsigned long long)(named + MIB - 1) / MIB, parts);
+        snprintf(
+            parts, sizeof parts,
+            "%.1f MiB for what is always in memory, %.1f for the KV cache (n_ctx makes it smaller), %.1f "
+            "for two layers, %.1f for the %s of one token",
+            mib(f->always), mib(f->kv), mib(f->layer_buffers), mib(f->working_set),
+            s->ffn.ops == &hearth_experts_source ? "experts" : "neurons");
+    return hearth_fail_param(err, HEARTH_E_BUDGET, "ram",
+                             "ram of %llu is too small for %s: it needs at least %llu bytes (%lluM): %s",
+                             (unsigned long long)m->load.ram, m->info.path, (unsigned long long)named,
+                             (unsigned long long)(named + MIB - 1) / MIB, parts);
 }
 
 static int make_plan(struct hearth_sources *s, const struct hearth_sources_user *u, struct hearth_error *err)
@@ -128,8 +129,8 @@ static int read_store_params(const struct hearth_model *m, struct hearth_store_p
     while (i < sizeof names / sizeof *names && strcmp(names[i], m->load.io))
         i++;
     if (i == sizeof names / sizeof *names)
-        return hearth_fail(err, HEARTH_E_INVALID, "there is no io \"%s\": use auto, uring or pread",
-                           m->load.io);
+        return hearth_fail_param(err, HEARTH_E_INVALID, "io",
+                                 "there is no io \"%s\": use auto, uring or pread", m->load.io);
     p->io = (enum hearth_io)i;
     if (!*m->load.throttle)
         return HEARTH_OK;
@@ -297,16 +298,18 @@ static int join(struct hearth_sources *s, const struct hearth_sources_user *u, s
     const uint64_t bytes = session_bytes(u);
     // One that asks for whole feed-forward parts would get them in chunks, for which it has no room.
     if (s->ffn.ops->gives_neurons && !ffn_source(s->model, u->sparsity)->gives_neurons)
-        return hearth_fail(err, HEARTH_E_INVALID,
-                           "%s: its weights are shared by sessions that predict neurons: open this one with "
-                           "the same sparsity, or open it first",
-                           s->model->info.path);
+        return hearth_fail_param(
+            err, HEARTH_E_INVALID, "sparsity",
+            "%s: its weights are shared by sessions that predict neurons: open this one with "
+            "the same sparsity, or open it first",
+            s->model->info.path);
     if (bytes > s->room)
-        return hearth_fail(err, HEARTH_E_BUDGET,
-                           "%s: of its budget %.1f MiB are left for sessions, and this one takes %.1f: set "
-                           "max_sessions, which is %d, to the number of sessions that are open at once, and "
-                           "open the largest one first",
-                           s->model->info.path, mib(s->room), mib(bytes), s->model->load.max_sessions);
+        return hearth_fail_param(
+            err, HEARTH_E_BUDGET, "max_sessions",
+            "%s: of its budget %.1f MiB are left for sessions, and this one takes %.1f: set "
+            "max_sessions, which is %d, to the number of sessions that are open at once, and "
+            "open the largest one first",
+            s->model->info.path, mib(s->room), mib(bytes), s->model->load.max_sessions);
     s->room -= bytes;
     s->users++;
     return HEARTH_OK;

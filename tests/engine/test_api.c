@@ -115,13 +115,15 @@ static void test_nonsense_sizes(void **state)
         mp.size = sp.size = pp.size = sizes[i];
         struct hearth_model *other = NULL;
         assert_int_equal(hearth_model_open(&other, model_path, &mp, &err), HEARTH_E_INVALID);
-        assert_non_null(strstr(err.message, "begin with hearth_model_params_default()"));
+        assert_non_null(strstr(err.message, "begin with the defaults, which hearth_model_params_default()"));
         struct hearth_session *s = NULL;
         assert_int_equal(hearth_session_open(&s, m, &sp, &err), HEARTH_E_INVALID);
-        assert_non_null(strstr(err.message, "begin with hearth_session_params_default()"));
+        assert_non_null(
+            strstr(err.message, "begin with the defaults, which hearth_session_params_default()"));
         struct hearth_sampler *sampler = NULL;
         assert_int_equal(hearth_sampler_open(&sampler, 10, &pp, &err), HEARTH_E_INVALID);
-        assert_non_null(strstr(err.message, "begin with hearth_sampler_params_default()"));
+        assert_non_null(
+            strstr(err.message, "begin with the defaults, which hearth_sampler_params_default()"));
         assert_true(!other && !s && !sampler);
     }
     hearth_model_close(&m);

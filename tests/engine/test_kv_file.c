@@ -359,11 +359,13 @@ static void test_no_room(void **unused)
     hearth_session_close(&s);
 
     s = open_session(m, (struct hearth_session_params){.n_ctx = 129});
-    refuse(s, path, HEARTH_E_BUDGET, "use a larger -c");
+    refuse(s, path, HEARTH_E_BUDGET, "use a larger n_ctx");
+    assert_string_equal(err.param, "n_ctx");
     hearth_session_close(&s);
     s = open_session(m, (struct hearth_session_params){.kv_tokens = 4 * HEARTH_KV_TILE, .max_seqs = 3});
     const int old = make_sequence(s, 65, false);
-    refuse(s, path, HEARTH_E_KV_FULL, "use a larger --kv-size");
+    refuse(s, path, HEARTH_E_KV_FULL, "use a larger kv_tokens");
+    assert_string_equal(err.param, "kv_tokens");
     hearth_seq_free(s, old);
     assert_int_equal(hearth_seq_load(s, path, &err), old);
     GOOD(hearth_seq_new(s, &err));
@@ -448,7 +450,7 @@ static void test_hostile(void **unused)
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
         const bool long_one = odd[i] > 256;
         refuse_number(&f, KV_FILE_N_TOKENS, odd[i], long_one ? HEARTH_E_BUDGET : HEARTH_E_FORMAT,
-                      long_one ? "use a larger -c" : "damaged");
+                      long_one ? "use a larger n_ctx" : "damaged");
         if (odd[i] != HEARTH_KV_TILE)
             refuse_number(&f, KV_FILE_PAGE_TOKENS, odd[i], HEARTH_E_FORMAT, "shape");
         refuse_number(&f, KV_FILE_TYPE_K, odd[i] + 3, HEARTH_E_INVALID, "this one has F16 and F16");
