@@ -319,8 +319,8 @@ int hearth_seq_save(struct hearth_session *session, int seq, const char *path, s
 // it again, in its phase.
 // Errors: HEARTH_E_INVALID (the file is of another model, or of a session with other type_k, type_v or, when
 // tokens were evaluated as steps, lossy sparsity), HEARTH_E_FORMAT (it is damaged), HEARTH_E_UNSUPPORTED (it
-// is of a newer version), HEARTH_E_IO, HEARTH_E_MEMORY, HEARTH_E_BUDGET, HEARTH_E_KV_FULL. Threads: one at a
-// time.
+// is of another version of the format, or of a library with another arithmetic), HEARTH_E_IO,
+// HEARTH_E_MEMORY, HEARTH_E_BUDGET, HEARTH_E_KV_FULL. Threads: one at a time.
 int hearth_seq_load(struct hearth_session *session, const char *path, struct hearth_error *err);
 
 // Gives memory of the KV cache that no sequence uses any more back to the system. It stays part of the

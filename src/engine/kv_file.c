@@ -6,13 +6,14 @@
 
 #include "base/crc32c.h"
 #include "base/os.h"
+#include "engine/law.h"
 #include "engine/session.h"
 #include "model/fingerprint.h"
 
 #define MAGIC        "HEARTHKV"
-#define VERSION      1
+#define VERSION      2
 #define HEADER_BYTES 128 // with its checksum
-#define NAME_BYTES   72
+#define NAME_BYTES   68
 #define SUM_BYTES    4
 
 struct header {
@@ -22,6 +23,7 @@ struct header {
     uint32_t n_layer, n_head_kv, head_dim;
     uint32_t n_tokens;
     uint32_t steps; // how they were computed, as of steps_id(); 0: there are none
+    uint32_t law;   // HEARTH_NUMERIC_LAW
     char name[NAME_BYTES + 1];
 };
 
@@ -70,7 +72,8 @@ static int make_header(struct hearth_session *s, int n_tokens, bool steps, struc
                          .n_head_kv = (uint32_t)s->kv.n_head_kv,
                          .head_dim = (uint32_t)s->kv.head_dim,
                          .n_tokens = (uint32_t)n_tokens,
-                         .steps = steps ? steps_id(s) : 0};
+                         .steps = steps ? steps_id(s) : 0,
+                         .law = HEARTH_NUMERIC_LAW};
     const char *type = s->model->info.type;
     memcpy(h->name, type, strnlen(type, NAME_BYTES));
     return HEARTH_OK;
@@ -137,7 +140,7 @@ static int write_header(struct writer *w, const struct header *h, struct hearth_
     put_number(&to, h->page_tokens, 4);
     put_number(&to, h->model, 8);
     const uint32_t numbers[] = {h->type_k,   h->type_v,   h->n_layer, h->n_head_kv,
-                                h->head_dim, h->n_tokens, h->steps};
+                                h->head_dim, h->n_tokens, h->steps,   h->law};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         put_number(&to, numbers[i], 4);
     memcpy(to, h->name, NAME_BYTES);
@@ -288,7 +291,7 @@ static int read_header(struct reader *r, struct header *h, struct hearth_error *
     h->page_tokens = (uint32_t)take_number(&from, 4);
     h->model = take_number(&from, 8);
     uint32_t *const numbers[] = {&h->type_k,   &h->type_v,   &h->n_layer, &h->n_head_kv,
-                                 &h->head_dim, &h->n_tokens, &h->steps};
+                                 &h->head_dim, &h->n_tokens, &h->steps,   &h->law};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         *numbers[i] = (uint32_t)take_number(&from, 4);
     memcpy(h->name, from, NAME_BYTES);
@@ -306,6 +309,12 @@ static int check_header(const struct reader *r, const struct hearth_session *s, 
                         const struct header *own, struct hearth_error *err)
 {
     const char *path = hearth_file_path(r->file);
+    if (h->law != own->law)
+        return hearth_fail(
+            err, HEARTH_E_UNSUPPORTED,
+            "%s: saved by a version whose arithmetic is another (number %u, this one's is %u), so "
+            "that it would not go on with the same results: evaluate the tokens again",
+            path, h->law, own->law);
     if (h->model != own->model)
         return hearth_fail(err, HEARTH_E_INVALID,
                            "%s: saved with another model (%s, %016llx) than this one (%s, %016llx)", path,

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "convert/pack.h"
+#include "engine/law.h"
 #include "engine/session.h"
 #include "golden_models.h"
 #include "kv_file_support.h"
@@ -458,10 +459,12 @@ static void test_hostile(void **unused)
         refuse_number(&f, KV_FILE_N_LAYER + 4, odd[i] + 5, HEARTH_E_FORMAT, "shape");
         refuse_number(&f, KV_FILE_N_LAYER + 8, odd[i] + 12, HEARTH_E_FORMAT, "shape");
         refuse_number(&f, KV_FILE_MODEL, odd[i], HEARTH_E_INVALID, "another model");
+        refuse_number(&f, KV_FILE_LAW, odd[i] == HEARTH_NUMERIC_LAW ? 2 : odd[i], HEARTH_E_UNSUPPORTED,
+                      "whose arithmetic is another");
         if (odd[i] > 1)
             refuse_number(&f, KV_FILE_STEPS, odd[i], HEARTH_E_INVALID, "another sparsity");
     }
-    refuse_number(&f, KV_FILE_VERSION, 2, HEARTH_E_UNSUPPORTED, "version 2");
+    refuse_number(&f, KV_FILE_VERSION, 1, HEARTH_E_UNSUPPORTED, "version 1, but this build knows version 2");
     refuse_number(&f, KV_FILE_STEPS, 0, HEARTH_E_FORMAT, "phases");        // but there are some
     refuse_number(&f, KV_FILE_HEADER + 264, 4, HEARTH_E_FORMAT, "phases"); // of token 66
     refuse_number(&f, KV_FILE_HEADER + 8, MADE_VOCAB, HEARTH_E_FORMAT, "vocabulary");
