@@ -310,7 +310,12 @@ int hearth_seq_truncate(struct hearth_session *session, int seq, int n_tokens, s
 
 // Writes a sequence to a file: its tokens, their phases and their part of the KV cache, as many bytes as that
 // (docs/kv-file.md). No file appears under `path` unless all of it is written; an old one is replaced.
-// Errors: HEARTH_E_INVALID (no such sequence), HEARTH_E_IO, HEARTH_E_MEMORY. Threads: one at a time.
+//
+// A session need not wait for the disk: this function alone may run in a second thread while the session is
+// used, as long as no other call names the sequence meanwhile. A fork made for the purpose will do: it takes
+// no time, and the original goes on, or is freed.
+// Errors: HEARTH_E_INVALID (no such sequence), HEARTH_E_IO, HEARTH_E_MEMORY. Threads: one at a time, but as
+// above.
 int hearth_seq_save(struct hearth_session *session, int seq, const char *path, struct hearth_error *err);
 
 // A new sequence from such a file, of any session on the same model: evaluation goes on with the same bits

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A sequence in a file: its tokens, their phases and their part of the KV cache, so that evaluation goes on
-// with the same bits. The format is in docs/kv-file.md. The reader believes nothing that it has not checked.
+// with the same bits. The format is in docs/kv-file.md. The reader believes nothing that it has not checked. The
+// writer may run beside the session: it looks at nothing that other sequences' calls change.
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,14 +59,16 @@ static bool has_steps(const struct hearth_kv *kv, int seq)
 static int make_header(struct hearth_session *s, int n_tokens, bool steps, struct header *h,
                        struct hearth_error *err)
 {
-    if (!s->model_id) {
-        int rc = hearth_model_fingerprint(s->model, &s->model_id, err);
+    uint64_t model_id = s->model_id;
+    if (!model_id) {
+        int rc = hearth_model_fingerprint(s->model, &model_id, err);
         if (rc)
             return rc;
+        s->model_id = model_id;
     }
     *h = (struct header){.version = VERSION,
                          .page_tokens = HEARTH_KV_TILE,
-                         .model = s->model_id,
+                         .model = model_id,
                          .type_k = s->kv.type_k,
                          .type_v = s->kv.type_v,
                          .n_layer = (uint32_t)s->kv.n_layer,

@@ -35,7 +35,7 @@ struct hearth_session {
     struct hearth_context context; // of all these
     struct hearth_sparse_mode mode;
     struct hearth_kv kv;
-    uint64_t model_id; // hearth_model_fingerprint(), from the first time it is needed on; 0: not yet
+    _Atomic uint64_t model_id; // hearth_model_fingerprint(), from the first time it is needed on; 0: not yet
     int n_ctx, n_ubatch;
     struct hearth_batch_limits limits;
     struct hearth_batch batch; // that is being evaluated, or was
