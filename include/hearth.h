@@ -166,6 +166,34 @@ struct hearth_model_info {
 // What the file says of itself, valid as long as the model is open. Threads: any.
 const struct hearth_model_info *hearth_model_info(const struct hearth_model *model);
 
+// ---- metadata
+
+// A file describes its model by keys with values: numbers, texts, or arrays of either. All functions that give
+// a text write at most `cap` bytes of it to `out`, the last of which is a zero, and return its length without
+// the zero: when that is `cap` or more, the text was cut (call again; `out` may be NULL when `cap` is 0). A text
+// may have any bytes, zeros too.
+
+// Keys in the file. Threads: any.
+int64_t hearth_model_meta_count(const struct hearth_model *model);
+
+// The i-th key, in the file's order; -1 where there is none. Threads: any.
+int64_t hearth_model_meta_key(const struct hearth_model *model, int64_t i, char *out, size_t cap);
+
+// How many values the key has: the length of an array, 1 for all others; -1 when there is no such key.
+// Threads: any.
+int64_t hearth_model_meta_length(const struct hearth_model *model, const char *key);
+
+// The i-th value of the key as text, from 0 on: a text as it is, "true" or "false", a number in decimal digits
+// that are enough to give it back. -1 where there is none.
+// Threads: any.
+int64_t hearth_model_meta_text(const struct hearth_model *model, const char *key, int64_t i, char *out,
+                               size_t cap);
+
+// The Jinja template of the model's chat format (the key tokenizer.chat_template), valid as long as the model
+// is open; NULL when the file has none. The library does not interpret it.
+// Threads: any.
+const char *hearth_model_chat_template(const struct hearth_model *model);
+
 // ---- tokens
 
 typedef int32_t hearth_token;
@@ -192,7 +220,15 @@ size_t hearth_token_bytes(const struct hearth_model *model, hearth_token token, 
 // The token that begins a text; -1 when the vocabulary has none. Threads: any.
 hearth_token hearth_token_bos(const struct hearth_model *model);
 
-// Whether the token ends a generation. Threads: any.
+// The token that ends a text; -1 when the vocabulary has none. Threads: any.
+hearth_token hearth_token_eos(const struct hearth_model *model);
+
+// The token that ends a turn of a chat: the one that the file names, else one that is known for it by name,
+// "<|eot_id|>" or "<|im_end|>" for instance; -1 when there is none.
+// Threads: any.
+hearth_token hearth_token_eot(const struct hearth_model *model);
+
+// Whether the token ends a generation, as EOS, EOT and some others do. Threads: any.
 bool hearth_token_is_eog(const struct hearth_model *model, hearth_token token);
 
 // ---- text
@@ -278,6 +314,26 @@ void hearth_session_close(struct hearth_session **session);
 
 // Positions that a sequence can have. Threads: any.
 int hearth_session_n_ctx(const struct hearth_session *session);
+
+// Sequences that there can be at once. Threads: any.
+int hearth_session_max_seqs(const struct hearth_session *session);
+
+// Rows that one evaluation takes: n_ubatch and max_steps together. Threads: any.
+int hearth_session_max_rows(const struct hearth_session *session);
+
+// Rows of the step class among them. Threads: any.
+int hearth_session_max_steps(const struct hearth_session *session);
+
+// Rows that may want logits in one evaluation. Threads: any.
+int hearth_session_max_logits(const struct hearth_session *session);
+
+// Positions that the KV cache has room for: whole pages, all sequences together. Threads: any.
+int64_t hearth_session_kv_tokens(const struct hearth_session *session);
+
+// How many of these are on pages that no sequence holds. A sequence that grows takes a page for each
+// page_tokens positions (hearth_session_kv_stats()), and one more for a copy when it shares its last page.
+// Threads: one at a time.
+int64_t hearth_session_kv_free(const struct hearth_session *session);
 
 // ---- sequences
 
@@ -371,16 +427,13 @@ struct hearth_batch_row {
 // of their positions, rows of different ones in any. Afterwards hearth_logits(session, i) is what rows[i]
 // wanted. When it fails, all sequences are as they were, and the session can be used further.
 //
-// At most hearth_session_max_rows() rows, of which at most max_steps are of the step class. At most max_steps
-// and max_seqs rows together, or 32 if that is more, may want logits.
+// At most hearth_session_max_rows() rows, of which at most hearth_session_max_steps() are of the step class and
+// at most hearth_session_max_logits() want logits.
 // Errors: as of hearth_prompt(), HEARTH_E_INVALID also for a position that is not the sequence's next one and
 // for more rows than the above; the message names the row that is refused. While the session is traced also
 // HEARTH_E_MEMORY. Threads: one at a time.
 int hearth_evaluate(struct hearth_session *session, const struct hearth_batch_row *rows, int n,
                     size_t row_size, struct hearth_error *err);
-
-// Rows that one evaluation takes: n_ubatch and max_steps together. Threads: any.
-int hearth_session_max_rows(const struct hearth_session *session);
 
 // One step of n different sequences: appends tokens[i] to seqs[i]. Afterwards hearth_logits(session, i) is
 // row i. When it fails, all sequences are as they were before, and the session can be used further.

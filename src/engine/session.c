@@ -371,9 +371,34 @@ int hearth_session_n_ctx(const struct hearth_session *session)
     return session->n_ctx;
 }
 
+int hearth_session_max_seqs(const struct hearth_session *session)
+{
+    return session->limits.max_seqs;
+}
+
 int hearth_session_max_rows(const struct hearth_session *session)
 {
     return session->limits.max_rows;
+}
+
+int hearth_session_max_steps(const struct hearth_session *session)
+{
+    return session->limits.max_steps;
+}
+
+int hearth_session_max_logits(const struct hearth_session *session)
+{
+    return session->limits.logit_rows;
+}
+
+int64_t hearth_session_kv_tokens(const struct hearth_session *session)
+{
+    return (int64_t)session->kv.n_pages * HEARTH_KV_TILE;
+}
+
+int64_t hearth_session_kv_free(const struct hearth_session *session)
+{
+    return (int64_t)session->kv.n_free * HEARTH_KV_TILE;
 }
 
 void hearth_session_stats(const struct hearth_session *session, struct hearth_stats *out, size_t size)

@@ -91,6 +91,16 @@ static int fill_info(struct hearth_model *m, const char *path, struct hearth_err
     return HEARTH_OK;
 }
 
+static int copy_chat_template(struct hearth_model *m, struct hearth_error *err)
+{
+    const struct hearth_gguf_kv *kv = hearth_gguf_find(m->gguf, "tokenizer.chat_template");
+    if (!kv || kv->type != HEARTH_GGUF_STRING)
+        return HEARTH_OK;
+    m->chat_template = hearth_strndup(kv->strings[0].s, kv->strings[0].n);
+    return m->chat_template ? HEARTH_OK
+                            : hearth_fail(err, HEARTH_E_MEMORY, "no memory for the model's chat template");
+}
+
 static int find_arch(struct hearth_model *m, struct hearth_error *err)
 {
     struct hearth_str name = {"", 0};
@@ -239,6 +249,8 @@ int hearth_model_open(struct hearth_model **out, const char *path, const struct 
         rc = open_weights(m, err);
     if (!rc)
         rc = fill_info(m, path, err);
+    if (!rc)
+        rc = copy_chat_template(m, err);
     if (rc) {
         hearth_model_close(&m);
         return rc;
@@ -268,6 +280,7 @@ void hearth_model_close(struct hearth_model **model)
     free(m->name_text);
     free(m->arch_text);
     free(m->type_text);
+    free(m->chat_template);
     free(m);
     *model = NULL;
 }
@@ -292,6 +305,16 @@ size_t hearth_token_bytes(const struct hearth_model *model, hearth_token token, 
 hearth_token hearth_token_bos(const struct hearth_model *model)
 {
     return hearth_vocab_bos(model->vocab);
+}
+
+hearth_token hearth_token_eos(const struct hearth_model *model)
+{
+    return hearth_vocab_eos(model->vocab);
+}
+
+hearth_token hearth_token_eot(const struct hearth_model *model)
+{
+    return hearth_vocab_eot(model->vocab);
 }
 
 bool hearth_token_is_eog(const struct hearth_model *model, hearth_token token)

@@ -183,6 +183,7 @@ struct hearth_model {
 
     struct hearth_region image; // all weights; empty when they are streamed
     char *path, *type_text, *arch_text, *name_text;
+    char *chat_template; // NULL: the file has none
 };
 
 // A layer's magnitudes: percentiles 0 to 100 of |activated gate| over a text.

@@ -184,6 +184,41 @@ static void test_stats_sizes(void **state)
     hearth_model_close(&m);
 }
 
+// ---- limits
+
+static void test_limits(void **state)
+{
+    (void)state;
+    struct hearth_model *m = open_model(NULL);
+    struct hearth_session_params p = hearth_session_params_default();
+    p.n_ctx = 100;
+    p.max_seqs = 3;
+    p.max_steps = 40;
+    p.n_ubatch = 20;
+    p.kv_tokens = 250;
+    struct hearth_session *s = open_session(m, &p);
+    assert_int_equal(hearth_session_n_ctx(s), 100);
+    assert_int_equal(hearth_session_max_seqs(s), 3);
+    assert_int_equal(hearth_session_max_steps(s), 40);
+    assert_int_equal(hearth_session_max_rows(s), 60);
+    assert_int_equal(hearth_session_max_logits(s), 43);
+    assert_int_equal(hearth_session_kv_tokens(s), 256);
+    assert_int_equal(hearth_session_kv_free(s), 256);
+    const hearth_token token = 20;
+    const int seq = hearth_seq_new(s, NULL);
+    assert_int_equal(hearth_prompt(s, seq, &token, 1, NULL, NULL, NULL), 0);
+    assert_int_equal(hearth_session_kv_free(s), 192);
+    hearth_seq_free(s, seq);
+    assert_int_equal(hearth_session_kv_free(s), 256);
+    hearth_session_close(&s);
+    s = open_session(m, NULL);
+    assert_int_equal(hearth_session_max_steps(s), 1);
+    assert_int_equal(hearth_session_max_logits(s), 32);
+    assert_int_equal(hearth_session_kv_tokens(s), hearth_session_n_ctx(s));
+    hearth_session_close(&s);
+    hearth_model_close(&m);
+}
+
 // ---- errors and log
 
 static void test_error_names(void **state)
@@ -279,7 +314,7 @@ int main(void)
         cmocka_unit_test(test_newer_header),  cmocka_unit_test(test_nonsense_sizes),
         cmocka_unit_test(test_no_params),     cmocka_unit_test(test_error_names),
         cmocka_unit_test(test_log),           cmocka_unit_test(test_failed_prompt),
-        cmocka_unit_test(test_stats_sizes),
+        cmocka_unit_test(test_stats_sizes),   cmocka_unit_test(test_limits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
