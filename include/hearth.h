@@ -23,8 +23,10 @@
 // types of the KV cache, sparsity.
 //
 // Versions. Parameter structs begin with their size, which hearth_*_params_default() sets: start from
-// these, never from zeros. A program that was compiled with an older header works with a newer library:
-// what its structs lack takes its default.
+// these, never from zeros. Where the library fills a struct, or takes an array of them, the caller passes
+// sizeof. These structs grow at their ends. A program that was compiled with an older header works with a
+// newer library: what its structs lack takes its default. `struct hearth_error` and `struct
+// hearth_logit_bias` stay as they are.
 #ifndef HEARTH_H
 #define HEARTH_H
 
@@ -52,7 +54,7 @@ enum hearth_code {
     HEARTH_E_FORMAT = -3,      // a file is damaged or is not what it claims to be
     HEARTH_E_UNSUPPORTED = -4, // a sound file that needs something this build does not know
     HEARTH_E_MEMORY = -5,      // no memory
-    HEARTH_E_BUDGET = -6,      // the user's own limit (context, sequences, --ram) is too small
+    HEARTH_E_BUDGET = -6,      // the user's own limit (n_ctx, max_seqs, ram) is too small
     HEARTH_E_INTERRUPTED = -7, // stopped on request
     HEARTH_E_KV_FULL = -8      // a session's KV cache has no free page: free or shorten a sequence, try again
 };
@@ -61,6 +63,10 @@ enum hearth_code {
 struct hearth_error {
     int code; // of enum hearth_code
     char message[500];
+    const char
+        *param; // the field of a parameter struct that it is about, the first that would help to change:
+                // "n_ctx" and so on, so that a program can name what of its own sets it; NULL: none.
+                // Static storage
 };
 
 // "HEARTH_E_IO" and so on; "unknown code" for all other numbers. Static storage. Threads: any.
@@ -134,7 +140,7 @@ static inline struct hearth_model_params hearth_model_params_default(void)
 
 // Opens the GGUF at `path` (for a split file, its first part). `params` NULL: all defaults; its strings are
 // copied.
-// Errors: HEARTH_E_INVALID, HEARTH_E_IO, HEARTH_E_FORMAT, HEARTH_E_UNSUPPORTED, HEARTH_E_MEMORY, and
+// Errors: HEARTH_E_INVALID (`path` is NULL, parameters make no sense), HEARTH_E_IO, HEARTH_E_FORMAT, HEARTH_E_UNSUPPORTED, HEARTH_E_MEMORY, and
 // HEARTH_E_INTERRUPTED when `progress` said so. Threads: any.
 int hearth_model_open(struct hearth_model **out, const char *path, const struct hearth_model_params *params,
                       struct hearth_error *err);
@@ -159,6 +165,34 @@ struct hearth_model_info {
 
 // What the file says of itself, valid as long as the model is open. Threads: any.
 const struct hearth_model_info *hearth_model_info(const struct hearth_model *model);
+
+// ---- metadata
+
+// A file describes its model by keys with values: numbers, texts, or arrays of either. All functions that give
+// a text write at most `cap` bytes of it to `out`, the last of which is a zero, and return its length without
+// the zero: when that is `cap` or more, the text was cut (call again; `out` may be NULL when `cap` is 0). A text
+// may have any bytes, zeros too.
+
+// Keys in the file. Threads: any.
+int64_t hearth_model_meta_count(const struct hearth_model *model);
+
+// The i-th key, in the file's order; -1 where there is none. Threads: any.
+int64_t hearth_model_meta_key(const struct hearth_model *model, int64_t i, char *out, size_t cap);
+
+// How many values the key has: the length of an array, 1 for all others; -1 when there is no such key.
+// Threads: any.
+int64_t hearth_model_meta_length(const struct hearth_model *model, const char *key);
+
+// The i-th value of the key as text, from 0 on: a text as it is, "true" or "false", a number in decimal digits
+// that are enough to give it back. -1 where there is none.
+// Threads: any.
+int64_t hearth_model_meta_text(const struct hearth_model *model, const char *key, int64_t i, char *out,
+                               size_t cap);
+
+// The Jinja template of the model's chat format (the key tokenizer.chat_template), valid as long as the model
+// is open; NULL when the file has none. The library does not interpret it.
+// Threads: any.
+const char *hearth_model_chat_template(const struct hearth_model *model);
 
 // ---- tokens
 
@@ -186,7 +220,15 @@ size_t hearth_token_bytes(const struct hearth_model *model, hearth_token token, 
 // The token that begins a text; -1 when the vocabulary has none. Threads: any.
 hearth_token hearth_token_bos(const struct hearth_model *model);
 
-// Whether the token ends a generation. Threads: any.
+// The token that ends a text; -1 when the vocabulary has none. Threads: any.
+hearth_token hearth_token_eos(const struct hearth_model *model);
+
+// The token that ends a turn of a chat: the one that the file names, else one that is known for it by name,
+// "<|eot_id|>" or "<|im_end|>" for instance; -1 when there is none.
+// Threads: any.
+hearth_token hearth_token_eot(const struct hearth_model *model);
+
+// Whether the token ends a generation, as EOS, EOT and some others do. Threads: any.
 bool hearth_token_is_eog(const struct hearth_model *model, hearth_token token);
 
 // ---- text
@@ -232,7 +274,8 @@ struct hearth_session_params {
     size_t size;   // set by hearth_session_params_default()
     int n_ctx;     // positions per sequence; 0: min(the model's, 4096)
     int max_seqs;  // sequences alive at once, at least 1
-    int max_steps; // rows of the step class in one evaluation; less than max_seqs, 0 for example: max_seqs
+    int max_steps; // rows of the step class in one evaluation, at most 65535; less than max_seqs, 0 for
+                   // example: max_seqs
     int kv_tokens; // positions of all sequences together, rounded up to whole pages; what sequences share
                    // counts once; 0: n_ctx for each of max_seqs
     int n_ubatch;  // prompt tokens evaluated at a time; 0: 512. A free choice: results do not depend on it
@@ -272,6 +315,26 @@ void hearth_session_close(struct hearth_session **session);
 // Positions that a sequence can have. Threads: any.
 int hearth_session_n_ctx(const struct hearth_session *session);
 
+// Sequences that there can be at once. Threads: any.
+int hearth_session_max_seqs(const struct hearth_session *session);
+
+// Rows that one evaluation takes: n_ubatch and max_steps together. Threads: any.
+int hearth_session_max_rows(const struct hearth_session *session);
+
+// Rows of the step class among them. Threads: any.
+int hearth_session_max_steps(const struct hearth_session *session);
+
+// Rows that may want logits in one evaluation. Threads: any.
+int hearth_session_max_logits(const struct hearth_session *session);
+
+// Positions that the KV cache has room for: whole pages, all sequences together. Threads: any.
+int64_t hearth_session_kv_tokens(const struct hearth_session *session);
+
+// How many of these are on pages that no sequence holds. A sequence that grows takes a page for each
+// page_tokens positions (hearth_session_kv_stats()), and one more for a copy when it shares its last page.
+// Threads: one at a time.
+int64_t hearth_session_kv_free(const struct hearth_session *session);
+
 // ---- sequences
 
 // Which of the two numeric classes an evaluation belongs to: prompt (prefill) or step (decode). A token's
@@ -303,7 +366,12 @@ int hearth_seq_truncate(struct hearth_session *session, int seq, int n_tokens, s
 
 // Writes a sequence to a file: its tokens, their phases and their part of the KV cache, as many bytes as that
 // (docs/kv-file.md). No file appears under `path` unless all of it is written; an old one is replaced.
-// Errors: HEARTH_E_INVALID (no such sequence), HEARTH_E_IO, HEARTH_E_MEMORY. Threads: one at a time.
+//
+// A session need not wait for the disk: this function alone may run in a second thread while the session is
+// used, as long as no other call names the sequence meanwhile. A fork made for the purpose will do: it takes
+// no time, and the original goes on, or is freed.
+// Errors: HEARTH_E_INVALID (no such sequence), HEARTH_E_IO, HEARTH_E_MEMORY. Threads: one at a time, but as
+// above.
 int hearth_seq_save(struct hearth_session *session, int seq, const char *path, struct hearth_error *err);
 
 // A new sequence from such a file, of any session on the same model: evaluation goes on with the same bits
@@ -312,8 +380,8 @@ int hearth_seq_save(struct hearth_session *session, int seq, const char *path, s
 // it again, in its phase.
 // Errors: HEARTH_E_INVALID (the file is of another model, or of a session with other type_k, type_v or, when
 // tokens were evaluated as steps, lossy sparsity), HEARTH_E_FORMAT (it is damaged), HEARTH_E_UNSUPPORTED (it
-// is of a newer version), HEARTH_E_IO, HEARTH_E_MEMORY, HEARTH_E_BUDGET, HEARTH_E_KV_FULL. Threads: one at a
-// time.
+// is of another version of the format, or of a library with another arithmetic), HEARTH_E_IO,
+// HEARTH_E_MEMORY, HEARTH_E_BUDGET, HEARTH_E_KV_FULL. Threads: one at a time.
 int hearth_seq_load(struct hearth_session *session, const char *path, struct hearth_error *err);
 
 // Gives memory of the KV cache that no sequence uses any more back to the system. It stays part of the
@@ -346,27 +414,26 @@ int hearth_prompt(struct hearth_session *session, int seq, const hearth_token *t
 // One row of an evaluation: the token at a position of a sequence.
 struct hearth_batch_row {
     int seq;
-    int pos; // the sequence's length, plus its rows before this one in the batch
+    int pos; // -1: the sequence's next one. Else just that is checked: it must be the sequence's length, plus
+             // its rows before this one in the batch
     hearth_token token;
     enum hearth_phase phase;
     bool wants_logits;
 };
 
-// Appends rows[0..n) to their sequences and takes all of them through the layers together: chunks of prompts
+// Appends rows[0..n), of `row_size` bytes each (sizeof *rows), to their sequences and takes all of them through the layers together: chunks of prompts
 // beside steps of other sequences, and several rows of a sequence, drafted tokens for example. Each row is of
 // the class that it names, and gets the logits that it would get alone. Rows of a sequence come in the order
 // of their positions, rows of different ones in any. Afterwards hearth_logits(session, i) is what rows[i]
 // wanted. When it fails, all sequences are as they were, and the session can be used further.
 //
-// At most hearth_session_max_rows() rows, of which at most max_steps are of the step class. At most max_steps
-// and max_seqs rows together, or 32 if that is more, may want logits.
+// At most hearth_session_max_rows() rows, of which at most hearth_session_max_steps() are of the step class and
+// at most hearth_session_max_logits() want logits.
 // Errors: as of hearth_prompt(), HEARTH_E_INVALID also for a position that is not the sequence's next one and
-// for more rows than the above. While the session is traced also HEARTH_E_MEMORY. Threads: one at a time.
+// for more rows than the above; the message names the row that is refused. While the session is traced also
+// HEARTH_E_MEMORY. Threads: one at a time.
 int hearth_evaluate(struct hearth_session *session, const struct hearth_batch_row *rows, int n,
-                    struct hearth_error *err);
-
-// Rows that one evaluation takes: n_ubatch and max_steps together. Threads: any.
-int hearth_session_max_rows(const struct hearth_session *session);
+                    size_t row_size, struct hearth_error *err);
 
 // One step of n different sequences: appends tokens[i] to seqs[i]. Afterwards hearth_logits(session, i) is
 // row i. When it fails, all sequences are as they were before, and the session can be used further.
@@ -469,12 +536,19 @@ struct hearth_stats {
 
     uint64_t memory_bytes; // private memory held: weights, KV cache, workspace
     uint64_t kv_bytes;     // of it the KV cache
-    struct hearth_kv_stats kv;
-    struct hearth_streaming_stats streaming;
 };
 
-// Fills `out` with what the session has done so far. Threads: one at a time.
-void hearth_session_stats(const struct hearth_session *session, struct hearth_stats *out);
+// Fills `out`, which has `size` bytes (sizeof *out), with what the session has done so far. Fields that this
+// library does not know become zero.
+// Threads: one at a time.
+void hearth_session_stats(const struct hearth_session *session, struct hearth_stats *out, size_t size);
+
+// The same of the KV cache. Threads: one at a time.
+void hearth_session_kv_stats(const struct hearth_session *session, struct hearth_kv_stats *out, size_t size);
+
+// The same of weights that are read as they are needed. Threads: one at a time.
+void hearth_session_streaming_stats(const struct hearth_session *session, struct hearth_streaming_stats *out,
+                                    size_t size);
 
 // From now on writes down which neurons each step needs (docs/trace.md): the computed ones where predictors
 // name them, else the active ones. The file appears under `path` when hearth_session_trace_end() is called,

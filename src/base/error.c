@@ -26,15 +26,51 @@ void hearth_make_printable(char *text)
     }
 }
 
+static void fill(struct hearth_error *err, int code, const char *param, const char *fmt, va_list args)
+{
+    err->code = code;
+    err->param = param;
+    vsnprintf(err->message, sizeof err->message, fmt, args);
+    hearth_make_printable(err->message);
+}
+
 int hearth_fail(struct hearth_error *err, int code, const char *fmt, ...)
 {
     if (err) {
         va_list args;
         va_start(args, fmt);
-        err->code = code;
-        vsnprintf(err->message, sizeof err->message, fmt, args);
+        fill(err, code, NULL, fmt, args);
         va_end(args);
-        hearth_make_printable(err->message);
+    }
+    return code;
+}
+
+int hearth_fail_param(struct hearth_error *err, int code, const char *param, const char *fmt, ...)
+{
+    if (err) {
+        va_list args;
+        va_start(args, fmt);
+        fill(err, code, param, fmt, args);
+        va_end(args);
+    }
+    return code;
+}
+
+int hearth_fail_in(struct hearth_error *err, int code, const char *fmt, ...)
+{
+    if (err) {
+        char words[100], *m = err->message;
+        va_list args;
+        va_start(args, fmt);
+        vsnprintf(words, sizeof words, fmt, args);
+        va_end(args);
+        const size_t n = strlen(words) + 2, room = sizeof err->message - n - 1, length = strlen(m);
+        const size_t kept = length < room ? length : room;
+        memmove(m + n, m, kept);
+        memcpy(m, words, n - 2);
+        memcpy(m + n - 2, ": ", 2);
+        m[n + kept] = '\0';
+        hearth_make_printable(m);
     }
     return code;
 }
@@ -48,6 +84,7 @@ int hearth_fail_errno(struct hearth_error *err, int errno_value, const char *fmt
         va_list args;
         va_start(args, fmt);
         err->code = HEARTH_E_IO;
+        err->param = NULL;
         int n = vsnprintf(err->message, sizeof err->message, fmt, args);
         va_end(args);
         if (n >= 0 && (size_t)n < sizeof err->message)

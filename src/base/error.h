@@ -16,7 +16,14 @@
 // newline. Control characters (of quoted names) become question marks. Thread-safe for different *err.
 int hearth_fail(struct hearth_error *err, int code, const char *fmt, ...) HEARTH_PRINTF(3, 4);
 
-// The same for a failed system call: appends the text of errno_value.
+// The same about a parameter, such as "n_ctx", which the message names, too; a string in static storage.
+int hearth_fail_param(struct hearth_error *err, int code, const char *param, const char *fmt, ...)
+    HEARTH_PRINTF(4, 5);
+
+// Puts words, at most 99 bytes, and ": " before the message of what has failed with this code; returns the code.
+int hearth_fail_in(struct hearth_error *err, int code, const char *fmt, ...) HEARTH_PRINTF(3, 4);
+
+// The same as hearth_fail() for a failed system call: appends the text of errno_value.
 int hearth_fail_errno(struct hearth_error *err, int errno_value, const char *fmt, ...) HEARTH_PRINTF(3, 4);
 
 // For messages, which quote names and texts from files: these must not control the terminal. Control

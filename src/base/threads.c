@@ -216,8 +216,8 @@ int hearth_pool_open(struct hearth_pool **out, int n_threads, struct hearth_erro
 {
     *out = NULL;
     if (n_threads < 1 || n_threads > MAX_THREADS)
-        return hearth_fail(err, HEARTH_E_INVALID, "%d threads: the number must be 1 to %d", n_threads,
-                           MAX_THREADS);
+        return hearth_fail_param(err, HEARTH_E_INVALID, "n_threads", "n_threads is %d: it must be 1 to %d",
+                                 n_threads, MAX_THREADS);
     struct hearth_pool *p = aligned_alloc(LINE, hearth_round_up(sizeof *p, LINE));
     struct worker *workers = hearth_calloc((size_t)n_threads, sizeof *workers);
     if (!p || !workers) {
@@ -232,7 +232,10 @@ int hearth_pool_open(struct hearth_pool **out, int n_threads, struct hearth_erro
     int rc = start_workers(p);
     if (rc) {
         hearth_pool_close(&p);
-        return hearth_fail_errno(err, rc, "cannot start %d threads; use fewer (-t)", n_threads);
+        hearth_fail_errno(err, rc, "cannot start %d threads, a smaller n_threads may do", n_threads);
+        if (err)
+            err->param = "n_threads";
+        return HEARTH_E_IO;
     }
     *out = p;
     return HEARTH_OK;

@@ -155,7 +155,7 @@ static struct summary summarize(const struct bench *b, const struct test *t, siz
         speed2 += rate * rate;
     }
     struct hearth_stats stats;
-    hearth_session_stats(b->session, &stats);
+    hearth_session_stats(b->session, &stats, sizeof stats);
     struct summary s = {.ns = ns / n,
                         .ns_dev = deviation(ns, ns2, n),
                         .speed = speed / n,

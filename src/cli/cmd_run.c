@@ -371,7 +371,9 @@ static bool any_stopped(const struct run *r, enum hearth_stop stop)
 static void report(struct run *r)
 {
     struct hearth_run_stats *s = &r->stats;
-    hearth_session_stats(r->session, &s->session);
+    hearth_session_stats(r->session, &s->session, sizeof s->session);
+    hearth_session_kv_stats(r->session, &s->kv, sizeof s->kv);
+    hearth_session_streaming_stats(r->session, &s->streaming, sizeof s->streaming);
     s->model = hearth_model_info(r->model);
     s->n_threads = hearth_cli_threads(r->o);
     s->n_sequences = r->n_lines;

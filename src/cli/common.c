@@ -18,7 +18,8 @@
 // ---- messages
 
 static bool quiet_mode;
-static bool progress_shown; // an unfinished progress line is on the terminal
+static const struct hearth_command *command; // that is running, or NULL
+static bool progress_shown;                  // an unfinished progress line is on the terminal
 
 static void clear_progress(void)
 {
@@ -79,12 +80,20 @@ int hearth_cli_error(const char *fmt, ...)
     return HEARTH_EXIT_FAILURE;
 }
 
+void hearth_cli_set_command(const struct hearth_command *cmd)
+{
+    command = cmd;
+}
+
 int hearth_cli_fail(const struct hearth_error *err)
 {
     if (err->code == HEARTH_E_INTERRUPTED) {
         clear_progress();
         return HEARTH_EXIT_INTERRUPTED;
     }
+    const char *option = command && err->param ? hearth_option_for(command, err->param) : NULL;
+    if (option)
+        return hearth_cli_error("%s (option %s)", err->message, option);
     return hearth_cli_error("%s", err->message);
 }
 

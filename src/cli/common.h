@@ -10,13 +10,15 @@
 
 // ---- messages, all on standard error as "hearth: ..."
 
+// From now on messages about parameters name this command's options.
+void hearth_cli_set_command(const struct hearth_command *cmd);
 // Installs the sink of the library's log. `quiet` keeps warnings only, `verbose` adds details.
 void hearth_cli_log_init(bool quiet, bool verbose);
 void hearth_cli_warn(const char *fmt, ...) HEARTH_PRINTF(1, 2);
 void hearth_cli_info(const char *fmt, ...) HEARTH_PRINTF(1, 2); // not with --quiet
 // Prints "hearth: error: ..." and returns HEARTH_EXIT_FAILURE.
 int hearth_cli_error(const char *fmt, ...) HEARTH_PRINTF(1, 2);
-// The same for an error of the library. If it is HEARTH_E_INTERRUPTED, prints nothing and returns
+// The same for an error of the library, with the option that sets the parameter it is about. If it is HEARTH_E_INTERRUPTED, prints nothing and returns
 // HEARTH_EXIT_INTERRUPTED.
 int hearth_cli_fail(const struct hearth_error *err);
 // Prints a usage error with a hint at the help of `cmd` (may be NULL) and returns HEARTH_EXIT_USAGE.

@@ -65,6 +65,7 @@ int main(int argc, char **argv)
     int status = hearth_options_parse(cmd, argc - 2, argv + 2, &o);
     if (status >= 0)
         return hearth_cli_stdout_close(status);
+    hearth_cli_set_command(cmd);
     hearth_cli_log_init(o.quiet, o.verbose);
     return hearth_cli_stdout_close(cmd->run(&o));
 }

@@ -80,6 +80,41 @@ static const struct hearth_option *find_option(unsigned commands, const char *sp
     return NULL;
 }
 
+const char *hearth_option_for(const struct hearth_command *cmd, const char *param)
+{
+    static const struct {
+        const char *param, *option;
+    } table[] = {{"n_ctx", "-c"},
+                 {"max_seqs", "-np"},
+                 {"max_seqs", "-npl"},
+                 {"kv_tokens", "--kv-size"},
+                 {"n_ubatch", "-ub"},
+                 {"n_threads", "-t"},
+                 {"type_k", "-ctk"},
+                 {"type_v", "-ctv"},
+                 {"sparsity", "--sparsity"},
+                 {"predict_threshold", "--predict-threshold"},
+                 {"sparsity_threshold", "--sparsity-threshold"},
+                 {"sparsity_share", "--sparsity-threshold"},
+                 {"cpu", "--cpu"},
+                 {"ram", "--ram"},
+                 {"io", "--io"},
+                 {"throttle", "--throttle"},
+                 {"overlap", "--overlap"},
+                 {"dynatemp_exponent", "--dynatemp-exp"},
+                 {"repeat_penalty", "--repeat-penalty"},
+                 {"repeat_last_n", "--repeat-last-n"},
+                 {"dry_penalty_last_n", "--dry-penalty-last-n"},
+                 {"dry_allowed_length", "--dry-allowed-length"},
+                 {"mirostat", "--mirostat"},
+                 {"logit_biases", "-l"},
+                 {"samplers", "--samplers"}};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (!strcmp(table[i].param, param) && find_option(cmd->bit, table[i].option))
+            return table[i].option;
+    return NULL;
+}
+
 static int nearest_in(const char *list, const char *spelling, int best, char out[40])
 {
     char word[40];

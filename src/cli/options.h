@@ -152,6 +152,9 @@ int hearth_options_parse(const struct hearth_command *cmd, int argc, char **argv
 // The command whose name is nearest to `name`; NULL: none is near.
 const char *hearth_command_nearest(const char *name);
 
+// How a user of the command sets a field of hearth.h's parameter structs: "-c" for "n_ctx"; NULL: not at all.
+const char *hearth_option_for(const struct hearth_command *cmd, const char *param);
+
 // Steps through the spellings in a list such as "-n, --predict". Copies the next one to `out`, which holds 40
 // characters, and returns the rest of the list; NULL: the end.
 const char *hearth_spelling_next(const char *list, char out[40]);

@@ -62,9 +62,10 @@ static double hit_rate(const struct hearth_streaming_stats *t)
     return share(t->neuron_hits + t->neuron_late_hits + t->expert_hits, asked(t));
 }
 
-static void print_streaming(const struct hearth_stats *e)
+static void print_streaming(const struct hearth_run_stats *s)
 {
-    const struct hearth_streaming_stats *t = &e->streaming;
+    const struct hearth_stats *e = &s->session;
+    const struct hearth_streaming_stats *t = &s->streaming;
     char cache[100] = "";
     if (asked(t))
         snprintf(cache, sizeof cache, ", %.1f %% of the %s asked for in the cache", 100 * hit_rate(t),
@@ -82,8 +83,8 @@ void hearth_run_stats_print(const struct hearth_run_stats *s)
                     per_second(s->session.prompt_tokens, s->session.prompt_ns),
                     (unsigned long long)s->generated, per_second(s->session.step_tokens, s->session.step_ns),
                     gb_per_second(s));
-    if (s->session.streaming.io)
-        print_streaming(&s->session);
+    if (s->streaming.io)
+        print_streaming(s);
 }
 
 static int compare(const void *a, const void *b)
@@ -115,9 +116,10 @@ static const char *stop_name(enum hearth_stop stop)
 }
 
 // JSON null if all weights are in memory.
-static json_t *streaming_json(const struct hearth_stats *e)
+static json_t *streaming_json(const struct hearth_run_stats *s)
 {
-    const struct hearth_streaming_stats *t = &e->streaming;
+    const struct hearth_stats *e = &s->session;
+    const struct hearth_streaming_stats *t = &s->streaming;
     if (!t->io)
         return json_null();
     return json_pack(
@@ -175,11 +177,11 @@ void hearth_run_stats_json(struct hearth_run_stats *s)
                   "predictor_bytes", (json_int_t)e->predictor_bytes, "gate_bytes", (json_int_t)e->gate_bytes,
                   "up_bytes", (json_int_t)e->up_bytes, "down_bytes", (json_int_t)e->down_bytes,
                   "memory_bytes", (json_int_t)e->memory_bytes, //
-                  "kv_pages", (json_int_t)e->kv.pages, "kv_pages_used", (json_int_t)e->kv.pages_used,
-                  "kv_pages_shared", (json_int_t)e->kv.pages_shared, "kv_bytes", (json_int_t)e->kv_bytes, //
+                  "kv_pages", (json_int_t)s->kv.pages, "kv_pages_used", (json_int_t)s->kv.pages_used,
+                  "kv_pages_shared", (json_int_t)s->kv.pages_shared, "kv_bytes", (json_int_t)e->kv_bytes, //
                   "memory_peak_bytes", (json_int_t)hearth_memory_peak());
     if (root)
-        json_object_set_new(root, "streaming", streaming_json(e));
+        json_object_set_new(root, "streaming", streaming_json(s));
     if (root && s->best >= 0) {
         json_object_set_new(root, "best_sequence", json_integer(s->best + 1));
         json_object_set_new(root, "best_mean_log_probability", hearth_json_real(s->best_log_prob));

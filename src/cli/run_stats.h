@@ -22,6 +22,8 @@ enum hearth_stop {
 struct hearth_run_stats {
     const struct hearth_model_info *model;
     struct hearth_stats session;
+    struct hearth_kv_stats kv;
+    struct hearth_streaming_stats streaming;
     uint64_t load_ns;
     uint64_t generated; // tokens chosen, over all sequences
     uint64_t *step_ns;  // time from one token of a sequence to its next: evaluation, choice and printing

@@ -326,16 +326,17 @@ static int check_request(struct profiler *p, size_t n_tokens, const struct heart
     const struct hearth_model *m = p->model;
     if (!(params->sparsity_share >= 0 && params->sparsity_share < 1) ||
         (params->sparsity_share > 0 && is_relu(m)))
-        return hearth_fail(
-            p->err, HEARTH_E_INVALID,
+        return hearth_fail_param(
+            p->err, HEARTH_E_INVALID, "sparsity_share",
             "%s: a share of neurons to leave out is below 100 %% and for models outside the ReLU "
             "family, whose activations say themselves what is left out",
             m->info.path);
     if (!is_relu(m) && !(params->sparsity_threshold > 0) && !(params->sparsity_share > 0))
-        return hearth_fail(p->err, HEARTH_E_INVALID,
-                           "%s: with this model's activation every neuron is always active: say with "
-                           "--sparsity-threshold which ones are left out, for instance 40%%",
-                           m->info.path);
+        return hearth_fail_param(
+            p->err, HEARTH_E_INVALID, "sparsity_share",
+            "%s: with this model's activation every neuron is always active: say with "
+            "sparsity_threshold or sparsity_share which ones are left out, for instance 40%%",
+            m->info.path);
     if (m->pack)
         return hearth_fail(p->err, HEARTH_E_INVALID,
                            "%s: this is a pack; make the profile with the model that it was made of",

@@ -2,6 +2,14 @@
 // Batches: see batch.h.
 #include "engine/batch.h"
 
+#include <string.h>
+
+#include "base/params.h"
+
+// Bytes of a row in the first release.
+#define LEAST_ROW 20
+_Static_assert(sizeof(struct hearth_batch_row) >= LEAST_ROW, "rows grow");
+
 int hearth_batch_check_token(const struct hearth_batch_limits *limits, hearth_token token,
                              struct hearth_error *err)
 {
@@ -11,23 +19,31 @@ int hearth_batch_check_token(const struct hearth_batch_limits *limits, hearth_to
                        limits->n_vocab);
 }
 
+// The row's position is the sequence's next one, or becomes it.
+static int place_row(const struct hearth_batch *b, const struct hearth_kv *kv, struct hearth_batch_row *row,
+                     struct hearth_error *err)
+{
+    const int index = b->index[row->seq];
+    const int pos = kv->seqs[row->seq].length + (index < 0 ? 0 : b->counts[index]);
+    if (pos >= kv->n_ctx)
+        return hearth_fail_param(err, HEARTH_E_BUDGET, "n_ctx",
+                                 "the context of %d tokens is full: use a larger n_ctx", kv->n_ctx);
+    if (row->pos != -1 && row->pos != pos)
+        return hearth_fail(err, HEARTH_E_INVALID, "the next position is %d, not %d", pos, row->pos);
+    row->pos = pos;
+    return HEARTH_OK;
+}
+
 static int check_row(const struct hearth_batch *b, const struct hearth_kv *kv,
-                     const struct hearth_batch_limits *limits, const struct hearth_batch_row *row,
+                     const struct hearth_batch_limits *limits, struct hearth_batch_row *row,
                      struct hearth_error *err)
 {
     int rc = hearth_kv_check_seq(kv, row->seq, err);
     if (!rc)
         rc = hearth_batch_check_token(limits, row->token, err);
-    if (rc)
-        return rc;
-    if (row->phase != HEARTH_PHASE_PROMPT && row->phase != HEARTH_PHASE_STEP)
-        return hearth_fail(err, HEARTH_E_INVALID, "there is no phase %d", (int)row->phase);
-    const int index = b->index[row->seq];
-    const int pos = kv->seqs[row->seq].length + (index < 0 ? 0 : b->counts[index]);
-    if (row->pos != pos)
-        return hearth_fail(err, HEARTH_E_INVALID, "the next position of sequence %d is %d, not %d", row->seq,
-                           pos, row->pos);
-    return HEARTH_OK;
+    if (!rc && row->phase != HEARTH_PHASE_PROMPT && row->phase != HEARTH_PHASE_STEP)
+        rc = hearth_fail(err, HEARTH_E_INVALID, "there is no phase %d", (int)row->phase);
+    return rc ? rc : place_row(b, kv, row, err);
 }
 
 // Notes the row's sequence and counts the sequence's rows: all in `counts`, those of each class in `next`.
@@ -43,11 +59,12 @@ static void count_row(struct hearth_batch *b, const struct hearth_batch_row *row
     b->next[2 * *index + (int)row->phase]++;
 }
 
-static int check_count(int n, int most, const char *what, struct hearth_error *err)
+static int check_count(int n, int most, const char *param, const char *what, struct hearth_error *err)
 {
     if (n <= most)
         return HEARTH_OK;
-    return hearth_fail(err, HEARTH_E_INVALID, "an evaluation takes at most %d %s, not %d", most, what, n);
+    return hearth_fail_param(err, HEARTH_E_INVALID, param, "an evaluation takes at most %d %s, not %d", most,
+                             what, n);
 }
 
 static int count_rows(struct hearth_batch *b, const struct hearth_kv *kv,
@@ -57,14 +74,14 @@ static int count_rows(struct hearth_batch *b, const struct hearth_kv *kv,
     for (int i = 0; i < n; i++) {
         const int rc = check_row(b, kv, limits, &b->from[i], err);
         if (rc)
-            return rc;
+            return hearth_fail_in(err, rc, "row %d, sequence %d", i, b->from[i].seq);
         count_row(b, &b->from[i]);
         n_steps += b->from[i].phase == HEARTH_PHASE_STEP;
         n_wanted += b->from[i].wants_logits;
     }
-    int rc = check_count(n_steps, limits->max_steps, "rows of the step class (max_steps)", err);
+    int rc = check_count(n_steps, limits->max_steps, "max_steps", "rows of the step class (max_steps)", err);
     if (!rc)
-        rc = check_count(n_wanted, limits->logit_rows, "rows that want logits", err);
+        rc = check_count(n_wanted, limits->logit_rows, "max_steps", "rows that want logits", err);
     return rc;
 }
 
@@ -120,19 +137,14 @@ static void forget(struct hearth_batch *b)
     for (int i = 0; i < b->n_seqs; i++)
         b->index[b->seqs[i]] = -1;
     b->n = b->n_seqs = b->n_classes = 0;
-    b->from = NULL;
 }
 
 int hearth_batch_take(struct hearth_batch *b, struct hearth_kv *kv, const struct hearth_batch_limits *limits,
-                      const struct hearth_batch_row *rows, int n, struct hearth_error *err)
+                      int n, struct hearth_error *err)
 {
+    assert(n > 0 && n <= limits->max_rows);
     b->n_answered = 0;
-    if (n < 1)
-        return hearth_fail(err, HEARTH_E_INVALID, "an evaluation takes at least one row, not %d rows", n);
-    b->from = rows;
-    int rc = check_count(n, limits->max_rows, "rows (n_ubatch and max_steps together)", err);
-    if (!rc)
-        rc = count_rows(b, kv, limits, n, err);
+    int rc = count_rows(b, kv, limits, n, err);
     if (!rc)
         rc = hearth_kv_reserve(kv, b->seqs, b->counts, b->n_seqs, err);
     if (rc) {
@@ -144,6 +156,42 @@ int hearth_batch_take(struct hearth_batch *b, struct hearth_kv *kv, const struct
     put_in_order(b);
     list_wanted(b);
     return HEARTH_OK;
+}
+
+int hearth_batch_read(struct hearth_batch *b, const struct hearth_batch_limits *limits,
+                      const struct hearth_batch_row *rows, int n, size_t row_size, struct hearth_error *err)
+{
+    b->n_answered = 0;
+    if (n < 1)
+        return hearth_fail(err, HEARTH_E_INVALID, "an evaluation takes at least one row, not %d rows", n);
+    int rc = hearth_params_check_size(row_size, LEAST_ROW, sizeof *rows, "hearth_batch_row", err);
+    if (!rc)
+        rc = check_count(n, limits->max_rows, "n_ubatch", "rows (n_ubatch and max_steps together)", err);
+    for (int i = 0; i < n && !rc; i++) {
+        b->from[i] = (struct hearth_batch_row){0};
+        memcpy(&b->from[i], (const char *)rows + (size_t)i * row_size, row_size);
+    }
+    return rc;
+}
+
+int hearth_batch_check_seqs(struct hearth_batch *b, const struct hearth_kv *kv, const int *seqs, int n,
+                            struct hearth_error *err)
+{
+    int rc = HEARTH_OK, seen = 0;
+    for (; seen < n; seen++) {
+        rc = hearth_kv_check_seq(kv, seqs[seen], err);
+        if (!rc && b->index[seqs[seen]] >= 0)
+            rc = hearth_fail(err, HEARTH_E_INVALID, "it is in row %d already, and twice in one step",
+                             b->index[seqs[seen]]);
+        if (rc) {
+            hearth_fail_in(err, rc, "row %d, sequence %d", seen, seqs[seen]);
+            break;
+        }
+        b->index[seqs[seen]] = seen;
+    }
+    for (int i = 0; i < seen; i++)
+        b->index[seqs[i]] = -1;
+    return rc;
 }
 
 void hearth_batch_commit(struct hearth_batch *b, struct hearth_kv *kv)
@@ -169,6 +217,7 @@ void hearth_batch_lay_out(struct hearth_batch *b, const struct hearth_batch_limi
     const size_t t = (size_t)limits->max_rows, s = (size_t)limits->max_seqs;
     b->tokens = hearth_arena_take(a, t, sizeof *b->tokens);
     b->rows = hearth_arena_take(a, t, sizeof *b->rows);
+    b->from = hearth_arena_take(a, t, sizeof *b->from);
     b->order = hearth_arena_take(a, t, sizeof *b->order);
     b->seqs = hearth_arena_take(a, s, sizeof *b->seqs);
     b->counts = hearth_arena_take(a, s, sizeof *b->counts);

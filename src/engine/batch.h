@@ -18,9 +18,9 @@ struct hearth_batch {
     int *tokens;             // [T]
     struct hearth_row *rows; // [T]
 
-    const struct hearth_batch_row *from; // [n] the caller's, while it is evaluated
-    int *order;                          // [T] where each of the caller's rows is
-    int *seqs, *counts;                  // [S] the sequences, and rows of each
+    struct hearth_batch_row *from; // [T] the caller's
+    int *order;                    // [T] where each of the caller's rows is
+    int *seqs, *counts;            // [S] the sequences, and rows of each
     int n_seqs;
     int *index; // [S] a sequence's place in seqs; -1: it has no row
     int *next;  // [2 S] where a class's next row of a sequence goes, while they are put in order
@@ -46,10 +46,20 @@ void hearth_batch_init(struct hearth_batch *b, const struct hearth_batch_limits 
 int hearth_batch_check_token(const struct hearth_batch_limits *limits, hearth_token token,
                              struct hearth_error *err);
 
-// Takes the caller's rows[n], which stay until the batch is committed or dropped, and reserves their positions.
-// HEARTH_E_INVALID, HEARTH_E_BUDGET, HEARTH_E_KV_FULL: then there is no batch, and nothing has changed.
+// Whether seqs[n], at most max_seqs, are different sequences that there are: linear in n. HEARTH_E_INVALID.
+int hearth_batch_check_seqs(struct hearth_batch *b, const struct hearth_kv *kv, const int *seqs, int n,
+                            struct hearth_error *err);
+
+// Copies the caller's rows[n], which have row_size bytes each in the program's header, to `from`.
+// HEARTH_E_INVALID: too few or too many, or no such size.
+int hearth_batch_read(struct hearth_batch *b, const struct hearth_batch_limits *limits,
+                      const struct hearth_batch_row *rows, int n, size_t row_size, struct hearth_error *err);
+
+// Takes the first n (1..T) rows of `from`, which stay until the batch is committed or dropped, and reserves
+// their positions. HEARTH_E_INVALID, HEARTH_E_BUDGET, HEARTH_E_KV_FULL: then there is no batch, and nothing has
+// changed.
 int hearth_batch_take(struct hearth_batch *b, struct hearth_kv *kv, const struct hearth_batch_limits *limits,
-                      const struct hearth_batch_row *rows, int n, struct hearth_error *err);
+                      int n, struct hearth_error *err);
 
 // The rows are stored: the sequences grow.
 void hearth_batch_commit(struct hearth_batch *b, struct hearth_kv *kv);

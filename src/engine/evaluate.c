@@ -6,12 +6,6 @@
 
 // ---- one batch
 
-static int take(struct hearth_session *s, const struct hearth_batch_row *rows, int n,
-                struct hearth_error *err)
-{
-    return hearth_batch_take(&s->batch, &s->kv, &s->limits, rows, n, err);
-}
-
 // From here to end_turn() the weights are this session's, unless it fails.
 static int begin_turn(struct hearth_session *s, struct hearth_error *err)
 {
@@ -84,13 +78,20 @@ static int settle(struct hearth_session *s, int rc, uint64_t start)
     return HEARTH_OK;
 }
 
+// The first n rows that the batch was given.
+static int evaluate(struct hearth_session *s, int n, struct hearth_error *err)
+{
+    const uint64_t start = hearth_now_ns();
+    const int rc = hearth_batch_take(&s->batch, &s->kv, &s->limits, n, err);
+    return rc ? rc : settle(s, compute_all(s, false, err), start);
+}
+
 int hearth_evaluate(struct hearth_session *session, const struct hearth_batch_row *rows, int n,
-                    struct hearth_error *err)
+                    size_t row_size, struct hearth_error *err)
 {
     struct hearth_session *s = session;
-    const uint64_t start = hearth_now_ns();
-    const int rc = take(s, rows, n, err);
-    return rc ? rc : settle(s, compute_all(s, false, err), start);
+    const int rc = hearth_batch_read(&s->batch, &s->limits, rows, n, row_size, err);
+    return rc ? rc : evaluate(s, n, err);
 }
 
 // ---- prompts and steps
@@ -125,7 +126,8 @@ static int reserve_prompt(struct hearth_session *s, int seq, const hearth_token 
         return hearth_fail(err, HEARTH_E_INVALID, "a prompt needs at least one token");
     int rc = hearth_kv_check_seq(&s->kv, seq, err);
     for (int i = 0; i < n && !rc; i++)
-        rc = hearth_batch_check_token(&s->limits, tokens[i], err);
+        if ((rc = hearth_batch_check_token(&s->limits, tokens[i], err)))
+            hearth_fail_in(err, rc, "tokens[%d]", i);
     return rc ? rc : hearth_kv_reserve(&s->kv, &seq, &n, 1, err);
 }
 
@@ -134,14 +136,13 @@ static int evaluate_micro_batch(struct hearth_session *s, int seq, const hearth_
                                 int base, bool last, hearth_row_fn rows, void *arg, struct hearth_error *err)
 {
     const uint64_t start = hearth_now_ns();
-    const int length = s->kv.seqs[seq].length;
     for (int i = 0; i < n; i++)
-        s->work.staged[i] = (struct hearth_batch_row){.seq = seq,
-                                                      .pos = length + i,
-                                                      .token = tokens[base + i],
-                                                      .phase = HEARTH_PHASE_PROMPT,
-                                                      .wants_logits = last && !rows && i == n - 1};
-    int rc = take(s, s->work.staged, n, err);
+        s->batch.from[i] = (struct hearth_batch_row){.seq = seq,
+                                                     .pos = -1,
+                                                     .token = tokens[base + i],
+                                                     .phase = HEARTH_PHASE_PROMPT,
+                                                     .wants_logits = last && !rows && i == n - 1};
+    int rc = hearth_batch_take(&s->batch, &s->kv, &s->limits, n, err);
     if (rc)
         return rc;
     rc = compute_all(s, rows != NULL, err);
@@ -180,17 +181,13 @@ int hearth_step(struct hearth_session *session, const int *seqs, const hearth_to
     if (n < 1 || n > s->limits.max_seqs)
         return hearth_fail(err, HEARTH_E_INVALID, "a step takes 1 to %d sequences, not %d",
                            s->limits.max_seqs, n);
-    for (int i = 0; i < n; i++) {
-        s->work.staged[i] = (struct hearth_batch_row){.seq = seqs[i],
-                                                      .pos = hearth_seq_length(s, seqs[i]),
-                                                      .token = tokens[i],
-                                                      .phase = HEARTH_PHASE_STEP,
-                                                      .wants_logits = true};
-        for (int k = 0; k < i; k++)
-            if (seqs[k] == seqs[i])
-                return hearth_fail(err, HEARTH_E_INVALID, "sequence %d is twice in one step", seqs[i]);
-    }
-    return hearth_evaluate(s, s->work.staged, n, err);
+    const int rc = hearth_batch_check_seqs(&s->batch, &s->kv, seqs, n, err);
+    if (rc)
+        return rc;
+    for (int i = 0; i < n; i++)
+        s->batch.from[i] = (struct hearth_batch_row){
+            .seq = seqs[i], .pos = -1, .token = tokens[i], .phase = HEARTH_PHASE_STEP, .wants_logits = true};
+    return evaluate(s, n, err);
 }
 
 void hearth_cancel(struct hearth_session *session)

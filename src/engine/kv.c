@@ -92,9 +92,9 @@ static int check_context(const struct hearth_kv *kv, const struct hearth_kv_seq 
 {
     if (n <= kv->n_ctx - s->length)
         return HEARTH_OK;
-    return hearth_fail(
-        err, HEARTH_E_BUDGET,
-        "the context of %d tokens is full (sequence %d has %d, %d more asked for): use a larger -c",
+    return hearth_fail_param(
+        err, HEARTH_E_BUDGET, "n_ctx",
+        "the context of %d tokens is full (sequence %d has %d, %d more asked for): use a larger n_ctx",
         kv->n_ctx, (int)(s - kv->seqs), s->length, n);
 }
 
@@ -142,10 +142,10 @@ int hearth_kv_reserve(struct hearth_kv *kv, const int *seqs, const int *counts, 
             hold(kv, s->pages[s->length / HEARTH_KV_TILE]);
         s->copies = false;
     }
-    return hearth_fail(
-        err, HEARTH_E_KV_FULL,
+    return hearth_fail_param(
+        err, HEARTH_E_KV_FULL, "kv_tokens",
         "the KV cache is full: pages of %d tokens needed: %lld, free: %d of %d; fewer or shorter "
-        "sequences fit, or use a larger --kv-size",
+        "sequences fit, or use a larger kv_tokens",
         HEARTH_KV_TILE, (long long)wanted, kv->n_free, kv->n_pages);
 }
 
@@ -182,7 +182,8 @@ int hearth_kv_seq_new(struct hearth_kv *kv, struct hearth_error *err)
         s->n_pages = 0;
         return i;
     }
-    return hearth_fail(err, HEARTH_E_BUDGET, "all %d sequences of the session are in use", kv->max_seqs);
+    return hearth_fail_param(err, HEARTH_E_BUDGET, "max_seqs",
+                             "all %d sequences of the session (max_seqs) are in use", kv->max_seqs);
 }
 
 int hearth_kv_seq_fork(struct hearth_kv *kv, int seq, int length, struct hearth_error *err)
@@ -218,12 +219,13 @@ void hearth_kv_seq_truncate(struct hearth_kv *kv, int seq, int length)
 
 // ---- the pool
 
-static int check_type(const struct hearth_hparams *hp, uint32_t type, struct hearth_error *err)
+static int check_type(const struct hearth_hparams *hp, uint32_t type, const char *param,
+                      struct hearth_error *err)
 {
     const struct hearth_type_info *info = hearth_type_info(type);
     if ((uint32_t)hp->head_dim % info->block_elems)
-        return hearth_fail(
-            err, HEARTH_E_INVALID,
+        return hearth_fail_param(
+            err, HEARTH_E_INVALID, param,
             "a KV cache of type %s needs heads of a multiple of %u dimensions, this model's have %d; "
             "use f16",
             info->name, info->block_elems, hp->head_dim);
@@ -253,9 +255,10 @@ static int measure(struct hearth_kv *kv, const struct hearth_hparams *hp, const 
     if (!fits || most > INT32_MAX || !hearth_mul_size(kv->head_bytes, (size_t)hp->n_layer, &kv->page_bytes) ||
         !hearth_mul_size(kv->page_bytes, (size_t)hp->n_head_kv, &kv->page_bytes) ||
         !hearth_mul_size(kv->page_bytes, n, bytes))
-        return hearth_fail(err, HEARTH_E_BUDGET,
-                           "a KV cache of %d sequences of %d positions is too large: use a smaller -c or -np",
-                           p->max_seqs, p->n_ctx);
+        return hearth_fail_param(
+            err, HEARTH_E_BUDGET, "n_ctx",
+            "a KV cache of %d sequences of %d positions is too large: use fewer sequences or a smaller n_ctx",
+            p->max_seqs, p->n_ctx);
     kv->n_pages = (int)n;
     return HEARTH_OK;
 }
@@ -265,9 +268,9 @@ int hearth_kv_open(struct hearth_kv *kv, const struct hearth_hparams *hp, const 
 {
     *kv = (struct hearth_kv){0};
     size_t bytes = 0;
-    int rc = check_type(hp, p->type_k, err);
+    int rc = check_type(hp, p->type_k, "type_k", err);
     if (!rc)
-        rc = check_type(hp, p->type_v, err);
+        rc = check_type(hp, p->type_v, "type_v", err);
     if (!rc)
         rc = measure(kv, hp, p, &bytes, err);
     if (rc)

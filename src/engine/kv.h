@@ -8,7 +8,9 @@
 // first, which takes a page of the pool. The pool has a size of its own: sequences take pages as they grow,
 // and together they may want more than there are.
 //
-// Nothing here locks: one thread changes the pool, and while it does no other looks at it.
+// Nothing here locks: one thread changes the pool, and while it does another may look only at a sequence that it
+// leaves alone, and at its pages (kv_file.c writes such a one to a file). These do not change: who appends to a
+// page that others hold, too, gets a copy, and who lets go of one only counts down its owners.
 #ifndef HEARTH_ENGINE_KV_H
 #define HEARTH_ENGINE_KV_H
 
@@ -30,7 +32,7 @@ enum hearth_kv_state {
 
 // What is known of a page beside its bytes.
 struct hearth_kv_page {
-    int refs; // sequences that hold it; 0: free
+    atomic_int refs; // sequences that hold it; 0: free
     enum hearth_kv_state state;
     atomic_int pins; // where asserts are on: who looks at its bytes now
     uint64_t steps;  // bit i: position i was evaluated as a step, else as a prompt

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: MIT
 // A sequence in a file: its tokens, their phases and their part of the KV cache, so that evaluation goes on
-// with the same bits. The format is in docs/kv-file.md. The reader believes nothing that it has not checked.
+// with the same bits. The format is in docs/kv-file.md. The reader believes nothing that it has not checked. The
+// writer may run beside the session: it looks at nothing that other sequences' calls change.
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/crc32c.h"
 #include "base/os.h"
+#include "engine/law.h"
 #include "engine/session.h"
 #include "model/fingerprint.h"
 
 #define MAGIC        "HEARTHKV"
-#define VERSION      1
+#define VERSION      2
 #define HEADER_BYTES 128 // with its checksum
-#define NAME_BYTES   72
+#define NAME_BYTES   68
 #define SUM_BYTES    4
 
 struct header {
@@ -22,6 +24,7 @@ struct header {
     uint32_t n_layer, n_head_kv, head_dim;
     uint32_t n_tokens;
     uint32_t steps; // how they were computed, as of steps_id(); 0: there are none
+    uint32_t law;   // HEARTH_NUMERIC_LAW
     char name[NAME_BYTES + 1];
 };
 
@@ -56,21 +59,24 @@ static bool has_steps(const struct hearth_kv *kv, int seq)
 static int make_header(struct hearth_session *s, int n_tokens, bool steps, struct header *h,
                        struct hearth_error *err)
 {
-    if (!s->model_id) {
-        int rc = hearth_model_fingerprint(s->model, &s->model_id, err);
+    uint64_t model_id = s->model_id;
+    if (!model_id) {
+        int rc = hearth_model_fingerprint(s->model, &model_id, err);
         if (rc)
             return rc;
+        s->model_id = model_id;
     }
     *h = (struct header){.version = VERSION,
                          .page_tokens = HEARTH_KV_TILE,
-                         .model = s->model_id,
+                         .model = model_id,
                          .type_k = s->kv.type_k,
                          .type_v = s->kv.type_v,
                          .n_layer = (uint32_t)s->kv.n_layer,
                          .n_head_kv = (uint32_t)s->kv.n_head_kv,
                          .head_dim = (uint32_t)s->kv.head_dim,
                          .n_tokens = (uint32_t)n_tokens,
-                         .steps = steps ? steps_id(s) : 0};
+                         .steps = steps ? steps_id(s) : 0,
+                         .law = HEARTH_NUMERIC_LAW};
     const char *type = s->model->info.type;
     memcpy(h->name, type, strnlen(type, NAME_BYTES));
     return HEARTH_OK;
@@ -137,7 +143,7 @@ static int write_header(struct writer *w, const struct header *h, struct hearth_
     put_number(&to, h->page_tokens, 4);
     put_number(&to, h->model, 8);
     const uint32_t numbers[] = {h->type_k,   h->type_v,   h->n_layer, h->n_head_kv,
-                                h->head_dim, h->n_tokens, h->steps};
+                                h->head_dim, h->n_tokens, h->steps,   h->law};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         put_number(&to, numbers[i], 4);
     memcpy(to, h->name, NAME_BYTES);
@@ -182,6 +188,8 @@ int hearth_seq_save(struct hearth_session *session, int seq, const char *path, s
 {
     const struct hearth_kv *kv = &session->kv;
     int rc = hearth_kv_check_seq(kv, seq, err);
+    if (!rc && !path)
+        rc = hearth_fail(err, HEARTH_E_INVALID, "there is no path: name the file to write");
     if (rc)
         return rc;
     const struct hearth_kv_seq *from = &kv->seqs[seq];
@@ -286,7 +294,7 @@ static int read_header(struct reader *r, struct header *h, struct hearth_error *
     h->page_tokens = (uint32_t)take_number(&from, 4);
     h->model = take_number(&from, 8);
     uint32_t *const numbers[] = {&h->type_k,   &h->type_v,   &h->n_layer, &h->n_head_kv,
-                                 &h->head_dim, &h->n_tokens, &h->steps};
+                                 &h->head_dim, &h->n_tokens, &h->steps,   &h->law};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         *numbers[i] = (uint32_t)take_number(&from, 4);
     memcpy(h->name, from, NAME_BYTES);
@@ -304,19 +312,25 @@ static int check_header(const struct reader *r, const struct hearth_session *s, 
                         const struct header *own, struct hearth_error *err)
 {
     const char *path = hearth_file_path(r->file);
+    if (h->law != own->law)
+        return hearth_fail(
+            err, HEARTH_E_UNSUPPORTED,
+            "%s: saved by a version whose arithmetic is another (number %u, this one's is %u), so "
+            "that it would not go on with the same results: evaluate the tokens again",
+            path, h->law, own->law);
     if (h->model != own->model)
         return hearth_fail(err, HEARTH_E_INVALID,
                            "%s: saved with another model (%s, %016llx) than this one (%s, %016llx)", path,
                            h->name, (unsigned long long)h->model, own->name, (unsigned long long)own->model);
     if (h->type_k != own->type_k || h->type_v != own->type_v)
-        return hearth_fail(
-            err, HEARTH_E_INVALID,
+        return hearth_fail_param(
+            err, HEARTH_E_INVALID, h->type_k != own->type_k ? "type_k" : "type_v",
             "%s: saved with a KV cache of keys in %s and values in %s, this one has %s and %s: "
             "open the session with the former, or evaluate the tokens again",
             path, type_name(h->type_k), type_name(h->type_v), type_name(own->type_k), type_name(own->type_v));
     if (h->steps && h->steps != own->steps)
-        return hearth_fail(
-            err, HEARTH_E_INVALID,
+        return hearth_fail_param(
+            err, HEARTH_E_INVALID, "sparsity",
             "%s: saved by a session with another sparsity or threshold, so that this one would "
             "not go on with the same results: open the session as that one was",
             path);
@@ -324,9 +338,9 @@ static int check_header(const struct reader *r, const struct hearth_session *s, 
         h->head_dim != own->head_dim)
         return fail_damaged(r, "its pages are not of the model's shape", err);
     if (h->n_tokens > (uint32_t)s->n_ctx)
-        return hearth_fail(err, HEARTH_E_BUDGET,
-                           "%s: the sequence has %u tokens but the context only %d: use a larger -c", path,
-                           h->n_tokens, s->n_ctx);
+        return hearth_fail_param(err, HEARTH_E_BUDGET, "n_ctx",
+                                 "%s: the sequence has %u tokens but the context only %d: use a larger n_ctx",
+                                 path, h->n_tokens, s->n_ctx);
     if (hearth_file_size(r->file) != file_bytes(&s->kv, h->n_tokens))
         return fail_damaged(r, "the file is cut off, or something follows its end", err);
     return HEARTH_OK;
@@ -395,6 +409,8 @@ int hearth_seq_load(struct hearth_session *session, const char *path, struct hea
 {
     struct hearth_session *s = session;
     struct header h, own;
+    if (!path)
+        return hearth_fail(err, HEARTH_E_INVALID, "there is no path: name the file to read");
     struct reader *r = hearth_calloc(1, sizeof *r);
     int seq = -1;
     int rc = r ? HEARTH_OK : hearth_fail(err, HEARTH_E_MEMORY, "%s: no memory to read the sequence", path);

@@ -13,6 +13,7 @@
 #include "engine/tracing.h"
 #include "model/arch.h"
 #include "model/ffn.h"
+#include "sparse/trace.h"
 
 #define DEFAULT_CTX    4096
 #define DEFAULT_UBATCH 512
@@ -130,7 +131,6 @@ static void lay_out(struct hearth_session *s, struct hearth_arena *a)
     struct hearth_work *w = &s->work;
     const size_t t = (size_t)s->limits.max_rows, f32 = sizeof(float), e = (size_t)hp->n_embd;
     hearth_batch_lay_out(&s->batch, &s->limits, a);
-    w->staged = hearth_arena_take(a, t, sizeof *w->staged);
     w->x = hearth_arena_take(a, t, e * f32);
     w->h = hearth_arena_take(a, t, e * f32);
     w->branch = hearth_arena_take(a, hp->parallel ? t : 0, e * f32);
@@ -207,8 +207,9 @@ static int take_memory(struct hearth_session *s, struct hearth_error *err)
     struct hearth_arena measure = {0};
     lay_out(s, &measure);
     if (measure.used == SIZE_MAX)
-        return hearth_fail(err, HEARTH_E_MEMORY,
-                           "the session's buffers are too large: use a smaller -ub or -np");
+        return hearth_fail_param(
+            err, HEARTH_E_MEMORY, "n_ubatch",
+            "the session's buffers are too large: use fewer sequences or a smaller n_ubatch");
     int rc = hearth_region_open(&s->memory, measure.used, "the session's buffers", err);
     if (rc)
         return rc;
@@ -286,23 +287,34 @@ static int check_params(const struct hearth_model *m, const struct hearth_sessio
     if (m->vocab_only)
         return hearth_fail(err, HEARTH_E_INVALID, "%s was opened for its vocabulary only", m->info.path);
     if (p->n_ctx < 0 || p->n_ctx > 1 << 26)
-        return hearth_fail(err, HEARTH_E_INVALID, "a context of %d tokens is out of range", p->n_ctx);
+        return hearth_fail_param(err, HEARTH_E_INVALID, "n_ctx",
+                                 "a context of %d tokens (n_ctx) is out of range", p->n_ctx);
     if (p->max_seqs < 1 || p->max_seqs > 4096)
-        return hearth_fail(err, HEARTH_E_INVALID, "%d sequences are out of range (1 to 4096)", p->max_seqs);
-    if (p->max_steps < 0 || p->max_steps > 1 << 16)
-        return hearth_fail(err, HEARTH_E_INVALID, "%d rows of steps are out of range", p->max_steps);
+        return hearth_fail_param(err, HEARTH_E_INVALID, "max_seqs",
+                                 "%d sequences (max_seqs) are out of range (1 to 4096)", p->max_seqs);
+    if (p->max_steps < 0 || p->max_steps > HEARTH_TRACE_MAX_TOKENS) // any evaluation may be traced
+        return hearth_fail_param(err, HEARTH_E_INVALID, "max_steps",
+                                 "%d rows of steps (max_steps) are out of range (0 to %d)", p->max_steps,
+                                 HEARTH_TRACE_MAX_TOKENS);
     if (p->kv_tokens < 0)
-        return hearth_fail(err, HEARTH_E_INVALID, "a KV cache of %d tokens is out of range", p->kv_tokens);
+        return hearth_fail_param(err, HEARTH_E_INVALID, "kv_tokens",
+                                 "a KV cache of %d tokens (kv_tokens) is out of range", p->kv_tokens);
     if ((unsigned)p->type_k > HEARTH_KV_Q8_0 || (unsigned)p->type_v > HEARTH_KV_Q8_0)
-        return hearth_fail(err, HEARTH_E_INVALID, "KV cache types %d and %d: there is no such type",
-                           (int)p->type_k, (int)p->type_v);
+        return hearth_fail_param(err, HEARTH_E_INVALID,
+                                 (unsigned)p->type_k > HEARTH_KV_Q8_0 ? "type_k" : "type_v",
+                                 "KV cache types %d and %d (type_k, type_v): there is no such type",
+                                 (int)p->type_k, (int)p->type_v);
     if ((unsigned)p->sparsity > HEARTH_SPARSITY_PREDICT)
-        return hearth_fail(err, HEARTH_E_INVALID, "there is no sparsity %d", (int)p->sparsity);
+        return hearth_fail_param(err, HEARTH_E_INVALID, "sparsity", "there is no sparsity %d",
+                                 (int)p->sparsity);
     if (p->n_ubatch < 0 || p->n_ubatch > 1 << 16)
-        return hearth_fail(err, HEARTH_E_INVALID, "a micro-batch of %d tokens is out of range", p->n_ubatch);
+        return hearth_fail_param(err, HEARTH_E_INVALID, "n_ubatch",
+                                 "a micro-batch of %d tokens (n_ubatch) is out of range (0 to 65536)",
+                                 p->n_ubatch);
     if (m->hp.n_pos && p->n_ctx > m->hp.n_pos)
-        return hearth_fail(err, HEARTH_E_INVALID, "%s knows %d positions: use -c %d or less", m->info.path,
-                           m->hp.n_pos, m->hp.n_pos);
+        return hearth_fail_param(err, HEARTH_E_INVALID, "n_ctx",
+                                 "%s knows %d positions: use n_ctx %d or less", m->info.path, m->hp.n_pos,
+                                 m->hp.n_pos);
     if (p->n_ctx > m->hp.n_ctx_train)
         hearth_log(HEARTH_LOG_WARNING,
                    "the model was trained for %d tokens of context; beyond that its text degrades",
@@ -337,6 +349,8 @@ int hearth_session_open(struct hearth_session **out, const struct hearth_model *
     *out = NULL;
     struct hearth_session_params p = default_params;
     int rc = hearth_params_read(&p, sizeof p, params, "hearth_session_params", err);
+    if (!rc && !model)
+        rc = hearth_fail(err, HEARTH_E_INVALID, "there is no model to open a session on");
     if (!rc)
         rc = check_params(model, &p, err);
     if (rc)
@@ -395,26 +409,65 @@ int hearth_session_n_ctx(const struct hearth_session *session)
     return session->n_ctx;
 }
 
+int hearth_session_max_seqs(const struct hearth_session *session)
+{
+    return session->limits.max_seqs;
+}
+
 int hearth_session_max_rows(const struct hearth_session *session)
 {
     return session->limits.max_rows;
 }
 
-void hearth_session_stats(const struct hearth_session *session, struct hearth_stats *out)
+int hearth_session_max_steps(const struct hearth_session *session)
 {
-    *out = session->stats;
+    return session->limits.max_steps;
+}
+
+int hearth_session_max_logits(const struct hearth_session *session)
+{
+    return session->limits.logit_rows;
+}
+
+int64_t hearth_session_kv_tokens(const struct hearth_session *session)
+{
+    return (int64_t)session->kv.n_pages * HEARTH_KV_TILE;
+}
+
+int64_t hearth_session_kv_free(const struct hearth_session *session)
+{
+    return (int64_t)session->kv.n_free * HEARTH_KV_TILE;
+}
+
+void hearth_session_stats(const struct hearth_session *session, struct hearth_stats *out, size_t size)
+{
+    struct hearth_stats stats = session->stats;
     const struct hearth_sparse_worker *workers = session->work.ffn.sparse.workers;
     for (int i = 0; workers && i < hearth_pool_size(session->pool); i++) {
-        out->predictor_bytes += workers[i].predictor_bytes;
-        out->gate_bytes += workers[i].gate_bytes;
-        out->up_bytes += workers[i].up_bytes;
-        out->down_bytes += workers[i].down_bytes;
+        stats.predictor_bytes += workers[i].predictor_bytes;
+        stats.gate_bytes += workers[i].gate_bytes;
+        stats.up_bytes += workers[i].up_bytes;
+        stats.down_bytes += workers[i].down_bytes;
     }
-    hearth_sources_stats(session->sources, &out->streaming);
-    out->kv = (struct hearth_kv_stats){.page_tokens = HEARTH_KV_TILE,
-                                       .pages = (uint64_t)session->kv.n_pages,
-                                       .pages_used = (uint64_t)(session->kv.n_pages - session->kv.n_free),
-                                       .pages_shared = (uint64_t)session->kv.n_shared};
+    hearth_params_write(out, size, &stats, sizeof stats);
+}
+
+void hearth_session_kv_stats(const struct hearth_session *session, struct hearth_kv_stats *out, size_t size)
+{
+    const struct hearth_kv *kv = &session->kv;
+    const struct hearth_kv_stats stats = {.page_tokens = HEARTH_KV_TILE,
+                                          .pages = (uint64_t)kv->n_pages,
+                                          .pages_used = (uint64_t)(kv->n_pages - kv->n_free),
+                                          .pages_shared = (uint64_t)kv->n_shared};
+    hearth_params_write(out, size, &stats, sizeof stats);
+}
+
+void hearth_session_streaming_stats(const struct hearth_session *session, struct hearth_streaming_stats *out,
+                                    size_t size)
+{
+    struct hearth_streaming_stats stats;
+    hearth_sources_stats(session->sources, &stats);
+    hearth_params_write(out, size, &stats, sizeof stats);
 }
 
 // ---- what others see of the evaluations
@@ -424,6 +477,8 @@ int hearth_session_trace(struct hearth_session *session, const char *path, struc
     struct hearth_session *s = session;
     if (s->tracing)
         return hearth_fail(err, HEARTH_E_INVALID, "the session is being traced already");
+    if (!path)
+        return hearth_fail(err, HEARTH_E_INVALID, "there is no path: name the file to write");
     return hearth_tracing_open(&s->tracing, s->model, &s->mode, &s->probes, path, err);
 }
 

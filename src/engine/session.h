@@ -12,14 +12,13 @@ struct hearth_tracing; // engine/tracing.h
 
 // Buffers of one evaluation, sized once; T = max_rows tokens.
 struct hearth_work {
-    float *x;                        // [T x E] residual stream
-    float *h;                        // [T x E] normed
-    float *branch;                   // [T x E] attention's output in a parallel layer
-    float *cos_sin;                  // [T x n_rot]
-    float *inv_freq;                 // [n_rot / 2]
-    float *logits;                   // [logit_rows x V]
-    uint8_t **embedding_row;         // [workers] of the table, when its rows come from the file
-    struct hearth_batch_row *staged; // [T] of hearth_prompt() and hearth_step()
+    float *x;                // [T x E] residual stream
+    float *h;                // [T x E] normed
+    float *branch;           // [T x E] attention's output in a parallel layer
+    float *cos_sin;          // [T x n_rot]
+    float *inv_freq;         // [n_rot / 2]
+    float *logits;           // [logit_rows x V]
+    uint8_t **embedding_row; // [workers] of the table, when its rows come from the file
     struct hearth_matmul_work matmul;
     struct hearth_attention_work attention;
     struct hearth_ffn_work ffn;
@@ -36,7 +35,7 @@ struct hearth_session {
     struct hearth_context context; // of all these
     struct hearth_sparse_mode mode;
     struct hearth_kv kv;
-    uint64_t model_id; // hearth_model_fingerprint(), from the first time it is needed on; 0: not yet
+    _Atomic uint64_t model_id; // hearth_model_fingerprint(), from the first time it is needed on; 0: not yet
     int n_ctx, n_ubatch;
     struct hearth_batch_limits limits;
     struct hearth_batch batch; // that is being evaluated, or was

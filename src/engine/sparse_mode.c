@@ -58,10 +58,11 @@ static int set_share(struct hearth_sparse_mode *mode, const struct hearth_model 
                      struct hearth_error *err)
 {
     if (!m->magnitudes)
-        return hearth_fail(err, HEARTH_E_INVALID,
-                           "%s does not say how large its activations are: a share needs a pack made with a "
-                           "profile of a model outside the ReLU family; or give a number",
-                           m->info.path);
+        return hearth_fail_param(
+            err, HEARTH_E_INVALID, "sparsity_share",
+            "%s does not say how large its activations are: a share needs a pack made with a "
+            "profile of a model outside the ReLU family; or give a threshold as a number",
+            m->info.path);
     mode->thresholds = hearth_calloc((size_t)m->hp.n_layer, sizeof *mode->thresholds);
     if (!mode->thresholds)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for a session");
@@ -81,16 +82,18 @@ int hearth_sparse_mode_choose(struct hearth_sparse_mode *mode, const struct hear
     mode->predict_threshold =
         isnan(params->predict_threshold) ? m->hp.predict_threshold : params->predict_threshold;
     if (!(magnitude >= 0.0f && magnitude < INFINITY))
-        return hearth_fail(err, HEARTH_E_INVALID, "the sparsity threshold must be 0 or a positive number");
+        return hearth_fail_param(err, HEARTH_E_INVALID, "sparsity_threshold",
+                                 "sparsity_threshold must be 0 or a positive number");
     if (!(share >= 0.0f && share < 1.0f))
-        return hearth_fail(err, HEARTH_E_INVALID, "the sparsity share must be at least 0 and below 1");
+        return hearth_fail_param(err, HEARTH_E_INVALID, "sparsity_share",
+                                 "sparsity_share must be at least 0 and below 1");
     if (mode->sparsity == HEARTH_SPARSITY_PREDICT && !m->hp.has_predictors)
-        return hearth_fail(err, HEARTH_E_INVALID, "%s has no predictors: use --sparsity auto, exact or off",
-                           m->info.path);
+        return hearth_fail_param(err, HEARTH_E_INVALID, "sparsity",
+                                 "%s has no predictors: use sparsity auto, exact or off", m->info.path);
     if (magnitude > 0.0f &&
         (mode->sparsity == HEARTH_SPARSITY_OFF || mode->sparsity == HEARTH_SPARSITY_PREDICT))
-        return hearth_fail(err, HEARTH_E_INVALID,
-                           "a sparsity threshold goes with --sparsity auto or exact only");
+        return hearth_fail_param(err, HEARTH_E_INVALID, "sparsity",
+                                 "a sparsity threshold goes with sparsity auto or exact only");
     if (mode->sparsity == HEARTH_SPARSITY_AUTO)
         mode->sparsity = magnitude > 0.0f       ? HEARTH_SPARSITY_EXACT
                          : m->hp.has_predictors ? HEARTH_SPARSITY_PREDICT

@@ -92,6 +92,16 @@ static int fill_info(struct hearth_model *m, const char *path, struct hearth_err
     return HEARTH_OK;
 }
 
+static int copy_chat_template(struct hearth_model *m, struct hearth_error *err)
+{
+    const struct hearth_gguf_kv *kv = hearth_gguf_find(m->gguf, "tokenizer.chat_template");
+    if (!kv || kv->type != HEARTH_GGUF_STRING)
+        return HEARTH_OK;
+    m->chat_template = hearth_strndup(kv->strings[0].s, kv->strings[0].n);
+    return m->chat_template ? HEARTH_OK
+                            : hearth_fail(err, HEARTH_E_MEMORY, "no memory for the model's chat template");
+}
+
 static int find_arch(struct hearth_model *m, struct hearth_error *err)
 {
     struct hearth_str name = {"", 0};
@@ -153,8 +163,8 @@ static int set_load_options(struct hearth_model *m, const struct hearth_model_pa
     o->ram = params->ram;
     const char *io = params->io ? params->io : "auto", *throttle = params->throttle ? params->throttle : "";
     if (strlen(io) >= sizeof o->io || strlen(throttle) >= sizeof o->throttle)
-        return hearth_fail(err, HEARTH_E_INVALID, "there is no io \"%.20s\" or throttle \"%.80s\"", io,
-                           throttle);
+        return hearth_fail_param(err, HEARTH_E_INVALID, strlen(io) >= sizeof o->io ? "io" : "throttle",
+                                 "there is no io \"%.20s\" or throttle \"%.80s\"", io, throttle);
     strcpy(o->io, io);
     strcpy(o->throttle, throttle);
     o->overlap = params->overlap;
@@ -211,13 +221,15 @@ int hearth_model_open(struct hearth_model **out, const char *path, const struct 
     *out = NULL;
     struct hearth_model_params p = default_params;
     int rc = hearth_params_read(&p, sizeof p, params, "hearth_model_params", err);
+    if (!rc && !path)
+        rc = hearth_fail(err, HEARTH_E_INVALID, "there is no path: name the GGUF file to open");
     if (rc)
         return rc;
     unsigned flags;
     if (!hearth_cpu_limit(p.cpu, &flags))
-        return hearth_fail(err, HEARTH_E_INVALID,
-                           "CPU level \"%s\" is unknown or not available on this CPU (it has %s)", p.cpu,
-                           hearth_cpu_level_name(hearth_cpu_flags()));
+        return hearth_fail_param(err, HEARTH_E_INVALID, "cpu",
+                                 "CPU level \"%s\" is unknown or not available on this CPU (it has %s)",
+                                 p.cpu, hearth_cpu_level_name(hearth_cpu_flags()));
 
     struct hearth_model *m = hearth_calloc(1, sizeof *m);
     if (!m)
@@ -238,6 +250,8 @@ int hearth_model_open(struct hearth_model **out, const char *path, const struct 
         rc = open_weights(m, err);
     if (!rc)
         rc = fill_info(m, path, err);
+    if (!rc)
+        rc = copy_chat_template(m, err);
     if (rc) {
         hearth_model_close(&m);
         return rc;
@@ -277,6 +291,7 @@ void hearth_model_close(struct hearth_model **model)
     free(m->name_text);
     free(m->arch_text);
     free(m->type_text);
+    free(m->chat_template);
     free(m);
     *model = NULL;
 }
@@ -301,6 +316,16 @@ size_t hearth_token_bytes(const struct hearth_model *model, hearth_token token, 
 hearth_token hearth_token_bos(const struct hearth_model *model)
 {
     return hearth_vocab_bos(model->vocab);
+}
+
+hearth_token hearth_token_eos(const struct hearth_model *model)
+{
+    return hearth_vocab_eos(model->vocab);
+}
+
+hearth_token hearth_token_eot(const struct hearth_model *model)
+{
+    return hearth_vocab_eot(model->vocab);
 }
 
 bool hearth_token_is_eog(const struct hearth_model *model, hearth_token token)

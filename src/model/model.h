@@ -183,6 +183,7 @@ struct hearth_model {
 
     struct hearth_region image; // all weights; empty when they are streamed
     char *path, *type_text, *arch_text, *name_text;
+    char *chat_template; // NULL: the file has none
 };
 
 // Bytes that the model takes besides its weights, given by the file alone.

@@ -376,10 +376,10 @@ static double mib(uint64_t bytes)
 static int too_small(const struct hearth_budget_params *p, uint64_t budget,
                      const struct hearth_budget_floor *f, struct hearth_error *err)
 {
-    return hearth_fail(
-        err, HEARTH_E_BUDGET,
-        "--ram %llu is too small: this model needs at least %llu bytes (%.1f MiB): %.1f for what is "
-        "always in memory, %.1f for the KV cache (-c makes it smaller), %.1f for two layers, %.1f for "
+    return hearth_fail_param(
+        err, HEARTH_E_BUDGET, "ram",
+        "ram of %llu is too small: this model needs at least %llu bytes (%.1f MiB): %.1f for what is "
+        "always in memory, %.1f for the KV cache (n_ctx makes it smaller), %.1f for two layers, %.1f for "
         "the %s of one token",
         (unsigned long long)budget, (unsigned long long)f->bytes, mib(f->bytes), mib(f->always), mib(f->kv),
         mib(f->layer_buffers), mib(f->working_set), p->n_experts ? "experts" : "neurons");

@@ -265,8 +265,9 @@ static int read_chain(struct hearth_sampler *s, const char *names, struct hearth
         size_t n = strcspn(names, ";");
         enum sampler_kind kind = kind_by_name(names, n);
         if (kind == N_KINDS)
-            return hearth_fail(err, HEARTH_E_INVALID, "there is no sampler \"%.*s\"; there are %s",
-                               (int)(n < 40 ? n : 40), names, hearth_sampler_names());
+            return hearth_fail_param(err, HEARTH_E_INVALID, "samplers",
+                                     "there is no sampler \"%.*s\"; there are %s", (int)(n < 40 ? n : 40),
+                                     names, hearth_sampler_names());
         if (s->n_chain == (int)(sizeof s->chain / sizeof s->chain[0]))
             return hearth_fail(err, HEARTH_E_INVALID, "more than %d samplers in a chain", s->n_chain);
         s->chain[s->n_chain++] = kind;
@@ -285,29 +286,33 @@ static int check_params(const struct hearth_sampler_params *p, int n_vocab, stru
         if (!isfinite(finite[i]))
             return hearth_fail(err, HEARTH_E_INVALID, "sampling parameters must be finite numbers");
     if (p->dynatemp_exponent < 0)
-        return hearth_fail(err, HEARTH_E_INVALID, "dynatemp-exp must be 0 or more");
+        return hearth_fail_param(err, HEARTH_E_INVALID, "dynatemp_exponent",
+                                 "dynatemp_exponent must be 0 or more");
     if (p->n_logit_biases < 0 || p->n_dry_breakers < 0)
         return hearth_fail(err, HEARTH_E_INVALID, "a negative number of logit biases or sequence breakers");
     if (n_vocab < 1)
         return hearth_fail(err, HEARTH_E_INVALID, "a sampler needs a vocabulary");
     if (!(p->repeat_penalty > 0) || !isfinite(p->repeat_penalty))
-        return hearth_fail(err, HEARTH_E_INVALID, "repeat-penalty must be above 0 (1 is off)");
+        return hearth_fail_param(err, HEARTH_E_INVALID, "repeat_penalty",
+                                 "repeat_penalty must be above 0 (1 is off)");
     if (p->repeat_last_n < -1 || p->repeat_last_n > 1 << 24)
-        return hearth_fail(err, HEARTH_E_INVALID, "repeat-last-n must be -1 (all) or 0 to %d", 1 << 24);
+        return hearth_fail_param(err, HEARTH_E_INVALID, "repeat_last_n",
+                                 "repeat_last_n must be -1 (all) or 0 to %d", 1 << 24);
     if (p->dry_penalty_last_n < -1 || p->dry_penalty_last_n > 1 << 24)
-        return hearth_fail(err, HEARTH_E_INVALID, "dry-penalty-last-n must be -1 (the context) or 0 to %d",
-                           1 << 24);
+        return hearth_fail_param(err, HEARTH_E_INVALID, "dry_penalty_last_n",
+                                 "dry_penalty_last_n must be -1 (the context) or 0 to %d", 1 << 24);
     if (p->dry_multiplier != 0.0f && p->dry_allowed_length < 1)
-        return hearth_fail(err, HEARTH_E_INVALID, "dry-allowed-length must be at least 1");
+        return hearth_fail_param(err, HEARTH_E_INVALID, "dry_allowed_length",
+                                 "dry_allowed_length must be at least 1");
     if (p->mirostat < 0 || p->mirostat > 2)
-        return hearth_fail(err, HEARTH_E_INVALID, "mirostat %d is not there: 0 (off), 1 and 2 are",
-                           p->mirostat);
+        return hearth_fail_param(err, HEARTH_E_INVALID, "mirostat",
+                                 "mirostat %d is not there: 0 (off), 1 and 2 are", p->mirostat);
     for (int i = 0; i < p->n_logit_biases; i++)
         if (p->logit_biases[i].token < 0 || p->logit_biases[i].token >= n_vocab ||
             isnan(p->logit_biases[i].bias))
-            return hearth_fail(
-                err, HEARTH_E_INVALID,
-                "logit-bias: token %d is outside the vocabulary of %d, or its bias is no number",
+            return hearth_fail_param(
+                err, HEARTH_E_INVALID, "logit_biases",
+                "logit_biases: token %d is outside the vocabulary of %d, or its bias is no number",
                 p->logit_biases[i].token, n_vocab);
     return HEARTH_OK;
 }

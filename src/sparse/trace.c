@@ -382,7 +382,7 @@ static int read_header(struct hearth_trace *t, const char *path, size_t *start, 
 {
     const uint8_t *p = t->data;
     if (t->n_data < HEADER_BYTES || memcmp(p, MAGIC, 8) != 0)
-        return hearth_fail(err, HEARTH_E_FORMAT, "%s: not a trace of Hearth; make one with --trace", path);
+        return hearth_fail(err, HEARTH_E_FORMAT, "%s: not a trace that hearth_session_trace() wrote", path);
     if (get_u32(p + 8) != VERSION)
         return hearth_fail(err, HEARTH_E_UNSUPPORTED,
                            "%s: a trace of version %u, but this build knows version %u only", path,

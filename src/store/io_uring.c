@@ -56,8 +56,8 @@ static int ring_open(void **state, const struct hearth_io_file *file, unsigned d
     if (rc) {
         free(r);
         free(failed);
-        return hearth_fail(err, HEARTH_E_UNSUPPORTED, "io_uring cannot be used here (%s): use --io pread",
-                           strerror(-rc));
+        return hearth_fail_param(err, HEARTH_E_UNSUPPORTED, "io",
+                                 "io_uring cannot be used here (%s): use io pread", strerror(-rc));
     }
     r->fd = file->fd;
     r->failed = failed;

@@ -304,8 +304,8 @@ int hearth_throttle_parse(struct hearth_throttle *out, const char *text, struct 
     const double mbps = *comma == ',' ? strtod(comma + 1, &rest) : -1;
     if (comma == text || *comma != ',' || rest == comma + 1 || *rest || !(iops >= 0 && iops <= 1e9) ||
         !(mbps >= 0 && mbps <= 1e6))
-        return hearth_fail(
-            err, HEARTH_E_INVALID,
+        return hearth_fail_param(
+            err, HEARTH_E_INVALID, "throttle",
             "\"%s\" is no kind of storage: ufs4, ufs3, nvme, or reads a second and MB a second "
             "such as 100000,4000 (0: no limit)",
             text);
@@ -391,8 +391,8 @@ static int open_io(struct hearth_store *s, enum hearth_io io, struct hearth_erro
         return choose_backend(s, err);
 #else
     if (io == HEARTH_IO_URING)
-        return hearth_fail(err, HEARTH_E_UNSUPPORTED,
-                           "this build has no io_uring (liburing was not there): use --io pread");
+        return hearth_fail_param(err, HEARTH_E_UNSUPPORTED, "io",
+                                 "this build has no io_uring (liburing was not there): use io pread");
 #endif
     return open_backend(s, &hearth_io_pread, err);
 }

@@ -107,6 +107,21 @@ static void unmark_separators(struct hearth_vocab *v)
     }
 }
 
+// Names of tokens that end a turn of a chat, rather than a text.
+static const char *const turn_names[] = {"<|eot_id|>",         "<|im_end|>", "<|end|>",
+                                         "<end_of_turn>",      "<EOT>",      "[EOT]",
+                                         "<end_of_utterance>", "<turn|>"};
+
+hearth_token hearth_vocab_find_eot(const struct hearth_vocab *v)
+{
+    for (size_t i = 0; i < COUNT(turn_names); i++) {
+        const hearth_token t = find_text(v, turn_names[i]);
+        if (t >= 0 && v->flags[t] & HEARTH_TOKEN_EOG)
+            return t;
+    }
+    return -1;
+}
+
 void hearth_vocab_mark_names(struct hearth_vocab *v)
 {
     make_control(v, find_first(v, fim_prefix_names, COUNT(fim_prefix_names)));

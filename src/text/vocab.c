@@ -47,6 +47,11 @@ hearth_token hearth_vocab_eos(const struct hearth_vocab *v)
     return v->eos;
 }
 
+hearth_token hearth_vocab_eot(const struct hearth_vocab *v)
+{
+    return v->eot;
+}
+
 bool hearth_vocab_is_eog(const struct hearth_vocab *v, hearth_token t)
 {
     return t >= 0 && (uint32_t)t < v->n_tokens && (v->flags[t] & HEARTH_TOKEN_EOG);
@@ -137,6 +142,7 @@ static void mark_ends(struct hearth_vocab *v, const struct hearth_vocab_spec *sp
         v->flags[spec->eos] |= HEARTH_TOKEN_EOG;
     if (spec->eot >= 0)
         v->flags[spec->eot] |= HEARTH_TOKEN_EOG;
+    v->eot = spec->eot >= 0 ? spec->eot : hearth_vocab_find_eot(v);
 }
 
 static int build(struct hearth_vocab *v, const struct hearth_vocab_spec *spec, const char *name,

@@ -50,6 +50,7 @@ const char *hearth_vocab_model(const struct hearth_vocab *v);
 const char *hearth_vocab_pre(const struct hearth_vocab *v);
 hearth_token hearth_vocab_bos(const struct hearth_vocab *v);
 hearth_token hearth_vocab_eos(const struct hearth_vocab *v);
+hearth_token hearth_vocab_eot(const struct hearth_vocab *v);            // named by the file, or known by name
 bool hearth_vocab_is_eog(const struct hearth_vocab *v, hearth_token t); // EOS, EOT and similar tokens, known
                                                                         // by name
 struct hearth_str hearth_vocab_text(const struct hearth_vocab *v, hearth_token t); // as stored in the file;

@@ -30,7 +30,7 @@ struct hearth_vocab {
     enum hearth_vocab_family family;
     char *pre;
     uint32_t n_tokens;
-    hearth_token bos, eos, unk;
+    hearth_token bos, eos, eot, unk;
     bool add_bos, add_eos, add_space_prefix;
 
     // Symbols are the tokens and, after them, strings that merges mention but no token has.
@@ -117,6 +117,8 @@ int hearth_bpe_encode(struct hearth_encoder *e, const char *s, size_t n, struct 
 // ---- eog.c
 // Marks tokens that end a generation by their names, and corrects the types of well-known control tokens.
 void hearth_vocab_mark_names(struct hearth_vocab *v);
+// The token that ends a turn, of those that end a generation; -1: none is known.
+hearth_token hearth_vocab_find_eot(const struct hearth_vocab *v);
 
 // ---- special.c
 // (Re)builds the special-token index from types and flags.

@@ -79,11 +79,14 @@ static void name_remedy(const struct hearth_sources_user *u, char *out, size_t s
 {
     const uint64_t bytes[] = {u->ctx_bytes, u->ubatch_bytes, u->seqs_bytes};
     const int values[] = {u->n_ctx, u->n_ubatch, u->max_seqs};
-    static const char *const names[] = {"context: -c", "micro-batch: -ub", "number of sequences: -np"};
+    static const struct {
+        const char *before, *after;
+    } words[] = {{"context of ", " tokens"}, {"micro-batch of ", " tokens"}, {"", " sequences"}};
     int most = 0;
     for (int i = 1; i < 3; i++)
         most = bytes[i] > bytes[most] ? i : most;
-    snprintf(out, size, "; %.1f MiB of it are due to the %s %d", mib(bytes[most]), names[most], values[most]);
+    snprintf(out, size, "; %.1f MiB of it are due to the %s%d%s", mib(bytes[most]), words[most].before,
+             values[most], words[most].after);
 }
 
 // Names the smallest budget, and what makes it smaller.
@@ -102,10 +105,10 @@ static int refuse(const struct hearth_sources *s, const struct hearth_sources_us
             "the %s of one token",
             mib(f->always), mib(f->kv), mib(f->layer_buffers), mib(f->working_set),
             s->ffn.ops == &hearth_experts_source ? "experts" : "neurons");
-    return hearth_fail(err, HEARTH_E_BUDGET,
-                       "--ram %llu is too small for %s: it needs at least %llu bytes (--ram %lluM): %s%s",
-                       (unsigned long long)m->load.ram, m->info.path, (unsigned long long)least,
-                       (unsigned long long)((least + MIB - 1) / MIB), parts, remedy);
+    return hearth_fail_param(err, HEARTH_E_BUDGET, "ram",
+                             "ram of %llu is too small for %s: it needs at least %llu bytes (%lluM): %s%s",
+                             (unsigned long long)m->load.ram, m->info.path, (unsigned long long)least,
+                             (unsigned long long)((least + MIB - 1) / MIB), parts, remedy);
 }
 
 static int make_plan(struct hearth_sources *s, const struct hearth_sources_user *u, struct hearth_error *err)
@@ -154,8 +157,8 @@ static int read_store_params(const struct hearth_model *m, struct hearth_store_p
     while (i < sizeof names / sizeof *names && strcmp(names[i], m->load.io))
         i++;
     if (i == sizeof names / sizeof *names)
-        return hearth_fail(err, HEARTH_E_INVALID, "there is no io \"%s\": use auto, uring or pread",
-                           m->load.io);
+        return hearth_fail_param(err, HEARTH_E_INVALID, "io",
+                                 "there is no io \"%s\": use auto, uring or pread", m->load.io);
     p->io = (enum hearth_io)i;
     if (!*m->load.throttle)
         return HEARTH_OK;
@@ -323,16 +326,18 @@ static int join(struct hearth_sources *s, const struct hearth_sources_user *u, s
     const uint64_t bytes = session_bytes(u);
     // One that asks for whole feed-forward parts would get them in chunks, for which it has no room.
     if (s->ffn.ops->gives_neurons && !ffn_source(s->model, u->sparsity)->gives_neurons)
-        return hearth_fail(err, HEARTH_E_INVALID,
-                           "%s: its weights are shared by sessions that predict neurons: open this one with "
-                           "the same sparsity, or open it first",
-                           s->model->info.path);
+        return hearth_fail_param(
+            err, HEARTH_E_INVALID, "sparsity",
+            "%s: its weights are shared by sessions that predict neurons: open this one with "
+            "the same sparsity, or open it first",
+            s->model->info.path);
     if (bytes > s->room)
-        return hearth_fail(err, HEARTH_E_BUDGET,
-                           "%s: of its budget %.1f MiB are left for sessions, and this one takes %.1f: set "
-                           "max_sessions, which is %d, to the number of sessions that are open at once, and "
-                           "open the largest one first",
-                           s->model->info.path, mib(s->room), mib(bytes), s->model->load.max_sessions);
+        return hearth_fail_param(
+            err, HEARTH_E_BUDGET, "max_sessions",
+            "%s: of its budget %.1f MiB are left for sessions, and this one takes %.1f: set "
+            "max_sessions, which is %d, to the number of sessions that are open at once, and "
+            "open the largest one first",
+            s->model->info.path, mib(s->room), mib(bytes), s->model->load.max_sessions);
     s->room -= bytes;
     s->users++;
     return HEARTH_OK;

@@ -86,6 +86,17 @@ static void test_errors(void **state)
     longer[sizeof longer - 1] = '\0';
     hearth_fail_errno(&err, ENOENT, "%s", longer);
     assert_int_equal(strlen(err.message), sizeof err.message - 1);
+    assert_int_equal(hearth_fail_param(&err, HEARTH_E_BUDGET, "n_ctx", "n_ctx is %d", 7), HEARTH_E_BUDGET);
+    assert_string_equal(err.param, "n_ctx");
+    assert_int_equal(hearth_fail_in(&err, HEARTH_E_BUDGET, "row %d", 3), HEARTH_E_BUDGET);
+    assert_string_equal(err.message, "row 3: n_ctx is 7");
+    assert_string_equal(err.param, "n_ctx");
+    hearth_fail(&err, HEARTH_E_FORMAT, "%s", longer);
+    assert_null(err.param);
+    hearth_fail_in(&err, HEARTH_E_FORMAT, "%s", longer);
+    assert_int_equal(strlen(err.message), sizeof err.message - 1);
+    assert_memory_equal(err.message + 99, ": ", 2);
+    assert_int_equal(hearth_fail_in(NULL, HEARTH_E_IO, "nobody listens"), HEARTH_E_IO);
 }
 
 // What messages quote comes from files: it must not steer a terminal, and stays valid UTF-8 when it is cut.

@@ -45,8 +45,8 @@ run 1 run "$model" -t 2 --ram 1
 
 # What weighs most is named.
 run 1 run "$model" -ub 512 --ram 1
-err_has "are due to the micro-batch: -ub 512"
+err_has "are due to the micro-batch of 512 tokens"
 run 1 run "$model" -ub 1 -c 100000 --ram 1
-err_has "are due to the context: -c 100000"
+err_has "are due to the context of 100000 tokens"
 run 1 run "$model" -ub 1 -c 512 -np 200 --ram 1
-err_has "are due to the number of sequences: -np 200"
+err_has "are due to the 200 sequences"

@@ -128,7 +128,10 @@ tail -n 1 "$tmp/err" >"$tmp/stats"
 [ "$(json "$tmp/stats" stop)" = cache ] || fail "stop at the end of the cache"
 [ "$(json "$tmp/stats" generated_tokens)" = $((64 - n_prompt + 1)) ] || fail "tokens until the cache is full"
 run 1 run "$model" -p "$(printf '%0.s'"$prompt " {1..9})" -c 400 --kv-size 64
-err_has "use a larger --kv-size"
+err_has "use a larger kv_tokens (option --kv-size)"
+run 1 run "$model" -p x -n 1 --ram 1K
+err_has "ram of 1024 is too small"
+err_has "(option --ram)"
 out_is_empty
 
 # ---- failures: status 1, one line that names the file, nothing on standard output

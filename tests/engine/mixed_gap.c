@@ -97,7 +97,7 @@ static double evaluate_chunk(struct hearth_session *s, const struct setting *t, 
                                                 .phase = HEARTH_PHASE_STEP,
                                                 .wants_logits = true};
     const double begin = now_ms();
-    check(hearth_evaluate(s, rows, n + n_decoding, &err));
+    check(hearth_evaluate(s, rows, n + n_decoding, sizeof *rows, &err));
     const double ms = now_ms() - begin;
     for (int k = 0; k < n_decoding; k++)
         next[k] = best_of(hearth_logits(s, n + k), t->n_vocab);

@@ -115,13 +115,15 @@ static void test_nonsense_sizes(void **state)
         mp.size = sp.size = pp.size = sizes[i];
         struct hearth_model *other = NULL;
         assert_int_equal(hearth_model_open(&other, model_path, &mp, &err), HEARTH_E_INVALID);
-        assert_non_null(strstr(err.message, "begin with hearth_model_params_default()"));
+        assert_non_null(strstr(err.message, "begin with the defaults, which hearth_model_params_default()"));
         struct hearth_session *s = NULL;
         assert_int_equal(hearth_session_open(&s, m, &sp, &err), HEARTH_E_INVALID);
-        assert_non_null(strstr(err.message, "begin with hearth_session_params_default()"));
+        assert_non_null(
+            strstr(err.message, "begin with the defaults, which hearth_session_params_default()"));
         struct hearth_sampler *sampler = NULL;
         assert_int_equal(hearth_sampler_open(&sampler, 10, &pp, &err), HEARTH_E_INVALID);
-        assert_non_null(strstr(err.message, "begin with hearth_sampler_params_default()"));
+        assert_non_null(
+            strstr(err.message, "begin with the defaults, which hearth_sampler_params_default()"));
         assert_true(!other && !s && !sampler);
     }
     hearth_model_close(&m);
@@ -136,6 +138,83 @@ static void test_no_params(void **state)
     struct hearth_sampler *sampler = NULL;
     assert_int_equal(hearth_sampler_open(&sampler, hearth_model_info(m)->n_vocab, NULL, NULL), 0);
     hearth_sampler_close(&sampler);
+    hearth_session_close(&s);
+    hearth_model_close(&m);
+}
+
+// ---- structs that the library fills
+
+// Programs compiled with an older header have less room, those with a newer one get zeros.
+static void test_stats_sizes(void **state)
+{
+    (void)state;
+    struct hearth_model *m = open_model(NULL);
+    struct hearth_session *s = open_session(m, NULL);
+    struct {
+        struct hearth_stats known;
+        uint64_t more;
+    } stats;
+    struct {
+        struct hearth_kv_stats known;
+        uint64_t more;
+    } kv;
+    struct {
+        struct hearth_streaming_stats known;
+        uint64_t more;
+    } streaming;
+    memset(&stats, 0xff, sizeof stats);
+    memset(&kv, 0xff, sizeof kv);
+    memset(&streaming, 0xff, sizeof streaming);
+    hearth_session_stats(s, &stats.known, offsetof(struct hearth_stats, kv_bytes));
+    hearth_session_kv_stats(s, &kv.known, offsetof(struct hearth_kv_stats, pages_shared));
+    hearth_session_streaming_stats(s, &streaming.known, offsetof(struct hearth_streaming_stats, io));
+    assert_true(stats.known.memory_bytes > 0 && stats.known.memory_bytes != UINT64_MAX);
+    assert_true(stats.known.kv_bytes == UINT64_MAX); // not ours to write
+    assert_int_equal(kv.known.pages_used, 0);
+    assert_true(kv.known.pages_shared == UINT64_MAX);
+    assert_non_null(streaming.known.io);
+    hearth_session_stats(s, &stats.known, sizeof stats);
+    hearth_session_kv_stats(s, &kv.known, sizeof kv);
+    hearth_session_streaming_stats(s, &streaming.known, sizeof streaming);
+    assert_true(stats.known.kv_bytes > 0 && stats.known.kv_bytes < stats.known.memory_bytes);
+    assert_true(stats.more == 0 && kv.more == 0 && streaming.more == 0);
+    assert_int_equal(kv.known.pages_shared, 0);
+    assert_null(streaming.known.io);
+    hearth_session_close(&s);
+    hearth_model_close(&m);
+}
+
+// ---- limits
+
+static void test_limits(void **state)
+{
+    (void)state;
+    struct hearth_model *m = open_model(NULL);
+    struct hearth_session_params p = hearth_session_params_default();
+    p.n_ctx = 100;
+    p.max_seqs = 3;
+    p.max_steps = 40;
+    p.n_ubatch = 20;
+    p.kv_tokens = 250;
+    struct hearth_session *s = open_session(m, &p);
+    assert_int_equal(hearth_session_n_ctx(s), 100);
+    assert_int_equal(hearth_session_max_seqs(s), 3);
+    assert_int_equal(hearth_session_max_steps(s), 40);
+    assert_int_equal(hearth_session_max_rows(s), 60);
+    assert_int_equal(hearth_session_max_logits(s), 43);
+    assert_int_equal(hearth_session_kv_tokens(s), 256);
+    assert_int_equal(hearth_session_kv_free(s), 256);
+    const hearth_token token = 20;
+    const int seq = hearth_seq_new(s, NULL);
+    assert_int_equal(hearth_prompt(s, seq, &token, 1, NULL, NULL, NULL), 0);
+    assert_int_equal(hearth_session_kv_free(s), 192);
+    hearth_seq_free(s, seq);
+    assert_int_equal(hearth_session_kv_free(s), 256);
+    hearth_session_close(&s);
+    s = open_session(m, NULL);
+    assert_int_equal(hearth_session_max_steps(s), 1);
+    assert_int_equal(hearth_session_max_logits(s), 32);
+    assert_int_equal(hearth_session_kv_tokens(s), hearth_session_n_ctx(s));
     hearth_session_close(&s);
     hearth_model_close(&m);
 }
@@ -235,6 +314,7 @@ int main(void)
         cmocka_unit_test(test_newer_header),  cmocka_unit_test(test_nonsense_sizes),
         cmocka_unit_test(test_no_params),     cmocka_unit_test(test_error_names),
         cmocka_unit_test(test_log),           cmocka_unit_test(test_failed_prompt),
+        cmocka_unit_test(test_stats_sizes),   cmocka_unit_test(test_limits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

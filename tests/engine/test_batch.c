@@ -129,7 +129,7 @@ static void cancel_everywhere(struct hearth_session *s, const struct hearth_batc
     for (w.layer = 0; w.layer < s->model->hp.n_layer; w.layer++)
         for (int phase = 0; phase < 2; phase++) {
             w.phase = (enum hearth_phase)phase;
-            REFUSED(hearth_evaluate(s, rows, n, &check_error), HEARTH_E_INTERRUPTED, "stopped");
+            REFUSED(hearth_evaluate(s, rows, n, sizeof *rows, &check_error), HEARTH_E_INTERRUPTED, "stopped");
             for (int k = 0; k <= N_DECODING; k++)
                 assert_int_equal(hearth_seq_length(s, k), lengths[k]);
             assert_null(hearth_kv_check(&s->kv));
@@ -170,7 +170,7 @@ static float *run_mixed(struct hearth_session *s, int n_vocab)
         }
         if (i % 3 == 1)
             cancel_everywhere(s, rows, n);
-        OK(hearth_evaluate(s, rows, n, &err));
+        OK(hearth_evaluate(s, rows, n, sizeof *rows, &err));
         for (int k = 0; k < N_DECODING; k++)
             keep(&at, hearth_logits(s, step_at[k]), n_vocab);
         assert_null(hearth_logits(s, 0));
@@ -213,7 +213,7 @@ static float *run_drafted(struct hearth_session *s, int n_vocab)
                                                     .token = token_at(n_vocab, k, 1000 + first + i),
                                                     .phase = HEARTH_PHASE_STEP,
                                                     .wants_logits = true};
-            OK(hearth_evaluate(s, rows, n, &err));
+            OK(hearth_evaluate(s, rows, n, sizeof *rows, &err));
             for (int i = 0; i < n; i++)
                 keep(&at, hearth_logits(s, i), n_vocab);
         }
@@ -340,17 +340,29 @@ static void test_refusals(void **state)
     start(s, n_vocab, 1, 3);
     const enum hearth_phase step = HEARTH_PHASE_STEP, prompt_phase = HEARTH_PHASE_PROMPT;
     const struct refusal refusals[] = {
-        {{{.seq = 0, .pos = 6, .phase = step}}, 1, "position"},
-        {{{.seq = 0, .pos = 4, .phase = step}}, 1, "position"},
-        {{{.seq = 0, .pos = 5, .phase = step}, {.seq = 0, .pos = 5, .phase = step}}, 2, "position"},
-        {{{.seq = 0, .pos = 6, .phase = step}, {.seq = 0, .pos = 5, .phase = step}}, 2, "position"},
-        {{{.seq = 2, .pos = 0, .phase = step}}, 1, "no sequence"},
-        {{{.seq = 1, .pos = 3, .phase = prompt_phase}, {.seq = 0, .pos = 5, .token = n_vocab}}, 2, "token"},
-        {{{.seq = 1, .pos = 3, .phase = (enum hearth_phase)2}}, 1, "phase"},
+        {{{.seq = 0, .pos = 6, .phase = step}}, 1, "row 0, sequence 0: the next position is 5, not 6"},
+        {{{.seq = 0, .pos = 4, .phase = step}}, 1, "row 0, sequence 0: the next position is 5, not 4"},
+        {{{.seq = 0, .pos = 5, .phase = step}, {.seq = 0, .pos = 5, .phase = step}},
+         2,
+         "row 1, sequence 0: the next position is 6, not 5"},
+        {{{.seq = 0, .pos = 6, .phase = step}, {.seq = 0, .pos = 5, .phase = step}},
+         2,
+         "row 0, sequence 0: the next position is 5, not 6"},
+        {{{.seq = 1, .pos = -1, .phase = step}, {.seq = 0, .pos = -2, .phase = step}},
+         2,
+         "row 1, sequence 0: the next position is 5, not -2"},
+        {{{.seq = 2, .pos = 0, .phase = step}}, 1, "row 0, sequence 2: there is no sequence 2"},
+        {{{.seq = -1, .pos = -1, .phase = step}}, 1, "row 0, sequence -1: there is no sequence -1"},
+        {{{.seq = 1, .pos = 3, .phase = prompt_phase}, {.seq = 0, .pos = 5, .token = n_vocab}},
+         2,
+         "row 1, sequence 0: token"},
+        {{{.seq = 1, .pos = 3, .phase = (enum hearth_phase)2}}, 1, "row 0, sequence 1: there is no phase 2"},
         {{{0}}, 0, "rows"},
     };
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
-        assert_int_equal(hearth_evaluate(s, refusals[i].rows, refusals[i].n, &err), HEARTH_E_INVALID);
+        assert_int_equal(
+            hearth_evaluate(s, refusals[i].rows, refusals[i].n, sizeof(struct hearth_batch_row), &err),
+            HEARTH_E_INVALID);
         if (!strstr(err.message, refusals[i].says))
             fail_msg("refusal %zu says: %s", i, err.message);
         assert_int_equal(hearth_seq_length(s, 0), 5);
@@ -362,15 +374,60 @@ static void test_refusals(void **state)
     struct hearth_batch_row *rows = calloc((size_t)most + 1, sizeof *rows);
     assert_non_null(rows);
     for (int i = 0; i <= most; i++)
-        rows[i] =
-            (struct hearth_batch_row){.seq = 0, .pos = 5 + i, .phase = i < N_DRAFT ? step : prompt_phase};
-    assert_int_equal(hearth_evaluate(s, rows, most + 1, &err), HEARTH_E_INVALID);
+        rows[i] = (struct hearth_batch_row){
+            .seq = 0, .pos = i % 2 ? -1 : 5 + i, .phase = i < N_DRAFT ? step : prompt_phase};
+    assert_int_equal(hearth_evaluate(s, rows, most + 1, sizeof *rows, &err), HEARTH_E_INVALID);
     rows[N_DRAFT].phase = step;
-    assert_int_equal(hearth_evaluate(s, rows, N_DRAFT + 1, &err), HEARTH_E_INVALID);
+    assert_int_equal(hearth_evaluate(s, rows, N_DRAFT + 1, sizeof *rows, &err), HEARTH_E_INVALID);
     rows[N_DRAFT].phase = prompt_phase;
-    OK(hearth_evaluate(s, rows, most, &err)); // a sequence may even change its class on the way
+    OK(hearth_evaluate(s, rows, most, sizeof *rows, &err)); // a sequence may even change its class on the way
     assert_int_equal(hearth_seq_length(s, 0), 5 + most);
     free(rows);
+    hearth_session_close(&s);
+    hearth_model_close(&m);
+}
+
+// A row beyond the context is named, whether or not it says its position.
+static void test_full_context(void **state)
+{
+    (void)state;
+    enum { CTX = 100 };
+    struct hearth_model *m = NULL;
+    OK(hearth_model_open(&m, GOLDEN_MODELS "llama-mha.Q8_0.gguf", NULL, &err));
+    struct hearth_session *s = open_session(m, 1, HEARTH_SPARSITY_AUTO);
+    start(s, hearth_model_info(m)->n_vocab, 0, N_LONG);
+    start(s, hearth_model_info(m)->n_vocab, 1, 2);
+    start(s, hearth_model_info(m)->n_vocab, 2, 0);
+    struct hearth_batch_row rows[N_CHUNK];
+    for (int i = 0; i < N_CHUNK; i++)
+        rows[i] = (struct hearth_batch_row){.seq = 0, .pos = -1};
+    for (int i = N_LONG; i + N_CHUNK <= CTX; i += N_CHUNK)
+        OK(hearth_evaluate(s, rows, N_CHUNK, sizeof *rows, &err));
+    assert_int_equal(hearth_seq_length(s, 0), 99);
+    rows[0].seq = 1;
+    REFUSED(hearth_evaluate(s, rows, 3, sizeof *rows, &check_error), HEARTH_E_BUDGET,
+            "row 2, sequence 0: the context of 100 tokens is full");
+    assert_int_equal(hearth_seq_length(s, 0), 99);
+    assert_int_equal(hearth_seq_length(s, 1), 2);
+    OK(hearth_evaluate(s, rows, 2, sizeof *rows, &err));
+    assert_int_equal(hearth_seq_length(s, 0), CTX);
+    hearth_session_close(&s);
+    hearth_model_close(&m);
+}
+
+// A program that was compiled with another header.
+static void test_row_sizes(void **state)
+{
+    (void)state;
+    struct hearth_model *m = NULL;
+    OK(hearth_model_open(&m, GOLDEN_MODELS "llama-mha.Q8_0.gguf", NULL, &err));
+    struct hearth_session *s = open_session(m, 1, HEARTH_SPARSITY_AUTO);
+    const struct hearth_batch_row rows[2] = {{.seq = hearth_seq_new(s, &err), .pos = -1}};
+    static const size_t sizes[] = {0, 16, 21, 1 << 17, SIZE_MAX - 3};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        REFUSED(hearth_evaluate(s, rows, 1, sizes[i], &check_error), HEARTH_E_INVALID, "pass its sizeof");
+    REFUSED(hearth_evaluate(s, rows, 1, sizeof *rows + 4, &check_error), HEARTH_E_INVALID, "newer hearth.h");
+    OK(hearth_evaluate(s, rows, 1, 20, &err)); // of the first release
     hearth_session_close(&s);
     hearth_model_close(&m);
 }
@@ -391,14 +448,15 @@ static void test_logit_rows(void **state)
     const int seq = hearth_seq_new(s, &err);
     for (int i = 0; i < N; i++)
         rows[i] = (struct hearth_batch_row){.seq = seq, .pos = i, .token = 7, .wants_logits = i <= MOST};
-    REFUSED(hearth_evaluate(s, rows, N, &check_error), HEARTH_E_INVALID, "32 rows that want logits");
+    REFUSED(hearth_evaluate(s, rows, N, sizeof *rows, &check_error), HEARTH_E_INVALID,
+            "32 rows that want logits");
     assert_int_equal(hearth_seq_length(s, seq), 0);
     rows[5].wants_logits = false;
-    OK(hearth_evaluate(s, rows, N, &err));
+    OK(hearth_evaluate(s, rows, N, sizeof *rows, &err));
     for (int i = -1; i <= N; i++)
         assert_true((hearth_logits(s, i) != NULL) == (i >= 0 && i <= MOST && i != 5));
     // After what is refused nothing is left to read.
-    assert_int_equal(hearth_evaluate(s, rows, 0, &err), HEARTH_E_INVALID);
+    assert_int_equal(hearth_evaluate(s, rows, 0, sizeof *rows, &err), HEARTH_E_INVALID);
     assert_null(hearth_logits(s, 0));
     hearth_session_close(&s);
     hearth_model_close(&m);
@@ -410,6 +468,8 @@ int main(void)
         cmocka_unit_test(test_architectures),
         cmocka_unit_test_setup_teardown(test_streamed, make_folder, remove_folder),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_full_context),
+        cmocka_unit_test(test_row_sizes),
         cmocka_unit_test(test_logit_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

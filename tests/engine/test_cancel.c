@@ -298,11 +298,11 @@ static void test_slow_storage(void **state)
                             .sparsity = HEARTH_SPARSITY_OFF,
                             .tests = {SMALL, .always = true}};
     struct opened o = open_way(path, &way);
-    struct hearth_stats stats;
+    struct hearth_streaming_stats stats;
     assert_int_equal(hearth_seq_new(o.session, NULL), 0);
     const uint64_t whole = time_of(stream_step, o.session);
-    hearth_session_stats(o.session, &stats);
-    assert_true(stats.streaming.dense_read_bytes > 0);
+    hearth_session_streaming_stats(o.session, &stats, sizeof stats);
+    assert_true(stats.dense_read_bytes > 0);
     start_canceller(o.session);
     check_latency(stream_step, o.session, "a step of a model that streams", whole,
                   whole / (uint64_t)hearth_model_info(o.model)->n_layer);

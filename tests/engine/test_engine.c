@@ -438,7 +438,7 @@ static void test_limits(void **state)
     assert_int_equal(hearth_seq_length(s, a), 0);
     CHECK(hearth_prompt(s, a, g.ids, 10, NULL, NULL, &check_error));
     assert_int_equal(hearth_step(s, &a, g.ids, 1, &err), HEARTH_E_BUDGET);
-    assert_non_null(strstr(err.message, "-c"));
+    assert_non_null(strstr(err.message, "n_ctx"));
     assert_int_equal(hearth_step(s, (int[]){b, b}, g.ids, 2, &err), HEARTH_E_INVALID);
     hearth_token bad = (hearth_token)g.n_vocab;
     assert_int_equal(hearth_step(s, &b, &bad, 1, &err), HEARTH_E_INVALID);

@@ -2,13 +2,12 @@
 // The pool of KV pages against a model of it that is plainly right: random operations on sequences in pools of
 // several sizes; whatever is refused changes nothing. Then sessions: random operations, files among them,
 // against logits computed anew from the tokens, bit for bit.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
+#include "check.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
 
 #include "engine/session.h"
-#include "check.h"
 #include "made_models.h"
 
 static struct hearth_error err;
@@ -373,9 +372,9 @@ static void note(struct text *t, hearth_token token, enum hearth_phase phase)
 static void expect_refusal(struct play *p, int rc, bool context)
 {
     assert_int_equal(rc, context ? HEARTH_E_BUDGET : HEARTH_E_KV_FULL);
-    struct hearth_stats stats;
-    hearth_session_stats(p->session, &stats);
-    assert_true(context || stats.kv.pages - stats.kv.pages_used < S_CTX / HEARTH_KV_TILE + 2);
+    struct hearth_kv_stats stats;
+    hearth_session_kv_stats(p->session, &stats, sizeof stats);
+    assert_true(context || stats.pages - stats.pages_used < S_CTX / HEARTH_KV_TILE + 2);
     p->refused++;
 }
 
@@ -432,16 +431,16 @@ static void play_batch(struct play *p)
         if (!p->texts[seq].used)
             continue;
         rows[n++] = (struct hearth_batch_row){.seq = seq,
-                                              .pos = p->texts[seq].n + added[seq]++,
+                                              .pos = below(2) ? p->texts[seq].n + added[seq] : -1,
                                               .token = below(p->n_vocab),
                                               .phase = (enum hearth_phase)phase,
                                               .wants_logits = !below(3) && n_wanted++ < 32};
         n_steps += phase;
-        context |= p->texts[seq].n + added[seq] > S_CTX;
+        context |= p->texts[seq].n + ++added[seq] > S_CTX;
     }
     if (!n)
         return;
-    const int rc = hearth_evaluate(p->session, rows, n, &err);
+    const int rc = hearth_evaluate(p->session, rows, n, sizeof *rows, &err);
     if (rc) {
         expect_refusal(p, rc, context);
         return;
@@ -581,10 +580,97 @@ static void test_sessions(void **unused)
     play(&(struct made){.arch = "llama", .set = {{"attention.sliding_window", 'u', 70, NULL}}}, 450, 2000);
 }
 
-int main(void)
+// ---- saved beside the session
+
+enum { SAVES = 12 };
+
+struct saver {
+    pthread_t thread;
+    struct hearth_session *session;
+    int seq;
+    atomic_int saves; // so far
+    int failed;
+};
+
+static void *save_again_and_again(void *arg)
 {
+    struct saver *s = arg;
+    char path[512];
+    snprintf(path, sizeof path, "%s/beside", folder);
+    for (int i = 0; i < SAVES; i++) {
+        s->failed |= hearth_seq_save(s->session, s->seq, path, NULL);
+        atomic_fetch_add(&s->saves, 1);
+    }
+    return NULL;
+}
+
+static size_t read_file(const char *path, uint8_t *bytes, size_t size)
+{
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    const size_t n = fread(bytes, 1, size, f);
+    fclose(f);
+    return n;
+}
+
+// One thread writes a fork to a file while the session evaluates, cuts, forks and frees all that it shares
+// pages with: each file is what it would have been before.
+static void test_saved_beside(void **unused)
+{
+    (void)unused;
+    static uint8_t want[1 << 20], got[1 << 20];
+    const char *model = in_folder("model.gguf"), *before = in_folder("before"), *beside = in_folder("beside");
+    made_write(model, &(struct made){.arch = "llama"});
+    struct hearth_model *m = NULL;
+    struct hearth_session *s = NULL;
+    struct hearth_session_params params = hearth_session_params_default();
+    params.n_ctx = S_CTX;
+    params.max_seqs = 4;
+    params.n_threads = 2;
+    OK(hearth_model_open(&m, model, NULL, &err));
+    OK(hearth_session_open(&s, m, &params, &err));
+    hearth_token tokens[100];
+    for (int i = 0; i < 100; i++)
+        tokens[i] = below(hearth_model_info(m)->n_vocab);
+    int seq = hearth_seq_new(s, &err);
+    OK(hearth_prompt(s, seq, tokens, 100, NULL, NULL, &err));
+    OK(hearth_step(s, &seq, tokens, 1, &err));
+    OK(hearth_seq_save(s, seq, before, &err));
+    const size_t n = read_file(before, want, sizeof want);
+    assert_in_range(n, 1000, sizeof want - 1);
+
+    struct saver saver = {.session = s, .seq = hearth_seq_fork(s, seq, 101, &err)};
+    assert_true(saver.seq > 0);
+    assert_int_equal(pthread_create(&saver.thread, NULL, save_again_and_again, &saver), 0);
+    while (atomic_load(&saver.saves) < SAVES) {
+        for (int i = 0; i < 5; i++)
+            OK(hearth_step(s, &seq, &tokens[i], 1, &err));
+        OK(hearth_seq_truncate(s, seq, 30 + below(60), &err));
+        const int fork = hearth_seq_fork(s, seq, 20, &err), loaded = hearth_seq_load(s, before, &err);
+        assert_true(fork >= 0 && loaded >= 0);
+        hearth_seq_free(s, seq);
+        hearth_seq_free(s, fork);
+        hearth_session_trim(s);
+        seq = loaded;
+    }
+    pthread_join(saver.thread, NULL);
+    assert_int_equal(saver.failed, 0);
+    assert_int_equal(read_file(beside, got, sizeof got), n);
+    assert_memory_equal(got, want, n);
+    hearth_seq_free(s, saver.seq);
+    check_pool(&s->kv);
+    hearth_session_close(&s);
+    hearth_model_close(&m);
+    empty_folder();
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pool), cmocka_unit_test(test_check),
+        cmocka_unit_test_setup_teardown(test_saved_beside, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_sessions, make_folder, remove_folder)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "convert/pack.h"
+#include "engine/law.h"
 #include "engine/session.h"
 #include "golden_models.h"
 #include "kv_file_support.h"
@@ -108,18 +109,18 @@ static void write_bytes(const char *path, const uint8_t *p, size_t n)
 // Loading fails so, with a message that has `words` and names the file, and leaves the session alone.
 static void refuse(struct hearth_session *s, const char *path, int code, const char *words)
 {
-    struct hearth_stats before, after;
+    struct hearth_kv_stats before, after;
     bool used[64] = {0};
     for (int i = 0; i < s->kv.max_seqs; i++)
         used[i] = s->kv.seqs[i].used;
-    hearth_session_stats(s, &before);
+    hearth_session_kv_stats(s, &before, sizeof before);
     err = (struct hearth_error){0};
     const int rc = hearth_seq_load(s, path, &err);
     if (rc != code || err.code != code || !strstr(err.message, words))
         fail_msg("%d in place of %d (%s): %s", rc, code, words, err.message);
-    hearth_session_stats(s, &after);
-    assert_int_equal(after.kv.pages_used, before.kv.pages_used);
-    assert_int_equal(after.kv.pages_shared, before.kv.pages_shared);
+    hearth_session_kv_stats(s, &after, sizeof after);
+    assert_int_equal(after.pages_used, before.pages_used);
+    assert_int_equal(after.pages_shared, before.pages_shared);
     for (int i = 0; i < s->kv.max_seqs; i++)
         assert_int_equal(s->kv.seqs[i].used, used[i]);
     assert_null(hearth_kv_check(&s->kv));
@@ -359,11 +360,13 @@ static void test_no_room(void **unused)
     hearth_session_close(&s);
 
     s = open_session(m, (struct hearth_session_params){.n_ctx = 129});
-    refuse(s, path, HEARTH_E_BUDGET, "use a larger -c");
+    refuse(s, path, HEARTH_E_BUDGET, "use a larger n_ctx");
+    assert_string_equal(err.param, "n_ctx");
     hearth_session_close(&s);
     s = open_session(m, (struct hearth_session_params){.kv_tokens = 4 * HEARTH_KV_TILE, .max_seqs = 3});
     const int old = make_sequence(s, 65, false);
-    refuse(s, path, HEARTH_E_KV_FULL, "use a larger --kv-size");
+    refuse(s, path, HEARTH_E_KV_FULL, "use a larger kv_tokens");
+    assert_string_equal(err.param, "kv_tokens");
     hearth_seq_free(s, old);
     assert_int_equal(hearth_seq_load(s, path, &err), old);
     GOOD(hearth_seq_new(s, &err));
@@ -448,7 +451,7 @@ static void test_hostile(void **unused)
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
         const bool long_one = odd[i] > 256;
         refuse_number(&f, KV_FILE_N_TOKENS, odd[i], long_one ? HEARTH_E_BUDGET : HEARTH_E_FORMAT,
-                      long_one ? "use a larger -c" : "damaged");
+                      long_one ? "use a larger n_ctx" : "damaged");
         if (odd[i] != HEARTH_KV_TILE)
             refuse_number(&f, KV_FILE_PAGE_TOKENS, odd[i], HEARTH_E_FORMAT, "shape");
         refuse_number(&f, KV_FILE_TYPE_K, odd[i] + 3, HEARTH_E_INVALID, "this one has F16 and F16");
@@ -456,10 +459,12 @@ static void test_hostile(void **unused)
         refuse_number(&f, KV_FILE_N_LAYER + 4, odd[i] + 5, HEARTH_E_FORMAT, "shape");
         refuse_number(&f, KV_FILE_N_LAYER + 8, odd[i] + 12, HEARTH_E_FORMAT, "shape");
         refuse_number(&f, KV_FILE_MODEL, odd[i], HEARTH_E_INVALID, "another model");
+        refuse_number(&f, KV_FILE_LAW, odd[i] == HEARTH_NUMERIC_LAW ? 2 : odd[i], HEARTH_E_UNSUPPORTED,
+                      "whose arithmetic is another");
         if (odd[i] > 1)
             refuse_number(&f, KV_FILE_STEPS, odd[i], HEARTH_E_INVALID, "another sparsity");
     }
-    refuse_number(&f, KV_FILE_VERSION, 2, HEARTH_E_UNSUPPORTED, "version 2");
+    refuse_number(&f, KV_FILE_VERSION, 1, HEARTH_E_UNSUPPORTED, "version 1, but this build knows version 2");
     refuse_number(&f, KV_FILE_STEPS, 0, HEARTH_E_FORMAT, "phases");        // but there are some
     refuse_number(&f, KV_FILE_HEADER + 264, 4, HEARTH_E_FORMAT, "phases"); // of token 66
     refuse_number(&f, KV_FILE_HEADER + 8, MADE_VOCAB, HEARTH_E_FORMAT, "vocabulary");

@@ -16,11 +16,24 @@ static struct hearth_model *open_model(bool vocab_only)
     return m;
 }
 
-static void refuse_session(const struct hearth_model *m, struct hearth_session_params p, const char *words)
+// The error names the parameter, too.
+static void refuse_param(const struct hearth_model *m, struct hearth_session_params p, const char *param,
+                         const char *words)
 {
     struct hearth_session *s = (void *)&s;
+    struct hearth_error refusal = {0};
     REFUSED(hearth_session_open(&s, m, &p, &check_error), HEARTH_E_INVALID, words);
+    hearth_session_open(&s, m, &p, &refusal);
     assert_null(s);
+    if (param)
+        assert_string_equal(refusal.param, param);
+    else
+        assert_null(refusal.param);
+}
+
+static void refuse_session(const struct hearth_model *m, struct hearth_session_params p, const char *words)
+{
+    refuse_param(m, p, NULL, words);
 }
 
 static void test_params(void **state)
@@ -30,28 +43,59 @@ static void test_params(void **state)
     const struct hearth_session_params usual = hearth_session_params_default();
     struct hearth_session_params p = usual;
     p.n_ctx = -1;
-    refuse_session(m, p, "a context of -1 tokens");
+    refuse_param(m, p, "n_ctx", "a context of -1 tokens");
     p.n_ctx = (1 << 26) + 1;
-    refuse_session(m, p, "out of range");
+    refuse_param(m, p, "n_ctx", "out of range");
     p = usual;
     p.max_seqs = 0;
-    refuse_session(m, p, "0 sequences");
+    refuse_param(m, p, "max_seqs", "0 sequences");
     p.max_seqs = 4097;
-    refuse_session(m, p, "4097 sequences");
+    refuse_param(m, p, "max_seqs", "4097 sequences");
     p = usual;
     p.type_k = (enum hearth_kv_type)(HEARTH_KV_Q8_0 + 1);
-    refuse_session(m, p, "no such type");
+    refuse_param(m, p, "type_k", "no such type");
     p = usual;
     p.type_v = (enum hearth_kv_type) - 1;
-    refuse_session(m, p, "no such type");
+    refuse_param(m, p, "type_v", "no such type");
     p = usual;
     p.sparsity = (enum hearth_sparsity)(HEARTH_SPARSITY_PREDICT + 1);
-    refuse_session(m, p, "no sparsity");
+    refuse_param(m, p, "sparsity", "no sparsity");
+    p = usual;
+    p.max_steps = 65536;
+    refuse_param(m, p, "max_steps", "65536 rows of steps (max_steps) are out of range (0 to 65535)");
     p = usual;
     p.n_ubatch = -1;
-    refuse_session(m, p, "a micro-batch of -1 tokens");
+    refuse_param(m, p, "n_ubatch", "a micro-batch of -1 tokens");
     p.n_ubatch = (1 << 16) + 1;
-    refuse_session(m, p, "out of range");
+    refuse_param(m, p, "n_ubatch", "out of range");
+    p = usual;
+    p.n_threads = 1 << 20;
+    refuse_param(m, p, "n_threads", "n_threads is 1048576");
+    hearth_model_close(&m);
+}
+
+// Zeros in place of the defaults, and nothing in place of a path or a model.
+static void test_nothing(void **state)
+{
+    (void)state;
+    struct hearth_model *m = (void *)&m;
+    struct hearth_model_params p = {0};
+    struct hearth_session *s = (void *)&s;
+    REFUSED(hearth_model_open(&m, NULL, NULL, &check_error), HEARTH_E_INVALID, "there is no path");
+    REFUSED(hearth_model_open(&m, MODEL, &p, &check_error), HEARTH_E_INVALID,
+            "begin with the defaults, which hearth_model_params_default() gives");
+    assert_null(m);
+    REFUSED(hearth_session_open(&s, NULL, NULL, &check_error), HEARTH_E_INVALID, "there is no model");
+    assert_null(s);
+    m = open_model(false);
+    refuse_session(m, (struct hearth_session_params){0},
+                   "begin with the defaults, which hearth_session_params_default() gives");
+    CHECK(hearth_session_open(&s, m, NULL, &check_error));
+    const int seq = hearth_seq_new(s, NULL);
+    REFUSED(hearth_seq_save(s, seq, NULL, &check_error), HEARTH_E_INVALID, "there is no path");
+    REFUSED(hearth_seq_load(s, NULL, &check_error), HEARTH_E_INVALID, "there is no path");
+    REFUSED(hearth_session_trace(s, NULL, &check_error), HEARTH_E_INVALID, "there is no path");
+    hearth_session_close(&s);
     hearth_model_close(&m);
 }
 
@@ -90,9 +134,14 @@ static void test_steps(void **state)
     REFUSED(hearth_step(s, &b, tokens, 0, &check_error), HEARTH_E_INVALID, "1 to 2 sequences, not 0");
     REFUSED(hearth_step(s, &b, tokens, -1, &check_error), HEARTH_E_INVALID, "not -1");
     REFUSED(hearth_step(s, (int[]){a, b, a}, tokens, MAX_SEQS + 1, &check_error), HEARTH_E_INVALID, "not 3");
-    REFUSED(hearth_step(s, (int[]){b, b}, tokens, 2, &check_error), HEARTH_E_INVALID, "twice in one step");
-    REFUSED(hearth_step(s, (int[]){b, 2}, tokens, 2, &check_error), HEARTH_E_INVALID, "no sequence 2");
-    REFUSED(hearth_step(s, &b, &n_vocab, 1, &check_error), HEARTH_E_INVALID, "outside the vocabulary");
+    REFUSED(hearth_step(s, (int[]){b, b}, tokens, 2, &check_error), HEARTH_E_INVALID,
+            "row 1, sequence 1: it is in row 0 already, and twice in one step");
+    REFUSED(hearth_step(s, (int[]){b, 2}, tokens, 2, &check_error), HEARTH_E_INVALID,
+            "row 1, sequence 2: there is no sequence 2");
+    REFUSED(hearth_step(s, &b, &n_vocab, 1, &check_error), HEARTH_E_INVALID, "row 0, sequence 1: token");
+    const hearth_token outside[] = {7, 8, -1};
+    REFUSED(hearth_prompt(s, b, outside, 3, NULL, NULL, &check_error), HEARTH_E_INVALID,
+            "tokens[2]: token -1 is outside the vocabulary");
     REFUSED(hearth_prompt(s, b, tokens, 0, NULL, NULL, &check_error), HEARTH_E_INVALID, "at least one token");
     assert_null(hearth_logits(s, 0));
     assert_int_equal(hearth_seq_length(s, a), 3);
@@ -110,6 +159,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_params),
+        cmocka_unit_test(test_nothing),
         cmocka_unit_test(test_vocab_only),
         cmocka_unit_test(test_steps),
     };

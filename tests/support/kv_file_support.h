@@ -19,7 +19,8 @@ enum {
     KV_FILE_N_LAYER = 32,
     KV_FILE_N_TOKENS = 44,
     KV_FILE_STEPS = 48,
-    KV_FILE_NAME = 52,
+    KV_FILE_LAW = 52,
+    KV_FILE_NAME = 56,
     KV_FILE_HEADER = 128
 };
 

@@ -70,9 +70,9 @@ static void test_reads(void **state)
                                 .tests = {SMALL, .always = true}};
         struct opened o = open_way(path, &way);
         free(evaluate(&o, NULL));
-        struct hearth_stats stats;
-        hearth_session_stats(o.session, &stats);
-        const struct hearth_streaming_stats *t = &stats.streaming;
+        struct hearth_streaming_stats stats;
+        hearth_session_streaming_stats(o.session, &stats, sizeof stats);
+        const struct hearth_streaming_stats *t = &stats;
         const uint64_t asked = t->expert_hits + t->expert_misses;
         assert_int_equal(t->experts, 2 * 128);
         assert_true(t->experts_cached <= t->experts);

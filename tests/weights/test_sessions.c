@@ -97,13 +97,13 @@ static void check_sharing(const char *path, enum hearth_sparsity sparsity)
 
     struct hearth_model *m = open_shared_model(path, least_budget(path, sparsity, N_SESSIONS), N_SESSIONS);
     struct runner runners[N_SESSIONS];
-    struct hearth_stats stats[N_SESSIONS];
+    struct hearth_streaming_stats stats[N_SESSIONS];
     for (int i = 0; i < N_SESSIONS; i++) {
         runners[i] = runner_of(m, sparsity);
-        hearth_session_stats(runners[i].session, &stats[i]);
+        hearth_session_streaming_stats(runners[i].session, &stats[i], sizeof stats[i]);
     }
     assert_ptr_equal(runners[0].session->sources, runners[1].session->sources);
-    assert_int_equal(stats[0].streaming.planned_bytes, stats[1].streaming.planned_bytes);
+    assert_int_equal(stats[0].planned_bytes, stats[1].planned_bytes);
 
     pthread_t threads[N_SESSIONS];
     for (int i = 0; i < N_SESSIONS; i++)
