@@ -675,10 +675,10 @@ int hearth_gguf_open(struct hearth_gguf **out, const char *path, struct hearth_e
 
 uint64_t hearth_gguf_memory(const struct hearth_gguf *g)
 {
-    uint64_t bytes = sizeof *g + g->n_parts * sizeof *g->parts + g->cap_kv * sizeof *g->kv +
+    uint64_t bytes = sizeof *g + g->n_shards * sizeof *g->shards + g->cap_kv * sizeof *g->kv +
                      g->n_kv * sizeof *g->kv_index + g->cap_tensors * sizeof *g->tensors +
                      g->n_tensors * sizeof *g->tensor_index;
-    for (const struct chunk *c = g->chunks; c; c = c->next)
+    for (const struct heap_block *c = g->heap; c; c = c->next)
         bytes += sizeof *c + c->size;
     return bytes;
 }
