@@ -13,7 +13,7 @@
 //   vector   quantize_acts to scale_add                x   x     x              vector_tmpl.h
 //   attend   attend_scores, attend_values              (b) (b)   x
 //
-//   (a) Products of several tokens are in step_many_avx512.c.
+//   (a) Products of several tokens are in step_many_avx512.c, dot_rows in step_rows_avx512.c.
 //   (b) Optional: without it callers use the kernels of the other families.
 //
 // Beside them: units_LEVEL.h unpacks block formats, lanes16.h is the 16 lanes that *_tmpl.h are written over

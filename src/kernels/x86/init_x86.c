@@ -17,6 +17,7 @@ static void init_avx2(struct hearth_kernels *t)
 static void init_avx512(struct hearth_kernels *t)
 {
     hearth_kernels_init_step_avx512(t);
+    hearth_kernels_init_step_rows_avx512(t);
     hearth_kernels_init_prompt_avx512(t);
     hearth_kernels_init_plain_avx512(t);
     hearth_kernels_init_axpy_avx512(t);
