@@ -127,6 +127,12 @@ static int set_up(struct scoring *s, struct hearth_buffer *text)
         return status;
     s->n_vocab = hearth_model_info(s->model)->n_vocab;
     s->n_ctx = (int)s->o->n_ctx;
+    // Before the session opens, whose memory budget counts what is held by then.
+    status = cut_text(s, text);
+    free(text->data);
+    *text = (struct hearth_buffer){0};
+    if (status)
+        return status;
     s->chunk = calloc((size_t)s->n_ctx, sizeof *s->chunk);
     if (!s->chunk)
         return hearth_cli_error("no memory for chunks of %d tokens", s->n_ctx);
@@ -134,7 +140,7 @@ static int set_up(struct scoring *s, struct hearth_buffer *text)
     if (hearth_session_open(&s->session, s->model, &params, &err))
         return hearth_cli_fail(&err);
     hearth_cli_cancel_on_interrupt(s->session);
-    return cut_text(s, text);
+    return HEARTH_EXIT_OK;
 }
 
 int hearth_cmd_perplexity(const struct hearth_options *o)

@@ -10,8 +10,10 @@
 #include "weights/sources.h"
 #include "weights/tests.h"
 
-// What a program takes beside models and sessions: libraries' data, text, statistics, the heap's edges.
-#define PROGRAM ((uint64_t)2 << 20)
+// What a program takes beside models and sessions: before the first session opens (libraries' data, the heap's
+// edges), and from then on (statistics, the threads that read).
+#define PROGRAM ((uint64_t)1 << 20)
+#define LATER   ((uint64_t)1 << 20)
 // What a thread takes: what it touches of its stack.
 #define THREAD ((uint64_t)64 << 10)
 // Bytes that sampling takes for each token of the vocabulary: of a sequence, and once.
@@ -51,7 +53,8 @@ static uint64_t process_bytes(const struct hearth_model *m, const struct hearth_
                          sessions * (u->table_bytes + (uint64_t)u->n_threads * THREAD) +
                          (uint64_t)hearth_load_threads(m) * THREAD;
     const uint64_t held = u->held_bytes > own ? hearth_round_up(u->held_bytes, MIB) : own;
-    return held + (uint64_t)u->n_ctx * TEXT + vocab * (ROWS + sessions * (uint64_t)u->max_seqs * SAMPLER);
+    return held + LATER + (uint64_t)u->n_ctx * TEXT +
+           vocab * (ROWS + sessions * (uint64_t)u->max_seqs * SAMPLER);
 }
 
 // What one session takes.

@@ -5,19 +5,19 @@
 . "$(dirname "$0")/cli.sh"
 
 samples=0
-# runs_within RAM ARGUMENT...: `hearth run` as `run 0`, while its private memory is looked at from outside.
+# runs_within RAM COMMAND ARGUMENT...: hearth as `run 0`, while its private memory is looked at from outside.
 runs_within() {
     local ram=$1 pid status=0 kib most=0
     shift
-    "$hearth" run "$@" --ram "$ram" >"$tmp/out" 2>"$tmp/err" &
+    "$hearth" "$@" --ram "$ram" >"$tmp/out" 2>"$tmp/err" &
     pid=$!
     while kib=$(awk '/^Anonymous:/ { n += $2 } END { print n + 0 }' "/proc/$pid/smaps_rollup" 2>/dev/null); do
         [ "$kib" -gt "$most" ] && most=$kib
         [ "$kib" -gt 0 ] && samples=$((samples + 1))
     done
     wait "$pid" || status=$?
-    [ "$status" -eq 0 ] || fail "hearth run $*: exit status $status"
-    [ $((most * 1024)) -le "$ram" ] || fail "hearth run $*: $most KiB of private memory with --ram $ram"
+    [ "$status" -eq 0 ] || fail "hearth $*: exit status $status"
+    [ $((most * 1024)) -le "$ram" ] || fail "hearth $*: $most KiB of private memory with --ram $ram"
 }
 
 # named: the smallest budget that the last message names.
@@ -52,7 +52,7 @@ check() { # MODEL OPTION...
     least=$((least + above))
     for ram in "$least" $((least + 400000)) $((least + 1500000)) 1000000000; do
         for io in $uring pread; do
-            runs_within "$ram" "$model" "${usual[@]}" --io "$io"
+            runs_within "$ram" run "$model" "${usual[@]}" --io "$io"
             same "$tmp/out" "$tmp/want"
         done
     done
@@ -69,6 +69,14 @@ run 0 profile "$tmp/model.gguf" -f "$source_dir/README.md" -o "$tmp/profile"
 run 0 pack "$tmp/model.gguf" "$tmp/pack.gguf" --profile "$tmp/profile"
 check "$tmp/pack.gguf" -np 3 -t 1
 check "$tmp/pack.gguf" --sparsity exact
+
+# A text that takes more memory than a plan expects of a program counts.
+head -c 8000000 /dev/zero | tr '\0' 'a' | fold -w 7 >"$tmp/long"
+head -c 1000 "$tmp/long" >"$tmp/short"
+run 1 perplexity "$tmp/dense.gguf" -f "$tmp/short" -c 64 -t 1 --ram 1
+least=$(named)
+run 1 perplexity "$tmp/dense.gguf" -f "$tmp/long" --chunks 1 -c 64 -t 1 --ram 1
+[ "$(named)" -gt $((least + 4 * 1024 * 1024)) ] || fail "$least bytes for a short text, $(named) for a long one"
 
 # Short runs on a busy machine may end unseen, but not all of them.
 [ "$samples" -gt 20 ] || fail "memory was looked at $samples times only"
