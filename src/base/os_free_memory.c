@@ -12,6 +12,8 @@
 
 #define LINE ((size_t)8192)
 #define MIB  ((uint64_t)1 << 20)
+// Addresses of the stacks of the threads that compute and read: 32 of the usual 8 MiB.
+#define STACKS (256 * MIB)
 
 // What the files of a control group are called in version 1 and 2, and which parts of its usage can go.
 struct group_files {
@@ -222,13 +224,16 @@ static void look_at_version(const char *root, bool second, struct hearth_free_me
 
 // ---- all of it
 
+// Limits of the process count addresses, not memory, of which the stacks of threads take many.
 static void look_at_limit(const char *root, const char *limit, const char *used, const char *what,
                           struct hearth_free_memory *f)
 {
-    uint64_t most, kib;
+    uint64_t most, kib, left;
     if (look_up(root, "/proc/self", "limits", limit, &most) &&
-        look_up(root, "/proc/self", "status", used, &kib))
-        bound(f, most, kib * 1024, what);
+        look_up(root, "/proc/self", "status", used, &kib)) {
+        left = most > kib * 1024 ? most - kib * 1024 : 0;
+        bound(f, left, left / 2 < STACKS ? left / 2 : STACKS, what);
+    }
 }
 
 struct hearth_free_memory hearth_free_memory(const char *root)

@@ -8,7 +8,9 @@
 #include <string.h>
 
 #include "base/cpu.h"
+#include "base/free_memory.h"
 #include "base/log.h"
+#include "base/os.h"
 #include "base/params.h"
 #include "gguf/checksums.h"
 #include "model/load.h"
@@ -149,7 +151,7 @@ static int set_load_options(struct hearth_model *m, const struct hearth_model_pa
     o->n_threads = params->n_threads;
     o->progress = params->progress;
     o->progress_arg = params->progress_arg;
-    o->ram = params->ram;
+    o->ram_asked = o->ram = o->ram_most = params->ram;
     const char *io = params->io ? params->io : "auto", *throttle = params->throttle ? params->throttle : "";
     if (strlen(io) >= sizeof o->io || strlen(throttle) >= sizeof o->throttle)
         return hearth_fail(err, HEARTH_E_INVALID, "there is no io \"%.20s\" or throttle \"%.80s\"", io,
@@ -173,6 +175,17 @@ static int verify(struct hearth_model *m, const struct hearth_model_params *para
         rc = hearth_checksums_verify(c, params->n_threads, params->progress, params->progress_arg, err);
     hearth_checksums_close(&c);
     return rc;
+}
+
+// A budget is not more than what is there. What the process holds already is part of it.
+static void bound_budget(struct hearth_load_options *o)
+{
+    const struct hearth_free_memory f = hearth_free_memory("");
+    if (!o->ram_asked || f.bytes == UINT64_MAX)
+        return;
+    const uint64_t held = hearth_memory_private(), most = held + hearth_free_memory_to_take(&f, true);
+    o->ram_most = o->ram_asked < most ? o->ram_asked : most;
+    o->ram = o->ram_asked == HEARTH_RAM_FIT ? held + hearth_free_memory_to_take(&f, false) : o->ram_most;
 }
 
 static int open_shared(struct hearth_model *m, struct hearth_error *err)
@@ -199,6 +212,7 @@ static int open_weights(struct hearth_model *m, struct hearth_error *err)
     if (!m->weights.layers)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for %d layers", m->hp.n_layer);
     rc = hearth_model_bind(m, err);
+    bound_budget(&m->load);
     if (!rc && m->load.ram)
         rc = open_shared(m, err);
     return rc || m->load.ram ? rc : hearth_image_load(m, &m->image, &m->weights, err);

@@ -152,7 +152,10 @@ struct hearth_load_options {
     int n_threads; // 0: one per physical core
     bool (*progress)(void *arg, float share);
     void *progress_arg;
-    uint64_t ram; // 0: all at once; else sessions bring them, as in hearth_model_params
+    // 0: all at once; else sessions bring them, and the process may take so many bytes. What was asked for, as in
+    // hearth_model_params; what that came to when the model was opened; and what it may grow to where that is too
+    // little to run at all.
+    uint64_t ram_asked, ram, ram_most;
     char io[16], throttle[64];
     enum hearth_overlap overlap;
     int max_sessions;                         // at least 1

@@ -169,11 +169,11 @@ static void test_limits_of_the_process(void **state)
     put("/proc/self/limits",
         "Max data size             unlimited            unlimited            bytes     \n"
         "Max address space         4096000000           unlimited            bytes     \n");
-    is_free(3072000000, "ulimit -v");
+    is_free(3072000000 - 256 * MIB, "ulimit -v");
     put("/proc/self/limits",
         "Max data size             2048000000           unlimited            bytes     \n"
         "Max address space         4096000000           unlimited            bytes     \n");
-    is_free(1536000000, "ulimit -d");
+    is_free(1536000000 - 256 * MIB, "ulimit -d");
 }
 
 // ---- damage
