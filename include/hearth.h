@@ -290,7 +290,7 @@ struct hearth_fit {
     enum hearth_fit_kind kind;
     uint64_t ram;             // the budget, of all private memory of the process
     uint64_t free_bytes;      // what the process can take now, beyond what it holds; UINT64_MAX: unknown
-    const char *free_what;    // what bounds that: "memory", "the memory of its control group", "ulimit -v"
+    const char *free_what;    // what bounds that: "memory", "control group", "ulimit -v"
     uint64_t weight_bytes;    // of all weights
     uint64_t whole_bytes;     // the smallest budget for HEARTH_FIT_WHOLE
     uint64_t least_bytes;     // the smallest budget of all

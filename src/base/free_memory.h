@@ -9,7 +9,7 @@
 
 struct hearth_free_memory {
     uint64_t bytes;   // that the process can take beyond what it holds; UINT64_MAX: nobody says
-    const char *what; // bounds it: "memory", "the memory of its control group", "ulimit -v", "ulimit -d"
+    const char *what; // bounds it: "memory", "control group", "ulimit -v", "ulimit -d"
 };
 
 // Looks now. Memory counts as free when the system can give it without swapping: page cache that it can drop

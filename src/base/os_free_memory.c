@@ -91,7 +91,7 @@ static void look_at_group(const char *root, const char *folder, const struct gro
             (names[1] && look_up(root, folder, "memory.stat", names[1], &value)))
             can_go += value;
     }
-    bound(f, limit, used > can_go ? used - can_go : 0, "the memory of its control group");
+    bound(f, limit, used > can_go ? used - can_go : 0, "control group");
 }
 
 // Whether the groups above limit this one, too: always, but where version 1 is told otherwise.

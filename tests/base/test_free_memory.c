@@ -65,7 +65,7 @@ static void is_free(uint64_t bytes, const char *what)
 #define V2                                                                                                   \
     "29 23 0:26 / /sys/fs/cgroup rw,nosuid,nodev,noexec,relatime shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
 #define NO_LIMIT "9223372036854771712\n"
-#define GROUP    "the memory of its control group"
+#define GROUP    "control group"
 
 static void test_no_groups(void **state)
 {
