@@ -347,7 +347,9 @@ const struct hearth_command hearth_command_table[] = {
      "side, so that one read brings one neuron. With --profile the neurons that are active most often come "
      "first. Where the model has its down matrix the usual way round, it is turned, which for quantised "
      "models means Q8_0 for that matrix; everything else keeps its bits. OUT appears only when it is "
-     "complete, carries checksums (--verify), and is a GGUF: hearth inspect shows it.",
+     "complete, carries checksums (--verify), and is a GGUF: hearth inspect shows it.\n\n"
+     "Only a model with predictors is then read neuron by neuron where memory is too small for it: PowerInfer's "
+     "files have them. Without, a pack is for models that fit into memory.",
      "hearth profile model.gguf -f text.txt -o model.profile\n"
      "hearth pack model.gguf model.hearth.gguf --profile model.profile",
      hearth_cmd_pack},

@@ -39,6 +39,30 @@ run 0 run "$model" -p "It was" -n 100000 --temp 0 --ignore-eos -q --stats json
 tail -n 1 "$tmp/err" >"$tmp/stats"
 [ "$(json "$tmp/stats" stop)" = context ] || fail "a context longer than the model's"
 
+# ---- hints at what is faster, with -v and on terminals
+run 0 synth tiny-turbosparse "$tmp/sparse.gguf"
+run 0 pack "$model" "$tmp/pack.gguf"
+# least MODEL OPTION...: the smallest budget, as the message names it.
+least() {
+    run 1 run "$@" --ram 1M
+    sed -n 's/.*(--ram \([0-9]*M\)).*/\1/p' "$tmp/err"
+}
+tight=(-p "w12" -ub 8 -t 1 --io pread --ignore-eos)
+budget=$(least "$tmp/sparse.gguf" "${tight[@]}" -n 4)
+run 0 run "$tmp/sparse.gguf" "${tight[@]}" -n 4 --ram "$budget" -v
+err_has "this model has predictors: hearth pack makes a file of it that reads about"
+err_lacks "makes room"
+run 0 run "$tmp/sparse.gguf" "${tight[@]}" -n 4 --ram "$budget"
+err_lacks "predictors"
+budget=$(least "$tmp/pack.gguf" "${tight[@]}" -n 4)
+run 0 run "$tmp/pack.gguf" "${tight[@]}" -n 4 --ram "$budget" -v
+err_has "this pack has no predictors"
+head -c 1200 "$source_dir/README.md" >"$tmp/text" # nearly all of the context
+context=(-f "$tmp/text" -np 12 -ub 64 -t 1 --io pread)
+budget=$(least "$model" "${context[@]}")
+run 0 run "$model" "${context[@]}" --ram "$budget" -v
+err_has "tokens of context: a smaller -c makes room"
+
 # ---- without: limits of addresses stand for memory. Sanitizers take more addresses than there are.
 grep -q '^HEARTH_SANITIZE:.*=.' "$(dirname "$hearth")/CMakeCache.txt" 2>/dev/null && exit 0
 
@@ -96,7 +120,6 @@ cp "$tmp/out" "$tmp/want"
 limited "$tight" 0 perplexity "$model" -f "$source_dir/README.md" -c 32 --chunks 2 "${small[@]}"
 err_has "running with --ram"
 same "$tmp/out" "$tmp/want"
-head -c 1500 "$source_dir/README.md" >"$tmp/text"
 run 0 profile "$model" -f "$tmp/text" -o "$tmp/profile" -c 16 -t 1
 limited "$tight" "0" profile "$model" -f "$tmp/text" -o "$tmp/again" -c 16 -t 1
 err_has "running with --ram"
