@@ -13,9 +13,9 @@ struct hearth_free_memory {
 };
 
 // Looks now. Memory counts as free when the system can give it without swapping: page cache that it can drop
-// is free, in control groups, too. `root` goes before the paths of all files that are read: "" for this
-// machine, a folder in tests.
-struct hearth_free_memory hearth_free_memory(const char *root);
+// is free, in control groups, too. What others have claimed (base/claims.h) is not, nor, with `own`, what this
+// process has. `root` goes before the paths of all files that are read: "" for this machine, a folder in tests.
+struct hearth_free_memory hearth_free_memory(const char *root, bool own);
 
 // What of it a program takes, so that something stays free for the system, page tables and page cache: of what
 // it chooses by itself an eighth, 128 MiB to 2 GiB; of what somebody `asked` for a sixteenth, 64 to 512 MiB;

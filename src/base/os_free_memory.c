@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/claims.h"
 #include "base/os.h"
 
 #define LINE ((size_t)8192)
@@ -76,7 +77,7 @@ static void bound(struct hearth_free_memory *f, uint64_t limit, uint64_t used, c
 
 // Only limits that are there count; what a group does not say is 0.
 static void look_at_group(const char *root, const char *folder, const struct group_files *files,
-                          struct hearth_free_memory *f)
+                          uint64_t claimed, struct hearth_free_memory *f)
 {
     uint64_t limit = UINT64_MAX, value, used = 0, can_go = 0;
     for (size_t i = 0; i < sizeof files->limits / sizeof *files->limits; i++)
@@ -91,7 +92,7 @@ static void look_at_group(const char *root, const char *folder, const struct gro
             (names[1] && look_up(root, folder, "memory.stat", names[1], &value)))
             can_go += value;
     }
-    bound(f, limit, used > can_go ? used - can_go : 0, "control group");
+    bound(f, limit, (used > can_go ? used - can_go : 0) + claimed, "control group");
 }
 
 // Whether the groups above limit this one, too: always, but where version 1 is told otherwise.
@@ -103,7 +104,7 @@ static bool counts_above(const char *root, const char *folder)
 
 // The group at `path` below the mount point, and all above it.
 static void look_at_groups(const char *root, const char *mount, const char *path,
-                           const struct group_files *files, struct hearth_free_memory *f)
+                           const struct group_files *files, uint64_t claimed, struct hearth_free_memory *f)
 {
     char folder[2 * PATH_MAX];
     const int n = snprintf(folder, sizeof folder, "%s%s", mount, path);
@@ -114,7 +115,7 @@ static void look_at_groups(const char *root, const char *mount, const char *path
         while (end > top && folder[end - 1] == '/')
             end--;
         folder[end] = '\0';
-        look_at_group(root, folder, files, f);
+        look_at_group(root, folder, files, claimed, f);
         while (end > top && folder[end - 1] != '/')
             end--;
         if (end == top)
@@ -207,7 +208,7 @@ static const char *below(const char *path, const char *mounted)
     return !strncmp(path, mounted, n) && (path[n] == '/' || !path[n]) ? path + n : NULL;
 }
 
-static void look_at_version(const char *root, bool second, struct hearth_free_memory *f)
+static void look_at_version(const char *root, bool second, uint64_t claimed, struct hearth_free_memory *f)
 {
     char path[PATH_MAX], line[LINE], *mounted, *point;
     if (!find_group(root, second, path, sizeof path))
@@ -216,7 +217,7 @@ static void look_at_version(const char *root, bool second, struct hearth_free_me
     while (mounts && fgets(line, sizeof line, mounts))
         if (is_mount_of_groups(line, second, &mounted, &point)) {
             const char *rest = strstr(path, "/..") ? NULL : below(path, mounted);
-            look_at_groups(root, point, rest ? rest : "", &versions[second], f);
+            look_at_groups(root, point, rest ? rest : "", &versions[second], claimed, f);
         }
     if (mounts)
         fclose(mounts);
@@ -236,17 +237,17 @@ static void look_at_limit(const char *root, const char *limit, const char *used,
     }
 }
 
-struct hearth_free_memory hearth_free_memory(const char *root)
+struct hearth_free_memory hearth_free_memory(const char *root, bool own)
 {
     struct hearth_free_memory f = {UINT64_MAX, "memory"};
-    uint64_t kib;
+    uint64_t kib, in_group, claimed = hearth_claims_pending(root, own, &in_group);
     if (look_up(root, "/proc", "meminfo", "MemAvailable", &kib) ||
         look_up(root, "/proc", "meminfo", "MemFree", &kib))
-        bound(&f, kib * 1024, 0, "memory");
+        bound(&f, kib * 1024, claimed, "memory");
     else if (!*root && hearth_memory_total())
-        bound(&f, hearth_memory_total(), hearth_memory_private(), "memory");
-    look_at_version(root, false, &f);
-    look_at_version(root, true, &f);
+        bound(&f, hearth_memory_total(), hearth_memory_private() + claimed, "memory");
+    look_at_version(root, false, in_group, &f);
+    look_at_version(root, true, in_group, &f);
     look_at_limit(root, "Max address space", "VmSize", "ulimit -v", &f);
     look_at_limit(root, "Max data size", "VmData", "ulimit -d", &f);
     return f;

@@ -17,7 +17,7 @@ static uint64_t budget_of(const struct hearth_model *m, uint64_t ram, const stru
 int hearth_model_fit(const struct hearth_model *model, const struct hearth_session_params *params,
                      uint64_t ram, struct hearth_fit *fit, struct hearth_error *err)
 {
-    const struct hearth_free_memory f = hearth_free_memory("");
+    const struct hearth_free_memory f = hearth_free_memory("", false);
     struct hearth_session *s;
     *fit = (struct hearth_fit){.ram = budget_of(model, ram, &f), .free_bytes = f.bytes, .free_what = f.what};
     int rc = hearth_session_begin(&s, model, params, err);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/claims.h"
 #include "base/cpu.h"
 #include "base/free_memory.h"
 #include "base/log.h"
@@ -178,21 +179,34 @@ static int verify(struct hearth_model *m, const struct hearth_model_params *para
 }
 
 // A budget is not more than what is there. What the process holds already is part of it.
-static void bound_budget(struct hearth_load_options *o)
+static void bound_budget(struct hearth_load_options *o, uint64_t held)
 {
-    const struct hearth_free_memory f = hearth_free_memory("");
-    if (!o->ram_asked || f.bytes == UINT64_MAX)
+    const struct hearth_free_memory f = hearth_free_memory("", true);
+    if (f.bytes == UINT64_MAX)
         return;
-    const uint64_t held = hearth_memory_private(), most = held + hearth_free_memory_to_take(&f, true);
+    const uint64_t most = held + hearth_free_memory_to_take(&f, true);
     o->ram_most = o->ram_asked < most ? o->ram_asked : most;
     o->ram = o->ram_asked == HEARTH_RAM_FIT ? held + hearth_free_memory_to_take(&f, false) : o->ram_most;
+}
+
+// Claims what the weights will take at most. Sessions know better.
+static void choose_budget(struct hearth_model *m)
+{
+    const uint64_t held = hearth_memory_private();
+    const int lock = hearth_claims_lock();
+    bound_budget(&m->load, held);
+    const uint64_t all = held + m->image_bytes;
+    m->shared->claim = hearth_claim(all < m->load.ram ? all : m->load.ram);
+    hearth_claims_unlock(lock);
 }
 
 static int open_shared(struct hearth_model *m, struct hearth_error *err)
 {
     m->shared = hearth_calloc(1, sizeof *m->shared);
-    if (m->shared)
+    if (m->shared) {
+        m->shared->claim = -1;
         m->shared->lock = hearth_lock_open();
+    }
     return m->shared && m->shared->lock ? HEARTH_OK
                                         : hearth_fail(err, HEARTH_E_MEMORY, "no memory for a model");
 }
@@ -212,9 +226,10 @@ static int open_weights(struct hearth_model *m, struct hearth_error *err)
     if (!m->weights.layers)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for %d layers", m->hp.n_layer);
     rc = hearth_model_bind(m, err);
-    bound_budget(&m->load);
     if (!rc && m->load.ram)
         rc = open_shared(m, err);
+    if (!rc && m->load.ram)
+        choose_budget(m);
     return rc || m->load.ram ? rc : hearth_image_load(m, &m->image, &m->weights, err);
 }
 
@@ -268,8 +283,10 @@ void hearth_model_close(struct hearth_model **model)
     hearth_vocab_close(&m->vocab);
     hearth_pack_close(&m->pack);
     hearth_gguf_close(&m->gguf);
-    if (m->shared)
+    if (m->shared) {
+        hearth_claim_drop(m->shared->claim);
         hearth_lock_close(&m->shared->lock);
+    }
     free(m->shared);
     free(m->weights.layers);
     free(m->items);

@@ -143,6 +143,7 @@ struct hearth_sources;
 
 // What the sessions of a model with a budget share.
 struct hearth_shared {
+    int claim;                      // of the memory that it takes (base/claims.h)
     struct hearth_lock *lock;       // of what follows
     struct hearth_sources *sources; // weights/sources.h; NULL: there is no session
 };

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/claims.h"
 #include "base/log.h"
 #include "base/os.h"
 #include "model/ffn.h"
@@ -252,6 +253,13 @@ static int begin_streams(struct hearth_sources *s, const struct hearth_sources_u
     return HEARTH_OK;
 }
 
+// What the process will hold is known now.
+static void claim(const struct hearth_model *m, uint64_t bytes)
+{
+    hearth_claim_drop(m->shared->claim);
+    m->shared->claim = bytes ? hearth_claim(bytes) : -1;
+}
+
 static int open_streams(struct hearth_sources *s, const struct hearth_sources_user *u,
                         const struct hearth_store_params *store, struct hearth_error *err)
 {
@@ -266,6 +274,7 @@ static int open_streams(struct hearth_sources *s, const struct hearth_sources_us
                    "a memory budget of %.0f MiB is more than there is: it becomes %.0f MiB",
                    mib(load->ram_asked), mib(s->ram));
     log_plan(s);
+    claim(s->model, s->plan.bytes);
     rc = fill_all(s, err);
     if (!rc) { // what was read so far is not a prompt's
         hearth_sources_count(s, HEARTH_PHASE_PROMPT);
@@ -345,8 +354,10 @@ static int open_all(struct hearth_sources **out, const struct hearth_model *m,
     rc = read_store_params(m, &store, &throttle, err);
     if (rc)
         return rc;
-    return fits(m, u, load->ram, load->ram_most) ? open_memory(s, true, err)
-                                                 : open_streams(s, u, &store, err);
+    if (!fits(m, u, load->ram, load->ram_most))
+        return open_streams(s, u, &store, err);
+    claim(m, bytes_of_all(m, u));
+    return open_memory(s, true, err);
 }
 
 // ---- sessions
@@ -407,8 +418,10 @@ void hearth_sources_close(struct hearth_sources **sources, const struct hearth_s
     }
     hearth_lock_take(shared->lock);
     s->room += session_bytes(user);
-    if (--s->users == 0)
+    if (--s->users == 0) {
+        claim(s->model, 0);
         close_all(&shared->sources);
+    }
     hearth_lock_drop(shared->lock);
 }
 

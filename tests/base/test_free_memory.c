@@ -4,7 +4,9 @@
 
 #include <ftw.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
+#include "base/claims.h"
 #include "base/free_memory.h"
 
 #define MIB ((uint64_t)1 << 20)
@@ -50,7 +52,7 @@ static void put_machine(const char *cgroup, const char *mountinfo)
 
 static void is_free(uint64_t bytes, const char *what)
 {
-    const struct hearth_free_memory f = hearth_free_memory(folder);
+    const struct hearth_free_memory f = hearth_free_memory(folder, true);
     assert_int_equal(f.bytes, bytes);
     assert_string_equal(f.what, what);
 }
@@ -70,12 +72,12 @@ static void is_free(uint64_t bytes, const char *what)
 static void test_no_groups(void **state)
 {
     (void)state;
-    assert_true(hearth_free_memory(folder).bytes == UINT64_MAX); // a system without any of these files
+    assert_true(hearth_free_memory(folder, true).bytes == UINT64_MAX); // a system without any of these files
     put("/proc/meminfo", "MemTotal:       24684084 kB\nMemFree:        13416360 kB\nBuffers:  248728 kB\n");
     is_free((uint64_t)13416360 * 1024, "memory"); // kernels before 3.14 have no better figure
     put_machine("0::/\n", V2);
     is_free((uint64_t)16000000 * 1024, "memory");
-    const struct hearth_free_memory here = hearth_free_memory("");
+    const struct hearth_free_memory here = hearth_free_memory("", true);
     assert_true(here.bytes > MIB && here.bytes < UINT64_MAX);
 }
 
@@ -176,6 +178,91 @@ static void test_limits_of_the_process(void **state)
     is_free(1536000000 - 256 * MIB, "ulimit -d");
 }
 
+// ---- claims
+
+// Processes 11 and 12 have claims, of which 12 in another group; 13 is not there, 14 somebody else's, 15 has it all.
+static void test_claims(void **state)
+{
+    (void)state;
+    char text[200];
+    put_machine("0::/a\n", V2);
+    put("/sys/fs/cgroup/a/memory.max", "8000000000\n");
+    put("/proc/net/unix",
+        "Num       RefCount Protocol Flags    Type St Inode Path\n"
+        "0000: 00000002 00000000 00010000 0001 01 10 /run/socket\n"
+        "0000: 00000002 00000000 00000000 0002 07 11 @hearth-memory-lock/0\n"
+        "0000: 00000002 00000000 00000000 0002 07 12 @hearth-memory/11/1000000000/0\n"
+        "0000: 00000002 00000000 00000000 0002 07 13 @hearth-memory/11/1000000000/1\n"
+        "0000: 00000002 00000000 00000000 0002 07 14 @hearth-memory/12/3000000000/0\n"
+        "0000: 00000002 00000000 00000000 0002 07 15 @hearth-memory/13/3000000000/0\n"
+        "0000: 00000002 00000000 00000000 0002 07 16 @hearth-memory/14/3000000000/0\n"
+        "0000: 00000002 00000000 00000000 0002 07 17 @hearth-memory/15/3000000000/0\n"
+        "0000: 00000002 00000000 00000000 0002 07 18 @hearth-memory/-1/3000000000/0\n"
+        "0000: 00000002 00000000 00000000 0002 07 19 @hearth-memory/11/9999999999999999999/0\n"
+        "0000: 00000002 00000000 00000000 0002 07 20 @hearth-memory/x\n");
+    for (int pid = 11; pid <= 15; pid++) {
+        char name[64];
+        snprintf(text, sizeof text, "Name:\tx\nUid:\t%u\t0\t0\t0\nRssAnon:\t  %d kB\nVmSwap:\t 100000 kB\n",
+                 pid == 14 ? 12345u : (unsigned)getuid(), pid == 15 ? 9000000 : 400000);
+        snprintf(name, sizeof name, "/proc/%d/status", pid);
+        if (pid != 13)
+            put(name, text);
+        snprintf(name, sizeof name, "/proc/%d/cgroup", pid);
+        put(name, pid == 12 ? "0::/b\n" : "0::/a\n");
+    }
+    uint64_t in_group;
+    const uint64_t held = (uint64_t)500000 * 1024;
+    assert_int_equal(hearth_claims_pending(folder, false, &in_group), 5000000000 - 2 * held);
+    assert_int_equal(in_group, 2000000000 - held);
+    is_free(8000000000 - in_group, "control group");
+    put("/sys/fs/cgroup/a/memory.max", "max\n");
+    is_free((uint64_t)16000000 * 1024 - (5000000000 - 2 * held), "memory");
+}
+
+static uint64_t claimed_by_others(void)
+{
+    uint64_t in_group;
+    return hearth_claims_pending("", false, &in_group);
+}
+
+// Another process's claim is seen while it lives, and its lock is waited for.
+static void test_two_processes(void **state)
+{
+    (void)state;
+    const uint64_t some = 300 * MIB; // tests beside this one see it, too
+    int ready[2], end[2];
+    char byte = 0;
+    assert_int_equal(pipe(ready) | pipe(end), 0);
+    const int probe = hearth_claim(some);
+    if (probe < 0)
+        skip(); // the system has no such sockets
+    uint64_t in_group;
+    assert_true(hearth_claims_pending("", true, &in_group) > some / 2 && in_group > some / 2);
+    assert_true(claimed_by_others() < some / 2);
+    hearth_claim_drop(probe);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (!child) {
+        const int lock = hearth_claims_lock();
+        (void)hearth_claim(2 * some);
+        (void)!write(ready[1], &byte, 1);
+        (void)usleep(100000);
+        hearth_claims_unlock(lock);
+        close(end[1]);
+        (void)!read(end[0], &byte, 1);
+        _exit(0);
+    }
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    const int lock = hearth_claims_lock(); // when the child has let go of it
+    assert_true(lock >= 0);
+    hearth_claims_unlock(lock);
+    assert_true(claimed_by_others() > some);
+    close(end[1]);
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(claimed_by_others() < some);
+}
+
 // ---- damage
 
 static void test_nonsense(void **state)
@@ -231,6 +318,8 @@ int main(void)
         cmocka_unit_test_teardown(test_version_2, clear_machine),
         cmocka_unit_test_teardown(test_containers, clear_machine),
         cmocka_unit_test_teardown(test_limits_of_the_process, clear_machine),
+        cmocka_unit_test_teardown(test_claims, clear_machine),
+        cmocka_unit_test(test_two_processes),
         cmocka_unit_test_teardown(test_nonsense, clear_machine),
         cmocka_unit_test(test_to_take),
     };

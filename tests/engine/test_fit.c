@@ -148,7 +148,7 @@ static void test_budget_of_model(void **state)
     assert_true(m->load.ram == 0 && m->image.size); // no budget: all weights, at once
     hearth_model_close(&m);
     m = open_with(path, HEARTH_RAM_FIT, &usual);
-    const uint64_t free_now = hearth_free_memory("").bytes;
+    const uint64_t free_now = hearth_free_memory("", true).bytes;
     assert_true(!m->image.size && m->load.ram && m->load.ram <= m->load.ram_most);
     assert_true(free_now == UINT64_MAX || m->load.ram < free_now);
     hearth_model_close(&m);
@@ -190,7 +190,7 @@ static uint64_t data_bytes(void)
 static void test_lowered(void **state)
 {
     (void)state;
-    const struct hearth_free_memory before = hearth_free_memory("");
+    const struct hearth_free_memory before = hearth_free_memory("", true);
     if (!LIMITS_WORK || before.bytes == UINT64_MAX)
         skip();
     const char *path = make("tiny-dense");
@@ -201,7 +201,7 @@ static void test_lowered(void **state)
     const uint64_t held = data_bytes();
     limit.rlim_cur = (rlim_t)(held + (600u << 20));
     assert_int_equal(setrlimit(RLIMIT_DATA, &limit), 0);
-    assert_string_equal(hearth_free_memory("").what, "ulimit -d");
+    assert_string_equal(hearth_free_memory("", true).what, "ulimit -d");
     hearth_log_set(count_warnings, NULL);
     warnings = 0;
     struct opened o = {.model = open_with(path, (uint64_t)1 << 40, &streams)};
