@@ -304,7 +304,7 @@ struct hearth_fit {
 };
 
 // What a session with these parameters (NULL: all defaults) would have on this model with a budget of `ram`
-// bytes. 0: the model's own budget; HEARTH_RAM_FIT: what is free now, less an eighth (128 MiB to 2 GiB) for the
+// bytes. 0: the model's own budget; HEARTH_RAM_FIT: what is free now, less an eighth (32 MiB to 2 GiB) for the
 // system. Free is what the system can give without swapping, within the limits of control groups and of the
 // process. Reads no weights: on a model that was opened with HEARTH_RAM_FIT it costs milliseconds.
 // Errors: those of hearth_session_open(), but for a budget that is too small. Threads: any.

@@ -18,7 +18,7 @@ struct hearth_free_memory {
 struct hearth_free_memory hearth_free_memory(const char *root, bool own);
 
 // What of it a program takes, so that something stays free for the system, page tables and page cache: of what
-// it chooses by itself an eighth, 128 MiB to 2 GiB; of what somebody `asked` for a sixteenth, 64 to 512 MiB;
+// it chooses by itself an eighth, 32 MiB to 2 GiB; of what somebody `asked` for a sixteenth, 16 to 512 MiB;
 // never more than half. Whole MiB; UINT64_MAX: nobody says.
 uint64_t hearth_free_memory_to_take(const struct hearth_free_memory *f, bool asked);
 

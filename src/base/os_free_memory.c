@@ -263,7 +263,7 @@ uint64_t hearth_free_memory_to_take(const struct hearth_free_memory *f, bool ask
     if (f->bytes == UINT64_MAX)
         return UINT64_MAX;
     uint64_t rest =
-        asked ? within(f->bytes / 16, 64 * MIB, 512 * MIB) : within(f->bytes / 8, 128 * MIB, 2048 * MIB);
+        asked ? within(f->bytes / 16, 16 * MIB, 512 * MIB) : within(f->bytes / 8, 32 * MIB, 2048 * MIB);
     if (rest > f->bytes / 2)
         rest = f->bytes / 2;
     return (f->bytes - rest) / MIB * MIB;

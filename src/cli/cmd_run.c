@@ -301,6 +301,13 @@ static void share_prompt(const struct run *r, struct hearth_session_params *para
         params->kv_tokens = (int)needed;
 }
 
+// Nothing longer than the prompt is evaluated at a time.
+static void limit_ubatch(const struct run *r, struct hearth_session_params *params)
+{
+    if (r->n_prompt < (size_t)params->n_ubatch)
+        params->n_ubatch = (int)r->n_prompt;
+}
+
 static int open_all(struct run *r, const struct hearth_buffer *text)
 {
     struct hearth_error err = {0};
@@ -317,6 +324,7 @@ static int open_all(struct run *r, const struct hearth_buffer *text)
     struct hearth_session_params params =
         hearth_cli_session_params(r->o, choose_context(r, info), r->n_lines);
     share_prompt(r, &params);
+    limit_ubatch(r, &params);
     hearth_cli_fit(&params, r->model, r->o, NULL);
     const int rc = hearth_session_open(&r->session, r->model, &params, &err);
     hearth_cli_progress("loading", 1);

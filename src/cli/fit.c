@@ -10,6 +10,8 @@
 #define MIB ((uint64_t)1 << 20)
 // Tokens of a page of the KV cache.
 #define PAGE 64
+// Smaller micro-batches make prompts much slower, where each of them reads all weights.
+#define LEAST_UBATCH 64
 
 // A budget as --ram takes it: "2503M", "20.1G"; not more than `bytes`.
 static void format_budget(char *out, size_t size, uint64_t bytes)
@@ -72,18 +74,43 @@ static bool shrink_cache(struct hearth_session_params *params, const struct hear
     return true;
 }
 
+static bool try(const struct hearth_session_params *params, const struct hearth_model *model,
+                struct hearth_fit *fit)
+{
+    struct hearth_error err = {0};
+    if (hearth_model_fit(model, params, 0, fit, &err)) {
+        fit->kind = HEARTH_FIT_NOT;
+        return false;
+    }
+    return true;
+}
+
+// What was not asked for and takes memory becomes smaller, until the model runs at all: first micro-batches, which
+// costs nothing but speed, then the KV cache.
+static void make_room(struct hearth_session_params *params, const struct hearth_model *model,
+                      const struct hearth_options *o, struct hearth_fit *fit)
+{
+    const int asked = params->n_ubatch;
+    bool tried = true;
+    while (tried && fit->kind == HEARTH_FIT_NOT && params->n_ubatch > LEAST_UBATCH) {
+        params->n_ubatch /= 2;
+        tried = try(params, model, fit);
+    }
+    if (params->n_ubatch < asked && tried)
+        hearth_cli_info("memory has room for micro-batches of %d tokens", params->n_ubatch);
+    if (tried && fit->kind == HEARTH_FIT_NOT && !o->kv_size && shrink_cache(params, fit)) {
+        hearth_cli_info("memory has room for %d tokens of context", params->kv_tokens);
+        (void)try(params, model, fit);
+    }
+}
+
 void hearth_cli_fit(struct hearth_session_params *params, const struct hearth_model *model,
                     const struct hearth_options *o, struct hearth_fit *out)
 {
     struct hearth_fit fit;
-    struct hearth_error err = {0};
-    if (hearth_model_fit(model, params, 0, &fit, &err))
-        fit.kind = HEARTH_FIT_NOT;
-    else if (fit.kind == HEARTH_FIT_NOT && !o->ram && !o->kv_size && shrink_cache(params, &fit)) {
-        hearth_cli_info("memory has room for %d tokens of context", params->kv_tokens);
-        if (hearth_model_fit(model, params, 0, &fit, &err))
-            fit.kind = HEARTH_FIT_NOT;
-    }
+    const bool tried = try(params, model, &fit);
+    if (tried && fit.kind == HEARTH_FIT_NOT && (!o->ram || fit.ram < o->ram))
+        make_room(params, model, o, &fit);
     if (fit.kind == HEARTH_FIT_STREAMS) {
         if (!o->ram)
             say_budget(&fit);

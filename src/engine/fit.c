@@ -22,7 +22,8 @@ int hearth_model_fit(const struct hearth_model *model, const struct hearth_sessi
     *fit = (struct hearth_fit){.ram = budget_of(model, ram, &f), .free_bytes = f.bytes, .free_what = f.what};
     int rc = hearth_session_begin(&s, model, params, err);
     if (!rc)
-        rc = hearth_sources_fit(model, &s->user, fit, err);
+        rc = hearth_sources_fit(model, &s->user, ram || !model->load.ram ? fit->ram : model->load.ram_most,
+                                fit, err);
     hearth_session_close(&s);
     return rc;
 }

@@ -118,19 +118,17 @@ static int make_plan(struct hearth_sources *s, const struct hearth_sources_user 
     return rc ? rc : hearth_budget_plan(&need->params, ram, &s->plan, need->resident, need->quota, err);
 }
 
-// The model's budget, or a little more where that alone makes it possible at all.
-static int plan_budget(struct hearth_sources *s, const struct hearth_sources_user *u,
-                       struct hearth_error *err)
+// The budget, or a little more where that alone makes it possible at all.
+static int plan_within(struct hearth_sources *s, const struct hearth_sources_user *u, uint64_t ram,
+                       uint64_t most, struct hearth_source_need *need, struct hearth_error *err)
 {
-    const struct hearth_load_options *load = &s->model->load;
-    struct hearth_source_need need;
-    s->ram = load->ram;
-    int rc = make_plan(s, u, s->ram, &need, err);
-    if (rc == HEARTH_E_BUDGET && s->plan.floor.bytes > s->ram && s->plan.floor.bytes <= load->ram_most) {
+    s->ram = ram;
+    int rc = make_plan(s, u, s->ram, need, err);
+    if (rc == HEARTH_E_BUDGET && s->plan.floor.bytes > s->ram && s->plan.floor.bytes <= most) {
         s->ram = s->plan.floor.bytes;
-        rc = hearth_budget_plan(&need.params, s->ram, &s->plan, need.resident, need.quota, err);
+        rc = hearth_budget_plan(&need->params, s->ram, &s->plan, need->resident, need->quota, err);
     }
-    return rc == HEARTH_E_BUDGET ? refuse(s, u, err) : rc;
+    return rc;
 }
 
 static void log_plan(const struct hearth_sources *s)
@@ -265,10 +263,11 @@ static int open_streams(struct hearth_sources *s, const struct hearth_sources_us
 {
     const struct hearth_load_options *load = &s->model->load;
     int rc = begin_streams(s, u, store, err);
+    struct hearth_source_need need;
     if (!rc)
-        rc = plan_budget(s, u, err);
+        rc = plan_within(s, u, load->ram, load->ram_most, &need, err);
     if (rc)
-        return rc;
+        return rc == HEARTH_E_BUDGET ? refuse(s, u, err) : rc;
     if (load->ram_asked > s->ram && load->ram_asked != HEARTH_RAM_FIT)
         hearth_log(HEARTH_LOG_WARNING,
                    "a memory budget of %.0f MiB is more than there is: it becomes %.0f MiB",
@@ -458,15 +457,16 @@ static uint64_t packed_token_bytes(const struct hearth_model *m, const struct he
     return bytes < (double)fit->token_bytes ? (uint64_t)bytes + 1 : 0;
 }
 
-static int fit_streams(struct hearth_sources *s, const struct hearth_sources_user *u, struct hearth_fit *fit,
-                       struct hearth_error *err)
+static int fit_streams(struct hearth_sources *s, const struct hearth_sources_user *u, uint64_t most,
+                       struct hearth_fit *fit, struct hearth_error *err)
 {
     const struct hearth_store_params store = {.io = HEARTH_IO_PREAD}; // nothing is read: no need to measure
     const struct hearth_budget_plan *p = &s->plan;
     struct hearth_source_need need;
     int rc = begin_streams(s, u, &store, err);
     if (!rc)
-        rc = make_plan(s, u, fit->ram, &need, err);
+        rc = plan_within(s, u, fit->ram, most, &need, err);
+    fit->ram = s->ram ? s->ram : fit->ram;
     if (rc && rc != HEARTH_E_BUDGET)
         return rc;
     fit->least_bytes = least_of(s->model, u, &p->floor);
@@ -479,10 +479,10 @@ static int fit_streams(struct hearth_sources *s, const struct hearth_sources_use
     return HEARTH_OK;
 }
 
-int hearth_sources_fit(const struct hearth_model *m, const struct hearth_sources_user *u,
+int hearth_sources_fit(const struct hearth_model *m, const struct hearth_sources_user *u, uint64_t most,
                        struct hearth_fit *fit, struct hearth_error *err)
 {
-    const uint64_t sessions = (uint64_t)m->load.max_sessions;
+    const uint64_t sessions = (uint64_t)m->load.max_sessions, ram = fit->ram;
     fit->kv_bytes = sessions * hearth_region_bytes(u->kv_bytes);
     fit->workspace_bytes = sessions * hearth_region_bytes(u->workspace_bytes);
     fit->weight_bytes = fit->resident_bytes = m->image_bytes;
@@ -490,10 +490,11 @@ int hearth_sources_fit(const struct hearth_model *m, const struct hearth_sources
     struct hearth_sources *s;
     int rc = begin(&s, m, true, err);
     if (!rc)
-        rc = fit_streams(s, u, fit, err);
+        rc = fit_streams(s, u, most, fit, err);
     close_all(&s);
-    if (rc || !fits(m, u, fit->ram, fit->ram))
+    if (rc || !fits(m, u, ram, most))
         return rc;
+    fit->ram = ram;
     fit->kind = HEARTH_FIT_WHOLE;
     fit->resident_bytes = m->image_bytes;
     fit->token_bytes = fit->packed_token_bytes = 0;

