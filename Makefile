@@ -15,6 +15,8 @@
 #   make check-budget  hold the program to random budgets (ROUNDS=100, SEED=1, MODELS="FILE..." besides those here)
 #   make bench-versions  this version and another in turn: BENCH_ARGS="--old PROGRAM --dense FILE --sparse FILE"
 #   make bench-kernels  single kernels beside this machine's limits, BENCH_ARGS=FILTER picks some
+#   make check-fit  models larger than a memory cgroup run in it and are not killed (root; MODELS="FILE ...", else it
+#                   makes two, 8 GB of disk; CAGE=BYTES, ROUNDS=N)
 #   make install    install program, library, header, man pages and completions (PREFIX, DESTDIR)
 #   make uninstall  remove what make install installed
 #   make format     format the code; make check looks at format, layering, circles, symbols and headers
@@ -31,8 +33,7 @@ DEMO_TOKENS ?= 120
 
 GENERATOR := $(if $(shell command -v ninja 2>/dev/null),-G Ninja)
 
-.PHONY: all configure deps demo test test-cross check format install uninstall clean
-.PHONY: check-budget
+.PHONY: all configure deps demo test test-cross check check-budget check-fit format install uninstall clean
 .PHONY: bench-dense bench-batch bench-mixed bench-versions bench-kernels bench-sparse bench-streaming
 
 all: configure
@@ -64,6 +65,10 @@ test-cross:
 	$(CMAKE) -S . -B $(BUILD)-aarch64 $(GENERATOR) -DCMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake -DHEARTH_KERNELS_ONLY=ON
 	$(CMAKE) --build $(BUILD)-aarch64 --parallel $(JOBS)
 	cd $(BUILD)-aarch64 && ctest --output-on-failure
+
+# 77: skipped
+check-fit: all
+	@tests/cli/check_fit.sh $(BUILD)/hearth $(MODELS) || [ $$? -eq 77 ]
 
 bench-sparse: all
 	@node bench/sparse.mjs --hearth $(BUILD)/hearth $(BENCH_ARGS)

@@ -101,6 +101,9 @@ enum hearth_overlap {
     HEARTH_OVERLAP_NONE     // waiting; experts are computed none the less
 };
 
+// A memory budget for hearth_model_params.ram that is none yet: as much as is free.
+#define HEARTH_RAM_FIT UINT64_MAX
+
 struct hearth_model_params {
     size_t size;     // set by hearth_model_params_default()
     bool vocab_only; // only the vocabulary is read; such a model can tokenize and nothing else
@@ -113,9 +116,12 @@ struct hearth_model_params {
     // The memory budget of the model: bytes of private memory (anonymous pages) that the process may take
     // while a session on it is open, all else that the process holds when the first one opens included.
     // Weights that do not fit are read from the file as they are needed. The results are the same whatever
-    // it is: only the speed changes. 0: no limit, all weights are read when the model opens. Else they are
-    // read when the first session opens, which further sessions share; a session that needs more fails to
-    // open with HEARTH_E_BUDGET. The fields below matter only with a budget.
+    // it is: only the speed changes. 0: no limit, all weights are read when the model opens, even if the
+    // system has no room for them and ends the process. Else they are read when the first session opens,
+    // which further sessions share; a session that needs more fails to open with HEARTH_E_BUDGET.
+    // HEARTH_RAM_FIT: what is free when the model opens, less some for the rest of the system, see
+    // hearth_model_fit(). A size above what is free then is lowered to that; when weights are read as they
+    // are needed for this reason, a warning says so. The fields below matter only with a budget.
     uint64_t ram;
     const char *io;       // how such weights are read: NULL or "auto" (measured), "uring" or "pread"
     const char *throttle; // emulates other storage: "ufs4", "ufs3", "nvme" or "IOPS,MBPS"; NULL: none
@@ -334,6 +340,40 @@ int64_t hearth_session_kv_tokens(const struct hearth_session *session);
 // page_tokens positions (hearth_session_kv_stats()), and one more for a copy when it shares its last page.
 // Threads: one at a time.
 int64_t hearth_session_kv_free(const struct hearth_session *session);
+
+// ---- fitting into memory
+
+enum hearth_fit_kind {
+    HEARTH_FIT_WHOLE = 0, // all weights stay in memory
+    HEARTH_FIT_STREAMS,   // some are read from the file as they are needed
+    HEARTH_FIT_NOT        // the budget is too small: a session fails to open
+};
+
+// What a memory budget gives. Bytes.
+struct hearth_fit {
+    enum hearth_fit_kind kind;
+    uint64_t ram;             // the budget, of all private memory of the process
+    uint64_t free_bytes;      // what the process can take now, beyond what it holds; UINT64_MAX: unknown
+    const char *free_what;    // what bounds that: "memory", "control group", "ulimit -v"
+    uint64_t weight_bytes;    // of all weights
+    uint64_t whole_bytes;     // the smallest budget for HEARTH_FIT_WHOLE
+    uint64_t least_bytes;     // the smallest budget of all
+    uint64_t kv_bytes;        // kept for the KV caches of max_sessions sessions,
+    uint64_t workspace_bytes; // and for their buffers
+    uint64_t resident_bytes;  // of weights in memory, caches included
+    // Weights read from the file for each generated token: of whole layers exactly; of experts if all were used
+    // alike, of neurons as often as the profile says.
+    uint64_t token_bytes;
+    uint64_t packed_token_bytes; // the same if hearth pack made a pack of the model; 0: that would not help
+};
+
+// What a session with these parameters (NULL: all defaults) would have on this model with a budget of `ram`
+// bytes. 0: the model's own budget; HEARTH_RAM_FIT: what is free now, less an eighth (32 MiB to 2 GiB) for the
+// system. Free is what the system can give without swapping, within the limits of control groups and of the
+// process. Reads no weights: on a model that was opened with HEARTH_RAM_FIT it costs milliseconds.
+// Errors: those of hearth_session_open(), but for a budget that is too small. Threads: any.
+int hearth_model_fit(const struct hearth_model *model, const struct hearth_session_params *params,
+                     uint64_t ram, struct hearth_fit *fit, struct hearth_error *err);
 
 // ---- sequences
 

@@ -10,6 +10,7 @@
 #include "base/os.h"
 #include "cli/commands.h"
 #include "cli/common.h"
+#include "cli/fit.h"
 #include "cli/json.h"
 #include "cli/roof.h"
 
@@ -334,8 +335,7 @@ static int set_up(struct bench *b)
     if (o->roof_bytes)
         hearth_roof_measure(&b->roof);
     // The roof's memory would come on top of a budget.
-    b->roof_beside = o->roof_bytes && !o->ram;
-    if (!b->roof_beside)
+    if (o->ram && o->ram != HEARTH_BUDGET_ALL)
         hearth_roof_stop(&b->roof);
     int status = hearth_cli_open_model(&b->model, o, false);
     if (status)
@@ -345,8 +345,14 @@ static int set_up(struct bench *b)
     struct hearth_session_params params = hearth_cli_session_params(o, longest + depth, n_seqs + (depth > 0));
     struct hearth_sampler_params sampling = hearth_sampler_params_default();
     sampling.seed = 1;
-    if (hearth_session_open(&b->session, b->model, &params, &err) ||
-        hearth_sampler_open(&b->sampler, b->info->n_vocab, &sampling, &err) ||
+    struct hearth_fit fit;
+    hearth_cli_fit(&params, b->model, o, &fit);
+    b->roof_beside = b->roof.pool && fit.kind == HEARTH_FIT_WHOLE;
+    if (!b->roof_beside)
+        hearth_roof_stop(&b->roof);
+    const int rc = hearth_session_open(&b->session, b->model, &params, &err);
+    hearth_cli_progress("loading", 1);
+    if (rc || hearth_sampler_open(&b->sampler, b->info->n_vocab, &sampling, &err) ||
         (o->trace && hearth_session_trace(b->session, o->trace, &err)))
         return hearth_cli_fail(&err);
     hearth_cli_cancel_on_interrupt(b->session);

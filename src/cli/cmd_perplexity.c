@@ -6,6 +6,7 @@
 
 #include "cli/commands.h"
 #include "cli/common.h"
+#include "cli/fit.h"
 
 struct scoring {
     const struct hearth_options *o;
@@ -137,7 +138,10 @@ static int set_up(struct scoring *s, struct hearth_buffer *text)
     if (!s->chunk)
         return hearth_cli_error("no memory for chunks of %d tokens", s->n_ctx);
     struct hearth_session_params params = hearth_cli_session_params(s->o, s->n_ctx, 1);
-    if (hearth_session_open(&s->session, s->model, &params, &err))
+    hearth_cli_fit(&params, s->model, s->o, NULL);
+    const int rc = hearth_session_open(&s->session, s->model, &params, &err);
+    hearth_cli_progress("loading", 1);
+    if (rc)
         return hearth_cli_fail(&err);
     hearth_cli_cancel_on_interrupt(s->session);
     return HEARTH_EXIT_OK;

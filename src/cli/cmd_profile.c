@@ -7,6 +7,7 @@
 #include "convert/profile.h"
 #include "cli/commands.h"
 #include "cli/common.h"
+#include "cli/fit.h"
 
 static bool same_file(const char *a, const char *b)
 {
@@ -39,6 +40,17 @@ static int write_profile(const struct hearth_options *o, const struct hearth_mod
     return HEARTH_EXIT_OK;
 }
 
+// As hearth_profile() will open its session.
+static void check_fit(const struct hearth_options *o, const struct hearth_model *model, size_t n_tokens)
+{
+    const size_t longest = n_tokens / HEARTH_PROFILE_LANES + 1;
+    const int n_ctx = (size_t)o->n_ctx < longest ? (int)o->n_ctx : (int)longest;
+    struct hearth_session_params params = hearth_cli_session_params(o, n_ctx, HEARTH_PROFILE_LANES);
+    params.n_ubatch = 1;
+    params.sparsity = HEARTH_SPARSITY_EXACT;
+    hearth_cli_fit(&params, model, o, NULL);
+}
+
 int hearth_cmd_profile(const struct hearth_options *o)
 {
     const struct hearth_command *cmd = hearth_command_find("profile");
@@ -59,6 +71,8 @@ int hearth_cmd_profile(const struct hearth_options *o)
     if (!status)
         status = hearth_cli_tokenize(model, text.data, text.n, 0, &tokens, &n_tokens);
     free(text.data);
+    if (!status)
+        check_fit(o, model, n_tokens);
     if (!status)
         status = write_profile(o, model, tokens, n_tokens);
     free(tokens);

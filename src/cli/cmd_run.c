@@ -9,8 +9,12 @@
 #include "base/os.h"
 #include "cli/commands.h"
 #include "cli/common.h"
+#include "cli/fit.h"
 #include "cli/sampling.h"
 #include "cli/run_stats.h"
+
+// Positions of a context when nobody says how many; the model may have fewer.
+#define USUAL_CTX 4096
 
 // One continuation.
 struct line {
@@ -270,6 +274,40 @@ static int open_logits_out(struct run *r)
     return HEARTH_EXIT_OK;
 }
 
+// Room that n tokens of a sequence take in the KV cache: whole pages of so many.
+#define PAGE 64
+static int64_t room_of(int64_t n)
+{
+    return (n + PAGE - 1) / PAGE * PAGE;
+}
+
+// As many tokens as were asked for need; else as usual.
+static int choose_context(const struct run *r, const struct hearth_model_info *info)
+{
+    const struct hearth_options *o = r->o;
+    const int usual = info->n_ctx_train < USUAL_CTX ? info->n_ctx_train : USUAL_CTX;
+    if (o->n_ctx >= 0)
+        return o->n_ctx ? (int)o->n_ctx : info->n_ctx_train;
+    const int64_t needed = room_of((int64_t)r->n_prompt + o->n_predict);
+    return o->n_predict >= 0 && needed < usual ? (int)needed : usual;
+}
+
+// Continuations of known length share the prompt's pages; each has a copy of the last of them.
+static void share_prompt(const struct run *r, struct hearth_session_params *params)
+{
+    const int64_t n = r->o->n_predict,
+                  needed = room_of((int64_t)r->n_prompt) + r->n_lines * (room_of(n) + PAGE);
+    if (!params->kv_tokens && n >= 0 && needed < (int64_t)params->n_ctx * r->n_lines)
+        params->kv_tokens = (int)needed;
+}
+
+// Nothing longer than the prompt is evaluated at a time.
+static void limit_ubatch(const struct run *r, struct hearth_session_params *params)
+{
+    if (r->n_prompt < (size_t)params->n_ubatch)
+        params->n_ubatch = (int)r->n_prompt;
+}
+
 static int open_all(struct run *r, const struct hearth_buffer *text)
 {
     struct hearth_error err = {0};
@@ -280,17 +318,22 @@ static int open_all(struct run *r, const struct hearth_buffer *text)
     const struct hearth_model_info *info = hearth_model_info(r->model);
     r->n_vocab = info->n_vocab;
     r->n_lines = (int)r->o->n_parallel;
-    int n_ctx = r->o->n_ctx == 0 ? info->n_ctx_train : r->o->n_ctx < 0 ? 0 : (int)r->o->n_ctx;
-    struct hearth_session_params params = hearth_cli_session_params(r->o, n_ctx, r->n_lines);
-    if (hearth_session_open(&r->session, r->model, &params, &err) ||
-        (r->o->trace && hearth_session_trace(r->session, r->o->trace, &err)))
+    status = make_prompt(r, text);
+    if (status)
+        return status;
+    struct hearth_session_params params =
+        hearth_cli_session_params(r->o, choose_context(r, info), r->n_lines);
+    share_prompt(r, &params);
+    limit_ubatch(r, &params);
+    hearth_cli_fit(&params, r->model, r->o, NULL);
+    const int rc = hearth_session_open(&r->session, r->model, &params, &err);
+    hearth_cli_progress("loading", 1);
+    if (rc || (r->o->trace && hearth_session_trace(r->session, r->o->trace, &err)))
         return hearth_cli_fail(&err);
     hearth_cli_cancel_on_interrupt(r->session);
     r->stats.load_ns = hearth_now_ns() - start;
 
-    status = make_prompt(r, text);
-    if (!status)
-        status = open_lines(r);
+    status = open_lines(r);
     if (!status && r->o->logits_out)
         status = open_logits_out(r);
     return status;

@@ -303,7 +303,7 @@ int hearth_cli_open_model(struct hearth_model **out, const struct hearth_options
     params.progress = on_progress;
     params.progress_arg = label;
     params.verify = o->verify;
-    params.ram = o->ram;
+    params.ram = o->ram == HEARTH_BUDGET_ALL ? 0 : o->ram ? o->ram : HEARTH_RAM_FIT;
     params.io = hearth_options_io(o);
     params.throttle = o->throttle;
     params.overlap = (enum hearth_overlap)o->overlap;

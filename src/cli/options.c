@@ -195,6 +195,13 @@ static bool parse_float(const char *text, const char **end, double *out)
     return true;
 }
 
+// "all", "auto".
+static bool parse_word_for_budget(const char *text, uint64_t *out)
+{
+    *out = strcmp(text, "all") ? 0 : HEARTH_BUDGET_ALL;
+    return !strcmp(text, "all") || !strcmp(text, "auto");
+}
+
 // "4096", "64K", "1.5G".
 static bool parse_size(const char *text, uint64_t *out)
 {
@@ -270,6 +277,9 @@ static void describe_value(const struct hearth_option *opt, char *out, size_t si
         snprintf(out, size, "a size such as 4096, 512M or 2G, from %.10g to %.10gG", opt->min,
                  opt->max / 1073741824.0);
         break;
+    case HEARTH_OPTION_BUDGET:
+        snprintf(out, size, "a size such as 512M or 2G, all, or auto");
+        break;
     case HEARTH_OPTION_INT_LIST:
         snprintf(out, size, "at most %d whole numbers from %.10g%s, separated by commas", HEARTH_INT_LIST_MAX,
                  opt->min, max);
@@ -326,6 +336,12 @@ static bool set_value(const struct hearth_option *opt, const char *text, struct 
         memcpy(field, &magnitude, sizeof magnitude);
         return true;
     }
+    case HEARTH_OPTION_BUDGET:
+        if (parse_word_for_budget(text, &size)) {
+            memcpy(field, &size, sizeof size);
+            return true;
+        }
+        // fallthrough
     case HEARTH_OPTION_SIZE:
         if (!parse_size(text, &size) || !in_range(opt, (double)size))
             return false;

@@ -38,6 +38,7 @@ enum hearth_option_kind {
     HEARTH_OPTION_FLOAT,        // double
     HEARTH_OPTION_MAGNITUDE,    // struct hearth_magnitude: a number, or a share such as 40%
     HEARTH_OPTION_SIZE,         // uint64_t bytes: a number, or one with K, M or G (powers of 1024)
+    HEARTH_OPTION_BUDGET,       // the same, or all (HEARTH_BUDGET_ALL) or auto (0)
     HEARTH_OPTION_STRING,       // const char *, borrowed from argv
     HEARTH_OPTION_ENUM,         // int, the index in `choices`
     HEARTH_OPTION_INT_LIST,     // struct hearth_int_list, "1,4,8"
@@ -62,6 +63,8 @@ struct hearth_string_list {
     int n;
     const char *values[HEARTH_STRING_LIST_MAX]; // borrowed from argv
 };
+
+#define HEARTH_BUDGET_ALL UINT64_MAX // no budget
 
 enum { HEARTH_STATS_NONE, HEARTH_STATS_JSON };
 enum { HEARTH_OUTPUT_MD, HEARTH_OUTPUT_JSON };
@@ -98,7 +101,7 @@ struct hearth_options {
     double predict_threshold;                    // NAN: not given
     struct hearth_magnitude sparsity_threshold;
     int cpu;      // index in the choices of --cpu; 0: the best
-    uint64_t ram; // 0: not given
+    uint64_t ram; // 0: as much as is free
     int io;       // index in the choices of --io
     const char *throttle;
     int overlap; // enum hearth_overlap

@@ -146,7 +146,8 @@ const struct hearth_option hearth_option_table[] = {
      "evaluate the text as a prompt, or token by token as when generating", AT(phase)},
 
     {"-c, --ctx-size", NULL, HEARTH_OPTION_INT, "N", NULL, NULL, 0, 67108864, RUN, "Resources",
-     "tokens of context; 0: as many as the model was trained for (default: the same, but at most 4096)",
+     "tokens of context; 0: as many as the model was trained for (default: the same, but at most 4096, and with -n "
+     "not more than that takes)",
      AT(n_ctx)},
     {"--kv-size", NULL, HEARTH_OPTION_INT, "N", "0", NULL, 0, INT_LIMIT, RUN, "Resources",
      "tokens that the KV cache has room for, all continuations of -np together, which share the prompt's; 0: "
@@ -156,9 +157,10 @@ const struct hearth_option hearth_option_table[] = {
      "tokens of a stretch of text; every stretch starts afresh", AT(n_ctx)},
     {"-t, --threads", NULL, HEARTH_OPTION_INT, "N", "-1", NULL, -1, 256, ENGINE | QUANTIZE | PROFILE | PACK,
      "Resources", "threads; -1: one per physical core. The text does not depend on it", AT(n_threads)},
-    {"--ram", NULL, HEARTH_OPTION_SIZE, "SIZE", NULL, NULL, 1, 9.0e18, ENGINE, "Resources",
+    {"--ram", NULL, HEARTH_OPTION_BUDGET, "SIZE", "auto", NULL, 1, 9.0e18, ENGINE | PROFILE, "Resources",
      "use at most SIZE of memory (4G, 900M); what does not fit is read from the file as it is needed. The "
-     "text does not depend on it (default: all of the model in memory)",
+     "text does not depend on it. auto: what is free, less some for the system; all: load the whole model, "
+     "whether or not it fits",
      AT(ram)},
     {"--io", NULL, HEARTH_OPTION_ENUM, "HOW", "auto", IO_KINDS, NO_RANGE, ENGINE, "Resources",
      "with --ram, how the file is read; auto: what a short test finds faster", AT(io)},
@@ -345,7 +347,9 @@ const struct hearth_command hearth_command_table[] = {
      "side, so that one read brings one neuron. With --profile the neurons that are active most often come "
      "first. Where the model has its down matrix the usual way round, it is turned, which for quantised "
      "models means Q8_0 for that matrix; everything else keeps its bits. OUT appears only when it is "
-     "complete, carries checksums (--verify), and is a GGUF: hearth inspect shows it.",
+     "complete, carries checksums (--verify), and is a GGUF: hearth inspect shows it.\n\n"
+     "Only a model with predictors is then read neuron by neuron where memory is too small for it: PowerInfer's "
+     "files have them. Without, a pack is for models that fit into memory.",
      "hearth profile model.gguf -f text.txt -o model.profile\n"
      "hearth pack model.gguf model.hearth.gguf --profile model.profile",
      hearth_cmd_pack},

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/os.h"
 #include "convert/pack_space.h"
@@ -727,6 +728,17 @@ static void sum_up(struct packer *p)
     }
 }
 
+// A pack without predictors is for models in memory: before it is written is the time to say so.
+static void warn_of_streaming(const struct packer *p, const char *in)
+{
+    if (!p->predictors)
+        hearth_log(
+            HEARTH_LOG_WARNING,
+            "%s has no predictors, so nothing says which neurons to read: where memory is too small, the pack "
+            "streams whole layers, and %s is faster",
+            in, p->n_expert > 1 ? "the model itself, expert by expert," : "the model itself");
+}
+
 static int write_all(struct packer *p, const char *out)
 {
     int rc = hearth_gguf_writer_open(&p->out, out, p->err);
@@ -754,6 +766,7 @@ int hearth_pack_write(const char *in, const char *out, const struct hearth_pack_
     if (!rc) {
         p.scratch.g = p.in;
         sum_up(&p);
+        warn_of_streaming(&p, in);
         rc = write_all(&p, out);
     }
     if (!rc && result)

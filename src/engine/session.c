@@ -315,11 +315,15 @@ static int check_params(const struct hearth_model *m, const struct hearth_sessio
         return hearth_fail_param(err, HEARTH_E_INVALID, "n_ctx",
                                  "%s knows %d positions: use n_ctx %d or less", m->info.path, m->hp.n_pos,
                                  m->hp.n_pos);
-    if (p->n_ctx > m->hp.n_ctx_train)
+    return HEARTH_OK;
+}
+
+static void warn_of_context(const struct hearth_session *s)
+{
+    if (s->n_ctx > s->model->hp.n_ctx_train)
         hearth_log(HEARTH_LOG_WARNING,
                    "the model was trained for %d tokens of context; beyond that its text degrades",
-                   m->hp.n_ctx_train);
-    return HEARTH_OK;
+                   s->model->hp.n_ctx_train);
 }
 
 static void size_session(struct hearth_session *s, const struct hearth_session_params *p)
@@ -343,8 +347,8 @@ static int open_sources(struct hearth_session *s, struct hearth_error *err)
     return HEARTH_OK;
 }
 
-int hearth_session_open(struct hearth_session **out, const struct hearth_model *model,
-                        const struct hearth_session_params *params, struct hearth_error *err)
+int hearth_session_begin(struct hearth_session **out, const struct hearth_model *model,
+                         const struct hearth_session_params *params, struct hearth_error *err)
 {
     *out = NULL;
     struct hearth_session_params p = default_params;
@@ -373,19 +377,30 @@ int hearth_session_open(struct hearth_session **out, const struct hearth_model *
                             err);
     if (!rc) {
         connect(s);
-        if (model->load.ram)
-            describe_memory(s, &p);
+        describe_memory(s, &p);
         rc = take_memory(s, err);
     }
-    if (!rc)
-        rc = open_sources(s, err);
-    if (rc) {
+    if (rc)
         hearth_session_close(&s);
+    *out = s;
+    return rc;
+}
+
+int hearth_session_open(struct hearth_session **out, const struct hearth_model *model,
+                        const struct hearth_session_params *params, struct hearth_error *err)
+{
+    int rc = hearth_session_begin(out, model, params, err);
+    if (rc)
+        return rc;
+    struct hearth_session *s = *out;
+    warn_of_context(s);
+    rc = open_sources(s, err);
+    if (rc) {
+        hearth_session_close(out);
         return rc;
     }
     hearth_rope_frequencies(&model->hp, s->context.weights->rope_freqs.data, s->work.inv_freq);
     fill_stats(s);
-    *out = s;
     return HEARTH_OK;
 }
 

@@ -45,6 +45,10 @@ struct hearth_session {
     struct hearth_tracing *tracing; // or NULL
 };
 
+// A session that has all but weights: opening begins with it. HEARTH_E_INVALID, HEARTH_E_MEMORY and so on.
+int hearth_session_begin(struct hearth_session **out, const struct hearth_model *model,
+                         const struct hearth_session_params *params, struct hearth_error *err);
+
 // Takes the batch through all layers; work.x then holds the last one's output. HEARTH_E_INTERRUPTED when it is
 // cancelled; HEARTH_E_IO, only where weights are read from the file meanwhile.
 int hearth_forward(struct hearth_session *s, struct hearth_error *err);

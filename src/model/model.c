@@ -7,8 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/claims.h"
 #include "base/cpu.h"
+#include "base/free_memory.h"
 #include "base/log.h"
+#include "base/os.h"
 #include "base/params.h"
 #include "gguf/checksums.h"
 #include "model/ffn.h"
@@ -160,7 +163,7 @@ static int set_load_options(struct hearth_model *m, const struct hearth_model_pa
     o->n_threads = params->n_threads;
     o->progress = params->progress;
     o->progress_arg = params->progress_arg;
-    o->ram = params->ram;
+    o->ram_asked = o->ram = o->ram_most = params->ram;
     const char *io = params->io ? params->io : "auto", *throttle = params->throttle ? params->throttle : "";
     if (strlen(io) >= sizeof o->io || strlen(throttle) >= sizeof o->throttle)
         return hearth_fail_param(err, HEARTH_E_INVALID, strlen(io) >= sizeof o->io ? "io" : "throttle",
@@ -186,11 +189,35 @@ static int verify(struct hearth_model *m, const struct hearth_model_params *para
     return rc;
 }
 
+// A budget is not more than what is there. What the process holds already is part of it.
+static void bound_budget(struct hearth_load_options *o, uint64_t held)
+{
+    const struct hearth_free_memory f = hearth_free_memory("", true);
+    if (f.bytes == UINT64_MAX)
+        return;
+    const uint64_t most = held + hearth_free_memory_to_take(&f, true);
+    o->ram_most = o->ram_asked < most ? o->ram_asked : most;
+    o->ram = o->ram_asked == HEARTH_RAM_FIT ? held + hearth_free_memory_to_take(&f, false) : o->ram_most;
+}
+
+// Claims what the weights will take at most. Sessions know better.
+static void choose_budget(struct hearth_model *m)
+{
+    const uint64_t held = hearth_memory_private();
+    const int lock = hearth_claims_lock();
+    bound_budget(&m->load, held);
+    const uint64_t all = held + m->image_bytes;
+    m->shared->claim = hearth_claim(all < m->load.ram ? all : m->load.ram);
+    hearth_claims_unlock(lock);
+}
+
 static int open_shared(struct hearth_model *m, struct hearth_error *err)
 {
     m->shared = hearth_calloc(1, sizeof *m->shared);
-    if (m->shared)
+    if (m->shared) {
+        m->shared->claim = -1;
         m->shared->lock = hearth_lock_open();
+    }
     return m->shared && m->shared->lock ? HEARTH_OK
                                         : hearth_fail(err, HEARTH_E_MEMORY, "no memory for a model");
 }
@@ -212,6 +239,8 @@ static int open_weights(struct hearth_model *m, struct hearth_error *err)
     rc = hearth_model_bind(m, err);
     if (!rc && m->load.ram)
         rc = open_shared(m, err);
+    if (!rc && m->load.ram)
+        choose_budget(m);
     return rc || m->load.ram ? rc : hearth_image_load(m, &m->image, &m->weights, err);
 }
 
@@ -279,8 +308,10 @@ void hearth_model_close(struct hearth_model **model)
     hearth_vocab_close(&m->vocab);
     hearth_pack_close(&m->pack);
     hearth_gguf_close(&m->gguf);
-    if (m->shared)
+    if (m->shared) {
+        hearth_claim_drop(m->shared->claim);
         hearth_lock_close(&m->shared->lock);
+    }
     free(m->shared);
     free(m->weights.layers);
     free(m->items);

@@ -143,6 +143,7 @@ struct hearth_sources;
 
 // What the sessions of a model with a budget share.
 struct hearth_shared {
+    int claim;                      // of the memory that it takes (base/claims.h)
     struct hearth_lock *lock;       // protects the fields below
     struct hearth_sources *sources; // weights/sources.h; NULL while there is no session
 };
@@ -152,7 +153,10 @@ struct hearth_load_options {
     int n_threads; // 0: one per physical core
     bool (*progress)(void *arg, float share);
     void *progress_arg;
-    uint64_t ram; // 0: all weights are read at once; else sessions read them, as in hearth_model_params
+    // The budget, in bytes of private memory of the process: what was asked for, as in hearth_model_params;
+    // what that came to when the model was opened (0: all weights are read at once, else sessions read
+    // them); and what it may grow to where that is too little to run at all.
+    uint64_t ram_asked, ram, ram_most;
     char io[16], throttle[64];
     enum hearth_overlap overlap;
     int max_sessions;                         // at least 1

@@ -424,3 +424,37 @@ int hearth_budget_plan(const struct hearth_budget_params *p, uint64_t budget, st
     close_budget(&b);
     return rc;
 }
+
+// ---- what is left to read
+
+static double experts_of_token(const struct hearth_budget_params *p, const struct hearth_budget_plan *plan)
+{
+    double bytes = 0;
+    for (uint32_t i = 0; p->n_experts && i < p->n_layers; i++) {
+        const double slots = plan->layer_experts + (i < plan->more_experts);
+        bytes += (p->common_experts - 1) * (double)p->expert_bytes[i] * (1 - slots / p->n_experts);
+    }
+    return bytes;
+}
+
+// Of those behind the first `kept`, which are the ones most often active.
+static double neurons_of_token(const struct hearth_budget_space *s, uint32_t kept)
+{
+    double n = s->share ? 0 : (double)HEARTH_BUDGET_DENSITY * (s->n_neurons - kept);
+    for (uint32_t j = kept; s->share && j < s->n_neurons; j++)
+        n += (double)s->share[j];
+    return (double)s->visit * n * s->bundle_bytes;
+}
+
+uint64_t hearth_budget_token_bytes(const struct hearth_budget_params *p,
+                                   const struct hearth_budget_plan *plan, const uint32_t *resident,
+                                   const uint32_t *quota)
+{
+    uint64_t bytes = plan->head_in_memory ? 0 : p->head;
+    for (uint32_t i = plan->dense_layers; i < p->n_layers; i++)
+        bytes += p->dense[i];
+    double sparse = experts_of_token(p, plan);
+    for (uint32_t i = 0; i < p->n_spaces; i++)
+        sparse += neurons_of_token(&p->spaces[i], resident[i] + quota[i]);
+    return bytes + (uint64_t)sparse;
+}

@@ -84,4 +84,10 @@ int hearth_budget_floor(const struct hearth_budget_params *p, struct hearth_budg
 int hearth_budget_plan(const struct hearth_budget_params *p, uint64_t budget, struct hearth_budget_plan *out,
                        uint32_t *resident, uint32_t *quota, struct hearth_error *err);
 
+// Bytes that a generated token reads from the file under this plan: dense weights that stream; experts that have no
+// slot, if all are used alike; neurons that are not kept, as often as they are active.
+uint64_t hearth_budget_token_bytes(const struct hearth_budget_params *p,
+                                   const struct hearth_budget_plan *plan, const uint32_t *resident,
+                                   const uint32_t *quota);
+
 #endif

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT
 // Opening: the budget is planned among the sources, spent, and what it buys is read.
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/claims.h"
 #include "base/log.h"
 #include "base/os.h"
+#include "model/ffn.h"
 #include "model/load.h"
 #include "weights/sources.h"
 #include "weights/tests.h"
@@ -52,7 +55,9 @@ static uint64_t process_bytes(const struct hearth_model *m, const struct hearth_
     const uint64_t own = PROGRAM + hearth_model_memory(m) +
                          sessions * (u->table_bytes + (uint64_t)u->n_threads * THREAD) +
                          (uint64_t)hearth_load_threads(m) * THREAD;
-    const uint64_t held = u->held_bytes > own ? hearth_round_up(u->held_bytes, MIB) : own;
+    const uint64_t image = hearth_region_bytes(m->image.size); // of which others know
+    const uint64_t now = u->held_bytes > image ? u->held_bytes - image : 0;
+    const uint64_t held = now > own ? hearth_round_up(now, MIB) : own;
     return held + LATER + (uint64_t)u->n_ctx * TEXT +
            vocab * (ROWS + sessions * (uint64_t)u->max_seqs * SAMPLER);
 }
@@ -92,13 +97,21 @@ static void name_remedy(const struct hearth_sources_user *u, char *out, size_t s
              values[most], words[most].after);
 }
 
+// The smaller one of what streaming and what all weights take.
+static uint64_t least_of(const struct hearth_model *m, const struct hearth_sources_user *u,
+                         const struct hearth_budget_floor *f)
+{
+    const uint64_t all = bytes_of_all(m, u);
+    return f->bytes < all ? f->bytes : all;
+}
+
 // Names the smallest budget, and what makes it smaller.
 static int refuse(const struct hearth_sources *s, const struct hearth_sources_user *u,
                   struct hearth_error *err)
 {
     const struct hearth_model *m = s->model;
     const struct hearth_budget_floor *f = &s->plan.floor;
-    const uint64_t all = bytes_of_all(m, u), least = f->bytes < all ? f->bytes : all;
+    const uint64_t least = least_of(m, u, f);
     char parts[200] = "all of its weights", remedy[100];
     name_remedy(u, remedy, sizeof remedy);
     if (least == f->bytes)
@@ -108,17 +121,24 @@ static int refuse(const struct hearth_sources *s, const struct hearth_sources_us
             "the %s of one token",
             mib(f->always), mib(f->kv), mib(f->layer_buffers), mib(f->working_set),
             s->ffn.ops == &hearth_experts_source ? "experts" : "neurons");
+    if (m->load.ram_most < m->load.ram_asked)
+        return hearth_fail(err, HEARTH_E_BUDGET,
+                           "%s: there is too little memory: it needs at least %.0f MiB, and %.0f MiB can be "
+                           "had: %s%s",
+                           m->info.path, ceil(mib(least)), floor(mib(m->load.ram_most)), parts, remedy);
     return hearth_fail_param(err, HEARTH_E_BUDGET, "ram",
                              "ram of %llu is too small for %s: it needs at least %llu bytes (%lluM): %s%s",
                              (unsigned long long)m->load.ram, m->info.path, (unsigned long long)least,
                              (unsigned long long)((least + MIB - 1) / MIB), parts, remedy);
 }
 
-static int make_plan(struct hearth_sources *s, const struct hearth_sources_user *u, struct hearth_error *err)
+// *need is filled, whatever is returned, and points into the sources.
+static int make_plan(struct hearth_sources *s, const struct hearth_sources_user *u, uint64_t ram,
+                     struct hearth_source_need *need, struct hearth_error *err)
 {
     const struct hearth_model *m = s->model;
     const uint64_t sessions = (uint64_t)m->load.max_sessions;
-    struct hearth_source_need need = {
+    *need = (struct hearth_source_need){
         .params = {.kv = sessions * hearth_region_bytes(u->kv_bytes),
                    .workspace = sessions * hearth_region_bytes(u->workspace_bytes),
                    .norms = process_bytes(m, u),
@@ -126,11 +146,21 @@ static int make_plan(struct hearth_sources *s, const struct hearth_sources_user 
     int rc = HEARTH_OK;
     for (int i = 0; i < s->n && !rc; i++)
         if (s->all[i].ops->need)
-            rc = s->all[i].ops->need(s->all[i].state, &need, err);
-    if (rc)
-        return rc;
-    rc = hearth_budget_plan(&need.params, m->load.ram, &s->plan, need.resident, need.quota, err);
-    return rc == HEARTH_E_BUDGET ? refuse(s, u, err) : rc;
+            rc = s->all[i].ops->need(s->all[i].state, need, err);
+    return rc ? rc : hearth_budget_plan(&need->params, ram, &s->plan, need->resident, need->quota, err);
+}
+
+// The budget, or a little more where that alone makes it possible at all.
+static int plan_within(struct hearth_sources *s, const struct hearth_sources_user *u, uint64_t ram,
+                       uint64_t most, struct hearth_source_need *need, struct hearth_error *err)
+{
+    s->ram = ram;
+    int rc = make_plan(s, u, s->ram, need, err);
+    if (rc == HEARTH_E_BUDGET && s->plan.floor.bytes > s->ram && s->plan.floor.bytes <= most) {
+        s->ram = s->plan.floor.bytes;
+        rc = hearth_budget_plan(&need->params, s->ram, &s->plan, need->resident, need->quota, err);
+    }
+    return rc;
 }
 
 static void log_plan(const struct hearth_sources *s)
@@ -141,12 +171,11 @@ static void log_plan(const struct hearth_sources *s)
         "plan: %llu of %llu bytes; dense %llu in memory (%u layers%s), layer buffers %llu; resident "
         "neurons %llu (%llu bytes), cached %llu (%llu bytes, reserve %u); experts of a layer %u, of %u "
         "layers one more, %u common (%llu bytes)",
-        (unsigned long long)p->bytes, (unsigned long long)s->model->load.ram,
-        (unsigned long long)p->dense_bytes, p->dense_layers, p->head_in_memory ? ", head" : "",
-        (unsigned long long)p->layer_buffers, (unsigned long long)p->resident_neurons,
-        (unsigned long long)p->resident_bytes, (unsigned long long)p->cold_neurons,
-        (unsigned long long)p->region_bytes, p->reserve, p->layer_experts, p->more_experts, p->common_experts,
-        (unsigned long long)p->expert_bytes);
+        (unsigned long long)p->bytes, (unsigned long long)s->ram, (unsigned long long)p->dense_bytes,
+        p->dense_layers, p->head_in_memory ? ", head" : "", (unsigned long long)p->layer_buffers,
+        (unsigned long long)p->resident_neurons, (unsigned long long)p->resident_bytes,
+        (unsigned long long)p->cold_neurons, (unsigned long long)p->region_bytes, p->reserve,
+        p->layer_experts, p->more_experts, p->common_experts, (unsigned long long)p->expert_bytes);
 }
 
 // ---- opening
@@ -220,9 +249,9 @@ static int fill_all(struct hearth_sources *s, struct hearth_error *err)
     return rc;
 }
 
-// Stages, and whoever gives the feed-forward parts; memory comes last.
-static int open_streams(struct hearth_sources *s, const struct hearth_sources_user *u,
-                        const struct hearth_store_params *store, struct hearth_error *err)
+// Stages, and whoever gives the feed-forward parts; memory comes last. Nothing is read yet.
+static int begin_streams(struct hearth_sources *s, const struct hearth_sources_user *u,
+                         const struct hearth_store_params *store, struct hearth_error *err)
 {
     const struct hearth_model *m = s->model;
     const struct hearth_source_ops *ffn = ffn_source(m, u->sparsity);
@@ -251,10 +280,32 @@ static int open_streams(struct hearth_sources *s, const struct hearth_sources_us
         return rc;
     s->stages = s->all[0];
     s->ffn = s->all[1];
-    rc = make_plan(s, u, err);
+    return HEARTH_OK;
+}
+
+// What the process will hold is known now.
+static void claim(const struct hearth_model *m, uint64_t bytes)
+{
+    hearth_claim_drop(m->shared->claim);
+    m->shared->claim = bytes ? hearth_claim(bytes) : -1;
+}
+
+static int open_streams(struct hearth_sources *s, const struct hearth_sources_user *u,
+                        const struct hearth_store_params *store, struct hearth_error *err)
+{
+    const struct hearth_load_options *load = &s->model->load;
+    int rc = begin_streams(s, u, store, err);
+    struct hearth_source_need need;
+    if (!rc)
+        rc = plan_within(s, u, load->ram, load->ram_most, &need, err);
     if (rc)
-        return rc;
+        return rc == HEARTH_E_BUDGET ? refuse(s, u, err) : rc;
+    if (load->ram_asked > s->ram && load->ram_asked != HEARTH_RAM_FIT)
+        hearth_log(HEARTH_LOG_WARNING,
+                   "a memory budget of %.0f MiB is more than there is: it becomes %.0f MiB",
+                   mib(load->ram_asked), mib(s->ram));
     log_plan(s);
+    claim(s->model, s->plan.bytes);
     rc = fill_all(s, err);
     if (!rc) { // what was read so far is not a prompt's
         hearth_sources_count(s, HEARTH_PHASE_PROMPT);
@@ -288,16 +339,19 @@ static void close_all(struct hearth_sources **sources)
     *sources = NULL;
 }
 
-// Whether all weights fit, so that nothing is to be planned.
-static bool fits(const struct hearth_model *m, const struct hearth_sources_user *u)
+// Whether all weights fit, so that nothing is to be planned. For the last few MiB it goes to the limit.
+static bool fits(const struct hearth_model *m, const struct hearth_sources_user *u, uint64_t ram,
+                 uint64_t most)
 {
     if (m->load.tests && m->load.tests->always)
         return false;
-    return m->load.ram >= bytes_of_all(m, u);
+    const uint64_t all = bytes_of_all(m, u);
+    return ram >= all || (most >= all && all - ram <= 64 * MIB);
 }
 
-static int open_all(struct hearth_sources **out, const struct hearth_model *m,
-                    const struct hearth_sources_user *u, struct hearth_error *err)
+// Weights of its own, for what is brought.
+static int begin(struct hearth_sources **out, const struct hearth_model *m, bool own,
+                 struct hearth_error *err)
 {
     const size_t n_layer = (size_t)m->hp.n_layer;
     struct hearth_sources *s = *out = hearth_calloc(1, sizeof *s);
@@ -305,20 +359,36 @@ static int open_all(struct hearth_sources **out, const struct hearth_model *m,
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for a session");
     s->model = m;
     s->weights = m->weights;
-    if (!m->load.ram)
-        return open_memory(s, false, err);
+    if (!own)
+        return HEARTH_OK;
     s->layers = hearth_calloc(n_layer, sizeof *s->layers);
     if (!s->layers)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for %zu layers", n_layer);
     memcpy(s->layers, m->weights.layers, n_layer * sizeof *s->layers);
     s->weights.layers = s->layers;
+    return HEARTH_OK;
+}
+
+static int open_all(struct hearth_sources **out, const struct hearth_model *m,
+                    const struct hearth_sources_user *u, struct hearth_error *err)
+{
+    const struct hearth_load_options *load = &m->load;
+    int rc = begin(out, m, load->ram != 0, err);
+    struct hearth_sources *s = *out;
+    if (rc)
+        return rc;
+    if (!load->ram)
+        return open_memory(s, false, err);
     s->room = (uint64_t)m->load.max_sessions * session_bytes(u);
     struct hearth_store_params store;
     struct hearth_throttle throttle;
-    const int rc = read_store_params(m, &store, &throttle, err);
+    rc = read_store_params(m, &store, &throttle, err);
     if (rc)
         return rc;
-    return fits(m, u) ? open_memory(s, true, err) : open_streams(s, u, &store, err);
+    if (!fits(m, u, load->ram, load->ram_most))
+        return open_streams(s, u, &store, err);
+    claim(m, bytes_of_all(m, u));
+    return open_memory(s, true, err);
 }
 
 // ---- sessions
@@ -381,7 +451,86 @@ void hearth_sources_close(struct hearth_sources **sources, const struct hearth_s
     }
     hearth_lock_take(shared->lock);
     s->room += session_bytes(user);
-    if (--s->users == 0)
+    if (--s->users == 0) {
+        claim(s->model, 0);
         close_all(&shared->sources);
+    }
     hearth_lock_drop(shared->lock);
+}
+
+// ---- what a budget gives
+
+static uint64_t bytes_of(const struct hearth_weight *w)
+{
+    return (uint64_t)w->n * w->stride;
+}
+
+// Of all feed-forward parts, as far as a pack has them in bundles.
+static uint64_t neuron_bytes(const struct hearth_model *m)
+{
+    uint64_t bytes = 0;
+    for (int i = 0; i < m->hp.n_layer; i++) {
+        const struct hearth_ffn f = hearth_ffn_of(&m->hp, &m->weights.layers[i]);
+        bytes += (bytes_of(f.gate) + bytes_of(f.up) + bytes_of(hearth_has(f.down_t) ? f.down_t : f.down)) *
+                 (uint64_t)hearth_ffn_experts(&m->hp);
+    }
+    return bytes;
+}
+
+// What a token would read of a pack: dense weights come first, neurons get the rest.
+static uint64_t packed_token_bytes(const struct hearth_model *m, const struct hearth_sources_user *u,
+                                   const struct hearth_fit *fit)
+{
+    if (m->pack || !m->hp.has_predictors || u->sparsity != HEARTH_SPARSITY_PREDICT)
+        return 0;
+    const double used = (double)hearth_ffn_used(&m->hp) / hearth_ffn_experts(&m->hp);
+    const double neurons = (double)neuron_bytes(m), dense = (double)m->image_bytes - neurons;
+    const double room = (double)fit->resident_bytes, kept = room > dense ? room - dense : 0;
+    const double bytes = (room < dense ? dense - room : 0) +
+                         used * (double)HEARTH_BUDGET_DENSITY * (kept < neurons ? neurons - kept : 0);
+    return bytes < (double)fit->token_bytes ? (uint64_t)bytes + 1 : 0;
+}
+
+static int fit_streams(struct hearth_sources *s, const struct hearth_sources_user *u, uint64_t most,
+                       struct hearth_fit *fit, struct hearth_error *err)
+{
+    const struct hearth_store_params store = {.io = HEARTH_IO_PREAD}; // nothing is read: no need to measure
+    const struct hearth_budget_plan *p = &s->plan;
+    struct hearth_source_need need;
+    int rc = begin_streams(s, u, &store, err);
+    if (!rc)
+        rc = plan_within(s, u, fit->ram, most, &need, err);
+    fit->ram = s->ram ? s->ram : fit->ram;
+    if (rc && rc != HEARTH_E_BUDGET)
+        return rc;
+    fit->least_bytes = least_of(s->model, u, &p->floor);
+    fit->kind = rc ? HEARTH_FIT_NOT : HEARTH_FIT_STREAMS;
+    if (rc)
+        return HEARTH_OK;
+    fit->resident_bytes = p->dense_bytes + p->resident_bytes + p->region_bytes + p->expert_bytes;
+    fit->token_bytes = hearth_budget_token_bytes(&need.params, p, need.resident, need.quota);
+    fit->packed_token_bytes = packed_token_bytes(s->model, u, fit);
+    return HEARTH_OK;
+}
+
+int hearth_sources_fit(const struct hearth_model *m, const struct hearth_sources_user *u, uint64_t most,
+                       struct hearth_fit *fit, struct hearth_error *err)
+{
+    const uint64_t sessions = (uint64_t)m->load.max_sessions, ram = fit->ram;
+    fit->kv_bytes = sessions * hearth_region_bytes(u->kv_bytes);
+    fit->workspace_bytes = sessions * hearth_region_bytes(u->workspace_bytes);
+    fit->weight_bytes = fit->resident_bytes = m->image_bytes;
+    fit->whole_bytes = bytes_of_all(m, u);
+    struct hearth_sources *s;
+    int rc = begin(&s, m, true, err);
+    if (!rc)
+        rc = fit_streams(s, u, most, fit, err);
+    close_all(&s);
+    if (rc || !fits(m, u, ram, most))
+        return rc;
+    fit->ram = ram;
+    fit->kind = HEARTH_FIT_WHOLE;
+    fit->resident_bytes = m->image_bytes;
+    fit->token_bytes = fit->packed_token_bytes = 0;
+    return HEARTH_OK;
 }

@@ -21,6 +21,7 @@ struct hearth_sources {
     struct hearth_source all[3];
     int n;
     struct hearth_source stages, ffn; // of all: who gives dense weights, who gives feed-forward parts
+    uint64_t ram;                     // the budget; of which this is the plan:
     struct hearth_budget_plan plan;
     struct hearth_reads counted, phases[2]; // until the last evaluation, and in those of each phase
 
@@ -44,6 +45,10 @@ struct hearth_sources_user {
 // model's budget goes. The session has all its other memory by now. HEARTH_E_BUDGET says what would do.
 int hearth_sources_open(struct hearth_sources **out, const struct hearth_model *m,
                         const struct hearth_sources_user *user, struct hearth_error *err);
+// What a budget of fit->ram bytes would give such a session, or of `most` where nothing less is possible at all; all
+// fields but `free_bytes` and `free_what` are set. Reads nothing.
+int hearth_sources_fit(const struct hearth_model *m, const struct hearth_sources_user *user, uint64_t most,
+                       struct hearth_fit *fit, struct hearth_error *err);
 void hearth_sources_close(struct hearth_sources **s, const struct hearth_sources_user *user);
 
 // Whether single neurons may come, for a session that is not open yet.

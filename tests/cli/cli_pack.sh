@@ -27,6 +27,7 @@ run 0 inspect "$profile" --verify
 run 0 pack "$model" "$tmp/plain.hearth.gguf"
 err_has "in the model's own order"
 err_has "quantised again in 6 layers"
+err_has "has no predictors"
 run 0 pack "$model" "$pack" --profile "$profile" -t 1
 err_has "by how often they are active"
 run 0 pack "$model" "$tmp/again" --profile "$profile" -t 2

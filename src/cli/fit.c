@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT
+// Whether a model fits into memory: see fit.h.
+#include "cli/fit.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "model/model.h"
+
+#define MIB ((uint64_t)1 << 20)
+// Tokens of a page of the KV cache.
+#define PAGE 64
+// Smaller micro-batches make prompts much slower, where each of them reads all weights.
+#define LEAST_UBATCH 64
+
+// A budget as --ram takes it: "2503M", "20.1G"; not more than `bytes`.
+static void format_budget(char *out, size_t size, uint64_t bytes)
+{
+    if (bytes < 10240 * MIB)
+        snprintf(out, size, "%" PRIu64 "M", bytes / MIB);
+    else
+        snprintf(out, size, "%" PRIu64 ".%" PRIu64 "G", bytes / (1024 * MIB),
+                 bytes % (1024 * MIB) * 10 / (1024 * MIB));
+}
+
+static void say_budget(const struct hearth_fit *fit)
+{
+    char weights[32], room[32], budget[32], read[32], of[64] = "";
+    hearth_cli_format_bytes(weights, sizeof weights, fit->weight_bytes);
+    hearth_cli_format_bytes(room, sizeof room, fit->free_bytes);
+    hearth_cli_format_bytes(read, sizeof read, fit->token_bytes);
+    format_budget(budget, sizeof budget, fit->ram);
+    if (strcmp(fit->free_what, "memory") != 0)
+        snprintf(of, sizeof of, " (%s)", fit->free_what);
+    hearth_cli_info(
+        "%s of weights, %s free%s: running with --ram %s, which reads %s for a token (--ram all: load "
+        "everything)",
+        weights, room, of, budget, read);
+}
+
+// What makes a model that streams faster.
+static void say_hints(const struct hearth_fit *fit, const struct hearth_model *model,
+                      const struct hearth_options *o, const struct hearth_session_params *params)
+{
+    char kv[32];
+    hearth_cli_format_bytes(kv, sizeof kv, fit->kv_bytes);
+    const double gain =
+        fit->packed_token_bytes ? (double)fit->token_bytes / (double)fit->packed_token_bytes : 0;
+    if (gain >= 1.5)
+        hearth_cli_info(
+            "this model has predictors: hearth pack makes a file of it that reads about %.*f times less "
+            "for a token",
+            gain < 10, gain < 100 ? gain : 100.0);
+    else if (model->pack && !model->hp.has_predictors)
+        hearth_cli_info(
+            "this pack has no predictors and streams whole layers: the model that it was made of needs "
+            "fewer reads");
+    if (o->n_parallel && o->n_ctx < 0 && !o->kv_size && fit->kv_bytes > fit->ram / 16) // of run
+        hearth_cli_info("%s are kept for %d tokens of context: a smaller -c makes room", kv, params->n_ctx);
+}
+
+// Less room for tokens, so that the rest of the model has what it needs at least. False: that is not the remedy.
+static bool shrink_cache(struct hearth_session_params *params, const struct hearth_fit *fit)
+{
+    const uint64_t seqs = (uint64_t)params->max_seqs, over = fit->least_bytes - fit->ram + 2 * MIB;
+    const uint64_t tokens = params->kv_tokens ? (uint64_t)params->kv_tokens
+                                              : seqs * (((uint64_t)params->n_ctx + PAGE - 1) / PAGE * PAGE);
+    if (!tokens || over >= fit->kv_bytes)
+        return false;
+    const uint64_t left = (uint64_t)((double)tokens * (double)(fit->kv_bytes - over) / (double)fit->kv_bytes);
+    if (left < (seqs + 1) * PAGE || left >= tokens)
+        return false;
+    params->kv_tokens = (int)(left / PAGE * PAGE);
+    return true;
+}
+
+static bool try(const struct hearth_session_params *params, const struct hearth_model *model,
+                struct hearth_fit *fit)
+{
+    struct hearth_error err = {0};
+    if (hearth_model_fit(model, params, 0, fit, &err)) {
+        fit->kind = HEARTH_FIT_NOT;
+        return false;
+    }
+    return true;
+}
+
+// What was not asked for and takes memory becomes smaller, until the model runs at all: first micro-batches, which
+// costs nothing but speed, then the KV cache.
+static void make_room(struct hearth_session_params *params, const struct hearth_model *model,
+                      const struct hearth_options *o, struct hearth_fit *fit)
+{
+    const int asked = params->n_ubatch;
+    bool tried = true;
+    while (tried && fit->kind == HEARTH_FIT_NOT && params->n_ubatch > LEAST_UBATCH) {
+        params->n_ubatch /= 2;
+        tried = try(params, model, fit);
+    }
+    if (params->n_ubatch < asked && tried)
+        hearth_cli_info("memory has room for micro-batches of %d tokens", params->n_ubatch);
+    if (tried && fit->kind == HEARTH_FIT_NOT && !o->kv_size && shrink_cache(params, fit)) {
+        hearth_cli_info("memory has room for %d tokens of context", params->kv_tokens);
+        (void)try(params, model, fit);
+    }
+}
+
+void hearth_cli_fit(struct hearth_session_params *params, const struct hearth_model *model,
+                    const struct hearth_options *o, struct hearth_fit *out)
+{
+    struct hearth_fit fit;
+    const bool tried = try(params, model, &fit);
+    if (tried && fit.kind == HEARTH_FIT_NOT && (!o->ram || fit.ram < o->ram))
+        make_room(params, model, o, &fit);
+    if (fit.kind == HEARTH_FIT_STREAMS) {
+        if (!o->ram)
+            say_budget(&fit);
+        if (hearth_cli_stderr_is_terminal() || o->verbose)
+            say_hints(&fit, model, o, params);
+    }
+    if (out)
+        *out = fit;
+}

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+// What a memory budget would give, asked before anything is loaded: a session is laid out, and its memory, which
+// nobody has written to, goes back.
+#include "base/free_memory.h"
+#include "base/os.h"
+#include "engine/session.h"
+
+static uint64_t budget_of(const struct hearth_model *m, uint64_t ram, const struct hearth_free_memory *f)
+{
+    if (ram == 0)
+        return m->load.ram ? m->load.ram : UINT64_MAX;
+    if (ram != HEARTH_RAM_FIT || f->bytes == UINT64_MAX)
+        return ram;
+    return hearth_memory_private() + hearth_free_memory_to_take(f, false);
+}
+
+int hearth_model_fit(const struct hearth_model *model, const struct hearth_session_params *params,
+                     uint64_t ram, struct hearth_fit *fit, struct hearth_error *err)
+{
+    const struct hearth_free_memory f = hearth_free_memory("", false);
+    struct hearth_session *s;
+    *fit = (struct hearth_fit){.ram = budget_of(model, ram, &f), .free_bytes = f.bytes, .free_what = f.what};
+    int rc = hearth_session_begin(&s, model, params, err);
+    if (!rc)
+        rc = hearth_sources_fit(model, &s->user, ram || !model->load.ram ? fit->ram : model->load.ram_most,
+                                fit, err);
+    hearth_session_close(&s);
+    return rc;
+}
