@@ -43,9 +43,9 @@ static int write_profile(const struct hearth_options *o, const struct hearth_mod
 // As hearth_profile() will open its session.
 static void check_fit(const struct hearth_options *o, const struct hearth_model *model, size_t n_tokens)
 {
-    const size_t longest = n_tokens / HEARTH_PROFILE_LANES + 1;
+    const size_t longest = n_tokens / HEARTH_PROFILE_SEQS + 1;
     const int n_ctx = (size_t)o->n_ctx < longest ? (int)o->n_ctx : (int)longest;
-    struct hearth_session_params params = hearth_cli_session_params(o, n_ctx, HEARTH_PROFILE_LANES);
+    struct hearth_session_params params = hearth_cli_session_params(o, n_ctx, HEARTH_PROFILE_SEQS);
     params.n_ubatch = 1;
     params.sparsity = HEARTH_SPARSITY_EXACT;
     hearth_cli_fit(&params, model, o, NULL);
