@@ -303,7 +303,7 @@ static void test_check(void **unused)
 // ---- sessions
 
 // All random operations together; more with the environment variable HEARTH_OPERATIONS.
-static int operations = SANITIZED ? 1200 : 12000;
+static int operations = SANITIZED ? 600 : 12000;
 
 enum { S_SEQS = 5, S_CTX = 200, S_BATCH = 50, S_STEPS = 12 };
 
@@ -567,7 +567,7 @@ static void play(const struct made *made, int kv_tokens, int share)
     }
     printf("%s: %d rows compared, %d evaluations refused, %d sequences from files\n", made->arch, p.evaluated,
            p.refused, p.saved);
-    assert_true(p.evaluated > n_operations / (SANITIZED ? 60 : 20) && p.saved > n_operations / 200);
+    assert_true(p.evaluated > n_operations / (SANITIZED ? 60 : 20) && p.saved >= n_operations / 200);
     hearth_session_close(&p.session);
     hearth_session_close(&p.reference);
     hearth_model_close(&m);
