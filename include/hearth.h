@@ -245,6 +245,11 @@ struct hearth_session_params {
                               // than this in magnitude is left out. Changes results; 0: never
     float sparsity_share; // the same with a threshold for each layer, so that this share (0..1) of a text's
                           // neurons falls below it: for packs with magnitudes (docs/sparse.md). 0: never
+    // Called after each layer of hearth_prompt(), hearth_step() and hearth_evaluate(), on their thread, with the
+    // share of the call that is done, above 0 and up to 1; returning false cancels as hearth_cancel() does. Must
+    // call no other function on the session. May be NULL.
+    bool (*progress)(void *arg, float share);
+    void *progress_arg;
 };
 
 // Fills a struct of `size` bytes with the defaults: one sequence, the file's predict_threshold, all else

@@ -88,7 +88,11 @@ int hearth_evaluate(struct hearth_session *session, const struct hearth_batch_ro
     struct hearth_session *s = session;
     const uint64_t start = hearth_now_ns();
     const int rc = take(s, rows, n, err);
-    return rc ? rc : settle(s, compute_all(s, false, err), start);
+    if (rc)
+        return rc;
+    s->progress.before = 0;
+    s->progress.rows = s->progress.all = n;
+    return settle(s, compute_all(s, false, err), start);
 }
 
 // ---- prompts and steps
@@ -142,6 +146,8 @@ static int evaluate_micro_batch(struct hearth_session *s, int seq, const hearth_
     int rc = take(s, s->work.staged, n, err);
     if (rc)
         return rc;
+    s->progress.before = base;
+    s->progress.rows = n;
     rc = compute_all(s, rows != NULL, err);
     if (!rc && rows)
         rc = emit_rows(s, base, rows, arg, err);
@@ -159,6 +165,7 @@ int hearth_prompt(struct hearth_session *session, int seq, const hearth_token *t
     int rc = reserve_prompt(s, seq, tokens, n, err);
     if (rc)
         return rc;
+    s->progress.all = n;
     for (int base = 0; base < n && !rc; base += s->n_ubatch) {
         const int left = n - base, count = left < s->n_ubatch ? left : s->n_ubatch;
         rc = evaluate_micro_batch(s, seq, tokens, count, base, count == left, rows, arg, err);

@@ -232,6 +232,17 @@ static bool begin(struct hearth_session *s, int i)
     return hearth_fault_look(&s->fault) || hearth_sources_acquire(s->sources, i);
 }
 
+// After `layers` layers of the evaluation: tells who asked to be told.
+static void report(struct hearth_session *s, int layers)
+{
+    const struct hearth_session_progress *p = &s->progress;
+    if (!p->fn)
+        return;
+    const double done = p->before + p->rows * ((double)layers / s->model->hp.n_layer);
+    if (!p->fn(p->arg, (float)(done / p->all)))
+        hearth_cancel(s);
+}
+
 int hearth_forward(struct hearth_session *s, struct hearth_error *err)
 {
     struct job j = {.s = s};
@@ -241,6 +252,7 @@ int hearth_forward(struct hearth_session *s, struct hearth_error *err)
             break;
         compute_layer(s, layer);
         hearth_sources_release(s->sources, layer);
+        report(s, layer + 1);
     }
     return hearth_fault_take(&s->fault, err);
 }
