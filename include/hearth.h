@@ -379,8 +379,8 @@ int hearth_session_max_rows(const struct hearth_session *session);
 int hearth_step(struct hearth_session *session, const int *seqs, const hearth_token *tokens, int n,
                 struct hearth_error *err);
 
-// Cancels the evaluation that runs in the session: within the time of one layer, or of the head, it returns
-// HEARTH_E_INTERRUPTED. All sequences are as they were before it, and the session can be used further.
+// Cancels the evaluation that runs in the session: within the time of one layer of a step, of a part of a layer of a
+// prompt, or of the head, it returns HEARTH_E_INTERRUPTED. All sequences are as they were before it, and the session can be used further.
 //
 // No request is lost. When no evaluation runs, or the one that does is past its last layer, or fails for
 // another reason, the request waits and cancels the next one. So a handler of SIGINT need do nothing else.

@@ -247,6 +247,7 @@ int hearth_forward(struct hearth_session *s, struct hearth_error *err)
 {
     struct job j = {.s = s};
     hearth_parallel(&s->context, embed_task, &j, s->batch.n);
+    s->context.looks_after = true;
     for (int layer = 0; layer < s->model->hp.n_layer; layer++) {
         if (begin(s, layer))
             break;
@@ -254,6 +255,9 @@ int hearth_forward(struct hearth_session *s, struct hearth_error *err)
         hearth_sources_release(s->sources, layer);
         report(s, layer + 1);
     }
+    s->context.looks_after = false;
+    if (hearth_batch_count(&s->batch, HEARTH_PHASE_STEP) < s->batch.n)
+        hearth_fault_look(&s->fault);
     return hearth_fault_take(&s->fault, err);
 }
 
