@@ -26,12 +26,38 @@ struct bench {
     struct hearth_stats before; // statistics before the repetitions of the test
     int context;                // a sequence of o->depth tokens from which tests start; -1: none
     json_t *results;
+    struct {
+        double before, call; // units of progress done before a call that evaluates, and of this call
+    } progress;
 };
 
 // A line of the table: a prompt of n_prompt tokens, or n_gen steps of n_seqs sequences.
 struct test {
     int n_prompt, n_gen, n_seqs;
 };
+
+// ---- progress
+
+static bool on_progress(void *arg, float share)
+{
+    const struct bench *b = arg;
+    hearth_progress_set(b->progress.before + (double)share * b->progress.call);
+    return !hearth_cli_interrupted();
+}
+
+// What comes takes so many units; 0: nobody knows.
+static void begin(struct bench *b, double units)
+{
+    b->progress.before = b->progress.call = 0;
+    hearth_progress_begin(HEARTH_PROGRESS_SHARE, units, "bench");
+}
+
+// The next call that evaluates is so many units of progress.
+static void next_call(struct bench *b, double units)
+{
+    b->progress.before += b->progress.call;
+    b->progress.call = units;
+}
 
 // ---- running
 
@@ -47,6 +73,7 @@ static int run_prompt(struct bench *b, int n, uint64_t *ns, struct hearth_error 
     int seq = start_sequence(b, err);
     if (seq < 0)
         return seq;
+    next_call(b, 1);
     const uint64_t start = hearth_now_ns();
     int rc = hearth_prompt(b->session, seq, b->tokens, n, NULL, NULL, err);
     *ns = hearth_now_ns() - start;
@@ -71,6 +98,7 @@ static int run_steps(struct bench *b, int n_steps, int n_seqs, uint64_t *ns, str
     for (int i = 0; i < n_steps && !rc; i++) {
         for (int k = 0; k < n_seqs; k++)
             tokens[k] = i ? hearth_sample(b->sampler, hearth_logits(b->session, k)) : b->tokens[k];
+        next_call(b, 1.0 / n_steps);
         const uint64_t start = hearth_now_ns();
         rc = hearth_step(b->session, seqs, tokens, n_seqs, err);
         *ns += hearth_now_ns() - start;
@@ -93,20 +121,38 @@ static void measure_roof(struct bench *b, const struct test *t)
         hearth_roof_measure(&b->roof);
 }
 
+static void test_name(const struct bench *b, const struct test *t, char *out, size_t size)
+{
+    char depth[24] = "", seqs[16] = "";
+    if (b->o->depth)
+        snprintf(depth, sizeof depth, " @ d%d", (int)b->o->depth);
+    if (t->n_seqs > 1)
+        snprintf(seqs, sizeof seqs, " x%d", t->n_seqs);
+    snprintf(out, size, "%s%d%s%s", t->n_prompt ? "pp" : "tg", t->n_prompt ? t->n_prompt : t->n_gen, seqs,
+             depth);
+}
+
 // A short warm-up, then the repetitions.
 static int measure(struct bench *b, const struct test *t)
 {
     struct hearth_error err = {0};
+    char name[60];
+    test_name(b, t, name, sizeof name);
+    begin(b, 0);
+    hearth_progress_name("%s, warming up", name);
     int warm_up = t->n_prompt < b->o->n_ubatch ? t->n_prompt : (int)b->o->n_ubatch;
     uint64_t warm_up_ns;
     int rc = run_once(b, t, warm_up, 1, &warm_up_ns, &err);
     measure_roof(b, t);
+    begin(b, (double)b->o->repetitions);
     for (int i = 0; i < b->o->repetitions && !rc; i++) {
+        hearth_progress_name("%s, run %d of %d", name, i + 1, (int)b->o->repetitions);
         rc = run_once(b, t, t->n_prompt, t->n_gen, &b->samples[i], &err);
         measure_roof(b, t);
         if (hearth_cli_interrupted())
             return HEARTH_EXIT_INTERRUPTED;
     }
+    hearth_progress_end();
     return rc ? hearth_cli_fail(&err) : HEARTH_EXIT_OK;
 }
 
@@ -171,17 +217,6 @@ static struct summary summarize(const struct bench *b, const struct test *t, siz
         s.gb_per_second =
             (s.bytes.predictor + s.bytes.gate + s.bytes.up + s.bytes.down + s.bytes.rest) / s.ns;
     return s;
-}
-
-static void test_name(const struct bench *b, const struct test *t, char *out, size_t size)
-{
-    char depth[24] = "", seqs[16] = "";
-    if (b->o->depth)
-        snprintf(depth, sizeof depth, " @ d%d", (int)b->o->depth);
-    if (t->n_seqs > 1)
-        snprintf(seqs, sizeof seqs, " x%d", t->n_seqs);
-    snprintf(out, size, "%s%d%s%s", t->n_prompt ? "pp" : "tg", t->n_prompt ? t->n_prompt : t->n_gen, seqs,
-             depth);
 }
 
 static void print_head(const struct bench *b)
@@ -345,18 +380,25 @@ static int set_up(struct bench *b)
     struct hearth_session_params params = hearth_cli_session_params(o, longest + depth, n_seqs + (depth > 0));
     struct hearth_sampler_params sampling = hearth_sampler_params_default();
     sampling.seed = 1;
-    if (hearth_session_open(&b->session, b->model, &params, &err) ||
-        hearth_sampler_open(&b->sampler, b->info->n_vocab, &sampling, &err) ||
+    params.progress = on_progress;
+    params.progress_arg = b;
+    status = hearth_cli_open_session(&b->session, b->model, &params);
+    if (status)
+        return status;
+    if (hearth_sampler_open(&b->sampler, b->info->n_vocab, &sampling, &err) ||
         (o->trace && hearth_session_trace(b->session, o->trace, &err)))
         return hearth_cli_fail(&err);
-    hearth_cli_cancel_on_interrupt(b->session);
     const int most = longest > depth ? longest : depth;
     status = make_tokens(b, most > n_seqs ? most : n_seqs);
     if (status || !depth)
         return status;
     b->context = hearth_seq_new(b->session, &err);
+    begin(b, 1);
+    hearth_progress_name("context of %d tokens", depth);
+    next_call(b, 1);
     if (b->context < 0 || hearth_prompt(b->session, b->context, b->tokens, depth, NULL, NULL, &err))
         return hearth_cli_fail(&err);
+    hearth_progress_end();
     return HEARTH_EXIT_OK;
 }
 

@@ -286,16 +286,9 @@ static json_t *build_json(const struct hearth_gguf *g, const struct hearth_pack 
                      pack ? hearth_inspect_pack_json(pack) : json_null());
 }
 
-static bool on_progress(void *arg, float share)
-{
-    hearth_cli_progress(arg, share);
-    return !hearth_cli_interrupted();
-}
-
 // For --verify. Returns an exit status.
 static int verify(const struct hearth_gguf *g)
 {
-    static char label[] = "checking";
     struct hearth_checksums *c = NULL;
     struct hearth_error err = {0};
     hearth_cli_catch_interrupt();
@@ -303,8 +296,10 @@ static int verify(const struct hearth_gguf *g)
     if (!rc && !c)
         return hearth_cli_error("%s has no checksums: there is nothing to verify it against",
                                 hearth_gguf_path(g));
+    hearth_cli_progress_of_file(hearth_gguf_path(g), "checking");
     if (!rc)
-        rc = hearth_checksums_verify(c, 0, on_progress, label, &err);
+        rc = hearth_checksums_verify(c, 0, hearth_cli_progress, NULL, &err);
+    hearth_progress_end();
     hearth_checksums_close(&c);
     return rc ? hearth_cli_fail(&err) : HEARTH_EXIT_OK;
 }

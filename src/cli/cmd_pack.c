@@ -13,25 +13,20 @@ static bool same_file(const char *a, const char *b)
     return !stat(a, &sa) && !stat(b, &sb) && sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino;
 }
 
-static bool on_progress(void *arg, float share)
-{
-    hearth_cli_progress(arg, share);
-    return !hearth_cli_interrupted();
-}
-
 int hearth_cmd_pack(const struct hearth_options *o)
 {
     if (same_file(o->model, o->out) || (o->profile && same_file(o->profile, o->out)))
         return hearth_cli_error("%s is what the pack is made of: give another name for it", o->out);
-    static char label[] = "packing";
     const struct hearth_pack_params params = {.profile = o->profile,
                                               .n_threads = o->n_threads > 0 ? (int)o->n_threads : 0,
-                                              .progress = on_progress,
-                                              .progress_arg = label};
+                                              .progress = hearth_cli_progress};
     struct hearth_pack_result result;
     struct hearth_error err = {0};
     hearth_cli_catch_interrupt();
-    if (hearth_pack_write(o->model, o->out, &params, &result, &err))
+    hearth_cli_progress_of_file(o->model, "packing");
+    const int rc = hearth_pack_write(o->model, o->out, &params, &result, &err);
+    hearth_progress_end();
+    if (rc)
         return hearth_cli_fail(&err);
     char before[32], after[32];
     hearth_cli_format_bytes(before, sizeof before, result.bytes_in);

@@ -9,13 +9,6 @@
 #include "plan/chart.h"
 #include "plan/simulate.h"
 
-static bool on_progress(void *arg, float share)
-{
-    (void)arg;
-    hearth_cli_progress("simulating", share);
-    return !hearth_cli_interrupted();
-}
-
 static void print_facts(const struct hearth_trace *t, const struct hearth_sim *s)
 {
     char size[32] = "of unknown size";
@@ -134,13 +127,16 @@ static int simulate(const struct hearth_options *o)
         hearth_cli_warn("%s: the trace ends early; its %u complete steps are used", o->simulate,
                         hearth_trace_n_steps(t));
     struct hearth_sim_params params = {
-        .warmup = o->warmup / 100, .half_life = (uint32_t)o->half_life, .progress = on_progress};
+        .warmup = o->warmup / 100, .half_life = (uint32_t)o->half_life, .progress = hearth_cli_progress};
     params.n_shares = o->cache_sizes.n;
     for (int i = 0; i < o->cache_sizes.n; i++)
         params.shares[i] = (double)o->cache_sizes.values[i] / 100;
     hearth_cli_catch_interrupt();
     struct hearth_sim sim;
-    int status = hearth_simulate(t, &params, &sim, &err) ? hearth_cli_fail(&err) : report(t, &sim, o);
+    hearth_progress_begin(HEARTH_PROGRESS_SHARE, 1, "simulating");
+    const int rc = hearth_simulate(t, &params, &sim, &err);
+    hearth_progress_end();
+    const int status = rc ? hearth_cli_fail(&err) : report(t, &sim, o);
     hearth_trace_close(&t);
     return status;
 }
