@@ -387,12 +387,25 @@ static int finish_text(struct run *r)
     return status;
 }
 
-static bool any_stopped(const struct run *r, enum hearth_stop stop)
+static int count_stopped(const struct run *r, enum hearth_stop stop)
 {
+    int n = 0;
     for (int i = 0; i < r->n_lines; i++)
-        if (r->lines[i].stop == stop)
-            return true;
-    return false;
+        n += r->lines[i].stop == stop;
+    return n;
+}
+
+// Says where text was cut off for want of room.
+static void report_full(const struct run *r)
+{
+    const int n = count_stopped(r, HEARTH_STOP_CONTEXT), n_ctx = hearth_session_n_ctx(r->session);
+    if (n && r->n_lines > 1)
+        hearth_cli_info("the context of %d tokens is full and cut off %d of %d texts; -c makes it larger",
+                        n_ctx, n, r->n_lines);
+    else if (n)
+        hearth_cli_info("the context of %d tokens is full; -c makes it larger", n_ctx);
+    if (count_stopped(r, HEARTH_STOP_CACHE))
+        hearth_cli_info("the KV cache is full; --kv-size makes it larger");
 }
 
 static void report(struct run *r)
@@ -403,6 +416,9 @@ static void report(struct run *r)
     s->n_threads = hearth_cli_threads(r->o);
     s->n_sequences = r->n_lines;
     s->seed = hearth_sampler_seed(r->lines[0].sampler);
+    s->random = r->o->temp > 0;
+    s->n_prompt = r->n_prompt;
+    s->verbose = r->o->verbose;
     s->stop = r->lines[0].stop;
     for (int i = 0; i < r->n_lines; i++)
         s->generated += (uint64_t)r->lines[i].n;
@@ -413,11 +429,7 @@ static void report(struct run *r)
         hearth_cli_info("best: %d of %d, mean log-probability %.4f", s->best + 1, r->n_lines,
                         s->best_log_prob);
     }
-    if (s->stop == HEARTH_STOP_CONTEXT && r->o->n_predict < 0)
-        hearth_cli_info("the context of %d tokens is full; -c makes it larger",
-                        hearth_session_n_ctx(r->session));
-    if (any_stopped(r, HEARTH_STOP_CACHE))
-        hearth_cli_info("the KV cache is full; --kv-size makes it larger");
+    report_full(r);
     if (r->o->stats == HEARTH_STATS_JSON)
         hearth_run_stats_json(s);
     else

@@ -117,12 +117,14 @@ static void on_signal(int sig)
     errno = error;
 }
 
+static void catch_signal(int sig, void (*handler)(int), int flags);
+
 // Ctrl-Z: the shell's line must not follow a progress line, which comes back afterwards by itself.
 static void on_stop(int sig)
 {
     const int error = errno;
     on_end(sig);
-    signal(sig, on_stop);
+    catch_signal(sig, on_stop, (int)SA_NODEFER);
     errno = error;
 }
 
@@ -133,21 +135,27 @@ void hearth_cli_cancel_on_interrupt(struct hearth_session *session)
         hearth_cancel(session);
 }
 
-// What the program was started to ignore stays ignored.
-static void catch (int sig, void (*handler)(int), int flags)
+static void catch_signal(int sig, void (*handler)(int), int flags)
 {
-    struct sigaction before, action = {.sa_handler = handler, .sa_flags = flags | SA_RESTART};
+    struct sigaction action = {.sa_handler = handler, .sa_flags = flags | SA_RESTART};
+    sigaction(sig, &action, NULL);
+}
+
+// What the program was started to ignore (nohup) stays ignored.
+static void catch_unless_ignored(int sig, void (*handler)(int), int flags)
+{
+    struct sigaction before;
     if (!sigaction(sig, NULL, &before) && before.sa_handler != SIG_IGN)
-        sigaction(sig, &action, NULL);
+        catch_signal(sig, handler, flags);
 }
 
 void hearth_cli_catch_interrupt(void)
 {
-    catch (SIGINT, on_signal, 0);
-    catch (SIGTERM, on_signal, 0);
-    catch (SIGHUP, on_end, 0);
-    catch (SIGQUIT, on_end, 0);
-    catch (SIGTSTP, on_stop, (int)SA_NODEFER);
+    catch_signal(SIGINT, on_signal, 0);
+    catch_signal(SIGTERM, on_signal, 0);
+    catch_unless_ignored(SIGHUP, on_end, 0);
+    catch_unless_ignored(SIGQUIT, on_end, 0);
+    catch_unless_ignored(SIGTSTP, on_stop, (int)SA_NODEFER);
 }
 
 void hearth_cli_limit_quietly(void)
