@@ -26,6 +26,7 @@ struct bench {
     struct hearth_stats before; // statistics before the repetitions of the test
     int context;                // a sequence of o->depth tokens from which tests start; -1: none
     json_t *results;
+    bool wide; // the table
     struct {
         double before, call; // units of progress done before a call that evaluates, and of this call
     } progress;
@@ -219,29 +220,51 @@ static struct summary summarize(const struct bench *b, const struct test *t, siz
     return s;
 }
 
+// llama-bench's table is wide: on a terminal that is narrower, what all rows have in common stands above them.
+#define WIDE 133 // columns, without "of roof", which takes ROOF
+#define ROOF 10
+
+static bool is_wide(const struct bench *b)
+{
+    const int columns = hearth_terminal_columns(stdout);
+    return !columns || columns >= WIDE + (b->roof.n ? ROOF : 0);
+}
+
+static void format_model(const struct bench *b, char size[32], char params[32])
+{
+    hearth_cli_format_bytes(size, 32, b->info->n_bytes);
+    hearth_cli_format_count(params, 32, b->info->n_params);
+}
+
 static void print_head(const struct bench *b)
 {
-    printf("| %-30s | %10s | %10s | %-10s | %7s | %15s | %20s | %6s |", "model", "size", "params", "backend",
-           "threads", "test", "t/s", "GB/s");
-    puts(b->roof.n ? " of roof |" : "");
-    printf("| ------------------------------ | ---------: | ---------: | ---------- | ------: | "
-           "--------------: | "
-           "-------------------: | -----: |");
-    puts(b->roof.n ? " ------: |" : "");
+    char size[32], params[32];
+    format_model(b, size, params);
+    if (b->wide)
+        printf("| %-30s | %10s | %10s | %-10s | %7s ", "model", "size", "params", "backend", "threads");
+    else
+        printf("%s, %s, %s parameters, CPU, %d threads\n\n", b->info->type, size, params,
+               hearth_cli_threads(b->o));
+    printf("| %15s | %20s | %6s |%s\n", "test", "t/s", "GB/s", b->roof.n ? " of roof |" : "");
+    if (b->wide)
+        printf("| ------------------------------ | ---------: | ---------: | ---------- | ------: ");
+    printf("| --------------: | -------------------: | -----: |%s\n", b->roof.n ? " ------: |" : "");
+    fflush(stdout);
 }
 
 static void print_row(const struct bench *b, const struct test *t, const struct summary *s)
 {
     char size[32], params[32], name[40], speed[64], rate[32] = "";
-    hearth_cli_format_bytes(size, sizeof size, b->info->n_bytes);
-    hearth_cli_format_count(params, sizeof params, b->info->n_params);
+    format_model(b, size, params);
     test_name(b, t, name, sizeof name);
     snprintf(speed, sizeof speed, "%.2f ± %.2f", s->speed, s->speed_dev);
     if (s->gb_per_second > 0)
         snprintf(rate, sizeof rate, "%.2f", s->gb_per_second);
+    if (b->wide)
+        printf("| %-30s | %10s | %10s | %-10s | %7d ", b->info->type, size, params, "CPU",
+               hearth_cli_threads(b->o));
     // The sign ± takes two bytes but one column.
-    printf("| %-30s | %10s | %10s | %-10s | %7d | %15s | %21s | %6s |", b->info->type, size, params, "CPU",
-           hearth_cli_threads(b->o), name, speed, rate);
+    printf("| %15s | %21s | %6s |", name, speed, rate);
     if (s->roof > 0 && s->gb_per_second > 0)
         printf(" %5.0f %% |", 100 * s->gb_per_second / s->roof);
     else if (s->roof > 0)
@@ -300,6 +323,7 @@ static int run_test(struct bench *b, struct test t)
     if (status)
         return status;
     struct summary s = summarize(b, &t, first_roof);
+    hearth_terminal_message();
     if (b->o->output == HEARTH_OUTPUT_MD) {
         print_row(b, &t, &s);
         return HEARTH_EXIT_OK;
@@ -409,6 +433,8 @@ int hearth_cmd_bench(const struct hearth_options *o)
     hearth_cli_catch_interrupt();
     int status = set_up(&b);
     if (!status) {
+        b.wide = is_wide(&b);
+        hearth_terminal_message();
         if (table)
             print_head(&b);
         status = hearth_cli_end_trace(b.session, run_all(&b));

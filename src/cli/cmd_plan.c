@@ -24,20 +24,45 @@ static void print_facts(const struct hearth_trace *t, const struct hearth_sim *s
            (unsigned long long)s->n_counted_tokens);
 }
 
-static void print_table(const struct hearth_sim *s)
+#define HEAD "hit rate, cache of"
+
+static int widest_label(const struct hearth_sim *s)
 {
-    printf("| hit rate, cache of |");
-    for (int i = 0; i < s->n_shares; i++)
-        printf(" %.3g %% |", 100 * s->shares[i]);
-    printf("\n| --- |");
-    for (int i = 0; i < s->n_shares; i++)
-        printf(" ---: |");
+    size_t width = sizeof HEAD - 1;
+    for (int r = 0; r < s->n_rows; r++)
+        width = strlen(s->rows[r].label) > width ? strlen(s->rows[r].label) : width;
+    return (int)width;
+}
+
+// Sizes [from, to) of the cache.
+static void print_part(const struct hearth_sim *s, int label, int from, int to)
+{
+    static const char dashes[] = "------------------------------------------------------------";
+    printf("| %-*s |", label, HEAD);
+    for (int i = from; i < to; i++)
+        printf(" %5.3g %% |", 100 * s->shares[i]);
+    printf("\n| %.*s |", label, dashes);
+    for (int i = from; i < to; i++)
+        printf(" ------: |");
     for (int r = 0; r < s->n_rows; r++) {
-        printf("\n| %s |", s->rows[r].label);
-        for (int i = 0; i < s->n_shares; i++)
-            printf(" %.1f %% |", 100 * s->rows[r].hit[i]);
+        printf("\n| %-*s |", label, s->rows[r].label);
+        for (int i = from; i < to; i++)
+            printf(" %5.1f %% |", 100 * s->rows[r].hit[i]);
     }
     printf("\n");
+}
+
+// In one piece, or on a terminal in as many below each other as it takes to fit.
+static void print_table(const struct hearth_sim *s)
+{
+    const int label = widest_label(s), columns = hearth_terminal_columns(stdout),
+              room = (columns - label - 4) / 10;
+    const int n = !columns || room >= s->n_shares ? s->n_shares : room < 1 ? 1 : room;
+    for (int from = 0; from < s->n_shares; from += n) {
+        if (from)
+            printf("\n");
+        print_part(s, label, from, from + n < s->n_shares ? from + n : s->n_shares);
+    }
 }
 
 static json_t *reals(const double *v, int n)
