@@ -35,7 +35,7 @@ int hearth_cmd_pack(const struct hearth_options *o)
                     result.n_neurons, result.n_spaces,
                     result.ordered ? "by how often they are active" : "in the model's own order");
     if (result.n_requantised)
-        hearth_cli_info("down was turned and quantised again in %" PRIu32
+        hearth_cli_info("ffn_down was transposed and requantised to Q8_0 in %" PRIu32
                         " layers: logits differ a little from the model's",
                         result.n_requantised);
     return HEARTH_EXIT_OK;

@@ -29,7 +29,8 @@ static int write_profile(const struct hearth_options *o, const struct hearth_mod
     hearth_progress_end();
     if (rc)
         return hearth_cli_fail(&err);
-    hearth_cli_info("%" PRIu64 " tokens: one makes %.1f %% of the neurons active, 32 together %.1f %%",
+    hearth_cli_info("%" PRIu64
+                    " tokens: a single token activates %.1f %% of the neurons, 32 together %.1f %%",
                     result.tokens, 100 * result.active, 100 * result.active_32);
     return HEARTH_EXIT_OK;
 }
