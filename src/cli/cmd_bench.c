@@ -437,7 +437,9 @@ int hearth_cmd_bench(const struct hearth_options *o)
         hearth_terminal_message();
         if (table)
             print_head(&b);
-        status = hearth_cli_end_trace(b.session, run_all(&b));
+        status = run_all(&b);
+        hearth_progress_end();
+        status = hearth_cli_end_trace(b.session, status);
         if (table && b.roof.n)
             printf("\nMemory roof: %.2f GB/s with %d threads.\n", hearth_roof_since(&b.roof, 0),
                    hearth_cli_threads(o));

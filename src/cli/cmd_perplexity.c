@@ -110,6 +110,7 @@ static int score_all(struct scoring *s)
         if (list)
             hearth_terminal_value("[%d]%.4f,", i + 1, so_far);
     }
+    hearth_progress_end();
     hearth_terminal_message();
     printf("Final estimate: PPL = %.4f +/- %.5f\n", exp(s->sum / (double)s->count), uncertainty(s));
     return HEARTH_EXIT_OK;

@@ -65,6 +65,7 @@ void hearth_cli_info(const char *fmt, ...)
 
 int hearth_cli_error(const char *fmt, ...)
 {
+    hearth_progress_end();
     va_list args;
     va_start(args, fmt);
     say("error: ", fmt, args);

@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -14,7 +15,7 @@
 
 #include "base/os.h"
 
-#define REDRAW_NS  100000000ull // ten times a second
+#define REDRAW_NS  100000000    // ten times a second
 #define APPEAR_NS  300000000ull // what takes less shows no line
 #define BAR_WIDEST 30
 #define BAR_LEAST  8
@@ -25,7 +26,7 @@
 struct progress {
     enum hearth_progress_unit unit;
     double total, done;
-    uint64_t start, drawn; // when it began and when it was drawn last
+    uint64_t start; // when it began
     char what[160];
     bool open;
     char line[LINE_MAX]; // as it was drawn last
@@ -182,13 +183,17 @@ static void compose(const struct progress *p, uint64_t time, int columns, char l
     const int tail = (int)(strlen(share) + strlen(rate) + strlen(left));
     int bar = room - used - (tail > TAIL_LEAST ? tail : TAIL_LEAST) - 3;
     bar = bar > BAR_WIDEST ? BAR_WIDEST : bar;
-    if (p->total > 0 && bar >= BAR_LEAST) {
+    if (bar < BAR_LEAST) // then its end has to move
+        bar = room - used - tail - 3 < BAR_LEAST ? 0 : BAR_LEAST;
+    if (p->total > 0 && bar) {
         const int filled = (int)(bounded * bar);
         snprintf(line, LINE_MAX, "%s [%.*s%*s]%s%s%s", head, filled, hashes, bar - filled, "", share, rate,
                  left);
         return;
     }
-    snprintf(line, (size_t)room + 1, "%s", head);
+    // Narrow: no bar, and if it must be no "hearth: " either.
+    snprintf(line, (size_t)room + 1, "%s",
+             head + (used + (int)strlen(share) > room ? strlen("hearth: ") : 0));
     used = (int)strlen(line);
     const char *const pieces[] = {share, left, rate};
     for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++)
@@ -200,10 +205,9 @@ static void draw(void)
 {
     char line[LINE_MAX], out[LINE_MAX + 16];
     const int columns = hearth_terminal_columns(stderr);
-    now.drawn = hearth_now_ns();
     if (!columns)
         return;
-    compose(&now, now.drawn, columns, line);
+    compose(&now, hearth_now_ns(), columns, line);
     if (!strcmp(line, now.line) && atomic_load(&shown))
         return;
     drain();
@@ -212,6 +216,38 @@ static void draw(void)
     // Before it is drawn: a signal in between clears a line that is not there, which does no harm.
     atomic_store(&shown, true);
     put(out, (size_t)n);
+}
+
+// Draws now and then, also when nobody says how far things are.
+static void *draw_forever(void *arg)
+{
+    const struct timespec pause = {.tv_nsec = REDRAW_NS};
+    (void)arg;
+    for (;;) {
+        nanosleep(&pause, NULL);
+        pthread_mutex_lock(&lock);
+        if (now.open && hearth_now_ns() - now.start >= APPEAR_NS &&
+            !(text_line_open && hearth_terminal_shows_text()))
+            draw();
+        pthread_mutex_unlock(&lock);
+    }
+    return NULL;
+}
+
+// Once, and where there is somebody to see it. Signals are for other threads. Without the thread nothing is drawn.
+static void start_drawing(void)
+{
+    static bool started;
+    pthread_t thread;
+    sigset_t all, old;
+    if (started || !now.open || !isatty(STDERR_FILENO))
+        return;
+    started = true;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    if (!pthread_create(&thread, NULL, draw_forever, NULL))
+        pthread_detach(thread);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
 void hearth_progress_switch(bool on)
@@ -225,33 +261,24 @@ void hearth_progress_begin(enum hearth_progress_unit unit, double total, const c
     pthread_mutex_lock(&lock);
     clear();
     now = (struct progress){.unit = unit, .total = total, .start = hearth_now_ns(), .open = switched_on};
+    start_drawing();
     va_start(args, fmt);
     vsnprintf(now.what, sizeof now.what, fmt, args);
     va_end(args);
     pthread_mutex_unlock(&lock);
 }
 
-// Under the lock.
-static void set(double done)
-{
-    const uint64_t time = hearth_now_ns();
-    now.done = done;
-    if (now.open && time - now.start >= APPEAR_NS && time - now.drawn >= REDRAW_NS &&
-        !(text_line_open && hearth_terminal_shows_text()))
-        draw();
-}
-
 void hearth_progress_set(double done)
 {
     pthread_mutex_lock(&lock);
-    set(done);
+    now.done = done;
     pthread_mutex_unlock(&lock);
 }
 
 void hearth_progress_share(double share)
 {
     pthread_mutex_lock(&lock);
-    set(share * now.total);
+    now.done = share * now.total;
     pthread_mutex_unlock(&lock);
 }
 

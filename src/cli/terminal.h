@@ -28,7 +28,7 @@ void hearth_progress_switch(bool on);
 // shown before is removed.
 void hearth_progress_begin(enum hearth_progress_unit unit, double total, const char *fmt, ...)
     HEARTH_PRINTF(3, 4);
-// So many units are done, or such a share of them. Draws at most ten times a second, and only what has changed.
+// So many units are done, or such a share of them. A thread draws it ten times a second, if it has changed.
 void hearth_progress_set(double done);
 void hearth_progress_share(double share);
 // How many there are in all, where that was not known.
