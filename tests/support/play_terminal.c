@@ -4,7 +4,7 @@
 //     play_terminal [-w COLUMNS] [-h ROWS] [-s TEXT] [-c TEXT] [-z TEXT] [-t MS] COMMAND ARGUMENT...
 //
 // -s, -c and -z happen one after the other, each as soon as the screen shows its TEXT: the screen is printed, Ctrl-C is
-// pressed, or Ctrl-Z is (and the command is continued when it has stopped). -t: the command must end by then (default:
+// pressed, or Ctrl-Z is: then the terminal shows `[stopped]`, and the command goes on after a moment. -t: the command must end by then (default:
 // 60000), or it is killed. Understands carriage return, newline, backspace, ESC [ K and what goes over the last column;
 // any other control character shows as `^X`. What scrolls off the screen is gone.
 //
@@ -198,16 +198,11 @@ static int play(struct play *p)
         if (open)
             open = read_some(p, 5);
         act(p);
-        const pid_t pid = waitpid(p->pid, &status, WUNTRACED | (open ? WNOHANG : 0));
-        if (pid == p->pid && WIFSTOPPED(status)) {
-            print_screen(&p->screen, "stopped");
-            kill(-p->pid, SIGCONT);
-        } else if (pid == p->pid) {
+        if (waitpid(p->pid, &status, open ? WNOHANG : 0) == p->pid)
             break;
-        }
         if (!killed && now_ms() - start > p->limit_ms) {
             fprintf(stderr, "play_terminal: it takes too long\n");
-            kill(-p->pid, SIGKILL);
+            kill(tcgetpgrp(p->terminal), SIGKILL);
             killed = true;
         }
     }
@@ -219,6 +214,26 @@ static int play(struct play *p)
     fflush(stdout);
     fprintf(stderr, "status %d, %ld ms\n", code, p->key_ms ? end - p->key_ms : 0);
     return p->at == p->n_actions ? code : 125;
+}
+
+// What a shell does: the command is a job in the foreground, which may be stopped.
+static int run_job(char **command)
+{
+    const pid_t pid = fork();
+    if (!pid) {
+        setpgid(0, 0);
+        tcsetpgrp(0, getpid());
+        signal(SIGTTOU, SIG_DFL);
+        execvp(command[0], command);
+        _exit(127);
+    }
+    int status = 0;
+    while (waitpid(pid, &status, WUNTRACED) == pid && WIFSTOPPED(status)) {
+        dprintf(1, "[stopped]\n");
+        nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+        kill(-pid, SIGCONT);
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 static pid_t start(struct play *p, char **command)
@@ -243,8 +258,8 @@ static pid_t start(struct play *p, char **command)
     if (end > 2)
         close(end);
     close(p->terminal);
-    execvp(command[0], command);
-    _exit(127);
+    signal(SIGTTOU, SIG_IGN); // to put the job into the foreground
+    _exit(run_job(command));
 }
 
 int main(int argc, char **argv)
