@@ -294,6 +294,11 @@ struct hearth_session_params {
                               // than this in magnitude is left out. Changes results; 0: never
     float sparsity_share; // the same with a threshold for each layer, so that this share (0..1) of a text's
                           // neurons falls below it: for packs with magnitudes (docs/sparse.md). 0: never
+    // Called after each layer of hearth_prompt(), hearth_step() and hearth_evaluate(), on their thread, with the
+    // share of the call that is done, above 0 and up to 1; returning false cancels as hearth_cancel() does. Must
+    // call no other function on the session. May be NULL.
+    bool (*progress)(void *arg, float share);
+    void *progress_arg;
 };
 
 // Fills a struct of `size` bytes with the defaults: one sequence, the file's predict_threshold, all else
@@ -481,8 +486,8 @@ int hearth_evaluate(struct hearth_session *session, const struct hearth_batch_ro
 int hearth_step(struct hearth_session *session, const int *seqs, const hearth_token *tokens, int n,
                 struct hearth_error *err);
 
-// Cancels the evaluation that runs in the session: within the time of one layer, or of the head, it returns
-// HEARTH_E_INTERRUPTED. All sequences are as they were before it, and the session can be used further.
+// Cancels the evaluation that runs in the session: within the time of one layer of a step, of a part of a layer of a
+// prompt, or of the head, it returns HEARTH_E_INTERRUPTED. All sequences are as they were before it, and the session can be used further.
 //
 // No request is lost. When no evaluation runs, or the one that does is past its last layer, or fails for
 // another reason, the request waits and cancels the next one. So a handler of SIGINT need do nothing else.

@@ -39,6 +39,13 @@ static inline bool hearth_fault_forget(struct hearth_fault *f)
 // that evaluates, where it can stop: it then has failed with HEARTH_E_INTERRUPTED.
 bool hearth_fault_look(struct hearth_fault *f);
 
+// Whether it has failed, or will at the next look: what it computes until then is thrown away. Any thread.
+static inline bool hearth_fault_is_near(const struct hearth_fault *f)
+{
+    return atomic_load_explicit(&f->raised, memory_order_relaxed) ||
+           atomic_load_explicit(&f->cancelled, memory_order_relaxed);
+}
+
 // Whether the evaluation has failed. Any thread.
 static inline bool hearth_fault_is_raised(const struct hearth_fault *f)
 {

@@ -27,12 +27,39 @@ struct bench {
     struct hearth_stats before; // statistics before the repetitions of the test
     int context;                // a sequence of o->depth tokens from which tests start; -1: none
     json_t *results;
+    bool wide; // the table
+    struct {
+        double before, call; // units of progress done before a call that evaluates, and of this call
+    } progress;
 };
 
 // A line of the table: a prompt of n_prompt tokens, or n_gen steps of n_seqs sequences.
 struct test {
     int n_prompt, n_gen, n_seqs;
 };
+
+// ---- progress
+
+static bool on_progress(void *arg, float share)
+{
+    const struct bench *b = arg;
+    hearth_progress_set(b->progress.before + (double)share * b->progress.call);
+    return !hearth_cli_interrupted();
+}
+
+// What comes takes so many units; 0: nobody knows.
+static void begin(struct bench *b, double units)
+{
+    b->progress.before = b->progress.call = 0;
+    hearth_progress_begin(HEARTH_PROGRESS_SHARE, units, "bench");
+}
+
+// The next call that evaluates is so many units of progress.
+static void next_call(struct bench *b, double units)
+{
+    b->progress.before += b->progress.call;
+    b->progress.call = units;
+}
 
 // ---- running
 
@@ -48,6 +75,7 @@ static int run_prompt(struct bench *b, int n, uint64_t *ns, struct hearth_error 
     int seq = start_sequence(b, err);
     if (seq < 0)
         return seq;
+    next_call(b, 1);
     const uint64_t start = hearth_now_ns();
     int rc = hearth_prompt(b->session, seq, b->tokens, n, NULL, NULL, err);
     *ns = hearth_now_ns() - start;
@@ -72,6 +100,7 @@ static int run_steps(struct bench *b, int n_steps, int n_seqs, uint64_t *ns, str
     for (int i = 0; i < n_steps && !rc; i++) {
         for (int k = 0; k < n_seqs; k++)
             tokens[k] = i ? hearth_sample(b->sampler, hearth_logits(b->session, k)) : b->tokens[k];
+        next_call(b, 1.0 / n_steps);
         const uint64_t start = hearth_now_ns();
         rc = hearth_step(b->session, seqs, tokens, n_seqs, err);
         *ns += hearth_now_ns() - start;
@@ -94,20 +123,38 @@ static void measure_roof(struct bench *b, const struct test *t)
         hearth_roof_measure(&b->roof);
 }
 
+static void test_name(const struct bench *b, const struct test *t, char *out, size_t size)
+{
+    char depth[24] = "", seqs[16] = "";
+    if (b->o->depth)
+        snprintf(depth, sizeof depth, " @ d%d", (int)b->o->depth);
+    if (t->n_seqs > 1)
+        snprintf(seqs, sizeof seqs, " x%d", t->n_seqs);
+    snprintf(out, size, "%s%d%s%s", t->n_prompt ? "pp" : "tg", t->n_prompt ? t->n_prompt : t->n_gen, seqs,
+             depth);
+}
+
 // A short warm-up, then the repetitions.
 static int measure(struct bench *b, const struct test *t)
 {
     struct hearth_error err = {0};
+    char name[60];
+    test_name(b, t, name, sizeof name);
+    begin(b, 0);
+    hearth_progress_name("%s, warming up", name);
     int warm_up = t->n_prompt < b->o->n_ubatch ? t->n_prompt : (int)b->o->n_ubatch;
     uint64_t warm_up_ns;
     int rc = run_once(b, t, warm_up, 1, &warm_up_ns, &err);
     measure_roof(b, t);
+    begin(b, (double)b->o->repetitions);
     for (int i = 0; i < b->o->repetitions && !rc; i++) {
+        hearth_progress_name("%s, run %d of %d", name, i + 1, (int)b->o->repetitions);
         rc = run_once(b, t, t->n_prompt, t->n_gen, &b->samples[i], &err);
         measure_roof(b, t);
         if (hearth_cli_interrupted())
             return HEARTH_EXIT_INTERRUPTED;
     }
+    hearth_progress_end();
     return rc ? hearth_cli_fail(&err) : HEARTH_EXIT_OK;
 }
 
@@ -174,40 +221,51 @@ static struct summary summarize(const struct bench *b, const struct test *t, siz
     return s;
 }
 
-static void test_name(const struct bench *b, const struct test *t, char *out, size_t size)
+// llama-bench's table is wide: on a terminal that is narrower, what all rows have in common stands above them.
+#define WIDE 133 // columns, without "of roof", which takes ROOF
+#define ROOF 10
+
+static bool is_wide(const struct bench *b)
 {
-    char depth[24] = "", seqs[16] = "";
-    if (b->o->depth)
-        snprintf(depth, sizeof depth, " @ d%d", (int)b->o->depth);
-    if (t->n_seqs > 1)
-        snprintf(seqs, sizeof seqs, " x%d", t->n_seqs);
-    snprintf(out, size, "%s%d%s%s", t->n_prompt ? "pp" : "tg", t->n_prompt ? t->n_prompt : t->n_gen, seqs,
-             depth);
+    const int columns = hearth_terminal_columns(stdout);
+    return !columns || columns >= WIDE + (b->roof.n ? ROOF : 0);
+}
+
+static void format_model(const struct bench *b, char size[32], char params[32])
+{
+    hearth_cli_format_bytes(size, 32, b->info->n_bytes);
+    hearth_cli_format_count(params, 32, b->info->n_params);
 }
 
 static void print_head(const struct bench *b)
 {
-    printf("| %-30s | %10s | %10s | %-10s | %7s | %15s | %20s | %6s |", "model", "size", "params", "backend",
-           "threads", "test", "t/s", "GB/s");
-    puts(b->roof.n ? " of roof |" : "");
-    printf("| ------------------------------ | ---------: | ---------: | ---------- | ------: | "
-           "--------------: | "
-           "-------------------: | -----: |");
-    puts(b->roof.n ? " ------: |" : "");
+    char size[32], params[32];
+    format_model(b, size, params);
+    if (b->wide)
+        printf("| %-30s | %10s | %10s | %-10s | %7s ", "model", "size", "params", "backend", "threads");
+    else
+        printf("%s, %s, %s parameters, CPU, %d threads\n\n", b->info->type, size, params,
+               hearth_cli_threads(b->o));
+    printf("| %15s | %20s | %6s |%s\n", "test", "t/s", "GB/s", b->roof.n ? " of roof |" : "");
+    if (b->wide)
+        printf("| ------------------------------ | ---------: | ---------: | ---------- | ------: ");
+    printf("| --------------: | -------------------: | -----: |%s\n", b->roof.n ? " ------: |" : "");
+    fflush(stdout);
 }
 
 static void print_row(const struct bench *b, const struct test *t, const struct summary *s)
 {
     char size[32], params[32], name[40], speed[64], rate[32] = "";
-    hearth_cli_format_bytes(size, sizeof size, b->info->n_bytes);
-    hearth_cli_format_count(params, sizeof params, b->info->n_params);
+    format_model(b, size, params);
     test_name(b, t, name, sizeof name);
     snprintf(speed, sizeof speed, "%.2f ± %.2f", s->speed, s->speed_dev);
     if (s->gb_per_second > 0)
         snprintf(rate, sizeof rate, "%.2f", s->gb_per_second);
+    if (b->wide)
+        printf("| %-30s | %10s | %10s | %-10s | %7d ", b->info->type, size, params, "CPU",
+               hearth_cli_threads(b->o));
     // The sign ± takes two bytes but one column.
-    printf("| %-30s | %10s | %10s | %-10s | %7d | %15s | %21s | %6s |", b->info->type, size, params, "CPU",
-           hearth_cli_threads(b->o), name, speed, rate);
+    printf("| %15s | %21s | %6s |", name, speed, rate);
     if (s->roof > 0 && s->gb_per_second > 0)
         printf(" %5.0f %% |", 100 * s->gb_per_second / s->roof);
     else if (s->roof > 0)
@@ -266,6 +324,7 @@ static int run_test(struct bench *b, struct test t)
     if (status)
         return status;
     struct summary s = summarize(b, &t, first_roof);
+    hearth_terminal_message();
     if (b->o->output == HEARTH_OUTPUT_MD) {
         print_row(b, &t, &s);
         return HEARTH_EXIT_OK;
@@ -350,19 +409,25 @@ static int set_up(struct bench *b)
     b->roof_beside = b->roof.pool && fit.kind == HEARTH_FIT_WHOLE;
     if (!b->roof_beside)
         hearth_roof_stop(&b->roof);
-    const int rc = hearth_session_open(&b->session, b->model, &params, &err);
-    hearth_cli_progress("loading", 1);
-    if (rc || hearth_sampler_open(&b->sampler, b->info->n_vocab, &sampling, &err) ||
+    params.progress = on_progress;
+    params.progress_arg = b;
+    status = hearth_cli_open_session(&b->session, b->model, &params);
+    if (status)
+        return status;
+    if (hearth_sampler_open(&b->sampler, b->info->n_vocab, &sampling, &err) ||
         (o->trace && hearth_session_trace(b->session, o->trace, &err)))
         return hearth_cli_fail(&err);
-    hearth_cli_cancel_on_interrupt(b->session);
     const int most = longest > depth ? longest : depth;
     status = make_tokens(b, most > n_seqs ? most : n_seqs);
     if (status || !depth)
         return status;
     b->context = hearth_seq_new(b->session, &err);
+    begin(b, 1);
+    hearth_progress_name("context of %d tokens", depth);
+    next_call(b, 1);
     if (b->context < 0 || hearth_prompt(b->session, b->context, b->tokens, depth, NULL, NULL, &err))
         return hearth_cli_fail(&err);
+    hearth_progress_end();
     return HEARTH_EXIT_OK;
 }
 
@@ -373,9 +438,13 @@ int hearth_cmd_bench(const struct hearth_options *o)
     hearth_cli_catch_interrupt();
     int status = set_up(&b);
     if (!status) {
+        b.wide = is_wide(&b);
+        hearth_terminal_message();
         if (table)
             print_head(&b);
-        status = hearth_cli_end_trace(b.session, run_all(&b));
+        status = run_all(&b);
+        hearth_progress_end();
+        status = hearth_cli_end_trace(b.session, status);
         if (table && b.roof.n)
             printf("\nMemory roof: %.2f GB/s with %d threads.\n", hearth_roof_since(&b.roof, 0),
                    hearth_cli_threads(o));

@@ -9,8 +9,8 @@
 
 static const char separators[] = " \t\r\n,[]";
 
-// Prints the text of every id; *at_line_end tells whether the last character was a newline.
-static int print_text(struct hearth_stream *stream, const char *ids, int n_vocab, bool *at_line_end)
+// Prints the text of every id.
+static int print_text(struct hearth_stream *stream, const char *ids, int n_vocab)
 {
     const char *text;
     size_t n;
@@ -27,15 +27,11 @@ static int print_text(struct hearth_stream *stream, const char *ids, int n_vocab
             return hearth_cli_error("token %.*s is outside the vocabulary of %d", (int)(end - ids), ids,
                                     n_vocab);
         n = hearth_stream_push(stream, (hearth_token)id, &text);
-        if (n)
-            *at_line_end = text[n - 1] == '\n';
-        fwrite(text, 1, n, stdout);
+        hearth_terminal_text(text, n);
         ids = end;
     }
     n = hearth_stream_flush(stream, &text);
-    if (n)
-        *at_line_end = false;
-    fwrite(text, 1, n, stdout);
+    hearth_terminal_text(text, n);
     return HEARTH_EXIT_OK;
 }
 
@@ -45,7 +41,6 @@ int hearth_cmd_detokenize(const struct hearth_options *o)
     struct hearth_stream *stream = NULL;
     struct hearth_buffer ids = {0};
     struct hearth_error err = {0};
-    bool at_line_end = true;
     int status = hearth_cli_open_model(&model, o, true);
     if (!status)
         status = hearth_cli_read("-", &ids);
@@ -56,9 +51,9 @@ int hearth_cmd_detokenize(const struct hearth_options *o)
     if (!status && hearth_stream_open(&stream, model, o->special, false, &err))
         status = hearth_cli_fail(&err);
     if (!status)
-        status = print_text(stream, ids.data, hearth_model_info(model)->n_vocab, &at_line_end);
-    if (!status && !at_line_end && hearth_cli_stdout_is_terminal())
-        putchar('\n');
+        status = print_text(stream, ids.data, hearth_model_info(model)->n_vocab);
+    if (!status)
+        hearth_terminal_end_text();
     hearth_stream_close(&stream);
     free(ids.data);
     hearth_model_close(&model);

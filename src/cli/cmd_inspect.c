@@ -59,7 +59,7 @@ static bool is_unsigned_64(enum hearth_gguf_type type)
 // ---- table
 
 // Prints any bytes so that a file cannot control the terminal. UTF-8 passes.
-static void print_text(struct hearth_str text, size_t max)
+static void print_text(FILE *to, struct hearth_str text, size_t max)
 {
     size_t n = text.n < max ? text.n : max;
     while (n && n < text.n && ((unsigned char)text.s[n] & 0xC0) == 0x80)
@@ -67,53 +67,53 @@ static void print_text(struct hearth_str text, size_t max)
     for (size_t i = 0; i < n; i++) {
         unsigned char c = (unsigned char)text.s[i];
         if (c == '\n')
-            fputs("\\n", stdout);
+            fputs("\\n", to);
         else if (c == '\t')
-            fputs("\\t", stdout);
+            fputs("\\t", to);
         else if (c < 0x20 || c == 0x7F || (c == 0xC2 && i + 1 < n && (unsigned char)text.s[i + 1] < 0xA0))
-            printf("\\x%02X", c);
+            fprintf(to, "\\x%02X", c);
         else
-            putchar(c);
+            fputc(c, to);
     }
     if (n < text.n)
-        printf("... (%zu bytes)", text.n);
+        fprintf(to, "... (%zu bytes)", text.n);
 }
 
-static void print_element(const struct hearth_gguf_kv *kv, uint64_t i)
+static void print_element(FILE *to, const struct hearth_gguf_kv *kv, uint64_t i)
 {
     enum hearth_gguf_type type = element_type(kv);
     if (type == HEARTH_GGUF_STRING) {
         bool quoted = kv->type == HEARTH_GGUF_ARRAY;
-        fputs(quoted ? "\"" : "", stdout);
-        print_text(kv->strings[i], TEXT_SHOWN);
-        fputs(quoted ? "\"" : "", stdout);
+        fputs(quoted ? "\"" : "", to);
+        print_text(to, kv->strings[i], TEXT_SHOWN);
+        fputs(quoted ? "\"" : "", to);
     } else if (type == HEARTH_GGUF_BOOL) {
-        fputs(hearth_gguf_kv_i64(kv, i) ? "true" : "false", stdout);
+        fputs(hearth_gguf_kv_i64(kv, i) ? "true" : "false", to);
     } else if (is_real(type)) {
-        printf("%.7g", hearth_gguf_kv_f64(kv, i));
+        fprintf(to, "%.7g", hearth_gguf_kv_f64(kv, i));
     } else if (is_unsigned_64(type)) {
-        printf("%" PRIu64, hearth_gguf_kv_u64(kv, i));
+        fprintf(to, "%" PRIu64, hearth_gguf_kv_u64(kv, i));
     } else {
-        printf("%" PRId64, hearth_gguf_kv_i64(kv, i));
+        fprintf(to, "%" PRId64, hearth_gguf_kv_i64(kv, i));
     }
 }
 
-static void print_kv(const struct hearth_gguf_kv *kv, int key_width)
+static void print_kv(FILE *to, const struct hearth_gguf_kv *kv, int key_width)
 {
     char type[48];
     if (kv->type == HEARTH_GGUF_ARRAY)
         snprintf(type, sizeof type, "%s[%" PRIu64 "]", type_name(kv->element), kv->count);
     else
         snprintf(type, sizeof type, "%s", type_name(kv->type));
-    fputs("  ", stdout);
-    print_text(kv->key, 200);
-    printf("%*s  %-14s ", kv->key.n < (size_t)key_width ? key_width - (int)kv->key.n : 0, "", type);
+    fputs("  ", to);
+    print_text(to, kv->key, 200);
+    fprintf(to, "%*s  %-14s ", kv->key.n < (size_t)key_width ? key_width - (int)kv->key.n : 0, "", type);
     uint64_t n = kv->type == HEARTH_GGUF_ARRAY ? kv->count : 1;
     for (uint64_t i = 0; i < n && i < ARRAY_SHOWN; i++) {
-        fputs(i ? ", " : "", stdout);
-        print_element(kv, i);
+        fputs(i ? ", " : "", to);
+        print_element(to, kv, i);
     }
-    puts(n > ARRAY_SHOWN ? ", ..." : "");
+    fputs(n > ARRAY_SHOWN ? ", ...\n" : "\n", to);
 }
 
 static int widest_key(const struct hearth_gguf *g)
@@ -138,20 +138,58 @@ static int widest_name(const struct hearth_gguf *g)
     return (int)width;
 }
 
-static void print_tensor(const struct hearth_gguf *g, const struct hearth_gguf_tensor *t, int width)
+static void print_tensor(FILE *to, const struct hearth_gguf *g, const struct hearth_gguf_tensor *t, int width)
 {
     char size[32], shape[100] = "";
     size_t used = 0;
     for (uint32_t d = 0; d < t->n_dims; d++)
         used += (size_t)snprintf(shape + used, sizeof shape - used, "%s%" PRIu64, d ? " x " : "", t->ne[d]);
     hearth_cli_format_bytes(size, sizeof size, t->bytes);
-    fputs("  ", stdout);
-    print_text(t->name, 200);
-    printf("%*s  %-8s %-24s %12s", t->name.n < (size_t)width ? width - (int)t->name.n : 0, "",
-           hearth_type_info(t->type)->name, shape, size);
+    fputs("  ", to);
+    print_text(to, t->name, 200);
+    fprintf(to, "%*s  %-8s %-24s %12s", t->name.n < (size_t)width ? width - (int)t->name.n : 0, "",
+            hearth_type_info(t->type)->name, shape, size);
     if (hearth_gguf_n_parts(g) > 1)
-        printf("  part %u", t->part + 1);
-    putchar('\n');
+        fprintf(to, "  part %u", t->part + 1);
+    fputc('\n', to);
+}
+
+// Prints a line of the table. On a terminal that it does not fit, it ends in "...".
+static void print_cut(const char *line)
+{
+    const int columns = hearth_terminal_columns(stdout);
+    int width = 0;
+    size_t cut = 0, i = 0; // where the last three columns begin
+    for (; line[i] && line[i] != '\n'; i++) {
+        if (((unsigned char)line[i] & 0xC0) == 0x80)
+            continue;
+        if (width++ <= columns - 3)
+            cut = i;
+    }
+    if (columns < 20 || width <= columns)
+        fputs(line, stdout);
+    else
+        printf("%.*s...\n", (int)cut, line);
+}
+
+struct line {
+    FILE *to;
+    char *text;
+    size_t n;
+};
+
+// Where a line of the table is to be written before end_line() prints it; NULL: no memory.
+static FILE *begin_line(struct line *l)
+{
+    *l = (struct line){0};
+    return l->to = open_memstream(&l->text, &l->n);
+}
+
+static void end_line(struct line *l)
+{
+    if (!fclose(l->to))
+        print_cut(l->text);
+    free(l->text);
 }
 
 static void print_summary(const struct hearth_gguf *g, const struct hearth_pack *pack,
@@ -169,7 +207,7 @@ static void print_summary(const struct hearth_gguf *g, const struct hearth_pack 
         if (!kv || kv->type != HEARTH_GGUF_STRING)
             continue;
         printf("%-13s ", names[i].label);
-        print_text(kv->strings[0], TEXT_SHOWN);
+        print_text(stdout, kv->strings[0], TEXT_SHOWN);
         putchar('\n');
     }
     hearth_cli_format_count(text, sizeof text, sum->n_params);
@@ -188,8 +226,11 @@ static void print_table(const struct hearth_gguf *g, const struct hearth_pack *p
     print_summary(g, pack, sum);
     printf("\nmetadata (%" PRIu64 ")\n", hearth_gguf_n_kv(g));
     int width = widest_key(g);
-    for (uint64_t i = 0; i < hearth_gguf_n_kv(g); i++)
-        print_kv(hearth_gguf_kv_at(g, i), width);
+    struct line l;
+    for (uint64_t i = 0; i < hearth_gguf_n_kv(g) && begin_line(&l); i++) {
+        print_kv(l.to, hearth_gguf_kv_at(g, i), width);
+        end_line(&l);
+    }
 
     if (hearth_gguf_n_tensors(g) == 0) {
         puts("\nno tensors");
@@ -205,8 +246,10 @@ static void print_table(const struct hearth_gguf *g, const struct hearth_pack *p
     }
     printf("\ntensors (%" PRIu64 ")\n", hearth_gguf_n_tensors(g));
     width = widest_name(g);
-    for (uint64_t i = 0; i < hearth_gguf_n_tensors(g); i++)
-        print_tensor(g, hearth_gguf_tensor_at(g, i), width);
+    for (uint64_t i = 0; i < hearth_gguf_n_tensors(g) && begin_line(&l); i++) {
+        print_tensor(l.to, g, hearth_gguf_tensor_at(g, i), width);
+        end_line(&l);
+    }
 }
 
 // ---- JSON
@@ -286,16 +329,9 @@ static json_t *build_json(const struct hearth_gguf *g, const struct hearth_pack 
                      pack ? hearth_inspect_pack_json(pack) : json_null());
 }
 
-static bool on_progress(void *arg, float share)
-{
-    hearth_cli_progress(arg, share);
-    return !hearth_cli_interrupted();
-}
-
 // For --verify. Returns an exit status.
 static int verify(const struct hearth_gguf *g)
 {
-    static char label[] = "checking";
     struct hearth_checksums *c = NULL;
     struct hearth_error err = {0};
     hearth_cli_catch_interrupt();
@@ -303,8 +339,10 @@ static int verify(const struct hearth_gguf *g)
     if (!rc && !c)
         return hearth_cli_error("%s has no checksums: there is nothing to verify it against",
                                 hearth_gguf_path(g));
+    hearth_cli_progress_of_file(hearth_gguf_path(g), "checking");
     if (!rc)
-        rc = hearth_checksums_verify(c, 0, on_progress, label, &err);
+        rc = hearth_checksums_verify(c, 0, hearth_cli_progress, NULL, &err);
+    hearth_progress_end();
     hearth_checksums_close(&c);
     return rc ? hearth_cli_fail(&err) : HEARTH_EXIT_OK;
 }

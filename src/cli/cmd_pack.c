@@ -13,25 +13,20 @@ static bool same_file(const char *a, const char *b)
     return !stat(a, &sa) && !stat(b, &sb) && sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino;
 }
 
-static bool on_progress(void *arg, float share)
-{
-    hearth_cli_progress(arg, share);
-    return !hearth_cli_interrupted();
-}
-
 int hearth_cmd_pack(const struct hearth_options *o)
 {
     if (same_file(o->model, o->out) || (o->profile && same_file(o->profile, o->out)))
         return hearth_cli_error("%s is what the pack is made of: give another name for it", o->out);
-    static char label[] = "packing";
     const struct hearth_pack_params params = {.profile = o->profile,
                                               .n_threads = o->n_threads > 0 ? (int)o->n_threads : 0,
-                                              .progress = on_progress,
-                                              .progress_arg = label};
+                                              .progress = hearth_cli_progress};
     struct hearth_pack_result result;
     struct hearth_error err = {0};
     hearth_cli_catch_interrupt();
-    if (hearth_pack_write(o->model, o->out, &params, &result, &err))
+    hearth_cli_progress_of_file(o->model, "packing");
+    const int rc = hearth_pack_write(o->model, o->out, &params, &result, &err);
+    hearth_progress_end();
+    if (rc)
         return hearth_cli_fail(&err);
     char before[32], after[32];
     hearth_cli_format_bytes(before, sizeof before, result.bytes_in);
@@ -40,7 +35,7 @@ int hearth_cmd_pack(const struct hearth_options *o)
                     result.n_neurons, result.n_spaces,
                     result.ordered ? "by how often they are active" : "in the model's own order");
     if (result.n_requantised)
-        hearth_cli_info("down was turned and quantised again in %" PRIu32
+        hearth_cli_info("ffn_down was transposed and requantised to Q8_0 in %" PRIu32
                         " layers: logits differ a little from the model's",
                         result.n_requantised);
     return HEARTH_EXIT_OK;

@@ -19,7 +19,15 @@ struct scoring {
     hearth_token bos;    // -1: chunks do not start with BOS
     double sum, squares; // of the scored tokens' negative log-probabilities
     uint64_t count;
+    int n_done, n_call; // tokens of the text evaluated, and those of the call that goes on
 };
+
+static bool on_progress(void *arg, float share)
+{
+    const struct scoring *s = arg;
+    hearth_progress_set(s->n_done + (double)share * s->n_call);
+    return !hearth_cli_interrupted();
+}
 
 // Logits of position `pos` of the chunk predict the next token.
 static void score(struct scoring *s, int pos, const float *logits)
@@ -42,14 +50,20 @@ static bool on_row(void *arg, int index, const float *logits)
 // The first half only provides context; its logits are not computed.
 static int prompt_chunk(struct scoring *s, int seq, struct hearth_error *err)
 {
-    int half = s->n_ctx / 2;
+    const int half = s->n_ctx / 2;
+    s->n_call = half;
     int rc = hearth_prompt(s->session, seq, s->chunk, half, NULL, NULL, err);
-    return rc ? rc : hearth_prompt(s->session, seq, s->chunk + half, s->n_ctx - half, on_row, s, err);
+    s->n_done += half;
+    s->n_call = s->n_ctx - half;
+    if (!rc)
+        rc = hearth_prompt(s->session, seq, s->chunk + half, s->n_ctx - half, on_row, s, err);
+    return rc;
 }
 
 static int step_chunk(struct scoring *s, int seq, struct hearth_error *err)
 {
-    for (int i = 0; i + 1 < s->n_ctx; i++) {
+    s->n_call = 1;
+    for (int i = 0; i + 1 < s->n_ctx; i++, s->n_done++) {
         int rc = hearth_step(s->session, &seq, &s->chunk[i], 1, err);
         if (rc)
             return rc;
@@ -83,14 +97,22 @@ static double uncertainty(const struct scoring *s)
 
 static int score_all(struct scoring *s)
 {
+    const bool list = !s->o->quiet && !hearth_terminal_columns(stderr);
+    hearth_progress_begin(HEARTH_PROGRESS_TOKENS, (double)s->n_chunks * s->n_ctx, "perplexity");
     for (int i = 0; i < s->n_chunks; i++) {
+        s->n_done = i * s->n_ctx;
         int status = score_chunk(s, i);
-        if (status)
+        if (status) {
+            hearth_terminal_message();
             return status;
-        if (!s->o->quiet)
-            fprintf(stderr, "[%d]%.4f,%s", i + 1, exp(s->sum / (double)s->count),
-                    i + 1 == s->n_chunks ? "\n" : "");
+        }
+        const double so_far = exp(s->sum / (double)s->count);
+        hearth_progress_name("perplexity %.4f so far,", so_far);
+        if (list)
+            hearth_terminal_value("[%d]%.4f,", i + 1, so_far);
     }
+    hearth_progress_end();
+    hearth_terminal_message();
     printf("Final estimate: PPL = %.4f +/- %.5f\n", exp(s->sum / (double)s->count), uncertainty(s));
     return HEARTH_EXIT_OK;
 }
@@ -120,8 +142,8 @@ static int cut_text(struct scoring *s, const struct hearth_buffer *text)
 
 static int set_up(struct scoring *s, struct hearth_buffer *text)
 {
-    struct hearth_error err = {0};
     int status = hearth_cli_read(s->o->file, text);
+    hearth_cli_catch_interrupt();
     if (!status)
         status = hearth_cli_open_model(&s->model, s->o, false);
     if (status)
@@ -139,12 +161,10 @@ static int set_up(struct scoring *s, struct hearth_buffer *text)
         return hearth_cli_error("no memory for chunks of %d tokens", s->n_ctx);
     struct hearth_session_params params = hearth_cli_session_params(s->o, s->n_ctx, 1);
     hearth_cli_fit(&params, s->model, s->o, NULL);
-    const int rc = hearth_session_open(&s->session, s->model, &params, &err);
-    hearth_cli_progress("loading", 1);
-    if (rc)
-        return hearth_cli_fail(&err);
-    hearth_cli_cancel_on_interrupt(s->session);
-    return HEARTH_EXIT_OK;
+    params.progress = on_progress;
+    params.progress_arg = s;
+    status = hearth_cli_open_session(&s->session, s->model, &params);
+    return status ? status : cut_text(s, text);
 }
 
 int hearth_cmd_perplexity(const struct hearth_options *o)
@@ -154,7 +174,6 @@ int hearth_cmd_perplexity(const struct hearth_options *o)
                                 "-f is missing: which text should be scored?");
     struct scoring s = {.o = o};
     struct hearth_buffer text = {0};
-    hearth_cli_catch_interrupt();
     int status = set_up(&s, &text);
     free(text.data);
     if (!status)

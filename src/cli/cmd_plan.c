@@ -9,13 +9,6 @@
 #include "plan/chart.h"
 #include "plan/simulate.h"
 
-static bool on_progress(void *arg, float share)
-{
-    (void)arg;
-    hearth_cli_progress("simulating", share);
-    return !hearth_cli_interrupted();
-}
-
 static void print_facts(const struct hearth_trace *t, const struct hearth_sim *s)
 {
     char size[32] = "of unknown size";
@@ -31,20 +24,45 @@ static void print_facts(const struct hearth_trace *t, const struct hearth_sim *s
            (unsigned long long)s->n_counted_tokens);
 }
 
-static void print_table(const struct hearth_sim *s)
+#define HEAD "hit rate, cache of"
+
+static int widest_label(const struct hearth_sim *s)
 {
-    printf("| hit rate, cache of |");
-    for (int i = 0; i < s->n_shares; i++)
-        printf(" %.3g %% |", 100 * s->shares[i]);
-    printf("\n| --- |");
-    for (int i = 0; i < s->n_shares; i++)
-        printf(" ---: |");
+    size_t width = sizeof HEAD - 1;
+    for (int r = 0; r < s->n_rows; r++)
+        width = strlen(s->rows[r].label) > width ? strlen(s->rows[r].label) : width;
+    return (int)width;
+}
+
+// Sizes [from, to) of the cache.
+static void print_part(const struct hearth_sim *s, int label, int from, int to)
+{
+    static const char dashes[] = "------------------------------------------------------------";
+    printf("| %-*s |", label, HEAD);
+    for (int i = from; i < to; i++)
+        printf(" %5.3g %% |", 100 * s->shares[i]);
+    printf("\n| %.*s |", label, dashes);
+    for (int i = from; i < to; i++)
+        printf(" ------: |");
     for (int r = 0; r < s->n_rows; r++) {
-        printf("\n| %s |", s->rows[r].label);
-        for (int i = 0; i < s->n_shares; i++)
-            printf(" %.1f %% |", 100 * s->rows[r].hit[i]);
+        printf("\n| %-*s |", label, s->rows[r].label);
+        for (int i = from; i < to; i++)
+            printf(" %5.1f %% |", 100 * s->rows[r].hit[i]);
     }
     printf("\n");
+}
+
+// In one piece, or on a terminal in as many below each other as it takes to fit.
+static void print_table(const struct hearth_sim *s)
+{
+    const int label = widest_label(s), columns = hearth_terminal_columns(stdout),
+              room = (columns - label - 4) / 10;
+    const int n = !columns || room >= s->n_shares ? s->n_shares : room < 1 ? 1 : room;
+    for (int from = 0; from < s->n_shares; from += n) {
+        if (from)
+            printf("\n");
+        print_part(s, label, from, from + n < s->n_shares ? from + n : s->n_shares);
+    }
 }
 
 static json_t *reals(const double *v, int n)
@@ -134,13 +152,16 @@ static int simulate(const struct hearth_options *o)
         hearth_cli_warn("%s: the trace ends early; its %u complete steps are used", o->simulate,
                         hearth_trace_n_steps(t));
     struct hearth_sim_params params = {
-        .warmup = o->warmup / 100, .half_life = (uint32_t)o->half_life, .progress = on_progress};
+        .warmup = o->warmup / 100, .half_life = (uint32_t)o->half_life, .progress = hearth_cli_progress};
     params.n_shares = o->cache_sizes.n;
     for (int i = 0; i < o->cache_sizes.n; i++)
         params.shares[i] = (double)o->cache_sizes.values[i] / 100;
     hearth_cli_catch_interrupt();
     struct hearth_sim sim;
-    int status = hearth_simulate(t, &params, &sim, &err) ? hearth_cli_fail(&err) : report(t, &sim, o);
+    hearth_progress_begin(HEARTH_PROGRESS_SHARE, 1, "simulating");
+    const int rc = hearth_simulate(t, &params, &sim, &err);
+    hearth_progress_end();
+    const int status = rc ? hearth_cli_fail(&err) : report(t, &sim, o);
     hearth_trace_close(&t);
     return status;
 }

@@ -15,27 +15,23 @@ static bool same_file(const char *a, const char *b)
     return !stat(a, &sa) && !stat(b, &sb) && sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino;
 }
 
-static bool on_progress(void *arg, float share)
-{
-    hearth_cli_progress(arg, share);
-    return !hearth_cli_interrupted();
-}
-
 static int write_profile(const struct hearth_options *o, const struct hearth_model *model,
                          const hearth_token *tokens, size_t n_tokens)
 {
-    static char label[] = "profiling";
     const struct hearth_profile_params params = {.n_ctx = (int)o->n_ctx,
                                                  .n_threads = o->n_threads > 0 ? (int)o->n_threads : 0,
                                                  .sparsity_threshold = (float)o->sparsity_threshold.least,
                                                  .sparsity_share = (float)o->sparsity_threshold.share,
-                                                 .progress = on_progress,
-                                                 .progress_arg = label};
+                                                 .progress = hearth_cli_progress};
     struct hearth_profile_result result;
     struct hearth_error err = {0};
-    if (hearth_profile(model, tokens, n_tokens, &params, o->out, &result, &err))
+    hearth_progress_begin(HEARTH_PROGRESS_TOKENS, (double)n_tokens, "profiling");
+    const int rc = hearth_profile(model, tokens, n_tokens, &params, o->out, &result, &err);
+    hearth_progress_end();
+    if (rc)
         return hearth_cli_fail(&err);
-    hearth_cli_info("%" PRIu64 " tokens: one makes %.1f %% of the neurons active, 32 together %.1f %%",
+    hearth_cli_info("%" PRIu64
+                    " tokens: a single token activates %.1f %% of the neurons, 32 together %.1f %%",
                     result.tokens, 100 * result.active, 100 * result.active_32);
     return HEARTH_EXIT_OK;
 }
@@ -64,8 +60,8 @@ int hearth_cmd_profile(const struct hearth_options *o)
     struct hearth_model *model = NULL;
     hearth_token *tokens = NULL;
     size_t n_tokens = 0;
-    hearth_cli_catch_interrupt();
     int status = hearth_cli_read(o->file, &text);
+    hearth_cli_catch_interrupt();
     if (!status)
         status = hearth_cli_open_model(&model, o, false);
     if (!status)

@@ -25,12 +25,6 @@ static int unknown_type(const char *name)
     return hearth_cli_usage(hearth_command_find("quantize"), "cannot write type %s; one of %s", name, known);
 }
 
-static bool on_progress(void *arg, float share)
-{
-    hearth_cli_progress(arg, share);
-    return !hearth_cli_interrupted();
-}
-
 static void report(const struct hearth_quantize_result *result)
 {
     char before[32], after[32], formats[400] = "";
@@ -55,15 +49,16 @@ int hearth_cmd_quantize(const struct hearth_options *o)
     if (same_file(o->model, o->out))
         return hearth_cli_error("%s and %s are the same file", o->model, o->out);
 
-    static char label[] = "converting";
     struct hearth_quantize_params params = {.recipe = recipe,
                                             .n_threads = o->n_threads > 0 ? (int)o->n_threads : 0,
-                                            .progress = on_progress,
-                                            .progress_arg = label};
+                                            .progress = hearth_cli_progress};
     struct hearth_quantize_result result;
     struct hearth_error err = {0};
     hearth_cli_catch_interrupt();
-    if (hearth_quantize(o->model, o->out, &params, &result, &err))
+    hearth_cli_progress_of_file(o->model, "converting");
+    const int rc = hearth_quantize(o->model, o->out, &params, &result, &err);
+    hearth_progress_end();
+    if (rc)
         return hearth_cli_fail(&err);
     report(&result);
     return HEARTH_EXIT_OK;

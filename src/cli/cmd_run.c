@@ -38,7 +38,7 @@ struct run {
     int n_vocab, n_lines;
     struct line *lines;
     float *prompt_logits; // [n_vocab] after the prompt's last token, if they were written out too
-    bool newline;         // the last byte printed was a newline
+    bool in_prompt;
     FILE *logits_out;
     struct hearth_run_stats stats;
 };
@@ -66,9 +66,8 @@ static int put_text(struct run *r, struct line *line, const char *text, size_t n
     if (r->n_lines > 1)
         return hearth_buffer_add(&line->text, text, n) ? HEARTH_EXIT_OK
                                                        : hearth_cli_error("no memory for the generated text");
-    r->newline = text[n - 1] == '\n';
     // The reason of a failure stays set until the program closes standard output, and is reported then.
-    return hearth_cli_write(text, n) ? HEARTH_EXIT_OK : HEARTH_EXIT_FAILURE;
+    return hearth_terminal_text(text, n) && fflush(stdout) == 0 ? HEARTH_EXIT_OK : HEARTH_EXIT_FAILURE;
 }
 
 static hearth_token choose(struct run *r, struct line *line, const float *logits)
@@ -123,6 +122,12 @@ static int step(struct run *r, struct line **rows, int n)
     return status;
 }
 
+// Tokens that may be generated; 0 where nobody has said how many.
+static double most_tokens(const struct run *r)
+{
+    return r->o->n_predict > 0 ? (double)r->o->n_predict * r->n_lines : 0;
+}
+
 static int generate(struct run *r)
 {
     struct line *rows[256];
@@ -130,15 +135,21 @@ static int generate(struct run *r)
     for (int i = 0; i < n_rows; i++)
         rows[i] = &r->lines[i];
     const float *first = end_of_prompt(r);
+    // Text that is seen as it comes needs no other sign of life.
+    if (n_rows > 1 || !hearth_terminal_shows_text())
+        hearth_progress_begin(HEARTH_PROGRESS_TOKENS, most_tokens(r), "generating");
     uint64_t start = hearth_now_ns();
 
     while (!status && n_rows) {
-        int going_on = 0;
+        int going_on = 0, n_tokens = 0;
         for (int i = 0; i < n_rows && !status; i++) {
             status = extend(r, rows[i], first ? first : hearth_logits(r->session, i));
             if (rows[i]->stop == HEARTH_STOP_NONE)
                 rows[going_on++] = rows[i];
         }
+        for (int i = 0; i < r->n_lines; i++)
+            n_tokens += r->lines[i].n;
+        hearth_progress_set(n_tokens);
         first = NULL;
         n_rows = going_on;
         if (status || !n_rows)
@@ -151,6 +162,7 @@ static int generate(struct run *r)
             status = hearth_cli_error("no memory for the statistics");
         start = now;
     }
+    hearth_progress_end();
     return status;
 }
 
@@ -170,6 +182,14 @@ static bool on_prompt_row(void *arg, int index, const float *logits)
     return sink->status == HEARTH_EXIT_OK;
 }
 
+static bool on_progress(void *arg, float share)
+{
+    const struct run *r = arg;
+    if (r->in_prompt)
+        hearth_progress_share((double)share);
+    return !hearth_cli_interrupted();
+}
+
 static int evaluate_prompt(struct run *r)
 {
     struct row_sink sink = {r, HEARTH_EXIT_OK};
@@ -181,8 +201,12 @@ static int evaluate_prompt(struct run *r)
     if (r->n_prompt > (size_t)hearth_session_n_ctx(r->session))
         return hearth_cli_error("the prompt has %zu tokens but the context only %d: use a larger -c",
                                 r->n_prompt, hearth_session_n_ctx(r->session));
+    hearth_progress_begin(HEARTH_PROGRESS_TOKENS, (double)r->n_prompt, "prompt");
+    r->in_prompt = true;
     const int rc = hearth_prompt(r->session, seq, r->prompt, (int)r->n_prompt,
                                  r->logits_out ? on_prompt_row : NULL, &sink, &err);
+    r->in_prompt = false;
+    hearth_progress_end();
     if (sink.status)
         return sink.status;
     return rc ? hearth_cli_fail(&err) : HEARTH_EXIT_OK;
@@ -326,11 +350,13 @@ static int open_all(struct run *r, const struct hearth_buffer *text)
     share_prompt(r, &params);
     limit_ubatch(r, &params);
     hearth_cli_fit(&params, r->model, r->o, NULL);
-    const int rc = hearth_session_open(&r->session, r->model, &params, &err);
-    hearth_cli_progress("loading", 1);
-    if (rc || (r->o->trace && hearth_session_trace(r->session, r->o->trace, &err)))
+    params.progress = on_progress;
+    params.progress_arg = r;
+    status = hearth_cli_open_session(&r->session, r->model, &params);
+    if (status)
+        return status;
+    if (r->o->trace && hearth_session_trace(r->session, r->o->trace, &err))
         return hearth_cli_fail(&err);
-    hearth_cli_cancel_on_interrupt(r->session);
     r->stats.load_ns = hearth_now_ns() - start;
 
     status = open_lines(r);
@@ -380,8 +406,8 @@ static int print_lines(struct run *r)
         const struct line *line = &r->lines[i];
         printf("=== %d of %d, seed %u ===\n", i + 1, r->n_lines, hearth_sampler_seed(line->sampler));
         const char *end = line->text.n && line->text.data[line->text.n - 1] == '\n' ? "" : "\n";
-        if (!hearth_cli_write(line->text.data ? line->text.data : "", line->text.n) ||
-            fputs(end, stdout) == EOF)
+        if (!hearth_terminal_text(line->text.data ? line->text.data : "", line->text.n) ||
+            !hearth_terminal_text(end, strlen(end)))
             status = HEARTH_EXIT_FAILURE;
     }
     return status;
@@ -398,17 +424,30 @@ static int finish_text(struct run *r)
     }
     if (!status && r->n_lines > 1)
         status = print_lines(r);
-    else if (!status && !r->newline && hearth_cli_stdout_is_terminal())
-        putchar('\n');
+    else if (!status)
+        hearth_terminal_end_text();
     return status;
 }
 
-static bool any_stopped(const struct run *r, enum hearth_stop stop)
+static int count_stopped(const struct run *r, enum hearth_stop stop)
 {
+    int n = 0;
     for (int i = 0; i < r->n_lines; i++)
-        if (r->lines[i].stop == stop)
-            return true;
-    return false;
+        n += r->lines[i].stop == stop;
+    return n;
+}
+
+// Says where text was cut off for want of room.
+static void report_full(const struct run *r)
+{
+    const int n = count_stopped(r, HEARTH_STOP_CONTEXT), n_ctx = hearth_session_n_ctx(r->session);
+    if (n && r->n_lines > 1)
+        hearth_cli_info("the context of %d tokens is full and cut off %d of %d texts; -c makes it larger",
+                        n_ctx, n, r->n_lines);
+    else if (n)
+        hearth_cli_info("the context of %d tokens is full; -c makes it larger", n_ctx);
+    if (count_stopped(r, HEARTH_STOP_CACHE))
+        hearth_cli_info("the KV cache is full; --kv-size makes it larger");
 }
 
 static void report(struct run *r)
@@ -421,6 +460,9 @@ static void report(struct run *r)
     s->n_threads = hearth_cli_threads(r->o);
     s->n_sequences = r->n_lines;
     s->seed = hearth_sampler_seed(r->lines[0].sampler);
+    s->random = r->o->temp > 0;
+    s->n_prompt = r->n_prompt;
+    s->verbose = r->o->verbose;
     s->stop = r->lines[0].stop;
     for (int i = 0; i < r->n_lines; i++)
         s->generated += (uint64_t)r->lines[i].n;
@@ -431,11 +473,7 @@ static void report(struct run *r)
         hearth_cli_info("best: %d of %d, mean log-probability %.4f", s->best + 1, r->n_lines,
                         s->best_log_prob);
     }
-    if (s->stop == HEARTH_STOP_CONTEXT && r->o->n_predict < 0)
-        hearth_cli_info("the context of %d tokens is full; -c makes it larger",
-                        hearth_session_n_ctx(r->session));
-    if (any_stopped(r, HEARTH_STOP_CACHE))
-        hearth_cli_info("the KV cache is full; --kv-size makes it larger");
+    report_full(r);
     if (r->o->stats == HEARTH_STATS_JSON)
         hearth_run_stats_json(s);
     else

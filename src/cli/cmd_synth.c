@@ -17,9 +17,11 @@ static int unknown_preset(const char *name)
     return hearth_cli_usage(hearth_command_find("synth"), "there is no preset %s; one of %s", name, known);
 }
 
-static bool on_progress(void *arg, float share)
+static bool on_progress(void *arg, uint64_t done, uint64_t total)
 {
-    hearth_cli_progress(arg, share);
+    (void)arg;
+    hearth_progress_total((double)total);
+    hearth_progress_set((double)done);
     return !hearth_cli_interrupted();
 }
 
@@ -31,11 +33,11 @@ int hearth_cmd_synth(const struct hearth_options *o)
         i++;
     if (!preset)
         return unknown_preset(o->preset);
-    static char label[] = "writing";
-    struct hearth_synth_params params = {.seed = 1, .progress = on_progress, .progress_arg = label};
+    struct hearth_synth_params params = {.seed = 1, .progress = on_progress};
     struct hearth_error err = {0};
     hearth_cli_catch_interrupt();
-    if (hearth_synth(preset, o->out, &params, &err))
-        return hearth_cli_fail(&err);
-    return HEARTH_EXIT_OK;
+    hearth_progress_begin(HEARTH_PROGRESS_BYTES, 0, "writing");
+    const int rc = hearth_synth(preset, o->out, &params, &err);
+    hearth_progress_end();
+    return rc ? hearth_cli_fail(&err) : HEARTH_EXIT_OK;
 }

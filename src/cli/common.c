@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include "base/cpu.h"
 #include "base/log.h"
@@ -19,18 +19,10 @@
 
 static bool quiet_mode;
 static const struct hearth_command *command; // that is running, or NULL
-static bool progress_shown;                  // an unfinished progress line is on the terminal
-
-static void clear_progress(void)
-{
-    if (progress_shown)
-        fprintf(stderr, "\r\033[K");
-    progress_shown = false;
-}
 
 static void say(const char *kind, const char *fmt, va_list args)
 {
-    clear_progress();
+    hearth_terminal_message();
     fprintf(stderr, "hearth: %s", kind);
     vfprintf(stderr, fmt, args);
     fputc('\n', stderr);
@@ -41,7 +33,7 @@ static void log_sink(void *arg, enum hearth_log_level level, const char *message
     const enum hearth_log_level *up_to = arg;
     if (level > *up_to)
         return;
-    clear_progress();
+    hearth_terminal_message();
     fprintf(stderr, "hearth: %s%s\n", level == HEARTH_LOG_WARNING ? "warning: " : "", message);
 }
 
@@ -49,6 +41,7 @@ void hearth_cli_log_init(bool quiet, bool verbose)
 {
     static enum hearth_log_level up_to;
     quiet_mode = quiet;
+    hearth_progress_switch(!quiet);
     up_to = verbose ? HEARTH_LOG_DEBUG : HEARTH_LOG_WARNING;
     hearth_log_set(log_sink, &up_to);
 }
@@ -73,6 +66,7 @@ void hearth_cli_info(const char *fmt, ...)
 
 int hearth_cli_error(const char *fmt, ...)
 {
+    hearth_progress_end();
     va_list args;
     va_start(args, fmt);
     say("error: ", fmt, args);
@@ -88,7 +82,7 @@ void hearth_cli_set_command(const struct hearth_command *cmd)
 int hearth_cli_fail(const struct hearth_error *err)
 {
     if (err->code == HEARTH_E_INTERRUPTED) {
-        clear_progress();
+        hearth_progress_end();
         return HEARTH_EXIT_INTERRUPTED;
     }
     const char *option = command && err->param ? hearth_option_for(command, err->param) : NULL;
@@ -115,11 +109,33 @@ int hearth_cli_usage(const struct hearth_command *cmd, const char *fmt, ...)
 static volatile sig_atomic_t interrupted;
 static _Atomic(struct hearth_session *) cancelled_by_signal;
 
+// Has the signal do what it does to a program that does not know it, with a clean terminal.
+static void on_end(int sig)
+{
+    hearth_terminal_clear_at_once();
+    signal(sig, SIG_DFL);
+    raise(sig);
+}
+
 static void on_signal(int sig)
 {
-    (void)sig;
+    const int error = errno;
+    if (interrupted)
+        on_end(sig);
     interrupted = 1;
     hearth_cancel(atomic_load(&cancelled_by_signal));
+    errno = error;
+}
+
+static void catch_signal(int sig, void (*handler)(int), int flags);
+
+// Ctrl-Z: the shell's line must not follow a progress line, which comes back afterwards by itself.
+static void on_stop(int sig)
+{
+    const int error = errno;
+    on_end(sig);
+    catch_signal(sig, on_stop, (int)SA_NODEFER);
+    errno = error;
 }
 
 void hearth_cli_cancel_on_interrupt(struct hearth_session *session)
@@ -129,11 +145,27 @@ void hearth_cli_cancel_on_interrupt(struct hearth_session *session)
         hearth_cancel(session);
 }
 
+static void catch_signal(int sig, void (*handler)(int), int flags)
+{
+    struct sigaction action = {.sa_handler = handler, .sa_flags = flags | SA_RESTART};
+    sigaction(sig, &action, NULL);
+}
+
+// What the program was started to ignore (nohup) stays ignored.
+static void catch_unless_ignored(int sig, void (*handler)(int), int flags)
+{
+    struct sigaction before;
+    if (!sigaction(sig, NULL, &before) && before.sa_handler != SIG_IGN)
+        catch_signal(sig, handler, flags);
+}
+
 void hearth_cli_catch_interrupt(void)
 {
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)(SA_RESETHAND | SA_RESTART)};
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    catch_signal(SIGINT, on_signal, 0);
+    catch_signal(SIGTERM, on_signal, 0);
+    catch_unless_ignored(SIGHUP, on_end, 0);
+    catch_unless_ignored(SIGQUIT, on_end, 0);
+    catch_unless_ignored(SIGTSTP, on_stop, (int)SA_NODEFER);
 }
 
 void hearth_cli_limit_quietly(void)
@@ -194,27 +226,13 @@ int hearth_cli_read(const char *path, struct hearth_buffer *out)
     return status;
 }
 
-bool hearth_cli_write(const char *text, size_t n)
-{
-    return fwrite(text, 1, n, stdout) == n && fflush(stdout) == 0;
-}
-
 int hearth_cli_stdout_close(int status)
 {
+    hearth_progress_end();
     if (fflush(stdout) == 0 && !ferror(stdout))
         return status;
     int failed = hearth_cli_error("cannot write to standard output: %s", strerror(errno));
     return status ? status : failed;
-}
-
-bool hearth_cli_stdout_is_terminal(void)
-{
-    return isatty(STDOUT_FILENO);
-}
-
-bool hearth_cli_stderr_is_terminal(void)
-{
-    return isatty(STDERR_FILENO);
 }
 
 static int hex_digit(char c)
@@ -274,34 +292,29 @@ void hearth_cli_format_count(char *out, size_t size, uint64_t n)
 
 // ---- models
 
-void hearth_cli_progress(const char *what, float share)
+bool hearth_cli_progress(void *arg, float share)
 {
-    static const char bar[] = "##############################";
-    const int width = (int)sizeof bar - 1, done = (int)(share * (float)width);
-    if (quiet_mode || !hearth_cli_stderr_is_terminal())
-        return;
-    clear_progress();
-    if (share >= 1)
-        return;
-    fprintf(stderr, "hearth: %s [%.*s%*s] %3d %%", what, done, bar, width - done, "", (int)(share * 100));
-    progress_shown = true;
+    (void)arg;
+    hearth_progress_share((double)share);
+    return !hearth_cli_interrupted();
 }
 
-static bool on_progress(void *arg, float share)
+void hearth_cli_progress_of_file(const char *path, const char *what)
 {
-    hearth_cli_progress(arg, share);
-    return !hearth_cli_interrupted();
+    struct stat s;
+    // Of a split model it is one part.
+    const bool known = !stat(path, &s) && s.st_size > 0 && !strstr(path, "-of-");
+    hearth_progress_begin(known ? HEARTH_PROGRESS_BYTES : HEARTH_PROGRESS_SHARE,
+                          known ? (double)s.st_size : 1, "%s", what);
 }
 
 int hearth_cli_open_model(struct hearth_model **out, const struct hearth_options *o, bool vocab_only)
 {
-    static char label[] = "loading";
     struct hearth_model_params params = hearth_model_params_default();
     params.vocab_only = vocab_only;
     params.cpu = hearth_options_cpu(o);
     params.n_threads = o->n_threads > 0 ? (int)o->n_threads : 0;
-    params.progress = on_progress;
-    params.progress_arg = label;
+    params.progress = hearth_cli_progress;
     params.verify = o->verify;
     params.ram = o->ram == HEARTH_BUDGET_ALL ? 0 : o->ram ? o->ram : HEARTH_RAM_FIT;
     params.io = hearth_options_io(o);
@@ -311,9 +324,10 @@ int hearth_cli_open_model(struct hearth_model **out, const struct hearth_options
     if (!hearth_cpu_limit(params.cpu, &flags))
         return hearth_cli_usage(NULL, "--cpu %s: this CPU does not have these instructions; its level is %s",
                                 params.cpu, hearth_cpu_level_name(hearth_cpu_flags()));
+    hearth_cli_progress_of_file(o->model, "loading");
     struct hearth_error err = {0};
     int rc = hearth_model_open(out, o->model, &params, &err);
-    clear_progress();
+    hearth_progress_end();
     return rc ? hearth_cli_fail(&err) : HEARTH_EXIT_OK;
 }
 
@@ -369,6 +383,19 @@ struct hearth_session_params hearth_cli_session_params(const struct hearth_optio
     params.sparsity_threshold = (float)o->sparsity_threshold.least;
     params.sparsity_share = (float)o->sparsity_threshold.share;
     return params;
+}
+
+int hearth_cli_open_session(struct hearth_session **out, const struct hearth_model *model,
+                            const struct hearth_session_params *params)
+{
+    struct hearth_error err = {0};
+    hearth_progress_begin(HEARTH_PROGRESS_SHARE, 1, "loading");
+    const int rc = hearth_session_open(out, model, params, &err);
+    hearth_progress_end();
+    if (rc)
+        return hearth_cli_fail(&err);
+    hearth_cli_cancel_on_interrupt(*out);
+    return HEARTH_EXIT_OK;
 }
 
 int hearth_cli_end_trace(struct hearth_session *session, int status)

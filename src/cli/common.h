@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "cli/options.h"
+#include "cli/terminal.h"
 
 // ---- messages, all on standard error as "hearth: ..."
 
@@ -24,18 +25,19 @@ int hearth_cli_fail(const struct hearth_error *err);
 // Prints a usage error with a hint at the help of `cmd` (may be NULL) and returns HEARTH_EXIT_USAGE.
 int hearth_cli_usage(const struct hearth_command *cmd, const char *fmt, ...) HEARTH_PRINTF(2, 3);
 
-// Draws the progress bar, 0..1, if standard error is a terminal. 1 and any message remove it.
-void hearth_cli_progress(const char *what, float share);
-
 // ---- stopping
 
 // From now on the first Ctrl-C (or SIGTERM) only sets a flag, and cancels what the session below evaluates.
-// The next one kills the program.
+// The next one kills the program. However it ends or stops, no progress line stays on the terminal.
 void hearth_cli_catch_interrupt(void);
 // The session that Ctrl-C cancels, from its opening until just before it is closed (NULL). If Ctrl-C came
 // before, it is cancelled now.
 void hearth_cli_cancel_on_interrupt(struct hearth_session *session);
 bool hearth_cli_interrupted(void);
+// For the library's `progress` callbacks: sets the progress line, and returns false after Ctrl-C.
+bool hearth_cli_progress(void *arg, float share);
+// Begins a progress line of something that goes through the model file at `path`.
+void hearth_cli_progress_of_file(const char *path, const char *what);
 
 // From now on a write beyond the limit on file sizes (ulimit -f) fails with a message instead of
 // killing the program.
@@ -53,15 +55,9 @@ bool hearth_buffer_add(struct hearth_buffer *b, const void *src, size_t n);
 
 // Appends a whole file, or standard input if path is "-". Prints any error and returns an exit status.
 int hearth_cli_read(const char *path, struct hearth_buffer *out);
-// Writes to standard output and flushes it. False: it failed (full disk);
-// hearth_cli_stdout_close() reports it.
-bool hearth_cli_write(const char *text, size_t n);
 // Flushes standard output at the end of a command. Returns `status`, or the status of an error
 // that it printed.
 int hearth_cli_stdout_close(int status);
-// Whether standard output (standard error) is a terminal.
-bool hearth_cli_stdout_is_terminal(void);
-bool hearth_cli_stderr_is_terminal(void);
 
 // Replaces \n, \t, \\, \xHH, ... by their characters, in place. Returns the new length.
 size_t hearth_cli_unescape(char *text, size_t n);
@@ -73,8 +69,12 @@ void hearth_cli_format_count(char *out, size_t size, uint64_t n);
 
 // ---- models
 
-// Opens o->model with a progress bar. Prints any error and returns an exit status.
+// Opens o->model and shows progress. Prints any error and returns an exit status.
 int hearth_cli_open_model(struct hearth_model **out, const struct hearth_options *o, bool vocab_only);
+// Opens a session, which loads if the model has a budget, and shows progress. From then on Ctrl-C cancels it. Prints any
+// error and returns an exit status.
+int hearth_cli_open_session(struct hearth_session **out, const struct hearth_model *model,
+                            const struct hearth_session_params *params);
 // Number of threads of a session with these options.
 int hearth_cli_threads(const struct hearth_options *o);
 // Tokens of a text as a new array; the caller frees it. Prints any error and returns an exit status.

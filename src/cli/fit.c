@@ -114,7 +114,7 @@ void hearth_cli_fit(struct hearth_session_params *params, const struct hearth_mo
     if (fit.kind == HEARTH_FIT_STREAMS) {
         if (!o->ram)
             say_budget(&fit);
-        if (hearth_cli_stderr_is_terminal() || o->verbose)
+        if (hearth_terminal_columns(stderr) || o->verbose)
             say_hints(&fit, model, o, params);
     }
     if (out)

@@ -6,10 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/terminal.h"
 #include "hearth.h"
 
-#define WIDTH  96 // columns of help
+#define WIDTH  96 // columns of help, at most
 #define COLUMN 30 // where descriptions start
+
+static size_t width = WIDTH;
 
 static const char program_summary[] = "run language models in GGUF files";
 
@@ -40,13 +43,13 @@ static size_t word_length(const char *text)
     return strcspn(text, " \n");
 }
 
-// Prints text wrapped at WIDTH with indented continuation lines. `at` is the column of the first
+// Prints text wrapped at `width` with indented continuation lines. `at` is the column of the first
 // line's start.
 static void print_wrapped(const char *text, size_t indent, size_t at)
 {
     while (*text) {
         size_t n = word_length(text);
-        if (at > indent && at + 1 + n > WIDTH) {
+        if (at > indent && at + 1 + n > width) {
             printf("\n%*s", (int)indent, "");
             at = indent;
         }
@@ -104,7 +107,7 @@ static void print_option(const struct hearth_option *opt)
     print_wrapped(text, COLUMN, COLUMN);
 }
 
-static void print_usage(const struct hearth_command *cmd)
+void hearth_generate_usage(const struct hearth_command *cmd)
 {
     printf("Usage: hearth %s", cmd->name);
     for (const struct hearth_positional *pos = cmd->positionals; pos->name; pos++)
@@ -121,13 +124,26 @@ static void help_program(void)
            "Exit status: 0 success, 1 failure, 2 wrong usage, 130 interrupted.\n");
 }
 
+void hearth_generate_examples(const struct hearth_command *cmd)
+{
+    printf("\nExamples:\n");
+    for (const char *line = cmd->example; *line;) {
+        size_t n = strcspn(line, "\n");
+        printf("  %.*s\n", (int)n, line);
+        line += n + (line[n] != '\0');
+    }
+}
+
 void hearth_generate_help(const struct hearth_command *cmd)
 {
     if (!cmd) {
         help_program();
         return;
     }
-    print_usage(cmd);
+    const int columns = hearth_terminal_columns(stdout);
+    if (columns > 2 * COLUMN && columns < WIDTH)
+        width = (size_t)columns;
+    hearth_generate_usage(cmd);
     print_wrapped(cmd->description, 0, 0);
     for (const struct hearth_option *group = hearth_option_table; group->names; group++) {
         if (!shown(group, cmd) || !group_is_new(group, cmd))
@@ -137,12 +153,7 @@ void hearth_generate_help(const struct hearth_command *cmd)
             if (shown(opt, cmd) && !strcmp(opt->group, group->group))
                 print_option(opt);
     }
-    printf("\nExamples:\n");
-    for (const char *line = cmd->example; *line;) {
-        size_t n = strcspn(line, "\n");
-        printf("  %.*s\n", (int)n, line);
-        line += n + (line[n] != '\0');
-    }
+    hearth_generate_examples(cmd);
 }
 
 // ---- man pages

@@ -7,6 +7,7 @@
 #include "base/os.h"
 #include "cli/common.h"
 #include "cli/generate.h"
+#include "cli/help.h"
 
 static int print_version(void)
 {
@@ -23,12 +24,12 @@ static int unknown_command(const char *name)
     return hearth_cli_usage(NULL, "unknown command %s", name);
 }
 
-static int help(const char *name)
+static int help(const char *name, const char *how)
 {
     const struct hearth_command *cmd = NULL;
     if (name && !(cmd = hearth_command_find(name)))
         return unknown_command(name);
-    hearth_generate_help(cmd);
+    hearth_help(cmd, how);
     return hearth_cli_stdout_close(HEARTH_EXIT_OK);
 }
 
@@ -52,7 +53,7 @@ int main(int argc, char **argv)
     }
     const char *name = argv[1];
     if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help"))
-        return help(argc > 2 ? argv[2] : NULL);
+        return help(argc > 2 ? argv[2] : NULL, argc > 3 ? argv[3] : NULL);
     if (!strcmp(name, "--version") || !strcmp(name, "version"))
         return print_version();
     if (!strcmp(name, "--generate"))

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "cli/common.h"
-#include "cli/generate.h"
+#include "cli/help.h"
 
 const char *hearth_spelling_next(const char *list, char out[40])
 {
@@ -444,7 +444,7 @@ static int take_option(struct parser *p, const char *arg)
         return -1;
     }
     case HEARTH_OPTION_HELP:
-        hearth_generate_help(p->cmd);
+        hearth_help(p->cmd, p->at < p->argc ? p->argv[p->at] : NULL);
         return HEARTH_EXIT_OK;
     case HEARTH_OPTION_IGNORED_VALUE:
         if (!attached && p->at < p->argc && looks_like_ignored_value(p->argv[p->at]))

@@ -156,7 +156,7 @@ const struct hearth_option hearth_option_table[] = {
     {"-c, --ctx-size", NULL, HEARTH_OPTION_INT, "N", "512", NULL, 2, 67108864, PROFILE, "Resources",
      "tokens of a stretch of text; every stretch starts afresh", AT(n_ctx)},
     {"-t, --threads", NULL, HEARTH_OPTION_INT, "N", "-1", NULL, -1, 256, ENGINE | QUANTIZE | PROFILE | PACK,
-     "Resources", "threads; -1: one per physical core. The text does not depend on it", AT(n_threads)},
+     "Resources", "threads; -1: one per physical core. No result depends on it", AT(n_threads)},
     {"--ram", NULL, HEARTH_OPTION_BUDGET, "SIZE", "auto", NULL, 1, 9.0e18, ENGINE | PROFILE, "Resources",
      "use at most SIZE of memory (4G, 900M); what does not fit is read from the file as it is needed. The "
      "text does not depend on it. auto: what is free, less some for the system; all: load the whole model, "
@@ -167,11 +167,11 @@ const struct hearth_option hearth_option_table[] = {
     {"--throttle", NULL, HEARTH_OPTION_STRING, "PROFILE", NULL, NULL, NO_RANGE, ENGINE, "Resources",
      "with --ram, read no faster than other storage would: ufs4, ufs3, nvme, or IOPS,MBPS", AT(throttle)},
     {"--overlap", NULL, HEARTH_OPTION_ENUM, "WHAT", "all", "all|compute|none", NO_RANGE, ENGINE, "Resources",
-     "for measuring: with --ram, what goes on while single neurons or experts are read: computing and "
-     "reading ahead (all), computing, or (neurons) nothing. The text does not depend on it",
+     "for measuring: with --ram, what is done while single neurons or experts are read. all: compute, and "
+     "read ahead; compute: compute; none: wait (experts are computed all the same). No result depends on it",
      AT(overlap)},
     {"-ub, --ubatch-size", NULL, HEARTH_OPTION_INT, "N", "512", NULL, 1, 65536, ENGINE, "Resources",
-     "prompt tokens evaluated at a time. The text does not depend on it", AT(n_ubatch)},
+     "prompt tokens evaluated at a time. No result depends on it", AT(n_ubatch)},
     {"-ctk, --cache-type-k", NULL, HEARTH_OPTION_ENUM, "TYPE", "f16", "f16|f32|q8_0", NO_RANGE, ENGINE,
      "Resources", "number format of the keys in the KV cache", AT(type_k)},
     {"-ctv, --cache-type-v", NULL, HEARTH_OPTION_ENUM, "TYPE", "f16", "f16|f32|q8_0", NO_RANGE, ENGINE,
@@ -189,9 +189,9 @@ const struct hearth_option hearth_option_table[] = {
      AT(predict_threshold)},
     {"--sparsity-threshold", NULL, HEARTH_OPTION_MAGNITUDE, "X", "0", NULL, 0, 1e30, ENGINE | PROFILE,
      "Resources",
-     "for models outside the ReLU family: leave out neurons whose activated gate is smaller than X in "
-     "magnitude, or, with a share such as 40%, than that share of them was when a profile was made; this is "
-     "lossy: it changes the results; 0: none",
+     "for models outside the ReLU family: leave out neurons whose activated gate is below X in magnitude; "
+     "with a share such as 40%, that share of the neurons, as measured when the pack's profile was made. This "
+     "is lossy: it changes the results. 0: none",
      AT(sparsity_threshold)},
 
     {"--simulate", NULL, HEARTH_OPTION_STRING, "TRACE", NULL, NULL, NO_RANGE, PLAN, "Simulation",
@@ -220,7 +220,7 @@ const struct hearth_option hearth_option_table[] = {
     {"-o, --output", NULL, HEARTH_OPTION_ENUM, "FORMAT", "md", "md|json", NO_RANGE, BENCH, "Output",
      "a Markdown table, or JSON", AT(output)},
     {"--verify", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, ENGINE | PROFILE | INSPECT, "Input",
-     "first hold the whole file against the checksums in it, which packs have", AT(verify)},
+     "check the file's checksums first (packs have them)", AT(verify)},
     {"-o, --output", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, PROFILE, "Output",
      "the profile to write", AT(out)},
     {"--json", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, INSPECT | PLAN, "Output", "print JSON",
@@ -230,7 +230,7 @@ const struct hearth_option hearth_option_table[] = {
     {"-v, --verbose", "--log-verbose", HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, HEARTH_CMD_ALL,
      "Output", "on standard error, also details", AT(verbose)},
     {"-h, --help", NULL, HEARTH_OPTION_HELP, NULL, NULL, NULL, NO_RANGE, HEARTH_CMD_ALL, "Output",
-     "show this help and exit", NO_FIELD},
+     "show help and exit; --help all: with all options", NO_FIELD},
 
     // Options of llama.cpp without effect here. Command lines that have them keep working.
     {"-no-cnv, --no-conversation",
@@ -292,8 +292,7 @@ const struct hearth_command hearth_command_table[] = {
     {"detokenize", DETOKENIZE, MODEL_ONLY, "turn token ids on standard input into text",
      "Reads token ids from standard input, separated by blanks or commas, and prints the text they stand "
      "for. Files that hold only a vocabulary will do.",
-     "printf 'Hello world' | hearth tokenize model.gguf | hearth detokenize model.gguf",
-     hearth_cmd_detokenize},
+     "printf 'Hello' | hearth tokenize model.gguf | hearth detokenize model.gguf", hearth_cmd_detokenize},
     {"inspect", INSPECT, MODEL_ONLY, "show what is in a GGUF file",
      "Lists metadata, number formats and tensors of any GGUF file, whether or not its architecture is "
      "supported. Long arrays and texts are abbreviated; --json gives texts in full.",
@@ -362,7 +361,7 @@ const struct hearth_command hearth_command_table[] = {
      "a fixed choice by profile, and with Belady's optimum, which knows the future. The first quarter of "
      "the trace only warms the caches up.",
      "hearth plan --simulate novel.htrace\n"
-     "hearth plan --simulate novel.htrace --cache-sizes 10,25,50 --json --svg cache.svg",
+     "hearth plan --simulate novel.htrace --cache-sizes 10,25,50 --svg cache.svg",
      hearth_cmd_plan},
     {0},
 };

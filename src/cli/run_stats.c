@@ -66,24 +66,48 @@ static void print_streaming(const struct hearth_run_stats *s)
 {
     const struct hearth_stats *e = &s->session;
     const struct hearth_streaming_stats *t = &s->streaming;
-    char cache[100] = "";
+    char read[80] = "", cache[100] = "";
+    if (e->step_tokens)
+        snprintf(read, sizeof read, "%.2f MB a generated token; waited for storage %.0f %% of the time; ",
+                 share(t->step_read_bytes, e->step_tokens) / 1e6, 100 * share(t->step_wait_ns, e->step_ns));
     if (asked(t))
-        snprintf(cache, sizeof cache, ", %.1f %% of the %s asked for in the cache", 100 * hit_rate(t),
+        snprintf(cache, sizeof cache, "%.1f %% of the %s asked for were in the cache; ", 100 * hit_rate(t),
                  t->experts ? "experts" : "neurons");
-    hearth_cli_info("read by %s: %.2f MB a generated token%s; waited for storage %.0f %% of the time; "
-                    "%.0f MiB of memory at most",
-                    t->io, share(t->step_read_bytes, e->step_tokens) / 1e6, cache,
-                    100 * share(t->step_wait_ns, e->step_ns), (double)hearth_memory_peak() / (1 << 20));
+    hearth_cli_info("read by %s: %s%s%.0f MiB of memory at most", t->io, read, cache,
+                    (double)hearth_memory_peak() / (1 << 20));
+}
+
+// "1 token", "27 tokens, 9.78 tok/s": what took no time has no speed.
+static void describe(char *out, size_t size, uint64_t n, uint64_t evaluated, uint64_t ns)
+{
+    char speed[40] = "";
+    if (evaluated && ns)
+        snprintf(speed, sizeof speed, ", %.2f tok/s", per_second(evaluated, ns));
+    snprintf(out, size, "%llu token%s%s", (unsigned long long)n, n == 1 ? "" : "s", speed);
+}
+
+static void print_speeds(const struct hearth_run_stats *s)
+{
+    const struct hearth_stats *e = &s->session;
+    char prompt[80], generated[80], seed[40] = "";
+    describe(prompt, sizeof prompt, e->prompt_tokens, e->prompt_tokens, e->prompt_ns);
+    describe(generated, sizeof generated, s->generated, e->step_tokens, e->step_ns);
+    if (s->random && s->n_sequences > 1)
+        snprintf(seed, sizeof seed, "; seeds from %u on", s->seed);
+    else if (s->random)
+        snprintf(seed, sizeof seed, "; seed %u", s->seed);
+    if (e->prompt_tokens < s->n_prompt)
+        hearth_cli_info("stopped in the prompt, after %s of %llu", prompt, (unsigned long long)s->n_prompt);
+    else
+        hearth_cli_info("prompt %s; generated %s%s", prompt, generated, s->generated ? seed : "");
 }
 
 void hearth_run_stats_print(const struct hearth_run_stats *s)
 {
-    hearth_cli_info("prompt %llu tokens, %.2f tok/s; generated %llu tokens, %.2f tok/s, %.1f GB/s of weights",
-                    (unsigned long long)s->session.prompt_tokens,
-                    per_second(s->session.prompt_tokens, s->session.prompt_ns),
-                    (unsigned long long)s->generated, per_second(s->session.step_tokens, s->session.step_ns),
-                    gb_per_second(s));
-    if (s->streaming.io)
+    print_speeds(s);
+    if (s->verbose && s->session.steps)
+        hearth_cli_info("%.1f GB/s of weights while generating", gb_per_second(s));
+    if (s->streaming.io && s->session.prompt_tokens)
         print_streaming(s);
 }
 
@@ -152,6 +176,7 @@ static json_t *streaming_json(const struct hearth_run_stats *s)
 
 void hearth_run_stats_json(struct hearth_run_stats *s)
 {
+    hearth_terminal_message(); // the line is one of its own
     if (s->n_steps)
         qsort(s->step_ns, s->n_steps, sizeof *s->step_ns, compare);
     const struct hearth_stats *e = &s->session;

@@ -28,8 +28,11 @@ struct hearth_run_stats {
     uint64_t generated; // tokens chosen, over all sequences
     uint64_t *step_ns;  // time from one token of a sequence to its next: evaluation, choice and printing
     size_t n_steps, cap;
+    uint64_t n_prompt; // tokens of the prompt, evaluated or not
     int n_threads, n_sequences;
     uint32_t seed; // of the first sequence
+    bool random;   // the text depends on it
+    bool verbose;
     enum hearth_stop stop;
     int best; // index of the best sequence; -1 with only one
     double best_log_prob;
@@ -38,7 +41,7 @@ struct hearth_run_stats {
 // Adds a step time. False: no memory.
 bool hearth_run_stats_add(struct hearth_run_stats *s, uint64_t ns);
 void hearth_run_stats_free(struct hearth_run_stats *s);
-// Prints one line of text on standard error.
+// Prints lines of text on standard error.
 void hearth_run_stats_print(const struct hearth_run_stats *s);
 // Prints one line of JSON on standard error; sorts step_ns. docs/cli.md documents the keys.
 void hearth_run_stats_json(struct hearth_run_stats *s);

@@ -45,6 +45,8 @@ struct profiler {
     int pass, passes;  // passes over the text
     uint64_t *sizes;   // [n_layer][BINS] activated gates by magnitude
     float *magnitudes; // [n_layer][HEARTH_MAGNITUDES]
+    const struct hearth_profile_params *params;
+    float done; // share of the text, all passes
     struct hearth_error *err;
 };
 
@@ -178,8 +180,8 @@ static int run_stretch(struct profiler *p, size_t from, const struct hearth_prof
         // Without BOS, the first token has nothing before it either, so it is not counted.
         rc = step(p, seqs, from + i, false, bos >= 0 || i > 0);
         const double done = p->pass + (double)(from + i + 1) / (double)p->seq_tokens;
-        const float share = (float)(done / p->passes);
-        if (!rc && params->progress && !params->progress(params->progress_arg, share))
+        p->done = (float)(done / p->passes);
+        if (!rc && params->progress && !params->progress(params->progress_arg, p->done))
             rc = hearth_fail(p->err, HEARTH_E_INTERRUPTED, "stopped on request");
     }
     for (int i = 0; i < SEQS; i++)
@@ -352,6 +354,14 @@ static int check_request(struct profiler *p, size_t n_tokens, const struct heart
     return HEARTH_OK;
 }
 
+// After each layer: a step of a large model takes long, and the user may want to stop.
+static bool on_layer(void *arg, float share)
+{
+    const struct profiler *p = arg;
+    (void)share;
+    return p->params->progress(p->params->progress_arg, p->done);
+}
+
 static int open_session(struct profiler *p, const struct hearth_profile_params *params)
 {
     struct hearth_session_params sp = hearth_session_params_default();
@@ -360,6 +370,8 @@ static int open_session(struct profiler *p, const struct hearth_profile_params *
     sp.n_ubatch = 1;
     sp.n_threads = params->n_threads;
     sp.sparsity = HEARTH_SPARSITY_EXACT;
+    sp.progress = params->progress ? on_layer : NULL;
+    sp.progress_arg = p;
     sp.sparsity_threshold = params->sparsity_share > 0 ? FLT_MIN : params->sparsity_threshold;
     int rc = hearth_session_open(&p->session, p->model, &sp, p->err);
     if (rc)
@@ -393,7 +405,7 @@ int hearth_profile(const struct hearth_model *model, const hearth_token *tokens,
                    const struct hearth_profile_params *params, const char *out,
                    struct hearth_profile_result *result, struct hearth_error *err)
 {
-    struct profiler p = {.model = model, .tokens = tokens, .layer = -1, .err = err};
+    struct profiler p = {.model = model, .tokens = tokens, .layer = -1, .params = params, .err = err};
     int rc = check_request(&p, n_tokens, params);
     if (rc)
         return rc;

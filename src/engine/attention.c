@@ -297,6 +297,8 @@ static struct work work_of(const struct job *j, int g, int block, int worker)
 static void block_task(void *arg, int task, int worker)
 {
     const struct job *j = arg;
+    if (hearth_given_up(j->work->c, j->rows.phase))
+        return;
     const struct work x = work_of(j, task / j->n_blocks, task % j->n_blocks, worker);
     struct hearth_attention_worker *w = x.w;
     const int n_queries = (x.last - x.first) * x.group;

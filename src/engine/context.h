@@ -67,7 +67,15 @@ struct hearth_context {
     struct hearth_deferred *deferred;
     const struct hearth_probes *probes;
     const struct hearth_row *rows; // [T] of the batch
+    bool looks_after; // what is computed now is followed by hearth_fault_look(), before anybody uses it
 };
+
+// Whether a task of a prompt may be left out, because the evaluation ends before anybody uses its result. One layer of
+// a long prompt can take seconds.
+static inline bool hearth_given_up(const struct hearth_context *c, enum hearth_phase phase)
+{
+    return phase == HEARTH_PHASE_PROMPT && c->looks_after && hearth_fault_is_near(c->fault);
+}
 
 // Row i of a matrix of rows of `width` floats.
 static inline float *hearth_row_of(float *base, int i, int width)

@@ -91,7 +91,11 @@ int hearth_evaluate(struct hearth_session *session, const struct hearth_batch_ro
 {
     struct hearth_session *s = session;
     const int rc = hearth_batch_read(&s->batch, &s->limits, rows, n, row_size, err);
-    return rc ? rc : evaluate(s, n, err);
+    if (rc)
+        return rc;
+    s->progress.before = 0;
+    s->progress.rows = s->progress.all = n;
+    return evaluate(s, n, err);
 }
 
 // ---- prompts and steps
@@ -145,6 +149,8 @@ static int evaluate_micro_batch(struct hearth_session *s, int seq, const hearth_
     int rc = hearth_batch_take(&s->batch, &s->kv, &s->limits, n, err);
     if (rc)
         return rc;
+    s->progress.before = base;
+    s->progress.rows = n;
     rc = compute_all(s, rows != NULL, err);
     if (!rc && rows)
         rc = emit_rows(s, base, rows, arg, err);
@@ -162,6 +168,7 @@ int hearth_prompt(struct hearth_session *session, int seq, const hearth_token *t
     int rc = reserve_prompt(s, seq, tokens, n, err);
     if (rc)
         return rc;
+    s->progress.all = n;
     for (int base = 0; base < n && !rc; base += s->n_ubatch) {
         const int left = n - base, count = left < s->n_ubatch ? left : s->n_ubatch;
         rc = evaluate_micro_batch(s, seq, tokens, count, base, count == left, rows, arg, err);

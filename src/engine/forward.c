@@ -232,16 +232,32 @@ static bool begin(struct hearth_session *s, int i)
     return hearth_fault_look(&s->fault) || hearth_sources_acquire(s->sources, i);
 }
 
+// After `layers` layers of the evaluation: tells who asked to be told.
+static void report(struct hearth_session *s, int layers)
+{
+    const struct hearth_session_progress *p = &s->progress;
+    if (!p->fn)
+        return;
+    const double done = p->before + p->rows * ((double)layers / s->model->hp.n_layer);
+    if (!p->fn(p->arg, (float)(done / p->all)))
+        hearth_cancel(s);
+}
+
 int hearth_forward(struct hearth_session *s, struct hearth_error *err)
 {
     struct job j = {.s = s};
     hearth_parallel(&s->context, embed_task, &j, s->batch.n);
+    s->context.looks_after = true;
     for (int layer = 0; layer < s->model->hp.n_layer; layer++) {
         if (begin(s, layer))
             break;
         compute_layer(s, layer);
         hearth_sources_release(s->sources, layer);
+        report(s, layer + 1);
     }
+    s->context.looks_after = false;
+    if (hearth_batch_count(&s->batch, HEARTH_PHASE_STEP) < s->batch.n)
+        hearth_fault_look(&s->fault);
     return hearth_fault_take(&s->fault, err);
 }
 

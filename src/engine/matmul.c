@@ -32,6 +32,8 @@ static int product_of(const struct job *j, int task)
 static void matmul_task(void *arg, int task, int worker)
 {
     const struct job *j = arg;
+    if (hearth_given_up(j->work->c, j->phase))
+        return;
     const int at = product_of(j, task);
     const struct hearth_product *p = &j->products[at];
     const struct hearth_weight *w = &p->w;
@@ -111,6 +113,8 @@ struct down_job {
 static void down_task(void *arg, int task, int worker)
 {
     const struct down_job *j = arg;
+    if (hearth_given_up(j->work->c, HEARTH_PHASE_PROMPT))
+        return;
     const struct hearth_product *p = j->products;
     int start = 0;
     for (; task >= p->end; p++)

@@ -363,6 +363,7 @@ int hearth_session_begin(struct hearth_session **out, const struct hearth_model 
     if (!s)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for a session");
     s->model = model;
+    s->progress = (struct hearth_session_progress){.fn = p.progress, .arg = p.progress_arg};
     size_session(s, &p);
     rc = hearth_sparse_mode_choose(&s->mode, model, &p, err);
     if (!rc)

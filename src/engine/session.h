@@ -24,6 +24,13 @@ struct hearth_work {
     struct hearth_ffn_work ffn;
 };
 
+// Of the call that evaluates: a prompt takes several evaluations, else there is one.
+struct hearth_session_progress {
+    bool (*fn)(void *arg, float share); // or NULL
+    void *arg;
+    int before, rows, all; // rows of earlier evaluations, of this one, and of all
+};
+
 struct hearth_session {
     const struct hearth_model *model;
     struct hearth_sources *sources;  // of weights
@@ -43,6 +50,7 @@ struct hearth_session {
     struct hearth_region memory; // behind work
     struct hearth_stats stats;
     struct hearth_tracing *tracing; // or NULL
+    struct hearth_session_progress progress;
 };
 
 // A session that has all but weights: opening begins with it. HEARTH_E_INVALID, HEARTH_E_MEMORY and so on.

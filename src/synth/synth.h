@@ -11,9 +11,10 @@
 #include "base/error.h"
 
 struct hearth_synth_params {
-    uint64_t seed;                            // the same seed gives the same bytes
-    int n_threads;                            // 0: one per physical core. Changes no byte
-    bool (*progress)(void *arg, float share); // called now and then with 0..1; false stops. May be NULL
+    uint64_t seed; // the same seed gives the same bytes
+    int n_threads; // 0: one per physical core. Changes no byte
+    // Called now and then with bytes written, and to be written in all; false stops. May be NULL.
+    bool (*progress)(void *arg, uint64_t done, uint64_t total);
     void *progress_arg;
 };
 

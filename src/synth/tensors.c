@@ -183,7 +183,7 @@ int hearth_synth_write(struct hearth_synth *s, const void *src, size_t n)
         return rc;
     s->written += n;
     const struct hearth_synth_params *p = s->params;
-    if (p->progress && !p->progress(p->progress_arg, (float)((double)s->written / (double)s->total)))
+    if (p->progress && !p->progress(p->progress_arg, s->written, s->total))
         return hearth_fail(s->err, HEARTH_E_INTERRUPTED, "interrupted");
     return HEARTH_OK;
 }

@@ -111,6 +111,30 @@ run 0 run "$model" -p "$prompt" -n -1 -c 32 --ignore-eos --stats json
 tail -n 1 "$tmp/err" >"$tmp/stats"
 [ "$(json "$tmp/stats" stop)" = context ] || fail "stop at the end of the context"
 err_has "the context of 32 tokens is full"
+run 0 run "$model" -p "$prompt" -n 100 -c 32 --ignore-eos
+err_has "the context of 32 tokens is full; -c makes it larger"
+run 0 run "$model" -p "$prompt" -n 100 -c 32 --ignore-eos -np 3
+err_has "the context of 32 tokens is full and cut off 3 of 3 texts; -c makes it larger"
+run 0 run "$model" -p "$prompt" -n 2 -c 32 --ignore-eos
+err_lacks "is full"
+
+# ---- the line at the end: on a line of its own, with the seed of what is random, without speeds of nothing
+run 0 run "$model" -p "$prompt" -n 6 --ignore-eos
+seed=$(sed -n 's/.*; seed \([0-9]*\)$/\1/p' "$tmp/err")
+cp "$tmp/out" "$tmp/want"
+run 0 run "$model" -p "$prompt" -n 6 --ignore-eos -s "$seed"
+same "$tmp/out" "$tmp/want"
+run 0 run "$model" -p "$prompt" -n 1 --temp 0
+err_has "generated 1 token"
+err_lacks "generated 1 token,"
+err_lacks "seed"
+err_lacks "0.00 tok/s"
+for stats in none json; do
+    "$hearth" run "$model" -p "$prompt" -n 6 --ignore-eos -s "$seed" --stats $stats >"$tmp/both" 2>&1 || fail "both streams in one file"
+    head -n 1 "$tmp/both" | tr -d '\n' | cmp - "$tmp/want" || fail "statistics stick to the text"
+    "$hearth" run "$model" -p "$prompt" -n 6 --ignore-eos -s "$seed" --stats $stats 2>&1 | cat >"$tmp/both"
+    head -n 1 "$tmp/both" | tr -d '\n' | cmp - "$tmp/want" || fail "statistics stick to the text in a pipe"
+done
 run 1 run "$model" -p "$prompt" -c $((n_prompt - 1))
 err_has "use a larger -c"
 

@@ -89,13 +89,21 @@ err_has "warning: -ngl has no meaning here and is ignored"
 run 0 run -fa "$model" -p a -n 1
 
 # ---- help
-commands='run bench perplexity tokenize detokenize inspect quantize plan profile pack'
+commands="run bench perplexity tokenize detokenize inspect quantize synth plan profile pack"
 run 0 --help
 for command in $commands; do
     out_has "  $command "
-    "$hearth" "$command" --help >"$tmp/help" 2>"$tmp/err" || fail "hearth $command --help"
+    "$hearth" "$command" --help >"$tmp/first" 2>"$tmp/err" || fail "hearth $command --help"
+    [ "$(wc -l <"$tmp/first")" -le 23 ] || fail "hearth $command --help does not fit 24 lines and a prompt"
+    awk '{ gsub(/[\200-\277]/, "") } length > 80 { exit 1 }' "$tmp/first" || fail "hearth $command --help does not fit 80 columns"
+    "$hearth" help "$command" | cmp - "$tmp/first" || fail "hearth help $command differs from --help"
+    "$hearth" "$command" --help all >"$tmp/help" 2>"$tmp/err" || fail "hearth $command --help all"
+    # What is on the first screen is in the other, too.
+    while read -r option; do
+        grep -qE -- "^  ([^ ]+, )?$option[ ,]" "$tmp/help" || grep -qxE -- " .*$option" "$tmp/help" || fail "hearth $command has no $option"
+    done < <(sed -nE 's/^  (--?[a-z-]+).*/\1/p' "$tmp/first")
     [ -s "$tmp/err" ] && fail "hearth $command --help writes to standard error"
-    "$hearth" help "$command" | cmp - "$tmp/help" || fail "hearth help $command differs from --help"
+    "$hearth" help "$command" all | cmp - "$tmp/help" || fail "hearth help $command all differs from --help all"
     awk 'length > 96 { exit 1 }' "$tmp/help" || fail "hearth $command --help has lines over 96 columns"
     # Every option must be in the documentation.
     while read -r option; do

@@ -128,6 +128,117 @@ static void test_every_layer(void **state)
     hearth_model_close(&m);
 }
 
+// ---- progress
+
+struct told {
+    int n, stop_at; // calls; the one that cancels, 0: none
+    float last;
+};
+
+static bool on_progress(void *arg, float share)
+{
+    struct told *t = arg;
+    assert_true(share > t->last && share <= 1);
+    t->last = share;
+    return ++t->n != t->stop_at;
+}
+
+// A call is told of after each of its layers, with a share that rises to 1, and may be stopped there.
+static void test_progress(void **state)
+{
+    (void)state;
+    hearth_token tokens[LONG];
+    fill_tokens(tokens, LONG);
+    struct hearth_model *m = open_novels();
+    const int n_layer = hearth_model_info(m)->n_layer, n_micro = (LONG + MICRO - 1) / MICRO;
+    struct told told = {0};
+    struct hearth_session_params p = hearth_session_params_default();
+    p.n_ctx = 4 * LONG;
+    p.n_ubatch = MICRO;
+    p.n_threads = 2;
+    p.progress = on_progress;
+    p.progress_arg = &told;
+    struct hearth_session *s = NULL;
+    CHECK(hearth_session_open(&s, m, &p, &check_error));
+    const int seq = hearth_seq_new(s, NULL);
+    CHECK(hearth_prompt(s, seq, tokens, LONG, NULL, NULL, &check_error));
+    assert_int_equal(told.n, n_micro * n_layer);
+    assert_true(told.last == 1);
+    told = (struct told){0};
+    CHECK(hearth_step(s, &seq, tokens, 1, &check_error));
+    assert_int_equal(told.n, n_layer);
+    assert_true(told.last == 1);
+    for (int at = 1; at <= n_layer; at++) {
+        told = (struct told){.stop_at = at};
+        REFUSED(hearth_step(s, &seq, tokens, 1, &check_error), HEARTH_E_INTERRUPTED, "stopped");
+        assert_int_equal(told.n, at);
+        assert_int_equal(hearth_seq_length(s, seq), LONG + 1);
+    }
+    hearth_session_close(&s);
+    hearth_model_close(&m);
+}
+
+// ---- within a layer
+
+static hearth_matmul_fn real_product;
+static _Atomic int n_products;
+
+static void count_product(float *out, size_t out_stride, const void *w, size_t stride, size_t k, size_t n,
+                          const void *x, size_t x_stride, size_t n_tokens, void *scratch)
+{
+    n_products++;
+    real_product(out, out_stride, w, stride, k, n, x, x_stride, n_tokens, scratch);
+}
+
+struct half_way {
+    struct hearth_session *session;
+    int cancel_at, layer, n_then; // the layer to cancel in; -1: none
+};
+
+static void on_half_way(void *arg, enum hearth_phase phase, int layer, struct hearth_row row,
+                        const float *normed, const float *stream)
+{
+    (void)phase;
+    (void)row;
+    (void)normed;
+    (void)stream;
+    struct half_way *h = arg;
+    if (layer != h->cancel_at)
+        return;
+    hearth_cancel(h->session);
+    h->n_then = n_products;
+}
+
+// A prompt that is cancelled before a layer's feed-forward part does not compute that any more, the last layer's
+// neither.
+static void test_within_layer(void **state)
+{
+    (void)state;
+    hearth_token tokens[LONG];
+    fill_tokens(tokens, LONG);
+    struct hearth_model *m = open_novels();
+    float *want = want_of(m, tokens);
+    real_product = m->kernels.prompt[HEARTH_TYPE_Q8_0];
+    m->kernels.prompt[HEARTH_TYPE_Q8_0] = count_product;
+    struct hearth_session *s = open_small(m);
+    struct half_way h = {.session = s};
+    hearth_session_probes(s)->on_ffn = on_half_way;
+    hearth_session_probes(s)->on_ffn_arg = &h;
+    const int seq = hearth_seq_new(s, NULL);
+    for (h.cancel_at = hearth_model_info(m)->n_layer - 1; h.cancel_at >= 0; h.cancel_at--) {
+        REFUSED(hearth_prompt(s, seq, tokens, LONG, NULL, NULL, &check_error), HEARTH_E_INTERRUPTED,
+                "stopped");
+        assert_true(h.n_then > 0);
+        assert_int_equal(n_products, h.n_then);
+        n_products = 0;
+    }
+    CHECK(hearth_prompt(s, seq, tokens, LONG, NULL, NULL, &check_error));
+    assert_memory_equal(hearth_logits(s, 0), want, (size_t)hearth_model_info(m)->n_vocab * sizeof *want);
+    hearth_session_close(&s);
+    free(want);
+    hearth_model_close(&m);
+}
+
 // ---- requests
 
 // One that comes when nothing runs ends the next evaluation, once; or is forgotten.
@@ -494,7 +605,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_long_prompt),     cmocka_unit_test(test_waiting),
         cmocka_unit_test(test_slow_storage),    cmocka_unit_test(test_streams_dense),
         cmocka_unit_test(test_streams_neurons), cmocka_unit_test(test_streams_experts),
-        cmocka_unit_test(test_trace),
+        cmocka_unit_test(test_trace),           cmocka_unit_test(test_progress),
+        cmocka_unit_test(test_within_layer),
     };
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);

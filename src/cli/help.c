@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT
+// The first screen of --help. What it leaves out: hearth COMMAND --help all.
+#include "cli/help.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/generate.h"
+
+#define COLUMN 24 // where descriptions start
+
+struct line {
+    const char *spelling; // of an option of the table, which knows its other spellings and its value
+    const char *text;     // fits the rest of 80 columns
+};
+
+struct page {
+    unsigned command; // HEARTH_CMD_*
+    const char *about;
+    struct line lines[11]; // ends with spelling == NULL
+};
+
+static const struct page pages[] = {
+    {HEARTH_CMD_RUN,
+     "Continues a prompt.",
+     {{"-p", "the prompt"},
+      {"-f", "take the prompt from FILE; -: from standard input"},
+      {"-n", "tokens to generate (default: until the text ends)"},
+      {"-c", "tokens of context (default: the model's, at most 4096)"},
+      {"--temp", "0: always the likeliest token; higher: bolder (0.8)"},
+      {"-s", "the same seed makes the same text (default: random)"},
+      {"-np", "N texts at once, of which the best is named"},
+      {"--ram", "memory to use: 4G, 900M; the model may be larger"},
+      {"-t", "threads (default: one per core)"},
+      {"-q", "no statistics, only warnings and errors"}}},
+    {HEARTH_CMD_BENCH,
+     "Measures how fast a model reads prompts and generates.",
+     {{"-p", "lengths of prompts (512)"},
+      {"-n", "numbers of tokens to generate (128)"},
+      {"-npl", "texts to generate at once (1,4,8)"},
+      {"-d", "tokens of context before each test (0)"},
+      {"-r", "times that each test is run (3)"},
+      {"--ram", "memory to use: 4G, 900M; the model may be larger"},
+      {"-t", "threads (default: one per core)"},
+      {"--roof", "memory to read for comparison; 0: none (512M)"},
+      {"-o", "md or json (md)"},
+      {"-q", "only warnings and errors on standard error"}}},
+    {HEARTH_CMD_PERPLEXITY,
+     "Tells how well a model predicts a text: lower is better.",
+     {{"-f", "the text; -: from standard input"},
+      {"-c", "tokens of a chunk (512)"},
+      {"--chunks", "only the first N chunks (default: all)"},
+      {"--phase", "prompt, or step: as when generating (prompt)"},
+      {"--ram", "memory to use: 4G, 900M; the model may be larger"},
+      {"-t", "threads (default: one per core)"},
+      {"-q", "only warnings and errors on standard error"}}},
+    {HEARTH_CMD_TOKENIZE,
+     "Prints the token ids of the text on standard input.",
+     {{"--no-bos", "do not add what the vocabulary puts around a text"},
+      {"--special", "<|im_end|> and such become control tokens"},
+      {"-q", "only warnings and errors on standard error"}}},
+    {HEARTH_CMD_DETOKENIZE,
+     "Prints the text of the token ids on standard input.",
+     {{"--special", "print control tokens such as <|im_end|>, too"},
+      {"-q", "only warnings and errors on standard error"}}},
+    {HEARTH_CMD_INSPECT,
+     "Shows metadata, number formats and tensors of a GGUF file.",
+     {{"--json", "print JSON, with all texts in full"},
+      {"--verify", "check the file's checksums first (packs have them)"},
+      {"-q", "only warnings and errors on standard error"}}},
+    {HEARTH_CMD_QUANTIZE,
+     "Writes the model IN to the new file OUT, its matrices in the format TYPE,\n"
+     "such as Q8_0, Q6_K, Q5_K_M, Q4_K_M, Q4_0.",
+     {{"-t", "threads (default: one per core)"}, {"-q", "only warnings and errors on standard error"}}},
+    {HEARTH_CMD_SYNTH,
+     "Writes a model of a known shape with made-up weights, to measure with. Its text\n"
+     "means nothing. PRESET: mistral-7b-dense, turbosparse-mistral-7b, qwen3-30b-a3b\n"
+     "and more (--help all).",
+     {{"-q", "only warnings and errors on standard error"}}},
+    {HEARTH_CMD_PROFILE,
+     "Counts how often each neuron of a model is active in a text: for hearth pack.",
+     {{"-f", "the text; -: from standard input"},
+      {"-o", "the profile to write"},
+      {"-c", "tokens of a stretch of the text (512)"},
+      {"-t", "threads (default: one per core)"},
+      {"--sparsity-threshold", "leave out small ones, such as 40% (lossy)"},
+      {"-q", "only warnings and errors on standard error"}}},
+    {HEARTH_CMD_PACK,
+     "Rewrites MODEL so that single neurons can be read: for hearth run --ram.",
+     {{"--profile", "of hearth profile: the most active neurons come first"},
+      {"-t", "threads (default: one per core)"},
+      {"-q", "only warnings and errors on standard error"}}},
+    {HEARTH_CMD_PLAN,
+     "Tells how many of the neurons that a trace needed caches would have had.",
+     {{"--simulate", "the trace, of hearth run --trace"},
+      {"--cache-sizes", "percent of all neurons (5,10,20,...,90)"},
+      {"--warmup", "first part of the trace, which is not counted (25)"},
+      {"--json", "print JSON"},
+      {"--svg", "also write a chart"},
+      {"-q", "only warnings and errors on standard error"}}},
+};
+
+// Whether the option has this spelling, which list such as "-n, --predict" says.
+static bool is_spelled(const struct hearth_option *opt, const char *spelling)
+{
+    const size_t n = strlen(spelling);
+    for (const char *at = opt->names; (at = strstr(at, spelling)); at += n)
+        if ((at == opt->names || at[-1] == ' ') && (at[n] == ',' || !at[n]))
+            return true;
+    return false;
+}
+
+static const struct hearth_option *find(const struct hearth_command *cmd, const char *spelling)
+{
+    for (const struct hearth_option *opt = hearth_option_table; opt->names; opt++)
+        if ((opt->commands & cmd->bit) && opt->help && is_spelled(opt, spelling))
+            return opt;
+    return NULL;
+}
+
+static void print_line(const struct hearth_command *cmd, const struct line *l)
+{
+    const struct hearth_option *opt = find(cmd, l->spelling);
+    char head[80];
+    if (!opt)
+        return;
+    snprintf(head, sizeof head, "  %s%s%s", opt->names, opt->value ? " " : "", opt->value ? opt->value : "");
+    // Where all spellings leave no room, the one of the page does.
+    if (strlen(head) >= COLUMN)
+        snprintf(head, sizeof head, "  %s%s%s", l->spelling, opt->value ? " " : "",
+                 opt->value ? opt->value : "");
+    printf("%-*s%s%s\n", COLUMN - 1, head, strlen(head) < COLUMN ? " " : "  ", l->text);
+}
+
+static int count_options(const struct hearth_command *cmd)
+{
+    int n = 0;
+    for (const struct hearth_option *opt = hearth_option_table; opt->names; opt++)
+        n += (opt->commands & cmd->bit) && opt->help;
+    return n;
+}
+
+static void print_page(const struct hearth_command *cmd, const struct page *page)
+{
+    int n = 0;
+    hearth_generate_usage(cmd);
+    printf("%s\n\n", page->about);
+    for (; page->lines[n].spelling; n++)
+        print_line(cmd, &page->lines[n]);
+    hearth_generate_examples(cmd);
+    printf("\nhearth %s --help all: all %d options, and more about them.\n", cmd->name, count_options(cmd));
+}
+
+void hearth_help(const struct hearth_command *cmd, const char *how)
+{
+    const bool all = how && !strcmp(how, "all");
+    for (size_t i = 0; cmd && !all && i < sizeof pages / sizeof *pages; i++)
+        if (pages[i].command == cmd->bit) {
+            print_page(cmd, &pages[i]);
+            return;
+        }
+    hearth_generate_help(cmd);
+}

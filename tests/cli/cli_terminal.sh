@@ -1,0 +1,176 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# What a person sees on a terminal: progress that is gone when it should be, text and messages that do not mix, tables
+# that fit; and how soon Ctrl-C ends things. play_terminal plays the commands and interprets what they write.
+# shellcheck source=tests/cli/cli.sh
+. "$(dirname "$0")/cli.sh"
+cd "$tmp" || exit 1
+cp "$source_dir/models/hearth-novels-drelu-Q8_0.gguf" m.gguf
+model=m.gguf # in messages, where lines wrap depends on its name
+
+# play STATUS ARGUMENT...: plays hearth or another command with play_terminal's options before it; numbers become N, bars
+# [=], and $ms the time from the last key to the end.
+play() {
+    local wanted=$1 status=0
+    shift
+    "$PLAY_TERMINAL" "$@" >"$tmp/raw" 2>"$tmp/err" || status=$?
+    [ $status -eq 77 ] && skip "no terminals here"
+    sed -E 's/\[[# ]*\]/[=]/; s/[0-9][0-9.]*/N/g; s/ +/ /g; s/N [KMG]?i?B\b/N B/g' "$tmp/raw" >"$tmp/out"
+    ms=$(sed -n 's/^status .*, \([0-9]*\) ms$/\1/p' "$tmp/err")
+    [ "$status" -eq "$wanted" ] || fail "$*: exit status $status instead of $wanted"
+}
+
+# screen NAME: the screen of that name is what standard input says. Lines may be regular expressions.
+screen() {
+    sed -n "/^--- $1\$/,/^--- /{/^--- /!p}" "$tmp/out" >"$tmp/seen"
+    local line=0
+    while IFS= read -r want; do
+        line=$((line + 1))
+        sed -n "${line}p" "$tmp/seen" | grep -qxE -- "$want" || fail "screen $1, line $line is not: $want"
+    done
+    [ "$(wc -l <"$tmp/seen")" -eq $line ] || fail "screen $1 has more than $line lines"
+}
+
+fits() { # COLUMNS
+    sed 's/±/+/g' "$tmp/raw" | awk -v n="$1" 'length > n && !/^---/ { exit 1 }' || fail "a line is longer than $1 columns"
+}
+
+# How much takes about two seconds: tokens of a prompt, and generated ones.
+run 0 run "$model" -p "It was a dark and stormy night, and the old man said so." -n 20 --ignore-eos -t 1 --stats json
+tail -n 1 "$tmp/err" >"$tmp/stats"
+prompt_tokens=$(json "$tmp/stats" prompt_tokens_per_second | awk '{ n = int(2 * $1); print (n < 100 ? 100 : n > 3600 ? 3600 : n) }')
+step_tokens=$(json "$tmp/stats" tokens_per_second | awk '{ n = int(3 * $1); print (n < 20 ? 20 : n > 3800 ? 3800 : n) }')
+
+# ---- a long prompt: progress, then text, then statistics
+for ((i = 0; i < prompt_tokens / 14; i++)); do echo "It was a dark and stormy night, and the old man said so."; done >"$tmp/long"
+echo "It was" >>"$tmp/long"
+long=(run "$model" -f "$tmp/long" -c 4096 --temp 0 -ub 16 -t 1)
+play 0 -s "s left" "$hearth" "${long[@]}" -n 3
+screen "s left" <<'END'
+hearth: warning: the model was trained for .*
+.*
+hearth: prompt N of N tokens \[=\] N %, N tok/s, N s left
+END
+screen end <<'END'
+hearth: warning: the model was trained for .*
+.*
+[^:]*
+hearth: prompt N tokens, N tok/s; generated N tokens, N tok/s
+END
+fits 80
+
+# It fits other widths, and shows no trace of itself after Ctrl-C (which the terminal shows as ^C) and Ctrl-Z.
+for columns in 36 52 120; do
+    play 130 -w $columns -s "prompt " -c "prompt " "$hearth" "${long[@]}" -n 3
+    fits $columns
+    grep -q '\^C' "$tmp/out" && fail "Ctrl-C left something on the terminal of $columns columns"
+    grep -q "hearth: stopped in the prompt" "$tmp/raw" || fail "nothing says that the prompt was stopped"
+done
+play 130 -z "prompt " -s "prompt " -c "tok/s" "$hearth" "${long[@]}" -n 3
+grep -qxF "[stopped]" "$tmp/raw" || fail "Ctrl-Z left something on the terminal"
+
+# soon WHAT STATUS ARGUMENT...: Ctrl-C ends it within half a second; on a busy machine at one of four times.
+soon() {
+    local what=$1
+    shift
+    for _ in 1 2 3 4; do
+        play "$@"
+        [ "$ms" -le 500 ] && return
+    done
+    fail "$what: Ctrl-C took $ms ms"
+}
+soon "a long prompt" 130 -s "prompt " -c "prompt " "$hearth" "${long[@]}" -n 3 -ub 512
+
+# ---- wherever text goes, nothing mixes with it
+short=(run "$model" -p "It was" -n 12 -s 1)
+"$hearth" "${short[@]}" -q >"$tmp/text" || fail "a short run"
+text=$(cat "$tmp/text")
+for way in '"$@"' '"$@" | cat' '"$@" 2>&1 | cat'; do
+    play 0 -w 120 bash -c "$way" bash "$hearth" "${short[@]}"
+    screen end <<END
+$(sed -E 's/[0-9][0-9.]*/N/g; s/ +/ /g' <<<"$text")
+hearth: prompt N tokens, N tok/s; generated N tokens, N tok/s; seed N
+END
+    play 0 bash -c "$way" bash "$hearth" "${short[@]}" -q
+    grep -qF "$text" "$tmp/raw" || fail "$way -q does not show the text"
+done
+# Text that is not seen: progress while it is generated.
+play 0 -w 120 -s "tok/s" bash -c '"$@" >"$0"' "$tmp/file" "$hearth" run "$model" -p "It was" -n "$step_tokens" --ignore-eos -c 4096 -t 1 -s 1
+grep -q '^hearth: generating N of N tokens' "$tmp/out" || fail "no progress while text goes to a file"
+screen end <<'END'
+hearth: warning: the model was trained for .*
+hearth: prompt N tokens, N tok/s; generated N tokens, N tok/s; seed N
+END
+# An error in the middle of it all.
+play 1 "$hearth" run "$tmp/none.gguf" -p a
+grep -q '^hearth: error: ' "$tmp/raw" || fail "an error does not begin a line"
+
+# ---- slow storage: the session loads, with progress; steps can be stopped
+find_budget() {
+    "$hearth" run "$model" -p "It was" -n 1 -c 256 -t 1 --ram 1M 2>"$tmp/err" >"$tmp/out"
+    least=$(sed -n 's/.*at least \([0-9]*\) bytes.*/\1/p' "$tmp/err")
+    [ -n "$least" ] || return 1
+    least=$((least + 1024 * 1024))
+    "$hearth" run "$model" -p "It was" -n 1 -c 256 -t 1 --ram $least --stats json 2>"$tmp/err" >"$tmp/out" &&
+        tail -n 1 "$tmp/err" | grep -q '"streaming":{'
+}
+if find_budget; then
+    slow=(run "$model" -p "It was" -c 256 -t 1 --ram "$least" --throttle 4000,8 -s 1)
+    play 0 "$hearth" "${slow[@]}" -n 2
+    grep -q '^hearth: .*\[=\]' "$tmp/out" && fail "progress stays on the terminal: --ram"
+    sed -n '2p' "$tmp/out" | grep -q '^hearth:' && fail "no text with --ram"
+    play 0 bash -c '"$@" | cat' bash "$hearth" "${slow[@]}" -n 2
+    sed -n '2p' "$tmp/out" | grep -q '^hearth:' && fail "no text with --ram in a pipe"
+    soon "streaming" 130 -c " a" "$hearth" "${slow[@]}" -n 500 --ignore-eos
+    grep -q '^hearth: prompt' "$tmp/raw" || fail "no statistics after Ctrl-C"
+    play 130 -s "loading" -c "loading" "$hearth" "${slow[@]}" -n 500 --throttle 4000,2
+    screen loading <<'END'
+hearth: loading \[=\] N %.*
+END
+else
+    echo "no budget at which the model streams"
+fi
+
+# ---- tables, and what else takes long
+play 0 "$hearth" bench "$model" -p 64 -n 8 -npl 1,2 -r 2 -t 1 --roof 1M
+screen end <<'END'
+llama N[MK]? QN_N, N B, N M parameters, CPU, N threads
+
+\| test \| t/s \| GB/s \| of roof \|
+\| -*: \| -*: \| -*: \| -*: \|
+\| ppN \| N ± N \| \| \|
+\| tgN \| N ± N \| N \| N % \|
+\| tgN xN \| N ± N \| N \| N % \|
+
+Memory roof: N B/s with N threads.
+END
+fits 80
+play 0 -w 160 "$hearth" bench "$model" -p 64 -n 0 -r 1 -t 1 --roof 0
+grep -q '^| model | size | params | backend | threads | test |' "$tmp/out" || fail "no wide table on a wide terminal"
+play 130 -s "run" -c "pp" "$hearth" bench "$model" -p $((prompt_tokens / 4)) -n 0 -r 50 -t 1 --roof 0
+grep -q '^hearth: ppN, run N of N \[=\] N %' "$tmp/out" || fail "bench shows no progress"
+play 0 "$hearth" inspect "$model"
+fits 80
+play 0 "$hearth" run --help
+fits 80
+play 0 -h 60 "$hearth" run --help all
+fits 80
+play 0 "$hearth" quantize "$model" "$tmp/out.gguf" Q4_0
+screen end <<'END'
+hearth: warning: .*
+.*
+hearth: N B -> N B: .*
+END
+play 0 -s "profiling" "$hearth" profile "$model" -f "$tmp/long" -o "$tmp/p" -t 1
+grep -q '^hearth: profiling N of N tokens \[=\] N %' "$tmp/out" || fail "profile shows no progress"
+soon "profile" 130 -c "profiling" "$hearth" profile "$model" -f "$tmp/long" -o "$tmp/stopped" -t 1
+[ -e "$tmp/stopped" ] && fail "a stopped profile left a file"
+play 130 -s "perplexity" -c "perplexity" "$hearth" perplexity "$model" -f "$tmp/long" -c 32 -t 1
+grep -qE '^hearth: perplexity .*N of N tokens( \[=\])? N %' "$tmp/out" || fail "perplexity shows no progress"
+play 0 "$hearth" pack "$model" "$tmp/pack.gguf"
+screen end <<'END'
+hearth: N B -> N B: .*
+hearth: ffn_down was .*
+.*
+END
+exit 0
