@@ -263,10 +263,13 @@ static void free_wanted(struct wanted *w)
 
 static void check_golden(const struct golden *g)
 {
+    static int n;
+    if (SANITIZED && n++ % 7) // the logits of all are compared in other builds
+        return;
     struct hearth_model *m = NULL;
     OK(hearth_model_open(&m, g->path, NULL, &err));
     struct wanted w = evaluate_apart(m, HEARTH_SPARSITY_AUTO);
-    for (int n_threads = 1; n_threads <= 3; n_threads += 2)
+    for (int n_threads = 1 + SANITIZED; n_threads <= 3; n_threads += 2)
         check_together(m, n_threads, HEARTH_SPARSITY_AUTO, &w, g->name);
     free_wanted(&w);
     hearth_model_close(&m);
@@ -289,7 +292,7 @@ static void check_streamed(const char *path, enum hearth_sparsity sparsity)
     check_together(m, 2, sparsity, &w, path);
     hearth_model_close(&m);
     find_budgets(path, sparsity, 3, &least, &most);
-    for (int i = 0; i < 3; i++) {
+    for (int i = SANITIZED; i < 3; i += 1 + SANITIZED) {
         // Buffers here are larger than those that find_budgets() opens its session with.
         struct way way = {.ram = least + (most - least) * (uint64_t)i / 2 + (16u << 20),
                           .io = "pread",
@@ -308,11 +311,11 @@ static void test_streamed(void **state)
     static const char *const presets[] = {"tiny-dense", "tiny-relullama", "tiny-opt", "tiny-turbosparse",
                                           "tiny-turbosparse-moe"};
     char model[512], pack[512];
-    for (size_t i = 0; i < sizeof presets / sizeof *presets; i++) {
+    for (size_t i = 0; i < sizeof presets / sizeof *presets; i += SANITIZED ? 5 : 1) {
         snprintf(model, sizeof model, "%s", make(presets[i]));
         check_streamed(model, HEARTH_SPARSITY_AUTO);
     }
-    for (size_t i = 3; i < sizeof presets / sizeof *presets; i++) {
+    for (size_t i = SANITIZED ? 4 : 3; i < sizeof presets / sizeof *presets; i++) {
         snprintf(model, sizeof model, "%s", make(presets[i]));
         snprintf(pack, sizeof pack, "%s", in_folder("pack.gguf"));
         remove(pack);
