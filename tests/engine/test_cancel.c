@@ -149,7 +149,7 @@ static void test_progress(void **state)
     (void)state;
     hearth_token tokens[LONG];
     fill_tokens(tokens, LONG);
-    struct hearth_model *m = open_novels();
+    struct hearth_model *m = open_usual();
     const int n_layer = hearth_model_info(m)->n_layer, n_micro = (LONG + MICRO - 1) / MICRO;
     struct told told = {0};
     struct hearth_session_params p = hearth_session_params_default();
@@ -216,7 +216,7 @@ static void test_within_layer(void **state)
     (void)state;
     hearth_token tokens[LONG];
     fill_tokens(tokens, LONG);
-    struct hearth_model *m = open_novels();
+    struct hearth_model *m = open_usual();
     float *want = want_of(m, tokens);
     real_product = m->kernels.prompt[HEARTH_TYPE_Q8_0];
     m->kernels.prompt[HEARTH_TYPE_Q8_0] = count_product;

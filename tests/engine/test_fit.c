@@ -49,10 +49,12 @@ static void check_budget(const char *path, const struct hearth_fit *fit, const f
     struct opened o = {.model = open_with(path, fit->ram, &usual)};
     const struct hearth_session_params params = session_params();
     struct hearth_stats stats;
+    struct hearth_streaming_stats streaming;
     o.n_vocab = hearth_model_info(o.model)->n_vocab;
     OK(hearth_session_open(&o.session, o.model, &params, &err));
-    hearth_session_stats(o.session, &stats);
-    const struct hearth_streaming_stats *s = &stats.streaming;
+    hearth_session_stats(o.session, &stats, sizeof stats);
+    hearth_session_streaming_stats(o.session, &streaming, sizeof streaming);
+    const struct hearth_streaming_stats *s = &streaming;
     assert_true((s->io == NULL) == (fit->kind == HEARTH_FIT_WHOLE));
     assert_true(s->planned_bytes <= fit->ram);
     assert_int_equal(stats.kv_bytes, o.session->kv.region.size);

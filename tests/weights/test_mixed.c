@@ -47,19 +47,19 @@ static void list_rows(const struct opened *o, int round, struct hearth_batch_row
 
 static struct hearth_streaming_stats stats_of(const struct opened *o)
 {
-    struct hearth_stats stats;
-    hearth_session_stats(o->session, &stats);
-    return stats.streaming;
+    struct hearth_streaming_stats stats;
+    hearth_session_streaming_stats(o->session, &stats, sizeof stats);
+    return stats;
 }
 
 // Evaluates some rows of a round, again where storage is to fail first, and keeps the last `answers` rows' logits.
 static void evaluate_rows(struct opened *o, const struct hearth_batch_row *rows, int n, int answers,
                           float **out)
 {
-    int rc = hearth_evaluate(o->session, rows, n, &err);
+    int rc = hearth_evaluate(o->session, rows, n, sizeof *rows, &err);
     if (rc && atomic_load(&spoiled)) {
         spoil_then_mend(rc);
-        rc = hearth_evaluate(o->session, rows, n, &err);
+        rc = hearth_evaluate(o->session, rows, n, sizeof *rows, &err);
     }
     OK(rc);
     for (int i = n - answers; i < n; i++, *out += o->n_vocab)
