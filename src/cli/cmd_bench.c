@@ -350,6 +350,7 @@ static int set_up(struct bench *b)
         (o->trace && hearth_session_trace(b->session, o->trace, &err)))
         return hearth_cli_fail(&err);
     hearth_cli_cancel_on_interrupt(b->session);
+    hearth_cli_note_unused(o, b->session);
     const int most = longest > depth ? longest : depth;
     status = make_tokens(b, most > n_seqs ? most : n_seqs);
     if (status || !depth)

@@ -134,6 +134,7 @@ static int set_up(struct scoring *s, struct hearth_buffer *text)
     if (hearth_session_open(&s->session, s->model, &params, &err))
         return hearth_cli_fail(&err);
     hearth_cli_cancel_on_interrupt(s->session);
+    hearth_cli_note_unused(s->o, s->session);
     return cut_text(s, text);
 }
 

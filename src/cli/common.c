@@ -4,16 +4,19 @@
 
 #include <errno.h>
 #include <math.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cpu.h"
 #include "base/log.h"
 #include "base/os.h"
+#include "store/store.h"
 
 // ---- messages
 
@@ -99,6 +102,12 @@ int hearth_cli_usage(const struct hearth_command *cmd, const char *fmt, ...)
     else
         fprintf(stderr, "hearth: see hearth --help\n");
     return HEARTH_EXIT_USAGE;
+}
+
+void hearth_cli_print_version(void)
+{
+    printf("hearth %s\nCPU: %s (%s)\n", hearth_version(), hearth_cpu_brand(),
+           hearth_cpu_level_name(hearth_cpu_flags()));
 }
 
 // ---- stopping
@@ -196,6 +205,19 @@ int hearth_cli_stdout_close(int status)
         return status;
     int failed = hearth_cli_error("cannot write to standard output: %s", strerror(errno));
     return status ? status : failed;
+}
+
+bool hearth_cli_stdin_is_piped(void)
+{
+    struct stat st;
+    return !fstat(STDIN_FILENO, &st) && (S_ISFIFO(st.st_mode) || S_ISREG(st.st_mode) || S_ISSOCK(st.st_mode));
+}
+
+void hearth_cli_await_stdin(const char *message)
+{
+    struct pollfd fd = {.fd = STDIN_FILENO, .events = POLLIN};
+    if (poll(&fd, 1, 500) == 0)
+        hearth_cli_info("%s", message);
 }
 
 bool hearth_cli_stdout_is_terminal(void)
@@ -303,9 +325,21 @@ int hearth_cli_open_model(struct hearth_model **out, const struct hearth_options
         return hearth_cli_usage(NULL, "--cpu %s: this CPU does not have these instructions; its level is %s",
                                 params.cpu, hearth_cpu_level_name(hearth_cpu_flags()));
     struct hearth_error err = {0};
+    struct hearth_throttle throttle;
+    if (o->throttle && hearth_throttle_parse(&throttle, o->throttle, &err))
+        return hearth_cli_usage(NULL, "%s", err.message);
     int rc = hearth_model_open(out, o->model, &params, &err);
     clear_progress();
     return rc ? hearth_cli_fail(&err) : HEARTH_EXIT_OK;
+}
+
+void hearth_cli_note_unused(const struct hearth_options *o, struct hearth_session *session)
+{
+    struct hearth_stats stats;
+    hearth_session_stats(session, &stats);
+    const char *unused = o->io ? "--io" : o->throttle ? "--throttle" : o->overlap ? "--overlap" : NULL;
+    if (unused && !stats.streaming.io)
+        hearth_cli_info("without effect here: %s (all weights are in memory; see --ram)", unused);
 }
 
 int hearth_cli_threads(const struct hearth_options *o)

@@ -21,6 +21,8 @@ int hearth_cli_error(const char *fmt, ...) HEARTH_PRINTF(1, 2);
 int hearth_cli_fail(const struct hearth_error *err);
 // Prints a usage error with a hint at the help of `cmd` (may be NULL) and returns HEARTH_EXIT_USAGE.
 int hearth_cli_usage(const struct hearth_command *cmd, const char *fmt, ...) HEARTH_PRINTF(2, 3);
+// Prints program, version and CPU to standard output.
+void hearth_cli_print_version(void);
 
 // Draws the progress bar, 0..1, if standard error is a terminal. 1 and any message remove it.
 void hearth_cli_progress(const char *what, float share);
@@ -51,6 +53,10 @@ bool hearth_buffer_add(struct hearth_buffer *b, const void *src, size_t n);
 
 // Appends a whole file, or standard input if path is "-". Prints any error and returns an exit status.
 int hearth_cli_read(const char *path, struct hearth_buffer *out);
+// Whether standard input is a file, a pipe or a socket: something that is there to be read.
+bool hearth_cli_stdin_is_piped(void);
+// Says the message if standard input has nothing to read for half a second: somebody may be waiting in vain.
+void hearth_cli_await_stdin(const char *message);
 // Writes to standard output and flushes it. False: it failed (full disk);
 // hearth_cli_stdout_close() reports it.
 bool hearth_cli_write(const char *text, size_t n);
@@ -73,6 +79,8 @@ void hearth_cli_format_count(char *out, size_t size, uint64_t n);
 
 // Opens o->model with a progress bar. Prints any error and returns an exit status.
 int hearth_cli_open_model(struct hearth_model **out, const struct hearth_options *o, bool vocab_only);
+// Says which options about reading weights change nothing, because the session has them all in memory.
+void hearth_cli_note_unused(const struct hearth_options *o, struct hearth_session *session);
 // Number of threads of a session with these options.
 int hearth_cli_threads(const struct hearth_options *o);
 // Tokens of a text as a new array; the caller frees it. Prints any error and returns an exit status.

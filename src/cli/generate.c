@@ -8,6 +8,8 @@
 
 #include "hearth.h"
 
+#include "cli/spelling.h"
+
 #define WIDTH  96 // columns of help
 #define COLUMN 30 // where descriptions start
 
@@ -118,6 +120,7 @@ static void help_program(void)
     for (const struct hearth_command *cmd = hearth_command_table; cmd->name; cmd++)
         printf("  %-12s %s\n", cmd->name, cmd->summary);
     printf("\nhearth COMMAND --help shows a command's options. hearth --version shows version and CPU.\n"
+           "Every option can be set by a variable, too: HEARTH_CTX_SIZE=8192 is --ctx-size 8192.\n"
            "Exit status: 0 success, 1 failure, 2 wrong usage, 130 interrupted.\n");
 }
 
@@ -195,6 +198,14 @@ static void man_exit_status(void)
            "interrupted.\n");
 }
 
+static void man_environment(void)
+{
+    printf(
+        ".SH ENVIRONMENT\nEvery option can be set by a variable: HEARTH_ and the option's long name in capitals, with _ "
+        "for \\-. HEARTH_CTX_SIZE=8192 stands for \\-\\-ctx\\-size 8192, HEARTH_QUIET=1 for \\-\\-quiet. "
+        "The command line wins.\n");
+}
+
 static void man_program(void)
 {
     man_head("hearth");
@@ -208,6 +219,7 @@ static void man_program(void)
     }
     printf(".SH OPTIONS\n.TP\n.BR \\-h ,\\  \\-\\-help\nshow help; after a command, its options\n"
            ".TP\n.B \\-\\-version\nshow the version, the CPU and the instruction set in use\n");
+    man_environment();
     man_exit_status();
     printf(".SH SEE ALSO\n");
     for (const struct hearth_command *cmd = hearth_command_table; cmd->name; cmd++)
@@ -251,6 +263,7 @@ static void man_command(const struct hearth_command *cmd)
     roff_paragraphs(cmd->description);
     printf(".SH OPTIONS\n");
     man_options(cmd);
+    man_environment();
     man_exit_status();
     printf(".SH EXAMPLES\n.nf\n");
     roff(cmd->example);
@@ -266,7 +279,7 @@ static bool wants_file(const struct hearth_option *opt)
 
 static void bash_options(const struct hearth_command *cmd)
 {
-    char word[40];
+    char word[HEARTH_SPELLING_MAX];
     printf("    %s)\n        case $prev in\n", cmd->name);
     for (const struct hearth_option *opt = hearth_option_table; opt->names; opt++) {
         if (!shown(opt, cmd) || !takes_value(opt))
@@ -337,7 +350,7 @@ static void zsh_text(const char *text)
 
 static void zsh_option(const struct hearth_option *opt)
 {
-    char word[40], choices[120];
+    char word[HEARTH_SPELLING_MAX], choices[120];
     for (const char *list = opt->names; (list = hearth_spelling_next(list, word));) {
         printf("            '%s[", word);
         zsh_text(opt->help);
@@ -392,7 +405,7 @@ static void fish_text(const char *text)
 
 static void fish_option(const struct hearth_command *cmd, const struct hearth_option *opt)
 {
-    char word[40], choices[120];
+    char word[HEARTH_SPELLING_MAX], choices[120];
     printf("complete -c hearth -n '__fish_seen_subcommand_from %s'", cmd->name);
     for (const char *list = opt->names; (list = hearth_spelling_next(list, word));) {
         const char *kind = !strncmp(word, "--", 2) ? "-l" : word[2] ? "-o" : "-s";

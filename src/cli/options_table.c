@@ -35,7 +35,8 @@ const struct hearth_option hearth_option_table[] = {
      "the GGUF file, in place of MODEL; for a split model, any of its parts", AT(model)},
 
     {"-p, --prompt", NULL, HEARTH_OPTION_STRING, "TEXT", NULL, NULL, NO_RANGE, RUN, "Input",
-     "the prompt; without one, generation starts from the BOS token alone", AT(prompt)},
+     "the prompt, in place of PROMPT; with an empty one, generation starts from the BOS token alone",
+     AT(prompt)},
     {"-f, --file", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, RUN, "Input",
      "take the prompt from FILE, or from standard input when FILE is -; one newline at its end is dropped",
      AT(file)},
@@ -156,9 +157,9 @@ const struct hearth_option hearth_option_table[] = {
      "tokens of a stretch of text; every stretch starts afresh", AT(n_ctx)},
     {"-t, --threads", NULL, HEARTH_OPTION_INT, "N", "-1", NULL, -1, 256, ENGINE | QUANTIZE | PROFILE | PACK,
      "Resources", "threads; -1: one per physical core. The text does not depend on it", AT(n_threads)},
-    {"--ram", NULL, HEARTH_OPTION_SIZE, "SIZE", NULL, NULL, 1, 9.0e18, ENGINE, "Resources",
-     "use at most SIZE of memory (4G, 900M); what does not fit is read from the file as it is needed. The "
-     "text does not depend on it (default: all of the model in memory)",
+    {"--ram", NULL, HEARTH_OPTION_BUDGET, "SIZE", NULL, NULL, 1, 9.0e18, ENGINE, "Resources",
+     "use at most SIZE of memory (4G, 900M, 80% of this machine's); what does not fit is read from the file as it "
+     "is needed. The text does not depend on it (default: all of the model in memory)",
      AT(ram)},
     {"--io", NULL, HEARTH_OPTION_ENUM, "HOW", "auto", IO_KINDS, NO_RANGE, ENGINE, "Resources",
      "with --ram, how the file is read; auto: what a short test finds faster", AT(io)},
@@ -227,15 +228,10 @@ const struct hearth_option hearth_option_table[] = {
      "on standard error, only warnings and errors", AT(quiet)},
     {"-v, --verbose", "--log-verbose", HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, HEARTH_CMD_ALL,
      "Output", "on standard error, also details", AT(verbose)},
-    {"-h, --help", NULL, HEARTH_OPTION_HELP, NULL, NULL, NULL, NO_RANGE, HEARTH_CMD_ALL, "Output",
+    {"--version", NULL, HEARTH_OPTION_VERSION, NULL, NULL, NULL, NO_RANGE, HEARTH_CMD_ALL, "Output", NULL,
+     NO_FIELD},
+    {"-h, --help", "--usage", HEARTH_OPTION_HELP, NULL, NULL, NULL, NO_RANGE, HEARTH_CMD_ALL, "Output",
      "show this help and exit", NO_FIELD},
-
-    // Options of llama.cpp without effect here. Command lines that have them keep working.
-    {"-no-cnv, --no-conversation",
-     "--no-display-prompt, --no-warmup, --no-mmap, --simple-io, -st, --single-turn", HEARTH_OPTION_IGNORED,
-     NULL, NULL, NULL, NO_RANGE, ENGINE, "", NULL, NO_FIELD},
-    {"-b, --batch-size", "-ngl, --n-gpu-layers, --gpu-layers, -fa, --flash-attn", HEARTH_OPTION_IGNORED_VALUE,
-     "N", NULL, NULL, NO_RANGE, ENGINE, "", NULL, NO_FIELD},
     {0},
 };
 
@@ -258,13 +254,17 @@ const char *hearth_options_cpu(const struct hearth_options *o)
     }
 
 const struct hearth_command hearth_command_table[] = {
-    {"run", RUN, MODEL_ONLY, "generate text from a prompt",
-     "Loads MODEL, evaluates the prompt and prints its continuation. Standard output carries only the "
+    {"run",
+     RUN,
+     {{"MODEL", AT(model)}, {"[PROMPT]", AT(prompt)}},
+     "generate text from a prompt",
+     "Loads MODEL, evaluates the prompt and prints its continuation. A prompt that is not given is read from standard "
+     "input, if that is a file or a pipe. Standard output carries only the "
      "generated "
      "text; the prompt is not repeated, and a final newline is added only on a terminal.\n\n"
      "Names of control tokens in the prompt (such as <|im_start|>) become those tokens. Ctrl-C ends the "
      "generation cleanly; a second one kills the program.",
-     "hearth run model.gguf -p \"Once upon a time\" -n 100\n"
+     "hearth run model.gguf \"Once upon a time\" -n 100\n"
      "hearth run model.gguf -f prompt.txt --temp 0 > answer.txt\n"
      "hearth run model.gguf -p \"A haiku about fire:\" -n 40 -np 8",
      hearth_cmd_run},

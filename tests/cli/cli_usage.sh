@@ -24,10 +24,6 @@ err_has "unknown option --qqqqqq"
 err_lacks "did you mean"
 run 2 run "$model" -npl 4
 err_has "-npl is an option of hearth bench, not of hearth run"
-run 2 run "$model" other.gguf
-err_has 'unexpected argument "other.gguf"'
-run 2 run -m "$model" other.gguf
-err_has 'unexpected argument "other.gguf"'
 run 2 run "$model" --top-p 3
 err_has "--top-p 3: must be a number from 0 to 1"
 run 2 run "$model" --top-p=nan
@@ -82,11 +78,6 @@ run 0 run "$model" -p a -n 4 --seed 3 --top-k 3 --samplers "top_k;temperature"
 same "$tmp/out" "$tmp/letters"
 run 2 run "$model" -p a -n 1 --sampling-seq kq
 err_has "letters of edskypmxt, not kq"
-
-# ---- options of llama.cpp that mean nothing here
-run 0 run "$model" -p a -n 1 -no-cnv -ngl 99 -fa on -b 2048
-err_has "warning: -ngl has no meaning here and is ignored"
-run 0 run -fa "$model" -p a -n 1
 
 # ---- help
 commands='run bench perplexity tokenize detokenize inspect quantize plan profile pack'
