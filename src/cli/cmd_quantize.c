@@ -57,6 +57,7 @@ int hearth_cmd_quantize(const struct hearth_options *o)
 
     static char label[] = "converting";
     struct hearth_quantize_params params = {.recipe = recipe,
+                                            .pure = o->pure,
                                             .n_threads = o->n_threads > 0 ? (int)o->n_threads : 0,
                                             .progress = on_progress,
                                             .progress_arg = label};

@@ -78,7 +78,7 @@ of_level() { # LEVEL MODEL OPTION...: nothing when this CPU does not have the le
 levels=$("$hearth" run x --cpu none 2>&1 | sed -n 's/.*must be one of auto, c//p' | tr -d ,)
 compare() { # MODEL FORMAT TOLERANCE
     local phase level value reference steps=
-    run 0 quantize "$source_dir/models/$1-Q8_0.gguf" "$tmp/$2.gguf" "$2"
+    run 0 quantize "$source_dir/models/$1-Q8_0.gguf" "$tmp/$2.gguf" "$2" --pure
     for phase in step prompt; do
         reference=$(of_level c "$tmp/$2.gguf" --phase $phase) || exit 1
         for level in $levels; do
