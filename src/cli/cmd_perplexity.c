@@ -122,6 +122,8 @@ static int set_up(struct scoring *s, struct hearth_buffer *text)
     struct hearth_error err = {0};
     int status = hearth_cli_read(s->o->file, text);
     if (!status)
+        hearth_cli_warn_binary(s->o->file, text);
+    if (!status)
         status = hearth_cli_open_model(&s->model, s->o, false);
     if (status)
         return status;

@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/os.h"
 #include "store/store.h"
+#include "text/unicode.h"
 
 // ---- messages
 
@@ -205,6 +206,21 @@ int hearth_cli_stdout_close(int status)
         return status;
     int failed = hearth_cli_error("cannot write to standard output: %s", strerror(errno));
     return status ? status : failed;
+}
+
+void hearth_cli_warn_binary(const char *path, const struct hearth_buffer *text)
+{
+    const size_t n = text->n < 65536 ? text->n : 65536;
+    size_t strange = 0;
+    for (size_t i = 0; i < n;) {
+        const unsigned char c = (unsigned char)text->data[i];
+        const size_t length = c < 128 ? 1 : hearth_utf8_decode(text->data + i, text->n - i, NULL);
+        strange += !length || (c < 32 && !strchr("\t\n\v\f\r", c));
+        i += length ? length : 1;
+    }
+    if (strange > n / 100)
+        hearth_cli_warn("%s does not look like text: of its first %zu bytes, %zu are in no text", path, n,
+                        strange);
 }
 
 bool hearth_cli_stdin_is_piped(void)
