@@ -305,7 +305,7 @@ static int read_count(const struct hearth_gguf *g, struct hearth_str arch, const
     char key[128];
     uint32_t value = (uint32_t)*out;
     snprintf(key, sizeof key, "%.*s.%s", (int)(arch.n > 64 ? 64 : arch.n), arch.s, name);
-    int rc = hearth_gguf_u32(g, key, false, &value, err);
+    int rc = hearth_gguf_u32_of_layers(g, key, false, &value, err);
     *out = (int64_t)value;
     return rc;
 }
