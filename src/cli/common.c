@@ -208,6 +208,14 @@ int hearth_cli_stdout_close(int status)
     return status ? status : failed;
 }
 
+size_t hearth_cli_character(const char *text, size_t n)
+{
+    const unsigned char c = (unsigned char)*text;
+    if (c < 128)
+        return c >= ' ' && c != 127;
+    return hearth_utf8_decode(text, n, NULL);
+}
+
 void hearth_cli_warn_binary(const char *path, const struct hearth_buffer *text)
 {
     const size_t n = text->n < 65536 ? text->n : 65536;

@@ -53,6 +53,8 @@ bool hearth_buffer_add(struct hearth_buffer *b, const void *src, size_t n);
 
 // Appends a whole file, or standard input if path is "-". Prints any error and returns an exit status.
 int hearth_cli_read(const char *path, struct hearth_buffer *out);
+// Length of the character at the start of text[0..n) if a terminal shows it as it is; else 0.
+size_t hearth_cli_character(const char *text, size_t n);
 // Warns if what was read from `path` looks like anything but text: a model, an archive.
 void hearth_cli_warn_binary(const char *path, const struct hearth_buffer *text);
 // Whether standard input is a file, a pipe or a socket: something that is there to be read.

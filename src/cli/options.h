@@ -73,7 +73,7 @@ struct hearth_options {
     const char *model, *out, *type, *preset; // MODEL (or IN), OUT, TYPE, PRESET
     const char *prompt, *file;
     const char *profile;
-    bool escape, no_bos, special, ignore_eos, json, verify, quiet, verbose, pure;
+    bool escape, no_bos, special, ignore_eos, json, verify, quiet, verbose, pure, ids, pieces, show_count;
     int64_t n_predict, n_parallel, chunks, repetitions, depth;
     struct hearth_int_list bench_prompt, bench_gen, bench_parallel;
     uint64_t roof_bytes;

@@ -54,6 +54,10 @@ err_lacks "[3]"
 [ "$two" != "$all" ] || fail "--chunks 2 scores all chunks"
 run 0 perplexity "$model" -f - -c 64 <"$tmp/text"
 out_has "PPL = $all "
+run 0 perplexity "$model" -f "$tmp/text" -c 64 --json
+awk -v a="$(json "$tmp/out" ppl)" -v b="$all" 'BEGIN { exit !(a > b - 1e-4 && a < b + 1e-4) }' || fail "ppl in JSON"
+[ "$(json "$tmp/out" n_ctx)" = 64 ] || fail "n_ctx in JSON"
+json "$tmp/out" ppl_stderr >/dev/null
 printf 'short' >"$tmp/short"
 run 1 perplexity "$model" -f "$tmp/short" -c 64
 err_has "need at least 128"
