@@ -113,6 +113,14 @@ complete_words() {
 [ "$(complete_words hearth tok)" = tokenize ] || fail "bash completes hearth tok to: $(complete_words hearth tok)"
 [ "$(complete_words hearth run m --top-)" = "--top-k --top-p --top-nsigma" ] || fail "bash completion of --top-"
 [ "$(complete_words hearth run m -ctk q)" = q8_0 ] || fail "bash completion of -ctk"
+case $(complete_words hearth synth tiny-t) in "tiny-turbosparse "*) ;; *) fail "bash completion of presets" ;; esac
+[ "$(complete_words hearth quantize a b Q5_K)" = "Q5_K_S Q5_K_M" ] || fail "bash completion of types"
+[ "$(complete_words hearth help to)" = tokenize ] || fail "bash completion of help"
+[ "$(complete_words hearth run m --throttle ufs)" = "ufs4 ufs3" ] || fail "bash completion of --throttle"
+mkdir "$tmp/models" && touch "$tmp/models/a.gguf" "$tmp/models/a.md" "$tmp/models/a.htrace"
+[ "$(complete_words hearth run "$tmp/models/a")" = "$tmp/models/a.gguf" ] || fail "bash completion of models"
+[ "$(complete_words hearth plan --simulate "$tmp/models/a.h")" = "$tmp/models/a.htrace" ] || fail "bash completion of traces"
+[ "$(complete_words hearth pack m.gguf "$tmp/models/a.m")" = "$tmp/models/a.md" ] || fail "bash completion of other files"
 if command -v zsh >/dev/null 2>&1; then
     "$hearth" --generate zsh >"$tmp/_hearth" || fail "no zsh completion"
     zsh -n "$tmp/_hearth" || fail "zsh completion"
