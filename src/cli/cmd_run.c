@@ -228,6 +228,10 @@ static int make_prompt(struct run *r, const struct hearth_buffer *text)
         int status =
             hearth_cli_tokenize(r->model, text->data, text->n, HEARTH_TOKENIZE_BOS | HEARTH_TOKENIZE_SPECIAL,
                                 &r->prompt, &r->n_prompt);
+        const hearth_token bos = hearth_token_bos(r->model);
+        if (!status && r->n_prompt > 1 && bos >= 0 && r->prompt[0] == bos && r->prompt[1] == bos)
+            hearth_cli_warn(
+                "the prompt begins with the BOS token twice: it is added to every prompt, leave it out");
         if (status || r->n_prompt)
             return status;
     }

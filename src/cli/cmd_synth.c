@@ -23,14 +23,26 @@ static bool on_progress(void *arg, float share)
     return !hearth_cli_interrupted();
 }
 
+static int list_presets(void)
+{
+    const char *preset, *what;
+    for (int i = 0; (preset = hearth_synth_preset(i, &what)) != NULL; i++)
+        printf("%-24s %s\n", preset, what);
+    return HEARTH_EXIT_OK;
+}
+
 int hearth_cmd_synth(const struct hearth_options *o)
 {
     const char *preset;
+    if (!strcmp(o->preset, "list") && !o->out)
+        return list_presets();
     int i = 0;
     while ((preset = hearth_synth_preset(i, NULL)) != NULL && strcmp(preset, o->preset) != 0)
         i++;
     if (!preset)
         return unknown_preset(o->preset);
+    if (!o->out)
+        return hearth_cli_usage(hearth_command_find("synth"), "OUT is missing");
     static char label[] = "writing";
     struct hearth_synth_params params = {.seed = 1, .progress = on_progress, .progress_arg = label};
     struct hearth_error err = {0};

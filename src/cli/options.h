@@ -65,7 +65,7 @@ struct hearth_string_list {
 };
 
 enum { HEARTH_STATS_NONE, HEARTH_STATS_JSON };
-enum { HEARTH_OUTPUT_MD, HEARTH_OUTPUT_JSON };
+enum { HEARTH_OUTPUT_MD, HEARTH_OUTPUT_JSON, HEARTH_OUTPUT_JSONL, HEARTH_OUTPUT_CSV, HEARTH_OUTPUT_SQL };
 enum { HEARTH_OPTION_PHASE_PROMPT, HEARTH_OPTION_PHASE_STEP };
 
 // The values of all options of all sub-commands. Strings are borrowed from argv.
@@ -76,6 +76,8 @@ struct hearth_options {
     bool escape, no_bos, special, ignore_eos, json, verify, quiet, verbose, pure, ids, pieces, show_count;
     int64_t n_predict, n_parallel, chunks, repetitions, depth;
     struct hearth_int_list bench_prompt, bench_gen, bench_parallel;
+    struct hearth_int_list bench_depth, bench_threads, bench_ubatch, bench_type_k, bench_type_v;
+    struct hearth_string_list models, bench_pg;
     uint64_t roof_bytes;
     int output, phase, stats;
     const char *logits_out, *trace;

@@ -31,8 +31,10 @@
 const struct hearth_option hearth_option_table[] = {
     // names, aliases, kind, value, default, choices, min, max, commands, group, help, field
     {"-m, --model", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE,
-     HEARTH_CMD_ALL & ~(QUANTIZE | SYNTH | PACK), "Input",
+     HEARTH_CMD_ALL & ~(QUANTIZE | SYNTH | PACK | BENCH), "Input",
      "the GGUF file, in place of MODEL; for a split model, any of its parts", AT(model)},
+    {"-m, --model", NULL, HEARTH_OPTION_STRING_LIST, "FILE", NULL, NULL, NO_RANGE, BENCH, "Input",
+     "a GGUF file, in place of MODEL; may be given several times", AT(models)},
 
     {"-p, --prompt", NULL, HEARTH_OPTION_STRING, "TEXT", NULL, NULL, NO_RANGE, RUN, "Input",
      "the prompt, in place of PROMPT; with an empty one, generation starts from the BOS token alone",
@@ -139,7 +141,7 @@ const struct hearth_option hearth_option_table[] = {
     {"--sampler-seq", "--sampling-seq", HEARTH_OPTION_STRING, "LETTERS", NULL, NULL, NO_RANGE, RUN,
      "Sampling", "the same as --samplers in llama.cpp's letters (default: edskypmxt)", AT(sampler_letters)},
     {"-s, --seed", NULL, HEARTH_OPTION_INT, "S", "-1", NULL, -1, 4294967295.0, RUN, "Sampling",
-     "seed of the random choice; -1: a random one", AT(seed)},
+     "seed of the random choice; -1 (or 4294967295, the same in 32 bits): a random one", AT(seed)},
 
     {"-p, --n-prompt", NULL, HEARTH_OPTION_INT_LIST, "N,...", "512", NULL, 0, 1048576, BENCH, "Tests",
      "prompt lengths to measure; 0: none", AT(bench_prompt)},
@@ -147,8 +149,11 @@ const struct hearth_option hearth_option_table[] = {
      "generation lengths to measure; 0: none", AT(bench_gen)},
     {"-npl, --n-parallel", NULL, HEARTH_OPTION_INT_LIST, "N,...", "1,4,8", NULL, 1, 256, BENCH, "Tests",
      "how many sequences to generate at once, for each generation length", AT(bench_parallel)},
-    {"-d, --n-depth", NULL, HEARTH_OPTION_INT, "N", "0", NULL, 0, 1048576, BENCH, "Tests",
-     "tokens of context that each test starts from", AT(depth)},
+    {"-pg", NULL, HEARTH_OPTION_STRING_LIST, "N,M", NULL, NULL, NO_RANGE, BENCH, "Tests",
+     "also measure a prompt of N tokens and M generated ones after it, together; may be given several times",
+     AT(bench_pg)},
+    {"-d, --n-depth", NULL, HEARTH_OPTION_INT_LIST, "N,...", "0", NULL, 0, 1048576, BENCH, "Tests",
+     "tokens of context that each test starts from", AT(bench_depth)},
     {"-r, --repetitions", NULL, HEARTH_OPTION_INT, "N", "3", NULL, 1, 1000, BENCH, "Tests",
      "times that each test is run", AT(repetitions)},
     {"--roof", NULL, HEARTH_OPTION_SIZE, "SIZE", "512M", NULL, 0, 1099511627776.0, BENCH, "Tests",
@@ -170,8 +175,11 @@ const struct hearth_option hearth_option_table[] = {
      AT(kv_size)},
     {"-c, --ctx-size", NULL, HEARTH_OPTION_INT, "N", "512", NULL, 2, 67108864, PROFILE, "Resources",
      "tokens of a stretch of text; every stretch starts afresh", AT(n_ctx)},
-    {"-t, --threads", NULL, HEARTH_OPTION_INT, "N", "-1", NULL, -1, 256, ENGINE | QUANTIZE | PROFILE | PACK,
-     "Resources", "threads; -1: one per physical core. The text does not depend on it", AT(n_threads)},
+    {"-t, --threads", NULL, HEARTH_OPTION_INT, "N", "-1", NULL, -1, 256,
+     RUN | PERPLEXITY | QUANTIZE | PROFILE | PACK, "Resources",
+     "threads; -1: one per physical core. The text does not depend on it", AT(n_threads)},
+    {"-t, --threads", NULL, HEARTH_OPTION_INT_LIST, "N,...", "-1", NULL, -1, 256, BENCH, "Resources",
+     "threads; -1: one per physical core", AT(bench_threads)},
     {"--ram", NULL, HEARTH_OPTION_BUDGET, "SIZE", NULL, NULL, 1, 9.0e18, ENGINE, "Resources",
      "use at most SIZE of memory (4G, 900M, 80% of this machine's); what does not fit is read from the file as it "
      "is needed. The text does not depend on it (default: all of the model in memory)",
@@ -184,12 +192,18 @@ const struct hearth_option hearth_option_table[] = {
      "for measuring: with --ram, what goes on while single neurons or experts are read: computing and "
      "reading ahead (all), computing, or (neurons) nothing. The text does not depend on it",
      AT(overlap)},
-    {"-ub, --ubatch-size", NULL, HEARTH_OPTION_INT, "N", "512", NULL, 1, 65536, ENGINE, "Resources",
+    {"-ub, --ubatch-size", NULL, HEARTH_OPTION_INT, "N", "512", NULL, 1, 65536, RUN | PERPLEXITY, "Resources",
      "prompt tokens evaluated at a time. The text does not depend on it", AT(n_ubatch)},
-    {"-ctk, --cache-type-k", NULL, HEARTH_OPTION_ENUM, "TYPE", "f16", "f16|f32|q8_0", NO_RANGE, ENGINE,
-     "Resources", "number format of the keys in the KV cache", AT(type_k)},
-    {"-ctv, --cache-type-v", NULL, HEARTH_OPTION_ENUM, "TYPE", "f16", "f16|f32|q8_0", NO_RANGE, ENGINE,
-     "Resources", "number format of the values in the KV cache", AT(type_v)},
+    {"-ctk, --cache-type-k", NULL, HEARTH_OPTION_ENUM, "TYPE", "f16", "f16|f32|q8_0", NO_RANGE,
+     RUN | PERPLEXITY, "Resources", "number format of the keys in the KV cache", AT(type_k)},
+    {"-ctv, --cache-type-v", NULL, HEARTH_OPTION_ENUM, "TYPE", "f16", "f16|f32|q8_0", NO_RANGE,
+     RUN | PERPLEXITY, "Resources", "number format of the values in the KV cache", AT(type_v)},
+    {"-ub, --ubatch-size", NULL, HEARTH_OPTION_INT_LIST, "N,...", "512", NULL, 1, 65536, BENCH, "Resources",
+     "prompt tokens evaluated at a time", AT(bench_ubatch)},
+    {"-ctk, --cache-type-k", NULL, HEARTH_OPTION_ENUM_LIST, "TYPE,...", "f16", "f16|f32|q8_0", NO_RANGE,
+     BENCH, "Resources", "number format of the keys in the KV cache", AT(bench_type_k)},
+    {"-ctv, --cache-type-v", NULL, HEARTH_OPTION_ENUM_LIST, "TYPE,...", "f16", "f16|f32|q8_0", NO_RANGE,
+     BENCH, "Resources", "number format of the values in the KV cache", AT(bench_type_v)},
     {"--cpu", NULL, HEARTH_OPTION_ENUM, "LEVEL", "auto", hearth_cpu_words, NO_RANGE, ENGINE | PROFILE,
      "Resources", "use CPU instructions up to this level; auto: all that this CPU has", AT(cpu)},
     {"--sparsity", NULL, HEARTH_OPTION_ENUM, "MODE", "auto", "auto|off|exact|predict", NO_RANGE, ENGINE,
@@ -233,8 +247,8 @@ const struct hearth_option hearth_option_table[] = {
      "write to FILE which neurons each generated token needed, for hearth plan --simulate", AT(trace)},
     {"--stats", NULL, HEARTH_OPTION_ENUM, "FORMAT", "none", "none|json", NO_RANGE, RUN, "Output",
      "json: end standard error with one line of JSON: tokens, speeds, latencies, memory", AT(stats)},
-    {"-o, --output", NULL, HEARTH_OPTION_ENUM, "FORMAT", "md", "md|json", NO_RANGE, BENCH, "Output",
-     "a Markdown table, or JSON", AT(output)},
+    {"-o, --output", NULL, HEARTH_OPTION_ENUM, "FORMAT", "md", "md|json|jsonl|csv|sql", NO_RANGE, BENCH,
+     "Output", "a Markdown table, JSON, a line of JSON for each test, CSV, or SQL", AT(output)},
     {"--verify", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, ENGINE | PROFILE | INSPECT, "Input",
      "first hold the whole file against the checksums in it, which packs have", AT(verify)},
     {"-o, --output", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, PROFILE, "Output",
@@ -285,11 +299,14 @@ const struct hearth_command hearth_command_table[] = {
      "hearth run model.gguf -f prompt.txt --temp 0 > answer.txt\n"
      "hearth run model.gguf -p \"A haiku about fire:\" -n 40 -np 8",
      hearth_cmd_run},
-    {"bench", BENCH, MODEL_ONLY, "measure prompt and generation speed",
+    {"bench",
+     BENCH,
+     {{"MODEL...", AT(models)}},
+     "measure prompt and generation speed",
      "Prints the table of llama-bench: for prompts of N tokens (ppN) and N generated tokens (tgN) the mean "
      "speed in tokens per second and its standard deviation. For generation it adds the bytes of weights "
      "read per second beside what the machine's memory can deliver (the roof), because that is what bounds "
-     "it.",
+     "it. Options that take lists are tried in all combinations.",
      "hearth bench model.gguf\n"
      "hearth bench model.gguf -p 128,512 -n 64 -npl 1 -r 5 -o json",
      hearth_cmd_bench},
@@ -335,7 +352,7 @@ const struct hearth_command hearth_command_table[] = {
      hearth_cmd_quantize},
     {"synth",
      SYNTH,
-     {{"PRESET", AT(preset)}, {"OUT", AT(out)}},
+     {{"PRESET", AT(preset)}, {"[OUT]", AT(out)}},
      "write a synthetic model of a known shape",
      "Writes to the new file OUT a model with the exact shape of PRESET, for measuring speed and memory "
      "where "
@@ -346,6 +363,7 @@ const struct hearth_command hearth_command_table[] = {
      "turbosparse-mixtral-47b (a pack of 28 GiB), falcon-40b-relu (23 GiB), qwen3-30b-a3b (16 GiB), and for "
      "tests tiny-dense, tiny-turbosparse, tiny-turbosparse-moe, tiny-turbosparse-pack, tiny-relullama, "
      "tiny-opt, tiny-falcon, tiny-qwen3-moe.",
+     "hearth synth list\n"
      "hearth synth mistral-7b-dense mistral-7b-dense-Q4_0.gguf",
      hearth_cmd_synth},
     {"profile", PROFILE, MODEL_ONLY, "count how often each neuron of a model is active",

@@ -119,6 +119,14 @@ run 2 run "$tmp/none.gguf" -p x --throttle foo
 err_has '"foo" is no kind of storage'
 run 0 run "$model" -p x -n 1 --io pread
 err_has "without effect here: --io"
+run 0 run "$model" -p "<s>Once" -n 1
+err_has "the BOS token twice"
+run 0 run "$model" -p "Once" -n 1
+err_lacks "twice"
+run 0 synth list
+out_has "mistral-7b-dense "
+run 2 synth tiny-dense
+err_has "OUT is missing"
 run 0 run "$model" --version
 out_has "hearth "
 for option in -v -V --version version; do
