@@ -268,8 +268,7 @@ int hearth_gguf_u32_of_layers(const struct hearth_gguf *g, const char *key, bool
             return hearth_fail(
                 err, HEARTH_E_UNSUPPORTED,
                 "%s: %s differs by layer (%lld in the first, %lld in layer %llu), which is not supported",
-                hearth_gguf_path(g), key, (long long)first, (long long)hearth_gguf_kv_i64(kv, i),
-                (unsigned long long)i);
+                g->path, key, (long long)first, (long long)hearth_gguf_kv_i64(kv, i), (unsigned long long)i);
     if (first < 0 || first > UINT32_MAX)
         return fail_type(g, kv, "an array of numbers from 0 to 4294967295", err);
     *out = (uint32_t)first;
