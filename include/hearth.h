@@ -37,6 +37,9 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#ifdef __GNUC__ // the shared library exports what is declared here, and nothing else
+#pragma GCC visibility push(default)
+#endif
 
 #define HEARTH_VERSION_MAJOR 0
 #define HEARTH_VERSION_MINOR 1
@@ -679,6 +682,9 @@ void hearth_sampler_accept(struct hearth_sampler *sampler, hearth_token token);
 // The seed in use. Threads: any.
 uint32_t hearth_sampler_seed(const struct hearth_sampler *sampler);
 
+#ifdef __GNUC__
+#pragma GCC visibility pop
+#endif
 #ifdef __cplusplus
 }
 #endif

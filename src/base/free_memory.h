@@ -17,7 +17,11 @@ struct hearth_free_memory {
 // process has. `root` goes before the paths of all files that are read: "" for this machine, a folder in tests.
 struct hearth_free_memory hearth_free_memory(const char *root, bool own);
 
-// What of it a program takes, so that something stays free for the system, page tables and page cache: of what
+// What the machine has in all, or control groups allow this process in all, if that is less. `root` as above.
+// 0: nobody says.
+uint64_t hearth_memory_limit(const char *root);
+
+// What of free memory a program takes, so that something stays free for the system, page tables and page cache: of what
 // it chooses by itself an eighth, 32 MiB to 2 GiB; of what somebody `asked` for a sixteenth, 16 to 512 MiB;
 // never more than half. Whole MiB; UINT64_MAX: nobody says.
 uint64_t hearth_free_memory_to_take(const struct hearth_free_memory *f, bool asked);

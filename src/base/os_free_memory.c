@@ -16,6 +16,9 @@
 // Addresses of the stacks of the threads that compute and read: 32 of the usual 8 MiB.
 #define STACKS (256 * MIB)
 
+// In place of what others have claimed: neither that nor what is in use counts, only the limit.
+#define NOTHING_COUNTS UINT64_MAX
+
 // What the files of a control group are called in version 1 and 2, and which parts of its usage can go.
 struct group_files {
     const char *limits[2], *usage;
@@ -85,6 +88,10 @@ static void look_at_group(const char *root, const char *folder, const struct gro
             limit = value;
     if (limit >= (uint64_t)INT64_MAX / 2) // version 1 has no word for "no limit"
         return;
+    if (claimed == NOTHING_COUNTS) {
+        bound(f, limit, 0, "control group");
+        return;
+    }
     (void)look_up(root, folder, files->usage, "", &used);
     for (size_t i = 0; i < sizeof files->reclaimable / sizeof *files->reclaimable; i += 2) {
         const char *const *names = &files->reclaimable[i];
@@ -251,6 +258,19 @@ struct hearth_free_memory hearth_free_memory(const char *root, bool own)
     look_at_limit(root, "Max address space", "VmSize", "ulimit -v", &f);
     look_at_limit(root, "Max data size", "VmData", "ulimit -d", &f);
     return f;
+}
+
+uint64_t hearth_memory_limit(const char *root)
+{
+    struct hearth_free_memory f = {UINT64_MAX, "memory"};
+    uint64_t kib;
+    if (look_up(root, "/proc", "meminfo", "MemTotal", &kib))
+        f.bytes = kib * 1024;
+    else if (!*root && hearth_memory_total())
+        f.bytes = hearth_memory_total();
+    look_at_version(root, false, NOTHING_COUNTS, &f);
+    look_at_version(root, true, NOTHING_COUNTS, &f);
+    return f.bytes == UINT64_MAX ? 0 : f.bytes;
 }
 
 static uint64_t within(uint64_t value, uint64_t least, uint64_t most)

@@ -8,6 +8,7 @@
 #include "base/cpu.h"
 #include "base/memory.h"
 #include "base/os.h"
+#include "cli/bench_output.h"
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/fit.h"
@@ -26,14 +27,14 @@ struct bench {
     bool roof_beside;           // the roof is measured around every repetition; else only once before
     struct hearth_stats before; // statistics before the repetitions of the test
     int context;                // a sequence of o->depth tokens from which tests start; -1: none
-    json_t *results;
+    struct hearth_bench_output *output;
     bool wide; // the table
     struct {
         double before, call; // units of progress done before a call that evaluates, and of this call
     } progress;
 };
 
-// A line of the table: a prompt of n_prompt tokens, or n_gen steps of n_seqs sequences.
+// A line of the table: a prompt of n_prompt tokens, n_gen steps of n_seqs sequences, or a prompt and the steps after it.
 struct test {
     int n_prompt, n_gen, n_seqs;
 };
@@ -110,16 +111,40 @@ static int run_steps(struct bench *b, int n_steps, int n_seqs, uint64_t *ns, str
     return rc;
 }
 
+// A prompt, and what one sequence goes on with.
+static int run_both(struct bench *b, int n_prompt, int n_gen, uint64_t *ns, struct hearth_error *err)
+{
+    int seq = start_sequence(b, err);
+    if (seq < 0)
+        return seq;
+    const double token_units = 1.0 / (n_prompt + n_gen);
+    next_call(b, n_prompt * token_units);
+    uint64_t start = hearth_now_ns();
+    int rc = hearth_prompt(b->session, seq, b->tokens, n_prompt, NULL, NULL, err);
+    *ns = hearth_now_ns() - start;
+    for (int i = 0; i < n_gen && !rc; i++) {
+        const hearth_token token = hearth_sample(b->sampler, hearth_logits(b->session, 0));
+        next_call(b, token_units);
+        start = hearth_now_ns();
+        rc = hearth_step(b->session, &seq, &token, 1, err);
+        *ns += hearth_now_ns() - start;
+    }
+    hearth_seq_free(b->session, seq);
+    return rc;
+}
+
 static int run_once(struct bench *b, const struct test *t, int n_prompt, int n_gen, uint64_t *ns,
                     struct hearth_error *err)
 {
+    if (t->n_prompt && t->n_gen)
+        return run_both(b, n_prompt, n_gen, ns, err);
     return t->n_prompt ? run_prompt(b, n_prompt, ns, err) : run_steps(b, n_gen, t->n_seqs, ns, err);
 }
 
 // On shared machines the memory's speed varies, so the roof of steps is measured between them.
 static void measure_roof(struct bench *b, const struct test *t)
 {
-    if (b->roof_beside && t->n_gen)
+    if (b->roof_beside && t->n_gen && !t->n_prompt)
         hearth_roof_measure(&b->roof);
 }
 
@@ -130,8 +155,11 @@ static void test_name(const struct bench *b, const struct test *t, char *out, si
         snprintf(depth, sizeof depth, " @ d%d", (int)b->o->depth);
     if (t->n_seqs > 1)
         snprintf(seqs, sizeof seqs, " x%d", t->n_seqs);
-    snprintf(out, size, "%s%d%s%s", t->n_prompt ? "pp" : "tg", t->n_prompt ? t->n_prompt : t->n_gen, seqs,
-             depth);
+    if (t->n_prompt && t->n_gen)
+        snprintf(out, size, "pp%d+tg%d%s", t->n_prompt, t->n_gen, depth);
+    else
+        snprintf(out, size, "%s%d%s%s", t->n_prompt ? "pp" : "tg", t->n_prompt ? t->n_prompt : t->n_gen, seqs,
+                 depth);
 }
 
 // A short warm-up, then the repetitions.
@@ -183,7 +211,7 @@ static double deviation(double sum, double squares, double n)
 
 static int n_tokens(const struct test *t)
 {
-    return t->n_prompt ? t->n_prompt : t->n_gen * t->n_seqs;
+    return t->n_prompt + t->n_gen * t->n_seqs;
 }
 
 static double sample_speed(const struct bench *b, const struct test *t, int64_t i)
@@ -215,7 +243,7 @@ static struct summary summarize(const struct bench *b, const struct test *t, siz
                              (double)(stats.up_bytes - b->before.up_bytes) / n,
                              (double)(stats.down_bytes - b->before.down_bytes) / n,
                              (double)stats.weight_bytes_per_step * t->n_gen};
-    if (t->n_gen && s.ns > 0)
+    if (t->n_gen && !t->n_prompt && s.ns > 0)
         s.gb_per_second =
             (s.bytes.predictor + s.bytes.gate + s.bytes.up + s.bytes.down + s.bytes.rest) / s.ns;
     return s;
@@ -314,7 +342,7 @@ static json_t *json_row(const struct bench *b, const struct test *t, const struc
         json_samples(b, t, true), "gb_per_second",
         s->gb_per_second > 0 ? json_real(s->gb_per_second) : json_null(), "roof_gb_per_second",
         s->roof > 0 ? json_real(s->roof) : json_null(), "n_depth", (int)b->o->depth, "bytes_per_step",
-        t->n_gen ? json_bytes(&s->bytes, t->n_gen) : json_null());
+        t->n_gen && !t->n_prompt ? json_bytes(&s->bytes, t->n_gen) : json_null());
 }
 
 static int run_test(struct bench *b, struct test t)
@@ -329,9 +357,14 @@ static int run_test(struct bench *b, struct test t)
         print_row(b, &t, &s);
         return HEARTH_EXIT_OK;
     }
-    if (json_array_append_new(b->results, json_row(b, &t, &s)))
-        return hearth_cli_error("no memory for the results");
-    return HEARTH_EXIT_OK;
+    return hearth_bench_output_add(b->output, json_row(b, &t, &s));
+}
+
+// "512,128": a prompt and what follows it.
+static bool parse_pair(const char *text, struct test *t)
+{
+    char rest;
+    return sscanf(text, "%7d,%7d%c", &t->n_prompt, &t->n_gen, &rest) == 2 && t->n_prompt > 0 && t->n_gen > 0;
 }
 
 static int run_all(struct bench *b)
@@ -346,6 +379,11 @@ static int run_all(struct bench *b)
             if (o->bench_gen.values[i])
                 status = run_test(
                     b, (struct test){0, (int)o->bench_gen.values[i], (int)o->bench_parallel.values[k]});
+    struct test both = {.n_seqs = 1};
+    for (int i = 0; i < o->bench_pg.n && !status; i++) {
+        parse_pair(o->bench_pg.values[i], &both);
+        status = run_test(b, both);
+    }
     return status;
 }
 
@@ -384,6 +422,14 @@ static int set_up(struct bench *b)
     struct hearth_error err = {0};
     int n_prompt = largest(&o->bench_prompt), n_gen = largest(&o->bench_gen);
     int longest = n_prompt > n_gen ? n_prompt : n_gen;
+    for (int i = 0; i < o->bench_pg.n; i++) {
+        struct test both = {0};
+        if (!parse_pair(o->bench_pg.values[i], &both))
+            return hearth_cli_usage(hearth_command_find("bench"),
+                                    "-pg %s: must be two numbers such as 512,128", o->bench_pg.values[i]);
+        if (both.n_prompt + both.n_gen > longest)
+            longest = both.n_prompt + both.n_gen;
+    }
     if (!longest)
         return hearth_cli_usage(hearth_command_find("bench"), "nothing to measure: -p and -n are both 0");
     const size_t most_roofs =
@@ -417,6 +463,7 @@ static int set_up(struct bench *b)
     if (hearth_sampler_open(&b->sampler, b->info->n_vocab, &sampling, &err) ||
         (o->trace && hearth_session_trace(b->session, o->trace, &err)))
         return hearth_cli_fail(&err);
+    hearth_cli_note_unused(o, b->session);
     const int most = longest > depth ? longest : depth;
     status = make_tokens(b, most > n_seqs ? most : n_seqs);
     if (status || !depth)
@@ -431,27 +478,34 @@ static int set_up(struct bench *b)
     return HEARTH_EXIT_OK;
 }
 
-int hearth_cmd_bench(const struct hearth_options *o)
+// A wide table has one head. What stands above a narrow one holds for one model and number of threads.
+static void begin_table(const struct bench *b, const struct hearth_options *before)
 {
-    struct bench b = {.o = o, .context = -1, .results = json_array()};
-    const bool table = o->output == HEARTH_OUTPUT_MD;
-    hearth_cli_catch_interrupt();
+    if (!before)
+        print_head(b);
+    else if (!b->wide && (before->model != b->o->model || before->n_threads != b->o->n_threads)) {
+        putchar('\n');
+        print_head(b);
+    }
+}
+
+// Measures one combination of what lists give; `before` is the one before it, or NULL.
+static int bench_one(const struct hearth_options *o, const struct hearth_options *before,
+                     struct hearth_bench_output *output)
+{
+    struct bench b = {.o = o, .context = -1, .output = output};
     int status = set_up(&b);
     if (!status) {
         b.wide = is_wide(&b);
         hearth_terminal_message();
-        if (table)
-            print_head(&b);
+        if (o->output == HEARTH_OUTPUT_MD)
+            begin_table(&b, before);
         status = run_all(&b);
         hearth_progress_end();
         status = hearth_cli_end_trace(b.session, status);
-        if (table && b.roof.n)
-            printf("\nMemory roof: %.2f GB/s with %d threads.\n", hearth_roof_since(&b.roof, 0),
-                   hearth_cli_threads(o));
-        if (!table && !status && !hearth_json_print(json_incref(b.results), stdout, true))
-            status = hearth_cli_error("cannot write JSON: out of memory or disk full");
+        output->roof = hearth_roof_since(&b.roof, 0);
+        output->n_threads = hearth_cli_threads(o);
     }
-    json_decref(b.results);
     free(b.tokens);
     free(b.samples);
     hearth_roof_close(&b.roof);
@@ -459,5 +513,50 @@ int hearth_cmd_bench(const struct hearth_options *o)
     hearth_cli_cancel_on_interrupt(NULL);
     hearth_session_close(&b.session);
     hearth_model_close(&b.model);
+    return status;
+}
+
+// Combination i of all that lists give; false: there are no more. The models come last, so that each is done with
+// before the next one.
+static bool combination(const struct hearth_options *o, int i, struct hearth_options *one)
+{
+    const struct {
+        const struct hearth_int_list *list;
+        int64_t *value;
+        int *choice;
+    } lists[] = {{&o->bench_depth, &one->depth, NULL},
+                 {&o->bench_type_v, NULL, &one->type_v},
+                 {&o->bench_type_k, NULL, &one->type_k},
+                 {&o->bench_ubatch, &one->n_ubatch, NULL},
+                 {&o->bench_threads, &one->n_threads, NULL}};
+    *one = *o;
+    for (size_t k = 0; k < sizeof lists / sizeof lists[0]; k++) {
+        const int64_t value = lists[k].list->values[i % lists[k].list->n];
+        i /= lists[k].list->n;
+        if (lists[k].value)
+            *lists[k].value = value;
+        else
+            *lists[k].choice = (int)value;
+    }
+    one->model = i < o->models.n ? o->models.values[i] : NULL;
+    return one->model;
+}
+
+int hearth_cmd_bench(const struct hearth_options *o)
+{
+    struct hearth_bench_output output = {.format = o->output};
+    struct hearth_options one, before;
+    int status = HEARTH_EXIT_OK;
+    if (o->trace && combination(o, 1, &one))
+        return hearth_cli_usage(hearth_command_find("bench"),
+                                "--trace is for one model and one value of each option");
+    hearth_cli_catch_interrupt();
+    for (int i = 0; !status && combination(o, i, &one); i++) {
+        status = bench_one(&one, i ? &before : NULL, &output);
+        before = one;
+    }
+    if (!status)
+        status = hearth_bench_output_end(&output);
+    hearth_bench_output_free(&output);
     return status;
 }

@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/fit.h"
+#include "cli/json.h"
 
 struct scoring {
     const struct hearth_options *o;
@@ -95,6 +96,21 @@ static double uncertainty(const struct scoring *s)
     return n > 1 && variance > 0 ? exp(mean) * sqrt(variance / (n - 1)) : 0;
 }
 
+static int print_json(const struct scoring *s, double ppl)
+{
+    const struct hearth_model_info *m = hearth_model_info(s->model);
+    json_t *root = json_pack("{s:o, s:o, s:s, s:i, s:i, s:I, s:o, s:o, s:o}", "model_filename",
+                             hearth_json_string(m->path, strlen(m->path)), "model_type",
+                             hearth_json_string(m->type, strlen(m->type)), "phase",
+                             s->o->phase == HEARTH_OPTION_PHASE_STEP ? "step" : "prompt", "n_ctx", s->n_ctx,
+                             "chunks", s->n_chunks, "scored_tokens", (json_int_t)s->count, "mean_nll",
+                             hearth_json_real(s->sum / (double)s->count), "ppl", hearth_json_real(ppl),
+                             "ppl_stderr", hearth_json_real(uncertainty(s)));
+    if (!hearth_json_print(root, stdout, true))
+        return hearth_cli_error("cannot write JSON: out of memory or disk full");
+    return HEARTH_EXIT_OK;
+}
+
 static int score_all(struct scoring *s)
 {
     const bool list = !s->o->quiet && !hearth_terminal_columns(stderr);
@@ -113,7 +129,10 @@ static int score_all(struct scoring *s)
     }
     hearth_progress_end();
     hearth_terminal_message();
-    printf("Final estimate: PPL = %.4f +/- %.5f\n", exp(s->sum / (double)s->count), uncertainty(s));
+    const double ppl = exp(s->sum / (double)s->count);
+    if (s->o->json)
+        return print_json(s, ppl);
+    printf("Final estimate: PPL = %.4f +/- %.5f\n", ppl, uncertainty(s));
     return HEARTH_EXIT_OK;
 }
 
@@ -145,6 +164,8 @@ static int set_up(struct scoring *s, struct hearth_buffer *text)
     int status = hearth_cli_read(s->o->file, text);
     hearth_cli_catch_interrupt();
     if (!status)
+        hearth_cli_warn_binary(s->o->file, text);
+    if (!status)
         status = hearth_cli_open_model(&s->model, s->o, false);
     if (status)
         return status;
@@ -164,7 +185,10 @@ static int set_up(struct scoring *s, struct hearth_buffer *text)
     params.progress = on_progress;
     params.progress_arg = s;
     status = hearth_cli_open_session(&s->session, s->model, &params);
-    return status ? status : cut_text(s, text);
+    if (status)
+        return status;
+    hearth_cli_note_unused(s->o, s->session);
+    return cut_text(s, text);
 }
 
 int hearth_cmd_perplexity(const struct hearth_options *o)

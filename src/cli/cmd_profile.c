@@ -63,6 +63,8 @@ int hearth_cmd_profile(const struct hearth_options *o)
     int status = hearth_cli_read(o->file, &text);
     hearth_cli_catch_interrupt();
     if (!status)
+        hearth_cli_warn_binary(o->file, &text);
+    if (!status)
         status = hearth_cli_open_model(&model, o, false);
     if (!status)
         status = hearth_cli_tokenize(model, text.data, text.n, 0, &tokens, &n_tokens);

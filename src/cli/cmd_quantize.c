@@ -50,6 +50,7 @@ int hearth_cmd_quantize(const struct hearth_options *o)
         return hearth_cli_error("%s and %s are the same file", o->model, o->out);
 
     struct hearth_quantize_params params = {.recipe = recipe,
+                                            .pure = o->pure,
                                             .n_threads = o->n_threads > 0 ? (int)o->n_threads : 0,
                                             .progress = hearth_cli_progress};
     struct hearth_quantize_result result;

@@ -223,15 +223,26 @@ static int fork_lines(struct run *r)
     return HEARTH_EXIT_OK;
 }
 
+static void drop_last_newline(struct hearth_buffer *text)
+{
+    if (text->n && text->data[text->n - 1] == '\n')
+        text->n--;
+}
+
 static int read_prompt(const struct hearth_options *o, struct hearth_buffer *text)
 {
     int status = HEARTH_EXIT_OK;
-    if (o->file) {
-        status = hearth_cli_read(o->file, text);
-        if (!status && text->n && text->data[text->n - 1] == '\n')
-            text->n--;
-    } else if (o->prompt && !hearth_buffer_add(text, o->prompt, strlen(o->prompt))) {
-        status = hearth_cli_error("no memory for the prompt");
+    if (o->prompt) {
+        if (!hearth_buffer_add(text, o->prompt, strlen(o->prompt)))
+            status = hearth_cli_error("no memory for the prompt");
+    } else if (o->file || hearth_cli_stdin_is_piped()) {
+        if (!o->file)
+            hearth_cli_await_stdin("the prompt is read from standard input; -p TEXT gives one at once");
+        status = hearth_cli_read(o->file ? o->file : "-", text);
+        if (!status)
+            drop_last_newline(text);
+    } else {
+        hearth_cli_info("no prompt is given (-p TEXT): the text starts from nothing");
     }
     if (!status && o->escape)
         text->n = hearth_cli_unescape(text->data, text->n);
@@ -245,6 +256,10 @@ static int make_prompt(struct run *r, const struct hearth_buffer *text)
         int status =
             hearth_cli_tokenize(r->model, text->data, text->n, HEARTH_TOKENIZE_BOS | HEARTH_TOKENIZE_SPECIAL,
                                 &r->prompt, &r->n_prompt);
+        const hearth_token bos = hearth_token_bos(r->model);
+        if (!status && r->n_prompt > 1 && bos >= 0 && r->prompt[0] == bos && r->prompt[1] == bos)
+            hearth_cli_warn(
+                "the prompt begins with the BOS token twice: it is added to every prompt, leave it out");
         if (status || r->n_prompt)
             return status;
     }
@@ -357,6 +372,7 @@ static int open_all(struct run *r, const struct hearth_buffer *text)
         return status;
     if (r->o->trace && hearth_session_trace(r->session, r->o->trace, &err))
         return hearth_cli_fail(&err);
+    hearth_cli_note_unused(r->o, r->session);
     r->stats.load_ns = hearth_now_ns() - start;
 
     status = open_lines(r);
@@ -482,11 +498,17 @@ static void report(struct run *r)
 
 int hearth_cmd_run(const struct hearth_options *o)
 {
+    const struct hearth_command *cmd = hearth_command_find("run");
     if (o->prompt && o->file)
-        return hearth_cli_usage(hearth_command_find("run"), "-p and -f exclude each other");
+        return hearth_cli_usage(cmd, "-p and -f exclude each other");
+    if (o->logits_out && !strcmp(o->logits_out, "-"))
+        return hearth_cli_usage(cmd, "--logits-out -: standard output carries the text; give a file");
+    int status = hearth_cli_check_sampling(o);
+    if (status)
+        return status;
     struct run r = {.o = o};
     struct hearth_buffer text = {0};
-    int status = read_prompt(o, &text);
+    status = read_prompt(o, &text);
     hearth_cli_catch_interrupt();
     if (!status)
         status = open_all(&r, &text);

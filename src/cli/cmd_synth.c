@@ -25,14 +25,26 @@ static bool on_progress(void *arg, uint64_t done, uint64_t total)
     return !hearth_cli_interrupted();
 }
 
+static int list_presets(void)
+{
+    const char *preset, *what;
+    for (int i = 0; (preset = hearth_synth_preset(i, &what)) != NULL; i++)
+        printf("%-24s %s\n", preset, what);
+    return HEARTH_EXIT_OK;
+}
+
 int hearth_cmd_synth(const struct hearth_options *o)
 {
     const char *preset;
+    if (!strcmp(o->preset, "list") && !o->out)
+        return list_presets();
     int i = 0;
     while ((preset = hearth_synth_preset(i, NULL)) != NULL && strcmp(preset, o->preset) != 0)
         i++;
     if (!preset)
         return unknown_preset(o->preset);
+    if (!o->out)
+        return hearth_cli_usage(hearth_command_find("synth"), "OUT is missing");
     struct hearth_synth_params params = {.seed = 1, .progress = on_progress};
     struct hearth_error err = {0};
     hearth_cli_catch_interrupt();

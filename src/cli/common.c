@@ -4,16 +4,20 @@
 
 #include <errno.h>
 #include <math.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/cpu.h"
 #include "base/log.h"
 #include "base/os.h"
+#include "store/store.h"
+#include "text/unicode.h"
 
 // ---- messages
 
@@ -102,6 +106,12 @@ int hearth_cli_usage(const struct hearth_command *cmd, const char *fmt, ...)
     else
         fprintf(stderr, "hearth: see hearth --help\n");
     return HEARTH_EXIT_USAGE;
+}
+
+void hearth_cli_print_version(void)
+{
+    printf("hearth %s\nCPU: %s (%s)\n", hearth_version(), hearth_cpu_brand(),
+           hearth_cpu_level_name(hearth_cpu_flags()));
 }
 
 // ---- stopping
@@ -235,6 +245,42 @@ int hearth_cli_stdout_close(int status)
     return status ? status : failed;
 }
 
+size_t hearth_cli_character(const char *text, size_t n)
+{
+    const unsigned char c = (unsigned char)*text;
+    if (c < 128)
+        return c >= ' ' && c != 127;
+    return hearth_utf8_decode(text, n, NULL);
+}
+
+void hearth_cli_warn_binary(const char *path, const struct hearth_buffer *text)
+{
+    const size_t n = text->n < 65536 ? text->n : 65536;
+    size_t strange = 0;
+    for (size_t i = 0; i < n;) {
+        const unsigned char c = (unsigned char)text->data[i];
+        const size_t length = c < 128 ? 1 : hearth_utf8_decode(text->data + i, text->n - i, NULL);
+        strange += !length || (c < 32 && !strchr("\t\n\v\f\r", c));
+        i += length ? length : 1;
+    }
+    if (strange > n / 100)
+        hearth_cli_warn("%s does not look like text: of its first %zu bytes, %zu are in no text", path, n,
+                        strange);
+}
+
+bool hearth_cli_stdin_is_piped(void)
+{
+    struct stat st;
+    return !fstat(STDIN_FILENO, &st) && (S_ISFIFO(st.st_mode) || S_ISREG(st.st_mode) || S_ISSOCK(st.st_mode));
+}
+
+void hearth_cli_await_stdin(const char *message)
+{
+    struct pollfd fd = {.fd = STDIN_FILENO, .events = POLLIN};
+    if (poll(&fd, 1, 500) == 0)
+        hearth_cli_info("%s", message);
+}
+
 static int hex_digit(char c)
 {
     if (c >= '0' && c <= '9')
@@ -324,11 +370,23 @@ int hearth_cli_open_model(struct hearth_model **out, const struct hearth_options
     if (!hearth_cpu_limit(params.cpu, &flags))
         return hearth_cli_usage(NULL, "--cpu %s: this CPU does not have these instructions; its level is %s",
                                 params.cpu, hearth_cpu_level_name(hearth_cpu_flags()));
-    hearth_cli_progress_of_file(o->model, "loading");
     struct hearth_error err = {0};
+    struct hearth_throttle throttle;
+    if (o->throttle && hearth_throttle_parse(&throttle, o->throttle, &err))
+        return hearth_cli_usage(NULL, "%s", err.message);
+    hearth_cli_progress_of_file(o->model, "loading");
     int rc = hearth_model_open(out, o->model, &params, &err);
     hearth_progress_end();
     return rc ? hearth_cli_fail(&err) : HEARTH_EXIT_OK;
+}
+
+void hearth_cli_note_unused(const struct hearth_options *o, struct hearth_session *session)
+{
+    struct hearth_streaming_stats stats;
+    hearth_session_streaming_stats(session, &stats, sizeof stats);
+    const char *unused = o->io ? "--io" : o->throttle ? "--throttle" : o->overlap ? "--overlap" : NULL;
+    if (unused && !stats.io)
+        hearth_cli_info("without effect here: %s (all weights are in memory; see --ram)", unused);
 }
 
 int hearth_cli_threads(const struct hearth_options *o)

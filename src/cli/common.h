@@ -24,6 +24,8 @@ int hearth_cli_error(const char *fmt, ...) HEARTH_PRINTF(1, 2);
 int hearth_cli_fail(const struct hearth_error *err);
 // Prints a usage error with a hint at the help of `cmd` (may be NULL) and returns HEARTH_EXIT_USAGE.
 int hearth_cli_usage(const struct hearth_command *cmd, const char *fmt, ...) HEARTH_PRINTF(2, 3);
+// Prints program, version and CPU to standard output.
+void hearth_cli_print_version(void);
 
 // ---- stopping
 
@@ -55,6 +57,14 @@ bool hearth_buffer_add(struct hearth_buffer *b, const void *src, size_t n);
 
 // Appends a whole file, or standard input if path is "-". Prints any error and returns an exit status.
 int hearth_cli_read(const char *path, struct hearth_buffer *out);
+// Length of the character at the start of text[0..n) if a terminal shows it as it is; else 0.
+size_t hearth_cli_character(const char *text, size_t n);
+// Warns if what was read from `path` looks like anything but text: a model, an archive.
+void hearth_cli_warn_binary(const char *path, const struct hearth_buffer *text);
+// Whether standard input is a file, a pipe or a socket: something that is there to be read.
+bool hearth_cli_stdin_is_piped(void);
+// Says the message if standard input has nothing to read for half a second: somebody may be waiting in vain.
+void hearth_cli_await_stdin(const char *message);
 // Flushes standard output at the end of a command. Returns `status`, or the status of an error
 // that it printed.
 int hearth_cli_stdout_close(int status);
@@ -75,6 +85,8 @@ int hearth_cli_open_model(struct hearth_model **out, const struct hearth_options
 // error and returns an exit status.
 int hearth_cli_open_session(struct hearth_session **out, const struct hearth_model *model,
                             const struct hearth_session_params *params);
+// Says which options about reading weights change nothing, because the session has them all in memory.
+void hearth_cli_note_unused(const struct hearth_options *o, struct hearth_session *session);
 // Number of threads of a session with these options.
 int hearth_cli_threads(const struct hearth_options *o);
 // Tokens of a text as a new array; the caller frees it. Prints any error and returns an exit status.

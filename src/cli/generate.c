@@ -9,6 +9,11 @@
 #include "cli/terminal.h"
 #include "hearth.h"
 
+#include "convert/recipe.h"
+#include "synth/synth.h"
+
+#include "cli/spelling.h"
+
 #define WIDTH  96 // columns of help, at most
 #define COLUMN 30 // where descriptions start
 
@@ -121,6 +126,7 @@ static void help_program(void)
     for (const struct hearth_command *cmd = hearth_command_table; cmd->name; cmd++)
         printf("  %-12s %s\n", cmd->name, cmd->summary);
     printf("\nhearth COMMAND --help shows a command's options. hearth --version shows version and CPU.\n"
+           "Every option can be set by a variable, too: HEARTH_CTX_SIZE=8192 is --ctx-size 8192.\n"
            "Exit status: 0 success, 1 failure, 2 wrong usage, 130 interrupted.\n");
 }
 
@@ -206,6 +212,14 @@ static void man_exit_status(void)
            "interrupted.\n");
 }
 
+static void man_environment(void)
+{
+    printf(
+        ".SH ENVIRONMENT\nEvery option can be set by a variable: HEARTH_ and the option's long name in capitals, with _ "
+        "for \\-. HEARTH_CTX_SIZE=8192 stands for \\-\\-ctx\\-size 8192, HEARTH_QUIET=1 for \\-\\-quiet. "
+        "The command line wins.\n");
+}
+
 static void man_program(void)
 {
     man_head("hearth");
@@ -219,6 +233,7 @@ static void man_program(void)
     }
     printf(".SH OPTIONS\n.TP\n.BR \\-h ,\\  \\-\\-help\nshow help; after a command, its options\n"
            ".TP\n.B \\-\\-version\nshow the version, the CPU and the instruction set in use\n");
+    man_environment();
     man_exit_status();
     printf(".SH SEE ALSO\n");
     for (const struct hearth_command *cmd = hearth_command_table; cmd->name; cmd++)
@@ -262,6 +277,7 @@ static void man_command(const struct hearth_command *cmd)
     roff_paragraphs(cmd->description);
     printf(".SH OPTIONS\n");
     man_options(cmd);
+    man_environment();
     man_exit_status();
     printf(".SH EXAMPLES\n.nf\n");
     roff(cmd->example);
@@ -272,12 +288,48 @@ static void man_command(const struct hearth_command *cmd)
 
 static bool wants_file(const struct hearth_option *opt)
 {
-    return opt->kind == HEARTH_OPTION_STRING && !strcmp(opt->value, "FILE");
+    return opt->value && (!strcmp(opt->value, "FILE") || !strcmp(opt->value, "TRACE"));
+}
+
+// The words that an option's value may be, separated by blanks. False: it is something else.
+static bool list_words(const struct hearth_option *opt, char *out, size_t size)
+{
+    static const char *const known[][2] = {
+        {"--throttle", "ufs4 ufs3 nvme"},
+        {"--samplers", "penalties dry top_n_sigma top_k typ_p top_p min_p xtc temperature"}};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (hearth_spelling_in(opt->names, known[i][0])) {
+            snprintf(out, size, "%s", known[i][1]);
+            return true;
+        }
+    if (!opt->choices)
+        return false;
+    copy_choices(out, size, opt->choices);
+    for (char *c = out; *c; c++)
+        if (*c == ',')
+            *c = ' ';
+    return true;
+}
+
+// The argument of a command, counted from 1, that is one of some words, which are printed. 0: there is none.
+static int argument_of_words(const struct hearth_command *cmd)
+{
+    return cmd->bit == HEARTH_CMD_SYNTH ? 1 : cmd->bit == HEARTH_CMD_QUANTIZE ? 3 : 0;
+}
+
+static void print_argument_words(const struct hearth_command *cmd)
+{
+    const char *preset;
+    const struct hearth_recipe *recipe;
+    for (int i = 0; cmd->bit == HEARTH_CMD_SYNTH && (preset = hearth_synth_preset(i, NULL)); i++)
+        printf("%s%s", i ? " " : "", preset);
+    for (size_t i = 0; cmd->bit == HEARTH_CMD_QUANTIZE && (recipe = hearth_recipe_at(i)); i++)
+        printf("%s%s", i ? " " : "", recipe->name);
 }
 
 static void bash_options(const struct hearth_command *cmd)
 {
-    char word[40];
+    char word[HEARTH_SPELLING_MAX];
     printf("    %s)\n        case $prev in\n", cmd->name);
     for (const struct hearth_option *opt = hearth_option_table; opt->names; opt++) {
         if (!shown(opt, cmd) || !takes_value(opt))
@@ -286,13 +338,9 @@ static void bash_options(const struct hearth_command *cmd)
         const char *separator = "";
         for (const char *list = opt->names; (list = hearth_spelling_next(list, word)); separator = "|")
             printf("%s%s", separator, word);
-        if (opt->choices) {
-            char choices[120];
-            copy_choices(choices, sizeof choices, opt->choices);
-            for (char *c = choices; *c; c++)
-                if (*c == ',')
-                    *c = ' ';
-            printf(") words='%s' ;;\n", choices);
+        char words[120];
+        if (list_words(opt, words, sizeof words)) {
+            printf(") words='%s' ;;\n", words);
         } else {
             printf(") %s ;;\n", wants_file(opt) ? "files=1" : "return");
         }
@@ -302,7 +350,15 @@ static void bash_options(const struct hearth_command *cmd)
         if (shown(opt, cmd))
             for (const char *list = opt->names; (list = hearth_spelling_next(list, word));)
                 printf("%s ", word);
-    printf("' ;;\n        esac ;;\n");
+    printf("'\n");
+    if (argument_of_words(cmd)) {
+        printf("            ((COMP_CWORD == %d)) && [[ $cur != -* ]] && words='", argument_of_words(cmd) + 1);
+        print_argument_words(cmd);
+        printf("'\n");
+    }
+    if (argument_of_words(cmd) != 1)
+        printf("            ((COMP_CWORD == 2)) && models=1\n");
+    printf("            ;;\n        esac ;;\n");
 }
 
 static void completion_bash(void)
@@ -310,7 +366,7 @@ static void completion_bash(void)
     printf("# bash completion of hearth, generated by hearth --generate bash\n"
            "_hearth()\n{\n"
            "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words='' options='' "
-           "files=''\n"
+           "files='' models=''\n"
            "    COMPREPLY=()\n"
            "    if ((COMP_CWORD == 1)); then\n"
            "        mapfile -t COMPREPLY < <(compgen -W '");
@@ -320,11 +376,18 @@ static void completion_bash(void)
            "    case ${COMP_WORDS[1]} in\n");
     for (const struct hearth_command *cmd = hearth_command_table; cmd->name; cmd++)
         bash_options(cmd);
+    printf("    help) words='");
+    for (const struct hearth_command *cmd = hearth_command_table; cmd->name; cmd++)
+        printf("%s ", cmd->name);
+    printf("' ;;\n");
     printf("    esac\n"
            "    if [[ $words ]]; then\n"
            "        mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$cur\")\n"
            "    elif [[ ! $files && $cur == -* ]]; then\n"
            "        mapfile -t COMPREPLY < <(compgen -W \"$options\" -- \"$cur\")\n"
+           "    elif [[ $models ]]; then\n"
+           "        compopt -o filenames 2>/dev/null\n"
+           "        mapfile -t COMPREPLY < <(compgen -f -X '!*.gguf' -- \"$cur\"; compgen -d -- \"$cur\")\n"
            "    else\n"
            "        compopt -o filenames 2>/dev/null\n"
            "        mapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n"
@@ -348,22 +411,17 @@ static void zsh_text(const char *text)
 
 static void zsh_option(const struct hearth_option *opt)
 {
-    char word[40], choices[120];
+    char word[HEARTH_SPELLING_MAX], choices[120];
     for (const char *list = opt->names; (list = hearth_spelling_next(list, word));) {
         printf("            '%s[", word);
         zsh_text(opt->help);
         putchar(']');
         if (takes_value(opt)) {
             printf(":%s:", opt->value);
-            if (opt->choices) {
-                copy_choices(choices, sizeof choices, opt->choices);
-                for (char *c = choices; *c; c++)
-                    if (*c == ',')
-                        *c = ' ';
+            if (list_words(opt, choices, sizeof choices))
                 printf("(%s)", choices);
-            } else if (wants_file(opt)) {
+            if (wants_file(opt))
                 printf("_files");
-            }
         }
         printf("' \\\n");
     }
@@ -386,9 +444,20 @@ static void completion_zsh(void)
         for (const struct hearth_option *opt = hearth_option_table; opt->names; opt++)
             if (shown(opt, cmd))
                 zsh_option(opt);
+        if (argument_of_words(cmd)) {
+            printf("            '%d:%s:(", argument_of_words(cmd),
+                   cmd->positionals[argument_of_words(cmd) - 1].name);
+            print_argument_words(cmd);
+            printf(")' \\\n");
+        }
+        if (argument_of_words(cmd) != 1)
+            printf("            '1:model:_files -g \"*.gguf\"' \\\n");
         printf("            '*:file:_files' ;;\n");
     }
-    printf("    esac\n}\n_hearth \"$@\"\n");
+    printf("    help)\n        _arguments '1:command:(");
+    for (const struct hearth_command *cmd = hearth_command_table; cmd->name; cmd++)
+        printf("%s ", cmd->name);
+    printf(")' ;;\n    esac\n}\n_hearth \"$@\"\n");
 }
 
 // Text within single quotes of fish.
@@ -403,17 +472,13 @@ static void fish_text(const char *text)
 
 static void fish_option(const struct hearth_command *cmd, const struct hearth_option *opt)
 {
-    char word[40], choices[120];
+    char word[HEARTH_SPELLING_MAX], choices[120];
     printf("complete -c hearth -n '__fish_seen_subcommand_from %s'", cmd->name);
     for (const char *list = opt->names; (list = hearth_spelling_next(list, word));) {
         const char *kind = !strncmp(word, "--", 2) ? "-l" : word[2] ? "-o" : "-s";
         printf(" %s %s", kind, word + strspn(word, "-"));
     }
-    if (opt->choices) {
-        copy_choices(choices, sizeof choices, opt->choices);
-        for (char *c = choices; *c; c++)
-            if (*c == ',')
-                *c = ' ';
+    if (list_words(opt, choices, sizeof choices)) {
         printf(" -x -a '%s'", choices);
     } else if (takes_value(opt)) {
         printf(wants_file(opt) ? " -r -F" : " -x");
@@ -435,6 +500,14 @@ static void completion_fish(void)
         for (const struct hearth_option *opt = hearth_option_table; opt->names; opt++)
             if (shown(opt, cmd))
                 fish_option(cmd, opt);
+    for (const struct hearth_command *cmd = hearth_command_table; cmd->name; cmd++) {
+        printf("complete -c hearth -n '__fish_seen_subcommand_from help' -f -a %s\n", cmd->name);
+        if (!argument_of_words(cmd))
+            continue;
+        printf("complete -c hearth -n '__fish_seen_subcommand_from %s' -a '", cmd->name);
+        print_argument_words(cmd);
+        printf("'\n");
+    }
 }
 
 bool hearth_generate(const char *what, const char *name)

@@ -2,11 +2,11 @@
 // The first screen of --help. What it leaves out: hearth COMMAND --help all.
 #include "cli/help.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/generate.h"
+#include "cli/spelling.h"
 
 #define COLUMN 24 // where descriptions start
 
@@ -44,7 +44,7 @@ static const struct page pages[] = {
       {"--ram", "memory to use: 4G, 900M; the model may be larger"},
       {"-t", "threads (default: one per core)"},
       {"--roof", "memory to read for comparison; 0: none (512M)"},
-      {"-o", "md or json (md)"},
+      {"-o", "md, json, jsonl, csv or sql (md)"},
       {"-q", "only warnings and errors on standard error"}}},
     {HEARTH_CMD_PERPLEXITY,
      "Tells how well a model predicts a text: lower is better.",
@@ -54,10 +54,15 @@ static const struct page pages[] = {
       {"--phase", "prompt, or step: as when generating (prompt)"},
       {"--ram", "memory to use: 4G, 900M; the model may be larger"},
       {"-t", "threads (default: one per core)"},
+      {"--json", "print JSON"},
       {"-q", "only warnings and errors on standard error"}}},
     {HEARTH_CMD_TOKENIZE,
-     "Prints the token ids of the text on standard input.",
-     {{"--no-bos", "do not add what the vocabulary puts around a text"},
+     "Prints the token ids of a text: TEXT, or what is on standard input.",
+     {{"-f", "take the text from FILE; -: from standard input"},
+      {"--ids", "print a list such as [1, 2, 3]"},
+      {"--pieces", "a line for each token: its id and its text"},
+      {"--json", "print JSON"},
+      {"--no-bos", "do not add what the vocabulary puts around a text"},
       {"--special", "<|im_end|> and such become control tokens"},
       {"-q", "only warnings and errors on standard error"}}},
     {HEARTH_CMD_DETOKENIZE,
@@ -72,11 +77,13 @@ static const struct page pages[] = {
     {HEARTH_CMD_QUANTIZE,
      "Writes the model IN to the new file OUT, its matrices in the format TYPE,\n"
      "such as Q8_0, Q6_K, Q5_K_M, Q4_K_M, Q4_0.",
-     {{"-t", "threads (default: one per core)"}, {"-q", "only warnings and errors on standard error"}}},
+     {{"--pure", "all matrices in TYPE's format; no mixture"},
+      {"-t", "threads (default: one per core)"},
+      {"-q", "only warnings and errors on standard error"}}},
     {HEARTH_CMD_SYNTH,
      "Writes a model of a known shape with made-up weights, to measure with. Its text\n"
      "means nothing. PRESET: mistral-7b-dense, turbosparse-mistral-7b, qwen3-30b-a3b\n"
-     "and more (--help all).",
+     "and more (hearth synth list).",
      {{"-q", "only warnings and errors on standard error"}}},
     {HEARTH_CMD_PROFILE,
      "Counts how often each neuron of a model is active in a text: for hearth pack.",
@@ -101,20 +108,10 @@ static const struct page pages[] = {
       {"-q", "only warnings and errors on standard error"}}},
 };
 
-// Whether the option has this spelling, which list such as "-n, --predict" says.
-static bool is_spelled(const struct hearth_option *opt, const char *spelling)
-{
-    const size_t n = strlen(spelling);
-    for (const char *at = opt->names; (at = strstr(at, spelling)); at += n)
-        if ((at == opt->names || at[-1] == ' ') && (at[n] == ',' || !at[n]))
-            return true;
-    return false;
-}
-
 static const struct hearth_option *find(const struct hearth_command *cmd, const char *spelling)
 {
     for (const struct hearth_option *opt = hearth_option_table; opt->names; opt++)
-        if ((opt->commands & cmd->bit) && opt->help && is_spelled(opt, spelling))
+        if ((opt->commands & cmd->bit) && opt->help && hearth_spelling_in(opt->names, spelling))
             return opt;
     return NULL;
 }

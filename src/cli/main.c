@@ -3,32 +3,17 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/cpu.h"
 #include "base/os.h"
 #include "cli/common.h"
 #include "cli/generate.h"
 #include "cli/help.h"
-
-static int print_version(void)
-{
-    printf("hearth %s\nCPU: %s (%s)\n", hearth_version(), hearth_cpu_brand(),
-           hearth_cpu_level_name(hearth_cpu_flags()));
-    return hearth_cli_stdout_close(HEARTH_EXIT_OK);
-}
-
-static int unknown_command(const char *name)
-{
-    const char *nearest = hearth_command_nearest(name);
-    if (nearest)
-        return hearth_cli_usage(NULL, "unknown command %s; did you mean %s?", name, nearest);
-    return hearth_cli_usage(NULL, "unknown command %s", name);
-}
+#include "cli/suggest.h"
 
 static int help(const char *name, const char *how)
 {
     const struct hearth_command *cmd = NULL;
     if (name && !(cmd = hearth_command_find(name)))
-        return unknown_command(name);
+        return hearth_suggest_command(name);
     hearth_help(cmd, how);
     return hearth_cli_stdout_close(HEARTH_EXIT_OK);
 }
@@ -54,14 +39,17 @@ int main(int argc, char **argv)
     const char *name = argv[1];
     if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help"))
         return help(argc > 2 ? argv[2] : NULL, argc > 3 ? argv[3] : NULL);
-    if (!strcmp(name, "--version") || !strcmp(name, "version"))
-        return print_version();
+    if (!strcmp(name, "--version") || !strcmp(name, "-V") || !strcmp(name, "-v") ||
+        !strcmp(name, "version")) {
+        hearth_cli_print_version();
+        return hearth_cli_stdout_close(HEARTH_EXIT_OK);
+    }
     if (!strcmp(name, "--generate"))
         return generate(argc - 2, argv + 2);
 
     const struct hearth_command *cmd = hearth_command_find(name);
     if (!cmd)
-        return unknown_command(name);
+        return hearth_suggest_command(name);
     struct hearth_options o;
     int status = hearth_options_parse(cmd, argc - 2, argv + 2, &o);
     if (status >= 0)

@@ -32,20 +32,20 @@ enum {
 };
 
 enum hearth_option_kind {
-    HEARTH_OPTION_FLAG,         // bool, set to true
-    HEARTH_OPTION_FLAG_OFF,     // bool, set to false
-    HEARTH_OPTION_INT,          // int64_t
-    HEARTH_OPTION_FLOAT,        // double
-    HEARTH_OPTION_MAGNITUDE,    // struct hearth_magnitude: a number, or a share such as 40%
-    HEARTH_OPTION_SIZE,         // uint64_t bytes: a number, or one with K, M or G (powers of 1024)
-    HEARTH_OPTION_BUDGET,       // the same, or all (HEARTH_BUDGET_ALL) or auto (0)
-    HEARTH_OPTION_STRING,       // const char *, borrowed from argv
-    HEARTH_OPTION_ENUM,         // int, the index in `choices`
-    HEARTH_OPTION_INT_LIST,     // struct hearth_int_list, "1,4,8"
-    HEARTH_OPTION_STRING_LIST,  // struct hearth_string_list: may be given several times
-    HEARTH_OPTION_HELP,         // prints the sub-command's help and ends
-    HEARTH_OPTION_IGNORED,      // a flag of llama.cpp without effect here; accepted with a warning
-    HEARTH_OPTION_IGNORED_VALUE // the same, with a value
+    HEARTH_OPTION_FLAG,        // bool, set to true
+    HEARTH_OPTION_FLAG_OFF,    // bool, set to false
+    HEARTH_OPTION_INT,         // int64_t
+    HEARTH_OPTION_FLOAT,       // double
+    HEARTH_OPTION_MAGNITUDE,   // struct hearth_magnitude: a number, or a share such as 40%
+    HEARTH_OPTION_SIZE,        // uint64_t bytes: 4096, 900M, 4G, 4GB, 4GiB (powers of 1024)
+    HEARTH_OPTION_BUDGET,      // the same, 80% of the machine's memory, all (HEARTH_BUDGET_ALL), or auto (0)
+    HEARTH_OPTION_STRING,      // const char *, borrowed from argv or the environment
+    HEARTH_OPTION_ENUM,        // int, the index in `choices`
+    HEARTH_OPTION_INT_LIST,    // struct hearth_int_list, "1,4,8"
+    HEARTH_OPTION_ENUM_LIST,   // struct hearth_int_list of indices in `choices`, "f16,q8_0"
+    HEARTH_OPTION_STRING_LIST, // struct hearth_string_list: may be given several times
+    HEARTH_OPTION_HELP,        // prints the sub-command's help and ends
+    HEARTH_OPTION_VERSION      // prints the version and ends
 };
 
 struct hearth_magnitude {
@@ -67,7 +67,7 @@ struct hearth_string_list {
 #define HEARTH_BUDGET_ALL UINT64_MAX // no budget
 
 enum { HEARTH_STATS_NONE, HEARTH_STATS_JSON };
-enum { HEARTH_OUTPUT_MD, HEARTH_OUTPUT_JSON };
+enum { HEARTH_OUTPUT_MD, HEARTH_OUTPUT_JSON, HEARTH_OUTPUT_JSONL, HEARTH_OUTPUT_CSV, HEARTH_OUTPUT_SQL };
 enum { HEARTH_OPTION_PHASE_PROMPT, HEARTH_OPTION_PHASE_STEP };
 
 // The values of all options of all sub-commands. Strings are borrowed from argv.
@@ -75,9 +75,11 @@ struct hearth_options {
     const char *model, *out, *type, *preset; // MODEL (or IN), OUT, TYPE, PRESET
     const char *prompt, *file;
     const char *profile;
-    bool escape, no_bos, special, ignore_eos, json, verify, quiet, verbose;
+    bool escape, no_bos, special, ignore_eos, json, verify, quiet, verbose, pure, ids, pieces, show_count;
     int64_t n_predict, n_parallel, chunks, repetitions, depth;
     struct hearth_int_list bench_prompt, bench_gen, bench_parallel;
+    struct hearth_int_list bench_depth, bench_threads, bench_ubatch, bench_type_k, bench_type_v;
+    struct hearth_string_list models, bench_pg;
     uint64_t roof_bytes;
     int output, phase, stats;
     const char *logits_out, *trace;
@@ -129,8 +131,9 @@ const char *hearth_options_cpu(const struct hearth_options *o);
 const char *hearth_options_io(const struct hearth_options *o);
 
 struct hearth_positional {
-    const char *name; // "MODEL", or "[MODEL]" when it may be left out; NULL ends the list
-    size_t offset;    // of a const char * in struct hearth_options
+    const char
+        *name; // "MODEL", "[MODEL]" when it may be left out, "MODEL..." for any number; NULL ends the list
+    size_t offset; // in struct hearth_options, of a const char *, or of a struct hearth_string_list
 };
 
 struct hearth_command {
@@ -148,18 +151,12 @@ extern const struct hearth_command hearth_command_table[]; // ends with name == 
 // The sub-command of this name; NULL: unknown.
 const struct hearth_command *hearth_command_find(const char *name);
 
-// Fills *o from argv[0..argc), which has no program and sub-command names. Returns -1 if the command should
-// run, else the exit status to end with; usage errors and --help have been printed then.
+// Fills *o from argv[0..argc), which has no program and sub-command names, and for what that does not set from the
+// environment: HEARTH_CTX_SIZE is --ctx-size. Returns -1 if the command should run, else the exit status to end with;
+// usage errors and --help have been printed then.
 int hearth_options_parse(const struct hearth_command *cmd, int argc, char **argv, struct hearth_options *o);
-
-// The command whose name is nearest to `name`; NULL: none is near.
-const char *hearth_command_nearest(const char *name);
 
 // How a user of the command sets a field of hearth.h's parameter structs: "-c" for "n_ctx"; NULL: not at all.
 const char *hearth_option_for(const struct hearth_command *cmd, const char *param);
-
-// Steps through the spellings in a list such as "-n, --predict". Copies the next one to `out`, which holds 40
-// characters, and returns the rest of the list; NULL: the end.
-const char *hearth_spelling_next(const char *list, char out[40]);
 
 #endif

@@ -31,11 +31,14 @@
 const struct hearth_option hearth_option_table[] = {
     // names, aliases, kind, value, default, choices, min, max, commands, group, help, field
     {"-m, --model", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE,
-     HEARTH_CMD_ALL & ~(QUANTIZE | SYNTH | PACK), "Input",
+     HEARTH_CMD_ALL & ~(QUANTIZE | SYNTH | PACK | BENCH), "Input",
      "the GGUF file, in place of MODEL; for a split model, any of its parts", AT(model)},
+    {"-m, --model", NULL, HEARTH_OPTION_STRING_LIST, "FILE", NULL, NULL, NO_RANGE, BENCH, "Input",
+     "a GGUF file, in place of MODEL; may be given several times", AT(models)},
 
     {"-p, --prompt", NULL, HEARTH_OPTION_STRING, "TEXT", NULL, NULL, NO_RANGE, RUN, "Input",
-     "the prompt; without one, generation starts from the BOS token alone", AT(prompt)},
+     "the prompt, in place of PROMPT; with an empty one, generation starts from the BOS token alone",
+     AT(prompt)},
     {"-f, --file", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, RUN, "Input",
      "take the prompt from FILE, or from standard input when FILE is -; one newline at its end is dropped",
      AT(file)},
@@ -50,8 +53,23 @@ const struct hearth_option hearth_option_table[] = {
      "in the prompt, turn \\n, \\r, \\t, \\', \\\", \\\\ and \\xHH into the characters they stand for",
      AT(escape)},
     {"--no-escape", NULL, HEARTH_OPTION_FLAG_OFF, NULL, NULL, NULL, NO_RANGE, RUN, "Input", NULL, AT(escape)},
+    {"-p, --prompt", NULL, HEARTH_OPTION_STRING, "TEXT", NULL, NULL, NO_RANGE, TOKENIZE, "Input",
+     "the text, in place of TEXT", AT(prompt)},
+    {"-f, --file", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, TOKENIZE, "Input",
+     "take the text from FILE, every byte of it (default: standard input)", AT(file)},
+    {"-e, --escape", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, TOKENIZE, "Input",
+     "in the text, turn \\n, \\r, \\t, \\', \\\", \\\\ and \\xHH into the characters they stand for",
+     AT(escape)},
+    {"--no-escape", NULL, HEARTH_OPTION_FLAG_OFF, NULL, NULL, NULL, NO_RANGE, TOKENIZE, "Input", NULL,
+     AT(escape)},
     {"--no-bos", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, TOKENIZE, "Input",
      "do not add the BOS or EOS token that the vocabulary asks for", AT(no_bos)},
+    {"--ids", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, TOKENIZE, "Output",
+     "print the ids as a list, [1, 2, 3]", AT(ids)},
+    {"--pieces", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, TOKENIZE, "Output",
+     "print a line for each token: its id and its text", AT(pieces)},
+    {"--show-count", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, TOKENIZE, "Output",
+     "print the number of tokens, too", AT(show_count)},
     {"--special", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, TOKENIZE, "Input",
      "text such as <|im_end|> becomes the control token of that name", AT(special)},
 
@@ -123,7 +141,7 @@ const struct hearth_option hearth_option_table[] = {
     {"--sampler-seq", "--sampling-seq", HEARTH_OPTION_STRING, "LETTERS", NULL, NULL, NO_RANGE, RUN,
      "Sampling", "the same as --samplers in llama.cpp's letters (default: edskypmxt)", AT(sampler_letters)},
     {"-s, --seed", NULL, HEARTH_OPTION_INT, "S", "-1", NULL, -1, 4294967295.0, RUN, "Sampling",
-     "seed of the random choice; -1: a random one", AT(seed)},
+     "seed of the random choice; -1 (or 4294967295, the same in 32 bits): a random one", AT(seed)},
 
     {"-p, --n-prompt", NULL, HEARTH_OPTION_INT_LIST, "N,...", "512", NULL, 0, 1048576, BENCH, "Tests",
      "prompt lengths to measure; 0: none", AT(bench_prompt)},
@@ -131,8 +149,11 @@ const struct hearth_option hearth_option_table[] = {
      "generation lengths to measure; 0: none", AT(bench_gen)},
     {"-npl, --n-parallel", NULL, HEARTH_OPTION_INT_LIST, "N,...", "1,4,8", NULL, 1, 256, BENCH, "Tests",
      "how many sequences to generate at once, for each generation length", AT(bench_parallel)},
-    {"-d, --n-depth", NULL, HEARTH_OPTION_INT, "N", "0", NULL, 0, 1048576, BENCH, "Tests",
-     "tokens of context that each test starts from", AT(depth)},
+    {"-pg", NULL, HEARTH_OPTION_STRING_LIST, "N,M", NULL, NULL, NO_RANGE, BENCH, "Tests",
+     "also measure a prompt of N tokens and M generated ones after it, together; may be given several times",
+     AT(bench_pg)},
+    {"-d, --n-depth", NULL, HEARTH_OPTION_INT_LIST, "N,...", "0", NULL, 0, 1048576, BENCH, "Tests",
+     "tokens of context that each test starts from", AT(bench_depth)},
     {"-r, --repetitions", NULL, HEARTH_OPTION_INT, "N", "3", NULL, 1, 1000, BENCH, "Tests",
      "times that each test is run", AT(repetitions)},
     {"--roof", NULL, HEARTH_OPTION_SIZE, "SIZE", "512M", NULL, 0, 1099511627776.0, BENCH, "Tests",
@@ -155,12 +176,15 @@ const struct hearth_option hearth_option_table[] = {
      AT(kv_size)},
     {"-c, --ctx-size", NULL, HEARTH_OPTION_INT, "N", "512", NULL, 2, 67108864, PROFILE, "Resources",
      "tokens of a stretch of text; every stretch starts afresh", AT(n_ctx)},
-    {"-t, --threads", NULL, HEARTH_OPTION_INT, "N", "-1", NULL, -1, 256, ENGINE | QUANTIZE | PROFILE | PACK,
-     "Resources", "threads; -1: one per physical core. No result depends on it", AT(n_threads)},
+    {"-t, --threads", NULL, HEARTH_OPTION_INT, "N", "-1", NULL, -1, 256,
+     RUN | PERPLEXITY | QUANTIZE | PROFILE | PACK, "Resources",
+     "threads; -1: one per physical core. No result depends on it", AT(n_threads)},
+    {"-t, --threads", NULL, HEARTH_OPTION_INT_LIST, "N,...", "-1", NULL, -1, 256, BENCH, "Resources",
+     "threads; -1: one per physical core", AT(bench_threads)},
     {"--ram", NULL, HEARTH_OPTION_BUDGET, "SIZE", "auto", NULL, 1, 9.0e18, ENGINE | PROFILE, "Resources",
-     "use at most SIZE of memory (4G, 900M); what does not fit is read from the file as it is needed. The "
-     "text does not depend on it. auto: what is free, less some for the system; all: load the whole model, "
-     "whether or not it fits",
+     "use at most SIZE of memory (4G, 900M, 80% of this machine's); what does not fit is read from the file as it "
+     "is needed. The text does not depend on it. auto: what is free, less some for the system; all: load the "
+     "whole model, whether or not it fits",
      AT(ram)},
     {"--io", NULL, HEARTH_OPTION_ENUM, "HOW", "auto", IO_KINDS, NO_RANGE, ENGINE, "Resources",
      "with --ram, how the file is read; auto: what a short test finds faster", AT(io)},
@@ -170,12 +194,18 @@ const struct hearth_option hearth_option_table[] = {
      "for measuring: with --ram, what is done while single neurons or experts are read. all: compute, and "
      "read ahead; compute: compute; none: wait (experts are computed all the same). No result depends on it",
      AT(overlap)},
-    {"-ub, --ubatch-size", NULL, HEARTH_OPTION_INT, "N", "512", NULL, 1, 65536, ENGINE, "Resources",
+    {"-ub, --ubatch-size", NULL, HEARTH_OPTION_INT, "N", "512", NULL, 1, 65536, RUN | PERPLEXITY, "Resources",
      "prompt tokens evaluated at a time. No result depends on it", AT(n_ubatch)},
-    {"-ctk, --cache-type-k", NULL, HEARTH_OPTION_ENUM, "TYPE", "f16", "f16|f32|q8_0", NO_RANGE, ENGINE,
-     "Resources", "number format of the keys in the KV cache", AT(type_k)},
-    {"-ctv, --cache-type-v", NULL, HEARTH_OPTION_ENUM, "TYPE", "f16", "f16|f32|q8_0", NO_RANGE, ENGINE,
-     "Resources", "number format of the values in the KV cache", AT(type_v)},
+    {"-ctk, --cache-type-k", NULL, HEARTH_OPTION_ENUM, "TYPE", "f16", "f16|f32|q8_0", NO_RANGE,
+     RUN | PERPLEXITY, "Resources", "number format of the keys in the KV cache", AT(type_k)},
+    {"-ctv, --cache-type-v", NULL, HEARTH_OPTION_ENUM, "TYPE", "f16", "f16|f32|q8_0", NO_RANGE,
+     RUN | PERPLEXITY, "Resources", "number format of the values in the KV cache", AT(type_v)},
+    {"-ub, --ubatch-size", NULL, HEARTH_OPTION_INT_LIST, "N,...", "512", NULL, 1, 65536, BENCH, "Resources",
+     "prompt tokens evaluated at a time", AT(bench_ubatch)},
+    {"-ctk, --cache-type-k", NULL, HEARTH_OPTION_ENUM_LIST, "TYPE,...", "f16", "f16|f32|q8_0", NO_RANGE,
+     BENCH, "Resources", "number format of the keys in the KV cache", AT(bench_type_k)},
+    {"-ctv, --cache-type-v", NULL, HEARTH_OPTION_ENUM_LIST, "TYPE,...", "f16", "f16|f32|q8_0", NO_RANGE,
+     BENCH, "Resources", "number format of the values in the KV cache", AT(bench_type_v)},
     {"--cpu", NULL, HEARTH_OPTION_ENUM, "LEVEL", "auto", hearth_cpu_words, NO_RANGE, ENGINE | PROFILE,
      "Resources", "use CPU instructions up to this level; auto: all that this CPU has", AT(cpu)},
     {"--sparsity", NULL, HEARTH_OPTION_ENUM, "MODE", "auto", "auto|off|exact|predict", NO_RANGE, ENGINE,
@@ -207,6 +237,8 @@ const struct hearth_option hearth_option_table[] = {
     {"--svg", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, PLAN, "Output",
      "also write a chart to FILE", AT(svg)},
 
+    {"--pure", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, QUANTIZE, "Output",
+     "all matrices in TYPE's format, the embedding and the head included; no mixture", AT(pure)},
     {"--special", "-sp", HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, RUN | DETOKENIZE, "Output",
      "print control tokens such as <|im_end|> too", AT(special)},
     {"--logits-out", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, RUN, "Output",
@@ -217,27 +249,22 @@ const struct hearth_option hearth_option_table[] = {
      "write to FILE which neurons each generated token needed, for hearth plan --simulate", AT(trace)},
     {"--stats", NULL, HEARTH_OPTION_ENUM, "FORMAT", "none", "none|json", NO_RANGE, RUN, "Output",
      "json: end standard error with one line of JSON: tokens, speeds, latencies, memory", AT(stats)},
-    {"-o, --output", NULL, HEARTH_OPTION_ENUM, "FORMAT", "md", "md|json", NO_RANGE, BENCH, "Output",
-     "a Markdown table, or JSON", AT(output)},
+    {"-o, --output", NULL, HEARTH_OPTION_ENUM, "FORMAT", "md", "md|json|jsonl|csv|sql", NO_RANGE, BENCH,
+     "Output", "a Markdown table, JSON, a line of JSON for each test, CSV, or SQL", AT(output)},
     {"--verify", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, ENGINE | PROFILE | INSPECT, "Input",
      "check the file's checksums first (packs have them)", AT(verify)},
     {"-o, --output", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, PROFILE, "Output",
      "the profile to write", AT(out)},
-    {"--json", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, INSPECT | PLAN, "Output", "print JSON",
-     AT(json)},
+    {"--json", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, INSPECT | PLAN | TOKENIZE | PERPLEXITY,
+     "Output", "print JSON", AT(json)},
     {"-q, --quiet", "--log-disable", HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, HEARTH_CMD_ALL, "Output",
      "on standard error, only warnings and errors", AT(quiet)},
     {"-v, --verbose", "--log-verbose", HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, HEARTH_CMD_ALL,
      "Output", "on standard error, also details", AT(verbose)},
-    {"-h, --help", NULL, HEARTH_OPTION_HELP, NULL, NULL, NULL, NO_RANGE, HEARTH_CMD_ALL, "Output",
+    {"--version", NULL, HEARTH_OPTION_VERSION, NULL, NULL, NULL, NO_RANGE, HEARTH_CMD_ALL, "Output", NULL,
+     NO_FIELD},
+    {"-h, --help", "--usage", HEARTH_OPTION_HELP, NULL, NULL, NULL, NO_RANGE, HEARTH_CMD_ALL, "Output",
      "show help and exit; --help all: with all options", NO_FIELD},
-
-    // Options of llama.cpp without effect here. Command lines that have them keep working.
-    {"-no-cnv, --no-conversation",
-     "--no-display-prompt, --no-warmup, --no-mmap, --simple-io, -st, --single-turn", HEARTH_OPTION_IGNORED,
-     NULL, NULL, NULL, NO_RANGE, ENGINE, "", NULL, NO_FIELD},
-    {"-b, --batch-size", "-ngl, --n-gpu-layers, --gpu-layers, -fa, --flash-attn", HEARTH_OPTION_IGNORED_VALUE,
-     "N", NULL, NULL, NO_RANGE, ENGINE, "", NULL, NO_FIELD},
     {0},
 };
 
@@ -260,21 +287,28 @@ const char *hearth_options_cpu(const struct hearth_options *o)
     }
 
 const struct hearth_command hearth_command_table[] = {
-    {"run", RUN, MODEL_ONLY, "generate text from a prompt",
-     "Loads MODEL, evaluates the prompt and prints its continuation. Standard output carries only the "
+    {"run",
+     RUN,
+     {{"MODEL", AT(model)}, {"[PROMPT]", AT(prompt)}},
+     "generate text from a prompt",
+     "Loads MODEL, evaluates the prompt and prints its continuation. A prompt that is not given is read from standard "
+     "input, if that is a file or a pipe. Standard output carries only the "
      "generated "
      "text; the prompt is not repeated, and a final newline is added only on a terminal.\n\n"
      "Names of control tokens in the prompt (such as <|im_start|>) become those tokens. Ctrl-C ends the "
      "generation cleanly; a second one kills the program.",
-     "hearth run model.gguf -p \"Once upon a time\" -n 100\n"
+     "hearth run model.gguf \"Once upon a time\" -n 100\n"
      "hearth run model.gguf -f prompt.txt --temp 0 > answer.txt\n"
      "hearth run model.gguf -p \"A haiku about fire:\" -n 40 -np 8",
      hearth_cmd_run},
-    {"bench", BENCH, MODEL_ONLY, "measure prompt and generation speed",
+    {"bench",
+     BENCH,
+     {{"MODEL...", AT(models)}},
+     "measure prompt and generation speed",
      "Prints the table of llama-bench: for prompts of N tokens (ppN) and N generated tokens (tgN) the mean "
      "speed in tokens per second and its standard deviation. For generation it adds the bytes of weights "
      "read per second beside what the machine's memory can deliver (the roof), because that is what bounds "
-     "it.",
+     "it. Options that take lists are tried in all combinations.",
      "hearth bench model.gguf\n"
      "hearth bench model.gguf -p 128,512 -n 64 -npl 1 -r 5 -o json",
      hearth_cmd_bench},
@@ -285,10 +319,15 @@ const struct hearth_command hearth_command_table[] = {
      "hearth perplexity model.gguf -f wiki.test.raw\n"
      "hearth perplexity model.gguf -f wiki.test.raw --chunks 20 --phase step",
      hearth_cmd_perplexity},
-    {"tokenize", TOKENIZE, MODEL_ONLY, "turn standard input into token ids",
-     "Reads standard input to its end, every byte of it, and prints the token ids on one line, separated "
-     "by spaces. Files that hold only a vocabulary will do.",
-     "printf 'Hello world' | hearth tokenize model.gguf", hearth_cmd_tokenize},
+    {"tokenize",
+     TOKENIZE,
+     {{"MODEL", AT(model)}, {"[TEXT]", AT(prompt)}},
+     "turn text into token ids",
+     "Prints the token ids of a text on one line, separated by spaces. Without TEXT, -p and -f standard input is "
+     "read to its end, every byte of it. Files that hold only a vocabulary will do.",
+     "hearth tokenize model.gguf \"Hello world\" --pieces\n"
+     "printf 'Hello world' | hearth tokenize model.gguf",
+     hearth_cmd_tokenize},
     {"detokenize", DETOKENIZE, MODEL_ONLY, "turn token ids on standard input into text",
      "Reads token ids from standard input, separated by blanks or commas, and prints the text they stand "
      "for. Files that hold only a vocabulary will do.",
@@ -304,8 +343,9 @@ const struct hearth_command hearth_command_table[] = {
      {{"IN", AT(model)}, {"OUT", AT(out)}, {"TYPE", AT(type)}},
      "rewrite a model in other number formats",
      "Writes the model IN to the new file OUT with its matrices in the number format TYPE; vectors such as "
-     "norms stay as they are. Q4_K_M and Q5_K_M are mixtures that spend more bits where they matter most. "
-     "OUT appears only when it is complete. Matrices whose rows do not fit a format's blocks get a finer one "
+     "norms stay as they are. The types mean what they mean for llama-quantize: all but F32, F16 and BF16 spend "
+     "more bits where they matter most, Q8_0 and the types that end in _S the least; --pure makes all matrices "
+     "alike. OUT appears only when it is complete. Matrices whose rows do not fit a format's blocks get a finer one "
      "with smaller blocks, which is reported.\n\n"
      "A file that is already quantised loses quality again: start from F32, F16 or BF16 where you can.",
      "hearth quantize model-F16.gguf model-Q8_0.gguf Q8_0\n"
@@ -313,7 +353,7 @@ const struct hearth_command hearth_command_table[] = {
      hearth_cmd_quantize},
     {"synth",
      SYNTH,
-     {{"PRESET", AT(preset)}, {"OUT", AT(out)}},
+     {{"PRESET", AT(preset)}, {"[OUT]", AT(out)}},
      "write a synthetic model of a known shape",
      "Writes to the new file OUT a model with the exact shape of PRESET, for measuring speed and memory "
      "where "
@@ -324,6 +364,7 @@ const struct hearth_command hearth_command_table[] = {
      "turbosparse-mixtral-47b (a pack of 28 GiB), falcon-40b-relu (23 GiB), qwen3-30b-a3b (16 GiB), and for "
      "tests tiny-dense, tiny-turbosparse, tiny-turbosparse-moe, tiny-turbosparse-pack, tiny-relullama, "
      "tiny-opt, tiny-falcon, tiny-qwen3-moe.",
+     "hearth synth list\n"
      "hearth synth mistral-7b-dense mistral-7b-dense-Q4_0.gguf",
      hearth_cmd_synth},
     {"profile", PROFILE, MODEL_ONLY, "count how often each neuron of a model is active",

@@ -107,6 +107,19 @@ int hearth_cli_sampling(struct hearth_sampling *s, const struct hearth_options *
     return status ? status : add_biases(s, o, model);
 }
 
+int hearth_cli_check_sampling(const struct hearth_options *o)
+{
+    struct hearth_sampling s = {.params = hearth_sampler_params_default()};
+    struct hearth_sampler *sampler = NULL;
+    struct hearth_error err = {0};
+    s.params.samplers = o->samplers;
+    int status = o->sampler_letters ? name_letters(&s, o->sampler_letters) : HEARTH_EXIT_OK;
+    if (!status && hearth_sampler_open(&sampler, 1, &s.params, &err))
+        status = hearth_cli_usage(hearth_command_find("run"), "--samplers: %s", err.message);
+    hearth_sampler_close(&sampler);
+    return status;
+}
+
 void hearth_cli_sampling_free(struct hearth_sampling *s)
 {
     free(s->biases);

@@ -14,6 +14,7 @@
 #include "convert/profile.h"
 #include "gguf/checksums.h"
 #include "model/arch.h"
+#include "model/fingerprint.h"
 
 #define DEFAULT_MEMORY ((size_t)256 << 20)
 #define COPY_BYTES     ((size_t)4 << 20)
@@ -217,6 +218,27 @@ static int order_layer(struct packer *p, uint32_t layer, uint64_t *keys)
     return rc;
 }
 
+// A profile of another model of the same shape would order neurons by nothing.
+static int check_profile_of_model(struct packer *p)
+{
+    const struct hearth_gguf *profile = p->profile->g;
+    struct hearth_str name = {"another model", 13};
+    uint32_t wanted = 0, norms = 0;
+    if (!hearth_gguf_find(profile, "hearth.profile.source.norms_crc32c"))
+        return HEARTH_OK; // of an older version
+    int rc = hearth_gguf_u32(profile, "hearth.profile.source.norms_crc32c", true, &wanted, p->err);
+    if (!rc)
+        rc = hearth_gguf_str(profile, "hearth.profile.source.name", false, &name, p->err);
+    if (!rc)
+        rc = hearth_norms_fingerprint(p->in, &norms, p->err);
+    if (rc || norms == wanted)
+        return rc;
+    return hearth_fail(p->err, HEARTH_E_INVALID,
+                       "%s: the profile is of another model, %.*s, not of %s: make one of this model",
+                       hearth_gguf_path(profile), (int)(name.n > 200 ? 200 : name.n), name.s,
+                       hearth_gguf_path(p->in));
+}
+
 static int order_all(struct packer *p)
 {
     const struct hearth_profile *profile = p->profile;
@@ -235,7 +257,8 @@ static int order_all(struct packer *p)
     p->always = hearth_calloc(n_spaces, sizeof *p->always);
     p->counts = hearth_calloc(batches * p->n_expert, p->n_ff * sizeof *p->counts);
     p->visits = hearth_calloc(batches, p->n_expert * sizeof *p->visits);
-    int rc = keys && p->orders && p->always && p->counts && p->visits ? HEARTH_OK : no_memory(p);
+    int rc =
+        keys && p->orders && p->always && p->counts && p->visits ? check_profile_of_model(p) : no_memory(p);
     for (uint32_t i = 0; i < p->n_layer && !rc; i++)
         rc = order_layer(p, i, keys);
     free(keys);

@@ -13,6 +13,7 @@
 #include "engine/context.h"
 #include "gguf/checksums.h"
 #include "model/arch.h"
+#include "model/fingerprint.h"
 #include "model/model.h"
 
 #define SEQS        HEARTH_PROFILE_SEQS
@@ -242,8 +243,10 @@ static int put_metadata(const struct profiler *p, const struct hearth_profile_pa
     static const uint32_t batches[BATCHES] = {1, 2, 4, 8, 16, 32};
     const char *path = p->model->info.path, *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     const char *arch = p->model->arch->name;
-    uint32_t crc = 0;
+    uint32_t crc = 0, norms = 0;
     int rc = hearth_gguf_header_crc(p->model->gguf, &crc, p->err);
+    if (!rc)
+        rc = hearth_norms_fingerprint(p->model->gguf, &norms, p->err);
     if (!rc)
         rc = hearth_gguf_put_str(w, "general.type", "profile", 7, p->err);
     if (!rc)
@@ -254,6 +257,8 @@ static int put_metadata(const struct profiler *p, const struct hearth_profile_pa
         rc = hearth_gguf_put_str(w, "hearth.profile.source.name", name, strlen(name), p->err);
     if (!rc)
         rc = hearth_gguf_put_u32(w, "hearth.profile.source.crc32c", crc, p->err);
+    if (!rc)
+        rc = hearth_gguf_put_u32(w, "hearth.profile.source.norms_crc32c", norms, p->err);
     if (!rc)
         rc = hearth_gguf_put_u32(w, "hearth.profile.layers", (uint32_t)p->n_layer, p->err);
     if (!rc)

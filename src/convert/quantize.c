@@ -2,6 +2,7 @@
 // Rewrites a model in other number formats, a block of rows at a time.
 #include "convert/quantize.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -157,6 +158,25 @@ static void plan_tensor(struct quantizer *q, uint64_t i, struct hearth_recipe_ch
     }
 }
 
+// A file that keeps such matrices would not be what its name and its general.file_type say.
+static int check_readable(struct quantizer *q, const struct hearth_recipe_choice *choices, uint64_t n)
+{
+    uint64_t count = 0;
+    const struct hearth_gguf_tensor *first = NULL;
+    for (uint64_t i = n; i-- > 0;)
+        if (choices[i].unreadable) {
+            count++;
+            first = hearth_gguf_tensor_at(q->in, i);
+        }
+    if (!count)
+        return HEARTH_OK;
+    return hearth_fail(q->err, HEARTH_E_UNSUPPORTED,
+                       "%s: %" PRIu64
+                       " matrices are in formats that cannot be decoded, tensor %s in %s: start from a "
+                       "file in another format",
+                       hearth_gguf_path(q->in), count, first->name.s, hearth_type_info(first->type)->name);
+}
+
 static int plan(struct quantizer *q)
 {
     uint64_t n = hearth_gguf_n_tensors(q->in);
@@ -169,8 +189,10 @@ static int plan(struct quantizer *q)
     struct hearth_recipe_choice *choices = hearth_calloc((size_t)n, sizeof *choices);
     if (!choices)
         return hearth_fail(q->err, HEARTH_E_MEMORY, "no memory for the tensor list");
-    int rc = hearth_recipe_choose(q->params->recipe, q->in, choices, q->err);
+    int rc = hearth_recipe_choose(q->params->recipe, q->params->pure, q->in, choices, q->err);
     bool warned = false;
+    if (!rc)
+        rc = check_readable(q, choices, n);
     for (uint64_t i = 0; i < n && !rc; i++)
         plan_tensor(q, i, choices[i], &warned);
     free(choices);

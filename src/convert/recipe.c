@@ -11,17 +11,37 @@
 #include "base/memory.h"
 #include "quant/quant.h"
 
-// general.file_type has no numbers for files that are all Q3_K, Q4_K or Q5_K. They get those of
-// the nearest mixtures, the small ones (Q3_K_S, Q4_K_S, Q5_K_S).
+// general.file_type, by which the rules of mixtures are told apart.
+enum {
+    FILE_F32 = 0,
+    FILE_F16 = 1,
+    FILE_Q4_0 = 2,
+    FILE_Q4_1 = 3,
+    FILE_Q8_0 = 7,
+    FILE_Q5_0 = 8,
+    FILE_Q5_1 = 9,
+    FILE_Q2_K = 10,
+    FILE_Q3_K_S = 11,
+    FILE_Q3_K_M = 12,
+    FILE_Q3_K_L = 13,
+    FILE_Q4_K_S = 14,
+    FILE_Q4_K_M = 15,
+    FILE_Q5_K_S = 16,
+    FILE_Q5_K_M = 17,
+    FILE_Q6_K = 18,
+    FILE_BF16 = 32,
+};
+
 static const struct hearth_recipe recipes[] = {
-    {"F32", HEARTH_TYPE_F32, 0, false},    {"F16", HEARTH_TYPE_F16, 1, false},
-    {"BF16", HEARTH_TYPE_BF16, 32, false}, {"Q8_0", HEARTH_TYPE_Q8_0, 7, false},
-    {"Q4_0", HEARTH_TYPE_Q4_0, 2, false},  {"Q4_1", HEARTH_TYPE_Q4_1, 3, false},
-    {"Q5_0", HEARTH_TYPE_Q5_0, 8, false},  {"Q5_1", HEARTH_TYPE_Q5_1, 9, false},
-    {"Q2_K", HEARTH_TYPE_Q2_K, 10, false}, {"Q3_K", HEARTH_TYPE_Q3_K, 11, false},
-    {"Q4_K", HEARTH_TYPE_Q4_K, 14, false}, {"Q4_K_M", HEARTH_TYPE_Q4_K, 15, true},
-    {"Q5_K", HEARTH_TYPE_Q5_K, 16, false}, {"Q5_K_M", HEARTH_TYPE_Q5_K, 17, true},
-    {"Q6_K", HEARTH_TYPE_Q6_K, 18, false},
+    {"F32", HEARTH_TYPE_F32, FILE_F32, false},       {"F16", HEARTH_TYPE_F16, FILE_F16, false},
+    {"BF16", HEARTH_TYPE_BF16, FILE_BF16, false},    {"Q8_0", HEARTH_TYPE_Q8_0, FILE_Q8_0, true},
+    {"Q4_0", HEARTH_TYPE_Q4_0, FILE_Q4_0, true},     {"Q4_1", HEARTH_TYPE_Q4_1, FILE_Q4_1, true},
+    {"Q5_0", HEARTH_TYPE_Q5_0, FILE_Q5_0, true},     {"Q5_1", HEARTH_TYPE_Q5_1, FILE_Q5_1, true},
+    {"Q2_K", HEARTH_TYPE_Q2_K, FILE_Q2_K, true},     {"Q3_K_S", HEARTH_TYPE_Q3_K, FILE_Q3_K_S, true},
+    {"Q3_K_M", HEARTH_TYPE_Q3_K, FILE_Q3_K_M, true}, {"Q3_K_L", HEARTH_TYPE_Q3_K, FILE_Q3_K_L, true},
+    {"Q4_K_S", HEARTH_TYPE_Q4_K, FILE_Q4_K_S, true}, {"Q4_K_M", HEARTH_TYPE_Q4_K, FILE_Q4_K_M, true},
+    {"Q5_K_S", HEARTH_TYPE_Q5_K, FILE_Q5_K_S, true}, {"Q5_K_M", HEARTH_TYPE_Q5_K, FILE_Q5_K_M, true},
+    {"Q6_K", HEARTH_TYPE_Q6_K, FILE_Q6_K, true},
 };
 enum { N_RECIPES = sizeof recipes / sizeof recipes[0] };
 
@@ -32,6 +52,10 @@ const struct hearth_recipe *hearth_recipe_at(size_t i)
 
 const struct hearth_recipe *hearth_recipe_by_name(const char *name)
 {
+    static const char *const aliases[][2] = {{"Q3_K", "Q3_K_M"}, {"Q4_K", "Q4_K_M"}, {"Q5_K", "Q5_K_M"}};
+    for (size_t i = 0; i < sizeof aliases / sizeof aliases[0]; i++)
+        if (!strcasecmp(aliases[i][0], name))
+            name = aliases[i][1];
     for (size_t i = 0; i < N_RECIPES; i++)
         if (!strcasecmp(recipes[i].name, name))
             return &recipes[i];
@@ -94,8 +118,7 @@ static bool is_delicate(const char *name)
 
 static bool is_matrix(const struct hearth_gguf_tensor *t)
 {
-    return t->ne[1] * t->ne[2] * t->ne[3] > 1 && ends_with(t->name.s, "weight") && !is_delicate(t->name.s) &&
-           hearth_type_info(t->type)->decode;
+    return t->ne[1] * t->ne[2] * t->ne[3] > 1 && ends_with(t->name.s, "weight") && !is_delicate(t->name.s);
 }
 
 // The role of a tensor in its layer, as far as mixed recipes distinguish it.
@@ -140,10 +163,12 @@ static int64_t layer_of(const char *name)
 
 struct mixture {
     uint32_t base;
+    int file_type;
     bool falcon;
     bool shared_values; // the 80-layer shape: eight heads share each value, so attn_v is small and matters
     bool tied;          // no output.weight: the embedding is the head
     int64_t n_layers, n_experts;
+    int64_t sharing;               // query heads that share a value
     int64_t n_values, values_seen; // attn_v and similar tensors
     int64_t downs_seen;
 };
@@ -154,10 +179,29 @@ static bool deserves_more(int64_t i, int64_t n)
     return i < n / 8 || i >= 7 * n / 8 || (i - n / 8) % 3 == 2;
 }
 
+static uint32_t choose_value_of_layer(const struct mixture *m, int64_t i)
+{
+    switch (m->file_type) {
+    case FILE_Q2_K:
+        return m->sharing >= 4 ? HEARTH_TYPE_Q4_K : HEARTH_TYPE_Q3_K;
+    case FILE_Q3_K_M:
+        return i < 2 ? HEARTH_TYPE_Q5_K : HEARTH_TYPE_Q4_K;
+    case FILE_Q3_K_L:
+        return HEARTH_TYPE_Q5_K;
+    case FILE_Q4_K_S:
+        return i < 4 ? HEARTH_TYPE_Q5_K : m->base;
+    case FILE_Q4_K_M:
+    case FILE_Q5_K_M:
+        return deserves_more(i, m->n_values) ? HEARTH_TYPE_Q6_K : m->base;
+    default:
+        return m->base;
+    }
+}
+
 static uint32_t choose_value(struct mixture *m)
 {
-    uint32_t type = deserves_more(m->values_seen++, m->n_values) ? HEARTH_TYPE_Q6_K : m->base;
-    if (m->shared_values && type == HEARTH_TYPE_Q4_K)
+    uint32_t type = choose_value_of_layer(m, m->values_seen++);
+    if (m->shared_values && (type == HEARTH_TYPE_Q3_K || type == HEARTH_TYPE_Q4_K))
         type = HEARTH_TYPE_Q5_K;
     return m->n_experts == 8 ? HEARTH_TYPE_Q8_0 : type;
 }
@@ -165,18 +209,54 @@ static uint32_t choose_value(struct mixture *m)
 static uint32_t choose_down(struct mixture *m, int64_t layer)
 {
     // Experts may have one tensor each, so counting tensors does not give the layer.
-    int64_t i = m->n_experts > 1 ? layer : m->downs_seen;
+    const int64_t i = m->n_experts > 1 ? layer : m->downs_seen, n = m->n_layers;
     m->downs_seen++;
-    bool more = deserves_more(i, m->n_layers);
-    if (m->falcon && m->base == HEARTH_TYPE_Q4_K)
-        return i < m->n_layers / 16 ? HEARTH_TYPE_Q6_K : more ? HEARTH_TYPE_Q5_K : HEARTH_TYPE_Q4_K;
-    return more ? HEARTH_TYPE_Q6_K : m->base;
+    const bool more = deserves_more(i, n);
+    switch (m->file_type) {
+    case FILE_Q2_K:
+        return HEARTH_TYPE_Q3_K;
+    case FILE_Q3_K_M:
+        return i < n / 16 ? HEARTH_TYPE_Q5_K : !m->falcon || more ? HEARTH_TYPE_Q4_K : m->base;
+    case FILE_Q3_K_L:
+        return m->falcon ? HEARTH_TYPE_Q4_K : HEARTH_TYPE_Q5_K;
+    case FILE_Q4_K_S:
+        return !m->falcon && i < n / 8 ? HEARTH_TYPE_Q5_K : m->base;
+    case FILE_Q4_K_M:
+        if (m->falcon)
+            return i < n / 16 ? HEARTH_TYPE_Q6_K : more ? HEARTH_TYPE_Q5_K : m->base;
+        return more ? HEARTH_TYPE_Q6_K : m->base;
+    case FILE_Q5_K_M:
+        return more ? HEARTH_TYPE_Q6_K : m->base;
+    default:
+        return m->base;
+    }
+}
+
+static uint32_t choose_attn_output(const struct mixture *m)
+{
+    if (m->falcon)
+        return m->file_type == FILE_Q3_K_L ? HEARTH_TYPE_Q4_K : m->base;
+    const bool eight = m->n_experts == 8;
+    switch (m->file_type) {
+    case FILE_Q2_K:
+        return eight ? HEARTH_TYPE_Q5_K : HEARTH_TYPE_Q3_K;
+    case FILE_Q3_K_M:
+        return eight ? HEARTH_TYPE_Q5_K : HEARTH_TYPE_Q4_K;
+    case FILE_Q3_K_L:
+        return eight ? m->base : HEARTH_TYPE_Q5_K;
+    case FILE_Q3_K_S:
+    case FILE_Q4_K_S:
+    case FILE_Q4_K_M:
+        return eight ? HEARTH_TYPE_Q5_K : m->base;
+    default:
+        return m->base;
+    }
 }
 
 static uint32_t choose_head(const struct mixture *m, const struct hearth_gguf_tensor *t)
 {
     bool fits = t->ne[0] % hearth_type_info(m->base)->block_elems == 0;
-    return m->falcon || !fits ? HEARTH_TYPE_Q8_0 : HEARTH_TYPE_Q6_K;
+    return m->falcon || !fits || m->base == HEARTH_TYPE_Q8_0 ? HEARTH_TYPE_Q8_0 : HEARTH_TYPE_Q6_K;
 }
 
 static uint32_t choose_mixed(struct mixture *m, const struct hearth_gguf_tensor *t)
@@ -193,7 +273,7 @@ static uint32_t choose_mixed(struct mixture *m, const struct hearth_gguf_tensor 
     case PART_DOWN:
         return choose_down(m, layer_of(t->name.s));
     case PART_ATTN_OUTPUT:
-        return m->n_experts == 8 && !m->falcon && m->base == HEARTH_TYPE_Q4_K ? HEARTH_TYPE_Q5_K : m->base;
+        return choose_attn_output(m);
     case PART_OTHER:
         break;
     }
@@ -225,7 +305,7 @@ static int read_count(const struct hearth_gguf *g, struct hearth_str arch, const
     char key[128];
     uint32_t value = (uint32_t)*out;
     snprintf(key, sizeof key, "%.*s.%s", (int)(arch.n > 64 ? 64 : arch.n), arch.s, name);
-    int rc = hearth_gguf_u32(g, key, false, &value, err);
+    int rc = hearth_gguf_u32_of_layers(g, key, false, &value, err);
     *out = (int64_t)value;
     return rc;
 }
@@ -251,14 +331,15 @@ static int read_mixture(struct mixture *m, const struct hearth_gguf *g, struct h
         rc = read_count(g, arch, "block_count", &m->n_layers, err);
     if (!rc)
         rc = read_count(g, arch, "expert_count", &m->n_experts, err);
-    if (rc || m->n_layers != 80)
+    if (rc || (m->n_layers != 80 && m->base != HEARTH_TYPE_Q2_K))
         return rc;
     int64_t heads = 0;
     rc = read_count(g, arch, "attention.head_count", &heads, err);
     int64_t kv_heads = heads;
     if (!rc)
         rc = read_count(g, arch, "attention.head_count_kv", &kv_heads, err);
-    m->shared_values = is(arch, "qwen2") || (is(arch, "llama") && kv_heads != heads);
+    m->sharing = kv_heads ? heads / kv_heads : 0;
+    m->shared_values = m->n_layers == 80 && (is(arch, "qwen2") || (is(arch, "llama") && kv_heads != heads));
     return rc;
 }
 
@@ -277,21 +358,22 @@ static int by_layer(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-static struct hearth_recipe_choice choose(const struct hearth_recipe *recipe, struct mixture *m,
-                                          const struct hearth_gguf_tensor *t)
+static struct hearth_recipe_choice choose(bool mixed, struct mixture *m, const struct hearth_gguf_tensor *t)
 {
-    if (!is_matrix(t))
-        return (struct hearth_recipe_choice){.type = t->type, .kept = true};
-    uint32_t wanted = recipe->mixed ? choose_mixed(m, t) : recipe->type;
+    const bool decodes = hearth_type_info(t->type)->decode;
+    if (!is_matrix(t) || !decodes)
+        return (struct hearth_recipe_choice){.type = t->type, .kept = true, .unreadable = is_matrix(t)};
+    uint32_t wanted = mixed ? choose_mixed(m, t) : m->base;
     uint32_t type = fit(wanted, t->ne[0]);
     return (struct hearth_recipe_choice){.type = type, .fallback = type != wanted};
 }
 
-int hearth_recipe_choose(const struct hearth_recipe *recipe, const struct hearth_gguf *g,
+int hearth_recipe_choose(const struct hearth_recipe *recipe, bool pure, const struct hearth_gguf *g,
                          struct hearth_recipe_choice *choices, struct hearth_error *err)
 {
-    struct mixture m = {.base = recipe->type};
-    int rc = recipe->mixed ? read_mixture(&m, g, err) : HEARTH_OK;
+    struct mixture m = {.base = recipe->type, .file_type = recipe->file_type};
+    const bool mixed = recipe->mixed && !pure;
+    int rc = mixed ? read_mixture(&m, g, err) : HEARTH_OK;
     if (rc)
         return rc;
     uint64_t n = hearth_gguf_n_tensors(g);
@@ -304,7 +386,7 @@ int hearth_recipe_choose(const struct hearth_recipe *recipe, const struct hearth
     }
     qsort(places, (size_t)n, sizeof *places, by_layer);
     for (uint64_t i = 0; i < n; i++)
-        choices[places[i].i] = choose(recipe, &m, hearth_gguf_tensor_at(g, places[i].i));
+        choices[places[i].i] = choose(mixed, &m, hearth_gguf_tensor_at(g, places[i].i));
     free(places);
     return HEARTH_OK;
 }

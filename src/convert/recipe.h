@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // A recipe gives each tensor of a model its number format. `hearth quantize` takes recipes by name.
 //
-// A plain recipe (Q8_0, Q4_K, ...) gives every matrix the same format. A mixed one (Q4_K_M,
-// Q5_K_M) spends more bits where they matter most, tensor by tensor as in llama.cpp: the files of
-// both programs have the same types.
+// The recipes are those of llama.cpp's quantiser, without an importance matrix: they spend more bits where they
+// matter most, and the files of both programs have the same types, tensor by tensor. Pure, a recipe gives all
+// matrices one format.
 #ifndef HEARTH_CONVERT_RECIPE_H
 #define HEARTH_CONVERT_RECIPE_H
 
@@ -17,24 +17,25 @@ struct hearth_recipe {
     const char *name;
     uint32_t type; // enum hearth_type of most matrices
     int file_type; // general.file_type, numbered as in GGUF files
-    bool mixed;
+    bool mixed;    // formats of blocks: the head at least may get another one
 };
 
 // The choice for one tensor.
 struct hearth_recipe_choice {
     uint32_t type;
-    bool kept;     // copied as it is: a vector, a router, or a format that cannot be decoded
-    bool fallback; // its rows do not fit the blocks of the recipe's format
+    bool kept;       // copied as it is: a vector, a router, or a format that cannot be decoded
+    bool unreadable; // it is a matrix, and kept because its format cannot be decoded
+    bool fallback;   // its rows do not fit the blocks of the recipe's format
 };
 
-// The recipe of a name, case-insensitive; NULL: none. Static storage.
+// The recipe of a name, case-insensitive, or of an alias (Q4_K: Q4_K_M); NULL: none. Static storage.
 const struct hearth_recipe *hearth_recipe_by_name(const char *name);
 // Recipe i; NULL after the last.
 const struct hearth_recipe *hearth_recipe_at(size_t i);
 
 // Fills choices[number of tensors of g], in the model's order of tensors. HEARTH_E_MEMORY, or
 // HEARTH_E_FORMAT: a key of the model that counts layers, heads or experts is not a number.
-int hearth_recipe_choose(const struct hearth_recipe *recipe, const struct hearth_gguf *g,
+int hearth_recipe_choose(const struct hearth_recipe *recipe, bool pure, const struct hearth_gguf *g,
                          struct hearth_recipe_choice *choices, struct hearth_error *err);
 
 #endif

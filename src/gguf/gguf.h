@@ -84,6 +84,10 @@ int hearth_gguf_u32(const struct hearth_gguf *g, const char *key, bool required,
                     struct hearth_error *err);
 int hearth_gguf_u64(const struct hearth_gguf *g, const char *key, bool required, uint64_t *out,
                     struct hearth_error *err);
+// The same as u32 for a key that some files give for each layer: it may also be an array of one number, over and over.
+// HEARTH_E_UNSUPPORTED: the numbers differ.
+int hearth_gguf_u32_of_layers(const struct hearth_gguf *g, const char *key, bool required, uint32_t *out,
+                              struct hearth_error *err);
 int hearth_gguf_f32(const struct hearth_gguf *g, const char *key, bool required, float *out,
                     struct hearth_error *err);
 int hearth_gguf_bool(const struct hearth_gguf *g, const char *key, bool required, bool *out,

@@ -255,6 +255,26 @@ int hearth_gguf_u32(const struct hearth_gguf *g, const char *key, bool required,
     return rc;
 }
 
+int hearth_gguf_u32_of_layers(const struct hearth_gguf *g, const char *key, bool required, uint32_t *out,
+                              struct hearth_error *err)
+{
+    const struct hearth_gguf_kv *kv = hearth_gguf_find(g, key);
+    if (!kv || kv->type != HEARTH_GGUF_ARRAY || !kv->data || !kv->count || kv->element == HEARTH_GGUF_BOOL ||
+        kv->element == HEARTH_GGUF_F32 || kv->element == HEARTH_GGUF_F64)
+        return hearth_gguf_u32(g, key, required, out, err);
+    const int64_t first = hearth_gguf_kv_i64(kv, 0);
+    for (uint64_t i = 1; i < kv->count; i++)
+        if (hearth_gguf_kv_i64(kv, i) != first)
+            return hearth_fail(
+                err, HEARTH_E_UNSUPPORTED,
+                "%s: %s differs by layer (%lld in the first, %lld in layer %llu), which is not supported",
+                g->path, key, (long long)first, (long long)hearth_gguf_kv_i64(kv, i), (unsigned long long)i);
+    if (first < 0 || first > UINT32_MAX)
+        return fail_type(g, kv, "an array of numbers from 0 to 4294967295", err);
+    *out = (uint32_t)first;
+    return HEARTH_OK;
+}
+
 int hearth_gguf_u64(const struct hearth_gguf *g, const char *key, bool required, uint64_t *out,
                     struct hearth_error *err)
 {

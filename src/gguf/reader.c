@@ -268,9 +268,21 @@ static int fetch_kv(struct cursor *c, uint64_t number, struct hearth_gguf_kv *kv
 
 // ---- the tensor table
 
+// Q4_2, Q4_3, and Q4_0 and IQ4_NL in orders of single processors.
+static bool was_removed(uint32_t type)
+{
+    return type == 4 || type == 5 || (type >= 31 && type <= 33) || (type >= 36 && type <= 38);
+}
+
 static int check_shape(struct cursor *c, struct hearth_gguf_tensor *t)
 {
     const struct hearth_type_info *info = hearth_type_info(t->type);
+    if (!info && was_removed(t->type))
+        return hearth_fail(
+            c->err, HEARTH_E_UNSUPPORTED,
+            "%s: tensor %s has number format %u, which GGUF had until 2024 and has no more: download a "
+            "newer file of this model",
+            path_of(c), c->name.text, t->type);
     if (!info)
         return hearth_fail(
             c->err, HEARTH_E_UNSUPPORTED,
@@ -362,8 +374,18 @@ static void free_header(struct header *h)
     *h = (struct header){0};
 }
 
+// Safetensors begin with the length of a text in braces.
+static bool is_safetensors(const struct cursor *c)
+{
+    uint8_t start[10];
+    struct hearth_error err;
+    return hearth_file_size(c->file) > sizeof start &&
+           !hearth_file_read(c->file, start, sizeof start, 0, &err) && start[5] == 0 && start[6] == 0 &&
+           start[7] == 0 && start[8] == '{' && start[9] == '"';
+}
+
 // Recognises by first bytes what people mistake for a GGUF.
-static const char *what_else(const uint8_t *magic)
+static const char *what_else(const struct cursor *c, const uint8_t *magic)
 {
     static const struct {
         char magic[5];
@@ -373,6 +395,7 @@ static const char *what_else(const uint8_t *magic)
         {"<!DO", "it is a web page: the download went wrong"},
         {"<htm", "it is a web page: the download went wrong"},
         {"PK\3\4", "it is a ZIP archive, perhaps a PyTorch model: convert it to GGUF first"},
+        {"ggjt", "it is in the GGJT format of 2023: download a GGUF of this model"},
         {"tjgg", "it is in the GGJT format of 2023: download a GGUF of this model"},
         {"fmgg", "it is in the GGMF format of 2023: download a GGUF of this model"},
         {"lmgg", "it is in the GGML format of 2023: download a GGUF of this model"},
@@ -381,6 +404,8 @@ static const char *what_else(const uint8_t *magic)
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (memcmp(magic, known[i].magic, 4) == 0)
             return known[i].meaning;
+    if (is_safetensors(c))
+        return "it is in the safetensors format: convert it to GGUF first";
     return "its first bytes are something else; give a file that ends in .gguf";
 }
 
@@ -394,7 +419,8 @@ static int fetch_magic(struct cursor *c, bool *pwri, uint32_t *version)
         return rc;
     *pwri = memcmp(magic, "PWRI", 4) == 0;
     if (!*pwri && memcmp(magic, "GGUF", 4) != 0)
-        return hearth_fail(c->err, HEARTH_E_FORMAT, "%s: not a GGUF file: %s", path_of(c), what_else(magic));
+        return hearth_fail(c->err, HEARTH_E_FORMAT, "%s: not a GGUF file: %s", path_of(c),
+                           what_else(c, magic));
     rc = fetch_u32(c, version);
     if (rc || *version == 2 || *version == 3)
         return rc;

@@ -4,12 +4,16 @@
 #include "model/fingerprint.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/crc32c.h"
+#include "base/memory.h"
 #include "gguf/checksums.h"
+#include "quant/quant.h"
 
 #define SAMPLE      ((size_t)4096)
 #define MAX_SAMPLED 1024
+#define MAX_NORM    (1u << 24) // bytes
 
 static uint32_t add_number(uint32_t crc, uint64_t v)
 {
@@ -72,5 +76,43 @@ int hearth_model_fingerprint(const struct hearth_model *m, uint64_t *out, struct
     rc = add_tensors(m->gguf, buffer, &tensors, err);
     free(buffer);
     *out = (uint64_t)header << 32 | tensors;
+    return rc;
+}
+
+static bool is_norm(const struct hearth_gguf_tensor *t)
+{
+    return strstr(t->name.s, "norm") && t->ne[1] * t->ne[2] * t->ne[3] == 1 && t->bytes < MAX_NORM &&
+           hearth_type_info(t->type)->decode && !hearth_type_info(t->type)->unit_elems;
+}
+
+// The checksum of a tensor's name and numbers, as f32 whatever they are stored as.
+static int norm_crc(const struct hearth_gguf *g, const struct hearth_gguf_tensor *t, uint32_t *out,
+                    struct hearth_error *err)
+{
+    const size_t n = (size_t)t->ne[0];
+    float *values = hearth_calloc(n, sizeof *values);
+    uint8_t *bytes = hearth_calloc(1, (size_t)t->bytes);
+    int rc = values && bytes ? hearth_gguf_read(g, t, bytes, 0, (size_t)t->bytes, err)
+                             : hearth_fail(err, HEARTH_E_MEMORY, "no memory for tensor %s", t->name.s);
+    if (!rc) {
+        hearth_type_info(t->type)->decode(bytes, values, n);
+        *out = hearth_crc32c(hearth_crc32c(0, t->name.s, t->name.n), values, n * sizeof *values);
+    }
+    free(values);
+    free(bytes);
+    return rc;
+}
+
+int hearth_norms_fingerprint(const struct hearth_gguf *g, uint32_t *out, struct hearth_error *err)
+{
+    int rc = HEARTH_OK;
+    *out = 0;
+    for (uint64_t i = 0; i < hearth_gguf_n_tensors(g) && !rc; i++) {
+        const struct hearth_gguf_tensor *t = hearth_gguf_tensor_at(g, i);
+        uint32_t crc = 0;
+        if (is_norm(t))
+            rc = norm_crc(g, t, &crc, err);
+        *out ^= crc; // files may have them in any order
+    }
     return rc;
 }

@@ -33,7 +33,7 @@ static int read_range(const struct reader *r, const char *name, bool required, i
 {
     struct key key = key_of(r, name);
     uint32_t value = (uint32_t)*out;
-    int rc = hearth_gguf_u32(r->g, key.text, required, &value, r->err);
+    int rc = hearth_gguf_u32_of_layers(r->g, key.text, required, &value, r->err);
     if (rc)
         return rc;
     if (value > (uint32_t)high || (int)value < low)
@@ -191,8 +191,8 @@ static int read_rope_scaling(const struct reader *r, struct hearth_hparams *hp)
     float factor = 1.0f;
     if (!rc)
         rc = read_float(r, "rope.scale_linear", false, 1e-6f, 1e6f, &factor);
-    if (!rc && type.n)
-        rc = read_float(r, "rope.scaling.factor", !is(type, "none"), 1e-6f, 1e6f, &factor);
+    if (!rc) // without a type it is linear, as in llama.cpp
+        rc = read_float(r, "rope.scaling.factor", type.n && !is(type, "none"), 1e-6f, 1e6f, &factor);
     hp->rope_attn = 1.0f;
     if (!rc)
         rc = read_float(r, "rope.scaling.attn_factor", false, 1e-6f, 1e6f, &hp->rope_attn);

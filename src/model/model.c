@@ -224,9 +224,7 @@ static int open_shared(struct hearth_model *m, struct hearth_error *err)
 
 static int open_weights(struct hearth_model *m, struct hearth_error *err)
 {
-    int rc = find_arch(m, err);
-    if (!rc)
-        rc = hearth_hparams_read(&m->hp, m->arch, m->gguf, err);
+    int rc = hearth_hparams_read(&m->hp, m->arch, m->gguf, err);
     if (!rc)
         rc = set_n_vocab(m, err);
     if (!rc)
@@ -273,6 +271,8 @@ int hearth_model_open(struct hearth_model **out, const char *path, const struct 
         rc = verify(m, &p, err);
     if (!rc && hearth_gguf_is_pack(m->gguf))
         rc = hearth_pack_open(&m->pack, m->gguf, err);
+    if (!rc && !m->vocab_only) // before the vocabulary, whose kind says less about what the file is
+        rc = find_arch(m, err);
     if (!rc)
         rc = hearth_vocab_open(&m->vocab, m->gguf, err);
     if (!rc && !m->vocab_only)

@@ -4,6 +4,7 @@
 #include "plan/belady.h"
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +20,7 @@ struct hearth_belady {
     uint32_t *head;        // [n_visits + 1] items in memory by their next visit
     uint32_t *prev, *next; // [n_items] neighbours in the list
     uint32_t *list;        // [n_items] the list of an item; NONE: not in memory
+    bool *seen;            // [n_items] whether visits that are not counted have it
     uint64_t *bits[3];     // a bitmap of the lists that are not empty, a bitmap of its words that
                            // are not 0, and one more level
 };
@@ -77,22 +79,43 @@ static void unlink_item(struct hearth_belady *b, uint32_t item)
     b->list[item] = NONE;
 }
 
+// The best that a cache can hold before visit `first`: of the items of earlier visits those that are needed soonest.
+// Returns their number.
+static uint64_t fill(struct hearth_belady *b, uint64_t capacity, uint32_t first)
+{
+    uint64_t n_held = 0;
+    memset(b->seen, 0, b->n_items * sizeof *b->seen);
+    for (uint64_t i = 0; i < b->starts[first]; i++)
+        b->seen[b->ids[i]] = true;
+    for (uint32_t v = first; v < b->n_visits; v++)
+        for (uint64_t i = b->starts[v]; i < b->starts[v + 1]; i++) {
+            if (n_held == capacity)
+                return n_held;
+            if (!b->seen[b->ids[i]] || b->list[b->ids[i]] != NONE)
+                continue;
+            link_item(b, b->ids[i], v);
+            n_held++;
+        }
+    return n_held;
+}
+
 uint64_t hearth_belady_misses(struct hearth_belady *b, uint64_t capacity, uint32_t first)
 {
-    uint64_t misses = 0, n_held = 0;
+    uint64_t misses = 0;
     memset(b->head, 0xFF, ((size_t)b->n_visits + 1) * sizeof *b->head);
     memset(b->list, 0xFF, (size_t)b->n_items * sizeof *b->list);
     for (size_t i = 0, n = (size_t)b->n_visits + 1; i < 3; i++) {
         n = n / 64 + 1;
         memset(b->bits[i], 0, n * sizeof **b->bits);
     }
-    for (uint32_t v = 0; v < b->n_visits; v++) {
+    uint64_t n_held = fill(b, capacity, first);
+    for (uint32_t v = first; v < b->n_visits; v++) {
         for (uint64_t i = b->starts[v]; i < b->starts[v + 1]; i++) {
             uint32_t item = b->ids[i];
             if (b->list[item] != NONE) {
                 unlink_item(b, item);
             } else {
-                misses += v >= first;
+                misses++;
                 n_held++;
             }
             assert(b->next_use[i] > v);
@@ -111,7 +134,8 @@ static bool allocate(struct hearth_belady *b)
     b->prev = hearth_calloc(b->n_items, sizeof *b->prev);
     b->next = hearth_calloc(b->n_items, sizeof *b->next);
     b->list = hearth_calloc(b->n_items, sizeof *b->list);
-    bool ok = b->next_use && b->head && b->prev && b->next && b->list;
+    b->seen = hearth_calloc(b->n_items, sizeof *b->seen);
+    bool ok = b->next_use && b->head && b->prev && b->next && b->list && b->seen;
     for (size_t i = 0, n = (size_t)b->n_visits + 1; i < 3; i++) {
         n = n / 64 + 1;
         b->bits[i] = hearth_calloc(n, sizeof **b->bits);
@@ -153,6 +177,7 @@ void hearth_belady_close(struct hearth_belady **belady)
     free(b->prev);
     free(b->next);
     free(b->list);
+    free(b->seen);
     for (int i = 0; i < 3; i++)
         free(b->bits[i]);
     free(b);

@@ -22,6 +22,7 @@ struct sim {
     uint32_t n_steps, first_step; // steps from first_step on are counted
     uint32_t *base;               // [n_spaces + 1] number of a space's first neuron, counted over all spaces
     uint32_t *rank;               // [all neurons] rank in the space by falling use in the warm-up
+    bool *read;                   // [all neurons] by rank: a fixed neuron that has been asked for before
     uint32_t *ids;                // [largest set]
     struct hearth_cache_read *reads;
     struct hearth_cache_space_params *spaces;
@@ -190,7 +191,21 @@ static int tell(struct sim *s, struct hearth_error *err)
     return HEARTH_OK;
 }
 
-static void replay_set(struct sim *s, struct hearth_cache *c, uint64_t set, bool ranked)
+// Of the ids (ranks), those that are fixed and asked for the first time. They were read like all others: without
+// that, knowing what will be used would look better than the optimum.
+static uint64_t first_reads(struct sim *s, uint32_t space, uint32_t n)
+{
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        bool *read = &s->read[s->base[space] + s->ids[i]];
+        count += s->ids[i] < s->spaces[space].resident && !*read;
+        *read = true;
+    }
+    return count;
+}
+
+// Returns how many fixed neurons were asked for the first time.
+static uint64_t replay_set(struct sim *s, struct hearth_cache *c, uint64_t set, bool ranked)
 {
     uint32_t n, n_reads, space = hearth_trace_set_at(s->t, set, &n);
     hearth_trace_ids(s->t, set, s->ids);
@@ -201,6 +216,7 @@ static void replay_set(struct sim *s, struct hearth_cache *c, uint64_t set, bool
     for (uint32_t i = 0; i < n_reads; i++)
         hearth_cache_done(c, &s->reads[i], true);
     hearth_cache_release(c, space, s->ids, n);
+    return ranked ? first_reads(s, space, n) : 0;
 }
 
 // Counts the misses of the counted steps. A share `fixed` of the slots holds the hottest neurons
@@ -228,18 +244,21 @@ static int replay(struct sim *s, const char *policy, double share, double fixed,
                                err);
     if (rc)
         return rc;
-    uint64_t before = 0;
+    uint64_t before = 0, first = 0;
+    memset(s->read, 0, s->base[s->info->n_spaces] * sizeof *s->read);
     for (uint32_t step = 0; step < s->n_steps; step++) {
-        uint64_t first;
+        uint64_t set;
         uint32_t n;
-        hearth_trace_step_at(s->t, step, &first, &n);
-        if (step == s->first_step)
+        hearth_trace_step_at(s->t, step, &set, &n);
+        if (step == s->first_step) {
             before = hearth_cache_stats(c).misses;
+            first = 0;
+        }
         hearth_cache_step(c);
         for (uint32_t j = 0; j < n; j++)
-            replay_set(s, c, first + j, fixed > 0);
+            first += replay_set(s, c, set + j, fixed > 0);
     }
-    *misses = hearth_cache_stats(c).misses - before;
+    *misses = hearth_cache_stats(c).misses - before + first;
     hearth_cache_close(&c);
     return tell(s, err);
 }
@@ -489,7 +508,8 @@ static int simulate(struct sim *s, struct hearth_error *err)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory to simulate");
     settle_sizes(s);
     s->rank = hearth_calloc(s->base[s->info->n_spaces], sizeof *s->rank);
-    if (!s->rank)
+    s->read = hearth_calloc(s->base[s->info->n_spaces], sizeof *s->read);
+    if (!s->rank || !s->read)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory to simulate");
     int rc = gather_facts(s, err);
     if (rc)
@@ -526,6 +546,7 @@ int hearth_simulate(const struct hearth_trace *t, const struct hearth_sim_params
     int rc = simulate(&s, err);
     free(s.base);
     free(s.rank);
+    free(s.read);
     free(s.ids);
     free(s.reads);
     free(s.spaces);

@@ -2,7 +2,8 @@
 // The cache simulator replays a trace at several cache sizes and counts the neurons that each
 // policy would have found in memory. The policies are the engine's own code (sparse/cache.h). For
 // comparison there are one LRU over all spaces, a fixed choice by profile, and Belady's optimum,
-// which knows the future and is an upper bound.
+// which knows the future and is an upper bound. In all of them a neuron's first use is a miss: it has to be
+// read once, the fixed ones too.
 #ifndef HEARTH_PLAN_SIMULATE_H
 #define HEARTH_PLAN_SIMULATE_H
 

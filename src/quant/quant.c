@@ -44,6 +44,9 @@ static const struct hearth_type_info types[HEARTH_TYPE_END] = {
     [HEARTH_TYPE_IQ2_S] = {BLOCKS("IQ2_S", 256, 82)},
     [HEARTH_TYPE_IQ3_XXS] = {BLOCKS("IQ3_XXS", 256, 98)},
     [HEARTH_TYPE_IQ3_S] = {BLOCKS("IQ3_S", 256, 110)},
+    [HEARTH_TYPE_NVFP4] = {BLOCKS("NVFP4", 64, 36)},
+    [HEARTH_TYPE_Q1_0] = {BLOCKS("Q1_0", 128, 18)},
+    [HEARTH_TYPE_Q2_0] = {BLOCKS("Q2_0", 64, 18)},
     [HEARTH_TYPE_TQ1_0] = {BLOCKS("TQ1_0", 256, 54)},
     [HEARTH_TYPE_TQ2_0] = {BLOCKS("TQ2_0", 256, 66)},
 };

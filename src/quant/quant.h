@@ -44,7 +44,10 @@ enum hearth_type {
     HEARTH_TYPE_TQ1_0 = 34,
     HEARTH_TYPE_TQ2_0 = 35,
     HEARTH_TYPE_MXFP4 = 39,
-    HEARTH_TYPE_END = 40
+    HEARTH_TYPE_NVFP4 = 40,
+    HEARTH_TYPE_Q1_0 = 41,
+    HEARTH_TYPE_Q2_0 = 42,
+    HEARTH_TYPE_END = 43
 };
 
 // n is a multiple of block_elems; src needs no alignment.

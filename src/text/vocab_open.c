@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/memory.h"
 #include "text/pretok.h"
 #include "text/vocab_impl.h"
@@ -181,6 +182,12 @@ static int read_spec(struct reading *r)
     r->spec.model = r->model;
     r->spec.pre = r->pre;
     set_defaults(r, spm);
+    if (strcmp(r->model, "gpt2") == 0 && !*r->pre)
+        hearth_log(
+            HEARTH_LOG_WARNING,
+            "%s does not say how words are cut (tokenizer.ggml.pre is missing): \"default\" is assumed, and "
+            "ids may be others than those that the model was trained with; a newer file of the model says it",
+            path_of(r));
     rc = read_scores(r);
     if (rc == HEARTH_OK)
         rc = read_types(r);

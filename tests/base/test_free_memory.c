@@ -290,6 +290,26 @@ static void test_nonsense(void **state)
     is_free((uint64_t)16000000 * 1024, "memory");
 }
 
+// ---- what there is in all
+
+static void test_limit(void **state)
+{
+    (void)state;
+    assert_int_equal(hearth_memory_limit(folder), 0); // nobody says
+    put_machine("4:memory:/jobs/one\n", V1);
+    put("/sys/fs/cgroup/memory/memory.limit_in_bytes", NO_LIMIT);
+    assert_int_equal(hearth_memory_limit(folder), (uint64_t)24684084 * 1024);
+    put("/sys/fs/cgroup/memory/jobs/memory.limit_in_bytes", "4000000000\n");
+    put("/sys/fs/cgroup/memory/jobs/memory.usage_in_bytes", "3900000000\n");
+    assert_int_equal(hearth_memory_limit(folder), 4000000000); // whatever is in use
+    put_machine("0::/app.scope\n", V2);
+    put("/sys/fs/cgroup/app.scope/memory.high", "2000000000\n");
+    put("/sys/fs/cgroup/app.scope/memory.current", "1500000000\n");
+    assert_int_equal(hearth_memory_limit(folder), 2000000000);
+    const uint64_t here = hearth_memory_limit("");
+    assert_true(here > MIB && here < UINT64_MAX);
+}
+
 // ---- what of it is taken
 
 static void test_to_take(void **state)
@@ -322,6 +342,7 @@ int main(void)
         cmocka_unit_test_teardown(test_claims, clear_machine),
         cmocka_unit_test(test_two_processes),
         cmocka_unit_test_teardown(test_nonsense, clear_machine),
+        cmocka_unit_test_teardown(test_limit, clear_machine),
         cmocka_unit_test(test_to_take),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -74,6 +74,9 @@ for type in Q4_K_M q5_k_m; do
     err_has "because their rows do not fit"
     run 0 run "$tmp/mixed.gguf" -p "Once upon a time" -n 8 --temp 0
 done
+run 0 quantize "$source_dir/models/hearth-novels-swiglu-Q8_0.gguf" "$tmp/mixed.gguf" Q4_K --pure
+run 0 inspect "$tmp/mixed.gguf" --json
+[ "$(json "$tmp/out" formats/Q4_K/tensors)" = 43 ] || fail "matrices of a pure Q4_K"
 rm "$tmp/mixed.gguf"
 
 # ---- numbers that no signed integer holds

@@ -15,7 +15,7 @@ named() {
 check() { # MODEL OPTION...
     local model=$1 least i
     shift
-    run 1 run "$model" -p "w1 w2" -n 3 --ignore-eos --ram 1 "$@"
+    run 1 run "$model" -p "w1 w2" -n 3 --ignore-eos --ram 64K "$@"
     least=$(named)
     [ -n "$least" ] || fail "no smallest budget in the message"
     for i in 1 2; do
@@ -38,15 +38,15 @@ for model in "$source_dir"/models/*.gguf; do
 done
 
 # More threads take more.
-run 1 run "$model" -t 1 --ram 1
+run 1 run "$model" -t 1 --ram 64K
 one=$(named)
-run 1 run "$model" -t 2 --ram 1
+run 1 run "$model" -t 2 --ram 64K
 [ "$(named)" -gt "$one" ] || fail "two threads need no more than one"
 
 # What weighs most is named.
-run 1 run "$model" -ub 512 --ram 1
+run 1 run "$model" -ub 512 --ram 64K
 err_has "are due to the micro-batch of 512 tokens"
-run 1 run "$model" -ub 1 -c 100000 --ram 1
+run 1 run "$model" -ub 1 -c 100000 --ram 64K
 err_has "are due to the context of 100000 tokens"
-run 1 run "$model" -ub 1 -c 512 -np 200 --ram 1
+run 1 run "$model" -ub 1 -c 512 -np 200 --ram 64K
 err_has "are due to the 200 sequences"

@@ -51,10 +51,54 @@ int main(int argc, char **argv)
 TEXT
 pc=$(find "$root" -name hearth.pc)
 [ -n "$pc" ] || fail "hearth.pc is not installed"
+lib=$(dirname "$(find "$root" -name libhearth.a)")
 PKG_CONFIG_PATH=$(dirname "$pc")
 export PKG_CONFIG_PATH
+uses() { # PROGRAM: it runs and prints what it should
+    LD_LIBRARY_PATH=$lib "$1" "$golden/llama-mha.Q8_0.gguf" >"$tmp/out" || fail "$1 does not run"
+    [ "$(cat "$tmp/out")" = "$(pkg-config --modversion hearth) 288" ] || fail "$1 prints $(cat "$tmp/out")"
+}
 mapfile -t flags < <(pkg-config --cflags --libs hearth | xargs -n1)
 "$compiler" -std=c17 -o "$tmp/user" "$tmp/user.c" "${flags[@]}" 2>"$tmp/err" || fail "a program does not build: ${flags[*]}"
-"$tmp/user" "$golden/llama-mha.Q8_0.gguf" >"$tmp/out" || fail "the program does not run"
-[ "$(cat "$tmp/out")" = "$(pkg-config --modversion hearth) 288" ] || fail "the program prints $(cat "$tmp/out")"
+uses "$tmp/user"
+# What the static library needs comes from the system's shared libraries, so not their own needs (--static).
+# shellcheck disable=SC2046
+mapfile -t flags < <(echo "$lib/libhearth.a" && pkg-config --cflags hearth && pkg-config --libs $(pkg-config --print-requires-private hearth))
+mapfile -t flags < <(printf '%s\n' "${flags[@]}" -lm -pthread | xargs -n1)
+"$compiler" -std=c17 -o "$tmp/static" "$tmp/user.c" "${flags[@]}" 2>"$tmp/err" || fail "a static program does not build: ${flags[*]}"
+uses "$tmp/static"
+
+# ---- the shared library: its name and what it exports, which is what hearth.h declares
+if [ -e "$lib/libhearth.so" ]; then
+    version=$(pkg-config --modversion hearth)
+    readelf -d "$lib/libhearth.so" | grep -qF "soname: [libhearth.so.${version%.*}]" || fail "soname of libhearth.so"
+    readelf -d "$tmp/user" | grep -qF "libhearth.so.${version%.*}" || fail "the program does not use libhearth.so"
+    nm -D --defined-only "$lib/libhearth.so" | sed -nE 's/^[0-9a-f]+ T ([^@]+).*/\1/p' | sort >"$tmp/exported"
+    sed -nE '/^[a-z]/s/.*[ *](hearth_[a-z0-9_]+)\(.*/\1/p' "$root/include/hearth.h" | grep -v '_params_default$' | sort -u >"$tmp/declared"
+    same "$tmp/exported" "$tmp/declared"
+    nm -D --defined-only "$lib/libhearth.so" | grep -q 'hearth_model_open@@HEARTH_0' || fail "symbols have no version"
+    readelf -d "$tmp/static" | grep -q libhearth && fail "the static program uses libhearth.so"
+fi
+
+# ---- the CMake package, also of a tree that was moved
+if command -v cmake >/dev/null; then
+    mv "$root" "$tmp/moved"
+    lib=$tmp/moved/${lib#"$root/"}
+    mkdir "$tmp/project"
+    cp "$tmp/user.c" "$tmp/project"
+    cat >"$tmp/project/CMakeLists.txt" <<'TEXT'
+cmake_minimum_required(VERSION 3.20)
+project(user C)
+find_package(hearth 0.1 REQUIRED)
+add_executable(user user.c)
+target_link_libraries(user hearth::hearth)
+add_executable(user_static user.c)
+target_link_libraries(user_static hearth::hearth_static)
+TEXT
+    cmake -S "$tmp/project" -B "$tmp/project/build" -DCMAKE_PREFIX_PATH="$tmp/moved" -DCMAKE_C_COMPILER="$compiler" >"$tmp/out" 2>&1 &&
+        cmake --build "$tmp/project/build" >>"$tmp/out" 2>&1 || fail "a CMake project does not build"
+    PKG_CONFIG_PATH=$lib/pkgconfig
+    uses "$tmp/project/build/user"
+    uses "$tmp/project/build/user_static"
+fi
 exit 0

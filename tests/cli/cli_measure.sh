@@ -25,6 +25,26 @@ run 0 bench "$model" -p 16,8 -n 4 -npl 2 -r 2 --roof 0 -o json
 [ "$(json "$tmp/out" 2/samples_ts)" = 2 ] || fail "samples"
 [ "$(json "$tmp/out" 2/roof_gb_per_second)" = null ] || fail "a roof that was not measured"
 awk -v v="$(json "$tmp/out" 2/avg_ts)" 'BEGIN { exit !(v > 0) }' || fail "avg_ts"
+# Lists are tried in all combinations, models too; a prompt and what follows it is one test.
+run 0 bench "$model" "$golden/qwen2.Q8_0.gguf" -p 0 -n 2 -npl 1 -r 1 --roof 0 -t 1,2 -ctk f16,f32 -pg 8,2 -o jsonl
+[ "$(wc -l <"$tmp/out")" -eq 16 ] || fail "combinations"
+head -n 1 "$tmp/out" >"$tmp/line"
+[ "$(json "$tmp/line" n_threads)" = 1 ] || fail "n_threads of the first combination"
+tail -n 1 "$tmp/out" >"$tmp/line"
+[ "$(json "$tmp/line" n_threads)" = 2 ] || fail "n_threads of the last combination"
+[ "$(json "$tmp/line" type_k)" = f32 ] || fail "type_k of the last combination"
+[ "$(json "$tmp/line" n_prompt),$(json "$tmp/line" n_gen)" = 8,2 ] || fail "-pg"
+run 0 bench -m "$model" -m "$model" -p 8 -n 0 -r 1 --roof 0 -d 0,16 -o csv
+[ "$(wc -l <"$tmp/out")" -eq 5 ] || fail "lines of CSV"
+awk -F, 'NR == 1 { n = NF } NF != n { exit 1 }' "$tmp/out" || fail "columns of CSV"
+out_has ",n_depth"
+run 0 bench "$model" -p 8 -n 2 -npl 1 -r 1 --roof 0 -o sql
+[ "$(grep -c '^INSERT INTO llama_bench (build,cpu_info,' "$tmp/out")" -eq 2 ] || fail "rows of SQL"
+if command -v sqlite3 >/dev/null; then
+    [ "$(sqlite3 :memory: <<<"$(cat "$tmp/out"; echo 'SELECT count(*) FROM llama_bench;')")" = 2 ] || fail "SQL"
+fi
+run 2 bench "$model" -pg 8 --roof 0
+err_has "must be two numbers such as 512,128"
 run 1 bench "$tmp/none.gguf" --roof 0
 err_has "none.gguf"
 
@@ -54,6 +74,10 @@ err_lacks "[3]"
 [ "$two" != "$all" ] || fail "--chunks 2 scores all chunks"
 run 0 perplexity "$model" -f - -c 64 <"$tmp/text"
 out_has "PPL = $all "
+run 0 perplexity "$model" -f "$tmp/text" -c 64 --json
+awk -v a="$(json "$tmp/out" ppl)" -v b="$all" 'BEGIN { exit !(a > 0.999999 * b && a < 1.000001 * b) }' || fail "ppl in JSON"
+[ "$(json "$tmp/out" n_ctx)" = 64 ] || fail "n_ctx in JSON"
+json "$tmp/out" ppl_stderr >/dev/null
 printf 'short' >"$tmp/short"
 run 1 perplexity "$model" -f "$tmp/short" -c 64
 err_has "need at least 128"
@@ -78,7 +102,7 @@ of_level() { # LEVEL MODEL OPTION...: nothing when this CPU does not have the le
 levels=$("$hearth" run x --cpu none 2>&1 | sed -n 's/.*must be one of auto, c//p' | tr -d ,)
 compare() { # MODEL FORMAT TOLERANCE
     local phase level value reference steps=
-    run 0 quantize "$source_dir/models/$1-Q8_0.gguf" "$tmp/$2.gguf" "$2"
+    run 0 quantize "$source_dir/models/$1-Q8_0.gguf" "$tmp/$2.gguf" "$2" --pure
     for phase in step prompt; do
         reference=$(of_level c "$tmp/$2.gguf" --phase $phase) || exit 1
         for level in $levels; do

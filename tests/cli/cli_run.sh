@@ -46,7 +46,7 @@ same "$tmp/out" "$tmp/eight"
 escaped=$(printf '%s' "$prompt" | sed 's/a/\\x61/g')
 run 0 run -m "$model" -e --prompt="$escaped" --temp 0 --n-predict 8
 same "$tmp/out" "$tmp/eight"
-run 0 run "$model" -n 3 --temp 0
+run 0 run "$model" -n 3 --temp 0 </dev/null
 cp "$tmp/out" "$tmp/bos"
 run 0 run "$model" -p "" -n 3 --temp 0
 same "$tmp/out" "$tmp/bos"

@@ -73,9 +73,9 @@ check "$tmp/pack.gguf" --sparsity exact
 # A text that takes more memory than a plan expects of a program counts.
 head -c 8000000 /dev/zero | tr '\0' 'a' | fold -w 7 >"$tmp/long"
 head -c 1000 "$tmp/long" >"$tmp/short"
-run 1 perplexity "$tmp/dense.gguf" -f "$tmp/short" -c 64 -t 1 --ram 1
+run 1 perplexity "$tmp/dense.gguf" -f "$tmp/short" -c 64 -t 1 --ram 64K
 least=$(named)
-run 1 perplexity "$tmp/dense.gguf" -f "$tmp/long" --chunks 1 -c 64 -t 1 --ram 1
+run 1 perplexity "$tmp/dense.gguf" -f "$tmp/long" --chunks 1 -c 64 -t 1 --ram 64K
 [ "$(named)" -gt $((least + 4 * 1024 * 1024)) ] || fail "$least bytes for a short text, $(named) for a long one"
 
 # Short runs on a busy machine may end unseen, but not all of them.
@@ -92,6 +92,7 @@ tail -n 1 "$tmp/err" >"$tmp/stats"
 [ "$(json "$tmp/stats" streaming/read_bytes)" -gt 0 ] || fail "read_bytes"
 [ "$(json "$tmp/stats" memory_peak_bytes)" -le $((least + 8 * 1024 * 1024)) ] || fail "memory_peak_bytes"
 run 0 run "$tmp/experts.gguf" -n 30 --ignore-eos --io "$uring" --ram "$least"
+err_lacks "without effect"
 err_has "MB a generated token"
 
 # ---- what makes no sense

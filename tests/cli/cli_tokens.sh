@@ -34,6 +34,33 @@ printf '' >"$tmp/text"
 run 0 tokenize "$model" --no-bos <"$tmp/text"
 printf '\n' | cmp - "$tmp/out" || fail "no text gives ids"
 
+# ---- where the text comes from, and what is printed of the ids
+printf 'Once\tupon\n' >"$tmp/text"
+run 0 tokenize "$model" <"$tmp/text"
+cp "$tmp/out" "$tmp/want"
+run 0 tokenize "$model" -f "$tmp/text"
+same "$tmp/out" "$tmp/want"
+run 0 tokenize "$model" -e -p 'Once\tupon\n'
+same "$tmp/out" "$tmp/want"
+run 0 tokenize "$model" $'Once\tupon\n' --show-count
+head -n 1 "$tmp/out" | cmp - "$tmp/want" || fail "tokenize MODEL TEXT"
+n=$(wc -w <"$tmp/want")
+out_has "Total number of tokens: $n"
+run 0 tokenize "$model" -f "$tmp/text" --ids
+[ "$(tr -d '[],' <"$tmp/out")" = "$(cat "$tmp/want")" ] || fail "--ids"
+out_has "[1, "
+run 0 tokenize "$model" -f "$tmp/text" --pieces
+[ "$(wc -l <"$tmp/out")" -eq "$n" ] || fail "a line for each token"
+[ "$(sed -E 's/^ *([0-9]+) -> .*/\1/' "$tmp/out" | tr '\n' ' ')" = "$(cat "$tmp/want") " ] || fail "ids of --pieces"
+out_has "1 -> '<s>'"
+out_has "'\\x0A'"
+run 0 tokenize "$model" -f "$tmp/text" --json
+[ "$(json "$tmp/out" n_tokens)" = "$n" ] || fail "n_tokens"
+[ "$(json "$tmp/out" tokens/0/piece)" = "<s>" ] || fail "pieces in JSON"
+[ "$(json "$tmp/out" tokens/0/id)" = 1 ] || fail "ids in JSON"
+run 2 tokenize "$model" -p a -f b
+err_has "exclude each other"
+
 # ---- names of control tokens
 printf '</s>' >"$tmp/text"
 run 0 tokenize "$model" --no-bos --special <"$tmp/text"

@@ -24,10 +24,6 @@ err_has "unknown option --qqqqqq"
 err_lacks "did you mean"
 run 2 run "$model" -npl 4
 err_has "-npl is an option of hearth bench, not of hearth run"
-run 2 run "$model" other.gguf
-err_has 'unexpected argument "other.gguf"'
-run 2 run -m "$model" other.gguf
-err_has 'unexpected argument "other.gguf"'
 run 2 run "$model" --top-p 3
 err_has "--top-p 3: must be a number from 0 to 1"
 run 2 run "$model" --top-p=nan
@@ -83,11 +79,6 @@ same "$tmp/out" "$tmp/letters"
 run 2 run "$model" -p a -n 1 --sampling-seq kq
 err_has "letters of edskypmxt, not kq"
 
-# ---- options of llama.cpp that mean nothing here
-run 0 run "$model" -p a -n 1 -no-cnv -ngl 99 -fa on -b 2048
-err_has "warning: -ngl has no meaning here and is ignored"
-run 0 run -fa "$model" -p a -n 1
-
 # ---- help
 commands="run bench perplexity tokenize detokenize inspect quantize synth plan profile pack"
 run 0 --help
@@ -130,6 +121,14 @@ complete_words() {
 [ "$(complete_words hearth tok)" = tokenize ] || fail "bash completes hearth tok to: $(complete_words hearth tok)"
 [ "$(complete_words hearth run m --top-)" = "--top-k --top-p --top-nsigma" ] || fail "bash completion of --top-"
 [ "$(complete_words hearth run m -ctk q)" = q8_0 ] || fail "bash completion of -ctk"
+case $(complete_words hearth synth tiny-t) in "tiny-turbosparse "*) ;; *) fail "bash completion of presets" ;; esac
+[ "$(complete_words hearth quantize a b Q5_K)" = "Q5_K_S Q5_K_M" ] || fail "bash completion of types"
+[ "$(complete_words hearth help to)" = tokenize ] || fail "bash completion of help"
+[ "$(complete_words hearth run m --throttle ufs)" = "ufs4 ufs3" ] || fail "bash completion of --throttle"
+mkdir "$tmp/models" && touch "$tmp/models/a.gguf" "$tmp/models/a.md" "$tmp/models/a.htrace"
+[ "$(complete_words hearth run "$tmp/models/a")" = "$tmp/models/a.gguf" ] || fail "bash completion of models"
+[ "$(complete_words hearth plan --simulate "$tmp/models/a.h")" = "$tmp/models/a.htrace" ] || fail "bash completion of traces"
+[ "$(complete_words hearth pack m.gguf "$tmp/models/a.m")" = "$tmp/models/a.md" ] || fail "bash completion of other files"
 if command -v zsh >/dev/null 2>&1; then
     "$hearth" --generate zsh >"$tmp/_hearth" || fail "no zsh completion"
     zsh -n "$tmp/_hearth" || fail "zsh completion"

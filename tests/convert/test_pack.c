@@ -67,7 +67,9 @@ static void make_source(const struct sample *s)
         return;
     }
     const struct hearth_quantize_params params = {
-        .recipe = hearth_recipe_by_name(hearth_type_info((uint32_t)s->type)->name), .n_threads = 1};
+        .recipe = hearth_recipe_by_name(hearth_type_info((uint32_t)s->type)->name),
+        .pure = true,
+        .n_threads = 1};
     made_write(other, &s->made);
     MADE_OK(hearth_quantize(other, source, &params, NULL, &err));
     unlink(other);

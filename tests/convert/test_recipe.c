@@ -127,17 +127,21 @@ static char letter(uint32_t type)
         char letter;
     } table[] = {{HEARTH_TYPE_F16, 'h'},  {HEARTH_TYPE_Q4_K, '4'}, {HEARTH_TYPE_Q5_K, '5'},
                  {HEARTH_TYPE_Q6_K, '6'}, {HEARTH_TYPE_Q8_0, '8'}, {HEARTH_TYPE_Q5_0, 'a'},
-                 {HEARTH_TYPE_Q5_1, 'b'}, {HEARTH_TYPE_Q4_0, '0'}, {HEARTH_TYPE_Q3_K, '3'}};
+                 {HEARTH_TYPE_Q5_1, 'b'}, {HEARTH_TYPE_Q4_0, '0'}, {HEARTH_TYPE_Q3_K, '3'},
+                 {HEARTH_TYPE_Q2_K, '2'}};
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
         if (table[i].type == type)
             return table[i].letter;
     return '?';
 }
 
+// "pure NAME" for a pure one.
 static struct hearth_quantize_result quantize(const char *recipe)
 {
     struct hearth_quantize_result result;
-    struct hearth_quantize_params p = {.recipe = hearth_recipe_by_name(recipe), .n_threads = 1};
+    const bool pure = !strncmp(recipe, "pure ", 5);
+    struct hearth_quantize_params p = {
+        .recipe = hearth_recipe_by_name(pure ? recipe + 5 : recipe), .pure = pure, .n_threads = 1};
     assert_non_null(p.recipe);
     CHECK(hearth_quantize(source, target, &p, &result, &check_error));
     return result;
@@ -305,16 +309,79 @@ static const struct one cases[] = {
      15,
      {"llama", 8, 200, 100, 4, 2, 0, true, false, false},
      {"h", "h", {{"attn_v.weight", "hhhhhhhh"}, {"ffn_down.weight", "hhhhhhhh"}}}},
-    // Plain recipes: one format, head and embedding included.
-    {"Q4_K",
+    {"Q2_K",
+     10,
+     {"llama", 32, 256, 512, 8, 2, 0, true, false, false},
+     {"2",
+      "6",
+      {{"attn_v.weight", ALL_32("4")},
+       {"ffn_down.weight", ALL_32("3")},
+       {"attn_output.weight", ALL_32("3")},
+       {"attn_k.weight", ALL_32("2")}}}},
+    {"Q2_K",
+     10,
+     {"llama", 8, 256, 512, 4, 2, 8, true, false, false},
+     {"2", "6", {{"attn_v.weight", "88888888"}, {"attn_output.weight", "55555555"}}}},
+    {"Q3_K_S",
+     11,
+     {"llama", 80, 256, 512, 4, 2, 0, true, false, false},
+     {"3",
+      "6",
+      {{"attn_v.weight",
+        "55555555555555555555555555555555555555555555555555555555555555555555555555555555"}}}},
+    {"Q3_K",
+     12,
+     {"llama", 32, 256, 512, 4, 2, 0, true, false, false},
+     {"3",
+      "6",
+      {{"attn_v.weight", "55444444444444444444444444444444"},
+       {"ffn_down.weight", "55444444444444444444444444444444"},
+       {"attn_output.weight", ALL_32("4")}}}},
+    {"Q3_K_L",
+     13,
+     {"falcon", 8, 256, 512, 4, 1, 0, true, false, false},
+     {"3",
+      "8",
+      {{"attn_qkv.weight", "55555555"},
+       {"ffn_down.weight", "44444444"},
+       {"attn_output.weight", "44444444"}}}},
+    {"Q4_K_S",
      14,
+     {"llama", 32, 256, 512, 4, 2, 0, true, false, false},
+     {"4",
+      "6",
+      {{"attn_v.weight", "55554444444444444444444444444444"},
+       {"ffn_down.weight", "55554444444444444444444444444444"}}}},
+    {"Q5_K_S",
+     16,
+     {"llama", 8, 256, 96, 4, 2, 0, false, false, false},
+     {"6", "-", {{"attn_v.weight", "55555555"}, {"ffn_down.weight", "bbbbbbbb"}}}},
+    {"Q4_0",
+     2,
+     {"llama", 8, 256, 512, 4, 2, 0, true, false, false},
+     {"0", "6", {{"attn_v.weight", "00000000"}}}},
+    {"Q8_0",
+     7,
+     {"llama", 8, 256, 512, 4, 2, 0, true, false, false},
+     {"8", "8", {{"attn_v.weight", "88888888"}}}},
+    {"Q6_K",
+     18,
+     {"falcon", 8, 256, 512, 4, 1, 0, true, false, false},
+     {"6", "8", {{"attn_qkv.weight", "66666666"}}}},
+    // Aliases, and pure recipes: one format, head and embedding included.
+    {"q4_k",
+     15,
+     {"llama", 32, 256, 512, 4, 2, 0, true, false, false},
+     {"4", "6", {{"attn_v.weight", HALF_32}, {"ffn_down.weight", HALF_32}}}},
+    {"pure Q4_K",
+     15,
      {"llama", 8, 256, 512, 4, 2, 0, true, false, false},
      {"4", "4", {{"attn_v.weight", "44444444"}, {"ffn_down.weight", "44444444"}}}},
-    {"Q5_K",
+    {"pure Q5_K_S",
      16,
      {"llama", 8, 256, 96, 4, 2, 0, false, false, false},
      {"5", "-", {{"attn_v.weight", "55555555"}, {"ffn_down.weight", "bbbbbbbb"}}}},
-    {"Q3_K",
+    {"pure Q3_K_S",
      11,
      {"llama", 8, 256, 96, 4, 2, 0, true, false, false},
      {"3", "3", {{"attn_v.weight", "33333333"}, {"ffn_down.weight", "00000000"}}}},
@@ -373,12 +440,33 @@ static void test_hostile(void **state)
     assert_non_null(strstr(err.message, "llama.block_count"));
 }
 
+// A matrix that cannot be decoded would make the new file another than its name says.
+static void test_unreadable(void **state)
+{
+    (void)state;
+    struct hearth_gguf_writer *w = NULL;
+    struct hearth_error err = {0};
+    struct hearth_quantize_params p = {.recipe = hearth_recipe_by_name("Q8_0"), .n_threads = 1};
+    static const char zeros[2 * 36];
+    CHECK(hearth_gguf_writer_open(&w, source, &check_error));
+    CHECK(hearth_gguf_put_str(w, "general.architecture", "llama", 5, &check_error));
+    CHECK(hearth_gguf_put_tensor(w, "output.weight", HEARTH_TYPE_Q8_1, 2, (uint64_t[]){32, 2}, &check_error));
+    CHECK(hearth_gguf_write(w, zeros, sizeof zeros, &check_error));
+    CHECK(hearth_gguf_finish(&w, &check_error));
+    unlink(target);
+    assert_int_equal(hearth_quantize(source, target, &p, NULL, &err), HEARTH_E_UNSUPPORTED);
+    assert_non_null(strstr(err.message,
+                           "1 matrices are in formats that cannot be decoded, tensor output.weight in Q8_1"));
+    assert_int_equal(access(target, F_OK), -1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_choices),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_unreadable),
     };
     snprintf(source, sizeof source, "/tmp/hearth-recipe-%d-in.gguf", (int)getpid());
     snprintf(target, sizeof target, "/tmp/hearth-recipe-%d-out.gguf", (int)getpid());

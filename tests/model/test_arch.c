@@ -313,6 +313,25 @@ static void test_tensors(void **state)
             "position_embd");
 }
 
+// What some files say for each layer, or leave out.
+static void test_spellings(void **state)
+{
+    (void)state;
+    struct hearth_error err = {0};
+    struct hearth_model *m;
+    struct made made = {.arch = "llama",
+                        .set = {{"attention.head_count", 'a', MADE_HEADS, NULL},
+                                {"attention.head_count_kv", 'a', MADE_KV_HEADS, NULL},
+                                {"feed_forward_length", 'a', MADE_F, NULL},
+                                {"rope.scaling.factor", 'f', 4, NULL}}};
+    made_write(path, &made);
+    MADE_OK(hearth_model_open(&m, path, NULL, &err));
+    assert_int_equal(m->hp.n_head_kv, MADE_KV_HEADS);
+    assert_int_equal(m->hp.n_ff, MADE_F);
+    assert_true(m->hp.rope_scale == 0.25f); // a factor without a type is a linear one
+    hearth_model_close(&m);
+}
+
 static void test_hyper_parameters(void **state)
 {
     (void)state;
@@ -376,6 +395,9 @@ static void test_hyper_parameters(void **state)
         memcpy(made.set, bad[i].set, sizeof bad[i].set);
         refused(&made, bad[i].code, bad[i].says);
     }
+    refused(&(struct made){.arch = "llama", .set = {{"feed_forward_length", 'd', MADE_F, NULL}}},
+            HEARTH_E_UNSUPPORTED,
+            "llama.feed_forward_length differs by layer (48 in the first, 49 in layer 1)");
     struct made made = {.arch = "qwen3moe", .experts = true, .set = {{"expert_gating_func", 'u', 2, NULL}}};
     refused(&made, HEARTH_E_UNSUPPORTED, "softmax");
     made.set[0] = (struct made_kv){"expert_feed_forward_length", 'u', 0, NULL};
@@ -444,11 +466,17 @@ int main(void)
 {
     snprintf(path, sizeof path, "/tmp/hearth-arch-%ld.gguf", (long)getpid());
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_invariance), cmocka_unit_test(test_batch_mates),
-        cmocka_unit_test(test_window),     cmocka_unit_test(test_split_experts),
-        cmocka_unit_test(test_choices),    cmocka_unit_test(test_unknown),
-        cmocka_unit_test(test_tensors),    cmocka_unit_test(test_hyper_parameters),
-        cmocka_unit_test(test_extremes),   cmocka_unit_test(test_learned_positions),
+        cmocka_unit_test(test_invariance),
+        cmocka_unit_test(test_batch_mates),
+        cmocka_unit_test(test_window),
+        cmocka_unit_test(test_split_experts),
+        cmocka_unit_test(test_choices),
+        cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_tensors),
+        cmocka_unit_test(test_spellings),
+        cmocka_unit_test(test_hyper_parameters),
+        cmocka_unit_test(test_extremes),
+        cmocka_unit_test(test_learned_positions),
     };
     return cmocka_run_group_tests(tests, NULL, remove_file);
 }

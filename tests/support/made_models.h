@@ -15,7 +15,8 @@
 enum { MADE_E = 32, MADE_HEADS = 4, MADE_KV_HEADS = 2, MADE_F = 48, MADE_F_EXP = 16, MADE_LAYERS = 2 };
 enum { MADE_VOCAB = 272, MADE_EXPERTS = 6, MADE_USED = 2, MADE_CTX = 256, MADE_RANK = 24 };
 
-// One metadata entry: a number ('u', 'f'), a bool ('b') or text ('s'). `key` is without "<arch>.", which only
+// One metadata entry: a number ('u', 'f'), a bool ('b'), text ('s'), or a number for each layer,
+// always the same ('a') or one more each ('d'). `key` is without "<arch>.", which only
 // keys that begin with "hearth." lack in the file, too.
 struct made_kv {
     const char *key;
@@ -173,7 +174,12 @@ static inline void made_put_kv(struct hearth_gguf_writer *w, const struct made *
         MADE_OK(hearth_gguf_put_u32(w, key, (uint32_t)kv.number, &err));
     else if (kv.kind == 'f')
         MADE_OK(hearth_gguf_put_f32(w, key, (float)kv.number, &err));
-    else if (kv.kind == 'b')
+    else if (kv.kind == 'a' || kv.kind == 'd') { // an array, of equal or different numbers
+        uint32_t numbers[MADE_LAYERS];
+        for (uint32_t i = 0; i < MADE_LAYERS; i++)
+            numbers[i] = (uint32_t)kv.number + (kv.kind == 'd' ? i : 0);
+        MADE_OK(hearth_gguf_put_array(w, key, HEARTH_GGUF_U32, numbers, MADE_LAYERS, &err));
+    } else if (kv.kind == 'b')
         MADE_OK(hearth_gguf_put_bool(w, key, kv.number != 0, &err));
     else
         MADE_OK(hearth_gguf_put_str(w, key, kv.text, strlen(kv.text), &err));

@@ -268,6 +268,10 @@ static void test_bpe_rules(void **state)
     expect(v, "\x8A", 0, "15");    // ill-formed UTF-8 is bytes
     expect(v, "d", 0, "");         // no token for this byte, and no unknown token
     expect(v, "a  b", 0, "0 9 1"); // user-defined
+    v->unk = 7; // nor does an unknown token get into a text, which often is the one that ends texts
+    expect(v, "dad", 0, "0");
+    expect(v, "\xFF", 0, "");
+    v->unk = -1;
     expect(v, "<|x|>", HEARTH_TOKENIZE_SPECIAL, "7");
     expect(v, "<|x|>", 0, "10 11 12 11 13");
     expect(v, "a<|xy|>b", HEARTH_TOKENIZE_SPECIAL, "0 8 1");
@@ -630,6 +634,11 @@ static void put_phi3(struct hearth_gguf_writer *w)
                      HEARTH_OK);
 }
 
+static void count_warnings(void *arg, enum hearth_log_level level, const char *message)
+{
+    *(int *)arg += level == HEARTH_LOG_WARNING && strstr(message, "tokenizer.ggml.pre is missing");
+}
+
 static void test_open(void **state)
 {
     (void)state;
@@ -647,7 +656,14 @@ static void test_open(void **state)
     expect(v, "a", HEARTH_TOKENIZE_BOS, "1 0 0"); // BOS and a space by default, and unknown is token 0
     hearth_vocab_close(&v);
 
+    int warnings = 0;
+    hearth_log_set(count_warnings, &warnings);
+    assert_int_equal(open_written(&v, "gpt2", "gpt-2", put_merges, &err), HEARTH_OK);
+    hearth_vocab_close(&v);
+    assert_int_equal(warnings, 0);
     assert_int_equal(open_written(&v, "gpt2", NULL, put_merges, &err), HEARTH_OK);
+    hearth_log_set(NULL, NULL);
+    assert_int_equal(warnings, 1);
     assert_int_equal(hearth_vocab_bos(v), -1); // the default, 11, is beyond this vocabulary
     expect(v, "ab", HEARTH_TOKENIZE_BOS, "0 2");
     hearth_vocab_close(&v);

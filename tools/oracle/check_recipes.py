@@ -14,7 +14,22 @@ import numpy as np
 
 import llama_cpp
 
-FILE_TYPES = {"Q4_K_M": 15, "Q5_K_M": 17}
+FILE_TYPES = {
+    "Q4_0": 2,
+    "Q4_1": 3,
+    "Q8_0": 7,
+    "Q5_0": 8,
+    "Q5_1": 9,
+    "Q2_K": 10,
+    "Q3_K_S": 11,
+    "Q3_K_M": 12,
+    "Q3_K_L": 13,
+    "Q4_K_S": 14,
+    "Q4_K_M": 15,
+    "Q5_K_S": 16,
+    "Q5_K_M": 17,
+    "Q6_K": 18,
+}
 ROWS = 4
 
 # name: architecture, layers, width, feed-forward width, heads, KV heads, experts, an own head, order of layers

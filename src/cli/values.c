@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: MIT
+// The values of options: from text to fields of struct hearth_options.
+#include "cli/values.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/free_memory.h"
+
+static bool parse_int(const char *text, const char **end, int64_t *out)
+{
+    char *stop;
+    errno = 0;
+    long long v = strtoll(text, &stop, 10);
+    if (stop == text || errno || *text == ' ')
+        return false;
+    *end = stop;
+    *out = v;
+    return true;
+}
+
+static bool parse_float(const char *text, const char **end, double *out)
+{
+    char *stop;
+    *out = strtod(text, &stop);
+    if (stop == text || !isfinite(*out) || *text == ' ')
+        return false;
+    *end = stop;
+    return true;
+}
+
+static bool in_range(const struct hearth_option *opt, double v)
+{
+    return v >= opt->min && v <= opt->max;
+}
+
+// "4096", "64K", "1.5G", "4GB", "4GiB": powers of 1024 all, as for Docker. *has_unit: it is more than a number.
+static bool parse_size(const char *text, uint64_t *out, bool *has_unit)
+{
+    static const char units[] = "kmgt";
+    const char *end;
+    double v;
+    if (!parse_float(text, &end, &v) || v < 0 || strpbrk(text, "xX"))
+        return false;
+    end += *end == ' ';
+    const char *unit = *end ? strchr(units, tolower((unsigned char)*end)) : NULL;
+    for (const char *u = units; unit && u <= unit; u++)
+        v *= 1024;
+    end += unit != NULL;
+    *has_unit = unit || *end;
+    if (*end && strcasecmp(end, "b") != 0 && (!unit || strcasecmp(end, "ib") != 0))
+        return false;
+    if (v >= 9.0e18)
+        return false;
+    *out = (uint64_t)v;
+    return true;
+}
+
+// "80%" of this machine's memory, or of what control groups leave of it.
+static bool parse_share_of_memory(const char *text, uint64_t *out)
+{
+    const char *end;
+    double v;
+    if (!parse_float(text, &end, &v) || v <= 0 || v > 100 || strcmp(end, "%") != 0)
+        return false;
+    *out = (uint64_t)(v / 100 * (double)hearth_memory_limit(""));
+    return true;
+}
+
+// A number below this, without a unit, is not meant in bytes.
+#define LEAST_BYTES 65536
+
+// "all", "auto".
+static bool parse_word_for_budget(const char *text, uint64_t *out)
+{
+    *out = strcmp(text, "all") ? 0 : HEARTH_BUDGET_ALL;
+    return !strcmp(text, "all") || !strcmp(text, "auto");
+}
+
+static bool set_size(const struct hearth_option *opt, const char *text, void *field)
+{
+    uint64_t size;
+    bool has_unit = true;
+    if (opt->kind == HEARTH_OPTION_BUDGET && parse_word_for_budget(text, &size)) {
+        memcpy(field, &size, sizeof size);
+        return true;
+    }
+    if (!(opt->kind == HEARTH_OPTION_BUDGET && parse_share_of_memory(text, &size)) &&
+        !parse_size(text, &size, &has_unit))
+        return false;
+    if (!in_range(opt, (double)size) || (size && size < LEAST_BYTES && !has_unit))
+        return false;
+    memcpy(field, &size, sizeof size);
+    return true;
+}
+
+static bool parse_choice(const char *choices, const char *text, int *out)
+{
+    for (int i = 0; choices; i++) {
+        size_t n = strcspn(choices, "|");
+        if (strlen(text) == n && !strncmp(choices, text, n)) {
+            *out = i;
+            return true;
+        }
+        choices = choices[n] ? choices + n + 1 : NULL;
+    }
+    return false;
+}
+
+static bool parse_list(const struct hearth_option *opt, const char *text, struct hearth_int_list *out)
+{
+    out->n = 0;
+    for (;;) {
+        int64_t v;
+        if (out->n == HEARTH_INT_LIST_MAX || !parse_int(text, &text, &v) || !in_range(opt, (double)v))
+            return false;
+        out->values[out->n++] = v;
+        if (!*text)
+            return true;
+        if (*text++ != ',')
+            return false;
+    }
+}
+
+// Like parse_list(), of words among the choices; the list gets their indices.
+static bool parse_choices(const struct hearth_option *opt, const char *text, struct hearth_int_list *out)
+{
+    out->n = 0;
+    for (;;) {
+        char word[40];
+        int choice;
+        const size_t n = strcspn(text, ",");
+        if (out->n == HEARTH_INT_LIST_MAX || n >= sizeof word)
+            return false;
+        memcpy(word, text, n);
+        word[n] = '\0';
+        if (!parse_choice(opt->choices, word, &choice))
+            return false;
+        out->values[out->n++] = choice;
+        if (!text[n])
+            return true;
+        text += n + 1;
+    }
+}
+
+bool hearth_value_set(const struct hearth_option *opt, const char *text, struct hearth_options *o)
+{
+    void *field = (char *)o + opt->offset;
+    const char *end;
+    int64_t i;
+    double f;
+    switch (opt->kind) {
+    case HEARTH_OPTION_INT:
+        if (!parse_int(text, &end, &i) || *end || !in_range(opt, (double)i))
+            return false;
+        memcpy(field, &i, sizeof i);
+        return true;
+    case HEARTH_OPTION_FLOAT:
+        if (!parse_float(text, &end, &f) || *end || !in_range(opt, f))
+            return false;
+        memcpy(field, &f, sizeof f);
+        return true;
+    case HEARTH_OPTION_MAGNITUDE: {
+        if (!parse_float(text, &end, &f) || !in_range(opt, f))
+            return false;
+        const bool share = *end == '%';
+        if (end[share] || (share && f >= 100))
+            return false;
+        const struct hearth_magnitude magnitude = {share ? 0 : f, share ? f / 100 : 0};
+        memcpy(field, &magnitude, sizeof magnitude);
+        return true;
+    }
+    case HEARTH_OPTION_SIZE:
+    case HEARTH_OPTION_BUDGET:
+        return set_size(opt, text, field);
+    case HEARTH_OPTION_STRING:
+        memcpy(field, &text, sizeof text);
+        return true;
+    case HEARTH_OPTION_STRING_LIST: {
+        struct hearth_string_list *list = field;
+        if (list->n == HEARTH_STRING_LIST_MAX)
+            return false;
+        list->values[list->n++] = text;
+        return true;
+    }
+    case HEARTH_OPTION_ENUM: {
+        int choice;
+        if (!parse_choice(opt->choices, text, &choice))
+            return false;
+        memcpy(field, &choice, sizeof choice);
+        return true;
+    }
+    case HEARTH_OPTION_INT_LIST: {
+        struct hearth_int_list list;
+        if (!parse_list(opt, text, &list))
+            return false;
+        memcpy(field, &list, sizeof list);
+        return true;
+    }
+    case HEARTH_OPTION_ENUM_LIST: {
+        struct hearth_int_list list;
+        if (!parse_choices(opt, text, &list))
+            return false;
+        memcpy(field, &list, sizeof list);
+        return true;
+    }
+    default:
+        return false;
+    }
+}
+
+// ---- messages
+
+// "f16|f32" as "f16, f32".
+static void list_choices(const char *choices, char *out, size_t size)
+{
+    size_t used = 0;
+    for (; *choices && used + 3 < size; choices++) {
+        if (*choices == '|')
+            out[used++] = ',';
+        out[used++] = *choices == '|' ? ' ' : *choices;
+    }
+    out[used] = '\0';
+}
+
+void hearth_value_describe(const struct hearth_option *opt, char *out, size_t size)
+{
+    char max[40] = "", choices[200] = "";
+    if (opt->max < 2147483647.0)
+        snprintf(max, sizeof max, " to %.10g", opt->max);
+    if (opt->choices)
+        list_choices(opt->choices, choices, sizeof choices);
+    switch (opt->kind) {
+    case HEARTH_OPTION_INT:
+        snprintf(out, size, "a whole number from %.10g%s", opt->min,
+                 opt->max == 4294967295.0 ? " to 4294967295" : max);
+        break;
+    case HEARTH_OPTION_FLOAT:
+        snprintf(out, size, "a number from %.10g%s", opt->min, max);
+        break;
+    case HEARTH_OPTION_MAGNITUDE:
+        snprintf(out, size, "a number from 0, or a share such as 40%%");
+        break;
+    case HEARTH_OPTION_SIZE:
+        snprintf(out, size, "a size such as 512M or 2G");
+        break;
+    case HEARTH_OPTION_BUDGET:
+        snprintf(out, size,
+                 "a size such as 900M or 4G, a share of this machine's memory such as 80%%, all, or auto");
+        break;
+    case HEARTH_OPTION_INT_LIST:
+        snprintf(out, size, "at most %d whole numbers from %.10g%s, separated by commas", HEARTH_INT_LIST_MAX,
+                 opt->min, max);
+        break;
+    case HEARTH_OPTION_STRING_LIST:
+        snprintf(out, size, "given at most %d times", HEARTH_STRING_LIST_MAX);
+        break;
+    case HEARTH_OPTION_ENUM:
+        snprintf(out, size, "one of %s", choices);
+        break;
+    case HEARTH_OPTION_ENUM_LIST:
+        snprintf(out, size, "of %s, separated by commas", choices);
+        break;
+    default:
+        snprintf(out, size, "a value");
+        break;
+    }
+}
+
+void hearth_value_complain(const struct hearth_option *opt, const char *text, char *out, size_t size)
+{
+    const bool is_size = opt->kind == HEARTH_OPTION_SIZE || opt->kind == HEARTH_OPTION_BUDGET;
+    uint64_t bytes;
+    bool has_unit;
+    if (is_size && parse_size(text, &bytes, &has_unit) && !has_unit && bytes < LEAST_BYTES)
+        snprintf(out, size, "that would be bytes; did you mean %sG or %sM?", text, text);
+    else {
+        snprintf(out, size, "must be ");
+        hearth_value_describe(opt, out + strlen(out), size - strlen(out));
+    }
+}

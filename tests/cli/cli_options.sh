@@ -1,0 +1,138 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Options: those of llama.cpp, suggestions, environment variables, sizes, prompts without -p.
+# shellcheck source=tests/cli/cli.sh
+. "$(dirname "$0")/cli.sh"
+model=$golden/llama-mha.Q8_0.gguf
+prompt="Once upon a time"
+
+# ---- every option of llama.cpp is taken, or refused with a reason
+while read -r command names; do
+    [ "$command" = '#' ] && continue
+    for name in $names; do
+        case $("$hearth" "$command" "$name" 2>&1 </dev/null) in
+        *"unknown option"* | *"is an option of"*) fail "hearth $command does not know $name" ;;
+        esac
+    done
+done <"$(dirname "$0")/llama_options.txt"
+
+# ---- those that change nothing are named in one line, and are not mistaken for prompts
+run 0 run "$model" -p "$prompt" -n 6 --temp 0 -q
+cp "$tmp/out" "$tmp/want"
+run 0 run -fa -m "$model" -p "$prompt" -n 6 --temp 0 -no-cnv -ngl all -b 2048 --mlock --prio 2 -lm mmap --jinja -md d.gguf
+same "$tmp/out" "$tmp/want"
+err_has "without effect here: -fa, -no-cnv, -ngl, -b, --mlock, --prio, -lm, --jinja, -md"
+run 0 run "$model" -p "$prompt" -n 6 --temp 0 -ngl 99 -q
+[ -s "$tmp/err" ] && fail "--quiet tells of options without effect"
+for option in "-hf user/repo" "-cnv" "--lora a.gguf" "--grammar x" "--port 80" "--rope-scale 2" "--mmproj x" "-sys x"; do
+    # shellcheck disable=SC2086
+    run 2 run "$model" $option
+    err_has "error: ${option%% *}: "
+    err_lacks "did you mean"
+done
+run 2 run "$model" -hf user/repo
+err_has "-hf: there is no download; give a GGUF file"
+run 2 quantize "$model" "$tmp/new.gguf" Q4_0 --imatrix x
+err_has "without an importance matrix"
+run 2 quantize "$model" "$tmp/new.gguf" Q4_0 8
+err_has "-t 8 sets the number of threads"
+for command in chat serve pull list convert; do
+    run 2 $command
+    err_has "error: $command: "
+done
+
+# ---- suggestions: what the text begins, then what is near, and nothing else
+suggests() { # OPTION WORDS
+    run 2 run "$model" "$1" 3
+    err_has "unknown option $1; did you mean $2?"
+}
+suggests --ctx --ctx-size
+suggests --top "one of --top-k, --top-p, --top-nsigma"
+suggests --rep-penalty --repeat-penalty
+suggests --paralel --parallel
+for option in --zz -zq --qqqqqq -xx; do
+    run 2 run "$model" $option 3
+    err_has "unknown option $option"
+    err_lacks "did you mean"
+done
+
+# ---- environment: any option, and the command line wins
+run 0 run "$model" -p "$prompt" -n 3 --temp 0
+cp "$tmp/out" "$tmp/three"
+HEARTH_PREDICT=3 HEARTH_TEMP=0 run 0 run "$model" -p "$prompt"
+same "$tmp/out" "$tmp/three"
+HEARTH_MODEL=$model HEARTH_PROMPT=$prompt HEARTH_PREDICT=9 HEARTH_TEMP=0 HEARTH_QUIET=1 run 0 run -n 3
+same "$tmp/out" "$tmp/three"
+[ -s "$tmp/err" ] && fail "HEARTH_QUIET is not quiet"
+HEARTH_MODEL=$tmp/none.gguf HEARTH_FILE=$tmp/none.txt run 0 run "$model" "$prompt" -n 3 --temp 0
+same "$tmp/out" "$tmp/three"
+HEARTH_TEMP='' HEARTH_QUIET=0 run 0 run "$model" -p "$prompt" -n 3 --temp 0
+err_has "tok/s"
+HEARTH_TOP_P=3 run 2 run "$model" -p x
+err_has "HEARTH_TOP_P=3: must be a number from 0 to 1"
+HEARTH_VERBOSE=maybe run 2 run "$model" -p x
+err_has "HEARTH_VERBOSE=maybe: must be 1 or 0"
+LLAMA_ARG_N_PREDICT=x run 0 run "$model" -p x -n 1
+
+# ---- sizes
+for size in 2G 2g 2GB 2GiB 2gib 2147483648 "2 GB" 0.002T 90% auto all; do
+    run 0 run "$model" -p "$prompt" -n 3 --temp 0 --ram "$size"
+    same "$tmp/out" "$tmp/three"
+done
+for size in 4X 4GiBs ALL 80%% x -1G 0% 101% 1e400 0x10; do
+    run 2 run "$model" -p x --ram "$size"
+    err_has "--ram $size: must be a size such as 900M or 4G, a share of this machine's memory such as 80%, all, or auto"
+done
+run 2 run "$model" -p x --ram 5
+err_has "--ram 5: that would be bytes; did you mean 5G or 5M?"
+run 2 bench "$model" --roof 512
+err_has "--roof 512: that would be bytes"
+run 2 bench "$model" --roof 50%
+err_has "--roof 50%: must be a size"
+
+# ---- prompts: the second argument, standard input when nothing else is there
+run 0 run "$model" "$prompt" -n 3 --temp 0 </dev/null
+same "$tmp/out" "$tmp/three"
+printf '%s\n' "$prompt" >"$tmp/prompt"
+run 0 run "$model" -n 3 --temp 0 <"$tmp/prompt"
+same "$tmp/out" "$tmp/three"
+"$hearth" run "$model" -n 3 --temp 0 2>"$tmp/err" < <(sleep 1; cat "$tmp/prompt") >"$tmp/out"
+same "$tmp/out" "$tmp/three"
+err_has "the prompt is read from standard input"
+printf 'another' | run 0 run "$model" -p "$prompt" -n 3 --temp 0
+same "$tmp/out" "$tmp/three"
+run 0 run "$model" -n 3 --temp 0 </dev/null
+err_has "no prompt is given"
+run 2 run "$model" Once upon
+err_has 'unexpected argument "upon": the prompt is one argument, in quotes'
+run 2 run "$model" other.gguf
+err_has "the model is $model"
+run 2 run -m "$model" -m other.gguf
+err_has "two models are given"
+
+# ---- what is wrong is said before anything is loaded, what changes nothing is said
+run 2 run "$tmp/none.gguf" -p x --samplers "top_k;foo"
+err_has 'there is no sampler "foo"'
+run 2 run "$tmp/none.gguf" -p x --logits-out -
+err_has "give a file"
+run 2 run "$tmp/none.gguf" -p x --throttle foo
+err_has '"foo" is no kind of storage'
+run 0 run "$model" -p x -n 1 --io pread
+err_has "without effect here: --io"
+run 0 run "$model" -p x -n 1 --io pread --ram all
+err_has "without effect here: --io"
+run 0 run "$model" -p "<s>Once" -n 1
+err_has "the BOS token twice"
+run 0 run "$model" -p "Once" -n 1
+err_lacks "twice"
+run 0 synth list
+out_has "mistral-7b-dense "
+run 2 synth tiny-dense
+err_has "OUT is missing"
+run 0 run "$model" --version
+out_has "hearth "
+for option in -v -V --version version; do
+    run 0 "$option"
+    out_has "hearth "
+done
+exit 0
