@@ -164,7 +164,7 @@ static int set_up(struct scoring *s, struct hearth_buffer *text)
     params.progress = on_progress;
     params.progress_arg = s;
     status = hearth_cli_open_session(&s->session, s->model, &params);
-    return status ? status : cut_text(s, text);
+    return status;
 }
 
 int hearth_cmd_perplexity(const struct hearth_options *o)
