@@ -379,9 +379,10 @@ struct hearth_fit {
 // bytes. 0: the model's own budget; HEARTH_RAM_FIT: what is free now, less an eighth (32 MiB to 2 GiB) for the
 // system. Free is what the system can give without swapping, within the limits of control groups and of the
 // process. Reads no weights: on a model that was opened with HEARTH_RAM_FIT it costs milliseconds.
+// fit_size: sizeof *fit.
 // Errors: those of hearth_session_open(), but for a budget that is too small. Threads: any.
 int hearth_model_fit(const struct hearth_model *model, const struct hearth_session_params *params,
-                     uint64_t ram, struct hearth_fit *fit, struct hearth_error *err);
+                     uint64_t ram, struct hearth_fit *fit, size_t fit_size, struct hearth_error *err);
 
 // ---- sequences
 

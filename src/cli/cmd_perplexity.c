@@ -185,10 +185,9 @@ static int set_up(struct scoring *s, struct hearth_buffer *text)
     params.progress = on_progress;
     params.progress_arg = s;
     status = hearth_cli_open_session(&s->session, s->model, &params);
-    if (status)
-        return status;
-    hearth_cli_note_unused(s->o, s->session);
-    return cut_text(s, text);
+    if (!status)
+        hearth_cli_note_unused(s->o, s->session);
+    return status;
 }
 
 int hearth_cmd_perplexity(const struct hearth_options *o)

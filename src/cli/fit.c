@@ -78,7 +78,7 @@ static bool try(const struct hearth_session_params *params, const struct hearth_
                 struct hearth_fit *fit)
 {
     struct hearth_error err = {0};
-    if (hearth_model_fit(model, params, 0, fit, &err)) {
+    if (hearth_model_fit(model, params, 0, fit, sizeof *fit, &err)) {
         fit->kind = HEARTH_FIT_NOT;
         return false;
     }

@@ -240,7 +240,7 @@ static void report(struct hearth_session *s, int layers)
         return;
     const double done = p->before + p->rows * ((double)layers / s->model->hp.n_layer);
     if (!p->fn(p->arg, (float)(done / p->all)))
-        hearth_cancel(s);
+        hearth_fault_cancel(&s->fault);
 }
 
 int hearth_forward(struct hearth_session *s, struct hearth_error *err)

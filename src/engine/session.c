@@ -196,7 +196,8 @@ static void describe_memory(struct hearth_session *s, const struct hearth_sessio
                                            .n_threads = hearth_pool_size(s->pool),
                                            .max_seqs = seqs,
                                            .n_ctx = s->n_ctx,
-                                           .n_ubatch = s->n_ubatch};
+                                           .n_ubatch = s->n_ubatch,
+                                           .kv_tokens = hearth_session_kv_tokens(s)};
     s->user.ctx_bytes = kv - kv / (uint64_t)s->kv.n_pages;
     s->user.ubatch_bytes = all - measure(s, few);
     s->user.seqs_bytes = all - measure(s, one) + (p->kv_tokens ? 0 : kv - kv / (uint64_t)seqs);

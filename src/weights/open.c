@@ -58,8 +58,8 @@ static uint64_t process_bytes(const struct hearth_model *m, const struct hearth_
     const uint64_t image = hearth_region_bytes(m->image.size); // of which others know
     const uint64_t now = u->held_bytes > image ? u->held_bytes - image : 0;
     const uint64_t held = now > own ? hearth_round_up(now, MIB) : own;
-    return held + LATER + (uint64_t)u->n_ctx * TEXT +
-           vocab * (ROWS + sessions * (uint64_t)u->max_seqs * SAMPLER);
+    const uint64_t tokens = u->n_ctx < u->kv_tokens ? (uint64_t)u->n_ctx : (uint64_t)u->kv_tokens;
+    return held + LATER + tokens * TEXT + vocab * (ROWS + sessions * (uint64_t)u->max_seqs * SAMPLER);
 }
 
 // What one session takes.

@@ -37,6 +37,7 @@ struct hearth_sources_user {
     uint64_t held_bytes;  // by the process, before all of these were written to
     int max_steps;        // rows of a step
     int n_threads, max_seqs, n_ctx, n_ubatch;
+    int64_t kv_tokens; // that the KV cache has room for
     // How much less memory a context of one page, a micro-batch of one token, a single sequence would take.
     uint64_t ctx_bytes, ubatch_bytes, seqs_bytes;
 };

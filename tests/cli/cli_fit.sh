@@ -45,7 +45,7 @@ run 0 pack "$model" "$tmp/pack.gguf"
 # least MODEL OPTION...: the smallest budget, as the message names it.
 least() {
     run 1 run "$@" --ram 1M
-    sed -n 's/.*(--ram \([0-9]*M\)).*/\1/p' "$tmp/err"
+    sed -n 's/.*at least [0-9]* bytes (\([0-9]*M\)).*/\1/p' "$tmp/err"
 }
 tight=(-p "w12" -ub 8 -t 1 --io pread --ignore-eos)
 budget=$(least "$tmp/sparse.gguf" "${tight[@]}" -n 4)
@@ -77,8 +77,8 @@ limited() {
 
 # From too little to plenty: refused, then in a budget, then as a whole.
 seen=
-kib=50000 first=
-while [ $kib -le 120000 ]; do
+kib=16000 first=
+while [ $kib -le 80000 ]; do
     if limited $kib "0 1" run "$model" "${usual[@]}"; then
         same "$tmp/out" "$tmp/want"
         if grep -q "running with --ram [0-9]*M, which reads .* for a token (--ram all: load everything)" "$tmp/err"; then
@@ -120,7 +120,8 @@ cp "$tmp/out" "$tmp/want"
 limited "$tight" 0 perplexity "$model" -f "$source_dir/README.md" -c 32 --chunks 2 "${small[@]}"
 err_has "running with --ram"
 same "$tmp/out" "$tmp/want"
+# Its 32 sequences take more.
 run 0 profile "$model" -f "$tmp/text" -o "$tmp/profile" -c 16 -t 1
-limited "$tight" "0" profile "$model" -f "$tmp/text" -o "$tmp/again" -c 16 -t 1
+limited $((tight + 12000)) 0 profile "$model" -f "$tmp/text" -o "$tmp/again" -c 16 -t 1
 err_has "running with --ram"
 same "$tmp/profile" "$tmp/again"

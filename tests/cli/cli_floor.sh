@@ -44,7 +44,8 @@ run 1 run "$model" -t 2 --ram 64K
 [ "$(named)" -gt "$one" ] || fail "two threads need no more than one"
 
 # What weighs most is named.
-run 1 run "$model" -ub 512 --ram 64K
+for ((i = 0; i < 300; i++)); do echo "It was night."; done >"$tmp/long" # micro-batches are no longer than the prompt
+run 1 run "$model" -ub 512 -f "$tmp/long" --ram 64K
 err_has "are due to the micro-batch of 512 tokens"
 run 1 run "$model" -ub 1 -c 100000 --ram 64K
 err_has "are due to the context of 100000 tokens"

@@ -14,7 +14,7 @@ cp "$tmp/out" "$tmp/text"
 
 # ---- profile
 run 0 profile "$model" -f "$tmp/text" -o "$profile"
-err_has "of the neurons active, 32 together"
+err_has "of the neurons, 32 together"
 out_is_empty
 run 0 profile "$model" -f - -o "$tmp/again" -t 1 -q <"$tmp/text"
 err_lacks "neurons"
@@ -26,7 +26,7 @@ run 0 inspect "$profile" --verify
 # ---- pack, in both orders
 run 0 pack "$model" "$tmp/plain.hearth.gguf"
 err_has "in the model's own order"
-err_has "quantised again in 6 layers"
+err_has "requantised to Q8_0 in 6 layers"
 err_has "has no predictors"
 run 0 pack "$model" "$pack" --profile "$profile" -t 1
 err_has "by how often they are active"

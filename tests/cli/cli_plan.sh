@@ -32,7 +32,7 @@ err_has "trace more tokens"
 run 1 plan --simulate "$traces/bytes-after-end"
 err_has "the trace is damaged"
 run 1 plan --simulate "$golden/llama-mha.F32.gguf"
-err_has "not a trace of Hearth"
+err_has "not a trace"
 run 1 plan --simulate "$traces/good" --svg "$tmp/none/chart.svg"
 out_is_empty
 exit 0

@@ -36,7 +36,7 @@ static struct hearth_fit fit_of(const struct hearth_model *m, uint64_t ram)
 {
     const struct hearth_session_params params = session_params();
     struct hearth_fit fit;
-    OK(hearth_model_fit(m, &params, ram, &fit, &err));
+    OK(hearth_model_fit(m, &params, ram, &fit, sizeof fit, &err));
     assert_int_equal(fit.weight_bytes, m->image_bytes);
     assert_true(fit.free_bytes > 0 && fit.free_what && fit.kv_bytes && fit.workspace_bytes);
     assert_true((fit.kind == HEARTH_FIT_WHOLE) == (fit.ram >= fit.whole_bytes));
