@@ -145,6 +145,27 @@ llama N[MK]? QN_N, N B, N M parameters, CPU, N threads
 Memory roof: N B/s with N threads.
 END
 fits 80
+play 0 "$hearth" bench "$model" -p 8 -n 0 -pg 8,4 -r 1 -t 1,2 -d 0,8 --roof 0
+screen end <<'END'
+llama N[MK]? QN_N, N B, N M parameters, CPU, N threads
+
+\| test \| t/s \| GB/s \|
+\| -*: \| -*: \| -*: \|
+\| ppN \| N ± N \| \|
+\| ppN\+tgN \| N ± N \| \|
+\| ppN @ dN \| N ± N \| \|
+\| ppN\+tgN @ dN \| N ± N \| \|
+
+llama N[MK]? QN_N, N B, N M parameters, CPU, N threads
+
+\| test \| t/s \| GB/s \|
+\| -*: \| -*: \| -*: \|
+\| ppN \| N ± N \| \|
+\| ppN\+tgN \| N ± N \| \|
+\| ppN @ dN \| N ± N \| \|
+\| ppN\+tgN @ dN \| N ± N \| \|
+END
+fits 80
 play 0 -w 160 "$hearth" bench "$model" -p 64 -n 0 -r 1 -t 1 --roof 0
 grep -q '^| model | size | params | backend | threads | test |' "$tmp/out" || fail "no wide table on a wide terminal"
 play 130 -s "run" -c "pp" "$hearth" bench "$model" -p $((prompt_tokens / 4)) -n 0 -r 50 -t 1 --roof 0
