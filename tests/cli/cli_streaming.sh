@@ -96,5 +96,5 @@ err_lacks "without effect"
 err_has "MB a generated token"
 
 # ---- what makes no sense
-run 1 run "$tmp/pack.gguf" --ram 900M --throttle floppy
+run 2 run "$tmp/pack.gguf" --ram 900M --throttle floppy
 err_has "is no kind of storage"
