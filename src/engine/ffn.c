@@ -357,11 +357,13 @@ void hearth_ffn(struct hearth_ffn_work *w, const struct hearth_rows *classes, in
                 float *h, const float *x)
 {
     struct pass passes[2];
+    bool single = false; // of steps, which are the last class
     for (int k = 0; k < n_classes; k++) {
         report_inputs(w, classes[k], layer, h, x);
         passes[k] = begin(w, classes[k], layer, h);
+        single = passes[k].single;
     }
-    const int together = passes[n_classes - 1].single ? 1 : n_classes; // steps are last
+    const int together = single ? 1 : n_classes;
     for (int k = 0; k < n_classes; k += together)
         run(&passes[k], together, h, x);
     for (int k = 0; k < n_classes; k++)

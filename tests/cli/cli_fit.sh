@@ -83,7 +83,7 @@ while [ $kib -le 80000 ]; do
         same "$tmp/out" "$tmp/want"
         if grep -q "running with --ram [0-9]*M, which reads .* for a token (--ram all: load everything)" "$tmp/err"; then
             seen="$seen budget"
-            tight=$kib first=${first:-$kib}
+            little=$kib first=${first:-$kib}
         else
             seen="$seen whole"
         fi
@@ -99,29 +99,29 @@ case $(tr ' ' '\n' <<<"$seen" | uniq | tr '\n' ' ') in
 *) fail "with growing memory:$seen" ;;
 esac
 
-limited "$tight" 0 run "$model" "${usual[@]}" -q
+limited "$little" 0 run "$model" "${usual[@]}" -q
 same "$tmp/out" "$tmp/want"
 err_lacks "running with"
 limited "$first" 0 run "$model" "${usual[@]}" --ram 4G --sparsity off
 err_has "a memory budget of 4096 MiB is more than there is"
 err_lacks "running with"
 # A context that is too long for memory gets what there is.
-limited "$tight" 0 run "$model" "${usual[@]}" -c 2000000
+limited "$little" 0 run "$model" "${usual[@]}" -c 2000000
 same "$tmp/out" "$tmp/want"
 err_has "tokens of context"
 err_has "running with --ram"
 
 # All commands that load weights.
 small=(-ub 8 -t 1 --io pread)
-limited "$tight" 0 bench "$model" "${small[@]}" -p 8 -n 4 -npl 1 -r 1 --roof 0
+limited "$little" 0 bench "$model" "${small[@]}" -p 8 -n 4 -npl 1 -r 1 --roof 0
 err_has "running with --ram"
 run 0 perplexity "$model" -f "$source_dir/README.md" -c 32 --chunks 2 "${small[@]}"
 cp "$tmp/out" "$tmp/want"
-limited "$tight" 0 perplexity "$model" -f "$source_dir/README.md" -c 32 --chunks 2 "${small[@]}"
+limited "$little" 0 perplexity "$model" -f "$source_dir/README.md" -c 32 --chunks 2 "${small[@]}"
 err_has "running with --ram"
 same "$tmp/out" "$tmp/want"
 # Its 32 sequences take more.
 run 0 profile "$model" -f "$tmp/text" -o "$tmp/profile" -c 16 -t 1
-limited $((tight + 12000)) 0 profile "$model" -f "$tmp/text" -o "$tmp/again" -c 16 -t 1
+limited $((little + 12000)) 0 profile "$model" -f "$tmp/text" -o "$tmp/again" -c 16 -t 1
 err_has "running with --ram"
 same "$tmp/profile" "$tmp/again"

@@ -4,6 +4,9 @@
 # shellcheck source=tests/cli/cli.sh
 . "$(dirname "$0")/cli.sh"
 
+# With sanitizers a process holds memory that no plan knows of.
+sanitized=$(grep -c "^HEARTH_SANITIZE:.*=." "$(dirname "$hearth")/CMakeCache.txt" 2>/dev/null)
+
 samples=0
 # runs_within RAM COMMAND ARGUMENT...: hearth as `run 0`, while its private memory is looked at from outside.
 runs_within() {
@@ -17,7 +20,7 @@ runs_within() {
     done
     wait "$pid" || status=$?
     [ "$status" -eq 0 ] || fail "hearth $*: exit status $status"
-    [ $((most * 1024)) -le "$ram" ] || fail "hearth $*: $most KiB of private memory with --ram $ram"
+    [ "${sanitized:-0}" -gt 0 ] || [ $((most * 1024)) -le "$ram" ] || fail "hearth $*: $most KiB of private memory with --ram $ram"
 }
 
 # named: the smallest budget that the last message names.

@@ -95,6 +95,7 @@ END
     grep -qF "$text" "$tmp/raw" || fail "$way -q does not show the text"
 done
 # Text that is not seen: progress while it is generated.
+# shellcheck disable=SC2016 # the inner shell expands them
 play 0 -w 120 -s "tok/s" bash -c '"$@" >"$0"' "$tmp/file" "$hearth" run "$model" -p "It was" -n "$step_tokens" --ignore-eos -c 4096 -t 1 -s 1
 grep -q '^hearth: generating N of N tokens' "$tmp/out" || fail "no progress while text goes to a file"
 screen end <<'END'
@@ -115,7 +116,7 @@ find_budget() {
         tail -n 1 "$tmp/err" | grep -q '"streaming":{'
 }
 if find_budget; then
-    slow=(run "$model" -p "It was" -c 256 -t 1 --ram "$least" --throttle 4000,8 -s 1)
+    slow=(run "$model" -p "It was" -c 256 -t 1 --ram "$least" --throttle "4000,8" -s 1)
     play 0 "$hearth" "${slow[@]}" -n 2
     grep -q '^hearth: .*\[=\]' "$tmp/out" && fail "progress stays on the terminal: --ram"
     sed -n '2p' "$tmp/out" | grep -q '^hearth:' && fail "no text with --ram"

@@ -91,7 +91,7 @@ for command in $commands; do
     "$hearth" "$command" --help all >"$tmp/help" 2>"$tmp/err" || fail "hearth $command --help all"
     # What is on the first screen is in the other, too.
     while read -r option; do
-        grep -qE -- "^  ([^ ]+, )?$option[ ,]" "$tmp/help" || grep -qxE -- " .*$option" "$tmp/help" || fail "hearth $command has no $option"
+        grep -qE -- "^  ([^ ]+, )?${option}[ ,]" "$tmp/help" || grep -qxE -- " .*$option" "$tmp/help" || fail "hearth $command has no $option"
     done < <(sed -nE 's/^  (--?[a-z-]+).*/\1/p' "$tmp/first")
     [ -s "$tmp/err" ] && fail "hearth $command --help writes to standard error"
     "$hearth" help "$command" all | cmp - "$tmp/help" || fail "hearth help $command all differs from --help all"

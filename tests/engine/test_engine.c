@@ -571,8 +571,10 @@ static void test_stories(void **state)
     hearth_model_close(&m);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc > 1) // a pattern such as "test_threads*"
+        cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_logits),
         cmocka_unit_test(test_kv_types),

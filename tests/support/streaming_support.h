@@ -260,7 +260,7 @@ static inline void check_model(const char *path, enum hearth_sparsity sparsity)
     float *want = evaluate_in_memory(path, sparsity);
     const char *const io[] = {have_uring(path) ? "uring" : "pread", "pread"};
     struct way way = {.sparsity = sparsity, .tests = {SMALL, .always = true}};
-    for (int n_threads = 3; n_threads >= 1; n_threads--) {
+    for (int n_threads = SANITIZED ? 2 : 3; n_threads >= 1; n_threads--) {
         find_budgets(path, sparsity, n_threads, &least, &most);
         way.n_threads = n_threads;
         for (int i = 0; i <= 5; i++) {

@@ -437,7 +437,7 @@ static void test_long_words(void **state)
         "the",
         "/\n",
     };
-    const size_t room = 1 << 20;
+    const size_t room = SANITIZED ? 1 << 16 : 1 << 20;
     char *text = malloc(room);
     assert_non_null(text);
     struct hearth_gguf *g = gguf_of("bpe.gguf");
@@ -452,7 +452,7 @@ static void test_long_words(void **state)
                 memcpy(text + n, units[u], length);
             double start = seconds();
             expect_round_trip(v, text, n, 0);
-            double per_mib = (seconds() - start) * (double)room / (double)n;
+            double per_mib = (seconds() - start) * (1 << 20) / (double)n;
             if (per_mib > worst) {
                 worst = per_mib;
                 worst_pre = distinct[i];
