@@ -182,6 +182,7 @@ screen end <<'END'
 hearth: warning: .*
 .*
 hearth: N B -> N B: .*
+.*kept
 END
 play 0 -s "profiling" "$hearth" profile "$model" -f "$tmp/long" -o "$tmp/p" -t 1
 grep -q '^hearth: profiling N of N tokens \[=\] N %' "$tmp/out" || fail "profile shows no progress"
