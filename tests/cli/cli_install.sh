@@ -95,8 +95,9 @@ target_link_libraries(user hearth::hearth)
 add_executable(user_static user.c)
 target_link_libraries(user_static hearth::hearth_static)
 TEXT
-    cmake -S "$tmp/project" -B "$tmp/project/build" -DCMAKE_PREFIX_PATH="$tmp/moved" -DCMAKE_C_COMPILER="$compiler" >"$tmp/out" 2>&1 &&
-        cmake --build "$tmp/project/build" >>"$tmp/out" 2>&1 || fail "a CMake project does not build"
+    cmake -S "$tmp/project" -B "$tmp/project/build" -DCMAKE_PREFIX_PATH="$tmp/moved" -DCMAKE_C_COMPILER="$compiler" \
+        >"$tmp/out" 2>&1 || fail "a CMake project does not find the package"
+    cmake --build "$tmp/project/build" >>"$tmp/out" 2>&1 || fail "a CMake project does not build"
     PKG_CONFIG_PATH=$lib/pkgconfig
     uses "$tmp/project/build/user"
     uses "$tmp/project/build/user_static"
