@@ -6,17 +6,17 @@
 
 #include "cli/common.h"
 
-static const char table_name[] = "llama_bench"; // as llama-bench calls it
+static const char table_name[] = "hearth_bench"; // not llama-bench's, whose columns are others
 
 static int fail(void)
 {
     return hearth_cli_error("cannot write the results: out of memory or disk full");
 }
 
-// Columns are what has one value.
-static bool is_column(const json_t *value)
+// Columns are what has one value. bytes_per_step has several, or none.
+static bool is_column(const char *key, const json_t *value)
 {
-    return !json_is_array(value) && !json_is_object(value);
+    return !json_is_array(value) && !json_is_object(value) && strcmp(key, "bytes_per_step") != 0;
 }
 
 // Text between quotes of this kind, which are doubled inside.
@@ -57,7 +57,7 @@ static void put_names(json_t *row, bool with_types)
     json_t *value;
     json_object_foreach(row, key, value)
     {
-        if (!is_column(value) || !strcmp(key, "bytes_per_step"))
+        if (!is_column(key, value))
             continue;
         printf("%s%s%s%s", comma, key, with_types ? " " : "", with_types ? type_of(key, value) : "");
         comma = with_types ? ", " : ",";
@@ -70,7 +70,7 @@ static void put_values(json_t *row, char quote, const char *null)
     json_t *value;
     json_object_foreach(row, key, value)
     {
-        if (!is_column(value) || !strcmp(key, "bytes_per_step"))
+        if (!is_column(key, value))
             continue;
         fputs(comma, stdout);
         put_value(value, quote, null);
@@ -104,6 +104,7 @@ static void put_sql(struct hearth_bench_output *o, json_t *row)
 
 int hearth_bench_output_add(struct hearth_bench_output *o, json_t *row)
 {
+    bool printed = true;
     if (!row)
         return fail();
     if (o->format == HEARTH_OUTPUT_JSON) {
@@ -112,8 +113,7 @@ int hearth_bench_output_add(struct hearth_bench_output *o, json_t *row)
         return json_array_append_new(o->results, row) ? fail() : HEARTH_EXIT_OK;
     }
     if (o->format == HEARTH_OUTPUT_JSONL) {
-        if (!hearth_json_print(json_incref(row), stdout, false))
-            o->format = -1;
+        printed = hearth_json_print(json_incref(row), stdout, false);
     } else if (o->format == HEARTH_OUTPUT_CSV) {
         put_csv(o, row);
     } else {
@@ -121,14 +121,26 @@ int hearth_bench_output_add(struct hearth_bench_output *o, json_t *row)
     }
     o->begun = true;
     json_decref(row);
-    return o->format >= 0 && fflush(stdout) == 0 ? HEARTH_EXIT_OK : fail();
+    return printed && fflush(stdout) == 0 ? HEARTH_EXIT_OK : fail();
+}
+
+void hearth_bench_output_roof(struct hearth_bench_output *o, int n_threads, double gb_per_second)
+{
+    int i = 0;
+    while (i < o->n_roofs && o->roofs[i].n_threads != n_threads)
+        i++;
+    if (i == HEARTH_INT_LIST_MAX || gb_per_second <= 0)
+        return;
+    o->n_roofs += i == o->n_roofs;
+    o->roofs[i] = (struct hearth_bench_roof){n_threads, gb_per_second};
 }
 
 int hearth_bench_output_end(struct hearth_bench_output *o)
 {
-    if (o->format == HEARTH_OUTPUT_MD && o->roof > 0)
-        printf("\nMemory roof: %.2f GB/s with %d threads.\n", o->roof, o->n_threads);
-    if (o->format == HEARTH_OUTPUT_JSON && !hearth_json_print(json_incref(o->results), stdout, true))
+    for (int i = 0; i < o->n_roofs && o->format == HEARTH_OUTPUT_MD; i++)
+        printf("%sMemory roof: %.2f GB/s with %d thread%s.\n", i ? "" : "\n", o->roofs[i].gb_per_second,
+               o->roofs[i].n_threads, o->roofs[i].n_threads > 1 ? "s" : "");
+    if (o->results && !hearth_json_print(json_incref(o->results), stdout, true))
         return fail();
     return HEARTH_EXIT_OK;
 }

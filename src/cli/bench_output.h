@@ -6,17 +6,27 @@
 #include <stdbool.h>
 
 #include "cli/json.h"
+#include "cli/options.h"
+
+struct hearth_bench_roof {
+    int n_threads;
+    double gb_per_second;
+};
 
 struct hearth_bench_output {
     int format;      // HEARTH_OUTPUT_*
     json_t *results; // of JSON, until the end
     bool begun;      // names of columns have been printed
-    double roof;     // GB/s, of the last combination; 0: not measured
-    int n_threads;
+    struct hearth_bench_roof
+        roofs[HEARTH_INT_LIST_MAX]; // one for each number of threads, where it was measured
+    int n_roofs;
 };
 
-// Prints or keeps a result, an object, and releases it. Prints any error and returns an exit status, as does the next.
+// Prints or keeps a result, an object, and releases it. Prints any error and returns an exit status.
 int hearth_bench_output_add(struct hearth_bench_output *o, json_t *row);
+// The memory's speed with so many threads, in place of what was said of them before; 0: it was not measured.
+void hearth_bench_output_roof(struct hearth_bench_output *o, int n_threads, double gb_per_second);
+// Prints what was kept, also after a failure: what is measured is not lost. Errors as above.
 int hearth_bench_output_end(struct hearth_bench_output *o);
 void hearth_bench_output_free(struct hearth_bench_output *o);
 

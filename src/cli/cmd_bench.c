@@ -249,14 +249,43 @@ static struct summary summarize(const struct bench *b, const struct test *t, siz
     return s;
 }
 
+static const char *const kv_types[] = {"f16", "f32", "q8_0"};
+
+// What lists give several values, beside the model and the threads: columns of a wide table, words above a narrow one.
+struct variable {
+    const char *name;
+    char value[16];
+};
+#define VARIABLES_MAX 3
+
+static int list_variables(const struct hearth_options *o, struct variable out[VARIABLES_MAX])
+{
+    int n = 0;
+    if (o->bench_ubatch.n > 1) {
+        out[n].name = "n_ubatch";
+        snprintf(out[n++].value, sizeof out->value, "%d", (int)o->n_ubatch);
+    }
+    if (o->bench_type_k.n > 1) {
+        out[n].name = "type_k";
+        snprintf(out[n++].value, sizeof out->value, "%s", kv_types[o->type_k]);
+    }
+    if (o->bench_type_v.n > 1) {
+        out[n].name = "type_v";
+        snprintf(out[n++].value, sizeof out->value, "%s", kv_types[o->type_v]);
+    }
+    return n;
+}
+
 // llama-bench's table is wide: on a terminal that is narrower, what all rows have in common stands above them.
-#define WIDE 133 // columns, without "of roof", which takes ROOF
-#define ROOF 10
+#define WIDE     133 // columns, without "of roof", which takes ROOF, and what varies, VARIABLE each
+#define ROOF     10
+#define VARIABLE 11
 
 static bool is_wide(const struct bench *b)
 {
     const int columns = hearth_terminal_columns(stdout);
-    return !columns || columns >= WIDE + (b->roof.n ? ROOF : 0);
+    struct variable variables[VARIABLES_MAX];
+    return !columns || columns >= WIDE + (b->roof.n ? ROOF : 0) + list_variables(b->o, variables) * VARIABLE;
 }
 
 static void format_model(const struct bench *b, char size[32], char params[32])
@@ -268,15 +297,26 @@ static void format_model(const struct bench *b, char size[32], char params[32])
 static void print_head(const struct bench *b)
 {
     char size[32], params[32];
+    struct variable variables[VARIABLES_MAX];
+    const int n_variables = list_variables(b->o, variables);
     format_model(b, size, params);
-    if (b->wide)
+    if (b->wide) {
         printf("| %-30s | %10s | %10s | %-10s | %7s ", "model", "size", "params", "backend", "threads");
-    else
-        printf("%s, %s, %s parameters, CPU, %d threads\n\n", b->info->type, size, params,
+        for (int i = 0; i < n_variables; i++)
+            printf("| %8s ", variables[i].name);
+    } else {
+        printf("%s, %s, %s parameters, CPU, %d threads", b->info->type, size, params,
                hearth_cli_threads(b->o));
+        for (int i = 0; i < n_variables; i++)
+            printf(", %s %s", variables[i].name, variables[i].value);
+        printf("\n\n");
+    }
     printf("| %15s | %20s | %6s |%s\n", "test", "t/s", "GB/s", b->roof.n ? " of roof |" : "");
-    if (b->wide)
+    if (b->wide) {
         printf("| ------------------------------ | ---------: | ---------: | ---------- | ------: ");
+        for (int i = 0; i < n_variables; i++)
+            printf("| -------: ");
+    }
     printf("| --------------: | -------------------: | -----: |%s\n", b->roof.n ? " ------: |" : "");
     fflush(stdout);
 }
@@ -289,9 +329,14 @@ static void print_row(const struct bench *b, const struct test *t, const struct 
     snprintf(speed, sizeof speed, "%.2f ± %.2f", s->speed, s->speed_dev);
     if (s->gb_per_second > 0)
         snprintf(rate, sizeof rate, "%.2f", s->gb_per_second);
-    if (b->wide)
+    if (b->wide) {
         printf("| %-30s | %10s | %10s | %-10s | %7d ", b->info->type, size, params, "CPU",
                hearth_cli_threads(b->o));
+        struct variable variables[VARIABLES_MAX];
+        const int n_variables = list_variables(b->o, variables);
+        for (int i = 0; i < n_variables; i++)
+            printf("| %8s ", variables[i].value);
+    }
     // The sign ± takes two bytes but one column.
     printf("| %15s | %21s | %6s |", name, speed, rate);
     if (s->roof > 0 && s->gb_per_second > 0)
@@ -321,7 +366,6 @@ static json_t *json_bytes(const struct bytes *b, int n_steps)
 // Names as in llama-bench -o json where the meaning is the same.
 static json_t *json_row(const struct bench *b, const struct test *t, const struct summary *s)
 {
-    static const char *const kv_types[] = {"f16", "f32", "q8_0"};
     const struct hearth_model_info *m = b->info;
     char now[40];
     time_t seconds = time(NULL);
@@ -478,12 +522,14 @@ static int set_up(struct bench *b)
     return HEARTH_EXIT_OK;
 }
 
-// A wide table has one head. What stands above a narrow one holds for one model and number of threads.
+// A wide table has one head. What stands above a narrow one holds for all its rows.
 static void begin_table(const struct bench *b, const struct hearth_options *before)
 {
     if (!before)
         print_head(b);
-    else if (!b->wide && (before->model != b->o->model || before->n_threads != b->o->n_threads)) {
+    else if (!b->wide && (before->model != b->o->model || before->n_threads != b->o->n_threads ||
+                          before->n_ubatch != b->o->n_ubatch || before->type_k != b->o->type_k ||
+                          before->type_v != b->o->type_v)) {
         putchar('\n');
         print_head(b);
     }
@@ -503,8 +549,7 @@ static int bench_one(const struct hearth_options *o, const struct hearth_options
         status = run_all(&b);
         hearth_progress_end();
         status = hearth_cli_end_trace(b.session, status);
-        output->roof = hearth_roof_since(&b.roof, 0);
-        output->n_threads = hearth_cli_threads(o);
+        hearth_bench_output_roof(output, hearth_cli_threads(o), hearth_roof_since(&b.roof, 0));
     }
     free(b.tokens);
     free(b.samples);
@@ -555,8 +600,8 @@ int hearth_cmd_bench(const struct hearth_options *o)
         status = bench_one(&one, i ? &before : NULL, &output);
         before = one;
     }
-    if (!status)
-        status = hearth_bench_output_end(&output);
+    const int ended = hearth_bench_output_end(&output);
+    status = status ? status : ended;
     hearth_bench_output_free(&output);
     return status;
 }

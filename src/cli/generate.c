@@ -13,6 +13,7 @@
 #include "synth/synth.h"
 
 #include "cli/spelling.h"
+#include "cli/values.h"
 
 #define WIDTH  96 // columns of help, at most
 #define COLUMN 30 // where descriptions start
@@ -72,24 +73,12 @@ static void print_wrapped(const char *text, size_t indent, size_t at)
     putchar('\n');
 }
 
-// "f16|f32" as "f16, f32".
-static void copy_choices(char *out, size_t size, const char *choices)
-{
-    size_t n = 0;
-    for (; *choices && n + 3 < size; choices++) {
-        if (*choices == '|')
-            out[n++] = ',';
-        out[n++] = *choices == '|' ? ' ' : *choices;
-    }
-    out[n] = '\0';
-}
-
 // The help sentence, then the choices and the default.
 static void full_help(const struct hearth_option *opt, char *out, size_t size)
 {
     char choices[120] = "", def[80] = "";
     if (opt->choices)
-        copy_choices(choices, sizeof choices, opt->choices);
+        hearth_value_choices(opt->choices, choices, sizeof choices);
     if (opt->def)
         snprintf(def, sizeof def, "default: %s", opt->def);
     if (*choices || *def)
@@ -304,7 +293,7 @@ static bool list_words(const struct hearth_option *opt, char *out, size_t size)
         }
     if (!opt->choices)
         return false;
-    copy_choices(out, size, opt->choices);
+    hearth_value_choices(opt->choices, out, size);
     for (char *c = out; *c; c++)
         if (*c == ',')
             *c = ' ';

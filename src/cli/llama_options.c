@@ -40,6 +40,7 @@ static const struct hearth_llama_option table[] = {
     {"-ngl --gpu-layers --n-gpu-layers -sm --split-mode -ts --tensor-split -mg --main-gpu -dev --device",
      VALUE, ENGINE, NULL},
     {"-ot --override-tensor -ncmoe --n-cpu-moe -ncffn --n-cpu-ffn", VALUE, ENGINE, NULL},
+    {"--no-host -mmp --mmap -dio --direct-io", VALUE, BENCH, NULL}, // flags of the other programs
     {"-cmoe --cpu-moe --op-offload --no-host --repack -nr --no-repack", FLAG, ENGINE, NULL},
     {"-kvo --kv-offload -nkvo --no-kv-offload -nopo --no-op-offload", MAYBE, ENGINE, NULL},
     {"-fit --fit -fitt --fit-target -fitc --fit-ctx", VALUE, ENGINE, NULL},
@@ -51,7 +52,6 @@ static const struct hearth_llama_option table[] = {
 
     // ---- loading: weights are read into memory, or streamed with --ram
     {"--mlock --mmap --no-mmap -dio --direct-io -ndio --no-direct-io --check-tensors", FLAG, ENGINE, NULL},
-    {"-mmp", VALUE, BENCH, NULL},
     {"-lm --load-mode -lzm --lazy-mode", VALUE, ENGINE, NULL},
     {"--offline", FLAG, MODEL, NULL},
     {"-hf -hfr --hf-repo -hff --hf-file -hft --hf-token -mu --model-url -dr --docker-repo", VALUE, MODEL,
@@ -133,7 +133,8 @@ static const struct hearth_llama_option table[] = {
 
     // ---- llama-bench
     {"--progress", FLAG, BENCH, NULL},
-    {"--delay -embd --embeddings", VALUE, BENCH, NULL},
+    {"--delay", VALUE, BENCH, NULL},
+    {"-embd --embeddings", VALUE, BENCH, NO_EMBEDDING},
     {"-oe --output-err", VALUE, BENCH, "-o FORMAT goes to standard output, and nothing else does"},
 
     // ---- llama-perplexity

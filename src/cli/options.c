@@ -76,7 +76,7 @@ struct parser {
     int argc, at;
     char **argv;
     bool given[sizeof(struct hearth_options)]; // by offset of the field: has the command line set it?
-    char ignored[200];                         // options of llama.cpp that change nothing here
+    struct hearth_buffer ignored;              // options of llama.cpp that change nothing here, with commas
 };
 
 static void set_defaults(const struct hearth_command *cmd, struct hearth_options *o)
@@ -121,16 +121,38 @@ static int take_value(struct parser *p, const struct hearth_option *opt, const c
     if (opt->offset == offsetof(struct hearth_options, model) && p->o->model &&
         strcmp(p->o->model, value) != 0)
         return hearth_cli_usage(p->cmd, "two models are given, %s and %s", p->o->model, value);
+    if (!p->given[opt->offset])
+        hearth_value_clear(opt, p->o);
     p->given[opt->offset] = true;
     snprintf(written, sizeof written, "%s ", spelling);
     return set_or_complain(p, opt, written, value);
 }
 
-// Whether the text looks like a value of an option whose value may be missing.
+static bool is_one_of(const char *words, const char *text)
+{
+    char word[HEARTH_SPELLING_MAX];
+    while ((words = hearth_spelling_next(words, word)))
+        if (!strcasecmp(word, text))
+            return true;
+    return false;
+}
+
+// Whether the text is a value of an option of llama.cpp whose value may be missing: a word or several, such as "on,off".
 static bool looks_like_value(const char *text)
 {
-    return strspn(text, "-0123456789,") == strlen(text) || !strcmp(text, "on") || !strcmp(text, "off") ||
-           !strcmp(text, "auto");
+    for (;;) {
+        char word[12];
+        const size_t n = strcspn(text, ",");
+        if (n >= sizeof word)
+            return false;
+        memcpy(word, text, n);
+        word[n] = '\0';
+        if (!is_one_of("on off auto enabled disabled true false 0 1 -1", word))
+            return false;
+        if (!text[n])
+            return true;
+        text += n + 1;
+    }
 }
 
 static int take_llama_option(struct parser *p, const struct hearth_llama_option *opt, const char *spelling,
@@ -142,24 +164,33 @@ static int take_llama_option(struct parser *p, const struct hearth_llama_option 
         (opt->value == HEARTH_LLAMA_VALUE ||
          (opt->value == HEARTH_LLAMA_MAYBE && looks_like_value(p->argv[p->at]))))
         p->at++;
-    size_t used = strlen(p->ignored);
-    snprintf(p->ignored + used, sizeof p->ignored - used, "%s%s", used ? ", " : "", spelling);
+    hearth_buffer_add(&p->ignored, ", ", p->ignored.n ? 2 : 0);
+    hearth_buffer_add(&p->ignored, spelling, strlen(spelling));
     return -1;
+}
+
+// The option before any '='. As in llama.cpp, _ stands for - in long ones. False: none is that long.
+static bool spell(const char *arg, char out[HEARTH_SPELLING_MAX])
+{
+    const size_t n = strcspn(arg, "=");
+    if (n >= HEARTH_SPELLING_MAX)
+        return false;
+    memcpy(out, arg, n);
+    out[n] = '\0';
+    for (char *c = out; !strncmp(out, "--", 2) && (c = strchr(c, '_'));)
+        *c = '-';
+    return true;
 }
 
 static int take_option(struct parser *p, const char *arg)
 {
     char spelling[HEARTH_SPELLING_MAX];
-    const char *attached = NULL;
+    const char *attached = strchr(arg, '=');
+    if (!spell(arg, spelling))
+        return hearth_suggest_option(p->cmd, arg);
+    arg = spelling;
+    attached = attached ? attached + 1 : NULL;
     const struct hearth_option *opt = find_option(p->cmd->bit, arg);
-    size_t n = strcspn(arg, "=");
-    if (!opt && arg[n] && n < sizeof spelling) {
-        memcpy(spelling, arg, n);
-        spelling[n] = '\0';
-        attached = arg + n + 1;
-        opt = find_option(p->cmd->bit, spelling);
-        arg = spelling;
-    }
     if (!opt) {
         const struct hearth_llama_option *llama = hearth_llama_option_find(p->cmd->bit, arg);
         return llama ? take_llama_option(p, llama, arg, attached != NULL)
@@ -197,15 +228,6 @@ static void variable_of(const struct hearth_option *opt, char out[HEARTH_SPELLIN
         out[i] = (char)(out[i] == '-' ? '_' : toupper((unsigned char)out[i]));
 }
 
-static bool is_one_of(const char *words, const char *text)
-{
-    char word[HEARTH_SPELLING_MAX];
-    while ((words = hearth_spelling_next(words, word)))
-        if (!strcasecmp(word, text))
-            return true;
-    return false;
-}
-
 static int take_variable(struct parser *p, const struct hearth_option *opt, const char *name,
                          const char *value)
 {
@@ -218,8 +240,17 @@ static int take_variable(struct parser *p, const struct hearth_option *opt, cons
             set_flag(opt, true, p->o);
         return -1;
     }
+    hearth_value_clear(opt, p->o);
+    p->given[opt->offset] = true; // of HEARTH_PROMPT and HEARTH_FILE the first one counts
     snprintf(written, sizeof written, "%s=", name);
     return set_or_complain(p, opt, written, value);
+}
+
+// Not the option that names a file to write: a variable that is set for good would overwrite it each time.
+static bool has_variable(const struct hearth_option *opt)
+{
+    return opt->kind != HEARTH_OPTION_HELP && opt->kind != HEARTH_OPTION_VERSION &&
+           opt->offset != offsetof(struct hearth_options, out);
 }
 
 // The command line wins over variables; a prompt of any kind over HEARTH_PROMPT and HEARTH_FILE.
@@ -236,8 +267,7 @@ static int take_environment(struct parser *p)
 {
     char name[HEARTH_SPELLING_MAX + 8];
     for (const struct hearth_option *opt = hearth_option_table; opt->names; opt++) {
-        if (!(opt->commands & p->cmd->bit) || opt->kind == HEARTH_OPTION_HELP ||
-            opt->kind == HEARTH_OPTION_VERSION || is_settled(p, opt))
+        if (!(opt->commands & p->cmd->bit) || !has_variable(opt) || is_settled(p, opt))
             continue;
         variable_of(opt, name);
         const char *value = getenv(name);
@@ -259,7 +289,11 @@ static int unexpected(const struct parser *p, const char *arg)
 {
     size_t n = strlen(arg);
     if (p->o->model && n > 5 && !strcmp(arg + n - 5, ".gguf"))
-        return hearth_cli_usage(p->cmd, "unexpected argument \"%s\": the model is %s", arg, p->o->model);
+        return hearth_cli_usage(p->cmd,
+                                "unexpected argument \"%s\": the model is %s (is it the prompt? use -p)", arg,
+                                p->o->model);
+    if (p->cmd->bit == HEARTH_CMD_RUN && p->given[offsetof(struct hearth_options, file)])
+        return hearth_cli_usage(p->cmd, "unexpected argument \"%s\": the prompt is in %s", arg, p->o->file);
     if (p->cmd->bit == HEARTH_CMD_RUN)
         return hearth_cli_usage(p->cmd, "unexpected argument \"%s\": the prompt is one argument, in quotes",
                                 arg);
@@ -323,7 +357,8 @@ int hearth_options_parse(const struct hearth_command *cmd, int argc, char **argv
     for (const struct hearth_positional *pos = cmd->positionals; pos->name && rc < 0; pos++)
         if (is_missing(&p, pos))
             rc = hearth_cli_usage(cmd, "%.*s is missing", (int)strcspn(pos->name, "."), pos->name);
-    if (rc < 0 && *p.ignored && !o->quiet)
-        hearth_cli_info("without effect here: %s", p.ignored);
+    if (rc < 0 && p.ignored.n && !o->quiet)
+        hearth_cli_info("without effect here: %.*s", (int)p.ignored.n, p.ignored.data);
+    free(p.ignored.data);
     return rc;
 }

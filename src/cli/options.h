@@ -61,7 +61,7 @@ struct hearth_int_list {
 #define HEARTH_STRING_LIST_MAX 64
 struct hearth_string_list {
     int n;
-    const char *values[HEARTH_STRING_LIST_MAX]; // borrowed from argv
+    const char *values[HEARTH_STRING_LIST_MAX]; // borrowed from argv or the environment
 };
 
 #define HEARTH_BUDGET_ALL UINT64_MAX // no budget
@@ -70,7 +70,8 @@ enum { HEARTH_STATS_NONE, HEARTH_STATS_JSON };
 enum { HEARTH_OUTPUT_MD, HEARTH_OUTPUT_JSON, HEARTH_OUTPUT_JSONL, HEARTH_OUTPUT_CSV, HEARTH_OUTPUT_SQL };
 enum { HEARTH_OPTION_PHASE_PROMPT, HEARTH_OPTION_PHASE_STEP };
 
-// The values of all options of all sub-commands. Strings are borrowed from argv.
+// The values of all options of all sub-commands. Strings are borrowed from argv or the
+// environment.
 struct hearth_options {
     const char *model, *out, *type, *preset; // MODEL (or IN), OUT, TYPE, PRESET
     const char *prompt, *file;
@@ -110,12 +111,12 @@ struct hearth_options {
 };
 
 struct hearth_option {
-    const char *names;   // spellings shown in help, "-n, --predict"; the last one is the canonical one
+    const char *names;   // spellings shown in help, "-n, --predict"; the last long one names it elsewhere
     const char *aliases; // further spellings that are accepted, or NULL
     enum hearth_option_kind kind;
     const char *value;   // name of the value in help, "N"; NULL for flags
     const char *def;     // default as the user would write it, parsed before the arguments; NULL: none
-    const char *choices; // ENUM: "f16|f32|q8_0"
+    const char *choices; // ENUM, ENUM_LIST: "f16|f32|q8_0"
     double min, max;     // INT, FLOAT, SIZE, INT_LIST: allowed range, both ends included
     unsigned commands;   // HEARTH_CMD_* bits
     const char *group;   // heading in help
@@ -131,8 +132,8 @@ const char *hearth_options_cpu(const struct hearth_options *o);
 const char *hearth_options_io(const struct hearth_options *o);
 
 struct hearth_positional {
-    const char
-        *name; // "MODEL", "[MODEL]" when it may be left out, "MODEL..." for any number; NULL ends the list
+    // "MODEL", "[MODEL]" when it may be left out, "MODEL..." for any number; NULL ends the list.
+    const char *name;
     size_t offset; // in struct hearth_options, of a const char *, or of a struct hearth_string_list
 };
 

@@ -43,7 +43,7 @@ static int edit_distance(const char *a, const char *b)
 static bool is_near(int distance, const char *word)
 {
     int letters = (int)strlen(word + strspn(word, "-"));
-    return letters > 2 && distance <= (letters > 3 ? letters / 3 : 1);
+    return letters > 2 && distance <= letters / 3;
 }
 
 // ---- options

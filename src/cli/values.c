@@ -17,7 +17,7 @@ static bool parse_int(const char *text, const char **end, int64_t *out)
     char *stop;
     errno = 0;
     long long v = strtoll(text, &stop, 10);
-    if (stop == text || errno || *text == ' ')
+    if (stop == text || errno || isspace((unsigned char)*text))
         return false;
     *end = stop;
     *out = v;
@@ -28,7 +28,7 @@ static bool parse_float(const char *text, const char **end, double *out)
 {
     char *stop;
     *out = strtod(text, &stop);
-    if (stop == text || !isfinite(*out) || *text == ' ')
+    if (stop == text || !isfinite(*out) || isspace((unsigned char)*text) || strpbrk(text, "xX"))
         return false;
     *end = stop;
     return true;
@@ -45,7 +45,7 @@ static bool parse_size(const char *text, uint64_t *out, bool *has_unit)
     static const char units[] = "kmgt";
     const char *end;
     double v;
-    if (!parse_float(text, &end, &v) || v < 0 || strpbrk(text, "xX"))
+    if (!parse_float(text, &end, &v) || v < 0)
         return false;
     end += *end == ' ';
     const char *unit = *end ? strchr(units, tolower((unsigned char)*end)) : NULL;
@@ -114,7 +114,6 @@ static bool parse_choice(const char *choices, const char *text, int *out)
 
 static bool parse_list(const struct hearth_option *opt, const char *text, struct hearth_int_list *out)
 {
-    out->n = 0;
     for (;;) {
         int64_t v;
         if (out->n == HEARTH_INT_LIST_MAX || !parse_int(text, &text, &v) || !in_range(opt, (double)v))
@@ -130,7 +129,6 @@ static bool parse_list(const struct hearth_option *opt, const char *text, struct
 // Like parse_list(), of words among the choices; the list gets their indices.
 static bool parse_choices(const struct hearth_option *opt, const char *text, struct hearth_int_list *out)
 {
-    out->n = 0;
     for (;;) {
         char word[40];
         int choice;
@@ -195,29 +193,24 @@ bool hearth_value_set(const struct hearth_option *opt, const char *text, struct 
         memcpy(field, &choice, sizeof choice);
         return true;
     }
-    case HEARTH_OPTION_INT_LIST: {
-        struct hearth_int_list list;
-        if (!parse_list(opt, text, &list))
-            return false;
-        memcpy(field, &list, sizeof list);
-        return true;
-    }
-    case HEARTH_OPTION_ENUM_LIST: {
-        struct hearth_int_list list;
-        if (!parse_choices(opt, text, &list))
-            return false;
-        memcpy(field, &list, sizeof list);
-        return true;
-    }
+    case HEARTH_OPTION_INT_LIST:
+        return parse_list(opt, text, field);
+    case HEARTH_OPTION_ENUM_LIST:
+        return parse_choices(opt, text, field);
     default:
         return false;
     }
 }
 
+void hearth_value_clear(const struct hearth_option *opt, struct hearth_options *o)
+{
+    if (opt->kind == HEARTH_OPTION_INT_LIST || opt->kind == HEARTH_OPTION_ENUM_LIST)
+        ((struct hearth_int_list *)(void *)((char *)o + opt->offset))->n = 0;
+}
+
 // ---- messages
 
-// "f16|f32" as "f16, f32".
-static void list_choices(const char *choices, char *out, size_t size)
+void hearth_value_choices(const char *choices, char *out, size_t size)
 {
     size_t used = 0;
     for (; *choices && used + 3 < size; choices++) {
@@ -231,14 +224,13 @@ static void list_choices(const char *choices, char *out, size_t size)
 void hearth_value_describe(const struct hearth_option *opt, char *out, size_t size)
 {
     char max[40] = "", choices[200] = "";
-    if (opt->max < 2147483647.0)
+    if (opt->max != 2147483647.0) // all that fits is no limit worth words
         snprintf(max, sizeof max, " to %.10g", opt->max);
     if (opt->choices)
-        list_choices(opt->choices, choices, sizeof choices);
+        hearth_value_choices(opt->choices, choices, sizeof choices);
     switch (opt->kind) {
     case HEARTH_OPTION_INT:
-        snprintf(out, size, "a whole number from %.10g%s", opt->min,
-                 opt->max == 4294967295.0 ? " to 4294967295" : max);
+        snprintf(out, size, "a whole number from %.10g%s", opt->min, max);
         break;
     case HEARTH_OPTION_FLOAT:
         snprintf(out, size, "a number from %.10g%s", opt->min, max);

@@ -5,8 +5,13 @@
 
 #include "cli/options.h"
 
-// Stores the value. False: the text is not a value of this option.
+// Stores the value; lists grow by it. False: the text is not a value of this option.
 bool hearth_value_set(const struct hearth_option *opt, const char *text, struct hearth_options *o);
+// Empties a list, before values that replace its default; other values stay.
+void hearth_value_clear(const struct hearth_option *opt, struct hearth_options *o);
+
+// The choices of an option for people: "f16|f32" as "f16, f32".
+void hearth_value_choices(const char *choices, char *out, size_t size);
 
 // Describes the values that an option accepts, for messages: "a whole number from 1 to 256".
 void hearth_value_describe(const struct hearth_option *opt, char *out, size_t size);

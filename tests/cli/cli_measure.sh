@@ -39,10 +39,20 @@ run 0 bench -m "$model" -m "$model" -p 8 -n 0 -r 1 --roof 0 -d 0,16 -o csv
 awk -F, 'NR == 1 { n = NF } NF != n { exit 1 }' "$tmp/out" || fail "columns of CSV"
 out_has ",n_depth"
 run 0 bench "$model" -p 8 -n 2 -npl 1 -r 1 --roof 0 -o sql
-[ "$(grep -c '^INSERT INTO llama_bench (build,cpu_info,' "$tmp/out")" -eq 2 ] || fail "rows of SQL"
+[ "$(grep -c '^INSERT INTO hearth_bench (build,cpu_info,' "$tmp/out")" -eq 2 ] || fail "rows of SQL"
 if command -v sqlite3 >/dev/null; then
-    [ "$(sqlite3 :memory: <<<"$(cat "$tmp/out"; echo 'SELECT count(*) FROM llama_bench;')")" = 2 ] || fail "SQL"
+    [ "$(sqlite3 :memory: <<<"$(cat "$tmp/out"; echo 'SELECT count(*) FROM hearth_bench;')")" = 2 ] || fail "SQL"
 fi
+# Lists that are given again grow; what varies is told; what is measured is kept when a later model fails.
+run 0 bench "$model" -p 8 -p 16 -n 0 -r 1 --roof 0 -ub 8,16 -ctk f16 -ctk f32
+out_has "| n_ubatch |   type_k |            test |"
+[ "$(grep -c "|       16 |      f32 | *pp" "$tmp/out")" -eq 2 ] || fail "columns of what varies"
+[ "$(grep -cE " (pp8|pp16) " "$tmp/out")" -eq 8 ] || fail "lists"
+run 0 bench "$model" -p 0 -n 2 -npl 1 -r 1 -t 1,2 --roof 1M
+grep -q '^Memory roof: .* with 1 thread\.$' "$tmp/out" || fail "no roof of one thread"
+grep -q '^Memory roof: .* with 2 threads\.$' "$tmp/out" || fail "no roof of two threads"
+run 1 bench "$model" "$tmp/none.gguf" -p 8 -n 0 -r 1 --roof 0 -o json
+[ "$(json "$tmp/out" 0/n_prompt)" = 8 ] || fail "the first model's result is lost"
 run 2 bench "$model" -pg 8 --roof 0
 err_has "must be two numbers such as 512,128"
 run 1 bench "$tmp/none.gguf" --roof 0

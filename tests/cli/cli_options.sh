@@ -6,12 +6,19 @@
 model=$golden/llama-mha.Q8_0.gguf
 prompt="Once upon a time"
 
-# ---- every option of llama.cpp is taken, or refused with a reason
-while read -r command names; do
+# ---- every option of llama.cpp is taken with its value, or refused with a reason
+while read -r command kind names; do
     [ "$command" = '#' ] && continue
     for name in $names; do
-        case $("$hearth" "$command" "$name" 2>&1 </dev/null) in
-        *"unknown option"* | *"is an option of"*) fail "hearth $command does not know $name" ;;
+        status=0
+        said=$("$hearth" "$command" "$name" --next --last 2>&1 </dev/null) || status=$?
+        case $kind:$status:$said in
+        *:2:*"unknown option $name"* | *:2:*"is an option of"*) fail "hearth $command does not know $name" ;;
+        *:2:*"error: $name: "*) ;; # refused
+        flag:0:* | flag:2:*"unknown option --next"*) ;;
+        maybe:2:*"unknown option --next"*) ;;
+        value:2:*"unknown option --last"* | value:2:*"$name --next: "*) ;;
+        *) fail "hearth $command $name, a $kind: $said" ;;
         esac
     done
 done <"$(dirname "$0")/llama_options.txt"
@@ -41,6 +48,25 @@ for command in chat serve pull list convert; do
     err_has "error: $command: "
 done
 
+# Values that may be missing are words, and a text is none; _ stands for - in long options; the line is never cut.
+for value in on off auto enabled true 0 1 -1 on,off; do
+    run 0 run -fa $value -m "$model" -p "$prompt" -n 6 --temp 0
+    same "$tmp/out" "$tmp/want"
+done
+run 0 run "$model" -fa "$prompt" -n 6 --temp 0
+same "$tmp/out" "$tmp/want"
+run 0 run "$model" --n_predict 6 --temp=0 --no_mmap --prompt "$prompt"
+same "$tmp/out" "$tmp/want"
+err_has "without effect here: --no-mmap"
+every=(-ngl 1 --split-mode none --tensor-split 1 --main-gpu 0 --threads-batch 2 --cpu-mask 1 --cpu-range 0-1 --cpu-strict 1
+    --cpu-mask-batch 1 --cpu-range-batch 0-1 --cpu-strict-batch 1 --prio-batch 0 --poll-batch 0 --numa isolate)
+run 0 run "$model" -p "$prompt" -n 1 "${every[@]}"
+err_has "--poll-batch, --numa"
+run 2 run "$model" "$prompt" again.gguf
+err_has "the model is $model (is it the prompt? use -p)"
+run 2 run -f "$tmp/want" "$model" again
+err_has "the prompt is in $tmp/want"
+
 # ---- suggestions: what the text begins, then what is near, and nothing else
 suggests() { # OPTION WORDS
     run 2 run "$model" "$1" 3
@@ -68,6 +94,10 @@ HEARTH_MODEL=$tmp/none.gguf HEARTH_FILE=$tmp/none.txt run 0 run "$model" "$promp
 same "$tmp/out" "$tmp/three"
 HEARTH_TEMP='' HEARTH_QUIET=0 run 0 run "$model" -p "$prompt" -n 3 --temp 0
 err_has "tok/s"
+HEARTH_PROMPT=$prompt HEARTH_FILE=$tmp/none.txt run 0 run "$model" -n 3 --temp 0
+same "$tmp/out" "$tmp/three"
+HEARTH_OUTPUT=$tmp/variable run 2 profile "$model" -f "$tmp/three"
+[ -e "$tmp/variable" ] && fail "a variable named a file to write"
 HEARTH_TOP_P=3 run 2 run "$model" -p x
 err_has "HEARTH_TOP_P=3: must be a number from 0 to 1"
 HEARTH_VERBOSE=maybe run 2 run "$model" -p x
@@ -113,14 +143,19 @@ err_has "two models are given"
 # ---- what is wrong is said before anything is loaded, what changes nothing is said
 run 2 run "$tmp/none.gguf" -p x --samplers "top_k;foo"
 err_has 'there is no sampler "foo"'
+run 2 run "$tmp/none.gguf" -p x -l xyz
+err_has "--logit-bias wants TOKEN+BIAS"
+run 2 run "$model" -p x -n "$(printf '\t1')"
+run 2 run "$model" -p x --repeat-penalty 0x1p1
+err_has "must be a number from 0.01 to 100"
 run 2 run "$tmp/none.gguf" -p x --logits-out -
 err_has "give a file"
 run 2 run "$tmp/none.gguf" -p x --throttle foo
 err_has '"foo" is no kind of storage'
 run 0 run "$model" -p x -n 1 --io pread
 err_has "without effect here: --io"
-run 0 run "$model" -p x -n 1 --io pread --ram all
-err_has "without effect here: --io"
+run 0 run "$model" -p x -n 1 --io pread --throttle nvme --ram all
+err_has "without effect here: --io, --throttle"
 run 0 run "$model" -p "<s>Once" -n 1
 err_has "the BOS token twice"
 run 0 run "$model" -p "Once" -n 1
