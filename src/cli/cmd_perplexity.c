@@ -148,8 +148,8 @@ static int cut_text(struct scoring *s, const struct hearth_buffer *text)
     size_t n = s->n_tokens / (size_t)s->n_ctx;
     if (s->n_tokens < 2 * (size_t)s->n_ctx)
         return hearth_cli_error(
-            "%s has %zu tokens; chunks of %d need at least %d: use a longer text or a smaller -c", s->o->file,
-            s->n_tokens, s->n_ctx, 2 * s->n_ctx);
+            "%s has %zu tokens; chunks of %d need at least %d: use a longer text or a smaller -c",
+            strcmp(s->o->file, "-") ? s->o->file : "standard input", s->n_tokens, s->n_ctx, 2 * s->n_ctx);
     if (s->o->chunks >= 0 && (size_t)s->o->chunks < n)
         n = (size_t)s->o->chunks;
     s->n_chunks = n > INT32_MAX ? INT32_MAX : (int)n;

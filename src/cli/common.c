@@ -250,7 +250,9 @@ size_t hearth_cli_character(const char *text, size_t n)
     const unsigned char c = (unsigned char)*text;
     if (c < 128)
         return c >= ' ' && c != 127;
-    return hearth_utf8_decode(text, n, NULL);
+    uint32_t code = 0;
+    const size_t length = hearth_utf8_decode(text, n, &code);
+    return code < 0x80 || code >= 0xa0 ? length : 0; // between are C1's, which some terminals obey
 }
 
 void hearth_cli_warn_binary(const char *path, const struct hearth_buffer *text)
@@ -264,8 +266,8 @@ void hearth_cli_warn_binary(const char *path, const struct hearth_buffer *text)
         i += length ? length : 1;
     }
     if (strange > n / 100)
-        hearth_cli_warn("%s does not look like text: of its first %zu bytes, %zu are in no text", path, n,
-                        strange);
+        hearth_cli_warn("%s does not look like text: of its first %zu bytes, %zu are in no text",
+                        strcmp(path, "-") ? path : "standard input", n, strange);
 }
 
 bool hearth_cli_stdin_is_piped(void)
@@ -384,8 +386,14 @@ void hearth_cli_note_unused(const struct hearth_options *o, struct hearth_sessio
 {
     struct hearth_streaming_stats stats;
     hearth_session_streaming_stats(session, &stats, sizeof stats);
-    const char *unused = o->io ? "--io" : o->throttle ? "--throttle" : o->overlap ? "--overlap" : NULL;
-    if (unused && !stats.io)
+    const bool given[] = {o->io != 0, o->throttle != NULL, o->overlap != 0};
+    static const char *const names[] = {"--io", "--throttle", "--overlap"};
+    char unused[40] = "";
+    for (size_t i = 0; i < sizeof given / sizeof given[0]; i++)
+        if (given[i])
+            snprintf(unused + strlen(unused), sizeof unused - strlen(unused), "%s%s", *unused ? ", " : "",
+                     names[i]);
+    if (*unused && !stats.io)
         hearth_cli_info("without effect here: %s (all weights are in memory; see --ram)", unused);
 }
 

@@ -343,9 +343,9 @@ const struct hearth_command hearth_command_table[] = {
      {{"IN", AT(model)}, {"OUT", AT(out)}, {"TYPE", AT(type)}},
      "rewrite a model in other number formats",
      "Writes the model IN to the new file OUT with its matrices in the number format TYPE; vectors such as "
-     "norms stay as they are. The types mean what they mean for llama-quantize: all but F32, F16 and BF16 spend "
-     "more bits where they matter most, Q8_0 and the types that end in _S the least; --pure makes all matrices "
-     "alike. OUT appears only when it is complete. Matrices whose rows do not fit a format's blocks get a finer one "
+     "norms stay as they are. The types mean what they mean for llama-quantize: K types spend more bits where they "
+     "matter most, those that end in _S less than _M and _L, the others at most on the head; --pure makes all "
+     "matrices alike. OUT appears only when it is complete. Matrices whose rows do not fit a format's blocks get a finer one "
      "with smaller blocks, which is reported.\n\n"
      "A file that is already quantised loses quality again: start from F32, F16 or BF16 where you can.",
      "hearth quantize model-F16.gguf model-Q8_0.gguf Q8_0\n"

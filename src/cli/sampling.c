@@ -22,6 +22,15 @@ static bool parse_bias(const char *text, struct hearth_logit_bias *bias)
     return end > number + 1 && !*end && !isnan(bias->bias);
 }
 
+static int check_bias(const char *text, struct hearth_logit_bias *bias)
+{
+    return parse_bias(text, bias)
+               ? HEARTH_EXIT_OK
+               : hearth_cli_usage(
+                     hearth_command_find("run"),
+                     "--logit-bias wants TOKEN+BIAS or TOKEN-BIAS, such as 15043+1 or 2-inf, not %s", text);
+}
+
 static int add_biases(struct hearth_sampling *s, const struct hearth_options *o,
                       const struct hearth_model *model)
 {
@@ -30,12 +39,11 @@ static int add_biases(struct hearth_sampling *s, const struct hearth_options *o,
     s->biases = hearth_calloc((size_t)n_vocab + (size_t)o->logit_bias.n, sizeof *s->biases);
     if (!s->biases)
         return hearth_cli_error("no memory for %d logit biases", n_vocab);
-    for (int i = 0; i < o->logit_bias.n; i++)
-        if (!parse_bias(o->logit_bias.values[i], &s->biases[p->n_logit_biases++]))
-            return hearth_cli_usage(
-                hearth_command_find("run"),
-                "--logit-bias wants TOKEN+BIAS or TOKEN-BIAS, such as 15043+1 or 2-inf, not %s",
-                o->logit_bias.values[i]);
+    for (int i = 0; i < o->logit_bias.n; i++) {
+        const int status = check_bias(o->logit_bias.values[i], &s->biases[p->n_logit_biases++]);
+        if (status)
+            return status;
+    }
     for (hearth_token t = 0; o->ignore_eos && t < n_vocab; t++)
         if (hearth_token_is_eog(model, t))
             s->biases[p->n_logit_biases++] = (struct hearth_logit_bias){t, -INFINITY};
@@ -117,6 +125,8 @@ int hearth_cli_check_sampling(const struct hearth_options *o)
     if (!status && hearth_sampler_open(&sampler, 1, &s.params, &err))
         status = hearth_cli_usage(hearth_command_find("run"), "--samplers: %s", err.message);
     hearth_sampler_close(&sampler);
+    for (int i = 0; i < o->logit_bias.n && !status; i++)
+        status = check_bias(o->logit_bias.values[i], &(struct hearth_logit_bias){0});
     return status;
 }
 

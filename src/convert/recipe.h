@@ -33,8 +33,9 @@ const struct hearth_recipe *hearth_recipe_by_name(const char *name);
 // Recipe i; NULL after the last.
 const struct hearth_recipe *hearth_recipe_at(size_t i);
 
-// Fills choices[number of tensors of g], in the model's order of tensors. HEARTH_E_MEMORY, or
-// HEARTH_E_FORMAT: a key of the model that counts layers, heads or experts is not a number.
+// Fills choices[number of tensors of g], in the model's order of tensors. HEARTH_E_MEMORY;
+// HEARTH_E_FORMAT: a key of the model that counts layers, heads or experts is not a number;
+// HEARTH_E_UNSUPPORTED: it differs by layer.
 int hearth_recipe_choose(const struct hearth_recipe *recipe, bool pure, const struct hearth_gguf *g,
                          struct hearth_recipe_choice *choices, struct hearth_error *err);
 

@@ -33,7 +33,8 @@ def compare(hearth, path, recipe, folder):
     """Rows of (tensor, type, plain ratio, weighted ratio); the last for all tensors together."""
     ours, theirs = os.path.join(folder, "ours.gguf"), os.path.join(folder, "theirs.gguf")
     llama_cpp.quantize(path, theirs, FILE_TYPES[recipe], pure=not recipe.endswith("_M"))
-    subprocess.run([hearth, "quantize", path, ours, recipe], check=True, capture_output=True)
+    pure = [] if recipe.endswith("_M") else ["--pure"]
+    subprocess.run([hearth, "quantize", path, ours, recipe, *pure], check=True, capture_output=True)
     source, a, b = tensors(path), tensors(ours), tensors(theirs)
     rows, sums = [], np.zeros((2, 2))
     for name, (_, x) in source.items():
