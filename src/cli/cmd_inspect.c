@@ -149,8 +149,8 @@ static void print_tensor(FILE *to, const struct hearth_gguf *g, const struct hea
     print_text(to, t->name, 200);
     fprintf(to, "%*s  %-8s %-24s %12s", t->name.n < (size_t)width ? width - (int)t->name.n : 0, "",
             hearth_type_info(t->type)->name, shape, size);
-    if (hearth_gguf_n_parts(g) > 1)
-        fprintf(to, "  part %u", t->part + 1);
+    if (hearth_gguf_n_shards(g) > 1)
+        fprintf(to, "  shard %u", t->shard + 1);
     fputc('\n', to);
 }
 
@@ -201,7 +201,7 @@ static void print_summary(const struct hearth_gguf *g, const struct hearth_pack 
     char text[32];
     printf("file          %s\n", hearth_gguf_path(g));
     printf("container     %s version %u, %u %s\n", container_name(g), hearth_gguf_version(g),
-           hearth_gguf_n_parts(g), hearth_gguf_n_parts(g) == 1 ? "part" : "parts");
+           hearth_gguf_n_shards(g), hearth_gguf_n_shards(g) == 1 ? "shard" : "shards");
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const struct hearth_gguf_kv *kv = hearth_gguf_find(g, names[i].key);
         if (!kv || kv->type != HEARTH_GGUF_STRING)
@@ -287,7 +287,7 @@ static json_t *json_tensor(const struct hearth_gguf_tensor *t)
         json_array_append_new(shape, json_integer((json_int_t)t->ne[d]));
     return json_pack("{s:o, s:s, s:o, s:I, s:I, s:i}", "name", hearth_json_string(t->name.s, t->name.n),
                      "type", hearth_type_info(t->type)->name, "shape", shape, "bytes", (json_int_t)t->bytes,
-                     "offset", (json_int_t)t->offset, "part", (int)t->part + 1);
+                     "offset", (json_int_t)t->offset, "shard", (int)t->shard + 1);
 }
 
 // jansson wants object keys in UTF-8 and zero-terminated; keys of a valid file are.
@@ -322,7 +322,7 @@ static json_t *build_json(const struct hearth_gguf *g, const struct hearth_pack 
     const char *path = hearth_gguf_path(g);
     return json_pack("{s:o, s:s, s:i, s:i, s:o, s:I, s:I, s:o, s:o, s:o, s:o}", "path",
                      hearth_json_string(path, strlen(path)), "container", container_name(g), "version",
-                     (int)hearth_gguf_version(g), "parts", (int)hearth_gguf_n_parts(g), "architecture",
+                     (int)hearth_gguf_version(g), "shards", (int)hearth_gguf_n_shards(g), "architecture",
                      arch && arch->type == HEARTH_GGUF_STRING ? json_element(arch, 0) : json_null(),
                      "n_params", (json_int_t)sum->n_params, "n_bytes", (json_int_t)sum->n_bytes, "metadata",
                      metadata, "formats", formats, "tensors", tensors, "pack",

@@ -32,7 +32,7 @@ const struct hearth_option hearth_option_table[] = {
     // names, aliases, kind, value, default, choices, min, max, commands, group, help, field
     {"-m, --model", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE,
      HEARTH_CMD_ALL & ~(QUANTIZE | SYNTH | PACK | BENCH), "Input",
-     "the GGUF file, in place of MODEL; for a split model, any of its parts", AT(model)},
+     "the GGUF file, in place of MODEL; for a split model, any of its shards", AT(model)},
     {"-m, --model", NULL, HEARTH_OPTION_STRING_LIST, "FILE", NULL, NULL, NO_RANGE, BENCH, "Input",
      "a GGUF file, in place of MODEL; may be given several times", AT(models)},
 

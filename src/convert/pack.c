@@ -469,7 +469,7 @@ static int put_source(struct packer *p)
     const char *path = hearth_gguf_path(p->in), *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     uint64_t bytes = 0;
     uint32_t crc = 0;
-    for (uint32_t i = 0; i < hearth_gguf_n_parts(p->in); i++)
+    for (uint32_t i = 0; i < hearth_gguf_n_shards(p->in); i++)
         bytes += hearth_file_size(hearth_gguf_file(p->in, i));
     int rc = hearth_gguf_header_crc(p->in, &crc, p->err);
     if (!rc)

@@ -48,7 +48,7 @@ struct hearth_gguf_tensor {
     uint64_t ne[4];         // ne[0] is the contiguous dimension; unused ones are 1
     uint64_t offset;        // offset in its file
     uint64_t bytes;
-    uint32_t part; // index of its shard in a split model
+    uint32_t shard; // its index in a split model
 };
 
 struct hearth_gguf;
@@ -65,7 +65,7 @@ hearth_gguf_memory(const struct hearth_gguf *g); // bytes of memory that it take
 const char *hearth_gguf_path(const struct hearth_gguf *g);
 bool hearth_gguf_is_pwri(const struct hearth_gguf *g); // "PWRI" magic: a sparse model of PowerInfer
 uint32_t hearth_gguf_version(const struct hearth_gguf *g);
-uint32_t hearth_gguf_n_parts(const struct hearth_gguf *g);
+uint32_t hearth_gguf_n_shards(const struct hearth_gguf *g);
 struct hearth_file *hearth_gguf_file(const struct hearth_gguf *g, uint32_t shard);
 
 uint64_t hearth_gguf_n_kv(const struct hearth_gguf *g);

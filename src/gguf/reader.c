@@ -309,7 +309,7 @@ static int check_shape(struct cursor *c, struct hearth_gguf_tensor *t)
 // t->offset is still relative to the file's data section.
 static int fetch_tensor(struct cursor *c, uint64_t number, struct hearth_gguf_tensor *t)
 {
-    *t = (struct hearth_gguf_tensor){.ne = {1, 1, 1, 1}, .part = c->g->n_shards - 1};
+    *t = (struct hearth_gguf_tensor){.ne = {1, 1, 1, 1}, .shard = c->g->n_shards - 1};
     int rc = fetch_name(c, "tensor", number, HEARTH_GGUF_NAME_MAX, &t->name);
     if (!rc)
         rc = fetch_u32(c, &t->n_dims);
@@ -649,7 +649,8 @@ static int index_tensors(struct hearth_gguf *g, struct hearth_error *err)
     if (twin) {
         struct hearth_shown shown;
         return hearth_fail(err, HEARTH_E_FORMAT, "%s: tensor %s is there twice; the file is damaged",
-                           hearth_file_path(g->shards[twin->part].file), hearth_str_show(twin->name, &shown));
+                           hearth_file_path(g->shards[twin->shard].file),
+                           hearth_str_show(twin->name, &shown));
     }
     uint64_t announced = g->n_tensors;
     int rc = hearth_gguf_u64(g, "split.tensors.count", false, &announced, err);
@@ -731,7 +732,7 @@ int hearth_gguf_read(const struct hearth_gguf *g, const struct hearth_gguf_tenso
     if (offset > t->bytes || n > t->bytes - offset)
         return hearth_fail(err, HEARTH_E_INVALID, "%s: %zu bytes at %llu of tensor %s, which has %llu",
                            g->path, n, (unsigned long long)offset, t->name.s, (unsigned long long)t->bytes);
-    return hearth_file_read(g->shards[t->part].file, dst, n, t->offset + offset, err);
+    return hearth_file_read(g->shards[t->shard].file, dst, n, t->offset + offset, err);
 }
 
 const char *hearth_gguf_path(const struct hearth_gguf *g)
@@ -749,7 +750,7 @@ uint32_t hearth_gguf_version(const struct hearth_gguf *g)
     return g->version;
 }
 
-uint32_t hearth_gguf_n_parts(const struct hearth_gguf *g)
+uint32_t hearth_gguf_n_shards(const struct hearth_gguf *g)
 {
     return g->n_shards;
 }

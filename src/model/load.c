@@ -25,8 +25,8 @@ struct read_job {
     struct hearth_error *errors; // [workers]
 };
 
-void hearth_bundles_take_apart(const struct hearth_bundle *b, const uint8_t *bundles, size_t n,
-                               uint8_t *const to[HEARTH_PARTS])
+void hearth_bundles_unpack(const struct hearth_bundle *b, const uint8_t *bundles, size_t n,
+                           uint8_t *const to[HEARTH_PARTS])
 {
     for (int part = 0; part < HEARTH_PARTS; part++)
         for (size_t i = 0; i < n && b->bytes[part]; i++)
@@ -44,9 +44,9 @@ static void read_bundles(const struct hearth_model *m, const struct span *c, str
     uint8_t *bundles = aligned_alloc(HEARTH_IMAGE_PAGE, hearth_round_up(c->bytes, HEARTH_IMAGE_PAGE));
     if (!bundles)
         hearth_fail(err, HEARTH_E_MEMORY, "no memory to read tensor %s", item->tensor->name.s);
-    else if (!hearth_file_read_direct(hearth_gguf_file(m->gguf, item->tensor->part), bundles, c->bytes,
+    else if (!hearth_file_read_direct(hearth_gguf_file(m->gguf, item->tensor->shard), bundles, c->bytes,
                                       item->tensor->offset + c->from, err))
-        hearth_bundles_take_apart(b, bundles, c->bytes / b->stride, to);
+        hearth_bundles_unpack(b, bundles, c->bytes / b->stride, to);
     free(bundles);
 }
 
@@ -65,7 +65,7 @@ static void read_span(void *arg, int task, int worker)
         return;
     }
     if (!item->to_f32) {
-        hearth_file_read_direct(hearth_gguf_file(g, t->part), c->target->to + c->from, c->bytes,
+        hearth_file_read_direct(hearth_gguf_file(g, t->shard), c->target->to + c->from, c->bytes,
                                 t->offset + c->from, err);
         return;
     }

@@ -52,7 +52,7 @@ int hearth_targets_read(const struct hearth_model *m, const struct hearth_target
                         struct hearth_error *err);
 
 // Copies the rows of n consecutive bundles to rows of matrices. to[part]: destination of the first one.
-void hearth_bundles_take_apart(const struct hearth_bundle *b, const uint8_t *bundles, size_t n,
-                               uint8_t *const to[HEARTH_PARTS]);
+void hearth_bundles_unpack(const struct hearth_bundle *b, const uint8_t *bundles, size_t n,
+                           uint8_t *const to[HEARTH_PARTS]);
 
 #endif

@@ -129,7 +129,7 @@ static int read_sizes(struct hearth_pack *p, struct hearth_error *err)
             "%s: a pack of version %u, this build knows version %d: pack the model again, or use "
             "a newer Hearth",
             hearth_gguf_path(p->g), version, HEARTH_PACK_VERSION);
-    if (hearth_gguf_n_parts(p->g) != 1)
+    if (hearth_gguf_n_shards(p->g) != 1)
         return hearth_fail(err, HEARTH_E_UNSUPPORTED, "%s: a pack must be one file, not a split one",
                            hearth_gguf_path(p->g));
     rc = hearth_gguf_str(p->g, "general.architecture", true, &arch, err);

@@ -99,7 +99,7 @@ static void start_reading(struct experts_state *x, uint32_t layer, uint32_t expe
     struct visit *v = &visits_of(x, layer)[expert];
     for (int part = 0; part < EXPERT_PARTS; part++) {
         const struct expert_part *p = &l->parts[part];
-        v->extents[part] = hearth_extent_of(tensor_of(p, expert)->part, offset_of(p, expert), p->bytes,
+        v->extents[part] = hearth_extent_of(tensor_of(p, expert)->shard, offset_of(p, expert), p->bytes,
                                             page_of(x), v->slot + p->at);
     }
     v->job = (struct hearth_reader_job){.extents = v->extents, .n = EXPERT_PARTS};

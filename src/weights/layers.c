@@ -139,7 +139,7 @@ struct file_part {
 static int by_place(const void *a, const void *b)
 {
     const struct file_part *x = a, *y = b;
-    const uint32_t fx = x->item->tensor->part, fy = y->item->tensor->part;
+    const uint32_t fx = x->item->tensor->shard, fy = y->item->tensor->shard;
     if (fx != fy)
         return fx < fy ? -1 : 1;
     return x->offset < y->offset ? -1 : x->offset > y->offset;
@@ -164,7 +164,7 @@ static size_t place_of(const struct stage *stage, const struct hearth_item *item
     for (size_t i = 0; i < stage->n_extents; i++) {
         const struct hearth_extent *e = &stage->extents[i];
         const uint64_t at = item->tensor->offset;
-        if (e->file == item->tensor->part && at >= e->offset && at < e->offset + e->length)
+        if (e->file == item->tensor->shard && at >= e->offset && at < e->offset + e->length)
             return stage->extent_at[i] + (size_t)(at - e->offset);
     }
     return 0;
@@ -181,11 +181,11 @@ static int lay_out_extents(struct stage *stage, const struct file_part *parts, s
     for (size_t i = 0; i < n; i++) {
         struct hearth_extent *last = stage->n_extents ? &stage->extents[stage->n_extents - 1] : NULL;
         const uint64_t end = parts[i].offset + parts[i].bytes;
-        if (!last || last->file != parts[i].item->tensor->part ||
+        if (!last || last->file != parts[i].item->tensor->shard ||
             parts[i].offset > last->offset + last->length + HEARTH_READER_GAP) {
             last = &stage->extents[stage->n_extents++];
             *last =
-                hearth_extent_of(parts[i].item->tensor->part, parts[i].offset, parts[i].bytes, page, NULL);
+                hearth_extent_of(parts[i].item->tensor->shard, parts[i].offset, parts[i].bytes, page, NULL);
         }
         if (end - last->offset > last->need)
             hearth_extent_reach(last, end, page);

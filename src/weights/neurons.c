@@ -371,7 +371,7 @@ static void keep(struct hearth_neurons *n, const struct hearth_cache_range *rang
         for (int part = 0; part < HEARTH_PARTS; part++)
             if (b->bytes[part])
                 to[part] = (uint8_t *)(uintptr_t)hearth_space_row(parts[part], range->first);
-        hearth_bundles_take_apart(b, bundles, count, to);
+        hearth_bundles_unpack(b, bundles, count, to);
     }
     for (uint32_t i = 0; i < range->n && n->cache; i++) {
         const uint32_t neuron = range->first + i;

@@ -201,7 +201,7 @@ static int read_store_params(const struct hearth_model *m, struct hearth_store_p
 static int open_reader(struct hearth_reader **out, const struct hearth_model *m,
                        const struct hearth_store_params *params, struct hearth_error *err)
 {
-    const uint32_t n = hearth_gguf_n_parts(m->gguf);
+    const uint32_t n = hearth_gguf_n_shards(m->gguf);
     const char **paths = hearth_calloc(n, sizeof *paths);
     if (!paths)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for reading");

@@ -69,7 +69,7 @@ static uint64_t use_tensors(const struct hearth_gguf *g, struct hearth_error *er
     uint64_t sum = 0;
     for (uint64_t i = 0; i < hearth_gguf_n_tensors(g); i++) {
         const struct hearth_gguf_tensor *t = hearth_gguf_tensor_at(g, i);
-        CHECK(t->n_dims >= 1 && t->n_dims <= 4 && t->part < hearth_gguf_n_parts(g));
+        CHECK(t->n_dims >= 1 && t->n_dims <= 4 && t->shard < hearth_gguf_n_shards(g));
         CHECK(strlen(t->name.s) == t->name.n && hearth_gguf_tensor(g, t->name.s) == t);
         CHECK(hearth_type_info(t->type));
         CHECK(t->bytes == hearth_type_bytes(t->type, t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3]));

@@ -104,7 +104,7 @@ static void test_good_headers(void **state)
         struct hearth_gguf *g = expect_ok();
         assert_int_equal(hearth_gguf_is_pwri(g), cases[i].magic[0] == 'P');
         assert_int_equal(hearth_gguf_version(g), cases[i].version);
-        assert_int_equal(hearth_gguf_n_parts(g), 1);
+        assert_int_equal(hearth_gguf_n_shards(g), 1);
         assert_int_equal(hearth_gguf_n_kv(g), 1);
         assert_int_equal(hearth_gguf_n_tensors(g), 3);
         const struct hearth_gguf_tensor *t = hearth_gguf_tensor(g, "a");

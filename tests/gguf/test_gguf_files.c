@@ -313,12 +313,12 @@ static void test_split(void **state)
     for (size_t i = 0; i < 3; i++) {
         struct hearth_gguf *g;
         OK(hearth_gguf_open(&g, in_folder(given[i]), &err));
-        assert_int_equal(hearth_gguf_n_parts(g), 3);
+        assert_int_equal(hearth_gguf_n_shards(g), 3);
         assert_int_equal(hearth_gguf_n_tensors(g), 2);
         assert_non_null(hearth_gguf_find(g, "general.architecture"));
         assert_non_null(strstr(hearth_file_path(hearth_gguf_file(g, 0)), "00001"));
         const struct hearth_gguf_tensor *a = hearth_gguf_tensor(g, "a"), *z = hearth_gguf_tensor(g, "z");
-        assert_true(a->part == 2 && z->part == 1);
+        assert_true(a->shard == 2 && z->shard == 1);
         uint8_t byte;
         OK(hearth_gguf_read(g, a, &byte, 99, 1, &err));
         assert_int_equal(byte, 'C');
