@@ -92,7 +92,7 @@ err_has "the profile is of another model, hearth-novels-drelu"
 run 0 quantize "$model" "$tmp/f16.gguf" F16
 run 0 pack "$tmp/f16.gguf" "$tmp/f16.pack.gguf" --profile "$profile"
 rm "$tmp"/f16*
-head -c 40000 "$model" >"$tmp/bytes"
+head -c 2000 "$model" >"$tmp/bytes"
 run 0 profile "$model" -f "$tmp/bytes" -o "$tmp/bytes.profile"
 err_has "does not look like text"
 run 1 pack "$model" "$tmp/no/such/folder"
