@@ -39,6 +39,12 @@ run 0 run "$model" -p "It was" -n 100000 --temp 0 --ignore-eos -q --stats json
 tail -n 1 "$tmp/err" >"$tmp/stats"
 [ "$(json "$tmp/stats" stop)" = context ] || fail "a context longer than the model's"
 
+# With sanitizers a process holds memory that no plan knows of, now more, now less: budgets are not so exact.
+sanitized=$(grep -c "^HEARTH_SANITIZE:.*=." "$(dirname "$hearth")/CMakeCache.txt" 2>/dev/null)
+exactly() {
+    [ "${sanitized:-0}" -gt 0 ] || "$@"
+}
+
 # ---- hints at what is faster, with -v and on terminals
 run 0 synth tiny-turbosparse "$tmp/sparse.gguf"
 run 0 pack "$model" "$tmp/pack.gguf"
@@ -49,22 +55,22 @@ least() {
 }
 tight=(-p "w12" -ub 8 -t 1 --io pread --ignore-eos)
 budget=$(least "$tmp/sparse.gguf" "${tight[@]}" -n 4)
-run 0 run "$tmp/sparse.gguf" "${tight[@]}" -n 4 --ram "$budget" -v
-err_has "this model has predictors: hearth pack makes a file of it that reads about"
+exactly run 0 run "$tmp/sparse.gguf" "${tight[@]}" -n 4 --ram "$budget" -v
+exactly err_has "this model has predictors: hearth pack makes a file of it that reads about"
 err_lacks "makes room"
-run 0 run "$tmp/sparse.gguf" "${tight[@]}" -n 4 --ram "$budget"
+exactly run 0 run "$tmp/sparse.gguf" "${tight[@]}" -n 4 --ram "$budget"
 err_lacks "predictors"
 budget=$(least "$tmp/pack.gguf" "${tight[@]}" -n 4)
-run 0 run "$tmp/pack.gguf" "${tight[@]}" -n 4 --ram "$budget" -v
-err_has "this pack has no predictors"
+exactly run 0 run "$tmp/pack.gguf" "${tight[@]}" -n 4 --ram "$budget" -v
+exactly err_has "this pack has no predictors"
 head -c 1200 "$source_dir/README.md" >"$tmp/text" # nearly all of the context
 context=(-f "$tmp/text" -np 12 -ub 64 -t 1 --io pread)
 budget=$(least "$model" "${context[@]}")
-run 0 run "$model" "${context[@]}" --ram "$budget" -v
-err_has "tokens of context: a smaller -c makes room"
+exactly run 0 run "$model" "${context[@]}" --ram "$budget" -v
+exactly err_has "tokens of context: a smaller -c makes room"
 
 # ---- without: limits of addresses stand for memory. Sanitizers take more addresses than there are.
-grep -q '^HEARTH_SANITIZE:.*=.' "$(dirname "$hearth")/CMakeCache.txt" 2>/dev/null && exit 0
+[ "${sanitized:-0}" -gt 0 ] && exit 0
 
 # limited KIB STATUSES ARGUMENT...: hearth with so many KiB of data, small stacks.
 limited() {

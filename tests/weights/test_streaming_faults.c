@@ -46,6 +46,7 @@ ssize_t __wrap_pread(int fd, void *to, size_t n, off_t at)
 // ---- files
 
 static char plain_path[512], pack_path[512];
+static int n_refused, n_opened; // sessions
 
 static const char *make_pack(void)
 {
@@ -102,8 +103,6 @@ static void check_random(const char *path, enum hearth_sparsity sparsity)
     uint64_t least, most;
     float *want = evaluate_in_memory(path, sparsity);
     find_budgets(path, sparsity, 3, &least, &most);
-    int refused = 0, opened = 0;
-    n_failed = 0;
     for (uint32_t seed = 0; seed < (SANITIZED ? 12 : 24); seed++) {
         // An error is told after four attempts: at 250 of 1000 one read in 256, at 700 one in 4.
         const struct hearth_store_faults faults = {.seed = seed,
@@ -128,8 +127,8 @@ static void check_random(const char *path, enum hearth_sparsity sparsity)
             atomic_store(&spoiled, false);
             OK(open_session_of(&o, &way)); // the storage has recovered
         }
-        refused += rc != 0;
-        opened += rc == 0;
+        n_refused += rc != 0;
+        n_opened += rc == 0;
         float *got = evaluate(&o, try_again);
         assert_same(got, want, o.n_vocab, path);
         free(got);
@@ -138,15 +137,16 @@ static void check_random(const char *path, enum hearth_sparsity sparsity)
     }
     atomic_store(&lost_reads, 0);
     free(want);
-    if (!refused || !opened || !n_failed)
-        fail_msg("%s: %d sessions were refused, %d opened, %d evaluations failed: too few of one kind", path,
-                 refused, opened, n_failed);
 }
 
 static void test_random(void **state)
 {
     (void)state;
+    n_failed = n_refused = n_opened = 0;
     check_all(check_random);
+    if (!n_refused || !n_opened || !n_failed)
+        fail_msg("%d sessions were refused, %d opened, %d evaluations failed: too few of one kind", n_refused,
+                 n_opened, n_failed);
 }
 
 // A backend that cannot read when it is measured leaves nothing behind for the one that is chosen.
