@@ -358,9 +358,15 @@ static json_t *json_samples(const struct bench *b, const struct test *t, bool sp
 
 static json_t *json_bytes(const struct bytes *b, int n_steps)
 {
-    return json_pack("{s:f, s:f, s:f, s:f, s:f}", "predictor", b->predictor / n_steps, "gate",
-                     b->gate / n_steps, "up", b->up / n_steps, "down", b->down / n_steps, "rest",
-                     b->rest / n_steps);
+    const struct {
+        const char *name;
+        double bytes;
+    } kinds[] = {
+        {"predictor", b->predictor}, {"gate", b->gate}, {"up", b->up}, {"down", b->down}, {"rest", b->rest}};
+    json_t *list = json_object();
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        json_object_set_new(list, kinds[i].name, json_integer((json_int_t)llround(kinds[i].bytes / n_steps)));
+    return list;
 }
 
 // Names as in llama-bench -o json where the meaning is the same.
@@ -372,7 +378,7 @@ static json_t *json_row(const struct bench *b, const struct test *t, const struc
     struct tm utc;
     strftime(now, sizeof now, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&seconds, &utc));
     return json_pack(
-        "{s:s, s:s, s:o, s:o, s:I, s:I, s:s, s:s, s:i, s:i, s:s, s:s, s:i, s:i, s:i, s:s, s:f, s:f, s:f, "
+        "{s:s, s:s, s:o, s:o, s:I, s:I, s:s, s:s, s:i, s:i, s:s, s:s, s:i, s:i, s:i, s:s, s:I, s:I, s:f, "
         "s:f, s:o, s:o, s:o, s:o, s:i, s:o}",
         "build", hearth_version(), "cpu_info", hearth_cpu_brand(), "model_filename",
         hearth_json_string(m->path, strlen(m->path)), "model_type",
@@ -381,9 +387,9 @@ static json_t *json_row(const struct bench *b, const struct test *t, const struc
         b->o->cpu ? hearth_options_cpu(b->o) : hearth_cpu_level_name(hearth_cpu_flags()), "n_threads",
         hearth_cli_threads(b->o), "n_ubatch", (int)b->o->n_ubatch, "type_k", kv_types[b->o->type_k], "type_v",
         kv_types[b->o->type_v], "n_prompt", t->n_prompt, "n_gen", t->n_gen, "n_sequences",
-        t->n_prompt ? 1 : t->n_seqs, "test_time", now, "avg_ns", s->ns, "stddev_ns", s->ns_dev, "avg_ts",
-        s->speed, "stddev_ts", s->speed_dev, "samples_ns", json_samples(b, t, false), "samples_ts",
-        json_samples(b, t, true), "gb_per_second",
+        t->n_prompt ? 1 : t->n_seqs, "test_time", now, "avg_ns", (json_int_t)llround(s->ns), "stddev_ns",
+        (json_int_t)llround(s->ns_dev), "avg_ts", s->speed, "stddev_ts", s->speed_dev, "samples_ns",
+        json_samples(b, t, false), "samples_ts", json_samples(b, t, true), "gb_per_second",
         s->gb_per_second > 0 ? json_real(s->gb_per_second) : json_null(), "roof_gb_per_second",
         s->roof > 0 ? json_real(s->roof) : json_null(), "n_depth", (int)b->o->depth, "bytes_per_step",
         t->n_gen && !t->n_prompt ? json_bytes(&s->bytes, t->n_gen) : json_null());

@@ -192,6 +192,69 @@ static void end_line(struct line *l)
     free(l->text);
 }
 
+// The number under "<architecture>.<name>"; 0: there is none.
+static uint32_t number_of(const struct hearth_gguf *g, const char *name)
+{
+    const struct hearth_gguf_kv *arch = hearth_gguf_find(g, "general.architecture");
+    char key[160];
+    uint32_t value = 0;
+    if (!arch || arch->type != HEARTH_GGUF_STRING)
+        return 0;
+    snprintf(key, sizeof key, "%.*s.%s", (int)(arch->strings[0].n < 80 ? arch->strings[0].n : 80),
+             arch->strings[0].s, name);
+    struct hearth_error ignored = {0};
+    return hearth_gguf_u32_of_layers(g, key, false, &value, &ignored) ? 0 : value;
+}
+
+// What people look for first, where the file says it.
+static void print_shape(const struct hearth_gguf *g)
+{
+    static const struct {
+        const char *key, *what;
+    } numbers[] = {{"block_count", "layers"},         {"embedding_length", "wide"},
+                   {"attention.head_count", "heads"}, {"attention.head_count_kv", "of keys and values"},
+                   {"expert_count", "experts"},       {"expert_used_count", "used"}};
+    const char *comma = "";
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        const uint32_t n = number_of(g, numbers[i].key);
+        if (!n)
+            continue;
+        printf("%s%" PRIu32 " %s", *comma ? comma : "shape         ", n, numbers[i].what);
+        comma = ", ";
+    }
+    if (*comma)
+        putchar('\n');
+    if (number_of(g, "context_length"))
+        printf("context       %" PRIu32 " tokens\n", number_of(g, "context_length"));
+}
+
+static void print_vocabulary(const struct hearth_gguf *g)
+{
+    static const char *const names[] = {"tokenizer.ggml.model", "tokenizer.ggml.pre"};
+    const struct hearth_gguf_kv *tokens = hearth_gguf_find(g, "tokenizer.ggml.tokens");
+    if (!tokens || tokens->type != HEARTH_GGUF_ARRAY)
+        return;
+    printf("tokenizer     %" PRIu64 " tokens", tokens->count);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const struct hearth_gguf_kv *kv = hearth_gguf_find(g, names[i]);
+        if (!kv || kv->type != HEARTH_GGUF_STRING)
+            continue;
+        fputs(", ", stdout);
+        print_text(stdout, kv->strings[0], 40);
+    }
+    printf("%s\n", hearth_gguf_find(g, "tokenizer.chat_template") ? ", with a chat template" : "");
+}
+
+// The number format that most of the bytes have.
+static const char *main_format(const struct totals *sum)
+{
+    uint32_t most = 0;
+    for (uint32_t type = 0; type < HEARTH_TYPE_END; type++)
+        if (sum->bytes[type] > sum->bytes[most])
+            most = type;
+    return hearth_type_info(most)->name;
+}
+
 static void print_summary(const struct hearth_gguf *g, const struct hearth_pack *pack,
                           const struct totals *sum)
 {
@@ -215,8 +278,11 @@ static void print_summary(const struct hearth_gguf *g, const struct hearth_pack 
     hearth_cli_format_bytes(text, sizeof text, sum->n_bytes);
     printf("weights       %s", text);
     if (sum->n_params)
-        printf(" (%.2f bits per parameter)", 8.0 * (double)sum->n_bytes / (double)sum->n_params);
+        printf(", mostly %s (%.2f bits per parameter)", main_format(sum),
+               8.0 * (double)sum->n_bytes / (double)sum->n_params);
     putchar('\n');
+    print_shape(g);
+    print_vocabulary(g);
     if (pack)
         hearth_inspect_pack_print(pack);
 }
@@ -242,7 +308,8 @@ static void print_table(const struct hearth_gguf *g, const struct hearth_pack *p
         if (!sum->tensors[type])
             continue;
         hearth_cli_format_bytes(size, sizeof size, sum->bytes[type]);
-        printf("  %-8s %6" PRIu64 " tensors %12s\n", hearth_type_info(type)->name, sum->tensors[type], size);
+        printf("  %-8s %6" PRIu64 " tensor%s %12s\n", hearth_type_info(type)->name, sum->tensors[type],
+               sum->tensors[type] == 1 ? " " : "s", size);
     }
     printf("\ntensors (%" PRIu64 ")\n", hearth_gguf_n_tensors(g));
     width = widest_name(g);

@@ -25,7 +25,8 @@ static int unknown_type(const char *name)
     return hearth_cli_usage(hearth_command_find("quantize"), "cannot write type %s; one of %s", name, known);
 }
 
-static void report(const struct hearth_quantize_result *result)
+static void report(const char *path, const struct hearth_recipe *recipe,
+                   const struct hearth_quantize_result *result)
 {
     char before[32], after[32], formats[400] = "";
     size_t used = 0;
@@ -35,10 +36,13 @@ static void report(const struct hearth_quantize_result *result)
                                      result->n_matrices[type], hearth_type_info(type)->name);
     hearth_cli_format_bytes(before, sizeof before, result->bytes_in);
     hearth_cli_format_bytes(after, sizeof after, result->bytes_out);
-    hearth_cli_info("%s -> %s: %s%" PRIu64 " tensors kept", before, after, formats, result->n_kept);
+    hearth_cli_info("%s: %s, from %s: %s%" PRIu64 " tensors kept", path, after, before, formats,
+                    result->n_kept);
     if (result->n_fallback)
-        hearth_cli_info("%" PRIu64 " matrices got smaller blocks or F16, because their rows do not fit",
-                        result->n_fallback);
+        hearth_cli_info(
+            "%" PRIu64
+            " matrices got a format of smaller blocks, or F16: their rows are no multiple of %d numbers",
+            result->n_fallback, (int)hearth_type_info(recipe->type)->block_elems);
 }
 
 int hearth_cmd_quantize(const struct hearth_options *o)
@@ -61,6 +65,6 @@ int hearth_cmd_quantize(const struct hearth_options *o)
     hearth_progress_end();
     if (rc)
         return hearth_cli_fail(&err);
-    report(&result);
+    report(o->out, recipe, &result);
     return HEARTH_EXIT_OK;
 }

@@ -244,7 +244,7 @@ static int read_prompt(const struct hearth_options *o, struct hearth_buffer *tex
     } else {
         hearth_cli_info("no prompt is given (-p TEXT): the text starts from nothing");
     }
-    if (!status && o->escape)
+    if (!status && hearth_cli_unescapes(o))
         text->n = hearth_cli_unescape(text->data, text->n);
     return status;
 }
@@ -453,8 +453,8 @@ static int count_stopped(const struct run *r, enum hearth_stop stop)
     return n;
 }
 
-// Says where text was cut off for want of room.
-static void report_full(const struct run *r)
+// Says why there is less text than was asked for.
+static void report_end(const struct run *r)
 {
     const int n = count_stopped(r, HEARTH_STOP_CONTEXT), n_ctx = hearth_session_n_ctx(r->session);
     if (n && r->n_lines > 1)
@@ -462,6 +462,11 @@ static void report_full(const struct run *r)
                         n_ctx, n, r->n_lines);
     else if (n)
         hearth_cli_info("the context of %d tokens is full; -c makes it larger", n_ctx);
+    if (r->n_lines == 1 && r->lines[0].stop == HEARTH_STOP_EOS && r->lines[0].n == 1)
+        hearth_cli_info("the model ended its text at once%s; --ignore-eos makes it go on",
+                        hearth_model_chat_template(r->model)
+                            ? " (it expects a chat: give its turns with their control tokens as the prompt)"
+                            : "");
     if (count_stopped(r, HEARTH_STOP_CACHE))
         hearth_cli_info("the KV cache is full; --kv-size makes it larger");
 }
@@ -489,7 +494,7 @@ static void report(struct run *r)
         hearth_cli_info("best: %d of %d, mean log-probability %.4f", s->best + 1, r->n_lines,
                         s->best_log_prob);
     }
-    report_full(r);
+    report_end(r);
     if (r->o->stats == HEARTH_STATS_JSON)
         hearth_run_stats_json(s);
     else

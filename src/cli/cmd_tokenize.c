@@ -93,7 +93,7 @@ int hearth_cmd_tokenize(const struct hearth_options *o)
     int status = hearth_cli_open_model(&model, o, true);
     if (!status)
         status = read_text(o, &text);
-    if (!status && o->escape)
+    if (!status && hearth_cli_unescapes(o))
         text.n = hearth_cli_unescape(text.data, text.n);
     if (!status)
         status = hearth_cli_tokenize(model, text.data, text.n, flags, &tokens, &n);

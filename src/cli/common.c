@@ -294,6 +294,11 @@ static int hex_digit(char c)
     return -1;
 }
 
+bool hearth_cli_unescapes(const struct hearth_options *o)
+{
+    return !o->no_escape && (o->escape || o->prompt);
+}
+
 size_t hearth_cli_unescape(char *text, size_t n)
 {
     static const char letters[] = "nrt'\"\\", meanings[] = "\n\r\t'\"\\";

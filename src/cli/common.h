@@ -70,6 +70,8 @@ void hearth_cli_await_stdin(const char *message);
 int hearth_cli_stdout_close(int status);
 
 // Replaces \n, \t, \\, \xHH, ... by their characters, in place. Returns the new length.
+// Whether that is wanted: of texts on the command line unless told not to, as in llama.cpp, of others if told to.
+bool hearth_cli_unescapes(const struct hearth_options *o);
 size_t hearth_cli_unescape(char *text, size_t n);
 
 // "3.83 GiB", "12.0 MiB".

@@ -31,7 +31,7 @@
 #define NO_REWRITE   "the file's own metadata holds; change it there"
 #define NO_EMBEDDING "there are no embeddings; models generate text only"
 #define ONE_MACHINE  "everything is computed on this machine's CPU"
-#define NO_IMATRIX   "quantize works without an importance matrix"
+#define NO_IMATRIX   "quantize cannot use an importance matrix"
 #define ONE_TYPE     "TYPE decides for all tensors"
 #define ONLY_PPL     "hearth perplexity computes the perplexity only"
 

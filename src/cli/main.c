@@ -12,7 +12,7 @@
 static int help(const char *name, const char *how)
 {
     const struct hearth_command *cmd = NULL;
-    if (name && !(cmd = hearth_command_find(name)))
+    if (name && strcmp(name, "all") != 0 && !(cmd = hearth_command_find(name)))
         return hearth_suggest_command(name);
     hearth_help(cmd, how);
     return hearth_cli_stdout_close(HEARTH_EXIT_OK);

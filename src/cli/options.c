@@ -15,6 +15,7 @@
 #include "cli/spelling.h"
 #include "cli/suggest.h"
 #include "cli/values.h"
+#include "convert/recipe.h"
 
 static const struct hearth_option *find_option(unsigned commands, const char *spelling)
 {
@@ -89,10 +90,10 @@ static void set_defaults(const struct hearth_command *cmd, struct hearth_options
             hearth_value_set(opt, opt->def, o);
 }
 
-static void set_flag(const struct hearth_option *opt, bool on, struct hearth_options *o)
+static void set_flag(const struct hearth_option *opt, struct hearth_options *o)
 {
-    bool value = opt->kind == HEARTH_OPTION_FLAG ? on : !on;
-    memcpy((char *)o + opt->offset, &value, sizeof value);
+    const bool on = true;
+    memcpy((char *)o + opt->offset, &on, sizeof on);
 }
 
 // `written` is what precedes the value: "--temp " or "HEARTH_TEMP=".
@@ -199,11 +200,10 @@ static int take_option(struct parser *p, const char *arg)
 
     switch (opt->kind) {
     case HEARTH_OPTION_FLAG:
-    case HEARTH_OPTION_FLAG_OFF:
         if (attached)
             return hearth_cli_usage(p->cmd, "%s takes no value", arg);
         p->given[opt->offset] = true;
-        set_flag(opt, true, p->o);
+        set_flag(opt, p->o);
         return -1;
     case HEARTH_OPTION_HELP:
         hearth_help(p->cmd, p->at < p->argc ? p->argv[p->at] : NULL);
@@ -232,12 +232,12 @@ static int take_variable(struct parser *p, const struct hearth_option *opt, cons
                          const char *value)
 {
     char written[HEARTH_SPELLING_MAX + 10];
-    if (opt->kind == HEARTH_OPTION_FLAG || opt->kind == HEARTH_OPTION_FLAG_OFF) {
+    if (opt->kind == HEARTH_OPTION_FLAG) {
         const bool on = is_one_of("1 true on yes", value);
         if (!on && !is_one_of("0 false off no", value))
             return hearth_cli_usage(p->cmd, "%s=%s: must be 1 or 0", name, value);
         if (on)
-            set_flag(opt, true, p->o);
+            set_flag(opt, p->o);
         return -1;
     }
     hearth_value_clear(opt, p->o);
@@ -297,6 +297,10 @@ static int unexpected(const struct parser *p, const char *arg)
     if (p->cmd->bit == HEARTH_CMD_RUN)
         return hearth_cli_usage(p->cmd, "unexpected argument \"%s\": the prompt is one argument, in quotes",
                                 arg);
+    if (p->cmd->bit == HEARTH_CMD_DETOKENIZE)
+        return hearth_cli_usage(p->cmd, "unexpected argument \"%s\": ids come from standard input", arg);
+    if (p->cmd->bit & (HEARTH_CMD_PERPLEXITY | HEARTH_CMD_PROFILE))
+        return hearth_cli_usage(p->cmd, "unexpected argument \"%s\": -f %s gives the text", arg, arg);
     if (p->cmd->bit == HEARTH_CMD_QUANTIZE && strspn(arg, "0123456789") == n)
         return hearth_cli_usage(p->cmd, "unexpected argument \"%s\": -t %s sets the number of threads", arg,
                                 arg);
@@ -337,6 +341,15 @@ static bool is_missing(const struct parser *p, const struct hearth_positional *p
     return !*(const char *const *)(const void *)field;
 }
 
+static int missing(const struct hearth_command *cmd, const struct hearth_positional *pos,
+                   const struct hearth_options *o)
+{
+    // llama-quantize makes up the name of the file if it is left out.
+    if (cmd->bit == HEARTH_CMD_QUANTIZE && o->out && hearth_recipe_by_name(o->out))
+        return hearth_cli_usage(cmd, "OUT is missing: hearth quantize %s OUT %s", o->model, o->out);
+    return hearth_cli_usage(cmd, "%.*s is missing", (int)strcspn(pos->name, "."), pos->name);
+}
+
 int hearth_options_parse(const struct hearth_command *cmd, int argc, char **argv, struct hearth_options *o)
 {
     struct parser p = {.cmd = cmd, .o = o, .argc = argc, .argv = argv};
@@ -356,7 +369,7 @@ int hearth_options_parse(const struct hearth_command *cmd, int argc, char **argv
         rc = take_environment(&p);
     for (const struct hearth_positional *pos = cmd->positionals; pos->name && rc < 0; pos++)
         if (is_missing(&p, pos))
-            rc = hearth_cli_usage(cmd, "%.*s is missing", (int)strcspn(pos->name, "."), pos->name);
+            rc = missing(cmd, pos, o);
     if (rc < 0 && p.ignored.n && !o->quiet)
         hearth_cli_info("without effect here: %.*s", (int)p.ignored.n, p.ignored.data);
     free(p.ignored.data);

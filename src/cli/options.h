@@ -32,8 +32,7 @@ enum {
 };
 
 enum hearth_option_kind {
-    HEARTH_OPTION_FLAG,        // bool, set to true
-    HEARTH_OPTION_FLAG_OFF,    // bool, set to false
+    HEARTH_OPTION_FLAG,        // bool
     HEARTH_OPTION_INT,         // int64_t
     HEARTH_OPTION_FLOAT,       // double
     HEARTH_OPTION_MAGNITUDE,   // struct hearth_magnitude: a number, or a share such as 40%
@@ -76,7 +75,8 @@ struct hearth_options {
     const char *model, *out, *type, *preset; // MODEL (or IN), OUT, TYPE, PRESET
     const char *prompt, *file;
     const char *profile;
-    bool escape, no_bos, special, ignore_eos, json, verify, quiet, verbose, pure, ids, pieces, show_count;
+    bool escape, no_escape, no_bos, special, ignore_eos, json, verify, quiet, verbose, pure, ids, pieces,
+        show_count;
     int64_t n_predict, n_parallel, chunks, repetitions, depth;
     struct hearth_int_list bench_prompt, bench_gen, bench_parallel;
     struct hearth_int_list bench_depth, bench_threads, bench_ubatch, bench_type_k, bench_type_v;

@@ -147,6 +147,9 @@ int hearth_suggest_command(const char *name)
             nearest = cmd->name;
         }
     }
+    if (name[0] == '-' && owner(name))
+        return hearth_cli_usage(NULL, "a command is missing before %s; did you mean hearth %s?", name,
+                                owner(name)->name);
     if (nearest && is_near(best, name))
         return hearth_cli_usage(NULL, "unknown command %s; did you mean %s?", name, nearest);
     return hearth_cli_usage(NULL, "unknown command %s", name);

@@ -40,7 +40,7 @@ done
 run 2 run "$model" -hf user/repo
 err_has "-hf: there is no download; give a GGUF file"
 run 2 quantize "$model" "$tmp/new.gguf" Q4_0 --imatrix x
-err_has "without an importance matrix"
+err_has "cannot use an importance matrix"
 run 2 quantize "$model" "$tmp/new.gguf" Q4_0 8
 err_has "-t 8 sets the number of threads"
 for command in chat serve pull list convert; do

@@ -46,6 +46,15 @@ same "$tmp/out" "$tmp/eight"
 escaped=$(printf '%s' "$prompt" | sed 's/a/\\x61/g')
 run 0 run -m "$model" -e --prompt="$escaped" --temp 0 --n-predict 8
 same "$tmp/out" "$tmp/eight"
+run 0 run "$model" "$escaped" --temp 0 -n 8 # as in llama.cpp, without being asked to
+same "$tmp/out" "$tmp/eight"
+run 0 run "$model" "$escaped" --temp 0 -n 8 --no-escape --logits-out "$tmp/unescaped"
+[ "$(count_bytes "$tmp/unescaped")" -gt $(((n_prompt + 7) * n_vocab * 4)) ] || fail "--no-escape takes escapes"
+printf '%s' "$escaped" >"$tmp/prompt"
+run 0 run "$model" -f "$tmp/prompt" -e --temp 0 -n 8
+same "$tmp/out" "$tmp/eight"
+run 0 run "$model" -f "$tmp/prompt" --temp 0 -n 8 --logits-out "$tmp/file"
+same "$tmp/file" "$tmp/unescaped"
 run 0 run "$model" -n 3 --temp 0 </dev/null
 cp "$tmp/out" "$tmp/bos"
 run 0 run "$model" -p "" -n 3 --temp 0
@@ -105,6 +114,11 @@ run 0 run "$model" -p "$prompt" -n 4 -np 2 --stats json -q
 [ "$(wc -l <"$tmp/err")" -eq 1 ] || fail "--quiet --stats json writes more than one line"
 [ "$(json "$tmp/err" sequences)" = 2 ] || fail "sequences"
 json "$tmp/err" best_sequence >/dev/null
+
+# ---- a text that is over at once
+run 0 run "$model" -p "$prompt" -n 9 -l 2+1e6
+out_is_empty
+err_has "the model ended its text at once; --ignore-eos makes it go on"
 
 # ---- the context ends the generation, and is too small for a prompt
 run 0 run "$model" -p "$prompt" -n -1 -c 32 --ignore-eos --stats json

@@ -135,7 +135,7 @@ fi
 # ---- tables, and what else takes long
 play 0 "$hearth" bench "$model" -p 64 -n 8 -npl 1,2 -r 2 -t 1 --roof 1M
 screen end <<'END'
-llama N[MK]? QN_N, N B, N M parameters, CPU, N threads
+llama N[MK]? QN_N, N B, N M parameters, CPU, N threads?
 
 \| test \| t/s \| GB/s \| of roof \|
 \| -*: \| -*: \| -*: \| -*: \|
@@ -143,12 +143,12 @@ llama N[MK]? QN_N, N B, N M parameters, CPU, N threads
 \| tgN \| N ± N \| N \| N % \|
 \| tgN xN \| N ± N \| N \| N % \|
 
-Memory roof: N B/s with N threads.
+Memory roof: N B/s with N threads?\.
 END
 fits 80
 play 0 "$hearth" bench "$model" -p 8 -n 0 -pg 8,4 -r 1 -t 1,2 -d 0,8 --roof 0
 screen end <<'END'
-llama N[MK]? QN_N, N B, N M parameters, CPU, N threads
+llama N[MK]? QN_N, N B, N M parameters, CPU, N threads?
 
 \| test \| t/s \| GB/s \|
 \| -*: \| -*: \| -*: \|
@@ -157,7 +157,7 @@ llama N[MK]? QN_N, N B, N M parameters, CPU, N threads
 \| ppN @ dN \| N ± N \| \|
 \| ppN\+tgN @ dN \| N ± N \| \|
 
-llama N[MK]? QN_N, N B, N M parameters, CPU, N threads
+llama N[MK]? QN_N, N B, N M parameters, CPU, N threads?
 
 \| test \| t/s \| GB/s \|
 \| -*: \| -*: \| -*: \|
@@ -181,7 +181,7 @@ play 0 "$hearth" quantize "$model" "$tmp/out.gguf" Q4_0
 screen end <<'END'
 hearth: warning: .*
 .*
-hearth: N B -> N B: .*
+hearth: .*out.gguf: N B, from N B: .*
 .*kept
 END
 play 0 -s "profiling" "$hearth" profile "$model" -f "$tmp/long" -o "$tmp/p" -t 1

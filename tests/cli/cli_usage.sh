@@ -66,6 +66,16 @@ run 2 perplexity "$model"
 err_has "-f is missing"
 run 2 quantize in.gguf out.gguf q9_9
 err_has "cannot write type q9_9; one of"
+run 2 quantize in.gguf Q8_0
+err_has "OUT is missing: hearth quantize in.gguf OUT Q8_0"
+run 2 perplexity in.gguf text.txt
+err_has "-f text.txt gives the text"
+run 2 detokenize in.gguf 1 2
+err_has "ids come from standard input"
+run 2 -m in.gguf -p x
+err_has "a command is missing before -m; did you mean hearth run?"
+run 0 --help all
+out_has "Usage: hearth COMMAND"
 run 2 quantize in.gguf
 err_has "OUT is missing"
 run 2 --generate nonsense
