@@ -290,16 +290,25 @@ static void compute_wants(const struct pass *p, const struct hearth_want *wants,
         compute_all(p, p->work->own, count);
 }
 
-// Computes the wants as they come into memory, each for all classes.
-static void compute(const struct pass *passes, int n_passes)
+static void compute_for_all(const struct pass *passes, int n_passes, const struct hearth_want *wants,
+                            uint32_t n)
+{
+    for (int k = 0; k < n_passes; k++)
+        compute_wants(&passes[k], wants, n);
+}
+
+// Computes the n wants as they come into memory, each for all classes.
+static void compute(const struct pass *passes, int n_passes, uint32_t n)
 {
     const struct hearth_source *source = &passes[0].work->sources->ffn;
-    uint32_t n;
     bool wait;
     struct hearth_want *wants;
+    if (!source->ops->next) {
+        compute_for_all(passes, n_passes, passes[0].work->wants, n);
+        return;
+    }
     while ((wants = source->ops->next(source->state, 0, &n, &wait))) {
-        for (int k = 0; k < n_passes; k++)
-            compute_wants(&passes[k], wants, n);
+        compute_for_all(passes, n_passes, wants, n);
         if (source->ops->done)
             source->ops->done(source->state, wants, n);
     }
@@ -316,7 +325,7 @@ static void run(struct pass *passes, int n_passes, float *h, const float *x)
     if (passes[0].single) // clusters of neurons are asked for once it is known which
         compute_wants(&passes[0], passes[0].work->wants, n);
     else
-        compute(passes, n_passes);
+        compute(passes, n_passes, n);
 }
 
 static struct pass begin(struct hearth_ffn_work *w, struct hearth_rows rows, int layer, const float *h)

@@ -10,13 +10,12 @@
 struct memory_state {
     struct hearth_source_setup setup;
     struct hearth_region image; // all weights, where they are not the model's
-    struct hearth_request request;
-    bool given;
 };
 
+// Sessions that share the source ask at the same time: nothing is noted.
 static void request(void *state, const struct hearth_request *r)
 {
-    struct memory_state *m = state;
+    const struct memory_state *m = state;
     const struct hearth_hparams *hp = &m->setup.model->hp;
     const struct hearth_ffn f = hearth_ffn_of(hp, &m->setup.weights->layers[r->layer]);
     for (uint32_t i = 0; i < r->n; i++) {
@@ -28,18 +27,6 @@ static void request(void *state, const struct hearth_request *r)
         w->up = hearth_expert(f.up, expert);
         w->down = hearth_expert(hearth_has(f.down_t) ? f.down_t : f.down, expert);
     }
-    m->request = *r;
-    m->given = false;
-}
-
-static struct hearth_want *next(void *state, int worker, uint32_t *n, bool *wait)
-{
-    (void)worker;
-    struct memory_state *m = state;
-    *wait = false;
-    *n = m->given ? 0 : m->request.n;
-    m->given = true;
-    return *n ? m->request.wants : NULL;
 }
 
 // ---- opening
@@ -80,5 +67,4 @@ const struct hearth_source_ops hearth_memory_source = {.name = "memory",
                                                        .fill = fill,
                                                        .close = close_memory,
                                                        .request = request,
-                                                       .next = next,
                                                        .memory = memory};

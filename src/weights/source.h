@@ -7,7 +7,8 @@
 // it gets into memory, in any order and, where memory is short, chunk by chunk. Which token wants what stays
 // with the caller.
 //
-// One thread, the one that evaluates, calls, but for next(), locate() and absent().
+// One thread, the one that evaluates, calls, where nothing else is said. A source that moves weights serves one
+// evaluation at a time; one that does not, any number of them at once.
 #ifndef HEARTH_WEIGHTS_SOURCE_H
 #define HEARTH_WEIGHTS_SOURCE_H
 
@@ -70,7 +71,8 @@ struct hearth_source_need {
     uint32_t *resident, *quota; // [n_spaces] results for the spaces
 };
 
-// All but name, open and close may be NULL: there is nothing to do.
+// All but name, open and close may be NULL: there is nothing to do. One that gives feed-forward parts has request();
+// one that gives neurons, all that is said of ids.
 struct hearth_source_ops {
     const char *name;
     // Whether it can give feed-forward parts of this model to sessions that go by neuron so.
@@ -90,11 +92,13 @@ struct hearth_source_ops {
     bool (*embeds)(const void *state);
     void (*embed)(const void *state, int token, uint8_t *scratch, float *out);
 
-    // Whether there is anything to wait for; false: all feed-forward parts are where the weights point to.
+    // Whether there is anything to wait for; false: all feed-forward parts are where the weights point to. NULL:
+    // there is not, but the source is needed all the same.
     bool (*moves)(const void *state);
     // Whether steps ask for single neurons, by ids.
     bool gives_neurons;
-    // Begins to read what is missing. May change the order of wants without ids.
+    // Begins to read what is missing. May change the order of wants without ids. Where next() is NULL, all of them are
+    // in memory when it returns.
     void (*request)(void *state, const struct hearth_request *request);
     // *n wants side by side that are in memory, with ids 1; NULL: there is none, now (*wait) or any more. A
     // want without ids comes several times where memory holds but a chunk of it, ascending. Without ids, only
@@ -109,9 +113,9 @@ struct hearth_source_ops {
     void (*locate)(const void *state, const struct hearth_want *want, const uint8_t **bundles);
     // With ids: the space's resident neurons.
     struct hearth_space (*space)(const void *state, uint32_t space);
-    // With ids: where the caller leaves the predictor's score of each neuron, [F], in the evaluation.
+    // With ids: where the caller leaves the predictor's score of each neuron, [F], in the evaluation. Any thread.
     float *(*scores)(void *state, uint32_t space);
-    void (*settle)(void *state); // what is left to do after the last want; beside other work, if need be
+    void (*settle)(void *state); // what is left to do after the last want; any thread, beside other work
 
     // Whether hints at the layer's wants are of use in this phase.
     bool (*takes_hints)(const void *state, int layer, enum hearth_phase phase);

@@ -88,6 +88,21 @@ static uint64_t least_budget(const char *path, enum hearth_sparsity sparsity, in
     return least;
 }
 
+// All at the same time, in threads of their own.
+static void run_together(struct runner *runners, const struct runner *want)
+{
+    pthread_t threads[N_SESSIONS];
+    for (int i = 0; i < N_SESSIONS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, run, &runners[i]), 0);
+    for (int i = 0; i < N_SESSIONS; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    for (int i = 0; i < N_SESSIONS; i++) {
+        assert_int_equal(runners[i].rc, 0);
+        assert_memory_equal(runners[i].logits, want->logits,
+                            (size_t)(N_PROMPT + N_STEPS) * (size_t)want->n_vocab * sizeof *want->logits);
+    }
+}
+
 static void check_sharing(const char *path, enum hearth_sparsity sparsity)
 {
     struct hearth_model *memory = open_shared_model(path, 0, 0);
@@ -105,16 +120,7 @@ static void check_sharing(const char *path, enum hearth_sparsity sparsity)
     assert_ptr_equal(runners[0].session->sources, runners[1].session->sources);
     assert_int_equal(stats[0].planned_bytes, stats[1].planned_bytes);
 
-    pthread_t threads[N_SESSIONS];
-    for (int i = 0; i < N_SESSIONS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, run, &runners[i]), 0);
-    for (int i = 0; i < N_SESSIONS; i++)
-        assert_int_equal(pthread_join(threads[i], NULL), 0);
-    for (int i = 0; i < N_SESSIONS; i++) {
-        assert_int_equal(runners[i].rc, 0);
-        assert_memory_equal(runners[i].logits, want.logits,
-                            (size_t)(N_PROMPT + N_STEPS) * (size_t)want.n_vocab * sizeof *want.logits);
-    }
+    run_together(runners, &want);
 
     // A third one does not fit, before one of them goes.
     struct hearth_session *third = NULL;
@@ -129,6 +135,40 @@ static void check_sharing(const char *path, enum hearth_sparsity sparsity)
     hearth_model_close(&m);
     end_runner(&want);
     hearth_model_close(&memory);
+}
+
+// A budget with room for everything: nobody waits for anybody.
+static void test_all_in_memory(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *preset;
+        enum hearth_sparsity sparsity;
+    } models[] = {{"tiny-dense", HEARTH_SPARSITY_OFF},
+                  {"tiny-turbosparse", HEARTH_SPARSITY_PREDICT},
+                  {"tiny-turbosparse-moe", HEARTH_SPARSITY_OFF}};
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        const char *path = make(models[i].preset);
+        struct hearth_model *memory = open_shared_model(path, 0, 0),
+                            *m = open_shared_model(path, 1u << 30, 2);
+        m->load.tests = NULL;
+        struct runner want = runner_of(memory, models[i].sparsity);
+        run(&want);
+        assert_int_equal(want.rc, 0);
+        for (int times = 0; times < (SANITIZED ? 4 : 60); times++) {
+            struct runner runners[N_SESSIONS];
+            for (int k = 0; k < N_SESSIONS; k++)
+                runners[k] = runner_of(m, models[i].sparsity);
+            assert_ptr_equal(runners[0].session->sources, runners[1].session->sources);
+            assert_null(runners[0].session->sources->turn);
+            run_together(runners, &want);
+            for (int k = 0; k < N_SESSIONS; k++)
+                end_runner(&runners[k]);
+        }
+        hearth_model_close(&m);
+        end_runner(&want);
+        hearth_model_close(&memory);
+    }
 }
 
 static void test_layers(void **state)
@@ -190,7 +230,8 @@ static void test_mixed_modes(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_layers), cmocka_unit_test(test_experts),
-                                       cmocka_unit_test(test_neurons), cmocka_unit_test(test_mixed_modes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_all_in_memory), cmocka_unit_test(test_layers),
+                                       cmocka_unit_test(test_experts), cmocka_unit_test(test_neurons),
+                                       cmocka_unit_test(test_mixed_modes)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
