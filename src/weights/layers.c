@@ -2,6 +2,7 @@
 // Stages: the dense weights of a layer, or some rows of the head, which every token reads whole. Some are
 // resident; the others are read from the file into two buffers in turn, one stage ahead of its use. What is
 // small (norms, biases) or of which a token needs little (tables) is here, too.
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,11 +25,11 @@ struct stage {
 
 struct layers_state {
     struct hearth_source_setup setup;
-    int n, n_layer; // layers, then the parts of the head: none is larger than the largest layer
+    int n, n_layer;    // layers, then the chunks of the head
+    bool head_streams; // its chunks are no larger than the largest layer; else it is one, and in memory
     struct stage *stages;
-    int *
-        order; // [n_layer] in which stages become resident as the budget grows, so that those that stream are
-               // spread
+    // [n_layer] in which stages become resident as the budget grows, so that those that stream are spread.
+    int *order;
     uint64_t *dense;              // [n_layer] bytes, in this order
     struct hearth_region fixed;   // norms, biases, and all stages that are resident
     struct hearth_region buffers; // of the stages that are not
@@ -73,6 +74,7 @@ static void list_extents(void *arg, uint64_t key, int buffer, struct hearth_read
 {
     const struct layers_state *r = arg;
     const struct stage *stage = &r->stages[key];
+    assert(stage->resident || stage->bytes <= r->buffer_bytes);
     uint8_t *base =
         stage->resident ? stage->base : (uint8_t *)r->buffers.base + (size_t)buffer * r->buffer_bytes;
     for (size_t k = 0; k < stage->n_extents; k++) {
@@ -259,8 +261,11 @@ static void spread(int *order, int n)
     }
 }
 
-// Rows of the head in a stage, so that it fits where a layer does.
-static size_t rows_of_part(const struct layers_state *r, const struct hearth_model *m, uint32_t align)
+// A head of more chunks than this is not streamed: layers are tiny beside it.
+#define HEAD_CHUNKS 1024
+
+// Rows of the head in a chunk that fits where a layer does; 0: not even one.
+static size_t rows_of_chunk(const struct layers_state *r, const struct hearth_model *m, uint32_t align)
 {
     const struct hearth_weight *w = &m->weights.output;
     const size_t edges = 2 * (align > HEARTH_IMAGE_PAGE ? align : HEARTH_IMAGE_PAGE);
@@ -268,18 +273,22 @@ static size_t rows_of_part(const struct layers_state *r, const struct hearth_mod
     for (int i = 0; i < r->n_layer; i++)
         room = r->stages[i].bytes > room ? r->stages[i].bytes : room;
     const size_t rows = room > edges ? (room - edges) / w->stride : 0;
-    return rows < 1 ? 1 : rows < w->n ? rows : w->n;
+    return rows < w->n ? rows : w->n;
 }
 
 static int open_head(struct layers_state *r, const struct hearth_model *m, uint32_t align,
                      struct hearth_error *err)
 {
-    const size_t rows = rows_of_part(r, m, align), n = m->weights.output.n, parts = (n + rows - 1) / rows;
-    struct stage *more = hearth_reallocarray(r->stages, (size_t)r->n_layer + parts, sizeof *more);
+    const size_t n = m->weights.output.n;
+    size_t rows = rows_of_chunk(r, m, align);
+    r->head_streams = rows && (n + rows - 1) / rows <= HEAD_CHUNKS;
+    rows = r->head_streams ? rows : n;
+    const size_t chunks = (n + rows - 1) / rows;
+    struct stage *more = hearth_reallocarray(r->stages, (size_t)r->n_layer + chunks, sizeof *more);
     if (!more)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for the list of layers");
     r->stages = more;
-    memset(r->stages + r->n_layer, 0, parts * sizeof *more);
+    memset(r->stages + r->n_layer, 0, chunks * sizeof *more);
     int rc = HEARTH_OK;
     for (size_t first = 0; first < n && !rc; first += rows) {
         struct stage *stage = &r->stages[r->n++];
@@ -364,7 +373,7 @@ static int need(void *state, struct hearth_source_need *n, struct hearth_error *
     n->params.embedding = is_tied(m) ? 0 : r->embedding->bytes;
     n->params.head = head_bytes(r);
     n->params.embedding_by_row = true;
-    n->params.head_by_part = true;
+    n->params.head_by_part = r->head_streams;
     n->params.n_layers = (uint32_t)r->n_layer;
     n->params.dense = r->dense;
     return HEARTH_OK;
