@@ -82,6 +82,8 @@ static int settle(struct hearth_session *s, int rc, uint64_t start)
 static int evaluate(struct hearth_session *s, int n, struct hearth_error *err)
 {
     const uint64_t start = hearth_now_ns();
+    s->progress.before = 0;
+    s->progress.rows = s->progress.all = n;
     const int rc = hearth_batch_take(&s->batch, &s->kv, &s->limits, n, err);
     return rc ? rc : settle(s, compute_all(s, false, err), start);
 }
@@ -91,11 +93,7 @@ int hearth_evaluate(struct hearth_session *session, const struct hearth_batch_ro
 {
     struct hearth_session *s = session;
     const int rc = hearth_batch_read(&s->batch, &s->limits, rows, n, row_size, err);
-    if (rc)
-        return rc;
-    s->progress.before = 0;
-    s->progress.rows = s->progress.all = n;
-    return evaluate(s, n, err);
+    return rc ? rc : evaluate(s, n, err);
 }
 
 // ---- prompts and steps

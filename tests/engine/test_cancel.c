@@ -132,7 +132,7 @@ static void test_every_layer(void **state)
 
 struct told {
     int n, stop_at; // calls; the one that cancels, 0: none
-    float last;
+    float first, last;
 };
 
 static bool on_progress(void *arg, float share)
@@ -140,6 +140,7 @@ static bool on_progress(void *arg, float share)
     struct told *t = arg;
     assert_true(share > t->last && share <= 1);
     t->last = share;
+    t->first = t->n ? t->first : share;
     return ++t->n != t->stop_at;
 }
 
@@ -160,13 +161,23 @@ static void test_progress(void **state)
     p.progress_arg = &told;
     struct hearth_session *s = NULL;
     CHECK(hearth_session_open(&s, m, &p, &check_error));
-    const int seq = hearth_seq_new(s, NULL);
+    int seq = hearth_seq_new(s, NULL);
+    CHECK(hearth_step(s, &seq, tokens, 1, &check_error)); // the session's first call
+    assert_int_equal(told.n, n_layer);
+    assert_float_equal(told.first, 1.0f / (float)n_layer, 1e-6f);
+    assert_true(told.last == 1);
+    hearth_seq_free(s, seq);
+    seq = hearth_seq_new(s, NULL);
+    told = (struct told){.stop_at = n_layer + 1};
+    REFUSED(hearth_prompt(s, seq, tokens, LONG, NULL, NULL, &check_error), HEARTH_E_INTERRUPTED, "stopped");
+    told = (struct told){0};
     CHECK(hearth_prompt(s, seq, tokens, LONG, NULL, NULL, &check_error));
     assert_int_equal(told.n, n_micro * n_layer);
     assert_true(told.last == 1);
     told = (struct told){0};
     CHECK(hearth_step(s, &seq, tokens, 1, &check_error));
     assert_int_equal(told.n, n_layer);
+    assert_float_equal(told.first, 1.0f / (float)n_layer, 1e-6f);
     assert_true(told.last == 1);
     for (int at = 1; at <= n_layer; at++) {
         told = (struct told){.stop_at = at};
