@@ -9,6 +9,7 @@
 #include "base/threads.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -267,15 +268,25 @@ int hearth_pool_size(const struct hearth_pool *p)
 
 // ---- locks
 
+// Who drops it hands it to somebody who waits: a thread that takes it again at once would keep others out.
 struct hearth_lock {
-    pthread_mutex_t mutex;
+    pthread_mutex_t mutex; // protects the fields below
+    pthread_cond_t handed;
+    bool taken, given; // `given`: to one of those who wait, who has not noticed yet
+    int n_waiting;
 };
 
 struct hearth_lock *hearth_lock_open(void)
 {
     struct hearth_lock *lock = hearth_calloc(1, sizeof *lock);
-    if (lock)
-        pthread_mutex_init(&lock->mutex, NULL);
+    if (!lock)
+        return NULL;
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC); // setting the time makes nobody wait
+    pthread_mutex_init(&lock->mutex, NULL);
+    pthread_cond_init(&lock->handed, &attr);
+    pthread_condattr_destroy(&attr);
     return lock;
 }
 
@@ -283,27 +294,52 @@ void hearth_lock_close(struct hearth_lock **lock)
 {
     if (!*lock)
         return;
+    pthread_cond_destroy(&(*lock)->handed);
     pthread_mutex_destroy(&(*lock)->mutex);
     free(*lock);
     *lock = NULL;
 }
 
-void hearth_lock_take(struct hearth_lock *lock)
+// `until` NULL: however long it takes.
+static bool take_until(struct hearth_lock *lock, const struct timespec *until)
 {
     pthread_mutex_lock(&lock->mutex);
+    bool mine = !lock->taken;
+    if (!mine) {
+        int rc = 0;
+        lock->n_waiting++;
+        while (!lock->given && rc != ETIMEDOUT)
+            rc = until ? pthread_cond_timedwait(&lock->handed, &lock->mutex, until)
+                       : pthread_cond_wait(&lock->handed, &lock->mutex);
+        lock->n_waiting--;
+        mine = lock->given;
+        lock->given = false;
+    }
+    lock->taken |= mine;
+    pthread_mutex_unlock(&lock->mutex);
+    return mine;
+}
+
+void hearth_lock_take(struct hearth_lock *lock)
+{
+    take_until(lock, NULL);
 }
 
 bool hearth_lock_take_within(struct hearth_lock *lock, uint64_t ns)
 {
     struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(CLOCK_MONOTONIC, &until);
     ns += (uint64_t)until.tv_nsec;
     until.tv_sec += (time_t)(ns / 1000000000u);
     until.tv_nsec = (long)(ns % 1000000000u);
-    return pthread_mutex_timedlock(&lock->mutex, &until) == 0;
+    return take_until(lock, &until);
 }
 
 void hearth_lock_drop(struct hearth_lock *lock)
 {
+    pthread_mutex_lock(&lock->mutex);
+    lock->given = lock->taken = lock->n_waiting > 0;
+    if (lock->given)
+        pthread_cond_signal(&lock->handed);
     pthread_mutex_unlock(&lock->mutex);
 }

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -674,6 +675,59 @@ static void test_pool_open_and_close(void **state)
 
 // ---- machine
 
+// ---- locks
+
+struct taker {
+    struct hearth_lock *lock;
+    atomic_int turns;
+    atomic_bool stop;
+};
+
+// Takes the lock again as soon as it has dropped it.
+static void *take_again(void *arg)
+{
+    struct taker *t = arg;
+    while (!atomic_load(&t->stop)) {
+        hearth_lock_take(t->lock);
+        atomic_fetch_add(&t->turns, 1);
+        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+        hearth_lock_drop(t->lock);
+    }
+    return NULL;
+}
+
+static void test_lock(void **state)
+{
+    (void)state;
+    struct taker t = {.lock = hearth_lock_open()};
+    pthread_t thread;
+    assert_non_null(t.lock);
+    hearth_lock_take(t.lock);
+    assert_int_equal(pthread_create(&thread, NULL, take_again, &t), 0);
+    assert_false(hearth_lock_take_within(t.lock, 3000000)); // it is taken
+    hearth_lock_drop(t.lock);
+    while (!atomic_load(&t.turns))
+        sched_yield();
+    int n_soon = 0;
+    for (int i = 0; i < 20; i++) {
+        const int before = atomic_load(&t.turns);
+        if (i % 2)
+            hearth_lock_take(t.lock);
+        else
+            while (!hearth_lock_take_within(t.lock, 1000000000))
+                ;
+        n_soon += atomic_load(&t.turns) - before <= 2; // the turn that went on, and one begun on the way
+        hearth_lock_drop(t.lock);
+    }
+    assert_true(n_soon >= 10); // on a busy machine a thread may be on its way for long
+    atomic_store(&t.stop, true);
+    pthread_join(thread, NULL);
+    assert_true(hearth_lock_take_within(t.lock, 0));
+    hearth_lock_drop(t.lock);
+    hearth_lock_close(&t.lock);
+    assert_null(t.lock);
+}
+
 static void test_cpu(void **state)
 {
     (void)state;
@@ -750,6 +804,7 @@ int main(void)
         cmocka_unit_test(test_pool_uses_all_threads),
         cmocka_unit_test(test_pools_side_by_side),
         cmocka_unit_test(test_pool_open_and_close),
+        cmocka_unit_test(test_lock),
         cmocka_unit_test(test_cpu),
         cmocka_unit_test(test_machine),
         cmocka_unit_test(test_cpu_count_follows_affinity),
