@@ -112,7 +112,8 @@ struct hearth_model_params {
     bool vocab_only; // only the vocabulary is read; such a model can tokenize and nothing else
     const char *cpu; // NULL: the best this CPU has; else "c", "avx2", "avx512", ... (an upper limit)
     int n_threads;   // threads used for loading; 0: one per physical core
-    // Called now and then while weights load, with a share in 0..1; returning false stops. May be NULL.
+    // Called now and then while weights load, with a share in 0..1, which starts anew for each kind of weights;
+    // returning false stops. Must open and close no session of the model. May be NULL.
     bool (*progress)(void *arg, float share);
     void *progress_arg;
     bool verify; // first read the whole file and hold it against the checksums in it, which packs have
@@ -129,7 +130,7 @@ struct hearth_model_params {
     const char *io;       // how such weights are read: NULL or "auto" (measured), "uring" or "pread"
     const char *throttle; // emulates other storage: "ufs4", "ufs3", "nvme" or "IOPS,MBPS"; NULL: none
     enum hearth_overlap overlap;
-    // Sessions that may be open at once; 0: 1. So many times the KV cache and the buffers of the first one
+    // Sessions that may be open at once, at most 256; 0: 1. So many times the KV cache and the buffers of the first one
     // are set aside in the budget; a session that does not fit into what is left is refused. Sessions that
     // share weights may be used by a thread each, and take turns evaluating.
     int max_sessions;
@@ -299,7 +300,8 @@ struct hearth_session_params {
                           // neurons falls below it: for packs with magnitudes (docs/sparse.md). 0: never
     // Called after each layer of hearth_prompt(), hearth_step() and hearth_evaluate(), on their thread, with the
     // share of the call that is done, above 0 and up to 1; returning false cancels as hearth_cancel() does. Must
-    // call no other function on the session. May be NULL.
+    // call no function on the session, nor, with a memory budget, on others of the model, which wait for this
+    // evaluation to end. May be NULL.
     bool (*progress)(void *arg, float share);
     void *progress_arg;
 };

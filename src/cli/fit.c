@@ -79,7 +79,7 @@ static bool try(const struct hearth_session_params *params, const struct hearth_
 {
     struct hearth_error err = {0};
     if (hearth_model_fit(model, params, 0, fit, sizeof *fit, &err)) {
-        fit->kind = HEARTH_FIT_NOT;
+        *fit = (struct hearth_fit){.kind = HEARTH_FIT_NOT};
         return false;
     }
     return true;

@@ -18,14 +18,18 @@ static uint64_t budget_of(const struct hearth_model *m, uint64_t ram, const stru
 int hearth_model_fit(const struct hearth_model *model, const struct hearth_session_params *params,
                      uint64_t ram, struct hearth_fit *out, size_t out_size, struct hearth_error *err)
 {
-    const struct hearth_free_memory f = hearth_free_memory("", false);
     struct hearth_session *s;
-    struct hearth_fit fit = {.ram = budget_of(model, ram, &f), .free_bytes = f.bytes, .free_what = f.what};
     int rc = hearth_session_begin(&s, model, params, err);
-    if (!rc)
-        rc = hearth_sources_fit(model, &s->user, ram || !model->load.ram ? fit.ram : model->load.ram_most,
-                                &fit, err);
+    if (rc) {
+        hearth_session_close(&s);
+        return rc;
+    }
+    const struct hearth_free_memory f = hearth_free_memory("", false);
+    struct hearth_fit fit = {.ram = budget_of(model, ram, &f), .free_bytes = f.bytes, .free_what = f.what};
+    rc = hearth_sources_fit(model, &s->user, ram || !model->load.ram ? fit.ram : model->load.ram_most, &fit,
+                            err);
     hearth_session_close(&s);
-    hearth_params_write(out, out_size, &fit, sizeof fit);
+    if (!rc)
+        hearth_params_write(out, out_size, &fit, sizeof fit);
     return rc;
 }

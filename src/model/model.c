@@ -155,6 +155,8 @@ static int set_n_pos(struct hearth_model *m, struct hearth_error *err)
     return HEARTH_OK;
 }
 
+#define MAX_SESSIONS 256
+
 // Copies the load options from params.
 static int set_load_options(struct hearth_model *m, const struct hearth_model_params *params,
                             struct hearth_error *err)
@@ -168,6 +170,13 @@ static int set_load_options(struct hearth_model *m, const struct hearth_model_pa
     if (strlen(io) >= sizeof o->io || strlen(throttle) >= sizeof o->throttle)
         return hearth_fail_param(err, HEARTH_E_INVALID, strlen(io) >= sizeof o->io ? "io" : "throttle",
                                  "there is no io \"%.20s\" or throttle \"%.80s\"", io, throttle);
+    if (params->max_sessions < 0 || params->max_sessions > MAX_SESSIONS)
+        return hearth_fail_param(err, HEARTH_E_INVALID, "max_sessions",
+                                 "there may be 1 to %d sessions on a model, not %d", MAX_SESSIONS,
+                                 params->max_sessions);
+    if (params->overlap < HEARTH_OVERLAP_ALL || params->overlap > HEARTH_OVERLAP_NONE)
+        return hearth_fail_param(err, HEARTH_E_INVALID, "overlap", "there is no overlap %d",
+                                 (int)params->overlap);
     strcpy(o->io, io);
     strcpy(o->throttle, throttle);
     o->overlap = params->overlap;

@@ -416,6 +416,13 @@ static int join(struct hearth_sources *s, const struct hearth_sources_user *u, s
     return HEARTH_OK;
 }
 
+// Nobody uses what sessions share.
+static void close_shared(struct hearth_shared *shared)
+{
+    claim(shared->sources->model, 0);
+    close_all(&shared->sources);
+}
+
 int hearth_sources_open(struct hearth_sources **out, const struct hearth_model *m,
                         const struct hearth_sources_user *user, struct hearth_error *err)
 {
@@ -432,7 +439,7 @@ int hearth_sources_open(struct hearth_sources **out, const struct hearth_model *
     if (!rc)
         rc = join(shared->sources, user, err);
     if (rc && shared->sources && !shared->sources->users)
-        close_all(&shared->sources);
+        close_shared(shared);
     *out = rc ? NULL : shared->sources;
     hearth_lock_drop(shared->lock);
     return rc;
@@ -451,10 +458,8 @@ void hearth_sources_close(struct hearth_sources **sources, const struct hearth_s
     }
     hearth_lock_take(shared->lock);
     s->room += session_bytes(user);
-    if (--s->users == 0) {
-        claim(s->model, 0);
-        close_all(&shared->sources);
-    }
+    if (--s->users == 0)
+        close_shared(shared);
     hearth_lock_drop(shared->lock);
 }
 
