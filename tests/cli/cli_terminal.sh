@@ -147,16 +147,7 @@ Memory roof: N B/s with N threads?\.
 END
 fits 80
 play 0 "$hearth" bench "$model" -p 8 -n 0 -pg 8,4 -r 1 -t 1,2 -d 0,8 --roof 0
-screen end <<'END'
-llama N[MK]? QN_N, N B, N M parameters, CPU, N threads?
-
-\| test \| t/s \| GB/s \|
-\| -*: \| -*: \| -*: \|
-\| ppN \| N ± N \| \|
-\| ppN\+tgN \| N ± N \| \|
-\| ppN @ dN \| N ± N \| \|
-\| ppN\+tgN @ dN \| N ± N \| \|
-
+one_table=$(cat <<'END'
 llama N[MK]? QN_N, N B, N M parameters, CPU, N threads?
 
 \| test \| t/s \| GB/s \|
@@ -166,6 +157,8 @@ llama N[MK]? QN_N, N B, N M parameters, CPU, N threads?
 \| ppN @ dN \| N ± N \| \|
 \| ppN\+tgN @ dN \| N ± N \| \|
 END
+)
+screen end <<<"$one_table"$'\n\n'"$one_table" # a table for each number of threads
 fits 80
 play 0 -w 160 "$hearth" bench "$model" -p 64 -n 0 -r 1 -t 1 --roof 0
 grep -q '^| model | size | params | backend | threads | test |' "$tmp/out" || fail "no wide table on a wide terminal"

@@ -133,6 +133,14 @@ static void test_good_headers(void **state)
     }
 }
 
+// A file of these bytes alone is refused with these words.
+static void expect_start(const char *bytes, size_t n, const char *words)
+{
+    file.n = 0;
+    put(bytes, n);
+    expect_error(HEARTH_E_FORMAT, words);
+}
+
 static void test_not_a_gguf(void **state)
 {
     (void)state;
@@ -142,30 +150,14 @@ static void test_not_a_gguf(void **state)
     expect_error(HEARTH_E_FORMAT, "truncated");
     put("F\3\0\0\0", 5);
     expect_error(HEARTH_E_FORMAT, "truncated");
-    file.n = 0;
-    put("version https://git-lfs.github.com/spec/v1\n", 43);
-    expect_error(HEARTH_E_FORMAT, "git lfs pull");
-    file.n = 0;
-    put("<!DOCTYPE html>", 15);
-    expect_error(HEARTH_E_FORMAT, "web page");
-    file.n = 0;
-    put("PK\3\4 and so on", 13);
-    expect_error(HEARTH_E_FORMAT, "ZIP");
-    file.n = 0;
-    put("\x18\0\0\0\0\0\0\0{\"__metadata__\":{}}     ", 32);
-    expect_error(HEARTH_E_FORMAT, "safetensors");
-    file.n = 0;
-    put("ggjt and so on", 14);
-    expect_error(HEARTH_E_FORMAT, "GGJT");
-    file.n = 0;
-    put("tjgg and so on", 14);
-    expect_error(HEARTH_E_FORMAT, "GGJT");
-    file.n = 0;
-    put("\0\0\0\0\0\0\0\0\0", 9);
-    expect_error(HEARTH_E_FORMAT, "zeros");
-    file.n = 0;
-    put("{\"a\": 1}", 8);
-    expect_error(HEARTH_E_FORMAT, "not a GGUF");
+    expect_start("version https://git-lfs.github.com/spec/v1\n", 43, "git lfs pull");
+    expect_start("<!DOCTYPE html>", 15, "web page");
+    expect_start("PK\3\4 and so on", 13, "ZIP");
+    expect_start("\x18\0\0\0\0\0\0\0{\"__metadata__\":{}}     ", 32, "safetensors");
+    expect_start("ggjt and so on", 14, "GGJT");
+    expect_start("tjgg and so on", 14, "GGJT");
+    expect_start("\0\0\0\0\0\0\0\0\0", 9, "zeros");
+    expect_start("{\"a\": 1}", 8, "not a GGUF");
     static const struct {
         uint32_t version;
         const char *words;
