@@ -435,10 +435,10 @@ int hearth_cmd_inspect(const struct hearth_options *o)
         struct hearth_pack *pack = open_pack(g);
         struct totals sum;
         add_up(g, pack, &sum);
-        if (!o->json)
+        if (o->json)
+            status = hearth_json_answer(build_json(g, pack, &sum));
+        else
             print_table(g, pack, &sum);
-        else if (!hearth_json_print(build_json(g, pack, &sum), stdout, true))
-            status = hearth_cli_error("cannot write JSON: out of memory or disk full");
         hearth_pack_close(&pack);
     }
     hearth_gguf_close(&g);

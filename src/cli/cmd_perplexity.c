@@ -106,9 +106,7 @@ static int print_json(const struct scoring *s, double ppl)
                              "chunks", s->n_chunks, "scored_tokens", (json_int_t)s->count, "mean_nll",
                              hearth_json_real(s->sum / (double)s->count), "ppl", hearth_json_real(ppl),
                              "ppl_stderr", hearth_json_real(uncertainty(s)));
-    if (!hearth_json_print(root, stdout, true))
-        return hearth_cli_error("cannot write JSON: out of memory or disk full");
-    return HEARTH_EXIT_OK;
+    return hearth_json_answer(root);
 }
 
 static int score_all(struct scoring *s)

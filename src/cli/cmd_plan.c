@@ -133,8 +133,9 @@ static int report(const struct hearth_trace *t, const struct hearth_sim *s, cons
             return status;
     }
     if (o->json) {
-        if (!hearth_json_print(sim_json(t, s), stdout, true))
-            return hearth_cli_error("cannot print the JSON");
+        const int status = hearth_json_answer(sim_json(t, s));
+        if (status)
+            return status;
     } else {
         print_facts(t, s);
         print_table(s);

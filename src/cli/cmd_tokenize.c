@@ -59,11 +59,8 @@ static json_t *json_pieces(const struct hearth_model *model, const hearth_token 
 static int print_tokens(const struct hearth_options *o, const struct hearth_model *model,
                         const hearth_token *tokens, size_t n)
 {
-    if (o->json) {
-        if (!hearth_json_print(json_pieces(model, tokens, n), stdout, true))
-            return hearth_cli_error("cannot write JSON: out of memory or disk full");
-        return HEARTH_EXIT_OK;
-    }
+    if (o->json)
+        return hearth_json_answer(json_pieces(model, tokens, n));
     if (o->pieces)
         print_pieces(model, tokens, n);
     else

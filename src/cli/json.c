@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/common.h"
 #include "cli/json.h"
 
 // Length of the well-formed UTF-8 character at s, or 0.
@@ -60,4 +61,11 @@ bool hearth_json_print(json_t *value, FILE *to, bool indented)
     int rc = json_dumpf(value, to, (indented ? JSON_INDENT(2) : JSON_COMPACT) | JSON_REAL_PRECISION(9));
     json_decref(value);
     return rc == 0 && fputc('\n', to) != EOF;
+}
+
+int hearth_json_answer(json_t *value)
+{
+    return hearth_json_print(value, stdout, true)
+               ? HEARTH_EXIT_OK
+               : hearth_cli_error("cannot write JSON: out of memory or disk full");
 }

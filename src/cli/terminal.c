@@ -106,17 +106,16 @@ static void put(const char *bytes, size_t n)
     }
 }
 
-static void clear(void)
-{
-    if (atomic_exchange(&shown, false))
-        put(CLEAR, sizeof CLEAR - 1);
-    now.line[0] = '\0';
-}
-
 void hearth_terminal_clear_at_once(void)
 {
     if (atomic_exchange(&shown, false))
         put(CLEAR, sizeof CLEAR - 1);
+}
+
+static void clear(void)
+{
+    hearth_terminal_clear_at_once();
+    now.line[0] = '\0';
 }
 
 static int digits(double x)
