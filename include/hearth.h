@@ -112,8 +112,8 @@ struct hearth_model_params {
     bool vocab_only; // only the vocabulary is read; such a model can tokenize and nothing else
     const char *cpu; // NULL: the best this CPU has; else "c", "avx2", "avx512", ... (an upper limit)
     int n_threads;   // threads used for loading; 0: one per physical core
-    // Called now and then while weights load, with a share in 0..1, which starts anew for each kind of weights;
-    // returning false stops. Must open and close no session of the model. May be NULL.
+    // Called now and then while weights load, with a share in 0..1, which starts anew for each kind of
+    // weights; returning false stops. Must open and close no session of the model. May be NULL.
     bool (*progress)(void *arg, float share);
     void *progress_arg;
     bool verify; // first read the whole file and hold it against the checksums in it, which packs have
@@ -130,9 +130,9 @@ struct hearth_model_params {
     const char *io;       // how such weights are read: NULL or "auto" (measured), "uring" or "pread"
     const char *throttle; // emulates other storage: "ufs4", "ufs3", "nvme" or "IOPS,MBPS"; NULL: none
     enum hearth_overlap overlap;
-    // Sessions that may be open at once, at most 256; 0: 1. So many times the KV cache and the buffers of the first one
-    // are set aside in the budget; a session that does not fit into what is left is refused. Sessions that
-    // share weights may be used by a thread each, and take turns evaluating.
+    // Sessions that may be open at once, at most 256; 0: 1. So many times the KV cache and the buffers of the
+    // first one are set aside in the budget; a session that does not fit into what is left is refused.
+    // Sessions that share weights may be used by a thread each, and take turns evaluating.
     int max_sessions;
 };
 
@@ -150,7 +150,8 @@ static inline struct hearth_model_params hearth_model_params_default(void)
 
 // Opens the GGUF at `path` (for a split file, its first part). `params` NULL: all defaults; its strings are
 // copied.
-// Errors: HEARTH_E_INVALID (`path` is NULL, parameters make no sense), HEARTH_E_IO, HEARTH_E_FORMAT, HEARTH_E_UNSUPPORTED, HEARTH_E_MEMORY, and
+// Errors: HEARTH_E_INVALID (`path` is NULL, parameters make no sense), HEARTH_E_IO, HEARTH_E_FORMAT,
+// HEARTH_E_UNSUPPORTED, HEARTH_E_MEMORY, and
 // HEARTH_E_INTERRUPTED when `progress` said so. Threads: any.
 int hearth_model_open(struct hearth_model **out, const char *path, const struct hearth_model_params *params,
                       struct hearth_error *err);
@@ -178,10 +179,10 @@ const struct hearth_model_info *hearth_model_info(const struct hearth_model *mod
 
 // ---- metadata
 
-// A file describes its model by keys with values: numbers, texts, or arrays of either. All functions that give
-// a text write at most `cap` bytes of it to `out`, the last of which is a zero, and return its length without
-// the zero: when that is `cap` or more, the text was cut (call again; `out` may be NULL when `cap` is 0). A text
-// may have any bytes, zeros too.
+// A file describes its model by keys with values: numbers, texts, or arrays of either. All functions that
+// give a text write at most `cap` bytes of it to `out`, the last of which is a zero, and return its length
+// without the zero: when that is `cap` or more, the text was cut (call again; `out` may be NULL when `cap` is
+// 0). A text may have any bytes, zeros too.
 
 // Keys in the file. Threads: any.
 int64_t hearth_model_meta_count(const struct hearth_model *model);
@@ -193,8 +194,8 @@ int64_t hearth_model_meta_key(const struct hearth_model *model, int64_t i, char 
 // Threads: any.
 int64_t hearth_model_meta_length(const struct hearth_model *model, const char *key);
 
-// The i-th value of the key as text, from 0 on: a text as it is, "true" or "false", a number in decimal digits
-// that are enough to give it back. -1 where there is none.
+// The i-th value of the key as text, from 0 on: a text as it is, "true" or "false", a number in decimal
+// digits that are enough to give it back. -1 where there is none.
 // Threads: any.
 int64_t hearth_model_meta_text(const struct hearth_model *model, const char *key, int64_t i, char *out,
                                size_t cap);
@@ -298,10 +299,10 @@ struct hearth_session_params {
                               // than this in magnitude is left out. Changes results; 0: never
     float sparsity_share; // the same with a threshold for each layer, so that this share (0..1) of a text's
                           // neurons falls below it: for packs with magnitudes (docs/sparse.md). 0: never
-    // Called after each layer of hearth_prompt(), hearth_step() and hearth_evaluate(), on their thread, with the
-    // share of the call that is done, above 0 and up to 1; returning false cancels as hearth_cancel() does. Must
-    // call no function on the session, nor, with a memory budget, on others of the model, which wait for this
-    // evaluation to end. May be NULL.
+    // Called after each layer of hearth_prompt(), hearth_step() and hearth_evaluate(), on their thread, with
+    // the share of the call that is done, above 0 and up to 1; returning false cancels as hearth_cancel()
+    // does. Must call no function on the session, nor, with a memory budget, on others of the model, which
+    // wait for this evaluation to end. May be NULL.
     bool (*progress)(void *arg, float share);
     void *progress_arg;
 };
@@ -371,16 +372,16 @@ struct hearth_fit {
     uint64_t kv_bytes;        // kept for the KV caches of max_sessions sessions,
     uint64_t workspace_bytes; // and for their buffers
     uint64_t resident_bytes;  // of weights in memory, caches included
-    // Weights read from the file for each generated token: of whole layers exactly; of experts if all were used
-    // alike, of neurons as often as the profile says.
+    // Weights read from the file for each generated token: of whole layers exactly; of experts if all were
+    // used alike, of neurons as often as the profile says.
     uint64_t token_bytes;
     uint64_t packed_token_bytes; // the same if hearth pack made a pack of the model; 0: that would not help
 };
 
 // What a session with these parameters (NULL: all defaults) would have on this model with a budget of `ram`
-// bytes. 0: the model's own budget; HEARTH_RAM_FIT: what is free now, less an eighth (32 MiB to 2 GiB) for the
-// system. Free is what the system can give without swapping, within the limits of control groups and of the
-// process. Reads no weights: on a model that was opened with HEARTH_RAM_FIT it costs milliseconds.
+// bytes. 0: the model's own budget; HEARTH_RAM_FIT: what is free now, less an eighth (32 MiB to 2 GiB) for
+// the system. Free is what the system can give without swapping, within the limits of control groups and of
+// the process. Reads no weights: on a model that was opened with HEARTH_RAM_FIT it costs milliseconds.
 // fit_size: sizeof *fit.
 // Errors: those of hearth_session_open(), but for a budget that is too small. Threads: any.
 int hearth_model_fit(const struct hearth_model *model, const struct hearth_session_params *params,
@@ -472,14 +473,15 @@ struct hearth_batch_row {
     bool wants_logits;
 };
 
-// Appends rows[0..n), of `row_size` bytes each (sizeof *rows), to their sequences and takes all of them through the layers together: chunks of prompts
-// beside steps of other sequences, and several rows of a sequence, drafted tokens for example. Each row is of
-// the class that it names, and gets the logits that it would get alone. Rows of a sequence come in the order
-// of their positions, rows of different ones in any. Afterwards hearth_logits(session, i) is what rows[i]
-// wanted. When it fails, all sequences are as they were, and the session can be used further.
+// Appends rows[0..n), of `row_size` bytes each (sizeof *rows), to their sequences and takes all of them
+// through the layers together: chunks of prompts beside steps of other sequences, and several rows of a
+// sequence, drafted tokens for example. Each row is of the class that it names, and gets the logits that it
+// would get alone. Rows of a sequence come in the order of their positions, rows of different ones in any.
+// Afterwards hearth_logits(session, i) is what rows[i] wanted. When it fails, all sequences are as they were,
+// and the session can be used further.
 //
-// At most hearth_session_max_rows() rows, of which at most hearth_session_max_steps() are of the step class and
-// at most hearth_session_max_logits() want logits.
+// At most hearth_session_max_rows() rows, of which at most hearth_session_max_steps() are of the step class
+// and at most hearth_session_max_logits() want logits.
 // Errors: as of hearth_prompt(), HEARTH_E_INVALID also for a position that is not the sequence's next one and
 // for more rows than the above; the message names the row that is refused. While the session is traced also
 // HEARTH_E_MEMORY. Threads: one at a time.
@@ -492,8 +494,9 @@ int hearth_evaluate(struct hearth_session *session, const struct hearth_batch_ro
 int hearth_step(struct hearth_session *session, const int *seqs, const hearth_token *tokens, int n,
                 struct hearth_error *err);
 
-// Cancels the evaluation that runs in the session: within the time of one layer of a step, of a part of a layer of a
-// prompt, or of the head, it returns HEARTH_E_INTERRUPTED. All sequences are as they were before it, and the session can be used further.
+// Cancels the evaluation that runs in the session: within the time of one layer of a step, of a part of a
+// layer of a prompt, or of the head, it returns HEARTH_E_INTERRUPTED. All sequences are as they were before
+// it, and the session can be used further.
 //
 // No request is lost. When no evaluation runs, or the one that does is past its last layer, or fails for
 // another reason, the request waits and cancels the next one. So a handler of SIGINT need do nothing else.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// How much memory this process can still take: what the machine has free, and the limits of control groups and
-// of the process. Implemented in os_free_memory.c.
+// How much memory this process can still take: what the machine has free, and the limits of control groups
+// and of the process. Implemented in os_free_memory.c.
 #ifndef HEARTH_BASE_FREE_MEMORY_H
 #define HEARTH_BASE_FREE_MEMORY_H
 
@@ -13,17 +13,18 @@ struct hearth_free_memory {
 };
 
 // Looks now. Memory counts as free when the system can give it without swapping: page cache that it can drop
-// is free, in control groups, too. What others have claimed (base/claims.h) is not, nor, with `own`, what this
-// process has. `root` goes before the paths of all files that are read: "" for this machine, a folder in tests.
+// is free, in control groups, too. What others have claimed (base/claims.h) is not, nor, with `own`, what
+// this process has. `root` goes before the paths of all files that are read: "" for this machine, a folder in
+// tests.
 struct hearth_free_memory hearth_free_memory(const char *root, bool own);
 
 // What the machine has in all, or control groups allow this process in all, if that is less. `root` as above.
 // 0: nobody says.
 uint64_t hearth_memory_limit(const char *root);
 
-// What of free memory a program takes, so that something stays free for the system, page tables and page cache: of what
-// it chooses by itself an eighth, 32 MiB to 2 GiB; of what somebody `asked` for a sixteenth, 16 to 512 MiB;
-// never more than half. Whole MiB; UINT64_MAX: nobody says.
+// What of free memory a program takes, so that something stays free for the system, page tables and page
+// cache: of what it chooses by itself an eighth, 32 MiB to 2 GiB; of what somebody `asked` for a sixteenth,
+// 16 to 512 MiB; never more than half. Whole MiB; UINT64_MAX: nobody says.
 uint64_t hearth_free_memory_to_take(const struct hearth_free_memory *f, bool asked);
 
 #endif

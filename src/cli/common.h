@@ -19,8 +19,8 @@ void hearth_cli_warn(const char *fmt, ...) HEARTH_PRINTF(1, 2);
 void hearth_cli_info(const char *fmt, ...) HEARTH_PRINTF(1, 2); // not with --quiet
 // Prints "hearth: error: ..." and returns HEARTH_EXIT_FAILURE.
 int hearth_cli_error(const char *fmt, ...) HEARTH_PRINTF(1, 2);
-// The same for an error of the library, with the option that sets the parameter it is about. If it is HEARTH_E_INTERRUPTED, prints nothing and returns
-// HEARTH_EXIT_INTERRUPTED.
+// The same for an error of the library, with the option that sets the parameter it is about. If it is
+// HEARTH_E_INTERRUPTED, prints nothing and returns HEARTH_EXIT_INTERRUPTED.
 int hearth_cli_fail(const struct hearth_error *err);
 // Prints a usage error with a hint at the help of `cmd` (may be NULL) and returns HEARTH_EXIT_USAGE.
 int hearth_cli_usage(const struct hearth_command *cmd, const char *fmt, ...) HEARTH_PRINTF(2, 3);
@@ -70,9 +70,10 @@ void hearth_cli_await_stdin(const char *message);
 int hearth_cli_stdout_close(int status);
 
 // Replaces \n, \t, \\, \xHH, ... by their characters, in place. Returns the new length.
-// Whether that is wanted: of texts on the command line unless told not to, as in llama.cpp, of others if told to.
-bool hearth_cli_unescapes(const struct hearth_options *o);
 size_t hearth_cli_unescape(char *text, size_t n);
+// Whether that is wanted: of a text on the command line unless told not to, as in llama.cpp, of others only if
+// told to.
+bool hearth_cli_unescapes(const struct hearth_options *o);
 
 // "3.83 GiB", "12.0 MiB".
 void hearth_cli_format_bytes(char *out, size_t size, uint64_t bytes);
@@ -83,8 +84,8 @@ void hearth_cli_format_count(char *out, size_t size, uint64_t n);
 
 // Opens o->model and shows progress. Prints any error and returns an exit status.
 int hearth_cli_open_model(struct hearth_model **out, const struct hearth_options *o, bool vocab_only);
-// Opens a session, which loads if the model has a budget, and shows progress. From then on Ctrl-C cancels it. Prints any
-// error and returns an exit status.
+// Opens a session, which loads if the model has a budget, and shows progress. From then on Ctrl-C cancels it.
+// Prints any error and returns an exit status.
 int hearth_cli_open_session(struct hearth_session **out, const struct hearth_model *model,
                             const struct hearth_session_params *params);
 // Says which options about reading weights change nothing, because the session has them all in memory.

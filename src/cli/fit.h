@@ -5,10 +5,10 @@
 
 #include "cli/common.h"
 
-// Before a session is opened: says on standard error which budget was chosen for a model that does not fit into
-// memory; on a terminal, or with -v, also what would make it faster. Where memory has no room for what the session
-// asks for, it asks for less: smaller micro-batches, then a smaller KV cache (but not than --kv-size). `fit` may be
-// NULL. Where the library refuses, HEARTH_FIT_NOT: opening the session says why.
+// Before a session is opened: says on standard error which budget was chosen for a model that does not fit
+// into memory; on a terminal, or with -v, also what would make it faster. Where memory has no room for what
+// the session asks for, it asks for less: smaller micro-batches, then a smaller KV cache (but not than
+// --kv-size). `fit` may be NULL. Where the library refuses, HEARTH_FIT_NOT: opening the session says why.
 void hearth_cli_fit(struct hearth_session_params *params, const struct hearth_model *model,
                     const struct hearth_options *o, struct hearth_fit *fit);
 

@@ -24,8 +24,8 @@ enum hearth_progress_unit {
 // Off with --quiet.
 void hearth_progress_switch(bool on);
 
-// Something begins that takes `total` units, such as "loading": the line appears once it has taken a moment. What was
-// shown before is removed.
+// Something begins that takes `total` units, such as "loading": the line appears once it has taken a moment.
+// What was shown before is removed.
 void hearth_progress_begin(enum hearth_progress_unit unit, double total, const char *fmt, ...)
     HEARTH_PRINTF(3, 4);
 // So many units are done, or such a share of them. A thread draws it ten times a second, if it has changed.
@@ -40,9 +40,9 @@ void hearth_progress_end(void);
 
 // ---- what is written beside it
 
-// To be called before anything goes to standard error but by the functions above, and before tables and such go to
-// standard output: removes the progress line, flushes standard output, and ends a line of text that both streams would
-// share.
+// To be called before anything goes to standard error but by the functions above, and before tables and such
+// go to standard output: removes the progress line, flushes standard output, and ends a line of text that
+// both streams would share.
 void hearth_terminal_message(void);
 
 // Adds to a line of values on standard error that the next message ends.
