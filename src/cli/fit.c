@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "cli/pack_cache.h"
 #include "model/model.h"
 
 #define MIB ((uint64_t)1 << 20)
@@ -44,14 +45,7 @@ static void say_hints(const struct hearth_fit *fit, const struct hearth_model *m
 {
     char kv[32];
     hearth_cli_format_bytes(kv, sizeof kv, fit->kv_bytes);
-    const double gain =
-        fit->packed_token_bytes ? (double)fit->token_bytes / (double)fit->packed_token_bytes : 0;
-    if (gain >= 1.5)
-        hearth_cli_info(
-            "this model has predictors: hearth pack makes a file of it that reads about %.*f times less "
-            "for a token",
-            gain < 10, gain < 100 ? gain : 100.0);
-    else if (model->pack && !model->hp.has_predictors)
+    if (model->pack && !model->hp.has_predictors)
         hearth_cli_info(
             "this pack has no predictors and streams whole layers: the model that it was made of needs "
             "fewer reads");
@@ -119,4 +113,17 @@ void hearth_cli_fit(struct hearth_session_params *params, const struct hearth_mo
     }
     if (out)
         *out = fit;
+}
+
+int hearth_cli_fit_or_pack(struct hearth_session_params *params, struct hearth_model **model,
+                           const struct hearth_options *o, struct hearth_fit *out)
+{
+    struct hearth_fit fit;
+    if (try(params, *model, &fit) && fit.kind != HEARTH_FIT_WHOLE) {
+        const int status = hearth_cli_use_pack(model, params, o, &fit);
+        if (status)
+            return status;
+    }
+    hearth_cli_fit(params, *model, o, out);
+    return HEARTH_EXIT_OK;
 }
