@@ -12,6 +12,9 @@
 
 #include "cli/common.h"
 
+// How often somebody who waits for an answer looks whether Ctrl-C came.
+#define LOOK_MS 100
+
 bool hearth_can_ask(void)
 {
     return isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && isatty(STDERR_FILENO) &&
@@ -23,13 +26,13 @@ static bool read_line(char *out, size_t size)
 {
     size_t n = 0;
     for (;;) {
-        // A read would begin anew after Ctrl-C; waiting for one does not.
+        // A read would begin anew after Ctrl-C, which may also come just before it.
         struct pollfd fd = {.fd = STDIN_FILENO, .events = POLLIN};
         char c;
-        const int ready = poll(&fd, 1, -1);
+        const int ready = poll(&fd, 1, LOOK_MS);
         if (hearth_cli_interrupted() || (ready < 0 && errno != EINTR))
             return false;
-        if (ready < 0)
+        if (ready <= 0)
             continue;
         if (read(STDIN_FILENO, &c, 1) != 1)
             return false;
