@@ -49,7 +49,10 @@ static void say_hints(const struct hearth_fit *fit, const struct hearth_model *m
         hearth_cli_info(
             "this pack has no predictors and streams whole layers: the model that it was made of needs "
             "fewer reads");
-    if (o->n_parallel && o->n_ctx < 0 && !o->kv_size && fit->kv_bytes > fit->ram / 16) // of run
+    else if (model->pack && (o->sparsity == HEARTH_SPARSITY_OFF || o->sparsity == HEARTH_SPARSITY_EXACT))
+        hearth_cli_info("--sparsity %s reads whole layers of this pack; auto reads single neurons",
+                        o->sparsity == HEARTH_SPARSITY_OFF ? "off" : "exact");
+    if (o->n_parallel && !o->kv_size && fit->kv_bytes > fit->ram / 16) // of run
         hearth_cli_info("%s are kept for %d tokens of context: a smaller -c makes room", kv, params->n_ctx);
 }
 

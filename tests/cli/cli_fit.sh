@@ -50,7 +50,7 @@ run 0 pack "$model" "$tmp/pack.gguf"
 # least MODEL OPTION...: the smallest budget, as the message names it.
 least() {
     run 1 run "$@" --ram 1M
-    sed -n 's/.*at least [0-9]* bytes (\([0-9]*M\)).*/\1/p' "$tmp/err"
+    sed -n 's/.*at least [^(]*(\([0-9]*\) bytes).*/\1/p' "$tmp/err"
 }
 tight=(-p "w12" -ub 8 -t 1 --io pread --ignore-eos)
 budget=$(least "$tmp/pack.gguf" "${tight[@]}" -n 4)

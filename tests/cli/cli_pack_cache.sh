@@ -59,6 +59,8 @@ err_lacks "using a pack"
 # Where it is of no use, the model is.
 run 0 run "$model" "${tight[@]}" --sparsity off
 err_lacks "using a pack"
+run 0 run "$pack" "${tight[@]}" --sparsity off -v
+err_has "--sparsity off reads whole layers of this pack; auto reads single neurons"
 run 0 inspect "$pack" --verify
 out_has "hearth.pack.source.fingerprint"
 cp "$model" "$tmp/moved.gguf"

@@ -114,7 +114,7 @@ grep -q '^hearth: error: ' "$tmp/raw" || fail "an error does not begin a line"
 # ---- slow storage: the session loads, with progress; steps can be stopped
 find_budget() {
     "$hearth" run "$model" -p "It was" -n 1 -c 256 -t 1 --ram 1M 2>"$tmp/err" >"$tmp/out"
-    least=$(sed -n 's/.*at least \([0-9]*\) bytes.*/\1/p' "$tmp/err")
+    least=$(sed -n 's/.*at least [^(]*(\([0-9]*\) bytes).*/\1/p' "$tmp/err")
     [ -n "$least" ] || return 1
     least=$((least + 1024 * 1024))
     "$hearth" run "$model" -p "It was" -n 1 -c 256 -t 1 --ram $least --stats json 2>"$tmp/err" >"$tmp/out" &&
