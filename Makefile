@@ -13,6 +13,7 @@
 #   make bench-mixed  how long four decoding sequences wait while a prompt of 2,000 tokens enters beside them
 #                   (MODEL=FILE; CHUNK=N prompt tokens at a time)
 #   make check-budget  hold the program to random budgets (ROUNDS=100, SEED=1, MODELS="FILE..." besides those here)
+#   make check-budget-300  the same with 300 of them
 #   make bench-versions  this version and another in turn: BENCH_ARGS="--old PROGRAM --dense FILE --sparse FILE"
 #   make bench-kernels  single kernels beside this machine's limits, BENCH_ARGS=FILTER picks some
 #   make check-fit  models larger than a memory cgroup run in it and are not killed (root; MODELS="FILE ...", else it
@@ -33,7 +34,7 @@ DEMO_TOKENS ?= 120
 
 GENERATOR := $(if $(shell command -v ninja 2>/dev/null),-G Ninja)
 
-.PHONY: all configure deps demo test test-cross check check-budget check-fit format install uninstall clean
+.PHONY: all configure deps demo test test-cross check check-budget check-budget-300 check-fit format install uninstall clean
 .PHONY: bench-dense bench-batch bench-mixed bench-versions bench-kernels bench-sparse bench-streaming
 
 all: configure
@@ -90,6 +91,8 @@ bench-mixed: all
 # Models of all kinds that stream: the shipped ones, small synthetic ones, and packs of them.
 BUDGET_PRESETS = tiny-dense tiny-turbosparse tiny-turbosparse-moe tiny-turbosparse-pack tiny-relullama tiny-opt \
                  tiny-falcon tiny-qwen3-moe
+check-budget-300:
+	@$(MAKE) --no-print-directory check-budget ROUNDS=300
 check-budget: all
 	@set -e; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
 	for preset in $(BUDGET_PRESETS); do $(BUILD)/hearth synth $$preset $$dir/$$preset.gguf >/dev/null; done; \

@@ -52,7 +52,7 @@ const generate = (ram, n = gen, more = []) => session(ram, ["-p", "The morning w
 function smallest() {
     if (generate(1 << 20, 1))
         fail("a budget of 1 MiB is not refused");
-    return Number(/at least (\d+) bytes/.exec(refusal.text)[1]);
+    return Number(/at least [^(]*\((\d+) bytes\)/.exec(refusal.text)[1]);
 }
 
 // The budget in bytes with which this share of all neurons is in memory, the share that it really gets, and the plan's figures.

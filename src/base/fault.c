@@ -18,6 +18,12 @@ bool hearth_fault_look(struct hearth_fault *f)
     return hearth_fault_is_raised(f);
 }
 
+void hearth_fault_stop(struct hearth_fault *f, const struct hearth_error *err)
+{
+    if (err->code != HEARTH_E_INTERRUPTED || !hearth_fault_look(f))
+        hearth_fault_raise(f, err);
+}
+
 int hearth_fault_take(struct hearth_fault *f, struct hearth_error *err)
 {
     if (!atomic_load(&f->raised))

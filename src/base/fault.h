@@ -39,6 +39,10 @@ static inline bool hearth_fault_forget(struct hearth_fault *f)
 // that evaluates, where it can stop: it then has failed with HEARTH_E_INTERRUPTED.
 bool hearth_fault_look(struct hearth_fault *f);
 
+// The same for that thread when it has stopped working with this error, which is raised, unless it is
+// HEARTH_E_INTERRUPTED because of a request.
+void hearth_fault_stop(struct hearth_fault *f, const struct hearth_error *err);
+
 // Whether it has failed, or will at the next look: what it computes until then is thrown away. Any thread.
 static inline bool hearth_fault_is_near(const struct hearth_fault *f)
 {

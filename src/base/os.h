@@ -15,6 +15,7 @@ int hearth_file_open(struct hearth_file **out, const char *path, struct hearth_e
 void hearth_file_close(struct hearth_file **f);
 uint64_t hearth_file_size(const struct hearth_file *f);
 const char *hearth_file_path(const struct hearth_file *f);
+uint64_t hearth_file_modified(const struct hearth_file *f); // nanoseconds since 1970, when it was opened
 // Reads exactly n bytes at offset, or fails. Retries EINTR and short reads. Thread-safe.
 int hearth_file_read(struct hearth_file *f, void *dst, size_t n, uint64_t offset, struct hearth_error *err);
 // The same with direct I/O (O_DIRECT), which bypasses the page cache, for large weights. dst, n and offset
@@ -30,10 +31,17 @@ struct hearth_outfile;
 int hearth_outfile_open(struct hearth_outfile **out, const char *path, struct hearth_error *err);
 int hearth_outfile_write(struct hearth_outfile *f, const void *src, size_t n, struct hearth_error *err);
 uint64_t hearth_outfile_offset(const struct hearth_outfile *f);
+// Lengthens the file by n zeros that take no room on the disk, where the system can.
+int hearth_outfile_lengthen(struct hearth_outfile *f, uint64_t n, struct hearth_error *err);
 // Takes back what was written from `offset` on. Where the system refuses, the commit will fail.
 void hearth_outfile_cut(struct hearth_outfile *f, uint64_t offset);
 int hearth_outfile_commit(struct hearth_outfile **f, struct hearth_error *err); // always closes
 void hearth_outfile_close(struct hearth_outfile **f);
+
+// Bytes that the disk has room for at `path`, where neither the file nor its folder need exist; UINT64_MAX: not known.
+uint64_t hearth_disk_free(const char *path);
+// Makes the folder, and those that it is in, where they are missing; for this user alone.
+int hearth_folder_make(const char *path, struct hearth_error *err);
 
 // ---- memory
 void *hearth_os_map(size_t size); // zeroed anonymous pages or NULL

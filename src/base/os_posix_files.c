@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -33,7 +34,7 @@
 struct hearth_file {
     int fd;
     int direct_fd; // the same file with O_DIRECT; -1: not available
-    uint64_t size;
+    uint64_t size, modified;
     size_t align_offset, align_memory; // alignment that direct reads need
     atomic_bool no_direct;             // a direct read was refused once
     char *path;
@@ -227,6 +228,7 @@ int hearth_file_open(struct hearth_file **out, const char *path, struct hearth_e
         return rc;
     }
     f->size = (uint64_t)st.st_size;
+    f->modified = (uint64_t)st.st_mtim.tv_sec * 1000000000u + (uint64_t)st.st_mtim.tv_nsec;
     open_direct(f);
     *out = f;
     return HEARTH_OK;
@@ -254,6 +256,11 @@ uint64_t hearth_file_size(const struct hearth_file *f)
 const char *hearth_file_path(const struct hearth_file *f)
 {
     return f->path;
+}
+
+uint64_t hearth_file_modified(const struct hearth_file *f)
+{
+    return f->modified;
 }
 
 // ---- writing
@@ -307,6 +314,20 @@ int hearth_outfile_write(struct hearth_outfile *f, const void *src, size_t n, st
     if (!rc)
         f->offset += n;
     return rc;
+}
+
+int hearth_outfile_lengthen(struct hearth_outfile *f, uint64_t n, struct hearth_error *err)
+{
+    const off_t end = (off_t)(f->offset + n);
+    const int rc = flush_out(f, err);
+    if (rc)
+        return rc;
+    if (ftruncate(f->fd, end) || lseek(f->fd, end, SEEK_SET) < 0) {
+        f->failed = true;
+        return hearth_fail_errno(err, errno, "%s: cannot lengthen the file", f->path);
+    }
+    f->offset += n;
+    return HEARTH_OK;
 }
 
 uint64_t hearth_outfile_offset(const struct hearth_outfile *f)
@@ -537,4 +558,39 @@ void hearth_outfile_close(struct hearth_outfile **file)
     free(f->buffer);
     free(f);
     *file = NULL;
+}
+
+// ---- folders
+
+uint64_t hearth_disk_free(const char *path)
+{
+    struct statvfs disk;
+    char *folder = folder_of(path);
+    int rc = folder ? statvfs(folder, &disk) : -1;
+    while (rc && folder && errno == ENOENT && strcmp(folder, ".") != 0) { // the folder will be made
+        char *above = folder_of(folder);
+        free(folder);
+        folder = above;
+        rc = folder ? statvfs(folder, &disk) : -1;
+    }
+    free(folder);
+    return rc ? UINT64_MAX : (uint64_t)disk.f_bavail * disk.f_frsize;
+}
+
+int hearth_folder_make(const char *path, struct hearth_error *err)
+{
+    char *part = hearth_strndup(path, strlen(path));
+    struct stat st;
+    if (!part)
+        return hearth_fail(err, HEARTH_E_MEMORY, "%s: no memory to make the folder", path);
+    for (char *at = part + 1; *at; at++)
+        if (*at == '/') {
+            *at = '\0';
+            (void)mkdir(part, 0700); // if it is missing afterwards, the last one cannot be made
+            *at = '/';
+        }
+    free(part);
+    if (!mkdir(path, 0700) || (errno == EEXIST && !stat(path, &st) && S_ISDIR(st.st_mode)))
+        return HEARTH_OK;
+    return hearth_fail_errno(err, errno, "%s: cannot make the folder", path);
 }

@@ -495,13 +495,15 @@ static int set_up(struct bench *b)
     int status = hearth_cli_open_model(&b->model, o, false);
     if (status)
         return status;
-    b->info = hearth_model_info(b->model);
     const int n_seqs = n_gen ? largest(&o->bench_parallel) : 1, depth = (int)o->depth;
     struct hearth_session_params params = hearth_cli_session_params(o, longest + depth, n_seqs + (depth > 0));
     struct hearth_sampler_params sampling = hearth_sampler_params_default();
     sampling.seed = 1;
     struct hearth_fit fit;
-    hearth_cli_fit(&params, b->model, o, &fit);
+    status = hearth_cli_fit_or_pack(&params, &b->model, o, &fit);
+    if (status)
+        return status;
+    b->info = hearth_model_info(b->model);
     b->roof_beside = b->roof.pool && fit.kind == HEARTH_FIT_WHOLE;
     if (!b->roof_beside)
         hearth_roof_stop(&b->roof);

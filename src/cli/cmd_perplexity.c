@@ -179,7 +179,9 @@ static int set_up(struct scoring *s, struct hearth_buffer *text)
     if (!s->chunk)
         return hearth_cli_error("no memory for chunks of %d tokens", s->n_ctx);
     struct hearth_session_params params = hearth_cli_session_params(s->o, s->n_ctx, 1);
-    hearth_cli_fit(&params, s->model, s->o, NULL);
+    status = hearth_cli_fit_or_pack(&params, &s->model, s->o, NULL);
+    if (status)
+        return status;
     params.progress = on_progress;
     params.progress_arg = s;
     status = hearth_cli_open_session(&s->session, s->model, &params);

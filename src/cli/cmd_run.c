@@ -364,7 +364,9 @@ static int open_all(struct run *r, const struct hearth_buffer *text)
         hearth_cli_session_params(r->o, choose_context(r, info), r->n_lines);
     share_prompt(r, &params);
     limit_ubatch(r, &params);
-    hearth_cli_fit(&params, r->model, r->o, NULL);
+    status = hearth_cli_fit_or_pack(&params, &r->model, r->o, NULL);
+    if (status)
+        return status;
     params.progress = on_progress;
     params.progress_arg = r;
     status = hearth_cli_open_session(&r->session, r->model, &params);

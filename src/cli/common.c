@@ -361,7 +361,8 @@ void hearth_cli_progress_of_file(const char *path, const char *what)
                           known ? (double)s.st_size : 1, "%s", what);
 }
 
-int hearth_cli_open_model(struct hearth_model **out, const struct hearth_options *o, bool vocab_only)
+int hearth_cli_open_model_at(struct hearth_model **out, const char *path, const struct hearth_options *o,
+                             bool vocab_only, struct hearth_error *err)
 {
     struct hearth_model_params params = hearth_model_params_default();
     params.vocab_only = vocab_only;
@@ -373,17 +374,33 @@ int hearth_cli_open_model(struct hearth_model **out, const struct hearth_options
     params.io = hearth_options_io(o);
     params.throttle = o->throttle;
     params.overlap = (enum hearth_overlap)o->overlap;
-    unsigned flags;
-    if (!hearth_cpu_limit(params.cpu, &flags))
-        return hearth_cli_usage(NULL, "--cpu %s: this CPU does not have these instructions; its level is %s",
-                                params.cpu, hearth_cpu_level_name(hearth_cpu_flags()));
+    hearth_cli_progress_of_file(path, "loading");
+    const int rc = hearth_model_open(out, path, &params, err);
+    hearth_progress_end();
+    return rc;
+}
+
+// What can be said of the options before a file is looked at.
+static int check_model_options(const struct hearth_options *o)
+{
     struct hearth_error err = {0};
     struct hearth_throttle throttle;
+    unsigned flags;
+    if (!hearth_cpu_limit(hearth_options_cpu(o), &flags))
+        return hearth_cli_usage(NULL, "--cpu %s: this CPU does not have these instructions; its level is %s",
+                                hearth_options_cpu(o), hearth_cpu_level_name(hearth_cpu_flags()));
     if (o->throttle && hearth_throttle_parse(&throttle, o->throttle, &err))
         return hearth_cli_usage(NULL, "%s", err.message);
-    hearth_cli_progress_of_file(o->model, "loading");
-    int rc = hearth_model_open(out, o->model, &params, &err);
-    hearth_progress_end();
+    return HEARTH_EXIT_OK;
+}
+
+int hearth_cli_open_model(struct hearth_model **out, const struct hearth_options *o, bool vocab_only)
+{
+    struct hearth_error err = {0};
+    const int status = check_model_options(o);
+    if (status)
+        return status;
+    const int rc = hearth_cli_open_model_at(out, o->model, o, vocab_only, &err);
     return rc ? hearth_cli_fail(&err) : HEARTH_EXIT_OK;
 }
 

@@ -84,8 +84,11 @@ void hearth_cli_format_count(char *out, size_t size, uint64_t n);
 
 // Opens o->model and shows progress. Prints any error and returns an exit status.
 int hearth_cli_open_model(struct hearth_model **out, const struct hearth_options *o, bool vocab_only);
-// Opens a session, which loads if the model has a budget, and shows progress. From then on Ctrl-C cancels it.
-// Prints any error and returns an exit status.
+// The same for o, but with the model at `path`, and without printing errors. Returns a code of hearth.h.
+int hearth_cli_open_model_at(struct hearth_model **out, const char *path, const struct hearth_options *o,
+                             bool vocab_only, struct hearth_error *err);
+// Opens a session, which loads if the model has a budget, and shows progress. From then on Ctrl-C cancels it. Prints any
+// error and returns an exit status.
 int hearth_cli_open_session(struct hearth_session **out, const struct hearth_model *model,
                             const struct hearth_session_params *params);
 // Says which options about reading weights change nothing, because the session has them all in memory.

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "cli/pack_cache.h"
 #include "model/model.h"
 
 #define MIB ((uint64_t)1 << 20)
@@ -44,18 +45,14 @@ static void say_hints(const struct hearth_fit *fit, const struct hearth_model *m
 {
     char kv[32];
     hearth_cli_format_bytes(kv, sizeof kv, fit->kv_bytes);
-    const double gain =
-        fit->packed_token_bytes ? (double)fit->token_bytes / (double)fit->packed_token_bytes : 0;
-    if (gain >= 1.5)
-        hearth_cli_info(
-            "this model has predictors: hearth pack makes a file of it that reads about %.*f times less "
-            "for a token",
-            gain < 10, gain < 100 ? gain : 100.0);
-    else if (model->pack && !model->hp.has_predictors)
+    if (model->pack && !model->hp.has_predictors)
         hearth_cli_info(
             "this pack has no predictors and streams whole layers: the model that it was made of needs "
             "fewer reads");
-    if (o->n_parallel && o->n_ctx < 0 && !o->kv_size && fit->kv_bytes > fit->ram / 16) // of run
+    else if (model->pack && (o->sparsity == HEARTH_SPARSITY_OFF || o->sparsity == HEARTH_SPARSITY_EXACT))
+        hearth_cli_info("--sparsity %s reads whole layers of this pack; auto reads single neurons",
+                        o->sparsity == HEARTH_SPARSITY_OFF ? "off" : "exact");
+    if (o->n_parallel && !o->kv_size && fit->kv_bytes > fit->ram / 16) // of run
         hearth_cli_info("%s are kept for %d tokens of context: a smaller -c makes room", kv, params->n_ctx);
 }
 
@@ -119,4 +116,17 @@ void hearth_cli_fit(struct hearth_session_params *params, const struct hearth_mo
     }
     if (out)
         *out = fit;
+}
+
+int hearth_cli_fit_or_pack(struct hearth_session_params *params, struct hearth_model **model,
+                           const struct hearth_options *o, struct hearth_fit *out)
+{
+    struct hearth_fit fit;
+    if (try(params, *model, &fit) && fit.kind != HEARTH_FIT_WHOLE) {
+        const int status = hearth_cli_use_pack(model, params, o, &fit);
+        if (status)
+            return status;
+    }
+    hearth_cli_fit(params, *model, o, out);
+    return HEARTH_EXIT_OK;
 }

@@ -67,6 +67,7 @@ struct hearth_string_list {
 
 enum { HEARTH_STATS_NONE, HEARTH_STATS_JSON };
 enum { HEARTH_OUTPUT_MD, HEARTH_OUTPUT_JSON, HEARTH_OUTPUT_JSONL, HEARTH_OUTPUT_CSV, HEARTH_OUTPUT_SQL };
+enum { HEARTH_PACK_AUTO, HEARTH_PACK_ASK, HEARTH_PACK_NEVER };
 enum { HEARTH_OPTION_PHASE_PROMPT, HEARTH_OPTION_PHASE_STEP };
 
 // The values of all options of all sub-commands. Strings are borrowed from argv or the
@@ -108,6 +109,8 @@ struct hearth_options {
     int io;       // index in the choices of --io
     const char *throttle;
     int overlap; // enum hearth_overlap
+    int pack;    // HEARTH_PACK_AUTO, ...
+    const char *pack_dir;
 };
 
 struct hearth_option {

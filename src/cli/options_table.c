@@ -193,6 +193,13 @@ const struct hearth_option hearth_option_table[] = {
      "for measuring: with --ram, what is done while single neurons or experts are read. all: compute, and "
      "read ahead; compute: compute; none: wait (experts are computed all the same). No result depends on it",
      AT(overlap)},
+    {"--pack", NULL, HEARTH_OPTION_ENUM, "WHEN", "ask", "auto|ask|never", NO_RANGE, ENGINE, "Resources",
+     "use a pack of the model where the model would be read from the file and a pack would need fewer reads; the text "
+     "is the same. A pack that is not there yet is written to a cache folder, once. auto: without a question; ask: "
+     "after one, and only on a terminal; never: use the model itself",
+     AT(pack)},
+    {"--pack-dir", NULL, HEARTH_OPTION_STRING, "DIR", NULL, NULL, NO_RANGE, ENGINE, "Resources",
+     "the cache folder of --pack (default: $XDG_CACHE_HOME/hearth or ~/.cache/hearth)", AT(pack_dir)},
     {"-ub, --ubatch-size", NULL, HEARTH_OPTION_INT, "N", "512", NULL, 1, 65536, RUN | PERPLEXITY, "Resources",
      "prompt tokens evaluated at a time. No result depends on it", AT(n_ubatch)},
     {"-ctk, --cache-type-k", NULL, HEARTH_OPTION_ENUM, "TYPE", "f16", "f16|f32|q8_0", NO_RANGE,
@@ -361,7 +368,7 @@ const struct hearth_command hearth_command_table[] = {
      "complete.\n\n"
      "Presets: mistral-7b-dense, turbosparse-mistral-7b, relullama-7b, opt-6.7b (4 GiB each), "
      "turbosparse-mixtral-47b (a pack of 28 GiB), falcon-40b-relu (23 GiB), qwen3-30b-a3b (16 GiB), and for "
-     "tests tiny-dense, tiny-turbosparse, tiny-turbosparse-moe, tiny-turbosparse-pack, tiny-relullama, "
+     "tests small-turbosparse, tiny-dense, tiny-turbosparse, tiny-turbosparse-moe, tiny-turbosparse-pack, tiny-relullama, "
      "tiny-opt, tiny-falcon, tiny-qwen3-moe.",
      "hearth synth list\n"
      "hearth synth mistral-7b-dense mistral-7b-dense-Q4_0.gguf",

@@ -18,6 +18,7 @@
 
 #define DEFAULT_MEMORY ((size_t)256 << 20)
 #define COPY_BYTES     ((size_t)4 << 20)
+#define MIB            (1024.0 * 1024)
 // A neuron that is active for at least this share of the tokens is computed without asking the predictor:
 // asking costs more than the few products that it would save, and a wrong answer costs most here.
 #define ALWAYS_SHARE 0.5
@@ -463,20 +464,33 @@ static int put_activation(struct packer *p)
     return hearth_gguf_put_str(p->out, key, name, strlen(name), p->err);
 }
 
+static uint64_t file_bytes(const struct hearth_gguf *g)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < hearth_gguf_n_shards(g); i++)
+        bytes += hearth_file_size(hearth_gguf_file(g, i));
+    return bytes;
+}
+
 // Records the source, so that a change of it can be noticed.
 static int put_source(struct packer *p)
 {
     const char *path = hearth_gguf_path(p->in), *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    uint64_t bytes = 0;
+    const uint64_t bytes = file_bytes(p->in);
     uint32_t crc = 0;
-    for (uint32_t i = 0; i < hearth_gguf_n_shards(p->in); i++)
-        bytes += hearth_file_size(hearth_gguf_file(p->in, i));
     int rc = hearth_gguf_header_crc(p->in, &crc, p->err);
     if (!rc)
         rc = hearth_gguf_put_str(p->out, "hearth.pack.source.name", name, strlen(name), p->err);
     if (!rc)
         rc = hearth_gguf_put_u64(p->out, "hearth.pack.source.bytes", bytes, p->err);
-    return rc ? rc : hearth_gguf_put_u32(p->out, "hearth.pack.source.crc32c", crc, p->err);
+    if (!rc)
+        rc = hearth_gguf_put_u32(p->out, "hearth.pack.source.crc32c", crc, p->err);
+    const struct hearth_pack_source *source = p->params->source;
+    if (!rc && source)
+        rc = hearth_gguf_put_u64(p->out, "hearth.pack.source.fingerprint", source->fingerprint, p->err);
+    if (!rc && source)
+        rc = hearth_gguf_put_u64(p->out, "hearth.pack.source.modified", source->modified, p->err);
+    return rc;
 }
 
 static int put_profile(struct packer *p)
@@ -762,51 +776,120 @@ static void warn_of_streaming(const struct packer *p, const char *in)
             in, p->n_expert > 1 ? "the model itself, expert by expert," : "the model itself");
 }
 
-static int write_all(struct packer *p, const char *out)
+// Before anything is written. The header is about as long as the source's; tensors begin at pages.
+static int check_room(const struct packer *p, const char *out)
+{
+    const uint64_t files = file_bytes(p->in), tensors = p->result.bytes_in;
+    const uint64_t header = files > tensors ? files - tensors : 0;
+    const uint64_t needed = header + p->result.bytes_out + p->n_steps * HEARTH_PACK_ALIGNMENT;
+    const uint64_t room = hearth_disk_free(out);
+    if (needed <= room)
+        return HEARTH_OK;
+    return hearth_fail(p->err, HEARTH_E_IO,
+                       "%s: No space left on the disk: the pack takes %.1f MiB, and there is room for %.1f",
+                       out, (double)needed / MIB, (double)room / MIB);
+}
+
+static int write_header(struct packer *p, const char *out)
 {
     int rc = hearth_gguf_writer_open(&p->out, out, p->err);
     if (!rc)
         rc = put_metadata(p);
     for (size_t i = 0; i < p->n_steps && !rc; i++)
         rc = declare(p, &p->steps[i]);
+    return rc ? rc : hearth_gguf_put_checksums(p->out, p->err);
+}
+
+static int write_hollow(struct packer *p, const char *out)
+{
+    const int rc = write_header(p, out);
+    return rc ? rc : hearth_gguf_finish_hollow(&p->out, p->err);
+}
+
+static int write_all(struct packer *p, const char *out)
+{
+    const int n_threads = p->params->n_threads > 0 ? p->params->n_threads : hearth_cpu_count();
+    int rc = check_room(p, out);
     if (!rc)
-        rc = hearth_gguf_put_checksums(p->out, p->err);
+        rc = hearth_pool_open(&p->scratch.pool, n_threads, p->err);
+    if (!rc)
+        rc = write_header(p, out);
     for (size_t i = 0; i < p->n_steps && !rc; i++)
         rc = write_step(p, &p->steps[i]);
     return rc ? rc : hearth_gguf_finish(&p->out, p->err);
+}
+
+// Opens the source, and decides what goes where.
+static int begin(struct packer *p, const char *in)
+{
+    int rc = open_source(p, in);
+    if (!rc)
+        rc = decide(p);
+    if (!rc)
+        sum_up(p);
+    return rc;
+}
+
+static void end(struct packer *p)
+{
+    hearth_gguf_writer_close(&p->out);
+    hearth_pool_close(&p->scratch.pool);
+    hearth_pack_scratch_free(&p->scratch);
+    hearth_profile_close(&p->profile);
+    hearth_gguf_close(&p->in);
+    free(p->layers);
+    free(p->down_from);
+    free(p->slots);
+    free(p->always);
+    free(p->orders);
+    free(p->counts);
+    free(p->visits);
+    free(p->steps);
+    free(p->buffer);
 }
 
 int hearth_pack_write(const char *in, const char *out, const struct hearth_pack_params *params,
                       struct hearth_pack_result *result, struct hearth_error *err)
 {
     struct packer p = {.params = params, .err = err};
-    int rc = open_source(&p, in);
-    if (!rc)
-        rc = decide(&p);
-    if (!rc)
-        rc = hearth_pool_open(&p.scratch.pool, params->n_threads > 0 ? params->n_threads : hearth_cpu_count(),
-                              err);
+    int rc = begin(&p, in);
     if (!rc) {
         p.scratch.g = p.in;
-        sum_up(&p);
-        warn_of_streaming(&p, in);
-        rc = write_all(&p, out);
+        if (!params->hollow)
+            warn_of_streaming(&p, in);
+        rc = (params->hollow ? write_hollow : write_all)(&p, out);
     }
     if (!rc && result)
         *result = p.result;
-    hearth_gguf_writer_close(&p.out);
-    hearth_pool_close(&p.scratch.pool);
-    hearth_pack_scratch_free(&p.scratch);
-    hearth_profile_close(&p.profile);
-    hearth_gguf_close(&p.in);
-    free(p.layers);
-    free(p.down_from);
-    free(p.slots);
-    free(p.always);
-    free(p.orders);
-    free(p.counts);
-    free(p.visits);
-    free(p.steps);
-    free(p.buffer);
+    end(&p);
     return rc;
+}
+
+// ---- sources
+
+int hearth_pack_source_of(const struct hearth_model *m, struct hearth_pack_source *out,
+                          struct hearth_error *err)
+{
+    *out = (struct hearth_pack_source){.bytes = file_bytes(m->gguf)};
+    for (uint32_t i = 0; i < hearth_gguf_n_shards(m->gguf); i++) {
+        const uint64_t modified = hearth_file_modified(hearth_gguf_file(m->gguf, i));
+        out->modified = modified > out->modified ? modified : out->modified;
+    }
+    return hearth_model_fingerprint(m, &out->fingerprint, err);
+}
+
+bool hearth_pack_is_of(const struct hearth_gguf *pack, const struct hearth_pack_source *source)
+{
+    const struct {
+        const char *key;
+        uint64_t wanted;
+    } keys[] = {{"hearth.pack.source.fingerprint", source->fingerprint},
+                {"hearth.pack.source.bytes", source->bytes},
+                {"hearth.pack.source.modified", source->modified}};
+    bool is_of = hearth_gguf_is_pack(pack);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys && is_of; i++) {
+        uint64_t value = 0;
+        is_of = !hearth_gguf_u64(pack, keys[i].key, true, &value, NULL) && value == keys[i].wanted;
+    }
+    return is_of;
 }

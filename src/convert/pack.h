@@ -3,7 +3,15 @@
 #ifndef HEARTH_CONVERT_PACK_H
 #define HEARTH_CONVERT_PACK_H
 
+#include "model/model.h"
 #include "model/pack.h"
+
+// What tells the source from others, and from itself once it has changed.
+struct hearth_pack_source {
+    uint64_t fingerprint; // hearth_model_fingerprint()
+    uint64_t bytes;       // of all its files
+    uint64_t modified;    // when the last of them was written, nanoseconds since 1970
+};
 
 struct hearth_pack_params {
     // Path of a profile that hearth_profile() made, from any number format of the same model;
@@ -13,6 +21,11 @@ struct hearth_pack_params {
     int n_threads;                            // 0: one per physical core
     bool (*progress)(void *arg, float share); // called now and then with 0..1; false stops. May be NULL
     void *progress_arg;
+    // Recorded in the pack, for who looks for a pack of this model; NULL: the pack's bytes follow from the model's alone.
+    const struct hearth_pack_source *source;
+    // Only the header is written, and zeros in place of the weights, which take no room on the disk: enough to ask
+    // hearth_model_fit() what the pack would be worth.
+    bool hollow;
 };
 
 struct hearth_pack_result {
@@ -27,9 +40,15 @@ struct hearth_pack_result {
 // model) and writes the pack `out`. `out` appears only when it is complete; a failure leaves
 // nothing behind. Rows of gate and up keep their bits, and those of down if the source stores
 // down by neuron. Memory use is params->memory and some MiB, whatever the size of the model.
-// *result may be NULL. HEARTH_E_INTERRUPTED if progress returns false. Errors name the file.
+// *result may be NULL. HEARTH_E_INTERRUPTED if progress returns false. HEARTH_E_IO also, before anything is
+// written, if the disk has no room for it. Errors name the file.
 int hearth_pack_write(const char *in, const char *out, const struct hearth_pack_params *params,
                       struct hearth_pack_result *result, struct hearth_error *err);
+// What tells an open model from others; reads some KiB of each tensor.
+int hearth_pack_source_of(const struct hearth_model *m, struct hearth_pack_source *out,
+                          struct hearth_error *err);
+// Whether this pack was made of this source, and says so.
+bool hearth_pack_is_of(const struct hearth_gguf *pack, const struct hearth_pack_source *source);
 
 // ---- parts, for callers that make a pack without a source
 // || They write, in this order: ordinary keys, hearth_pack_put_keys(), the tensors, among them

@@ -135,5 +135,8 @@ int hearth_gguf_write(struct hearth_gguf_writer *w, const void *src, size_t n, s
 // Checks that all declared bytes were written, then commits the file under its name. Always
 // closes the writer.
 int hearth_gguf_finish(struct hearth_gguf_writer **w, struct hearth_error *err);
+// The same before any data was written: the file gets zeros in its place, which take no room on the disk, and wrong
+// checksums.
+int hearth_gguf_finish_hollow(struct hearth_gguf_writer **w, struct hearth_error *err);
 
 #endif

@@ -530,3 +530,15 @@ int hearth_gguf_finish(struct hearth_gguf_writer **writer, struct hearth_error *
     hearth_gguf_writer_close(writer);
     return rc;
 }
+
+int hearth_gguf_finish_hollow(struct hearth_gguf_writer **writer, struct hearth_error *err)
+{
+    struct hearth_gguf_writer *w = *writer;
+    int rc = w->frozen ? hearth_fail(err, HEARTH_E_INVALID, "%s: has data already", w->path) : freeze(w, err);
+    if (!rc)
+        rc = hearth_outfile_lengthen(w->file, w->data_size, err);
+    if (!rc)
+        rc = hearth_outfile_commit(&w->file, err);
+    hearth_gguf_writer_close(writer);
+    return rc;
+}

@@ -77,9 +77,11 @@ static int check_type(struct loader *l, const struct hearth_gguf_tensor *t, uint
         return HEARTH_OK;
     char known[160];
     list_types(kernels, known, sizeof known);
-    return hearth_fail(l->err, HEARTH_E_UNSUPPORTED,
-                       "%s: tensor %s has type %s, which is not supported; supported: %s",
-                       hearth_gguf_path(l->model->gguf), t->name.s, info->name, known);
+    const bool quantised = info->block_elems > 1;
+    return hearth_fail(
+        l->err, HEARTH_E_UNSUPPORTED, "%s: tensor %s has type %s, which is not supported; supported: %s%s",
+        hearth_gguf_path(l->model->gguf), t->name.s, info->name, known,
+        quantised ? ". Take another file of the model, such as Q4_K_M, or the smaller Q2_K" : "");
 }
 
 // Checks shape and type; n_matrices is the expected ne[2].

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/memory.h"
 #include "base/os.h"
@@ -18,6 +19,8 @@
 #define PIECE      ((size_t)512 << 10)
 #define DEPTH      16
 #define STACK_SIZE ((size_t)256 << 10)
+// How often who waits is asked whether to stop.
+#define LOOK_NS 20000000
 
 struct hearth_reader {
     struct hearth_store **stores; // [n_stores]; only the thread uses them once it runs
@@ -98,7 +101,7 @@ static void submit(struct hearth_reader *r, struct work *w)
     }
 }
 
-static void reap(struct hearth_reader *r, const struct work *w)
+static void reap(struct hearth_reader *r, struct work *w)
 {
     struct hearth_read_done done[DEPTH];
     struct hearth_store *store = r->stores[w->file];
@@ -126,6 +129,7 @@ static void reap(struct hearth_reader *r, const struct work *w)
     pthread_mutex_lock(&r->lock);
     sum.wait_ns = r->stats.wait_ns;
     r->stats = sum;
+    w->stop = r->stop;
     pthread_mutex_unlock(&r->lock);
 }
 
@@ -137,9 +141,9 @@ static void *run(void *arg)
         const bool idle = !hearth_store_in_flight(r->stores[w.file]);
         if (!w.job)
             take_job(r, &w, idle);
-        if (w.stop && idle)
+        if (w.stop) // what is in flight ends before its store is closed
             return NULL;
-        if (w.job && !w.stop) {
+        if (w.job) {
             submit(r, &w);
             if (has_ended(w.job)) {
                 end_job(r, w.job);
@@ -177,18 +181,50 @@ void hearth_reader_start(struct hearth_reader *r, struct hearth_reader_job *job)
     pthread_mutex_unlock(&r->lock);
 }
 
-int hearth_reader_wait(struct hearth_reader *r, struct hearth_reader_job *job, struct hearth_error *err)
+// Whether who waits is to stop. He may take his time to say so.
+static bool is_to_stop(struct hearth_reader *r, struct hearth_reader_stop stop)
 {
+    pthread_mutex_unlock(&r->lock);
+    const bool wanted = stop.wanted(stop.arg);
     pthread_mutex_lock(&r->lock);
-    if (job->running) {
-        const uint64_t start = hearth_now_ns();
-        while (job->running)
+    return wanted;
+}
+
+// Waits until a job is over, a look is due, or for no reason.
+static void wait_a_while(struct hearth_reader *r)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += LOOK_NS;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_cond_timedwait(&r->over, &r->lock, &until);
+}
+
+int hearth_reader_wait_or_stop(struct hearth_reader *r, struct hearth_reader_job *job,
+                               struct hearth_reader_stop stop, struct hearth_error *err)
+{
+    int rc = HEARTH_OK;
+    pthread_mutex_lock(&r->lock);
+    const uint64_t start = job->running ? hearth_now_ns() : 0;
+    while (job->running && !rc) {
+        if (!stop.wanted)
             pthread_cond_wait(&r->over, &r->lock);
-        r->stats.wait_ns += hearth_now_ns() - start;
+        else if (!is_to_stop(r, stop))
+            wait_a_while(r);
+        else if (job->running)
+            rc = hearth_fail(err, HEARTH_E_INTERRUPTED, "stopped on request");
     }
-    const int rc = job->code ? hearth_fail(err, job->code, "%s", r->error) : HEARTH_OK;
+    r->stats.wait_ns += start ? hearth_now_ns() - start : 0;
+    if (!rc && job->code)
+        rc = hearth_fail(err, job->code, "%s", r->error);
     pthread_mutex_unlock(&r->lock);
     return rc;
+}
+
+int hearth_reader_wait(struct hearth_reader *r, struct hearth_reader_job *job, struct hearth_error *err)
+{
+    return hearth_reader_wait_or_stop(r, job, (struct hearth_reader_stop){0}, err);
 }
 
 bool hearth_reader_is_over(struct hearth_reader *r, const struct hearth_reader_job *job)
@@ -300,6 +336,8 @@ void hearth_reader_close(struct hearth_reader **reader)
     if (r->has_thread) {
         pthread_mutex_lock(&r->lock);
         r->stop = true;
+        for (uint32_t i = 0; i < r->n_stores; i++)
+            hearth_store_hurry(r->stores[i]);
         pthread_cond_signal(&r->news);
         pthread_mutex_unlock(&r->lock);
         pthread_join(r->thread, NULL);

@@ -65,6 +65,15 @@ void hearth_reader_start(struct hearth_reader *reader, struct hearth_reader_job 
 // Waits for a job that was started, even if it has ended already. HEARTH_E_IO: the message names
 // file, offset and reason. One thread at a time may call start and wait.
 int hearth_reader_wait(struct hearth_reader *reader, struct hearth_reader_job *job, struct hearth_error *err);
+// Asked by who waits, now and then: whether to stop waiting.
+struct hearth_reader_stop {
+    bool (*wanted)(void *arg); // NULL: never
+    void *arg;
+};
+// The same, but also returns when that is wanted, with HEARTH_E_INTERRUPTED: the job goes on, and its memory stays the
+// reader's until it is over.
+int hearth_reader_wait_or_stop(struct hearth_reader *reader, struct hearth_reader_job *job,
+                               struct hearth_reader_stop stop, struct hearth_error *err);
 // Whether a job that was started has ended, with success or not. Waiting for it then takes no time.
 bool hearth_reader_is_over(struct hearth_reader *reader, const struct hearth_reader_job *job);
 

@@ -20,6 +20,8 @@
 #define MAX_PUT_OFF 1000
 // A long read is cut into pieces of this size, with which disks reach their full speed.
 #define PIECE ((size_t)1 << 20)
+// Nanoseconds that a throttled store sleeps at a time.
+#define MOST_SLEEP UINT64_C(20000000)
 
 struct slot {
     struct hearth_read read;
@@ -41,6 +43,7 @@ struct hearth_store {
     unsigned n_free, n_ended, n_running;  // free, ended, in flight
     struct hearth_attempt_done *attempts; // [depth]
     struct hearth_throttle throttle;
+    atomic_bool hurried;
     uint64_t device_free; // when the emulated device has finished all its reads, ns
     uint64_t last_end;    // offset where the last read ended, to recognise sequential reads
     struct hearth_store_faults faults;
@@ -73,7 +76,8 @@ static void start(struct hearth_store *s, uint32_t slot)
 
 static bool is_throttled(const struct hearth_store *s)
 {
-    return s->throttle.iops > 0 || s->throttle.mbps > 0;
+    return (s->throttle.iops > 0 || s->throttle.mbps > 0) &&
+           !atomic_load_explicit(&s->hurried, memory_order_relaxed);
 }
 
 // When the emulated device finishes this read, which it gets now.
@@ -207,7 +211,7 @@ static void collect(struct hearth_store *s, bool wait)
 // the next one is due.
 static int tell(struct hearth_store *s, struct hearth_read_done *done, int max, uint64_t *next)
 {
-    const uint64_t now = is_throttled(s) ? hearth_now_ns() : 0;
+    const uint64_t now = is_throttled(s) ? hearth_now_ns() : UINT64_MAX;
     unsigned kept = 0;
     int n = 0;
     *next = 0;
@@ -242,8 +246,8 @@ int hearth_store_reap(struct hearth_store *s, struct hearth_read_done *done, int
             started = hearth_now_ns();
         if (s->n_ended) { // throttled: nothing is due before then
             const uint64_t now = hearth_now_ns();
-            if (next > now)
-                hearth_io_sleep_ns(next - now);
+            if (next > now) // it may be told to hurry meanwhile
+                hearth_io_sleep_ns(next - now < MOST_SLEEP ? next - now : MOST_SLEEP);
             if (s->n_running)
                 collect(s, false);
         } else {
@@ -453,6 +457,11 @@ void hearth_store_close(struct hearth_store **store)
     free(s->path);
     free(s);
     *store = NULL;
+}
+
+void hearth_store_hurry(struct hearth_store *s)
+{
+    atomic_store(&s->hurried, true);
 }
 
 void hearth_store_register(struct hearth_store *s, void *base, size_t size)

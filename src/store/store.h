@@ -58,6 +58,9 @@ struct hearth_store_params {
 int hearth_store_open(struct hearth_store **out, const char *path, const struct hearth_store_params *params,
                       struct hearth_error *err);
 void hearth_store_close(struct hearth_store **store); // waits for reads in flight
+// From now on a throttled store is as fast as it is, for reads in flight, too: who waits for them wants to end. Any
+// thread.
+void hearth_store_hurry(struct hearth_store *store);
 
 uint64_t hearth_store_size(const struct hearth_store *store); // bytes of the file
 // The alignment: offsets, lengths and addresses of reads are multiples of this power of two, at most 65536.

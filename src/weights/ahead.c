@@ -18,12 +18,18 @@ static void start(struct hearth_ahead *a, int buffer, uint64_t key)
     hearth_reader_start(a->reader, &a->jobs[buffer]);
 }
 
-// Reads a part to the buffer, whatever is on its way there.
-static void fetch(struct hearth_ahead *a, int buffer, uint64_t key)
+static int wait(struct hearth_ahead *a, int buffer, struct hearth_error *err)
 {
-    if (a->held[buffer] != HEARTH_AHEAD_NONE)
-        hearth_reader_wait(a->reader, &a->jobs[buffer], NULL);
+    return hearth_reader_wait_or_stop(a->reader, &a->jobs[buffer], a->stop, err);
+}
+
+// Reads a part to the buffer, once what is on its way there has come, in whatever state.
+static int fetch(struct hearth_ahead *a, int buffer, uint64_t key, struct hearth_error *err)
+{
+    if (a->held[buffer] != HEARTH_AHEAD_NONE && wait(a, buffer, err) == HEARTH_E_INTERRUPTED)
+        return HEARTH_E_INTERRUPTED;
     start(a, buffer, key);
+    return HEARTH_OK;
 }
 
 int hearth_ahead_get(struct hearth_ahead *a, uint64_t key, uint64_t next, int *buffer,
@@ -33,20 +39,21 @@ int hearth_ahead_get(struct hearth_ahead *a, uint64_t key, uint64_t next, int *b
     const bool ahead = b >= 0;
     if (!ahead) {
         b = a->busy[0] ? 1 : 0;
-        fetch(a, b, key);
+        if (fetch(a, b, key, err))
+            return HEARTH_E_INTERRUPTED;
     }
     a->busy[b] = true;
     if (next != key)
         hearth_ahead_start(a, next);
-    int rc = hearth_reader_wait(a->reader, &a->jobs[b], err);
-    if (rc && ahead) { // what was read ahead in vain is tried again now
+    int rc = wait(a, b, err);
+    if (rc && rc != HEARTH_E_INTERRUPTED && ahead) { // what was read ahead in vain is tried again now
         start(a, b, key);
-        rc = hearth_reader_wait(a->reader, &a->jobs[b], err);
+        rc = wait(a, b, err);
     }
-    if (rc) { // what it holds is worth nothing
-        a->held[b] = HEARTH_AHEAD_NONE;
+    if (rc)
         a->busy[b] = false;
-    }
+    if (rc && rc != HEARTH_E_INTERRUPTED) // what it holds is worth nothing
+        a->held[b] = HEARTH_AHEAD_NONE;
     *buffer = b;
     return rc;
 }
@@ -61,8 +68,10 @@ void hearth_ahead_release(struct hearth_ahead *a, uint64_t key)
 void hearth_ahead_start(struct hearth_ahead *a, uint64_t key)
 {
     const int buffer = a->busy[0] ? 1 : 0;
-    if (key != HEARTH_AHEAD_NONE && !a->busy[buffer] && buffer_of(a, key) < 0)
-        fetch(a, buffer, key);
+    if (key == HEARTH_AHEAD_NONE || a->busy[buffer] || buffer_of(a, key) >= 0)
+        return;
+    if (a->held[buffer] == HEARTH_AHEAD_NONE || hearth_reader_is_over(a->reader, &a->jobs[buffer]))
+        start(a, buffer, key);
 }
 
 const struct hearth_reader_job *hearth_ahead_job(const struct hearth_ahead *a, uint64_t key)
@@ -89,8 +98,8 @@ void hearth_ahead_finish(struct hearth_ahead *a)
 }
 
 void hearth_ahead_begin(struct hearth_ahead *a, struct hearth_reader *reader, hearth_ahead_list_fn list,
-                        void *arg)
+                        bool (*stop)(void *arg), void *arg)
 {
-    *a = (struct hearth_ahead){.reader = reader, .list = list, .arg = arg};
+    *a = (struct hearth_ahead){.reader = reader, .list = list, .stop = {stop, arg}, .arg = arg};
     a->held[0] = a->held[1] = HEARTH_AHEAD_NONE;
 }

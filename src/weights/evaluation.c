@@ -31,7 +31,7 @@ bool hearth_sources_acquire(struct hearth_sources *s, int stage)
     if (!from->ops->acquire)
         return false;
     if (!hearth_fault_is_raised(s->now.fault) && from->ops->acquire(from->state, stage, &err))
-        hearth_fault_raise(s->now.fault, &err);
+        hearth_fault_stop(s->now.fault, &err);
     return hearth_fault_is_raised(s->now.fault);
 }
 

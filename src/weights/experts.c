@@ -306,6 +306,18 @@ static void point_want(const struct experts_state *x, struct hearth_want *want, 
     }
 }
 
+static bool is_to_stop(void *arg)
+{
+    const struct experts_state *x = arg;
+    return hearth_source_is_to_stop(&x->setup, 1);
+}
+
+static int wait(struct experts_state *x, struct visit *v, struct hearth_error *err)
+{
+    return hearth_reader_wait_or_stop(x->setup.reader, &v->job, (struct hearth_reader_stop){is_to_stop, x},
+                                      err);
+}
+
 // Waits for want i and takes those behind it that are ready, too. Returns the end of the group; i: the
 // evaluation has failed.
 static int gather_group(struct experts_state *x, int i)
@@ -316,13 +328,13 @@ static int gather_group(struct experts_state *x, int i)
         if (v->done || (end > i && !is_ready(x, v)))
             break;
         struct hearth_error err = {0};
-        int rc = v->reading ? hearth_reader_wait(x->setup.reader, &v->job, &err) : HEARTH_OK;
-        if (rc) { // it may have been read ahead, long ago
+        int rc = v->reading ? wait(x, v, &err) : HEARTH_OK;
+        if (rc && rc != HEARTH_E_INTERRUPTED) { // it may have been read ahead, long ago
             start_reading(x, x->layer, (uint32_t)x->order[end]);
-            rc = hearth_reader_wait(x->setup.reader, &v->job, &err);
+            rc = wait(x, v, &err);
         }
         if (rc) {
-            hearth_fault_raise(x->setup.now->fault, &err);
+            hearth_fault_stop(x->setup.now->fault, &err);
             return i;
         }
         point_want(x, &x->wants[end], x->order[end], v->slot);
@@ -331,14 +343,20 @@ static int gather_group(struct experts_state *x, int i)
     return end;
 }
 
-// What was asked for and not computed, because the evaluation has failed.
+// What was asked for and not computed, because the evaluation has failed. What is on its way counts as read ahead.
 static void give_up(struct experts_state *x)
 {
-    drop_ahead(x, 0, true);
-    drop_ahead(x, 1, true);
+    const uint32_t half = x->layer % 2;
+    drop_ahead(x, 0, false);
+    drop_ahead(x, 1, false);
+    x->ahead_layer[half] = x->layer;
     for (int i = 0; i < x->n_asked; i++) {
         struct visit *v = visit_of(x, i);
-        if (!v->done)
+        const bool coming = !v->done && !is_ready(x, v);
+        v->ahead |= coming;
+        x->n_ahead[half] += coming;
+        x->read_ahead += coming && x->in_step;
+        if (!v->done && !coming)
             hearth_expert_cache_release(x->cache, x->layer, (uint32_t)x->order[i],
                                         !v->reading || !hearth_reader_wait(x->setup.reader, &v->job, NULL));
     }

@@ -35,6 +35,7 @@ struct layers_state {
     struct hearth_region buffers; // of the stages that are not
     size_t buffer_bytes;          // of one
     struct hearth_ahead ahead;
+    float loaded;                     // share of the stages that were loaded
     struct hearth_extent *extents[2]; // [max_extents] with the addresses of this time
     size_t max_extents;
     const struct hearth_item *embedding; // of which rows are read from the file; NULL: in memory
@@ -83,6 +84,12 @@ static void list_extents(void *arg, uint64_t key, int buffer, struct hearth_read
     }
     job->extents = r->extents[buffer];
     job->n = stage->n_extents;
+}
+
+static bool is_to_stop(void *arg)
+{
+    const struct layers_state *r = arg;
+    return hearth_source_is_to_stop(&r->setup, r->loaded);
 }
 
 static int acquire(void *state, int i, struct hearth_error *err)
@@ -306,7 +313,7 @@ static int open_layers(void **state, const struct hearth_source_setup *setup, st
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for the list of layers");
     *r = (struct layers_state){
         .setup = *setup, .n = m->hp.n_layer, .n_layer = m->hp.n_layer, .max_extents = 1};
-    hearth_ahead_begin(&r->ahead, setup->reader, list_extents, r);
+    hearth_ahead_begin(&r->ahead, setup->reader, list_extents, is_to_stop, r);
     r->embedding = hearth_item_of(m, &m->weights.token_embd);
     r->stages = hearth_calloc((size_t)r->n, sizeof *r->stages);
     r->order = hearth_calloc((size_t)r->n, sizeof *r->order);
@@ -462,10 +469,12 @@ static int read_resident(struct layers_state *r, struct hearth_error *err)
         rc = hearth_ahead_get(&r->ahead, i, next_resident(r, (int)i), &buffer, err);
         hearth_ahead_release(&r->ahead, i);
         point(r, (int)i, r->stages[i].base);
-        if (!rc && load->progress && !load->progress(load->progress_arg, (float)(i + 1) / (float)r->n))
+        r->loaded = (float)(i + 1) / (float)r->n;
+        if (!rc && load->progress && !load->progress(load->progress_arg, r->loaded))
             rc = hearth_fail(err, HEARTH_E_INTERRUPTED, "loading was interrupted");
     }
-    hearth_ahead_finish(&r->ahead);
+    if (rc != HEARTH_E_INTERRUPTED) // else all is closed, which ends reads sooner
+        hearth_ahead_finish(&r->ahead);
     return rc;
 }
 

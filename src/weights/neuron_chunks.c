@@ -218,7 +218,7 @@ static bool get_chunk(struct hearth_neurons *n, struct hearth_want *want)
     if (job && !is_complete(n, &c, job))
         hearth_ahead_drop(&n->chunks, key);
     if (hearth_ahead_get(&n->chunks, key, key_behind(n, c.space, c.at + c.n), &buffer, &err)) {
-        hearth_fault_raise(n->setup.now->fault, &err);
+        hearth_fault_stop(n->setup.now->fault, &err);
         return false;
     }
     n->in_use = key;
@@ -264,9 +264,15 @@ void hearth_neuron_chunks_hint(struct hearth_neurons *n, uint32_t space, const u
 
 // ---- opening
 
+static bool is_to_stop(void *arg)
+{
+    const struct hearth_neurons *n = arg;
+    return hearth_source_is_to_stop(&n->setup, n->loaded);
+}
+
 void hearth_neuron_chunks_begin(struct hearth_neurons *n)
 {
-    hearth_ahead_begin(&n->chunks, n->setup.reader, list_extents, n);
+    hearth_ahead_begin(&n->chunks, n->setup.reader, list_extents, is_to_stop, n);
     n->in_use = HEARTH_AHEAD_NONE;
 }
 
@@ -286,10 +292,12 @@ int hearth_neuron_chunks_read(struct hearth_neurons *n, const struct hearth_cach
             keep(n, &ranges[i], (const uint8_t *)e->dst + (ranges[i].offset - e->offset));
         }
         hearth_ahead_release(&n->chunks, i);
-        if (!rc && load->progress && !load->progress(load->progress_arg, (float)(i + 1) / (float)n_ranges))
+        n->loaded = (float)(i + 1) / (float)n_ranges;
+        if (!rc && load->progress && !load->progress(load->progress_arg, n->loaded))
             rc = hearth_fail(err, HEARTH_E_INTERRUPTED, "loading was interrupted");
     }
-    hearth_ahead_finish(&n->chunks);
+    if (rc != HEARTH_E_INTERRUPTED) // else all is closed, which ends reads sooner
+        hearth_ahead_finish(&n->chunks);
     n->warm = NULL;
     return rc;
 }

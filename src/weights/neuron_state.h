@@ -79,6 +79,7 @@ struct hearth_neurons {
     uint32_t want;                         // that is being handed out,
     size_t next;                           // from this neuron on
     const struct hearth_cache_range *warm; // of the warm start, while chunks are its ranges
+    float loaded;                          // share of these that were loaded
 };
 
 // Slots of the reserve that what is read ahead leaves to what a step asks for.

@@ -82,6 +82,17 @@ static double mib(uint64_t bytes)
     return (double)bytes / (double)MIB;
 }
 
+// "6.94 MiB", "3.21 GiB": not less than `bytes`.
+static void format_size(char *out, size_t size, uint64_t bytes)
+{
+    static const char *const units[] = {"KiB", "MiB", "GiB"};
+    double v = (double)bytes / 1024;
+    int unit = 0;
+    for (; v >= 1024 && unit < 2; unit++)
+        v /= 1024;
+    snprintf(out, size, "%.2f %s", ceil(v * 100) / 100, units[unit]);
+}
+
 // What weighs most of what a session's parameters can change.
 static void name_remedy(const struct hearth_sources_user *u, char *out, size_t size)
 {
@@ -112,7 +123,9 @@ static int refuse(const struct hearth_sources *s, const struct hearth_sources_us
     const struct hearth_model *m = s->model;
     const struct hearth_budget_floor *f = &s->plan.floor;
     const uint64_t least = least_of(m, u, f);
-    char parts[200] = "all of its weights", remedy[100];
+    char parts[200] = "all of its weights", remedy[100], needed[32], asked[32];
+    format_size(needed, sizeof needed, least);
+    format_size(asked, sizeof asked, m->load.ram_most < m->load.ram_asked ? m->load.ram_most : m->load.ram);
     name_remedy(u, remedy, sizeof remedy);
     if (least == f->bytes)
         snprintf(
@@ -123,13 +136,11 @@ static int refuse(const struct hearth_sources *s, const struct hearth_sources_us
             s->ffn.ops == &hearth_experts_source ? "experts" : "neurons");
     if (m->load.ram_most < m->load.ram_asked)
         return hearth_fail(err, HEARTH_E_BUDGET,
-                           "%s: there is too little memory: it needs at least %.0f MiB, and %.0f MiB can be "
-                           "had: %s%s",
-                           m->info.path, ceil(mib(least)), floor(mib(m->load.ram_most)), parts, remedy);
+                           "%s: there is too little memory: it needs at least %s, and %s can be had: %s%s",
+                           m->info.path, needed, asked, parts, remedy);
     return hearth_fail_param(err, HEARTH_E_BUDGET, "ram",
-                             "ram of %llu is too small for %s: it needs at least %llu bytes (%lluM): %s%s",
-                             (unsigned long long)m->load.ram, m->info.path, (unsigned long long)least,
-                             (unsigned long long)((least + MIB - 1) / MIB), parts, remedy);
+                             "ram of %s is too small for %s: it needs at least %s (%llu bytes): %s%s", asked,
+                             m->info.path, needed, (unsigned long long)least, parts, remedy);
 }
 
 // *need is filled, whatever is returned, and points into the sources.

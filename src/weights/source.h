@@ -64,6 +64,15 @@ struct hearth_source_setup {
     bool whole; // stages have the feed-forward parts, too
 };
 
+// For hearth_reader_wait_or_stop(): whether the evaluation is to be given up or, where none is going on yet, loading.
+static inline bool hearth_source_is_to_stop(const struct hearth_source_setup *setup, float loaded)
+{
+    const struct hearth_load_options *load = &setup->model->load;
+    if (setup->now->fault)
+        return hearth_fault_is_near(setup->now->fault);
+    return load->progress && !load->progress(load->progress_arg, loaded);
+}
+
 // What is to be planned; each source adds itself.
 struct hearth_source_need {
     struct hearth_budget_params params;
@@ -85,6 +94,7 @@ struct hearth_source_ops {
     void (*close)(void **state); // no read is in flight any more
 
     // Waits until the stage is in memory, points the weights there, and begins to read what comes after it.
+    // HEARTH_E_INTERRUPTED: somebody wants the evaluation to end.
     int (*acquire)(void *state, int stage, struct hearth_error *err);
     void (*release)(void *state, int stage);         // after its last use before others
     bool (*has_stage)(const void *state, int stage); // whether it is always in memory

@@ -363,6 +363,60 @@ static void test_outfile(void **state)
     assert_int_equal(empty_folder(), 1);
 }
 
+// Zeros that take no room, behind what was written and before what comes.
+static void test_outfile_lengthen(void **state)
+{
+    (void)state;
+    const uint64_t zeros = (uint64_t)64 << 20;
+    const char *path = in_folder("long");
+    char ends[6] = {0};
+    struct hearth_outfile *f;
+    struct hearth_file *in;
+    struct stat st;
+    assert_int_equal(hearth_outfile_open(&f, path, &err), 0);
+    assert_int_equal(hearth_outfile_write(f, "abc", 3, &err), 0);
+    assert_int_equal(hearth_outfile_lengthen(f, zeros, &err), 0);
+    assert_int_equal(hearth_outfile_offset(f), 3 + zeros);
+    assert_int_equal(hearth_outfile_write(f, "xyz", 3, &err), 0);
+    assert_int_equal(hearth_outfile_commit(&f, &err), 0);
+    assert_int_equal(stat(path, &st), 0);
+    assert_true(st.st_blocks * 512 < (1 << 20));
+    assert_int_equal(hearth_file_open(&in, path, &err), 0);
+    assert_int_equal(hearth_file_size(in), 6 + zeros);
+    assert_int_equal(hearth_file_modified(in) / 1000000000, st.st_mtime);
+    assert_int_equal(hearth_file_read(in, ends, 5, 0, &err), 0);
+    assert_memory_equal(ends, "abc\0\0", 5);
+    assert_int_equal(hearth_file_read(in, ends, 5, 1 + zeros, &err), 0);
+    assert_memory_equal(ends, "\0\0xyz", 5);
+    hearth_file_close(&in);
+    assert_int_equal(empty_folder(), 1);
+}
+
+static void test_folders(void **state)
+{
+    (void)state;
+    char path[512], below[600], deep[700];
+    snprintf(path, sizeof path, "%s", in_folder("folder"));
+    snprintf(below, sizeof below, "%s/below", path);
+    snprintf(deep, sizeof deep, "%s/it/file", below);
+    const uint64_t room = hearth_disk_free(path);
+    assert_true(room > 0 && room < UINT64_MAX);
+    assert_true(hearth_disk_free(deep) < UINT64_MAX); // of the disk where it would be
+    assert_int_equal(hearth_folder_make(below, &err), 0);
+    assert_int_equal(hearth_folder_make(below, &err), 0);
+    assert_int_equal(access(below, X_OK), 0);
+    snprintf(deep, sizeof deep, "%s/file", below);
+    make_file(deep, 1);
+    assert_int_equal(hearth_folder_make(deep, &err), HEARTH_E_IO);
+    snprintf(deep, sizeof deep, "%s/file/folder", below);
+    assert_int_equal(hearth_folder_make(deep, &err), HEARTH_E_IO);
+    assert_non_null(strstr(err.message, "cannot make the folder"));
+    snprintf(deep, sizeof deep, "%s/file", below);
+    unlink(deep);
+    rmdir(below);
+    rmdir(path);
+}
+
 // Pieces below, at and above the size of the internal buffer arrive in order.
 static void test_outfile_large(void **state)
 {
@@ -795,6 +849,8 @@ int main(void)
         cmocka_unit_test(test_file_shrinks),
         cmocka_unit_test(test_file_open_failures),
         cmocka_unit_test(test_outfile),
+        cmocka_unit_test(test_outfile_lengthen),
+        cmocka_unit_test(test_folders),
         cmocka_unit_test(test_outfile_large),
         cmocka_unit_test(test_outfile_full),
         cmocka_unit_test(test_outfile_stale),

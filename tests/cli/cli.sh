@@ -9,6 +9,7 @@ source_dir=$2
 export golden=$source_dir/tests/golden/models
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
+export XDG_CACHE_HOME=$tmp/cache
 
 fail() {
     echo "FAILED: $*" >&2

@@ -16,7 +16,7 @@ usual=(-p "$prompt" --ignore-eos --temp 0 -s 1 -c 512 -t 2)
 find_budget() {
     local status=0
     run 1 run "$1" "${usual[@]}" -n 1 --ram 1M
-    least=$(sed -n 's/.*at least \([0-9]*\) bytes.*/\1/p' "$tmp/err")
+    least=$(sed -n 's/.*at least [^(]*(\([0-9]*\) bytes).*/\1/p' "$tmp/err")
     least=$((least - 1024 * 1024))
     "$hearth" run "$1" "${usual[@]}" -n 1 --ram $least --stats json >"$tmp/out" 2>"$tmp/err" || status=$?
     if [ $status -ne 0 ] || ! tail -n 1 "$tmp/err" | grep -q '"streaming":{'; then
@@ -37,7 +37,7 @@ run_streamed() {
     for _ in 1 2 3 4 5; do
         "$hearth" run "$@" --ram "$budget" >"$tmp/out" 2>"$tmp/err" && return
         refused || break
-        budget=$(sed -n 's/.*at least \([0-9]*\) bytes.*/\1/p' "$tmp/err")
+        budget=$(sed -n 's/.*at least [^(]*(\([0-9]*\) bytes).*/\1/p' "$tmp/err")
     done
     fail "hearth run $* --ram $budget"
 }

@@ -8,12 +8,12 @@
 grep -q '^HEARTH_SANITIZE:.*=.' "$(dirname "$hearth")/CMakeCache.txt" 2>/dev/null && exit 77
 
 named() {
-    sed -n 's/.*at least \([0-9]*\) bytes.*/\1/p' "$tmp/err"
+    sed -n 's/.*at least [^(]*(\([0-9]*\) bytes).*/\1/p' "$tmp/err"
 }
 
 # One byte less than what is named is refused, with the same number, and what is named runs.
 check() { # MODEL OPTION...
-    local model=$1 least i
+    local model=$1 least readable i
     shift
     run 1 run "$model" -p "w1 w2" -n 3 --ignore-eos --ram 64K "$@"
     least=$(named)
@@ -22,7 +22,10 @@ check() { # MODEL OPTION...
         run 1 run "$model" -p "w1 w2" -n 3 --ignore-eos --ram $((least - i)) "$@"
         [ "$(named)" = "$least" ] || fail "$model $*: $least and $(named) bytes are named"
     done
-    run 0 run "$model" -p "w1 w2" -n 3 --ignore-eos --ram "$least" "$@"
+    readable=$(sed -n 's/.*at least \([0-9.]* [MG]iB\) (.*/\1/p' "$tmp/err")
+    for i in "$least" "${readable/ /}"; do
+        run 0 run "$model" -p "w1 w2" -n 3 --ignore-eos --ram "$i" "$@"
+    done
 }
 
 for preset in tiny-dense tiny-turbosparse tiny-turbosparse-moe tiny-turbosparse-pack tiny-relullama tiny-opt \

@@ -168,7 +168,7 @@ tail -n 1 "$tmp/err" >"$tmp/stats"
 run 1 run "$model" -p "$(printf '%0.s'"$prompt " {1..9})" -c 400 --kv-size 64
 err_has "use a larger kv_tokens (option --kv-size)"
 run 1 run "$model" -p x -n 1 --ram 1K
-err_has "ram of 1024 is too small"
+err_has "ram of 1.00 KiB is too small"
 err_has "(option --ram)"
 out_is_empty
 

@@ -25,7 +25,7 @@ runs_within() {
 
 # named: the smallest budget that the last message names.
 named() {
-    sed -n 's/.*at least \([0-9]*\) bytes.*/\1/p' "$tmp/err"
+    sed -n 's/.*at least [^(]*(\([0-9]*\) bytes).*/\1/p' "$tmp/err"
 }
 
 # How far below the named budget it is refused for sure, and above it accepted. What a process holds varies by

@@ -79,6 +79,11 @@ soon() {
     done
     fail "$what: Ctrl-C took $ms ms"
 }
+# A second Ctrl-C ends what the first cannot: here nobody reads what is to be written.
+mkfifo "$tmp/fifo"
+stuck=("$hearth" run "$model" -p a -n 1 -t 1 --io pread --logits-out "$tmp/fifo")
+play 137 -t 2000 -c "without effect" "${stuck[@]}"
+soon "a second Ctrl-C" 130 -c "without effect" -c "without effect" "${stuck[@]}"
 soon "a long prompt" 130 -s "prompt " -c "prompt " "$hearth" "${long[@]}" -n 3 -ub 512
 
 # ---- wherever text goes, nothing mixes with it
@@ -109,7 +114,7 @@ grep -q '^hearth: error: ' "$tmp/raw" || fail "an error does not begin a line"
 # ---- slow storage: the session loads, with progress; steps can be stopped
 find_budget() {
     "$hearth" run "$model" -p "It was" -n 1 -c 256 -t 1 --ram 1M 2>"$tmp/err" >"$tmp/out"
-    least=$(sed -n 's/.*at least \([0-9]*\) bytes.*/\1/p' "$tmp/err")
+    least=$(sed -n 's/.*at least [^(]*(\([0-9]*\) bytes).*/\1/p' "$tmp/err")
     [ -n "$least" ] || return 1
     least=$((least + 1024 * 1024))
     "$hearth" run "$model" -p "It was" -n 1 -c 256 -t 1 --ram $least --stats json 2>"$tmp/err" >"$tmp/out" &&
@@ -122,6 +127,8 @@ if find_budget; then
     sed -n '2p' "$tmp/out" | grep -q '^hearth:' && fail "no text with --ram"
     play 0 bash -c '"$@" | cat' bash "$hearth" "${slow[@]}" -n 2
     sed -n '2p' "$tmp/out" | grep -q '^hearth:' && fail "no text with --ram in a pipe"
+    # A layer takes longer than half a second.
+    soon "a prompt on slow storage" 130 -s "prompt " -c "prompt " "$hearth" "${slow[@]}" -n 2 --throttle 4000,0.5
     soon "streaming" 130 -c " a" "$hearth" "${slow[@]}" -n 500 --ignore-eos
     grep -q '^hearth: prompt' "$tmp/raw" || fail "no statistics after Ctrl-C"
     play 130 -s "loading" -c "loading" "$hearth" "${slow[@]}" -n 500 --throttle 4000,2

@@ -4,7 +4,9 @@
 // is active.
 #include "check.h"
 
+#include <fcntl.h>
 #include <math.h>
+#include <time.h>
 
 #include "convert/pack.h"
 #include "convert/profile.h"
@@ -185,6 +187,87 @@ static void test_bounded_memory(void **state)
         assert_same_files(packed, other);
         pack_to(other, NULL, 5000);
         assert_same_files(packed, other);
+    }
+}
+
+static void pack_of(const struct hearth_pack_source *s, bool hollow)
+{
+    struct hearth_error err = {0};
+    const struct hearth_pack_params params = {.n_threads = 1, .source = s, .hollow = hollow};
+    MADE_OK(hearth_pack_write(source, packed, &params, NULL, &err));
+}
+
+static bool is_of(const struct hearth_pack_source *s)
+{
+    struct hearth_error err = {0};
+    struct hearth_gguf *g;
+    MADE_OK(hearth_gguf_open(&g, packed, &err));
+    const bool yes = hearth_pack_is_of(g, s);
+    hearth_gguf_close(&g);
+    return yes;
+}
+
+// A pack that says of what it is: the weights are those of one that does not, and no other model has it.
+static void test_source(void **state)
+{
+    (void)state;
+    struct hearth_pack_source s, again;
+    struct hearth_error err = {0};
+    make_source(&by_neuron[1]);
+    struct hearth_model *a = open_model(source, false);
+    MADE_OK(hearth_pack_source_of(a, &s, &err));
+    pack_of(NULL, false);
+    assert_false(is_of(&s));
+    pack_of(&s, false);
+    assert_true(is_of(&s));
+    struct hearth_model *b = open_model(packed, true);
+    compare_models("with its source", a, b, 0);
+    hearth_model_close(&a);
+    hearth_model_close(&b);
+    for (int i = 0; i < 3; i++) {
+        struct hearth_pack_source changed = s;
+        *(i == 0 ? &changed.fingerprint : i == 1 ? &changed.bytes : &changed.modified) += 1;
+        assert_false(is_of(&changed));
+    }
+    // The same file written anew; then another model.
+    const struct timespec then[2] = {{.tv_sec = 1000}, {.tv_sec = 1000, .tv_nsec = 5}};
+    assert_int_equal(utimensat(AT_FDCWD, source, then, 0), 0);
+    a = open_model(source, false);
+    MADE_OK(hearth_pack_source_of(a, &again, &err));
+    hearth_model_close(&a);
+    assert_true(again.fingerprint == s.fingerprint && again.bytes == s.bytes);
+    assert_true(again.modified == UINT64_C(1000000000005));
+    make_source(&by_neuron[4]);
+    a = open_model(source, false);
+    MADE_OK(hearth_pack_source_of(a, &again, &err));
+    hearth_model_close(&a);
+    assert_true(again.fingerprint != s.fingerprint);
+}
+
+// A hollow pack is as long as a real one, takes no room, and says the same of what a budget would give.
+static void test_hollow(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_BY_NEURON; i++) {
+        struct stat real, hollow;
+        struct hearth_fit fits[2];
+        struct hearth_error err = {0};
+        make_source(&by_neuron[i]);
+        for (int k = 0; k < 2; k++) {
+            pack_of(NULL, k);
+            assert_int_equal(stat(packed, k ? &hollow : &real), 0);
+            struct hearth_model_params params = hearth_model_params_default();
+            params.ram = 8 << 20;
+            struct hearth_model *m;
+            MADE_OK(hearth_model_open(&m, packed, &params, &err));
+            assert_non_null(m->pack);
+            MADE_OK(hearth_model_fit(m, NULL, 0, &fits[k], sizeof fits[k], &err));
+            hearth_model_close(&m);
+        }
+        assert_true(real.st_size >= hollow.st_size && real.st_size - hollow.st_size < 4096);
+        assert_true(hollow.st_blocks <= real.st_blocks);
+        assert_int_equal(fits[0].kind, fits[1].kind);
+        assert_int_equal(fits[0].token_bytes, fits[1].token_bytes);
     }
 }
 
@@ -674,7 +757,8 @@ int main(void)
         cmocka_unit_test(test_transposed), cmocka_unit_test(test_requantised),
         cmocka_unit_test(test_profile),    cmocka_unit_test(test_profile_refuses),
         cmocka_unit_test(test_shares),     cmocka_unit_test(test_temperature),
-        cmocka_unit_test(test_powerinfer),
+        cmocka_unit_test(test_powerinfer), cmocka_unit_test(test_source),
+        cmocka_unit_test(test_hollow),
     };
     return cmocka_run_group_tests(tests, set_up, remove_folder);
 }

@@ -438,6 +438,41 @@ static void test_slow_storage(void **state)
     close_opened(&o);
 }
 
+// Storage on which a single layer takes a second: neither the evaluation nor the session's end waits for it.
+static void test_layer_on_its_way(void **state)
+{
+    (void)state;
+    enum { TRIES_HERE = 3 };
+    static char path[512];
+    snprintf(path, sizeof path, "%s", make("tiny-dense"));
+    uint64_t least, most, best = UINT64_MAX;
+    find_budgets(path, HEARTH_SPARSITY_OFF, 1, &least, &most);
+    const struct way way = {.ram = least,
+                            .io = "pread",
+                            .n_threads = 1,
+                            .throttle = "0,0.4",
+                            .sparsity = HEARTH_SPARSITY_OFF,
+                            .tests = {SMALL, .always = true}};
+    struct opened o = open_way(path, &way);
+    assert_int_equal(hearth_seq_new(o.session, NULL), 0);
+    start_canceller(o.session);
+    for (int i = 0; i < TRIES_HERE; i++) { // the machine may be busy
+        atomic_store(&canceller.at, hearth_now_ns() + 100000000);
+        assert_int_equal(stream_step(o.session), HEARTH_E_INTERRUPTED);
+        const uint64_t ns = hearth_now_ns() - atomic_load(&canceller.done_at);
+        best = ns < best ? ns : best;
+        assert_false(hearth_cancel_clear(o.session)); // it has been answered
+    }
+    stop_canceller();
+    const uint64_t start = hearth_now_ns();
+    close_opened(&o);
+    const uint64_t end = hearth_now_ns() - start;
+    printf("a layer on its way: answered after %.2f ms, closed in %.2f ms\n", (double)best / 1e6,
+           (double)end / 1e6);
+    assert_true(SANITIZED || best < 250000000);
+    assert_true(SANITIZED || end < 500000000);
+}
+
 static _Atomic bool holding, let_go;
 
 static void hold(void *arg, enum hearth_phase phase, int layer, struct hearth_row row, const float *normed,
@@ -617,7 +652,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_slow_storage),    cmocka_unit_test(test_streams_dense),
         cmocka_unit_test(test_streams_neurons), cmocka_unit_test(test_streams_experts),
         cmocka_unit_test(test_trace),           cmocka_unit_test(test_progress),
-        cmocka_unit_test(test_within_layer),
+        cmocka_unit_test(test_within_layer),    cmocka_unit_test(test_layer_on_its_way),
     };
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);

@@ -282,6 +282,9 @@ static void test_unknown(void **state)
     assert_string_equal(names, "bamboo, ");
     refused(&(struct made){.arch = "llama", .type = HEARTH_TYPE_I16}, HEARTH_E_UNSUPPORTED,
             "token_embd.weight has type I16, which is not supported; supported: F32, F16, Q4_0, ");
+    refused(&(struct made){.arch = "llama", .by_neuron = true, .type = HEARTH_TYPE_Q8_1},
+            HEARTH_E_UNSUPPORTED,
+            "MXFP4. Take another file of the model, such as Q4_K_M, or the smaller Q2_K");
     refused(&(struct made){.arch = "llama", .extra = "blk.1.attn_sinks.weight"}, HEARTH_E_UNSUPPORTED,
             "blk.1.attn_sinks.weight");
 }

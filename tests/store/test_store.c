@@ -11,7 +11,7 @@
 
 #include "base/memory.h"
 #include "base/os.h"
-#include "store/store.h"
+#include "store/reader.h"
 
 // Not a multiple of any alignment.
 #define FILE_BYTES ((3u << 20) + 1234)
@@ -264,6 +264,53 @@ static void test_throttle(void **unused)
     hearth_store_close(&s);
 }
 
+static int n_asked;
+
+static bool after_some(void *arg)
+{
+    return ++n_asked > *(int *)arg;
+}
+
+// Who waits for a slow read can stop waiting, and wait again; the reader closes at once, whatever is on its way.
+static void test_stop(void **unused)
+{
+    (void)unused;
+    enum { LONG = 1 << 20 };
+    const char *const paths[] = {path};
+    struct hearth_throttle slow = {.mbps = 4}; // a quarter of a second, and then for two of these
+    struct hearth_error err = {0};
+    int patience = 2;
+    for (size_t b = 0; b < 2; b++) {
+        struct hearth_reader *r = NULL;
+        if (hearth_reader_open(&r, paths, 1,
+                               &(struct hearth_store_params){.io = backends[b], .throttle = &slow}, &err))
+            continue;
+        const struct hearth_extent extents[] = {
+            {.dst = memory.base, .length = LONG, .need = LONG},
+            {.offset = LONG, .dst = memory.base, .length = LONG, .need = LONG}};
+        struct hearth_reader_job job = {.extents = extents, .n = 1}, next = {.extents = extents + 1, .n = 1};
+        hearth_reader_start(r, &job);
+        n_asked = 0;
+        assert_int_equal(
+            hearth_reader_wait_or_stop(r, &job, (struct hearth_reader_stop){after_some, &patience}, &err),
+            HEARTH_E_INTERRUPTED);
+        assert_int_equal(n_asked, 3);
+        assert_false(hearth_reader_is_over(r, &job));
+        assert_int_equal(hearth_reader_wait(r, &job, &err), 0);
+        assert_memory_equal(memory.base, content, LONG);
+        // What is over is not asked about.
+        n_asked = 0;
+        assert_int_equal(
+            hearth_reader_wait_or_stop(r, &job, (struct hearth_reader_stop){after_some, &patience}, &err), 0);
+        assert_int_equal(n_asked, 0);
+        hearth_reader_start(r, &job);
+        hearth_reader_start(r, &next);
+        const uint64_t start = hearth_now_ns();
+        hearth_reader_close(&r);
+        assert_true(SANITIZED || hearth_now_ns() - start < 300000000);
+    }
+}
+
 static void test_refusals(void **unused)
 {
     (void)unused;
@@ -279,6 +326,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_random),     cmocka_unit_test(test_faults),
                                        cmocka_unit_test(test_long_reads), cmocka_unit_test(test_close_early),
-                                       cmocka_unit_test(test_throttle),   cmocka_unit_test(test_refusals)};
+                                       cmocka_unit_test(test_throttle),   cmocka_unit_test(test_stop),
+                                       cmocka_unit_test(test_refusals)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Plays a command in a terminal and prints what a person would see at its end:
 //
-//     play_terminal [-w COLUMNS] [-h ROWS] [-s TEXT] [-c TEXT] [-z TEXT] [-t MS] COMMAND ARGUMENT...
+//     play_terminal [-w COLUMNS] [-h ROWS] [-s TEXT] [-c TEXT] [-z TEXT] [-a TEXT=ANSWER] [-t MS] COMMAND ARGUMENT...
 //
-// -s, -c and -z happen one after the other, each as soon as the screen shows its TEXT: the screen is printed, Ctrl-C is
-// pressed, or Ctrl-Z is: then the terminal shows `[stopped]`, and the command goes on after a moment. -t: the command must end by then (default:
-// 60000), or it is killed. Understands carriage return, newline, backspace, ESC [ K and what goes over the last column;
+// -s, -c, -z and -a happen one after the other, each as soon as the screen shows its TEXT: the screen is printed; Ctrl-C
+// is pressed; Ctrl-Z is, then the terminal shows `[stopped]`, and the command goes on after a moment; ANSWER is typed,
+// and Enter. -t: the command must end by then (default: 60000), or it is killed. Understands carriage return, newline, backspace, ESC [ K and what goes over the last column;
 // any other control character shows as `^X`. What scrolls off the screen is gone.
 //
 // The screens go to standard output, each after a line `--- TEXT`; the last one is `--- end`. A last line on standard
@@ -128,8 +128,8 @@ static char *text_of(const struct screen *s)
 // ---- playing
 
 struct action {
-    int kind; // 's', 'c' or 'z'
-    const char *text;
+    int kind; // 's', 'c', 'z' or 'a'
+    const char *text, *answer;
 };
 
 struct play {
@@ -162,6 +162,13 @@ static void press(struct play *p, char key)
         fprintf(stderr, "play_terminal: cannot press a key\n");
 }
 
+static void type(struct play *p, const char *answer)
+{
+    while (*answer)
+        press(p, *answer++);
+    press(p, '\n');
+}
+
 static void act(struct play *p)
 {
     char *text = p->at < p->n_actions ? text_of(&p->screen) : NULL;
@@ -170,6 +177,8 @@ static void act(struct play *p)
         p->at++;
         if (a->kind == 's')
             print_screen(&p->screen, a->text);
+        else if (a->kind == 'a')
+            type(p, a->answer);
         else
             press(p, a->kind == 'c' ? 3 : 26);
     }
@@ -262,11 +271,20 @@ static pid_t start(struct play *p, char **command)
     _exit(run_job(command));
 }
 
+// Splits "TEXT=ANSWER".
+static struct action action_of(int kind, char *text)
+{
+    char *answer = kind == 'a' ? strrchr(text, '=') : NULL;
+    if (answer)
+        *answer++ = '\0';
+    return (struct action){kind, text, answer ? answer : ""};
+}
+
 int main(int argc, char **argv)
 {
     static struct play p = {.screen = {.columns = 80, .rows = 24}, .limit_ms = 60000};
     int opt;
-    while ((opt = getopt(argc, argv, "+w:h:t:s:c:z:")) != -1) {
+    while ((opt = getopt(argc, argv, "+w:h:t:s:c:z:a:")) != -1) {
         if (opt == 'w')
             p.screen.columns = atoi(optarg);
         else if (opt == 'h')
@@ -274,7 +292,7 @@ int main(int argc, char **argv)
         else if (opt == 't')
             p.limit_ms = atol(optarg);
         else if (opt != '?' && p.n_actions < MOST_ACTIONS)
-            p.actions[p.n_actions++] = (struct action){opt, optarg};
+            p.actions[p.n_actions++] = action_of(opt, optarg);
         else
             return 126;
     }

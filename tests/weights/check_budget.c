@@ -94,6 +94,8 @@ static void add_options(struct command *c)
     add(c, sparsity[draw(3)]);
     add(c, "--overlap");
     add(c, overlap[draw(3)]);
+    add(c, "--pack"); // whose smallest budget is another
+    add(c, "never");
 }
 
 static struct command random_command(char *hearth, const char *model)
@@ -219,7 +221,8 @@ static struct outcome watch_within(const struct command *c, uint64_t ram)
 static uint64_t named(const struct outcome *o)
 {
     const char *at = strstr(o->message, "at least ");
-    return at ? strtoull(at + 9, NULL, 10) : 0;
+    at = at ? strchr(at, '(') : NULL;
+    return at ? strtoull(at + 1, NULL, 10) : 0;
 }
 
 static bool fail(const struct outcome *o, const char *what)
@@ -231,7 +234,7 @@ static bool fail(const struct outcome *o, const char *what)
 // Bytes of the budget that were left at the peak go to *left.
 static bool check(const struct command *c, uint64_t file, int64_t *left)
 {
-    struct outcome o = watch_with(c, "64K");
+    struct outcome o = watch_with(c, "64K"); // a small bare number would be taken for a slip
     const uint64_t least = named(&o);
     if (!least)
         return fail(&o, "no smallest budget is named");

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: MIT
+// The cache of packs: see pack_cache.h.
+#include "cli/pack_cache.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/os.h"
+#include "cli/ask.h"
+#include "convert/pack.h"
+
+#define MIB ((uint64_t)1 << 20)
+// A pack that needs fewer reads, but not so many times fewer, is not worth its bytes on the disk.
+#define LEAST_GAIN 1.5
+// Above this, how many times is not known so exactly.
+#define MOST_GAIN 100.0
+// Of the name of a model's file, what the names of its packs have.
+#define NAME_MOST 80
+
+// Where the pack of a model is, or would be.
+struct place {
+    const char *model; // the file
+    char folder[1024];
+    char path[1200];     // of the pack
+    char sketch[1200];   // of a hollow pack
+    char declined[1200]; // a file that is there once somebody did not want the pack
+    struct hearth_pack_source source;
+};
+
+// ---- where
+
+static bool find_folder(const struct hearth_options *o, char *out, size_t size)
+{
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    int n = -1;
+    if (o->pack_dir)
+        n = snprintf(out, size, "%s", o->pack_dir);
+    else if (cache && *cache == '/') // others are to be ignored
+        n = snprintf(out, size, "%s/hearth", cache);
+    else if (home && *home)
+        n = snprintf(out, size, "%s/.cache/hearth", home);
+    return n > 0 && (size_t)n < size;
+}
+
+static int find_place(struct place *p, const struct hearth_model *m, const struct hearth_options *o)
+{
+    struct hearth_error err = {0};
+    *p = (struct place){.model = o->model};
+    if (!find_folder(o, p->folder, sizeof p->folder) || hearth_pack_source_of(m, &p->source, &err))
+        return -1;
+    const char *path = hearth_file_path(hearth_gguf_file(m->gguf, 0)), *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path, *end = strstr(name, ".gguf");
+    const int n = (int)(end ? (size_t)(end - name) : strlen(name));
+    snprintf(p->path, sizeof p->path, "%s/%.*s-%016" PRIx64 ".hearth.gguf", p->folder,
+             n < NAME_MOST ? n : NAME_MOST, name, p->source.fingerprint);
+    snprintf(p->sketch, sizeof p->sketch, "%.*s.sketch", (int)sizeof p->sketch - 10, p->path);
+    snprintf(p->declined, sizeof p->declined, "%s/%016" PRIx64 ".declined", p->folder, p->source.fingerprint);
+    return 0;
+}
+
+// ---- what is there
+
+static void throw_away(const struct place *p, const char *why)
+{
+    if (unlink(p->path))
+        hearth_cli_warn("%s: %s, and it cannot be removed", p->path, why);
+    else
+        hearth_cli_info("%s: %s; it is removed", p->path, why);
+}
+
+// A file that cannot be read now may be a good one.
+static bool is_broken(int rc)
+{
+    return rc && rc != HEARTH_E_IO && rc != HEARTH_E_MEMORY && rc != HEARTH_E_INTERRUPTED;
+}
+
+// What is there and no pack of the model is removed.
+static bool has_pack(const struct place *p)
+{
+    struct hearth_gguf *g = NULL;
+    struct hearth_error err = {0};
+    if (access(p->path, F_OK))
+        return false;
+    const int rc = hearth_gguf_open(&g, p->path, &err);
+    const bool of_model = !rc && hearth_pack_is_of(g, &p->source);
+    hearth_gguf_close(&g);
+    if (is_broken(rc))
+        throw_away(p, "the pack is damaged");
+    else if (!rc && !of_model)
+        throw_away(p, "it is no pack of the model, which may have changed since");
+    return of_model;
+}
+
+// ---- what it is worth
+
+// What a pack is for: it reads less for a token, or runs where the model does not. No: not worth it.
+static bool is_better(const struct hearth_fit *pack, const struct hearth_fit *without, double least_gain)
+{
+    if (pack->kind == HEARTH_FIT_NOT || without->kind == HEARTH_FIT_NOT)
+        return pack->kind != HEARTH_FIT_NOT;
+    return (double)without->token_bytes >= least_gain * (double)pack->token_bytes;
+}
+
+static int fit_of(const char *path, const struct hearth_session_params *params,
+                  const struct hearth_options *o, struct hearth_model **pack, struct hearth_fit *fit,
+                  struct hearth_error *err)
+{
+    const int rc = hearth_cli_open_model_at(pack, path, o, false, err);
+    return rc ? rc : hearth_model_fit(*pack, params, 0, fit, sizeof *fit, err);
+}
+
+static void not_packed(const struct hearth_error *err)
+{
+    hearth_cli_warn("the model is not packed: %s", err->message);
+}
+
+// What a pack that is not there would be worth.
+static int weigh(const struct place *p, const struct hearth_session_params *params,
+                 const struct hearth_options *o, struct hearth_pack_result *pack, struct hearth_fit *fit)
+{
+    struct hearth_options unverified = *o;
+    struct hearth_model *m = NULL;
+    struct hearth_error err = {0};
+    unverified.verify = false;
+    int rc = hearth_folder_make(p->folder, &err);
+    if (!rc)
+        rc = hearth_pack_write(p->model, p->sketch, &(struct hearth_pack_params){.hollow = true}, pack, &err);
+    if (!rc)
+        rc = fit_of(p->sketch, params, &unverified, &m, fit, &err);
+    hearth_model_close(&m);
+    (void)unlink(p->sketch);
+    if (rc && (o->pack == HEARTH_PACK_AUTO || o->verbose))
+        not_packed(&err);
+    return rc;
+}
+
+static void describe(const struct hearth_fit *pack, const struct hearth_fit *without, char *out, size_t size)
+{
+    const double gain = (double)without->token_bytes / (double)(pack->token_bytes ? pack->token_bytes : 1);
+    if (without->kind == HEARTH_FIT_NOT)
+        snprintf(out, size, "runs in so little memory");
+    else if (pack->kind == HEARTH_FIT_WHOLE || gain > MOST_GAIN)
+        snprintf(out, size, "reads hardly anything for a token");
+    else
+        snprintf(out, size, "reads about %.*f times less for a token", gain < 10, gain);
+}
+
+// ---- making one
+
+static bool was_declined(const struct place *p)
+{
+    return !access(p->declined, F_OK);
+}
+
+static bool may_make(const struct place *p, const struct hearth_options *o)
+{
+    return o->pack == HEARTH_PACK_AUTO || (!o->quiet && hearth_can_ask() && !was_declined(p));
+}
+
+static bool gives_hints(const struct hearth_options *o)
+{
+    return !o->quiet && (hearth_terminal_columns(stderr) || o->verbose);
+}
+
+static void hint(const struct hearth_options *o, const char *does, bool same_logits)
+{
+    if (!gives_hints(o))
+        return;
+    if (same_logits)
+        hearth_cli_info("this model has predictors: --pack auto makes a pack of it, once, that %s", does);
+    else
+        hearth_cli_info(
+            "this model has predictors: hearth pack makes a pack of it that %s and gives slightly "
+            "other logits",
+            does);
+}
+
+// Whether the disk has room for the pack; else a line says so.
+static bool has_room(const struct place *p, uint64_t bytes, const char *does)
+{
+    char size[32], room[32];
+    const uint64_t left = hearth_disk_free(p->path);
+    if (bytes + bytes / 64 <= left)
+        return true;
+    hearth_cli_format_bytes(size, sizeof size, bytes);
+    hearth_cli_format_bytes(room, sizeof room, left);
+    hearth_cli_info(
+        "a pack of this model %s, but takes %s, and %s has room for %s (--pack-dir DIR: elsewhere)", does,
+        size, p->folder, room);
+    return false;
+}
+
+static void remember_declined(const struct place *p)
+{
+    const int fd = open(p->declined, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return;
+    close(fd);
+    hearth_cli_info("this is not asked again for this model; --pack auto packs it");
+}
+
+static enum hearth_answer is_wanted(const struct place *p, const struct hearth_options *o, uint64_t bytes,
+                                    const char *does)
+{
+    char size[32];
+    hearth_cli_format_bytes(size, sizeof size, bytes);
+    if (o->pack == HEARTH_PACK_AUTO)
+        return HEARTH_ANSWER_YES;
+    const enum hearth_answer answer =
+        hearth_ask("a pack of this model %s. Write it to %s, once (%s)?", does, p->folder, size);
+    if (answer == HEARTH_ANSWER_NO)
+        remember_declined(p);
+    return answer;
+}
+
+// *made: the pack is there; else a message has said why not, and the model will do.
+static int make(const struct place *p, const struct hearth_options *o, uint64_t ram, bool *made)
+{
+    const uint64_t share = ram / 8;
+    const struct hearth_pack_params params = {.memory = (size_t)(share > 256 * MIB ? 256 * MIB
+                                                                 : share < MIB     ? MIB
+                                                                                   : share),
+                                              .n_threads = o->n_threads > 0 ? (int)o->n_threads : 0,
+                                              .progress = hearth_cli_progress,
+                                              .source = &p->source};
+    struct hearth_error err = {0};
+    hearth_cli_progress_of_file(p->model, "packing, once");
+    const int rc = hearth_pack_write(p->model, p->path, &params, NULL, &err);
+    hearth_progress_end();
+    hearth_memory_trim(); // what is held counts for the budget
+    *made = !rc;
+    if (rc == HEARTH_E_INTERRUPTED)
+        return hearth_cli_fail(&err);
+    if (rc)
+        not_packed(&err);
+    return HEARTH_EXIT_OK;
+}
+
+// Makes the pack, if it is to be.
+static int offer(const struct place *p, const struct hearth_session_params *params,
+                 const struct hearth_options *o, const struct hearth_fit *without, bool *made)
+{
+    struct hearth_pack_result pack;
+    struct hearth_fit fit;
+    char does[60];
+    if (weigh(p, params, o, &pack, &fit) || !is_better(&fit, without, LEAST_GAIN))
+        return HEARTH_EXIT_OK;
+    describe(&fit, without, does, sizeof does);
+    if (pack.n_transposed || !may_make(p, o)) {
+        hint(o, does, !pack.n_transposed);
+        return HEARTH_EXIT_OK;
+    }
+    if (!has_room(p, pack.bytes_out, does))
+        return HEARTH_EXIT_OK;
+    const enum hearth_answer answer = is_wanted(p, o, pack.bytes_out, does);
+    if (answer == HEARTH_ANSWER_INTERRUPTED)
+        return HEARTH_EXIT_INTERRUPTED;
+    return answer == HEARTH_ANSWER_YES ? make(p, o, fit.ram, made) : HEARTH_EXIT_OK;
+}
+
+// ---- using it
+
+// Opens the pack, if it is of use in this session.
+static int open_pack(const struct place *p, struct hearth_model **model,
+                     const struct hearth_session_params *params, const struct hearth_options *o,
+                     const struct hearth_fit *without)
+{
+    struct hearth_error err = {0};
+    struct hearth_fit fit;
+    const int rc = fit_of(p->path, params, o, model, &fit, &err);
+    if (!rc && is_better(&fit, without, 1)) {
+        hearth_cli_info("using a pack of the model, %s (--pack never: the model itself)", p->path);
+        return HEARTH_EXIT_OK;
+    }
+    hearth_model_close(model);
+    if (rc == HEARTH_E_INTERRUPTED)
+        return hearth_cli_fail(&err);
+    if (is_broken(rc))
+        throw_away(p, "the pack is damaged");
+    return HEARTH_EXIT_OK;
+}
+
+int hearth_cli_use_pack(struct hearth_model **model, const struct hearth_session_params *params,
+                        const struct hearth_options *o, const struct hearth_fit *fit)
+{
+    struct place p;
+    int status = HEARTH_EXIT_OK;
+    // Others read whole layers or experts from a pack, too.
+    const bool by_neuron = fit->kind == HEARTH_FIT_NOT || fit->packed_token_bytes;
+    if (o->pack == HEARTH_PACK_NEVER || (*model)->pack || !(*model)->hp.has_predictors || !by_neuron ||
+        find_place(&p, *model, o))
+        return status;
+    bool there = has_pack(&p);
+    if (!there && !may_make(&p, o) && !gives_hints(o))
+        return status;
+    hearth_model_close(model); // what it claims is for the pack
+    if (!there)
+        status = offer(&p, params, o, fit, &there);
+    if (!status && there)
+        status = open_pack(&p, model, params, o, fit);
+    return status || *model ? status : hearth_cli_open_model(model, o, false);
+}

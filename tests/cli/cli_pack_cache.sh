@@ -1,0 +1,174 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# --pack: a model that does not fit and that a pack makes faster is packed once, into a cache folder, if the options or
+# the person at the terminal want it; the pack is found again, and thrown away when it is of no use; texts are the same.
+# shellcheck source=tests/cli/cli.sh
+. "$(dirname "$0")/cli.sh"
+
+model=$tmp/model.gguf
+cache=$XDG_CACHE_HOME/hearth
+run 0 synth small-turbosparse "$model"
+usual=(-p w12 -n 4 -ub 8 -t 1 --io pread --ignore-eos --temp 0)
+run 0 run "$model" "${usual[@]}" --logits-out "$tmp/want"
+ram=44M
+tight=("${usual[@]}" --ram "$ram" --logits-out "$tmp/logits")
+err_lacks "pack"
+
+packs() { # how many packs are in the cache, and nothing else
+    local n
+    n=$(find "$cache" -name 'model-*.hearth.gguf' 2>/dev/null | wc -l)
+    [ "$(find "$cache" -type f 2>/dev/null | wc -l)" -eq "$n" ] || fail "there are other files than packs in the cache"
+    echo "$n"
+}
+logits_are_the_same() {
+    same "$tmp/logits" "$tmp/want"
+    rm "$tmp/logits"
+}
+
+# ---- not asked for: neither in a pipe nor with "never"; a hint where there is somebody to read it
+run 0 run "$model" "${tight[@]}" </dev/null
+err_lacks "pack"
+run 0 run "$model" "${tight[@]}" -v
+hint="this model has predictors: --pack auto makes a pack of it, once, that reads about"
+grep -qF "$hint" "$tmp/err" || skip "a pack of so small neurons is not better on this file system"
+run 0 run "$model" "${tight[@]}" -v --pack never
+err_lacks "this model has predictors"
+run 0 run "$model" "${usual[@]}" --pack auto
+[ "$(packs)" -eq 0 ] || fail "a pack without being asked for"
+run 2 run "$model" "${usual[@]}" --pack maybe
+err_has "one of auto, ask, never"
+
+# ---- auto: once
+run 0 run "$model" "${tight[@]}" --pack auto
+err_has "using a pack of the model, $cache/model-"
+[ "$(packs)" -eq 1 ] || fail "no pack"
+logits_are_the_same
+pack=$(echo "$cache"/model-*.hearth.gguf)
+before=$(stat -c %Y.%i "$pack")
+run 0 run "$model" "${tight[@]}" --stats json
+err_has "using a pack of the model"
+logits_are_the_same
+[ "$(stat -c %Y.%i "$pack")" = "$before" ] || fail "packed twice"
+tail -n 1 "$tmp/err" >"$tmp/stats"
+[ "$(json "$tmp/stats" streaming/neurons_cached)" -gt 0 ] || fail "the pack does not stream by neuron"
+run 0 run "$model" "${tight[@]}" --pack never
+err_lacks "using a pack"
+logits_are_the_same
+run 0 run "$model" "${usual[@]}"
+err_lacks "using a pack"
+# Where it is of no use, the model is.
+run 0 run "$model" "${tight[@]}" --sparsity off
+err_lacks "using a pack"
+run 0 run "$pack" "${tight[@]}" --sparsity off -v
+err_has "--sparsity off reads whole layers of this pack; auto reads single neurons"
+run 0 inspect "$pack" --verify
+out_has "hearth.pack.source.fingerprint"
+cp "$model" "$tmp/moved.gguf"
+touch -r "$model" "$tmp/moved.gguf"
+
+# ---- the other commands that have it, and the environment
+run 0 bench "$model" -p 8 -n 4 -npl 1 -r 1 --roof 0 -ub 8 -t 1 --io pread --ram $ram
+err_has "using a pack of the model"
+run 0 perplexity "$model" -f "$source_dir/README.md" -c 32 --chunks 1 -ub 8 -t 1 --io pread --ram $ram
+err_has "using a pack of the model"
+HEARTH_PACK=auto HEARTH_PACK_DIR=$tmp/elsewhere run 0 run "$model" "${tight[@]}"
+err_has "using a pack of the model, $tmp/elsewhere/model-"
+rm -r "$tmp/elsewhere"
+
+# ---- what is there may be no pack of the model
+damage() { # COMMAND...: what becomes of the pack; then it is made anew
+    "$@"
+    run 0 run "$model" "${tight[@]}" --pack auto
+    err_has "it is removed"
+    err_has "using a pack of the model"
+    logits_are_the_same
+    [ "$(packs)" -eq 1 ] || fail "after $*: $(packs) packs"
+}
+damage truncate -s 1000000 "$pack"
+err_has "the pack is damaged"
+damage truncate -s 10 "$pack"
+damage cp "$model" "$pack"
+err_has "it is no pack of the model"
+damage touch "$model"
+err_has "which may have changed"
+run 0 pack "$model" "$tmp/plain.hearth.gguf"
+damage cp "$tmp/plain.hearth.gguf" "$pack"
+# One that is damaged where only checksums see it.
+cp "$pack" "$tmp/good"
+printf 'damage' | dd of="$pack" bs=1 seek=20000000 conv=notrunc status=none
+run 0 run "$model" "${tight[@]}" --verify
+err_has "the pack is damaged"
+err_lacks "using a pack"
+logits_are_the_same
+[ "$(packs)" -eq 0 ] || fail "a damaged pack stays"
+
+# ---- what goes wrong: the model itself will do
+(
+    trap '' XFSZ
+    ulimit -f 20000
+    run 0 run "$model" "${tight[@]}" --pack auto
+) || exit 1
+err_has "the model is not packed: "
+logits_are_the_same
+[ "$(packs)" -eq 0 ] || fail "a full disk leaves a pack"
+if unshare -rm true 2>/dev/null; then # a disk without room
+    mkdir "$tmp/disk"
+    # shellcheck disable=SC2016 # the inner shell expands them
+    unshare -rm bash -c 'mount -t tmpfs -o size=20M none "$1" && shift && "$@"' bash "$tmp/disk" \
+        "$hearth" pack "$model" "$tmp/disk/out" >"$tmp/out" 2>"$tmp/err" && fail "a pack on a small disk"
+    err_has "No space left on the disk: the pack takes"
+fi
+echo >"$tmp/file"
+run 0 run "$model" "${tight[@]}" --pack auto --pack-dir "$tmp/file/folder"
+logits_are_the_same
+(
+    unset XDG_CACHE_HOME HOME
+    run 0 run "$model" "${tight[@]}" --pack auto
+) || exit 1
+logits_are_the_same
+
+# ---- questions
+play() { # STATUS ARGUMENT...
+    local wanted=$1 status=0
+    shift
+    "$PLAY_TERMINAL" -w 200 "$@" >"$tmp/out" 2>"$tmp/err" || status=$?
+    [ $status -eq 77 ] && exit 0
+    [ "$status" -eq "$wanted" ] || fail "$*: exit status $status instead of $wanted"
+}
+question="Write it to"
+play 0 "$hearth" run "$model" "${usual[@]}"
+grep -qF "$question" "$tmp/out" && fail "a question although the model fits"
+play 0 bash -c '"$@" </dev/null' bash "$hearth" run "$model" "${tight[@]}"
+play 0 bash -c '"$@" | cat' bash "$hearth" run "$model" "${tight[@]}"
+# shellcheck disable=SC2016
+play 0 bash -c '"$@" 2>"$0"' "$tmp/file" "$hearth" run "$model" "${tight[@]}"
+play 0 "$hearth" run "$model" "${tight[@]}" -q
+play 0 "$hearth" run "$model" "${tight[@]}" --pack never
+out_lacks_question() { grep -qF "$question" "$tmp/out" && fail "a question in a pipe"; }
+out_lacks_question
+[ "$(packs)" -eq 0 ] || fail "a pack without an answer"
+
+# Ctrl-C, the end of input, an answer that is none, no.
+play 130 -c "[Y/n]" "$hearth" run "$model" "${tight[@]}"
+[ "$(packs)" -eq 0 ] || fail "a pack after Ctrl-C"
+play 0 -a "[Y/n]=perhaps" -s "[Y/n] perhaps" -a "[Y/n]=y" "$hearth" run "$model" "${tight[@]}"
+out_has "using a pack of the model"
+[ "$(grep -cF "$question" <(sed '/^--- end/,$!d' "$tmp/out"))" -eq 2 ] || fail "it is not asked again"
+[ "$(packs)" -eq 1 ] || fail "no pack after yes"
+play 0 "$hearth" run "$model" "${tight[@]}"
+grep -qF "$question" "$tmp/out" && fail "it is asked although there is a pack"
+rm "$pack"
+play 0 -a "[Y/n]=" "$hearth" run "$model" "${tight[@]}"
+out_has "using a pack of the model"
+rm "$pack"
+play 0 -a "[Y/n]=n" "$hearth" run "$model" "${tight[@]}"
+out_has "this is not asked again for this model"
+play 0 "$hearth" run "$model" "${tight[@]}"
+grep -qF "$question" "$tmp/out" && fail "it is asked again after no"
+out_has "--pack auto"
+rm "$cache"/*.declined
+
+# While it is packed: Ctrl-C leaves nothing.
+play 130 -a "[Y/n]=" -c "packing, once" "$hearth" run "$model" "${tight[@]}"
+[ "$(packs)" -eq 0 ] || fail "a stopped packer left something"
+exit 0
