@@ -35,6 +35,11 @@ void hearth_outfile_cut(struct hearth_outfile *f, uint64_t offset);
 int hearth_outfile_commit(struct hearth_outfile **f, struct hearth_error *err); // always closes
 void hearth_outfile_close(struct hearth_outfile **f);
 
+// Makes a folder for the user alone, and those above it that are missing; one that is there is as good.
+int hearth_folder_make(const char *path, struct hearth_error *err);
+// The number of the storage that holds the file or folder at `path`; 0: unknown.
+uint64_t hearth_file_device(const char *path);
+
 // ---- memory
 void *hearth_os_map(size_t size); // zeroed anonymous pages or NULL
 void hearth_os_unmap(void *p, size_t size);
@@ -46,6 +51,7 @@ void hearth_os_discard(void *p, size_t size); // returns whole pages to the syst
 
 // ---- machine
 uint64_t hearth_now_ns(void); // monotonic
+uint64_t hearth_cpu_ns(void); // that all threads of the process have used
 uint64_t hearth_random_u64(void);
 // Physical cores that this process may use (found by hwloc where built in), limited by the CPU
 // quota of its control group; at least 1.

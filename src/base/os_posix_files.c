@@ -538,3 +538,29 @@ void hearth_outfile_close(struct hearth_outfile **file)
     free(f);
     *file = NULL;
 }
+
+// ---- folders
+
+int hearth_folder_make(const char *path, struct hearth_error *err)
+{
+    char *name = hearth_strndup(path, strlen(path));
+    if (!name)
+        return hearth_fail(err, HEARTH_E_MEMORY, "%s: no memory to make the folder", path);
+    for (char *slash = strchr(name + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        (void)mkdir(name, 0700); // where it fails, so does the last one
+        *slash = '/';
+    }
+    struct stat st;
+    int rc = HEARTH_OK;
+    if (mkdir(name, 0700) != 0 && (errno != EEXIST || stat(name, &st) != 0 || !S_ISDIR(st.st_mode)))
+        rc = hearth_fail_errno(err, errno, "%s: cannot make the folder", path);
+    free(name);
+    return rc;
+}
+
+uint64_t hearth_file_device(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 ? (uint64_t)st.st_dev : 0;
+}
