@@ -29,6 +29,8 @@ int hearth_file_read_direct(struct hearth_file *f, void *dst, size_t n, uint64_t
 struct hearth_outfile;
 int hearth_outfile_open(struct hearth_outfile **out, const char *path, struct hearth_error *err);
 int hearth_outfile_write(struct hearth_outfile *f, const void *src, size_t n, struct hearth_error *err);
+// Goes on n bytes later. What lies between reads as zeros, and takes no room on disk where the file system has holes.
+int hearth_outfile_skip(struct hearth_outfile *f, uint64_t n, struct hearth_error *err);
 uint64_t hearth_outfile_offset(const struct hearth_outfile *f);
 // Takes back what was written from `offset` on. Where the system refuses, the commit will fail.
 void hearth_outfile_cut(struct hearth_outfile *f, uint64_t offset);

@@ -309,6 +309,21 @@ int hearth_outfile_write(struct hearth_outfile *f, const void *src, size_t n, st
     return rc;
 }
 
+int hearth_outfile_skip(struct hearth_outfile *f, uint64_t n, struct hearth_error *err)
+{
+    const int rc = flush_out(f, err);
+    if (rc)
+        return rc;
+    const off_t to = (off_t)(f->offset + n);
+    if (ftruncate(f->fd, to) || lseek(f->fd, to, SEEK_SET) < 0) {
+        f->failed = true;
+        return hearth_fail_errno(err, errno, "%s: cannot be %llu bytes long", f->path,
+                                 (unsigned long long)to);
+    }
+    f->offset += n;
+    return HEARTH_OK;
+}
+
 uint64_t hearth_outfile_offset(const struct hearth_outfile *f)
 {
     return f->offset;

@@ -260,6 +260,11 @@ const struct hearth_option hearth_option_table[] = {
     {"--svg", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, PLAN, "Output",
      "also write a chart to FILE: of speed against memory, or of hit rates", AT(svg)},
 
+    {"--shape", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, SYNTH, "Output",
+     "write the shape alone, for hearth plan: OUT has its full size, but its weights are holes that take no room on "
+     "disk; "
+     "models with predictors become packs",
+     AT(shape)},
     {"--pure", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, QUANTIZE, "Output",
      "all matrices in TYPE's format, the embedding and the head included; no mixture", AT(pure)},
     {"--special", "-sp", HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, RUN | DETOKENIZE, "Output",

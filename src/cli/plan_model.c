@@ -165,22 +165,23 @@ static double next_gigabyte(const struct planning *g, int i)
     return (c[next].forecast.tokens_per_second - p->forecast.tokens_per_second) / fmax(over, 1);
 }
 
+// Fits a terminal of 80 columns.
 static void print_curve(const struct planning *g)
 {
-    printf(
-        "\n| memory | in memory | hits | MB a token | reads a token | tok/s | next GiB | prompts, tok/s | micro-batch |\n"
-        "| -----: | --------: | ---: | ---------: | ------------: | ----: | -------: | -------------: | ----------: |\n");
+    printf("\n| memory | kept%% | hits%% | MB/token |  reads |  tok/s | +1 GiB | pp/s |  -ub |\n"
+           "| -----: | ----: | ----: | -------: | -----: | -----: | -----: | ---: | ---: |\n");
     for (int i = 0; i < g->n_curve; i++) {
         const struct hearth_prospect *p = &g->curve[i];
         char ram[32], hits[32] = "";
         format_budget(ram, sizeof ram, p->ram);
         if (p->forecast.hit_rate >= 0)
-            snprintf(hits, sizeof hits, "%.1f %%", 100 * p->forecast.hit_rate);
-        printf("| %6s | %7.1f %% | %6s | %8.2f | %8.0f | %6.2f | %+6.2f | %7.1f | %4d |%s\n", ram,
-               100 * p->kept, hits, p->forecast.read_bytes / 1e6, p->forecast.reads,
-               p->forecast.tokens_per_second, next_gigabyte(g, i), p->prompt_tokens_per_second, p->n_ubatch,
-               i == g->knee ? " knee" : "");
+            snprintf(hits, sizeof hits, "%.1f", 100 * p->forecast.hit_rate);
+        printf("| %6s | %5.1f | %5s | %8.2f | %6.0f | %6.2f | %+6.2f | %4.0f | %4d |%s\n", ram, 100 * p->kept,
+               hits, p->forecast.read_bytes / 1e6, p->forecast.reads, p->forecast.tokens_per_second,
+               next_gigabyte(g, i), p->prompt_tokens_per_second, p->n_ubatch, i == g->knee ? "*" : "");
     }
+    if (g->knee >= 0)
+        printf("*: the knee; from here on more memory brings less than before\n");
 }
 
 static int write_chart(const struct planning *g)

@@ -697,12 +697,58 @@ static void test_cpu(void **state)
     assert_ptr_equal(hearth_cpu_brand(), hearth_cpu_brand());
 }
 
+static void test_outfile_skip(void **state)
+{
+    (void)state;
+    const size_t hole = 5 << 20;
+    const char *path = in_folder("holes");
+    struct hearth_outfile *f;
+    struct hearth_file *in;
+    CHECK(hearth_outfile_open(&f, path, &check_error));
+    CHECK(hearth_outfile_write(f, "before", 6, &check_error));
+    CHECK(hearth_outfile_skip(f, hole, &check_error));
+    CHECK(hearth_outfile_write(f, "after", 5, &check_error));
+    CHECK(hearth_outfile_skip(f, 3, &check_error));
+    assert_int_equal(hearth_outfile_offset(f), 6 + hole + 5 + 3);
+    CHECK(hearth_outfile_commit(&f, &check_error));
+    CHECK(hearth_file_open(&in, path, &check_error));
+    assert_int_equal(hearth_file_size(in), 6 + hole + 5 + 3);
+    char bytes[16];
+    CHECK(hearth_file_read(in, bytes, 8, 0, &check_error));
+    assert_memory_equal(bytes, "before\0\0", 8);
+    CHECK(hearth_file_read(in, bytes, 9, 5 + hole, &check_error));
+    assert_memory_equal(bytes, "\0after\0\0\0", 9);
+    hearth_file_close(&in);
+}
+
+static void test_folders(void **state)
+{
+    (void)state;
+    char inner[600], file[600];
+    snprintf(inner, sizeof inner, "%s/a/b", folder);
+    snprintf(file, sizeof file, "%s/c", folder);
+    CHECK(hearth_folder_make(inner, &check_error));
+    CHECK(hearth_folder_make(inner, &check_error)); // it is there
+    assert_true(hearth_file_device(inner) == hearth_file_device(folder));
+    assert_true(hearth_file_device(file) == 0); // nothing is there
+    struct hearth_outfile *f;
+    CHECK(hearth_outfile_open(&f, file, &check_error));
+    CHECK(hearth_outfile_commit(&f, &check_error));
+    struct hearth_error err = {0};
+    assert_true(hearth_folder_make(file, &err) < 0 && strstr(err.message, file));
+    assert_int_equal(rmdir(inner), 0);
+    snprintf(inner, sizeof inner, "%s/a", folder);
+    assert_int_equal(rmdir(inner), 0);
+}
+
 static void test_machine(void **state)
 {
     (void)state;
     assert_true(hearth_memory_total() > (uint64_t)64 << 20);
     uint64_t peak = hearth_memory_peak();
     assert_true(peak > 100000);
+    const uint64_t used = hearth_cpu_ns();
+    assert_true(used > 0 && hearth_cpu_ns() >= used);
     uint64_t a = hearth_now_ns();
     sleep_us(2000);
     assert_in_range(hearth_now_ns() - a, 1000000, 60u * 1000000000u);
@@ -743,6 +789,8 @@ int main(void)
         cmocka_unit_test(test_outfile),
         cmocka_unit_test(test_outfile_large),
         cmocka_unit_test(test_outfile_full),
+        cmocka_unit_test(test_outfile_skip),
+        cmocka_unit_test(test_folders),
         cmocka_unit_test(test_outfile_stale),
         cmocka_unit_test(test_outfile_failures),
         cmocka_unit_test(test_pool_runs_each_task_once),

@@ -70,7 +70,8 @@ cmp -s "$tmp/first" "$tmp/out" || fail "two plans differ"
 run 0 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --ram "$(((least + whole) / 2))" --explain -c 256
 out_has "a phone: 2 cores"
 out_has "in memory:"
-out_has "| memory | in memory |"
+out_has "| memory | kept% | hits% |"
+[ "$(grep "^|" "$tmp/out" | awk '{ print length }' | sort -n | tail -1)" -le 80 ] || fail "the table is wide"
 run 0 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --ram "$(((least + whole) / 2))" -c 256 --json
 slow=$(json "$tmp/out" tokens_per_second)
 run 0 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --min-speed "$slow" -c 256 --json
@@ -86,6 +87,16 @@ err_has "too large for a probe"
 printf 'cores = 2\ncores = 3\n' >"$tmp/twice.txt"
 run 1 plan "$tmp/pack.gguf" --device "$tmp/twice.txt"
 err_has "twice.txt: line 2 of the probe: cores is there twice"
+
+# The shape of a model that is larger than this disk may be.
+run 0 synth --shape turbosparse-mixtral-47b "$tmp/shape.gguf"
+[ "$(stat -c %s "$tmp/shape.gguf")" -gt 28000000000 ] || fail "a shape is not as large as its model"
+[ "$(du -k "$tmp/shape.gguf" | cut -f 1)" -lt 100000 ] || fail "a shape takes room on disk"
+run 0 plan "$tmp/shape.gguf" --device "$tmp/phone.txt" --ram 12G -c 1024 --json
+awk -v h="$(json "$tmp/out" hit_rate)" 'BEGIN { exit !(h > 0.5 && h < 1) }' || fail "hit rate of a shape"
+run 0 synth --shape falcon-40b-relu "$tmp/shape.gguf"
+run 0 plan "$tmp/shape.gguf" --device "$tmp/phone.txt" --ram 12G -c 1024 -np 4
+out_has "of the neurons asked for are in the cache"
 
 # What a run reads is what was forecast for its budget, once the machine was measured.
 export XDG_CACHE_HOME=$tmp/runs
