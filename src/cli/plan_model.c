@@ -176,7 +176,7 @@ static void print_curve(const struct planning *g)
         format_budget(ram, sizeof ram, p->ram);
         if (p->forecast.hit_rate >= 0)
             snprintf(hits, sizeof hits, "%.1f", 100 * p->forecast.hit_rate);
-        printf("| %6s | %5.1f | %5s | %8.2f | %6.0f | %6.2f | %+6.2f | %4.0f | %4d |%s\n", ram, 100 * p->kept,
+        printf("| %6s | %5.1f | %5s | %8.2f | %6.0f | %6.4g | %+6.4g | %4.0f | %4d |%s\n", ram, 100 * p->kept,
                hits, p->forecast.read_bytes / 1e6, p->forecast.reads, p->forecast.tokens_per_second,
                next_gigabyte(g, i), p->prompt_tokens_per_second, p->n_ubatch, i == g->knee ? "*" : "");
     }

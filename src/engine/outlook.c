@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "engine/session.h"
 #include "model/ffn.h"
+#include "model/pack.h"
 
 #define MIB ((uint64_t)1 << 20)
 // An exchange: tokens of its prompt, and of its answer.
@@ -15,6 +16,7 @@
 #define USUAL_PREDICT 256
 #define LEAST_UBATCH  8
 #define UBATCHES      16
+#define SAMPLES       8 // spaces that stand for all
 // Plans this close to each other are equal: the model knows no better.
 #define SAME 1.005
 
@@ -63,18 +65,37 @@ static int measure_sessions(struct hearth_outlook *o, struct hearth_error *err)
     return rc;
 }
 
+// By the repeats that a few of the spaces have, where the file tells them.
+static struct hearth_activity_kind kind_of_neurons(const struct hearth_outlook *o)
+{
+    const struct hearth_budget_params *b = &o->need.params;
+    const struct hearth_pack *pack = o->model->pack;
+    struct hearth_activity_kind kind = HEARTH_ACTIVITY_NEURONS;
+    const float *shares[SAMPLES];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < SAMPLES; i++) {
+        const struct hearth_budget_space *s = &b->spaces[b->n_spaces * i / SAMPLES];
+        if (s->share)
+            shares[n++] = s->share;
+    }
+    if (pack && pack->repeats > 0 && n)
+        kind.reuse = hearth_activity_reuse(shares, n, b->spaces[0].n_neurons, (double)pack->repeats);
+    return kind;
+}
+
 // Shares of a visited space's neurons that a token computes, layer by layer; and how many a step of all sequences
 // computes and misses. Spaces without shares are all alike.
 static int describe_activity(struct hearth_outlook *o, double *density, struct hearth_error *err)
 {
     const struct hearth_budget_params *b = &o->need.params;
     const uint32_t experts = (uint32_t)hearth_ffn_experts(&o->model->hp);
-    const struct hearth_activity_kind kind = HEARTH_ACTIVITY_NEURONS;
     struct hearth_activity one;
+    struct hearth_activity_kind kind = HEARTH_ACTIVITY_NEURONS;
     for (int i = 0; i < o->model->hp.n_layer; i++)
         density[i] = kind.density;
     if (!b->n_spaces)
         return HEARTH_OK;
+    kind = kind_of_neurons(o);
     o->activity = hearth_calloc(b->n_spaces, sizeof *o->activity);
     if (!o->activity)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory to plan the memory budget");

@@ -8,6 +8,12 @@
 #define GROUPS HEARTH_ACTIVITY_POINTS // of neurons of about the same share
 #define STATES 16                     // equally likely values of what is known of a neuron
 #define LEAST  1e-6
+// Visits that a cache remembers: uses count half after 32. So many uses tell half of what can be known.
+#define REMEMBERED 46
+#define TELLING    2
+// Of the correlation from one visit to the next, which is not all that a cache can know or has to.
+#define REUSE_OF_NEXT 1.22
+#define MOST_REUSE    0.9
 
 // The normal distribution function, and its inverse by halving.
 static double normal(double x)
@@ -89,7 +95,6 @@ void hearth_activity_make(struct hearth_activity *out, const float *share, uint3
 {
     double known[STATES];
     struct state states[GROUPS * STATES];
-    const double reuse = kind->reuse, rest = sqrt(1 - reuse * reuse);
     int n_states = 0;
     *out = (struct hearth_activity){0};
     for (int i = 0; i < STATES; i++)
@@ -98,7 +103,8 @@ void hearth_activity_make(struct hearth_activity *out, const float *share, uint3
         const double from = share_at(g), to = share_at(g + 1), size = (to - from) * n;
         double p = share ? mean_share(share, n, from * n, to * n) : usual_share(kind, from, to);
         p = bounded(1 - pow(1 - bounded(p), tokens));
-        const double threshold = normal_inverse(p);
+        const double threshold = normal_inverse(p), uses = REMEMBERED * p;
+        const double reuse = kind->reuse * sqrt(uses / (uses + TELLING)), rest = sqrt(1 - reuse * reuse);
         double sum = 0; // of the states' chances, which are not quite p on average
         for (int i = 0; i < STATES; i++)
             sum += normal((threshold + reuse * known[i]) / rest);
@@ -109,6 +115,44 @@ void hearth_activity_make(struct hearth_activity *out, const float *share, uint3
         out->leading[g + 1] = (float)out->used;
     }
     fill_missed(out, states, n_states, n);
+}
+
+// How many of a space's neurons are active in a visit and in the one before it, if the hidden numbers of the two have this
+// correlation. *uses: in a visit.
+static double repeated(const float *share, uint32_t n, double correlation, double *uses)
+{
+    double both = 0;
+    for (int g = 0; g < GROUPS; g++) {
+        const double from = share_at(g) * n, to = share_at(g + 1) * n,
+                     p = bounded(mean_share(share, n, from, to));
+        const double threshold = normal_inverse(p);
+        double chance = 0, twice = 0;
+        for (int i = 0; i < STATES; i++) {
+            const double known = normal_inverse((i + 0.5) / STATES);
+            const double active = normal((threshold + sqrt(correlation) * known) / sqrt(1 - correlation));
+            chance += active / STATES;
+            twice += active * active / STATES;
+        }
+        both += (to - from) * twice * (p / chance) * (p / chance);
+        *uses += (to - from) * p;
+    }
+    return both;
+}
+
+double hearth_activity_reuse(const float *const *shares, uint32_t n_spaces, uint32_t n, double repeats)
+{
+    double low = 0, high = MOST_REUSE;
+    for (int i = 0; i < 16; i++) {
+        const double middle = (low + high) / 2;
+        double both = 0, uses = 0;
+        for (uint32_t k = 0; k < n_spaces; k++)
+            both += repeated(shares[k], n, middle, &uses);
+        if (both < repeats * uses)
+            low = middle;
+        else
+            high = middle;
+    }
+    return REUSE_OF_NEXT * low < MOST_REUSE ? REUSE_OF_NEXT * low : MOST_REUSE;
 }
 
 static double at(const float *points, uint32_t kept, uint32_t n)

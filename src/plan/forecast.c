@@ -21,8 +21,10 @@
 // Of computing and reading the shorter one is hidden, but for this share: of neurons and layers read ahead, of experts
 // read ahead, of what nobody reads ahead.
 #define SHOWS_AHEAD   0.2
-#define SHOWS_EXPERTS 0.5
+#define SHOWS_EXPERTS 0.8
 #define SHOWS_ALL     1.0
+// One layer misses many experts, the next one none: the storage waits for a quarter of the time.
+#define UNEVEN 1.33
 // Parts of an expert: reads.
 #define EXPERT_READS 3
 
@@ -191,7 +193,7 @@ static void read_experts(const struct hearth_forecast_params *f, struct reading 
         const double read = missed * (f->look_ahead ? 1 + EXPERTS_IN_VAIN : 1);
         r->bytes += read * (double)b->expert_bytes[i];
         r->reads += read * EXPERT_READS;
-        r->storage_s += read * ((double)b->expert_bytes[i] / (f->probe->sequential_gb_s * 1e9));
+        r->storage_s += UNEVEN * read * (double)b->expert_bytes[i] / (f->probe->sequential_gb_s * 1e9);
     }
 }
 
@@ -250,8 +252,9 @@ double hearth_forecast_prompt(const struct hearth_forecast_params *f, int n_ubat
         const double weights = f->workload->whole[type] + f->workload->rows[type];
         const struct hearth_type_info *info = hearth_type_info(type);
         if (weights > 0)
-            compute += weights / info->block_bytes * info->block_elems * n_ubatch /
-                       (hearth_probe_kernel_of(f->probe, type)->prompt_gmac_s * 1e9 * f->threads);
+            compute += fmax(weights / info->block_bytes * info->block_elems * n_ubatch /
+                                (hearth_probe_kernel_of(f->probe, type)->prompt_gmac_s * 1e9 * f->threads),
+                            weights / memory_rate(f->probe, f->threads));
     }
     const struct hearth_budget_params *b = f->budget;
     for (uint32_t i = 0; f->plan && i < b->n_layers; i++)

@@ -86,6 +86,8 @@ static int write_tensor(struct hearth_synth *s, struct hearth_synth_planted *p,
 
 // Counts of a shape's neurons are of so many tokens.
 #define SHAPE_TOKENS 1000000
+// Planted neurons' sets overlap by 0.34 (Jaccard) from token to token, so that half of a set was active before.
+#define SHAPE_REPEATS 0.51f
 
 // A preset whose neurons are planted, as a pack.
 static void make_shape(struct hearth_synth_preset *p)
@@ -118,6 +120,8 @@ static int declare_counts(struct hearth_synth *s)
     }
     if (!rc)
         rc = hearth_gguf_put_array(s->w, "hearth.pack.batches", HEARTH_GGUF_U32, &one, 1, s->err);
+    if (!rc)
+        rc = hearth_gguf_put_f32(s->w, "hearth.pack.repeats", SHAPE_REPEATS, s->err);
     return rc ? rc : hearth_gguf_put_u64(s->w, "hearth.pack.profile_tokens", SHAPE_TOKENS, s->err);
 }
 

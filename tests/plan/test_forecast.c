@@ -136,6 +136,27 @@ static void test_activity(void **state)
     assert_true(fabs(hearth_activity_leading(&a, F, F) - a.used) < 1e-3 * F);
 }
 
+// More repeats tell of more reuse; what independent tokens repeat tells of none.
+static void test_repeats(void **state)
+{
+    (void)state;
+    static float share[F];
+    make_shares(share);
+    const float *shares[2] = {share, share};
+    double squares = 0, sum = 0, last = 0;
+    for (int j = 0; j < F; j++) {
+        squares += (double)share[j] * (double)share[j];
+        sum += (double)share[j];
+    }
+    assert_true(hearth_activity_reuse(shares, 2, F, squares / sum) < 0.05);
+    for (double repeats = 0.4; repeats < 0.9; repeats += 0.1) {
+        const double reuse = hearth_activity_reuse(shares, 2, F, repeats);
+        assert_true(reuse >= last && reuse <= 0.95);
+        last = reuse;
+    }
+    assert_true(last > 0.5);
+}
+
 // ---- forecasts
 
 #define LAYERS 4
@@ -239,7 +260,8 @@ static void test_gap(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_no_reuse), cmocka_unit_test(test_reuse),
-                                       cmocka_unit_test(test_activity), cmocka_unit_test(test_memory),
-                                       cmocka_unit_test(test_machine),  cmocka_unit_test(test_gap)};
+                                       cmocka_unit_test(test_activity), cmocka_unit_test(test_repeats),
+                                       cmocka_unit_test(test_memory),   cmocka_unit_test(test_machine),
+                                       cmocka_unit_test(test_gap)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
