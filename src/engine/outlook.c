@@ -16,7 +16,6 @@
 #define USUAL_PREDICT 256
 #define LEAST_UBATCH  8
 #define UBATCHES      16
-#define SAMPLES       8 // spaces that stand for all
 // Plans this close to each other are equal: the model knows no better.
 #define SAME 1.005
 
@@ -71,10 +70,10 @@ static struct hearth_activity_kind kind_of_neurons(const struct hearth_outlook *
     const struct hearth_budget_params *b = &o->need.params;
     const struct hearth_pack *pack = o->model->pack;
     struct hearth_activity_kind kind = HEARTH_ACTIVITY_NEURONS;
-    const float *shares[SAMPLES];
+    const float *shares[HEARTH_ACTIVITY_SPACES];
     uint32_t n = 0;
-    for (uint32_t i = 0; i < SAMPLES; i++) {
-        const struct hearth_budget_space *s = &b->spaces[b->n_spaces * i / SAMPLES];
+    for (uint32_t i = 0; i < HEARTH_ACTIVITY_SPACES; i++) {
+        const struct hearth_budget_space *s = &b->spaces[b->n_spaces * i / HEARTH_ACTIVITY_SPACES];
         if (s->share)
             shares[n++] = s->share;
     }
@@ -106,7 +105,9 @@ static int describe_activity(struct hearth_outlook *o, double *density, struct h
             continue;
         }
         hearth_activity_make(&o->activity[i], s->share, s->n_neurons, &kind, o->params.session.max_seqs);
-        hearth_activity_make(&one, s->share, s->n_neurons, &kind, 1);
+        one = o->activity[i];
+        if (o->params.session.max_seqs > 1)
+            hearth_activity_make(&one, s->share, s->n_neurons, &kind, 1);
         if (i % experts == 0)
             density[i / experts] = 0;
         if (s->share)

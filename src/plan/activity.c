@@ -39,6 +39,13 @@ struct state {
     double n;      // neurons that are in it
 };
 
+// Equally likely values of a normal number.
+static void list_states(double *known)
+{
+    for (int i = 0; i < STATES; i++)
+        known[i] = normal_inverse((i + 0.5) / STATES);
+}
+
 static double share_at(int point)
 {
     return (double)point / GROUPS * ((double)point / GROUPS);
@@ -97,8 +104,7 @@ void hearth_activity_make(struct hearth_activity *out, const float *share, uint3
     struct state states[GROUPS * STATES];
     int n_states = 0;
     *out = (struct hearth_activity){0};
-    for (int i = 0; i < STATES; i++)
-        known[i] = normal_inverse((i + 0.5) / STATES);
+    list_states(known);
     for (int g = 0; g < GROUPS; g++) {
         const double from = share_at(g), to = share_at(g + 1), size = (to - from) * n;
         double p = share ? mean_share(share, n, from * n, to * n) : usual_share(kind, from, to);
@@ -106,53 +112,73 @@ void hearth_activity_make(struct hearth_activity *out, const float *share, uint3
         const double threshold = normal_inverse(p), uses = REMEMBERED * p;
         const double reuse = kind->reuse * sqrt(uses / (uses + TELLING)), rest = sqrt(1 - reuse * reuse);
         double sum = 0; // of the states' chances, which are not quite p on average
+        for (int i = 0; i < STATES; i++) {
+            const double active = normal((threshold + reuse * known[i]) / rest);
+            states[n_states + i] = (struct state){active, size / STATES};
+            sum += active;
+        }
         for (int i = 0; i < STATES; i++)
-            sum += normal((threshold + reuse * known[i]) / rest);
-        for (int i = 0; i < STATES; i++)
-            states[n_states++] = (struct state){
-                normal((threshold + reuse * known[i]) / rest) * p * STATES / sum, size / STATES};
+            states[n_states++].active *= p * STATES / sum;
         out->used += p * size;
         out->leading[g + 1] = (float)out->used;
     }
     fill_missed(out, states, n_states, n);
 }
 
-// How many of a space's neurons are active in a visit and in the one before it, if the hidden numbers of the two have this
-// correlation. *uses: in a visit.
-static double repeated(const float *share, uint32_t n, double correlation, double *uses)
+// Neurons of about the same share.
+struct group {
+    double n, p, threshold;
+};
+
+static void make_groups(struct group *groups, const float *share, uint32_t n)
 {
-    double both = 0;
     for (int g = 0; g < GROUPS; g++) {
         const double from = share_at(g) * n, to = share_at(g + 1) * n,
                      p = bounded(mean_share(share, n, from, to));
-        const double threshold = normal_inverse(p);
-        double chance = 0, twice = 0;
-        for (int i = 0; i < STATES; i++) {
-            const double known = normal_inverse((i + 0.5) / STATES);
-            const double active = normal((threshold + sqrt(correlation) * known) / sqrt(1 - correlation));
-            chance += active / STATES;
-            twice += active * active / STATES;
-        }
-        both += (to - from) * twice * (p / chance) * (p / chance);
-        *uses += (to - from) * p;
+        groups[g] = (struct group){to - from, p, normal_inverse(p)};
     }
-    return both;
 }
 
-double hearth_activity_reuse(const float *const *shares, uint32_t n_spaces, uint32_t n, double repeats)
+// How many of a group's neurons are active in a visit and in the one before it, if the hidden numbers of the two have
+// this correlation.
+static double repeated(const struct group *g, const double *known, double correlation)
 {
-    double low = 0, high = MOST_REUSE;
+    const double tie = sqrt(correlation), rest = sqrt(1 - correlation);
+    double chance = 0, twice = 0;
+    for (int i = 0; i < STATES; i++) {
+        const double active = normal((g->threshold + tie * known[i]) / rest);
+        chance += active / STATES;
+        twice += active * active / STATES;
+    }
+    return g->n * twice * (g->p / chance) * (g->p / chance);
+}
+
+static double reuse_of(const struct group *groups, size_t n_groups, double repeats)
+{
+    double known[STATES], low = 0, high = MOST_REUSE, uses = 0;
+    list_states(known);
+    for (size_t g = 0; g < n_groups; g++)
+        uses += groups[g].n * groups[g].p;
     for (int i = 0; i < 16; i++) {
         const double middle = (low + high) / 2;
-        double both = 0, uses = 0;
-        for (uint32_t k = 0; k < n_spaces; k++)
-            both += repeated(shares[k], n, middle, &uses);
+        double both = 0;
+        for (size_t g = 0; g < n_groups; g++)
+            both += repeated(&groups[g], known, middle);
         if (both < repeats * uses)
             low = middle;
         else
             high = middle;
     }
     return REUSE_OF_NEXT * low < MOST_REUSE ? REUSE_OF_NEXT * low : MOST_REUSE;
+}
+
+double hearth_activity_reuse(const float *const *shares, uint32_t n_spaces, uint32_t n, double repeats)
+{
+    struct group groups[HEARTH_ACTIVITY_SPACES * GROUPS];
+    const size_t n_samples = n_spaces < HEARTH_ACTIVITY_SPACES ? n_spaces : HEARTH_ACTIVITY_SPACES;
+    for (size_t k = 0; k < n_samples; k++)
+        make_groups(groups + k * GROUPS, shares[k], n);
+    return reuse_of(groups, n_samples * GROUPS, repeats);
 }
 
 static double at(const float *points, uint32_t kept, uint32_t n)

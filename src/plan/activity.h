@@ -36,7 +36,8 @@ struct hearth_activity {
 void hearth_activity_make(struct hearth_activity *out, const float *share, uint32_t n,
                           const struct hearth_activity_kind *kind, int tokens);
 
-// The reuse of neurons of n_spaces spaces with these shares of n neurons each, if this share of a visit's active neurons
+#define HEARTH_ACTIVITY_SPACES 8
+// The reuse of neurons of n_spaces spaces (the first HEARTH_ACTIVITY_SPACES of them count) with these shares of n neurons each, if this share of a visit's active neurons
 // was active in the visit before it.
 double hearth_activity_reuse(const float *const *shares, uint32_t n_spaces, uint32_t n, double repeats);
 

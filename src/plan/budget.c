@@ -54,8 +54,8 @@ static double expected(const struct hearth_budget_space *s, uint32_t n)
         return s->n_neurons * (1 - pow(1 - (double)HEARTH_BUDGET_DENSITY, n));
     double sum = 0;
     for (uint32_t j = 0; j < s->n_neurons; j++) {
-        const double share = fmin(fmax((double)s->share[j], 0), 1);
-        sum += n == 1 ? share : 1 - pow(1 - share, n);
+        const float share = s->share[j] > 0 ? s->share[j] < 1 ? s->share[j] : 1 : 0;
+        sum += n == 1 ? (double)share : 1 - pow(1 - (double)share, n);
     }
     return sum;
 }
@@ -142,11 +142,12 @@ static int open_budget(struct budget *b, const struct hearth_budget_params *p, s
         const struct hearth_budget_space *s = &p->spaces[i];
         struct space_work *w = &b->work[i];
         w->falling = is_falling(s);
-        w->least = ceil_to(s->visit * expected(s, 1), s->n_neurons);
+        const double one = expected(s, 1), all = p->batch == 1 ? one : expected(s, p->batch);
+        w->least = ceil_to(s->visit * one, s->n_neurons);
         while (s->share && w->hot < s->n_neurons && s->share[w->hot] * s->visit >= HEARTH_BUDGET_HOT)
             w->hot++;
         // Sets vary: make room for twice the expected number.
-        uint32_t reserve = ceil_to(2 * expected(s, p->batch), s->n_neurons);
+        uint32_t reserve = ceil_to(2 * all, s->n_neurons);
         b->reserve = reserve > b->reserve ? reserve : b->reserve;
         b->all_bytes += matrix_bytes(s, s->n_neurons);
     }
