@@ -25,18 +25,30 @@ value() { # the first value of this key in a plan's JSON
     sed -n "s/^ *\"$1\": *\\([^,]*\\),*\$/\\1/p" | head -n 1
 }
 
-# The smallest budget of a model that keeps this share of its neurons or experts: preset, device, share, options...
-budget_for() {
-    local preset=$1 device=$2 share=$3 low high middle got
-    shift 3
-    low=$(($(plan "$preset" "$device" --ram all "$@" | value least_bytes) / 1048576 + 1))
-    high=$(($(plan "$preset" "$device" --ram all "$@" | value whole_bytes) / 1048576))
-    while [ $((high - low)) -gt 8 ]; do
-        middle=$(((low + high) / 2))
-        got=$(plan "$preset" "$device" --ram "${middle}M" "$@" | value in_memory)
-        if awk -v a="$got" -v b="$share" 'BEGIN { exit !(a >= b) }'; then high=$middle; else low=$middle; fi
-    done
-    echo "$high"
+# Speed against memory, a line for each of 24 budgets: MiB, share in memory, tok/s, bytes a token, hit rate.
+curve() { # preset, device
+    local file=$models/$1.$2.curve
+    [ -e "$file" ] || plan "$1" "$2" --ram all --explain | awk '
+        { gsub(/[",]/, "") }
+        $1 == "budgets:" { inside = 1 }
+        inside && NF == 2 { v[$1] = $2 }
+        inside && /^ *}/ && v["ram_bytes:"] {
+            print int(v["ram_bytes:"] / 1048576), v["in_memory:"], v["tokens_per_second:"],
+                v["read_bytes_per_token:"], v["hit_rate:"]
+            delete v
+        }' >"$file"
+    cat "$file"
+}
+
+# Where the curve has this share in memory: "MiB tok/s".
+at_share() { # preset, device, share
+    curve "$1" "$2" | awk -v share="$3" '
+        $2 >= share && !found {
+            part = NR > 1 && $2 > kept ? (share - kept) / ($2 - kept) : 1
+            printf "%d %.3f\n", ram + part * ($1 - ram), speed + part * ($3 - speed)
+            found = 1
+        }
+        { ram = $1; kept = $2; speed = $3 }'
 }
 
 row() { # one plan: preset, device, MiB, options... -> "tok/s MB/token reads hits%"
@@ -45,6 +57,8 @@ row() { # one plan: preset, device, MiB, options... -> "tok/s MB/token reads hit
     echo "$(echo "$json" | value tokens_per_second) $(echo "$json" | value read_bytes_per_token)" \
         "$(echo "$json" | value reads_per_token) $(echo "$json" | value hit_rate)"
 }
+
+tidy() { awk -v t="$1" 'BEGIN { printf t < 10 ? "%.2f" : "%.1f", t }'; }
 
 speed() { # preset, device, MiB, options...
     local out
@@ -65,11 +79,11 @@ NPU, too, which brings it 15 % in decode. Its figures for LLMFlash, without an N
 | device | model | in memory | budget | forecast, tok/s | PowerInfer-2 | LLMFlash | llama.cpp |
 | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |
 END
-    local preset device share label paper budget
+    local preset device share label paper budget fast
     while read -r device preset share label paper; do
-        budget=$(budget_for "$preset" "$device" "$share")
+        read -r budget fast < <(at_share "$preset" "$device" "$share")
         echo "| $device | $label | $(awk -v s="$share" 'BEGIN { print 100 * s }') % | $(gib "$budget") |" \
-            "$(speed "$preset" "$device" "$budget") | $paper |"
+            "$(tidy "$fast") | $paper |"
     done <<'END'
 oneplus-12 turbosparse-mistral-7b 0.5 Bamboo-7B 11.1 | 2.4 | 0.4
 oneplus-12 turbosparse-mixtral-47b 0.5 TurboSparse-Mixtral-47B 9.96 | 2.8 | 0.5
@@ -105,16 +119,16 @@ that are in memory. The budget of a half stands beside it.
 | model | 10 % | 20 % | 30 % | 50 % | 70 % | all | budget of 50 % |
 | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
 END
-    local preset share budget line half
+    local preset share budget line half fast
     for preset in turbosparse-mistral-7b relullama-7b falcon-40b-relu turbosparse-mixtral-47b qwen3-30b-a3b; do
         line="| $preset |"
         for share in 0.1 0.2 0.3 0.5 0.7; do
-            budget=$(budget_for "$preset" zen5-2-cores "$share")
+            read -r budget fast < <(at_share "$preset" zen5-2-cores "$share")
             [ "$share" != 0.5 ] || half=$budget
-            line="$line $(speed "$preset" zen5-2-cores "$budget") |"
+            line="$line $(tidy "$fast") |"
         done
-        budget=$(($(plan "$preset" zen5-2-cores --ram all | value whole_bytes) / 1048576 + 1))
-        echo "$line $(speed "$preset" zen5-2-cores "$budget") | $(gib "$half") |"
+        read -r budget fast < <(at_share "$preset" zen5-2-cores 1)
+        echo "$line $(tidy "$fast") | $(gib "$half") |"
     done
     for preset in turbosparse-mistral-7b turbosparse-mixtral-47b; do
         plan "$preset" zen5-2-cores --ram all --svg "$docs/speed-$preset.svg" >/dev/null
@@ -131,15 +145,15 @@ batches() {
 Sequences that are generated together, with half of the neurons in memory: tokens a second of all together, and megabytes
 that each token reads. The sequences have nothing to do with each other, so the neurons of a step unite.
 
-| model | machine | 1 | 2 | 4 | 8 | 16 |
-| --- | --- | ---: | ---: | ---: | ---: | ---: |
+| model | machine | 1 | 2 | 4 | 8 |
+| --- | --- | ---: | ---: | ---: | ---: |
 END
-    local preset device budget line n out
+    local preset device budget fast line n out
     for preset in turbosparse-mistral-7b turbosparse-mixtral-47b; do
         for device in zen5-2-cores oneplus-12; do
-            budget=$(budget_for "$preset" "$device" 0.5)
+            read -r budget fast < <(at_share "$preset" "$device" 0.5)
             line="| $preset | $device |"
-            for n in 1 2 4 8 16; do
+            for n in 1 2 4 8; do
                 out=$(row "$preset" "$device" "$budget" -np "$n")
                 # shellcheck disable=SC2086
                 set -- $out

@@ -48,8 +48,7 @@ bool hearth_cli_forecast(struct hearth_prospect *out, const struct hearth_option
                                             .look_ahead = o->overlap == HEARTH_OVERLAP_ALL};
     if (!look(out, model, &p, ram))
         return false;
-    if (o->verbose)
-        hearth_cli_info("forecast: %.2f tok/s, %.2f MB read for a token", out->forecast.tokens_per_second,
-                        out->forecast.read_bytes / 1e6);
+    hearth_cli_info("forecast: %.2f tok/s, %.2f MB read for a token", out->forecast.tokens_per_second,
+                    out->forecast.read_bytes / 1e6);
     return true;
 }
