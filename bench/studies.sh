@@ -40,9 +40,10 @@ curve() { # preset, device
     cat "$file"
 }
 
-# Where the curve has this share in memory: "MiB tok/s".
+# Where the curve has this share in memory: "MiB tok/s"; "- -" where the smallest budget has more.
 at_share() { # preset, device, share
     curve "$1" "$2" | awk -v share="$3" '
+        NR == 1 && $2 > 1.1 * share { print "- -"; found = 1 }
         $2 >= share && !found {
             part = NR > 1 && $2 > kept ? (share - kept) / ($2 - kept) : 1
             printf "%d %.3f\n", ram + part * ($1 - ram), speed + part * ($3 - speed)
@@ -58,7 +59,7 @@ row() { # one plan: preset, device, MiB, options... -> "tok/s MB/token reads hit
         "$(echo "$json" | value reads_per_token) $(echo "$json" | value hit_rate)"
 }
 
-tidy() { awk -v t="$1" 'BEGIN { printf t < 10 ? "%.2f" : "%.1f", t }'; }
+tidy() { awk -v t="$1" 'BEGIN { if (t == "-") printf t; else printf t < 10 ? "%.2f" : "%.1f", t }'; }
 
 speed() { # preset, device, MiB, options...
     local out
@@ -72,9 +73,10 @@ papers() {
     cat <<'END'
 ## Beside the papers' phones
 
-PowerInfer-2 (arXiv 2406.06282, figures 7 and 10) measured two phones with half of the feed-forward weights of a model
-on flash. The forecast is of Hearth on the phone's CPU, with the shape of the same model in Q4_0; PowerInfer-2 uses the
-NPU, too, which brings it 15 % in decode. Its figures for LLMFlash, without an NPU, are the nearer comparison.
+PowerInfer-2 (arXiv 2406.06282, figures 7 and 10) measured two phones with half of the feed-forward
+weights of a model on flash. The forecast is of Hearth on the phone's CPU, with the shape of the
+same model in Q4_0; PowerInfer-2 uses the NPU, too, which brings it 15 % in decode. Its figures for
+LLMFlash, without an NPU, are the nearer comparison.
 
 | device | model | in memory | budget | forecast, tok/s | PowerInfer-2 | LLMFlash | llama.cpp |
 | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |
@@ -92,7 +94,8 @@ oneplus-ace-2 turbosparse-mixtral-47b 0.25 TurboSparse-Mixtral-47B 4.7 | 1.5 to 
 END
     cat <<'END'
 
-The 47B model on the OnePlus 12, by memory (figure 10 has the ends, and says that the line between them is straight):
+The 47B model on the OnePlus 12, by memory (figure 10 has the ends, and says that the line between
+them is straight):
 
 | memory | forecast, tok/s | hits | MB read a token | PowerInfer-2 | LLMFlash |
 | ---: | ---: | ---: | ---: | ---: | ---: |
@@ -108,13 +111,29 @@ END
     done
 }
 
+papers_say() {
+    cat <<'END'
+
+- The 47B model at 7 GiB comes out a tenth below what PowerInfer-2 measured, and at 19 GiB two
+  fifths below. There, computing and reading both count: Hearth reads nothing ahead for the neurons
+  of experts, so that one waits for the other, and it has no NPU.
+- The 7B model comes out half as fast again as PowerInfer-2 on both phones. The forecast has all of
+  the memory's speed for products, and a storage whose random reads cost the same over the whole
+  file; the paper says that a range of 512 MB is slower than one of 128, and nothing beyond. It is
+  an upper bound.
+- The paper's line between 7 and 19 GiB is straight. So is the forecast's, nearly: what hits gain
+  less and less with each gigabyte, the falling number of reads makes up for.
+END
+}
+
 sizes() {
     cat <<'END'
 
 ## Cache size over models
 
-Tokens a second on the machine of [speed.md](speed.md), by the share of the neurons (of the experts, in qwen3-30b-a3b)
-that are in memory. The budget of a half stands beside it.
+Tokens a second on the machine of [speed.md](speed.md), by the share of the neurons (of the experts,
+in qwen3-30b-a3b) that are in memory; "-" is below the smallest budget. The budget of a half stands
+beside it.
 
 | model | 10 % | 20 % | 30 % | 50 % | 70 % | all | budget of 50 % |
 | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
@@ -130,6 +149,14 @@ END
         read -r budget fast < <(at_share "$preset" zen5-2-cores 1)
         echo "$line $(tidy "$fast") | $(gib "$half") |"
     done
+    cat <<'END'
+
+- Sparse activity decides what half of the memory is worth: with 5 % active neurons (falcon) four
+  fifths of the speed in memory, with 11 % (turbosparse-mistral-7b) two thirds, with 30 %
+  (relullama) a fifth.
+- Experts whose neurons stream (turbosparse-mixtral-47b) gain from memory to the end, because
+  nothing is read ahead for them. Whole experts (qwen3) are long reads, and lose less.
+END
     for preset in turbosparse-mistral-7b turbosparse-mixtral-47b; do
         plan "$preset" zen5-2-cores --ram all --svg "$docs/speed-$preset.svg" >/dev/null
         echo
@@ -142,8 +169,10 @@ batches() {
 
 ## Batch sizes
 
-Sequences that are generated together, with half of the neurons in memory: tokens a second of all together, and megabytes
-that each token reads. The sequences have nothing to do with each other, so the neurons of a step unite.
+Sequences that are generated together, with half of the neurons in memory: tokens a second of all
+together, and megabytes that each token reads. The budget stays that of one sequence, and each
+further one takes 128 MiB of it for its context of 1,024 tokens. The sequences have nothing to do
+with each other, so the neurons of a step unite.
 
 | model | machine | 1 | 2 | 4 | 8 |
 | --- | --- | ---: | ---: | ---: | ---: |
@@ -162,6 +191,16 @@ END
             echo "$line"
         done
     done
+}
+
+batches_say() {
+    cat <<'END'
+
+Sequences of a step share its dense weights, and that is all they share. Two or four of the 7B model
+still gain by it; then the union of their neurons and their contexts cost more reads than the dense
+weights save. Those of the 47B model, which waits for its reads already, are best generated one
+after the other. A faster storage moves that border up.
+END
 }
 
 machines() {
@@ -188,14 +227,17 @@ END
     cat <<'END'
 # Studies
 
-What the papers leave open: how fast models are with how much memory, on machines and in sizes that nobody here has. All
-figures are forecasts ([streaming.md](streaming.md#the-forecast)) for the machines in `devices/`, which say what of them
-was measured and what is assumed. `make studies` writes this page again.
+What the papers leave open: how fast models are with how much memory, on machines and in sizes that
+nobody here has. All figures are forecasts ([streaming.md](streaming.md#the-forecast)) for the
+machines in `devices/`, which say what of them was measured and what is assumed. `make studies`
+writes this page again.
 
 END
     papers
+    papers_say
     sizes
     batches
+    batches_say
     machines
 } >"$docs/studies.md.new"
 mv "$docs/studies.md.new" "$docs/studies.md"

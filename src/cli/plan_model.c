@@ -27,7 +27,7 @@ struct planning {
     struct hearth_error err;
     struct hearth_prospect at; // the budget that was asked for
     struct hearth_prospect curve[BUDGETS];
-    int n_curve, knee; // knee: the point from which on more memory brings less than before; -1: none
+    int n_curve, knee; // knee: a point from which on more memory brings much less than before; -1: none
 };
 
 // ---- text
@@ -115,19 +115,24 @@ static void print_plan(struct planning *g)
 
 // ---- speed against memory
 
-// The point farthest from the straight line between the ends.
+// Tokens a second that a byte brings between two points.
+static double slope(const struct hearth_prospect *from, const struct hearth_prospect *to)
+{
+    return (to->forecast.tokens_per_second - from->forecast.tokens_per_second) /
+           (double)(to->ram - from->ram);
+}
+
+// Where the slope falls most, by a third at least; what comes when all weights are in memory is no knee.
 static int find_knee(const struct planning *g)
 {
+    enum { REACH = 3 }; // points that a slope is taken over
     const struct hearth_prospect *c = g->curve;
-    const int last = g->n_curve - 1;
     int knee = -1;
-    double most = 0.05;
-    for (int i = 1; i < last; i++) {
-        const double x = (double)(c[i].ram - c[0].ram) / (double)(c[last].ram - c[0].ram),
-                     y = (c[i].forecast.tokens_per_second - c[0].forecast.tokens_per_second) /
-                         (c[last].forecast.tokens_per_second - c[0].forecast.tokens_per_second);
-        if (y - x > most) {
-            most = y - x;
+    double most = 0;
+    for (int i = REACH; i + REACH < g->n_curve && c[i + REACH].kept < 1; i++) {
+        const double before = slope(&c[i - REACH], &c[i]), after = slope(&c[i], &c[i + REACH]);
+        if (before - after > most && after < before * 2 / 3) {
+            most = before - after;
             knee = i;
         }
     }
@@ -148,7 +153,7 @@ static int draw_curve(struct planning *g)
         const bool new = !g->n_curve || p->ram > p[-1].ram;
         g->n_curve += p->kind != HEARTH_FIT_NOT && new;
     }
-    g->knee = g->n_curve > 2 ? find_knee(g) : -1;
+    g->knee = find_knee(g);
     return HEARTH_EXIT_OK;
 }
 
@@ -184,6 +189,17 @@ static void print_curve(const struct planning *g)
         printf("*: the knee; from here on more memory brings less than before\n");
 }
 
+// A round number, at least x.
+static double round_up(double x)
+{
+    static const double steps[] = {1, 1.5, 2, 3, 4, 5, 6, 8, 10};
+    const double power = pow(10, floor(log10(x)));
+    size_t i = 0;
+    while (i + 1 < sizeof steps / sizeof *steps && steps[i] * power < x)
+        i++;
+    return steps[i] * power;
+}
+
 static int write_chart(const struct planning *g)
 {
     double x[BUDGETS], y[BUDGETS], whole[BUDGETS], most = 0;
@@ -195,6 +211,7 @@ static int write_chart(const struct planning *g)
         whole[i] = all;
         most = fmax(most, y[i]);
     }
+    const double step = round_up(most / 5);
     if (g->knee >= 0)
         snprintf(knee, sizeof knee, "%.1f tok/s at %.2f GiB", y[g->knee], x[g->knee]);
     snprintf(subtitle, sizeof subtitle, "%.100s on %.100s; forecast", hearth_model_info(g->model)->name,
@@ -208,10 +225,10 @@ static int write_chart(const struct planning *g)
         .n_series = 2,
         .x = x,
         .x_format = "%.1f",
-        .y_format = most < 10 ? "%.1f" : "%.0f",
+        .y_format = step < 1 || step == 1.5 ? "%.1f" : "%.0f",
         .x_scale = 1,
         .y_scale = 1,
-        .y_most = most > 0 ? most * 1.1 : 1,
+        .y_most = 5 * step,
         .mark = g->knee,
         .mark_label = g->knee >= 0 ? knee : NULL,
         .series = {{.label = "with this memory", .y = y, .strong = true},
