@@ -200,6 +200,9 @@ Sequences of a step share its dense weights, and that is all they share. Two or 
 still gain by it; then the union of their neurons and their contexts cost more reads than the dense
 weights save. Those of the 47B model, which waits for its reads already, are best generated one
 after the other. A faster storage moves that border up.
+
+The columns of several sequences are rough: what they read from memory is counted as one token's
+rows, and all of them are taken to visit each expert that one of them visits.
 END
 }
 
