@@ -14,6 +14,7 @@
 #                   (MODEL=FILE; CHUNK=N prompt tokens at a time)
 #   make check-budget  hold the program to random budgets (ROUNDS=100, SEED=1, MODELS="FILE..." besides those here)
 #   make check-budget-300  the same with 300 of them
+#   make studies    writes docs/studies.md again: forecasts for models and machines that are not here
 #   make bench-versions  this version and another in turn: BENCH_ARGS="--old PROGRAM --dense FILE --sparse FILE"
 #   make bench-kernels  single kernels beside this machine's limits, BENCH_ARGS=FILTER picks some
 #   make check-fit  models larger than a memory cgroup run in it and are not killed (root; MODELS="FILE ...", else it
@@ -35,7 +36,7 @@ DEMO_TOKENS ?= 120
 GENERATOR := $(if $(shell command -v ninja 2>/dev/null),-G Ninja)
 
 .PHONY: all configure deps demo test test-cross check check-budget check-budget-300 check-fit format install uninstall clean
-.PHONY: bench-dense bench-batch bench-mixed bench-versions bench-kernels bench-sparse bench-streaming
+.PHONY: bench-dense bench-batch bench-mixed bench-versions bench-kernels bench-sparse bench-streaming studies
 
 all: configure
 	@$(CMAKE) --build $(BUILD) --parallel $(JOBS)
@@ -83,6 +84,9 @@ bench-dense: all
 
 bench-batch: all
 	@node bench/batch.mjs --hearth $(BUILD)/hearth $(BENCH_ARGS)
+
+studies: all
+	@bench/studies.sh $(BUILD)/hearth
 
 # Each chunk's time alone, the longest gap beside it, and whether all texts are those of separate runs.
 bench-mixed: all

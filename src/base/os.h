@@ -30,9 +30,9 @@ int hearth_file_read_direct(struct hearth_file *f, void *dst, size_t n, uint64_t
 struct hearth_outfile;
 int hearth_outfile_open(struct hearth_outfile **out, const char *path, struct hearth_error *err);
 int hearth_outfile_write(struct hearth_outfile *f, const void *src, size_t n, struct hearth_error *err);
+// Goes on n bytes later. What lies between reads as zeros, and takes no room on disk where the file system has holes.
+int hearth_outfile_skip(struct hearth_outfile *f, uint64_t n, struct hearth_error *err);
 uint64_t hearth_outfile_offset(const struct hearth_outfile *f);
-// Lengthens the file by n zeros that take no room on the disk, where the system can.
-int hearth_outfile_lengthen(struct hearth_outfile *f, uint64_t n, struct hearth_error *err);
 // Takes back what was written from `offset` on. Where the system refuses, the commit will fail.
 void hearth_outfile_cut(struct hearth_outfile *f, uint64_t offset);
 int hearth_outfile_commit(struct hearth_outfile **f, struct hearth_error *err); // always closes
@@ -42,6 +42,8 @@ void hearth_outfile_close(struct hearth_outfile **f);
 uint64_t hearth_disk_free(const char *path);
 // Makes the folder, and those that it is in, where they are missing; for this user alone.
 int hearth_folder_make(const char *path, struct hearth_error *err);
+// The number of the storage that holds the file or folder at `path`; 0: unknown.
+uint64_t hearth_file_device(const char *path);
 
 // ---- memory
 void *hearth_os_map(size_t size); // zeroed anonymous pages or NULL
@@ -54,6 +56,7 @@ void hearth_os_discard(void *p, size_t size); // returns whole pages to the syst
 
 // ---- machine
 uint64_t hearth_now_ns(void); // monotonic
+uint64_t hearth_cpu_ns(void); // that all threads of the process have used
 uint64_t hearth_random_u64(void);
 // Physical cores that this process may use (found by hwloc where built in), limited by the CPU
 // quota of its control group; at least 1.

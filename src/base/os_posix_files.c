@@ -316,15 +316,16 @@ int hearth_outfile_write(struct hearth_outfile *f, const void *src, size_t n, st
     return rc;
 }
 
-int hearth_outfile_lengthen(struct hearth_outfile *f, uint64_t n, struct hearth_error *err)
+int hearth_outfile_skip(struct hearth_outfile *f, uint64_t n, struct hearth_error *err)
 {
-    const off_t end = (off_t)(f->offset + n);
     const int rc = flush_out(f, err);
     if (rc)
         return rc;
-    if (ftruncate(f->fd, end) || lseek(f->fd, end, SEEK_SET) < 0) {
+    const off_t to = (off_t)(f->offset + n);
+    if (ftruncate(f->fd, to) || lseek(f->fd, to, SEEK_SET) < 0) {
         f->failed = true;
-        return hearth_fail_errno(err, errno, "%s: cannot lengthen the file", f->path);
+        return hearth_fail_errno(err, errno, "%s: cannot be %llu bytes long", f->path,
+                                 (unsigned long long)to);
     }
     f->offset += n;
     return HEARTH_OK;
@@ -593,4 +594,10 @@ int hearth_folder_make(const char *path, struct hearth_error *err)
     if (!mkdir(path, 0700) || (errno == EEXIST && !stat(path, &st) && S_ISDIR(st.st_mode)))
         return HEARTH_OK;
     return hearth_fail_errno(err, errno, "%s: cannot make the folder", path);
+}
+
+uint64_t hearth_file_device(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 ? (uint64_t)st.st_dev : 0;
 }

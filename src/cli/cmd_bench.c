@@ -13,7 +13,7 @@
 #include "cli/common.h"
 #include "cli/fit.h"
 #include "cli/json.h"
-#include "cli/roof.h"
+#include "plan/roof.h"
 
 struct bench {
     const struct hearth_options *o;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// hearth plan: replays a trace through neuron caches of several sizes. Planning for a model is not built yet.
+// hearth plan: plans for a model (plan_model.c), or replays a trace through neuron caches of several sizes.
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/json.h"
+#include "cli/plan_model.h"
 #include "plan/chart.h"
 #include "plan/simulate.h"
 
@@ -170,8 +171,10 @@ static int simulate(const struct hearth_options *o)
 int hearth_cmd_plan(const struct hearth_options *o)
 {
     const struct hearth_command *cmd = hearth_command_find("plan");
+    if (!o->simulate && !o->model)
+        return hearth_cli_usage(cmd, "give a MODEL to plan for, or a trace to replay with --simulate");
     if (!o->simulate)
-        return hearth_cli_usage(cmd, "--simulate TRACE is missing: planning for a MODEL is not built yet");
+        return hearth_cli_plan_model(o);
     if (o->model)
         return hearth_cli_usage(cmd, "--simulate takes no MODEL: what it needs is in the trace");
     return simulate(o);

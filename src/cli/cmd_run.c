@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/fit.h"
+#include "cli/forecast.h"
 #include "cli/sampling.h"
 #include "cli/run_stats.h"
 
@@ -41,6 +42,7 @@ struct run {
     bool in_prompt;
     FILE *logits_out;
     struct hearth_run_stats stats;
+    struct hearth_prospect prospect; // what stats.forecast points to, if there is one
 };
 
 static const float *end_of_prompt(const struct run *r)
@@ -364,9 +366,12 @@ static int open_all(struct run *r, const struct hearth_buffer *text)
         hearth_cli_session_params(r->o, choose_context(r, info), r->n_lines);
     share_prompt(r, &params);
     limit_ubatch(r, &params);
-    status = hearth_cli_fit_or_pack(&params, &r->model, r->o, NULL);
+    struct hearth_fit fit;
+    status = hearth_cli_fit_or_pack(&params, &r->model, r->o, &fit);
     if (status)
         return status;
+    if (fit.kind == HEARTH_FIT_STREAMS && hearth_cli_forecast(&r->prospect, r->o, r->model, &params, fit.ram))
+        r->stats.forecast = &r->prospect;
     params.progress = on_progress;
     params.progress_arg = r;
     status = hearth_cli_open_session(&r->session, r->model, &params);

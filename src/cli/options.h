@@ -86,7 +86,10 @@ struct hearth_options {
     int output, phase, stats;
     const char *logits_out, *trace;
 
-    const char *simulate, *svg;
+    const char *simulate, *svg, *device;
+    bool explain, measure, shape;
+    double min_speed;                   // 0: not given
+    uint64_t sim_ram;                   // 0: not given
     struct hearth_int_list cache_sizes; // percent
     double warmup;                      // percent
     int64_t half_life;

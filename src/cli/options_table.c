@@ -165,6 +165,11 @@ const struct hearth_option hearth_option_table[] = {
     {"--phase", NULL, HEARTH_OPTION_ENUM, "PHASE", "prompt", "prompt|step", NO_RANGE, PERPLEXITY, "Scoring",
      "evaluate the text as a prompt, or token by token as when generating", AT(phase)},
 
+    {"-np, --parallel", NULL, HEARTH_OPTION_INT, "N", "1", NULL, 1, 256, PLAN, "Resources",
+     "plan for N sequences that are generated together", AT(n_parallel)},
+    {"-c, --ctx-size", NULL, HEARTH_OPTION_INT, "N", NULL, NULL, 0, 67108864, PLAN, "Resources",
+     "tokens of context; 0: as many as the model was trained for (default: the same, but at most 4096)",
+     AT(n_ctx)},
     {"-c, --ctx-size", NULL, HEARTH_OPTION_INT, "N", NULL, NULL, 0, 67108864, RUN, "Resources",
      "tokens of context; 0: as many as the model was trained for (default: the same, but at most 4096, and with -n "
      "not more than that takes)",
@@ -176,7 +181,7 @@ const struct hearth_option hearth_option_table[] = {
     {"-c, --ctx-size", NULL, HEARTH_OPTION_INT, "N", "512", NULL, 2, 67108864, PROFILE, "Resources",
      "tokens of a stretch of text; every stretch starts afresh", AT(n_ctx)},
     {"-t, --threads", NULL, HEARTH_OPTION_INT, "N", "-1", NULL, -1, 256,
-     RUN | PERPLEXITY | QUANTIZE | PROFILE | PACK, "Resources",
+     RUN | PERPLEXITY | QUANTIZE | PROFILE | PACK | PLAN, "Resources",
      "threads; -1: one per physical core. No result depends on it", AT(n_threads)},
     {"-t, --threads", NULL, HEARTH_OPTION_INT_LIST, "N,...", "-1", NULL, -1, 256, BENCH, "Resources",
      "threads; -1: one per physical core", AT(bench_threads)},
@@ -185,6 +190,20 @@ const struct hearth_option hearth_option_table[] = {
      "is needed. The text does not depend on it. auto: what is free, less some for the system; all: load the "
      "whole model, whether or not it fits",
      AT(ram)},
+    {"--ram", NULL, HEARTH_OPTION_BUDGET, "SIZE", "auto", NULL, 1, 9.0e18, PLAN, "Resources",
+     "plan for SIZE of memory (4G, 900M, 80% of this machine's); auto: what is free, less some for the system; all: "
+     "room for the whole model",
+     AT(ram)},
+    {"--min-speed", NULL, HEARTH_OPTION_FLOAT, "X", NULL, NULL, 1e-6, 1e9, PLAN, "Resources",
+     "in place of --ram: the smallest memory with which at least X tokens are generated a second",
+     AT(min_speed)},
+    {"--sim-ram", NULL, HEARTH_OPTION_SIZE, "SIZE", NULL, NULL, 1, 9.0e18, PLAN, "Resources",
+     "plan as if SIZE of memory were free here", AT(sim_ram)},
+    {"--device", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, PLAN, "Resources",
+     "plan for the machine that FILE describes, in place of this one", AT(device)},
+    {"--measure", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, PLAN, "Resources",
+     "measure this machine anew; what was measured before is otherwise kept for it and the storage of the model",
+     AT(measure)},
     {"--io", NULL, HEARTH_OPTION_ENUM, "HOW", "auto", IO_KINDS, NO_RANGE, ENGINE, "Resources",
      "with --ram, how the file is read; auto: what a short test finds faster", AT(io)},
     {"--throttle", NULL, HEARTH_OPTION_STRING, "PROFILE", NULL, NULL, NO_RANGE, ENGINE, "Resources",
@@ -202,20 +221,22 @@ const struct hearth_option hearth_option_table[] = {
      "the cache folder of --pack (default: $XDG_CACHE_HOME/hearth or ~/.cache/hearth)", AT(pack_dir)},
     {"-ub, --ubatch-size", NULL, HEARTH_OPTION_INT, "N", "512", NULL, 1, 65536, RUN | PERPLEXITY, "Resources",
      "prompt tokens evaluated at a time. No result depends on it", AT(n_ubatch)},
+    {"-ub, --ubatch-size", NULL, HEARTH_OPTION_INT, "N", "512", NULL, 1, 65536, PLAN, "Resources",
+     "most prompt tokens that are to be evaluated at a time; the plan may choose fewer", AT(n_ubatch)},
     {"-ctk, --cache-type-k", NULL, HEARTH_OPTION_ENUM, "TYPE", "f16", "f16|f32|q8_0", NO_RANGE,
-     RUN | PERPLEXITY, "Resources", "number format of the keys in the KV cache", AT(type_k)},
+     RUN | PERPLEXITY | PLAN, "Resources", "number format of the keys in the KV cache", AT(type_k)},
     {"-ctv, --cache-type-v", NULL, HEARTH_OPTION_ENUM, "TYPE", "f16", "f16|f32|q8_0", NO_RANGE,
-     RUN | PERPLEXITY, "Resources", "number format of the values in the KV cache", AT(type_v)},
+     RUN | PERPLEXITY | PLAN, "Resources", "number format of the values in the KV cache", AT(type_v)},
     {"-ub, --ubatch-size", NULL, HEARTH_OPTION_INT_LIST, "N,...", "512", NULL, 1, 65536, BENCH, "Resources",
      "prompt tokens evaluated at a time", AT(bench_ubatch)},
     {"-ctk, --cache-type-k", NULL, HEARTH_OPTION_ENUM_LIST, "TYPE,...", "f16", "f16|f32|q8_0", NO_RANGE,
      BENCH, "Resources", "number format of the keys in the KV cache", AT(bench_type_k)},
     {"-ctv, --cache-type-v", NULL, HEARTH_OPTION_ENUM_LIST, "TYPE,...", "f16", "f16|f32|q8_0", NO_RANGE,
      BENCH, "Resources", "number format of the values in the KV cache", AT(bench_type_v)},
-    {"--cpu", NULL, HEARTH_OPTION_ENUM, "LEVEL", "auto", hearth_cpu_words, NO_RANGE, ENGINE | PROFILE,
+    {"--cpu", NULL, HEARTH_OPTION_ENUM, "LEVEL", "auto", hearth_cpu_words, NO_RANGE, ENGINE | PROFILE | PLAN,
      "Resources", "use CPU instructions up to this level; auto: all that this CPU has", AT(cpu)},
-    {"--sparsity", NULL, HEARTH_OPTION_ENUM, "MODE", "auto", "auto|off|exact|predict", NO_RANGE, ENGINE,
-     "Resources",
+    {"--sparsity", NULL, HEARTH_OPTION_ENUM, "MODE", "auto", "auto|off|exact|predict", NO_RANGE,
+     ENGINE | PLAN, "Resources",
      "which neurons to compute for a generated token: all; those that their gates leave on (the same "
      "results in models of the ReLU family); those that the model's predictors name; auto: predict, else "
      "exact",
@@ -240,9 +261,16 @@ const struct hearth_option hearth_option_table[] = {
     {"--half-life", NULL, HEARTH_OPTION_INT, "N", "0", NULL, 0, 1048576, PLAN, "Simulation",
      "visits of a space after which a use counts half (policies decayed and two speeds); 0: the engine's",
      AT(half_life)},
+    {"--explain", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, PLAN, "Output",
+     "also print speed against memory, and what a gigabyte more brings", AT(explain)},
     {"--svg", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, PLAN, "Output",
-     "also write a chart to FILE", AT(svg)},
+     "also write a chart to FILE: of speed against memory, or of hit rates", AT(svg)},
 
+    {"--shape", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, SYNTH, "Output",
+     "write the shape alone, for hearth plan: OUT has its full size, but its weights are holes that take no room on "
+     "disk; "
+     "models with predictors become packs",
+     AT(shape)},
     {"--pure", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, QUANTIZE, "Output",
      "all matrices in TYPE's format, the embedding and the head included; no mixture", AT(pure)},
     {"--special", "-sp", HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, RUN | DETOKENIZE, "Output",
@@ -402,12 +430,18 @@ const struct hearth_command hearth_command_table[] = {
     {"plan",
      PLAN,
      {{"[MODEL]", AT(model)}},
-     "simulate neuron caches",
-     "Replays a trace of the neurons that each step needed, and prints how many of them caches of several "
+     "plan memory and forecast speed, or simulate neuron caches",
+     "Forecasts how fast MODEL generates on this machine with a memory budget, and says how the memory would be spent. "
+     "The machine is measured once, which takes a second: its memory, its kernels, the storage of the file. Nothing of "
+     "the model is loaded; from what the file says of its neurons the plan is searched in milliseconds.\n\n"
+     "With --simulate, replays a trace of the neurons that each step needed, and prints how many of them caches of "
+     "several "
      "sizes would have found in memory: with the engine's own policies, with one LRU over all spaces, with "
      "a fixed choice by profile, and with Belady's optimum, which knows the future. The first quarter of "
      "the trace only warms the caches up.",
-     "hearth plan --simulate novel.htrace\n"
+     "hearth plan model.hearth.gguf --ram 4G --explain\n"
+     "hearth plan model.hearth.gguf --min-speed 10\n"
+     "hearth plan model.hearth.gguf --device phone.txt --svg speed.svg\n"
      "hearth plan --simulate novel.htrace --cache-sizes 10,25,50 --svg cache.svg",
      hearth_cmd_plan},
     {0},

@@ -77,6 +77,20 @@ static void print_streaming(const struct hearth_run_stats *s)
                     (double)hearth_memory_peak() / (1 << 20));
 }
 
+// What was forecast, and in parentheses what came of it.
+static void print_forecast(const struct hearth_run_stats *s)
+{
+    const struct hearth_stats *e = &s->session;
+    const struct hearth_streaming_stats *t = &s->streaming;
+    const struct hearth_forecast *f = &s->forecast->forecast;
+    char hits[60] = "";
+    if (f->hit_rate >= 0 && asked(t))
+        snprintf(hits, sizeof hits, ", %.1f %% hits (%.1f %%)", 100 * f->hit_rate, 100 * hit_rate(t));
+    hearth_cli_info("forecast (and measured): %.2f tok/s (%.2f), %.2f MB a token (%.2f)%s",
+                    f->tokens_per_second, per_second(e->step_tokens, e->step_ns), f->read_bytes / 1e6,
+                    share(t->step_read_bytes, e->step_tokens) / 1e6, hits);
+}
+
 // "1 token", "27 tokens, 9.78 tok/s": what took no time has no speed.
 static void describe(char *out, size_t size, uint64_t n, uint64_t evaluated, uint64_t ns)
 {
@@ -109,6 +123,8 @@ void hearth_run_stats_print(const struct hearth_run_stats *s)
         hearth_cli_info("%.1f GB/s of weights while generating", gb_per_second(s));
     if (s->streaming.io && s->session.prompt_tokens)
         print_streaming(s);
+    if (s->streaming.io && s->session.step_tokens && s->forecast)
+        print_forecast(s);
 }
 
 static int compare(const void *a, const void *b)
@@ -174,6 +190,17 @@ static json_t *streaming_json(const struct hearth_run_stats *s)
         "hit_rate", asked(t) ? json_real(hit_rate(t)) : json_null());
 }
 
+// JSON null if there is none.
+static json_t *forecast_json(const struct hearth_run_stats *s)
+{
+    if (!s->forecast)
+        return json_null();
+    const struct hearth_forecast *f = &s->forecast->forecast;
+    return json_pack("{s:f, s:f, s:f, s:o}", "tokens_per_second", f->tokens_per_second,
+                     "read_bytes_per_token", f->read_bytes, "reads_per_token", f->reads, "hit_rate",
+                     f->hit_rate >= 0 ? json_real(f->hit_rate) : json_null());
+}
+
 void hearth_run_stats_json(struct hearth_run_stats *s)
 {
     hearth_terminal_message(); // the line is one of its own
@@ -207,6 +234,8 @@ void hearth_run_stats_json(struct hearth_run_stats *s)
                   "memory_peak_bytes", (json_int_t)hearth_memory_peak());
     if (root)
         json_object_set_new(root, "streaming", streaming_json(s));
+    if (root)
+        json_object_set_new(root, "forecast", forecast_json(s));
     if (root && s->best >= 0) {
         json_object_set_new(root, "best_sequence", json_integer(s->best + 1));
         json_object_set_new(root, "best_mean_log_probability", hearth_json_real(s->best_log_prob));

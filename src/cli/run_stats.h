@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "engine/outlook.h"
 #include "hearth.h"
 
 // Why a continuation ended.
@@ -24,6 +25,7 @@ struct hearth_run_stats {
     struct hearth_stats session;
     struct hearth_kv_stats kv;
     struct hearth_streaming_stats streaming;
+    const struct hearth_prospect *forecast; // NULL: there is none
     uint64_t load_ns;
     uint64_t generated; // tokens chosen, over all sequences
     uint64_t *step_ns;  // time from one token of a sequence to its next: evaluation, choice and printing

@@ -501,6 +501,8 @@ static int put_profile(struct packer *p)
                                    p->profile->n_batches, p->err);
     if (!rc)
         rc = hearth_gguf_put_u64(p->out, "hearth.pack.profile_tokens", p->profile->tokens, p->err);
+    if (!rc && p->profile->repeats > 0)
+        rc = hearth_gguf_put_f32(p->out, "hearth.pack.repeats", p->profile->repeats, p->err);
     const struct hearth_gguf_kv *sizes = p->profile->magnitudes;
     if (rc || !sizes)
         return rc;

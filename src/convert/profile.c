@@ -36,6 +36,12 @@ struct profiler {
     uint32_t *masks;   // [n_expert][n_ff] bit i: active in sequence i
     uint32_t *visited; // [n_expert] bit i: used by sequence i
 
+    // What a sequence had active when it last used a space, and which sequences have used it since their window began.
+    uint32_t *before; // [n_layer][n_expert][n_ff] bit i: in sequence i
+    uint32_t *seen;   // [n_layer][n_expert]
+    uint64_t again,
+        compared; // active neurons of sequences that were seen before: that were active then, and all
+
     bool counting;
     int32_t *counts; // [n_layer][BATCHES][n_expert][n_ff] groups in which the neuron was active
     int32_t *visits; // [n_layer][BATCHES][n_expert] groups that used the space
@@ -76,6 +82,19 @@ static void add_groups(uint32_t mask, int32_t *counters, size_t stride)
     }
 }
 
+// Compares a space's active neurons with those of the same sequences' visits before.
+static void compare_visits(struct profiler *p, size_t space, const uint32_t *masks, uint32_t visited)
+{
+    uint32_t *before = p->before + space * p->n_ff;
+    const uint32_t seen = p->seen[space] & visited;
+    for (size_t j = 0; j < p->n_ff; j++) {
+        p->again += (uint64_t)count_bits(masks[j] & before[j] & seen);
+        p->compared += (uint64_t)count_bits(masks[j] & seen);
+        before[j] = (before[j] & ~visited) | masks[j];
+    }
+    p->seen[space] |= visited;
+}
+
 static void end_layer(struct profiler *p)
 {
     const size_t spaces = p->n_expert, f = p->n_ff;
@@ -88,6 +107,7 @@ static void end_layer(struct profiler *p)
         for (size_t j = 0; j < f; j++)
             if (masks[j])
                 add_groups(masks[j], counts + j, spaces * f);
+        compare_visits(p, (size_t)p->layer * spaces + e, masks, p->visited[e]);
         memset(masks, 0, f * sizeof *masks);
         p->visited[e] = 0;
     }
@@ -172,6 +192,7 @@ static int run_stretch(struct profiler *p, size_t from, const struct hearth_prof
     const hearth_token bos = hearth_token_bos(p->model);
     const size_t room = (size_t)p->n_ctx - (bos >= 0);
     int seqs[SEQS], rc = HEARTH_OK;
+    memset(p->seen, 0, p->n_layer * p->n_expert * sizeof *p->seen);
     for (int i = 0; i < SEQS && rc >= 0; i++)
         rc = seqs[i] = hearth_seq_new(p->session, p->err);
     if (rc < 0)
@@ -267,6 +288,9 @@ static int put_metadata(const struct profiler *p, const struct hearth_profile_pa
         rc = hearth_gguf_put_f32(w, "hearth.profile.threshold", params->sparsity_threshold, p->err);
     if (!rc)
         rc = hearth_gguf_put_f32(w, "hearth.profile.share", params->sparsity_share, p->err);
+    if (!rc && p->compared)
+        rc = hearth_gguf_put_f32(w, "hearth.profile.repeats", (float)((double)p->again / (double)p->compared),
+                                 p->err);
     if (!rc && p->magnitudes)
         rc = hearth_gguf_put_array(w, "hearth.profile.magnitudes", HEARTH_GGUF_F32, p->magnitudes,
                                    p->n_layer * HEARTH_MAGNITUDES, p->err);
@@ -396,12 +420,15 @@ static int take_memory(struct profiler *p)
     p->visits = hearth_calloc(spaces, sizeof *p->visits);
     p->masks = hearth_calloc(p->n_expert, p->n_ff * sizeof *p->masks);
     p->visited = hearth_calloc(p->n_expert, sizeof *p->visited);
+    p->before = hearth_calloc(p->n_layer * p->n_expert, p->n_ff * sizeof *p->before);
+    p->seen = hearth_calloc(p->n_layer * p->n_expert, sizeof *p->seen);
     const bool sized = !is_relu(p->model);
     if (sized) {
         p->sizes = hearth_calloc(p->n_layer, BINS * sizeof *p->sizes);
         p->magnitudes = hearth_calloc(p->n_layer, HEARTH_MAGNITUDES * sizeof *p->magnitudes);
     }
-    return p->counts && p->visits && p->masks && p->visited && (!sized || (p->sizes && p->magnitudes))
+    return p->counts && p->visits && p->masks && p->visited && p->before && p->seen &&
+                   (!sized || (p->sizes && p->magnitudes))
                ? HEARTH_OK
                : hearth_fail(p->err, HEARTH_E_MEMORY, "no memory for the counts of a profile");
 }
@@ -438,6 +465,8 @@ int hearth_profile(const struct hearth_model *model, const hearth_token *tokens,
     free(p.visits);
     free(p.masks);
     free(p.visited);
+    free(p.before);
+    free(p.seen);
     free(p.sizes);
     free(p.magnitudes);
     return rc;

@@ -48,6 +48,7 @@ struct hearth_profile {
     uint32_t n_batches;
     uint32_t batches[16]; // ascending, the first is 1
     uint64_t tokens;
+    float repeats; // 0 to 1: of a token's active neurons, those active at the visit before; 0: unknown
     const struct hearth_gguf_kv *magnitudes; // f32 [n_layer x 101] (HEARTH_MAGNITUDES); NULL: ReLU family
 };
 

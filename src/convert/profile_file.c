@@ -41,8 +41,12 @@ static int read_keys(struct hearth_profile *p, struct hearth_error *err)
         rc = hearth_gguf_u32(p->g, "hearth.profile.layers", true, &p->n_layer, err);
     if (!rc)
         rc = hearth_gguf_u64(p->g, "hearth.profile.tokens", true, &p->tokens, err);
+    if (!rc)
+        rc = hearth_gguf_f32(p->g, "hearth.profile.repeats", false, &p->repeats, err);
     if (rc)
         return rc;
+    if (!(p->repeats >= 0 && p->repeats <= 1))
+        return bad(p, err, "the key hearth.profile.repeats is impossible");
     if (p->n_layer < 1 || p->n_layer > MAX_LAYERS)
         return bad(p, err, "the number of layers is impossible");
     const struct hearth_gguf_kv *kv = hearth_gguf_find(p->g, "hearth.profile.batches");

@@ -132,6 +132,8 @@ int hearth_gguf_put_checksums(struct hearth_gguf_writer *w, struct hearth_error 
 // Writes the next n bytes of tensor data. The writer adds the padding between tensors. After the
 // first call the header is fixed.
 int hearth_gguf_write(struct hearth_gguf_writer *w, const void *src, size_t n, struct hearth_error *err);
+// Leaves them out: they are zeros, in a hole of the file. Not with checksums.
+int hearth_gguf_skip(struct hearth_gguf_writer *w, uint64_t n, struct hearth_error *err);
 // Checks that all declared bytes were written, then commits the file under its name. Always
 // closes the writer.
 int hearth_gguf_finish(struct hearth_gguf_writer **w, struct hearth_error *err);

@@ -404,6 +404,14 @@ static int put_bytes(struct hearth_gguf_writer *w, const void *src, size_t n, st
     return hearth_outfile_write(w->file, src, n, err);
 }
 
+// The next n bytes of tensor data stay zeros.
+static int skip_bytes(struct hearth_gguf_writer *w, uint64_t n, struct hearth_error *err)
+{
+    return w->checked
+               ? hearth_fail(err, HEARTH_E_INVALID, "%s: bytes that are left out have no checksums", w->path)
+               : hearth_outfile_skip(w->file, n, err);
+}
+
 static int pad(struct hearth_gguf_writer *w, struct hearth_error *err)
 {
     static const uint8_t zeros[512];
@@ -443,17 +451,19 @@ static int freeze(struct hearth_gguf_writer *w, struct hearth_error *err)
     return rc;
 }
 
-static int write_data(struct hearth_gguf_writer *w, const void *src, size_t n, size_t n_tensors,
+// src NULL: the bytes are left out.
+static int write_data(struct hearth_gguf_writer *w, const void *src, uint64_t n, size_t n_tensors,
                       struct hearth_error *err)
 {
     int rc = freeze(w, err);
     const uint8_t *from = src;
     while (!rc && n > 0) {
         if (w->current == n_tensors)
-            return hearth_fail(err, HEARTH_E_INVALID, "%s: %zu bytes more than the tensors have", w->path, n);
-        size_t part = n < w->left ? n : (size_t)w->left;
-        rc = put_bytes(w, from, part, err);
-        from += part;
+            return hearth_fail(err, HEARTH_E_INVALID, "%s: %llu bytes more than the tensors have", w->path,
+                               (unsigned long long)n);
+        const uint64_t part = n < w->left ? n : w->left;
+        rc = from ? put_bytes(w, from, (size_t)part, err) : skip_bytes(w, part, err);
+        from = from ? from + part : NULL;
         n -= part;
         w->left -= part;
         if (rc || w->left > 0)
@@ -468,6 +478,11 @@ static int write_data(struct hearth_gguf_writer *w, const void *src, size_t n, s
 int hearth_gguf_write(struct hearth_gguf_writer *w, const void *src, size_t n, struct hearth_error *err)
 {
     return write_data(w, src, n, w->tensors.n - (w->checked ? 1 : 0), err);
+}
+
+int hearth_gguf_skip(struct hearth_gguf_writer *w, uint64_t n, struct hearth_error *err)
+{
+    return write_data(w, NULL, n, w->tensors.n, err);
 }
 
 static int write_checksums(struct hearth_gguf_writer *w, struct hearth_error *err)
@@ -536,7 +551,7 @@ int hearth_gguf_finish_hollow(struct hearth_gguf_writer **writer, struct hearth_
     struct hearth_gguf_writer *w = *writer;
     int rc = w->frozen ? hearth_fail(err, HEARTH_E_INVALID, "%s: has data already", w->path) : freeze(w, err);
     if (!rc)
-        rc = hearth_outfile_lengthen(w->file, w->data_size, err);
+        rc = hearth_outfile_skip(w->file, w->data_size, err);
     if (!rc)
         rc = hearth_outfile_commit(&w->file, err);
     hearth_gguf_writer_close(writer);

@@ -219,6 +219,10 @@ static int read_batches(struct hearth_pack *p, struct hearth_error *err)
 {
     const struct hearth_gguf_kv *kv = hearth_gguf_find(p->g, "hearth.pack.batches");
     int rc = find_array(p, "hearth.pack.batches", false, kv ? kv->count : 0, &kv, err);
+    if (!rc)
+        rc = hearth_gguf_f32(p->g, "hearth.pack.repeats", false, &p->repeats, err);
+    if (!rc && !(p->repeats >= 0 && p->repeats <= 1))
+        return damaged(p, err, "the key hearth.pack.repeats is impossible");
     if (rc || !kv)
         return rc;
     if (kv->count < 1 || kv->count > HEARTH_PACK_BATCHES)

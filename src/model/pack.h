@@ -37,6 +37,8 @@ struct hearth_pack {
                          // stored by neuron already, and its bits are kept
     uint32_t n_batches;  // 0: not profiled
     uint32_t batches[HEARTH_PACK_BATCHES];
+    float
+        repeats; // of a token's active neurons, the share that was active at the space's visit before; 0: unknown
 };
 
 // Whether the file declares itself a pack.

@@ -20,6 +20,7 @@ struct space_work {
     uint32_t above; // neurons worth more than the border
     uint32_t equal; // neurons worth exactly the border
     uint32_t keep;
+    bool falling; // no neuron is active more often than the one before it
 };
 
 struct budget {
@@ -52,8 +53,10 @@ static double expected(const struct hearth_budget_space *s, uint32_t n)
     if (!s->share)
         return s->n_neurons * (1 - pow(1 - (double)HEARTH_BUDGET_DENSITY, n));
     double sum = 0;
-    for (uint32_t j = 0; j < s->n_neurons; j++)
-        sum += 1 - pow(1 - fmin(fmax((double)s->share[j], 0), 1), n);
+    for (uint32_t j = 0; j < s->n_neurons; j++) {
+        const float share = s->share[j] > 0 ? s->share[j] < 1 ? s->share[j] : 1 : 0;
+        sum += n == 1 ? (double)share : 1 - pow(1 - (double)share, n);
+    }
     return sum;
 }
 
@@ -112,6 +115,14 @@ static int check(const struct hearth_budget_params *p, struct hearth_error *err)
     return HEARTH_OK;
 }
 
+static bool is_falling(const struct hearth_budget_space *s)
+{
+    for (uint32_t j = 1; s->share && j < s->n_neurons; j++)
+        if (!(s->share[j] <= s->share[j - 1]))
+            return false;
+    return s->share != NULL;
+}
+
 static uint32_t ceil_to(double x, uint32_t most)
 {
     return x >= most ? most : (uint32_t)ceil(x);
@@ -130,11 +141,13 @@ static int open_budget(struct budget *b, const struct hearth_budget_params *p, s
     for (uint32_t i = 0; i < p->n_spaces; i++) {
         const struct hearth_budget_space *s = &p->spaces[i];
         struct space_work *w = &b->work[i];
-        w->least = ceil_to(s->visit * expected(s, 1), s->n_neurons);
+        w->falling = is_falling(s);
+        const double one = expected(s, 1), all = p->batch == 1 ? one : expected(s, p->batch);
+        w->least = ceil_to(s->visit * one, s->n_neurons);
         while (s->share && w->hot < s->n_neurons && s->share[w->hot] * s->visit >= HEARTH_BUDGET_HOT)
             w->hot++;
         // Sets vary: make room for twice the expected number.
-        uint32_t reserve = ceil_to(2 * expected(s, p->batch), s->n_neurons);
+        uint32_t reserve = ceil_to(2 * all, s->n_neurons);
         b->reserve = reserve > b->reserve ? reserve : b->reserve;
         b->all_bytes += matrix_bytes(s, s->n_neurons);
     }
@@ -253,6 +266,21 @@ static float float_of(uint32_t bits)
     return f;
 }
 
+// Of a space whose shares fall, the neurons worth more than the border, or at least that.
+static uint32_t count_falling(const struct hearth_budget_space *s, float border, bool or_equal)
+{
+    uint32_t low = 0, high = s->n_neurons;
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        const float worth = worth_of(s, middle);
+        if (worth > border || (or_equal && worth == border))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 // For each space, counts the neurons worth more than `border` and those worth exactly that.
 static void count_worth(struct budget *b, float border)
 {
@@ -260,6 +288,11 @@ static void count_worth(struct budget *b, float border)
         const struct hearth_budget_space *s = &b->p->spaces[i];
         struct space_work *w = &b->work[i];
         w->above = w->equal = 0;
+        if (w->falling) {
+            w->above = count_falling(s, border, false);
+            w->equal = count_falling(s, border, true) - w->above;
+            continue;
+        }
         uint32_t n = s->share ? s->n_neurons : 1, each = s->share ? 1 : s->n_neurons;
         for (uint32_t j = 0; j < n; j++) {
             float worth = worth_of(s, j);

@@ -66,18 +66,30 @@ static double x_of(const struct hearth_chart *c, double x)
     return LEFT + (RIGHT - LEFT) * x / most;
 }
 
-static double y_of(double y)
+static double y_of(const struct hearth_chart *c, double y)
 {
-    return BOTTOM - (BOTTOM - TOP) * (y < 0 ? 0 : y > 1 ? 1 : y);
+    const double share = c->x_format ? y / c->y_most : y;
+    return BOTTOM - (BOTTOM - TOP) * (share < 0 ? 0 : share > 1 ? 1 : share);
+}
+
+static void label_of(char *out, size_t size, const char *format, double value)
+{
+    // One of two formats that callers of this file give, each with one number.
+    snprintf(out, size,
+             strcmp(format, "%.0f") == 0   ? "%.0f"
+             : strcmp(format, "%.1f") == 0 ? "%.1f"
+                                           : "%.3g %%",
+             value);
 }
 
 static void put_axes(struct svg *s, const struct hearth_chart *c)
 {
     char label[32];
     for (int i = 0; i <= 10; i += 2) {
-        double y = y_of(i / 10.0);
+        const double value = (c->x_format ? c->y_most : 1) * i / 10, y = y_of(c, value);
         put(s, "<path d=\"M%d %.1fH%d\" stroke=\"%s\"/>\n", LEFT, y, RIGHT, i ? "#e4e4e4" : "#555555");
-        snprintf(label, sizeof label, "%d %%", i * 10);
+        label_of(label, sizeof label, c->x_format ? c->y_format : "",
+                 c->x_format ? c->y_scale * value : i * 10);
         put_text(s, LEFT - 10, y + 4, "text-anchor=\"end\" class=\"tick\"", label);
     }
     double last = -1e9;
@@ -87,7 +99,8 @@ static void put_axes(struct svg *s, const struct hearth_chart *c)
         if (x - last < 30) // a label would touch the one before
             continue;
         last = x;
-        snprintf(label, sizeof label, "%.3g %%", 100 * c->x[i]);
+        label_of(label, sizeof label, c->x_format ? c->x_format : "",
+                 (c->x_format ? c->x_scale : 100) * c->x[i]);
         put_text(s, x, BOTTOM + 21, "text-anchor=\"middle\" class=\"tick\"", label);
     }
     put_text(s, (LEFT + RIGHT) / 2.0, BOTTOM + 50, "text-anchor=\"middle\" class=\"axis\"", c->x_label);
@@ -106,13 +119,24 @@ static void put_series(struct svg *s, const struct hearth_chart *c, int i)
 {
     put(s, "<path d=\"");
     for (int k = 0; k < c->n_points; k++)
-        put(s, "%s%.1f %.1f", k ? "L" : "M", x_of(c, c->x[k]), y_of(c->series[i].y[k]));
+        put(s, "%s%.1f %.1f", k ? "L" : "M", x_of(c, c->x[k]), y_of(c, c->series[i].y[k]));
     put(s, "\" ");
     put_line_style(s, c, i);
     put(s, "/>\n");
     for (int k = 0; k < c->n_points && !c->series[i].dashed; k++)
         put(s, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%s\" fill=\"%s\"/>\n", x_of(c, c->x[k]),
-            y_of(c->series[i].y[k]), c->series[i].strong ? "3.6" : "2.6", colours[i]);
+            y_of(c, c->series[i].y[k]), c->series[i].strong ? "3.6" : "2.6", colours[i]);
+}
+
+static void put_mark(struct svg *s, const struct hearth_chart *c)
+{
+    if (!c->mark_label)
+        return;
+    const double x = x_of(c, c->x[c->mark]), y = y_of(c, c->series[0].y[c->mark]);
+    put(s,
+        "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"7\" fill=\"none\" stroke=\"#d55e00\" stroke-width=\"2.4\"/>\n",
+        x, y);
+    put_text(s, x + 12, y + 20, "class=\"strong\"", c->mark_label);
 }
 
 static void put_legend(struct svg *s, const struct hearth_chart *c)
@@ -154,6 +178,7 @@ static void put_chart(struct svg *s, const struct hearth_chart *c)
     for (int i = 0; i < c->n_series; i++)
         if (c->series[i].strong)
             put_series(s, c, i);
+    put_mark(s, c);
     put_legend(s, c);
     put(s, "</svg>\n");
 }

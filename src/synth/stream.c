@@ -307,9 +307,10 @@ int hearth_synth_open_stream(struct hearth_synth *s)
         set_thresholds(s);
         s->down_stddev = down_stddev(s);
     }
+    const bool gated = s->p->arch != HEARTH_SYNTH_FALCON;
     if (s->p->pack)
-        return hearth_bundle_lay_out(&s->bundle, width, HEARTH_TYPE_Q4_0, HEARTH_TYPE_Q4_0, HEARTH_TYPE_Q4_0,
-                                     s->err);
+        return hearth_bundle_lay_out(&s->bundle, width, gated ? HEARTH_TYPE_Q4_0 : HEARTH_TYPE_END,
+                                     HEARTH_TYPE_Q4_0, HEARTH_TYPE_Q4_0, s->err);
     return HEARTH_OK;
 }
 

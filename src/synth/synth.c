@@ -2,6 +2,7 @@
 // Synthetic models: the file, its metadata, and the source of each tensor's numbers.
 #include "synth/synth.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,6 +82,80 @@ static int write_tensor(struct hearth_synth *s, struct hearth_synth_planted *p,
     }
 }
 
+// ---- shapes
+
+// Counts of a shape's neurons are of so many tokens.
+#define SHAPE_TOKENS 1000000
+// Planted neurons' sets overlap by 0.34 (Jaccard) from token to token, so that half of a set was active before.
+#define SHAPE_REPEATS 0.51f
+
+// A preset whose neurons are planted, as a pack.
+static void make_shape(struct hearth_synth_preset *p)
+{
+    if (!hearth_synth_has_neurons(p) || p->arch == HEARTH_SYNTH_OPT) // biases are in no pack of ours
+        return;
+    p->pack = true;
+    p->pwri = false;
+    if (!p->activation)
+        p->activation = p->arch == HEARTH_SYNTH_BAMBOO ? "drelu" : "relu";
+}
+
+static uint64_t spaces_of_layer(const struct hearth_synth *s)
+{
+    return s->p->n_expert ? s->p->n_expert : 1;
+}
+
+static int declare_counts(struct hearth_synth *s)
+{
+    static const uint32_t one = 1;
+    const uint64_t counts[3] = {s->p->n_ff, spaces_of_layer(s), 1}, visits[2] = {spaces_of_layer(s), 1};
+    char name[64];
+    int rc = HEARTH_OK;
+    for (uint32_t i = 0; i < s->p->n_layer && !rc; i++) {
+        snprintf(name, sizeof name, "blk.%u.ffn_counts", i);
+        rc = hearth_gguf_put_tensor(s->w, name, HEARTH_TYPE_I32, 3, counts, s->err);
+        snprintf(name, sizeof name, "blk.%u.ffn_visits", i);
+        if (!rc)
+            rc = hearth_gguf_put_tensor(s->w, name, HEARTH_TYPE_I32, 2, visits, s->err);
+    }
+    if (!rc)
+        rc = hearth_gguf_put_array(s->w, "hearth.pack.batches", HEARTH_GGUF_U32, &one, 1, s->err);
+    if (!rc)
+        rc = hearth_gguf_put_f32(s->w, "hearth.pack.repeats", SHAPE_REPEATS, s->err);
+    return rc ? rc : hearth_gguf_put_u64(s->w, "hearth.pack.profile_tokens", SHAPE_TOKENS, s->err);
+}
+
+static int write_counts(struct hearth_synth *s)
+{
+    const size_t n_ff = s->p->n_ff;
+    const uint64_t spaces = spaces_of_layer(s);
+    const int32_t visits =
+        s->p->n_expert ? (int32_t)(SHAPE_TOKENS * (uint64_t)s->p->n_used / s->p->n_expert) : SHAPE_TOKENS;
+    int32_t *counts = hearth_calloc(n_ff, sizeof *counts);
+    if (!counts)
+        return hearth_fail(s->err, HEARTH_E_MEMORY, "no memory for a model");
+    for (size_t j = 0; j < n_ff; j++) // the chance that a normal number with this threshold is positive
+        counts[j] = (int32_t)(0.5 * erfc(-(double)s->threshold[j] / sqrt(2.0)) * visits);
+    int rc = HEARTH_OK;
+    for (uint32_t i = 0; i < s->p->n_layer && !rc; i++) {
+        for (uint64_t e = 0; e < spaces && !rc; e++)
+            rc = hearth_gguf_write(s->w, counts, n_ff * sizeof *counts, s->err);
+        for (uint64_t e = 0; e < spaces && !rc; e++)
+            rc = hearth_gguf_write(s->w, &visits, sizeof visits, s->err);
+    }
+    free(counts);
+    return rc;
+}
+
+static int write_shape(struct hearth_synth *s, const struct hearth_synth_tensor *tensors, size_t n)
+{
+    int rc = HEARTH_OK;
+    for (size_t i = 0; i < n && !rc; i++) // norms and biases are read when a model opens
+        rc = tensors[i].n ? hearth_gguf_skip(s->w, hearth_synth_bytes(&tensors[i]), s->err)
+                          : write_vector(s, &tensors[i]);
+    return !rc && s->p->pack ? write_counts(s) : rc;
+}
+
 // ---- metadata
 
 static int put_metadata(struct hearth_synth *s)
@@ -106,7 +181,7 @@ static int put_metadata(struct hearth_synth *s)
                    {"expert_feed_forward_length", p->n_expert ? p->n_ff : 0},
                    {"vocab_size", p->n_vocab}};
     char title[96], key[96];
-    snprintf(title, sizeof title, "%s (synthetic weights)", p->name);
+    snprintf(title, sizeof title, s->params->shape ? "%s (shape alone)" : "%s (synthetic weights)", p->name);
     int rc = hearth_gguf_put_str(s->w, "general.architecture", arch, strlen(arch), s->err);
     if (!rc)
         rc = hearth_gguf_put_str(s->w, "general.name", title, strlen(title), s->err);
@@ -149,11 +224,13 @@ static int write_model(struct hearth_synth *s, const char *path, const struct he
     for (size_t i = 0; i < n && !rc; i++)
         rc = hearth_synth_declare(s, &tensors[i]);
     if (!rc && s->p->pack)
-        rc = hearth_gguf_put_checksums(s->w, s->err);
-    if (!rc && hearth_synth_has_neurons(s->p))
+        rc = s->params->shape ? declare_counts(s) : hearth_gguf_put_checksums(s->w, s->err);
+    if (!rc && hearth_synth_has_neurons(s->p) && !s->params->shape)
         rc = hearth_synth_planted_open(&planted, s, tensors, n);
-    for (size_t i = 0; i < n && !rc; i++)
+    for (size_t i = 0; i < n && !rc && !s->params->shape; i++)
         rc = write_tensor(s, planted, &tensors[i], i);
+    if (!rc && s->params->shape)
+        rc = write_shape(s, tensors, n);
     if (!rc)
         rc = hearth_gguf_finish(&s->w, s->err);
     hearth_gguf_writer_close(&s->w);
@@ -169,6 +246,11 @@ int hearth_synth(const char *name, const char *out, const struct hearth_synth_pa
         ;
     if (!s.p)
         return hearth_fail(err, HEARTH_E_INVALID, "there is no preset \"%s\"", name);
+    struct hearth_synth_preset shape = *s.p;
+    if (params->shape) {
+        make_shape(&shape);
+        s.p = &shape;
+    }
     hearth_kernels_init(&s.kernels, hearth_cpu_flags());
     int rc = hearth_pool_open(&s.pool, params->n_threads > 0 ? params->n_threads : hearth_cpu_count(), err);
     if (!rc)

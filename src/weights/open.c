@@ -144,7 +144,7 @@ static int refuse(const struct hearth_sources *s, const struct hearth_sources_us
 }
 
 // *need is filled, whatever is returned, and points into the sources.
-static int make_plan(struct hearth_sources *s, const struct hearth_sources_user *u, uint64_t ram,
+static int find_need(struct hearth_sources *s, const struct hearth_sources_user *u,
                      struct hearth_source_need *need, struct hearth_error *err)
 {
     const struct hearth_model *m = s->model;
@@ -158,6 +158,13 @@ static int make_plan(struct hearth_sources *s, const struct hearth_sources_user 
     for (int i = 0; i < s->n && !rc; i++)
         if (s->all[i].ops->need)
             rc = s->all[i].ops->need(s->all[i].state, need, err);
+    return rc;
+}
+
+static int make_plan(struct hearth_sources *s, const struct hearth_sources_user *u, uint64_t ram,
+                     struct hearth_source_need *need, struct hearth_error *err)
+{
+    const int rc = find_need(s, u, need, err);
     return rc ? rc : hearth_budget_plan(&need->params, ram, &s->plan, need->resident, need->quota, err);
 }
 
@@ -549,4 +556,25 @@ int hearth_sources_fit(const struct hearth_model *m, const struct hearth_sources
     fit->resident_bytes = m->image_bytes;
     fit->token_bytes = fit->packed_token_bytes = 0;
     return HEARTH_OK;
+}
+
+int hearth_sources_prepare(struct hearth_sources **out, const struct hearth_model *m,
+                           const struct hearth_sources_user *user, struct hearth_source_need *need,
+                           uint64_t *whole_bytes, struct hearth_error *err)
+{
+    const struct hearth_store_params store = {.io = HEARTH_IO_PREAD}; // nothing is read: no need to measure
+    int rc = begin(out, m, true, err);
+    if (!rc)
+        rc = begin_streams(*out, user, &store, err);
+    if (!rc)
+        rc = find_need(*out, user, need, err);
+    *whole_bytes = bytes_of_all(m, user);
+    if (rc)
+        close_all(out);
+    return rc;
+}
+
+void hearth_sources_drop(struct hearth_sources **s)
+{
+    close_all(s);
 }

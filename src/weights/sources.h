@@ -52,6 +52,14 @@ int hearth_sources_fit(const struct hearth_model *m, const struct hearth_sources
                        struct hearth_fit *fit, struct hearth_error *err);
 void hearth_sources_close(struct hearth_sources **s, const struct hearth_sources_user *user);
 
+// For plans of many budgets: sources that only plan. *need is what hearth_budget_plan() takes and points into them;
+// *whole_bytes: the smallest budget that has room for all weights. Reads no weights. Drop gives them up; they have no
+// users.
+int hearth_sources_prepare(struct hearth_sources **out, const struct hearth_model *m,
+                           const struct hearth_sources_user *user, struct hearth_source_need *need,
+                           uint64_t *whole_bytes, struct hearth_error *err);
+void hearth_sources_drop(struct hearth_sources **s);
+
 // Whether single neurons may come, for a session that is not open yet.
 bool hearth_sources_may_give_neurons(const struct hearth_model *m, enum hearth_sparsity sparsity);
 

@@ -363,8 +363,8 @@ static void test_outfile(void **state)
     assert_int_equal(empty_folder(), 1);
 }
 
-// Zeros that take no room, behind what was written and before what comes.
-static void test_outfile_lengthen(void **state)
+// Zeros that take no room, behind what was written and before what comes, and at the end.
+static void test_outfile_skip(void **state)
 {
     (void)state;
     const uint64_t zeros = (uint64_t)64 << 20;
@@ -375,19 +375,22 @@ static void test_outfile_lengthen(void **state)
     struct stat st;
     assert_int_equal(hearth_outfile_open(&f, path, &err), 0);
     assert_int_equal(hearth_outfile_write(f, "abc", 3, &err), 0);
-    assert_int_equal(hearth_outfile_lengthen(f, zeros, &err), 0);
+    assert_int_equal(hearth_outfile_skip(f, zeros, &err), 0);
     assert_int_equal(hearth_outfile_offset(f), 3 + zeros);
     assert_int_equal(hearth_outfile_write(f, "xyz", 3, &err), 0);
+    assert_int_equal(hearth_outfile_skip(f, 2, &err), 0);
     assert_int_equal(hearth_outfile_commit(&f, &err), 0);
     assert_int_equal(stat(path, &st), 0);
     assert_true(st.st_blocks * 512 < (1 << 20));
     assert_int_equal(hearth_file_open(&in, path, &err), 0);
-    assert_int_equal(hearth_file_size(in), 6 + zeros);
+    assert_int_equal(hearth_file_size(in), 8 + zeros);
     assert_int_equal(hearth_file_modified(in) / 1000000000, st.st_mtime);
     assert_int_equal(hearth_file_read(in, ends, 5, 0, &err), 0);
     assert_memory_equal(ends, "abc\0\0", 5);
     assert_int_equal(hearth_file_read(in, ends, 5, 1 + zeros, &err), 0);
     assert_memory_equal(ends, "\0\0xyz", 5);
+    assert_int_equal(hearth_file_read(in, ends, 3, 5 + zeros, &err), 0);
+    assert_memory_equal(ends, "z\0\0", 3);
     hearth_file_close(&in);
     assert_int_equal(empty_folder(), 1);
 }
@@ -405,6 +408,8 @@ static void test_folders(void **state)
     assert_int_equal(hearth_folder_make(below, &err), 0);
     assert_int_equal(hearth_folder_make(below, &err), 0);
     assert_int_equal(access(below, X_OK), 0);
+    assert_true(hearth_file_device(below) == hearth_file_device(folder));
+    assert_true(hearth_file_device(deep) == 0); // nothing is there
     snprintf(deep, sizeof deep, "%s/file", below);
     make_file(deep, 1);
     assert_int_equal(hearth_folder_make(deep, &err), HEARTH_E_IO);
@@ -811,6 +816,8 @@ static void test_machine(void **state)
     assert_true(hearth_memory_total() > (uint64_t)64 << 20);
     uint64_t peak = hearth_memory_peak();
     assert_true(peak > 100000);
+    const uint64_t used = hearth_cpu_ns();
+    assert_true(used > 0 && hearth_cpu_ns() >= used);
     uint64_t a = hearth_now_ns();
     sleep_us(2000);
     assert_in_range(hearth_now_ns() - a, 1000000, 60u * 1000000000u);
@@ -849,7 +856,7 @@ int main(void)
         cmocka_unit_test(test_file_shrinks),
         cmocka_unit_test(test_file_open_failures),
         cmocka_unit_test(test_outfile),
-        cmocka_unit_test(test_outfile_lengthen),
+        cmocka_unit_test(test_outfile_skip),
         cmocka_unit_test(test_folders),
         cmocka_unit_test(test_outfile_large),
         cmocka_unit_test(test_outfile_full),

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# hearth plan --simulate: table, JSON, chart, refusals.
+# hearth plan: forecasts for a model on a machine that is described; --simulate: table, JSON, chart, refusals.
 # shellcheck source=tests/cli/cli.sh
 . "$(dirname "$0")/cli.sh"
 traces=$source_dir/tests/fuzz/corpus/trace
@@ -23,7 +23,7 @@ run 0 plan --simulate "$traces/cut-off"
 err_has "the trace ends early; its 2 complete steps are used"
 
 run 2 plan
-err_has "--simulate TRACE is missing"
+err_has "give a MODEL to plan for"
 run 2 plan "$golden/llama-mha.F32.gguf" --simulate "$traces/good"
 err_has "takes no MODEL"
 run 2 plan --simulate "$traces/good" --cache-sizes 0
@@ -35,4 +35,98 @@ run 1 plan --simulate "$golden/llama-mha.F32.gguf"
 err_has "not a trace"
 run 1 plan --simulate "$traces/good" --svg "$tmp/none/chart.svg"
 out_is_empty
+
+# Planning for a model on a machine that is described.
+cat >"$tmp/phone.txt" <<'END'
+name = a phone   # and a comment
+cores = 2
+ram_bytes = 8000000000
+memory_gb_s = 20
+core_gb_s = 12
+request_us = 14
+byte_ns = 0.25
+sequential_gb_s = 2
+kernel.any.gb_s = 20
+kernel.any.gmac_s = 50
+kernel.any.prompt_gmac_s = 50
+END
+run 0 synth tiny-turbosparse-pack "$tmp/pack.gguf"
+run 0 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --json --explain --svg "$tmp/speed.svg" -c 256
+grep -q "</svg>" "$tmp/speed.svg" || fail "no chart of speed against memory"
+[ "$(json "$tmp/out" machine)" = "a phone" ] || fail "the machine's name"
+least=$(json "$tmp/out" least_bytes)
+whole=$(json "$tmp/out" whole_bytes)
+[ "$least" -lt "$whole" ] || fail "least $least, whole $whole"
+last=0
+for i in 0 1 2 3; do
+    ram=$(json "$tmp/out" "budgets/$i/ram_bytes")
+    [ "$ram" -gt "$last" ] || fail "budgets do not rise"
+    last=$ram
+done
+# The same again, to the byte: the search is deterministic.
+cp "$tmp/out" "$tmp/first"
+run 0 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --json --explain -c 256
+cmp -s "$tmp/first" "$tmp/out" || fail "two plans differ"
+run 0 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --ram "$(((least + whole) / 2))" --explain -c 256
+out_has "a phone: 2 cores"
+out_has "in memory:"
+out_has "| memory | kept% | hits% |"
+[ "$(grep "^|" "$tmp/out" | awk '{ print length }' | sort -n | tail -1)" -le 90 ] || fail "the table is wide"
+run 0 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --ram "$(((least + whole) / 2))" -c 256 --json
+slow=$(json "$tmp/out" tokens_per_second)
+run 0 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --min-speed "$slow" -c 256 --json
+[ "$(json "$tmp/out" ram_bytes)" -le $(((least + whole) / 2 + 1048576)) ] || fail "--min-speed asks for too much"
+run 0 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --sim-ram 900M
+out_has "with 900M of memory"
+run 1 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --min-speed 1e8
+err_has "out of reach"
+run 1 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --ram 1M
+err_has "the smallest budget for this model is"
+run 1 plan "$tmp/pack.gguf" --device "$golden/llama-mha.F32.gguf"
+err_has "too large for a probe"
+printf 'cores = 2\ncores = 3\n' >"$tmp/twice.txt"
+run 1 plan "$tmp/pack.gguf" --device "$tmp/twice.txt"
+err_has "twice.txt: line 2 of the probe: cores is there twice"
+
+# The shape of a model that is larger than this disk may be.
+run 0 synth --shape turbosparse-mixtral-47b "$tmp/shape.gguf"
+[ "$(stat -c %s "$tmp/shape.gguf")" -gt 28000000000 ] || fail "a shape is not as large as its model"
+[ "$(du -k "$tmp/shape.gguf" | cut -f 1)" -lt 100000 ] || fail "a shape takes room on disk"
+run 0 plan "$tmp/shape.gguf" --device "$tmp/phone.txt" --ram 12G -c 1024 --json
+awk -v h="$(json "$tmp/out" hit_rate)" 'BEGIN { exit !(h > 0.5 && h < 1) }' || fail "hit rate of a shape"
+run 0 synth --shape falcon-40b-relu "$tmp/shape.gguf"
+run 0 plan "$tmp/shape.gguf" --device "$tmp/phone.txt" --ram 12G -c 1024 -np 4
+out_has "of the neurons asked for are in the cache"
+
+# What a run reads is what was forecast for its budget, once the machine was measured.
+export XDG_CACHE_HOME=$tmp/runs
+text="one two three four five six seven eight nine ten"
+streams=$((least + (whole - least) / 8))
+run 0 run "$tmp/pack.gguf" -p "$text" -n 20 -c 256 -t 1 --ram "$streams" --stats json --ignore-eos
+tail -n 1 "$tmp/err" >"$tmp/stats"
+[ "$(json "$tmp/stats" forecast)" = null ] || fail "a forecast for a machine that nobody measured"
+run 0 plan "$tmp/pack.gguf" -c 256
+run 0 run "$tmp/pack.gguf" -p "$text" -n 20 -c 256 -t 1 --ram "$streams" --stats json --ignore-eos --seed 1
+tail -n 1 "$tmp/err" >"$tmp/stats"
+awk -v f="$(json "$tmp/stats" forecast/read_bytes_per_token)" \
+    -v m="$(json "$tmp/stats" streaming/read_bytes_per_token)" \
+    'BEGIN { exit !(f > 0 && f < 2 * m && m < 2 * f) }' || fail "bytes of a token are not what was forecast"
+run 0 run "$tmp/pack.gguf" -p "$text" -n 20 -c 256 -t 1 --ram "$streams" --ignore-eos
+err_has "forecast: "
+err_has "forecast (and measured):"
+
+# This machine is measured once; a damaged or foreign probe is measured anew.
+export XDG_CACHE_HOME=$tmp/cache
+run 0 plan "$tmp/pack.gguf" -c 256
+err_has "measuring this machine"
+probe=$(echo "$tmp"/cache/hearth/probe-*.txt)
+[ -f "$probe" ] || fail "nothing was kept"
+run 0 plan "$tmp/pack.gguf" -c 256
+! grep -q "measuring" "$tmp/err" || fail "measured twice"
+echo "cores = many" >>"$probe"
+run 0 plan "$tmp/pack.gguf" -c 256
+err_has "measuring this machine"
+sed -i 's/^name = .*/name = another machine/' "$probe"
+run 0 plan "$tmp/pack.gguf" -c 256
+err_has "measuring this machine"
 exit 0

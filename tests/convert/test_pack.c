@@ -432,6 +432,29 @@ static int count_groups(const uint8_t *bytes, int size)
     return count;
 }
 
+// Of the neurons that a lane has active, those that it had active when it last used the space in the same stretch.
+static double count_repeats(const struct oracle *o)
+{
+    double again = 0, compared = 0;
+    for (size_t space = 0; space < (size_t)(MADE_LAYERS * o->n_expert); space++)
+        for (size_t lane = 0; lane < 32; lane++) {
+            int last = -1;
+            for (int step = 0; step < LANE; step++) {
+                last = step % (STRETCH - 1) ? last : -1;
+                if (!o->used[(space * LANE + (size_t)step) * 32 + lane])
+                    continue;
+                const uint8_t *active = o->active + space * (size_t)o->n_ff * LANE * 32 + lane;
+                for (size_t j = 0; j < (size_t)o->n_ff && last >= 0; j++) {
+                    const uint8_t now = active[(j * LANE + (size_t)step) * 32];
+                    compared += now;
+                    again += now && active[(j * LANE + (size_t)last) * 32];
+                }
+                last = step;
+            }
+        }
+    return again / compared;
+}
+
 static void check_profile(const struct oracle *o)
 {
     struct hearth_profile *p;
@@ -440,6 +463,7 @@ static void check_profile(const struct oracle *o)
     int32_t *visits = calloc((size_t)(6 * o->n_expert), sizeof *visits);
     MADE_OK(hearth_profile_open(&p, profiled, &err));
     assert_true(p->n_layer == MADE_LAYERS && p->n_ff == (uint32_t)o->n_ff && p->n_batches == 6);
+    assert_true(fabs((double)p->repeats - count_repeats(o)) < 1e-6);
     for (int layer = 0; layer < MADE_LAYERS; layer++) {
         MADE_OK(hearth_profile_read(p, (uint32_t)layer, counts, visits, &err));
         for (int b = 0; b < 6; b++)
@@ -647,6 +671,7 @@ static void check_temperature(const struct hearth_model *a, const struct hearth_
     int32_t *stored = calloc(6 * x * f, 4);
     MADE_OK(hearth_profile_open(&profile, profiled, &err));
     assert_int_equal(p->n_batches, 6);
+    assert_true(p->repeats > 0 && p->repeats == profile->repeats);
     for (uint32_t layer = 0; layer < p->n_layer; layer++) {
         const struct hearth_gguf_tensor *t = hearth_pack_tensor(p, layer, "ffn_counts");
         MADE_OK(hearth_profile_read(profile, layer, counts, visits, &err));

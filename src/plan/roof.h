@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The memory roof: the speed at which all threads together read memory. Generation cannot be
 // faster, so its speed is shown beside it.
-#ifndef HEARTH_CLI_ROOF_H
-#define HEARTH_CLI_ROOF_H
+#ifndef HEARTH_PLAN_ROOF_H
+#define HEARTH_PLAN_ROOF_H
 
 #include "base/memory.h"
 #include "base/threads.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The memory roof.
-#include "cli/roof.h"
+#include "plan/roof.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT
+// Probes in the user's cache folder: see machine.h.
+#include "cli/machine.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cpu.h"
+#include "base/os.h"
+#include "cli/common.h"
+
+#define PATH_BYTES 4096
+
+// The folder of what can be made again; false: there is none.
+static bool cache_folder(char *out, size_t size)
+{
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    int n = -1;
+    if (cache && *cache == '/') // others are to be ignored, says the XDG base directory specification
+        n = snprintf(out, size, "%s/hearth", cache);
+    else if (home && *home)
+        n = snprintf(out, size, "%s/.cache/hearth", home);
+    return n > 0 && (size_t)n < size;
+}
+
+// A file for each machine and storage: folders are shared between machines.
+static bool cache_path(char *out, size_t size, const char *folder, const struct hearth_probe *p)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325); // FNV-1a
+    char key[2 * HEARTH_PROBE_NAME + 16];
+    snprintf(key, sizeof key, "%s, %d, %s", p->name, p->cores, p->device);
+    for (const char *c = key; *c; c++)
+        hash = (hash ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
+    const int n = snprintf(out, size, "%s/probe-%016" PRIx64 ".txt", folder, hash);
+    return n > 0 && (size_t)n < size;
+}
+
+// What was kept; false: nothing that is of this machine.
+static bool recall(struct hearth_probe *out, const char *path, const struct hearth_probe *now)
+{
+    struct hearth_probe kept;
+    if (hearth_probe_load(&kept, path, NULL) || kept.cores != now->cores ||
+        strcmp(kept.name, now->name) != 0 || strcmp(kept.device, now->device) != 0)
+        return false;
+    *out = kept;
+    return true;
+}
+
+static void keep(const struct hearth_probe *p, const char *folder, const char *path)
+{
+    struct hearth_error err = {0};
+    if (hearth_folder_make(folder, &err) || hearth_probe_save(p, path, &err))
+        hearth_cli_info("what was measured is not kept: %s", err.message);
+}
+
+int hearth_cli_machine(struct hearth_probe *out, const struct hearth_options *o, const char *path,
+                       bool measure)
+{
+    struct hearth_error err = {0};
+    char folder[PATH_BYTES], file[PATH_BYTES];
+    unsigned flags;
+    if (o->device)
+        return hearth_probe_load(out, o->device, &err) ? hearth_cli_fail(&err) : HEARTH_EXIT_OK;
+    if (!hearth_cpu_limit(hearth_options_cpu(o), &flags))
+        return hearth_cli_error("this CPU does not have the instructions of --cpu");
+    if (hearth_probe_identify(out, path, flags, &err))
+        return hearth_cli_fail(&err);
+    const bool cached = cache_folder(folder, sizeof folder) && cache_path(file, sizeof file, folder, out);
+    if (cached && !o->measure && recall(out, file, out))
+        return HEARTH_EXIT_OK;
+    if (!measure)
+        return HEARTH_EXIT_FAILURE;
+    hearth_cli_info("measuring this machine, once");
+    if (hearth_probe_measure(out, path, flags, &err))
+        return hearth_cli_fail(&err);
+    if (cached)
+        keep(out, folder, file);
+    return HEARTH_EXIT_OK;
+}

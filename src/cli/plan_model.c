@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: MIT
+// hearth plan MODEL: see plan_model.h.
+#include "cli/plan_model.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/common.h"
+#include "cli/json.h"
+#include "cli/machine.h"
+#include "engine/outlook.h"
+#include "model/model.h"
+#include "plan/chart.h"
+
+#define MIB       ((uint64_t)1 << 20)
+#define GIB       ((uint64_t)1 << 30)
+#define USUAL_CTX 4096
+#define BUDGETS   24 // of speed against memory
+
+struct planning {
+    const struct hearth_options *o;
+    struct hearth_model *model;
+    struct hearth_probe probe;
+    struct hearth_outlook *outlook;
+    struct hearth_error err;
+    struct hearth_prospect at; // the budget that was asked for
+    struct hearth_prospect curve[BUDGETS];
+    int n_curve, knee; // knee: a point from which on more memory brings much less than before; -1: none
+};
+
+// ---- text
+
+// A budget as --ram takes it: "2503M", "20.1G".
+static void format_budget(char *out, size_t size, uint64_t bytes)
+{
+    if (bytes < 10240 * MIB)
+        snprintf(out, size, "%" PRIu64 "M", (bytes + MIB - 1) / MIB);
+    else
+        snprintf(out, size, "%.1fG", (double)bytes / (double)GIB);
+}
+
+static void print_machine(const struct hearth_probe *p)
+{
+    printf(
+        "%s: %d cores, %.1f GB/s of memory; storage: %.1f us a read and %.2f ns a byte, %.2f GB/s in order, "
+        "%d reads in flight\n",
+        p->name, p->cores, p->memory_gb_s, p->request_us, p->byte_ns, p->sequential_gb_s, p->depth);
+}
+
+static const char *what_streams(const struct planning *g)
+{
+    return g->at.plan.common_experts || (g->model->hp.n_expert && !g->model->pack) ? "experts" : "neurons";
+}
+
+static void print_reading(const struct planning *g)
+{
+    const struct hearth_prospect *p = &g->at;
+    const struct hearth_forecast *f = &p->forecast;
+    printf("  reads for a token: %.2f MB", f->read_bytes / 1e6);
+    if (f->reads > 0)
+        printf(" in %.0f reads", f->reads);
+    if (f->hit_rate >= 0)
+        printf("; %.1f %% of the %s asked for are in the cache", 100 * f->hit_rate, what_streams(g));
+    printf("\n  a step: %.1f ms of computing, %.1f ms of storage\n", 1e3 * f->compute_s, 1e3 * f->storage_s);
+}
+
+static void print_choices(const struct planning *g)
+{
+    const struct hearth_prospect *p = &g->at;
+    char workspace[32];
+    hearth_cli_format_bytes(workspace, sizeof workspace, p->workspace_bytes);
+    printf("  in memory: %.1f %%", 100 * p->kept);
+    if (p->plan.resident_neurons && !p->plan.all_resident)
+        printf(", of %" PRIu64 " neurons %" PRIu64 " always", p->plan.resident_neurons + p->plan.cold_neurons,
+               p->plan.resident_neurons);
+    if (p->kind == HEARTH_FIT_STREAMS && !p->plan.layer_buffers)
+        printf(", all dense weights");
+    printf("\n  micro-batches of %d (%s), %d thread%s, looking ahead %s", p->n_ubatch, workspace,
+           p->n_threads, p->n_threads == 1 ? "" : "s", p->look_ahead ? "on" : "off");
+    if (p->gap)
+        printf(", reads may go over %u unwanted neurons", p->gap);
+    printf("\n");
+}
+
+static void print_next(struct planning *g)
+{
+    struct hearth_prospect next;
+    const uint64_t whole = hearth_outlook_whole(g->outlook);
+    char all[32];
+    if (g->at.kind == HEARTH_FIT_WHOLE)
+        return;
+    format_budget(all, sizeof all, whole);
+    if (!hearth_outlook_at(g->outlook, g->at.ram + GIB, &next, &g->err) && next.kind != HEARTH_FIT_NOT)
+        printf("  the next gigabyte: %.2f tok/s", next.forecast.tokens_per_second);
+    if (!hearth_outlook_at(g->outlook, whole, &next, &g->err) && next.kind != HEARTH_FIT_NOT)
+        printf("; with all weights in memory (%s): %.2f tok/s", all, next.forecast.tokens_per_second);
+    printf("\n");
+}
+
+static void print_plan(struct planning *g)
+{
+    const struct hearth_prospect *p = &g->at;
+    char ram[32];
+    format_budget(ram, sizeof ram, p->ram);
+    print_machine(&g->probe);
+    printf("with %s of memory: %.2f tok/s, prompts %.1f tok/s\n", ram, p->forecast.tokens_per_second,
+           p->prompt_tokens_per_second);
+    if (p->kind == HEARTH_FIT_STREAMS)
+        print_reading(g);
+    print_choices(g);
+    print_next(g);
+}
+
+// ---- speed against memory
+
+// Tokens a second that a byte brings between two points.
+static double slope(const struct hearth_prospect *from, const struct hearth_prospect *to)
+{
+    return (to->forecast.tokens_per_second - from->forecast.tokens_per_second) /
+           (double)(to->ram - from->ram);
+}
+
+// Where the slope falls most, by a third at least; what comes when all weights are in memory is no knee.
+static int find_knee(const struct planning *g)
+{
+    enum { REACH = 3 }; // points that a slope is taken over
+    const struct hearth_prospect *c = g->curve;
+    int knee = -1;
+    double most = 0;
+    for (int i = REACH; i + REACH < g->n_curve && c[i + REACH].kept < 1; i++) {
+        const double before = slope(&c[i - REACH], &c[i]), after = slope(&c[i], &c[i + REACH]);
+        if (before - after > most && after < before * 2 / 3) {
+            most = before - after;
+            knee = i;
+        }
+    }
+    return knee;
+}
+
+// Budgets from the smallest to that of all weights, evenly by their logarithm from where anything streams.
+static int draw_curve(struct planning *g)
+{
+    const uint64_t least = (hearth_outlook_least(g->outlook) + MIB - 1) / MIB,
+                   whole = (hearth_outlook_whole(g->outlook) + MIB - 1) / MIB;
+    for (int i = 0; i < BUDGETS; i++) {
+        const double part = (double)i / (BUDGETS - 1);
+        const uint64_t ram = least + (uint64_t)llround((double)(whole - least) * part);
+        struct hearth_prospect *p = &g->curve[g->n_curve];
+        if (hearth_outlook_at(g->outlook, ram * MIB, p, &g->err))
+            return hearth_cli_fail(&g->err);
+        const bool new = !g->n_curve || p->ram > p[-1].ram;
+        g->n_curve += p->kind != HEARTH_FIT_NOT && new;
+    }
+    g->knee = find_knee(g);
+    return HEARTH_EXIT_OK;
+}
+
+// What a gigabyte more would bring at point i: from it to the next ones.
+static double next_gigabyte(const struct planning *g, int i)
+{
+    const struct hearth_prospect *c = g->curve, *p = &c[i];
+    int next = i;
+    while (next + 1 < g->n_curve && c[next].ram < p->ram + GIB)
+        next++;
+    if (next == i)
+        return 0;
+    const double over = (double)(c[next].ram - p->ram) / (double)GIB;
+    return (c[next].forecast.tokens_per_second - p->forecast.tokens_per_second) / fmax(over, 1);
+}
+
+// Fits a terminal of 80 columns.
+static void print_curve(const struct planning *g)
+{
+    printf("\n| memory | kept%% | hits%% | MB/token |  reads |  tok/s | +1 GiB | pp/s |  -ub |\n"
+           "| -----: | ----: | ----: | -------: | -----: | -----: | -----: | ---: | ---: |\n");
+    for (int i = 0; i < g->n_curve; i++) {
+        const struct hearth_prospect *p = &g->curve[i];
+        char ram[32], hits[32] = "";
+        format_budget(ram, sizeof ram, p->ram);
+        if (p->forecast.hit_rate >= 0)
+            snprintf(hits, sizeof hits, "%.1f", 100 * p->forecast.hit_rate);
+        printf("| %6s | %5.1f | %5s | %8.2f | %6.0f | %6.4g | %+6.4g | %4.0f | %4d |%s\n", ram, 100 * p->kept,
+               hits, p->forecast.read_bytes / 1e6, p->forecast.reads, p->forecast.tokens_per_second,
+               next_gigabyte(g, i), p->prompt_tokens_per_second, p->n_ubatch, i == g->knee ? "*" : "");
+    }
+    if (g->knee >= 0)
+        printf("*: the knee; from here on more memory brings less than before\n");
+}
+
+// A round number, at least x.
+static double round_up(double x)
+{
+    static const double steps[] = {1, 1.5, 2, 3, 4, 5, 6, 8, 10};
+    const double power = pow(10, floor(log10(x)));
+    size_t i = 0;
+    while (i + 1 < sizeof steps / sizeof *steps && steps[i] * power < x)
+        i++;
+    return steps[i] * power;
+}
+
+static int write_chart(const struct planning *g)
+{
+    double x[BUDGETS], y[BUDGETS], whole[BUDGETS], most = 0;
+    char subtitle[300], knee[64] = "";
+    const double all = g->curve[g->n_curve - 1].forecast.tokens_per_second;
+    for (int i = 0; i < g->n_curve; i++) {
+        x[i] = (double)g->curve[i].ram / (double)GIB;
+        y[i] = g->curve[i].forecast.tokens_per_second;
+        whole[i] = all;
+        most = fmax(most, y[i]);
+    }
+    const double step = round_up(most / 5);
+    if (g->knee >= 0)
+        snprintf(knee, sizeof knee, "%.1f tok/s at %.2f GiB", y[g->knee], x[g->knee]);
+    snprintf(subtitle, sizeof subtitle, "%.100s on %.100s; forecast", hearth_model_info(g->model)->name,
+             g->probe.name);
+    const struct hearth_chart chart = {
+        .title = "Speed against memory",
+        .subtitle = subtitle,
+        .x_label = "memory, GiB",
+        .y_label = "tokens a second",
+        .n_points = g->n_curve,
+        .n_series = 2,
+        .x = x,
+        .x_format = "%.1f",
+        .y_format = step < 1 || step == 1.5 ? "%.1f" : "%.0f",
+        .x_scale = 1,
+        .y_scale = 1,
+        .y_most = 5 * step,
+        .mark = g->knee,
+        .mark_label = g->knee >= 0 ? knee : NULL,
+        .series = {{.label = "with this memory", .y = y, .strong = true},
+                   {.label = "all weights in memory", .y = whole, .dashed = true}}};
+    struct hearth_error err = {0};
+    return hearth_chart_write(&chart, g->o->svg, &err) ? hearth_cli_fail(&err) : HEARTH_EXIT_OK;
+}
+
+// ---- JSON
+
+static json_t *prospect_json(const struct hearth_prospect *p)
+{
+    const struct hearth_forecast *f = &p->forecast;
+    return json_pack(
+        "{s:I, s:f, s:f, s:f, s:f, s:o, s:f, s:f, s:f, s:i, s:i, s:b, s:i, s:I, s:I, s:I}", "ram_bytes",
+        (json_int_t)p->ram, "tokens_per_second", f->tokens_per_second, "prompt_tokens_per_second",
+        p->prompt_tokens_per_second, "read_bytes_per_token", f->read_bytes, "reads_per_token", f->reads,
+        "hit_rate", f->hit_rate >= 0 ? json_real(f->hit_rate) : json_null(), "compute_ms_per_step",
+        1e3 * f->compute_s, "storage_ms_per_step", 1e3 * f->storage_s, "in_memory", p->kept, "n_ubatch",
+        p->n_ubatch, "threads", p->n_threads, "look_ahead", (int)p->look_ahead, "read_gap", (int)p->gap,
+        "neurons_resident", (json_int_t)p->plan.resident_neurons, "neurons_cached",
+        (json_int_t)p->plan.cold_neurons, "workspace_bytes", (json_int_t)p->workspace_bytes);
+}
+
+static int print_json(const struct planning *g)
+{
+    json_t *root = prospect_json(&g->at), *curve = json_array();
+    for (int i = 0; i < g->n_curve; i++)
+        json_array_append_new(curve, prospect_json(&g->curve[i]));
+    json_object_set_new(root, "machine", hearth_json_string(g->probe.name, strlen(g->probe.name)));
+    json_object_set_new(root, "least_bytes", json_integer((json_int_t)hearth_outlook_least(g->outlook)));
+    json_object_set_new(root, "whole_bytes", json_integer((json_int_t)hearth_outlook_whole(g->outlook)));
+    if (g->n_curve)
+        json_object_set_new(root, "budgets", curve);
+    else
+        json_decref(curve);
+    return hearth_json_print(root, stdout, true) ? HEARTH_EXIT_OK : hearth_cli_error("cannot print the JSON");
+}
+
+// ---- planning
+
+// The budget: asked for, or what the machine has to give.
+static int find_budget(struct planning *g, const struct hearth_session_params *params, uint64_t *ram)
+{
+    const struct hearth_options *o = g->o;
+    const uint64_t whole = hearth_outlook_whole(g->outlook);
+    *ram = o->ram == HEARTH_BUDGET_ALL ? whole : o->ram;
+    if (!*ram && o->sim_ram)
+        *ram = o->sim_ram;
+    if (!*ram && o->device && g->probe.ram)
+        *ram = g->probe.ram;
+    if (*ram)
+        return HEARTH_EXIT_OK;
+    struct hearth_fit fit;
+    if (hearth_model_fit(g->model, params, HEARTH_RAM_FIT, &fit, sizeof fit, &g->err))
+        return hearth_cli_fail(&g->err);
+    *ram = fit.kind == HEARTH_FIT_WHOLE ? whole : fit.ram;
+    return HEARTH_EXIT_OK;
+}
+
+static int choose(struct planning *g, const struct hearth_session_params *params)
+{
+    const struct hearth_options *o = g->o;
+    uint64_t ram = 0;
+    char least[32];
+    if (o->min_speed > 0) {
+        if (hearth_outlook_least_for(g->outlook, o->min_speed, &g->at, &g->err))
+            return hearth_cli_fail(&g->err);
+        if (g->at.kind == HEARTH_FIT_NOT)
+            return hearth_cli_error("%.4g tok/s are out of reach here: with all weights in memory it is %.2f",
+                                    o->min_speed, g->at.forecast.tokens_per_second);
+        return HEARTH_EXIT_OK;
+    }
+    const int status = find_budget(g, params, &ram);
+    if (status)
+        return status;
+    if (hearth_outlook_at(g->outlook, ram, &g->at, &g->err))
+        return hearth_cli_fail(&g->err);
+    format_budget(least, sizeof least, hearth_outlook_least(g->outlook));
+    return g->at.kind == HEARTH_FIT_NOT ? hearth_cli_error("the smallest budget for this model is %s", least)
+                                        : HEARTH_EXIT_OK;
+}
+
+static int report(struct planning *g)
+{
+    int status = g->o->explain || g->o->svg ? draw_curve(g) : HEARTH_EXIT_OK;
+    if (!status && g->o->svg)
+        status = write_chart(g);
+    if (status)
+        return status;
+    if (g->o->json)
+        return print_json(g);
+    print_plan(g);
+    if (g->o->explain)
+        print_curve(g);
+    return HEARTH_EXIT_OK;
+}
+
+static int plan_model(struct planning *g)
+{
+    const struct hearth_options *o = g->o;
+    struct hearth_options open = *o;
+    open.ram = 0; // what a budget decides is only asked about
+    int status = hearth_cli_open_model(&g->model, &open, false);
+    if (!status)
+        status = hearth_cli_machine(&g->probe, o, o->model, true);
+    if (status)
+        return status;
+    const struct hearth_model_info *info = hearth_model_info(g->model);
+    const int usual = info->n_ctx_train < USUAL_CTX ? info->n_ctx_train : USUAL_CTX,
+              n_ctx = o->n_ctx > 0    ? (int)o->n_ctx
+                      : o->n_ctx == 0 ? info->n_ctx_train
+                                      : usual;
+    struct hearth_outlook_params params = {
+        .session = hearth_cli_session_params(o, n_ctx, o->n_parallel > 0 ? (int)o->n_parallel : 1),
+        .probe = &g->probe};
+    if (hearth_outlook_open(&g->outlook, g->model, &params, &g->err))
+        return hearth_cli_fail(&g->err);
+    status = choose(g, &params.session);
+    return status ? status : report(g);
+}
+
+int hearth_cli_plan_model(const struct hearth_options *o)
+{
+    struct planning g = {.o = o, .knee = -1};
+    const int status = plan_model(&g);
+    hearth_outlook_close(&g.outlook);
+    hearth_model_close(&g.model);
+    return status ? status : hearth_cli_stdout_close(HEARTH_EXIT_OK);
+}

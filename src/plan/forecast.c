@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: MIT
+// The cost model. Its constants were measured on one machine, and say where.
+#include "plan/forecast.h"
+
+#include <math.h>
+
+#include "model/ffn.h"
+#include "plan/activity.h"
+
+// Shares of the memory's speed that products reach (docs/speed.md): of whole matrices, and of picked rows.
+#define WHOLE_RATE 0.95
+#define ROWS_RATE  0.65
+// What a step takes beside its products: masks, sums, attention's arithmetic, waiting for the other threads.
+#define BESIDE  1.09
+#define LAYER_S 15e-6 // of each layer: its task lists begin and end
+// Cache and lists, of a neuron that predictors are asked about and that streams.
+#define LISTS_S 6.5e-9
+// What is guessed in vain, of the reads of a step that looks ahead.
+#define IN_VAIN         0.1
+#define EXPERTS_IN_VAIN 0.08 // more
+// Of computing and reading the shorter one is hidden, but for this share: of neurons and layers read ahead, of experts
+// read ahead, of what nobody reads ahead.
+#define SHOWS_AHEAD   0.2
+#define SHOWS_EXPERTS 0.8
+#define SHOWS_ALL     1.0
+// One layer misses many experts, the next one none: the storage waits for a quarter of the time.
+#define UNEVEN 1.33
+// Parts of an expert: reads.
+#define EXPERT_READS 3
+
+// ---- what is computed
+
+static double bytes_of(const struct hearth_weight *w)
+{
+    return hearth_has(w) ? (double)hearth_type_bytes(w->type, w->k) * (double)w->n : 0;
+}
+
+static void add_whole(struct hearth_workload *out, const struct hearth_weight *w, double times)
+{
+    if (hearth_has(w))
+        out->whole[w->type] += times * bytes_of(w);
+}
+
+static void add_rows(struct hearth_workload *out, const struct hearth_weight *w, double times)
+{
+    if (hearth_has(w))
+        out->rows[w->type] += times * bytes_of(w);
+}
+
+static void add_ffn(struct hearth_workload *out, const struct hearth_model *m, const struct hearth_layer *l,
+                    enum hearth_sparsity sparsity, double density)
+{
+    const struct hearth_ffn f = hearth_ffn_of(&m->hp, l);
+    const double used = hearth_ffn_used(&m->hp);
+    const bool predicted = sparsity == HEARTH_SPARSITY_PREDICT && hearth_has(f.fc2);
+    const bool gated = sparsity != HEARTH_SPARSITY_OFF && hearth_has(f.gate);
+    if (predicted) {
+        add_whole(out, f.fc1, used);
+        add_whole(out, f.fc2, used);
+        out->predictors += used * (bytes_of(f.fc1) + bytes_of(f.fc2));
+        out->neurons += used * (double)f.fc2->n;
+        add_rows(out, f.gate, used * density);
+    } else {
+        add_whole(out, f.gate, used);
+    }
+    if (predicted || gated)
+        add_rows(out, f.up, used * density);
+    else
+        add_whole(out, f.up, used);
+    if (hearth_has(f.down_t))
+        add_rows(out, f.down_t, used * density);
+    else
+        add_whole(out, f.down, used);
+}
+
+void hearth_workload_make(struct hearth_workload *out, const struct hearth_model *m,
+                          enum hearth_sparsity sparsity, const double *density)
+{
+    *out = (struct hearth_workload){.n_layer = m->hp.n_layer};
+    for (int i = 0; i < m->hp.n_layer; i++) {
+        const struct hearth_layer *l = &m->weights.layers[i];
+        add_whole(out, &l->attn_q, 1);
+        add_whole(out, &l->attn_k, 1);
+        add_whole(out, &l->attn_v, 1);
+        add_whole(out, &l->attn_out, 1);
+        add_whole(out, &l->ffn_router, 1);
+        add_ffn(out, m, l, sparsity, density[i]);
+    }
+    add_whole(out, &m->weights.output, 1);
+}
+
+// ---- how long computing takes
+
+// The speed at which so many threads read memory.
+static double memory_rate(const struct hearth_probe *p, int threads)
+{
+    const double alone = p->core_gb_s * threads;
+    return 1e9 * (threads >= p->cores || alone > p->memory_gb_s ? p->memory_gb_s : alone);
+}
+
+// A product of `bytes` of weights with some tokens: memory or arithmetic is the limit.
+static double product_s(const struct hearth_probe *p, uint32_t type, double bytes, double rate, int threads,
+                        int tokens)
+{
+    if (bytes <= 0)
+        return 0;
+    const struct hearth_type_info *info = hearth_type_info(type);
+    const struct hearth_probe_kernel *k = hearth_probe_kernel_of(p, type);
+    const double macs = bytes / info->block_bytes * info->block_elems * tokens;
+    const double one = bytes / (k->gb_s * 1e9 * threads), many = macs / (k->gmac_s * 1e9 * threads);
+    const double arithmetic = tokens > 1 && many > one ? many : one, memory = bytes / rate;
+    return arithmetic > memory ? arithmetic : memory;
+}
+
+static double compute_s(const struct hearth_forecast_params *f)
+{
+    const double rate = memory_rate(f->probe, f->threads);
+    double s = f->workload->kv_bytes * f->tokens / (rate * ROWS_RATE);
+    for (uint32_t type = 0; type < HEARTH_TYPE_END; type++) {
+        s += product_s(f->probe, type, f->workload->whole[type], rate * WHOLE_RATE, f->threads, f->tokens);
+        s += product_s(f->probe, type, f->workload->rows[type], rate * ROWS_RATE, f->threads, f->tokens);
+    }
+    return s * BESIDE + f->workload->n_layer * LAYER_S;
+}
+
+// ---- what is read
+
+struct reading {
+    double bytes, reads; // of a step
+    double storage_s;
+    double asked, missed; // neurons or experts that are not resident
+    double kept;          // share of all neurons
+};
+
+// A read of so many bytes by itself, rounded out to what the storage reads.
+static double request_s(const struct hearth_probe *p, double bytes)
+{
+    const double align = p->align > 1 ? p->align : 1;
+    return p->request_us * 1e-6 + (ceil(bytes / align) * align) * p->byte_ns * 1e-9;
+}
+
+static void read_dense(const struct hearth_forecast_params *f, struct reading *r)
+{
+    const struct hearth_budget_params *b = f->budget;
+    double bytes = f->plan->head_in_memory ? 0 : (double)(b->head ? b->head : b->embedding);
+    for (uint32_t i = f->plan->dense_layers; i < b->n_layers; i++)
+        bytes += (double)b->dense[i];
+    r->bytes += bytes;
+    r->storage_s += bytes / (f->probe->sequential_gb_s * 1e9);
+}
+
+static void read_neurons(const struct hearth_forecast_params *f, struct reading *r)
+{
+    const struct hearth_budget_params *b = f->budget;
+    double kept = 0, all = 0;
+    r->kept = 1;
+    if (f->plan->all_resident)
+        return;
+    for (uint32_t i = 0; i < b->n_spaces; i++) {
+        const struct hearth_budget_space *s = &b->spaces[i];
+        const struct hearth_activity *a = &f->activity[i];
+        const double visit = 1 - pow(1 - (double)s->visit, f->tokens);
+        const double missed = visit * hearth_activity_missed(a, f->resident[i] + f->quota[i], s->n_neurons);
+        r->asked += visit * (a->used - hearth_activity_leading(a, f->resident[i], s->n_neurons));
+        r->missed += missed;
+        r->reads += missed;
+        r->bytes += missed * s->bundle_bytes;
+        r->storage_s += missed * request_s(f->probe, s->bundle_bytes);
+        kept += f->resident[i] + f->quota[i];
+        all += s->n_neurons;
+    }
+    r->kept = kept / all;
+    if (!f->look_ahead || f->workload->neurons <= 0 || b->spaces[0].visit < 1)
+        return;
+    r->reads /= 1 - IN_VAIN;
+    r->bytes += r->missed > 0 ? (r->reads - r->missed) * b->spaces[0].bundle_bytes : 0;
+    r->storage_s /= 1 - IN_VAIN;
+}
+
+static void read_experts(const struct hearth_forecast_params *f, struct reading *r)
+{
+    const struct hearth_budget_params *b = f->budget;
+    const double used = b->common_experts - 1.0, n = b->n_experts;
+    struct hearth_activity a;
+    struct hearth_activity_kind kind = HEARTH_ACTIVITY_EXPERTS;
+    kind.density = used / n;
+    hearth_activity_make(&a, NULL, b->n_experts, &kind, f->tokens);
+    for (uint32_t i = 0; i < b->n_layers; i++) {
+        const uint32_t slots = f->plan->layer_experts + (i < f->plan->more_experts);
+        const double missed = slots >= b->n_experts ? 0 : hearth_activity_missed(&a, slots, b->n_experts);
+        r->asked += a.used;
+        r->missed += missed;
+        const double read = missed * (f->look_ahead ? 1 + EXPERTS_IN_VAIN : 1);
+        r->bytes += read * (double)b->expert_bytes[i];
+        r->reads += read * EXPERT_READS;
+        r->storage_s += UNEVEN * read * (double)b->expert_bytes[i] / (f->probe->sequential_gb_s * 1e9);
+    }
+}
+
+// Time of the threads that reading takes: requests, lists, and predictors that are asked once more about what is not in
+// memory.
+static double reading_s(const struct hearth_forecast_params *f, const struct reading *r)
+{
+    const struct hearth_workload *w = f->workload;
+    double s = r->reads * f->probe->request_cpu_us * 1e-6 / f->threads;
+    if (f->budget->n_spaces && w->neurons > 0 && !f->plan->all_resident) {
+        s += w->neurons * LISTS_S;
+        if (f->look_ahead && f->budget->spaces[0].visit >= 1)
+            s += w->predictors * (1 - r->kept) / (memory_rate(f->probe, f->threads) * ROWS_RATE);
+    }
+    return s;
+}
+
+static double shows(const struct hearth_forecast_params *f)
+{
+    if (f->budget->n_experts)
+        return SHOWS_EXPERTS;
+    if (f->budget->n_spaces && (!f->look_ahead || f->budget->spaces[0].visit < 1))
+        return SHOWS_ALL;
+    return SHOWS_AHEAD;
+}
+
+void hearth_forecast(const struct hearth_forecast_params *f, struct hearth_forecast *out)
+{
+    struct reading r = {0};
+    *out = (struct hearth_forecast){.compute_s = compute_s(f), .hit_rate = -1};
+    if (f->plan) {
+        read_dense(f, &r);
+        if (f->budget->n_spaces)
+            read_neurons(f, &r);
+        if (f->budget->n_experts)
+            read_experts(f, &r);
+        out->compute_s += reading_s(f, &r);
+    }
+    out->storage_s = r.storage_s;
+    out->read_bytes = r.bytes / f->tokens;
+    out->reads = r.reads / f->tokens;
+    out->asked = r.asked;
+    if (r.asked > 0)
+        out->hit_rate = r.missed < r.asked ? 1 - r.missed / r.asked : 0;
+    const double longer = fmax(out->compute_s, out->storage_s),
+                 shorter = fmin(out->compute_s, out->storage_s);
+    out->tokens_per_second = f->tokens / (longer + (shorter > 0 ? shows(f) * shorter : 0));
+}
+
+// ---- prompts
+
+double hearth_forecast_prompt(const struct hearth_forecast_params *f, int n_ubatch)
+{
+    double compute = 0, bytes = 0;
+    for (uint32_t type = 0; type < HEARTH_TYPE_END; type++) {
+        const double weights = f->workload->whole[type] + f->workload->rows[type];
+        const struct hearth_type_info *info = hearth_type_info(type);
+        if (weights > 0)
+            compute += fmax(weights / info->block_bytes * info->block_elems * n_ubatch /
+                                (hearth_probe_kernel_of(f->probe, type)->prompt_gmac_s * 1e9 * f->threads),
+                            weights / memory_rate(f->probe, f->threads));
+    }
+    const struct hearth_budget_params *b = f->budget;
+    for (uint32_t i = 0; f->plan && i < b->n_layers; i++)
+        bytes += i < f->plan->dense_layers ? 0 : (double)b->dense[i];
+    for (uint32_t i = 0; f->plan && i < b->n_spaces; i++)
+        bytes += (double)(b->spaces[i].n_neurons - f->resident[i] - f->quota[i]) * b->spaces[i].bundle_bytes;
+    for (uint32_t i = 0; f->plan && b->n_experts && i < b->n_layers; i++)
+        bytes += (double)(b->n_experts - f->plan->layer_experts) * (double)b->expert_bytes[i];
+    const double read = bytes / (f->probe->sequential_gb_s * 1e9);
+    return n_ubatch / (fmax(compute, read) + SHOWS_AHEAD * fmin(compute, read));
+}
+
+uint32_t hearth_forecast_gap(const struct hearth_probe *probe, uint32_t bundle_bytes)
+{
+    const double bundle = bundle_bytes * probe->byte_ns / 1e3, most = 64;
+    if (bundle <= 0 || probe->request_us >= most * bundle)
+        return probe->request_us > 0 ? (uint32_t)most : 0;
+    return (uint32_t)(probe->request_us / bundle);
+}

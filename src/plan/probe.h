@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+// What a machine can do, as far as the forecast of a model's speed asks: memory, kernels, storage. It is measured here
+// once (probe_measure.c) and kept as text, which also describes other machines. docs/formats.md, "Probes".
+#ifndef HEARTH_PLAN_PROBE_H
+#define HEARTH_PLAN_PROBE_H
+
+#include <stdbool.h>
+
+#include "base/error.h"
+#include "quant/quant.h"
+
+#define HEARTH_PROBE_VERSION 1
+#define HEARTH_PROBE_NAME    128  // bytes of a name, with its end
+#define HEARTH_PROBE_TEXT    8192 // bytes that the text of a probe takes at most, with its end
+
+// One core's speed with a number format, from its cache.
+struct hearth_probe_kernel {
+    double gb_s;          // step product of one token: GB (1e9) of weights a second
+    double gmac_s;        // step products of eight tokens: 1e9 weights times activations a second
+    double prompt_gmac_s; // the same for a prompt
+};
+
+struct hearth_probe {
+    char name[HEARTH_PROBE_NAME];                       // of the machine
+    char device[HEARTH_PROBE_NAME];                     // of the storage; empty: not said
+    int cores;                                          // that compute
+    uint64_t ram;                                       // bytes that programs can have; 0: not said
+    double memory_gb_s;                                 // at which all cores together read memory in order
+    double core_gb_s;                                   // at which one of them does
+    struct hearth_probe_kernel kernel[HEARTH_TYPE_END]; // all 0: `any` stands for it
+    struct hearth_probe_kernel any;
+    double request_us;      // a random read takes the storage so long,
+    double byte_ns;         // and so much more for each byte, when many are in flight
+    double sequential_gb_s; // of long reads
+    double request_cpu_us;  // that a read costs a core
+    int depth;              // reads in flight from which more are of no use
+    uint32_t align;         // of reads, bytes
+};
+
+// Kernel speeds of a format: its own, else those of any.
+const struct hearth_probe_kernel *hearth_probe_kernel_of(const struct hearth_probe *p, uint32_t type);
+
+// Reads the text of a probe. HEARTH_E_FORMAT: the message names the line. What it does not say is 0, but for what a
+// forecast cannot do without, which must be there.
+int hearth_probe_parse(struct hearth_probe *out, const char *text, size_t n, struct hearth_error *err);
+// Writes the text, of HEARTH_PROBE_TEXT bytes at most with its end; parsing gives the same probe to six digits.
+void hearth_probe_print(const struct hearth_probe *p, char *text);
+
+// Reads a probe from a file, and writes one so that no half-written file appears. Errors name the path.
+int hearth_probe_load(struct hearth_probe *out, const char *path, struct hearth_error *err);
+int hearth_probe_save(const struct hearth_probe *p, const char *path, struct hearth_error *err);
+
+// ---- measuring (probe_measure.c)
+
+// Measures this machine with kernels up to the level of cpu_flags, and the storage behind the file at `path`; takes
+// less than a second, and 260 MiB of memory meanwhile. HEARTH_E_MEMORY, HEARTH_E_IO; errors of opening the file.
+int hearth_probe_measure(struct hearth_probe *out, const char *path, unsigned cpu_flags,
+                         struct hearth_error *err);
+// What hearth_probe_measure() would say of the machine and of the device: name, device and cores of *out are set. A
+// kept probe holds for those alone.
+int hearth_probe_identify(struct hearth_probe *out, const char *path, unsigned cpu_flags,
+                          struct hearth_error *err);
+
+#endif

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: MIT
+// Measuring a machine: a few milliseconds for each kernel, some hundred for memory and storage.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cpu.h"
+#include "base/os.h"
+#include "kernels/kernels.h"
+#include "plan/probe.h"
+#include "plan/roof.h"
+#include "store/store.h"
+
+#define ROOF_BYTES ((size_t)256 << 20)
+#define MSEC       UINT64_C(1000000)
+
+// ---- kernels
+
+// A product of some rows that fit into the cache.
+#define K      4096
+#define ROWS   64
+#define TOKENS 8
+// Of a product, however slow: the best of them counts.
+#define LEAST_ROUNDS 4
+
+struct bench {
+    struct hearth_kernels kernels;
+    struct hearth_region memory;
+    uint8_t *weights, *acts, *scratch; // acts: of TOKENS tokens, as the format wants them
+    float *out;
+};
+
+// Runs the product again and again for about `ns`. Returns the nanoseconds of one.
+static double time_product(const struct bench *b, hearth_matmul_fn fn, uint32_t type, size_t n_tokens,
+                           uint64_t ns)
+{
+    const size_t row = hearth_type_bytes(type, K);
+    const size_t x = hearth_type_info(type)->unit_elems ? hearth_acts_bytes(K) : K * sizeof(float);
+    uint64_t best = UINT64_MAX, spent = 0;
+    for (int round = 0; round < LEAST_ROUNDS || spent < ns; round++) {
+        const uint64_t start = hearth_now_ns();
+        fn(b->out, ROWS, b->weights, row, K, ROWS, b->acts, x, n_tokens, b->scratch);
+        const uint64_t took = hearth_now_ns() - start;
+        best = took < best ? took : best; // others may have been in the way of the rest
+        spent += took ? took : 1;
+    }
+    return best ? (double)best : 1;
+}
+
+static void measure_kernel(const struct bench *b, uint32_t type, struct hearth_probe_kernel *out)
+{
+    const double macs = (double)K * ROWS, bytes = (double)hearth_type_bytes(type, K) * ROWS;
+    hearth_matmul_fn step = b->kernels.step[type], prompt = b->kernels.prompt[type];
+    if (!step || !prompt)
+        return;
+    out->gb_s = bytes / time_product(b, step, type, 1, MSEC);
+    out->gmac_s = macs * TOKENS / time_product(b, step, type, TOKENS, MSEC);
+    out->prompt_gmac_s = macs * TOKENS / time_product(b, prompt, type, TOKENS, MSEC);
+}
+
+static int measure_kernels(struct hearth_probe *p, unsigned cpu_flags, struct hearth_error *err)
+{
+    struct bench b = {0};
+    hearth_kernels_init(&b.kernels, cpu_flags);
+    const size_t weights = K * sizeof(float) * ROWS, acts = hearth_acts_bytes(K) + K * sizeof(float),
+                 scratch = hearth_kernels_scratch(&b.kernels, K), out = ROWS * TOKENS * sizeof(float);
+    struct hearth_arena a = {0};
+    for (int pass = 0; pass < 2; pass++) { // to measure, and to assign
+        b.weights = hearth_arena_take(&a, weights, 1);
+        b.acts = hearth_arena_take(&a, acts, TOKENS);
+        b.scratch = hearth_arena_take(&a, scratch, 1);
+        b.out = hearth_arena_take(&a, out, 1);
+        if (pass)
+            break;
+        const int rc = hearth_region_open(&b.memory, a.used, "measuring the kernels", err);
+        if (rc)
+            return rc;
+        memset(b.memory.base, 0, b.memory.size);
+        a = (struct hearth_arena){.base = b.memory.base, .size = b.memory.size};
+    }
+    for (uint32_t type = 0; type < HEARTH_TYPE_END; type++)
+        if (hearth_type_info(type) && hearth_type_bytes(type, K) <= weights / ROWS)
+            measure_kernel(&b, type, &p->kernel[type]);
+    // A format without kernels of its own is not run; whoever asks gets a usual one.
+    p->any = p->kernel[HEARTH_TYPE_Q4_0];
+    hearth_region_close(&b.memory);
+    return HEARTH_OK;
+}
+
+static int measure_memory(int n_threads, double *gb_s, struct hearth_error *err)
+{
+    struct hearth_roof roof;
+    int rc = hearth_roof_open(&roof, ROOF_BYTES, n_threads, 1, err);
+    if (rc)
+        return rc;
+    hearth_roof_measure(&roof);
+    *gb_s = hearth_roof_since(&roof, 0);
+    hearth_roof_close(&roof);
+    return HEARTH_OK;
+}
+
+// ---- storage
+
+#define SMALL   8192  // of the reads whose cost is measured
+#define LARGE   65536 // bytes
+#define LONG    ((uint32_t)1 << 20)
+#define BATCH   32 // reads that are submitted together
+#define DEPTH   128
+#define LONGS   16 // long reads in flight
+#define SPAN    (20 * MSEC)
+#define SPANS   3
+#define USELESS 1.1 // so little more speed is not worth more depth
+
+struct storage {
+    struct hearth_store *store;
+    uint8_t *memory; // DEPTH reads of LARGE bytes, or LONGS of LONG
+    uint64_t random;
+    uint64_t next; // of reads in order
+};
+
+static uint64_t draw(struct storage *s, uint64_t n)
+{
+    s->random = s->random * 6364136223846793005u + 1442695040888963407u;
+    return (s->random >> 16) % n;
+}
+
+// One more read of `bytes`, to buffer number `slot`.
+static struct hearth_read make_read(struct storage *s, uint32_t bytes, bool in_order, uint64_t slot)
+{
+    const uint64_t places = hearth_store_size(s->store) / bytes;
+    const uint64_t place = in_order ? s->next++ % places : draw(s, places);
+    return (struct hearth_read){.offset = place * bytes,
+                                .dst = s->memory + slot * bytes,
+                                .length = bytes,
+                                .need = bytes,
+                                .tag = slot};
+}
+
+// Reads for about SPAN, with so many in flight. Returns the nanoseconds that a read takes the storage; *cpu: a core.
+static int time_reads(struct storage *s, uint32_t bytes, unsigned depth, bool in_order, double *ns,
+                      double *cpu, struct hearth_error *err)
+{
+    struct hearth_read batch[BATCH];
+    struct hearth_read_done done[BATCH];
+    const int quarter = (int)(depth + 3) / 4, most = quarter < BATCH ? quarter : BATCH;
+    uint64_t slots[DEPTH], n_free = depth, ended = 0;
+    for (uint64_t i = 0; i < depth; i++)
+        slots[i] = i;
+    const uint64_t start = hearth_now_ns(), cpu_start = hearth_cpu_ns();
+    bool failed = false;
+    while (!failed && hearth_now_ns() - start < SPAN) {
+        while (n_free >= (uint64_t)most) {
+            for (int i = 0; i < most; i++)
+                batch[i] = make_read(s, bytes, in_order, slots[--n_free]);
+            hearth_store_submit(s->store, batch, most);
+        }
+        const int n = hearth_store_reap(s->store, done, BATCH, most);
+        for (int i = 0; i < n; i++) {
+            slots[n_free++] = done[i].tag;
+            failed |= done[i].code != HEARTH_OK;
+        }
+        ended += (uint64_t)n;
+    }
+    *ns = ended ? (double)(hearth_now_ns() - start) / (double)ended : 0;
+    *cpu = ended ? (double)(hearth_cpu_ns() - cpu_start) / (double)ended : 0;
+    for (int n; (n = hearth_store_reap(s->store, done, BATCH, 1)) > 0;) // none may be left: its memory goes
+        for (int i = 0; i < n; i++)
+            failed |= done[i].code != HEARTH_OK;
+    return failed ? hearth_fail(err, HEARTH_E_IO, "%s", hearth_store_error(s->store)) : HEARTH_OK;
+}
+
+// The best of some spans: on a busy machine others read meanwhile.
+static int best_reads(struct storage *s, uint32_t bytes, unsigned depth, bool in_order, double *ns,
+                      double *cpu, struct hearth_error *err)
+{
+    int rc = HEARTH_OK;
+    for (int i = 0; i < SPANS && !rc; i++) {
+        double took = 0, used = 0;
+        rc = time_reads(s, bytes, depth, in_order, &took, &used, err);
+        if (i == 0 || took < *ns) {
+            *ns = took;
+            *cpu = used;
+        }
+    }
+    return rc;
+}
+
+// The depth from which more is of no use.
+static int find_depth(struct storage *s, double best_ns, int *depth, struct hearth_error *err)
+{
+    int rc = HEARTH_OK;
+    *depth = DEPTH;
+    for (unsigned d = 1; d < DEPTH && !rc; d *= 4) {
+        double ns, cpu;
+        rc = time_reads(s, SMALL, d, false, &ns, &cpu, err);
+        if (!rc && ns <= best_ns * USELESS) {
+            *depth = (int)d;
+            break;
+        }
+    }
+    return rc;
+}
+
+static int measure_reads(struct hearth_probe *p, struct storage *s, struct hearth_error *err)
+{
+    double small = 0, large = 0, lengthy = 0, cpu = 0, ignored;
+    int rc = best_reads(s, SMALL, DEPTH, false, &small, &cpu, err);
+    if (!rc)
+        rc = best_reads(s, LARGE, DEPTH, false, &large, &ignored, err);
+    if (!rc)
+        rc = best_reads(s, LONG, LONGS, true, &lengthy, &ignored, err);
+    if (!rc)
+        rc = find_depth(s, small, &p->depth, err);
+    if (rc)
+        return rc;
+    // A line through two sizes; where the larger one is no slower, all of it is the request.
+    const double slope = (large - small) / (LARGE - SMALL);
+    p->byte_ns = slope > 0 ? slope : 0;
+    const double request = small - p->byte_ns * SMALL;
+    p->request_us = (request > 0 ? request : 0) / 1e3;
+    p->sequential_gb_s = lengthy > 0 ? LONG / lengthy : 0;
+    p->request_cpu_us = cpu / 1e3;
+    p->align = hearth_store_align(s->store);
+    return HEARTH_OK;
+}
+
+static int measure_storage(struct hearth_probe *p, const char *path, struct hearth_error *err)
+{
+    struct storage s = {.random = 1};
+    struct hearth_region memory = {0};
+    int rc = hearth_store_open(&s.store, path, &(struct hearth_store_params){.depth = DEPTH}, err);
+    if (!rc && hearth_store_size(s.store) < LONG)
+        rc = hearth_fail(err, HEARTH_E_INVALID, "%s: too small to measure its storage with: it takes 1 MiB",
+                         path);
+    if (!rc)
+        rc = hearth_region_open(&memory, (size_t)LONGS * LONG, "measuring the storage", err);
+    if (!rc) {
+        s.memory = memory.base;
+        memset(s.memory, 0, memory.size); // pages are there before reads are timed
+        rc = measure_reads(p, &s, err);
+    }
+    hearth_store_close(&s.store);
+    hearth_region_close(&memory);
+    return rc;
+}
+
+// ---- all of it
+
+int hearth_probe_identify(struct hearth_probe *out, const char *path, unsigned cpu_flags,
+                          struct hearth_error *err)
+{
+    const uint64_t device = hearth_file_device(path);
+    *out = (struct hearth_probe){.cores = hearth_cpu_count(), .depth = 1, .align = 1};
+    if (!device)
+        return hearth_fail(err, HEARTH_E_IO, "%s: cannot say what storage it is on", path);
+    snprintf(out->name, sizeof out->name, "%.96s, %s", hearth_cpu_brand(), hearth_cpu_level_name(cpu_flags));
+    snprintf(out->device, sizeof out->device, "device %llu", (unsigned long long)device);
+    return HEARTH_OK;
+}
+
+int hearth_probe_measure(struct hearth_probe *out, const char *path, unsigned cpu_flags,
+                         struct hearth_error *err)
+{
+    int rc = hearth_probe_identify(out, path, cpu_flags, err);
+    out->ram = hearth_memory_total();
+    if (!rc)
+        rc = measure_memory(out->cores, &out->memory_gb_s, err);
+    if (!rc)
+        rc = measure_memory(1, &out->core_gb_s, err);
+    if (!rc)
+        rc = measure_kernels(out, cpu_flags, err);
+    if (!rc)
+        rc = measure_storage(out, path, err);
+    return rc;
+}

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: MIT
+// Hit rates that follow from shares of activity are those of the engine's own cache on a text that is as the model of
+// them says; more memory and faster storage never make a forecast slower.
+#include "check.h"
+
+#include <math.h>
+
+#include "plan/forecast.h"
+#include "plan/simulate.h"
+#include "sparse/trace.h"
+
+#define F     1000
+#define STEPS 500
+
+// ---- activity
+
+static double uniform(uint64_t *random)
+{
+    *random = *random * 6364136223846793005u + 1442695040888963407u;
+    return ((double)(*random >> 33) + 0.5) / 2147483648.0;
+}
+
+static double gauss(uint64_t *random)
+{
+    const double a = uniform(random), b = uniform(random);
+    return sqrt(-2 * log(a)) * cos(6.283185307179586 * b);
+}
+
+static double normal(double x)
+{
+    return 0.5 * erfc(-x / sqrt(2));
+}
+
+static void make_shares(float *share)
+{
+    for (int j = 0; j < F; j++)
+        share[j] = (float)(0.02 + 0.5 * pow(1 - (double)j / F, 3));
+}
+
+static double inverse(double p)
+{
+    double low = -6, high = 6;
+    for (int i = 0; i < 50; i++)
+        *(normal((low + high) / 2) < p ? &low : &high) = (low + high) / 2;
+    return low;
+}
+
+// Neurons with these shares, whose chances drift slowly: what they did lately tells `reuse` of their thresholds.
+static void write_trace(const char *path, const float *share, double reuse)
+{
+    static double known[F], threshold[F];
+    static uint32_t ids[F];
+    uint64_t random = 7;
+    const struct hearth_trace_space space = {
+        .expert = HEARTH_TRACE_SHARED, .n_neurons = F, .bundle_bytes = 512};
+    const struct hearth_trace_info info = {.name = "made", .n_spaces = 1, .spaces = &space};
+    struct hearth_trace_writer *w;
+    CHECK(hearth_trace_writer_open(&w, path, &info, &check_error));
+    for (int j = 0; j < F; j++) {
+        known[j] = gauss(&random);
+        threshold[j] = inverse((double)share[j]);
+    }
+    for (int step = 0; step < STEPS; step++) {
+        uint32_t n = 0;
+        for (uint32_t j = 0; j < F; j++) {
+            known[j] = 0.997 * known[j] + sqrt(1 - 0.997 * 0.997) * gauss(&random);
+            const double chance = normal((threshold[j] + reuse * known[j]) / sqrt(1 - reuse * reuse));
+            if (uniform(&random) < chance)
+                ids[n++] = j;
+        }
+        CHECK(hearth_trace_step(w, 1, &check_error));
+        CHECK(hearth_trace_set(w, 0, ids, n, &check_error));
+    }
+    CHECK(hearth_trace_writer_commit(&w, &check_error));
+}
+
+static const struct hearth_sim_row *row_of(const struct hearth_sim *s, const char *name)
+{
+    for (int i = 0; i < s->n_rows; i++)
+        if (strcmp(s->rows[i].name, name) == 0)
+            return &s->rows[i];
+    fail_msg("there is no row %s", name);
+    return NULL;
+}
+
+// Misses, as the model says them and as the cache makes them, at several sizes.
+static void check_misses(double reuse, const char *row, double apart)
+{
+    static float share[F];
+    make_shares(share);
+    write_trace(in_folder("trace"), share, reuse);
+    struct hearth_trace *t;
+    CHECK(hearth_trace_open(&t, in_folder("trace"), &check_error));
+    struct hearth_sim_params params = {.shares = {0.1, 0.25, 0.5, 0.75}, .n_shares = 4, .warmup = 0.5};
+    struct hearth_sim s;
+    CHECK(hearth_simulate(t, &params, &s, &check_error));
+    struct hearth_activity a;
+    hearth_activity_make(&a, share, F, &(struct hearth_activity_kind){.reuse = reuse}, 1);
+    assert_true(fabs(a.used / F - s.density) < 0.05 * s.density);
+    for (int i = 0; i < 4; i++) {
+        const double missed = 1 - row_of(&s, row)->hit[i],
+                     said = hearth_activity_missed(&a, (uint32_t)(params.shares[i] * F), F) / a.used;
+        if (fabs(said - missed) > apart * missed + 0.01)
+            fail_msg("%.0f %%: %.3f missed, %.3f forecast", 100 * params.shares[i], missed, said);
+    }
+    hearth_trace_close(&t);
+}
+
+static void test_no_reuse(void **state)
+{
+    (void)state;
+    check_misses(0, "fixed", 0.2);
+}
+
+static void test_reuse(void **state)
+{
+    (void)state;
+    check_misses(0.5, "twospeed", 0.25);
+}
+
+static void test_activity(void **state)
+{
+    (void)state;
+    struct hearth_activity a, b;
+    hearth_activity_make(&a, NULL, F, &HEARTH_ACTIVITY_NEURONS, 1);
+    hearth_activity_make(&b, NULL, F, &HEARTH_ACTIVITY_NEURONS, 8);
+    assert_true(fabs(a.used - 0.15 * F) < 0.02 * F);
+    assert_true(b.used > 2 * a.used && b.used < F);
+    double last = a.used * 1.001;
+    for (uint32_t kept = 0; kept <= F; kept += 10) {
+        const double missed = hearth_activity_missed(&a, kept, F);
+        assert_true(missed >= 0 && missed <= last);
+        last = missed;
+    }
+    assert_true(hearth_activity_missed(&a, F, F) == 0);
+    assert_true(fabs(hearth_activity_leading(&a, F, F) - a.used) < 1e-3 * F);
+}
+
+// More repeats tell of more reuse; what independent tokens repeat tells of none.
+static void test_repeats(void **state)
+{
+    (void)state;
+    static float share[F];
+    make_shares(share);
+    const float *shares[2] = {share, share};
+    double squares = 0, sum = 0, last = 0;
+    for (int j = 0; j < F; j++) {
+        squares += (double)share[j] * (double)share[j];
+        sum += (double)share[j];
+    }
+    assert_true(hearth_activity_reuse(shares, 2, F, squares / sum) < 0.05);
+    for (double repeats = 0.4; repeats < 0.9; repeats += 0.1) {
+        const double reuse = hearth_activity_reuse(shares, 2, F, repeats);
+        assert_true(reuse >= last && reuse <= 0.95);
+        last = reuse;
+    }
+    assert_true(last > 0.5);
+}
+
+// ---- forecasts
+
+#define LAYERS 4
+
+static const uint64_t dense[LAYERS] = {1000000, 1000000, 1000000, 1000000};
+static const struct hearth_budget_space spaces[LAYERS] = {
+    {.n_neurons = F, .bundle_bytes = 7168, .row_bytes = 6912, .visit = 1},
+    {.n_neurons = F, .bundle_bytes = 7168, .row_bytes = 6912, .visit = 1},
+    {.n_neurons = F, .bundle_bytes = 7168, .row_bytes = 6912, .visit = 1},
+    {.n_neurons = F, .bundle_bytes = 7168, .row_bytes = 6912, .visit = 1}};
+
+static struct hearth_probe machine(void)
+{
+    return (struct hearth_probe){.cores = 2,
+                                 .memory_gb_s = 40,
+                                 .core_gb_s = 25,
+                                 .any = {40, 100, 80},
+                                 .request_us = 14,
+                                 .byte_ns = 0.28,
+                                 .sequential_gb_s = 2.5,
+                                 .request_cpu_us = 4,
+                                 .depth = 64,
+                                 .align = 512};
+}
+
+static struct hearth_forecast forecast(const struct hearth_probe *probe, uint32_t kept, int threads)
+{
+    static struct hearth_activity activity[LAYERS];
+    static uint32_t resident[LAYERS], quota[LAYERS];
+    struct hearth_workload work = {.n_layer = LAYERS, .predictors = 400000, .neurons = LAYERS * F};
+    work.whole[HEARTH_TYPE_Q4_0] = 4e6;
+    work.rows[HEARTH_TYPE_Q4_0] = 0.15 * LAYERS * F * 6912;
+    for (int i = 0; i < LAYERS; i++) {
+        hearth_activity_make(&activity[i], NULL, F, &HEARTH_ACTIVITY_NEURONS, 1);
+        resident[i] = kept / 10;
+        quota[i] = kept - kept / 10;
+    }
+    const struct hearth_budget_params budget = {
+        .n_layers = LAYERS, .dense = dense, .n_spaces = LAYERS, .spaces = spaces};
+    const struct hearth_budget_plan plan = {
+        .dense_layers = LAYERS, .head_in_memory = true, .layer_buffers = 0};
+    const struct hearth_forecast_params p = {.probe = probe,
+                                             .workload = &work,
+                                             .budget = &budget,
+                                             .plan = &plan,
+                                             .resident = resident,
+                                             .quota = quota,
+                                             .activity = activity,
+                                             .threads = threads,
+                                             .tokens = 1,
+                                             .look_ahead = true};
+    struct hearth_forecast f;
+    hearth_forecast(&p, &f);
+    return f;
+}
+
+static void test_memory(void **state)
+{
+    (void)state;
+    const struct hearth_probe p = machine();
+    struct hearth_forecast last = forecast(&p, 100, 2);
+    for (uint32_t kept = 200; kept <= F; kept += 100) {
+        const struct hearth_forecast f = forecast(&p, kept, 2);
+        assert_true(f.read_bytes <= last.read_bytes && f.reads <= last.reads);
+        assert_true(f.tokens_per_second >= last.tokens_per_second);
+        assert_true(f.hit_rate >= 0 && f.hit_rate <= 1);
+        last = f;
+    }
+    assert_true(last.reads == 0 && last.storage_s == 0);
+}
+
+static void test_machine(void **state)
+{
+    (void)state;
+    const struct hearth_probe p = machine();
+    const struct hearth_forecast f = forecast(&p, 400, 2);
+    struct hearth_probe q = p;
+    q.request_us = 28;
+    assert_true(forecast(&q, 400, 2).tokens_per_second < f.tokens_per_second);
+    q = p;
+    q.memory_gb_s = 20;
+    assert_true(forecast(&q, 400, 2).tokens_per_second < f.tokens_per_second);
+    assert_true(forecast(&p, 400, 1).tokens_per_second < f.tokens_per_second);
+    // What is read does not depend on the machine.
+    assert_true(forecast(&q, 400, 1).read_bytes == f.read_bytes);
+    // An independent sum: reads at the storage's speed are the limit here.
+    assert_true(fabs(f.storage_s - f.reads * (14e-6 + 7168 * 0.28e-9)) < 1e-9);
+}
+
+static void test_gap(void **state)
+{
+    (void)state;
+    struct hearth_probe p = machine();
+    assert_int_equal(hearth_forecast_gap(&p, 7168), 6);
+    p.request_us = 1;
+    assert_int_equal(hearth_forecast_gap(&p, 7168), 0);
+    p.byte_ns = 0;
+    assert_int_equal(hearth_forecast_gap(&p, 7168), 64);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_no_reuse), cmocka_unit_test(test_reuse),
+                                       cmocka_unit_test(test_activity), cmocka_unit_test(test_repeats),
+                                       cmocka_unit_test(test_memory),   cmocka_unit_test(test_machine),
+                                       cmocka_unit_test(test_gap)};
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
