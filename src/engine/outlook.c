@@ -30,6 +30,7 @@ struct hearth_outlook {
     uint64_t workspace[UBATCHES];     // bytes that each takes
     struct hearth_activity *activity; // [n_spaces]
     struct hearth_workload workload;
+    double united; // neurons that a step computes, over those of one token
 };
 
 // ---- opening
@@ -88,10 +89,12 @@ static int describe_activity(struct hearth_outlook *o, double *density, struct h
 {
     const struct hearth_budget_params *b = &o->need.params;
     const uint32_t experts = (uint32_t)hearth_ffn_experts(&o->model->hp);
+    double of_step = 0, of_token = 0;
     struct hearth_activity one;
     struct hearth_activity_kind kind = HEARTH_ACTIVITY_NEURONS;
     for (int i = 0; i < o->model->hp.n_layer; i++)
         density[i] = kind.density;
+    o->united = 1;
     if (!b->n_spaces)
         return HEARTH_OK;
     kind = kind_of_neurons(o);
@@ -104,10 +107,15 @@ static int describe_activity(struct hearth_outlook *o, double *density, struct h
             o->activity[i] = o->activity[i - 1];
             continue;
         }
-        hearth_activity_make(&o->activity[i], s->share, s->n_neurons, &kind, o->params.session.max_seqs);
+        // Of the tokens of a step, those that visit the space together.
+        const double tokens = o->params.session.max_seqs, visit = (double)s->visit,
+                     visited = 1 - pow(1 - visit, tokens);
+        hearth_activity_make(&o->activity[i], s->share, s->n_neurons, &kind, tokens * visit / visited);
         one = o->activity[i];
-        if (o->params.session.max_seqs > 1)
+        if (tokens > 1)
             hearth_activity_make(&one, s->share, s->n_neurons, &kind, 1);
+        of_step += visited * o->activity[i].used;
+        of_token += visit * one.used;
         if (i % experts == 0)
             density[i / experts] = 0;
         if (s->share)
@@ -115,13 +123,17 @@ static int describe_activity(struct hearth_outlook *o, double *density, struct h
         else
             density[i / experts] = kind.density;
     }
+    o->united = of_step / of_token;
     return HEARTH_OK;
 }
 
 static void describe_work(struct hearth_outlook *o, const double *density)
 {
     const int usual = USUAL_PROMPT + USUAL_PREDICT / 2, n_ctx = o->user.n_ctx;
+    const double used = hearth_ffn_used(&o->model->hp), n = hearth_ffn_experts(&o->model->hp);
     hearth_workload_make(&o->workload, o->model, o->user.sparsity, density);
+    o->workload.parts_united = n * (1 - pow(1 - used / n, o->params.session.max_seqs)) / used;
+    o->workload.rows_united = o->united;
     const double position =
         (double)o->user.kv_bytes / (double)(o->user.kv_tokens > 0 ? o->user.kv_tokens : 1);
     o->workload.kv_bytes = position * (n_ctx < usual ? n_ctx : usual);

@@ -98,7 +98,7 @@ static void fill_missed(struct hearth_activity *out, struct state *states, int n
 }
 
 void hearth_activity_make(struct hearth_activity *out, const float *share, uint32_t n,
-                          const struct hearth_activity_kind *kind, int tokens)
+                          const struct hearth_activity_kind *kind, double tokens)
 {
     double known[STATES];
     struct state states[GROUPS * STATES];

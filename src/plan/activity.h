@@ -34,7 +34,7 @@ struct hearth_activity {
 // For n neurons with these shares of activity, falling; NULL: as `kind` says. A visit is of `tokens` tokens that have
 // nothing to do with each other.
 void hearth_activity_make(struct hearth_activity *out, const float *share, uint32_t n,
-                          const struct hearth_activity_kind *kind, int tokens);
+                          const struct hearth_activity_kind *kind, double tokens);
 
 #define HEARTH_ACTIVITY_SPACES 8
 // The reuse of neurons of n_spaces spaces (the first HEARTH_ACTIVITY_SPACES of them count) with these shares of n neurons each, if this share of a visit's active neurons

@@ -35,16 +35,10 @@ static double bytes_of(const struct hearth_weight *w)
     return hearth_has(w) ? (double)hearth_type_bytes(w->type, w->k) * (double)w->n : 0;
 }
 
-static void add_whole(struct hearth_workload *out, const struct hearth_weight *w, double times)
+static void add_to(double *out, const struct hearth_weight *w, double times)
 {
     if (hearth_has(w))
-        out->whole[w->type] += times * bytes_of(w);
-}
-
-static void add_rows(struct hearth_workload *out, const struct hearth_weight *w, double times)
-{
-    if (hearth_has(w))
-        out->rows[w->type] += times * bytes_of(w);
+        out[w->type] += times * bytes_of(w);
 }
 
 static void add_ffn(struct hearth_workload *out, const struct hearth_model *m, const struct hearth_layer *l,
@@ -53,40 +47,41 @@ static void add_ffn(struct hearth_workload *out, const struct hearth_model *m, c
     const struct hearth_ffn f = hearth_ffn_of(&m->hp, l);
     const double used = hearth_ffn_used(&m->hp);
     const bool predicted = sparsity == HEARTH_SPARSITY_PREDICT && hearth_has(f.fc2);
+    double *whole = m->hp.n_expert ? out->parts : out->whole, *rows = out->rows;
     const bool gated = sparsity != HEARTH_SPARSITY_OFF && hearth_has(f.gate);
     if (predicted) {
-        add_whole(out, f.fc1, used);
-        add_whole(out, f.fc2, used);
+        add_to(whole, f.fc1, used);
+        add_to(whole, f.fc2, used);
         out->predictors += used * (bytes_of(f.fc1) + bytes_of(f.fc2));
         out->neurons += used * (double)f.fc2->n;
-        add_rows(out, f.gate, used * density);
+        add_to(rows, f.gate, used * density);
     } else {
-        add_whole(out, f.gate, used);
+        add_to(whole, f.gate, used);
     }
     if (predicted || gated)
-        add_rows(out, f.up, used * density);
+        add_to(rows, f.up, used * density);
     else
-        add_whole(out, f.up, used);
+        add_to(whole, f.up, used);
     if (hearth_has(f.down_t))
-        add_rows(out, f.down_t, used * density);
+        add_to(rows, f.down_t, used * density);
     else
-        add_whole(out, f.down, used);
+        add_to(whole, f.down, used);
 }
 
 void hearth_workload_make(struct hearth_workload *out, const struct hearth_model *m,
                           enum hearth_sparsity sparsity, const double *density)
 {
-    *out = (struct hearth_workload){.n_layer = m->hp.n_layer};
+    *out = (struct hearth_workload){.parts_united = 1, .rows_united = 1, .n_layer = m->hp.n_layer};
     for (int i = 0; i < m->hp.n_layer; i++) {
         const struct hearth_layer *l = &m->weights.layers[i];
-        add_whole(out, &l->attn_q, 1);
-        add_whole(out, &l->attn_k, 1);
-        add_whole(out, &l->attn_v, 1);
-        add_whole(out, &l->attn_out, 1);
-        add_whole(out, &l->ffn_router, 1);
+        add_to(out->whole, &l->attn_q, 1);
+        add_to(out->whole, &l->attn_k, 1);
+        add_to(out->whole, &l->attn_v, 1);
+        add_to(out->whole, &l->attn_out, 1);
+        add_to(out->whole, &l->ffn_router, 1);
         add_ffn(out, m, l, sparsity, density[i]);
     }
-    add_whole(out, &m->weights.output, 1);
+    add_to(out->whole, &m->weights.output, 1);
 }
 
 // ---- how long computing takes
@@ -98,9 +93,10 @@ static double memory_rate(const struct hearth_probe *p, int threads)
     return 1e9 * (threads >= p->cores || alone > p->memory_gb_s ? p->memory_gb_s : alone);
 }
 
-// A product of `bytes` of weights with some tokens: memory or arithmetic is the limit.
-static double product_s(const struct hearth_probe *p, uint32_t type, double bytes, double rate, int threads,
-                        int tokens)
+// A product of `bytes` of weights with each of some tokens, which take `united` times as many bytes together: memory or
+// arithmetic is the limit.
+static double product_s(const struct hearth_probe *p, uint32_t type, double bytes, double united, double rate,
+                        int threads, int tokens)
 {
     if (bytes <= 0)
         return 0;
@@ -108,19 +104,21 @@ static double product_s(const struct hearth_probe *p, uint32_t type, double byte
     const struct hearth_probe_kernel *k = hearth_probe_kernel_of(p, type);
     const double macs = bytes / info->block_bytes * info->block_elems * tokens;
     const double one = bytes / (k->gb_s * 1e9 * threads), many = macs / (k->gmac_s * 1e9 * threads);
-    const double arithmetic = tokens > 1 && many > one ? many : one, memory = bytes / rate;
+    const double arithmetic = tokens > 1 && many > one ? many : one, memory = bytes * united / rate;
     return arithmetic > memory ? arithmetic : memory;
 }
 
 static double compute_s(const struct hearth_forecast_params *f)
 {
-    const double rate = memory_rate(f->probe, f->threads);
-    double s = f->workload->kv_bytes * f->tokens / (rate * ROWS_RATE);
+    const struct hearth_workload *w = f->workload;
+    const double rate = memory_rate(f->probe, f->threads), whole = rate * WHOLE_RATE, rows = rate * ROWS_RATE;
+    double s = w->kv_bytes * f->tokens / rows;
     for (uint32_t type = 0; type < HEARTH_TYPE_END; type++) {
-        s += product_s(f->probe, type, f->workload->whole[type], rate * WHOLE_RATE, f->threads, f->tokens);
-        s += product_s(f->probe, type, f->workload->rows[type], rate * ROWS_RATE, f->threads, f->tokens);
+        s += product_s(f->probe, type, w->whole[type], 1, whole, f->threads, f->tokens);
+        s += product_s(f->probe, type, w->parts[type], w->parts_united, whole, f->threads, f->tokens);
+        s += product_s(f->probe, type, w->rows[type], w->rows_united, rows, f->threads, f->tokens);
     }
-    return s * BESIDE + f->workload->n_layer * LAYER_S;
+    return s * BESIDE + w->n_layer * LAYER_S;
 }
 
 // ---- what is read
@@ -249,7 +247,7 @@ double hearth_forecast_prompt(const struct hearth_forecast_params *f, int n_ubat
 {
     double compute = 0, bytes = 0;
     for (uint32_t type = 0; type < HEARTH_TYPE_END; type++) {
-        const double weights = f->workload->whole[type] + f->workload->rows[type];
+        const double weights = f->workload->whole[type] + f->workload->parts[type] + f->workload->rows[type];
         const struct hearth_type_info *info = hearth_type_info(type);
         if (weights > 0)
             compute += fmax(weights / info->block_bytes * info->block_elems * n_ubatch /

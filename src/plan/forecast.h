@@ -12,10 +12,13 @@
 // What a step computes when all weights are in memory, in bytes of weights by number format.
 struct hearth_workload {
     double whole[HEARTH_TYPE_END]; // matrices
-    double rows[HEARTH_TYPE_END];  // picked rows of them: of one token
-    double predictors;             // of `whole`
-    double neurons;                // that predictors are asked about
-    double kv_bytes;               // keys and values of a token's context
+    double parts[HEARTH_TYPE_END]; // matrices of the experts that one token uses, and their predictors
+    double rows[HEARTH_TYPE_END];  // picked rows: of one token
+    // How many times as many experts, and neurons, all tokens of a step use together as one of them.
+    double parts_united, rows_united;
+    double predictors; // of `whole`
+    double neurons;    // that predictors are asked about
+    double kv_bytes;   // keys and values of a token's context
     int n_layer;
 };
 

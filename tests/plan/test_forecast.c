@@ -186,7 +186,8 @@ static struct hearth_forecast forecast(const struct hearth_probe *probe, uint32_
 {
     static struct hearth_activity activity[LAYERS];
     static uint32_t resident[LAYERS], quota[LAYERS];
-    struct hearth_workload work = {.n_layer = LAYERS, .predictors = 400000, .neurons = LAYERS * F};
+    struct hearth_workload work = {
+        .parts_united = 1, .rows_united = 1, .n_layer = LAYERS, .predictors = 400000, .neurons = LAYERS * F};
     work.whole[HEARTH_TYPE_Q4_0] = 4e6;
     work.rows[HEARTH_TYPE_Q4_0] = 0.15 * LAYERS * F * 6912;
     for (int i = 0; i < LAYERS; i++) {
