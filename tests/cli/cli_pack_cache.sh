@@ -169,6 +169,6 @@ out_has "--pack auto"
 rm "$cache"/*.declined
 
 # While it is packed: Ctrl-C leaves nothing.
-play 130 -a "[Y/n]=" -c "packing, once" "$hearth" run "$model" "${tight[@]}"
+play 130 -a "[Y/n]=" -c "Write it to" "$hearth" run "$model" "${tight[@]}"
 [ "$(packs)" -eq 0 ] || fail "a stopped packer left something"
 exit 0

@@ -83,7 +83,7 @@ soon() {
 mkfifo "$tmp/fifo"
 stuck=("$hearth" run "$model" -p a -n 1 -t 1 --io pread --logits-out "$tmp/fifo")
 play 137 -t 2000 -c "without effect" "${stuck[@]}"
-soon "a second Ctrl-C" 130 -c "without effect" -c "without effect" "${stuck[@]}"
+soon "a second Ctrl-C" 130 -c "without effect" -c "^C" "${stuck[@]}"
 soon "a long prompt" 130 -s "prompt " -c "prompt " "$hearth" "${long[@]}" -n 3 -ub 512
 
 # ---- wherever text goes, nothing mixes with it

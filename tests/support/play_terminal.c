@@ -3,10 +3,11 @@
 //
 //     play_terminal [-w COLUMNS] [-h ROWS] [-s TEXT] [-c TEXT] [-z TEXT] [-a TEXT=ANSWER] [-t MS] COMMAND ARGUMENT...
 //
-// -s, -c, -z and -a happen one after the other, each as soon as the screen shows its TEXT: the screen is printed; Ctrl-C
-// is pressed; Ctrl-Z is, then the terminal shows `[stopped]`, and the command goes on after a moment; ANSWER is typed,
-// and Enter. -t: the command must end by then (default: 60000), or it is killed. Understands carriage return, newline, backspace, ESC [ K and what goes over the last column;
-// any other control character shows as `^X`. What scrolls off the screen is gone.
+// -s, -c, -z and -a happen one after the other, each as soon as the screen shows its TEXT: the screen is
+// printed; Ctrl-C is pressed; Ctrl-Z is, then the terminal shows `[stopped]`, and the command goes on after a
+// moment; ANSWER is typed, and Enter. -t: the command must end by then (default: 60000), or it is killed.
+// Understands carriage return, newline, backspace, ESC [ K and what goes over the last column; any other
+// control character shows as `^X`. What scrolls off the screen is gone.
 //
 // The screens go to standard output, each after a line `--- TEXT`; the last one is `--- end`. A last line on standard
 // error has the exit status (128 + signal) and the milliseconds from the last key to the end: "status 130, 12 ms".
@@ -169,8 +170,25 @@ static void type(struct play *p, const char *answer)
     press(p, '\n');
 }
 
+// Whether a signal that a key sent has not reached the command yet: a second one would become one with it.
+static bool signal_is_on_its_way(const struct play *p)
+{
+    char path[40], line[100];
+    unsigned long long pending = 0;
+    snprintf(path, sizeof path, "/proc/%d/status", (int)tcgetpgrp(p->terminal));
+    FILE *status = fopen(path, "r");
+    while (status && fgets(line, sizeof line, status))
+        if (!strncmp(line, "ShdPnd:", 7))
+            pending = strtoull(line + 7, NULL, 16);
+    if (status)
+        fclose(status);
+    return pending & 1ull << (SIGINT - 1);
+}
+
 static void act(struct play *p)
 {
+    if (p->key_ms && signal_is_on_its_way(p))
+        return;
     char *text = p->at < p->n_actions ? text_of(&p->screen) : NULL;
     const struct action *a = &p->actions[p->at];
     if (text && strstr(text, a->text)) {

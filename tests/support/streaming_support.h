@@ -242,9 +242,9 @@ static inline void check_refusal(const char *path, enum hearth_sparsity sparsity
         assert_int_equal(try_open(&o, path, &way), HEARTH_E_BUDGET);
         assert_null(o.session);
         close_opened(&o);
-        const char *at = strstr(err.message, "at least ");
-        assert_non_null(at);
-        const uint64_t named = strtoull(at + 9, NULL, 10);
+        const char *at = strstr(err.message, "at least "), *bytes = at ? strchr(at, '(') : NULL;
+        assert_non_null(bytes);
+        const uint64_t named = strtoull(bytes + 1, NULL, 10);
         assert_true(named <= least);
         assert_true(named == least || strstr(err.message, "all of its weights"));
         way.ram = named - 1;
