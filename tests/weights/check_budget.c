@@ -196,13 +196,21 @@ static struct outcome watch(const struct command *c)
     return o;
 }
 
-static struct outcome watch_with(const struct command *c, uint64_t ram)
+static struct outcome watch_with(const struct command *c, const char *ram)
 {
     struct command with = *c;
     for (int i = 0; i < with.n; i++)
         with.args[i] = with.text[i];
-    add_number(&with, "--ram", ram);
+    add(&with, "--ram");
+    add(&with, ram);
     return watch(&with);
+}
+
+static struct outcome watch_within(const struct command *c, uint64_t ram)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%llu", (unsigned long long)ram);
+    return watch_with(c, text);
 }
 
 // ---- a round
@@ -223,15 +231,15 @@ static bool fail(const struct outcome *o, const char *what)
 // Bytes of the budget that were left at the peak go to *left.
 static bool check(const struct command *c, uint64_t file, int64_t *left)
 {
-    struct outcome o = watch_with(c, 1);
+    struct outcome o = watch_with(c, "64K");
     const uint64_t least = named(&o);
     if (!least)
         return fail(&o, "no smallest budget is named");
-    o = watch_with(c, least - 1);
+    o = watch_within(c, least - 1);
     if (o.status != 1 || named(&o) != least)
         return fail(&o, "one byte less than the smallest budget is not refused, or another is named");
     const uint64_t ram = least + (draw(2) ? 0 : draw(file + file / 2));
-    o = watch_with(c, ram);
+    o = watch_within(c, ram);
     *left = (int64_t)ram - (int64_t)o.peak;
     printf("least %.2f, ram %.2f, peak %.2f MiB, left %.2f, %d samples\n", (double)least / (1 << 20),
            (double)ram / (1 << 20), (double)o.peak / (1 << 20), (double)*left / (1 << 20), o.samples);
