@@ -531,8 +531,8 @@ struct hearth_streaming_stats {
     uint64_t neuron_bytes;     // of all of them in the file
     uint64_t neurons_resident; // in memory for good
     uint64_t resident_bytes;   // memory of these
-    uint64_t neurons_cached;   // that the neuron cache has slots for
-    uint64_t cache_bytes;      // memory of the neuron cache or the expert cache, reserve and tables included
+    uint64_t neurons_cached;   // that the neuron cache has slots for now
+    uint64_t cache_bytes; // memory of the neuron cache or the expert cache now, reserve and tables included
 
     // Neurons that steps asked for.
     uint64_t neuron_resident_hits; // found in memory for good
@@ -543,7 +543,7 @@ struct hearth_streaming_stats {
     // Experts that are read one by one.
     uint64_t experts;            // in the model, all layers
     uint64_t expert_bytes;       // of all of them in the file
-    uint64_t experts_cached;     // that the expert cache has slots for
+    uint64_t experts_cached;     // that the expert cache has slots for now
     uint64_t expert_hits;        // asked for by steps and found in the cache or on their way there
     uint64_t expert_misses;      // asked for by steps and read then
     uint64_t experts_ahead;      // read ahead by steps
@@ -557,6 +557,9 @@ struct hearth_streaming_stats {
     uint64_t step_read_bytes;
     uint64_t step_wait_ns;
     uint64_t read_retries; // reads that failed or came short and were done again
+
+    // Of cache_bytes: what is set aside for contexts and prompts, and lent to the cache while they do not use it.
+    uint64_t lent_bytes;
 };
 
 // The KV cache now.

@@ -353,6 +353,13 @@ void hearth_neuron_steps_settle(struct hearth_neurons *n)
     read_ahead(n);
 }
 
+void hearth_neuron_steps_finish(struct hearth_neurons *n)
+{
+    n->n_ahead = n->ahead_at = 0;
+    hearth_neuron_steps_settle(n);
+    wait_for_all(n);
+}
+
 void hearth_neuron_steps_hint(struct hearth_neurons *n, uint32_t space, const uint32_t *ids, uint32_t count)
 {
     n->ahead_space = space;

@@ -66,8 +66,8 @@ struct hearth_source_setup {
 // What is to be planned; each source adds itself.
 struct hearth_source_need {
     struct hearth_budget_params params;
-    const int *order;           // [n_layer] in which the stages become resident as the budget grows
-    uint32_t *resident, *quota; // [n_spaces] results for the spaces
+    const int *order; // [n_layer] in which the stages become resident as the budget grows
+    uint32_t *resident, *quota, *quota_most; // [n_spaces] results for the spaces
 };
 
 // All but name, open and close may be NULL: there is nothing to do.
@@ -120,6 +120,10 @@ struct hearth_source_ops {
     // The space will probably be wanted next, these ids of it (NULL: all), which stay as they are until the
     // next request with ids: they are read when there is nothing more urgent to do.
     void (*hint)(void *state, uint32_t space, const uint32_t *ids, uint32_t n);
+
+    // Between evaluations: from now on the source has `bytes` more than the plan gave it, and must be down to
+    // that when this returns. `prompts`: those of a prompt may follow; else what only these need is lent, too.
+    void (*lend)(void *state, uint64_t bytes, bool prompts);
 
     void (*reads)(const void *state, struct hearth_store_stats *sum);     // adds its own
     void (*stats)(const void *state, struct hearth_streaming_stats *out); // the same
