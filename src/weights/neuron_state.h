@@ -16,6 +16,15 @@
 // Reads listed and not yet ended, at most; a power of two.
 #define HEARTH_NEURON_FLIGHTS 2048
 
+// Bundles that are read together, at most; and such reads in flight, at most.
+#define HEARTH_NEURON_GROUP  16
+#define HEARTH_NEURON_GROUPS 64
+
+// Bundles that are being read together to a staging buffer: see neuron_reads.c.
+struct hearth_neuron_group {
+    uint32_t n, flights[HEARTH_NEURON_GROUP]; // in the order of the file
+};
+
 // The state of a step's request: see neuron_steps.c.
 struct hearth_neuron_pass {
     struct hearth_want *wants;
@@ -61,6 +70,12 @@ struct hearth_neurons {
     uint32_t n_flights;                // HEARTH_NEURON_FLIGHTS
     uint32_t *free_flights, n_free;    // numbers of unused ones
     uint32_t *queue, queue_first, queue_end; // ring of those not yet submitted
+    bool *alone;                             // [n_flights] to be read without others
+    uint64_t gap;                            // bytes that are read over rather than making two reads
+    struct hearth_neuron_group *groups;      // [HEARTH_NEURON_GROUPS]
+    uint32_t *free_groups, n_free_groups;    // numbers of unused ones
+    struct hearth_region staging;            // a buffer of group_bytes for each
+    size_t group_bytes;
     struct hearth_neuron_pass pass;
     bool unsettled; // the last wave is to be let go
     // Hints: ids of one space, of which those before ahead_at have been dealt with.

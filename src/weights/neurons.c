@@ -9,6 +9,7 @@
 #include "model/ffn.h"
 #include "model/load.h"
 #include "weights/neuron_chunks.h"
+#include "weights/neuron_reads.h"
 #include "weights/neuron_steps.h"
 #include "weights/tests.h"
 
@@ -201,6 +202,9 @@ static void lay_out_tables(struct hearth_neurons *n, struct hearth_arena *a)
     n->flights = hearth_arena_take(a, n->n_flights, sizeof *n->flights);
     n->free_flights = hearth_arena_take(a, n->n_flights, sizeof *n->free_flights);
     n->queue = hearth_arena_take(a, n->n_flights, sizeof *n->queue);
+    n->alone = hearth_arena_take(a, n->n_flights, sizeof *n->alone);
+    n->groups = hearth_arena_take(a, HEARTH_NEURON_GROUPS, sizeof *n->groups);
+    n->free_groups = hearth_arena_take(a, HEARTH_NEURON_GROUPS, sizeof *n->free_groups);
     n->scores = hearth_arena_take(a, n->n_spaces, n->n_neurons * sizeof *n->scores);
 }
 
@@ -324,7 +328,8 @@ static int need(void *state, struct hearth_source_need *out, struct hearth_error
     p->chunk_bytes = n->chunk_bytes;
     p->lendable += hearth_region_bytes(2 * n->buffer_bytes);
     n->lendable = p->lendable;
-    p->io += hearth_region_bytes(2 * n->buffer_bytes) + hearth_region_bytes(tables) +
+    p->io += hearth_region_bytes(HEARTH_NEURON_GROUPS * n->group_bytes) +
+             hearth_region_bytes(2 * n->buffer_bytes) + hearth_region_bytes(tables) +
              hearth_region_bytes(n->lists.size) +
              (n->shares ? (uint64_t)n->n_spaces * n->n_neurons * sizeof *n->shares : 0); // while opening
     // A request goes on as long as one cluster at a time fits.
@@ -356,6 +361,7 @@ static int open_neurons(void **state, const struct hearth_source_setup *setup, s
     n->n_flights = tests && tests->flights ? tests->flights : HEARTH_NEURON_FLIGHTS;
     n->chunk_neurons = most < n->n_neurons ? (uint32_t)most : n->n_neurons;
     n->buffer_bytes = hearth_round_up(n->chunk_neurons * stride + 2 * align, 4096);
+    n->group_bytes = hearth_round_up(HEARTH_NEURON_GROUP * stride + align, 4096);
     n->max_extents = n->buffer_bytes / HEARTH_READER_GAP + 2;
     n->n_spaces = (uint32_t)m->hp.n_layer * n->experts;
     int rc = open_region(n, &n->lists, lay_out_lists, "the list of spaces", err);
@@ -368,6 +374,7 @@ static int open_neurons(void **state, const struct hearth_source_setup *setup, s
     struct hearth_store_params p = *setup->store;
     p.depth = DEPTH;
     rc = hearth_store_open(&n->store, hearth_gguf_path(m->gguf), &p, err);
+    n->gap = rc ? 0 : hearth_store_gap(n->store);
     if (!rc)
         rc = describe_spaces(n, err);
     return rc;
@@ -492,9 +499,12 @@ static int take_memory(struct hearth_neurons *n, const struct hearth_budget_plan
         rc = open_region(n, &n->matrices, lay_out_prefixes, "neurons that stay in memory", err);
     if (!rc)
         rc = hearth_region_open(&n->buffers, 2 * n->buffer_bytes, "chunks of the feed-forward parts", err);
+    if (!rc)
+        rc = hearth_region_open(&n->staging, HEARTH_NEURON_GROUPS * n->group_bytes, "reading neurons", err);
     if (rc)
         return rc;
     point_layers(n);
+    hearth_neuron_reads_begin(n);
     hearth_neuron_steps_begin(n);
     hearth_neuron_chunks_begin(n);
     return n->on ? open_cache(n, plan, err) : HEARTH_OK;
@@ -521,12 +531,15 @@ static int fill(void *state, const struct hearth_budget_plan *plan, struct heart
         n->spaces[i].share = NULL;
     if (!n->on) {
         hearth_region_close(&n->buffers);
+        hearth_region_close(&n->staging);
         hearth_region_close(&n->tables);
     }
     size_t size = 0;
     void *region = n->cache ? hearth_cache_region(n->cache, &size) : NULL;
-    if (!rc && region) // what is lent cannot go back while it is registered
+    if (!rc && region) { // what is lent cannot go back while it is registered
+        hearth_store_register(n->store, n->staging.base, n->staging.size);
         hearth_store_register(n->store, region, (size_t)hearth_cache_bytes(n->cache));
+    }
     return rc;
 }
 
@@ -538,6 +551,7 @@ static void close_neurons(void **state)
         hearth_cache_close(&n->cache);
         hearth_region_close(&n->matrices);
         hearth_region_close(&n->buffers);
+        hearth_region_close(&n->staging);
         hearth_region_close(&n->tables);
         hearth_region_close(&n->lists);
         free(n->shares);

@@ -187,7 +187,8 @@ static int read_store_params(const struct hearth_model *m, struct hearth_store_p
                              struct hearth_throttle *throttle, struct hearth_error *err)
 {
     static const char *const names[] = {"auto", "uring", "pread"};
-    *p = (struct hearth_store_params){.faults = m->load.tests ? m->load.tests->faults : NULL};
+    *p = (struct hearth_store_params){.gap = m->load.read_gap,
+                                      .faults = m->load.tests ? m->load.tests->faults : NULL};
     size_t i = 0;
     while (i < sizeof names / sizeof *names && strcmp(names[i], m->load.io))
         i++;
