@@ -50,7 +50,6 @@ void hearth_sources_use(struct hearth_sources *s, struct hearth_sources_user *u,
     const uint64_t lent = lent_now(s);
     const bool prompting = s->n_prompting > 0;
     hearth_lock_drop(s->account);
-    s->lent = lent;
     if (s->ffn.ops->lend)
         s->ffn.ops->lend(s->ffn.state, lent, prompting);
 }

@@ -34,7 +34,6 @@ struct hearth_sources {
     struct hearth_lock *account; // guards what follows; taken last
     uint64_t used;               // what the others use of them
     int n_active, n_prompting;   // how many these are, and how many of them are amid a prompt
-    uint64_t lent;               // what the caches have now; guarded by the turn
 };
 
 // What a session has besides weights, and how it evaluates.

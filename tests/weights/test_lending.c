@@ -55,20 +55,27 @@ static struct hearth_session_params session_params(enum hearth_sparsity sparsity
     return p;
 }
 
-static struct opened open_with(const char *path, uint64_t ram, enum hearth_sparsity sparsity)
+static struct hearth_model *open_model_with(const char *path, uint64_t ram, int max_sessions)
 {
     static const struct hearth_weights_tests tests = {
         .piece_bytes = 100000, .chunk_bytes = 65536, .always = true};
     struct hearth_model_params params = hearth_model_params_default();
-    struct opened o = {0};
+    struct hearth_model *m = NULL;
     params.n_threads = 1;
     params.ram = ram;
     params.io = "pread";
-    OK(hearth_model_open(&o.model, path, &params, &err));
+    params.max_sessions = max_sessions;
+    OK(hearth_model_open(&m, path, &params, &err));
     if (ram)
-        o.model->load.tests = &tests;
-    o.n_vocab = hearth_model_info(o.model)->n_vocab;
+        m->load.tests = &tests;
+    return m;
+}
+
+static struct opened open_with(const char *path, uint64_t ram, enum hearth_sparsity sparsity)
+{
+    struct opened o = {.model = open_model_with(path, ram, 0)};
     const struct hearth_session_params session = session_params(sparsity);
+    o.n_vocab = hearth_model_info(o.model)->n_vocab;
     OK(hearth_session_open(&o.session, o.model, &session, &err));
     return o;
 }
@@ -202,6 +209,97 @@ static void test_experts(void **state)
     check_lending(make("tiny-qwen3-moe"), HEARTH_SPARSITY_OFF);
 }
 
+// ---- sessions that share weights
+
+struct runner {
+    struct opened o;
+    struct marks marks;
+    int rc;
+};
+
+// Prompts and steps in turn. No asserts: it runs in threads.
+static void *run(void *arg)
+{
+    struct runner *r = arg;
+    hearth_token tokens[LONG];
+    for (int i = 0; i < LONG; i++)
+        tokens[i] = token_at(r->o.n_vocab, 1, i);
+    r->marks.n = 0;
+    r->rc = HEARTH_OK;
+    for (int round = 0; round < 2 && !r->rc; round++) {
+        const int seq = hearth_seq_new(r->o.session, NULL);
+        r->rc = hearth_prompt(r->o.session, seq, tokens, LONG / (2 - round), NULL, NULL, NULL);
+        for (int i = 0; i < 2 * SOME && !r->rc; i++) {
+            r->rc = hearth_step(r->o.session, &seq, &tokens[i], 1, NULL);
+            if (!r->rc)
+                mark(&r->marks, &r->o);
+        }
+        hearth_seq_free(r->o.session, seq);
+    }
+    return NULL;
+}
+
+static struct runner *open_runner(struct hearth_model *m, enum hearth_sparsity sparsity)
+{
+    struct runner *r = calloc(1, sizeof *r);
+    assert_non_null(r);
+    const struct hearth_session_params session = session_params(sparsity);
+    r->o = (struct opened){.model = m, .n_vocab = hearth_model_info(m)->n_vocab};
+    OK(hearth_session_open(&r->o.session, m, &session, &err));
+    return r;
+}
+
+static void close_runner(struct runner *r)
+{
+    hearth_session_close(&r->o.session);
+    free(r);
+}
+
+// Two sessions in threads of their own: what one takes, the caches that both use give up. The second one opens and
+// closes while the first one's evaluations go on.
+static void test_sessions(void **state)
+{
+    (void)state;
+    const char *path = make("tiny-turbosparse-pack");
+    static struct marks want;
+    struct hearth_model *m = open_model_with(path, 0, 0);
+    struct runner *first = open_runner(m, HEARTH_SPARSITY_PREDICT);
+    run(first);
+    want = first->marks;
+    close_runner(first);
+    hearth_model_close(&m);
+    m = open_model_with(path, 1u << 30, 2);
+    first = open_runner(m, HEARTH_SPARSITY_PREDICT);
+    const uint64_t least = first->o.session->sources->plan.floor.bytes;
+    close_runner(first);
+    hearth_model_close(&m);
+
+    pthread_t watcher, threads[2];
+    const uint64_t ram = least + (2 << 20); // what the process holds besides varies
+    m = open_model_with(path, ram, 2);
+    first = open_runner(m, HEARTH_SPARSITY_PREDICT);
+    atomic_store(&peak, 0);
+    atomic_store(&stop, false);
+    assert_int_equal(pthread_create(&watcher, NULL, watch, NULL), 0);
+    assert_int_equal(pthread_create(&threads[0], NULL, run, first), 0);
+    struct runner *second = open_runner(m, HEARTH_SPARSITY_PREDICT);
+    assert_int_equal(pthread_create(&threads[1], NULL, run, second), 0);
+    assert_int_equal(pthread_join(threads[1], NULL), 0);
+    assert_int_equal(second->rc, 0);
+    assert_int_equal(second->marks.n, want.n);
+    assert_memory_equal(second->marks.at, want.at, (size_t)want.n * sizeof *want.at);
+    close_runner(second);
+    assert_int_equal(pthread_join(threads[0], NULL), 0);
+    assert_int_equal(first->rc, 0);
+    assert_memory_equal(first->marks.at, want.at, (size_t)want.n * sizeof *want.at);
+    atomic_store(&stop, true);
+    assert_int_equal(pthread_join(watcher, NULL), 0);
+    if (!SANITIZED)
+        assert_true(atomic_load(&peak) <= ram);
+    close_runner(first);
+    hearth_model_close(&m);
+}
+
 // A session that is cancelled while it waits for memory has not grown, and goes on later.
 static void test_cancelled(void **state)
 {
@@ -226,6 +324,7 @@ int main(void)
 {
     (void)prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0); // the caches' small chunks would come as huge pages
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_neurons), cmocka_unit_test(test_expert_neurons),
-                                       cmocka_unit_test(test_experts), cmocka_unit_test(test_cancelled)};
+                                       cmocka_unit_test(test_experts), cmocka_unit_test(test_sessions),
+                                       cmocka_unit_test(test_cancelled)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
