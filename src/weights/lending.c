@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Lending. The plan sets memory aside for what sessions may need at most: whole KV caches, and workspaces for
-// prompts. Most of the time most of it is not in use. Until it is, the caches of neurons or experts have it:
+// prompts. Most of the time most of it is not in use. Until it is, weights have it, layers that would stream
+// and then the cache of neurons or experts:
 //
 //   set aside = used by sessions + kept for sessions that are not open yet + lent
 //
@@ -38,6 +39,20 @@ static void note(struct hearth_sources *s, struct hearth_sources_user *u, uint64
     assert(s->n_prompting >= 0 && s->n_prompting <= s->n_active);
 }
 
+// Stages come first, as every token reads them whole; who gets less goes first.
+static void share_out(struct hearth_sources *s, uint64_t lent, bool prompting)
+{
+    const struct hearth_source *stages = &s->stages, *ffn = &s->ffn;
+    const uint64_t before = s->to_stages, now = stages->ops->takes(stages->state, lent);
+    s->to_stages = now;
+    if (now < before)
+        stages->ops->lend(stages->state, now, prompting);
+    if (ffn->ops->lend)
+        ffn->ops->lend(ffn->state, lent - now, prompting);
+    if (now >= before)
+        stages->ops->lend(stages->state, now, prompting);
+}
+
 void hearth_sources_use(struct hearth_sources *s, struct hearth_sources_user *u, uint64_t kv_bytes,
                         bool prompts)
 {
@@ -50,8 +65,7 @@ void hearth_sources_use(struct hearth_sources *s, struct hearth_sources_user *u,
     const uint64_t lent = lent_now(s);
     const bool prompting = s->n_prompting > 0;
     hearth_lock_drop(s->account);
-    if (s->ffn.ops->lend)
-        s->ffn.ops->lend(s->ffn.state, lent, prompting);
+    share_out(s, lent, prompting);
 }
 
 // The caches get it when somebody evaluates next.

@@ -33,6 +33,7 @@ struct hearth_sources {
     uint64_t kept;               // what one that has not evaluated yet keeps of them
     struct hearth_lock *account; // guards what follows; taken last
     uint64_t used;               // what the others use of them
+    uint64_t to_stages;          // of what is lent, what stages have; guarded by the turn
     int n_active, n_prompting;   // how many these are, and how many of them are amid a prompt
 };
 

@@ -209,6 +209,48 @@ static void test_experts(void **state)
     check_lending(make("tiny-qwen3-moe"), HEARTH_SPARSITY_OFF);
 }
 
+// What every step reads of layers.
+static uint64_t read_bytes(const struct opened *o)
+{
+    struct hearth_streaming_stats stats;
+    hearth_session_streaming_stats(o->session, &stats, sizeof stats);
+    return stats.dense_read_bytes;
+}
+
+// Layers that stream stay while they can.
+static void test_layers(void **state)
+{
+    (void)state;
+    static struct marks want, got;
+    const char *path = make("tiny-dense");
+    for (int in_memory = 1; in_memory >= 0; in_memory--) {
+        struct marks *m = in_memory ? &want : &got;
+        const uint64_t ram = in_memory ? 0 : floor_of(path, HEARTH_SPARSITY_OFF);
+        struct opened o = open_with(path, ram, HEARTH_SPARSITY_OFF);
+        pthread_t watcher;
+        uint64_t read[4];
+        atomic_store(&peak, 0);
+        atomic_store(&stop, false);
+        assert_int_equal(pthread_create(&watcher, NULL, watch, NULL), 0);
+        m->n = 0;
+        const int seq = hearth_seq_new(o.session, &err);
+        read[0] = read_bytes(&o);
+        steps_of(&o, seq, SOME, m);
+        read[1] = read_bytes(&o);
+        prompt_of(&o, seq, LONG, m);
+        read[2] = read_bytes(&o);
+        steps_of(&o, seq, SOME, m);
+        read[3] = read_bytes(&o);
+        atomic_store(&stop, true);
+        assert_int_equal(pthread_join(watcher, NULL), 0);
+        assert_true(in_memory || (read[1] < read[0] && read[2] > read[1] && read[3] < read[2]));
+        assert_true(in_memory || SANITIZED || atomic_load(&peak) <= ram);
+        close_opened(&o);
+    }
+    assert_int_equal(got.n, want.n);
+    assert_memory_equal(got.at, want.at, (size_t)want.n * sizeof *want.at);
+}
+
 // ---- sessions that share weights
 
 struct runner {
@@ -323,8 +365,8 @@ static void test_cancelled(void **state)
 int main(void)
 {
     (void)prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0); // the caches' small chunks would come as huge pages
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_neurons), cmocka_unit_test(test_expert_neurons),
-                                       cmocka_unit_test(test_experts), cmocka_unit_test(test_sessions),
-                                       cmocka_unit_test(test_cancelled)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_neurons),  cmocka_unit_test(test_expert_neurons),
+                                       cmocka_unit_test(test_experts),  cmocka_unit_test(test_layers),
+                                       cmocka_unit_test(test_sessions), cmocka_unit_test(test_cancelled)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
