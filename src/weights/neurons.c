@@ -596,8 +596,9 @@ static void stats(const void *state, struct hearth_streaming_stats *out)
 static uint64_t memory(const void *state)
 {
     const struct hearth_neurons *n = state;
-    return n->matrices.size + n->buffers.size +
-           (n->cache ? hearth_cache_bytes(n->cache) + hearth_cache_table_bytes(n->cache) : 0);
+    // Without what is lent, which changes while others ask.
+    return n->matrices.size + n->buffers.size + n->staging.size + n->region_bytes +
+           (n->cache ? hearth_cache_table_bytes(n->cache) : 0);
 }
 
 const struct hearth_source_ops hearth_neurons_source = {.name = "neurons",

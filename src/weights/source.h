@@ -129,7 +129,7 @@ struct hearth_source_ops {
 
     void (*reads)(const void *state, struct hearth_store_stats *sum);     // adds its own
     void (*stats)(const void *state, struct hearth_streaming_stats *out); // the same
-    uint64_t (*memory)(const void *state);                                // bytes held
+    uint64_t (*memory)(const void *state); // bytes held, without what is lent; any thread
 };
 
 // One that is open.
