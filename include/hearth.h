@@ -134,6 +134,9 @@ struct hearth_model_params {
     // first one are set aside in the budget; a session that does not fit into what is left is refused.
     // Sessions that share weights may be used by a thread each, and take turns evaluating.
     int max_sessions;
+    // Bytes of the file that take its storage as long as one more request does: shorter gaps between neurons
+    // that are read are read over. At most 1 GiB; 0: as of common disks, or of emulated storage.
+    uint64_t read_gap;
 };
 
 // Fills a struct of `size` bytes with the defaults: all zero. For languages other than C; in C and C++
@@ -536,8 +539,8 @@ struct hearth_streaming_stats {
     uint64_t neuron_bytes;     // of all of them in the file
     uint64_t neurons_resident; // in memory for good
     uint64_t resident_bytes;   // memory of these
-    uint64_t neurons_cached;   // that the neuron cache has slots for
-    uint64_t cache_bytes;      // memory of the neuron cache or the expert cache, reserve and tables included
+    uint64_t neurons_cached;   // that the neuron cache has slots for now
+    uint64_t cache_bytes; // memory of the neuron cache or the expert cache now, reserve and tables included
 
     // Neurons that steps asked for.
     uint64_t neuron_resident_hits; // found in memory for good
@@ -548,7 +551,7 @@ struct hearth_streaming_stats {
     // Experts that are read one by one.
     uint64_t experts;            // in the model, all layers
     uint64_t expert_bytes;       // of all of them in the file
-    uint64_t experts_cached;     // that the expert cache has slots for
+    uint64_t experts_cached;     // that the expert cache has slots for now
     uint64_t expert_hits;        // asked for by steps and found in the cache or on their way there
     uint64_t expert_misses;      // asked for by steps and read then
     uint64_t experts_ahead;      // read ahead by steps
@@ -562,6 +565,10 @@ struct hearth_streaming_stats {
     uint64_t step_read_bytes;
     uint64_t step_wait_ns;
     uint64_t read_retries; // reads that failed or came short and were done again
+
+    // What is set aside for contexts and prompts, and lent to weights while they do not use it: to layers that would
+    // be read else, and, of cache_bytes, to the cache.
+    uint64_t lent_bytes;
 };
 
 // The KV cache now.

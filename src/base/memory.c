@@ -76,6 +76,12 @@ uint64_t hearth_region_bytes(uint64_t size)
     return (size + 4095) / 4096 * 4096;
 }
 
+uint64_t hearth_region_bytes_of(const struct hearth_region *r, size_t n)
+{
+    const size_t whole = r->size / HUGE_PAGE * HUGE_PAGE, huge = (n + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+    return n <= whole ? huge : hearth_region_bytes(n);
+}
+
 void *hearth_arena_take(struct hearth_arena *a, size_t n, size_t size)
 {
     assert((uintptr_t)a->base % 64 == 0);
@@ -93,4 +99,38 @@ void *hearth_arena_take(struct hearth_arena *a, size_t n, size_t size)
     }
     a->used = end;
     return p;
+}
+
+// What hearth_os_discard() takes whole: a multiple of any system's page.
+#define DISCARD_ALIGN ((size_t)64 << 10)
+
+void *hearth_arena_take_rows(struct hearth_arena *a, size_t rows, size_t often, size_t size)
+{
+    struct hearth_arena_rows *r = a->rows;
+    if (!r)
+        return hearth_arena_take(a, rows, size);
+    uint8_t *p = hearth_arena_take(&r->arena, rows, size);
+    if (r->arena.used == SIZE_MAX) {
+        a->used = SIZE_MAX;
+        return NULL;
+    }
+    const size_t rare = rows > often ? (rows - often) * size : 0;
+    if (rare < 2 * DISCARD_ALIGN)
+        return p;
+    r->rare_bytes += rare / DISCARD_ALIGN * DISCARD_ALIGN - DISCARD_ALIGN; // wherever it begins
+    if (p) {
+        assert(r->n < HEARTH_ARENA_ROWS);
+        r->rare[r->n].at = p + often * size;
+        r->rare[r->n++].size = rare;
+    }
+    return p;
+}
+
+void hearth_arena_discard(const struct hearth_arena_rows *r)
+{
+    for (int i = 0; i < r->n; i++) {
+        uint8_t *at = r->rare[i].at;
+        const size_t skip = (size_t) - (uintptr_t)at & (DISCARD_ALIGN - 1);
+        hearth_os_discard(at + skip, (r->rare[i].size - skip) & ~(DISCARD_ALIGN - 1));
+    }
 }

@@ -47,16 +47,37 @@ int hearth_region_open(struct hearth_region *r, size_t size, const char *what, s
 void hearth_region_close(struct hearth_region *r);
 // Bytes of memory that a region of this size takes once all of it has been written to.
 uint64_t hearth_region_bytes(uint64_t size);
+// The same of its first n bytes: huge pages come whole.
+uint64_t hearth_region_bytes_of(const struct hearth_region *r, size_t n);
 
 // A bump allocator over one region. Two passes run the same code: with base == NULL it only adds up sizes.
 struct hearth_arena {
     uint8_t *base;
     size_t used;
     size_t size;
+    struct hearth_arena_rows *rows; // where hearth_arena_take_rows() takes from; NULL: the arena itself
 };
 // Takes n * size bytes, aligned to 64. NULL while measuring (base == NULL) or when full. On
 // overflow `used` saturates.
 // Builds with the address sanitizer have a red zone behind each piece (base/poison.h).
 void *hearth_arena_take(struct hearth_arena *a, size_t n, size_t size);
+
+#define HEARTH_ARENA_ROWS 24
+
+// An arena for arrays of rows whose first rows are used all the time, the others now and then: the memory of
+// those others can go back to the system in between. Its region has small pages.
+struct hearth_arena_rows {
+    struct hearth_arena arena;
+    struct {
+        uint8_t *at;
+        size_t size;
+    } rare[HEARTH_ARENA_ROWS]; // [n] the others, once there is memory
+    int n;
+    size_t rare_bytes; // that hearth_arena_discard() gives back at least
+};
+// Takes `rows` rows of `size` bytes, of which the first `often` are used all the time.
+void *hearth_arena_take_rows(struct hearth_arena *a, size_t rows, size_t often, size_t size);
+// Gives the memory of the other rows back to the system; they read as zeros then.
+void hearth_arena_discard(const struct hearth_arena_rows *rows);
 
 #endif

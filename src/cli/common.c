@@ -16,6 +16,7 @@
 #include "base/cpu.h"
 #include "base/log.h"
 #include "base/os.h"
+#include "cli/machine.h"
 #include "store/store.h"
 #include "text/unicode.h"
 
@@ -374,6 +375,7 @@ int hearth_cli_open_model_at(struct hearth_model **out, const char *path, const 
     params.io = hearth_options_io(o);
     params.throttle = o->throttle;
     params.overlap = (enum hearth_overlap)o->overlap;
+    params.read_gap = vocab_only ? 0 : hearth_cli_read_gap(o, path);
     hearth_cli_progress_of_file(path, "loading");
     const int rc = hearth_model_open(out, path, &params, err);
     hearth_progress_end();
@@ -417,6 +419,17 @@ void hearth_cli_note_unused(const struct hearth_options *o, struct hearth_sessio
                      names[i]);
     if (*unused && !stats.io)
         hearth_cli_info("without effect here: %s (all weights are in memory; see --ram)", unused);
+}
+
+bool hearth_cli_cache_folder(char *out, size_t size)
+{
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    int n = -1;
+    if (cache && *cache == '/') // others are to be ignored, says the XDG base directory specification
+        n = snprintf(out, size, "%s/hearth", cache);
+    else if (home && *home)
+        n = snprintf(out, size, "%s/.cache/hearth", home);
+    return n > 0 && (size_t)n < size;
 }
 
 int hearth_cli_threads(const struct hearth_options *o)

@@ -93,6 +93,8 @@ int hearth_cli_open_session(struct hearth_session **out, const struct hearth_mod
                             const struct hearth_session_params *params);
 // Says which options about reading weights change nothing, because the session has them all in memory.
 void hearth_cli_note_unused(const struct hearth_options *o, struct hearth_session *session);
+// The folder of what can be made again, which may not exist yet; false: there is none.
+bool hearth_cli_cache_folder(char *out, size_t size);
 // Number of threads of a session with these options.
 int hearth_cli_threads(const struct hearth_options *o);
 // Tokens of a text as a new array; the caller frees it. Prints any error and returns an exit status.

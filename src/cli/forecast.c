@@ -15,6 +15,8 @@ static void throttle(struct hearth_probe *p, const char *text)
         return;
     if (t.iops > 0 && p->request_us < 1e6 / t.iops)
         p->request_us = 1e6 / t.iops;
+    if (t.mbps > 0 && p->byte_ns < 1e3 / t.mbps)
+        p->byte_ns = 1e3 / t.mbps;
     if (t.mbps > 0 && p->sequential_gb_s > t.mbps / 1e3)
         p->sequential_gb_s = t.mbps / 1e3;
 }

@@ -4,26 +4,14 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/cpu.h"
 #include "base/os.h"
 #include "cli/common.h"
+#include "plan/forecast.h"
 
 #define PATH_BYTES 4096
-
-// The folder of what can be made again; false: there is none.
-static bool cache_folder(char *out, size_t size)
-{
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    int n = -1;
-    if (cache && *cache == '/') // others are to be ignored, says the XDG base directory specification
-        n = snprintf(out, size, "%s/hearth", cache);
-    else if (home && *home)
-        n = snprintf(out, size, "%s/.cache/hearth", home);
-    return n > 0 && (size_t)n < size;
-}
 
 // A file for each machine and storage: folders are shared between machines.
 static bool cache_path(char *out, size_t size, const char *folder, const struct hearth_probe *p)
@@ -66,8 +54,8 @@ int hearth_cli_machine(struct hearth_probe *out, const struct hearth_options *o,
     if (!hearth_cpu_limit(hearth_options_cpu(o), &flags))
         return hearth_cli_error("this CPU does not have the instructions of --cpu");
     if (hearth_probe_identify(out, path, flags, &err))
-        return hearth_cli_fail(&err);
-    const bool cached = cache_folder(folder, sizeof folder) && cache_path(file, sizeof file, folder, out);
+        return measure ? hearth_cli_fail(&err) : HEARTH_EXIT_FAILURE;
+    const bool cached = hearth_cli_cache_folder(folder, sizeof folder) && cache_path(file, sizeof file, folder, out);
     if (cached && !o->measure && recall(out, file, out))
         return HEARTH_EXIT_OK;
     if (!measure)
@@ -78,4 +66,10 @@ int hearth_cli_machine(struct hearth_probe *out, const struct hearth_options *o,
     if (cached)
         keep(out, folder, file);
     return HEARTH_EXIT_OK;
+}
+
+uint64_t hearth_cli_read_gap(const struct hearth_options *o, const char *path)
+{
+    struct hearth_probe probe;
+    return o->throttle || hearth_cli_machine(&probe, o, path, false) ? 0 : hearth_forecast_gap(&probe);
 }

@@ -12,4 +12,7 @@
 int hearth_cli_machine(struct hearth_probe *out, const struct hearth_options *o, const char *path,
                        bool measure);
 
+// For hearth_model_params.read_gap: of this machine's storage behind `path`, where it was measured; else 0.
+uint64_t hearth_cli_read_gap(const struct hearth_options *o, const char *path);
+
 #endif

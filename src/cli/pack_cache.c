@@ -34,14 +34,9 @@ struct place {
 
 static bool find_folder(const struct hearth_options *o, char *out, size_t size)
 {
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    int n = -1;
-    if (o->pack_dir)
-        n = snprintf(out, size, "%s", o->pack_dir);
-    else if (cache && *cache == '/') // others are to be ignored
-        n = snprintf(out, size, "%s/hearth", cache);
-    else if (home && *home)
-        n = snprintf(out, size, "%s/.cache/hearth", home);
+    if (!o->pack_dir)
+        return hearth_cli_cache_folder(out, size);
+    const int n = snprintf(out, size, "%s", o->pack_dir);
     return n > 0 && (size_t)n < size;
 }
 

@@ -163,14 +163,14 @@ static json_t *streaming_json(const struct hearth_run_stats *s)
     if (!t->io)
         return json_null();
     return json_pack(
-        "{s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:I, s:I, s:o, s:o, "
+        "{s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:I, s:I, s:o, s:o, "
         "s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}",
         "io", t->io, "direct", (int)t->direct, //
         "planned_bytes", (json_int_t)t->planned_bytes, "dense_bytes", (json_int_t)t->dense_bytes,
         "dense_read_bytes_per_step", (json_int_t)t->dense_read_bytes, "neurons", (json_int_t)t->neurons,
         "neurons_resident", (json_int_t)t->neurons_resident, "neurons_cached", (json_int_t)t->neurons_cached,
         "neuron_bytes", (json_int_t)t->neuron_bytes, "resident_bytes", (json_int_t)t->resident_bytes,
-        "cache_bytes", (json_int_t)t->cache_bytes, //
+        "cache_bytes", (json_int_t)t->cache_bytes, "lent_bytes", (json_int_t)t->lent_bytes, //
         "prompt_reads", (json_int_t)t->prompt_reads, "prompt_read_bytes",
         (json_int_t)t->prompt_read_bytes, //
         "prompt_read_bytes_per_token",

@@ -420,15 +420,16 @@ void hearth_attention_lay_out(struct hearth_attention_work *w, int max_rows, int
                               struct hearth_arena *a)
 {
     const struct hearth_hparams *hp = w->c->hp;
-    const size_t t = (size_t)max_rows, f32 = sizeof(float), dim = (size_t)hp->head_dim;
+    const size_t t = (size_t)max_rows, steps = (size_t)max_steps;
+    const size_t f32 = sizeof(float), dim = (size_t)hp->head_dim;
     const size_t q = (size_t)hp->n_head * dim, kv = (size_t)hp->n_head_kv * dim;
     const size_t queries = (size_t)(hp->n_head / hp->n_head_kv) * HEARTH_ATTN_BLOCK;
     const size_t span = HEARTH_KV_TILE * HEARTH_ATTN_RANGE, ranges = ((size_t)w->kv->n_ctx + span - 1) / span;
     const int n_workers = hearth_pool_size(w->c->pool);
-    w->q = hearth_arena_take(a, t, q * f32);
-    w->k = hearth_arena_take(a, t, kv * f32);
-    w->v = hearth_arena_take(a, t, kv * f32);
-    w->out = hearth_arena_take(a, t, q * f32);
+    w->q = hearth_arena_take_rows(a, t, steps, q * f32);
+    w->k = hearth_arena_take_rows(a, t, steps, kv * f32);
+    w->v = hearth_arena_take_rows(a, t, steps, kv * f32);
+    w->out = hearth_arena_take_rows(a, t, steps, q * f32);
     w->blocks = hearth_arena_take(a, t + 1, sizeof *w->blocks);
     w->shares = hearth_arena_take(a, ranges > 1 ? (size_t)max_steps * ranges : 0,
                                   (size_t)hp->n_head * (dim + 2) * f32);

@@ -6,6 +6,18 @@
 
 // ---- one batch
 
+// Says what the evaluation uses of the memory that is set aside for the session. What a prompt used goes back
+// when a step comes without one.
+static void settle_memory(struct hearth_session *s)
+{
+    const bool prompts = hearth_batch_count(&s->batch, HEARTH_PHASE_PROMPT) > 0;
+    if (s->user.prompting && !prompts)
+        hearth_arena_discard(&s->rows);
+    if (hearth_kv_is_slack(&s->kv))
+        hearth_kv_trim(&s->kv);
+    hearth_sources_use(s->sources, &s->user, hearth_kv_memory(&s->kv), prompts);
+}
+
 // From here to end_turn() the weights are this session's, unless it fails.
 static int begin_turn(struct hearth_session *s, struct hearth_error *err)
 {
@@ -13,7 +25,11 @@ static int begin_turn(struct hearth_session *s, struct hearth_error *err)
                                           .fault = &s->fault,
                                           .mixed = s->batch.n_classes > 1,
                                           .in_order = s->probes.on_marks != NULL};
-    return hearth_sources_begin(s->sources, &now) ? HEARTH_OK : hearth_fault_take(&s->fault, err);
+    if (!hearth_sources_begin(s->sources, &now))
+        return hearth_fault_take(&s->fault, err);
+    if (s->sources->turn)
+        settle_memory(s);
+    return HEARTH_OK;
 }
 
 // Reads of a batch with rows of both classes count as a prompt's.

@@ -385,18 +385,19 @@ void hearth_ffn_lay_out(struct hearth_ffn_work *w, const struct hearth_ffn_sizes
                         struct hearth_arena *a)
 {
     const struct hearth_hparams *hp = w->c->hp;
-    const size_t slots = (size_t)sizes->max_rows * (size_t)hearth_ffn_used(hp), f32 = sizeof(float);
+    const size_t used = (size_t)hearth_ffn_used(hp), f32 = sizeof(float);
+    const size_t slots = (size_t)sizes->max_rows * used, steps = (size_t)sizes->max_steps * used;
     const size_t f = (size_t)hearth_ffn_neurons(hp), x = (size_t)hearth_ffn_experts(hp);
     const bool predicts = hearth_sparse_mode_rank(w->sparse.mode, w->sparse.model) > 0;
     const bool seen = predicts && hp->predictor_input != HEARTH_PREDICTOR_NORMED;
-    w->gate = hearth_arena_take(a, slots, f * f32);
-    w->up = hearth_arena_take(a, slots, f * f32);
-    w->down = hearth_arena_take(a, sizes->neurons_stream ? slots : 0, (size_t)hp->n_embd * f32);
+    w->gate = hearth_arena_take_rows(a, slots, steps, f * f32);
+    w->up = hearth_arena_take_rows(a, slots, steps, f * f32);
+    w->down = hearth_arena_take_rows(a, sizes->neurons_stream ? slots : 0, steps, (size_t)hp->n_embd * f32);
     w->wants = hearth_arena_take(a, x, sizeof *w->wants);
     w->own = hearth_arena_take(a, x, sizeof *w->own);
     w->parts = hearth_arena_take(a, x, sizeof *w->parts);
     w->products = hearth_arena_take(a, 2 * x, sizeof *w->products);
     if (hp->n_expert)
-        hearth_moe_lay_out(&w->moe, sizes->max_rows, seen ? sizes->max_steps : 0, a);
+        hearth_moe_lay_out(&w->moe, sizes->max_rows, sizes->max_steps, seen, a);
     hearth_sparse_lay_out(&w->sparse, sizes->streams, a);
 }

@@ -43,8 +43,8 @@ static int take(struct hearth_kv *kv)
 {
     assert(kv->n_free > 0);
     const int page = kv->free_list[--kv->n_free];
-    if (kv->n_cold > kv->n_free)
-        kv->n_cold = kv->n_free;
+    if (kv->n_warm <= page)
+        kv->n_warm = page + 1;
     struct hearth_kv_page *p = &kv->pages[page];
     assert(p->state == HEARTH_KV_FREE && p->refs == 0);
     p->refs = 1;
@@ -120,6 +120,24 @@ static void take_pages(struct hearth_kv *kv, struct hearth_kv_seq *s, int n)
         s->pages[s->n_pages++] = take(kv);
 }
 
+// Whether there are so many free pages, and memory for them.
+static int check_pool(const struct hearth_kv *kv, int64_t wanted, struct hearth_error *err)
+{
+    if (wanted > kv->n_free)
+        return hearth_fail_param(
+            err, HEARTH_E_KV_FULL, "kv_tokens",
+            "the KV cache is full: pages of %d tokens needed: %lld, free: %d of %d; fewer or shorter "
+            "sequences fit, or use a larger kv_tokens",
+            HEARTH_KV_TILE, (long long)wanted, kv->n_free, kv->n_pages);
+    int warm = kv->n_warm;
+    for (int i = kv->n_free - (int)wanted; i < kv->n_free; i++)
+        warm = kv->free_list[i] < warm ? warm : kv->free_list[i] + 1;
+    if (warm == kv->n_warm || !kv->on_growth)
+        return HEARTH_OK;
+    return kv->on_growth(kv->on_growth_arg,
+                         hearth_region_bytes_of(&kv->region, (size_t)warm * kv->page_bytes), err);
+}
+
 int hearth_kv_reserve(struct hearth_kv *kv, const int *seqs, const int *counts, int n,
                       struct hearth_error *err)
 {
@@ -131,22 +149,16 @@ int hearth_kv_reserve(struct hearth_kv *kv, const int *seqs, const int *counts, 
     }
     for (int i = 0; i < n; i++)
         wanted += count_pages(kv, &kv->seqs[seqs[i]], counts[i]);
-    if (wanted <= kv->n_free) {
-        for (int i = 0; i < n; i++)
-            take_pages(kv, &kv->seqs[seqs[i]], counts[i]);
-        return HEARTH_OK;
-    }
-    for (int i = 0; i < n; i++) {
+    const int rc = check_pool(kv, wanted, err);
+    for (int i = 0; i < n && !rc; i++)
+        take_pages(kv, &kv->seqs[seqs[i]], counts[i]);
+    for (int i = 0; i < n && rc; i++) {
         struct hearth_kv_seq *s = &kv->seqs[seqs[i]];
         if (s->copies)
             hold(kv, s->pages[s->length / HEARTH_KV_TILE]);
         s->copies = false;
     }
-    return hearth_fail_param(
-        err, HEARTH_E_KV_FULL, "kv_tokens",
-        "the KV cache is full: pages of %d tokens needed: %lld, free: %d of %d; fewer or shorter "
-        "sequences fit, or use a larger kv_tokens",
-        HEARTH_KV_TILE, (long long)wanted, kv->n_free, kv->n_pages);
+    return rc;
 }
 
 void hearth_kv_seq_append(struct hearth_kv *kv, int seq, const hearth_token *tokens, int n,
@@ -219,6 +231,15 @@ void hearth_kv_seq_truncate(struct hearth_kv *kv, int seq, int length)
 
 // ---- the pool
 
+// Lists the free pages anew; they are popped from the end: low pages first.
+static void list_free(struct hearth_kv *kv)
+{
+    kv->n_free = 0;
+    for (int i = kv->n_pages; i-- > 0;)
+        if (kv->pages[i].state == HEARTH_KV_FREE)
+            kv->free_list[kv->n_free++] = i;
+}
+
 static int check_type(const struct hearth_hparams *hp, uint32_t type, const char *param,
                       struct hearth_error *err)
 {
@@ -285,9 +306,7 @@ int hearth_kv_open(struct hearth_kv *kv, const struct hearth_hparams *hp, const 
     if (rc)
         return rc;
     POISON(kv->region.base, kv->region.size);
-    for (int i = 0; i < kv->n_pages; i++) // popped from the end: low pages first
-        kv->free_list[kv->n_free++] = kv->n_pages - 1 - i;
-    kv->n_cold = kv->n_free;
+    list_free(kv);
     for (int i = 0; i < p->max_seqs; i++)
         kv->seqs[i].pages = kv->page_table + (size_t)i * (size_t)kv->pages_per_seq;
     return HEARTH_OK;
@@ -312,14 +331,45 @@ void hearth_kv_close(struct hearth_kv *kv)
     *kv = (struct hearth_kv){0};
 }
 
+uint64_t hearth_kv_memory(const struct hearth_kv *kv)
+{
+    return hearth_region_bytes_of(&kv->region, (size_t)kv->n_warm * kv->page_bytes);
+}
+
+// Pages up to the highest one that is held.
+static int held_pages(const struct hearth_kv *kv)
+{
+    int n = kv->n_warm;
+    while (n && kv->pages[n - 1].state == HEARTH_KV_FREE)
+        n--;
+    return n;
+}
+
+bool hearth_kv_is_slack(const struct hearth_kv *kv)
+{
+    return kv->n_warm > 2 * held_pages(kv);
+}
+
+// Free pages among those that are held: what lies between their neighbours' memory.
+static void discard_page(const struct hearth_kv *kv, int page)
+{
+    const size_t start = (size_t)bytes_of(kv, page), end = start + kv->page_bytes;
+    const size_t from = hearth_round_up(start, DISCARD_ALIGN), to = end & ~(DISCARD_ALIGN - 1);
+    if (from < to)
+        hearth_os_discard((uint8_t *)kv->region.base + (from - (size_t)kv->region.base), to - from);
+}
+
 void hearth_kv_trim(struct hearth_kv *kv)
 {
-    for (; kv->n_cold < kv->n_free; kv->n_cold++) {
-        const size_t start = (size_t)bytes_of(kv, kv->free_list[kv->n_cold]), end = start + kv->page_bytes;
-        const size_t from = hearth_round_up(start, DISCARD_ALIGN), to = end & ~(DISCARD_ALIGN - 1);
-        if (from < to)
-            hearth_os_discard((uint8_t *)kv->region.base + (from - (size_t)kv->region.base), to - from);
-    }
+    const uint64_t before = hearth_kv_memory(kv);
+    kv->n_warm = held_pages(kv);
+    const uint64_t now = hearth_kv_memory(kv);
+    if (now < before)
+        hearth_os_discard((uint8_t *)kv->region.base + now, (size_t)(before - now));
+    for (int i = 0; i < kv->n_warm; i++)
+        if (kv->pages[i].state == HEARTH_KV_FREE)
+            discard_page(kv, i);
+    list_free(kv);
 }
 
 // ---- for tests
@@ -346,7 +396,7 @@ static const char *check_seq(const struct hearth_kv *kv, const struct hearth_kv_
 static const char *check_pages(const struct hearth_kv *kv, int *refs)
 {
     int shared = 0;
-    if (kv->n_free < 0 || kv->n_free > kv->n_pages || kv->n_cold < 0 || kv->n_cold > kv->n_free)
+    if (kv->n_free < 0 || kv->n_free > kv->n_pages)
         return "the free list's length is out of range";
     for (int i = 0; i < kv->n_free; i++) {
         const int page = kv->free_list[i];
@@ -362,6 +412,8 @@ static const char *check_pages(const struct hearth_kv *kv, int *refs)
             return "a page's owners are miscounted";
         if (p->pins)
             return "a page is still pinned";
+        if (p->refs && i >= kv->n_warm)
+            return "a page is held that should have no memory";
         shared += refs[i] > 1;
     }
     return shared == kv->n_shared ? NULL : "shared pages are miscounted";

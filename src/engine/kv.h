@@ -58,10 +58,14 @@ struct hearth_kv {
     struct hearth_kv_page *pages; // [n_pages]
     int *free_list;               // [n_pages]
     int n_free;
-    int n_cold;                 // of these the first n_cold have no memory behind them
+    int n_warm;                 // pages from this one on have no memory behind them
     int n_shared;               // pages with more than one owner
     struct hearth_kv_seq *seqs; // [max_seqs]
     int *page_table;            // [max_seqs * pages_per_seq], the seqs' `pages`
+    // Called before the pool takes more memory than ever since it was last trimmed: with bytes of all that it
+    // has then. Where it fails, so does hearth_kv_reserve(). May be NULL.
+    int (*on_growth)(void *arg, uint64_t bytes, struct hearth_error *err);
+    void *on_growth_arg;
 };
 
 // What a pool is to hold. Each sequence may have n_ctx positions, if the pool has pages for them.
@@ -84,8 +88,8 @@ void hearth_kv_seq_free(struct hearth_kv *kv, int seq);
 void hearth_kv_seq_truncate(struct hearth_kv *kv, int seq, int length);
 
 // Makes the next counts[i] (at least 1) positions of sequence seqs[i] writable, for n different sequences.
-// All or nothing: HEARTH_E_BUDGET where one's context is full, HEARTH_E_KV_FULL where the pool is, and then
-// nothing has changed. The lengths move only with hearth_kv_seq_append(), after the evaluation succeeded;
+// All or nothing: HEARTH_E_BUDGET where one's context is full, HEARTH_E_KV_FULL where the pool is, errors of
+// on_growth(), and then nothing has changed. The lengths move only with hearth_kv_seq_append(), after the evaluation succeeded;
 // hearth_kv_seq_truncate() to the length gives back what was not used.
 int hearth_kv_reserve(struct hearth_kv *kv, const int *seqs, const int *counts, int n,
                       struct hearth_error *err);
@@ -114,8 +118,13 @@ static inline enum hearth_phase hearth_kv_phase(const struct hearth_kv *kv, int 
     return steps >> pos % HEARTH_KV_TILE & 1 ? HEARTH_PHASE_STEP : HEARTH_PHASE_PROMPT;
 }
 
+// Bytes of memory that the pool has: low pages are taken first, and it has that of all pages up to the highest
+// one that was taken since it was last trimmed.
+uint64_t hearth_kv_memory(const struct hearth_kv *kv);
 // Gives the memory behind free pages back to the system.
 void hearth_kv_trim(struct hearth_kv *kv);
+// Whether that would leave less than half of it.
+bool hearth_kv_is_slack(const struct hearth_kv *kv);
 
 // For tests: looks at the whole pool and returns what is wrong with it, or NULL. Static storage.
 const char *hearth_kv_check(const struct hearth_kv *kv);

@@ -145,11 +145,11 @@ void hearth_prompt_down(struct hearth_matmul_work *work, struct hearth_product *
 
 // ---- opening
 
-void hearth_matmul_lay_out(struct hearth_matmul_work *w, size_t acts_bytes, size_t longest,
-                           struct hearth_arena *a)
+void hearth_matmul_lay_out(struct hearth_matmul_work *w, size_t rows, size_t often, size_t row_bytes,
+                           size_t longest, struct hearth_arena *a)
 {
     const int n = hearth_pool_size(w->c->pool);
-    w->acts = hearth_arena_take(a, 1, acts_bytes);
+    w->acts = hearth_arena_take_rows(a, rows, often, row_bytes);
     w->scratch = hearth_arena_take(a, (size_t)n, sizeof *w->scratch);
     for (int i = 0; i < n; i++) {
         void *scratch = hearth_arena_take(a, 1, hearth_kernels_scratch(w->c->kernels, longest));

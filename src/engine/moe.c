@@ -180,10 +180,12 @@ int hearth_moe_guess(struct hearth_moe_work *w, struct hearth_rows rows, int lay
 
 // ---- opening
 
-void hearth_moe_lay_out(struct hearth_moe_work *w, int max_rows, int seen_rows, struct hearth_arena *a)
+void hearth_moe_lay_out(struct hearth_moe_work *w, int max_rows, int max_steps, bool seen,
+                        struct hearth_arena *a)
 {
     const struct hearth_hparams *hp = w->c->hp;
     const size_t t = (size_t)max_rows, used = (size_t)hp->n_expert_used, n = (size_t)hp->n_expert;
+    const size_t steps = (size_t)max_steps * used;
     const size_t guesses = GUESS_ROWS * used > n ? GUESS_ROWS * used : n, f32 = sizeof(float);
     w->scores = hearth_arena_take(a, t, n * f32);
     w->ids = hearth_arena_take(a, t * used, sizeof *w->ids);
@@ -193,6 +195,6 @@ void hearth_moe_lay_out(struct hearth_moe_work *w, int max_rows, int seen_rows, 
     w->firsts = hearth_arena_take(a, 2 * n, sizeof *w->firsts);
     w->next = hearth_arena_take(a, n, sizeof *w->next);
     w->guess = hearth_arena_take(a, guesses, sizeof *w->guess);
-    w->rows = hearth_arena_take(a, t * used, (size_t)hp->n_embd * f32);
-    w->seen = hearth_arena_take(a, (size_t)seen_rows * used, (size_t)hp->n_embd * f32);
+    w->rows = hearth_arena_take_rows(a, t * used, steps, (size_t)hp->n_embd * f32);
+    w->seen = hearth_arena_take(a, seen ? steps : 0, (size_t)hp->n_embd * f32);
 }

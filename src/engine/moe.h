@@ -46,8 +46,9 @@ static inline float *hearth_moe_rows(const struct hearth_moe_work *w, struct hea
     return hearth_row_of(w->rows, rows.first * w->c->hp->n_expert_used, w->c->hp->n_embd);
 }
 
-// The caller sets c and matmul. seen_rows: tokens whose experts' predictors look at the stream; 0: none.
-void hearth_moe_lay_out(struct hearth_moe_work *w, int max_rows, int seen_rows, struct hearth_arena *a);
+// The caller sets c and matmul. seen: experts' predictors look at the stream, in steps.
+void hearth_moe_lay_out(struct hearth_moe_work *w, int max_rows, int max_steps, bool seen,
+                        struct hearth_arena *a);
 
 // Chooses the experts of each row of a class: h is [T x E] of the batch. Fills the class's counts.
 void hearth_moe_choose(struct hearth_moe_work *w, struct hearth_rows rows, int layer, const float *h);

@@ -23,11 +23,11 @@ struct hearth_outlook {
     const struct hearth_model *model;
     struct hearth_outlook_params params;
     struct hearth_sources *sources;
-    struct hearth_sources_user user;
+    struct hearth_sources_user users[UBATCHES]; // with each micro-batch
     struct hearth_source_need need;
     uint64_t whole_bytes, least_bytes;
+    uint64_t lendable; // besides what sessions lend
     int ubatch[UBATCHES], n_ubatches; // falling
-    uint64_t workspace[UBATCHES];     // bytes that each takes
     struct hearth_activity *activity; // [n_spaces]
     struct hearth_workload workload;
     double united; // neurons that a step computes, over those of one token
@@ -51,16 +51,13 @@ static int measure_session(struct hearth_outlook *o, int n_ubatch, struct hearth
 
 static int measure_sessions(struct hearth_outlook *o, struct hearth_error *err)
 {
-    int n = o->params.session.n_ubatch, rc = measure_session(o, n, &o->user, err);
+    int n = o->params.session.n_ubatch, rc = measure_session(o, n, &o->users[0], err);
     o->ubatch[0] = n;
-    o->workspace[0] = o->user.workspace_bytes;
     for (o->n_ubatches = 1;
          !rc && !o->params.keep_ubatch && o->n_ubatches < UBATCHES && n / 2 >= LEAST_UBATCH;
          o->n_ubatches++) {
-        struct hearth_sources_user user = {0};
-        rc = measure_session(o, n /= 2, &user, err);
+        rc = measure_session(o, n /= 2, &o->users[o->n_ubatches], err);
         o->ubatch[o->n_ubatches] = n;
-        o->workspace[o->n_ubatches] = user.workspace_bytes;
     }
     return rc;
 }
@@ -127,22 +124,39 @@ static int describe_activity(struct hearth_outlook *o, double *density, struct h
     return HEARTH_OK;
 }
 
+static int n_prompt(const struct hearth_outlook *o)
+{
+    return o->params.n_prompt > 0 ? o->params.n_prompt : USUAL_PROMPT;
+}
+
+static int n_predict(const struct hearth_outlook *o)
+{
+    return o->params.n_predict > 0 ? o->params.n_predict : USUAL_PREDICT;
+}
+
+// Bytes of keys and values in the middle of an exchange's answer, of one sequence.
+static double kv_in_use(const struct hearth_outlook *o)
+{
+    const struct hearth_sources_user *u = &o->users[0];
+    const int positions = n_prompt(o) + n_predict(o) / 2;
+    return (double)u->kv_bytes / (double)(u->kv_tokens > 0 ? u->kv_tokens : 1) *
+           (u->n_ctx < positions ? u->n_ctx : positions);
+}
+
 static void describe_work(struct hearth_outlook *o, const double *density)
 {
-    const int usual = USUAL_PROMPT + USUAL_PREDICT / 2, n_ctx = o->user.n_ctx;
     const double used = hearth_ffn_used(&o->model->hp), n = hearth_ffn_experts(&o->model->hp);
-    hearth_workload_make(&o->workload, o->model, o->user.sparsity, density);
+    hearth_workload_make(&o->workload, o->model, o->users[0].sparsity, density);
     o->workload.parts_united = n * (1 - pow(1 - used / n, o->params.session.max_seqs)) / used;
     o->workload.rows_united = o->united;
-    const double position =
-        (double)o->user.kv_bytes / (double)(o->user.kv_tokens > 0 ? o->user.kv_tokens : 1);
-    o->workload.kv_bytes = position * (n_ctx < usual ? n_ctx : usual);
+    o->workload.kv_bytes = kv_in_use(o);
 }
 
 static void set_budget(struct hearth_outlook *o, int ubatch)
 {
-    o->need.params.workspace =
-        (uint64_t)o->model->load.max_sessions * hearth_region_bytes(o->workspace[ubatch]);
+    const uint64_t sessions = (uint64_t)o->model->load.max_sessions;
+    o->need.params.workspace = sessions * o->users[ubatch].workspace_bytes;
+    o->need.params.lendable = o->lendable + sessions * hearth_sources_lendable_bytes(&o->users[ubatch]);
 }
 
 static int find_least(struct hearth_outlook *o, struct hearth_error *err)
@@ -160,9 +174,12 @@ static int open_outlook(struct hearth_outlook *o, struct hearth_error *err)
     int rc = density ? measure_sessions(o, err)
                      : hearth_fail(err, HEARTH_E_MEMORY, "no memory to plan the memory budget");
     if (!rc)
-        rc = hearth_sources_prepare(&o->sources, o->model, &o->user, &o->need, &o->whole_bytes, err);
-    if (!rc)
+        rc = hearth_sources_prepare(&o->sources, o->model, &o->users[0], &o->need, &o->whole_bytes, err);
+    if (!rc) {
+        o->lendable = o->need.params.lendable - (uint64_t)o->model->load.max_sessions *
+                                                    hearth_sources_lendable_bytes(&o->users[0]);
         rc = describe_activity(o, density, err);
+    }
     if (!rc)
         rc = find_least(o, err);
     if (!rc)
@@ -219,6 +236,8 @@ static struct hearth_forecast_params forecast_params(const struct hearth_outlook
                                            .resident = o->need.resident,
                                            .quota = o->need.quota,
                                            .activity = o->activity,
+                                           .lent = p->lent_bytes,
+                                           .gap = p->gap,
                                            .threads = p->n_threads,
                                            .tokens = o->params.session.max_seqs,
                                            .look_ahead = p->look_ahead};
@@ -226,9 +245,7 @@ static struct hearth_forecast_params forecast_params(const struct hearth_outlook
 
 static double seconds_of(const struct hearth_outlook *o, const struct hearth_prospect *p)
 {
-    const int prompt = o->params.n_prompt > 0 ? o->params.n_prompt : USUAL_PROMPT,
-              predict = o->params.n_predict > 0 ? o->params.n_predict : USUAL_PREDICT;
-    return prompt / p->prompt_tokens_per_second + predict / p->forecast.tokens_per_second;
+    return n_prompt(o) / p->prompt_tokens_per_second + n_predict(o) / p->forecast.tokens_per_second;
 }
 
 // Threads and looking ahead for a plan of memory: *best becomes what is faster.
@@ -251,19 +268,45 @@ static void try_plan(const struct hearth_outlook *o, const struct hearth_prospec
         }
 }
 
-static double kept_share(const struct hearth_outlook *o, const struct hearth_budget_plan *p)
+static double kept_share(const struct hearth_outlook *o, const struct hearth_prospect *prospect)
 {
     const struct hearth_budget_params *b = &o->need.params;
+    const struct hearth_budget_plan *p = &prospect->plan;
+    const double lent = (double)prospect->lent_bytes;
     double all = 0;
     for (uint32_t i = 0; i < b->n_spaces; i++)
         all += b->spaces[i].n_neurons;
     if (b->n_spaces)
-        return (double)(p->resident_neurons + p->cold_neurons) / all;
-    if (b->n_experts)
-        return (p->layer_experts + (double)p->more_experts / b->n_layers) / b->n_experts;
+        return (double)prospect->neurons / all;
     for (uint32_t i = 0; i < b->n_layers; i++)
-        all += (double)b->dense[i];
-    return (double)p->dense_bytes / (all + (double)b->head + (double)b->embedding);
+        all += b->n_experts ? (double)b->expert_bytes[i] * b->n_experts : (double)b->dense[i];
+    if (!b->n_experts)
+        all += (double)b->head + (double)b->embedding;
+    const double kept = (double)(b->n_experts ? p->expert_bytes : p->dense_bytes) + lent;
+    return kept < all ? kept / all : 1;
+}
+
+// While an answer is generated, weights have most of what is set aside for contexts and prompts: layers that would stream
+// first, then the neuron cache, whose quotas grow.
+static int lend(struct hearth_outlook *o, struct hearth_prospect *p, struct hearth_error *err)
+{
+    const struct hearth_budget_params *b = &o->need.params;
+    const double used = kv_in_use(o) * o->params.session.max_seqs * o->model->load.max_sessions;
+    uint64_t left = used < (double)b->lendable ? b->lendable - (uint64_t)used : 0;
+    p->lent_bytes = left;
+    p->neurons = p->plan.resident_neurons + p->plan.cold_neurons;
+    for (uint32_t i = p->plan.dense_layers; i < b->n_layers; i++)
+        left -= b->dense[i] <= left ? b->dense[i] : 0;
+    if (!p->plan.region_bytes || !left)
+        return HEARTH_OK;
+    const int rc = hearth_budget_lend(b, &p->plan, o->need.resident, o->need.quota, o->need.quota_most, err);
+    p->neurons = p->plan.resident_neurons;
+    for (uint32_t i = 0; i < b->n_spaces && !rc; i++) {
+        const double more = (double)(o->need.quota_most[i] - o->need.quota[i]);
+        o->need.quota[i] += (uint32_t)(more * (double)left / (double)b->lendable);
+        p->neurons += o->need.quota[i];
+    }
+    return rc;
 }
 
 // One micro-batch.
@@ -273,18 +316,23 @@ static int try_ubatch(struct hearth_outlook *o, int i, uint64_t ram, struct hear
     struct hearth_prospect p = {.kind = HEARTH_FIT_STREAMS,
                                 .ram = ram,
                                 .n_ubatch = o->ubatch[i],
-                                .workspace_bytes = o->workspace[i],
+                                .workspace_bytes = o->users[i].workspace_bytes,
                                 .kept = 1};
-    const uint64_t less = hearth_region_bytes(o->workspace[0]) - hearth_region_bytes(o->workspace[i]);
+    const uint64_t less = o->users[0].workspace_bytes - o->users[i].workspace_bytes;
     set_budget(o, i);
     if (ram >= o->whole_bytes - less * (uint64_t)o->model->load.max_sessions) {
         p.kind = HEARTH_FIT_WHOLE;
     } else {
-        const int rc =
+        int rc =
             hearth_budget_plan(&o->need.params, ram, &p.plan, o->need.resident, o->need.quota, err);
         if (rc)
             return rc == HEARTH_E_BUDGET ? HEARTH_OK : rc;
-        p.kept = kept_share(o, &p.plan);
+        if (o->need.params.n_spaces)
+            p.gap = hearth_forecast_gap(o->params.probe);
+        rc = lend(o, &p, err);
+        if (rc)
+            return rc;
+        p.kept = kept_share(o, &p);
     }
     try_plan(o, &p, best);
     return HEARTH_OK;
@@ -297,8 +345,6 @@ int hearth_outlook_at(struct hearth_outlook *o, uint64_t ram, struct hearth_pros
     int rc = HEARTH_OK;
     for (int i = 0; i < o->n_ubatches && !rc; i++)
         rc = try_ubatch(o, i, ram, out, err);
-    if (!rc && o->need.params.n_spaces)
-        out->gap = hearth_forecast_gap(o->params.probe, o->need.params.spaces[0].bundle_bytes);
     return rc;
 }
 

@@ -25,10 +25,12 @@ struct hearth_prospect {
     struct hearth_budget_plan plan; // of memory; HEARTH_FIT_WHOLE: zeros
     int n_ubatch, n_threads;
     bool look_ahead;
-    uint32_t gap; // unwanted neurons that a read may go over
+    uint32_t gap; // bytes of unwanted neurons that a read may go over
+    // Of what is set aside for contexts and prompts: what weights have in the middle of a usual exchange.
+    uint64_t lent_bytes, neurons; // in memory with it
     // What comes of it.
     uint64_t workspace_bytes;
-    double kept; // share of all neurons, experts or streaming bytes that are in memory
+    double kept; // share of all neurons, experts or streaming bytes that are in memory, with what is lent
     struct hearth_forecast forecast;
     double prompt_tokens_per_second;
 };

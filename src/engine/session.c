@@ -77,6 +77,19 @@ void hearth_session_trim(struct hearth_session *session)
     hearth_kv_trim(&session->kv);
 }
 
+// The KV cache grows: the caches of weights make room.
+static int make_room(void *arg, uint64_t bytes, struct hearth_error *err)
+{
+    struct hearth_session *s = arg;
+    if (!s->sources || !s->sources->turn)
+        return HEARTH_OK;
+    if (!hearth_sources_take_turn(s->sources, &s->fault))
+        return hearth_fault_take(&s->fault, err);
+    hearth_sources_use(s->sources, &s->user, bytes, s->user.prompting);
+    hearth_sources_drop_turn(s->sources);
+    return HEARTH_OK;
+}
+
 // ---- opening
 
 static const struct hearth_session_params default_params = {
@@ -115,13 +128,14 @@ static void lay_out_embedding(struct hearth_session *s, struct hearth_arena *a)
 static void lay_out_matmul(struct hearth_session *s, struct hearth_arena *a)
 {
     const struct hearth_hparams *hp = &s->model->hp;
-    const size_t t = (size_t)s->limits.max_rows, slots = t * (size_t)hearth_ffn_used(hp);
+    const size_t used = (size_t)hearth_ffn_used(hp);
     const size_t e = (size_t)hp->n_embd, f = (size_t)hearth_ffn_neurons(hp), dim = (size_t)hp->head_dim;
     const size_t q = (size_t)hp->n_head * dim, rank = hearth_sparse_mode_rank(&s->mode, s->model);
     const size_t widest = max_size(max_size(max_size(e, f), max_size(q, dim)), rank);
     // Only what goes into experts has a row per slot.
-    const size_t acts = max_size(t * hearth_acts_bytes(widest), slots * hearth_acts_bytes(max_size(e, f)));
-    hearth_matmul_lay_out(&s->work.matmul, acts, widest, a);
+    const size_t row = max_size(hearth_acts_bytes(widest), used * hearth_acts_bytes(max_size(e, f)));
+    hearth_matmul_lay_out(&s->work.matmul, (size_t)s->limits.max_rows, (size_t)s->limits.max_steps, row,
+                          widest, a);
 }
 
 // Lays out all buffers; run once to measure (arena without memory) and once to assign.
@@ -131,12 +145,13 @@ static void lay_out(struct hearth_session *s, struct hearth_arena *a)
     struct hearth_work *w = &s->work;
     const size_t t = (size_t)s->limits.max_rows, f32 = sizeof(float), e = (size_t)hp->n_embd;
     hearth_batch_lay_out(&s->batch, &s->limits, a);
-    w->x = hearth_arena_take(a, t, e * f32);
-    w->h = hearth_arena_take(a, t, e * f32);
-    w->branch = hearth_arena_take(a, hp->parallel ? t : 0, e * f32);
-    w->cos_sin = hearth_arena_take(a, t, (size_t)hp->n_rot * f32);
+    const size_t steps = (size_t)s->limits.max_steps;
+    w->x = hearth_arena_take_rows(a, t, steps, e * f32);
+    w->h = hearth_arena_take_rows(a, t, steps, e * f32);
+    w->branch = hearth_arena_take_rows(a, hp->parallel ? t : 0, steps, e * f32);
+    w->cos_sin = hearth_arena_take_rows(a, t, steps, (size_t)hp->n_rot * f32);
     w->inv_freq = hearth_arena_take(a, (size_t)hp->n_rot, f32);
-    w->logits = hearth_arena_take(a, (size_t)s->limits.logit_rows, (size_t)hp->n_vocab * f32);
+    w->logits = hearth_arena_take_rows(a, (size_t)s->limits.logit_rows, steps, (size_t)hp->n_vocab * f32);
     lay_out_embedding(s, a);
     lay_out_matmul(s, a);
     hearth_attention_lay_out(&w->attention, s->limits.max_rows, s->limits.max_steps, a);
@@ -166,22 +181,46 @@ static void connect(struct hearth_session *s)
     w->ffn.sparse.model = s->model;
 }
 
-// Bytes of all buffers with these limits.
-static size_t measure(struct hearth_session *s, struct hearth_batch_limits limits)
+// Whether rows that only prompts use have memory of their own, which is lent when there is no prompt.
+static bool lends(const struct hearth_session *s)
+{
+    return s->model->load.ram != 0;
+}
+
+// Bytes of all buffers.
+struct sizes {
+    size_t plain, rows; // of the two regions
+    size_t prompt;      // of the rows: what only prompts use
+};
+
+static struct sizes measure(struct hearth_session *s, struct hearth_batch_limits limits)
 {
     const struct hearth_batch_limits own = s->limits;
-    struct hearth_arena a = {0};
+    struct hearth_arena_rows rows = {0};
+    struct hearth_arena a = {.rows = lends(s) ? &rows : NULL};
     s->limits = limits;
     lay_out(s, &a);
     s->limits = own;
-    return a.used;
+    return (struct sizes){a.used, rows.arena.used, rows.rare_bytes};
+}
+
+static uint64_t memory_of(const struct sizes *sizes)
+{
+    return hearth_region_bytes(sizes->plain) + hearth_region_bytes(sizes->rows);
+}
+
+// How many bytes fewer the buffers take with these limits.
+static uint64_t saved_by(struct hearth_session *s, const struct hearth_batch_limits *limits)
+{
+    const struct sizes now = measure(s, s->limits), then = measure(s, *limits);
+    return memory_of(&now) - memory_of(&then);
 }
 
 // What the session takes, and what would make that less, for the planning of a budget.
 static void describe_memory(struct hearth_session *s, const struct hearth_session_params *p)
 {
     const uint64_t kv = s->kv.region.size;
-    const size_t all = measure(s, s->limits);
+    const struct sizes sizes = measure(s, s->limits);
     const int seqs = s->limits.max_seqs, steps = p->max_steps > 1 ? p->max_steps : 1;
     struct hearth_batch_limits few = s->limits, one = s->limits;
     few.max_rows = 1 + few.max_steps;
@@ -189,7 +228,8 @@ static void describe_memory(struct hearth_session *s, const struct hearth_sessio
     hearth_memory_trim();
     s->user = (struct hearth_sources_user){.sparsity = s->mode.sparsity,
                                            .kv_bytes = kv,
-                                           .workspace_bytes = all,
+                                           .workspace_bytes = memory_of(&sizes),
+                                           .prompt_bytes = sizes.prompt,
                                            .table_bytes = hearth_kv_table_bytes(&s->kv),
                                            .held_bytes = hearth_memory_private(),
                                            .max_steps = s->limits.max_steps,
@@ -199,22 +239,28 @@ static void describe_memory(struct hearth_session *s, const struct hearth_sessio
                                            .n_ubatch = s->n_ubatch,
                                            .kv_tokens = hearth_session_kv_tokens(s)};
     s->user.ctx_bytes = kv - kv / (uint64_t)s->kv.n_pages;
-    s->user.ubatch_bytes = all - measure(s, few);
-    s->user.seqs_bytes = all - measure(s, one) + (p->kv_tokens ? 0 : kv - kv / (uint64_t)seqs);
+    s->user.ubatch_bytes = saved_by(s, &few);
+    s->user.seqs_bytes = saved_by(s, &one) + (p->kv_tokens ? 0 : kv - kv / (uint64_t)seqs);
 }
 
 static int take_memory(struct hearth_session *s, struct hearth_error *err)
 {
-    struct hearth_arena measure = {0};
-    lay_out(s, &measure);
-    if (measure.used == SIZE_MAX)
+    const struct sizes sizes = measure(s, s->limits);
+    if (sizes.plain == SIZE_MAX)
         return hearth_fail_param(
             err, HEARTH_E_MEMORY, "n_ubatch",
             "the session's buffers are too large: use fewer sequences or a smaller n_ubatch");
-    int rc = hearth_region_open(&s->memory, measure.used, "the session's buffers", err);
+    int rc = hearth_region_open(&s->memory, sizes.plain, "the session's buffers", err);
+    if (!rc && lends(s))
+        rc = hearth_region_open(&s->rows_memory, sizes.rows, "the session's buffers", err);
     if (rc)
         return rc;
     struct hearth_arena assign = {.base = s->memory.base, .size = s->memory.size};
+    if (lends(s)) {
+        hearth_os_advise_small(s->rows_memory.base, s->rows_memory.size); // a huge one would come back whole
+        s->rows.arena = (struct hearth_arena){.base = s->rows_memory.base, .size = s->rows_memory.size};
+        assign.rows = &s->rows;
+    }
     lay_out(s, &assign);
     s->context.rows = s->batch.rows;
     hearth_batch_init(&s->batch, &s->limits);
@@ -265,8 +311,8 @@ static void fill_stats(struct hearth_session *s)
         bytes += layer_bytes(s, i);
     s->stats.weight_bytes_per_step = bytes;
     s->stats.kv_bytes = s->kv.region.size;
-    s->stats.memory_bytes =
-        m->image.size + hearth_sources_memory(s->sources) + s->kv.region.size + s->memory.size;
+    s->stats.memory_bytes = m->image.size + hearth_sources_memory(s->sources) + s->kv.region.size +
+                            s->memory.size + s->rows_memory.size;
 }
 
 static uint32_t kv_type(enum hearth_kv_type type)
@@ -343,6 +389,8 @@ static int open_sources(struct hearth_session *s, struct hearth_error *err)
     const int rc = hearth_sources_open(&s->sources, s->model, &s->user, err);
     if (rc)
         return rc;
+    s->kv.on_growth = make_room;
+    s->kv.on_growth_arg = s;
     s->context.weights = &s->sources->weights;
     s->work.ffn.sources = s->work.ffn.sparse.sources = s->sources;
     return HEARTH_OK;
@@ -414,9 +462,10 @@ void hearth_session_close(struct hearth_session **session)
     hearth_pool_close(&s->pool);
     hearth_tracing_close(&s->tracing);
     hearth_sparse_mode_close(&s->mode);
-    hearth_sources_close(&s->sources, &s->user);
     hearth_kv_close(&s->kv);
     hearth_region_close(&s->memory);
+    hearth_region_close(&s->rows_memory);
+    hearth_sources_close(&s->sources, &s->user);
     free(s);
     *session = NULL;
 }

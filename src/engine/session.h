@@ -47,7 +47,8 @@ struct hearth_session {
     struct hearth_batch_limits limits;
     struct hearth_batch batch; // that is being evaluated, or was
     struct hearth_work work;
-    struct hearth_region memory; // behind work
+    struct hearth_region memory, rows_memory; // behind work
+    struct hearth_arena_rows rows;            // of these: where a budget lends them
     struct hearth_stats stats;
     struct hearth_tracing *tracing; // or NULL
     struct hearth_session_progress progress;

@@ -156,6 +156,7 @@ static int set_n_pos(struct hearth_model *m, struct hearth_error *err)
 }
 
 #define MAX_SESSIONS 256
+#define MAX_READ_GAP (UINT64_C(1) << 30)
 
 // Copies the load options from params.
 static int set_load_options(struct hearth_model *m, const struct hearth_model_params *params,
@@ -177,9 +178,14 @@ static int set_load_options(struct hearth_model *m, const struct hearth_model_pa
     if (params->overlap < HEARTH_OVERLAP_ALL || params->overlap > HEARTH_OVERLAP_NONE)
         return hearth_fail_param(err, HEARTH_E_INVALID, "overlap", "there is no overlap %d",
                                  (int)params->overlap);
+    if (params->read_gap > MAX_READ_GAP)
+        return hearth_fail_param(err, HEARTH_E_INVALID, "read_gap",
+                                 "read_gap is %llu bytes, and at most 1 GiB makes sense",
+                                 (unsigned long long)params->read_gap);
     strcpy(o->io, io);
     strcpy(o->throttle, throttle);
     o->overlap = params->overlap;
+    o->read_gap = (uint32_t)params->read_gap;
     o->max_sessions = params->max_sessions > 0 ? params->max_sessions : 1;
     return HEARTH_OK;
 }

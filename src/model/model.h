@@ -159,7 +159,8 @@ struct hearth_load_options {
     uint64_t ram_asked, ram, ram_most;
     char io[16], throttle[64];
     enum hearth_overlap overlap;
-    int max_sessions;                         // at least 1
+    uint32_t read_gap; // of the storage, as hearth_store_gap() says it where it was measured; 0: not known
+    int max_sessions;  // at least 1
     const struct hearth_weights_tests *tests; // for tests only (weights/tests.h)
 };
 

@@ -83,7 +83,8 @@ static int cost(struct budget *b, uint64_t *bytes, struct hearth_error *err)
                                                                 .spaces = b->cache_spaces,
                                                                 .align = p->align,
                                                                 .reserve = b->reserve,
-                                                                .chunk_bytes = p->chunk_bytes},
+                                                                .chunk_bytes = p->chunk_bytes,
+                                                                .growth = p->lendable},
                                   &b->cache, err);
     *bytes = b->resident_bytes + b->cache.region_bytes + b->cache.table_bytes;
     return rc;
@@ -91,8 +92,9 @@ static int cost(struct budget *b, uint64_t *bytes, struct hearth_error *err)
 
 static int check(const struct hearth_budget_params *p, struct hearth_error *err)
 {
-    bool ok = p->batch >= 1 && p->kv < LIMIT && p->workspace < LIMIT && p->io < LIMIT && p->norms < LIMIT &&
-              p->embedding < LIMIT && p->head < LIMIT && p->n_layers < 1u << 20;
+    bool ok = p->batch >= 1 && p->lendable < LIMIT && p->kv < LIMIT && p->workspace < LIMIT &&
+              p->io < LIMIT && p->norms < LIMIT && p->embedding < LIMIT && p->head < LIMIT &&
+              p->n_layers < 1u << 20;
     uint64_t dense = 0;
     for (uint32_t i = 0; ok && i < p->n_layers; i++) {
         ok = p->dense[i] < LIMIT && dense < LIMIT;
@@ -454,6 +456,25 @@ int hearth_budget_plan(const struct hearth_budget_params *p, uint64_t budget, st
     int rc = open_budget(&b, p, err);
     if (!rc)
         rc = spend(&b, budget, out, resident, quota, err);
+    close_budget(&b);
+    return rc;
+}
+
+// ---- lending
+
+int hearth_budget_lend(const struct hearth_budget_params *p, const struct hearth_budget_plan *plan,
+                       const uint32_t *resident, const uint32_t *quota, uint32_t *most,
+                       struct hearth_error *err)
+{
+    struct budget b;
+    int rc = open_budget(&b, p, err);
+    for (uint32_t i = 0; i < p->n_spaces && !rc; i++)
+        b.work[i].hot = resident[i]; // prefixes stay as they are
+    if (!rc)
+        rc = spend_on_neurons(&b, plan->resident_bytes + plan->region_bytes + plan->table_bytes + p->lendable,
+                              err);
+    for (uint32_t i = 0; i < p->n_spaces && !rc; i++)
+        most[i] = b.cache_spaces[i].quota > quota[i] ? b.cache_spaces[i].quota : quota[i];
     close_budget(&b);
     return rc;
 }

@@ -27,6 +27,7 @@ struct hearth_budget_space {
 
 struct hearth_budget_params {
     uint64_t kv, workspace, io, norms; // always in memory
+    uint64_t lendable;                 // of these: the neuron cache has the memory while it is not used
     uint64_t embedding, head;          // bytes; head 0: it is the embedding, which is then read whole
     bool embedding_by_row;             // the engine can read its rows one by one from the file
     bool head_by_part;                 // the engine can stream the head through the layer buffers
@@ -83,6 +84,13 @@ int hearth_budget_floor(const struct hearth_budget_params *p, struct hearth_budg
 // budget is below the floor; the message names the smallest budget. Errors of hearth_budget_floor() too.
 int hearth_budget_plan(const struct hearth_budget_params *p, uint64_t budget, struct hearth_budget_plan *out,
                        uint32_t *resident, uint32_t *quota, struct hearth_error *err);
+
+// What the neuron cache can keep beside this plan's residents while all of p->lendable is lent to it:
+// most[n_spaces], nowhere less than the plan's quota. Where a part is lent, anything in proportion between the
+// two fits, but for a chunk of the cache for each size of slots. Errors as above.
+int hearth_budget_lend(const struct hearth_budget_params *p, const struct hearth_budget_plan *plan,
+                       const uint32_t *resident, const uint32_t *quota, uint32_t *most,
+                       struct hearth_error *err);
 
 // Bytes that a generated token reads from the file under this plan: dense weights that stream; experts that have no
 // slot, if all are used alike; neurons that are not kept, as often as they are active.

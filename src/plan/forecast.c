@@ -15,6 +15,8 @@
 #define LAYER_S 15e-6 // of each layer: its task lists begin and end
 // Cache and lists, of a neuron that predictors are asked about and that streams.
 #define LISTS_S 6.5e-9
+// Of a neuron that was read together with others, to its place.
+#define COPY_S 0.5e-6
 // What is guessed in vain, of the reads of a step that looks ahead.
 #define IN_VAIN         0.1
 #define EXPERTS_IN_VAIN 0.08 // more
@@ -127,6 +129,7 @@ struct reading {
     double bytes, reads; // of a step
     double storage_s;
     double asked, missed; // neurons or experts that are not resident
+    double copied;        // neurons that were read together with others
     double kept;          // share of all neurons
 };
 
@@ -137,19 +140,45 @@ static double request_s(const struct hearth_probe *p, double bytes)
     return p->request_us * 1e-6 + (ceil(bytes / align) * align) * p->byte_ns * 1e-9;
 }
 
-static void read_dense(const struct hearth_forecast_params *f, struct reading *r)
+// Returns what is lent to no layer.
+static uint64_t read_dense(const struct hearth_forecast_params *f, struct reading *r)
 {
     const struct hearth_budget_params *b = f->budget;
     double bytes = f->plan->head_in_memory ? 0 : (double)(b->head ? b->head : b->embedding);
+    uint64_t lent = f->lent;
     for (uint32_t i = f->plan->dense_layers; i < b->n_layers; i++)
-        bytes += (double)b->dense[i];
+        if (b->dense[i] <= lent)
+            lent -= b->dense[i];
+        else
+            bytes += (double)b->dense[i];
     r->bytes += bytes;
     r->storage_s += bytes / (f->probe->sequential_gb_s * 1e9);
+    return lent;
+}
+
+// Adds the reads of a space's missing neurons. Those that lie close to each other in the file are read together; they
+// are taken to lie anywhere in it alike.
+static void read_bundles(const struct hearth_forecast_params *f, double missed, double share, uint32_t bundle,
+                         struct reading *r)
+{
+    const double most = HEARTH_READ_GROUP - 2, gap = floor(fmin((double)f->gap / bundle, most));
+    const double far = pow(1 - share, gap + 1); // the next one is too far away
+    double reads = missed * far, over = 0;
+    if (reads < missed / HEARTH_READ_GROUP)
+        reads = missed / HEARTH_READ_GROUP;
+    for (double i = 1; i <= gap; i++)
+        over += i * share * pow(1 - share, i);
+    const double bytes = missed * (1 + over) * bundle;
+    r->reads += reads;
+    r->bytes += bytes;
+    r->storage_s += reads > 0 ? reads * request_s(f->probe, bytes / reads) : 0;
+    r->copied += missed - reads;
 }
 
 static void read_neurons(const struct hearth_forecast_params *f, struct reading *r)
 {
     const struct hearth_budget_params *b = f->budget;
+    const double dense_bytes = r->bytes, dense_s = r->storage_s;
     double kept = 0, all = 0;
     r->kept = 1;
     if (f->plan->all_resident)
@@ -161,9 +190,8 @@ static void read_neurons(const struct hearth_forecast_params *f, struct reading 
         const double missed = visit * hearth_activity_missed(a, f->resident[i] + f->quota[i], s->n_neurons);
         r->asked += visit * (a->used - hearth_activity_leading(a, f->resident[i], s->n_neurons));
         r->missed += missed;
-        r->reads += missed;
-        r->bytes += missed * s->bundle_bytes;
-        r->storage_s += missed * request_s(f->probe, s->bundle_bytes);
+        if (missed > 0)
+            read_bundles(f, missed, missed / visit / (s->n_neurons - f->resident[i]), s->bundle_bytes, r);
         kept += f->resident[i] + f->quota[i];
         all += s->n_neurons;
     }
@@ -171,11 +199,11 @@ static void read_neurons(const struct hearth_forecast_params *f, struct reading 
     if (!f->look_ahead || f->workload->neurons <= 0 || b->spaces[0].visit < 1)
         return;
     r->reads /= 1 - IN_VAIN;
-    r->bytes += r->missed > 0 ? (r->reads - r->missed) * b->spaces[0].bundle_bytes : 0;
-    r->storage_s /= 1 - IN_VAIN;
+    r->bytes += (r->bytes - dense_bytes) * IN_VAIN / (1 - IN_VAIN);
+    r->storage_s += (r->storage_s - dense_s) * IN_VAIN / (1 - IN_VAIN);
 }
 
-static void read_experts(const struct hearth_forecast_params *f, struct reading *r)
+static void read_experts(const struct hearth_forecast_params *f, uint64_t lent, struct reading *r)
 {
     const struct hearth_budget_params *b = f->budget;
     const double used = b->common_experts - 1.0, n = b->n_experts;
@@ -183,8 +211,12 @@ static void read_experts(const struct hearth_forecast_params *f, struct reading 
     struct hearth_activity_kind kind = HEARTH_ACTIVITY_EXPERTS;
     kind.density = used / n;
     hearth_activity_make(&a, NULL, b->n_experts, &kind, f->tokens);
+    double each = 0; // an expert of every layer
+    for (uint32_t i = 0; i < b->n_layers; i++)
+        each += (double)b->expert_bytes[i];
+    const uint32_t more = (uint32_t)((double)lent / each); // to all layers alike
     for (uint32_t i = 0; i < b->n_layers; i++) {
-        const uint32_t slots = f->plan->layer_experts + (i < f->plan->more_experts);
+        const uint32_t slots = f->plan->layer_experts + (i < f->plan->more_experts) + more;
         const double missed = slots >= b->n_experts ? 0 : hearth_activity_missed(&a, slots, b->n_experts);
         r->asked += a.used;
         r->missed += missed;
@@ -200,7 +232,7 @@ static void read_experts(const struct hearth_forecast_params *f, struct reading 
 static double reading_s(const struct hearth_forecast_params *f, const struct reading *r)
 {
     const struct hearth_workload *w = f->workload;
-    double s = r->reads * f->probe->request_cpu_us * 1e-6 / f->threads;
+    double s = (r->reads * f->probe->request_cpu_us * 1e-6 + r->copied * COPY_S) / f->threads;
     if (f->budget->n_spaces && w->neurons > 0 && !f->plan->all_resident) {
         s += w->neurons * LISTS_S;
         if (f->look_ahead && f->budget->spaces[0].visit >= 1)
@@ -223,11 +255,11 @@ void hearth_forecast(const struct hearth_forecast_params *f, struct hearth_forec
     struct reading r = {0};
     *out = (struct hearth_forecast){.compute_s = compute_s(f), .hit_rate = -1};
     if (f->plan) {
-        read_dense(f, &r);
+        const uint64_t lent = read_dense(f, &r);
         if (f->budget->n_spaces)
             read_neurons(f, &r);
         if (f->budget->n_experts)
-            read_experts(f, &r);
+            read_experts(f, lent, &r);
         out->compute_s += reading_s(f, &r);
     }
     out->storage_s = r.storage_s;
@@ -265,10 +297,11 @@ double hearth_forecast_prompt(const struct hearth_forecast_params *f, int n_ubat
     return n_ubatch / (fmax(compute, read) + SHOWS_AHEAD * fmin(compute, read));
 }
 
-uint32_t hearth_forecast_gap(const struct hearth_probe *probe, uint32_t bundle_bytes)
+uint32_t hearth_forecast_gap(const struct hearth_probe *probe)
 {
-    const double bundle = bundle_bytes * probe->byte_ns / 1e3, most = 64;
-    if (bundle <= 0 || probe->request_us >= most * bundle)
-        return probe->request_us > 0 ? (uint32_t)most : 0;
-    return (uint32_t)(probe->request_us / bundle);
+    const double most = 1 << 20;
+    if (probe->request_us <= 0)
+        return 1;
+    const double gap = probe->byte_ns > 0 ? 1e3 * probe->request_us / probe->byte_ns : most;
+    return gap < 1 ? 1 : (uint32_t)fmin(gap, most);
 }

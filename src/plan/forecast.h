@@ -9,6 +9,9 @@
 #include "plan/budget.h"
 #include "plan/probe.h"
 
+// Bundles that are read together, at most, and of which such a read has the length.
+#define HEARTH_READ_GROUP 16
+
 // What a step computes when all weights are in memory, in bytes of weights by number format.
 struct hearth_workload {
     double whole[HEARTH_TYPE_END]; // matrices
@@ -32,7 +35,9 @@ struct hearth_forecast_params {
     const struct hearth_workload *workload;
     const struct hearth_budget_params *budget;
     const struct hearth_budget_plan *plan;  // NULL: all weights are in memory
-    const uint32_t *resident, *quota;       // of its spaces
+    const uint32_t *resident, *quota;       // of its spaces; quota with what is lent
+    uint64_t lent;                          // bytes that layers that stream, or experts, have besides the plan
+    uint32_t gap;                           // bytes that a read may go over, see hearth_forecast_gap()
     const struct hearth_activity *activity; // [n_spaces]
     int threads, tokens;                    // tokens: of a step
     bool look_ahead;
@@ -51,7 +56,8 @@ void hearth_forecast(const struct hearth_forecast_params *p, struct hearth_forec
 // A prompt's tokens a second, evaluated n_ubatch at a time: each micro-batch reads all that is not in memory.
 double hearth_forecast_prompt(const struct hearth_forecast_params *p, int n_ubatch);
 
-// Bundles that are not wanted and that a read may go over on its way to the next: what a request costs in bytes.
-uint32_t hearth_forecast_gap(const struct hearth_probe *probe, uint32_t bundle_bytes);
+// Bytes that are not wanted and that a read may go over on its way to the next bundle: what a request costs in bytes, as
+// hearth_store_gap() says it.
+uint32_t hearth_forecast_gap(const struct hearth_probe *probe);
 
 #endif

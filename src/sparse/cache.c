@@ -333,6 +333,16 @@ uint64_t hearth_cache_table_bytes(const struct hearth_cache *c)
     return c->tables.size;
 }
 
+uint64_t hearth_cache_max_bytes(const struct hearth_cache *c)
+{
+    return (uint64_t)c->max_chunks * c->chunk_bytes;
+}
+
+uint64_t hearth_cache_waste(const struct hearth_cache *c)
+{
+    return (uint64_t)c->n_classes * c->chunk_bytes;
+}
+
 void *hearth_cache_region(const struct hearth_cache *c, size_t *bytes)
 {
     *bytes = c->region.size;

@@ -62,6 +62,7 @@ struct hearth_cache_params {
     uint32_t chunk_bytes;
     uint64_t bytes;     // size of the region; 0: what quotas and reserve take (hearth_cache_measure)
     uint64_t max_bytes; // upper limit of hearth_cache_set_bytes() (address space only); 0: bytes
+    uint64_t growth;    // raises that limit by so much, or to what all neurons take if that is less
     bool no_memory;     // for simulation: only decide, hold no bytes. Pointers are then NULL
 };
 
@@ -179,7 +180,11 @@ uint32_t hearth_cache_resident(const struct hearth_cache *c, uint32_t space);
 uint32_t hearth_cache_n_cached(const struct hearth_cache *c, uint32_t space); // present or loading
 uint64_t hearth_cache_bytes(const struct hearth_cache *c);                    // size of the region
 uint64_t hearth_cache_table_bytes(const struct hearth_cache *c);
-// The memory of all slots, to register it with the store; NULL and 0 bytes without memory.
+uint64_t hearth_cache_max_bytes(const struct hearth_cache *c); // that it may have
+// Bytes of the region that may be of no use because chunks have slots of one size: less than a chunk for each.
+uint64_t hearth_cache_waste(const struct hearth_cache *c);
+// The memory of all slots, of sizes to come, too; NULL and 0 bytes without memory. What lies beyond
+// hearth_cache_bytes() may go back to the system at any time.
 void *hearth_cache_region(const struct hearth_cache *c, size_t *bytes);
 
 #endif

@@ -79,6 +79,20 @@ static void make_classes(struct hearth_cache *c, const struct hearth_cache_param
     }
 }
 
+static uint64_t min_u64(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+// That would hold all neurons.
+static uint64_t all_chunks(const struct hearth_cache *c)
+{
+    uint64_t chunks = 0;
+    for (uint32_t i = 0; i < c->n_classes; i++)
+        chunks += (c->classes[i].n_neurons + c->classes[i].per_chunk - 1) / c->classes[i].per_chunk;
+    return chunks;
+}
+
 // Sets everything that follows from the parameters and needs no memory of its own. c->classes is allocated.
 static int settle_sizes(struct hearth_cache *c, const struct hearth_cache_params *p, struct hearth_error *err)
 {
@@ -94,6 +108,7 @@ static int settle_sizes(struct hearth_cache *c, const struct hearth_cache_params
     uint64_t chunks = p->bytes ? p->bytes / c->chunk_bytes : needed;
     uint64_t most = p->max_bytes / c->chunk_bytes;
     most = most > chunks ? most : chunks;
+    most += min_u64(p->growth / c->chunk_bytes, all_chunks(c) > most ? all_chunks(c) - most : 0);
     if (chunks < needed)
         return hearth_fail(err, HEARTH_E_BUDGET,
                            "the neuron cache has %llu bytes, but its quotas and reserve take %llu",

@@ -73,22 +73,27 @@ static struct hearth_expert_slot slot_of(const struct layer *l, uint32_t expert)
                                        .number = l->slot[expert] & ~COMMON};
 }
 
-// Gives an absent expert of this worth a slot. False: there is none.
-static bool let_in(struct hearth_expert_cache *c, struct layer *l, uint32_t expert, float worth)
+// Puts an expert in one of the layer's own slots, whoever is there.
+static void put(struct layer *l, uint32_t expert, uint32_t own)
 {
-    const uint32_t own = find_slot(l, worth);
-    if (own == NONE && !c->n_free)
-        return false;
-    if (own == NONE) {
-        l->slot[expert] = COMMON | c->free_common[--c->n_free];
-        return true;
-    }
     if (l->held[own] == NONE)
         l->n_cached++;
     else
         l->slot[l->held[own]] = NONE; // which nobody has asked for: find_slot()
     l->held[own] = expert;
     l->slot[expert] = own;
+}
+
+// Gives an absent expert of this worth a slot. False: there is none.
+static bool let_in(struct hearth_expert_cache *c, struct layer *l, uint32_t expert, float worth)
+{
+    const uint32_t own = find_slot(l, worth);
+    if (own != NONE)
+        put(l, expert, own);
+    else if (c->n_free)
+        l->slot[expert] = COMMON | c->free_common[--c->n_free];
+    else
+        return false;
     return true;
 }
 
@@ -142,6 +147,40 @@ void hearth_expert_cache_release(struct hearth_expert_cache *c, uint32_t layer, 
 bool hearth_expert_cache_has(const struct hearth_expert_cache *c, uint32_t layer, uint32_t expert)
 {
     return c->layers[layer].slot[expert] != NONE;
+}
+
+// ---- between visits
+
+void hearth_expert_cache_add_slot(struct hearth_expert_cache *c, uint32_t layer)
+{
+    struct layer *l = &c->layers[layer];
+    assert(l->quota < c->n_experts && l->held[l->quota] == NONE);
+    l->quota++;
+}
+
+bool hearth_expert_cache_drop_slot(struct hearth_expert_cache *c, uint32_t layer, uint32_t *to)
+{
+    struct layer *l = &c->layers[layer];
+    assert(l->quota > 0);
+    const uint32_t last = --l->quota, expert = l->held[last];
+    if (expert == NONE)
+        return false;
+    assert(!l->asked[expert]);
+    l->held[last] = NONE;
+    l->slot[expert] = NONE;
+    l->n_cached--;
+    *to = find_slot(l, worth_of(l, expert));
+    if (*to == NONE)
+        return false;
+    put(l, expert, *to);
+    return true;
+}
+
+// ---- statistics
+
+uint32_t hearth_expert_cache_quota(const struct hearth_expert_cache *c, uint32_t layer)
+{
+    return c->layers[layer].quota;
 }
 
 uint32_t hearth_expert_cache_n_cached(const struct hearth_expert_cache *c, uint32_t layer)

@@ -72,8 +72,17 @@ void hearth_expert_cache_release(struct hearth_expert_cache *c, uint32_t layer, 
 // Whether an expert is in memory, or a requested read of it is in flight.
 bool hearth_expert_cache_has(const struct hearth_expert_cache *c, uint32_t layer, uint32_t expert);
 
+// ---- between visits: no request holds an expert
+
+// Gives a layer one more slot of its own, behind the others; it has fewer than n_experts.
+void hearth_expert_cache_add_slot(struct hearth_expert_cache *c, uint32_t layer);
+// Takes away a layer's last own slot. Returns whether its expert is worth another one, in which it counts as
+// present from now on: copy its bytes to slot *to.
+bool hearth_expert_cache_drop_slot(struct hearth_expert_cache *c, uint32_t layer, uint32_t *to);
+
 // ---- statistics
 
+uint32_t hearth_expert_cache_quota(const struct hearth_expert_cache *c, uint32_t layer);    // own slots
 uint32_t hearth_expert_cache_n_cached(const struct hearth_expert_cache *c, uint32_t layer); // in own slots
 // The worth of an expert, as above. Values are comparable within a layer.
 float hearth_expert_cache_worth(const struct hearth_expert_cache *c, uint32_t layer, uint32_t expert);

@@ -42,6 +42,7 @@ struct hearth_store {
     uint32_t *ended;                      // [n_ended] slots whose reads have ended and are not yet reported
     unsigned n_free, n_ended, n_running;  // free, ended, in flight
     struct hearth_attempt_done *attempts; // [depth]
+    uint32_t gap;
     struct hearth_throttle throttle;
     atomic_bool hurried;
     uint64_t device_free; // when the emulated device has finished all its reads, ns
@@ -401,6 +402,15 @@ static int open_io(struct hearth_store *s, enum hearth_io io, struct hearth_erro
     return open_backend(s, &hearth_io_pread, err);
 }
 
+// Of emulated storage it is known what a request costs, and a byte.
+static uint32_t gap_of(const struct hearth_throttle *t)
+{
+    if (!(t->iops > 0 || t->mbps > 0))
+        return HEARTH_STORE_GAP;
+    const double bytes = t->iops > 0 ? t->mbps > 0 ? t->mbps * 1e6 / t->iops : 1e9 : 1;
+    return bytes < 1 ? 1 : bytes < 1e9 ? (uint32_t)bytes : 1000000000;
+}
+
 int hearth_store_open(struct hearth_store **out, const char *path, const struct hearth_store_params *params,
                       struct hearth_error *err)
 {
@@ -431,6 +441,7 @@ int hearth_store_open(struct hearth_store **out, const char *path, const struct 
     }
     if (p->throttle)
         s->throttle = *p->throttle;
+    s->gap = p->gap ? p->gap : gap_of(&s->throttle);
     if (p->faults)
         s->faults = *p->faults;
     s->random = s->faults.seed + 1;
@@ -482,6 +493,11 @@ uint32_t hearth_store_align(const struct hearth_store *s)
 unsigned hearth_store_depth(const struct hearth_store *s)
 {
     return s->depth;
+}
+
+uint32_t hearth_store_gap(const struct hearth_store *s)
+{
+    return s->gap;
 }
 
 bool hearth_store_is_direct(const struct hearth_store *s)

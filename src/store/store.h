@@ -51,7 +51,11 @@ struct hearth_store_params {
     const struct hearth_throttle *throttle;   // NULL: none
     const struct hearth_store_faults *faults; // NULL: none
     bool buffered; // read through the page cache, and drop the bytes from it afterwards
+    uint32_t gap;  // as hearth_store_gap() shall say; 0: what is known of the storage, or HEARTH_STORE_GAP
 };
+
+// Of common disks a request costs 10 to 15 us and 7 KiB more cost 2.
+#define HEARTH_STORE_GAP 32768
 
 // Opens `path` for reading. HEARTH_IO_AUTO chooses the backend that reads this file faster.
 // Errors name the path. The store is the caller's to close.
@@ -66,6 +70,9 @@ uint64_t hearth_store_size(const struct hearth_store *store); // bytes of the fi
 // The alignment: offsets, lengths and addresses of reads are multiples of this power of two, at most 65536.
 uint32_t hearth_store_align(const struct hearth_store *store);
 unsigned hearth_store_depth(const struct hearth_store *store);
+// Bytes that take the storage as long as another request does: gaps up to this size between small reads are
+// worth reading over.
+uint32_t hearth_store_gap(const struct hearth_store *store);
 bool hearth_store_is_direct(const struct hearth_store *store);      // false: reads go through the page cache
 const char *hearth_store_io_name(const struct hearth_store *store); // "io_uring" or "pread"
 

@@ -5,14 +5,26 @@
 // How often somebody who waits for others looks whether it is cancelled.
 #define LOOK_NS 2000000
 
+bool hearth_sources_take_turn(struct hearth_sources *s, struct hearth_fault *fault)
+{
+    while (s->turn && !hearth_lock_take_within(s->turn, LOOK_NS))
+        if (hearth_fault_look(fault))
+            return false;
+    return true;
+}
+
+void hearth_sources_drop_turn(struct hearth_sources *s)
+{
+    if (s->turn)
+        hearth_lock_drop(s->turn);
+}
+
 bool hearth_sources_begin(struct hearth_sources *s, const struct hearth_evaluation *now)
 {
-    if (!s->turn)
-        return true;
-    while (!hearth_lock_take_within(s->turn, LOOK_NS))
-        if (hearth_fault_look(now->fault))
-            return false;
-    s->now = *now;
+    if (!hearth_sources_take_turn(s, now->fault))
+        return false;
+    if (s->turn)
+        s->now = *now;
     return true;
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/os.h"
 #include "model/load.h"
 #include "sparse/expert_cache.h"
 #include "weights/source.h"
@@ -52,13 +53,19 @@ struct experts_state {
     uint8_t *common;             // common_bytes apart
     size_t common_bytes;
     const int *order_of_layers; // the plan's
-    uint32_t *quota;            // [n_layers] slots of their own
-    struct visit *visits;       // [2 n_experts] of a layer and of the next
-    uint32_t layer;             // that is being visited
-    struct hearth_want *wants;  // the caller's,
-    int *order, *counts;        // [n_experts] their experts, and rows of each
-    int n_used, n_asked;        // the first n_asked of n_used are asked for
-    int left;                   // not yet computed
+    uint32_t *quota;            // [n_layers] slots of their own, but for
+    struct hearth_region more;  // places that are lent, common_bytes apart: the first n_lent of most_lent
+    uint32_t n_lent, most_lent;
+    uint64_t lendable;
+    uint32_t *lent_to; // [n_layers x n_experts] a place's layer
+    uint32_t
+        *place_of; // [n_layers x n_experts] the place of a layer's first slot behind its quota, and so on
+    struct visit *visits;      // [2 n_experts] of a layer and of the next
+    uint32_t layer;            // that is being visited
+    struct hearth_want *wants; // the caller's,
+    int *order, *counts;       // [n_experts] their experts, and rows of each
+    int n_used, n_asked;       // the first n_asked of n_used are asked for
+    int left;                  // not yet computed
     // Of the next layer: what it will probably want.
     int *guess;              // [n_experts]
     int n_guess, guess_at;   // those before guess_at are dealt with
@@ -110,8 +117,12 @@ static uint8_t *address_of(const struct experts_state *x, uint32_t layer,
                            const struct hearth_expert_slot *slot)
 {
     const struct expert_layer *l = &x->layers[layer];
-    return slot->common ? x->common + slot->number * x->common_bytes
-                        : l->slots + slot->number * l->slot_bytes;
+    if (slot->common)
+        return x->common + slot->number * x->common_bytes;
+    if (slot->number < x->quota[layer])
+        return l->slots + slot->number * l->slot_bytes;
+    const size_t place = x->place_of[layer * x->n_experts + slot->number - x->quota[layer]];
+    return (uint8_t *)x->more.base + place * x->common_bytes;
 }
 
 // Lets go of what was read ahead and is not claimed, in one half of the visits: what is over, or all.
@@ -402,6 +413,68 @@ static bool moves(const void *state)
     return true;
 }
 
+// ---- lending
+
+// The layers' slots behind their quotas lie in places of one region, one of each layer after the other: so the
+// first few places are the same number of slots for each. Their memory is a prefix of the region.
+static uint64_t bytes_of_places(const struct experts_state *x, uint32_t n)
+{
+    return hearth_region_bytes_of(&x->more, n * x->common_bytes);
+}
+
+// Takes the last place from its layer.
+static void take_back(struct experts_state *x)
+{
+    const uint32_t place = --x->n_lent, layer = x->lent_to[place];
+    struct hearth_expert_slot slot = {0};
+    if (hearth_expert_cache_drop_slot(x->cache, layer, &slot.number))
+        memcpy(address_of(x, layer, &slot), (uint8_t *)x->more.base + place * x->common_bytes,
+               x->layers[layer].slot_bytes);
+}
+
+static void lend(void *state, uint64_t bytes, bool prompts)
+{
+    (void)prompts;
+    struct experts_state *x = state;
+    const uint64_t before = bytes_of_places(x, x->n_lent);
+    uint32_t n = bytes / x->common_bytes < x->most_lent ? (uint32_t)(bytes / x->common_bytes) : x->most_lent;
+    while (n && bytes_of_places(x, n) > bytes)
+        n--;
+    if (n == x->n_lent)
+        return;
+    for (uint32_t half = 0; half < 2; half++)
+        drop_ahead(x, half, true);
+    for (; x->n_lent < n; x->n_lent++)
+        hearth_expert_cache_add_slot(x->cache, x->lent_to[x->n_lent]);
+    while (x->n_lent > n)
+        take_back(x);
+    const uint64_t now = bytes_of_places(x, n);
+    if (now < before)
+        hearth_os_discard((uint8_t *)x->more.base + now, (size_t)(before - now));
+}
+
+// Which layers get the places, should there be memory.
+static int open_places(struct experts_state *x, const struct hearth_budget_plan *plan,
+                       struct hearth_error *err)
+{
+    if (!plan->common_experts) // all experts are in memory
+        return HEARTH_OK;
+    x->lent_to = hearth_calloc((size_t)x->n_layers * x->n_experts, sizeof *x->lent_to);
+    x->place_of = hearth_calloc((size_t)x->n_layers * x->n_experts, sizeof *x->place_of);
+    if (!x->lent_to || !x->place_of)
+        return hearth_fail(err, HEARTH_E_MEMORY, "no memory for the list of experts");
+    const uint64_t most = x->lendable / x->common_bytes;
+    for (uint32_t slots = plan->layer_experts; slots < x->n_experts && x->most_lent < most; slots++)
+        for (uint32_t i = 0; i < x->n_layers && x->most_lent < most; i++) {
+            const uint32_t layer = (uint32_t)x->order_of_layers[i];
+            if (x->quota[layer] > slots) // one of those with one more
+                continue;
+            x->place_of[layer * x->n_experts + slots - x->quota[layer]] = x->most_lent;
+            x->lent_to[x->most_lent++] = layer;
+        }
+    return hearth_region_open(&x->more, x->most_lent * x->common_bytes, "the experts", err);
+}
+
 // ---- opening
 
 // Where a layer's experts are, and how much memory a slot for one takes.
@@ -472,11 +545,13 @@ static int need(void *state, struct hearth_source_need *n, struct hearth_error *
     x->order_of_layers = n->order;
     for (uint32_t i = 0; i < x->n_layers; i++)
         x->expert_bytes[i] = x->layers[n->order[i]].slot_bytes;
+    x->lendable = p->lendable;
     p->n_experts = x->n_experts;
     p->common_experts = (uint32_t)x->setup.model->hp.n_expert_used + 1;
     p->expert_bytes = x->expert_bytes;
     p->io += hearth_expert_cache_table_bytes(x->n_layers, x->n_experts) +
              x->n_layers * (sizeof *x->layers + sizeof *x->quota + sizeof *x->expert_bytes) +
+             (uint64_t)x->n_layers * x->n_experts * (sizeof *x->lent_to + sizeof *x->place_of) +
              x->n_experts * (2 * sizeof *x->visits + sizeof *x->guess + sizeof *x->order + sizeof *x->counts);
     return HEARTH_OK;
 }
@@ -495,6 +570,9 @@ static int fill(void *state, const struct hearth_budget_plan *plan, struct heart
         at += x->quota[i] * x->layers[i].slot_bytes;
     }
     x->common = at;
+    rc = open_places(x, plan, err);
+    if (rc)
+        return rc;
     return hearth_expert_cache_open(&x->cache,
                                     &(struct hearth_expert_cache_params){.n_layers = x->n_layers,
                                                                          .n_experts = x->n_experts,
@@ -509,6 +587,9 @@ static void close_experts(void **state)
     if (x) {
         hearth_expert_cache_close(&x->cache);
         hearth_region_close(&x->region);
+        hearth_region_close(&x->more);
+        free(x->lent_to);
+        free(x->place_of);
         free(x->layers);
         free(x->quota);
         free(x->expert_bytes);
@@ -529,10 +610,11 @@ static void stats(const void *state, struct hearth_streaming_stats *out)
     for (uint32_t i = 0; i < x->n_layers; i++) {
         for (int part = 0; part < EXPERT_PARTS; part++)
             out->expert_bytes += x->n_experts * x->layers[i].parts[part].bytes;
-        out->experts_cached += x->quota[i];
+        out->experts_cached += hearth_expert_cache_quota(x->cache, i);
     }
     out->experts = (uint64_t)x->n_layers * x->n_experts;
-    out->cache_bytes += x->region.size;
+    out->lent_bytes += bytes_of_places(x, x->n_lent);
+    out->cache_bytes += x->region.size + bytes_of_places(x, x->n_lent);
     out->expert_hits = x->asked_cached;
     out->expert_misses = x->asked_read;
     out->experts_ahead = x->read_ahead;
@@ -557,5 +639,6 @@ const struct hearth_source_ops hearth_experts_source = {.name = "experts",
                                                         .done = done,
                                                         .takes_hints = takes_hints,
                                                         .hint = hint,
+                                                        .lend = lend,
                                                         .stats = stats,
                                                         .memory = memory};

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/os.h"
 #include "model/load.h"
 #include "weights/ahead.h"
 #include "weights/source.h"
@@ -20,7 +21,8 @@ struct stage {
     size_t at[HEARTH_LAYER_WEIGHTS];
     size_t first_row, n_rows; // of the head
     bool resident;
-    uint8_t *base; // of a resident stage
+    uint8_t *base; // of a stage that is resident, or has a place in memory that is lent; else NULL
+    bool here;     // its bytes are in that place
 };
 
 struct layers_state {
@@ -34,6 +36,10 @@ struct layers_state {
     struct hearth_region fixed;   // norms, biases, and all stages that are resident
     struct hearth_region buffers; // of the stages that are not
     size_t buffer_bytes;          // of one
+    struct hearth_region more; // places that are lent, one behind the other: of those in `order` behind the
+    int n_fixed;               // n_fixed resident ones
+    int n_lent, most_lent;     // the first n_lent; of so many at most
+    uint64_t lendable;
     struct hearth_ahead ahead;
     float loaded;                     // share of the stages that were loaded
     struct hearth_extent *extents[2]; // [max_extents] with the addresses of this time
@@ -65,19 +71,18 @@ static void point(const struct layers_state *r, int i, uint8_t *base)
 static int next_streamed(const struct layers_state *r, int i)
 {
     for (int k = 1; k < r->n; k++)
-        if (!r->stages[(i + k) % r->n].resident)
+        if (!r->stages[(i + k) % r->n].here)
             return (i + k) % r->n;
     return i;
 }
 
-// A resident stage is read as one that streams is, to the same places, but to memory of its own.
+// A stage with memory of its own is read as others are, but to there.
 static void list_extents(void *arg, uint64_t key, int buffer, struct hearth_reader_job *job)
 {
     const struct layers_state *r = arg;
     const struct stage *stage = &r->stages[key];
-    assert(stage->resident || stage->bytes <= r->buffer_bytes);
-    uint8_t *base =
-        stage->resident ? stage->base : (uint8_t *)r->buffers.base + (size_t)buffer * r->buffer_bytes;
+    assert(stage->base || stage->bytes <= r->buffer_bytes);
+    uint8_t *base = stage->base ? stage->base : (uint8_t *)r->buffers.base + (size_t)buffer * r->buffer_bytes;
     for (size_t k = 0; k < stage->n_extents; k++) {
         r->extents[buffer][k] = stage->extents[k];
         r->extents[buffer][k].dst = base + stage->extent_at[k];
@@ -95,15 +100,18 @@ static bool is_to_stop(void *arg)
 static int acquire(void *state, int i, struct hearth_error *err)
 {
     struct layers_state *r = state;
-    if (r->stages[i].resident) {
+    struct stage *stage = &r->stages[i];
+    if (stage->here) {
         if (i >= r->n_layer)
-            point(r, i, r->stages[i].base);
+            point(r, i, stage->base);
         return HEARTH_OK;
     }
     int buffer;
     const int rc = hearth_ahead_get(&r->ahead, (uint64_t)i, (uint64_t)next_streamed(r, i), &buffer, err);
     if (!rc)
-        point(r, i, (uint8_t *)r->buffers.base + (size_t)buffer * r->buffer_bytes);
+        point(r, i,
+              stage->base ? stage->base : (uint8_t *)r->buffers.base + (size_t)buffer * r->buffer_bytes);
+    stage->here = !rc && stage->base;
     return rc;
 }
 
@@ -116,7 +124,7 @@ static void release(void *state, int i)
 static bool has_stage(const void *state, int i)
 {
     const struct layers_state *r = state;
-    return r->stages[i].resident;
+    return r->stages[i].here;
 }
 
 static bool embeds(const void *state)
@@ -135,6 +143,69 @@ static void embed(const void *state, int token, uint8_t *scratch, float *out)
         hearth_fault_raise(r->setup.now->fault, &err);
     else
         hearth_type_info(w->type)->decode(scratch, out, w->k);
+}
+
+// ---- lending
+
+// Memory of the first n places.
+static uint64_t bytes_of_places(const struct layers_state *r, int n)
+{
+    size_t bytes = 0;
+    for (int k = 0; k < n; k++)
+        bytes += r->stages[r->order[r->n_fixed + k]].bytes;
+    return hearth_region_bytes_of(&r->more, bytes);
+}
+
+static int places_within(const struct layers_state *r, uint64_t bytes)
+{
+    int n = 0;
+    while (n < r->most_lent && bytes_of_places(r, n + 1) <= bytes)
+        n++;
+    return n;
+}
+
+static uint64_t takes(const void *state, uint64_t bytes)
+{
+    const struct layers_state *r = state;
+    return bytes_of_places(r, places_within(r, bytes));
+}
+
+// A stage with a place is read there when it is needed, and stays.
+static void lend(void *state, uint64_t bytes, bool prompts)
+{
+    (void)prompts;
+    struct layers_state *r = state;
+    const int n = places_within(r, bytes);
+    const uint64_t before = bytes_of_places(r, r->n_lent), now = bytes_of_places(r, n);
+    if (n == r->n_lent)
+        return;
+    hearth_ahead_finish(&r->ahead); // what is on its way goes elsewhere now
+    uint8_t *at = r->more.base;
+    for (int k = 0; k < r->most_lent; k++) {
+        struct stage *stage = &r->stages[r->order[r->n_fixed + k]];
+        stage->base = k < n ? at : NULL;
+        stage->here &= k < n;
+        at += stage->bytes;
+    }
+    if (now < before)
+        hearth_os_discard((uint8_t *)r->more.base + now, (size_t)(before - now));
+    r->n_lent = n;
+}
+
+// Where layers that stream would go.
+static int open_places(struct layers_state *r, const struct hearth_budget_plan *plan,
+                       struct hearth_error *err)
+{
+    size_t bytes = 0;
+    r->n_fixed = (int)plan->dense_layers;
+    while (r->n_fixed + r->most_lent < r->n_layer) {
+        const size_t more = r->stages[r->order[r->n_fixed + r->most_lent]].bytes;
+        if (bytes + more > r->lendable)
+            break;
+        bytes += more;
+        r->most_lent++;
+    }
+    return hearth_region_open(&r->more, bytes, "the weights of layers", err);
 }
 
 // ---- opening
@@ -381,6 +452,7 @@ static int need(void *state, struct hearth_source_need *n, struct hearth_error *
     n->params.head = head_bytes(r);
     n->params.embedding_by_row = true;
     n->params.head_by_part = r->head_streams;
+    r->lendable = n->params.lendable;
     n->params.n_layers = (uint32_t)r->n_layer;
     n->params.dense = r->dense;
     return HEARTH_OK;
@@ -469,6 +541,7 @@ static int read_resident(struct layers_state *r, struct hearth_error *err)
         rc = hearth_ahead_get(&r->ahead, i, next_resident(r, (int)i), &buffer, err);
         hearth_ahead_release(&r->ahead, i);
         point(r, (int)i, r->stages[i].base);
+        r->stages[i].here = true;
         r->loaded = (float)(i + 1) / (float)r->n;
         if (!rc && load->progress && !load->progress(load->progress_arg, r->loaded))
             rc = hearth_fail(err, HEARTH_E_INTERRUPTED, "loading was interrupted");
@@ -492,6 +565,8 @@ static int fill(void *state, const struct hearth_budget_plan *plan, struct heart
         "the weights that stay in memory", err);
     if (!rc && plan->layer_buffers)
         rc = hearth_region_open(&r->buffers, (size_t)plan->layer_buffers, "the weights of two layers", err);
+    if (!rc)
+        rc = open_places(r, plan, err);
     if (rc)
         return rc;
     r->buffer_bytes = (size_t)plan->layer_buffers / 2;
@@ -522,6 +597,7 @@ static void close_layers(void **state)
         free(r->dense);
         hearth_region_close(&r->fixed);
         hearth_region_close(&r->buffers);
+        hearth_region_close(&r->more);
     }
     free(r);
     *state = NULL;
@@ -535,7 +611,8 @@ static void stats(const void *state, struct hearth_streaming_stats *out)
     const struct layers_state *r = state;
     out->dense_read_bytes += r->embedding_by_row ? r->setup.weights->token_embd.stride : 0;
     for (int i = 0; i < r->n; i++)
-        out->dense_read_bytes += r->stages[i].resident ? 0 : r->stages[i].bytes;
+        out->dense_read_bytes += r->stages[i].here ? 0 : r->stages[i].bytes;
+    out->lent_bytes += bytes_of_places(r, r->n_lent);
 }
 
 static uint64_t memory(const void *state)
@@ -554,5 +631,7 @@ const struct hearth_source_ops hearth_layers_source = {.name = "layers",
                                                        .has_stage = has_stage,
                                                        .embeds = embeds,
                                                        .embed = embed,
+                                                       .takes = takes,
+                                                       .lend = lend,
                                                        .stats = stats,
                                                        .memory = memory};

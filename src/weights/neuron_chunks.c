@@ -254,6 +254,12 @@ void hearth_neuron_chunks_end(struct hearth_neurons *n)
     n->n_keep = n->keep_at = 0;
 }
 
+void hearth_neuron_chunks_finish(struct hearth_neurons *n)
+{
+    hearth_neuron_chunks_end(n);
+    hearth_ahead_finish(&n->chunks);
+}
+
 void hearth_neuron_chunks_hint(struct hearth_neurons *n, uint32_t space, const uint32_t *ids, uint32_t count)
 {
     n->keep_space = space;

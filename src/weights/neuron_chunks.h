@@ -10,6 +10,8 @@ void hearth_neuron_chunks_request(struct hearth_neurons *n, const struct hearth_
 struct hearth_want *hearth_neuron_chunks_next(struct hearth_neurons *n, uint32_t *count);
 // A step comes between two requests: the chunk that was handed out last is done with.
 void hearth_neuron_chunks_end(struct hearth_neurons *n);
+// Between evaluations: nothing is on its way to the buffers.
+void hearth_neuron_chunks_finish(struct hearth_neurons *n);
 // Ids of a space that a step of the same evaluation will probably want after the prompt has gone through the
 // space: they are kept as they come along. They stay the caller's until that step's request.
 void hearth_neuron_chunks_hint(struct hearth_neurons *n, uint32_t space, const uint32_t *ids, uint32_t count);

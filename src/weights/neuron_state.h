@@ -9,12 +9,21 @@
 #include <stdatomic.h>
 
 #include "model/pack.h"
+#include "plan/forecast.h"
 #include "sparse/cache.h"
 #include "weights/ahead.h"
 #include "weights/source.h"
 
 // Reads listed and not yet ended, at most; a power of two.
 #define HEARTH_NEURON_FLIGHTS 2048
+
+// Reads of several bundles (HEARTH_READ_GROUP at most) in flight, at most.
+#define HEARTH_NEURON_GROUPS 64
+
+// Bundles that are being read together to a staging buffer: see neuron_reads.c.
+struct hearth_neuron_group {
+    uint32_t n, flights[HEARTH_READ_GROUP]; // in the order of the file
+};
 
 // The state of a step's request: see neuron_steps.c.
 struct hearth_neuron_pass {
@@ -41,12 +50,15 @@ struct hearth_neurons {
     struct hearth_region lists;          // by space, from the beginning
     struct hearth_budget_space *spaces;  // [n_spaces]
     float *shares;                 // [n_spaces x n_neurons] of a profile, until the cache knows them; or NULL
-    uint32_t *resident, *quota;    // [n_spaces]
+    uint32_t *resident, *quota;    // [n_spaces] the plan's; of the cache,
+    uint32_t *quota_most;          // [n_spaces] and with all that may be lent
     uint32_t reserve, chunk_bytes; // of the cache
-    float *scores;                 // [n_spaces x n_neurons] the predictors' of the last visit
-    struct hearth_region matrices; // resident prefixes
-    struct hearth_space *prefixes; // [n_spaces] their matrices; `n` is all neurons
-    uint64_t resident_neurons, cold_neurons; // the plan's
+    uint64_t region_bytes, lendable, lent; // of the cache: the plan's; what it may have more, and has now
+    bool prompted;                         // the buffers for prompts have their memory
+    float *scores;                         // [n_spaces x n_neurons] the predictors' of the last visit
+    struct hearth_region matrices;         // resident prefixes
+    struct hearth_space *prefixes;         // [n_spaces] their matrices; `n` is all neurons
+    uint64_t resident_neurons;             // the plan's
 
     struct hearth_region tables; // all that follows but the chunks' buffers
 
@@ -58,6 +70,12 @@ struct hearth_neurons {
     uint32_t n_flights;                // HEARTH_NEURON_FLIGHTS
     uint32_t *free_flights, n_free;    // numbers of unused ones
     uint32_t *queue, queue_first, queue_end; // ring of those not yet submitted
+    bool *alone;                             // [n_flights] to be read without others
+    uint64_t gap;                            // bytes that are read over rather than making two reads
+    struct hearth_neuron_group *groups;      // [HEARTH_NEURON_GROUPS]
+    uint32_t *free_groups, n_free_groups;    // numbers of unused ones
+    struct hearth_region staging;            // a buffer of group_bytes for each
+    size_t group_bytes;
     struct hearth_neuron_pass pass;
     bool unsettled; // the last wave is to be let go
     // Hints: ids of one space, of which those before ahead_at have been dealt with.

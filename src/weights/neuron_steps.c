@@ -8,7 +8,9 @@
 // go, then the rest is asked for.
 #include "weights/neuron_steps.h"
 
-// Reads submitted, and completions looked at, in one go.
+#include "weights/neuron_reads.h"
+
+// Reads listed, and completions looked at, in one go.
 #define BATCH 64
 
 static bool has_failed(const struct hearth_neurons *n)
@@ -17,47 +19,6 @@ static bool has_failed(const struct hearth_neurons *n)
 }
 
 // ---- reads
-
-static uint32_t queue_length(const struct hearth_neurons *n)
-{
-    return n->queue_end - n->queue_first;
-}
-
-static uint32_t in_queue(const struct hearth_neurons *n, uint32_t at)
-{
-    return n->queue[at % n->n_flights];
-}
-
-static struct hearth_read read_of(const struct hearth_neurons *n, uint32_t flight)
-{
-    const struct hearth_cache_read *r = &n->flights[flight];
-    return (struct hearth_read){
-        .offset = r->offset, .dst = r->dst, .length = r->length, .need = r->need, .tag = flight};
-}
-
-// Gives the store as much of the queue as it takes.
-static void submit(struct hearth_neurons *n)
-{
-    while (queue_length(n)) {
-        struct hearth_read reads[BATCH];
-        int count = 0;
-        for (uint32_t at = n->queue_first; at != n->queue_end && count < BATCH; at++)
-            reads[count++] = read_of(n, in_queue(n, at));
-        const int taken = hearth_store_submit(n->store, reads, count);
-        n->queue_first += (uint32_t)taken;
-        if (taken < count)
-            return;
-    }
-}
-
-static void enqueue(struct hearth_neurons *n, const struct hearth_cache_read *reads, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        const uint32_t flight = n->free_flights[--n->n_free];
-        n->flights[flight] = reads[i];
-        n->queue[n->queue_end++ % n->n_flights] = flight;
-    }
-}
 
 static void make_ready(struct hearth_neurons *n, uint32_t want)
 {
@@ -102,15 +63,14 @@ static void fail(struct hearth_neurons *n)
     hearth_fault_raise(n->setup.now->fault, &err);
 }
 
-static void land(struct hearth_neurons *n, const struct hearth_read_done *done)
+static void land(struct hearth_neurons *n, uint32_t flight, int code)
 {
-    const uint32_t flight = (uint32_t)done->tag;
     const struct hearth_cache_read read = n->flights[flight];
     n->free_flights[n->n_free++] = flight;
     const int64_t want = want_waiting(n, &read);
-    if (done->code && want >= 0) // what was read ahead in vain is tried again when it is needed
+    if (code && want >= 0) // what was read ahead in vain is tried again when it is needed
         fail(n);
-    hearth_cache_done(n->cache, &read, !done->code);
+    hearth_cache_done(n->cache, &read, !code);
     if (want >= 0 && !--n->pending[want])
         make_ready(n, (uint32_t)want);
 }
@@ -119,19 +79,23 @@ static void land(struct hearth_neurons *n, const struct hearth_read_done *done)
 static void reap(struct hearth_neurons *n, int at_least)
 {
     struct hearth_read_done done[BATCH];
+    uint32_t flights[HEARTH_READ_GROUP];
     int count;
     do {
         count = hearth_store_reap(n->store, done, BATCH, at_least);
-        for (int i = 0; i < count; i++)
-            land(n, &done[i]);
+        for (int i = 0; i < count; i++) {
+            const uint32_t ended = hearth_neuron_reads_end(n, &done[i], flights);
+            for (uint32_t k = 0; k < ended; k++)
+                land(n, flights[k], done[i].code);
+        }
         at_least = 0;
     } while (count == BATCH);
-    submit(n);
+    hearth_neuron_reads_submit(n);
 }
 
 static void wait_for_all(struct hearth_neurons *n)
 {
-    while (hearth_store_in_flight(n->store) || queue_length(n))
+    while (hearth_store_in_flight(n->store) || hearth_neuron_reads_queued(n))
         reap(n, 1);
 }
 
@@ -140,7 +104,7 @@ static void read_ahead(struct hearth_neurons *n)
 {
     struct hearth_cache_read reads[BATCH];
     const uint32_t keep_free = HEARTH_NEURON_KEEP_FREE(n);
-    while (n->ahead_at < n->n_ahead && !queue_length(n)) {
+    while (n->ahead_at < n->n_ahead && !hearth_neuron_reads_queued(n)) {
         const uint32_t room = hearth_store_depth(n->store) - (uint32_t)hearth_store_in_flight(n->store);
         uint32_t most = room < n->n_free ? room : n->n_free, left = n->n_ahead - n->ahead_at;
         most = most < BATCH ? most : BATCH;
@@ -150,8 +114,8 @@ static void read_ahead(struct hearth_neurons *n)
         const uint32_t listed = hearth_cache_prefetch(n->cache, n->ahead_space, n->ahead + n->ahead_at, left,
                                                       keep_free, reads, most);
         n->ahead_at += left;
-        enqueue(n, reads, listed);
-        submit(n);
+        hearth_neuron_reads_queue(n, reads, listed);
+        hearth_neuron_reads_submit(n);
     }
 }
 
@@ -166,7 +130,7 @@ static bool ask(struct hearth_neurons *n)
     while (p->asked < w->n_ids) {
         struct hearth_cache_read reads[BATCH];
         if (!n->n_free) {
-            submit(n);
+            hearth_neuron_reads_submit(n);
             reap(n, 1);
             continue;
         }
@@ -174,7 +138,7 @@ static bool ask(struct hearth_neurons *n)
         uint32_t listed = 0;
         const uint32_t dealt =
             hearth_cache_request(n->cache, w->space, w->ids + p->asked, left, reads, most, &listed);
-        enqueue(n, reads, listed);
+        hearth_neuron_reads_queue(n, reads, listed);
         p->asked += dealt;
         if (dealt < left && listed < most)
             return false;
@@ -204,10 +168,12 @@ static void ask_all(struct hearth_neurons *n)
     while (p->frontier < p->n_wants && !has_failed(n)) {
         if (!ask(n))
             break;
-        if (queue_length(n) >= BATCH / 4)
-            submit(n);
+        // While the storage has work, more of the queue can be read together.
+        const uint32_t least = hearth_store_in_flight(n->store) ? BATCH : BATCH / 4;
+        if (hearth_neuron_reads_queued(n) >= least)
+            hearth_neuron_reads_submit(n);
     }
-    submit(n);
+    hearth_neuron_reads_submit(n);
     atomic_store_explicit(&p->n_end, p->frontier - p->wave, memory_order_release);
 }
 
@@ -353,6 +319,13 @@ void hearth_neuron_steps_settle(struct hearth_neurons *n)
     read_ahead(n);
 }
 
+void hearth_neuron_steps_finish(struct hearth_neurons *n)
+{
+    n->n_ahead = n->ahead_at = 0;
+    hearth_neuron_steps_settle(n);
+    wait_for_all(n);
+}
+
 void hearth_neuron_steps_hint(struct hearth_neurons *n, uint32_t space, const uint32_t *ids, uint32_t count)
 {
     n->ahead_space = space;
@@ -365,9 +338,6 @@ void hearth_neuron_steps_hint(struct hearth_neurons *n, uint32_t space, const ui
 
 void hearth_neuron_steps_begin(struct hearth_neurons *n)
 {
-    for (uint32_t i = 0; i < n->n_flights; i++)
-        n->free_flights[i] = i;
-    n->n_free = n->n_flights;
     for (uint32_t i = 0; i < n->n_spaces; i++)
         n->want_of_space[i] = -1;
 }

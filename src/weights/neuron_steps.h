@@ -11,6 +11,8 @@ struct hearth_want *hearth_neuron_steps_next(struct hearth_neurons *n, int worke
                                              bool *wait);
 bool hearth_neuron_steps_more(struct hearth_neurons *n);
 void hearth_neuron_steps_settle(struct hearth_neurons *n);
+// Between evaluations: nothing is on its way, or will be.
+void hearth_neuron_steps_finish(struct hearth_neurons *n);
 void hearth_neuron_steps_hint(struct hearth_neurons *n, uint32_t space, const uint32_t *ids, uint32_t count);
 
 #endif

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT
 // Single neurons of a pack: opening, planning, and the first filling of memory.
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/os.h"
 #include "model/ffn.h"
 #include "model/load.h"
 #include "weights/neuron_chunks.h"
+#include "weights/neuron_reads.h"
 #include "weights/neuron_steps.h"
 #include "weights/tests.h"
 
@@ -14,6 +17,8 @@
 #define DEPTH 256
 // A chunk of a space, of which prompts hold two, and the warm start.
 #define CHUNK_BYTES ((size_t)16 << 20)
+// By which share quotas approach the plan's while they do not fit.
+#define STEP (1.0 / 64)
 
 // ---- hot path
 
@@ -118,6 +123,55 @@ static bool can(const struct hearth_model *m, enum hearth_sparsity sparsity)
     return true;
 }
 
+// ---- lending
+
+// Sets all quotas to a share of the way from the plan's to what the cache could hold with all that may be lent.
+// False: the region does not hold them.
+static bool set_quotas(struct hearth_neurons *n, double share)
+{
+    bool fit = true;
+    for (uint32_t i = 0; i < n->n_spaces; i++) {
+        const uint32_t more = (uint32_t)((double)(n->quota_most[i] - n->quota[i]) * share);
+        fit &= !hearth_cache_set_quota(n->cache, i, n->quota[i] + more, NULL);
+    }
+    return fit;
+}
+
+// Brings the cache to the plan's size and so many bytes more.
+static void resize(struct hearth_neurons *n, uint64_t more)
+{
+    const uint64_t most = hearth_cache_max_bytes(n->cache) - n->region_bytes;
+    more = more < most ? more : most;
+    if (more == n->lent)
+        return;
+    const uint64_t bytes = n->region_bytes + more, waste = hearth_cache_waste(n->cache);
+    hearth_neuron_steps_finish(n); // whatever was on its way has landed
+    if (more > n->lent)
+        (void)hearth_cache_set_bytes(n->cache, bytes, NULL);
+    double share = more == most ? 1 : more > waste ? (double)(more - waste) / (double)most : 0;
+    while (!set_quotas(n, share) || hearth_cache_set_bytes(n->cache, bytes, NULL)) {
+        assert(share > 0); // the plan's quotas fit the plan's region
+        share = share > STEP ? share - STEP : 0;
+    }
+    const uint64_t left = hearth_cache_settle(n->cache, UINT32_MAX);
+    assert(!left);
+    (void)left;
+    n->lent = more;
+}
+
+static void lend(void *state, uint64_t bytes, bool prompts)
+{
+    struct hearth_neurons *n = state;
+    if (!n->on)
+        return;
+    if (!prompts && n->prompted) {
+        hearth_neuron_chunks_finish(n);
+        hearth_os_discard(n->buffers.base, n->buffers.size);
+    }
+    n->prompted = prompts;
+    resize(n, bytes + (prompts ? 0 : hearth_region_bytes(n->buffers.size)));
+}
+
 // ---- memory
 //
 // What a region holds is written down once, in a function that runs twice: to measure (arena without memory),
@@ -131,6 +185,7 @@ static void lay_out_lists(struct hearth_neurons *n, struct hearth_arena *a)
     n->spaces = hearth_arena_take(a, n->n_spaces, sizeof *n->spaces);
     n->resident = hearth_arena_take(a, n->n_spaces, sizeof *n->resident);
     n->quota = hearth_arena_take(a, n->n_spaces, sizeof *n->quota);
+    n->quota_most = hearth_arena_take(a, n->n_spaces, sizeof *n->quota_most);
     n->prefixes = hearth_arena_take(a, n->n_spaces, sizeof *n->prefixes);
 }
 
@@ -147,6 +202,9 @@ static void lay_out_tables(struct hearth_neurons *n, struct hearth_arena *a)
     n->flights = hearth_arena_take(a, n->n_flights, sizeof *n->flights);
     n->free_flights = hearth_arena_take(a, n->n_flights, sizeof *n->free_flights);
     n->queue = hearth_arena_take(a, n->n_flights, sizeof *n->queue);
+    n->alone = hearth_arena_take(a, n->n_flights, sizeof *n->alone);
+    n->groups = hearth_arena_take(a, HEARTH_NEURON_GROUPS, sizeof *n->groups);
+    n->free_groups = hearth_arena_take(a, HEARTH_NEURON_GROUPS, sizeof *n->free_groups);
     n->scores = hearth_arena_take(a, n->n_spaces, n->n_neurons * sizeof *n->scores);
 }
 
@@ -268,13 +326,17 @@ static int need(void *state, struct hearth_source_need *out, struct hearth_error
     p->spaces = n->spaces;
     p->align = hearth_store_align(n->store);
     p->chunk_bytes = n->chunk_bytes;
-    p->io += hearth_region_bytes(2 * n->buffer_bytes) + hearth_region_bytes(tables) +
+    p->lendable += hearth_region_bytes(2 * n->buffer_bytes);
+    n->lendable = p->lendable;
+    p->io += hearth_region_bytes(HEARTH_NEURON_GROUPS * n->group_bytes) +
+             hearth_region_bytes(2 * n->buffer_bytes) + hearth_region_bytes(tables) +
              hearth_region_bytes(n->lists.size) +
              (n->shares ? (uint64_t)n->n_spaces * n->n_neurons * sizeof *n->shares : 0); // while opening
     // A request goes on as long as one cluster at a time fits.
     p->least_reserve = (uint32_t)hearth_cluster_size(n->n_neurons);
     out->resident = n->resident;
     out->quota = n->quota;
+    out->quota_most = n->quota_most;
     return HEARTH_OK;
 }
 
@@ -299,6 +361,7 @@ static int open_neurons(void **state, const struct hearth_source_setup *setup, s
     n->n_flights = tests && tests->flights ? tests->flights : HEARTH_NEURON_FLIGHTS;
     n->chunk_neurons = most < n->n_neurons ? (uint32_t)most : n->n_neurons;
     n->buffer_bytes = hearth_round_up(n->chunk_neurons * stride + 2 * align, 4096);
+    n->group_bytes = hearth_round_up(HEARTH_READ_GROUP * stride + align, 4096);
     n->max_extents = n->buffer_bytes / HEARTH_READER_GAP + 2;
     n->n_spaces = (uint32_t)m->hp.n_layer * n->experts;
     int rc = open_region(n, &n->lists, lay_out_lists, "the list of spaces", err);
@@ -311,6 +374,7 @@ static int open_neurons(void **state, const struct hearth_source_setup *setup, s
     struct hearth_store_params p = *setup->store;
     p.depth = DEPTH;
     rc = hearth_store_open(&n->store, hearth_gguf_path(m->gguf), &p, err);
+    n->gap = rc ? 0 : hearth_store_gap(n->store);
     if (!rc)
         rc = describe_spaces(n, err);
     return rc;
@@ -351,7 +415,8 @@ static int open_cache(struct hearth_neurons *n, const struct hearth_budget_plan 
                                                              .align = hearth_store_align(n->store),
                                                              .reserve = plan->reserve,
                                                              .chunk_bytes = n->chunk_bytes,
-                                                             .bytes = plan->region_bytes},
+                                                             .bytes = plan->region_bytes,
+                                                             .growth = n->lendable},
                                err);
     free(spaces);
     for (uint32_t i = 0; i < n->n_spaces && n->shares && !rc; i++)
@@ -434,9 +499,12 @@ static int take_memory(struct hearth_neurons *n, const struct hearth_budget_plan
         rc = open_region(n, &n->matrices, lay_out_prefixes, "neurons that stay in memory", err);
     if (!rc)
         rc = hearth_region_open(&n->buffers, 2 * n->buffer_bytes, "chunks of the feed-forward parts", err);
+    if (!rc)
+        rc = hearth_region_open(&n->staging, HEARTH_NEURON_GROUPS * n->group_bytes, "reading neurons", err);
     if (rc)
         return rc;
     point_layers(n);
+    hearth_neuron_reads_begin(n);
     hearth_neuron_steps_begin(n);
     hearth_neuron_chunks_begin(n);
     return n->on ? open_cache(n, plan, err) : HEARTH_OK;
@@ -445,10 +513,10 @@ static int take_memory(struct hearth_neurons *n, const struct hearth_budget_plan
 static int fill(void *state, const struct hearth_budget_plan *plan, struct hearth_error *err)
 {
     struct hearth_neurons *n = state;
-    n->on = !plan->all_resident;
+    n->on = n->prompted = !plan->all_resident;
     n->reserve = plan->reserve;
+    n->region_bytes = plan->region_bytes;
     n->resident_neurons = plan->resident_neurons;
-    n->cold_neurons = plan->cold_neurons;
     struct hearth_cache_range *ranges = NULL;
     size_t n_ranges = 0;
     int rc = take_memory(n, plan, err);
@@ -463,12 +531,15 @@ static int fill(void *state, const struct hearth_budget_plan *plan, struct heart
         n->spaces[i].share = NULL;
     if (!n->on) {
         hearth_region_close(&n->buffers);
+        hearth_region_close(&n->staging);
         hearth_region_close(&n->tables);
     }
     size_t size = 0;
     void *region = n->cache ? hearth_cache_region(n->cache, &size) : NULL;
-    if (!rc && region)
-        hearth_store_register(n->store, region, size);
+    if (!rc && region) { // what is lent cannot go back while it is registered
+        hearth_store_register(n->store, n->staging.base, n->staging.size);
+        hearth_store_register(n->store, region, (size_t)hearth_cache_bytes(n->cache));
+    }
     return rc;
 }
 
@@ -480,6 +551,7 @@ static void close_neurons(void **state)
         hearth_cache_close(&n->cache);
         hearth_region_close(&n->matrices);
         hearth_region_close(&n->buffers);
+        hearth_region_close(&n->staging);
         hearth_region_close(&n->tables);
         hearth_region_close(&n->lists);
         free(n->shares);
@@ -507,12 +579,14 @@ static void stats(const void *state, struct hearth_streaming_stats *out)
         out->neuron_bytes += (uint64_t)n->spaces[i].n_neurons * n->spaces[i].bundle_bytes;
     out->neurons = (uint64_t)n->n_spaces * n->n_neurons;
     out->neurons_resident = n->resident_neurons;
-    out->neurons_cached = n->cold_neurons;
     out->resident_bytes = n->matrices.size;
     if (!n->cache)
         return;
     const struct hearth_cache_stats c = hearth_cache_stats(n->cache);
+    for (uint32_t i = 0; i < n->n_spaces; i++)
+        out->neurons_cached += hearth_cache_quota(n->cache, i);
     out->cache_bytes += hearth_cache_bytes(n->cache) + hearth_cache_table_bytes(n->cache);
+    out->lent_bytes += n->lent;
     out->neuron_resident_hits = c.resident;
     out->neuron_hits = c.hits;
     out->neuron_late_hits = c.late_hits;
@@ -522,8 +596,9 @@ static void stats(const void *state, struct hearth_streaming_stats *out)
 static uint64_t memory(const void *state)
 {
     const struct hearth_neurons *n = state;
-    return n->matrices.size + n->buffers.size +
-           (n->cache ? hearth_cache_bytes(n->cache) + hearth_cache_table_bytes(n->cache) : 0);
+    // Without what is lent, which changes while others ask.
+    return n->matrices.size + n->buffers.size + n->staging.size + n->region_bytes +
+           (n->cache ? hearth_cache_table_bytes(n->cache) : 0);
 }
 
 const struct hearth_source_ops hearth_neurons_source = {.name = "neurons",
@@ -544,6 +619,7 @@ const struct hearth_source_ops hearth_neurons_source = {.name = "neurons",
                                                         .takes_hints = takes_hints,
                                                         .absent = absent,
                                                         .hint = hint,
+                                                        .lend = lend,
                                                         .reads = reads,
                                                         .stats = stats,
                                                         .memory = memory};

@@ -62,16 +62,10 @@ static uint64_t process_bytes(const struct hearth_model *m, const struct hearth_
     return held + LATER + tokens * TEXT + vocab * (ROWS + sessions * (uint64_t)u->max_seqs * SAMPLER);
 }
 
-// What one session takes.
-static uint64_t session_bytes(const struct hearth_sources_user *u)
-{
-    return hearth_region_bytes(u->kv_bytes) + hearth_region_bytes(u->workspace_bytes);
-}
-
 // What sessions take of which all weights are in memory.
 static uint64_t bytes_of_all(const struct hearth_model *m, const struct hearth_sources_user *u)
 {
-    return (uint64_t)m->load.max_sessions * session_bytes(u) + process_bytes(m, u) +
+    return (uint64_t)m->load.max_sessions * hearth_sources_session_bytes(u) + process_bytes(m, u) +
            hearth_region_bytes(m->image_bytes) + hearth_image_load_bytes(m);
 }
 
@@ -149,11 +143,11 @@ static int find_need(struct hearth_sources *s, const struct hearth_sources_user 
 {
     const struct hearth_model *m = s->model;
     const uint64_t sessions = (uint64_t)m->load.max_sessions;
-    *need = (struct hearth_source_need){
-        .params = {.kv = sessions * hearth_region_bytes(u->kv_bytes),
-                   .workspace = sessions * hearth_region_bytes(u->workspace_bytes),
-                   .norms = process_bytes(m, u),
-                   .batch = (uint32_t)u->max_steps}};
+    *need = (struct hearth_source_need){.params = {.kv = sessions * hearth_region_bytes(u->kv_bytes),
+                                                   .workspace = sessions * u->workspace_bytes,
+                                                   .lendable = sessions * hearth_sources_lendable_bytes(u),
+                                                   .norms = process_bytes(m, u),
+                                                   .batch = (uint32_t)u->max_steps}};
     int rc = HEARTH_OK;
     for (int i = 0; i < s->n && !rc; i++)
         if (s->all[i].ops->need)
@@ -181,6 +175,15 @@ static int plan_within(struct hearth_sources *s, const struct hearth_sources_use
     return rc;
 }
 
+// What the neuron cache may grow to while memory is lent to it.
+static int plan_lending(const struct hearth_sources *s, const struct hearth_source_need *need,
+                        struct hearth_error *err)
+{
+    return s->plan.region_bytes ? hearth_budget_lend(&need->params, &s->plan, need->resident, need->quota,
+                                                     need->quota_most, err)
+                                : HEARTH_OK;
+}
+
 static void log_plan(const struct hearth_sources *s)
 {
     const struct hearth_budget_plan *p = &s->plan;
@@ -202,7 +205,8 @@ static int read_store_params(const struct hearth_model *m, struct hearth_store_p
                              struct hearth_throttle *throttle, struct hearth_error *err)
 {
     static const char *const names[] = {"auto", "uring", "pread"};
-    *p = (struct hearth_store_params){.faults = m->load.tests ? m->load.tests->faults : NULL};
+    *p = (struct hearth_store_params){.gap = m->load.read_gap,
+                                      .faults = m->load.tests ? m->load.tests->faults : NULL};
     size_t i = 0;
     while (i < sizeof names / sizeof *names && strcmp(names[i], m->load.io))
         i++;
@@ -275,9 +279,11 @@ static int begin_streams(struct hearth_sources *s, const struct hearth_sources_u
     const struct hearth_source_ops *ffn = ffn_source(m, u->sparsity);
     const bool whole = ffn == &hearth_memory_source;
     int rc = open_reader(&s->reader, m, store, err);
-    if (!rc)
+    if (!rc) {
         s->turn = hearth_lock_open();
-    if (!rc && !s->turn)
+        s->account = hearth_lock_open();
+    }
+    if (!rc && (!s->turn || !s->account))
         rc = hearth_fail(err, HEARTH_E_MEMORY, "no memory for a session");
     if (rc)
         return rc;
@@ -324,7 +330,9 @@ static int open_streams(struct hearth_sources *s, const struct hearth_sources_us
                    mib(load->ram_asked), mib(s->ram));
     log_plan(s);
     claim(s->model, s->plan.bytes);
-    rc = fill_all(s, err);
+    rc = plan_lending(s, &need, err);
+    if (!rc)
+        rc = fill_all(s, err);
     if (!rc) { // what was read so far is not a prompt's
         hearth_sources_count(s, HEARTH_PHASE_PROMPT);
         s->phases[HEARTH_PHASE_PROMPT] = (struct hearth_reads){0};
@@ -352,6 +360,7 @@ static void close_all(struct hearth_sources **sources)
     for (int i = 0; i < s->n; i++)
         s->all[i].ops->close(&s->all[i].state);
     hearth_lock_close(&s->turn);
+    hearth_lock_close(&s->account);
     free(s->layers);
     free(s);
     *sources = NULL;
@@ -397,7 +406,8 @@ static int open_all(struct hearth_sources **out, const struct hearth_model *m,
         return rc;
     if (!load->ram)
         return open_memory(s, false, err);
-    s->room = (uint64_t)m->load.max_sessions * session_bytes(u);
+    s->room = s->aside = (uint64_t)m->load.max_sessions * hearth_sources_session_bytes(u);
+    s->kept = hearth_sources_session_bytes(u) - hearth_sources_lendable_bytes(u);
     struct hearth_store_params store;
     struct hearth_throttle throttle;
     rc = read_store_params(m, &store, &throttle, err);
@@ -414,7 +424,7 @@ static int open_all(struct hearth_sources **out, const struct hearth_model *m,
 // A session joins sources that are open.
 static int join(struct hearth_sources *s, const struct hearth_sources_user *u, struct hearth_error *err)
 {
-    const uint64_t bytes = session_bytes(u);
+    const uint64_t bytes = hearth_sources_session_bytes(u);
     // One that asks for whole feed-forward parts would get them in chunks, for which it has no room.
     if (s->ffn.ops->gives_neurons && !ffn_source(s->model, u->sparsity)->gives_neurons)
         return hearth_fail_param(
@@ -463,7 +473,7 @@ int hearth_sources_open(struct hearth_sources **out, const struct hearth_model *
     return rc;
 }
 
-void hearth_sources_close(struct hearth_sources **sources, const struct hearth_sources_user *user)
+void hearth_sources_close(struct hearth_sources **sources, struct hearth_sources_user *user)
 {
     struct hearth_sources *s = *sources;
     *sources = NULL;
@@ -475,7 +485,8 @@ void hearth_sources_close(struct hearth_sources **sources, const struct hearth_s
         return;
     }
     hearth_lock_take(shared->lock);
-    s->room += session_bytes(user);
+    s->room += hearth_sources_session_bytes(user);
+    hearth_sources_use_nothing(s, user);
     if (--s->users == 0)
         close_shared(shared);
     hearth_lock_drop(shared->lock);
@@ -541,7 +552,7 @@ int hearth_sources_fit(const struct hearth_model *m, const struct hearth_sources
 {
     const uint64_t sessions = (uint64_t)m->load.max_sessions, ram = fit->ram;
     fit->kv_bytes = sessions * hearth_region_bytes(u->kv_bytes);
-    fit->workspace_bytes = sessions * hearth_region_bytes(u->workspace_bytes);
+    fit->workspace_bytes = sessions * u->workspace_bytes;
     fit->weight_bytes = fit->resident_bytes = m->image_bytes;
     fit->whole_bytes = bytes_of_all(m, u);
     struct hearth_sources *s;

@@ -76,8 +76,8 @@ static inline bool hearth_source_is_to_stop(const struct hearth_source_setup *se
 // What is to be planned; each source adds itself.
 struct hearth_source_need {
     struct hearth_budget_params params;
-    const int *order;           // [n_layer] in which the stages become resident as the budget grows
-    uint32_t *resident, *quota; // [n_spaces] results for the spaces
+    const int *order; // [n_layer] in which the stages become resident as the budget grows
+    uint32_t *resident, *quota, *quota_most; // [n_spaces] results for the spaces
 };
 
 // All but name, open and close may be NULL: there is nothing to do. One that gives feed-forward parts has request();
@@ -135,9 +135,15 @@ struct hearth_source_ops {
     // next request with ids: they are read when there is nothing more urgent to do.
     void (*hint)(void *state, uint32_t space, const uint32_t *ids, uint32_t n);
 
+    // How much of so many bytes it would use if they were lent to it; NULL: all.
+    uint64_t (*takes)(const void *state, uint64_t bytes);
+    // Between evaluations: from now on the source has `bytes` more than the plan gave it, and must be down to
+    // that when this returns. `prompts`: those of a prompt may follow; else what only these need is lent, too.
+    void (*lend)(void *state, uint64_t bytes, bool prompts);
+
     void (*reads)(const void *state, struct hearth_store_stats *sum);     // adds its own
     void (*stats)(const void *state, struct hearth_streaming_stats *out); // the same
-    uint64_t (*memory)(const void *state);                                // bytes held
+    uint64_t (*memory)(const void *state); // bytes held, without what is lent; any thread
 };
 
 // One that is open.

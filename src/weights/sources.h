@@ -27,19 +27,32 @@ struct hearth_sources {
 
     int users;     // sessions; guarded by the model's lock, as is
     uint64_t room; // bytes set aside for further sessions
+
+    // See lending.c.
+    uint64_t aside;              // bytes that the plan set aside for sessions
+    uint64_t kept;               // what one that has not evaluated yet keeps of them
+    struct hearth_lock *account; // guards what follows; taken last
+    uint64_t used;               // what the others use of them
+    uint64_t to_stages;          // of what is lent, what stages have; guarded by the turn
+    int n_active, n_prompting;   // how many these are, and how many of them are amid a prompt
 };
 
 // What a session has besides weights, and how it evaluates.
 struct hearth_sources_user {
     enum hearth_sparsity sparsity; // never AUTO
     uint64_t kv_bytes, workspace_bytes;
-    uint64_t table_bytes; // on the heap
-    uint64_t held_bytes;  // by the process, before all of these were written to
-    int max_steps;        // rows of a step
+    uint64_t prompt_bytes; // of the workspace: what only prompts use
+    uint64_t table_bytes;  // on the heap
+    uint64_t held_bytes;   // by the process, before all of these were written to
+    int max_steps;         // rows of a step
     int n_threads, max_seqs, n_ctx, n_ubatch;
     int64_t kv_tokens; // that the KV cache has room for
     // How much less memory a context of one page, a micro-batch of one token, a single sequence would take.
     uint64_t ctx_bytes, ubatch_bytes, seqs_bytes;
+
+    // The sources': what it uses now of what is set aside for it, and whether it is amid a prompt.
+    uint64_t used;
+    bool prompting;
 };
 
 // Joins the sources of the model, or opens them: then the weights are brought into memory as far as the
@@ -50,7 +63,8 @@ int hearth_sources_open(struct hearth_sources **out, const struct hearth_model *
 // fields but `free_bytes` and `free_what` are set. Reads nothing.
 int hearth_sources_fit(const struct hearth_model *m, const struct hearth_sources_user *user, uint64_t most,
                        struct hearth_fit *fit, struct hearth_error *err);
-void hearth_sources_close(struct hearth_sources **s, const struct hearth_sources_user *user);
+// The session's other memory is gone by now.
+void hearth_sources_close(struct hearth_sources **s, struct hearth_sources_user *user);
 
 // For plans of many budgets: sources that only plan. *need is what hearth_budget_plan() takes and points into them;
 // *whole_bytes: the smallest budget that has room for all weights. Reads no weights. Drop gives them up; they have no
@@ -65,7 +79,11 @@ bool hearth_sources_may_give_neurons(const struct hearth_model *m, enum hearth_s
 
 // ---- an evaluation (evaluation.c)
 
-// Begins one, when others have ended theirs; false when it is cancelled before.
+// Waits for others' evaluations; false when this one is cancelled before. Then the sources are the caller's.
+bool hearth_sources_take_turn(struct hearth_sources *s, struct hearth_fault *fault);
+void hearth_sources_drop_turn(struct hearth_sources *s);
+
+// Begins one; false when it is cancelled before.
 bool hearth_sources_begin(struct hearth_sources *s, const struct hearth_evaluation *now);
 // Ends it; what was read since the last one counts for this phase.
 void hearth_sources_end(struct hearth_sources *s, enum hearth_phase phase);
@@ -80,6 +98,19 @@ static inline bool hearth_sources_embed_by_row(const struct hearth_sources *s)
 {
     return s->stages.ops->embeds && s->stages.ops->embeds(s->stages.state);
 }
+
+// ---- memory lent to the caches (lending.c)
+
+// From now on the session uses so many bytes of its KV cache, and where `prompts` is set all of its workspace,
+// else what steps need of it. What it gives back has gone back to the system by now; what it takes is there when
+// this returns. The caller has the turn.
+void hearth_sources_use(struct hearth_sources *s, struct hearth_sources_user *user, uint64_t kv_bytes,
+                        bool prompts);
+// The session is gone.
+void hearth_sources_use_nothing(struct hearth_sources *s, struct hearth_sources_user *user);
+// What the plan sets aside for one session, and what of it may be lent.
+uint64_t hearth_sources_session_bytes(const struct hearth_sources_user *user);
+uint64_t hearth_sources_lendable_bytes(const struct hearth_sources_user *user);
 
 // ---- figures (stats.c)
 

@@ -161,6 +161,47 @@ static void test_checked_sizes(void **state)
     free(s);
 }
 
+// Of arrays of rows the first ones stay when the memory of the others goes back.
+static void test_arena_of_rows(void **state)
+{
+    (void)state;
+    enum { ROWS = 100, OFTEN = 3, BYTES = 5000 };
+    struct hearth_arena_rows rows = {0};
+    struct hearth_arena measure = {.rows = &rows};
+    struct hearth_region region;
+    for (int i = 0; i < 2; i++)
+        assert_null(hearth_arena_take_rows(&measure, ROWS, OFTEN, BYTES));
+    assert_null(hearth_arena_take_rows(&measure, OFTEN, OFTEN, BYTES));
+    assert_int_equal(measure.used, 0);
+    assert_true(rows.rare_bytes > (ROWS - OFTEN) * BYTES && rows.rare_bytes < 2 * (ROWS - OFTEN) * BYTES);
+    assert_int_equal(hearth_region_open(&region, rows.arena.used, "rows", NULL), 0);
+    rows = (struct hearth_arena_rows){.arena = {.base = region.base, .size = region.size}};
+    struct hearth_arena a = {.rows = &rows};
+    for (int i = 0; i < 3; i++) {
+        uint8_t *p = hearth_arena_take_rows(&a, i < 2 ? ROWS : OFTEN, OFTEN, BYTES);
+        assert_true(p >= (uint8_t *)region.base);
+        memset(p, 7, (i < 2 ? ROWS : OFTEN) * BYTES);
+    }
+    assert_int_equal(rows.n, 2);
+    hearth_arena_discard(&rows);
+    size_t gone = 0;
+    for (int i = 0; i < rows.n; i++) {
+        for (int k = 1; k <= OFTEN * BYTES; k++)
+            assert_int_equal(rows.rare[i].at[-k], 7);
+        for (size_t k = 0; k < rows.rare[i].size; k++)
+            gone += rows.rare[i].at[k] == 0;
+    }
+    assert_true(gone >= rows.rare_bytes);
+    hearth_region_close(&region);
+    // Too many are refused; without an arena for rows they come from the arena itself.
+    struct hearth_arena_rows none = {0};
+    struct hearth_arena huge = {.rows = &none}, plain = {0};
+    assert_null(hearth_arena_take_rows(&huge, SIZE_MAX / 2, 1, 3));
+    assert_true(huge.used == SIZE_MAX);
+    assert_null(hearth_arena_take_rows(&plain, 10, 1, 64));
+    assert_int_equal(plain.used, 640 + HEARTH_RED_ZONE);
+}
+
 static void test_arena(void **state)
 {
     (void)state;
@@ -850,6 +891,7 @@ int main(void)
         cmocka_unit_test(test_log),
         cmocka_unit_test(test_checked_sizes),
         cmocka_unit_test(test_arena),
+        cmocka_unit_test(test_arena_of_rows),
         cmocka_unit_test(test_region),
         cmocka_unit_test(test_crc32c),
         cmocka_unit_test(test_file_reads),

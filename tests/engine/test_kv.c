@@ -233,6 +233,73 @@ static void change(struct hearth_kv *kv)
     }
 }
 
+// ---- its memory
+
+static uint64_t told;
+static bool refuses;
+
+static int hear(void *arg, uint64_t bytes, struct hearth_error *e)
+{
+    (void)arg;
+    told = bytes;
+    return refuses ? hearth_fail(e, HEARTH_E_INTERRUPTED, "no memory now") : HEARTH_OK;
+}
+
+static void grow(struct hearth_kv *kv, int seq, int n, int rc)
+{
+    assert_int_equal(hearth_kv_reserve(kv, &seq, &n, 1, &err), rc);
+    static const hearth_token tokens[CTX];
+    if (!rc)
+        hearth_kv_seq_append(kv, seq, tokens, n, HEARTH_PHASE_STEP);
+    check_pool(kv);
+}
+
+// Who asked to be told hears of growth before it happens, and may refuse it; low pages come first, and trimming gives
+// back what lies behind the last one that is held.
+static void test_memory(void **unused)
+{
+    (void)unused;
+    const struct hearth_hparams hp = {.n_layer = 2, .n_head_kv = 2, .head_dim = 64};
+    struct hearth_kv kv;
+    OK(hearth_kv_open(
+        &kv, &hp,
+        &(struct hearth_kv_params){
+            .n_ctx = CTX, .max_seqs = SEQS, .type_k = HEARTH_TYPE_F16, .type_v = HEARTH_TYPE_F16},
+        &err));
+    kv.on_growth = hear;
+    assert_int_equal(hearth_kv_memory(&kv), 0);
+    const int first = hearth_kv_seq_new(&kv, &err), second = hearth_kv_seq_new(&kv, &err);
+    refuses = true;
+    grow(&kv, first, 1, HEARTH_E_INTERRUPTED);
+    assert_int_equal(hearth_kv_memory(&kv), 0);
+    refuses = false;
+    grow(&kv, first, HEARTH_KV_TILE, 0);
+    assert_true(told >= kv.page_bytes && told == hearth_kv_memory(&kv));
+    const uint64_t one = told;
+    grow(&kv, second, 2 * HEARTH_KV_TILE, 0);
+    assert_true(told >= 3 * kv.page_bytes && told == hearth_kv_memory(&kv));
+    // A copy of a shared page grows, too; what is refused leaves it shared.
+    refuses = true;
+    const int fork = hearth_kv_seq_fork(&kv, first, 10, &err);
+    grow(&kv, fork, 1, HEARTH_E_INTERRUPTED);
+    assert_int_equal(kv.n_shared, 1);
+    hearth_kv_seq_free(&kv, fork);
+    // What was taken before is there: nobody is told.
+    hearth_kv_seq_free(&kv, second);
+    assert_true(hearth_kv_is_slack(&kv));
+    grow(&kv, first, HEARTH_KV_TILE, 0);
+    assert_false(hearth_kv_is_slack(&kv));
+    hearth_kv_trim(&kv);
+    check_pool(&kv);
+    hearth_kv_seq_truncate(&kv, first, HEARTH_KV_TILE);
+    hearth_kv_trim(&kv);
+    assert_int_equal(hearth_kv_memory(&kv), one);
+    hearth_kv_seq_free(&kv, first);
+    hearth_kv_trim(&kv);
+    assert_int_equal(hearth_kv_memory(&kv), 0);
+    hearth_kv_close(&kv);
+}
+
 static void test_pool(void **unused)
 {
     (void)unused;
@@ -676,7 +743,7 @@ int main(int argc, char **argv)
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pool), cmocka_unit_test(test_check),
+        cmocka_unit_test(test_pool), cmocka_unit_test(test_memory), cmocka_unit_test(test_check),
         cmocka_unit_test_setup_teardown(test_saved_beside, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_sessions, make_folder, remove_folder)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -196,6 +196,38 @@ static void the_order(void **state)
     assert_false(m.plan.embedding_in_memory);
 }
 
+// The neuron cache can keep more while memory is lent to it: never less than its quotas, and no more than fits.
+static void lending(void **state)
+{
+    (void)state;
+    for (int profiled = 0; profiled < 2; profiled++) {
+        struct hearth_budget_params p = params(profiled);
+        struct hearth_error err = {0};
+        struct hearth_budget_floor f;
+        struct planned m;
+        p.lendable = 3000000;
+        assert_int_equal(hearth_budget_floor(&p, &f, &err), 0);
+        for (uint64_t budget = f.bytes; budget < f.bytes + 30000000; budget += 7000000) {
+            uint32_t most[SPACES], last[SPACES];
+            assert_int_equal(plan(&p, budget, &m, &err), 0);
+            assert_true(m.plan.bytes <= budget);
+            memcpy(last, m.quota, sizeof last);
+            for (uint64_t lent = 0; lent <= p.lendable; lent += 500000) {
+                struct hearth_budget_params q = p;
+                q.lendable = lent;
+                assert_int_equal(hearth_budget_lend(&q, &m.plan, m.resident, m.quota, most, &err), 0);
+                struct planned with = m;
+                memcpy(with.quota, most, sizeof most);
+                assert_true(bytes_of(&p, &with) <= m.plan.bytes + lent + 3 * SPACES * 64 + 65536);
+                for (uint32_t i = 0; i < SPACES; i++)
+                    assert_true(most[i] >= last[i] && most[i] <= F - m.resident[i]);
+                memcpy(last, most, sizeof last);
+            }
+            assert_true(memcmp(last, m.quota, sizeof last) != 0);
+        }
+    }
+}
+
 // Without a profile all neurons are alike: spaces of one size and visit get the same.
 static void no_profile(void **state)
 {
@@ -324,6 +356,7 @@ int main(void)
         cmocka_unit_test(the_floor_is_exact),
         cmocka_unit_test(more_is_never_less),
         cmocka_unit_test(the_order),
+        cmocka_unit_test(lending),
         cmocka_unit_test(no_profile),
         cmocka_unit_test(heads),
         cmocka_unit_test(experts),

@@ -182,7 +182,9 @@ static struct hearth_probe machine(void)
                                  .align = 512};
 }
 
-static struct hearth_forecast forecast(const struct hearth_probe *probe, uint32_t kept, int threads)
+// With reads that go over `gap` bytes, and `lent` bytes for layers that stream; 0: none does.
+static struct hearth_forecast forecast_with(const struct hearth_probe *probe, uint32_t kept, int threads,
+                                            bool look_ahead, uint32_t gap, uint64_t lent)
 {
     static struct hearth_activity activity[LAYERS];
     static uint32_t resident[LAYERS], quota[LAYERS];
@@ -198,7 +200,7 @@ static struct hearth_forecast forecast(const struct hearth_probe *probe, uint32_
     const struct hearth_budget_params budget = {
         .n_layers = LAYERS, .dense = dense, .n_spaces = LAYERS, .spaces = spaces};
     const struct hearth_budget_plan plan = {
-        .dense_layers = LAYERS, .head_in_memory = true, .layer_buffers = 0};
+        .dense_layers = lent ? 1 : LAYERS, .head_in_memory = true, .layer_buffers = 0};
     const struct hearth_forecast_params p = {.probe = probe,
                                              .workload = &work,
                                              .budget = &budget,
@@ -208,10 +210,17 @@ static struct hearth_forecast forecast(const struct hearth_probe *probe, uint32_
                                              .activity = activity,
                                              .threads = threads,
                                              .tokens = 1,
-                                             .look_ahead = true};
+                                             .lent = lent,
+                                             .gap = gap,
+                                             .look_ahead = look_ahead};
     struct hearth_forecast f;
     hearth_forecast(&p, &f);
     return f;
+}
+
+static struct hearth_forecast forecast(const struct hearth_probe *probe, uint32_t kept, int threads)
+{
+    return forecast_with(probe, kept, threads, true, 1, 0);
 }
 
 static void test_memory(void **state)
@@ -243,19 +252,72 @@ static void test_machine(void **state)
     assert_true(forecast(&p, 400, 1).tokens_per_second < f.tokens_per_second);
     // What is read does not depend on the machine.
     assert_true(forecast(&q, 400, 1).read_bytes == f.read_bytes);
-    // An independent sum: reads at the storage's speed are the limit here.
-    assert_true(fabs(f.storage_s - f.reads * (14e-6 + 7168 * 0.28e-9)) < 1e-9);
+    // An independent sum: requests and bytes at the storage's speed are the limit here.
+    assert_true(fabs(f.storage_s / (f.reads * 14e-6 + f.read_bytes * 0.28e-9) - 1) < 0.01);
+}
+
+// Reads and bundles of a file in which each of n bundles is wanted with chance `share`, put together as
+// weights/neuron_reads.c does it.
+static void merge(uint32_t n, double share, uint32_t gap, double *reads, double *bundles)
+{
+    uint64_t random = 3;
+    uint32_t first = 0, last = 0, count = 0;
+    *reads = *bundles = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (uniform(&random) >= share)
+            continue;
+        if (count && count < HEARTH_READ_GROUP && i - last - 1 <= gap && i + 1 - first <= HEARTH_READ_GROUP) {
+            *bundles += i - last;
+            count++;
+        } else {
+            *reads += 1;
+            *bundles += 1;
+            first = i;
+            count = 1;
+        }
+        last = i;
+    }
+}
+
+static void test_merged(void **state)
+{
+    (void)state;
+    const struct hearth_probe p = machine();
+    for (uint32_t kept = 100; kept <= 900; kept += 200)
+        for (uint32_t gap = 0; gap <= 6; gap += 3) {
+            const struct hearth_forecast f = forecast_with(&p, kept, 2, false, gap * 7168 + 1, 0);
+            const double missed = f.asked * (1 - f.hit_rate) / LAYERS, share = missed / (F - kept / 10);
+            const uint32_t n = 1000000;
+            double reads, bundles;
+            merge(n, share, gap, &reads, &bundles);
+            const double scale = LAYERS * missed / (share * n);
+            if (fabs(f.reads / (reads * scale) - 1) > 0.1 ||
+                fabs(f.read_bytes / 7168 / (bundles * scale) - 1) > 0.1)
+                fail_msg("%u kept, gap %u: %.1f reads forecast, %.1f; %.1f bundles, %.1f", kept, gap, f.reads,
+                         reads * scale, f.read_bytes / 7168, bundles * scale);
+        }
+}
+
+// Layers that memory is lent to are not read.
+static void test_lent(void **state)
+{
+    (void)state;
+    const struct hearth_probe p = machine();
+    const double all = forecast_with(&p, 400, 2, true, 1, 1).read_bytes;
+    assert_true(fabs(all - forecast_with(&p, 400, 2, true, 1, 2500000).read_bytes - 2e6) < 1);
+    assert_true(fabs(all - forecast(&p, 400, 2).read_bytes - 3e6) < 1);
 }
 
 static void test_gap(void **state)
 {
     (void)state;
     struct hearth_probe p = machine();
-    assert_int_equal(hearth_forecast_gap(&p, 7168), 6);
+    assert_in_range(hearth_forecast_gap(&p), 49999, 50000); // 14 us at 0.28 ns a byte
+    p.request_us = 0;
+    assert_int_equal(hearth_forecast_gap(&p), 1);
     p.request_us = 1;
-    assert_int_equal(hearth_forecast_gap(&p, 7168), 0);
     p.byte_ns = 0;
-    assert_int_equal(hearth_forecast_gap(&p, 7168), 64);
+    assert_int_equal(hearth_forecast_gap(&p), 1 << 20);
 }
 
 int main(void)
@@ -263,6 +325,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_no_reuse), cmocka_unit_test(test_reuse),
                                        cmocka_unit_test(test_activity), cmocka_unit_test(test_repeats),
                                        cmocka_unit_test(test_memory),   cmocka_unit_test(test_machine),
+                                       cmocka_unit_test(test_merged),   cmocka_unit_test(test_lent),
                                        cmocka_unit_test(test_gap)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

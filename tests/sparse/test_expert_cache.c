@@ -132,6 +132,40 @@ static void asked_ahead(void **state)
     hearth_expert_cache_close(&c);
 }
 
+// A layer's slots come and go at the end; what is worth most stays, whichever slot it was in.
+static void slots_come_and_go(void **state)
+{
+    (void)state;
+    static const uint32_t quota[LAYERS] = {2, 1, 1};
+    struct hearth_expert_cache *c = open_cache(quota, USED);
+    static const int all[] = {1, 5, 9, 13}, some[] = {5, 9, 13};
+    visit(c, 0, all, 4);
+    assert_int_equal(hearth_expert_cache_n_cached(c, 0), 2);
+    hearth_expert_cache_add_slot(c, 0);
+    hearth_expert_cache_add_slot(c, 0);
+    assert_int_equal(hearth_expert_cache_quota(c, 0), 4);
+    visit(c, 0, all, 4);
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(visit(c, 0, some, 3), 0);
+    assert_int_equal(hearth_expert_cache_n_cached(c, 0), 4);
+    // Expert 1 is worth least and came first: another one goes where it was.
+    uint32_t to = EXPERTS;
+    assert_true(hearth_expert_cache_drop_slot(c, 0, &to));
+    assert_true(to < 3 && !hearth_expert_cache_has(c, 0, 1));
+    struct hearth_expert_slot slot;
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(hearth_expert_cache_request(c, 0, (uint32_t)some[i], &slot), HEARTH_EXPERT_PRESENT);
+        assert_true(!slot.common && slot.number < 3);
+        hearth_expert_cache_release(c, 0, (uint32_t)some[i], true);
+    }
+    assert_false(hearth_expert_cache_drop_slot(c, 0, &to)); // all are worth the same: it just goes
+    assert_int_equal(hearth_expert_cache_n_cached(c, 0), 2);
+    assert_false(hearth_expert_cache_drop_slot(c, 1, &to)); // nothing is there
+    assert_int_equal(hearth_expert_cache_quota(c, 1), 0);
+    assert_int_equal(visit(c, 1, all, 4), 4);
+    hearth_expert_cache_close(&c);
+}
+
 // A read that failed leaves the expert absent and its slot free.
 static void failed_reads(void **state)
 {
@@ -240,9 +274,10 @@ static void what_makes_no_sense(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_best_stay), cmocka_unit_test(waiting_for_room),
-        cmocka_unit_test(failed_reads),  cmocka_unit_test(asked_ahead),
-        cmocka_unit_test(random_visits), cmocka_unit_test(what_makes_no_sense),
+        cmocka_unit_test(the_best_stay),       cmocka_unit_test(waiting_for_room),
+        cmocka_unit_test(failed_reads),        cmocka_unit_test(asked_ahead),
+        cmocka_unit_test(slots_come_and_go),   cmocka_unit_test(random_visits),
+        cmocka_unit_test(what_makes_no_sense),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
