@@ -52,8 +52,9 @@ static void say_hints(const struct hearth_fit *fit, const struct hearth_model *m
     else if (model->pack && (o->sparsity == HEARTH_SPARSITY_OFF || o->sparsity == HEARTH_SPARSITY_EXACT))
         hearth_cli_info("--sparsity %s reads whole layers of this pack; auto reads single neurons",
                         o->sparsity == HEARTH_SPARSITY_OFF ? "off" : "exact");
-    if (o->n_parallel && !o->kv_size && fit->kv_bytes > fit->ram / 16) // of run
-        hearth_cli_info("%s are kept for %d tokens of context: a smaller -c makes room", kv, params->n_ctx);
+    if (o->n_parallel && !o->kv_size && fit->kv_bytes > fit->ram / 4) // of run
+        hearth_cli_info("a text of %d tokens takes %s from the weights: a smaller -c bounds that", params->n_ctx,
+                        kv);
 }
 
 // Less room for tokens, so that the rest of the model has what it needs at least. False: that is not the remedy.

@@ -6,22 +6,7 @@
 #include <string.h>
 
 #include "base/os.h"
-
-#if defined(__has_feature)
-#define HAS_FEATURE(x) __has_feature(x)
-#else
-#define HAS_FEATURE(x) 0
-#endif
-#if defined(__SANITIZE_ADDRESS__) || HAS_FEATURE(address_sanitizer)
-// Of the sanitizer's runtime; not every compiler comes with the header that declares them.
-void __asan_poison_memory_region(const volatile void *p, size_t n);
-void __asan_unpoison_memory_region(const volatile void *p, size_t n);
-#define POISON(p, n)   __asan_poison_memory_region(p, n)
-#define UNPOISON(p, n) __asan_unpoison_memory_region(p, n)
-#else
-#define POISON(p, n)   ((void)(p), (void)(n))
-#define UNPOISON(p, n) ((void)(p), (void)(n))
-#endif
+#include "base/poison.h"
 
 // What hearth_os_discard() takes whole; a multiple of any system's page.
 #define DISCARD_ALIGN ((size_t)64 << 10)
@@ -50,7 +35,7 @@ static int take(struct hearth_kv *kv)
     p->refs = 1;
     p->state = HEARTH_KV_HERE;
     p->steps = 0;
-    UNPOISON(bytes_of(kv, page), kv->page_bytes);
+    HEARTH_UNPOISON(bytes_of(kv, page), kv->page_bytes);
     return page;
 }
 
@@ -72,7 +57,7 @@ static void release(struct hearth_kv *kv, int page)
     assert(p->pins == 0);
     p->state = HEARTH_KV_FREE;
     kv->free_list[kv->n_free++] = page;
-    POISON(bytes_of(kv, page), kv->page_bytes);
+    HEARTH_POISON(bytes_of(kv, page), kv->page_bytes);
 }
 
 static int copy_of(struct hearth_kv *kv, int page)
@@ -305,7 +290,7 @@ int hearth_kv_open(struct hearth_kv *kv, const struct hearth_hparams *hp, const 
     rc = hearth_region_open(&kv->region, bytes, "the KV cache", err);
     if (rc)
         return rc;
-    POISON(kv->region.base, kv->region.size);
+    HEARTH_POISON(kv->region.base, kv->region.size);
     list_free(kv);
     for (int i = 0; i < p->max_seqs; i++)
         kv->seqs[i].pages = kv->page_table + (size_t)i * (size_t)kv->pages_per_seq;
@@ -322,7 +307,7 @@ uint64_t hearth_kv_table_bytes(const struct hearth_kv *kv)
 void hearth_kv_close(struct hearth_kv *kv)
 {
     if (kv->region.base)
-        UNPOISON(kv->region.base, kv->region.size);
+        HEARTH_UNPOISON(kv->region.base, kv->region.size);
     hearth_region_close(&kv->region);
     free(kv->pages);
     free(kv->free_list);

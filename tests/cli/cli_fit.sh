@@ -56,14 +56,14 @@ tight=(-p "w12" -ub 8 -t 1 --io pread --ignore-eos)
 budget=$(least "$tmp/pack.gguf" "${tight[@]}" -n 4)
 exactly run 0 run "$tmp/pack.gguf" "${tight[@]}" -n 4 --ram "$budget" -v
 exactly err_has "this pack has no predictors"
-err_lacks "makes room"
+err_lacks "a smaller -c"
 exactly run 0 run "$tmp/pack.gguf" "${tight[@]}" -n 4 --ram "$budget"
 err_lacks "predictors"
 head -c 1200 "$source_dir/README.md" >"$tmp/text" # nearly all of the context
 context=(-f "$tmp/text" -np 12 -ub 64 -t 1 --io pread)
 budget=$(least "$model" "${context[@]}")
 exactly run 0 run "$model" "${context[@]}" --ram "$budget" -v
-exactly err_has "tokens of context: a smaller -c makes room"
+exactly err_has "from the weights: a smaller -c bounds that"
 
 # ---- without: limits of addresses stand for memory. Sanitizers take more addresses than there are.
 [ "${sanitized:-0}" -gt 0 ] && exit 0

@@ -81,9 +81,9 @@ static void test_reads(void **state)
         assert_true(t->expert_misses <= last);
         assert_true(t->experts_ahead_used <= t->experts_ahead);
         last = t->expert_misses;
-        if (i == 0) { // the next layer's router streams, so that nothing is read ahead either
-            assert_int_equal(t->experts_cached, 0);
-            assert_int_equal(t->expert_hits, 0);
+        if (i == 0) { // only what contexts and prompts lend keeps any
+            assert_true(t->experts_cached * (t->expert_bytes / t->experts) <= t->lent_bytes);
+            assert_true(t->expert_hits < asked / 4);
         }
         if (i == 2) // all dense weights are in memory
             assert_true(t->experts_ahead_used > 0);
