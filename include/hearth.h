@@ -566,8 +566,8 @@ struct hearth_streaming_stats {
     uint64_t step_wait_ns;
     uint64_t read_retries; // reads that failed or came short and were done again
 
-    // What is set aside for contexts and prompts, and lent to weights while they do not use it: to layers that would
-    // be read else, and, of cache_bytes, to the cache.
+    // What is set aside for contexts and prompts, and lent to weights while they do not use it: to layers
+    // that would be read else, and, of cache_bytes, to the cache.
     uint64_t lent_bytes;
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // CPU features: which instruction sets the CPU has, the operating system saves, and the user allows.
 //
-// Instructions come in levels, each with all of those before it. Level 0 is "c", portable code; the others and
-// their names are those of the processor that Hearth is built for (base/cpu_levels.h).
+// Instructions come in levels, each with all of those before it. Level 0 is "c", portable code; the others
+// and their names are those of the processor that Hearth is built for (base/cpu_levels.h).
 #ifndef HEARTH_BASE_CPU_H
 #define HEARTH_BASE_CPU_H
 

@@ -20,7 +20,8 @@ int hearth_fail(struct hearth_error *err, int code, const char *fmt, ...) HEARTH
 int hearth_fail_param(struct hearth_error *err, int code, const char *param, const char *fmt, ...)
     HEARTH_PRINTF(4, 5);
 
-// Puts words, at most 99 bytes, and ": " before the message of what has failed with this code; returns the code.
+// Puts words, at most 99 bytes, and ": " before the message of what has failed with this code; returns the
+// code.
 int hearth_fail_in(struct hearth_error *err, int code, const char *fmt, ...) HEARTH_PRINTF(3, 4);
 
 // The same as hearth_fail() for a failed system call: appends the text of errno_value.

@@ -30,7 +30,8 @@ int hearth_file_read_direct(struct hearth_file *f, void *dst, size_t n, uint64_t
 struct hearth_outfile;
 int hearth_outfile_open(struct hearth_outfile **out, const char *path, struct hearth_error *err);
 int hearth_outfile_write(struct hearth_outfile *f, const void *src, size_t n, struct hearth_error *err);
-// Goes on n bytes later. What lies between reads as zeros, and takes no room on disk where the file system has holes.
+// Goes on n bytes later. What lies between reads as zeros, and takes no room on disk where the file system
+// has holes.
 int hearth_outfile_skip(struct hearth_outfile *f, uint64_t n, struct hearth_error *err);
 uint64_t hearth_outfile_offset(const struct hearth_outfile *f);
 // Takes back what was written from `offset` on. Where the system refuses, the commit will fail.
@@ -38,7 +39,8 @@ void hearth_outfile_cut(struct hearth_outfile *f, uint64_t offset);
 int hearth_outfile_commit(struct hearth_outfile **f, struct hearth_error *err); // always closes
 void hearth_outfile_close(struct hearth_outfile **f);
 
-// Bytes that the disk has room for at `path`, where neither the file nor its folder need exist; UINT64_MAX: not known.
+// Bytes that the disk has room for at `path`, where neither the file nor its folder need exist; UINT64_MAX:
+// not known.
 uint64_t hearth_disk_free(const char *path);
 // Makes the folder, and those that it is in, where they are missing; for this user alone.
 int hearth_folder_make(const char *path, struct hearth_error *err);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Claims of memory on Linux: a claim is a socket without a file, whose name says how much and who. It is gone when its
-// process is, and /proc/net/unix lists all of them.
+// Claims of memory on Linux: a claim is a socket without a file, whose name says how much and who. It is gone
+// when its process is, and /proc/net/unix lists all of them.
 #include "base/claims.h"
 
 #include <inttypes.h>

@@ -207,8 +207,8 @@ static bool is_mount_of_groups(char *line, bool second, char **mounted, char **p
     return n == 6 && !strncmp(type, "cgroup", n) && options && lists(options + 1, "memory");
 }
 
-// The rest of `path` below `mounted`, which is the part of the tree that the mount point shows; NULL: it shows
-// another part. A container may see but its own group, under whatever name.
+// The rest of `path` below `mounted`, which is the part of the tree that the mount point shows; NULL: it
+// shows another part. A container may see but its own group, under whatever name.
 static const char *below(const char *path, const char *mounted)
 {
     const size_t n = strcmp(mounted, "/") ? strlen(mounted) : 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Structs of hearth.h that may have been laid out by an older or newer header than ours. Those with parameters
-// begin with a size_t that says how many bytes the caller's has; for others the caller passes it.
+// Structs of hearth.h that may have been laid out by an older or newer header than ours. Those with
+// parameters begin with a size_t that says how many bytes the caller's has; for others the caller passes it.
 #ifndef HEARTH_BASE_PARAMS_H
 #define HEARTH_BASE_PARAMS_H
 
@@ -23,8 +23,8 @@ int hearth_params_read(void *out, size_t known, const void *params, const char *
 int hearth_params_check_size(size_t size, size_t least, size_t known, const char *type,
                              struct hearth_error *err);
 
-// Fills the caller's struct of `size` bytes, which need not begin with it, from `from`, which has `known` bytes;
-// what we do not know of it becomes zero.
+// Fills the caller's struct of `size` bytes, which need not begin with it, from `from`, which has `known`
+// bytes; what we do not know of it becomes zero.
 void hearth_params_write(void *out, size_t size, const void *from, size_t known);
 
 #endif

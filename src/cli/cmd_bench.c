@@ -34,7 +34,8 @@ struct bench {
     } progress;
 };
 
-// A line of the table: a prompt of n_prompt tokens, n_gen steps of n_seqs sequences, or a prompt and the steps after it.
+// A line of the table: a prompt of n_prompt tokens, n_gen steps of n_seqs sequences, or a prompt and the
+// steps after it.
 struct test {
     int n_prompt, n_gen, n_seqs;
 };
@@ -251,7 +252,8 @@ static struct summary summarize(const struct bench *b, const struct test *t, siz
 
 static const char *const kv_types[] = {"f16", "f32", "q8_0"};
 
-// What lists give several values, beside the model and the threads: columns of a wide table, words above a narrow one.
+// What lists give several values, beside the model and the threads: columns of a wide table, words above a
+// narrow one.
 struct variable {
     const char *name;
     char value[16];
@@ -276,7 +278,8 @@ static int list_variables(const struct hearth_options *o, struct variable out[VA
     return n;
 }
 
-// llama-bench's table is wide: on a terminal that is narrower, what all rows have in common stands above them.
+// llama-bench's table is wide: on a terminal that is narrower, what all rows have in common stands above
+// them.
 #define WIDE     133 // columns, without "of roof", which takes ROOF, and what varies, VARIABLE each
 #define ROOF     10
 #define VARIABLE 11
@@ -569,8 +572,8 @@ static int bench_one(const struct hearth_options *o, const struct hearth_options
     return status;
 }
 
-// Combination i of all that lists give; false: there are no more. The models come last, so that each is done with
-// before the next one.
+// Combination i of all that lists give; false: there are no more. The models come last, so that each is done
+// with before the next one.
 static bool combination(const struct hearth_options *o, int i, struct hearth_options *one)
 {
     const struct {

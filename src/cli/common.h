@@ -71,8 +71,8 @@ int hearth_cli_stdout_close(int status);
 
 // Replaces \n, \t, \\, \xHH, ... by their characters, in place. Returns the new length.
 size_t hearth_cli_unescape(char *text, size_t n);
-// Whether that is wanted: of a text on the command line unless told not to, as in llama.cpp, of others only if
-// told to.
+// Whether that is wanted: of a text on the command line unless told not to, as in llama.cpp, of others only
+// if told to.
 bool hearth_cli_unescapes(const struct hearth_options *o);
 
 // "3.83 GiB", "12.0 MiB".
@@ -87,8 +87,8 @@ int hearth_cli_open_model(struct hearth_model **out, const struct hearth_options
 // The same for o, but with the model at `path`, and without printing errors. Returns a code of hearth.h.
 int hearth_cli_open_model_at(struct hearth_model **out, const char *path, const struct hearth_options *o,
                              bool vocab_only, struct hearth_error *err);
-// Opens a session, which loads if the model has a budget, and shows progress. From then on Ctrl-C cancels it. Prints any
-// error and returns an exit status.
+// Opens a session, which loads if the model has a budget, and shows progress. From then on Ctrl-C cancels it.
+// Prints any error and returns an exit status.
 int hearth_cli_open_session(struct hearth_session **out, const struct hearth_model *model,
                             const struct hearth_session_params *params);
 // Says which options about reading weights change nothing, because the session has them all in memory.

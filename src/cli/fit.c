@@ -53,11 +53,12 @@ static void say_hints(const struct hearth_fit *fit, const struct hearth_model *m
         hearth_cli_info("--sparsity %s reads whole layers of this pack; auto reads single neurons",
                         o->sparsity == HEARTH_SPARSITY_OFF ? "off" : "exact");
     if (o->n_parallel && !o->kv_size && fit->kv_bytes > fit->ram / 4) // of run
-        hearth_cli_info("a text of %d tokens takes %s from the weights: a smaller -c bounds that", params->n_ctx,
-                        kv);
+        hearth_cli_info("a text of %d tokens takes %s from the weights: a smaller -c bounds that",
+                        params->n_ctx, kv);
 }
 
-// Less room for tokens, so that the rest of the model has what it needs at least. False: that is not the remedy.
+// Less room for tokens, so that the rest of the model has what it needs at least. False: that is not the
+// remedy.
 static bool shrink_cache(struct hearth_session_params *params, const struct hearth_fit *fit)
 {
     const uint64_t seqs = (uint64_t)params->max_seqs, over = fit->least_bytes - fit->ram + 2 * MIB;
@@ -83,8 +84,8 @@ static bool try(const struct hearth_session_params *params, const struct hearth_
     return true;
 }
 
-// What was not asked for and takes memory becomes smaller, until the model runs at all: first micro-batches, which
-// costs nothing but speed, then the KV cache.
+// What was not asked for and takes memory becomes smaller, until the model runs at all: first micro-batches,
+// which costs nothing but speed, then the KV cache.
 static void make_room(struct hearth_session_params *params, const struct hearth_model *model,
                       const struct hearth_options *o, struct hearth_fit *fit)
 {

@@ -5,8 +5,8 @@
 
 #include "cli/options.h"
 
-// Prints the help of a sub-command with all its options, or with NULL of the program, to standard output. It is as
-// wide as the terminal, if that has fewer than 96 columns.
+// Prints the help of a sub-command with all its options, or with NULL of the program, to standard output. It
+// is as wide as the terminal, if that has fewer than 96 columns.
 void hearth_generate_help(const struct hearth_command *cmd);
 
 // Prints parts of it: how to call it, and the examples.

@@ -55,7 +55,8 @@ int hearth_cli_machine(struct hearth_probe *out, const struct hearth_options *o,
         return hearth_cli_error("this CPU does not have the instructions of --cpu");
     if (hearth_probe_identify(out, path, flags, &err))
         return measure ? hearth_cli_fail(&err) : HEARTH_EXIT_FAILURE;
-    const bool cached = hearth_cli_cache_folder(folder, sizeof folder) && cache_path(file, sizeof file, folder, out);
+    const bool cached =
+        hearth_cli_cache_folder(folder, sizeof folder) && cache_path(file, sizeof file, folder, out);
     if (cached && !o->measure && recall(out, file, out))
         return HEARTH_EXIT_OK;
     if (!measure)

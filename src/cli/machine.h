@@ -6,9 +6,9 @@
 #include "cli/options.h"
 #include "plan/probe.h"
 
-// The machine of --device, else this one with the storage behind the file at `path`: as it was measured once, or, where
-// `measure` is set, measured now and kept in the user's cache folder. Prints any error and returns an exit status;
-// HEARTH_EXIT_FAILURE without a word: it was not measured yet, and `measure` is not set.
+// The machine of --device, else this one with the storage behind the file at `path`: as it was measured once,
+// or, where `measure` is set, measured now and kept in the user's cache folder. Prints any error and returns
+// an exit status; HEARTH_EXIT_FAILURE without a word: it was not measured yet, and `measure` is not set.
 int hearth_cli_machine(struct hearth_probe *out, const struct hearth_options *o, const char *path,
                        bool measure);
 

@@ -138,7 +138,8 @@ static bool is_one_of(const char *words, const char *text)
     return false;
 }
 
-// Whether the text is a value of an option of llama.cpp whose value may be missing: a word or several, such as "on,off".
+// Whether the text is a value of an option of llama.cpp whose value may be missing: a word or several, such
+// as "on,off".
 static bool looks_like_value(const char *text)
 {
     for (;;) {

@@ -158,9 +158,9 @@ extern const struct hearth_command hearth_command_table[]; // ends with name == 
 // The sub-command of this name; NULL: unknown.
 const struct hearth_command *hearth_command_find(const char *name);
 
-// Fills *o from argv[0..argc), which has no program and sub-command names, and for what that does not set from the
-// environment: HEARTH_CTX_SIZE is --ctx-size. Returns -1 if the command should run, else the exit status to end with;
-// usage errors and --help have been printed then.
+// Fills *o from argv[0..argc), which has no program and sub-command names, and for what that does not set
+// from the environment: HEARTH_CTX_SIZE is --ctx-size. Returns -1 if the command should run, else the exit
+// status to end with; usage errors and --help have been printed then.
 int hearth_options_parse(const struct hearth_command *cmd, int argc, char **argv, struct hearth_options *o);
 
 // How a user of the command sets a field of hearth.h's parameter structs: "-c" for "n_ctx"; NULL: not at all.

@@ -74,8 +74,7 @@ static void print_choices(const struct planning *g)
     hearth_cli_format_bytes(lent, sizeof lent, p->lent_bytes);
     printf("  in memory: %.1f %%", 100 * p->kept);
     if (p->plan.resident_neurons && !p->plan.all_resident)
-        printf(", of %" PRIu64 " neurons %" PRIu64 " always", p->neurons,
-               p->plan.resident_neurons);
+        printf(", of %" PRIu64 " neurons %" PRIu64 " always", p->neurons, p->plan.resident_neurons);
     if (p->kind == HEARTH_FIT_STREAMS && !p->plan.layer_buffers)
         printf(", all dense weights");
     printf("\n  micro-batches of %d (%s), %d thread%s, looking ahead %s", p->n_ubatch, workspace,
@@ -245,16 +244,16 @@ static int write_chart(const struct planning *g)
 static json_t *prospect_json(const struct hearth_prospect *p)
 {
     const struct hearth_forecast *f = &p->forecast;
-    return json_pack(
-        "{s:I, s:f, s:f, s:f, s:f, s:o, s:f, s:f, s:f, s:i, s:i, s:b, s:i, s:I, s:I, s:I, s:I}", "ram_bytes",
-        (json_int_t)p->ram, "tokens_per_second", f->tokens_per_second, "prompt_tokens_per_second",
-        p->prompt_tokens_per_second, "read_bytes_per_token", f->read_bytes, "reads_per_token", f->reads,
-        "hit_rate", f->hit_rate >= 0 ? json_real(f->hit_rate) : json_null(), "compute_ms_per_step",
-        1e3 * f->compute_s, "storage_ms_per_step", 1e3 * f->storage_s, "in_memory", p->kept, "n_ubatch",
-        p->n_ubatch, "threads", p->n_threads, "look_ahead", (int)p->look_ahead, "read_gap", (int)p->gap,
-        "neurons_resident", (json_int_t)p->plan.resident_neurons, "neurons_cached",
-        (json_int_t)p->plan.cold_neurons, "workspace_bytes", (json_int_t)p->workspace_bytes,
-        "lent_bytes", (json_int_t)p->lent_bytes);
+    return json_pack("{s:I, s:f, s:f, s:f, s:f, s:o, s:f, s:f, s:f, s:i, s:i, s:b, s:i, s:I, s:I, s:I, s:I}",
+                     "ram_bytes", (json_int_t)p->ram, "tokens_per_second", f->tokens_per_second,
+                     "prompt_tokens_per_second", p->prompt_tokens_per_second, "read_bytes_per_token",
+                     f->read_bytes, "reads_per_token", f->reads, "hit_rate",
+                     f->hit_rate >= 0 ? json_real(f->hit_rate) : json_null(), "compute_ms_per_step",
+                     1e3 * f->compute_s, "storage_ms_per_step", 1e3 * f->storage_s, "in_memory", p->kept,
+                     "n_ubatch", p->n_ubatch, "threads", p->n_threads, "look_ahead", (int)p->look_ahead,
+                     "read_gap", (int)p->gap, "neurons_resident", (json_int_t)p->plan.resident_neurons,
+                     "neurons_cached", (json_int_t)p->plan.cold_neurons, "workspace_bytes",
+                     (json_int_t)p->workspace_bytes, "lent_bytes", (json_int_t)p->lent_bytes);
 }
 
 static int print_json(const struct planning *g)

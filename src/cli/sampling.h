@@ -17,7 +17,8 @@ struct hearth_sampling {
 // and returns an exit status.
 int hearth_cli_sampling(struct hearth_sampling *s, const struct hearth_options *o,
                         const struct hearth_model *model, int n_ctx);
-// Checks the names of samplers and the form of biases, which needs no model. Prints any error and returns an exit status.
+// Checks the names of samplers and the form of biases, which needs no model. Prints any error and returns an
+// exit status.
 int hearth_cli_check_sampling(const struct hearth_options *o);
 void hearth_cli_sampling_free(struct hearth_sampling *s);
 

@@ -77,8 +77,8 @@ bool hearth_terminal_shows_text(void)
     return known > 0;
 }
 
-// Gives the reader of a pipe time to show what it was sent, so that what standard error says comes after it. Who does
-// not read is not waited for.
+// Gives the reader of a pipe time to show what it was sent, so that what standard error says comes after it.
+// Who does not read is not waited for.
 static void drain(void)
 {
     const struct timespec moment = {.tv_nsec = 5000000};
@@ -164,7 +164,8 @@ static void describe_left(const struct progress *p, double seconds, char *out, s
         snprintf(out, size, ", %.0f h left", left / 3600);
 }
 
-// As much as fits into the columns; the last ones stay free: some terminals wrap there, and Ctrl-C shows as ^C.
+// As much as fits into the columns; the last ones stay free: some terminals wrap there, and Ctrl-C shows as
+// ^C.
 static void compose(const struct progress *p, uint64_t time, int columns, char line[LINE_MAX])
 {
     static const char hashes[] = "##############################";
@@ -233,7 +234,8 @@ static void *draw_forever(void *arg)
     return NULL;
 }
 
-// Once, and where there is somebody to see it. Signals are for other threads. Without the thread nothing is drawn.
+// Once, and where there is somebody to see it. Signals are for other threads. Without the thread nothing is
+// drawn.
 static void start_drawing(void)
 {
     static bool started;

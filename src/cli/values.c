@@ -39,7 +39,8 @@ static bool in_range(const struct hearth_option *opt, double v)
     return v >= opt->min && v <= opt->max;
 }
 
-// "4096", "64K", "1.5G", "4GB", "4GiB": powers of 1024 all, as for Docker. *has_unit: it is more than a number.
+// "4096", "64K", "1.5G", "4GB", "4GiB": powers of 1024 all, as for Docker. *has_unit: it is more than a
+// number.
 static bool parse_size(const char *text, uint64_t *out, bool *has_unit)
 {
     static const char units[] = "kmgt";

@@ -16,7 +16,8 @@ void hearth_value_choices(const char *choices, char *out, size_t size);
 // Describes the values that an option accepts, for messages: "a whole number from 1 to 256".
 void hearth_value_describe(const struct hearth_option *opt, char *out, size_t size);
 
-// Says what is wrong with a text that hearth_value_set() did not take: "must be a whole number from 1 to 256".
+// Says what is wrong with a text that hearth_value_set() did not take: "must be a whole number from 1 to
+// 256".
 void hearth_value_complain(const struct hearth_option *opt, const char *text, char *out, size_t size);
 
 #endif

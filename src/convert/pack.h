@@ -21,10 +21,11 @@ struct hearth_pack_params {
     int n_threads;                            // 0: one per physical core
     bool (*progress)(void *arg, float share); // called now and then with 0..1; false stops. May be NULL
     void *progress_arg;
-    // Recorded in the pack, for who looks for a pack of this model; NULL: the pack's bytes follow from the model's alone.
+    // Recorded in the pack, for who looks for a pack of this model; NULL: the pack's bytes follow from the
+    // model's alone.
     const struct hearth_pack_source *source;
-    // Only the header is written, and zeros in place of the weights, which take no room on the disk: enough to ask
-    // hearth_model_fit() what the pack would be worth.
+    // Only the header is written, and zeros in place of the weights, which take no room on the disk: enough
+    // to ask hearth_model_fit() what the pack would be worth.
     bool hollow;
 };
 

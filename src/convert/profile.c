@@ -36,7 +36,8 @@ struct profiler {
     uint32_t *masks;   // [n_expert][n_ff] bit i: active in sequence i
     uint32_t *visited; // [n_expert] bit i: used by sequence i
 
-    // What a sequence had active when it last used a space, and which sequences have used it since their window began.
+    // What a sequence had active when it last used a space, and which sequences have used it since their
+    // window began.
     uint32_t *before; // [n_layer][n_expert][n_ff] bit i: in sequence i
     uint32_t *seen;   // [n_layer][n_expert]
     uint64_t again,

@@ -24,11 +24,10 @@ struct hearth_quantize_result {
     uint64_t n_kept;     // tensors copied: vectors, routers, and formats that cannot be decoded
 };
 
-// Reads the GGUF at `in` (all shards of a split model) and writes `out`, which appears only when
-// complete. Converts every matrix named "*.weight" row by row to the format that the recipe
-// chooses, except expert routers and the like. Copies metadata and sets general.file_type. Memory
-// use is a few rows. *result may be NULL. Errors name the file. HEARTH_E_UNSUPPORTED: a matrix is in a format that
-// cannot be decoded.
+// Reads the GGUF at `in` (all shards of a split model) and writes `out`, which appears only when complete.
+// Converts every matrix named "*.weight" row by row to the format that the recipe chooses, except expert
+// routers and the like. Copies metadata and sets general.file_type. Memory use is a few rows. *result may be
+// NULL. Errors name the file. HEARTH_E_UNSUPPORTED: a matrix is in a format that cannot be decoded.
 int hearth_quantize(const char *in, const char *out, const struct hearth_quantize_params *params,
                     struct hearth_quantize_result *result, struct hearth_error *err);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // A recipe gives each tensor of a model its number format. `hearth quantize` takes recipes by name.
 //
-// The recipes are those of llama.cpp's quantiser, without an importance matrix: they spend more bits where they
-// matter most, and the files of both programs have the same types, tensor by tensor. Pure, a recipe gives all
-// matrices one format.
+// The recipes are those of llama.cpp's quantiser, without an importance matrix: they spend more bits where
+// they matter most, and the files of both programs have the same types, tensor by tensor. Pure, a recipe
+// gives all matrices one format.
 #ifndef HEARTH_CONVERT_RECIPE_H
 #define HEARTH_CONVERT_RECIPE_H
 

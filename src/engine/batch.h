@@ -11,8 +11,8 @@
 // T = max_rows, S = max_seqs.
 struct hearth_batch {
     int n; // rows; 0: none
-    // The numeric classes that there are, prompt before step. Within a class the rows of a sequence lie side by
-    // side, sequences in the order in which they first appear.
+    // The numeric classes that there are, prompt before step. Within a class the rows of a sequence lie side
+    // by side, sequences in the order in which they first appear.
     struct hearth_rows classes[2];
     int n_classes;
     int *tokens;             // [T]
@@ -25,7 +25,8 @@ struct hearth_batch {
     int *index; // [S] a sequence's place in seqs; -1: it has no row
     int *next;  // [2 S] where a class's next row of a sequence goes, while they are put in order
 
-    // Logits: row k of the head's output is of row wanted[k], and of the caller's row for which logits_at is k.
+    // Logits: row k of the head's output is of row wanted[k], and of the caller's row for which logits_at is
+    // k.
     int *wanted;                   // [logit_rows]
     struct hearth_rows answers[2]; // rows of `wanted` by class
     int n_answer_classes;
@@ -56,8 +57,8 @@ int hearth_batch_read(struct hearth_batch *b, const struct hearth_batch_limits *
                       const struct hearth_batch_row *rows, int n, size_t row_size, struct hearth_error *err);
 
 // Takes the first n (1..T) rows of `from`, which stay until the batch is committed or dropped, and reserves
-// their positions. HEARTH_E_INVALID, HEARTH_E_BUDGET, HEARTH_E_KV_FULL: then there is no batch, and nothing has
-// changed.
+// their positions. HEARTH_E_INVALID, HEARTH_E_BUDGET, HEARTH_E_KV_FULL: then there is no batch, and nothing
+// has changed.
 int hearth_batch_take(struct hearth_batch *b, struct hearth_kv *kv, const struct hearth_batch_limits *limits,
                       int n, struct hearth_error *err);
 

@@ -47,8 +47,8 @@ struct hearth_probes {
 
 // Of an open session, for the rooms above and for tests: between evaluations, callbacks may be set in it.
 struct hearth_probes *hearth_session_probes(struct hearth_session *session);
-// Of one with a sparsity threshold: below which magnitude of its activated gate a neuron is left out, [n_layer].
-// HEARTH_E_MEMORY.
+// Of one with a sparsity threshold: below which magnitude of its activated gate a neuron is left out,
+// [n_layer]. HEARTH_E_MEMORY.
 int hearth_session_set_thresholds(struct hearth_session *session, const float *thresholds,
                                   struct hearth_error *err);
 
@@ -70,8 +70,8 @@ struct hearth_context {
     bool looks_after; // what is computed now is followed by hearth_fault_look(), before anybody uses it
 };
 
-// Whether a task of a prompt may be left out, because the evaluation ends before anybody uses its result. One layer of
-// a long prompt can take seconds.
+// Whether a task of a prompt may be left out, because the evaluation ends before anybody uses its result. One
+// layer of a long prompt can take seconds.
 static inline bool hearth_given_up(const struct hearth_context *c, enum hearth_phase phase)
 {
     return phase == HEARTH_PHASE_PROMPT && c->looks_after && hearth_fault_is_near(c->fault);

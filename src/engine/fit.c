@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a memory budget would give, asked before anything is loaded: a session is laid out, and its memory, which
-// nobody has written to, goes back.
+// What a memory budget would give, asked before anything is loaded: a session is laid out, and its memory,
+// which nobody has written to, goes back.
 #include "base/free_memory.h"
 #include "base/os.h"
 #include "base/params.h"

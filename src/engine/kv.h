@@ -8,9 +8,9 @@
 // first, which takes a page of the pool. The pool has a size of its own: sequences take pages as they grow,
 // and together they may want more than there are.
 //
-// Nothing here locks: one thread changes the pool, and while it does another may look only at a sequence that it
-// leaves alone, and at its pages (kv_file.c writes such a one to a file). These do not change: who appends to a
-// page that others hold, too, gets a copy, and who lets go of one only counts down its owners.
+// Nothing here locks: one thread changes the pool, and while it does another may look only at a sequence that
+// it leaves alone, and at its pages (kv_file.c writes such a one to a file). These do not change: who appends
+// to a page that others hold, too, gets a copy, and who lets go of one only counts down its owners.
 #ifndef HEARTH_ENGINE_KV_H
 #define HEARTH_ENGINE_KV_H
 
@@ -89,8 +89,8 @@ void hearth_kv_seq_truncate(struct hearth_kv *kv, int seq, int length);
 
 // Makes the next counts[i] (at least 1) positions of sequence seqs[i] writable, for n different sequences.
 // All or nothing: HEARTH_E_BUDGET where one's context is full, HEARTH_E_KV_FULL where the pool is, errors of
-// on_growth(), and then nothing has changed. The lengths move only with hearth_kv_seq_append(), after the evaluation succeeded;
-// hearth_kv_seq_truncate() to the length gives back what was not used.
+// on_growth(), and then nothing has changed. The lengths move only with hearth_kv_seq_append(), after the
+// evaluation succeeded; hearth_kv_seq_truncate() to the length gives back what was not used.
 int hearth_kv_reserve(struct hearth_kv *kv, const int *seqs, const int *counts, int n,
                       struct hearth_error *err);
 // Notes that tokens[0..n) are stored at the sequence's next positions, which were reserved.
@@ -118,8 +118,8 @@ static inline enum hearth_phase hearth_kv_phase(const struct hearth_kv *kv, int 
     return steps >> pos % HEARTH_KV_TILE & 1 ? HEARTH_PHASE_STEP : HEARTH_PHASE_PROMPT;
 }
 
-// Bytes of memory that the pool has: low pages are taken first, and it has that of all pages up to the highest
-// one that was taken since it was last trimmed.
+// Bytes of memory that the pool has: low pages are taken first, and it has that of all pages up to the
+// highest one that was taken since it was last trimmed.
 uint64_t hearth_kv_memory(const struct hearth_kv *kv);
 // Gives the memory behind free pages back to the system.
 void hearth_kv_trim(struct hearth_kv *kv);

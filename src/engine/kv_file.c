@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A sequence in a file: its tokens, their phases and their part of the KV cache, so that evaluation goes on
-// with the same bits. The format is in docs/kv-file.md. The reader believes nothing that it has not checked. The
-// writer may run beside the session: it looks at nothing that other sequences' calls change.
+// with the same bits. The format is in docs/kv-file.md. The reader believes nothing that it has not checked.
+// The writer may run beside the session: it looks at nothing that other sequences' calls change.
 #include <stdlib.h>
 #include <string.h>
 

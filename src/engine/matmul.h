@@ -13,8 +13,8 @@ struct hearth_matmul_work {
     void **scratch; // [workers] hearth_kernels_scratch() of the longest row
 };
 
-// The caller sets `c`. rows: of the widest input, of row_bytes acts bytes each; often: of those of a step; longest:
-// row of a weight, elements.
+// The caller sets `c`. rows: of the widest input, of row_bytes acts bytes each; often: of those of a step;
+// longest: row of a weight, elements.
 void hearth_matmul_lay_out(struct hearth_matmul_work *w, size_t rows, size_t often, size_t row_bytes,
                            size_t longest, struct hearth_arena *a);
 

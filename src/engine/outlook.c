@@ -26,7 +26,7 @@ struct hearth_outlook {
     struct hearth_sources_user users[UBATCHES]; // with each micro-batch
     struct hearth_source_need need;
     uint64_t whole_bytes, least_bytes;
-    uint64_t lendable; // besides what sessions lend
+    uint64_t lendable;                // besides what sessions lend
     int ubatch[UBATCHES], n_ubatches; // falling
     struct hearth_activity *activity; // [n_spaces]
     struct hearth_workload workload;
@@ -80,8 +80,8 @@ static struct hearth_activity_kind kind_of_neurons(const struct hearth_outlook *
     return kind;
 }
 
-// Shares of a visited space's neurons that a token computes, layer by layer; and how many a step of all sequences
-// computes and misses. Spaces without shares are all alike.
+// Shares of a visited space's neurons that a token computes, layer by layer; and how many a step of all
+// sequences computes and misses. Spaces without shares are all alike.
 static int describe_activity(struct hearth_outlook *o, double *density, struct hearth_error *err)
 {
     const struct hearth_budget_params *b = &o->need.params;
@@ -176,8 +176,8 @@ static int open_outlook(struct hearth_outlook *o, struct hearth_error *err)
     if (!rc)
         rc = hearth_sources_prepare(&o->sources, o->model, &o->users[0], &o->need, &o->whole_bytes, err);
     if (!rc) {
-        o->lendable = o->need.params.lendable - (uint64_t)o->model->load.max_sessions *
-                                                    hearth_sources_lendable_bytes(&o->users[0]);
+        o->lendable = o->need.params.lendable -
+                      (uint64_t)o->model->load.max_sessions * hearth_sources_lendable_bytes(&o->users[0]);
         rc = describe_activity(o, density, err);
     }
     if (!rc)
@@ -286,8 +286,8 @@ static double kept_share(const struct hearth_outlook *o, const struct hearth_pro
     return kept < all ? kept / all : 1;
 }
 
-// While an answer is generated, weights have most of what is set aside for contexts and prompts: layers that would stream
-// first, then the neuron cache, whose quotas grow.
+// While an answer is generated, weights have most of what is set aside for contexts and prompts: layers that
+// would stream first, then the neuron cache, whose quotas grow.
 static int lend(struct hearth_outlook *o, struct hearth_prospect *p, struct hearth_error *err)
 {
     const struct hearth_budget_params *b = &o->need.params;
@@ -323,8 +323,7 @@ static int try_ubatch(struct hearth_outlook *o, int i, uint64_t ram, struct hear
     if (ram >= o->whole_bytes - less * (uint64_t)o->model->load.max_sessions) {
         p.kind = HEARTH_FIT_WHOLE;
     } else {
-        int rc =
-            hearth_budget_plan(&o->need.params, ram, &p.plan, o->need.resident, o->need.quota, err);
+        int rc = hearth_budget_plan(&o->need.params, ram, &p.plan, o->need.resident, o->need.quota, err);
         if (rc)
             return rc == HEARTH_E_BUDGET ? HEARTH_OK : rc;
         if (o->need.params.n_spaces)

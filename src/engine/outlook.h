@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The outlook of a model: the best plan for a memory budget on a machine, and the speed that it would have there. All
-// that a plan decides is searched: whatever it chooses, results are the same.
+// The outlook of a model: the best plan for a memory budget on a machine, and the speed that it would have
+// there. All that a plan decides is searched: whatever it chooses, results are the same.
 #ifndef HEARTH_ENGINE_OUTLOOK_H
 #define HEARTH_ENGINE_OUTLOOK_H
 
@@ -35,8 +35,8 @@ struct hearth_prospect {
     double prompt_tokens_per_second;
 };
 
-// Reads no weights; costs milliseconds. Errors: those of hearth_session_open(), but for a budget that is too small. The
-// model outlives the outlook.
+// Reads no weights; costs milliseconds. Errors: those of hearth_session_open(), but for a budget that is too
+// small. The model outlives the outlook.
 int hearth_outlook_open(struct hearth_outlook **out, const struct hearth_model *model,
                         const struct hearth_outlook_params *params, struct hearth_error *err);
 void hearth_outlook_close(struct hearth_outlook **outlook);
@@ -45,13 +45,13 @@ void hearth_outlook_close(struct hearth_outlook **outlook);
 uint64_t hearth_outlook_least(const struct hearth_outlook *o);
 uint64_t hearth_outlook_whole(const struct hearth_outlook *o);
 
-// The best plan for a budget: the fastest exchange; of equal ones the larger micro-batch, then fewer threads. The same
-// call gives the same plan. HEARTH_E_MEMORY.
+// The best plan for a budget: the fastest exchange; of equal ones the larger micro-batch, then fewer threads.
+// The same call gives the same plan. HEARTH_E_MEMORY.
 int hearth_outlook_at(struct hearth_outlook *o, uint64_t ram, struct hearth_prospect *out,
                       struct hearth_error *err);
 
-// The smallest budget, to a MiB, of at least `speed` tokens a second; *out->kind is HEARTH_FIT_NOT when no budget is
-// enough.
+// The smallest budget, to a MiB, of at least `speed` tokens a second; *out->kind is HEARTH_FIT_NOT when no
+// budget is enough.
 int hearth_outlook_least_for(struct hearth_outlook *o, double speed, struct hearth_prospect *out,
                              struct hearth_error *err);
 

@@ -58,12 +58,12 @@ struct hearth_session {
 int hearth_session_begin(struct hearth_session **out, const struct hearth_model *model,
                          const struct hearth_session_params *params, struct hearth_error *err);
 
-// Takes the batch through all layers; work.x then holds the last one's output. HEARTH_E_INTERRUPTED when it is
-// cancelled; HEARTH_E_IO, only where weights are read from the file meanwhile.
+// Takes the batch through all layers; work.x then holds the last one's output. HEARTH_E_INTERRUPTED when it
+// is cancelled; HEARTH_E_IO, only where weights are read from the file meanwhile.
 int hearth_forward(struct hearth_session *s, struct hearth_error *err);
 
-// Final norm and head of rows of the batch, at most limits.logit_rows: row k of work.logits becomes that of row
-// wanted[k] of work.x. classes: rows [first, first + n) of `wanted` are of the class. Fails as the above.
+// Final norm and head of rows of the batch, at most limits.logit_rows: row k of work.logits becomes that of
+// row wanted[k] of work.x. classes: rows [first, first + n) of `wanted` are of the class. Fails as the above.
 int hearth_forward_logits(struct hearth_session *s, const int *wanted, const struct hearth_rows *classes,
                           int n_classes, struct hearth_error *err);
 

@@ -84,8 +84,8 @@ int hearth_gguf_u32(const struct hearth_gguf *g, const char *key, bool required,
                     struct hearth_error *err);
 int hearth_gguf_u64(const struct hearth_gguf *g, const char *key, bool required, uint64_t *out,
                     struct hearth_error *err);
-// The same as u32 for a key that some files give for each layer: it may also be an array of one number, over and over.
-// HEARTH_E_UNSUPPORTED: the numbers differ.
+// The same as u32 for a key that some files give for each layer: it may also be an array of one number, over
+// and over. HEARTH_E_UNSUPPORTED: the numbers differ.
 int hearth_gguf_u32_of_layers(const struct hearth_gguf *g, const char *key, bool required, uint32_t *out,
                               struct hearth_error *err);
 int hearth_gguf_f32(const struct hearth_gguf *g, const char *key, bool required, float *out,
@@ -137,8 +137,8 @@ int hearth_gguf_skip(struct hearth_gguf_writer *w, uint64_t n, struct hearth_err
 // Checks that all declared bytes were written, then commits the file under its name. Always
 // closes the writer.
 int hearth_gguf_finish(struct hearth_gguf_writer **w, struct hearth_error *err);
-// The same before any data was written: the file gets zeros in its place, which take no room on the disk, and wrong
-// checksums.
+// The same before any data was written: the file gets zeros in its place, which take no room on the disk, and
+// wrong checksums.
 int hearth_gguf_finish_hollow(struct hearth_gguf_writer **w, struct hearth_error *err);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What follows from the 16 lanes that an instruction set provides (instruction_set.h); the last thing that its
-// lanes16.h includes.
+// What follows from the 16 lanes that an instruction set provides (instruction_set.h); the last thing that
+// its lanes16.h includes.
 
 typedef f32x16 (*load_fn)(const void *p);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// STEP and PROMPT products of plain numbers (F32, F16, BF16), over the 16 lanes of instruction_set.h; included
-// by PROCESSOR/plain_LEVEL.c after its lanes16.h.
+// STEP and PROMPT products of plain numbers (F32, F16, BF16), over the 16 lanes of instruction_set.h;
+// included by PROCESSOR/plain_LEVEL.c after its lanes16.h.
 #include "kernels/variants.h"
 
 INLINE const float *token_of(const void *x, size_t x_stride, size_t t)

@@ -11,8 +11,8 @@
 // matter. Reads the file, which takes milliseconds. Thread-safe.
 int hearth_model_fingerprint(const struct hearth_model *m, uint64_t *out, struct hearth_error *err);
 
-// A number of the model that is the same for all its number formats: a checksum of its norms, which quantisers leave
-// as they are. Two models of one shape differ in it, unless the norms were not trained
+// A number of the model that is the same for all its number formats: a checksum of its norms, which
+// quantisers leave as they are. Two models of one shape differ in it, unless the norms were not trained
 // between them: an adapter that was merged leaves them alone. Reads the norms.
 int hearth_norms_fingerprint(const struct hearth_gguf *g, uint32_t *out, struct hearth_error *err);
 

@@ -139,8 +139,8 @@ static void make_groups(struct group *groups, const float *share, uint32_t n)
     }
 }
 
-// How many of a group's neurons are active in a visit and in the one before it, if the hidden numbers of the two have
-// this correlation.
+// How many of a group's neurons are active in a visit and in the one before it, if the hidden numbers of the
+// two have this correlation.
 static double repeated(const struct group *g, const double *known, double correlation)
 {
     const double tie = sqrt(correlation), rest = sqrt(1 - correlation);

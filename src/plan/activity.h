@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 // How many of a space's neurons a visit computes, and how many of those are missing from a cache of any size.
 //
-// A neuron is taken to be active when a hidden normal number exceeds its threshold, which its share of activity gives.
-// Part of that number, `reuse` as a correlation, is known from what the neuron did lately, less of neurons that are rarely
-// active; a cache that keeps the neurons most likely to be active then misses the rest. At 0 that is a fixed choice by
-// profile. docs/streaming.md compares the result with replayed traces.
+// A neuron is taken to be active when a hidden normal number exceeds its threshold, which its share of
+// activity gives. Part of that number, `reuse` as a correlation, is known from what the neuron did lately,
+// less of neurons that are rarely active; a cache that keeps the neurons most likely to be active then misses
+// the rest. At 0 that is a fixed choice by profile. docs/streaming.md compares the result with replayed
+// traces.
 #ifndef HEARTH_PLAN_ACTIVITY_H
 #define HEARTH_PLAN_ACTIVITY_H
 
@@ -19,7 +20,8 @@ struct hearth_activity_kind {
     double reuse;
 };
 
-// Neurons of a model whose file does not say: the reuse is between a trained model's, 0.38, and a synthetic one's, 0.63.
+// Neurons of a model whose file does not say: the reuse is between a trained model's, 0.38, and a synthetic
+// one's, 0.63.
 #define HEARTH_ACTIVITY_NEURONS ((struct hearth_activity_kind){.density = 0.15, .skew = 0.8, .reuse = 0.5})
 // Experts, from runs of 128 of which 8 are used; density is to be set.
 #define HEARTH_ACTIVITY_EXPERTS ((struct hearth_activity_kind){.skew = 0.4, .reuse = 0.78})
@@ -31,14 +33,14 @@ struct hearth_activity {
     float leading[HEARTH_ACTIVITY_POINTS + 1]; // of those, among that share of leading neurons
 };
 
-// For n neurons with these shares of activity, falling; NULL: as `kind` says. A visit is of `tokens` tokens that have
-// nothing to do with each other.
+// For n neurons with these shares of activity, falling; NULL: as `kind` says. A visit is of `tokens` tokens
+// that have nothing to do with each other.
 void hearth_activity_make(struct hearth_activity *out, const float *share, uint32_t n,
                           const struct hearth_activity_kind *kind, double tokens);
 
 #define HEARTH_ACTIVITY_SPACES 8
-// The reuse of neurons of n_spaces spaces (the first HEARTH_ACTIVITY_SPACES of them count) with these shares of n neurons each, if this share of a visit's active neurons
-// was active in the visit before it.
+// The reuse of neurons of n_spaces spaces (the first HEARTH_ACTIVITY_SPACES of them count) with these shares
+// of n neurons each, if this share of a visit's active neurons was active in the visit before it.
 double hearth_activity_reuse(const float *const *shares, uint32_t n_spaces, uint32_t n, double repeats);
 
 // Neurons of a visit that are missing when `kept` of n are in memory.

@@ -79,8 +79,8 @@ static void unlink_item(struct hearth_belady *b, uint32_t item)
     b->list[item] = NONE;
 }
 
-// The best that a cache can hold before visit `first`: of the items of earlier visits those that are needed soonest.
-// Returns their number.
+// The best that a cache can hold before visit `first`: of the items of earlier visits those that are needed
+// soonest. Returns their number.
 static uint64_t fill(struct hearth_belady *b, uint64_t capacity, uint32_t first)
 {
     uint64_t n_held = 0;

@@ -15,9 +15,9 @@ struct hearth_belady;
 // n_items. The arrays are borrowed. HEARTH_E_MEMORY. The result is the caller's to close.
 int hearth_belady_open(struct hearth_belady **out, const uint32_t *ids, const uint64_t *starts,
                        uint32_t n_visits, uint32_t n_items, struct hearth_error *err);
-// Number of misses from visit `first` (at most n_visits) on. Before it the cache holds whatever of the earlier visits'
-// items is best, so no cache that reads what it is asked for has fewer misses from there on. Allocates nothing; may be
-// called again.
+// Number of misses from visit `first` (at most n_visits) on. Before it the cache holds whatever of the
+// earlier visits' items is best, so no cache that reads what it is asked for has fewer misses from there on.
+// Allocates nothing; may be called again.
 uint64_t hearth_belady_misses(struct hearth_belady *b, uint64_t capacity, uint32_t first);
 void hearth_belady_close(struct hearth_belady **b);
 

@@ -86,14 +86,14 @@ int hearth_budget_plan(const struct hearth_budget_params *p, uint64_t budget, st
                        uint32_t *resident, uint32_t *quota, struct hearth_error *err);
 
 // What the neuron cache can keep beside this plan's residents while all of p->lendable is lent to it:
-// most[n_spaces], nowhere less than the plan's quota. Where a part is lent, anything in proportion between the
-// two fits, but for a chunk of the cache for each size of slots. Errors as above.
+// most[n_spaces], nowhere less than the plan's quota. Where a part is lent, anything in proportion between
+// the two fits, but for a chunk of the cache for each size of slots. Errors as above.
 int hearth_budget_lend(const struct hearth_budget_params *p, const struct hearth_budget_plan *plan,
                        const uint32_t *resident, const uint32_t *quota, uint32_t *most,
                        struct hearth_error *err);
 
-// Bytes that a generated token reads from the file under this plan: dense weights that stream; experts that have no
-// slot, if all are used alike; neurons that are not kept, as often as they are active.
+// Bytes that a generated token reads from the file under this plan: dense weights that stream; experts that
+// have no slot, if all are used alike; neurons that are not kept, as often as they are active.
 uint64_t hearth_budget_token_bytes(const struct hearth_budget_params *p,
                                    const struct hearth_budget_plan *plan, const uint32_t *resident,
                                    const uint32_t *quota);

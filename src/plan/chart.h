@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A line chart as a self-contained SVG file, with a legend: shares of 0 to 100 % over shares, or other numbers.
+// A line chart as a self-contained SVG file, with a legend: shares of 0 to 100 % over shares, or other
+// numbers.
 #ifndef HEARTH_PLAN_CHART_H
 #define HEARTH_PLAN_CHART_H
 
@@ -21,8 +22,8 @@ struct hearth_chart {
     const char *title, *subtitle, *x_label, *y_label; // UTF-8
     int n_points, n_series;
     const double *x; // [n_points] ascending, from 0 on
-    // The numbers on the axes: x times x_scale and y times y_scale in these formats. x_format NULL: both are shares,
-    // shown in percent, and y_most is 1.
+    // The numbers on the axes: x times x_scale and y times y_scale in these formats. x_format NULL: both are
+    // shares, shown in percent, and y_most is 1.
     const char *x_format, *y_format;
     double x_scale, y_scale, y_most;
     int mark; // a point of the first line that is marked with mark_label, if that is not NULL

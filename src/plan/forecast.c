@@ -20,8 +20,8 @@
 // What is guessed in vain, of the reads of a step that looks ahead.
 #define IN_VAIN         0.1
 #define EXPERTS_IN_VAIN 0.08 // more
-// Of computing and reading the shorter one is hidden, but for this share: of neurons and layers read ahead, of experts
-// read ahead, of what nobody reads ahead.
+// Of computing and reading the shorter one is hidden, but for this share: of neurons and layers read ahead,
+// of experts read ahead, of what nobody reads ahead.
 #define SHOWS_AHEAD   0.2
 #define SHOWS_EXPERTS 0.8
 #define SHOWS_ALL     1.0
@@ -95,8 +95,8 @@ static double memory_rate(const struct hearth_probe *p, int threads)
     return 1e9 * (threads >= p->cores || alone > p->memory_gb_s ? p->memory_gb_s : alone);
 }
 
-// A product of `bytes` of weights with each of some tokens, which take `united` times as many bytes together: memory or
-// arithmetic is the limit.
+// A product of `bytes` of weights with each of some tokens, which take `united` times as many bytes together:
+// memory or arithmetic is the limit.
 static double product_s(const struct hearth_probe *p, uint32_t type, double bytes, double united, double rate,
                         int threads, int tokens)
 {
@@ -156,8 +156,8 @@ static uint64_t read_dense(const struct hearth_forecast_params *f, struct readin
     return lent;
 }
 
-// Adds the reads of a space's missing neurons. Those that lie close to each other in the file are read together; they
-// are taken to lie anywhere in it alike.
+// Adds the reads of a space's missing neurons. Those that lie close to each other in the file are read
+// together; they are taken to lie anywhere in it alike.
 static void read_bundles(const struct hearth_forecast_params *f, double missed, double share, uint32_t bundle,
                          struct reading *r)
 {
@@ -227,8 +227,8 @@ static void read_experts(const struct hearth_forecast_params *f, uint64_t lent, 
     }
 }
 
-// Time of the threads that reading takes: requests, lists, and predictors that are asked once more about what is not in
-// memory.
+// Time of the threads that reading takes: requests, lists, and predictors that are asked once more about what
+// is not in memory.
 static double reading_s(const struct hearth_forecast_params *f, const struct reading *r)
 {
     const struct hearth_workload *w = f->workload;

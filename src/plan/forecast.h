@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The cost model: how fast a model generates on a machine with a plan of its memory. Pure arithmetic over the sizes of
-// the model, the plan, the activity of its neurons and a probe of the machine. docs/streaming.md, "The forecast".
+// The cost model: how fast a model generates on a machine with a plan of its memory. Pure arithmetic over the
+// sizes of the model, the plan, the activity of its neurons and a probe of the machine. docs/streaming.md,
+// "The forecast".
 #ifndef HEARTH_PLAN_FORECAST_H
 #define HEARTH_PLAN_FORECAST_H
 
@@ -25,8 +26,8 @@ struct hearth_workload {
     int n_layer;
 };
 
-// Adds up what a token needs of a model that goes by neuron as `sparsity` says (never AUTO). density [n_layer]: share of
-// a visited space's neurons that it computes.
+// Adds up what a token needs of a model that goes by neuron as `sparsity` says (never AUTO). density
+// [n_layer]: share of a visited space's neurons that it computes.
 void hearth_workload_make(struct hearth_workload *out, const struct hearth_model *m,
                           enum hearth_sparsity sparsity, const double *density);
 
@@ -34,10 +35,10 @@ struct hearth_forecast_params {
     const struct hearth_probe *probe;
     const struct hearth_workload *workload;
     const struct hearth_budget_params *budget;
-    const struct hearth_budget_plan *plan;  // NULL: all weights are in memory
-    const uint32_t *resident, *quota;       // of its spaces; quota with what is lent
-    uint64_t lent;                          // bytes that layers that stream, or experts, have besides the plan
-    uint32_t gap;                           // bytes that a read may go over, see hearth_forecast_gap()
+    const struct hearth_budget_plan *plan; // NULL: all weights are in memory
+    const uint32_t *resident, *quota;      // of its spaces; quota with what is lent
+    uint64_t lent;                         // bytes that layers that stream, or experts, have besides the plan
+    uint32_t gap;                          // bytes that a read may go over, see hearth_forecast_gap()
     const struct hearth_activity *activity; // [n_spaces]
     int threads, tokens;                    // tokens: of a step
     bool look_ahead;
@@ -56,8 +57,8 @@ void hearth_forecast(const struct hearth_forecast_params *p, struct hearth_forec
 // A prompt's tokens a second, evaluated n_ubatch at a time: each micro-batch reads all that is not in memory.
 double hearth_forecast_prompt(const struct hearth_forecast_params *p, int n_ubatch);
 
-// Bytes that are not wanted and that a read may go over on its way to the next bundle: what a request costs in bytes, as
-// hearth_store_gap() says it.
+// Bytes that are not wanted and that a read may go over on its way to the next bundle: what a request costs
+// in bytes, as hearth_store_gap() says it.
 uint32_t hearth_forecast_gap(const struct hearth_probe *probe);
 
 #endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What a machine can do, as far as the forecast of a model's speed asks: memory, kernels, storage. It is measured here
-// once (probe_measure.c) and kept as text, which also describes other machines. docs/formats.md, "Probes".
+// What a machine can do, as far as the forecast of a model's speed asks: memory, kernels, storage. It is
+// measured here once (probe_measure.c) and kept as text, which also describes other machines.
+// docs/formats.md, "Probes".
 #ifndef HEARTH_PLAN_PROBE_H
 #define HEARTH_PLAN_PROBE_H
 
@@ -40,10 +41,11 @@ struct hearth_probe {
 // Kernel speeds of a format: its own, else those of any.
 const struct hearth_probe_kernel *hearth_probe_kernel_of(const struct hearth_probe *p, uint32_t type);
 
-// Reads the text of a probe. HEARTH_E_FORMAT: the message names the line. What it does not say is 0, but for what a
-// forecast cannot do without, which must be there.
+// Reads the text of a probe. HEARTH_E_FORMAT: the message names the line. What it does not say is 0, but for
+// what a forecast cannot do without, which must be there.
 int hearth_probe_parse(struct hearth_probe *out, const char *text, size_t n, struct hearth_error *err);
-// Writes the text, of HEARTH_PROBE_TEXT bytes at most with its end; parsing gives the same probe to six digits.
+// Writes the text, of HEARTH_PROBE_TEXT bytes at most with its end; parsing gives the same probe to six
+// digits.
 void hearth_probe_print(const struct hearth_probe *p, char *text);
 
 // Reads a probe from a file, and writes one so that no half-written file appears. Errors name the path.
@@ -52,12 +54,13 @@ int hearth_probe_save(const struct hearth_probe *p, const char *path, struct hea
 
 // ---- measuring (probe_measure.c)
 
-// Measures this machine with kernels up to the level of cpu_flags, and the storage behind the file at `path`; takes
-// less than a second, and 260 MiB of memory meanwhile. HEARTH_E_MEMORY, HEARTH_E_IO; errors of opening the file.
+// Measures this machine with kernels up to the level of cpu_flags, and the storage behind the file at `path`;
+// takes less than a second, and 260 MiB of memory meanwhile. HEARTH_E_MEMORY, HEARTH_E_IO; errors of opening
+// the file.
 int hearth_probe_measure(struct hearth_probe *out, const char *path, unsigned cpu_flags,
                          struct hearth_error *err);
-// What hearth_probe_measure() would say of the machine and of the device: name, device and cores of *out are set. A
-// kept probe holds for those alone.
+// What hearth_probe_measure() would say of the machine and of the device: name, device and cores of *out are
+// set. A kept probe holds for those alone.
 int hearth_probe_identify(struct hearth_probe *out, const char *path, unsigned cpu_flags,
                           struct hearth_error *err);
 

@@ -136,7 +136,8 @@ static struct hearth_read make_read(struct storage *s, uint32_t bytes, bool in_o
                                 .tag = slot};
 }
 
-// Reads for about SPAN, with so many in flight. Returns the nanoseconds that a read takes the storage; *cpu: a core.
+// Reads for about SPAN, with so many in flight. Returns the nanoseconds that a read takes the storage; *cpu:
+// a core.
 static int time_reads(struct storage *s, uint32_t bytes, unsigned depth, bool in_order, double *ns,
                       double *cpu, struct hearth_error *err)
 {

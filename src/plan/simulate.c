@@ -191,8 +191,8 @@ static int tell(struct sim *s, struct hearth_error *err)
     return HEARTH_OK;
 }
 
-// Of the ids (ranks), those that are fixed and asked for the first time. They were read like all others: without
-// that, knowing what will be used would look better than the optimum.
+// Of the ids (ranks), those that are fixed and asked for the first time. They were read like all others:
+// without that, knowing what will be used would look better than the optimum.
 static uint64_t first_reads(struct sim *s, uint32_t space, uint32_t n)
 {
     uint64_t count = 0;

@@ -181,7 +181,8 @@ uint32_t hearth_cache_n_cached(const struct hearth_cache *c, uint32_t space); //
 uint64_t hearth_cache_bytes(const struct hearth_cache *c);                    // size of the region
 uint64_t hearth_cache_table_bytes(const struct hearth_cache *c);
 uint64_t hearth_cache_max_bytes(const struct hearth_cache *c); // that it may have
-// Bytes of the region that may be of no use because chunks have slots of one size: less than a chunk for each.
+// Bytes of the region that may be of no use because chunks have slots of one size: less than a chunk for
+// each.
 uint64_t hearth_cache_waste(const struct hearth_cache *c);
 // The memory of all slots, of sizes to come, too; NULL and 0 bytes without memory. What lies beyond
 // hearth_cache_bytes() may go back to the system at any time.

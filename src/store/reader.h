@@ -70,8 +70,8 @@ struct hearth_reader_stop {
     bool (*wanted)(void *arg); // NULL: never
     void *arg;
 };
-// The same, but also returns when that is wanted, with HEARTH_E_INTERRUPTED: the job goes on, and its memory stays the
-// reader's until it is over.
+// The same, but also returns when that is wanted, with HEARTH_E_INTERRUPTED: the job goes on, and its memory
+// stays the reader's until it is over.
 int hearth_reader_wait_or_stop(struct hearth_reader *reader, struct hearth_reader_job *job,
                                struct hearth_reader_stop stop, struct hearth_error *err);
 // Whether a job that was started has ended, with success or not. Waiting for it then takes no time.

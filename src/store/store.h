@@ -62,8 +62,8 @@ struct hearth_store_params {
 int hearth_store_open(struct hearth_store **out, const char *path, const struct hearth_store_params *params,
                       struct hearth_error *err);
 void hearth_store_close(struct hearth_store **store); // waits for reads in flight
-// From now on a throttled store is as fast as it is, for reads in flight, too: who waits for them wants to end. Any
-// thread.
+// From now on a throttled store is as fast as it is, for reads in flight, too: who waits for them wants to
+// end. Any thread.
 void hearth_store_hurry(struct hearth_store *store);
 
 uint64_t hearth_store_size(const struct hearth_store *store); // bytes of the file

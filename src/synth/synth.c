@@ -86,7 +86,8 @@ static int write_tensor(struct hearth_synth *s, struct hearth_synth_planted *p,
 
 // Counts of a shape's neurons are of so many tokens.
 #define SHAPE_TOKENS 1000000
-// Planted neurons' sets overlap by 0.34 (Jaccard) from token to token, so that half of a set was active before.
+// Planted neurons' sets overlap by 0.34 (Jaccard) from token to token, so that half of a set was active
+// before.
 #define SHAPE_REPEATS 0.51f
 
 // A preset whose neurons are planted, as a pack.

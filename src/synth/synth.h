@@ -13,8 +13,9 @@
 struct hearth_synth_params {
     uint64_t seed; // the same seed gives the same bytes
     int n_threads; // 0: one per physical core. Changes no byte
-    // Only what a plan needs: the file has its full size, but its weights are holes, which take no room on disk. Models
-    // with planted neurons become packs, with the counts that such neurons would have on average.
+    // Only what a plan needs: the file has its full size, but its weights are holes, which take no room on
+    // disk. Models with planted neurons become packs, with the counts that such neurons would have on
+    // average.
     bool shape;
     // Called now and then with bytes written, and to be written in all; false stops. May be NULL.
     bool (*progress)(void *arg, uint64_t done, uint64_t total);

@@ -94,7 +94,8 @@
 
 #define MAX_STAGES 6
 
-// One expression. With `threes`, what it matches is cut again into groups of three characters counted from its end.
+// One expression. With `threes`, what it matches is cut again into groups of three characters counted from
+// its end.
 struct stage_source {
     const char *regex;
     bool threes;

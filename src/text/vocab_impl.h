@@ -91,8 +91,8 @@ struct hearth_fragment {
 
 // ---- words.c
 void hearth_emit(struct hearth_encoder *e, hearth_token t);
-// Emits the bytes of a symbol that is not a token: as byte tokens; where the vocabulary has none, as "unknown" or,
-// in a byte-level one, not at all.
+// Emits the bytes of a symbol that is not a token: as byte tokens; where the vocabulary has none, as
+// "unknown" or, in a byte-level one, not at all.
 void hearth_emit_bytes(struct hearth_encoder *e, const char *s, size_t n);
 // Emits the tokens of one word. No merge crosses its ends.
 typedef int (*hearth_encode_word_fn)(struct hearth_encoder *e, const char *s, size_t n,

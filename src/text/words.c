@@ -38,8 +38,8 @@ void hearth_emit_bytes(struct hearth_encoder *e, const char *s, size_t n)
             hearth_emit(e, t);
             continue;
         }
-        // Byte-level vocabularies leave bytes out that they do not have: their unknown token is often the end of
-        // a text. In the others a run of unknown characters is one "unknown" token, as in SentencePiece.
+        // Byte-level vocabularies leave bytes out that they do not have: their unknown token is often the end
+        // of a text. In the others a run of unknown characters is one "unknown" token, as in SentencePiece.
         e->uncacheable = true;
         if (e->vocab->family == HEARTH_VOCAB_SPM && e->vocab->unk >= 0 && !e->was_unknown) {
             hearth_emit(e, e->vocab->unk);

@@ -8,8 +8,8 @@
 
 #define HEARTH_AHEAD_NONE UINT64_MAX
 
-// Lists what the part numbered `key` needs when it goes to this buffer (0 or 1): sets the job's extents, which
-// are the caller's.
+// Lists what the part numbered `key` needs when it goes to this buffer (0 or 1): sets the job's extents,
+// which are the caller's.
 typedef void (*hearth_ahead_list_fn)(void *arg, uint64_t key, int buffer, struct hearth_reader_job *job);
 
 struct hearth_ahead {
@@ -29,8 +29,8 @@ void hearth_ahead_begin(struct hearth_ahead *a, struct hearth_reader *reader, he
 
 // Waits until a part is in memory, and says in which buffer: it is in use from here on. If nothing else is
 // there, begins to read `next` to the other one (HEARTH_AHEAD_NONE: nothing). What was read ahead in vain is
-// tried again now. HEARTH_E_IO. HEARTH_E_INTERRUPTED: told to stop; what is on its way to the buffers stays so, and is
-// waited for when a buffer is needed.
+// tried again now. HEARTH_E_IO. HEARTH_E_INTERRUPTED: told to stop; what is on its way to the buffers stays
+// so, and is waited for when a buffer is needed.
 int hearth_ahead_get(struct hearth_ahead *a, uint64_t key, uint64_t next, int *buffer,
                      struct hearth_error *err);
 void hearth_ahead_release(struct hearth_ahead *a, uint64_t key); // its buffer may be overwritten

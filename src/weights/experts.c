@@ -354,7 +354,8 @@ static int gather_group(struct experts_state *x, int i)
     return end;
 }
 
-// What was asked for and not computed, because the evaluation has failed. What is on its way counts as read ahead.
+// What was asked for and not computed, because the evaluation has failed. What is on its way counts as read
+// ahead.
 static void give_up(struct experts_state *x)
 {
     const uint32_t half = x->layer % 2;
@@ -415,8 +416,8 @@ static bool moves(const void *state)
 
 // ---- lending
 
-// The layers' slots behind their quotas lie in places of one region, one of each layer after the other: so the
-// first few places are the same number of slots for each. Their memory is a prefix of the region.
+// The layers' slots behind their quotas lie in places of one region, one of each layer after the other: so
+// the first few places are the same number of slots for each. Their memory is a prefix of the region.
 static uint64_t bytes_of_places(const struct experts_state *x, uint32_t n)
 {
     return hearth_region_bytes_of(&x->more, n * x->common_bytes);

@@ -5,9 +5,9 @@
 //
 //   set aside = used by sessions + kept for sessions that are not open yet + lent
 //
-// A session says what it uses before it touches memory, so the caches give back first; and what it has no more
-// use for goes back to the system first, then the caches get it. So the process never has more than the plan's
-// sum. All of this happens between evaluations, in the turn of the session whose use changes.
+// A session says what it uses before it touches memory, so the caches give back first; and what it has no
+// more use for goes back to the system first, then the caches get it. So the process never has more than the
+// plan's sum. All of this happens between evaluations, in the turn of the session whose use changes.
 #include <assert.h>
 
 #include "weights/sources.h"

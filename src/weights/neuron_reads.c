@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Merged reads. A request costs the storage as much as some tens of kilobytes, so bundles with small gaps
 // between them are read together, gaps included, to a staging buffer, and copied from there to their slots. A
-// bundle that is alone goes straight to its slot. What is read together is chosen as reads are submitted, among
-// what the queue has then, so nothing waits to be joined by others.
+// bundle that is alone goes straight to its slot. What is read together is chosen as reads are submitted,
+// among what the queue has then, so nothing waits to be joined by others.
 #include "weights/neuron_reads.h"
 
 #include <assert.h>
@@ -23,8 +23,8 @@ static uint8_t *staging_of(const struct hearth_neurons *n, uint32_t group)
     return (uint8_t *)n->staging.base + (size_t)group * n->group_bytes;
 }
 
-// How many reads of the queue, from `at` on, can be one: they ascend in the file, with gaps that cost less than
-// another request, and fit a staging buffer.
+// How many reads of the queue, from `at` on, can be one: they ascend in the file, with gaps that cost less
+// than another request, and fit a staging buffer.
 static uint32_t count_neighbours(const struct hearth_neurons *n, uint32_t at)
 {
     const struct hearth_cache_read *first = &n->flights[in_queue(n, at)], *last = first;

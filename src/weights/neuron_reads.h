@@ -17,9 +17,9 @@ void hearth_neuron_reads_queue(struct hearth_neurons *n, const struct hearth_cac
                                uint32_t count);
 // Gives the store as much of the queue as it takes.
 void hearth_neuron_reads_submit(struct hearth_neurons *n);
-// Of a read that the store has ended: the flights[HEARTH_READ_GROUP] that have ended with it. Returns how many;
-// 0: several were read together, in vain, and are in the queue again, to be read one by one. Whoever takes care of
-// a flight puts it to n->free_flights.
+// Of a read that the store has ended: the flights[HEARTH_READ_GROUP] that have ended with it. Returns how
+// many; 0: several were read together, in vain, and are in the queue again, to be read one by one. Whoever
+// takes care of a flight puts it to n->free_flights.
 uint32_t hearth_neuron_reads_end(struct hearth_neurons *n, const struct hearth_read_done *done,
                                  uint32_t *flights);
 

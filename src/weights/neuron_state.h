@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Insides of the source of neurons (neurons.c, neuron_steps.c, neuron_chunks.c): feed-forward parts of a pack
-// of which only some neurons are in memory. A prefix of each space is resident in matrices, others are bundles
-// in the neuron cache, and the rest is read when a token names it. Prompts, which use all neurons, go through
-// a space in chunks.
+// of which only some neurons are in memory. A prefix of each space is resident in matrices, others are
+// bundles in the neuron cache, and the rest is read when a token names it. Prompts, which use all neurons, go
+// through a space in chunks.
 #ifndef HEARTH_WEIGHTS_NEURON_STATE_H
 #define HEARTH_WEIGHTS_NEURON_STATE_H
 

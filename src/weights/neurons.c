@@ -125,8 +125,8 @@ static bool can(const struct hearth_model *m, enum hearth_sparsity sparsity)
 
 // ---- lending
 
-// Sets all quotas to a share of the way from the plan's to what the cache could hold with all that may be lent.
-// False: the region does not hold them.
+// Sets all quotas to a share of the way from the plan's to what the cache could hold with all that may be
+// lent. False: the region does not hold them.
 static bool set_quotas(struct hearth_neurons *n, double share)
 {
     bool fit = true;

@@ -13,8 +13,8 @@
 #include "weights/sources.h"
 #include "weights/tests.h"
 
-// What a program takes beside models and sessions: before the first session opens (libraries' data, the heap's
-// edges), and from then on (statistics, the threads that read).
+// What a program takes beside models and sessions: before the first session opens (libraries' data, the
+// heap's edges), and from then on (statistics, the threads that read).
 #define PROGRAM ((uint64_t)1 << 20)
 #define LATER   ((uint64_t)1 << 20)
 // What a thread takes: what it touches of its stack.

@@ -7,8 +7,8 @@
 // it gets into memory, in any order and, where memory is short, chunk by chunk. Which token wants what stays
 // with the caller.
 //
-// One thread, the one that evaluates, calls, where nothing else is said. A source that moves weights serves one
-// evaluation at a time; one that does not, any number of them at once.
+// One thread, the one that evaluates, calls, where nothing else is said. A source that moves weights serves
+// one evaluation at a time; one that does not, any number of them at once.
 #ifndef HEARTH_WEIGHTS_SOURCE_H
 #define HEARTH_WEIGHTS_SOURCE_H
 
@@ -41,8 +41,8 @@ struct hearth_want {
     int n_rows; // tokens that it is for
     int first;  // the caller's own
 
-    // The source's, from next() to done(), where ids is NULL: neurons [from, from + count) are in memory, with
-    // these rows; down by neuron where the model has it so, else whole.
+    // The source's, from next() to done(), where ids is NULL: neurons [from, from + count) are in memory,
+    // with these rows; down by neuron where the model has it so, else whole.
     uint32_t from, count;
     struct hearth_weight gate, up, down;
 };
@@ -64,7 +64,8 @@ struct hearth_source_setup {
     bool whole; // stages have the feed-forward parts, too
 };
 
-// For hearth_reader_wait_or_stop(): whether the evaluation is to be given up or, where none is going on yet, loading.
+// For hearth_reader_wait_or_stop(): whether the evaluation is to be given up or, where none is going on yet,
+// loading.
 static inline bool hearth_source_is_to_stop(const struct hearth_source_setup *setup, float loaded)
 {
     const struct hearth_load_options *load = &setup->model->load;
@@ -80,8 +81,8 @@ struct hearth_source_need {
     uint32_t *resident, *quota, *quota_most; // [n_spaces] results for the spaces
 };
 
-// All but name, open and close may be NULL: there is nothing to do. One that gives feed-forward parts has request();
-// one that gives neurons, all that is said of ids.
+// All but name, open and close may be NULL: there is nothing to do. One that gives feed-forward parts has
+// request(); one that gives neurons, all that is said of ids.
 struct hearth_source_ops {
     const char *name;
     // Whether it can give feed-forward parts of this model to sessions that go by neuron so.
@@ -102,13 +103,13 @@ struct hearth_source_ops {
     bool (*embeds)(const void *state);
     void (*embed)(const void *state, int token, uint8_t *scratch, float *out);
 
-    // Whether there is anything to wait for; false: all feed-forward parts are where the weights point to. NULL:
-    // there is not, but the source is needed all the same.
+    // Whether there is anything to wait for; false: all feed-forward parts are where the weights point to.
+    // NULL: there is not, but the source is needed all the same.
     bool (*moves)(const void *state);
     // Whether steps ask for single neurons, by ids.
     bool gives_neurons;
-    // Begins to read what is missing. May change the order of wants without ids. Where next() is NULL, all of them are
-    // in memory when it returns.
+    // Begins to read what is missing. May change the order of wants without ids. Where next() is NULL, all of
+    // them are in memory when it returns.
     void (*request)(void *state, const struct hearth_request *request);
     // *n wants side by side that are in memory, with ids 1; NULL: there is none, now (*wait) or any more. A
     // want without ids comes several times where memory holds but a chunk of it, ascending. Without ids, only
@@ -123,7 +124,8 @@ struct hearth_source_ops {
     void (*locate)(const void *state, const struct hearth_want *want, const uint8_t **bundles);
     // With ids: the space's resident neurons.
     struct hearth_space (*space)(const void *state, uint32_t space);
-    // With ids: where the caller leaves the predictor's score of each neuron, [F], in the evaluation. Any thread.
+    // With ids: where the caller leaves the predictor's score of each neuron, [F], in the evaluation. Any
+    // thread.
     float *(*scores)(void *state, uint32_t space);
     void (*settle)(void *state); // what is left to do after the last want; any thread, beside other work
 
@@ -138,7 +140,8 @@ struct hearth_source_ops {
     // How much of so many bytes it would use if they were lent to it; NULL: all.
     uint64_t (*takes)(const void *state, uint64_t bytes);
     // Between evaluations: from now on the source has `bytes` more than the plan gave it, and must be down to
-    // that when this returns. `prompts`: those of a prompt may follow; else what only these need is lent, too.
+    // that when this returns. `prompts`: those of a prompt may follow; else what only these need is lent,
+    // too.
     void (*lend)(void *state, uint64_t bytes, bool prompts);
 
     void (*reads)(const void *state, struct hearth_store_stats *sum);     // adds its own

@@ -59,16 +59,16 @@ struct hearth_sources_user {
 // model's budget goes. The session has all its other memory by now. HEARTH_E_BUDGET says what would do.
 int hearth_sources_open(struct hearth_sources **out, const struct hearth_model *m,
                         const struct hearth_sources_user *user, struct hearth_error *err);
-// What a budget of fit->ram bytes would give such a session, or of `most` where nothing less is possible at all; all
-// fields but `free_bytes` and `free_what` are set. Reads nothing.
+// What a budget of fit->ram bytes would give such a session, or of `most` where nothing less is possible at
+// all; all fields but `free_bytes` and `free_what` are set. Reads nothing.
 int hearth_sources_fit(const struct hearth_model *m, const struct hearth_sources_user *user, uint64_t most,
                        struct hearth_fit *fit, struct hearth_error *err);
 // The session's other memory is gone by now.
 void hearth_sources_close(struct hearth_sources **s, struct hearth_sources_user *user);
 
-// For plans of many budgets: sources that only plan. *need is what hearth_budget_plan() takes and points into them;
-// *whole_bytes: the smallest budget that has room for all weights. Reads no weights. Drop gives them up; they have no
-// users.
+// For plans of many budgets: sources that only plan. *need is what hearth_budget_plan() takes and points into
+// them; *whole_bytes: the smallest budget that has room for all weights. Reads no weights. Drop gives them
+// up; they have no users.
 int hearth_sources_prepare(struct hearth_sources **out, const struct hearth_model *m,
                            const struct hearth_sources_user *user, struct hearth_source_need *need,
                            uint64_t *whole_bytes, struct hearth_error *err);
@@ -101,9 +101,9 @@ static inline bool hearth_sources_embed_by_row(const struct hearth_sources *s)
 
 // ---- memory lent to the caches (lending.c)
 
-// From now on the session uses so many bytes of its KV cache, and where `prompts` is set all of its workspace,
-// else what steps need of it. What it gives back has gone back to the system by now; what it takes is there when
-// this returns. The caller has the turn.
+// From now on the session uses so many bytes of its KV cache, and where `prompts` is set all of its
+// workspace, else what steps need of it. What it gives back has gone back to the system by now; what it takes
+// is there when this returns. The caller has the turn.
 void hearth_sources_use(struct hearth_sources *s, struct hearth_sources_user *user, uint64_t kv_bytes,
                         bool prompts);
 // The session is gone.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What memory is free for this process, read from files as kernels, containers and service managers write them.
+// What memory is free for this process, read from files as kernels, containers and service managers write
+// them.
 #include "check.h"
 
 #include <ftw.h>
@@ -180,7 +181,8 @@ static void test_limits_of_the_process(void **state)
 
 // ---- claims
 
-// Processes 11 and 12 have claims, of which 12 in another group; 13 is not there, 14 somebody else's, 15 has it all.
+// Processes 11 and 12 have claims, of which 12 in another group; 13 is not there, 14 somebody else's, 15 has
+// it all.
 static void test_claims(void **state)
 {
     (void)state;

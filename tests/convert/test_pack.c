@@ -432,7 +432,8 @@ static int count_groups(const uint8_t *bytes, int size)
     return count;
 }
 
-// Of the neurons that a lane has active, those that it had active when it last used the space in the same stretch.
+// Of the neurons that a lane has active, those that it had active when it last used the space in the same
+// stretch.
 static double count_repeats(const struct oracle *o)
 {
     double again = 0, compared = 0;

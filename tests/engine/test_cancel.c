@@ -220,8 +220,8 @@ static void on_half_way(void *arg, enum hearth_phase phase, int layer, struct he
     h->n_then = n_products;
 }
 
-// A prompt that is cancelled before a layer's feed-forward part does not compute that any more, the last layer's
-// neither.
+// A prompt that is cancelled before a layer's feed-forward part does not compute that any more, the last
+// layer's neither.
 static void test_within_layer(void **state)
 {
     (void)state;

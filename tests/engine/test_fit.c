@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a budget would give is what it gives; budgets are never more than what is free; what they are changes no bit.
+// What a budget would give is what it gives; budgets are never more than what is free; what they are changes
+// no bit.
 #include "check.h"
 
 #include <sys/resource.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The pool of KV pages against a model of it that is plainly right: random operations on sequences in pools of
-// several sizes; whatever is refused changes nothing. Then sessions: random operations, files among them,
+// The pool of KV pages against a model of it that is plainly right: random operations on sequences in pools
+// of several sizes; whatever is refused changes nothing. Then sessions: random operations, files among them,
 // against logits computed anew from the tokens, bit for bit.
 #include "check.h"
 
@@ -31,7 +31,8 @@ static void check_pool(const struct hearth_kv *kv)
 
 enum { SEQS = 6, CTX = 300, MAX_PAGES = 5, ALL_PAGES = SEQS * MAX_PAGES };
 
-// What a sequence should hold: a token, a phase and a number of its own for every position, and pages by name.
+// What a sequence should hold: a token, a phase and a number of its own for every position, and pages by
+// name.
 struct plain_seq {
     bool used;
     int length, n_pages;
@@ -254,8 +255,8 @@ static void grow(struct hearth_kv *kv, int seq, int n, int rc)
     check_pool(kv);
 }
 
-// Who asked to be told hears of growth before it happens, and may refuse it; low pages come first, and trimming gives
-// back what lies behind the last one that is held.
+// Who asked to be told hears of growth before it happens, and may refuse it; low pages come first, and
+// trimming gives back what lies behind the last one that is held.
 static void test_memory(void **unused)
 {
     (void)unused;
@@ -489,7 +490,8 @@ static void play_steps(struct play *p)
     }
 }
 
-// Rows of several sequences, of either class, all at once: some of them more than one, some a few drafted ones.
+// Rows of several sequences, of either class, all at once: some of them more than one, some a few drafted
+// ones.
 static void play_batch(struct play *p)
 {
     enum { MOST = S_BATCH + S_STEPS };

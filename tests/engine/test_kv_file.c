@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Sequences in files: they go on bit for bit in any session on the model, however its cache is sized; files of
-// other models or settings, damaged and hostile ones are refused with a message and change nothing; full
+// Sequences in files: they go on bit for bit in any session on the model, however its cache is sized; files
+// of other models or settings, damaged and hostile ones are refused with a message and change nothing; full
 // disks, no memory.
 #include "failing_alloc.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What an outlook plans is what a session does with the same budget; more memory is never slower; the same question has
-// the same answer; the smallest budget for a speed reaches it.
+// What an outlook plans is what a session does with the same budget; more memory is never slower; the same
+// question has the same answer; the smallest budget for a speed reaches it.
 #include "check.h"
 
 #include <math.h>

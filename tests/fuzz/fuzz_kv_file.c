@@ -4,8 +4,8 @@
 // saved again.
 //
 // The input: byte 0 has bit 0: the cache's format, bit 1: with steps, bit 2: checksums are left wrong, bit 3:
-// all that follows is the file; byte 1 chooses the length. Then come edits: two bytes of place, a byte of what
-// to do, a value.
+// all that follows is the file; byte 1 chooses the length. Then come edits: two bytes of place, a byte of
+// what to do, a value.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Fuzz target: any bytes as a probe. Parsing must end in an error with a message, or in a probe that makes sense and
-// that is the same after it was printed and parsed again.
+// Fuzz target: any bytes as a probe. Parsing must end in an error with a message, or in a probe that makes
+// sense and that is the same after it was printed and parsed again.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The 16 lanes of kernels/instruction_set.h in C: what a processor has to provide, as plainly as possible. The
-// kernels that are written once for all processors (src/kernels/*_tmpl.h) are compiled over them as one more
-// level for checkkernels, so that they are proved on every machine, with registers of four floats.
+// The 16 lanes of kernels/instruction_set.h in C: what a processor has to provide, as plainly as possible.
+// The kernels that are written once for all processors (src/kernels/*_tmpl.h) are compiled over them as one
+// more level for checkkernels, so that they are proved on every machine, with registers of four floats.
 #ifndef HEARTH_TESTS_LANES_MODEL_H
 #define HEARTH_TESTS_LANES_MODEL_H
 

@@ -196,7 +196,8 @@ static void the_order(void **state)
     assert_false(m.plan.embedding_in_memory);
 }
 
-// The neuron cache can keep more while memory is lent to it: never less than its quotas, and no more than fits.
+// The neuron cache can keep more while memory is lent to it: never less than its quotas, and no more than
+// fits.
 static void lending(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Hit rates that follow from shares of activity are those of the engine's own cache on a text that is as the model of
-// them says; more memory and faster storage never make a forecast slower.
+// Hit rates that follow from shares of activity are those of the engine's own cache on a text that is as the
+// model of them says; more memory and faster storage never make a forecast slower.
 #include "check.h"
 
 #include <math.h>
@@ -45,7 +45,8 @@ static double inverse(double p)
     return low;
 }
 
-// Neurons with these shares, whose chances drift slowly: what they did lately tells `reuse` of their thresholds.
+// Neurons with these shares, whose chances drift slowly: what they did lately tells `reuse` of their
+// thresholds.
 static void write_trace(const char *path, const float *share, double reuse)
 {
     static double known[F], threshold[F];
@@ -322,10 +323,9 @@ static void test_gap(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_no_reuse), cmocka_unit_test(test_reuse),
-                                       cmocka_unit_test(test_activity), cmocka_unit_test(test_repeats),
-                                       cmocka_unit_test(test_memory),   cmocka_unit_test(test_machine),
-                                       cmocka_unit_test(test_merged),   cmocka_unit_test(test_lent),
-                                       cmocka_unit_test(test_gap)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_no_reuse), cmocka_unit_test(test_reuse),  cmocka_unit_test(test_activity),
+        cmocka_unit_test(test_repeats),  cmocka_unit_test(test_memory), cmocka_unit_test(test_machine),
+        cmocka_unit_test(test_merged),   cmocka_unit_test(test_lent),   cmocka_unit_test(test_gap)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

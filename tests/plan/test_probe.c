@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Probes as text: what is printed is read again, what makes no sense is refused by its line; measuring this machine
-// gives a probe that makes sense.
+// Probes as text: what is printed is read again, what makes no sense is refused by its line; measuring this
+// machine gives a probe that makes sense.
 #include "check.h"
 
 #include "base/cpu.h"

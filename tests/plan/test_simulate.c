@@ -233,7 +233,8 @@ static void what_must_hold(void **state)
     (void)state;
     struct hearth_error err = {0};
     struct hearth_sim s;
-    // Short traces: most neurons of a large cache are not in their warm-up, and fixing them unseen must not pay.
+    // Short traces: most neurons of a large cache are not in their warm-up, and fixing them unseen must not
+    // pay.
     for (uint32_t k = 1; k < 9; k++) {
         assert_int_equal(made_trace(path, 3, 400, 10 + 5 * k, k, &err), 0);
         s = simulate(&(struct hearth_sim_params){.warmup = 0.1 * (k % 4)});

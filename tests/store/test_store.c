@@ -271,7 +271,8 @@ static bool after_some(void *arg)
     return ++n_asked > *(int *)arg;
 }
 
-// Who waits for a slow read can stop waiting, and wait again; the reader closes at once, whatever is on its way.
+// Who waits for a slow read can stop waiting, and wait again; the reader closes at once, whatever is on its
+// way.
 static void test_stop(void **unused)
 {
     (void)unused;

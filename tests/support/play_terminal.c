@@ -9,8 +9,9 @@
 // Understands carriage return, newline, backspace, ESC [ K and what goes over the last column; any other
 // control character shows as `^X`. What scrolls off the screen is gone.
 //
-// The screens go to standard output, each after a line `--- TEXT`; the last one is `--- end`. A last line on standard
-// error has the exit status (128 + signal) and the milliseconds from the last key to the end: "status 130, 12 ms".
+// The screens go to standard output, each after a line `--- TEXT`; the last one is `--- end`. A last line on
+// standard error has the exit status (128 + signal) and the milliseconds from the last key to the end:
+// "status 130, 12 ms".
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

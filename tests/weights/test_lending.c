@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the plan sets aside for contexts and prompts belongs to the caches until it is used: they grow and shrink, the
-// process stays within its budget all the time, and no bit of any logit changes.
+// What the plan sets aside for contexts and prompts belongs to the caches until it is used: they grow and
+// shrink, the process stays within its budget all the time, and no bit of any logit changes.
 #include "check.h"
 
 #include <pthread.h>
@@ -121,7 +121,8 @@ static void steps_of(struct opened *o, int seq, int n, struct marks *m)
     }
 }
 
-// A long prompt between steps, twice, with a context that grows and goes. What the caches have goes to sizes[8].
+// A long prompt between steps, twice, with a context that grows and goes. What the caches have goes to
+// sizes[8].
 static void play(struct opened *o, struct marks *m, uint64_t *sizes)
 {
     int seq = hearth_seq_new(o->session, &err);
@@ -175,8 +176,8 @@ static void check_lending(const char *path, enum hearth_sparsity sparsity)
             if (got.at[i] != want.at[i])
                 fail_msg("%s, %llu bytes: evaluation %d has other logits", path,
                          (unsigned long long)(least + more), i);
-        // A long prompt needs memory. Its context keeps some of it until it goes. (What holds all neurons does
-        // not grow any more.)
+        // A long prompt needs memory. Its context keeps some of it until it goes. (What holds all neurons
+        // does not grow any more.)
         assert_true(sizes[0] >= planned && sizes[1] > sizes[0] && sizes[2] <= sizes[1]);
         assert_true(sizes[3] >= planned && sizes[3] < sizes[2]);
         assert_true(sizes[4] > sizes[3] && sizes[4] <= sizes[1]);
@@ -297,8 +298,8 @@ static void close_runner(struct runner *r)
     free(r);
 }
 
-// Two sessions in threads of their own: what one takes, the caches that both use give up. The second one opens and
-// closes while the first one's evaluations go on.
+// Two sessions in threads of their own: what one takes, the caches that both use give up. The second one
+// opens and closes while the first one's evaluations go on.
 static void test_sessions(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Neurons that are near each other in the file are read together where the storage's cost of a request says so: fewer
-// reads, the same bits; and where such a read fails, its neurons are read one by one.
+// Neurons that are near each other in the file are read together where the storage's cost of a request says
+// so: fewer reads, the same bits; and where such a read fails, its neurons are read one by one.
 #include "check.h"
 
 #include "convert/pack.h"
@@ -72,7 +72,8 @@ static bool mend(int rc)
     return true;
 }
 
-// Reads of many bundles that fail are followed by reads of each; in the end all is as if nothing had happened.
+// Reads of many bundles that fail are followed by reads of each; in the end all is as if nothing had
+// happened.
 static void test_failures(void **state)
 {
     (void)state;

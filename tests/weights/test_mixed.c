@@ -52,7 +52,8 @@ static struct hearth_streaming_stats stats_of(const struct opened *o)
     return stats;
 }
 
-// Evaluates some rows of a round, again where storage is to fail first, and keeps the last `answers` rows' logits.
+// Evaluates some rows of a round, again where storage is to fail first, and keeps the last `answers` rows'
+// logits.
 static void evaluate_rows(struct opened *o, const struct hearth_batch_row *rows, int n, int answers,
                           float **out)
 {
@@ -146,7 +147,8 @@ static struct read_bytes measure(const char *path, enum hearth_sparsity sparsity
     return bytes;
 }
 
-// Not much more than for the chunks alone. What is cached or read ahead depends a little on the time that reads take.
+// Not much more than for the chunks alone. What is cached or read ahead depends a little on the time that
+// reads take.
 static void check_read(const char *path, enum hearth_sparsity sparsity, uint64_t part)
 {
     const struct read_bytes bytes = measure(path, sparsity, part);

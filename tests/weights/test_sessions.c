@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Sessions of one model with a budget share its weights: they are in memory once, sessions in threads of their
-// own give the logits of a model in memory bit by bit, and one that does not fit is refused.
+// Sessions of one model with a budget share its weights: they are in memory once, sessions in threads of
+// their own give the logits of a model in memory bit by bit, and one that does not fit is refused.
 #include "check.h"
 
 #include <pthread.h>

@@ -33,8 +33,8 @@ INLINE __m512 rotate(__m512 x, size_t by)
     return _mm512_permutexvar_ps(_mm512_add_epi32(lane, _mm512_set1_epi32((int)by)), x);
 }
 
-// How many bytes ahead plain rows are prefetched: a little more than a core has on its way from memory. Rows in
-// blocks are prefetched a tile ahead, because all scales of a tile are read first.
+// How many bytes ahead plain rows are prefetched: a little more than a core has on its way from memory. Rows
+// in blocks are prefetched a tile ahead, because all scales of a tile are read first.
 #define AHEAD 4096
 
 INLINE size_t rows_ahead(const struct hearth_tile *t, size_t bytes)

@@ -2,9 +2,9 @@
 // STEP products of block formats, AVX2.
 //
 // A row is walked in groups of 16 units, half a group at a time: up to eight registers of bytes, straight
-// from the file's layout, against activations that are put in the same order once per call. Int8 products
-// of narrow weights (unsigned, with an offset that the activations' sums take off again) are added in 16 bits
-// as far as they fit; wide ones are |w| * (x with w's sign), which keeps pairs within 16 bits (2 * 128 * 127 <
+// from the file's layout, against activations that are put in the same order once per call. Int8 products of
+// narrow weights (unsigned, with an offset that the activations' sums take off again) are added in 16 bits as
+// far as they fit; wide ones are |w| * (x with w's sign), which keeps pairs within 16 bits (2 * 128 * 127 <
 // 32768). A transposing addition then gives eight units' exact sums, in an order of the format's.
 #include "kernels/x86/units_avx2.h"
 #include "kernels/x86/variants_x86.h"

@@ -133,8 +133,8 @@ struct call {
     uint16_t scale[LANES]; // unit -> where its scales are, floats
 };
 
-// What is prefetched while a group is computed, a share with each of its units: the bytes `near` by, which are
-// unpacked next, and those `far` ahead.
+// What is prefetched while a group is computed, a share with each of its units: the bytes `near` by, which
+// are unpacked next, and those `far` ahead.
 struct ahead {
     const uint8_t *near, *far;
     size_t near_stride, near_bytes, far_bytes; // of a unit's share

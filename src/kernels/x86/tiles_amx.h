@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The few AMX instructions that the kernels use, and nothing else of it: whoever defines HEARTH_TILES_MODEL
-// as the name of a header gets that header's functions of the same names instead (tests/kernels/tiles_model.h does
-// what the instructions do, in C, so that the kernels can be proved on a CPU without them).
+// as the name of a header gets that header's functions of the same names instead (tests/kernels/tiles_model.h
+// does what the instructions do, in C, so that the kernels can be proved on a CPU without them).
 //
 // Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, LDTILECFG, TILELOADD,
 // TILESTORED, TILEZERO, TDPBF16PS, TILERELEASE. A tile is up to 16 rows of up to 64 bytes; there are eight.
