@@ -370,7 +370,8 @@ static int open_all(struct run *r, const struct hearth_buffer *text)
     status = hearth_cli_fit_or_pack(&params, &r->model, r->o, &fit);
     if (status)
         return status;
-    if (fit.kind == HEARTH_FIT_STREAMS && hearth_cli_forecast(&r->prospect, r->o, r->model, &params, fit.ram))
+    if (fit.kind == HEARTH_FIT_STREAMS &&
+        hearth_cli_forecast(&r->prospect, r->o, r->model, &params, fit.ram, r->n_prompt))
         r->stats.forecast = &r->prospect;
     params.progress = on_progress;
     params.progress_arg = r;

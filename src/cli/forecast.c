@@ -2,10 +2,15 @@
 // A run's forecast: see forecast.h.
 #include "cli/forecast.h"
 
+#include <limits.h>
+
 #include "base/os.h"
 #include "cli/common.h"
 #include "cli/machine.h"
 #include "store/store.h"
+
+// The smallest budget in which a machine is measured, which takes nearly that much memory for a second.
+#define MEASURE_FROM ((uint64_t)512 << 20)
 
 // Storage that is emulated is no faster than this.
 static void throttle(struct hearth_probe *p, const char *text)
@@ -35,19 +40,22 @@ static bool look(struct hearth_prospect *out, const struct hearth_model *model,
 
 bool hearth_cli_forecast(struct hearth_prospect *out, const struct hearth_options *o,
                          const struct hearth_model *model, const struct hearth_session_params *params,
-                         uint64_t ram)
+                         uint64_t ram, size_t n_prompt)
 {
     struct hearth_probe probe;
-    if (hearth_cli_machine(&probe, o, o->model, false))
+    if (hearth_cli_machine(&probe, o, o->model, ram >= MEASURE_FROM && !o->quiet))
         return false;
     throttle(&probe, o->throttle);
     struct hearth_session_params session = *params;
     session.n_threads = hearth_cli_threads(o);
-    const struct hearth_outlook_params p = {.session = session,
-                                            .probe = &probe,
-                                            .keep_ubatch = true,
-                                            .keep_look_ahead = true,
-                                            .look_ahead = o->overlap == HEARTH_OVERLAP_ALL};
+    const struct hearth_outlook_params p = {
+        .session = session,
+        .probe = &probe,
+        .n_prompt = n_prompt < INT_MAX ? (int)n_prompt : INT_MAX,
+        .n_predict = o->n_predict > 0 && o->n_predict < INT_MAX ? (int)o->n_predict : 0,
+        .keep_ubatch = true,
+        .keep_look_ahead = true,
+        .look_ahead = o->overlap == HEARTH_OVERLAP_ALL};
     if (!look(out, model, &p, ram))
         return false;
     hearth_cli_info("forecast: %.2f tok/s, %.2f MB read for a token", out->forecast.tokens_per_second,

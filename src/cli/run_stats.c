@@ -83,12 +83,13 @@ static void print_forecast(const struct hearth_run_stats *s)
     const struct hearth_stats *e = &s->session;
     const struct hearth_streaming_stats *t = &s->streaming;
     const struct hearth_forecast *f = &s->forecast->forecast;
-    char hits[60] = "";
-    if (f->hit_rate >= 0 && asked(t))
-        snprintf(hits, sizeof hits, ", %.1f %% hits (%.1f %%)", 100 * f->hit_rate, 100 * hit_rate(t));
+    char reads[60] = ""; // of hits it is not known which were read ahead
+    if (f->reads > 0)
+        snprintf(reads, sizeof reads, " in %.0f reads (%.0f)", f->reads,
+                 share(t->step_reads, e->step_tokens));
     hearth_cli_info("forecast (and measured): %.2f tok/s (%.2f), %.2f MB a token (%.2f)%s",
                     f->tokens_per_second, per_second(e->step_tokens, e->step_ns), f->read_bytes / 1e6,
-                    share(t->step_read_bytes, e->step_tokens) / 1e6, hits);
+                    share(t->step_read_bytes, e->step_tokens) / 1e6, reads);
 }
 
 // "1 token", "27 tokens, 9.78 tok/s": what took no time has no speed.

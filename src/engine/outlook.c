@@ -138,9 +138,9 @@ static int n_predict(const struct hearth_outlook *o)
 static double kv_in_use(const struct hearth_outlook *o)
 {
     const struct hearth_sources_user *u = &o->users[0];
-    const int positions = n_prompt(o) + n_predict(o) / 2;
+    const int64_t positions = (int64_t)n_prompt(o) + n_predict(o) / 2;
     return (double)u->kv_bytes / (double)(u->kv_tokens > 0 ? u->kv_tokens : 1) *
-           (u->n_ctx < positions ? u->n_ctx : positions);
+           (double)(u->n_ctx < positions ? u->n_ctx : positions);
 }
 
 static void describe_work(struct hearth_outlook *o, const double *density)

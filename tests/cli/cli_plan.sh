@@ -129,4 +129,15 @@ err_has "measuring this machine"
 sed -i 's/^name = .*/name = another machine/' "$probe"
 run 0 plan "$tmp/pack.gguf" -c 256
 err_has "measuring this machine"
+
+# A run measures by itself where the budget has room for that.
+[ "${sanitized:-0}" -gt 0 ] && exit 0
+export XDG_CACHE_HOME=$tmp/by-itself
+run 0 synth --shape turbosparse-mistral-7b "$tmp/shape.gguf"
+large=(run "$tmp/shape.gguf" -p w12 -n 2 --ignore-eos --ram 2500M)
+run 0 "${large[@]}"
+err_has "measuring this machine, once"
+err_has "forecast (and measured): "
+run 0 "${large[@]}"
+err_lacks "measuring"
 exit 0
