@@ -14,6 +14,7 @@
 #                   (MODEL=FILE; CHUNK=N prompt tokens at a time)
 #   make check-budget  hold the program to random budgets (ROUNDS=100, SEED=1, MODELS="FILE..." besides those here)
 #   make check-budget-300  the same with 300 of them
+#   make check-soak  random sessions with random budgets for MINUTES=30 (SEED=1): the same bits, and no growth
 #   make studies    writes docs/studies.md again: forecasts for models and machines that are not here
 #   make bench-versions  this version and another in turn: BENCH_ARGS="--old PROGRAM --dense FILE --sparse FILE"
 #   make bench-kernels  single kernels beside this machine's limits, BENCH_ARGS=FILTER picks some
@@ -35,7 +36,7 @@ DEMO_TOKENS ?= 120
 
 GENERATOR := $(if $(shell command -v ninja 2>/dev/null),-G Ninja)
 
-.PHONY: all configure deps demo test test-cross check check-budget check-budget-300 check-fit format install uninstall clean
+.PHONY: all configure deps demo test test-cross check check-budget check-budget-300 check-soak check-fit format install uninstall clean
 .PHONY: bench-dense bench-batch bench-mixed bench-versions bench-kernels bench-sparse bench-streaming studies
 
 all: configure
@@ -97,11 +98,14 @@ BUDGET_PRESETS = tiny-dense tiny-turbosparse tiny-turbosparse-moe tiny-turbospar
                  tiny-falcon tiny-qwen3-moe
 check-budget-300:
 	@$(MAKE) --no-print-directory check-budget ROUNDS=300
-check-budget: all
-	@set -e; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
-	for preset in $(BUDGET_PRESETS); do $(BUILD)/hearth synth $$preset $$dir/$$preset.gguf >/dev/null; done; \
+BUDGET_MODELS = for preset in $(BUDGET_PRESETS); do $(BUILD)/hearth synth $$preset $$dir/$$preset.gguf >/dev/null; done; \
 	$(BUILD)/hearth profile $$dir/tiny-turbosparse.gguf -f README.md -o $$dir/profile >/dev/null; \
-	$(BUILD)/hearth pack $$dir/tiny-turbosparse.gguf $$dir/profiled.gguf --profile $$dir/profile >/dev/null; \
+	$(BUILD)/hearth pack $$dir/tiny-turbosparse.gguf $$dir/profiled.gguf --profile $$dir/profile >/dev/null
+check-soak: all
+	@set -e; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; $(BUDGET_MODELS); \
+	$(BUILD)/tests/check_soak $(or $(MINUTES),30) $(or $(SEED),1) $$dir/*.gguf models/*.gguf $(MODELS)
+check-budget: all
+	@set -e; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; $(BUDGET_MODELS); \
 	$(BUILD)/tests/check_budget $(BUILD)/hearth $(or $(ROUNDS),100) $(or $(SEED),1) $$dir/*.gguf models/*.gguf $(MODELS)
 
 bench-versions: all
