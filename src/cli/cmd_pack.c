@@ -18,6 +18,7 @@ int hearth_cmd_pack(const struct hearth_options *o)
     if (same_file(o->model, o->out) || (o->profile && same_file(o->profile, o->out)))
         return hearth_cli_error("%s is what the pack is made of: give another name for it", o->out);
     const struct hearth_pack_params params = {.profile = o->profile,
+                                              .down = o->down,
                                               .n_threads = o->n_threads > 0 ? (int)o->n_threads : 0,
                                               .progress = hearth_cli_progress};
     struct hearth_pack_result result;
@@ -35,8 +36,8 @@ int hearth_cmd_pack(const struct hearth_options *o)
                     result.n_neurons, result.n_spaces,
                     result.ordered ? "by how often they are active" : "in the model's own order");
     if (result.n_requantised)
-        hearth_cli_info("ffn_down was transposed and requantised to Q8_0 in %" PRIu32
+        hearth_cli_info("ffn_down was transposed and requantised to %s in %" PRIu32
                         " layers: logits differ a little from the model's",
-                        result.n_requantised);
+                        hearth_type_info(result.down)->name, result.n_requantised);
     return HEARTH_EXIT_OK;
 }

@@ -36,13 +36,14 @@ static bool ordered(const struct hearth_pack *p)
 }
 
 // "same": the rows have the bits of the model's rows. "turned": those of its columns.
-// "requantised": quantised again from other blocks.
+// "requantised": quantised, or quantised again.
 static const char *down_of(const struct hearth_pack *p)
 {
     if (!p->down_from)
         return "same";
     for (uint32_t i = 0; i < p->n_layer; i++)
-        if (hearth_type_info(p->down_from[i])->unit_elems)
+        if (hearth_type_info(p->down_from[i])->unit_elems ||
+            p->down_from[i] != p->layers[i].type[HEARTH_PART_DOWN])
             return "requantised";
     return "turned";
 }

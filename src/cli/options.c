@@ -47,6 +47,7 @@ const char *hearth_option_for(const struct hearth_command *cmd, const char *para
                  {"io", "--io"},
                  {"throttle", "--throttle"},
                  {"overlap", "--overlap"},
+                 {"down", "--down"},
                  {"dynatemp_exponent", "--dynatemp-exp"},
                  {"repeat_penalty", "--repeat-penalty"},
                  {"repeat_last_n", "--repeat-last-n"},

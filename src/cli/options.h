@@ -75,7 +75,7 @@ enum { HEARTH_OPTION_PHASE_PROMPT, HEARTH_OPTION_PHASE_STEP };
 struct hearth_options {
     const char *model, *out, *type, *preset; // MODEL (or IN), OUT, TYPE, PRESET
     const char *prompt, *file;
-    const char *profile;
+    const char *profile, *down;
     bool escape, no_escape, no_bos, special, ignore_eos, json, verify, quiet, verbose, pure, ids, pieces,
         show_count;
     int64_t n_predict, n_parallel, chunks, repetitions, depth;

@@ -128,14 +128,39 @@ static int find_space(struct packer *p, uint32_t layer, uint32_t expert, struct 
                        hearth_gguf_path(p->in), layer, s->up.tensor ? "ffn_down.weight" : "ffn_up.weight");
 }
 
-// Plain numbers keep their type. Blocks are along the rows of down and would have to be along its
-// columns, so these are quantised again, in the finest format.
+// What was asked for. Else plain numbers keep their type. Blocks are along the rows of down and would have to
+// be along its columns, so these are quantised again, in the finest format.
 static uint32_t down_type(const struct packer *p, const struct space *s)
 {
     const uint32_t type = s->down.tensor->type;
-    if (s->by_neuron || !hearth_type_info(type)->unit_elems)
+    if (s->by_neuron)
+        return type;
+    if (p->params->down)
+        return (uint32_t)hearth_type_by_name(p->params->down);
+    if (!hearth_type_info(type)->unit_elems)
         return type;
     return p->n_embd % hearth_type_info(HEARTH_TYPE_Q8_0)->block_elems ? HEARTH_TYPE_F16 : HEARTH_TYPE_Q8_0;
+}
+
+// Whether down can be written as it was asked for.
+static int check_down(const struct packer *p, const struct space *s, uint32_t layer)
+{
+    if (!p->params->down)
+        return HEARTH_OK;
+    const int type = hearth_type_by_name(p->params->down);
+    const struct hearth_type_info *info = type >= 0 ? hearth_type_info((uint32_t)type) : NULL;
+    if (!info || !info->encode || !info->decode)
+        return hearth_fail_param(p->err, HEARTH_E_INVALID, "down",
+                                 "there is no number format \"%.40s\" to write", p->params->down);
+    if (s->by_neuron)
+        return hearth_fail_param(p->err, HEARTH_E_INVALID, "down",
+                                 "%s: layer %u has down by neuron (ffn_down_t), which keeps its format",
+                                 hearth_gguf_path(p->in), layer);
+    if (p->n_embd % info->block_elems)
+        return hearth_fail_param(p->err, HEARTH_E_INVALID, "down",
+                                 "%s: rows of %u numbers are no whole blocks of %s", hearth_gguf_path(p->in),
+                                 (unsigned)p->n_embd, info->name);
+    return HEARTH_OK;
 }
 
 // All experts of a layer must have one layout.
@@ -155,13 +180,17 @@ static int lay_out_layer(struct packer *p, uint32_t layer)
                 "%s: expert %u of layer %u has other number formats than expert 0, which is not supported",
                 hearth_gguf_path(p->in), e, layer);
     }
+    if (!rc)
+        rc = check_down(p, &first, layer);
     if (rc)
         return rc;
     p->down_from[layer] = first.down.tensor->type;
+    p->result.down = down_type(p, &first);
     if (!first.by_neuron) {
         p->transposed = true;
         p->result.n_transposed++;
-        p->result.n_requantised += hearth_type_info(first.down.tensor->type)->unit_elems != 0;
+        p->result.n_requantised += first.down.tensor->type != p->result.down ||
+                                   hearth_type_info(first.down.tensor->type)->unit_elems;
     }
     return hearth_bundle_lay_out(&p->layers[layer], p->n_embd,
                                  first.gate.tensor ? first.gate.tensor->type : HEARTH_TYPE_END,

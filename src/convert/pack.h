@@ -17,6 +17,9 @@ struct hearth_pack_params {
     // Path of a profile that hearth_profile() made, from any number format of the same model;
     // NULL: neurons keep their order.
     const char *profile;
+    // Name of the number format of down ("Q4_0"), where the source has it the usual way round; NULL: plain
+    // numbers stay as they are, blocks become Q8_0.
+    const char *down;
     size_t memory;                            // bytes of bundles that are made at a time; 0: 256 MiB
     int n_threads;                            // 0: one per physical core
     bool (*progress)(void *arg, float share); // called now and then with 0..1; false stops. May be NULL
@@ -33,14 +36,15 @@ struct hearth_pack_result {
     uint64_t bytes_in, bytes_out; // bytes of tensor data
     uint64_t n_spaces, n_neurons; // neurons over all spaces
     uint32_t n_transposed;        // layers whose down was stored the usual way and transposed
-    uint32_t n_requantised;       // layers of these whose down was quantised again
+    uint32_t n_requantised;       // layers of these whose down has another format now: `down`
+    uint32_t down;                // the last one's format
     bool ordered;                 // neurons are in the order of a profile
 };
 
 // Reads the GGUF at `in` (any architecture and container that Hearth runs, all shards of a split
 // model) and writes the pack `out`. `out` appears only when it is complete; a failure leaves
 // nothing behind. Rows of gate and up keep their bits, and those of down if the source stores
-// down by neuron. Memory use is params->memory and some MiB, whatever the size of the model.
+// down by neuron (then params->down is refused). Memory use is params->memory and some MiB, whatever the size of the model.
 // *result may be NULL. HEARTH_E_INTERRUPTED if progress returns false. HEARTH_E_IO also, before anything is
 // written, if the disk has no room for it. Errors name the file.
 int hearth_pack_write(const char *in, const char *out, const struct hearth_pack_params *params,

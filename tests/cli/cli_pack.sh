@@ -65,6 +65,17 @@ err_has "has no checksums"
 run 0 run "$model" -p a -n 1 --verify
 err_has "has no checksums"
 
+# ---- another format for down
+run 0 pack "$model" "$tmp/down.hearth.gguf" --down q4_0
+err_has "requantised to Q4_0 in 6 layers"
+run 0 run "$tmp/down.hearth.gguf" -p "$prompt" -n 4 --temp 0
+run 0 synth tiny-turbosparse "$tmp/by-neuron.gguf"
+run 1 pack "$tmp/by-neuron.gguf" "$tmp/x" --down q4_0
+err_has "has down by neuron"
+run 1 pack "$model" "$tmp/x" --down q9_0
+err_has 'there is no number format "q9_0"'
+err_has "option --down"
+
 # ---- wrong command lines
 run 2 profile "$model" -o "$tmp/x"
 err_has "-f is missing"

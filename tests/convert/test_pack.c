@@ -309,37 +309,54 @@ static void test_transposed(void **state)
     }
 }
 
-// A down in blocks becomes Q8_0 of what it decodes to.
-static void test_requantised(void **state)
+// A down in blocks becomes Q8_0, or what was asked for, of what it decodes to.
+static void check_requantised(const char *down, uint32_t type)
 {
-    (void)state;
     char path[600];
     snprintf(path, sizeof path, "%s/models/hearth-novels-drelu-Q8_0.gguf", HEARTH_SOURCE_DIR);
     struct hearth_error err = {0};
     struct hearth_pack_result result;
-    const struct hearth_pack_params params = {.memory = 300000, .n_threads = 2};
+    const struct hearth_pack_params params = {.memory = 300000, .n_threads = 2, .down = down};
     MADE_OK(hearth_pack_write(path, packed, &params, &result, &err));
     assert_true(result.n_requantised == 6 && result.n_transposed == 6 && !result.ordered);
     assert_true(result.n_spaces == 6 && result.n_neurons == 6 * 768);
+    assert_int_equal(result.down, type);
     struct hearth_model *a = open_model(path, false), *b = open_model(packed, true);
-    const struct hearth_type_info *q8 = hearth_type_info(HEARTH_TYPE_Q8_0);
+    const struct hearth_type_info *q8 = hearth_type_info(HEARTH_TYPE_Q8_0), *info = hearth_type_info(type);
     float row[768], column[256];
-    uint8_t wanted[256 / 32 * 34];
+    uint8_t wanted[256 * sizeof(float)];
     for (size_t j = 0; j < 768; j += 55) {
         for (int layer = 0; layer < 6; layer += 5) {
-            const struct hearth_weight *down = &a->weights.layers[layer].ffn_down,
+            const struct hearth_weight *from = &a->weights.layers[layer].ffn_down,
                                        *rows = &b->weights.layers[layer].ffn_down_t;
-            assert_int_equal(rows->type, HEARTH_TYPE_Q8_0);
+            assert_int_equal(rows->type, type);
             for (size_t i = 0; i < 256; i++) {
-                q8->decode((const uint8_t *)down->data + i * down->stride, row, 768);
+                q8->decode((const uint8_t *)from->data + i * from->stride, row, 768);
                 column[i] = row[j];
             }
-            q8->encode(column, wanted, 256);
-            assert_memory_equal(wanted, (const uint8_t *)rows->data + j * rows->stride, sizeof wanted);
+            info->encode(column, wanted, 256);
+            assert_memory_equal(wanted, (const uint8_t *)rows->data + j * rows->stride,
+                                hearth_type_bytes(type, 256));
         }
     }
     hearth_model_close(&a);
     hearth_model_close(&b);
+}
+
+static void test_requantised(void **state)
+{
+    (void)state;
+    check_requantised(NULL, HEARTH_TYPE_Q8_0);
+    check_requantised("q4_0", HEARTH_TYPE_Q4_0);
+    check_requantised("Q6_K", HEARTH_TYPE_Q6_K);
+    check_requantised("F32", HEARTH_TYPE_F32);
+    static const char *const others[] = {"Q9_0", "IQ1_S", ""};
+    char path[600];
+    snprintf(path, sizeof path, "%s/models/hearth-novels-drelu-Q8_0.gguf", HEARTH_SOURCE_DIR);
+    for (size_t i = 0; i < 3; i++)
+        REFUSED(hearth_pack_write(path, packed, &(struct hearth_pack_params){.down = others[i]}, NULL,
+                                  &check_error),
+                HEARTH_E_INVALID, "there is no number format");
 }
 
 // ---- profiles
