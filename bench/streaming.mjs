@@ -8,11 +8,13 @@
 // to bench/out first and deleted at the end: 10 GB of disk. --help tells the options.
 import { existsSync, mkdirSync, rmdirSync, statSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
-import { attempt, attemptHearth, choice, count, denseModel, fail, file, llamaArgs, median, options, peerProgram, rowsOf, run,
+import { attempt, attemptHearth, choice, count, counts, denseModel, fail, file, llamaArgs, median, options, peerProgram, rowsOf, run,
          runHearth, sparsePack, temporaryText, threadCount, writeReport } from "./common.mjs";
 
 const o = options("A sparse pack with a part of its neurons in memory, beside itself in memory and llama.cpp in a memory cgroup.", {
     case: choice("all", ["all", "half", "quarter", "prompt", "ablation"], "what to measure"),
+    budgets: counts([], "budgets in MiB in place of the cases, such as 2950,2150"),
+    context: count(1024, "positions of the context", 512),
     rounds: count(3, "how often each test is run"),
     gen: count(160, "tokens to generate", 2),
     threads: threadCount(),
@@ -34,7 +36,7 @@ const gib = (bytes) => (bytes / 2 ** 30).toFixed(2), percent = (x) => `${(100 * 
 const refusal = { text: "" };
 
 function session(ram, more) {
-    const args = ["run", pack, "--stats", "json", "-q", "--ignore-eos", "-c", 1024, "-s", 7, "-t", threads, ...more];
+    const args = ["run", pack, "--stats", "json", "-q", "--ignore-eos", "-c", o.context, "-s", 7, "-t", threads, ...more];
     const done = attemptHearth(ram ? [...args, "--ram", Math.round(ram)] : args);
     const last = done.stderr.trim().split("\n").pop();
     if (done.status === 0)
@@ -161,9 +163,14 @@ function medians(samples) {
     return Object.fromEntries(keys.map((k) => [k, median(samples.map((s) => s[k]))]));
 }
 
-// Generation with a share of the neurons in memory.
-function part(name, share) {
-    const budget = budgetFor(share);
+// What a budget of so many MiB gives.
+function budgetOf(mib) {
+    const ram = mib * 2 ** 20, s = generate(ram, 2)?.streaming ?? fail(`${mib} MiB: ${refusal.text}`);
+    return { ram, kept: (s.neurons_resident + s.neurons_cached) / s.neurons, plan: s };
+}
+
+// Generation with a part of the neurons in memory.
+function part(name, budget) {
     const all = [], some = [], ratios = [], theirs = [];
     for (let i = 0; i < rounds; i++) {
         const a = generate(0), b = generate(budget.ram);
@@ -250,8 +257,9 @@ function ablation() {
 
 // ---- the run
 
-const cases = [["half", () => part("half", 0.5)], ["quarter", () => part("quarter", 0.25)], ["prompt", prompt], ["ablation", ablation]];
-const results = cases.filter(([name]) => o.case === "all" || o.case === name).map(([, measure]) => measure());
+const cases = [["half", () => part("half", budgetFor(0.5))], ["quarter", () => part("quarter", budgetFor(0.25))], ["prompt", prompt], ["ablation", ablation]];
+const results = o.budgets.length ? o.budgets.map((mib) => part(`${mib} MiB`, budgetOf(mib)))
+    : cases.filter(([name]) => o.case === "all" || o.case === name).map(([, measure]) => measure());
 
 const parts = results.filter((r) => r.streamed);
 if (parts.length) {
