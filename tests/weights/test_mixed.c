@@ -147,12 +147,12 @@ static struct read_bytes measure(const char *path, enum hearth_sparsity sparsity
     return bytes;
 }
 
-// Not much more than for the chunks alone. What is cached or read ahead depends a little on the time that
-// reads take.
+// Well below what both read apart. The chunks alone would read less still: beside steps their buffers' memory
+// is never lent to the cache. What is cached or read ahead depends a little on the time that reads take.
 static void check_read(const char *path, enum hearth_sparsity sparsity, uint64_t part)
 {
     const struct read_bytes bytes = measure(path, sparsity, part);
-    if (bytes.mixed > bytes.prompts + bytes.prompts / 20 + bytes.steps / 4)
+    if (bytes.mixed > bytes.prompts + bytes.prompts / 20 + bytes.steps * 2 / 3)
         fail_msg("%s, %d/8: %llu bytes for chunks, %llu for steps, %llu for both", path, (int)part,
                  (unsigned long long)bytes.prompts, (unsigned long long)bytes.steps,
                  (unsigned long long)bytes.mixed);
