@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# Shared by the command-line tests: source it first. Gives $hearth, $source_dir, $golden and a scratch folder $tmp, and
-# the checks below. A check that fails ends the test.
+# Shared by the command-line tests: source it first. Gives $hearth, $source_dir, $golden and a scratch folder $tmp, $sanitized,
+# and the checks below. A check that fails ends the test.
 set -u
 
 hearth=$1
@@ -10,6 +10,9 @@ export golden=$source_dir/tests/golden/models
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 export XDG_CACHE_HOME=$tmp/cache
+# 1: with sanitizers, where a process holds memory that no plan knows of.
+sanitized=$(grep -c "^HEARTH_SANITIZE:.*=." "$(dirname "$hearth")/CMakeCache.txt" 2>/dev/null)
+sanitized=${sanitized:-0}
 
 fail() {
     echo "FAILED: $*" >&2

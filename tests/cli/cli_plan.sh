@@ -101,7 +101,7 @@ out_has "of the neurons asked for are in the cache"
 # What a run reads is what was forecast for its budget, once the machine was measured.
 export XDG_CACHE_HOME=$tmp/runs
 text="one two three four five six seven eight nine ten"
-streams=$((least + (whole - least) / 8 + ${sanitized:-0} * 4 * 1024 * 1024)) # sanitizers take memory, too
+streams=$((least + (whole - least) / 8 + sanitized * 4 * 1024 * 1024)) # sanitizers take memory, too
 run 0 run "$tmp/pack.gguf" -p "$text" -n 20 -c 256 -t 1 --ram "$streams" --stats json --ignore-eos
 tail -n 1 "$tmp/err" >"$tmp/stats"
 [ "$(json "$tmp/stats" forecast)" = null ] || fail "a forecast for a machine that nobody measured"
@@ -131,7 +131,7 @@ run 0 plan "$tmp/pack.gguf" -c 256
 err_has "measuring this machine"
 
 # A run measures by itself where the budget has room for that.
-[ "${sanitized:-0}" -gt 0 ] && exit 0
+[ "$sanitized" -gt 0 ] && exit 0
 export XDG_CACHE_HOME=$tmp/by-itself
 run 0 synth --shape turbosparse-mistral-7b "$tmp/shape.gguf"
 large=(run "$tmp/shape.gguf" -p w12 -n 2 --ignore-eos --ram 2500M)
