@@ -129,8 +129,18 @@ same "$tmp/out" "$tmp/three"
 "$hearth" run "$model" -n 3 --temp 0 2>"$tmp/err" < <(sleep 1; cat "$tmp/prompt") >"$tmp/out"
 same "$tmp/out" "$tmp/three"
 err_has "the prompt is read from standard input"
-printf 'another' | run 0 run "$model" -p "$prompt" -n 3 --temp 0
+# What else is there is not read: that is said, but for an empty prompt, which loops of a shell give.
+printf 'another' >"$tmp/another"
+run 0 run "$model" -p "$prompt" -n 3 --temp 0 <"$tmp/another"
 same "$tmp/out" "$tmp/three"
+err_has "standard input is not read, as there is a prompt"
+run 0 run "$model" -p "" -n 3 --temp 0 <"$tmp/another"
+err_lacks "is not read"
+run 0 run "$model" -f "$tmp/prompt" -n 3 --temp 0 < <(printf 'another'; sleep 2)
+same "$tmp/out" "$tmp/three"
+err_has "standard input is not read, as there is a prompt (-f - reads it in place of a file)"
+run 0 run "$model" -p "$prompt" -n 3 --temp 0 </dev/null
+err_lacks "is not read"
 run 0 run "$model" -n 3 --temp 0 </dev/null
 err_has "no prompt is given"
 run 2 run "$model" Once upon

@@ -176,6 +176,8 @@ out_is_empty
 run 1 run "$tmp/none.gguf" -p x
 err_has "hearth: error: "
 err_has "none.gguf"
+run 1 run llama3 "Why is the sky blue?"
+err_has "hearth: error: there is no file llama3 here: give the path of a GGUF file"
 run 1 run "$tmp" -p x
 err_has "hearth: error: "
 for size in 0 3 24 100 5000 60000; do
