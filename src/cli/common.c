@@ -91,6 +91,9 @@ int hearth_cli_fail(const struct hearth_error *err)
         return HEARTH_EXIT_INTERRUPTED;
     }
     const char *option = command && err->param ? hearth_option_for(command, err->param) : NULL;
+    const size_t n = option ? strlen(err->param) : 0;
+    if (option && !strncmp(err->message, err->param, n) && err->message[n] == ' ') // "ram must be ..."
+        return hearth_cli_error("%s%s", option, err->message + n);
     if (option)
         return hearth_cli_error("%s (option %s)", err->message, option);
     return hearth_cli_error("%s", err->message);
@@ -382,7 +385,7 @@ int hearth_cli_open_model_at(struct hearth_model **out, const char *path, const 
     params.n_threads = o->n_threads > 0 ? (int)o->n_threads : 0;
     params.progress = hearth_cli_progress;
     params.verify = o->verify;
-    params.ram = o->ram == HEARTH_BUDGET_ALL ? 0 : o->ram ? o->ram : HEARTH_RAM_FIT;
+    params.ram = hearth_options_ram(o);
     params.io = hearth_options_io(o);
     params.throttle = o->throttle;
     params.overlap = (enum hearth_overlap)o->overlap;

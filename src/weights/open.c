@@ -117,15 +117,14 @@ static int refuse(const struct hearth_sources *s, const struct hearth_sources_us
     const struct hearth_model *m = s->model;
     const struct hearth_budget_floor *f = &s->plan.floor;
     const uint64_t least = least_of(m, u, f);
-    char parts[200] = "all of its weights", remedy[100], needed[32], asked[32];
+    char parts[200] = "for all of its weights", remedy[100], needed[32], asked[32];
     format_size(needed, sizeof needed, least);
     format_size(asked, sizeof asked, m->load.ram_most < m->load.ram_asked ? m->load.ram_most : m->load.ram);
     name_remedy(u, remedy, sizeof remedy);
     if (least == f->bytes)
         snprintf(
             parts, sizeof parts,
-            "%.1f MiB for what is always in memory, %.1f for the KV cache, %.1f for two layers, %.1f for "
-            "the %s of one token",
+            "%.1f MiB are always in memory, %.1f for the KV cache, %.1f for two layers, %.1f for the %s of a token",
             mib(f->always), mib(f->kv), mib(f->layer_buffers), mib(f->working_set),
             s->ffn.ops == &hearth_experts_source ? "experts" : "neurons");
     if (m->load.ram_most < m->load.ram_asked)
@@ -133,8 +132,8 @@ static int refuse(const struct hearth_sources *s, const struct hearth_sources_us
                            "%s: there is too little memory: it needs at least %s, and %s can be had: %s%s",
                            m->info.path, needed, asked, parts, remedy);
     return hearth_fail_param(err, HEARTH_E_BUDGET, "ram",
-                             "ram of %s is too small for %s: it needs at least %s (%llu bytes): %s%s", asked,
-                             m->info.path, needed, (unsigned long long)least, parts, remedy);
+                             "ram must be at least %s (%llu bytes) for %s, not %s: %s%s", needed,
+                             (unsigned long long)least, m->info.path, asked, parts, remedy);
 }
 
 // *need is filled, whatever is returned, and points into the sources.
@@ -315,16 +314,17 @@ static void claim(const struct hearth_model *m, uint64_t bytes)
 }
 
 static int open_streams(struct hearth_sources *s, const struct hearth_sources_user *u,
-                        const struct hearth_store_params *store, struct hearth_error *err)
+                        const struct hearth_store_params *store, uint64_t ram, uint64_t most,
+                        struct hearth_error *err)
 {
     const struct hearth_load_options *load = &s->model->load;
     int rc = begin_streams(s, u, store, err);
     struct hearth_source_need need;
     if (!rc)
-        rc = plan_within(s, u, load->ram, load->ram_most, &need, err);
+        rc = plan_within(s, u, ram, most, &need, err);
     if (rc)
         return rc == HEARTH_E_BUDGET ? refuse(s, u, err) : rc;
-    if (load->ram_asked > s->ram && load->ram_asked != HEARTH_RAM_FIT)
+    if (load->ram_asked > s->ram && load->ram_asked < HEARTH_RAM_LEAST)
         hearth_log(HEARTH_LOG_WARNING,
                    "a memory budget of %.0f MiB is more than there is: it becomes %.0f MiB",
                    mib(load->ram_asked), mib(s->ram));
@@ -396,6 +396,27 @@ static int begin(struct hearth_sources **out, const struct hearth_model *m, bool
     return HEARTH_OK;
 }
 
+// Where a budget is the smallest one that there is, it becomes that.
+static int resolve(const struct hearth_model *m, const struct hearth_sources_user *u, uint64_t *ram,
+                   uint64_t *most, struct hearth_error *err)
+{
+    if (*ram != HEARTH_RAM_LEAST)
+        return HEARTH_OK;
+    struct hearth_sources *s;
+    struct hearth_source_need need;
+    struct hearth_budget_floor floor;
+    uint64_t whole;
+    int rc = hearth_sources_prepare(&s, m, u, &need, &whole, err);
+    if (!rc)
+        rc = hearth_budget_floor(&need.params, &floor, err);
+    if (!rc) {
+        *ram = least_of(m, u, &floor);
+        *most = *ram = *ram < *most ? *ram : *most;
+    }
+    hearth_sources_drop(&s);
+    return rc;
+}
+
 static int open_all(struct hearth_sources **out, const struct hearth_model *m,
                     const struct hearth_sources_user *u, struct hearth_error *err)
 {
@@ -410,11 +431,14 @@ static int open_all(struct hearth_sources **out, const struct hearth_model *m,
     s->kept = hearth_sources_session_bytes(u) - hearth_sources_lendable_bytes(u);
     struct hearth_store_params store;
     struct hearth_throttle throttle;
+    uint64_t ram = load->ram_asked == HEARTH_RAM_LEAST ? HEARTH_RAM_LEAST : load->ram, most = load->ram_most;
     rc = read_store_params(m, &store, &throttle, err);
+    if (!rc)
+        rc = resolve(m, u, &ram, &most, err);
     if (rc)
         return rc;
-    if (!fits(m, u, load->ram, load->ram_most))
-        return open_streams(s, u, &store, err);
+    if (!fits(m, u, ram, most))
+        return open_streams(s, u, &store, ram, most, err);
     claim(m, bytes_of_all(m, u));
     return open_memory(s, true, err);
 }
@@ -550,13 +574,17 @@ static int fit_streams(struct hearth_sources *s, const struct hearth_sources_use
 int hearth_sources_fit(const struct hearth_model *m, const struct hearth_sources_user *u, uint64_t most,
                        struct hearth_fit *fit, struct hearth_error *err)
 {
-    const uint64_t sessions = (uint64_t)m->load.max_sessions, ram = fit->ram;
+    const uint64_t sessions = (uint64_t)m->load.max_sessions;
+    int rc = resolve(m, u, &fit->ram, &most, err);
+    if (rc)
+        return rc;
+    const uint64_t ram = fit->ram;
     fit->kv_bytes = sessions * hearth_region_bytes(u->kv_bytes);
     fit->workspace_bytes = sessions * u->workspace_bytes;
     fit->weight_bytes = fit->resident_bytes = m->image_bytes;
     fit->whole_bytes = bytes_of_all(m, u);
     struct hearth_sources *s;
-    int rc = begin(&s, m, true, err);
+    rc = begin(&s, m, true, err);
     if (!rc)
         rc = fit_streams(s, u, most, fit, err);
     close_all(&s);

@@ -46,5 +46,5 @@ for example in complete stream; do
     grep -q "none.gguf" "$tmp/err" || fail "$example: $(cat "$tmp/err")"
 done
 "$examples/stream" "$model" x 1 >"$tmp/got" 2>"$tmp/err" && fail "stream runs in 1 MiB"
-grep -q "too small" "$tmp/err" || fail "stream with 1 MiB: $(cat "$tmp/err")"
+grep -q "must be at least" "$tmp/err" || fail "stream with 1 MiB: $(cat "$tmp/err")"
 exit 0

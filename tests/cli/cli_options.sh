@@ -105,14 +105,18 @@ err_has "HEARTH_VERBOSE=maybe: must be 1 or 0"
 LLAMA_ARG_N_PREDICT=x run 0 run "$model" -p x -n 1
 
 # ---- sizes
-for size in 2G 2g 2GB 2GiB 2gib 2147483648 "2 GB" 0.002T 90% auto all; do
+for size in 2G 2g 2GB 2GiB 2gib 2147483648 "2 GB" 0.002T 90% auto min all; do
     run 0 run "$model" -p "$prompt" -n 3 --temp 0 --ram "$size"
     same "$tmp/out" "$tmp/three"
 done
 for size in 4X 4GiBs ALL 80%% x -1G 0% 101% 1e400 0x10; do
     run 2 run "$model" -p x --ram "$size"
-    err_has "--ram $size: must be a size such as 900M or 4G, a share of this machine's memory such as 80%, all, or auto"
+    err_has "--ram $size: must be a size such as 900M or 4G, a share of this machine's memory such as 80%, min, all, or auto"
 done
+run 0 run "$model" -p "$prompt" -n 3 --temp 0 --ram 90%
+grep -q '^hearth: --ram 90% is [0-9][0-9.]*[MG]$' "$tmp/err" || fail "what 90 % are is not said"
+run 0 run "$model" -p "$prompt" -n 3 --temp 0 --ram 90% -q
+err_lacks "90%"
 run 2 run "$model" -p x --ram 5
 err_has "--ram 5: that would be bytes; did you mean 5G or 5M?"
 run 2 bench "$model" --roof 512
