@@ -83,7 +83,7 @@ static int cost(struct budget *b, uint64_t *bytes, struct hearth_error *err)
                                                                 .spaces = b->cache_spaces,
                                                                 .align = p->align,
                                                                 .reserve = b->reserve,
-                                                                .chunk_bytes = p->chunk_bytes,
+                                                                .slab_bytes = p->slab_bytes,
                                                                 .growth = p->lendable},
                                   &b->cache, err);
     *bytes = b->resident_bytes + b->cache.region_bytes + b->cache.table_bytes;
