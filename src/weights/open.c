@@ -45,6 +45,13 @@ bool hearth_sources_may_give_neurons(const struct hearth_model *m, enum hearth_s
 
 // ---- sizes
 
+// What a session takes beside its regions: tables on the heap, its threads, what samples its sequences.
+static uint64_t beside_bytes(const struct hearth_model *m, const struct hearth_sources_user *u)
+{
+    return u->table_bytes + (uint64_t)u->n_threads * THREAD +
+           (uint64_t)m->hp.n_vocab * (uint64_t)u->max_seqs * SAMPLER;
+}
+
 // What the process takes besides the sessions' regions. It follows from the file and the sessions' parameters
 // alone, and so does the smallest budget; a program that holds more by now has that counted, too.
 static uint64_t process_bytes(const struct hearth_model *m, const struct hearth_sources_user *u)
@@ -428,6 +435,7 @@ static int open_all(struct hearth_sources **out, const struct hearth_model *m,
     if (!load->ram)
         return open_memory(s, false, err);
     s->room = s->aside = (uint64_t)m->load.max_sessions * hearth_sources_session_bytes(u);
+    s->beside = (uint64_t)m->load.max_sessions * beside_bytes(m, u);
     s->kept = hearth_sources_session_bytes(u) - hearth_sources_lendable_bytes(u);
     struct hearth_store_params store;
     struct hearth_throttle throttle;
@@ -448,7 +456,7 @@ static int open_all(struct hearth_sources **out, const struct hearth_model *m,
 // A session joins sources that are open.
 static int join(struct hearth_sources *s, const struct hearth_sources_user *u, struct hearth_error *err)
 {
-    const uint64_t bytes = hearth_sources_session_bytes(u);
+    const uint64_t bytes = hearth_sources_session_bytes(u), beside = beside_bytes(s->model, u);
     // One that asks for whole feed-forward parts would get them in chunks, for which it has no room.
     if (s->ffn.ops->gives_neurons && !ffn_source(s->model, u->sparsity)->gives_neurons)
         return hearth_fail_param(
@@ -456,14 +464,15 @@ static int join(struct hearth_sources *s, const struct hearth_sources_user *u, s
             "%s: its weights are shared by sessions that predict neurons: open this one with "
             "the same sparsity, or open it first",
             s->model->info.path);
-    if (bytes > s->room)
+    if (bytes > s->room || beside > s->beside)
         return hearth_fail_param(
             err, HEARTH_E_BUDGET, "max_sessions",
             "%s: of its budget %.1f MiB are left for sessions, and this one takes %.1f: set "
             "max_sessions, which is %d, to the number of sessions that are open at once, and "
             "open the largest one first",
-            s->model->info.path, mib(s->room), mib(bytes), s->model->load.max_sessions);
+            s->model->info.path, mib(s->room + s->beside), mib(bytes + beside), s->model->load.max_sessions);
     s->room -= bytes;
+    s->beside -= beside;
     s->users++;
     return HEARTH_OK;
 }
@@ -510,6 +519,7 @@ void hearth_sources_close(struct hearth_sources **sources, struct hearth_sources
     }
     hearth_lock_take(shared->lock);
     s->room += hearth_sources_session_bytes(user);
+    s->beside += beside_bytes(s->model, user);
     hearth_sources_use_nothing(s, user);
     if (--s->users == 0)
         close_shared(shared);
