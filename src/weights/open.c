@@ -207,23 +207,13 @@ static void log_plan(const struct hearth_sources *s)
 
 // ---- opening
 
-static int read_store_params(const struct hearth_model *m, struct hearth_store_params *p,
-                             struct hearth_throttle *throttle, struct hearth_error *err)
+static struct hearth_store_params store_params(const struct hearth_model *m)
 {
-    static const char *const names[] = {"auto", "uring", "pread"};
-    *p = (struct hearth_store_params){.gap = m->load.read_gap,
-                                      .faults = m->load.tests ? m->load.tests->faults : NULL};
-    size_t i = 0;
-    while (i < sizeof names / sizeof *names && strcmp(names[i], m->load.io))
-        i++;
-    if (i == sizeof names / sizeof *names)
-        return hearth_fail_param(err, HEARTH_E_INVALID, "io",
-                                 "there is no io \"%s\": use auto, uring or pread", m->load.io);
-    p->io = (enum hearth_io)i;
-    if (!*m->load.throttle)
-        return HEARTH_OK;
-    p->throttle = throttle;
-    return hearth_throttle_parse(throttle, m->load.throttle, err);
+    const struct hearth_load_options *load = &m->load;
+    return (struct hearth_store_params){.io = load->io,
+                                        .throttle = load->throttled ? &load->throttle : NULL,
+                                        .gap = load->read_gap,
+                                        .faults = load->tests ? load->tests->faults : NULL};
 }
 
 static int open_reader(struct hearth_reader **out, const struct hearth_model *m,
@@ -437,12 +427,9 @@ static int open_all(struct hearth_sources **out, const struct hearth_model *m,
     s->room = s->aside = (uint64_t)m->load.max_sessions * hearth_sources_session_bytes(u);
     s->beside = (uint64_t)m->load.max_sessions * beside_bytes(m, u);
     s->kept = hearth_sources_session_bytes(u) - hearth_sources_lendable_bytes(u);
-    struct hearth_store_params store;
-    struct hearth_throttle throttle;
+    const struct hearth_store_params store = store_params(m);
     uint64_t ram = load->ram_asked == HEARTH_RAM_LEAST ? HEARTH_RAM_LEAST : load->ram, most = load->ram_most;
-    rc = read_store_params(m, &store, &throttle, err);
-    if (!rc)
-        rc = resolve(m, u, &ram, &most, err);
+    rc = resolve(m, u, &ram, &most, err);
     if (rc)
         return rc;
     if (!fits(m, u, ram, most))

@@ -256,8 +256,9 @@ static void test_mixed_modes(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_all_in_memory), cmocka_unit_test(test_layers),
-                                       cmocka_unit_test(test_experts), cmocka_unit_test(test_neurons),
-                                       cmocka_unit_test(test_mixed_modes), cmocka_unit_test(test_more_threads)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_all_in_memory), cmocka_unit_test(test_layers),
+        cmocka_unit_test(test_experts),       cmocka_unit_test(test_neurons),
+        cmocka_unit_test(test_mixed_modes),   cmocka_unit_test(test_more_threads)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
