@@ -61,7 +61,8 @@ struct hearth_sources_user {
 int hearth_sources_open(struct hearth_sources **out, const struct hearth_model *m,
                         const struct hearth_sources_user *user, struct hearth_error *err);
 // What a budget of fit->ram bytes would give such a session, or of `most` where nothing less is possible at
-// all; all fields but `free_bytes` and `free_what` are set. Reads nothing.
+// all; HEARTH_RAM_LEAST becomes the smallest one. All fields but `free_bytes` and `free_what` are set. Reads
+// nothing.
 int hearth_sources_fit(const struct hearth_model *m, const struct hearth_sources_user *user, uint64_t most,
                        struct hearth_fit *fit, struct hearth_error *err);
 // The session's other memory is gone by now.
