@@ -128,12 +128,13 @@ static int refuse(const struct hearth_sources *s, const struct hearth_sources_us
     format_size(needed, sizeof needed, least);
     format_size(asked, sizeof asked, m->load.ram_most < m->load.ram_asked ? m->load.ram_most : m->load.ram);
     name_remedy(u, remedy, sizeof remedy);
-    if (least == f->bytes)
-        snprintf(
-            parts, sizeof parts,
-            "%.1f MiB are always in memory, %.1f for the KV cache, %.1f for two layers, %.1f for the %s of a token",
-            mib(f->always), mib(f->kv), mib(f->layer_buffers), mib(f->working_set),
-            s->ffn.ops == &hearth_experts_source ? "experts" : "neurons");
+    if (least == f->bytes) {
+        const int n = snprintf(parts, sizeof parts, "%.1f MiB in any case, KV cache %.1f, two layers %.1f",
+                               mib(f->always), mib(f->kv), mib(f->layer_buffers));
+        if (f->working_set)
+            snprintf(parts + n, sizeof parts - (size_t)n, ", %s of a token %.1f",
+                     s->ffn.ops == &hearth_experts_source ? "experts" : "neurons", mib(f->working_set));
+    }
     if (m->load.ram_most < m->load.ram_asked)
         return hearth_fail(err, HEARTH_E_BUDGET,
                            "%s: there is too little memory: it needs at least %s, and %s can be had: %s%s",

@@ -292,7 +292,6 @@ static void experts(void **state)
     assert_int_equal(hearth_budget_floor(&p, &f, &err), 0);
     assert_int_equal(f.working_set, COMMON * 110000);
     assert_int_equal(hearth_budget_plan(&p, f.bytes - 1, &plan, NULL, NULL, &err), HEARTH_E_BUDGET);
-    assert_non_null(strstr(err.message, "experts of one token"));
     for (uint64_t budget = f.bytes; budget < f.bytes + (30 << 20); budget += 33333) {
         assert_int_equal(hearth_budget_plan(&p, budget, &plan, NULL, NULL, &err), 0);
         assert_true(plan.bytes <= budget);

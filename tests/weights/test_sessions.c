@@ -196,22 +196,22 @@ static void test_neurons(void **state)
 static void test_more_threads(void **state)
 {
     (void)state;
-    struct hearth_session_params many = hearth_session_params_default();
+    struct hearth_session_params many = hearth_session_params_default(), large = many;
+    large.n_ctx = 4096;
+    large.n_threads = 1;
     many.n_ctx = many.n_ubatch = 1;
-    many.n_threads = 40;
+    many.n_threads = 4;
     struct hearth_model *m = open_shared_model(make("tiny-dense"), 1u << 30, 2);
     struct hearth_session *first = NULL, *second = NULL;
     OK(hearth_session_open(&second, m, &many, &err));
     const uint64_t bytes = hearth_sources_session_bytes(&second->user);
     hearth_session_close(&second);
-    OK(open_sharing(&first, m, HEARTH_SPARSITY_OFF));
+    OK(hearth_session_open(&first, m, &large, &err));
     assert_true(bytes < hearth_sources_session_bytes(&first->user));
     assert_int_equal(hearth_session_open(&second, m, &many, &err), HEARTH_E_BUDGET);
     assert_string_equal(err.param, "max_sessions");
     assert_null(second);
-    OK(open_sharing(&second, m, HEARTH_SPARSITY_OFF));
-    hearth_session_close(&second);
-    many.n_threads = 2;
+    many.n_threads = 1;
     OK(hearth_session_open(&second, m, &many, &err));
     hearth_session_close(&second);
     hearth_session_close(&first);
