@@ -254,8 +254,10 @@ static void test_mixed_modes(void **state)
     hearth_model_close(&memory);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc > 1) // a pattern such as "test_m*"
+        cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_in_memory), cmocka_unit_test(test_layers),
         cmocka_unit_test(test_experts),       cmocka_unit_test(test_neurons),
