@@ -24,10 +24,11 @@ add_custom_command(OUTPUT ${completions} DEPENDS hearth-cli
 set(library_pages ${generated}/man3)
 set(header ${CMAKE_CURRENT_SOURCE_DIR}/include/hearth.h)
 set(man3 ${CMAKE_CURRENT_SOURCE_DIR}/cmake/man3.awk)
-add_custom_command(OUTPUT ${library_pages}/hearth.3 DEPENDS ${header} ${man3}
+set(example ${CMAKE_CURRENT_SOURCE_DIR}/examples/hello.c)
+add_custom_command(OUTPUT ${library_pages}/hearth.3 DEPENDS ${header} ${man3} ${example}
                    COMMAND ${CMAKE_COMMAND} -E rm -rf ${library_pages}
                    COMMAND ${CMAKE_COMMAND} -E make_directory ${library_pages}
-                   COMMAND awk -v out=${library_pages} -f ${man3} ${header})
+                   COMMAND awk -v out=${library_pages} -v example=${example} -f ${man3} ${header})
 add_custom_target(generated ALL DEPENDS ${man_pages} ${library_pages}/hearth.3 ${completions})
 
 set(HEARTH_PC_REQUIRES "libpcre2-8")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 # Manual pages of the library, made from include/hearth.h:
 #
-#   awk -v out=FOLDER -f cmake/man3.awk include/hearth.h
+#   awk -v out=FOLDER -v example=examples/hello.c -f cmake/man3.awk include/hearth.h
 #
-# The comment at the top of the header becomes hearth.3. Each section ("// ---- title") becomes a page, named after
+# The comment at the top of the header becomes hearth.3, which ends with the example. Each section ("// ---- title") becomes a page, named after
 # its first function that opens something, or else its first function; every other function gets an alias. Within
 # a comment, "Errors: ..." and "Threads: ..." are set off, `names` become italic, and functions get their section.
 
@@ -113,7 +113,7 @@ function end_page(    i, page, file, names, seen) {
     n_functions = 0
 }
 
-function overview(    i, n, file, at, paragraphs) {
+function overview(    i, n, file, at, paragraphs, line) {
     file = out "/hearth.3"
     head("hearth", file)
     printf ".SH NAME\nhearth \\- library that runs language models larger than memory\n" > file
@@ -133,7 +133,12 @@ function overview(    i, n, file, at, paragraphs) {
     for (i = 1; i <= n_pages; i++)
         printf ".TP\n.BR %s (3)\n%s: %s\n", pages[i], titles[i], members[i] > file
     printf ".SH EXAMPLES\nThe folder\n.I examples\nof the sources has small programs: a completion, text as it " \
-        "comes, several sequences at once.\n.SH SEE ALSO\n.BR hearth (1)\n" > file
+        "comes, several sequences at once. The shortest one:\n.PP\n.EX\n" > file
+    while ((getline line < example) > 0)
+        if (line !~ /SPDX/)
+            printf "%s\n", escape(line) > file
+    close(example)
+    printf ".EE\n.SH SEE ALSO\n.BR hearth (1)\n" > file
     close(file)
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// stream MODEL PROMPT [RAM_MIB]: shows text as it comes, until the model ends it, the context is full or
-// somebody presses Ctrl-C. With RAM_MIB the program keeps to so much memory, and weights beyond it are read
-// from the file as they are needed. Same text as `hearth run MODEL -p PROMPT --temp 0`.
+// stream MODEL PROMPT [RAM_MIB [N]]: shows text as it comes, until the model ends it, the context is full,
+// there are N tokens or somebody presses Ctrl-C. With RAM_MIB, unless it is 0, the program keeps to so much
+// memory, and weights beyond it are read from the file as they are needed. Same text as `hearth run MODEL -p
+// PROMPT --temp 0 -n N`.
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +44,8 @@ static void put(const char *text, size_t n)
 }
 
 static int generate(const struct hearth_model *model, struct hearth_stream *stream,
-                    struct hearth_sampler *sampler, const char *prompt, struct hearth_error *err)
+                    struct hearth_sampler *sampler, const char *prompt, int n_predict,
+                    struct hearth_error *err)
 {
     hearth_token tokens[MAX_PROMPT];
     const char *text;
@@ -57,13 +59,13 @@ static int generate(const struct hearth_model *model, struct hearth_stream *stre
         return HEARTH_E_INVALID;
     }
     int rc = hearth_prompt(session, seq, tokens, (int)n, NULL, NULL, err);
-    while (!rc) {
+    for (int i = 1; !rc; i++) {
         const hearth_token token = hearth_sample(sampler, hearth_logits(session, 0));
         if (hearth_token_is_eog(model, token))
             break;
         const size_t length = hearth_stream_push(stream, token, &text); // whole characters only
         put(text, length);
-        if (hearth_seq_length(session, seq) == n_ctx)
+        if (i == n_predict || hearth_seq_length(session, seq) == n_ctx)
             break;
         rc = hearth_step(session, &seq, &token, 1, err);
     }
@@ -74,7 +76,7 @@ static int generate(const struct hearth_model *model, struct hearth_stream *stre
 int main(int argc, char **argv)
 {
     if (argc < 3) {
-        fprintf(stderr, "usage: stream MODEL PROMPT [RAM_MIB]\n");
+        fprintf(stderr, "usage: stream MODEL PROMPT [RAM_MIB [N]]\n");
         return 2;
     }
     hearth_log_set(on_log, stderr);
@@ -98,7 +100,7 @@ int main(int argc, char **argv)
         rc = hearth_stream_open(&stream, model, false, true, &err);
     if (!rc) {
         signal(SIGINT, on_interrupt);
-        rc = generate(model, stream, sampler, argv[2], &err);
+        rc = generate(model, stream, sampler, argv[2], argc > 4 ? atoi(argv[4]) : -1, &err);
         signal(SIGINT, SIG_DFL); // before the session goes
         printf("\n");
     }

@@ -106,6 +106,8 @@ enum hearth_overlap {
 
 // A memory budget for hearth_model_params.ram that is none yet: as much as is free.
 #define HEARTH_RAM_FIT UINT64_MAX
+// Another one: as little as the first session that opens runs with.
+#define HEARTH_RAM_LEAST (UINT64_MAX - 1)
 
 struct hearth_model_params {
     size_t size;     // set by hearth_model_params_default()
@@ -124,8 +126,9 @@ struct hearth_model_params {
     // system has no room for them and ends the process. Else they are read when the first session opens,
     // which further sessions share; a session that needs more fails to open with HEARTH_E_BUDGET.
     // HEARTH_RAM_FIT: what is free when the model opens, less some for the rest of the system, see
-    // hearth_model_fit(). A size above what is free then is lowered to that; when weights are read as they
-    // are needed for this reason, a warning says so. The fields below matter only with a budget.
+    // hearth_model_fit(). HEARTH_RAM_LEAST: the smallest one with which the first session opens. A size above
+    // what is free is lowered to that; when weights are read as they are needed for this reason, a warning
+    // says so. The fields below matter only with a budget.
     uint64_t ram;
     const char *io;       // how such weights are read: NULL or "auto" (measured), "uring" or "pread"
     const char *throttle; // emulates other storage: "ufs4", "ufs3", "nvme" or "IOPS,MBPS"; NULL: none
@@ -383,7 +386,7 @@ struct hearth_fit {
 
 // What a session with these parameters (NULL: all defaults) would have on this model with a budget of `ram`
 // bytes. 0: the model's own budget; HEARTH_RAM_FIT: what is free now, less an eighth (32 MiB to 2 GiB) for
-// the system. Free is what the system can give without swapping, within the limits of control groups and of
+// the system; HEARTH_RAM_LEAST: the smallest one, whether or not it is free. Free is what the system can give without swapping, within the limits of control groups and of
 // the process. Reads no weights: on a model that was opened with HEARTH_RAM_FIT it costs milliseconds.
 // fit_size: sizeof *fit.
 // Errors: those of hearth_session_open(), but for a budget that is too small. Threads: any.

@@ -469,6 +469,43 @@ static int make_tokens(struct bench *b, int n)
     return HEARTH_EXIT_OK;
 }
 
+static int begin_roof(struct bench *b)
+{
+    const struct hearth_options *o = b->o;
+    const size_t most =
+        1 + (size_t)o->bench_gen.n * (size_t)o->bench_parallel.n * ((size_t)o->repetitions + 1);
+    struct hearth_error err = {0};
+    if (!o->roof_bytes)
+        return HEARTH_EXIT_OK;
+    if (hearth_roof_open(&b->roof, (size_t)o->roof_bytes, hearth_cli_threads(o), most, &err))
+        return hearth_cli_fail(&err);
+    hearth_roof_measure(&b->roof);
+    return HEARTH_EXIT_OK;
+}
+
+// The roof is measured once it is known that the model runs at all. Its memory stays where there is no budget
+// and all weights fit beside it; on top of a budget it would be too much.
+static int fit_and_measure_roof(struct bench *b, struct hearth_session_params *params)
+{
+    const struct hearth_options *o = b->o;
+    const bool budget = o->ram.bytes && o->ram.bytes != HEARTH_BUDGET_ALL;
+    struct hearth_fit fit;
+    struct hearth_error err = {0};
+    int status = HEARTH_EXIT_OK;
+    const bool before = !budget && !hearth_model_fit(b->model, params, 0, &fit, sizeof fit, &err) &&
+                        fit.kind != HEARTH_FIT_NOT;
+    if (before)
+        status = begin_roof(b);
+    if (!status)
+        status = hearth_cli_fit_or_pack(params, &b->model, o, &fit);
+    b->roof_beside = before && b->roof.pool && fit.kind == HEARTH_FIT_WHOLE;
+    if (!status && !before && fit.kind != HEARTH_FIT_NOT)
+        status = begin_roof(b);
+    if (!b->roof_beside)
+        hearth_roof_stop(&b->roof);
+    return status;
+}
+
 static int set_up(struct bench *b)
 {
     const struct hearth_options *o = b->o;
@@ -485,16 +522,6 @@ static int set_up(struct bench *b)
     }
     if (!longest)
         return hearth_cli_usage(hearth_command_find("bench"), "nothing to measure: -p and -n are both 0");
-    const size_t most_roofs =
-        1 + (size_t)o->bench_gen.n * (size_t)o->bench_parallel.n * ((size_t)o->repetitions + 1);
-    if (o->roof_bytes &&
-        hearth_roof_open(&b->roof, (size_t)o->roof_bytes, hearth_cli_threads(o), most_roofs, &err))
-        return hearth_cli_fail(&err);
-    if (o->roof_bytes)
-        hearth_roof_measure(&b->roof);
-    // The roof's memory would come on top of a budget.
-    if (o->ram && o->ram != HEARTH_BUDGET_ALL)
-        hearth_roof_stop(&b->roof);
     int status = hearth_cli_open_model(&b->model, o, false);
     if (status)
         return status;
@@ -502,14 +529,10 @@ static int set_up(struct bench *b)
     struct hearth_session_params params = hearth_cli_session_params(o, longest + depth, n_seqs + (depth > 0));
     struct hearth_sampler_params sampling = hearth_sampler_params_default();
     sampling.seed = 1;
-    struct hearth_fit fit;
-    status = hearth_cli_fit_or_pack(&params, &b->model, o, &fit);
+    status = fit_and_measure_roof(b, &params);
     if (status)
         return status;
     b->info = hearth_model_info(b->model);
-    b->roof_beside = b->roof.pool && fit.kind == HEARTH_FIT_WHOLE;
-    if (!b->roof_beside)
-        hearth_roof_stop(&b->roof);
     params.progress = on_progress;
     params.progress_arg = b;
     status = hearth_cli_open_session(&b->session, b->model, &params);

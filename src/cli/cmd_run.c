@@ -251,6 +251,15 @@ static int read_prompt(const struct hearth_options *o, struct hearth_buffer *tex
     return status;
 }
 
+// Who pipes a text and gives a prompt beside it may expect both to be used. With an empty prompt that is meant.
+static void note_unread(const struct hearth_options *o)
+{
+    const bool given = (o->prompt && *o->prompt) || (o->file && strcmp(o->file, "-") != 0);
+    if (given && hearth_cli_stdin_waits())
+        hearth_cli_info("standard input is not read, as there is a prompt%s",
+                        o->prompt ? "" : " (-f - reads it in place of a file)");
+}
+
 static int make_prompt(struct run *r, const struct hearth_buffer *text)
 {
     r->has_prompt = text->n > 0;
@@ -357,6 +366,7 @@ static int open_all(struct run *r, const struct hearth_buffer *text)
     if (status)
         return status;
     const struct hearth_model_info *info = hearth_model_info(r->model);
+    note_unread(r->o);
     r->n_vocab = info->n_vocab;
     r->n_lines = (int)r->o->n_parallel;
     status = make_prompt(r, text);

@@ -91,6 +91,9 @@ int hearth_cli_fail(const struct hearth_error *err)
         return HEARTH_EXIT_INTERRUPTED;
     }
     const char *option = command && err->param ? hearth_option_for(command, err->param) : NULL;
+    const size_t n = option ? strlen(err->param) : 0;
+    if (option && !strncmp(err->message, err->param, n) && err->message[n] == ' ') // "ram must be ..."
+        return hearth_cli_error("%s%s", option, err->message + n);
     if (option)
         return hearth_cli_error("%s (option %s)", err->message, option);
     return hearth_cli_error("%s", err->message);
@@ -277,6 +280,17 @@ bool hearth_cli_stdin_is_piped(void)
     return !fstat(STDIN_FILENO, &st) && (S_ISFIFO(st.st_mode) || S_ISREG(st.st_mode) || S_ISSOCK(st.st_mode));
 }
 
+bool hearth_cli_stdin_waits(void)
+{
+    struct stat st;
+    struct pollfd fd = {.fd = STDIN_FILENO, .events = POLLIN};
+    if (fstat(STDIN_FILENO, &st))
+        return false;
+    if (S_ISREG(st.st_mode))
+        return lseek(STDIN_FILENO, 0, SEEK_CUR) < st.st_size;
+    return S_ISFIFO(st.st_mode) && poll(&fd, 1, 0) > 0 && (fd.revents & POLLIN);
+}
+
 void hearth_cli_await_stdin(const char *message)
 {
     struct pollfd fd = {.fd = STDIN_FILENO, .events = POLLIN};
@@ -371,7 +385,7 @@ int hearth_cli_open_model_at(struct hearth_model **out, const char *path, const 
     params.n_threads = o->n_threads > 0 ? (int)o->n_threads : 0;
     params.progress = hearth_cli_progress;
     params.verify = o->verify;
-    params.ram = o->ram == HEARTH_BUDGET_ALL ? 0 : o->ram ? o->ram : HEARTH_RAM_FIT;
+    params.ram = hearth_options_ram(o);
     params.io = hearth_options_io(o);
     params.throttle = o->throttle;
     params.overlap = (enum hearth_overlap)o->overlap;
@@ -396,12 +410,20 @@ static int check_model_options(const struct hearth_options *o)
     return HEARTH_EXIT_OK;
 }
 
+// "llama3": programs that download models have names for them.
+static bool is_name(const char *path)
+{
+    return !strchr(path, '/') && !strstr(path, ".gguf") && access(path, F_OK) && errno == ENOENT;
+}
+
 int hearth_cli_open_model(struct hearth_model **out, const struct hearth_options *o, bool vocab_only)
 {
     struct hearth_error err = {0};
     const int status = check_model_options(o);
     if (status)
         return status;
+    if (is_name(o->model))
+        return hearth_cli_error("there is no file %s here: give the path of a GGUF file", o->model);
     const int rc = hearth_cli_open_model_at(out, o->model, o, vocab_only, &err);
     return rc ? hearth_cli_fail(&err) : HEARTH_EXIT_OK;
 }

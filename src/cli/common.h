@@ -63,6 +63,8 @@ size_t hearth_cli_character(const char *text, size_t n);
 void hearth_cli_warn_binary(const char *path, const struct hearth_buffer *text);
 // Whether standard input is a file, a pipe or a socket: something that is there to be read.
 bool hearth_cli_stdin_is_piped(void);
+// Whether there is a file or a pipe with something in it that nobody has read.
+bool hearth_cli_stdin_waits(void);
 // Says the message if standard input has nothing to read for half a second: somebody may be waiting in vain.
 void hearth_cli_await_stdin(const char *message);
 // Flushes standard output at the end of a command. Returns `status`, or the status of an error

@@ -3,6 +3,7 @@
 #include "cli/fit.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "cli/pack_cache.h"
@@ -22,6 +23,27 @@ static void format_budget(char *out, size_t size, uint64_t bytes)
     else
         snprintf(out, size, "%" PRIu64 ".%" PRIu64 "G", bytes / (1024 * MIB),
                  bytes % (1024 * MIB) * 10 / (1024 * MIB));
+}
+
+// The smallest budget, for which no rounding leaves too little: "6.94M".
+static void format_least(char *out, size_t size, uint64_t bytes)
+{
+    const bool large = bytes >= 1024 * MIB;
+    const double unit = (double)MIB * (large ? 1024 : 1);
+    snprintf(out, size, "%.2f%c", ceil((double)bytes / unit * 100) / 100, large ? 'G' : 'M');
+}
+
+// What a budget that was not given in bytes came to.
+static void say_ram(const struct hearth_options *o, const struct hearth_fit *fit)
+{
+    char budget[32];
+    if (o->ram.percent > 0) {
+        format_budget(budget, sizeof budget, o->ram.bytes);
+        hearth_cli_info("--ram %.10g%% is %s", o->ram.percent, budget);
+    } else if (o->ram.bytes == HEARTH_BUDGET_MIN && fit->kind != HEARTH_FIT_NOT) {
+        format_least(budget, sizeof budget, fit->ram);
+        hearth_cli_info("--ram min is %s", budget);
+    }
 }
 
 static void say_budget(const struct hearth_fit *fit)
@@ -108,10 +130,12 @@ void hearth_cli_fit(struct hearth_session_params *params, const struct hearth_mo
 {
     struct hearth_fit fit;
     const bool tried = try(params, model, &fit);
-    if (tried && fit.kind == HEARTH_FIT_NOT && (!o->ram || fit.ram < o->ram))
+    if (tried && fit.kind == HEARTH_FIT_NOT && (!o->ram.bytes || fit.ram < o->ram.bytes))
         make_room(params, model, o, &fit);
+    if (tried)
+        say_ram(o, &fit);
     if (fit.kind == HEARTH_FIT_STREAMS) {
-        if (!o->ram)
+        if (!o->ram.bytes)
             say_budget(&fit);
         if (hearth_terminal_columns(stderr) || o->verbose)
             say_hints(&fit, model, o, params);

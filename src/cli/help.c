@@ -18,7 +18,7 @@ struct line {
 struct page {
     unsigned command; // HEARTH_CMD_*
     const char *about;
-    struct line lines[11]; // ends with spelling == NULL
+    struct line lines[12]; // ends with spelling == NULL
 };
 
 static const struct page pages[] = {
@@ -26,6 +26,7 @@ static const struct page pages[] = {
      "Continues a prompt.",
      {{"-p", "the prompt"},
       {"-f", "take the prompt from FILE; -: from standard input"},
+      {"-e", "make \\n and such in FILE newlines, as in a PROMPT"},
       {"-n", "tokens to generate (default: until the text ends)"},
       {"-c", "tokens of context (default: the model's, at most 4096)"},
       {"--temp", "0: always the likeliest token; higher: bolder (0.8)"},

@@ -37,7 +37,7 @@ enum hearth_option_kind {
     HEARTH_OPTION_FLOAT,       // double
     HEARTH_OPTION_MAGNITUDE,   // struct hearth_magnitude: a number, or a share such as 40%
     HEARTH_OPTION_SIZE,        // uint64_t bytes: 4096, 900M, 4G, 4GB, 4GiB (powers of 1024)
-    HEARTH_OPTION_BUDGET,      // the same, 80% of the machine's memory, all (HEARTH_BUDGET_ALL), or auto (0)
+    HEARTH_OPTION_BUDGET,      // struct hearth_ram: the same, 80% of the machine's memory, all, min, or auto
     HEARTH_OPTION_STRING,      // const char *, borrowed from argv or the environment
     HEARTH_OPTION_ENUM,        // int, the index in `choices`
     HEARTH_OPTION_INT_LIST,    // struct hearth_int_list, "1,4,8"
@@ -63,7 +63,13 @@ struct hearth_string_list {
     const char *values[HEARTH_STRING_LIST_MAX]; // borrowed from argv or the environment
 };
 
-#define HEARTH_BUDGET_ALL UINT64_MAX // no budget
+#define HEARTH_BUDGET_ALL UINT64_MAX       // no budget
+#define HEARTH_BUDGET_MIN (UINT64_MAX - 1) // the smallest one that the model runs with
+
+struct hearth_ram {
+    uint64_t bytes; // 0: as much as is free; or one of the above
+    double percent; // of this machine's memory, where it was given so; else 0
+};
 
 enum { HEARTH_STATS_NONE, HEARTH_STATS_JSON };
 enum { HEARTH_OUTPUT_MD, HEARTH_OUTPUT_JSON, HEARTH_OUTPUT_JSONL, HEARTH_OUTPUT_CSV, HEARTH_OUTPUT_SQL };
@@ -107,9 +113,9 @@ struct hearth_options {
     int sparsity;                                // enum hearth_sparsity
     double predict_threshold;                    // NAN: not given
     struct hearth_magnitude sparsity_threshold;
-    int cpu;      // index in the choices of --cpu; 0: the best
-    uint64_t ram; // 0: as much as is free
-    int io;       // index in the choices of --io
+    int cpu; // index in the choices of --cpu; 0: the best
+    struct hearth_ram ram;
+    int io; // index in the choices of --io
     const char *throttle;
     int overlap; // enum hearth_overlap
     int pack;    // HEARTH_PACK_AUTO, ...
@@ -134,6 +140,8 @@ struct hearth_option {
 extern const struct hearth_option hearth_option_table[];
 // The value of --cpu for hearth_model_params.cpu (NULL: the best level).
 const char *hearth_options_cpu(const struct hearth_options *o);
+// The value of --ram for hearth_model_params.ram.
+uint64_t hearth_options_ram(const struct hearth_options *o);
 // The value of --io for hearth_model_params.io.
 const char *hearth_options_io(const struct hearth_options *o);
 

@@ -6,6 +6,7 @@
 
 #include "base/cpu.h"
 #include "cli/commands.h"
+#include "hearth.h"
 
 #define AT(field) offsetof(struct hearth_options, field)
 #define NO_RANGE  0, 0
@@ -191,12 +192,12 @@ const struct hearth_option hearth_option_table[] = {
      "threads; -1: one per physical core", AT(bench_threads)},
     {"--ram", NULL, HEARTH_OPTION_BUDGET, "SIZE", "auto", NULL, 1, 9.0e18, ENGINE | PROFILE, "Resources",
      "use at most SIZE of memory (4G, 900M, 80% of this machine's); what does not fit is read from the file as it "
-     "is needed. The text does not depend on it. auto: what is free, less some for the system; all: load the "
-     "whole model, whether or not it fits",
+     "is needed. The text does not depend on it. auto: what is free, less some for the system; min: the smallest "
+     "size that will do; all: load the whole model, whether or not it fits",
      AT(ram)},
     {"--ram", NULL, HEARTH_OPTION_BUDGET, "SIZE", "auto", NULL, 1, 9.0e18, PLAN, "Resources",
-     "plan for SIZE of memory (4G, 900M, 80% of this machine's); auto: what is free, less some for the system; all: "
-     "room for the whole model",
+     "plan for SIZE of memory (4G, 900M, 80% of this machine's); auto: what is free, less some for the system; min: "
+     "the smallest size that will do; all: room for the whole model",
      AT(ram)},
     {"--min-speed", NULL, HEARTH_OPTION_FLOAT, "X", NULL, NULL, 1e-6, 1e9, PLAN, "Resources",
      "in place of --ram: the smallest memory with which at least X tokens are generated a second",
@@ -310,6 +311,15 @@ const char *hearth_options_io(const struct hearth_options *o)
 {
     static const char *const kinds[] = {"auto", "uring", "pread"};
     return kinds[o->io];
+}
+
+uint64_t hearth_options_ram(const struct hearth_options *o)
+{
+    const uint64_t bytes = o->ram.bytes;
+    return bytes == HEARTH_BUDGET_ALL   ? 0
+           : bytes == HEARTH_BUDGET_MIN ? HEARTH_RAM_LEAST
+           : bytes                      ? bytes
+                                        : HEARTH_RAM_FIT;
 }
 
 const char *hearth_options_cpu(const struct hearth_options *o)

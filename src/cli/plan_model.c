@@ -278,7 +278,9 @@ static int find_budget(struct planning *g, const struct hearth_session_params *p
 {
     const struct hearth_options *o = g->o;
     const uint64_t whole = hearth_outlook_whole(g->outlook);
-    *ram = o->ram == HEARTH_BUDGET_ALL ? whole : o->ram;
+    *ram = o->ram.bytes == HEARTH_BUDGET_ALL   ? whole
+           : o->ram.bytes == HEARTH_BUDGET_MIN ? hearth_outlook_least(g->outlook)
+                                               : o->ram.bytes;
     if (!*ram && o->sim_ram)
         *ram = o->sim_ram;
     if (!*ram && o->device && g->probe.ram)
@@ -334,7 +336,7 @@ static int plan_model(struct planning *g)
 {
     const struct hearth_options *o = g->o;
     struct hearth_options open = *o;
-    open.ram = 0; // what a budget decides is only asked about
+    open.ram.bytes = 0; // what a budget decides is only asked about
     int status = hearth_cli_open_model(&g->model, &open, false);
     if (!status)
         status = hearth_cli_machine(&g->probe, o, o->model, true);

@@ -63,40 +63,56 @@ static bool parse_size(const char *text, uint64_t *out, bool *has_unit)
 }
 
 // "80%" of this machine's memory, or of what control groups leave of it.
-static bool parse_share_of_memory(const char *text, uint64_t *out)
+static bool parse_share_of_memory(const char *text, struct hearth_ram *out)
 {
     const char *end;
     double v;
     if (!parse_float(text, &end, &v) || v <= 0 || v > 100 || strcmp(end, "%") != 0)
         return false;
-    *out = (uint64_t)(v / 100 * (double)hearth_memory_limit(""));
+    *out = (struct hearth_ram){(uint64_t)(v / 100 * (double)hearth_memory_limit("")), v};
     return true;
 }
 
 // A number below this, without a unit, is not meant in bytes.
 #define LEAST_BYTES 65536
 
-// "all", "auto".
 static bool parse_word_for_budget(const char *text, uint64_t *out)
 {
-    *out = strcmp(text, "all") ? 0 : HEARTH_BUDGET_ALL;
-    return !strcmp(text, "all") || !strcmp(text, "auto");
+    static const struct {
+        const char *word;
+        uint64_t bytes;
+    } words[] = {{"auto", 0}, {"all", HEARTH_BUDGET_ALL}, {"min", HEARTH_BUDGET_MIN}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strcmp(text, words[i].word)) {
+            *out = words[i].bytes;
+            return true;
+        }
+    return false;
+}
+
+static bool parse_size_in_range(const struct hearth_option *opt, const char *text, uint64_t *out)
+{
+    bool has_unit;
+    return parse_size(text, out, &has_unit) && in_range(opt, (double)*out) &&
+           (!*out || *out >= LEAST_BYTES || has_unit);
 }
 
 static bool set_size(const struct hearth_option *opt, const char *text, void *field)
 {
     uint64_t size;
-    bool has_unit = true;
-    if (opt->kind == HEARTH_OPTION_BUDGET && parse_word_for_budget(text, &size)) {
-        memcpy(field, &size, sizeof size);
-        return true;
-    }
-    if (!(opt->kind == HEARTH_OPTION_BUDGET && parse_share_of_memory(text, &size)) &&
-        !parse_size(text, &size, &has_unit))
-        return false;
-    if (!in_range(opt, (double)size) || (size && size < LEAST_BYTES && !has_unit))
+    if (!parse_size_in_range(opt, text, &size))
         return false;
     memcpy(field, &size, sizeof size);
+    return true;
+}
+
+static bool set_budget(const struct hearth_option *opt, const char *text, void *field)
+{
+    struct hearth_ram ram = {0};
+    if (!parse_word_for_budget(text, &ram.bytes) && !parse_share_of_memory(text, &ram) &&
+        !parse_size_in_range(opt, text, &ram.bytes))
+        return false;
+    memcpy(field, &ram, sizeof ram);
     return true;
 }
 
@@ -175,8 +191,9 @@ bool hearth_value_set(const struct hearth_option *opt, const char *text, struct 
         return true;
     }
     case HEARTH_OPTION_SIZE:
-    case HEARTH_OPTION_BUDGET:
         return set_size(opt, text, field);
+    case HEARTH_OPTION_BUDGET:
+        return set_budget(opt, text, field);
     case HEARTH_OPTION_STRING:
         memcpy(field, &text, sizeof text);
         return true;
@@ -243,8 +260,9 @@ void hearth_value_describe(const struct hearth_option *opt, char *out, size_t si
         snprintf(out, size, "a size such as 512M or 2G");
         break;
     case HEARTH_OPTION_BUDGET:
-        snprintf(out, size,
-                 "a size such as 900M or 4G, a share of this machine's memory such as 80%%, all, or auto");
+        snprintf(
+            out, size,
+            "a size such as 900M or 4G, a share of this machine's memory such as 80%%, min, all, or auto");
         break;
     case HEARTH_OPTION_INT_LIST:
         snprintf(out, size, "at most %d whole numbers from %.10g%s, separated by commas", HEARTH_INT_LIST_MAX,

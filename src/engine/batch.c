@@ -164,6 +164,8 @@ int hearth_batch_read(struct hearth_batch *b, const struct hearth_batch_limits *
     b->n_answered = 0;
     if (n < 1)
         return hearth_fail(err, HEARTH_E_INVALID, "an evaluation takes at least one row, not %d rows", n);
+    if (!rows)
+        return hearth_fail(err, HEARTH_E_INVALID, "rows is NULL, and %d of them are to be evaluated", n);
     int rc = hearth_params_check_size(row_size, LEAST_ROW, sizeof *rows, "hearth_batch_row", err);
     if (!rc)
         rc = check_count(n, limits->max_rows, "n_ubatch", "rows (n_ubatch and max_steps together)", err);

@@ -142,6 +142,8 @@ static int reserve_prompt(struct hearth_session *s, int seq, const hearth_token 
 {
     if (n < 1)
         return hearth_fail(err, HEARTH_E_INVALID, "a prompt needs at least one token");
+    if (!tokens)
+        return hearth_fail(err, HEARTH_E_INVALID, "tokens is NULL, and the prompt has %d of them", n);
     int rc = hearth_kv_check_seq(&s->kv, seq, err);
     for (int i = 0; i < n && !rc; i++)
         if ((rc = hearth_batch_check_token(&s->limits, tokens[i], err)))
@@ -202,6 +204,9 @@ int hearth_step(struct hearth_session *session, const int *seqs, const hearth_to
     if (n < 1 || n > s->limits.max_seqs)
         return hearth_fail(err, HEARTH_E_INVALID, "a step takes 1 to %d sequences, not %d",
                            s->limits.max_seqs, n);
+    if (!seqs || !tokens)
+        return hearth_fail(err, HEARTH_E_INVALID, "%s is NULL, and the step has %d of them",
+                           seqs ? "tokens" : "seqs", n);
     const int rc = hearth_batch_check_seqs(&s->batch, &s->kv, seqs, n, err);
     if (rc)
         return rc;

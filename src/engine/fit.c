@@ -8,6 +8,8 @@
 
 static uint64_t budget_of(const struct hearth_model *m, uint64_t ram, const struct hearth_free_memory *f)
 {
+    if (ram == 0 && m->load.ram_asked == HEARTH_RAM_LEAST)
+        return HEARTH_RAM_LEAST;
     if (ram == 0)
         return m->load.ram ? m->load.ram : UINT64_MAX;
     if (ram != HEARTH_RAM_FIT || f->bytes == UINT64_MAX)

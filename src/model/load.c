@@ -10,7 +10,9 @@
 
 // Bytes read by one task. Large enough for the disk to stream, small enough to keep all threads busy to the
 // end.
-#define CHUNK ((uint64_t)8 << 20)
+#define SPAN ((uint64_t)8 << 20)
+// Loading is to stop soon when it is to: between two looks at that it reads for about so long.
+#define ROUND_NS ((uint64_t)100 * 1000 * 1000)
 
 // The bytes of a tensor that one task reads.
 struct span {
@@ -85,10 +87,10 @@ static uint64_t span_bytes(const struct hearth_item *item)
     if (item->to_f32)
         return item->tensor->bytes;
     if (!item->bundle)
-        return CHUNK;
+        return SPAN;
     // Whole bundles, and whole pages.
     const uint64_t step = (uint64_t)item->bundle->stride * (HEARTH_IMAGE_PAGE / HEARTH_BUNDLE_ALIGN);
-    return step < CHUNK ? CHUNK / step * step : step;
+    return step < SPAN ? SPAN / step * step : step;
 }
 
 int hearth_load_threads(const struct hearth_model *m)
@@ -124,6 +126,14 @@ static size_t list_spans(const struct hearth_target *targets, size_t n_targets, 
     return n;
 }
 
+// Spans of the next round, where one of `round` spans took so long.
+static size_t next_round(size_t round, uint64_t ns, int n_threads)
+{
+    if (ns < ROUND_NS / 2 && round < 8 * (size_t)n_threads)
+        return 2 * round;
+    return ns > ROUND_NS && round > 1 ? round / 2 : round;
+}
+
 int hearth_targets_read(const struct hearth_model *m, const struct hearth_target *targets, size_t n_targets,
                         struct hearth_error *err)
 {
@@ -140,14 +150,17 @@ int hearth_targets_read(const struct hearth_model *m, const struct hearth_target
         list_spans(targets, n_targets, spans);
 
     // In rounds, so that progress is reported and reading stops soon after an error.
-    const size_t round = 8 * (size_t)n_threads;
-    for (size_t from = 0; !rc && from < n; from += round) {
-        struct read_job job = {m, spans + from, errors};
-        hearth_pool_run(pool, read_span, &job, (int)(n - from < round ? n - from : round));
+    size_t round = 1, done = 0;
+    while (!rc && done < n) {
+        struct read_job job = {m, spans + done, errors};
+        const size_t count = n - done < round ? n - done : round;
+        const uint64_t start = hearth_now_ns();
+        hearth_pool_run(pool, read_span, &job, (int)count);
+        round = next_round(round, hearth_now_ns() - start, n_threads);
         for (int i = 0; i < n_threads && !rc; i++)
             if (errors[i].code)
                 rc = hearth_fail(err, errors[i].code, "%s", errors[i].message);
-        size_t done = from + round < n ? from + round : n;
+        done += count;
         if (!rc && options->progress && !options->progress(options->progress_arg, (float)done / (float)n))
             rc = hearth_fail(err, HEARTH_E_INTERRUPTED, "loading was interrupted");
     }

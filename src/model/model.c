@@ -167,10 +167,12 @@ static int set_load_options(struct hearth_model *m, const struct hearth_model_pa
     o->progress = params->progress;
     o->progress_arg = params->progress_arg;
     o->ram_asked = o->ram = o->ram_most = params->ram;
-    const char *io = params->io ? params->io : "auto", *throttle = params->throttle ? params->throttle : "";
-    if (strlen(io) >= sizeof o->io || strlen(throttle) >= sizeof o->throttle)
-        return hearth_fail_param(err, HEARTH_E_INVALID, strlen(io) >= sizeof o->io ? "io" : "throttle",
-                                 "there is no io \"%.20s\" or throttle \"%.80s\"", io, throttle);
+    int rc = hearth_io_parse(&o->io, params->io ? params->io : "auto", err);
+    o->throttled = params->throttle && *params->throttle;
+    if (!rc && o->throttled)
+        rc = hearth_throttle_parse(&o->throttle, params->throttle, err);
+    if (rc)
+        return rc;
     if (params->max_sessions < 0 || params->max_sessions > MAX_SESSIONS)
         return hearth_fail_param(err, HEARTH_E_INVALID, "max_sessions",
                                  "there may be 1 to %d sessions on a model, not %d", MAX_SESSIONS,
@@ -182,8 +184,6 @@ static int set_load_options(struct hearth_model *m, const struct hearth_model_pa
         return hearth_fail_param(err, HEARTH_E_INVALID, "read_gap",
                                  "read_gap is %llu bytes, and at most 1 GiB makes sense",
                                  (unsigned long long)params->read_gap);
-    strcpy(o->io, io);
-    strcpy(o->throttle, throttle);
     o->overlap = params->overlap;
     o->read_gap = (uint32_t)params->read_gap;
     o->max_sessions = params->max_sessions > 0 ? params->max_sessions : 1;

@@ -5,6 +5,7 @@
 #define HEARTH_MODEL_MODEL_H
 
 #include "base/memory.h"
+#include "base/storage.h"
 #include "base/threads.h"
 #include "gguf/gguf.h"
 #include "kernels/kernels.h"
@@ -157,7 +158,9 @@ struct hearth_load_options {
     // what that came to when the model was opened (0: all weights are read at once, else sessions read
     // them); and what it may grow to where that is too little to run at all.
     uint64_t ram_asked, ram, ram_most;
-    char io[16], throttle[64];
+    enum hearth_io io;
+    bool throttled;
+    struct hearth_throttle throttle; // where it is
     enum hearth_overlap overlap;
     uint32_t read_gap; // of the storage, as hearth_store_gap() says it where it was measured; 0: not known
     int max_sessions;  // at least 1

@@ -83,7 +83,7 @@ static int cost(struct budget *b, uint64_t *bytes, struct hearth_error *err)
                                                                 .spaces = b->cache_spaces,
                                                                 .align = p->align,
                                                                 .reserve = b->reserve,
-                                                                .chunk_bytes = p->chunk_bytes,
+                                                                .slab_bytes = p->slab_bytes,
                                                                 .growth = p->lendable},
                                   &b->cache, err);
     *bytes = b->resident_bytes + b->cache.region_bytes + b->cache.table_bytes;
@@ -403,23 +403,6 @@ static void plan_experts(const struct hearth_budget_params *p, uint64_t availabl
 
 // ---- the plan
 
-static double mib(uint64_t bytes)
-{
-    return (double)bytes / (1 << 20);
-}
-
-static int too_small(const struct hearth_budget_params *p, uint64_t budget,
-                     const struct hearth_budget_floor *f, struct hearth_error *err)
-{
-    return hearth_fail_param(
-        err, HEARTH_E_BUDGET, "ram",
-        "ram of %llu is too small: this model needs at least %llu bytes (%.1f MiB): %.1f for what is "
-        "always in memory, %.1f for the KV cache (n_ctx makes it smaller), %.1f for two layers, %.1f for "
-        "the %s of one token",
-        (unsigned long long)budget, (unsigned long long)f->bytes, mib(f->bytes), mib(f->always), mib(f->kv),
-        mib(f->layer_buffers), mib(f->working_set), p->n_experts ? "experts" : "neurons");
-}
-
 static int spend(struct budget *b, uint64_t budget, struct hearth_budget_plan *out, uint32_t *resident,
                  uint32_t *quota, struct hearth_error *err)
 {
@@ -429,7 +412,9 @@ static int spend(struct budget *b, uint64_t budget, struct hearth_budget_plan *o
         return rc;
     const struct hearth_budget_floor *f = &out->floor;
     if (budget < f->bytes)
-        return too_small(p, budget, f, err);
+        return hearth_fail_param(err, HEARTH_E_BUDGET, "ram",
+                                 "ram of %llu is too small: at least %llu bytes are needed",
+                                 (unsigned long long)budget, (unsigned long long)f->bytes);
     uint64_t left = budget - f->bytes;
     spend_on_dense(p, out, &left);
     uint64_t available = f->working_set + left;

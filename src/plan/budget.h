@@ -45,7 +45,7 @@ struct hearth_budget_params {
     uint32_t least_reserve; // of the neuron cache, in bundles
     // Same as in hearth_cache_params.
     const struct hearth_cache_policy *policy;
-    uint32_t align, chunk_bytes;
+    uint32_t align, slab_bytes;
 };
 
 // The smallest budget, and its parts.
@@ -87,7 +87,7 @@ int hearth_budget_plan(const struct hearth_budget_params *p, uint64_t budget, st
 
 // What the neuron cache can keep beside this plan's residents while all of p->lendable is lent to it:
 // most[n_spaces], nowhere less than the plan's quota. Where a part is lent, anything in proportion between
-// the two fits, but for a chunk of the cache for each size of slots. Errors as above.
+// the two fits, but for a slab of the cache for each size of slots. Errors as above.
 int hearth_budget_lend(const struct hearth_budget_params *p, const struct hearth_budget_plan *plan,
                        const uint32_t *resident, const uint32_t *quota, uint32_t *most,
                        struct hearth_error *err);

@@ -12,7 +12,7 @@
 #include "sparse/cache.h"
 
 #define BUNDLE 512 // bytes; sizes do not matter without memory
-#define CHUNK  65536
+#define SLAB   65536
 
 struct sim {
     const struct hearth_trace *t;
@@ -239,7 +239,7 @@ static int replay(struct sim *s, const char *policy, double share, double fixed,
                                                              .spaces = s->spaces,
                                                              .align = 1,
                                                              .reserve = s->out->largest_set,
-                                                             .chunk_bytes = CHUNK,
+                                                             .slab_bytes = SLAB,
                                                              .no_memory = true},
                                err);
     if (rc)

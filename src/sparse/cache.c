@@ -21,8 +21,8 @@ static bool adds_up(const struct hearth_cache *c)
         cached += c->spaces[i].n_cached;
         spaces += c->spaces[i].quota;
     }
-    for (uint32_t i = 0; i < c->max_chunks; i++)
-        used += c->chunks[i].n_used;
+    for (uint32_t i = 0; i < c->max_slabs; i++)
+        used += c->slabs[i].n_used;
     for (uint32_t i = 0; i < c->n_classes; i++)
         classes += c->classes[i].quota;
     return cached == used && spaces == classes;
@@ -160,7 +160,7 @@ uint32_t hearth_cache_prefetch(struct hearth_cache *c, uint32_t space, const uin
     for (uint32_t i = 0; i < n && listed < max_reads; i++) {
         if (ids[i] < s->resident || state_of(s, ids[i]) != HEARTH_CACHE_ABSENT)
             continue;
-        if ((uint64_t)k->n_free + (uint64_t)c->n_unused * k->per_chunk <= keep_free ||
+        if ((uint64_t)k->n_free + (uint64_t)c->n_unused * k->per_slab <= keep_free ||
             !hearth_cache_insert(c, s, ids[i]))
             break;
         reads[listed++] = read_of(c, s, ids[i]);
@@ -195,10 +195,10 @@ void hearth_cache_seed(struct hearth_cache *c, uint32_t space, const float *shar
 
 static int over_budget(const struct hearth_cache *c, struct hearth_error *err)
 {
-    uint64_t needed = hearth_cache_chunks_needed(c) * c->chunk_bytes;
+    uint64_t needed = hearth_cache_slabs_needed(c) * c->slab_bytes;
     return hearth_fail(err, HEARTH_E_BUDGET,
                        "the neuron cache has %llu bytes, but its quotas and reserve take %llu",
-                       (unsigned long long)c->n_chunks * c->chunk_bytes, (unsigned long long)needed);
+                       (unsigned long long)c->n_slabs * c->slab_bytes, (unsigned long long)needed);
 }
 
 int hearth_cache_set_quota(struct hearth_cache *c, uint32_t space, uint32_t quota, struct hearth_error *err)
@@ -210,7 +210,7 @@ int hearth_cache_set_quota(struct hearth_cache *c, uint32_t space, uint32_t quot
     s->quota = quota < s->n_neurons ? quota : s->n_neurons;
     k->quota = k->quota - old + s->quota;
     // A smaller quota is always fine, even while several calls shrink the region.
-    if (s->quota <= old || hearth_cache_chunks_needed(c) <= c->n_chunks)
+    if (s->quota <= old || hearth_cache_slabs_needed(c) <= c->n_slabs)
         return HEARTH_OK;
     int rc = over_budget(c, err);
     k->quota = k->quota - s->quota + old;
@@ -218,55 +218,18 @@ int hearth_cache_set_quota(struct hearth_cache *c, uint32_t space, uint32_t quot
     return rc;
 }
 
-int hearth_cache_set_resident(struct hearth_cache *c, uint32_t space, uint32_t resident,
-                              struct hearth_error *err)
-{
-    struct hearth_cache_space *s = &c->spaces[space];
-    if (resident > s->n_neurons)
-        resident = s->n_neurons;
-    for (uint32_t i = s->resident; i < resident; i++)
-        if (s->mark[i] >= HEARTH_CACHE_PIN || state_of(s, i) == HEARTH_CACHE_LOADING)
-            return hearth_fail(err, HEARTH_E_INVALID,
-                               "the resident prefix of space %u cannot grow over neuron %u, which is in use",
-                               space, i);
-    for (uint32_t i = s->resident; i < resident; i++)
-        if (state_of(s, i) != HEARTH_CACHE_ABSENT)
-            hearth_cache_remove(c, s, i);
-    struct hearth_cache_class *k = &c->classes[s->size_class];
-    uint32_t old = s->resident;
-    bool was_cold = old < s->n_neurons, is_cold = resident < s->n_neurons;
-    k->n_cold = k->n_cold + is_cold - was_cold;
-    s->resident = resident;
-    if (resident >= old || hearth_cache_chunks_needed(c) <= c->n_chunks)
-        return HEARTH_OK;
-    int rc = over_budget(c, err);
-    s->resident = old;
-    k->n_cold = k->n_cold + was_cold - is_cold;
-    return rc;
-}
-
-void *hearth_cache_place(struct hearth_cache *c, uint32_t space, uint32_t neuron)
-{
-    struct hearth_cache_space *s = &c->spaces[space];
-    if (neuron < s->resident || state_of(s, neuron) != HEARTH_CACHE_ABSENT ||
-        !hearth_cache_insert(c, s, neuron))
-        return NULL;
-    s->mark[neuron] = HEARTH_CACHE_PRESENT;
-    return hearth_cache_bundle(c, space, neuron);
-}
-
 int hearth_cache_set_bytes(struct hearth_cache *c, uint64_t bytes, struct hearth_error *err)
 {
-    uint32_t old = c->n_chunks;
-    uint64_t chunks = bytes / c->chunk_bytes;
-    if (chunks > c->max_chunks)
+    uint32_t old = c->n_slabs;
+    uint64_t slabs = bytes / c->slab_bytes;
+    if (slabs > c->max_slabs)
         return hearth_fail(err, HEARTH_E_INVALID,
                            "the neuron cache cannot grow to %llu bytes: it was opened for %llu",
-                           (unsigned long long)bytes, (unsigned long long)c->max_chunks * c->chunk_bytes);
-    c->n_chunks = (uint32_t)chunks;
-    if (c->n_chunks < old && hearth_cache_chunks_needed(c) > chunks) {
+                           (unsigned long long)bytes, (unsigned long long)c->max_slabs * c->slab_bytes);
+    c->n_slabs = (uint32_t)slabs;
+    if (c->n_slabs < old && hearth_cache_slabs_needed(c) > slabs) {
         int rc = over_budget(c, err);
-        c->n_chunks = old;
+        c->n_slabs = old;
         return rc;
     }
     hearth_cache_relist(c);
@@ -288,11 +251,6 @@ uint64_t hearth_cache_settle(struct hearth_cache *c, uint32_t max_bundles)
 
 // ---- statistics
 
-struct hearth_cache_stats hearth_cache_space_stats(const struct hearth_cache *c, uint32_t space)
-{
-    return c->spaces[space].stats;
-}
-
 struct hearth_cache_stats hearth_cache_stats(const struct hearth_cache *c)
 {
     struct hearth_cache_stats sum = {0};
@@ -313,11 +271,6 @@ uint32_t hearth_cache_quota(const struct hearth_cache *c, uint32_t space)
     return c->spaces[space].quota;
 }
 
-uint32_t hearth_cache_resident(const struct hearth_cache *c, uint32_t space)
-{
-    return c->spaces[space].resident;
-}
-
 uint32_t hearth_cache_n_cached(const struct hearth_cache *c, uint32_t space)
 {
     return c->spaces[space].n_cached;
@@ -325,7 +278,7 @@ uint32_t hearth_cache_n_cached(const struct hearth_cache *c, uint32_t space)
 
 uint64_t hearth_cache_bytes(const struct hearth_cache *c)
 {
-    return (uint64_t)c->n_chunks * c->chunk_bytes;
+    return (uint64_t)c->n_slabs * c->slab_bytes;
 }
 
 uint64_t hearth_cache_table_bytes(const struct hearth_cache *c)
@@ -335,12 +288,12 @@ uint64_t hearth_cache_table_bytes(const struct hearth_cache *c)
 
 uint64_t hearth_cache_max_bytes(const struct hearth_cache *c)
 {
-    return (uint64_t)c->max_chunks * c->chunk_bytes;
+    return (uint64_t)c->max_slabs * c->slab_bytes;
 }
 
 uint64_t hearth_cache_waste(const struct hearth_cache *c)
 {
-    return (uint64_t)c->n_classes * c->chunk_bytes;
+    return (uint64_t)c->n_classes * c->slab_bytes;
 }
 
 void *hearth_cache_region(const struct hearth_cache *c, size_t *bytes)

@@ -36,7 +36,7 @@ const struct hearth_cache_policy *hearth_cache_policy_find(const char *name); //
 const char *hearth_cache_policy_name(const struct hearth_cache_policy *p);
 
 #define HEARTH_CACHE_HALF_LIFE 32         // visits
-#define HEARTH_CACHE_CHUNK     (2u << 20) // bytes
+#define HEARTH_CACHE_SLAB      (2u << 20) // bytes
 #define HEARTH_CACHE_MAX_PINS  63
 
 struct hearth_cache_space_params {
@@ -57,16 +57,16 @@ struct hearth_cache_params {
     uint32_t align;
     // Number of bundles that may be in memory beyond the quotas while a step uses them, for each size.
     uint32_t reserve;
-    // The region is divided among sizes in chunks of this many bytes: a power of two of at least
-    // 65536 that holds a slot; 0: HEARTH_CACHE_CHUNK.
-    uint32_t chunk_bytes;
+    // The region is divided among sizes in slabs of this many bytes: a power of two of at least
+    // 65536 that holds a slot; 0: HEARTH_CACHE_SLAB.
+    uint32_t slab_bytes;
     uint64_t bytes;     // size of the region; 0: what quotas and reserve take (hearth_cache_measure)
     uint64_t max_bytes; // upper limit of hearth_cache_set_bytes() (address space only); 0: bytes
     uint64_t growth;    // raises that limit by so much, or to what all neurons take if that is less
     bool no_memory;     // for simulation: only decide, hold no bytes. Pointers are then NULL
 };
 
-// Memory of a cache with given parameters: the region for its slots (whole chunks) and its tables.
+// Memory of a cache with given parameters: the region for its slots (whole slabs) and its tables.
 struct hearth_cache_sizes {
     uint64_t region_bytes; // for quotas and reserve
     uint64_t table_bytes;
@@ -149,13 +149,6 @@ int hearth_cache_warm_start(struct hearth_cache *c, const float *const *shares, 
 // Changes the number of cold bundles that a space keeps between steps. A smaller quota takes effect when the
 // space is next released or settled. HEARTH_E_BUDGET: the region does not hold all quotas and the reserve.
 int hearth_cache_set_quota(struct hearth_cache *c, uint32_t space, uint32_t quota, struct hearth_error *err);
-// Changes the resident prefix. If it grows, its bundles in the cache are dropped: copy them out before. If it
-// shrinks, those neurons are absent: call hearth_cache_place() to keep them.
-int hearth_cache_set_resident(struct hearth_cache *c, uint32_t space, uint32_t resident,
-                              struct hearth_error *err);
-// A slot for a cold neuron whose bundle the caller has: copy the bundle there. The neuron is PRESENT from
-// then on. NULL without memory, when no slot is free, or when the neuron has one already.
-void *hearth_cache_place(struct hearth_cache *c, uint32_t space, uint32_t neuron);
 // Changes the size of the region (up to max_bytes). HEARTH_E_BUDGET as above: lower the quotas first. Only
 // hearth_cache_settle() returns memory to the operating system.
 int hearth_cache_set_bytes(struct hearth_cache *c, uint64_t bytes, struct hearth_error *err);
@@ -174,14 +167,13 @@ struct hearth_cache_stats {
     uint64_t bytes_read; // by the reads that requests and prefetches listed
 };
 struct hearth_cache_stats hearth_cache_stats(const struct hearth_cache *c);
-struct hearth_cache_stats hearth_cache_space_stats(const struct hearth_cache *c, uint32_t space);
 uint32_t hearth_cache_quota(const struct hearth_cache *c, uint32_t space);
-uint32_t hearth_cache_resident(const struct hearth_cache *c, uint32_t space);
-uint32_t hearth_cache_n_cached(const struct hearth_cache *c, uint32_t space); // present or loading
-uint64_t hearth_cache_bytes(const struct hearth_cache *c);                    // size of the region
+// Neurons of the space that are present or loading: tests hold it against its quota.
+uint32_t hearth_cache_n_cached(const struct hearth_cache *c, uint32_t space);
+uint64_t hearth_cache_bytes(const struct hearth_cache *c); // size of the region
 uint64_t hearth_cache_table_bytes(const struct hearth_cache *c);
 uint64_t hearth_cache_max_bytes(const struct hearth_cache *c); // that it may have
-// Bytes of the region that may be of no use because chunks have slots of one size: less than a chunk for
+// Bytes of the region that may be of no use because slabs have slots of one size: less than a slab for
 // each.
 uint64_t hearth_cache_waste(const struct hearth_cache *c);
 // The memory of all slots, of sizes to come, too; NULL and 0 bytes without memory. What lies beyond

@@ -47,16 +47,16 @@ struct hearth_cache_policy {
     void (*seed)(const struct hearth_cache *c, struct hearth_cache_space *s, const float *share);
 };
 
-struct hearth_cache_chunk {
+struct hearth_cache_slab {
     uint32_t size_class; // HEARTH_CACHE_NONE: unused
     uint32_t n_used;     // slots
     bool held;           // its memory has been touched since it was last returned to the system
 };
 
 struct hearth_cache_class {
-    uint32_t slot_bytes, per_chunk;
+    uint32_t slot_bytes, per_slab;
     uint32_t free_head; // list through slot_neuron[]
-    uint32_t n_free, n_chunks;
+    uint32_t n_free, n_slabs;
     uint64_t quota;     // sum over its spaces
     uint64_t n_neurons; // sum over its spaces
     uint32_t n_cold;    // number of its spaces that are not wholly resident
@@ -71,12 +71,12 @@ struct hearth_cache {
     uint32_t half_life, n_spaces, n_classes, align, reserve;
     struct hearth_cache_space *spaces;  // [n_spaces]
     struct hearth_cache_class *classes; // [n_classes]
-    struct hearth_cache_chunk *chunks;  // [max_chunks]
-    uint32_t chunk_bytes, n_chunks, max_chunks,
-        n_unused;          // chunks [n_chunks, max_chunks) are to be returned
-    uint32_t emptying;     // the chunk being emptied for another size, or NONE
-    uint32_t per_chunk;    // slot id = chunk * per_chunk + number in the chunk
-    uint32_t *slot_space;  // [max_chunks * per_chunk] the space that owns the slot; NONE: free
+    struct hearth_cache_slab *slabs;    // [max_slabs]
+    uint32_t slab_bytes, n_slabs, max_slabs,
+        n_unused;          // slabs [n_slabs, max_slabs) are to be returned
+    uint32_t emptying;     // the slab being emptied for another size, or NONE
+    uint32_t per_slab;     // slot id = slab * per_slab + number in the slab
+    uint32_t *slot_space;  // [max_slabs * per_slab] the space that owns the slot; NONE: free
     uint32_t *slot_neuron; // the neuron in the slot, or the next free slot
     uint64_t *scratch;     // [largest F]
     uint16_t *log_table;   // [HEARTH_CACHE_LOG_TABLE]: units * log2(1 + 2^-d)
@@ -96,12 +96,12 @@ static inline bool hearth_cache_evictable(const struct hearth_cache_space *s, ui
 bool hearth_cache_insert(struct hearth_cache *c, struct hearth_cache_space *s, uint32_t neuron);
 // The reverse: the neuron loses its slot and its pins.
 void hearth_cache_remove(struct hearth_cache *c, struct hearth_cache_space *s, uint32_t neuron);
-// Number of chunks that all quotas and the reserve need.
-uint64_t hearth_cache_chunks_needed(const struct hearth_cache *c);
+// Number of slabs that all quotas and the reserve need.
+uint64_t hearth_cache_slabs_needed(const struct hearth_cache *c);
 void *hearth_cache_slot_base(const struct hearth_cache *c, uint32_t slot); // NULL without memory
-// Rebuilds the lists of free slots and unused chunks, after n_chunks has changed.
+// Rebuilds the lists of free slots and unused slabs, after n_slabs has changed.
 void hearth_cache_relist(struct hearth_cache *c);
-// Empties the chunks beyond n_chunks and returns their memory to the system. Moves or drops at most *left
+// Empties the slabs beyond n_slabs and returns their memory to the system. Moves or drops at most *left
 // bundles and counts *left down. Returns the bytes still held there.
 uint64_t hearth_cache_give_back(struct hearth_cache *c, uint32_t *left);
 

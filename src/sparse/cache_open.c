@@ -11,8 +11,8 @@
 #define MAX_SPACES  (1u << 24)
 #define MAX_NEURONS (1u << 30)
 #define MAX_BUNDLE  (1u << 28)
-#define MIN_CHUNK   65536u
-#define MAX_CHUNK   (1u << 30)
+#define MIN_SLAB    65536u
+#define MAX_SLAB    (1u << 30)
 #define MAX_ALIGN   65536u
 
 static bool power_of_two(uint64_t n)
@@ -31,17 +31,17 @@ uint32_t hearth_cache_slot_bytes(uint32_t bundle_bytes, uint64_t file_offset, ui
 
 static int check(const struct hearth_cache_params *p, struct hearth_error *err)
 {
-    uint32_t chunk = p->chunk_bytes ? p->chunk_bytes : HEARTH_CACHE_CHUNK;
+    uint32_t slab = p->slab_bytes ? p->slab_bytes : HEARTH_CACHE_SLAB;
     if (!p->n_spaces || p->n_spaces > MAX_SPACES || !power_of_two(p->align) || p->align > MAX_ALIGN ||
-        !power_of_two(chunk) || chunk < MIN_CHUNK || chunk > MAX_CHUNK)
+        !power_of_two(slab) || slab < MIN_SLAB || slab > MAX_SLAB)
         return hearth_fail(err, HEARTH_E_INVALID,
-                           "the neuron cache: %u spaces, alignment %u, chunks of %u bytes", p->n_spaces,
-                           p->align, chunk);
+                           "the neuron cache: %u spaces, alignment %u, slabs of %u bytes", p->n_spaces,
+                           p->align, slab);
     for (uint32_t i = 0; i < p->n_spaces; i++) {
         const struct hearth_cache_space_params *s = &p->spaces[i];
         if (!s->n_neurons || s->n_neurons > MAX_NEURONS || s->resident > s->n_neurons || !s->bundle_bytes ||
             s->bundle_bytes > MAX_BUNDLE || s->file_offset > (UINT64_C(1) << 60) ||
-            hearth_cache_slot_bytes(s->bundle_bytes, s->file_offset, p->align) > chunk)
+            hearth_cache_slot_bytes(s->bundle_bytes, s->file_offset, p->align) > slab)
             return hearth_fail(err, HEARTH_E_INVALID,
                                "the neuron cache: space %u has %u neurons of %u bytes, %u of them resident",
                                i, s->n_neurons, s->bundle_bytes, s->resident);
@@ -61,17 +61,17 @@ static uint32_t find_class(const struct hearth_cache *c, uint32_t slot_bytes)
 static void make_classes(struct hearth_cache *c, const struct hearth_cache_params *p)
 {
     c->n_classes = 0;
-    c->per_chunk = 0;
+    c->per_slab = 0;
     for (uint32_t i = 0; i < p->n_spaces; i++) {
         const struct hearth_cache_space_params *s = &p->spaces[i];
         uint32_t slot_bytes = hearth_cache_slot_bytes(s->bundle_bytes, s->file_offset, p->align);
         uint32_t k = find_class(c, slot_bytes);
         if (k == c->n_classes) {
             c->classes[c->n_classes++] = (struct hearth_cache_class){.slot_bytes = slot_bytes,
-                                                                     .per_chunk = c->chunk_bytes / slot_bytes,
+                                                                     .per_slab = c->slab_bytes / slot_bytes,
                                                                      .free_head = HEARTH_CACHE_NONE};
-            if (c->classes[k].per_chunk > c->per_chunk)
-                c->per_chunk = c->classes[k].per_chunk;
+            if (c->classes[k].per_slab > c->per_slab)
+                c->per_slab = c->classes[k].per_slab;
         }
         c->classes[k].quota += s->quota < s->n_neurons ? s->quota : s->n_neurons;
         c->classes[k].n_neurons += s->n_neurons;
@@ -85,12 +85,12 @@ static uint64_t min_u64(uint64_t a, uint64_t b)
 }
 
 // That would hold all neurons.
-static uint64_t all_chunks(const struct hearth_cache *c)
+static uint64_t all_slabs(const struct hearth_cache *c)
 {
-    uint64_t chunks = 0;
+    uint64_t slabs = 0;
     for (uint32_t i = 0; i < c->n_classes; i++)
-        chunks += (c->classes[i].n_neurons + c->classes[i].per_chunk - 1) / c->classes[i].per_chunk;
-    return chunks;
+        slabs += (c->classes[i].n_neurons + c->classes[i].per_slab - 1) / c->classes[i].per_slab;
+    return slabs;
 }
 
 // Sets everything that follows from the parameters and needs no memory of its own. c->classes is allocated.
@@ -102,22 +102,22 @@ static int settle_sizes(struct hearth_cache *c, const struct hearth_cache_params
     c->align = p->align;
     c->reserve = p->reserve;
     c->no_memory = p->no_memory;
-    c->chunk_bytes = p->chunk_bytes ? p->chunk_bytes : HEARTH_CACHE_CHUNK;
+    c->slab_bytes = p->slab_bytes ? p->slab_bytes : HEARTH_CACHE_SLAB;
     make_classes(c, p);
-    uint64_t needed = hearth_cache_chunks_needed(c);
-    uint64_t chunks = p->bytes ? p->bytes / c->chunk_bytes : needed;
-    uint64_t most = p->max_bytes / c->chunk_bytes;
-    most = most > chunks ? most : chunks;
-    most += min_u64(p->growth / c->chunk_bytes, all_chunks(c) > most ? all_chunks(c) - most : 0);
-    if (chunks < needed)
+    uint64_t needed = hearth_cache_slabs_needed(c);
+    uint64_t slabs = p->bytes ? p->bytes / c->slab_bytes : needed;
+    uint64_t most = p->max_bytes / c->slab_bytes;
+    most = most > slabs ? most : slabs;
+    most += min_u64(p->growth / c->slab_bytes, all_slabs(c) > most ? all_slabs(c) - most : 0);
+    if (slabs < needed)
         return hearth_fail(err, HEARTH_E_BUDGET,
                            "the neuron cache has %llu bytes, but its quotas and reserve take %llu",
-                           (unsigned long long)p->bytes, (unsigned long long)needed * c->chunk_bytes);
-    if (most * c->per_chunk >= HEARTH_CACHE_NONE)
-        return hearth_fail(err, HEARTH_E_INVALID, "the neuron cache: %llu chunks are too many",
+                           (unsigned long long)p->bytes, (unsigned long long)needed * c->slab_bytes);
+    if (most * c->per_slab >= HEARTH_CACHE_NONE)
+        return hearth_fail(err, HEARTH_E_INVALID, "the neuron cache: %llu slabs are too many",
                            (unsigned long long)most);
-    c->n_chunks = (uint32_t)chunks;
-    c->max_chunks = (uint32_t)most;
+    c->n_slabs = (uint32_t)slabs;
+    c->max_slabs = (uint32_t)most;
     return HEARTH_OK;
 }
 
@@ -125,9 +125,9 @@ static int settle_sizes(struct hearth_cache *c, const struct hearth_cache_params
 static void lay_out(struct hearth_cache *c, const struct hearth_cache_params *p, struct hearth_arena *a)
 {
     struct hearth_cache_space *spaces = hearth_arena_take(a, p->n_spaces, sizeof *spaces);
-    size_t n_slots = (size_t)c->max_chunks * c->per_chunk;
+    size_t n_slots = (size_t)c->max_slabs * c->per_slab;
     uint32_t widest = 0;
-    c->chunks = hearth_arena_take(a, c->max_chunks, sizeof *c->chunks);
+    c->slabs = hearth_arena_take(a, c->max_slabs, sizeof *c->slabs);
     c->slot_space = hearth_arena_take(a, n_slots, sizeof *c->slot_space);
     c->slot_neuron = hearth_arena_take(a, n_slots, sizeof *c->slot_neuron);
     c->log_table = hearth_arena_take(a, HEARTH_CACHE_LOG_TABLE, sizeof *c->log_table);
@@ -161,9 +161,9 @@ static void fill_tables(struct hearth_cache *c, const struct hearth_cache_params
             find_class(c, hearth_cache_slot_bytes(from->bundle_bytes, from->file_offset, p->align));
         memset(s->slot, 0xFF, s->n_neurons * sizeof *s->slot);
     }
-    for (uint32_t i = 0; i < c->max_chunks; i++)
-        c->chunks[i].size_class = HEARTH_CACHE_NONE;
-    memset(c->slot_space, 0xFF, (size_t)c->max_chunks * c->per_chunk * sizeof *c->slot_space);
+    for (uint32_t i = 0; i < c->max_slabs; i++)
+        c->slabs[i].size_class = HEARTH_CACHE_NONE;
+    memset(c->slot_space, 0xFF, (size_t)c->max_slabs * c->per_slab * sizeof *c->slot_space);
     for (int i = 0; i < HEARTH_CACHE_LOG_TABLE; i++) {
         double d = (double)(i * HEARTH_CACHE_LOG_STEP) / HEARTH_CACHE_LOG_UNITS;
         c->log_table[i] = (uint16_t)lrint(HEARTH_CACHE_LOG_UNITS * log2(1 + exp2(-d)));
@@ -198,7 +198,7 @@ int hearth_cache_measure(const struct hearth_cache_params *params, struct hearth
     size_t tables = 0;
     int rc = prepare(&c, params, &tables, err);
     if (!rc)
-        *out = (struct hearth_cache_sizes){.region_bytes = hearth_cache_chunks_needed(&c) * c.chunk_bytes,
+        *out = (struct hearth_cache_sizes){.region_bytes = hearth_cache_slabs_needed(&c) * c.slab_bytes,
                                            .table_bytes = tables};
     free(c.classes);
     return rc;
@@ -216,7 +216,7 @@ int hearth_cache_open(struct hearth_cache **out, const struct hearth_cache_param
     if (!rc)
         rc = hearth_region_open(&c->tables, tables, "the neuron cache's tables", err);
     if (!rc && !c->no_memory)
-        rc = hearth_region_open(&c->region, (size_t)c->max_chunks * c->chunk_bytes, "the neuron cache", err);
+        rc = hearth_region_open(&c->region, (size_t)c->max_slabs * c->slab_bytes, "the neuron cache", err);
     if (rc) {
         hearth_cache_close(&c);
         return rc;

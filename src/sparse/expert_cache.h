@@ -82,9 +82,9 @@ bool hearth_expert_cache_drop_slot(struct hearth_expert_cache *c, uint32_t layer
 
 // ---- statistics
 
-uint32_t hearth_expert_cache_quota(const struct hearth_expert_cache *c, uint32_t layer);    // own slots
-uint32_t hearth_expert_cache_n_cached(const struct hearth_expert_cache *c, uint32_t layer); // in own slots
-// The worth of an expert, as above. Values are comparable within a layer.
+uint32_t hearth_expert_cache_quota(const struct hearth_expert_cache *c, uint32_t layer); // own slots
+// For tests: experts in the layer's own slots; the worth of an expert, as above, comparable within a layer.
+uint32_t hearth_expert_cache_n_cached(const struct hearth_expert_cache *c, uint32_t layer);
 float hearth_expert_cache_worth(const struct hearth_expert_cache *c, uint32_t layer, uint32_t expert);
 
 #endif

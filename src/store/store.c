@@ -292,32 +292,6 @@ int hearth_store_read(struct hearth_store *s, uint64_t offset, void *dst, size_t
 
 // ---- opening
 
-int hearth_throttle_parse(struct hearth_throttle *out, const char *text, struct hearth_error *err)
-{
-    // Sequential bandwidth and random 4 KiB reads as measured on phones and a PC: PowerInfer-2, section 2.3.
-    static const struct {
-        const char *name;
-        struct hearth_throttle throttle;
-    } known[] = {{"ufs4", {100e3, 4000}}, {"ufs3", {50e3, 2000}}, {"nvme", {1200e3, 7500}}};
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (!strcmp(text, known[i].name)) {
-            *out = known[i].throttle;
-            return HEARTH_OK;
-        }
-    char *comma, *rest = NULL;
-    const double iops = strtod(text, &comma);
-    const double mbps = *comma == ',' ? strtod(comma + 1, &rest) : -1;
-    if (comma == text || *comma != ',' || rest == comma + 1 || *rest || !(iops >= 0 && iops <= 1e9) ||
-        !(mbps >= 0 && mbps <= 1e6))
-        return hearth_fail_param(
-            err, HEARTH_E_INVALID, "throttle",
-            "\"%s\" is no kind of storage: ufs4, ufs3, nvme, or reads a second and MB a second "
-            "such as 100000,4000 (0: no limit)",
-            text);
-    *out = (struct hearth_throttle){iops, mbps};
-    return HEARTH_OK;
-}
-
 static int open_backend(struct hearth_store *s, const struct hearth_io_backend *backend,
                         struct hearth_error *err)
 {

@@ -21,20 +21,9 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/storage.h"
 
 struct hearth_store;
-
-enum hearth_io { HEARTH_IO_AUTO, HEARTH_IO_URING, HEARTH_IO_PREAD };
-
-// Emulates other storage: completions are delayed as on a device with these limits. A read that continues
-// where the last one ended costs only its bytes. Any other read costs at least 1 / iops seconds.
-struct hearth_throttle {
-    double iops; // random reads a second; 0: no limit
-    double mbps; // million bytes a second; 0: no limit
-};
-// Parses "ufs4", "ufs3", "nvme" or "IOPS,MBPS" (either may be 0). HEARTH_E_INVALID: the message
-// says what is allowed.
-int hearth_throttle_parse(struct hearth_throttle *out, const char *text, struct hearth_error *err);
 
 // For tests: faults of the storage, in chances out of 1000 per completion, drawn from `seed`.
 struct hearth_store_faults {

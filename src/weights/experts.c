@@ -5,6 +5,7 @@
 // All experts that a layer needs are asked for as far as there are slots, so their reads are in flight while
 // those that are present are computed; then each is computed once it has landed, and its slot, if it is a
 // common one, goes to the next that waits for one.
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -122,6 +123,7 @@ static uint8_t *address_of(const struct experts_state *x, uint32_t layer,
     if (slot->number < x->quota[layer])
         return l->slots + slot->number * l->slot_bytes;
     const size_t place = x->place_of[layer * x->n_experts + slot->number - x->quota[layer]];
+    assert(place < x->most_lent && x->lent_to[place] == layer); // such slots are given with their places
     return (uint8_t *)x->more.base + place * x->common_bytes;
 }
 
@@ -192,18 +194,22 @@ static void ask(struct experts_state *x)
     ask_ahead(x);
 }
 
-// Puts those that are in memory, or on their way, to the front. Returns how many.
+// Puts the wants of those that are in memory, or on their way, to the front. Returns how many.
 static int present_first(struct experts_state *x)
 {
+    struct hearth_want *const wants = x->wants;
     int n_present = 0;
     for (int i = 0; i < x->n_used; i++) {
         const int expert = x->order[i];
         if (!hearth_expert_cache_has(x->cache, x->layer, (uint32_t)expert))
             continue;
         if (!x->setup.now->in_order) {
-            memmove(x->order + n_present + 1, x->order + n_present,
-                    (size_t)(i - n_present) * sizeof *x->order);
+            const struct hearth_want want = wants[i];
+            const size_t n_absent = (size_t)(i - n_present);
+            memmove(x->order + n_present + 1, x->order + n_present, n_absent * sizeof *x->order);
+            memmove(wants + n_present + 1, wants + n_present, n_absent * sizeof *wants);
             x->order[n_present] = expert;
+            wants[n_present] = want;
         }
         n_present++;
     }
@@ -225,10 +231,6 @@ static void order_wants(struct experts_state *x, const struct hearth_request *r)
     const int n_present = present_first(x);
     x->asked_cached += (uint64_t)n_present;
     x->asked_read += (uint64_t)(x->n_used - n_present);
-    for (uint32_t i = 0; i < r->n; i++) {
-        r->wants[i].space = first + (uint32_t)x->order[i];
-        r->wants[i].n_rows = x->counts[x->order[i]];
-    }
 }
 
 static void request(void *state, const struct hearth_request *r)

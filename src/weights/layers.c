@@ -238,16 +238,21 @@ static size_t list_parts(const struct hearth_model *m, int layer, bool whole, st
     return n;
 }
 
-// Where the bytes of an item are in the stage's memory.
+static bool holds(const struct hearth_extent *e, const struct hearth_item *item)
+{
+    const uint64_t at = item->tensor->offset;
+    return e->file == item->tensor->shard && at >= e->offset && at < e->offset + e->length;
+}
+
+// Where the bytes of an item are in the stage's memory. Every item of a stage lies in one of its extents.
 static size_t place_of(const struct stage *stage, const struct hearth_item *item)
 {
-    for (size_t i = 0; i < stage->n_extents; i++) {
-        const struct hearth_extent *e = &stage->extents[i];
-        const uint64_t at = item->tensor->offset;
-        if (e->file == item->tensor->shard && at >= e->offset && at < e->offset + e->length)
-            return stage->extent_at[i] + (size_t)(at - e->offset);
+    size_t i = 0;
+    while (!holds(&stage->extents[i], item)) {
+        i++;
+        assert(i < stage->n_extents);
     }
-    return 0;
+    return stage->extent_at[i] + (size_t)(item->tensor->offset - stage->extents[i].offset);
 }
 
 static int lay_out_extents(struct stage *stage, const struct file_part *parts, size_t n, uint32_t align,

@@ -49,10 +49,10 @@ struct hearth_neurons {
     uint32_t experts;                    // spaces of a layer
     struct hearth_region lists;          // by space, from the beginning
     struct hearth_budget_space *spaces;  // [n_spaces]
-    float *shares;                 // [n_spaces x n_neurons] of a profile, until the cache knows them; or NULL
-    uint32_t *resident, *quota;    // [n_spaces] the plan's; of the cache,
-    uint32_t *quota_most;          // [n_spaces] and with all that may be lent
-    uint32_t reserve, chunk_bytes; // of the cache
+    float *shares;                // [n_spaces x n_neurons] of a profile, until the cache knows them; or NULL
+    uint32_t *resident, *quota;   // [n_spaces] the plan's; of the cache,
+    uint32_t *quota_most;         // [n_spaces] and with all that may be lent
+    uint32_t reserve, slab_bytes; // of the cache
     uint64_t region_bytes, lendable, lent; // of the cache: the plan's; what it may have more, and has now
     bool prompted;                         // the buffers for prompts have their memory
     float *scores;                         // [n_spaces x n_neurons] the predictors' of the last visit

@@ -325,7 +325,7 @@ static int need(void *state, struct hearth_source_need *out, struct hearth_error
     p->n_spaces = n->n_spaces;
     p->spaces = n->spaces;
     p->align = hearth_store_align(n->store);
-    p->chunk_bytes = n->chunk_bytes;
+    p->slab_bytes = n->slab_bytes;
     p->lendable += hearth_region_bytes(2 * n->buffer_bytes);
     n->lendable = p->lendable;
     p->io += hearth_region_bytes(HEARTH_NEURON_GROUPS * n->group_bytes) +
@@ -357,7 +357,7 @@ static int open_neurons(void **state, const struct hearth_source_setup *setup, s
     const struct hearth_weights_tests *tests = m->load.tests;
     const size_t chunk = tests && tests->piece_bytes ? tests->piece_bytes : CHUNK_BYTES;
     const size_t most = chunk / stride ? chunk / stride : 1;
-    n->chunk_bytes = tests ? tests->chunk_bytes : 0;
+    n->slab_bytes = tests ? tests->slab_bytes : 0;
     n->n_flights = tests && tests->flights ? tests->flights : HEARTH_NEURON_FLIGHTS;
     n->chunk_neurons = most < n->n_neurons ? (uint32_t)most : n->n_neurons;
     n->buffer_bytes = hearth_round_up(n->chunk_neurons * stride + 2 * align, 4096);
@@ -414,7 +414,7 @@ static int open_cache(struct hearth_neurons *n, const struct hearth_budget_plan 
                                                              .spaces = spaces,
                                                              .align = hearth_store_align(n->store),
                                                              .reserve = plan->reserve,
-                                                             .chunk_bytes = n->chunk_bytes,
+                                                             .slab_bytes = n->slab_bytes,
                                                              .bytes = plan->region_bytes,
                                                              .growth = n->lendable},
                                err);

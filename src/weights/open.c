@@ -45,6 +45,13 @@ bool hearth_sources_may_give_neurons(const struct hearth_model *m, enum hearth_s
 
 // ---- sizes
 
+// What a session takes beside its regions: tables on the heap, its threads, what samples its sequences.
+static uint64_t beside_bytes(const struct hearth_model *m, const struct hearth_sources_user *u)
+{
+    return u->table_bytes + (uint64_t)u->n_threads * THREAD +
+           (uint64_t)m->hp.n_vocab * (uint64_t)u->max_seqs * SAMPLER;
+}
+
 // What the process takes besides the sessions' regions. It follows from the file and the sessions' parameters
 // alone, and so does the smallest budget; a program that holds more by now has that counted, too.
 static uint64_t process_bytes(const struct hearth_model *m, const struct hearth_sources_user *u)
@@ -117,24 +124,24 @@ static int refuse(const struct hearth_sources *s, const struct hearth_sources_us
     const struct hearth_model *m = s->model;
     const struct hearth_budget_floor *f = &s->plan.floor;
     const uint64_t least = least_of(m, u, f);
-    char parts[200] = "all of its weights", remedy[100], needed[32], asked[32];
+    char parts[200] = "for all of its weights", remedy[100], needed[32], asked[32];
     format_size(needed, sizeof needed, least);
     format_size(asked, sizeof asked, m->load.ram_most < m->load.ram_asked ? m->load.ram_most : m->load.ram);
     name_remedy(u, remedy, sizeof remedy);
-    if (least == f->bytes)
-        snprintf(
-            parts, sizeof parts,
-            "%.1f MiB for what is always in memory, %.1f for the KV cache, %.1f for two layers, %.1f for "
-            "the %s of one token",
-            mib(f->always), mib(f->kv), mib(f->layer_buffers), mib(f->working_set),
-            s->ffn.ops == &hearth_experts_source ? "experts" : "neurons");
+    if (least == f->bytes) {
+        const int n = snprintf(parts, sizeof parts, "%.1f MiB in any case, KV cache %.1f, two layers %.1f",
+                               mib(f->always), mib(f->kv), mib(f->layer_buffers));
+        if (f->working_set)
+            snprintf(parts + n, sizeof parts - (size_t)n, ", %s of a token %.1f",
+                     s->ffn.ops == &hearth_experts_source ? "experts" : "neurons", mib(f->working_set));
+    }
     if (m->load.ram_most < m->load.ram_asked)
         return hearth_fail(err, HEARTH_E_BUDGET,
                            "%s: there is too little memory: it needs at least %s, and %s can be had: %s%s",
                            m->info.path, needed, asked, parts, remedy);
     return hearth_fail_param(err, HEARTH_E_BUDGET, "ram",
-                             "ram of %s is too small for %s: it needs at least %s (%llu bytes): %s%s", asked,
-                             m->info.path, needed, (unsigned long long)least, parts, remedy);
+                             "ram must be at least %s (%llu bytes) for %s, not %s: %s%s", needed,
+                             (unsigned long long)least, m->info.path, asked, parts, remedy);
 }
 
 // *need is filled, whatever is returned, and points into the sources.
@@ -201,23 +208,13 @@ static void log_plan(const struct hearth_sources *s)
 
 // ---- opening
 
-static int read_store_params(const struct hearth_model *m, struct hearth_store_params *p,
-                             struct hearth_throttle *throttle, struct hearth_error *err)
+static struct hearth_store_params store_params(const struct hearth_model *m)
 {
-    static const char *const names[] = {"auto", "uring", "pread"};
-    *p = (struct hearth_store_params){.gap = m->load.read_gap,
-                                      .faults = m->load.tests ? m->load.tests->faults : NULL};
-    size_t i = 0;
-    while (i < sizeof names / sizeof *names && strcmp(names[i], m->load.io))
-        i++;
-    if (i == sizeof names / sizeof *names)
-        return hearth_fail_param(err, HEARTH_E_INVALID, "io",
-                                 "there is no io \"%s\": use auto, uring or pread", m->load.io);
-    p->io = (enum hearth_io)i;
-    if (!*m->load.throttle)
-        return HEARTH_OK;
-    p->throttle = throttle;
-    return hearth_throttle_parse(throttle, m->load.throttle, err);
+    const struct hearth_load_options *load = &m->load;
+    return (struct hearth_store_params){.io = load->io,
+                                        .throttle = load->throttled ? &load->throttle : NULL,
+                                        .gap = load->read_gap,
+                                        .faults = load->tests ? load->tests->faults : NULL};
 }
 
 static int open_reader(struct hearth_reader **out, const struct hearth_model *m,
@@ -315,16 +312,17 @@ static void claim(const struct hearth_model *m, uint64_t bytes)
 }
 
 static int open_streams(struct hearth_sources *s, const struct hearth_sources_user *u,
-                        const struct hearth_store_params *store, struct hearth_error *err)
+                        const struct hearth_store_params *store, uint64_t ram, uint64_t most,
+                        struct hearth_error *err)
 {
     const struct hearth_load_options *load = &s->model->load;
     int rc = begin_streams(s, u, store, err);
     struct hearth_source_need need;
     if (!rc)
-        rc = plan_within(s, u, load->ram, load->ram_most, &need, err);
+        rc = plan_within(s, u, ram, most, &need, err);
     if (rc)
         return rc == HEARTH_E_BUDGET ? refuse(s, u, err) : rc;
-    if (load->ram_asked > s->ram && load->ram_asked != HEARTH_RAM_FIT)
+    if (load->ram_asked > s->ram && load->ram_asked < HEARTH_RAM_LEAST)
         hearth_log(HEARTH_LOG_WARNING,
                    "a memory budget of %.0f MiB is more than there is: it becomes %.0f MiB",
                    mib(load->ram_asked), mib(s->ram));
@@ -396,6 +394,27 @@ static int begin(struct hearth_sources **out, const struct hearth_model *m, bool
     return HEARTH_OK;
 }
 
+// Where a budget is the smallest one that there is, it becomes that.
+static int resolve(const struct hearth_model *m, const struct hearth_sources_user *u, uint64_t *ram,
+                   uint64_t *most, struct hearth_error *err)
+{
+    if (*ram != HEARTH_RAM_LEAST)
+        return HEARTH_OK;
+    struct hearth_sources *s;
+    struct hearth_source_need need;
+    struct hearth_budget_floor floor;
+    uint64_t whole;
+    int rc = hearth_sources_prepare(&s, m, u, &need, &whole, err);
+    if (!rc)
+        rc = hearth_budget_floor(&need.params, &floor, err);
+    if (!rc) {
+        *ram = least_of(m, u, &floor);
+        *most = *ram = *ram < *most ? *ram : *most;
+    }
+    hearth_sources_drop(&s);
+    return rc;
+}
+
 static int open_all(struct hearth_sources **out, const struct hearth_model *m,
                     const struct hearth_sources_user *u, struct hearth_error *err)
 {
@@ -407,14 +426,15 @@ static int open_all(struct hearth_sources **out, const struct hearth_model *m,
     if (!load->ram)
         return open_memory(s, false, err);
     s->room = s->aside = (uint64_t)m->load.max_sessions * hearth_sources_session_bytes(u);
+    s->beside = (uint64_t)m->load.max_sessions * beside_bytes(m, u);
     s->kept = hearth_sources_session_bytes(u) - hearth_sources_lendable_bytes(u);
-    struct hearth_store_params store;
-    struct hearth_throttle throttle;
-    rc = read_store_params(m, &store, &throttle, err);
+    const struct hearth_store_params store = store_params(m);
+    uint64_t ram = load->ram_asked == HEARTH_RAM_LEAST ? HEARTH_RAM_LEAST : load->ram, most = load->ram_most;
+    rc = resolve(m, u, &ram, &most, err);
     if (rc)
         return rc;
-    if (!fits(m, u, load->ram, load->ram_most))
-        return open_streams(s, u, &store, err);
+    if (!fits(m, u, ram, most))
+        return open_streams(s, u, &store, ram, most, err);
     claim(m, bytes_of_all(m, u));
     return open_memory(s, true, err);
 }
@@ -424,7 +444,7 @@ static int open_all(struct hearth_sources **out, const struct hearth_model *m,
 // A session joins sources that are open.
 static int join(struct hearth_sources *s, const struct hearth_sources_user *u, struct hearth_error *err)
 {
-    const uint64_t bytes = hearth_sources_session_bytes(u);
+    const uint64_t bytes = hearth_sources_session_bytes(u), beside = beside_bytes(s->model, u);
     // One that asks for whole feed-forward parts would get them in chunks, for which it has no room.
     if (s->ffn.ops->gives_neurons && !ffn_source(s->model, u->sparsity)->gives_neurons)
         return hearth_fail_param(
@@ -432,14 +452,15 @@ static int join(struct hearth_sources *s, const struct hearth_sources_user *u, s
             "%s: its weights are shared by sessions that predict neurons: open this one with "
             "the same sparsity, or open it first",
             s->model->info.path);
-    if (bytes > s->room)
+    if (bytes > s->room || beside > s->beside)
         return hearth_fail_param(
             err, HEARTH_E_BUDGET, "max_sessions",
             "%s: of its budget %.1f MiB are left for sessions, and this one takes %.1f: set "
             "max_sessions, which is %d, to the number of sessions that are open at once, and "
             "open the largest one first",
-            s->model->info.path, mib(s->room), mib(bytes), s->model->load.max_sessions);
+            s->model->info.path, mib(s->room + s->beside), mib(bytes + beside), s->model->load.max_sessions);
     s->room -= bytes;
+    s->beside -= beside;
     s->users++;
     return HEARTH_OK;
 }
@@ -486,6 +507,7 @@ void hearth_sources_close(struct hearth_sources **sources, struct hearth_sources
     }
     hearth_lock_take(shared->lock);
     s->room += hearth_sources_session_bytes(user);
+    s->beside += beside_bytes(s->model, user);
     hearth_sources_use_nothing(s, user);
     if (--s->users == 0)
         close_shared(shared);
@@ -550,13 +572,17 @@ static int fit_streams(struct hearth_sources *s, const struct hearth_sources_use
 int hearth_sources_fit(const struct hearth_model *m, const struct hearth_sources_user *u, uint64_t most,
                        struct hearth_fit *fit, struct hearth_error *err)
 {
-    const uint64_t sessions = (uint64_t)m->load.max_sessions, ram = fit->ram;
+    const uint64_t sessions = (uint64_t)m->load.max_sessions;
+    int rc = resolve(m, u, &fit->ram, &most, err);
+    if (rc)
+        return rc;
+    const uint64_t ram = fit->ram;
     fit->kv_bytes = sessions * hearth_region_bytes(u->kv_bytes);
     fit->workspace_bytes = sessions * u->workspace_bytes;
     fit->weight_bytes = fit->resident_bytes = m->image_bytes;
     fit->whole_bytes = bytes_of_all(m, u);
     struct hearth_sources *s;
-    int rc = begin(&s, m, true, err);
+    rc = begin(&s, m, true, err);
     if (!rc)
         rc = fit_streams(s, u, most, fit, err);
     close_all(&s);

@@ -2,7 +2,7 @@
 // Where weights are while they are computed: the one interface of all sources. A source is a file here and a
 // line in open.c.
 //
-// Dense weights come by stages: stage i is layer i, and those from n_layer on are chunks of the head's rows.
+// Dense weights come by stages: stage i is layer i, and those from n_layer on are parts of the head's rows.
 // Feed-forward parts come by wants: the caller lists what it needs of a layer, and the source hands it out as
 // it gets into memory, in any order and, where memory is short, chunk by chunk. Which token wants what stays
 // with the caller.

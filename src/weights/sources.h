@@ -25,8 +25,9 @@ struct hearth_sources {
     struct hearth_budget_plan plan;
     struct hearth_reads counted, phases[2]; // until the last evaluation, and in those of each phase
 
-    int users;     // sessions; guarded by the model's lock, as is
-    uint64_t room; // bytes set aside for further sessions
+    int users; // sessions; guarded by the model's lock, as is
+    // Bytes set aside for further sessions: for their regions, and for what they take beside these.
+    uint64_t room, beside;
 
     // See lending.c.
     uint64_t aside;              // bytes that the plan set aside for sessions
@@ -60,7 +61,8 @@ struct hearth_sources_user {
 int hearth_sources_open(struct hearth_sources **out, const struct hearth_model *m,
                         const struct hearth_sources_user *user, struct hearth_error *err);
 // What a budget of fit->ram bytes would give such a session, or of `most` where nothing less is possible at
-// all; all fields but `free_bytes` and `free_what` are set. Reads nothing.
+// all; HEARTH_RAM_LEAST becomes the smallest one. All fields but `free_bytes` and `free_what` are set. Reads
+// nothing.
 int hearth_sources_fit(const struct hearth_model *m, const struct hearth_sources_user *user, uint64_t most,
                        struct hearth_fit *fit, struct hearth_error *err);
 // The session's other memory is gone by now.
@@ -88,7 +90,7 @@ bool hearth_sources_begin(struct hearth_sources *s, const struct hearth_evaluati
 // Ends it; what was read since the last one counts for this phase.
 void hearth_sources_end(struct hearth_sources *s, enum hearth_phase phase);
 
-// Before layer i, or chunk i - n_layer of the head; true: the evaluation has failed and is to be given up.
+// Before layer i, or part i - n_layer of the head; true: the evaluation has failed and is to be given up.
 bool hearth_sources_acquire(struct hearth_sources *s, int stage);
 void hearth_sources_release(struct hearth_sources *s, int stage); // after it
 // Whether the stage is always in memory.

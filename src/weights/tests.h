@@ -6,11 +6,11 @@
 #include "store/store.h"
 
 struct hearth_weights_tests {
-    bool always;          // what all fits streams none the less
-    bool weights_only;    // the budget does not count what the process holds beside the session
-    size_t piece_bytes;   // of prompts, 0: as ever
-    uint32_t chunk_bytes; // of the neuron cache, 0: as ever
-    uint32_t flights;     // of bundles, a power of two; 0: as ever
+    bool always;         // what all fits streams none the less
+    bool weights_only;   // the budget does not count what the process holds beside the session
+    size_t piece_bytes;  // of prompts, 0: as ever
+    uint32_t slab_bytes; // of the neuron cache, 0: as ever
+    uint32_t flights;    // of bundles, a power of two; 0: as ever
     const struct hearth_store_faults *faults; // of all reads; NULL: none
 };
 

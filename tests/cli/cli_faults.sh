@@ -27,7 +27,7 @@ find_budget() {
 
 # With sanitizers what a process holds varies, and with it the smallest budget: then nothing is to be seen this time.
 refused() {
-    grep -qF "is too small" "$tmp/err"
+    grep -qF "must be at least" "$tmp/err"
 }
 
 # run_streamed ARGUMENT...: run 0 with --ram $least, or with what the refusal names: --verify takes memory, too, and more

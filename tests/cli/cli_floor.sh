@@ -26,6 +26,10 @@ check() { # MODEL OPTION...
     for i in "$least" "${readable/ /}"; do
         run 0 run "$model" -p "w1 w2" -n 3 --ignore-eos --ram "$i" "$@"
     done
+    run 0 run "$model" -p "w1 w2" -n 3 --ignore-eos --ram min --stats json "$@"
+    readable=${readable/ /} i=$(tail -n 1 "$tmp/err" | sed -n 's/.*"planned_bytes":\([0-9]*\).*/\1/p')
+    err_has "hearth: --ram min is ${readable/iB/}"
+    [ "${i:-0}" -le "$least" ] || fail "$i bytes are planned with --ram min, where $least would do"
 }
 
 for preset in tiny-dense tiny-turbosparse tiny-turbosparse-moe tiny-turbosparse-pack tiny-relullama tiny-opt \

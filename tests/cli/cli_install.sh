@@ -34,6 +34,10 @@ if command -v groff >/dev/null; then
     done
 fi
 
+# The example in the manual is that of the sources, which is compiled and run with them.
+sed -n '/^\.EX$/,/^\.EE$/p' "$man3/hearth.3" | sed -e '1d;$d' -e "s/\\\\(aq/'/g" -e 's/\\(ha/^/g;s/\\(ti/~/g;s/\\-/-/g;s/\\e/\\/g' |
+    cmp - <(sed 1d "$source_dir/examples/hello.c") || fail "the example in hearth.3 is not examples/hello.c"
+
 cat >"$tmp/user.c" <<'TEXT'
 #include <hearth.h>
 #include <stdio.h>

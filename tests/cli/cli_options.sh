@@ -105,14 +105,18 @@ err_has "HEARTH_VERBOSE=maybe: must be 1 or 0"
 LLAMA_ARG_N_PREDICT=x run 0 run "$model" -p x -n 1
 
 # ---- sizes
-for size in 2G 2g 2GB 2GiB 2gib 2147483648 "2 GB" 0.002T 90% auto all; do
+for size in 2G 2g 2GB 2GiB 2gib 2147483648 "2 GB" 0.002T 90% auto min all; do
     run 0 run "$model" -p "$prompt" -n 3 --temp 0 --ram "$size"
     same "$tmp/out" "$tmp/three"
 done
 for size in 4X 4GiBs ALL 80%% x -1G 0% 101% 1e400 0x10; do
     run 2 run "$model" -p x --ram "$size"
-    err_has "--ram $size: must be a size such as 900M or 4G, a share of this machine's memory such as 80%, all, or auto"
+    err_has "--ram $size: must be a size such as 900M or 4G, a share of this machine's memory such as 80%, min, all, or auto"
 done
+run 0 run "$model" -p "$prompt" -n 3 --temp 0 --ram 90%
+grep -q '^hearth: --ram 90% is [0-9][0-9.]*[MG]$' "$tmp/err" || fail "what 90 % are is not said"
+run 0 run "$model" -p "$prompt" -n 3 --temp 0 --ram 90% -q
+err_lacks "90%"
 run 2 run "$model" -p x --ram 5
 err_has "--ram 5: that would be bytes; did you mean 5G or 5M?"
 run 2 bench "$model" --roof 512
@@ -129,8 +133,18 @@ same "$tmp/out" "$tmp/three"
 "$hearth" run "$model" -n 3 --temp 0 2>"$tmp/err" < <(sleep 1; cat "$tmp/prompt") >"$tmp/out"
 same "$tmp/out" "$tmp/three"
 err_has "the prompt is read from standard input"
-printf 'another' | run 0 run "$model" -p "$prompt" -n 3 --temp 0
+# What else is there is not read: that is said, but for an empty prompt, which loops of a shell give.
+printf 'another' >"$tmp/another"
+run 0 run "$model" -p "$prompt" -n 3 --temp 0 <"$tmp/another"
 same "$tmp/out" "$tmp/three"
+err_has "standard input is not read, as there is a prompt"
+run 0 run "$model" -p "" -n 3 --temp 0 <"$tmp/another"
+err_lacks "is not read"
+run 0 run "$model" -f "$tmp/prompt" -n 3 --temp 0 < <(printf 'another'; sleep 2)
+same "$tmp/out" "$tmp/three"
+err_has "standard input is not read, as there is a prompt (-f - reads it in place of a file)"
+run 0 run "$model" -p "$prompt" -n 3 --temp 0 </dev/null
+err_lacks "is not read"
 run 0 run "$model" -n 3 --temp 0 </dev/null
 err_has "no prompt is given"
 run 2 run "$model" Once upon

@@ -80,6 +80,8 @@ run 0 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --sim-ram 900M
 out_has "with 900M of memory"
 run 1 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --min-speed 1e8
 err_has "out of reach"
+run 0 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --ram min --json -c 256
+[ "$(json "$tmp/out" ram_bytes)" = "$(json "$tmp/out" least_bytes)" ] || fail "--ram min is not the smallest budget"
 run 1 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --ram 1M
 err_has "the smallest budget for this model is"
 run 1 plan "$tmp/pack.gguf" --device "$golden/llama-mha.F32.gguf"

@@ -168,14 +168,16 @@ tail -n 1 "$tmp/err" >"$tmp/stats"
 run 1 run "$model" -p "$(printf '%0.s'"$prompt " {1..9})" -c 400 --kv-size 64
 err_has "use a larger kv_tokens (option --kv-size)"
 run 1 run "$model" -p x -n 1 --ram 1K
-err_has "ram of 1.00 KiB is too small"
-err_has "(option --ram)"
+err_has "error: --ram must be at least "
+err_has ", not 1.00 KiB: "
 out_is_empty
 
 # ---- failures: status 1, one line that names the file, nothing on standard output
 run 1 run "$tmp/none.gguf" -p x
 err_has "hearth: error: "
 err_has "none.gguf"
+run 1 run llama3 "Why is the sky blue?"
+err_has "hearth: error: there is no file llama3 here: give the path of a GGUF file"
 run 1 run "$tmp" -p x
 err_has "hearth: error: "
 for size in 0 3 24 100 5000 60000; do

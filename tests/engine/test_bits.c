@@ -243,7 +243,7 @@ static void close_opened(struct opened *o)
 static void stream_always(struct hearth_model *model)
 {
     static const struct hearth_weights_tests tests = {
-        .always = true, .weights_only = true, .piece_bytes = 100000, .chunk_bytes = 65536};
+        .always = true, .weights_only = true, .piece_bytes = 100000, .slab_bytes = 65536};
     model->load.tests = &tests;
 }
 

@@ -44,10 +44,10 @@ static struct hearth_fit fit_of(const struct hearth_model *m, uint64_t ram)
     return fit;
 }
 
-// A session with this budget streams what was said, and gives these logits.
-static void check_budget(const char *path, const struct hearth_fit *fit, const float *want)
+// A session with such a budget streams what was said, and gives these logits.
+static void check_budget(const char *path, uint64_t ram, const struct hearth_fit *fit, const float *want)
 {
-    struct opened o = {.model = open_with(path, fit->ram, &usual)};
+    struct opened o = {.model = open_with(path, ram, &usual)};
     const struct hearth_session_params params = session_params();
     struct hearth_stats stats;
     struct hearth_streaming_stats streaming;
@@ -91,9 +91,17 @@ static void check_preset_fits(const char *preset)
         resident = fit.resident_bytes;
         token = fit.token_bytes;
         if (i % 4 == 0)
-            check_budget(path, &fit, want);
+            check_budget(path, ram, &fit, want);
     }
     assert_int_equal(token, 0);
+    // The smallest one need not be known.
+    const struct hearth_fit least = fit_of(m, HEARTH_RAM_LEAST);
+    assert_int_equal(least.ram, none.least_bytes);
+    assert_int_not_equal(least.kind, HEARTH_FIT_NOT);
+    check_budget(path, HEARTH_RAM_LEAST, &least, want);
+    hearth_model_close(&m);
+    m = open_with(path, HEARTH_RAM_LEAST, &usual);
+    assert_int_equal(fit_of(m, 0).ram, none.least_bytes);
     hearth_model_close(&m);
     // A model that is in memory already can be asked, too. Its own sessions need no buffers to read with.
     m = open_with(path, 0, &usual);

@@ -74,6 +74,31 @@ static void test_params(void **state)
     hearth_model_close(&m);
 }
 
+static void refuse_model(struct hearth_model_params p, const char *param, const char *words)
+{
+    struct hearth_model *m = (void *)&m;
+    struct hearth_error refusal = {0};
+    REFUSED(hearth_model_open(&m, MODEL, &p, &check_error), HEARTH_E_INVALID, words);
+    hearth_model_open(&m, MODEL, &p, &refusal);
+    assert_null(m);
+    assert_string_equal(refusal.param, param);
+}
+
+// Names are checked when the model opens, whether or not anything is read by them later.
+static void test_model_params(void **state)
+{
+    (void)state;
+    struct hearth_model_params p = hearth_model_params_default();
+    p.io = "floppy";
+    refuse_model(p, "io", "there is no io \"floppy\": use auto, uring or pread");
+    p.io = "pread";
+    p.throttle = "ufs5";
+    refuse_model(p, "throttle", "\"ufs5\" is no kind of storage");
+    p.throttle = NULL;
+    p.max_sessions = 257;
+    refuse_model(p, "max_sessions", "not 257");
+}
+
 // Zeros in place of the defaults, and nothing in place of a path or a model.
 static void test_nothing(void **state)
 {
@@ -143,6 +168,13 @@ static void test_steps(void **state)
     REFUSED(hearth_prompt(s, b, outside, 3, NULL, NULL, &check_error), HEARTH_E_INVALID,
             "tokens[2]: token -1 is outside the vocabulary");
     REFUSED(hearth_prompt(s, b, tokens, 0, NULL, NULL, &check_error), HEARTH_E_INVALID, "at least one token");
+    REFUSED(hearth_prompt(s, b, NULL, 3, NULL, NULL, &check_error), HEARTH_E_INVALID,
+            "tokens is NULL, and the prompt has 3 of them");
+    REFUSED(hearth_step(s, &b, NULL, 1, &check_error), HEARTH_E_INVALID, "tokens is NULL");
+    REFUSED(hearth_step(s, NULL, tokens, 2, &check_error), HEARTH_E_INVALID,
+            "seqs is NULL, and the step has 2 of them");
+    REFUSED(hearth_evaluate(s, NULL, 2, sizeof(struct hearth_batch_row), &check_error), HEARTH_E_INVALID,
+            "rows is NULL, and 2 of them are to be evaluated");
     assert_null(hearth_logits(s, 0));
     assert_int_equal(hearth_seq_length(s, a), 3);
     assert_int_equal(hearth_seq_length(s, b), 0);
@@ -158,9 +190,8 @@ static void test_steps(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_params),
-        cmocka_unit_test(test_nothing),
-        cmocka_unit_test(test_vocab_only),
+        cmocka_unit_test(test_params),  cmocka_unit_test(test_model_params),
+        cmocka_unit_test(test_nothing), cmocka_unit_test(test_vocab_only),
         cmocka_unit_test(test_steps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -44,7 +44,7 @@ static struct hearth_budget_params params(bool profiled)
                                          .spaces = spaces,
                                          .batch = 1,
                                          .align = 512,
-                                         .chunk_bytes = 65536};
+                                         .slab_bytes = 65536};
 }
 
 struct planned {
@@ -85,7 +85,7 @@ static uint64_t bytes_of(const struct hearth_budget_params *p, const struct plan
                                                                      .spaces = s,
                                                                      .align = p->align,
                                                                      .reserve = m->plan.reserve,
-                                                                     .chunk_bytes = p->chunk_bytes},
+                                                                     .slab_bytes = p->slab_bytes},
                                        &err),
                      0);
     bytes += hearth_cache_bytes(c) + hearth_cache_table_bytes(c);
@@ -152,7 +152,7 @@ static void more_is_never_less(void **state)
             // What is left over between two layers goes to neurons until it makes another layer.
             for (uint32_t i = 0; i < SPACES && m.plan.dense_layers == last.plan.dense_layers; i++)
                 assert_true(m.resident[i] + m.quota[i] >= last.resident[i] + last.quota[i]);
-            // Little is left over before all is in memory: less than a chunk a size, and a neuron.
+            // Little is left over before all is in memory: less than a slab a size, and a neuron.
             if (!m.plan.all_resident)
                 assert_true(budget - m.plan.bytes < 3 * 65536 + SPACES * 9216);
             last = m;
@@ -292,7 +292,6 @@ static void experts(void **state)
     assert_int_equal(hearth_budget_floor(&p, &f, &err), 0);
     assert_int_equal(f.working_set, COMMON * 110000);
     assert_int_equal(hearth_budget_plan(&p, f.bytes - 1, &plan, NULL, NULL, &err), HEARTH_E_BUDGET);
-    assert_non_null(strstr(err.message, "experts of one token"));
     for (uint64_t budget = f.bytes; budget < f.bytes + (30 << 20); budget += 33333) {
         assert_int_equal(hearth_budget_plan(&p, budget, &plan, NULL, NULL, &err), 0);
         assert_true(plan.bytes <= budget);

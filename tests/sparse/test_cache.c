@@ -71,7 +71,7 @@ static struct hearth_cache *open_one(const char *policy, uint32_t n_neurons, uin
                                                     .spaces = &s,
                                                     .align = 1,
                                                     .reserve = n_neurons,
-                                                    .chunk_bytes = 65536,
+                                                    .slab_bytes = 65536,
                                                     .no_memory = true});
 }
 
@@ -168,7 +168,7 @@ static void decayed_by_hand(void **state)
                                                  .spaces = &s,
                                                  .align = 1,
                                                  .reserve = 8,
-                                                 .chunk_bytes = 65536,
+                                                 .slab_bytes = 65536,
                                                  .no_memory = true});
     USE(c, 0, 1);
     USE(c, 0); // a 1 + 0.71, b 0.71
@@ -355,7 +355,7 @@ static const struct hearth_cache_space_params mixed[] = {
 static struct hearth_cache_params mixed_params(uint32_t align)
 {
     return (struct hearth_cache_params){
-        .n_spaces = 3, .spaces = mixed, .align = align, .reserve = 24, .chunk_bytes = 65536};
+        .n_spaces = 3, .spaces = mixed, .align = align, .reserve = 24, .slab_bytes = 65536};
 }
 
 // Slots hold what an aligned read of their bundle spans at worst.
@@ -482,7 +482,7 @@ static void waves(void **state)
     for (int k = 0; (p = hearth_cache_policy_at(k)) != NULL; k++) {
         struct hearth_cache_space_params s = {.n_neurons = 300, .bundle_bytes = 65536 / 2, .quota = 6};
         struct hearth_cache *c = open_cache(&(struct hearth_cache_params){
-            .policy = p, .n_spaces = 1, .spaces = &s, .align = 512, .reserve = 4, .chunk_bytes = 65536});
+            .policy = p, .n_spaces = 1, .spaces = &s, .align = 512, .reserve = 4, .slab_bytes = 65536});
         uint32_t ids[100];
         for (uint32_t i = 0; i < 100; i++)
             ids[i] = 3 * i;
@@ -516,8 +516,8 @@ static void prefetched(void **state)
     for (uint32_t i = 0; i < 64; i++)
         ids[i] = i + 5;
     uint32_t n = hearth_cache_prefetch(c, 2, ids, 64, 14, reads, 64);
-    // Quota 20 + reserve 24 = 44 slots of 8 KiB in 6 chunks of 8: 48, of which 14 stay free, save chunk
-    // rounding; ids 5 to 9 are resident. Other sizes' chunks are not taken before they are needed.
+    // Quota 20 + reserve 24 = 44 slots of 8 KiB in 6 slabs of 8: 48, of which 14 stay free, save slab
+    // rounding; ids 5 to 9 are resident. Other sizes' slabs are not taken before they are needed.
     assert_true(n >= 30 && n <= 59);
     for (uint32_t i = 0; i < n; i++)
         assert_int_equal(reads[i].neuron, 10 + i);
@@ -545,12 +545,12 @@ static void budget(void **state)
     struct hearth_cache_params p = mixed_params(512);
     struct hearth_cache_sizes sizes;
     assert_int_equal(hearth_cache_measure(&p, &sizes, &err), 0);
-    // Chunks of 64 KiB: 9 slots of 7168, 128 of 512, 8 of 8192; each class needs quota + 24.
+    // Slabs of 64 KiB: 9 slots of 7168, 128 of 512, 8 of 8192; each class needs quota + 24.
     assert_int_equal(sizes.region_bytes, (8 + 1 + 6) * 65536);
     struct hearth_cache *c = open_cache(&p);
     assert_int_equal(hearth_cache_bytes(c), sizes.region_bytes);
     assert_int_equal(hearth_cache_table_bytes(c), sizes.table_bytes);
-    assert_int_equal(hearth_cache_set_quota(c, 2, 24, &err), 0); // 48 slots: still six chunks
+    assert_int_equal(hearth_cache_set_quota(c, 2, 24, &err), 0); // 48 slots: still six slabs
     assert_int_equal(hearth_cache_set_quota(c, 2, 25, &err), HEARTH_E_BUDGET);
     assert_int_equal(hearth_cache_quota(c, 2), 24);
     assert_int_equal(hearth_cache_set_bytes(c, sizes.region_bytes - 1, &err), HEARTH_E_BUDGET);
@@ -563,10 +563,10 @@ static void budget(void **state)
     p = mixed_params(3);
     assert_int_equal(hearth_cache_open(&c, &p, &err), HEARTH_E_INVALID);
     p = mixed_params(512);
-    p.chunk_bytes = 100000;
+    p.slab_bytes = 100000;
     assert_int_equal(hearth_cache_open(&c, &p, &err), HEARTH_E_INVALID);
     struct hearth_cache_space_params bad = {.n_neurons = 4, .bundle_bytes = 65537};
-    p = (struct hearth_cache_params){.n_spaces = 1, .spaces = &bad, .align = 1, .chunk_bytes = 65536};
+    p = (struct hearth_cache_params){.n_spaces = 1, .spaces = &bad, .align = 1, .slab_bytes = 65536};
     assert_int_equal(hearth_cache_open(&c, &p, &err), HEARTH_E_INVALID);
     bad = (struct hearth_cache_space_params){.n_neurons = 4, .bundle_bytes = 512, .resident = 5};
     assert_int_equal(hearth_cache_open(&c, &p, &err), HEARTH_E_INVALID);
@@ -580,7 +580,7 @@ static void random_step(struct hearth_cache *c, uint32_t space, uint32_t n_neuro
     use(c, space, ids, n);
 }
 
-// Quotas, residents and the region's size wander; every bundle that is present has its bytes, and quotas
+// Quotas and the region's size wander; every bundle that is present has its bytes, and quotas
 // hold.
 static void everything_changes(void **state)
 {
@@ -594,7 +594,7 @@ static void everything_changes(void **state)
         uint64_t settled = 0, refused = 0;
         for (int round = 0; round < 1500; round++) {
             uint32_t space = random_below(3);
-            switch (random_below(8)) {
+            switch (random_below(6)) {
             case 0:
                 refused += hearth_cache_set_quota(c, space, random_below(60), &err) != 0;
                 break;
@@ -602,22 +602,8 @@ static void everything_changes(void **state)
                 refused += hearth_cache_set_bytes(c, random_below(41) * 65536, &err) != 0;
                 break;
             case 2:
-                if (hearth_cache_set_resident(c, space, random_below(30), &err))
-                    refused++;
-                for (uint32_t i = 0; i < hearth_cache_resident(c, space); i++)
-                    assert_int_equal(hearth_cache_state(c, space, i), HEARTH_CACHE_ABSENT);
-                break;
-            case 3:
                 settled += hearth_cache_settle(c, random_below(20)) == 0;
                 break;
-            case 4: {
-                uint32_t neuron = random_below(mixed[space].n_neurons);
-                uint8_t *to = hearth_cache_place(c, space, neuron);
-                for (uint32_t i = 0; to && i < mixed[space].bundle_bytes; i++)
-                    to[i] = file_byte(mixed[space].file_offset +
-                                      (uint64_t)neuron * mixed[space].bundle_bytes + i);
-                break;
-            }
             default:
                 random_step(c, space, mixed[space].n_neurons);
                 assert_true(hearth_cache_n_cached(c, space) <= hearth_cache_quota(c, space));
@@ -640,8 +626,8 @@ static void everything_changes(void **state)
     }
 }
 
-// A size whose quotas shrink leaves its chunks to one whose quotas grow; what can move, moves.
-static void chunks_change_size(void **state)
+// A size whose quotas shrink leaves its slabs to one whose quotas grow; what can move, moves.
+static void slabs_change_size(void **state)
 {
     (void)state;
     const struct hearth_cache_space_params two[] = {
@@ -649,7 +635,7 @@ static void chunks_change_size(void **state)
         {.n_neurons = 100, .bundle_bytes = 16384, .file_offset = 1 << 20, .quota = 0},
     };
     struct hearth_cache *c = open_cache(&(struct hearth_cache_params){
-        .n_spaces = 2, .spaces = two, .align = 512, .reserve = 8, .chunk_bytes = 65536});
+        .n_spaces = 2, .spaces = two, .align = 512, .reserve = 8, .slab_bytes = 65536});
     struct hearth_error err = {0};
     uint32_t ids[64];
     for (uint32_t i = 0; i < 64; i++)
@@ -657,10 +643,10 @@ static void chunks_change_size(void **state)
     assert_int_equal(hearth_cache_bytes(c), (8 + 2) * 65536);
     use(c, 0, ids, 56);
     assert_int_equal(hearth_cache_n_cached(c, 0), 56);
-    assert_int_equal(hearth_cache_set_quota(c, 0, 40, &err), 0); // 6 chunks
-    assert_int_equal(hearth_cache_set_quota(c, 1, 8, &err), 0);  // 4 chunks
+    assert_int_equal(hearth_cache_set_quota(c, 0, 40, &err), 0); // 6 slabs
+    assert_int_equal(hearth_cache_set_quota(c, 1, 8, &err), 0);  // 4 slabs
     assert_int_equal(hearth_cache_set_quota(c, 1, 9, &err), HEARTH_E_BUDGET);
-    use(c, 1, ids, 8); // finds its two chunks at once
+    use(c, 1, ids, 8); // finds its two slabs at once
     assert_int_equal(hearth_cache_n_cached(c, 1), 8);
     assert_int_equal(use(c, 1, ids, 16), 8); // and two more when it needs them
     hearth_cache_settle(c, 1000);
@@ -674,29 +660,14 @@ static void resident_prefix(void **state)
     (void)state;
     struct hearth_cache_params p = mixed_params(512);
     struct hearth_cache *c = open_cache(&p);
-    struct hearth_error err = {0};
     uint32_t ids[20];
     for (uint32_t i = 0; i < 20; i++)
         ids[i] = i;
     assert_int_equal(use(c, 2, ids, 20), 10);
     assert_int_equal(hearth_cache_stats(c).resident, 10);
-    assert_int_equal(hearth_cache_set_resident(c, 2, 15, &err), 0);
-    assert_int_equal(hearth_cache_n_cached(c, 2), 5);
-    assert_int_equal(use(c, 2, ids, 20), 0);
-    assert_int_equal(hearth_cache_set_resident(c, 2, 12, &err), 0);
-    assert_null(hearth_cache_place(c, 2, 11));
-    assert_null(hearth_cache_place(c, 2, 16)); // there already
-    assert_non_null(hearth_cache_place(c, 2, 12));
-    assert_int_equal(use(c, 2, ids, 20), 2);
-    struct hearth_cache_read reads[4];
-    uint32_t n_reads;
-    const uint32_t pinned = 13;
-    hearth_cache_request(c, 2, &pinned, 1, reads, 4, &n_reads);
-    assert_int_equal(hearth_cache_set_resident(c, 2, 15, &err), HEARTH_E_INVALID);
-    hearth_cache_release(c, 2, &pinned, 1);
-    assert_int_equal(hearth_cache_set_resident(c, 2, 9999, &err), 0);
-    assert_int_equal(hearth_cache_resident(c, 2), 150);
-    assert_int_equal(use(c, 2, ids, 20), 0);
+    assert_int_equal(hearth_cache_n_cached(c, 2), 10);
+    for (uint32_t i = 0; i < 10; i++)
+        assert_int_equal(hearth_cache_state(c, 2, i), HEARTH_CACHE_ABSENT);
     hearth_cache_close(&c);
 }
 
@@ -835,7 +806,7 @@ int main(void)
         cmocka_unit_test(prefetched),
         cmocka_unit_test(budget),
         cmocka_unit_test(everything_changes),
-        cmocka_unit_test(chunks_change_size),
+        cmocka_unit_test(slabs_change_size),
         cmocka_unit_test(resident_prefix),
         cmocka_unit_test(warm_start),
         cmocka_unit_test(seeded),

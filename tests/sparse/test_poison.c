@@ -64,7 +64,7 @@ static void test_cache(void **state)
     need_sanitizer();
     const struct hearth_cache_space_params space = {.n_neurons = 8, .bundle_bytes = 100, .quota = 1};
     const struct hearth_cache_params params = {
-        .n_spaces = 1, .spaces = &space, .align = 1, .reserve = 2, .chunk_bytes = 65536};
+        .n_spaces = 1, .spaces = &space, .align = 1, .reserve = 2, .slab_bytes = 65536};
     struct hearth_cache *c = NULL;
     CHECK(hearth_cache_open(&c, &params, &check_error));
     size_t bytes;

@@ -35,6 +35,7 @@ struct made {
     bool zero_router;    // all experts score the same
     bool plain_norms;    // norms only scale: their weights are 1
     uint32_t ff;         // neurons of a dense part; 0: MADE_F
+    uint32_t vocab;      // rows of embedding and head, at least MADE_VOCAB; 0: MADE_VOCAB
     const char *without; // a tensor or key to leave out
     const char *reshape; // a tensor to give one row, or element, more
     const char *extra;   // a tensor to add
@@ -64,7 +65,7 @@ static inline uint64_t made_dim(const struct made *made, enum hearth_dim dim)
     case HEARTH_DIM_HEAD:
         return head;
     case HEARTH_DIM_VOCAB:
-        return MADE_VOCAB;
+        return made->vocab ? made->vocab : MADE_VOCAB;
     case HEARTH_DIM_ROT2:
         return head / 2;
     case HEARTH_DIM_EXPERTS:

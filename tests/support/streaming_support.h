@@ -186,7 +186,7 @@ static inline float *evaluate_in_memory(const char *path, enum hearth_sparsity s
 // ---- budgets
 
 // Small enough that a model of few MiB goes through several pieces and chunks.
-#define SMALL .weights_only = true, .piece_bytes = 100000, .chunk_bytes = 65536
+#define SMALL .weights_only = true, .piece_bytes = 100000, .slab_bytes = 65536
 
 // The smallest budget of such a session, whatever `way` has for one, and the one that holds all.
 static inline void find_budgets_of(const char *path, struct way way, uint64_t *least, uint64_t *most)

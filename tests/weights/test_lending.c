@@ -58,7 +58,7 @@ static struct hearth_session_params session_params(enum hearth_sparsity sparsity
 static struct hearth_model *open_model_with(const char *path, uint64_t ram, int max_sessions)
 {
     static const struct hearth_weights_tests tests = {
-        .piece_bytes = 100000, .chunk_bytes = 65536, .always = true, .weights_only = SANITIZED};
+        .piece_bytes = 100000, .slab_bytes = 65536, .always = true, .weights_only = SANITIZED};
     struct hearth_model_params params = hearth_model_params_default();
     struct hearth_model *m = NULL;
     params.n_threads = 1;

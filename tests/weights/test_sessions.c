@@ -192,6 +192,32 @@ static void test_neurons(void **state)
     check_sharing(pack, HEARTH_SPARSITY_PREDICT);
 }
 
+// What a session takes beside its buffers counts: threads, for one.
+static void test_more_threads(void **state)
+{
+    (void)state;
+    struct hearth_session_params many = hearth_session_params_default(), large = many;
+    large.n_ctx = 4096;
+    large.n_threads = 1;
+    many.n_ctx = many.n_ubatch = 1;
+    many.n_threads = 4;
+    struct hearth_model *m = open_shared_model(make("tiny-dense"), 1u << 30, 2);
+    struct hearth_session *first = NULL, *second = NULL;
+    OK(hearth_session_open(&second, m, &many, &err));
+    const uint64_t bytes = hearth_sources_session_bytes(&second->user);
+    hearth_session_close(&second);
+    OK(hearth_session_open(&first, m, &large, &err));
+    assert_true(bytes < hearth_sources_session_bytes(&first->user));
+    assert_int_equal(hearth_session_open(&second, m, &many, &err), HEARTH_E_BUDGET);
+    assert_string_equal(err.param, "max_sessions");
+    assert_null(second);
+    many.n_threads = 1;
+    OK(hearth_session_open(&second, m, &many, &err));
+    hearth_session_close(&second);
+    hearth_session_close(&first);
+    hearth_model_close(&m);
+}
+
 // Weights that come by neuron are of no use to a session that computes all of them; the other way round they
 // are shared.
 static void test_mixed_modes(void **state)
@@ -228,10 +254,13 @@ static void test_mixed_modes(void **state)
     hearth_model_close(&memory);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_all_in_memory), cmocka_unit_test(test_layers),
-                                       cmocka_unit_test(test_experts), cmocka_unit_test(test_neurons),
-                                       cmocka_unit_test(test_mixed_modes)};
+    if (argc > 1) // a pattern such as "test_m*"
+        cmocka_set_test_filter(argv[1]);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_all_in_memory), cmocka_unit_test(test_layers),
+        cmocka_unit_test(test_experts),       cmocka_unit_test(test_neurons),
+        cmocka_unit_test(test_mixed_modes),   cmocka_unit_test(test_more_threads)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -6,6 +6,7 @@
 
 #include "convert/pack.h"
 #include "convert/profile.h"
+#include "made_models.h"
 #include "streaming_support.h"
 
 static void test_dense(void **state)
@@ -19,6 +20,29 @@ static void test_tied(void **state)
 {
     (void)state;
     check_model(HEARTH_SOURCE_DIR "/tests/golden/models/tied.Q8_0.gguf", HEARTH_SPARSITY_OFF);
+}
+
+// A head that is larger than all layers together streams in parts that fit where a layer does.
+static void test_large_head(void **state)
+{
+    (void)state;
+    static const struct made models[] = {{.arch = "llama", .optional = true, .vocab = 4000},
+                                         {.arch = "llama", .vocab = 4000}}; // the head is the embedding
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        char path[512];
+        snprintf(path, sizeof path, "%s", in_folder("model.gguf"));
+        made_write(path, &models[i]);
+        uint64_t least, most;
+        find_budgets(path, HEARTH_SPARSITY_OFF, 1, &least, &most);
+        const struct way way = {
+            .ram = least, .n_threads = 1, .sparsity = HEARTH_SPARSITY_OFF, .tests = {SMALL, .always = true}};
+        struct opened o = open_way(path, &way);
+        const struct hearth_budget_plan *plan = &o.session->sources->plan;
+        assert_true(!plan->head_in_memory && plan->layer_buffers > 0);
+        assert_true(plan->layer_buffers < (uint64_t)4000 * MADE_E * sizeof(float) / 2);
+        close_opened(&o);
+        check_model(path, HEARTH_SPARSITY_OFF);
+    }
 }
 
 static void test_relu(void **state)
@@ -92,9 +116,10 @@ int main(int argc, char **argv)
     if (argc > 1) // a pattern such as "test_*packs"
         cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_dense),        cmocka_unit_test(test_tied),  cmocka_unit_test(test_relu),
-        cmocka_unit_test(test_drelu),        cmocka_unit_test(test_packs), cmocka_unit_test(test_relu_packs),
-        cmocka_unit_test(test_expert_packs),
+        cmocka_unit_test(test_dense),        cmocka_unit_test(test_tied),
+        cmocka_unit_test(test_relu),         cmocka_unit_test(test_drelu),
+        cmocka_unit_test(test_packs),        cmocka_unit_test(test_relu_packs),
+        cmocka_unit_test(test_expert_packs), cmocka_unit_test(test_large_head),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <time.h>
 
 #include "convert/pack.h"
 
@@ -14,6 +15,8 @@
 
 static atomic_int lost_reads; // of 1000 calls of pread()
 static atomic_uint draws;
+static atomic_bool slow; // each of them takes a while
+static atomic_int n_slow;
 
 static bool is_lost(void)
 {
@@ -32,6 +35,10 @@ ssize_t __wrap_pread(int fd, void *to, size_t n, off_t at);
 
 ssize_t __wrap_pread64(int fd, void *to, size_t n, off_t at)
 {
+    if (atomic_load(&slow)) {
+        atomic_fetch_add(&n_slow, 1);
+        nanosleep(&(struct timespec){.tv_nsec = 60 * 1000 * 1000}, NULL);
+    }
     if (!is_lost())
         return __real_pread64(fd, to, n, at);
     errno = EIO;
@@ -346,6 +353,36 @@ static void test_split(void **state)
     check_split(make_pack(), HEARTH_SPARSITY_PREDICT);
 }
 
+// ---- storage that is slow
+
+static int n_looks, most_between; // at whether loading is to go on; reads between two of them
+
+static bool look(void *arg, float share)
+{
+    (void)arg;
+    const int n = atomic_exchange(&n_slow, 0);
+    if (n_looks++) // before the first one the metadata were read
+        most_between = n > most_between ? n : most_between;
+    return n_looks < 12 && share < 1;
+}
+
+// Whoever stops loading does not wait for many reads.
+static void test_stop_slow(void **state)
+{
+    (void)state;
+    struct hearth_model *m = NULL;
+    struct hearth_model_params params = hearth_model_params_default();
+    params.progress = look;
+    params.n_threads = 1;
+    const char *path = make_plain("tiny-dense");
+    atomic_store(&slow, true);
+    assert_int_equal(hearth_model_open(&m, path, &params, &err), HEARTH_E_INTERRUPTED);
+    atomic_store(&slow, false);
+    assert_null(m);
+    assert_int_equal(n_looks, 12);
+    assert_in_range(most_between, 1, 4); // 0.06 s each
+}
+
 // ---- no memory
 
 static struct opened starved;
@@ -400,7 +437,8 @@ int main(int argc, char **argv)
         cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bad_start), cmocka_unit_test(test_faults), cmocka_unit_test(test_random),
-        cmocka_unit_test(test_cut_short), cmocka_unit_test(test_split),  cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_cut_short), cmocka_unit_test(test_split),  cmocka_unit_test(test_stop_slow),
+        cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
