@@ -12,6 +12,8 @@ wanted=("hearth tokenize" "hearth run m --top-nsigma" "hearth run m -ctk q8_0" "
     "hearth synth tiny-dense" "hearth quantize a b Q8_0" "hearth help detokenize" "hearth run $tmp/model.gguf"
     "hearth plan --simulate $tmp/trace.htrace")
 touch "$tmp/model.gguf" "$tmp/trace.htrace"
+mkdir "$tmp/empty" # files of the folder are completed, too
+cd "$tmp/empty" || exit 1
 export HOME=$tmp
 tried=0
 
