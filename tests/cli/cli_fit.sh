@@ -21,7 +21,7 @@ run 0 run "$model" "${usual[@]}" -v
 same "$tmp/out" "$tmp/want"
 err_lacks "running with"
 run 2 run "$model" "${usual[@]}" --ram most
-err_has "a size such as 900M or 4G, a share of this machine's memory such as 80%, all, or auto"
+err_has "a size such as 900M or 4G, a share of this machine's memory such as 80%, min, all, or auto"
 
 # ---- the context: no more than -n needs, one prompt for all, and the model's at most
 kv_bytes() { # OPTION...
