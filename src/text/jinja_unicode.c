@@ -164,7 +164,7 @@ struct jinja_value hearth_jinja_case(struct jinja *j, const struct jinja_string 
         if (c == 0xFFFD) // perhaps a byte that is no UTF-8
             hearth_jinja_put_part(&b, s, i, n);
         else if (capital && c == 0xDF)
-            hearth_jinja_put(&b, how == JINJA_UPPER || how == JINJA_SWAP ? "SS" : "Ss", 2, origin);
+            hearth_jinja_put(&b, how == JINJA_TITLE || how == JINJA_CAPITALIZE ? "Ss" : "SS", 2, origin);
         else
             put_character(&b, capital ? hearth_jinja_upper(c) : hearth_jinja_lower(c), origin);
         before = c;
