@@ -401,7 +401,7 @@ int hearth_jinja_render(struct jinja *j, const struct hearth_jinja *t, hearth_ji
                         const struct jinja_string **out, struct hearth_error *err)
 {
     *out = NULL;
-    j->max_steps = MAX_STEPS;
+    j->max_steps = j->max_steps ? j->max_steps : MAX_STEPS;
     j->err = err;
     j->calls = &calls;
     const struct work w = {.j = j, .t = t, .fill = fill, .arg = arg, .out = out};

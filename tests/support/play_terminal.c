@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Plays a command in a terminal and prints what a person would see at its end:
 //
-//     play_terminal [-w COLUMNS] [-h ROWS] [-s TEXT] [-c TEXT] [-z TEXT] [-t MS] COMMAND ARGUMENT...
+//     play_terminal [-w COLUMNS] [-h ROWS] [-s TEXT] [-c TEXT] [-z TEXT] [-k TEXT=KEYS] [-t MS] COMMAND ARGUMENT...
 //
-// -s, -c and -z happen one after the other, each as soon as the screen shows its TEXT: the screen is printed, Ctrl-C is
-// pressed, or Ctrl-Z is: then the terminal shows `[stopped]`, and the command goes on after a moment. -t: the command must end by then (default:
+// -s, -c, -z and -k happen one after the other, each as soon as the screen shows its TEXT: the screen is printed, Ctrl-C is
+// pressed, or Ctrl-Z is: then the terminal shows `[stopped]`, and the command goes on after a moment; or KEYS are typed
+// and Enter is pressed. -t: the command must end by then (default:
 // 60000), or it is killed. Understands carriage return, newline, backspace, ESC [ K and what goes over the last column;
 // any other control character shows as `^X`. What scrolls off the screen is gone.
 //
@@ -128,8 +129,9 @@ static char *text_of(const struct screen *s)
 // ---- playing
 
 struct action {
-    int kind; // 's', 'c' or 'z'
-    const char *text;
+    int kind; // 's', 'c', 'z' or 'k'
+    char *text;
+    const char *keys; // 'k'
 };
 
 struct play {
@@ -162,6 +164,13 @@ static void press(struct play *p, char key)
         fprintf(stderr, "play_terminal: cannot press a key\n");
 }
 
+static void type(struct play *p, const char *keys)
+{
+    for (; *keys; keys++)
+        press(p, *keys);
+    press(p, '\r');
+}
+
 static void act(struct play *p)
 {
     char *text = p->at < p->n_actions ? text_of(&p->screen) : NULL;
@@ -170,6 +179,8 @@ static void act(struct play *p)
         p->at++;
         if (a->kind == 's')
             print_screen(&p->screen, a->text);
+        else if (a->kind == 'k')
+            type(p, a->keys);
         else
             press(p, a->kind == 'c' ? 3 : 26);
     }
@@ -262,11 +273,23 @@ static pid_t start(struct play *p, char **command)
     _exit(run_job(command));
 }
 
+// The keys of -k stand behind the last '=' of TEXT=KEYS.
+static struct action make_action(int kind, char *text)
+{
+    struct action a = {kind, text, ""};
+    char *equals = kind == 'k' ? strrchr(text, '=') : NULL;
+    if (equals) {
+        *equals = '\0';
+        a.keys = equals + 1;
+    }
+    return a;
+}
+
 int main(int argc, char **argv)
 {
     static struct play p = {.screen = {.columns = 80, .rows = 24}, .limit_ms = 60000};
     int opt;
-    while ((opt = getopt(argc, argv, "+w:h:t:s:c:z:")) != -1) {
+    while ((opt = getopt(argc, argv, "+w:h:t:s:c:z:k:")) != -1) {
         if (opt == 'w')
             p.screen.columns = atoi(optarg);
         else if (opt == 'h')
@@ -274,7 +297,7 @@ int main(int argc, char **argv)
         else if (opt == 't')
             p.limit_ms = atol(optarg);
         else if (opt != '?' && p.n_actions < MOST_ACTIONS)
-            p.actions[p.n_actions++] = (struct action){opt, optarg};
+            p.actions[p.n_actions++] = make_action(opt, optarg);
         else
             return 126;
     }
