@@ -21,8 +21,9 @@ struct chat {
     // something was kept.
     hearth_token *prompt;
     size_t n_prompt;
-    bool terminal; // somebody types
-    bool dims;     // thoughts are dimmed
+    struct chat_editor *editor; // NULL: lines come as they are
+    bool terminal;              // somebody types
+    bool dims;                  // thoughts are dimmed
     uint32_t answers, seed;
     struct {
         uint64_t prompt, kept, answer, prompt_ns, answer_ns;
@@ -44,6 +45,15 @@ bool hearth_chat_progress(void *arg, float share);
 enum chat_input { CHAT_MESSAGE, CHAT_COMMAND, CHAT_INTERRUPTED, CHAT_END };
 // Reads a message, or a line that begins with '/', into `text`, which is emptied first.
 enum chat_input hearth_chat_read(struct chat *c, struct hearth_buffer *text);
+
+// ---- chat_edit.c
+
+// Edits lines on a terminal. NULL: that is not possible here, or not built in.
+struct chat_editor *hearth_chat_edit_open(void);
+// Adds a line that is edited, without its newline. 1: it is there; 0: the end, or Ctrl-C; -1: no memory.
+int hearth_chat_edit_line(struct chat_editor *e, const char *prompt, struct hearth_buffer *out);
+// Saves the history and gives the terminal back.
+void hearth_chat_edit_close(struct chat_editor **e);
 
 // ---- chat_messages.c
 

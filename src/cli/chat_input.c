@@ -10,11 +10,25 @@
 
 enum line { LINE_READ, LINE_INTERRUPTED, LINE_END };
 
+static enum line read_edited(const struct chat *c, const char *prompt, struct hearth_buffer *out)
+{
+    const int read = hearth_chat_edit_line(c->editor, prompt, out);
+    if (read < 0)
+        hearth_cli_error("no memory for the message");
+    if (read <= 0) // nobody pressed Enter
+        hearth_terminal_text("\n", 1);
+    if (read <= 0)
+        fflush(stdout);
+    return hearth_cli_take_interrupt() ? LINE_INTERRUPTED : read > 0 ? LINE_READ : LINE_END;
+}
+
 // Adds a line, without its newline.
 static enum line read_line(const struct chat *c, const char *prompt, struct hearth_buffer *out)
 {
     char *line = NULL;
     size_t cap = 0;
+    if (c->editor)
+        return read_edited(c, prompt, out);
     if (c->terminal) {
         hearth_terminal_text(prompt, strlen(prompt));
         fflush(stdout);

@@ -115,6 +115,7 @@ static int open_chat(struct chat *c)
 static void close_chat(struct chat *c)
 {
     hearth_cli_cancel_on_interrupt(NULL);
+    hearth_chat_edit_close(&c->editor);
     hearth_session_close(&c->session);
     hearth_chat_template_close(&c->template);
     hearth_model_close(&c->model);
@@ -179,8 +180,10 @@ static int talk(struct chat *c)
     struct hearth_buffer text = {0};
     bool leaves = false, interrupted = false;
     int status = HEARTH_EXIT_OK;
-    if (c->terminal)
+    if (c->terminal) {
         hearth_cli_info("type a message, or /help");
+        c->editor = hearth_chat_edit_open();
+    }
     while (!leaves && (!status || c->terminal)) {
         const enum chat_input kind = hearth_chat_read(c, &text);
         if (kind == CHAT_END)

@@ -97,6 +97,7 @@ play() {
     [ $status -eq 77 ] && skip "no terminals here"
     [ $status -eq 0 ] || { cp raw out; fail "exit status $status"; }
 }
+export TERM=dumb HOME=$tmp
 endless=(chat "$small" --chat-template vicuna --ignore-eos --temp 0 -t 1)
 word=$(tr -c 'A-Za-z' '\n' <one | grep -E '^.{3,}$' | grep -vxE 'was|dark|night|It' | head -n 1)
 [ -n "$word" ] || fail "no word to wait for"
@@ -104,3 +105,9 @@ play -k "/help=It was a dark night." -c "$word" -k "stopped=/exit" "$hearth" "${
 grep -q "stopped; /regen answers anew" raw || fail "nothing says that the answer was stopped"
 play -c "/help" -c "again leaves" "$hearth" "${endless[@]}"
 play -k "/help=/set temp 0" -k "temp 0=/exit" "$hearth" "${endless[@]}"
+
+# Lines are edited where the terminal can do it: a character is deleted, an earlier line comes back.
+if TERM=vt100 play -k "/help=/set temp 12"$'\x7f' -k "temp 1,=/set min-p 0.5" -k "min-p 0.5="$'\x10' -c "> /set min-p 0.5" -k "again=/exit" \
+    "$hearth" "${endless[@]}" && [ -s .hearth_history ]; then
+    grep -q "temp 1," raw || fail "a key that deletes does not"
+fi
