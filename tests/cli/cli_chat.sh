@@ -98,7 +98,7 @@ play() {
     [ $status -eq 0 ] || { cp raw out; fail "exit status $status"; }
 }
 export TERM=dumb HOME=$tmp
-endless=(chat "$small" --chat-template vicuna --ignore-eos --temp 0 -t 1)
+endless=(chat "$small" --chat-template vicuna --ignore-eos --temp 0 -t 1 -c 8192) # seconds of text
 word=$(tr -c 'A-Za-z' '\n' <one | grep -E '^.{3,}$' | grep -vxE 'was|dark|night|It' | head -n 1)
 [ -n "$word" ] || fail "no word to wait for"
 play -k "/help=It was a dark night." -c "$word" -k "stopped=/exit" "$hearth" "${endless[@]}"
