@@ -34,15 +34,16 @@ static int open_sources(struct hearth_chat_template *t, const struct hearth_mode
                            "%s has no chat template: name one of the built-in ones, or give its text",
                            model ? hearth_gguf_path(model->gguf) : "no model is given, which");
     int rc = hearth_jinja_open(&t->plain, text, strlen(text), err);
+    if (!rc)
+        rc = hearth_chat_probe(t->plain, t->bos, t->eos, &t->plain_can, err);
     if (rc)
         return rc;
-    hearth_chat_probe(t->plain, t->bos, t->eos, &t->plain_can);
     const struct hearth_str tools = source || !model ? (struct hearth_str){NULL, 0} : tool_template(model);
     if (!tools.s)
         return HEARTH_OK;
     rc = hearth_jinja_open(&t->tool_use, tools.s, tools.n, err);
     if (!rc)
-        hearth_chat_probe(t->tool_use, t->bos, t->eos, &t->tool_use_can);
+        rc = hearth_chat_probe(t->tool_use, t->bos, t->eos, &t->tool_use_can, err);
     return rc;
 }
 

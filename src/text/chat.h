@@ -31,8 +31,9 @@ struct hearth_chat_text {
 // Changes messages into what the template can do. Runs within a rendering.
 void hearth_chat_adapt(struct jinja *j, struct jinja_value messages, const struct hearth_chat_abilities *can);
 // Finds out what a template can do; `variables` are those that every rendering has.
-void hearth_chat_probe(const struct hearth_jinja *t, const char *bos, const char *eos,
-                       struct hearth_chat_abilities *can);
+// HEARTH_E_MEMORY.
+int hearth_chat_probe(const struct hearth_jinja *t, const char *bos, const char *eos,
+                      struct hearth_chat_abilities *can, struct hearth_error *err);
 
 // ---- templates of ours
 

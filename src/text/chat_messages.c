@@ -116,6 +116,8 @@ void hearth_chat_adapt(struct jinja *j, value messages, const struct hearth_chat
 
 struct probe {
     const char *messages, *bos, *eos;
+    struct hearth_error *err;
+    int failed; // there was no memory: what was found out means nothing
 };
 
 static void fill_probe(struct jinja *j, struct jinja_dict *variables, void *arg)
@@ -133,13 +135,17 @@ static void fill_probe(struct jinja *j, struct jinja_dict *variables, void *arg)
 }
 
 // Whether these messages give a text with `with` and without `without`, which may be NULL.
-static bool gives(const struct hearth_jinja *t, struct probe p, const char *messages, const char *with,
+static bool gives(const struct hearth_jinja *t, struct probe *p, const char *messages, const char *with,
                   const char *without)
 {
     struct jinja j = {.limit = (size_t)16 << 20, .now = 0};
     const struct jinja_string *out;
-    p.messages = messages;
-    bool yes = !hearth_jinja_render(&j, t, fill_probe, &p, &out, NULL);
+    struct hearth_error err;
+    p->messages = messages;
+    const int rc = hearth_jinja_render(&j, t, fill_probe, p, &out, &err);
+    bool yes = !rc;
+    if (rc == HEARTH_E_MEMORY)
+        p->failed = hearth_fail(p->err, rc, "%s", err.message);
     yes = yes && memmem(out->s, out->n, with, strlen(with)) &&
           !(without && memmem(out->s, out->n, without, strlen(without)));
     hearth_jinja_free(&j);
@@ -151,24 +157,25 @@ static bool gives(const struct hearth_jinja *t, struct probe p, const char *mess
     "[" USER("\"hi\"") ",{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{\"id\":\"call00001\","    \
                        "\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":" arguments "}}]}]"
 
-void hearth_chat_probe(const struct hearth_jinja *t, const char *bos, const char *eos,
-                       struct hearth_chat_abilities *can)
+int hearth_chat_probe(const struct hearth_jinja *t, const char *bos, const char *eos,
+                      struct hearth_chat_abilities *can, struct hearth_error *err)
 {
-    const struct probe p = {NULL, bos, eos};
+    struct probe p = {NULL, bos, eos, err, HEARTH_OK};
     const char *const text = "[" USER("\"needle\"") "]";
     const char *const parts = "[" USER("[{\"type\":\"text\",\"text\":\"needle\"}]") "]";
     const char *const system = "[{\"role\":\"system\",\"content\":\"needle\"}," USER("\"hi\"") "]";
     const char *const system_parts =
         "[{\"role\":\"system\",\"content\":[{\"type\":\"text\",\"text\":\"needle\"}]}," USER(
             "[{\"type\":\"text\",\"text\":\"hi\"}]") "]";
-    can->texts = gives(t, p, text, "needle", NULL);
-    can->parts = gives(t, p, parts, "needle", "type");
+    can->texts = gives(t, &p, text, "needle", NULL);
+    can->parts = gives(t, &p, parts, "needle", "type");
     // Python's quotes show that an object is printed as it is
-    const bool object = gives(t, p, CALL("{\"needle\":\"thread\"}"), "needle", "'needle'");
+    const bool object = gives(t, &p, CALL("{\"needle\":\"thread\"}"), "needle", "'needle'");
     const bool json =
-        gives(t, p, CALL("\"{\\\"needle\\\": \\\"thread\\\"}\""), "{\"needle\": \"thread\"}", NULL);
+        gives(t, &p, CALL("\"{\\\"needle\\\": \\\"thread\\\"}\""), "{\"needle\": \"thread\"}", NULL);
     can->arguments = object || !json;
-    can->system = gives(t, p, can->texts ? system : system_parts, "needle", NULL);
+    can->system = gives(t, &p, can->texts ? system : system_parts, "needle", NULL);
     if (!can->texts && !can->parts) // it cannot be told: messages stay as they are
         can->texts = can->parts = can->system = true;
+    return p.failed;
 }

@@ -204,7 +204,7 @@ void hearth_jinja_put(struct jinja_builder *b, const char *s, size_t n, enum jin
         mark_all(b);
     memcpy(b->s + b->n, s, n);
     if (b->marks)
-        memset(b->marks + b->n, origin, n);
+        memset(b->marks + b->n, (int)origin, n);
     b->n += n;
 }
 
