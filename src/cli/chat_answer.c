@@ -129,10 +129,18 @@ static int make_prompt(const struct chat *c, struct prompt *p)
     return status;
 }
 
+// Tokens that there is room for: in the context, and in the KV cache, which may be smaller where memory is.
+static size_t room(const struct chat *c)
+{
+    const int64_t kv = hearth_session_kv_tokens(c->session);
+    const int n_ctx = hearth_session_n_ctx(c->session);
+    return kv < n_ctx ? (size_t)kv : (size_t)n_ctx;
+}
+
 // A prompt with room for an answer behind it. Messages are forgotten only if that was asked for.
 static int make_fitting_prompt(struct chat *c, struct prompt *p)
 {
-    const size_t n_ctx = (size_t)hearth_session_n_ctx(c->session);
+    const size_t n_ctx = room(c);
     size_t forgotten = 0;
     for (;;) {
         free(p->tokens);
@@ -321,7 +329,7 @@ void hearth_chat_report(const struct chat *c, bool all)
         (unsigned long long)prompt, per_second(prompt, all ? c->all.prompt_ns : c->last.prompt_ns),
         (unsigned long long)kept, (unsigned long long)answer,
         per_second(answer, all ? c->all.answer_ns : c->last.answer_ns), hearth_seq_length(c->session, c->seq),
-        hearth_session_n_ctx(c->session), memory);
+        (int)room(c), memory);
 }
 
 static void add_up(struct chat *c)

@@ -106,6 +106,14 @@ grep -q "stopped; /regen answers anew" raw || fail "nothing says that the answer
 play -c "/help" -c "again leaves" "$hearth" "${endless[@]}"
 play -k "/help=/set temp 0" -k "temp 0=/exit" "$hearth" "${endless[@]}"
 
+# Thoughts are dimmed there, until they end.
+printf 'It was{%% if add_generation_prompt %%}<think>\n{%% endif %%}' >think.jinja
+play "$hearth" chat "$small" --chat-template-file think.jinja -st -p x -n 5 -t 1 -q
+grep -qF '^[[2m' raw || fail "thoughts are not dimmed"
+grep -qF '^[[22m' raw || fail "what follows thoughts is dimmed, too"
+play "$hearth" chat "$small" --chat-template vicuna -st -p x -n 5 -t 1 -q
+grep -qF '^[[2m' raw && fail "an answer is dimmed"
+
 # Lines are edited where the terminal can do it: a character is deleted, an earlier line comes back.
 if TERM=vt100 play -k "/help=/set temp 12"$'\x7f' -k "temp 1,=/set min-p 0.5" -k "min-p 0.5="$'\x10' -c "> /set min-p 0.5" -k "again=/exit" \
     "$hearth" "${endless[@]}" && [ -s .hearth_history ]; then
