@@ -24,7 +24,8 @@ struct chat {
     struct chat_editor *editor; // NULL: lines come as they are
     bool terminal;              // somebody types
     bool dims;                  // thoughts are dimmed
-    uint32_t answers, seed;
+    bool stopped;               // the last answer, by Ctrl-C
+    uint32_t answers;
     struct {
         uint64_t prompt, kept, answer, prompt_ns, answer_ns;
     } last, all;

@@ -306,6 +306,7 @@ static int generate(struct chat *c, const struct prompt *p)
     c->answers++;
     hearth_sampler_close(&g.sampler);
     hearth_stream_close(&g.stream);
+    c->stopped = g.stop == HEARTH_STOP_INTERRUPTED;
     if (!status)
         report_stop(c, g.stop);
     return status;
@@ -362,5 +363,6 @@ int hearth_chat_answer(struct chat *c)
         return hearth_cli_error("no memory for the answer");
     add_up(c);
     hearth_chat_report(c, false);
-    return HEARTH_EXIT_OK;
+    // Where nobody types, it ends everything.
+    return c->stopped && (!c->terminal || c->o.single_turn) ? HEARTH_EXIT_INTERRUPTED : HEARTH_EXIT_OK;
 }

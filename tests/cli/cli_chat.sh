@@ -106,6 +106,11 @@ grep -q "stopped; /regen answers anew" raw || fail "nothing says that the answer
 play -c "/help" -c "again leaves" "$hearth" "${endless[@]}"
 play -k "/help=/set temp 0" -k "temp 0=/exit" "$hearth" "${endless[@]}"
 
+# Where there is nothing more to say, Ctrl-C ends the program.
+status=0
+"$PLAY_TERMINAL" -t 20000 -c "$word" "$hearth" "${endless[@]}" -st -p "It was a dark night." >raw 2>err || status=$?
+[ $status -eq 130 ] || fail "-st that is stopped ends with $status"
+
 # Thoughts are dimmed there, until they end.
 printf 'It was{%% if add_generation_prompt %%}<think>\n{%% endif %%}' >think.jinja
 play "$hearth" chat "$small" --chat-template-file think.jinja -st -p x -n 5 -t 1 -q
