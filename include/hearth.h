@@ -207,7 +207,7 @@ int64_t hearth_model_meta_text(const struct hearth_model *model, const char *key
                                size_t cap);
 
 // The Jinja template of the model's chat format (the key tokenizer.chat_template), valid as long as the model
-// is open; NULL when the file has none. The library does not interpret it.
+// is open; NULL when the file has none. hearth_chat_template_open() makes use of it.
 // Threads: any.
 const char *hearth_model_chat_template(const struct hearth_model *model);
 
@@ -268,6 +268,92 @@ size_t hearth_stream_push(struct hearth_stream *stream, hearth_token token, cons
 // What is still held back at the end (bytes that never became a character). Same lifetime.
 // Threads: one at a time.
 size_t hearth_stream_flush(struct hearth_stream *stream, const char **text);
+
+// ---- chat
+
+// A chat template turns the messages of a conversation into a prompt. It is a program in the language Jinja, and
+// does what Jinja2 does with it in transformers, byte by byte (docs/chat.md). Whatever a template does, it ends:
+// its steps, its memory and its depth are limited.
+struct hearth_chat_template;
+
+// `source` is the text of a template; NULL: the model's own, and where the file has another for conversations
+// with tools (tokenizer.chat_template.tool_use), that one for them. The texts of BOS and EOS come from `model`,
+// which may be NULL if `source` is not. Neither need stay.
+// Errors: HEARTH_E_INVALID (the template has an error: the message names its line), HEARTH_E_UNSUPPORTED (the
+// model has no template), HEARTH_E_MEMORY. Threads: any.
+int hearth_chat_template_open(struct hearth_chat_template **out, const struct hearth_model *model,
+                              const char *source, struct hearth_error *err);
+// Closes the template. Renderings of it may stay open. Threads: one, when nobody uses the template any more.
+void hearth_chat_template_close(struct hearth_chat_template **t);
+
+// The text of a template that comes with the library, for models whose files have none: "chatml", "llama3",
+// "gemma" and so on; NULL when the name is unknown. Static storage. Threads: any.
+const char *hearth_chat_builtin(const char *name);
+// The i-th name of them, from 0 on; NULL where there is none. Static storage. Threads: any.
+const char *hearth_chat_builtin_name(size_t i);
+
+// A message in its simplest form. This struct stays as it is.
+struct hearth_chat_turn {
+    const char *role;    // "system", "user", "assistant", ...
+    const char *content; // any bytes but zero
+};
+
+#define HEARTH_CHAT_NOW INT64_MIN
+
+// What is rendered. All strings are JSON texts and may be NULL.
+struct hearth_chat_params {
+    size_t size; // set by hearth_chat_params_default()
+    // An array of messages as in the OpenAI API: objects with role, content (a string or a list of parts),
+    // tool_calls, tool_call_id, name, and whatever else the template knows, such as reasoning_content. They are
+    // brought into the form that the template understands: parts of text become one string for templates that
+    // know no parts, the arguments of tool calls an object or a text, the role system a part of the first other
+    // message where the template refuses it.
+    const char *messages;
+    const struct hearth_chat_turn *turns; // messages in their simplest form, if `messages` is NULL
+    size_t n_turns;
+    const char *tools;     // array, as in the OpenAI API
+    const char *documents; // array of objects with title and text, for models that read such
+    const char *variables; // object: further variables of the template, such as {"enable_thinking": false}
+    bool add_generation_prompt; // end with the beginning of an answer; true at first
+    int64_t now; // Unix time for templates that tell the date; HEARTH_CHAT_NOW, as at first: now
+};
+
+// Fills a struct of `size` bytes with the defaults. For languages other than C; in C and C++
+// hearth_chat_params_default() does it.
+// Threads: any.
+void hearth_chat_params_init(struct hearth_chat_params *params, size_t size);
+
+static inline struct hearth_chat_params hearth_chat_params_default(void)
+{
+    struct hearth_chat_params params;
+    hearth_chat_params_init(&params, sizeof params);
+    return params;
+}
+
+// A rendering: text, of which each byte is known to come from the template or from the data (messages, tools,
+// documents, variables).
+struct hearth_chat_text;
+
+// Errors: HEARTH_E_INVALID (JSON that is none, a template that refuses the conversation: the message has its
+// words, or that goes wrong or on for too long), HEARTH_E_MEMORY. Threads: any, of one template, too.
+int hearth_chat_render(struct hearth_chat_text **out, const struct hearth_chat_template *t,
+                       const struct hearth_chat_params *params, struct hearth_error *err);
+// Closes the rendering. Threads: one at a time.
+void hearth_chat_text_close(struct hearth_chat_text **text);
+
+// The text, of *n bytes without a zero at the end, valid until it is closed. Threads: any.
+const char *hearth_chat_text_bytes(const struct hearth_chat_text *text, size_t *n);
+
+// How many bytes from byte `at` on have one origin, 0 at the end. *from_data: whether they come from the data.
+// Threads: any.
+size_t hearth_chat_text_span(const struct hearth_chat_text *text, size_t at, bool *from_data);
+
+// Tokens of a rendering, as hearth_tokenize() gives them, with one BOS where the vocabulary asks for it or the
+// template writes it. Names of control tokens become these tokens where the template has written them; in data
+// they stay text, so that no message can end its turn or begin another.
+// Errors: those of hearth_tokenize(). Threads: any.
+int64_t hearth_chat_tokenize(const struct hearth_model *model, const struct hearth_chat_text *text,
+                             hearth_token *out, size_t cap, struct hearth_error *err);
 
 // ---- session
 

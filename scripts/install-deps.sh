@@ -32,6 +32,7 @@ need_library libpcre2-dev libpcre2-8
 need_library libhwloc-dev hwloc
 need_library liburing-dev liburing
 need_library libjansson-dev jansson
+need_library libedit-dev libedit
 need_library libcmocka-dev cmocka
 if [ "${1:-}" = check ]; then
     need_tool gcc gcc

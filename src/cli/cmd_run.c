@@ -481,10 +481,9 @@ static void report_end(const struct run *r)
     else if (n)
         hearth_cli_info("the context of %d tokens is full; -c makes it larger", n_ctx);
     if (r->n_lines == 1 && r->lines[0].stop == HEARTH_STOP_EOS && r->lines[0].n == 1)
-        hearth_cli_info("the model ended its text at once%s; --ignore-eos makes it go on",
-                        hearth_model_chat_template(r->model)
-                            ? " (it expects a chat: give its turns with their control tokens as the prompt)"
-                            : "");
+        hearth_cli_info(
+            "the model ended its text at once%s; --ignore-eos makes it go on",
+            hearth_model_chat_template(r->model) ? " (it expects a chat: hearth chat talks with it)" : "");
     if (count_stopped(r, HEARTH_STOP_CACHE))
         hearth_cli_info("the KV cache is full; --kv-size makes it larger");
 }

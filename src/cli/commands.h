@@ -7,6 +7,7 @@
 #include "cli/options.h"
 
 int hearth_cmd_run(const struct hearth_options *o);
+int hearth_cmd_chat(const struct hearth_options *o);
 int hearth_cmd_bench(const struct hearth_options *o);
 int hearth_cmd_perplexity(const struct hearth_options *o);
 int hearth_cmd_tokenize(const struct hearth_options *o);

@@ -192,6 +192,20 @@ bool hearth_cli_interrupted(void)
     return interrupted != 0;
 }
 
+void hearth_cli_interrupt_input(bool on)
+{
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = on ? 0 : SA_RESTART};
+    sigaction(SIGINT, &action, NULL);
+    signal(SIGTERM, on_end);
+}
+
+bool hearth_cli_take_interrupt(void)
+{
+    const bool was = interrupted != 0;
+    interrupted = 0;
+    return was;
+}
+
 // ---- input and output
 
 bool hearth_buffer_add(struct hearth_buffer *b, const void *src, size_t n)

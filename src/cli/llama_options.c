@@ -9,7 +9,8 @@
 #include "cli/options.h"
 #include "cli/spelling.h"
 
-#define RUN        HEARTH_CMD_RUN
+#define ONLY_RUN   HEARTH_CMD_RUN
+#define RUN        (HEARTH_CMD_RUN | HEARTH_CMD_CHAT)
 #define BENCH      HEARTH_CMD_BENCH
 #define PERPLEXITY HEARTH_CMD_PERPLEXITY
 #define TOKENIZE   HEARTH_CMD_TOKENIZE
@@ -23,7 +24,7 @@
 #define MAYBE HEARTH_LLAMA_MAYBE
 
 #define NO_DOWNLOAD  "there is no download; give a GGUF file"
-#define NO_CHAT      "there is no chat; write the turns with their control tokens into the prompt (-p, -f)"
+#define NO_CHAT      "run continues a text; hearth chat MODEL talks, and has this option"
 #define NO_SERVER    "there is no server"
 #define NO_GRAMMAR   "there are no grammars; the text is not constrained"
 #define NO_MEDIA     "there are no images and no sound; models read text only"
@@ -96,14 +97,20 @@ static const struct hearth_llama_option table[] = {
     {"-lcs --lookup-cache-static -lcd --lookup-cache-dynamic", VALUE, TEXT, NULL},
 
     // ---- the prompt and the chat
+    {"-no-cnv --no-conversation", FLAG, HEARTH_CMD_CHAT, "that is hearth run MODEL -p TEXT"},
     {"-no-cnv --no-conversation -st --single-turn --simple-io --no-display-prompt", FLAG, ENGINE, NULL},
     {"--jinja --no-jinja --no-reasoning-preserve --no-skip-chat-parsing --no-in-prefix-bos", FLAG, RUN, NULL},
     {"-cnv --conversation -i --interactive -if --interactive-first -mli --multiline-input --in-prefix-bos",
-     FLAG, RUN, NO_CHAT},
-    {"-ins --instruct -cml --chatml --reasoning-preserve --skip-chat-parsing", FLAG, RUN, NO_CHAT},
-    {"-sys --system-prompt -sysf --system-prompt-file --in-prefix --in-suffix --chat-template*", VALUE, RUN,
-     NO_CHAT},
-    {"-rea --reasoning*", VALUE, RUN, NO_CHAT},
+     FLAG, ONLY_RUN, NO_CHAT},
+    {"-ins --instruct -cml --chatml --reasoning-preserve --skip-chat-parsing", FLAG, ONLY_RUN,
+     "run continues a text; hearth chat MODEL talks"},
+    {"-ins --instruct -cml --chatml --reasoning-preserve --skip-chat-parsing --in-prefix-bos", FLAG,
+     HEARTH_CMD_CHAT, "the template decides; --chat-template chatml is one"},
+    {"--in-prefix --in-suffix", VALUE, HEARTH_CMD_CHAT, "the template decides what is around messages"},
+    {"--reasoning-*", VALUE, HEARTH_CMD_CHAT, "there is only --reasoning on and off"},
+    {"-sys --system-prompt -sysf --system-prompt-file --in-prefix --in-suffix --chat-template*", VALUE,
+     ONLY_RUN, NO_CHAT},
+    {"-rea --reasoning*", VALUE, ONLY_RUN, NO_CHAT},
     {"-r --reverse-prompt", VALUE, RUN,
      "there are no stop texts; only tokens that end a text stop it, and -n"},
     {"--display-prompt", FLAG, RUN, "standard output carries the generated text alone"},
@@ -214,7 +221,6 @@ const char *hearth_llama_command(const char *name)
     static const struct {
         const char *names, *answer;
     } answers[] = {
-        {"chat", "there is no chat; hearth run MODEL -p TEXT continues a text"},
         {"serve server", NO_SERVER "; hearth run MODEL -p TEXT continues a text"},
         {"pull download", NO_DOWNLOAD},
         {"list ls ps rm stop cp", "models are files; Hearth keeps no list of them"},

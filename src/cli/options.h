@@ -28,7 +28,8 @@ enum {
     HEARTH_CMD_PROFILE = 1u << 8,
     HEARTH_CMD_PACK = 1u << 9,
     HEARTH_CMD_PLAN = 1u << 10,
-    HEARTH_CMD_ALL = (1u << 11) - 1
+    HEARTH_CMD_CHAT = 1u << 11,
+    HEARTH_CMD_ALL = (1u << 12) - 1
 };
 
 enum hearth_option_kind {
@@ -91,6 +92,10 @@ struct hearth_options {
     uint64_t roof_bytes;
     int output, phase, stats;
     const char *logits_out, *trace;
+
+    const char *system, *system_file, *chat_template, *chat_template_file, *chat_variables;
+    bool conversation, single_turn, multiline, context_shift;
+    int reasoning; // index in the choices of --reasoning: auto, on, off
 
     const char *simulate, *svg, *device;
     bool explain, measure, shape;

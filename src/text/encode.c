@@ -37,8 +37,9 @@ static int prepare(struct hearth_encoder *e, size_t len, size_t fragments, struc
     return HEARTH_OK;
 }
 
-int64_t hearth_vocab_tokenize(const struct hearth_vocab *v, const char *text, size_t len, int flags,
-                              hearth_token *out, size_t cap, struct hearth_error *err)
+int64_t hearth_vocab_tokenize_marked(const struct hearth_vocab *v, const char *text, size_t len,
+                                     const uint8_t *marks, int flags, hearth_token *out, size_t cap,
+                                     struct hearth_error *err)
 {
     // Words are addressed with 32 bits.
     if (len > INT32_MAX)
@@ -46,7 +47,8 @@ int64_t hearth_vocab_tokenize(const struct hearth_vocab *v, const char *text, si
                            len);
     struct hearth_fragment *fragments = NULL;
     size_t count = 0;
-    int rc = hearth_special_split(v, text, len, flags & HEARTH_TOKENIZE_SPECIAL, &fragments, &count, err);
+    int rc =
+        hearth_special_split(v, text, len, flags & HEARTH_TOKENIZE_SPECIAL, marks, &fragments, &count, err);
     if (rc != HEARTH_OK)
         return rc;
     struct hearth_encoder e = {.vocab = v, .out = out, .cap = cap};
@@ -64,4 +66,10 @@ int64_t hearth_vocab_tokenize(const struct hearth_vocab *v, const char *text, si
     free(e.buffer);
     free(fragments);
     return rc == HEARTH_OK ? (int64_t)e.n : rc;
+}
+
+int64_t hearth_vocab_tokenize(const struct hearth_vocab *v, const char *text, size_t len, int flags,
+                              hearth_token *out, size_t cap, struct hearth_error *err)
+{
+    return hearth_vocab_tokenize_marked(v, text, len, NULL, flags, out, cap, err);
 }

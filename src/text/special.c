@@ -13,8 +13,9 @@ struct splitter {
     const char *text;
     size_t n;
     bool control;
-    size_t *places;      // where a special token may start, ascending
-    hearth_token *found; // [n_places] the token that does, or -1
+    const uint8_t *marks; // [n] where it is not 0, no control token begins or goes on; or NULL
+    size_t *places;       // where a special token may start, ascending
+    hearth_token *found;  // [n_places] the token that does, or -1
     size_t n_places, cap_places;
     uint8_t *taken; // one bit per byte: part of a match, or of white space that a match swallowed
 };
@@ -50,6 +51,16 @@ static void accept(struct splitter *s, size_t place, hearth_token t, size_t leng
     }
 }
 
+static bool may_be_control(const struct splitter *s, size_t start, size_t length)
+{
+    if (!s->control || !s->marks)
+        return s->control;
+    for (size_t i = start; i < start + length; i++)
+        if (s->marks[i])
+            return false;
+    return true;
+}
+
 static void match_group(struct splitter *s, const struct hearth_special_group *g)
 {
     const struct hearth_vocab *v = s->vocab;
@@ -61,7 +72,7 @@ static void match_group(struct splitter *s, const struct hearth_special_group *g
         if (is_taken(s, start) || is_taken(s, start + g->length - 1))
             continue;
         hearth_token t = hearth_strtab_find(&v->by_special, s->text + start, g->length);
-        if (t >= 0 && (s->control || v->type[t] == HEARTH_TOKEN_USER))
+        if (t >= 0 && (v->type[t] == HEARTH_TOKEN_USER || may_be_control(s, start, g->length)))
             accept(s, k, t, g->length);
     }
 }
@@ -143,9 +154,10 @@ static bool search(struct splitter *s)
 }
 
 int hearth_special_split(const struct hearth_vocab *v, const char *text, size_t n, bool control,
-                         struct hearth_fragment **out, size_t *count, struct hearth_error *err)
+                         const uint8_t *marks, struct hearth_fragment **out, size_t *count,
+                         struct hearth_error *err)
 {
-    struct splitter s = {.vocab = v, .text = text, .n = n, .control = control};
+    struct splitter s = {.vocab = v, .text = text, .n = n, .control = control, .marks = marks};
     *out = NULL;
     *count = 0;
     bool ok = search(&s) && collect(&s, out, count);

@@ -168,7 +168,7 @@ static void type(struct play *p, const char *answer)
 {
     while (*answer)
         press(p, *answer++);
-    press(p, '\n');
+    press(p, '\r');
 }
 
 // Whether a signal that a key sent has not reached the command yet: a second one would become one with it.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Running out of memory while a vocabulary is made and used.
+// Running out of memory while a vocabulary is made and used, and while a chat template is.
 #include "failing_alloc.h"
 #include "text_support.h"
 
@@ -82,8 +82,51 @@ static void test_spm(void **state)
     exhaust("spm.gguf");
 }
 
+// What a template makes of a message with parts, which it does not know: the same, or no memory.
+static int render(void)
+{
+    struct hearth_chat_template *t;
+    struct hearth_chat_text *out = NULL;
+    struct hearth_chat_params params = hearth_chat_params_default();
+    params.messages = "[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"some\"}]}]";
+    int rc = hearth_chat_template_open(&t, NULL, "{{ messages[0].content + '!' }}{{ 'ab' * 20000 }}",
+                                       &alloc_error);
+    if (!rc)
+        rc = hearth_chat_render(&out, t, &params, &alloc_error);
+    if (!rc) {
+        size_t n;
+        assert_memory_equal(hearth_chat_text_bytes(out, &n), "some!abab", 9);
+        assert_int_equal(n, 40005);
+    }
+    hearth_chat_text_close(&out);
+    hearth_chat_template_close(&t);
+    return rc;
+}
+
+static void test_chat(void **state)
+{
+    (void)state;
+    for (long n = 0; n < 10000; n++) {
+        alloc_error = (struct hearth_error){0};
+        failures = 0;
+        countdown = n;
+        forever = false;
+        armed = true;
+        const int rc = render();
+        armed = false;
+        assert_int_equal(rc, failures ? HEARTH_E_MEMORY : HEARTH_OK);
+        if (!failures) {
+            assert_true(n > 10);
+            return;
+        }
+        assert_true(alloc_error.message[0]);
+    }
+    fail();
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_bpe), cmocka_unit_test(test_spm)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_bpe), cmocka_unit_test(test_spm),
+                                       cmocka_unit_test(test_chat)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

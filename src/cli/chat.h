@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+// hearth chat: a conversation with a model.
+#ifndef HEARTH_CLI_CHAT_H
+#define HEARTH_CLI_CHAT_H
+
+#include <jansson.h>
+
+#include "cli/common.h"
+#include "hearth.h"
+
+struct chat {
+    struct hearth_options o; // /set changes them
+    struct hearth_model *model;
+    struct hearth_session *session;
+    struct hearth_chat_template *template;
+    json_t *messages, *variables; // an array, and an object for the template
+    struct hearth_buffer answer;  // that is being generated
+    int seq;
+    // Tokens that the sequence holds as parts of a prompt. An answer's own tokens follow them there, evaluated one by one
+    // as steps: these are evaluated again when the answer becomes part of a prompt, so that no text depends on whether
+    // something was kept.
+    hearth_token *prompt;
+    size_t n_prompt;
+    struct chat_editor *editor; // NULL: lines come as they are
+    bool terminal;              // somebody types
+    bool dims;                  // thoughts are dimmed
+    bool stopped;               // the last answer, by Ctrl-C
+    uint32_t answers;
+    struct {
+        uint64_t prompt, kept, answer, prompt_ns, answer_ns;
+    } last, all;
+};
+
+// ---- chat_answer.c
+
+// Answers the messages so far, and adds the answer to them. On failure prints it, and returns an exit status; the messages
+// are as they were.
+int hearth_chat_answer(struct chat *c);
+// Prints tokens and speeds of the last answer, or of all.
+void hearth_chat_report(const struct chat *c, bool all);
+// For the session's progress: sets the progress line.
+bool hearth_chat_progress(void *arg, float share);
+
+// ---- chat_input.c
+
+enum chat_input { CHAT_MESSAGE, CHAT_COMMAND, CHAT_INTERRUPTED, CHAT_END };
+// Reads a message, or a line that begins with '/', into `text`, which is emptied first.
+enum chat_input hearth_chat_read(struct chat *c, struct hearth_buffer *text);
+
+// ---- chat_edit.c
+
+// Edits lines on a terminal. NULL: that is not possible here, or not built in.
+struct chat_editor *hearth_chat_edit_open(void);
+// Adds a line that is edited, without its newline. 1: it is there; 0: the end, or Ctrl-C; -1: no memory.
+int hearth_chat_edit_line(struct chat_editor *e, const char *prompt, struct hearth_buffer *out);
+// Saves the history and gives the terminal back.
+void hearth_chat_edit_close(struct chat_editor **e);
+
+// ---- chat_messages.c
+
+// Adds a message. False: no memory.
+bool hearth_chat_add(struct chat *c, const char *role, const char *text, size_t n);
+const char *hearth_chat_role(const struct chat *c, size_t i); // "" where there is none
+// Sets or removes (NULL) the message of the system.
+bool hearth_chat_set_system(struct chat *c, const char *text, size_t n);
+// Forgets the oldest message of the user and what follows it up to the next one. False: there is only one.
+bool hearth_chat_forget_oldest(struct chat *c);
+// Removes what follows the last message of the user. False: there is none.
+bool hearth_chat_rewind(struct chat *c);
+bool hearth_chat_save(const struct chat *c, const char *path);
+bool hearth_chat_load(struct chat *c, const char *path);
+
+// ---- chat_commands.c
+
+// Does what a line such as "/clear" says. *leaves: the chat is over. Returns an exit status.
+int hearth_chat_command(struct chat *c, char *line, bool *leaves);
+
+#endif

@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: MIT
+// An answer: the messages become a prompt, of which only what is new is evaluated, then tokens are generated.
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/os.h"
+#include "cli/chat.h"
+#include "cli/run_stats.h"
+#include "cli/sampling.h"
+
+#define DIM    "\033[2m"
+#define NORMAL "\033[22m"
+
+struct prompt {
+    hearth_token *tokens;
+    size_t n;
+    bool thinks; // it ends with the beginning of thoughts
+};
+
+// ---- printing, thoughts dimmed
+
+struct printer {
+    const struct chat *c;
+    bool inside; // thoughts
+    char held[16];
+    size_t n_held; // bytes that may begin a tag
+};
+
+static bool put(const char *text, size_t n)
+{
+    return !n || hearth_terminal_text(text, n);
+}
+
+// How many bytes of text[0..n) the tag and it have in common at their beginnings.
+static bool begins(const char *tag, const char *text, size_t n)
+{
+    return n <= strlen(tag) && !memcmp(tag, text, n);
+}
+
+static bool put_byte(struct printer *p, char c)
+{
+    const char *tag = p->inside ? "</think>" : "<think>";
+    p->held[p->n_held++] = c;
+    if (begins(tag, p->held, p->n_held) && p->n_held < strlen(tag))
+        return true;
+    const bool whole = begins(tag, p->held, p->n_held);
+    bool ok = true;
+    if (whole && !p->inside)
+        ok = put(DIM, strlen(DIM));
+    if (whole || p->held[p->n_held - 1] != '<' || p->n_held == 1) {
+        ok = put(p->held, p->n_held) && ok;
+        p->n_held = 0;
+    } else { // another tag may begin here
+        ok = put(p->held, p->n_held - 1) && ok;
+        p->held[0] = '<';
+        p->n_held = 1;
+    }
+    if (whole && p->inside)
+        ok = put(NORMAL, strlen(NORMAL)) && ok;
+    p->inside ^= whole;
+    return ok;
+}
+
+static bool print(struct printer *p, const char *text, size_t n)
+{
+    bool ok = true;
+    if (!p->c->dims)
+        return put(text, n) && fflush(stdout) == 0;
+    for (size_t i = 0; i < n && ok; i++)
+        ok = put_byte(p, text[i]);
+    return ok && fflush(stdout) == 0;
+}
+
+static void end_print(struct printer *p)
+{
+    put(p->held, p->n_held);
+    if (p->c->dims && p->inside)
+        put(NORMAL, strlen(NORMAL));
+    hearth_terminal_end_text();
+    if (!p->c->terminal && !p->c->o.single_turn)
+        put("\n", 1);
+    fflush(stdout);
+}
+
+// ---- the prompt
+
+static bool ends_with(const char *text, size_t n, const char *end)
+{
+    return n >= strlen(end) && !memcmp(text + n - strlen(end), end, strlen(end));
+}
+
+static int tokenize(const struct chat *c, const struct hearth_chat_text *text, struct prompt *p)
+{
+    struct hearth_error err = {0};
+    const int64_t n = hearth_chat_tokenize(c->model, text, NULL, 0, &err);
+    if (n < 0)
+        return hearth_cli_fail(&err);
+    p->tokens = hearth_calloc((size_t)n + 1, sizeof *p->tokens);
+    if (!p->tokens)
+        return hearth_cli_error("no memory for a prompt of %lld tokens", (long long)n);
+    p->n = (size_t)n;
+    return hearth_chat_tokenize(c->model, text, p->tokens, p->n, &err) < 0 ? hearth_cli_fail(&err)
+                                                                           : HEARTH_EXIT_OK;
+}
+
+static int make_prompt(const struct chat *c, struct prompt *p)
+{
+    struct hearth_error err = {0};
+    struct hearth_chat_text *text = NULL;
+    struct hearth_chat_params params = hearth_chat_params_default();
+    char *messages = json_dumps(c->messages, 0), *variables = json_dumps(c->variables, 0);
+    params.messages = messages;
+    params.variables = variables;
+    int status = HEARTH_EXIT_OK;
+    size_t n;
+    if (!messages || !variables)
+        status = hearth_cli_error("no memory for the messages");
+    else if (hearth_chat_render(&text, c->template, &params, &err))
+        status = hearth_cli_fail(&err);
+    if (!status) {
+        const char *s = hearth_chat_text_bytes(text, &n);
+        p->thinks = ends_with(s, n, "<think>") || ends_with(s, n, "<think>\n");
+        status = tokenize(c, text, p);
+    }
+    hearth_chat_text_close(&text);
+    free(messages);
+    free(variables);
+    return status;
+}
+
+// Tokens that there is room for: in the context, and in the KV cache, which may be smaller where memory is.
+static size_t room(const struct chat *c)
+{
+    const int64_t kv = hearth_session_kv_tokens(c->session);
+    const int n_ctx = hearth_session_n_ctx(c->session);
+    return kv < n_ctx ? (size_t)kv : (size_t)n_ctx;
+}
+
+// A prompt with room for an answer behind it. Messages are forgotten only if that was asked for.
+static int make_fitting_prompt(struct chat *c, struct prompt *p)
+{
+    const size_t n_ctx = room(c);
+    size_t forgotten = 0;
+    for (;;) {
+        free(p->tokens);
+        *p = (struct prompt){0};
+        const int status = make_prompt(c, p);
+        if (status)
+            return status;
+        if (p->n < n_ctx)
+            break;
+        if (!c->o.context_shift)
+            return hearth_cli_error(
+                "the conversation has %zu tokens and the context %zu: /drop forgets the oldest "
+                "messages, /clear all of them; --context-shift does it by itself, -c makes the "
+                "context larger",
+                p->n, n_ctx);
+        if (!hearth_chat_forget_oldest(c))
+            return hearth_cli_error("the message has %zu tokens and the context %zu: -c makes it larger",
+                                    p->n, n_ctx);
+        forgotten++;
+    }
+    if (forgotten)
+        hearth_cli_info(
+            "the context of %zu tokens is full: the oldest %zu messages and their answers are forgotten",
+            n_ctx, forgotten);
+    return HEARTH_EXIT_OK;
+}
+
+bool hearth_chat_progress(void *arg, float share)
+{
+    (void)arg;
+    hearth_progress_share((double)share);
+    return true; // Ctrl-C cancels the session itself
+}
+
+// Evaluates what the sequence does not hold yet as a part of a prompt, at least one token.
+static int evaluate_prompt(struct chat *c, const struct prompt *p)
+{
+    struct hearth_error err = {0};
+    size_t kept = 0;
+    while (kept < c->n_prompt && kept + 1 < p->n && c->prompt[kept] == p->tokens[kept])
+        kept++;
+    if (hearth_seq_truncate(c->session, c->seq, (int)kept, &err))
+        return hearth_cli_fail(&err);
+    c->n_prompt = kept;
+    const uint64_t start = hearth_now_ns();
+    hearth_progress_begin(HEARTH_PROGRESS_TOKENS, (double)(p->n - kept), "prompt");
+    const int rc = hearth_prompt(c->session, c->seq, p->tokens + kept, (int)(p->n - kept), NULL, NULL, &err);
+    hearth_progress_end();
+    if (rc == HEARTH_E_INTERRUPTED) {
+        hearth_cli_info("stopped; the message is taken back");
+        return HEARTH_EXIT_INTERRUPTED;
+    }
+    if (rc)
+        return hearth_cli_fail(&err);
+    memcpy(c->prompt, p->tokens, p->n * sizeof *p->tokens);
+    c->n_prompt = p->n;
+    c->last.prompt = p->n - kept;
+    c->last.kept = kept;
+    c->last.prompt_ns = hearth_now_ns() - start;
+    return HEARTH_EXIT_OK;
+}
+
+// ---- generating
+
+struct generation {
+    struct chat *c;
+    struct hearth_sampler *sampler;
+    struct hearth_stream *stream;
+    struct printer printer;
+    enum hearth_stop stop;
+};
+
+static int take_text(struct generation *g, const char *text, size_t n)
+{
+    if (!hearth_buffer_add(&g->c->answer, text, n))
+        return hearth_cli_error("no memory for the answer");
+    return print(&g->printer, text, n) ? HEARTH_EXIT_OK : HEARTH_EXIT_FAILURE;
+}
+
+// Chooses a token, prints its text, and evaluates it.
+static int extend(struct generation *g)
+{
+    struct chat *c = g->c;
+    struct hearth_error err = {0};
+    const char *text;
+    const hearth_token token = hearth_sample(g->sampler, hearth_logits(c->session, 0));
+    hearth_sampler_accept(g->sampler, token);
+    c->last.answer++;
+    if (!c->o.ignore_eos && hearth_token_is_eog(c->model, token)) {
+        g->stop = HEARTH_STOP_EOS;
+        return HEARTH_EXIT_OK;
+    }
+    const size_t n = hearth_stream_push(g->stream, token, &text);
+    const int status = take_text(g, text, n);
+    if (c->last.answer == (uint64_t)c->o.n_predict)
+        g->stop = HEARTH_STOP_LENGTH;
+    else if (hearth_seq_length(c->session, c->seq) >= hearth_session_n_ctx(c->session))
+        g->stop = HEARTH_STOP_CONTEXT;
+    if (status || g->stop != HEARTH_STOP_NONE)
+        return status;
+    const int rc = hearth_step(c->session, &c->seq, &token, 1, &err);
+    if (rc == HEARTH_E_INTERRUPTED)
+        g->stop = HEARTH_STOP_INTERRUPTED;
+    else if (rc == HEARTH_E_KV_FULL)
+        g->stop = HEARTH_STOP_CACHE;
+    else if (rc)
+        return hearth_cli_fail(&err);
+    return HEARTH_EXIT_OK;
+}
+
+static void report_stop(const struct chat *c, enum hearth_stop stop)
+{
+    if (stop == HEARTH_STOP_INTERRUPTED)
+        hearth_cli_info("stopped; /regen answers anew");
+    else if (stop == HEARTH_STOP_CONTEXT)
+        hearth_cli_info("the context of %d tokens is full and cuts the answer off; -c makes it larger",
+                        hearth_session_n_ctx(c->session));
+    else if (stop == HEARTH_STOP_CACHE)
+        hearth_cli_info("the KV cache is full; --kv-size makes it larger");
+    else if (stop == HEARTH_STOP_LENGTH)
+        hearth_cli_info("the answer has the %lld tokens that -n allows", (long long)c->o.n_predict);
+}
+
+static int open_generation(struct generation *g, const struct prompt *p)
+{
+    struct chat *c = g->c;
+    struct hearth_sampling sampling;
+    struct hearth_error err = {0};
+    int status = hearth_cli_sampling(&sampling, &c->o, c->model, hearth_session_n_ctx(c->session));
+    if (status)
+        return status;
+    if (c->o.seed >= 0) // each answer has its own, so that /regen gives another
+        sampling.params.seed = (uint32_t)(((uint64_t)c->o.seed + c->answers) % UINT32_MAX);
+    if (hearth_sampler_open(&g->sampler, hearth_model_info(c->model)->n_vocab, &sampling.params, &err) ||
+        hearth_stream_open(&g->stream, c->model, false, true, &err))
+        status = hearth_cli_fail(&err);
+    hearth_cli_sampling_free(&sampling);
+    for (size_t i = 0; !status && i < p->n; i++)
+        hearth_sampler_accept(g->sampler, p->tokens[i]);
+    return status;
+}
+
+static int generate(struct chat *c, const struct prompt *p)
+{
+    static const char opening[] = "<think>\n";
+    struct generation g = {.c = c, .printer = {.c = c, .inside = p->thinks}};
+    const char *text;
+    int status = open_generation(&g, p);
+    const uint64_t start = hearth_now_ns();
+    c->answer.n = 0;
+    if (!status && p->thinks && !hearth_buffer_add(&c->answer, opening, strlen(opening)))
+        status = hearth_cli_error("no memory for the answer");
+    if (!status && c->dims && p->thinks)
+        put(DIM, strlen(DIM));
+    while (!status && g.stop == HEARTH_STOP_NONE && c->o.n_predict)
+        status = extend(&g);
+    if (!status) {
+        const size_t n = hearth_stream_flush(g.stream, &text);
+        status = take_text(&g, text, n);
+    }
+    end_print(&g.printer);
+    c->last.answer_ns = hearth_now_ns() - start;
+    c->answers++;
+    hearth_sampler_close(&g.sampler);
+    hearth_stream_close(&g.stream);
+    c->stopped = g.stop == HEARTH_STOP_INTERRUPTED;
+    if (!status)
+        report_stop(c, g.stop);
+    return status;
+}
+
+// ---- the whole
+
+static double per_second(uint64_t n, uint64_t ns)
+{
+    return ns ? (double)n * 1e9 / (double)ns : 0;
+}
+
+void hearth_chat_report(const struct chat *c, bool all)
+{
+    const uint64_t prompt = all ? c->all.prompt : c->last.prompt, kept = all ? c->all.kept : c->last.kept;
+    const uint64_t answer = all ? c->all.answer : c->last.answer;
+    char memory[24];
+    hearth_cli_format_bytes(memory, sizeof memory, hearth_memory_peak());
+    hearth_cli_info(
+        "prompt %llu tokens, %.1f tok/s, %llu kept; answer %llu tokens, %.1f tok/s; context %d of %d; %s",
+        (unsigned long long)prompt, per_second(prompt, all ? c->all.prompt_ns : c->last.prompt_ns),
+        (unsigned long long)kept, (unsigned long long)answer,
+        per_second(answer, all ? c->all.answer_ns : c->last.answer_ns), hearth_seq_length(c->session, c->seq),
+        (int)room(c), memory);
+}
+
+static void add_up(struct chat *c)
+{
+    c->all.prompt += c->last.prompt;
+    c->all.kept += c->last.kept;
+    c->all.answer += c->last.answer;
+    c->all.prompt_ns += c->last.prompt_ns;
+    c->all.answer_ns += c->last.answer_ns;
+}
+
+int hearth_chat_answer(struct chat *c)
+{
+    struct prompt p = {0};
+    memset(&c->last, 0, sizeof c->last);
+    hearth_cli_take_interrupt();
+    hearth_cancel_clear(c->session);
+    hearth_cli_cancel_on_interrupt(c->session);
+    int status = make_fitting_prompt(c, &p);
+    if (!status)
+        status = evaluate_prompt(c, &p);
+    if (!status)
+        status = generate(c, &p);
+    hearth_cli_cancel_on_interrupt(NULL);
+    hearth_cli_take_interrupt();
+    free(p.tokens);
+    if (status)
+        return status;
+    if (!hearth_chat_add(c, "assistant", c->answer.data ? c->answer.data : "", c->answer.n))
+        return hearth_cli_error("no memory for the answer");
+    add_up(c);
+    hearth_chat_report(c, false);
+    // Where nobody types, it ends everything.
+    return c->stopped && (!c->terminal || c->o.single_turn) ? HEARTH_EXIT_INTERRUPTED : HEARTH_EXIT_OK;
+}

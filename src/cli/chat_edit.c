@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT
+// Editing of the lines of a chat, with a history that is kept in a file, by libedit. Without it, and where the terminal
+// cannot do it, lines are read as the terminal gives them.
+#include "cli/chat.h"
+
+#ifdef HEARTH_HAVE_LIBEDIT
+#include <errno.h>
+#include <fcntl.h>
+#include <histedit.h>
+#include <locale.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <wchar.h>
+
+#include "base/memory.h"
+
+#define HISTORY_LINES 1000
+
+struct chat_editor {
+    EditLine *edit;
+    History *history;
+    const char *prompt;
+    char file[512]; // of the history; "": none
+};
+
+static char *prompt_of(EditLine *edit)
+{
+    static char text[16];
+    struct chat_editor *e = NULL;
+    el_get(edit, EL_CLIENTDATA, &e);
+    snprintf(text, sizeof text, "%s", e ? e->prompt : "");
+    return text;
+}
+
+// A character, 0 at the end and when Ctrl-C came.
+static int read_character(EditLine *edit, wchar_t *out)
+{
+    mbstate_t state = {0};
+    char byte;
+    (void)edit;
+    for (;;) {
+        const ssize_t n = read(STDIN_FILENO, &byte, 1);
+        if (n < 0 && errno == EINTR && !hearth_cli_interrupted())
+            continue; // the window has another size, or the program was stopped for a while
+        if (n <= 0)
+            return 0;
+        const size_t length = mbrtowc(out, &byte, 1, &state);
+        if (length == (size_t)-2)
+            continue;
+        if (length != (size_t)-1)
+            return 1;
+        memset(&state, 0, sizeof state); // no character: it is left out
+    }
+}
+
+static void name_file(struct chat_editor *e)
+{
+    const char *home = getenv("HOME");
+    if (home && *home)
+        snprintf(e->file, sizeof e->file, "%s/.hearth_history", home);
+}
+
+struct chat_editor *hearth_chat_edit_open(void)
+{
+    const char *term = getenv("TERM");
+    HistEvent event;
+    if (!term || !*term || !strcmp(term, "dumb") || !isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
+        return NULL;
+    struct chat_editor *e = hearth_calloc(1, sizeof *e);
+    if (!e)
+        return NULL;
+    setlocale(LC_CTYPE, ""); // for characters of several bytes
+    e->prompt = "";
+    e->edit = el_init("hearth", stdin, stdout, stderr);
+    e->history = history_init();
+    if (!e->edit || !e->history) {
+        hearth_chat_edit_close(&e);
+        return NULL;
+    }
+    name_file(e);
+    history(e->history, &event, H_SETSIZE, HISTORY_LINES);
+    history(e->history, &event, H_SETUNIQUE, 1);
+    if (*e->file)
+        history(e->history, &event, H_LOAD, e->file);
+    el_set(e->edit, EL_CLIENTDATA, e);
+    el_set(e->edit, EL_PROMPT, prompt_of);
+    el_set(e->edit, EL_EDITOR, "emacs");
+    el_set(e->edit, EL_HIST, history, e->history);
+    el_set(e->edit, EL_GETCFN, read_character);
+    el_source(e->edit, NULL);
+    return e;
+}
+
+int hearth_chat_edit_line(struct chat_editor *e, const char *prompt, struct hearth_buffer *out)
+{
+    HistEvent event;
+    int n = 0;
+    e->prompt = prompt;
+    const char *line = el_gets(e->edit, &n);
+    if (!line || n <= 0)
+        return 0;
+    if (n > 1)
+        history(e->history, &event, H_ENTER, line);
+    return hearth_buffer_add(out, line, (size_t)n - (line[n - 1] == '\n')) ? 1 : -1;
+}
+
+// The file is for its owner alone.
+static void save(struct chat_editor *e)
+{
+    HistEvent event;
+    const int fd = *e->file ? open(e->file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : -1;
+    if (fd < 0)
+        return;
+    close(fd);
+    history(e->history, &event, H_SAVE, e->file);
+}
+
+void hearth_chat_edit_close(struct chat_editor **e)
+{
+    if (!*e)
+        return;
+    if ((*e)->history) {
+        save(*e);
+        history_end((*e)->history);
+    }
+    if ((*e)->edit)
+        el_end((*e)->edit);
+    free(*e);
+    *e = NULL;
+}
+
+#else
+
+struct chat_editor *hearth_chat_edit_open(void)
+{
+    return NULL;
+}
+
+int hearth_chat_edit_line(struct chat_editor *e, const char *prompt, struct hearth_buffer *out)
+{
+    (void)e;
+    (void)prompt;
+    (void)out;
+    return 0;
+}
+
+void hearth_chat_edit_close(struct chat_editor **e)
+{
+    *e = NULL;
+}
+
+#endif

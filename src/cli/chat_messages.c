@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT
+// The messages of a chat: added, forgotten, saved and loaded.
+#include <errno.h>
+#include <string.h>
+
+#include "cli/chat.h"
+#include "cli/json.h"
+
+bool hearth_chat_add(struct chat *c, const char *role, const char *text, size_t n)
+{
+    json_t *message = json_object();
+    return message && !json_object_set_new(message, "role", json_string(role)) &&
+           !json_object_set_new(message, "content", hearth_json_string(text, n)) &&
+           !json_array_append_new(c->messages, message);
+}
+
+const char *hearth_chat_role(const struct chat *c, size_t i)
+{
+    const char *role = json_string_value(json_object_get(json_array_get(c->messages, i), "role"));
+    return role ? role : "";
+}
+
+static bool is(const struct chat *c, size_t i, const char *role)
+{
+    return !strcmp(hearth_chat_role(c, i), role);
+}
+
+bool hearth_chat_set_system(struct chat *c, const char *text, size_t n)
+{
+    if (is(c, 0, "system"))
+        json_array_remove(c->messages, 0);
+    if (!text)
+        return true;
+    json_t *message = json_object();
+    return message && !json_object_set_new(message, "role", json_string("system")) &&
+           !json_object_set_new(message, "content", hearth_json_string(text, n)) &&
+           !json_array_insert_new(c->messages, 0, message);
+}
+
+bool hearth_chat_forget_oldest(struct chat *c)
+{
+    const size_t first = is(c, 0, "system"), n = json_array_size(c->messages);
+    size_t next = first + 1;
+    while (next < n && !is(c, next, "user"))
+        next++;
+    if (next >= n)
+        return false;
+    for (size_t i = first; i < next; i++)
+        json_array_remove(c->messages, first);
+    return true;
+}
+
+bool hearth_chat_rewind(struct chat *c)
+{
+    size_t n = json_array_size(c->messages);
+    while (n && !is(c, n - 1, "user"))
+        n--;
+    if (!n)
+        return false;
+    while (json_array_size(c->messages) > n)
+        json_array_remove(c->messages, n);
+    return true;
+}
+
+bool hearth_chat_save(const struct chat *c, const char *path)
+{
+    json_t *all = json_object();
+    const bool ok =
+        all && !json_object_set(all, "messages", c->messages) && !json_dump_file(all, path, JSON_INDENT(1));
+    json_decref(all);
+    if (!ok)
+        hearth_cli_error("cannot write %s: %s", path, strerror(errno));
+    else
+        hearth_cli_info("%zu messages are in %s", json_array_size(c->messages), path);
+    return ok;
+}
+
+static bool are_messages(const json_t *messages)
+{
+    size_t i;
+    json_t *m;
+    json_array_foreach(messages, i, m) if (!json_is_string(json_object_get(m, "role"))) return false;
+    return json_is_array(messages);
+}
+
+bool hearth_chat_load(struct chat *c, const char *path)
+{
+    json_error_t error;
+    json_t *all = json_load_file(path, 0, &error);
+    json_t *messages = json_is_object(all) ? json_object_get(all, "messages") : all;
+    const bool ok = messages && are_messages(messages);
+    if (ok) {
+        json_decref(c->messages);
+        c->messages = json_incref(messages);
+        hearth_cli_info("%zu messages from %s", json_array_size(messages), path);
+    } else {
+        hearth_cli_error("%s: %s", path, all ? "no messages of a chat" : error.text);
+    }
+    json_decref(all);
+    return ok;
+}

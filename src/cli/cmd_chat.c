@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: MIT
+// hearth chat: opens model, template and session, then reads messages and answers them.
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "cli/chat.h"
+#include "cli/commands.h"
+#include "cli/fit.h"
+#include "cli/sampling.h"
+
+// Positions of a context when nobody says how many; the model may have fewer.
+#define USUAL_CTX 4096
+
+// ---- the template
+
+static int list_templates(void)
+{
+    const char *name;
+    for (size_t i = 0; (name = hearth_chat_builtin_name(i)); i++)
+        printf("%s\n", name);
+    return HEARTH_EXIT_OK;
+}
+
+// The text of --chat-template, in `text` with a zero at its end; empty: the model's own.
+static int read_template(const struct hearth_options *o, struct hearth_buffer *text)
+{
+    const char *given = o->chat_template, *path = o->chat_template_file;
+    const char *known = hearth_chat_builtin(given);
+    if (!given && !path)
+        return HEARTH_EXIT_OK;
+    if (!known && given && strstr(given, "{"))
+        known = given;
+    if (!known && given && access(given, R_OK))
+        return hearth_cli_error(
+            "--chat-template %s: neither a built-in template nor a file; hearth chat --chat-template "
+            "list names the built-in ones",
+            given);
+    int status = HEARTH_EXIT_OK;
+    if (known && !hearth_buffer_add(text, known, strlen(known)))
+        status = hearth_cli_error("no memory for the template");
+    else if (!known)
+        status = hearth_cli_read(given ? given : path, text);
+    if (!status && !hearth_buffer_add(text, "", 1))
+        status = hearth_cli_error("no memory for the template");
+    return status;
+}
+
+static int open_template(struct chat *c)
+{
+    struct hearth_buffer text = {0};
+    struct hearth_error err = {0};
+    int status = read_template(&c->o, &text);
+    if (!status && !text.n && !hearth_model_chat_template(c->model)) {
+        hearth_cli_warn(
+            "%s has no chat template: it is taken for one of ChatML; --chat-template names another, and "
+            "hearth run continues texts",
+            c->o.model);
+        const char *chatml = hearth_chat_builtin("chatml");
+        if (!hearth_buffer_add(&text, chatml, strlen(chatml) + 1))
+            status = hearth_cli_error("no memory for the template");
+    }
+    if (!status && hearth_chat_template_open(&c->template, c->model, text.n ? text.data : NULL, &err))
+        status = hearth_cli_fail(&err);
+    free(text.data);
+    return status;
+}
+
+static int set_variables(struct chat *c)
+{
+    json_error_t error;
+    c->variables = c->o.chat_variables ? json_loads(c->o.chat_variables, 0, &error) : json_object();
+    if (!c->variables)
+        return hearth_cli_error("--chat-template-kwargs: %s", c->o.chat_variables ? error.text : "no memory");
+    if (!json_is_object(c->variables))
+        return hearth_cli_error("--chat-template-kwargs: a JSON object is wanted");
+    if (c->o.reasoning)
+        json_object_set_new(c->variables, "enable_thinking", json_boolean(c->o.reasoning == 1));
+    return HEARTH_EXIT_OK;
+}
+
+// ---- opening
+
+static int open_session(struct chat *c)
+{
+    struct hearth_error err = {0};
+    const int trained = hearth_model_info(c->model)->n_ctx_train;
+    const int usual = trained < USUAL_CTX ? trained : USUAL_CTX;
+    const int n_ctx = c->o.n_ctx < 0 ? usual : c->o.n_ctx ? (int)c->o.n_ctx : trained;
+    struct hearth_session_params params = hearth_cli_session_params(&c->o, n_ctx, 1);
+    hearth_cli_fit(&params, c->model, &c->o, NULL);
+    params.progress = hearth_chat_progress;
+    const int status = hearth_cli_open_session(&c->session, c->model, &params);
+    if (status)
+        return status;
+    hearth_cli_note_unused(&c->o, c->session);
+    c->seq = hearth_seq_new(c->session, &err);
+    if (c->seq < 0)
+        return hearth_cli_fail(&err);
+    c->prompt = hearth_calloc((size_t)hearth_session_n_ctx(c->session), sizeof *c->prompt);
+    return c->prompt ? HEARTH_EXIT_OK : hearth_cli_error("no memory for the prompt");
+}
+
+static int open_chat(struct chat *c)
+{
+    int status = hearth_cli_open_model(&c->model, &c->o, false);
+    if (!status)
+        status = open_template(c);
+    if (!status)
+        status = open_session(c);
+    return status;
+}
+
+static void close_chat(struct chat *c)
+{
+    hearth_cli_cancel_on_interrupt(NULL);
+    hearth_chat_edit_close(&c->editor);
+    hearth_session_close(&c->session);
+    hearth_chat_template_close(&c->template);
+    hearth_model_close(&c->model);
+    json_decref(c->messages);
+    json_decref(c->variables);
+    free(c->prompt);
+    free(c->answer.data);
+}
+
+// ---- talking
+
+static void drop_last_newline(struct hearth_buffer *text)
+{
+    if (text->n && text->data[text->n - 1] == '\n')
+        text->n--;
+}
+
+// Answers a message of the user. If that fails, the message is taken back.
+static int answer(struct chat *c, const char *text, size_t n)
+{
+    if (!hearth_chat_add(c, "user", text, n))
+        return hearth_cli_error("no memory for the message");
+    const int status = hearth_chat_answer(c);
+    if (status && hearth_chat_rewind(c))
+        json_array_remove(c->messages, json_array_size(c->messages) - 1);
+    return status;
+}
+
+// The first message, if it is given with the command. With -st it is all of standard input otherwise.
+static int first_message(struct chat *c, bool *given)
+{
+    struct hearth_buffer text = {0};
+    int status = HEARTH_EXIT_OK;
+    *given = c->o.prompt || c->o.file || c->o.single_turn;
+    if (!*given)
+        return HEARTH_EXIT_OK;
+    if (c->o.prompt) {
+        if (!hearth_buffer_add(&text, c->o.prompt, strlen(c->o.prompt)))
+            status = hearth_cli_error("no memory for the message");
+    } else {
+        status = hearth_cli_read(c->o.file ? c->o.file : "-", &text);
+        drop_last_newline(&text);
+    }
+    if (!status && hearth_cli_unescapes(&c->o))
+        text.n = hearth_cli_unescape(text.data, text.n);
+    if (!status)
+        status = answer(c, text.data ? text.data : "", text.n);
+    free(text.data);
+    return status;
+}
+
+static int take_input(struct chat *c, enum chat_input kind, struct hearth_buffer *text, bool *leaves)
+{
+    if (kind == CHAT_COMMAND)
+        return hearth_chat_command(c, text->data, leaves);
+    return text->n ? answer(c, text->data, text->n) : HEARTH_EXIT_OK;
+}
+
+// Where somebody types, a failure is told and the chat goes on.
+static int talk(struct chat *c)
+{
+    struct hearth_buffer text = {0};
+    bool leaves = false, interrupted = false;
+    int status = HEARTH_EXIT_OK;
+    if (c->terminal) {
+        hearth_cli_info("type a message, or /help");
+        c->editor = hearth_chat_edit_open();
+    }
+    while (!leaves && (!status || c->terminal)) {
+        const enum chat_input kind = hearth_chat_read(c, &text);
+        if (kind == CHAT_END)
+            break;
+        if (kind == CHAT_INTERRUPTED) {
+            leaves = interrupted;
+            interrupted = true;
+            if (!leaves)
+                hearth_cli_info("Ctrl-C again leaves, as does /exit");
+            continue;
+        }
+        interrupted = false;
+        status = take_input(c, kind, &text, &leaves);
+    }
+    free(text.data);
+    return c->terminal ? HEARTH_EXIT_OK : status;
+}
+
+static int start(struct chat *c)
+{
+    struct hearth_buffer text = {0};
+    int status = set_variables(c);
+    if (!status && c->o.system_file) {
+        status = hearth_cli_read(c->o.system_file, &text);
+        drop_last_newline(&text);
+    } else if (!status && c->o.system && !hearth_buffer_add(&text, c->o.system, strlen(c->o.system))) {
+        status = hearth_cli_error("no memory for the message");
+    }
+    if (!status && text.n && !hearth_chat_set_system(c, text.data, text.n))
+        status = hearth_cli_error("no memory for the message");
+    free(text.data);
+    return status;
+}
+
+int hearth_cmd_chat(const struct hearth_options *o)
+{
+    const struct hearth_command *cmd = hearth_command_find("chat");
+    struct chat c = {.o = *o, .messages = json_array(), .seq = -1};
+    if (o->chat_template && !strcmp(o->chat_template, "list"))
+        return list_templates();
+    if (o->prompt && o->file)
+        return hearth_cli_usage(cmd, "-p and -f exclude each other");
+    if (o->system && o->system_file)
+        return hearth_cli_usage(cmd, "-sys and -sysf exclude each other");
+    if (o->chat_template && o->chat_template_file)
+        return hearth_cli_usage(cmd, "--chat-template and --chat-template-file exclude each other");
+    bool given = false;
+    c.terminal = isatty(STDIN_FILENO);
+    c.dims = isatty(STDOUT_FILENO);
+    int status = c.messages ? hearth_cli_check_sampling(o) : hearth_cli_error("no memory for the messages");
+    if (!status)
+        status = start(&c);
+    hearth_cli_catch_interrupt();
+    if (!status)
+        status = open_chat(&c);
+    if (!status)
+        status = first_message(&c, &given);
+    if (!o->single_turn && (!status || (given && c.terminal && c.session)))
+        status = talk(&c);
+    close_chat(&c);
+    return status;
+}

@@ -1,0 +1,126 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# hearth chat: messages from pipes and from a terminal, commands, templates, full contexts; and that no text depends on
+# what the sequence has kept.
+# shellcheck source=tests/cli/cli.sh
+. "$(dirname "$0")/cli.sh"
+cd "$tmp" || exit 1
+model=$golden/qwen3.Q8_0.gguf
+small=$source_dir/models/hearth-novels-drelu-Q8_0.gguf
+[ -f "$model" ] || model=$small
+chat=(chat "$small" --chat-template vicuna --temp 0 -n 12 --ignore-eos -t 1)
+
+# ---- one message, one answer, wherever it comes from
+run 0 "${chat[@]}" -st -p "It was a dark night."
+cp out one
+[ -s one ] || fail "no answer"
+err_has "tok/s"
+printf 'It was a dark night.\n' >message
+for way in "-f message" "-f -" ""; do
+    # shellcheck disable=SC2086
+    run 0 "${chat[@]}" -st $way <message
+    same out one
+done
+run 0 "${chat[@]}" -st -q -p "It was a \x64ark night." # escapes, as in llama.cpp
+same out one
+[ -s err ] && fail "--quiet is not quiet"
+
+# ---- what was kept changes nothing: the second answer is that to the same messages anew, and with one thread or two
+printf 'Good morning.\nWho is there?\n/save saved.json\n' >talk
+run 0 "${chat[@]}" <talk
+cp out two
+err_has "kept"
+[ "$(json saved.json messages/3/role)" = '"assistant"' ] || [ "$(json saved.json messages/3/role)" = assistant ] || fail "saved messages"
+printf '/load saved.json\n/regen\n' >again
+run 0 "${chat[@]}" -t 2 -ub 7 <again
+tail -n 1 two >want
+tail -n 1 out >got
+same want got
+printf 'Good morning.\nNo.\n/edit Who is there?\n' >edit
+run 0 "${chat[@]}" <edit
+tail -n 1 out >got
+same want got
+
+# ---- a system's message, several lines, other settings
+printf '"""one\ntwo"""\n/save a.json\n' | run 0 "${chat[@]}" -sys "Be brief."
+[ "$(json a.json messages/0/content | tr -d '"')" = "Be brief." ] || fail "-sys"
+json a.json messages/1/content | grep -q one || fail "several lines"
+printf 'one\\\ntwo\n/save b.json\n/clear\n/system Be long.\n/save c.json\n/set temp 0.5\n/set\n/help\n/stats\n//x\n/nothing\n/exit\nnever\n' |
+    run 0 "${chat[@]}" -sys "Be brief."
+cmp -s a.json b.json || fail "a line that goes on is not what a fence has"
+json c.json messages/0/content | grep -q long || fail "/system"
+err_has "temp 0.5"
+err_has "/regen "
+err_has "/nothing: no such command"
+printf 'x\ny\n\n' | run 0 "${chat[@]}" -mli
+[ "$(grep -c . out)" -ge 1 ] || fail "-mli"
+grep -c 'tok/s' err | grep -qx 1 || fail "-mli makes several messages of one"
+
+# ---- templates
+run 0 chat "$small" --chat-template list
+out_has chatml
+run 1 "${chat[@]}" -st -p x --chat-template nothing
+err_has "neither a built-in template nor a file"
+printf '{{ messages[0].content }}{%% if %%}' >bad.jinja
+run 1 chat "$small" --chat-template bad.jinja -st -p x
+err_has "chat template, line 1: "
+run 1 chat "$small" --chat-template "{{ raise_exception('not today') }}" -st -p x
+err_has "refuses this conversation: not today"
+run 0 chat "$small" -st -p x -n 2 -t 1 # the file has none
+err_has "has no chat template"
+run 1 "${chat[@]}" -st -p x --chat-template-kwargs '[1]'
+err_has "a JSON object is wanted"
+printf '{{ word }}{{ enable_thinking }}' >word.jinja
+run 0 chat "$small" --chat-template-file word.jinja --chat-template-kwargs '{"word": "It was"}' -rea off -st -p x -n 3 -t 1
+
+# ---- a context that is full
+for _ in 1 2 3 4 5 6 7 8; do echo "It was a dark and stormy night, and the old man said so."; done >long
+run 1 "${chat[@]}" -c 128 <long
+err_has "/drop forgets the oldest"
+run 0 "${chat[@]}" -c 128 --context-shift <long
+err_has "are forgotten"
+run 1 "${chat[@]}" -c 64 --context-shift -st -p "$(cat long long)"
+err_has "-c makes it larger"
+
+# ---- options
+run 2 "${chat[@]}" -p a -f b
+err_has "-p and -f exclude each other"
+run 2 run "$small" -sys x
+err_has "hearth chat"
+run 0 "${chat[@]}" -cnv --jinja -ngl 99 -st -p "It was a dark night."
+same out one
+
+# ---- a terminal: an answer is stopped, and the chat goes on; Ctrl-C twice leaves
+play() {
+    local status=0
+    "$PLAY_TERMINAL" -t 20000 "$@" >raw 2>err || status=$?
+    [ $status -eq 77 ] && skip "no terminals here"
+    [ $status -eq 0 ] || { cp raw out; fail "exit status $status"; }
+}
+export TERM=dumb HOME=$tmp
+endless=(chat "$small" --chat-template vicuna --ignore-eos --temp 0 -t 1 -c 8192) # seconds of text
+word=$(tr -c 'A-Za-z' '\n' <one | grep -E '^.{3,}$' | grep -vxE 'was|dark|night|It' | head -n 1)
+[ -n "$word" ] || fail "no word to wait for"
+play -a "/help=It was a dark night." -c "$word" -a "stopped=/exit" "$hearth" "${endless[@]}"
+grep -q "stopped; /regen answers anew" raw || fail "nothing says that the answer was stopped"
+play -c "/help" -c "again leaves" "$hearth" "${endless[@]}"
+play -a "/help=/set temp 0" -a "temp 0=/exit" "$hearth" "${endless[@]}"
+
+# Where there is nothing more to say, Ctrl-C ends the program.
+status=0
+"$PLAY_TERMINAL" -t 20000 -c "$word" "$hearth" "${endless[@]}" -st -p "It was a dark night." >raw 2>err || status=$?
+[ $status -eq 130 ] || fail "-st that is stopped ends with $status"
+
+# Thoughts are dimmed there, until they end.
+printf 'It was{%% if add_generation_prompt %%}<think>\n{%% endif %%}' >think.jinja
+play "$hearth" chat "$small" --chat-template-file think.jinja -st -p x -n 5 -t 1 -q
+grep -qF '^[[2m' raw || fail "thoughts are not dimmed"
+grep -qF '^[[22m' raw || fail "what follows thoughts is dimmed, too"
+play "$hearth" chat "$small" --chat-template vicuna -st -p x -n 5 -t 1 -q
+grep -qF '^[[2m' raw && fail "an answer is dimmed"
+
+# Lines are edited where the terminal can do it: a character is deleted, an earlier line comes back.
+if TERM=vt100 play -a "/help=/set temp 12"$'\x7f' -a "temp 1,=/set min-p 0.5" -a "min-p 0.5="$'\x10' -c "> /set min-p 0.5" -a "again=/exit" \
+    "$hearth" "${endless[@]}" && [ -s .hearth_history ]; then
+    grep -q "temp 1," raw || fail "a key that deletes does not"
+fi
