@@ -24,6 +24,7 @@
 #define PROFILE    HEARTH_CMD_PROFILE
 #define PACK       HEARTH_CMD_PACK
 #define PLAN       HEARTH_CMD_PLAN
+#define CONVERT    HEARTH_CMD_CONVERT
 #define ENGINE     (RUN | BENCH | PERPLEXITY)
 
 #define INT_LIMIT 2147483647.0
@@ -31,7 +32,7 @@
 const struct hearth_option hearth_option_table[] = {
     // names, aliases, kind, value, default, choices, min, max, commands, group, help, field
     {"-m, --model", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE,
-     HEARTH_CMD_ALL & ~(QUANTIZE | SYNTH | PACK | BENCH), "Input",
+     HEARTH_CMD_ALL & ~(QUANTIZE | CONVERT | SYNTH | PACK | BENCH), "Input",
      "the GGUF file, in place of MODEL; for a split model, any of its shards", AT(model)},
     {"-m, --model", NULL, HEARTH_OPTION_STRING_LIST, "FILE", NULL, NULL, NO_RANGE, BENCH, "Input",
      "a GGUF file, in place of MODEL; may be given several times", AT(models)},
@@ -49,6 +50,13 @@ const struct hearth_option hearth_option_table[] = {
     {"--profile", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, PACK, "Input",
      "a profile of the model, made by hearth profile: neurons are stored by how often they are active",
      AT(profile)},
+    {"--predictors", NULL, HEARTH_OPTION_STRING, "DIR", NULL, NULL, NO_RANGE, CONVERT, "Input",
+     "a folder with PowerInfer's predictors for the model, model_0.pt and so on: they become part of the file",
+     AT(predictors)},
+    {"--activation", NULL, HEARTH_OPTION_ENUM, "NAME", "auto", "auto|silu|relu|drelu|gelu", NO_RANGE, CONVERT,
+     "Input",
+     "the activation of the feed-forward parts, where config.json does not tell it; auto: what it tells",
+     AT(activation)},
     {"-e, --escape", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, RUN, "Input",
      "turn \\n, \\r, \\t, \\', \\\", \\\\ and \\xHH into the characters they stand for, in a file's text, too",
      AT(escape)},
@@ -176,7 +184,7 @@ const struct hearth_option hearth_option_table[] = {
     {"-c, --ctx-size", NULL, HEARTH_OPTION_INT, "N", "512", NULL, 2, 67108864, PROFILE, "Resources",
      "tokens of a stretch of text; every stretch starts afresh", AT(n_ctx)},
     {"-t, --threads", NULL, HEARTH_OPTION_INT, "N", "-1", NULL, -1, 256,
-     RUN | PERPLEXITY | QUANTIZE | PROFILE | PACK, "Resources",
+     RUN | PERPLEXITY | QUANTIZE | CONVERT | PROFILE | PACK, "Resources",
      "threads; -1: one per physical core. No result depends on it", AT(n_threads)},
     {"-t, --threads", NULL, HEARTH_OPTION_INT_LIST, "N,...", "-1", NULL, -1, 256, BENCH, "Resources",
      "threads; -1: one per physical core", AT(bench_threads)},
@@ -236,7 +244,7 @@ const struct hearth_option hearth_option_table[] = {
     {"--svg", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, PLAN, "Output",
      "also write a chart to FILE", AT(svg)},
 
-    {"--pure", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, QUANTIZE, "Output",
+    {"--pure", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, QUANTIZE | CONVERT, "Output",
      "all matrices in TYPE's format, the embedding and the head included; no mixture", AT(pure)},
     {"--special", "-sp", HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, RUN | DETOKENIZE, "Output",
      "print control tokens such as <|im_end|> too", AT(special)},
@@ -350,6 +358,20 @@ const struct hearth_command hearth_command_table[] = {
      "hearth quantize model-F16.gguf model-Q8_0.gguf Q8_0\n"
      "hearth quantize model-F16.gguf model-Q4_K_M.gguf Q4_K_M",
      hearth_cmd_quantize},
+    {"convert",
+     CONVERT,
+     {{"HF_DIR", AT(model)}, {"OUT", AT(out)}, {"[TYPE]", AT(type)}},
+     "make a GGUF of a Hugging Face folder",
+     "Reads a model as it is published on Hugging Face, a folder with config.json, safetensors (or pytorch_model.bin) "
+     "and the tokenizer's files, and writes the new file OUT, with its matrices in the number format TYPE as quantize "
+     "has it (default: F16). Tensors, keys and vocabulary are those that llama.cpp's converter writes. OUT appears only "
+     "when it is complete. The model is read in pieces, so it may be larger than memory.\n\n"
+     "Llama, Mistral, Mixtral, Qwen 2 and 3, Falcon and OPT can be converted, and the sparse models ReluLLaMA, ProSparse, "
+     "Bamboo, TurboSparse and SparseQwen2. With predictors, in the folder itself or in that of --predictors, the file is "
+     "one of PowerInfer's, of which only the neurons that a token needs are computed.",
+     "hearth convert Qwen2.5-7B-Instruct qwen2.5-7b-Q4_K_M.gguf Q4_K_M\n"
+     "hearth convert ReluLLaMA-7B relullama-7b.gguf --predictors ReluLLaMA-7B-Predictor",
+     hearth_cmd_convert},
     {"synth",
      SYNTH,
      {{"PRESET", AT(preset)}, {"[OUT]", AT(out)}},
