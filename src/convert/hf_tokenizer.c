@@ -211,7 +211,7 @@ static int put(const struct hearth_hf_vocab *v, struct hearth_gguf_writer *w, st
     return rc ? rc : hearth_hf_special_put(v, w, err);
 }
 
-static void close_vocab(struct hearth_hf_vocab *v)
+void hearth_hf_vocab_free(struct hearth_hf_vocab *v)
 {
     hearth_json_file_close(&v->tokenizer);
     hearth_json_file_close(&v->config);
@@ -234,6 +234,6 @@ int hearth_hf_tokenizer_put(const struct hearth_hf_model *m, struct hearth_gguf_
     int rc = read_vocab(&v, err);
     if (!rc)
         rc = put(&v, w, err);
-    close_vocab(&v);
+    hearth_hf_vocab_free(&v);
     return rc;
 }

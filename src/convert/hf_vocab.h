@@ -39,6 +39,8 @@ struct hearth_hf_vocab {
     size_t n_made, cap_made;
 };
 
+// Closes the files and frees what was made.
+void hearth_hf_vocab_free(struct hearth_hf_vocab *v);
 // Takes the arrays for all tokens, which are unused at first.
 int hearth_hf_vocab_reserve(struct hearth_hf_vocab *v, bool scores, struct hearth_error *err);
 // A text of a and b that lives as long as the vocabulary; NULL s: no memory.

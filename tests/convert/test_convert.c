@@ -4,12 +4,10 @@
 #include "check.h"
 
 #include <jansson.h>
-#include <math.h>
 #include <sys/stat.h>
 
 #include "convert/convert.h"
 #include "golden_models.h"
-#include "model/pack.h"
 
 #define HF HEARTH_SOURCE_DIR "/tests/golden/hf/"
 
@@ -20,7 +18,7 @@ static void link_files(const char *from, const char *to)
     DIR *d = opendir(from);
     assert_non_null(d);
     for (struct dirent *e; (e = readdir(d));) {
-        char source[512], target[512];
+        char source[1024], target[1024];
         snprintf(source, sizeof source, "%s/%s", from, e->d_name);
         snprintf(target, sizeof target, "%s/%s", to, e->d_name);
         if (e->d_name[0] != '.')
@@ -54,7 +52,7 @@ static void empty_hf_folder(void)
 // The folder of a golden model.
 static const char *make_hf(const char *name)
 {
-    char path[512], kind[64];
+    char path[700], kind[64];
     snprintf(hf_folder, sizeof hf_folder, "%s-hf", folder);
     empty_hf_folder();
     assert_int_equal(mkdir(hf_folder, 0700), 0);
@@ -69,7 +67,7 @@ static const char *make_hf(const char *name)
 
 static int convert(const char *name, const char *type, const char *out, struct hearth_error *err)
 {
-    char predictors[512];
+    char predictors[700];
     snprintf(predictors, sizeof predictors, HF "%s/predictors", name);
     const struct hearth_convert_params params = {.recipe = hearth_recipe_by_name(type),
                                                  .predictors = access(predictors, F_OK) ? NULL : predictors,
@@ -77,8 +75,18 @@ static int convert(const char *name, const char *type, const char *out, struct h
     return hearth_convert(make_hf(name), out, &params, NULL, err);
 }
 
-static const char *const names[] = {"llama",     "llama-biases", "mistral", "mixtral",   "qwen2",  "qwen3",
-                                    "qwen3moe",  "falcon-7b",    "opt",     "falcon-40b", "bamboo", "relullama",
+static const char *const names[] = {"llama",
+                                    "llama-biases",
+                                    "mistral",
+                                    "mixtral",
+                                    "qwen2",
+                                    "qwen3",
+                                    "qwen3moe",
+                                    "falcon-7b",
+                                    "opt",
+                                    "falcon-40b",
+                                    "bamboo",
+                                    "relullama",
                                     "turbosparse-mixtral"};
 enum { N_NAMES = sizeof names / sizeof names[0] };
 
@@ -97,7 +105,7 @@ static uint32_t crc32_of(const uint8_t *data, size_t n, uint32_t crc)
 
 static void check_tensors(const struct hearth_gguf *g, const char *name)
 {
-    char path[512], tensor[128], dims[64];
+    char path[700], tensor[128], dims[64];
     unsigned type, crc;
     uint64_t n = 0;
     snprintf(path, sizeof path, HF "%s/tensors.txt", name);
@@ -115,14 +123,14 @@ static void check_tensors(const struct hearth_gguf *g, const char *name)
         assert_non_null(data);
         CHECK(hearth_gguf_read(g, t, data, 0, t->bytes, &check_error));
         if (t->type != type || strcmp(has, dims) != 0 || crc32_of(data, t->bytes, 0) != crc)
-            fail_msg("%s: tensor %s is type %u, %s, where llama.cpp's is type %u, %s, or has other bytes", name,
-                     tensor, t->type, has, type, dims);
+            fail_msg("%s: tensor %s is type %u, %s, where llama.cpp's is type %u, %s, or has other bytes",
+                     name, tensor, t->type, has, type, dims);
         free(data);
     }
     fclose(f);
     if (n != hearth_gguf_n_tensors(g))
-        fail_msg("%s: %llu tensors, llama.cpp writes %llu", name, (unsigned long long)hearth_gguf_n_tensors(g),
-                 (unsigned long long)n);
+        fail_msg("%s: %llu tensors, llama.cpp writes %llu", name,
+                 (unsigned long long)hearth_gguf_n_tensors(g), (unsigned long long)n);
 }
 
 static uint32_t crc32_of_value(const struct hearth_gguf_kv *kv)
@@ -144,8 +152,8 @@ static uint32_t crc32_of_value(const struct hearth_gguf_kv *kv)
 static bool differs(const char *name, const char *key)
 {
     static const char *const list[][2] = {
-        {"llama-biases", "tokenizer.ggml.scores"},    // llama.cpp gives all tokens one score
-        {"mixtral", "tokenizer.ggml.scores"},         // the same
+        {"llama-biases", "tokenizer.ggml.scores"},     // llama.cpp gives all tokens one score
+        {"mixtral", "tokenizer.ggml.scores"},          // the same
         {"llama-biases", "tokenizer.ggml.token_type"}, // <unk> is unknown, not control
         {"mixtral", "tokenizer.ggml.token_type"},
         {"falcon-7b", "falcon.context_length"}, // llama.cpp writes 2048 whatever config.json says
@@ -159,7 +167,7 @@ static bool differs(const char *name, const char *key)
 
 static void check_keys(const struct hearth_gguf *g, const char *name)
 {
-    char path[512], key[128];
+    char path[700], key[128];
     unsigned type, crc;
     unsigned long long n;
     snprintf(path, sizeof path, HF "%s/keys.txt", name);
@@ -170,9 +178,10 @@ static void check_keys(const struct hearth_gguf *g, const char *name)
         if (!kv && !differs(name, key))
             fail_msg("%s: key %s is missing", name, key);
         if (kv && !differs(name, key) && (kv->element != type || kv->count != n || crc32_of_value(kv) != crc))
-            fail_msg("%s: key %s is type %u with %llu elements, where llama.cpp's is type %u with %llu, or has another "
-                     "value",
-                     name, key, kv->element, (unsigned long long)kv->count, type, n);
+            fail_msg(
+                "%s: key %s is type %u with %llu elements, where llama.cpp's is type %u with %llu, or has another "
+                "value",
+                name, key, kv->element, (unsigned long long)kv->count, type, n);
     }
     fclose(f);
 }
@@ -182,7 +191,7 @@ static void test_llama_cpp(void **state)
     (void)state;
     int n = 0;
     for (size_t i = 0; i < N_NAMES; i++) {
-        char path[512];
+        char path[700];
         snprintf(path, sizeof path, HF "%s/tensors.txt", names[i]);
         if (access(path, F_OK))
             continue; // a family that llama.cpp does not know
@@ -199,48 +208,331 @@ static void test_llama_cpp(void **state)
 
 // ---- transformers
 
-static void read_golden(struct golden *g, const char *name)
+static void keep_row(const struct golden *g, float *rows, uint32_t i, const float *logits)
 {
-    char relative[128];
-    snprintf(relative, sizeof relative, "../hf/%s/", name);
-    // golden_read() looks for NAME.logits among the models.
-    char path[512], link[512];
-    snprintf(path, sizeof path, HF "%s/logits", name);
-    snprintf(link, sizeof link, "%s/golden.logits", folder);
-    unlink(link);
-    assert_int_equal(symlink(path, link), 0);
-    char name_from_models[600];
-    snprintf(name_from_models, sizeof name_from_models, "../../../../../../../../../../..%s/golden", folder);
-    assert_true(golden_read(g, name_from_models));
+    memcpy(rows + (size_t)i * g->n_vocab, logits, g->n_vocab * sizeof *rows);
 }
 
-// Evaluates the ids as steps or as a prompt, and returns the distance from `want`.
-static double distance(const char *path, const struct golden *g, const float *want, enum hearth_sparsity sparsity,
-                       bool steps)
+struct rows {
+    const struct golden *g;
+    float *data;
+};
+
+static bool keep(void *arg, int index, const float *logits)
+{
+    const struct rows *r = arg;
+    keep_row(r->g, r->data, (uint32_t)index, logits);
+    return true;
+}
+
+// Evaluates the ids as a prompt or as steps, and returns how far the logits are from `want`.
+static double distance(const char *path, const struct golden *g, const float *want,
+                       enum hearth_sparsity sparsity, bool steps)
 {
     struct hearth_model_params mp = hearth_model_params_default();
+    struct hearth_session_params sp = hearth_session_params_default();
     struct hearth_model *model;
     struct hearth_session *session;
-    CHECK(hearth_model_open(&model, path, &mp, &check_error));
-    struct hearth_session_params sp = hearth_session_params_default();
-    sp.n_ctx = 32;
     sp.n_threads = 2;
     sp.sparsity = sparsity;
     sp.type_k = sp.type_v = HEARTH_KV_F32;
+    CHECK(hearth_model_open(&model, path, &mp, &check_error));
     CHECK(hearth_session_open(&session, model, &sp, &check_error));
-    float *got = malloc((size_t)g->n_tokens * g->n_vocab * sizeof *got);
-    assert_non_null(got);
-    hearth_seq seq;
-    CHECK(seq = hearth_seq_open(session, &check_error));
-    for (uint32_t i = 0; i < g->n_tokens; i++) {
-        if (steps)
-            CHECK(hearth_step(session, &seq, &g->ids[i], 1, got + (size_t)i * g->n_vocab, &check_error));
-        else
-            CHECK(hearth_prompt(session, seq, &g->ids[i], 1, got + (size_t)i * g->n_vocab, &check_error));
+    const size_t n = (size_t)g->n_tokens * g->n_vocab;
+    struct rows rows = {g, malloc(n * sizeof(float))};
+    assert_non_null(rows.data);
+    const int seq = hearth_seq_new(session, NULL);
+    if (!steps)
+        CHECK(hearth_prompt(session, seq, g->ids, (int)g->n_tokens, keep, &rows, &check_error));
+    for (uint32_t i = 0; steps && i < g->n_tokens; i++) {
+        CHECK(hearth_step(session, &seq, &g->ids[i], 1, &check_error));
+        keep_row(g, rows.data, i, hearth_logits(session, 0));
     }
-    const double d = relative_l2(got, want, (size_t)g->n_tokens * g->n_vocab);
-    free(got);
+    const double d = relative_l2(rows.data, want, n);
+    free(rows.data);
     hearth_session_close(&session);
     hearth_model_close(&model);
     return d;
+}
+
+static void expect(const char *name, const char *what, double d, double limit)
+{
+    if (!(d < limit))
+        fail_msg("%s: %s: the logits are %g away from transformers'", name, what, d);
+}
+
+// In F32 nothing is lost, so the logits are transformers' but for rounding. With predictors, the second logits of the
+// golden are those of the neurons that these name.
+static void test_logits(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_NAMES; i++) {
+        char path[700];
+        struct golden g = {0};
+        snprintf(path, sizeof path, HF "%s/logits", names[i]);
+        assert_true(golden_read_logits(&g, path));
+        CHECK(convert(names[i], "F32", in_folder("out.gguf"), &check_error));
+        path[0] = '\0';
+        snprintf(path, sizeof path, "%s", in_folder("out.gguf"));
+        expect(names[i], "prompt", distance(path, &g, g.original, HEARTH_SPARSITY_OFF, false), 2e-6);
+        expect(names[i], "steps", distance(path, &g, g.original, HEARTH_SPARSITY_OFF, true), 2e-6);
+        if (g.decoded != g.original)
+            expect(names[i], "steps with predictors",
+                   distance(path, &g, g.decoded, HEARTH_SPARSITY_PREDICT, true), 2e-6);
+        golden_free(&g);
+    }
+}
+
+// ---- number formats
+
+// The same file comes of converting at once and of converting to F32 first.
+static void test_types(void **state)
+{
+    (void)state;
+    static const char *const types[] = {"F16", "BF16", "Q8_0", "Q4_0", "Q4_K_M", "Q6_K"};
+    static const char *const models[] = {"llama", "opt", "mixtral"};
+    for (size_t m = 0; m < 3; m++) {
+        CHECK(convert(models[m], "F32", in_folder("f32.gguf"), &check_error));
+        for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+            const struct hearth_quantize_params params = {.recipe = hearth_recipe_by_name(types[i]),
+                                                          .n_threads = 1};
+            struct hearth_gguf *a, *b;
+            CHECK(hearth_quantize(in_folder("f32.gguf"), in_folder("two.gguf"), &params, NULL, &check_error));
+            CHECK(convert(models[m], types[i], in_folder("one.gguf"), &check_error));
+            CHECK(hearth_gguf_open(&a, in_folder("one.gguf"), &check_error));
+            CHECK(hearth_gguf_open(&b, in_folder("two.gguf"), &check_error));
+            assert_int_equal(hearth_gguf_n_tensors(a), hearth_gguf_n_tensors(b));
+            for (uint64_t k = 0; k < hearth_gguf_n_tensors(a); k++) {
+                const struct hearth_gguf_tensor *s = hearth_gguf_tensor_at(a, k);
+                const struct hearth_gguf_tensor *t = hearth_gguf_tensor(b, s->name.s);
+                assert_non_null(t);
+                assert_int_equal(s->type, t->type);
+                assert_int_equal(s->bytes, t->bytes);
+                uint8_t *x = malloc(s->bytes), *y = malloc(s->bytes);
+                CHECK(hearth_gguf_read(a, s, x, 0, s->bytes, &check_error));
+                CHECK(hearth_gguf_read(b, t, y, 0, s->bytes, &check_error));
+                assert_memory_equal(x, y, s->bytes);
+                free(x);
+                free(y);
+            }
+            hearth_gguf_close(&a);
+            hearth_gguf_close(&b);
+        }
+    }
+}
+
+// ---- tokenizers
+
+static void check_ids(const struct hearth_model *model, const char *kind)
+{
+    char path[700];
+    snprintf(path, sizeof path, HF "tokenizers/%s/ids.json", kind);
+    json_t *root = json_load_file(path, 0, NULL);
+    assert_non_null(root);
+    const json_t *texts = json_object_get(root, "texts"), *ids = json_object_get(root, "ids");
+    for (size_t i = 0; i < json_array_size(texts); i++) {
+        const char *text = json_string_value(json_array_get(texts, i));
+        const json_t *want = json_array_get(ids, i);
+        hearth_token got[256];
+        struct hearth_error err = {0};
+        const int64_t n = hearth_tokenize(model, text, strlen(text),
+                                          HEARTH_TOKENIZE_BOS | HEARTH_TOKENIZE_SPECIAL, got, 256, &err);
+        if (n != (int64_t)json_array_size(want))
+            fail_msg("%s: \"%s\" gives %lld tokens, not %zu", kind, text, (long long)n,
+                     json_array_size(want));
+        for (size_t k = 0; k < json_array_size(want); k++)
+            if (got[k] != json_integer_value(json_array_get(want, k)))
+                fail_msg("%s: \"%s\": token %zu is %d", kind, text, k, got[k]);
+    }
+    json_decref(root);
+}
+
+static void test_tokenizers(void **state)
+{
+    (void)state;
+    static const char *const models[][2] = {{"llama", "llama3"},     {"qwen2", "qwen"},
+                                            {"falcon-7b", "falcon"}, {"mistral", "spm"},
+                                            {"mixtral", "spm-json"}, {"opt", "gpt2"}};
+    for (size_t i = 0; i < 6; i++) {
+        struct hearth_model_params mp = hearth_model_params_default();
+        struct hearth_model *model;
+        mp.vocab_only = true;
+        CHECK(convert(models[i][0], "F32", in_folder("out.gguf"), &check_error));
+        CHECK(hearth_model_open(&model, in_folder("out.gguf"), &mp, &check_error));
+        check_ids(model, models[i][1]);
+        hearth_model_close(&model);
+    }
+}
+
+// ---- folders that are changed
+
+// Replaces a text in a file of the folder.
+static void change(const char *file, const char *from, const char *to)
+{
+    char path[700], text[65536];
+    snprintf(path, sizeof path, "%s/%s", hf_folder, file);
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    const size_t n = fread(text, 1, sizeof text - 1, f);
+    fclose(f);
+    text[n] = '\0';
+    char *at = strstr(text, from);
+    if (!at)
+        fail_msg("%s does not have %s", path, from);
+    unlink(path); // a link
+    f = fopen(path, "w");
+    assert_non_null(f);
+    fprintf(f, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
+    fclose(f);
+}
+
+static void drop(const char *file)
+{
+    char path[700];
+    snprintf(path, sizeof path, "%s/%s", hf_folder, file);
+    assert_int_equal(unlink(path), 0);
+}
+
+static int convert_changed(const struct hearth_convert_params *given, struct hearth_error *err)
+{
+    struct hearth_convert_params params = *given;
+    params.recipe = hearth_recipe_by_name("F16");
+    params.n_threads = 1;
+    return hearth_convert(hf_folder, in_folder("out.gguf"), &params, NULL, err);
+}
+
+#define REFUSED_CHANGE(model, file, from, to, code, words)                                                   \
+    do {                                                                                                     \
+        make_hf(model);                                                                                      \
+        change(file, from, to);                                                                              \
+        REFUSED(convert_changed(&(struct hearth_convert_params){0}, &check_error), code, words);             \
+        assert_int_equal(count_files(), 0);                                                                  \
+    } while (0)
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    empty_folder();
+    const char *config = "config.json";
+    REFUSED_CHANGE("qwen2", config, "Qwen2ForCausalLM", "GPTNeoXForCausalLM", HEARTH_E_UNSUPPORTED,
+                   "GPTNeoXForCausalLM cannot be converted");
+    REFUSED_CHANGE("qwen2", config, "\"silu\"", "\"tanh\"", HEARTH_E_UNSUPPORTED, "activation \"tanh\"");
+    REFUSED_CHANGE("qwen2", config, "\"yarn\"", "\"longrope\"", HEARTH_E_UNSUPPORTED, "type \"longrope\"");
+    REFUSED_CHANGE("qwen2", config, "\"vocab_size\":288", "\"vocab_size\":300", HEARTH_E_FORMAT,
+                   "has shape [288, 16], where [300, 16]");
+    REFUSED_CHANGE("qwen2", config, "\"num_hidden_layers\":2", "\"num_hidden_layers\":3", HEARTH_E_FORMAT,
+                   "tensor model.layers.2.input_layernorm.weight is missing");
+    REFUSED_CHANGE("qwen2", config, "\"num_hidden_layers\":2", "\"num_hidden_layers\":1",
+                   HEARTH_E_UNSUPPORTED, "tensor model.layers.1.");
+    REFUSED_CHANGE("qwen2", config, "\"hidden_size\":16", "\"hidden_size\":\"16\"", HEARTH_E_FORMAT,
+                   "\"hidden_size\" should be a whole number");
+    REFUSED_CHANGE("qwen2", config, "{", "{\"vocab_size\":288,", HEARTH_E_FORMAT, "not valid JSON");
+    REFUSED_CHANGE("qwen2", config, "{", "{\"quantization_config\":{},", HEARTH_E_UNSUPPORTED,
+                   "quantised already");
+    REFUSED_CHANGE("falcon-7b", config, "\"alibi\":false", "\"alibi\":true", HEARTH_E_UNSUPPORTED, "alibi");
+    REFUSED_CHANGE("opt", config, "\"do_layer_norm_before\":true", "\"do_layer_norm_before\":false",
+                   HEARTH_E_UNSUPPORTED, "do_layer_norm_before");
+    REFUSED_CHANGE("qwen3moe", config, "\"decoder_sparse_step\":1", "\"decoder_sparse_step\":2",
+                   HEARTH_E_UNSUPPORTED, "layers without experts");
+    REFUSED_CHANGE("llama", "model.safetensors.index.json", "\"model-00001", "\"../model-00001",
+                   HEARTH_E_FORMAT, "is no name of a file here");
+    REFUSED_CHANGE("llama", "model.safetensors.index.json", "\"model-00001", "\"model-00003", HEARTH_E_IO,
+                   "model-00003-of-00002.safetensors is missing");
+    REFUSED_CHANGE("llama", "tokenizer.json", "{1,3}", "{1,4}", HEARTH_E_UNSUPPORTED,
+                   "this way to cut a text into words is not known");
+    REFUSED_CHANGE("llama", "tokenizer.json", "\"type\":\"BPE\"",
+                   "\"type\":\"Unigram\",\"merges\":0,\"m\":\"\"", HEARTH_E_FORMAT, "not valid JSON");
+    make_hf("llama");
+    drop("tokenizer.json");
+    REFUSED(convert_changed(&(struct hearth_convert_params){0}, &check_error), HEARTH_E_INVALID,
+            "no tokenizer here");
+    make_hf("qwen2");
+    drop("model.safetensors");
+    REFUSED(convert_changed(&(struct hearth_convert_params){0}, &check_error), HEARTH_E_INVALID,
+            "no weights here");
+    drop("config.json");
+    REFUSED(convert_changed(&(struct hearth_convert_params){0}, &check_error), HEARTH_E_IO, "config.json");
+    assert_int_equal(count_files(), 0);
+}
+
+// A predictor that would run a program: it is refused by name, and nothing happens.
+static void test_code(void **state)
+{
+    (void)state;
+    const char *from = HEARTH_SOURCE_DIR "/tests/fuzz/corpus/checkpoint/pt-code";
+    char to[700], data[65536];
+    FILE *f = fopen(from, "rb");
+    assert_non_null(f);
+    const size_t n = fread(data, 1, sizeof data, f);
+    fclose(f);
+    make_hf("relullama");
+    drop("predictors");
+    snprintf(to, sizeof to, "%s/model_0.pt", hf_folder);
+    f = fopen(to, "wb");
+    assert_non_null(f);
+    fwrite(data + 1, 1, n - 1, f); // without the byte that says what it is
+    fclose(f);
+    REFUSED(convert_changed(&(struct hearth_convert_params){.predictors = hf_folder}, &check_error),
+            HEARTH_E_UNSUPPORTED, "it wants to call posix.system");
+    drop("model_0.pt");
+    REFUSED(convert_changed(&(struct hearth_convert_params){.predictors = hf_folder}, &check_error),
+            HEARTH_E_IO, "model_0.pt is missing");
+}
+
+static bool stop(void *arg, float share)
+{
+    (void)arg;
+    return share < 0.5f;
+}
+
+static void test_stopped(void **state)
+{
+    (void)state;
+    empty_folder();
+    make_hf("llama");
+    REFUSED(convert_changed(&(struct hearth_convert_params){.progress = stop}, &check_error),
+            HEARTH_E_INTERRUPTED, "stopped on request");
+    assert_int_equal(count_files(), 0);
+}
+
+static void expect_activation(const char *key, const char *want)
+{
+    struct hearth_gguf *g;
+    struct hearth_str text = {"", 0};
+    CHECK(hearth_gguf_open(&g, in_folder("out.gguf"), &check_error));
+    CHECK(hearth_gguf_str(g, key, true, &text, &check_error));
+    assert_int_equal(text.n, strlen(want));
+    assert_memory_equal(text.s, want, text.n);
+    hearth_gguf_close(&g);
+}
+
+static void test_activations(void **state)
+{
+    (void)state;
+    make_hf("qwen2");
+    CHECK(convert_changed(&(struct hearth_convert_params){.activation = "relu"}, &check_error));
+    expect_activation("qwen2.feed_forward.activation", "relu");
+    change("config.json", "Qwen2ForCausalLM", "SparseQwen2ForCausalLM");
+    CHECK(convert_changed(&(struct hearth_convert_params){0}, &check_error));
+    expect_activation("qwen2.feed_forward.activation", "drelu");
+    make_hf("mistral");
+    change("config.json", "\"silu\"", "\"fatrelu\"");
+    CHECK(convert_changed(&(struct hearth_convert_params){0}, &check_error));
+    expect_activation("llama.feed_forward.activation", "relu");
+}
+
+static int end(void **state)
+{
+    empty_hf_folder();
+    return remove_folder(state);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_llama_cpp),  cmocka_unit_test(test_logits),      cmocka_unit_test(test_types),
+        cmocka_unit_test(test_tokenizers), cmocka_unit_test(test_refusals),    cmocka_unit_test(test_code),
+        cmocka_unit_test(test_stopped),    cmocka_unit_test(test_activations),
+    };
+    return cmocka_run_group_tests(tests, make_folder, end);
 }
