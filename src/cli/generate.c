@@ -303,7 +303,9 @@ static bool list_words(const struct hearth_option *opt, char *out, size_t size)
 // The argument of a command, counted from 1, that is one of some words, which are printed. 0: there is none.
 static int argument_of_words(const struct hearth_command *cmd)
 {
-    return cmd->bit == HEARTH_CMD_SYNTH ? 1 : cmd->bit == HEARTH_CMD_QUANTIZE || cmd->bit == HEARTH_CMD_CONVERT ? 3 : 0;
+    return cmd->bit == HEARTH_CMD_SYNTH                                        ? 1
+           : cmd->bit == HEARTH_CMD_QUANTIZE || cmd->bit == HEARTH_CMD_CONVERT ? 3
+                                                                               : 0;
 }
 
 static void print_argument_words(const struct hearth_command *cmd)

@@ -370,7 +370,7 @@ const struct hearth_command hearth_command_table[] = {
      "Bamboo, TurboSparse and SparseQwen2. With predictors, in the folder itself or in that of --predictors, the file is "
      "one of PowerInfer's, of which only the neurons that a token needs are computed.",
      "hearth convert Qwen2.5-7B-Instruct qwen2.5-7b-Q4_K_M.gguf Q4_K_M\n"
-     "hearth convert ReluLLaMA-7B relullama-7b.gguf --predictors ReluLLaMA-7B-Predictor",
+     "hearth convert ReluLLaMA-7B relullama.gguf --predictors ReluLLaMA-Predictor",
      hearth_cmd_convert},
     {"synth",
      SYNTH,

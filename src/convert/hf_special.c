@@ -118,7 +118,7 @@ static int read_added(struct hearth_hf_vocab *v, struct hearth_error *err)
 int hearth_hf_special_read(struct hearth_hf_vocab *v, struct hearth_error *err)
 {
     find_ids(v);
-    for (int i = 0; i < HEARTH_HF_SPECIALS; i++) // vocabularies in lists have no types
+    for (int i = 0; v->from_lists && i < HEARTH_HF_SPECIALS; i++) // they have no types
         if (v->ids[i] >= 0 && i != HEARTH_HF_UNK && v->types[v->ids[i]] == HEARTH_TOKEN_NORMAL)
             v->types[v->ids[i]] = HEARTH_TOKEN_CONTROL;
     return read_added(v, err);

@@ -27,7 +27,8 @@ struct hearth_hf_vocab {
     struct hearth_sentencepiece spm;
     const char *model; // "llama" or "gpt2"
     const char *pre;
-    uint32_t n; // as many as the embedding has rows
+    bool from_lists; // of vocab.json
+    uint32_t n;      // as many as the embedding has rows
     struct hearth_str *tokens;
     float *scores; // NULL: none
     int32_t *types;

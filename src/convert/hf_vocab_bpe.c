@@ -341,6 +341,7 @@ int hearth_hf_vocab_from_lists(struct hearth_hf_vocab *v, struct hearth_error *e
             "%s: vocab.json and merges.txt do not say how texts are cut into words; tokenizer.json does",
             v->m->folder);
     v->model = "gpt2";
+    v->from_lists = true;
     int rc = hearth_json_file_open(&v->tokenizer, v->m->folder, "vocab.json", true, err);
     if (!rc)
         rc = hearth_hf_vocab_reserve(v, false, err);
