@@ -521,6 +521,26 @@ static void test_activations(void **state)
     expect_activation("llama.feed_forward.activation", "relu");
 }
 
+// Ids in config.json say which tokens are special, and change no token's type.
+static void test_token_types(void **state)
+{
+    (void)state;
+    struct hearth_gguf *g;
+    make_hf("qwen2");
+    change("config.json", "\"bos_token_id\":284", "\"bos_token_id\":5");
+    CHECK(convert_changed(&(struct hearth_convert_params){0}, &check_error));
+    CHECK(hearth_gguf_open(&g, in_folder("out.gguf"), &check_error));
+    const struct hearth_gguf_kv *types = hearth_gguf_find(g, "tokenizer.ggml.token_type");
+    uint32_t bos = 0;
+    CHECK(hearth_gguf_u32(g, "tokenizer.ggml.bos_token_id", true, &bos, &check_error));
+    assert_int_equal(bos, 5);
+    assert_int_equal(hearth_gguf_kv_i64(types, 5), 1);   // normal
+    assert_int_equal(hearth_gguf_kv_i64(types, 284), 3); // control
+    assert_int_equal(hearth_gguf_kv_i64(types, 286), 4); // defined by a user
+    assert_int_equal(hearth_gguf_kv_i64(types, 287), 5); // unused
+    hearth_gguf_close(&g);
+}
+
 static int end(void **state)
 {
     empty_hf_folder();
@@ -530,9 +550,11 @@ static int end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_llama_cpp),  cmocka_unit_test(test_logits),      cmocka_unit_test(test_types),
-        cmocka_unit_test(test_tokenizers), cmocka_unit_test(test_refusals),    cmocka_unit_test(test_code),
-        cmocka_unit_test(test_stopped),    cmocka_unit_test(test_activations),
+        cmocka_unit_test(test_llama_cpp),   cmocka_unit_test(test_logits),
+        cmocka_unit_test(test_types),       cmocka_unit_test(test_tokenizers),
+        cmocka_unit_test(test_refusals),    cmocka_unit_test(test_code),
+        cmocka_unit_test(test_stopped),     cmocka_unit_test(test_activations),
+        cmocka_unit_test(test_token_types),
     };
     return cmocka_run_group_tests(tests, make_folder, end);
 }
