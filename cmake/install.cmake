@@ -2,7 +2,7 @@
 # Man pages and completions, made by the program from its own option table, man pages of the library, made from its
 # header, and everything that is installed.
 
-set(HEARTH_COMMANDS run chat bench perplexity tokenize detokenize inspect quantize synth profile pack plan)
+set(HEARTH_COMMANDS run chat bench perplexity tokenize detokenize inspect quantize convert synth profile pack plan)
 set(generated ${CMAKE_CURRENT_BINARY_DIR}/generated)
 file(MAKE_DIRECTORY ${generated})
 
@@ -31,7 +31,7 @@ add_custom_command(OUTPUT ${library_pages}/hearth.3 DEPENDS ${header} ${man3} ${
                    COMMAND awk -v out=${library_pages} -v example=${example} -f ${man3} ${header})
 add_custom_target(generated ALL DEPENDS ${man_pages} ${library_pages}/hearth.3 ${completions})
 
-set(HEARTH_PC_REQUIRES "libpcre2-8")
+set(HEARTH_PC_REQUIRES "libpcre2-8 jansson")
 if(LIBURING_FOUND)
     string(APPEND HEARTH_PC_REQUIRES " liburing")
 endif()

@@ -13,6 +13,7 @@
 struct hearth_file;
 int hearth_file_open(struct hearth_file **out, const char *path, struct hearth_error *err); // for reading
 void hearth_file_close(struct hearth_file **f);
+bool hearth_file_exists(const char *path); // as a regular file, or as a link to one
 uint64_t hearth_file_size(const struct hearth_file *f);
 const char *hearth_file_path(const struct hearth_file *f);
 uint64_t hearth_file_modified(const struct hearth_file *f); // nanoseconds since 1970, when it was opened

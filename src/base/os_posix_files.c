@@ -202,6 +202,12 @@ static void open_direct(struct hearth_file *f)
 #endif
 }
 
+bool hearth_file_exists(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
 int hearth_file_open(struct hearth_file **out, const char *path, struct hearth_error *err)
 {
     *out = NULL;

@@ -14,6 +14,7 @@ int hearth_cmd_tokenize(const struct hearth_options *o);
 int hearth_cmd_detokenize(const struct hearth_options *o);
 int hearth_cmd_inspect(const struct hearth_options *o);
 int hearth_cmd_quantize(const struct hearth_options *o);
+int hearth_cmd_convert(const struct hearth_options *o);
 int hearth_cmd_synth(const struct hearth_options *o);
 int hearth_cmd_profile(const struct hearth_options *o);
 int hearth_cmd_pack(const struct hearth_options *o);

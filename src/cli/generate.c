@@ -303,7 +303,9 @@ static bool list_words(const struct hearth_option *opt, char *out, size_t size)
 // The argument of a command, counted from 1, that is one of some words, which are printed. 0: there is none.
 static int argument_of_words(const struct hearth_command *cmd)
 {
-    return cmd->bit == HEARTH_CMD_SYNTH ? 1 : cmd->bit == HEARTH_CMD_QUANTIZE ? 3 : 0;
+    return cmd->bit == HEARTH_CMD_SYNTH                                        ? 1
+           : cmd->bit == HEARTH_CMD_QUANTIZE || cmd->bit == HEARTH_CMD_CONVERT ? 3
+                                                                               : 0;
 }
 
 static void print_argument_words(const struct hearth_command *cmd)
@@ -312,7 +314,8 @@ static void print_argument_words(const struct hearth_command *cmd)
     const struct hearth_recipe *recipe;
     for (int i = 0; cmd->bit == HEARTH_CMD_SYNTH && (preset = hearth_synth_preset(i, NULL)); i++)
         printf("%s%s", i ? " " : "", preset);
-    for (size_t i = 0; cmd->bit == HEARTH_CMD_QUANTIZE && (recipe = hearth_recipe_at(i)); i++)
+    const bool types = cmd->bit == HEARTH_CMD_QUANTIZE || cmd->bit == HEARTH_CMD_CONVERT;
+    for (size_t i = 0; types && (recipe = hearth_recipe_at(i)); i++)
         printf("%s%s", i ? " " : "", recipe->name);
 }
 
@@ -433,13 +436,13 @@ static void completion_zsh(void)
         for (const struct hearth_option *opt = hearth_option_table; opt->names; opt++)
             if (shown(opt, cmd))
                 zsh_option(opt);
-        if (argument_of_words(cmd)) {
-            printf("            '%d:%s:(", argument_of_words(cmd),
-                   cmd->positionals[argument_of_words(cmd) - 1].name);
+        const int argument = argument_of_words(cmd);
+        if (argument > 0) {
+            printf("            '%d:%s:(", argument, cmd->positionals[argument - 1].name);
             print_argument_words(cmd);
             printf(")' \\\n");
         }
-        if (argument_of_words(cmd) != 1)
+        if (argument != 1)
             printf("            '1:model:_files -g \"*.gguf\"' \\\n");
         printf("            '*:file:_files' ;;\n");
     }

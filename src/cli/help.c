@@ -93,6 +93,14 @@ static const struct page pages[] = {
      {{"--pure", "all matrices in TYPE's format; no mixture"},
       {"-t", "threads (default: one per core)"},
       {"-q", "only warnings and errors on standard error"}}},
+    {HEARTH_CMD_CONVERT,
+     "Makes the new file OUT of a folder as models are published on Hugging Face, its\n"
+     "matrices in the format TYPE, such as F16 (the default), Q8_0, Q4_K_M.",
+     {{"--predictors", "a folder of PowerInfer's model_0.pt, ..."},
+      {"--activation", "silu, relu, drelu or gelu, if config.json is wrong"},
+      {"--pure", "all matrices in TYPE's format; no mixture"},
+      {"-t", "threads (default: one per core)"},
+      {"-q", "only warnings and errors on standard error"}}},
     {HEARTH_CMD_SYNTH,
      "Writes a model of a known shape with made-up weights, to measure with. Its text\n"
      "means nothing. PRESET: mistral-7b-dense, turbosparse-mistral-7b, qwen3-30b-a3b\n"

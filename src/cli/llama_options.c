@@ -225,7 +225,7 @@ const char *hearth_llama_command(const char *name)
         {"pull download", NO_DOWNLOAD},
         {"list ls ps rm stop cp", "models are files; Hearth keeps no list of them"},
         {"show info", "hearth inspect MODEL shows what is in a file"},
-        {"create convert", "Hearth reads GGUF files; llama.cpp's convert_hf_to_gguf.py makes them"},
+        {"create", "hearth convert HF_DIR OUT makes a GGUF of a Hugging Face folder"},
         {"cli completion generate", "hearth run MODEL -p TEXT continues a text"},
         {"ppl", "hearth perplexity MODEL -f TEXT scores a text"},
     };

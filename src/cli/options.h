@@ -29,7 +29,8 @@ enum {
     HEARTH_CMD_PACK = 1u << 9,
     HEARTH_CMD_PLAN = 1u << 10,
     HEARTH_CMD_CHAT = 1u << 11,
-    HEARTH_CMD_ALL = (1u << 12) - 1
+    HEARTH_CMD_CONVERT = 1u << 12,
+    HEARTH_CMD_ALL = (1u << 13) - 1
 };
 
 enum hearth_option_kind {
@@ -80,9 +81,10 @@ enum { HEARTH_OPTION_PHASE_PROMPT, HEARTH_OPTION_PHASE_STEP };
 // The values of all options of all sub-commands. Strings are borrowed from argv or the
 // environment.
 struct hearth_options {
-    const char *model, *out, *type, *preset; // MODEL (or IN), OUT, TYPE, PRESET
+    const char *model, *out, *type, *preset; // MODEL (or IN, HF_DIR), OUT, TYPE, PRESET
     const char *prompt, *file;
-    const char *profile, *down;
+    const char *profile, *down, *predictors;
+    int activation; // index in the choices of --activation; 0: what the model says
     bool escape, no_escape, no_bos, special, ignore_eos, json, verify, quiet, verbose, pure, ids, pieces,
         show_count;
     int64_t n_predict, n_parallel, chunks, repetitions, depth;

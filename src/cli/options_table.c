@@ -26,6 +26,7 @@
 #define PACK       HEARTH_CMD_PACK
 #define PLAN       HEARTH_CMD_PLAN
 #define CHAT       HEARTH_CMD_CHAT
+#define CONVERT    HEARTH_CMD_CONVERT
 #define TALK       (RUN | CHAT)
 #define ENGINE     (TALK | BENCH | PERPLEXITY)
 
@@ -34,7 +35,7 @@
 const struct hearth_option hearth_option_table[] = {
     // names, aliases, kind, value, default, choices, min, max, commands, group, help, field
     {"-m, --model", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE,
-     HEARTH_CMD_ALL & ~(QUANTIZE | SYNTH | PACK | BENCH), "Input",
+     HEARTH_CMD_ALL & ~(QUANTIZE | CONVERT | SYNTH | PACK | BENCH), "Input",
      "the GGUF file, in place of MODEL; for a split model, any of its shards", AT(model)},
     {"-m, --model", NULL, HEARTH_OPTION_STRING_LIST, "FILE", NULL, NULL, NO_RANGE, BENCH, "Input",
      "a GGUF file, in place of MODEL; may be given several times", AT(models)},
@@ -85,6 +86,13 @@ const struct hearth_option hearth_option_table[] = {
      "number format of the turned down matrices (default: Q8_0 where they have blocks): Q4_0 makes bundles of "
      "Q4_0 models a fifth smaller, and logits differ more",
      AT(down)},
+    {"--predictors", NULL, HEARTH_OPTION_STRING, "DIR", NULL, NULL, NO_RANGE, CONVERT, "Input",
+     "a folder with PowerInfer's predictors for the model, model_0.pt and so on: they become part of the file",
+     AT(predictors)},
+    {"--activation", NULL, HEARTH_OPTION_ENUM, "NAME", "auto", "auto|silu|relu|drelu|gelu", NO_RANGE, CONVERT,
+     "Input",
+     "the activation of the feed-forward parts, where config.json does not tell it; auto: what it tells",
+     AT(activation)},
     {"-e, --escape", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, TALK, "Input",
      "turn \\n, \\r, \\t, \\', \\\", \\\\ and \\xHH into the characters they stand for, in a file's text, too",
      AT(escape)},
@@ -219,7 +227,7 @@ const struct hearth_option hearth_option_table[] = {
     {"-c, --ctx-size", NULL, HEARTH_OPTION_INT, "N", "512", NULL, 2, 67108864, PROFILE, "Resources",
      "tokens of a stretch of text; every stretch starts afresh", AT(n_ctx)},
     {"-t, --threads", NULL, HEARTH_OPTION_INT, "N", "-1", NULL, -1, 256,
-     TALK | PERPLEXITY | QUANTIZE | PROFILE | PACK | PLAN, "Resources",
+     TALK | PERPLEXITY | QUANTIZE | CONVERT | PROFILE | PACK | PLAN, "Resources",
      "threads; -1: one per physical core. No result depends on it", AT(n_threads)},
     {"-t, --threads", NULL, HEARTH_OPTION_INT_LIST, "N,...", "-1", NULL, -1, 256, BENCH, "Resources",
      "threads; -1: one per physical core", AT(bench_threads)},
@@ -309,7 +317,7 @@ const struct hearth_option hearth_option_table[] = {
      "disk; "
      "models with predictors become packs",
      AT(shape)},
-    {"--pure", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, QUANTIZE, "Output",
+    {"--pure", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, QUANTIZE | CONVERT, "Output",
      "all matrices in TYPE's format, the embedding and the head included; no mixture", AT(pure)},
     {"--special", "-sp", HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, RUN | DETOKENIZE, "Output",
      "print control tokens such as <|im_end|> too", AT(special)},
@@ -443,6 +451,20 @@ const struct hearth_command hearth_command_table[] = {
      "hearth quantize model-F16.gguf model-Q8_0.gguf Q8_0\n"
      "hearth quantize model-F16.gguf model-Q4_K_M.gguf Q4_K_M",
      hearth_cmd_quantize},
+    {"convert",
+     CONVERT,
+     {{"HF_DIR", AT(model)}, {"OUT", AT(out)}, {"[TYPE]", AT(type)}},
+     "make a GGUF of a Hugging Face folder",
+     "Reads a model as it is published on Hugging Face, a folder with config.json, safetensors (or pytorch_model.bin) "
+     "and the tokenizer's files, and writes the new file OUT, with its matrices in the number format TYPE as quantize "
+     "has it (default: F16). Tensors, keys and vocabulary are those that llama.cpp's converter writes. OUT appears only "
+     "when it is complete. The model is read in pieces, so it may be larger than memory.\n\n"
+     "Llama, Mistral, Mixtral, Qwen 2 and 3, Falcon and OPT can be converted, and the sparse models ReluLLaMA, ProSparse, "
+     "Bamboo, TurboSparse and SparseQwen2. With predictors, in the folder itself or in that of --predictors, the file is "
+     "one of PowerInfer's, of which only the neurons that a token needs are computed.",
+     "hearth convert Qwen2.5-7B-Instruct qwen2.5-7b-Q4_K_M.gguf Q4_K_M\n"
+     "hearth convert ReluLLaMA-7B relullama.gguf --predictors ReluLLaMA-Predictor",
+     hearth_cmd_convert},
     {"synth",
      SYNTH,
      {{"PRESET", AT(preset)}, {"[OUT]", AT(out)}},

@@ -315,32 +315,24 @@ static bool is(struct hearth_str s, const char *text)
     return s.n == strlen(text) && !memcmp(s.s, text, s.n);
 }
 
-static int read_mixture(struct mixture *m, const struct hearth_gguf *g, struct hearth_error *err)
+// Reads what the rules of mixtures ask for; other recipes need the tensors alone.
+static int read_model(struct hearth_recipe_model *m, uint32_t base, const struct hearth_gguf *g,
+                      struct hearth_error *err)
 {
-    struct hearth_str arch = {"", 0};
-    int rc = hearth_gguf_str(g, "general.architecture", false, &arch, err);
-    m->falcon = is(arch, "falcon");
-    m->tied = !hearth_gguf_tensor(g, "output.weight");
-    for (uint64_t i = 0; i < hearth_gguf_n_tensors(g); i++) {
-        const char *name = hearth_gguf_tensor_at(g, i)->name.s;
-        int64_t layer = layer_of(name);
+    int rc = hearth_gguf_str(g, "general.architecture", false, &m->arch, err);
+    for (uint64_t i = 0; i < m->n_tensors; i++) {
+        const int64_t layer = layer_of(m->tensors[i].name.s);
         m->n_layers = layer >= m->n_layers ? layer + 1 : m->n_layers;
-        m->n_values += part_of(name) == PART_VALUE;
     }
     if (!rc)
-        rc = read_count(g, arch, "block_count", &m->n_layers, err);
+        rc = read_count(g, m->arch, "block_count", &m->n_layers, err);
     if (!rc)
-        rc = read_count(g, arch, "expert_count", &m->n_experts, err);
-    if (rc || (m->n_layers != 80 && m->base != HEARTH_TYPE_Q2_K))
+        rc = read_count(g, m->arch, "expert_count", &m->n_experts, err);
+    if (rc || (m->n_layers != 80 && base != HEARTH_TYPE_Q2_K))
         return rc;
-    int64_t heads = 0;
-    rc = read_count(g, arch, "attention.head_count", &heads, err);
-    int64_t kv_heads = heads;
-    if (!rc)
-        rc = read_count(g, arch, "attention.head_count_kv", &kv_heads, err);
-    m->sharing = kv_heads ? heads / kv_heads : 0;
-    m->shared_values = m->n_layers == 80 && (is(arch, "qwen2") || (is(arch, "llama") && kv_heads != heads));
-    return rc;
+    rc = read_count(g, m->arch, "attention.head_count", &m->n_heads, err);
+    m->n_kv_heads = m->n_heads;
+    return rc ? rc : read_count(g, m->arch, "attention.head_count_kv", &m->n_kv_heads, err);
 }
 
 // Tensors are counted layer by layer, then by name, whatever their order in the file.
@@ -368,25 +360,49 @@ static struct hearth_recipe_choice choose(bool mixed, struct mixture *m, const s
     return (struct hearth_recipe_choice){.type = type, .fallback = type != wanted};
 }
 
+static struct mixture start(const struct hearth_recipe *recipe, const struct hearth_recipe_model *model)
+{
+    struct mixture m = {.base = recipe->type,
+                        .file_type = recipe->file_type,
+                        .falcon = is(model->arch, "falcon"),
+                        .tied = true,
+                        .n_layers = model->n_layers,
+                        .n_experts = model->n_experts,
+                        .sharing = model->n_kv_heads ? model->n_heads / model->n_kv_heads : 0};
+    for (uint64_t i = 0; i < model->n_tensors; i++) {
+        m.tied = m.tied && strcmp(model->tensors[i].name.s, "output.weight") != 0;
+        m.n_values += part_of(model->tensors[i].name.s) == PART_VALUE;
+    }
+    m.shared_values = m.n_layers == 80 && (is(model->arch, "qwen2") ||
+                                           (is(model->arch, "llama") && model->n_kv_heads != model->n_heads));
+    return m;
+}
+
+int hearth_recipe_choose_for(const struct hearth_recipe *recipe, bool pure,
+                             const struct hearth_recipe_model *m, struct hearth_recipe_choice *choices,
+                             struct hearth_error *err)
+{
+    const bool mixed = recipe->mixed && !pure;
+    struct mixture mixture = start(recipe, m);
+    struct place *places = hearth_calloc((size_t)m->n_tensors, sizeof *places);
+    if (!places)
+        return hearth_fail(err, HEARTH_E_MEMORY, "no memory for the tensor list");
+    for (uint64_t i = 0; i < m->n_tensors; i++) {
+        const char *name = m->tensors[i].name.s;
+        places[i] = (struct place){layer_of(name), name, i};
+    }
+    qsort(places, (size_t)m->n_tensors, sizeof *places, by_layer);
+    for (uint64_t i = 0; i < m->n_tensors; i++)
+        choices[places[i].i] = choose(mixed, &mixture, &m->tensors[places[i].i]);
+    free(places);
+    return HEARTH_OK;
+}
+
 int hearth_recipe_choose(const struct hearth_recipe *recipe, bool pure, const struct hearth_gguf *g,
                          struct hearth_recipe_choice *choices, struct hearth_error *err)
 {
-    struct mixture m = {.base = recipe->type, .file_type = recipe->file_type};
-    const bool mixed = recipe->mixed && !pure;
-    int rc = mixed ? read_mixture(&m, g, err) : HEARTH_OK;
-    if (rc)
-        return rc;
-    uint64_t n = hearth_gguf_n_tensors(g);
-    struct place *places = hearth_calloc((size_t)n, sizeof *places);
-    if (!places)
-        return hearth_fail(err, HEARTH_E_MEMORY, "no memory for the tensor list");
-    for (uint64_t i = 0; i < n; i++) {
-        const char *name = hearth_gguf_tensor_at(g, i)->name.s;
-        places[i] = (struct place){layer_of(name), name, i};
-    }
-    qsort(places, (size_t)n, sizeof *places, by_layer);
-    for (uint64_t i = 0; i < n; i++)
-        choices[places[i].i] = choose(mixed, &m, hearth_gguf_tensor_at(g, places[i].i));
-    free(places);
-    return HEARTH_OK;
+    struct hearth_recipe_model m = {.n_tensors = hearth_gguf_n_tensors(g)};
+    m.tensors = m.n_tensors ? hearth_gguf_tensor_at(g, 0) : NULL;
+    const int rc = recipe->mixed && !pure ? read_model(&m, recipe->type, g, err) : HEARTH_OK;
+    return rc ? rc : hearth_recipe_choose_for(recipe, pure, &m, choices, err);
 }

@@ -33,9 +33,20 @@ const struct hearth_recipe *hearth_recipe_by_name(const char *name);
 // Recipe i; NULL after the last.
 const struct hearth_recipe *hearth_recipe_at(size_t i);
 
-// Fills choices[number of tensors of g], in the model's order of tensors. HEARTH_E_MEMORY;
-// HEARTH_E_FORMAT: a key of the model that counts layers, heads or experts is not a number;
-// HEARTH_E_UNSUPPORTED: it differs by layer.
+// What a recipe needs to know about a model.
+struct hearth_recipe_model {
+    struct hearth_str arch;
+    int64_t n_layers, n_experts, n_heads, n_kv_heads;
+    const struct hearth_gguf_tensor *tensors; // names, shapes, and the types that they have now
+    uint64_t n_tensors;
+};
+
+// Fills choices[m->n_tensors], in the model's order of tensors. HEARTH_E_MEMORY.
+int hearth_recipe_choose_for(const struct hearth_recipe *recipe, bool pure,
+                             const struct hearth_recipe_model *m, struct hearth_recipe_choice *choices,
+                             struct hearth_error *err);
+// The same for a model in a file. HEARTH_E_FORMAT: a key of the model that counts layers, heads or experts is not a
+// number; HEARTH_E_UNSUPPORTED: it differs by layer.
 int hearth_recipe_choose(const struct hearth_recipe *recipe, bool pure, const struct hearth_gguf *g,
                          struct hearth_recipe_choice *choices, struct hearth_error *err);
 

@@ -405,7 +405,7 @@ static const char *what_else(const struct cursor *c, const uint8_t *magic)
         if (memcmp(magic, known[i].magic, 4) == 0)
             return known[i].meaning;
     if (is_safetensors(c))
-        return "it is in the safetensors format: convert it to GGUF first";
+        return "it is in the safetensors format: hearth convert makes a GGUF of its folder";
     return "its first bytes are something else; give a file that ends in .gguf";
 }
 

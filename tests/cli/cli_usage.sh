@@ -90,7 +90,7 @@ run 2 run "$model" -p a -n 1 --sampling-seq kq
 err_has "letters of edskypmxt, not kq"
 
 # ---- help
-commands="run bench perplexity tokenize detokenize inspect quantize synth plan profile pack"
+commands="run bench perplexity tokenize detokenize inspect quantize convert synth plan profile pack"
 run 0 --help
 for command in $commands; do
     out_has "  $command "
@@ -133,6 +133,7 @@ complete_words() {
 [ "$(complete_words hearth run m -ctk q)" = q8_0 ] || fail "bash completion of -ctk"
 case $(complete_words hearth synth tiny-t) in "tiny-turbosparse "*) ;; *) fail "bash completion of presets" ;; esac
 [ "$(complete_words hearth quantize a b Q5_K)" = "Q5_K_S Q5_K_M" ] || fail "bash completion of types"
+[ "$(complete_words hearth convert a b Q5_K)" = "Q5_K_S Q5_K_M" ] || fail "bash completion of convert's types"
 [ "$(complete_words hearth help to)" = tokenize ] || fail "bash completion of help"
 [ "$(complete_words hearth run m --throttle ufs)" = "ufs4 ufs3" ] || fail "bash completion of --throttle"
 mkdir "$tmp/models" && touch "$tmp/models/a.gguf" "$tmp/models/a.md" "$tmp/models/a.htrace"

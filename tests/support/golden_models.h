@@ -32,13 +32,9 @@ static inline void golden_free(struct golden *g)
     free(g->ids);
 }
 
-static inline bool golden_read(struct golden *g, const char *name)
+// The ids and logits of a file.
+static inline bool golden_read_logits(struct golden *g, const char *path)
 {
-    char path[512];
-    memset(g, 0, sizeof *g);
-    snprintf(g->name, sizeof g->name, "%s", name);
-    snprintf(g->path, sizeof g->path, GOLDEN_MODELS "%s.gguf", name);
-    snprintf(path, sizeof path, GOLDEN_MODELS "%s.logits", name);
     FILE *f = fopen(path, "rb");
     if (!f)
         return false;
@@ -59,6 +55,16 @@ static inline bool golden_read(struct golden *g, const char *name)
     }
     fclose(f);
     return ok;
+}
+
+static inline bool golden_read(struct golden *g, const char *name)
+{
+    char path[512];
+    memset(g, 0, sizeof *g);
+    snprintf(g->name, sizeof g->name, "%s", name);
+    snprintf(g->path, sizeof g->path, GOLDEN_MODELS "%s.gguf", name);
+    snprintf(path, sizeof path, GOLDEN_MODELS "%s.logits", name);
+    return golden_read_logits(g, path);
 }
 
 // Calls fn for every golden model, in directory order; returns how many there were.

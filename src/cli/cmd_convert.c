@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+// hearth convert: makes a GGUF of a Hugging Face folder.
+#include "convert/convert.h"
+
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/common.h"
+#include "cli/converted.h"
+
+int hearth_cmd_convert(const struct hearth_options *o)
+{
+    static const char *const activations[] = {NULL, "silu", "relu", "drelu", "gelu"};
+    const struct hearth_recipe *recipe = hearth_recipe_by_name(o->type ? o->type : "F16");
+    if (!recipe)
+        return hearth_unknown_type("convert", o->type);
+    const struct hearth_convert_params params = {.recipe = recipe,
+                                                 .pure = o->pure,
+                                                 .predictors = o->predictors,
+                                                 .activation = activations[o->activation],
+                                                 .n_threads = o->n_threads > 0 ? (int)o->n_threads : 0,
+                                                 .progress = hearth_cli_progress};
+    struct hearth_quantize_result result;
+    struct hearth_error err = {0};
+    hearth_cli_catch_interrupt();
+    hearth_progress_begin(HEARTH_PROGRESS_SHARE, 1, "converting");
+    const int rc = hearth_convert(o->model, o->out, &params, &result, &err);
+    hearth_progress_end();
+    if (rc)
+        return hearth_cli_fail(&err);
+    hearth_report_converted(o->out, recipe, &result);
+    return HEARTH_EXIT_OK;
+}

@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: MIT
+// Makes a GGUF of a Hugging Face folder, a block of rows at a time.
+#include "convert/convert.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/threads.h"
+#include "convert/hf_tensors.h"
+#include "convert/hf_tokenizer.h"
+
+// Bytes of the rows in work at a time, decoded; of a matrix that is turned, as it lies in its file.
+#define BLOCK_BYTES ((size_t)32 << 20)
+#define STRIP_BYTES ((size_t)128 << 20)
+
+struct converter {
+    const struct hearth_convert_params *params;
+    struct hearth_hf_model model;
+    struct hearth_checkpoint *checkpoint;
+    struct hearth_hf_tensors tensors;
+    struct hearth_gguf_tensor *as_f32;    // [tensors.n] as they would be in F32, for the recipe
+    struct hearth_recipe_choice *choices; // [tensors.n]
+    double threshold;                     // of the predictors; NaN: not given
+    struct hearth_gguf_writer *out;
+    struct hearth_pool *pool;
+    struct hearth_quantize_result result;
+    uint64_t done; // bytes read
+    struct hearth_error *err;
+};
+
+// ---- converting
+
+// Rows in work. Workers take single ones.
+struct block {
+    const struct hearth_type_info *from, *to;
+    size_t k;             // elements of a row
+    size_t element_bytes; // of the source
+    const uint8_t *src;   // rows; where they are turned, columns of a strip
+    size_t strip_cols;    // columns of the strip that a turned row steps over; 0: not turned
+    uint8_t *dst;
+    size_t to_stride;
+    float *rows;     // [workers][k]
+    uint8_t *gather; // [workers][k * element_bytes] of turned rows
+};
+
+static void convert_row(void *arg, int task, int worker)
+{
+    const struct block *b = arg;
+    float *row = b->rows + (size_t)worker * b->k;
+    const size_t bytes = b->element_bytes;
+    const uint8_t *src = b->src + (size_t)task * b->k * bytes;
+    if (b->strip_cols) {
+        uint8_t *gathered = b->gather + (size_t)worker * b->k * bytes;
+        for (size_t i = 0; i < b->k; i++)
+            memcpy(gathered + i * bytes, b->src + (i * b->strip_cols + (size_t)task) * bytes, bytes);
+        src = gathered;
+    }
+    b->from->decode(src, row, b->k);
+    b->to->encode(row, b->dst + (size_t)task * b->to_stride, b->k);
+}
+
+static int report_progress(struct converter *c, uint64_t n)
+{
+    c->done += n;
+    const struct hearth_convert_params *p = c->params;
+    const float share = c->result.bytes_in ? (float)((double)c->done / (double)c->result.bytes_in) : 1.0f;
+    if (p->progress && !p->progress(p->progress_arg, share < 1.0f ? share : 1.0f))
+        return hearth_fail(c->err, HEARTH_E_INTERRUPTED, "stopped on request");
+    return HEARTH_OK;
+}
+
+static int encode(struct converter *c, struct block *b, size_t n)
+{
+    hearth_pool_run(c->pool, convert_row, b, (int)n);
+    const int rc = hearth_gguf_write(c->out, b->dst, n * b->to_stride, c->err);
+    return rc ? rc : report_progress(c, n * b->k * b->element_bytes);
+}
+
+static int read_elements(struct converter *c, const struct hearth_hf_piece *p, uint64_t at, uint64_t n,
+                         void *dst, size_t element_bytes)
+{
+    return hearth_file_read(p->from->file, dst, (size_t)n * element_bytes,
+                            p->from->offset + (p->first + at) * element_bytes, c->err);
+}
+
+// Reads rows [row, row + n) of what a piece becomes.
+static int read_rows(struct converter *c, const struct hearth_hf_tensor *t, const struct hearth_hf_piece *p,
+                     uint64_t row, size_t n, uint8_t *dst, size_t element_bytes)
+{
+    if (t->order == HEARTH_HF_SAME)
+        return read_elements(c, p, row * p->cols, n * p->cols, dst, element_bytes);
+    int rc = HEARTH_OK;
+    for (size_t i = 0; i < n && !rc; i++)
+        rc = read_elements(c, p, hearth_hf_source_row(&c->model, t->order, row + i) * p->cols, p->cols,
+                           dst + i * (size_t)p->cols * element_bytes, element_bytes);
+    return rc;
+}
+
+static int convert_rows(struct converter *c, const struct hearth_hf_tensor *t,
+                        const struct hearth_hf_piece *p, struct block *b, uint8_t *src, size_t rows_at_once)
+{
+    int rc = HEARTH_OK;
+    b->src = src;
+    for (uint64_t row = 0; row < p->rows && !rc; row += rows_at_once) {
+        const size_t n = p->rows - row < rows_at_once ? (size_t)(p->rows - row) : rows_at_once;
+        rc = read_rows(c, t, p, row, n, src, b->element_bytes);
+        if (!rc)
+            rc = encode(c, b, n);
+    }
+    return rc;
+}
+
+// Columns become rows, some columns of all rows at a time.
+static int convert_columns(struct converter *c, const struct hearth_hf_piece *p, struct block *b,
+                           uint8_t *src, size_t strip_cols, size_t rows_at_once)
+{
+    int rc = HEARTH_OK;
+    for (uint64_t col = 0; col < p->cols && !rc; col += strip_cols) {
+        const size_t n = p->cols - col < strip_cols ? (size_t)(p->cols - col) : strip_cols;
+        for (uint64_t row = 0; row < p->rows && !rc; row++)
+            rc = read_elements(c, p, row * p->cols + col, n, src + (size_t)row * n * b->element_bytes,
+                               b->element_bytes);
+        b->strip_cols = n;
+        for (size_t i = 0; i < n && !rc; i += rows_at_once) {
+            b->src = src + i * b->element_bytes;
+            rc = encode(c, b, n - i < rows_at_once ? n - i : rows_at_once);
+        }
+    }
+    return rc;
+}
+
+// How many rows fit into so many bytes; at least one.
+static size_t how_many(size_t bytes, uint64_t row_bytes, uint64_t rows)
+{
+    const uint64_t n = row_bytes < bytes ? bytes / row_bytes : 1;
+    return (size_t)(n < rows ? n : rows);
+}
+
+static int convert_piece(struct converter *c, const struct hearth_hf_tensor *t,
+                         const struct hearth_hf_piece *p, uint32_t type)
+{
+    const bool turned = t->order == HEARTH_HF_COLUMNS;
+    const uint64_t rows = turned ? p->cols : p->rows;
+    struct block b = {.from = hearth_type_info(p->from->type), .to = hearth_type_info(type)};
+    b.k = (size_t)(turned ? p->rows : p->cols);
+    b.element_bytes = b.from->block_bytes;
+    b.to_stride = hearth_type_bytes(type, b.k);
+    const size_t at_once = how_many(BLOCK_BYTES, b.k * sizeof(float), rows);
+    const size_t strip = turned ? how_many(STRIP_BYTES, b.k * b.element_bytes, rows) : at_once;
+    const size_t workers = (size_t)hearth_pool_size(c->pool);
+    size_t src_bytes = 0, dst_bytes = 0, row_bytes = 0, gather_bytes = 0;
+    const bool ok = hearth_mul_size(strip * b.element_bytes, b.k, &src_bytes) &&
+                    hearth_mul_size(at_once, b.to_stride, &dst_bytes) &&
+                    hearth_mul_size(workers * sizeof(float), b.k, &row_bytes) &&
+                    hearth_mul_size(turned ? workers * b.element_bytes : 1, b.k, &gather_bytes);
+    uint8_t *src = ok ? malloc(src_bytes) : NULL;
+    b.dst = ok ? malloc(dst_bytes) : NULL;
+    b.rows = ok ? malloc(row_bytes) : NULL;
+    b.gather = ok ? malloc(gather_bytes) : NULL;
+    int rc;
+    if (!src || !b.dst || !b.rows || !b.gather)
+        rc = hearth_fail(c->err, HEARTH_E_MEMORY, "no memory to convert tensor %s", t->name);
+    else
+        rc =
+            turned ? convert_columns(c, p, &b, src, strip, at_once) : convert_rows(c, t, p, &b, src, at_once);
+    free(src);
+    free(b.dst);
+    free(b.rows);
+    free(b.gather);
+    return rc;
+}
+
+// A vector is read at once: its elements may change places.
+static int convert_vector(struct converter *c, const struct hearth_hf_tensor *t,
+                          const struct hearth_hf_piece *p)
+{
+    const struct hearth_type_info *from = hearth_type_info(p->from->type);
+    const size_t n = (size_t)p->rows;
+    uint8_t *src = hearth_calloc(n, from->block_bytes);
+    float *values = hearth_calloc(2 * n, sizeof *values), *ordered = values + n;
+    int rc = src && values ? read_elements(c, p, 0, n, src, from->block_bytes)
+                           : hearth_fail(c->err, HEARTH_E_MEMORY, "no memory to convert tensor %s", t->name);
+    if (!rc) {
+        from->decode(src, values, n);
+        for (size_t i = 0; i < n; i++)
+            ordered[i] = values[hearth_hf_source_row(&c->model, t->order, i)];
+        rc = hearth_gguf_write(c->out, ordered, n * sizeof *ordered, c->err);
+    }
+    free(src);
+    free(values);
+    return rc ? rc : report_progress(c, n * from->block_bytes);
+}
+
+static int convert_tensor(struct converter *c, size_t i)
+{
+    const struct hearth_hf_tensor *t = &c->tensors.items[i];
+    if (t->values)
+        return hearth_gguf_write(c->out, t->values, (size_t)t->ne[0] * sizeof *t->values, c->err);
+    int rc = HEARTH_OK;
+    for (size_t j = 0; j < t->n_pieces && !rc; j++) {
+        const struct hearth_hf_piece *p = &c->tensors.pieces[t->first_piece + j];
+        rc = t->n_dims == 1 ? convert_vector(c, t, p) : convert_piece(c, t, p, c->choices[i].type);
+    }
+    return rc;
+}
+
+// ---- planning
+
+static uint64_t n_rows(const struct hearth_hf_tensor *t)
+{
+    return t->ne[1] * t->ne[2] * t->ne[3];
+}
+
+static void count(struct converter *c, size_t i)
+{
+    const struct hearth_hf_tensor *t = &c->tensors.items[i];
+    const struct hearth_recipe_choice *choice = &c->choices[i];
+    for (size_t j = 0; j < t->n_pieces; j++) {
+        const struct hearth_hf_piece *p = &c->tensors.pieces[t->first_piece + j];
+        c->result.bytes_in += p->rows * p->cols * hearth_type_info(p->from->type)->block_bytes;
+    }
+    c->result.bytes_out += (uint64_t)hearth_type_bytes(choice->type, t->ne[0]) * n_rows(t);
+    c->result.n_kept += choice->kept;
+    c->result.n_fallback += choice->fallback;
+    if (!choice->kept)
+        c->result.n_matrices[choice->type]++;
+}
+
+static int choose_types(struct converter *c)
+{
+    const size_t n = c->tensors.n;
+    c->as_f32 = hearth_calloc(n, sizeof *c->as_f32);
+    c->choices = hearth_calloc(n, sizeof *c->choices);
+    if (!c->as_f32 || !c->choices)
+        return hearth_fail(c->err, HEARTH_E_MEMORY, "no memory for the tensor list");
+    for (size_t i = 0; i < n; i++) {
+        const struct hearth_hf_tensor *t = &c->tensors.items[i];
+        c->as_f32[i] = (struct hearth_gguf_tensor){
+            .name = {t->name, strlen(t->name)}, .type = HEARTH_TYPE_F32, .n_dims = t->n_dims};
+        memcpy(c->as_f32[i].ne, t->ne, sizeof t->ne);
+    }
+    const struct hearth_hf_model *m = &c->model;
+    const struct hearth_recipe_model model = {.arch = {m->family->arch, strlen(m->family->arch)},
+                                              .n_layers = m->n_layer,
+                                              .n_experts = m->n_expert,
+                                              .n_heads = m->n_head,
+                                              .n_kv_heads = m->n_head_kv,
+                                              .tensors = c->as_f32,
+                                              .n_tensors = n};
+    const int rc = hearth_recipe_choose_for(c->params->recipe, c->params->pure, &model, c->choices, c->err);
+    for (size_t i = 0; i < n && !rc; i++)
+        count(c, i);
+    return rc;
+}
+
+// ---- the header
+
+// The folder's own name.
+static struct hearth_str name_of(const char *folder)
+{
+    size_t n = strlen(folder);
+    while (n > 1 && folder[n - 1] == '/')
+        n--;
+    size_t start = n;
+    while (start > 0 && folder[start - 1] != '/')
+        start--;
+    const struct hearth_str name = {folder + start, n - start};
+    const bool dots = name.n == 0 || (name.s[0] == '.' && (name.n == 1 || (name.n == 2 && name.s[1] == '.')));
+    return dots ? (struct hearth_str){"model", 5} : name;
+}
+
+static int put_text(struct converter *c, const char *key, const char *text)
+{
+    return hearth_gguf_put_str(c->out, key, text, strlen(text), c->err);
+}
+
+static int put_general(struct converter *c)
+{
+    const struct hearth_str name = name_of(c->model.folder);
+    int rc = put_text(c, "general.architecture", c->model.family->arch);
+    if (!rc)
+        rc = put_text(c, "general.type", "model");
+    if (!rc)
+        rc = hearth_gguf_put_str(c->out, "general.name", name.s, name.n, c->err);
+    if (!rc)
+        rc = hearth_gguf_put_u32(c->out, "general.file_type", (uint32_t)c->params->recipe->file_type, c->err);
+    return rc ? rc : hearth_gguf_put_u32(c->out, "general.quantization_version", 2, c->err);
+}
+
+// PowerInfer has predictors in these, one a layer.
+static bool is_powerinfers(const struct converter *c)
+{
+    static const char *const archs[] = {"llama", "bamboo", "falcon", "opt"};
+    for (size_t i = 0; i < sizeof archs / sizeof archs[0]; i++)
+        if (c->model.n_expert == 0 && !strcmp(archs[i], c->model.family->arch))
+            return true;
+    return false;
+}
+
+static int put_predictors(struct converter *c)
+{
+    const bool powerinfers = is_powerinfers(c);
+    int rc = HEARTH_OK;
+    if (powerinfers)
+        hearth_gguf_writer_set_pwri(c->out);
+    else
+        rc = put_text(c, "hearth.pack.predictor_input", c->model.family->predictor_input);
+    if (rc || isnan(c->threshold))
+        return rc;
+    return hearth_gguf_put_f32(c->out,
+                               powerinfers ? "powerinfer.sparse_threshold" : "hearth.sparse_threshold",
+                               (float)c->threshold, c->err);
+}
+
+static int put_tensors(struct converter *c)
+{
+    int rc = HEARTH_OK;
+    for (size_t i = 0; i < c->tensors.n && !rc; i++) {
+        const struct hearth_hf_tensor *t = &c->tensors.items[i];
+        rc = hearth_gguf_put_tensor(c->out, t->name, c->choices[i].type, t->n_dims, t->ne, c->err);
+    }
+    return rc;
+}
+
+static int write_header(struct converter *c)
+{
+    int rc = put_general(c);
+    if (!rc)
+        rc = hearth_hf_model_put(&c->model, c->tensors.has_predictors, c->out, c->err);
+    if (!rc && c->tensors.has_predictors)
+        rc = put_predictors(c);
+    if (!rc)
+        rc = hearth_hf_tokenizer_put(&c->model, c->out, c->err);
+    return rc ? rc : put_tensors(c);
+}
+
+// ---- all
+
+static int open_predictors(struct converter *c)
+{
+    const char *folder = c->params->predictors;
+    struct hearth_json_file config;
+    int rc = hearth_json_file_open(&config, folder, "config.json", false, c->err);
+    if (!rc && config.root)
+        rc = hearth_json_f64(&config, config.root, "sparse_threshold", false, &c->threshold, c->err);
+    hearth_json_file_close(&config);
+    if (!rc && c->model.n_expert)
+        rc = hearth_fail(c->err, HEARTH_E_UNSUPPORTED,
+                         "%s: predictors of models with experts come with their weights", folder);
+    return rc ? rc : hearth_checkpoint_add_predictors(c->checkpoint, folder, c->model.n_layer, c->err);
+}
+
+static int open_model(struct converter *c, const char *folder)
+{
+    int rc = hearth_hf_model_open(&c->model, folder, c->params->activation, c->err);
+    if (!rc)
+        rc = hearth_checkpoint_open(&c->checkpoint, folder, c->err);
+    if (!rc && c->params->predictors)
+        rc = open_predictors(c);
+    if (!rc)
+        rc = hearth_hf_tensors_find(&c->tensors, &c->model, c->checkpoint, c->err);
+    return rc ? rc : choose_types(c);
+}
+
+static int write_file(struct converter *c, const char *out)
+{
+    const int n_threads = c->params->n_threads > 0 ? c->params->n_threads : hearth_cpu_count();
+    int rc = hearth_pool_open(&c->pool, n_threads, c->err);
+    if (!rc)
+        rc = hearth_gguf_writer_open(&c->out, out, c->err);
+    if (!rc)
+        rc = write_header(c);
+    for (size_t i = 0; i < c->tensors.n && !rc; i++)
+        rc = convert_tensor(c, i);
+    return rc ? rc : hearth_gguf_finish(&c->out, c->err);
+}
+
+int hearth_convert(const char *folder, const char *out, const struct hearth_convert_params *params,
+                   struct hearth_quantize_result *result, struct hearth_error *err)
+{
+    struct converter c = {.params = params, .threshold = NAN, .err = err};
+    int rc = open_model(&c, folder);
+    if (!rc)
+        rc = write_file(&c, out);
+    if (!rc && result)
+        *result = c.result;
+    hearth_gguf_writer_close(&c.out);
+    hearth_pool_close(&c.pool);
+    hearth_hf_tensors_free(&c.tensors);
+    hearth_checkpoint_close(&c.checkpoint);
+    hearth_hf_model_close(&c.model);
+    free(c.as_f32);
+    free(c.choices);
+    return rc;
+}

@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: MIT
+// Hyper-parameters: read from config.json, written under GGUF's keys.
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/log.h"
+#include "convert/hf_model.h"
+
+static int u32(const struct hearth_hf_model *m, const char *key, bool required, uint32_t *out,
+               struct hearth_error *err)
+{
+    return hearth_json_u32(&m->config, m->config.root, key, required, out, err);
+}
+
+static int unsupported(const struct hearth_hf_model *m, const char *key, const char *what,
+                       struct hearth_error *err)
+{
+    return hearth_fail(err, HEARTH_E_UNSUPPORTED, "%s: \"%s\": %s", m->config.path, key, what);
+}
+
+// ---- the family
+
+static int find_family(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    const json_t *classes = json_object_get(m->config.root, "architectures");
+    const char *name = json_string_value(json_array_get(classes, 0));
+    if (!name)
+        name = json_string_value(json_object_get(m->config.root, "model_type"));
+    if (!name)
+        return hearth_fail(err, HEARTH_E_FORMAT, "%s: \"architectures\" is missing: which model is this?",
+                           m->config.path);
+    m->family = hearth_hf_family_find(name);
+    if (m->family)
+        return HEARTH_OK;
+    char known[600];
+    hearth_hf_family_names(known, sizeof known);
+    return hearth_fail(err, HEARTH_E_UNSUPPORTED, "%s: %.80s cannot be converted; these can: %s",
+                       m->config.path, name, known);
+}
+
+// ---- activation
+
+static int use_activation(struct hearth_hf_model *m, const char *name, struct hearth_error *err)
+{
+    static const char *const names[][2] = {{"silu", "silu"},   {"swish", "silu"}, {"relu", "relu"},
+                                           {"drelu", "drelu"}, {"gelu", "gelu"},  {"fatrelu", "relu"}};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (!strcasecmp(names[i][0], name)) {
+            m->activation = names[i][1];
+            return HEARTH_OK;
+        }
+    return hearth_fail(err, HEARTH_E_UNSUPPORTED,
+                       "%s: activation \"%.40s\" is not supported; silu, relu, drelu, fatrelu and gelu are",
+                       m->config.path, name);
+}
+
+// ProSparse's FATReLU lets through what is above a small threshold; PowerInfer's files of these models have ReLU.
+static void warn_of_threshold(const struct hearth_hf_model *m)
+{
+    const json_t *threshold = json_object_get(m->config.root, "hidden_act_param");
+    if (json_is_number(threshold) && json_number_value(threshold) != 0)
+        hearth_log(
+            HEARTH_LOG_WARNING,
+            "%s: FATReLU with threshold %g becomes ReLU, as in PowerInfer's files: neurons between 0 and the "
+            "threshold stay on",
+            m->config.path, json_number_value(threshold));
+}
+
+static int read_activation(struct hearth_hf_model *m, const char *wanted, struct hearth_error *err)
+{
+    static const char *const keys[] = {"hidden_act", "activation", "activation_function"};
+    if (wanted || m->family->activation)
+        return use_activation(m, wanted ? wanted : m->family->activation, err);
+    const char *name = NULL;
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0] && !name; i++) {
+        const int rc = hearth_json_str(&m->config, m->config.root, keys[i], false, &name, err);
+        if (rc)
+            return rc;
+    }
+    if (!name)
+        name = !strcmp(m->family->arch, "falcon") ? "gelu"
+               : !strcmp(m->family->arch, "opt")  ? "relu"
+                                                  : "silu";
+    const int rc = use_activation(m, name, err);
+    if (!rc && !strcasecmp(name, "fatrelu"))
+        warn_of_threshold(m);
+    return rc;
+}
+
+// ---- rotation
+
+static int read_yarn(struct hearth_hf_model *m, const json_t *rope, struct hearth_error *err)
+{
+    const struct {
+        const char *key;
+        double *out;
+    } numbers[] = {{"beta_fast", &m->beta_fast},
+                   {"beta_slow", &m->beta_slow},
+                   {"attention_factor", &m->attn_factor},
+                   {"extrapolation_factor", &m->ext_factor}};
+    if (json_is_number(json_object_get(rope, "mscale")) ||
+        json_is_number(json_object_get(rope, "mscale_all_dim")) ||
+        json_is_false(json_object_get(rope, "truncate")))
+        return unsupported(m, "rope_scaling", "YaRN with mscale or without truncation is not supported", err);
+    int rc = HEARTH_OK;
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && !rc; i++)
+        rc = hearth_json_f64(&m->config, rope, numbers[i].key, false, numbers[i].out, err);
+    // transformers takes the attention factor as it is; GGUF multiplies it with what YaRN itself gives.
+    if (!rc && m->attn_factor > 0 && m->rope_factor > 1)
+        m->attn_factor /= 1.0 + 0.1 * log(m->rope_factor);
+    return rc;
+}
+
+static int read_llama3(struct hearth_hf_model *m, const json_t *rope, struct hearth_error *err)
+{
+    m->low_freq_factor = 1;
+    m->high_freq_factor = 4;
+    int rc = hearth_json_f64(&m->config, rope, "low_freq_factor", false, &m->low_freq_factor, err);
+    if (!rc)
+        rc = hearth_json_f64(&m->config, rope, "high_freq_factor", false, &m->high_freq_factor, err);
+    if (!rc && (!(m->low_freq_factor > 0) || !(m->high_freq_factor > m->low_freq_factor)))
+        rc = hearth_fail(err, HEARTH_E_FORMAT,
+                         "%s: \"low_freq_factor\" must be less than \"high_freq_factor\"", m->config.path);
+    return rc;
+}
+
+static int read_rope_type(struct hearth_hf_model *m, const json_t *rope, const char *type,
+                          struct hearth_error *err)
+{
+    if (!strcmp(type, "default"))
+        return HEARTH_OK;
+    int rc = hearth_json_f64(&m->config, rope, "factor", true, &m->rope_factor, err);
+    if (rc)
+        return rc;
+    if (!(m->rope_factor > 0))
+        return hearth_fail(err, HEARTH_E_FORMAT, "%s: the \"factor\" of the rotation must be positive",
+                           m->config.path);
+    if (!strcmp(type, "linear")) {
+        m->rope = HEARTH_HF_ROPE_LINEAR;
+    } else if (!strcmp(type, "yarn")) {
+        m->rope = HEARTH_HF_ROPE_YARN;
+        rc = read_yarn(m, rope, err);
+    } else if (!strcmp(type, "llama3")) {
+        m->rope = HEARTH_HF_ROPE_LLAMA3;
+        m->n_ctx_orig = m->n_ctx_orig ? m->n_ctx_orig : 8192;
+        rc = read_llama3(m, rope, err);
+    } else {
+        rc = hearth_fail(
+            err, HEARTH_E_UNSUPPORTED,
+            "%s: RoPE scaling of type \"%.40s\" is not supported (default, linear, yarn and llama3 are)",
+            m->config.path, type);
+    }
+    return rc;
+}
+
+static int read_rope(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    const json_t *root = m->config.root, *rope = json_object_get(root, "rope_parameters");
+    if (!json_is_object(rope))
+        rope = json_object_get(root, "rope_scaling");
+    if (json_object_get(rope, "full_attention") || json_object_get(rope, "sliding_attention"))
+        return unsupported(m, "rope_parameters", "rotations that differ by layer are not supported", err);
+    if (json_object_get(rope, "mrope_section"))
+        return unsupported(m, "rope_scaling", "rotations of images are not supported", err);
+    const char *type = "default";
+    double share = 1;
+    m->rope_theta = 10000;
+    int rc = hearth_json_f64(&m->config, root, "rope_theta", false, &m->rope_theta, err);
+    if (!rc)
+        rc = hearth_json_f64(&m->config, rope, "rope_theta", false, &m->rope_theta, err);
+    if (!rc)
+        rc = hearth_json_f64(&m->config, root, "partial_rotary_factor", false, &share, err);
+    if (!rc)
+        rc = hearth_json_f64(&m->config, rope, "partial_rotary_factor", false, &share, err);
+    if (!rc && share != 1)
+        rc = unsupported(m, "partial_rotary_factor", "heads that are rotated in part are not supported", err);
+    if (!rc)
+        rc = u32(m, "original_max_position_embeddings", false, &m->n_ctx_orig, err);
+    if (!rc)
+        rc =
+            hearth_json_u32(&m->config, rope, "original_max_position_embeddings", false, &m->n_ctx_orig, err);
+    if (!rc)
+        rc = hearth_json_str(&m->config, rope, "type", false, &type, err);
+    if (!rc)
+        rc = hearth_json_str(&m->config, rope, "rope_type", false, &type, err);
+    return rc ? rc : read_rope_type(m, rope, type, err);
+}
+
+// ---- sliding window
+
+static int read_window(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    const json_t *root = m->config.root, *types = json_object_get(root, "layer_types"), *type;
+    // Qwen's models have a window in config.json, and say beside it that it is not used.
+    const bool is_qwen = !strncmp(m->family->arch, "qwen", 4);
+    if (is_qwen && !json_is_true(json_object_get(root, "use_sliding_window")))
+        return HEARTH_OK;
+    int rc = u32(m, "sliding_window", false, &m->window, err);
+    if (rc || !m->window)
+        return rc;
+    size_t i, sliding = 0;
+    json_array_foreach(types, i, type) sliding += hearth_json_is(type, "sliding_attention");
+    uint32_t first = 0;
+    if (is_qwen && !json_is_array(types)) {
+        rc = u32(m, "max_window_layers", false, &first, err);
+        sliding = first == 0 ? m->n_layer : 1;
+    } else if (!json_is_array(types)) {
+        sliding = m->n_layer;
+    }
+    if (!rc && sliding == 0)
+        m->window = 0;
+    else if (!rc && sliding != m->n_layer)
+        rc = unsupported(m, "sliding_window", "windows that differ by layer are not supported", err);
+    return rc;
+}
+
+// ---- all
+
+static int read_sizes(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    int rc = u32(m, "vocab_size", true, &m->n_vocab, err);
+    if (!rc)
+        rc = u32(m, "hidden_size", true, &m->n_embd, err);
+    if (!rc && !json_object_get(m->config.root, "num_hidden_layers")) // Falcon's old names
+        rc = u32(m, "n_layer", false, &m->n_layer, err);
+    if (!rc)
+        rc = u32(m, "num_hidden_layers", !m->n_layer, &m->n_layer, err);
+    if (!rc && !json_object_get(m->config.root, "num_attention_heads"))
+        rc = u32(m, "n_head", false, &m->n_head, err);
+    if (!rc)
+        rc = u32(m, "num_attention_heads", !m->n_head, &m->n_head, err);
+    m->n_head_kv = m->n_head;
+    if (!rc)
+        rc = u32(m, "num_key_value_heads", false, &m->n_head_kv, err);
+    if (!rc)
+        rc = u32(m, "max_position_embeddings", false, &m->n_ctx, err);
+    if (!rc)
+        rc = u32(m, "intermediate_size", false, &m->n_ff, err);
+    if (rc)
+        return rc;
+    if (!m->n_vocab || !m->n_embd || !m->n_layer || !m->n_head || !m->n_head_kv || m->n_layer > 4096 ||
+        m->n_head % m->n_head_kv)
+        return hearth_fail(err, HEARTH_E_FORMAT,
+                           "%s: sizes of zero, too many layers, or heads that do not divide", m->config.path);
+    m->head_dim = m->n_embd / m->n_head;
+    m->own_head_dim = json_is_integer(json_object_get(m->config.root, "head_dim"));
+    return u32(m, "head_dim", false, &m->head_dim, err);
+}
+
+static int check(const struct hearth_hf_model *m, struct hearth_error *err)
+{
+    if (!m->n_ctx)
+        return hearth_fail(err, HEARTH_E_FORMAT, "%s: \"max_position_embeddings\" is missing",
+                           m->config.path);
+    if (!m->n_ff && !m->n_ff_exp)
+        return hearth_fail(err, HEARTH_E_FORMAT, "%s: \"intermediate_size\" is missing", m->config.path);
+    if (!m->head_dim || m->head_dim % 2 || m->head_dim > 65536)
+        return hearth_fail(err, HEARTH_E_FORMAT, "%s: heads of %u dimensions cannot be", m->config.path,
+                           m->head_dim);
+    if (json_is_object(json_object_get(m->config.root, "quantization_config")))
+        return unsupported(
+            m, "quantization_config",
+            "checkpoints that are quantised already cannot be converted; take the original one", err);
+    return HEARTH_OK;
+}
+
+int hearth_hf_model_open(struct hearth_hf_model *m, const char *folder, const char *activation,
+                         struct hearth_error *err)
+{
+    *m = (struct hearth_hf_model){.folder = folder, .norm_eps = 1e-6, .has_rope = true, .renorm = true};
+    int rc = hearth_json_file_open(&m->config, folder, "config.json", true, err);
+    if (!rc)
+        rc = find_family(m, err);
+    if (!rc)
+        rc = read_sizes(m, err);
+    if (!rc)
+        rc = hearth_json_bool(&m->config, m->config.root, "tie_word_embeddings", &m->tied, err);
+    if (!rc)
+        rc = hearth_json_f64(&m->config, m->config.root, "rms_norm_eps", false, &m->norm_eps, err);
+    if (!rc)
+        rc = read_activation(m, activation, err);
+    if (!rc)
+        rc = read_rope(m, err);
+    if (!rc)
+        rc = read_window(m, err);
+    if (!rc && m->family->read)
+        rc = m->family->read(m, err);
+    return rc ? rc : check(m, err);
+}
+
+void hearth_hf_model_close(struct hearth_hf_model *m)
+{
+    hearth_json_file_close(&m->config);
+}
+
+// ---- writing
+
+const char *hearth_hf_key(const struct hearth_hf_model *m, const char *name)
+{
+    static _Thread_local char keys[2][128];
+    static _Thread_local unsigned next;
+    char *key = keys[next++ % 2];
+    snprintf(key, sizeof keys[0], "%s.%s", m->family->arch, name);
+    return key;
+}
+
+// Keys are written one after the other, until one fails.
+struct putting {
+    const struct hearth_hf_model *m;
+    struct hearth_gguf_writer *w;
+    struct hearth_error *err;
+    int rc;
+};
+
+static void put_u32(struct putting *p, const char *name, uint32_t v)
+{
+    if (!p->rc)
+        p->rc = hearth_gguf_put_u32(p->w, hearth_hf_key(p->m, name), v, p->err);
+}
+
+static void put_f32(struct putting *p, const char *name, double v)
+{
+    if (!p->rc)
+        p->rc = hearth_gguf_put_f32(p->w, hearth_hf_key(p->m, name), (float)v, p->err);
+}
+
+static void put_str(struct putting *p, const char *key, const char *v)
+{
+    if (!p->rc)
+        p->rc = hearth_gguf_put_str(p->w, key, v, strlen(v), p->err);
+}
+
+static void put_given(struct putting *p, const char *name, double v)
+{
+    if (v > 0)
+        put_f32(p, name, v);
+}
+
+static void put_rope(struct putting *p)
+{
+    const struct hearth_hf_model *m = p->m;
+    put_f32(p, "rope.freq_base", m->rope_theta);
+    if (m->rope != HEARTH_HF_ROPE_LINEAR && m->rope != HEARTH_HF_ROPE_YARN)
+        return;
+    put_str(p, hearth_hf_key(m, "rope.scaling.type"), m->rope == HEARTH_HF_ROPE_YARN ? "yarn" : "linear");
+    put_f32(p, "rope.scaling.factor", m->rope_factor);
+    if (m->rope != HEARTH_HF_ROPE_YARN)
+        return;
+    put_u32(p, "rope.scaling.original_context_length", m->n_ctx_orig ? m->n_ctx_orig : m->n_ctx);
+    put_given(p, "rope.scaling.yarn_ext_factor", m->ext_factor);
+    put_given(p, "rope.scaling.yarn_attn_factor", m->attn_factor);
+    put_given(p, "rope.scaling.yarn_beta_fast", m->beta_fast);
+    put_given(p, "rope.scaling.yarn_beta_slow", m->beta_slow);
+}
+
+static void put_experts(struct putting *p)
+{
+    const struct hearth_hf_model *m = p->m;
+    put_u32(p, "expert_count", m->n_expert);
+    put_u32(p, "expert_used_count", m->n_expert_used);
+    if (m->n_ff_exp != m->n_ff)
+        put_u32(p, "expert_feed_forward_length", m->n_ff_exp);
+    if (!m->renorm && !p->rc)
+        p->rc = hearth_gguf_put_bool(p->w, hearth_hf_key(m, "expert_weights_norm"), false, p->err);
+}
+
+// What an architecture computes unless the file names another activation.
+static const char *own_activation(const struct hearth_hf_model *m)
+{
+    static const char *const own[][2] = {{"bamboo", "drelu"}, {"falcon", "gelu"}, {"opt", "relu"}};
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+        if (!strcmp(own[i][0], m->family->arch))
+            return own[i][1];
+    return "silu";
+}
+
+int hearth_hf_model_put(const struct hearth_hf_model *m, bool has_predictors, struct hearth_gguf_writer *w,
+                        struct hearth_error *err)
+{
+    struct putting p = {m, w, err, HEARTH_OK};
+    put_u32(&p, "block_count", m->n_layer);
+    put_u32(&p, "context_length", m->n_ctx);
+    put_u32(&p, "embedding_length", m->n_embd);
+    put_u32(&p, "feed_forward_length", m->n_ff);
+    put_u32(&p, "attention.head_count", m->n_head);
+    put_u32(&p, "attention.head_count_kv", m->n_head_kv);
+    if (m->own_head_dim) {
+        put_u32(&p, "attention.key_length", m->head_dim);
+        put_u32(&p, "attention.value_length", m->head_dim);
+    }
+    put_f32(&p, m->family->layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon",
+            m->norm_eps);
+    if (m->has_rope)
+        put_rope(&p);
+    if (m->window)
+        put_u32(&p, "attention.sliding_window", m->window);
+    if (m->n_expert)
+        put_experts(&p);
+    if (has_predictors || strcmp(m->activation, own_activation(m)) != 0)
+        put_str(&p, hearth_hf_key(m, "feed_forward.activation"), m->activation);
+    if (!strcmp(m->family->arch, "llama") || !strcmp(m->family->arch, "bamboo")) {
+        put_u32(&p, "vocab_size", m->n_vocab);
+        put_u32(&p, "rope.dimension_count", m->head_dim);
+    }
+    if (!strcmp(m->family->arch, "falcon"))
+        put_str(&p, "falcon.tensor_data_layout", "jploski");
+    return p.rc;
+}

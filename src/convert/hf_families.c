@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: MIT
+// The families: a table each from the names of transformers to those of GGUF, and what is special about it.
+// Sources: the models' own code in transformers; for Bamboo and TurboSparse the code that their repositories carry.
+#include <stdio.h>
+#include <string.h>
+
+#include "convert/hf_model.h"
+
+#define SAME(from, to)                                                                                       \
+    {                                                                                                        \
+        from, to, HEARTH_HF_REQUIRED, HEARTH_HF_SAME                                                         \
+    }
+#define MAYBE(from, to)                                                                                      \
+    {                                                                                                        \
+        from, to, HEARTH_HF_OPTIONAL, HEARTH_HF_SAME                                                         \
+    }
+
+// ---- tables
+
+static const struct hearth_hf_map rms_globals[] = {
+    SAME("embed_tokens.weight", "token_embd.weight"),
+    SAME("norm.weight", "output_norm.weight"),
+    {"lm_head.weight", "output.weight", HEARTH_HF_HEAD, HEARTH_HF_SAME},
+    {0},
+};
+
+#define PREDICTORS(from)                                                                                     \
+    {from ".fc1.weight", "fc1.weight", HEARTH_HF_PREDICTOR, HEARTH_HF_SAME},                                 \
+    {                                                                                                        \
+        from ".fc2.weight", "fc2.weight", HEARTH_HF_PREDICTOR, HEARTH_HF_SAME                                \
+    }
+#define NORMS                                                                                                \
+    SAME("input_layernorm.weight", "attn_norm.weight"),                                                      \
+        SAME("post_attention_layernorm.weight", "ffn_norm.weight")
+#define GATED                                                                                                \
+    SAME("mlp.gate_proj.weight", "ffn_gate.weight"), SAME("mlp.up_proj.weight", "ffn_up.weight"),            \
+        SAME("mlp.down_proj.weight", "ffn_down.weight"), PREDICTORS("mlp.predictor")
+#define OUTPUT SAME("self_attn.o_proj.weight", "attn_output.weight")
+// Rows as llama rotates them: adjacent pairs.
+#define LLAMA_QKV                                                                                            \
+    {"self_attn.q_proj.weight", "attn_q.weight", HEARTH_HF_REQUIRED, HEARTH_HF_ROTARY_Q},                    \
+        {"self_attn.k_proj.weight", "attn_k.weight", HEARTH_HF_REQUIRED, HEARTH_HF_ROTARY_K},                \
+        SAME("self_attn.v_proj.weight", "attn_v.weight"), OUTPUT
+#define LLAMA_BIASES                                                                                         \
+    {"self_attn.q_proj.bias", "attn_q.bias", HEARTH_HF_OPTIONAL, HEARTH_HF_ROTARY_Q},                        \
+        {"self_attn.k_proj.bias", "attn_k.bias", HEARTH_HF_OPTIONAL, HEARTH_HF_ROTARY_K},                    \
+        MAYBE("self_attn.v_proj.bias", "attn_v.bias"), MAYBE("self_attn.o_proj.bias", "attn_output.bias"),   \
+        MAYBE("mlp.gate_proj.bias", "ffn_gate.bias"), MAYBE("mlp.up_proj.bias", "ffn_up.bias"),              \
+        MAYBE("mlp.down_proj.bias", "ffn_down.bias")
+#define PLAIN_QKV                                                                                            \
+    SAME("self_attn.q_proj.weight", "attn_q.weight"), SAME("self_attn.k_proj.weight", "attn_k.weight"),      \
+        SAME("self_attn.v_proj.weight", "attn_v.weight"), OUTPUT
+
+static const struct hearth_hf_map llama_layer[] = {NORMS, LLAMA_QKV, LLAMA_BIASES, GATED, {0}};
+static const struct hearth_hf_map bamboo_layer[] = {NORMS, LLAMA_QKV, GATED, {0}};
+
+static const struct hearth_hf_map mixtral_layer[] = {
+    NORMS,
+    LLAMA_QKV,
+    {"block_sparse_moe.gate.weight", "ffn_gate_inp.weight", HEARTH_HF_EITHER, HEARTH_HF_SAME},
+    SAME("mlp.gate.weight", "ffn_gate_inp.weight"),
+    {"block_sparse_moe.experts.#.w1.weight", "ffn_gate_exps.weight", HEARTH_HF_EITHER, HEARTH_HF_SAME},
+    {"mlp.experts.gate_up_proj", "ffn_gate_exps.weight", HEARTH_HF_REQUIRED, HEARTH_HF_FIRST_HALF},
+    {"block_sparse_moe.experts.#.w3.weight", "ffn_up_exps.weight", HEARTH_HF_EITHER, HEARTH_HF_SAME},
+    {"mlp.experts.gate_up_proj", "ffn_up_exps.weight", HEARTH_HF_REQUIRED, HEARTH_HF_SECOND_HALF},
+    {"block_sparse_moe.experts.#.w2.weight", "ffn_down_exps.weight", HEARTH_HF_EITHER, HEARTH_HF_SAME},
+    SAME("mlp.experts.down_proj", "ffn_down_exps.weight"),
+    {"block_sparse_moe.experts.#.predictor.fc1.weight", "fc1_exps.weight", HEARTH_HF_PREDICTOR,
+     HEARTH_HF_SAME},
+    {"block_sparse_moe.experts.#.predictor.fc2.weight", "fc2_exps.weight", HEARTH_HF_PREDICTOR,
+     HEARTH_HF_SAME},
+    {0},
+};
+
+static const struct hearth_hf_map qwen2_layer[] = {
+    NORMS,
+    PLAIN_QKV,
+    SAME("self_attn.q_proj.bias", "attn_q.bias"),
+    SAME("self_attn.k_proj.bias", "attn_k.bias"),
+    SAME("self_attn.v_proj.bias", "attn_v.bias"),
+    GATED,
+    {0},
+};
+
+#define HEAD_NORMS                                                                                           \
+    SAME("self_attn.q_norm.weight", "attn_q_norm.weight"),                                                   \
+        SAME("self_attn.k_norm.weight", "attn_k_norm.weight")
+
+static const struct hearth_hf_map qwen3_layer[] = {NORMS, PLAIN_QKV, HEAD_NORMS, GATED, {0}};
+
+static const struct hearth_hf_map qwen3moe_layer[] = {
+    NORMS,
+    PLAIN_QKV,
+    HEAD_NORMS,
+    SAME("mlp.gate.weight", "ffn_gate_inp.weight"),
+    {"mlp.experts.#.gate_proj.weight", "ffn_gate_exps.weight", HEARTH_HF_EITHER, HEARTH_HF_SAME},
+    {"mlp.experts.gate_up_proj", "ffn_gate_exps.weight", HEARTH_HF_REQUIRED, HEARTH_HF_FIRST_HALF},
+    {"mlp.experts.#.up_proj.weight", "ffn_up_exps.weight", HEARTH_HF_EITHER, HEARTH_HF_SAME},
+    {"mlp.experts.gate_up_proj", "ffn_up_exps.weight", HEARTH_HF_REQUIRED, HEARTH_HF_SECOND_HALF},
+    {"mlp.experts.#.down_proj.weight", "ffn_down_exps.weight", HEARTH_HF_EITHER, HEARTH_HF_SAME},
+    SAME("mlp.experts.down_proj", "ffn_down_exps.weight"),
+    {0},
+};
+
+static const struct hearth_hf_map falcon_globals[] = {
+    SAME("word_embeddings.weight", "token_embd.weight"),
+    SAME("ln_f.weight", "output_norm.weight"),
+    SAME("ln_f.bias", "output_norm.bias"),
+    {"lm_head.weight", "output.weight", HEARTH_HF_HEAD, HEARTH_HF_SAME},
+    {0},
+};
+
+static const struct hearth_hf_map falcon_layer[] = {
+    {"input_layernorm.weight", "attn_norm.weight", HEARTH_HF_EITHER, HEARTH_HF_SAME},
+    SAME("ln_mlp.weight", "attn_norm.weight"),
+    {"input_layernorm.bias", "attn_norm.bias", HEARTH_HF_EITHER, HEARTH_HF_SAME},
+    SAME("ln_mlp.bias", "attn_norm.bias"),
+    MAYBE("ln_attn.weight", "attn_norm_2.weight"),
+    MAYBE("ln_attn.bias", "attn_norm_2.bias"),
+    {"self_attention.query_key_value.weight", "attn_qkv.weight", HEARTH_HF_REQUIRED, HEARTH_HF_QKV},
+    SAME("self_attention.dense.weight", "attn_output.weight"),
+    SAME("mlp.dense_h_to_4h.weight", "ffn_up.weight"),
+    SAME("mlp.dense_4h_to_h.weight", "ffn_down.weight"),
+    PREDICTORS("mlp.predictor"),
+    {0},
+};
+
+static const struct hearth_hf_map opt_globals[] = {
+    SAME("embed_tokens.weight", "token_embd.weight"),
+    SAME("embed_positions.weight", "position_embd.weight"),
+    SAME("final_layer_norm.weight", "output_norm.weight"),
+    SAME("final_layer_norm.bias", "output_norm.bias"),
+    {"lm_head.weight", "output.weight", HEARTH_HF_HEAD, HEARTH_HF_SAME},
+    {0},
+};
+
+#define BOTH(from, to) SAME(from ".weight", to ".weight"), SAME(from ".bias", to ".bias")
+
+static const struct hearth_hf_map opt_layer[] = {
+    BOTH("self_attn_layer_norm", "attn_norm"),
+    BOTH("self_attn.q_proj", "attn_q"),
+    BOTH("self_attn.k_proj", "attn_k"),
+    BOTH("self_attn.v_proj", "attn_v"),
+    BOTH("self_attn.out_proj", "attn_output"),
+    BOTH("final_layer_norm", "ffn_norm"),
+    BOTH("fc1", "ffn_up"),
+    BOTH("fc2", "ffn_down"),
+    PREDICTORS("predictor"),
+    {0},
+};
+
+// ---- what is special
+
+static int u32(const struct hearth_hf_model *m, const char *key, bool required, uint32_t *out,
+               struct hearth_error *err)
+{
+    return hearth_json_u32(&m->config, m->config.root, key, required, out, err);
+}
+
+// A setting that must have this value, or be absent if that is its default.
+static int expect(const struct hearth_hf_model *m, const char *key, bool value, bool by_default,
+                  struct hearth_error *err)
+{
+    bool is = by_default;
+    const int rc = hearth_json_bool(&m->config, m->config.root, key, &is, err);
+    if (rc || is == value)
+        return rc;
+    return hearth_fail(err, HEARTH_E_UNSUPPORTED, "%s: \"%s\": %s is not supported", m->config.path, key,
+                       value ? "false" : "true");
+}
+
+static int read_experts(struct hearth_hf_model *m, const char *count, struct hearth_error *err)
+{
+    int rc = u32(m, count, true, &m->n_expert, err);
+    if (!rc)
+        rc = u32(m, "num_experts_per_tok", true, &m->n_expert_used, err);
+    if (!rc && (!m->n_expert || m->n_expert > 4096 || !m->n_expert_used || m->n_expert_used > m->n_expert))
+        rc = hearth_fail(err, HEARTH_E_FORMAT, "%s: %u of %u experts cannot be used", m->config.path,
+                         m->n_expert_used, m->n_expert);
+    return rc;
+}
+
+static int read_mixtral(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    m->n_ff_exp = m->n_ff;
+    return read_experts(m, "num_local_experts", err);
+}
+
+static int read_qwen3(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    if (!m->own_head_dim) // transformers' default, whatever the width
+        m->head_dim = 128;
+    m->own_head_dim = true;
+    return expect(m, "attention_bias", false, false, err);
+}
+
+static int read_qwen3moe(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    uint32_t every = 1;
+    m->renorm = false;
+    int rc = read_qwen3(m, err);
+    if (!rc)
+        rc = read_experts(
+            m, json_object_get(m->config.root, "num_experts") ? "num_experts" : "num_local_experts", err);
+    if (!rc)
+        rc = u32(m, "moe_intermediate_size", true, &m->n_ff_exp, err);
+    if (!rc)
+        rc = u32(m, "decoder_sparse_step", false, &every, err);
+    if (!rc && (every != 1 || json_array_size(json_object_get(m->config.root, "mlp_only_layers")) > 0))
+        rc = hearth_fail(err, HEARTH_E_UNSUPPORTED,
+                         "%s: layers without experts beside others are not supported", m->config.path);
+    return rc ? rc : hearth_json_bool(&m->config, m->config.root, "norm_topk_prob", &m->renorm, err);
+}
+
+static int read_falcon(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    bool is_new = false, one = true;
+    uint32_t kv = m->n_head;
+    m->norm_eps = 1e-5;
+    if (!m->n_ctx)
+        m->n_ctx = 2048;
+    if (!json_object_get(m->config.root, "tie_word_embeddings"))
+        m->tied = true;
+    int rc = expect(m, "alibi", false, false, err);
+    if (!rc)
+        rc = expect(m, "bias", false, false, err);
+    if (!rc)
+        rc = hearth_json_bool(&m->config, m->config.root, "new_decoder_architecture", &is_new, err);
+    if (!rc && !is_new)
+        rc = expect(m, "parallel_attn", true, true, err);
+    if (!rc)
+        rc = hearth_json_bool(&m->config, m->config.root, "multi_query", &one, err);
+    if (!rc)
+        rc = u32(m, "n_head_kv", false, &kv, err);
+    if (!rc)
+        rc = u32(m, "num_kv_heads", false, &kv, err);
+    if (!rc)
+        rc = hearth_json_f64(&m->config, m->config.root, "layer_norm_epsilon", false, &m->norm_eps, err);
+    if (!rc)
+        rc = u32(m, "ffn_hidden_size", false, &m->n_ff, err);
+    if (!m->n_ff)
+        m->n_ff = 4 * m->n_embd;
+    // num_kv_heads is the number of heads in the files of small models, and means nothing there.
+    m->n_head_kv = is_new ? kv : one ? 1 : m->n_head;
+    if (!rc && (!m->n_head_kv || m->n_head % m->n_head_kv || m->n_embd % m->n_head || m->own_head_dim))
+        rc = hearth_fail(err, HEARTH_E_FORMAT, "%s: %u heads cannot share %u", m->config.path, m->n_head,
+                         m->n_head_kv);
+    return rc;
+}
+
+static int read_opt(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    uint32_t width = m->n_embd;
+    m->norm_eps = 1e-5;
+    m->has_rope = false;
+    if (!json_object_get(m->config.root, "tie_word_embeddings"))
+        m->tied = true;
+    int rc = u32(m, "ffn_dim", true, &m->n_ff, err);
+    if (!rc)
+        rc = u32(m, "word_embed_proj_dim", false, &width, err);
+    if (!rc && width != m->n_embd)
+        rc = hearth_fail(err, HEARTH_E_UNSUPPORTED,
+                         "%s: an embedding narrower than the layers is not supported", m->config.path);
+    if (!rc)
+        rc = expect(m, "do_layer_norm_before", true, true, err);
+    if (!rc)
+        rc = expect(m, "_remove_final_layer_norm", false, false, err);
+    if (!rc)
+        rc = expect(m, "enable_bias", true, true, err);
+    return rc ? rc : expect(m, "layer_norm_elementwise_affine", true, true, err);
+}
+
+// ---- the list
+
+static const struct hearth_hf_family families[] = {
+    {.arch = "llama",
+     .classes = {"LlamaForCausalLM", "LLaMAForCausalLM", "MistralForCausalLM", "SparseLlamaForCausalLM",
+                 "llama", "mistral"},
+     .base = "model.",
+     .layers = "layers.",
+     .predictor_input = "stream",
+     .globals = rms_globals,
+     .layer = llama_layer},
+    {.arch = "llama",
+     .classes = {"MixtralForCausalLM", "mixtral"},
+     .base = "model.",
+     .layers = "layers.",
+     .predictor_input = "normed",
+     .globals = rms_globals,
+     .layer = mixtral_layer,
+     .read = read_mixtral},
+    {.arch = "llama",
+     .classes = {"TurboSparseMixtralForCausalLM", "turbosparsemixtral"},
+     .base = "model.",
+     .layers = "layers.",
+     .activation = "drelu",
+     .predictor_input = "normed",
+     .globals = rms_globals,
+     .layer = mixtral_layer,
+     .read = read_mixtral},
+    {.arch = "bamboo",
+     .classes = {"BambooForCausalLM", "bamboo"},
+     .base = "model.",
+     .layers = "layers.",
+     .activation = "drelu",
+     .predictor_input = "stream",
+     .globals = rms_globals,
+     .layer = bamboo_layer},
+    {.arch = "qwen2",
+     .classes = {"Qwen2ForCausalLM", "qwen2"},
+     .base = "model.",
+     .layers = "layers.",
+     .predictor_input = "stream",
+     .globals = rms_globals,
+     .layer = qwen2_layer},
+    {.arch = "qwen2",
+     .classes = {"SparseQwen2ForCausalLM", "sparseqwen2"},
+     .base = "model.",
+     .layers = "layers.",
+     .activation = "drelu",
+     .predictor_input = "stream",
+     .globals = rms_globals,
+     .layer = qwen2_layer},
+    {.arch = "qwen3",
+     .classes = {"Qwen3ForCausalLM", "qwen3"},
+     .base = "model.",
+     .layers = "layers.",
+     .predictor_input = "stream",
+     .globals = rms_globals,
+     .layer = qwen3_layer,
+     .read = read_qwen3},
+    {.arch = "qwen3moe",
+     .classes = {"Qwen3MoeForCausalLM", "qwen3_moe"},
+     .base = "model.",
+     .layers = "layers.",
+     .predictor_input = "normed",
+     .globals = rms_globals,
+     .layer = qwen3moe_layer,
+     .read = read_qwen3moe},
+    {.arch = "falcon",
+     .classes = {"FalconForCausalLM", "RWForCausalLM", "falcon", "RefinedWeb", "RefinedWebModel"},
+     .base = "transformer.",
+     .layers = "h.",
+     .layer_norm = true,
+     .predictor_input = "layer",
+     .globals = falcon_globals,
+     .layer = falcon_layer,
+     .read = read_falcon},
+    {.arch = "opt",
+     .classes = {"OPTForCausalLM", "opt"},
+     .base = "model.decoder.",
+     .layers = "layers.",
+     .layer_norm = true,
+     .predictor_input = "stream",
+     .globals = opt_globals,
+     .layer = opt_layer,
+     .read = read_opt},
+};
+enum { N_FAMILIES = sizeof families / sizeof families[0], N_CLASSES = 6 };
+
+const struct hearth_hf_family *hearth_hf_family_find(const char *name)
+{
+    for (size_t i = 0; i < N_FAMILIES; i++)
+        for (size_t j = 0; j < N_CLASSES && families[i].classes[j]; j++)
+            if (!strcmp(families[i].classes[j], name))
+                return &families[i];
+    return NULL;
+}
+
+void hearth_hf_family_names(char *out, size_t size)
+{
+    size_t at = 0;
+    out[0] = '\0';
+    for (size_t i = 0; i < N_FAMILIES; i++)
+        for (size_t j = 0; j < N_CLASSES && families[i].classes[j] && at < size; j++)
+            if (strstr(families[i].classes[j], "For"))
+                at += (size_t)snprintf(out + at, size - at, "%s%s", at ? ", " : "", families[i].classes[j]);
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+// A model as its Hugging Face folder describes it: which family it is of, its hyper-parameters, where its weights
+// are. Files: hf_config.c reads config.json, hf_families.c has a table for each family, hf_tensors.c finds the
+// tensors, hf_tokenizer.c the vocabulary.
+#ifndef HEARTH_CONVERT_HF_MODEL_H
+#define HEARTH_CONVERT_HF_MODEL_H
+
+#include <stdbool.h>
+
+#include "convert/checkpoint.h"
+#include "convert/json_file.h"
+#include "gguf/gguf.h"
+
+struct hearth_hf_model;
+
+// How rows of a tensor are ordered in a GGUF, compared with the checkpoint.
+enum hearth_hf_order {
+    HEARTH_HF_SAME,
+    HEARTH_HF_ROTARY_Q, // of each head, rows i and i + half a head become neighbours; for each query head
+    HEARTH_HF_ROTARY_K, // the same for each key head
+    HEARTH_HF_QKV,      // groups of queries, a key and a value become all queries, all keys, all values
+    HEARTH_HF_COLUMNS,  // columns become rows: down by neuron
+    HEARTH_HF_FIRST_HALF,
+    HEARTH_HF_SECOND_HALF // rows of a matrix that joins two
+};
+
+enum hearth_hf_need {
+    HEARTH_HF_REQUIRED,
+    HEARTH_HF_OPTIONAL,
+    HEARTH_HF_HEAD,      // required unless the head is the embedding
+    HEARTH_HF_EITHER,    // a tensor each, or the joint form in the next row of the table
+    HEARTH_HF_PREDICTOR, // of all layers, or of none
+};
+
+// A row of a family's table. In `from`, a layer's number stands after the prefix, and # for an expert's.
+struct hearth_hf_map {
+    const char *from; // "self_attn.q_proj.weight"
+    const char *to;   // "attn_q.weight"
+    enum hearth_hf_need need;
+    enum hearth_hf_order order;
+};
+
+struct hearth_hf_family {
+    const char *arch;       // general.architecture
+    const char *classes[6]; // of config.json's "architectures", or of "model_type"
+    const char *base;       // "model.": before all names but those that begin with lm_head; may be missing
+    const char *layers;     // "layers."
+    const char *activation; // of models of these classes, whatever config.json says; NULL: what that says
+    bool layer_norm;        // in place of RMSNorm
+    const char *predictor_input; // "normed", "stream", "layer": where the family's predictors look
+    const struct hearth_hf_map *globals, *layer; // each ends with a NULL name
+    // Reads what is special about the family. May be NULL.
+    int (*read)(struct hearth_hf_model *m, struct hearth_error *err);
+};
+
+enum hearth_hf_rope {
+    HEARTH_HF_ROPE_PLAIN,
+    HEARTH_HF_ROPE_LINEAR,
+    HEARTH_HF_ROPE_YARN,
+    HEARTH_HF_ROPE_LLAMA3
+};
+
+struct hearth_hf_model {
+    const char *folder;
+    struct hearth_json_file config;
+    const struct hearth_hf_family *family;
+    uint32_t n_vocab, n_ctx, n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff;
+    uint32_t n_expert, n_expert_used, n_ff_exp; // 0: no experts
+    uint32_t window;                            // 0: none
+    bool own_head_dim;                          // head_dim is not n_embd / n_head by definition
+    bool tied;                                  // the head is the embedding
+    double norm_eps;
+    const char *activation; // "silu", "relu", "drelu", "gelu"
+    bool renorm;            // weights of the chosen experts add up to 1
+
+    bool has_rope;
+    enum hearth_hf_rope rope;
+    double rope_theta, rope_factor;
+    double low_freq_factor, high_freq_factor;             // llama3
+    double beta_fast, beta_slow, attn_factor, ext_factor; // YaRN; 0: not given
+    uint32_t n_ctx_orig;
+};
+
+// Reads config.json. `activation` replaces what it says (NULL: nothing). HEARTH_E_UNSUPPORTED: a family or a setting
+// that Hearth does not run, by name. HEARTH_E_FORMAT, HEARTH_E_IO, HEARTH_E_MEMORY. Close it in any case.
+int hearth_hf_model_open(struct hearth_hf_model *m, const char *folder, const char *activation,
+                         struct hearth_error *err);
+void hearth_hf_model_close(struct hearth_hf_model *m);
+// Writes the hyper-parameters; the activation, too, if the file would not mean it otherwise, or has predictors.
+int hearth_hf_model_put(const struct hearth_hf_model *m, bool has_predictors, struct hearth_gguf_writer *w,
+                        struct hearth_error *err);
+// The key "<arch>.<name>", one of two in turn for each thread.
+const char *hearth_hf_key(const struct hearth_hf_model *m, const char *name);
+
+// The family of a class or a model_type; NULL: none.
+const struct hearth_hf_family *hearth_hf_family_find(const char *name);
+// All classes, "BambooForCausalLM, ...", cut to `size` bytes: for messages.
+void hearth_hf_family_names(char *out, size_t size);
+
+#endif

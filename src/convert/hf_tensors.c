@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: MIT
+// Finds the tensors of a model in its checkpoint.
+#include "convert/hf_tensors.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "model/arch.h"
+
+struct finding {
+    struct hearth_hf_tensors *out;
+    const struct hearth_hf_model *m;
+    const struct hearth_checkpoint *c;
+    const struct hearth_arch *arch;
+    const char *base;      // the family's, or "" where the checkpoint leaves it out
+    bool predictors_given; // from a folder beside the checkpoint
+    bool *used;            // [tensors of the checkpoint]
+    struct hearth_error *err;
+};
+
+// A name in the checkpoint.
+struct name {
+    char text[256];
+};
+
+static int no_memory(const struct finding *f)
+{
+    return hearth_fail(f->err, HEARTH_E_MEMORY, "%s: no memory for the list of tensors", f->m->folder);
+}
+
+// ---- names
+
+// The name of a table's entry for a layer (-1: none) and an expert.
+static struct name name_of(const struct finding *f, const char *from, int layer, uint32_t expert)
+{
+    struct name n;
+    const char *base = strncmp(from, "lm_head", 7) ? f->base : "", *mark = strchr(from, '#');
+    int at = layer < 0 ? snprintf(n.text, sizeof n.text, "%s", base)
+                       : snprintf(n.text, sizeof n.text, "%s%s%d.", base, f->m->family->layers, layer);
+    if (mark)
+        snprintf(n.text + at, sizeof n.text - (size_t)at, "%.*s%u%s", (int)(mark - from), from, expert,
+                 mark + 1);
+    else
+        snprintf(n.text + at, sizeof n.text - (size_t)at, "%s", from);
+    return n;
+}
+
+static const struct hearth_source_tensor *find(const struct finding *f, const struct hearth_hf_map *map,
+                                               int layer, uint32_t expert)
+{
+    struct name n = name_of(f, map->from, layer, expert);
+    if (map->need == HEARTH_HF_PREDICTOR && f->predictors_given)
+        snprintf(n.text, sizeof n.text, "predictor.%d.%s", layer,
+                 strstr(map->from, "fc1") ? "fc1.weight" : "fc2.weight");
+    return hearth_checkpoint_find(f->c, n.text);
+}
+
+// ---- shapes
+
+static uint64_t size_of(const struct hearth_hf_model *m, enum hearth_dim dim)
+{
+    const uint64_t q = (uint64_t)m->n_head * m->head_dim, kv = (uint64_t)m->n_head_kv * m->head_dim;
+    switch (dim) {
+    case HEARTH_DIM_NONE:
+        return 1;
+    case HEARTH_DIM_EMBD:
+        return m->n_embd;
+    case HEARTH_DIM_FF:
+        return m->n_ff;
+    case HEARTH_DIM_FF_EXP:
+        return m->n_ff_exp;
+    case HEARTH_DIM_Q:
+        return q;
+    case HEARTH_DIM_KV:
+        return kv;
+    case HEARTH_DIM_QKV:
+        return q + 2 * kv;
+    case HEARTH_DIM_HEAD:
+        return m->head_dim;
+    case HEARTH_DIM_VOCAB:
+        return m->n_vocab;
+    case HEARTH_DIM_ROT2:
+        return m->head_dim / 2;
+    case HEARTH_DIM_EXPERTS:
+        return m->n_expert;
+    case HEARTH_DIM_POS:
+        return (uint64_t)m->n_ctx + 2;
+    case HEARTH_DIM_RANK:
+        break;
+    }
+    return 0; // any
+}
+
+static const struct hearth_binding *binding_of(const struct hearth_arch *arch, const char *to, bool of_layer)
+{
+    for (const struct hearth_binding *b = of_layer ? arch->layer : arch->globals; b->name; b++)
+        if (!strcmp(b->name, to))
+            return b;
+    return NULL;
+}
+
+static int wrong_shape(const struct finding *f, const struct hearth_source_tensor *s, uint64_t rows,
+                       uint64_t cols)
+{
+    char has[128] = "";
+    size_t at = 0;
+    for (uint32_t i = 0; i < s->n_dims && at < sizeof has; i++)
+        at += (size_t)snprintf(has + at, sizeof has - at, "%s%" PRIu64, i ? ", " : "", s->dims[i]);
+    return hearth_fail(f->err, HEARTH_E_FORMAT,
+                       "%s: tensor %.200s has shape [%s], where [%" PRIu64 ", %" PRIu64
+                       "] fits config.json: files of different models",
+                       hearth_file_path(s->file), s->name, has, rows, cols);
+}
+
+static int check_type(const struct finding *f, const struct hearth_source_tensor *s)
+{
+    if (s->type != HEARTH_TYPE_END)
+        return HEARTH_OK;
+    return hearth_fail(f->err, HEARTH_E_UNSUPPORTED,
+                       "%s: tensor %.200s is in format %s, which cannot be converted: F32, F16 and BF16 can",
+                       hearth_file_path(s->file), s->name, s->type_name);
+}
+
+// ---- building the list
+
+static struct hearth_hf_tensor *add_tensor(struct finding *f, const char *to, int layer)
+{
+    struct hearth_hf_tensors *out = f->out;
+    if (out->n == out->cap) {
+        const size_t cap = out->cap ? 2 * out->cap : 128;
+        struct hearth_hf_tensor *items = hearth_reallocarray(out->items, cap, sizeof *items);
+        if (!items)
+            return NULL;
+        out->items = items;
+        out->cap = cap;
+    }
+    struct hearth_hf_tensor *t = &out->items[out->n++];
+    *t = (struct hearth_hf_tensor){.first_piece = out->n_pieces, .ne = {1, 1, 1, 1}};
+    if (layer < 0)
+        snprintf(t->name, sizeof t->name, "%s", to);
+    else
+        snprintf(t->name, sizeof t->name, "blk.%d.%s", layer, to);
+    return t;
+}
+
+static int add_piece(struct finding *f, struct hearth_hf_piece p)
+{
+    struct hearth_hf_tensors *out = f->out;
+    if (out->n_pieces == out->cap_pieces) {
+        const size_t cap = out->cap_pieces ? 2 * out->cap_pieces : 256;
+        struct hearth_hf_piece *pieces = hearth_reallocarray(out->pieces, cap, sizeof *pieces);
+        if (!pieces)
+            return no_memory(f);
+        out->pieces = pieces;
+        out->cap_pieces = cap;
+    }
+    out->pieces[out->n_pieces++] = p;
+    out->items[out->n - 1].n_pieces++;
+    return HEARTH_OK;
+}
+
+// The shape that a tensor should have: rows 0 where any number will do, for ranks of predictors.
+struct shape {
+    uint64_t rows, cols, each; // `each` matrices in a tensor of the checkpoint
+};
+
+static bool fits(const struct hearth_source_tensor *s, struct shape want, bool vector)
+{
+    uint64_t dims[3];
+    uint32_t n = 0;
+    if (want.each > 1 || s->n_dims == 3)
+        dims[n++] = want.each;
+    dims[n++] = want.rows;
+    if (!vector)
+        dims[n++] = want.cols;
+    if (s->n_dims != n)
+        return false;
+    for (uint32_t i = 0; i < n; i++)
+        if (dims[i] ? s->dims[i] != dims[i] : s->dims[i] == 0)
+            return false;
+    return true;
+}
+
+static int add_pieces(struct finding *f, const struct hearth_hf_map *map,
+                      const struct hearth_source_tensor *s, struct shape want, bool vector)
+{
+    const bool half = map->order == HEARTH_HF_FIRST_HALF || map->order == HEARTH_HF_SECOND_HALF;
+    const struct shape stored = {half ? 2 * want.rows : want.rows, want.cols, want.each};
+    if (!fits(s, stored, vector))
+        return wrong_shape(f, s, stored.rows, stored.cols);
+    int rc = check_type(f, s);
+    const uint64_t rows = want.rows ? want.rows : s->dims[0], cols = want.cols ? want.cols : s->dims[1];
+    const uint64_t all = half ? 2 * rows * cols : rows * cols;
+    const uint64_t skipped = map->order == HEARTH_HF_SECOND_HALF ? rows * cols : 0;
+    for (uint64_t i = 0; i < want.each && !rc; i++)
+        rc = add_piece(f, (struct hearth_hf_piece){s, i * all + skipped, rows, cols});
+    f->used[hearth_checkpoint_index(f->c, s)] = true;
+    return rc;
+}
+
+// Sets the tensor's shape from its pieces. Predictors of experts share a tensor, so their ranks must be equal.
+static int set_shape(struct finding *f, struct hearth_hf_tensor *t, bool vector, bool experts)
+{
+    const struct hearth_hf_piece *p = &f->out->pieces[t->first_piece];
+    for (size_t i = 1; i < t->n_pieces; i++)
+        if (p[i].rows != p[0].rows || p[i].cols != p[0].cols)
+            return hearth_fail(
+                f->err, HEARTH_E_UNSUPPORTED,
+                "%s: tensor %.200s: predictors of different ranks in one layer are not supported",
+                hearth_file_path(p[i].from->file), p[i].from->name);
+    const bool turned = t->order == HEARTH_HF_COLUMNS;
+    t->n_dims = vector ? 1 : experts ? 3 : 2;
+    t->ne[0] = vector || turned ? p[0].rows : p[0].cols;
+    t->ne[1] = vector ? 1 : turned ? p[0].cols : p[0].rows;
+    t->ne[2] = experts ? t->n_pieces : 1;
+    return HEARTH_OK;
+}
+
+static bool is_down(const char *to)
+{
+    return !strcmp(to, "ffn_down.weight") || !strcmp(to, "ffn_down_exps.weight");
+}
+
+// Adds the tensor of a table's entry, whose (first) tensor in the checkpoint is s.
+static int add(struct finding *f, const struct hearth_hf_map *map, int layer,
+               const struct hearth_source_tensor *s)
+{
+    const struct hearth_binding *b = binding_of(f->arch, map->to, layer >= 0);
+    if (!b)
+        return hearth_fail(f->err, HEARTH_E_UNSUPPORTED, "%s: architecture %s has no tensor %s (%.200s)",
+                           hearth_file_path(s->file), f->arch->name, map->to, s->name);
+    const bool vector = b->n == HEARTH_DIM_NONE, experts = hearth_need_is_each(b->need);
+    const bool separate = strchr(map->from, '#') != NULL, turned = f->out->has_predictors && is_down(map->to);
+    struct shape want = {size_of(f->m, b->n), size_of(f->m, b->k), 1};
+    if (vector)
+        want = (struct shape){want.cols, 1, 1};
+    if (experts && !separate)
+        want.each = f->m->n_expert;
+    const char *to = !turned ? map->to : experts ? "ffn_down_t_exps.weight" : "ffn_down_t.weight";
+    struct hearth_hf_tensor *t = add_tensor(f, to, layer);
+    if (!t)
+        return no_memory(f);
+    t->order = turned                                                                      ? HEARTH_HF_COLUMNS
+               : map->order == HEARTH_HF_FIRST_HALF || map->order == HEARTH_HF_SECOND_HALF ? HEARTH_HF_SAME
+                                                                                           : map->order;
+    int rc = add_pieces(f, map, s, want, vector);
+    for (uint32_t e = 1; e < f->m->n_expert && separate && !rc; e++) {
+        s = find(f, map, layer, e);
+        rc = s ? add_pieces(f, map, s, want, vector)
+               : hearth_fail(f->err, HEARTH_E_FORMAT, "%s: tensor %s is missing", f->m->folder,
+                             name_of(f, map->from, layer, e).text);
+    }
+    return rc ? rc : set_shape(f, t, vector, experts);
+}
+
+static bool may_be_missing(const struct finding *f, const struct hearth_hf_map *map)
+{
+    return map->need == HEARTH_HF_OPTIONAL || map->need == HEARTH_HF_EITHER ||
+           (map->need == HEARTH_HF_HEAD && f->m->tied) ||
+           (map->need == HEARTH_HF_PREDICTOR && !f->out->has_predictors);
+}
+
+static int add_table(struct finding *f, const struct hearth_hf_map *map, int layer)
+{
+    int rc = HEARTH_OK;
+    for (; map->from && !rc; map++) {
+        const struct hearth_source_tensor *s = find(f, map, layer, 0);
+        if (s && map->need == HEARTH_HF_HEAD && f->m->tied)
+            f->used[hearth_checkpoint_index(f->c, s)] = true; // the embedding once more
+        else if (s)
+            rc = add(f, map, layer, s);
+        else if (!may_be_missing(f, map))
+            rc = hearth_fail(f->err, HEARTH_E_FORMAT, "%s: tensor %s is missing", f->m->folder,
+                             name_of(f, map->from, layer, 0).text);
+        if (s && map->need == HEARTH_HF_EITHER)
+            map++;
+    }
+    return rc;
+}
+
+// ---- factors of the rotation
+
+// llama3's: slow frequencies are divided by the factor, fast ones are kept, those between are interpolated. In f32, as
+// the models' own code has it.
+static int add_rope_factors(struct finding *f)
+{
+    const struct hearth_hf_model *m = f->m;
+    const uint32_t n = m->head_dim / 2;
+    float *factors = f->out->rope_factors = hearth_calloc(n, sizeof *factors);
+    struct hearth_hf_tensor *t = add_tensor(f, "rope_freqs.weight", -1);
+    if (!factors || !t)
+        return no_memory(f);
+    const float factor = (float)m->rope_factor;
+    const float low = (float)((double)m->n_ctx_orig / m->low_freq_factor);
+    const float high = (float)((double)m->n_ctx_orig / m->high_freq_factor);
+    for (uint32_t i = 0; i < n; i++) {
+        const float frequency = 1.0f / powf((float)m->rope_theta, (float)(2 * i) / (float)m->head_dim);
+        const float length = (float)(2 * 3.14159265358979323846) / frequency;
+        const float share = ((float)m->n_ctx_orig / length - (float)m->low_freq_factor) /
+                            (float)(m->high_freq_factor - m->low_freq_factor);
+        factors[i] = length < high ? 1.0f : length > low ? factor : 1.0f / ((1.0f - share) / factor + share);
+    }
+    t->n_dims = 1;
+    t->ne[0] = n;
+    t->values = factors;
+    return HEARTH_OK;
+}
+
+// ---- all
+
+static bool ends_with(const char *name, const char *end)
+{
+    const size_t n = strlen(name), k = strlen(end);
+    return n >= k && !strcmp(name + n - k, end);
+}
+
+// Tables that the code can compute, from old checkpoints; and predictors, where others are given.
+static bool is_needless(const struct finding *f, const char *name)
+{
+    return ends_with(name, ".rotary_emb.inv_freq") || ends_with(name, ".attention.masked_bias") ||
+           ends_with(name, ".self_attention.maybe_rotary.inv_freq") ||
+           (f->predictors_given && strstr(name, ".predictor.fc"));
+}
+
+static int check_all_used(const struct finding *f)
+{
+    for (size_t i = 0; i < hearth_checkpoint_n_tensors(f->c); i++) {
+        const struct hearth_source_tensor *s = hearth_checkpoint_at(f->c, i);
+        if (!f->used[i] && !is_needless(f, s->name))
+            return hearth_fail(f->err, HEARTH_E_UNSUPPORTED,
+                               "%s: tensor %.200s has no place in a model of class %s with these settings",
+                               hearth_file_path(s->file), s->name, f->m->family->classes[0]);
+    }
+    return HEARTH_OK;
+}
+
+// Checkpoints of the bare model leave out the outermost name.
+static const char *find_base(const struct finding *f)
+{
+    const char *embedding = f->m->family->globals[0].from;
+    const char *bases[] = {f->m->family->base, strchr(f->m->family->base, '.') + 1, ""};
+    for (size_t i = 0; i < 3; i++) {
+        struct name n;
+        snprintf(n.text, sizeof n.text, "%s%s", bases[i], embedding);
+        if (hearth_checkpoint_find(f->c, n.text))
+            return bases[i];
+    }
+    return bases[0];
+}
+
+static bool find_predictors(const struct finding *f)
+{
+    for (const struct hearth_hf_map *map = f->m->family->layer; map->from; map++)
+        if (map->need == HEARTH_HF_PREDICTOR && find(f, map, 0, 0))
+            return true;
+    return false;
+}
+
+static int find_all(struct finding *f)
+{
+    const struct hearth_hf_family *family = f->m->family;
+    int rc = add_table(f, family->globals, -1);
+    if (!rc && f->m->rope == HEARTH_HF_ROPE_LLAMA3)
+        rc = add_rope_factors(f);
+    for (uint32_t i = 0; i < f->m->n_layer && !rc; i++)
+        rc = add_table(f, family->layer, (int)i);
+    return rc ? rc : check_all_used(f);
+}
+
+int hearth_hf_tensors_find(struct hearth_hf_tensors *out, const struct hearth_hf_model *m,
+                           const struct hearth_checkpoint *c, struct hearth_error *err)
+{
+    *out = (struct hearth_hf_tensors){0};
+    const struct hearth_str arch = {m->family->arch, strlen(m->family->arch)};
+    struct finding f = {.out = out, .m = m, .c = c, .arch = hearth_arch_find(arch), .err = err};
+    f.base = find_base(&f);
+    f.predictors_given = hearth_checkpoint_find(c, "predictor.0.fc1.weight") != NULL;
+    out->has_predictors = find_predictors(&f);
+    f.used = hearth_calloc(hearth_checkpoint_n_tensors(c) + 1, sizeof *f.used);
+    const int rc = f.used ? find_all(&f) : no_memory(&f);
+    free(f.used);
+    return rc;
+}
+
+void hearth_hf_tensors_free(struct hearth_hf_tensors *t)
+{
+    free(t->items);
+    free(t->pieces);
+    free(t->rope_factors);
+    *t = (struct hearth_hf_tensors){0};
+}
+
+// ---- rows
+
+// Of pairs (i, i + half) within a head, neighbours.
+static uint64_t rotary_row(uint64_t i, uint64_t head_dim)
+{
+    const uint64_t head = i / head_dim, at = i % head_dim;
+    return head * head_dim + at / 2 + (at % 2) * (head_dim / 2);
+}
+
+// All queries, all keys, all values, of groups that each have some queries, a key and a value.
+static uint64_t fused_row(const struct hearth_hf_model *m, uint64_t i)
+{
+    const uint64_t group = m->n_head / m->n_head_kv, head = i / m->head_dim, at = i % m->head_dim;
+    uint64_t from; // which head of the checkpoint's
+    if (head < m->n_head)
+        from = head / group * (group + 2) + head % group;
+    else if (head < (uint64_t)m->n_head + m->n_head_kv)
+        from = (head - m->n_head) * (group + 2) + group;
+    else
+        from = (head - m->n_head - m->n_head_kv) * (group + 2) + group + 1;
+    return from * m->head_dim + at;
+}
+
+uint64_t hearth_hf_source_row(const struct hearth_hf_model *m, enum hearth_hf_order order, uint64_t i)
+{
+    switch (order) {
+    case HEARTH_HF_ROTARY_Q:
+    case HEARTH_HF_ROTARY_K:
+        return rotary_row(i, m->head_dim);
+    case HEARTH_HF_QKV:
+        return fused_row(m, i);
+    case HEARTH_HF_SAME:
+    case HEARTH_HF_COLUMNS:
+    case HEARTH_HF_FIRST_HALF:
+    case HEARTH_HF_SECOND_HALF:
+        break;
+    }
+    return i;
+}

@@ -1,0 +1,560 @@
+// SPDX-License-Identifier: MIT
+// Hugging Face folders: tensors and keys against llama.cpp's converter, logits against transformers, ids against the
+// tokenizers' own libraries; number formats; what is refused. tests/golden/README.md says what is in golden/hf.
+#include "check.h"
+
+#include <jansson.h>
+#include <sys/stat.h>
+
+#include "convert/convert.h"
+#include "golden_models.h"
+
+#define HF HEARTH_SOURCE_DIR "/tests/golden/hf/"
+
+// ---- folders: a model's files and its tokenizer's, by links
+
+static void link_files(const char *from, const char *to)
+{
+    DIR *d = opendir(from);
+    assert_non_null(d);
+    for (struct dirent *e; (e = readdir(d));) {
+        char source[1024], target[1024];
+        snprintf(source, sizeof source, "%s/%s", from, e->d_name);
+        snprintf(target, sizeof target, "%s/%s", to, e->d_name);
+        if (e->d_name[0] != '.')
+            assert_int_equal(symlink(source, target), 0);
+    }
+    closedir(d);
+}
+
+static void read_line(const char *path, char *out, size_t size)
+{
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    assert_non_null(fgets(out, (int)size, f));
+    out[strcspn(out, "\n")] = '\0';
+    fclose(f);
+}
+
+static char hf_folder[300];
+
+static void empty_hf_folder(void)
+{
+    DIR *d = opendir(hf_folder);
+    for (struct dirent *e; d && (e = readdir(d));)
+        if (e->d_name[0] != '.')
+            unlinkat(dirfd(d), e->d_name, 0);
+    if (d)
+        closedir(d);
+    rmdir(hf_folder);
+}
+
+// The folder of a golden model.
+static const char *make_hf(const char *name)
+{
+    char path[700], kind[64];
+    snprintf(hf_folder, sizeof hf_folder, "%s-hf", folder);
+    empty_hf_folder();
+    assert_int_equal(mkdir(hf_folder, 0700), 0);
+    snprintf(path, sizeof path, HF "%s", name);
+    link_files(path, hf_folder);
+    snprintf(path, sizeof path, HF "%s/tokenizer", name);
+    read_line(path, kind, sizeof kind);
+    snprintf(path, sizeof path, HF "tokenizers/%s", kind);
+    link_files(path, hf_folder);
+    return hf_folder;
+}
+
+static int convert(const char *name, const char *type, const char *out, struct hearth_error *err)
+{
+    char predictors[700];
+    snprintf(predictors, sizeof predictors, HF "%s/predictors", name);
+    const struct hearth_convert_params params = {.recipe = hearth_recipe_by_name(type),
+                                                 .predictors = access(predictors, F_OK) ? NULL : predictors,
+                                                 .n_threads = 2};
+    return hearth_convert(make_hf(name), out, &params, NULL, err);
+}
+
+static const char *const names[] = {"llama",
+                                    "llama-biases",
+                                    "mistral",
+                                    "mixtral",
+                                    "qwen2",
+                                    "qwen3",
+                                    "qwen3moe",
+                                    "falcon-7b",
+                                    "opt",
+                                    "falcon-40b",
+                                    "bamboo",
+                                    "relullama",
+                                    "turbosparse-mixtral"};
+enum { N_NAMES = sizeof names / sizeof names[0] };
+
+// ---- llama.cpp's converter
+
+static uint32_t crc32_of(const uint8_t *data, size_t n, uint32_t crc)
+{
+    crc = ~crc;
+    for (size_t i = 0; i < n; i++) {
+        crc ^= data[i];
+        for (int k = 0; k < 8; k++)
+            crc = crc >> 1 ^ (crc & 1 ? 0xEDB88320u : 0);
+    }
+    return ~crc;
+}
+
+static void check_tensors(const struct hearth_gguf *g, const char *name)
+{
+    char path[700], tensor[128], dims[64];
+    unsigned type, crc;
+    uint64_t n = 0;
+    snprintf(path, sizeof path, HF "%s/tensors.txt", name);
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    for (; fscanf(f, "%127s %u %63s %x", tensor, &type, dims, &crc) == 4; n++) {
+        const struct hearth_gguf_tensor *t = hearth_gguf_tensor(g, tensor);
+        if (!t)
+            fail_msg("%s: tensor %s is missing", name, tensor);
+        char has[64] = "";
+        for (uint32_t i = 0; i < t->n_dims; i++)
+            snprintf(has + strlen(has), sizeof has - strlen(has), "%s%llu", i ? "x" : "",
+                     (unsigned long long)t->ne[i]);
+        uint8_t *data = malloc(t->bytes);
+        assert_non_null(data);
+        CHECK(hearth_gguf_read(g, t, data, 0, t->bytes, &check_error));
+        if (t->type != type || strcmp(has, dims) != 0 || crc32_of(data, t->bytes, 0) != crc)
+            fail_msg("%s: tensor %s is type %u, %s, where llama.cpp's is type %u, %s, or has other bytes",
+                     name, tensor, t->type, has, type, dims);
+        free(data);
+    }
+    fclose(f);
+    if (n != hearth_gguf_n_tensors(g))
+        fail_msg("%s: %llu tensors, llama.cpp writes %llu", name,
+                 (unsigned long long)hearth_gguf_n_tensors(g), (unsigned long long)n);
+}
+
+static uint32_t crc32_of_value(const struct hearth_gguf_kv *kv)
+{
+    if (!kv->strings) {
+        static const size_t sizes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+        return crc32_of(kv->data, sizes[kv->element] * kv->count, 0);
+    }
+    uint32_t crc = 0;
+    for (uint64_t i = 0; i < kv->count; i++) {
+        const uint64_t n = kv->strings[i].n;
+        crc = crc32_of((const uint8_t *)&n, sizeof n, crc);
+        crc = crc32_of((const uint8_t *)kv->strings[i].s, n, crc);
+    }
+    return crc;
+}
+
+// Keys whose values are others on purpose; docs/convert.md says why.
+static bool differs(const char *name, const char *key)
+{
+    static const char *const list[][2] = {
+        {"llama-biases", "tokenizer.ggml.scores"},     // llama.cpp gives all tokens one score
+        {"mixtral", "tokenizer.ggml.scores"},          // the same
+        {"llama-biases", "tokenizer.ggml.token_type"}, // <unk> is unknown, not control
+        {"mixtral", "tokenizer.ggml.token_type"},
+        {"falcon-7b", "falcon.context_length"}, // llama.cpp writes 2048 whatever config.json says
+        {"falcon-40b", "falcon.context_length"},
+    };
+    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++)
+        if (!strcmp(list[i][0], name) && !strcmp(list[i][1], key))
+            return true;
+    return !strcmp(key, "tokenizer.ggml.add_sep_token"); // of models that embed texts
+}
+
+static void check_keys(const struct hearth_gguf *g, const char *name)
+{
+    char path[700], key[128];
+    unsigned type, crc;
+    unsigned long long n;
+    snprintf(path, sizeof path, HF "%s/keys.txt", name);
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    while (fscanf(f, "%127s %u %llu %x", key, &type, &n, &crc) == 4) {
+        const struct hearth_gguf_kv *kv = hearth_gguf_find(g, key);
+        if (!kv && !differs(name, key))
+            fail_msg("%s: key %s is missing", name, key);
+        if (kv && !differs(name, key) && (kv->element != type || kv->count != n || crc32_of_value(kv) != crc))
+            fail_msg(
+                "%s: key %s is type %u with %llu elements, where llama.cpp's is type %u with %llu, or has another "
+                "value",
+                name, key, kv->element, (unsigned long long)kv->count, type, n);
+    }
+    fclose(f);
+}
+
+static void test_llama_cpp(void **state)
+{
+    (void)state;
+    int n = 0;
+    for (size_t i = 0; i < N_NAMES; i++) {
+        char path[700];
+        snprintf(path, sizeof path, HF "%s/tensors.txt", names[i]);
+        if (access(path, F_OK))
+            continue; // a family that llama.cpp does not know
+        struct hearth_gguf *g;
+        CHECK(convert(names[i], "F16", in_folder("out.gguf"), &check_error));
+        CHECK(hearth_gguf_open(&g, in_folder("out.gguf"), &check_error));
+        check_tensors(g, names[i]);
+        check_keys(g, names[i]);
+        hearth_gguf_close(&g);
+        n++;
+    }
+    assert_int_equal(n, 9);
+}
+
+// ---- transformers
+
+static void keep_row(const struct golden *g, float *rows, uint32_t i, const float *logits)
+{
+    memcpy(rows + (size_t)i * g->n_vocab, logits, g->n_vocab * sizeof *rows);
+}
+
+struct rows {
+    const struct golden *g;
+    float *data;
+};
+
+static bool keep(void *arg, int index, const float *logits)
+{
+    const struct rows *r = arg;
+    keep_row(r->g, r->data, (uint32_t)index, logits);
+    return true;
+}
+
+// Evaluates the ids as a prompt or as steps, and returns how far the logits are from `want`.
+static double distance(const char *path, const struct golden *g, const float *want,
+                       enum hearth_sparsity sparsity, bool steps)
+{
+    struct hearth_model_params mp = hearth_model_params_default();
+    struct hearth_session_params sp = hearth_session_params_default();
+    struct hearth_model *model;
+    struct hearth_session *session;
+    sp.n_threads = 2;
+    sp.sparsity = sparsity;
+    sp.type_k = sp.type_v = HEARTH_KV_F32;
+    CHECK(hearth_model_open(&model, path, &mp, &check_error));
+    CHECK(hearth_session_open(&session, model, &sp, &check_error));
+    const size_t n = (size_t)g->n_tokens * g->n_vocab;
+    struct rows rows = {g, malloc(n * sizeof(float))};
+    assert_non_null(rows.data);
+    const int seq = hearth_seq_new(session, NULL);
+    if (!steps)
+        CHECK(hearth_prompt(session, seq, g->ids, (int)g->n_tokens, keep, &rows, &check_error));
+    for (uint32_t i = 0; steps && i < g->n_tokens; i++) {
+        CHECK(hearth_step(session, &seq, &g->ids[i], 1, &check_error));
+        keep_row(g, rows.data, i, hearth_logits(session, 0));
+    }
+    const double d = relative_l2(rows.data, want, n);
+    free(rows.data);
+    hearth_session_close(&session);
+    hearth_model_close(&model);
+    return d;
+}
+
+static void expect(const char *name, const char *what, double d, double limit)
+{
+    if (!(d < limit))
+        fail_msg("%s: %s: the logits are %g away from transformers'", name, what, d);
+}
+
+// In F32 nothing is lost, so the logits are transformers' but for rounding. With predictors, the second logits of the
+// golden are those of the neurons that these name.
+static void test_logits(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_NAMES; i++) {
+        char path[700];
+        struct golden g = {0};
+        snprintf(path, sizeof path, HF "%s/logits", names[i]);
+        assert_true(golden_read_logits(&g, path));
+        CHECK(convert(names[i], "F32", in_folder("out.gguf"), &check_error));
+        path[0] = '\0';
+        snprintf(path, sizeof path, "%s", in_folder("out.gguf"));
+        expect(names[i], "prompt", distance(path, &g, g.original, HEARTH_SPARSITY_OFF, false), 2e-6);
+        expect(names[i], "steps", distance(path, &g, g.original, HEARTH_SPARSITY_OFF, true), 2e-6);
+        if (g.decoded != g.original)
+            expect(names[i], "steps with predictors",
+                   distance(path, &g, g.decoded, HEARTH_SPARSITY_PREDICT, true), 2e-6);
+        golden_free(&g);
+    }
+}
+
+// ---- number formats
+
+// The same file comes of converting at once and of converting to F32 first.
+static void test_types(void **state)
+{
+    (void)state;
+    static const char *const types[] = {"F16", "BF16", "Q8_0", "Q4_0", "Q4_K_M", "Q6_K"};
+    static const char *const models[] = {"llama", "opt", "mixtral"};
+    for (size_t m = 0; m < 3; m++) {
+        CHECK(convert(models[m], "F32", in_folder("f32.gguf"), &check_error));
+        for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+            const struct hearth_quantize_params params = {.recipe = hearth_recipe_by_name(types[i]),
+                                                          .n_threads = 1};
+            struct hearth_gguf *a, *b;
+            CHECK(hearth_quantize(in_folder("f32.gguf"), in_folder("two.gguf"), &params, NULL, &check_error));
+            CHECK(convert(models[m], types[i], in_folder("one.gguf"), &check_error));
+            CHECK(hearth_gguf_open(&a, in_folder("one.gguf"), &check_error));
+            CHECK(hearth_gguf_open(&b, in_folder("two.gguf"), &check_error));
+            assert_int_equal(hearth_gguf_n_tensors(a), hearth_gguf_n_tensors(b));
+            for (uint64_t k = 0; k < hearth_gguf_n_tensors(a); k++) {
+                const struct hearth_gguf_tensor *s = hearth_gguf_tensor_at(a, k);
+                const struct hearth_gguf_tensor *t = hearth_gguf_tensor(b, s->name.s);
+                assert_non_null(t);
+                assert_int_equal(s->type, t->type);
+                assert_int_equal(s->bytes, t->bytes);
+                uint8_t *x = malloc(s->bytes), *y = malloc(s->bytes);
+                CHECK(hearth_gguf_read(a, s, x, 0, s->bytes, &check_error));
+                CHECK(hearth_gguf_read(b, t, y, 0, s->bytes, &check_error));
+                assert_memory_equal(x, y, s->bytes);
+                free(x);
+                free(y);
+            }
+            hearth_gguf_close(&a);
+            hearth_gguf_close(&b);
+        }
+    }
+}
+
+// ---- tokenizers
+
+static void check_ids(const struct hearth_model *model, const char *kind)
+{
+    char path[700];
+    snprintf(path, sizeof path, HF "tokenizers/%s/ids.json", kind);
+    json_t *root = json_load_file(path, 0, NULL);
+    assert_non_null(root);
+    const json_t *texts = json_object_get(root, "texts"), *ids = json_object_get(root, "ids");
+    for (size_t i = 0; i < json_array_size(texts); i++) {
+        const char *text = json_string_value(json_array_get(texts, i));
+        const json_t *want = json_array_get(ids, i);
+        hearth_token got[256];
+        struct hearth_error err = {0};
+        const int64_t n = hearth_tokenize(model, text, strlen(text),
+                                          HEARTH_TOKENIZE_BOS | HEARTH_TOKENIZE_SPECIAL, got, 256, &err);
+        if (n != (int64_t)json_array_size(want))
+            fail_msg("%s: \"%s\" gives %lld tokens, not %zu", kind, text, (long long)n,
+                     json_array_size(want));
+        for (size_t k = 0; k < json_array_size(want); k++)
+            if (got[k] != json_integer_value(json_array_get(want, k)))
+                fail_msg("%s: \"%s\": token %zu is %d", kind, text, k, got[k]);
+    }
+    json_decref(root);
+}
+
+static void test_tokenizers(void **state)
+{
+    (void)state;
+    static const char *const models[][2] = {{"llama", "llama3"},     {"qwen2", "qwen"},
+                                            {"falcon-7b", "falcon"}, {"mistral", "spm"},
+                                            {"mixtral", "spm-json"}, {"opt", "gpt2"}};
+    for (size_t i = 0; i < 6; i++) {
+        struct hearth_model_params mp = hearth_model_params_default();
+        struct hearth_model *model;
+        mp.vocab_only = true;
+        CHECK(convert(models[i][0], "F32", in_folder("out.gguf"), &check_error));
+        CHECK(hearth_model_open(&model, in_folder("out.gguf"), &mp, &check_error));
+        check_ids(model, models[i][1]);
+        hearth_model_close(&model);
+    }
+}
+
+// ---- folders that are changed
+
+// Replaces a text in a file of the folder.
+static void change(const char *file, const char *from, const char *to)
+{
+    char path[700], text[65536];
+    snprintf(path, sizeof path, "%s/%s", hf_folder, file);
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    const size_t n = fread(text, 1, sizeof text - 1, f);
+    fclose(f);
+    text[n] = '\0';
+    char *at = strstr(text, from);
+    if (!at)
+        fail_msg("%s does not have %s", path, from);
+    unlink(path); // a link
+    f = fopen(path, "w");
+    assert_non_null(f);
+    fprintf(f, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
+    fclose(f);
+}
+
+static void drop(const char *file)
+{
+    char path[700];
+    snprintf(path, sizeof path, "%s/%s", hf_folder, file);
+    assert_int_equal(unlink(path), 0);
+}
+
+static int convert_changed(const struct hearth_convert_params *given, struct hearth_error *err)
+{
+    struct hearth_convert_params params = *given;
+    params.recipe = hearth_recipe_by_name("F16");
+    params.n_threads = 1;
+    return hearth_convert(hf_folder, in_folder("out.gguf"), &params, NULL, err);
+}
+
+#define REFUSED_CHANGE(model, file, from, to, code, words)                                                   \
+    do {                                                                                                     \
+        make_hf(model);                                                                                      \
+        change(file, from, to);                                                                              \
+        REFUSED(convert_changed(&(struct hearth_convert_params){0}, &check_error), code, words);             \
+        assert_int_equal(count_files(), 0);                                                                  \
+    } while (0)
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    empty_folder();
+    const char *config = "config.json";
+    REFUSED_CHANGE("qwen2", config, "Qwen2ForCausalLM", "GPTNeoXForCausalLM", HEARTH_E_UNSUPPORTED,
+                   "GPTNeoXForCausalLM cannot be converted");
+    REFUSED_CHANGE("qwen2", config, "\"silu\"", "\"tanh\"", HEARTH_E_UNSUPPORTED, "activation \"tanh\"");
+    REFUSED_CHANGE("qwen2", config, "\"yarn\"", "\"longrope\"", HEARTH_E_UNSUPPORTED, "type \"longrope\"");
+    REFUSED_CHANGE("qwen2", config, "\"vocab_size\":288", "\"vocab_size\":300", HEARTH_E_FORMAT,
+                   "has shape [288, 16], where [300, 16]");
+    REFUSED_CHANGE("qwen2", config, "\"num_hidden_layers\":2", "\"num_hidden_layers\":3", HEARTH_E_FORMAT,
+                   "tensor model.layers.2.input_layernorm.weight is missing");
+    REFUSED_CHANGE("qwen2", config, "\"num_hidden_layers\":2", "\"num_hidden_layers\":1",
+                   HEARTH_E_UNSUPPORTED, "tensor model.layers.1.");
+    REFUSED_CHANGE("qwen2", config, "\"hidden_size\":16", "\"hidden_size\":\"16\"", HEARTH_E_FORMAT,
+                   "\"hidden_size\" should be a whole number");
+    REFUSED_CHANGE("qwen2", config, "{", "{\"vocab_size\":288,", HEARTH_E_FORMAT, "not valid JSON");
+    REFUSED_CHANGE("qwen2", config, "{", "{\"quantization_config\":{},", HEARTH_E_UNSUPPORTED,
+                   "quantised already");
+    REFUSED_CHANGE("falcon-7b", config, "\"alibi\":false", "\"alibi\":true", HEARTH_E_UNSUPPORTED, "alibi");
+    REFUSED_CHANGE("opt", config, "\"do_layer_norm_before\":true", "\"do_layer_norm_before\":false",
+                   HEARTH_E_UNSUPPORTED, "do_layer_norm_before");
+    REFUSED_CHANGE("qwen3moe", config, "\"decoder_sparse_step\":1", "\"decoder_sparse_step\":2",
+                   HEARTH_E_UNSUPPORTED, "layers without experts");
+    REFUSED_CHANGE("llama", "model.safetensors.index.json", "\"model-00001", "\"../model-00001",
+                   HEARTH_E_FORMAT, "is no name of a file here");
+    REFUSED_CHANGE("llama", "model.safetensors.index.json", "\"model-00001", "\"model-00003", HEARTH_E_IO,
+                   "model-00003-of-00002.safetensors is missing");
+    REFUSED_CHANGE("llama", "tokenizer.json", "{1,3}", "{1,4}", HEARTH_E_UNSUPPORTED,
+                   "this way to cut a text into words is not known");
+    REFUSED_CHANGE("llama", "tokenizer.json", "\"type\":\"BPE\"",
+                   "\"type\":\"Unigram\",\"merges\":0,\"m\":\"\"", HEARTH_E_FORMAT, "not valid JSON");
+    make_hf("llama");
+    drop("tokenizer.json");
+    REFUSED(convert_changed(&(struct hearth_convert_params){0}, &check_error), HEARTH_E_INVALID,
+            "no tokenizer here");
+    make_hf("qwen2");
+    drop("model.safetensors");
+    REFUSED(convert_changed(&(struct hearth_convert_params){0}, &check_error), HEARTH_E_INVALID,
+            "no weights here");
+    drop("config.json");
+    REFUSED(convert_changed(&(struct hearth_convert_params){0}, &check_error), HEARTH_E_IO, "config.json");
+    assert_int_equal(count_files(), 0);
+}
+
+// A predictor that would run a program: it is refused by name, and nothing happens.
+static void test_code(void **state)
+{
+    (void)state;
+    const char *from = HEARTH_SOURCE_DIR "/tests/fuzz/corpus/checkpoint/pt-code";
+    char to[700], data[65536];
+    FILE *f = fopen(from, "rb");
+    assert_non_null(f);
+    const size_t n = fread(data, 1, sizeof data, f);
+    fclose(f);
+    make_hf("relullama");
+    drop("predictors");
+    snprintf(to, sizeof to, "%s/model_0.pt", hf_folder);
+    f = fopen(to, "wb");
+    assert_non_null(f);
+    fwrite(data + 1, 1, n - 1, f); // without the byte that says what it is
+    fclose(f);
+    REFUSED(convert_changed(&(struct hearth_convert_params){.predictors = hf_folder}, &check_error),
+            HEARTH_E_UNSUPPORTED, "it wants to call posix.system");
+    drop("model_0.pt");
+    REFUSED(convert_changed(&(struct hearth_convert_params){.predictors = hf_folder}, &check_error),
+            HEARTH_E_IO, "model_0.pt is missing");
+}
+
+static bool stop(void *arg, float share)
+{
+    (void)arg;
+    return share < 0.5f;
+}
+
+static void test_stopped(void **state)
+{
+    (void)state;
+    empty_folder();
+    make_hf("llama");
+    REFUSED(convert_changed(&(struct hearth_convert_params){.progress = stop}, &check_error),
+            HEARTH_E_INTERRUPTED, "stopped on request");
+    assert_int_equal(count_files(), 0);
+}
+
+static void expect_activation(const char *key, const char *want)
+{
+    struct hearth_gguf *g;
+    struct hearth_str text = {"", 0};
+    CHECK(hearth_gguf_open(&g, in_folder("out.gguf"), &check_error));
+    CHECK(hearth_gguf_str(g, key, true, &text, &check_error));
+    assert_int_equal(text.n, strlen(want));
+    assert_memory_equal(text.s, want, text.n);
+    hearth_gguf_close(&g);
+}
+
+static void test_activations(void **state)
+{
+    (void)state;
+    make_hf("qwen2");
+    CHECK(convert_changed(&(struct hearth_convert_params){.activation = "relu"}, &check_error));
+    expect_activation("qwen2.feed_forward.activation", "relu");
+    change("config.json", "Qwen2ForCausalLM", "SparseQwen2ForCausalLM");
+    CHECK(convert_changed(&(struct hearth_convert_params){0}, &check_error));
+    expect_activation("qwen2.feed_forward.activation", "drelu");
+    make_hf("mistral");
+    change("config.json", "\"silu\"", "\"fatrelu\"");
+    CHECK(convert_changed(&(struct hearth_convert_params){0}, &check_error));
+    expect_activation("llama.feed_forward.activation", "relu");
+}
+
+// Ids in config.json say which tokens are special, and change no token's type.
+static void test_token_types(void **state)
+{
+    (void)state;
+    struct hearth_gguf *g;
+    make_hf("qwen2");
+    change("config.json", "\"bos_token_id\":284", "\"bos_token_id\":5");
+    CHECK(convert_changed(&(struct hearth_convert_params){0}, &check_error));
+    CHECK(hearth_gguf_open(&g, in_folder("out.gguf"), &check_error));
+    const struct hearth_gguf_kv *types = hearth_gguf_find(g, "tokenizer.ggml.token_type");
+    uint32_t bos = 0;
+    CHECK(hearth_gguf_u32(g, "tokenizer.ggml.bos_token_id", true, &bos, &check_error));
+    assert_int_equal(bos, 5);
+    assert_int_equal(hearth_gguf_kv_i64(types, 5), 1);   // normal
+    assert_int_equal(hearth_gguf_kv_i64(types, 284), 3); // control
+    assert_int_equal(hearth_gguf_kv_i64(types, 286), 4); // defined by a user
+    assert_int_equal(hearth_gguf_kv_i64(types, 287), 5); // unused
+    hearth_gguf_close(&g);
+}
+
+static int end(void **state)
+{
+    empty_hf_folder();
+    return remove_folder(state);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_llama_cpp),   cmocka_unit_test(test_logits),
+        cmocka_unit_test(test_types),       cmocka_unit_test(test_tokenizers),
+        cmocka_unit_test(test_refusals),    cmocka_unit_test(test_code),
+        cmocka_unit_test(test_stopped),     cmocka_unit_test(test_activations),
+        cmocka_unit_test(test_token_types),
+    };
+    return cmocka_run_group_tests(tests, make_folder, end);
+}

@@ -1,0 +1,472 @@
+# SPDX-License-Identifier: MIT
+# Makes tests/golden/hf: tiny random checkpoints as Hugging Face folders have them, the logits of transformers for
+# them, and what llama.cpp's converter makes of them. Formats and how to set up are in tests/golden/README.md.
+#
+#   python make_hf.py --llama-cpp DIR [--out DIR] [NAME ...]
+#
+# DIR is a checkout of llama.cpp, whose converter is run (not needed for the families that it does not know).
+
+import argparse
+import copy
+import io
+import json
+import os
+import shutil
+import struct
+import sys
+import tempfile
+import traceback
+import zlib
+from pathlib import Path
+
+# llama.cpp's own gguf must come before the published one.
+if "--llama-cpp" in sys.argv[:-1]:
+    checkout = sys.argv[sys.argv.index("--llama-cpp") + 1]
+    sys.path[:0] = [checkout, os.path.join(checkout, "gguf-py")]
+
+import numpy as np
+import sentencepiece.sentencepiece_model_pb2 as pb
+import torch
+import transformers as tf
+from safetensors.torch import save_file
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from transformers import AutoTokenizer
+
+from make_archs import fill
+from oracle_common import N_VOCAB, SPM_SPACE, BpeVocab, SpmVocab, write_logits
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+OUT = os.path.join(HERE, "..", "..", "tests", "golden", "hf")
+
+# ---- tokenizers --------------------------------------------------------------------------------------------------
+
+TEXTS = [
+    "The hen and the hearth", " two  spaces and\nlines\n\n", "I'm 12345 we'll <|eot_id|> x</s>", "naïve 火 🔥 ß", "\tin 3.14 the_end()",
+    "", "the inner tool<tool>er",
+]
+LLAMA3 = BpeVocab.SPLIT
+QWEN2 = LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
+TEMPLATE = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+
+
+def bpe(specials, split=None, steps=None, ignore_merges=False, normalizer=None):
+    vocab = BpeVocab()
+    base = {t: i for i, t in enumerate(vocab.tokens[: 256 + len(vocab.merges)])}
+    merges = [tuple(m.split(" ")) for m in vocab.merges]
+    t = Tokenizer(models.BPE(vocab=base, merges=merges, ignore_merges=ignore_merges))
+    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    t.pre_tokenizer = pre_tokenizers.Sequence(steps or [pre_tokenizers.Split(Regex(split), "isolated"), byte_level])
+    t.decoder = decoders.ByteLevel()
+    if normalizer:
+        t.normalizer = normalizer
+    t.add_tokens([AddedToken(s, special=is_special, normalized=False) for s, is_special in specials])
+    return t
+
+
+def llama3_tokenizer(folder):
+    names = ["<|begin_of_text|>", "<|end_of_text|>", "<|eot_id|>", "<|odd_end"]
+    t = bpe([(n, i < 3) for i, n in enumerate(names)], LLAMA3, ignore_merges=True)
+    t.post_processor = processors.Sequence([
+        processors.ByteLevel(trim_offsets=False),
+        processors.TemplateProcessing(
+            single="<|begin_of_text|> $A", pair="<|begin_of_text|> $A <|begin_of_text|>:1 $B:1",
+            special_tokens=[("<|begin_of_text|>", 284)],
+        ),
+    ])  # fmt: skip
+    t.save(os.path.join(folder, "tokenizer.json"))
+    config = {"bos_token": "<|begin_of_text|>", "eos_token": {"__type": "AddedToken", "content": "<|eot_id|>"}, "chat_template": TEMPLATE,
+              "tokenizer_class": "PreTrainedTokenizerFast"}  # fmt: skip
+    write_json(folder, "tokenizer_config.json", config)
+    write_json(folder, "generation_config.json", {"bos_token_id": 284, "eos_token_id": [285, 286, 287]})
+
+
+def qwen_tokenizer(folder):
+    names = [("<|endoftext|>", True), ("<|im_end|>", True), ("<tool>", False)]
+    t = bpe(names, QWEN2, normalizer=normalizers.NFC())
+    t.post_processor = processors.ByteLevel(trim_offsets=False)
+    t.save(os.path.join(folder, "tokenizer.json"))
+    config = {"add_bos_token": False, "add_prefix_space": False, "bos_token": None, "eos_token": "<|im_end|>",
+              "pad_token": "<|endoftext|>", "tokenizer_class": "Qwen2Tokenizer"}  # fmt: skip
+    write_json(folder, "tokenizer_config.json", config)
+    with open(os.path.join(folder, "chat_template.jinja"), "w") as f:
+        f.write(TEMPLATE)
+
+
+def falcon_tokenizer(folder):
+    steps = [
+        pre_tokenizers.Punctuation("contiguous"), pre_tokenizers.ByteLevel(add_prefix_space=False),
+        pre_tokenizers.Digits(individual_digits=False), pre_tokenizers.Split(Regex("[0-9][0-9][0-9]"), "isolated"),
+    ]  # fmt: skip
+    bpe([("<|endoftext|>", True)], steps=steps).save(os.path.join(folder, "tokenizer.json"))
+    write_json(folder, "tokenizer_config.json", {"eos_token": "<|endoftext|>", "tokenizer_class": "PreTrainedTokenizerFast"})
+
+
+def spm_model():
+    vocab = SpmVocab()
+    m = pb.ModelProto()
+    for token, score, kind in zip(vocab.tokens, vocab.scores, vocab.types):
+        m.pieces.add(piece=token, score=score, type=kind)
+    m.trainer_spec.model_type = 2
+    m.trainer_spec.byte_fallback = True
+    m.trainer_spec.vocab_size = N_VOCAB
+    m.normalizer_spec.name = "identity"
+    m.normalizer_spec.add_dummy_prefix = True
+    m.normalizer_spec.remove_extra_whitespaces = False
+    return m
+
+
+SPM_CONFIG = {
+    "add_bos_token": True, "add_eos_token": False, "bos_token": {"__type": "AddedToken", "content": "<s>"}, "eos_token": "</s>", "unk_token": "<unk>",
+    "tokenizer_class": "LlamaTokenizer",
+    "added_tokens_decoder": {
+        str(i): {"content": t, "special": True, "normalized": False, "lstrip": False, "rstrip": False, "single_word": False}
+        for i, t in enumerate(["<unk>", "<s>", "</s>"])
+    },
+    "chat_template": [{"name": "default", "template": TEMPLATE}, {"name": "tool_use", "template": "{{ tools }}"}],
+}  # fmt: skip
+
+
+def spm_tokenizer(folder):
+    with open(os.path.join(folder, "tokenizer.model"), "wb") as f:
+        f.write(spm_model().SerializeToString(deterministic=True))
+    write_json(folder, "tokenizer_config.json", SPM_CONFIG)
+
+
+# Best first; unlike SPM_PIECES, all characters are there, as merges need them.
+JSON_PIECES = "_t he _the _a in re er nd _and on at _h _s is it en ea ha _ t h e a n d i r s o".split(" ")
+
+
+def spm_json_tokenizer(folder):
+    """Such a vocabulary in the form that transformers has."""
+    ids = {t: i for i, t in enumerate(SpmVocab().tokens[:259] + [p.replace("_", SPM_SPACE) for p in JSON_PIECES])}
+    merges = []
+    for piece in JSON_PIECES:
+        piece = piece.replace("_", SPM_SPACE)
+        splits = [(piece[:i], piece[i:]) for i in range(1, len(piece))]
+        merges += sorted((s for s in splits if s[0] in ids and s[1] in ids), key=lambda s: (ids[s[0]], ids[s[1]]))
+    t = Tokenizer(models.BPE(vocab=ids, merges=merges, byte_fallback=True, unk_token="<unk>", fuse_unk=True))
+    t.normalizer = normalizers.Sequence([normalizers.Prepend(SPM_SPACE), normalizers.Replace(" ", SPM_SPACE)])
+    t.decoder = decoders.Sequence([decoders.Replace(SPM_SPACE, " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
+    t.post_processor = processors.TemplateProcessing(single="<s> $A", pair="<s> $A <s>:1 $B:1", special_tokens=[("<s>", 1)])
+    t.add_special_tokens([AddedToken(s, normalized=False) for s in ("<unk>", "<s>", "</s>")])
+    t.save(os.path.join(folder, "tokenizer.json"))
+    write_json(folder, "tokenizer_config.json", SPM_CONFIG)
+
+
+def gpt2_tokenizer(folder):
+    vocab = BpeVocab()
+    ids = {"</s>": 2}
+    for t in vocab.tokens[: 256 + len(vocab.merges)]:
+        ids[t] = len(ids) - 1 if len(ids) <= 2 else len(ids)
+    write_json(folder, "vocab.json", ids)
+    with open(os.path.join(folder, "merges.txt"), "w", encoding="utf-8") as f:
+        f.write("#version: 0.2\n" + "\n".join(vocab.merges) + "\n")
+    write_json(folder, "tokenizer_config.json", {"bos_token": "</s>", "eos_token": "</s>", "tokenizer_class": "GPT2Tokenizer"})
+
+
+TOKENIZERS = {
+    "llama3": (llama3_tokenizer, "llama-bpe"), "qwen": (qwen_tokenizer, "qwen2"), "falcon": (falcon_tokenizer, "falcon"),
+    "spm": (spm_tokenizer, None), "spm-json": (spm_json_tokenizer, None), "gpt2": (gpt2_tokenizer, "gpt-2"),
+}  # fmt: skip
+
+
+def tokenizer_ids(kind, folder):
+    """Ids of TEXTS, special tokens that the texts name included, and what is added to a text."""
+    if kind == "spm":
+        import sentencepiece
+        p = sentencepiece.SentencePieceProcessor(model_file=os.path.join(folder, "tokenizer.model"))
+        return [[1] + p.encode(t) for t in TEXTS if "</s>" not in t]
+    if kind == "gpt2":
+        t = Tokenizer(models.BPE.from_file(os.path.join(folder, "vocab.json"), os.path.join(folder, "merges.txt")))
+        t.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        return [[2] + t.encode(text).ids for text in TEXTS if "</s>" not in text]
+    t = Tokenizer.from_file(os.path.join(folder, "tokenizer.json"))
+    return [t.encode(text).ids for text in TEXTS]
+
+
+def make_tokenizer(kind, out):
+    folder = os.path.join(out, "tokenizers", kind)
+    os.makedirs(folder, exist_ok=True)
+    TOKENIZERS[kind][0](folder)
+    for name in os.listdir(folder): # without indentation
+        path = os.path.join(folder, name)
+        if name.endswith(".json") and name != "ids.json":
+            write_json(folder, name, json.load(open(path, encoding="utf-8")))
+    ids = tokenizer_ids(kind, folder)
+    texts = TEXTS if len(ids) == len(TEXTS) else [t for t in TEXTS if "</s>" not in t]
+    write_json(folder, "ids.json", {"texts": texts, "ids": ids})
+
+
+# ---- models ------------------------------------------------------------------------------------------------------
+
+PLAIN = {"rope_type": "default", "rope_theta": 10000.0}
+LLAMA3_ROPE = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+               "original_max_position_embeddings": 32}  # fmt: skip
+YARN = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 16}
+COMMON = dict(vocab_size=N_VOCAB, hidden_size=16, num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=64,
+              attn_implementation="eager", experts_implementation="eager")  # fmt: skip
+GROUPED = dict(COMMON, intermediate_size=32, num_key_value_heads=2, rope_parameters=PLAIN, rms_norm_eps=1e-6,
+               tie_word_embeddings=False)  # fmt: skip
+WIDE = dict(GROUPED, hidden_size=32, head_dim=8)
+FALCON = dict(COMMON, ffn_hidden_size=64, parallel_attn=True, bias=False, alibi=False)
+
+# name: (class, configuration, tokenizer, how it is stored, what to change)
+MODELS = {
+    "llama": (tf.LlamaForCausalLM, dict(WIDE, rope_parameters=LLAMA3_ROPE, rms_norm_eps=1e-5), "llama3", "sharded", {}),
+    "llama-biases": (tf.LlamaForCausalLM, dict(GROUPED, attention_bias=True, mlp_bias=True, tie_word_embeddings=True),
+                     "spm-json", "safetensors", {}),
+    "mistral": (tf.MistralForCausalLM, dict(GROUPED, head_dim=8, sliding_window=4), "spm", "bfloat16", {}),
+    "mixtral": (tf.MixtralForCausalLM, dict(GROUPED, num_local_experts=4, num_experts_per_tok=2, sliding_window=None),
+                "spm-json", "float16", {}),
+    "qwen2": (tf.Qwen2ForCausalLM, dict(GROUPED, rope_parameters=YARN, tie_word_embeddings=True), "qwen", "bfloat16", {}),
+    "qwen3": (tf.Qwen3ForCausalLM, dict(GROUPED, head_dim=8, tie_word_embeddings=True), "qwen", "float16", {}),
+    "qwen3moe": (
+        tf.Qwen3MoeForCausalLM,
+        dict(GROUPED, head_dim=8, moe_intermediate_size=16, num_experts=6, num_experts_per_tok=3, norm_topk_prob=True,
+             decoder_sparse_step=1, mlp_only_layers=[]),
+        "qwen", "bfloat16", {},
+    ),
+    "falcon-7b": (tf.FalconForCausalLM, dict(FALCON, multi_query=True, new_decoder_architecture=False,
+                                             tie_word_embeddings=True), "falcon", "bin", {}),
+    "falcon-40b": (tf.FalconForCausalLM, dict(FALCON, num_kv_heads=2, new_decoder_architecture=True,
+                                              tie_word_embeddings=False), "falcon", "bfloat16", {}),
+    "opt": (
+        tf.OPTForCausalLM,
+        dict(COMMON, ffn_dim=32, max_position_embeddings=62, word_embed_proj_dim=16, do_layer_norm_before=True,
+             activation_function="relu", dropout=0.0, tie_word_embeddings=True),
+        "gpt2", "bin", {},
+    ),
+    "relullama": (tf.LlamaForCausalLM, dict(GROUPED, hidden_act="relu", intermediate_size=64), "spm", "float16",
+                  dict(ranks=(8, 12), beside=True, threshold=0.05)),
+    "bamboo": (tf.LlamaForCausalLM, dict(GROUPED, hidden_act="relu", intermediate_size=64), "spm", "bfloat16",
+               dict(arch="BambooForCausalLM", model_type="bamboo", drelu=True, ranks=(8, 12))),
+    "turbosparse-mixtral": (
+        tf.MixtralForCausalLM,
+        dict(GROUPED, num_local_experts=4, num_experts_per_tok=2, sliding_window=None, hidden_act="relu"),
+        "spm", "bfloat16",
+        dict(arch="TurboSparseMixtralForCausalLM", model_type="turbosparsemixtral", drelu=True, ranks=(8, 12), experts=4),
+    ),
+}  # fmt: skip
+KNOWN_TO_LLAMA_CPP = {"llama", "llama-biases", "mistral", "mixtral", "qwen2", "qwen3", "qwen3moe", "falcon-7b", "falcon-40b"}
+DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "bin": torch.float16, "sharded": torch.bfloat16}
+
+
+def write_json(folder, name, value):
+    with open(os.path.join(folder, name), "w", encoding="utf-8") as f:
+        json.dump(value, f, ensure_ascii=False, separators=(",", ":"))
+        f.write("\n")
+
+
+def random_predictors(rng, cfg, extra):
+    """{(layer, expert): (fc1, fc2)} as they are stored."""
+    out = {}
+    for i in range(cfg.num_hidden_layers):
+        for x in range(extra.get("experts", 1)):
+            r = extra["ranks"][i]
+            fc1 = torch.from_numpy(rng.standard_normal((r, cfg.hidden_size)).astype(np.float32) / 4)
+            fc2 = torch.from_numpy(rng.standard_normal((cfg.intermediate_size, r)).astype(np.float32) / 2)
+            out[i, x] = (fc1.bfloat16(), fc2.bfloat16())
+    return out
+
+
+def gated(m, gate, up, drelu):
+    h = torch.relu(gate)
+    return h * (torch.relu(up) if drelu else up)
+
+
+def patch(model, extra, predictors, threshold):
+    """dReLU, and with predictors the mask that they give. The predictor of a dense layer looks at the stream."""
+    for i, layer in enumerate(model.model.layers):
+        stream = {}
+        layer.post_attention_layernorm.register_forward_pre_hook(lambda m, a, s=stream: s.__setitem__("x", a[0]))
+
+        def mask(x, which, i=i):
+            if predictors is None:
+                return 1
+            fc1, fc2 = (w.to(x.dtype) for w in predictors[i, which])
+            p = torch.relu(x @ fc1.T) @ fc2.T
+            assert (p - threshold).abs().min() > 2e-5, "too close to call: take another seed"
+            return (p >= threshold).to(x.dtype)
+
+        if hasattr(layer.mlp, "gate_proj"):
+            def forward(x, m=layer.mlp, s=stream, mask=mask):
+                return m.down_proj(gated(m, m.gate_proj(x), m.up_proj(x), extra.get("drelu")) * mask(s["x"], 0))
+            layer.mlp.forward = forward
+        else:
+            def forward(x, chosen, weights, m=layer.mlp.experts, mask=mask):
+                out = torch.zeros_like(x)
+                for t in range(x.shape[0]):
+                    for e, w in zip(chosen[t].tolist(), weights[t]):
+                        gate, up = (m.gate_up_proj[e] @ x[t]).chunk(2)
+                        h = gated(m, gate, up, extra.get("drelu"))
+                        k = mask(x[t], e)
+                        out[t] += w * (m.down_proj[e] @ (h * k))
+                return out
+            layer.mlp.experts.forward = forward
+    return model
+
+
+def original_names(model):
+    """The state dictionary under the names that published checkpoints have."""
+    with tempfile.TemporaryDirectory() as tmp:
+        model.save_pretrained(tmp)
+        from safetensors.torch import load_file
+        out = {}
+        for name in os.listdir(tmp):
+            if name.endswith(".safetensors"):
+                out |= load_file(os.path.join(tmp, name))
+        config = json.load(open(os.path.join(tmp, "config.json")))
+    return out, config
+
+
+def store(folder, tensors, how):
+    if how in DTYPES:
+        tensors = {k: v.to(DTYPES[how]) for k, v in tensors.items()}
+    tensors = {k: v.contiguous() for k, v in tensors.items()}
+    if how == "bin":
+        torch.save(tensors, os.path.join(folder, "pytorch_model.bin"))
+    elif how == "sharded":
+        names = sorted(tensors)
+        parts = [names[::2], names[1::2]]
+        index = {"metadata": {"total_size": sum(t.nbytes for t in tensors.values())}, "weight_map": {}}
+        for i, part in enumerate(parts):
+            shard = f"model-{i + 1:05}-of-00002.safetensors"
+            save_file({n: tensors[n] for n in part}, os.path.join(folder, shard), metadata={"format": "pt"})
+            index["weight_map"] |= {n: shard for n in part}
+        write_json(folder, "model.safetensors.index.json", index)
+    else:
+        save_file(tensors, os.path.join(folder, "model.safetensors"), metadata={"format": "pt"})
+
+
+# ---- what llama.cpp's converter makes of them ----------------------------------------------------------------------
+
+
+def convert_with_llama_cpp(folder, pre):
+    """Runs the converter, with the name of the pre-tokenizer given, as it knows that of published ones alone."""
+    import gguf
+    from conversion import ModelBase, get_model_class
+    from conversion.base import TextModel, ModelType, get_model_architecture
+
+    out = os.path.join(folder, "out.gguf")
+    TextModel.get_vocab_base_pre = lambda self, tokenizer: pre
+    hparams = ModelBase.load_hparams(Path(folder), False)
+    cls = get_model_class(get_model_architecture(hparams, ModelType.TEXT))
+    with torch.inference_mode():
+        cls(Path(folder), gguf.LlamaFileType.MOSTLY_F16, Path(out)).write()
+    return out
+
+
+def raw_value(field):
+    """Type, number of elements, and bytes of a key's value, as in the file but for the lengths of arrays."""
+    import gguf
+    V = gguf.GGUFValueType
+    kinds = [int(t) for t in field.types]
+    if kinds[0] == V.ARRAY:
+        if kinds[1] == V.STRING:
+            data = b"".join(struct.pack("<Q", len(field.parts[i])) + bytes(field.parts[i]) for i in field.data)
+        else:
+            data = b"".join(field.parts[i].tobytes() for i in field.data)
+        return kinds[1], len(field.data), data
+    value = bytes(field.parts[field.data[0]].tobytes())
+    return kinds[0], 1, struct.pack("<Q", len(value)) + value if kinds[0] == V.STRING else value
+
+
+def describe(path, folder, name):
+    """tensors.txt: name, type, dimensions, CRC-32; keys.txt: key, type, elements, CRC-32."""
+    import gguf
+    reader = gguf.GGUFReader(path)
+    with open(os.path.join(folder, "tensors.txt"), "w") as f:
+        for t in sorted(reader.tensors, key=lambda t: t.name):
+            dims = "x".join(map(str, t.shape.tolist()))
+            f.write(f"{t.name} {int(t.tensor_type)} {dims} {zlib.crc32(t.data.tobytes()):08x}\n")
+    with open(os.path.join(folder, "keys.txt"), "w") as f:
+        for key, field in sorted(reader.fields.items()):
+            if key.startswith("GGUF.") or (key.startswith("general.") and key not in (
+                    "general.architecture", "general.type", "general.file_type", "general.quantization_version")):
+                continue
+            kind, n, data = raw_value(field)
+            f.write(f"{key} {kind} {n} {zlib.crc32(data):08x}\n")
+
+
+# ---- all -----------------------------------------------------------------------------------------------------------
+
+
+@torch.no_grad()
+def make(name, out):
+    model_class, settings, kind, how, extra = MODELS[name]
+    folder = os.path.join(out, name)
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
+    torch.manual_seed(0)
+    ids = dict(bos_token_id=1, eos_token_id=2) if kind.startswith("spm") or kind == "gpt2" else dict(bos_token_id=284, eos_token_id=285)
+    model = model_class(model_class.config_class(**dict(settings, **ids))).eval()
+    seed = 3 + sum(map(ord, name))
+    fill(model, np.random.RandomState(seed))
+    if how in DTYPES:
+        for p in model.parameters():
+            p.data = p.data.to(DTYPES[how]).float()
+    if model.config.tie_word_embeddings:
+        model.tie_weights()
+    tensors, config = original_names(model)
+    config = {k: v for k, v in config.items() if k not in ("transformers_version", "use_cache", "dtype", "initializer_range")}
+    if name == "falcon-7b": # llama.cpp's converter takes it as the number of KV heads; transformers does not look at it
+        config["num_kv_heads"] = 1
+    predictors = random_predictors(np.random.RandomState(seed), model.config, extra) if "ranks" in extra else None
+    threshold = extra.get("threshold", 0.0)
+    if "arch" in extra:
+        config |= {"architectures": [extra["arch"]], "model_type": extra["model_type"]}
+    if extra.get("beside"):
+        os.makedirs(os.path.join(folder, "predictors"))
+        for (i, _), (fc1, fc2) in predictors.items():
+            torch.save({"fc1.weight": fc1, "fc2.weight": fc2}, os.path.join(folder, "predictors", f"model_{i}.pt"))
+        write_json(os.path.join(folder, "predictors"), "config.json", {"sparse_threshold": threshold})
+    elif predictors:
+        for (i, x), pair in predictors.items():
+            where = f"block_sparse_moe.experts.{x}" if "experts" in extra else "mlp"
+            for part, w in zip(("fc1", "fc2"), pair):
+                tensors[f"model.layers.{i}.{where}.predictor.{part}.weight"] = w
+    write_json(folder, "config.json", config)
+    store(folder, tensors, how)
+
+    tokens = np.random.RandomState(seed + 1).randint(3, 280, 6).tolist()
+    logits = []
+    for p in (None, predictors)[: 2 if predictors else 1]:
+        m = copy.deepcopy(model).double()
+        if extra:
+            m = patch(m, extra, p, threshold)
+        logits.append(m(torch.tensor([tokens])).logits[0].float().numpy())
+    write_logits(os.path.join(folder, "logits"), tokens, *logits)
+    with open(os.path.join(folder, "tokenizer"), "w") as f:
+        f.write(kind + "\n")
+    if name in KNOWN_TO_LLAMA_CPP:
+        with tempfile.TemporaryDirectory() as tmp:
+            for source in (folder, os.path.join(out, "tokenizers", kind)):
+                for n in os.listdir(source):
+                    if os.path.isfile(os.path.join(source, n)):
+                        shutil.copy(os.path.join(source, n), tmp)
+            describe(convert_with_llama_cpp(tmp, TOKENIZERS[kind][1]), folder, name)
+    print(f"{name}: logits' deviation {logits[0].std():.2f}, {sum(os.path.getsize(os.path.join(d, n)) for d, _, ns in os.walk(folder) for n in ns)} bytes")
+
+
+def main():
+    p = argparse.ArgumentParser(description="Make the golden Hugging Face folders.")
+    p.add_argument("--out", default=OUT)
+    p.add_argument("--llama-cpp", required=True, metavar="DIR", help="a checkout of llama.cpp")
+    p.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(MODELS)} (default: all)")
+    args = p.parse_args()
+    torch.set_num_threads(1)
+    for kind in TOKENIZERS:
+        make_tokenizer(kind, args.out)
+    failed = []
+    for name in args.names or MODELS:
+        try:
+            make(name, args.out)
+        except Exception: # the others may do
+            traceback.print_exc()
+            failed.append(name)
+    if failed:
+        raise SystemExit("failed: " + ", ".join(failed))
+
+
+if __name__ == "__main__":
+    main()
