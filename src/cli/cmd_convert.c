@@ -2,11 +2,25 @@
 // hearth convert: makes a GGUF of a Hugging Face folder.
 #include "convert/convert.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/converted.h"
+
+// Whether OUT is a file of the folder that is no GGUF: the model itself, by mistake.
+static bool is_input(const char *folder, const char *out)
+{
+    const char *slash = strrchr(out, '/'), *name = slash ? slash + 1 : out, *end = strrchr(name, '.');
+    char path[4096];
+    struct stat a, b;
+    if ((end && !strcmp(end, ".gguf")) ||
+        snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path)
+        return false;
+    return !stat(path, &a) && !stat(out, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
 
 int hearth_cmd_convert(const struct hearth_options *o)
 {
@@ -14,6 +28,8 @@ int hearth_cmd_convert(const struct hearth_options *o)
     const struct hearth_recipe *recipe = hearth_recipe_by_name(o->type ? o->type : "F16");
     if (!recipe)
         return hearth_unknown_type("convert", o->type);
+    if (is_input(o->model, o->out))
+        return hearth_cli_error("%s is a file of the model in %s: give OUT another name", o->out, o->model);
     const struct hearth_convert_params params = {.recipe = recipe,
                                                  .pure = o->pure,
                                                  .predictors = o->predictors,
