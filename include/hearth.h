@@ -271,16 +271,16 @@ size_t hearth_stream_flush(struct hearth_stream *stream, const char **text);
 
 // ---- chat
 
-// A chat template turns the messages of a conversation into a prompt. It is a program in the language Jinja, and
-// does what Jinja2 does with it in transformers, byte by byte (docs/chat.md). Whatever a template does, it ends:
-// its steps, its memory and its depth are limited.
+// A chat template turns the messages of a conversation into a prompt. It is a program in the language Jinja,
+// and does what Jinja2 does with it in transformers, byte by byte (docs/chat.md). Whatever a template does,
+// it ends: its steps, its memory and its depth are limited.
 struct hearth_chat_template;
 
 // `source` is the text of a template; NULL: the model's own, and where the file has another for conversations
-// with tools (tokenizer.chat_template.tool_use), that one for them. The texts of BOS and EOS come from `model`,
-// which may be NULL if `source` is not. Neither need stay.
-// Errors: HEARTH_E_INVALID (the template has an error: the message names its line), HEARTH_E_UNSUPPORTED (the
-// model has no template), HEARTH_E_MEMORY. Threads: any.
+// with tools (tokenizer.chat_template.tool_use), that one for them. The texts of BOS and EOS come from
+// `model`, which may be NULL if `source` is not. Neither need stay. Errors: HEARTH_E_INVALID (the template
+// has an error: the message names its line), HEARTH_E_UNSUPPORTED (the model has no template),
+// HEARTH_E_MEMORY. Threads: any.
 int hearth_chat_template_open(struct hearth_chat_template **out, const struct hearth_model *model,
                               const char *source, struct hearth_error *err);
 // Closes the template. Renderings of it may stay open. Threads: one, when nobody uses the template any more.
@@ -304,10 +304,10 @@ struct hearth_chat_turn {
 struct hearth_chat_params {
     size_t size; // set by hearth_chat_params_default()
     // An array of messages as in the OpenAI API: objects with role, content (a string or a list of parts),
-    // tool_calls, tool_call_id, name, and whatever else the template knows, such as reasoning_content. They are
-    // brought into the form that the template understands: parts of text become one string for templates that
-    // know no parts, the arguments of tool calls an object or a text, the role system a part of the first other
-    // message where the template refuses it.
+    // tool_calls, tool_call_id, name, and whatever else the template knows, such as reasoning_content. They
+    // are brought into the form that the template understands: parts of text become one string for templates
+    // that know no parts, the arguments of tool calls an object or a text, the role system a part of the
+    // first other message where the template refuses it.
     const char *messages;
     const struct hearth_chat_turn *turns; // messages in their simplest form, if `messages` is NULL
     size_t n_turns;
@@ -344,14 +344,14 @@ void hearth_chat_text_close(struct hearth_chat_text **text);
 // The text, of *n bytes without a zero at the end, valid until it is closed. Threads: any.
 const char *hearth_chat_text_bytes(const struct hearth_chat_text *text, size_t *n);
 
-// How many bytes from byte `at` on have one origin, 0 at the end. *from_data: whether they come from the data.
-// Threads: any.
+// How many bytes from byte `at` on have one origin, 0 at the end. *from_data: whether they come from the
+// data. Threads: any.
 size_t hearth_chat_text_span(const struct hearth_chat_text *text, size_t at, bool *from_data);
 
-// Tokens of a rendering, as hearth_tokenize() gives them, with one BOS where the vocabulary asks for it or the
-// template writes it. Names of control tokens become these tokens where the template has written them; in data
-// they stay text, so that no message can end its turn or begin another.
-// Errors: those of hearth_tokenize(). Threads: any.
+// Tokens of a rendering, as hearth_tokenize() gives them, with one BOS where the vocabulary asks for it or
+// the template writes it. Names of control tokens become these tokens where the template has written them; in
+// data they stay text, so that no message can end its turn or begin another. Errors: those of
+// hearth_tokenize(). Threads: any.
 int64_t hearth_chat_tokenize(const struct hearth_model *model, const struct hearth_chat_text *text,
                              hearth_token *out, size_t cap, struct hearth_error *err);
 
@@ -472,10 +472,10 @@ struct hearth_fit {
 
 // What a session with these parameters (NULL: all defaults) would have on this model with a budget of `ram`
 // bytes. 0: the model's own budget; HEARTH_RAM_FIT: what is free now, less an eighth (32 MiB to 2 GiB) for
-// the system; HEARTH_RAM_LEAST: the smallest one, whether or not it is free. Free is what the system can give without swapping, within the limits of control groups and of
-// the process. Reads no weights: on a model that was opened with HEARTH_RAM_FIT it costs milliseconds.
-// fit_size: sizeof *fit.
-// Errors: those of hearth_session_open(), but for a budget that is too small. Threads: any.
+// the system; HEARTH_RAM_LEAST: the smallest one, whether or not it is free. Free is what the system can give
+// without swapping, within the limits of control groups and of the process. Reads no weights: on a model that
+// was opened with HEARTH_RAM_FIT it costs milliseconds. fit_size: sizeof *fit. Errors: those of
+// hearth_session_open(), but for a budget that is too small. Threads: any.
 int hearth_model_fit(const struct hearth_model *model, const struct hearth_session_params *params,
                      uint64_t ram, struct hearth_fit *fit, size_t fit_size, struct hearth_error *err);
 
@@ -525,7 +525,9 @@ int hearth_seq_save(struct hearth_session *session, int seq, const char *path, s
 // Errors: HEARTH_E_INVALID (the file is of another model, or of a session with other type_k, type_v or, when
 // tokens were evaluated as steps, lossy sparsity), HEARTH_E_FORMAT (it is damaged), HEARTH_E_UNSUPPORTED (it
 // is of another version of the format, or of a library with another arithmetic), HEARTH_E_IO,
-// HEARTH_E_MEMORY, HEARTH_E_BUDGET, HEARTH_E_KV_FULL. Threads: one at a time.
+// HEARTH_E_MEMORY, HEARTH_E_BUDGET, HEARTH_E_KV_FULL. With a memory budget it may have to wait until another
+// session's evaluation has ended, and hearth_cancel() ends that with HEARTH_E_INTERRUPTED. Threads: one at a
+// time.
 int hearth_seq_load(struct hearth_session *session, const char *path, struct hearth_error *err);
 
 // Gives memory of the KV cache that no sequence uses any more back to the system. It stays part of the

@@ -16,7 +16,6 @@ void hearth_file_close(struct hearth_file **f);
 bool hearth_file_exists(const char *path); // as a regular file, or as a link to one
 uint64_t hearth_file_size(const struct hearth_file *f);
 const char *hearth_file_path(const struct hearth_file *f);
-uint64_t hearth_file_modified(const struct hearth_file *f); // nanoseconds since 1970, when it was opened
 // Reads exactly n bytes at offset, or fails. Retries EINTR and short reads. Thread-safe.
 int hearth_file_read(struct hearth_file *f, void *dst, size_t n, uint64_t offset, struct hearth_error *err);
 // The same with direct I/O (O_DIRECT), which bypasses the page cache, for large weights. dst, n and offset

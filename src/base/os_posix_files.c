@@ -34,7 +34,7 @@
 struct hearth_file {
     int fd;
     int direct_fd; // the same file with O_DIRECT; -1: not available
-    uint64_t size, modified;
+    uint64_t size;
     size_t align_offset, align_memory; // alignment that direct reads need
     atomic_bool no_direct;             // a direct read was refused once
     char *path;
@@ -234,7 +234,6 @@ int hearth_file_open(struct hearth_file **out, const char *path, struct hearth_e
         return rc;
     }
     f->size = (uint64_t)st.st_size;
-    f->modified = (uint64_t)st.st_mtim.tv_sec * 1000000000u + (uint64_t)st.st_mtim.tv_nsec;
     open_direct(f);
     *out = f;
     return HEARTH_OK;
@@ -262,11 +261,6 @@ uint64_t hearth_file_size(const struct hearth_file *f)
 const char *hearth_file_path(const struct hearth_file *f)
 {
     return f->path;
-}
-
-uint64_t hearth_file_modified(const struct hearth_file *f)
-{
-    return f->modified;
 }
 
 // ---- writing
@@ -588,6 +582,10 @@ int hearth_folder_make(const char *path, struct hearth_error *err)
 {
     char *part = hearth_strndup(path, strlen(path));
     struct stat st;
+    if (!*path) {
+        free(part);
+        return hearth_fail(err, HEARTH_E_INVALID, "a folder without a name cannot be made");
+    }
     if (!part)
         return hearth_fail(err, HEARTH_E_MEMORY, "%s: no memory to make the folder", path);
     for (char *at = part + 1; *at; at++)

@@ -58,7 +58,7 @@ enum hearth_answer hearth_ask(const char *fmt, ...)
         fflush(stderr);
         if (!read_line(line, sizeof line)) {
             fputc('\n', stderr);
-            return hearth_cli_interrupted() ? HEARTH_ANSWER_INTERRUPTED : HEARTH_ANSWER_NO;
+            return hearth_cli_interrupted() ? HEARTH_ANSWER_INTERRUPTED : HEARTH_ANSWER_NONE;
         }
         if (!*line || !strcasecmp(line, "y") || !strcasecmp(line, "yes"))
             return HEARTH_ANSWER_YES;

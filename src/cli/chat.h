@@ -16,9 +16,9 @@ struct chat {
     json_t *messages, *variables; // an array, and an object for the template
     struct hearth_buffer answer;  // that is being generated
     int seq;
-    // Tokens that the sequence holds as parts of a prompt. An answer's own tokens follow them there, evaluated one by one
-    // as steps: these are evaluated again when the answer becomes part of a prompt, so that no text depends on whether
-    // something was kept.
+    // Tokens that the sequence holds as parts of a prompt. An answer's own tokens follow them there,
+    // evaluated one by one as steps: these are evaluated again when the answer becomes part of a prompt, so
+    // that no text depends on whether something was kept.
     hearth_token *prompt;
     size_t n_prompt;
     struct chat_editor *editor; // NULL: lines come as they are
@@ -33,8 +33,8 @@ struct chat {
 
 // ---- chat_answer.c
 
-// Answers the messages so far, and adds the answer to them. On failure prints it, and returns an exit status; the messages
-// are as they were.
+// Answers the messages so far, and adds the answer to them. On failure prints it, and returns an exit status;
+// the messages are as they were.
 int hearth_chat_answer(struct chat *c);
 // Prints tokens and speeds of the last answer, or of all.
 void hearth_chat_report(const struct chat *c, bool all);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Editing of the lines of a chat, with a history that is kept in a file, by libedit. Without it, and where the terminal
-// cannot do it, lines are read as the terminal gives them.
+// Editing of the lines of a chat, with a history that is kept in a file, by libedit. Without it, and where
+// the terminal cannot do it, lines are read as the terminal gives them.
 #include "cli/chat.h"
 
 #ifdef HEARTH_HAVE_LIBEDIT

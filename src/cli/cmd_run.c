@@ -251,7 +251,8 @@ static int read_prompt(const struct hearth_options *o, struct hearth_buffer *tex
     return status;
 }
 
-// Who pipes a text and gives a prompt beside it may expect both to be used. With an empty prompt that is meant.
+// Who pipes a text and gives a prompt beside it may expect both to be used. With an empty prompt that is
+// meant.
 static void note_unread(const struct hearth_options *o)
 {
     const bool given = (o->prompt && *o->prompt) || (o->file && strcmp(o->file, "-") != 0);

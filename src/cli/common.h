@@ -36,7 +36,8 @@ void hearth_cli_catch_interrupt(void);
 // before, it is cancelled now.
 void hearth_cli_cancel_on_interrupt(struct hearth_session *session);
 bool hearth_cli_interrupted(void);
-// Whether Ctrl-C makes reading input fail with EINTR, instead of waiting on. SIGTERM ends the program then and later.
+// Whether Ctrl-C makes reading input fail with EINTR, instead of waiting on. SIGTERM ends the program then
+// and later.
 void hearth_cli_interrupt_input(bool on);
 // Forgets that Ctrl-C came, so that the next one is the first again. Returns whether one did.
 bool hearth_cli_take_interrupt(void);

@@ -43,7 +43,9 @@ bool hearth_cli_forecast(struct hearth_prospect *out, const struct hearth_option
                          uint64_t ram, size_t n_prompt)
 {
     struct hearth_probe probe;
-    if (hearth_cli_machine(&probe, o, o->model, ram >= MEASURE_FROM && !o->quiet))
+    const enum hearth_measuring when =
+        ram >= MEASURE_FROM && !o->quiet ? HEARTH_MEASURE_TO_KEEP : HEARTH_MEASURE_NEVER;
+    if (hearth_cli_machine(&probe, o, hearth_file_path(hearth_gguf_file(model->gguf, 0)), when))
         return false;
     throttle(&probe, o->throttle);
     struct hearth_session_params session = *params;

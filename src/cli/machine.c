@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cpu.h"
 #include "base/os.h"
@@ -43,8 +44,14 @@ static void keep(const struct hearth_probe *p, const char *folder, const char *p
         hearth_cli_info("what was measured is not kept: %s", err.message);
 }
 
+static bool can_keep(const char *folder)
+{
+    struct hearth_error err = {0};
+    return !hearth_folder_make(folder, &err) && !access(folder, W_OK);
+}
+
 int hearth_cli_machine(struct hearth_probe *out, const struct hearth_options *o, const char *path,
-                       bool measure)
+                       enum hearth_measuring when)
 {
     struct hearth_error err = {0};
     char folder[PATH_BYTES], file[PATH_BYTES];
@@ -54,12 +61,12 @@ int hearth_cli_machine(struct hearth_probe *out, const struct hearth_options *o,
     if (!hearth_cpu_limit(hearth_options_cpu(o), &flags))
         return hearth_cli_error("this CPU does not have the instructions of --cpu");
     if (hearth_probe_identify(out, path, flags, &err))
-        return measure ? hearth_cli_fail(&err) : HEARTH_EXIT_FAILURE;
+        return when == HEARTH_MEASURE_NOW ? hearth_cli_fail(&err) : HEARTH_EXIT_FAILURE;
     const bool cached =
         hearth_cli_cache_folder(folder, sizeof folder) && cache_path(file, sizeof file, folder, out);
     if (cached && !o->measure && recall(out, file, out))
         return HEARTH_EXIT_OK;
-    if (!measure)
+    if (when == HEARTH_MEASURE_NEVER || (when == HEARTH_MEASURE_TO_KEEP && !(cached && can_keep(folder))))
         return HEARTH_EXIT_FAILURE;
     hearth_cli_info("measuring this machine, once");
     if (hearth_probe_measure(out, path, flags, &err))
@@ -72,5 +79,7 @@ int hearth_cli_machine(struct hearth_probe *out, const struct hearth_options *o,
 uint64_t hearth_cli_read_gap(const struct hearth_options *o, const char *path)
 {
     struct hearth_probe probe;
-    return o->throttle || hearth_cli_machine(&probe, o, path, false) ? 0 : hearth_forecast_gap(&probe);
+    return o->throttle || hearth_cli_machine(&probe, o, path, HEARTH_MEASURE_NEVER)
+               ? 0
+               : hearth_forecast_gap(&probe);
 }

@@ -6,11 +6,18 @@
 #include "cli/options.h"
 #include "plan/probe.h"
 
+// Of a machine that was not measured yet.
+enum hearth_measuring {
+    HEARTH_MEASURE_NEVER,
+    HEARTH_MEASURE_TO_KEEP, // if the result can be kept, so that it is once
+    HEARTH_MEASURE_NOW
+};
+
 // The machine of --device, else this one with the storage behind the file at `path`: as it was measured once,
-// or, where `measure` is set, measured now and kept in the user's cache folder. Prints any error and returns
-// an exit status; HEARTH_EXIT_FAILURE without a word: it was not measured yet, and `measure` is not set.
+// or measured now and kept in the user's cache folder. Prints any error and returns an exit status;
+// HEARTH_EXIT_FAILURE without a word: it was not measured yet, and is not to be.
 int hearth_cli_machine(struct hearth_probe *out, const struct hearth_options *o, const char *path,
-                       bool measure);
+                       enum hearth_measuring when);
 
 // For hearth_model_params.read_gap: of this machine's storage behind `path`, where it was measured; else 0.
 uint64_t hearth_cli_read_gap(const struct hearth_options *o, const char *path);

@@ -2,10 +2,12 @@
 // The cache of packs: see pack_cache.h.
 #include "cli/pack_cache.h"
 
+#include <ctype.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/os.h"
@@ -17,7 +19,7 @@
 #define LEAST_GAIN 1.5
 // Above this, how many times is not known so exactly.
 #define MOST_GAIN 100.0
-// Of the name of a model's file, what the names of its packs have.
+// Of a model's name, what the names of its packs have.
 #define NAME_MOST 80
 
 // Where the pack of a model is, or would be.
@@ -25,7 +27,7 @@ struct place {
     const char *model; // the file
     char folder[1024];
     char path[1200];     // of the pack
-    char sketch[1200];   // of a hollow pack
+    char sketch[1200];   // of a hollow pack, which no other run has
     char declined[1200]; // a file that is there once somebody did not want the pack
     struct hearth_pack_source source;
 };
@@ -40,18 +42,27 @@ static bool find_folder(const struct hearth_options *o, char *out, size_t size)
     return n > 0 && (size_t)n < size;
 }
 
+// The model's name, for people who look into the folder, in letters that a file may have.
+static void name_of(const struct hearth_model *m, char *out, size_t size)
+{
+    const char *name = m->info.name && *m->info.name ? m->info.name : "model";
+    size_t n = 0;
+    for (; name[n] && n + 1 < size; n++)
+        out[n] = isalnum((unsigned char)name[n]) || (n && strchr("-_.", name[n])) ? name[n] : '-';
+    out[n] = '\0';
+}
+
 static int find_place(struct place *p, const struct hearth_model *m, const struct hearth_options *o)
 {
     struct hearth_error err = {0};
     *p = (struct place){.model = o->model};
     if (!find_folder(o, p->folder, sizeof p->folder) || hearth_pack_source_of(m, &p->source, &err))
         return -1;
-    const char *path = hearth_file_path(hearth_gguf_file(m->gguf, 0)), *slash = strrchr(path, '/');
-    const char *name = slash ? slash + 1 : path, *end = strstr(name, ".gguf");
-    const int n = (int)(end ? (size_t)(end - name) : strlen(name));
-    snprintf(p->path, sizeof p->path, "%s/%.*s-%016" PRIx64 ".hearth.gguf", p->folder,
-             n < NAME_MOST ? n : NAME_MOST, name, p->source.fingerprint);
-    snprintf(p->sketch, sizeof p->sketch, "%.*s.sketch", (int)sizeof p->sketch - 10, p->path);
+    char name[NAME_MOST + 1];
+    name_of(m, name, sizeof name);
+    snprintf(p->path, sizeof p->path, "%s/%s-%016" PRIx64 ".%d.hearth.gguf", p->folder, name,
+             p->source.fingerprint, HEARTH_PACK_VERSION);
+    snprintf(p->sketch, sizeof p->sketch, "%s/%016" PRIx64 ".sketch", p->folder, hearth_random_u64());
     snprintf(p->declined, sizeof p->declined, "%s/%016" PRIx64 ".declined", p->folder, p->source.fingerprint);
     return 0;
 }
@@ -66,26 +77,31 @@ static void throw_away(const struct place *p, const char *why)
         hearth_cli_info("%s: %s; it is removed", p->path, why);
 }
 
-// A file that cannot be read now may be a good one.
-static bool is_broken(int rc)
+// What others may have written is not this user's model.
+static bool is_trusted(const char *path)
 {
-    return rc && rc != HEARTH_E_IO && rc != HEARTH_E_MEMORY && rc != HEARTH_E_INTERRUPTED;
+    struct stat st;
+    return !stat(path, &st) && (st.st_uid == geteuid() || st.st_uid == 0) &&
+           !(st.st_mode & (S_IWGRP | S_IWOTH));
 }
 
-// What is there and no pack of the model is removed.
+// Only what is damaged is removed. A file that cannot be read now, or that another version made, may be a
+// good one.
 static bool has_pack(const struct place *p)
 {
     struct hearth_gguf *g = NULL;
     struct hearth_error err = {0};
     if (access(p->path, F_OK))
         return false;
+    if (!is_trusted(p->path)) {
+        hearth_cli_warn("%s is not used: others may write to it", p->path);
+        return false;
+    }
     const int rc = hearth_gguf_open(&g, p->path, &err);
     const bool of_model = !rc && hearth_pack_is_of(g, &p->source);
     hearth_gguf_close(&g);
-    if (is_broken(rc))
+    if (rc == HEARTH_E_FORMAT)
         throw_away(p, "the pack is damaged");
-    else if (!rc && !of_model)
-        throw_away(p, "it is no pack of the model, which may have changed since");
     return of_model;
 }
 
@@ -190,7 +206,7 @@ static bool has_room(const struct place *p, uint64_t bytes, const char *does)
 
 static void remember_declined(const struct place *p)
 {
-    const int fd = open(p->declined, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    const int fd = open(p->declined, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return;
     close(fd);
@@ -273,7 +289,7 @@ static int open_pack(const struct place *p, struct hearth_model **model,
     hearth_model_close(model);
     if (rc == HEARTH_E_INTERRUPTED)
         return hearth_cli_fail(&err);
-    if (is_broken(rc))
+    if (rc == HEARTH_E_FORMAT)
         throw_away(p, "the pack is damaged");
     return HEARTH_EXIT_OK;
 }

@@ -339,7 +339,7 @@ static int plan_model(struct planning *g)
     open.ram.bytes = 0; // what a budget decides is only asked about
     int status = hearth_cli_open_model(&g->model, &open, false);
     if (!status)
-        status = hearth_cli_machine(&g->probe, o, o->model, true);
+        status = hearth_cli_machine(&g->probe, o, o->model, HEARTH_MEASURE_NOW);
     if (status)
         return status;
     const struct hearth_model_info *info = hearth_model_info(g->model);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The weights of a Hugging Face folder: model.safetensors, the shards that model.safetensors.index.json names, or
-// the same in PyTorch's format (pytorch_model.bin); and predictors beside them.
+// The weights of a Hugging Face folder: model.safetensors, the shards that model.safetensors.index.json
+// names, or the same in PyTorch's format (pytorch_model.bin); and predictors beside them.
 #ifndef HEARTH_CONVERT_CHECKPOINT_H
 #define HEARTH_CONVERT_CHECKPOINT_H
 
@@ -8,9 +8,9 @@
 
 struct hearth_checkpoint;
 
-// Opens all files and reads their tables. HEARTH_E_FORMAT: damaged files, a tensor in two of them, shards that the
-// index does not agree with. HEARTH_E_INVALID: no weights there. HEARTH_E_UNSUPPORTED, HEARTH_E_IO, HEARTH_E_MEMORY.
-// The result never changes but for added predictors, and is the caller's to close.
+// Opens all files and reads their tables. HEARTH_E_FORMAT: damaged files, a tensor in two of them, shards
+// that the index does not agree with. HEARTH_E_INVALID: no weights there. HEARTH_E_UNSUPPORTED, HEARTH_E_IO,
+// HEARTH_E_MEMORY. The result never changes but for added predictors, and is the caller's to close.
 int hearth_checkpoint_open(struct hearth_checkpoint **out, const char *folder, struct hearth_error *err);
 // Adds the tensors of PowerInfer's predictors, folder/model_0.pt to model_{n_layers - 1}.pt, as
 // "predictor.LAYER.NAME".

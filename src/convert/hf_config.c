@@ -56,7 +56,8 @@ static int use_activation(struct hearth_hf_model *m, const char *name, struct he
                        m->config.path, name);
 }
 
-// ProSparse's FATReLU lets through what is above a small threshold; PowerInfer's files of these models have ReLU.
+// ProSparse's FATReLU lets through what is above a small threshold; PowerInfer's files of these models have
+// ReLU.
 static void warn_of_threshold(const struct hearth_hf_model *m)
 {
     const json_t *threshold = json_object_get(m->config.root, "hidden_act_param");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The families: a table each from the names of transformers to those of GGUF, and what is special about it.
-// Sources: the models' own code in transformers; for Bamboo and TurboSparse the code that their repositories carry.
+// Sources: the models' own code in transformers; for Bamboo and TurboSparse the code that their repositories
+// carry.
 #include <stdio.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A model as its Hugging Face folder describes it: which family it is of, its hyper-parameters, where its weights
-// are. Files: hf_config.c reads config.json, hf_families.c has a table for each family, hf_tensors.c finds the
-// tensors, hf_tokenizer.c the vocabulary.
+// A model as its Hugging Face folder describes it: which family it is of, its hyper-parameters, where its
+// weights are. Files: hf_config.c reads config.json, hf_families.c has a table for each family, hf_tensors.c
+// finds the tensors, hf_tokenizer.c the vocabulary.
 #ifndef HEARTH_CONVERT_HF_MODEL_H
 #define HEARTH_CONVERT_HF_MODEL_H
 
@@ -81,12 +81,14 @@ struct hearth_hf_model {
     uint32_t n_ctx_orig;
 };
 
-// Reads config.json. `activation` replaces what it says (NULL: nothing). HEARTH_E_UNSUPPORTED: a family or a setting
-// that Hearth does not run, by name. HEARTH_E_FORMAT, HEARTH_E_IO, HEARTH_E_MEMORY. Close it in any case.
+// Reads config.json. `activation` replaces what it says (NULL: nothing). HEARTH_E_UNSUPPORTED: a family or a
+// setting that Hearth does not run, by name. HEARTH_E_FORMAT, HEARTH_E_IO, HEARTH_E_MEMORY. Close it in any
+// case.
 int hearth_hf_model_open(struct hearth_hf_model *m, const char *folder, const char *activation,
                          struct hearth_error *err);
 void hearth_hf_model_close(struct hearth_hf_model *m);
-// Writes the hyper-parameters; the activation, too, if the file would not mean it otherwise, or has predictors.
+// Writes the hyper-parameters; the activation, too, if the file would not mean it otherwise, or has
+// predictors.
 int hearth_hf_model_put(const struct hearth_hf_model *m, bool has_predictors, struct hearth_gguf_writer *w,
                         struct hearth_error *err);
 // The key "<arch>.<name>", one of two in turn for each thread.

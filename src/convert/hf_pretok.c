@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Names of pre-tokenizers. GGUF files have a name where tokenizer.json has a list of steps: the list is brought into
-// one form, and compared with those of the published tokenizers.
+// Names of pre-tokenizers. GGUF files have a name where tokenizer.json has a list of steps: the list is
+// brought into one form, and compared with those of the published tokenizers.
 #include <stdio.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Special tokens: which they are, whether they are added to a text, and the chat template. The rules are those of
-// llama.cpp's converter.
+// Special tokens: which they are, whether they are added to a text, and the chat template. The rules are
+// those of llama.cpp's converter.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -204,8 +204,8 @@ static int put_chat_template(const struct hearth_hf_vocab *v, const struct put *
 
 // ---- other ends of a generation
 
-// generation_config.json may name several tokens that end a text. Readers know most by their names; for two more,
-// GGUF has keys.
+// generation_config.json may name several tokens that end a text. Readers know most by their names; for two
+// more, GGUF has keys.
 static int put_more_ends(const struct hearth_hf_vocab *v, const struct put *p)
 {
     static const char *const keys[] = {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"};

@@ -202,7 +202,8 @@ static int add_pieces(struct finding *f, const struct hearth_hf_map *map,
     return rc;
 }
 
-// Sets the tensor's shape from its pieces. Predictors of experts share a tensor, so their ranks must be equal.
+// Sets the tensor's shape from its pieces. Predictors of experts share a tensor, so their ranks must be
+// equal.
 static int set_shape(struct finding *f, struct hearth_hf_tensor *t, bool vector, bool experts)
 {
     const struct hearth_hf_piece *p = &f->out->pieces[t->first_piece];
@@ -284,8 +285,8 @@ static int add_table(struct finding *f, const struct hearth_hf_map *map, int lay
 
 // ---- factors of the rotation
 
-// llama3's: slow frequencies are divided by the factor, fast ones are kept, those between are interpolated. In f32, as
-// the models' own code has it.
+// llama3's: slow frequencies are divided by the factor, fast ones are kept, those between are interpolated.
+// In f32, as the models' own code has it.
 static int add_rope_factors(struct finding *f)
 {
     const struct hearth_hf_model *m = f->m;

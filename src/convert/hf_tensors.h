@@ -30,9 +30,10 @@ struct hearth_hf_tensors {
     bool has_predictors;
 };
 
-// Finds all tensors of the model, and checks their shapes and that the checkpoint has no others. HEARTH_E_FORMAT: a
-// tensor is missing, or has another shape; HEARTH_E_UNSUPPORTED: one has no place in the model, or numbers in a
-// format that cannot be converted; HEARTH_E_MEMORY. *out borrows from both, and is the caller's to free in any case.
+// Finds all tensors of the model, and checks their shapes and that the checkpoint has no others.
+// HEARTH_E_FORMAT: a tensor is missing, or has another shape; HEARTH_E_UNSUPPORTED: one has no place in the
+// model, or numbers in a format that cannot be converted; HEARTH_E_MEMORY. *out borrows from both, and is the
+// caller's to free in any case.
 int hearth_hf_tensors_find(struct hearth_hf_tensors *out, const struct hearth_hf_model *m,
                            const struct hearth_checkpoint *c, struct hearth_error *err);
 void hearth_hf_tensors_free(struct hearth_hf_tensors *t);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// A vocabulary while it is put together from the files of a Hugging Face folder. Files: hf_tokenizer.c (which files
-// there are, and writing), hf_vocab.c (the arrays), hf_vocab_bpe.c (tokenizer.json, vocab.json), hf_vocab_spm.c
-// (tokenizer.model), hf_pretok.c (names of pre-tokenizers), hf_special.c (special tokens, templates).
+// A vocabulary while it is put together from the files of a Hugging Face folder. Files: hf_tokenizer.c (which
+// files there are, and writing), hf_vocab.c (the arrays), hf_vocab_bpe.c (tokenizer.json, vocab.json),
+// hf_vocab_spm.c (tokenizer.model), hf_pretok.c (names of pre-tokenizers), hf_special.c (special tokens,
+// templates).
 #ifndef HEARTH_CONVERT_HF_VOCAB_H
 #define HEARTH_CONVERT_HF_VOCAB_H
 

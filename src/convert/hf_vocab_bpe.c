@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A vocabulary from tokenizer.json, or from vocab.json and merges.txt. BPE comes in two kinds: over bytes written as
-// letters ("gpt2" in GGUF), and over characters with bytes as a last resort, as SentencePiece has it ("llama").
+// A vocabulary from tokenizer.json, or from vocab.json and merges.txt. BPE comes in two kinds: over bytes
+// written as letters ("gpt2" in GGUF), and over characters with bytes as a last resort, as SentencePiece has
+// it ("llama").
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -149,7 +150,8 @@ static int check_model(const struct hearth_hf_vocab *v, const json_t *model, str
 
 // ---- BPE with bytes as a last resort
 
-// Whether a space is put before a text: -1, the file does not say; -2, it cuts texts in a way that is not known.
+// Whether a space is put before a text: -1, the file does not say; -2, it cuts texts in a way that is not
+// known.
 static int space_prefix(const json_t *root)
 {
     const json_t *pre = json_object_get(root, "pre_tokenizer"),
@@ -174,8 +176,9 @@ static int space_prefix(const json_t *root)
                                   : !json_is_false(json_object_get(pre, "add_prefix_space"));
 }
 
-// GGUF has no merges here: pieces are merged in the order of their scores. A token is as good as the first merge that
-// makes it, which gives the same order. (llama.cpp's converter gives all tokens one score, and other ids.)
+// GGUF has no merges here: pieces are merged in the order of their scores. A token is as good as the first
+// merge that makes it, which gives the same order. (llama.cpp's converter gives all tokens one score, and
+// other ids.)
 static int score_by_merges(struct hearth_hf_vocab *v, const json_t *vocab, struct hearth_error *err)
 {
     for (uint32_t i = 0; i < v->n; i++)

@@ -18,7 +18,8 @@ struct hearth_json_file {
 };
 
 // Reads folder/name. An absent file is an error only if `required`; then and after errors root is NULL.
-// HEARTH_E_FORMAT: not a JSON object, a key twice, too deep, longer than 256 MiB. HEARTH_E_IO, HEARTH_E_MEMORY.
+// HEARTH_E_FORMAT: not a JSON object, a key twice, too deep, longer than 256 MiB. HEARTH_E_IO,
+// HEARTH_E_MEMORY.
 int hearth_json_file_open(struct hearth_json_file *out, const char *folder, const char *name, bool required,
                           struct hearth_error *err);
 void hearth_json_file_close(struct hearth_json_file *file);

@@ -517,8 +517,6 @@ static int put_source(struct packer *p)
     const struct hearth_pack_source *source = p->params->source;
     if (!rc && source)
         rc = hearth_gguf_put_u64(p->out, "hearth.pack.source.fingerprint", source->fingerprint, p->err);
-    if (!rc && source)
-        rc = hearth_gguf_put_u64(p->out, "hearth.pack.source.modified", source->modified, p->err);
     return rc;
 }
 
@@ -902,10 +900,6 @@ int hearth_pack_source_of(const struct hearth_model *m, struct hearth_pack_sourc
                           struct hearth_error *err)
 {
     *out = (struct hearth_pack_source){.bytes = file_bytes(m->gguf)};
-    for (uint32_t i = 0; i < hearth_gguf_n_shards(m->gguf); i++) {
-        const uint64_t modified = hearth_file_modified(hearth_gguf_file(m->gguf, i));
-        out->modified = modified > out->modified ? modified : out->modified;
-    }
     return hearth_model_fingerprint(m, &out->fingerprint, err);
 }
 
@@ -915,8 +909,7 @@ bool hearth_pack_is_of(const struct hearth_gguf *pack, const struct hearth_pack_
         const char *key;
         uint64_t wanted;
     } keys[] = {{"hearth.pack.source.fingerprint", source->fingerprint},
-                {"hearth.pack.source.bytes", source->bytes},
-                {"hearth.pack.source.modified", source->modified}};
+                {"hearth.pack.source.bytes", source->bytes}};
     bool is_of = hearth_gguf_is_pack(pack);
     for (size_t i = 0; i < sizeof keys / sizeof *keys && is_of; i++) {
         uint64_t value = 0;

@@ -6,11 +6,10 @@
 #include "model/model.h"
 #include "model/pack.h"
 
-// What tells the source from others, and from itself once it has changed.
+// What tells the source from others.
 struct hearth_pack_source {
     uint64_t fingerprint; // hearth_model_fingerprint()
     uint64_t bytes;       // of all its files
-    uint64_t modified;    // when the last of them was written, nanoseconds since 1970
 };
 
 struct hearth_pack_params {
@@ -41,12 +40,12 @@ struct hearth_pack_result {
     bool ordered;                 // neurons are in the order of a profile
 };
 
-// Reads the GGUF at `in` (any architecture and container that Hearth runs, all shards of a split
-// model) and writes the pack `out`. `out` appears only when it is complete; a failure leaves
-// nothing behind. Rows of gate and up keep their bits, and those of down if the source stores
-// down by neuron (then params->down is refused). Memory use is params->memory and some MiB, whatever the size of the model.
-// *result may be NULL. HEARTH_E_INTERRUPTED if progress returns false. HEARTH_E_IO also, before anything is
-// written, if the disk has no room for it. Errors name the file.
+// Reads the GGUF at `in` (any architecture and container that Hearth runs, all shards of a split model) and
+// writes the pack `out`. `out` appears only when it is complete; a failure leaves nothing behind. Rows of
+// gate and up keep their bits, and those of down if the source stores down by neuron (then params->down is
+// refused). Memory use is params->memory and some MiB, whatever the size of the model. *result may be NULL.
+// HEARTH_E_INTERRUPTED if progress returns false. HEARTH_E_IO also, before anything is written, if the disk
+// has no room for it. Errors name the file.
 int hearth_pack_write(const char *in, const char *out, const struct hearth_pack_params *params,
                       struct hearth_pack_result *result, struct hearth_error *err);
 // What tells an open model from others; reads some KiB of each tensor.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The stack machine of pickles (protocols 2 to 5), as far as torch.save() uses it. Source of the operations: Python's
-// pickletools.
+// The stack machine of pickles (protocols 2 to 5), as far as torch.save() uses it. Source of the operations:
+// Python's pickletools.
 #include "convert/pickle.h"
 
 #include <stdbool.h>
@@ -9,7 +9,8 @@
 
 #include "base/memory.h"
 
-// Values are numbered. Limits keep hostile pickles from taking memory: a value costs at least a byte of the pickle.
+// Values are numbered. Limits keep hostile pickles from taking memory: a value costs at least a byte of the
+// pickle.
 enum kind { MARK, PLAIN, INTEGER, TEXT, TUPLE, DICT, GLOBAL, STORAGE, TENSOR };
 
 // What a pickle may name.
@@ -34,8 +35,8 @@ struct value {
     const struct storage_type *type; // GLOBAL of a storage type, STORAGE, TENSOR
     int64_t integer;
     struct hearth_str text; // TEXT; STORAGE, TENSOR: the key
-    // TUPLE: its items are links[first..first + n); DICT: a chain of n pairs from link `first` to link `last`;
-    // TENSOR: dims are links of integers
+    // TUPLE: its items are links[first..first + n); DICT: a chain of n pairs from link `first` to link
+    // `last`; TENSOR: dims are links of integers
     uint32_t first, last, n;
     uint64_t at; // TENSOR: first element
 };

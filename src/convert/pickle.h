@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Reads the pickles of torch.save(): dictionaries of tensors. A pickle is a program for a stack machine; this one
-// builds plain values only. What a pickle could call is a list of names: tensors, storages, ordered dictionaries.
-// All others are refused by name, and nothing is ever executed.
+// Reads the pickles of torch.save(): dictionaries of tensors. A pickle is a program for a stack machine; this
+// one builds plain values only. What a pickle could call is a list of names: tensors, storages, ordered
+// dictionaries. All others are refused by name, and nothing is ever executed.
 #ifndef HEARTH_CONVERT_PICKLE_H
 #define HEARTH_CONVERT_PICKLE_H
 
@@ -24,7 +24,8 @@ struct hearth_pickle_tensor {
 };
 
 // Calls fn for each tensor. What fn returns ends the reading unless it is 0, and is returned. `path` is for
-// messages. HEARTH_E_FORMAT, HEARTH_E_UNSUPPORTED (something that is no dictionary of tensors), HEARTH_E_MEMORY.
+// messages. HEARTH_E_FORMAT, HEARTH_E_UNSUPPORTED (something that is no dictionary of tensors),
+// HEARTH_E_MEMORY.
 int hearth_pickle_read(const char *path, const uint8_t *data, size_t n,
                        int (*fn)(void *arg, const struct hearth_pickle_tensor *t, struct hearth_error *err),
                        void *arg, struct hearth_error *err);

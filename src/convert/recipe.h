@@ -45,8 +45,8 @@ struct hearth_recipe_model {
 int hearth_recipe_choose_for(const struct hearth_recipe *recipe, bool pure,
                              const struct hearth_recipe_model *m, struct hearth_recipe_choice *choices,
                              struct hearth_error *err);
-// The same for a model in a file. HEARTH_E_FORMAT: a key of the model that counts layers, heads or experts is not a
-// number; HEARTH_E_UNSUPPORTED: it differs by layer.
+// The same for a model in a file. HEARTH_E_FORMAT: a key of the model that counts layers, heads or experts is
+// not a number; HEARTH_E_UNSUPPORTED: it differs by layer.
 int hearth_recipe_choose(const struct hearth_recipe *recipe, bool pure, const struct hearth_gguf *g,
                          struct hearth_recipe_choice *choices, struct hearth_error *err);
 

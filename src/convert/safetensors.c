@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Reads the table of a safetensors file: 8 bytes with the header's length, the header in JSON, then the tensors.
+// Reads the table of a safetensors file: 8 bytes with the header's length, the header in JSON, then the
+// tensors.
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Reads tokenizer.model. Sources: sentencepiece_model.proto of the SentencePiece project, the encoding of protocol
-// buffers (protobuf.dev).
+// Reads tokenizer.model. Sources: sentencepiece_model.proto of the SentencePiece project, the encoding of
+// protocol buffers (protobuf.dev).
 #include "convert/sentencepiece_file.h"
 
 #include <stdlib.h>

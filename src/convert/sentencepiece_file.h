@@ -19,7 +19,8 @@ struct hearth_sentencepiece {
 };
 
 // Reads a file's bytes; `path` is for messages. HEARTH_E_UNSUPPORTED: a vocabulary that is not of type BPE;
-// HEARTH_E_FORMAT, HEARTH_E_MEMORY. Keeps `data`, which free() must take, in any case; close *out in any case.
+// HEARTH_E_FORMAT, HEARTH_E_MEMORY. Keeps `data`, which free() must take, in any case; close *out in any
+// case.
 int hearth_sentencepiece_parse(struct hearth_sentencepiece *out, const char *path, char *data, size_t n,
                                struct hearth_error *err);
 void hearth_sentencepiece_close(struct hearth_sentencepiece *s);

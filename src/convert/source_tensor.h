@@ -32,14 +32,14 @@ int hearth_source_add(struct hearth_source_list *list, const struct hearth_sourc
                       const char *name, size_t n_name, struct hearth_error *err);
 void hearth_source_list_free(struct hearth_source_list *list);
 
-// Appends the tensors of a safetensors file. Everything is checked: the header's length and JSON, names, shapes,
-// offsets, that tensors neither overlap nor leave gaps. HEARTH_E_FORMAT, HEARTH_E_IO, HEARTH_E_MEMORY. `f` must
-// outlive the list. Source of the format: the README of huggingface/safetensors.
+// Appends the tensors of a safetensors file. Everything is checked: the header's length and JSON, names,
+// shapes, offsets, that tensors neither overlap nor leave gaps. HEARTH_E_FORMAT, HEARTH_E_IO,
+// HEARTH_E_MEMORY. `f` must outlive the list. Source of the format: the README of huggingface/safetensors.
 int hearth_safetensors_read(struct hearth_file *f, struct hearth_source_list *list, struct hearth_error *err);
 
 // Appends the tensors of a file that torch.save() wrote (PyTorch 1.6 and later: a zip archive with a pickle):
-// a dictionary of names and tensors, perhaps within other dictionaries, whose names are joined with dots. Nothing
-// is executed: a pickle that names anything but tensors, their storages and dictionaries is refused.
+// a dictionary of names and tensors, perhaps within other dictionaries, whose names are joined with dots.
+// Nothing is executed: a pickle that names anything but tensors, their storages and dictionaries is refused.
 // HEARTH_E_FORMAT, HEARTH_E_UNSUPPORTED, HEARTH_E_IO, HEARTH_E_MEMORY. `f` must outlive the list.
 int hearth_torch_read(struct hearth_file *f, struct hearth_source_list *list, struct hearth_error *err);
 

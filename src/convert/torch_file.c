@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Reads the table of a file that torch.save() wrote: a zip archive whose files are stored as they are. NAME/data.pkl
-// says which tensors there are, NAME/data/KEY has the numbers. Source of the zip format: PKWARE's APPNOTE, sections
-// 4.3 and 4.5.3.
+// Reads the table of a file that torch.save() wrote: a zip archive whose files are stored as they are.
+// NAME/data.pkl says which tensors there are, NAME/data/KEY has the numbers. Source of the zip format:
+// PKWARE's APPNOTE, sections 4.3 and 4.5.3.
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -248,12 +248,19 @@ static double seconds_of(const struct hearth_outlook *o, const struct hearth_pro
     return n_prompt(o) / p->prompt_tokens_per_second + n_predict(o) / p->forecast.tokens_per_second;
 }
 
+// Each number up to 8, then ever larger steps, and the most.
+static int next_threads(int threads, int most)
+{
+    const int next = threads + (threads < 8 ? 1 : threads / 4);
+    return threads < most && next > most ? most : next;
+}
+
 // Threads and looking ahead for a plan of memory: *best becomes what is faster.
 static void try_plan(const struct hearth_outlook *o, const struct hearth_prospect *plan,
                      struct hearth_prospect *best)
 {
     const int asked = o->params.session.n_threads, most = asked > 0 ? asked : o->params.probe->cores;
-    for (int threads = asked > 0 ? asked : 1; threads <= most; threads++)
+    for (int threads = asked > 0 ? asked : 1; threads <= most; threads = next_threads(threads, most))
         for (int ahead = 1; ahead >= 0; ahead--) {
             if (o->params.keep_look_ahead && o->params.look_ahead != (ahead != 0))
                 continue;

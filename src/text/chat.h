@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Chat templates: what a model's chat is rendered with, and how messages are brought into the form that a template
-// understands.
+// Chat templates: what a model's chat is rendered with, and how messages are brought into the form that a
+// template understands.
 #ifndef HEARTH_TEXT_CHAT_H
 #define HEARTH_TEXT_CHAT_H
 

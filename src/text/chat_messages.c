@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Messages as the OpenAI API has them are not what every template understands. Those that are not are brought into the
-// form that it does understand, which is found out by rendering short conversations and looking at what comes out.
+// Messages as the OpenAI API has them are not what every template understands. Those that are not are brought
+// into the form that it does understand, which is found out by rendering short conversations and looking at
+// what comes out.
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The values of the template language Jinja, as Python's Jinja2 has them, and the memory they live in. Strings
-// know of each byte whether the template wrote it or it came with the data, through all that is done with them.
+// The values of the template language Jinja, as Python's Jinja2 has them, and the memory they live in.
+// Strings know of each byte whether the template wrote it or it came with the data, through all that is done
+// with them.
 //
 // Errors leave by longjmp: hearth_jinja_fail() never returns. All memory is in one arena, so nothing is lost.
 #ifndef HEARTH_TEXT_JINJA_H
@@ -250,11 +251,12 @@ int hearth_jinja_compare(struct jinja *j, const struct jinja_value *a, const str
 // Fails with the words for an undefined value that is used.
 _Noreturn void hearth_jinja_fail_undefined(struct jinja *j, const struct jinja_value *v);
 
-// Puts the arguments in the order of `names`, which are separated by blanks; those not given are JINJA_MISSING. The
-// first `required` ones must be there.
+// Puts the arguments in the order of `names`, which are separated by blanks; those not given are
+// JINJA_MISSING. The first `required` ones must be there.
 void hearth_jinja_bind(struct jinja *j, const char *who, const struct jinja_args *args, const char *names,
                        size_t required, struct jinja_value *out);
-// Of a bound argument, its number or string, or a default when it is missing. They fail when it is of another type.
+// Of a bound argument, its number or string, or a default when it is missing. They fail when it is of another
+// type.
 int64_t hearth_jinja_int_or(struct jinja *j, const struct jinja_value *v, int64_t def);
 bool hearth_jinja_bool_or(const struct jinja_value *v, bool def);
 const struct jinja_string *hearth_jinja_string_of(struct jinja *j, const struct jinja_value *v);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The functions that templates may call: those of Jinja2, and two of transformers (raise_exception, strftime_now).
+// The functions that templates may call: those of Jinja2, and two of transformers (raise_exception,
+// strftime_now).
 #include <string.h>
 #include <time.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Cuts a template into tokens. White space around tags goes as Jinja2 has it with the options of transformers:
-// trim_blocks (a block takes the newline after it along), lstrip_blocks (and the blanks before it, if its line begins
-// with them), and one newline at the end of the template is dropped.
+// Cuts a template into tokens. White space around tags goes as Jinja2 has it with the options of
+// transformers: trim_blocks (a block takes the newline after it along), lstrip_blocks (and the blanks before
+// it, if its line begins with them), and one newline at the end of the template is dropped.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

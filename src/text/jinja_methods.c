@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The methods of dicts, lists and other values that templates may call. Templates may change lists and dicts, which
-// Jinja2's immutable sandbox forbids: what they change is gone after the rendering, and some published ones do it.
+// The methods of dicts, lists and other values that templates may call. Templates may change lists and dicts,
+// which Jinja2's immutable sandbox forbids: what they change is gone after the rendering, and some published
+// ones do it.
 #include <math.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Makes a tree of a template. The grammar is Jinja2's, without what needs other templates (include, import, extends,
-// block), and with the tags break, continue and generation, as transformers has them.
+// Makes a tree of a template. The grammar is Jinja2's, without what needs other templates (include, import,
+// extends, block), and with the tags break, continue and generation, as transformers has them.
 #include <string.h>
 
 #include "text/jinja_parse.h"
@@ -811,7 +811,8 @@ static bool at_one_of(const struct parser *p, const char *words)
     return false;
 }
 
-// Statements up to a tag that `ends` names, which is not read beyond its "{%"; NULL: to the end of the template.
+// Statements up to a tag that `ends` names, which is not read beyond its "{%"; NULL: to the end of the
+// template.
 static nodes statements(struct parser *p, const char *ends)
 {
     nodes out = {0};

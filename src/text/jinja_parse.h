@@ -32,8 +32,8 @@ struct jinja_token {
 #define JINJA_OP(c)     ((uint16_t)(c))
 #define JINJA_OP2(c, d) ((uint16_t)((c) << 8 | (d)))
 
-// The tokens of a template, the last one being JINJA_T_END. White space is cut as by Jinja2 with trim_blocks and
-// lstrip_blocks.
+// The tokens of a template, the last one being JINJA_T_END. White space is cut as by Jinja2 with trim_blocks
+// and lstrip_blocks.
 struct jinja_token *hearth_jinja_lex(struct jinja *j, const char *text, size_t n);
 
 // ---- trees

@@ -24,8 +24,9 @@ void hearth_jinja_close(struct hearth_jinja **t);
 // Adds variables to a dict. May fail by hearth_jinja_fail().
 typedef void (*hearth_jinja_fill)(struct jinja *j, struct jinja_dict *variables, void *arg);
 
-// Renders into *out, which lives in `j`: set j->now, j->limit and, if it is to be other than usual, j->max_steps, and
-// the rest to zero; hearth_jinja_free() ends it, even after a failure. Any number of threads may render a template at once.
+// Renders into *out, which lives in `j`: set j->now, j->limit and, if it is to be other than usual,
+// j->max_steps, and the rest to zero; hearth_jinja_free() ends it, even after a failure. Any number of
+// threads may render a template at once.
 int hearth_jinja_render(struct jinja *j, const struct hearth_jinja *t, hearth_jinja_fill fill, void *arg,
                         const struct jinja_string **out, struct hearth_error *err);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Characters of Jinja's strings, as Python's str counts them, and what is made of them. Letters beyond ASCII have
-// case in the Latin, Greek, Cyrillic and Armenian scripts; all others stay as they are.
+// Characters of Jinja's strings, as Python's str counts them, and what is made of them. Letters beyond ASCII
+// have case in the Latin, Greek, Cyrillic and Armenian scripts; all others stay as they are.
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,8 +60,8 @@ bool hearth_jinja_is_printable(uint32_t c)
 
 // ---- case
 
-// Small letters first..last with a step of 1 have their capitals at a distance; with a step of 2 every second one has
-// it, from the first on.
+// Small letters first..last with a step of 1 have their capitals at a distance; with a step of 2 every second
+// one has it, from the first on.
 struct case_range {
     uint32_t first, last, step;
     int32_t distance;

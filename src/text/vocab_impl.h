@@ -123,8 +123,8 @@ hearth_token hearth_vocab_find_eot(const struct hearth_vocab *v);
 // ---- special.c
 // (Re)builds the special-token index from types and flags.
 int hearth_special_build(struct hearth_vocab *v, const char *name, struct hearth_error *err);
-// Splits text[0..n) at special tokens. `control` matches control tokens too, but not where `marks` (NULL: nowhere)
-// is not 0. The caller frees *out.
+// Splits text[0..n) at special tokens. `control` matches control tokens too, but not where `marks` (NULL:
+// nowhere) is not 0. The caller frees *out.
 int hearth_special_split(const struct hearth_vocab *v, const char *text, size_t n, bool control,
                          const uint8_t *marks, struct hearth_fragment **out, size_t *count,
                          struct hearth_error *err);

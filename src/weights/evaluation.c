@@ -33,6 +33,7 @@ void hearth_sources_end(struct hearth_sources *s, enum hearth_phase phase)
     if (!s->turn)
         return;
     hearth_sources_count(s, phase);
+    s->now = (struct hearth_evaluation){0}; // its session may be closed before the next one
     hearth_lock_drop(s->turn);
 }
 

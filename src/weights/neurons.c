@@ -151,6 +151,8 @@ static void resize(struct hearth_neurons *n, uint64_t more)
     double share = more == most ? 1 : more > waste ? (double)(more - waste) / (double)most : 0;
     while (!set_quotas(n, share) || hearth_cache_set_bytes(n->cache, bytes, NULL)) {
         assert(share > 0); // the plan's quotas fit the plan's region
+        if (share <= 0)
+            break;
         share = share > STEP ? share - STEP : 0;
     }
     const uint64_t left = hearth_cache_settle(n->cache, UINT32_MAX);

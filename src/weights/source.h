@@ -137,7 +137,7 @@ struct hearth_source_ops {
     // next request with ids: they are read when there is nothing more urgent to do.
     void (*hint)(void *state, uint32_t space, const uint32_t *ids, uint32_t n);
 
-    // How much of so many bytes it would use if they were lent to it; NULL: all.
+    // How much of so many bytes it would use if they were lent to it. Of sources of stages only.
     uint64_t (*takes)(const void *state, uint64_t bytes);
     // Between evaluations: from now on the source has `bytes` more than the plan gave it, and must be down to
     // that when this returns. `prompts`: those of a prompt may follow; else what only these need is lent,

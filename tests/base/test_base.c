@@ -425,7 +425,6 @@ static void test_outfile_skip(void **state)
     assert_true(st.st_blocks * 512 < (1 << 20));
     assert_int_equal(hearth_file_open(&in, path, &err), 0);
     assert_int_equal(hearth_file_size(in), 8 + zeros);
-    assert_int_equal(hearth_file_modified(in) / 1000000000, st.st_mtime);
     assert_int_equal(hearth_file_read(in, ends, 5, 0, &err), 0);
     assert_memory_equal(ends, "abc\0\0", 5);
     assert_int_equal(hearth_file_read(in, ends, 5, 1 + zeros, &err), 0);

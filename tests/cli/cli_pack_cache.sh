@@ -18,7 +18,7 @@ err_lacks "pack"
 
 packs() { # how many packs are in the cache, and nothing else
     local n
-    n=$(find "$cache" -name 'model-*.hearth.gguf' 2>/dev/null | wc -l)
+    n=$(find "$cache" -name '*.hearth.gguf' 2>/dev/null | wc -l)
     [ "$(find "$cache" -type f 2>/dev/null | wc -l)" -eq "$n" ] || fail "there are other files than packs in the cache"
     echo "$n"
 }
@@ -42,10 +42,10 @@ err_has "one of auto, ask, never"
 
 # ---- auto: once
 run 0 run "$model" "${tight[@]}" --pack auto
-err_has "using a pack of the model, $cache/model-"
+err_has "using a pack of the model, $cache/"
 [ "$(packs)" -eq 1 ] || fail "no pack"
 logits_are_the_same
-pack=$(echo "$cache"/model-*.hearth.gguf)
+pack=$(echo "$cache"/*.hearth.gguf)
 before=$(stat -c %Y.%i "$pack")
 run 0 run "$model" "${tight[@]}" --stats json
 err_has "using a pack of the model"
@@ -65,8 +65,15 @@ run 0 run "$pack" "${tight[@]}" --sparsity off -v
 err_has "--sparsity off reads whole layers of this pack; auto reads single neurons"
 run 0 inspect "$pack" --verify
 out_has "hearth.pack.source.fingerprint"
+# It is the model's wherever that lies, whatever it is called and whenever it was written.
 cp "$model" "$tmp/moved.gguf"
-touch -r "$model" "$tmp/moved.gguf"
+touch "$model"
+for file in "$model" "$tmp/moved.gguf"; do
+    run 0 run "$file" "${tight[@]}" </dev/null
+    err_has "using a pack of the model, $pack"
+    logits_are_the_same
+done
+[ "$(stat -c %Y.%i "$pack")" = "$before" ] || fail "packed twice"
 
 # ---- the other commands that have it, and the environment
 run 0 bench "$model" -p 8 -n 4 -npl 1 -r 1 --roof 0 -ub 8 -t 1 --io pread --ram "$ram"
@@ -74,27 +81,44 @@ err_has "using a pack of the model"
 run 0 perplexity "$model" -f "$source_dir/README.md" -c 32 --chunks 1 -ub 8 -t 1 --io pread --ram "$ram"
 err_has "using a pack of the model"
 HEARTH_PACK=auto HEARTH_PACK_DIR=$tmp/elsewhere run 0 run "$model" "${tight[@]}"
-err_has "using a pack of the model, $tmp/elsewhere/model-"
+err_has "using a pack of the model, $tmp/elsewhere/"
 rm -r "$tmp/elsewhere"
 
-# ---- what is there may be no pack of the model
-damage() { # COMMAND...: what becomes of the pack; then it is made anew
+# ---- what is there may be no pack of the model: what is damaged is removed, other things give way to a pack
+replaced() { # COMMAND...: what becomes of the pack; then it is made anew
     "$@"
     run 0 run "$model" "${tight[@]}" --pack auto
-    err_has "it is removed"
     err_has "using a pack of the model"
     logits_are_the_same
     [ "$(packs)" -eq 1 ] || fail "after $*: $(packs) packs"
+    run 0 inspect "$pack" --verify
 }
-damage truncate -s 1000000 "$pack"
-err_has "the pack is damaged"
-damage truncate -s 10 "$pack"
-damage cp "$model" "$pack"
-err_has "it is no pack of the model"
-damage touch "$model"
-err_has "which may have changed"
+for size in 1000000 10; do
+    replaced truncate -s $size "$pack"
+    run 0 inspect "$pack" --verify
+    truncate -s $size "$pack"
+    run 0 run "$model" "${tight[@]}" </dev/null
+    err_has "the pack is damaged; it is removed"
+    logits_are_the_same
+    [ "$(packs)" -eq 0 ] || fail "a damaged pack stays"
+    run 0 run "$model" "${tight[@]}" --pack auto
+    logits_are_the_same
+done
+replaced cp "$model" "$pack"
 run 0 pack "$model" "$tmp/plain.hearth.gguf"
-damage cp "$tmp/plain.hearth.gguf" "$pack"
+replaced cp "$tmp/plain.hearth.gguf" "$pack"
+cp "$tmp/plain.hearth.gguf" "$pack"
+run 0 run "$model" "${tight[@]}" </dev/null
+err_lacks "using a pack"
+same "$tmp/plain.hearth.gguf" "$pack" # it may be somebody's
+rm "$tmp/logits"
+replaced rm "$pack"
+chmod g+w "$pack"
+run 0 run "$model" "${tight[@]}" </dev/null
+err_has "is not used: others may write to it"
+err_lacks "using a pack"
+logits_are_the_same
+chmod g-w "$pack"
 # One that is damaged where only checksums see it.
 cp "$pack" "$tmp/good"
 printf 'damage' | dd of="$pack" bs=1 seek=20000000 conv=notrunc status=none
