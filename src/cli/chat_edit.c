@@ -40,9 +40,11 @@ static int read_character(EditLine *edit, wchar_t *out)
     char byte;
     (void)edit;
     for (;;) {
+        if (!hearth_cli_await_key())
+            return 0;
         const ssize_t n = read(STDIN_FILENO, &byte, 1);
-        if (n < 0 && errno == EINTR && !hearth_cli_interrupted())
-            continue; // the window has another size, or the program was stopped for a while
+        if (n < 0 && errno == EINTR)
+            continue;
         if (n <= 0)
             return 0;
         const size_t length = mbrtowc(out, &byte, 1, &state);

@@ -34,7 +34,7 @@ static enum line read_line(const struct chat *c, const char *prompt, struct hear
         fflush(stdout);
     }
     errno = 0;
-    ssize_t n = getline(&line, &cap, stdin);
+    ssize_t n = !c->terminal || hearth_cli_await_key() ? getline(&line, &cap, stdin) : -1;
     const bool interrupted = hearth_cli_take_interrupt();
     if (n > 0 && line[n - 1] == '\n')
         n--;

@@ -199,6 +199,23 @@ void hearth_cli_interrupt_input(bool on)
     signal(SIGTERM, on_end);
 }
 
+bool hearth_cli_await_key(void)
+{
+    struct pollfd fd = {.fd = STDIN_FILENO, .events = POLLIN};
+    sigset_t blocked, before;
+    int ready = 0;
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &blocked, &before); // so that it cannot come between the question and the wait
+    while (!interrupted && ready <= 0) {
+        ready = ppoll(&fd, 1, NULL, &before);
+        if (ready < 0 && errno != EINTR)
+            break;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return !interrupted;
+}
+
 bool hearth_cli_take_interrupt(void)
 {
     const bool was = interrupted != 0;

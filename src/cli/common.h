@@ -39,6 +39,8 @@ bool hearth_cli_interrupted(void);
 // Whether Ctrl-C makes reading input fail with EINTR, instead of waiting on. SIGTERM ends the program then
 // and later.
 void hearth_cli_interrupt_input(bool on);
+// Waits until there is something to read from standard input. False: Ctrl-C came.
+bool hearth_cli_await_key(void);
 // Forgets that Ctrl-C came, so that the next one is the first again. Returns whether one did.
 bool hearth_cli_take_interrupt(void);
 // For the library's `progress` callbacks: sets the progress line, and returns false after Ctrl-C.
