@@ -26,8 +26,8 @@ same out one
 [ -s err ] && fail "--quiet is not quiet"
 
 # ---- what was kept changes nothing: the second answer is that to the same messages anew, and with one thread or two
-printf 'Good morning.\nWho is there?\n/save saved.json\n' >talk
-run 0 "${chat[@]}" <talk
+printf 'Good morning.\nWho is there?\n/save saved.json\n' >talk.txt
+run 0 "${chat[@]}" <talk.txt
 cp out two
 err_has "kept"
 [ "$(json saved.json messages/3/role)" = '"assistant"' ] || [ "$(json saved.json messages/3/role)" = assistant ] || fail "saved messages"
