@@ -196,13 +196,10 @@ END
 batches_say() {
     cat <<'END'
 
-Sequences of a step share its dense weights, and that is all they share. Two or four of the 7B model
-still gain by it; then the union of their neurons and their contexts cost more reads than the dense
-weights save. Those of the 47B model, which waits for its reads already, are best generated one
-after the other. A faster storage moves that border up.
-
-The columns of several sequences are rough: what they read from memory is counted as one token's
-rows, and all of them are taken to visit each expert that one of them visits.
+Sequences of a step share its dense weights, and the neurons that several of them use. Two or four
+of the 7B model gain by it; then the union of their neurons and their contexts cost more reads than
+that saves. Those of the 47B model, which waits for its reads already, gain little. A faster storage
+moves that border up.
 END
 }
 
