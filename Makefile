@@ -15,6 +15,7 @@
 #   make check-budget  hold the program to random budgets (ROUNDS=100, SEED=1, MODELS="FILE..." besides those here)
 #   make check-budget-300  the same with 300 of them
 #   make check-soak  random sessions with random budgets for MINUTES=30 (SEED=1): the same bits, and no growth
+#   make bench-forecast  forecasts beside what comes of them, at five budgets: BENCH_ARGS="--models FILE,FILE"
 #   make studies    writes docs/studies.md again: forecasts for models and machines that are not here
 #   make bench-versions  this version and another in turn: BENCH_ARGS="--old PROGRAM --dense FILE --sparse FILE"
 #   make bench-kernels  single kernels beside this machine's limits, BENCH_ARGS=FILTER picks some
@@ -37,7 +38,7 @@ DEMO_TOKENS ?= 120
 GENERATOR := $(if $(shell command -v ninja 2>/dev/null),-G Ninja)
 
 .PHONY: all configure deps demo test test-cross check check-budget check-budget-300 check-soak check-fit format install uninstall clean
-.PHONY: bench-dense bench-batch bench-mixed bench-versions bench-kernels bench-sparse bench-streaming studies
+.PHONY: bench-dense bench-batch bench-mixed bench-versions bench-kernels bench-sparse bench-streaming bench-forecast studies
 
 all: configure
 	@$(CMAKE) --build $(BUILD) --parallel $(JOBS)
@@ -79,6 +80,9 @@ bench-sparse: all
 # CASE=half, quarter, prompt or ablation picks one.
 bench-streaming: all
 	@node bench/streaming.mjs --hearth $(BUILD)/hearth $(if $(CASE),--case $(CASE)) $(BENCH_ARGS)
+
+bench-forecast: all
+	@node bench/forecast.mjs --hearth $(BUILD)/hearth $(BENCH_ARGS)
 
 bench-dense: all
 	@node bench/dense.mjs --hearth $(BUILD)/hearth $(BENCH_ARGS)
