@@ -221,7 +221,6 @@ static int start(struct chat *c)
 int hearth_cmd_chat(const struct hearth_options *o)
 {
     const struct hearth_command *cmd = hearth_command_find("chat");
-    struct chat c = {.o = *o, .messages = json_array(), .seq = -1};
     if (o->chat_template && !strcmp(o->chat_template, "list"))
         return list_templates();
     if (o->prompt && o->file)
@@ -230,6 +229,7 @@ int hearth_cmd_chat(const struct hearth_options *o)
         return hearth_cli_usage(cmd, "-sys and -sysf exclude each other");
     if (o->chat_template && o->chat_template_file)
         return hearth_cli_usage(cmd, "--chat-template and --chat-template-file exclude each other");
+    struct chat c = {.o = *o, .messages = json_array(), .seq = -1};
     bool given = false;
     c.terminal = isatty(STDIN_FILENO);
     c.dims = isatty(STDOUT_FILENO);
