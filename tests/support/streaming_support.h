@@ -253,14 +253,15 @@ static inline void check_refusal(const char *path, enum hearth_sparsity sparsity
     check_way(path, &way, want);
 }
 
-// The floor with both backends, and five more budgets up to all, with different numbers of threads.
+// The floor with both backends, and five more budgets up to all, with different numbers of threads; with
+// sanitizers, which take ten times as long, some of them.
 static inline void check_model(const char *path, enum hearth_sparsity sparsity)
 {
     uint64_t least, most;
     float *want = evaluate_in_memory(path, sparsity);
     const char *const io[] = {have_uring(path) ? "uring" : "pread", "pread"};
     struct way way = {.sparsity = sparsity, .tests = {SMALL, .always = true}};
-    for (int n_threads = SANITIZED ? 2 : 3; n_threads >= 1; n_threads--) {
+    for (int n_threads = SANITIZED ? 2 : 3; n_threads >= (SANITIZED ? 2 : 1); n_threads--) {
         find_budgets(path, sparsity, n_threads, &least, &most);
         way.n_threads = n_threads;
         for (int i = 0; i <= 5; i++) {
