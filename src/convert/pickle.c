@@ -533,8 +533,9 @@ static int walk(struct visit *v, const struct value *dict, size_t n_name, int de
             return hearth_fail(v->m->err, HEARTH_E_FORMAT, "%s: too many tensors", v->m->path);
         if (value->kind != TENSOR && value->kind != DICT)
             continue;
-        const size_t room = n_name + 2 < sizeof v->name ? sizeof v->name - n_name - 2 : 0;
-        if (key->kind != TEXT || key->text.n > room || memchr(key->text.s, 0, key->text.n))
+        const size_t room =
+            sizeof v->name - n_name; // at least 1; a dot or an end follows, and an end at last
+        if (key->kind != TEXT || room < 2 || key->text.n > room - 2 || memchr(key->text.s, 0, key->text.n))
             return hearth_fail(v->m->err, HEARTH_E_FORMAT, "%s: a tensor's name is no text, or too long",
                                v->m->path);
         memcpy(v->name + n_name, key->text.s, key->text.n);

@@ -236,20 +236,34 @@ static bool wants_bos(const struct hearth_model *model)
     return n > 0 && first == hearth_token_bos(model);
 }
 
-int64_t hearth_chat_tokenize(const struct hearth_model *model, const struct hearth_chat_text *text,
-                             hearth_token *out, size_t cap, struct hearth_error *err)
+static int64_t tokenize(const struct hearth_model *model, const struct jinja_string *s, const uint8_t *marks,
+                        hearth_token *out, size_t cap, struct hearth_error *err)
 {
-    const struct jinja_string *s = text->text;
-    const int flags = s->marks || s->origin == JINJA_TEMPLATE ? HEARTH_TOKENIZE_SPECIAL : 0;
+    const int flags = HEARTH_TOKENIZE_SPECIAL;
     hearth_token first = -1;
-    int64_t n = hearth_vocab_tokenize_marked(model->vocab, s->s, s->n, s->marks, flags, &first, 1, err);
+    int64_t n = hearth_vocab_tokenize_marked(model->vocab, s->s, s->n, marks, flags, &first, 1, err);
     if (n < 0)
         return n;
     const size_t before = wants_bos(model) && first != hearth_token_bos(model);
     if (before && cap)
         out[0] = hearth_token_bos(model);
     const size_t kept = cap > before ? before : cap;
-    n = hearth_vocab_tokenize_marked(model->vocab, s->s, s->n, s->marks, flags, out ? out + kept : NULL,
+    n = hearth_vocab_tokenize_marked(model->vocab, s->s, s->n, marks, flags, out ? out + kept : NULL,
                                      cap - kept, err);
     return n < 0 ? n : n + (int64_t)before;
+}
+
+int64_t hearth_chat_tokenize(const struct hearth_model *model, const struct hearth_chat_text *text,
+                             hearth_token *out, size_t cap, struct hearth_error *err)
+{
+    const struct jinja_string *s = text->text;
+    if (s->marks || s->origin == JINJA_TEMPLATE)
+        return tokenize(model, s, s->marks, out, cap, err);
+    uint8_t *marks = malloc(s->n + 1); // all of it is data
+    if (!marks)
+        return hearth_fail(err, HEARTH_E_MEMORY, "no memory for the tokens of a chat");
+    memset(marks, 1, s->n);
+    const int64_t n = tokenize(model, s, marks, out, cap, err);
+    free(marks);
+    return n;
 }

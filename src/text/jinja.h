@@ -175,6 +175,8 @@ void *hearth_jinja_array(struct jinja *j, size_t n, size_t size);
 void hearth_jinja_free(struct jinja *j);
 // Counts work; fails when there has been too much of it.
 void hearth_jinja_work(struct jinja *j, size_t n);
+// The same for looking at n bytes so many times.
+void hearth_jinja_work_on(struct jinja *j, size_t n, size_t times);
 void hearth_jinja_enter(struct jinja *j);
 static inline void hearth_jinja_leave(struct jinja *j)
 {
@@ -281,7 +283,8 @@ struct jinja_value hearth_jinja_strip(struct jinja *j, const struct jinja_string
                                       const struct jinja_string *chars, bool left, bool right);
 // The first place at or after `from` of a text in a string, or the last; SIZE_MAX: none.
 size_t hearth_jinja_search(const struct jinja_string *s, const struct jinja_string *text, size_t from);
-size_t hearth_jinja_search_last(const struct jinja_string *s, const struct jinja_string *text, size_t end);
+size_t hearth_jinja_search_last(struct jinja *j, const struct jinja_string *s,
+                                const struct jinja_string *text, size_t end);
 
 // Adds a string with & < > ' " written as in HTML.
 void hearth_jinja_put_escaped(struct jinja_builder *b, const struct jinja_string *s);

@@ -7,14 +7,34 @@
 typedef struct jinja_value value;
 typedef struct jinja_node node;
 
+// ---- work
+
+// Before a value is looked at, which takes time for strings. So no operation need count it.
+static void look(struct jinja *j, const value *v)
+{
+    if (v->type == JINJA_STRING)
+        hearth_jinja_work_on(j, v->u.s->n, 1);
+}
+
+static void look_at_all(struct jinja *j, const value *v, const struct jinja_args *args)
+{
+    look(j, v);
+    for (size_t i = 0; i < args->n; i++)
+        look(j, &args->v[i]);
+    for (size_t i = 0; i < args->n_kw; i++)
+        look(j, &args->kw[i]);
+}
+
 // ---- variables
 
 value hearth_jinja_lookup(struct jinja *j, const struct jinja_string *name)
 {
-    for (const struct jinja_frame *f = j->frame; f; f = f->parent)
+    for (const struct jinja_frame *f = j->frame; f; f = f->parent) {
+        hearth_jinja_work_on(j, f->n, 1);
         for (size_t i = f->n; i-- > 0;)
             if (f->v[i].name == name)
                 return f->v[i].value;
+    }
     const value *given = hearth_jinja_find(j, j->variables, (value){.type = JINJA_STRING, .u.s = name});
     if (given)
         return *given;
@@ -29,6 +49,7 @@ value hearth_jinja_lookup(struct jinja *j, const struct jinja_string *name)
 void hearth_jinja_assign_name(struct jinja *j, const struct jinja_string *name, value v)
 {
     struct jinja_frame *f = j->frame;
+    hearth_jinja_work_on(j, f->n, 1);
     for (size_t i = 0; i < f->n; i++)
         if (f->v[i].name == name) {
             f->v[i].value = v;
@@ -131,6 +152,7 @@ static value call(struct jinja *j, const node *n, const value *caller)
     const value callee = hearth_jinja_evaluate(j, n->a);
     const struct jinja_args args = arguments(j, n, caller);
     j->line = n->line;
+    look_at_all(j, callee.type == JINJA_FUNCTION ? &callee.u.function->self : &callee, &args);
     return j->calls->call(j, callee, &args);
 }
 
@@ -139,6 +161,7 @@ static value filter(struct jinja *j, const node *n)
     const value v = hearth_jinja_evaluate(j, n->a);
     const struct jinja_args args = arguments(j, n, NULL);
     j->line = n->line;
+    look_at_all(j, &v, &args);
     return j->calls->filter(j, n->name, v, &args);
 }
 
@@ -147,6 +170,7 @@ static value test(struct jinja *j, const node *n)
     const value v = hearth_jinja_evaluate(j, n->a);
     const struct jinja_args args = arguments(j, n, NULL);
     j->line = n->line;
+    look_at_all(j, &v, &args);
     return hearth_jinja_bool(j->calls->test(j, n->name, v, &args));
 }
 
@@ -184,6 +208,8 @@ static value comparison(struct jinja *j, const node *n)
         const node *operand = n->list.v[i];
         const value right = hearth_jinja_evaluate(j, operand->a);
         j->line = operand->line;
+        look(j, &left);
+        look(j, &right);
         if (!compare(j, (enum jinja_comparison)operand->op, &left, &right))
             return hearth_jinja_bool(false);
         left = right;
@@ -205,6 +231,8 @@ static value operation(struct jinja *j, const node *n)
 {
     const value a = hearth_jinja_evaluate(j, n->a), b = hearth_jinja_evaluate(j, n->b);
     j->line = n->line;
+    look(j, &a);
+    look(j, &b);
     return hearth_jinja_operate(j, (enum jinja_operator)n->op, &a, &b);
 }
 
@@ -239,6 +267,8 @@ static value access(struct jinja *j, const node *n)
         return hearth_jinja_attribute(j, &of, n->name);
     }
     const value b = part_or_none(j, n->b), c = part_or_none(j, n->c), d = part_or_none(j, n->d);
+    look(j, &of);
+    look(j, &b);
     j->line = n->line;
     return n->kind == JINJA_N_ITEM ? hearth_jinja_item(j, &of, &b) : hearth_jinja_slice(j, &of, &b, &c, &d);
 }

@@ -156,7 +156,7 @@ static value truncate_to(struct jinja *j, const value *self, const struct jinja_
     size_t bytes = hearth_jinja_offset(text.u.s, (size_t)(length - n_end));
     const struct jinja_string blank = {.s = " ", .n = 1};
     if (!hearth_jinja_bool_or(&a[1], false)) {
-        const size_t at = hearth_jinja_search_last(text.u.s, &blank, bytes);
+        const size_t at = hearth_jinja_search_last(j, text.u.s, &blank, bytes);
         bytes = at == SIZE_MAX ? bytes : at;
     }
     struct jinja_builder b = {.j = j};

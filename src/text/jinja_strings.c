@@ -62,7 +62,7 @@ static void split_back(struct jinja *j, const struct jinja_string *s, const stru
     size_t end = s->n;
     for (; most; most--) {
         hearth_jinja_work(j, end / 8);
-        const size_t at = hearth_jinja_search_last(s, sep, end);
+        const size_t at = hearth_jinja_search_last(j, s, sep, end);
         if (at == SIZE_MAX)
             break;
         hearth_jinja_append(j, out, hearth_jinja_part(j, s, at + sep->n, end - at - sep->n));
@@ -151,7 +151,7 @@ static value partition_with(struct jinja *j, const value *self, const struct jin
     const struct jinja_string *s = self->u.s, *sep = hearth_jinja_string_of(j, &a);
     if (!sep->n)
         hearth_jinja_fail(j, "empty separator");
-    const size_t at = back ? hearth_jinja_search_last(s, sep, s->n) : hearth_jinja_search(s, sep, 0);
+    const size_t at = back ? hearth_jinja_search_last(j, s, sep, s->n) : hearth_jinja_search(s, sep, 0);
     const value out = hearth_jinja_list(j, JINJA_TUPLE), nothing = hearth_jinja_literal(j, "");
     hearth_jinja_work(j, s->n / 8);
     if (at == SIZE_MAX) {
@@ -264,7 +264,7 @@ static value find_with(struct jinja *j, const value *self, const struct jinja_ar
     hearth_jinja_bind(j, "find()", args, "sub start end", 1, a);
     const struct jinja_string s = window(j, self->u.s, &a[1], &a[2]),
                               *text = hearth_jinja_string_of(j, &a[0]);
-    const size_t at = back ? hearth_jinja_search_last(&s, text, s.n) : hearth_jinja_search(&s, text, 0);
+    const size_t at = back ? hearth_jinja_search_last(j, &s, text, s.n) : hearth_jinja_search(&s, text, 0);
     hearth_jinja_work(j, s.n / 8);
     if (at == SIZE_MAX && must)
         hearth_jinja_fail(j, "substring not found");
@@ -416,19 +416,22 @@ static value fill(struct jinja *j, const value *self, const struct jinja_args *a
     const int64_t n = (int64_t)hearth_jinja_length(self->u.s), width = hearth_jinja_int_or(j, &a[0], 0);
     const value blank = hearth_jinja_literal(j, " ");
     const struct jinja_string *c = a[1].type == JINJA_MISSING ? blank.u.s : hearth_jinja_string_of(j, &a[1]);
+    if (hearth_jinja_length(c) != 1)
+        hearth_jinja_fail(j, "the fill character must be exactly one character long");
     if (width <= n)
         return *self;
     const int64_t missing = width - n;
     // Python puts the odd one to the left when the width is odd
     const int64_t before = sides == 0 ? 0 : sides == 1 ? missing : missing / 2 + (missing & width & 1);
     struct jinja_builder b = {.j = j};
-    for (int64_t i = 0; i < before; i++)
-        hearth_jinja_put_string(&b, c);
-    hearth_jinja_put_string(&b, self->u.s);
-    for (int64_t i = before; i < missing; i++) {
+    for (int64_t i = 0; i < missing; i++) {
+        if (i == before)
+            hearth_jinja_put_string(&b, self->u.s);
         hearth_jinja_put_string(&b, c);
         hearth_jinja_work(j, 1);
     }
+    if (before == missing)
+        hearth_jinja_put_string(&b, self->u.s);
     return hearth_jinja_built(&b);
 }
 

@@ -198,7 +198,7 @@ struct jinja_value hearth_jinja_strip(struct jinja *j, const struct jinja_string
                                       const struct jinja_string *chars, bool left, bool right)
 {
     size_t start = 0, end = s->n, n;
-    hearth_jinja_work(j, 1 + (chars ? chars->n / 16 * (s->n / 16) : s->n / 16));
+    hearth_jinja_work_on(j, s->n, chars ? chars->n : 1);
     while (left && start < end && is_in(hearth_jinja_character(s, start, &n), chars))
         start += n;
     while (right && end > start) {
@@ -220,8 +220,10 @@ size_t hearth_jinja_search(const struct jinja_string *s, const struct jinja_stri
     return at ? (size_t)(at - s->s) : SIZE_MAX;
 }
 
-size_t hearth_jinja_search_last(const struct jinja_string *s, const struct jinja_string *text, size_t end)
+size_t hearth_jinja_search_last(struct jinja *j, const struct jinja_string *s,
+                                const struct jinja_string *text, size_t end)
 {
+    hearth_jinja_work_on(j, end, text->n);
     for (size_t i = end < text->n ? 0 : end - text->n + 1; i-- > 0;)
         if (!memcmp(s->s + i, text->s, text->n))
             return i;

@@ -113,6 +113,12 @@ void hearth_jinja_work(struct jinja *j, size_t n)
     j->steps += n;
 }
 
+void hearth_jinja_work_on(struct jinja *j, size_t n, size_t times)
+{
+    size_t bytes;
+    hearth_jinja_work(j, 1 + (hearth_mul_size(n, times ? times : 1, &bytes) ? bytes : SIZE_MAX - 16) / 16);
+}
+
 void hearth_jinja_enter(struct jinja *j)
 {
     if (++j->depth > JINJA_MAX_DEPTH)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Special tokens in raw text. Longer tokens win over shorter ones wherever they are; then the leftmost wins.
 // User-defined tokens are always matched, control and unknown ones only on request. The rules are
-// llama.cpp's. The search looks only at places where some special token could start.
+// llama.cpp's, but that nothing which looks like a tag is matched in marked text. The search looks only at places where some special token could start.
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@ struct splitter {
     const char *text;
     size_t n;
     bool control;
-    const uint8_t *marks; // [n] where it is not 0, no control token begins or goes on; or NULL
+    const uint8_t *marks; // [n] where it is not 0, no control token and no tag begins or goes on; or NULL
     size_t *places;       // where a special token may start, ascending
     hearth_token *found;  // [n_places] the token that does, or -1
     size_t n_places, cap_places;
@@ -51,14 +51,25 @@ static void accept(struct splitter *s, size_t place, hearth_token t, size_t leng
     }
 }
 
-static bool may_be_control(const struct splitter *s, size_t start, size_t length)
+static bool is_marked(const struct splitter *s, size_t start, size_t length)
 {
-    if (!s->control || !s->marks)
-        return s->control;
-    for (size_t i = start; i < start + length; i++)
+    for (size_t i = start; s->marks && i < start + length; i++)
         if (s->marks[i])
-            return false;
-    return true;
+            return true;
+    return false;
+}
+
+// "<|start|>", "<tool_response>", "[INST]": whatever its type in the file, it may structure a chat.
+static bool is_tag(const char *s, size_t n)
+{
+    return n > 2 && ((s[0] == '<' && s[n - 1] == '>') || (s[0] == '[' && s[n - 1] == ']'));
+}
+
+static bool may_be(const struct splitter *s, hearth_token t, size_t start, size_t length)
+{
+    if (s->vocab->type[t] == HEARTH_TOKEN_USER)
+        return !is_tag(s->text + start, length) || !is_marked(s, start, length);
+    return s->control && !is_marked(s, start, length);
 }
 
 static void match_group(struct splitter *s, const struct hearth_special_group *g)
@@ -72,7 +83,7 @@ static void match_group(struct splitter *s, const struct hearth_special_group *g
         if (is_taken(s, start) || is_taken(s, start + g->length - 1))
             continue;
         hearth_token t = hearth_strtab_find(&v->by_special, s->text + start, g->length);
-        if (t >= 0 && (v->type[t] == HEARTH_TOKEN_USER || may_be_control(s, start, g->length)))
+        if (t >= 0 && may_be(s, t, start, g->length))
             accept(s, k, t, g->length);
     }
 }

@@ -61,7 +61,8 @@ enum hearth_token_type hearth_vocab_type(const struct hearth_vocab *v, hearth_to
 // Same as hearth_tokenize() in hearth.h.
 int64_t hearth_vocab_tokenize(const struct hearth_vocab *v, const char *text, size_t len, int flags,
                               hearth_token *out, size_t cap, struct hearth_error *err);
-// The same, but no byte whose mark is not 0 becomes part of a control token. `marks` NULL: none has one.
+// The same, but no byte whose mark is not 0 becomes part of a control token, or of a user-defined token that
+// looks like a tag. `marks` NULL: none has one.
 int64_t hearth_vocab_tokenize_marked(const struct hearth_vocab *v, const char *text, size_t len,
                                      const uint8_t *marks, int flags, hearth_token *out, size_t cap,
                                      struct hearth_error *err);

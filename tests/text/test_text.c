@@ -325,6 +325,31 @@ static void test_refused_specs(void **state)
     assert_int_equal(hearth_vocab_create(&v, &spec, "m.gguf", &err), HEARTH_E_FORMAT);
 }
 
+// In marked text neither control tokens nor user-defined ones that look like tags are matched.
+static void test_marked(void **state)
+{
+    (void)state;
+    static const struct token t[] = {{"<", 1, 0},     {"|", 1, 0},  {">", 1, 0}, {"a", 1, 0},
+                                     {"<|a|>", 4, 0}, {"aa", 4, 0}, {"b", 1, 0}, {"<|b|>", 3, 0}};
+    struct hearth_vocab_spec spec = spec_of("gpt2", "qwen2", t, N(t));
+    spec.eos = 7;
+    struct hearth_vocab *v = create(&spec);
+    static const char text[] = "<|a|>aa<|b|><|a|><|b|>";
+    static const hearth_token plain[] = {4, 5, 7, 4, 7}, marked[] = {4, 5, 7, 0, 1, 3, 1, 2, 0, 1, 6, 1, 2};
+    uint8_t marks[sizeof text - 1] = {0};
+    hearth_token got[40];
+    struct hearth_error err = {0};
+    for (int with = 0; with < 2; with++) {
+        const size_t n = with ? N(marked) : N(plain);
+        const int64_t n_got = hearth_vocab_tokenize_marked(v, text, sizeof text - 1, with ? marks : NULL,
+                                                           HEARTH_TOKENIZE_SPECIAL, got, N(got), &err);
+        assert_int_equal(n_got, n);
+        assert_memory_equal(got, with ? marked : plain, n * sizeof *got);
+        memset(marks + 12, 1, sizeof marks - 12);
+    }
+    hearth_vocab_close(&v);
+}
+
 // ---- ends of a generation
 
 static void test_ends(void **state)
@@ -708,6 +733,7 @@ static void test_open(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_marked),
         cmocka_unit_test(test_utf8_all_characters),
         cmocka_unit_test(test_utf8_ill_formed),
         cmocka_unit_test(test_byte_alphabet),
