@@ -21,6 +21,9 @@ enum {
     HEARTH_HF_SPECIALS
 };
 
+// Of tokens that were added to a vocabulary that has scores.
+#define HEARTH_HF_ADDED_SCORE (-1000.0f)
+
 struct hearth_hf_vocab {
     const struct hearth_hf_model *m;
     struct hearth_json_file tokenizer, config, added,
@@ -50,6 +53,8 @@ struct hearth_str hearth_hf_vocab_join(struct hearth_hf_vocab *v, struct hearth_
 // Sets a token that was added to the vocabulary; out of range, it is left out with a warning.
 int hearth_hf_vocab_add(struct hearth_hf_vocab *v, const struct hearth_json_file *file, json_int_t id,
                         struct hearth_str text, bool special, float score, struct hearth_error *err);
+// Adds those of added_tokens.json and of tokenizer_config.json.
+int hearth_hf_vocab_add_sides(struct hearth_hf_vocab *v, struct hearth_error *err);
 // The id of a text among the tokens; -1: none.
 int32_t hearth_hf_vocab_find(const struct hearth_hf_vocab *v, struct hearth_str text);
 

@@ -10,9 +10,8 @@
 #include "base/os.h"
 #include "convert/hf_vocab.h"
 
-#define ADDED_SCORE (-1000.0f)
-#define SPACE_MARK  "\xE2\x96\x81" // U+2581, which stands for a space
-#define MAX_BYTES   ((uint64_t)256 << 20)
+#define SPACE_MARK "\xE2\x96\x81" // U+2581, which stands for a space
+#define MAX_BYTES  ((uint64_t)256 << 20)
 
 static int unsupported(const struct hearth_hf_vocab *v, const char *key, const char *what,
                        struct hearth_error *err)
@@ -111,7 +110,7 @@ static int take_added(struct hearth_hf_vocab *v, struct hearth_error *err)
             return hearth_fail(err, HEARTH_E_FORMAT, "%s: \"added_tokens\" has an entry without id or text",
                                v->tokenizer.path);
         rc = hearth_hf_vocab_add(v, &v->tokenizer, json_integer_value(id), hearth_json_bytes(content),
-                                 json_is_true(json_object_get(entry, "special")), ADDED_SCORE, err);
+                                 json_is_true(json_object_get(entry, "special")), HEARTH_HF_ADDED_SCORE, err);
     }
     return rc;
 }
@@ -350,5 +349,7 @@ int hearth_hf_vocab_from_lists(struct hearth_hf_vocab *v, struct hearth_error *e
         rc = hearth_hf_vocab_reserve(v, false, err);
     if (!rc)
         rc = take_tokens(v, &v->tokenizer, v->tokenizer.root, err);
+    if (!rc)
+        rc = hearth_hf_vocab_add_sides(v, err);
     return rc ? rc : read_merges(v, err);
 }

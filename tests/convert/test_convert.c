@@ -541,6 +541,32 @@ static void test_token_types(void **state)
     hearth_gguf_close(&g);
 }
 
+// Tokens that were added to vocab.json by files beside it.
+static void test_added_tokens(void **state)
+{
+    (void)state;
+    struct hearth_model_params mp = hearth_model_params_default();
+    struct hearth_model *model;
+    char path[700];
+    make_hf("opt");
+    snprintf(path, sizeof path, "%s/added_tokens.json", hf_folder);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fprintf(f, "{\"<|im_start|>\": 286}");
+    fclose(f);
+    change("tokenizer_config.json", "{",
+           "{\"added_tokens_decoder\":{\"287\":{\"content\":\"<|im_end|>\",\"special\":true}},");
+    mp.vocab_only = true;
+    CHECK(convert_changed(&(struct hearth_convert_params){0}, &check_error));
+    CHECK(hearth_model_open(&model, in_folder("out.gguf"), &mp, &check_error));
+    hearth_token got[8];
+    static const char text[] = "<|im_end|><|im_start|>";
+    CHECK(hearth_tokenize(model, text, strlen(text), HEARTH_TOKENIZE_SPECIAL, got, 8, &check_error));
+    assert_int_equal(got[0], 287);
+    assert_int_equal(got[1], 286);
+    hearth_model_close(&model);
+}
+
 static int end(void **state)
 {
     empty_hf_folder();
@@ -554,7 +580,7 @@ int main(void)
         cmocka_unit_test(test_types),       cmocka_unit_test(test_tokenizers),
         cmocka_unit_test(test_refusals),    cmocka_unit_test(test_code),
         cmocka_unit_test(test_stopped),     cmocka_unit_test(test_activations),
-        cmocka_unit_test(test_token_types),
+        cmocka_unit_test(test_token_types), cmocka_unit_test(test_added_tokens),
     };
     return cmocka_run_group_tests(tests, make_folder, end);
 }
