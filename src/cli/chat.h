@@ -33,8 +33,8 @@ struct chat {
 
 // ---- chat_answer.c
 
-// Answers the messages so far, and adds the answer to them. On failure prints it, and returns an exit status;
-// the messages are as they were.
+// Answers the messages so far, and adds the answer to them; forgets the oldest ones if that was asked for and
+// has to be. On failure prints it, and returns an exit status: see hearth_chat_settle().
 int hearth_chat_answer(struct chat *c);
 // Prints tokens and speeds of the last answer, or of all.
 void hearth_chat_report(const struct chat *c, bool all);
@@ -58,6 +58,9 @@ void hearth_chat_edit_close(struct chat_editor **e);
 
 // ---- chat_messages.c
 
+// After an attempt to answer: with a status that is not 0 the messages are those of `before` again, a shallow
+// copy of them. Takes `before`, which may be NULL. Returns the status.
+int hearth_chat_settle(struct chat *c, json_t *before, int status);
 // Adds a message. False: no memory.
 bool hearth_chat_add(struct chat *c, const char *role, const char *text, size_t n);
 const char *hearth_chat_role(const struct chat *c, size_t i); // "" where there is none

@@ -190,7 +190,7 @@ static int evaluate_prompt(struct chat *c, const struct prompt *p)
     const int rc = hearth_prompt(c->session, c->seq, p->tokens + kept, (int)(p->n - kept), NULL, NULL, &err);
     hearth_progress_end();
     if (rc == HEARTH_E_INTERRUPTED) {
-        hearth_cli_info("stopped; the message is taken back");
+        hearth_cli_info("stopped; the chat is as it was before");
         return HEARTH_EXIT_INTERRUPTED;
     }
     if (rc)

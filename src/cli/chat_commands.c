@@ -29,22 +29,25 @@ static int want_text(const char *name)
 
 static int answer_again(struct chat *c)
 {
-    if (!hearth_chat_rewind(c)) {
+    json_t *before = json_copy(c->messages);
+    if (before && hearth_chat_rewind(c))
+        return hearth_chat_settle(c, before, hearth_chat_answer(c));
+    if (before)
         hearth_cli_warn("there is no message to answer");
-        return HEARTH_EXIT_OK;
-    }
-    return hearth_chat_answer(c);
+    return hearth_chat_settle(c, before,
+                              before ? HEARTH_EXIT_OK : hearth_cli_error("no memory for the messages"));
 }
 
 static int edit(struct chat *c, const char *text)
 {
     if (!*text)
         return want_text("/edit");
-    if (hearth_chat_rewind(c))
+    json_t *before = json_copy(c->messages);
+    if (before && hearth_chat_rewind(c))
         json_array_remove(c->messages, json_array_size(c->messages) - 1);
-    if (!hearth_chat_add(c, "user", text, strlen(text)))
-        return hearth_cli_error("no memory for the message");
-    return hearth_chat_answer(c);
+    if (!before || !hearth_chat_add(c, "user", text, strlen(text)))
+        return hearth_chat_settle(c, before, hearth_cli_error("no memory for the message"));
+    return hearth_chat_settle(c, before, hearth_chat_answer(c));
 }
 
 // ---- settings

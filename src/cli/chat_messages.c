@@ -14,6 +14,17 @@ bool hearth_chat_add(struct chat *c, const char *role, const char *text, size_t 
            !json_array_append_new(c->messages, message);
 }
 
+int hearth_chat_settle(struct chat *c, json_t *before, int status)
+{
+    if (status && before) {
+        json_t *failed = c->messages;
+        c->messages = before;
+        before = failed;
+    }
+    json_decref(before);
+    return status;
+}
+
 const char *hearth_chat_role(const struct chat *c, size_t i)
 {
     const char *role = json_string_value(json_object_get(json_array_get(c->messages, i), "role"));

@@ -133,15 +133,13 @@ static void drop_last_newline(struct hearth_buffer *text)
         text->n--;
 }
 
-// Answers a message of the user. If that fails, the message is taken back.
+// Answers a message of the user. If that fails, the chat is as it was before.
 static int answer(struct chat *c, const char *text, size_t n)
 {
-    if (!hearth_chat_add(c, "user", text, n))
-        return hearth_cli_error("no memory for the message");
-    const int status = hearth_chat_answer(c);
-    if (status && hearth_chat_rewind(c))
-        json_array_remove(c->messages, json_array_size(c->messages) - 1);
-    return status;
+    json_t *before = json_copy(c->messages);
+    if (!before || !hearth_chat_add(c, "user", text, n))
+        return hearth_chat_settle(c, before, hearth_cli_error("no memory for the message"));
+    return hearth_chat_settle(c, before, hearth_chat_answer(c));
 }
 
 // The first message, if it is given with the command. With -st it is all of standard input otherwise.
@@ -188,6 +186,10 @@ static int talk(struct chat *c)
         const enum chat_input kind = hearth_chat_read(c, &text);
         if (kind == CHAT_END)
             break;
+        if (kind == CHAT_INTERRUPTED && !c->terminal) {
+            status = HEARTH_EXIT_INTERRUPTED;
+            break;
+        }
         if (kind == CHAT_INTERRUPTED) {
             leaves = interrupted;
             interrupted = true;

@@ -21,7 +21,7 @@ enum {
     HEARTH_HF_SPECIALS
 };
 
-// Of tokens that were added to a vocabulary that has scores.
+// Of tokens that were added to a vocabulary that has scores, as llama.cpp's converter gives it.
 #define HEARTH_HF_ADDED_SCORE (-1000.0f)
 
 struct hearth_hf_vocab {

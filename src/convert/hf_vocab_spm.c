@@ -6,8 +6,6 @@
 #include "base/log.h"
 #include "convert/hf_vocab.h"
 
-// What llama.cpp's converter gives to tokens that SentencePiece does not know.
-
 int hearth_hf_vocab_from_spm(struct hearth_hf_vocab *v, const char *path, struct hearth_error *err)
 {
     const struct hearth_sentencepiece *s = &v->spm;

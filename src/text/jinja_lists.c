@@ -47,7 +47,11 @@ static value last(struct jinja *j, const value *self, const struct jinja_args *a
 static value list(struct jinja *j, const value *self, const struct jinja_args *args)
 {
     hearth_jinja_bind(j, "list", args, "", 0, NULL);
-    return of_items(hearth_jinja_items(j, self), JINJA_PLAIN);
+    const struct jinja_list *items = hearth_jinja_items(j, self);
+    const value out = hearth_jinja_list(j, JINJA_PLAIN);
+    for (size_t i = 0; i < items->n; i++) // a list changes, what it was made of does not
+        hearth_jinja_append(j, out.u.list, items->v[i]);
+    return out;
 }
 
 static value reverse(struct jinja *j, const value *self, const struct jinja_args *args)

@@ -286,7 +286,7 @@ static size_t group_digits(char *text, size_t n, size_t sign)
 
 static void put_number(struct jinja_builder *b, const struct spec *p, const struct jinja_value *v, char type)
 {
-    char text[600], form[16];
+    char text[900], form[16]; // at most 309 digits, commas between them, a point and 100 more
     int n;
     if (p->precision > 100)
         hearth_jinja_fail(b->j, "a format asks for more than 100 digits");

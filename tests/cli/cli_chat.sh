@@ -106,7 +106,20 @@ grep -q "stopped; /regen answers anew" raw || fail "nothing says that the answer
 play -c "/help" -c "again leaves" "$hearth" "${endless[@]}"
 play -a "/help=/set temp 0" -a "temp 0=/exit" "$hearth" "${endless[@]}"
 
-# Where there is nothing more to say, Ctrl-C ends the program.
+# What cannot be answered leaves the chat as it was, forgotten messages included.
+[ -f saved.json ] || fail "no saved chat"
+longer=$(tr '\n' ' ' <long)
+play -a "/help=/load $tmp/saved.json" -a "saved.json=/edit $longer" -a "makes it larger=/save $tmp/kept.json" -a "kept.json=/exit" \
+    "$hearth" "${chat[@]}" -c 64 --context-shift
+cmp -s saved.json kept.json || fail "a message without an answer changes the chat"
+
+# Where there is nothing more to say, or nobody types, Ctrl-C ends the program.
+status=0
+mkfifo talk.fifo
+exec 9<>talk.fifo # nobody writes
+timeout --preserve-status -s INT 2 "$hearth" "${chat[@]}" <&9 >/dev/null 2>err || status=$?
+exec 9<&-
+[ $status -eq 130 ] || fail "a chat from a pipe that is stopped ends with $status"
 status=0
 "$PLAY_TERMINAL" -t 20000 -c "$word" "$hearth" "${endless[@]}" -st -p "It was a dark night." >raw 2>err || status=$?
 [ $status -eq 130 ] || fail "-st that is stopped ends with $status"

@@ -238,6 +238,31 @@ static void test_limits(void **state)
     fails("{% set l = [] %}{{ l.append(l) }}{{ l | tojson }}", "within each other");
     fails("{% set l = [] %}{{ l.append(l) }}{{ l == [l] }}{{ [l] < [l, 1] }}{{ l }}", "within each other");
     fails("{{ 'x'.center(9999999999) }}", "it ");
+    fails("{{ 'x'.rjust(1000000000000000000, '') }}", "exactly one character");
+    // Work on long strings counts.
+    fails("{% set s = 'a' * 2000000 %}{% for i in range(99999) %}{% if s | length %}{% endif %}{% endfor %}",
+          "steps");
+    fails("{% set s = 'a' * 2000000 %}{% for i in range(99999) %}{% if s == 'b' %}{% endif %}{% endfor %}",
+          "steps");
+    fails("{{ ('a' * 3000000).rfind('a' * 1000000 + 'b') }}", "steps");
+    fails("{{ ('a' * 3000000).strip('b' * 1000000 + 'a') }}", "steps");
+}
+
+static void gives(const char *source, const char *want)
+{
+    struct hearth_error err = {0};
+    const char *got = render(source, "{}", &err);
+    assert_string_equal(got ? got : err.message, want);
+}
+
+static void test_values(void **state)
+{
+    (void)state;
+    gives("{% set t = (1, 2, 3) %}{% set l = t | list %}{% set _ = l.pop(0) %}{{ t }}{{ l }}",
+          "(1, 2, 3)[2, 3]");
+    gives("{{ ('%.100f' % 1e308) | length }}", "410");
+    gives("{{ 'ab'.center(7, '-') }}{{ 'ab'.center(6, '-') }}{{ 'a'.ljust(3) }}|{{ 'a'.rjust(3, '.') }}",
+          "---ab----ab--a  |..a");
 }
 
 static void test_json(void **state)
@@ -260,7 +285,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_goldens), cmocka_unit_test(test_others), cmocka_unit_test(test_origins),
-        cmocka_unit_test(test_errors),  cmocka_unit_test(test_limits), cmocka_unit_test(test_json),
+        cmocka_unit_test(test_errors),  cmocka_unit_test(test_limits), cmocka_unit_test(test_values),
+        cmocka_unit_test(test_json),
     };
     setenv("TZ", "UTC", 1);
     tzset();
