@@ -277,6 +277,7 @@ static inline void check_model(const char *path, enum hearth_sparsity sparsity)
     way = (struct way){.ram = 1u << 30, .n_threads = 2, .sparsity = sparsity};
     check_way(path, &way, want);
 
+    find_budgets(path, sparsity, 1, &least, &most); // of one thread, as there
     check_refusal(path, sparsity, least, want);
     free(want);
 }
