@@ -15,7 +15,7 @@
 
 // What a program takes beside models and sessions: before the first session opens (libraries' data, the
 // heap's edges), and from then on (statistics, the threads that read).
-#define PROGRAM ((uint64_t)1 << 20)
+#define PROGRAM ((uint64_t)3 << 19)
 #define LATER   ((uint64_t)1 << 20)
 // What a thread takes: what it touches of its stack.
 #define THREAD ((uint64_t)64 << 10)
