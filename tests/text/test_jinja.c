@@ -251,8 +251,9 @@ static void test_limits(void **state)
 static void gives(const char *source, const char *want)
 {
     struct hearth_error err = {0};
-    const char *got = render(source, "{}", &err);
+    char *got = render(source, "{}", &err);
     assert_string_equal(got ? got : err.message, want);
+    free(got);
 }
 
 static void test_values(void **state)
