@@ -239,18 +239,19 @@ static bool wants_bos(const struct hearth_model *model)
 static int64_t tokenize(const struct hearth_model *model, const struct jinja_string *s, const uint8_t *marks,
                         hearth_token *out, size_t cap, struct hearth_error *err)
 {
-    const int flags = HEARTH_TOKENIZE_SPECIAL;
-    hearth_token first = -1;
-    int64_t n = hearth_vocab_tokenize_marked(model->vocab, s->s, s->n, marks, flags, &first, 1, err);
+    hearth_token first = -1, *to = cap ? out : &first;
+    const size_t room = cap ? cap : 1;
+    const int64_t n =
+        hearth_vocab_tokenize_marked(model->vocab, s->s, s->n, marks, HEARTH_TOKENIZE_SPECIAL, to, room, err);
     if (n < 0)
         return n;
-    const size_t before = wants_bos(model) && first != hearth_token_bos(model);
-    if (before && cap)
+    const bool before = wants_bos(model) && (!n || to[0] != hearth_token_bos(model));
+    if (before && cap) {
+        const size_t kept = (size_t)n < cap ? (size_t)n : cap - 1;
+        memmove(out + 1, out, kept * sizeof *out);
         out[0] = hearth_token_bos(model);
-    const size_t kept = cap > before ? before : cap;
-    n = hearth_vocab_tokenize_marked(model->vocab, s->s, s->n, marks, flags, out ? out + kept : NULL,
-                                     cap - kept, err);
-    return n < 0 ? n : n + (int64_t)before;
+    }
+    return n + before;
 }
 
 int64_t hearth_chat_tokenize(const struct hearth_model *model, const struct hearth_chat_text *text,
