@@ -104,6 +104,13 @@ void *hearth_arena_take(struct hearth_arena *a, size_t n, size_t size)
 // What hearth_os_discard() takes whole: a multiple of any system's page.
 #define DISCARD_ALIGN ((size_t)64 << 10)
 
+void hearth_discard_inside(void *p, size_t size)
+{
+    const size_t skip = (size_t) - (uintptr_t)p & (DISCARD_ALIGN - 1);
+    if (size >= skip + DISCARD_ALIGN)
+        hearth_os_discard((uint8_t *)p + skip, (size - skip) & ~(DISCARD_ALIGN - 1));
+}
+
 void *hearth_arena_take_rows(struct hearth_arena *a, size_t rows, size_t often, size_t size)
 {
     struct hearth_arena_rows *r = a->rows;
@@ -128,9 +135,6 @@ void *hearth_arena_take_rows(struct hearth_arena *a, size_t rows, size_t often, 
 
 void hearth_arena_discard(const struct hearth_arena_rows *r)
 {
-    for (int i = 0; i < r->n; i++) {
-        uint8_t *at = r->rare[i].at;
-        const size_t skip = (size_t) - (uintptr_t)at & (DISCARD_ALIGN - 1);
-        hearth_os_discard(at + skip, (r->rare[i].size - skip) & ~(DISCARD_ALIGN - 1));
-    }
+    for (int i = 0; i < r->n; i++)
+        hearth_discard_inside(r->rare[i].at, r->rare[i].size);
 }

@@ -75,6 +75,9 @@ struct hearth_arena_rows {
     int n;
     size_t rare_bytes; // that hearth_arena_discard() gives back at least
 };
+// Gives whole units within [p, p + size) back to the system, which is all of it but less than 128 KiB; they read
+// as zeros then. p lies in mapped memory.
+void hearth_discard_inside(void *p, size_t size);
 // Takes `rows` rows of `size` bytes, of which the first `often` are used all the time.
 void *hearth_arena_take_rows(struct hearth_arena *a, size_t rows, size_t often, size_t size);
 // Gives the memory of the other rows back to the system; they read as zeros then.

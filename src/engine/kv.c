@@ -5,11 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/os.h"
 #include "base/poison.h"
-
-// What hearth_os_discard() takes whole; a multiple of any system's page.
-#define DISCARD_ALIGN ((size_t)64 << 10)
 
 static int pages_for(int length)
 {
@@ -338,10 +336,7 @@ bool hearth_kv_is_slack(const struct hearth_kv *kv)
 // Free pages among those that are held: what lies between their neighbours' memory.
 static void discard_page(const struct hearth_kv *kv, int page)
 {
-    const size_t start = (size_t)bytes_of(kv, page), end = start + kv->page_bytes;
-    const size_t from = hearth_round_up(start, DISCARD_ALIGN), to = end & ~(DISCARD_ALIGN - 1);
-    if (from < to)
-        hearth_os_discard((uint8_t *)kv->region.base + (from - (size_t)kv->region.base), to - from);
+    hearth_discard_inside(bytes_of(kv, page), kv->page_bytes);
 }
 
 void hearth_kv_trim(struct hearth_kv *kv)
