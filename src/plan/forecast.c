@@ -6,6 +6,7 @@
 
 #include "model/ffn.h"
 #include "plan/activity.h"
+#include "store/store.h"
 
 // Shares of the memory's speed that products reach (docs/speed.md): of whole matrices, and of picked rows.
 #define WHOLE_RATE 0.95

@@ -10,9 +10,6 @@
 #include "plan/budget.h"
 #include "plan/probe.h"
 
-// Bundles that are read together, at most, and of which such a read has the length.
-#define HEARTH_READ_GROUP 16
-
 // What a step computes when all weights are in memory, in bytes of weights by number format.
 struct hearth_workload {
     double whole[HEARTH_TYPE_END]; // matrices

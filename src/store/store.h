@@ -46,6 +46,9 @@ struct hearth_store_params {
 // Of common disks a request costs 10 to 15 us and 7 KiB more cost 2.
 #define HEARTH_STORE_GAP 32768
 
+// Small reads that are made as one, at most, gaps included, and of which such a read has the length.
+#define HEARTH_READ_GROUP 16
+
 // Opens `path` for reading. HEARTH_IO_AUTO chooses the backend that reads this file faster.
 // Errors name the path. The store is the caller's to close.
 int hearth_store_open(struct hearth_store **out, const char *path, const struct hearth_store_params *params,

@@ -9,8 +9,8 @@
 #include <stdatomic.h>
 
 #include "model/pack.h"
-#include "plan/forecast.h"
 #include "sparse/cache.h"
+#include "store/store.h"
 #include "weights/ahead.h"
 #include "weights/source.h"
 

@@ -8,6 +8,7 @@
 #include "plan/forecast.h"
 #include "plan/simulate.h"
 #include "sparse/trace.h"
+#include "store/store.h"
 
 #define F     1000
 #define STEPS 500
