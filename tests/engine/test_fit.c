@@ -186,18 +186,6 @@ static void count_warnings(void *arg, enum hearth_log_level level, const char *m
     warnings += level == HEARTH_LOG_WARNING && strstr(message, "is more than there is");
 }
 
-static uint64_t data_bytes(void)
-{
-    FILE *f = fopen("/proc/self/status", "r");
-    char line[200];
-    unsigned long long kib = 0;
-    while (f && fgets(line, sizeof line, f))
-        (void)sscanf(line, "VmData: %llu", &kib);
-    if (f)
-        fclose(f);
-    return kib * 1024;
-}
-
 // With little room a budget that is too large becomes smaller, and the model runs.
 static void test_lowered(void **state)
 {
@@ -210,7 +198,7 @@ static void test_lowered(void **state)
     struct rlimit old, limit;
     assert_int_equal(getrlimit(RLIMIT_DATA, &old), 0);
     limit = old;
-    const uint64_t held = data_bytes();
+    const uint64_t held = proc_bytes("status", "VmData:");
     limit.rlim_cur = (rlim_t)(held + (600u << 20));
     assert_int_equal(setrlimit(RLIMIT_DATA, &limit), 0);
     assert_string_equal(hearth_free_memory("", true).what, "ulimit -d");

@@ -48,6 +48,37 @@ static inline void open_model_of(struct opened *o, const char *path, const struc
     o->n_vocab = hearth_model_info(o->model)->n_vocab;
 }
 
+// By pread; with a budget, `tests` says how its weights are read.
+static inline struct hearth_model *open_model_for(const char *path, uint64_t ram, int max_sessions,
+                                                  const struct hearth_weights_tests *tests)
+{
+    struct hearth_model_params params = hearth_model_params_default();
+    struct hearth_model *m = NULL;
+    params.n_threads = 1;
+    params.ram = ram;
+    params.io = "pread";
+    params.max_sessions = max_sessions;
+    OK(hearth_model_open(&m, path, &params, &err));
+    if (ram)
+        m->load.tests = tests;
+    return m;
+}
+
+// What a line of a file of this process in /proc says, in bytes; 0: there is none.
+static inline uint64_t proc_bytes(const char *file, const char *key)
+{
+    char path[40], line[200];
+    unsigned long long kib = 0;
+    snprintf(path, sizeof path, "/proc/self/%s", file);
+    FILE *f = fopen(path, "r");
+    while (f && fgets(line, sizeof line, f))
+        if (!strncmp(line, key, strlen(key)))
+            kib = strtoull(line + strlen(key), NULL, 10);
+    if (f)
+        fclose(f);
+    return kib * 1024;
+}
+
 static inline int open_session_of(struct opened *o, const struct way *way)
 {
     struct hearth_session_params session = hearth_session_params_default();

@@ -18,23 +18,11 @@ enum { CTX = 640, BATCH = 100, LONG = 250, SOME = 10 };
 static atomic_bool stop;
 static _Atomic uint64_t peak;
 
-static uint64_t private_bytes(void)
-{
-    FILE *f = fopen("/proc/self/smaps_rollup", "r");
-    char line[200];
-    unsigned long long kib = 0;
-    while (f && fgets(line, sizeof line, f))
-        (void)sscanf(line, "Anonymous: %llu", &kib);
-    if (f)
-        fclose(f);
-    return kib * 1024;
-}
-
 static void *watch(void *arg)
 {
     (void)arg;
     while (!atomic_load(&stop)) {
-        const uint64_t now = private_bytes();
+        const uint64_t now = proc_bytes("smaps_rollup", "Anonymous:");
         if (now > atomic_load(&peak))
             atomic_store(&peak, now);
         nanosleep(&(struct timespec){.tv_nsec = 500000}, NULL);
@@ -55,25 +43,12 @@ static struct hearth_session_params session_params(enum hearth_sparsity sparsity
     return p;
 }
 
-static struct hearth_model *open_model_with(const char *path, uint64_t ram, int max_sessions)
-{
-    static const struct hearth_weights_tests tests = {
-        .piece_bytes = 100000, .slab_bytes = 65536, .always = true, .weights_only = SANITIZED};
-    struct hearth_model_params params = hearth_model_params_default();
-    struct hearth_model *m = NULL;
-    params.n_threads = 1;
-    params.ram = ram;
-    params.io = "pread";
-    params.max_sessions = max_sessions;
-    OK(hearth_model_open(&m, path, &params, &err));
-    if (ram)
-        m->load.tests = &tests;
-    return m;
-}
+static const struct hearth_weights_tests streams = {
+    .piece_bytes = 100000, .slab_bytes = 65536, .always = true, .weights_only = SANITIZED};
 
 static struct opened open_with(const char *path, uint64_t ram, enum hearth_sparsity sparsity)
 {
-    struct opened o = {.model = open_model_with(path, ram, 0)};
+    struct opened o = {.model = open_model_for(path, ram, 0, &streams)};
     const struct hearth_session_params session = session_params(sparsity);
     o.n_vocab = hearth_model_info(o.model)->n_vocab;
     OK(hearth_session_open(&o.session, o.model, &session, &err));
@@ -305,13 +280,13 @@ static void test_sessions(void **state)
     (void)state;
     const char *path = make("tiny-turbosparse-pack");
     static struct marks want;
-    struct hearth_model *m = open_model_with(path, 0, 0);
+    struct hearth_model *m = open_model_for(path, 0, 0, &streams);
     struct runner *first = open_runner(m, HEARTH_SPARSITY_PREDICT);
     run(first);
     want = first->marks;
     close_runner(first);
     hearth_model_close(&m);
-    m = open_model_with(path, 1u << 30, 2);
+    m = open_model_for(path, 1u << 30, 2, &streams);
     first = open_runner(m, HEARTH_SPARSITY_PREDICT);
     const uint64_t least = first->o.session->sources->plan.floor.bytes;
     close_runner(first);
@@ -319,7 +294,7 @@ static void test_sessions(void **state)
 
     pthread_t watcher, threads[2];
     const uint64_t ram = least + (2 << 20); // what the process holds besides varies
-    m = open_model_with(path, ram, 2);
+    m = open_model_for(path, ram, 2, &streams);
     first = open_runner(m, HEARTH_SPARSITY_PREDICT);
     atomic_store(&peak, 0);
     atomic_store(&stop, false);

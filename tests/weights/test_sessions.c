@@ -31,16 +31,7 @@ static int open_sharing(struct hearth_session **out, struct hearth_model *m, enu
 static struct hearth_model *open_shared_model(const char *path, uint64_t ram, int max_sessions)
 {
     static const struct hearth_weights_tests tests = {SMALL, .always = true};
-    struct hearth_model_params params = hearth_model_params_default();
-    struct hearth_model *m = NULL;
-    params.n_threads = 1;
-    params.ram = ram;
-    params.io = "pread";
-    params.max_sessions = max_sessions;
-    OK(hearth_model_open(&m, path, &params, &err));
-    if (ram)
-        m->load.tests = &tests;
-    return m;
+    return open_model_for(path, ram, max_sessions, &tests);
 }
 
 // A prompt, whose rows are kept, and steps. No asserts: it runs in threads.
