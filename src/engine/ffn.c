@@ -20,6 +20,12 @@ struct pass {
     const float *seen;      // [n_slots x E] what predictors look at
 };
 
+// What predictors of the layer behind this one look at where they look at this one's input: [max_steps x E].
+static float *inputs_of(const struct hearth_ffn_work *w, int layer)
+{
+    return w->inputs + (size_t)(layer % 2) * w->max_steps * (size_t)w->c->hp->n_embd;
+}
+
 struct activate_job {
     const struct pass *p;
     int first;    // slot that task 0 stands for
@@ -242,23 +248,34 @@ static void request(const struct pass *passes, int n_passes, uint32_t n, const f
         hint_experts(passes, n_passes, x);
 }
 
+// What predictors look at, for each row of the class; h: the input itself.
+static const float *seen_of(const struct pass *p, const float *h, const float *x)
+{
+    const enum hearth_predictor_input input = p->work->c->hp->predictor_input;
+    const size_t begin = (size_t)p->rows.first * (size_t)p->work->c->hp->n_embd;
+    if (!p->by_neuron || input == HEARTH_PREDICTOR_NORMED)
+        return h + begin;
+    if (input != HEARTH_PREDICTOR_PREVIOUS)
+        return x + begin;
+    return p->layer && p->work->inputs ? inputs_of(p->work, p->layer - 1) : h + begin;
+}
+
 // Where inputs and outputs are: of a dense part where they were, else side by side by expert, in the order of
 // the wants.
 static void place_slots(struct pass *p, uint32_t n, float *h, const float *x)
 {
     struct hearth_ffn_work *w = p->work;
     const struct hearth_hparams *hp = w->c->hp;
-    const bool stream = p->by_neuron && hp->predictor_input != HEARTH_PREDICTOR_NORMED;
+    const float *in = h + (size_t)p->rows.first * (size_t)hp->n_embd, *looked_at = seen_of(p, h, x);
     p->n_slots = p->rows.n * hearth_ffn_used(hp);
     if (!hp->n_expert) {
-        const size_t begin = (size_t)p->rows.first * (size_t)hp->n_embd;
-        p->in = h + begin;
-        p->seen = (stream ? x : h) + begin;
+        p->in = hearth_row_of(h, p->rows.first, hp->n_embd);
+        p->seen = looked_at;
         return;
     }
     hearth_moe_assign(&w->moe, p->rows, w->wants, n);
-    const bool seen = stream && w->moe.seen;
-    hearth_moe_gather(&w->moe, p->rows, h, seen ? x : NULL);
+    const bool seen = looked_at != in && w->moe.seen;
+    hearth_moe_gather(&w->moe, p->rows, in, seen ? looked_at : NULL);
     p->in = hearth_moe_rows(&w->moe, p->rows);
     p->seen = seen ? w->moe.seen : p->in;
 }
@@ -345,6 +362,9 @@ static struct pass begin(struct hearth_ffn_work *w, struct hearth_rows rows, int
                      .up = hearth_row_of(w->up, slot, width),
                      .down = w->down ? hearth_row_of(w->down, slot, c->hp->n_embd) : NULL};
     p.single = p.by_neuron && w->sources->ffn.ops->gives_neurons;
+    if (w->inputs && rows.phase == HEARTH_PHASE_STEP)
+        memcpy(inputs_of(w, layer), h + (size_t)rows.first * (size_t)c->hp->n_embd,
+               (size_t)rows.n * (size_t)c->hp->n_embd * sizeof *h);
     if (c->hp->n_expert)
         hearth_moe_choose(&w->moe, rows, layer, h);
     return p;
@@ -390,6 +410,9 @@ void hearth_ffn_lay_out(struct hearth_ffn_work *w, const struct hearth_ffn_sizes
     const size_t f = (size_t)hearth_ffn_neurons(hp), x = (size_t)hearth_ffn_experts(hp);
     const bool predicts = hearth_sparse_mode_rank(w->sparse.mode, w->sparse.model) > 0;
     const bool seen = predicts && hp->predictor_input != HEARTH_PREDICTOR_NORMED;
+    const bool previous = predicts && hp->predictor_input == HEARTH_PREDICTOR_PREVIOUS;
+    w->max_steps = (size_t)sizes->max_steps;
+    w->inputs = previous ? hearth_arena_take(a, 2 * w->max_steps, (size_t)hp->n_embd * f32) : NULL;
     w->gate = hearth_arena_take_rows(a, slots, steps, f * f32);
     w->up = hearth_arena_take_rows(a, slots, steps, f * f32);
     w->down = hearth_arena_take_rows(a, sizes->neurons_stream ? slots : 0, steps, (size_t)hp->n_embd * f32);
@@ -399,5 +422,5 @@ void hearth_ffn_lay_out(struct hearth_ffn_work *w, const struct hearth_ffn_sizes
     w->products = hearth_arena_take(a, 2 * x, sizeof *w->products);
     if (hp->n_expert)
         hearth_moe_lay_out(&w->moe, sizes->max_rows, sizes->max_steps, seen, a);
-    hearth_sparse_lay_out(&w->sparse, sizes->streams, a);
+    hearth_sparse_lay_out(&w->sparse, sizes->streams, w->max_steps, a);
 }

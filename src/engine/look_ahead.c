@@ -59,6 +59,17 @@ void hearth_look_ahead_choose(struct hearth_look_ahead *w, size_t cluster, int w
     }
 }
 
+void hearth_look_ahead_take(struct hearth_look_ahead *w, size_t cluster, const uint8_t *wanted, int worker)
+{
+    uint32_t *list = w->workers[worker].list;
+    const size_t n_neurons = w->fc2.n, size = hearth_cluster_size(n_neurons), first = cluster * size;
+    const size_t end = first + size < n_neurons ? first + size : n_neurons;
+    memset(w->wanted + first, 0, end - first);
+    const size_t count = w->source->ops->absent(w->source->state, w->space, first, end, list);
+    for (size_t i = 0; i < count; i++)
+        w->wanted[list[i]] = wanted[list[i] - first];
+}
+
 void hearth_look_ahead_end(struct hearth_look_ahead *w)
 {
     uint32_t count = 0;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Looking ahead: while a layer's neurons are awaited and computed, those that the next layer will probably
 // want are read. Its predictor is asked with this layer's input, which differs little from its own. A wrong
-// guess costs time, never a result: the next layer asks again with its own input.
+// guess costs time, never a result: the next layer asks again with its own input. Where predictors look at
+// this input anyway, the caller makes the next layer's choice now, and nothing is guessed.
 #ifndef HEARTH_ENGINE_LOOK_AHEAD_H
 #define HEARTH_ENGINE_LOOK_AHEAD_H
 
@@ -44,6 +45,8 @@ bool hearth_look_ahead_begin(struct hearth_look_ahead *w, const struct hearth_so
 void hearth_look_ahead_prepare(struct hearth_look_ahead *w, int row);
 // Then, for each cluster of the layer: finds out which absent neurons it will probably want. Any thread.
 void hearth_look_ahead_choose(struct hearth_look_ahead *w, size_t cluster, int worker);
+// Or, where that is known: wanted[i] is whether neuron i of the cluster is.
+void hearth_look_ahead_take(struct hearth_look_ahead *w, size_t cluster, const uint8_t *wanted, int worker);
 // Then: has them read when the storage has nothing more urgent to do.
 void hearth_look_ahead_end(struct hearth_look_ahead *w);
 

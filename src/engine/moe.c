@@ -11,8 +11,8 @@
 struct job {
     struct hearth_moe_work *work;
     struct hearth_rows rows;
-    const float *h, *x; // [T x E]
-    float *out;
+    const float *h, *x; // [T x E] of the class
+    float *out;         // [T x E] of the batch
 };
 
 // Keeps the U best of X scores in `ids`, best first; of equal ones the lower number.
@@ -111,7 +111,7 @@ static void gather_task(void *arg, int task, int worker)
     const struct hearth_hparams *hp = j->work->c->hp;
     const int *slots = hearth_moe_slots(j->work, j->rows) + (size_t)task * (size_t)hp->n_expert_used;
     float *inputs = hearth_moe_rows(j->work, j->rows);
-    const size_t width = (size_t)hp->n_embd, from = (size_t)(j->rows.first + task) * width;
+    const size_t width = (size_t)hp->n_embd, from = (size_t)task * width;
     for (int i = 0; i < hp->n_expert_used; i++) {
         memcpy(hearth_row_of(inputs, slots[i], hp->n_embd), j->h + from, width * sizeof *j->h);
         if (j->x)
@@ -196,5 +196,5 @@ void hearth_moe_lay_out(struct hearth_moe_work *w, int max_rows, int max_steps, 
     w->next = hearth_arena_take(a, n, sizeof *w->next);
     w->guess = hearth_arena_take(a, guesses, sizeof *w->guess);
     w->rows = hearth_arena_take_rows(a, t * used, steps, (size_t)hp->n_embd * f32);
-    w->seen = hearth_arena_take(a, seen ? steps : 0, (size_t)hp->n_embd * f32);
+    w->seen = seen ? hearth_arena_take(a, steps, (size_t)hp->n_embd * f32) : NULL;
 }
