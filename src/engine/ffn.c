@@ -217,23 +217,43 @@ static uint32_t list_wants(const struct pass *passes, int n_passes)
     return n;
 }
 
-// Tells which experts the next layer will probably want, where its router is in memory.
+// Guesses which experts the next layer will want for a class, where its router is in memory. Returns how
+// many.
+static int guess_experts(const struct pass *p, const float *x)
+{
+    struct hearth_ffn_work *w = p->work;
+    const struct hearth_source *source = &w->sources->ffn;
+    const int next = p->layer + 1;
+    if (!w->c->hp->n_expert || !source->ops->takes_hints || next >= w->c->hp->n_layer ||
+        !hearth_sources_has_stage(w->sources, next) ||
+        !source->ops->takes_hints(source->state, next, p->rows.phase))
+        return 0;
+    return hearth_moe_guess(&w->moe, p->rows, p->layer, x);
+}
+
+// Tells which they are.
 static void hint_experts(const struct pass *passes, int n_passes, const float *x)
 {
     struct hearth_ffn_work *w = passes[0].work;
     const struct hearth_hparams *hp = w->c->hp;
     const struct hearth_source *source = &w->sources->ffn;
     const int next = passes[0].layer + 1;
-    if (!hp->n_expert || !source->ops->takes_hints || next >= hp->n_layer ||
-        !hearth_sources_has_stage(w->sources, next))
-        return;
     for (int k = 0, n = 0; k < n_passes && n < hp->n_expert; k++) {
-        if (!source->ops->takes_hints(source->state, next, passes[k].rows.phase))
-            continue;
-        n = hearth_moe_guess(&w->moe, passes[k].rows, passes[k].layer, x);
+        n = guess_experts(&passes[k], x);
         for (int i = 0; i < n; i++)
-            source->ops->hint(source->state, (uint32_t)(next * hp->n_expert + w->moe.guess[i]), NULL, 0);
+            source->ops->hint(
+                source->state,
+                &(struct hearth_hint){.space = (uint32_t)(next * hp->n_expert + w->moe.guess[i])}, 1);
     }
+}
+
+// Of experts whose neurons come one by one, their predictors say more, once their inputs are gathered.
+static void guess_neurons(const struct pass *p, const float *x)
+{
+    struct hearth_ffn_work *w = p->work;
+    w->sparse.guess = (struct hearth_look_guess){.n_rows = guess_experts(p, x) ? p->rows.n : 0,
+                                                 .ids = w->moe.guess,
+                                                 .slots = hearth_moe_slots(&w->moe, p->rows)};
 }
 
 static void request(const struct pass *passes, int n_passes, uint32_t n, const float *x)
@@ -335,7 +355,9 @@ static void compute(const struct pass *passes, int n_passes, uint32_t n)
 static void run(struct pass *passes, int n_passes, float *h, const float *x)
 {
     const uint32_t n = list_wants(passes, n_passes);
-    if (!passes[0].single)
+    if (passes[0].single)
+        guess_neurons(&passes[0], x);
+    else
         request(passes, n_passes, n, x);
     for (int k = 0; k < n_passes; k++)
         place_slots(&passes[k], n, h, x);
@@ -397,6 +419,20 @@ void hearth_ffn(struct hearth_ffn_work *w, const struct hearth_rows *classes, in
         run(&passes[k], together, h, x);
     for (int k = 0; k < n_classes; k++)
         end(&passes[k], h);
+}
+
+// ---- before attention
+
+bool hearth_ffn_looks(const struct hearth_ffn_work *w, struct hearth_rows rows)
+{
+    return rows.phase == HEARTH_PHASE_STEP && hearth_sparse_looks(&w->sparse);
+}
+
+void hearth_ffn_look(struct hearth_ffn_work *w, struct hearth_rows rows, int layer, const float *h,
+                     const float *x)
+{
+    const struct pass p = {.work = w, .rows = rows, .layer = layer, .by_neuron = true};
+    hearth_sparse_look(&w->sparse, layer, seen_of(&p, h, x), rows.n);
 }
 
 // ---- opening

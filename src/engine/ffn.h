@@ -38,4 +38,10 @@ void hearth_ffn_lay_out(struct hearth_ffn_work *w, const struct hearth_ffn_sizes
 void hearth_ffn(struct hearth_ffn_work *w, const struct hearth_rows *classes, int n_classes, int layer,
                 float *h, const float *x);
 
+// Before the attention of a layer: whether its neurons can be guessed for the rows of a class, and has those
+// read. h [T x E] is the norm before its feed-forward part of x [T x E], as the stream is now.
+bool hearth_ffn_looks(const struct hearth_ffn_work *w, struct hearth_rows rows);
+void hearth_ffn_look(struct hearth_ffn_work *w, struct hearth_rows rows, int layer, const float *h,
+                     const float *x);
+
 #endif

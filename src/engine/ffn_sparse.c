@@ -33,9 +33,11 @@ struct pass {
     void *rank_acts;                    // and its acts blocks
     uint8_t *masks;                     // [n_rows x F] where single neurons come
     bool asks;                          // the predictor; false: there is none, or it was asked a layer ago
-    bool looks;                         // ahead: n_clusters tasks, before a hint
+    int looks;                          // ahead: for so many rows of the next layer; 0: not at all
+    size_t n_look_tasks;                // before a hint
     _Atomic size_t n_looks, n_looked;   // taken, done
     bool hinted;
+    const struct hearth_look_guess *guess; // of the next layer's experts, or NULL
     const struct pass *next; // the same rows in the next layer, when its predictor is asked now; or NULL
 };
 
@@ -375,10 +377,10 @@ static void choose_ahead(const struct pass *p, size_t cluster, int worker)
 // Finds out what the next layer will want of one of its clusters. False: that has been done for all.
 static bool look(struct pass *p, int worker)
 {
-    if (!p->looks || atomic_load_explicit(&p->n_looks, memory_order_relaxed) >= p->n_clusters)
+    if (!p->looks || atomic_load_explicit(&p->n_looks, memory_order_relaxed) >= p->n_look_tasks)
         return false;
     const size_t task = atomic_fetch_add_explicit(&p->n_looks, 1, memory_order_relaxed);
-    if (task >= p->n_clusters)
+    if (task >= p->n_look_tasks)
         return false;
     if (p->next)
         choose_ahead(p, task, worker);
@@ -391,7 +393,7 @@ static bool look(struct pass *p, int worker)
 // Once that is known: has it read, while the other threads compute.
 static void hint(struct pass *p)
 {
-    if (!p->looks || p->hinted || atomic_load_explicit(&p->n_looked, memory_order_acquire) < p->n_clusters)
+    if (!p->looks || p->hinted || atomic_load_explicit(&p->n_looked, memory_order_acquire) < p->n_look_tasks)
         return;
     p->hinted = true;
     hearth_look_ahead_end(&p->work->look);
@@ -466,14 +468,15 @@ static void prepare_task(void *arg, int task, int worker)
     const struct pass *p = arg;
     const struct hearth_kernels *kernels = p->work->c->kernels;
     const size_t width = (size_t)p->work->c->hp->n_embd, rank = p->parts[0].fc2.k;
+    const int ahead = task - (1 + p->asks) * p->n_rows;
     const size_t row = (size_t)(task % p->n_rows);
     if (task < p->n_rows) {
         kernels->quantize_acts(p->work->matmul->acts + row * hearth_acts_bytes(width), p->x + row * width,
                                width);
         return;
     }
-    if (!p->asks || task >= 2 * p->n_rows) {
-        hearth_look_ahead_prepare(&p->work->look, (int)row);
+    if (ahead >= 0) {
+        hearth_look_ahead_prepare(&p->work->look, ahead);
         return;
     }
     kernels->activate(p->rank + row * rank, rank, HEARTH_ACT_RELU);
@@ -496,6 +499,24 @@ static void sum_task(void *arg, int task, int worker)
             p->work->c->kernels->add(out, work->partials + c * width + first, n);
 }
 
+// Begins to look ahead, where the next layer is in memory: `products` are to be evaluated then. Returns how
+// many.
+static int begin_to_look(struct pass *p, struct hearth_product *products)
+{
+    struct hearth_sparse_work *work = p->work;
+    const int next = p->layer + 1;
+    int n = 0;
+    if (next >= work->c->hp->n_layer || !hearth_sources_has_stage(work->sources, next))
+        return 0;
+    if (p->guess)
+        n = hearth_look_ahead_begin_experts(&work->look, work->sources, next, p->guess, products);
+    else if (p->asks || p->next)
+        n = hearth_look_ahead_begin(&work->look, work->sources, next, p->n_rows, products);
+    p->n_look_tasks = n ? hearth_look_ahead_tasks(&work->look) : 0;
+    p->looks = n ? work->look.n_rows : 0;
+    return n;
+}
+
 // First products of predictors: this layer's, and the next one's when that is asked or guessed at. They have
 // one input, except where the next layer's predictor looks at this layer and this one's at the layer before.
 static void ask_predictors(struct pass *p, int n_parts)
@@ -511,18 +532,16 @@ static void ask_predictors(struct pass *p, int n_parts)
                                               .first = part->first,
                                               .n = part->n};
     }
-    p->looks = p->source && (p->asks || p->next) &&
-               hearth_look_ahead_begin(&work->look, work->sources, p->layer, p->n_rows, &products[n]);
-    if (p->looks && p->next)
+    const int more = p->source ? begin_to_look(p, products + n) : 0;
+    if (more && p->next)
         work->workers[0].predictor_bytes += products[n].w.n * products[n].w.stride;
-    const float *ahead = p->next ? p->x : p->seen;
-    if (n && p->looks && ahead != p->seen) {
-        hearth_matmul(work->matmul, HEARTH_PHASE_STEP, products, n, p->seen, p->n_rows);
-        hearth_matmul(work->matmul, HEARTH_PHASE_STEP, products + n, 1, ahead, p->n_rows);
-    } else if (n || p->looks) {
-        hearth_matmul(work->matmul, HEARTH_PHASE_STEP, products, n + p->looks, n ? p->seen : ahead,
-                      p->n_rows);
-    }
+    const bool previous = work->c->hp->predictor_input == HEARTH_PREDICTOR_PREVIOUS;
+    const float *ahead = previous ? p->x : p->seen;
+    const int together = ahead == p->seen ? more : 0;
+    if (n + together)
+        hearth_matmul(work->matmul, HEARTH_PHASE_STEP, products, n + together, p->seen, p->n_rows);
+    if (more > together)
+        hearth_matmul(work->matmul, HEARTH_PHASE_STEP, products + n, more, ahead, p->n_rows);
 }
 
 static void run_pass(struct pass *p, int n_parts)
@@ -530,7 +549,7 @@ static void run_pass(struct pass *p, int n_parts)
     const struct hearth_context *ctx = p->work->c;
     const int n_units = n_parts * (int)p->n_clusters;
     ask_predictors(p, n_parts);
-    hearth_parallel(ctx, prepare_task, p, (1 + p->asks + p->looks) * p->n_rows);
+    hearth_parallel(ctx, prepare_task, p, (1 + p->asks) * p->n_rows + p->looks);
     if (p->source) {
         hearth_parallel(ctx, choose_task, p, n_units);
         run_wants(p, n_units);
@@ -606,7 +625,8 @@ void hearth_sparse_run(struct hearth_sparse_work *w, int layer, const struct hea
                                .rank = w->rank,
                                .rank_acts = w->rank_acts,
                                .masks = masks_of(w, layer, base),
-                               .asks = hearth_has(&parts[0].fc1) && !known};
+                               .asks = hearth_has(&parts[0].fc1) && !known,
+                               .guess = w->guess.n_rows && end <= HEARTH_STEP_ROWS ? &w->guess : NULL};
         struct hearth_sparse_part next_part;
         const int n = take_rows(&p, parts, n_parts, base, &part);
         if (p.source && w->max_early && layer + 1 < w->c->hp->n_layer) {
@@ -614,13 +634,40 @@ void hearth_sparse_run(struct hearth_sparse_work *w, int layer, const struct hea
             p.next = &next;
         }
         run_pass(&p, n);
-        looked = p.looks;
+        looked = p.looks > 0;
         base += p.n_rows;
     }
     w->known = looked ? layer + 1 : -1;
     for (int i = 0; probes->on_marks && i < n_parts; i++)
         probes->on_marks(probes->on_marks_arg, layer, parts[i].expert,
                          probes->marks + (size_t)parts[i].expert * f);
+}
+
+static void prepare_look_task(void *arg, int task, int worker)
+{
+    (void)worker;
+    hearth_look_ahead_prepare(arg, task);
+}
+
+static void look_task(void *arg, int task, int worker)
+{
+    hearth_look_ahead_choose(arg, (size_t)task, worker);
+}
+
+bool hearth_sparse_looks(const struct hearth_sparse_work *w)
+{
+    return w->sources->ffn.ops->gives_neurons && w->look.rank && !w->c->hp->n_expert;
+}
+
+void hearth_sparse_look(struct hearth_sparse_work *w, int layer, const float *seen, int n_rows)
+{
+    struct hearth_product product;
+    if (n_rows > HEARTH_STEP_ROWS || !hearth_look_ahead_begin(&w->look, w->sources, layer, n_rows, &product))
+        return;
+    hearth_matmul(w->matmul, HEARTH_PHASE_STEP, &product, 1, seen, n_rows);
+    hearth_parallel(w->c, prepare_look_task, &w->look, n_rows);
+    hearth_parallel(w->c, look_task, &w->look, (int)hearth_look_ahead_tasks(&w->look));
+    hearth_look_ahead_end(&w->look);
 }
 
 struct hearth_sparse_part hearth_sparse_part_of(const struct hearth_sparse_work *w, int layer, int expert)
@@ -675,7 +722,7 @@ void hearth_sparse_lay_out(struct hearth_sparse_work *w, bool streams, size_t ma
     w->max_early = early ? max_steps : 0;
     w->known = -1;
     w->parts = hearth_arena_take(a, rows, sizeof *w->parts);
-    w->products = hearth_arena_take(a, rows + 1, sizeof *w->products);
+    w->products = hearth_arena_take(a, 2 * rows, sizeof *w->products);
     w->rank = hearth_arena_take(a, rows, rank * f32);
     w->rank_acts = hearth_arena_take(a, rows, hearth_acts_bytes(rank));
     w->partials = hearth_arena_take(a, rows * clusters, e * f32);
@@ -693,5 +740,5 @@ void hearth_sparse_lay_out(struct hearth_sparse_work *w, bool streams, size_t ma
     w->look.matmul = w->matmul;
     w->look.threshold = w->mode->predict_threshold;
     if (streams && rank)
-        hearth_look_ahead_lay_out(&w->look, rows, rank, f, a);
+        hearth_look_ahead_lay_out(&w->look, max_steps * (size_t)hearth_ffn_used(hp), rank, a);
 }

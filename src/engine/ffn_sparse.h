@@ -39,9 +39,10 @@ struct hearth_sparse_work {
     const struct hearth_model *model;
     struct hearth_sources *sources;
     struct hearth_look_ahead look;
+    struct hearth_look_guess guess; // of the experts behind the next layer to be run; no rows: none
 
     struct hearth_sparse_part *parts; // [T] of one pass
-    struct hearth_product *products;  // [T + 1]
+    struct hearth_product *products;  // [2 T]
     float *rank;                      // [T x R] the predictor's inner layer
     void *rank_acts;                  // [T] acts blocks of it
     float *partials;                  // [T x C x E] the clusters' sums
@@ -73,5 +74,10 @@ struct hearth_sparse_part hearth_sparse_part_of(const struct hearth_sparse_work 
 // gates where a sparsity threshold decides.
 void hearth_sparse_run(struct hearth_sparse_work *w, int layer, const struct hearth_sparse_part *parts,
                        int n_parts, const float *x, const float *seen, float *out, float *act, float *gates);
+
+// Before the attention of a layer that is in memory: whether its neurons can be guessed; and has those that
+// n_rows rows will probably want read. `seen`: as its predictor gets it, or nearly.
+bool hearth_sparse_looks(const struct hearth_sparse_work *w);
+void hearth_sparse_look(struct hearth_sparse_work *w, int layer, const float *seen, int n_rows);
 
 #endif

@@ -167,12 +167,13 @@ int hearth_moe_guess(struct hearth_moe_work *w, struct hearth_rows rows, int lay
     if (rows.n > GUESS_ROWS || hp->layer_norm)
         return 0;
     const struct hearth_layer *next = &w->c->weights->layers[layer + 1];
+    float *normed = hearth_moe_rows(w, rows); // those of another class may hold its outputs
     for (int i = 0; i < rows.n; i++)
-        w->c->kernels->rms_norm(hearth_row_of(w->rows, i, hp->n_embd),
+        w->c->kernels->rms_norm(hearth_row_of(normed, i, hp->n_embd),
                                 x + (size_t)(rows.first + i) * (size_t)hp->n_embd, next->ffn_norm.data,
                                 (size_t)hp->n_embd, hp->norm_eps);
     struct hearth_product router = {.w = next->ffn_router, .out = w->scores, .n = rows.n};
-    hearth_matmul(w->matmul, rows.phase, &router, 1, w->rows, rows.n);
+    hearth_matmul(w->matmul, rows.phase, &router, 1, normed, rows.n);
     for (int i = 0; i < rows.n; i++, n += hp->n_expert_used)
         choose_best(hearth_row_of(w->scores, i, hp->n_expert), hp->n_expert, w->guess + n, hp->n_expert_used);
     return n;

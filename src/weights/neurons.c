@@ -98,14 +98,14 @@ static size_t absent(const void *state, uint32_t number, size_t first, size_t en
     return count;
 }
 
-// Where a prompt of the same evaluation is about to read all of the space, nothing else reads.
-static void hint(void *state, uint32_t number, const uint32_t *ids, uint32_t count)
+// Where a prompt of the same evaluation is about to read all of a space, nothing else reads.
+static void hint(void *state, const struct hearth_hint *hints, uint32_t count)
 {
     struct hearth_neurons *n = state;
-    if (n->setup.now->mixed)
-        hearth_neuron_chunks_hint(n, number, ids, count);
-    else
-        hearth_neuron_steps_hint(n, number, ids, count);
+    if (!n->setup.now->mixed)
+        hearth_neuron_steps_hint(n, hints, count);
+    else if (count == 1)
+        hearth_neuron_chunks_hint(n, hints->space, hints->ids, hints->n);
 }
 
 // ---- planning

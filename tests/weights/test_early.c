@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Predictors that look at the layer before: the neurons computed are those that they name there, wherever the
-// weights are; and where neurons stream, they are read a layer ahead, none in vain.
+// weights are; and where neurons stream, they are read a layer ahead, hardly any in vain.
 #include "check.h"
 
 #include "convert/pack.h"
@@ -130,9 +130,10 @@ static void make_pack(bool early)
                          &(struct hearth_pack_params){0}, NULL, &err));
 }
 
-// What is guessed is partly read in vain; what early predictors name is all needed, and known before its layer
-// begins, but for the first one of four.
-static void test_nothing_is_read_in_vain(void **state)
+// What is guessed is partly read in vain, and most of what is wanted is there or on its way when its layer
+// asks. What early predictors name is all needed, and all of it is on its way, but for the first of four
+// layers, for which there are guesses.
+static void test_little_is_read_in_vain(void **state)
 {
     (void)state;
     make_pack(false);
@@ -141,7 +142,8 @@ static void test_nothing_is_read_in_vain(void **state)
     printf("guessed: %llu bytes and %llu misses become %llu and %llu\n", (unsigned long long)later.bytes,
            (unsigned long long)later.misses, (unsigned long long)ahead.bytes,
            (unsigned long long)ahead.misses);
-    assert_true(ahead.bytes > later.bytes);
+    assert_true(ahead.bytes > later.bytes + later.bytes / 40);
+    assert_true(ahead.misses < later.misses / 6);
 
     make_pack(true);
     later = read_with(in_folder("pack.gguf"), HEARTH_OVERLAP_COMPUTE);
@@ -149,15 +151,15 @@ static void test_nothing_is_read_in_vain(void **state)
     printf("early: %llu bytes and %llu misses become %llu and %llu\n", (unsigned long long)later.bytes,
            (unsigned long long)later.misses, (unsigned long long)ahead.bytes,
            (unsigned long long)ahead.misses);
-    assert_true(ahead.bytes == later.bytes);
-    assert_true(ahead.misses < later.misses / 2);
+    assert_true(ahead.bytes < later.bytes + later.bytes / 40);
+    assert_true(ahead.misses < later.misses / 30);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_look_at_the_layer_before),
-        cmocka_unit_test(test_nothing_is_read_in_vain),
+        cmocka_unit_test(test_little_is_read_in_vain),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
