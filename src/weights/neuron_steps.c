@@ -15,6 +15,8 @@
 
 // Reads listed, and completions looked at, in one go.
 #define BATCH 64
+// Guesses that are needed to judge them.
+#define TRIALS 4096
 
 static bool has_failed(const struct hearth_neurons *n)
 {
@@ -289,16 +291,38 @@ static void begin_wave(struct hearth_neurons *n)
 
 // ---- a request
 
+// Judges what was read ahead for this layer.
+static void judge_hints(struct hearth_neurons *n, const struct hearth_request *r)
+{
+    const uint32_t size = (uint32_t)hearth_cluster_size(n->n_neurons);
+    for (uint32_t i = 0; i < n->n_hints && i <= n->hint_at; i++) {
+        const struct hearth_hint *h = &n->hints[i];
+        const uint32_t count = i < n->hint_at ? h->n : n->hinted;
+        if (h->space / n->experts != (uint32_t)r->layer)
+            continue;
+        n->guessed += count;
+        const int32_t first = n->want_of_space[h->space];
+        for (uint32_t k = 0; k < count && first >= 0; k++)
+            n->came_true += has_id(&r->wants[(uint32_t)first + h->ids[k] / size], h->ids[k]);
+    }
+}
+
+bool hearth_neuron_steps_may_guess(const struct hearth_neurons *n)
+{
+    return n->guessed < TRIALS || 2 * n->came_true >= n->guessed;
+}
+
 void hearth_neuron_steps_request(struct hearth_neurons *n, const struct hearth_request *r)
 {
     struct hearth_neuron_pass *p = &n->pass;
     hearth_neuron_steps_settle(n);
-    drop_hints(n); // from here on the layer itself asks
     p->wants = r->wants;
     p->n_wants = r->n;
     p->frontier = 0;
     for (uint32_t i = r->n; i-- > 0;)
         n->want_of_space[r->wants[i].space] = (int32_t)i;
+    judge_hints(n, r);
+    drop_hints(n); // from here on the layer itself asks
     hearth_cache_step(n->cache);
     begin_wave(n);
 }

@@ -155,11 +155,62 @@ static void test_little_is_read_in_vain(void **state)
     assert_true(ahead.misses < later.misses / 30);
 }
 
+// ---- guesses that fail
+
+// Bytes read by steps of one sequence.
+static uint64_t read_by_steps(const char *path, enum hearth_overlap overlap)
+{
+    enum { STEPS = N_CTX - 1 };
+    struct way way = {.ram = 1u << 30,
+                      .io = "pread",
+                      .n_threads = 2,
+                      .sparsity = HEARTH_SPARSITY_PREDICT,
+                      .threshold = 1.2f,
+                      .tests = {SMALL, .always = true},
+                      .overlap = overlap};
+    uint64_t least, most;
+    find_budgets_of(path, way, &least, &most);
+    way.ram = least + (most - least) / 2;
+    struct opened o;
+    struct hearth_streaming_stats stats;
+    open_model_of(&o, path, &way);
+    o.model->load.read_gap = 1;
+    OK(open_session_of(&o, &way));
+    const int seq = hearth_seq_new(o.session, &err);
+    for (int i = 0; i < STEPS; i++) {
+        const hearth_token token = token_at(o.n_vocab, 0, i);
+        OK(hearth_step(o.session, &seq, &token, 1, &err));
+    }
+    hearth_session_streaming_stats(o.session, &stats, sizeof stats);
+    close_opened(&o);
+    return stats.step_read_bytes;
+}
+
+// In a model of random numbers each layer changes the stream: most guesses fail, and soon there are none.
+static void test_bad_guesses_end(void **state)
+{
+    (void)state;
+    const struct made made = {.arch = "llama",
+                              .by_neuron = true,
+                              .predictors = true,
+                              .ff = 4480,
+                              .set = {{"feed_forward.activation", 's', 0, "relu"}}};
+    made_write(in_folder("made.gguf"), &made);
+    remove(in_folder("pack.gguf"));
+    OK(hearth_pack_write(in_folder("made.gguf"), in_folder("pack.gguf"), &(struct hearth_pack_params){0},
+                         NULL, &err));
+    const uint64_t later = read_by_steps(in_folder("pack.gguf"), HEARTH_OVERLAP_COMPUTE),
+                   ahead = read_by_steps(in_folder("pack.gguf"), HEARTH_OVERLAP_ALL);
+    printf("%llu bytes become %llu\n", (unsigned long long)later, (unsigned long long)ahead);
+    assert_true(ahead < later + later / 5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_look_at_the_layer_before),
         cmocka_unit_test(test_little_is_read_in_vain),
+        cmocka_unit_test(test_bad_guesses_end),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
