@@ -21,7 +21,7 @@
 #define IN_VAIN         0.1
 #define EXPERTS_IN_VAIN 0.08 // more
 // Of computing and reading the shorter one is hidden, but for this share: of neurons and layers read ahead,
-// of experts read ahead, of what nobody reads ahead.
+// of experts read ahead, of what nobody reads ahead (and of experts' neurons, not measured since they are).
 #define SHOWS_AHEAD   0.2
 #define SHOWS_EXPERTS 0.8
 #define SHOWS_ALL     1.0
