@@ -101,6 +101,28 @@ static bool mean_shares(const struct hearth_pack *p, double *shares)
     return ok;
 }
 
+// What the predictors look at; "" where there are none.
+static struct hearth_str predictor_input(const struct hearth_pack *p)
+{
+    struct hearth_str input = {"", 0};
+    (void)hearth_gguf_str(p->g, "hearth.pack.predictor_input", false, &input, NULL);
+    return input;
+}
+
+static void print_predictors(const struct hearth_pack *p)
+{
+    static const struct {
+        const char *input, *means;
+    } texts[] = {{"normed", "look at their layer's feed-forward input"},
+                 {"stream", "look at the stream before their layer's feed-forward part"},
+                 {"layer", "look at their layer's input"},
+                 {"previous", "look at the feed-forward input of the layer before, so they are asked early"}};
+    const struct hearth_str input = predictor_input(p);
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        if (input.n == strlen(texts[i].input) && !memcmp(input.s, texts[i].input, input.n))
+            printf("predictors    %s\n", texts[i].means);
+}
+
 static void print_order(const struct hearth_pack *p)
 {
     const uint64_t neurons = (uint64_t)p->n_layer * p->n_expert * p->n_ff;
@@ -139,6 +161,7 @@ void hearth_inspect_pack_print(const struct hearth_pack *p)
     else
         printf("down          was stored the other way round; quantised again, %s from %s\n",
                name_of(p->layers[0].type[HEARTH_PART_DOWN]), name_of(p->down_from[0]));
+    print_predictors(p);
     print_order(p);
     puts(hearth_gguf_tensor(p->g, HEARTH_CHECKSUMS_NAME) ? "checksums     CRC-32C, per MiB"
                                                          : "checksums     none");
@@ -146,7 +169,7 @@ void hearth_inspect_pack_print(const struct hearth_pack *p)
 
 json_t *hearth_inspect_pack_json(const struct hearth_pack *p)
 {
-    const struct hearth_str source = source_of(p);
+    const struct hearth_str source = source_of(p), input = predictor_input(p);
     double shares[HEARTH_PACK_BATCHES];
     json_t *active = json_array(), *layers = json_array();
     if (mean_shares(p, shares))
@@ -161,10 +184,11 @@ json_t *hearth_inspect_pack_json(const struct hearth_pack *p)
                               name_of(b->type[HEARTH_PART_UP]), "down", name_of(b->type[HEARTH_PART_DOWN]),
                               "down_from", p->down_from ? name_of(p->down_from[i]) : NULL));
     }
-    return json_pack("{s:i, s:I, s:I, s:I, s:s, s:b, s:I, s:I, s:o, s:b, s:o, s:o}", "version",
+    return json_pack("{s:i, s:I, s:I, s:I, s:s, s:o, s:b, s:I, s:I, s:o, s:b, s:o, s:o}", "version",
                      HEARTH_PACK_VERSION, "spaces", (json_int_t)p->n_layer * p->n_expert, "experts",
-                     (json_int_t)p->n_expert, "neurons", (json_int_t)p->n_ff, "down", down_of(p), "ordered",
-                     ordered(p), "profile_tokens", (json_int_t)profile_tokens(p), "always",
+                     (json_int_t)p->n_expert, "neurons", (json_int_t)p->n_ff, "down", down_of(p),
+                     "predictor_input", input.n ? hearth_json_string(input.s, input.n) : json_null(),
+                     "ordered", ordered(p), "profile_tokens", (json_int_t)profile_tokens(p), "always",
                      (json_int_t)sum_always(p), "active", active, "checksums",
                      hearth_gguf_tensor(p->g, HEARTH_CHECKSUMS_NAME) != NULL, "layers", layers, "source",
                      hearth_json_string(source.s, source.n));

@@ -317,6 +317,9 @@ const struct hearth_option hearth_option_table[] = {
      "disk; "
      "models with predictors become packs",
      AT(shape)},
+    {"--early-predictors", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, SYNTH, "Output",
+     "predictors see what the layer before sees, so that neurons can be read a layer ahead",
+     AT(early_predictors)},
     {"--pure", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, QUANTIZE | CONVERT, "Output",
      "all matrices in TYPE's format, the embedding and the head included; no mixture", AT(pure)},
     {"--special", "-sp", HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, RUN | DETOKENIZE, "Output",

@@ -548,7 +548,8 @@ static int put_metadata(struct packer *p)
 {
     static const char *const inputs[] = {[HEARTH_PREDICTOR_NORMED] = "normed",
                                          [HEARTH_PREDICTOR_STREAM] = "stream",
-                                         [HEARTH_PREDICTOR_LAYER] = "layer"};
+                                         [HEARTH_PREDICTOR_LAYER] = "layer",
+                                         [HEARTH_PREDICTOR_PREVIOUS] = "previous"};
     const struct hearth_pack_facts facts = {
         .n_layer = p->n_layer,
         .n_expert = p->n_expert,

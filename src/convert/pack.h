@@ -68,7 +68,7 @@ struct hearth_pack_facts {
     // When at least this share of a cluster's neurons is wanted, dense products are used; 0:
     // HEARTH_PACK_CROSSOVER.
     float crossover;
-    const char *predictor_input; // "normed", "stream" or "layer"; NULL: no predictors
+    const char *predictor_input; // "normed", "stream", "layer" or "previous"; NULL: no predictors
     float sparse_threshold;      // threshold of the predictors
 };
 

@@ -20,6 +20,12 @@ struct pass {
     const float *seen;      // [n_slots x E] what predictors look at
 };
 
+// What predictors of the layer behind this one look at where they look at this one's input: [max_steps x E].
+static float *inputs_of(const struct hearth_ffn_work *w, int layer)
+{
+    return w->inputs + (size_t)(layer % 2) * w->max_steps * (size_t)w->c->hp->n_embd;
+}
+
 struct activate_job {
     const struct pass *p;
     int first;    // slot that task 0 stands for
@@ -211,23 +217,43 @@ static uint32_t list_wants(const struct pass *passes, int n_passes)
     return n;
 }
 
-// Tells which experts the next layer will probably want, where its router is in memory.
+// Guesses which experts the next layer will want for a class, where its router is in memory. Returns how
+// many.
+static int guess_experts(const struct pass *p, const float *x)
+{
+    struct hearth_ffn_work *w = p->work;
+    const struct hearth_source *source = &w->sources->ffn;
+    const int next = p->layer + 1;
+    if (!w->c->hp->n_expert || !source->ops->takes_hints || next >= w->c->hp->n_layer ||
+        !hearth_sources_has_stage(w->sources, next) ||
+        !source->ops->takes_hints(source->state, next, p->rows.phase))
+        return 0;
+    return hearth_moe_guess(&w->moe, p->rows, p->layer, x);
+}
+
+// Tells which they are.
 static void hint_experts(const struct pass *passes, int n_passes, const float *x)
 {
     struct hearth_ffn_work *w = passes[0].work;
     const struct hearth_hparams *hp = w->c->hp;
     const struct hearth_source *source = &w->sources->ffn;
     const int next = passes[0].layer + 1;
-    if (!hp->n_expert || !source->ops->takes_hints || next >= hp->n_layer ||
-        !hearth_sources_has_stage(w->sources, next))
-        return;
     for (int k = 0, n = 0; k < n_passes && n < hp->n_expert; k++) {
-        if (!source->ops->takes_hints(source->state, next, passes[k].rows.phase))
-            continue;
-        n = hearth_moe_guess(&w->moe, passes[k].rows, passes[k].layer, x);
+        n = guess_experts(&passes[k], x);
         for (int i = 0; i < n; i++)
-            source->ops->hint(source->state, (uint32_t)(next * hp->n_expert + w->moe.guess[i]), NULL, 0);
+            source->ops->hint(
+                source->state,
+                &(struct hearth_hint){.space = (uint32_t)(next * hp->n_expert + w->moe.guess[i])}, 1);
     }
+}
+
+// Of experts whose neurons come one by one, their predictors say more, once their inputs are gathered.
+static void guess_neurons(const struct pass *p, const float *x)
+{
+    struct hearth_ffn_work *w = p->work;
+    w->sparse.guess = (struct hearth_look_guess){.n_rows = guess_experts(p, x) ? p->rows.n : 0,
+                                                 .ids = w->moe.guess,
+                                                 .slots = hearth_moe_slots(&w->moe, p->rows)};
 }
 
 static void request(const struct pass *passes, int n_passes, uint32_t n, const float *x)
@@ -242,23 +268,34 @@ static void request(const struct pass *passes, int n_passes, uint32_t n, const f
         hint_experts(passes, n_passes, x);
 }
 
+// What predictors look at, for each row of the class; h: the input itself.
+static const float *seen_of(const struct pass *p, const float *h, const float *x)
+{
+    const enum hearth_predictor_input input = p->work->c->hp->predictor_input;
+    const size_t begin = (size_t)p->rows.first * (size_t)p->work->c->hp->n_embd;
+    if (!p->by_neuron || input == HEARTH_PREDICTOR_NORMED)
+        return h + begin;
+    if (input != HEARTH_PREDICTOR_PREVIOUS)
+        return x + begin;
+    return p->layer && p->work->inputs ? inputs_of(p->work, p->layer - 1) : h + begin;
+}
+
 // Where inputs and outputs are: of a dense part where they were, else side by side by expert, in the order of
 // the wants.
 static void place_slots(struct pass *p, uint32_t n, float *h, const float *x)
 {
     struct hearth_ffn_work *w = p->work;
     const struct hearth_hparams *hp = w->c->hp;
-    const bool stream = p->by_neuron && hp->predictor_input != HEARTH_PREDICTOR_NORMED;
+    const float *in = h + (size_t)p->rows.first * (size_t)hp->n_embd, *looked_at = seen_of(p, h, x);
     p->n_slots = p->rows.n * hearth_ffn_used(hp);
     if (!hp->n_expert) {
-        const size_t begin = (size_t)p->rows.first * (size_t)hp->n_embd;
-        p->in = h + begin;
-        p->seen = (stream ? x : h) + begin;
+        p->in = hearth_row_of(h, p->rows.first, hp->n_embd);
+        p->seen = looked_at;
         return;
     }
     hearth_moe_assign(&w->moe, p->rows, w->wants, n);
-    const bool seen = stream && w->moe.seen;
-    hearth_moe_gather(&w->moe, p->rows, h, seen ? x : NULL);
+    const bool seen = looked_at != in && w->moe.seen;
+    hearth_moe_gather(&w->moe, p->rows, in, seen ? looked_at : NULL);
     p->in = hearth_moe_rows(&w->moe, p->rows);
     p->seen = seen ? w->moe.seen : p->in;
 }
@@ -318,7 +355,9 @@ static void compute(const struct pass *passes, int n_passes, uint32_t n)
 static void run(struct pass *passes, int n_passes, float *h, const float *x)
 {
     const uint32_t n = list_wants(passes, n_passes);
-    if (!passes[0].single)
+    if (passes[0].single)
+        guess_neurons(&passes[0], x);
+    else
         request(passes, n_passes, n, x);
     for (int k = 0; k < n_passes; k++)
         place_slots(&passes[k], n, h, x);
@@ -345,6 +384,9 @@ static struct pass begin(struct hearth_ffn_work *w, struct hearth_rows rows, int
                      .up = hearth_row_of(w->up, slot, width),
                      .down = w->down ? hearth_row_of(w->down, slot, c->hp->n_embd) : NULL};
     p.single = p.by_neuron && w->sources->ffn.ops->gives_neurons;
+    if (w->inputs && rows.phase == HEARTH_PHASE_STEP)
+        memcpy(inputs_of(w, layer), h + (size_t)rows.first * (size_t)c->hp->n_embd,
+               (size_t)rows.n * (size_t)c->hp->n_embd * sizeof *h);
     if (c->hp->n_expert)
         hearth_moe_choose(&w->moe, rows, layer, h);
     return p;
@@ -379,6 +421,20 @@ void hearth_ffn(struct hearth_ffn_work *w, const struct hearth_rows *classes, in
         end(&passes[k], h);
 }
 
+// ---- before attention
+
+bool hearth_ffn_looks(const struct hearth_ffn_work *w, struct hearth_rows rows)
+{
+    return rows.phase == HEARTH_PHASE_STEP && hearth_sparse_looks(&w->sparse);
+}
+
+void hearth_ffn_look(struct hearth_ffn_work *w, struct hearth_rows rows, int layer, const float *h,
+                     const float *x)
+{
+    const struct pass p = {.work = w, .rows = rows, .layer = layer, .by_neuron = true};
+    hearth_sparse_look(&w->sparse, layer, seen_of(&p, h, x), rows.n);
+}
+
 // ---- opening
 
 void hearth_ffn_lay_out(struct hearth_ffn_work *w, const struct hearth_ffn_sizes *sizes,
@@ -390,6 +446,9 @@ void hearth_ffn_lay_out(struct hearth_ffn_work *w, const struct hearth_ffn_sizes
     const size_t f = (size_t)hearth_ffn_neurons(hp), x = (size_t)hearth_ffn_experts(hp);
     const bool predicts = hearth_sparse_mode_rank(w->sparse.mode, w->sparse.model) > 0;
     const bool seen = predicts && hp->predictor_input != HEARTH_PREDICTOR_NORMED;
+    const bool previous = predicts && hp->predictor_input == HEARTH_PREDICTOR_PREVIOUS;
+    w->max_steps = (size_t)sizes->max_steps;
+    w->inputs = previous ? hearth_arena_take(a, 2 * w->max_steps, (size_t)hp->n_embd * f32) : NULL;
     w->gate = hearth_arena_take_rows(a, slots, steps, f * f32);
     w->up = hearth_arena_take_rows(a, slots, steps, f * f32);
     w->down = hearth_arena_take_rows(a, sizes->neurons_stream ? slots : 0, steps, (size_t)hp->n_embd * f32);
@@ -399,5 +458,5 @@ void hearth_ffn_lay_out(struct hearth_ffn_work *w, const struct hearth_ffn_sizes
     w->products = hearth_arena_take(a, 2 * x, sizeof *w->products);
     if (hp->n_expert)
         hearth_moe_lay_out(&w->moe, sizes->max_rows, sizes->max_steps, seen, a);
-    hearth_sparse_lay_out(&w->sparse, sizes->streams, a);
+    hearth_sparse_lay_out(&w->sparse, sizes->streams, w->max_steps, a);
 }

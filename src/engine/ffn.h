@@ -14,10 +14,12 @@ struct hearth_ffn_work {
     struct hearth_moe_work moe;
     struct hearth_sparse_work sparse;
 
-    float *gate, *up;                 // [T x U x F] by slot, class by class
-    float *down;                      // [T x U x E] of prompts whose neurons come in pieces
-    struct hearth_want *wants;        // [X] of all classes,
-    struct hearth_want *own;          // [X] and those of them that one class has rows for
+    float *gate, *up;          // [T x U x F] by slot, class by class
+    float *down;               // [T x U x E] of prompts whose neurons come in pieces
+    float *inputs;             // [2 x max_steps x E] of two layers' steps, where predictors look at them
+    size_t max_steps;          // rows of a step
+    struct hearth_want *wants; // [X] of all classes,
+    struct hearth_want *own;   // [X] and those of them that one class has rows for
     struct hearth_sparse_part *parts; // [X]
     struct hearth_product *products;  // [2 X]
 };
@@ -35,5 +37,11 @@ void hearth_ffn_lay_out(struct hearth_ffn_work *w, const struct hearth_ffn_sizes
 // streams is read once for all of them. The bias of ffn_down is left to the caller.
 void hearth_ffn(struct hearth_ffn_work *w, const struct hearth_rows *classes, int n_classes, int layer,
                 float *h, const float *x);
+
+// Before the attention of a layer: whether its neurons can be guessed for the rows of a class, and has those
+// read. h [T x E] is the norm before its feed-forward part of x [T x E], as the stream is now.
+bool hearth_ffn_looks(const struct hearth_ffn_work *w, struct hearth_rows rows);
+void hearth_ffn_look(struct hearth_ffn_work *w, struct hearth_rows rows, int layer, const float *h,
+                     const float *x);
 
 #endif

@@ -29,9 +29,16 @@ struct pass {
     float *out, *act;
     float *gates;                       // activated, for on_gates; or NULL
     const struct hearth_source *source; // where single neurons come; else NULL
-    bool looks;                         // ahead: n_clusters tasks, before a hint
+    float *rank;                        // the predictor's inner layer, [n_rows x R],
+    void *rank_acts;                    // and its acts blocks
+    uint8_t *masks;                     // [n_rows x F] where single neurons come
+    bool asks;                          // the predictor; false: there is none, or it was asked a layer ago
+    int looks;                          // ahead: for so many rows of the next layer; 0: not at all
+    size_t n_look_tasks;                // before a hint
     _Atomic size_t n_looks, n_looked;   // taken, done
     bool hinted;
+    const struct hearth_look_guess *guess; // of the next layer's experts, or NULL
+    const struct pass *next; // the same rows in the next layer, when its predictor is asked now; or NULL
 };
 
 // ---- one cluster
@@ -158,7 +165,7 @@ static size_t choose(const struct cluster *c)
         return 0;
     }
     const struct hearth_operand fc2 =
-        hearth_operand_of(&c->part->fc2, work->rank, work->rank_acts, c->part->first);
+        hearth_operand_of(&c->part->fc2, c->p->rank, c->p->rank_acts, c->part->first);
     product_all(c, &fc2, c->scratch->up);
     if (c->p->source)
         keep_scores(c, c->scratch->up);
@@ -290,7 +297,7 @@ static struct cluster cluster_of(const struct pass *p, int index, int worker)
     c.at = (size_t)index % p->n_clusters * p->cluster;
     c.n = c.part->space.n - c.at < p->cluster ? c.part->space.n - c.at : p->cluster;
     c.n_t = (size_t)c.part->n;
-    c.mask = p->source ? p->work->masks + (size_t)c.part->first * c.part->space.n + c.n_t * c.at : me->mask;
+    c.mask = p->source ? p->masks + (size_t)c.part->first * c.part->space.n + c.n_t * c.at : me->mask;
     return c;
 }
 
@@ -335,12 +342,13 @@ static void cluster_task(void *arg, int task, int worker)
 
 // ---- single neurons: the same in two steps, between which they come into memory
 
-// Chooses, and wants what any token has chosen.
+// Chooses, unless that was done a layer ago, and wants what any token has chosen.
 static void choose_task(void *arg, int task, int worker)
 {
     const struct pass *p = arg;
     const struct cluster c = cluster_of(p, task, worker);
-    c.scratch->predictor_bytes += choose(&c) * c.part->fc2.stride;
+    if (p->asks || !hearth_has(&c.part->fc2))
+        c.scratch->predictor_bytes += choose(&c) * c.part->fc2.stride;
     mark_computed(&c);
     size_t all;
     uint32_t *ids = p->work->ids + (size_t)c.part->first * c.part->space.n + c.at;
@@ -356,15 +364,28 @@ static void choose_task(void *arg, int task, int worker)
                                                 .n_rows = c.part->n};
 }
 
+// Chooses for the next layer, and finds out what of that is not in memory.
+static void choose_ahead(const struct pass *p, size_t cluster, int worker)
+{
+    const struct cluster c = cluster_of(p->next, (int)cluster, worker);
+    size_t all;
+    c.scratch->predictor_bytes += choose(&c) * c.part->fc2.stride;
+    count_marked(&c, &all);
+    hearth_look_ahead_take(&p->work->look, cluster, c.scratch->any, worker);
+}
+
 // Finds out what the next layer will want of one of its clusters. False: that has been done for all.
 static bool look(struct pass *p, int worker)
 {
-    if (!p->looks || atomic_load_explicit(&p->n_looks, memory_order_relaxed) >= p->n_clusters)
+    if (!p->looks || atomic_load_explicit(&p->n_looks, memory_order_relaxed) >= p->n_look_tasks)
         return false;
     const size_t task = atomic_fetch_add_explicit(&p->n_looks, 1, memory_order_relaxed);
-    if (task >= p->n_clusters)
+    if (task >= p->n_look_tasks)
         return false;
-    hearth_look_ahead_choose(&p->work->look, task, worker);
+    if (p->next)
+        choose_ahead(p, task, worker);
+    else
+        hearth_look_ahead_choose(&p->work->look, task, worker);
     atomic_fetch_add_explicit(&p->n_looked, 1, memory_order_release);
     return true;
 }
@@ -372,7 +393,7 @@ static bool look(struct pass *p, int worker)
 // Once that is known: has it read, while the other threads compute.
 static void hint(struct pass *p)
 {
-    if (!p->looks || p->hinted || atomic_load_explicit(&p->n_looked, memory_order_acquire) < p->n_clusters)
+    if (!p->looks || p->hinted || atomic_load_explicit(&p->n_looked, memory_order_acquire) < p->n_look_tasks)
         return;
     p->hinted = true;
     hearth_look_ahead_end(&p->work->look);
@@ -446,21 +467,21 @@ static void prepare_task(void *arg, int task, int worker)
     (void)worker;
     const struct pass *p = arg;
     const struct hearth_kernels *kernels = p->work->c->kernels;
-    const struct hearth_sparse_work *work = p->work;
-    const size_t width = (size_t)work->c->hp->n_embd, rank = p->parts[0].fc2.k;
+    const size_t width = (size_t)p->work->c->hp->n_embd, rank = p->parts[0].fc2.k;
+    const int ahead = task - (1 + p->asks) * p->n_rows;
+    const size_t row = (size_t)(task % p->n_rows);
     if (task < p->n_rows) {
-        kernels->quantize_acts(p->work->matmul->acts + (size_t)task * hearth_acts_bytes(width),
-                               p->x + (size_t)task * width, width);
+        kernels->quantize_acts(p->work->matmul->acts + row * hearth_acts_bytes(width), p->x + row * width,
+                               width);
         return;
     }
-    if (task >= 2 * p->n_rows) {
-        hearth_look_ahead_prepare(&p->work->look, task - 2 * p->n_rows);
+    if (ahead >= 0) {
+        hearth_look_ahead_prepare(&p->work->look, ahead);
         return;
     }
-    const size_t row = (size_t)(task - p->n_rows);
-    kernels->activate(work->rank + row * rank, rank, HEARTH_ACT_RELU);
-    kernels->quantize_acts((uint8_t *)work->rank_acts + row * hearth_acts_bytes(rank),
-                           work->rank + row * rank, rank);
+    kernels->activate(p->rank + row * rank, rank, HEARTH_ACT_RELU);
+    kernels->quantize_acts((uint8_t *)p->rank_acts + row * hearth_acts_bytes(rank), p->rank + row * rank,
+                           rank);
 }
 
 static void sum_task(void *arg, int task, int worker)
@@ -478,27 +499,57 @@ static void sum_task(void *arg, int task, int worker)
             p->work->c->kernels->add(out, work->partials + c * width + first, n);
 }
 
-static void run_pass(struct pass *p, int n_parts)
+// Begins to look ahead, where the next layer is in memory: `products` are to be evaluated then. Returns how
+// many.
+static int begin_to_look(struct pass *p, struct hearth_product *products)
 {
     struct hearth_sparse_work *work = p->work;
-    const struct hearth_context *ctx = work->c;
-    const bool predict = hearth_has(&p->parts[0].fc1);
-    const int n_units = n_parts * (int)p->n_clusters;
-    if (predict) {
-        for (int i = 0; i < n_parts; i++) {
-            work->workers[0].predictor_bytes += p->parts[i].fc1.n * p->parts[i].fc1.stride;
-            work->products[i] =
-                (struct hearth_product){.w = p->parts[i].fc1,
-                                        .out = work->rank + (size_t)p->parts[i].first * p->parts[i].fc1.n,
-                                        .first = p->parts[i].first,
-                                        .n = p->parts[i].n};
-        }
-        p->looks = p->source && hearth_look_ahead_begin(&work->look, work->sources, p->layer, p->n_rows,
-                                                        &work->products[n_parts]);
-        hearth_matmul(work->matmul, HEARTH_PHASE_STEP, work->products, n_parts + p->looks, p->seen,
-                      p->n_rows);
+    const int next = p->layer + 1;
+    int n = 0;
+    if (next >= work->c->hp->n_layer || !hearth_sources_has_stage(work->sources, next))
+        return 0;
+    if (p->guess)
+        n = hearth_look_ahead_begin_experts(&work->look, work->sources, next, p->guess, products);
+    else if (p->asks || p->next)
+        n = hearth_look_ahead_begin(&work->look, work->sources, next, p->n_rows, products);
+    p->n_look_tasks = n ? hearth_look_ahead_tasks(&work->look) : 0;
+    p->looks = n ? work->look.n_rows : 0;
+    return n;
+}
+
+// First products of predictors: this layer's, and the next one's when that is asked or guessed at. They have
+// one input, except where the next layer's predictor looks at this layer and this one's at the layer before.
+static void ask_predictors(struct pass *p, int n_parts)
+{
+    struct hearth_sparse_work *work = p->work;
+    struct hearth_product *products = work->products;
+    int n = 0;
+    for (; p->asks && n < n_parts; n++) {
+        const struct hearth_sparse_part *part = &p->parts[n];
+        work->workers[0].predictor_bytes += part->fc1.n * part->fc1.stride;
+        products[n] = (struct hearth_product){.w = part->fc1,
+                                              .out = p->rank + (size_t)part->first * part->fc1.n,
+                                              .first = part->first,
+                                              .n = part->n};
     }
-    hearth_parallel(ctx, prepare_task, p, (1 + predict + p->looks) * p->n_rows);
+    const int more = p->source ? begin_to_look(p, products + n) : 0;
+    if (more && p->next)
+        work->workers[0].predictor_bytes += products[n].w.n * products[n].w.stride;
+    const bool previous = work->c->hp->predictor_input == HEARTH_PREDICTOR_PREVIOUS;
+    const float *ahead = previous ? p->x : p->seen;
+    const int together = ahead == p->seen ? more : 0;
+    if (n + together)
+        hearth_matmul(work->matmul, HEARTH_PHASE_STEP, products, n + together, p->seen, p->n_rows);
+    if (more > together)
+        hearth_matmul(work->matmul, HEARTH_PHASE_STEP, products + n, more, ahead, p->n_rows);
+}
+
+static void run_pass(struct pass *p, int n_parts)
+{
+    const struct hearth_context *ctx = p->work->c;
+    const int n_units = n_parts * (int)p->n_clusters;
+    ask_predictors(p, n_parts);
+    hearth_parallel(ctx, prepare_task, p, (1 + p->asks) * p->n_rows + p->looks);
     if (p->source) {
         hearth_parallel(ctx, choose_task, p, n_units);
         run_wants(p, n_units);
@@ -511,41 +562,112 @@ static void run_pass(struct pass *p, int n_parts)
     }
 }
 
+// Where the masks of a layer are, from row `base` of the step on. Those that are made a layer ahead lie beside
+// those in use.
+static uint8_t *masks_of(const struct hearth_sparse_work *w, int layer, int base)
+{
+    const size_t row = w->max_early ? (size_t)(layer % 2) * w->max_early + (size_t)base : 0;
+    return w->masks + row * (size_t)hearth_ffn_neurons(w->c->hp);
+}
+
+// Takes the next rows of the parts, as many as a pass has. Returns how many parts these are of; *part is the
+// first that has rows left.
+static int take_rows(struct pass *p, const struct hearth_sparse_part *parts, int n_parts, int base, int *part)
+{
+    struct hearth_sparse_part *now = p->work->parts;
+    int n = 0;
+    while (*part < n_parts && p->n_rows < HEARTH_STEP_ROWS) {
+        const int from = base + p->n_rows, left = parts[*part].first + parts[*part].n - from;
+        const int room = HEARTH_STEP_ROWS - p->n_rows;
+        now[n] = parts[*part];
+        now[n].first = p->n_rows;
+        now[n].n = left < room ? left : room;
+        p->n_rows += now[n++].n;
+        *part += left <= room;
+    }
+    return n;
+}
+
+// The same rows in the next layer, of whose pass only the choice is made.
+static struct pass next_of(const struct pass *p, struct hearth_sparse_part *part, int base)
+{
+    struct pass next = *p;
+    *part = hearth_sparse_part_of(p->work, p->layer + 1, 0);
+    part->n = p->n_rows;
+    next.layer = p->layer + 1;
+    next.parts = part;
+    next.rank = p->work->look.rank;
+    next.rank_acts = p->work->look.acts;
+    next.masks = masks_of(p->work, next.layer, base);
+    return next;
+}
+
 void hearth_sparse_run(struct hearth_sparse_work *w, int layer, const struct hearth_sparse_part *parts,
                        int n_parts, const float *x, const float *seen, float *out, float *act, float *gates)
 {
     const struct hearth_probes *probes = w->c->probes;
-    struct hearth_sparse_part *now = w->parts;
     const size_t f = parts[0].space.n, width = (size_t)w->c->hp->n_embd;
     const int end = parts[n_parts - 1].first + parts[n_parts - 1].n;
+    const bool known = w->max_early && w->known == layer;
+    bool looked = false;
     for (int base = 0, part = 0; base < end;) {
-        struct pass p = {.work = w,
-                         .layer = layer,
-                         .parts = now,
-                         .n_clusters = hearth_cluster_count(f),
-                         .cluster = hearth_cluster_size(f),
-                         .x = x + (size_t)base * width,
-                         .seen = seen + (size_t)base * width,
-                         .out = out + (size_t)base * width,
-                         .act = act ? act + (size_t)base * f : NULL,
-                         .gates = gates ? gates + (size_t)base * f : NULL,
-                         .source = w->sources->ffn.ops->gives_neurons ? &w->sources->ffn : NULL};
-        int n = 0;
-        while (part < n_parts && p.n_rows < HEARTH_STEP_ROWS) {
-            const int from = base + p.n_rows, left = parts[part].first + parts[part].n - from;
-            const int room = HEARTH_STEP_ROWS - p.n_rows;
-            now[n] = parts[part];
-            now[n].first = p.n_rows;
-            now[n].n = left < room ? left : room;
-            p.n_rows += now[n++].n;
-            part += left <= room;
+        struct pass next, p = {.work = w,
+                               .layer = layer,
+                               .parts = w->parts,
+                               .n_clusters = hearth_cluster_count(f),
+                               .cluster = hearth_cluster_size(f),
+                               .x = x + (size_t)base * width,
+                               .seen = seen + (size_t)base * width,
+                               .out = out + (size_t)base * width,
+                               .act = act ? act + (size_t)base * f : NULL,
+                               .gates = gates ? gates + (size_t)base * f : NULL,
+                               .source = w->sources->ffn.ops->gives_neurons ? &w->sources->ffn : NULL,
+                               .rank = w->rank,
+                               .rank_acts = w->rank_acts,
+                               .masks = masks_of(w, layer, base),
+                               .asks = hearth_has(&parts[0].fc1) && !known,
+                               .guess = w->guess.n_rows && end <= HEARTH_STEP_ROWS ? &w->guess : NULL};
+        struct hearth_sparse_part next_part;
+        const int n = take_rows(&p, parts, n_parts, base, &part);
+        if (p.source && w->max_early && layer + 1 < w->c->hp->n_layer) {
+            next = next_of(&p, &next_part, base);
+            p.next = &next;
         }
         run_pass(&p, n);
+        looked = p.looks > 0;
         base += p.n_rows;
     }
+    w->known = looked ? layer + 1 : -1;
     for (int i = 0; probes->on_marks && i < n_parts; i++)
         probes->on_marks(probes->on_marks_arg, layer, parts[i].expert,
                          probes->marks + (size_t)parts[i].expert * f);
+}
+
+static void prepare_look_task(void *arg, int task, int worker)
+{
+    (void)worker;
+    hearth_look_ahead_prepare(arg, task);
+}
+
+static void look_task(void *arg, int task, int worker)
+{
+    hearth_look_ahead_choose(arg, (size_t)task, worker);
+}
+
+bool hearth_sparse_looks(const struct hearth_sparse_work *w)
+{
+    return w->sources->ffn.ops->gives_neurons && w->look.rank && !w->c->hp->n_expert;
+}
+
+void hearth_sparse_look(struct hearth_sparse_work *w, int layer, const float *seen, int n_rows)
+{
+    struct hearth_product product;
+    if (n_rows > HEARTH_STEP_ROWS || !hearth_look_ahead_begin(&w->look, w->sources, layer, n_rows, &product))
+        return;
+    hearth_matmul(w->matmul, HEARTH_PHASE_STEP, &product, 1, seen, n_rows);
+    hearth_parallel(w->c, prepare_look_task, &w->look, n_rows);
+    hearth_parallel(w->c, look_task, &w->look, (int)hearth_look_ahead_tasks(&w->look));
+    hearth_look_ahead_end(&w->look);
 }
 
 struct hearth_sparse_part hearth_sparse_part_of(const struct hearth_sparse_work *w, int layer, int expert)
@@ -586,7 +708,8 @@ static struct hearth_sparse_worker lay_out_worker(size_t cluster, bool streams, 
     return w;
 }
 
-void hearth_sparse_lay_out(struct hearth_sparse_work *w, bool streams, struct hearth_arena *a)
+void hearth_sparse_lay_out(struct hearth_sparse_work *w, bool streams, size_t max_steps,
+                           struct hearth_arena *a)
 {
     const struct hearth_hparams *hp = w->c->hp;
     const size_t rows = HEARTH_STEP_ROWS, e = (size_t)hp->n_embd, f32 = sizeof(float);
@@ -595,8 +718,11 @@ void hearth_sparse_lay_out(struct hearth_sparse_work *w, bool streams, struct he
     const int n_workers = hearth_pool_size(w->c->pool);
     if (!hearth_sparse_mode_any(w->mode, w->model))
         return;
+    const bool early = streams && rank && hp->predictor_input == HEARTH_PREDICTOR_PREVIOUS && !hp->n_expert;
+    w->max_early = early ? max_steps : 0;
+    w->known = -1;
     w->parts = hearth_arena_take(a, rows, sizeof *w->parts);
-    w->products = hearth_arena_take(a, rows + 1, sizeof *w->products);
+    w->products = hearth_arena_take(a, 2 * rows, sizeof *w->products);
     w->rank = hearth_arena_take(a, rows, rank * f32);
     w->rank_acts = hearth_arena_take(a, rows, hearth_acts_bytes(rank));
     w->partials = hearth_arena_take(a, rows * clusters, e * f32);
@@ -608,11 +734,11 @@ void hearth_sparse_lay_out(struct hearth_sparse_work *w, bool streams, struct he
             w->workers[i] = worker;
     }
     w->wants = hearth_arena_take(a, streams ? rows * clusters : 0, sizeof *w->wants);
-    w->masks = hearth_arena_take(a, streams ? rows : 0, f);
+    w->masks = hearth_arena_take(a, early ? 2 * max_steps : streams ? rows : 0, f);
     w->ids = hearth_arena_take(a, streams ? rows : 0, f * sizeof *w->ids);
     w->look.c = w->c;
     w->look.matmul = w->matmul;
     w->look.threshold = w->mode->predict_threshold;
     if (streams && rank)
-        hearth_look_ahead_lay_out(&w->look, rows, rank, f, a);
+        hearth_look_ahead_lay_out(&w->look, max_steps * (size_t)hearth_ffn_used(hp), rank, a);
 }

@@ -243,6 +243,20 @@ static void report(struct hearth_session *s, int layers)
         hearth_fault_cancel(&s->fault);
 }
 
+// No layer has looked ahead for the first one, nor for one whose predictor has only come into memory now. So
+// their neurons are guessed from the stream before their attention, and read during it.
+static void look_late(struct hearth_session *s, int layer)
+{
+    const struct hearth_layer *w = &s->context.weights->layers[layer];
+    for (int i = 0; i < s->batch.n_classes; i++) {
+        const struct hearth_rows rows = s->batch.classes[i];
+        if ((layer && hearth_sources_has_stage(s->sources, layer)) || !hearth_ffn_looks(&s->work.ffn, rows))
+            continue;
+        norm(s, &w->ffn_norm, &w->ffn_norm_b, rows);
+        hearth_ffn_look(&s->work.ffn, rows, layer, s->work.h, s->work.x);
+    }
+}
+
 int hearth_forward(struct hearth_session *s, struct hearth_error *err)
 {
     struct job j = {.s = s};
@@ -251,6 +265,7 @@ int hearth_forward(struct hearth_session *s, struct hearth_error *err)
     for (int layer = 0; layer < s->model->hp.n_layer; layer++) {
         if (begin(s, layer))
             break;
+        look_late(s, layer);
         compute_layer(s, layer);
         hearth_sources_release(s->sources, layer);
         report(s, layer + 1);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Looking ahead: while a layer's neurons are awaited and computed, those that the next layer will probably
 // want are read. Its predictor is asked with this layer's input, which differs little from its own. A wrong
-// guess costs time, never a result: the next layer asks again with its own input.
+// guess costs time, never a result: the next layer asks again with its own input. Where predictors look at
+// this input anyway, the caller makes the next layer's choice now, and nothing is guessed.
 #ifndef HEARTH_ENGINE_LOOK_AHEAD_H
 #define HEARTH_ENGINE_LOOK_AHEAD_H
 
@@ -15,35 +16,58 @@ struct hearth_look_ahead_worker {
     float *scores;
 };
 
-// Workspace; the caller sets what stands before the buffers.
+// Rows that will probably go through one space of the next layer.
+struct hearth_look_space {
+    uint32_t id; // layer * max(1, X) + expert
+    struct hearth_weight fc2;
+    int first, n; // rows of the predictors' inner layer
+};
+
+// The experts that some rows will probably use in the next layer.
+struct hearth_look_guess {
+    int n_rows;
+    const int *ids;   // [n_rows x U] best first; of equal ones in any order
+    const int *slots; // [n_rows x U] of a row: where the pass has its input, several times
+};
+
+// Workspace; the caller sets what stands before the buffers. T = HEARTH_STEP_ROWS, S spaces: 1 without
+// experts.
 struct hearth_look_ahead {
     const struct hearth_context *c;
     struct hearth_matmul_work *matmul;
     float threshold; // of the predictors' scores
 
-    float *rank;     // [rows x R] the predictor's inner layer
-    uint8_t *acts;   // [rows] acts blocks of it
-    uint8_t *wanted; // [n_neurons]
-    uint32_t *ids;   // [n_neurons] those of them
+    float *rank;     // [T x R] the predictors' inner layer
+    uint8_t *acts;   // [T] acts blocks of it
+    uint8_t *wanted; // [S x F]
+    uint32_t *ids;   // [S x F] those of them
     struct hearth_look_ahead_worker *workers;
+    int max_spaces; // S
 
     const struct hearth_source *source;
-    uint32_t space;
-    int n_rows;
-    struct hearth_weight fc2;
+    struct hearth_look_space spaces[HEARTH_STEP_ROWS];
+    int n_spaces, n_rows; // of these spaces, all in all
 };
 
-void hearth_look_ahead_lay_out(struct hearth_look_ahead *w, size_t rows, size_t rank, size_t n_neurons,
+// max_rows: that go through spaces in one step.
+void hearth_look_ahead_lay_out(struct hearth_look_ahead *w, size_t max_rows, size_t rank,
                                struct hearth_arena *a);
 
-// Begins for the layer behind `layer`, on a pass of n_rows rows: false when there is nothing to look at. Then
-// *product is the first matrix of the predictor, to be evaluated on what this layer's predictor gets.
-bool hearth_look_ahead_begin(struct hearth_look_ahead *w, const struct hearth_sources *s, int layer,
-                             int n_rows, struct hearth_product *product);
-// Then, for each row: makes the predictor's inner layer ready. Any thread.
+// Begins for a layer whose weights are in memory, and n_rows rows. Returns how many products are to be
+// evaluated on what the predictor of the layer before gets, or on what there is before the layer's attention.
+// 0: there is nothing to look at.
+int hearth_look_ahead_begin(struct hearth_look_ahead *w, const struct hearth_sources *s, int layer,
+                            int n_rows, struct hearth_product *products);
+// The same for a model with experts; products[T].
+int hearth_look_ahead_begin_experts(struct hearth_look_ahead *w, const struct hearth_sources *s, int layer,
+                                    const struct hearth_look_guess *guess, struct hearth_product *products);
+// Then, for each of w->n_rows rows: makes the predictors' inner layer ready. Any thread.
 void hearth_look_ahead_prepare(struct hearth_look_ahead *w, int row);
-// Then, for each cluster of the layer: finds out which absent neurons it will probably want. Any thread.
-void hearth_look_ahead_choose(struct hearth_look_ahead *w, size_t cluster, int worker);
+// Then, for each task: finds out which absent neurons of a cluster the layer will probably want. Any thread.
+size_t hearth_look_ahead_tasks(const struct hearth_look_ahead *w);
+void hearth_look_ahead_choose(struct hearth_look_ahead *w, size_t task, int worker);
+// Or, without experts, where that is known: wanted[i] is whether neuron i of the cluster is.
+void hearth_look_ahead_take(struct hearth_look_ahead *w, size_t cluster, const uint8_t *wanted, int worker);
 // Then: has them read when the storage has nothing more urgent to do.
 void hearth_look_ahead_end(struct hearth_look_ahead *w);
 

@@ -11,8 +11,8 @@
 struct job {
     struct hearth_moe_work *work;
     struct hearth_rows rows;
-    const float *h, *x; // [T x E]
-    float *out;
+    const float *h, *x; // [T x E] of the class
+    float *out;         // [T x E] of the batch
 };
 
 // Keeps the U best of X scores in `ids`, best first; of equal ones the lower number.
@@ -111,7 +111,7 @@ static void gather_task(void *arg, int task, int worker)
     const struct hearth_hparams *hp = j->work->c->hp;
     const int *slots = hearth_moe_slots(j->work, j->rows) + (size_t)task * (size_t)hp->n_expert_used;
     float *inputs = hearth_moe_rows(j->work, j->rows);
-    const size_t width = (size_t)hp->n_embd, from = (size_t)(j->rows.first + task) * width;
+    const size_t width = (size_t)hp->n_embd, from = (size_t)task * width;
     for (int i = 0; i < hp->n_expert_used; i++) {
         memcpy(hearth_row_of(inputs, slots[i], hp->n_embd), j->h + from, width * sizeof *j->h);
         if (j->x)
@@ -167,12 +167,13 @@ int hearth_moe_guess(struct hearth_moe_work *w, struct hearth_rows rows, int lay
     if (rows.n > GUESS_ROWS || hp->layer_norm)
         return 0;
     const struct hearth_layer *next = &w->c->weights->layers[layer + 1];
+    float *normed = hearth_moe_rows(w, rows); // those of another class may hold its outputs
     for (int i = 0; i < rows.n; i++)
-        w->c->kernels->rms_norm(hearth_row_of(w->rows, i, hp->n_embd),
+        w->c->kernels->rms_norm(hearth_row_of(normed, i, hp->n_embd),
                                 x + (size_t)(rows.first + i) * (size_t)hp->n_embd, next->ffn_norm.data,
                                 (size_t)hp->n_embd, hp->norm_eps);
     struct hearth_product router = {.w = next->ffn_router, .out = w->scores, .n = rows.n};
-    hearth_matmul(w->matmul, rows.phase, &router, 1, w->rows, rows.n);
+    hearth_matmul(w->matmul, rows.phase, &router, 1, normed, rows.n);
     for (int i = 0; i < rows.n; i++, n += hp->n_expert_used)
         choose_best(hearth_row_of(w->scores, i, hp->n_expert), hp->n_expert, w->guess + n, hp->n_expert_used);
     return n;
@@ -196,5 +197,5 @@ void hearth_moe_lay_out(struct hearth_moe_work *w, int max_rows, int max_steps, 
     w->next = hearth_arena_take(a, n, sizeof *w->next);
     w->guess = hearth_arena_take(a, guesses, sizeof *w->guess);
     w->rows = hearth_arena_take_rows(a, t * used, steps, (size_t)hp->n_embd * f32);
-    w->seen = hearth_arena_take(a, seen ? steps : 0, (size_t)hp->n_embd * f32);
+    w->seen = seen ? hearth_arena_take(a, steps, (size_t)hp->n_embd * f32) : NULL;
 }

@@ -55,7 +55,7 @@ void hearth_moe_choose(struct hearth_moe_work *w, struct hearth_rows rows, int l
 
 // The experts that the layer behind this one will probably want for these rows, from x [T x E], the stream
 // as it is before this layer's feed-forward part: guess[0..result), some of them more than once. Before
-// any rows are gathered.
+// the rows of this class are gathered.
 int hearth_moe_guess(struct hearth_moe_work *w, struct hearth_rows rows, int layer, const float *x);
 
 // Gives each (token, expert) pair its slot, in the order of the wants' experts (none twice): the slots of an
@@ -63,7 +63,7 @@ int hearth_moe_guess(struct hearth_moe_work *w, struct hearth_rows rows, int lay
 void hearth_moe_assign(struct hearth_moe_work *w, struct hearth_rows rows, const struct hearth_want *wants,
                        uint32_t n);
 
-// Copies each row of h [T x E] to its slots in `rows`, and of x, unless it is NULL, to those in `seen`.
+// Copies each of the class's rows of h to its slots in `rows`, and of x, unless it is NULL, to those in `seen`.
 void hearth_moe_gather(struct hearth_moe_work *w, struct hearth_rows rows, const float *h, const float *x);
 
 // h = the weighted sum of each row's slots.

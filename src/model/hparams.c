@@ -271,7 +271,7 @@ static int read_activation(const struct reader *r, const struct hearth_arch *arc
 // Predictors: their input, and the threshold of their output. PowerInfer's files have at most the threshold.
 static int read_predictors(const struct reader *r, struct hearth_hparams *hp)
 {
-    static const char *const names[] = {"normed", "stream", "layer"};
+    static const char *const names[] = {"normed", "stream", "layer", "previous"};
     static const char input_key[] = "hearth.pack.predictor_input";
     struct hearth_str text = {"", 0};
     hp->predictor_input = !hearth_gguf_is_pwri(r->g) ? HEARTH_PREDICTOR_NORMED
@@ -287,7 +287,7 @@ static int read_predictors(const struct reader *r, struct hearth_hparams *hp)
         rc = hearth_gguf_str(r->g, input_key, false, &text, r->err);
     if (rc || !text.n)
         return rc;
-    for (int i = 0; i < 3; i++)
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (is(text, names[i])) {
             hp->predictor_input = (enum hearth_predictor_input)i;
             if (i == HEARTH_PREDICTOR_LAYER && !hp->parallel)
@@ -295,8 +295,8 @@ static int read_predictors(const struct reader *r, struct hearth_hparams *hp)
             return HEARTH_OK;
         }
     return hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
-                       "%s: %s is \"%.*s\"; supported are normed, stream, and layer where attention and "
-                       "feed-forward are side by side",
+                       "%s: %s is \"%.*s\"; supported are normed, stream, previous, and layer where "
+                       "attention and feed-forward are side by side",
                        hearth_gguf_path(r->g), input_key, cut(text), text.s);
 }
 

@@ -105,9 +105,10 @@ struct hearth_yarn {
 
 // The input of a predictor.
 enum hearth_predictor_input {
-    HEARTH_PREDICTOR_NORMED, // the input of the feed-forward part itself
-    HEARTH_PREDICTOR_STREAM, // the residual stream before the norm of the feed-forward part
-    HEARTH_PREDICTOR_LAYER   // the layer's input; in a parallel layer the same as the stream
+    HEARTH_PREDICTOR_NORMED,  // the input of the feed-forward part itself
+    HEARTH_PREDICTOR_STREAM,  // the residual stream before the norm of the feed-forward part
+    HEARTH_PREDICTOR_LAYER,   // the layer's input; in a parallel layer the same as the stream
+    HEARTH_PREDICTOR_PREVIOUS // the input of the feed-forward part before; the first layer's its own
 };
 
 struct hearth_hparams {

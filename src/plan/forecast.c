@@ -22,7 +22,7 @@
 #define IN_VAIN         0.1
 #define EXPERTS_IN_VAIN 0.08 // more
 // Of computing and reading the shorter one is hidden, but for this share: of neurons and layers read ahead,
-// of experts read ahead, of what nobody reads ahead.
+// of experts read ahead, of what nobody reads ahead (and of experts' neurons, not measured since they are).
 #define SHOWS_AHEAD   0.2
 #define SHOWS_EXPERTS 0.8
 #define SHOWS_ALL     1.0
@@ -74,7 +74,10 @@ static void add_ffn(struct hearth_workload *out, const struct hearth_model *m, c
 void hearth_workload_make(struct hearth_workload *out, const struct hearth_model *m,
                           enum hearth_sparsity sparsity, const double *density)
 {
-    *out = (struct hearth_workload){.parts_united = 1, .rows_united = 1, .n_layer = m->hp.n_layer};
+    *out = (struct hearth_workload){.parts_united = 1,
+                                    .rows_united = 1,
+                                    .early = m->hp.predictor_input == HEARTH_PREDICTOR_PREVIOUS,
+                                    .n_layer = m->hp.n_layer};
     for (int i = 0; i < m->hp.n_layer; i++) {
         const struct hearth_layer *l = &m->weights.layers[i];
         add_to(out->whole, &l->attn_q, 1);
@@ -176,6 +179,14 @@ static void read_bundles(const struct hearth_forecast_params *f, double missed, 
     r->copied += missed - reads;
 }
 
+// Whether steps guess the neurons of the next layer, of models without experts. Those with early predictors
+// know them.
+static bool guesses(const struct hearth_forecast_params *f)
+{
+    return f->look_ahead && f->workload->neurons > 0 && !f->workload->early &&
+           f->budget->spaces[0].visit >= 1;
+}
+
 static void read_neurons(const struct hearth_forecast_params *f, struct reading *r)
 {
     const struct hearth_budget_params *b = f->budget;
@@ -197,7 +208,7 @@ static void read_neurons(const struct hearth_forecast_params *f, struct reading 
         all += s->n_neurons;
     }
     r->kept = kept / all;
-    if (!f->look_ahead || f->workload->neurons <= 0 || b->spaces[0].visit < 1)
+    if (!guesses(f))
         return;
     r->reads /= 1 - IN_VAIN;
     r->bytes += (r->bytes - dense_bytes) * IN_VAIN / (1 - IN_VAIN);
@@ -236,7 +247,7 @@ static double reading_s(const struct hearth_forecast_params *f, const struct rea
     double s = (r->reads * f->probe->request_cpu_us * 1e-6 + r->copied * COPY_S) / f->threads;
     if (f->budget->n_spaces && w->neurons > 0 && !f->plan->all_resident) {
         s += w->neurons * LISTS_S;
-        if (f->look_ahead && f->budget->spaces[0].visit >= 1)
+        if (guesses(f))
             s += w->predictors * (1 - r->kept) / (memory_rate(f->probe, f->threads) * ROWS_RATE);
     }
     return s;

@@ -19,6 +19,7 @@ struct hearth_workload {
     double parts_united, rows_united;
     double predictors; // of `whole`
     double neurons;    // that predictors are asked about
+    bool early;        // predictors name the neurons of the next layer
     double kv_bytes;   // keys and values of a token's context
     int n_layer;
 };

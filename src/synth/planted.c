@@ -109,7 +109,8 @@ int hearth_synth_put_pack_keys(struct hearth_synth *s)
                                             .n_expert = n_spaces(s),
                                             .layers = layers,
                                             .always = always,
-                                            .predictor_input = "normed"};
+                                            .predictor_input =
+                                                s->params->early_predictors ? "previous" : "normed"};
     if (!rc)
         rc = hearth_pack_put_keys(s->w, &facts, s->err);
     free(layers);

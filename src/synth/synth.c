@@ -206,6 +206,8 @@ static int put_metadata(struct hearth_synth *s)
         rc = hearth_gguf_put_str(s->w, key, p->activation, strlen(p->activation), s->err);
     if (!rc && p->rank && !p->pack)
         rc = hearth_gguf_put_f32(s->w, "powerinfer.sparse_threshold", 0.0f, s->err);
+    if (!rc && s->params->early_predictors && !p->pack)
+        rc = hearth_gguf_put_str(s->w, "hearth.pack.predictor_input", "previous", 8, s->err);
     return rc ? rc : hearth_synth_put_vocabulary(s);
 }
 
@@ -247,6 +249,8 @@ int hearth_synth(const char *name, const char *out, const struct hearth_synth_pa
         ;
     if (!s.p)
         return hearth_fail(err, HEARTH_E_INVALID, "there is no preset \"%s\"", name);
+    if (params->early_predictors && !s.p->rank)
+        return hearth_fail(err, HEARTH_E_INVALID, "%s has no predictors", name);
     struct hearth_synth_preset shape = *s.p;
     if (params->shape) {
         make_shape(&shape);

@@ -17,6 +17,8 @@ struct hearth_synth_params {
     // disk. Models with planted neurons become packs, with the counts that such neurons would have on
     // average.
     bool shape;
+    // Predictors see the feed-forward input of the layer before: hearth.pack.predictor_input is "previous".
+    bool early_predictors;
     // Called now and then with bytes written, and to be written in all; false stops. May be NULL.
     bool (*progress)(void *arg, uint64_t done, uint64_t total);
     void *progress_arg;

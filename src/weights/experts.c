@@ -260,19 +260,22 @@ static bool takes_hints(const void *state, int layer, enum hearth_phase phase)
     return x->setup.model->load.overlap == HEARTH_OVERLAP_ALL && (right || phase == HEARTH_PHASE_PROMPT);
 }
 
-// Read once all that this layer wants is on its way.
-static void hint(void *state, uint32_t space, const uint32_t *ids, uint32_t n)
+static void guess(struct experts_state *x, int expert)
 {
-    (void)ids;
-    (void)n;
-    struct experts_state *x = state;
-    const int expert = (int)(space % x->n_experts);
     if (hearth_expert_cache_has(x->cache, x->layer + 1, (uint32_t)expert))
         return;
     for (int i = 0; i < x->n_guess; i++)
         if (x->guess[i] == expert)
             return;
     x->guess[x->n_guess++] = expert;
+}
+
+// Read once all that this layer wants is on its way.
+static void hint(void *state, const struct hearth_hint *hints, uint32_t n)
+{
+    struct experts_state *x = state;
+    for (uint32_t i = 0; i < n; i++)
+        guess(x, (int)(hints[i].space % (uint32_t)x->n_experts));
 }
 
 static bool is_ready(const struct experts_state *x, const struct visit *v)

@@ -186,6 +186,8 @@ static bool is_complete(const struct hearth_neurons *n, const struct chunk *c,
 static void keep_hinted(struct hearth_neurons *n, const struct chunk *c, const uint8_t *bundles)
 {
     const size_t stride = n->spaces[c->space].bundle_bytes;
+    if (c->space != n->keep_space) // another expert
+        return;
     for (; n->keep_at < n->n_keep && n->keep[n->keep_at] < c->at + c->n; n->keep_at++) {
         const uint32_t id = n->keep[n->keep_at];
         struct hearth_cache_read read;

@@ -77,10 +77,10 @@ struct hearth_neurons {
     struct hearth_region staging;            // a buffer of group_bytes for each
     size_t group_bytes;
     struct hearth_neuron_pass pass;
-    bool unsettled; // the last wave is to be let go
-    // Hints: ids of one space, of which those before ahead_at have been dealt with.
-    const uint32_t *ahead;
-    uint32_t n_ahead, ahead_at, ahead_space;
+    bool unsettled;                             // the last wave is to be let go
+    struct hearth_hint hints[HEARTH_STEP_ROWS]; // of which those before hint_at are dealt with, and of that
+    uint32_t n_hints, hint_at, hinted;          // one the first so many ids
+    uint64_t guessed, came_true;                // neurons that were read ahead in time, and were wanted then
 
     // Prompts: chunks of a space.
     struct hearth_region buffers; // two,

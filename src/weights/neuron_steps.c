@@ -10,12 +10,22 @@
 
 #include "weights/neuron_reads.h"
 
+#include <assert.h>
+#include <string.h>
+
 // Reads listed, and completions looked at, in one go.
 #define BATCH 64
+// Guesses that are needed to judge them.
+#define TRIALS 4096
 
 static bool has_failed(const struct hearth_neurons *n)
 {
     return hearth_fault_is_raised(n->setup.now->fault);
+}
+
+static void drop_hints(struct hearth_neurons *n)
+{
+    n->n_hints = n->hint_at = n->hinted = 0;
 }
 
 // ---- reads
@@ -104,16 +114,21 @@ static void read_ahead(struct hearth_neurons *n)
 {
     struct hearth_cache_read reads[BATCH];
     const uint32_t keep_free = HEARTH_NEURON_KEEP_FREE(n);
-    while (n->ahead_at < n->n_ahead && !hearth_neuron_reads_queued(n)) {
+    while (n->hint_at < n->n_hints && !hearth_neuron_reads_queued(n)) {
+        const struct hearth_hint *h = &n->hints[n->hint_at];
         const uint32_t room = hearth_store_depth(n->store) - (uint32_t)hearth_store_in_flight(n->store);
-        uint32_t most = room < n->n_free ? room : n->n_free, left = n->n_ahead - n->ahead_at;
+        uint32_t most = room < n->n_free ? room : n->n_free, left = h->n - n->hinted;
         most = most < BATCH ? most : BATCH;
         if (!most)
             return;
         left = left < most ? left : most;
-        const uint32_t listed = hearth_cache_prefetch(n->cache, n->ahead_space, n->ahead + n->ahead_at, left,
-                                                      keep_free, reads, most);
-        n->ahead_at += left;
+        const uint32_t listed =
+            hearth_cache_prefetch(n->cache, h->space, h->ids + n->hinted, left, keep_free, reads, most);
+        n->hinted += left;
+        if (n->hinted == h->n) {
+            n->hint_at++;
+            n->hinted = 0;
+        }
         hearth_neuron_reads_queue(n, reads, listed);
         hearth_neuron_reads_submit(n);
     }
@@ -205,7 +220,7 @@ static void release(struct hearth_neurons *n)
 // The reserve is full of what was read ahead: it goes.
 static void make_room(struct hearth_neurons *n)
 {
-    n->n_ahead = n->ahead_at = 0;
+    drop_hints(n);
     wait_for_all(n);
     for (uint32_t i = 0; i < n->n_spaces; i++)
         hearth_cache_release(n->cache, i, NULL, 0);
@@ -276,16 +291,38 @@ static void begin_wave(struct hearth_neurons *n)
 
 // ---- a request
 
+// Judges what was read ahead for this layer.
+static void judge_hints(struct hearth_neurons *n, const struct hearth_request *r)
+{
+    const uint32_t size = (uint32_t)hearth_cluster_size(n->n_neurons);
+    for (uint32_t i = 0; i < n->n_hints && i <= n->hint_at; i++) {
+        const struct hearth_hint *h = &n->hints[i];
+        const uint32_t count = i < n->hint_at ? h->n : n->hinted;
+        if (h->space / n->experts != (uint32_t)r->layer)
+            continue;
+        n->guessed += count;
+        const int32_t first = n->want_of_space[h->space];
+        for (uint32_t k = 0; k < count && first >= 0; k++)
+            n->came_true += has_id(&r->wants[(uint32_t)first + h->ids[k] / size], h->ids[k]);
+    }
+}
+
+bool hearth_neuron_steps_may_guess(const struct hearth_neurons *n)
+{
+    return n->guessed < TRIALS || 2 * n->came_true >= n->guessed;
+}
+
 void hearth_neuron_steps_request(struct hearth_neurons *n, const struct hearth_request *r)
 {
     struct hearth_neuron_pass *p = &n->pass;
     hearth_neuron_steps_settle(n);
-    n->n_ahead = n->ahead_at = 0; // from here on the layer itself asks
     p->wants = r->wants;
     p->n_wants = r->n;
     p->frontier = 0;
     for (uint32_t i = r->n; i-- > 0;)
         n->want_of_space[r->wants[i].space] = (int32_t)i;
+    judge_hints(n, r);
+    drop_hints(n); // from here on the layer itself asks
     hearth_cache_step(n->cache);
     begin_wave(n);
 }
@@ -321,16 +358,17 @@ void hearth_neuron_steps_settle(struct hearth_neurons *n)
 
 void hearth_neuron_steps_finish(struct hearth_neurons *n)
 {
-    n->n_ahead = n->ahead_at = 0;
+    drop_hints(n);
     hearth_neuron_steps_settle(n);
     wait_for_all(n);
 }
 
-void hearth_neuron_steps_hint(struct hearth_neurons *n, uint32_t space, const uint32_t *ids, uint32_t count)
+void hearth_neuron_steps_hint(struct hearth_neurons *n, const struct hearth_hint *hints, uint32_t count)
 {
-    n->ahead_space = space;
-    n->ahead = ids;
-    n->n_ahead = count;
+    assert(count <= HEARTH_STEP_ROWS);
+    drop_hints(n);
+    memcpy(n->hints, hints, count * sizeof *hints);
+    n->n_hints = count;
     read_ahead(n);
 }
 

@@ -83,7 +83,7 @@ static bool takes_hints(const void *state, int layer, enum hearth_phase phase)
     (void)layer;
     (void)phase;
     const struct hearth_neurons *n = state;
-    return n->setup.model->load.overlap == HEARTH_OVERLAP_ALL;
+    return n->setup.model->load.overlap == HEARTH_OVERLAP_ALL && hearth_neuron_steps_may_guess(n);
 }
 
 static size_t absent(const void *state, uint32_t number, size_t first, size_t end, uint32_t *ids)
@@ -98,14 +98,14 @@ static size_t absent(const void *state, uint32_t number, size_t first, size_t en
     return count;
 }
 
-// Where a prompt of the same evaluation is about to read all of the space, nothing else reads.
-static void hint(void *state, uint32_t number, const uint32_t *ids, uint32_t count)
+// Where a prompt of the same evaluation is about to read all of a space, nothing else reads.
+static void hint(void *state, const struct hearth_hint *hints, uint32_t count)
 {
     struct hearth_neurons *n = state;
-    if (n->setup.now->mixed)
-        hearth_neuron_chunks_hint(n, number, ids, count);
-    else
-        hearth_neuron_steps_hint(n, number, ids, count);
+    if (!n->setup.now->mixed)
+        hearth_neuron_steps_hint(n, hints, count);
+    else if (count == 1)
+        hearth_neuron_chunks_hint(n, hints->space, hints->ids, hints->n);
 }
 
 // ---- planning

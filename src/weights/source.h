@@ -47,6 +47,13 @@ struct hearth_want {
     struct hearth_weight gate, up, down;
 };
 
+// What will probably be wanted of a space.
+struct hearth_hint {
+    uint32_t space;
+    const uint32_t *ids; // [n] ascending, which stay as they are until the next request with ids; NULL: all
+    uint32_t n;
+};
+
 struct hearth_request {
     enum hearth_phase phase;
     int layer, n_tokens;
@@ -133,9 +140,9 @@ struct hearth_source_ops {
     bool (*takes_hints)(const void *state, int layer, enum hearth_phase phase);
     // Of neurons [first, end) of a space, those that are neither in memory nor on their way. Any thread.
     size_t (*absent)(const void *state, uint32_t space, size_t first, size_t end, uint32_t *ids);
-    // The space will probably be wanted next, these ids of it (NULL: all), which stay as they are until the
-    // next request with ids: they are read when there is nothing more urgent to do.
-    void (*hint)(void *state, uint32_t space, const uint32_t *ids, uint32_t n);
+    // These spaces, HEARTH_STEP_ROWS at most, will probably be wanted next, and are read when there is nothing
+    // more urgent to do. With ids, they take the place of those of an earlier hint.
+    void (*hint)(void *state, const struct hearth_hint *hints, uint32_t n);
 
     // How much of so many bytes it would use if they were lent to it. Of sources of stages only.
     uint64_t (*takes)(const void *state, uint64_t bytes);

@@ -178,6 +178,8 @@ run 0 synth list
 out_has "mistral-7b-dense "
 run 2 synth tiny-dense
 err_has "OUT is missing"
+run 1 synth tiny-dense "$tmp/new.gguf" --early-predictors
+err_has "tiny-dense has no predictors"
 run 0 run "$model" --version
 out_has "hearth "
 for option in -v -V --version version; do

@@ -54,6 +54,17 @@ out_has "by how often neurons are active, from a profile of"
 out_has "checksums     CRC-32C"
 run 0 inspect "$model"
 params=$(grep '^parameters' "$tmp/out")
+for early in "" --early-predictors; do
+    rm -f "$tmp/synth.gguf" "$tmp/synth.hearth.gguf"
+    run 0 synth tiny-turbosparse "$tmp/synth.gguf" $early
+    run 0 pack "$tmp/synth.gguf" "$tmp/synth.hearth.gguf"
+    run 0 inspect "$tmp/synth.hearth.gguf"
+    out_has "predictors    look at ${early:+the feed-forward input of the layer before}"
+    run 0 inspect "$tmp/synth.hearth.gguf" --json
+    wanted=normed
+    [ -n "$early" ] && wanted=previous
+    [ "$(json "$tmp/out" pack/predictor_input)" = $wanted ] || fail "predictors' input in JSON"
+done
 run 0 inspect "$pack" --json
 [ "$(json "$tmp/out" pack/spaces)" = 6 ] || fail "spaces in JSON"
 [ "$(json "$tmp/out" pack/down)" = requantised ] || fail "down in JSON"

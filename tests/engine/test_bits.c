@@ -646,15 +646,21 @@ static struct subject made_subject(const char *kind, const char *name, const cha
     return m;
 }
 
-static struct subject make_preset(const char *preset)
+static struct subject make_preset_with(const char *preset, bool early)
 {
     const char *path = in_folder("model.gguf");
+    const struct hearth_synth_params params = {.seed = 5, .n_threads = 2, .early_predictors = early};
     remove(path);
-    OK(hearth_synth(preset, path, &(struct hearth_synth_params){.seed = 5, .n_threads = 2}, &err));
-    struct subject m = made_subject("synth", preset, "model.gguf");
+    OK(hearth_synth(preset, path, &params, &err));
+    struct subject m = made_subject(early ? "synth-early" : "synth", preset, "model.gguf");
     m.large = true;
     m.relu = strcmp(preset, "tiny-dense") && strcmp(preset, "tiny-qwen3-moe");
     return m;
+}
+
+static struct subject make_preset(const char *preset)
+{
+    return make_preset_with(preset, false);
 }
 
 static void test_presets(void **state)
@@ -689,17 +695,24 @@ static void make_profile(const struct subject *m)
     hearth_model_close(&model);
 }
 
+// Its pack, with the profile in the folder or without one.
+static struct subject make_pack(const struct subject *source, const char *kind, bool with_profile)
+{
+    const struct hearth_pack_params params = {.profile = with_profile ? in_folder("profile") : NULL,
+                                              .n_threads = 2};
+    remove(in_folder("pack.gguf"));
+    OK(hearth_pack_write(source->path, in_folder("pack.gguf"), &params, NULL, &err));
+    struct subject pack = made_subject(kind, source->name, "pack.gguf");
+    pack.large = source->large;
+    pack.relu = source->relu;
+    return pack;
+}
+
 static void check_packs(const struct subject *source, int turn)
 {
     make_profile(source);
     for (int with = 0; with < 2; with++) {
-        const struct hearth_pack_params params = {.profile = with ? in_folder("profile") : NULL,
-                                                  .n_threads = 2};
-        remove(in_folder("pack.gguf"));
-        OK(hearth_pack_write(source->path, in_folder("pack.gguf"), &params, NULL, &err));
-        struct subject pack = made_subject(with ? "pack-profile" : "pack", source->name, "pack.gguf");
-        pack.large = source->large;
-        pack.relu = source->relu;
+        const struct subject pack = make_pack(source, with ? "pack-profile" : "pack", with);
         check_modes(&pack, turn + with);
         check(&pack, &SHORT, &SHARE, F16);
         check(&pack, &SHORT, &SHARE, Q8_0);
@@ -760,6 +773,40 @@ static void test_made_packs(void **state)
         struct subject m = made_subject("made", experts ? "llama-moe" : "llama-dense", "made.gguf");
         check_packs(&m, experts);
     }
+    end();
+}
+
+// ---- predictors that look at the layer before
+
+static void check_early(const struct subject *m)
+{
+    check(m, &SHORT, &PREDICT, F16);
+    check(m, &SHORT, &PREDICT_MORE, F32);
+    check(m, &MANY, &PREDICT, F16);
+}
+
+static void test_early(void **state)
+{
+    (void)state;
+    static const char *const presets[] = {"tiny-turbosparse", "tiny-falcon", "tiny-turbosparse-moe"};
+    begin();
+    for (size_t i = 0; i < COUNT(presets); i++) {
+        const struct subject m = make_preset_with(presets[i], true);
+        check_early(&m);
+        make_profile(&m);
+        const struct subject pack = make_pack(&m, "pack-early", true);
+        check_early(&pack);
+    }
+    made_write(in_folder("made.gguf"),
+               &(struct made){.arch = "llama",
+                              .experts = true,
+                              .by_neuron = true,
+                              .predictors = true,
+                              .set = {{"hearth.pack.predictor_input", 's', 0, "previous"}}});
+    const struct subject m = made_subject("made-early", "llama-experts", "made.gguf");
+    check_early(&m);
+    const struct subject pack = make_pack(&m, "pack-early", false);
+    check_early(&pack);
     end();
 }
 
@@ -872,10 +919,10 @@ int main(int argc, char **argv)
         else
             cmocka_set_test_filter(argv[i]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_goldens), cmocka_unit_test(test_powerinfer), cmocka_unit_test(test_shipped),
-        cmocka_unit_test(test_presets), cmocka_unit_test(test_packs),      cmocka_unit_test(test_made),
-        cmocka_unit_test(test_long),    cmocka_unit_test(test_made_packs), cmocka_unit_test(test_recorded),
-        cmocka_unit_test(test_covered),
+        cmocka_unit_test(test_goldens),  cmocka_unit_test(test_powerinfer), cmocka_unit_test(test_shipped),
+        cmocka_unit_test(test_presets),  cmocka_unit_test(test_packs),      cmocka_unit_test(test_made),
+        cmocka_unit_test(test_long),     cmocka_unit_test(test_made_packs), cmocka_unit_test(test_early),
+        cmocka_unit_test(test_recorded), cmocka_unit_test(test_covered),
     };
     const int failed = cmocka_run_group_tests(tests, prepare, remove_folder);
     if (record_to && !failed) {

@@ -70,7 +70,8 @@ static struct hearth_model *open_made(const struct made *made)
 // ---- what predictors look at
 
 // Experts whose predictors look at `input`.
-static void evaluate_input(const char *input, bool plain_norms, int together, struct logits *out)
+static void evaluate_input_in(enum hearth_sparsity sparsity, const char *input, bool plain_norms,
+                              int together, struct logits *out)
 {
     const struct made made = {
         .arch = "llama",
@@ -80,8 +81,13 @@ static void evaluate_input(const char *input, bool plain_norms, int together, st
         .plain_norms = plain_norms,
         .set = {{"hearth.pack.predictor_input", 's', 0, input}, {"feed_forward.activation", 's', 0, "relu"}}};
     struct hearth_model *m = open_made(&made);
-    evaluate(m, HEARTH_SPARSITY_PREDICT, 0.0f, together, out);
+    evaluate(m, sparsity, sparsity == HEARTH_SPARSITY_PREDICT ? 0.0f : NAN, together, out);
     hearth_model_close(&m);
+}
+
+static void evaluate_input(const char *input, bool plain_norms, int together, struct logits *out)
+{
+    evaluate_input_in(HEARTH_SPARSITY_PREDICT, input, plain_norms, together, out);
 }
 
 static double apart(const struct logits *a, const struct logits *b)
@@ -107,6 +113,19 @@ static void test_experts_look_at_the_stream(void **state)
 
     evaluate_input("stream", false, 1, &alone);
     assert_memory_equal(alone.v, stream.v, sizeof stream.v);
+}
+
+// Where predictors are not in use, what they look at has no place and is left alone.
+static void test_nobody_looks(void **state)
+{
+    (void)state;
+    static const char *const inputs[] = {"stream", "previous"};
+    static struct logits off, exact;
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
+        evaluate_input_in(HEARTH_SPARSITY_OFF, inputs[i], false, N_SEQS, &off);
+        evaluate_input_in(HEARTH_SPARSITY_EXACT, inputs[i], false, N_SEQS, &exact);
+        assert_memory_equal(exact.v, off.v, sizeof off.v);
+    }
 }
 
 // ---- clusters
@@ -140,6 +159,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_experts_look_at_the_stream),
+        cmocka_unit_test(test_nobody_looks),
         cmocka_unit_test(test_odd_clusters),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -315,12 +315,19 @@ static inline void check_model(const char *path, enum hearth_sparsity sparsity)
 
 // ---- models
 
-static inline const char *make(const char *preset)
+static inline const char *make_with(const char *preset, bool early_predictors)
 {
     const char *path = in_folder("model.gguf");
+    const struct hearth_synth_params params = {
+        .seed = 5, .n_threads = 2, .early_predictors = early_predictors};
     remove(path);
-    OK(hearth_synth(preset, path, &(struct hearth_synth_params){.seed = 5, .n_threads = 2}, &err));
+    OK(hearth_synth(preset, path, &params, &err));
     return path;
+}
+
+static inline const char *make(const char *preset)
+{
+    return make_with(preset, false);
 }
 
 static inline void check_preset(const char *preset, const enum hearth_sparsity *modes, int n)

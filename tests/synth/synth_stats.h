@@ -50,6 +50,7 @@ struct stats {
     struct stats_sums *layers;
     size_t n_experts, n_ff; // X (at least 1), F
     float *normed, *stream; // [STATS_SEQS][E] of the layer at hand
+    float *before;          // [STATS_SEQS][E] normed, of the layer before; of the first layer its own
     float *gate, *up, *predicted, *rank;
     void *acts, *scratch;
     bool neurons; // measure them, not only experts
@@ -93,9 +94,11 @@ static inline void stats_space(struct stats *st, int layer, int expert, int seq,
     struct stats_sums *sums = &st->layers[layer];
     struct hearth_weight w;
     const float *x = st->normed + (size_t)seq * (size_t)st->m->hp.n_embd;
-    const float *seen = st->m->hp.predictor_input == HEARTH_PREDICTOR_NORMED
-                            ? x
-                            : st->stream + (size_t)seq * (size_t)st->m->hp.n_embd;
+    const enum hearth_predictor_input input = st->m->hp.predictor_input;
+    const float *seen = (input == HEARTH_PREDICTOR_NORMED     ? st->normed
+                         : input == HEARTH_PREDICTOR_PREVIOUS ? st->before
+                                                              : st->stream) +
+                        (size_t)seq * (size_t)st->m->hp.n_embd;
     const size_t f = st->n_ff, at = (size_t)expert * f;
     const bool gated = l->ffn_gate.data || l->ffn_gate_exps.data;
     const bool drelu = st->m->hp.activation == HEARTH_ACT_DRELU;
@@ -142,11 +145,12 @@ static inline void stats_on_ffn(void *arg, enum hearth_phase phase, int layer, s
 {
     struct stats *st = arg;
     const size_t width = (size_t)st->m->hp.n_embd, at = (size_t)row.seq * width;
-    if (phase != HEARTH_PHASE_STEP || layer % st->every)
+    if (phase != HEARTH_PHASE_STEP)
         return;
+    memcpy(st->before + at, layer ? st->normed + at : normed, width * sizeof *normed);
     memcpy(st->normed + at, normed, width * sizeof *normed);
     memcpy(st->stream + at, stream, width * sizeof *stream);
-    if (!st->m->hp.n_expert) {
+    if (!st->m->hp.n_expert && layer % st->every == 0) {
         const bool mate = st->layers[layer].last_expert[row.seq] == 0;
         st->layers[layer].last_expert[row.seq] = 0;
         stats_space(st, layer, 0, row.seq, row.seq, mate);
@@ -225,6 +229,7 @@ static inline void stats_open(struct stats *st, struct hearth_session *s)
     const size_t widest = width > rank ? width : rank;
     st->normed = stats_alloc((STATS_SEQS + 1) * width, sizeof(float));
     st->stream = stats_alloc((STATS_SEQS + 1) * width, sizeof(float));
+    st->before = stats_alloc((STATS_SEQS + 1) * width, sizeof(float));
     st->gate = stats_alloc(st->n_ff, sizeof(float));
     st->up = stats_alloc(st->n_ff, sizeof(float));
     st->predicted = stats_alloc(st->n_ff, sizeof(float));
@@ -252,6 +257,7 @@ static inline void stats_close(struct stats *st)
     free(st->layers);
     free(st->normed);
     free(st->stream);
+    free(st->before);
     free(st->gate);
     free(st->up);
     free(st->predicted);

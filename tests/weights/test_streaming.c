@@ -73,10 +73,10 @@ static void make_profile(const char *model, const char *profile)
     hearth_model_close(&m);
 }
 
-static void check_packs(const char *preset, const enum hearth_sparsity *modes, int n)
+static void check_packs_with(const char *preset, bool early, const enum hearth_sparsity *modes, int n)
 {
     char model[512], pack[512], profile[512];
-    snprintf(model, sizeof model, "%s", make(preset));
+    snprintf(model, sizeof model, "%s", make_with(preset, early));
     snprintf(pack, sizeof pack, "%s", in_folder("pack.gguf"));
     snprintf(profile, sizeof profile, "%s", in_folder("profile"));
     make_profile(model, profile);
@@ -88,6 +88,11 @@ static void check_packs(const char *preset, const enum hearth_sparsity *modes, i
             check_model(pack, modes[i]);
     }
     remove(profile);
+}
+
+static void check_packs(const char *preset, const enum hearth_sparsity *modes, int n)
+{
+    check_packs_with(preset, false, modes, n);
 }
 
 static void test_packs(void **state)
@@ -111,6 +116,15 @@ static void test_expert_packs(void **state)
     check_preset("tiny-turbosparse-pack", all_modes, 3);
 }
 
+// Predictors that look at the layer before.
+static void test_early_packs(void **state)
+{
+    (void)state;
+    check_packs_with("tiny-turbosparse", true, all_modes, 1);
+    check_packs_with("tiny-falcon", true, all_modes, 1);
+    check_packs_with("tiny-turbosparse-moe", true, all_modes, 1);
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1) // a pattern such as "test_*packs"
@@ -119,7 +133,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_dense),        cmocka_unit_test(test_tied),
         cmocka_unit_test(test_relu),         cmocka_unit_test(test_drelu),
         cmocka_unit_test(test_packs),        cmocka_unit_test(test_relu_packs),
-        cmocka_unit_test(test_expert_packs), cmocka_unit_test(test_large_head),
+        cmocka_unit_test(test_expert_packs), cmocka_unit_test(test_early_packs),
+        cmocka_unit_test(test_large_head),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

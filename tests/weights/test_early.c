@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: MIT
+// Predictors that look at the layer before: the neurons computed are those that they name there, wherever the
+// weights are; and where neurons stream, they are read a layer ahead, hardly any in vain.
+#include "check.h"
+
+#include "convert/pack.h"
+#include "made_models.h"
+#include "model/ffn.h"
+#include "streaming_support.h"
+
+// ---- what they look at
+
+// The last input of each layer's feed-forward part, and what is worked out from it.
+struct watch {
+    const struct hearth_model *model;
+    float inputs[MADE_LAYERS][MADE_E], rank[1024], scores[1024];
+    uint8_t marks[MADE_EXPERTS * 1024];
+    int n_named, n_compared;
+};
+
+static void on_ffn(void *arg, enum hearth_phase phase, int layer, struct hearth_row row, const float *normed,
+                   const float *stream)
+{
+    (void)phase, (void)row, (void)stream;
+    struct watch *w = arg;
+    memcpy(w->inputs[layer], normed, sizeof w->inputs[layer]);
+}
+
+// out = w . x, by its definition; all numbers are f32.
+static void product(const struct hearth_weight *w, const float *x, float *out)
+{
+    assert_int_equal(w->type, HEARTH_TYPE_F32);
+    for (size_t i = 0; i < w->n; i++) {
+        const float *row = (const float *)(const void *)((const uint8_t *)w->data + i * w->stride);
+        double sum = 0;
+        for (size_t k = 0; k < w->k; k++)
+            sum += (double)row[k] * (double)x[k];
+        out[i] = (float)sum;
+    }
+}
+
+static void on_marks(void *arg, int layer, int expert, uint8_t *marks)
+{
+    struct watch *w = arg;
+    const struct hearth_ffn f = hearth_ffn_of(&w->model->hp, &w->model->weights.layers[layer]);
+    const struct hearth_weight fc1 = hearth_expert(f.fc1, expert), fc2 = hearth_expert(f.fc2, expert);
+    product(&fc1, w->inputs[layer ? layer - 1 : 0], w->rank);
+    for (size_t i = 0; i < fc1.n; i++)
+        w->rank[i] = w->rank[i] > 0 ? w->rank[i] : 0;
+    product(&fc2, w->rank, w->scores);
+    for (size_t j = 0; j < fc2.n; j++) {
+        w->n_named += marks[j];
+        w->n_compared += fabsf(w->scores[j]) > 1e-4f; // else rounding decides
+        if (fabsf(w->scores[j]) > 1e-4f)
+            assert_int_equal(marks[j], w->scores[j] >= 0);
+    }
+    memset(marks, 0, fc2.n);
+}
+
+static void check_marks(bool experts)
+{
+    const struct made made = {.arch = "llama",
+                              .experts = experts,
+                              .by_neuron = true,
+                              .predictors = true,
+                              .set = {{"hearth.pack.predictor_input", 's', 0, "previous"},
+                                      {"feed_forward.activation", 's', 0, "relu"}}};
+    static struct watch w;
+    w = (struct watch){0};
+    made_write(in_folder("made.gguf"), &made);
+    struct opened o =
+        open_way(in_folder("made.gguf"), &(struct way){.n_threads = 2, .sparsity = HEARTH_SPARSITY_PREDICT});
+    w.model = o.model;
+    assert_true((size_t)hearth_ffn_neurons(&o.model->hp) <= sizeof w.scores / sizeof *w.scores);
+    struct hearth_probes *probes = hearth_session_probes(o.session);
+    probes->on_ffn = on_ffn;
+    probes->on_marks = on_marks;
+    probes->on_ffn_arg = probes->on_marks_arg = &w;
+    probes->marks = w.marks;
+    const int seq = hearth_seq_new(o.session, &err);
+    assert_int_equal(seq, 0);
+    for (int i = 0; i < N_STEPS; i++) {
+        const hearth_token token = token_at(o.n_vocab, 0, i);
+        OK(hearth_step(o.session, &seq, &token, 1, &err));
+    }
+    assert_in_range(w.n_named, w.n_compared / 10, w.n_compared * 9 / 10);
+    close_opened(&o);
+}
+
+static void test_look_at_the_layer_before(void **state)
+{
+    (void)state;
+    check_marks(false);
+    check_marks(true);
+}
+
+// ---- what is read
+
+struct figures {
+    uint64_t bytes, misses;
+};
+
+// Steps of a pack of which 3/8 are in memory, without merged reads.
+static struct figures read_with(const char *path, enum hearth_overlap overlap)
+{
+    static struct way way;
+    uint64_t least, most;
+    way = (struct way){.io = "pread",
+                       .n_threads = 2,
+                       .sparsity = HEARTH_SPARSITY_PREDICT,
+                       .tests = {SMALL, .always = true},
+                       .overlap = overlap};
+    find_budgets(path, HEARTH_SPARSITY_PREDICT, 2, &least, &most);
+    way.ram = least + (most - least) * 3 / 8;
+    struct opened o;
+    struct hearth_streaming_stats stats;
+    open_model_of(&o, path, &way);
+    o.model->load.read_gap = 1;
+    OK(open_session_of(&o, &way));
+    free(evaluate(&o, NULL));
+    hearth_session_streaming_stats(o.session, &stats, sizeof stats);
+    close_opened(&o);
+    return (struct figures){stats.step_read_bytes, stats.neuron_misses};
+}
+
+static void make_pack(bool early)
+{
+    remove(in_folder("pack.gguf"));
+    OK(hearth_pack_write(make_with("tiny-turbosparse", early), in_folder("pack.gguf"),
+                         &(struct hearth_pack_params){0}, NULL, &err));
+}
+
+// What is guessed is partly read in vain, and most of what is wanted is there or on its way when its layer
+// asks. What early predictors name is all needed, and all of it is on its way, but for the first of four
+// layers, for which there are guesses.
+static void test_little_is_read_in_vain(void **state)
+{
+    (void)state;
+    make_pack(false);
+    struct figures later = read_with(in_folder("pack.gguf"), HEARTH_OVERLAP_COMPUTE),
+                   ahead = read_with(in_folder("pack.gguf"), HEARTH_OVERLAP_ALL);
+    printf("guessed: %llu bytes and %llu misses become %llu and %llu\n", (unsigned long long)later.bytes,
+           (unsigned long long)later.misses, (unsigned long long)ahead.bytes,
+           (unsigned long long)ahead.misses);
+    assert_true(ahead.bytes > later.bytes + later.bytes / 40);
+    assert_true(ahead.misses < later.misses / 6);
+
+    make_pack(true);
+    later = read_with(in_folder("pack.gguf"), HEARTH_OVERLAP_COMPUTE);
+    ahead = read_with(in_folder("pack.gguf"), HEARTH_OVERLAP_ALL);
+    printf("early: %llu bytes and %llu misses become %llu and %llu\n", (unsigned long long)later.bytes,
+           (unsigned long long)later.misses, (unsigned long long)ahead.bytes,
+           (unsigned long long)ahead.misses);
+    assert_true(ahead.bytes < later.bytes + later.bytes / 40);
+    assert_true(ahead.misses < later.misses / 30);
+}
+
+// ---- guesses that fail
+
+// Bytes read by steps of one sequence.
+static uint64_t read_by_steps(const char *path, enum hearth_overlap overlap)
+{
+    enum { STEPS = N_CTX - 1 };
+    struct way way = {.ram = 1u << 30,
+                      .io = "pread",
+                      .n_threads = 2,
+                      .sparsity = HEARTH_SPARSITY_PREDICT,
+                      .threshold = 1.2f,
+                      .tests = {SMALL, .always = true},
+                      .overlap = overlap};
+    uint64_t least, most;
+    find_budgets_of(path, way, &least, &most);
+    way.ram = least + (most - least) / 2;
+    struct opened o;
+    struct hearth_streaming_stats stats;
+    open_model_of(&o, path, &way);
+    o.model->load.read_gap = 1;
+    OK(open_session_of(&o, &way));
+    const int seq = hearth_seq_new(o.session, &err);
+    for (int i = 0; i < STEPS; i++) {
+        const hearth_token token = token_at(o.n_vocab, 0, i);
+        OK(hearth_step(o.session, &seq, &token, 1, &err));
+    }
+    hearth_session_streaming_stats(o.session, &stats, sizeof stats);
+    close_opened(&o);
+    return stats.step_read_bytes;
+}
+
+// In a model of random numbers each layer changes the stream: most guesses fail, and soon there are none.
+static void test_bad_guesses_end(void **state)
+{
+    (void)state;
+    const struct made made = {.arch = "llama",
+                              .by_neuron = true,
+                              .predictors = true,
+                              .ff = 4480,
+                              .set = {{"feed_forward.activation", 's', 0, "relu"}}};
+    made_write(in_folder("made.gguf"), &made);
+    remove(in_folder("pack.gguf"));
+    OK(hearth_pack_write(in_folder("made.gguf"), in_folder("pack.gguf"), &(struct hearth_pack_params){0},
+                         NULL, &err));
+    const uint64_t later = read_by_steps(in_folder("pack.gguf"), HEARTH_OVERLAP_COMPUTE),
+                   ahead = read_by_steps(in_folder("pack.gguf"), HEARTH_OVERLAP_ALL);
+    printf("%llu bytes become %llu\n", (unsigned long long)later, (unsigned long long)ahead);
+    assert_true(ahead < later + later / 5);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_look_at_the_layer_before),
+        cmocka_unit_test(test_little_is_read_in_vain),
+        cmocka_unit_test(test_bad_guesses_end),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
