@@ -271,6 +271,10 @@ const struct hearth_option hearth_option_table[] = {
      "disk; "
      "models with predictors become packs",
      AT(shape)},
+    {"--drift", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, SYNTH, "Output",
+     "let the stream change from layer to layer, and neighbouring tokens share fewer neurons, as in trained models; "
+     "for presets with predictors",
+     AT(drift)},
     {"--pure", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, QUANTIZE, "Output",
      "all matrices in TYPE's format, the embedding and the head included; no mixture", AT(pure)},
     {"--special", "-sp", HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, RUN | DETOKENIZE, "Output",

@@ -17,6 +17,9 @@ struct hearth_synth_params {
     // disk. Models with planted neurons become packs, with the counts that such neurons would have on
     // average.
     bool shape;
+    // The stream changes from layer to layer and neighbouring tokens share fewer neurons, as in trained
+    // models. Only for models with planted neurons.
+    bool drift;
     // Called now and then with bytes written, and to be written in all; false stops. May be NULL.
     bool (*progress)(void *arg, uint64_t done, uint64_t total);
     void *progress_arg;
