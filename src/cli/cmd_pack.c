@@ -18,6 +18,7 @@ int hearth_cmd_pack(const struct hearth_options *o)
     if (same_file(o->model, o->out) || (o->profile && same_file(o->profile, o->out)))
         return hearth_cli_error("%s is what the pack is made of: give another name for it", o->out);
     const struct hearth_pack_params params = {.profile = o->profile,
+                                              .gates_apart = o->gates_apart,
                                               .n_threads = o->n_threads > 0 ? (int)o->n_threads : 0,
                                               .progress = hearth_cli_progress};
     struct hearth_pack_result result;

@@ -87,7 +87,7 @@ struct hearth_options {
     const char *logits_out, *trace;
 
     const char *simulate, *svg, *device;
-    bool explain, measure, shape, drift;
+    bool explain, measure, shape, drift, gates_apart;
     double min_speed;                   // 0: not given
     uint64_t sim_ram;                   // 0: not given
     struct hearth_int_list cache_sizes; // percent

@@ -49,6 +49,10 @@ const struct hearth_option hearth_option_table[] = {
     {"--profile", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, PACK, "Input",
      "a profile of the model, made by hearth profile: neurons are stored by how often they are active",
      AT(profile)},
+    {"--gates-apart", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, PACK, "Input",
+     "store the gates as matrices of their own, so that steps read only those neurons whose gate is on: for models "
+     "without predictors",
+     AT(gates_apart)},
     {"-e, --escape", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, RUN, "Input",
      "turn \\n, \\r, \\t, \\', \\\", \\\\ and \\xHH into the characters they stand for, in a file's text, too",
      AT(escape)},

@@ -17,8 +17,11 @@ struct hearth_pack_params {
     // Path of a profile that hearth_profile() made, from any number format of the same model;
     // NULL: neurons keep their order.
     const char *profile;
-    size_t memory;                            // bytes of bundles that are made at a time; 0: 256 MiB
-    int n_threads;                            // 0: one per physical core
+    bool
+        gates_apart; // gates become matrices of their own: for steps without predictors. HEARTH_E_UNSUPPORTED
+                     // for models with experts or without gates
+    size_t memory;   // bytes of bundles that are made at a time; 0: 256 MiB
+    int n_threads;   // 0: one per physical core
     bool (*progress)(void *arg, float share); // called now and then with 0..1; false stops. May be NULL
     void *progress_arg;
     // Recorded in the pack, for who looks for a pack of this model; NULL: the pack's bytes follow from the
@@ -59,6 +62,7 @@ bool hearth_pack_is_of(const struct hearth_gguf *pack, const struct hearth_pack_
 struct hearth_pack_facts {
     uint32_t n_layer, n_expert;         // n_expert at least 1
     const struct hearth_bundle *layers; // [n_layer], laid out
+    bool gates_apart;                   // as in struct hearth_pack
     const uint32_t *down_from;          // [n_layer], or NULL: see struct hearth_pack
     const uint32_t *always;             // [n_layer * n_expert] number of leading neurons that are always
                                         // computed; NULL: 0
