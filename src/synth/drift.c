@@ -12,15 +12,40 @@ enum { BLOCK = 32 };
 // Sum of the squares of a token's weights of experts, of which two are used.
 #define EXPERT_SQUARES 0.6
 
+// One in so many neurons, the most active ones, write more than a constant. What they do follows the size of
+// the gates least, so that layers which write more than planned do not make the next ones write still more.
+#define WRITING 10
+// Rounding a row makes it larger.
+#define ROUNDING 0.95f
+
+// Most of the gates' variance that may come from what has been written, old and new.
+#define MOST_WRITTEN 0.9
+
+// Blocks that a layer writes to.
 static uint32_t blocks_of_layer(const struct hearth_synth *s)
 {
-    return s->p->n_embd / (2 * BLOCK) / s->p->n_layer;
+    const uint32_t blocks = s->p->n_embd / (2 * BLOCK), layers = s->p->n_layer;
+    return blocks < layers ? 1 : blocks / layers;
 }
 
-// The layer that writes to element i, of the kind WRITTEN; n_layer or more: none.
+// Layers with blocks of their own; where there are more layers, they begin again.
+static uint32_t n_writers(const struct hearth_synth *s)
+{
+    const uint32_t blocks = s->p->n_embd / (2 * BLOCK);
+    return blocks < s->p->n_layer ? blocks : s->p->n_layer;
+}
+
+// The first layer that writes to element i, of the kind WRITTEN; n_writers() or more: none.
 static uint32_t writer_of(const struct hearth_synth *s, size_t i)
 {
     return (uint32_t)(i / (2 * BLOCK)) / blocks_of_layer(s);
+}
+
+// How often layers before `layer` have written to where `writer` does.
+static uint32_t count_writes(const struct hearth_synth *s, uint32_t layer, uint32_t writer)
+{
+    const uint32_t n = n_writers(s);
+    return writer < n ? (layer + n - 1 - writer) / n : 0;
 }
 
 size_t hearth_synth_count(const struct hearth_synth *s, enum hearth_synth_kind kind)
@@ -37,38 +62,46 @@ static bool writes_constant(const struct hearth_synth *s)
     return hearth_synth_activation(s, 0, 1) != 0.0;
 }
 
-// The share of the gates' variance in a layer that comes from elements of a kind.
-static double share_of(const struct hearth_synth *s, uint32_t layer, enum hearth_synth_kind kind)
-{
-    const double fresh = layer ? (double)s->p->planting->drift_fresh : 0;
-    const double turning = (double)s->p->planting->drift_turning;
-    const double shares[HEARTH_SYNTH_KINDS] = {[HEARTH_SYNTH_FAST] = (1 - fresh) * (1 - turning),
-                                               [HEARTH_SYNTH_TURNING] = (1 - fresh) * turning,
-                                               [HEARTH_SYNTH_WRITTEN] = fresh};
-    return shares[kind];
-}
-
-// Fills the arrays for the elements of one kind, of which n come from the layer's own input.
-static void look_at(struct hearth_synth *s, uint32_t layer, enum hearth_synth_kind kind, size_t n)
+// Fills the arrays for the elements of one kind.
+static void look_at(struct hearth_synth *s, uint32_t layer, enum hearth_synth_kind kind)
 {
     const struct hearth_synth_view *v = &s->view;
-    const double fresh = layer && writes_constant(s) ? (double)s->p->planting->drift_fresh : 0;
-    // The next layer's gates vary less in this layer's eyes, by sqrt(1 - fresh). So do their thresholds: a
-    // part of the constant is new, too.
-    const double constant = kind == HEARTH_SYNTH_WRITTEN ? 1 - sqrt(1 - fresh) : sqrt(1 - fresh);
-    const size_t code = s->p->n_embd / 2, of = kind == HEARTH_SYNTH_WRITTEN ? n : code;
+    const bool written = kind == HEARTH_SYNTH_WRITTEN;
+    // What the layer before wrote is all that is seen of what was written; `writes` times others did before.
+    const uint32_t before = layer ? (layer - 1) % n_writers(s) : 0;
+    const double writes = layer ? count_writes(s, layer, before) : 1;
+    const double planned = layer ? (double)s->p->planting->drift_fresh * writes : 0;
+    const double share = planned < MOST_WRITTEN ? planned : MOST_WRITTEN;
+    const double turning = (double)s->p->planting->drift_turning;
+    const double shares[HEARTH_SYNTH_KINDS] = {[HEARTH_SYNTH_FAST] = (1 - share) * (1 - turning),
+                                               [HEARTH_SYNTH_TURNING] = (1 - share) * turning,
+                                               [HEARTH_SYNTH_WRITTEN] = share};
+    // In the eyes of the layer before, the gates vary less, by the square root of what is old to them. So do
+    // their thresholds: a part of the constant is new, too.
+    const double new_constant = writes_constant(s) ? writes * (1 - sqrt(1 - share / writes)) : 0;
+    const double constant = written ? new_constant / writes : 1 - new_constant;
+    const size_t n = written ? (size_t)blocks_of_layer(s) * BLOCK : hearth_synth_count(s, kind);
+    const size_t of = written ? n : s->p->n_embd / 2;
     const double noise = (double)hearth_synth_added(s, layer);
     for (size_t i = 0; i < s->p->n_embd; i++) {
         if (hearth_synth_kind_of(true, i) != kind)
             continue;
-        const bool there = kind != HEARTH_SYNTH_WRITTEN || writer_of(s, i) < layer;
-        const bool seen = kind != HEARTH_SYNTH_WRITTEN || (layer && writer_of(s, i) == layer - 1);
-        const bool constant_there = there && (kind != HEARTH_SYNTH_WRITTEN || writes_constant(s));
-        const double variance = there ? (double)(HEARTH_SYNTH_CODE * HEARTH_SYNTH_CODE) : 0;
+        const double times = written ? count_writes(s, layer, writer_of(s, i)) : 1;
+        const bool seen = !written || (layer && writer_of(s, i) == before);
+        const double variance = times * (double)(HEARTH_SYNTH_CODE * HEARTH_SYNTH_CODE);
+        const double expected = written && !writes_constant(s) ? 0 : times * (double)HEARTH_SYNTH_CONSTANT;
         v->variance[i] = (float)(variance + noise);
-        v->weight[i] = seen ? (float)sqrt(share_of(s, layer, kind) / ((double)n * variance)) : 0.0f;
-        v->expected[i] = constant_there ? HEARTH_SYNTH_CONSTANT * s->constant[i] : 0.0f;
-        v->detect[i] = seen ? (float)constant / (HEARTH_SYNTH_CONSTANT * (float)of) * s->constant[i] : 0.0f;
+        v->weight[i] = seen ? (float)sqrt(shares[kind] / ((double)n * variance)) : 0.0f;
+        v->expected[i] = (float)expected * s->constant[i];
+        const double code = written                        ? 0
+                            : kind == HEARTH_SYNTH_TURNING ? turning
+                            : kind == HEARTH_SYNTH_FAST    ? 1 - turning
+                                                           : 0;
+        v->code[i] = code > 0 ? (float)sqrt(code / ((double)n * variance)) : 0.0f;
+        v->code_detect[i] =
+            code > 0 ? s->constant[i] / (HEARTH_SYNTH_CONSTANT * (float)(s->p->n_embd / 8 * 3)) : 0.0f;
+        v->detect[i] =
+            seen ? (float)(constant / ((double)HEARTH_SYNTH_CONSTANT * (double)of)) * s->constant[i] : 0.0f;
     }
 }
 
@@ -76,9 +109,7 @@ void hearth_synth_look(struct hearth_synth *s, uint32_t layer)
 {
     double square = 0;
     for (int kind = 0; kind < HEARTH_SYNTH_KINDS; kind++)
-        look_at(s, layer, (enum hearth_synth_kind)kind,
-                kind == HEARTH_SYNTH_WRITTEN ? (size_t)blocks_of_layer(s) * BLOCK
-                                             : hearth_synth_count(s, (enum hearth_synth_kind)kind));
+        look_at(s, layer, (enum hearth_synth_kind)kind);
     for (size_t i = 0; i < s->p->n_embd; i++)
         square += (double)(s->view.variance[i] + s->view.expected[i] * s->view.expected[i]);
     s->view.size = (float)sqrt(square / s->p->n_embd);
@@ -86,7 +117,7 @@ void hearth_synth_look(struct hearth_synth *s, uint32_t layer)
 
 struct hearth_synth_writing hearth_synth_writing_of(struct hearth_synth *s, uint32_t layer)
 {
-    const uint32_t n = s->p->n_ff;
+    const uint32_t n = s->p->n_ff, n_writing = n / WRITING / 2 * 2;
     hearth_synth_look(s, layer);
     // Gates and ups have variance 1 before the norm, but random ups have it after.
     const double size = (double)s->view.size;
@@ -95,13 +126,16 @@ struct hearth_synth_writing hearth_synth_writing_of(struct hearth_synth *s, uint
     for (uint32_t i = 0; i < n; i++) {
         const double mean = unit * hearth_synth_activation(s, (double)s->threshold[i], 1);
         sum += mean;
+        if (i >= n_writing)
+            continue;
         square += unit * unit * hearth_synth_activation(s, (double)s->threshold[i], 2) - mean * mean;
     }
     const double weights = s->p->n_expert ? EXPERT_SQUARES : 1;
     return (struct hearth_synth_writing){
-        .first = (2 * (size_t)layer * blocks_of_layer(s) + 1) * BLOCK,
+        .first = (2 * (size_t)(layer % n_writers(s)) * blocks_of_layer(s) + 1) * BLOCK,
         .n_blocks = blocks_of_layer(s),
-        .stddev = (float)((double)HEARTH_SYNTH_CODE / sqrt(square * weights)),
+        .n_neurons = n_writing,
+        .stddev = ROUNDING * (float)((double)HEARTH_SYNTH_CODE / sqrt(square * weights)),
         .constant = sum > 0 ? (float)((double)HEARTH_SYNTH_CONSTANT / sum) : 0.0f};
 }
 
@@ -113,7 +147,9 @@ int hearth_synth_open_view(struct hearth_synth *s)
     v->variance = hearth_calloc(width, sizeof *v->variance);
     v->expected = hearth_calloc(width, sizeof *v->expected);
     v->detect = hearth_calloc(width, sizeof *v->detect);
-    if (!v->weight || !v->variance || !v->expected || !v->detect)
+    v->code = hearth_calloc(width, sizeof *v->code);
+    v->code_detect = hearth_calloc(width, sizeof *v->code_detect);
+    if (!v->code || !v->code_detect || !v->weight || !v->variance || !v->expected || !v->detect)
         return hearth_fail(s->err, HEARTH_E_MEMORY, "no memory for a model");
     return HEARTH_OK;
 }
@@ -124,4 +160,6 @@ void hearth_synth_free_view(struct hearth_synth *s)
     free(s->view.variance);
     free(s->view.expected);
     free(s->view.detect);
+    free(s->view.code);
+    free(s->view.code_detect);
 }

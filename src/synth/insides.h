@@ -90,7 +90,8 @@ struct hearth_synth_view {
     float *variance; // [E] of the stream's elements
     float *expected; // [E] their means
     float *detect;   // [E] a row whose product with the means is 1
-    float size;      // root mean square of the stream
+    float *code, *code_detect; // [E] weight and detect of rows that see a token's code alone, 0 elsewhere
+    float size;                // root mean square of the stream
 };
 
 // A model that is being made.
@@ -199,6 +200,7 @@ void hearth_synth_look(struct hearth_synth *s, uint32_t layer);
 // How a layer's down matrix writes: neuron by neuron the same, but for the signs.
 struct hearth_synth_writing {
     size_t first, n_blocks; // of the stream it writes to every second block of 32 elements, from `first` on
+    uint32_t n_neurons;     // so many of the most active ones write more than a constant
     float stddev;           // of the elements there
     float constant;         // multiple of the stream's constant that is added to them
 };

@@ -103,19 +103,29 @@ static void add_constant(const struct hearth_synth_maker *m, float *row, float v
         add_scaled(row, m->s->constant, constant_share(m, value), m->s->p->n_embd);
 }
 
-// As make_up, where the stream drifts; `spread`: of the gate.
+// As make_up, where the stream drifts. Ups see the code alone: if they, too, followed what the layer before
+// has written, a layer that writes more than another would make the next one write still more.
 static void make_drifting_up(const struct hearth_synth_maker *m, struct hearth_synth_rng *rng,
-                             const float *gate, float spread, float *row, uint8_t *dst)
+                             const float *gate, float *row, uint8_t *dst)
 {
     const struct hearth_synth_planting *p = m->s->p->planting;
+    const struct hearth_synth_view *v = m->view;
     const size_t width = m->s->p->n_embd;
-    double share = 0;
+    double share = 0, all = 0, code = 0;
+    for (size_t i = 0; i < width; i++) {
+        const double variance = (double)(gate[i] * gate[i] * v->variance[i]);
+        all += variance;
+        code += v->code[i] > 0 ? variance : 0;
+    }
+    // The gate's code alone has the whole correlation with up, as far as it goes.
+    const double wanted = (double)p->up_tie * sqrt(all / code), tie = wanted < 0.9 ? wanted : 0.9;
     for (size_t i = 0; i < width; i += BLOCK)
-        hearth_synth_bell(rng, row + i, BLOCK, sqrtf(1 - p->up_tie * p->up_tie) * m->view->weight[i]);
+        hearth_synth_bell(rng, row + i, BLOCK, (float)sqrt(1 - tie * tie) * v->code[i]);
     for (size_t i = 0; i < width; i++)
-        share += (double)(row[i] * m->view->expected[i]);
-    add_scaled(row, gate, p->up_tie / spread, width);
-    add_constant(m, row, p->up_mean - (float)share);
+        share += (double)(row[i] * v->expected[i]);
+    for (size_t i = 0; i < width; i++)
+        if (v->code[i] > 0)
+            row[i] += (float)(tie / sqrt(code)) * gate[i] + (p->up_mean - (float)share) * v->code_detect[i];
     hearth_type_info(HEARTH_TYPE_Q4_0)->encode(row, dst, width);
 }
 
@@ -127,13 +137,14 @@ static void make_down(const struct hearth_synth_maker *m, uint32_t rank, uint8_t
     struct hearth_synth_rng rng = hearth_synth_rng(
         m->s->params->seed, HEARTH_SYNTH_STREAM_DOWN + (m->stream - HEARTH_SYNTH_STREAM_SPACE), rank / 2);
     const float sign = rank % 2 ? -1.0f : 1.0f;
-    float row[BLOCK],
-        fine[BLOCK]; // two random numbers to an element: else rounding makes more of the constant
+    // Two random numbers to an element: else rounding makes more of the constant.
+    float row[BLOCK], fine[BLOCK];
     memset(dst, 0, matrix_row(m));
     for (size_t b = 0; b < w->n_blocks; b++) {
         const size_t at = w->first + 2 * b * BLOCK;
-        hearth_synth_bell(&rng, row, BLOCK, 0.8f * sign * w->stddev);
-        hearth_synth_bell(&rng, fine, BLOCK, 0.6f * sign * w->stddev);
+        const float stddev = rank < w->n_neurons ? sign * w->stddev : 0.0f;
+        hearth_synth_bell(&rng, row, BLOCK, 0.8f * stddev);
+        hearth_synth_bell(&rng, fine, BLOCK, 0.6f * stddev);
         add_scaled(row, fine, 1.0f, BLOCK);
         add_scaled(row, m->s->constant + at, w->constant, BLOCK);
         hearth_type_info(HEARTH_TYPE_Q4_0)->encode(row, dst + at / BLOCK * BLOCK_BYTES, BLOCK);
@@ -176,7 +187,7 @@ static void finish_neuron(const struct hearth_synth_maker *m, struct hearth_synt
     const float norm = m->view ? spread_of(m, gate) : norm_of(gate, width);
     const float threshold = m->s->threshold[m->order[j]] * norm * (m->view ? 1.0f : m->spread);
     if (out->up && m->view)
-        make_drifting_up(m, rng, gate, norm, w->row, out->up + j * matrix_row(m));
+        make_drifting_up(m, rng, gate, w->row, out->up + j * matrix_row(m));
     else if (out->up)
         make_up(m, rng, gate, norm, w->row, out->up + j * matrix_row(m));
     if (out->down)
