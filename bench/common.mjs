@@ -238,12 +238,15 @@ export function denseModelK(instead) {
 }
 
 // A pack of a sparse model of Mistral 7B's shape, with a profile of a few pages of text: they are enough to tell which neurons
-// are active most of the time. 4.9 GB, and as much again while it is made.
-export function sparsePack(threads, instead) {
-    return makeFile("turbosparse-mistral-7b.pack.gguf", 9.8e9, instead, (path) => {
-        const source = makeFile("turbosparse-mistral-7b.gguf", 4.9e9, instead, (f) => runHearth(["synth", "turbosparse-mistral-7b", f]));
+// are active most of the time. 4.9 GB, and as much again while it is made. stream: "steady", or "drift" for one that changes
+// from layer to layer and from token to token (docs/synth.md).
+export function sparsePack(threads, instead, stream = "steady") {
+    const name = stream === "drift" ? "turbosparse-mistral-7b-drift" : "turbosparse-mistral-7b";
+    const more = stream === "drift" ? ["--drift"] : [];
+    return makeFile(`${name}.pack.gguf`, 9.8e9, instead, (path) => {
+        const source = makeFile(`${name}.gguf`, 4.9e9, instead, (f) => runHearth(["synth", "turbosparse-mistral-7b", f, ...more]));
         const pages = join(root, "docs", "sparse.md");
-        const profile = makeFile("turbosparse-mistral-7b.profile", 1e7, instead,
+        const profile = makeFile(`${name}.profile`, 1e7, instead,
                                  (f) => runHearth(["profile", source, "-f", pages, "-o", f, "-t", threads]));
         runHearth(["pack", source, path, "--profile", profile]);
         drop(source);

@@ -18,13 +18,14 @@ const o = options("A sparse pack with a part of its neurons in memory, beside it
     rounds: count(3, "how often each test is run"),
     gen: count(160, "tokens to generate", 2),
     threads: threadCount(),
+    stream: choice("steady", ["steady", "drift"], "the synthetic pack's: whose neighbouring layers and tokens are alike, or as in trained models"),
     pack: file("the pack, with predictors, in place of a synthetic one"),
     dense: file("the dense model for llama.cpp, in place of a synthetic one"),
     peer: choice("on", ["on", "off"], "whether llama.cpp is measured"),
 });
 const { rounds, gen, threads } = o;
 const llamaBench = o.peer === "on" && o.case !== "prompt" ? peerProgram("llama-bench-mapped") : null;
-const pack = o.pack ?? sparsePack(threads, "--pack");
+const pack = o.pack ?? sparsePack(threads, "--pack", o.stream);
 const dense = llamaBench ? o.dense ?? denseModel("--dense") : null;
 
 const gib = (bytes) => (bytes / 2 ** 30).toFixed(2), percent = (x) => `${(100 * x).toFixed(0)} %`;
@@ -281,6 +282,6 @@ for (const r of results.filter((x) => x.rows)) {
         console.log(`| ${row.name} | ${gib(row.ram)} | ${row.tokens_per_second.toFixed(2)} | ${row.mb_per_token.toFixed(1)} | ${percent(row.hit_rate)} | ${percent(row.wait_share)} |`);
 }
 console.log(JSON.stringify(writeReport("streaming", {
-    threads, rounds, gen, model: o.pack ? basename(o.pack) : "turbosparse-mistral-7b",
+    threads, rounds, gen, model: o.pack ? basename(o.pack) : "turbosparse-mistral-7b", stream: o.pack ? null : o.stream,
     peer: `llama.cpp of node-llama-cpp, ${o.dense ? basename(o.dense) : "mistral-7b-dense"}`, results,
 })));

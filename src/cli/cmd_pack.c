@@ -19,6 +19,7 @@ int hearth_cmd_pack(const struct hearth_options *o)
         return hearth_cli_error("%s is what the pack is made of: give another name for it", o->out);
     const struct hearth_pack_params params = {.profile = o->profile,
                                               .down = o->down,
+                                              .gates_apart = o->gates_apart,
                                               .n_threads = o->n_threads > 0 ? (int)o->n_threads : 0,
                                               .progress = hearth_cli_progress};
     struct hearth_pack_result result;

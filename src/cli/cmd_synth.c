@@ -45,8 +45,11 @@ int hearth_cmd_synth(const struct hearth_options *o)
         return unknown_preset(o->preset);
     if (!o->out)
         return hearth_cli_usage(hearth_command_find("synth"), "OUT is missing");
-    struct hearth_synth_params params = {
-        .seed = 1, .progress = on_progress, .shape = o->shape, .early_predictors = o->early_predictors};
+    struct hearth_synth_params params = {.seed = 1,
+                                         .progress = on_progress,
+                                         .shape = o->shape,
+                                         .early_predictors = o->early_predictors,
+                                         .drift = o->drift};
     struct hearth_error err = {0};
     hearth_cli_catch_interrupt();
     hearth_progress_begin(HEARTH_PROGRESS_BYTES, 0, "writing");

@@ -8,6 +8,7 @@
 
 #include "cli/pack_cache.h"
 #include "model/model.h"
+#include "model/pack.h"
 
 #define MIB ((uint64_t)1 << 20)
 // Tokens of a page of the KV cache.
@@ -67,11 +68,13 @@ static void say_hints(const struct hearth_fit *fit, const struct hearth_model *m
 {
     char kv[32];
     hearth_cli_format_bytes(kv, sizeof kv, fit->kv_bytes);
-    if (model->pack && !model->hp.has_predictors)
+    const bool by_gates = model->pack && model->pack->gates_apart;
+    if (model->pack && !model->hp.has_predictors && !by_gates)
         hearth_cli_info(
             "this pack has no predictors and streams whole layers: the model that it was made of needs "
             "fewer reads");
-    else if (model->pack && (o->sparsity == HEARTH_SPARSITY_OFF || o->sparsity == HEARTH_SPARSITY_EXACT))
+    else if (model->pack &&
+             (o->sparsity == HEARTH_SPARSITY_OFF || (o->sparsity == HEARTH_SPARSITY_EXACT && !by_gates)))
         hearth_cli_info("--sparsity %s reads whole layers of this pack; auto reads single neurons",
                         o->sparsity == HEARTH_SPARSITY_OFF ? "off" : "exact");
     if (o->n_parallel && !o->kv_size && fit->kv_bytes > fit->ram / 4) // of run

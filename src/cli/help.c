@@ -105,7 +105,8 @@ static const struct page pages[] = {
      "Writes a model of a known shape with made-up weights, to measure with. Its text\n"
      "means nothing. PRESET: mistral-7b-dense, turbosparse-mistral-7b, qwen3-30b-a3b\n"
      "and more (hearth synth list).",
-     {{"-q", "only warnings and errors on standard error"}}},
+     {{"--drift", "neighbouring layers and tokens share less, as in trained models"},
+      {"-q", "only warnings and errors on standard error"}}},
     {HEARTH_CMD_PROFILE,
      "Counts how often each neuron of a model is active in a text: for hearth pack.",
      {{"-f", "the text; -: from standard input"},
@@ -117,6 +118,7 @@ static const struct page pages[] = {
     {HEARTH_CMD_PACK,
      "Rewrites MODEL so that single neurons can be read: for hearth run --ram.",
      {{"--profile", "of hearth profile: the most active neurons come first"},
+      {"--gates-apart", "for models of the ReLU family without predictors"},
       {"-t", "threads (default: one per core)"},
       {"-q", "only warnings and errors on standard error"}}},
     {HEARTH_CMD_PLAN,

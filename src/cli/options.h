@@ -100,7 +100,7 @@ struct hearth_options {
     int reasoning; // index in the choices of --reasoning: auto, on, off
 
     const char *simulate, *svg, *device;
-    bool explain, measure, shape, early_predictors;
+    bool explain, measure, shape, early_predictors, drift, gates_apart;
     double min_speed;                   // 0: not given
     uint64_t sim_ram;                   // 0: not given
     struct hearth_int_list cache_sizes; // percent

@@ -82,6 +82,10 @@ const struct hearth_option hearth_option_table[] = {
     {"--profile", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, PACK, "Input",
      "a profile of the model, made by hearth profile: neurons are stored by how often they are active",
      AT(profile)},
+    {"--gates-apart", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, PACK, "Input",
+     "store the gates as matrices of their own, so that steps read only those neurons whose gate is on: for models "
+     "without predictors",
+     AT(gates_apart)},
     {"--down", NULL, HEARTH_OPTION_STRING, "TYPE", NULL, NULL, NO_RANGE, PACK, "Output",
      "number format of the turned down matrices (default: Q8_0 where they have blocks): Q4_0 makes bundles of "
      "Q4_0 models a fifth smaller, and logits differ more",
@@ -317,6 +321,10 @@ const struct hearth_option hearth_option_table[] = {
      "disk; "
      "models with predictors become packs",
      AT(shape)},
+    {"--drift", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, SYNTH, "Output",
+     "let the stream change from layer to layer, and neighbouring tokens share fewer neurons, as in trained models; "
+     "for presets with predictors",
+     AT(drift)},
     {"--early-predictors", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, SYNTH, "Output",
      "predictors see what the layer before sees, so that neurons can be read a layer ahead",
      AT(early_predictors)},

@@ -192,8 +192,14 @@ static int lay_out_layer(struct packer *p, uint32_t layer)
         p->result.n_requantised += first.down.tensor->type != p->result.down ||
                                    hearth_type_info(first.down.tensor->type)->unit_elems;
     }
+    const bool apart = p->params->gates_apart;
+    if (apart && (p->hp.n_expert || !first.gate.tensor))
+        return hearth_fail(
+            p->err, HEARTH_E_UNSUPPORTED,
+            "%s: the model has %s, so its gates cannot be apart: pack it without --gates-apart",
+            hearth_gguf_path(p->in), p->hp.n_expert ? "experts" : "no gates");
     return hearth_bundle_lay_out(&p->layers[layer], p->n_embd,
-                                 first.gate.tensor ? first.gate.tensor->type : HEARTH_TYPE_END,
+                                 first.gate.tensor && !apart ? first.gate.tensor->type : HEARTH_TYPE_END,
                                  first.up.tensor->type, down_type(p, &first), p->err);
 }
 
@@ -333,6 +339,8 @@ static bool in_bundles(const struct packer *p, const char *rest)
         if (strncmp(rest, stems[i], n) != 0)
             continue;
         const char *tail = rest + n;
+        if (i == 0 && p->params->gates_apart)
+            continue;
         if (p->hp.n_expert == 0 ? is(tail, ".weight") : is(tail, "_exps.weight"))
             return true;
         if (p->hp.n_expert > 0 && tail[0] == '.' && is(tail + 1 + strspn(tail + 1, "0123456789"), ".weight"))
@@ -348,7 +356,9 @@ static bool is_predictor(const char *rest)
 
 static bool is_by_neuron(const char *rest)
 {
-    return is_predictor(rest) || is(rest, "ffn_gate.bias") || is(rest, "ffn_up.bias");
+    // Of packs with gates apart, these reach here, too.
+    return is_predictor(rest) || is(rest, "ffn_gate.bias") || is(rest, "ffn_up.bias") ||
+           is(rest, "ffn_gate.weight");
 }
 
 static void add_step(struct packer *p, enum what what, uint32_t layer, const struct hearth_gguf_tensor *t)
@@ -447,7 +457,8 @@ int hearth_pack_put_keys(struct hearth_gguf_writer *w, const struct hearth_pack_
 {
     int rc = hearth_gguf_put_u32(w, "general.alignment", HEARTH_PACK_ALIGNMENT, err);
     if (!rc)
-        rc = hearth_gguf_put_u32(w, "hearth.pack.version", HEARTH_PACK_VERSION, err);
+        rc = hearth_gguf_put_u32(w, "hearth.pack.version",
+                                 f->gates_apart ? HEARTH_PACK_GATES : HEARTH_PACK_VERSION, err);
     if (!rc)
         rc = put_types(w, f, err);
     if (!rc && f->down_from)
@@ -554,6 +565,7 @@ static int put_metadata(struct packer *p)
         .n_layer = p->n_layer,
         .n_expert = p->n_expert,
         .layers = p->layers,
+        .gates_apart = p->params->gates_apart,
         .down_from = p->transposed ? p->down_from : NULL,
         .always = p->always,
         .predictor_input = p->predictors ? inputs[p->hp.predictor_input] : NULL,
@@ -628,8 +640,9 @@ static int take_buffer(struct packer *p, size_t piece, uint64_t total)
 static int fill_stretch(struct packer *p, const struct space *s, const struct hearth_bundle *b,
                         const struct hearth_pack_stretch *to)
 {
-    int rc = s->gate.tensor ? hearth_pack_gather(&p->scratch, &s->gate, to, b->at[HEARTH_PART_GATE], p->err)
-                            : HEARTH_OK;
+    int rc = b->bytes[HEARTH_PART_GATE]
+                 ? hearth_pack_gather(&p->scratch, &s->gate, to, b->at[HEARTH_PART_GATE], p->err)
+                 : HEARTH_OK;
     if (!rc)
         rc = hearth_pack_gather(&p->scratch, &s->up, to, b->at[HEARTH_PART_UP], p->err);
     if (rc)
@@ -798,7 +811,7 @@ static void sum_up(struct packer *p)
 // A pack without predictors is for models in memory: before it is written is the time to say so.
 static void warn_of_streaming(const struct packer *p, const char *in)
 {
-    if (!p->predictors)
+    if (!p->predictors && !p->params->gates_apart)
         hearth_log(
             HEARTH_LOG_WARNING,
             "%s has no predictors, so nothing says which neurons to read: where memory is too small, the pack "

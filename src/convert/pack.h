@@ -19,6 +19,9 @@ struct hearth_pack_params {
     // Name of the number format of down ("Q4_0"), where the source has it the usual way round; NULL: plain
     // numbers stay as they are, blocks become Q8_0.
     const char *down;
+    // Gates become matrices of their own: for steps without predictors. HEARTH_E_UNSUPPORTED for models with
+    // experts or without gates.
+    bool gates_apart;
     size_t memory;                            // bytes of bundles that are made at a time; 0: 256 MiB
     int n_threads;                            // 0: one per physical core
     bool (*progress)(void *arg, float share); // called now and then with 0..1; false stops. May be NULL
@@ -62,6 +65,7 @@ bool hearth_pack_is_of(const struct hearth_gguf *pack, const struct hearth_pack_
 struct hearth_pack_facts {
     uint32_t n_layer, n_expert;         // n_expert at least 1
     const struct hearth_bundle *layers; // [n_layer], laid out
+    bool gates_apart;                   // as in struct hearth_pack
     const uint32_t *down_from;          // [n_layer], or NULL: see struct hearth_pack
     const uint32_t *always;             // [n_layer * n_expert] number of leading neurons that are always
                                         // computed; NULL: 0

@@ -101,11 +101,24 @@ static size_t count_marked(const struct cluster *c, size_t *all)
     return sum;
 }
 
+// Whether gates are matrices of their own, which say what is needed of the rest.
+static bool gates_decide(const struct cluster *c)
+{
+    const struct hearth_pack *pack = c->p->work->model->pack;
+    return pack && pack->gates_apart && !hearth_has(&c->part->fc2);
+}
+
+// Whether all rows of a part lie in a matrix, although single neurons come from the source.
+static bool is_apart(const struct cluster *c, enum hearth_part part)
+{
+    return part == HEARTH_PART_GATE && c->p->work->model->pack && c->p->work->model->pack->gates_apart;
+}
+
 // The row of the neuron in the cluster's place i.
 static const void *row_of(const struct cluster *c, enum hearth_part part, const struct hearth_weight *w,
                           size_t i)
 {
-    if (c->at + i < c->part->space.resident)
+    if (c->at + i < c->part->space.resident || is_apart(c, part))
         return hearth_space_row(w, c->at + i);
     return c->scratch->bundles[i] + c->p->work->model->pack->layers[c->p->layer].at[part];
 }
@@ -127,7 +140,8 @@ static size_t product_some(const struct cluster *c, enum hearth_part part, const
     const size_t marked = count_marked(c, &all);
     if (!marked)
         return 0;
-    if ((float)marked >= c->part->crossover * (float)(c->n * c->n_t) && is_resident(c)) {
+    if ((float)marked >= c->part->crossover * (float)(c->n * c->n_t) &&
+        (is_resident(c) || is_apart(c, part))) {
         product_all(c, o, out);
         return c->n;
     }
@@ -155,6 +169,24 @@ static void keep_scores(const struct cluster *c, const float *scores)
             best[i] = scores[t * c->n + i] > best[i] ? scores[t * c->n + i] : best[i];
 }
 
+static void add_bias(const struct cluster *c, const struct hearth_weight *bias, float *x);
+static void drop_idle(const struct cluster *c, const float *gate);
+
+// Of all neurons in the mask, keeps those whose gate is on, before any bundle is wanted. Computing them later
+// takes the gates of those anew, with the same bits.
+static void choose_by_gate(const struct cluster *c)
+{
+    const struct hearth_weight *w = &c->part->space.gate;
+    struct hearth_sparse_worker *me = c->scratch;
+    const struct hearth_operand gate =
+        hearth_operand_of(w, c->p->x, c->p->work->matmul->acts, c->part->first);
+    product_all(c, &gate, me->gate);
+    me->gate_bytes += c->n * w->stride;
+    add_bias(c, &c->p->work->c->weights->layers[c->p->layer].ffn_gate_b, me->gate);
+    keep_scores(c, me->gate);
+    drop_idle(c, me->gate);
+}
+
 // mask = 1 for the neurons that each token computes. Returns the predictor's rows read.
 static size_t choose(const struct cluster *c)
 {
@@ -162,6 +194,8 @@ static size_t choose(const struct cluster *c)
     uint8_t *mask = c->mask;
     if (!hearth_has(&c->part->fc2)) {
         memset(mask, 1, c->n_t * c->n);
+        if (c->p->source && gates_decide(c))
+            choose_by_gate(c);
         return 0;
     }
     const struct hearth_operand fc2 =
@@ -278,10 +312,21 @@ static void mark_computed(const struct cluster *c)
             marks[i] |= c->mask[t * c->n + i];
 }
 
+// The same of those whose gate is on, where that is what is needed of a pack.
+static void mark_on(const struct cluster *c)
+{
+    uint8_t *marks = marks_of(c);
+    if (!marks || !gates_decide(c))
+        return;
+    for (size_t t = 0; t < c->n_t; t++)
+        for (size_t i = 0; i < c->n; i++)
+            marks[i] |= c->mask[t * c->n + i];
+}
+
 static void mark_active(const struct cluster *c)
 {
     uint8_t *marks = marks_of(c);
-    if (!marks || hearth_has(&c->part->fc2))
+    if (!marks || hearth_has(&c->part->fc2) || gates_decide(c))
         return;
     for (size_t t = 0; t < c->n_t; t++)
         for (size_t i = 0; i < c->n; i++)
@@ -312,9 +357,12 @@ static void compute(const struct cluster *c, size_t index)
     const struct hearth_operand gate =
         hearth_operand_of(gated ? &space->gate : &space->up, p->x, p->work->matmul->acts, c->part->first);
     const size_t gates = product_some(c, gated ? HEARTH_PART_GATE : HEARTH_PART_UP, &gate, me->gate);
-    *(gated ? &me->gate_bytes : &me->up_bytes) += gates * gate.w->stride;
+    const bool chosen = p->source && gates_decide(c); // by these very gates
+    *(gated ? &me->gate_bytes : &me->up_bytes) += chosen ? 0 : gates * gate.w->stride;
     add_bias(c, gated ? &layer->ffn_gate_b : &layer->ffn_up_b, me->gate);
-    drop_idle(c, me->gate);
+    if (!chosen)
+        drop_idle(c, me->gate);
+    mark_on(c);
     if (gated) {
         const struct hearth_operand up =
             hearth_operand_of(&space->up, p->x, p->work->matmul->acts, c->part->first);

@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "model/ffn.h"
+#include "model/pack.h"
 #include "sparse/space.h"
 #include "sparse/trace.h"
 
@@ -87,7 +88,8 @@ static int open_writer(struct hearth_tracing *t, const struct hearth_model *m,
 {
     const char *name = m->info.name;
     const struct hearth_trace_info info = {.name = strlen(name) <= HEARTH_TRACE_MAX_NAME ? name : "",
-                                           .active = mode->sparsity != HEARTH_SPARSITY_PREDICT,
+                                           .active = mode->sparsity != HEARTH_SPARSITY_PREDICT &&
+                                                     !(m->pack && m->pack->gates_apart),
                                            .n_spaces = list_spaces(m, mode, t, spaces),
                                            .spaces = spaces};
     if (!info.n_spaces)

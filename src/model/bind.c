@@ -284,7 +284,7 @@ static int part_of(const struct loader *l, const struct hearth_binding *b)
                  {offsetof(struct hearth_layer, ffn_down_exps), HEARTH_PARTS}};
     for (size_t i = 0; l->model->pack && i < sizeof parts / sizeof *parts; i++)
         if (parts[i].field == b->field)
-            return parts[i].part;
+            return parts[i].part == HEARTH_PART_GATE && l->model->pack->gates_apart ? -1 : parts[i].part;
     return -1;
 }
 
@@ -523,7 +523,8 @@ static int add_bundles(struct loader *l)
             exps ? &layer->ffn_gate_exps : &layer->ffn_gate, exps ? &layer->ffn_up_exps : &layer->ffn_up,
             exps ? &layer->ffn_down_t_exps : &layer->ffn_down_t};
         struct hearth_item item = {.tensor = p->layers[i].tensor, .bundle = &p->layers[i]};
-        for (int part = 0; part < HEARTH_PARTS && !rc; part++) {
+        for (int part = p->gates_apart ? HEARTH_PART_UP : HEARTH_PART_GATE; part < HEARTH_PARTS && !rc;
+             part++) {
             if (hearth_has(parts[part]) != (p->layers[i].bytes[part] != 0))
                 rc =
                     hearth_fail(l->err, HEARTH_E_FORMAT,

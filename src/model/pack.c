@@ -123,12 +123,13 @@ static int read_sizes(struct hearth_pack *p, struct hearth_error *err)
     int rc = hearth_gguf_u32(p->g, "hearth.pack.version", true, &version, err);
     if (rc)
         return rc;
-    if (version != HEARTH_PACK_VERSION)
+    p->gates_apart = version == HEARTH_PACK_GATES;
+    if (version != HEARTH_PACK_VERSION && version != HEARTH_PACK_GATES)
         return hearth_fail(
             err, HEARTH_E_UNSUPPORTED,
-            "%s: a pack of version %u, this build knows version %d: pack the model again, or use "
+            "%s: a pack of version %u, this build knows versions %d and %d: pack the model again, or use "
             "a newer Hearth",
-            hearth_gguf_path(p->g), version, HEARTH_PACK_VERSION);
+            hearth_gguf_path(p->g), version, HEARTH_PACK_VERSION, HEARTH_PACK_GATES);
     if (hearth_gguf_n_shards(p->g) != 1)
         return hearth_fail(err, HEARTH_E_UNSUPPORTED, "%s: a pack must be one file, not a split one",
                            hearth_gguf_path(p->g));
@@ -170,6 +171,15 @@ static int check_bundles(struct hearth_pack *p, uint32_t layer, struct hearth_er
     return HEARTH_OK;
 }
 
+// Gates apart are one matrix a layer. The rest of it is checked when it is bound.
+static int check_gates(const struct hearth_pack *p, uint32_t layer, struct hearth_error *err)
+{
+    const struct hearth_gguf_tensor *t = hearth_pack_tensor(p, layer, "ffn_gate.weight");
+    if (!p->gates_apart || (t && !p->gated && p->n_expert == 1 && t->ne[1] == p->n_ff))
+        return HEARTH_OK;
+    return damaged(p, err, "its gates are not apart from the bundles, as its version says");
+}
+
 static int read_layers(struct hearth_pack *p, struct hearth_error *err)
 {
     const struct hearth_gguf_kv *kv[HEARTH_PARTS];
@@ -194,6 +204,8 @@ static int read_layers(struct hearth_pack *p, struct hearth_error *err)
         if (hearth_bundle_lay_out(&p->layers[i], p->n_embd, type[0], type[1], type[2], NULL))
             return damaged(p, err, "a layer's rows do not fit their number formats");
         rc = check_bundles(p, i, err);
+        if (!rc)
+            rc = check_gates(p, i, err);
         if (rc)
             return rc;
     }

@@ -9,6 +9,7 @@
 #include "gguf/gguf.h"
 
 #define HEARTH_PACK_VERSION   1
+#define HEARTH_PACK_GATES     2    // version of packs whose gates are apart from the bundles
 #define HEARTH_PACK_ALIGNMENT 4096 // general.alignment, of every tensor in the file
 #define HEARTH_BUNDLE_ALIGN   512  // alignment of every bundle in its tensor
 #define HEARTH_PACK_BATCHES   16   // most batch sizes with counts
@@ -17,7 +18,7 @@ enum hearth_part { HEARTH_PART_GATE, HEARTH_PART_UP, HEARTH_PART_DOWN, HEARTH_PA
 
 // The layout of one layer's bundles; the same for all of its experts.
 struct hearth_bundle {
-    uint32_t type[HEARTH_PARTS]; // enum hearth_type; HEARTH_TYPE_END: the model has no gate
+    uint32_t type[HEARTH_PARTS]; // enum hearth_type; HEARTH_TYPE_END: there is no gate in it
     size_t bytes[HEARTH_PARTS];  // bytes of the row (E elements of the type); 0 without a gate
     size_t at[HEARTH_PARTS];     // offset of the row in the bundle
     size_t stride; // bytes from bundle to bundle: a multiple of HEARTH_BUNDLE_ALIGN that holds all rows
@@ -32,7 +33,8 @@ struct hearth_pack {
     const struct hearth_gguf *g;
     struct hearth_bundle *layers;             // [n_layer]
     uint32_t n_layer, n_embd, n_ff, n_expert; // n_ff: neurons of one space; n_expert at least 1
-    bool gated;
+    bool gated;                               // gates are in the bundles
+    bool gates_apart;    // gates are matrices of their own, and say in steps which bundles are needed
     uint32_t *down_from; // [n_layer] type of down in the source, before it was transposed; NULL: it was
                          // stored by neuron already, and its bits are kept
     uint32_t n_batches;  // 0: not profiled

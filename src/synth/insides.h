@@ -30,9 +30,11 @@ struct hearth_synth_planting {
                                          // neurons are planted
     // Share of the variance of the gates (of the routers) that comes from the slow half of the stream.
     float gate_slow, router_slow;
-    float popularity;      // spread of the experts' mean scores, in standard deviations of a score
-    float up_mean, up_tie; // dReLU: mean of up and its correlation with gate, in units of its
-                           // standard deviation
+    float drift_turning, drift_fresh; // the same of a stream that drifts: from the turning part, and from
+                                      // what the layer before has just written
+    float popularity;                 // spread of the experts' mean scores, in standard deviations of a score
+    float up_mean, up_tie;            // dReLU: mean of up and its correlation with gate, in units of its
+                                      // standard deviation
 };
 
 struct hearth_synth_preset {
@@ -68,6 +70,7 @@ enum hearth_synth_fill {
     HEARTH_SYNTH_PLANTED_BIAS,
     HEARTH_SYNTH_PLANTED_FC1,
     HEARTH_SYNTH_PLANTED_FC2,
+    HEARTH_SYNTH_PLANTED_DOWN,
     HEARTH_SYNTH_BUNDLES,
     HEARTH_SYNTH_FILLS
 };
@@ -78,6 +81,17 @@ struct hearth_synth_tensor {
     uint64_t k, n, x; // x matrices of n rows of k elements; n == 0: a vector
     uint32_t layer;
     float stddev; // of RANDOM
+};
+
+// A stream that drifts, as one layer's feed-forward part sees it. Products are with the stream before the
+// norm.
+struct hearth_synth_view {
+    float *weight;   // [E] standard deviations of a random row whose product with the stream has variance 1
+    float *variance; // [E] of the stream's elements
+    float *expected; // [E] their means
+    float *detect;   // [E] a row whose product with the means is 1
+    float *code, *code_detect; // [E] weight and detect of rows that see a token's code alone, 0 elsewhere
+    float size;                // root mean square of the stream
 };
 
 // A model that is being made.
@@ -99,8 +113,9 @@ struct hearth_synth {
     float *threshold;
     // Root mean square of the output of one layer's attention, and of its feed-forward part.
     float gain;
-    float down_stddev;           // of the down matrices
-    struct hearth_bundle bundle; // of a pack
+    float down_stddev;             // of the down matrices
+    struct hearth_synth_view view; // of a stream that drifts
+    struct hearth_bundle bundle;   // of a pack
 };
 
 #define HEARTH_SYNTH_BUFFER ((size_t)4 << 20)
@@ -109,16 +124,34 @@ struct hearth_synth {
 // square 1. Codes have mean square 1 in each half, and each half is orthogonal to the constant.
 #define HEARTH_SYNTH_CONSTANT 0.45f
 #define HEARTH_SYNTH_CODE     0.893f
-// Whether element i belongs to the slow half of a code. The halves alternate in blocks of 32.
+// What an element of the stream belongs to.
+enum hearth_synth_kind {
+    HEARTH_SYNTH_SLOW,    // part of a code that hardly changes from token to token
+    HEARTH_SYNTH_FAST,    // part of a code that is new in each token
+    HEARTH_SYNTH_TURNING, // part of a code that turns round from token to token; where the stream drifts
+    HEARTH_SYNTH_WRITTEN, // nothing of the code: what a layer writes; where the stream drifts
+    HEARTH_SYNTH_KINDS
+};
+// The kinds take turns in blocks of 32.
+static inline enum hearth_synth_kind hearth_synth_kind_of(bool drift, size_t i)
+{
+    const size_t block = i / 32;
+    if (!drift)
+        return block % 2 ? HEARTH_SYNTH_FAST : HEARTH_SYNTH_SLOW;
+    if (block % 2)
+        return HEARTH_SYNTH_WRITTEN;
+    return block % 8 == 0 ? HEARTH_SYNTH_SLOW : block % 8 == 4 ? HEARTH_SYNTH_TURNING : HEARTH_SYNTH_FAST;
+}
 static inline bool hearth_synth_is_slow(size_t i)
 {
-    return i / 32 % 2 == 0;
+    return hearth_synth_kind_of(false, i) == HEARTH_SYNTH_SLOW;
 }
 
 // First part of the numbers of random streams; a tensor's own number is below 2^32.
 #define HEARTH_SYNTH_STREAM_SPACE  ((uint64_t)1 << 32) // + layer * n_expert + expert
 #define HEARTH_SYNTH_STREAM_CODE   ((uint64_t)2 << 32)
 #define HEARTH_SYNTH_STREAM_COMMON ((uint64_t)3 << 32)
+#define HEARTH_SYNTH_STREAM_DOWN   ((uint64_t)4 << 32) // + layer * n_expert + expert
 
 // ---- tensors.c
 // Whether the preset's neurons are planted, not only its stream and routers.
@@ -141,7 +174,7 @@ int hearth_synth_put_vocabulary(struct hearth_synth *s);
 // Fills constant, threshold, gain and down_stddev. hearth_synth_free_stream() frees them.
 int hearth_synth_open_stream(struct hearth_synth *s);
 void hearth_synth_free_stream(struct hearth_synth *s);
-// Mean square that layers have added to the stream before the feed-forward part of `layer`
+// Mean square that layers have added to the stream (attention alone, if the stream drifts) before the feed-forward part of `layer`
 // (before the head if layer is n_layer).
 float hearth_synth_added(const struct hearth_synth *s, uint32_t layer);
 // Write the embedding [V x E], and the head [V x E] that follows the codes from token to token.
@@ -152,12 +185,34 @@ double hearth_synth_quantile(double p);
 // Writes a layer's router [X x E], f32.
 int hearth_synth_write_router(struct hearth_synth *s, uint32_t layer);
 
+// E(activation^power), power 1 or 2, of a planted neuron with this threshold, where gates and ups have
+// variance 1.
+double hearth_synth_activation(const struct hearth_synth *s, double threshold, int power);
+
+// ---- drift.c: a stream that changes from layer to layer
+// Allocates s->view. hearth_synth_free_view() frees it.
+int hearth_synth_open_view(struct hearth_synth *s);
+void hearth_synth_free_view(struct hearth_synth *s);
+// Elements of a kind in the stream.
+size_t hearth_synth_count(const struct hearth_synth *s, enum hearth_synth_kind kind);
+// Fills s->view for the feed-forward part of `layer` (for the head if layer is n_layer, without weights).
+void hearth_synth_look(struct hearth_synth *s, uint32_t layer);
+// How a layer's down matrix writes: neuron by neuron the same, but for the signs.
+struct hearth_synth_writing {
+    size_t first, n_blocks; // of the stream it writes to every second block of 32 elements, from `first` on
+    uint32_t n_neurons;     // so many of the most active ones write more than a constant
+    float stddev;           // of the elements there
+    float constant;         // multiple of the stream's constant that is added to them
+};
+struct hearth_synth_writing hearth_synth_writing_of(struct hearth_synth *s, uint32_t layer);
+
 // ---- space.c: planted neurons
 // The matrices of one space, in Q4_0. R: rank, F: neurons, E: embedding width.
 struct hearth_synth_space {
     uint8_t *gate, *up; // [F x E]; gate is NULL if up is the gate
     float *bias;        // [F]; NULL: the thresholds are in the matrix
     uint8_t *fc1, *fc2; // [R x E] [F x R]
+    uint8_t *down;      // [F x E]; NULL: random, and made elsewhere
 };
 
 // Scratch memory for making spaces, sized for the largest rank.

@@ -32,13 +32,14 @@ static void make_space(struct hearth_synth_planted *p, uint32_t layer, uint32_t 
     const size_t rank = hearth_synth_rank(s->p, layer), x = s->p->pack ? 0 : expert;
     const size_t fc1 = hearth_type_bytes(HEARTH_TYPE_Q4_0, s->p->n_embd) * rank;
     const size_t fc2 = hearth_type_bytes(HEARTH_TYPE_Q4_0, rank) * s->p->n_ff;
-    uint8_t *up = p->parts[HEARTH_SYNTH_PLANTED_UP];
+    uint8_t *up = p->parts[HEARTH_SYNTH_PLANTED_UP], *down = p->parts[HEARTH_SYNTH_PLANTED_DOWN];
     const struct hearth_synth_space space = {.gate =
                                                  p->parts[HEARTH_SYNTH_PLANTED_GATE] + x * matrix_bytes(s),
                                              .up = up ? up + x * matrix_bytes(s) : NULL,
                                              .bias = (float *)(void *)p->parts[HEARTH_SYNTH_PLANTED_BIAS],
                                              .fc1 = p->parts[HEARTH_SYNTH_PLANTED_FC1] + expert * fc1,
-                                             .fc2 = p->parts[HEARTH_SYNTH_PLANTED_FC2] + expert * fc2};
+                                             .fc2 = p->parts[HEARTH_SYNTH_PLANTED_FC2] + expert * fc2,
+                                             .down = down ? down + x * matrix_bytes(s) : NULL};
     hearth_synth_make_space(p->maker, layer, expert, s->p->pack, &space);
     p->layer = layer;
 }
@@ -62,6 +63,7 @@ static void make_bundles(void *arg, int task, int worker)
     const struct hearth_bundle *b = &s->bundle;
     const uint32_t at = (uint32_t)task * ROWS, left = w->n - at, n = left < ROWS ? left : ROWS;
     const uint8_t *gate = w->p->parts[HEARTH_SYNTH_PLANTED_GATE], *up = w->p->parts[HEARTH_SYNTH_PLANTED_UP];
+    const uint8_t *down = w->p->parts[HEARTH_SYNTH_PLANTED_DOWN];
     struct hearth_synth_rng rng = hearth_synth_rng(s->params->seed, w->stream, w->task + (uint64_t)task);
     for (uint32_t i = at; i < at + n; i++) {
         uint8_t *bundle = s->buffer + i * b->stride;
@@ -69,7 +71,10 @@ static void make_bundles(void *arg, int task, int worker)
         memset(bundle, 0, b->stride);
         memcpy(bundle + b->at[HEARTH_PART_GATE], gate + from, row);
         memcpy(bundle + b->at[HEARTH_PART_UP], up + from, row);
-        hearth_synth_q4_0(&rng, bundle + b->at[HEARTH_PART_DOWN], s->p->n_embd / 32, s->down_stddev);
+        if (down)
+            memcpy(bundle + b->at[HEARTH_PART_DOWN], down + from, row);
+        else
+            hearth_synth_q4_0(&rng, bundle + b->at[HEARTH_PART_DOWN], s->p->n_embd / 32, s->down_stddev);
     }
 }
 
@@ -132,10 +137,13 @@ int hearth_synth_planted_open(struct hearth_synth_planted **out, struct hearth_s
     for (size_t i = 0; i < n; i++) {
         const enum hearth_synth_fill fill = tensors[i].fill;
         if (fill == HEARTH_SYNTH_BUNDLES)
-            bytes[HEARTH_SYNTH_PLANTED_GATE] = bytes[HEARTH_SYNTH_PLANTED_UP] = matrix_bytes(s);
+            bytes[HEARTH_SYNTH_PLANTED_GATE] = bytes[HEARTH_SYNTH_PLANTED_UP] =
+                bytes[HEARTH_SYNTH_PLANTED_DOWN] = matrix_bytes(s);
         else if (fill >= HEARTH_SYNTH_PLANTED_GATE && hearth_synth_bytes(&tensors[i]) > bytes[fill])
             bytes[fill] = hearth_synth_bytes(&tensors[i]);
     }
+    if (!s->params->drift)
+        bytes[HEARTH_SYNTH_PLANTED_DOWN] = 0;
     int rc = hearth_synth_maker_open(&p->maker, s);
     for (int i = 0; i < HEARTH_SYNTH_FILLS && !rc; i++)
         if (bytes[i] && !(p->parts[i] = malloc((size_t)bytes[i])))

@@ -6,12 +6,16 @@
 static const struct hearth_synth_planting turbosparse = {
     .levels = {{0.2f, 0.16f, 0.73f}, {0.3f, 0.065f, 0.084f}, {0.5f, 0.0155f, 0.0185f}},
     .gate_slow = 0.55f,
+    .drift_turning = 0.5f,
+    .drift_fresh = 0.55f,
     .up_mean = 1.0f,
     .up_tie = 0.5f,
 };
 static const struct hearth_synth_planting turbosparse_experts = {
     .levels = {{0.2f, 0.29f, 0.9f}, {0.3f, 0.11f, 0.145f}, {0.5f, 0.023f, 0.031f}},
     .gate_slow = 0.55f,
+    .drift_turning = 0.5f,
+    .drift_fresh = 0.55f,
     .router_slow = 0.25f,
     .popularity = 0.2f,
     .up_mean = 1.0f,
@@ -20,14 +24,20 @@ static const struct hearth_synth_planting turbosparse_experts = {
 static const struct hearth_synth_planting reglu = {
     .levels = {{0.2f, 0.5f, 0.95f}, {0.3f, 0.25f, 0.45f}, {0.5f, 0.10f, 0.16f}},
     .gate_slow = 0.55f,
+    .drift_turning = 0.5f,
+    .drift_fresh = 0.55f,
 };
 static const struct hearth_synth_planting relu_opt = {
     .levels = {{0.2f, 0.06f, 0.35f}, {0.3f, 0.018f, 0.035f}, {0.5f, 0.002f, 0.006f}},
     .gate_slow = 0.6f,
+    .drift_turning = 0.3f,
+    .drift_fresh = 0.55f,
 };
 static const struct hearth_synth_planting relu_falcon = {
     .levels = {{0.2f, 0.08f, 0.42f}, {0.3f, 0.02f, 0.045f}, {0.5f, 0.003f, 0.008f}},
     .gate_slow = 0.6f,
+    .drift_turning = 0.3f,
+    .drift_fresh = 0.55f,
 };
 static const struct hearth_synth_planting many_experts = {.router_slow = 0.58f, .popularity = 0.55f};
 

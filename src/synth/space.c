@@ -24,7 +24,7 @@ struct scratch {
 };
 
 struct hearth_synth_maker {
-    const struct hearth_synth *s;
+    struct hearth_synth *s;
     float *basis;    // [E x r] B without the constant's share, transposed
     float *row;      // [E]
     float *share;    // [r] share of the constant in each row of B
@@ -37,6 +37,8 @@ struct hearth_synth_maker {
     size_t n_basis, n_constants; // r, m: 2 r + m is the predictor's rank
     float detected;              // value of one of the m rows for the constant alone
     float spread; // standard deviation of a unit row's product with the stream without the constant
+    const struct hearth_synth_view *view; // of a stream that drifts, else NULL
+    struct hearth_synth_writing writing;
 };
 
 static size_t matrix_row(const struct hearth_synth_maker *m)
@@ -70,6 +72,15 @@ static float norm_of(const float *v, size_t n)
     return (float)sqrt(sum);
 }
 
+// The standard deviation of a row's product with a stream that drifts, without the constant.
+static float spread_of(const struct hearth_synth_maker *m, const float *row)
+{
+    double sum = 0;
+    for (size_t i = 0; i < m->s->p->n_embd; i++)
+        sum += (double)(row[i] * row[i] * m->view->variance[i]);
+    return (float)sqrt(sum);
+}
+
 // v += scale * w
 static void add_scaled(float *v, const float *w, float scale, size_t n)
 {
@@ -81,6 +92,63 @@ static void add_scaled(float *v, const float *w, float scale, size_t n)
 static float constant_share(const struct hearth_synth_maker *m, float value)
 {
     return value / (HEARTH_SYNTH_CONSTANT * (float)m->s->p->n_embd);
+}
+
+// Raises a row's product with the constant by `value`.
+static void add_constant(const struct hearth_synth_maker *m, float *row, float value)
+{
+    if (m->view)
+        add_scaled(row, m->view->detect, value, m->s->p->n_embd);
+    else
+        add_scaled(row, m->s->constant, constant_share(m, value), m->s->p->n_embd);
+}
+
+// As make_up, where the stream drifts. Ups see the code alone: if they, too, followed what the layer before
+// has written, a layer that writes more than another would make the next one write still more.
+static void make_drifting_up(const struct hearth_synth_maker *m, struct hearth_synth_rng *rng,
+                             const float *gate, float *row, uint8_t *dst)
+{
+    const struct hearth_synth_planting *p = m->s->p->planting;
+    const struct hearth_synth_view *v = m->view;
+    const size_t width = m->s->p->n_embd;
+    double share = 0, all = 0, code = 0;
+    for (size_t i = 0; i < width; i++) {
+        const double variance = (double)(gate[i] * gate[i] * v->variance[i]);
+        all += variance;
+        code += v->code[i] > 0 ? variance : 0;
+    }
+    // The gate's code alone has the whole correlation with up, as far as it goes.
+    const double wanted = (double)p->up_tie * sqrt(all / code), tie = wanted < 0.9 ? wanted : 0.9;
+    for (size_t i = 0; i < width; i += BLOCK)
+        hearth_synth_bell(rng, row + i, BLOCK, (float)sqrt(1 - tie * tie) * v->code[i]);
+    for (size_t i = 0; i < width; i++)
+        share += (double)(row[i] * v->expected[i]);
+    for (size_t i = 0; i < width; i++)
+        if (v->code[i] > 0)
+            row[i] += (float)(tie / sqrt(code)) * gate[i] + (p->up_mean - (float)share) * v->code_detect[i];
+    hearth_type_info(HEARTH_TYPE_Q4_0)->encode(row, dst, width);
+}
+
+// Makes the row of down, where the stream drifts. Neurons next to each other by activity write the same with
+// opposite signs, so that what they write has no mean but the constant's multiple.
+static void make_down(const struct hearth_synth_maker *m, uint32_t rank, uint8_t *dst)
+{
+    const struct hearth_synth_writing *w = &m->writing;
+    struct hearth_synth_rng rng = hearth_synth_rng(
+        m->s->params->seed, HEARTH_SYNTH_STREAM_DOWN + (m->stream - HEARTH_SYNTH_STREAM_SPACE), rank / 2);
+    const float sign = rank % 2 ? -1.0f : 1.0f;
+    // Two random numbers to an element: else rounding makes more of the constant.
+    float row[BLOCK], fine[BLOCK];
+    memset(dst, 0, matrix_row(m));
+    for (size_t b = 0; b < w->n_blocks; b++) {
+        const size_t at = w->first + 2 * b * BLOCK;
+        const float stddev = rank < w->n_neurons ? sign * w->stddev : 0.0f;
+        hearth_synth_bell(&rng, row, BLOCK, 0.8f * stddev);
+        hearth_synth_bell(&rng, fine, BLOCK, 0.6f * stddev);
+        add_scaled(row, fine, 1.0f, BLOCK);
+        add_scaled(row, m->s->constant + at, w->constant, BLOCK);
+        hearth_type_info(HEARTH_TYPE_Q4_0)->encode(row, dst + at / BLOCK * BLOCK_BYTES, BLOCK);
+    }
 }
 
 // Makes the row of up, correlated with the gate's. `gate` is the gate's row without threshold.
@@ -116,21 +184,25 @@ static void finish_neuron(const struct hearth_synth_maker *m, struct hearth_synt
 {
     const size_t width = m->s->p->n_embd, blocks = m->n_basis / BLOCK, constants = m->n_constants / BLOCK;
     const struct hearth_synth_space *out = m->out;
-    const float norm = norm_of(gate, width);
-    const float threshold = m->s->threshold[m->order[j]] * norm * m->spread;
-    if (out->up)
+    const float norm = m->view ? spread_of(m, gate) : norm_of(gate, width);
+    const float threshold = m->s->threshold[m->order[j]] * norm * (m->view ? 1.0f : m->spread);
+    if (out->up && m->view)
+        make_drifting_up(m, rng, gate, w->row, out->up + j * matrix_row(m));
+    else if (out->up)
         make_up(m, rng, gate, norm, w->row, out->up + j * matrix_row(m));
+    if (out->down)
+        make_down(m, m->order[j], out->down + j * matrix_row(m));
     if (out->bias)
-        out->bias[j] = threshold;
+        out->bias[j] = m->view ? threshold / m->view->size : threshold;
     else
-        add_scaled(gate, m->s->constant, constant_share(m, threshold), width);
+        add_constant(m, gate, threshold);
     hearth_type_info(HEARTH_TYPE_Q4_0)->encode(gate, out->gate + j * matrix_row(m), width);
 
     float basis_constant = 0;
     for (size_t k = 0; k < m->n_basis; k++)
         basis_constant += a[k] * m->share[k];
-    const float value =
-        (threshold - basis_constant * HEARTH_SYNTH_CONSTANT) / ((float)m->n_constants * m->detected);
+    const float there = m->view ? basis_constant : basis_constant * HEARTH_SYNTH_CONSTANT;
+    const float value = (threshold - there) / ((float)m->n_constants * m->detected);
     uint8_t *fc2 = out->fc2 + (j * (2 * blocks + constants) + 2 * blocks) * BLOCK_BYTES;
     for (size_t i = 0; i < constants; i++)
         constant_block(fc2 + i * BLOCK_BYTES, value);
@@ -165,14 +237,18 @@ static void draw_basis_row(struct hearth_synth_maker *m, struct hearth_synth_rng
     uint8_t *plus = m->out->fc1 + k * bytes;
     double constant = 0;
     for (size_t i = 0; i < width; i += BLOCK)
-        hearth_synth_q4_0(rng, plus + i / BLOCK * BLOCK_BYTES, 1, hearth_synth_is_slow(i) ? slow : fast);
+        hearth_synth_q4_0(rng, plus + i / BLOCK * BLOCK_BYTES, 1,
+                          m->view                   ? m->view->weight[i]
+                          : hearth_synth_is_slow(i) ? slow
+                                                    : fast);
     negate(plus, plus + m->n_basis * bytes, width / BLOCK);
     hearth_type_info(HEARTH_TYPE_Q4_0)->decode(plus, m->row, width);
     for (size_t i = 0; i < width; i++)
-        constant += (double)(m->row[i] * s->constant[i]);
+        constant += (double)(m->row[i] * (m->view ? m->view->expected[i] : s->constant[i]));
     m->share[k] = (float)constant;
     for (size_t i = 0; i < width; i++)
-        m->basis[i * m->n_basis + k] = m->row[i] - m->share[k] / (float)width * s->constant[i];
+        m->basis[i * m->n_basis + k] = m->row[i] - (m->view ? m->share[k] * m->view->detect[i]
+                                                            : m->share[k] / (float)width * s->constant[i]);
 }
 
 // The predictor's rows that see the constant.
@@ -182,14 +258,14 @@ static void make_detectors(struct hearth_synth_maker *m)
     const size_t width = s->p->n_embd, bytes = matrix_row(m);
     uint8_t *rows = m->out->fc1 + 2 * m->n_basis * bytes;
     for (size_t i = 0; i < width; i++)
-        m->row[i] = constant_share(m, s->constant[i]);
+        m->row[i] = m->view ? m->view->detect[i] : constant_share(m, s->constant[i]);
     for (size_t i = 0; i < m->n_constants; i++)
         hearth_type_info(HEARTH_TYPE_Q4_0)->encode(m->row, rows + i * bytes, width);
     hearth_type_info(HEARTH_TYPE_Q4_0)->decode(rows, m->row, width);
     double sum = 0;
     for (size_t i = 0; i < width; i++)
-        sum += (double)(m->row[i] * s->constant[i]);
-    m->detected = HEARTH_SYNTH_CONSTANT * (float)sum;
+        sum += (double)(m->row[i] * (m->view ? m->view->expected[i] : s->constant[i]));
+    m->detected = m->view ? (float)sum : HEARTH_SYNTH_CONSTANT * (float)sum;
 }
 
 static void split_rank(struct hearth_synth_maker *m, uint32_t rank)
@@ -201,11 +277,15 @@ static void split_rank(struct hearth_synth_maker *m, uint32_t rank)
 void hearth_synth_make_space(struct hearth_synth_maker *m, uint32_t layer, uint32_t expert, bool sorted,
                              const struct hearth_synth_space *out)
 {
-    const struct hearth_synth *s = m->s;
+    struct hearth_synth *s = m->s;
     const uint32_t n = s->p->n_ff, experts = s->p->n_expert ? s->p->n_expert : 1;
     m->out = out;
     m->stream = HEARTH_SYNTH_STREAM_SPACE + (uint64_t)layer * experts + expert;
     m->spread = sqrtf(HEARTH_SYNTH_CODE * HEARTH_SYNTH_CODE + hearth_synth_added(s, layer));
+    if (s->params->drift) {
+        m->writing = hearth_synth_writing_of(s, layer);
+        m->view = &s->view;
+    }
     split_rank(m, hearth_synth_rank(s->p, layer));
     struct hearth_synth_rng rng = hearth_synth_rng(s->params->seed, m->stream, 0);
     if (sorted)

@@ -17,6 +17,10 @@
 #define SLOW_LOGIT    8.0f
 #define FAST_LOGIT    1.2f
 #define ROUTER_STDDEV 1.5f
+// Where the stream drifts: correlation of the turning parts of consecutive tokens' codes, and logits from the
+// slow, the fast and the turning part.
+#define TURN -0.6f
+static const float drift_logits[HEARTH_SYNTH_KINDS] = {5.0f, 2.5f, 1.7f, 0.0f};
 
 // ---- codes
 
@@ -26,41 +30,48 @@ struct chain {
     float *code, *previous; // [E] the codes of the current and the previous token
 };
 
-// Removes the constant's share from one half of v, and scales that half to mean square 1.
-static void clean_half(const struct hearth_synth *s, float *v, bool slow)
+// Removes the constant's share from the part of v that is of a kind, and scales it to mean square 1.
+static void clean_part(const struct hearth_synth *s, float *v, enum hearth_synth_kind kind)
 {
-    const size_t width = s->p->n_embd;
+    const size_t width = s->p->n_embd, n = hearth_synth_count(s, kind);
+    const bool drift = s->params->drift;
     double share = 0, square = 0;
     for (size_t i = 0; i < width; i++)
-        if (hearth_synth_is_slow(i) == slow)
+        if (hearth_synth_kind_of(drift, i) == kind)
             share += (double)(v[i] * s->constant[i]);
-    share /= (double)width / 2;
+    share /= (double)n;
     for (size_t i = 0; i < width; i++)
-        if (hearth_synth_is_slow(i) == slow) {
+        if (hearth_synth_kind_of(drift, i) == kind) {
             v[i] -= (float)share * s->constant[i];
             square += (double)(v[i] * v[i]);
         }
-    const float scale = (float)(1 / sqrt(square / ((double)width / 2)));
+    const float scale = (float)(1 / sqrt(square / (double)n));
     for (size_t i = 0; i < width; i++)
-        if (hearth_synth_is_slow(i) == slow)
+        if (hearth_synth_kind_of(drift, i) == kind)
             v[i] *= scale;
 }
 
-// The next token's code: the slow half moves a little, the fast half is new.
+// The next token's code: its slow part moves a little, its fast part is new.
 static void advance(struct chain *c)
 {
+    static const float memory[HEARTH_SYNTH_KINDS] = {SLOW_MEMORY, 0.0f, TURN, 0.0f};
     const size_t width = c->s->p->n_embd;
-    const float renewal = sqrtf(1 - SLOW_MEMORY * SLOW_MEMORY);
+    const bool drift = c->s->params->drift;
     float news[32];
     memcpy(c->previous, c->code, width * sizeof *c->code);
     for (size_t i = 0; i < width; i += 32) {
-        const bool slow = hearth_synth_is_slow(i);
-        hearth_synth_bell(&c->rng, news, 32, slow ? renewal : 1.0f);
+        const enum hearth_synth_kind kind = hearth_synth_kind_of(drift, i);
+        const float kept = memory[kind];
+        hearth_synth_bell(&c->rng, news, 32, kept != 0.0f ? sqrtf(1 - kept * kept) : 1.0f);
         for (size_t j = 0; j < 32; j++)
-            c->code[i + j] = (slow ? SLOW_MEMORY * c->code[i + j] : 0.0f) + news[j];
+            c->code[i + j] = (kept != 0.0f ? kept * c->code[i + j] : 0.0f) + news[j];
+        if (kind == HEARTH_SYNTH_WRITTEN)
+            memset(c->code + i, 0, 32 * sizeof *c->code);
     }
-    clean_half(c->s, c->code, true);
-    clean_half(c->s, c->code, false);
+    clean_part(c->s, c->code, HEARTH_SYNTH_SLOW);
+    clean_part(c->s, c->code, HEARTH_SYNTH_FAST);
+    if (drift)
+        clean_part(c->s, c->code, HEARTH_SYNTH_TURNING);
 }
 
 // Starts before the first token, whose slow half grows out of the numbers drawn here.
@@ -109,7 +120,27 @@ static void embedding_row(const struct chain *c, uint32_t id, float *row)
 {
     (void)id;
     for (size_t i = 0; i < c->s->p->n_embd; i++)
-        row[i] = HEARTH_SYNTH_CONSTANT * c->s->constant[i] + HEARTH_SYNTH_CODE * c->code[i];
+        row[i] = hearth_synth_kind_of(c->s->params->drift, i) == HEARTH_SYNTH_WRITTEN
+                     ? 0.0f
+                     : HEARTH_SYNTH_CONSTANT * c->s->constant[i] + HEARTH_SYNTH_CODE * c->code[i];
+}
+
+// As head_row, where the stream drifts.
+static void drift_head_row(const struct chain *c, uint32_t id, float *row)
+{
+    const struct hearth_synth *s = c->s;
+    const float *before = id == HEARTH_SYNTH_FIRST_WORD ? s->last_code : c->previous;
+    float logits[HEARTH_SYNTH_KINDS];
+    for (int kind = 0; kind < HEARTH_SYNTH_KINDS; kind++)
+        logits[kind] = drift_logits[kind] * s->view.size / HEARTH_SYNTH_CODE /
+                       (float)hearth_synth_count(s, (enum hearth_synth_kind)kind);
+    const float never = -2 * SLOW_LOGIT * s->view.size / HEARTH_SYNTH_CONSTANT / (float)s->p->n_embd;
+    for (size_t i = 0; i < s->p->n_embd; i++) {
+        const enum hearth_synth_kind kind = hearth_synth_kind_of(true, i);
+        row[i] = id >= HEARTH_SYNTH_FIRST_WORD  ? before[i] * logits[kind]
+                 : kind == HEARTH_SYNTH_WRITTEN ? 0.0f
+                                                : 2 * never * s->constant[i]; // half of the elements
+    }
 }
 
 // Words look for the code of the previous token, the first word for that of the last. Special
@@ -160,39 +191,76 @@ int hearth_synth_write_embedding(struct hearth_synth *s)
 
 int hearth_synth_write_head(struct hearth_synth *s)
 {
-    return write_rows(s, head_row, NULL);
+    if (s->params->drift)
+        hearth_synth_look(s, s->p->n_layer);
+    return write_rows(s, s->params->drift ? drift_head_row : head_row, NULL);
 }
 
 // ---- routers
+
+// The row of an expert: `popular` is its quantile of a normal distribution.
+static void router_row(const struct hearth_synth *s, uint32_t layer, struct hearth_synth_rng *rng,
+                       double popular, float *row)
+{
+    const struct hearth_synth_planting *p = s->p->planting;
+    const size_t width = s->p->n_embd;
+    const float spread = sqrtf(HEARTH_SYNTH_CODE * HEARTH_SYNTH_CODE + hearth_synth_added(s, layer));
+    const float slow = ROUTER_STDDEV * sqrtf(2 * p->router_slow / (float)width);
+    const float fast = ROUTER_STDDEV * sqrtf(2 * (1 - p->router_slow) / (float)width);
+    double share = 0;
+    for (size_t i = 0; i < width; i += 32)
+        hearth_synth_bell(rng, row + i, 32, hearth_synth_is_slow(i) ? slow : fast);
+    for (size_t i = 0; i < width; i++)
+        share += (double)(row[i] * s->constant[i]);
+    const double mean = popular * (double)(p->popularity * ROUTER_STDDEV * spread);
+    const float add = (float)((mean / (double)HEARTH_SYNTH_CONSTANT - share) / (double)width);
+    for (size_t i = 0; i < width; i++)
+        row[i] += add * s->constant[i];
+}
+
+// The same where the stream drifts: of s->view. Routers see the code's slow and fast parts alone, so that
+// experts change neither from layer to layer nor from token to token more than without drift.
+static void drift_router_row(const struct hearth_synth *s, struct hearth_synth_rng *rng, double popular,
+                             float *row)
+{
+    const struct hearth_synth_planting *p = s->p->planting;
+    const size_t width = s->p->n_embd;
+    const float stddev = ROUTER_STDDEV * s->view.size, unit = stddev / HEARTH_SYNTH_CODE;
+    const float n_slow = (float)hearth_synth_count(s, HEARTH_SYNTH_SLOW);
+    const float n_fast = (float)hearth_synth_count(s, HEARTH_SYNTH_FAST);
+    const float stddevs[HEARTH_SYNTH_KINDS] = {unit * sqrtf(p->router_slow / n_slow),
+                                               unit * sqrtf((1 - p->router_slow) / n_fast)};
+    double share = 0;
+    for (size_t i = 0; i < width; i += 32)
+        hearth_synth_bell(rng, row + i, 32, stddevs[hearth_synth_kind_of(true, i)]);
+    for (size_t i = 0; i < width; i++)
+        share += (double)(row[i] * s->view.expected[i]);
+    const float add = (float)(popular * (double)(p->popularity * stddev) - share);
+    for (size_t i = 0; i < width; i++)
+        row[i] += add * s->view.detect[i];
+}
 
 // Scores are ROUTER_STDDEV times a standard normal number of the stream, plus the expert's
 // popularity, which is a quantile of a normal distribution.
 int hearth_synth_write_router(struct hearth_synth *s, uint32_t layer)
 {
-    const struct hearth_synth_planting *p = s->p->planting;
     const uint32_t n = s->p->n_expert;
     const size_t width = s->p->n_embd;
     struct hearth_synth_rng rng =
         hearth_synth_rng(s->params->seed, HEARTH_SYNTH_STREAM_COMMON, 1 + (uint64_t)layer);
-    const float spread = sqrtf(HEARTH_SYNTH_CODE * HEARTH_SYNTH_CODE + hearth_synth_added(s, layer));
-    const float slow = ROUTER_STDDEV * sqrtf(2 * p->router_slow / (float)width);
-    const float fast = ROUTER_STDDEV * sqrtf(2 * (1 - p->router_slow) / (float)width);
     float *row = hearth_calloc(width, sizeof *row);
     uint32_t *rank = hearth_calloc(n, sizeof *rank);
     int rc = row && rank ? HEARTH_OK : hearth_fail(s->err, HEARTH_E_MEMORY, "no memory for a model");
     if (!rc)
         hearth_synth_shuffle(&rng, rank, n);
+    if (!rc && s->params->drift)
+        hearth_synth_look(s, layer);
     for (uint32_t x = 0; x < n && !rc; x++) {
-        double share = 0;
-        for (size_t i = 0; i < width; i += 32)
-            hearth_synth_bell(&rng, row + i, 32, hearth_synth_is_slow(i) ? slow : fast);
-        for (size_t i = 0; i < width; i++)
-            share += (double)(row[i] * s->constant[i]);
-        const double mean =
-            hearth_synth_quantile((rank[x] + 0.5) / n) * (double)(p->popularity * ROUTER_STDDEV * spread);
-        const float add = (float)((mean / (double)HEARTH_SYNTH_CONSTANT - share) / (double)width);
-        for (size_t i = 0; i < width; i++)
-            row[i] += add * s->constant[i];
+        const double popular = hearth_synth_quantile((rank[x] + 0.5) / n);
+        if (s->params->drift)
+            drift_router_row(s, &rng, popular, row);
+        else
+            router_row(s, layer, &rng, popular, row);
         rc = hearth_synth_write(s, row, width * sizeof *row);
     }
     free(row);
@@ -208,7 +276,7 @@ float hearth_synth_added(const struct hearth_synth *s, uint32_t layer)
     const float attention = 0.5f * s->gain * s->gain, ffn = s->gain * s->gain;
     const bool parallel = s->p->arch == HEARTH_SYNTH_FALCON;
     const uint32_t attentions = layer + (layer < s->p->n_layer && !parallel);
-    return (float)attentions * attention + (float)layer * ffn;
+    return (float)attentions * attention + (s->params->drift ? 0.0f : (float)layer * ffn);
 }
 
 static double density(double x)
@@ -254,6 +322,34 @@ static double drelu_square(const struct hearth_synth_planting *p, double thresho
 static bool is_drelu(const struct hearth_synth *s)
 {
     return s->p->planting->up_tie != 0.0f;
+}
+
+// E(max(0, x + threshold))
+static double positive_mean(double threshold)
+{
+    return threshold * below(threshold) + density(threshold);
+}
+
+// E(activation) of a dReLU neuron, as drelu_square().
+static double drelu_mean(const struct hearth_synth_planting *p, double threshold)
+{
+    const double step = 0.1, tie = (double)p->up_tie, rest = sqrt(1 - tie * tie);
+    double sum = 0;
+    for (double gate = step / 2; gate < threshold + 6; gate += step) {
+        const double x = gate - threshold;
+        sum += step * density(x) * gate * rest * positive_mean(((double)p->up_mean + tie * x) / rest);
+    }
+    return sum;
+}
+
+double hearth_synth_activation(const struct hearth_synth *s, double threshold, int power)
+{
+    const bool gated = s->p->arch != HEARTH_SYNTH_OPT && s->p->arch != HEARTH_SYNTH_FALCON;
+    if (is_drelu(s))
+        return power == 1 ? drelu_mean(s->p->planting, threshold) : drelu_square(s->p->planting, threshold);
+    if (power == 2)
+        return positive_square(threshold, 1);
+    return gated ? 0 : positive_mean(threshold); // random ups have mean 0
 }
 
 // The standard deviation of the down matrices for which the feed-forward part's output has mean
@@ -307,6 +403,8 @@ int hearth_synth_open_stream(struct hearth_synth *s)
         set_thresholds(s);
         s->down_stddev = down_stddev(s);
     }
+    if (s->params->drift && hearth_synth_open_view(s))
+        return HEARTH_E_MEMORY;
     const bool gated = s->p->arch != HEARTH_SYNTH_FALCON;
     if (s->p->pack)
         return hearth_bundle_lay_out(&s->bundle, width, gated ? HEARTH_TYPE_Q4_0 : HEARTH_TYPE_END,
@@ -319,4 +417,5 @@ void hearth_synth_free_stream(struct hearth_synth *s)
     free(s->constant);
     free(s->last_code);
     free(s->threshold);
+    hearth_synth_free_view(s);
 }

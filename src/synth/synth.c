@@ -87,8 +87,9 @@ static int write_tensor(struct hearth_synth *s, struct hearth_synth_planted *p,
 // Counts of a shape's neurons are of so many tokens.
 #define SHAPE_TOKENS 1000000
 // Planted neurons' sets overlap by 0.34 (Jaccard) from token to token, so that half of a set was active
-// before.
-#define SHAPE_REPEATS 0.51f
+// before; by 0.15 where the stream drifts.
+#define SHAPE_REPEATS       0.51f
+#define SHAPE_REPEATS_DRIFT 0.26f
 
 // A preset whose neurons are planted, as a pack.
 static void make_shape(struct hearth_synth_preset *p)
@@ -122,7 +123,8 @@ static int declare_counts(struct hearth_synth *s)
     if (!rc)
         rc = hearth_gguf_put_array(s->w, "hearth.pack.batches", HEARTH_GGUF_U32, &one, 1, s->err);
     if (!rc)
-        rc = hearth_gguf_put_f32(s->w, "hearth.pack.repeats", SHAPE_REPEATS, s->err);
+        rc = hearth_gguf_put_f32(s->w, "hearth.pack.repeats",
+                                 s->params->drift ? SHAPE_REPEATS_DRIFT : SHAPE_REPEATS, s->err);
     return rc ? rc : hearth_gguf_put_u64(s->w, "hearth.pack.profile_tokens", SHAPE_TOKENS, s->err);
 }
 
@@ -182,7 +184,8 @@ static int put_metadata(struct hearth_synth *s)
                    {"expert_feed_forward_length", p->n_expert ? p->n_ff : 0},
                    {"vocab_size", p->n_vocab}};
     char title[96], key[96];
-    snprintf(title, sizeof title, s->params->shape ? "%s (shape alone)" : "%s (synthetic weights)", p->name);
+    const char *kind = s->params->drift ? "synthetic weights, drifting" : "synthetic weights";
+    snprintf(title, sizeof title, "%s (%s)", p->name, s->params->shape ? "shape alone" : kind);
     int rc = hearth_gguf_put_str(s->w, "general.architecture", arch, strlen(arch), s->err);
     if (!rc)
         rc = hearth_gguf_put_str(s->w, "general.name", title, strlen(title), s->err);
@@ -251,6 +254,9 @@ int hearth_synth(const char *name, const char *out, const struct hearth_synth_pa
         return hearth_fail(err, HEARTH_E_INVALID, "there is no preset \"%s\"", name);
     if (params->early_predictors && !s.p->rank)
         return hearth_fail(err, HEARTH_E_INVALID, "%s has no predictors", name);
+    if (params->drift && !hearth_synth_has_neurons(s.p))
+        return hearth_fail(err, HEARTH_E_INVALID,
+                           "%s has no planted neurons, whose stream could drift: leave out --drift", name);
     struct hearth_synth_preset shape = *s.p;
     if (params->shape) {
         make_shape(&shape);

@@ -19,6 +19,9 @@ struct hearth_synth_params {
     bool shape;
     // Predictors see the feed-forward input of the layer before: hearth.pack.predictor_input is "previous".
     bool early_predictors;
+    // The stream changes from layer to layer and neighbouring tokens share fewer neurons, as in trained
+    // models. Only for models with planted neurons.
+    bool drift;
     // Called now and then with bytes written, and to be written in all; false stops. May be NULL.
     bool (*progress)(void *arg, uint64_t done, uint64_t total);
     void *progress_arg;

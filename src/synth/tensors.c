@@ -92,18 +92,19 @@ static void add_planted_ffn(struct list *l)
 {
     const struct hearth_synth_preset *p = l->s->p;
     const bool gated = p->arch != HEARTH_SYNTH_OPT && p->arch != HEARTH_SYNTH_FALCON;
-    const bool tied = p->planting->up_tie != 0.0f;
+    const bool tied = p->planting->up_tie != 0.0f, drift = l->s->params->drift;
     const uint64_t e = p->n_embd, f = p->n_ff, rank = hearth_synth_rank(p, l->layer);
     const struct {
         const char *stem;
         enum hearth_synth_fill fill;
         uint64_t k, n;
         float stddev;
-    } parts[] = {{gated ? "ffn_gate" : "ffn_up", HEARTH_SYNTH_PLANTED_GATE, e, f, 0},
-                 {"ffn_up", tied ? HEARTH_SYNTH_PLANTED_UP : HEARTH_SYNTH_RANDOM, e, f, 1 / sqrtf((float)e)},
-                 {"ffn_down_t", HEARTH_SYNTH_RANDOM, e, f, l->s->down_stddev},
-                 {"fc1", HEARTH_SYNTH_PLANTED_FC1, e, rank, 0},
-                 {"fc2", HEARTH_SYNTH_PLANTED_FC2, rank, f, 0}};
+    } parts[] = {
+        {gated ? "ffn_gate" : "ffn_up", HEARTH_SYNTH_PLANTED_GATE, e, f, 0},
+        {"ffn_up", tied ? HEARTH_SYNTH_PLANTED_UP : HEARTH_SYNTH_RANDOM, e, f, 1 / sqrtf((float)e)},
+        {"ffn_down_t", drift ? HEARTH_SYNTH_PLANTED_DOWN : HEARTH_SYNTH_RANDOM, e, f, l->s->down_stddev},
+        {"fc1", HEARTH_SYNTH_PLANTED_FC1, e, rank, 0},
+        {"fc2", HEARTH_SYNTH_PLANTED_FC2, rank, f, 0}};
     if (p->pack)
         add(l, "ffn_bundles", HEARTH_SYNTH_BUNDLES, l->s->bundle.stride, f, 0);
     for (size_t i = p->pack ? 3 : 0; i < sizeof parts / sizeof parts[0]; i++) {

@@ -143,6 +143,11 @@ static void point(const struct hearth_neurons *n, struct hearth_want *want, cons
     want->gate = space->gate;
     want->up = space->up;
     want->down = space->down_t;
+    if (n->setup.model->pack->gates_apart) {
+        want->gate = n->setup.weights->layers[c->space].ffn_gate;
+        want->gate.data = hearth_space_row(&want->gate, c->at);
+        want->gate.n = c->n;
+    }
     want->from = (uint32_t)c->at;
     want->count = (uint32_t)c->n;
     for (int part = 0; part < HEARTH_PARTS; part++) {

@@ -69,7 +69,11 @@ static void locate(const void *state, const struct hearth_want *want, const uint
 
 static struct hearth_space space(const void *state, uint32_t number)
 {
-    return ((const struct hearth_neurons *)state)->prefixes[number];
+    const struct hearth_neurons *n = state;
+    struct hearth_space out = n->prefixes[number];
+    if (n->setup.model->pack->gates_apart)
+        out.gate = n->setup.weights->layers[number].ffn_gate; // of the layer's stage
+    return out;
 }
 
 static float *scores(void *state, uint32_t number)
@@ -110,9 +114,11 @@ static void hint(void *state, const struct hearth_hint *hints, uint32_t count)
 
 // ---- planning
 
-// Packs with predictors.
+// Packs that say which neurons a step needs: with predictors, or with gates apart.
 static bool can(const struct hearth_model *m, enum hearth_sparsity sparsity)
 {
+    if (m->pack && m->pack->gates_apart && sparsity == HEARTH_SPARSITY_EXACT)
+        return true;
     if (!m->pack || sparsity != HEARTH_SPARSITY_PREDICT)
         return false;
     for (int i = 0; i < m->hp.n_layer; i++) {
@@ -393,7 +399,8 @@ static void point_layers(struct hearth_neurons *n)
         struct hearth_layer *l = &n->setup.weights->layers[i];
         const struct hearth_space *first = &n->prefixes[(uint32_t)i * n->experts];
         const bool exps = m->hp.n_expert != 0;
-        *(exps ? &l->ffn_gate_exps : &l->ffn_gate) = first->gate;
+        if (!m->pack->gates_apart)
+            *(exps ? &l->ffn_gate_exps : &l->ffn_gate) = first->gate;
         *(exps ? &l->ffn_up_exps : &l->ffn_up) = first->up;
         *(exps ? &l->ffn_down_t_exps : &l->ffn_down_t) = first->down_t;
     }

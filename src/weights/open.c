@@ -236,9 +236,10 @@ static void use_bundles_as_matrices(const struct hearth_model *m, struct hearth_
 {
     for (int i = 0; i < m->hp.n_layer; i++) {
         struct hearth_layer *l = &weights->layers[i];
-        struct hearth_weight *const parts[] = {&l->ffn_gate,      &l->ffn_up,      &l->ffn_down_t,
-                                               &l->ffn_gate_exps, &l->ffn_up_exps, &l->ffn_down_t_exps};
-        for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
+        struct hearth_weight *const parts[] = {&l->ffn_up,          &l->ffn_down_t, &l->ffn_up_exps,
+                                               &l->ffn_down_t_exps, &l->ffn_gate,   &l->ffn_gate_exps};
+        const size_t n = sizeof parts / sizeof *parts - (m->pack->gates_apart ? 2 : 0);
+        for (size_t k = 0; k < n; k++)
             if (hearth_has(parts[k]))
                 parts[k]->stride = m->pack->layers[i].stride;
     }
@@ -449,7 +450,7 @@ static int join(struct hearth_sources *s, const struct hearth_sources_user *u, s
     if (s->ffn.ops->gives_neurons && !ffn_source(s->model, u->sparsity)->gives_neurons)
         return hearth_fail_param(
             err, HEARTH_E_INVALID, "sparsity",
-            "%s: its weights are shared by sessions that predict neurons: open this one with "
+            "%s: its weights are shared by sessions that read single neurons: open this one with "
             "the same sparsity, or open it first",
             s->model->info.path);
     if (bytes > s->room || beside > s->beside)
@@ -527,7 +528,8 @@ static uint64_t neuron_bytes(const struct hearth_model *m)
     uint64_t bytes = 0;
     for (int i = 0; i < m->hp.n_layer; i++) {
         const struct hearth_ffn f = hearth_ffn_of(&m->hp, &m->weights.layers[i]);
-        bytes += (bytes_of(f.gate) + bytes_of(f.up) + bytes_of(hearth_has(f.down_t) ? f.down_t : f.down)) *
+        const uint64_t gate = m->pack && m->pack->gates_apart ? 0 : bytes_of(f.gate);
+        bytes += (gate + bytes_of(f.up) + bytes_of(hearth_has(f.down_t) ? f.down_t : f.down)) *
                  (uint64_t)hearth_ffn_experts(&m->hp);
     }
     return bytes;

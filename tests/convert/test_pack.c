@@ -176,6 +176,58 @@ static void test_identity(void **state)
     }
 }
 
+// Gates apart: the same logits; models without gates or with experts are refused.
+static void test_gates_apart(void **state)
+{
+    (void)state;
+    struct hearth_error err;
+    const struct hearth_pack_params params = {.gates_apart = true, .n_threads = 2};
+    for (size_t i = 0; i < N_BY_NEURON; i++) {
+        const bool gated = strcmp(by_neuron[i].made.arch, "falcon") && strcmp(by_neuron[i].made.arch, "opt");
+        make_source(&by_neuron[i]);
+        unlink(packed);
+        if (!gated || by_neuron[i].made.experts) {
+            assert_int_equal(hearth_pack_write(source, packed, &params, NULL, &err), HEARTH_E_UNSUPPORTED);
+            assert_non_null(strstr(err.message, gated ? "experts" : "no gates"));
+            assert_int_not_equal(access(packed, F_OK), 0);
+            continue;
+        }
+        MADE_OK(hearth_pack_write(source, packed, &params, NULL, &err));
+        struct hearth_model *a = open_model(source, false), *b = open_model(packed, true);
+        assert_true(b->pack->gates_apart && !b->pack->gated);
+        assert_int_equal(a->info.n_params, b->info.n_params);
+        compare_models(by_neuron[i].label, a, b, 0);
+        hearth_model_close(&a);
+        hearth_model_close(&b);
+    }
+}
+
+// Gates that are not where the version says are a damage.
+static void test_wrong_version(void **state)
+{
+    (void)state;
+    static const char key[] = "hearth.pack.version";
+    struct hearth_error err;
+    for (int apart = 0; apart < 2; apart++) {
+        make_source(&by_neuron[0]);
+        unlink(packed);
+        MADE_OK(hearth_pack_write(source, packed, &(struct hearth_pack_params){.gates_apart = apart}, NULL,
+                                  &err));
+        struct file_bytes f = read_whole(packed);
+        uint8_t *at = f.p;
+        while (memcmp(at, key, sizeof key - 1) != 0)
+            at++;
+        at += sizeof key - 1 + 4; // behind the value's type
+        assert_int_equal(*at, apart ? HEARTH_PACK_GATES : HEARTH_PACK_VERSION);
+        *at = apart ? HEARTH_PACK_VERSION : HEARTH_PACK_GATES;
+        write_whole(packed, f.p, f.n);
+        struct hearth_model *m = NULL;
+        assert_int_equal(try_model(packed, false, &m, &err), HEARTH_E_FORMAT);
+        assert_null(m);
+        free(f.p);
+    }
+}
+
 // Buffers too small for more than a bundle, other numbers of threads: the same bytes.
 static void test_bounded_memory(void **state)
 {
@@ -788,11 +840,12 @@ static int set_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_identity),   cmocka_unit_test(test_bounded_memory),
-        cmocka_unit_test(test_transposed), cmocka_unit_test(test_requantised),
-        cmocka_unit_test(test_profile),    cmocka_unit_test(test_profile_refuses),
-        cmocka_unit_test(test_shares),     cmocka_unit_test(test_temperature),
-        cmocka_unit_test(test_powerinfer), cmocka_unit_test(test_source),
+        cmocka_unit_test(test_identity),      cmocka_unit_test(test_gates_apart),
+        cmocka_unit_test(test_wrong_version), cmocka_unit_test(test_bounded_memory),
+        cmocka_unit_test(test_transposed),    cmocka_unit_test(test_requantised),
+        cmocka_unit_test(test_profile),       cmocka_unit_test(test_profile_refuses),
+        cmocka_unit_test(test_shares),        cmocka_unit_test(test_temperature),
+        cmocka_unit_test(test_powerinfer),    cmocka_unit_test(test_source),
         cmocka_unit_test(test_hollow),
     };
     return cmocka_run_group_tests(tests, set_up, remove_folder);

@@ -23,6 +23,7 @@ struct way {
     int n_seqs; // 0: N_SEQS
     enum hearth_sparsity sparsity;
     float threshold;      // of predictors; 0: the file's
+    float magnitude;      // of activated gates that are left out; 0: none
     const char *throttle; // of the storage; NULL: as it is
     struct hearth_weights_tests tests;
     enum hearth_overlap overlap;
@@ -87,6 +88,7 @@ static inline int open_session_of(struct opened *o, const struct way *way)
     session.n_ubatch = UBATCH;
     session.n_threads = way->n_threads;
     session.sparsity = way->sparsity;
+    session.sparsity_threshold = way->magnitude;
     if (way->threshold != 0.0f)
         session.predict_threshold = way->threshold;
     return hearth_session_open(&o->session, o->model, &session, &err);

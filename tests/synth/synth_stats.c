@@ -31,12 +31,13 @@ int main(int argc, char **argv)
         return 1;
     }
     printf("%d different tokens in the second half of %d\n", rc, n_steps);
-    printf("layer  gate active predct missed  idle  top20  top50  jacc  union unionP  first  hits  xtop\n");
+    printf(
+        "layer  gate active predct missed  idle  top20  top50  jacc  union unionP  first  hits  xtop found  vain\n");
     for (int i = 0; i < m->hp.n_layer; i += st.every) {
         const struct stats_layer l = stats_of(&st, i);
-        printf("%5d %.3f %.4f %.4f %.4f %.4f %.3f %.3f %.3f %.3f %.3f %.3f %.3f %.3f\n", i, l.gate, l.active,
-               l.predicted, l.missed, l.idle, l.top20, l.top50, l.jaccard, l.in_union, l.union_predicted,
-               l.first_repeats, l.expert_hits, l.expert_top);
+        printf("%5d %.3f %.4f %.4f %.4f %.4f %.3f %.3f %.3f %.3f %.3f %.3f %.3f %.3f %.3f %.3f\n", i, l.gate,
+               l.active, l.predicted, l.missed, l.idle, l.top20, l.top50, l.jaccard, l.in_union,
+               l.union_predicted, l.first_repeats, l.expert_hits, l.expert_top, l.found, l.in_vain);
     }
     stats_close(&st);
     hearth_session_close(&s);

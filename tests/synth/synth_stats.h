@@ -21,7 +21,10 @@ struct stats_layer {
     double missed, idle;            // active but not predicted, of the active; predicted but not, of those
     double top20, top50;            // share of activations that the most active fifth (half) of neurons have
     double first20;                 // the same of the first fifth, as neurons are numbered
-    double jaccard;                 // of a sequence's sets of active neurons in consecutive tokens
+    double found;   // active, and the layer's predictor (without one: gates and ups) says so of the layer
+                    // before's input, of the active
+    double in_vain; // not active, but it says so, of those of which it does
+    double jaccard; // of a sequence's sets of active neurons in consecutive tokens
     double in_union, union_predicted; // in any of the batch's sets of active (predicted) neurons
     double first_repeats;             // share of tokens whose first-choice expert is the last token's
     double expert_hits;               // share of experts found by LRU over a quarter of them, per sequence
@@ -36,6 +39,7 @@ struct stats_sums {
     int last_expert[STATS_SEQS];
     uint8_t *any, *any_predicted; // [X * F] in this step
     uint64_t gate, active, predicted, missed, idle, neurons;
+    uint64_t guessed, found, wanted; // of layers without experts
     double jaccard, in_union, in_union_predicted;
     uint64_t n_jaccard, n_union;
     int first[STATS_SEQS];
@@ -50,8 +54,8 @@ struct stats {
     struct stats_sums *layers;
     size_t n_experts, n_ff; // X (at least 1), F
     float *normed, *stream; // [STATS_SEQS][E] of the layer at hand
-    float *before;          // [STATS_SEQS][E] normed, of the layer before; of the first layer its own
-    float *gate, *up, *predicted, *rank;
+    float *before; // [STATS_SEQS][E] what predictors see, of the layer before; of the first layer its own
+    float *gate, *up, *predicted, *rank, *guess;
     void *acts, *scratch;
     bool neurons; // measure them, not only experts
     int every;    // only in each so-manieth layer; 1: in all
@@ -86,6 +90,41 @@ static inline const struct hearth_weight *stats_pick(const struct stats *st,
     return space;
 }
 
+// What the predictor says of the input `seen`: one number a neuron. False: there is no predictor.
+static inline bool stats_predict(struct stats *st, int layer, int expert, const float *seen, float *out)
+{
+    const struct hearth_layer *l = &st->m->weights.layers[layer];
+    struct hearth_weight w;
+    if (!stats_pick(st, &l->pred_fc1, &l->pred_fc1_exps, expert, &w)->data)
+        return false;
+    stats_product(st, &w, seen, st->rank);
+    st->m->kernels.activate(st->rank, w.n, HEARTH_ACT_RELU);
+    stats_product(st, stats_pick(st, &l->pred_fc2, &l->pred_fc2_exps, expert, &w), st->rank, out);
+    return true;
+}
+
+// Counts what looking ahead would have found of the token's active neurons.
+static inline void stats_look_ahead(struct stats *st, int layer, int seq, const uint8_t *active)
+{
+    struct stats_sums *sums = &st->layers[layer];
+    const float *before = st->before + (size_t)seq * (size_t)st->m->hp.n_embd;
+    if (layer == 0)
+        return;
+    const bool predictor = stats_predict(st, layer, 0, before, st->guess);
+    const bool drelu = st->m->hp.activation == HEARTH_ACT_DRELU;
+    if (!predictor) {
+        stats_product(st, &st->m->weights.layers[layer].ffn_gate, before, st->guess);
+        stats_product(st, &st->m->weights.layers[layer].ffn_up, before, st->up);
+    }
+    for (size_t j = 0; j < st->n_ff; j++) {
+        const bool guessed = predictor ? st->guess[j] >= st->m->hp.predict_threshold
+                                       : st->guess[j] > 0 && (!drelu || st->up[j] > 0);
+        sums->guessed += guessed;
+        sums->found += guessed && active[j];
+        sums->wanted += active[j];
+    }
+}
+
 // The token of `seq` in one space. `slot`: where its set is kept; `mate`: and is to be compared with the one
 // that is there.
 static inline void stats_space(struct stats *st, int layer, int expert, int seq, int slot, bool mate)
@@ -108,13 +147,7 @@ static inline void stats_space(struct stats *st, int layer, int expert, int seq,
         st->m->kernels.add(st->gate, l->ffn_up_b.data, f);
     if (gated)
         stats_product(st, stats_pick(st, &l->ffn_up, &l->ffn_up_exps, expert, &w), x, st->up);
-    const bool predictor = stats_pick(st, &l->pred_fc1, &l->pred_fc1_exps, expert, &w)->data != NULL;
-    if (predictor) {
-        stats_product(st, &w, seen, st->rank);
-        st->m->kernels.activate(st->rank, w.n, HEARTH_ACT_RELU);
-        stats_product(st, stats_pick(st, &l->pred_fc2, &l->pred_fc2_exps, expert, &w), st->rank,
-                      st->predicted);
-    }
+    const bool predictor = stats_predict(st, layer, expert, seen, st->predicted);
     uint8_t *last = sums->last + (size_t)slot * f;
     uint64_t both = 0, either = 0;
     for (size_t j = 0; j < f; j++) {
@@ -147,13 +180,16 @@ static inline void stats_on_ffn(void *arg, enum hearth_phase phase, int layer, s
     const size_t width = (size_t)st->m->hp.n_embd, at = (size_t)row.seq * width;
     if (phase != HEARTH_PHASE_STEP)
         return;
-    memcpy(st->before + at, layer ? st->normed + at : normed, width * sizeof *normed);
+    const float *last = st->m->hp.predictor_input == HEARTH_PREDICTOR_STREAM ? st->stream : st->normed;
+    memcpy(st->before + at, layer ? last + at : normed, width * sizeof *normed);
     memcpy(st->normed + at, normed, width * sizeof *normed);
     memcpy(st->stream + at, stream, width * sizeof *stream);
     if (!st->m->hp.n_expert && layer % st->every == 0) {
         const bool mate = st->layers[layer].last_expert[row.seq] == 0;
         st->layers[layer].last_expert[row.seq] = 0;
         stats_space(st, layer, 0, row.seq, row.seq, mate);
+        if (st->neurons)
+            stats_look_ahead(st, layer, row.seq, st->layers[layer].last + (size_t)row.seq * st->n_ff);
     }
 }
 
@@ -231,6 +267,7 @@ static inline void stats_open(struct stats *st, struct hearth_session *s)
     st->stream = stats_alloc((STATS_SEQS + 1) * width, sizeof(float));
     st->before = stats_alloc((STATS_SEQS + 1) * width, sizeof(float));
     st->gate = stats_alloc(st->n_ff, sizeof(float));
+    st->guess = stats_alloc(st->n_ff, sizeof(float));
     st->up = stats_alloc(st->n_ff, sizeof(float));
     st->predicted = stats_alloc(st->n_ff, sizeof(float));
     st->rank = stats_alloc(rank, sizeof(float));
@@ -258,6 +295,7 @@ static inline void stats_close(struct stats *st)
     free(st->normed);
     free(st->stream);
     free(st->before);
+    free(st->guess);
     free(st->gate);
     free(st->up);
     free(st->predicted);
@@ -314,6 +352,8 @@ static inline struct stats_layer stats_of(const struct stats *st, int layer)
         .predicted = (double)sums->predicted / n,
         .missed = sums->active ? (double)sums->missed / (double)sums->active : 0,
         .idle = sums->predicted ? (double)sums->idle / (double)sums->predicted : 0,
+        .found = sums->wanted ? (double)sums->found / (double)sums->wanted : 0,
+        .in_vain = sums->guessed ? 1 - (double)sums->found / (double)sums->guessed : 0,
         .jaccard = sums->n_jaccard ? sums->jaccard / (double)sums->n_jaccard : 0,
         .in_union = sums->n_union ? sums->in_union / (double)sums->n_union : 0,
         .union_predicted = sums->n_union ? sums->in_union_predicted / (double)sums->n_union : 0,

@@ -21,15 +21,17 @@ static int set_up(void **state)
     return 0;
 }
 
-static void make_with(const char *preset, const char *to, uint64_t seed, int n_threads, bool early)
+static void make_with(const char *preset, const char *to, uint64_t seed, int n_threads, bool early,
+                      bool drift)
 {
-    const struct hearth_synth_params p = {.seed = seed, .n_threads = n_threads, .early_predictors = early};
+    const struct hearth_synth_params p = {
+        .seed = seed, .n_threads = n_threads, .early_predictors = early, .drift = drift};
     CHECK(hearth_synth(preset, to, &p, &check_error));
 }
 
 static void make(const char *preset, const char *to, uint64_t seed, int n_threads)
 {
-    make_with(preset, to, seed, n_threads, false);
+    make_with(preset, to, seed, n_threads, false, false);
 }
 
 // ---- statistics
@@ -41,8 +43,10 @@ struct range {
 struct expected {
     const char *preset;
     bool early; // predictors look at the layer before
+    bool drift;
     struct range gate, active, top20, top50, first20, jaccard, in_union, first_repeats, expert_hits;
-    double missed, idle; // at most
+    struct range found, in_vain; // in all layers but the first
+    double missed, idle;         // at most
 };
 
 static const struct expected expected[] = {
@@ -53,6 +57,8 @@ static const struct expected expected[] = {
      .top50 = {0.88, 0.98},
      .jaccard = {0.30, 0.40},
      .in_union = {0.67, 0.80},
+     .found = {0.85, 0.93},
+     .in_vain = {0.10, 0.15},
      .missed = 0.06,
      .idle = 0.11},
     {.preset = "tiny-turbosparse", .early = true, .missed = 0.14, .idle = 0.16},
@@ -93,6 +99,68 @@ static const struct expected expected[] = {
      .missed = 0.10,
      .idle = 0.10},
     {.preset = "tiny-qwen3-moe", .expert_hits = {0.70, 0.78}},
+    {.preset = "tiny-turbosparse",
+     .drift = true,
+     .gate = {0.09, 0.12},
+     .active = {0.09, 0.11},
+     .top20 = {0.65, 0.80},
+     .top50 = {0.88, 0.98},
+     .jaccard = {0.12, 0.16},
+     .in_union = {0.67, 0.80},
+     .found = {0.56, 0.67},
+     .in_vain = {0.42, 0.52},
+     .missed = 0.07,
+     .idle = 0.11},
+    {.preset = "tiny-turbosparse-moe",
+     .drift = true,
+     .gate = {0.14, 0.18},
+     .active = {0.14, 0.16},
+     .top20 = {0.63, 0.80},
+     .top50 = {0.88, 0.98},
+     .first_repeats = {0.18, 0.30},
+     .missed = 0.06,
+     .idle = 0.11},
+    {.preset = "tiny-turbosparse-pack",
+     .drift = true,
+     .gate = {0.14, 0.18},
+     .active = {0.14, 0.16},
+     .top20 = {0.63, 0.80},
+     .top50 = {0.88, 0.98},
+     .first20 = {0.60, 0.80},
+     .first_repeats = {0.18, 0.30},
+     .missed = 0.06,
+     .idle = 0.11},
+    {.preset = "tiny-relullama",
+     .drift = true,
+     .gate = {0.28, 0.33},
+     .active = {0.28, 0.33},
+     .top20 = {0.40, 0.55},
+     .top50 = {0.73, 0.85},
+     .jaccard = {0.23, 0.31},
+     .found = {0.61, 0.72},
+     .in_vain = {0.20, 0.27},
+     .missed = 0.05,
+     .idle = 0.05},
+    {.preset = "tiny-opt",
+     .drift = true,
+     .active = {0.03, 0.05},
+     .top20 = {0.72, 0.85},
+     .top50 = {0.94, 0.99},
+     .jaccard = {0.05, 0.09},
+     .found = {0.46, 0.56},
+     .in_vain = {0.50, 0.62},
+     .missed = 0.13,
+     .idle = 0.22},
+    {.preset = "tiny-falcon",
+     .drift = true,
+     .active = {0.045, 0.065},
+     .top20 = {0.67, 0.85},
+     .top50 = {0.91, 0.99},
+     .jaccard = {0.07, 0.11},
+     .found = {0.44, 0.56},
+     .in_vain = {0.47, 0.56},
+     .missed = 0.10,
+     .idle = 0.10},
 };
 
 static void within(const char *preset, int layer, const char *what, double value, struct range r)
@@ -124,6 +192,10 @@ static void measure(const struct expected *e, const struct hearth_model *m, int 
         within(e->preset, i, "overlap of consecutive tokens", l.jaccard, e->jaccard);
         within(e->preset, i, "repeats of the first choice", l.first_repeats, e->first_repeats);
         within(e->preset, i, "hits of a quarter of the experts", l.expert_hits, e->expert_hits);
+        if (i > 0) {
+            within(e->preset, i, "share of active neurons found ahead", l.found, e->found);
+            within(e->preset, i, "share of those read ahead in vain", l.in_vain, e->in_vain);
+        }
         if (n_seqs == STATS_SEQS)
             within(e->preset, i, "union of the batch", l.in_union, e->in_union);
         if (e->missed > 0) {
@@ -142,10 +214,10 @@ static void test_statistics(void **state)
         skip();
     const struct hearth_model_params p = hearth_model_params_default();
     struct hearth_model *m = NULL;
-    make_with(e->preset, path, 1, 0, e->early);
+    make_with(e->preset, path, 1, 0, e->early, e->drift);
     CHECK(hearth_model_open(&m, path, &p, &check_error));
-    measure(e, m, STATS_SEQS, 60, 0.8f);
-    measure(e, m, 1, 1500, 0.0f);
+    measure(e, m, STATS_SEQS, e->drift ? 40 : 60, 0.8f);
+    measure(e, m, 1, e->drift ? 200 : 1500, 0.0f);
     hearth_model_close(&m);
 }
 
@@ -181,12 +253,37 @@ static void test_bytes(void **state)
     static const char *const presets[] = {"tiny-dense", "tiny-turbosparse", "tiny-turbosparse-moe",
                                           "tiny-turbosparse-pack", "tiny-opt"};
     for (size_t i = 0; i < sizeof presets / sizeof presets[0]; i++) {
-        make(presets[i], path, 1, 1);
-        make(presets[i], other, 1, 3);
-        assert_true(same_files());
-        make(presets[i], other, 2, 1);
-        assert_false(same_files());
+        for (int drift = 0; drift <= (i > 0); drift++) {
+            make_with(presets[i], path, 1, 1, false, drift);
+            make_with(presets[i], other, 1, 3, false, drift);
+            assert_true(same_files());
+            make_with(presets[i], other, 2, 1, false, drift);
+            assert_false(same_files());
+        }
+        make(presets[i], other, 1, 1);
+        assert_int_equal(same_files(), i == 0);
     }
+}
+
+// What a stream that drifts has in place of another: values, not shapes.
+static void test_drift(void **state)
+{
+    (void)state;
+    struct hearth_gguf *steady = NULL, *drifting = NULL;
+    make("tiny-opt", path, 1, 0);
+    make_with("tiny-opt", other, 1, 0, false, true);
+    CHECK(hearth_gguf_open(&steady, path, &check_error));
+    CHECK(hearth_gguf_open(&drifting, other, &check_error));
+    assert_int_equal(hearth_gguf_n_tensors(steady), hearth_gguf_n_tensors(drifting));
+    for (uint64_t i = 0; i < hearth_gguf_n_tensors(steady); i++) {
+        const struct hearth_gguf_tensor *a = hearth_gguf_tensor_at(steady, i);
+        const struct hearth_gguf_tensor *b = hearth_gguf_tensor_at(drifting, i);
+        assert_string_equal(a->name.s, b->name.s);
+        assert_int_equal(a->type, b->type);
+        assert_memory_equal(a->ne, b->ne, sizeof a->ne);
+    }
+    hearth_gguf_close(&steady);
+    hearth_gguf_close(&drifting);
 }
 
 static void test_container(void **state)
@@ -240,6 +337,10 @@ static void test_errors(void **state)
     assert_int_equal(hearth_synth("tiny-turbosparse", path, &p, &err), HEARTH_E_INTERRUPTED);
     assert_int_not_equal(access(path, F_OK), 0);
     assert_true(hearth_synth("tiny-dense", "/no/such/folder/x.gguf", &p, &err) < 0);
+    const struct hearth_synth_params drift = {.seed = 1, .drift = true};
+    assert_int_equal(hearth_synth("tiny-dense", path, &drift, &err), HEARTH_E_INVALID);
+    assert_non_null(strstr(err.message, "--drift"));
+    assert_int_equal(hearth_synth("tiny-qwen3-moe", path, &drift, &err), HEARTH_E_INVALID);
 }
 
 static void test_names(void **state)
@@ -263,6 +364,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_drift),
         cmocka_unit_test(test_container),
         cmocka_unit_test(test_pack),
         cmocka_unit_test(test_errors),
@@ -274,6 +376,12 @@ int main(void)
         cmocka_unit_test_prestate(test_statistics, (void *)&expected[5]),
         cmocka_unit_test_prestate(test_statistics, (void *)&expected[6]),
         cmocka_unit_test_prestate(test_statistics, (void *)&expected[7]),
+        cmocka_unit_test_prestate(test_statistics, (void *)&expected[8]),
+        cmocka_unit_test_prestate(test_statistics, (void *)&expected[9]),
+        cmocka_unit_test_prestate(test_statistics, (void *)&expected[10]),
+        cmocka_unit_test_prestate(test_statistics, (void *)&expected[11]),
+        cmocka_unit_test_prestate(test_statistics, (void *)&expected[12]),
+        cmocka_unit_test_prestate(test_statistics, (void *)&expected[13]),
     };
     return cmocka_run_group_tests(tests, set_up, remove_folder);
 }

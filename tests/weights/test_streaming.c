@@ -125,16 +125,111 @@ static void test_early_packs(void **state)
     check_packs_with("tiny-turbosparse-moe", true, all_modes, 1);
 }
 
+// Gates apart from the bundles say which neurons a step reads, without any predictor.
+
+static void pack_gates_apart(const char *model, const char *pack, const char *profile)
+{
+    remove(pack);
+    OK(hearth_pack_write(model, pack, &(struct hearth_pack_params){.profile = profile, .gates_apart = true},
+                         NULL, &err));
+}
+
+// Bytes that the steps of an evaluation read, with little memory.
+static uint64_t bytes_of_steps(const char *pack, uint64_t ram)
+{
+    const struct way way = {
+        .ram = ram, .n_threads = 1, .sparsity = HEARTH_SPARSITY_EXACT, .tests = {SMALL, .always = true}};
+    struct opened o = open_way(pack, &way);
+    float *logits = evaluate(&o, NULL);
+    struct hearth_streaming_stats stats;
+    hearth_session_streaming_stats(o.session, &stats, sizeof stats);
+    const uint64_t bytes = stats.step_read_bytes;
+    free(logits);
+    close_opened(&o);
+    return bytes;
+}
+
+static void test_gates_apart(void **state)
+{
+    (void)state;
+    static const char *const presets[] = {"tiny-turbosparse", "tiny-relullama"};
+    char model[512], plain[512], apart[512], profile[512];
+    snprintf(plain, sizeof plain, "%s", in_folder("plain.gguf"));
+    snprintf(apart, sizeof apart, "%s", in_folder("apart.gguf"));
+    snprintf(profile, sizeof profile, "%s", in_folder("profile"));
+    for (int i = 0; i < 2; i++) {
+        snprintf(model, sizeof model, "%s", make(presets[i]));
+        make_profile(model, profile);
+        remove(plain);
+        OK(hearth_pack_write(model, plain, &(struct hearth_pack_params){.profile = profile}, NULL, &err));
+        pack_gates_apart(model, apart, profile);
+        float *want = evaluate_in_memory(plain, HEARTH_SPARSITY_EXACT);
+        check_way(apart, &(struct way){.n_threads = 2, .sparsity = HEARTH_SPARSITY_EXACT}, want);
+        free(want);
+        for (int k = i; k < (i ? 2 : 3); k++)
+            check_model(apart, all_modes[k]);
+        remove(profile);
+    }
+}
+
+// They are worth it: steps read less than whole layers.
+static void test_gates_apart_bytes(void **state)
+{
+    (void)state;
+    if (SANITIZED) // the same numbers, in a minute
+        skip();
+    uint64_t least, most;
+    char plain[512], apart[512];
+    snprintf(plain, sizeof plain, "%s", in_folder("plain.gguf"));
+    snprintf(apart, sizeof apart, "%s", in_folder("apart.gguf"));
+    const char *model = make("small-turbosparse");
+    remove(plain);
+    OK(hearth_pack_write(model, plain, &(struct hearth_pack_params){.n_threads = 2}, NULL, &err));
+    pack_gates_apart(model, apart, NULL);
+    find_budgets(apart, HEARTH_SPARSITY_EXACT, 1, &least, &most);
+    const uint64_t few = bytes_of_steps(apart, least), all = bytes_of_steps(plain, least);
+    assert_true(few < all * 3 / 4); // of steps of up to three sequences, from empty caches
+}
+
+// The same with thresholds on the size of activated gates, in a model that is not of the ReLU family.
+static void test_gates_apart_threshold(void **state)
+{
+    (void)state;
+    struct way way = {.n_threads = 2, .sparsity = HEARTH_SPARSITY_EXACT, .magnitude = 0.1f};
+    uint64_t least, most;
+    char apart[512];
+    snprintf(apart, sizeof apart, "%s", in_folder("apart.gguf"));
+    pack_gates_apart(HEARTH_SOURCE_DIR "/models/hearth-novels-swiglu-Q8_0.gguf", apart, NULL);
+    struct opened o = open_way(apart, &way);
+    float *want = evaluate(&o, NULL);
+    close_opened(&o);
+    way.n_seqs = N_SEQS;
+    find_budgets_of(apart, way, &least, &most);
+    way.tests = (struct hearth_weights_tests){SMALL, .always = true};
+    for (int i = 0; i < 3; i++) {
+        way.ram = least + (most - least) * (uint64_t)i / 3;
+        check_way(apart, &way, want);
+    }
+    free(want);
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1) // a pattern such as "test_*packs"
         cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_dense),        cmocka_unit_test(test_tied),
-        cmocka_unit_test(test_relu),         cmocka_unit_test(test_drelu),
-        cmocka_unit_test(test_packs),        cmocka_unit_test(test_relu_packs),
-        cmocka_unit_test(test_expert_packs), cmocka_unit_test(test_early_packs),
+        cmocka_unit_test(test_dense),
+        cmocka_unit_test(test_tied),
+        cmocka_unit_test(test_relu),
+        cmocka_unit_test(test_drelu),
+        cmocka_unit_test(test_packs),
+        cmocka_unit_test(test_relu_packs),
+        cmocka_unit_test(test_expert_packs),
+        cmocka_unit_test(test_early_packs),
         cmocka_unit_test(test_large_head),
+        cmocka_unit_test(test_gates_apart),
+        cmocka_unit_test(test_gates_apart_bytes),
+        cmocka_unit_test(test_gates_apart_threshold),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
