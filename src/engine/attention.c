@@ -8,6 +8,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/poison.h"
+
 struct job {
     struct hearth_attention_work *work;
     struct hearth_rows rows;
@@ -164,12 +166,14 @@ static void attend_tile(const struct work *x, int tile, uint8_t *page, uint8_t *
     if (all.n <= 0)
         return;
 
+    const uint8_t *keys = hearth_kv_key(kv, page, j->layer, x->g, all.from);
+    const uint8_t *values = hearth_kv_value(kv, page, j->layer, x->g, all.from);
+    HEARTH_ABOUT_TO_READ(keys, (size_t)all.n, kv->row_k, hearth_type_bytes(kv->type_k, x->dim));
+    HEARTH_ABOUT_TO_READ(values, (size_t)all.n, kv->row_v, hearth_type_bytes(kv->type_v, x->dim));
     if (has_kernels(j)) {
         attend_together(x, page, next, spans);
         return;
     }
-    const uint8_t *keys = hearth_kv_key(kv, page, j->layer, x->g, all.from);
-    const uint8_t *values = hearth_kv_value(kv, page, j->layer, x->g, all.from);
     const int n_queries = (x->last - x->first) * x->group;
     kernels->step[kv->type_k](w->scores, HEARTH_KV_TILE, keys, kv->row_k, x->dim, (size_t)all.n, x->q,
                               x->q_stride, (size_t)n_queries, x->matmul);

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/poison.h"
 #include "model/ffn.h"
 #include "model/pack.h"
 
@@ -57,6 +58,7 @@ struct cluster {
 static void product_all(const struct cluster *c, const struct hearth_operand *o, float *out)
 {
     const struct hearth_weight *w = o->w;
+    HEARTH_ABOUT_TO_READ(hearth_space_row(w, c->at), c->n, w->stride, hearth_type_bytes(w->type, w->k));
     c->p->work->c->kernels->step[w->type](out, c->n, hearth_space_row(w, c->at), w->stride, w->k, c->n, o->x,
                                           o->x_stride, c->n_t, c->matmul);
 }
@@ -114,13 +116,15 @@ static bool is_apart(const struct cluster *c, enum hearth_part part)
     return part == HEARTH_PART_GATE && c->p->work->model->pack && c->p->work->model->pack->gates_apart;
 }
 
-// The row of the neuron in the cluster's place i.
+// The row of the neuron in the cluster's place i, for a kernel.
 static const void *row_of(const struct cluster *c, enum hearth_part part, const struct hearth_weight *w,
                           size_t i)
 {
-    if (c->at + i < c->part->space.resident || is_apart(c, part))
-        return hearth_space_row(w, c->at + i);
-    return c->scratch->bundles[i] + c->p->work->model->pack->layers[c->p->layer].at[part];
+    const void *row = c->at + i < c->part->space.resident || is_apart(c, part)
+                          ? hearth_space_row(w, c->at + i)
+                          : c->scratch->bundles[i] + c->p->work->model->pack->layers[c->p->layer].at[part];
+    HEARTH_ABOUT_TO_READ(row, 1, 0, hearth_type_bytes(w->type, w->k));
+    return row;
 }
 
 // Whether the whole cluster lies in matrices.

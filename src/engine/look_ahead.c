@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/poison.h"
 #include "model/ffn.h"
 
 static bool begin(struct hearth_look_ahead *w, const struct hearth_sources *s, int layer)
@@ -110,6 +111,8 @@ void hearth_look_ahead_choose(struct hearth_look_ahead *w, size_t task, int work
     const bool all = (float)count >= ALL_ROWS * (float)n;
     for (size_t i = 0; i < count && !all; i++)
         me->rows[i] = hearth_space_row(fc2, list[i]);
+    HEARTH_ABOUT_TO_READ(hearth_space_row(fc2, r.first), n, fc2->stride,
+                         hearth_type_bytes(fc2->type, fc2->k));
     for (int t = r.space->first; t < r.space->first + r.space->n && count; t++) {
         const struct hearth_operand o = hearth_operand_of(fc2, w->rank, w->acts, t);
         if (all)

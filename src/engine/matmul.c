@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "base/poison.h"
+
 struct job {
     struct hearth_matmul_work *work;
     enum hearth_phase phase;
@@ -42,6 +44,8 @@ static void matmul_task(void *arg, int task, int worker)
     const struct hearth_kernels *kernels = j->work->c->kernels;
     hearth_matmul_fn fn = (j->phase == HEARTH_PHASE_STEP ? kernels->step : kernels->prompt)[w->type];
     const struct hearth_operand o = hearth_operand_of(w, j->x, j->work->acts, p->first);
+    HEARTH_ABOUT_TO_READ((const uint8_t *)w->data + first * w->stride, n, w->stride,
+                         hearth_type_bytes(w->type, w->k));
     fn(p->out + first, p->out_stride ? p->out_stride : w->n, (const uint8_t *)w->data + first * w->stride,
        w->stride, w->k, n, o.x, o.x_stride, (size_t)p->n, j->work->scratch[worker]);
 }
@@ -124,6 +128,7 @@ static void down_task(void *arg, int task, int worker)
     const size_t n = w->k - first < p->chunk ? w->k - first : p->chunk;
     for (int t = 0; !j->add && t < p->n; t++)
         memset(p->out + first + (size_t)t * w->k, 0, n * sizeof(float));
+    HEARTH_ABOUT_TO_READ(w->data, w->n, w->stride, hearth_type_bytes(w->type, w->k));
     j->work->c->kernels->prompt_t[w->type](p->out + first, w->k, w->data, w->stride, first, n, w->n,
                                            j->act + (size_t)p->first * j->act_stride, j->act_stride,
                                            (size_t)p->n, j->work->scratch[worker]);
