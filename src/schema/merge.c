@@ -7,6 +7,9 @@
 #include "schema/schema.h"
 #include "schema/words.h"
 
+// Pairs that two lists of alternatives make at most.
+#define MAX_PAIRS 1000
+
 // ---- references
 
 // "~1" and "~0" of JSON pointers and %XX of URIs, in place.
@@ -54,12 +57,6 @@ const json_t *hearth_schema_find(struct hearth_conversion *c, const char *ref)
 }
 
 // ---- keywords
-
-static bool is_list_of_alternatives(const char *word)
-{
-    return !strcmp(word, "anyOf") || !strcmp(word, "oneOf") || !strcmp(word, "allOf") ||
-           !strcmp(word, "$ref");
-}
 
 // [a, b] as what must hold both; NULL: no memory.
 static json_t *both(const json_t *a, const json_t *b)
@@ -184,7 +181,38 @@ static int merge_properties(struct hearth_conversion *c, json_t *merged, const j
     return rc;
 }
 
+// ---- combinations
+
+// One of a and one of b; NULL: too many pairs.
+static json_t *all_pairs(const json_t *a, const json_t *b)
+{
+    if (!json_is_array(a) || !json_is_array(b) || json_array_size(a) * json_array_size(b) > MAX_PAIRS)
+        return NULL;
+    json_t *out = json_array();
+    for (size_t i = 0; i < json_array_size(a); i++)
+        for (size_t k = 0; k < json_array_size(b); k++)
+            json_array_append_new(out, both(json_array_get(a, i), json_array_get(b, k)));
+    return out;
+}
+
+static json_t *joined(const json_t *a, const json_t *b)
+{
+    json_t *out = json_copy((json_t *)(uintptr_t)a);
+    json_array_extend(out, (json_t *)(uintptr_t)b);
+    return out;
+}
+
 // ---- whole schemas
+
+// A second "$ref" goes into "allOf".
+static int add_ref(struct hearth_conversion *c, json_t *merged, const json_t *ref)
+{
+    json_t *list = json_pack("[{s:O}]", "$ref", (json_t *)(uintptr_t)ref),
+           *known = json_object_get(merged, "allOf");
+    const int failed = json_object_set_new(merged, "allOf", known ? joined(known, list) : json_incref(list));
+    json_decref(list);
+    return failed ? hearth_schema_no_memory(c) : HEARTH_OK;
+}
 
 static int set_word(struct hearth_conversion *c, json_t *merged, const char *word, const json_t *value)
 {
@@ -200,25 +228,14 @@ static int set_word(struct hearth_conversion *c, json_t *merged, const char *wor
     if (!known)
         return json_object_set(merged, word, (json_t *)(uintptr_t)value) ? hearth_schema_no_memory(c)
                                                                          : HEARTH_OK;
-    // Several lists of alternatives stay apart.
-    if (is_list_of_alternatives(word)) {
-        json_t *rest = json_object_get(merged, "allOf");
-        json_t *extra = json_pack("{s:O}", word, (json_t *)(uintptr_t)value);
-        if (rest && strcmp(word, "allOf")) {
-            json_t *longer = json_copy(rest);
-            json_array_append_new(longer, extra);
-            return json_object_set_new(merged, "allOf", longer) ? hearth_schema_no_memory(c) : HEARTH_OK;
-        }
-        if (!strcmp(word, "allOf")) {
-            json_decref(extra);
-            made = json_copy(known);
-            json_array_extend(made, (json_t *)(uintptr_t)value);
-        } else {
-            made = json_pack("[o]", extra);
-        }
-        return json_object_set_new(merged, "allOf", made) ? hearth_schema_no_memory(c) : HEARTH_OK;
-    }
-    made = merge_word(word, known, value);
+    if (!strcmp(word, "anyOf") || !strcmp(word, "oneOf"))
+        made = all_pairs(known, value);
+    else if (!strcmp(word, "allOf"))
+        made = joined(known, value);
+    else if (!strcmp(word, "$ref"))
+        return add_ref(c, merged, value);
+    else
+        made = merge_word(word, known, value);
     if (!made)
         return hearth_schema_fail(c, HEARTH_E_UNSUPPORTED, "two different values of %s for one place", word);
     return json_object_set_new(merged, word, made) ? hearth_schema_no_memory(c) : HEARTH_OK;

@@ -45,8 +45,8 @@ static const char base_rules[] =
     "days ::= count \"Y\" (count \"M\")? (count \"D\")? | count \"M\" (count \"D\")? | count \"D\"\n"
     "hours ::= \"T\" (count \"H\" (count \"M\" (count \"S\")?)? | count \"M\" (count \"S\")? | count \"S\")\n"
     "count ::= \"0\" | [1-9] [0-9]{0,3}\n"
-    "label ::= [a-z0-9] ([a-z0-9-]{0,20} [a-z0-9])?\n"
-    "hostname ::= label (\".\" label){0,3} \".\" [a-z]{2,10} | label\n"
+    "label ::= [a-zA-Z0-9] ([a-zA-Z0-9-]{0,20} [a-zA-Z0-9])?\n"
+    "hostname ::= label (\".\" label){0,4}\n"
     "octet ::= [0-9] | [1-9] [0-9] | \"1\" two | \"2\" ([0-4] [0-9] | \"5\" [0-5])\n";
 
 // Converts a schema and returns the rule of its values, blanks behind them included, or a negative code.
@@ -636,11 +636,12 @@ static int convert_any_of(struct hearth_conversion *c, const json_t *schema, con
         const json_t *merged = part;
         if (json_object_size(rest))
             merged = hearth_schema_merge(c, rest, part);
-        const int rule = merged ? convert_index(c, merged, word, i) : HEARTH_E_INVALID;
+        const int rule = merged ? convert_index(c, merged, word, i) : c->err->code;
         // What contradicts the rest of the schema is just no alternative.
         if (rule == HEARTH_E_INVALID)
-            continue;
-        rc = add_alternative(&body, rule);
+            *c->err = (struct hearth_error){0};
+        else
+            rc = add_alternative(&body, rule);
     }
     if (!rc && !body.n)
         rc = hearth_schema_fail(c, HEARTH_E_INVALID, "nothing is valid under %s", word);
@@ -651,13 +652,27 @@ static int convert_any_of(struct hearth_conversion *c, const json_t *schema, con
     return hearth_schema_add_rule(c, &body);
 }
 
+// What a schema that is just a "$ref" names, so that its properties come in their order; else the schema.
+static const json_t *named_schema(struct hearth_conversion *c, const json_t *schema)
+{
+    for (int i = 0; i < MAX_DEPTH && schema; i++) {
+        const char *ref = json_string_value(json_object_get(schema, "$ref"));
+        if (!ref || json_object_size(schema) != 1)
+            break;
+        schema = hearth_schema_find(c, ref);
+    }
+    return schema;
+}
+
 static int convert_all_of(struct hearth_conversion *c, const json_t *schema)
 {
     const json_t *list = json_object_get(schema, "allOf"), *merged = without(c, schema, "allOf");
     if (!json_is_array(list))
         return hearth_schema_fail(c, HEARTH_E_FORMAT, "allOf is no list of schemas");
-    for (size_t i = 0; i < json_array_size(list) && merged; i++)
-        merged = hearth_schema_merge(c, merged, json_array_get(list, i));
+    for (size_t i = 0; i < json_array_size(list) && merged; i++) {
+        const json_t *part = named_schema(c, json_array_get(list, i));
+        merged = part ? hearth_schema_merge(c, merged, part) : NULL;
+    }
     return merged ? convert(c, merged) : c->err->code;
 }
 
@@ -681,13 +696,16 @@ static int convert_ref(struct hearth_conversion *c, const json_t *schema)
         c->refs = refs;
         c->cap_refs = larger;
     }
-    const int rule = c->n_rules++;
+    const int rule = c->n_rules++, index = c->n_refs;
     c->refs[c->n_refs++] = (struct known_ref){target, rule};
     const int body = convert_at(c, target, "$ref", NULL);
-    if (body < 0)
-        return body;
-    hearth_text_format(&c->rules, "r%d ::= r%d\n", rule, body);
-    return rule;
+    if (body >= 0) {
+        hearth_text_format(&c->rules, "r%d ::= r%d\n", rule, body);
+        return rule;
+    }
+    // Rules that nothing leads to any more may name it.
+    hearth_text_format(&c->rules, "r%d ::= \"\"\n", rule);
+    return c->refs[index].rule = body;
 }
 
 static int resolve_and_merge(struct hearth_conversion *c, const json_t *schema)
@@ -701,7 +719,7 @@ static int resolve_and_merge(struct hearth_conversion *c, const json_t *schema)
     if (!json_object_size(rest))
         return convert_ref(c, schema);
     const json_t *target = hearth_schema_find(c, json_string_value(ref));
-    const json_t *merged = target ? hearth_schema_merge(c, rest, target) : NULL;
+    const json_t *merged = target ? hearth_schema_merge(c, target, rest) : NULL;
     return merged ? convert(c, merged) : c->err->code;
 }
 
@@ -752,8 +770,9 @@ static int convert(struct hearth_conversion *c, const json_t *schema)
         return hearth_schema_fail(c, HEARTH_E_INVALID, "nothing is valid here");
     if (!json_is_object(schema))
         return hearth_schema_fail(c, HEARTH_E_FORMAT, "a schema is an object, true or false");
-    if (++c->depth > MAX_DEPTH)
+    if (c->depth == MAX_DEPTH)
         return hearth_schema_fail(c, HEARTH_E_UNSUPPORTED, "schemas nest too deep here, or without an end");
+    c->depth++;
     const int rule = convert_object_schema(c, schema);
     c->depth--;
     return rule;
