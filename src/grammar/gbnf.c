@@ -361,6 +361,8 @@ static int read_token(struct reader *r, uint32_t *item)
     } else {
         id = r->token(r->arg, name, n);
     }
+    if (id == HEARTH_GBNF_FAILED)
+        return no_memory(r);
     if (id < 0 || id >= r->n_tokens)
         return fail_at(r, start, "the vocabulary has no such token: ", name, n);
     *item = add_item(r, negated ? HEARTH_GBNF_NOT_TOKEN : HEARTH_GBNF_TOKEN, (uint32_t)id, 0);

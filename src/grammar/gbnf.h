@@ -58,7 +58,9 @@ struct hearth_gbnf {
     struct hearth_strtab by_name;
 };
 
-// The token of exactly this text; -1: there is none.
+#define HEARTH_GBNF_FAILED (-2)
+
+// The token of exactly this text; -1: there is none; HEARTH_GBNF_FAILED: there is no memory to find out.
 typedef hearth_token (*hearth_gbnf_token_fn)(const void *arg, const char *text, size_t n);
 
 // Reads text[0..n), which is borrowed while *g is open. `token` NULL: there are no tokens; else ids below

@@ -264,7 +264,7 @@ static hearth_token find_token(const void *arg, const char *text, size_t n)
 {
     hearth_token token[2];
     const int64_t found = hearth_tokenize(arg, text, n, HEARTH_TOKENIZE_SPECIAL, token, 2, NULL);
-    return found == 1 ? token[0] : -1;
+    return found == 1 ? token[0] : found < 0 ? HEARTH_GBNF_FAILED : -1;
 }
 
 static int open_sets(struct hearth_grammar *g, const struct hearth_model *model, struct hearth_error *err)

@@ -33,7 +33,7 @@ struct hearth_conversion {
     } * refs; // schemas that "$ref" has named
     int n_refs, cap_refs;
     int n_rules, depth;
-    char path[256]; // where we are in the schema, cut at the front when it is long
+    char path[256]; // where we are in the schema, as far as there is room
     struct hearth_error *err;
 };
 

@@ -130,7 +130,7 @@ static json_t *merge_word(const char *word, const json_t *a, const json_t *b)
     if (!strcmp(word, "required"))
         return all_names(a, b);
     if (!strcmp(word, "items") || !strcmp(word, "additionalProperties"))
-        return both(a, b);
+        return json_is_false(a) || json_is_false(b) ? json_false() : both(a, b);
     if (!strncmp(word, "min", 3) || !strcmp(word, "exclusiveMinimum"))
         return narrower(a, b, true);
     if (!strncmp(word, "max", 3) || !strcmp(word, "exclusiveMaximum"))

@@ -382,6 +382,8 @@ static int read_alternatives(struct pattern *p, bool top)
 int hearth_schema_pattern(struct hearth_conversion *c, const char *pattern, size_t n, struct hearth_text *out)
 {
     struct pattern p = {c, pattern, pattern + n, 0, out};
+    if (memchr(pattern, '\0', n))
+        return refuse(&p, "a character that text does not have");
     hearth_text_add(out, "(");
     const int rc = read_alternatives(&p, true);
     if (rc)

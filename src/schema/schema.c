@@ -2,6 +2,7 @@
 // The walk through a schema: each part of it becomes a rule.
 #include "schema/schema.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,7 +35,7 @@ static const char base_rules[] =
     "number ::= \"-\"? whole (\".\" [0-9]{1,15})? ([eE] [-+]? [0-9]{1,2})?\n"
     "two ::= [0-9]{2}\n"
     "fourth ::= \"0\" [48] | [2468] [048] | [13579] [26]\n"
-    "leap ::= two fourth | (\"0\" [48] | [2468] [048] | [13579] [26]) \"00\"\n"
+    "leap ::= two fourth | fourth \"00\"\n"
     "year ::= [1-9] [0-9]{3} | \"0\" [1-9] two | \"00\" [1-9] [0-9] | \"000\" [1-9]\n"
     "day28 ::= \"0\" [1-9] | \"1\" [0-9] | \"2\" [0-8]\n"
     "date ::= year \"-\" ((\"0\" [13578] | \"1\" [02]) \"-\" (day28 | \"29\" | \"3\" [01]) |\n"
@@ -138,17 +139,20 @@ static int add_constant(struct hearth_conversion *c, const json_t *value, struct
     return HEARTH_OK;
 }
 
+static bool is_whole(const json_t *value)
+{
+    return json_is_integer(value) ||
+           (json_is_real(value) && json_real_value(value) == nearbyint(json_real_value(value)));
+}
+
 // Whether a value is of a type of JSON schemas.
 static bool is_of_type(const json_t *value, const char *type)
 {
-    return !strcmp(type, "object")   ? json_is_object(value)
-           : !strcmp(type, "array")  ? json_is_array(value)
-           : !strcmp(type, "string") ? json_is_string(value)
-           : !strcmp(type, "number") ? json_is_number(value)
-           : !strcmp(type, "integer")
-               ? json_is_integer(value) ||
-                     (json_is_real(value) &&
-                      json_real_value(value) == (double)(long long)json_real_value(value))
+    return !strcmp(type, "object")    ? json_is_object(value)
+           : !strcmp(type, "array")   ? json_is_array(value)
+           : !strcmp(type, "string")  ? json_is_string(value)
+           : !strcmp(type, "number")  ? json_is_number(value)
+           : !strcmp(type, "integer") ? is_whole(value)
            : !strcmp(type, "boolean") ? json_is_boolean(value)
                                       : !strcmp(type, "null") && json_is_null(value);
 }
