@@ -33,6 +33,7 @@ struct hearth_conversion {
     } * refs; // schemas that "$ref" has named
     int n_refs, cap_refs;
     int n_rules, depth;
+    size_t n_made;  // words and alternatives of what was made
     char path[256]; // where we are in the schema, as far as there is room
     struct hearth_error *err;
 };
@@ -40,6 +41,9 @@ struct hearth_conversion {
 // Says what is wrong at the current place; returns the code.
 int hearth_schema_fail(struct hearth_conversion *c, int code, const char *fmt, ...) HEARTH_PRINTF(3, 4);
 int hearth_schema_no_memory(struct hearth_conversion *c);
+// Keeps a schema that was made on the way, NULL included, until the conversion ends. Those that grow without
+// end are refused.
+int hearth_schema_keep(struct hearth_conversion *c, json_t *made);
 // Adds the rule "rN ::= body" and takes the body's memory. Returns N, or a negative code.
 int hearth_schema_add_rule(struct hearth_conversion *c, struct hearth_text *body);
 

@@ -259,10 +259,8 @@ static int add_words(struct hearth_conversion *c, json_t *merged, const json_t *
 json_t *hearth_schema_merge(struct hearth_conversion *c, const json_t *a, const json_t *b)
 {
     json_t *merged = json_object();
-    if (!merged || json_array_append_new(c->made, merged)) {
-        hearth_schema_no_memory(c);
+    if (hearth_schema_keep(c, merged))
         return NULL;
-    }
     if (json_is_false(a) || json_is_false(b)) {
         hearth_schema_fail(c, HEARTH_E_INVALID, "nothing is valid here");
         return NULL;

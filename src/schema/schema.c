@@ -14,7 +14,8 @@
 enum {
     MAX_DEPTH = 200,   // schemas in schemas
     MAX_RULES = 12000, // a grammar may have some more
-    MAX_ALTERNATIVES = 1000
+    MAX_ALTERNATIVES = 1000,
+    MAX_MADE = 200000 // words and alternatives of schemas that are made of others
 };
 
 // What rules of schemas are made of. Blanks are few, as models like to go on with them.
@@ -66,6 +67,19 @@ int hearth_schema_add_rule(struct hearth_conversion *c, struct hearth_text *body
     const bool failed = body->failed || c->rules.failed;
     hearth_text_free(body);
     return failed ? hearth_schema_no_memory(c) : rule;
+}
+
+int hearth_schema_keep(struct hearth_conversion *c, json_t *made)
+{
+    static const char *const lists[] = {"allOf", "anyOf", "oneOf"};
+    if (!made || json_array_append_new(c->made, made))
+        return hearth_schema_no_memory(c);
+    c->n_made += 1 + json_object_size(made);
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        c->n_made += json_array_size(json_object_get(made, lists[i]));
+    if (c->n_made > MAX_MADE)
+        return hearth_schema_fail(c, HEARTH_E_UNSUPPORTED, "the schema is too large, or has no end");
+    return HEARTH_OK;
 }
 
 // ---- places
@@ -499,9 +513,9 @@ static int convert_object(struct hearth_conversion *c, const json_t *schema)
     if (least && !(json_is_integer(least) && json_integer_value(least) == 0))
         return hearth_schema_fail(c, HEARTH_E_UNSUPPORTED, "minProperties is not supported");
     json_t *properties = listed ? json_copy((json_t *)(uintptr_t)listed) : json_object();
-    if (!properties || json_array_append_new(c->made, properties))
-        return hearth_schema_no_memory(c);
-    int rc = list_required(c, schema, properties);
+    int rc = hearth_schema_keep(c, properties);
+    if (!rc)
+        rc = list_required(c, schema, properties);
     struct hearth_text start = {0}, body = {0};
     const int extra = rc ? -1 : additional_rule(c, schema, properties, &rc);
     if (!rc)
@@ -614,10 +628,8 @@ static json_t *without(struct hearth_conversion *c, const json_t *schema, const 
     const char *name;
     json_t *value;
     void *next;
-    if (!rest || json_array_append_new(c->made, rest)) {
-        hearth_schema_no_memory(c);
+    if (hearth_schema_keep(c, rest))
         return NULL;
-    }
     json_object_del(rest, word);
     json_object_foreach_safe(rest, next, name, value) if (hearth_schema_is_note(name))
         json_object_del(rest, name);
@@ -673,6 +685,8 @@ static int convert_all_of(struct hearth_conversion *c, const json_t *schema)
     const json_t *list = json_object_get(schema, "allOf"), *merged = without(c, schema, "allOf");
     if (!json_is_array(list))
         return hearth_schema_fail(c, HEARTH_E_FORMAT, "allOf is no list of schemas");
+    if (json_array_size(list) > MAX_ALTERNATIVES)
+        return hearth_schema_fail(c, HEARTH_E_UNSUPPORTED, "allOf is too large, or has no end");
     for (size_t i = 0; i < json_array_size(list) && merged; i++) {
         const json_t *part = named_schema(c, json_array_get(list, i));
         merged = part ? hearth_schema_merge(c, merged, part) : NULL;
@@ -719,7 +733,7 @@ static int resolve_and_merge(struct hearth_conversion *c, const json_t *schema)
         return hearth_schema_fail(c, HEARTH_E_FORMAT, "$ref is no text");
     const json_t *rest = without(c, schema, "$ref");
     if (!rest)
-        return HEARTH_E_MEMORY;
+        return c->err->code;
     if (!json_object_size(rest))
         return convert_ref(c, schema);
     const json_t *target = hearth_schema_find(c, json_string_value(ref));
