@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Services of the operating system, apart from streaming reads (src/store). Files are in os_posix_files.c,
-// the rest in os_posix.c.
+// Services of the operating system, apart from streaming reads (src/store). Files are in os_posix_files.c and
+// os_posix_scratch.c, the rest in os_posix.c.
 #ifndef HEARTH_BASE_OS_H
 #define HEARTH_BASE_OS_H
 
@@ -38,6 +38,16 @@ uint64_t hearth_outfile_offset(const struct hearth_outfile *f);
 void hearth_outfile_cut(struct hearth_outfile *f, uint64_t offset);
 int hearth_outfile_commit(struct hearth_outfile **f, struct hearth_error *err); // always closes
 void hearth_outfile_close(struct hearth_outfile **f);
+
+// A file without a name in the folder of `beside`, for what memory has no room for; it is gone with the
+// process. What was never written reads as zeros. Errors name the folder. Thread-safe but for closing.
+struct hearth_scratch;
+int hearth_scratch_open(struct hearth_scratch **out, const char *beside, struct hearth_error *err);
+void hearth_scratch_close(struct hearth_scratch **s);
+int hearth_scratch_write(struct hearth_scratch *s, const void *src, size_t n, uint64_t offset,
+                         struct hearth_error *err);
+int hearth_scratch_read(struct hearth_scratch *s, void *dst, size_t n, uint64_t offset,
+                        struct hearth_error *err);
 
 // Bytes that the disk has room for at `path`, where neither the file nor its folder need exist; UINT64_MAX:
 // not known.

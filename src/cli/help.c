@@ -112,6 +112,7 @@ static const struct page pages[] = {
      {{"-f", "the text; -: from standard input"},
       {"-o", "the profile to write"},
       {"-c", "tokens of a stretch of the text (512)"},
+      {"--ram", "memory to use, such as 4G: the rest is read once"},
       {"-t", "threads (default: one per core)"},
       {"--sparsity-threshold", "leave out small ones, such as 40% (lossy)"},
       {"-q", "only warnings and errors on standard error"}}},

@@ -278,7 +278,7 @@ const struct hearth_option hearth_option_table[] = {
      AT(pack)},
     {"--pack-dir", NULL, HEARTH_OPTION_STRING, "DIR", NULL, NULL, NO_RANGE, ENGINE, "Resources",
      "the cache folder of --pack (default: $XDG_CACHE_HOME/hearth or ~/.cache/hearth)", AT(pack_dir)},
-    {"-ub, --ubatch-size", NULL, HEARTH_OPTION_INT, "N", "512", NULL, 1, 65536, TALK | PERPLEXITY,
+    {"-ub, --ubatch-size", NULL, HEARTH_OPTION_INT, "N", "512", NULL, 1, 65536, TALK | PERPLEXITY | PROFILE,
      "Resources", "prompt tokens evaluated at a time. No result depends on it", AT(n_ubatch)},
     {"-ub, --ubatch-size", NULL, HEARTH_OPTION_INT, "N", "512", NULL, 1, 65536, PLAN, "Resources",
      "most prompt tokens that are to be evaluated at a time; the plan may choose fewer", AT(n_ubatch)},
@@ -324,6 +324,8 @@ const struct hearth_option hearth_option_table[] = {
      "also print speed against memory, and what a gigabyte more brings", AT(explain)},
     {"--svg", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, PLAN, "Output",
      "also write a chart to FILE: of speed against memory, or of hit rates", AT(svg)},
+    {"--svg", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, PROFILE, "Output",
+     "also write a chart of all layers to FILE", AT(svg)},
 
     {"--shape", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, SYNTH, "Output",
      "write the shape alone, for hearth plan: OUT has its full size, but its weights are holes that take no room on "
@@ -504,7 +506,8 @@ const struct hearth_command hearth_command_table[] = {
     {"profile", PROFILE, MODEL_ONLY, "count how often each neuron of a model is active",
      "Runs a text through MODEL, 32 places of it side by side, and writes to a new file how often each "
      "neuron of the "
-     "feed-forward parts was active: for one text alone and for 2, 4, 8, 16 and 32 together. hearth pack "
+     "feed-forward parts was active: for one text alone and for 2, 4, 8, 16 and 32 together. The text passes layer "
+     "after layer, so a model larger than memory is read once. hearth pack "
      "stores neurons by "
      "it. Use text like that which the model will be used for; a few hundred thousand tokens are plenty for "
      "the order, and a "

@@ -1,62 +1,104 @@
 // SPDX-License-Identifier: MIT
-// Makes a profile. 32 parts of a text go through the model side by side, one token of each per step. So the
-// tokens of a step have as little to do with each other as those of 32 users. A neuron's 32 bits of a step
-// say for which parts it was active. For groups of 2, 4, ... the bits of a group are or-ed.
+// Makes a profile. 32 parts of a text go through a layer of the model, window by window; what each token
+// activates is kept as bits until all parts have passed the window. Then the parts are looked at side by side,
+// position by position: so the tokens of a group have as little to do with each other as those of 32 users. A
+// neuron's 32 bits of a position say for which parts it was active. For groups of 2, 4, ... the bits of a
+// group are or-ed. Then the next window, and after the last one the next layer.
 #include "convert/profile.h"
 
 #include <float.h>
-#include <stdio.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
-#include "engine/context.h"
-#include "gguf/checksums.h"
+#include "convert/profiler.h"
 #include "model/arch.h"
-#include "model/fingerprint.h"
-#include "model/model.h"
+#include "model/ffn.h"
 
 #define SEQS        HEARTH_PROFILE_SEQS
 #define BATCHES     HEARTH_PROFILE_BATCHES
+#define SAMPLE      HEARTH_PROFILE_SAMPLE
 #define DEFAULT_CTX 512
-// Bins of magnitudes: 64 per power of two, cut from a float's bits.
-#define BIN_SHIFT 17
-#define BINS      (1u << (31 - BIN_SHIFT))
+#define BIN_SHIFT   17
+#define BINS        HEARTH_PROFILER_BINS
+_Static_assert(BINS == 1u << (31 - BIN_SHIFT), "a float's bits without sign, cut");
+// Of memory that the stream of all tokens may take where there is no budget.
+#define STATE_BYTES (UINT64_C(4) << 30)
 
-struct profiler {
-    const struct hearth_model *model;
-    struct hearth_session *session;
-    const hearth_token *tokens;
-    size_t seq_tokens;              // tokens of each sequence (part of the text)
-    int n_ctx;                      // tokens of a window
-    size_t n_layer, n_expert, n_ff; // n_expert at least 1
+// ---- one token
 
-    // The layer being evaluated.
-    int layer;         // -1: none yet
-    uint32_t *masks;   // [n_expert][n_ff] bit i: active in sequence i
-    uint32_t *visited; // [n_expert] bit i: used by sequence i
+// A place for what a token has active in a space; NULL: it is not counted. *expert's place among the token's.
+static uint64_t *take_place(struct hearth_profiler *p, int expert, struct hearth_row row)
+{
+    struct hearth_walk_place place;
+    if (!hearth_walk_row(&p->walk, row, &place))
+        return NULL;
+    const size_t at = (size_t)place.token * SEQS + place.window - p->stretch, used = p->n_spaces[at]++;
+    p->experts[at * p->n_used + used] = expert;
+    return p->active + (at * p->n_used + used) * p->n_words;
+}
 
-    // What a sequence had active when it last used a space, and which sequences have used it since their
-    // window began.
-    uint32_t *before; // [n_layer][n_expert][n_ff] bit i: in sequence i
-    uint32_t *seen;   // [n_layer][n_expert]
-    uint64_t again,
-        compared; // active neurons of sequences that were seen before: that were active then, and all
+// Some tokens of each space stay in the sample: every one that was there has the same chance, and which ones
+// stay follows from their number alone.
+static void sample(struct hearth_profiler *p, size_t expert, const uint64_t *active)
+{
+    const uint64_t n = p->uses[expert]++;
+    uint64_t at = n;
+    if (n >= SAMPLE) {
+        uint64_t z = (n + 1) * UINT64_C(0x9e3779b97f4a7c15);
+        z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+        z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+        at = (z ^ z >> 31) % (n + 1);
+    }
+    if (at < SAMPLE)
+        memcpy(p->sample + (expert * SAMPLE + at) * p->sample_bytes, active, p->sample_bytes);
+}
 
-    bool counting;
-    int32_t *counts; // [n_layer][BATCHES][n_expert][n_ff] groups in which the neuron was active
-    int32_t *visits; // [n_layer][BATCHES][n_expert] groups that used the space
-    uint64_t counted;
+static void on_neurons(void *arg, int layer, int expert, struct hearth_row row, const float *act)
+{
+    (void)layer;
+    struct hearth_profiler *p = arg;
+    uint64_t *active = take_place(p, expert, row);
+    if (!active)
+        return;
+    double *sums = p->sums + (size_t)expert * p->n_ff;
+    for (size_t j = 0; j < p->n_ff; j++) {
+        active[j / 64] |= (uint64_t)(act[j] != 0.0f) << j % 64;
+        sums[j] += (double)fabsf(act[j]);
+    }
+    sample(p, (size_t)expert, active);
+}
 
-    // Models outside the ReLU family.
-    bool sizing;       // the first of two passes: only collect magnitudes
-    int pass, passes;  // passes over the text
-    uint64_t *sizes;   // [n_layer][BINS] activated gates by magnitude
-    float *magnitudes; // [n_layer][HEARTH_MAGNITUDES]
-    const struct hearth_profile_params *params;
-    float done; // share of the text, all passes
-    struct hearth_error *err;
-};
+static void count_sizes(struct hearth_profiler *p, const float *gates)
+{
+    for (size_t j = 0; j < p->n_ff; j++) {
+        uint32_t bits;
+        memcpy(&bits, &gates[j], sizeof bits);
+        p->sizes[(bits & INT32_MAX) >> BIN_SHIFT]++;
+    }
+}
+
+static void on_gates(void *arg, int layer, int expert, struct hearth_row row, const float *gates)
+{
+    (void)layer;
+    struct hearth_profiler *p = arg;
+    struct hearth_walk_place place;
+    if (!hearth_walk_row(&p->walk, row, &place))
+        return;
+    if (p->sizing || !(p->params->sparsity_share > 0))
+        count_sizes(p, gates);
+    if (p->sizing)
+        return;
+    uint64_t *active = take_place(p, expert, row);
+    double *sums = p->sums + (size_t)expert * p->n_ff;
+    for (size_t j = 0; j < p->n_ff; j++) {
+        const bool is = !(fabsf(gates[j]) < p->least);
+        active[j / 64] |= (uint64_t)is << j % 64;
+        sums[j] += is ? (double)fabsf(gates[j]) : 0;
+    }
+    sample(p, (size_t)expert, active);
+}
 
 // ---- counting
 
@@ -83,66 +125,69 @@ static void add_groups(uint32_t mask, int32_t *counters, size_t stride)
     }
 }
 
-// Compares a space's active neurons with those of the same sequences' visits before.
-static void compare_visits(struct profiler *p, size_t space, const uint32_t *masks, uint32_t visited)
+// Compares a space's active neurons with those of the same parts' visits before.
+static void compare_visits(struct hearth_profiler *p, size_t space, const uint32_t *masks, uint32_t visited)
 {
     uint32_t *before = p->before + space * p->n_ff;
     const uint32_t seen = p->seen[space] & visited;
+    uint64_t again = 0, compared = 0;
     for (size_t j = 0; j < p->n_ff; j++) {
-        p->again += (uint64_t)count_bits(masks[j] & before[j] & seen);
-        p->compared += (uint64_t)count_bits(masks[j] & seen);
+        again += (uint64_t)count_bits(masks[j] & before[j] & seen);
+        compared += (uint64_t)count_bits(masks[j] & seen);
         before[j] = (before[j] & ~visited) | masks[j];
     }
+    p->again += again;
+    p->compared += compared;
     p->seen[space] |= visited;
 }
 
-static void end_layer(struct profiler *p)
+// What the parts have active at a position, by neuron.
+static void turn_bits(struct hearth_profiler *p, size_t position)
 {
-    const size_t spaces = p->n_expert, f = p->n_ff;
-    for (size_t e = 0; p->layer >= 0 && e < spaces; e++) {
+    for (size_t part = 0; part < SEQS; part++) {
+        const size_t at = position * SEQS + part;
+        for (size_t used = 0; used < p->n_spaces[at]; used++) {
+            const size_t expert = (size_t)p->experts[at * p->n_used + used];
+            const uint64_t *active = p->active + (at * p->n_used + used) * p->n_words;
+            uint32_t *masks = p->masks + expert * p->n_ff;
+            p->visited[expert] |= 1u << part;
+            for (size_t word = 0; word < p->n_words; word++)
+                for (uint64_t bits = active[word]; bits; bits &= bits - 1)
+                    masks[word * 64 + (size_t)__builtin_ctzll(bits)] |= 1u << part;
+        }
+    }
+}
+
+static void count_position(struct hearth_profiler *p, size_t position)
+{
+    const size_t spaces = p->n_expert, f = p->n_ff, first = p->layer * BATCHES * spaces;
+    turn_bits(p, position);
+    for (size_t e = 0; e < spaces; e++) {
         if (!p->visited[e])
             continue;
-        int32_t *counts = p->counts + ((size_t)p->layer * BATCHES * spaces + e) * f;
+        int32_t *counts = p->counts + (first + e) * f;
         uint32_t *masks = p->masks + e * f;
-        add_groups(p->visited[e], p->visits + (size_t)p->layer * BATCHES * spaces + e, spaces);
+        add_groups(p->visited[e], p->visits + first + e, spaces);
         for (size_t j = 0; j < f; j++)
             if (masks[j])
                 add_groups(masks[j], counts + j, spaces * f);
-        compare_visits(p, (size_t)p->layer * spaces + e, masks, p->visited[e]);
+        compare_visits(p, e, masks, p->visited[e]);
         memset(masks, 0, f * sizeof *masks);
         p->visited[e] = 0;
     }
-    p->layer = -1;
 }
 
-static void on_neurons(void *arg, int layer, int expert, struct hearth_row row, const float *act)
+// All parts have passed the window.
+static void count_stretch(struct hearth_profiler *p)
 {
-    struct profiler *p = arg;
-    if (!p->counting || p->sizing)
-        return;
-    if (layer != p->layer) {
-        end_layer(p);
-        p->layer = layer;
-    }
-    uint32_t *masks = p->masks + (size_t)expert * p->n_ff;
-    p->visited[expert] |= 1u << row.seq;
-    for (size_t j = 0; j < p->n_ff; j++)
-        masks[j] |= (uint32_t)(act[j] != 0.0f) << row.seq;
+    const int n = p->windows[p->stretch].n, first = p->walk.bos ? 0 : 1;
+    memset(p->seen, 0, p->n_expert * sizeof *p->seen);
+    for (int i = first; i < n; i++)
+        count_position(p, (size_t)i);
+    p->counted += p->layer ? 0 : (uint64_t)(n - first) * SEQS;
 }
 
 // ---- magnitudes
-
-static void on_gates(void *arg, int layer, struct hearth_row row, const float *gates)
-{
-    (void)row;
-    struct profiler *p = arg;
-    uint64_t *sizes = p->sizes + (size_t)layer * BINS;
-    for (size_t j = 0; p->counting && j < p->n_ff; j++) {
-        uint32_t bits;
-        memcpy(&bits, &gates[j], sizeof bits);
-        sizes[(bits & INT32_MAX) >> BIN_SHIFT]++;
-    }
-}
 
 // The upper end of a bin.
 static float bin_end(uint32_t bin)
@@ -167,173 +212,77 @@ static void measure_layer(const uint64_t *sizes, float *percentiles)
     }
 }
 
-static void measure(struct profiler *p)
-{
-    for (size_t i = 0; p->sizes && i < p->n_layer; i++)
-        measure_layer(p->sizes + i * BINS, p->magnitudes + i * HEARTH_MAGNITUDES);
-}
+// ---- one layer
 
-// ---- running the text
-
-// Evaluates one token of every sequence: token `at` of its part of the text, or BOS.
-static int step(struct profiler *p, const int *seqs, size_t at, bool bos, bool counting)
+static int pass_stretches(struct hearth_profiler *p, bool keep)
 {
-    hearth_token tokens[SEQS];
-    for (size_t i = 0; i < SEQS; i++)
-        tokens[i] = bos ? hearth_token_bos(p->model) : p->tokens[i * p->seq_tokens + at];
-    p->counting = counting;
-    int rc = hearth_step(p->session, seqs, tokens, SEQS, p->err);
-    end_layer(p);
-    p->counted += !rc && counting && !p->sizing ? SEQS : 0;
-    return rc;
-}
-
-static int run_stretch(struct profiler *p, size_t from, const struct hearth_profile_params *params)
-{
-    const hearth_token bos = hearth_token_bos(p->model);
-    const size_t room = (size_t)p->n_ctx - (bos >= 0);
-    int seqs[SEQS], rc = HEARTH_OK;
-    memset(p->seen, 0, p->n_layer * p->n_expert * sizeof *p->seen);
-    for (int i = 0; i < SEQS && rc >= 0; i++)
-        rc = seqs[i] = hearth_seq_new(p->session, p->err);
-    if (rc < 0)
-        return rc;
-    rc = bos >= 0 ? step(p, seqs, 0, true, false) : HEARTH_OK;
-    for (size_t i = 0; i < room && from + i < p->seq_tokens && !rc; i++) {
-        // Without BOS, the first token has nothing before it either, so it is not counted.
-        rc = step(p, seqs, from + i, false, bos >= 0 || i > 0);
-        const double done = p->pass + (double)(from + i + 1) / (double)p->seq_tokens;
-        p->done = (float)(done / p->passes);
-        if (!rc && params->progress && !params->progress(params->progress_arg, p->done))
-            rc = hearth_fail(p->err, HEARTH_E_INTERRUPTED, "stopped on request");
-    }
-    for (int i = 0; i < SEQS; i++)
-        hearth_seq_free(p->session, seqs[i]);
-    return rc;
-}
-
-static int run_text(struct profiler *p, const struct hearth_profile_params *params)
-{
-    const size_t room = (size_t)p->n_ctx - (hearth_token_bos(p->model) >= 0);
     int rc = HEARTH_OK;
-    for (size_t from = 0; from < p->seq_tokens && !rc; from += room)
-        rc = run_stretch(p, from, params);
+    for (size_t at = 0; at < p->walk.n_windows && !rc; at += SEQS) {
+        const size_t tokens = (size_t)p->windows[at].n * SEQS;
+        p->stretch = at;
+        memset(p->n_spaces, 0, tokens);
+        memset(p->active, 0, tokens * p->n_used * p->n_words * sizeof *p->active);
+        rc = hearth_walk_pass(&p->walk, (int)p->layer, at, at + SEQS, keep, p->err);
+        if (!rc && keep)
+            count_stretch(p);
+    }
     return rc;
 }
 
-// What counts in the second pass: what is not below a share of the magnitudes.
-static int set_thresholds(struct profiler *p, float share)
+static void begin_layer(struct hearth_profiler *p)
 {
-    float *thresholds = hearth_calloc(p->n_layer, sizeof *thresholds);
-    if (!thresholds)
-        return hearth_fail(p->err, HEARTH_E_MEMORY, "no memory for a profile");
-    for (size_t i = 0; i < p->n_layer; i++)
-        thresholds[i] = hearth_magnitude_at(p->magnitudes + i * HEARTH_MAGNITUDES, (double)share);
-    hearth_session_probes(p->session)->on_gates = NULL;
-    const int rc = hearth_session_set_thresholds(p->session, thresholds, p->err);
-    free(thresholds);
-    return rc;
+    const size_t neurons = p->n_expert * p->n_ff;
+    p->again = p->compared = 0;
+    memset(p->sums, 0, neurons * sizeof *p->sums);
+    memset(p->uses, 0, p->n_expert * sizeof *p->uses);
+    memset(p->sample, 0, p->n_expert * SAMPLE * p->sample_bytes);
+    memset(p->before, 0, neurons * sizeof *p->before);
+    if (p->by_gates)
+        memset(p->sizes, 0, BINS * sizeof *p->sizes);
+}
+
+static int end_layer(struct hearth_profiler *p)
+{
+    const size_t neurons = p->n_expert * p->n_ff;
+    const int32_t *counts = p->counts + p->layer * BATCHES * neurons;
+    for (size_t j = 0; j < neurons; j++)
+        p->means[p->layer * neurons + j] = counts[j] ? (float)(p->sums[j] / counts[j]) : 0;
+    p->repeats[p->layer] = p->compared ? (float)((double)p->again / (double)p->compared) : 0;
+    p->all_again += p->again;
+    p->all_compared += p->compared;
+    return hearth_row_store_write(&p->samples, p->layer * p->n_expert * SAMPLE, p->n_expert * SAMPLE,
+                                  p->sample, p->err);
 }
 
 // Twice where a share decides what counts: first to learn what is below it.
-static int run_passes(struct profiler *p, const struct hearth_profile_params *params)
+static int profile_layer(struct hearth_profiler *p)
 {
-    const float share = params->sparsity_share;
-    int rc = HEARTH_OK;
-    p->passes = share > 0 ? 2 : 1;
-    if (share > 0) {
+    const struct hearth_profile_params *params = p->params;
+    float *percentiles = p->by_gates ? p->magnitudes + p->layer * HEARTH_MAGNITUDES : NULL;
+    int rc = hearth_walk_enter(&p->walk, (int)p->layer, p->err);
+    if (rc)
+        return rc;
+    begin_layer(p);
+    p->least = params->sparsity_threshold;
+    if (params->sparsity_share > 0) {
         p->sizing = true;
-        rc = run_text(p, params);
-        measure(p);
-        if (!rc)
-            rc = set_thresholds(p, share);
+        rc = pass_stretches(p, false);
         p->sizing = false;
-        p->pass = 1;
+        measure_layer(p->sizes, percentiles);
+        p->least = hearth_magnitude_at(percentiles, (double)params->sparsity_share);
     }
     if (!rc)
-        rc = run_text(p, params);
-    if (hearth_session_probes(p->session)->on_gates)
-        measure(p);
-    return rc;
+        rc = pass_stretches(p, true);
+    if (p->by_gates && !(params->sparsity_share > 0))
+        measure_layer(p->sizes, percentiles);
+    hearth_walk_leave(&p->walk, (int)p->layer);
+    return rc ? rc : end_layer(p);
 }
 
-// ---- the file
-
-static int put_metadata(const struct profiler *p, const struct hearth_profile_params *params,
-                        struct hearth_gguf_writer *w)
-{
-    static const uint32_t batches[BATCHES] = {1, 2, 4, 8, 16, 32};
-    const char *path = p->model->info.path, *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    const char *arch = p->model->arch->name;
-    uint32_t crc = 0, norms = 0;
-    int rc = hearth_gguf_header_crc(p->model->gguf, &crc, p->err);
-    if (!rc)
-        rc = hearth_norms_fingerprint(p->model->gguf, &norms, p->err);
-    if (!rc)
-        rc = hearth_gguf_put_str(w, "general.type", "profile", 7, p->err);
-    if (!rc)
-        rc = hearth_gguf_put_u32(w, "hearth.profile.version", HEARTH_PROFILE_VERSION, p->err);
-    if (!rc)
-        rc = hearth_gguf_put_str(w, "hearth.profile.architecture", arch, strlen(arch), p->err);
-    if (!rc)
-        rc = hearth_gguf_put_str(w, "hearth.profile.source.name", name, strlen(name), p->err);
-    if (!rc)
-        rc = hearth_gguf_put_u32(w, "hearth.profile.source.crc32c", crc, p->err);
-    if (!rc)
-        rc = hearth_gguf_put_u32(w, "hearth.profile.source.norms_crc32c", norms, p->err);
-    if (!rc)
-        rc = hearth_gguf_put_u32(w, "hearth.profile.layers", (uint32_t)p->n_layer, p->err);
-    if (!rc)
-        rc = hearth_gguf_put_u64(w, "hearth.profile.tokens", p->counted, p->err);
-    if (!rc)
-        rc = hearth_gguf_put_f32(w, "hearth.profile.threshold", params->sparsity_threshold, p->err);
-    if (!rc)
-        rc = hearth_gguf_put_f32(w, "hearth.profile.share", params->sparsity_share, p->err);
-    if (!rc && p->compared)
-        rc = hearth_gguf_put_f32(w, "hearth.profile.repeats", (float)((double)p->again / (double)p->compared),
-                                 p->err);
-    if (!rc && p->magnitudes)
-        rc = hearth_gguf_put_array(w, "hearth.profile.magnitudes", HEARTH_GGUF_F32, p->magnitudes,
-                                   p->n_layer * HEARTH_MAGNITUDES, p->err);
-    return rc ? rc
-              : hearth_gguf_put_array(w, "hearth.profile.batches", HEARTH_GGUF_U32, batches, BATCHES, p->err);
-}
-
-static int put_layer(const struct profiler *p, struct hearth_gguf_writer *w, size_t layer)
-{
-    char name[64];
-    const uint64_t counts[3] = {p->n_ff, p->n_expert, BATCHES}, visits[2] = {p->n_expert, BATCHES};
-    snprintf(name, sizeof name, "blk.%zu.ffn_counts", layer);
-    int rc = hearth_gguf_put_tensor(w, name, HEARTH_TYPE_I32, 3, counts, p->err);
-    snprintf(name, sizeof name, "blk.%zu.ffn_visits", layer);
-    return rc ? rc : hearth_gguf_put_tensor(w, name, HEARTH_TYPE_I32, 2, visits, p->err);
-}
-
-static int write_file(const struct profiler *p, const struct hearth_profile_params *params, const char *out)
-{
-    const size_t spaces = BATCHES * p->n_expert;
-    struct hearth_gguf_writer *w = NULL;
-    int rc = hearth_gguf_writer_open(&w, out, p->err);
-    if (!rc)
-        rc = put_metadata(p, params, w);
-    for (size_t i = 0; i < p->n_layer && !rc; i++)
-        rc = put_layer(p, w, i);
-    if (!rc)
-        rc = hearth_gguf_put_checksums(w, p->err);
-    for (size_t i = 0; i < p->n_layer && !rc; i++) {
-        rc = hearth_gguf_write(w, p->counts + i * spaces * p->n_ff, spaces * p->n_ff * sizeof *p->counts,
-                               p->err);
-        if (!rc)
-            rc = hearth_gguf_write(w, p->visits + i * spaces, spaces * sizeof *p->visits, p->err);
-    }
-    if (!rc)
-        rc = hearth_gguf_finish(&w, p->err);
-    hearth_gguf_writer_close(&w);
-    return rc;
-}
+// ---- entry
 
 // Mean share of active neurons in visited spaces, for groups of this size.
-static double mean_share(const struct profiler *p, int batch)
+static double mean_share(const struct hearth_profiler *p, int batch)
 {
     double active = 0, all = 0;
     for (size_t layer = 0; layer < p->n_layer; layer++)
@@ -346,14 +295,13 @@ static double mean_share(const struct profiler *p, int batch)
     return all > 0 ? active / all : 0;
 }
 
-// ---- entry
-
 static bool is_relu(const struct hearth_model *m)
 {
     return m->hp.activation == HEARTH_ACT_RELU || m->hp.activation == HEARTH_ACT_DRELU;
 }
 
-static int check_request(struct profiler *p, size_t n_tokens, const struct hearth_profile_params *params)
+static int check_request(struct hearth_profiler *p, size_t n_tokens,
+                         const struct hearth_profile_params *params)
 {
     const struct hearth_model *m = p->model;
     if (!(params->sparsity_share >= 0 && params->sparsity_share < 1) ||
@@ -384,91 +332,148 @@ static int check_request(struct profiler *p, size_t n_tokens, const struct heart
     return HEARTH_OK;
 }
 
-// After each layer: a step of a large model takes long, and the user may want to stop.
-static bool on_layer(void *arg, float share)
+static bool on_progress(void *arg, int layer, float done)
 {
-    const struct profiler *p = arg;
-    (void)share;
-    return p->params->progress(p->params->progress_arg, p->done);
+    const struct hearth_profiler *p = arg;
+    const float passes = p->params->sparsity_share > 0 ? 2 : 1, before = passes > 1 && !p->sizing ? 1 : 0;
+    const float all = ((float)layer + (before + done) / passes) / (float)p->n_layer;
+    return p->params->progress(p->params->progress_arg, all);
 }
 
-static int open_session(struct profiler *p, const struct hearth_profile_params *params)
+static int list_windows(struct hearth_profiler *p, uint64_t part, int room)
 {
-    struct hearth_session_params sp = hearth_session_params_default();
-    sp.n_ctx = p->n_ctx;
-    sp.max_seqs = SEQS;
-    sp.n_ubatch = 1;
-    sp.n_threads = params->n_threads;
-    sp.sparsity = HEARTH_SPARSITY_EXACT;
-    sp.progress = params->progress ? on_layer : NULL;
-    sp.progress_arg = p;
-    sp.sparsity_threshold = params->sparsity_share > 0 ? FLT_MIN : params->sparsity_threshold;
-    int rc = hearth_session_open(&p->session, p->model, &sp, p->err);
-    if (rc)
-        return rc;
-    struct hearth_probes *probes = hearth_session_probes(p->session);
-    probes->on_neurons = on_neurons;
-    probes->on_neurons_arg = p;
-    probes->on_gates = p->sizes ? on_gates : NULL;
-    probes->on_gates_arg = p;
+    const size_t n = (size_t)((part + (uint64_t)room - 1) / (uint64_t)room);
+    p->windows = hearth_calloc(n * SEQS, sizeof *p->windows);
+    if (!p->windows)
+        return hearth_fail(p->err, HEARTH_E_MEMORY, "no memory for the windows of a text");
+    for (size_t i = 0; i < n; i++)
+        for (size_t seq = 0; seq < SEQS; seq++) {
+            const uint64_t at = (uint64_t)i * (uint64_t)room, left = part - at;
+            p->windows[i * SEQS + seq] = (struct hearth_window){
+                (uint64_t)seq * part + at, (int)(left < (uint64_t)room ? left : (uint64_t)room)};
+        }
+    p->walk.windows = p->windows;
+    p->walk.n_windows = n * SEQS;
     return HEARTH_OK;
 }
 
-static int take_memory(struct profiler *p)
+// The longest window: of as many tokens as were asked for, as there are, and as the model has positions.
+static int window_of(const struct hearth_profiler *p, uint64_t part)
 {
-    const size_t spaces = p->n_layer * BATCHES * p->n_expert;
-    p->counts = hearth_calloc(spaces, p->n_ff * sizeof *p->counts);
-    p->visits = hearth_calloc(spaces, sizeof *p->visits);
-    p->masks = hearth_calloc(p->n_expert, p->n_ff * sizeof *p->masks);
-    p->visited = hearth_calloc(p->n_expert, sizeof *p->visited);
-    p->before = hearth_calloc(p->n_layer * p->n_expert, p->n_ff * sizeof *p->before);
-    p->seen = hearth_calloc(p->n_layer * p->n_expert, sizeof *p->seen);
-    const bool sized = !is_relu(p->model);
-    if (sized) {
-        p->sizes = hearth_calloc(p->n_layer, BINS * sizeof *p->sizes);
-        p->magnitudes = hearth_calloc(p->n_layer, HEARTH_MAGNITUDES * sizeof *p->magnitudes);
+    const int most = p->model->hp.n_pos ? p->model->hp.n_pos : 1 << 26; // learned positions limit the context
+    int n = p->params->n_ctx > 1 ? p->params->n_ctx : DEFAULT_CTX;
+    if ((uint64_t)n > part + 1) // no window is longer
+        n = (int)part + 1;
+    return n < most ? n : most;
+}
+
+// Before the session is opened, so that a budget knows of it.
+static void *take(size_t n, size_t size, bool *enough)
+{
+    void *memory = hearth_calloc(n, size);
+    if (memory)
+        memset(memory, 0, n * size);
+    else
+        *enough = false;
+    return memory;
+}
+
+static int take_memory(struct hearth_profiler *p, const char *out)
+{
+    const size_t x = p->n_expert, f = p->n_ff, spaces = p->n_layer * BATCHES * x;
+    const size_t tokens = (size_t)p->walk.n_ctx * SEQS;
+    bool enough = true;
+    p->active = take(tokens * p->n_used, p->n_words * sizeof *p->active, &enough);
+    p->experts = take(tokens, p->n_used * sizeof *p->experts, &enough);
+    p->n_spaces = take(tokens, 1, &enough);
+    p->masks = take(x, f * sizeof *p->masks, &enough);
+    p->visited = take(x, sizeof *p->visited, &enough);
+    p->before = take(x, f * sizeof *p->before, &enough);
+    p->seen = take(x, sizeof *p->seen, &enough);
+    p->sums = take(x, f * sizeof *p->sums, &enough);
+    p->uses = take(x, sizeof *p->uses, &enough);
+    p->sample = take(x * SAMPLE, p->sample_bytes, &enough);
+    p->counts = take(spaces, f * sizeof *p->counts, &enough);
+    p->visits = take(spaces, sizeof *p->visits, &enough);
+    p->means = take(p->n_layer * x, f * sizeof *p->means, &enough);
+    p->repeats = take(p->n_layer, sizeof *p->repeats, &enough);
+    if (p->by_gates) {
+        p->sizes = take(BINS, sizeof *p->sizes, &enough);
+        p->magnitudes = take(p->n_layer, HEARTH_MAGNITUDES * sizeof *p->magnitudes, &enough);
     }
-    return p->counts && p->visits && p->masks && p->visited && p->before && p->seen &&
-                   (!sized || (p->sizes && p->magnitudes))
-               ? HEARTH_OK
-               : hearth_fail(p->err, HEARTH_E_MEMORY, "no memory for the counts of a profile");
+    if (!enough)
+        return hearth_fail(p->err, HEARTH_E_MEMORY, "no memory for the counts of a profile");
+    return hearth_row_store_open(&p->samples, p->sample_bytes, p->n_layer * x * SAMPLE, p->walk.state_bytes,
+                                 out, p->err);
+}
+
+static int open_walk(struct hearth_profiler *p)
+{
+    struct hearth_walk *w = &p->walk;
+    w->params = hearth_session_params_default();
+    w->params.sparsity = HEARTH_SPARSITY_OFF;
+    const int rc = hearth_walk_open(w, p->err);
+    if (rc)
+        return rc;
+    struct hearth_probes *probes = hearth_session_probes(w->s);
+    if (p->by_gates) {
+        probes->on_gates = on_gates;
+        probes->on_gates_arg = p;
+    } else {
+        probes->on_neurons = on_neurons;
+        probes->on_neurons_arg = p;
+    }
+    return HEARTH_OK;
+}
+
+static void close_profiler(struct hearth_profiler *p)
+{
+    void *memory[] = {p->windows, p->active, p->experts, p->n_spaces, p->masks,     p->visited,
+                      p->before,  p->seen,   p->sums,    p->uses,     p->sample,    p->counts,
+                      p->visits,  p->means,  p->repeats, p->sizes,    p->magnitudes};
+    hearth_walk_close(&p->walk);
+    hearth_row_store_close(&p->samples);
+    for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
+        free(memory[i]);
 }
 
 int hearth_profile(const struct hearth_model *model, const hearth_token *tokens, size_t n_tokens,
                    const struct hearth_profile_params *params, const char *out,
                    struct hearth_profile_result *result, struct hearth_error *err)
 {
-    struct profiler p = {.model = model, .tokens = tokens, .layer = -1, .params = params, .err = err};
+    struct hearth_profiler p = {.model = model, .params = params, .err = err};
     int rc = check_request(&p, n_tokens, params);
     if (rc)
         return rc;
-    const int most = model->hp.n_pos ? model->hp.n_pos : 1 << 26; // learned positions limit the context
-    p.n_layer = (size_t)model->hp.n_layer;
-    p.n_expert = (size_t)(model->hp.n_expert ? model->hp.n_expert : 1);
-    p.n_ff = (size_t)(model->hp.n_expert ? model->hp.n_ff_exp : model->hp.n_ff);
-    p.seq_tokens = n_tokens / SEQS;
-    p.n_ctx = params->n_ctx > 1 ? params->n_ctx : DEFAULT_CTX;
-    if ((size_t)p.n_ctx > p.seq_tokens + 1) // no window is longer
-        p.n_ctx = (int)p.seq_tokens + 1;
-    if (p.n_ctx > most)
-        p.n_ctx = most;
-    rc = take_memory(&p);
+    const struct hearth_hparams *hp = &model->hp;
+    const uint64_t part = n_tokens / SEQS;
+    p.by_gates = !is_relu(model);
+    p.n_layer = (size_t)hp->n_layer;
+    p.n_expert = (size_t)hearth_ffn_experts(hp);
+    p.n_ff = (size_t)hearth_ffn_neurons(hp);
+    p.n_used = (size_t)hearth_ffn_used(hp);
+    p.n_words = (p.n_ff + 63) / 64;
+    p.sample_bytes = (p.n_ff + 7) / 8;
+    p.walk = (struct hearth_walk){.model = model,
+                                  .tokens = tokens,
+                                  .n_ctx = window_of(&p, part),
+                                  .n_threads = params->n_threads,
+                                  .n_ubatch = params->n_ubatch,
+                                  .beside = out,
+                                  .state_bytes = model->load.ram ? 0 : STATE_BYTES,
+                                  .progress = params->progress ? on_progress : NULL,
+                                  .progress_arg = &p};
+    rc = list_windows(&p, part, p.walk.n_ctx - (hearth_token_bos(model) >= 0));
     if (!rc)
-        rc = open_session(&p, params);
+        rc = take_memory(&p, out);
     if (!rc)
-        rc = run_passes(&p, params);
+        rc = open_walk(&p);
+    for (; p.layer < p.n_layer && !rc; p.layer++)
+        rc = profile_layer(&p);
     if (!rc)
-        rc = write_file(&p, params, out);
+        rc = hearth_profiler_write(&p, out);
     if (!rc && result)
         *result = (struct hearth_profile_result){p.counted, mean_share(&p, 0), mean_share(&p, BATCHES - 1)};
-    hearth_session_close(&p.session);
-    free(p.counts);
-    free(p.visits);
-    free(p.masks);
-    free(p.visited);
-    free(p.before);
-    free(p.seen);
-    free(p.sizes);
-    free(p.magnitudes);
+    close_profiler(&p);
     return rc;
 }

@@ -26,6 +26,16 @@ static const struct hearth_gguf_tensor *find(const struct hearth_profile *p, uin
     return hearth_gguf_tensor(p->g, full);
 }
 
+static bool are_shares(const struct hearth_gguf_kv *kv, uint64_t n)
+{
+    bool are = kv->type == HEARTH_GGUF_ARRAY && kv->element == HEARTH_GGUF_F32 && kv->count == n;
+    for (uint64_t i = 0; i < n && are; i++) {
+        const double x = hearth_gguf_kv_f64(kv, i);
+        are = x >= 0 && x <= 1;
+    }
+    return are;
+}
+
 static int read_keys(struct hearth_profile *p, struct hearth_error *err)
 {
     uint32_t version = 0;
@@ -60,6 +70,9 @@ static int read_keys(struct hearth_profile *p, struct hearth_error *err)
             return bad(p, err, "the key hearth.profile.batches is impossible");
         p->batches[i] = (uint32_t)v;
     }
+    p->layer_repeats = hearth_gguf_find(p->g, "hearth.profile.layer_repeats");
+    if (p->layer_repeats && !are_shares(p->layer_repeats, p->n_layer))
+        return bad(p, err, "the key hearth.profile.layer_repeats is impossible");
     p->magnitudes = hearth_gguf_find(p->g, "hearth.profile.magnitudes");
     if (p->magnitudes && !hearth_are_magnitudes(p->magnitudes, (int)p->n_layer))
         return bad(p, err, "the key hearth.profile.magnitudes is impossible");

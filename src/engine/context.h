@@ -35,8 +35,9 @@ struct hearth_probes {
     // expert is 0).
     void (*on_neurons)(void *arg, int layer, int expert, struct hearth_row row, const float *act);
     void *on_neurons_arg;
-    // The same for steps with a sparsity threshold: the activated gates [F] that decide.
-    void (*on_gates)(void *arg, int layer, struct hearth_row row, const float *gates);
+    // The same of the activated gates [F] (without a gate: activated up), in prompts and in steps with a
+    // sparsity threshold, which they decide.
+    void (*on_gates)(void *arg, int layer, int expert, struct hearth_row row, const float *gates);
     void *on_gates_arg;
     // The neurons that a step needs of an expert's space, experts ascending: bytes of 0 or 1, [F] of marks
     // [max(1, X) x F], to be cleared. Both or none are set. Clusters are marked by any thread.

@@ -18,8 +18,7 @@ static void settle_memory(struct hearth_session *s)
     hearth_sources_use(s->sources, &s->user, hearth_kv_memory(&s->kv), prompts);
 }
 
-// From here to end_turn() the weights are this session's, unless it fails.
-static int begin_turn(struct hearth_session *s, struct hearth_error *err)
+int hearth_turn_begin(struct hearth_session *s, struct hearth_error *err)
 {
     const struct hearth_evaluation now = {.pool = s->pool,
                                           .fault = &s->fault,
@@ -33,13 +32,14 @@ static int begin_turn(struct hearth_session *s, struct hearth_error *err)
 }
 
 // Reads of a batch with rows of both classes count as a prompt's.
-static void end_turn(struct hearth_session *s)
+void hearth_turn_end(struct hearth_session *s)
 {
     const int n_steps = hearth_batch_count(&s->batch, HEARTH_PHASE_STEP);
     if (s->deferred.fn)
         s->deferred.fn(s->deferred.arg);
     s->deferred.fn = NULL;
-    hearth_sources_end(s->sources, n_steps < s->batch.n ? HEARTH_PHASE_PROMPT : HEARTH_PHASE_STEP);
+    hearth_sources_end(s->sources,
+                       n_steps && n_steps == s->batch.n ? HEARTH_PHASE_STEP : HEARTH_PHASE_PROMPT);
 }
 
 // The layers. A trace is of steps.
@@ -66,7 +66,7 @@ static int compute_wanted(struct hearth_session *s, struct hearth_error *err)
 // All that the batch wants, but for the logits of a prompt's rows that go to a callback.
 static int compute_all(struct hearth_session *s, bool to_callback, struct hearth_error *err)
 {
-    int rc = begin_turn(s, err);
+    int rc = hearth_turn_begin(s, err);
     if (rc)
         return rc;
     rc = compute(s, err);
@@ -74,7 +74,7 @@ static int compute_all(struct hearth_session *s, bool to_callback, struct hearth
         rc = compute_wanted(s, err);
     if (rc && s->tracing && hearth_batch_count(&s->batch, HEARTH_PHASE_STEP))
         hearth_tracing_drop_step(s->tracing);
-    end_turn(s);
+    hearth_turn_end(s);
     return rc;
 }
 
@@ -122,11 +122,11 @@ static int emit_rows(struct hearth_session *s, int base, hearth_row_fn rows, voi
     for (int first = 0; first < s->batch.n; first += s->limits.logit_rows) {
         const int left = s->batch.n - first, n = left < s->limits.logit_rows ? left : s->limits.logit_rows;
         const struct hearth_rows class = {0, n, HEARTH_PHASE_PROMPT};
-        int rc = begin_turn(s, err);
+        int rc = hearth_turn_begin(s, err);
         if (rc)
             return rc;
         rc = hearth_forward_logits(s, s->batch.order + first, &class, 1, err);
-        end_turn(s); // the caller may evaluate in another session
+        hearth_turn_end(s); // the caller may evaluate in another session
         if (rc)
             return rc;
         for (int i = 0; i < n; i++)

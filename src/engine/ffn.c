@@ -32,6 +32,20 @@ struct activate_job {
     size_t at, n; // neurons
 };
 
+// The same as glu(), but `up` becomes the activated gates, for on_gates.
+static void glu_and_keep(const struct hearth_context *c, float *gate, float *up, size_t n)
+{
+    float gates[256];
+    for (size_t at = 0; at < n; at += sizeof gates / sizeof *gates) {
+        const size_t left = n - at,
+                     count = left < sizeof gates / sizeof *gates ? left : sizeof gates / sizeof *gates;
+        memcpy(gates, gate + at, count * sizeof *gates);
+        c->kernels->activate(gates, count, c->hp->activation);
+        c->kernels->glu(gate + at, gate + at, up + at, count, c->hp->activation);
+        memcpy(up + at, gates, count * sizeof *gates);
+    }
+}
+
 // Biases and activation of one slot and some neurons, leaving in `gate` (in `up` without a gate) what goes
 // down.
 static void activate_task(void *arg, int task, int worker)
@@ -51,7 +65,10 @@ static void activate_task(void *arg, int task, int worker)
     }
     if (l->ffn_gate_b.data)
         c->kernels->add(gate, (const float *)l->ffn_gate_b.data + j->at, j->n);
-    c->kernels->glu(gate, gate, up, j->n, c->hp->activation);
+    if (c->probes->on_gates)
+        glu_and_keep(c, gate, up, j->n);
+    else
+        c->kernels->glu(gate, gate, up, j->n, c->hp->activation);
 }
 
 // What goes down, by slot.
@@ -176,12 +193,11 @@ static void report_neurons(const struct pass *p, const float *act, bool gates)
     for (int i = 0; i < p->n_slots; i++) {
         const struct hearth_row row = w->c->rows[p->rows.first + i / used];
         const size_t slot = (size_t)(hp->n_expert ? hearth_moe_slots(&w->moe, p->rows)[i] : i);
+        const int expert = hp->n_expert ? hearth_moe_ids(&w->moe, p->rows)[i] : 0;
         if (gates)
-            probes->on_gates(probes->on_gates_arg, p->layer, row, p->up + slot * width);
+            probes->on_gates(probes->on_gates_arg, p->layer, expert, row, p->up + slot * width);
         else
-            probes->on_neurons(probes->on_neurons_arg, p->layer,
-                               hp->n_expert ? hearth_moe_ids(&w->moe, p->rows)[i] : 0, row,
-                               act + slot * width);
+            probes->on_neurons(probes->on_neurons_arg, p->layer, expert, row, act + slot * width);
     }
 }
 
@@ -398,7 +414,8 @@ static void end(const struct pass *p, float *h)
     const struct hearth_context *c = w->c;
     if (c->probes->on_neurons)
         report_neurons(p, p->by_neuron ? p->gate : act_of(p), false);
-    if (c->probes->on_gates && p->by_neuron && w->sparse.mode->sparsity_threshold > 0.0f)
+    // A step by neuron has gates only where they decide.
+    if (c->probes->on_gates && (!p->by_neuron || w->sparse.mode->sparsity_threshold > 0.0f))
         report_neurons(p, NULL, true);
     if (c->hp->n_expert)
         hearth_moe_combine(&w->moe, p->rows, h);

@@ -174,7 +174,7 @@ static void attend_in_parallel(struct hearth_session *s, struct hearth_rows rows
 }
 
 // x += attention(norm(x)), then x += ffn(norm(x)); or x += attention(norm(x)) + ffn(norm(x)).
-static void compute_layer(struct hearth_session *s, int layer)
+void hearth_forward_layer(struct hearth_session *s, int layer)
 {
     const struct hearth_batch *b = &s->batch;
     const struct hearth_layer *w = &s->context.weights->layers[layer];
@@ -197,15 +197,13 @@ static void embed(const struct hearth_weight *table, int i, float *out)
         ->decode((const uint8_t *)table->data + (size_t)i * table->stride, out, table->k);
 }
 
-// One token's input: its embedding and its position, as a vector to add or as a rotation (cosines, then
-// sines). The angle is the f32 product of position and frequency, as in the reference implementations that
-// models are trained with.
+// One token's embedding, and its position where that is a vector to add.
 static void embed_task(void *arg, int task, int worker)
 {
     const struct job *j = arg;
     struct hearth_session *s = j->s;
     const struct hearth_hparams *hp = &s->model->hp;
-    const int row = task, pos = s->batch.rows[row].pos;
+    const int row = task;
     float *x = hearth_row_of(s->work.x, row, hp->n_embd);
     const struct hearth_source *stages = &s->sources->stages;
     if (hearth_sources_embed_by_row(s->sources))
@@ -214,16 +212,47 @@ static void embed_task(void *arg, int task, int worker)
         embed(&s->context.weights->token_embd, s->batch.tokens[row], x);
     if (hp->positions == HEARTH_POS_LEARNED) {
         float *h = hearth_row_of(s->work.h, row, hp->n_embd);
-        embed(&s->context.weights->position_embd, pos + hp->pos_offset, h);
+        embed(&s->context.weights->position_embd, s->batch.rows[row].pos + hp->pos_offset, h);
         s->model->kernels.add(x, h, (size_t)hp->n_embd);
-        return;
     }
-    float *cos_sin = hearth_row_of(s->work.cos_sin, row, hp->n_rot);
+}
+
+// One token's position as a rotation: cosines, then sines. The angle is the f32 product of position and
+// frequency, as in the reference implementations that models are trained with.
+static void place_task(void *arg, int task, int worker)
+{
+    (void)worker;
+    const struct job *j = arg;
+    struct hearth_session *s = j->s;
+    const struct hearth_hparams *hp = &s->model->hp;
+    float *cos_sin = hearth_row_of(s->work.cos_sin, task, hp->n_rot);
     for (int i = 0; i < hp->n_rot / 2; i++) {
-        float angle = (float)pos * s->work.inv_freq[i];
+        float angle = (float)s->batch.rows[task].pos * s->work.inv_freq[i];
         cos_sin[i] = (float)cos((double)angle) * hp->rope_attn;
         cos_sin[hp->n_rot / 2 + i] = (float)sin((double)angle) * hp->rope_attn;
     }
+}
+
+void hearth_forward_embed(struct hearth_session *s)
+{
+    struct job j = {.s = s};
+    hearth_parallel(&s->context, embed_task, &j, s->batch.n);
+}
+
+void hearth_forward_place(struct hearth_session *s)
+{
+    struct job j = {.s = s};
+    if (s->model->hp.positions != HEARTH_POS_LEARNED)
+        hearth_parallel(&s->context, place_task, &j, s->batch.n);
+}
+
+// A token's input to the first layer, all of it.
+static void input_task(void *arg, int task, int worker)
+{
+    const struct job *j = arg;
+    embed_task(arg, task, worker);
+    if (j->s->model->hp.positions != HEARTH_POS_LEARNED)
+        place_task(arg, task, worker);
 }
 
 // Before layer i, or a chunk of the head: true when the evaluation is to be given up.
@@ -260,13 +289,13 @@ static void look_late(struct hearth_session *s, int layer)
 int hearth_forward(struct hearth_session *s, struct hearth_error *err)
 {
     struct job j = {.s = s};
-    hearth_parallel(&s->context, embed_task, &j, s->batch.n);
+    hearth_parallel(&s->context, input_task, &j, s->batch.n);
     s->context.looks_after = true;
     for (int layer = 0; layer < s->model->hp.n_layer; layer++) {
         if (begin(s, layer))
             break;
         look_late(s, layer);
-        compute_layer(s, layer);
+        hearth_forward_layer(s, layer);
         hearth_sources_release(s->sources, layer);
         report(s, layer + 1);
     }

@@ -212,6 +212,11 @@ void hearth_kv_seq_truncate(struct hearth_kv *kv, int seq, int length)
         s->length = length;
 }
 
+void hearth_kv_seq_rewind(struct hearth_kv *kv, int seq)
+{
+    kv->seqs[seq].length = 0;
+}
+
 // ---- the pool
 
 // Lists the free pages anew; they are popped from the end: low pages first.

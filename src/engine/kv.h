@@ -87,6 +87,9 @@ void hearth_kv_seq_free(struct hearth_kv *kv, int seq);
 // Gives back all pages beyond those that hold `length` positions, reserved ones too.
 void hearth_kv_seq_truncate(struct hearth_kv *kv, int seq, int length);
 
+// It is empty again, and keeps its pages, which nobody else holds.
+void hearth_kv_seq_rewind(struct hearth_kv *kv, int seq);
+
 // Makes the next counts[i] (at least 1) positions of sequence seqs[i] writable, for n different sequences.
 // All or nothing: HEARTH_E_BUDGET where one's context is full, HEARTH_E_KV_FULL where the pool is, errors of
 // on_growth(), and then nothing has changed. The lengths move only with hearth_kv_seq_append(), after the

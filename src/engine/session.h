@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A session's insides: for session.c, evaluate.c, forward.c, rope.c and kv_file.c alone, and for tests.
+// A session's insides: for session.c, evaluate.c, forward.c, by_layer.c, rope.c and kv_file.c alone, and for tests.
 #ifndef HEARTH_ENGINE_SESSION_H
 #define HEARTH_ENGINE_SESSION_H
 
@@ -52,15 +52,26 @@ struct hearth_session {
     struct hearth_stats stats;
     struct hearth_tracing *tracing; // or NULL
     struct hearth_session_progress progress;
+    bool by_layer; // it has the weights (by_layer.h)
 };
 
 // A session that has all but weights: opening begins with it. HEARTH_E_INVALID, HEARTH_E_MEMORY and so on.
 int hearth_session_begin(struct hearth_session **out, const struct hearth_model *model,
                          const struct hearth_session_params *params, struct hearth_error *err);
 
+// From hearth_turn_begin() to hearth_turn_end() the weights are this session's, unless it fails.
+int hearth_turn_begin(struct hearth_session *s, struct hearth_error *err);
+void hearth_turn_end(struct hearth_session *s);
+
 // Takes the batch through all layers; work.x then holds the last one's output. HEARTH_E_INTERRUPTED when it
 // is cancelled; HEARTH_E_IO, only where weights are read from the file meanwhile.
 int hearth_forward(struct hearth_session *s, struct hearth_error *err);
+
+// The parts of it: the batch's input to the first layer, to work.x; where its rows are rotated to, before any
+// layer; a layer whose weights are in memory, on work.x.
+void hearth_forward_embed(struct hearth_session *s);
+void hearth_forward_place(struct hearth_session *s);
+void hearth_forward_layer(struct hearth_session *s, int layer);
 
 // Final norm and head of rows of the batch, at most limits.logit_rows: row k of work.logits becomes that of
 // row wanted[k] of work.x. classes: rows [first, first + n) of `wanted` are of the class. Fails as the above.

@@ -13,9 +13,13 @@ run 0 run "$model" -p "$prompt" -n 450 --seed 3 --ignore-eos
 cp "$tmp/out" "$tmp/text"
 
 # ---- profile
-run 0 profile "$model" -f "$tmp/text" -o "$profile"
+run 0 profile "$model" -f "$tmp/text" -o "$profile" --svg "$tmp/profile.svg"
 err_has "of the neurons, 32 together"
+err_has " mean "
 out_is_empty
+grep -q "Active neurons, layer by layer" "$tmp/profile.svg" || fail "the chart is not there"
+run 0 profile "$model" -f "$tmp/text" -o "$tmp/again" --ram min -ub 16 -q
+same "$profile" "$tmp/again"
 run 0 profile "$model" -f - -o "$tmp/again" -t 1 -q <"$tmp/text"
 err_lacks "neurons"
 same "$profile" "$tmp/again"

@@ -427,11 +427,10 @@ static void profile_to(const char *out)
     hearth_model_close(&m);
 }
 
-// What the counts should be, each text on its own, the dense way.
+// What the counts should be, each window a prompt of its own.
 struct oracle {
-    bool on;
     int lane;
-    int step;
+    int first;       // step of the window's first token
     uint8_t *active; // [LAYERS][EXPERTS][F][steps][lanes]
     uint8_t *used;   // [LAYERS][EXPERTS][steps][lanes]
     int n_expert, n_ff;
@@ -441,12 +440,13 @@ static void on_neurons(void *arg, int layer, int expert, struct hearth_row row, 
 {
     struct oracle *o = arg;
     assert_int_equal(row.seq, 0);
-    if (!o->on)
+    if (row.pos == 0) // BOS
         return;
+    const int step = o->first + row.pos - 1;
     const size_t space = (size_t)(layer * o->n_expert + expert);
-    o->used[(space * LANE + (size_t)o->step) * 32 + (size_t)o->lane] = 1;
+    o->used[(space * LANE + (size_t)step) * 32 + (size_t)o->lane] = 1;
     for (int j = 0; j < o->n_ff; j++)
-        o->active[((space * (size_t)o->n_ff + (size_t)j) * LANE + (size_t)o->step) * 32 + (size_t)o->lane] =
+        o->active[((space * (size_t)o->n_ff + (size_t)j) * LANE + (size_t)step) * 32 + (size_t)o->lane] =
             act[j] != 0;
 }
 
@@ -464,21 +464,15 @@ static void run_oracle(struct oracle *o)
     MADE_OK(hearth_session_open(&s, m, &params, &err));
     hearth_session_probes(s)->on_neurons = on_neurons;
     hearth_session_probes(s)->on_neurons_arg = o;
-    for (o->lane = 0; o->lane < 32; o->lane++) {
-        int seq = -1;
-        for (o->step = 0; o->step < LANE; o->step++) {
-            if (o->step % (STRETCH - 1) == 0) {
-                if (seq >= 0)
-                    hearth_seq_free(s, seq);
-                seq = hearth_seq_new(s, &err);
-                o->on = false;
-                MADE_OK(hearth_step(s, &seq, &bos, 1, &err));
-            }
-            o->on = true;
-            MADE_OK(hearth_step(s, &seq, &tokens[o->lane * LANE + o->step], 1, &err));
+    for (o->lane = 0; o->lane < 32; o->lane++)
+        for (o->first = 0; o->first < LANE; o->first += STRETCH - 1) {
+            const int n = LANE - o->first < STRETCH - 1 ? LANE - o->first : STRETCH - 1;
+            const int seq = hearth_seq_new(s, &err);
+            hearth_token window[STRETCH] = {bos};
+            memcpy(window + 1, tokens + o->lane * LANE + o->first, (size_t)n * sizeof *window);
+            MADE_OK(hearth_prompt(s, seq, window, n + 1, NULL, NULL, &err));
+            hearth_seq_free(s, seq);
         }
-        hearth_seq_free(s, seq);
-    }
     hearth_session_close(&s);
     hearth_model_close(&m);
 }
