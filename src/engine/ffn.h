@@ -16,6 +16,8 @@ struct hearth_ffn_work {
 
     float *gate, *up;                 // [T x U x F] by slot, class by class
     float *down;                      // [T x U x E] of prompts whose neurons come in pieces
+    float *shared_gate, *shared_up;   // [T x S] of what all tokens go through
+    float *shared;                    // [T x E] what it gives
     struct hearth_want *wants;        // [X] of all classes,
     struct hearth_want *own;          // [X] and those of them that one class has rows for
     struct hearth_sparse_part *parts; // [X]

@@ -16,6 +16,14 @@ static const struct made models[] = {
     {.arch = "bamboo"},
     {.arch = "falcon"},
     {.arch = "falcon", .optional = true},
+    {.arch = "gemma3",
+     .set = {{"attention.sliding_window", 'u', 70, NULL},
+             {"attention.sliding_window_pattern", 'u', 2, NULL}}},
+    {.arch = "gemma3",
+     .predictors = true,
+     .set = {{"attention.sliding_window", 'u', 20, NULL},
+             {"attention.sliding_window_pattern", 'd', 0, NULL}, // the first layer has none
+             {"feed_forward.activation", 's', 0, "relu"}}},
     {.arch = "llama"},
     {.arch = "llama", .optional = true},
     {.arch = "llama", .experts = true},
@@ -362,6 +370,8 @@ static void test_hyper_parameters(void **state)
         {"llama", HEARTH_E_FORMAT, "epsilon", {{"attention.layer_norm_rms_epsilon", 'f', NAN, NULL}}},
         {"llama", HEARTH_E_FORMAT, "sliding_window", {{"attention.sliding_window", 'u', 4294967295., NULL}}},
         {"llama", HEARTH_E_UNSUPPORTED, "by layer", {{"attention.sliding_window_pattern", 'u', 6, NULL}}},
+        {"gemma3", HEARTH_E_FORMAT, "pattern", {{"attention.sliding_window_pattern", 'u', 0, NULL}}},
+        {"gemma3", HEARTH_E_UNSUPPORTED, "softcapping", {{"final_logit_softcapping", 'f', 30, NULL}}},
         {"llama",
          HEARTH_E_UNSUPPORTED,
          "longrope",
@@ -401,7 +411,7 @@ static void test_hyper_parameters(void **state)
     refused(&(struct made){.arch = "llama", .set = {{"feed_forward_length", 'd', MADE_F, NULL}}},
             HEARTH_E_UNSUPPORTED,
             "llama.feed_forward_length differs by layer (48 in the first, 49 in layer 1)");
-    struct made made = {.arch = "qwen3moe", .experts = true, .set = {{"expert_gating_func", 'u', 2, NULL}}};
+    struct made made = {.arch = "qwen3moe", .experts = true, .set = {{"expert_gating_func", 'u', 4, NULL}}};
     refused(&made, HEARTH_E_UNSUPPORTED, "softmax");
     made.set[0] = (struct made_kv){"expert_feed_forward_length", 'u', 0, NULL};
     refused(&made, HEARTH_E_FORMAT, "expert_feed_forward_length");
