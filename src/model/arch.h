@@ -94,8 +94,9 @@ struct hearth_arch {
     const struct hearth_binding *globals, *layer; // each ends with a NULL name
 };
 
-extern const struct hearth_arch hearth_arch_bamboo, hearth_arch_falcon, hearth_arch_gemma3, hearth_arch_llama,
-    hearth_arch_opt, hearth_arch_qwen2, hearth_arch_qwen3, hearth_arch_qwen3moe;
+extern const struct hearth_arch hearth_arch_bamboo, hearth_arch_falcon, hearth_arch_gemma3,
+    hearth_arch_gptoss, hearth_arch_llama, hearth_arch_opt, hearth_arch_qwen2, hearth_arch_qwen3,
+    hearth_arch_qwen3moe;
 
 // NULL when unknown.
 const struct hearth_arch *hearth_arch_find(struct hearth_str name);

@@ -24,6 +24,7 @@ static const struct made models[] = {
      .set = {{"attention.sliding_window", 'u', 20, NULL},
              {"attention.sliding_window_pattern", 'd', 0, NULL}, // the first layer has none
              {"feed_forward.activation", 's', 0, "relu"}}},
+    {.arch = "gpt-oss", .experts = true, .set = {{"attention.sliding_window", 'u', 70, NULL}}},
     {.arch = "llama"},
     {.arch = "llama", .optional = true},
     {.arch = "llama", .experts = true},
