@@ -39,6 +39,7 @@ static const struct made models[] = {
     {.arch = "llama", .optional = true},
     {.arch = "llama", .experts = true},
     {.arch = "opt"},
+    {.arch = "phi3", .set = {{"attention.sliding_window", 'u', 70, NULL}}},
     {.arch = "qwen2"},
     {.arch = "qwen2",
      .set = {{"rope.scaling.type", 's', 0, "yarn"},
