@@ -14,6 +14,7 @@ static void test_presets(void **state)
 {
     (void)state;
     check_preset("tiny-qwen3-moe", all_modes + 2, 1);
+    check_preset("tiny-gpt-oss", all_modes + 2, 1);
 }
 
 // Experts of which steps compute only some neurons.
