@@ -497,9 +497,10 @@ const struct hearth_command hearth_command_table[] = {
      "tokens use are as many, and repeat as often, as in such models. OUT appears only when it is "
      "complete.\n\n"
      "Presets: mistral-7b-dense, turbosparse-mistral-7b, relullama-7b, opt-6.7b (4 GiB each), "
-     "turbosparse-mixtral-47b (a pack of 28 GiB), falcon-40b-relu (23 GiB), qwen3-30b-a3b (16 GiB), and for "
+     "turbosparse-mixtral-47b (a pack of 28 GiB), falcon-40b-relu (23 GiB), qwen3-30b-a3b (16 GiB), "
+     "gpt-oss-20b (12 GiB), and for "
      "tests small-turbosparse, tiny-dense, tiny-turbosparse, tiny-turbosparse-moe, tiny-turbosparse-pack, tiny-relullama, "
-     "tiny-opt, tiny-falcon, tiny-qwen3-moe.",
+     "tiny-opt, tiny-falcon, tiny-qwen3-moe, tiny-gpt-oss.",
      "hearth synth list\n"
      "hearth synth mistral-7b-dense mistral-7b-dense-Q4_0.gguf",
      hearth_cmd_synth},

@@ -73,6 +73,10 @@ static uint64_t size_of(const struct hearth_hf_model *m, enum hearth_dim dim)
         return m->n_ff;
     case HEARTH_DIM_FF_EXP:
         return m->n_ff_exp;
+    case HEARTH_DIM_FF_TWICE:
+        return 2 * (uint64_t)m->n_ff;
+    case HEARTH_DIM_HEADS:
+        return m->n_head;
     case HEARTH_DIM_Q:
         return q;
     case HEARTH_DIM_KV:
@@ -89,6 +93,7 @@ static uint64_t size_of(const struct hearth_hf_model *m, enum hearth_dim dim)
         return m->n_expert;
     case HEARTH_DIM_POS:
         return (uint64_t)m->n_ctx + 2;
+    case HEARTH_DIM_FF_SHARED:
     case HEARTH_DIM_RANK:
         break;
     }

@@ -494,10 +494,10 @@ static bool is_left_out(const struct packer *p, struct hearth_str key)
 // keep. So a pack always names it.
 static int put_activation(struct packer *p)
 {
-    static const char *const names[] = {[HEARTH_ACT_SILU] = "silu",
-                                        [HEARTH_ACT_RELU] = "relu",
-                                        [HEARTH_ACT_DRELU] = "drelu",
-                                        [HEARTH_ACT_GELU] = "gelu"};
+    static const char *const names[] = {
+        [HEARTH_ACT_SILU] = "silu",           [HEARTH_ACT_RELU] = "relu",
+        [HEARTH_ACT_DRELU] = "drelu",         [HEARTH_ACT_GELU] = "gelu",
+        [HEARTH_ACT_GELU_TANH] = "gelu_tanh", [HEARTH_ACT_SWIGLU_CLAMPED] = "swiglu_clamped"};
     char key[128];
     const char *name = names[p->hp.activation];
     snprintf(key, sizeof key, "%s.feed_forward.activation", p->arch->name);
@@ -773,6 +773,12 @@ static int open_source(struct packer *p, const char *in)
                            "%s: architecture \"%.*s\" is not supported; supported: %s", in,
                            (int)(name.n > 60 ? 60 : name.n), name.s, known);
     rc = hearth_hparams_read(&p->hp, p->arch, p->in, p->err);
+    for (const struct hearth_binding *b = p->arch->layer; b->name && !rc; b++)
+        if (b->need == HEARTH_EACH_VECTOR)
+            rc = hearth_fail(p->err, HEARTH_E_UNSUPPORTED,
+                             "%s: packs of models whose experts have biases are not supported; --ram streams "
+                             "their experts without a pack",
+                             in);
     p->n_layer = (uint32_t)p->hp.n_layer;
     p->n_embd = (uint32_t)p->hp.n_embd;
     p->n_expert = p->hp.n_expert ? (uint32_t)p->hp.n_expert : 1;

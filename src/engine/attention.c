@@ -2,7 +2,8 @@
 // Causal attention over KV pages. A page is a tile: scores, softmax and weighted values are computed tile by
 // tile and merged in ascending order; sixteen tiles are a range, and ranges are merged in ascending order,
 // too. Tiles and ranges lie at fixed positions of the sequence, so the result does not depend on who computes
-// what, and no score row is ever longer than a tile.
+// what, and no score row is ever longer than a tile. A head's sink is merged after the last range, as one more
+// score whose value is zero.
 #include "engine/attention.h"
 
 #include <math.h>
@@ -16,6 +17,7 @@ struct job {
     int layer;
     int n_blocks;
     int n_ranges; // steps: ranges that a token's positions may reach into, a task each
+    int window;   // of the layer
     float scale;
 };
 
@@ -39,7 +41,7 @@ struct span {
 
 static struct span span_of(const struct job *j, int token, int tile)
 {
-    const int pos = j->work->c->rows[token].pos, window = j->work->c->hp->window;
+    const int pos = j->work->c->rows[token].pos, window = j->window;
     const int oldest = window && pos >= window ? pos - window + 1 : 0;
     const int start = tile * HEARTH_KV_TILE;
     const int from = oldest > start ? oldest - start : 0;
@@ -218,9 +220,14 @@ static void merge_range(const struct job *j, struct total to, const float *out, 
     *to.max = top;
 }
 
-static void normalise(float *out, float sum, size_t dim)
+// Divides by the sum, in which a sink takes part: exp(sink - top) more, all scaled to the larger one.
+static void normalise(const struct job *j, float *out, float max, float sum, size_t dim, int head)
 {
-    const float inverse = 1.0f / sum;
+    const float *sinks = j->work->c->weights->layers[j->layer].attn_sinks.data;
+    const float top = sinks && sinks[head] > max ? sinks[head] : max;
+    const float inverse =
+        sinks ? hearth_exp(max - top) / fmaf(sum, hearth_exp(max - top), hearth_exp(sinks[head] - top))
+              : 1.0f / sum;
     for (size_t i = 0; i < dim; i++)
         out[i] *= inverse;
 }
@@ -242,7 +249,7 @@ static bool attend_range(const struct work *x, int r)
 {
     const struct hearth_row *rows = x->j->work->c->rows;
     const struct hearth_kv *kv = x->j->work->kv;
-    const int window = x->j->work->c->hp->window, start = r * HEARTH_ATTN_RANGE;
+    const int window = x->j->window, start = r * HEARTH_ATTN_RANGE;
     // The rows of a block are of one sequence at rising positions (or there is one).
     const int oldest = window ? rows[x->first].pos - window + 1 : 0;
     const int from = oldest > 0 ? oldest / HEARTH_KV_TILE : 0,
@@ -317,7 +324,7 @@ static void block_task(void *arg, int task, int worker)
                             w->range_out + (size_t)i * x.dim, w->max[i], w->sum[i], x.dim);
     }
     for (int i = 0; i < n_queries; i++)
-        normalise(output_of(&x, i), w->total_sum[i], x.dim);
+        normalise(j, output_of(&x, i), w->total_max[i], w->total_sum[i], x.dim, x.g * x.group + i % x.group);
 }
 
 // ---- steps over long contexts: a task for each range, then their shares are added up
@@ -361,7 +368,7 @@ static void combine_task(void *arg, int task, int worker)
             if (share[dim + 1] != 0.0f)
                 merge_range(j, (struct total){out, &max, &sum}, share, share[dim], share[dim + 1], dim);
         }
-        normalise(out, sum, dim);
+        normalise(j, out, max, sum, dim, head);
     }
 }
 
@@ -391,7 +398,8 @@ void hearth_attention(struct hearth_attention_work *w, struct hearth_rows rows, 
                     .layer = layer,
                     .n_blocks = cut_blocks(w, rows),
                     .n_ranges = 1,
-                    .scale = 1.0f / sqrtf((float)w->kv->head_dim)};
+                    .window = hearth_window_of(w->c->hp, layer),
+                    .scale = w->c->hp->attn_scale};
     if (rows.phase == HEARTH_PHASE_STEP)
         for (int i = 0; i < rows.n; i++) {
             const int reach = w->c->rows[rows.first + i].pos / (HEARTH_KV_TILE * HEARTH_ATTN_RANGE) + 1;

@@ -53,18 +53,20 @@ static void activate_task(void *arg, int task, int worker)
     (void)worker;
     const struct activate_job *j = arg;
     const struct hearth_context *c = j->p->work->c;
-    const struct hearth_layer *l = &c->weights->layers[j->p->layer];
+    const struct hearth_ffn f = hearth_ffn_of(c->hp, &c->weights->layers[j->p->layer]);
     const int width = hearth_ffn_neurons(c->hp);
+    const int expert = c->hp->n_expert ? hearth_moe_owners(&j->p->work->moe, j->p->rows)[j->first + task] : 0;
+    const float *gate_b = hearth_bias_of(f.gate_b, expert), *up_b = hearth_bias_of(f.up_b, expert);
     float *gate = hearth_row_of(j->p->gate, j->first + task, width) + j->at,
           *up = hearth_row_of(j->p->up, j->first + task, width) + j->at;
-    if (l->ffn_up_b.data)
-        c->kernels->add(up, (const float *)l->ffn_up_b.data + j->at, j->n);
+    if (up_b)
+        c->kernels->add(up, up_b + j->at, j->n);
     if (!j->p->gated) {
         c->kernels->activate(up, j->n, c->hp->activation);
         return;
     }
-    if (l->ffn_gate_b.data)
-        c->kernels->add(gate, (const float *)l->ffn_gate_b.data + j->at, j->n);
+    if (gate_b)
+        c->kernels->add(gate, gate_b + j->at, j->n);
     if (c->probes->on_gates)
         glu_and_keep(c, gate, up, j->n);
     else
@@ -403,7 +405,7 @@ static struct pass begin(struct hearth_ffn_work *w, struct hearth_rows rows, int
     if (w->inputs && rows.phase == HEARTH_PHASE_STEP)
         memcpy(inputs_of(w, layer), h + (size_t)rows.first * (size_t)c->hp->n_embd,
                (size_t)rows.n * (size_t)c->hp->n_embd * sizeof *h);
-    if (c->hp->n_expert)
+    if (c->hp->n_expert && !c->hp->early_router)
         hearth_moe_choose(&w->moe, rows, layer, h);
     return p;
 }
@@ -418,24 +420,97 @@ static void end(const struct pass *p, float *h)
     if (c->probes->on_gates && (!p->by_neuron || w->sparse.mode->sparsity_threshold > 0.0f))
         report_neurons(p, NULL, true);
     if (c->hp->n_expert)
-        hearth_moe_combine(&w->moe, p->rows, h);
+        hearth_moe_combine(&w->moe, p->rows, p->layer, h);
+}
+
+// ---- what all tokens go through: the shared expert, or a layer without experts in a model that has them
+
+static void glu_task(void *arg, int task, int worker)
+{
+    (void)worker;
+    const struct pass *p = arg;
+    const struct hearth_context *c = p->work->c;
+    const int width = p->n_slots;
+    float *gate = hearth_row_of(p->gate, task, width);
+    c->kernels->glu(gate, gate, hearth_row_of(p->up, task, width), (size_t)width, c->hp->activation);
+}
+
+// Of h [T x E] to work.shared [T x E].
+static void compute_shared(struct hearth_ffn_work *w, struct hearth_rows rows, int layer, const float *h)
+{
+    const struct hearth_layer *l = &w->c->weights->layers[layer];
+    const bool experts = hearth_has_experts(w->c->hp, layer);
+    const struct hearth_weight *down = experts ? &l->ffn_down_shared : &l->ffn_down;
+    const int embd = w->c->hp->n_embd, width = (int)down->k;
+    struct pass p = {.work = w,
+                     .rows = rows,
+                     .n_slots = width,
+                     .gate = hearth_row_of(w->shared_gate, rows.first, width),
+                     .up = hearth_row_of(w->shared_up, rows.first, width)};
+    struct hearth_product in[] = {
+        {.w = experts ? l->ffn_gate_shared : l->ffn_gate, .out = p.gate, .n = rows.n},
+        {.w = experts ? l->ffn_up_shared : l->ffn_up, .out = p.up, .n = rows.n}};
+    struct hearth_product out = {.w = *down, .out = hearth_row_of(w->shared, rows.first, embd), .n = rows.n};
+    hearth_matmul(w->matmul, rows.phase, in, 2, h + (size_t)rows.first * (size_t)embd, rows.n);
+    hearth_parallel(w->c, glu_task, &p, rows.n);
+    hearth_matmul(w->matmul, rows.phase, &out, 1, p.gate, rows.n);
+}
+
+struct shared_job {
+    const struct hearth_ffn_work *work;
+    int first;
+    float *h;
+    bool alone;
+};
+
+// h = shared, or h += shared
+static void add_shared_task(void *arg, int task, int worker)
+{
+    (void)worker;
+    const struct shared_job *j = arg;
+    const struct hearth_context *c = j->work->c;
+    const int row = j->first + task, embd = c->hp->n_embd;
+    const float *shared = hearth_row_of(j->work->shared, row, embd);
+    if (j->alone)
+        memcpy(hearth_row_of(j->h, row, embd), shared, (size_t)embd * sizeof *shared);
+    else
+        c->kernels->add(hearth_row_of(j->h, row, embd), shared, (size_t)embd);
+}
+
+static void add_shared(struct hearth_ffn_work *w, struct hearth_rows rows, int layer, float *h)
+{
+    struct shared_job j = {w, rows.first, h, !hearth_has_experts(w->c->hp, layer)};
+    hearth_parallel(w->c, add_shared_task, &j, rows.n);
 }
 
 void hearth_ffn(struct hearth_ffn_work *w, const struct hearth_rows *classes, int n_classes, int layer,
                 float *h, const float *x)
 {
     struct pass passes[2];
+    const struct hearth_hparams *hp = w->c->hp;
+    const bool experts = hearth_has_experts(hp, layer),
+               shared = hp->n_expert && (!experts || hp->n_ff_shared);
     bool single = false; // of steps, which are the last class
     for (int k = 0; k < n_classes; k++) {
         report_inputs(w, classes[k], layer, h, x);
-        passes[k] = begin(w, classes[k], layer, h);
+        if (shared)
+            compute_shared(w, classes[k], layer, h);
+        if (hp->n_expert && !experts)
+            add_shared(w, classes[k], layer, h);
+        else
+            passes[k] = begin(w, classes[k], layer, h);
         single = passes[k].single;
     }
+    if (hp->n_expert && !experts)
+        return;
     const int together = single ? 1 : n_classes;
     for (int k = 0; k < n_classes; k += together)
         run(&passes[k], together, h, x);
-    for (int k = 0; k < n_classes; k++)
+    for (int k = 0; k < n_classes; k++) {
         end(&passes[k], h);
+        if (shared)
+            add_shared(w, classes[k], layer, h);
+    }
 }
 
 // ---- before attention
@@ -469,6 +544,10 @@ void hearth_ffn_lay_out(struct hearth_ffn_work *w, const struct hearth_ffn_sizes
     w->gate = hearth_arena_take_rows(a, slots, steps, f * f32);
     w->up = hearth_arena_take_rows(a, slots, steps, f * f32);
     w->down = hearth_arena_take_rows(a, sizes->neurons_stream ? slots : 0, steps, (size_t)hp->n_embd * f32);
+    const size_t t = (size_t)sizes->max_rows, shared = hearth_ffn_shared(hp);
+    w->shared_gate = hearth_arena_take_rows(a, shared ? t : 0, (size_t)sizes->max_steps, shared * f32);
+    w->shared_up = hearth_arena_take_rows(a, shared ? t : 0, (size_t)sizes->max_steps, shared * f32);
+    w->shared = hearth_arena_take_rows(a, shared ? t : 0, (size_t)sizes->max_steps, (size_t)hp->n_embd * f32);
     w->wants = hearth_arena_take(a, x, sizeof *w->wants);
     w->own = hearth_arena_take(a, x, sizeof *w->own);
     w->parts = hearth_arena_take(a, x, sizeof *w->parts);

@@ -14,12 +14,14 @@ struct hearth_ffn_work {
     struct hearth_moe_work moe;
     struct hearth_sparse_work sparse;
 
-    float *gate, *up;          // [T x U x F] by slot, class by class
-    float *down;               // [T x U x E] of prompts whose neurons come in pieces
-    float *inputs;             // [2 x max_steps x E] of two layers' steps, where predictors look at them
-    size_t max_steps;          // rows of a step
-    struct hearth_want *wants; // [X] of all classes,
-    struct hearth_want *own;   // [X] and those of them that one class has rows for
+    float *gate, *up;               // [T x U x F] by slot, class by class
+    float *down;                    // [T x U x E] of prompts whose neurons come in pieces
+    float *inputs;                  // [2 x max_steps x E] of two layers' steps, where predictors look at them
+    size_t max_steps;               // rows of a step
+    float *shared_gate, *shared_up; // [T x S] of what all tokens go through
+    float *shared;                  // [T x E] what it gives
+    struct hearth_want *wants;      // [X] of all classes,
+    struct hearth_want *own;        // [X] and those of them that one class has rows for
     struct hearth_sparse_part *parts; // [X]
     struct hearth_product *products;  // [2 X]
 };

@@ -218,11 +218,11 @@ static size_t choose(const struct cluster *c)
 }
 
 // Adds a bias of the layer to all tokens' values.
-static void add_bias(const struct cluster *c, const struct hearth_weight *bias, float *x)
+static void add_bias(const struct cluster *c, const struct hearth_weight *all, float *x)
 {
-    if (bias->data)
-        for (size_t t = 0; t < c->n_t; t++)
-            c->p->work->c->kernels->add(x + t * c->n, (const float *)bias->data + c->at, c->n);
+    const float *bias = hearth_bias_of(all, (int)c->part->expert);
+    for (size_t t = 0; bias && t < c->n_t; t++)
+        c->p->work->c->kernels->add(x + t * c->n, bias + c->at, c->n);
 }
 
 // Of the neurons in the mask, keeps those whose activated gate is not nothing. `gate` gets activated for that
@@ -354,7 +354,7 @@ static struct cluster cluster_of(const struct pass *p, int index, int worker)
 static void compute(const struct cluster *c, size_t index)
 {
     const struct pass *p = c->p;
-    const struct hearth_layer *layer = &p->work->c->weights->layers[p->layer];
+    const struct hearth_ffn ffn = hearth_ffn_of(p->work->c->hp, &p->work->c->weights->layers[p->layer]);
     const struct hearth_space *space = &c->part->space;
     struct hearth_sparse_worker *me = c->scratch;
     const bool gated = hearth_has(&space->gate);
@@ -363,7 +363,7 @@ static void compute(const struct cluster *c, size_t index)
     const size_t gates = product_some(c, gated ? HEARTH_PART_GATE : HEARTH_PART_UP, &gate, me->gate);
     const bool chosen = p->source && gates_decide(c); // by these very gates
     *(gated ? &me->gate_bytes : &me->up_bytes) += chosen ? 0 : gates * gate.w->stride;
-    add_bias(c, gated ? &layer->ffn_gate_b : &layer->ffn_up_b, me->gate);
+    add_bias(c, gated ? ffn.gate_b : ffn.up_b, me->gate);
     if (!chosen)
         drop_idle(c, me->gate);
     mark_on(c);
@@ -371,7 +371,7 @@ static void compute(const struct cluster *c, size_t index)
         const struct hearth_operand up =
             hearth_operand_of(&space->up, p->x, p->work->matmul->acts, c->part->first);
         me->up_bytes += product_some(c, HEARTH_PART_UP, &up, me->up) * up.w->stride;
-        add_bias(c, &layer->ffn_up_b, me->up);
+        add_bias(c, ffn.up_b, me->up);
     }
     activate(c, gated);
     mark_active(c);

@@ -47,10 +47,10 @@ struct add_job {
     struct hearth_session *s;
     struct hearth_rows rows;
     float *branch; // [T x E]
-    const struct hearth_weight *bias;
+    const struct hearth_weight *bias, *post_norm;
 };
 
-// x += branch + bias
+// x += scale * (branch + bias), or scale * norm(branch + bias)
 static void add_task(void *arg, int task, int worker)
 {
     (void)worker;
@@ -60,13 +60,19 @@ static void add_task(void *arg, int task, int worker)
     float *branch = hearth_row_of(j->branch, row, width);
     if (j->bias->data)
         kernels->add(branch, j->bias->data, (size_t)width);
-    kernels->add(hearth_row_of(j->s->work.x, row, width), branch, (size_t)width);
+    if (j->post_norm->data)
+        kernels->rms_norm(branch, branch, j->post_norm->data, (size_t)width, j->s->model->hp.norm_eps);
+    if (j->s->model->hp.residual_scale != 1.0f)
+        kernels->scale_add(hearth_row_of(j->s->work.x, row, width), 1.0f, branch,
+                           j->s->model->hp.residual_scale, (size_t)width);
+    else
+        kernels->add(hearth_row_of(j->s->work.x, row, width), branch, (size_t)width);
 }
 
 static void add(struct hearth_session *s, float *branch, const struct hearth_weight *bias,
-                struct hearth_rows rows)
+                const struct hearth_weight *post_norm, struct hearth_rows rows)
 {
-    struct add_job j = {s, rows, branch, bias};
+    struct add_job j = {s, rows, branch, bias, post_norm};
     hearth_parallel(&s->context, add_task, &j, rows.n);
 }
 
@@ -86,9 +92,20 @@ static void prepare_heads(const struct hearth_session *s, float *x, int n_heads,
             float *head = hearth_row_of(x, i, hp->head_dim);
             kernels->rms_norm(head, head, head_norm->data, dim, hp->norm_eps);
         }
-    if (hp->positions != HEARTH_POS_LEARNED)
+    if (cos_sin)
         kernels->rope(x, cos_sin, (size_t)n_heads, dim, (size_t)hp->n_rot,
                       hp->positions == HEARTH_POS_ROPE_NEOX);
+}
+
+// Cosines and sines of a token's position in a layer; NULL: nothing rotates.
+static const float *rotation_of(const struct hearth_session *s, int layer, int row)
+{
+    const struct hearth_hparams *hp = &s->model->hp;
+    const bool windowed = hearth_window_of(hp, layer) != 0;
+    if (hp->positions == HEARTH_POS_LEARNED || (hp->rope_windowed && !windowed))
+        return NULL;
+    return hearth_row_of(windowed && hp->rope_theta_window > 0 ? s->work.cos_sin_window : s->work.cos_sin,
+                         row, hp->n_rot);
 }
 
 // Makes one token's queries, keys and values ready and stores its keys and values.
@@ -105,7 +122,7 @@ static void store_task(void *arg, int task, int worker)
     const struct hearth_row at = s->batch.rows[row];
     float *k = hearth_row_of(s->work.attention.k, row, hp->n_head_kv * hp->head_dim);
     float *v = hearth_row_of(s->work.attention.v, row, hp->n_head_kv * hp->head_dim);
-    const float *cos_sin = hearth_row_of(s->work.cos_sin, row, hp->n_rot);
+    const float *cos_sin = rotation_of(s, j->layer, row);
 
     prepare_heads(s, hearth_row_of(s->work.attention.q, row, hp->n_head * hp->head_dim), hp->n_head,
                   &w->attn_q_b, &w->attn_q_norm, cos_sin);
@@ -160,7 +177,7 @@ static void attend_in_series(struct hearth_session *s, struct hearth_rows rows, 
 {
     const struct hearth_layer *w = &s->context.weights->layers[layer];
     attend(s, rows, layer, s->work.h);
-    add(s, s->work.h, &w->attn_out_b, rows);
+    add(s, s->work.h, &w->attn_out_b, &w->attn_post_norm, rows);
     norm(s, &w->ffn_norm, &w->ffn_norm_b, rows);
 }
 
@@ -179,6 +196,9 @@ void hearth_forward_layer(struct hearth_session *s, int layer)
     const struct hearth_batch *b = &s->batch;
     const struct hearth_layer *w = &s->context.weights->layers[layer];
     const bool parallel = s->model->hp.parallel;
+    if (s->model->hp.early_router)
+        for (int i = 0; i < b->n_classes; i++)
+            hearth_moe_choose(&s->work.ffn.moe, b->classes[i], layer, s->work.x);
     for (int i = 0; i < b->n_classes; i++)
         project(s, b->classes[i], layer);
     for (int i = 0; i < b->n_classes; i++)
@@ -186,8 +206,8 @@ void hearth_forward_layer(struct hearth_session *s, int layer)
     hearth_ffn(&s->work.ffn, b->classes, b->n_classes, layer, s->work.h, s->work.x);
     const struct hearth_rows all = {.n = b->n};
     if (parallel)
-        add(s, s->work.branch, &w->attn_out_b, all);
-    add(s, s->work.h, &w->ffn_down_b, all);
+        add(s, s->work.branch, &w->attn_out_b, &w->attn_post_norm, all);
+    add(s, s->work.h, &w->ffn_down_b, &w->ffn_post_norm, all);
 }
 
 // Row `i` of an embedding table.
@@ -195,6 +215,17 @@ static void embed(const struct hearth_weight *table, int i, float *out)
 {
     hearth_type_info(table->type)
         ->decode((const uint8_t *)table->data + (size_t)i * table->stride, out, table->k);
+}
+
+// A position as a rotation: cosines, then sines. The angle is the f32 product of position and frequency, as
+// in the reference implementations that models are trained with.
+static void turn(float *cos_sin, const float *inv_freq, int n_rot, int pos, float by)
+{
+    for (int i = 0; i < n_rot / 2; i++) {
+        float angle = (float)pos * inv_freq[i];
+        cos_sin[i] = (float)cos((double)angle) * by;
+        cos_sin[n_rot / 2 + i] = (float)sin((double)angle) * by;
+    }
 }
 
 // One token's embedding, and its position where that is a vector to add.
@@ -210,6 +241,8 @@ static void embed_task(void *arg, int task, int worker)
         stages->ops->embed(stages->state, s->batch.tokens[row], s->work.embedding_row[worker], x);
     else
         embed(&s->context.weights->token_embd, s->batch.tokens[row], x);
+    for (int i = 0; hp->embd_scale != 1.0f && i < hp->n_embd; i++)
+        x[i] *= hp->embd_scale;
     if (hp->positions == HEARTH_POS_LEARNED) {
         float *h = hearth_row_of(s->work.h, row, hp->n_embd);
         embed(&s->context.weights->position_embd, s->batch.rows[row].pos + hp->pos_offset, h);
@@ -217,20 +250,18 @@ static void embed_task(void *arg, int task, int worker)
     }
 }
 
-// One token's position as a rotation: cosines, then sines. The angle is the f32 product of position and
-// frequency, as in the reference implementations that models are trained with.
+// One token's position as a rotation, or two, where windows have their own.
 static void place_task(void *arg, int task, int worker)
 {
     (void)worker;
     const struct job *j = arg;
     struct hearth_session *s = j->s;
     const struct hearth_hparams *hp = &s->model->hp;
-    float *cos_sin = hearth_row_of(s->work.cos_sin, task, hp->n_rot);
-    for (int i = 0; i < hp->n_rot / 2; i++) {
-        float angle = (float)s->batch.rows[task].pos * s->work.inv_freq[i];
-        cos_sin[i] = (float)cos((double)angle) * hp->rope_attn;
-        cos_sin[hp->n_rot / 2 + i] = (float)sin((double)angle) * hp->rope_attn;
-    }
+    const int pos = s->batch.rows[task].pos;
+    turn(hearth_row_of(s->work.cos_sin, task, hp->n_rot), s->work.inv_freq, hp->n_rot, pos, hp->rope_attn);
+    if (hp->rope_theta_window > 0)
+        turn(hearth_row_of(s->work.cos_sin_window, task, hp->n_rot), s->work.inv_freq_window, hp->n_rot, pos,
+             1.0f);
 }
 
 void hearth_forward_embed(struct hearth_session *s)
@@ -321,6 +352,17 @@ static void compute_head(struct hearth_session *s, const struct hearth_rows *cla
     }
 }
 
+// One row of logits times the model's scale.
+static void scale_task(void *arg, int task, int worker)
+{
+    (void)worker;
+    const struct job *j = arg;
+    const int n_vocab = j->s->model->hp.n_vocab;
+    float *logits = hearth_row_of(j->s->work.logits, task, n_vocab);
+    for (int i = 0; i < n_vocab; i++)
+        logits[i] *= j->s->model->hp.logit_scale;
+}
+
 int hearth_forward_logits(struct hearth_session *s, const int *wanted, const struct hearth_rows *classes,
                           int n_classes, struct hearth_error *err)
 {
@@ -343,5 +385,8 @@ int hearth_forward_logits(struct hearth_session *s, const int *wanted, const str
         hearth_sources_release(s->sources, part);
         at += s->context.weights->output.n;
     }
+    struct job scale = {.s = s};
+    if (s->model->hp.logit_scale != 1.0f)
+        hearth_parallel(&s->context, scale_task, &scale, n);
     return hearth_fault_take(&s->fault, err);
 }

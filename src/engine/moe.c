@@ -8,9 +8,12 @@
 
 #include <string.h>
 
+#include "model/ffn.h"
+
 struct job {
     struct hearth_moe_work *work;
     struct hearth_rows rows;
+    int layer;
     const float *h, *x; // [T x E] of the class
     float *out;         // [T x E] of the batch
 };
@@ -38,8 +41,26 @@ static void sort(int *ids, int n)
     }
 }
 
-// Experts and weights of one token. A weight is exp(score - best) over the sum of all (the softmax), or over
-// the sum of the chosen ones in ascending order of expert.
+// From a row of the router's products to scores; returns what decides. Sigmoids are scores themselves.
+static const float *rate(const struct hearth_moe_work *w, int layer, int row)
+{
+    const struct hearth_hparams *hp = w->c->hp;
+    const struct hearth_layer *l = &w->c->weights->layers[layer];
+    float *scores = hearth_row_of(w->scores, row, hp->n_expert);
+    if (l->ffn_router_b.data)
+        w->c->kernels->add(scores, l->ffn_router_b.data, (size_t)hp->n_expert);
+    for (int e = 0; hp->expert_gating == HEARTH_GATING_SIGMOID && e < hp->n_expert; e++)
+        scores[e] = 1.0f / (1.0f + hearth_exp(-scores[e]));
+    if (!l->ffn_choice_b.data)
+        return scores;
+    float *choices = hearth_row_of(w->choices, row, hp->n_expert);
+    memcpy(choices, scores, (size_t)hp->n_expert * sizeof *choices);
+    w->c->kernels->add(choices, l->ffn_choice_b.data, (size_t)hp->n_expert);
+    return choices;
+}
+
+// Experts and weights of one token. A weight is exp(score - best) over the sum of all (the softmax), or the
+// sigmoid of the score; or either over the sum of the chosen ones in ascending order of expert.
 static void choose_task(void *arg, int task, int worker)
 {
     (void)worker;
@@ -49,10 +70,11 @@ static void choose_task(void *arg, int task, int worker)
     float *weights = hearth_row_of(j->work->weights, j->rows.first + task, hp->n_expert_used);
     int *ids = j->work->ids + (size_t)(j->rows.first + task) * (size_t)hp->n_expert_used;
 
-    choose_best(scores, hp->n_expert, ids, hp->n_expert_used);
+    choose_best(rate(j->work, j->layer, task), hp->n_expert, ids, hp->n_expert_used);
     sort(ids, hp->n_expert_used);
-    float total;
-    j->work->c->kernels->softmax_tile(scores, (size_t)hp->n_expert, 1.0f, &total);
+    float total = 1.0f;
+    if (hp->expert_gating == HEARTH_GATING_SOFTMAX)
+        j->work->c->kernels->softmax_tile(scores, (size_t)hp->n_expert, 1.0f, &total);
     if (hp->expert_renorm) {
         total = 0;
         for (int i = 0; i < hp->n_expert_used; i++)
@@ -60,6 +82,8 @@ static void choose_task(void *arg, int task, int worker)
     }
     for (int i = 0; i < hp->n_expert_used; i++)
         weights[i] = scores[ids[i]] / total;
+    for (int i = 0; hp->expert_scale != 1.0f && i < hp->n_expert_used; i++)
+        weights[i] *= hp->expert_scale;
 }
 
 static void report_experts(const struct hearth_moe_work *w, struct hearth_rows rows, int layer)
@@ -76,7 +100,7 @@ void hearth_moe_choose(struct hearth_moe_work *w, struct hearth_rows rows, int l
 {
     struct hearth_product router = {
         .w = w->c->weights->layers[layer].ffn_router, .out = w->scores, .n = rows.n};
-    struct job j = {.work = w, .rows = rows};
+    struct job j = {.work = w, .rows = rows, .layer = layer};
     hearth_matmul(w->matmul, rows.phase, &router, 1, h + (size_t)rows.first * (size_t)w->c->hp->n_embd,
                   rows.n);
     hearth_parallel(w->c, choose_task, &j, rows.n);
@@ -100,8 +124,11 @@ void hearth_moe_assign(struct hearth_moe_work *w, struct hearth_rows rows, const
         w->next[expert] = firsts[expert] = first;
         first += counts[expert];
     }
-    for (size_t i = 0; i < n_slots; i++)
+    int *owners = hearth_moe_owners(w, rows);
+    for (size_t i = 0; i < n_slots; i++) {
         slots[i] = w->next[ids[i]]++;
+        owners[slots[i]] = ids[i];
+    }
 }
 
 static void gather_task(void *arg, int task, int worker)
@@ -135,16 +162,21 @@ static void combine_task(void *arg, int task, int worker)
     const int *slots = hearth_moe_slots(j->work, j->rows) + (size_t)task * used;
     const float *weights = j->work->weights + (size_t)(j->rows.first + task) * used;
     float *outputs = hearth_moe_rows(j->work, j->rows);
+    const int *ids = hearth_moe_ids(j->work, j->rows) + (size_t)task * used;
+    const struct hearth_weight *biases = &j->work->c->weights->layers[j->layer].ffn_down_exps_b;
     float *h = hearth_row_of(j->out, j->rows.first + task, hp->n_embd);
+    for (size_t i = 0; biases->data && i < used; i++)
+        j->work->c->kernels->add(hearth_row_of(outputs, slots[i], hp->n_embd), hearth_bias_of(biases, ids[i]),
+                                 width);
     memset(h, 0, width * sizeof *h);
     for (size_t i = 0; i < used; i++)
         j->work->c->kernels->axpy[HEARTH_TYPE_F32](h, hearth_row_of(outputs, slots[i], hp->n_embd),
                                                    width * sizeof *h, width, 1, &weights[i]);
 }
 
-void hearth_moe_combine(struct hearth_moe_work *w, struct hearth_rows rows, float *h)
+void hearth_moe_combine(struct hearth_moe_work *w, struct hearth_rows rows, int layer, float *h)
 {
-    struct job j = {.work = w, .rows = rows, .out = h};
+    struct job j = {.work = w, .rows = rows, .layer = layer, .out = h};
     hearth_parallel(w->c, combine_task, &j, rows.n);
 }
 
@@ -168,14 +200,17 @@ int hearth_moe_guess(struct hearth_moe_work *w, struct hearth_rows rows, int lay
         return 0;
     const struct hearth_layer *next = &w->c->weights->layers[layer + 1];
     float *normed = hearth_moe_rows(w, rows); // those of another class may hold its outputs
-    for (int i = 0; i < rows.n; i++)
+    for (int i = 0; i < rows.n && hp->early_router; i++)
+        memcpy(hearth_row_of(normed, i, hp->n_embd), x + (size_t)(rows.first + i) * (size_t)hp->n_embd,
+               (size_t)hp->n_embd * sizeof *x);
+    for (int i = 0; i < rows.n && !hp->early_router; i++)
         w->c->kernels->rms_norm(hearth_row_of(normed, i, hp->n_embd),
                                 x + (size_t)(rows.first + i) * (size_t)hp->n_embd, next->ffn_norm.data,
                                 (size_t)hp->n_embd, hp->norm_eps);
     struct hearth_product router = {.w = next->ffn_router, .out = w->scores, .n = rows.n};
     hearth_matmul(w->matmul, rows.phase, &router, 1, normed, rows.n);
     for (int i = 0; i < rows.n; i++, n += hp->n_expert_used)
-        choose_best(hearth_row_of(w->scores, i, hp->n_expert), hp->n_expert, w->guess + n, hp->n_expert_used);
+        choose_best(rate(w, layer + 1, i), hp->n_expert, w->guess + n, hp->n_expert_used);
     return n;
 }
 
@@ -189,9 +224,11 @@ void hearth_moe_lay_out(struct hearth_moe_work *w, int max_rows, int max_steps, 
     const size_t steps = (size_t)max_steps * used;
     const size_t guesses = GUESS_ROWS * used > n ? GUESS_ROWS * used : n, f32 = sizeof(float);
     w->scores = hearth_arena_take(a, t, n * f32);
+    w->choices = hearth_arena_take(a, hp->expert_gating == HEARTH_GATING_SIGMOID ? t : 0, n * f32);
     w->ids = hearth_arena_take(a, t * used, sizeof *w->ids);
     w->weights = hearth_arena_take(a, t * used, f32);
     w->slots = hearth_arena_take(a, t * used, sizeof *w->slots);
+    w->owners = hearth_arena_take(a, t * used, sizeof *w->owners);
     w->counts = hearth_arena_take(a, 2 * n, sizeof *w->counts);
     w->firsts = hearth_arena_take(a, 2 * n, sizeof *w->firsts);
     w->next = hearth_arena_take(a, n, sizeof *w->next);

@@ -13,9 +13,11 @@ struct hearth_moe_work {
     const struct hearth_context *c;
     struct hearth_matmul_work *matmul;
     float *scores;  // [T x X]
+    float *choices; // [T x X] what decides, where that is not the score
     int *ids;       // [T x U] chosen experts, ascending
     float *weights; // [T x U] theirs
     int *slots;     // [T x U] theirs
+    int *owners;    // [T x U] by slot, class by class: its expert
     int *counts;    // [2 x X] by class: tokens of each expert,
     int *firsts;    // and where its slots begin
     int *next;      // [X] slot for its next token, while they are being assigned
@@ -32,6 +34,10 @@ static inline int *hearth_moe_ids(const struct hearth_moe_work *w, struct hearth
 static inline int *hearth_moe_slots(const struct hearth_moe_work *w, struct hearth_rows rows)
 {
     return w->slots + (size_t)rows.first * (size_t)w->c->hp->n_expert_used;
+}
+static inline int *hearth_moe_owners(const struct hearth_moe_work *w, struct hearth_rows rows)
+{
+    return w->owners + (size_t)rows.first * (size_t)w->c->hp->n_expert_used;
 }
 static inline int *hearth_moe_counts(const struct hearth_moe_work *w, struct hearth_rows rows)
 {
@@ -66,7 +72,7 @@ void hearth_moe_assign(struct hearth_moe_work *w, struct hearth_rows rows, const
 // Copies each of the class's rows of h to its slots in `rows`, and of x, unless it is NULL, to those in `seen`.
 void hearth_moe_gather(struct hearth_moe_work *w, struct hearth_rows rows, const float *h, const float *x);
 
-// h = the weighted sum of each row's slots.
-void hearth_moe_combine(struct hearth_moe_work *w, struct hearth_rows rows, float *h);
+// h = the weighted sum of each row's slots, to which the experts' biases are added before.
+void hearth_moe_combine(struct hearth_moe_work *w, struct hearth_rows rows, int layer, float *h);
 
 #endif

@@ -16,8 +16,9 @@ static double dimension_of(const struct hearth_hparams *hp, double rotations)
 static double scaled_share(const struct hearth_hparams *hp, int pair)
 {
     const struct hearth_yarn *y = &hp->yarn;
-    double low = fmax(floor(dimension_of(hp, (double)y->beta_fast)), 0);
-    double high = fmin(ceil(dimension_of(hp, (double)y->beta_slow)), hp->n_rot - 1);
+    double low = dimension_of(hp, (double)y->beta_fast), high = dimension_of(hp, (double)y->beta_slow);
+    low = fmax(y->exact ? low : floor(low), 0);
+    high = fmin(y->exact ? high : ceil(high), hp->n_rot - 1);
     if (high - low < 0.001)
         high = low + 0.001;
     double ramp = fmin(fmax((pair - low) / (high - low), 0), 1);
@@ -33,4 +34,13 @@ void hearth_rope_frequencies(const struct hearth_hparams *hp, const float *facto
         double share = hp->yarn.share > 0 ? scaled_share(hp, i) : 1;
         out[i] = (float)(freq * (double)hp->rope_scale * share + freq * (1 - share));
     }
+}
+
+void hearth_rope_window_frequencies(const struct hearth_hparams *hp, float *out)
+{
+    struct hearth_hparams own = *hp;
+    own.rope_theta = hp->rope_theta_window;
+    own.rope_scale = 1.0f;
+    own.yarn.share = 0.0f;
+    hearth_rope_frequencies(&own, NULL, out);
 }

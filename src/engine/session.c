@@ -131,7 +131,8 @@ static void lay_out_matmul(struct hearth_session *s, struct hearth_arena *a)
     const size_t used = (size_t)hearth_ffn_used(hp);
     const size_t e = (size_t)hp->n_embd, f = (size_t)hearth_ffn_neurons(hp), dim = (size_t)hp->head_dim;
     const size_t q = (size_t)hp->n_head * dim, rank = hearth_sparse_mode_rank(&s->mode, s->model);
-    const size_t widest = max_size(max_size(max_size(e, f), max_size(q, dim)), rank);
+    const size_t widest =
+        max_size(max_size(max_size(e, f), max_size(q, dim)), max_size(rank, hearth_ffn_shared(hp)));
     // Only what goes into experts has a row per slot.
     const size_t row = max_size(hearth_acts_bytes(widest), used * hearth_acts_bytes(max_size(e, f)));
     hearth_matmul_lay_out(&s->work.matmul, (size_t)s->limits.max_rows, (size_t)s->limits.max_steps, row,
@@ -151,6 +152,9 @@ static void lay_out(struct hearth_session *s, struct hearth_arena *a)
     w->branch = hearth_arena_take_rows(a, hp->parallel ? t : 0, steps, e * f32);
     w->cos_sin = hearth_arena_take_rows(a, t, steps, (size_t)hp->n_rot * f32);
     w->inv_freq = hearth_arena_take(a, (size_t)hp->n_rot, f32);
+    const bool two = hp->rope_theta_window > 0;
+    w->cos_sin_window = hearth_arena_take_rows(a, two ? t : 0, steps, (size_t)hp->n_rot * f32);
+    w->inv_freq_window = hearth_arena_take(a, two ? (size_t)hp->n_rot : 0, f32);
     w->logits = hearth_arena_take_rows(a, (size_t)s->limits.logit_rows, steps, (size_t)hp->n_vocab * f32);
     lay_out_embedding(s, a);
     lay_out_matmul(s, a);
@@ -296,7 +300,9 @@ static uint64_t layer_bytes(const struct hearth_session *s, int layer)
             (const struct hearth_weight *)(const void *)((const char *)l + b->field);
         if (sparse && is_by_neuron(l, w))
             continue;
-        bytes += weight_bytes(w) * (hearth_need_is_each(b->need) ? (uint64_t)m->hp.n_expert_used : 1);
+        const uint64_t used = (uint64_t)m->hp.n_expert_used;
+        bytes += b->need == HEARTH_EACH_VECTOR ? used * w->stride
+                                               : weight_bytes(w) * (hearth_need_is_each(b->need) ? used : 1);
     }
     return bytes;
 }
@@ -450,6 +456,8 @@ int hearth_session_open(struct hearth_session **out, const struct hearth_model *
         return rc;
     }
     hearth_rope_frequencies(&model->hp, s->context.weights->rope_freqs.data, s->work.inv_freq);
+    if (model->hp.rope_theta_window > 0)
+        hearth_rope_window_frequencies(&model->hp, s->work.inv_freq_window);
     fill_stats(s);
     return HEARTH_OK;
 }

@@ -12,13 +12,14 @@ struct hearth_tracing; // engine/tracing.h
 
 // Buffers of one evaluation, sized once; T = max_rows tokens.
 struct hearth_work {
-    float *x;                // [T x E] residual stream
-    float *h;                // [T x E] normed
-    float *branch;           // [T x E] attention's output in a parallel layer
-    float *cos_sin;          // [T x n_rot]
-    float *inv_freq;         // [n_rot / 2]
-    float *logits;           // [logit_rows x V]
-    uint8_t **embedding_row; // [workers] of the table, when its rows come from the file
+    float *x;                                // [T x E] residual stream
+    float *h;                                // [T x E] normed
+    float *branch;                           // [T x E] attention's output in a parallel layer
+    float *cos_sin;                          // [T x n_rot]
+    float *inv_freq;                         // [n_rot / 2]
+    float *cos_sin_window, *inv_freq_window; // the same of layers with a window, where they differ
+    float *logits;                           // [logit_rows x V]
+    uint8_t **embedding_row;                 // [workers] of the table, when its rows come from the file
     struct hearth_matmul_work matmul;
     struct hearth_attention_work attention;
     struct hearth_ffn_work ffn;

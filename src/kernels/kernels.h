@@ -158,7 +158,15 @@ typedef void (*hearth_values_fn)(float *out, float *max, float *sum, bool is_fir
 
 #define HEARTH_SCRATCH_NEEDS 16
 
-enum hearth_activation { HEARTH_ACT_SILU, HEARTH_ACT_RELU, HEARTH_ACT_DRELU, HEARTH_ACT_GELU };
+enum hearth_activation {
+    HEARTH_ACT_SILU,
+    HEARTH_ACT_RELU,
+    HEARTH_ACT_DRELU,
+    HEARTH_ACT_GELU,
+    HEARTH_ACT_GELU_TANH,
+    HEARTH_ACT_SWIGLU_CLAMPED
+};
+#define HEARTH_ACTS_END (HEARTH_ACT_SWIGLU_CLAMPED + 1)
 
 struct hearth_kernels {
     unsigned cpu;                             // HEARTH_CPU_* flags in use
@@ -183,9 +191,11 @@ struct hearth_kernels {
     // x += y
     void (*add)(float *x, const float *y, size_t n);
     // out = f(gate) * up: SILU gate / (1 + exp(-gate)), RELU max(gate, 0), DRELU max(gate, 0) * max(up, 0),
-    // GELU hearth_gelu(gate). out may be gate or up. exp is hearth_exp() below.
+    // GELU hearth_gelu(gate), GELU_TANH gate / (1 + exp(-(gate * fma(gate * gate, 0.07135481, 1.5957691)))),
+    // SWIGLU_CLAMPED g / (1 + exp(-(1.702 * g))) times u + 1, with g = min(gate, 7) and u = up cut to -7..7.
+    // out may be gate or up. exp is hearth_exp() below.
     void (*glu)(float *out, const float *gate, const float *up, size_t n, enum hearth_activation act);
-    // x = f(x), with f as above; DRELU is RELU here.
+    // x = f(x), with f as above; DRELU is RELU here, and SWIGLU_CLAMPED has its first factor.
     void (*activate)(float *x, size_t n, enum hearth_activation act);
     // Rotates n_heads vectors of head_dim floats, of which the first n_rot turn: pairs (2i, 2i+1), or with
     // neox (i, i + n_rot/2). cos_sin: n_rot/2 cosines, then n_rot/2 sines. a' = fma(a, c, -(b * s)), b' =

@@ -122,6 +122,11 @@ static float activated(float x, enum hearth_activation act)
         return x / (1.0f + hearth_exp(-x));
     case HEARTH_ACT_GELU:
         return hearth_gelu(x);
+    case HEARTH_ACT_GELU_TANH:
+        return x / (1.0f + hearth_exp(-(x * fmaf(x * x, 0.0713548162726f, 1.5957691216057f))));
+    case HEARTH_ACT_SWIGLU_CLAMPED:
+        x = x > 7.0f ? 7.0f : x;
+        return x / (1.0f + hearth_exp(-(1.702f * x)));
     case HEARTH_ACT_RELU:
     case HEARTH_ACT_DRELU:
         break;
@@ -129,11 +134,21 @@ static float activated(float x, enum hearth_activation act)
     return x > 0 ? x : 0.0f;
 }
 
+// What up becomes before the gate meets it.
+static float factor(float up, enum hearth_activation act)
+{
+    if (act == HEARTH_ACT_DRELU)
+        return activated(up, act);
+    if (act != HEARTH_ACT_SWIGLU_CLAMPED)
+        return up;
+    const float cut = up > 7.0f ? 7.0f : up < -7.0f ? -7.0f : up;
+    return cut + 1.0f;
+}
+
 static void glu(float *out, const float *gate, const float *up, size_t n, enum hearth_activation act)
 {
     for (size_t i = 0; i < n; i++) {
-        float u = act == HEARTH_ACT_DRELU ? activated(up[i], act) : up[i];
-        out[i] = activated(gate[i], act) * u;
+        out[i] = activated(gate[i], act) * factor(up[i], act);
     }
 }
 

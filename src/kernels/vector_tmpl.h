@@ -137,6 +137,14 @@ INLINE f32x16 activated(f32x16 x, enum hearth_activation act)
         return f_div(x, f_add(f_set1(1.0f), f_exp(f_neg(x))));
     case HEARTH_ACT_GELU:
         return f_gelu(x);
+    case HEARTH_ACT_GELU_TANH: {
+        const f32x16 slope = f_fma(f_mul(x, x), f_set1(0.0713548162726f), f_set1(1.5957691216057f));
+        return f_div(x, f_add(f_set1(1.0f), f_exp(f_neg(f_mul(x, slope)))));
+    }
+    case HEARTH_ACT_SWIGLU_CLAMPED: {
+        const f32x16 top = f_set1(7.0f), cut = f_if_less(top, x, top, x);
+        return f_div(cut, f_add(f_set1(1.0f), f_exp(f_neg(f_mul(f_set1(1.702f), cut)))));
+    }
     case HEARTH_ACT_RELU:
     case HEARTH_ACT_DRELU:
         break;
@@ -144,9 +152,21 @@ INLINE f32x16 activated(f32x16 x, enum hearth_activation act)
     return f_if_less(f_zero(), x, x, f_zero());
 }
 
+// What up becomes before the gate meets it.
+INLINE f32x16 factor(f32x16 u, enum hearth_activation act)
+{
+    if (act == HEARTH_ACT_DRELU)
+        return activated(u, act);
+    if (act != HEARTH_ACT_SWIGLU_CLAMPED)
+        return u;
+    const f32x16 top = f_set1(7.0f), bottom = f_set1(-7.0f);
+    const f32x16 cut = f_if_less(top, u, top, f_if_less(u, bottom, bottom, u));
+    return f_add(cut, f_set1(1.0f));
+}
+
 INLINE f32x16 glu_lanes(f32x16 g, f32x16 u, enum hearth_activation act)
 {
-    return f_mul(activated(g, act), act == HEARTH_ACT_DRELU ? activated(u, act) : u);
+    return f_mul(activated(g, act), factor(u, act));
 }
 
 INLINE void glu_of(float *out, const float *gate, const float *up, size_t n, enum hearth_activation act)
@@ -180,6 +200,12 @@ INLINE void activate_of(float *x, size_t n, enum hearth_activation act)
         break;                                                                                               \
     case HEARTH_ACT_GELU:                                                                                    \
         call(HEARTH_ACT_GELU);                                                                               \
+        break;                                                                                               \
+    case HEARTH_ACT_GELU_TANH:                                                                               \
+        call(HEARTH_ACT_GELU_TANH);                                                                          \
+        break;                                                                                               \
+    case HEARTH_ACT_SWIGLU_CLAMPED:                                                                          \
+        call(HEARTH_ACT_SWIGLU_CLAMPED);                                                                     \
         break;                                                                                               \
     }
 

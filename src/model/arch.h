@@ -12,10 +12,13 @@ enum hearth_dim {
     HEARTH_DIM_EMBD,
     HEARTH_DIM_FF,
     HEARTH_DIM_FF_EXP,
+    HEARTH_DIM_FF_TWICE,
+    HEARTH_DIM_FF_SHARED,
     HEARTH_DIM_Q,
     HEARTH_DIM_KV,
     HEARTH_DIM_QKV,
     HEARTH_DIM_HEAD,
+    HEARTH_DIM_HEADS,
     HEARTH_DIM_VOCAB,
     HEARTH_DIM_ROT2,
     HEARTH_DIM_EXPERTS,
@@ -27,7 +30,10 @@ enum hearth_need {
     HEARTH_ALWAYS,
     HEARTH_OPTIONAL,
     HEARTH_DENSE,       // required in models without experts
+    HEARTH_LEADING,     // the same, and in the first layers of one with experts that have none
     HEARTH_EXPERTS,     // required in models with experts
+    HEARTH_SHARED,      // required in models with an expert that all tokens use
+    HEARTH_EACH_VECTOR, // required in models with experts, a vector per expert: [k, experts], kept as f32
     HEARTH_EACH_EXPERT, // same, a matrix per expert: [k, n, experts] in one tensor, or a tensor each
     HEARTH_MAYBE_DENSE, // optional in models without experts
     HEARTH_MAYBE_EACH   // optional in models with experts: [k, n, experts] in one tensor
@@ -72,15 +78,25 @@ struct hearth_binding {
 struct hearth_arch {
     const char *name; // general.architecture
     enum hearth_positions positions;
-    int pos_offset;                               // as in struct hearth_hparams
-    bool layer_norm, parallel;                    // same
-    enum hearth_activation activation;            // unless the file names another
-    bool expert_renorm;                           // same
+    int pos_offset;                    // as in struct hearth_hparams
+    bool layer_norm, parallel;         // same
+    enum hearth_activation activation; // unless the file names another
+    enum hearth_gating expert_gating;  // same, unless the file names another
+    bool expert_renorm, early_router;  // same
+    bool scales;                       // the file says what embeddings and others are multiplied by
+    bool embd_sqrt;                    // embeddings are multiplied by the root of their width
+    int narrow_scale_layers; // models of so many layers scale queries as if heads had width / heads elements
+    int window_period;       // of so many layers the last one has no window; 0: all layers are alike
+    bool window_first;       // it is the first one that has none
+    float rope_theta_window; // as in struct hearth_hparams, unless the file has another
+    bool rope_windowed, yarn_exact; // same
+    bool rope_long;                 // there may be a second table of frequencies, for longer texts
     const struct hearth_binding *globals, *layer; // each ends with a NULL name
 };
 
-extern const struct hearth_arch hearth_arch_bamboo, hearth_arch_falcon, hearth_arch_llama, hearth_arch_opt,
-    hearth_arch_qwen2, hearth_arch_qwen3, hearth_arch_qwen3moe;
+extern const struct hearth_arch hearth_arch_bamboo, hearth_arch_falcon, hearth_arch_gemma3,
+    hearth_arch_glm4moe, hearth_arch_gptoss, hearth_arch_granitemoe, hearth_arch_llama, hearth_arch_opt,
+    hearth_arch_phi3, hearth_arch_qwen2, hearth_arch_qwen3, hearth_arch_qwen3moe;
 
 // NULL when unknown.
 const struct hearth_arch *hearth_arch_find(struct hearth_str name);

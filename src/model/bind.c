@@ -37,6 +37,12 @@ static uint64_t dim_value(const struct hearth_hparams *hp, enum hearth_dim dim)
         return (uint64_t)hp->n_ff;
     case HEARTH_DIM_FF_EXP:
         return (uint64_t)hp->n_ff_exp;
+    case HEARTH_DIM_FF_TWICE:
+        return 2 * (uint64_t)hp->n_ff;
+    case HEARTH_DIM_FF_SHARED:
+        return (uint64_t)hp->n_ff_shared;
+    case HEARTH_DIM_HEADS:
+        return (uint64_t)hp->n_head;
     case HEARTH_DIM_Q:
         return q;
     case HEARTH_DIM_KV:
@@ -66,6 +72,12 @@ static void list_types(const struct hearth_kernels *kernels, char *out, size_t s
     for (uint32_t type = 0; type < HEARTH_TYPE_END && at < size; type++)
         if (kernels->step[type])
             at += (size_t)snprintf(out + at, size - at, "%s%s", at ? ", " : "", hearth_type_info(type)->name);
+}
+
+// Whether it is kept as f32.
+static bool is_vector(const struct hearth_binding *b)
+{
+    return b->n == HEARTH_DIM_NONE || b->need == HEARTH_EACH_VECTOR;
 }
 
 // Whether there are kernels for the tensor t in this type.
@@ -104,7 +116,7 @@ static int check_tensor(struct loader *l, const struct hearth_gguf_tensor *t, co
             (unsigned long long)t->ne[2], (unsigned long long)k, (unsigned long long)n,
             (unsigned long long)x);
 
-    return check_type(l, t, t->type, b->n == HEARTH_DIM_NONE);
+    return check_type(l, t, t->type, is_vector(b));
 }
 
 // Reserves `bytes` of the image for t.
@@ -166,10 +178,10 @@ static bool is_of_experts(const struct hearth_binding *b)
 static int bind_tensor(struct loader *l, const struct hearth_gguf_tensor *t, const struct hearth_binding *b,
                        struct hearth_weight *w)
 {
-    const bool vector = b->n == HEARTH_DIM_NONE, to_f32 = vector && t->type != HEARTH_TYPE_F32;
+    const bool vector = is_vector(b), to_f32 = vector && t->type != HEARTH_TYPE_F32;
     size_t offset = 0;
     int rc = check_tensor(l, t, b, hearth_need_is_each(b->need) ? l->model->hp.n_expert : 1);
-    const uint64_t bytes = to_f32 && !rc ? hearth_type_bytes(HEARTH_TYPE_F32, t->ne[0]) : t->bytes;
+    const uint64_t bytes = to_f32 && !rc ? hearth_type_bytes(HEARTH_TYPE_F32, t->ne[0]) * t->ne[1] : t->bytes;
     if (!rc)
         rc = reserve(l, t, bytes, &offset);
     if (!rc)
@@ -221,17 +233,23 @@ static int bind_single_experts(struct loader *l, const char *joint, int layer, c
     return HEARTH_OK;
 }
 
-// Whether models with these hyper-parameters have the binding at all.
-static bool applies(const struct hearth_binding *b, const struct hearth_hparams *hp)
+// Whether models with these hyper-parameters have the binding at all, in this layer.
+static bool applies(const struct hearth_binding *b, const struct hearth_hparams *hp, int layer)
 {
+    const bool experts = hearth_has_experts(hp, layer);
     switch (b->need) {
     case HEARTH_DENSE:
     case HEARTH_MAYBE_DENSE:
         return hp->n_expert == 0;
+    case HEARTH_LEADING:
+        return !experts;
+    case HEARTH_SHARED:
+        return experts && hp->n_ff_shared;
     case HEARTH_EXPERTS:
+    case HEARTH_EACH_VECTOR:
     case HEARTH_EACH_EXPERT:
     case HEARTH_MAYBE_EACH:
-        return hp->n_expert != 0;
+        return experts;
     case HEARTH_ALWAYS:
     case HEARTH_OPTIONAL:
         break;
@@ -315,7 +333,7 @@ static int bind_part(struct loader *l, int layer, int part, struct hearth_weight
 static int bind(struct loader *l, const char *name, int layer, const struct hearth_binding *b,
                 struct hearth_weight *w)
 {
-    if (!applies(b, &l->model->hp))
+    if (!applies(b, &l->model->hp, layer))
         return HEARTH_OK;
     // Fields of layers only: those of the model have offsets of their own.
     const int part = strncmp(name, "blk.", 4) ? -1 : part_of(l, b);
@@ -368,6 +386,14 @@ static int bind_all(struct loader *l)
     return HEARTH_OK;
 }
 
+// Whether it is of a layer behind the model's own.
+static bool is_extra(const struct hearth_model *m, const char *name)
+{
+    int layer = 0;
+    return sscanf(name, "blk.%d.", &layer) == 1 && layer >= m->hp.n_layer &&
+           layer < m->hp.n_layer + m->hp.n_extra;
+}
+
 // Refuses files with tensors that the architecture does not know: without them the results would differ from
 // the model's. Tables that old converters wrote and no program reads are accepted.
 static int check_unknown(struct loader *l)
@@ -383,8 +409,9 @@ static int check_unknown(struct loader *l)
     int rc = HEARTH_OK;
     for (uint64_t i = 0; i < n && !rc; i++) {
         const char *name = first[i].name.s;
-        const bool passes = strstr(name, "attn_rot_embd") || strstr(name, "rotary_emb.inv_freq") ||
-                            !strcmp(name, HEARTH_CHECKSUMS_NAME) || (m->pack && hearth_pack_owns(&first[i]));
+        const bool passes = is_extra(m, name) || strstr(name, "attn_rot_embd") ||
+                            strstr(name, "rotary_emb.inv_freq") || !strcmp(name, HEARTH_CHECKSUMS_NAME) ||
+                            (m->pack && hearth_pack_owns(&first[i]));
         if (!bound[i] && !passes)
             rc = hearth_fail(
                 l->err, HEARTH_E_UNSUPPORTED,
@@ -554,6 +581,11 @@ static void share(struct hearth_model *m)
         if (!hearth_has(&l->attn_norm)) { // both branches of a parallel layer share one norm
             l->attn_norm = l->ffn_norm;
             l->attn_norm_b = l->ffn_norm_b;
+        }
+        if (hearth_has(&l->ffn_gate_up)) {
+            l->ffn_gate = l->ffn_up = l->ffn_gate_up;
+            l->ffn_gate.n = l->ffn_up.n = l->ffn_gate_up.n / 2;
+            l->ffn_up.at = l->ffn_gate.n * l->ffn_gate_up.stride;
         }
         if (!hearth_has(&l->attn_qkv))
             continue;

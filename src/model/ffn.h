@@ -23,22 +23,37 @@ static inline int hearth_ffn_used(const struct hearth_hparams *hp)
     return hp->n_expert ? hp->n_expert_used : 1;
 }
 
+// The widest part of a model with experts that all tokens go through; 0: there is none.
+static inline size_t hearth_ffn_shared(const struct hearth_hparams *hp)
+{
+    const int dense = hp->n_expert ? hp->n_ff : 0;
+    return (size_t)(dense > hp->n_ff_shared ? dense : hp->n_ff_shared);
+}
+
 // The matrices of a layer's feed-forward part, for all of its experts. hearth_expert() gives those of one
 // expert (0 in a dense layer).
 struct hearth_ffn {
-    const struct hearth_weight *gate, *up; // [F x E]
-    const struct hearth_weight *down;      // [E x F]
-    const struct hearth_weight *down_t;    // [F x E] down stored by neuron, in its place
-    const struct hearth_weight *fc1, *fc2; // the predictor: [R x E] [F x R]
+    const struct hearth_weight *gate, *up;     // [F x E]
+    const struct hearth_weight *down;          // [E x F]
+    const struct hearth_weight *down_t;        // [F x E] down stored by neuron, in its place
+    const struct hearth_weight *fc1, *fc2;     // the predictor: [R x E] [F x R]
+    const struct hearth_weight *gate_b, *up_b; // [F]
 };
 
 static inline struct hearth_ffn hearth_ffn_of(const struct hearth_hparams *hp, const struct hearth_layer *l)
 {
     if (hp->n_expert)
         return (struct hearth_ffn){&l->ffn_gate_exps,   &l->ffn_up_exps,   &l->ffn_down_exps,
-                                   &l->ffn_down_t_exps, &l->pred_fc1_exps, &l->pred_fc2_exps};
-    return (struct hearth_ffn){&l->ffn_gate,   &l->ffn_up,   &l->ffn_down,
-                               &l->ffn_down_t, &l->pred_fc1, &l->pred_fc2};
+                                   &l->ffn_down_t_exps, &l->pred_fc1_exps, &l->pred_fc2_exps,
+                                   &l->ffn_gate_exps_b, &l->ffn_up_exps_b};
+    return (struct hearth_ffn){&l->ffn_gate, &l->ffn_up,   &l->ffn_down,   &l->ffn_down_t,
+                               &l->pred_fc1, &l->pred_fc2, &l->ffn_gate_b, &l->ffn_up_b};
+}
+
+// The bias of one expert, of those of all; NULL: there is none.
+static inline const float *hearth_bias_of(const struct hearth_weight *all, int expert)
+{
+    return all->data ? (const float *)all->data + (size_t)expert * all->k : NULL;
 }
 
 #endif

@@ -7,9 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MAX_DIM    (1 << 20)
-#define MAX_LAYERS 4096
-#define MAX_HEADS  4096
+#define MAX_DIM   (1 << 20)
+#define MAX_HEADS 4096
 
 struct reader {
     const struct hearth_gguf *g;
@@ -78,11 +77,14 @@ static int read_sizes(const struct reader *r, struct hearth_hparams *hp)
     if (!rc)
         rc = read_size(r, "embedding_length", MAX_DIM, &hp->n_embd);
     if (!rc)
-        rc = read_size(r, "block_count", MAX_LAYERS, &hp->n_layer);
+        rc = read_size(r, "block_count", HEARTH_MAX_LAYERS, &hp->n_layer);
     if (!rc)
         rc = read_size(r, "attention.head_count", MAX_HEADS, &hp->n_head);
+    if (!rc)
+        rc = read_range(r, "nextn_predict_layers", false, 0, hp->n_layer - 1, &hp->n_extra);
     if (rc)
         return rc;
+    hp->n_layer -= hp->n_extra;
     hp->n_head_kv = hp->n_head;
     hp->head_dim = hp->n_embd / hp->n_head;
     if (hp->head_dim < 1)
@@ -94,14 +96,8 @@ static int read_sizes(const struct reader *r, struct hearth_hparams *hp)
     int value_dim = hp->head_dim;
     if (!rc)
         rc = read_range(r, "attention.value_length", false, 1, 4096, &value_dim);
-    if (!rc)
-        rc = read_range(r, "attention.sliding_window", false, 0, INT_MAX, &hp->window);
     if (rc)
         return rc;
-    if (hearth_gguf_find(r->g, key_of(r, "attention.sliding_window_pattern").text))
-        return hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
-                           "%s: sliding windows that differ by layer are not supported",
-                           hearth_gguf_path(r->g));
     if (hp->n_head % hp->n_head_kv)
         return hearth_fail(r->err, HEARTH_E_FORMAT, "%s: %d attention heads cannot share %d key/value heads",
                            hearth_gguf_path(r->g), hp->n_head, hp->n_head_kv);
@@ -110,6 +106,52 @@ static int read_sizes(const struct reader *r, struct hearth_hparams *hp)
                            "%s: keys of %d and values of %d dimensions are not supported, they must be equal",
                            hearth_gguf_path(r->g), hp->head_dim, value_dim);
     return HEARTH_OK;
+}
+
+// Which layers have the window: all, or all but each period's last; or the file says so of each.
+static int read_windows(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
+{
+    const struct key key = key_of(r, "attention.sliding_window_pattern");
+    const struct hearth_gguf_kv *kv = hearth_gguf_find(r->g, key.text);
+    int period = arch->window_period;
+    int rc = read_range(r, "attention.sliding_window", false, 0, INT_MAX, &hp->window);
+    if (!rc && kv && !arch->window_period)
+        rc = hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
+                         "%s: sliding windows that differ by layer are not supported for architecture %s",
+                         hearth_gguf_path(r->g), arch->name);
+    const bool listed = kv && kv->type == HEARTH_GGUF_ARRAY;
+    if (!rc && kv && !listed)
+        rc = read_range(r, "attention.sliding_window_pattern", false, 1, HEARTH_MAX_LAYERS, &period);
+    if (!rc && listed && (kv->strings || kv->count < (uint64_t)hp->n_layer))
+        rc = hearth_fail(r->err, HEARTH_E_FORMAT, "%s: %s must say it of each layer", hearth_gguf_path(r->g),
+                         key.text);
+    for (int i = 0; i < hp->n_layer && !rc; i++) {
+        const int full = arch->window_first ? 0 : period - 1;
+        const bool is = listed ? hearth_gguf_kv_i64(kv, (uint64_t)i) != 0 : !period || i % period != full;
+        hp->windowed[i / 64] |= (uint64_t)is << (i % 64);
+    }
+    return rc;
+}
+
+// What the model multiplies by.
+static int read_scales(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
+{
+    hp->embd_scale = arch->embd_sqrt ? sqrtf((float)hp->n_embd) : 1.0f;
+    const int dim = arch->narrow_scale_layers == hp->n_layer ? hp->n_embd / hp->n_head : hp->head_dim;
+    hp->attn_scale = 1.0f / sqrtf((float)dim);
+    hp->residual_scale = hp->logit_scale = 1.0f;
+    float divisor = 1.0f;
+    if (!arch->scales)
+        return HEARTH_OK;
+    int rc = read_float(r, "embedding_scale", false, 1e-6f, 1e6f, &hp->embd_scale);
+    if (!rc)
+        rc = read_float(r, "attention.scale", false, 1e-6f, 1e6f, &hp->attn_scale);
+    if (!rc)
+        rc = read_float(r, "residual_scale", false, 1e-6f, 1e6f, &hp->residual_scale);
+    if (!rc)
+        rc = read_float(r, "logit_scale", false, 1e-6f, 1e6f, &divisor);
+    hp->logit_scale = 1.0f / divisor;
+    return rc;
 }
 
 static bool has_experts(const struct hearth_arch *arch)
@@ -123,29 +165,83 @@ static bool has_experts(const struct hearth_arch *arch)
 static bool has_dense(const struct hearth_arch *arch)
 {
     for (const struct hearth_binding *b = arch->layer; b->name; b++)
-        if (b->n == HEARTH_DIM_FF)
+        if (b->n == HEARTH_DIM_FF || b->n == HEARTH_DIM_FF_TWICE)
             return true;
     return false;
+}
+
+// Whether the architecture has tensors of this need.
+static bool has_need(const struct hearth_arch *arch, enum hearth_need need)
+{
+    for (const struct hearth_binding *b = arch->layer; b->name; b++)
+        if (b->need == need)
+            return true;
+    return false;
+}
+
+// How scores become weights.
+static int read_gating(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
+{
+    enum { SOFTMAX = 1, SIGMOID, SOFTMAX_OF_CHOSEN };
+    int gating = arch->expert_gating == HEARTH_GATING_SIGMOID ? SIGMOID : SOFTMAX, groups = 1;
+    hp->expert_renorm = arch->expert_renorm;
+    hp->expert_scale = 1.0f;
+    int rc = hearth_gguf_bool(r->g, key_of(r, "expert_weights_norm").text, false, &hp->expert_renorm, r->err);
+    if (!rc)
+        rc = read_float(r, "expert_weights_scale", false, 0.0f, 1e6f, &hp->expert_scale);
+    if (hp->expert_scale <= 0.0f) // not said
+        hp->expert_scale = 1.0f;
+    if (!rc)
+        rc = read_range(r, "expert_gating_func", false, 0, INT_MAX, &gating);
+    if (!rc && gating > SOFTMAX_OF_CHOSEN)
+        rc =
+            hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
+                        "%s: experts chosen by function %d are not supported (softmax, 1 and 3, and sigmoid, "
+                        "2, are)",
+                        hearth_gguf_path(r->g), gating);
+    if (!rc)
+        rc = read_range(r, "expert_group_count", false, 0, INT_MAX, &groups);
+    if (!rc && groups > 1)
+        rc = hearth_fail(r->err, HEARTH_E_UNSUPPORTED, "%s: groups of experts are not supported",
+                         hearth_gguf_path(r->g));
+    hp->expert_gating = gating == SIGMOID ? HEARTH_GATING_SIGMOID : HEARTH_GATING_SOFTMAX;
+    hp->expert_renorm |= gating == SOFTMAX_OF_CHOSEN;
+    return rc;
+}
+
+// The expert that all tokens use: its neurons, or how many experts it is as large as.
+static int read_shared(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
+{
+    int count = 0;
+    if (!has_need(arch, HEARTH_SHARED))
+        return HEARTH_OK;
+    int rc = read_range(r, "expert_shared_count", false, 0, HEARTH_MAX_EXPERTS, &count);
+    if (!rc && hp->n_ff_exp > 0 && count > 4 * MAX_DIM / hp->n_ff_exp)
+        count = 4 * MAX_DIM / hp->n_ff_exp;
+    hp->n_ff_shared = count * hp->n_ff_exp;
+    if (!rc)
+        rc = read_range(r, "expert_shared_feed_forward_length", false, 0, 4 * MAX_DIM, &hp->n_ff_shared);
+    return rc;
 }
 
 static int read_experts(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
 {
     hp->n_ff_exp = hp->n_ff;
-    hp->n_ff = 0;
-    hp->expert_renorm = arch->expert_renorm;
-    int gating = 1;
+    hp->early_router = arch->early_router;
     int rc = read_range(r, "expert_used_count", true, 1, hp->n_expert, &hp->n_expert_used);
     if (!rc) // without it, the other key is required
         rc = read_range(r, "expert_feed_forward_length", hp->n_ff_exp == 0, 1, 4 * MAX_DIM, &hp->n_ff_exp);
+    if (!rc && has_need(arch, HEARTH_LEADING))
+        rc = read_range(r, "leading_dense_block_count", false, 0, hp->n_layer - 1, &hp->n_dense);
+    if (!rc && hp->n_dense && !hp->n_ff)
+        rc = hearth_fail(r->err, HEARTH_E_FORMAT,
+                         "%s: feed_forward_length is missing for %d layers without experts",
+                         hearth_gguf_path(r->g), hp->n_dense);
+    if (!hp->n_dense)
+        hp->n_ff = 0;
     if (!rc)
-        rc = hearth_gguf_bool(r->g, key_of(r, "expert_weights_norm").text, false, &hp->expert_renorm, r->err);
-    if (!rc)
-        rc = read_range(r, "expert_gating_func", false, 0, INT_MAX, &gating);
-    if (!rc && gating > 1)
-        rc = hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
-                         "%s: experts chosen by function %d are not supported (softmax, 1, is)",
-                         hearth_gguf_path(r->g), gating);
-    return rc;
+        rc = read_shared(r, arch, hp);
+    return rc ? rc : read_gating(r, arch, hp);
 }
 
 static int read_ffn(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
@@ -162,11 +258,15 @@ static int read_ffn(const struct reader *r, const struct hearth_arch *arch, stru
     return hp->n_expert ? read_experts(r, arch, hp) : HEARTH_OK;
 }
 
-static int read_yarn(const struct reader *r, struct hearth_hparams *hp, float factor)
+static int read_yarn(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp,
+                     float factor)
 {
     struct hearth_yarn *y = &hp->yarn;
-    *y = (struct hearth_yarn){
-        .share = 1.0f, .beta_fast = 32.0f, .beta_slow = 1.0f, .n_ctx_orig = hp->n_ctx_train};
+    *y = (struct hearth_yarn){.share = 1.0f,
+                              .exact = arch->yarn_exact,
+                              .beta_fast = 32.0f,
+                              .beta_slow = 1.0f,
+                              .n_ctx_orig = hp->n_ctx_train};
     int rc = read_range(r, "rope.scaling.original_context_length", false, 1, INT_MAX, &y->n_ctx_orig);
     if (!rc)
         rc = read_float(r, "rope.scaling.yarn_ext_factor", false, 0.0f, 1.0f, &y->share);
@@ -183,7 +283,8 @@ static int read_yarn(const struct reader *r, struct hearth_hparams *hp, float fa
     return rc;
 }
 
-static int read_rope_scaling(const struct reader *r, struct hearth_hparams *hp)
+static int read_rope_scaling(const struct reader *r, const struct hearth_arch *arch,
+                             struct hearth_hparams *hp)
 {
     struct hearth_str type = {"", 0};
     int rc = hearth_gguf_str(r->g, key_of(r, "rope.scaling.type").text, false, &type, r->err);
@@ -192,7 +293,8 @@ static int read_rope_scaling(const struct reader *r, struct hearth_hparams *hp)
     if (!rc)
         rc = read_float(r, "rope.scale_linear", false, 1e-6f, 1e6f, &factor);
     if (!rc) // without a type it is linear, as in llama.cpp
-        rc = read_float(r, "rope.scaling.factor", type.n && !is(type, "none"), 1e-6f, 1e6f, &factor);
+        rc = read_float(r, "rope.scaling.factor", type.n && !is(type, "none") && !is(type, "longrope"), 1e-6f,
+                        1e6f, &factor);
     hp->rope_attn = 1.0f;
     if (!rc)
         rc = read_float(r, "rope.scaling.attn_factor", false, 1e-6f, 1e6f, &hp->rope_attn);
@@ -201,8 +303,12 @@ static int read_rope_scaling(const struct reader *r, struct hearth_hparams *hp)
     hp->rope_scale = is(type, "none") ? 1.0f : 1.0f / factor;
     if (!type.n || is(type, "none") || is(type, "linear"))
         return HEARTH_OK;
+    if (is(type, "longrope") && arch->rope_long) {
+        hp->rope_scale = 1.0f;
+        return HEARTH_OK;
+    }
     if (is(type, "yarn"))
-        return read_yarn(r, hp, factor);
+        return read_yarn(r, arch, hp, factor);
     return hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
                        "%s: RoPE scaling of type \"%.*s\" is not supported (none, linear, yarn and the "
                        "llama3 frequency table are)",
@@ -224,11 +330,18 @@ static int read_positions(const struct reader *r, const struct hearth_arch *arch
     int rc = read_range(r, "rope.dimension_count", false, 1, 4096, &hp->n_rot);
     if (!rc)
         rc = read_float(r, "rope.freq_base", false, 1e-6f, 1e30f, &hp->rope_theta);
+    hp->rope_theta_window = arch->rope_theta_window;
+    if (!rc && arch->rope_theta_window > 0)
+        rc = read_float(r, "rope.freq_base_swa", false, 1e-6f, 1e30f, &hp->rope_theta_window);
     if (!rc && (hp->n_rot > hp->head_dim || hp->n_rot % 2))
         rc = hearth_fail(r->err, HEARTH_E_FORMAT,
                          "%s: rope.dimension_count %d must be even and at most the head size %d",
                          hearth_gguf_path(r->g), hp->n_rot, hp->head_dim);
-    return rc ? rc : read_rope_scaling(r, hp);
+    hp->rope_windowed = arch->rope_windowed && hp->window > 0;
+    hp->yarn.n_ctx_orig = hp->n_ctx_train;
+    if (!rc && arch->rope_long)
+        rc = read_range(r, "rope.scaling.original_context_length", false, 1, INT_MAX, &hp->yarn.n_ctx_orig);
+    return rc ? rc : read_rope_scaling(r, arch, hp);
 }
 
 static int read_norm(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
@@ -245,10 +358,9 @@ static int read_activation(const struct reader *r, const struct hearth_arch *arc
     static const struct {
         const char *name;
         enum hearth_activation activation;
-    } names[] = {{"silu", HEARTH_ACT_SILU},
-                 {"relu", HEARTH_ACT_RELU},
-                 {"drelu", HEARTH_ACT_DRELU},
-                 {"gelu", HEARTH_ACT_GELU}};
+    } names[] = {{"silu", HEARTH_ACT_SILU},           {"relu", HEARTH_ACT_RELU},
+                 {"drelu", HEARTH_ACT_DRELU},         {"gelu", HEARTH_ACT_GELU},
+                 {"gelu_tanh", HEARTH_ACT_GELU_TANH}, {"swiglu_clamped", HEARTH_ACT_SWIGLU_CLAMPED}};
     struct key key = key_of(r, "feed_forward.activation");
     struct hearth_str text = {"", 0};
     hp->activation = arch->activation;
@@ -264,8 +376,9 @@ static int read_activation(const struct reader *r, const struct hearth_arch *arc
             return HEARTH_OK;
         }
     return hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
-                       "%s: %s is \"%.*s\"; supported are silu, relu, drelu and gelu", hearth_gguf_path(r->g),
-                       key.text, cut(text), text.s);
+                       "%s: %s is \"%.*s\"; supported are silu, relu, drelu, gelu, gelu_tanh and "
+                       "swiglu_clamped",
+                       hearth_gguf_path(r->g), key.text, cut(text), text.s);
 }
 
 // Predictors: their input, and the threshold of their output. PowerInfer's files have at most the threshold.
@@ -300,6 +413,23 @@ static int read_predictors(const struct reader *r, struct hearth_hparams *hp)
                        hearth_gguf_path(r->g), input_key, cut(text), text.s);
 }
 
+// Functions of scores and logits that are not computed.
+static int refuse_caps(const struct reader *r)
+{
+    static const char *const keys[] = {"attn_logit_softcapping", "final_logit_softcapping",
+                                       "router_logit_softcapping"};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        float cap = 0;
+        int rc = read_float(r, keys[i], false, 0.0f, 1e9f, &cap);
+        if (!rc && cap > 0)
+            rc = hearth_fail(r->err, HEARTH_E_UNSUPPORTED, "%s: %s is not supported", hearth_gguf_path(r->g),
+                             key_of(r, keys[i]).text);
+        if (rc)
+            return rc;
+    }
+    return HEARTH_OK;
+}
+
 int hearth_hparams_read(struct hearth_hparams *hp, const struct hearth_arch *arch,
                         const struct hearth_gguf *g, struct hearth_error *err)
 {
@@ -307,11 +437,17 @@ int hearth_hparams_read(struct hearth_hparams *hp, const struct hearth_arch *arc
     hp->parallel = arch->parallel;
     int rc = read_sizes(&r, hp);
     if (!rc)
+        rc = read_windows(&r, arch, hp);
+    if (!rc)
+        rc = read_scales(&r, arch, hp);
+    if (!rc)
         rc = read_ffn(&r, arch, hp);
     if (!rc)
         rc = read_positions(&r, arch, hp);
     if (!rc)
         rc = read_norm(&r, arch, hp);
+    if (!rc)
+        rc = refuse_caps(&r);
     if (!rc)
         rc = read_predictors(&r, hp);
     return rc ? rc : read_activation(&r, arch, hp);

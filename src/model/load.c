@@ -77,7 +77,7 @@ static void read_span(void *arg, int task, int worker)
         return;
     }
     if (!hearth_gguf_read(g, t, raw, 0, (size_t)t->bytes, err))
-        hearth_type_info(t->type)->decode(raw, (float *)(void *)c->target->to, (size_t)t->ne[0]);
+        hearth_type_info(t->type)->decode(raw, (float *)(void *)c->target->to, (size_t)(t->ne[0] * t->ne[1]));
     free(raw);
 }
 

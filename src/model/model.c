@@ -138,11 +138,18 @@ static int set_n_vocab(struct hearth_model *m, struct hearth_error *err)
     return HEARTH_OK;
 }
 
-// The table gives the number of learned positions, which limits the context.
+// The table gives the number of learned positions, which limits the context. So does a second table of
+// frequencies, which no text shall reach: a token's logits would depend on those behind it.
 static int set_n_pos(struct hearth_model *m, struct hearth_error *err)
 {
     struct hearth_hparams *hp = &m->hp;
     const struct hearth_gguf_tensor *t = hearth_gguf_tensor(m->gguf, "position_embd.weight");
+    if (m->arch->rope_long && hearth_gguf_tensor(m->gguf, "rope_factors_long.weight")) {
+        hp->n_pos = hp->yarn.n_ctx_orig;
+        if (hp->n_ctx_train > hp->n_pos)
+            hp->n_ctx_train = hp->n_pos;
+        return HEARTH_OK;
+    }
     if (hp->positions != HEARTH_POS_LEARNED || !t)
         return HEARTH_OK; // without the tensor, binding fails
     if (t->ne[1] <= (uint64_t)hp->pos_offset || t->ne[1] > INT_MAX / 4)

@@ -39,7 +39,7 @@ static inline struct hearth_weight hearth_expert(const struct hearth_weight *all
 }
 
 // Letters in shapes: E embedding, F feed-forward, Q heads * head_dim, KV kv heads * head_dim, V vocabulary, X
-// experts, D head_dim. Biases (_b) are absent where the model has none.
+// experts, D head_dim, S the shared expert's neurons. Biases (_b) are absent where the model has none.
 struct hearth_layer {
     struct hearth_weight attn_norm, attn_norm_b;           // [E] before attention
     struct hearth_weight attn_q, attn_k, attn_v;           // [Q x E] [KV x E] [KV x E]
@@ -47,12 +47,18 @@ struct hearth_layer {
     struct hearth_weight attn_qkv;                         // [Q + 2 KV x E] where the file has them fused:
                                                            // the three above are its rows
     struct hearth_weight attn_q_norm, attn_k_norm;         // [D] RMSNorm of each head before rotation
+    struct hearth_weight attn_sinks;                       // [heads] a score that takes part, of no value
     struct hearth_weight attn_out, attn_out_b;             // [E x Q] [E]
+    struct hearth_weight attn_post_norm, ffn_post_norm;    // [E] RMSNorm of what the two parts add, or none
     struct hearth_weight ffn_norm, ffn_norm_b;             // [E] before the feed-forward part
     struct hearth_weight ffn_gate, ffn_up, ffn_down;       // [F x E] (or none) [F x E] [E x F]
     struct hearth_weight ffn_gate_b, ffn_up_b, ffn_down_b; // [F] [F] [E]
-    struct hearth_weight ffn_router;                       // [X x E] scores the experts
-    struct hearth_weight ffn_gate_exps, ffn_up_exps, ffn_down_exps; // X times [F x E] [F x E] [E x F]
+    struct hearth_weight ffn_gate_up;                      // [2 F x E] where the file has them fused
+    struct hearth_weight ffn_router, ffn_router_b;         // [X x E] [X] scores the experts
+    struct hearth_weight ffn_choice_b;                     // [X] counts in their choice, not in their weights
+    struct hearth_weight ffn_gate_exps, ffn_up_exps, ffn_down_exps;       // X times [F x E] [F x E] [E x F]
+    struct hearth_weight ffn_gate_exps_b, ffn_up_exps_b, ffn_down_exps_b; // X times [F] [F] [E]
+    struct hearth_weight ffn_gate_shared, ffn_up_shared, ffn_down_shared; // [S x E] [S x E] [E x S]
 
     // Sparse models (docs/sparse.md): down by neuron, in place of ffn_down, and the predictor. R differs by
     // layer.
@@ -77,6 +83,7 @@ struct hearth_weights {
     struct hearth_weight output_norm, output_norm_b; // [E]
     struct hearth_weight output;     // [V x E]; the same bytes as token_embd when the head is tied
     struct hearth_weight rope_freqs; // [n_rot/2] divisors of the frequencies, or none
+    struct hearth_weight rope_long;  // [n_rot/2] those of texts beyond n_ctx_orig, which are not computed
     struct hearth_layer *layers;     // [n_layer]
 };
 
@@ -95,12 +102,16 @@ enum hearth_positions {
     HEARTH_POS_LEARNED    // a vector per position, added to the embedding
 };
 
+// What a router's scores are made to before they weigh experts.
+enum hearth_gating { HEARTH_GATING_SOFTMAX, HEARTH_GATING_SIGMOID };
+
 // Extends rotary positions to a longer context than the model was first trained for: "YaRN: Efficient
 // Context Window Extension of Large Language Models", arXiv 2309.00071, section 3.
 struct hearth_yarn {
     float share;                // of the correction: 1, or 0 for none (plain linear scaling)
     float beta_fast, beta_slow; // rotations over n_ctx_orig above (below) which a frequency is kept (scaled)
     int n_ctx_orig;
+    bool exact; // the ramp's ends are not rounded to whole pairs
 };
 
 // The input of a predictor.
@@ -111,12 +122,20 @@ enum hearth_predictor_input {
     HEARTH_PREDICTOR_PREVIOUS // the input of the feed-forward part before; the first layer's its own
 };
 
+#define HEARTH_MAX_LAYERS 4096
+
 struct hearth_hparams {
     int n_vocab, n_ctx_train, n_embd, n_layer, n_head, n_head_kv, head_dim;
-    int n_ff; // of the dense part; 0 when all is in experts
+    int n_extra; // layers that the file has behind those, for guessing tokens ahead: not used
+    int n_ff;    // of a dense part; 0 when all is in experts
 
     int n_expert, n_expert_used, n_ff_exp; // 0 in a dense model
-    bool expert_renorm;                    // the chosen experts' weights are scaled to add up to 1
+    int n_dense;                           // of a model with experts: the first layers, which have none
+    int n_ff_shared;                       // of the expert that all tokens use; 0: there is none
+    enum hearth_gating expert_gating;
+    bool expert_renorm; // the chosen experts' weights are scaled to add up to 1
+    float expert_scale; // and then multiplied by this
+    bool early_router;  // it reads the layer's input
 
     enum hearth_positions positions;
     int n_rot;        // leading dimensions of a head that rotate; 0 without rotation
@@ -125,9 +144,18 @@ struct hearth_hparams {
     float rope_attn;  // cosines and sines are multiplied by this
     struct hearth_yarn yarn;
     int pos_offset; // learned positions: row of position 0
-    int n_pos;      // learned positions: how many there are; 0: no limit
+    int n_pos;      // how many positions the model knows, where a table limits them; 0: no limit
 
-    int window;      // a token attends to itself and window - 1 before it; 0: to all
+    float embd_scale;     // embeddings are multiplied by this
+    float attn_scale;     // products of queries and keys by this
+    float residual_scale; // what attention and feed-forward part add by this
+    float logit_scale;    // and logits by this
+
+    int window; // a token attends to itself and window - 1 before it; 0: to all
+    uint64_t windowed[HEARTH_MAX_LAYERS / 64]; // by layer, a bit each: it has the window
+    float rope_theta_window; // its rotation's base there, unscaled; 0: the same as elsewhere
+    bool rope_windowed;      // only those layers rotate
+
     bool layer_norm; // LayerNorm instead of RMSNorm
     bool parallel;   // attention and feed-forward both read the layer's input
     float norm_eps;
@@ -138,6 +166,18 @@ struct hearth_hparams {
     enum hearth_predictor_input predictor_input;
     float predict_threshold; // from the file: neuron j is computed if the predictor gives p_j >= this
 };
+
+// Of a layer; 0: a token attends to all before it.
+static inline int hearth_window_of(const struct hearth_hparams *hp, int layer)
+{
+    return hp->windowed[layer / 64] >> (layer % 64) & 1 ? hp->window : 0;
+}
+
+// Whether the layer has experts.
+static inline bool hearth_has_experts(const struct hearth_hparams *hp, int layer)
+{
+    return hp->n_expert && layer >= hp->n_dense;
+}
 
 struct hearth_arch;
 struct hearth_weights_tests;

@@ -15,7 +15,8 @@ enum hearth_synth_arch {
     HEARTH_SYNTH_BAMBOO,
     HEARTH_SYNTH_OPT,
     HEARTH_SYNTH_FALCON,
-    HEARTH_SYNTH_QWEN3MOE
+    HEARTH_SYNTH_QWEN3MOE,
+    HEARTH_SYNTH_GPTOSS
 };
 
 // Some of a space's neurons and how often they are active. The probabilities rise evenly on a
@@ -43,6 +44,8 @@ struct hearth_synth_preset {
     uint32_t n_vocab, n_ctx, n_embd, n_ff, n_layer, n_head, n_head_kv, head_dim;
     float rope_theta;
     uint32_t n_expert, n_used;
+    uint32_t window;        // of every other layer; 0: none
+    uint32_t n_ctx_orig;    // extended 32-fold by YaRN; 0: not extended
     const char *activation; // feed_forward.activation: "relu", "drelu", or NULL: the architecture's
     bool pwri;              // written in PowerInfer's variant of the container
     bool pack;              // written as a pack, with neurons by falling probability
@@ -78,7 +81,7 @@ enum hearth_synth_fill {
 struct hearth_synth_tensor {
     char name[80];
     enum hearth_synth_fill fill;
-    uint64_t k, n, x; // x matrices of n rows of k elements; n == 0: a vector
+    uint64_t k, n, x; // x matrices of n rows of k elements; n == 0: vectors
     uint32_t layer;
     float stddev; // of RANDOM
 };

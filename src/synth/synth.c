@@ -27,7 +27,10 @@ static int write_vector(struct hearth_synth *s, const struct hearth_synth_tensor
     float *v = (float *)(void *)s->buffer;
     for (uint64_t i = 0; i < t->k; i++)
         v[i] = t->fill == HEARTH_SYNTH_ONES ? 1.0f : 0.0f;
-    return hearth_synth_write(s, v, (size_t)t->k * sizeof *v);
+    int rc = HEARTH_OK;
+    for (uint64_t i = 0; i < t->x && !rc; i++)
+        rc = hearth_synth_write(s, v, (size_t)t->k * sizeof *v);
+    return rc;
 }
 
 struct random_job {
@@ -163,7 +166,7 @@ static int write_shape(struct hearth_synth *s, const struct hearth_synth_tensor 
 
 static int put_metadata(struct hearth_synth *s)
 {
-    static const char *const names[] = {"llama", "bamboo", "opt", "falcon", "qwen3moe"};
+    static const char *const names[] = {"llama", "bamboo", "opt", "falcon", "qwen3moe", "gpt-oss"};
     const struct hearth_synth_preset *p = s->p;
     const char *arch = names[p->arch];
     const bool layer_norm = p->arch == HEARTH_SYNTH_OPT || p->arch == HEARTH_SYNTH_FALCON;
@@ -182,6 +185,8 @@ static int put_metadata(struct hearth_synth *s)
                    {"expert_count", p->n_expert},
                    {"expert_used_count", p->n_used},
                    {"expert_feed_forward_length", p->n_expert ? p->n_ff : 0},
+                   {"attention.sliding_window", p->window},
+                   {"rope.scaling.original_context_length", p->n_ctx_orig},
                    {"vocab_size", p->n_vocab}};
     char title[96], key[96];
     const char *kind = s->params->drift ? "synthetic weights, drifting" : "synthetic weights";
@@ -204,6 +209,12 @@ static int put_metadata(struct hearth_synth *s)
     snprintf(key, sizeof key, "%s.rope.freq_base", arch);
     if (!rc && p->rope_theta > 0)
         rc = hearth_gguf_put_f32(s->w, key, p->rope_theta, s->err);
+    snprintf(key, sizeof key, "%s.rope.scaling.type", arch);
+    if (!rc && p->n_ctx_orig)
+        rc = hearth_gguf_put_str(s->w, key, "yarn", 4, s->err);
+    snprintf(key, sizeof key, "%s.rope.scaling.factor", arch);
+    if (!rc && p->n_ctx_orig)
+        rc = hearth_gguf_put_f32(s->w, key, 32.0f, s->err);
     snprintf(key, sizeof key, "%s.feed_forward.activation", arch);
     if (!rc && p->activation)
         rc = hearth_gguf_put_str(s->w, key, p->activation, strlen(p->activation), s->err);

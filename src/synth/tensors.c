@@ -41,6 +41,12 @@ static void add_norm(struct list *l, const char *name)
         add(l, full, HEARTH_SYNTH_ZEROS, l->s->p->n_embd, 0, 0);
 }
 
+// Whether all projections have biases.
+static bool has_biases(const struct hearth_synth_preset *p)
+{
+    return p->arch == HEARTH_SYNTH_OPT || p->arch == HEARTH_SYNTH_GPTOSS;
+}
+
 // Adds a matrix of random weights, with a bias where the architecture has them.
 static void add_random(struct list *l, const char *name, uint64_t k, uint64_t n, float stddev)
 {
@@ -48,7 +54,7 @@ static void add_random(struct list *l, const char *name, uint64_t k, uint64_t n,
     snprintf(full, sizeof full, "%s.weight", name);
     add(l, full, HEARTH_SYNTH_RANDOM, k, n, stddev);
     snprintf(full, sizeof full, "%s.bias", name);
-    if (l->s->p->arch == HEARTH_SYNTH_OPT)
+    if (has_biases(l->s->p))
         add(l, full, HEARTH_SYNTH_ZEROS, n, 0, 0);
 }
 
@@ -69,6 +75,8 @@ static void add_attention(struct list *l)
         add(l, "attn_q_norm.weight", HEARTH_SYNTH_ONES, p->head_dim, 0, 0);
         add(l, "attn_k_norm.weight", HEARTH_SYNTH_ONES, p->head_dim, 0, 0);
     }
+    if (p->arch == HEARTH_SYNTH_GPTOSS)
+        add(l, "attn_sinks.weight", HEARTH_SYNTH_ZEROS, p->n_head, 0, 0);
     add_random(l, "attn_output", q, e, l->s->gain / sqrtf((float)q));
 }
 
@@ -141,9 +149,11 @@ size_t hearth_synth_list(const struct hearth_synth *s, struct hearth_synth_tenso
             add_norm(l, "attn_norm_2");
         add_attention(l);
         if (p->arch != HEARTH_SYNTH_FALCON)
-            add_norm(l, "ffn_norm");
+            add_norm(l, p->arch == HEARTH_SYNTH_GPTOSS ? "post_attention_norm" : "ffn_norm");
         if (p->n_expert)
             add(l, "ffn_gate_inp.weight", HEARTH_SYNTH_ROUTER, e, p->n_expert, 0);
+        if (p->n_expert && has_biases(p))
+            add(l, "ffn_gate_inp.bias", HEARTH_SYNTH_ZEROS, p->n_expert, 0, 0);
         if (hearth_synth_has_neurons(p))
             add_planted_ffn(l);
         else
@@ -168,10 +178,10 @@ uint64_t hearth_synth_bytes(const struct hearth_synth_tensor *t)
 
 int hearth_synth_declare(struct hearth_synth *s, const struct hearth_synth_tensor *t)
 {
-    const uint64_t ne[3] = {t->k, t->n, t->x};
+    const uint64_t ne[3] = {t->k, t->n ? t->n : t->x, t->x};
     s->total += hearth_synth_bytes(t);
     return hearth_gguf_put_tensor(s->w, t->name, type_of(t),
-                                  !t->n                                         ? 1
+                                  !t->n                                         ? (t->x > 1 ? 2 : 1)
                                   : t->x > 1 || t->fill == HEARTH_SYNTH_BUNDLES ? 3
                                                                                 : 2,
                                   ne, s->err);

@@ -473,7 +473,8 @@ static int open_places(struct experts_state *x, const struct hearth_budget_plan 
     for (uint32_t slots = plan->layer_experts; slots < x->n_experts && x->most_lent < most; slots++)
         for (uint32_t i = 0; i < x->n_layers && x->most_lent < most; i++) {
             const uint32_t layer = (uint32_t)x->order_of_layers[i];
-            if (x->quota[layer] > slots) // one of those with one more
+            if (x->quota[layer] > slots ||
+                !x->layers[layer].slot_bytes) // one of those with one more; or with none
                 continue;
             x->place_of[layer * x->n_experts + slots - x->quota[layer]] = x->most_lent;
             x->lent_to[x->most_lent++] = layer;
@@ -538,7 +539,7 @@ static int open_experts(void **state, const struct hearth_source_setup *setup, s
     if (!x->layers || !x->quota || !x->expert_bytes || !x->visits || !x->guess || !x->order || !x->counts)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for the list of experts");
     int rc = HEARTH_OK;
-    for (int i = 0; i < hp->n_layer && !rc; i++)
+    for (int i = hp->n_dense; i < hp->n_layer && !rc; i++)
         rc = find_layer(x, i, err);
     return rc;
 }

@@ -30,7 +30,7 @@ static float random_value(void)
     return (float)(state >> 8) / 8388608.0f - 1.0f;
 }
 
-static struct hearth_model *make_model(int window)
+static struct hearth_model *make_model(int window, const float *sinks)
 {
     char path[64];
     snprintf(path, sizeof path, "attention.%d.gguf", (int)getpid());
@@ -48,6 +48,9 @@ static struct hearth_model *make_model(int window)
     m->hp.n_head = 6;
     m->hp.n_head_kv = 2;
     m->hp.head_dim = 64;
+    m->hp.attn_scale = 0.125f;
+    if (sinks)
+        m->weights.layers[0].attn_sinks.data = sinks;
     return m;
 }
 
@@ -85,7 +88,8 @@ static void reference(const struct hearth_session *s, int row, int head, double 
     const int from = window && at.pos >= window ? at.pos - window + 1 : 0;
     static double p[N_CTX];
     float x[256];
-    double max = -INFINITY, sum = 0;
+    const float *sinks = s->context.weights->layers[0].attn_sinks.data;
+    double max = sinks ? (double)sinks[head] : -INFINITY, sum = 0;
     for (int pos = from; pos <= at.pos; pos++) {
         const int page = kv->seqs[at.seq].pages[pos / HEARTH_KV_TILE];
         hearth_type_info(kv->type_k)
@@ -98,6 +102,7 @@ static void reference(const struct hearth_session *s, int row, int head, double 
         max = p[pos] > max ? p[pos] : max;
     }
     memset(out, 0, (size_t)dim * sizeof *out);
+    sum = sinks ? exp((double)sinks[head] - max) : 0;
     for (int pos = from; pos <= at.pos; pos++) {
         const int page = kv->seqs[at.seq].pages[pos / HEARTH_KV_TILE];
         hearth_type_info(kv->type_v)
@@ -206,8 +211,10 @@ static void test_attention(void **unused)
     (void)unused;
     static const int windows[] = {0, 100, 1500};
     static const enum hearth_kv_type types[] = {HEARTH_KV_F32, HEARTH_KV_F16, HEARTH_KV_Q8_0};
+    // Below, among and above the scores: what is left of the values is all, some and next to nothing.
+    static const float sinks[] = {-100, -1, 0, 5, 20, 100};
     for (size_t w = 0; w < (SANITIZED ? 2 : 3); w++) {
-        struct hearth_model *m = make_model(windows[w]);
+        struct hearth_model *m = make_model(windows[w], w == 1 ? sinks : NULL);
         for (size_t t = 0; t < 3; t++) {
             float *first = NULL;
             for (int threads = 1; threads <= 3; threads += SANITIZED ? 2 : 1)

@@ -77,8 +77,10 @@ static size_t bytes_of(const struct golden *g)
 // Whether prompts meet weights that use 8-bit activations.
 static bool rough_prompts(const struct hearth_model *m)
 {
-    const struct hearth_weight *w = &m->weights.layers[0].attn_q;
-    return hearth_type_info(w->type)->unit_elems && hearth_prompt_planes(w->type) == 1;
+    const struct hearth_layer *l = &m->weights.layers[0];
+    const struct hearth_weight *w = &l->attn_q, *e = &l->ffn_up_exps;
+    return (hearth_type_info(w->type)->unit_elems && hearth_prompt_planes(w->type) == 1) ||
+           (hearth_has(e) && hearth_type_info(e->type)->unit_elems && hearth_prompt_planes(e->type) == 1);
 }
 
 static void check_logits(const struct golden *g)
@@ -201,7 +203,7 @@ struct expert_lines {
     const struct golden *g;
     FILE *f;
     int *ids; // [n_layer][n_tokens][n_used]
-    int n_layer, n_used, seen, different;
+    int n_layer, n_dense, n_used, seen, different;
 };
 
 static void compare_experts(void *arg, int layer, struct hearth_row row, const int *ids, const float *weights,
@@ -210,7 +212,7 @@ static void compare_experts(void *arg, int layer, struct hearth_row row, const i
     (void)weights;
     struct expert_lines *e = arg;
     assert_int_equal(n, e->n_used);
-    const int *want = e->ids + ((size_t)layer * e->g->n_tokens + (size_t)row.pos) * (size_t)n;
+    const int *want = e->ids + ((size_t)(layer - e->n_dense) * e->g->n_tokens + (size_t)row.pos) * (size_t)n;
     e->different += memcmp(ids, want, (size_t)n * sizeof *ids) != 0;
     e->seen++;
 }
@@ -223,7 +225,7 @@ static void read_experts(struct expert_lines *e)
         for (int token = 0; token < (int)e->g->n_tokens; token++) {
             int at[2];
             assert_int_equal(fscanf(e->f, "%d %d", &at[0], &at[1]), 2);
-            assert_true(at[0] == layer && at[1] == token);
+            assert_true(at[0] == layer + e->n_dense && at[1] == token);
             for (int i = 0; i < e->n_used; i++)
                 assert_int_equal(
                     fscanf(e->f, "%d",
@@ -237,7 +239,8 @@ static void check_experts(const struct golden *g)
     char file[512];
     snprintf(file, sizeof file, GOLDEN_MODELS "%s.experts", g->name);
     struct hearth_model *m = open_model(g->path, NULL);
-    struct expert_lines e = {g, fopen(file, "r"), NULL, m->hp.n_layer, m->hp.n_expert_used, 0, 0};
+    const int n_layer = m->hp.n_layer - m->hp.n_dense; // that have experts
+    struct expert_lines e = {g, fopen(file, "r"), NULL, n_layer, m->hp.n_dense, m->hp.n_expert_used, 0, 0};
     assert_int_equal(e.f != NULL, m->hp.n_expert != 0);
     if (e.f) {
         read_experts(&e);
@@ -254,7 +257,7 @@ static void check_experts(const struct golden *g)
             else
                 for (uint32_t i = 0; i < g->n_tokens; i++)
                     CHECK(hearth_step(s, &seq, &g->ids[i], 1, &check_error));
-            assert_int_equal(e.seen, m->hp.n_layer * (int)g->n_tokens);
+            assert_int_equal(e.seen, n_layer * (int)g->n_tokens);
             // 8-bit activations may tip a router that is in doubt, now and then.
             const bool rough = phase == HEARTH_PHASE_PROMPT && rough_prompts(m);
             printf("%-20s %-6s %d of %d choices of experts are not the reference's\n", g->name,

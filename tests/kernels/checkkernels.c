@@ -61,7 +61,7 @@ bool check_same(const char *what, const char *level, const float *got, const flo
 static struct guarded {
     uint8_t *map, *data;
     size_t mapped, n;
-} blocks[64];
+} blocks[128];
 static int n_blocks;
 
 void *check_guarded(size_t n, bool at_start)
@@ -70,7 +70,7 @@ void *check_guarded(size_t n, bool at_start)
     size_t inner = (n + PAGE - 1) / PAGE * PAGE + PAGE;
     g->mapped = inner + 2 * PAGE;
     g->map = mmap(NULL, g->mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (g->map == MAP_FAILED || n_blocks == 64) {
+    if (g->map == MAP_FAILED || n_blocks == 128) {
         puts("no memory for guarded blocks");
         exit(1);
     }

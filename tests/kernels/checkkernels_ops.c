@@ -340,6 +340,7 @@ static void check_layer_norm(const float *x, const float *w, const float *b, siz
 // What an activation gives, and how far from it a kernel may be.
 static double activated(enum hearth_activation act, double x, double *within)
 {
+    double slope;
     *within = 2e-6 * fabs(x);
     switch (act) {
     case HEARTH_ACT_SILU: // where exp overflows, 0 instead of a number of no weight
@@ -348,6 +349,15 @@ static double activated(enum hearth_activation act, double x, double *within)
     case HEARTH_ACT_GELU: // 0 from -13.2 down
         *within = 5e-6 * fabs(0.5 * x * erfc(-x * 0.70710678118654752)) + 1e-37;
         return x < -13.2 ? 0 : 0.5 * x * erfc(-x * 0.70710678118654752);
+    case HEARTH_ACT_GELU_TANH: // a rounding of what goes into exp counts as often as that is large
+        slope = 0.7978845608028654 * (x + 0.044715 * x * x * x);
+        *within =
+            (2e-6 + 3e-7 * fabs(slope)) * fabs(x / (1 + exp(-2 * slope))) + (2 * slope < -80 ? 1e-30 : 0);
+        return x / (1 + exp(-2 * slope));
+    case HEARTH_ACT_SWIGLU_CLAMPED:
+        x = x > 7 ? 7 : x;
+        *within = (2e-6 + 3e-7 * fabs(x)) * fabs(x) + (x < -45 ? 1e-30 : 0);
+        return x / (1 + exp(-1.702 * x));
     case HEARTH_ACT_RELU:
     case HEARTH_ACT_DRELU:
         break;
@@ -357,7 +367,7 @@ static double activated(enum hearth_activation act, double x, double *within)
 
 static void check_activate(const float *x, size_t n)
 {
-    for (enum hearth_activation act = HEARTH_ACT_SILU; act <= HEARTH_ACT_GELU; act++) {
+    for (enum hearth_activation act = HEARTH_ACT_SILU; act < HEARTH_ACTS_END; act++) {
         float *want = NULL;
         for (int l = 0; l < check_n_levels; l++) {
             float *out = copy(x, n);
@@ -379,7 +389,7 @@ static void check_activate_borders(void)
     const float x[] = {INFINITY, -INFINITY, NAN,   0.0f,   -0.0f,  13.2f,   -13.2f, 13.2001f, -13.2001f,
                        88.8f,    -88.8f,    3e38f, -3e38f, 1e-40f, -1e-40f, 1e-20f, -1e-20f};
     const size_t n = sizeof x / sizeof x[0];
-    for (enum hearth_activation act = HEARTH_ACT_SILU; act <= HEARTH_ACT_GELU; act++) {
+    for (enum hearth_activation act = HEARTH_ACT_SILU; act < HEARTH_ACTS_END; act++) {
         float *want = NULL;
         for (int l = 0; l < check_n_levels; l++) {
             float *out = copy(x, n);
@@ -388,7 +398,9 @@ static void check_activate_borders(void)
             for (size_t i = 0; i < n; i++)
                 if (!(isnan(out[i]) && isnan(want[i])))
                     check_same("activate at a border", check_levels[l].name, out + i, want + i, 1);
-            if (out[0] != INFINITY || out[11] != 3e38f || (act == HEARTH_ACT_GELU && !isnan(out[2])))
+            const bool clamped = act == HEARTH_ACT_SWIGLU_CLAMPED;
+            if (out[0] != (clamped ? want[0] : INFINITY) || out[11] != (clamped ? want[0] : 3e38f) ||
+                (act == HEARTH_ACT_GELU && !isnan(out[2])))
                 check_fail("activate: %s gives %g, %g, %g for inf, 3e38, NaN", check_levels[l].name,
                            (double)out[0], (double)out[11], (double)out[2]);
         }
@@ -401,7 +413,7 @@ static void check_activate_borders(void)
 
 static void check_glu(const float *gate, const float *up, size_t n)
 {
-    for (enum hearth_activation act = HEARTH_ACT_SILU; act <= HEARTH_ACT_GELU; act++) {
+    for (enum hearth_activation act = HEARTH_ACT_SILU; act < HEARTH_ACTS_END; act++) {
         float *want = NULL;
         for (int l = 0; l < check_n_levels; l++) {
             float *out = copy(gate, n);
@@ -416,8 +428,10 @@ static void check_glu(const float *gate, const float *up, size_t n)
                 double within;
                 g = activated(act, g, &within);
                 u = act == HEARTH_ACT_DRELU && u < 0 ? 0 : u;
-                // Where exp overflows, silu is 0 instead of a number of no weight.
-                if (act == HEARTH_ACT_SILU && gate[i] < -80)
+                u = act == HEARTH_ACT_SWIGLU_CLAMPED ? fmin(fmax(u, -7), 7) + 1 : u;
+                // Where exp overflows, it is 0 instead of a number of no weight.
+                const bool overflows = act == HEARTH_ACT_SILU || act >= HEARTH_ACT_GELU_TANH;
+                if (overflows && gate[i] < (act == HEARTH_ACT_SILU ? -80 : -5))
                     continue;
                 // A denormal g is rounded to a multiple of 1.4e-45 before it meets u.
                 close_to("glu", i, out[i], g * u, 5e-6 * fabs(g * u) + 3e-45 * fabs(u) + 1e-37);

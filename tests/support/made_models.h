@@ -12,7 +12,15 @@
 
 #include "model/arch.h"
 
-enum { MADE_E = 32, MADE_HEADS = 4, MADE_KV_HEADS = 2, MADE_F = 48, MADE_F_EXP = 16, MADE_LAYERS = 2 };
+enum {
+    MADE_E = 32,
+    MADE_HEADS = 4,
+    MADE_KV_HEADS = 2,
+    MADE_F = 48,
+    MADE_F_EXP = 16,
+    MADE_F_SHARED = 24,
+    MADE_LAYERS = 2
+};
 enum { MADE_VOCAB = 272, MADE_EXPERTS = 6, MADE_USED = 2, MADE_CTX = 256, MADE_RANK = 24 };
 
 // One metadata entry: a number ('u', 'f'), a bool ('b'), text ('s'), or a number for each layer,
@@ -30,6 +38,8 @@ struct made {
     bool experts;
     bool optional;       // with optional tensors, but for rope_freqs and the second norm of a parallel layer
     bool split_experts;  // a tensor per expert
+    bool shared;         // with an expert that all tokens use
+    bool leading;        // the first layer has no experts
     bool by_neuron;      // down stored by neuron
     bool predictors;     // and these
     bool zero_router;    // all experts score the same
@@ -58,6 +68,12 @@ static inline uint64_t made_dim(const struct made *made, enum hearth_dim dim)
         return made->ff ? made->ff : MADE_F;
     case HEARTH_DIM_FF_EXP:
         return MADE_F_EXP;
+    case HEARTH_DIM_FF_TWICE:
+        return 2 * (made->ff ? made->ff : MADE_F);
+    case HEARTH_DIM_FF_SHARED:
+        return MADE_F_SHARED;
+    case HEARTH_DIM_HEADS:
+        return MADE_HEADS;
     case HEARTH_DIM_KV:
         return MADE_KV_HEADS * head;
     case HEARTH_DIM_QKV:
@@ -110,6 +126,7 @@ static inline void made_add(struct made_list *l, const char *name, uint64_t k, u
 static inline void made_bind(struct made_list *l, const struct hearth_binding *b, const char *prefix)
 {
     const struct made *made = l->made;
+    const bool experts = made->experts && !(made->leading && !strcmp(prefix, "blk.0."));
     const bool predictor = b->k == HEARTH_DIM_RANK || b->n == HEARTH_DIM_RANK;
     const bool maybe = b->need == HEARTH_MAYBE_DENSE || b->need == HEARTH_MAYBE_EACH;
     if (maybe && !(predictor ? made->predictors : made->by_neuron))
@@ -117,7 +134,9 @@ static inline void made_bind(struct made_list *l, const struct hearth_binding *b
     if (made->by_neuron && !maybe && !strncmp(b->name, "ffn_down", 8) && b->n != HEARTH_DIM_NONE)
         return;
     if (((b->need == HEARTH_DENSE || b->need == HEARTH_MAYBE_DENSE) && made->experts) ||
-        ((b->need == HEARTH_EXPERTS || hearth_need_is_each(b->need)) && !made->experts) ||
+        (b->need == HEARTH_LEADING && experts) || (b->need == HEARTH_SHARED && !(experts && made->shared)) ||
+        ((b->need == HEARTH_EXPERTS || b->need == HEARTH_EACH_VECTOR || hearth_need_is_each(b->need)) &&
+         !experts) ||
         (b->need == HEARTH_OPTIONAL && (!made->optional || strstr(b->name, "rope_freqs"))) ||
         (made->experts && b->n == HEARTH_DIM_NONE && b->k == HEARTH_DIM_FF))
         return;

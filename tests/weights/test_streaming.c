@@ -20,6 +20,8 @@ static void test_tied(void **state)
 {
     (void)state;
     check_model(HEARTH_SOURCE_DIR "/tests/golden/models/tied.Q8_0.gguf", HEARTH_SPARSITY_OFF);
+    check_model(HEARTH_SOURCE_DIR "/tests/golden/models/gemma3.Q8_0.gguf", HEARTH_SPARSITY_OFF);
+    check_model(HEARTH_SOURCE_DIR "/tests/golden/models/phi3.Q8_0.gguf", HEARTH_SPARSITY_OFF);
 }
 
 // A head that is larger than all layers together streams in parts that fit where a layer does.

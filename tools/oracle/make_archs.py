@@ -26,6 +26,7 @@ COMMON = dict(
     bos_token_id=None, eos_token_id=None, attn_implementation="eager", experts_implementation="eager",
 )
 GROUPED = dict(COMMON, intermediate_size=96, num_key_value_heads=2, rope_parameters=PLAIN, rms_norm_eps=1e-6)
+WINDOWS = dict(GROUPED, max_position_embeddings=256, sliding_window=20, head_dim=32)
 FALCON = dict(COMMON, ffn_hidden_size=256, parallel_attn=True, bias=False, alibi=False)
 
 # name: (GGUF architecture, class of transformers, its configuration, text)
@@ -66,10 +67,53 @@ MODELS = {
              activation_function="relu", dropout=0.0, pad_token_id=None, tie_word_embeddings=True),
         TEXT,
     ),
+    "gemma3": (
+        "gemma3", tf.Gemma3ForCausalLM,
+        dict(WINDOWS, query_pre_attn_scalar=32, layer_types=["sliding_attention", "sliding_attention", "full_attention"],
+             num_hidden_layers=3, tie_word_embeddings=True,
+             rope_parameters={"full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6},
+                              "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}}),
+        TEXT * 2,
+    ),
+    "gpt-oss": (
+        "gpt-oss", tf.GptOssForCausalLM,
+        dict(WINDOWS, intermediate_size=32, num_local_experts=8, num_experts_per_tok=4, tie_word_embeddings=False,
+             rope_parameters=dict(YARN, truncate=False)),
+        TEXT * 2,
+    ),
+    "granitemoe": (
+        "granitemoe", tf.GraniteMoeSharedForCausalLM,
+        dict(GROUPED, intermediate_size=32, shared_intermediate_size=64, num_local_experts=8, num_experts_per_tok=3,
+             embedding_multiplier=2.5, attention_multiplier=0.3, residual_multiplier=0.6, logits_scaling=1.7,
+             pad_token_id=None, tie_word_embeddings=False),
+        TEXT,
+    ),
+    "phi3": (
+        "phi3", tf.Phi3ForCausalLM,
+        dict(GROUPED, max_position_embeddings=256, num_attention_heads=2, num_key_value_heads=1, sliding_window=20,
+             rope_parameters=dict(PLAIN, partial_rotary_factor=0.75), pad_token_id=None, tie_word_embeddings=False),
+        TEXT * 2,
+    ),
+    "phi3-long": (
+        "phi3", tf.Phi3ForCausalLM,
+        dict(GROUPED, max_position_embeddings=256, original_max_position_embeddings=128, pad_token_id=None,
+             tie_word_embeddings=False,
+             rope_parameters={"rope_type": "longrope", "rope_theta": 10000.0, "original_max_position_embeddings": 128,
+                              "short_factor": [1.0 + 0.2 * i for i in range(8)], "long_factor": [3.0 + i for i in range(8)]}),
+        TEXT,
+    ),
+    "glm4moe": (
+        "glm4moe", tf.Glm4MoeForCausalLM,
+        dict(GROUPED, head_dim=32, num_hidden_layers=3, first_k_dense_replace=1, moe_intermediate_size=32, n_routed_experts=8,
+             num_experts_per_tok=3, n_shared_experts=2, n_group=1, topk_group=1, norm_topk_prob=True, use_qk_norm=True,
+             routed_scaling_factor=1.7, attention_bias=True, rope_parameters=dict(PLAIN, partial_rotary_factor=0.5),
+             tie_word_embeddings=False),
+        TEXT,
+    ),
 }  # fmt: skip
 
 # Types beside Q8_0. F16 models have one layer, and weights that the file holds exactly.
-MORE_TYPES = {name: ("F16", "Q4_0") for name in ("qwen2", "qwen3", "mixtral", "falcon-7b", "opt")} | {"qwen3moe": ("Q4_0",)}
+MORE_TYPES = {name: ("F16", "Q4_0") for name in ("qwen2", "qwen3", "mixtral", "falcon-7b", "opt")} | {name: ("Q4_0",) for name in ("qwen3moe", "gemma3", "granitemoe", "phi3")} | {"gpt-oss": ("MXFP4",)}
 SHORT_TEXT = "The old woman and the hen went on"
 
 
@@ -80,6 +124,7 @@ def fill(model, rng):
         shape = tuple(p.shape)
         if "norm" in name or ".ln_" in name:
             value = rng.uniform(0.6, 1.4, shape) if name.endswith("weight") else rng.standard_normal(shape) * 0.1
+            value -= isinstance(model, tf.Gemma3ForCausalLM)  # whose norms add 1 to their weights
         else:
             inputs = np.sqrt(shape[-1])
             if name.endswith("bias"):
@@ -90,12 +135,19 @@ def fill(model, rng):
                 std = 0.5
             elif any(part in name for part in ("down_proj", "o_proj", "fc2", ".dense.", "4h_to_h")):
                 std = 0.8 / inputs
-            elif name.endswith("mlp.gate.weight"):
+            elif name.endswith("sinks"):
+                std = 1.5
+            elif name.endswith("experts.gate_up_proj") and isinstance(model, tf.GptOssForCausalLM):
+                std = 4.0 / inputs  # some beyond the clamps
+            elif name.endswith(("mlp.gate.weight", "router.weight")):
                 std = 2.0 / inputs
             else:
                 std = 1.4 / inputs
             value = rng.standard_normal(shape) * std
         p.data = torch.from_numpy(value.astype(np.float32))
+    for name, b in model.named_buffers():
+        if name.endswith("e_score_correction_bias"):
+            b.copy_(torch.from_numpy(rng.standard_normal(tuple(b.shape)) * 0.2))
 
 
 # ---- transformers' tensors under GGUF's names ------------------------------------------------------------------
@@ -117,10 +169,13 @@ def gated_layer(out, sd, arch, cfg, i):
         for part in ("gate", "up", "down"):
             out[dst + f"ffn_{part}.weight"] = sd[src + f"mlp.{part}_proj.weight"]
         return
-    both = sd[src + "mlp.experts.gate_up_proj"]
-    out[dst + "ffn_gate_inp.weight"] = sd[src + "mlp.gate.weight"]
-    out[dst + "ffn_gate_exps.weight"], out[dst + "ffn_up_exps.weight"] = np.split(both, 2, axis=1)
-    out[dst + "ffn_down_exps.weight"] = sd[src + "mlp.experts.down_proj"]
+    experts_of(out, sd, dst, src + "mlp.experts.", src + "mlp.gate.weight")
+
+
+def experts_of(out, sd, dst, experts, router):
+    out[dst + "ffn_gate_inp.weight"] = sd[router]
+    out[dst + "ffn_gate_exps.weight"], out[dst + "ffn_up_exps.weight"] = np.split(sd[experts + "gate_up_proj"], 2, axis=1)
+    out[dst + "ffn_down_exps.weight"] = sd[experts + "down_proj"]
 
 
 def falcon_layer(out, sd, cfg, i):
@@ -149,6 +204,74 @@ def opt_layer(out, sd, i):
             out[f"{dst}{ours}.{kind}"] = sd[f"{src}{theirs}.{kind}"]
 
 
+def gemma3_layer(out, sd, i):
+    src, dst = f"model.layers.{i}.", f"blk.{i}."
+    names = {"attn_norm": "input_layernorm", "post_attention_norm": "post_attention_layernorm",
+             "ffn_norm": "pre_feedforward_layernorm", "post_ffw_norm": "post_feedforward_layernorm",
+             "attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm", "attn_output": "self_attn.o_proj"}
+    names |= {f"attn_{p}": f"self_attn.{p}_proj" for p in "qkv"} | {f"ffn_{p}": f"mlp.{p}_proj" for p in ("gate", "up", "down")}  # fmt: skip
+    for ours, theirs in names.items():
+        out[f"{dst}{ours}.weight"] = sd[f"{src}{theirs}.weight"]
+
+
+def gpt_oss_layer(out, sd, i):
+    src, dst = f"model.layers.{i}.", f"blk.{i}."
+    out[dst + "attn_norm.weight"] = sd[src + "input_layernorm.weight"]
+    out[dst + "post_attention_norm.weight"] = sd[src + "post_attention_layernorm.weight"]
+    out[dst + "attn_sinks.weight"] = sd[src + "self_attn.sinks"]
+    for kind in ("weight", "bias"):
+        for ours, theirs in (("q", "q_proj"), ("k", "k_proj"), ("v", "v_proj"), ("output", "o_proj")):
+            out[f"{dst}attn_{ours}.{kind}"] = sd[f"{src}self_attn.{theirs}.{kind}"]
+        out[f"{dst}ffn_gate_inp.{kind}"] = sd[f"{src}mlp.router.{kind}"]
+    both, bias = sd[src + "mlp.experts.gate_up_proj"], sd[src + "mlp.experts.gate_up_proj_bias"]
+    for first, part in enumerate(("gate", "up")):  # side by side, inputs first
+        out[f"{dst}ffn_{part}_exps.weight"] = both[:, :, first::2].transpose(0, 2, 1)
+        out[f"{dst}ffn_{part}_exps.bias"] = bias[:, first::2]
+    out[dst + "ffn_down_exps.weight"] = sd[src + "mlp.experts.down_proj"].transpose(0, 2, 1)
+    out[dst + "ffn_down_exps.bias"] = sd[src + "mlp.experts.down_proj_bias"]
+
+
+def granitemoe_layer(out, sd, cfg, i):
+    src, dst = f"model.layers.{i}.", f"blk.{i}."
+    out[dst + "attn_norm.weight"] = sd[src + "input_layernorm.weight"]
+    out[dst + "ffn_norm.weight"] = sd[src + "post_attention_layernorm.weight"]
+    for part, heads in (("q", cfg.num_attention_heads), ("k", cfg.num_key_value_heads)):
+        out[f"{dst}attn_{part}.weight"] = mm.interleave(sd[f"{src}self_attn.{part}_proj.weight"], heads)
+    out[dst + "attn_v.weight"] = sd[src + "self_attn.v_proj.weight"]
+    out[dst + "attn_output.weight"] = sd[src + "self_attn.o_proj.weight"]
+    experts_of(out, sd, dst, src + "block_sparse_moe.experts.", src + "block_sparse_moe.router.weight")
+    both = sd[src + "shared_mlp.input_linear.weight"]
+    out[dst + "ffn_gate_shexp.weight"], out[dst + "ffn_up_shexp.weight"] = np.split(both, 2)
+    out[dst + "ffn_down_shexp.weight"] = sd[src + "shared_mlp.output_linear.weight"]
+
+
+def phi3_layer(out, sd, i):
+    src, dst = f"model.layers.{i}.", f"blk.{i}."
+    names = {"attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm", "attn_qkv": "self_attn.qkv_proj",
+             "attn_output": "self_attn.o_proj", "ffn_up": "mlp.gate_up_proj", "ffn_down": "mlp.down_proj"}  # fmt: skip
+    for ours, theirs in names.items():
+        out[f"{dst}{ours}.weight"] = sd[f"{src}{theirs}.weight"]
+
+
+def glm4moe_layer(out, sd, cfg, i):
+    src, dst = f"model.layers.{i}.", f"blk.{i}."
+    out[dst + "attn_norm.weight"] = sd[src + "input_layernorm.weight"]
+    out[dst + "post_attention_norm.weight"] = sd[src + "post_attention_layernorm.weight"]
+    for part in "qkv":
+        for kind in ("weight", "bias"):
+            out[f"{dst}attn_{part}.{kind}"] = sd[f"{src}self_attn.{part}_proj.{kind}"]
+    for part in "qk":
+        out[f"{dst}attn_{part}_norm.weight"] = sd[f"{src}self_attn.{part}_norm.weight"]
+    out[dst + "attn_output.weight"] = sd[src + "self_attn.o_proj.weight"]
+    experts = i >= cfg.first_k_dense_replace
+    for part in ("gate", "up", "down"):
+        dense = f"{src}mlp.shared_experts.{part}_proj.weight" if experts else f"{src}mlp.{part}_proj.weight"
+        out[f"{dst}ffn_{part}{'_shexp' if experts else ''}.weight"] = sd[dense]
+    if experts:
+        experts_of(out, sd, dst, src + "mlp.experts.", src + "mlp.gate.weight")
+        out[dst + "exp_probs_b.bias"] = sd[src + "mlp.gate.e_score_correction_bias"]
+
+
 def gguf_tensors(arch, cfg, sd):
     """{GGUF name: array} from a state dictionary of arrays."""
     out = {}
@@ -169,6 +292,16 @@ def gguf_tensors(arch, cfg, sd):
             falcon_layer(out, sd, cfg, i)
         elif arch == "opt":
             opt_layer(out, sd, i)
+        elif arch == "gemma3":
+            gemma3_layer(out, sd, i)
+        elif arch == "gpt-oss":
+            gpt_oss_layer(out, sd, i)
+        elif arch == "granitemoe":
+            granitemoe_layer(out, sd, cfg, i)
+        elif arch == "phi3":
+            phi3_layer(out, sd, i)
+        elif arch == "glm4moe":
+            glm4moe_layer(out, sd, cfg, i)
         else:
             gated_layer(out, sd, arch, cfg, i)
     return out
@@ -186,7 +319,7 @@ def kv_heads(cfg):
 def add_hyper_parameters(w, name, arch, cfg):
     w.add_context_length(cfg.max_position_embeddings)
     w.add_embedding_length(cfg.hidden_size)
-    w.add_block_count(cfg.num_hidden_layers)
+    w.add_block_count(cfg.num_hidden_layers + (arch == "glm4moe"))  # whose last one guesses tokens ahead
     w.add_feed_forward_length(getattr(cfg, "intermediate_size", None) or getattr(cfg, "ffn_hidden_size", None) or cfg.ffn_dim)
     w.add_head_count(cfg.num_attention_heads)
     w.add_head_count_kv(kv_heads(cfg))
@@ -202,8 +335,39 @@ def add_hyper_parameters(w, name, arch, cfg):
         w.add_expert_used_count(cfg.num_experts_per_tok)
     if hasattr(cfg, "moe_intermediate_size"):
         w.add_expert_feed_forward_length(cfg.moe_intermediate_size)
-    if name == "window":
+    if name in ("window", "phi3") or hasattr(cfg, "layer_types") and "sliding_attention" in cfg.layer_types:
         w.add_sliding_window(cfg.sliding_window)
+    if arch == "gemma3":
+        w.add_uint32("gemma3.attention.sliding_window_pattern", 3)
+        w.add_rope_freq_base(1e6)
+        w.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
+        w.add_rope_scaling_factor(8.0)
+    if arch == "gpt-oss":
+        w.add_expert_feed_forward_length(cfg.intermediate_size)
+        w.add_rope_scaling_type(gguf.RopeScalingType.YARN)
+        w.add_rope_scaling_factor(YARN["factor"])
+        w.add_rope_scaling_orig_ctx_len(YARN["original_max_position_embeddings"])
+    if arch == "granitemoe":
+        w.add_expert_shared_feed_forward_length(cfg.shared_intermediate_size)
+        w.add_embedding_scale(cfg.embedding_multiplier)
+        w.add_attention_scale(cfg.attention_multiplier)
+        w.add_residual_scale(cfg.residual_multiplier)
+        w.add_logit_scale(cfg.logits_scaling)
+    if name == "phi3":
+        w.add_rope_dimension_count(24)
+    if name == "phi3-long":
+        original = cfg.rope_parameters["original_max_position_embeddings"]
+        w.add_rope_scaling_orig_ctx_len(original)
+        factor = cfg.max_position_embeddings / original
+        w.add_rope_scaling_attn_factors(float(np.sqrt(1 + np.log(factor) / np.log(original))))
+    if arch == "glm4moe":
+        w.add_rope_dimension_count(16)
+        w.add_leading_dense_block_count(cfg.first_k_dense_replace)
+        w.add_expert_shared_count(cfg.n_shared_experts)
+        w.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+        w.add_expert_weights_scale(cfg.routed_scaling_factor)
+        w.add_expert_weights_norm(True)
+        w.add_nextn_predict_layers(1)
     if name == "qwen2-yarn":
         w.add_rope_scaling_type(gguf.RopeScalingType.YARN)
         w.add_rope_scaling_factor(YARN["factor"])
@@ -229,16 +393,33 @@ def write_gguf(path, name, arch, cfg, tensors, kind):
     add_vocabulary(w, SpmVocab())
     decoded = {}
     for tensor, value in tensors.items():
-        plain = value.ndim == 1 or any(part in tensor for part in ("norm", "gate_inp", "position"))
-        own = T.F32 if plain else T[kind]
+        value = value + ones_of(arch, tensor)
+        plain = value.ndim == 1 or any(part in tensor for part in ("norm", "gate_inp", "position", "bias"))
+        own = T.F32 if plain else T.Q8_0 if kind == "MXFP4" and "_exps" not in tensor else T[kind]
         data = np.ascontiguousarray(mm.encode(np.ascontiguousarray(value), own))
         w.add_tensor(tensor, data, raw_dtype=own)
         decoded[tensor] = np.ascontiguousarray(mm.decode(data, own).astype(np.float32)).reshape(value.shape)
+    for tensor, value in tables_of(name, cfg).items():
+        w.add_tensor(tensor, np.asarray(value, np.float32))
     w.write_header_to_file()
     w.write_kv_data_to_file()
     w.write_tensors_to_file()
     w.close()
     return decoded
+
+
+def tables_of(name, cfg):
+    """Tensors that are no weights of the model in transformers."""
+    if name == "phi3-long":
+        return {f"rope_factors_{kind}.weight": cfg.rope_parameters[kind + "_factor"] for kind in ("short", "long")}
+    if name == "glm4moe":
+        return {f"blk.{cfg.num_hidden_layers}.nextn.enorm.weight": np.ones(cfg.hidden_size)}
+    return {}
+
+
+def ones_of(arch, tensor):
+    """What GGUF's tensor has more than the model's."""
+    return np.float32(arch == "gemma3" and "norm" in tensor)
 
 
 def with_weights(model, arch, decoded):
@@ -251,7 +432,7 @@ def with_weights(model, arch, decoded):
         at += value.numel()
     flat = torch.cat([v.reshape(-1) for v in sd.values()])
     for tensor, where in gguf_tensors(arch, model.config, positions).items():
-        flat[torch.from_numpy(where.reshape(-1))] = torch.from_numpy(decoded[tensor].reshape(-1))
+        flat[torch.from_numpy(where.reshape(-1))] = torch.from_numpy(decoded[tensor].reshape(-1) - ones_of(arch, tensor))
     for key, value in sd.items():
         value.copy_(flat[: value.numel()].reshape(value.shape))
         flat = flat[value.numel() :]
@@ -263,16 +444,20 @@ def record_experts(model, chosen):
     used = getattr(model.config, "num_experts_per_tok", 0)
 
     def hook(_module, _inputs, output):
-        scores = output[0] if isinstance(output, tuple) else output
-        chosen.append(torch.topk(scores, used, dim=-1).indices.sort(-1).values.tolist())
+        if isinstance(output, tuple) and len(output) == 3:
+            ids = output[2]
+        else:
+            ids = torch.topk(output[0] if isinstance(output, tuple) else output, used, dim=-1).indices
+        chosen.append(ids.sort(-1).values.tolist())
 
-    return [m.register_forward_hook(hook) for n, m in model.named_modules() if n.endswith("mlp.gate")]
+    routers = ("mlp.gate", "mlp.router", "block_sparse_moe.router")
+    return [m.register_forward_hook(hook) for n, m in model.named_modules() if n.endswith(routers)]
 
 
 @torch.no_grad()
 def make(name, folder, kind="Q8_0"):
     arch, model_class, settings, text = MODELS[name]
-    text = text if kind == "Q8_0" else SHORT_TEXT
+    text = text if kind in ("Q8_0", "MXFP4") else SHORT_TEXT
     settings = dict(settings, num_hidden_layers=1) if kind == "F16" else settings
     torch.manual_seed(0)
     model = model_class(model_class.config_class(**settings)).eval()
@@ -297,6 +482,7 @@ def make(name, folder, kind="Q8_0"):
     if chosen:
         with open(stem + ".experts", "w") as f:
             for layer, rows in enumerate(chosen[: model.config.num_hidden_layers]):
+                layer += getattr(model.config, "first_k_dense_replace", 0)
                 f.writelines(f"{layer} {place} {' '.join(map(str, row))}\n" for place, row in enumerate(rows))
     more, leads = mm.greedy(reference, ids, 24)
     close = [i for i, lead in enumerate(leads) if lead < 0.15]
