@@ -75,15 +75,20 @@ static void relu(float *x, size_t n)
         x[i] = x[i] > 0.0f ? x[i] : 0.0f;
 }
 
-// Gradients of weighted cross-entropy with regard to the outputs, in their place.
+// Gradients of weighted cross-entropy with regard to the outputs, in their place. The logistic function is
+// what the kernel of SILU multiplies with.
 static void loss_task(void *arg, int task, int worker)
 {
     (void)worker;
     const struct hearth_net *n = arg;
-    float *p = n->p + (size_t)task * n->f;
-    const uint8_t *codes = n->codes + (size_t)task * n->f;
+    const size_t first = (size_t)task * n->f;
+    float *restrict p = n->p + first, *restrict silu = n->pt + first; // not in use yet
+    const uint8_t *restrict codes = n->codes + first;
+    for (size_t j = 0; j < n->f; j++)
+        silu[j] = p[j] -= HEARTH_NET_BIAS;
+    n->kernels->activate(silu, n->f, HEARTH_ACT_SILU);
     for (size_t j = 0; j < n->f; j++) {
-        const float z = p[j] - HEARTH_NET_BIAS, is = 1.0f / (1.0f + hearth_exp(-z));
+        const float z = p[j], is = fabsf(z) > 1e-3f ? silu[j] / z : 0.5f + 0.25f * z;
         p[j] = codes[j] ? n->weights[codes[j]] * (is - 1.0f) : is;
     }
 }
