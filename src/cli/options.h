@@ -30,7 +30,8 @@ enum {
     HEARTH_CMD_PLAN = 1u << 10,
     HEARTH_CMD_CHAT = 1u << 11,
     HEARTH_CMD_CONVERT = 1u << 12,
-    HEARTH_CMD_ALL = (1u << 13) - 1
+    HEARTH_CMD_TRAIN = 1u << 13,
+    HEARTH_CMD_ALL = (1u << 14) - 1
 };
 
 enum hearth_option_kind {
@@ -90,6 +91,8 @@ struct hearth_options {
     int64_t n_predict, n_parallel, chunks, repetitions, depth;
     struct hearth_int_list bench_prompt, bench_gen, bench_parallel;
     struct hearth_int_list bench_depth, bench_threads, bench_ubatch, bench_type_k, bench_type_v;
+    double recall, predictor_share; // percent
+    int64_t train_steps;
     struct hearth_string_list models, bench_pg;
     uint64_t roof_bytes;
     int output, phase, stats;

@@ -27,6 +27,7 @@
 #define PLAN       HEARTH_CMD_PLAN
 #define CHAT       HEARTH_CMD_CHAT
 #define CONVERT    HEARTH_CMD_CONVERT
+#define TRAIN      HEARTH_CMD_TRAIN
 #define TALK       (RUN | CHAT)
 #define ENGINE     (TALK | BENCH | PERPLEXITY)
 
@@ -50,6 +51,17 @@ const struct hearth_option hearth_option_table[] = {
      "the text to score, or standard input when FILE is -", AT(file)},
     {"-f, --file", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, PROFILE, "Input",
      "the text to run through the model, or standard input when FILE is -", AT(file)},
+    {"-f, --file", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, TRAIN, "Input",
+     "the text to learn from, or standard input when FILE is -", AT(file)},
+    {"--recall", NULL, HEARTH_OPTION_FLOAT, "PERCENT", "98", NULL, 1, 100, TRAIN, "Training",
+     "how much of what active neurons give predictors are to find, in text that they were not trained with",
+     AT(recall)},
+    {"--predictor-share", NULL, HEARTH_OPTION_FLOAT, "PERCENT", "10", NULL, 0.1, 100, TRAIN, "Training",
+     "bytes that predictors may have, of those of the feed-forward parts", AT(predictor_share)},
+    {"--steps", NULL, HEARTH_OPTION_INT, "N", "1000", NULL, 1, 1000000, TRAIN, "Training",
+     "steps of training a predictor, of 256 tokens each", AT(train_steps)},
+    {"-s, --seed", NULL, HEARTH_OPTION_INT, "S", "1", NULL, 0, 4294967295.0, TRAIN, "Training",
+     "seed of the predictors' first weights and of the order of tokens", AT(seed)},
     {"-p, --prompt", NULL, HEARTH_OPTION_STRING, "TEXT", NULL, NULL, NO_RANGE, CHAT, "Input",
      "the first message of the user", AT(prompt)},
     {"-f, --file", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, CHAT, "Input",
@@ -237,14 +249,15 @@ const struct hearth_option hearth_option_table[] = {
      "tokens that the KV cache has room for, all continuations of -np together, which share the prompt's; 0: "
      "-c for each of them",
      AT(kv_size)},
-    {"-c, --ctx-size", NULL, HEARTH_OPTION_INT, "N", "512", NULL, 2, 67108864, PROFILE, "Resources",
+    {"-c, --ctx-size", NULL, HEARTH_OPTION_INT, "N", "512", NULL, 2, 67108864, PROFILE | TRAIN, "Resources",
      "tokens of a stretch of text; every stretch starts afresh", AT(n_ctx)},
     {"-t, --threads", NULL, HEARTH_OPTION_INT, "N", "-1", NULL, -1, 256,
-     TALK | PERPLEXITY | QUANTIZE | CONVERT | PROFILE | PACK | PLAN, "Resources",
+     TALK | PERPLEXITY | QUANTIZE | CONVERT | PROFILE | TRAIN | PACK | PLAN, "Resources",
      "threads; -1: one per physical core. No result depends on it", AT(n_threads)},
     {"-t, --threads", NULL, HEARTH_OPTION_INT_LIST, "N,...", "-1", NULL, -1, 256, BENCH, "Resources",
      "threads; -1: one per physical core", AT(bench_threads)},
-    {"--ram", NULL, HEARTH_OPTION_BUDGET, "SIZE", "auto", NULL, 1, 9.0e18, ENGINE | PROFILE, "Resources",
+    {"--ram", NULL, HEARTH_OPTION_BUDGET, "SIZE", "auto", NULL, 1, 9.0e18, ENGINE | PROFILE | TRAIN,
+     "Resources",
      "use at most SIZE of memory (4G, 900M, 80% of this machine's); what does not fit is read from the file as it "
      "is needed. The text does not depend on it. auto: what is free, less some for the system; min: the smallest "
      "size that will do; all: load the whole model, whether or not it fits",
@@ -292,8 +305,9 @@ const struct hearth_option hearth_option_table[] = {
      BENCH, "Resources", "number format of the keys in the KV cache", AT(bench_type_k)},
     {"-ctv, --cache-type-v", NULL, HEARTH_OPTION_ENUM_LIST, "TYPE,...", "f16", "f16|f32|q8_0", NO_RANGE,
      BENCH, "Resources", "number format of the values in the KV cache", AT(bench_type_v)},
-    {"--cpu", NULL, HEARTH_OPTION_ENUM, "LEVEL", "auto", hearth_cpu_words, NO_RANGE, ENGINE | PROFILE | PLAN,
-     "Resources", "use CPU instructions up to this level; auto: all that this CPU has", AT(cpu)},
+    {"--cpu", NULL, HEARTH_OPTION_ENUM, "LEVEL", "auto", hearth_cpu_words, NO_RANGE,
+     ENGINE | PROFILE | TRAIN | PLAN, "Resources",
+     "use CPU instructions up to this level; auto: all that this CPU has", AT(cpu)},
     {"--sparsity", NULL, HEARTH_OPTION_ENUM, "MODE", "auto", "auto|off|exact|predict", NO_RANGE,
      ENGINE | PLAN, "Resources",
      "which neurons to compute for a generated token: all; those that their gates leave on (the same "
@@ -303,7 +317,7 @@ const struct hearth_option hearth_option_table[] = {
     {"--predict-threshold", NULL, HEARTH_OPTION_FLOAT, "X", NULL, NULL, -1e30, 1e30, ENGINE, "Resources",
      "compute a neuron when its predictor gives at least X, in place of what the file says",
      AT(predict_threshold)},
-    {"--sparsity-threshold", NULL, HEARTH_OPTION_MAGNITUDE, "X", "0", NULL, 0, 1e30, ENGINE | PROFILE,
+    {"--sparsity-threshold", NULL, HEARTH_OPTION_MAGNITUDE, "X", "0", NULL, 0, 1e30, ENGINE | PROFILE | TRAIN,
      "Resources",
      "for models outside the ReLU family: leave out neurons whose activated gate is below X in magnitude; "
      "with a share such as 40%, that share of the neurons, as measured when the pack's profile was made. This "
@@ -353,10 +367,12 @@ const struct hearth_option hearth_option_table[] = {
      "json: end standard error with one line of JSON: tokens, speeds, latencies, memory", AT(stats)},
     {"-o, --output", NULL, HEARTH_OPTION_ENUM, "FORMAT", "md", "md|json|jsonl|csv|sql", NO_RANGE, BENCH,
      "Output", "a Markdown table, JSON, a line of JSON for each test, CSV, or SQL", AT(output)},
-    {"--verify", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, ENGINE | PROFILE | INSPECT, "Input",
-     "check the file's checksums first (packs have them)", AT(verify)},
+    {"--verify", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, ENGINE | PROFILE | TRAIN | INSPECT,
+     "Input", "check the file's checksums first (packs have them)", AT(verify)},
     {"-o, --output", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, PROFILE, "Output",
      "the profile to write", AT(out)},
+    {"-o, --output", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, TRAIN, "Output",
+     "the model with predictors to write", AT(out)},
     {"--json", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, INSPECT | PLAN | TOKENIZE | PERPLEXITY,
      "Output", "print JSON", AT(json)},
     {"-q, --quiet", "--log-disable", HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, HEARTH_CMD_ALL, "Output",
@@ -517,6 +533,19 @@ const struct hearth_command hearth_command_table[] = {
      "--sparsity-threshold says which "
      "ones are left out. A profile holds for all number formats of a model.",
      "hearth profile model.gguf -f text.txt -o model.profile", hearth_cmd_profile},
+    {"train-predictors", TRAIN, MODEL_ONLY, "give a model predictors",
+     "Trains predictors for MODEL, which name the neurons of its feed-forward parts that a token needs, and writes the "
+     "model with them to the new file -o. With them, hearth pack makes a pack that is read neuron by neuron.\n\n"
+     "A text passes the model layer by layer; what passes each layer is what its predictors learn from. Use text "
+     "like that which the model will be used for, of some hundred thousand tokens. Every tenth window of it is held "
+     "out: on these, predictors find --recall of what active neurons give, with the fewest bytes. A model larger than "
+     "memory is read once. Finished layers are kept in OUT.layers until all are, so the same command goes on where it "
+     "was stopped.\n\n"
+     "Models of the ReLU family have neurons that are not active; for others --sparsity-threshold says which ones are "
+     "left out.",
+     "hearth train-predictors model.gguf -f text.txt -o model-predictors.gguf\n"
+     "hearth pack model-predictors.gguf model.hearth.gguf --profile model.profile",
+     hearth_cmd_train},
     {"pack",
      PACK,
      {{"MODEL", AT(model)}, {"OUT", AT(out)}},

@@ -6,12 +6,12 @@
 // group are or-ed. Then the next window, and after the last one the next layer.
 #include "convert/profile.h"
 
-#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
+#include "convert/magnitudes.h"
 #include "convert/profiler.h"
 #include "model/arch.h"
 #include "model/ffn.h"
@@ -20,9 +20,6 @@
 #define BATCHES     HEARTH_PROFILE_BATCHES
 #define SAMPLE      HEARTH_PROFILE_SAMPLE
 #define DEFAULT_CTX 512
-#define BIN_SHIFT   17
-#define BINS        HEARTH_PROFILER_BINS
-_Static_assert(BINS == 1u << (31 - BIN_SHIFT), "a float's bits without sign, cut");
 // Of memory that the stream of all tokens may take where there is no budget.
 #define STATE_BYTES (UINT64_C(4) << 30)
 
@@ -70,15 +67,6 @@ static void on_neurons(void *arg, int layer, int expert, struct hearth_row row, 
     sample(p, (size_t)expert, active);
 }
 
-static void count_sizes(struct hearth_profiler *p, const float *gates)
-{
-    for (size_t j = 0; j < p->n_ff; j++) {
-        uint32_t bits;
-        memcpy(&bits, &gates[j], sizeof bits);
-        p->sizes[(bits & INT32_MAX) >> BIN_SHIFT]++;
-    }
-}
-
 static void on_gates(void *arg, int layer, int expert, struct hearth_row row, const float *gates)
 {
     (void)layer;
@@ -87,7 +75,7 @@ static void on_gates(void *arg, int layer, int expert, struct hearth_row row, co
     if (!hearth_walk_row(&p->walk, row, &place))
         return;
     if (p->sizing || !(p->params->sparsity_share > 0))
-        count_sizes(p, gates);
+        hearth_magnitudes_count(p->sizes, gates, p->n_ff);
     if (p->sizing)
         return;
     uint64_t *active = take_place(p, expert, row);
@@ -187,31 +175,6 @@ static void count_stretch(struct hearth_profiler *p)
     p->counted += p->layer ? 0 : (uint64_t)(n - first) * SEQS;
 }
 
-// ---- magnitudes
-
-// The upper end of a bin.
-static float bin_end(uint32_t bin)
-{
-    const uint32_t bits = (bin + 1) << BIN_SHIFT;
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x <= FLT_MAX ? x : FLT_MAX;
-}
-
-static void measure_layer(const uint64_t *sizes, float *percentiles)
-{
-    uint64_t all = 0, below = 0;
-    for (uint32_t i = 0; i < BINS; i++)
-        all += sizes[i];
-    uint32_t bin = 0;
-    percentiles[0] = 0;
-    for (uint64_t k = 1; k < HEARTH_MAGNITUDES; k++) {
-        while (bin < BINS && below * (HEARTH_MAGNITUDES - 1) < all * k)
-            below += sizes[bin++];
-        percentiles[k] = bin ? bin_end(bin - 1) : 0;
-    }
-}
-
 // ---- one layer
 
 static int pass_stretches(struct hearth_profiler *p, bool keep)
@@ -238,7 +201,7 @@ static void begin_layer(struct hearth_profiler *p)
     memset(p->sample, 0, p->n_expert * SAMPLE * p->sample_bytes);
     memset(p->before, 0, neurons * sizeof *p->before);
     if (p->by_gates)
-        memset(p->sizes, 0, BINS * sizeof *p->sizes);
+        memset(p->sizes, 0, HEARTH_MAGNITUDE_BINS * sizeof *p->sizes);
 }
 
 static int end_layer(struct hearth_profiler *p)
@@ -268,13 +231,13 @@ static int profile_layer(struct hearth_profiler *p)
         p->sizing = true;
         rc = pass_stretches(p, false);
         p->sizing = false;
-        measure_layer(p->sizes, percentiles);
+        hearth_magnitudes_measure(p->sizes, percentiles);
         p->least = hearth_magnitude_at(percentiles, (double)params->sparsity_share);
     }
     if (!rc)
         rc = pass_stretches(p, true);
     if (p->by_gates && !(params->sparsity_share > 0))
-        measure_layer(p->sizes, percentiles);
+        hearth_magnitudes_measure(p->sizes, percentiles);
     hearth_walk_leave(&p->walk, (int)p->layer);
     return rc ? rc : end_layer(p);
 }
@@ -398,7 +361,7 @@ static int take_memory(struct hearth_profiler *p, const char *out)
     p->means = take(p->n_layer * x, f * sizeof *p->means, &enough);
     p->repeats = take(p->n_layer, sizeof *p->repeats, &enough);
     if (p->by_gates) {
-        p->sizes = take(BINS, sizeof *p->sizes, &enough);
+        p->sizes = take(HEARTH_MAGNITUDE_BINS, sizeof *p->sizes, &enough);
         p->magnitudes = take(p->n_layer, HEARTH_MAGNITUDES * sizeof *p->magnitudes, &enough);
     }
     if (!enough)

@@ -7,8 +7,6 @@
 #include "convert/walk.h"
 #include "model/model.h"
 
-#define HEARTH_PROFILER_BINS (1u << 14) // 64 for each power of two: the upper bits of a float
-
 // L layers, X experts (1 of a dense part), F neurons of a space, U experts of a token, T tokens of a window.
 struct hearth_profiler {
     const struct hearth_model *model;

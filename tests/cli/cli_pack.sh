@@ -91,6 +91,25 @@ run 1 pack "$model" "$tmp/x" --down q9_0
 err_has 'there is no number format "q9_0"'
 err_has "option --down"
 
+# ---- predictors: few steps of a text of its own; then its pack has them
+run 0 train-predictors "$model" -f "$tmp/text" -o "$tmp/predictors.gguf" --steps 5 -c 16 -t 1
+err_has "layer 5: rank"
+out_is_empty
+[ ! -e "$tmp/predictors.gguf.layers" ] || fail "finished layers are left behind"
+run 0 inspect "$tmp/predictors.gguf"
+out_has "hearth.predictors.recall"
+run 0 run "$tmp/predictors.gguf" -p "$prompt" -n 5 --temp 0 --sparsity predict
+run 0 pack "$tmp/predictors.gguf" "$tmp/again"
+err_lacks "has no predictors"
+run 2 train-predictors "$model" -o "$tmp/x"
+err_has "-f is missing"
+run 2 train-predictors "$model" -f "$tmp/text"
+err_has "-o is missing"
+run 1 train-predictors "$model" -f "$tmp/text" -o "$tmp/text"
+err_has "give another name"
+run 1 train-predictors "$model" -f "$tmp/text" -o "$tmp/x"
+err_has "windows"
+
 # ---- wrong command lines
 run 2 profile "$model" -o "$tmp/x"
 err_has "-f is missing"

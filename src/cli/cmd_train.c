@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+// hearth train-predictors: gives a model predictors.
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "convert/train.h"
+#include "cli/commands.h"
+#include "cli/common.h"
+#include "cli/fit.h"
+#include "quant/quant.h"
+
+static bool same_file(const char *a, const char *b)
+{
+    struct stat sa, sb;
+    return !stat(a, &sa) && !stat(b, &sb) && sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino;
+}
+
+static void say_layer(void *arg, const struct hearth_train_layer *l)
+{
+    (void)arg;
+    if (l->kept)
+        hearth_cli_info("layer %d: finished before", l->layer);
+    else
+        hearth_cli_info(
+            "layer %d: rank %" PRIu32 " %s (%.1f %% of the bytes) names %.1f %% of the neurons, %.1f %% "
+            "are active, and finds %.2f %% of what they give; %.0f s for the text, %.0f s of training",
+            l->layer, l->rank, hearth_type_info(l->type)->name, 100 * (double)l->bytes,
+            100 * (double)l->chosen, 100 * (double)l->active, 100 * (double)l->recall, l->walk_s, l->train_s);
+    hearth_progress_name("training, layer %d", l->layer + 1);
+}
+
+// As training will open its session. Returns the micro-batch that there is room for.
+static int check_fit(const struct hearth_options *o, const struct hearth_model *model)
+{
+    const int n_ctx = (int)(o->n_ctx > o->n_ubatch ? o->n_ctx : o->n_ubatch);
+    struct hearth_session_params params = hearth_cli_session_params(o, n_ctx, 1);
+    params.sparsity = HEARTH_SPARSITY_OFF;
+    hearth_cli_fit(&params, model, o, NULL);
+    return params.n_ubatch;
+}
+
+static int train(const struct hearth_options *o, const struct hearth_model *model, const hearth_token *tokens,
+                 size_t n_tokens)
+{
+    const struct hearth_train_params params = {.n_ctx = (int)o->n_ctx,
+                                               .n_threads = o->n_threads > 0 ? (int)o->n_threads : 0,
+                                               .n_ubatch = check_fit(o, model),
+                                               .recall = (float)(o->recall / 100),
+                                               .share = (float)(o->predictor_share / 100),
+                                               .steps = (int)o->train_steps,
+                                               .seed = (uint64_t)o->seed,
+                                               .sparsity_threshold = (float)o->sparsity_threshold.least,
+                                               .sparsity_share = (float)o->sparsity_threshold.share,
+                                               .progress = hearth_cli_progress,
+                                               .on_layer = say_layer};
+    struct hearth_error err = {0};
+    hearth_progress_begin(HEARTH_PROGRESS_TOKENS, (double)n_tokens, "training, layer 0");
+    const int rc = hearth_train_predictors(model, tokens, n_tokens, &params, o->out, &err);
+    hearth_progress_end();
+    if (rc == HEARTH_E_INTERRUPTED)
+        hearth_cli_info("finished layers are in %s.layers: the same command goes on there", o->out);
+    return rc ? hearth_cli_fail(&err) : HEARTH_EXIT_OK;
+}
+
+int hearth_cmd_train(const struct hearth_options *o)
+{
+    const struct hearth_command *cmd = hearth_command_find("train-predictors");
+    if (!o->file)
+        return hearth_cli_usage(cmd, "-f is missing: which text should be learned from?");
+    if (!o->out)
+        return hearth_cli_usage(cmd, "-o is missing: where should the model with predictors go?");
+    if (same_file(o->model, o->out) || same_file(o->file, o->out))
+        return hearth_cli_error("%s is what the predictors are made of: give another name for the model",
+                                o->out);
+    struct hearth_buffer text = {0};
+    struct hearth_model *model = NULL;
+    hearth_token *tokens = NULL;
+    size_t n_tokens = 0;
+    int status = hearth_cli_read(o->file, &text);
+    hearth_cli_catch_interrupt();
+    if (!status)
+        hearth_cli_warn_binary(o->file, &text);
+    if (!status)
+        status = hearth_cli_open_model(&model, o, false);
+    if (!status)
+        status = hearth_cli_tokenize(model, text.data, text.n, 0, &tokens, &n_tokens);
+    free(text.data);
+    if (!status)
+        status = train(o, model, tokens, n_tokens);
+    free(tokens);
+    hearth_model_close(&model);
+    return status;
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+// A predictor's network while it is trained: z = fc2 . relu(fc1 . x) - HEARTH_NET_BIAS, by Adam, in float32.
+//
+// Every number is one sum in a fixed order, whichever thread makes it: products are those of PROMPT
+// (kernels.h), one fma after the other, ascending in what is summed over; all else is element by element. So
+// results depend neither on threads nor on the CPU.
+#ifndef HEARTH_CONVERT_NET_H
+#define HEARTH_CONVERT_NET_H
+
+#include "base/memory.h"
+#include "base/threads.h"
+#include "kernels/kernels.h"
+
+// A neuron is likelier active than not when its output exceeds this. So an output of nothing says that it is
+// not, and outputs worth a look are above zero, which lets one threshold serve all layers (train.c).
+#define HEARTH_NET_BIAS 5.0f
+
+// Sizes: E inputs, R inner units, F neurons, B rows of a batch.
+struct hearth_net {
+    // The caller's, before hearth_net_lay_out(); r may become less afterwards.
+    size_t e, r, f, b;
+    const struct hearth_kernels *kernels;
+    struct hearth_pool *pool;
+
+    float *w1, *w2;           // [R x E], [F x R]
+    float *m1, *m2, *v1, *v2; // of Adam
+    float *g1, *g2;           // gradients
+    float *x, *xt;            // [B x E], [E x B]
+    float *h, *ht, *dh, *dht; // [B x R], [R x B]
+    float *p, *pt;            // [B x F] outputs, then their gradients; [F x B]
+    float *w2t;               // [R x F]
+    uint8_t *codes;           // [B x F] what should come out (hearth_code())
+    void **scratch;           // [workers]
+    uint64_t step;
+    float weights[256]; // of an active neuron by its code; hearth_net_weigh()
+};
+
+// Lays out all buffers; run once to measure and once to assign.
+void hearth_net_lay_out(struct hearth_net *n, struct hearth_arena *a);
+
+// Random weights, which the seed gives.
+void hearth_net_reset(struct hearth_net *n, uint64_t seed);
+
+// The first n_rows of x to p [n_rows x F], without the bias.
+void hearth_net_forward(struct hearth_net *n, const float *w1, const float *w2, size_t n_rows);
+
+// Active neurons of the magnitude `usual` count as much as inactive ones, others in proportion, within bounds.
+void hearth_net_weigh(struct hearth_net *n, uint8_t usual);
+
+// One step of Adam with x and codes [n_rows]: neurons that are active count by their magnitude.
+void hearth_net_train(struct hearth_net *n, size_t n_rows, float rate);
+
+// ---- magnitudes of activations, as bytes: eighths of powers of two
+
+// 0: not active.
+uint8_t hearth_code(float magnitude);
+// What a code stands for, in units of which sums are exact.
+uint64_t hearth_code_mass(uint8_t code);
+
+#endif

@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: MIT
+// Fitting a predictor: see predictor.h. A rank is trained, rounded to each number format, and tried on samples that
+// it was not trained on: the threshold is the highest that finds enough of them. Then the next rank, while the
+// bytes for a token become fewer.
+#include "convert/predictor.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "quant/quant.h"
+
+#define RATE     2e-3
+#define WARMUP   50
+#define BINS     4096
+#define BIN_SIZE 256.0f // bins for 1 of an output
+// A larger predictor has to save so much.
+#define GAIN 0.99
+
+const uint32_t hearth_predictor_types[HEARTH_PREDICTOR_TYPES] = {HEARTH_TYPE_Q8_0, HEARTH_TYPE_Q4_0};
+
+bool hearth_predictor_can(uint32_t type, size_t e)
+{
+    return e % hearth_type_info(type)->block_elems == 0;
+}
+
+size_t hearth_predictor_bytes(uint32_t type, size_t e, size_t rank, size_t f)
+{
+    return (size_t)(hearth_type_bytes(type, e) * rank + hearth_type_bytes(type, rank) * f);
+}
+
+struct fitting {
+    struct hearth_net *net;
+    const struct hearth_samples *samples;
+    const struct hearth_predictor_params *params;
+    float scale;            // of inputs, so that they are about 1
+    uint32_t *order;        // [n_train]
+    float *w1, *w2;         // of the net, as they are after rounding
+    uint8_t *bytes;         // they in a number format
+    uint64_t *mass, *count; // [workers][BINS] by output
+    uint64_t all_mass, all_active;
+    int rc; // of reading
+    struct hearth_error *err;
+};
+
+// ---- batches
+
+struct batch {
+    struct fitting *f;
+    const struct hearth_sample *samples;
+    const uint32_t *order; // NULL: as they are
+    size_t first;
+    _Atomic int rc;
+};
+
+static void load_task(void *arg, int task, int worker)
+{
+    (void)worker;
+    struct batch *b = arg;
+    const struct hearth_net *n = b->f->net;
+    const size_t row = (size_t)task, at = b->first + row;
+    const struct hearth_sample s = b->samples[b->order ? b->order[at] : at];
+    float *x = n->x + row * n->e;
+    struct hearth_error err;
+    int rc = hearth_row_store_read(b->f->samples->inputs, s.input, 1, x, &err);
+    if (!rc)
+        rc = hearth_row_store_read(b->f->samples->targets, s.target, 1, n->codes + row * n->f, &err);
+    if (rc)
+        b->rc = rc;
+    for (size_t i = 0; i < n->e; i++)
+        x[i] *= b->f->scale;
+}
+
+static int load(struct fitting *f, const struct hearth_sample *samples, const uint32_t *order, size_t first,
+                size_t n)
+{
+    struct batch b = {.f = f, .samples = samples, .order = order, .first = first};
+    hearth_pool_run(f->net->pool, load_task, &b, (int)n);
+    return b.rc ? hearth_fail(f->err, HEARTH_E_IO, "cannot read samples from a scratch file") : HEARTH_OK;
+}
+
+// ---- training
+
+static uint64_t next_random(uint64_t *state)
+{
+    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+
+static void shuffle(uint32_t *order, size_t n, uint64_t *state)
+{
+    for (size_t i = n; i > 1; i--) {
+        const size_t k = (size_t)(next_random(state) % i);
+        const uint32_t kept = order[i - 1];
+        order[i - 1] = order[k];
+        order[k] = kept;
+    }
+}
+
+static float rate_at(uint64_t step, uint64_t steps)
+{
+    const double up = step < WARMUP ? (double)(step + 1) / WARMUP : 1;
+    return (float)(RATE * up * (1 - 0.98 * (double)step / (double)steps));
+}
+
+static int train(struct fitting *f)
+{
+    struct hearth_net *net = f->net;
+    const size_t n = f->samples->n_train, rows = net->b < n ? net->b : n;
+    uint64_t state = f->params->seed;
+    size_t at = n;
+    int rc = HEARTH_OK;
+    hearth_net_reset(net, next_random(&state));
+    for (size_t i = 0; i < n; i++)
+        f->order[i] = (uint32_t)i;
+    for (uint64_t step = 0; step < f->params->steps && !rc; step++) {
+        if (at + rows > n) {
+            shuffle(f->order, n, &state);
+            at = 0;
+        }
+        rc = load(f, f->samples->train, f->order, at, rows);
+        at += rows;
+        if (!rc)
+            hearth_net_train(net, rows, rate_at(step, f->params->steps));
+        if (!rc && f->params->progress && !f->params->progress(f->params->progress_arg))
+            rc = hearth_fail(f->err, HEARTH_E_INTERRUPTED, "stopped on request");
+    }
+    return rc;
+}
+
+// ---- trying
+
+static void count_task(void *arg, int task, int worker)
+{
+    struct fitting *f = arg;
+    const struct hearth_net *n = f->net;
+    const float *p = n->p + (size_t)task * n->f;
+    const uint8_t *codes = n->codes + (size_t)task * n->f;
+    uint64_t *mass = f->mass + (size_t)worker * BINS, *count = f->count + (size_t)worker * BINS;
+    for (size_t j = 0; j < n->f; j++) {
+        const float x = p[j] * BIN_SIZE;
+        const size_t bin = !(x > 0.0f) ? 0 : x >= (float)(BINS - 1) ? BINS - 1 : (size_t)x;
+        mass[bin] += hearth_code_mass(codes[j]);
+        count[bin]++;
+    }
+}
+
+// Sums are of whole numbers, so the order in which threads count is nothing.
+static int count_outputs(struct fitting *f)
+{
+    const size_t workers = (size_t)hearth_pool_size(f->net->pool), n = f->samples->n_held;
+    int rc = HEARTH_OK;
+    memset(f->mass, 0, workers * BINS * sizeof *f->mass);
+    memset(f->count, 0, workers * BINS * sizeof *f->count);
+    for (size_t at = 0; at < n && !rc; at += f->net->b) {
+        const size_t rows = n - at < f->net->b ? n - at : f->net->b;
+        rc = load(f, f->samples->held, NULL, at, rows);
+        if (rc)
+            return rc;
+        hearth_net_forward(f->net, f->w1, f->w2, rows);
+        hearth_pool_run(f->net->pool, count_task, f, (int)rows);
+    }
+    for (size_t w = 1; w < workers; w++)
+        for (size_t i = 0; i < BINS; i++) {
+            f->mass[i] += f->mass[w * BINS + i];
+            f->count[i] += f->count[w * BINS + i];
+        }
+    return rc;
+}
+
+// The highest threshold, above 0, that finds enough; *recall and *chosen are what it finds.
+static float find_threshold(const struct fitting *f, float *recall, float *chosen)
+{
+    const double all = (double)f->all_mass, neurons = (double)f->samples->n_held * (double)f->net->f;
+    uint64_t mass = 0, count = 0;
+    size_t bin = BINS;
+    while (bin > 1 && (double)mass < (double)f->params->recall * all) {
+        bin--;
+        mass += f->mass[bin];
+        count += f->count[bin];
+    }
+    *recall = all > 0 ? (float)((double)mass / all) : 1;
+    *chosen = neurons > 0 ? (float)((double)count / neurons) : 0;
+    return (float)(bin < BINS ? bin : BINS - 1) / BIN_SIZE;
+}
+
+struct rounding {
+    const struct hearth_type_info *type;
+    float *from, *to; // rows of k; `to` may be NULL
+    uint8_t *bytes;   // the same in the type
+    size_t k, stride;
+    float scale;
+};
+
+static void round_task(void *arg, int task, int worker)
+{
+    (void)worker;
+    const struct rounding *j = arg;
+    float *from = j->from + (size_t)task * j->k;
+    if (!j->to) // the last time that it is needed
+        for (size_t i = 0; i < j->k; i++)
+            from[i] *= j->scale;
+    j->type->encode(from, j->bytes + (size_t)task * j->stride, j->k);
+    if (j->to)
+        j->type->decode(j->bytes + (size_t)task * j->stride, j->to + (size_t)task * j->k, j->k);
+}
+
+static void round_to(const struct fitting *f, uint32_t type, float *from, float *to, void *bytes, size_t k,
+                     size_t n, float scale)
+{
+    struct rounding j = {
+        hearth_type_info(type), from, to, bytes, k, (size_t)hearth_type_bytes(type, k), scale};
+    hearth_pool_run(f->net->pool, round_task, &j, (int)n);
+}
+
+// Tries the net in a number format; where it is the best so far, it goes to *out. *better tells.
+static int try_type(struct fitting *f, uint32_t type, struct hearth_predictor *out, float *threshold,
+                    bool *better)
+{
+    struct hearth_net *n = f->net;
+    const struct hearth_predictor_params *p = f->params;
+    const double size = (double)hearth_predictor_bytes(type, n->e, n->r, n->f);
+    float recall, chosen;
+    *better = false;
+    const bool smallest = n->r == p->ranks[0] && type == hearth_predictor_types[HEARTH_PREDICTOR_TYPES - 1];
+    if (size > p->most_bytes && !smallest && out->only == HEARTH_PREDICTOR_ANY)
+        return HEARTH_OK;
+    round_to(f, type, n->w1, f->w1, f->bytes, n->e, n->r, 1);
+    round_to(f, type, n->w2, f->w2, f->bytes, n->r, n->f, 1);
+    const int rc = count_outputs(f);
+    if (rc)
+        return rc;
+    *threshold = find_threshold(f, &recall, &chosen);
+    const double cost = size + (double)chosen * (double)n->f * p->neuron_bytes;
+    const bool enough = recall >= p->recall, had = out->recall >= p->recall;
+    *better = !out->rank || (enough && !had) ||
+              (enough == had && (enough ? cost < GAIN * out->cost : recall > out->recall));
+    if (!*better)
+        return HEARTH_OK;
+    out->rank = n->r;
+    out->type = type;
+    out->recall = recall;
+    out->chosen = chosen;
+    out->cost = cost;
+    return HEARTH_OK;
+}
+
+// The net's weights, scaled so that inputs are taken as they are and the threshold is 1. They are gone then.
+static void keep(struct fitting *f, struct hearth_predictor *out, float threshold)
+{
+    struct hearth_net *n = f->net;
+    round_to(f, out->type, n->w1, NULL, out->fc1, n->e, n->r, f->scale);
+    round_to(f, out->type, n->w2, NULL, out->fc2, n->r, n->f, 1 / threshold);
+}
+
+static int try_rank(struct fitting *f, size_t rank, struct hearth_predictor *out, bool *better)
+{
+    float threshold = 1, best = 1;
+    *better = false;
+    f->net->r = rank;
+    int rc = train(f);
+    // Rounded weights lie where gradients were.
+    f->w1 = f->net->g1;
+    f->w2 = f->net->g2;
+    for (int i = 0; i < HEARTH_PREDICTOR_TYPES && !rc; i++) {
+        bool is;
+        if (!hearth_predictor_can(hearth_predictor_types[i], f->net->e) ||
+            (out->only != HEARTH_PREDICTOR_ANY && out->only != hearth_predictor_types[i]))
+            continue;
+        rc = try_type(f, hearth_predictor_types[i], out, &threshold, &is);
+        best = is ? threshold : best;
+        *better |= is;
+    }
+    if (!rc && *better)
+        keep(f, out, best);
+    return rc;
+}
+
+// ---- all
+
+// The inputs' size, the usual magnitude of an activation, and what there is to find.
+static int look_at(struct fitting *f)
+{
+    struct hearth_net *net = f->net;
+    const struct hearth_samples *s = f->samples;
+    double squares = 0, codes = 0;
+    uint64_t n_codes = 0;
+    int rc = HEARTH_OK;
+    f->scale = 1;
+    const size_t n = s->n_train < net->b ? s->n_train : net->b;
+    rc = load(f, s->train, NULL, 0, n);
+    for (size_t i = 0; i < n * net->e && !rc; i++)
+        squares += (double)net->x[i] * (double)net->x[i];
+    for (size_t i = 0; i < n * net->f && !rc; i++) {
+        codes += net->codes[i];
+        n_codes += net->codes[i] > 0;
+    }
+    const double mean = squares / (double)(n * net->e);
+    hearth_net_weigh(net, (uint8_t)(n_codes ? codes / (double)n_codes : 128));
+    for (size_t at = 0; at < s->n_held && !rc; at += net->b) {
+        const size_t rows = s->n_held - at < net->b ? s->n_held - at : net->b;
+        rc = load(f, s->held, NULL, at, rows);
+        for (size_t i = 0; i < rows * net->f && !rc; i++) {
+            f->all_mass += hearth_code_mass(net->codes[i]);
+            f->all_active += net->codes[i] > 0;
+        }
+    }
+    f->scale = mean > 0 && isfinite(mean) ? (float)(1 / sqrt(mean)) : 1;
+    return rc;
+}
+
+int hearth_predictor_fit(struct hearth_net *net, const struct hearth_samples *samples,
+                         const struct hearth_predictor_params *params, struct hearth_predictor *out,
+                         struct hearth_error *err)
+{
+    const size_t workers = (size_t)hearth_pool_size(net->pool);
+    struct fitting f = {.net = net, .samples = samples, .params = params, .err = err};
+    f.order = hearth_calloc(samples->n_train, sizeof *f.order);
+    f.mass = hearth_calloc(workers * BINS, sizeof *f.mass);
+    f.count = hearth_calloc(workers * BINS, sizeof *f.count);
+    const size_t most = params->ranks[params->n_ranks - 1];
+    f.bytes = hearth_calloc(most, (net->e > net->f ? net->e : net->f) * sizeof(float));
+    int rc = f.order && f.mass && f.count && f.bytes
+                 ? look_at(&f)
+                 : hearth_fail(err, HEARTH_E_MEMORY, "no memory to fit a predictor");
+    out->rank = 0;
+    out->active = 0;
+    bool better = true;
+    for (int i = 0; i < params->n_ranks && !rc && better; i++)
+        rc = try_rank(&f, params->ranks[i], out, &better);
+    if (!rc && samples->n_held)
+        out->active = (float)((double)f.all_active / ((double)samples->n_held * (double)net->f));
+    free(f.order);
+    free(f.mass);
+    free(f.count);
+    free(f.bytes);
+    return rc;
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+// The predictor of a space: trained on samples, as small as it may be for what it has to find.
+#ifndef HEARTH_CONVERT_PREDICTOR_H
+#define HEARTH_CONVERT_PREDICTOR_H
+
+#include "convert/net.h"
+#include "convert/row_store.h"
+
+// A token that used the space: rows of the stores below.
+struct hearth_sample {
+    uint32_t input, target;
+};
+
+// Samples of a space; E inputs, F neurons.
+struct hearth_samples {
+    struct hearth_row_store *inputs;  // rows of E floats
+    struct hearth_row_store *targets; // rows of F codes (net.h)
+    const struct hearth_sample *train, *held;
+    size_t n_train, n_held;
+};
+
+struct hearth_predictor_params {
+    float recall;   // of the magnitudes of active neurons that are to be found
+    uint64_t steps; // of training
+    uint64_t seed;
+    double neuron_bytes; // of a neuron's weights
+    double most_bytes;   // of the predictor
+    size_t ranks[8];     // that are tried, ascending, while they pay
+    int n_ranks;
+    // Called after each step; false stops. NULL.
+    bool (*progress)(void *arg);
+    void *progress_arg;
+};
+
+#define HEARTH_PREDICTOR_ANY UINT32_MAX
+
+// A predictor, or what is known of the best one so far. A neuron is computed where its output is at least 1.
+struct hearth_predictor {
+    uint32_t only; // the one number format that is tried; HEARTH_PREDICTOR_ANY: all
+    size_t rank;
+    uint32_t type;        // enum hearth_type
+    void *fc1, *fc2;      // [rank x E], [F x rank] in it; in memory for the largest one
+    float recall;         // of samples held out: share of the magnitudes found,
+    float active, chosen; // share of neurons that are active, and that it names
+    double cost;          // bytes that a token reads
+};
+
+// Number formats that are tried.
+#define HEARTH_PREDICTOR_TYPES 2
+extern const uint32_t hearth_predictor_types[HEARTH_PREDICTOR_TYPES];
+// Bytes of a predictor.
+size_t hearth_predictor_bytes(uint32_t type, size_t e, size_t rank, size_t f);
+// Whether rows of e numbers can have the type.
+bool hearth_predictor_can(uint32_t type, size_t e);
+
+// Tries the ranks with the net's memory, which is for the largest, and fills *out: with that which needs the
+// fewest bytes for a token, itself included, among those that find enough, or else with the one that finds
+// most. The same samples and params give the same bytes. HEARTH_E_INTERRUPTED, HEARTH_E_IO.
+int hearth_predictor_fit(struct hearth_net *net, const struct hearth_samples *samples,
+                         const struct hearth_predictor_params *params, struct hearth_predictor *out,
+                         struct hearth_error *err);
+
+#endif

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: MIT
+// The files of training: one for each finished layer, and the model with all of them.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/crc32c.h"
+#include "convert/trainer.h"
+#include "gguf/checksums.h"
+#include "gguf/gguf.h"
+#include "model/fingerprint.h"
+
+#define PATH_BYTES 4096
+#define COPY_BYTES ((size_t)4 << 20)
+#define VERSION    1
+
+// ---- what the result depends on
+
+static uint64_t mix(uint64_t h, uint64_t x)
+{
+    h = (h ^ x) * UINT64_C(0x9e3779b97f4a7c15);
+    return h ^ h >> 29;
+}
+
+static uint64_t mix_float(uint64_t h, float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return mix(h, bits);
+}
+
+int hearth_trainer_hash(struct hearth_trainer *t, const hearth_token *tokens, size_t n_tokens)
+{
+    const struct hearth_train_params *p = &t->params;
+    uint64_t h = VERSION, model = 0;
+    const int rc = hearth_model_fingerprint(t->model, &model, t->err);
+    h = mix(h, model);
+    h = mix(h, hearth_crc32c(0, tokens, n_tokens * sizeof *tokens));
+    h = mix(h, n_tokens);
+    h = mix(h, (uint64_t)t->walk.n_ctx);
+    h = mix(h, (uint64_t)p->steps);
+    h = mix(h, p->seed);
+    h = mix_float(h, p->recall);
+    h = mix_float(h, p->share);
+    h = mix_float(h, p->sparsity_threshold);
+    t->settings = mix_float(h, p->sparsity_share);
+    return rc;
+}
+
+// ---- finished layers
+
+static bool folder_of(const struct hearth_trainer *t, char *path)
+{
+    const int n = snprintf(path, PATH_BYTES, "%s.layers", t->out);
+    return n > 0 && n < PATH_BYTES;
+}
+
+static bool path_of(const struct hearth_trainer *t, int layer, char *path)
+{
+    const int n = snprintf(path, PATH_BYTES, "%s.layers/layer-%05d.gguf", t->out, layer);
+    return n > 0 && n < PATH_BYTES;
+}
+
+// The names of a layer's tensors: matrix 1 or 2.
+static void name_of(const struct hearth_trainer *t, int layer, int matrix, char *name, size_t size)
+{
+    snprintf(name, size, "blk.%d.fc%d%s.weight", layer, matrix, t->model->hp.n_expert ? "_exps" : "");
+}
+
+static int open_layer(const struct hearth_trainer *t, int layer, struct hearth_gguf **g,
+                      struct hearth_error *err)
+{
+    char path[PATH_BYTES];
+    *g = NULL;
+    if (!path_of(t, layer, path))
+        return HEARTH_E_INVALID;
+    if (!hearth_file_exists(path))
+        return HEARTH_E_IO;
+    return hearth_gguf_open(g, path, err);
+}
+
+static bool read_layer(const struct hearth_trainer *t, const struct hearth_gguf *g,
+                       struct hearth_train_layer *l)
+{
+    uint64_t settings = 0;
+    char name[64];
+    name_of(t, l->layer, 1, name, sizeof name);
+    const struct hearth_gguf_tensor *fc1 = hearth_gguf_tensor(g, name);
+    name_of(t, l->layer, 2, name, sizeof name);
+    const struct hearth_gguf_tensor *fc2 = hearth_gguf_tensor(g, name);
+    if (!fc1 || !fc2 || hearth_gguf_u64(g, "hearth.train.settings", true, &settings, NULL) ||
+        settings != t->settings || hearth_gguf_f32(g, "hearth.train.recall", true, &l->recall, NULL) ||
+        hearth_gguf_f32(g, "hearth.train.active", true, &l->active, NULL) ||
+        hearth_gguf_f32(g, "hearth.train.chosen", true, &l->chosen, NULL) ||
+        hearth_gguf_f32(g, "hearth.train.bytes", true, &l->bytes, NULL))
+        return false;
+    l->rank = (uint32_t)fc1->ne[1];
+    l->type = fc1->type;
+    return fc1->ne[0] == t->n_embd && fc2->ne[0] == fc1->ne[1] && fc2->ne[1] == t->n_ff &&
+           fc1->ne[2] == t->n_expert && fc2->ne[2] == t->n_expert && fc2->type == fc1->type;
+}
+
+bool hearth_trainer_has_layer(const struct hearth_trainer *t, int layer, struct hearth_train_layer *out)
+{
+    struct hearth_gguf *g;
+    struct hearth_train_layer l = {.layer = layer};
+    struct hearth_error err;
+    const bool has = !open_layer(t, layer, &g, &err) && read_layer(t, g, &l);
+    hearth_gguf_close(&g);
+    if (has)
+        *out = l;
+    return has;
+}
+
+static int declare(const struct hearth_trainer *t, struct hearth_gguf_writer *w,
+                   const struct hearth_train_layer *l)
+{
+    int rc = HEARTH_OK;
+    for (int matrix = 1; matrix <= 2 && !rc; matrix++) {
+        char name[64];
+        const uint64_t fc1[3] = {t->n_embd, l->rank, t->n_expert}, fc2[3] = {l->rank, t->n_ff, t->n_expert};
+        name_of(t, l->layer, matrix, name, sizeof name);
+        rc = hearth_gguf_put_tensor(w, name, l->type, t->model->hp.n_expert ? 3 : 2, matrix == 1 ? fc1 : fc2,
+                                    t->err);
+    }
+    return rc;
+}
+
+int hearth_trainer_put_layer(struct hearth_trainer *t, const struct hearth_train_layer *l)
+{
+    char path[PATH_BYTES], folder[PATH_BYTES];
+    struct hearth_gguf_writer *w = NULL;
+    if (!folder_of(t, folder) || !path_of(t, l->layer, path))
+        return hearth_fail(t->err, HEARTH_E_INVALID, "%s: the name is too long", t->out);
+    const size_t fc1 = (size_t)hearth_type_bytes(l->type, t->n_embd) * l->rank * t->n_expert;
+    const size_t fc2 = (size_t)hearth_type_bytes(l->type, l->rank) * t->n_ff * t->n_expert;
+    int rc = hearth_folder_make(folder, t->err);
+    if (!rc)
+        rc = hearth_gguf_writer_open(&w, path, t->err);
+    if (!rc)
+        rc = hearth_gguf_put_u64(w, "hearth.train.settings", t->settings, t->err);
+    if (!rc)
+        rc = hearth_gguf_put_f32(w, "hearth.train.recall", l->recall, t->err);
+    if (!rc)
+        rc = hearth_gguf_put_f32(w, "hearth.train.active", l->active, t->err);
+    if (!rc)
+        rc = hearth_gguf_put_f32(w, "hearth.train.chosen", l->chosen, t->err);
+    if (!rc)
+        rc = hearth_gguf_put_f32(w, "hearth.train.bytes", l->bytes, t->err);
+    if (!rc)
+        rc = declare(t, w, l);
+    if (!rc)
+        rc = hearth_gguf_write(w, t->fc1, fc1, t->err);
+    if (!rc)
+        rc = hearth_gguf_write(w, t->fc2, fc2, t->err);
+    if (!rc)
+        rc = hearth_gguf_finish(&w, t->err);
+    hearth_gguf_writer_close(&w);
+    return rc;
+}
+
+// ---- the model
+
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t n = strlen(text), m = strlen(end);
+    return n >= m && !strcmp(text + n - m, end);
+}
+
+// Of the predictors that the model had.
+static bool is_predictor(const char *name)
+{
+    return ends_with(name, ".fc1.weight") || ends_with(name, ".fc2.weight") ||
+           ends_with(name, ".fc1_exps.weight") || ends_with(name, ".fc2_exps.weight");
+}
+
+static bool is_left_out(const struct hearth_gguf_tensor *tensor)
+{
+    return is_predictor(tensor->name.s) || !strcmp(tensor->name.s, HEARTH_CHECKSUMS_NAME);
+}
+
+static bool is_ours(const struct hearth_str *key)
+{
+    static const char *const keys[] = {"hearth.sparse_threshold",
+                                       "powerinfer.sparse_threshold",
+                                       "hearth.pack.predictor_input",
+                                       "split.no",
+                                       "split.count",
+                                       "split.tensors.count"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (key->n == strlen(keys[i]) && !memcmp(key->s, keys[i], key->n))
+            return true;
+    return key->n > 18 && !memcmp(key->s, "hearth.predictors.", 18);
+}
+
+// Facts about all layers, one number a layer.
+struct facts {
+    struct hearth_train_layer *layers;
+    float *recall, *active, *chosen;
+};
+
+static int put_metadata(const struct hearth_trainer *t, struct hearth_gguf_writer *w, const struct facts *f)
+{
+    const struct hearth_gguf *g = t->model->gguf;
+    int rc = HEARTH_OK;
+    for (uint64_t i = 0; i < hearth_gguf_n_kv(g) && !rc; i++)
+        if (!is_ours(&hearth_gguf_kv_at(g, i)->key))
+            rc = hearth_gguf_put_kv(w, hearth_gguf_kv_at(g, i), t->err);
+    if (!rc && !t->stream)
+        rc = hearth_gguf_put_str(w, "hearth.pack.predictor_input", "normed", 6, t->err);
+    if (!rc)
+        rc = hearth_gguf_put_f32(w, t->stream ? "powerinfer.sparse_threshold" : "hearth.sparse_threshold", 1,
+                                 t->err);
+    if (!rc)
+        rc = hearth_gguf_put_array(w, "hearth.predictors.recall", HEARTH_GGUF_F32, f->recall, t->n_layer,
+                                   t->err);
+    if (!rc)
+        rc = hearth_gguf_put_array(w, "hearth.predictors.active", HEARTH_GGUF_F32, f->active, t->n_layer,
+                                   t->err);
+    return rc ? rc
+              : hearth_gguf_put_array(w, "hearth.predictors.chosen", HEARTH_GGUF_F32, f->chosen, t->n_layer,
+                                      t->err);
+}
+
+static int put_tensors(const struct hearth_trainer *t, struct hearth_gguf_writer *w, const struct facts *f)
+{
+    const struct hearth_gguf *g = t->model->gguf;
+    int rc = HEARTH_OK;
+    for (uint64_t i = 0; i < hearth_gguf_n_tensors(g) && !rc; i++) {
+        const struct hearth_gguf_tensor *tensor = hearth_gguf_tensor_at(g, i);
+        if (!is_left_out(tensor))
+            rc = hearth_gguf_put_tensor(w, tensor->name.s, tensor->type, tensor->n_dims, tensor->ne, t->err);
+    }
+    for (size_t i = 0; i < t->n_layer && !rc; i++)
+        rc = declare(t, w, &f->layers[i]);
+    return rc;
+}
+
+static int copy(const struct hearth_trainer *t, struct hearth_gguf_writer *w, const struct hearth_gguf *g,
+                const struct hearth_gguf_tensor *tensor, void *buffer)
+{
+    int rc = HEARTH_OK;
+    for (uint64_t at = 0; at < tensor->bytes && !rc; at += COPY_BYTES) {
+        const uint64_t left = tensor->bytes - at;
+        const size_t n = left < COPY_BYTES ? (size_t)left : COPY_BYTES;
+        rc = hearth_gguf_read(g, tensor, buffer, at, n, t->err);
+        if (!rc)
+            rc = hearth_gguf_write(w, buffer, n, t->err);
+    }
+    return rc;
+}
+
+static int copy_layer(const struct hearth_trainer *t, struct hearth_gguf_writer *w, int layer, void *buffer)
+{
+    struct hearth_gguf *g;
+    int rc = open_layer(t, layer, &g, t->err);
+    for (int matrix = 1; matrix <= 2 && !rc; matrix++) {
+        char name[64];
+        name_of(t, layer, matrix, name, sizeof name);
+        rc = copy(t, w, g, hearth_gguf_tensor(g, name), buffer);
+    }
+    hearth_gguf_close(&g);
+    return rc;
+}
+
+static int copy_all(const struct hearth_trainer *t, struct hearth_gguf_writer *w)
+{
+    const struct hearth_gguf *g = t->model->gguf;
+    void *buffer = hearth_calloc(1, COPY_BYTES);
+    int rc = buffer ? HEARTH_OK : hearth_fail(t->err, HEARTH_E_MEMORY, "no memory to copy a model");
+    for (uint64_t i = 0; i < hearth_gguf_n_tensors(g) && !rc; i++)
+        if (!is_left_out(hearth_gguf_tensor_at(g, i)))
+            rc = copy(t, w, g, hearth_gguf_tensor_at(g, i), buffer);
+    for (int i = 0; i < (int)t->n_layer && !rc; i++)
+        rc = copy_layer(t, w, i, buffer);
+    free(buffer);
+    return rc;
+}
+
+static int take_facts(const struct hearth_trainer *t, struct facts *f)
+{
+    f->layers = hearth_calloc(t->n_layer, sizeof *f->layers);
+    f->recall = hearth_calloc(t->n_layer, sizeof *f->recall);
+    f->active = hearth_calloc(t->n_layer, sizeof *f->active);
+    f->chosen = hearth_calloc(t->n_layer, sizeof *f->chosen);
+    if (!f->layers || !f->recall || !f->active || !f->chosen)
+        return hearth_fail(t->err, HEARTH_E_MEMORY, "no memory to write a model");
+    for (size_t i = 0; i < t->n_layer; i++) {
+        if (!hearth_trainer_has_layer(t, (int)i, &f->layers[i]))
+            return hearth_fail(t->err, HEARTH_E_IO, "%s.layers: layer %zu is gone", t->out, i);
+        f->recall[i] = f->layers[i].recall;
+        f->active[i] = f->layers[i].active;
+        f->chosen[i] = f->layers[i].chosen;
+    }
+    return HEARTH_OK;
+}
+
+static void remove_layers(const struct hearth_trainer *t)
+{
+    char path[PATH_BYTES];
+    for (int i = 0; i < (int)t->n_layer; i++)
+        if (path_of(t, i, path))
+            remove(path);
+    if (folder_of(t, path))
+        remove(path);
+}
+
+int hearth_trainer_write(struct hearth_trainer *t)
+{
+    struct facts f = {0};
+    struct hearth_gguf_writer *w = NULL;
+    int rc = take_facts(t, &f);
+    if (!rc)
+        rc = hearth_gguf_writer_open(&w, t->out, t->err);
+    if (!rc && t->stream)
+        hearth_gguf_writer_set_pwri(w);
+    if (!rc)
+        rc = put_metadata(t, w, &f);
+    if (!rc)
+        rc = put_tensors(t, w, &f);
+    if (!rc)
+        rc = copy_all(t, w);
+    if (!rc)
+        rc = hearth_gguf_finish(&w, t->err);
+    hearth_gguf_writer_close(&w);
+    if (!rc)
+        remove_layers(t);
+    free(f.layers);
+    free(f.recall);
+    free(f.active);
+    free(f.chosen);
+    return rc;
+}

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: MIT
+// Training predictors: a network's products and gradients are right and the same for any number of threads;
+// predictors find what active neurons give; the same call gives the same file, with any number of threads, and
+// when it was stopped in between.
+#include "check.h"
+
+#include "convert/net.h"
+#include "convert/pack.h"
+#include "convert/predictor.h"
+#include "convert/train.h"
+#include "engine/context.h"
+#include "made_models.h"
+#include "model/ffn.h"
+#include "pack_support.h"
+
+// ---- networks
+
+enum { E = 24, R = 12, F = 20, B = 8 };
+
+struct small {
+    struct hearth_net net;
+    struct hearth_kernels kernels;
+    void *memory;
+};
+
+static void open_small(struct small *s, int n_threads)
+{
+    struct hearth_error err;
+    *s = (struct small){.net = {.e = E, .r = R, .f = F, .b = B}};
+    hearth_kernels_init(&s->kernels, 0);
+    s->net.kernels = &s->kernels;
+    MADE_OK(hearth_pool_open(&s->net.pool, n_threads, &err));
+    struct hearth_arena measure = {0};
+    hearth_net_lay_out(&s->net, &measure);
+    assert_int_equal(posix_memalign(&s->memory, 64, measure.used), 0);
+    struct hearth_arena assign = {.base = s->memory, .size = measure.used};
+    hearth_net_lay_out(&s->net, &assign);
+    hearth_net_weigh(&s->net, 128);
+    hearth_net_reset(&s->net, 7);
+    for (int i = 0; i < B * E; i++)
+        s->net.x[i] = (float)((i * i * 7 + i * 3) % 19) / 8.0f - 1.0f;
+    for (int i = 0; i < B * F; i++)
+        s->net.codes[i] = (uint8_t)((i * 5 + i / F) % 3 ? 0 : 120 + i % 16);
+}
+
+static void close_small(struct small *s)
+{
+    hearth_pool_close(&s->net.pool);
+    free(s->memory);
+}
+
+// The loss in float64.
+static double loss_of(const struct hearth_net *n)
+{
+    double sum = 0;
+    for (size_t b = 0; b < B; b++) {
+        double h[R];
+        for (size_t r = 0; r < R; r++) {
+            h[r] = 0;
+            for (size_t e = 0; e < E; e++)
+                h[r] += (double)n->w1[r * E + e] * (double)n->x[b * E + e];
+            h[r] = h[r] > 0 ? h[r] : 0;
+        }
+        for (size_t f = 0; f < F; f++) {
+            double z = -(double)HEARTH_NET_BIAS;
+            for (size_t r = 0; r < R; r++)
+                z += (double)n->w2[f * R + r] * h[r];
+            const uint8_t code = n->codes[b * F + f];
+            sum += code ? (double)n->weights[code] * log1p(exp(-z)) : log1p(exp(z));
+        }
+    }
+    return sum;
+}
+
+static double slope(struct hearth_net *n, float *w)
+{
+    const float kept = *w, d = 1e-3f;
+    *w = kept + d;
+    const double above = loss_of(n);
+    *w = kept - d;
+    const double below = loss_of(n);
+    *w = kept;
+    return (above - below) / (2 * (double)d);
+}
+
+static void test_gradients(void **state)
+{
+    (void)state;
+    struct small s;
+    open_small(&s, 2);
+    double w1[R * E], w2[F * R];
+    for (int i = 0; i < R * E; i++)
+        w1[i] = slope(&s.net, &s.net.w1[i]);
+    for (int i = 0; i < F * R; i++)
+        w2[i] = slope(&s.net, &s.net.w2[i]);
+    hearth_net_train(&s.net, B, 0);
+    for (int i = 0; i < R * E; i++)
+        assert_true(fabs((double)s.net.g1[i] - w1[i]) < 1e-2 * (1 + fabs(w1[i])));
+    for (int i = 0; i < F * R; i++)
+        assert_true(fabs((double)s.net.g2[i] - w2[i]) < 1e-2 * (1 + fabs(w2[i])));
+    const double before = loss_of(&s.net);
+    for (int i = 0; i < 300; i++)
+        hearth_net_train(&s.net, B, 1e-2f);
+    assert_true(loss_of(&s.net) < 0.2 * before);
+    close_small(&s);
+}
+
+static void test_threads(void **state)
+{
+    (void)state;
+    struct small one, three;
+    open_small(&one, 1);
+    open_small(&three, 3);
+    for (int i = 0; i < 20; i++) {
+        hearth_net_train(&one.net, B - (size_t)i % 3, 1e-2f);
+        hearth_net_train(&three.net, B - (size_t)i % 3, 1e-2f);
+    }
+    assert_memory_equal(one.net.w1, three.net.w1, R * E * sizeof(float));
+    assert_memory_equal(one.net.w2, three.net.w2, F * R * sizeof(float));
+    close_small(&one);
+    close_small(&three);
+}
+
+static void test_codes(void **state)
+{
+    (void)state;
+    assert_int_equal(hearth_code(0), 0);
+    assert_int_equal(hearth_code(1), 128);
+    assert_int_equal(hearth_code(2), 136);
+    assert_int_equal(hearth_code(1e-30f), 1);
+    assert_int_equal(hearth_code(1e30f), 255);
+    assert_int_equal(hearth_code_mass(0), 0);
+    for (int i = 10; i < 240; i++) {
+        const double x = ldexp(1 + (i % 8) / 8.0, i / 8 - 16);
+        assert_int_equal(hearth_code((float)x), i);
+        const double mass = (double)hearth_code_mass((uint8_t)i) / (double)hearth_code_mass(128) * 17 / 16;
+        assert_true(mass / x > 0.99 && mass / x < 1.13);
+    }
+}
+
+// ---- models
+
+enum { TEXT = 1200 };
+
+static char source[512], out[512], other[512];
+
+static void fill(hearth_token *tokens)
+{
+    for (int i = 0; i < TEXT; i++)
+        tokens[i] = (i * i * 7 + i * 13 + i / 50 * 31) % MADE_VOCAB;
+}
+
+struct stop {
+    int after; // layers; 0: never
+    int layers, kept;
+};
+
+static bool on_progress(void *arg, float share)
+{
+    const struct stop *s = arg;
+    assert_true(share >= 0 && share <= 1.0001f);
+    return !s->after || s->layers < s->after;
+}
+
+static void on_layer(void *arg, const struct hearth_train_layer *l)
+{
+    struct stop *s = arg;
+    s->layers++;
+    s->kept += l->kept;
+    assert_true(l->recall >= 0.9f && l->chosen <= 1 && l->active > 0 && l->rank >= 32);
+}
+
+static int train_to(const char *path, int n_threads, struct stop *stop, struct hearth_error *err)
+{
+    hearth_token tokens[TEXT];
+    struct hearth_model *m = open_model(source, false);
+    const struct hearth_train_params params = {.n_ctx = 24,
+                                               .n_threads = n_threads,
+                                               .n_ubatch = n_threads * 32,
+                                               .recall = 0.95f,
+                                               .steps = 60,
+                                               .seed = 3,
+                                               .sparsity_share =
+                                                   m->hp.activation == HEARTH_ACT_SILU ? 0.5f : 0,
+                                               .progress = on_progress,
+                                               .progress_arg = stop,
+                                               .on_layer = on_layer,
+                                               .on_layer_arg = stop};
+    fill(tokens);
+    const int rc = hearth_train_predictors(m, tokens, TEXT, &params, path, err);
+    hearth_model_close(&m);
+    return rc;
+}
+
+// What the model's own steps find, with predictors, of what they give without.
+struct found {
+    const struct hearth_model *m;
+    double mass[64], sum;
+    size_t n;
+};
+
+static void add_mass(void *arg, int layer, int expert, struct hearth_row row, const float *act)
+{
+    (void)layer;
+    (void)expert;
+    (void)row;
+    struct found *f = arg;
+    for (int j = 0; j < hearth_ffn_neurons(&f->m->hp); j++)
+        f->sum += (double)fabsf(act[j]);
+}
+
+static double mass_of(const struct hearth_model *m, enum hearth_sparsity sparsity)
+{
+    struct hearth_session_params sp = hearth_session_params_default();
+    struct hearth_error err = {0};
+    struct hearth_session *s;
+    struct found f = {.m = m};
+    sp.n_threads = 1;
+    sp.n_ctx = 128;
+    sp.sparsity = sparsity;
+    MADE_OK(hearth_session_open(&s, m, &sp, &err));
+    hearth_session_probes(s)->on_neurons = add_mass;
+    hearth_session_probes(s)->on_neurons_arg = &f;
+    const int seq = hearth_seq_new(s, &err);
+    for (int i = 0; i < 100; i++) {
+        const hearth_token token = (i * i * 7 + i * 13 + 17) % MADE_VOCAB;
+        MADE_OK(hearth_step(s, &seq, &token, 1, &err));
+    }
+    hearth_session_close(&s);
+    return f.sum;
+}
+
+static void check_trained(const struct made *made)
+{
+    struct hearth_error err = {0};
+    struct stop never = {0};
+    made_write(source, made);
+    MADE_OK(train_to(out, 1, &never, &err));
+    assert_int_equal(never.layers, MADE_LAYERS);
+    assert_int_equal(never.kept, 0);
+    struct hearth_model *m = open_model(out, false);
+    assert_true(m->hp.has_predictors && m->hp.predict_threshold == 1.0f);
+    assert_int_equal(m->hp.predictor_input, HEARTH_PREDICTOR_NORMED);
+    const double all = mass_of(m, HEARTH_SPARSITY_OFF), found = mass_of(m, HEARTH_SPARSITY_PREDICT);
+    assert_true(found > 0.8 * all && found < 1.2 * all);
+    hearth_model_close(&m);
+    // Other threads, and stopped after a layer.
+    struct stop stop = {.after = 1};
+    assert_int_equal(train_to(other, 3, &stop, &err), HEARTH_E_INTERRUPTED);
+    assert_int_equal(access(other, F_OK), -1);
+    stop = (struct stop){0};
+    MADE_OK(train_to(other, 2, &stop, &err));
+    assert_int_equal(stop.layers, MADE_LAYERS);
+    assert_int_equal(stop.kept, 1);
+    assert_same_files(out, other);
+    remove(other);
+    char folder_of_layers[600];
+    snprintf(folder_of_layers, sizeof folder_of_layers, "%s.layers", other);
+    assert_int_equal(access(folder_of_layers, F_OK), -1);
+    // Training again replaces predictors.
+    char kept[512];
+    snprintf(kept, sizeof kept, "%s", source);
+    snprintf(source, sizeof source, "%s", out);
+    stop = (struct stop){0};
+    MADE_OK(train_to(other, 1, &stop, &err));
+    m = open_model(other, false);
+    assert_true(m->hp.has_predictors);
+    hearth_model_close(&m);
+    remove(other);
+    snprintf(source, sizeof source, "%s", kept);
+}
+
+static void test_models(void **state)
+{
+    (void)state;
+    check_trained(&(struct made){.arch = "llama", .set = {{"feed_forward.activation", 's', 0, "drelu"}}});
+    check_trained(&(struct made){.arch = "llama",
+                                 .experts = true,
+                                 .by_neuron = true,
+                                 .set = {{"feed_forward.activation", 's', 0, "relu"}}});
+    check_trained(&(struct made){.arch = "llama"});
+}
+
+static void test_refuses(void **state)
+{
+    (void)state;
+    hearth_token tokens[TEXT];
+    struct hearth_error err = {0};
+    struct hearth_train_params params = {.n_threads = 1, .n_ctx = 24};
+    fill(tokens);
+    made_write(source, &(struct made){.arch = "llama"});
+    struct hearth_model *m = open_model(source, false);
+    assert_int_equal(hearth_train_predictors(m, tokens, TEXT, &params, out, &err), HEARTH_E_INVALID);
+    assert_non_null(strstr(err.message, "sparsity_share"));
+    params.sparsity_share = 0.4f;
+    assert_int_equal(hearth_train_predictors(m, tokens, 100, &params, out, &err), HEARTH_E_INVALID);
+    assert_non_null(strstr(err.message, "windows"));
+    params.recall = 1.5f;
+    assert_int_equal(hearth_train_predictors(m, tokens, TEXT, &params, out, &err), HEARTH_E_INVALID);
+    hearth_model_close(&m);
+    const struct hearth_pack_params pack = {.n_threads = 1};
+    MADE_OK(hearth_pack_write(source, other, &pack, NULL, &err));
+    m = open_model(other, false);
+    params.recall = 0;
+    assert_int_equal(hearth_train_predictors(m, tokens, TEXT, &params, out, &err), HEARTH_E_INVALID);
+    assert_non_null(strstr(err.message, "pack"));
+    hearth_model_close(&m);
+}
+
+static int begin(void **state)
+{
+    const int rc = make_folder(state);
+    snprintf(source, sizeof source, "%s", in_folder("source.gguf"));
+    snprintf(out, sizeof out, "%s", in_folder("out.gguf"));
+    snprintf(other, sizeof other, "%s", in_folder("other.gguf"));
+    return rc;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_gradients), cmocka_unit_test(test_threads),
+                                       cmocka_unit_test(test_codes), cmocka_unit_test(test_models),
+                                       cmocka_unit_test(test_refuses)};
+    return cmocka_run_group_tests(tests, begin, remove_folder);
+}
