@@ -488,20 +488,22 @@ void hearth_ffn(struct hearth_ffn_work *w, const struct hearth_rows *classes, in
 {
     struct pass passes[2];
     const struct hearth_hparams *hp = w->c->hp;
-    const bool experts = hearth_has_experts(hp, layer),
-               shared = hp->n_expert && (!experts || hp->n_ff_shared);
+    const bool alone =
+        hp->n_expert && !hearth_has_experts(hp, layer); // without experts where others have them
+    const bool shared = alone || hp->n_ff_shared;
     bool single = false; // of steps, which are the last class
     for (int k = 0; k < n_classes; k++) {
         report_inputs(w, classes[k], layer, h, x);
         if (shared)
             compute_shared(w, classes[k], layer, h);
-        if (hp->n_expert && !experts)
+        if (alone) {
             add_shared(w, classes[k], layer, h);
-        else
-            passes[k] = begin(w, classes[k], layer, h);
+            continue;
+        }
+        passes[k] = begin(w, classes[k], layer, h);
         single = passes[k].single;
     }
-    if (hp->n_expert && !experts)
+    if (alone)
         return;
     const int together = single ? 1 : n_classes;
     for (int k = 0; k < n_classes; k += together)

@@ -473,8 +473,9 @@ static int open_places(struct experts_state *x, const struct hearth_budget_plan 
     for (uint32_t slots = plan->layer_experts; slots < x->n_experts && x->most_lent < most; slots++)
         for (uint32_t i = 0; i < x->n_layers && x->most_lent < most; i++) {
             const uint32_t layer = (uint32_t)x->order_of_layers[i];
-            if (x->quota[layer] > slots ||
-                !x->layers[layer].slot_bytes) // one of those with one more; or with none
+            if (x->quota[layer] > slots) // one of those with one more
+                continue;
+            if (!x->layers[layer].slot_bytes) // one without experts
                 continue;
             x->place_of[layer * x->n_experts + slots - x->quota[layer]] = x->most_lent;
             x->lent_to[x->most_lent++] = layer;
@@ -615,11 +616,13 @@ static void stats(const void *state, struct hearth_streaming_stats *out)
 {
     const struct experts_state *x = state;
     for (uint32_t i = 0; i < x->n_layers; i++) {
+        if (!x->layers[i].slot_bytes) // the layer has none
+            continue;
         for (int part = 0; part < EXPERT_PARTS; part++)
             out->expert_bytes += x->n_experts * x->layers[i].parts[part].bytes;
         out->experts_cached += hearth_expert_cache_quota(x->cache, i);
+        out->experts += x->n_experts;
     }
-    out->experts = (uint64_t)x->n_layers * x->n_experts;
     out->lent_bytes += bytes_of_places(x, x->n_lent);
     out->cache_bytes += x->region.size + bytes_of_places(x, x->n_lent);
     out->expert_hits = x->asked_cached;

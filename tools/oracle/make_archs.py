@@ -17,6 +17,7 @@ from gguf import GGMLQuantizationType as T
 
 import make_models as mm
 from oracle_common import N_VOCAB, SpmVocab, write_logits
+from smallthinker import SmallThinkerForCausalLM
 
 TEXT = "The fisherman and his wife lived in a small hut on the shore, and every day he went out to sea"
 PLAIN = {"rope_type": "default", "rope_theta": 10000.0}
@@ -110,10 +111,16 @@ MODELS = {
              tie_word_embeddings=False),
         TEXT,
     ),
+    "smallthinker": (
+        "smallthinker", SmallThinkerForCausalLM,
+        dict(WINDOWS, rope_theta=10000.0, softmax_router=False, num_experts=8, num_experts_per_tok=3,
+             moe_intermediate_size=32, tie_word_embeddings=False),
+        TEXT * 2,
+    ),
 }  # fmt: skip
 
 # Types beside Q8_0. F16 models have one layer, and weights that the file holds exactly.
-MORE_TYPES = {name: ("F16", "Q4_0") for name in ("qwen2", "qwen3", "mixtral", "falcon-7b", "opt")} | {name: ("Q4_0",) for name in ("qwen3moe", "gemma3", "granitemoe", "phi3")} | {"gpt-oss": ("MXFP4",)}
+MORE_TYPES = {name: ("F16", "Q4_0") for name in ("qwen2", "qwen3", "mixtral", "falcon-7b", "opt")} | {name: ("Q4_0",) for name in ("qwen3moe", "gemma3", "granitemoe", "phi3", "smallthinker")} | {"gpt-oss": ("MXFP4",)}
 SHORT_TEXT = "The old woman and the hen went on"
 
 
@@ -360,6 +367,9 @@ def add_hyper_parameters(w, name, arch, cfg):
         w.add_rope_scaling_orig_ctx_len(original)
         factor = cfg.max_position_embeddings / original
         w.add_rope_scaling_attn_factors(float(np.sqrt(1 + np.log(factor) / np.log(original))))
+    if arch == "smallthinker":
+        w.add_sliding_window(cfg.sliding_window)
+        w.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
     if arch == "glm4moe":
         w.add_rope_dimension_count(16)
         w.add_leading_dense_block_count(cfg.first_k_dense_replace)
