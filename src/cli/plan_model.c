@@ -41,12 +41,28 @@ static void format_budget(char *out, size_t size, uint64_t bytes)
         snprintf(out, size, "%.1fG", (double)bytes / (double)GIB);
 }
 
-static void print_machine(const struct hearth_probe *p)
+// What can be done about figures of this machine that look wrong: of one that a file describes, nothing.
+static void say_measured(char *out, size_t size, const struct planning *g)
 {
+    char when[32];
+    hearth_cli_machine_when(&g->probe, when, sizeof when);
+    *out = '\0';
+    if (!g->o->device && *when)
+        snprintf(out, size, "measured on %s%s; --measure measures again", when,
+                 hearth_probe_settled(&g->probe) ? "" : " while the machine was busy");
+}
+
+static void print_machine(const struct planning *g)
+{
+    const struct hearth_probe *p = &g->probe;
+    char measured[128];
     printf(
         "%s: %d cores, %.1f GB/s of memory; storage: %.1f us a read and %.2f ns a byte, %.2f GB/s in order, "
         "%d reads in flight\n",
         p->name, p->cores, p->memory_gb_s, p->request_us, p->byte_ns, p->sequential_gb_s, p->depth);
+    say_measured(measured, sizeof measured, g);
+    if (*measured)
+        printf("  %s\n", measured);
 }
 
 static const char *what_streams(const struct planning *g)
@@ -106,7 +122,7 @@ static void print_plan(struct planning *g)
     const struct hearth_prospect *p = &g->at;
     char ram[32];
     format_budget(ram, sizeof ram, p->ram);
-    print_machine(&g->probe);
+    print_machine(g);
     printf("with %s of memory: %.2f tok/s, prompts %.1f tok/s\n", ram, p->forecast.tokens_per_second,
            p->prompt_tokens_per_second);
     if (p->kind == HEARTH_FIT_STREAMS)
@@ -298,13 +314,17 @@ static int choose(struct planning *g, const struct hearth_session_params *params
 {
     const struct hearth_options *o = g->o;
     uint64_t ram = 0;
-    char least[32];
+    char least[32], measured[128];
     if (o->min_speed > 0) {
         if (hearth_outlook_least_for(g->outlook, o->min_speed, &g->at, &g->err))
             return hearth_cli_fail(&g->err);
-        if (g->at.kind == HEARTH_FIT_NOT)
-            return hearth_cli_error("%.4g tok/s are out of reach here: with all weights in memory it is %.2f",
-                                    o->min_speed, g->at.forecast.tokens_per_second);
+        if (g->at.kind == HEARTH_FIT_NOT) {
+            say_measured(measured, sizeof measured, g);
+            return hearth_cli_error(
+                "%.4g tok/s are out of reach here: with all weights in memory it is %.2f%s%s%s", o->min_speed,
+                g->at.forecast.tokens_per_second, *measured ? " (this machine as " : "", measured,
+                *measured ? ")" : "");
+        }
         return HEARTH_EXIT_OK;
     }
     const int status = find_budget(g, params, &ram);
