@@ -89,6 +89,7 @@ static int open_session(struct chat *c)
     const int usual = trained < USUAL_CTX ? trained : USUAL_CTX;
     const int n_ctx = c->o.n_ctx < 0 ? usual : c->o.n_ctx ? (int)c->o.n_ctx : trained;
     struct hearth_session_params params = hearth_cli_session_params(&c->o, n_ctx, 1);
+    hearth_cli_fit_ubatch(&params, c->model);
     hearth_cli_fit(&params, c->model, &c->o, NULL);
     params.progress = hearth_chat_progress;
     const int status = hearth_cli_open_session(&c->session, c->model, &params);

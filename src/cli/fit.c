@@ -15,6 +15,8 @@
 #define PAGE 64
 // Smaller micro-batches make prompts much slower, where each of them reads all weights.
 #define LEAST_UBATCH 64
+// And smaller ones than this no longer save memory.
+#define FEWEST 8
 
 // A budget as --ram takes it: "2503M", "20.1G"; not more than `bytes`.
 static void format_budget(char *out, size_t size, uint64_t bytes)
@@ -125,6 +127,28 @@ static void make_room(struct hearth_session_params *params, const struct hearth_
     if (tried && fit->kind == HEARTH_FIT_NOT && !o->kv_size && shrink_cache(params, fit)) {
         hearth_cli_info("memory has room for %d tokens of context", params->kv_tokens);
         (void)try(params, model, fit);
+    }
+}
+
+// A step reads so little less that it is no gain.
+#define SAME 0.99
+
+void hearth_cli_fit_ubatch(struct hearth_session_params *params, const struct hearth_model *model)
+{
+    struct hearth_session_params smaller = *params;
+    struct hearth_fit now, then;
+    if (params->n_ubatch != (int)hearth_session_params_default().n_ubatch || !try(params, model, &now))
+        return;
+    while (now.kind != HEARTH_FIT_WHOLE &&
+           smaller.n_ubatch > (now.kind == HEARTH_FIT_NOT ? FEWEST : LEAST_UBATCH)) {
+        smaller.n_ubatch /= 2;
+        if (!try(&smaller, model, &then))
+            return;
+        if (now.kind == HEARTH_FIT_NOT || then.kind == HEARTH_FIT_WHOLE ||
+            (double)then.token_bytes < SAME * (double)now.token_bytes) {
+            *params = smaller;
+            now = then;
+        }
     }
 }
 
