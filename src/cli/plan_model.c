@@ -314,7 +314,7 @@ static int choose(struct planning *g, const struct hearth_session_params *params
 {
     const struct hearth_options *o = g->o;
     uint64_t ram = 0;
-    char least[32], measured[128];
+    char least[32], measured[128], seqs[64] = "";
     if (o->min_speed > 0) {
         if (hearth_outlook_least_for(g->outlook, o->min_speed, &g->at, &g->err))
             return hearth_cli_fail(&g->err);
@@ -332,9 +332,14 @@ static int choose(struct planning *g, const struct hearth_session_params *params
         return status;
     if (hearth_outlook_at(g->outlook, ram, &g->at, &g->err))
         return hearth_cli_fail(&g->err);
+    if (g->at.kind != HEARTH_FIT_NOT)
+        return HEARTH_EXIT_OK;
     format_budget(least, sizeof least, hearth_outlook_least(g->outlook));
-    return g->at.kind == HEARTH_FIT_NOT ? hearth_cli_error("the smallest budget for this model is %s", least)
-                                        : HEARTH_EXIT_OK;
+    if (params->max_seqs > 1)
+        snprintf(seqs, sizeof seqs, " for each of %d sequences (-np)", params->max_seqs);
+    return hearth_cli_error(
+        "%s needs %s of memory at least with a context of %d tokens%s: --ram %s, or --ram min", o->model,
+        least, params->n_ctx, seqs, least);
 }
 
 static int report(struct planning *g)

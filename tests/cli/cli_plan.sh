@@ -83,7 +83,12 @@ err_has "out of reach"
 run 0 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --ram min --json -c 256
 [ "$(json "$tmp/out" ram_bytes)" = "$(json "$tmp/out" least_bytes)" ] || fail "--ram min is not the smallest budget"
 run 1 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --ram 1M
-err_has "the smallest budget for this model is"
+err_has "$tmp/pack.gguf needs "
+err_has " of memory at least with a context of 2048 tokens: --ram "
+run 1 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --ram 1M -c 300 -np 4
+err_has "with a context of 300 tokens for each of 4 sequences (-np): --ram "
+run 0 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" -c 300 -np 4 \
+    --ram "$(sed -n 's/.*: --ram \([0-9]*M\), or --ram min$/\1/p' "$tmp/err")"
 run 1 plan "$tmp/pack.gguf" --device "$golden/llama-mha.F32.gguf"
 err_has "too large for a probe"
 printf 'cores = 2\ncores = 3\n' >"$tmp/twice.txt"
