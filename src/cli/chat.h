@@ -24,6 +24,7 @@ struct chat {
     struct chat_editor *editor; // NULL: lines come as they are
     bool terminal;              // somebody types
     bool dims;                  // thoughts are dimmed
+    bool limited;               // how long answers may be was typed, not given with the command
     bool stopped;               // the last answer, by Ctrl-C
     uint32_t answers;
     struct {

@@ -161,7 +161,10 @@ static int make_fitting_prompt(struct chat *c, struct prompt *p)
                                     p->n, n_ctx);
         forgotten++;
     }
-    if (forgotten)
+    if (forgotten == 1)
+        hearth_cli_info("the context of %zu tokens is full: the oldest message and its answer are forgotten",
+                        n_ctx);
+    else if (forgotten)
         hearth_cli_info(
             "the context of %zu tokens is full: the oldest %zu messages and their answers are forgotten",
             n_ctx, forgotten);
@@ -251,17 +254,29 @@ static int extend(struct generation *g)
     return HEARTH_EXIT_OK;
 }
 
+// Where nobody types, an answer that is stopped ends everything.
+static bool ends_when_stopped(const struct chat *c)
+{
+    return !c->terminal || c->o.single_turn;
+}
+
+static const char *plural(int64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
 static void report_stop(const struct chat *c, enum hearth_stop stop)
 {
     if (stop == HEARTH_STOP_INTERRUPTED)
-        hearth_cli_info("stopped; /regen answers anew");
+        hearth_cli_info(ends_when_stopped(c) ? "stopped" : "stopped; /regen answers anew");
     else if (stop == HEARTH_STOP_CONTEXT)
         hearth_cli_info("the context of %d tokens is full and cuts the answer off; -c makes it larger",
                         hearth_session_n_ctx(c->session));
     else if (stop == HEARTH_STOP_CACHE)
         hearth_cli_info("the KV cache is full; --kv-size makes it larger");
     else if (stop == HEARTH_STOP_LENGTH)
-        hearth_cli_info("the answer has the %lld tokens that -n allows", (long long)c->o.n_predict);
+        hearth_cli_info("the answer has the %lld token%s that %s allows", (long long)c->o.n_predict,
+                        plural(c->o.n_predict), c->limited ? "/set predict" : "-n");
 }
 
 static int open_generation(struct generation *g, const struct prompt *p)
@@ -326,9 +341,10 @@ void hearth_chat_report(const struct chat *c, bool all)
     char memory[24];
     hearth_cli_format_bytes(memory, sizeof memory, hearth_memory_peak());
     hearth_cli_info(
-        "prompt %llu tokens, %.1f tok/s, %llu kept; answer %llu tokens, %.1f tok/s; context %d of %d; %s",
-        (unsigned long long)prompt, per_second(prompt, all ? c->all.prompt_ns : c->last.prompt_ns),
-        (unsigned long long)kept, (unsigned long long)answer,
+        "prompt %llu token%s, %.1f tok/s, %llu kept; answer %llu token%s, %.1f tok/s; context %d of %d; %s",
+        (unsigned long long)prompt, plural((int64_t)prompt),
+        per_second(prompt, all ? c->all.prompt_ns : c->last.prompt_ns), (unsigned long long)kept,
+        (unsigned long long)answer, plural((int64_t)answer),
         per_second(answer, all ? c->all.answer_ns : c->last.answer_ns), hearth_seq_length(c->session, c->seq),
         (int)room(c), memory);
 }
@@ -363,6 +379,5 @@ int hearth_chat_answer(struct chat *c)
         return hearth_cli_error("no memory for the answer");
     add_up(c);
     hearth_chat_report(c, false);
-    // Where nobody types, it ends everything.
-    return c->stopped && (!c->terminal || c->o.single_turn) ? HEARTH_EXIT_INTERRUPTED : HEARTH_EXIT_OK;
+    return c->stopped && ends_when_stopped(c) ? HEARTH_EXIT_INTERRUPTED : HEARTH_EXIT_OK;
 }

@@ -287,13 +287,15 @@ static bool is_repeated(const struct hearth_positional *pos)
     return strstr(pos->name, "...") != NULL;
 }
 
+// Commands whose -p gives a text.
+#define WITH_PROMPT (HEARTH_CMD_RUN | HEARTH_CMD_CHAT | HEARTH_CMD_TOKENIZE)
+
 static int unexpected(const struct parser *p, const char *arg)
 {
     size_t n = strlen(arg);
     if (p->o->model && n > 5 && !strcmp(arg + n - 5, ".gguf"))
-        return hearth_cli_usage(p->cmd,
-                                "unexpected argument \"%s\": the model is %s (is it the prompt? use -p)", arg,
-                                p->o->model);
+        return hearth_cli_usage(p->cmd, "unexpected argument \"%s\": the model is %s%s", arg, p->o->model,
+                                p->cmd->bit & WITH_PROMPT ? " (is it the prompt? use -p)" : "");
     if (p->cmd->bit == HEARTH_CMD_RUN && p->given[offsetof(struct hearth_options, file)])
         return hearth_cli_usage(p->cmd, "unexpected argument \"%s\": the prompt is in %s", arg, p->o->file);
     if (p->cmd->bit == HEARTH_CMD_RUN)

@@ -112,7 +112,9 @@ static void print_speeds(const struct hearth_run_stats *s)
     else if (s->random)
         snprintf(seed, sizeof seed, "; seed %u", s->seed);
     if (e->prompt_tokens < s->n_prompt)
-        hearth_cli_info("stopped in the prompt, after %s of %llu", prompt, (unsigned long long)s->n_prompt);
+        hearth_cli_info("stopped in the prompt, after %llu of %llu tokens%s",
+                        (unsigned long long)e->prompt_tokens, (unsigned long long)s->n_prompt,
+                        prompt + strcspn(prompt, ","));
     else
         hearth_cli_info("prompt %s; generated %s%s", prompt, generated, s->generated ? seed : "");
 }

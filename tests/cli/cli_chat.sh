@@ -51,6 +51,9 @@ cmp -s a.json b.json || fail "a line that goes on is not what a fence has"
 json c.json messages/0/content | grep -q long || fail "/system"
 err_has "temp 0.5"
 err_has "/regen "
+printf '/set predict 1\nx\n' | run 0 "${chat[@]}"
+err_has "the answer has the 1 token that /set predict allows"
+err_has "; answer 1 token, "
 err_has "/nothing: no such command"
 printf 'x\ny\n\n' | run 0 "${chat[@]}" -mli
 [ "$(grep -c . out)" -ge 1 ] || fail "-mli"
@@ -123,6 +126,8 @@ exec 9<&-
 status=0
 "$PLAY_TERMINAL" -t 20000 -c "$word" "$hearth" "${endless[@]}" -st -p "It was a dark night." >raw 2>err || status=$?
 [ $status -eq 130 ] || fail "-st that is stopped ends with $status"
+grep -q "hearth: stopped" raw || fail "nothing says that -st was stopped"
+grep -q "/regen" raw && fail "/regen is named where there is nothing to type"
 
 # Thoughts are dimmed there, until they end.
 printf 'It was{%% if add_generation_prompt %%}<think>\n{%% endif %%}' >think.jinja

@@ -64,6 +64,9 @@ run 0 run "$model" -p "$prompt" -n 1 "${every[@]}"
 err_has "--poll-batch, --numa"
 run 2 run "$model" "$prompt" again.gguf
 err_has "the model is $model (is it the prompt? use -p)"
+run 2 perplexity "$model" again.gguf -f "$tmp/want"
+err_has "unexpected argument \"again.gguf\": the model is $model"
+err_lacks "-p"
 run 2 run -f "$tmp/want" "$model" again
 err_has "the prompt is in $tmp/want"
 
