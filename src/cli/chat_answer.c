@@ -341,7 +341,7 @@ void hearth_chat_report(const struct chat *c, bool all)
     char memory[24];
     hearth_cli_format_bytes(memory, sizeof memory, hearth_memory_peak());
     hearth_cli_info(
-        "prompt %llu token%s, %.1f tok/s, %llu kept; answer %llu token%s, %.1f tok/s; context %d of %d; %s",
+        "prompt %llu token%s, %.1f tok/s, %llu kept; answer %llu token%s, %.1f tok/s; context %d of %d; memory %s",
         (unsigned long long)prompt, plural((int64_t)prompt),
         per_second(prompt, all ? c->all.prompt_ns : c->last.prompt_ns), (unsigned long long)kept,
         (unsigned long long)answer, plural((int64_t)answer),

@@ -87,7 +87,8 @@ bool hearth_cli_forecast(struct hearth_prospect *out, const struct hearth_option
         .look_ahead = o->overlap == HEARTH_OVERLAP_ALL};
     if (!look(out, model, &p, ram))
         return false;
-    hearth_cli_info("forecast: %.2f tok/s, %.2f MB read for a token", out->forecast.tokens_per_second,
-                    out->forecast.read_bytes / 1e6);
+    char bytes[32];
+    hearth_cli_format_bytes(bytes, sizeof bytes, (uint64_t)out->forecast.read_bytes);
+    hearth_cli_info("forecast: %.2f tok/s, %s read for a token", out->forecast.tokens_per_second, bytes);
     return true;
 }

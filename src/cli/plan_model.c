@@ -74,7 +74,9 @@ static void print_reading(const struct planning *g)
 {
     const struct hearth_prospect *p = &g->at;
     const struct hearth_forecast *f = &p->forecast;
-    printf("  reads for a token: %.2f MB", f->read_bytes / 1e6);
+    char bytes[32];
+    hearth_cli_format_bytes(bytes, sizeof bytes, (uint64_t)f->read_bytes);
+    printf("  reads for a token: %s", bytes);
     if (f->reads > 0)
         printf(" in %.0f reads", f->reads);
     if (f->hit_rate >= 0)
@@ -96,10 +98,12 @@ static void print_choices(const struct planning *g)
     printf("\n  micro-batches of %d (%s), %d thread%s, looking ahead %s", p->n_ubatch, workspace,
            p->n_threads, p->n_threads == 1 ? "" : "s", p->look_ahead ? "on" : "off");
     if (p->gap)
-        printf(", reads may go over gaps of %.1f KB", p->gap / 1e3);
+        printf(", reads may go over gaps of %.1f KiB", p->gap / 1024.0);
     printf("\n");
     if (p->lent_bytes)
-        printf("  %s of it lent by contexts and prompts that are not there yet\n", lent);
+        printf(
+            "  of the memory set aside for the context and for prompts, %s serve weights until it is needed\n",
+            lent);
 }
 
 static void print_next(struct planning *g)
@@ -123,8 +127,8 @@ static void print_plan(struct planning *g)
     char ram[32];
     format_budget(ram, sizeof ram, p->ram);
     print_machine(g);
-    printf("with %s of memory: %.2f tok/s, prompts %.1f tok/s\n", ram, p->forecast.tokens_per_second,
-           p->prompt_tokens_per_second);
+    printf("with %s of memory: %.2f tok/s, prompts of %d tokens or more %.1f tok/s\n", ram,
+           p->forecast.tokens_per_second, p->n_ubatch, p->prompt_tokens_per_second);
     if (p->kind == HEARTH_FIT_STREAMS)
         print_reading(g);
     print_choices(g);
@@ -188,23 +192,33 @@ static double next_gigabyte(const struct planning *g, int i)
     return (c[next].forecast.tokens_per_second - p->forecast.tokens_per_second) / fmax(over, 1);
 }
 
+static const char *what_is_kept(const struct planning *g)
+{
+    return g->model->hp.n_expert && !g->model->pack ? "experts" : g->model->pack ? "neurons" : "weights";
+}
+
 // Fits a terminal of 80 columns.
 static void print_curve(const struct planning *g)
 {
-    printf("\n| memory | kept%% | hits%% | MB/token |  reads |  tok/s | +1 GiB | pp/s |  -ub |\n"
-           "| -----: | ----: | ----: | -------: | -----: | -----: | -----: | ---: | ---: |\n");
+    printf("\n| memory | kept%% | hits%% | MiB/token |  reads |  tok/s | +1 GiB | pp/s |  -ub |\n"
+           "| -----: | ----: | ----: | --------: | -----: | -----: | -----: | ---: | ---: |\n");
     for (int i = 0; i < g->n_curve; i++) {
         const struct hearth_prospect *p = &g->curve[i];
         char ram[32], hits[32] = "";
         format_budget(ram, sizeof ram, p->ram);
         if (p->forecast.hit_rate >= 0)
             snprintf(hits, sizeof hits, "%.1f", 100 * p->forecast.hit_rate);
-        printf("| %6s | %5.1f | %5s | %8.2f | %6.0f | %6.4g | %+6.4g | %4.0f | %4d |%s\n", ram, 100 * p->kept,
-               hits, p->forecast.read_bytes / 1e6, p->forecast.reads, p->forecast.tokens_per_second,
+        printf("| %6s | %5.1f | %5s | %9.2f | %6.0f | %6.4g | %+6.4g | %4.0f | %4d |%s\n", ram, 100 * p->kept,
+               hits, p->forecast.read_bytes / (double)MIB, p->forecast.reads, p->forecast.tokens_per_second,
                next_gigabyte(g, i), p->prompt_tokens_per_second, p->n_ubatch, i == g->knee ? "*" : "");
     }
     if (g->knee >= 0)
         printf("*: the knee; from here on more memory brings less than before\n");
+    printf(
+        "memory: for --ram; kept%%: %s in memory, of all; hits%%: of those asked for, in memory already;\n"
+        "reads, MiB: from the file for a token; +1 GiB: tok/s that a GiB more brings; pp/s: a prompt's tok/s;\n"
+        "-ub: tokens of a prompt that are evaluated at a time\n",
+        what_is_kept(g));
 }
 
 // A round number, at least x.

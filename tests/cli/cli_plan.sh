@@ -70,7 +70,12 @@ cmp -s "$tmp/first" "$tmp/out" || fail "two plans differ"
 run 0 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --ram "$(((least + whole) / 2))" --explain -c 256
 out_has "a phone: 2 cores"
 out_has "in memory:"
-out_has "| memory | kept% | hits% |"
+out_has "| memory | kept% | hits% | MiB/token |"
+out_has "kept%: neurons in memory, of all; hits%: of those asked for, in memory already"
+out_has "pp/s: a prompt's tok/s"
+out_has "iB serve weights until it is needed"
+out_has " tok/s, prompts of "
+grep -q "reads for a token: [0-9.]* [KM]iB in " "$tmp/out" || fail "units of plan"
 [ "$(grep "^|" "$tmp/out" | awk '{ print length }' | sort -n | tail -1)" -le 90 ] || fail "the table is wide"
 run 0 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --ram "$(((least + whole) / 2))" -c 256 --json
 slow=$(json "$tmp/out" tokens_per_second)
