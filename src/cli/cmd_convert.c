@@ -30,6 +30,9 @@ int hearth_cmd_convert(const struct hearth_options *o)
         return hearth_unknown_type("convert", o->type);
     if (is_input(o->model, o->out))
         return hearth_cli_error("%s is a file of the model in %s: give OUT another name", o->out, o->model);
+    const int refused = hearth_cli_check_out(o->out);
+    if (refused)
+        return refused;
     const struct hearth_convert_params params = {.recipe = recipe,
                                                  .pure = o->pure,
                                                  .predictors = o->predictors,

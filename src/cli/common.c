@@ -273,6 +273,24 @@ int hearth_cli_read(const char *path, struct hearth_buffer *out)
     return status;
 }
 
+int hearth_cli_check_out(const char *path)
+{
+    struct stat st;
+    char magic[4] = "";
+    if (stat(path, &st) || !S_ISREG(st.st_mode) || !st.st_size)
+        return HEARTH_EXIT_OK;
+    FILE *f = fopen(path, "rbe");
+    const bool is_gguf =
+        !f || (fread(magic, 1, sizeof magic, f) == sizeof magic && !memcmp(magic, "GGUF", 4));
+    if (f)
+        fclose(f);
+    return is_gguf
+               ? HEARTH_EXIT_OK
+               : hearth_cli_error("%s is there and no GGUF file: it is not overwritten; remove it first, or "
+                                  "give another name",
+                                  path);
+}
+
 int hearth_cli_stdout_close(int status)
 {
     hearth_progress_end();
