@@ -33,10 +33,10 @@ static int read_template(const struct hearth_options *o, struct hearth_buffer *t
     if (!known && given && strstr(given, "{"))
         known = given;
     if (!known && given && access(given, R_OK))
-        return hearth_cli_error(
-            "--chat-template %s: neither a built-in template nor a file; hearth chat --chat-template "
-            "list names the built-in ones",
-            given);
+        return hearth_cli_usage(hearth_command_find("chat"),
+                                "--chat-template %s: neither a built-in template nor a file; hearth chat "
+                                "--chat-template list names the built-in ones",
+                                given);
     int status = HEARTH_EXIT_OK;
     if (known && !hearth_buffer_add(text, known, strlen(known)))
         status = hearth_cli_error("no memory for the template");

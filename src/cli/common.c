@@ -475,6 +475,12 @@ int hearth_cli_open_model(struct hearth_model **out, const struct hearth_options
         return status;
     if (is_name(o->model))
         return hearth_cli_error("there is no file %s here: give the path of a GGUF file", o->model);
+    struct stat st;
+    if (!stat(o->model, &st) && S_ISDIR(st.st_mode))
+        return hearth_cli_error(
+            "%s is a folder: give a GGUF file in it, or make one of a Hugging Face folder: hearth "
+            "convert %s OUT.gguf",
+            o->model, o->model);
     const int rc = hearth_cli_open_model_at(out, o->model, o, vocab_only, &err);
     return rc ? hearth_cli_fail(&err) : HEARTH_EXIT_OK;
 }

@@ -79,6 +79,8 @@ static void say_hints(const struct hearth_fit *fit, const struct hearth_model *m
              (o->sparsity == HEARTH_SPARSITY_OFF || (o->sparsity == HEARTH_SPARSITY_EXACT && !by_gates)))
         hearth_cli_info("--sparsity %s reads whole layers of this pack; auto reads single neurons",
                         o->sparsity == HEARTH_SPARSITY_OFF ? "off" : "exact");
+    else if (model->pack && !model->pack->n_batches)
+        hearth_cli_info(HEARTH_NO_PROFILE);
     if (o->n_parallel && !o->kv_size && fit->kv_bytes > fit->ram / 4) // of run
         hearth_cli_info("a text of %d tokens takes %s from the weights: a smaller -c bounds that",
                         params->n_ctx, kv);

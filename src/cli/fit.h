@@ -5,6 +5,11 @@
 
 #include "cli/common.h"
 
+// Said of a pack whose neurons are read one by one.
+#define HEARTH_NO_PROFILE                                                                                    \
+    "this pack has no profile: with one, the neurons that are active most stay in memory (hearth profile "   \
+    "MODEL -f TEXT -o FILE, then hearth pack MODEL OUT --profile FILE)"
+
 // Before a session is opened: says on standard error which budget was chosen for a model that does not fit
 // into memory; on a terminal, or with -v, also what would make it faster. Where memory has no room for what
 // the session asks for, it asks for less: smaller micro-batches, then a smaller KV cache (but not than

@@ -7,11 +7,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/free_memory.h"
 #include "cli/common.h"
+#include "cli/fit.h"
 #include "cli/json.h"
 #include "cli/machine.h"
 #include "engine/outlook.h"
 #include "model/model.h"
+#include "model/pack.h"
 #include "plan/chart.h"
 
 #define MIB       ((uint64_t)1 << 20)
@@ -106,6 +109,14 @@ static void print_choices(const struct planning *g)
             lent);
 }
 
+// Neurons that stream in the model's own order: which of them are worth memory is not known.
+static void print_hint(const struct planning *g)
+{
+    const struct hearth_pack *pack = g->model->pack;
+    if (pack && !pack->n_batches && g->at.neurons)
+        printf("  " HEARTH_NO_PROFILE "\n");
+}
+
 static void print_next(struct planning *g)
 {
     struct hearth_prospect next;
@@ -133,6 +144,7 @@ static void print_plan(struct planning *g)
         print_reading(g);
     print_choices(g);
     print_next(g);
+    print_hint(g);
 }
 
 // ---- speed against memory
@@ -194,7 +206,7 @@ static double next_gigabyte(const struct planning *g, int i)
 
 static const char *what_is_kept(const struct planning *g)
 {
-    return g->model->hp.n_expert && !g->model->pack ? "experts" : g->model->pack ? "neurons" : "weights";
+    return g->curve[0].neurons ? "neurons" : g->model->hp.n_expert ? "experts" : "weights";
 }
 
 // Fits a terminal of 80 columns.
@@ -303,6 +315,18 @@ static int print_json(const struct planning *g)
 
 // ---- planning
 
+// A plan for another machine may have any memory.
+static void warn_of_size(const struct planning *g)
+{
+    const uint64_t has = g->o->device || g->o->sim_ram ? 0 : hearth_memory_limit("");
+    char all[32], planned[32];
+    hearth_cli_format_bytes(all, sizeof all, has);
+    hearth_cli_format_bytes(planned, sizeof planned, g->at.ram);
+    if (has && g->at.ram > has)
+        hearth_cli_warn("this machine, or its control group, has %s of memory, less than the %s of this plan",
+                        all, planned);
+}
+
 // The budget: asked for, or what the machine has to give.
 static int find_budget(struct planning *g, const struct hearth_session_params *params, uint64_t *ram)
 {
@@ -363,6 +387,7 @@ static int report(struct planning *g)
         status = write_chart(g);
     if (status)
         return status;
+    warn_of_size(g);
     if (g->o->json)
         return print_json(g);
     print_plan(g);

@@ -51,10 +51,10 @@ cmp -s a.json b.json || fail "a line that goes on is not what a fence has"
 json c.json messages/0/content | grep -q long || fail "/system"
 err_has "temp 0.5"
 err_has "/regen "
+err_has "/nothing: no such command"
 printf '/set predict 1\nx\n' | run 0 "${chat[@]}"
 err_has "the answer has the 1 token that /set predict allows"
 err_has "; answer 1 token, "
-err_has "/nothing: no such command"
 printf 'x\ny\n\n' | run 0 "${chat[@]}" -mli
 [ "$(grep -c . out)" -ge 1 ] || fail "-mli"
 grep -c 'tok/s' err | grep -qx 1 || fail "-mli makes several messages of one"
@@ -62,7 +62,7 @@ grep -c 'tok/s' err | grep -qx 1 || fail "-mli makes several messages of one"
 # ---- templates
 run 0 chat "$small" --chat-template list
 out_has chatml
-run 1 "${chat[@]}" -st -p x --chat-template nothing
+run 2 "${chat[@]}" -st -p x --chat-template nothing
 err_has "neither a built-in template nor a file"
 printf '{{ messages[0].content }}{%% if %%}' >bad.jinja
 run 1 chat "$small" --chat-template bad.jinja -st -p x

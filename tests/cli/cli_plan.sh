@@ -75,7 +75,7 @@ out_has "kept%: neurons in memory, of all; hits%: of those asked for, in memory 
 out_has "pp/s: a prompt's tok/s"
 out_has "iB serve weights until it is needed"
 out_has " tok/s, prompts of "
-grep -q "reads for a token: [0-9.]* [KM]iB in " "$tmp/out" || fail "units of plan"
+grep -q "reads for a token: [0-9.]* [KMi]*B" "$tmp/out" || fail "units of plan"
 [ "$(grep "^|" "$tmp/out" | awk '{ print length }' | sort -n | tail -1)" -le 90 ] || fail "the table is wide"
 run 0 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --ram "$(((least + whole) / 2))" -c 256 --json
 slow=$(json "$tmp/out" tokens_per_second)
@@ -83,6 +83,19 @@ run 0 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --min-speed "$slow" -c 256
 [ "$(json "$tmp/out" ram_bytes)" -le $(((least + whole) / 2 + 1048576)) ] || fail "--min-speed asks for too much"
 run 0 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --sim-ram 900M
 out_has "with 900M of memory"
+run 0 plan "$tmp/pack.gguf" -c 256 --ram 900T
+err_has "this machine, or its control group, has "
+err_has "less than the 900.00 TiB of this plan"
+run 0 plan "$tmp/pack.gguf" -c 256 --ram "$(((least + whole) / 2))"
+err_lacks "its control group"
+run 0 pack "$source_dir/models/hearth-novels-drelu-Q8_0.gguf" "$tmp/apart.gguf" --gates-apart
+run 0 plan "$tmp/apart.gguf" --device "$tmp/phone.txt" --ram min
+out_has "this pack has no profile: with one"
+run 0 inspect "$tmp/apart.gguf"
+out_has "predictors    none"
+out_has "order         the model's own: no profile"
+run 0 inspect "$tmp/pack.gguf"
+out_has "predictors    "
 run 1 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --min-speed 1e8
 err_has "out of reach"
 run 0 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --ram min --json -c 256
