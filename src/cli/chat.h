@@ -6,6 +6,7 @@
 #include <jansson.h>
 
 #include "cli/common.h"
+#include "engine/outlook.h"
 #include "hearth.h"
 
 struct chat {
@@ -30,6 +31,11 @@ struct chat {
     struct {
         uint64_t prompt, kept, answer, prompt_ns, answer_ns;
     } last, all;
+    bool has_forecast; // weights stream, and the machine was measured
+    struct hearth_prospect forecast;
+    struct {
+        uint64_t tokens, bytes, wait_ns, ns;
+    } read_before; // the last answer: tokens generated, what was read for them
 };
 
 // ---- chat_answer.c

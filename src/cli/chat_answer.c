@@ -334,6 +334,41 @@ static double per_second(uint64_t n, uint64_t ns)
     return ns ? (double)n * 1e9 / (double)ns : 0;
 }
 
+// Where weights stream: what was read for the last answer, or for all, as hearth run tells it.
+static void report_reading(const struct chat *c, bool all)
+{
+    struct hearth_streaming_stats t;
+    struct hearth_stats s;
+    char bytes[32], of[32], forecast[100] = "";
+    hearth_session_stats(c->session, &s, sizeof s);
+    hearth_session_streaming_stats(c->session, &t, sizeof t);
+    const uint64_t tokens = s.step_tokens - (all ? 0 : c->read_before.tokens),
+                   read = t.step_read_bytes - (all ? 0 : c->read_before.bytes),
+                   waited = t.step_wait_ns - (all ? 0 : c->read_before.wait_ns),
+                   ns = s.step_ns - (all ? 0 : c->read_before.ns);
+    if (!t.io || !tokens || !ns)
+        return;
+    hearth_cli_format_bytes(bytes, sizeof bytes, read / tokens);
+    hearth_cli_format_bytes(of, sizeof of, (uint64_t)c->forecast.forecast.read_bytes);
+    if (c->has_forecast)
+        snprintf(forecast, sizeof forecast, "; forecast: %.2f tok/s, %s for a token",
+                 c->forecast.forecast.tokens_per_second, of);
+    hearth_cli_info("read by %s: %s for a token; waited for storage %.0f %% of the time%s", t.io, bytes,
+                    100.0 * (double)waited / (double)ns, forecast);
+}
+
+static void begin_reading(struct chat *c)
+{
+    struct hearth_streaming_stats t;
+    struct hearth_stats s;
+    hearth_session_stats(c->session, &s, sizeof s);
+    hearth_session_streaming_stats(c->session, &t, sizeof t);
+    c->read_before.tokens = s.step_tokens;
+    c->read_before.bytes = t.step_read_bytes;
+    c->read_before.wait_ns = t.step_wait_ns;
+    c->read_before.ns = s.step_ns;
+}
+
 void hearth_chat_report(const struct chat *c, bool all)
 {
     const uint64_t prompt = all ? c->all.prompt : c->last.prompt, kept = all ? c->all.kept : c->last.kept;
@@ -347,6 +382,7 @@ void hearth_chat_report(const struct chat *c, bool all)
         (unsigned long long)answer, plural((int64_t)answer),
         per_second(answer, all ? c->all.answer_ns : c->last.answer_ns), hearth_seq_length(c->session, c->seq),
         (int)room(c), memory);
+    report_reading(c, all);
 }
 
 static void add_up(struct chat *c)
@@ -362,6 +398,7 @@ int hearth_chat_answer(struct chat *c)
 {
     struct prompt p = {0};
     memset(&c->last, 0, sizeof c->last);
+    begin_reading(c);
     hearth_cli_take_interrupt();
     hearth_cancel_clear(c->session);
     hearth_cli_cancel_on_interrupt(c->session);

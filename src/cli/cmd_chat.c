@@ -8,6 +8,7 @@
 #include "cli/chat.h"
 #include "cli/commands.h"
 #include "cli/fit.h"
+#include "cli/forecast.h"
 #include "cli/sampling.h"
 
 // Positions of a context when nobody says how many; the model may have fewer.
@@ -89,8 +90,11 @@ static int open_session(struct chat *c)
     const int usual = trained < USUAL_CTX ? trained : USUAL_CTX;
     const int n_ctx = c->o.n_ctx < 0 ? usual : c->o.n_ctx ? (int)c->o.n_ctx : trained;
     struct hearth_session_params params = hearth_cli_session_params(&c->o, n_ctx, 1);
-    hearth_cli_fit_ubatch(&params, c->model);
-    hearth_cli_fit(&params, c->model, &c->o, NULL);
+    hearth_cli_fit_ubatch(&params, c->model, &c->o);
+    struct hearth_fit fit;
+    hearth_cli_fit(&params, c->model, &c->o, &fit);
+    c->has_forecast = fit.kind == HEARTH_FIT_STREAMS &&
+                      hearth_cli_forecast(&c->forecast, &c->o, c->model, &params, fit.ram, 0);
     params.progress = hearth_chat_progress;
     const int status = hearth_cli_open_session(&c->session, c->model, &params);
     if (status)
@@ -117,6 +121,8 @@ static void close_chat(struct chat *c)
 {
     hearth_cli_cancel_on_interrupt(NULL);
     hearth_chat_edit_close(&c->editor);
+    if (c->has_forecast && c->session)
+        hearth_cli_forecast_judge(&c->forecast, &c->o, c->model, c->session);
     hearth_session_close(&c->session);
     hearth_chat_template_close(&c->template);
     hearth_model_close(&c->model);

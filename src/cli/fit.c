@@ -17,6 +17,8 @@
 #define LEAST_UBATCH 64
 // And smaller ones than this no longer save memory.
 #define FEWEST 8
+// Of -ub, when nobody says.
+#define USUAL_UBATCH 512
 
 // A budget as --ram takes it: "2503M", "20.1G"; not more than `bytes`.
 static void format_budget(char *out, size_t size, uint64_t bytes)
@@ -135,11 +137,16 @@ static void make_room(struct hearth_session_params *params, const struct hearth_
 // A step reads so little less that it is no gain.
 #define SAME 0.99
 
-void hearth_cli_fit_ubatch(struct hearth_session_params *params, const struct hearth_model *model)
+void hearth_cli_fit_ubatch(struct hearth_session_params *params, const struct hearth_model *model,
+                           const struct hearth_options *o)
 {
     struct hearth_session_params smaller = *params;
     struct hearth_fit now, then;
-    if (params->n_ubatch != (int)hearth_session_params_default().n_ubatch || !try(params, model, &now))
+    if (params->n_ubatch != USUAL_UBATCH || !try(params, model, &now))
+        return;
+    if (o->ram.bytes == HEARTH_BUDGET_MIN && now.kind != HEARTH_FIT_WHOLE)
+        params->n_ubatch = FEWEST;
+    if (o->ram.bytes == HEARTH_BUDGET_MIN)
         return;
     while (now.kind != HEARTH_FIT_WHOLE &&
            smaller.n_ubatch > (now.kind == HEARTH_FIT_NOT ? FEWEST : LEAST_UBATCH)) {

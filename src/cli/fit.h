@@ -20,7 +20,8 @@ void hearth_cli_fit(struct hearth_session_params *params, const struct hearth_mo
 // For prompts of any length (chat), before the above: where the model does not fit, a micro-batch of the usual
 // size becomes smaller as long as that keeps more of the model in memory, or lets it run at all. Of a prompt
 // whose length is known (run), it is not larger than that anyway.
-void hearth_cli_fit_ubatch(struct hearth_session_params *params, const struct hearth_model *model);
+void hearth_cli_fit_ubatch(struct hearth_session_params *params, const struct hearth_model *model,
+                           const struct hearth_options *o);
 
 // The same as hearth_cli_fit(), but where the model does not fit, a pack of it may take its place first (pack_cache.h). Returns
 // an exit status.
