@@ -105,7 +105,7 @@ static const struct page pages[] = {
      "Writes a model of a known shape with made-up weights, to measure with. Its text\n"
      "means nothing. PRESET: mistral-7b-dense, turbosparse-mistral-7b, qwen3-30b-a3b\n"
      "and more (hearth synth list).",
-     {{"--drift", "neighbouring layers and tokens share less, as in trained models"},
+     {{"--drift", "neighbours share less, as in trained models"},
       {"-q", "only warnings and errors on standard error"}}},
     {HEARTH_CMD_PROFILE,
      "Counts how often each neuron of a model is active in a text: for hearth pack.",
