@@ -83,11 +83,6 @@ run 0 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --min-speed "$slow" -c 256
 [ "$(json "$tmp/out" ram_bytes)" -le $(((least + whole) / 2 + 1048576)) ] || fail "--min-speed asks for too much"
 run 0 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --sim-ram 900M
 out_has "with 900M of memory"
-run 0 plan "$tmp/pack.gguf" -c 256 --ram 900T
-err_has "this machine, or its control group, has "
-err_has "less than the 900.00 TiB of this plan"
-run 0 plan "$tmp/pack.gguf" -c 256 --ram "$(((least + whole) / 2))"
-err_lacks "its control group"
 run 0 pack "$source_dir/models/hearth-novels-drelu-Q8_0.gguf" "$tmp/apart.gguf" --gates-apart
 run 0 plan "$tmp/apart.gguf" --device "$tmp/phone.txt" --ram min
 out_has "this pack has no profile: with one"
@@ -137,6 +132,11 @@ tail -n 1 "$tmp/err" >"$tmp/stats"
 [ "$(json "$tmp/stats" forecast)" = null ] || fail "a forecast for a machine that nobody measured"
 run 0 plan "$tmp/pack.gguf" -c 256
 settle
+run 0 plan "$tmp/pack.gguf" -c 256 --ram 900T
+err_has "this machine, or its control group, has "
+err_has "less than the 900.00 TiB of this plan"
+run 0 plan "$tmp/pack.gguf" -c 256 --ram "$(((least + whole) / 2))"
+err_lacks "its control group"
 run 0 run "$tmp/pack.gguf" -p "$text" -n 20 -c 256 -t 1 --ram "$streams" --stats json --ignore-eos --seed 1
 tail -n 1 "$tmp/err" >"$tmp/stats"
 [ "$sanitized" -gt 0 ] || awk -v f="$(json "$tmp/stats" forecast/read_bytes_per_token)" \
@@ -147,8 +147,6 @@ err_has "forecast: "
 err_has "forecast (and measured):"
 
 # A machine is measured again when a run was much faster than forecast.
-run 0 plan "$tmp/pack.gguf" -c 256 --measure
-settle
 probe=$(echo "$XDG_CACHE_HOME"/hearth/probe-*.txt)
 sed -i 's/^request_us = .*/request_us = 1e5/; s/^memory_gb_s = .*/memory_gb_s = 0.001/' "$probe"
 run 0 run "$tmp/pack.gguf" -p "$text" -n 20 -c 256 -t 1 --ram "$streams" --ignore-eos
@@ -172,9 +170,6 @@ sed -i 's/^cpu_share = .*/cpu_share = 0.2/; s/^memory_gb_s = .*/memory_gb_s = 12
 run 0 plan "$tmp/pack.gguf" -c 256
 err_has "measuring this machine again"
 out_has " 123456.0 GB/s of memory"
-settle
-run 0 plan "$tmp/pack.gguf" -c 256 --measure
-err_has "measuring this machine again"
 run 0 plan --help
 out_has "--measure"
 echo "cores = many" >>"$probe"
