@@ -2,7 +2,7 @@
 # The front door: what people type. The build itself is CMakeLists.txt.
 #
 #   make            build build/hearth
-#   make demo       install what is needed, build, and let the small model in models/ tell a story
+#   make demo       install what is needed, build the program, and let the small model in models/ tell a story
 #   make test       install what is needed, build, run all tests
 #   make test-cross  the kernels on 64-bit ARM, compiled and emulated here (cmake/aarch64.cmake says what it needs)
 #   make bench-dense  Hearth beside llama.cpp on a dense 7B file (needs Node, npm, 9 GB of disk and 10 GB of memory)
@@ -55,8 +55,10 @@ $(BUILD)/.configured:
 deps:
 	@scripts/install-deps.sh
 
+# The program alone: the tests are three times as much to build.
 demo: deps
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) --no-print-directory configure
+	@$(CMAKE) --build $(BUILD) --parallel $(JOBS) --target hearth-cli
 	@test -f $(DEMO_MODEL) || { echo "make demo: $(DEMO_MODEL) is not there; give another model: make demo DEMO_MODEL=file.gguf" >&2; exit 1; }
 	@echo "$$ $(BUILD)/hearth run $(DEMO_MODEL) -p \"$(DEMO_PROMPT)\" -n $(DEMO_TOKENS)"
 	@printf '%s' '$(DEMO_PROMPT)'

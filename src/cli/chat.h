@@ -6,6 +6,7 @@
 #include <jansson.h>
 
 #include "cli/common.h"
+#include "engine/outlook.h"
 #include "hearth.h"
 
 struct chat {
@@ -24,11 +25,17 @@ struct chat {
     struct chat_editor *editor; // NULL: lines come as they are
     bool terminal;              // somebody types
     bool dims;                  // thoughts are dimmed
+    bool limited;               // how long answers may be was typed, not given with the command
     bool stopped;               // the last answer, by Ctrl-C
     uint32_t answers;
     struct {
         uint64_t prompt, kept, answer, prompt_ns, answer_ns;
     } last, all;
+    bool has_forecast; // weights stream, and the machine was measured
+    struct hearth_prospect forecast;
+    struct {
+        uint64_t tokens, bytes, wait_ns, ns;
+    } read_before; // the last answer: tokens generated, what was read for them
 };
 
 // ---- chat_answer.c

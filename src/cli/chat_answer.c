@@ -161,7 +161,10 @@ static int make_fitting_prompt(struct chat *c, struct prompt *p)
                                     p->n, n_ctx);
         forgotten++;
     }
-    if (forgotten)
+    if (forgotten == 1)
+        hearth_cli_info("the context of %zu tokens is full: the oldest message and its answer are forgotten",
+                        n_ctx);
+    else if (forgotten)
         hearth_cli_info(
             "the context of %zu tokens is full: the oldest %zu messages and their answers are forgotten",
             n_ctx, forgotten);
@@ -251,17 +254,29 @@ static int extend(struct generation *g)
     return HEARTH_EXIT_OK;
 }
 
+// Where nobody types, an answer that is stopped ends everything.
+static bool ends_when_stopped(const struct chat *c)
+{
+    return !c->terminal || c->o.single_turn;
+}
+
+static const char *plural(int64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
 static void report_stop(const struct chat *c, enum hearth_stop stop)
 {
     if (stop == HEARTH_STOP_INTERRUPTED)
-        hearth_cli_info("stopped; /regen answers anew");
+        hearth_cli_info(ends_when_stopped(c) ? "stopped" : "stopped; /regen answers anew");
     else if (stop == HEARTH_STOP_CONTEXT)
         hearth_cli_info("the context of %d tokens is full and cuts the answer off; -c makes it larger",
                         hearth_session_n_ctx(c->session));
     else if (stop == HEARTH_STOP_CACHE)
         hearth_cli_info("the KV cache is full; --kv-size makes it larger");
     else if (stop == HEARTH_STOP_LENGTH)
-        hearth_cli_info("the answer has the %lld tokens that -n allows", (long long)c->o.n_predict);
+        hearth_cli_info("the answer has the %lld token%s that %s allows", (long long)c->o.n_predict,
+                        plural(c->o.n_predict), c->limited ? "/set predict" : "-n");
 }
 
 static int open_generation(struct generation *g, const struct prompt *p)
@@ -319,6 +334,41 @@ static double per_second(uint64_t n, uint64_t ns)
     return ns ? (double)n * 1e9 / (double)ns : 0;
 }
 
+// Where weights stream: what was read for the last answer, or for all, as hearth run tells it.
+static void report_reading(const struct chat *c, bool all)
+{
+    struct hearth_streaming_stats t;
+    struct hearth_stats s;
+    char bytes[32], of[32], forecast[100] = "";
+    hearth_session_stats(c->session, &s, sizeof s);
+    hearth_session_streaming_stats(c->session, &t, sizeof t);
+    const uint64_t tokens = s.step_tokens - (all ? 0 : c->read_before.tokens),
+                   read = t.step_read_bytes - (all ? 0 : c->read_before.bytes),
+                   waited = t.step_wait_ns - (all ? 0 : c->read_before.wait_ns),
+                   ns = s.step_ns - (all ? 0 : c->read_before.ns);
+    if (!t.io || !tokens || !ns)
+        return;
+    hearth_cli_format_bytes(bytes, sizeof bytes, read / tokens);
+    hearth_cli_format_bytes(of, sizeof of, (uint64_t)c->forecast.forecast.read_bytes);
+    if (c->has_forecast)
+        snprintf(forecast, sizeof forecast, "; forecast: %.2f tok/s, %s for a token",
+                 c->forecast.forecast.tokens_per_second, of);
+    hearth_cli_info("read by %s: %s for a token; waited for storage %.0f %% of the time%s", t.io, bytes,
+                    100.0 * (double)waited / (double)ns, forecast);
+}
+
+static void begin_reading(struct chat *c)
+{
+    struct hearth_streaming_stats t;
+    struct hearth_stats s;
+    hearth_session_stats(c->session, &s, sizeof s);
+    hearth_session_streaming_stats(c->session, &t, sizeof t);
+    c->read_before.tokens = s.step_tokens;
+    c->read_before.bytes = t.step_read_bytes;
+    c->read_before.wait_ns = t.step_wait_ns;
+    c->read_before.ns = s.step_ns;
+}
+
 void hearth_chat_report(const struct chat *c, bool all)
 {
     const uint64_t prompt = all ? c->all.prompt : c->last.prompt, kept = all ? c->all.kept : c->last.kept;
@@ -326,11 +376,13 @@ void hearth_chat_report(const struct chat *c, bool all)
     char memory[24];
     hearth_cli_format_bytes(memory, sizeof memory, hearth_memory_peak());
     hearth_cli_info(
-        "prompt %llu tokens, %.1f tok/s, %llu kept; answer %llu tokens, %.1f tok/s; context %d of %d; %s",
-        (unsigned long long)prompt, per_second(prompt, all ? c->all.prompt_ns : c->last.prompt_ns),
-        (unsigned long long)kept, (unsigned long long)answer,
+        "prompt %llu token%s, %.1f tok/s, %llu kept; answer %llu token%s, %.1f tok/s; context %d of %d; memory %s",
+        (unsigned long long)prompt, plural((int64_t)prompt),
+        per_second(prompt, all ? c->all.prompt_ns : c->last.prompt_ns), (unsigned long long)kept,
+        (unsigned long long)answer, plural((int64_t)answer),
         per_second(answer, all ? c->all.answer_ns : c->last.answer_ns), hearth_seq_length(c->session, c->seq),
         (int)room(c), memory);
+    report_reading(c, all);
 }
 
 static void add_up(struct chat *c)
@@ -346,6 +398,7 @@ int hearth_chat_answer(struct chat *c)
 {
     struct prompt p = {0};
     memset(&c->last, 0, sizeof c->last);
+    begin_reading(c);
     hearth_cli_take_interrupt();
     hearth_cancel_clear(c->session);
     hearth_cli_cancel_on_interrupt(c->session);
@@ -363,6 +416,5 @@ int hearth_chat_answer(struct chat *c)
         return hearth_cli_error("no memory for the answer");
     add_up(c);
     hearth_chat_report(c, false);
-    // Where nobody types, it ends everything.
-    return c->stopped && (!c->terminal || c->o.single_turn) ? HEARTH_EXIT_INTERRUPTED : HEARTH_EXIT_OK;
+    return c->stopped && ends_when_stopped(c) ? HEARTH_EXIT_INTERRUPTED : HEARTH_EXIT_OK;
 }

@@ -73,7 +73,7 @@ static bool set_number(struct chat *c, const char *name, double v)
     else if (!strcmp(name, "seed") && whole && v >= -1)
         c->o.seed = (int64_t)v;
     else if (!strcmp(name, "predict") && whole && v >= -1 && v < 2e9)
-        c->o.n_predict = (int64_t)v;
+        c->o.n_predict = (int64_t)v, c->limited = true;
     else
         return false;
     return true;

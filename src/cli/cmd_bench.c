@@ -496,6 +496,8 @@ static int fit_and_measure_roof(struct bench *b, struct hearth_session_params *p
                         fit.kind != HEARTH_FIT_NOT;
     if (before)
         status = begin_roof(b);
+    if (before && fit.kind != HEARTH_FIT_WHOLE) // what it holds is free for the model
+        hearth_roof_stop(&b->roof);
     if (!status)
         status = hearth_cli_fit_or_pack(params, &b->model, o, &fit);
     b->roof_beside = before && b->roof.pool && fit.kind == HEARTH_FIT_WHOLE;

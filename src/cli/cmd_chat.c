@@ -8,6 +8,7 @@
 #include "cli/chat.h"
 #include "cli/commands.h"
 #include "cli/fit.h"
+#include "cli/forecast.h"
 #include "cli/sampling.h"
 
 // Positions of a context when nobody says how many; the model may have fewer.
@@ -33,10 +34,10 @@ static int read_template(const struct hearth_options *o, struct hearth_buffer *t
     if (!known && given && strstr(given, "{"))
         known = given;
     if (!known && given && access(given, R_OK))
-        return hearth_cli_error(
-            "--chat-template %s: neither a built-in template nor a file; hearth chat --chat-template "
-            "list names the built-in ones",
-            given);
+        return hearth_cli_usage(hearth_command_find("chat"),
+                                "--chat-template %s: neither a built-in template nor a file; hearth chat "
+                                "--chat-template list names the built-in ones",
+                                given);
     int status = HEARTH_EXIT_OK;
     if (known && !hearth_buffer_add(text, known, strlen(known)))
         status = hearth_cli_error("no memory for the template");
@@ -89,7 +90,11 @@ static int open_session(struct chat *c)
     const int usual = trained < USUAL_CTX ? trained : USUAL_CTX;
     const int n_ctx = c->o.n_ctx < 0 ? usual : c->o.n_ctx ? (int)c->o.n_ctx : trained;
     struct hearth_session_params params = hearth_cli_session_params(&c->o, n_ctx, 1);
-    hearth_cli_fit(&params, c->model, &c->o, NULL);
+    hearth_cli_fit_ubatch(&params, c->model, &c->o);
+    struct hearth_fit fit;
+    hearth_cli_fit(&params, c->model, &c->o, &fit);
+    c->has_forecast = fit.kind == HEARTH_FIT_STREAMS &&
+                      hearth_cli_forecast(&c->forecast, &c->o, c->model, &params, fit.ram, 0);
     params.progress = hearth_chat_progress;
     const int status = hearth_cli_open_session(&c->session, c->model, &params);
     if (status)
@@ -116,6 +121,8 @@ static void close_chat(struct chat *c)
 {
     hearth_cli_cancel_on_interrupt(NULL);
     hearth_chat_edit_close(&c->editor);
+    if (c->has_forecast && c->session)
+        hearth_cli_forecast_judge(&c->forecast, &c->o, c->model, c->session);
     hearth_session_close(&c->session);
     hearth_chat_template_close(&c->template);
     hearth_model_close(&c->model);

@@ -28,8 +28,17 @@ int hearth_cmd_convert(const struct hearth_options *o)
     const struct hearth_recipe *recipe = hearth_recipe_by_name(o->type ? o->type : "F16");
     if (!recipe)
         return hearth_unknown_type("convert", o->type);
+    struct stat st;
+    if (!stat(o->model, &st) && !S_ISDIR(st.st_mode))
+        return hearth_cli_error(
+            "%s is a file: convert wants a folder as on Hugging Face, with config.json and "
+            "safetensors files (hearth quantize takes GGUF files)",
+            o->model);
     if (is_input(o->model, o->out))
         return hearth_cli_error("%s is a file of the model in %s: give OUT another name", o->out, o->model);
+    const int refused = hearth_cli_check_out(o->out);
+    if (refused)
+        return refused;
     const struct hearth_convert_params params = {.recipe = recipe,
                                                  .pure = o->pure,
                                                  .predictors = o->predictors,

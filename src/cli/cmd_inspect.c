@@ -283,6 +283,8 @@ static void print_summary(const struct hearth_gguf *g, const struct hearth_pack 
     putchar('\n');
     print_shape(g);
     print_vocabulary(g);
+    if (!pack || !hearth_inspect_predictors(g))
+        printf("predictors    %s\n", hearth_inspect_predictors(g) ? "of each layer's neurons" : "none");
     if (pack)
         hearth_inspect_pack_print(pack);
 }

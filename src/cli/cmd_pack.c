@@ -17,6 +17,9 @@ int hearth_cmd_pack(const struct hearth_options *o)
 {
     if (same_file(o->model, o->out) || (o->profile && same_file(o->profile, o->out)))
         return hearth_cli_error("%s is what the pack is made of: give another name for it", o->out);
+    const int refused = hearth_cli_check_out(o->out);
+    if (refused)
+        return refused;
     const struct hearth_pack_params params = {.profile = o->profile,
                                               .down = o->down,
                                               .gates_apart = o->gates_apart,

@@ -118,6 +118,9 @@ static int score_all(struct scoring *s)
         int status = score_chunk(s, i);
         if (status) {
             hearth_terminal_message();
+            if (status == HEARTH_EXIT_INTERRUPTED && s->count && !s->o->json)
+                printf("Estimate so far, after %d of %d chunks: PPL = %.4f +/- %.5f\n", i, s->n_chunks,
+                       exp(s->sum / (double)s->count), uncertainty(s));
             return status;
         }
         const double so_far = exp(s->sum / (double)s->count);

@@ -20,6 +20,9 @@ int hearth_cmd_quantize(const struct hearth_options *o)
         return hearth_unknown_type("quantize", o->type);
     if (same_file(o->model, o->out))
         return hearth_cli_error("%s and %s are the same file", o->model, o->out);
+    const int refused = hearth_cli_check_out(o->out);
+    if (refused)
+        return refused;
 
     struct hearth_quantize_params params = {.recipe = recipe,
                                             .pure = o->pure,

@@ -535,6 +535,8 @@ static void report(struct run *r)
         hearth_run_stats_json(s);
     else
         hearth_run_stats_print(s);
+    if (s->forecast)
+        hearth_cli_forecast_judge(s->forecast, r->o, r->model, r->session);
 }
 
 int hearth_cmd_run(const struct hearth_options *o)

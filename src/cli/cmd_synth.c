@@ -45,6 +45,9 @@ int hearth_cmd_synth(const struct hearth_options *o)
         return unknown_preset(o->preset);
     if (!o->out)
         return hearth_cli_usage(hearth_command_find("synth"), "OUT is missing");
+    const int refused = hearth_cli_check_out(o->out);
+    if (refused)
+        return refused;
     struct hearth_synth_params params = {.seed = 1,
                                          .progress = on_progress,
                                          .shape = o->shape,

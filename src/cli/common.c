@@ -92,6 +92,8 @@ int hearth_cli_fail(const struct hearth_error *err)
     }
     const char *option = command && err->param ? hearth_option_for(command, err->param) : NULL;
     const size_t n = option ? strlen(err->param) : 0;
+    if (option && err->code == HEARTH_E_BUDGET && !strncmp(err->message, "ram must be", 11))
+        return hearth_cli_error("%s%s; %s min takes what it needs", option, err->message + n, option);
     if (option && !strncmp(err->message, err->param, n) && err->message[n] == ' ') // "ram must be ..."
         return hearth_cli_error("%s%s", option, err->message + n);
     if (option)
@@ -269,6 +271,24 @@ int hearth_cli_read(const char *path, struct hearth_buffer *out)
     if (!is_stdin)
         fclose(f);
     return status;
+}
+
+int hearth_cli_check_out(const char *path)
+{
+    struct stat st;
+    char magic[4] = "";
+    if (stat(path, &st) || !S_ISREG(st.st_mode) || !st.st_size)
+        return HEARTH_EXIT_OK;
+    FILE *f = fopen(path, "rbe");
+    const bool is_gguf =
+        !f || (fread(magic, 1, sizeof magic, f) == sizeof magic && !memcmp(magic, "GGUF", 4));
+    if (f)
+        fclose(f);
+    return is_gguf
+               ? HEARTH_EXIT_OK
+               : hearth_cli_error("%s is there and no GGUF file: it is not overwritten; remove it first, or "
+                                  "give another name",
+                                  path);
 }
 
 int hearth_cli_stdout_close(int status)
@@ -455,6 +475,12 @@ int hearth_cli_open_model(struct hearth_model **out, const struct hearth_options
         return status;
     if (is_name(o->model))
         return hearth_cli_error("there is no file %s here: give the path of a GGUF file", o->model);
+    struct stat st;
+    if (!stat(o->model, &st) && S_ISDIR(st.st_mode))
+        return hearth_cli_error(
+            "%s is a folder: give a GGUF file in it, or make one of a Hugging Face folder: hearth "
+            "convert %s OUT.gguf",
+            o->model, o->model);
     const int rc = hearth_cli_open_model_at(out, o->model, o, vocab_only, &err);
     return rc ? hearth_cli_fail(&err) : HEARTH_EXIT_OK;
 }

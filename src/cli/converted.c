@@ -26,15 +26,16 @@ void hearth_report_converted(const char *path, const struct hearth_recipe *recip
     size_t used = 0;
     for (uint32_t type = 0; type < HEARTH_TYPE_END && used + 40 < sizeof formats; type++)
         if (result->n_matrices[type])
-            used += (size_t)snprintf(formats + used, sizeof formats - used, "%" PRIu64 " matrices in %s, ",
-                                     result->n_matrices[type], hearth_type_info(type)->name);
+            used += (size_t)snprintf(
+                formats + used, sizeof formats - used, "%" PRIu64 " %s in %s, ", result->n_matrices[type],
+                result->n_matrices[type] == 1 ? "matrix" : "matrices", hearth_type_info(type)->name);
     hearth_cli_format_bytes(before, sizeof before, result->bytes_in);
     hearth_cli_format_bytes(after, sizeof after, result->bytes_out);
-    hearth_cli_info("%s: %s, from %s: %s%" PRIu64 " tensors kept", path, after, before, formats,
-                    result->n_kept);
+    hearth_cli_info("%s: %s, from %s: %s%" PRIu64 " tensor%s kept", path, after, before, formats,
+                    result->n_kept, result->n_kept == 1 ? "" : "s");
     if (result->n_fallback)
         hearth_cli_info(
-            "%" PRIu64
-            " matrices got a format of smaller blocks, or F16: their rows are no multiple of %d numbers",
-            result->n_fallback, (int)hearth_type_info(recipe->type)->block_elems);
+            "%" PRIu64 " %s a format of smaller blocks, or F16: %s rows are no multiple of %d numbers",
+            result->n_fallback, result->n_fallback == 1 ? "matrix got" : "matrices got",
+            result->n_fallback == 1 ? "its" : "their", (int)hearth_type_info(recipe->type)->block_elems);
 }

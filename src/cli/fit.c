@@ -15,6 +15,10 @@
 #define PAGE 64
 // Smaller micro-batches make prompts much slower, where each of them reads all weights.
 #define LEAST_UBATCH 64
+// And smaller ones than this no longer save memory.
+#define FEWEST 8
+// Of -ub, when nobody says.
+#define USUAL_UBATCH 512
 
 // A budget as --ram takes it: "2503M", "20.1G"; not more than `bytes`.
 static void format_budget(char *out, size_t size, uint64_t bytes)
@@ -77,6 +81,8 @@ static void say_hints(const struct hearth_fit *fit, const struct hearth_model *m
              (o->sparsity == HEARTH_SPARSITY_OFF || (o->sparsity == HEARTH_SPARSITY_EXACT && !by_gates)))
         hearth_cli_info("--sparsity %s reads whole layers of this pack; auto reads single neurons",
                         o->sparsity == HEARTH_SPARSITY_OFF ? "off" : "exact");
+    else if (model->pack && !model->pack->n_batches)
+        hearth_cli_info(HEARTH_NO_PROFILE);
     if (o->n_parallel && !o->kv_size && fit->kv_bytes > fit->ram / 4) // of run
         hearth_cli_info("a text of %d tokens takes %s from the weights: a smaller -c bounds that",
                         params->n_ctx, kv);
@@ -125,6 +131,33 @@ static void make_room(struct hearth_session_params *params, const struct hearth_
     if (tried && fit->kind == HEARTH_FIT_NOT && !o->kv_size && shrink_cache(params, fit)) {
         hearth_cli_info("memory has room for %d tokens of context", params->kv_tokens);
         (void)try(params, model, fit);
+    }
+}
+
+// A step reads so little less that it is no gain.
+#define SAME 0.99
+
+void hearth_cli_fit_ubatch(struct hearth_session_params *params, const struct hearth_model *model,
+                           const struct hearth_options *o)
+{
+    struct hearth_session_params smaller = *params;
+    struct hearth_fit now, then;
+    if (params->n_ubatch != USUAL_UBATCH || !try(params, model, &now))
+        return;
+    if (o->ram.bytes == HEARTH_BUDGET_MIN && now.kind != HEARTH_FIT_WHOLE)
+        params->n_ubatch = FEWEST;
+    if (o->ram.bytes == HEARTH_BUDGET_MIN)
+        return;
+    while (now.kind != HEARTH_FIT_WHOLE &&
+           smaller.n_ubatch > (now.kind == HEARTH_FIT_NOT ? FEWEST : LEAST_UBATCH)) {
+        smaller.n_ubatch /= 2;
+        if (!try(&smaller, model, &then))
+            return;
+        if (now.kind == HEARTH_FIT_NOT || then.kind == HEARTH_FIT_WHOLE ||
+            (double)then.token_bytes < SAME * (double)now.token_bytes) {
+            *params = smaller;
+            now = then;
+        }
     }
 }
 

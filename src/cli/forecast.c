@@ -12,6 +12,11 @@
 // The smallest budget in which a machine is measured, which takes nearly that much memory for a second.
 #define MEASURE_FROM ((uint64_t)512 << 20)
 
+static const char *path_of(const struct hearth_model *model)
+{
+    return hearth_file_path(hearth_gguf_file(model->gguf, 0));
+}
+
 // Storage that is emulated is no faster than this.
 static void throttle(struct hearth_probe *p, const char *text)
 {
@@ -24,6 +29,28 @@ static void throttle(struct hearth_probe *p, const char *text)
         p->byte_ns = 1e3 / t.mbps;
     if (t.mbps > 0 && p->sequential_gb_s > t.mbps / 1e3)
         p->sequential_gb_s = t.mbps / 1e3;
+}
+
+// Fewer tokens are no measurement.
+#define TOKENS 4
+
+void hearth_cli_forecast_judge(const struct hearth_prospect *forecast, const struct hearth_options *o,
+                               const struct hearth_model *model, struct hearth_session *session)
+{
+    const struct hearth_forecast *f = &forecast->forecast;
+    struct hearth_streaming_stats t;
+    struct hearth_stats s;
+    hearth_session_stats(session, &s, sizeof s);
+    hearth_session_streaming_stats(session, &t, sizeof t);
+    if (o->throttle || s.step_tokens < TOKENS || !s.step_ns)
+        return;
+    const double tokens = (double)s.step_tokens, speed = tokens * 1e9 / (double)s.step_ns,
+                 bytes = (double)t.step_read_bytes / tokens;
+    if (speed > 2 * f->tokens_per_second && bytes >= f->read_bytes / 2 &&
+        hearth_cli_machine_forget(o, path_of(model)))
+        hearth_cli_info(
+            "this was %.1f times as fast as forecast: this machine is measured again the next time",
+            speed / f->tokens_per_second);
 }
 
 static bool look(struct hearth_prospect *out, const struct hearth_model *model,
@@ -45,7 +72,7 @@ bool hearth_cli_forecast(struct hearth_prospect *out, const struct hearth_option
     struct hearth_probe probe;
     const enum hearth_measuring when =
         ram >= MEASURE_FROM && !o->quiet ? HEARTH_MEASURE_TO_KEEP : HEARTH_MEASURE_NEVER;
-    if (hearth_cli_machine(&probe, o, hearth_file_path(hearth_gguf_file(model->gguf, 0)), when))
+    if (hearth_cli_machine(&probe, o, path_of(model), when))
         return false;
     throttle(&probe, o->throttle);
     struct hearth_session_params session = *params;
@@ -60,7 +87,8 @@ bool hearth_cli_forecast(struct hearth_prospect *out, const struct hearth_option
         .look_ahead = o->overlap == HEARTH_OVERLAP_ALL};
     if (!look(out, model, &p, ram))
         return false;
-    hearth_cli_info("forecast: %.2f tok/s, %.2f MB read for a token", out->forecast.tokens_per_second,
-                    out->forecast.read_bytes / 1e6);
+    char bytes[32];
+    hearth_cli_format_bytes(bytes, sizeof bytes, (uint64_t)out->forecast.read_bytes);
+    hearth_cli_info("forecast: %.2f tok/s, %s read for a token", out->forecast.tokens_per_second, bytes);
     return true;
 }

@@ -13,4 +13,10 @@ bool hearth_cli_forecast(struct hearth_prospect *out, const struct hearth_option
                          const struct hearth_model *model, const struct hearth_session_params *params,
                          uint64_t ram, size_t n_prompt);
 
+// After the run: where it was more than twice as fast as forecast, though it read as much as that says, what
+// is known of this machine is wrong, as it was busy when it was measured. It is forgotten then, and a line
+// says so. Slower runs tell nothing, as other programs may have been in the way.
+void hearth_cli_forecast_judge(const struct hearth_prospect *forecast, const struct hearth_options *o,
+                               const struct hearth_model *model, struct hearth_session *session);
+
 #endif

@@ -136,6 +136,7 @@ static const struct page pages[] = {
       {"--min-speed", "find the memory for at least X tokens a second"},
       {"--explain", "also print speed against memory"},
       {"--device", "plan for the machine that FILE describes"},
+      {"--measure", "measure this machine again: it was busy, or changed"},
       {"-c", "tokens of context (default: the model's, at most 4096)"},
       {"--json", "print JSON"},
       {"--svg", "also write a chart"},

@@ -109,6 +109,11 @@ static struct hearth_str predictor_input(const struct hearth_pack *p)
     return input;
 }
 
+bool hearth_inspect_predictors(const struct hearth_gguf *g)
+{
+    return hearth_gguf_tensor(g, "blk.0.fc1.weight") || hearth_gguf_tensor(g, "blk.0.fc1_exps.weight");
+}
+
 static void print_predictors(const struct hearth_pack *p)
 {
     static const struct {
@@ -128,7 +133,7 @@ static void print_order(const struct hearth_pack *p)
     const uint64_t neurons = (uint64_t)p->n_layer * p->n_expert * p->n_ff;
     double shares[HEARTH_PACK_BATCHES];
     if (!ordered(p)) {
-        puts("order         the model's own");
+        puts("order         the model's own: no profile");
         return;
     }
     printf("order         by how often neurons are active, from a profile of %" PRIu64 " tokens\n",

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/cpu.h"
@@ -50,6 +51,26 @@ static bool can_keep(const char *folder)
     return !hearth_folder_make(folder, &err) && !access(folder, W_OK);
 }
 
+// Measures, and keeps what is worth it: figures of a busy machine only until there are better ones, of which
+// they are a part.
+static int measure(struct hearth_probe *out, const struct hearth_probe *before, const char *path,
+                   unsigned flags)
+{
+    struct hearth_error err = {0};
+    hearth_cli_info("measuring this machine%s", before->cores ? " again" : ", once");
+    if (hearth_probe_measure(out, path, flags, &err))
+        return hearth_cli_fail(&err);
+    out->measured = (uint64_t)time(NULL);
+    if (before->cores && !hearth_probe_settled(before))
+        hearth_probe_improve(out, before);
+    if (!hearth_probe_settled(out))
+        hearth_cli_info(
+            "this machine is busy: measuring got %.0f %% of its processors, so what it says may be too "
+            "little; it is measured again the next time",
+            100 * out->cpu_share);
+    return HEARTH_EXIT_OK;
+}
+
 int hearth_cli_machine(struct hearth_probe *out, const struct hearth_options *o, const char *path,
                        enum hearth_measuring when)
 {
@@ -64,16 +85,37 @@ int hearth_cli_machine(struct hearth_probe *out, const struct hearth_options *o,
         return when == HEARTH_MEASURE_NOW ? hearth_cli_fail(&err) : HEARTH_EXIT_FAILURE;
     const bool cached =
         hearth_cli_cache_folder(folder, sizeof folder) && cache_path(file, sizeof file, folder, out);
-    if (cached && !o->measure && recall(out, file, out))
+    struct hearth_probe before = {0};
+    const bool holds = cached && recall(&before, file, out) && hearth_probe_settled(&before);
+    if (holds && !o->measure) {
+        *out = before;
         return HEARTH_EXIT_OK;
+    }
     if (when == HEARTH_MEASURE_NEVER || (when == HEARTH_MEASURE_TO_KEEP && !(cached && can_keep(folder))))
         return HEARTH_EXIT_FAILURE;
-    hearth_cli_info("measuring this machine, once");
-    if (hearth_probe_measure(out, path, flags, &err))
-        return hearth_cli_fail(&err);
-    if (cached)
+    const int status = measure(out, &before, path, flags);
+    if (!status && cached && (!holds || hearth_probe_settled(out)))
         keep(out, folder, file);
-    return HEARTH_EXIT_OK;
+    return status;
+}
+
+bool hearth_cli_machine_forget(const struct hearth_options *o, const char *path)
+{
+    char folder[PATH_BYTES], file[PATH_BYTES];
+    struct hearth_probe p;
+    unsigned flags;
+    return !o->device && hearth_cpu_limit(hearth_options_cpu(o), &flags) &&
+           !hearth_probe_identify(&p, path, flags, NULL) && hearth_cli_cache_folder(folder, sizeof folder) &&
+           cache_path(file, sizeof file, folder, &p) && !unlink(file);
+}
+
+void hearth_cli_machine_when(const struct hearth_probe *p, char *out, size_t size)
+{
+    const time_t seconds = (time_t)p->measured;
+    struct tm tm;
+    *out = '\0';
+    if (p->measured && localtime_r(&seconds, &tm))
+        strftime(out, size, "%Y-%m-%d %H:%M", &tm);
 }
 
 uint64_t hearth_cli_read_gap(const struct hearth_options *o, const char *path)

@@ -14,10 +14,16 @@ enum hearth_measuring {
 };
 
 // The machine of --device, else this one with the storage behind the file at `path`: as it was measured once,
-// or measured now and kept in the user's cache folder. Prints any error and returns an exit status;
+// or measured now and kept in the user's cache folder. What was measured while the machine was busy is said to
+// be so, and measured again by the next command. Prints any error and returns an exit status;
 // HEARTH_EXIT_FAILURE without a word: it was not measured yet, and is not to be.
 int hearth_cli_machine(struct hearth_probe *out, const struct hearth_options *o, const char *path,
                        enum hearth_measuring when);
+
+// Forgets what was measured, so that the next command measures again. False: nothing was kept.
+bool hearth_cli_machine_forget(const struct hearth_options *o, const char *path);
+// "2026-05-01 17:45": when it was measured, in local time; empty: not said.
+void hearth_cli_machine_when(const struct hearth_probe *p, char *out, size_t size);
 
 // For hearth_model_params.read_gap: of this machine's storage behind `path`, where it was measured; else 0.
 uint64_t hearth_cli_read_gap(const struct hearth_options *o, const char *path);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "cli/common.h"
 #include "cli/help.h"
@@ -265,6 +266,30 @@ static bool is_settled(const struct parser *p, const struct hearth_option *opt)
     return p->given[opt->offset];
 }
 
+// Variables that no option has, but that look like one of an option: a slip, which nobody would notice.
+static void warn_of_slips(void)
+{
+    char name[HEARTH_SPELLING_MAX + 8], value[HEARTH_SPELLING_MAX + 8];
+    for (char *const *variable = environ; *variable; variable++) {
+        const size_t n = strcspn(*variable, "=");
+        const struct hearth_option *opt = hearth_option_table, *near = NULL;
+        if (strncmp(*variable, "HEARTH_", 7) || n >= sizeof name)
+            continue;
+        snprintf(name, sizeof name, "%.*s", (int)n, *variable);
+        for (; opt->names; opt++) {
+            variable_of(opt, value);
+            if (!strcmp(name, value))
+                break;
+            if (!near && has_variable(opt) && hearth_suggest_slip(name + 7, value + 7))
+                near = opt;
+        }
+        if (opt->names || !near)
+            continue;
+        variable_of(near, value);
+        hearth_cli_warn("the environment has %s, which is no option's; did you mean %s?", name, value);
+    }
+}
+
 static int take_environment(struct parser *p)
 {
     char name[HEARTH_SPELLING_MAX + 8];
@@ -287,13 +312,15 @@ static bool is_repeated(const struct hearth_positional *pos)
     return strstr(pos->name, "...") != NULL;
 }
 
+// Commands whose -p gives a text.
+#define WITH_PROMPT (HEARTH_CMD_RUN | HEARTH_CMD_CHAT | HEARTH_CMD_TOKENIZE)
+
 static int unexpected(const struct parser *p, const char *arg)
 {
     size_t n = strlen(arg);
     if (p->o->model && n > 5 && !strcmp(arg + n - 5, ".gguf"))
-        return hearth_cli_usage(p->cmd,
-                                "unexpected argument \"%s\": the model is %s (is it the prompt? use -p)", arg,
-                                p->o->model);
+        return hearth_cli_usage(p->cmd, "unexpected argument \"%s\": the model is %s%s", arg, p->o->model,
+                                p->cmd->bit & WITH_PROMPT ? " (is it the prompt? use -p)" : "");
     if (p->cmd->bit == HEARTH_CMD_RUN && p->given[offsetof(struct hearth_options, file)])
         return hearth_cli_usage(p->cmd, "unexpected argument \"%s\": the prompt is in %s", arg, p->o->file);
     if (p->cmd->bit == HEARTH_CMD_RUN)
@@ -367,6 +394,8 @@ int hearth_options_parse(const struct hearth_command *cmd, int argc, char **argv
         else
             rc = take_positional(&p, arg);
     }
+    if (rc < 0)
+        warn_of_slips();
     if (rc < 0)
         rc = take_environment(&p);
     for (const struct hearth_positional *pos = cmd->positionals; pos->name && rc < 0; pos++)

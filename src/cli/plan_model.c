@@ -7,11 +7,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/free_memory.h"
 #include "cli/common.h"
+#include "cli/fit.h"
 #include "cli/json.h"
 #include "cli/machine.h"
 #include "engine/outlook.h"
 #include "model/model.h"
+#include "model/pack.h"
 #include "plan/chart.h"
 
 #define MIB       ((uint64_t)1 << 20)
@@ -41,12 +44,28 @@ static void format_budget(char *out, size_t size, uint64_t bytes)
         snprintf(out, size, "%.1fG", (double)bytes / (double)GIB);
 }
 
-static void print_machine(const struct hearth_probe *p)
+// What can be done about figures of this machine that look wrong: of one that a file describes, nothing.
+static void say_measured(char *out, size_t size, const struct planning *g)
 {
+    char when[32];
+    hearth_cli_machine_when(&g->probe, when, sizeof when);
+    *out = '\0';
+    if (!g->o->device && *when)
+        snprintf(out, size, "measured on %s%s; --measure measures again", when,
+                 hearth_probe_settled(&g->probe) ? "" : " while the machine was busy");
+}
+
+static void print_machine(const struct planning *g)
+{
+    const struct hearth_probe *p = &g->probe;
+    char measured[128];
     printf(
         "%s: %d cores, %.1f GB/s of memory; storage: %.1f us a read and %.2f ns a byte, %.2f GB/s in order, "
         "%d reads in flight\n",
         p->name, p->cores, p->memory_gb_s, p->request_us, p->byte_ns, p->sequential_gb_s, p->depth);
+    say_measured(measured, sizeof measured, g);
+    if (*measured)
+        printf("  %s\n", measured);
 }
 
 static const char *what_streams(const struct planning *g)
@@ -58,7 +77,9 @@ static void print_reading(const struct planning *g)
 {
     const struct hearth_prospect *p = &g->at;
     const struct hearth_forecast *f = &p->forecast;
-    printf("  reads for a token: %.2f MB", f->read_bytes / 1e6);
+    char bytes[32];
+    hearth_cli_format_bytes(bytes, sizeof bytes, (uint64_t)f->read_bytes);
+    printf("  reads for a token: %s", bytes);
     if (f->reads > 0)
         printf(" in %.0f reads", f->reads);
     if (f->hit_rate >= 0)
@@ -80,10 +101,20 @@ static void print_choices(const struct planning *g)
     printf("\n  micro-batches of %d (%s), %d thread%s, looking ahead %s", p->n_ubatch, workspace,
            p->n_threads, p->n_threads == 1 ? "" : "s", p->look_ahead ? "on" : "off");
     if (p->gap)
-        printf(", reads may go over gaps of %.1f KB", p->gap / 1e3);
+        printf(", reads may go over gaps of %.1f KiB", p->gap / 1024.0);
     printf("\n");
     if (p->lent_bytes)
-        printf("  %s of it lent by contexts and prompts that are not there yet\n", lent);
+        printf(
+            "  of the memory set aside for the context and for prompts, %s serve weights until it is needed\n",
+            lent);
+}
+
+// Neurons that stream in the model's own order: which of them are worth memory is not known.
+static void print_hint(const struct planning *g)
+{
+    const struct hearth_pack *pack = g->model->pack;
+    if (pack && !pack->n_batches && g->at.neurons)
+        printf("  " HEARTH_NO_PROFILE "\n");
 }
 
 static void print_next(struct planning *g)
@@ -106,13 +137,14 @@ static void print_plan(struct planning *g)
     const struct hearth_prospect *p = &g->at;
     char ram[32];
     format_budget(ram, sizeof ram, p->ram);
-    print_machine(&g->probe);
-    printf("with %s of memory: %.2f tok/s, prompts %.1f tok/s\n", ram, p->forecast.tokens_per_second,
-           p->prompt_tokens_per_second);
+    print_machine(g);
+    printf("with %s of memory: %.2f tok/s, prompts of %d tokens or more %.1f tok/s\n", ram,
+           p->forecast.tokens_per_second, p->n_ubatch, p->prompt_tokens_per_second);
     if (p->kind == HEARTH_FIT_STREAMS)
         print_reading(g);
     print_choices(g);
     print_next(g);
+    print_hint(g);
 }
 
 // ---- speed against memory
@@ -172,23 +204,33 @@ static double next_gigabyte(const struct planning *g, int i)
     return (c[next].forecast.tokens_per_second - p->forecast.tokens_per_second) / fmax(over, 1);
 }
 
+static const char *what_is_kept(const struct planning *g)
+{
+    return g->curve[0].neurons ? "neurons" : g->model->hp.n_expert ? "experts" : "weights";
+}
+
 // Fits a terminal of 80 columns.
 static void print_curve(const struct planning *g)
 {
-    printf("\n| memory | kept%% | hits%% | MB/token |  reads |  tok/s | +1 GiB | pp/s |  -ub |\n"
-           "| -----: | ----: | ----: | -------: | -----: | -----: | -----: | ---: | ---: |\n");
+    printf("\n| memory | kept%% | hits%% | MiB/token |  reads |  tok/s | +1 GiB | pp/s |  -ub |\n"
+           "| -----: | ----: | ----: | --------: | -----: | -----: | -----: | ---: | ---: |\n");
     for (int i = 0; i < g->n_curve; i++) {
         const struct hearth_prospect *p = &g->curve[i];
         char ram[32], hits[32] = "";
         format_budget(ram, sizeof ram, p->ram);
         if (p->forecast.hit_rate >= 0)
             snprintf(hits, sizeof hits, "%.1f", 100 * p->forecast.hit_rate);
-        printf("| %6s | %5.1f | %5s | %8.2f | %6.0f | %6.4g | %+6.4g | %4.0f | %4d |%s\n", ram, 100 * p->kept,
-               hits, p->forecast.read_bytes / 1e6, p->forecast.reads, p->forecast.tokens_per_second,
+        printf("| %6s | %5.1f | %5s | %9.2f | %6.0f | %6.4g | %+6.4g | %4.0f | %4d |%s\n", ram, 100 * p->kept,
+               hits, p->forecast.read_bytes / (double)MIB, p->forecast.reads, p->forecast.tokens_per_second,
                next_gigabyte(g, i), p->prompt_tokens_per_second, p->n_ubatch, i == g->knee ? "*" : "");
     }
     if (g->knee >= 0)
         printf("*: the knee; from here on more memory brings less than before\n");
+    printf(
+        "memory: for --ram; kept%%: %s in memory, of all; hits%%: of those asked for, in memory already;\n"
+        "reads, MiB: from the file for a token; +1 GiB: tok/s that a GiB more brings; pp/s: a prompt's tok/s;\n"
+        "-ub: tokens of a prompt that are evaluated at a time\n",
+        what_is_kept(g));
 }
 
 // A round number, at least x.
@@ -273,6 +315,18 @@ static int print_json(const struct planning *g)
 
 // ---- planning
 
+// A plan for another machine may have any memory.
+static void warn_of_size(const struct planning *g)
+{
+    const uint64_t has = g->o->device || g->o->sim_ram ? 0 : hearth_memory_limit("");
+    char all[32], planned[32];
+    hearth_cli_format_bytes(all, sizeof all, has);
+    hearth_cli_format_bytes(planned, sizeof planned, g->at.ram);
+    if (has && g->at.ram > has)
+        hearth_cli_warn("this machine, or its control group, has %s of memory, less than the %s of this plan",
+                        all, planned);
+}
+
 // The budget: asked for, or what the machine has to give.
 static int find_budget(struct planning *g, const struct hearth_session_params *params, uint64_t *ram)
 {
@@ -298,13 +352,17 @@ static int choose(struct planning *g, const struct hearth_session_params *params
 {
     const struct hearth_options *o = g->o;
     uint64_t ram = 0;
-    char least[32];
+    char least[32], measured[128], seqs[64] = "";
     if (o->min_speed > 0) {
         if (hearth_outlook_least_for(g->outlook, o->min_speed, &g->at, &g->err))
             return hearth_cli_fail(&g->err);
-        if (g->at.kind == HEARTH_FIT_NOT)
-            return hearth_cli_error("%.4g tok/s are out of reach here: with all weights in memory it is %.2f",
-                                    o->min_speed, g->at.forecast.tokens_per_second);
+        if (g->at.kind == HEARTH_FIT_NOT) {
+            say_measured(measured, sizeof measured, g);
+            return hearth_cli_error(
+                "%.4g tok/s are out of reach here: with all weights in memory it is %.2f%s%s%s", o->min_speed,
+                g->at.forecast.tokens_per_second, *measured ? " (this machine as " : "", measured,
+                *measured ? ")" : "");
+        }
         return HEARTH_EXIT_OK;
     }
     const int status = find_budget(g, params, &ram);
@@ -312,9 +370,14 @@ static int choose(struct planning *g, const struct hearth_session_params *params
         return status;
     if (hearth_outlook_at(g->outlook, ram, &g->at, &g->err))
         return hearth_cli_fail(&g->err);
+    if (g->at.kind != HEARTH_FIT_NOT)
+        return HEARTH_EXIT_OK;
     format_budget(least, sizeof least, hearth_outlook_least(g->outlook));
-    return g->at.kind == HEARTH_FIT_NOT ? hearth_cli_error("the smallest budget for this model is %s", least)
-                                        : HEARTH_EXIT_OK;
+    if (params->max_seqs > 1)
+        snprintf(seqs, sizeof seqs, " for each of %d sequences (-np)", params->max_seqs);
+    return hearth_cli_error(
+        "%s needs %s of memory at least with a context of %d tokens%s: --ram %s, or --ram min", o->model,
+        least, params->n_ctx, seqs, least);
 }
 
 static int report(struct planning *g)
@@ -324,6 +387,7 @@ static int report(struct planning *g)
         status = write_chart(g);
     if (status)
         return status;
+    warn_of_size(g);
     if (g->o->json)
         return print_json(g);
     print_plan(g);

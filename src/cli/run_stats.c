@@ -66,10 +66,11 @@ static void print_streaming(const struct hearth_run_stats *s)
 {
     const struct hearth_stats *e = &s->session;
     const struct hearth_streaming_stats *t = &s->streaming;
-    char read[80] = "", cache[100] = "";
+    char read[100] = "", cache[100] = "", bytes[32];
+    hearth_cli_format_bytes(bytes, sizeof bytes, (uint64_t)share(t->step_read_bytes, e->step_tokens));
     if (e->step_tokens)
-        snprintf(read, sizeof read, "%.2f MB a generated token; waited for storage %.0f %% of the time; ",
-                 share(t->step_read_bytes, e->step_tokens) / 1e6, 100 * share(t->step_wait_ns, e->step_ns));
+        snprintf(read, sizeof read, "%s for a token; waited for storage %.0f %% of the time; ", bytes,
+                 100 * share(t->step_wait_ns, e->step_ns));
     if (asked(t))
         snprintf(cache, sizeof cache, "%.1f %% of the %s asked for were in the cache; ", 100 * hit_rate(t),
                  t->experts ? "experts" : "neurons");
@@ -84,12 +85,14 @@ static void print_forecast(const struct hearth_run_stats *s)
     const struct hearth_streaming_stats *t = &s->streaming;
     const struct hearth_forecast *f = &s->forecast->forecast;
     char reads[60] = ""; // of hits it is not known which were read ahead
+    char forecast[32], measured[32];
+    hearth_cli_format_bytes(forecast, sizeof forecast, (uint64_t)f->read_bytes);
+    hearth_cli_format_bytes(measured, sizeof measured, (uint64_t)share(t->step_read_bytes, e->step_tokens));
     if (f->reads > 0)
         snprintf(reads, sizeof reads, " in %.0f reads (%.0f)", f->reads,
                  share(t->step_reads, e->step_tokens));
-    hearth_cli_info("forecast (and measured): %.2f tok/s (%.2f), %.2f MB a token (%.2f)%s",
-                    f->tokens_per_second, per_second(e->step_tokens, e->step_ns), f->read_bytes / 1e6,
-                    share(t->step_read_bytes, e->step_tokens) / 1e6, reads);
+    hearth_cli_info("forecast (and measured): %.2f tok/s (%.2f), %s for a token (%s)%s", f->tokens_per_second,
+                    per_second(e->step_tokens, e->step_ns), forecast, measured, reads);
 }
 
 // "1 token", "27 tokens, 9.78 tok/s": what took no time has no speed.
@@ -112,7 +115,9 @@ static void print_speeds(const struct hearth_run_stats *s)
     else if (s->random)
         snprintf(seed, sizeof seed, "; seed %u", s->seed);
     if (e->prompt_tokens < s->n_prompt)
-        hearth_cli_info("stopped in the prompt, after %s of %llu", prompt, (unsigned long long)s->n_prompt);
+        hearth_cli_info("stopped in the prompt, after %llu of %llu tokens%s",
+                        (unsigned long long)e->prompt_tokens, (unsigned long long)s->n_prompt,
+                        prompt + strcspn(prompt, ","));
     else
         hearth_cli_info("prompt %s; generated %s%s", prompt, generated, s->generated ? seed : "");
 }

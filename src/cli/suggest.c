@@ -46,6 +46,12 @@ static bool is_near(int distance, const char *word)
     return letters > 2 && distance <= letters / 3;
 }
 
+bool hearth_suggest_slip(const char *word, const char *meant)
+{
+    const int distance = edit_distance(word, meant);
+    return distance && distance <= 2 && is_near(distance, word);
+}
+
 // ---- options
 
 // The options of the command that help shows.

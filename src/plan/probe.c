@@ -37,6 +37,8 @@ static const struct field {
     {"request_cpu_us", REAL, offsetof(struct hearth_probe, request_cpu_us), 0, 1e6, false},
     {"depth", WHOLE, offsetof(struct hearth_probe, depth), 1, 65536, false},
     {"align_bytes", WHOLE32, offsetof(struct hearth_probe, align), 1, 65536, false},
+    {"cpu_share", REAL, offsetof(struct hearth_probe, cpu_share), 0, 1, false},
+    {"measured", SIZE, offsetof(struct hearth_probe, measured), 0, 1e12, false},
 };
 #define FIELDS (sizeof fields / sizeof *fields)
 
@@ -58,6 +60,51 @@ const struct hearth_probe_kernel *hearth_probe_kernel_of(const struct hearth_pro
 static double *speed_at(struct hearth_probe_kernel *k, size_t i)
 {
     return (double *)(void *)((char *)k + speeds[i].at);
+}
+
+static double speed_of(const struct hearth_probe_kernel *k, size_t i)
+{
+    return *(const double *)(const void *)((const char *)k + speeds[i].at);
+}
+
+// ---- how good a measurement is
+
+// Of the processors' time: with less, other programs were in the way.
+#define ENOUGH 0.8
+
+bool hearth_probe_settled(const struct hearth_probe *p)
+{
+    return p->cpu_share >= ENOUGH && p->request_us > 0;
+}
+
+static void lift(double *x, double other)
+{
+    *x = other > *x ? other : *x;
+}
+
+static double of_read(const struct hearth_probe *p, double bytes)
+{
+    return p->request_us * 1e3 + p->byte_ns * bytes;
+}
+
+void hearth_probe_improve(struct hearth_probe *p, const struct hearth_probe *other)
+{
+    enum { READ = 65536 }; // request and byte are one line, so they go together
+    lift(&p->memory_gb_s, other->memory_gb_s);
+    lift(&p->core_gb_s, other->core_gb_s);
+    lift(&p->sequential_gb_s, other->sequential_gb_s);
+    lift(&p->cpu_share, other->cpu_share);
+    for (size_t i = 0; i < SPEEDS; i++) {
+        lift(speed_at(&p->any, i), speed_of(&other->any, i));
+        for (size_t type = 0; type < HEARTH_TYPE_END; type++)
+            lift(speed_at(&p->kernel[type], i), speed_of(&other->kernel[type], i));
+    }
+    if (other->request_us > 0 && of_read(other, READ) < of_read(p, READ)) {
+        p->request_us = other->request_us;
+        p->byte_ns = other->byte_ns;
+        p->request_cpu_us = other->request_cpu_us;
+        p->depth = other->depth;
+    }
 }
 
 // ---- reading
@@ -260,8 +307,7 @@ static void put_field(struct printer *p, const struct hearth_probe *probe, const
 static void put_speeds(struct printer *p, const char *name, const struct hearth_probe_kernel *k)
 {
     for (size_t i = 0; i < SPEEDS && k->gb_s > 0; i++)
-        put(p, "kernel.%s.%s = %.6g\n", name, speeds[i].key,
-            *(const double *)(const void *)((const char *)k + speeds[i].at));
+        put(p, "kernel.%s.%s = %.6g\n", name, speeds[i].key, speed_of(k, i));
 }
 
 void hearth_probe_print(const struct hearth_probe *probe, char *text)

@@ -36,10 +36,18 @@ struct hearth_probe {
     double request_cpu_us;  // that a read costs a core
     int depth;              // reads in flight from which more are of no use
     uint32_t align;         // of reads, bytes
+    double cpu_share;       // of the processors' time that measuring got, 0 to 1; 0: not said
+    uint64_t measured;      // when, seconds since 1970; 0: not said
 };
 
 // Kernel speeds of a format: its own, else those of any.
 const struct hearth_probe_kernel *hearth_probe_kernel_of(const struct hearth_probe *p, uint32_t type);
+
+// Whether a probe was measured while the machine was not busy with other programs, so that it says what the
+// machine can do. One that does not tell was not.
+bool hearth_probe_settled(const struct hearth_probe *p);
+// Two measurements of one machine: *p becomes the better of each figure, as load only ever makes them worse.
+void hearth_probe_improve(struct hearth_probe *p, const struct hearth_probe *other);
 
 // Reads the text of a probe. HEARTH_E_FORMAT: the message names the line. What it does not say is 0, but for
 // what a forecast cannot do without, which must be there.
@@ -55,10 +63,13 @@ int hearth_probe_save(const struct hearth_probe *p, const char *path, struct hea
 // ---- measuring (probe_measure.c)
 
 // Measures this machine with kernels up to the level of cpu_flags, and the storage behind the file at `path`;
-// takes less than a second, and 260 MiB of memory meanwhile. HEARTH_E_MEMORY, HEARTH_E_IO; errors of opening
+// takes about a second, and 260 MiB of memory meanwhile. Of each figure the best of several counts, and
+// cpu_share tells what other programs left. HEARTH_E_MEMORY, HEARTH_E_IO; errors of opening
 // the file.
 int hearth_probe_measure(struct hearth_probe *out, const char *path, unsigned cpu_flags,
                          struct hearth_error *err);
+// The line through the times of a read of 8 and of 64 KiB: sets request_us, which is never 0, and byte_ns.
+void hearth_probe_fit_reads(struct hearth_probe *p, double small_ns, double large_ns);
 // What hearth_probe_measure() would say of the machine and of the device: name, device and cores of *out are
 // set. A kept probe holds for those alone.
 int hearth_probe_identify(struct hearth_probe *out, const char *path, unsigned cpu_flags,

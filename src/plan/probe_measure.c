@@ -13,6 +13,7 @@
 
 #define ROOF_BYTES ((size_t)256 << 20)
 #define MSEC       UINT64_C(1000000)
+#define ROOF_NS    (250 * MSEC) // at most, while others are in the way
 
 // ---- kernels
 
@@ -87,14 +88,15 @@ static int measure_kernels(struct hearth_probe *p, unsigned cpu_flags, struct he
     return HEARTH_OK;
 }
 
-static int measure_memory(int n_threads, double *gb_s, struct hearth_error *err)
+// Raises *gb_s to the best pass. *share: of its time, what the threads got.
+static int measure_memory(int n_threads, double *gb_s, double *share, struct hearth_error *err)
 {
     struct hearth_roof roof;
     int rc = hearth_roof_open(&roof, ROOF_BYTES, n_threads, 1, err);
     if (rc)
         return rc;
-    hearth_roof_measure(&roof);
-    *gb_s = hearth_roof_since(&roof, 0);
+    const double best = hearth_roof_best(&roof, ROOF_NS, share);
+    *gb_s = best > *gb_s ? best : *gb_s;
     hearth_roof_close(&roof);
     return HEARTH_OK;
 }
@@ -108,7 +110,8 @@ static int measure_memory(int n_threads, double *gb_s, struct hearth_error *err)
 #define DEPTH   128
 #define LONGS   16 // long reads in flight
 #define SPAN    (20 * MSEC)
-#define SPANS   3
+#define SPANS   4
+#define TRIES   3   // of all spans, where what they say makes no sense
 #define USELESS 1.1 // so little more speed is not worth more depth
 
 struct storage {
@@ -170,7 +173,7 @@ static int time_reads(struct storage *s, uint32_t bytes, unsigned depth, bool in
     return failed ? hearth_fail(err, HEARTH_E_IO, "%s", hearth_store_error(s->store)) : HEARTH_OK;
 }
 
-// The best of some spans: on a busy machine others read meanwhile.
+// The best of some spans and of *ns, where it is more than 0: on a busy machine others read meanwhile.
 static int best_reads(struct storage *s, uint32_t bytes, unsigned depth, bool in_order, double *ns,
                       double *cpu, struct hearth_error *err)
 {
@@ -178,7 +181,7 @@ static int best_reads(struct storage *s, uint32_t bytes, unsigned depth, bool in
     for (int i = 0; i < SPANS && !rc; i++) {
         double took = 0, used = 0;
         rc = time_reads(s, bytes, depth, in_order, &took, &used, err);
-        if (i == 0 || took < *ns) {
+        if (*ns <= 0 || took < *ns) {
             *ns = took;
             *cpu = used;
         }
@@ -202,11 +205,33 @@ static int find_depth(struct storage *s, double best_ns, int *depth, struct hear
     return rc;
 }
 
+// Of a small read, what its request costs at least.
+#define LEAST_REQUEST 0.0625
+
+void hearth_probe_fit_reads(struct hearth_probe *p, double small_ns, double large_ns)
+{
+    const double slope = (large_ns - small_ns) / (LARGE - SMALL), least = small_ns * LEAST_REQUEST;
+    // Where the larger one is no slower, all of it is the request.
+    p->byte_ns = slope > 0 ? slope : 0;
+    double request = small_ns - p->byte_ns * SMALL;
+    if (request < least) { // the larger one was in somebody's way: then only the smaller one tells
+        request = least;
+        p->byte_ns = (small_ns - least) / SMALL;
+    }
+    p->request_us = request / 1e3;
+}
+
+// No request is for nothing: a large read takes less than as many small ones.
+static bool makes_sense(double small_ns, double large_ns)
+{
+    return large_ns < small_ns * LARGE / SMALL;
+}
+
 static int measure_reads(struct hearth_probe *p, struct storage *s, struct hearth_error *err)
 {
     double small = 0, large = 0, lengthy = 0, cpu = 0, ignored;
     int rc = best_reads(s, SMALL, DEPTH, false, &small, &cpu, err);
-    if (!rc)
+    for (int i = 0; !rc && i < TRIES && (i == 0 || !makes_sense(small, large)); i++)
         rc = best_reads(s, LARGE, DEPTH, false, &large, &ignored, err);
     if (!rc)
         rc = best_reads(s, LONG, LONGS, true, &lengthy, &ignored, err);
@@ -214,11 +239,7 @@ static int measure_reads(struct hearth_probe *p, struct storage *s, struct heart
         rc = find_depth(s, small, &p->depth, err);
     if (rc)
         return rc;
-    // A line through two sizes; where the larger one is no slower, all of it is the request.
-    const double slope = (large - small) / (LARGE - SMALL);
-    p->byte_ns = slope > 0 ? slope : 0;
-    const double request = small - p->byte_ns * SMALL;
-    p->request_us = (request > 0 ? request : 0) / 1e3;
+    hearth_probe_fit_reads(p, small, large);
     p->sequential_gb_s = lengthy > 0 ? LONG / lengthy : 0;
     p->request_cpu_us = cpu / 1e3;
     p->align = hearth_store_align(s->store);
@@ -262,15 +283,19 @@ int hearth_probe_identify(struct hearth_probe *out, const char *path, unsigned c
 int hearth_probe_measure(struct hearth_probe *out, const char *path, unsigned cpu_flags,
                          struct hearth_error *err)
 {
+    double before = 0, after = 0, ignored;
     int rc = hearth_probe_identify(out, path, cpu_flags, err);
     out->ram = hearth_memory_total();
     if (!rc)
-        rc = measure_memory(out->cores, &out->memory_gb_s, err);
+        rc = measure_memory(out->cores, &out->memory_gb_s, &before, err);
     if (!rc)
-        rc = measure_memory(1, &out->core_gb_s, err);
+        rc = measure_memory(1, &out->core_gb_s, &ignored, err);
     if (!rc)
         rc = measure_kernels(out, cpu_flags, err);
     if (!rc)
         rc = measure_storage(out, path, err);
+    if (!rc) // how busy the machine was in between shows at both ends
+        rc = measure_memory(out->cores, &out->memory_gb_s, &after, err);
+    out->cpu_share = before < after ? before : after;
     return rc;
 }

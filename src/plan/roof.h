@@ -26,6 +26,10 @@ void hearth_roof_close(struct hearth_roof *r);
 
 // Reads the memory several times. The median pass becomes the next sample.
 void hearth_roof_measure(struct hearth_roof *r);
+// Reads the memory again and again, several times and for about `ns`, but no longer once a pass had its
+// processors for itself. Returns the speed of the best pass, GB/s (1e9). *share becomes the share of its
+// threads' time in which that pass was running at all, 0 to 1: the rest went to other programs.
+double hearth_roof_best(struct hearth_roof *r, uint64_t ns, double *share);
 // The median of the samples from number `first` on, or 0 without any. It is the sustained speed
 // of a machine whose speed varies.
 double hearth_roof_since(const struct hearth_roof *r, size_t first);

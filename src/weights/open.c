@@ -102,11 +102,14 @@ static void name_remedy(const struct hearth_sources_user *u, char *out, size_t s
     static const struct {
         const char *before, *after;
     } words[] = {{"context of ", " tokens"}, {"micro-batch of ", " tokens"}, {"", " sequences"}};
+    char each[40] = "";
     int most = 0;
     for (int i = 1; i < 3; i++)
         most = bytes[i] > bytes[most] ? i : most;
-    snprintf(out, size, "; %.1f MiB of it are due to the %s%d%s", mib(bytes[most]), words[most].before,
-             values[most], words[most].after);
+    if (most == 0 && u->max_seqs > 1)
+        snprintf(each, sizeof each, " and the %d sequences in it", u->max_seqs);
+    snprintf(out, size, "; %.1f MiB of it are due to the %s%d%s%s", mib(bytes[most]), words[most].before,
+             values[most], words[most].after, each);
 }
 
 // The smaller one of what streaming and what all weights take.
@@ -124,7 +127,7 @@ static int refuse(const struct hearth_sources *s, const struct hearth_sources_us
     const struct hearth_model *m = s->model;
     const struct hearth_budget_floor *f = &s->plan.floor;
     const uint64_t least = least_of(m, u, f);
-    char parts[200] = "for all of its weights", remedy[100], needed[32], asked[32];
+    char parts[200] = "for all of its weights", remedy[160], needed[32], asked[32];
     format_size(needed, sizeof needed, least);
     format_size(asked, sizeof asked, m->load.ram_most < m->load.ram_asked ? m->load.ram_most : m->load.ram);
     name_remedy(u, remedy, sizeof remedy);

@@ -52,6 +52,9 @@ json c.json messages/0/content | grep -q long || fail "/system"
 err_has "temp 0.5"
 err_has "/regen "
 err_has "/nothing: no such command"
+printf '/set predict 1\nx\n' | run 0 "${chat[@]}"
+err_has "the answer has the 1 token that /set predict allows"
+err_has "; answer 1 token, "
 printf 'x\ny\n\n' | run 0 "${chat[@]}" -mli
 [ "$(grep -c . out)" -ge 1 ] || fail "-mli"
 grep -c 'tok/s' err | grep -qx 1 || fail "-mli makes several messages of one"
@@ -59,7 +62,7 @@ grep -c 'tok/s' err | grep -qx 1 || fail "-mli makes several messages of one"
 # ---- templates
 run 0 chat "$small" --chat-template list
 out_has chatml
-run 1 "${chat[@]}" -st -p x --chat-template nothing
+run 2 "${chat[@]}" -st -p x --chat-template nothing
 err_has "neither a built-in template nor a file"
 printf '{{ messages[0].content }}{%% if %%}' >bad.jinja
 run 1 chat "$small" --chat-template bad.jinja -st -p x
@@ -123,6 +126,8 @@ exec 9<&-
 status=0
 "$PLAY_TERMINAL" -t 20000 -c "$word" "$hearth" "${endless[@]}" -st -p "It was a dark night." >raw 2>err || status=$?
 [ $status -eq 130 ] || fail "-st that is stopped ends with $status"
+grep -q "hearth: stopped" raw || fail "nothing says that -st was stopped"
+grep -q "/regen" raw && fail "/regen is named where there is nothing to type"
 
 # Thoughts are dimmed there, until they end.
 printf 'It was{%% if add_generation_prompt %%}<think>\n{%% endif %%}' >think.jinja

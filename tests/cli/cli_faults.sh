@@ -153,13 +153,13 @@ took=$((($(date +%s%N) - start) / 1000000 + 1))
 rm "$tmp/scratch/out"
 finished=0
 for i in 1 2 3 4 5 6 7 8 9 10 11 12; do
-    [ $((i % 4)) -eq 0 ] && echo old >"$tmp/scratch/out"
+    [ $((i % 4)) -eq 0 ] && echo GGUF old >"$tmp/scratch/out"
     "$hearth" pack "$model" "$tmp/scratch/out" -q 2>/dev/null &
     pid=$!
     pause $((RANDOM % (took * 5 / 4)))
     kill -KILL $pid 2>/dev/null
     wait $pid
-    if [ -e "$tmp/scratch/out" ] && [ "$(head -c 3 "$tmp/scratch/out")" != old ]; then
+    if [ -e "$tmp/scratch/out" ] && [ "$(head -c 8 "$tmp/scratch/out")" != "GGUF old" ]; then
         same "$tmp/scratch/out" "$tmp/good"
         finished=$((finished + 1))
     fi
@@ -191,10 +191,10 @@ mkdir "$tmp/full"
 if unshare --mount --map-root-user sh -c 'mount -t tmpfs -o size=1m none "$1"' sh "$tmp/full" 2>/dev/null; then
     # shellcheck disable=SC2016
     unshare --mount --map-root-user sh -c '
-        mount -t tmpfs -o size=1m none "$1" && echo old >"$1/out" || exit 9
+        mount -t tmpfs -o size=1m none "$1" && echo GGUF old >"$1/out" || exit 9
         "$2" pack "$3" "$1/out"
         status=$?
-        [ "$(cat "$1/out")" = old ] && [ "$(ls -A "$1" | wc -l)" -eq 1 ] || exit 8
+        [ "$(cat "$1/out")" = "GGUF old" ] && [ "$(ls -A "$1" | wc -l)" -eq 1 ] || exit 8
         exit $status' sh "$tmp/full" "$hearth" "$model" >"$tmp/out" 2>"$tmp/err"
     status=$?
     [ $status -eq 1 ] || fail "packing to a full disk ended with $status"

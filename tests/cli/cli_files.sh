@@ -99,6 +99,17 @@ cp "$model" "$tmp/copy.gguf"
 run 1 quantize "$tmp/copy.gguf" "$tmp/copy.gguf" Q8_0
 err_has "the same file"
 same "$tmp/copy.gguf" "$model"
+echo "a text of weeks" >"$tmp/text"
+cp "$tmp/text" "$tmp/text-before"
+for making in "quantize $model $tmp/text Q8_0" "pack $model $tmp/text" "synth tiny-dense $tmp/text" "convert $tmp $tmp/text"; do
+    # shellcheck disable=SC2086
+    run 1 $making
+    err_has "$tmp/text is there and no GGUF file: it is not overwritten"
+    same "$tmp/text" "$tmp/text-before"
+done
+: >"$tmp/empty.gguf"
+run 0 quantize "$model" "$tmp/empty.gguf" Q8_0
+run 0 quantize "$model" "$tmp/empty.gguf" Q8_0
 for name in '' "$tmp/" "$tmp/$(printf '%0250d' 0)"; do
     run 1 quantize "$model" "$name" Q8_0
     err_lacks "matrices"

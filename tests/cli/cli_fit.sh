@@ -64,6 +64,16 @@ budget=$(least "$model" "${context[@]}")
 exactly run 0 run "$model" "${context[@]}" --ram "$budget" -v
 exactly err_has "from the weights: a smaller -c bounds that"
 
+# ---- chat: its micro-batch becomes smaller before it refuses, and what it reads is told
+talk=(-st -p "w12" -n 3 -t 1 --io pread --ignore-eos -c 512 --chat-template chatml)
+run 1 chat "$tmp/pack.gguf" "${talk[@]}" -ub 8 --ram 1M
+budget=$(sed -n 's/.*at least [^(]*(\([0-9]*\) bytes).*/\1/p' "$tmp/err")
+exactly run 0 chat "$tmp/pack.gguf" "${talk[@]}" --ram "$budget"
+exactly err_has "hearth: read by pread: "
+exactly err_has "for a token; waited for storage "
+exactly err_has "; memory "
+exactly run 0 chat "$tmp/pack.gguf" "${talk[@]}" --ram min
+
 # ---- without: limits of addresses stand for memory. Sanitizers take more addresses than there are.
 [ "$sanitized" -gt 0 ] && exit 0
 

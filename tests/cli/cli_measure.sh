@@ -66,6 +66,19 @@ status=0
 timeout -s INT -k 60 1 "$hearth" bench "$model" -p 1048576 -n 0 -r 1 --roof 0 >/dev/null 2>"$tmp/err" || status=$?
 [ $status -eq 124 ] || fail "SIGINT during a long prompt: exit status $status"
 
+# ---- perplexity: what was scored is told when it is stopped
+for i in $(seq 4000); do
+    printf 'Once upon a time there was a cat number %d. ' "$i"
+done >"$tmp/long"
+"$hearth" perplexity "$model" -f "$tmp/long" -c 64 -t 1 >"$tmp/out" 2>"$tmp/err" &
+pid=$!
+until grep -q '\[2\]' "$tmp/err" || ! kill -0 $pid 2>/dev/null; do sleep 0.05; done
+kill -INT $pid
+status=0
+wait $pid || status=$?
+[ $status -eq 130 ] || fail "perplexity that is stopped ends with $status"
+out_has "Estimate so far, after "
+
 # ---- perplexity: threads, micro-batches and chunks
 for i in $(seq 40); do
     printf 'Once upon a time there was a cat number %d. ' "$i"

@@ -64,8 +64,23 @@ run 0 run "$model" -p "$prompt" -n 1 "${every[@]}"
 err_has "--poll-batch, --numa"
 run 2 run "$model" "$prompt" again.gguf
 err_has "the model is $model (is it the prompt? use -p)"
+run 2 perplexity "$model" again.gguf -f "$tmp/want"
+err_has "unexpected argument \"again.gguf\": the model is $model"
+err_lacks "-p"
 run 2 run -f "$tmp/want" "$model" again
 err_has "the prompt is in $tmp/want"
+
+# ---- variables that are slips
+HEARTH_CTX_SZE=100 run 0 run "$model" -p "$prompt" -n 1
+err_has "the environment has HEARTH_CTX_SZE, which is no option's; did you mean HEARTH_CTX_SIZE?"
+HEARTH_CTX_SIZE=100 HEARTH_GARDEN=1 HEARTH_REPETITIONS=2 run 0 run "$model" -p "$prompt" -n 1
+err_lacks "the environment has"
+
+# ---- folders and files in each other's place
+run 1 run "$tmp" -p x
+err_has "$tmp is a folder: give a GGUF file in it, or make one of a Hugging Face folder: hearth convert $tmp OUT.gguf"
+run 1 convert "$tmp/want" "$tmp/new.gguf"
+err_has "$tmp/want is a file: convert wants a folder as on Hugging Face, with config.json"
 
 # ---- suggestions: what the text begins, then what is near, and nothing else
 suggests() { # OPTION WORDS

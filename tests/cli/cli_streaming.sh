@@ -94,7 +94,7 @@ tail -n 1 "$tmp/err" >"$tmp/stats"
 [ "$sanitized" -gt 0 ] || [ "$(json "$tmp/stats" memory_peak_bytes)" -le $((least + 8 * 1024 * 1024)) ] || fail "memory_peak_bytes"
 run 0 run "$tmp/experts.gguf" -n 30 --ignore-eos --io "$uring" --ram "$least"
 err_lacks "without effect"
-err_has "MB a generated token"
+err_has "iB for a token; waited for storage "
 
 # ---- what makes no sense
 run 2 run "$tmp/pack.gguf" --ram 900M --throttle floppy

@@ -65,6 +65,8 @@ for columns in 36 52 120; do
     fits $columns
     grep -q '\^C' "$tmp/out" && fail "Ctrl-C left something on the terminal of $columns columns"
     grep -q "hearth: stopped in the prompt" "$tmp/raw" || fail "nothing says that the prompt was stopped"
+    [ $columns -lt 120 ] || grep -q "stopped in the prompt, after [0-9]* of [0-9]* tokens" "$tmp/raw" ||
+        fail "how much of the prompt was evaluated"
 done
 play 130 -z "prompt " -s "prompt " -c "tok/s" "$hearth" "${long[@]}" -n 3
 grep -qxF "[stopped]" "$tmp/raw" || fail "Ctrl-Z left something on the terminal"

@@ -148,4 +148,12 @@ if command -v fish >/dev/null 2>&1; then
     "$hearth" --generate fish >"$tmp/hearth.fish" || fail "no fish completion"
     fish -n "$tmp/hearth.fish" || fail "fish completion"
 fi
+
+# ---- make demo builds the program alone, make test everything
+if command -v make >/dev/null; then
+    env -u MAKEFLAGS make -n -C "$source_dir" demo BUILD="$tmp/build" >"$tmp/out" 2>&1
+    out_has "--target hearth-cli"
+    env -u MAKEFLAGS make -n -C "$source_dir" test BUILD="$tmp/build" >"$tmp/out" 2>&1
+    grep -q -- "--target" "$tmp/out" && fail "make test builds a part"
+fi
 exit 0
