@@ -15,8 +15,9 @@ os_headers='<(unistd|pthread|fcntl|sched|signal|dlfcn|poll|termios|netdb|liburin
 
 may_use_os() {
     case $1 in
+    # serve, cli: the program, not the library.
     # cpu.c: detection happens once, whichever thread asks first (pthread_once).
-    src/base/os_*.c | src/base/threads.c | src/base/cpu.c | src/store/io_*.c | src/cli/*) return 0 ;;
+    src/base/os_*.c | src/base/threads.c | src/base/cpu.c | src/store/io_*.c | src/serve/* | src/cli/*) return 0 ;;
     esac
     return 1
 }

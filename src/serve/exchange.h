@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+// An exchange: a request and its answer. The APIs (api_*.c) see this of HTTP, and nothing else.
+#ifndef HEARTH_SERVE_EXCHANGE_H
+#define HEARTH_SERVE_EXCHANGE_H
+
+#include <stdatomic.h>
+#include <time.h>
+
+#include "serve/scheduler.h"
+#include "serve/serve.h"
+
+struct hearth_exchange;
+
+// Whose form errors have.
+enum hearth_api { HEARTH_API_OPENAI, HEARTH_API_ANTHROPIC, HEARTH_API_LLAMA };
+
+struct hearth_route {
+    const char *method, *path;
+    void (*answer)(struct hearth_exchange *x);
+    enum hearth_api api;
+    bool open;        // needs no key
+    bool needs_model; // cannot be answered while it loads
+    bool has_body;    // takes JSON
+};
+
+// What the APIs need of the server.
+struct hearth_serving {
+    const struct hearth_server_params *params;
+    struct hearth_served served;
+    struct hearth_sampler_params sampling;
+    struct hearth_scheduler *scheduler;
+    time_t started;
+    atomic_bool ready; // all of the above is there
+    atomic_bool ending;
+};
+
+// A text of the answer.
+struct hearth_choice {
+    struct hearth_out text;
+    json_t *tokens, *probs; // arrays, if they are wanted
+    enum hearth_end end;
+    const char *stop;
+    char *message;
+    struct hearth_job_stats stats;
+    bool begun; // in a stream
+};
+
+// How an API writes an answer that is generated. Streams: begin() before all, piece() with each, finish() after all.
+struct hearth_format {
+    void (*begin)(struct hearth_exchange *x);
+    void (*piece)(struct hearth_exchange *x, struct hearth_choice *choice, const struct hearth_piece *piece);
+    void (*finish)(struct hearth_exchange *x);
+    json_t *(*whole)(struct hearth_exchange *x); // not streamed
+};
+
+struct hearth_exchange {
+    struct hearth_serving *server;
+    const struct hearth_route *route;
+    struct hearth_out in; // the body
+    json_t *body;         // the same; an object
+
+    int status; // of the answer
+    const char *type;
+    struct hearth_out out;
+    const char *allow; // the method that the path wants
+
+    // An answer that is generated.
+    struct hearth_task *task;
+    const struct hearth_format *format;
+    struct hearth_choice *choices;
+    int n_choices, n_per_prompt;
+    char id[32];
+    time_t created;
+    bool streams, begun, finished;
+    bool with_usage; // a stream tells it at its end
+    bool chat;
+    void *state; // the format's
+    void (*free_state)(void *state);
+};
+
+// ---- answers
+
+// A JSON value, which is released.
+void hearth_exchange_json(struct hearth_exchange *x, int status, json_t *value);
+// An error in the form of the route's API. `param`: the field of the request that it is about, or NULL.
+void hearth_exchange_error(struct hearth_exchange *x, int status, const char *param, const char *fmt, ...)
+    HEARTH_PRINTF(4, 5);
+// The error as a JSON value.
+json_t *hearth_exchange_error_json(const struct hearth_exchange *x, int status, const char *param,
+                                   const char *message);
+// A string of any bytes; those that are no UTF-8 become U+FFFD.
+json_t *hearth_exchange_string(const struct hearth_out *text);
+
+// ---- answers that are generated
+
+// Has the task done, in `format`; *x owns the task, whatever comes of it.
+void hearth_exchange_generate(struct hearth_exchange *x, struct hearth_task *task,
+                              const struct hearth_format *format, bool streams);
+// Takes what has come: a stream's text is then in `out`, and at the end a whole answer, or the error; `finished` says
+// so.
+void hearth_exchange_take(struct hearth_exchange *x);
+// Tokens of all texts together.
+struct hearth_job_stats hearth_exchange_stats(const struct hearth_exchange *x);
+void hearth_exchange_free(struct hearth_exchange *x);
+
+#endif
