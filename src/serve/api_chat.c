@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
 // OpenAI's chat completions.
-#include <stdlib.h>
-
 #include "serve/api.h"
 #include "serve/openai.h"
 #include "serve/request.h"
@@ -13,54 +11,73 @@ static json_t *chunk(const struct hearth_exchange *x, json_t *choices)
     return hearth_openai_head(x, "chatcmpl-", "chat.completion.chunk", choices);
 }
 
-static void put(struct hearth_exchange *x, json_t *choices)
+// What is new of a choice, with the probabilities that wait to be told.
+static void put_delta(struct hearth_choice *choice, json_t *delta)
 {
-    hearth_out_event(&x->out, NULL, chunk(x, choices));
-}
-
-static void put_delta(struct hearth_exchange *x, struct hearth_choice *choice, json_t *delta, json_t *probs)
-{
-    const int index = (int)(choice - x->choices);
-    json_t *one = json_pack("{s:i, s:o, s:n}", "index", index, "delta", delta, "finish_reason");
-    if (probs)
-        json_object_set_new(one, "logprobs", json_pack("{s:o}", "content", probs));
-    put(x, json_pack("[o]", one));
-}
-
-static void begin_choice(struct hearth_exchange *x, struct hearth_choice *choice)
-{
-    if (!choice->begun)
-        put_delta(x, choice, json_pack("{s:s, s:s}", "role", "assistant", "content", ""), NULL);
-    choice->begun = true;
+    struct hearth_exchange *x = choice->exchange;
+    json_t *one = json_pack("{s:i, s:o, s:n}", "index", choice->index, "delta", delta, "finish_reason");
+    if (x->probs)
+        json_object_set_new(one, "logprobs", json_pack("{s:o}", "content", x->probs));
+    x->probs = NULL;
+    hearth_out_event(&x->out, NULL, chunk(x, json_pack("[o]", one)));
 }
 
 static void begin(struct hearth_exchange *x)
 {
     for (int i = 0; i < x->n_choices; i++)
-        begin_choice(x, &x->choices[i]);
+        put_delta(&x->choices[i], json_pack("{s:s, s:s}", "role", "assistant", "content", ""));
 }
 
-static void end_choice(struct hearth_exchange *x, const struct hearth_choice *choice)
+static json_t *call_delta(const struct hearth_part *part, bool starts, const char *text, size_t n)
 {
-    json_t *one = json_pack("{s:i, s:{}, s:s}", "index", (int)(choice - x->choices), "delta", "finish_reason",
+    json_t *arguments = hearth_exchange_string_of(text, n);
+    if (!starts)
+        return json_pack("{s:[{s:i, s:{s:o}}]}", "tool_calls", "index", part->call, "function", "arguments",
+                         arguments);
+    return json_pack("{s:[{s:i, s:s, s:s, s:{s:s, s:o}}]}", "tool_calls", "index", part->call, "id", part->id,
+                     "type", "function", "function", "name", part->name, "arguments", arguments);
+}
+
+static void put_part(struct hearth_choice *choice, const struct hearth_part *part, bool starts,
+                     const char *text, size_t n)
+{
+    if (!choice->exchange->streams)
+        return;
+    if (part->kind == HEARTH_PART_CALL)
+        put_delta(choice, call_delta(part, starts, text, n));
+    else
+        put_delta(choice, json_pack("{s:o}", part->kind == HEARTH_PART_TEXT ? "content" : "reasoning_content",
+                                    hearth_exchange_string_of(text, n)));
+}
+
+static void end_choice(struct hearth_choice *choice)
+{
+    struct hearth_exchange *x = choice->exchange;
+    json_t *one = json_pack("{s:i, s:{}, s:s}", "index", choice->index, "delta", "finish_reason",
                             hearth_openai_reason(choice));
     json_t *all = chunk(x, json_pack("[o]", one));
     json_object_set_new(all, "timings", hearth_openai_timings(&choice->stats));
     hearth_out_event(&x->out, NULL, all);
 }
 
-static void piece(struct hearth_exchange *x, struct hearth_choice *choice, const struct hearth_piece *p)
+static void take_token(struct hearth_choice *choice, const struct hearth_piece *piece)
 {
-    json_t *probs = hearth_openai_probs(x, p);
-    if (!x->streams) {
+    struct hearth_exchange *x = choice->exchange;
+    json_t *probs = hearth_openai_probs(x, piece);
+    if (x->streams)
+        x->probs = probs;
+    else
         hearth_openai_collect(choice, probs);
+}
+
+static void end_piece(struct hearth_choice *choice, const struct hearth_piece *piece)
+{
+    if (!choice->exchange->streams)
         return;
-    }
-    const struct hearth_out text = {.data = (char *)(uintptr_t)p->text, .n = p->n_text};
-    if (p->n_text || probs)
-        put_delta(x, choice, json_pack("{s:o}", "content", hearth_exchange_string(&text)), probs);
-    if (p->end && p->end != HEARTH_END_FAILED)
-        end_choice(x, choice);
+    if (choice->exchange->probs) // there was no text yet that they belong to
+        put_delta(choice, json_pack("{s:s}", "content", ""));
+    if (piece->end && piece->end != HEARTH_END_FAILED)
+        end_choice(choice);
 }
 
 static void finish(struct hearth_exchange *x)
@@ -80,10 +97,8 @@ static json_t *whole(struct hearth_exchange *x)
     json_t *choices = json_array();
     for (int i = 0; i < x->n_choices; i++) {
         struct hearth_choice *choice = &x->choices[i];
-        json_t *message =
-            json_pack("{s:s, s:o}", "role", "assistant", "content", hearth_exchange_string(&choice->text));
-        json_t *one = json_pack("{s:i, s:o, s:s}", "index", i, "message", message, "finish_reason",
-                                hearth_openai_reason(choice));
+        json_t *one = json_pack("{s:i, s:o, s:s}", "index", i, "message", hearth_openai_message(choice),
+                                "finish_reason", hearth_openai_reason(choice));
         json_object_set_new(one, "logprobs",
                             choice->probs ? json_pack("{s:O}", "content", choice->probs) : json_null());
         json_array_append_new(choices, one);
@@ -95,7 +110,7 @@ static json_t *whole(struct hearth_exchange *x)
     return all;
 }
 
-static const struct hearth_format format = {begin, piece, finish, whole};
+static const struct hearth_format format = {begin, take_token, put_part, end_piece, finish, whole};
 
 void hearth_api_chat(struct hearth_exchange *x)
 {
@@ -105,12 +120,13 @@ void hearth_api_chat(struct hearth_exchange *x)
     if (!hearth_request_stream(x, &streams) || !hearth_request_int(x, "n", 1, 128, &n) ||
         !hearth_request_bool(x, "logprobs", &probs) ||
         !hearth_request_int(x, "top_logprobs", 0, HEARTH_PROBS_MAX, &top) ||
-        !hearth_request_chat(x, json_object_get(x->body, "messages"), NULL, &prompt))
+        !hearth_prompt_chat(x, json_object_get(x->body, "messages"), NULL, &prompt))
         return;
     struct hearth_task *task =
         hearth_request_task(x, &prompt, 1, (int)n, probs ? (int)top : -1, "max_completion_tokens");
     hearth_prompt_free(&prompt);
     x->n_per_prompt = (int)n;
+    x->chat = true;
     if (task)
         hearth_exchange_generate(x, task, &format, streams);
 }

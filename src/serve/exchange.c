@@ -68,6 +68,11 @@ json_t *hearth_exchange_string(const struct hearth_out *text)
     return text->failed ? NULL : hearth_json_string(text->data ? text->data : "", text->n);
 }
 
+json_t *hearth_exchange_string_of(const char *text, size_t n)
+{
+    return hearth_json_string(text ? text : "", n);
+}
+
 // ---- answers that are generated
 
 void hearth_exchange_generate(struct hearth_exchange *x, struct hearth_task *task,
@@ -86,6 +91,10 @@ void hearth_exchange_generate(struct hearth_exchange *x, struct hearth_task *tas
         return;
     }
     x->n_choices = task->n_jobs;
+    for (int i = 0; i < x->n_choices; i++) {
+        x->choices[i].exchange = x;
+        x->choices[i].index = i;
+    }
     const enum hearth_submission submission = hearth_scheduler_submit(x->server->scheduler, task);
     if (submission) {
         hearth_exchange_error(x, 503, NULL, "%s", refusals[submission]);
@@ -94,6 +103,13 @@ void hearth_exchange_generate(struct hearth_exchange *x, struct hearth_task *tas
     x->status = 200;
     if (streams)
         x->type = "text/event-stream; charset=utf-8";
+}
+
+static void tell_part(void *arg, struct hearth_part *part, bool starts, const char *text, size_t n)
+{
+    struct hearth_choice *choice = arg;
+    if (choice->exchange->format->part)
+        choice->exchange->format->part(choice, part, starts, text, n);
 }
 
 static void take_piece(struct hearth_exchange *x, const struct hearth_piece *piece)
@@ -106,8 +122,14 @@ static void take_piece(struct hearth_exchange *x, const struct hearth_piece *pie
         choice->stats = piece->stats;
         choice->message = piece->message ? hearth_strndup(piece->message, strlen(piece->message)) : NULL;
     }
+    if (x->chat && x->format->token)
+        x->format->token(choice, piece);
+    if (x->chat)
+        hearth_parts_add(&choice->parts, piece->text, piece->n_text, piece->end != HEARTH_END_NONE, tell_part,
+                         choice);
+    x->out.failed |= choice->parts.failed;
     if (x->format->piece)
-        x->format->piece(x, choice, piece);
+        x->format->piece(choice, piece);
 }
 
 static const char *find_failure(const struct hearth_exchange *x)
@@ -167,17 +189,20 @@ struct hearth_job_stats hearth_exchange_stats(const struct hearth_exchange *x)
 
 void hearth_exchange_free(struct hearth_exchange *x)
 {
-    if (x->free_state)
-        x->free_state(x->state);
     for (int i = 0; i < x->n_choices; i++) {
         hearth_out_free(&x->choices[i].text);
+        hearth_parts_free(&x->choices[i].parts);
         json_decref(x->choices[i].tokens);
         json_decref(x->choices[i].probs);
         free(x->choices[i].message);
     }
+    for (int i = 0; i < x->n_echoes; i++)
+        hearth_out_free(&x->echoes[i]);
+    free(x->echoes);
     free(x->choices);
     hearth_task_drop(x->task);
     hearth_out_free(&x->in);
     hearth_out_free(&x->out);
     json_decref(x->body);
+    json_decref(x->probs);
 }

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
+#include "serve/parts.h"
 #include "serve/scheduler.h"
 #include "serve/serve.h"
 
@@ -36,19 +37,26 @@ struct hearth_serving {
 
 // A text of the answer.
 struct hearth_choice {
-    struct hearth_out text;
-    json_t *tokens, *probs; // arrays, if they are wanted
+    struct hearth_exchange *exchange;
+    int index;
+    struct hearth_out text;    // as the model wrote it
+    struct hearth_parts parts; // of a chat
+    json_t *tokens, *probs;    // arrays, if they are wanted
     enum hearth_end end;
     const char *stop;
     char *message;
     struct hearth_job_stats stats;
-    bool begun; // in a stream
 };
 
-// How an API writes an answer that is generated. Streams: begin() before all, piece() with each, finish() after all.
+// How an API writes an answer that is generated. begin() comes before all, finish() after all, both in streams alone.
+// In chats token() gets a piece first, part() what comes of it to the parts of the answer, and then piece() the piece
+// again; else piece() comes alone.
 struct hearth_format {
     void (*begin)(struct hearth_exchange *x);
-    void (*piece)(struct hearth_exchange *x, struct hearth_choice *choice, const struct hearth_piece *piece);
+    void (*token)(struct hearth_choice *choice, const struct hearth_piece *piece);
+    void (*part)(struct hearth_choice *choice, const struct hearth_part *part, bool starts, const char *text,
+                 size_t n);
+    void (*piece)(struct hearth_choice *choice, const struct hearth_piece *piece);
     void (*finish)(struct hearth_exchange *x);
     json_t *(*whole)(struct hearth_exchange *x); // not streamed
 };
@@ -74,8 +82,12 @@ struct hearth_exchange {
     bool streams, begun, finished;
     bool with_usage; // a stream tells it at its end
     bool chat;
-    void *state; // the format's
-    void (*free_state)(void *state);
+    bool with_tokens;
+    bool echo; // the answer repeats its prompts
+    struct hearth_out *echoes;
+    int n_echoes;
+    json_t *probs; // of the piece whose parts are told
+    int sequence;  // events of the stream so far, for formats that number them
 };
 
 // ---- answers
@@ -90,6 +102,7 @@ json_t *hearth_exchange_error_json(const struct hearth_exchange *x, int status, 
                                    const char *message);
 // A string of any bytes; those that are no UTF-8 become U+FFFD.
 json_t *hearth_exchange_string(const struct hearth_out *text);
+json_t *hearth_exchange_string_of(const char *text, size_t n);
 
 // ---- answers that are generated
 

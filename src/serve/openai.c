@@ -44,7 +44,39 @@ json_t *hearth_openai_timings(const struct hearth_job_stats *s)
 
 const char *hearth_openai_reason(const struct hearth_choice *choice)
 {
-    return choice->end == HEARTH_END_LENGTH ? "length" : "stop";
+    return choice->end == HEARTH_END_LENGTH ? "length" : choice->parts.n_calls ? "tool_calls" : "stop";
+}
+
+// ---- messages
+
+static json_t *describe_call(const struct hearth_part *part)
+{
+    return json_pack("{s:s, s:s, s:{s:s, s:o}}", "id", part->id, "type", "function", "function", "name",
+                     part->name, "arguments", hearth_exchange_string(&part->text));
+}
+
+json_t *hearth_openai_message(const struct hearth_choice *choice)
+{
+    struct hearth_out text = {0}, thoughts = {0};
+    json_t *calls = json_array();
+    for (int i = 0; i < choice->parts.n; i++) {
+        const struct hearth_part *part = &choice->parts.items[i];
+        if (part->kind == HEARTH_PART_CALL)
+            json_array_append_new(calls, describe_call(part));
+        else
+            hearth_out_add(part->kind == HEARTH_PART_TEXT ? &text : &thoughts, part->text.data, part->text.n);
+    }
+    const bool nothing = !text.n && json_array_size(calls);
+    json_t *message = json_pack("{s:s, s:o}", "role", "assistant", "content",
+                                nothing ? json_null() : hearth_exchange_string(&text));
+    if (thoughts.n)
+        json_object_set_new(message, "reasoning_content", hearth_exchange_string(&thoughts));
+    if (json_array_size(calls))
+        json_object_set(message, "tool_calls", calls);
+    json_decref(calls);
+    hearth_out_free(&text);
+    hearth_out_free(&thoughts);
+    return message;
 }
 
 // ---- probabilities

@@ -13,7 +13,7 @@
 
 // ---- fields
 
-static json_t *field(const struct hearth_exchange *x, const char *name)
+json_t *hearth_request_field(const struct hearth_exchange *x, const char *name)
 {
     json_t *value = json_object_get(x->body, name);
     return json_is_null(value) ? NULL : value;
@@ -21,7 +21,7 @@ static json_t *field(const struct hearth_exchange *x, const char *name)
 
 bool hearth_request_int(struct hearth_exchange *x, const char *name, int64_t min, int64_t max, int64_t *out)
 {
-    const json_t *value = field(x, name);
+    const json_t *value = hearth_request_field(x, name);
     if (!value)
         return true;
     const double number = json_number_value(value);
@@ -36,7 +36,7 @@ bool hearth_request_int(struct hearth_exchange *x, const char *name, int64_t min
 
 bool hearth_request_number(struct hearth_exchange *x, const char *name, double min, double max, double *out)
 {
-    const json_t *value = field(x, name);
+    const json_t *value = hearth_request_field(x, name);
     if (!value)
         return true;
     *out = json_number_value(value);
@@ -48,7 +48,7 @@ bool hearth_request_number(struct hearth_exchange *x, const char *name, double m
 
 bool hearth_request_bool(struct hearth_exchange *x, const char *name, bool *out)
 {
-    const json_t *value = field(x, name);
+    const json_t *value = hearth_request_field(x, name);
     if (!value)
         return true;
     *out = json_is_true(value);
@@ -155,7 +155,7 @@ static bool add_bias(struct hearth_exchange *x, struct sampling *s, int64_t toke
 // {"ID": bias} as OpenAI has it, [[id, bias]] as llama.cpp does.
 static bool take_biases(struct hearth_exchange *x, struct sampling *s)
 {
-    json_t *given = field(x, "logit_bias"), *value;
+    json_t *given = hearth_request_field(x, "logit_bias"), *value;
     const char *key;
     size_t i;
     if (!hearth_request_bool(x, "ignore_eos", &s->ignore_eos))
@@ -213,10 +213,10 @@ static bool add_stop(struct hearth_exchange *x, struct hearth_task *task, const 
 
 static bool take_stops(struct hearth_exchange *x, struct hearth_task *task)
 {
-    json_t *given = field(x, "stop"), *stop;
+    json_t *given = hearth_request_field(x, "stop"), *stop;
     size_t i;
     if (!given)
-        given = field(x, "stop_sequences");
+        given = hearth_request_field(x, "stop_sequences");
     if (!given)
         return true;
     task->stops = hearth_calloc(MOST_STOPS, sizeof *task->stops);
@@ -305,75 +305,4 @@ struct hearth_task *hearth_request_task(struct hearth_exchange *x, const struct 
         return task;
     hearth_task_drop(task);
     return NULL;
-}
-
-void hearth_prompt_free(struct hearth_prompt *prompt)
-{
-    free(prompt->tokens);
-    *prompt = (struct hearth_prompt){0};
-}
-
-// ---- chats
-
-// The server's variables of the template, with the request's over them.
-static char *make_variables(struct hearth_exchange *x)
-{
-    const char *usual = x->server->served.template_variables;
-    json_t *given = field(x, "chat_template_kwargs"), *effort = field(x, "reasoning_effort");
-    json_t *all = usual ? json_loads(usual, 0, NULL) : json_object();
-    if (effort)
-        json_object_set(all, "reasoning_effort", effort);
-    if (given)
-        json_object_update(all, given);
-    char *text = json_dumps(all, 0);
-    json_decref(all);
-    return text;
-}
-
-struct hearth_chat_text *hearth_request_render(struct hearth_exchange *x, json_t *messages, json_t *tools)
-{
-    struct hearth_error err = {0};
-    struct hearth_chat_text *text = NULL;
-    struct hearth_chat_params params = hearth_chat_params_default();
-    if (!json_is_array(messages) || !json_array_size(messages)) {
-        hearth_exchange_error(x, 400, "messages", "messages: an array of messages is wanted");
-        return NULL;
-    }
-    char *texts[] = {json_dumps(messages, 0), tools ? json_dumps(tools, 0) : NULL, make_variables(x)};
-    params.messages = texts[0];
-    params.tools = texts[1];
-    params.variables = texts[2];
-    if (!texts[0] || !texts[2])
-        hearth_exchange_error(x, 500, NULL, "out of memory");
-    else if (hearth_chat_render(&text, x->server->served.chat, &params, &err))
-        hearth_exchange_error(x, err.code == HEARTH_E_INVALID ? 400 : 500, "messages", "%s", err.message);
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
-        free(texts[i]);
-    return text;
-}
-
-static bool tokenize_chat(struct hearth_exchange *x, const struct hearth_chat_text *text,
-                          struct hearth_prompt *prompt)
-{
-    struct hearth_error err = {0};
-    const struct hearth_model *model = x->server->served.model;
-    const int64_t n = hearth_chat_tokenize(model, text, NULL, 0, &err);
-    if (n >= 0 && n < INT32_MAX)
-        prompt->tokens = hearth_calloc((size_t)n + 1, sizeof *prompt->tokens);
-    if (!prompt->tokens || hearth_chat_tokenize(model, text, prompt->tokens, (size_t)n, &err) < 0) {
-        hearth_exchange_error(x, err.code == HEARTH_E_INVALID ? 400 : 500, "messages", "%s",
-                              err.code ? err.message : "out of memory");
-        return false;
-    }
-    prompt->n = (int)n;
-    return true;
-}
-
-bool hearth_request_chat(struct hearth_exchange *x, json_t *messages, json_t *tools,
-                         struct hearth_prompt *prompt)
-{
-    struct hearth_chat_text *text = hearth_request_render(x, messages, tools);
-    const bool ok = text && tokenize_chat(x, text, prompt);
-    hearth_chat_text_close(&text);
-    return ok;
 }

@@ -20,6 +20,17 @@ static const struct hearth_route routes[] = {
     {"GET", "/models", hearth_api_models, OPENAI, false, true, false},
     {"POST", "/v1/chat/completions", hearth_api_chat, OPENAI, false, true, true},
     {"POST", "/chat/completions", hearth_api_chat, OPENAI, false, true, true},
+    {"POST", "/v1/completions", hearth_api_completions, OPENAI, false, true, true},
+    {"POST", "/v1/messages", hearth_api_messages, ANTHROPIC, false, true, true},
+    {"POST", "/v1/messages/count_tokens", hearth_api_count_tokens, ANTHROPIC, false, true, true},
+    {"POST", "/completion", hearth_api_completion, LLAMA, false, true, true},
+    {"POST", "/completions", hearth_api_completion, LLAMA, false, true, true},
+    {"POST", "/tokenize", hearth_api_tokenize, LLAMA, false, true, true},
+    {"POST", "/detokenize", hearth_api_detokenize, LLAMA, false, true, true},
+    {"POST", "/apply-template", hearth_api_apply_template, LLAMA, false, true, true},
+    {"GET", "/props", hearth_api_props, LLAMA, false, true, false},
+    {"GET", "/slots", hearth_api_slots, LLAMA, false, true, false},
+    {"GET", "/metrics", hearth_api_metrics, LLAMA, false, true, false},
 };
 
 // What is asked for with HEAD is what GET gives, without its body.

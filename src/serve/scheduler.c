@@ -28,7 +28,9 @@ static void take_results(struct hearth_scheduler *s)
         if (!slot->job->first_ns)
             slot->job->first_ns = hearth_now_ns();
         const float *logits = hearth_logits(s->session, slot->logits);
-        const enum hearth_end end = hearth_job_choose(slot->job, s->model, logits, s->room);
+        const enum hearth_end end = slot->job->n_predict == 0
+                                        ? HEARTH_END_LENGTH // only the prompt was wanted
+                                        : hearth_job_choose(slot->job, s->model, logits, s->room);
         if (end)
             hearth_slot_end(s, slot, end, NULL);
     }
@@ -57,6 +59,9 @@ static int evaluate(struct hearth_scheduler *s, struct hearth_error *err)
     pthread_mutex_lock(&s->mutex);
     s->evaluating = false;
     hearth_cancel_clear(s->session); // what it was meant for is over
+    s->info.n_prefixes = hearth_prefixes_count(s->prefixes);
+    hearth_session_streaming_stats(s->session, &s->info.streaming, sizeof s->info.streaming);
+    hearth_session_kv_stats(s->session, &s->info.kv, sizeof s->info.kv);
     pthread_mutex_unlock(&s->mutex);
     return rc;
 }

@@ -58,6 +58,8 @@ struct hearth_scheduler_info {
     uint64_t prompt_ns, generate_ns;                               // sums of the jobs' own times
     uint64_t evaluations, busy_sum; // busy_sum / evaluations: busy slots at a time
     uint64_t preempted;             // jobs that had to make room for others, and began again
+    struct hearth_streaming_stats streaming;
+    struct hearth_kv_stats kv;
 };
 
 // `slots`: of n_slots; may be NULL. Threads: any.
