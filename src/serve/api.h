@@ -29,6 +29,9 @@ void hearth_api_count_tokens(struct hearth_exchange *x);
 // api_chat.c: OpenAI's chat completions
 void hearth_api_chat(struct hearth_exchange *x);
 
+// api_responses.c: OpenAI's responses
+void hearth_api_responses(struct hearth_exchange *x);
+
 // api_completions.c: OpenAI's completions
 void hearth_api_completions(struct hearth_exchange *x);
 

@@ -119,9 +119,12 @@ static bool keep_echoes(struct hearth_exchange *x, const struct hearth_prompt_li
         return !x->finished;
     x->echoes = calloc((size_t)prompts->n, sizeof *x->echoes);
     x->n_echoes = x->echoes ? prompts->n : 0;
-    for (int i = 0; i < x->n_echoes; i++)
-        if (!hearth_prompt_text(model, prompts->items[i].tokens, prompts->items[i].n, &x->echoes[i]))
+    for (int i = 0; i < x->n_echoes; i++) {
+        const struct hearth_prompt *prompt = &prompts->items[i];
+        const int bos = prompt->n && prompt->tokens[0] == hearth_token_bos(model); // is no part of the text
+        if (!hearth_prompt_text(model, prompt->tokens + bos, prompt->n - bos, &x->echoes[i]))
             x->out.failed = true;
+    }
     return x->echoes != NULL;
 }
 

@@ -21,6 +21,8 @@ static const struct hearth_route routes[] = {
     {"POST", "/v1/chat/completions", hearth_api_chat, OPENAI, false, true, true},
     {"POST", "/chat/completions", hearth_api_chat, OPENAI, false, true, true},
     {"POST", "/v1/completions", hearth_api_completions, OPENAI, false, true, true},
+    {"POST", "/v1/responses", hearth_api_responses, OPENAI, false, true, true},
+    {"POST", "/responses", hearth_api_responses, OPENAI, false, true, true},
     {"POST", "/v1/messages", hearth_api_messages, ANTHROPIC, false, true, true},
     {"POST", "/v1/messages/count_tokens", hearth_api_count_tokens, ANTHROPIC, false, true, true},
     {"POST", "/completion", hearth_api_completion, LLAMA, false, true, true},

@@ -1,0 +1,182 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# hearth serve: the form of answers and errors in each API, streams, keys, limits.
+# shellcheck source=tests/cli/cli.sh
+. "$(dirname "$0")/cli.sh"
+# shellcheck source=tests/cli/serve.sh
+. "$(dirname "$0")/serve.sh"
+cd "$tmp" || exit 1
+model=$source_dir/models/hearth-novels-drelu-Q8_0.gguf
+start "$model" -np 2 -t 1 -c 256 --temp 0 --chat-template vicuna --max-body 1M
+
+# ---- the server itself
+ask 200 /health
+has status ok
+ask 200 /
+grep -q "<html" out || fail "there is no page"
+ask 200 /v1/models
+has data/0/id hearth-novels-drelu-Q8_0
+ask 200 /props
+has total_slots 2
+ask 200 /slots
+has 1/is_processing false
+ask 404 /nothing
+has error/code 404
+ask 405 /v1/chat/completions
+ask 200 /health -I
+
+# ---- OpenAI's chat, whole and streamed: the same text
+chat='"messages": [{"role": "user", "content": "It was a dark night."}], "max_tokens": 12, "ignore_eos": true'
+ask 200 /v1/chat/completions -d "{$chat}"
+has object chat.completion
+has choices/0/message/role assistant
+has choices/0/finish_reason length
+has usage/completion_tokens 12
+json out choices/0/message/content >whole
+ask 200 /v1/chat/completions -d "{$chat, \"stream\": true, \"stream_options\": {\"include_usage\": true}}"
+joined choices/0/delta/content <out >streamed
+echo >>streamed
+same whole streamed
+[ "$(tail -n 2 out | head -n 1)" = "data: [DONE]" ] || fail "a stream without its end"
+tail -n 4 out | sed -n 's/^data: {/{/p' >last
+[ "$("$JSON_GET" last usage/completion_tokens)" = 12 ] || fail "no usage in the stream"
+head -n 1 out | grep -q '"role":"assistant"' || fail "the first delta has no role"
+
+# ---- several at once, probabilities, the same seed
+ask 200 /v1/chat/completions -d "{$chat, \"n\": 3, \"temperature\": 1, \"seed\": 5, \"logprobs\": true, \"top_logprobs\": 2}"
+has choices 3
+has choices/2/index 2
+has choices/1/logprobs/content 12
+has choices/1/logprobs/content/3/top_logprobs 2
+json out choices/1/message/content >one
+ask 200 /v1/chat/completions -d "{$chat, \"temperature\": 1, \"seed\": 6}"
+json out choices/0/message/content >two
+same one two
+
+# ---- completions of OpenAI and of llama.cpp
+ask 200 /v1/completions -d '{"prompt": ["It was", "She had"], "max_tokens": 4, "logprobs": 1}'
+has object text_completion
+has choices 2
+has choices/1/logprobs/tokens 4
+ask 200 /v1/completions -d '{"prompt": "It was", "max_tokens": 4, "echo": true}'
+json out choices/0/text | head -n 1 | grep -q "^It was" || fail "no echo"
+ask 200 /completion -d '{"prompt": "It was", "n_predict": 6, "ignore_eos": true, "return_tokens": true}'
+has stop_type limit
+has tokens 6
+json out content >plain
+word=$(tail -c +3 plain | head -c 3)
+printf '{"prompt": "It was", "n_predict": 6, "ignore_eos": true, "stop": ["%s"]}' "$word" >request
+ask 200 /completion -d @request
+has stop_type word
+has stopping_word "$word"
+[ "$(json out content)" = "$(head -c 2 plain)" ] || fail "a text goes on after where it should stop"
+ask 200 /completion -d '{"prompt": "It was", "n_predict": 6, "ignore_eos": true, "stream": true}'
+joined content <out >streamed
+echo >>streamed
+same plain streamed
+ask 200 /completion -d '{"prompt": "It was", "n_predict": 0}'
+has content ""
+ask 200 /tokenize -d '{"content": "It was"}'
+tokens=$(tr -d '{}' <out | sed 's/"tokens"://')
+ask 200 /detokenize -d "{\"tokens\": $tokens}"
+has content "It was"
+ask 200 /completion -d "{\"prompt\": $tokens, \"n_predict\": 1}"
+ask 200 /apply-template -d '{"messages": [{"role": "user", "content": "Hello"}]}'
+json out prompt | grep -q "USER: Hello" || fail "no template"
+ask 200 /metrics
+grep -q '^llamacpp:tokens_predicted_total [1-9]' out || fail "no metrics"
+
+# ---- Anthropic
+message='"max_tokens": 8, "messages": [{"role": "user", "content": [{"type": "text", "text": "Hello"}]}]'
+ask 200 /v1/messages -d "{$message}"
+has type message
+has content/0/type text
+has stop_reason max_tokens
+has usage/output_tokens 8
+json out content/0/text >whole
+ask 200 /v1/messages -d "{$message, \"stream\": true}"
+joined delta/text <out >streamed
+echo >>streamed
+same whole streamed
+[ "$(sed -n 's/^event: //p' out | uniq | tr '\n' ' ')" = \
+    "message_start content_block_start content_block_delta content_block_stop message_delta message_stop " ] ||
+    fail "events: $(sed -n 's/^event: //p' out | uniq)"
+ask 200 /v1/messages/count_tokens -d "{$message}"
+[ "$(json out input_tokens)" -gt 3 ] || fail "no count"
+ask 400 /v1/messages -d '{"messages": []}'
+has type error
+has error/type invalid_request_error
+
+# ---- responses
+ask 200 /v1/responses -d '{"input": "Hello", "max_output_tokens": 8, "instructions": "Be brief."}'
+has object response
+has output/0/content/0/type output_text
+has usage/output_tokens 8
+json out output/0/content/0/text >whole
+ask 200 /v1/responses -d '{"input": [{"role": "user", "content": [{"type": "input_text", "text": "Hello"}]}], "max_output_tokens": 8, "instructions": "Be brief.", "stream": true}'
+grep '"response.output_text.delta"' out | joined delta >streamed
+echo >>streamed
+same whole streamed
+grep -q '^event: response.\(completed\|incomplete\)' out || fail "a response without its end"
+ask 400 /v1/responses -d '{"input": "Hello", "previous_response_id": "resp_1"}'
+
+# ---- broken and large requests
+ask 400 /v1/chat/completions -d '{"messages": '
+has error/type invalid_request_error
+ask 400 /v1/chat/completions -d '[]'
+ask 400 /v1/chat/completions -d '{"messages": []}'
+ask 400 /v1/chat/completions -d "{$chat, \"temperature\": \"hot\"}"
+has error/param temperature
+ask 400 /v1/chat/completions -d "{$chat, \"logit_bias\": {\"99999999\": 1}}"
+ask 400 /v1/completions -d '{"prompt": [99999999]}'
+ask 400 /v1/completions -d '{"prompt": {}}'
+head -c 19000 /dev/zero | tr '\0' 'a' >long
+ask 400 /v1/completions -d "{\"prompt\": \"$(sed 's/aaaa/one /g' long)\"}" # longer than the context
+head -c 1200000 /dev/zero | tr '\0' ' ' >huge
+ask 413 /v1/completions --data-binary @huge -H 'Expect:'
+ask 413 /v1/completions --data-binary @huge -H 'Expect:' -H 'Transfer-Encoding: chunked'
+printf 'GET / HTTP/9\r\n\r\n\377\377' >noise
+head -c 4000 /dev/urandom >>noise
+cat noise 2>err >"/dev/tcp/127.0.0.1/${base##*:}" # nobody waits for an answer
+ask 200 /health
+
+# ---- web pages of others may not use the server
+ask 200 /health -H 'Origin: http://localhost:3000' -D headers
+grep -qi '^access-control-allow-origin: http://localhost:3000' headers || fail "a page of this machine is kept out"
+ask 200 /health -H 'Origin: https://example.org' -D headers
+grep -qi '^access-control-allow-origin' headers && fail "a page of another machine may read answers"
+ask 403 /health -H 'Host: example.org'
+ask 204 /v1/chat/completions -X OPTIONS -H 'Origin: http://127.0.0.1' -H 'Access-Control-Request-Headers: content-type'
+stop
+
+# ---- keys
+printf 'first\nsecond\n' >keys
+start "$model" -np 1 -t 1 -c 128 --temp 0 --api-key third --api-key-file keys --cors-origins https://example.org
+ask 200 /health
+ask 401 /v1/models
+ask 401 /v1/models -H 'Authorization: Bearer firs'
+ask 401 /v1/models -H 'Authorization: Bearer first2'
+for key in first second third; do
+    ask 200 /v1/models -H "Authorization: Bearer $key"
+    ask 200 /v1/models -H "x-api-key: $key"
+done
+ask 200 /health -H 'Origin: https://example.org' -D headers
+grep -qi '^access-control-allow-origin: https://example.org' headers || fail "--cors-origins"
+
+# ---- a port that is taken
+run 1 serve "$model" --port "${base##*:}"
+err_has "in use"
+stop
+
+# ---- a socket in a folder
+"$hearth" serve "$model" -np 1 -t 1 -c 128 --host "$tmp/hearth.sock" >log 2>&1 &
+server=$!
+servers+=("$server")
+for _ in $(seq 100); do
+    curl -fsS --unix-socket hearth.sock http://localhost/health >out 2>err && break
+    sleep 0.1
+done
+has status ok
+stop
+[ -e hearth.sock ] && fail "the socket stays"
+exit 0
