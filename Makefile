@@ -19,6 +19,8 @@
 #   make studies    writes docs/studies.md again: forecasts for models and machines that are not here
 #   make bench-versions  this version and another in turn: BENCH_ARGS="--old PROGRAM --dense FILE --sparse FILE"
 #   make bench-kernels  single kernels beside this machine's limits, BENCH_ARGS=FILTER picks some
+#   make check-schemas  what a model says under 220 JSON schemas, judged by the Python package jsonschema
+#                   (PYTHON=..., with jsonschema[format])
 #   make check-fit  models larger than a memory cgroup run in it and are not killed (root; MODELS="FILE ...", else it
 #                   makes two, 8 GB of disk; CAGE=BYTES, ROUNDS=N)
 #   make install    install program, library, header, man pages and completions (PREFIX, DESTDIR)
@@ -37,7 +39,7 @@ DEMO_TOKENS ?= 120
 
 GENERATOR := $(if $(shell command -v ninja 2>/dev/null),-G Ninja)
 
-.PHONY: all configure deps demo test test-cross check check-budget check-budget-300 check-soak check-fit format install uninstall clean
+.PHONY: all configure deps demo test test-cross check check-budget check-budget-300 check-soak check-schemas check-fit format install uninstall clean
 .PHONY: bench-dense bench-batch bench-mixed bench-versions bench-kernels bench-sparse bench-streaming bench-forecast studies
 
 all: configure
@@ -69,6 +71,10 @@ test-cross:
 	$(CMAKE) -S . -B $(BUILD)-aarch64 $(GENERATOR) -DCMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake -DHEARTH_KERNELS_ONLY=ON
 	$(CMAKE) --build $(BUILD)-aarch64 --parallel $(JOBS)
 	cd $(BUILD)-aarch64 && ctest --output-on-failure
+
+check-schemas: all
+	@HEARTH_GENERATED=$(BUILD)/generated.txt $(BUILD)/tests/test_schema
+	@$(or $(PYTHON),python3) tools/oracle/make_grammars.py --check $(BUILD)/generated.txt
 
 # 77: skipped
 check-fit: all

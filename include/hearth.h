@@ -712,6 +712,26 @@ int hearth_session_trace(struct hearth_session *session, const char *path, struc
 // Completes the trace, if there is one. Errors: HEARTH_E_IO, HEARTH_E_MEMORY. Threads: one at a time.
 int hearth_session_trace_end(struct hearth_session *session, struct hearth_error *err);
 
+// ---- grammars
+
+// What a text may look like, token by token: docs/grammar.md has the language. Samplers that have a grammar
+// choose no token that it does not allow.
+struct hearth_grammar;
+
+// Compiles text[0..len), a grammar in GBNF, for a model's vocabulary. The grammar never changes what it
+// allows; it keeps what it has worked out, some MiB, for all of its samplers. `model` NULL: without a
+// vocabulary, for hearth_grammar_matches() alone. Nothing is kept of text and model.
+// Errors: HEARTH_E_FORMAT (the message begins with line and column), HEARTH_E_MEMORY. Threads: any.
+int hearth_grammar_open(struct hearth_grammar **out, const struct hearth_model *model, const char *text,
+                        size_t len, struct hearth_error *err);
+// Closes the grammar; its samplers are closed before. Threads: one at a time.
+void hearth_grammar_close(struct hearth_grammar **grammar);
+
+// Whether text[0..len) is, from its first byte to its last, what the grammar allows. Rules that ask for
+// tokens match no text.
+// Threads: any.
+bool hearth_grammar_matches(struct hearth_grammar *grammar, const char *text, size_t len);
+
 // ---- sampling
 
 struct hearth_sampler;
@@ -751,6 +771,9 @@ struct hearth_sampler_params {
     // For DRY's breakers, and then it must outlive the sampler; else NULL will do.
     const struct hearth_model *model;
     int n_ctx; // what dry_penalty_last_n = -1 means; 0: 4096
+    // Tokens that it does not allow are left out before all samplers. It must outlive the sampler. Each sampler
+    // is at a place of its own in it; those of one grammar may be in different threads. NULL: none.
+    struct hearth_grammar *grammar;
 };
 
 // "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature": the names there are, in the default
@@ -777,11 +800,27 @@ int hearth_sampler_open(struct hearth_sampler **out, int n_vocab, const struct h
 // Closes the sampler. Threads: one at a time.
 void hearth_sampler_close(struct hearth_sampler **sampler);
 
-// Picks a token from n_vocab logits (not changed). Allocates nothing. Threads: one at a time.
+// Makes the sampler what it was when it was opened: the same seed, no tokens, the start of the grammar.
+// Threads: one at a time.
+void hearth_sampler_reset(struct hearth_sampler *sampler);
+// A second sampler that would choose the same from now on, at the same place of the same grammar: for
+// sequences that go on from one text. Errors: HEARTH_E_MEMORY. Threads: one at a time.
+int hearth_sampler_clone(struct hearth_sampler **out, const struct hearth_sampler *sampler,
+                         struct hearth_error *err);
+
+// Picks a token from n_vocab logits (not changed). Allocates nothing. -1: the grammar allows no token, or only
+// such with a logit of -INFINITY; never without a grammar. Threads: one at a time.
 hearth_token hearth_sample(struct hearth_sampler *sampler, const float *logits);
 
-// Tells the sampler what was chosen (or was in the prompt), for the penalties. Threads: one at a time.
+// Tells the sampler what was chosen, for the penalties and the grammar. After a token that the grammar does
+// not allow, it allows none. Threads: one at a time.
 void hearth_sampler_accept(struct hearth_sampler *sampler, hearth_token token);
+// The same of what was in the prompt: the grammar is about the text that follows it. Threads: one at a time.
+void hearth_sampler_accept_prompt(struct hearth_sampler *sampler, hearth_token token);
+
+// Whether the text may end here: the grammar is at an end, though more may be allowed. True without a grammar.
+// Threads: one at a time.
+bool hearth_sampler_may_end(struct hearth_sampler *sampler);
 
 // The seed in use. Threads: any.
 uint32_t hearth_sampler_seed(const struct hearth_sampler *sampler);

@@ -9,6 +9,7 @@
 #include "base/os.h"
 #include "cli/commands.h"
 #include "cli/common.h"
+#include "cli/constraint.h"
 #include "cli/fit.h"
 #include "cli/forecast.h"
 #include "cli/sampling.h"
@@ -33,6 +34,8 @@ struct run {
     const struct hearth_options *o;
     struct hearth_model *model;
     struct hearth_session *session;
+    struct hearth_buffer gbnf;      // the text of the grammar, if there is one
+    struct hearth_grammar *grammar; // NULL: there is none
     hearth_token *prompt;
     size_t n_prompt;
     bool has_prompt; // the user gave a prompt, which the generated tokens continue
@@ -75,6 +78,8 @@ static int put_text(struct run *r, struct line *line, const char *text, size_t n
 static hearth_token choose(struct run *r, struct line *line, const float *logits)
 {
     hearth_token token = hearth_sample(line->sampler, logits);
+    if (token < 0)
+        return token;
     hearth_sampler_accept(line->sampler, token);
     if (r->n_lines > 1)
         line->log_prob += hearth_cli_log_prob(logits, r->n_vocab, token);
@@ -85,6 +90,10 @@ static hearth_token choose(struct run *r, struct line *line, const float *logits
 static int extend(struct run *r, struct line *line, const float *logits)
 {
     line->last = choose(r, line, logits);
+    if (line->last < 0) {
+        line->stop = hearth_sampler_may_end(line->sampler) ? HEARTH_STOP_EOS : HEARTH_STOP_GRAMMAR;
+        return HEARTH_EXIT_OK;
+    }
     line->n++;
     if (!r->o->ignore_eos && hearth_token_is_eog(r->model, line->last)) {
         line->stop = HEARTH_STOP_EOS;
@@ -295,6 +304,7 @@ static int open_lines(struct run *r)
     struct hearth_sampling sampling;
     int status = hearth_cli_sampling(&sampling, r->o, r->model, hearth_session_n_ctx(r->session));
     struct hearth_error err = {0};
+    sampling.params.grammar = r->grammar;
     r->lines = hearth_calloc((size_t)r->n_lines, sizeof *r->lines);
     if (!r->lines)
         status = hearth_cli_error("no memory for %d continuations", r->n_lines);
@@ -306,7 +316,7 @@ static int open_lines(struct run *r)
             break;
         }
         for (size_t k = 0; k < r->n_prompt; k++)
-            hearth_sampler_accept(line->sampler, r->prompt[k]);
+            hearth_sampler_accept_prompt(line->sampler, r->prompt[k]);
         // The seed of the next continuation. UINT32_MAX would mean a random one.
         sampling.params.seed = (uint32_t)(((uint64_t)hearth_sampler_seed(line->sampler) + 1) % UINT32_MAX);
     }
@@ -373,6 +383,8 @@ static int open_all(struct run *r, const struct hearth_buffer *text)
     status = make_prompt(r, text);
     if (status)
         return status;
+    if (r->gbnf.data && hearth_grammar_open(&r->grammar, r->model, r->gbnf.data, r->gbnf.n, &err))
+        return hearth_cli_fail(&err);
     struct hearth_session_params params =
         hearth_cli_session_params(r->o, choose_context(r, info), r->n_lines);
     share_prompt(r, &params);
@@ -415,6 +427,8 @@ static void close_all(struct run *r)
         free(r->lines[i].text.data);
     }
     free(r->lines);
+    hearth_grammar_close(&r->grammar);
+    free(r->gbnf.data);
     free(r->prompt);
     free(r->prompt_logits);
     hearth_run_stats_free(&r->stats);
@@ -485,6 +499,10 @@ static void report_end(const struct run *r)
         hearth_cli_info(
             "the model ended its text at once%s; --ignore-eos makes it go on",
             hearth_model_chat_template(r->model) ? " (it expects a chat: hearth chat talks with it)" : "");
+    if (count_stopped(r, HEARTH_STOP_GRAMMAR))
+        hearth_cli_info("the grammar allows none of the model's tokens here, and no end");
+    if (r->grammar && r->lines[0].stop != HEARTH_STOP_EOS && !hearth_sampler_may_end(r->lines[0].sampler))
+        hearth_cli_info("the text is cut off: by the grammar, it goes on");
     if (count_stopped(r, HEARTH_STOP_CACHE))
         hearth_cli_info("the KV cache is full; --kv-size makes it larger");
 }
@@ -531,7 +549,9 @@ int hearth_cmd_run(const struct hearth_options *o)
         return status;
     struct run r = {.o = o};
     struct hearth_buffer text = {0};
-    status = read_prompt(o, &text);
+    status = hearth_cli_read_constraint(o, &r.gbnf);
+    if (!status)
+        status = read_prompt(o, &text);
     hearth_cli_catch_interrupt();
     if (!status)
         status = open_all(&r, &text);

@@ -26,7 +26,7 @@
 #define NO_DOWNLOAD  "there is no download; give a GGUF file"
 #define NO_CHAT      "run continues a text; hearth chat MODEL talks, and has this option"
 #define NO_SERVER    "there is no server"
-#define NO_GRAMMAR   "there are no grammars; the text is not constrained"
+#define NO_GRAMMAR   "no text is generated that a grammar could constrain; hearth run has it"
 #define NO_MEDIA     "there are no images and no sound; models read text only"
 #define NO_ADAPTER   "there are no adapters; merge them into the model first"
 #define NO_REWRITE   "the file's own metadata holds; change it there"
@@ -125,7 +125,8 @@ static const struct hearth_llama_option table[] = {
     {"-bs --backend-sampling --no-backend-sampling --no-penalize-nl", FLAG, TEXT, NULL},
     {"--adaptive-target --adaptive-decay", VALUE, TEXT, "there is no sampler adaptive-p"},
     {"--tfs", VALUE, TEXT, "there is no sampler TFS, nor has llama.cpp one any more; see --min-p"},
-    {"--grammar --grammar-file -j --json-schema -jf --json-schema-file", VALUE, TEXT, NO_GRAMMAR},
+    {"--grammar --grammar-file -j --json-schema -jf --json-schema-file", VALUE, TEXT & ~HEARTH_CMD_RUN,
+     NO_GRAMMAR},
     {"--n-probs", VALUE, TEXT, "probabilities are not printed; --logits-out writes all logits"},
 
     // ---- messages

@@ -119,6 +119,7 @@ struct hearth_options {
     int64_t dry_allowed_length, dry_penalty_last_n, mirostat;
     struct hearth_string_list dry_breakers, logit_bias;
     const char *samplers, *sampler_letters;
+    const char *grammar, *grammar_file, *json_schema, *json_schema_file;
 
     int64_t n_ctx, kv_size, n_ubatch, n_threads; // n_ctx -1: not given
     int type_k, type_v;                          // enum hearth_kv_type

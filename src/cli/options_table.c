@@ -223,6 +223,15 @@ const struct hearth_option hearth_option_table[] = {
     {"-s, --seed", NULL, HEARTH_OPTION_INT, "S", "-1", NULL, -1, 4294967295.0, GENERATE, "Sampling",
      "seed of the random choice; -1 (or 4294967295, the same in 32 bits): a random one", AT(seed)},
 
+    {"--grammar", NULL, HEARTH_OPTION_STRING, "TEXT", NULL, NULL, NO_RANGE, RUN, "Form of the text",
+     "a grammar in GBNF (docs/grammar.md): the text is what it allows", AT(grammar)},
+    {"--grammar-file", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, RUN, "Form of the text",
+     "the same from FILE", AT(grammar_file)},
+    {"-j, --json-schema", NULL, HEARTH_OPTION_STRING, "SCHEMA", NULL, NULL, NO_RANGE, RUN, "Form of the text",
+     "a JSON schema: the text is JSON that is valid under it; {} allows any JSON", AT(json_schema)},
+    {"-jf, --json-schema-file", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, RUN,
+     "Form of the text", "the same from FILE", AT(json_schema_file)},
+
     {"-p, --n-prompt", NULL, HEARTH_OPTION_INT_LIST, "N,...", "512", NULL, 0, 1048576, BENCH, "Tests",
      "prompt lengths to measure; 0: none", AT(bench_prompt)},
     {"-n, --n-gen", NULL, HEARTH_OPTION_INT_LIST, "N,...", "128", NULL, 0, 1048576, BENCH, "Tests",

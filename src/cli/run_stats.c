@@ -152,7 +152,8 @@ static json_t *rate(uint64_t n, uint64_t ns)
 
 static const char *stop_name(enum hearth_stop stop)
 {
-    static const char *const names[] = {"none", "eos", "length", "context", "interrupted", "cache"};
+    static const char *const names[] = {"none",        "eos",   "length", "context",
+                                        "interrupted", "cache", "grammar"};
     return names[stop];
 }
 

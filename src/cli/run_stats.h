@@ -17,7 +17,8 @@ enum hearth_stop {
     HEARTH_STOP_LENGTH,      // -n
     HEARTH_STOP_CONTEXT,     // the context is full
     HEARTH_STOP_INTERRUPTED, // Ctrl-C
-    HEARTH_STOP_CACHE        // the KV cache is full
+    HEARTH_STOP_CACHE,       // the KV cache is full
+    HEARTH_STOP_GRAMMAR      // the grammar allows nothing
 };
 
 struct hearth_run_stats {

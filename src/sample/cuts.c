@@ -45,7 +45,9 @@ void hearth_candidates_sort(struct hearth_candidates *all, size_t k)
             sift_down(c, k, i);
         for (size_t i = k; i < all->n; i++)
             if (before(&c[i], &c[0])) {
+                const struct hearth_candidate swap = c[0];
                 c[0] = c[i];
+                c[i] = swap;
                 sift_down(c, k, 0);
             }
     }

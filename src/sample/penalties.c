@@ -145,6 +145,31 @@ int hearth_dry_open(struct hearth_dry *d, int n_vocab, const struct hearth_sampl
     return copy_breakers(d, p, err);
 }
 
+int hearth_dry_copy(struct hearth_dry *copy, const struct hearth_dry *d, int n_vocab,
+                    struct hearth_error *err)
+{
+    *copy = *d;
+    copy->history.tokens = NULL;
+    copy->repeat = copy->token_repeat = NULL;
+    const size_t window = (size_t)d->history.window;
+    if (!window)
+        return HEARTH_OK;
+    copy->history.tokens = hearth_calloc(window, sizeof *copy->history.tokens);
+    copy->repeat = hearth_calloc(window, sizeof *copy->repeat);
+    copy->token_repeat = hearth_calloc((size_t)n_vocab, sizeof *copy->token_repeat);
+    if (!copy->history.tokens || !copy->repeat || !copy->token_repeat)
+        return hearth_fail(err, HEARTH_E_MEMORY, "no memory for the DRY sampler");
+    memcpy(copy->history.tokens, d->history.tokens, window * sizeof *copy->history.tokens);
+    return HEARTH_OK;
+}
+
+void hearth_dry_restart(struct hearth_dry *d)
+{
+    d->history.used = d->history.at = 0;
+    d->since_breaker = 0;
+    d->n_text = 0;
+}
+
 void hearth_dry_close(struct hearth_dry *d)
 {
     free(d->history.tokens);

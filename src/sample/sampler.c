@@ -30,7 +30,8 @@ struct hearth_sampler {
     uint32_t *counts;                    // [n_vocab] occurrences within the last repeat_last_n
     struct hearth_history history;       // for the penalties; empty if all tokens count
     struct hearth_dry dry;
-    struct hearth_logit_bias *biases; // [n_logit_biases]
+    struct hearth_logit_bias *biases;     // [n_logit_biases]
+    struct hearth_grammar_cursor grammar; // where in the grammar the text is, if there is one
 };
 
 // ---- drawing
@@ -136,16 +137,69 @@ static void apply(struct hearth_sampler *s, enum sampler_kind kind, struct heart
     }
 }
 
+// Whether what a sampler does to a candidate depends on which others there are.
+static bool looks_at_others(const struct hearth_sampler_params *p, enum sampler_kind kind)
+{
+    switch (kind) {
+    case TOP_N_SIGMA:
+        return p->top_n_sigma >= 0;
+    case TOP_K:
+        return p->top_k > 0;
+    case TYP_P:
+        return p->typ_p < 1.0f;
+    case TOP_P:
+        return p->top_p < 1.0f;
+    case MIN_P:
+        return p->min_p > 0.0f;
+    case XTC:
+        return p->xtc_probability > 0.0f;
+    case TEMPERATURE:
+        return p->dynatemp_range > 0 || p->temp <= 0;
+    case PENALTIES:
+    case DRY:
+    case N_KINDS:
+        break;
+    }
+    return false;
+}
+
+// The grammar comes before all samplers. One that sees each candidate alone may go before it, and what top-k
+// would drop need not be asked about: the result is the same.
+static void constrain_for(struct hearth_sampler *s, enum sampler_kind kind, struct hearth_candidates *all)
+{
+    if (!all->constrained && looks_at_others(&s->params, kind))
+        hearth_constrain(all, &s->grammar, kind == TOP_K ? (size_t)s->params.top_k : all->n);
+}
+
+static void run_chain(struct hearth_sampler *s, struct hearth_candidates *all)
+{
+    for (int i = 0; i < s->n_chain; i++) {
+        constrain_for(s, s->chain[i], all);
+        if (!all->n)
+            return;
+        apply(s, s->chain[i], all);
+    }
+    if (!all->constrained)
+        hearth_constrain(all, &s->grammar, all->n);
+}
+
 // The most likely token after the samplers that change logits. Two of the cuts may drop it. If one of them is
 // on, all samplers before the temperature run, and the best remaining token is taken.
 static hearth_token choose_best(struct hearth_sampler *s, struct hearth_candidates *all)
 {
     const bool may_drop = s->params.typ_p < 1.0f || s->params.xtc_probability > 0.0f;
-    for (int i = 0; i < s->n_chain; i++)
-        if (s->chain[i] == TEMPERATURE)
+    for (int i = 0; i < s->n_chain && all->n; i++)
+        if (s->chain[i] == TEMPERATURE) {
             break;
-        else if (may_drop || s->chain[i] == PENALTIES || s->chain[i] == DRY)
-            apply(s, s->chain[i], all);
+        } else if (may_drop || s->chain[i] == PENALTIES || s->chain[i] == DRY) {
+            constrain_for(s, s->chain[i], all);
+            if (all->n)
+                apply(s, s->chain[i], all);
+        }
+    if (!all->constrained)
+        hearth_constrain(all, &s->grammar, 1);
+    if (!all->n)
+        return -1;
     hearth_candidates_sort(all, 1);
     return all->c[0].id;
 }
@@ -153,7 +207,8 @@ static hearth_token choose_best(struct hearth_sampler *s, struct hearth_candidat
 hearth_token hearth_sample(struct hearth_sampler *sampler, const float *logits)
 {
     struct hearth_sampler *s = sampler;
-    struct hearth_candidates all = {s->candidates, (size_t)s->n_vocab, false};
+    struct hearth_candidates all = {
+        .c = s->candidates, .n = (size_t)s->n_vocab, .constrained = !s->grammar.grammar};
     // NaN, which only a damaged model gives, cannot be ordered and must not break the sort.
     for (int i = 0; i < s->n_vocab; i++)
         all.c[i] = (struct hearth_candidate){i, isnan(logits[i]) ? -FLT_MAX : logits[i], 0};
@@ -164,16 +219,29 @@ hearth_token hearth_sample(struct hearth_sampler *sampler, const float *logits)
             *logit = -INFINITY;
     }
 
-    if (s->params.mirostat)
-        return draw_mirostat(s, &all);
+    if (s->params.mirostat) {
+        if (!all.constrained)
+            hearth_constrain(&all, &s->grammar, all.n);
+        return all.n ? draw_mirostat(s, &all) : -1;
+    }
     if (s->params.temp <= 0)
         return choose_best(s, &all);
-    for (int i = 0; i < s->n_chain; i++)
-        apply(s, s->chain[i], &all);
-    return draw(s, &all)->id;
+    run_chain(s, &all);
+    return all.n ? draw(s, &all)->id : -1;
 }
 
 void hearth_sampler_accept(struct hearth_sampler *sampler, hearth_token token)
+{
+    hearth_sampler_accept_prompt(sampler, token);
+    hearth_grammar_advance(&sampler->grammar, token);
+}
+
+bool hearth_sampler_may_end(struct hearth_sampler *sampler)
+{
+    return hearth_grammar_may_end(&sampler->grammar);
+}
+
+void hearth_sampler_accept_prompt(struct hearth_sampler *sampler, hearth_token token)
 {
     struct hearth_sampler *s = sampler;
     if (token < 0 || token >= s->n_vocab)
@@ -292,6 +360,10 @@ static int check_params(const struct hearth_sampler_params *p, int n_vocab, stru
         return hearth_fail(err, HEARTH_E_INVALID, "a negative number of logit biases or sequence breakers");
     if (n_vocab < 1)
         return hearth_fail(err, HEARTH_E_INVALID, "a sampler needs a vocabulary");
+    if (p->grammar && hearth_grammar_n_tokens(p->grammar) != n_vocab)
+        return hearth_fail_param(err, HEARTH_E_INVALID, "grammar",
+                                 "the grammar was opened for %d tokens, not for the %d of these logits",
+                                 hearth_grammar_n_tokens(p->grammar), n_vocab);
     if (!(p->repeat_penalty > 0) || !isfinite(p->repeat_penalty))
         return hearth_fail_param(err, HEARTH_E_INVALID, "repeat_penalty",
                                  "repeat_penalty must be above 0 (1 is off)");
@@ -337,6 +409,13 @@ static int fill(struct hearth_sampler *s, const struct hearth_sampler_params *p,
     return HEARTH_OK;
 }
 
+static void restart_draws(struct hearth_sampler *s)
+{
+    s->mirostat_mu = 2.0f * s->params.mirostat_tau;
+    s->rng = (uint64_t)s->params.seed * 0x9E3779B97F4A7C15u + 1;
+    next_u32(&s->rng); // similar seeds give different numbers after the first
+}
+
 int hearth_sampler_open(struct hearth_sampler **out, int n_vocab, const struct hearth_sampler_params *params,
                         struct hearth_error *err)
 {
@@ -363,11 +442,66 @@ int hearth_sampler_open(struct hearth_sampler **out, int n_vocab, const struct h
     s->params.logit_biases = NULL;
     s->params.samplers = NULL;
     s->params.model = NULL;
-    s->mirostat_mu = 2.0f * p.mirostat_tau;
-    s->rng = (uint64_t)p.seed * 0x9E3779B97F4A7C15u + 1;
-    next_u32(&s->rng); // similar seeds give different numbers after the first
+    s->params.grammar = NULL;
+    hearth_grammar_attach(&s->grammar, p.grammar);
+    restart_draws(s);
     *out = s;
     return HEARTH_OK;
+}
+
+void hearth_sampler_reset(struct hearth_sampler *sampler)
+{
+    struct hearth_sampler *s = sampler;
+    memset(s->counts, 0, (size_t)s->n_vocab * sizeof *s->counts);
+    s->history.used = s->history.at = 0;
+    hearth_dry_restart(&s->dry);
+    hearth_grammar_restart(&s->grammar);
+    restart_draws(s);
+}
+
+// Gives a copy arrays of its own. Where there is no memory, those that it has are in it.
+static int copy_arrays(struct hearth_sampler *copy, const struct hearth_sampler *s, struct hearth_error *err)
+{
+    const size_t n_vocab = (size_t)s->n_vocab, window = (size_t)s->history.window,
+                 n_biases = (size_t)s->params.n_logit_biases;
+    const int rc = hearth_dry_copy(&copy->dry, &s->dry, s->n_vocab, err);
+    if (rc)
+        return rc;
+    copy->candidates = hearth_calloc(n_vocab, sizeof *copy->candidates);
+    copy->counts = hearth_calloc(n_vocab, sizeof *copy->counts);
+    copy->biases = hearth_calloc(n_biases, sizeof *copy->biases);
+    if (window)
+        copy->history.tokens = hearth_calloc(window, sizeof *copy->history.tokens);
+    if (!copy->candidates || !copy->counts || !copy->biases || (window && !copy->history.tokens))
+        return hearth_fail(err, HEARTH_E_MEMORY, "no memory for a sampler");
+    memcpy(copy->counts, s->counts, n_vocab * sizeof *copy->counts);
+    if (n_biases)
+        memcpy(copy->biases, s->biases, n_biases * sizeof *copy->biases);
+    if (window)
+        memcpy(copy->history.tokens, s->history.tokens, window * sizeof *copy->history.tokens);
+    return HEARTH_OK;
+}
+
+int hearth_sampler_clone(struct hearth_sampler **out, const struct hearth_sampler *sampler,
+                         struct hearth_error *err)
+{
+    *out = NULL;
+    struct hearth_sampler *copy = hearth_calloc(1, sizeof *copy);
+    if (!copy)
+        return hearth_fail(err, HEARTH_E_MEMORY, "no memory for a sampler");
+    *copy = *sampler;
+    copy->candidates = NULL;
+    copy->counts = NULL;
+    copy->history.tokens = NULL;
+    copy->biases = NULL;
+    copy->dry = (struct hearth_dry){0};
+    hearth_grammar_attach_at(&copy->grammar, &sampler->grammar);
+    const int rc = copy_arrays(copy, sampler, err);
+    if (rc)
+        hearth_sampler_close(&copy);
+    else
+        *out = copy;
+    return rc;
 }
 
 void hearth_sampler_close(struct hearth_sampler **sampler)
@@ -375,6 +509,7 @@ void hearth_sampler_close(struct hearth_sampler **sampler)
     struct hearth_sampler *s = *sampler;
     if (!s)
         return;
+    hearth_grammar_detach(&s->grammar);
     hearth_dry_close(&s->dry);
     free(s->candidates);
     free(s->counts);

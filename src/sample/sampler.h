@@ -4,7 +4,7 @@
 #ifndef HEARTH_SAMPLE_SAMPLER_H
 #define HEARTH_SAMPLE_SAMPLER_H
 
-#include "hearth.h"
+#include "grammar/grammar.h"
 
 struct hearth_candidate {
     hearth_token id;
@@ -12,14 +12,15 @@ struct hearth_candidate {
     float p; // after hearth_candidates_softmax()
 };
 
-// The tokens that may still be drawn. Never empty.
+// The tokens that may still be drawn. Empty only where a grammar allows none.
 struct hearth_candidates {
     struct hearth_candidate *c;
     size_t n;
-    bool sorted; // by falling logit, smaller id first among equals
+    bool sorted;      // by falling logit, smaller id first among equals
+    bool constrained; // none is left that the grammar does not allow
 };
 
-// Sorts them and keeps the k best.
+// Sorts them and keeps the k best. Those that go are behind them then.
 void hearth_candidates_sort(struct hearth_candidates *all, size_t k);
 // Sorts and fills p with the softmax of the logits.
 void hearth_candidates_softmax(struct hearth_candidates *all);
@@ -35,6 +36,9 @@ void hearth_cut_xtc(struct hearth_candidates *all, float threshold);
 // as have a mean surprise of mu bits then.
 void hearth_cut_surprise(struct hearth_candidates *all, float mu);
 void hearth_cut_zipf(struct hearth_candidates *all, float mu, int n_vocab);
+// Keeps, of the candidates that the grammar allows, at least the k best (k as large as you like: all), and
+// drops all others. Those whose logit is -INFINITY are not allowed either.
+void hearth_constrain(struct hearth_candidates *all, struct hearth_grammar_cursor *grammar, size_t k);
 void hearth_scale_temperature(struct hearth_candidates *all, float temp, float range, float exponent);
 
 // The tokens chosen so far, and how often each occurs among the last `window` of them.
@@ -82,6 +86,10 @@ void hearth_penalize_dry(struct hearth_candidates *all, struct hearth_dry *dry);
 void hearth_dry_accept(struct hearth_dry *dry, hearth_token token);
 int hearth_dry_open(struct hearth_dry *dry, int n_vocab, const struct hearth_sampler_params *p,
                     struct hearth_error *err);
+// An equal one, with arrays of its own. Call hearth_dry_close() in any case.
+int hearth_dry_copy(struct hearth_dry *copy, const struct hearth_dry *dry, int n_vocab,
+                    struct hearth_error *err);
+void hearth_dry_restart(struct hearth_dry *dry); // as it was when it was opened
 void hearth_dry_close(struct hearth_dry *dry);
 
 #endif

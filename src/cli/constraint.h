@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT
+// --grammar, --json-schema and their files: what the text is to be.
+#ifndef HEARTH_CLI_CONSTRAINT_H
+#define HEARTH_CLI_CONSTRAINT_H
+
+#include "cli/common.h"
+
+// Reads the grammar that the options ask for, in GBNF, and adds it to *gbnf; none: nothing. Prints any error
+// and returns an exit status.
+int hearth_cli_read_constraint(const struct hearth_options *o, struct hearth_buffer *gbnf);
+
+#endif

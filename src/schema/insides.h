@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+// What the files of this room share: growing text, and the state of a conversion.
+#ifndef HEARTH_SCHEMA_INSIDES_H
+#define HEARTH_SCHEMA_INSIDES_H
+
+#include <jansson.h>
+
+#include "base/error.h"
+
+// A growing string. After a failure it stays as it was, and `failed` is set.
+struct hearth_text {
+    char *s;
+    size_t n, cap;
+    bool failed;
+};
+
+void hearth_text_add(struct hearth_text *t, const char *s);
+void hearth_text_add_n(struct hearth_text *t, const char *s, size_t n);
+void hearth_text_format(struct hearth_text *t, const char *fmt, ...) HEARTH_PRINTF(2, 3);
+// A text in GBNF's quotes, of UTF-8.
+void hearth_text_quote(struct hearth_text *t, const char *s, size_t n);
+// A character in a class, escaped.
+void hearth_text_char(struct hearth_text *t, uint32_t cp);
+void hearth_text_free(struct hearth_text *t);
+
+struct hearth_conversion {
+    const json_t *root;
+    struct hearth_text rules; // finished ones, a line each
+    json_t *made;             // array that keeps schemas alive that were made on the way
+    struct known_ref {
+        const json_t *schema;
+        int rule;
+    } * refs; // schemas that "$ref" has named
+    int n_refs, cap_refs;
+    int n_rules, depth;
+    size_t n_made;  // words and alternatives of what was made
+    char path[256]; // where we are in the schema, as far as there is room
+    struct hearth_error *err;
+};
+
+// Says what is wrong at the current place; returns the code.
+int hearth_schema_fail(struct hearth_conversion *c, int code, const char *fmt, ...) HEARTH_PRINTF(3, 4);
+int hearth_schema_no_memory(struct hearth_conversion *c);
+// Keeps a schema that was made on the way, NULL included, until the conversion ends. Those that grow without
+// end are refused.
+int hearth_schema_keep(struct hearth_conversion *c, json_t *made);
+// Adds the rule "rN ::= body" and takes the body's memory. Returns N, or a negative code.
+int hearth_schema_add_rule(struct hearth_conversion *c, struct hearth_text *body);
+
+// ---- merge.c
+// A schema that is valid where both are. It lives as long as the conversion. NULL: it has failed.
+json_t *hearth_schema_merge(struct hearth_conversion *c, const json_t *a, const json_t *b);
+// What "$ref" names; NULL: it has failed.
+const json_t *hearth_schema_find(struct hearth_conversion *c, const char *ref);
+
+// ---- strings.c
+// Adds what a string may be, in its quotes and without the blanks behind it.
+int hearth_schema_string(struct hearth_conversion *c, const json_t *schema, struct hearth_text *out);
+
+// ---- numbers.c
+// Adds what a number may be. `whole`: integers only.
+int hearth_schema_number(struct hearth_conversion *c, const json_t *schema, bool whole,
+                         struct hearth_text *out);
+
+// ---- pattern.c
+// Adds the inside of a string that a regular expression finds something in.
+int hearth_schema_pattern(struct hearth_conversion *c, const char *pattern, size_t n,
+                          struct hearth_text *out);
+
+#endif
