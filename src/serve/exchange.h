@@ -30,6 +30,7 @@ struct hearth_serving {
     struct hearth_served served;
     struct hearth_sampler_params sampling;
     struct hearth_scheduler *scheduler;
+    struct hearth_constraints *constraints;
     time_t started;
     atomic_bool ready; // all of the above is there
     atomic_bool ending;

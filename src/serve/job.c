@@ -119,6 +119,8 @@ enum hearth_end hearth_job_choose(struct hearth_job *job, const struct hearth_mo
     struct hearth_prob probs[HEARTH_PROBS_MAX];
     struct hearth_piece piece = {.job = job->index, .has_token = true};
     piece.token = hearth_sample(job->sampler, logits);
+    if (piece.token < 0) // the grammar allows nothing more
+        return HEARTH_END_EOS;
     hearth_sampler_accept(job->sampler, piece.token);
     job->stats.n_generated++;
     if (!job->ignore_eos && hearth_token_is_eog(model, piece.token))

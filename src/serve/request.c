@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "serve/constraint.h"
+#include "serve/response_format.h"
 
 #define MOST_STOPS  64
 #define MOST_BIASES 10000
@@ -240,6 +242,23 @@ static bool take_length(struct hearth_exchange *x, const char *name, int *n_pred
     return true;
 }
 
+// ---- the form of the text
+
+static bool take_form(struct hearth_exchange *x, struct hearth_task *task, struct hearth_sampler_params *p)
+{
+    struct hearth_error err = {0};
+    char *gbnf;
+    if (!hearth_response_format(x, &gbnf))
+        return false;
+    task->constraints = x->server->constraints;
+    const int rc = gbnf ? hearth_constraints_take(task->constraints, gbnf, &task->grammar, &err) : 0;
+    free(gbnf);
+    if (rc)
+        hearth_exchange_error(x, rc == HEARTH_E_MEMORY ? 500 : 400, "grammar", "grammar: %s", err.message);
+    p->grammar = task->grammar;
+    return !rc;
+}
+
 // ---- tasks
 
 static bool fill_job(struct hearth_exchange *x, struct hearth_job *job, const struct hearth_prompt *prompt,
@@ -271,7 +290,7 @@ static bool fill_job(struct hearth_exchange *x, struct hearth_job *job, const st
     job->cap = prompt->n + 64;
     job->ignore_eos = sampling->ignore_eos;
     for (int i = 0; i < prompt->n; i++)
-        hearth_sampler_accept(job->sampler, prompt->tokens[i]);
+        hearth_sampler_accept_prompt(job->sampler, prompt->tokens[i]);
     return true;
 }
 
@@ -283,7 +302,7 @@ static bool fill_task(struct hearth_exchange *x, struct hearth_task *task,
     sampling.params.n_ctx = hearth_scheduler_room(x->server->scheduler);
     int n_predict = -1;
     bool ok = take_numbers(x, &sampling.params) && take_biases(x, &sampling) && take_stops(x, task) &&
-              take_length(x, length, &n_predict);
+              take_length(x, length, &n_predict) && take_form(x, task, &sampling.params);
     for (int i = 0; i < task->n_jobs && ok; i++) {
         task->jobs[i].n_predict = n_predict;
         task->jobs[i].n_probs = n_probs;

@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 #include "base/os.h"
+#include "serve/constraint.h"
 #include "serve/http.h"
 
 // How long running answers may go on after the server was told to end, and their last bytes.
@@ -56,6 +57,9 @@ int hearth_server_start(struct hearth_server *server, const struct hearth_served
                                                    server->params.max_waiting};
     s->served = *served;
     s->sampling = *served->sampling;
+    s->constraints = hearth_constraints_open(served->model);
+    if (!s->constraints)
+        return hearth_fail(err, HEARTH_E_MEMORY, "no memory for the server");
     const int rc = hearth_scheduler_open(&s->scheduler, &params, err);
     if (!rc)
         atomic_store(&s->ready, true);
@@ -102,6 +106,7 @@ void hearth_server_close(struct hearth_server **server)
         hearth_scheduler_end((*server)->serving.scheduler);
     hearth_http_close(&(*server)->http);
     hearth_scheduler_close(&(*server)->serving.scheduler);
+    hearth_constraints_close(&(*server)->serving.constraints);
     free(*server);
     *server = NULL;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "serve/constraint.h"
 
 struct inner {
     struct hearth_task task;
@@ -56,6 +57,7 @@ static void free_task(struct inner *t)
         hearth_sampler_close(&job->sampler);
         hearth_stream_close(&job->stream);
     }
+    hearth_constraints_drop(t->task.constraints, t->task.grammar);
     for (int i = 0; i < t->task.n_stops; i++)
         free(t->task.stops[i]);
     free(t->task.stops);

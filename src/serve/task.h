@@ -78,6 +78,9 @@ struct hearth_task {
     char **stops; // texts that end a job, and are no part of its text
     int n_stops;
     bool streams; // each piece is wanted at once; else all at the end
+    // What its samplers use, and what gives it back when they are closed.
+    struct hearth_grammar *grammar;
+    struct hearth_constraints *constraints;
     atomic_bool cancelled;
 };
 

@@ -120,6 +120,22 @@ same whole streamed
 grep -q '^event: response.\(completed\|incomplete\)' out || fail "a response without its end"
 ask 400 /v1/responses -d '{"input": "Hello", "previous_response_id": "resp_1"}'
 
+# ---- answers of a given form
+ask 200 /completion -d '{"prompt": "It was", "n_predict": 20, "grammar": "root ::= \" yes\" | \" no\""}'
+json out content | grep -qx ' yes\| no' || fail "a grammar"
+schema='{"type": "object", "properties": {"age": {"type": "integer", "maximum": 99, "minimum": 10}}, "required": ["age"], "additionalProperties": false}'
+for _ in 1 2; do # the second time with the grammar that was kept
+    ask 200 /v1/chat/completions -d "{\"messages\": [{\"role\": \"user\", \"content\": \"Age?\"}], \"response_format\": {\"type\": \"json_schema\", \"json_schema\": {\"name\": \"a\", \"schema\": $schema}}}"
+    json out choices/0/message/content >content
+    [ "$("$JSON_GET" content age)" -ge 10 ] || fail "a schema"
+done
+ask 200 /v1/responses -d "{\"input\": \"Age?\", \"text\": {\"format\": {\"type\": \"json_schema\", \"name\": \"a\", \"schema\": $schema}}}"
+json out output/0/content/0/text >content
+[ "$("$JSON_GET" content age)" -ge 10 ] || fail "a schema of a response"
+ask 400 /completion -d '{"prompt": "It was", "grammar": "root ::= ("}'
+ask 400 /completion -d '{"prompt": "It was", "json_schema": {"type": "nothing"}}'
+ask 400 /v1/chat/completions -d "{$chat, \"response_format\": {\"type\": \"poem\"}}"
+
 # ---- broken and large requests
 ask 400 /v1/chat/completions -d '{"messages": '
 has error/type invalid_request_error

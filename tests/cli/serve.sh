@@ -8,6 +8,7 @@ trap 'for pid in "${servers[@]}"; do kill -KILL "$pid" 2>/dev/null; done; rm -rf
 # start ARGUMENT...: starts hearth serve at a free port, which $base names then, and its process $server. What it says is
 # in $tmp/log.
 start() {
+    : >"$tmp/log"
     "$hearth" serve "$@" --port 0 >"$tmp/log" 2>&1 &
     server=$!
     servers+=("$server")
