@@ -155,7 +155,6 @@ void hearth_api_messages(struct hearth_exchange *x)
     struct hearth_task *task = hearth_request_task(x, &prompt, 1, 1, -1, NULL);
     hearth_prompt_free(&prompt);
     x->n_per_prompt = 1;
-    x->chat = true;
     if (task)
         hearth_exchange_generate(x, task, &format, streams);
 }

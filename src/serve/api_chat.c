@@ -120,13 +120,13 @@ void hearth_api_chat(struct hearth_exchange *x)
     if (!hearth_request_stream(x, &streams) || !hearth_request_int(x, "n", 1, 128, &n) ||
         !hearth_request_bool(x, "logprobs", &probs) ||
         !hearth_request_int(x, "top_logprobs", 0, HEARTH_PROBS_MAX, &top) ||
-        !hearth_prompt_chat(x, json_object_get(x->body, "messages"), NULL, &prompt))
+        !hearth_prompt_chat(x, json_object_get(x->body, "messages"), json_object_get(x->body, "tools"),
+                            &prompt))
         return;
     struct hearth_task *task =
         hearth_request_task(x, &prompt, 1, (int)n, probs ? (int)top : -1, "max_completion_tokens");
     hearth_prompt_free(&prompt);
     x->n_per_prompt = (int)n;
-    x->chat = true;
     if (task)
         hearth_exchange_generate(x, task, &format, streams);
 }

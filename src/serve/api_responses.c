@@ -213,7 +213,6 @@ void hearth_api_responses(struct hearth_exchange *x)
     struct hearth_task *task = ok ? hearth_request_task(x, &prompt, 1, 1, -1, "max_output_tokens") : NULL;
     hearth_prompt_free(&prompt);
     x->n_per_prompt = 1;
-    x->chat = true;
     if (task)
         hearth_exchange_generate(x, task, &format, streams);
 }

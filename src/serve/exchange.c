@@ -105,11 +105,23 @@ void hearth_exchange_generate(struct hearth_exchange *x, struct hearth_task *tas
         x->type = "text/event-stream; charset=utf-8";
 }
 
-static void tell_part(void *arg, struct hearth_part *part, bool starts, const char *text, size_t n)
+static void tell_part(void *arg, const struct hearth_part *part, bool starts, const char *text, size_t n)
 {
     struct hearth_choice *choice = arg;
     if (choice->exchange->format->part)
         choice->exchange->format->part(choice, part, starts, text, n);
+}
+
+static void open_parts(struct hearth_exchange *x)
+{
+    const struct hearth_answer_params params = {.format = &x->server->calls,
+                                                .calls = x->n_tool_names > 0,
+                                                .prompt = x->prompt_end.data,
+                                                .n_prompt = x->prompt_end.n,
+                                                .names = x->tool_names,
+                                                .n_names = x->n_tool_names};
+    for (int i = 0; i < x->n_choices; i++)
+        hearth_parts_open(&x->choices[i].parts, &params, x->id, tell_part, &x->choices[i]);
 }
 
 static void take_piece(struct hearth_exchange *x, const struct hearth_piece *piece)
@@ -125,8 +137,9 @@ static void take_piece(struct hearth_exchange *x, const struct hearth_piece *pie
     if (x->chat && x->format->token)
         x->format->token(choice, piece);
     if (x->chat)
-        hearth_parts_add(&choice->parts, piece->text, piece->n_text, piece->end != HEARTH_END_NONE, tell_part,
-                         choice);
+        hearth_parts_add(&choice->parts, piece->text, piece->n_text);
+    if (x->chat && piece->end)
+        hearth_parts_end(&choice->parts);
     x->out.failed |= choice->parts.failed;
     if (x->format->piece)
         x->format->piece(choice, piece);
@@ -162,6 +175,8 @@ void hearth_exchange_take(struct hearth_exchange *x)
     struct hearth_piece *piece;
     if (x->finished)
         return;
+    if (x->chat && !x->begun)
+        open_parts(x);
     if (x->streams && !x->begun && x->format->begin)
         x->format->begin(x);
     x->begun = true;
@@ -205,4 +220,7 @@ void hearth_exchange_free(struct hearth_exchange *x)
     hearth_out_free(&x->out);
     json_decref(x->body);
     json_decref(x->probs);
+    json_decref(x->tools);
+    free(x->tool_names);
+    hearth_out_free(&x->prompt_end);
 }

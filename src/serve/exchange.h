@@ -31,6 +31,7 @@ struct hearth_serving {
     struct hearth_sampler_params sampling;
     struct hearth_scheduler *scheduler;
     struct hearth_constraints *constraints;
+    struct hearth_call_format calls; // how the model writes calls of tools
     time_t started;
     atomic_bool ready; // all of the above is there
     atomic_bool ending;
@@ -83,6 +84,10 @@ struct hearth_exchange {
     bool streams, begun, finished;
     bool with_usage; // a stream tells it at its end
     bool chat;
+    json_t *tools; // that the model may call, as OpenAI's chat completions have them, or NULL
+    const char **tool_names;
+    size_t n_tool_names;
+    struct hearth_out prompt_end; // the last of the prompt's text
     bool with_tokens;
     bool echo; // the answer repeats its prompts
     struct hearth_out *echoes;

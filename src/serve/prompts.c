@@ -3,6 +3,7 @@
 #include "serve/prompts.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/memory.h"
 
@@ -226,11 +227,49 @@ static bool tokenize_chat(struct hearth_exchange *x, const struct hearth_chat_te
     return settle(x, prompt, n, cap, &err);
 }
 
+// The tools that the model may call, with their names; none if the request says so.
+static bool keep_tools(struct hearth_exchange *x, json_t *tools)
+{
+    const json_t *choice = json_object_get(x->body, "tool_choice");
+    const char *how = json_string_value(json_is_object(choice) ? json_object_get(choice, "type") : choice);
+    json_t *tool;
+    size_t i;
+    if (!json_array_size(tools) || (how && !strcmp(how, "none")))
+        return true;
+    x->tools = json_incref(tools);
+    x->tool_names = hearth_calloc(json_array_size(tools), sizeof *x->tool_names);
+    json_array_foreach(tools, i, tool)
+    {
+        const char *name = json_string_value(json_object_get(json_object_get(tool, "function"), "name"));
+        if (!name || !x->tool_names) {
+            hearth_exchange_error(x, name ? 500 : 400, "tools", "tools: %s",
+                                  name ? "out of memory" : "functions with names are wanted");
+            return false;
+        }
+        x->tool_names[x->n_tool_names++] = name;
+    }
+    return true;
+}
+
+// What the prompt's end says of the answer: whether it begins with thoughts.
+static void keep_end(struct hearth_exchange *x, const struct hearth_chat_text *text)
+{
+    const size_t most = 256;
+    size_t n;
+    const char *bytes = hearth_chat_text_bytes(text, &n);
+    hearth_out_add(&x->prompt_end, bytes + (n > most ? n - most : 0), n > most ? most : n);
+}
+
 bool hearth_prompt_chat(struct hearth_exchange *x, json_t *messages, json_t *tools,
                         struct hearth_prompt *prompt)
 {
-    struct hearth_chat_text *text = hearth_prompt_render(x, messages, tools);
+    struct hearth_chat_text *text = NULL;
+    x->chat = true;
+    if (keep_tools(x, tools))
+        text = hearth_prompt_render(x, messages, x->tools);
     const bool ok = text && tokenize_chat(x, text, prompt);
+    if (ok)
+        keep_end(x, text);
     hearth_chat_text_close(&text);
     return ok;
 }

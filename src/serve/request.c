@@ -280,7 +280,7 @@ static bool fill_job(struct hearth_exchange *x, struct hearth_job *job, const st
     job->tokens = hearth_calloc((size_t)prompt->n + 64, sizeof *job->tokens);
     if (!job->tokens ||
         hearth_sampler_open(&job->sampler, hearth_model_info(served->model)->n_vocab, &params, &err) ||
-        hearth_stream_open(&job->stream, served->model, false, true, &err)) {
+        hearth_stream_open(&job->stream, served->model, x->chat, true, &err)) {
         hearth_exchange_error(x, job->tokens && err.code == HEARTH_E_INVALID ? 400 : 500, NULL, "%s",
                               job->tokens ? err.message : "out of memory");
         return false;

@@ -57,10 +57,13 @@ int hearth_server_start(struct hearth_server *server, const struct hearth_served
                                                    server->params.max_waiting};
     s->served = *served;
     s->sampling = *served->sampling;
+    int rc = hearth_call_format_find(&s->calls, served->chat, err);
+    if (rc)
+        return rc;
     s->constraints = hearth_constraints_open(served->model);
     if (!s->constraints)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for the server");
-    const int rc = hearth_scheduler_open(&s->scheduler, &params, err);
+    rc = hearth_scheduler_open(&s->scheduler, &params, err);
     if (!rc)
         atomic_store(&s->ready, true);
     return rc;
