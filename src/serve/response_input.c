@@ -53,7 +53,7 @@ static bool add_message(struct hearth_exchange *x, json_t *to, const char *role,
     json_t *last = last_assistant(to);
     if (!ok)
         refuse(x, "models here read text only");
-    else if (last && !strcmp(role, "assistant") && json_is_null(json_object_get(last, "content")))
+    else if (last && !strcmp(role, "assistant") && !json_string_length(json_object_get(last, "content")))
         json_object_set_new(last, "content", hearth_exchange_string(&text)); // after its thoughts
     else
         json_array_append_new(
@@ -68,7 +68,7 @@ static json_t *want_assistant(json_t *to)
     json_t *last = last_assistant(to);
     if (last)
         return last;
-    json_array_append_new(to, json_pack("{s:s, s:n}", "role", "assistant", "content"));
+    json_array_append_new(to, json_pack("{s:s, s:s}", "role", "assistant", "content", ""));
     return last_assistant(to);
 }
 

@@ -179,6 +179,65 @@ done
 ask 200 /health -H 'Origin: https://example.org' -D headers
 grep -qi '^access-control-allow-origin: https://example.org' headers || fail "--cors-origins"
 
+# ---- thoughts and calls of tools, in each API (a grammar has the model write them)
+stop
+start "$model" -np 1 -t 1 -c 512 --temp 0 --chat-template qwen3
+cat >grammar <<'END'
+"grammar": "root ::= \"<think>\\nHmm.\\n</think>\\n\\nLet me see.\\n<tool_call>\\n{\\\"name\\\": \\\"weather\\\", \\\"arguments\\\": {\\\"city\\\": \\\"Rome\\\"}}\\n</tool_call>\""
+END
+schema='{"type": "object", "properties": {"city": {"type": "string"}}}'
+user='"messages": [{"role": "user", "content": "Weather?"}]'
+echo "{$user, \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"weather\", \"parameters\": $schema}}], $(cat grammar)}" >request
+ask 200 /v1/chat/completions -d @request
+has choices/0/finish_reason tool_calls
+has choices/0/message/content "Let me see."
+has choices/0/message/reasoning_content Hmm.
+has choices/0/message/tool_calls/0/function/name weather
+has choices/0/message/tool_calls/0/function/arguments '{"city": "Rome"}'
+sed 's/^{/{"stream": true, /' request >streaming
+ask 200 /v1/chat/completions -d @streaming
+[ "$(joined choices/0/delta/tool_calls/0/function/arguments <out)" = '{"city": "Rome"}' ] || fail "a call in a stream"
+[ "$(joined choices/0/delta/reasoning_content <out)" = Hmm. ] || fail "thoughts in a stream"
+[ "$(joined choices/0/delta/content <out)" = "Let me see." ] || fail "text in a stream"
+sed 's/^{/{"tool_choice": "none", /' request >none
+ask 200 /v1/chat/completions -d @none
+has choices/0/finish_reason stop
+echo "{\"max_tokens\": 200, $user, \"tools\": [{\"name\": \"weather\", \"input_schema\": $schema}], $(cat grammar)}" >request
+ask 200 /v1/messages -d @request
+has stop_reason tool_use
+has content/0/thinking Hmm.
+has content/2/input/city Rome
+sed 's/^{/{"stream": true, /' request >streaming
+ask 200 /v1/messages -d @streaming
+[ "$(joined delta/partial_json <out)" = '{"city": "Rome"}' ] || fail "a call in a stream of Anthropic's"
+echo "{\"input\": \"Weather?\", \"tools\": [{\"type\": \"function\", \"name\": \"weather\", \"parameters\": $schema}], $(cat grammar)}" >request
+ask 200 /v1/responses -d @request
+has output/0/type reasoning
+has output/2/type function_call
+has output/2/arguments '{"city": "Rome"}'
+# What came of calls goes back in each API's form, to the same prompt.
+cat >chat <<'END'
+{"messages": [{"role": "user", "content": "Weather?"},
+ {"role": "assistant", "content": "", "tool_calls": [{"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": "{\"city\": \"Rome\"}"}}]},
+ {"role": "tool", "tool_call_id": "call_1", "content": "sunny"}], "max_tokens": 1}
+END
+ask 200 /v1/chat/completions -d @chat
+tokens=$(json out usage/prompt_tokens)
+cat >message <<'END'
+{"messages": [{"role": "user", "content": "Weather?"},
+ {"role": "assistant", "content": [{"type": "tool_use", "id": "call_1", "name": "weather", "input": {"city": "Rome"}}]},
+ {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "call_1", "content": "sunny"}]}]}
+END
+ask 200 /v1/messages/count_tokens -d @message
+has input_tokens "$tokens"
+cat >response <<'END'
+{"input": [{"role": "user", "content": "Weather?"},
+ {"type": "function_call", "call_id": "call_1", "name": "weather", "arguments": "{\"city\": \"Rome\"}"},
+ {"type": "function_call_output", "call_id": "call_1", "output": "sunny"}], "max_output_tokens": 1}
+END
+ask 200 /v1/responses -d @response
+has usage/input_tokens "$tokens"
+
 # ---- a port that is taken
 run 1 serve "$model" --port "${base##*:}"
 err_has "in use"
