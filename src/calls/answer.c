@@ -502,10 +502,9 @@ int hearth_answer_n_calls(const struct hearth_answer *a)
 
 // ---- opening
 
-// The tag that ends the thoughts which a prompt has begun; NULL: it has begun none.
-static const char *begun_thoughts(const char *prompt, size_t n)
+const char *hearth_answer_begun_thoughts(const char *prompt, size_t n)
 {
-    n = without_blanks(prompt, n);
+    n = prompt ? without_blanks(prompt, n) : 0;
     for (int i = 0; i < N_THOUGHTS; i++) {
         const size_t tag = strlen(thoughts[i].open);
         if (n >= tag && !memcmp(prompt + n - tag, thoughts[i].open, tag))
@@ -532,7 +531,7 @@ int hearth_answer_open(struct hearth_answer **out, const struct hearth_answer_pa
     a->arg = arg;
     a->fresh = params->calls;
     a->state = params->format->style == HEARTH_CALLS_HARMONY ? HEADER : START;
-    a->think_end = params->prompt ? begun_thoughts(params->prompt, params->n_prompt) : NULL;
+    a->think_end = hearth_answer_begun_thoughts(params->prompt, params->n_prompt);
     if (a->think_end && a->state == START) {
         a->state = REASONING;
         a->fresh = true;

@@ -52,4 +52,7 @@ void hearth_answer_finish(struct hearth_answer *answer);
 // The calls that have begun: "finish_reason" is "tool_calls" if there are any.
 int hearth_answer_n_calls(const struct hearth_answer *answer);
 
+// The tag that ends the thoughts which a prompt has begun; NULL: it has begun none. Static storage.
+const char *hearth_answer_begun_thoughts(const char *prompt, size_t n);
+
 #endif
