@@ -7,6 +7,7 @@ void hearth_api_page(struct hearth_exchange *x)
 {
     x->status = 200;
     x->type = "text/html; charset=utf-8";
+    x->policy = hearth_web_page_policy;
     hearth_out_add(&x->out, hearth_web_page, hearth_web_page_bytes);
     x->finished = true;
 }

@@ -71,6 +71,7 @@ struct hearth_exchange {
 
     int status; // of the answer
     const char *type;
+    const char *policy; // of a page: what it may load; else NULL
     struct hearth_out out;
     const char *allow; // the method that the path wants
 

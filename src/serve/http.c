@@ -66,6 +66,11 @@ static enum MHD_Result send_response(struct client *c, struct MHD_Response *r)
     add_header(r, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_ORIGIN, c->origin);
     add_header(r, MHD_HTTP_HEADER_VARY, MHD_HTTP_HEADER_ORIGIN);
     add_header(r, "X-Content-Type-Options", "nosniff");
+    if (c->x.policy) {
+        add_header(r, "Content-Security-Policy", c->x.policy);
+        add_header(r, "Referrer-Policy", "no-referrer");
+        add_header(r, MHD_HTTP_HEADER_CACHE_CONTROL, "no-cache"); // its next version comes with the next program
+    }
     c->replied = true;
     const enum MHD_Result sent = MHD_queue_response(c->connection, (unsigned)c->x.status, r);
     MHD_destroy_response(r);

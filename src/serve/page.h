@@ -7,5 +7,6 @@
 
 extern const char hearth_web_page[];
 extern const size_t hearth_web_page_bytes;
+extern const char hearth_web_page_policy[]; // its Content-Security-Policy
 
 #endif
