@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/os.h"
 #include "serve/api.h"
 
 void hearth_api_health(struct hearth_exchange *x)
@@ -135,6 +136,8 @@ static void put_own(struct hearth_out *out, const struct hearth_scheduler_info *
                (double)s->expert_hits);
     put_metric(out, "hearth:expert_misses_total", "counter", "Experts that were not.",
                (double)s->expert_misses);
+    put_metric(out, "hearth:memory_bytes", "gauge", "Bytes of memory that the process has for itself.",
+               (double)hearth_memory_private());
     put_metric(out, "hearth:resident_bytes", "gauge", "Bytes of neurons that stay in memory.",
                (double)s->resident_bytes);
     put_metric(out, "hearth:cache_bytes", "gauge", "Bytes of the cache of neurons or experts.",
