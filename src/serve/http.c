@@ -69,7 +69,8 @@ static enum MHD_Result send_response(struct client *c, struct MHD_Response *r)
     if (c->x.policy) {
         add_header(r, "Content-Security-Policy", c->x.policy);
         add_header(r, "Referrer-Policy", "no-referrer");
-        add_header(r, MHD_HTTP_HEADER_CACHE_CONTROL, "no-cache"); // its next version comes with the next program
+        add_header(r, MHD_HTTP_HEADER_CACHE_CONTROL,
+                   "no-cache"); // its next version comes with the next program
     }
     c->replied = true;
     const enum MHD_Result sent = MHD_queue_response(c->connection, (unsigned)c->x.status, r);

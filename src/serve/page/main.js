@@ -306,6 +306,7 @@ function listen() {
     $("shade").addEventListener("click", () => openMenu(false));
     $("settings").addEventListener("click", openSettings);
     $("settings-dialog").addEventListener("close", () => { takeSettings(); connect(); });
+    $("ask-no").addEventListener("click", () => $("ask").close());
     $("defaults").addEventListener("click", () => {
         for (const name of [...FIELDS, "thoughts"])
             $("settings-dialog").querySelector("form").elements[name].value = "";
