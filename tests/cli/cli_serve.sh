@@ -215,6 +215,17 @@ ask 200 /v1/responses -d @request
 has output/0/type reasoning
 has output/2/type function_call
 has output/2/arguments '{"city": "Rome"}'
+# A model that must call does, with arguments that the tool takes, whatever it would have said.
+weather='{"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {"city": {"enum": ["Rome", "Oslo"]}}, "required": ["city"], "additionalProperties": false}}}'
+other='{"type": "function", "function": {"name": "other", "parameters": {"type": "object"}}}'
+for choice in '"required"' '{"type": "function", "function": {"name": "weather"}}'; do
+    ask 200 /v1/chat/completions -d "{$user, \"tools\": [$weather], \"parallel_tool_calls\": false, \"tool_choice\": $choice, \"max_tokens\": 300, \"chat_template_kwargs\": {\"enable_thinking\": false}}"
+    has choices/0/finish_reason tool_calls
+    has choices/0/message/tool_calls/0/function/name weather
+    json out choices/0/message/tool_calls/0/function/arguments >arguments
+    case $("$JSON_GET" arguments city) in Rome | Oslo) ;; *) fail "arguments: $(cat arguments)" ;; esac
+done
+ask 400 /v1/chat/completions -d "{$user, \"tools\": [$weather, $other], \"tool_choice\": {\"type\": \"function\", \"function\": {\"name\": \"none\"}}}"
 # What came of calls goes back in each API's form, to the same prompt.
 cat >chat <<'END'
 {"messages": [{"role": "user", "content": "Weather?"},
