@@ -23,6 +23,8 @@
 #                   (PYTHON=..., with jsonschema[format])
 #   make check-fit  models larger than a memory cgroup run in it and are not killed (root; MODELS="FILE ...", else it
 #                   makes two, 8 GB of disk; CAGE=BYTES, ROUNDS=N)
+#   make check-clients  the packages of OpenAI and Anthropic for Python and JavaScript against hearth serve (MODEL=FILE, one
+#                   that was trained to chat; needs Python, Node and the package registries)
 #   make install    install program, library, header, man pages and completions (PREFIX, DESTDIR)
 #   make uninstall  remove what make install installed
 #   make format     format the code; make check looks at format, layering, circles, symbols and headers
@@ -79,6 +81,9 @@ check-schemas: all
 # 77: skipped
 check-fit: all
 	@tests/cli/check_fit.sh $(BUILD)/hearth $(MODELS) || [ $$? -eq 77 ]
+
+check-clients: all
+	@tests/clients/check_clients.sh $(BUILD)/hearth $(MODEL) || [ $$? -eq 77 ]
 
 bench-sparse: all
 	@node bench/sparse.mjs --hearth $(BUILD)/hearth $(BENCH_ARGS)

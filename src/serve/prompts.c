@@ -192,6 +192,19 @@ static char *make_variables(struct hearth_exchange *x)
     return text;
 }
 
+// Messages of the model that only call tools may come without content, or with null: templates want a text.
+static void fill_contents(json_t *messages)
+{
+    json_t *message;
+    size_t i;
+    json_array_foreach(messages, i, message)
+    {
+        json_t *content = json_object_get(message, "content");
+        if (json_is_object(message) && (!content || json_is_null(content)))
+            json_object_set_new(message, "content", json_string(""));
+    }
+}
+
 struct hearth_chat_text *hearth_prompt_render(struct hearth_exchange *x, json_t *messages, json_t *tools)
 {
     struct hearth_error err = {0};
@@ -201,6 +214,7 @@ struct hearth_chat_text *hearth_prompt_render(struct hearth_exchange *x, json_t 
         hearth_exchange_error(x, 400, "messages", "messages: an array of messages is wanted");
         return NULL;
     }
+    fill_contents(messages);
     char *texts[] = {json_dumps(messages, 0), tools ? json_dumps(tools, 0) : NULL, make_variables(x)};
     params.messages = texts[0];
     params.tools = texts[1];

@@ -7,6 +7,8 @@
 . "$(dirname "$0")/serve.sh"
 cd "$tmp" || exit 1
 model=$source_dir/models/hearth-novels-drelu-Q8_0.gguf
+[ "$sanitized" = 1 ] && model=$golden/qwen3.Q8_0.gguf # smaller, and its texts are nonsense
+name=$(basename "$model" .gguf)
 start "$model" -np 2 -t 1 -c 256 --temp 0 --chat-template vicuna --max-body 1M
 
 # ---- the server itself
@@ -15,7 +17,7 @@ has status ok
 ask 200 /
 grep -q "<html" out || fail "there is no page"
 ask 200 /v1/models
-has data/0/id hearth-novels-drelu-Q8_0
+has data/0/id "$name"
 ask 200 /props
 has total_slots 2
 ask 200 /slots
@@ -229,7 +231,7 @@ ask 400 /v1/chat/completions -d "{$user, \"tools\": [$weather, $other], \"tool_c
 # What came of calls goes back in each API's form, to the same prompt.
 cat >chat <<'END'
 {"messages": [{"role": "user", "content": "Weather?"},
- {"role": "assistant", "content": "", "tool_calls": [{"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": "{\"city\": \"Rome\"}"}}]},
+ {"role": "assistant", "tool_calls": [{"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": "{\"city\": \"Rome\"}"}}]},
  {"role": "tool", "tool_call_id": "call_1", "content": "sunny"}], "max_tokens": 1}
 END
 ask 200 /v1/chat/completions -d @chat

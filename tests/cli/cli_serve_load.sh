@@ -10,7 +10,10 @@ cd "$tmp" || exit 1
 model=$source_dir/models/hearth-novels-drelu-Q8_0.gguf
 clients=16
 length=24
-[ "$sanitized" = 1 ] && length=8
+if [ "$sanitized" = 1 ]; then
+    model=$golden/qwen3.Q8_0.gguf
+    length=8
+fi
 
 # Prompts of different lengths, some of which begin alike.
 for i in $(seq $clients); do
