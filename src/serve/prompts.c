@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "calls/grammar.h"
+#include "calls/history.h"
 
 // Prompts of one request.
 #define MOST_PROMPTS 1024
@@ -215,7 +216,10 @@ struct hearth_chat_text *hearth_prompt_render(struct hearth_exchange *x, json_t 
         return NULL;
     }
     fill_contents(messages);
-    char *texts[] = {json_dumps(messages, 0), tools ? json_dumps(tools, 0) : NULL, make_variables(x)};
+    json_t *known = hearth_call_messages(&x->server->calls, messages, tools);
+    char *texts[] = {known ? json_dumps(known, 0) : NULL, tools ? json_dumps(tools, 0) : NULL,
+                     make_variables(x)};
+    json_decref(known);
     params.messages = texts[0];
     params.tools = texts[1];
     params.variables = texts[2];
