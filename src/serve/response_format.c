@@ -8,7 +8,7 @@
 #include "base/memory.h"
 #include "calls/grammar.h"
 #include "schema/schema.h"
-#include "serve/request.h"
+#include "serve/fields.h"
 
 static bool from_schema(struct hearth_exchange *x, const char *field, const json_t *schema, char **gbnf)
 {
