@@ -132,8 +132,8 @@ static int open_session(struct serve *s)
     const int64_t pages = ((int64_t)n_ctx + PAGE - 1) / PAGE * o->n_parallel;
     if (!params.kv_tokens)
         params.kv_tokens = pages > INT32_MAX / PAGE ? INT32_MAX / PAGE * PAGE : (int)pages * PAGE;
-    hearth_cli_fit(&params, s->model, o, NULL);
-    return hearth_cli_open_session(&s->session, s->model, &params);
+    const int status = hearth_cli_fit_or_pack(&params, &s->model, o, NULL);
+    return status ? status : hearth_cli_open_session(&s->session, s->model, &params);
 }
 
 static int open_all(struct serve *s)

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "text/json_string.h"
+#include "schema/json_string.h"
 
 // A number. JSON has no NaN and no infinity; they become null.
 json_t *hearth_json_real(double v);

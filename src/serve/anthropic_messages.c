@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "serve/request.h"
+#include "serve/fields.h"
 
 static const char *type_of(const json_t *block)
 {

@@ -9,7 +9,7 @@
 
 #include "base/memory.h"
 #include "base/os.h"
-#include "text/json_string.h"
+#include "schema/json_string.h"
 
 // ---- answers
 

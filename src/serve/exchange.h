@@ -88,6 +88,9 @@ struct hearth_exchange {
     json_t *tools; // that the model may call, as OpenAI's chat completions have them, or NULL
     const char **tool_names;
     size_t n_tool_names;
+    bool must_call;               // one of the tools
+    const char *only_tool;        // that may be called; NULL: any
+    bool one_call;                // not several in one answer
     struct hearth_out prompt_end; // the last of the prompt's text
     bool with_tokens;
     bool echo; // the answer repeats its prompts

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "text/json_string.h"
+#include "schema/json_string.h"
 
 json_t *hearth_openai_head(const struct hearth_exchange *x, const char *prefix, const char *object,
                            json_t *choices)

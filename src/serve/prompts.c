@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "calls/grammar.h"
+#include "calls/history.h"
 
 // Prompts of one request.
 #define MOST_PROMPTS 1024
@@ -191,6 +193,19 @@ static char *make_variables(struct hearth_exchange *x)
     return text;
 }
 
+// Messages of the model that only call tools may come without content, or with null: templates want a text.
+static void fill_contents(json_t *messages)
+{
+    json_t *message;
+    size_t i;
+    json_array_foreach(messages, i, message)
+    {
+        json_t *content = json_object_get(message, "content");
+        if (json_is_object(message) && (!content || json_is_null(content)))
+            json_object_set_new(message, "content", json_string(""));
+    }
+}
+
 struct hearth_chat_text *hearth_prompt_render(struct hearth_exchange *x, json_t *messages, json_t *tools)
 {
     struct hearth_error err = {0};
@@ -200,7 +215,11 @@ struct hearth_chat_text *hearth_prompt_render(struct hearth_exchange *x, json_t 
         hearth_exchange_error(x, 400, "messages", "messages: an array of messages is wanted");
         return NULL;
     }
-    char *texts[] = {json_dumps(messages, 0), tools ? json_dumps(tools, 0) : NULL, make_variables(x)};
+    fill_contents(messages);
+    json_t *known = hearth_call_messages(&x->server->calls, messages, tools);
+    char *texts[] = {known ? json_dumps(known, 0) : NULL, tools ? json_dumps(tools, 0) : NULL,
+                     make_variables(x)};
+    json_decref(known);
     params.messages = texts[0];
     params.tools = texts[1];
     params.variables = texts[2];
@@ -227,20 +246,31 @@ static bool tokenize_chat(struct hearth_exchange *x, const struct hearth_chat_te
     return settle(x, prompt, n, cap, &err);
 }
 
-// The tools that the model may call, with their names; none if the request says so.
-static bool keep_tools(struct hearth_exchange *x, json_t *tools)
+// "tool_choice": a word, or an object with a type and, for one tool, its name. False: nothing may be called.
+static bool take_tool_choice(struct hearth_exchange *x)
 {
     const json_t *choice = json_object_get(x->body, "tool_choice");
     const char *how = json_string_value(json_is_object(choice) ? json_object_get(choice, "type") : choice);
+    const json_t *function = json_object_get(choice, "function");
+    x->one_call = json_is_false(json_object_get(x->body, "parallel_tool_calls")) ||
+                  json_is_true(json_object_get(choice, "disable_parallel_tool_use"));
+    x->only_tool = json_string_value(json_object_get(function ? function : choice, "name"));
+    x->must_call = x->only_tool || (how && (!strcmp(how, "required") || !strcmp(how, "any")));
+    return !how || strcmp(how, "none") != 0;
+}
+
+// The tools that the model may call, with their names.
+static bool keep_tools(struct hearth_exchange *x, json_t *tools)
+{
     json_t *tool;
     size_t i;
-    if (!json_array_size(tools) || (how && !strcmp(how, "none")))
+    if (!take_tool_choice(x) || !json_array_size(tools))
         return true;
     x->tools = json_incref(tools);
     x->tool_names = hearth_calloc(json_array_size(tools), sizeof *x->tool_names);
     json_array_foreach(tools, i, tool)
     {
-        const char *name = json_string_value(json_object_get(json_object_get(tool, "function"), "name"));
+        const char *name = json_string_value(json_object_get(hearth_call_function(tool), "name"));
         if (!name || !x->tool_names) {
             hearth_exchange_error(x, name ? 500 : 400, "tools", "tools: %s",
                                   name ? "out of memory" : "functions with names are wanted");

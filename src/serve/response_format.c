@@ -6,8 +6,9 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "calls/grammar.h"
 #include "schema/schema.h"
-#include "serve/request.h"
+#include "serve/fields.h"
 
 static bool from_schema(struct hearth_exchange *x, const char *field, const json_t *schema, char **gbnf)
 {
@@ -42,6 +43,24 @@ static bool from_format(struct hearth_exchange *x, const char *field, const json
     return false;
 }
 
+// Calls of tools are valid under their schemas.
+static bool from_tools(struct hearth_exchange *x, char **gbnf)
+{
+    struct hearth_error err = {0};
+    const struct hearth_call_grammar_params params = {.format = &x->server->calls,
+                                                      .model = x->server->served.model,
+                                                      .tools = x->tools,
+                                                      .required = x->must_call,
+                                                      .only = x->only_tool,
+                                                      .parallel = !x->one_call,
+                                                      .prompt = x->prompt_end.data,
+                                                      .n_prompt = x->prompt_end.n};
+    const int rc = hearth_call_grammar(gbnf, &params, &err);
+    if (rc)
+        hearth_exchange_error(x, rc == HEARTH_E_MEMORY ? 500 : 400, "tools", "tools: %s", err.message);
+    return !rc;
+}
+
 bool hearth_response_format(struct hearth_exchange *x, char **gbnf)
 {
     const json_t *grammar = hearth_request_field(x, "grammar"),
@@ -62,8 +81,8 @@ bool hearth_response_format(struct hearth_exchange *x, char **gbnf)
         return from_schema(x, "json_schema", schema, gbnf);
     if (format || text)
         return from_format(x, format ? "response_format" : "text", format ? format : text, gbnf);
-    if (!grammar || !json_string_length(grammar))
-        return true;
+    if (!json_string_length(grammar))
+        return !x->tools || from_tools(x, gbnf);
     *gbnf = hearth_strndup(json_string_value(grammar), json_string_length(grammar));
     if (!*gbnf)
         hearth_exchange_error(x, 500, NULL, "out of memory");

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "serve/request.h"
+#include "serve/fields.h"
 
 static const char *text_field(const json_t *item, const char *name)
 {

@@ -7,6 +7,8 @@
 . "$(dirname "$0")/serve.sh"
 cd "$tmp" || exit 1
 model=$source_dir/models/hearth-novels-drelu-Q8_0.gguf
+[ "$sanitized" = 1 ] && model=$golden/qwen3.Q8_0.gguf # smaller, and its texts are nonsense
+name=$(basename "$model" .gguf)
 start "$model" -np 2 -t 1 -c 256 --temp 0 --chat-template vicuna --max-body 1M
 
 # ---- the server itself
@@ -15,7 +17,7 @@ has status ok
 ask 200 /
 grep -q "<html" out || fail "there is no page"
 ask 200 /v1/models
-has data/0/id hearth-novels-drelu-Q8_0
+has data/0/id "$name"
 ask 200 /props
 has total_slots 2
 ask 200 /slots
@@ -215,10 +217,21 @@ ask 200 /v1/responses -d @request
 has output/0/type reasoning
 has output/2/type function_call
 has output/2/arguments '{"city": "Rome"}'
+# A model that must call does, with arguments that the tool takes, whatever it would have said.
+weather='{"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {"city": {"enum": ["Rome", "Oslo"]}}, "required": ["city"], "additionalProperties": false}}}'
+other='{"type": "function", "function": {"name": "other", "parameters": {"type": "object"}}}'
+for choice in '"required"' '{"type": "function", "function": {"name": "weather"}}'; do
+    ask 200 /v1/chat/completions -d "{$user, \"tools\": [$weather], \"parallel_tool_calls\": false, \"tool_choice\": $choice, \"max_tokens\": 300, \"chat_template_kwargs\": {\"enable_thinking\": false}}"
+    has choices/0/finish_reason tool_calls
+    has choices/0/message/tool_calls/0/function/name weather
+    json out choices/0/message/tool_calls/0/function/arguments >arguments
+    case $("$JSON_GET" arguments city) in Rome | Oslo) ;; *) fail "arguments: $(cat arguments)" ;; esac
+done
+ask 400 /v1/chat/completions -d "{$user, \"tools\": [$weather, $other], \"tool_choice\": {\"type\": \"function\", \"function\": {\"name\": \"none\"}}}"
 # What came of calls goes back in each API's form, to the same prompt.
 cat >chat <<'END'
 {"messages": [{"role": "user", "content": "Weather?"},
- {"role": "assistant", "content": "", "tool_calls": [{"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": "{\"city\": \"Rome\"}"}}]},
+ {"role": "assistant", "tool_calls": [{"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": "{\"city\": \"Rome\"}"}}]},
  {"role": "tool", "tool_call_id": "call_1", "content": "sunny"}], "max_tokens": 1}
 END
 ask 200 /v1/chat/completions -d @chat

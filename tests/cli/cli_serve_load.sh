@@ -10,13 +10,18 @@ cd "$tmp" || exit 1
 model=$source_dir/models/hearth-novels-drelu-Q8_0.gguf
 clients=16
 length=24
-[ "$sanitized" = 1 ] && length=8
+repeats=12
+if [ "$sanitized" = 1 ]; then
+    repeats=4
+    model=$golden/qwen3.Q8_0.gguf
+    length=8
+fi
 
 # Prompts of different lengths, some of which begin alike.
 for i in $(seq $clients); do
     {
         printf '{"temperature": 0.9, "seed": %d, "n_predict": %d, "ignore_eos": true, "prompt": "' "$i" "$length"
-        for _ in $(seq $((i % 4 * 12))); do printf 'It was a dark and stormy night. '; done
+        for _ in $(seq $((i % 4 * repeats))); do printf 'It was a dark and stormy night. '; done
         [ $((i % 3)) = 0 ] && printf 'She went %d miles. ' "$i"
         printf 'Then"}'
     } >"request$i"
@@ -55,11 +60,11 @@ for round in first second; do
         same "alone$i" "$round$i"
     done
 done
-[ "$(sed -n 's/^hearth:cached_tokens_total //p' <(curl -sS "$base/metrics"))" -gt 500 ] || fail "nothing was kept"
+[ "$(sed -n 's/^hearth:cached_tokens_total //p' <(curl -sS "$base/metrics"))" -gt $((repeats * 40)) ] || fail "nothing was kept"
 stop
 
 # ---- a small KV cache: texts make room for others and go on later with the same bits
-start "$model" -np 6 -t 2 -c 1024 --kv-size 1024
+start "$model" -np 6 -t 2 -c 1024 --kv-size $((repeats == 12 ? 1024 : 512))
 all tight
 for i in $(seq $clients); do
     same "alone$i" "tight$i"

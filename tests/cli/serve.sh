@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154
 # Shared by the tests of hearth serve: source it after cli.sh. Servers that were started end with the test.
 command -v curl >/dev/null || skip "curl is not there"
 servers=()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // JSON strings from any bytes.
-#include "text/json_string.h"
+#include "schema/json_string.h"
 
 #include <stdint.h>
 #include <stdlib.h>

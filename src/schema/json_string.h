@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // JSON strings from any bytes.
-#ifndef HEARTH_TEXT_JSON_STRING_H
-#define HEARTH_TEXT_JSON_STRING_H
+#ifndef HEARTH_SCHEMA_JSON_STRING_H
+#define HEARTH_SCHEMA_JSON_STRING_H
 
 #include <jansson.h>
 #include <stddef.h>
