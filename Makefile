@@ -24,6 +24,8 @@
 #                   (PYTHON=..., with jsonschema[format])
 #   make check-fit  models larger than a memory cgroup run in it and are not killed (root; MODELS="FILE ...", else it
 #                   makes two, 8 GB of disk; CAGE=BYTES, ROUNDS=N)
+#   make check-page  the web page of hearth serve in a headless Chromium (needs Node; CHROMIUM=PROGRAM; PAGE_ARGS="--shots
+#                   FOLDER" keeps pictures); skipped where there is none
 #   make check-clients  the packages of OpenAI and Anthropic for Python and JavaScript against hearth serve (MODEL=FILE, one
 #                   that was trained to chat; needs Python, Node and the package registries)
 #   make install    install program, library, header, man pages and completions (PREFIX, DESTDIR)
@@ -42,7 +44,7 @@ DEMO_TOKENS ?= 120
 
 GENERATOR := $(if $(shell command -v ninja 2>/dev/null),-G Ninja)
 
-.PHONY: all configure deps demo test test-cross check check-budget check-budget-300 check-soak check-schemas check-fit check-clients format install uninstall clean
+.PHONY: all configure deps demo test test-cross check check-budget check-budget-300 check-soak check-schemas check-fit check-clients check-page format install uninstall clean
 .PHONY: bench-dense bench-batch bench-serve bench-mixed bench-versions bench-kernels bench-sparse bench-streaming bench-forecast studies
 
 all: configure
@@ -82,6 +84,9 @@ check-schemas: all
 # 77: skipped
 check-fit: all
 	@tests/cli/check_fit.sh $(BUILD)/hearth $(MODELS) || [ $$? -eq 77 ]
+
+check-page: all
+	@CHROMIUM='$(CHROMIUM)' node tests/cli/check_page.mjs $(BUILD)/hearth $(PAGE_ARGS) || [ $$? -eq 77 ]
 
 check-clients: all
 	@tests/clients/check_clients.sh $(BUILD)/hearth $(MODEL) || [ $$? -eq 77 ]

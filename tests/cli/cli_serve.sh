@@ -16,6 +16,16 @@ ask 200 /health
 has status ok
 ask 200 /
 grep -q "<html" out || fail "there is no page"
+[ "$(wc -c <out)" -lt 100000 ] || fail "the page has 100 KB or more"
+grep -o "\(src\|href\)=[^ >]*" out | grep -v '"data:,"' && fail "the page loads something"
+ask 200 /index.html -D headers
+grep -qi "^content-type: text/html" headers || fail "the page's type"
+grep -qi "^content-security-policy: default-src 'none'; script-src 'sha256-[^']*'; style-src 'sha256-[^']*'; connect-src 'self'" headers ||
+    fail "the page's policy"
+if command -v openssl >/dev/null; then
+    hash=$(sed -n '/^<script>/,/^<\/script>/p' out | sed '1s/^<script>//; $d' | openssl dgst -sha256 -binary | openssl base64)
+    grep -qiF "script-src 'sha256-$hash'" headers || fail "the policy does not allow the page's script"
+fi
 ask 200 /v1/models
 has data/0/id "$name"
 ask 200 /props
