@@ -86,7 +86,7 @@ async function importChats(file) {
 // ---- dialogs
 
 // Asks, with a field if there is a label; gives what was written there, or true; null: no.
-function ask({ title, text: about = "", yes, label = "", value = "", type = "text" }) {
+function ask({ title, text: about = "", yes, label = "", value = "", secret = false }) {
     const dialog = $("ask"), input = $("ask-input");
     $("ask-title").textContent = title;
     $("ask-text").textContent = about;
@@ -94,7 +94,7 @@ function ask({ title, text: about = "", yes, label = "", value = "", type = "tex
     $("ask-label").hidden = !label;
     $("ask-label").firstElementChild.textContent = label;
     $("ask-yes").textContent = yes;
-    input.type = type;
+    input.className = secret ? "secret" : "";
     input.value = value;
     dialog.returnValue = "";
     dialog.showModal();
@@ -106,7 +106,7 @@ function ask({ title, text: about = "", yes, label = "", value = "", type = "tex
 
 async function askKey() {
     const key = await ask({ title: "The server wants an API key", text: "It is kept in this browser alone.",
-        yes: "Use it", label: "API key", type: "password" });
+        yes: "Use it", label: "API key", secret: true });
     if (key === null)
         return;
     settings.key = key.trim();

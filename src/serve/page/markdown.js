@@ -166,7 +166,7 @@ function inline(text, depth = 0) {
             const angled = c === "<" && depth < 2 && matchAt(ANGLED, text, at);
             const run = angled ? angled[0] : (matchAt(PLAIN, text, at) || [c])[0];
             if (angled)
-                put(linkTo(angled[1], [angled[1]]));
+                put(linkTo(angled[1], [angled[1].replace(/^mailto:/, "")]));
             else
                 plain += run;
             at += run.length;
@@ -275,15 +275,20 @@ function split(lines, depth) {
 
 const buildAll = (lines, depth) => split(lines, depth).map(build);
 
-// The contents of one item. Lists without blank lines have no paragraphs.
+// One item; in tight lists a single paragraph is none.
 function buildItem(lines, depth, tight) {
     const task = lines[0].match(/^\[([ xX])\] /);
     if (task)
         lines[0] = lines[0].slice(4);
-    const children = split(lines, depth).flatMap(
-        block => tight && block.kind === "paragraph" ? inline(textOf(block)) : [build(block)]);
-    const box = task && make("input", { type: "checkbox", disabled: true, checked: task[1] !== " " });
-    return fill(make("li"), [box, ...children]);
+    const blocks = split(lines, depth), bare = tight && blocks.filter(block => block.kind === "paragraph").length < 2;
+    const item = fill(make("li"), blocks.flatMap(
+        block => bare && block.kind === "paragraph" ? inline(textOf(block)) : [build(block)]));
+    if (task) {
+        const first = item.firstElementChild, place = first && first.tagName === "P" ? first : item;
+        place.prepend(make("input", { type: "checkbox", disabled: true, checked: task[1] !== " ", ariaLabel: "Done" }));
+        item.className = "task";
+    }
+    return item;
 }
 
 const textOf = block => block.lines.map(line => line.trim()).join("\n");
@@ -314,7 +319,6 @@ const BUILD = {
     list(block) {
         const lines = block.lines.map(line => line.replace(/^[ \t]+/, space => space.replace(/\t/g, "    ")));
         const first = lines[0].match(ITEM), base = first[1].length, items = [];
-        const tight = !lines.some(line => !line.trim());
         let offset = 0, fence = "";
         for (const line of lines) {
             const item = line.match(ITEM), mark = line.match(FENCE);
@@ -327,6 +331,7 @@ const BUILD = {
                     fence = fence ? "" : mark[1];
             }
         }
+        const tight = items.slice(0, -1).every(item => item.at(-1).trim()); // no blank lines between items
         const ordered = /\d/.test(first[2]);
         const list = make(ordered ? "ol" : "ul", ordered ? { start: parseInt(first[2], 10) } : null);
         return fill(list, items.map(item => buildItem(item, block.depth + 1, tight)));
