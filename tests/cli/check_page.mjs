@@ -300,6 +300,12 @@ async function testErrors(page) {
     await page.until(`${idle} && ${texts("assistant")}.length === 1`);
     await sendAndWait(page, "word ".repeat(600));
     await page.until("/larger --ctx-size/.test(document.querySelector('#thread .notice').textContent)");
+    const [, n] = (await page.evaluate("document.querySelector('#thread .notice').textContent")).match(/has (\d+) tokens/);
+    await set(page, { max_tokens: "" });
+    await page.click("#new");
+    await sendAndWait(page, "word ".repeat(Math.floor(600 * 480 / n)));
+    await page.until(`/the context is full/.test(${messages("assistant")}.at(-1).textContent)`);
+    await set(page, { max_tokens: "8" });
     await page.click("#new");
     const broken = streamOf("Half of an", 3);
     await page.intercept({ ...broken, body: broken.body.slice(0, broken.body.indexOf("data: [DONE]")).replace(/.*finish_reason":"stop.*/, "") });

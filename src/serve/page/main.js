@@ -3,15 +3,29 @@
 
 function buildEntry(chat) {
     const busy = running && running.chat === chat ? " …" : "";
+    const act = (sign, title, action) => button(sign, () => action(chat),
+        { className: "plain act", title, "aria-label": `${title} ${chat.title}` });
     return make("li", { className: chat === current ? "current" : "" },
         make("button", { type: "button", className: "open", title: chat.title, onclick: () => open(chat),
             ...(chat === current ? { "aria-current": "page" } : {}) }, chat.title + busy),
-        button("✎", () => rename(chat), { className: "plain act", title: "Rename", "aria-label": "Rename " + chat.title }),
-        button("⤓", () => exportChats([chat]), { className: "plain act", title: "Export", "aria-label": "Export " + chat.title }),
-        button("✕", () => remove(chat), { className: "plain act", title: "Delete", "aria-label": "Delete " + chat.title }));
+        act("✎", "Rename", rename), act("⤓", "Export", () => exportChats([chat])), act("✕", "Delete", remove));
+}
+
+// The messages are built anew: whose button had the focus, and which it was.
+function heldFocus() {
+    const element = document.activeElement, message = element && element.closest("#thread .message");
+    const nameOf = button => button.ariaLabel || button.textContent;
+    const i = message && element.tagName === "BUTTON" ? [...$("thread").children].indexOf(message) : -1;
+    return () => {
+        const fresh = i >= 0 && !element.isConnected && $("thread").children[i];
+        const again = fresh && [...fresh.querySelectorAll("button:enabled")].find(b => nameOf(b) === nameOf(element));
+        if (again || fresh)
+            (again || $("scroll")).focus();
+    };
 }
 
 function show() {
+    const focus = heldFocus();
     $("chats").replaceChildren(...newestFirst().map(buildEntry));
     $("title").textContent = current.title;
     document.title = current.nodes.length ? current.title + " – Hearth" : "Hearth";
@@ -20,6 +34,7 @@ function show() {
     $("export").disabled = !chats.size;
     showThread();
     showState();
+    focus();
 }
 
 function open(chat) {
@@ -42,12 +57,13 @@ async function rename(chat) {
 }
 
 async function remove(chat) {
-    if (!await ask({ title: "Delete this conversation?", text: `“${chat.title}” cannot be had back.`, yes: "Delete" }))
+    const about = `“${chat.title}” cannot be had back.`;
+    if (!await ask({ title: "Delete this conversation?", text: about, yes: "Delete" }))
         return;
     if (running && running.chat === chat)
         stop();
     chats.delete(chat.id);
-    localStorage.removeItem(CHAT + chat.id);
+    forget(CHAT + chat.id);
     if (chat === current)
         open(newestFirst()[0] || newChat());
     else
@@ -163,7 +179,8 @@ const bytes = n => n >= 1e9 ? (n / 1e9).toFixed(1) + " GB" : Math.round(n / 1e6)
 function compare(before, now) {
     const since = name => (now[name] || 0) - ((before && before[name]) || 0);
     const both = (neurons, experts) => since("hearth:" + neurons) + since("hearth:" + experts);
-    const hits = both("neuron_hits_total", "expert_hits_total"), misses = both("neuron_misses_total", "expert_misses_total");
+    const hits = both("neuron_hits_total", "expert_hits_total");
+    const misses = both("neuron_misses_total", "expert_misses_total");
     const seconds = before ? (now.time - before.time) / 1000 : 0;
     return {
         memory: now["hearth:memory_bytes"],
@@ -183,8 +200,8 @@ function readMetrics(body) {
 
 function showState() {
     const parts = [], shown = figures ? figures.shown : {};
-    const last = pathOf(current).findLast(node => node.used), room = (server.default_generation_settings || {}).n_ctx;
-    if (last && room)
+    const last = pathOf(current).findLast(node => node.used), room = roomOf(server);
+    if (last && room < Infinity)
         parts.push(`context ${last.used} of ${room} tokens`);
     if (shown.memory)
         parts.push("memory " + bytes(shown.memory));
@@ -198,7 +215,12 @@ function showState() {
     $("model").textContent = $("model").title = text(server.model_alias);
 }
 
-const later = (action, ms) => setTimeout(action, ms);
+let timer = 0; // of connect(), or of look()
+
+function later(action, ms) {
+    clearTimeout(timer);
+    timer = setTimeout(action, ms);
+}
 
 // Until the server answers.
 async function connect() {
@@ -215,6 +237,7 @@ async function connect() {
             return;
         }
         trouble = await failureOf(response);
+        connected = false;
         if (response.status === 401) {
             notify(trouble, "Give the key", askKey);
             showState();
@@ -223,6 +246,7 @@ async function connect() {
         wait = 1000;
     } catch {
         trouble = GONE;
+        connected = false;
     }
     showState();
     later(connect, wait);
@@ -237,6 +261,7 @@ async function look() {
                 figures = readMetrics(await response.text());
             else if (response.status !== 503) { // this server does not tell
                 figures = null;
+                connected = false;
                 return;
             }
         } catch {
@@ -326,6 +351,8 @@ function listen() {
 function takeOver(key) {
     const id = key.startsWith(CHAT) ? key.slice(CHAT.length) : "";
     const chat = id && readChat(stored(key));
+    if (key === "hearth.settings")
+        settings = stored(key) || {};
     if (!id || (running && running.chat.id === id))
         return;
     if (chat)

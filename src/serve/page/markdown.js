@@ -124,7 +124,8 @@ function inline(text, depth = 0) {
         let open = 0;
         for (const c of label || "")
             open += c === "[" && open >= 0 ? 1 : c === "]" ? -1 : 0;
-        const target = label !== null && !open && depth < 2 && matchAt(LINK, text.slice(bracket + 1, bracket + 2000), 0);
+        const wanted = label !== null && !open && depth < 2;
+        const target = wanted && matchAt(LINK, text.slice(bracket + 1, bracket + 2000), 0);
         if (!target) {
             plain += text.slice(at, start);
             at = start;
@@ -285,7 +286,7 @@ function buildItem(lines, depth, tight) {
         block => bare && block.kind === "paragraph" ? inline(textOf(block)) : [build(block)]));
     if (task) {
         const first = item.firstElementChild, place = first && first.tagName === "P" ? first : item;
-        place.prepend(make("input", { type: "checkbox", disabled: true, checked: task[1] !== " ", ariaLabel: "Done" }));
+        place.prepend(make("input", { type: "checkbox", disabled: true, checked: task[1] !== " ", "aria-label": "Done" }));
         item.className = "task";
     }
     return item;
@@ -313,7 +314,8 @@ const BUILD = {
         const code = make("code", null, text);
         return make("div", { className: "code" },
             make("header", null, make("span", null, language || "text"),
-                button("Copy", event => copy(code.textContent, event.currentTarget), { "aria-label": "Copy this code" })),
+                button("Copy", event => copy(code.textContent, event.currentTarget),
+                    { "aria-label": "Copy this code" })),
             make("pre", { tabIndex: 0 }, code));
     },
     list(block) {
@@ -341,7 +343,8 @@ const BUILD = {
             cell => /^:.*:$/.test(cell) ? "middle" : cell.endsWith(":") ? "right" : "");
         const row = (line, tag) => {
             const cells = cellsOf(line);
-            return fill(make("tr"), sides.map((className, i) => fill(make(tag, { className }), inline(cells[i] || ""))));
+            const cell = (className, i) => fill(make(tag, { className }), inline(cells[i] || ""));
+            return fill(make("tr"), sides.map(cell));
         };
         return make("div", { className: "table" }, make("table", null,
             make("thead", null, row(block.lines[0], "th")),

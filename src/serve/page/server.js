@@ -87,9 +87,13 @@ function take(run, event) {
 
 const round = n => n < 10 ? n.toFixed(1) : Math.round(n).toString();
 
+const roomOf = props => (props.default_generation_settings || {}).n_ctx || Infinity;
+
 // The figures of an answer, at its end.
 function tell(node, t) {
     node.used = t.cache_n + t.prompt_n + t.predicted_n;
+    if (node.end === "length" && node.used >= roomOf(server))
+        node.end = "full";
     const kept = t.cache_n ? `, ${t.cache_n} of them there already` : "";
     return `${round(t.predicted_per_second)} tokens/s · ${t.predicted_n} tokens · ` +
         `prompt of ${t.cache_n + t.prompt_n} tokens${kept}, ${(t.prompt_ms / 1000).toFixed(1)} s`;
@@ -107,7 +111,8 @@ function tellSoFar(run) {
 async function stream(run, body) {
     let response;
     try {
-        response = await request("v1/chat/completions", { method: "POST", body: JSON.stringify(body), signal: run.abort.signal });
+        response = await request("v1/chat/completions",
+            { method: "POST", body: JSON.stringify(body), signal: run.abort.signal });
     } catch (error) {
         throw error.name === "AbortError" ? error : new Error(GONE);
     }
@@ -133,7 +138,7 @@ async function answer(chat) {
     show();
     toEnd();
     say("The answer begins.");
-    run.timer = setInterval(() => save(chat), 3000);
+    run.timer = setInterval(() => chats.has(chat.id) && save(chat), 3000);
     requestAnimationFrame(() => draw(run));
     try {
         await stream(run, body);

@@ -10,7 +10,8 @@ let settings = {};
 let current = null; // the conversation that is shown
 let running = null; // the answer that is being generated: {chat, node, abort, started, first, tokens, ...}
 let failure = null; // why there is no answer: {chat, text, action, label}
-let editing = null; // the message that is being edited
+let editing = null; // the message that is being edited, and what it is to become: {node, draft}
+const unfolded = new Set(); // messages whose thoughts are shown
 let server = {};    // what /props says
 
 const text = value => typeof value === "string" ? value : "";
@@ -26,6 +27,13 @@ function store(key, value) {
     }
 }
 
+function forget(key) {
+    try {
+        localStorage.removeItem(key);
+    } catch { // nothing was kept
+    }
+}
+
 function stored(key) {
     try {
         return JSON.parse(localStorage.getItem(key));
@@ -36,7 +44,7 @@ function stored(key) {
 
 // A conversation from outside, with nothing in it that is not expected; null if it is none.
 function readChat(from) {
-    if (!from || typeof from !== "object" || !Array.isArray(from.nodes))
+    if (!from || typeof from !== "object" || !Array.isArray(from.nodes) || from.nodes.length > 50000)
         return null;
     const nodes = [], known = new Set([0]);
     for (const node of from.nodes) {
@@ -64,8 +72,13 @@ function save(chat) {
 }
 
 function load() {
+    let keys = [];
+    try {
+        keys = Object.keys(localStorage);
+    } catch { // the browser keeps nothing for pages
+    }
     settings = stored("hearth.settings") || {};
-    for (const key of Object.keys(localStorage)) {
+    for (const key of keys) {
         const chat = key.startsWith(CHAT) && readChat(stored(key));
         if (chat)
             chats.set(chat.id, chat);
@@ -85,7 +98,8 @@ function pathOf(chat, leaf = chat.leaf) {
 }
 
 function addNode(chat, parent, role, content) {
-    const node = { id: chat.next++, parent, role, text: content, thoughts: "", end: "", error: "", figures: "", used: 0 };
+    const node = { id: chat.next++, parent, role, text: content, thoughts: "", end: "", error: "", figures: "",
+        used: 0 };
     chat.nodes.push(node);
     chat.leaf = node.id;
     return node;

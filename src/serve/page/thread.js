@@ -14,7 +14,8 @@ function drawAnswer(element, node) {
     showMarkdown(body, node.text);
 }
 
-const ENDINGS = { stopped: "Stopped. ", failed: "", length: "Cut off: there was no room for more tokens. " };
+const ENDINGS = { stopped: "Stopped. ", length: "Cut off: it had as many tokens as an answer may have. ",
+    full: "Cut off: the context is full. " };
 
 function buildFooter(chat, node) {
     const siblings = siblingsOf(chat, node), i = siblings.indexOf(node), user = node.role === "user";
@@ -23,7 +24,8 @@ function buildFooter(chat, node) {
         fill(footer, [
             button("‹", () => choose(chat, siblings[i - 1]), { "aria-label": "Former version", disabled: !i }),
             make("span", null, `${i + 1}/${siblings.length}`),
-            button("›", () => choose(chat, siblings[i + 1]), { "aria-label": "Next version", disabled: i + 1 === siblings.length }),
+            button("›", () => choose(chat, siblings[i + 1]),
+                { "aria-label": "Next version", disabled: i + 1 === siblings.length }),
         ]);
     if (!isRunning(node))
         fill(footer, [
@@ -38,8 +40,8 @@ function buildFooter(chat, node) {
 }
 
 function buildEditor(chat, node) {
-    const area = make("textarea", { value: node.text, rows: Math.min(12, node.text.split("\n").length + 1),
-        "aria-label": "Edit the message" });
+    const area = make("textarea", { value: editing.draft, rows: Math.min(12, node.text.split("\n").length + 1),
+        "aria-label": "Edit the message", oninput: () => { editing.draft = area.value; } });
     const done = () => {
         editing = null;
         show();
@@ -77,12 +79,13 @@ function buildMessage(chat, node) {
     const user = node.role === "user";
     const element = make("article", { className: "message " + node.role, "aria-label": user ? "You" : "Answer",
         "data-node": node.id });
-    if (editing === node)
+    if (editing && editing.node === node)
         return fill(element, [buildEditor(chat, node)]);
     if (user)
         return fill(element, [make("div", { className: "text" }, node.text), buildFooter(chat, node)]);
     fill(element, [
-        make("details", { className: "thoughts" }, make("summary"), make("div")),
+        make("details", { className: "thoughts", open: unfolded.has(node),
+            ontoggle: event => unfolded[event.target.open ? "add" : "delete"](node) }, make("summary"), make("div")),
         make("div", { className: "markdown" }),
         node.error && make("p", { className: "notice" }, make("span", null, node.error)),
         buildFooter(chat, node),
@@ -92,7 +95,7 @@ function buildMessage(chat, node) {
 }
 
 function edit(node) {
-    editing = node;
+    editing = { node, draft: node.text };
     show();
 }
 
