@@ -154,7 +154,8 @@ class Page {
 
     async press(key, modifiers = 0) {
         const code = { key, code: key, windowsVirtualKeyCode: KEYS[key], modifiers };
-        await this.call("Input.dispatchKeyEvent", { type: "keyDown", ...code, text: key === "Enter" ? "\r" : undefined });
+        const text = key === "Enter" ? "\r" : undefined;
+        await this.call("Input.dispatchKeyEvent", { type: "keyDown", ...code, text });
         await this.call("Input.dispatchKeyEvent", { type: "keyUp", ...code });
     }
 

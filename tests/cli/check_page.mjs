@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The web page of hearth serve in a headless Chromium: node check_page.mjs HEARTH [--at URL] [--shots FOLDER] [--only TEST]
+// The web page of hearth serve in a headless Chromium:
+//   node check_page.mjs HEARTH [--at URL] [--shots FOLDER] [--only TEST]
 // --at: of a page whose server runs already; --shots: writes pictures of it. Status 77: there is no Chromium.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -86,16 +87,17 @@ function streamOf(text, n, thoughts = "") {
     const pieces = value => value.match(new RegExp(`[^]{1,${n}}`, "g")) || [];
     const event = delta => `data: ${JSON.stringify({ choices: [{ index: 0, delta, finish_reason: null }] })}\n\n`;
     const timings = { cache_n: 5, prompt_n: 20, prompt_ms: 400, predicted_n: 99, predicted_per_second: 42.5 };
-    return { status: 200, type: "text/event-stream", body: pieces(thoughts).map(t => event({ reasoning_content: t })).join("") +
-        pieces(text).map(t => event({ content: t })).join("") +
-        `data: ${JSON.stringify({ choices: [{ index: 0, delta: {}, finish_reason: "stop" }], timings })}\n\n` +
-        "data: [DONE]\n\n" };
+    const events = [...pieces(thoughts).map(t => event({ reasoning_content: t })),
+        ...pieces(text).map(t => event({ content: t })),
+        `data: ${JSON.stringify({ choices: [{ index: 0, delta: {}, finish_reason: "stop" }], timings })}\n\n`];
+    return { status: 200, type: "text/event-stream", body: events.join("") + "data: [DONE]\n\n", events };
 }
 
 // ---- tests
 
-const HOSTILE = "<img src=x onerror=\"window.hacked=1\"> <script>window.hacked=2</script> [a](javascript:window.hacked=3) " +
-    "[b](data:text/html,x) ![c](https://example.org/c.png) <a href=\"javascript:window.hacked=4\">d</a>";
+const HOSTILE = "<img src=x onerror=\"window.hacked=1\"> <script>window.hacked=2</script> " +
+    "[a](javascript:window.hacked=3) [b](data:text/html,x) ![c](https://example.org/c.png) " +
+    "<a href=\"javascript:window.hacked=4\">d</a>";
 const MARKDOWN = `# Title
 
 A paragraph with **bold**, *italic*, ***both***, ~~gone~~, \`a <b> & c\` and snake_case_name; 2 * 3 * 4.
@@ -145,7 +147,8 @@ async function testSending(page, base) {
     await page.until(`${idle} && ${messages("assistant")}.length === 1`);
     const [answer] = await page.evaluate(texts("assistant"));
     const body = { messages: [{ role: "user", content: "It was\na dark night." }], max_tokens: 16, seed: 3 };
-    const same = await (await fetch(base + "/v1/chat/completions", { method: "POST", body: JSON.stringify(body) })).json();
+    const own = await fetch(base + "/v1/chat/completions", { method: "POST", body: JSON.stringify(body) });
+    const same = await own.json();
     assert.equal(answer.replace(/\s+/g, " ").trim(), same.choices[0].message.content.replace(/\s+/g, " ").trim());
     assert.match(await page.evaluate("document.querySelector('.figures').textContent"), /tokens\/s · 16 tokens/);
     assert.match(await page.evaluate("document.querySelector('#spoken').textContent"), /^The answer: ./);
@@ -218,17 +221,19 @@ async function testMarkdown(page) {
         await page.until("document.querySelector('.figures')?.textContent.includes('42 tokens/s') || " +
             "document.querySelector('.figures')?.textContent.includes('43 tokens/s')");
         const found = await page.evaluate(`(() => {
-            const at = document.querySelector(".markdown"), all = s => [...at.querySelectorAll(s)], one = s => at.querySelector(s);
-            return { html: all("img, script, iframe, [onerror], [style]").length, user: document.querySelector(".user .text").textContent,
-                children: document.querySelector(".user .text").children.length,
+            const at = document.querySelector(".markdown"), user = document.querySelector(".user .text");
+            const all = s => [...at.querySelectorAll(s)], one = s => at.querySelector(s);
+            const texts = s => all(s).map(e => e.textContent);
+            return { html: all("img, script, iframe, [onerror], [style]").length, user: user.textContent,
+                children: user.children.length,
                 links: all("a").map(a => a.href), rel: all("a").every(a => a.rel.includes("noopener")),
-                heading: one("h3").textContent, marks: all(":scope > p:first-of-type > :is(strong, em, del, code)").map(e => e.textContent),
-                both: one("strong > em").textContent, items: all("li").length, nested: all("li ol > li > p").map(p => p.textContent),
+                heading: one("h3").textContent, marks: texts(":scope > p:first-of-type > :is(strong, em, del, code)"),
+                both: one("strong > em").textContent, items: all("li").length, nested: texts("li ol > li > p"),
                 box: one("input").checked, quote: one("blockquote blockquote").textContent, rule: all("hr").length,
-                cells: all("td").map(td => td.textContent), right: one("td.right").textContent, start: all("ol").at(-1).start,
-                code: all(".code code").map(c => c.textContent), language: one(".code header span").textContent,
-                thoughts: document.querySelector(".thoughts div").textContent, open: document.querySelector(".thoughts").open,
-                hacked: window.hacked }; })()`);
+                cells: texts("td"), right: one("td.right").textContent, start: all("ol").at(-1).start,
+                code: texts(".code code"), language: one(".code header span").textContent,
+                thoughts: document.querySelector(".thoughts div").textContent,
+                open: document.querySelector(".thoughts").open, hacked: window.hacked }; })()`);
         assert.deepEqual(found, { html: 0, user: HOSTILE, children: 0,
             links: ["https://example.org/a_(b)?x=1&y=2", "https://example.org/path_x", "mailto:a@example.org",
                 "https://example.org/c.png"], rel: true,
@@ -243,10 +248,12 @@ async function testMarkdown(page) {
 
 // Texts that are made to take long, or to nest deeply.
 async function testStrain(page) {
-    for (const text of ["*a _b ", "[", "[a](", "`` ` ", "> ", "- ", "<http://", "~~~ ~~", "| a ", "*a **b ", "\\\\", "!["]) {
+    const texts = ["*a _b ", "[", "[a](", "`` ` ", "> ", "- ", "<http://", "~~~ ~~", "| a ", "*a **b ", "\\", "!["];
+    for (const text of texts) {
         const took = await page.evaluate(`(() => {
             const at = performance.now(), element = document.createElement("div");
-            showMarkdown(element, ${JSON.stringify(text)}.repeat(20000) + "\\n" + ${JSON.stringify(text + "\n")}.repeat(2000));
+            const text = ${JSON.stringify(text)};
+            showMarkdown(element, text.repeat(20000) + "\\n" + (text + "\\n").repeat(2000));
             return performance.now() - at; })()`);
         assert.ok(took < 3000, `${text}: ${took} ms`);
     }
@@ -254,7 +261,8 @@ async function testStrain(page) {
 
 async function testFiles(page) {
     await page.browser.call("Browser.setDownloadBehavior", { behavior: "allow", downloadPath: tmp });
-    const titles = await page.evaluate("[...document.querySelectorAll('#chats .open')].map(b => b.textContent)");
+    const readTitles = () => page.evaluate("[...document.querySelectorAll('#chats .open')].map(b => b.textContent)");
+    const titles = await readTitles();
     await page.click("#export");
     const file = join(tmp, "hearth-conversations.json");
     for (let i = 0; i < 100 && !readdirSync(tmp).includes("hearth-conversations.json"); i++)
@@ -269,7 +277,7 @@ async function testFiles(page) {
     writeFileSync(file, JSON.stringify(all));
     await choose(page, file);
     await page.until(`document.querySelectorAll('#chats li').length === ${titles.length}`);
-    assert.deepEqual(await page.evaluate("[...document.querySelectorAll('#chats .open')].map(b => b.textContent)"), titles);
+    assert.deepEqual(await readTitles(), titles);
     writeFileSync(file, "no JSON");
     await choose(page, file);
     await page.until("/no conversations/.test(document.querySelector('#notice').textContent)");
@@ -287,7 +295,8 @@ async function choose(page, file) {
     await page.call("DOM.setFileInputFiles", { nodeId, files: [file] });
 }
 
-const refusal = (status, message) => ({ status, type: "application/json", body: JSON.stringify({ error: { message } }) });
+const refusal = (status, message) =>
+    ({ status, type: "application/json", body: JSON.stringify({ error: { message } }) });
 
 async function testErrors(page) {
     await set(page, { max_tokens: "8" });
@@ -300,7 +309,8 @@ async function testErrors(page) {
     await page.until(`${idle} && ${texts("assistant")}.length === 1`);
     await sendAndWait(page, "word ".repeat(600));
     await page.until("/larger --ctx-size/.test(document.querySelector('#thread .notice').textContent)");
-    const [, n] = (await page.evaluate("document.querySelector('#thread .notice').textContent")).match(/has (\d+) tokens/);
+    const notice = await page.evaluate("document.querySelector('#thread .notice').textContent");
+    const [, n] = notice.match(/has (\d+) tokens/);
     await set(page, { max_tokens: "" });
     await page.click("#new");
     await sendAndWait(page, "word ".repeat(Math.floor(600 * 480 / n)));
@@ -308,18 +318,19 @@ async function testErrors(page) {
     await set(page, { max_tokens: "8" });
     await page.click("#new");
     const broken = streamOf("Half of an", 3);
-    await page.intercept({ ...broken, body: broken.body.slice(0, broken.body.indexOf("data: [DONE]")).replace(/.*finish_reason":"stop.*/, "") });
+    await page.intercept({ ...broken, body: broken.events.slice(0, -1).join("") });
     await sendAndWait(page, "Hello");
     await page.until(`/broke off/.test(${messages("assistant")}.at(-1).textContent)`);
     assert.deepEqual(await page.evaluate(texts("assistant")), ["Half of an"]);
     await page.intercept(null);
     // No room in the browser.
-    await page.evaluate("for (let n = 4e6; n >= 1; n = Math.floor(n / 2)) try { localStorage.setItem('x' + n, 'x'.repeat(n)) } catch {}");
+    await page.evaluate(`for (let n = 4e6; n >= 1; n = Math.floor(n / 2))
+        try { localStorage.setItem('x' + n, 'x'.repeat(n)) } catch {}`);
     await page.click("#new");
     await sendAndWait(page, "Is there room? ".repeat(10));
     await page.until("/room for conversations is full/.test(document.querySelector('#notice').textContent)");
     assert.equal(await page.evaluate(`${texts("assistant")}.length`), 1);
-    await page.evaluate("Object.keys(localStorage).filter(key => key[0] === 'x').forEach(key => localStorage.removeItem(key))");
+    await page.evaluate("Object.keys(localStorage).forEach(key => key[0] === 'x' && localStorage.removeItem(key))");
     await page.click("#notice button");
 }
 
@@ -347,7 +358,8 @@ async function testGone(page, server) {
 }
 
 async function testNarrow(page) {
-    await page.call("Emulation.setDeviceMetricsOverride", { width: 360, height: 740, deviceScaleFactor: 2, mobile: true });
+    await page.call("Emulation.setDeviceMetricsOverride",
+        { width: 360, height: 740, deviceScaleFactor: 2, mobile: true });
     await sleep(200);
     assert.ok(await page.evaluate("document.documentElement.scrollWidth <= 360"), "wider than a phone");
     await shot(page, "phone");
@@ -377,7 +389,8 @@ async function takePictures(page) {
 async function runAll(browser) {
     const page = await browser.open();
     const own = option("--at") ? { base: option("--at") } : await start();
-    await page.call("Emulation.setDeviceMetricsOverride", { width: 1100, height: 800, deviceScaleFactor: 1, mobile: false });
+    await page.call("Emulation.setDeviceMetricsOverride",
+        { width: 1100, height: 800, deviceScaleFactor: 1, mobile: false });
     const run = async test => {
         const at = Date.now();
         if (option("--only") && test.name !== option("--only"))
@@ -415,6 +428,11 @@ if (!program) {
     process.exit(77);
 }
 const browser = new Browser(program);
+for (const signal of ["SIGINT", "SIGTERM"])
+    process.once(signal, () => {
+        [browser.process, ...servers].forEach(child => child.kill("SIGKILL"));
+        process.exit(1);
+    });
 try {
     await runAll(browser);
     if (!process.exitCode)

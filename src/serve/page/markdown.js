@@ -286,7 +286,8 @@ function buildItem(lines, depth, tight) {
         block => bare && block.kind === "paragraph" ? inline(textOf(block)) : [build(block)]));
     if (task) {
         const first = item.firstElementChild, place = first && first.tagName === "P" ? first : item;
-        place.prepend(make("input", { type: "checkbox", disabled: true, checked: task[1] !== " ", "aria-label": "Done" }));
+        const checked = task[1] !== " ";
+        place.prepend(make("input", { type: "checkbox", disabled: true, checked, "aria-label": "Done" }));
         item.className = "task";
     }
     return item;
