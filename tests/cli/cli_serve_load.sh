@@ -89,7 +89,7 @@ done
 stop
 
 # ---- a full queue
-start "$model" -np 1 -t 1 -c 4096 --queue 1
+start "$model" -np 1 -t 1 -c 4096 --queue 1 --sse-ping-interval 1
 forever='{"prompt": "It was", "n_predict": 4000, "ignore_eos": true, "stream": true}'
 curl -sS -N "$base/completion" -d "$forever" >stream1 2>/dev/null &
 curl1=$!
@@ -103,6 +103,11 @@ sleep 0.3
 ask 503 /completion -d "$forever" -D headers
 grep -qi '^retry-after:' headers || fail "no Retry-After"
 has error/type unavailable_error
+for _ in $(seq 100); do # the one that waits is told that the server is at work
+    cat stream1 stream2 | grep -q '^: working' && break
+    sleep 0.1
+done
+cat stream1 stream2 | grep -q '^: working' || fail "a silent stream"
 
 # ---- clients that go leave room at once
 kill "$curl1" "$curl2"
