@@ -269,7 +269,7 @@ static void refuse(struct client *c, const char *path, const char *method)
     x->route = hearth_route_find(path, method, &x->allow);
     const struct hearth_server_params *params = c->http->server->params;
     const char *length = header(c, MHD_HTTP_HEADER_CONTENT_LENGTH);
-    if (!hearth_access_host(c->http->local, header(c, MHD_HTTP_HEADER_HOST)))
+    if (!hearth_access_host(c->http->local && !params->n_api_keys, header(c, MHD_HTTP_HEADER_HOST)))
         hearth_exchange_error(x, 403, NULL, "this name is not one of this machine's");
     else if (!x->route && x->allow)
         hearth_exchange_error(x, 405, NULL, "%s wants %s", path, x->allow);
