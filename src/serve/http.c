@@ -42,7 +42,7 @@ struct client {
     const char *origin;          // that may read the answer, or NULL
     struct client *next, **link; // among those that are watched
     int fd;
-    bool too_large, replied;
+    bool too_large, replied, watched;
     atomic_bool ping;
     _Atomic uint64_t last_ns; // something was sent
 };
@@ -136,6 +136,7 @@ static void watch(struct client *c)
 {
     struct hearth_http *http = c->http;
     struct epoll_event event = {.events = EPOLLRDHUP, .data.ptr = c};
+    c->watched = true;
     pthread_mutex_lock(&http->mutex);
     c->next = http->clients;
     c->link = &http->clients;
@@ -151,13 +152,12 @@ static void watch(struct client *c)
 static void unwatch(struct client *c)
 {
     struct hearth_http *http = c->http;
-    if (!c->link)
+    if (!c->watched) // link is the list's, and others change it
         return;
     pthread_mutex_lock(&http->mutex);
     *c->link = c->next;
     if (c->next)
         c->next->link = c->link;
-    c->link = NULL;
     http->n_clients--;
     (void)epoll_ctl(http->epoll, EPOLL_CTL_DEL, c->fd, NULL);
     pthread_mutex_unlock(&http->mutex);
