@@ -41,6 +41,7 @@ if [ "${1:-}" = check ]; then
     need_tool clang clang
     need_tool clang-format-14 clang-format-14 clang-format
     need_tool shellcheck shellcheck
+    need_tool curl curl
     need_tool binutils nm
 fi
 [ ${#missing[@]} -eq 0 ] && exit 0

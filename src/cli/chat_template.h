@@ -8,12 +8,12 @@
 #include "cli/options.h"
 #include "hearth.h"
 
-// The template of --chat-template or --chat-template-file, else the model's own; for models without one, ChatML's, with
-// a warning. Prints any error and returns an exit status.
+// The template of --chat-template or --chat-template-file, else the model's own; for models without one,
+// ChatML's, with a warning. Prints any error and returns an exit status.
 int hearth_cli_open_template(struct hearth_chat_template **out, const struct hearth_options *o,
                              const struct hearth_model *model);
-// The variables of the template: those of --chat-template-kwargs, and --reasoning's. Prints any error and returns an
-// exit status.
+// The variables of the template: those of --chat-template-kwargs, and --reasoning's. Prints any error and
+// returns an exit status.
 int hearth_cli_template_variables(json_t **out, const struct hearth_options *o);
 
 #endif

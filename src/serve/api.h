@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The answers to requests, one function a path, one file an API: each fills the exchange, or has a text generated.
+// The answers to requests, one function a path, one file an API: each fills the exchange, or has a text
+// generated.
 #ifndef HEARTH_SERVE_API_H
 #define HEARTH_SERVE_API_H
 

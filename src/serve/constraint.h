@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the text of an answer may look like: a request's grammar or JSON schema. Compiled grammars are kept for further
-// requests that want the same, as they have worked out which of the model's tokens they allow.
+// What the text of an answer may look like: a request's grammar or JSON schema. Compiled grammars are kept
+// for further requests that want the same, as they have worked out which of the model's tokens they allow.
 #ifndef HEARTH_SERVE_CONSTRAINT_H
 #define HEARTH_SERVE_CONSTRAINT_H
 

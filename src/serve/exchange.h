@@ -50,9 +50,9 @@ struct hearth_choice {
     struct hearth_job_stats stats;
 };
 
-// How an API writes an answer that is generated. begin() comes before all, finish() after all, both in streams alone.
-// In chats token() gets a piece first, part() what comes of it to the parts of the answer, and then piece() the piece
-// again; else piece() comes alone.
+// How an API writes an answer that is generated. begin() comes before all, finish() after all, both in
+// streams alone. In chats token() gets a piece first, part() what comes of it to the parts of the answer, and
+// then piece() the piece again; else piece() comes alone.
 struct hearth_format {
     void (*begin)(struct hearth_exchange *x);
     void (*token)(struct hearth_choice *choice, const struct hearth_piece *piece);
@@ -119,8 +119,8 @@ json_t *hearth_exchange_string_of(const char *text, size_t n);
 // Has the task done, in `format`; *x owns the task, whatever comes of it.
 void hearth_exchange_generate(struct hearth_exchange *x, struct hearth_task *task,
                               const struct hearth_format *format, bool streams);
-// Takes what has come: a stream's text is then in `out`, and at the end a whole answer, or the error; `finished` says
-// so.
+// Takes what has come: a stream's text is then in `out`, and at the end a whole answer, or the error;
+// `finished` says so.
 void hearth_exchange_take(struct hearth_exchange *x);
 // Tokens of all texts together.
 struct hearth_job_stats hearth_exchange_stats(const struct hearth_exchange *x);

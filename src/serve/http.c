@@ -42,7 +42,7 @@ struct client {
     const char *origin;          // that may read the answer, or NULL
     struct client *next, **link; // among those that are watched
     int fd;
-    bool too_large, replied;
+    bool too_large, replied, watched;
     atomic_bool ping;
     _Atomic uint64_t last_ns; // something was sent
 };
@@ -142,6 +142,7 @@ static void watch(struct client *c)
 {
     struct hearth_http *http = c->http;
     struct epoll_event event = {.events = EPOLLRDHUP, .data.ptr = c};
+    c->watched = true;
     pthread_mutex_lock(&http->mutex);
     c->next = http->clients;
     c->link = &http->clients;
@@ -157,13 +158,12 @@ static void watch(struct client *c)
 static void unwatch(struct client *c)
 {
     struct hearth_http *http = c->http;
-    if (!c->link)
+    if (!c->watched) // link is the list's, and others change it
         return;
     pthread_mutex_lock(&http->mutex);
     *c->link = c->next;
     if (c->next)
         c->next->link = c->link;
-    c->link = NULL;
     http->n_clients--;
     (void)epoll_ctl(http->epoll, EPOLL_CTL_DEL, c->fd, NULL);
     pthread_mutex_unlock(&http->mutex);
@@ -275,7 +275,7 @@ static void refuse(struct client *c, const char *path, const char *method)
     x->route = hearth_route_find(path, method, &x->allow);
     const struct hearth_server_params *params = c->http->server->params;
     const char *length = header(c, MHD_HTTP_HEADER_CONTENT_LENGTH);
-    if (!hearth_access_host(c->http->local, header(c, MHD_HTTP_HEADER_HOST)))
+    if (!hearth_access_host(c->http->local && !params->n_api_keys, header(c, MHD_HTTP_HEADER_HOST)))
         hearth_exchange_error(x, 403, NULL, "this name is not one of this machine's");
     else if (!x->route && x->allow)
         hearth_exchange_error(x, 405, NULL, "%s wants %s", path, x->allow);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// HTTP: reads requests, finds their routes, sends answers and streams. libmicrohttpd does the protocol, in threads of
-// its own.
+// HTTP: reads requests, finds their routes, sends answers and streams. libmicrohttpd does the protocol, in
+// threads of its own.
 #ifndef HEARTH_SERVE_HTTP_H
 #define HEARTH_SERVE_HTTP_H
 
@@ -12,8 +12,8 @@ struct hearth_http;
 int hearth_http_open(struct hearth_http **out, struct hearth_serving *server, struct hearth_error *err);
 const char *hearth_http_address(const struct hearth_http *http);
 
-// Looks after clients for so many milliseconds at most, or until hearth_http_wake(): work for those that are gone ends,
-// silent streams get a comment.
+// Looks after clients for so many milliseconds at most, or until hearth_http_wake(): work for those that are
+// gone ends, silent streams get a comment.
 void hearth_http_watch(struct hearth_http *http, int timeout_ms);
 // Threads: any; signal handlers too.
 void hearth_http_wake(struct hearth_http *http);

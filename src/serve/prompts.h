@@ -22,8 +22,8 @@ void hearth_prompt_list_free(struct hearth_prompt_list *list);
 // Tokens of a text with HEARTH_TOKENIZE_* flags.
 bool hearth_prompt_tokenize(struct hearth_exchange *x, const char *text, size_t n, int flags,
                             struct hearth_prompt *prompt);
-// The field's prompts: a text, an array of tokens (or of tokens and texts, which follow each other), or an array of
-// such.
+// The field's prompts: a text, an array of tokens (or of tokens and texts, which follow each other), or an
+// array of such.
 bool hearth_prompt_read(struct hearth_exchange *x, const char *name, struct hearth_prompt_list *list);
 // Bytes of tokens; control tokens have their names.
 bool hearth_prompt_text(const struct hearth_model *model, const hearth_token *tokens, int n,

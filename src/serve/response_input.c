@@ -136,8 +136,8 @@ json_t *hearth_response_messages(struct hearth_exchange *x)
     return NULL;
 }
 
-// The fields of a function lie in the tool itself here. Other kinds are tools of OpenAI's servers, which there are none
-// of: agents offer them along with their own.
+// The fields of a function lie in the tool itself here. Other kinds are tools of OpenAI's servers, which
+// there are none of: agents offer them along with their own.
 json_t *hearth_response_tools(struct hearth_exchange *x)
 {
     json_t *given = hearth_request_field(x, "tools"), *tool, *all = json_array();

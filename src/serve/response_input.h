@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The input of OpenAI's responses as messages and tools of its chat completions, which chat templates understand.
+// The input of OpenAI's responses as messages and tools of its chat completions, which chat templates
+// understand.
 #ifndef HEARTH_SERVE_RESPONSE_INPUT_H
 #define HEARTH_SERVE_RESPONSE_INPUT_H
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The scheduler: one thread that owns the session and does the jobs of all tasks together. Each evaluation has a token
-// of every text that is being generated, and a part of the prompts that are not evaluated yet. What comes of a job does
-// not depend on the others: a token's logits depend on those before it and their phases alone, and each job has a
-// sampler of its own.
+// The scheduler: one thread that owns the session and does the jobs of all tasks together. Each evaluation
+// has a token of every text that is being generated, and a part of the prompts that are not evaluated yet.
+// What comes of a job does not depend on the others: a token's logits depend on those before it and their
+// phases alone, and each job has a sampler of its own.
 #ifndef HEARTH_SERVE_SCHEDULER_H
 #define HEARTH_SERVE_SCHEDULER_H
 
@@ -27,8 +27,8 @@ int hearth_scheduler_open(struct hearth_scheduler **out, const struct hearth_sch
 enum hearth_submission { HEARTH_SUBMITTED, HEARTH_SUBMISSION_FULL, HEARTH_SUBMISSION_ENDING };
 // Has the task's jobs done. Each prompt has at least one token and leaves room for another.
 enum hearth_submission hearth_scheduler_submit(struct hearth_scheduler *s, struct hearth_task *task);
-// Nobody wants the task any more: its jobs end as soon as the evaluation that runs, which ends at once if this task has
-// a large part in it.
+// Nobody wants the task any more: its jobs end as soon as the evaluation that runs, which ends at once if
+// this task has a large part in it.
 void hearth_scheduler_cancel(struct hearth_scheduler *s, struct hearth_task *task);
 
 // Tokens that a job can have in all.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The insides of the scheduler: scheduler.c has the thread and its queue, batch.c the rows of an evaluation, slots.c
-// where jobs go and end.
+// The insides of the scheduler: scheduler.c has the thread and its queue, batch.c the rows of an evaluation,
+// slots.c where jobs go and end.
 #ifndef HEARTH_SERVE_SCHEDULER_STATE_H
 #define HEARTH_SERVE_SCHEDULER_STATE_H
 

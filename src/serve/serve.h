@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The server: HTTP in front of a session, with the APIs of OpenAI, Anthropic and llama.cpp's server (docs/serve.md).
-// Part of the program, not of the library.
+// The server: HTTP in front of a session, with the APIs of OpenAI, Anthropic and llama.cpp's server
+// (docs/serve.md). Part of the program, not of the library.
 #ifndef HEARTH_SERVE_SERVE_H
 #define HEARTH_SERVE_SERVE_H
 
@@ -25,8 +25,9 @@ struct hearth_server_params {
     bool tells_slots, tells_metrics;
 };
 
-// Listens. Until hearth_server_start() requests are told that the model is loading. All that `params` points to must
-// stay. Errors: HEARTH_E_INVALID (no such host), HEARTH_E_IO (the address is in use), HEARTH_E_MEMORY.
+// Listens. Until hearth_server_start() requests are told that the model is loading. All that `params` points
+// to must stay. Errors: HEARTH_E_INVALID (no such host), HEARTH_E_IO (the address is in use),
+// HEARTH_E_MEMORY.
 int hearth_server_open(struct hearth_server **out, const struct hearth_server_params *params,
                        struct hearth_error *err);
 // Where it listens: "http://127.0.0.1:8080".
@@ -47,10 +48,11 @@ int hearth_server_sequences(int n_slots);
 int hearth_server_start(struct hearth_server *server, const struct hearth_served *served,
                         struct hearth_error *err);
 
-// Returns after hearth_server_stop(): no new requests are taken then, and running answers have been ended. Those that
-// do not end by themselves within some seconds are cut.
+// Returns after hearth_server_stop(): no new requests are taken then, and running answers have been ended.
+// Those that do not end by themselves within some seconds are cut.
 void hearth_server_run(struct hearth_server *server);
-// Ends hearth_server_run(); a second call cuts running answers at once. Threads: any; signal handlers too. NULL is fine.
+// Ends hearth_server_run(); a second call cuts running answers at once. Threads: any; signal handlers too.
+// NULL is fine.
 void hearth_server_stop(struct hearth_server *server);
 // Closes it, but not the session.
 void hearth_server_close(struct hearth_server **server);

@@ -36,8 +36,8 @@ static void free_slot(struct hearth_scheduler *s, struct hearth_slot *slot)
     pthread_mutex_unlock(&s->mutex);
 }
 
-// The youngest job waits again, as the first, and begins anew. What it generated is evaluated again, as steps, so it
-// goes on with the same bits.
+// The youngest job waits again, as the first, and begins anew. What it generated is evaluated again, as
+// steps, so it goes on with the same bits.
 static bool preempt(struct hearth_scheduler *s)
 {
     struct hearth_slot *youngest = NULL;

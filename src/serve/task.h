@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A task: the texts that one request asks for. Its jobs, one a text, are done by the scheduler, in its thread; their
-// texts come as pieces to whoever answers the request, in another thread.
+// A task: the texts that one request asks for. Its jobs, one a text, are done by the scheduler, in its
+// thread; their texts come as pieces to whoever answers the request, in another thread.
 #ifndef HEARTH_SERVE_TASK_H
 #define HEARTH_SERVE_TASK_H
 
@@ -84,8 +84,8 @@ struct hearth_task {
     atomic_bool cancelled;
 };
 
-// A task with so many jobs, all zero but `task` and `index`. NULL: no memory. Two hold it: who opens it, and from its
-// submission to the end of its last job the scheduler.
+// A task with so many jobs, all zero but `task` and `index`. NULL: no memory. Two hold it: who opens it, and
+// from its submission to the end of its last job the scheduler.
 struct hearth_task *hearth_task_open(int n_jobs);
 void hearth_task_hold(struct hearth_task *task);
 void hearth_task_drop(struct hearth_task *task);
@@ -96,9 +96,9 @@ void hearth_task_drop(struct hearth_task *task);
 struct hearth_piece *hearth_task_take(struct hearth_task *task, bool *ended);
 void hearth_piece_free(struct hearth_piece *piece);
 
-// Unless there is something to take: calls sleep(arg), and wake(arg) when there is, once. Both run with the task
-// locked, wake() in another thread. Without `streams`, only the end of all jobs is something. False: there is something
-// to take.
+// Unless there is something to take: calls sleep(arg), and wake(arg) when there is, once. Both run with the
+// task locked, wake() in another thread. Without `streams`, only the end of all jobs is something. False:
+// there is something to take.
 bool hearth_task_sleep(struct hearth_task *task, void (*sleep)(void *arg), void (*wake)(void *arg),
                        void *arg);
 // Wakes a sleeper although nothing is there.
@@ -108,8 +108,8 @@ void hearth_task_forget(struct hearth_task *task);
 
 // ---- the scheduler's side
 
-// Hands a piece over. `probs` and `text` are copied; NULL is no piece, for want of memory: the job's text then lacks
-// it, and ends as a failure.
+// Hands a piece over. `probs` and `text` are copied; NULL is no piece, for want of memory: the job's text
+// then lacks it, and ends as a failure.
 void hearth_task_put(struct hearth_task *task, const struct hearth_piece *piece);
 
 #endif

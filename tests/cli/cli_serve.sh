@@ -180,7 +180,7 @@ stop
 # ---- keys
 printf 'first\nsecond\n' >keys
 start "$model" -np 1 -t 1 -c 128 --temp 0 --api-key third --api-key-file keys --cors-origins https://example.org
-ask 200 /health
+ask 200 /health -H 'Host: example.org'
 ask 401 /v1/models
 ask 401 /v1/models -H 'Authorization: Bearer firs'
 ask 401 /v1/models -H 'Authorization: Bearer first2'

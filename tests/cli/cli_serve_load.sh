@@ -27,16 +27,23 @@ for i in $(seq $clients); do
     } >"request$i"
 done
 
+# Long texts from short prompts: more than a small KV cache holds together.
+for i in long1 long2 long3 long4 long5 long6; do
+    printf '{"temperature": 0.9, "seed": 1, "n_predict": %d, "ignore_eos": true, "prompt": "Text %s was"}' \
+        "$((repeats == 12 ? 300 : 150))" "$i" >"request$i"
+done
+
 # get I NAME: what request I gets goes to NAME.
 get() {
     curl -sS -m 300 -o "$2.json" "$base/completion" -d "@request$1" || fail "request $1"
     "$JSON_GET" "$2.json" content >"$2" || fail "request $1: $(head -c 300 "$2.json")"
 }
 
-# all NAME: all requests at once.
+# all NAME [REQUESTS]: all requests at once.
 all() {
     local pids=()
-    for i in $(seq $clients); do
+    # shellcheck disable=SC2086
+    for i in ${2:-$(seq $clients)}; do
         get "$i" "$1$i" &
         pids+=($!)
     done
@@ -47,7 +54,7 @@ all() {
 
 # ---- alone, on a server that starts anew with nothing kept
 start "$model" -np 1 -t 1 -c 1024 -ub 512
-for i in $(seq $clients); do
+for i in $(seq $clients) long1 long2 long3 long4 long5 long6; do
     get "$i" "alone$i"
 done
 stop
@@ -66,9 +73,11 @@ stop
 # ---- a small KV cache: texts make room for others and go on later with the same bits
 start "$model" -np 6 -t 2 -c 1024 --kv-size $((repeats == 12 ? 1024 : 512))
 all tight
-for i in $(seq $clients); do
+all tight "long1 long2 long3 long4 long5 long6"
+for i in $(seq $clients) long1 long2 long3 long4 long5 long6; do
     same "alone$i" "tight$i"
 done
+[ "$(curl -sS "$base/metrics" | sed -n 's/^hearth:preempted_total //p')" -gt 0 ] || fail "no text made room for another"
 stop
 
 # ---- a budget of memory, least possible
@@ -80,7 +89,7 @@ done
 stop
 
 # ---- a full queue
-start "$model" -np 1 -t 1 -c 4096 --queue 1
+start "$model" -np 1 -t 1 -c 4096 --queue 1 --sse-ping-interval 1
 forever='{"prompt": "It was", "n_predict": 4000, "ignore_eos": true, "stream": true}'
 curl -sS -N "$base/completion" -d "$forever" >stream1 2>/dev/null &
 curl1=$!
@@ -94,6 +103,11 @@ sleep 0.3
 ask 503 /completion -d "$forever" -D headers
 grep -qi '^retry-after:' headers || fail "no Retry-After"
 has error/type unavailable_error
+for _ in $(seq 100); do # the one that waits is told that the server is at work
+    cat stream1 stream2 | grep -q '^: working' && break
+    sleep 0.1
+done
+cat stream1 stream2 | grep -q '^: working' || fail "a silent stream"
 
 # ---- clients that go leave room at once
 kill "$curl1" "$curl2"
