@@ -18,6 +18,7 @@ enum state {
     OBJECT,    // at the object of a call
     NAME,      // at a call's name
     ARGUMENTS, // within arguments
+    QUOTED,    // within arguments that are written as a JSON string
     REST,      // behind arguments, within the object
     CALLED,    // behind a call
     HEADER,    // harmony: between messages
@@ -210,6 +211,32 @@ static bool at_text(struct hearth_answer *a)
 
 // ---- calls
 
+// Hands out what a JSON string says, the string being arguments that are written as one. Returns the bytes
+// read: all up to the quote that ends it, or to an escape that is not all there.
+static size_t hand_out_unquoted(struct hearth_answer *a, const char *s, size_t n, bool *ended)
+{
+    size_t at = 0;
+    *ended = false;
+    while (at < n && !*ended) {
+        size_t plain = at;
+        while (plain < n && s[plain] != '"' && s[plain] != '\\')
+            plain++;
+        hand_out(a, HEARTH_ANSWER_ARGUMENTS, s + at, plain - at);
+        at = plain;
+        *ended = at < n && s[at] == '"';
+        if (at < n && s[at] == '\\') {
+            char text[4];
+            size_t n_text;
+            const size_t used = hearth_call_unescape(s + at, n - at, text, &n_text);
+            if (!used)
+                break;
+            hand_out(a, HEARTH_ANSWER_ARGUMENTS, text, n_text);
+            at += used;
+        }
+    }
+    return at + *ended;
+}
+
 // The tag was none: what follows is content.
 static bool no_call(struct hearth_answer *a)
 {
@@ -244,11 +271,18 @@ static bool at_object(struct hearth_answer *a)
     begin_call(a, o.name, o.n_name);
     a->nest = o.nest;
     if (o.n_arguments) {
-        hand_out(a, HEARTH_ANSWER_ARGUMENTS, o.arguments, o.n_arguments);
+        bool ended;
+        if (o.arguments[0] == '"')
+            hand_out_unquoted(a, o.arguments + 1, o.n_arguments - 1, &ended);
+        else
+            hand_out(a, HEARTH_ANSWER_ARGUMENTS, o.arguments, o.n_arguments);
         a->state = REST;
     } else if (o.none) {
         hand_out(a, HEARTH_ANSWER_ARGUMENTS, "{}", 2);
         a->state = REST;
+    } else if (s[o.used] == '"') {
+        a->state = QUOTED;
+        o.used++;
     } else {
         a->scan = (struct hearth_call_scan){0};
         a->state = ARGUMENTS;
@@ -287,6 +321,15 @@ static bool at_name(struct hearth_answer *a)
     a->scan = (struct hearth_call_scan){0};
     a->state = ARGUMENTS;
     return true;
+}
+
+static bool at_quoted(struct hearth_answer *a)
+{
+    bool ended;
+    a->at += hand_out_unquoted(a, a->text + a->at, a->n - a->at, &ended);
+    if (ended)
+        a->state = REST;
+    return ended;
 }
 
 static bool at_arguments(struct hearth_answer *a)
@@ -459,9 +502,9 @@ static bool at_message(struct hearth_answer *a)
 static void run(struct hearth_answer *a)
 {
     static bool (*const states[])(struct hearth_answer *) = {
-        [START] = at_start,   [REASONING] = at_reasoning, [TEXT] = at_text, [OBJECT] = at_object,
-        [NAME] = at_name,     [ARGUMENTS] = at_arguments, [REST] = at_rest, [CALLED] = at_called,
-        [HEADER] = at_header, [MESSAGE] = at_message,
+        [START] = at_start,   [REASONING] = at_reasoning, [TEXT] = at_text,           [OBJECT] = at_object,
+        [QUOTED] = at_quoted, [NAME] = at_name,           [ARGUMENTS] = at_arguments, [REST] = at_rest,
+        [CALLED] = at_called, [HEADER] = at_header,       [MESSAGE] = at_message,
     };
     while ((a->at < a->n || a->ended || a->state == REST) && states[a->state](a)) {
     }

@@ -173,6 +173,12 @@ static void test_tags(void **state)
          "I look.\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": \"}<\\\"\"}}\n</tool_call>\n"
          "<tool_call>{\"arguments\":{\"b\":[1,2]},\"name\":\"g\"}</tool_call>\n",
          "{C}I look.{F}f{A}{\"a\": \"}<\\\"\"}{.}{F}g{A}{\"b\":[1,2]}{.}"},
+        {"hermes-tools", NULL,
+         "<tool_call>{\"name\": \"f\", \"arguments\": \"{\\\"a\\\": \\\"\\\\n\\u00e9\\ud83d\\ude00\\\"}\"}"
+         "</tool_call>",
+         "{F}f{A}{\"a\": \"\\n\xC3\xA9\xF0\x9F\x98\x80\"}{.}"},
+        {"hermes-tools", NULL, "<tool_call>{\"arguments\": \"{\\\"a\\\": 1}\", \"name\": \"f\"}</tool_call>",
+         "{F}f{A}{\"a\": 1}{.}"},
         {"hermes-tools", NULL, "a < b <tool> c <tool_call", "{C}a < b <tool> c <tool_call"},
         {"hermes-tools", NULL, "  Hello, \n\nyou. \n", "{C}Hello, \n\nyou. \n"},
         {"hermes-tools", NULL, "<tool_call>not JSON</tool_call>", "{C}not JSON</tool_call>"},
