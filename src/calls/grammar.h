@@ -28,7 +28,4 @@ struct hearth_call_grammar_params {
 int hearth_call_grammar(char **gbnf, const struct hearth_call_grammar_params *params,
                         struct hearth_error *err);
 
-// The function of an entry of tools: {"name", "description", "parameters", "strict"}; NULL: it is none.
-const json_t *hearth_call_function(const json_t *tool);
-
 #endif

@@ -14,6 +14,8 @@ static const char tools_text[] =
     "{\"a\":{\"$ref\":\"#/$defs/small\"}},\"required\":[\"a\"],\"additionalProperties\":false,\"$defs\":"
     "{\"small\":{\"type\":\"integer\",\"minimum\":0,\"maximum\":9}}}}},"
     "{\"type\":\"function\",\"function\":{\"name\":\"g\"}},"
+    "{\"type\":\"function\",\"function\":{\"name\":\"text\",\"parameters\":{\"type\":\"object\",\"properties\":{"
+    "\"t\":{\"type\":\"string\"},\"e\":{\"enum\":[\"x\",\"y\"]}},\"required\":[\"e\"]}}},"
     "{\"type\":\"function\",\"function\":{\"name\":\"odd\",\"parameters\":{\"not\":{}}}}]";
 
 static json_t *read_tools(const char *text)
@@ -62,8 +64,9 @@ static struct hearth_grammar *open_case(const struct text_case *c, const json_t 
     return open_grammar(&params);
 }
 
-#define CALL(name, args) "<tool_call>\n{\"name\": \"" name "\", \"arguments\": " args "}\n</tool_call>"
-#define CHANNEL          "<|channel|>commentary"
+#define CALL(name, args)       "<tool_call>\n{\"name\": \"" name "\", \"arguments\": " args "}\n</tool_call>"
+#define FUNCTION(name, fields) "<tool_call>\n<function=" name ">" fields "\n</function>\n</tool_call>"
+#define CHANNEL                "<|channel|>commentary"
 static const struct text_case cases[] = {
     {"qwen3-tools",
      NULL,
@@ -126,6 +129,21 @@ static const struct text_case cases[] = {
      REQUIRED,
      {CHANNEL " to=functions.g<|message|>{}"},
      {"<|channel|>final<|message|>It rains."}},
+    {"qwen-coder",
+     NULL,
+     PARALLEL,
+     {FUNCTION("f", "\n<parameter=a>\n7\n</parameter>"), "So:\n" FUNCTION("g", "") "\n" FUNCTION("g", ""),
+      FUNCTION("text", "\n<parameter=t>\n</param \n\n</parameter>\n<parameter=e>\ny\n</parameter>"),
+      FUNCTION("text", "\n<parameter=e>\nx\n</parameter>")},
+     {FUNCTION("f", ""), FUNCTION("f", "\n<parameter=a>\n10\n</parameter>"), FUNCTION("h", ""),
+      FUNCTION("text", "\n<parameter=t>\n</parameter>"),
+      FUNCTION("text", "\n<parameter=t>\n\n</parameter>\n<parameter=e>\nz\n</parameter>")}},
+    {"glm",
+     "<think>",
+     REQUIRED,
+     {"Hm.</think><tool_call>f<arg_key>a</arg_key><arg_value>7</arg_value></tool_call>",
+      "</think>\n<tool_call>g</tool_call>"},
+     {"<tool_call>g</tool_call>", "</think>So", "</think><tool_call>f</tool_call>"}},
     {"chatml", NULL, REQUIRED, {CALL("g", "{}")}, {"g"}},
 };
 
@@ -238,10 +256,10 @@ static bool answer(struct hearth_session *session, const struct hearth_model *mo
 
 static void test_model(void **state)
 {
-    enum { N_ANSWERS = SANITIZED ? 5 : 10 };
+    enum { N_ANSWERS = SANITIZED ? 6 : 12 };
     (void)state;
-    static const char *const formats[] = {"qwen3-tools", "llama31-tools", "mistral-tools", "mistral-args",
-                                          "deepseek-r1"};
+    static const char *const formats[] = {"qwen3-tools",  "llama31-tools", "mistral-tools",
+                                          "mistral-args", "deepseek-r1",   "qwen-coder"};
     struct hearth_model *model;
     struct hearth_session *session;
     struct hearth_model_params mp = hearth_model_params_default();
@@ -257,7 +275,7 @@ static void test_model(void **state)
                    "\"boolean\"}},\"required\":[\"a\"],\"additionalProperties\":false}}}]");
     int ended = 0;
     for (uint32_t i = 0; i < N_ANSWERS; i++) {
-        const struct hearth_call_format f = find_format(formats[i % 5]);
+        const struct hearth_call_format f = find_format(formats[i % 6]);
         const struct hearth_call_grammar_params params = {
             .format = &f, .model = model, .tools = tools, .required = true};
         const struct hearth_answer_params ap = {.format = &f, .calls = true};
