@@ -4,8 +4,7 @@
 #ifndef HEARTH_CALLS_GRAMMAR_H
 #define HEARTH_CALLS_GRAMMAR_H
 
-#include <jansson.h>
-
+#include "calls/fields.h" // hearth_call_function(), for who reads tools
 #include "calls/format.h"
 
 struct hearth_call_grammar_params {
