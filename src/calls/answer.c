@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "calls/fields.h"
 #include "calls/object.h"
 #include "calls/scan.h"
 
@@ -17,7 +18,9 @@ enum state {
     TEXT,      // content, until a call
     OBJECT,    // at the object of a call
     NAME,      // at a call's name
+    FIELD,     // at an argument in tags, or behind the last one
     ARGUMENTS, // within arguments
+    QUOTED,    // within arguments that are written as a JSON string
     REST,      // behind arguments, within the object
     CALLED,    // behind a call
     HEADER,    // harmony: between messages
@@ -40,7 +43,10 @@ struct hearth_answer {
     bool fresh;  // nothing but white space was handed out since the state began
     bool called; // behind a call: white space before the next one is none of the content
     struct hearth_call_scan scan;
-    int nest; // brackets that are open round the arguments
+    const json_t *parameters; // FIELD: the schema of the function's
+    int n_fields;             // FIELD: arguments so far
+    bool failed;              // there was no memory
+    int nest;                 // brackets that are open round the arguments
     int n_calls;
     enum hearth_answer_kind message; // harmony: what the message is
     bool complete;                   // harmony: the arguments are at their end
@@ -210,6 +216,32 @@ static bool at_text(struct hearth_answer *a)
 
 // ---- calls
 
+// Hands out what a JSON string says, the string being arguments that are written as one. Returns the bytes
+// read: all up to the quote that ends it, or to an escape that is not all there.
+static size_t hand_out_unquoted(struct hearth_answer *a, const char *s, size_t n, bool *ended)
+{
+    size_t at = 0;
+    *ended = false;
+    while (at < n && !*ended) {
+        size_t plain = at;
+        while (plain < n && s[plain] != '"' && s[plain] != '\\')
+            plain++;
+        hand_out(a, HEARTH_ANSWER_ARGUMENTS, s + at, plain - at);
+        at = plain;
+        *ended = at < n && s[at] == '"';
+        if (at < n && s[at] == '\\') {
+            char text[4];
+            size_t n_text;
+            const size_t used = hearth_call_unescape(s + at, n - at, text, &n_text);
+            if (!used)
+                break;
+            hand_out(a, HEARTH_ANSWER_ARGUMENTS, text, n_text);
+            at += used;
+        }
+    }
+    return at + *ended;
+}
+
 // The tag was none: what follows is content.
 static bool no_call(struct hearth_answer *a)
 {
@@ -244,11 +276,18 @@ static bool at_object(struct hearth_answer *a)
     begin_call(a, o.name, o.n_name);
     a->nest = o.nest;
     if (o.n_arguments) {
-        hand_out(a, HEARTH_ANSWER_ARGUMENTS, o.arguments, o.n_arguments);
+        bool ended;
+        if (o.arguments[0] == '"')
+            hand_out_unquoted(a, o.arguments + 1, o.n_arguments - 1, &ended);
+        else
+            hand_out(a, HEARTH_ANSWER_ARGUMENTS, o.arguments, o.n_arguments);
         a->state = REST;
     } else if (o.none) {
         hand_out(a, HEARTH_ANSWER_ARGUMENTS, "{}", 2);
         a->state = REST;
+    } else if (s[o.used] == '"') {
+        a->state = QUOTED;
+        o.used++;
     } else {
         a->scan = (struct hearth_call_scan){0};
         a->state = ARGUMENTS;
@@ -263,6 +302,99 @@ static bool is_name(char c)
            c == '-' || c == '.';
 }
 
+// ---- calls with arguments in tags
+
+static bool begin_fields(struct hearth_answer *a, size_t name, size_t end)
+{
+    if (end == a->n && !a->ended)
+        return false;
+    if (end == name)
+        return no_call(a);
+    begin_call(a, a->text + name, end - name);
+    a->parameters = hearth_call_parameters(a->p.tools, a->text + name, end - name);
+    a->n_fields = 0;
+    a->at = end;
+    a->state = FIELD;
+    return true;
+}
+
+static void end_fields(struct hearth_answer *a)
+{
+    hand_out(a, HEARTH_ANSWER_ARGUMENTS, a->n_fields ? "}" : "{}", a->n_fields ? 1 : 2);
+    hand_out(a, HEARTH_ANSWER_CALL_END, NULL, 0);
+    a->state = CALLED;
+    a->called = true;
+}
+
+// The place of a part of the format from a place on; SIZE_MAX: it is not there.
+static size_t find_part(const struct hearth_answer *a, size_t from, const char *part, size_t *n)
+{
+    const size_t start = hearth_call_skip(part, strlen(part), 0);
+    *n = without_blanks(part + start, strlen(part + start));
+    const char *at = from < a->n ? memmem(a->text + from, a->n - from, part + start, *n) : NULL;
+    return at ? (size_t)(at - a->text) : SIZE_MAX;
+}
+
+static void hand_out_field(struct hearth_answer *a, const char *name, size_t n_name, const char *value,
+                           size_t n_value)
+{
+    char *member = hearth_call_member(a->parameters, name, n_name, value, n_value);
+    if (!member) {
+        a->failed = true;
+        return;
+    }
+    hand_out(a, HEARTH_ANSWER_ARGUMENTS, a->n_fields ? ", " : "{", a->n_fields ? 2 : 1);
+    a->n_fields++;
+    hand_out(a, HEARTH_ANSWER_ARGUMENTS, member, strlen(member));
+    free(member);
+}
+
+// An argument is handed out when it is all there, without the line breaks that the template puts round values.
+static bool take_field(struct hearth_answer *a, size_t name)
+{
+    const struct hearth_call_format *f = a->p.format;
+    size_t n_middle, n_end;
+    const size_t middle = find_part(a, name, f->field_middle, &n_middle);
+    if (middle == SIZE_MAX)
+        return false;
+    size_t value = middle + n_middle, end = find_part(a, value, f->field_end, &n_end);
+    if (end == SIZE_MAX)
+        return false;
+    a->at = end + n_end;
+    if (value < end && a->text[value] == '\n' && strchr(f->field_middle, '\n'))
+        value++;
+    if (value < end && a->text[end - 1] == '\n' && f->field_end[0] == '\n')
+        end--;
+    hand_out_field(a, a->text + name, middle - name, a->text + value, end - value);
+    return true;
+}
+
+static bool at_field(struct hearth_answer *a)
+{
+    const struct hearth_call_format *f = a->p.format;
+    const char *const parts[] = {f->field, f->end, a->n_fields ? "" : f->between};
+    const size_t at = hearth_call_skip(a->text, a->n, a->at);
+    if (at == a->n)
+        return false;
+    for (int i = 0; i < 3; i++) {
+        size_t n;
+        const enum match how = match_part(a, at, parts[i], &n);
+        if (how == PERHAPS)
+            return false;
+        if (how == NO)
+            continue;
+        if (i == 0)
+            return take_field(a, at + n);
+        a->at = at + n;
+        if (i == 1)
+            end_fields(a);
+        return true;
+    }
+    return no_call(a); // of the call, there is no end
+}
+
+// ---- calls with a name in tags
+
 // A name ends with the first byte that cannot be in one. Before the arguments there may be a mark or an id.
 static bool at_name(struct hearth_answer *a)
 {
@@ -271,6 +403,8 @@ static bool at_name(struct hearth_answer *a)
     size_t end = start;
     while (end < a->n && is_name(s[end]))
         end++;
+    if (a->p.format->style == HEARTH_CALLS_FIELDS)
+        return begin_fields(a, start, end);
     size_t object = end;
     while (object < a->n && s[object] != '{' && object - end < MAX_TAG)
         object++;
@@ -287,6 +421,15 @@ static bool at_name(struct hearth_answer *a)
     a->scan = (struct hearth_call_scan){0};
     a->state = ARGUMENTS;
     return true;
+}
+
+static bool at_quoted(struct hearth_answer *a)
+{
+    bool ended;
+    a->at += hand_out_unquoted(a, a->text + a->at, a->n - a->at, &ended);
+    if (ended)
+        a->state = REST;
+    return ended;
 }
 
 static bool at_arguments(struct hearth_answer *a)
@@ -354,8 +497,11 @@ static bool at_called(struct hearth_answer *a)
         a->fresh = !f->trigger[0];
         return true;
     }
-    const char *const parts[] = {f->begin, f->opening, f->trigger, f->closing};
-    for (int i = 0; i < 4; i++) {
+    const size_t n_trigger = strlen(f->trigger);
+    // What is left of the beginning behind the tag that told of it.
+    const char *rest = strncmp(f->begin, f->trigger, n_trigger) ? "" : f->begin + n_trigger;
+    const char *const parts[] = {f->begin, f->opening, f->trigger, f->closing, rest};
+    for (int i = 0; i < 5; i++) {
         const enum match how = match_part(a, at, parts[i], &n);
         if (how == PERHAPS)
             return false;
@@ -364,11 +510,12 @@ static bool at_called(struct hearth_answer *a)
         a->at = at + n;
         if (i == 3)
             a->state = TEXT;
-        else if (!object && (i == 0 || (i == 2 && !f->begin[0])))
+        else if (!object && (i == 0 || i == 4))
             a->state = NAME;
         return true;
     }
-    if (!object && !f->opening[0] && at < a->n && is_name(a->text[at])) {
+    if (!object && !f->opening[0] && !rest[hearth_call_skip(rest, strlen(rest), 0)] && at < a->n &&
+        is_name(a->text[at])) {
         a->at = at;
         a->state = NAME;
         return true;
@@ -459,9 +606,9 @@ static bool at_message(struct hearth_answer *a)
 static void run(struct hearth_answer *a)
 {
     static bool (*const states[])(struct hearth_answer *) = {
-        [START] = at_start,   [REASONING] = at_reasoning, [TEXT] = at_text, [OBJECT] = at_object,
-        [NAME] = at_name,     [ARGUMENTS] = at_arguments, [REST] = at_rest, [CALLED] = at_called,
-        [HEADER] = at_header, [MESSAGE] = at_message,
+        [START] = at_start,   [REASONING] = at_reasoning, [TEXT] = at_text,     [OBJECT] = at_object,
+        [QUOTED] = at_quoted, [NAME] = at_name,           [FIELD] = at_field,   [ARGUMENTS] = at_arguments,
+        [REST] = at_rest,     [CALLED] = at_called,       [HEADER] = at_header, [MESSAGE] = at_message,
     };
     while ((a->at < a->n || a->ended || a->state == REST) && states[a->state](a)) {
     }
@@ -486,7 +633,7 @@ int hearth_answer_push(struct hearth_answer *a, const char *text, size_t n, stru
         memcpy(a->text + a->n, text, n);
     a->n += n;
     run(a);
-    return HEARTH_OK;
+    return a->failed ? hearth_fail(err, HEARTH_E_MEMORY, "no memory for the arguments of a call") : HEARTH_OK;
 }
 
 void hearth_answer_finish(struct hearth_answer *a)

@@ -4,6 +4,8 @@
 #ifndef HEARTH_CALLS_ANSWER_H
 #define HEARTH_CALLS_ANSWER_H
 
+#include <jansson.h>
+
 #include "calls/format.h"
 
 enum hearth_answer_kind {
@@ -34,11 +36,14 @@ struct hearth_answer_params {
     // calls. NULL: any name is one.
     const char *const *names;
     size_t n_names;
+    // The tools, as in the OpenAI API, whose schemas tell texts from numbers where the format does not
+    // (HEARTH_CALLS_FIELDS). NULL: what reads as JSON is JSON.
+    const json_t *tools;
 };
 
 struct hearth_answer;
 
-// Opens an answer. The format and the names stay until it is closed. HEARTH_E_MEMORY.
+// Opens an answer. Format, names and tools stay until it is closed. HEARTH_E_MEMORY.
 int hearth_answer_open(struct hearth_answer **out, const struct hearth_answer_params *params,
                        hearth_answer_fn fn, void *arg, struct hearth_error *err);
 void hearth_answer_close(struct hearth_answer **answer);

@@ -11,11 +11,12 @@
 #define TOOL(name)                                                                                           \
     "{\"type\":\"function\",\"function\":{\"name\":\"" name "\",\"description\":\"probe_description\","      \
     "\"parameters\":{\"type\":\"object\",\"properties\":{\"probe_key\":{\"type\":\"string\","                \
-    "\"description\":\"a key\"}},\"required\":[\"probe_key\"]}}}"
+    "\"description\":\"a key\"},\"probe_last\":{\"type\":\"string\",\"description\":\"another\"}},"          \
+    "\"required\":[\"probe_key\"]}}}"
 #define USER "{\"role\":\"user\",\"content\":\"probe_question\"}"
 #define CALL(id, name, value)                                                                                \
     "{\"id\":\"" id "\",\"type\":\"function\",\"function\":{\"name\":\"" name                                \
-    "\",\"arguments\":{\"probe_key\":\"" value "\"}}}"
+    "\",\"arguments\":{\"probe_key\":\"" value "\",\"probe_last\":\"" value "_2\"}}}"
 #define CALLS(content, calls)                                                                                \
     USER ",{\"role\":\"assistant\",\"content\":" content ",\"tool_calls\":[" calls "]}"
 
@@ -140,13 +141,34 @@ static size_t skip_thoughts(const struct text *t, size_t from, size_t name)
 // A call: bytes [start, end), name and arguments within.
 struct item {
     size_t start, end, name, arguments, arguments_end;
-    bool object;
+    bool object, fields;
 };
+
+static size_t place(const struct text *t, size_t from, const char *what)
+{
+    const char *at = find(t, from, what);
+    return at ? (size_t)(at - t->s) : t->n;
+}
+
+// Arguments that are no JSON object: each name and each value is somewhere behind the function's name.
+static bool find_fields(const struct text *t, size_t from, const char *name, const char *value,
+                        struct item *out)
+{
+    const size_t named = place(t, from, name), key = place(t, named, "probe_key"),
+                 first = place(t, key, value), last_key = place(t, first, "probe_last"),
+                 last = place(t, last_key, value);
+    *out = (struct item){
+        .start = named, .name = named, .arguments = key, .end = last + strlen(value) + 2, .fields = true};
+    out->arguments_end = out->end;
+    return last < t->n && out->end <= t->n;
+}
 
 static bool find_item(const struct text *t, size_t from, const char *name, const char *id, const char *value,
                       struct item *out)
 {
     const char *named = find(t, from, name), *key = find(t, from, "\"probe_key\"");
+    if (!key)
+        return find_fields(t, from, name, value, out);
     while (key && !memmem(key, (size_t)(t->s + t->n - key), value, strlen(value)))
         key = NULL;
     if (!key)
@@ -171,7 +193,7 @@ static bool find_item(const struct text *t, size_t from, const char *name, const
     if (!named)
         return false;
     out->name = (size_t)(named - t->s);
-    out->object = false;
+    out->object = out->fields = false;
     for (size_t i = from; i < at && i < out->name && !out->object; i++) {
         const size_t end = t->s[i] == '{' ? hearth_call_json_end(t->s, t->n, i) : 0;
         out->object = end > out->name && end >= out->arguments_end;
@@ -242,6 +264,30 @@ static size_t common_end(const char *a, size_t n_a, const char *b, size_t n_b)
     return n;
 }
 
+// What is between two places, to be a part.
+static void part_between(char *part, const struct text *t, size_t from, size_t to)
+{
+    set_part(part, t->s + from, to > from ? to - from : 0);
+}
+
+// Behind the first value, up to the second name, come the end of a field and the beginning of one. The latter
+// is what is also before the first name.
+static void field_parts(struct hearth_call_format *f, const struct text *t, const struct item *item)
+{
+    const size_t name_end = item->name + strlen("probe_name"), key = item->arguments,
+                 key_end = key + strlen("probe_key"), value = place(t, key_end, "probe_value"),
+                 value_end = value + strlen("probe_value"), last = place(t, value_end, "probe_last");
+    size_t field = common_end(t->s + name_end, key - name_end, t->s + value_end, last - value_end);
+    while (field && t->s[key - field] == '>') // it ends another tag
+        field--;
+    part_between(f->between, t, name_end, key - field);
+    part_between(f->field, t, key - field, key);
+    part_between(f->field_middle, t, key_end, value);
+    part_between(f->field_end, t, value_end, last - field);
+    if (!f->field[0] || !f->field_middle[0] || !f->field_end[0])
+        f->calls = false;
+}
+
 static size_t common_start(const char *a, size_t n_a, const char *b, size_t n_b)
 {
     size_t n = 0;
@@ -270,6 +316,14 @@ static void split_tags(struct hearth_call_format *f)
     strcat(f->closing, word + strlen("begin"));
     strcpy(f->separator, "\n");
     f->parallel = true;
+}
+
+// Takes away what a part begins with.
+static void drop_start(char *part, const char *start)
+{
+    const size_t n = strlen(start);
+    if (!strncmp(part, start, n))
+        memmove(part, part + n, HEARTH_CALLS_PART - n);
 }
 
 // Splits what is before, between and behind calls. Without a second call, all of it belongs to the one.
@@ -322,9 +376,11 @@ static void read_probes(struct hearth_call_format *f, const struct probes *p)
     if (!find_item(&p->one, from, "probe_name", "probe0001", "probe_value", &one))
         return;
     f->calls = true;
-    f->style = one.object ? HEARTH_CALLS_OBJECT : HEARTH_CALLS_NAMED;
+    f->style = one.object ? HEARTH_CALLS_OBJECT : one.fields ? HEARTH_CALLS_FIELDS : HEARTH_CALLS_NAMED;
     if (one.object)
         object_parts(f, &p->one, &one);
+    else if (one.fields)
+        field_parts(f, &p->one, &one);
     else
         named_parts(f, &p->one, &one);
 
@@ -342,6 +398,8 @@ static void read_probes(struct hearth_call_format *f, const struct probes *p)
                   find_item(&p->two, first.end, "other_name", "other0002", "other_value", &second);
     split(f, p->one.s + from, one.start - from, f->parallel ? p->two.s + first.end : NULL,
           f->parallel ? second.start - first.end : 0, behind, n_behind);
+    if (one.fields)
+        drop_start(f->end, f->field_end);
 }
 
 // ---- formats that are known

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "calls/answer.h"
+#include "calls/fields.h"
 #include "calls/scan.h"
 #include "calls/tags.h"
 #include "schema/schema.h"
@@ -17,21 +18,19 @@ struct rules {
     struct hearth_call_tags tags;
     struct hearth_text text;    // of all rules
     struct hearth_text schemas; // the rules of arguments
-    int n_rules;
+    int n_rules, n_tools;
     struct hearth_error *err;
 };
 
-static void literal(struct rules *r, const char *s)
+static void literal_to(struct rules *r, struct hearth_text *t, const char *s)
 {
     if (*s)
-        hearth_call_add_literal(&r->text, &r->tags, s, strlen(s));
+        hearth_call_add_literal(t, &r->tags, s, strlen(s));
 }
 
-const json_t *hearth_call_function(const json_t *tool)
+static void literal(struct rules *r, const char *s)
 {
-    const json_t *function = json_object_get(tool, "function");
-    const json_t *found = function ? function : tool;
-    return json_is_string(json_object_get(found, "name")) ? found : NULL;
+    literal_to(r, &r->text, s);
 }
 
 // ---- arguments
@@ -86,6 +85,92 @@ static void add_named(struct rules *r, const char *name, int arguments)
     hearth_text_format(&r->text, "r%d ", arguments);
 }
 
+// ---- arguments in tags
+
+static bool is_required(const json_t *parameters, const char *name)
+{
+    const json_t *required = json_object_get(parameters, "required");
+    for (size_t i = 0; i < json_array_size(required); i++) {
+        const char *is = json_string_value(json_array_get(required, i));
+        if (is && !strcmp(is, name))
+            return true;
+    }
+    return false;
+}
+
+// Adds what a value that is JSON may be. Its schema may refer to definitions of the parameters.
+static void add_value(struct rules *r, struct hearth_text *t, const json_t *parameters, json_t *schema)
+{
+    json_t *whole = json_is_object(schema) ? json_copy(schema) : json_object(),
+           *definitions = json_object_get(parameters, "$defs");
+    if (definitions)
+        json_object_set(whole, "$defs", definitions);
+    const int rule = hearth_schema_add(&r->schemas, &r->n_rules, whole, NULL);
+    json_decref(whole);
+    if (rule < 0)
+        hearth_text_add(t, "value ");
+    else
+        hearth_text_format(t, "r%d ", rule);
+}
+
+// The rule of the i-th argument of a tool, which leads on to the next one's.
+static void add_field(struct rules *r, struct hearth_text *t, int tool, int i, const json_t *parameters,
+                      const char *name, json_t *schema)
+{
+    const struct hearth_call_format *f = r->f;
+    char next[64], text[64];
+    snprintf(next, sizeof next, "f%d-%d", tool, i + 1);
+    snprintf(text, sizeof text, "s%d-%d-", tool, i);
+    hearth_text_format(t, "f%d-%d ::= ", tool, i);
+    literal_to(r, t, f->field);
+    literal_to(r, t, name);
+    literal_to(r, t, f->field_middle);
+    const bool is_text = hearth_call_is_text(schema), is_free = is_text && !json_object_get(schema, "enum");
+    if (is_text && !is_free) {
+        const json_t *values = json_object_get(schema, "enum");
+        for (size_t k = 0; k < json_array_size(values); k++) {
+            hearth_text_add(t, k ? "| " : "(");
+            const char *value = json_string_value(json_array_get(values, k));
+            literal_to(r, t, value ? value : "");
+        }
+        hearth_text_add(t, ") ");
+    } else if (!is_text) {
+        add_value(r, t, parameters, schema);
+    }
+    if (is_free) {
+        hearth_text_format(t, "%s0", text);
+    } else {
+        literal_to(r, t, f->field_end);
+        hearth_text_add(t, next);
+    }
+    hearth_text_format(t, is_required(parameters, name) ? "\n" : " | %s\n", next);
+    if (is_free)
+        hearth_call_add_until(t, &r->tags, text, f->field_end, next, false);
+}
+
+static void add_fields(struct rules *r, const json_t *function)
+{
+    const json_t *parameters = json_object_get(function, "parameters");
+    const char *name;
+    json_t *schema;
+    struct hearth_text t = {0};
+    const int tool = r->n_tools++;
+    int i = 0;
+    literal(r, json_string_value(json_object_get(function, "name")));
+    literal(r, r->f->between);
+    hearth_text_format(&r->text, "f%d-0 ", tool);
+    json_object_foreach(json_object_get(parameters, "properties"), name, schema)
+        add_field(r, &t, tool, i++, parameters, name, schema);
+    hearth_text_format(&t, "f%d-%d ::= \"\"\n", tool, i);
+    if (t.failed)
+        r->schemas.failed = true;
+    else
+        hearth_text_add(&r->schemas, t.s);
+    hearth_text_free(&t);
+}
+
+// ---- messages
+
 // The name may come before the channel or behind it.
 static void add_message(struct rules *r, const char *name, int arguments)
 {
@@ -117,6 +202,10 @@ static int add_body(struct rules *r, const json_t *function)
               strchr("_-.", *c)))
             return hearth_fail(r->err, HEARTH_E_INVALID,
                                "the tool %.60s: a name has letters, digits, _, - and .", name);
+    if (r->f->style == HEARTH_CALLS_FIELDS) {
+        add_fields(r, function);
+        return HEARTH_OK;
+    }
     const int arguments = add_arguments(r, function);
     if (arguments >= 0)
         styles[r->f->style](r, name, arguments);

@@ -4,8 +4,7 @@
 #ifndef HEARTH_CALLS_GRAMMAR_H
 #define HEARTH_CALLS_GRAMMAR_H
 
-#include <jansson.h>
-
+#include "calls/fields.h" // hearth_call_function(), for who reads tools
 #include "calls/format.h"
 
 struct hearth_call_grammar_params {
@@ -27,8 +26,5 @@ struct hearth_call_grammar_params {
 // `only`), those of hearth_schema_add() about strict tools, HEARTH_E_MEMORY. Threads: any.
 int hearth_call_grammar(char **gbnf, const struct hearth_call_grammar_params *params,
                         struct hearth_error *err);
-
-// The function of an entry of tools: {"name", "description", "parameters", "strict"}; NULL: it is none.
-const json_t *hearth_call_function(const json_t *tool);
 
 #endif

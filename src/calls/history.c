@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calls/grammar.h"
+#include "calls/fields.h"
 #include "schema/text.h"
 
 // ---- texts
@@ -57,6 +57,8 @@ static void add_call(struct hearth_text *t, const struct hearth_call_format *f, 
         hearth_text_add(t, name);
         hearth_text_add(t, f->between);
         hearth_text_add(t, arguments);
+        break;
+    case HEARTH_CALLS_FIELDS: // such templates write calls and list tools
         break;
     case HEARTH_CALLS_HARMONY:
         hearth_text_add(t, "<|channel|>commentary to=functions.");

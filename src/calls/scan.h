@@ -33,4 +33,8 @@ size_t hearth_call_json_end(const char *s, size_t n, size_t at);
 // Skips white space.
 size_t hearth_call_skip(const char *s, size_t n, size_t at);
 
+// The character that an escape in a JSON string means: s[0] is a backslash. Returns the bytes of the escape, with
+// its UTF-8 in out; 0: it is not all there. What is no escape is the character behind the backslash.
+size_t hearth_call_unescape(const char *s, size_t n, char out[4], size_t *n_out);
+
 #endif

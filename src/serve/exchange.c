@@ -119,6 +119,7 @@ static void open_parts(struct hearth_exchange *x)
                                                 .prompt = x->prompt_end.data,
                                                 .n_prompt = x->prompt_end.n,
                                                 .names = x->tool_names,
+                                                .tools = x->tools,
                                                 .n_names = x->n_tool_names};
     for (int i = 0; i < x->n_choices; i++)
         hearth_parts_open(&x->choices[i].parts, &params, x->id, tell_part, &x->choices[i]);

@@ -2,6 +2,8 @@
 // Formats of calls found from templates, and answers taken apart, at once and byte by byte.
 #include "check.h"
 
+#include <jansson.h>
+
 #include "calls/answer.h"
 #include "calls_support.h"
 
@@ -64,6 +66,32 @@ static void test_formats(void **state)
           .separator = "\n",
           .closing = DS_CLOSING,
           .trigger = DS_OPENING}},
+        {"qwen-coder",
+         {.style = HEARTH_CALLS_FIELDS,
+          .calls = true,
+          .tools = true,
+          .results = true,
+          .parallel = true,
+          .begin = "<tool_call>\n<function=",
+          .between = ">",
+          .field = "\n<parameter=",
+          .field_middle = ">\n",
+          .field_end = "\n</parameter>",
+          .end = "\n</function>\n</tool_call>",
+          .separator = "\n",
+          .trigger = "<tool_call>"}},
+        {"glm",
+         {.style = HEARTH_CALLS_FIELDS,
+          .calls = true,
+          .tools = true,
+          .results = true,
+          .parallel = true,
+          .begin = "<tool_call>",
+          .field = "<arg_key>",
+          .field_middle = "</arg_key><arg_value>",
+          .field_end = "</arg_value>",
+          .end = "</tool_call>",
+          .trigger = "<tool_call>"}},
         {"harmony", {.style = HEARTH_CALLS_HARMONY, .calls = true, .tools = true, .results = true}},
         {"gpt-oss", {.style = HEARTH_CALLS_HARMONY, .results = true}},
         {"chatml",
@@ -87,6 +115,9 @@ static void test_formats(void **state)
         assert_string_equal(got.opening, want->opening);
         assert_string_equal(got.begin, want->begin);
         assert_string_equal(got.between, want->between);
+        assert_string_equal(got.field, want->field);
+        assert_string_equal(got.field_middle, want->field_middle);
+        assert_string_equal(got.field_end, want->field_end);
         assert_string_equal(got.end, want->end);
         assert_string_equal(got.separator, want->separator);
         assert_string_equal(got.closing, want->closing);
@@ -147,10 +178,13 @@ static void check_answers(const struct answer_case *cases, size_t n, bool calls)
 {
     static const char *const names[] = {"f", "get_weather"};
     static struct record whole, pieces;
+    json_t *tools = json_pack("[{s:{s:s, s:{s:{s:{s:s}, s:{s:s}}}}}]", "function", "name", "f", "parameters",
+                              "properties", "a", "type", "integer", "b", "type", "string");
+    assert_non_null(tools);
     for (size_t i = 0; i < n; i++) {
         const struct hearth_call_format f = find_format(cases[i].format);
         const struct hearth_answer_params p = {
-            &f, calls, cases[i].prompt, cases[i].prompt ? strlen(cases[i].prompt) : 0, names, 2};
+            &f, calls, cases[i].prompt, cases[i].prompt ? strlen(cases[i].prompt) : 0, names, 2, tools};
         if (strcmp(take_apart(&whole, &p, cases[i].answer, 1 << 20), cases[i].want) != 0)
             fail_msg("%s: %s\n gives  %s\n not    %s", cases[i].format, cases[i].answer, whole.text,
                      cases[i].want);
@@ -159,6 +193,7 @@ static void check_answers(const struct answer_case *cases, size_t n, bool calls)
                 fail_msg("%s: %s\n in pieces of %zu gives\n %s\n not\n %s", cases[i].format, cases[i].answer,
                          step, pieces.text, whole.text);
     }
+    json_decref(tools);
 }
 
 #define CHECK_ANSWERS(cases, calls) check_answers(cases, sizeof cases / sizeof *(cases), calls)
@@ -173,6 +208,12 @@ static void test_tags(void **state)
          "I look.\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": \"}<\\\"\"}}\n</tool_call>\n"
          "<tool_call>{\"arguments\":{\"b\":[1,2]},\"name\":\"g\"}</tool_call>\n",
          "{C}I look.{F}f{A}{\"a\": \"}<\\\"\"}{.}{F}g{A}{\"b\":[1,2]}{.}"},
+        {"hermes-tools", NULL,
+         "<tool_call>{\"name\": \"f\", \"arguments\": \"{\\\"a\\\": \\\"\\\\n\\u00e9\\ud83d\\ude00\\\"}\"}"
+         "</tool_call>",
+         "{F}f{A}{\"a\": \"\\n\xC3\xA9\xF0\x9F\x98\x80\"}{.}"},
+        {"hermes-tools", NULL, "<tool_call>{\"arguments\": \"{\\\"a\\\": 1}\", \"name\": \"f\"}</tool_call>",
+         "{F}f{A}{\"a\": 1}{.}"},
         {"hermes-tools", NULL, "a < b <tool> c <tool_call", "{C}a < b <tool> c <tool_call"},
         {"hermes-tools", NULL, "  Hello, \n\nyou. \n", "{C}Hello, \n\nyou. \n"},
         {"hermes-tools", NULL, "<tool_call>not JSON</tool_call>", "{C}not JSON</tool_call>"},
@@ -243,6 +284,25 @@ static void test_lists_and_names(void **state)
     CHECK_ANSWERS(cases, true);
 }
 
+static void test_fields(void **state)
+{
+    (void)state;
+    static const struct answer_case cases[] = {
+        {"qwen-coder", NULL,
+         "So:\n\n<tool_call>\n<function=f>\n<parameter=a>\n12\n</parameter>\n<parameter=b>\n \"x\"\n\n"
+         "</parameter>\n</function>\n</tool_call>\n<tool_call>\n<function=g>\n</function>\n</tool_call>",
+         "{C}So:{F}f{A}{\"a\": 12, \"b\": \" \\\"x\\\"\\n\"}{.}{F}g{A}{}{.}"},
+        {"qwen-coder", NULL, "<tool_call>\n<function=g>\n<parameter=list>\n[1, {}]\n</parameter>\n",
+         "{F}g{A}{\"list\": [1, {}]"},
+        {"qwen-coder", NULL, "<tool_call>\nNothing", "{C}\nNothing"},
+        {"glm", "<think>",
+         "Hm.</think><tool_call>f<arg_key>a</arg_key><arg_value>12</arg_value><arg_key>b</arg_key><arg_value>"
+         "12</arg_value></tool_call><tool_call>g</tool_call>",
+         "{R}Hm.{F}f{A}{\"a\": 12, \"b\": \"12\"}{.}{F}g{A}{}{.}"},
+    };
+    CHECK_ANSWERS(cases, true);
+}
+
 static void test_harmony(void **state)
 {
     (void)state;
@@ -278,9 +338,10 @@ static void test_without_tools(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_formats),      cmocka_unit_test(test_tags),
-        cmocka_unit_test(test_bare_objects), cmocka_unit_test(test_lists_and_names),
-        cmocka_unit_test(test_harmony),      cmocka_unit_test(test_without_tools),
+        cmocka_unit_test(test_formats),       cmocka_unit_test(test_tags),
+        cmocka_unit_test(test_bare_objects),  cmocka_unit_test(test_lists_and_names),
+        cmocka_unit_test(test_fields),        cmocka_unit_test(test_harmony),
+        cmocka_unit_test(test_without_tools),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -82,8 +82,8 @@ static char *read_template(const char *name)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const char *const names[] = {"qwen3-tools",  "llama31-tools", "mistral-tools",
-                                        "mistral-args", "deepseek-r1",   "harmony"};
+    static const char *const names[] = {"qwen3-tools", "llama31-tools", "mistral-tools", "mistral-args",
+                                        "deepseek-r1", "harmony",       "qwen-coder",    "glm"};
     enum { N = sizeof names / sizeof *names };
     static struct hearth_call_format formats[N];
     static bool known[N];
@@ -112,7 +112,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                            data[0] & 16 ? think : NULL,
                                            data[0] & 16 ? sizeof think - 1 : 0,
                                            tools,
-                                           2};
+                                           2,
+                                           NULL};
     struct record whole, pieces;
     take_apart(&whole, &p, text, size - 1, size);
     for (size_t step = 1; step < 6; step++) {
