@@ -10,6 +10,7 @@
 #   make bench-streaming  a sparse 7B pack with half and a quarter of its neurons in memory (the same, 10 GB of disk)
 #   make bench-batch  what a token costs with 1 to 32 sequences in a step; draws docs/batch.svg (needs Node, 5 GB of disk)
 #                   (each takes BENCH_ARGS="OPTIONS"; BENCH_ARGS=--help tells them)
+#   make bench-serve  hearth serve with 1 to 16 clients, BENCH_ARGS="--model FILE [--peer LLAMA-SERVER]" (needs Node)
 #   make bench-mixed  how long four decoding sequences wait while a prompt of 2,000 tokens enters beside them
 #                   (MODEL=FILE; CHUNK=N prompt tokens at a time)
 #   make check-budget  hold the program to random budgets (ROUNDS=100, SEED=1, MODELS="FILE..." besides those here)
@@ -23,6 +24,10 @@
 #                   (PYTHON=..., with jsonschema[format])
 #   make check-fit  models larger than a memory cgroup run in it and are not killed (root; MODELS="FILE ...", else it
 #                   makes two, 8 GB of disk; CAGE=BYTES, ROUNDS=N)
+#   make check-page  the web page of hearth serve in a headless Chromium (needs Node; CHROMIUM=PROGRAM; PAGE_ARGS="--shots
+#                   FOLDER" keeps pictures); skipped where there is none
+#   make check-clients  the packages of OpenAI and Anthropic for Python and JavaScript against hearth serve (MODEL=FILE, one
+#                   that was trained to chat; needs Python, Node and the package registries)
 #   make install    install program, library, header, man pages and completions (PREFIX, DESTDIR)
 #   make uninstall  remove what make install installed
 #   make format     format the code; make check looks at format, layering, circles, symbols and headers
@@ -39,8 +44,8 @@ DEMO_TOKENS ?= 120
 
 GENERATOR := $(if $(shell command -v ninja 2>/dev/null),-G Ninja)
 
-.PHONY: all configure deps demo test test-cross check check-budget check-budget-300 check-soak check-schemas check-fit format install uninstall clean
-.PHONY: bench-dense bench-batch bench-mixed bench-versions bench-kernels bench-sparse bench-streaming bench-forecast studies
+.PHONY: all configure deps demo test test-cross check check-budget check-budget-300 check-soak check-schemas check-fit check-clients check-page format install uninstall clean
+.PHONY: bench-dense bench-batch bench-serve bench-mixed bench-versions bench-kernels bench-sparse bench-streaming bench-forecast studies
 
 all: configure
 	@$(CMAKE) --build $(BUILD) --parallel $(JOBS)
@@ -81,6 +86,15 @@ check-schemas: all
 # 77: skipped
 check-fit: all
 	@tests/cli/check_fit.sh $(BUILD)/hearth $(MODELS) || [ $$? -eq 77 ]
+
+check-page: all
+	@CHROMIUM='$(CHROMIUM)' node tests/cli/check_page.mjs $(BUILD)/hearth $(PAGE_ARGS) || [ $$? -eq 77 ]
+
+check-clients: all
+	@tests/clients/check_clients.sh $(BUILD)/hearth $(MODEL) || [ $$? -eq 77 ]
+
+bench-serve: all
+	@node bench/serve.mjs --hearth $(BUILD)/hearth $(BENCH_ARGS)
 
 bench-sparse: all
 	@node bench/sparse.mjs --hearth $(BUILD)/hearth $(BENCH_ARGS)

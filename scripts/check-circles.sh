@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Checks that no files of src/ need each other in a circle: neither do headers include each other so, nor do the
-# .c files call each other so. Calls are read from the objects of a build: check-circles.sh [BUILD].
+# .c files of the library and the server call each other so. Calls are read from the objects of a build: check-circles.sh
+# [BUILD].
 set -eu
 cd "$(dirname "$0")/.."
 build=${1:-build}
 
 # Objects of files that are gone stay in a build.
-objects=$(find "$build" -path '*hearth.dir/src/*.o' | while IFS= read -r object; do
-    source=${object##*hearth.dir/}
+objects=$(find "$build" -path '*hearth.dir/src/*.o' -o -path '*hearth-serve.dir/src/*.o' | while IFS= read -r object; do
+    source=${object##*.dir/}
     [ ! -e "${source%.o}" ] || echo "$object"
 done | sort)
 if [ -z "$objects" ]; then
@@ -27,7 +28,7 @@ includes() {
 # "a b": an object of file a uses a symbol of file b.
 calls() {
     # shellcheck disable=SC2086 # a list of paths without blanks
-    nm -A $objects | sed -E 's/^[^ ]*hearth\.dir\/src\/([^:]*\.c)\.o:/\1 /' | awk '
+    nm -A $objects | sed -E 's/^[^ ]*hearth[a-z-]*\.dir\/src\/([^:]*\.c)\.o:/\1 /' | awk '
         NF == 3 && $2 == "U" { used[$1 " " $3] }
         NF == 4 && $3 ~ /^[TDRB]$/ { home[$4] = $1 }
         END {

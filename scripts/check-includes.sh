@@ -5,7 +5,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-rooms=(base quant gguf kernels text grammar sample model accel store sparse plan weights engine convert synth schema serve cli)
+rooms=(base quant gguf kernels text grammar sample model accel store sparse plan weights engine convert synth schema calls serve cli)
 declare -A rank
 for i in "${!rooms[@]}"; do
     rank[${rooms[i]}]=$i
@@ -15,8 +15,9 @@ os_headers='<(unistd|pthread|fcntl|sched|signal|dlfcn|poll|termios|netdb|liburin
 
 may_use_os() {
     case $1 in
+    # serve, cli: the program, not the library.
     # cpu.c: detection happens once, whichever thread asks first (pthread_once).
-    src/base/os_*.c | src/base/threads.c | src/base/cpu.c | src/store/io_*.c | src/cli/*) return 0 ;;
+    src/base/os_*.c | src/base/threads.c | src/base/cpu.c | src/store/io_*.c | src/serve/* | src/cli/*) return 0 ;;
     esac
     return 1
 }

@@ -33,6 +33,7 @@ need_library libhwloc-dev hwloc
 need_library liburing-dev liburing
 need_library libjansson-dev jansson
 need_library libedit-dev libedit
+need_library libmicrohttpd-dev libmicrohttpd
 need_library libcmocka-dev cmocka
 if [ "${1:-}" = check ]; then
     need_tool gcc gcc
@@ -40,6 +41,7 @@ if [ "${1:-}" = check ]; then
     need_tool clang clang
     need_tool clang-format-14 clang-format-14 clang-format
     need_tool shellcheck shellcheck
+    need_tool curl curl
     need_tool binutils nm
 fi
 [ ${#missing[@]} -eq 0 ] && exit 0
@@ -49,7 +51,8 @@ if ! command -v apt-get >/dev/null 2>&1; then
     cat >&2 <<TEXT
 This script installs with apt only. Please install the packages that provide:
   a C17 compiler, make, CMake 3.20 or later, ninja (optional), pkg-config,
-  and the development files of PCRE2 (8-bit), hwloc, liburing, jansson and cmocka.
+  and the development files of PCRE2 (8-bit), hwloc, liburing, jansson, libedit, libmicrohttpd and
+  cmocka.
 TEXT
     exit 1
 fi

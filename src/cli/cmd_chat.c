@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "cli/chat.h"
+#include "cli/chat_template.h"
 #include "cli/commands.h"
 #include "cli/fit.h"
 #include "cli/forecast.h"
@@ -21,63 +22,6 @@ static int list_templates(void)
     const char *name;
     for (size_t i = 0; (name = hearth_chat_builtin_name(i)); i++)
         printf("%s\n", name);
-    return HEARTH_EXIT_OK;
-}
-
-// The text of --chat-template, in `text` with a zero at its end; empty: the model's own.
-static int read_template(const struct hearth_options *o, struct hearth_buffer *text)
-{
-    const char *given = o->chat_template, *path = o->chat_template_file;
-    const char *known = hearth_chat_builtin(given);
-    if (!given && !path)
-        return HEARTH_EXIT_OK;
-    if (!known && given && strstr(given, "{"))
-        known = given;
-    if (!known && given && access(given, R_OK))
-        return hearth_cli_usage(hearth_command_find("chat"),
-                                "--chat-template %s: neither a built-in template nor a file; hearth chat "
-                                "--chat-template list names the built-in ones",
-                                given);
-    int status = HEARTH_EXIT_OK;
-    if (known && !hearth_buffer_add(text, known, strlen(known)))
-        status = hearth_cli_error("no memory for the template");
-    else if (!known)
-        status = hearth_cli_read(given ? given : path, text);
-    if (!status && !hearth_buffer_add(text, "", 1))
-        status = hearth_cli_error("no memory for the template");
-    return status;
-}
-
-static int open_template(struct chat *c)
-{
-    struct hearth_buffer text = {0};
-    struct hearth_error err = {0};
-    int status = read_template(&c->o, &text);
-    if (!status && !text.n && !hearth_model_chat_template(c->model)) {
-        hearth_cli_warn(
-            "%s has no chat template: it is taken for one of ChatML; --chat-template names another, and "
-            "hearth run continues texts",
-            c->o.model);
-        const char *chatml = hearth_chat_builtin("chatml");
-        if (!hearth_buffer_add(&text, chatml, strlen(chatml) + 1))
-            status = hearth_cli_error("no memory for the template");
-    }
-    if (!status && hearth_chat_template_open(&c->template, c->model, text.n ? text.data : NULL, &err))
-        status = hearth_cli_fail(&err);
-    free(text.data);
-    return status;
-}
-
-static int set_variables(struct chat *c)
-{
-    json_error_t error;
-    c->variables = c->o.chat_variables ? json_loads(c->o.chat_variables, 0, &error) : json_object();
-    if (!c->variables)
-        return hearth_cli_error("--chat-template-kwargs: %s", c->o.chat_variables ? error.text : "no memory");
-    if (!json_is_object(c->variables))
-        return hearth_cli_error("--chat-template-kwargs: a JSON object is wanted");
-    if (c->o.reasoning)
-        json_object_set_new(c->variables, "enable_thinking", json_boolean(c->o.reasoning == 1));
     return HEARTH_EXIT_OK;
 }
 
@@ -111,7 +55,7 @@ static int open_chat(struct chat *c)
 {
     int status = hearth_cli_open_model(&c->model, &c->o, false);
     if (!status)
-        status = open_template(c);
+        status = hearth_cli_open_template(&c->template, &c->o, "chat", c->model);
     if (!status)
         status = open_session(c);
     return status;
@@ -214,7 +158,7 @@ static int talk(struct chat *c)
 static int start(struct chat *c)
 {
     struct hearth_buffer text = {0};
-    int status = set_variables(c);
+    int status = hearth_cli_template_variables(&c->variables, &c->o);
     if (!status && c->o.system_file) {
         status = hearth_cli_read(c->o.system_file, &text);
         drop_last_newline(&text);

@@ -17,7 +17,7 @@
 void hearth_cli_fit(struct hearth_session_params *params, const struct hearth_model *model,
                     const struct hearth_options *o, struct hearth_fit *fit);
 
-// For prompts of any length (chat), before the above: where the model does not fit, a micro-batch of the usual
+// For prompts of any length (chat, serve), before the above: where the model does not fit, a micro-batch of the usual
 // size becomes smaller as long as that keeps more of the model in memory, or lets it run at all. Of a prompt
 // whose length is known (run), it is not larger than that anyway.
 void hearth_cli_fit_ubatch(struct hearth_session_params *params, const struct hearth_model *model,

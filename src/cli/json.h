@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-// A string from any bytes; bytes that are not UTF-8 become U+FFFD. NULL: no memory.
-json_t *hearth_json_string(const char *s, size_t n);
+#include "schema/json_string.h"
+
 // A number. JSON has no NaN and no infinity; they become null.
 json_t *hearth_json_real(double v);
 // Prints the value and a newline, on one line or indented, and releases the value. False:

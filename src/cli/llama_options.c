@@ -11,13 +11,14 @@
 
 #define ONLY_RUN   HEARTH_CMD_RUN
 #define RUN        (HEARTH_CMD_RUN | HEARTH_CMD_CHAT)
+#define SERVE      HEARTH_CMD_SERVE
 #define BENCH      HEARTH_CMD_BENCH
 #define PERPLEXITY HEARTH_CMD_PERPLEXITY
 #define TOKENIZE   HEARTH_CMD_TOKENIZE
 #define QUANTIZE   HEARTH_CMD_QUANTIZE
-#define ENGINE     (RUN | BENCH | PERPLEXITY)
+#define ENGINE     (RUN | SERVE | BENCH | PERPLEXITY)
 #define MODEL      (ENGINE | TOKENIZE)
-#define TEXT       (RUN | PERPLEXITY)
+#define TEXT       (RUN | SERVE | PERPLEXITY)
 
 #define FLAG  HEARTH_LLAMA_FLAG
 #define VALUE HEARTH_LLAMA_VALUE
@@ -25,7 +26,12 @@
 
 #define NO_DOWNLOAD  "there is no download; give a GGUF file"
 #define NO_CHAT      "run continues a text; hearth chat MODEL talks, and has this option"
-#define NO_SERVER    "there is no server"
+#define NO_SERVER    "hearth serve MODEL is the server"
+#define NO_TLS       "there is no TLS; a proxy in front of the server does it"
+#define ONE_MODEL    "the server has one model"
+#define ALWAYS       "it is always there; --api-key keeps others out"
+#define IN_REQUESTS  "requests say it, in chat_template_kwargs and reasoning_effort"
+#define NO_AGENT     "the server has no tools; it hands the model's calls to the client"
 #define NO_GRAMMAR   "no text is generated that a grammar could constrain; hearth run has it"
 #define NO_MEDIA     "there are no images and no sound; models read text only"
 #define NO_ADAPTER   "there are no adapters; merge them into the model first"
@@ -176,6 +182,34 @@ static const struct hearth_llama_option table[] = {
     {"--keep-split", FLAG, QUANTIZE, "OUT is one file"},
     {"--dry-run", FLAG, QUANTIZE, "the size is known when OUT is written"},
 
+    // ---- llama-server
+    {"-cb --cont-batching -nocb --no-cont-batching --cache-prompt --no-cache-prompt --metrics --props --slots",
+     FLAG, SERVE, NULL},
+    {"--ui --webui --cache-idle-slots --no-cache-idle-slots --no-agent -no-ag --jinja --no-reasoning-preserve",
+     FLAG, SERVE, NULL},
+    {"--no-skip-chat-parsing --no-models-autoload --no-ui-mcp-proxy --no-webui-mcp-proxy --lora-init-without-apply",
+     FLAG, SERVE, NULL},
+    {"--cache-reuse -sps --slot-prompt-similarity --kv-unified-per-slot", VALUE, SERVE, NULL},
+    {"--no-slots --no-ui --no-webui", FLAG, SERVE, ALWAYS},
+    {"--no-jinja --reasoning-preserve --skip-chat-parsing --prefill-assistant --no-prefill-assistant", FLAG,
+     SERVE, "the template decides"},
+    {"--reasoning-*", VALUE, SERVE, IN_REQUESTS},
+    {"--ssl-*", VALUE, SERVE, NO_TLS},
+    {"--models-autoload", FLAG, SERVE, ONE_MODEL},
+    {"--models-*", VALUE, SERVE, ONE_MODEL},
+    {"-ag --agent --ui-mcp-proxy --webui-mcp-proxy", FLAG, SERVE, NO_AGENT},
+    {"--tools* --mcp-*", VALUE, SERVE, NO_AGENT},
+    {"--cors-credentials --no-cors-credentials", FLAG, SERVE, "there is --cors-origins alone"},
+    {"--cors-headers --cors-methods", VALUE, SERVE, "there is --cors-origins alone"},
+    {"--slot-save-path", VALUE, SERVE, "prompts are kept in memory alone"},
+    {"--path --ui-config* --webui-config* --api-prefix --media-path --server-base --tags --log-prompts-dir",
+     VALUE, SERVE, "the server does not have it"},
+    {"--sleep-idle-seconds", VALUE, SERVE, "the model stays; --ram bounds its memory"},
+    {"--reuse-port", FLAG, SERVE, "a port has one server"},
+    {"--embedding --embeddings --rerank --reranking", FLAG, SERVE, NO_EMBEDDING},
+    {"--pooling --attention --embd-* --cls-separator", VALUE, SERVE, NO_EMBEDDING},
+    {"--spm-infill --infill", FLAG, SERVE, "there is no infill; write its control tokens into the prompt"},
+
     // ---- other programs
     {"--pooling --attention --embd-* --embedding --embeddings --rerank --reranking --cls-separator", VALUE,
      RUN, NO_EMBEDDING},
@@ -222,7 +256,7 @@ const char *hearth_llama_command(const char *name)
     static const struct {
         const char *names, *answer;
     } answers[] = {
-        {"serve server", NO_SERVER "; hearth run MODEL -p TEXT continues a text"},
+        {"server", NO_SERVER},
         {"pull download", NO_DOWNLOAD},
         {"list ls ps rm stop cp", "models are files; Hearth keeps no list of them"},
         {"show info", "hearth inspect MODEL shows what is in a file"},

@@ -31,7 +31,8 @@ enum {
     HEARTH_CMD_CHAT = 1u << 11,
     HEARTH_CMD_CONVERT = 1u << 12,
     HEARTH_CMD_TRAIN = 1u << 13,
-    HEARTH_CMD_ALL = (1u << 14) - 1
+    HEARTH_CMD_SERVE = 1u << 14,
+    HEARTH_CMD_ALL = (1u << 15) - 1
 };
 
 enum hearth_option_kind {
@@ -101,6 +102,10 @@ struct hearth_options {
     const char *system, *system_file, *chat_template, *chat_template_file, *chat_variables;
     bool conversation, single_turn, multiline, context_shift;
     int reasoning; // index in the choices of --reasoning: auto, on, off
+
+    const char *host, *api_key, *api_key_file, *origins, *alias;
+    int64_t port, queue, threads_http, timeout, ping_interval;
+    uint64_t max_body;
 
     const char *simulate, *svg, *device;
     bool explain, measure, shape, early_predictors, drift, gates_apart;

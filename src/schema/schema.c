@@ -19,7 +19,7 @@ enum {
 };
 
 // What rules of schemas are made of. Blanks are few, as models like to go on with them.
-static const char base_rules[] =
+const char hearth_schema_base[] =
     "space ::= \"\" | \" \" | \"\\n\"{1,2} [ \\t]{0,20}\n"
     "value ::= object | array | (string | number | \"true\" | \"false\" | \"null\") space\n"
     "object ::= \"{\" space (pair (\",\" space pair)*)? \"}\" space\n"
@@ -57,7 +57,7 @@ static int convert(struct hearth_conversion *c, const json_t *schema);
 int hearth_schema_add_rule(struct hearth_conversion *c, struct hearth_text *body)
 {
     const int rule = c->n_rules++;
-    if (rule == MAX_RULES) {
+    if (rule >= MAX_RULES) {
         hearth_text_free(body);
         return hearth_schema_fail(c, HEARTH_E_UNSUPPORTED, "the schema is too large");
     }
@@ -796,30 +796,44 @@ static int convert(struct hearth_conversion *c, const json_t *schema)
     return rule;
 }
 
+int hearth_schema_add(struct hearth_text *rules, int *n_rules, const json_t *schema, struct hearth_error *err)
+{
+    struct hearth_error own = {0};
+    struct hearth_conversion c = {
+        .root = schema, .made = json_array(), .n_rules = *n_rules, .err = err ? err : &own};
+    int rule = c.made ? convert(&c, schema) : hearth_schema_no_memory(&c);
+    if (rule >= 0) {
+        hearth_text_add(rules, c.rules.s);
+        *n_rules = c.n_rules;
+        if (rules->failed)
+            rule = hearth_schema_no_memory(&c);
+    }
+    hearth_text_free(&c.rules);
+    json_decref(c.made);
+    free(c.refs);
+    return rule;
+}
+
 int hearth_schema_to_gbnf(char **out, const char *json, size_t len, struct hearth_error *err)
 {
     *out = NULL;
     json_error_t where;
-    struct hearth_error own = {0};
     json_t *root = json_loadb(json, len, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &where);
     if (!root)
         return hearth_fail(err, HEARTH_E_FORMAT, "the schema is no JSON: line %d, column %d: %s", where.line,
                            where.column, where.text);
-    struct hearth_conversion c = {.root = root, .made = json_array(), .err = err ? err : &own};
-    const int rule = c.made ? convert(&c, root) : hearth_schema_no_memory(&c);
-    int rc = rule < 0 ? rule : HEARTH_OK;
-    if (!rc) {
-        hearth_text_format(&c.rules, "root ::= r%d\n", rule);
-        hearth_text_add(&c.rules, base_rules);
-        if (c.rules.failed)
-            rc = hearth_schema_no_memory(&c);
-    }
-    if (!rc)
-        *out = c.rules.s;
-    else
-        hearth_text_free(&c.rules);
-    json_decref(c.made);
+    struct hearth_text text = {0};
+    int n_rules = 0;
+    const int rule = hearth_schema_add(&text, &n_rules, root, err);
     json_decref(root);
-    free(c.refs);
-    return rc;
+    if (rule >= 0) {
+        hearth_text_format(&text, "root ::= r%d\n", rule);
+        hearth_text_add(&text, hearth_schema_base);
+    }
+    if (rule < 0 || text.failed) {
+        hearth_text_free(&text);
+        return rule < 0 ? rule : hearth_fail(err, HEARTH_E_MEMORY, "no memory for the grammar of a schema");
+    }
+    *out = text.s;
+    return HEARTH_OK;
 }

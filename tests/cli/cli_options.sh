@@ -43,7 +43,7 @@ run 2 quantize "$model" "$tmp/new.gguf" Q4_0 --imatrix x
 err_has "cannot use an importance matrix"
 run 2 quantize "$model" "$tmp/new.gguf" Q4_0 8
 err_has "-t 8 sets the number of threads"
-for command in serve pull list; do
+for command in server pull list; do
     run 2 $command
     err_has "error: $command: "
 done

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: MIT
+// hearth serve: opens model, template and session, and hands them to the server.
+#include "cli/commands.h"
+#include "cli/common.h"
+
+#ifndef HEARTH_HAVE_SERVER
+
+int hearth_cmd_serve(const struct hearth_options *o)
+{
+    (void)o;
+    return hearth_cli_error("this build has no server: it was made without libmicrohttpd");
+}
+
+#else
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "cli/chat_template.h"
+#include "cli/fit.h"
+#include "cli/sampling.h"
+#include "serve/serve.h"
+
+// Positions of a context when nobody says how many; the model may have fewer.
+#define USUAL_CTX 4096
+#define PAGE      64
+#define MOST_KEYS 1000
+
+struct serve {
+    const struct hearth_options *o;
+    struct hearth_buffer keys; // their texts, a zero after each
+    const char *key_list[MOST_KEYS];
+    int n_keys;
+    char name[256];
+    struct hearth_model *model;
+    struct hearth_session *session;
+    struct hearth_chat_template *template;
+    struct hearth_sampling sampling;
+    json_t *variables;
+    char *variables_text;
+    struct hearth_server *server;
+};
+
+// ---- what the options say
+
+// Cuts texts that are separated by any of `separators` into keys.
+static int add_keys(struct serve *s, const char *text, size_t n, const char *separators)
+{
+    const size_t start = s->keys.n;
+    if (!hearth_buffer_add(&s->keys, text, n) || !hearth_buffer_add(&s->keys, "", 1))
+        return hearth_cli_error("no memory for the keys");
+    for (size_t i = start; i < s->keys.n; i++)
+        if (strchr(separators, s->keys.data[i]))
+            s->keys.data[i] = 0;
+    return HEARTH_EXIT_OK;
+}
+
+static int read_keys(struct serve *s)
+{
+    struct hearth_buffer file = {0};
+    int status = HEARTH_EXIT_OK;
+    if (s->o->api_key)
+        status = add_keys(s, s->o->api_key, strlen(s->o->api_key), ",");
+    if (!status && s->o->api_key_file) {
+        status = hearth_cli_read(s->o->api_key_file, &file);
+        if (!status)
+            status = add_keys(s, file.data ? file.data : "", file.n, "\r\n");
+    }
+    free(file.data);
+    for (size_t i = 0; i < s->keys.n && !status; i += strlen(s->keys.data + i) + 1) {
+        if (!s->keys.data[i])
+            continue;
+        if (s->n_keys == MOST_KEYS)
+            return hearth_cli_error("there are more than %d keys", MOST_KEYS);
+        s->key_list[s->n_keys++] = s->keys.data + i;
+    }
+    if (!status && !s->n_keys && (s->o->api_key || s->o->api_key_file))
+        status = hearth_cli_error("%s has no key", s->o->api_key_file ? s->o->api_key_file : "--api-key");
+    return status;
+}
+
+// The model's name: that of the file, without folder and ending.
+static void make_name(struct serve *s)
+{
+    const char *path = s->o->model, *slash = strrchr(path, '/');
+    snprintf(s->name, sizeof s->name, "%s", s->o->alias ? s->o->alias : slash ? slash + 1 : path);
+    char *end = strrchr(s->name, '.');
+    if (!s->o->alias && end && !strcmp(end, ".gguf"))
+        *end = 0;
+}
+
+static int http_threads(const struct hearth_options *o)
+{
+    const int n = (int)(o->threads_http > 0 ? o->threads_http : o->n_parallel);
+    return o->threads_http > 0 ? n : n < 2 ? 2 : n > 8 ? 8 : n;
+}
+
+// ---- opening
+
+static int listen_for_requests(struct serve *s)
+{
+    const struct hearth_options *o = s->o;
+    struct hearth_error err = {0};
+    const struct hearth_server_params params = {
+        .host = o->host,
+        .port = (int)o->port,
+        .name = s->name,
+        .api_keys = s->key_list,
+        .n_api_keys = s->n_keys,
+        .origins = o->origins,
+        .n_threads = http_threads(o),
+        .n_slots = (int)o->n_parallel,
+        .max_waiting = (int)o->queue,
+        .timeout = (int)o->timeout,
+        .ping_interval = (int)o->ping_interval,
+        .max_body = (size_t)o->max_body,
+    };
+    return hearth_server_open(&s->server, &params, &err) ? hearth_cli_fail(&err) : HEARTH_EXIT_OK;
+}
+
+static int open_session(struct serve *s)
+{
+    const struct hearth_options *o = s->o;
+    const int trained = hearth_model_info(s->model)->n_ctx_train;
+    const int usual = trained < USUAL_CTX ? trained : USUAL_CTX;
+    const int n_ctx = o->n_ctx < 0 ? usual : o->n_ctx ? (int)o->n_ctx : trained;
+    const int sequences = hearth_server_sequences((int)o->n_parallel);
+    struct hearth_session_params params = hearth_cli_session_params(o, n_ctx, sequences);
+    const int64_t pages = ((int64_t)n_ctx + PAGE - 1) / PAGE * o->n_parallel;
+    if (!params.kv_tokens)
+        params.kv_tokens = pages > INT32_MAX / PAGE ? INT32_MAX / PAGE * PAGE : (int)pages * PAGE;
+    hearth_cli_fit_ubatch(&params, s->model, o);
+    const int status = hearth_cli_fit_or_pack(&params, &s->model, o, NULL);
+    return status ? status : hearth_cli_open_session(&s->session, s->model, &params);
+}
+
+static int open_all(struct serve *s)
+{
+    int status = hearth_cli_open_model(&s->model, s->o, false);
+    if (!status)
+        status = hearth_cli_open_template(&s->template, s->o, "serve", s->model);
+    if (!status)
+        status = open_session(s);
+    if (!status)
+        status = hearth_cli_sampling(&s->sampling, s->o, s->model, hearth_session_n_ctx(s->session));
+    return status;
+}
+
+static int start(struct serve *s)
+{
+    struct hearth_error err = {0};
+    const struct hearth_served served = {.model = s->model,
+                                         .session = s->session,
+                                         .chat = s->template,
+                                         .template_variables = s->variables_text,
+                                         .sampling = &s->sampling.params,
+                                         .n_predict = (int)s->o->n_predict};
+    if (hearth_server_start(s->server, &served, &err))
+        return hearth_cli_fail(&err);
+    hearth_cli_note_unused(s->o, s->session);
+    hearth_cli_info("%s is served at %s", s->name, hearth_server_address(s->server));
+    return HEARTH_EXIT_OK;
+}
+
+// ---- ending
+
+static _Atomic(struct hearth_server *) running;
+
+static void on_signal(int sig)
+{
+    (void)sig;
+    hearth_server_stop(atomic_load(&running));
+}
+
+static int run(struct serve *s)
+{
+    const struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    const bool late = hearth_cli_interrupted();
+    hearth_cli_cancel_on_interrupt(NULL);
+    atomic_store(&running, s->server);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    if (late || hearth_cli_interrupted())
+        hearth_server_stop(s->server);
+    hearth_server_run(s->server);
+    hearth_cli_info("the server has ended");
+    return HEARTH_EXIT_OK;
+}
+
+static void close_all(struct serve *s)
+{
+    atomic_store(&running, NULL);
+    hearth_server_close(&s->server);
+    hearth_cli_cancel_on_interrupt(NULL);
+    hearth_session_close(&s->session);
+    hearth_chat_template_close(&s->template);
+    hearth_cli_sampling_free(&s->sampling);
+    hearth_model_close(&s->model);
+    json_decref(s->variables);
+    free(s->variables_text);
+    free(s->keys.data);
+}
+
+int hearth_cmd_serve(const struct hearth_options *o)
+{
+    struct serve s = {.o = o};
+    if (o->chat_template && o->chat_template_file)
+        return hearth_cli_usage(hearth_command_find("serve"),
+                                "--chat-template and --chat-template-file exclude each other");
+    make_name(&s);
+    int status = hearth_cli_check_sampling(o);
+    if (!status)
+        status = hearth_cli_template_variables(&s.variables, o);
+    if (!status && !(s.variables_text = json_dumps(s.variables, 0)))
+        status = hearth_cli_error("no memory for the template's variables");
+    if (!status)
+        status = read_keys(&s);
+    hearth_cli_catch_interrupt();
+    if (!status)
+        status = listen_for_requests(&s);
+    if (!status)
+        status = open_all(&s);
+    if (!status)
+        status = start(&s);
+    if (!status)
+        status = run(&s);
+    close_all(&s);
+    return status;
+}
+
+#endif

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT
+// The rows of an evaluation: a step of each text that is being generated, and parts of prompts.
+#include <math.h>
+
+#include "serve/scheduler_state.h"
+
+// What prompts may add to an evaluation that others wait for: as long as a step takes, and this at least.
+#define PROMPT_NS 250e6
+// Fewer rows of a prompt at a time are not worth their overhead.
+#define LEAST_CHUNK 32
+// A prompt that was passed over so many times goes first.
+#define PATIENCE 8
+
+static bool in_prompt(const struct hearth_slot *slot)
+{
+    return slot->job && slot->n_done < slot->job->n_prompt;
+}
+
+static void add_rows(struct hearth_scheduler *s, struct hearth_slot *slot, int n)
+{
+    const struct hearth_job *job = slot->job;
+    const enum hearth_phase phase = in_prompt(slot) ? HEARTH_PHASE_PROMPT : HEARTH_PHASE_STEP;
+    for (int i = 0; i < n; i++) {
+        const int pos = slot->n_done + i;
+        const bool last = pos + 1 == job->n_tokens;
+        if (last)
+            slot->logits = s->n_rows;
+        s->rows[s->n_rows++] = (struct hearth_batch_row){slot->seq, pos, job->tokens[pos], phase, last};
+    }
+    slot->rows = n;
+    if (phase == HEARTH_PHASE_PROMPT)
+        s->n_prompt_rows += n;
+}
+
+// The next token of each text. A job that had to make room before has several: those that it had generated.
+static int add_steps(struct hearth_scheduler *s)
+{
+    int left = s->max_steps, generating = 0;
+    for (int i = 0; i < s->n_slots; i++)
+        generating += s->slots[i].job && !in_prompt(&s->slots[i]);
+    for (int i = 0, rest = generating; i < s->n_slots; i++) {
+        struct hearth_slot *slot = &s->slots[i];
+        if (!slot->job || in_prompt(slot))
+            continue;
+        const int pending = slot->job->n_tokens - slot->n_done, most = left - --rest;
+        add_rows(s, slot, pending < most ? pending : most);
+        left -= slot->rows;
+    }
+    return generating;
+}
+
+// Rows of prompts in this evaluation. A choice of speed alone: no text depends on it.
+static int prompt_rows(const struct hearth_scheduler *s, bool others_wait)
+{
+    const int most = s->max_rows - s->max_steps;
+    if (!others_wait || s->prompt_token_ns <= 0)
+        return others_wait && most > LEAST_CHUNK ? LEAST_CHUNK : most;
+    const double fit = fmax(PROMPT_NS, s->step_ns) / s->prompt_token_ns;
+    const int chunk = fit > most ? most : (int)fit;
+    return chunk > LEAST_CHUNK ? chunk : most < LEAST_CHUNK ? most : LEAST_CHUNK;
+}
+
+// The prompt that ends soonest, unless another was passed over for too long.
+static struct hearth_slot *next_prompt(struct hearth_scheduler *s)
+{
+    struct hearth_slot *best = NULL;
+    int best_left = 0;
+    for (int i = 0; i < s->n_slots; i++) {
+        struct hearth_slot *slot = &s->slots[i];
+        if (!in_prompt(slot) || slot->rows)
+            continue;
+        const int left = slot->passed_over >= PATIENCE ? 0 : slot->job->n_prompt - slot->n_done;
+        if (!best || left < best_left || (left == best_left && slot->job->order < best->job->order)) {
+            best = slot;
+            best_left = left;
+        }
+    }
+    return best;
+}
+
+static void add_prompts(struct hearth_scheduler *s, int left)
+{
+    struct hearth_slot *slot;
+    while (left > 0 && (slot = next_prompt(s))) {
+        const int pending = slot->job->n_prompt - slot->n_done;
+        add_rows(s, slot, pending < left ? pending : left);
+        slot->passed_over = 0;
+        left -= slot->rows;
+    }
+    for (int i = 0; i < s->n_slots; i++)
+        s->slots[i].passed_over += in_prompt(&s->slots[i]) && !s->slots[i].rows;
+}
+
+bool hearth_batch_fill(struct hearth_scheduler *s)
+{
+    s->n_rows = s->n_prompt_rows = 0;
+    for (int i = 0; i < s->n_slots; i++) {
+        s->slots[i].rows = 0;
+        s->slots[i].logits = -1;
+    }
+    const int generating = add_steps(s);
+    add_prompts(s, prompt_rows(s, generating > 0));
+    return s->n_rows > 0;
+}
+
+static void average(double *mean, double value)
+{
+    *mean = *mean > 0 ? 0.8 * *mean + 0.2 * value : value;
+}
+
+void hearth_batch_took(struct hearth_scheduler *s, uint64_t ns)
+{
+    const bool steps = s->n_rows > s->n_prompt_rows;
+    if (!s->n_prompt_rows)
+        average(&s->step_ns, (double)ns);
+    else if (s->n_prompt_rows >= LEAST_CHUNK)
+        average(&s->prompt_token_ns, fmax(1000, (double)ns - (steps ? s->step_ns : 0)) / s->n_prompt_rows);
+}

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: MIT
+// Exchanges: requests and their answers.
+#include "serve/exchange.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/os.h"
+#include "schema/json_string.h"
+
+// ---- answers
+
+void hearth_exchange_json(struct hearth_exchange *x, int status, json_t *value)
+{
+    x->out.n = 0;
+    x->status = status;
+    x->type = "application/json; charset=utf-8";
+    hearth_out_json(&x->out, value);
+    x->finished = true;
+}
+
+static const char *error_type(int status)
+{
+    return status == 400   ? "invalid_request_error"
+           : status == 401 ? "authentication_error"
+           : status == 403 ? "permission_error"
+           : status == 404 ? "not_found_error"
+           : status == 413 ? "request_too_large"
+           : status == 429 ? "rate_limit_error"
+           : status == 501 ? "not_supported_error"
+           : status == 503 ? "unavailable_error"
+           : status < 500  ? "invalid_request_error"
+                           : "server_error";
+}
+
+json_t *hearth_exchange_error_json(const struct hearth_exchange *x, int status, const char *param,
+                                   const char *message)
+{
+    const char *type = error_type(status);
+    switch (x->route ? x->route->api : HEARTH_API_LLAMA) {
+    case HEARTH_API_ANTHROPIC:
+        type = status == 503 ? "overloaded_error" : status == 500 ? "api_error" : type;
+        return json_pack("{s:s, s:{s:s, s:s}}", "type", "error", "error", "type", type, "message", message);
+    case HEARTH_API_OPENAI:
+        return json_pack("{s:{s:s, s:s, s:s?, s:s?}}", "error", "message", message, "type", type, "param",
+                         param, "code", status == 401 ? "invalid_api_key" : NULL);
+    default:
+        return json_pack("{s:{s:i, s:s, s:s}}", "error", "code", status, "message", message, "type", type);
+    }
+}
+
+void hearth_exchange_error(struct hearth_exchange *x, int status, const char *param, const char *fmt, ...)
+{
+    char message[700];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(message, sizeof message, fmt, args);
+    va_end(args);
+    hearth_make_printable(message);
+    hearth_exchange_json(x, status, hearth_exchange_error_json(x, status, param, message));
+}
+
+json_t *hearth_exchange_string(const struct hearth_out *text)
+{
+    return text->failed ? NULL : hearth_json_string(text->data ? text->data : "", text->n);
+}
+
+json_t *hearth_exchange_string_of(const char *text, size_t n)
+{
+    return hearth_json_string(text ? text : "", n);
+}
+
+// ---- answers that are generated
+
+void hearth_exchange_generate(struct hearth_exchange *x, struct hearth_task *task,
+                              const struct hearth_format *format, bool streams)
+{
+    static const char *const refusals[] = {NULL, "all slots are busy and the queue is full; try again later",
+                                           "the server is shutting down"};
+    x->task = task;
+    x->format = format;
+    x->streams = task->streams = streams;
+    x->created = time(NULL);
+    snprintf(x->id, sizeof x->id, "%016llx", (unsigned long long)hearth_random_u64());
+    x->choices = hearth_calloc((size_t)task->n_jobs, sizeof *x->choices);
+    if (!x->choices) {
+        hearth_exchange_error(x, 500, NULL, "out of memory");
+        return;
+    }
+    x->n_choices = task->n_jobs;
+    for (int i = 0; i < x->n_choices; i++) {
+        x->choices[i].exchange = x;
+        x->choices[i].index = i;
+    }
+    const enum hearth_submission submission = hearth_scheduler_submit(x->server->scheduler, task);
+    if (submission) {
+        hearth_exchange_error(x, 503, NULL, "%s", refusals[submission]);
+        return;
+    }
+    x->status = 200;
+    if (streams)
+        x->type = "text/event-stream; charset=utf-8";
+}
+
+static void tell_part(void *arg, const struct hearth_part *part, bool starts, const char *text, size_t n)
+{
+    struct hearth_choice *choice = arg;
+    if (choice->exchange->format->part)
+        choice->exchange->format->part(choice, part, starts, text, n);
+}
+
+static void open_parts(struct hearth_exchange *x)
+{
+    const struct hearth_answer_params params = {.format = &x->server->calls,
+                                                .calls = x->n_tool_names > 0,
+                                                .prompt = x->prompt_end.data,
+                                                .n_prompt = x->prompt_end.n,
+                                                .names = x->tool_names,
+                                                .tools = x->tools,
+                                                .n_names = x->n_tool_names};
+    for (int i = 0; i < x->n_choices; i++)
+        hearth_parts_open(&x->choices[i].parts, &params, x->id, tell_part, &x->choices[i]);
+}
+
+static void take_piece(struct hearth_exchange *x, const struct hearth_piece *piece)
+{
+    struct hearth_choice *choice = &x->choices[piece->job];
+    hearth_out_add(&choice->text, piece->text, piece->n_text);
+    if (piece->end) {
+        choice->end = piece->end;
+        choice->stop = piece->stop;
+        choice->stats = piece->stats;
+        choice->message = piece->message ? hearth_strndup(piece->message, strlen(piece->message)) : NULL;
+    }
+    if (x->chat && x->format->token)
+        x->format->token(choice, piece);
+    if (x->chat)
+        hearth_parts_add(&choice->parts, piece->text, piece->n_text);
+    if (x->chat && piece->end)
+        hearth_parts_end(&choice->parts);
+    x->out.failed |= choice->parts.failed;
+    if (x->format->piece)
+        x->format->piece(choice, piece);
+}
+
+static const char *find_failure(const struct hearth_exchange *x)
+{
+    for (int i = 0; i < x->n_choices; i++)
+        if (x->choices[i].end == HEARTH_END_FAILED || x->choices[i].end == HEARTH_END_NONE)
+            return x->choices[i].message ? x->choices[i].message : "out of memory";
+    return NULL;
+}
+
+static void finish(struct hearth_exchange *x)
+{
+    const char *failure = find_failure(x);
+    const int status = atomic_load(&x->server->ending) ? 503 : 500;
+    if (failure && x->streams)
+        hearth_out_event(&x->out, x->route->api == HEARTH_API_ANTHROPIC ? "error" : NULL,
+                         hearth_exchange_error_json(x, status, NULL, failure));
+    else if (failure)
+        hearth_exchange_error(x, status, NULL, "%s", failure);
+    else if (!x->streams)
+        hearth_exchange_json(x, 200, x->format->whole(x));
+    if (x->streams && (!failure || x->route->api == HEARTH_API_OPENAI))
+        x->format->finish(x);
+    x->finished = true;
+}
+
+void hearth_exchange_take(struct hearth_exchange *x)
+{
+    bool ended;
+    struct hearth_piece *piece;
+    if (x->finished)
+        return;
+    if (x->chat && !x->begun)
+        open_parts(x);
+    if (x->streams && !x->begun && x->format->begin)
+        x->format->begin(x);
+    x->begun = true;
+    while ((piece = hearth_task_take(x->task, &ended))) {
+        take_piece(x, piece);
+        hearth_piece_free(piece);
+    }
+    if (ended)
+        finish(x);
+}
+
+struct hearth_job_stats hearth_exchange_stats(const struct hearth_exchange *x)
+{
+    struct hearth_job_stats all = {0};
+    for (int i = 0; i < x->n_choices; i++) {
+        const struct hearth_job_stats *one = &x->choices[i].stats;
+        all.n_prompt += one->n_prompt;
+        all.n_cached += one->n_cached;
+        all.n_generated += one->n_generated;
+        all.prompt_ns += one->prompt_ns;
+        all.generate_ns += one->generate_ns;
+    }
+    return all;
+}
+
+void hearth_exchange_free(struct hearth_exchange *x)
+{
+    for (int i = 0; i < x->n_choices; i++) {
+        hearth_out_free(&x->choices[i].text);
+        hearth_parts_free(&x->choices[i].parts);
+        json_decref(x->choices[i].tokens);
+        json_decref(x->choices[i].probs);
+        free(x->choices[i].message);
+    }
+    for (int i = 0; i < x->n_echoes; i++)
+        hearth_out_free(&x->echoes[i]);
+    free(x->echoes);
+    free(x->choices);
+    hearth_task_drop(x->task);
+    hearth_out_free(&x->in);
+    hearth_out_free(&x->out);
+    json_decref(x->body);
+    json_decref(x->probs);
+    json_decref(x->tools);
+    free(x->tool_names);
+    hearth_out_free(&x->prompt_end);
+}

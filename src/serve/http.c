@@ -1,0 +1,477 @@
+// SPDX-License-Identifier: MIT
+// HTTP over libmicrohttpd.
+#include "serve/http.h"
+
+#include <errno.h>
+#include <microhttpd.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/os.h"
+#include "serve/access.h"
+#include "serve/listen.h"
+#include "serve/routes.h"
+
+// Bytes that are handed to a socket at once.
+#define BLOCK            65536
+#define MOST_CONNECTIONS 1000
+
+struct hearth_http {
+    struct hearth_serving *server;
+    struct MHD_Daemon *daemon;
+    char address[128];
+    bool local; // only this machine can reach it
+    int epoll, event;
+    pthread_mutex_t mutex;
+    struct client *clients; // whose answers are generated
+    int n_clients;
+};
+
+// An exchange with its connection.
+struct client {
+    struct hearth_exchange x;
+    struct hearth_http *http;
+    struct MHD_Connection *connection;
+    const char *origin;          // that may read the answer, or NULL
+    struct client *next, **link; // among those that are watched
+    int fd;
+    bool too_large, replied, watched;
+    atomic_bool ping;
+    _Atomic uint64_t last_ns; // something was sent
+};
+
+// ---- answers
+
+static void add_header(struct MHD_Response *r, const char *name, const char *value)
+{
+    if (value)
+        (void)MHD_add_response_header(r, name, value);
+}
+
+static enum MHD_Result send_response(struct client *c, struct MHD_Response *r)
+{
+    if (!r)
+        return MHD_NO;
+    add_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, c->x.type);
+    add_header(r, MHD_HTTP_HEADER_ALLOW, c->x.allow);
+    add_header(r, MHD_HTTP_HEADER_RETRY_AFTER, c->x.status == 503 ? "1" : NULL);
+    add_header(r, MHD_HTTP_HEADER_WWW_AUTHENTICATE, c->x.status == 401 ? "Bearer" : NULL);
+    add_header(r, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_ORIGIN, c->origin);
+    add_header(r, MHD_HTTP_HEADER_VARY, MHD_HTTP_HEADER_ORIGIN);
+    add_header(r, "X-Content-Type-Options", "nosniff");
+    if (c->x.policy) {
+        add_header(r, "Content-Security-Policy", c->x.policy);
+        add_header(r, "Referrer-Policy", "no-referrer");
+        add_header(r, MHD_HTTP_HEADER_CACHE_CONTROL,
+                   "no-cache"); // its next version comes with the next program
+    }
+    c->replied = true;
+    const enum MHD_Result sent = MHD_queue_response(c->connection, (unsigned)c->x.status, r);
+    MHD_destroy_response(r);
+    return sent;
+}
+
+static enum MHD_Result reply(struct client *c)
+{
+    struct hearth_out *out = &c->x.out;
+    if (out->failed) {
+        hearth_out_free(out);
+        c->x.status = 500;
+    }
+    struct MHD_Response *r = MHD_create_response_from_buffer(out->n, out->data, MHD_RESPMEM_MUST_FREE);
+    if (r)
+        *out = (struct hearth_out){0};
+    return send_response(c, r);
+}
+
+// ---- streams
+
+static void sleep_client(void *arg)
+{
+    MHD_suspend_connection(((struct client *)arg)->connection);
+}
+
+static void wake_client(void *arg)
+{
+    MHD_resume_connection(((struct client *)arg)->connection);
+}
+
+static ssize_t read_stream(void *arg, uint64_t at, char *to, size_t most)
+{
+    struct client *c = arg;
+    struct hearth_out *out = &c->x.out;
+    (void)at;
+    hearth_exchange_take(&c->x);
+    if (out->failed)
+        return MHD_CONTENT_READER_END_WITH_ERROR;
+    if (!out->n && c->x.finished)
+        return MHD_CONTENT_READER_END_OF_STREAM;
+    if (atomic_exchange(&c->ping, false) && !out->n)
+        hearth_out_text(out, ": working\n\n");
+    if (!out->n) {
+        (void)hearth_task_sleep(c->x.task, sleep_client, wake_client, c);
+        return 0;
+    }
+    const size_t n = out->n < most ? out->n : most;
+    memcpy(to, out->data, n);
+    hearth_out_drop(out, n);
+    atomic_store(&c->last_ns, hearth_now_ns());
+    return (ssize_t)n;
+}
+
+static enum MHD_Result reply_with_stream(struct client *c)
+{
+    struct MHD_Response *r = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, read_stream, c, NULL);
+    if (r) {
+        add_header(r, MHD_HTTP_HEADER_CACHE_CONTROL, "no-cache");
+        add_header(r, "X-Accel-Buffering", "no"); // for nginx
+    }
+    return send_response(c, r);
+}
+
+// ---- clients that wait for their answers
+
+static void watch(struct client *c)
+{
+    struct hearth_http *http = c->http;
+    struct epoll_event event = {.events = EPOLLRDHUP, .data.ptr = c};
+    c->watched = true;
+    pthread_mutex_lock(&http->mutex);
+    c->next = http->clients;
+    c->link = &http->clients;
+    if (c->next)
+        c->next->link = &c->next;
+    http->clients = c;
+    http->n_clients++;
+    atomic_store(&c->last_ns, hearth_now_ns());
+    (void)epoll_ctl(http->epoll, EPOLL_CTL_ADD, c->fd, &event);
+    pthread_mutex_unlock(&http->mutex);
+}
+
+static void unwatch(struct client *c)
+{
+    struct hearth_http *http = c->http;
+    if (!c->watched) // link is the list's, and others change it
+        return;
+    pthread_mutex_lock(&http->mutex);
+    *c->link = c->next;
+    if (c->next)
+        c->next->link = c->link;
+    http->n_clients--;
+    (void)epoll_ctl(http->epoll, EPOLL_CTL_DEL, c->fd, NULL);
+    pthread_mutex_unlock(&http->mutex);
+}
+
+// A client that is still there: others may have gone since the event came.
+static struct client *find_client(struct hearth_http *http, const void *which)
+{
+    struct client *c = http->clients;
+    while (c && c != which)
+        c = c->next;
+    return c;
+}
+
+static void drop_gone(struct hearth_http *http, const struct epoll_event *event)
+{
+    uint64_t n;
+    if (!event->data.ptr) {
+        (void)!read(http->event, &n, sizeof n);
+        return;
+    }
+    struct client *c = find_client(http, event->data.ptr);
+    if (!c)
+        return;
+    (void)epoll_ctl(http->epoll, EPOLL_CTL_DEL, c->fd, NULL);
+    hearth_scheduler_cancel(http->server->scheduler, c->x.task);
+}
+
+static void ping_silent(struct hearth_http *http)
+{
+    const uint64_t now = hearth_now_ns();
+    const uint64_t interval = (uint64_t)http->server->params->ping_interval * 1000000000u;
+    for (struct client *c = http->clients; c && interval; c = c->next) {
+        if (!c->x.streams || now - atomic_load(&c->last_ns) < interval)
+            continue;
+        atomic_store(&c->last_ns, now);
+        atomic_store(&c->ping, true);
+        hearth_task_nudge(c->x.task);
+    }
+}
+
+void hearth_http_watch(struct hearth_http *http, int timeout_ms)
+{
+    struct epoll_event events[64];
+    const int n = epoll_wait(http->epoll, events, sizeof events / sizeof events[0], timeout_ms);
+    pthread_mutex_lock(&http->mutex);
+    for (int i = 0; i < n; i++)
+        drop_gone(http, &events[i]);
+    ping_silent(http);
+    pthread_mutex_unlock(&http->mutex);
+}
+
+void hearth_http_wake(struct hearth_http *http)
+{
+    const uint64_t one = 1;
+    (void)!write(http->event, &one, sizeof one);
+}
+
+// ---- requests
+
+static const char *header(const struct client *c, const char *name)
+{
+    return MHD_lookup_connection_value(c->connection, MHD_HEADER_KIND, name);
+}
+
+static void take_body(struct client *c, const char *data, size_t n)
+{
+    const size_t most = c->http->server->params->max_body;
+    if (c->x.in.n + n > most)
+        c->too_large = true;
+    if (c->too_large)
+        hearth_out_free(&c->x.in);
+    else
+        hearth_out_add(&c->x.in, data, n);
+}
+
+static bool parse_body(struct client *c)
+{
+    struct hearth_exchange *x = &c->x;
+    json_error_t error;
+    if (x->in.failed) {
+        hearth_exchange_error(x, 500, NULL, "out of memory");
+        return false;
+    }
+    x->body = json_loadb(x->in.data ? x->in.data : "", x->in.n, 0, &error);
+    hearth_out_free(&x->in);
+    if (!x->body)
+        hearth_exchange_error(x, 400, NULL, "the body is no JSON: %s (line %d, column %d)", error.text,
+                              error.line, error.column);
+    else if (!json_is_object(x->body))
+        hearth_exchange_error(x, 400, NULL, "the body is no JSON object");
+    return !x->finished;
+}
+
+// Once the request is there.
+static void answer(struct client *c)
+{
+    struct hearth_exchange *x = &c->x;
+    if (c->too_large)
+        hearth_exchange_error(x, 413, NULL, "the body has more than %zu bytes",
+                              c->http->server->params->max_body);
+    else if (!x->route->has_body || parse_body(c))
+        x->route->answer(x);
+}
+
+static void refuse(struct client *c, const char *path, const char *method)
+{
+    struct hearth_exchange *x = &c->x;
+    x->route = hearth_route_find(path, method, &x->allow);
+    const struct hearth_server_params *params = c->http->server->params;
+    const char *length = header(c, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    if (!hearth_access_host(c->http->local && !params->n_api_keys, header(c, MHD_HTTP_HEADER_HOST)))
+        hearth_exchange_error(x, 403, NULL, "this name is not one of this machine's");
+    else if (!x->route && x->allow)
+        hearth_exchange_error(x, 405, NULL, "%s wants %s", path, x->allow);
+    else if (!x->route)
+        hearth_exchange_error(x, 404, NULL, "there is no %s here", path);
+    else if (!x->route->open &&
+             !hearth_access_key(params, header(c, MHD_HTTP_HEADER_AUTHORIZATION), header(c, "x-api-key")))
+        hearth_exchange_error(x, 401, NULL, "an API key is wanted, as \"Authorization: Bearer KEY\"");
+    else if (x->route->needs_model && !atomic_load(&c->http->server->ready))
+        hearth_exchange_error(x, 503, NULL, "Loading model");
+    else if (length && strtoull(length, NULL, 10) > params->max_body)
+        hearth_exchange_error(x, 413, NULL, "the body has more than %zu bytes", params->max_body);
+}
+
+// A browser asks what a page of another origin may do.
+static enum MHD_Result allow_origin(struct client *c)
+{
+    struct MHD_Response *r = MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
+    c->x.status = 204;
+    if (r) {
+        add_header(r, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, OPTIONS");
+        add_header(r, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_HEADERS,
+                   header(c, "Access-Control-Request-Headers"));
+        add_header(r, MHD_HTTP_HEADER_ACCESS_CONTROL_MAX_AGE, "3600");
+    }
+    return send_response(c, r);
+}
+
+static enum MHD_Result begin(struct hearth_http *http, struct MHD_Connection *connection, const char *path,
+                             const char *method, void **state)
+{
+    struct client *c = hearth_calloc(1, sizeof *c);
+    if (!c)
+        return MHD_NO;
+    *state = c;
+    c->http = http;
+    c->connection = connection;
+    c->x.server = http->server;
+    c->origin = hearth_access_origin(http->server->params, header(c, MHD_HTTP_HEADER_ORIGIN));
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    c->fd = info ? info->connect_fd : -1;
+    if (!strcmp(method, MHD_HTTP_METHOD_OPTIONS))
+        return allow_origin(c);
+    refuse(c, path, method);
+    return c->x.finished ? reply(c) : MHD_YES;
+}
+
+// The request is there, or an answer that was waited for.
+static enum MHD_Result go_on(struct client *c)
+{
+    struct hearth_exchange *x = &c->x;
+    if (!x->task && !x->finished) {
+        answer(c);
+        if (!x->finished && x->task)
+            watch(c);
+    }
+    if (!x->finished && x->streams)
+        return reply_with_stream(c);
+    while (!x->finished) {
+        hearth_exchange_take(x);
+        if (!x->finished && hearth_task_sleep(x->task, sleep_client, wake_client, c))
+            return MHD_YES;
+    }
+    return reply(c);
+}
+
+static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, const char *path,
+                                  const char *method, const char *version, const char *data, size_t *n_data,
+                                  void **state)
+{
+    struct client *c = *state;
+    (void)version;
+    if (!c)
+        return begin(arg, connection, path, method, state);
+    if (c->replied)
+        return MHD_YES;
+    if (*n_data) {
+        take_body(c, data, *n_data);
+        *n_data = 0;
+        return MHD_YES;
+    }
+    return go_on(c);
+}
+
+static void on_end(void *arg, struct MHD_Connection *connection, void **state,
+                   enum MHD_RequestTerminationCode how)
+{
+    struct client *c = *state;
+    (void)arg;
+    (void)connection;
+    (void)how;
+    if (!c)
+        return;
+    unwatch(c);
+    if (c->x.task && !c->x.finished) {
+        hearth_task_forget(c->x.task);
+        hearth_scheduler_cancel(c->http->server->scheduler, c->x.task);
+    }
+    hearth_exchange_free(&c->x);
+    free(c);
+    *state = NULL;
+}
+
+// ---- opening and closing
+
+static void on_log(void *arg, const char *fmt, va_list args)
+{
+    char line[300];
+    (void)arg;
+    vsnprintf(line, sizeof line, fmt, args);
+    line[strcspn(line, "\n")] = 0;
+    hearth_log(HEARTH_LOG_DEBUG, "http: %s", line);
+}
+
+static int start_daemon(struct hearth_http *http, int fd, struct hearth_error *err)
+{
+    const struct hearth_server_params *p = http->server->params;
+    http->daemon = MHD_start_daemon(
+        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
+        on_request, http, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL, MHD_OPTION_LISTEN_SOCKET, fd,
+        MHD_OPTION_THREAD_POOL_SIZE, (unsigned)p->n_threads, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)MOST_CONNECTIONS, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)(2 * BLOCK),
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)p->timeout, MHD_OPTION_NOTIFY_COMPLETED, on_end, http,
+        MHD_OPTION_END);
+    if (http->daemon)
+        return 0;
+    const int error = errno;
+    close(fd);
+    return hearth_fail_errno(err, error, "cannot start the HTTP server");
+}
+
+static int open_watch(struct hearth_http *http, struct hearth_error *err)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+    http->epoll = epoll_create1(EPOLL_CLOEXEC);
+    http->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (http->epoll < 0 || http->event < 0 || epoll_ctl(http->epoll, EPOLL_CTL_ADD, http->event, &event))
+        return hearth_fail_errno(err, errno, "cannot watch connections");
+    return 0;
+}
+
+int hearth_http_open(struct hearth_http **out, struct hearth_serving *server, struct hearth_error *err)
+{
+    struct hearth_http *http = hearth_calloc(1, sizeof *http);
+    *out = NULL;
+    if (!http)
+        return hearth_fail(err, HEARTH_E_MEMORY, "no memory for the server");
+    http->server = server;
+    http->epoll = http->event = -1;
+    pthread_mutex_init(&http->mutex, NULL);
+    int rc = open_watch(http, err);
+    const int fd = rc ? -1
+                      : hearth_listen(server->params->host, server->params->port, http->address,
+                                      sizeof http->address, &http->local, err);
+    if (!rc)
+        rc = fd < 0 ? fd : start_daemon(http, fd, err);
+    *out = http;
+    if (rc)
+        hearth_http_close(out);
+    return rc;
+}
+
+const char *hearth_http_address(const struct hearth_http *http)
+{
+    return http->address;
+}
+
+void hearth_http_quiesce(struct hearth_http *http)
+{
+    const MHD_socket fd = MHD_quiesce_daemon(http->daemon);
+    hearth_listen_clean(http->server->params->host);
+    if (fd != MHD_INVALID_SOCKET)
+        close(fd);
+}
+
+int hearth_http_busy(struct hearth_http *http)
+{
+    pthread_mutex_lock(&http->mutex);
+    const int n = http->n_clients;
+    pthread_mutex_unlock(&http->mutex);
+    return n;
+}
+
+void hearth_http_close(struct hearth_http **h)
+{
+    struct hearth_http *http = *h;
+    if (!http)
+        return;
+    if (http->daemon)
+        MHD_stop_daemon(http->daemon);
+    if (http->epoll >= 0)
+        close(http->epoll);
+    if (http->event >= 0)
+        close(http->event);
+    pthread_mutex_destroy(&http->mutex);
+    free(http);
+    *h = NULL;
+}

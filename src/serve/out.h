@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+// Growing text: what is read from clients and written to them.
+#ifndef HEARTH_SERVE_OUT_H
+#define HEARTH_SERVE_OUT_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/error.h"
+
+// Zeros at first. When memory runs out, `failed` stays set and nothing more is added.
+struct hearth_out {
+    char *data;
+    size_t n, cap;
+    bool failed;
+};
+
+void hearth_out_free(struct hearth_out *out);
+void hearth_out_add(struct hearth_out *out, const void *data, size_t n);
+void hearth_out_text(struct hearth_out *out, const char *text); // up to its zero
+void hearth_out_printf(struct hearth_out *out, const char *fmt, ...) HEARTH_PRINTF(2, 3);
+// Forgets the first n bytes.
+void hearth_out_drop(struct hearth_out *out, size_t n);
+
+// Adds a value on one line, and releases it; NULL, when building it failed, makes `out` fail.
+void hearth_out_json(struct hearth_out *out, json_t *value);
+// The same as a server-sent event, with its name, or none (NULL).
+void hearth_out_event(struct hearth_out *out, const char *name, json_t *value);
+
+#endif

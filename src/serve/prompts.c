@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: MIT
+// Prompts as requests give them.
+#include "serve/prompts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "calls/grammar.h"
+#include "calls/history.h"
+
+// Prompts of one request.
+#define MOST_PROMPTS 1024
+
+void hearth_prompt_free(struct hearth_prompt *prompt)
+{
+    free(prompt->tokens);
+    *prompt = (struct hearth_prompt){0};
+}
+
+void hearth_prompt_list_free(struct hearth_prompt_list *list)
+{
+    for (int i = 0; i < list->n; i++)
+        hearth_prompt_free(&list->items[i]);
+    free(list->items);
+    *list = (struct hearth_prompt_list){0};
+}
+
+// ---- texts
+
+// After cutting a text into n tokens, with room for `cap`.
+static bool settle(struct hearth_exchange *x, struct hearth_prompt *prompt, int64_t n, size_t cap,
+                   const struct hearth_error *err)
+{
+    if (n >= 0 && (uint64_t)n <= cap && n < INT32_MAX) {
+        prompt->n = (int)n;
+        return true;
+    }
+    hearth_prompt_free(prompt);
+    hearth_exchange_error(x, err->code == HEARTH_E_INVALID ? 400 : 500, NULL, "%s",
+                          err->code ? err->message : "out of memory");
+    return false;
+}
+
+bool hearth_prompt_tokenize(struct hearth_exchange *x, const char *text, size_t n, int flags,
+                            struct hearth_prompt *prompt)
+{
+    struct hearth_error err = {0};
+    const struct hearth_model *model = x->server->served.model;
+    const int64_t count = hearth_tokenize(model, text, n, flags, NULL, 0, &err);
+    const size_t cap = count > 0 ? (size_t)count : 0;
+    prompt->tokens = count < 0 ? NULL : hearth_calloc(cap + 1, sizeof *prompt->tokens);
+    if (!prompt->tokens)
+        return settle(x, prompt, HEARTH_E_MEMORY, 0, &err);
+    return settle(x, prompt, hearth_tokenize(model, text, n, flags, prompt->tokens, cap, &err), cap, &err);
+}
+
+static bool append(struct hearth_prompt *prompt, const hearth_token *tokens, int n)
+{
+    hearth_token *grown =
+        hearth_reallocarray(prompt->tokens, (size_t)prompt->n + (size_t)n + 1, sizeof *prompt->tokens);
+    if (!grown)
+        return false;
+    prompt->tokens = grown;
+    for (int i = 0; i < n; i++)
+        grown[prompt->n++] = tokens[i];
+    return true;
+}
+
+static bool refuse(struct hearth_exchange *x, const char *name)
+{
+    hearth_exchange_error(x, 400, name, "%s: a text, an array of tokens, or up to %d of such are wanted",
+                          name, MOST_PROMPTS);
+    return false;
+}
+
+static bool add_token(struct hearth_exchange *x, const char *name, const json_t *value,
+                      struct hearth_prompt *prompt)
+{
+    const json_int_t id = json_integer_value(value);
+    const hearth_token token = (hearth_token)id;
+    if (id < 0 || id >= hearth_model_info(x->server->served.model)->n_vocab) {
+        hearth_exchange_error(x, 400, name, "%s: there is no token %lld", name, (long long)id);
+        return false;
+    }
+    if (append(prompt, &token, 1))
+        return true;
+    hearth_exchange_error(x, 500, NULL, "out of memory");
+    return false;
+}
+
+// A text, or tokens and texts one after the other.
+static bool read_one(struct hearth_exchange *x, const char *name, const json_t *value,
+                     struct hearth_prompt *prompt)
+{
+    const int flags = HEARTH_TOKENIZE_BOS | HEARTH_TOKENIZE_SPECIAL;
+    json_t *item;
+    size_t i;
+    if (json_is_string(value))
+        return hearth_prompt_tokenize(x, json_string_value(value), json_string_length(value), flags, prompt);
+    json_array_foreach(value, i, item)
+    {
+        struct hearth_prompt more = {0};
+        if (json_is_integer(item) && !add_token(x, name, item, prompt))
+            return false;
+        if (!json_is_string(item))
+            continue;
+        if (!hearth_prompt_tokenize(x, json_string_value(item), json_string_length(item),
+                                    i ? HEARTH_TOKENIZE_SPECIAL : flags, &more))
+            return false;
+        const bool ok = append(prompt, more.tokens, more.n);
+        hearth_prompt_free(&more);
+        if (!ok) {
+            hearth_exchange_error(x, 500, NULL, "out of memory");
+            return false;
+        }
+    }
+    return true;
+}
+
+// Whether an array is one prompt: it has a token, and else tokens and texts.
+static bool is_mixed(const json_t *value)
+{
+    bool token = false;
+    json_t *item;
+    size_t i;
+    json_array_foreach(value, i, item)
+    {
+        if (!json_is_integer(item) && !json_is_string(item))
+            return false;
+        token |= json_is_integer(item);
+    }
+    return token;
+}
+
+bool hearth_prompt_read(struct hearth_exchange *x, const char *name, struct hearth_prompt_list *list)
+{
+    const json_t *value = json_object_get(x->body, name);
+    const bool several = json_is_array(value) && !is_mixed(value);
+    const size_t n = several ? json_array_size(value) : 1;
+    if (!(json_is_string(value) || json_is_array(value)) || !n || n > MOST_PROMPTS)
+        return refuse(x, name);
+    list->items = hearth_calloc(n, sizeof *list->items);
+    if (!list->items) {
+        hearth_exchange_error(x, 500, NULL, "out of memory");
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        const json_t *one = several ? json_array_get(value, i) : value;
+        if (!json_is_string(one) && !is_mixed(one))
+            return refuse(x, name);
+        list->n++;
+        if (!read_one(x, name, one, &list->items[i]))
+            return false;
+    }
+    return true;
+}
+
+bool hearth_prompt_text(const struct hearth_model *model, const hearth_token *tokens, int n,
+                        struct hearth_out *out)
+{
+    struct hearth_stream *stream = NULL;
+    struct hearth_error err;
+    const char *text;
+    size_t bytes;
+    if (hearth_stream_open(&stream, model, true, false, &err))
+        return false;
+    for (int i = 0; i < n; i++) {
+        bytes = hearth_stream_push(stream, tokens[i], &text);
+        hearth_out_add(out, text, bytes);
+    }
+    bytes = hearth_stream_flush(stream, &text);
+    hearth_out_add(out, text, bytes);
+    hearth_stream_close(&stream);
+    return !out->failed;
+}
+
+// ---- chats
+
+// The server's variables of the template, with the request's over them.
+static char *make_variables(struct hearth_exchange *x)
+{
+    const char *usual = x->server->served.template_variables;
+    json_t *given = json_object_get(x->body, "chat_template_kwargs"),
+           *effort = json_object_get(x->body, "reasoning_effort");
+    json_t *all = usual ? json_loads(usual, 0, NULL) : json_object();
+    if (json_is_string(effort))
+        json_object_set(all, "reasoning_effort", effort);
+    if (json_is_object(given))
+        json_object_update(all, given);
+    char *text = json_dumps(all, 0);
+    json_decref(all);
+    return text;
+}
+
+// Messages of the model that only call tools may come without content, or with null: templates want a text.
+static void fill_contents(json_t *messages)
+{
+    json_t *message;
+    size_t i;
+    json_array_foreach(messages, i, message)
+    {
+        json_t *content = json_object_get(message, "content");
+        if (json_is_object(message) && (!content || json_is_null(content)))
+            json_object_set_new(message, "content", json_string(""));
+    }
+}
+
+struct hearth_chat_text *hearth_prompt_render(struct hearth_exchange *x, json_t *messages, json_t *tools)
+{
+    struct hearth_error err = {0};
+    struct hearth_chat_text *text = NULL;
+    struct hearth_chat_params params = hearth_chat_params_default();
+    if (!json_is_array(messages) || !json_array_size(messages)) {
+        hearth_exchange_error(x, 400, "messages", "messages: an array of messages is wanted");
+        return NULL;
+    }
+    fill_contents(messages);
+    json_t *known = hearth_call_messages(&x->server->calls, messages, tools);
+    char *texts[] = {known ? json_dumps(known, 0) : NULL, tools ? json_dumps(tools, 0) : NULL,
+                     make_variables(x)};
+    json_decref(known);
+    params.messages = texts[0];
+    params.tools = texts[1];
+    params.variables = texts[2];
+    if (!texts[0] || !texts[2])
+        hearth_exchange_error(x, 500, NULL, "out of memory");
+    else if (hearth_chat_render(&text, x->server->served.chat, &params, &err))
+        hearth_exchange_error(x, err.code == HEARTH_E_INVALID ? 400 : 500, "messages", "%s", err.message);
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        free(texts[i]);
+    return text;
+}
+
+static bool tokenize_chat(struct hearth_exchange *x, const struct hearth_chat_text *text,
+                          struct hearth_prompt *prompt)
+{
+    struct hearth_error err = {0};
+    const struct hearth_model *model = x->server->served.model;
+    size_t bytes;
+    hearth_chat_text_bytes(text, &bytes);
+    const size_t cap = bytes + 16; // a token is rarely shorter than a byte
+    prompt->tokens = hearth_calloc(cap, sizeof *prompt->tokens);
+    const int64_t n =
+        prompt->tokens ? hearth_chat_tokenize(model, text, prompt->tokens, cap, &err) : HEARTH_E_MEMORY;
+    return settle(x, prompt, n, cap, &err);
+}
+
+// "tool_choice": a word, or an object with a type and, for one tool, its name. False: nothing may be called.
+static bool take_tool_choice(struct hearth_exchange *x)
+{
+    const json_t *choice = json_object_get(x->body, "tool_choice");
+    const char *how = json_string_value(json_is_object(choice) ? json_object_get(choice, "type") : choice);
+    const json_t *function = json_object_get(choice, "function");
+    x->one_call = json_is_false(json_object_get(x->body, "parallel_tool_calls")) ||
+                  json_is_true(json_object_get(choice, "disable_parallel_tool_use"));
+    x->only_tool = json_string_value(json_object_get(function ? function : choice, "name"));
+    x->must_call = x->only_tool || (how && (!strcmp(how, "required") || !strcmp(how, "any")));
+    return !how || strcmp(how, "none") != 0;
+}
+
+// The tools that the model may call, with their names.
+static bool keep_tools(struct hearth_exchange *x, json_t *tools)
+{
+    json_t *tool;
+    size_t i;
+    if (!take_tool_choice(x) || !json_array_size(tools))
+        return true;
+    x->tools = json_incref(tools);
+    x->tool_names = hearth_calloc(json_array_size(tools), sizeof *x->tool_names);
+    json_array_foreach(tools, i, tool)
+    {
+        const char *name = json_string_value(json_object_get(hearth_call_function(tool), "name"));
+        if (!name || !x->tool_names) {
+            hearth_exchange_error(x, name ? 500 : 400, "tools", "tools: %s",
+                                  name ? "out of memory" : "functions with names are wanted");
+            return false;
+        }
+        x->tool_names[x->n_tool_names++] = name;
+    }
+    return true;
+}
+
+// What the prompt's end says of the answer: whether it begins with thoughts.
+static void keep_end(struct hearth_exchange *x, const struct hearth_chat_text *text)
+{
+    const size_t most = 256;
+    size_t n;
+    const char *bytes = hearth_chat_text_bytes(text, &n);
+    hearth_out_add(&x->prompt_end, bytes + (n > most ? n - most : 0), n > most ? most : n);
+}
+
+bool hearth_prompt_chat(struct hearth_exchange *x, json_t *messages, json_t *tools,
+                        struct hearth_prompt *prompt)
+{
+    struct hearth_chat_text *text = NULL;
+    x->chat = true;
+    if (keep_tools(x, tools))
+        text = hearth_prompt_render(x, messages, x->tools);
+    const bool ok = text && tokenize_chat(x, text, prompt);
+    if (ok)
+        keep_end(x, text);
+    hearth_chat_text_close(&text);
+    return ok;
+}

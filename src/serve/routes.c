@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+// The paths that the server knows.
+#include "serve/routes.h"
+
+#include <string.h>
+
+#include "serve/api.h"
+
+#define OPENAI    HEARTH_API_OPENAI
+#define ANTHROPIC HEARTH_API_ANTHROPIC
+#define LLAMA     HEARTH_API_LLAMA
+
+static const struct hearth_route routes[] = {
+    // method, path, answer, api, needs no key, needs the model, has a body
+    {"GET", "/", hearth_api_page, LLAMA, true, false, false},
+    {"GET", "/index.html", hearth_api_page, LLAMA, true, false, false},
+    {"GET", "/health", hearth_api_health, LLAMA, true, true, false},
+    {"GET", "/v1/health", hearth_api_health, LLAMA, true, true, false},
+    {"GET", "/v1/models", hearth_api_models, OPENAI, false, true, false},
+    {"GET", "/models", hearth_api_models, OPENAI, false, true, false},
+    {"POST", "/v1/chat/completions", hearth_api_chat, OPENAI, false, true, true},
+    {"POST", "/chat/completions", hearth_api_chat, OPENAI, false, true, true},
+    {"POST", "/v1/completions", hearth_api_completions, OPENAI, false, true, true},
+    {"POST", "/v1/responses", hearth_api_responses, OPENAI, false, true, true},
+    {"POST", "/responses", hearth_api_responses, OPENAI, false, true, true},
+    {"POST", "/v1/messages", hearth_api_messages, ANTHROPIC, false, true, true},
+    {"POST", "/v1/messages/count_tokens", hearth_api_count_tokens, ANTHROPIC, false, true, true},
+    {"POST", "/completion", hearth_api_completion, LLAMA, false, true, true},
+    {"POST", "/completions", hearth_api_completion, LLAMA, false, true, true},
+    {"POST", "/tokenize", hearth_api_tokenize, LLAMA, false, true, true},
+    {"POST", "/detokenize", hearth_api_detokenize, LLAMA, false, true, true},
+    {"POST", "/apply-template", hearth_api_apply_template, LLAMA, false, true, true},
+    {"GET", "/props", hearth_api_props, LLAMA, false, true, false},
+    {"GET", "/slots", hearth_api_slots, LLAMA, false, true, false},
+    {"GET", "/metrics", hearth_api_metrics, LLAMA, false, true, false},
+};
+
+// What is asked for with HEAD is what GET gives, without its body.
+static bool is_method(const char *wanted, const char *method)
+{
+    return !strcmp(wanted, method) || (!strcmp(wanted, "GET") && !strcmp(method, "HEAD"));
+}
+
+const struct hearth_route *hearth_route_find(const char *path, const char *method, const char **allow)
+{
+    *allow = NULL;
+    for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
+        if (strcmp(routes[i].path, path) != 0)
+            continue;
+        if (is_method(routes[i].method, method))
+            return &routes[i];
+        *allow = routes[i].method;
+    }
+    return NULL;
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+// The scheduler: one thread that owns the session and does the jobs of all tasks together. Each evaluation
+// has a token of every text that is being generated, and a part of the prompts that are not evaluated yet.
+// What comes of a job does not depend on the others: a token's logits depend on those before it and their
+// phases alone, and each job has a sampler of its own.
+#ifndef HEARTH_SERVE_SCHEDULER_H
+#define HEARTH_SERVE_SCHEDULER_H
+
+#include "serve/task.h"
+
+struct hearth_scheduler;
+
+struct hearth_scheduler_params {
+    const struct hearth_model *model;
+    struct hearth_session *session; // the scheduler's from now on
+    int n_slots;                    // jobs that are done at once
+    int max_waiting;                // jobs that wait besides
+};
+
+// Sequences that a session needs for so many slots: some are for what is kept of former prompts.
+int hearth_scheduler_sequences(int n_slots);
+
+// Errors: HEARTH_E_MEMORY, HEARTH_E_IO (no thread).
+int hearth_scheduler_open(struct hearth_scheduler **out, const struct hearth_scheduler_params *params,
+                          struct hearth_error *err);
+
+enum hearth_submission { HEARTH_SUBMITTED, HEARTH_SUBMISSION_FULL, HEARTH_SUBMISSION_ENDING };
+// Has the task's jobs done. Each prompt has at least one token and leaves room for another.
+enum hearth_submission hearth_scheduler_submit(struct hearth_scheduler *s, struct hearth_task *task);
+// Nobody wants the task any more: its jobs end as soon as the evaluation that runs, which ends at once if
+// this task has a large part in it.
+void hearth_scheduler_cancel(struct hearth_scheduler *s, struct hearth_task *task);
+
+// Tokens that a job can have in all.
+int hearth_scheduler_room(const struct hearth_scheduler *s);
+
+// From now on no tasks are taken, and those that wait end.
+void hearth_scheduler_refuse(struct hearth_scheduler *s);
+// Waits until all jobs have ended, for so long at most. Returns whether they have.
+bool hearth_scheduler_await(struct hearth_scheduler *s, uint64_t ns);
+// Ends all jobs at once, and the thread.
+void hearth_scheduler_end(struct hearth_scheduler *s);
+void hearth_scheduler_close(struct hearth_scheduler **s); // ends it, if it has not
+
+// ---- what it does now
+
+enum hearth_slot_state { HEARTH_SLOT_IDLE, HEARTH_SLOT_PROMPT, HEARTH_SLOT_GENERATING };
+
+struct hearth_slot_info {
+    enum hearth_slot_state state;
+    uint64_t order; // number of the job
+    int n_prompt, n_done, n_generated;
+};
+
+struct hearth_scheduler_info {
+    int n_slots, n_busy, n_waiting, n_prefixes;
+    uint64_t prompt_tokens, cached_tokens, generated_tokens, jobs; // since the start
+    uint64_t prompt_ns, generate_ns;                               // sums of the jobs' own times
+    uint64_t evaluations, busy_sum; // busy_sum / evaluations: busy slots at a time
+    uint64_t preempted;             // jobs that had to make room for others, and began again
+    struct hearth_streaming_stats streaming;
+    struct hearth_kv_stats kv;
+};
+
+// `slots`: of n_slots; may be NULL. Threads: any.
+void hearth_scheduler_look(struct hearth_scheduler *s, struct hearth_scheduler_info *info,
+                           struct hearth_slot_info *slots);
+
+#endif

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT
+// The server: opening, starting, ending.
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/os.h"
+#include "serve/constraint.h"
+#include "serve/http.h"
+
+// How long running answers may go on after the server was told to end, and their last bytes.
+#define PATIENCE_NS 5000000000u
+#define LAST_NS     1000000000u
+
+struct hearth_server {
+    struct hearth_server_params params;
+    struct hearth_serving serving;
+    struct hearth_http *http;
+    atomic_int stops;
+};
+
+int hearth_server_sequences(int n_slots)
+{
+    return hearth_scheduler_sequences(n_slots);
+}
+
+int hearth_server_open(struct hearth_server **out, const struct hearth_server_params *params,
+                       struct hearth_error *err)
+{
+    struct hearth_server *server = hearth_calloc(1, sizeof *server);
+    *out = NULL;
+    if (!server)
+        return hearth_fail(err, HEARTH_E_MEMORY, "no memory for the server");
+    json_object_seed(0); // once, before there are threads
+    server->params = *params;
+    server->serving.params = &server->params;
+    server->serving.started = time(NULL);
+    const int rc = hearth_http_open(&server->http, &server->serving, err);
+    if (rc) {
+        free(server);
+        return rc;
+    }
+    *out = server;
+    return 0;
+}
+
+const char *hearth_server_address(const struct hearth_server *server)
+{
+    return hearth_http_address(server->http);
+}
+
+int hearth_server_start(struct hearth_server *server, const struct hearth_served *served,
+                        struct hearth_error *err)
+{
+    struct hearth_serving *s = &server->serving;
+    const struct hearth_scheduler_params params = {served->model, served->session, server->params.n_slots,
+                                                   server->params.max_waiting};
+    s->served = *served;
+    s->sampling = *served->sampling;
+    int rc = hearth_call_format_find(&s->calls, served->chat, err);
+    if (rc)
+        return rc;
+    s->constraints = hearth_constraints_open(served->model);
+    if (!s->constraints)
+        return hearth_fail(err, HEARTH_E_MEMORY, "no memory for the server");
+    rc = hearth_scheduler_open(&s->scheduler, &params, err);
+    if (!rc)
+        atomic_store(&s->ready, true);
+    return rc;
+}
+
+// Waits until the last answers are sent.
+static void await_answers(struct hearth_server *server)
+{
+    const uint64_t end = hearth_now_ns() + LAST_NS;
+    while (hearth_http_busy(server->http) && hearth_now_ns() < end)
+        hearth_http_watch(server->http, 10);
+}
+
+void hearth_server_run(struct hearth_server *server)
+{
+    while (!atomic_load(&server->stops))
+        hearth_http_watch(server->http, 1000);
+    atomic_store(&server->serving.ending, true);
+    hearth_http_quiesce(server->http);
+    uint64_t patience = PATIENCE_NS;
+    const uint64_t step = 100000000u;
+    hearth_scheduler_refuse(server->serving.scheduler);
+    for (; patience >= step && atomic_load(&server->stops) < 2; patience -= step)
+        if (hearth_scheduler_await(server->serving.scheduler, step))
+            break;
+    hearth_scheduler_end(server->serving.scheduler);
+    await_answers(server);
+}
+
+void hearth_server_stop(struct hearth_server *server)
+{
+    if (!server)
+        return;
+    atomic_fetch_add(&server->stops, 1);
+    hearth_http_wake(server->http);
+}
+
+void hearth_server_close(struct hearth_server **server)
+{
+    if (!*server)
+        return;
+    if ((*server)->serving.scheduler) // all that is suspended must go on before HTTP can end
+        hearth_scheduler_end((*server)->serving.scheduler);
+    hearth_http_close(&(*server)->http);
+    hearth_scheduler_close(&(*server)->serving.scheduler);
+    hearth_constraints_close(&(*server)->serving.constraints);
+    free(*server);
+    *server = NULL;
+}

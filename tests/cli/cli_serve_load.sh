@@ -1,0 +1,134 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# hearth serve under load: answers are the same alone and among others, with and without what is kept of prompts; clients
+# that go; a queue that is full; ends while texts are generated.
+# shellcheck source=tests/cli/cli.sh
+. "$(dirname "$0")/cli.sh"
+# shellcheck source=tests/cli/serve.sh
+. "$(dirname "$0")/serve.sh"
+cd "$tmp" || exit 1
+model=$source_dir/models/hearth-novels-drelu-Q8_0.gguf
+clients=16
+length=24
+repeats=12
+if [ "$sanitized" = 1 ]; then
+    repeats=4
+    model=$golden/qwen3.Q8_0.gguf
+    length=8
+fi
+
+# Prompts of different lengths, some of which begin alike.
+for i in $(seq $clients); do
+    {
+        printf '{"temperature": 0.9, "seed": %d, "n_predict": %d, "ignore_eos": true, "prompt": "' "$i" "$length"
+        for _ in $(seq $((i % 4 * repeats))); do printf 'It was a dark and stormy night. '; done
+        [ $((i % 3)) = 0 ] && printf 'She went %d miles. ' "$i"
+        printf 'Then"}'
+    } >"request$i"
+done
+
+# Long texts from short prompts: more than a small KV cache holds together.
+for i in long1 long2 long3 long4 long5 long6; do
+    printf '{"temperature": 0.9, "seed": 1, "n_predict": %d, "ignore_eos": true, "prompt": "Text %s was"}' \
+        "$((repeats == 12 ? 300 : 150))" "$i" >"request$i"
+done
+
+# get I NAME: what request I gets goes to NAME.
+get() {
+    curl -sS -m 300 -o "$2.json" "$base/completion" -d "@request$1" || fail "request $1"
+    "$JSON_GET" "$2.json" content >"$2" || fail "request $1: $(head -c 300 "$2.json")"
+}
+
+# all NAME [REQUESTS]: all requests at once.
+all() {
+    local pids=()
+    # shellcheck disable=SC2086
+    for i in ${2:-$(seq $clients)}; do
+        get "$i" "$1$i" &
+        pids+=($!)
+    done
+    for pid in "${pids[@]}"; do
+        wait "$pid" || fail "a client"
+    done
+}
+
+# ---- alone, on a server that starts anew with nothing kept
+start "$model" -np 1 -t 1 -c 1024 -ub 512
+for i in $(seq $clients) long1 long2 long3 long4 long5 long6; do
+    get "$i" "alone$i"
+done
+stop
+
+# ---- together, twice: the second time with what is kept of the first
+start "$model" -np 5 -t 2 -c 1024 -ub 48
+for round in first second; do
+    all "$round"
+    for i in $(seq $clients); do
+        same "alone$i" "$round$i"
+    done
+done
+[ "$(sed -n 's/^hearth:cached_tokens_total //p' <(curl -sS "$base/metrics"))" -gt $((repeats * 40)) ] || fail "nothing was kept"
+stop
+
+# ---- a small KV cache: texts make room for others and go on later with the same bits
+start "$model" -np 6 -t 2 -c 1024 --kv-size $((repeats == 12 ? 1024 : 512))
+all tight
+all tight "long1 long2 long3 long4 long5 long6"
+for i in $(seq $clients) long1 long2 long3 long4 long5 long6; do
+    same "alone$i" "tight$i"
+done
+[ "$(curl -sS "$base/metrics" | sed -n 's/^hearth:preempted_total //p')" -gt 0 ] || fail "no text made room for another"
+stop
+
+# ---- a budget of memory, least possible
+start "$model" -np 4 -t 2 -c 1024 --ram min
+all small
+for i in $(seq $clients); do
+    same "alone$i" "small$i"
+done
+stop
+
+# ---- a full queue
+start "$model" -np 1 -t 1 -c 4096 --queue 1 --sse-ping-interval 1
+forever='{"prompt": "It was", "n_predict": 4000, "ignore_eos": true, "stream": true}'
+curl -sS -N "$base/completion" -d "$forever" >stream1 2>/dev/null &
+curl1=$!
+curl -sS -N "$base/completion" -d "$forever" >stream2 2>/dev/null &
+curl2=$!
+for _ in $(seq 100); do
+    [ -s stream1 ] || [ -s stream2 ] && break
+    sleep 0.1
+done
+sleep 0.3
+ask 503 /completion -d "$forever" -D headers
+grep -qi '^retry-after:' headers || fail "no Retry-After"
+has error/type unavailable_error
+for _ in $(seq 100); do # the one that waits is told that the server is at work
+    cat stream1 stream2 | grep -q '^: working' && break
+    sleep 0.1
+done
+cat stream1 stream2 | grep -q '^: working' || fail "a silent stream"
+
+# ---- clients that go leave room at once
+kill "$curl1" "$curl2"
+ask 200 /completion -d '{"prompt": "It was", "n_predict": 2}' -m 20
+curl -sS "$base/completion" -m 0.5 -d '{"prompt": "It was", "n_predict": 4000, "ignore_eos": true}' >out 2>err # not streamed
+for _ in $(seq 50); do
+    ask 200 /slots
+    [ "$(json out 0/is_processing)" = false ] && break
+    sleep 0.1
+done
+has 0/is_processing false
+
+# ---- an end while a text is streamed: the stream ends in good order, within some seconds
+curl -sS -N "$base/v1/completions" -d '{"prompt": "It was", "max_tokens": 4000, "ignore_eos": true, "stream": true}' >stream 2>err &
+client=$!
+for _ in $(seq 100); do
+    [ -s stream ] && break
+    sleep 0.1
+done
+stop
+wait "$client" || fail "the client of a server that ends: $(cat err)"
+[ "$(tail -n 2 stream | head -n 1)" = "data: [DONE]" ] || fail "a stream without its end"
+[ "$length" = 8 ] || grep -q 'shutting down' stream || fail "a text of 4,000 tokens in five seconds"
+exit 0

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash disable=SC2154
+# Shared by the tests of hearth serve: source it after cli.sh. Servers that were started end with the test.
+command -v curl >/dev/null || skip "curl is not there"
+servers=()
+trap 'for pid in "${servers[@]}"; do kill -KILL "$pid" 2>/dev/null; done; rm -rf "$tmp"' EXIT
+
+# start ARGUMENT...: starts hearth serve at a free port, which $base names then, and its process $server. What it says is
+# in $tmp/log.
+start() {
+    : >"$tmp/log"
+    "$hearth" serve "$@" --port 0 >"$tmp/log" 2>&1 &
+    server=$!
+    servers+=("$server")
+    for _ in $(seq 600); do
+        base=$(sed -n 's/.* is served at \(http:.*\)/\1/p' "$tmp/log")
+        [ -n "$base" ] && return
+        kill -0 "$server" 2>/dev/null || break
+        sleep 0.1
+    done
+    cat "$tmp/log" >&2
+    fail "the server does not start"
+}
+
+# stop: asks the server to end, and wants it to within ten seconds, with status 0.
+stop() {
+    local status=0
+    kill -TERM "$server"
+    for _ in $(seq 100); do
+        kill -0 "$server" 2>/dev/null || break
+        sleep 0.1
+    done
+    kill -0 "$server" 2>/dev/null && fail "the server does not end"
+    wait "$server" || status=$?
+    [ "$status" -eq 0 ] || fail "the server ended with status $status: $(tail -n 5 "$tmp/log")"
+}
+
+# ask STATUS PATH [CURL'S ARGUMENT...]: a request, its answer in $tmp/out; wants that HTTP status.
+ask() {
+    local wanted=$1 path=$2 code
+    shift 2
+    code=$(curl -sS -N -m 100 -o "$tmp/out" -w '%{http_code}' "$base$path" "$@" 2>"$tmp/err")
+    [ "$code" = "$wanted" ] || fail "$path $*: status $code instead of $wanted"
+}
+
+# has PATH VALUE: the answer has this value there.
+has() {
+    local value
+    value=$(json "$tmp/out" "$1") || fail "no $1"
+    [ "$value" = "$2" ] || fail "$1 is $value instead of $2"
+}
+
+# The pieces of text of an answer that was streamed, one after the other: joined FIELD <STREAM
+joined() {
+    sed -n 's/^data: \({.*\)/\1/p' | while IFS= read -r line; do
+        printf '%s' "$line" >"$tmp/event"
+        "$JSON_GET" "$tmp/event" "$1" 2>/dev/null | head -c -1
+    done
+}
