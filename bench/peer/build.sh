@@ -14,7 +14,7 @@ source=node_modules/node-llama-cpp/llama/gitRelease.bundle
 [ -d llama.cpp ] || git -c advice.detachedHead=false clone -q $source llama.cpp
 mkdir -p bin
 # ggml looks for its CPU variants beside the program.
-for f in $libs/*.so; do
+for f in "$libs"/*.so; do
     ln -sf "../$f" bin/
 done
 for name in llama-bench llama-quantize llama-bench-mapped; do

@@ -177,17 +177,23 @@ int hearth_synth_put_vocabulary(struct hearth_synth *s);
 // Fills constant, threshold, gain and down_stddev. hearth_synth_free_stream() frees them.
 int hearth_synth_open_stream(struct hearth_synth *s);
 void hearth_synth_free_stream(struct hearth_synth *s);
-// Mean square that layers have added to the stream (attention alone, if the stream drifts) before the feed-forward part of `layer`
-// (before the head if layer is n_layer).
-float hearth_synth_added(const struct hearth_synth *s, uint32_t layer);
 // Write the embedding [V x E], and the head [V x E] that follows the codes from token to token.
 int hearth_synth_write_embedding(struct hearth_synth *s);
 int hearth_synth_write_head(struct hearth_synth *s);
-// The quantile of a standard normal number: it is below the result with probability p.
-double hearth_synth_quantile(double p);
 // Writes a layer's router [X x E], f32.
 int hearth_synth_write_router(struct hearth_synth *s, uint32_t layer);
 
+// ---- sizes.c: how large what is planted comes out
+// Mean square that layers have added to the stream (attention alone, if the stream drifts) before the
+// feed-forward part of `layer` (before the head if layer is n_layer).
+float hearth_synth_added(const struct hearth_synth *s, uint32_t layer);
+// The quantile of a standard normal number: it is below the result with probability p.
+double hearth_synth_quantile(double p);
+// Whether planted neurons are dReLU's, whose gates and ups go together.
+static inline bool hearth_synth_is_drelu(const struct hearth_synth *s)
+{
+    return s->p->planting->up_tie != 0.0f;
+}
 // E(activation^power), power 1 or 2, of a planted neuron with this threshold, where gates and ups have
 // variance 1.
 double hearth_synth_activation(const struct hearth_synth *s, double threshold, int power);
