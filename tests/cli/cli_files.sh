@@ -9,7 +9,10 @@ for file in "$golden"/*.gguf; do
     run 0 inspect "$file" --json
     [ "$(json "$tmp/out" version)" = 3 ] || fail "version of $file"
     arch=$(json "$tmp/out" metadata/general.architecture)
-    case $arch in llama | bamboo | falcon | opt | qwen2 | qwen3 | qwen3moe) ;; *) fail "architecture of $file" ;; esac
+    case $arch in
+    bamboo | falcon | gemma3 | glm4moe | gpt-oss | granitemoe | llama | opt | phi3 | qwen2 | qwen3 | qwen3moe | smallthinker) ;;
+    *) fail "architecture of $file" ;;
+    esac
     [ "$(json "$tmp/out" tensors)" -gt 8 ] || fail "tensors of $file"
     [ "$(json "$tmp/out" metadata/tokenizer.ggml.tokens/count)" = 288 ] || fail "token count of $file"
     [ "$(json "$tmp/out" metadata/tokenizer.ggml.tokens/first)" -lt 20 ] || fail "array of $file is not abbreviated"
@@ -101,7 +104,8 @@ err_has "the same file"
 same "$tmp/copy.gguf" "$model"
 echo "a text of weeks" >"$tmp/text"
 cp "$tmp/text" "$tmp/text-before"
-for making in "quantize $model $tmp/text Q8_0" "pack $model $tmp/text" "synth tiny-dense $tmp/text" "convert $tmp $tmp/text"; do
+mkdir "$tmp/folder"
+for making in "quantize $model $tmp/text Q8_0" "pack $model $tmp/text" "synth tiny-dense $tmp/text" "convert $tmp/folder $tmp/text"; do
     # shellcheck disable=SC2086
     run 1 $making
     err_has "$tmp/text is there and no GGUF file: it is not overwritten"

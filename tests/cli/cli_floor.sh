@@ -61,5 +61,5 @@ err_has "are due to the 200 sequences"
 run 1 run "$model" -ub 1 -c 4096 -np 4 --ram 64K
 err_has "are due to the context of 4096 tokens and the 4 sequences in it"
 err_has "; --ram min takes what it needs"
-run 1 bench "$model" -p 64 -n 64 -npl 1,4,8 --ram 64K
+run 1 bench "$model" -p 64 -n 192 -ub 8 -npl 1,4,8 --ram 64K
 err_has "tokens and the 8 sequences in it"

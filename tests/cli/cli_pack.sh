@@ -164,19 +164,19 @@ err_has "truncated"
 
 # ---- full disk, and packing that is killed: nothing is left, the old file stays
 mkdir "$tmp/disk"
-cp "$tmp/short" "$tmp/disk/out"
+cp "$tmp/bad" "$tmp/disk/out"
 (
     trap '' XFSZ
     ulimit -f 2000
     run 1 pack "$model" "$tmp/disk/out"
 ) || exit 1
 err_has "cannot write"
-same "$tmp/short" "$tmp/disk/out"
+same "$tmp/bad" "$tmp/disk/out"
 (
     ulimit -c 0 -f 2000
     "$hearth" pack "$model" "$tmp/disk/out" >"$tmp/out" 2>"$tmp/err"
 ) && fail "packing went beyond the limit"
-same "$tmp/short" "$tmp/disk/out"
+same "$tmp/bad" "$tmp/disk/out"
 [ "$(find "$tmp/disk" -type f | wc -l)" -eq 1 ] || fail "packing left files behind"
 run 0 pack "$model" "$tmp/disk/out"
 same "$tmp/disk/out" "$tmp/plain.hearth.gguf"
