@@ -111,6 +111,7 @@ for making in "quantize $model $tmp/text Q8_0" "pack $model $tmp/text" "synth ti
     err_has "$tmp/text is there and no GGUF file: it is not overwritten"
     same "$tmp/text" "$tmp/text-before"
 done
+rmdir "$tmp/folder"
 : >"$tmp/empty.gguf"
 run 0 quantize "$model" "$tmp/empty.gguf" Q8_0
 run 0 quantize "$model" "$tmp/empty.gguf" Q8_0
