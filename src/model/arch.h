@@ -91,6 +91,7 @@ struct hearth_arch {
     float rope_theta_window; // as in struct hearth_hparams, unless the file has another
     bool rope_windowed, yarn_exact; // same
     bool rope_long;                 // there may be a second table of frequencies, for longer texts
+    bool extra_layers;              // nextn_predict_layers of block_count guess tokens ahead: not used
     const struct hearth_binding *globals, *layer; // each ends with a NULL name
 };
 

@@ -43,6 +43,7 @@ const struct hearth_arch hearth_arch_glm4moe = {
     .activation = HEARTH_ACT_SILU,
     .expert_gating = HEARTH_GATING_SIGMOID,
     .expert_renorm = true,
+    .extra_layers = true,
     .globals = globals,
     .layer = layer,
 };

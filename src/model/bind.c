@@ -389,9 +389,13 @@ static int bind_all(struct loader *l)
 // Whether it is of a layer behind the model's own.
 static bool is_extra(const struct hearth_model *m, const char *name)
 {
-    int layer = 0;
-    return sscanf(name, "blk.%d.", &layer) == 1 && layer >= m->hp.n_layer &&
-           layer < m->hp.n_layer + m->hp.n_extra;
+    for (int i = m->hp.n_layer; i < m->hp.n_layer + m->hp.n_extra; i++) {
+        char start[32];
+        const int n = snprintf(start, sizeof start, "blk.%d.", i);
+        if (!strncmp(name, start, (size_t)n))
+            return true;
+    }
+    return false;
 }
 
 // Refuses files with tensors that the architecture does not know: without them the results would differ from

@@ -71,7 +71,7 @@ static int cut(struct hearth_str s)
 
 // ---- parts
 
-static int read_sizes(const struct reader *r, struct hearth_hparams *hp)
+static int read_sizes(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
 {
     int rc = read_size(r, "context_length", INT_MAX, &hp->n_ctx_train);
     if (!rc)
@@ -80,7 +80,7 @@ static int read_sizes(const struct reader *r, struct hearth_hparams *hp)
         rc = read_size(r, "block_count", HEARTH_MAX_LAYERS, &hp->n_layer);
     if (!rc)
         rc = read_size(r, "attention.head_count", MAX_HEADS, &hp->n_head);
-    if (!rc)
+    if (!rc && arch->extra_layers)
         rc = read_range(r, "nextn_predict_layers", false, 0, hp->n_layer - 1, &hp->n_extra);
     if (rc)
         return rc;
@@ -179,6 +179,14 @@ static bool has_need(const struct hearth_arch *arch, enum hearth_need need)
     return false;
 }
 
+static bool has_choice_bias(const struct hearth_arch *arch)
+{
+    for (const struct hearth_binding *b = arch->layer; b->name; b++)
+        if (b->field == offsetof(struct hearth_layer, ffn_choice_b))
+            return true;
+    return false;
+}
+
 // How scores become weights.
 static int read_gating(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
 {
@@ -186,6 +194,7 @@ static int read_gating(const struct reader *r, const struct hearth_arch *arch, s
     int gating = arch->expert_gating == HEARTH_GATING_SIGMOID ? SIGMOID : SOFTMAX, groups = 1;
     hp->expert_renorm = arch->expert_renorm;
     hp->expert_scale = 1.0f;
+    const int usual = gating;
     int rc = hearth_gguf_bool(r->g, key_of(r, "expert_weights_norm").text, false, &hp->expert_renorm, r->err);
     if (!rc)
         rc = read_float(r, "expert_weights_scale", false, 0.0f, 1e6f, &hp->expert_scale);
@@ -193,12 +202,18 @@ static int read_gating(const struct reader *r, const struct hearth_arch *arch, s
         hp->expert_scale = 1.0f;
     if (!rc)
         rc = read_range(r, "expert_gating_func", false, 0, INT_MAX, &gating);
+    if (gating == 0) // not said
+        gating = usual;
     if (!rc && gating > SOFTMAX_OF_CHOSEN)
         rc =
             hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
                         "%s: experts chosen by function %d are not supported (softmax, 1 and 3, and sigmoid, "
                         "2, are)",
                         hearth_gguf_path(r->g), gating);
+    if (!rc && gating != SIGMOID && has_choice_bias(arch))
+        rc = hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
+                         "%s: experts chosen by a bias and softmax are not supported for architecture %s",
+                         hearth_gguf_path(r->g), arch->name);
     if (!rc)
         rc = read_range(r, "expert_group_count", false, 0, INT_MAX, &groups);
     if (!rc && groups > 1)
@@ -435,7 +450,7 @@ int hearth_hparams_read(struct hearth_hparams *hp, const struct hearth_arch *arc
 {
     const struct reader r = {g, arch->name, err};
     hp->parallel = arch->parallel;
-    int rc = read_sizes(&r, hp);
+    int rc = read_sizes(&r, arch, hp);
     if (!rc)
         rc = read_windows(&r, arch, hp);
     if (!rc)

@@ -441,6 +441,35 @@ static void test_hyper_parameters(void **state)
     refused(&made, HEARTH_E_FORMAT, "expert_feed_forward_length");
 }
 
+// How experts are chosen where a bias takes part: by sigmoids, also where the file does not say so.
+static void test_gating(void **state)
+{
+    (void)state;
+    struct made made = {.arch = "glm4moe",
+                        .experts = true,
+                        .leading = true,
+                        .set = {{"leading_dense_block_count", 'u', 1, NULL},
+                                {"rope.dimension_count", 'u', 4, NULL},
+                                {"expert_gating_func", 'u', 0, NULL}}};
+    struct hearth_model *m = open_made(&made, NULL);
+    assert_int_equal(m->hp.expert_gating, HEARTH_GATING_SIGMOID);
+    hearth_model_close(&m);
+    made.set[2].number = 1;
+    refused(&made, HEARTH_E_UNSUPPORTED, "by a bias and softmax");
+    made.set[2].number = 3;
+    refused(&made, HEARTH_E_UNSUPPORTED, "by a bias and softmax");
+}
+
+// Layers that guess tokens ahead are known of one architecture; of others nothing is dropped.
+static void test_extra_layers(void **state)
+{
+    (void)state;
+    struct made made = {.arch = "llama", .set = {{"nextn_predict_layers", 'u', 1, NULL}}};
+    struct hearth_model *m = open_made(&made, NULL);
+    assert_int_equal(m->hp.n_layer, MADE_LAYERS);
+    hearth_model_close(&m);
+}
+
 // Extreme but legal numbers: the text may be nonsense, memory and arithmetic stay sound.
 static void test_extremes(void **state)
 {
@@ -512,6 +541,8 @@ int main(void)
         cmocka_unit_test(test_tensors),
         cmocka_unit_test(test_spellings),
         cmocka_unit_test(test_hyper_parameters),
+        cmocka_unit_test(test_gating),
+        cmocka_unit_test(test_extra_layers),
         cmocka_unit_test(test_extremes),
         cmocka_unit_test(test_learned_positions),
     };
