@@ -10,6 +10,9 @@
 
 #include "model/ffn.h"
 
+// Weights are divided by their sum, which is not to be 0.
+#define LEAST_TOTAL 1e-20f
+
 struct job {
     struct hearth_moe_work *work;
     struct hearth_rows rows;
@@ -48,14 +51,14 @@ static const float *rate(const struct hearth_moe_work *w, int layer, int row)
     const struct hearth_layer *l = &w->c->weights->layers[layer];
     float *scores = hearth_row_of(w->scores, row, hp->n_expert);
     if (l->ffn_router_b.data)
-        w->c->kernels->add(scores, l->ffn_router_b.data, (size_t)hp->n_expert);
+        w->c->kernels->add(scores, hearth_vector_of(&l->ffn_router_b), (size_t)hp->n_expert);
     for (int e = 0; hp->expert_gating == HEARTH_GATING_SIGMOID && e < hp->n_expert; e++)
         scores[e] = 1.0f / (1.0f + hearth_exp(-scores[e]));
     if (!l->ffn_choice_b.data)
         return scores;
     float *choices = hearth_row_of(w->choices, row, hp->n_expert);
     memcpy(choices, scores, (size_t)hp->n_expert * sizeof *choices);
-    w->c->kernels->add(choices, l->ffn_choice_b.data, (size_t)hp->n_expert);
+    w->c->kernels->add(choices, hearth_vector_of(&l->ffn_choice_b), (size_t)hp->n_expert);
     return choices;
 }
 
@@ -76,7 +79,8 @@ static void choose_task(void *arg, int task, int worker)
     if (hp->expert_gating == HEARTH_GATING_SOFTMAX)
         j->work->c->kernels->softmax_tile(scores, (size_t)hp->n_expert, 1.0f, &total);
     if (hp->expert_renorm) {
-        total = 0;
+        // Sigmoids may all be 0.
+        total = hp->expert_gating == HEARTH_GATING_SIGMOID ? LEAST_TOTAL : 0.0f;
         for (int i = 0; i < hp->n_expert_used; i++)
             total += scores[ids[i]];
     }
@@ -205,8 +209,8 @@ int hearth_moe_guess(struct hearth_moe_work *w, struct hearth_rows rows, int lay
                (size_t)hp->n_embd * sizeof *x);
     for (int i = 0; i < rows.n && !hp->early_router; i++)
         w->c->kernels->rms_norm(hearth_row_of(normed, i, hp->n_embd),
-                                x + (size_t)(rows.first + i) * (size_t)hp->n_embd, next->ffn_norm.data,
-                                (size_t)hp->n_embd, hp->norm_eps);
+                                x + (size_t)(rows.first + i) * (size_t)hp->n_embd,
+                                hearth_vector_of(&next->ffn_norm), (size_t)hp->n_embd, hp->norm_eps);
     struct hearth_product router = {.w = next->ffn_router, .out = w->scores, .n = rows.n};
     hearth_matmul(w->matmul, rows.phase, &router, 1, normed, rows.n);
     for (int i = 0; i < rows.n; i++, n += hp->n_expert_used)
