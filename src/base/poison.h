@@ -4,7 +4,8 @@
 // again before it goes back to the operating system.
 //
 // Kernels with vector instructions are not watched themselves, since that makes them fifty times slower (but
-// by checkkernels, which has its own builds of them): who hands them weights or KV pages names the bytes.
+// by checkkernels, which has its own builds of them): who hands them weights or KV pages names the bytes that
+// they read. What they write is not watched.
 #ifndef HEARTH_BASE_POISON_H
 #define HEARTH_BASE_POISON_H
 

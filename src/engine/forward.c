@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "engine/session.h"
+#include "model/ffn.h"
 
 struct job {
     struct hearth_session *s;
@@ -30,9 +31,9 @@ static void norm_task(void *arg, int task, int worker)
     float *h = hearth_row_of(j->h, row, hp->n_embd);
     const float *x = j->x + (size_t)(j->from ? j->from[row] : row) * width;
     if (hp->layer_norm)
-        j->c->kernels->layer_norm(h, x, j->w->data, j->b->data, width, hp->norm_eps);
+        j->c->kernels->layer_norm(h, x, hearth_vector_of(j->w), hearth_vector_of(j->b), width, hp->norm_eps);
     else
-        j->c->kernels->rms_norm(h, x, j->w->data, width, hp->norm_eps);
+        j->c->kernels->rms_norm(h, x, hearth_vector_of(j->w), width, hp->norm_eps);
 }
 
 // Rows of x, normed, to the same rows of h.
@@ -59,9 +60,10 @@ static void add_task(void *arg, int task, int worker)
     const int width = j->s->model->hp.n_embd, row = j->rows.first + task;
     float *branch = hearth_row_of(j->branch, row, width);
     if (j->bias->data)
-        kernels->add(branch, j->bias->data, (size_t)width);
+        kernels->add(branch, hearth_vector_of(j->bias), (size_t)width);
     if (j->post_norm->data)
-        kernels->rms_norm(branch, branch, j->post_norm->data, (size_t)width, j->s->model->hp.norm_eps);
+        kernels->rms_norm(branch, branch, hearth_vector_of(j->post_norm), (size_t)width,
+                          j->s->model->hp.norm_eps);
     if (j->s->model->hp.residual_scale != 1.0f)
         kernels->scale_add(hearth_row_of(j->s->work.x, row, width), 1.0f, branch,
                            j->s->model->hp.residual_scale, (size_t)width);
@@ -86,11 +88,11 @@ static void prepare_heads(const struct hearth_session *s, float *x, int n_heads,
     const struct hearth_kernels *kernels = &s->model->kernels;
     const size_t dim = (size_t)hp->head_dim;
     if (bias->data)
-        kernels->add(x, bias->data, bias->k);
+        kernels->add(x, hearth_vector_of(bias), bias->k);
     if (head_norm->data)
         for (int i = 0; i < n_heads; i++) {
             float *head = hearth_row_of(x, i, hp->head_dim);
-            kernels->rms_norm(head, head, head_norm->data, dim, hp->norm_eps);
+            kernels->rms_norm(head, head, hearth_vector_of(head_norm), dim, hp->norm_eps);
         }
     if (cos_sin)
         kernels->rope(x, cos_sin, (size_t)n_heads, dim, (size_t)hp->n_rot,

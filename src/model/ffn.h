@@ -3,6 +3,7 @@
 #ifndef HEARTH_MODEL_FFN_H
 #define HEARTH_MODEL_FFN_H
 
+#include "base/poison.h"
 #include "model/model.h"
 
 // Experts of a layer, at least 1.
@@ -50,10 +51,20 @@ static inline struct hearth_ffn hearth_ffn_of(const struct hearth_hparams *hp, c
                                &l->pred_fc1, &l->pred_fc2, &l->ffn_gate_b, &l->ffn_up_b};
 }
 
-// The bias of one expert, of those of all; NULL: there is none.
+// The bias of one expert, of those of all, for kernels to read; NULL: there is none.
 static inline const float *hearth_bias_of(const struct hearth_weight *all, int expert)
 {
-    return all->data ? (const float *)all->data + (size_t)expert * all->k : NULL;
+    if (!all->data)
+        return NULL;
+    const float *bias = (const float *)all->data + (size_t)expert * all->k;
+    HEARTH_ABOUT_TO_READ(bias, 1, 0, all->k * sizeof *bias);
+    return bias;
+}
+
+// A norm's weights, or the one bias of a layer, likewise.
+static inline const float *hearth_vector_of(const struct hearth_weight *w)
+{
+    return hearth_bias_of(w, 0);
 }
 
 #endif
