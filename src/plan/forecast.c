@@ -71,6 +71,16 @@ static void add_ffn(struct hearth_workload *out, const struct hearth_model *m, c
         add_to(whole, f.down, used);
 }
 
+// In models with experts: what all tokens go through beside them, or in layers without.
+static void add_common(struct hearth_workload *out, const struct hearth_model *m, int layer)
+{
+    const struct hearth_layer *l = &m->weights.layers[layer];
+    const bool dense = m->hp.n_expert && !hearth_has_experts(&m->hp, layer);
+    add_to(out->whole, dense ? &l->ffn_gate : &l->ffn_gate_shared, 1);
+    add_to(out->whole, dense ? &l->ffn_up : &l->ffn_up_shared, 1);
+    add_to(out->whole, dense ? &l->ffn_down : &l->ffn_down_shared, 1);
+}
+
 void hearth_workload_make(struct hearth_workload *out, const struct hearth_model *m,
                           enum hearth_sparsity sparsity, const double *density)
 {
@@ -86,6 +96,7 @@ void hearth_workload_make(struct hearth_workload *out, const struct hearth_model
         add_to(out->whole, &l->attn_out, 1);
         add_to(out->whole, &l->ffn_router, 1);
         add_ffn(out, m, l, sparsity, density[i]);
+        add_common(out, m, i);
     }
     add_to(out->whole, &m->weights.output, 1);
 }
