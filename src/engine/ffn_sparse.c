@@ -661,7 +661,7 @@ void hearth_sparse_run(struct hearth_sparse_work *w, int layer, const struct hea
     const size_t f = parts[0].space.n, width = (size_t)w->c->hp->n_embd;
     const int end = parts[n_parts - 1].first + parts[n_parts - 1].n;
     const bool known = w->max_early && w->known == layer;
-    bool looked = false;
+    bool looked = true;
     for (int base = 0, part = 0; base < end;) {
         struct pass next, p = {.work = w,
                                .layer = layer,
@@ -686,7 +686,7 @@ void hearth_sparse_run(struct hearth_sparse_work *w, int layer, const struct hea
             p.next = &next;
         }
         run_pass(&p, n);
-        looked = p.looks > 0;
+        looked &= p.looks > 0;
         base += p.n_rows;
     }
     w->known = looked ? layer + 1 : -1;

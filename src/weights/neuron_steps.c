@@ -291,10 +291,13 @@ static void begin_wave(struct hearth_neurons *n)
 
 // ---- a request
 
-// Judges what was read ahead for this layer.
+// Judges what was guessed for this layer. What early predictors have named for it is no guess, and of tokens
+// beyond a pass's the wants are not all here.
 static void judge_hints(struct hearth_neurons *n, const struct hearth_request *r)
 {
     const uint32_t size = (uint32_t)hearth_cluster_size(n->n_neurons);
+    if (r->layer > 0 && n->setup.model->hp.predictor_input == HEARTH_PREDICTOR_PREVIOUS)
+        return;
     for (uint32_t i = 0; i < n->n_hints && i <= n->hint_at; i++) {
         const struct hearth_hint *h = &n->hints[i];
         const uint32_t count = i < n->hint_at ? h->n : n->hinted;
