@@ -425,14 +425,19 @@ static void end(const struct pass *p, float *h)
 
 // ---- what all tokens go through: the shared expert, or a layer without experts in a model that has them
 
+struct glu_job {
+    const struct hearth_context *c;
+    float *gate, *up; // [T x S]
+    int width;        // S
+};
+
 static void glu_task(void *arg, int task, int worker)
 {
     (void)worker;
-    const struct pass *p = arg;
-    const struct hearth_context *c = p->work->c;
-    const int width = p->n_slots;
-    float *gate = hearth_row_of(p->gate, task, width);
-    c->kernels->glu(gate, gate, hearth_row_of(p->up, task, width), (size_t)width, c->hp->activation);
+    const struct glu_job *j = arg;
+    float *gate = hearth_row_of(j->gate, task, j->width);
+    j->c->kernels->glu(gate, gate, hearth_row_of(j->up, task, j->width), (size_t)j->width,
+                       j->c->hp->activation);
 }
 
 // Of h [T x E] to work.shared [T x E].
@@ -442,18 +447,15 @@ static void compute_shared(struct hearth_ffn_work *w, struct hearth_rows rows, i
     const bool experts = hearth_has_experts(w->c->hp, layer);
     const struct hearth_weight *down = experts ? &l->ffn_down_shared : &l->ffn_down;
     const int embd = w->c->hp->n_embd, width = (int)down->k;
-    struct pass p = {.work = w,
-                     .rows = rows,
-                     .n_slots = width,
-                     .gate = hearth_row_of(w->shared_gate, rows.first, width),
-                     .up = hearth_row_of(w->shared_up, rows.first, width)};
+    struct glu_job j = {w->c, hearth_row_of(w->shared_gate, rows.first, width),
+                        hearth_row_of(w->shared_up, rows.first, width), width};
     struct hearth_product in[] = {
-        {.w = experts ? l->ffn_gate_shared : l->ffn_gate, .out = p.gate, .n = rows.n},
-        {.w = experts ? l->ffn_up_shared : l->ffn_up, .out = p.up, .n = rows.n}};
+        {.w = experts ? l->ffn_gate_shared : l->ffn_gate, .out = j.gate, .n = rows.n},
+        {.w = experts ? l->ffn_up_shared : l->ffn_up, .out = j.up, .n = rows.n}};
     struct hearth_product out = {.w = *down, .out = hearth_row_of(w->shared, rows.first, embd), .n = rows.n};
     hearth_matmul(w->matmul, rows.phase, in, 2, h + (size_t)rows.first * (size_t)embd, rows.n);
-    hearth_parallel(w->c, glu_task, &p, rows.n);
-    hearth_matmul(w->matmul, rows.phase, &out, 1, p.gate, rows.n);
+    hearth_parallel(w->c, glu_task, &j, rows.n);
+    hearth_matmul(w->matmul, rows.phase, &out, 1, j.gate, rows.n);
 }
 
 struct shared_job {

@@ -69,9 +69,10 @@ struct hearth_sparse_part hearth_sparse_part_of(const struct hearth_sparse_work 
 
 // STEP phase: parts of layer `layer` on x [n_rows x E], sorted by `first` and side by side, to out
 // [n_rows x E]; n_rows is the end of the last part. Predictors get the rows of `seen` (x itself where they
-// look at the normed input). The layers of an evaluation follow one another, all with the same rows. `act` [n_rows x F] gets what goes down where that is not stored by neuron, and
-// out is left alone then, and where on_neurons wants it. `gates` [n_rows x F], or NULL, gets the activated
-// gates where a sparsity threshold decides.
+// look at the normed input). The layers of an evaluation follow one another, all with the same rows. `act`
+// [n_rows x F] gets what goes down where that is not stored by neuron, and out is left alone then, and where
+// on_neurons wants it. `gates` [n_rows x F], or NULL, gets the activated gates where a sparsity threshold
+// decides.
 void hearth_sparse_run(struct hearth_sparse_work *w, int layer, const struct hearth_sparse_part *parts,
                        int n_parts, const float *x, const float *seen, float *out, float *act, float *gates);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Special tokens in raw text. Longer tokens win over shorter ones wherever they are; then the leftmost wins.
 // User-defined tokens are always matched, control and unknown ones only on request. The rules are
-// llama.cpp's, but that nothing which looks like a tag is matched in marked text. The search looks only at places where some special token could start.
+// llama.cpp's, but that nothing which looks like a tag is matched in marked text. The search looks only at
+// places where some special token could start.
 #include <stdlib.h>
 #include <string.h>
 
