@@ -66,7 +66,7 @@ done
 # The same again, to the byte: the search is deterministic.
 cp "$tmp/out" "$tmp/first"
 run 0 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --json --explain -c 256
-cmp -s "$tmp/first" "$tmp/out" || fail "two plans differ"
+diff "$tmp/first" "$tmp/out" >"$tmp/err" || fail "two plans differ"
 run 0 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --ram "$(((least + whole) / 2))" --explain -c 256
 out_has "a phone: 2 cores"
 out_has "in memory:"
