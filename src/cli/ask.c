@@ -53,8 +53,8 @@ enum hearth_answer hearth_ask(const char *fmt, ...)
     vsnprintf(question, sizeof question, fmt, args);
     va_end(args);
     hearth_terminal_message();
-    for (;;) {
-        fprintf(stderr, "hearth: %s [Y/n] ", question);
+    for (const char *again = "";; again = "yes or no? ") {
+        fprintf(stderr, "hearth: %s%s [Y/n] ", again, question);
         fflush(stderr);
         if (!read_line(line, sizeof line)) {
             fputc('\n', stderr);

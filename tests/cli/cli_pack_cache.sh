@@ -177,7 +177,7 @@ out_lacks_question
 # Ctrl-C, the end of input, an answer that is none, no.
 play 130 -c "[Y/n]" "$hearth" run "$model" "${tight[@]}"
 [ "$(packs)" -eq 0 ] || fail "a pack after Ctrl-C"
-play 0 -a "[Y/n]=perhaps" -s "[Y/n] perhaps" -a "[Y/n]=y" "$hearth" run "$model" "${tight[@]}"
+play 0 -a "[Y/n]=perhaps" -s "[Y/n] perhaps" -a "yes or no?=y" "$hearth" run "$model" "${tight[@]}"
 out_has "using a pack of the model"
 [ "$(grep -cF "$question" <(sed '/^--- end/,$!d' "$tmp/out"))" -eq 2 ] || fail "it is not asked again"
 [ "$(packs)" -eq 1 ] || fail "no pack after yes"
