@@ -258,23 +258,18 @@ static double mean_share(const struct hearth_profiler *p, int batch)
     return all > 0 ? active / all : 0;
 }
 
-static bool is_relu(const struct hearth_model *m)
-{
-    return m->hp.activation == HEARTH_ACT_RELU || m->hp.activation == HEARTH_ACT_DRELU;
-}
-
 static int check_request(struct hearth_profiler *p, size_t n_tokens,
                          const struct hearth_profile_params *params)
 {
     const struct hearth_model *m = p->model;
     if (!(params->sparsity_share >= 0 && params->sparsity_share < 1) ||
-        (params->sparsity_share > 0 && is_relu(m)))
+        (params->sparsity_share > 0 && hearth_is_relu(&m->hp)))
         return hearth_fail_param(
             p->err, HEARTH_E_INVALID, "sparsity_share",
             "%s: a share of neurons to leave out is below 100 %% and for models outside the ReLU "
             "family, whose activations say themselves what is left out",
             m->info.path);
-    if (!is_relu(m) && !(params->sparsity_threshold > 0) && !(params->sparsity_share > 0))
+    if (!hearth_is_relu(&m->hp) && !(params->sparsity_threshold > 0) && !(params->sparsity_share > 0))
         return hearth_fail_param(
             p->err, HEARTH_E_INVALID, "sparsity_share",
             "%s: with this model's activation every neuron is always active: say with "
@@ -410,7 +405,7 @@ int hearth_profile(const struct hearth_model *model, const hearth_token *tokens,
         return rc;
     const struct hearth_hparams *hp = &model->hp;
     const uint64_t part = n_tokens / SEQS;
-    p.by_gates = !is_relu(model);
+    p.by_gates = !hearth_is_relu(&model->hp);
     p.n_layer = (size_t)hp->n_layer;
     p.n_expert = (size_t)hearth_ffn_experts(hp);
     p.n_ff = (size_t)hearth_ffn_neurons(hp);

@@ -288,11 +288,6 @@ static int do_layer(struct hearth_trainer *t)
 
 // ---- opening
 
-static bool is_relu(const struct hearth_model *m)
-{
-    return m->hp.activation == HEARTH_ACT_RELU || m->hp.activation == HEARTH_ACT_DRELU;
-}
-
 static int check_request(const struct hearth_trainer *t)
 {
     const struct hearth_model *m = t->model;
@@ -489,7 +484,7 @@ int hearth_train_predictors(const struct hearth_model *model, const hearth_token
                                .n_ff = (size_t)hearth_ffn_neurons(hp),
                                .n_embd = (size_t)hp->n_embd,
                                .n_used = (size_t)hearth_ffn_used(hp),
-                               .by_gates = !is_relu(model),
+                               .by_gates = !hearth_is_relu(hp),
                                .stream = hearth_gguf_is_pwri(model->gguf)};
     t.walk = (struct hearth_walk){.model = model,
                                   .tokens = tokens,
