@@ -3,19 +3,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
 #include "convert/profile.h"
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/fit.h"
 #include "plan/chart.h"
-
-static bool same_file(const char *a, const char *b)
-{
-    struct stat sa, sb;
-    return !stat(a, &sa) && !stat(b, &sb) && sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino;
-}
 
 // ---- what the profile says
 
@@ -174,7 +167,7 @@ int hearth_cmd_profile(const struct hearth_options *o)
         return hearth_cli_usage(cmd, "-f is missing: which text should be run?");
     if (!o->out)
         return hearth_cli_usage(cmd, "-o is missing: where should the profile go?");
-    if (same_file(o->model, o->out) || same_file(o->file, o->out))
+    if (hearth_cli_same_file(o->model, o->out) || hearth_cli_same_file(o->file, o->out))
         return hearth_cli_error("%s is what the profile is made of: give another name for it", o->out);
     struct hearth_buffer text = {0};
     struct hearth_model *model = NULL;

@@ -273,6 +273,12 @@ int hearth_cli_read(const char *path, struct hearth_buffer *out)
     return status;
 }
 
+bool hearth_cli_same_file(const char *a, const char *b)
+{
+    struct stat sa, sb;
+    return !stat(a, &sa) && !stat(b, &sb) && sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino;
+}
+
 int hearth_cli_check_out(const char *path)
 {
     struct stat st;
