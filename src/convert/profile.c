@@ -326,38 +326,28 @@ static int window_of(const struct hearth_profiler *p, uint64_t part)
 }
 
 // Before the session is opened, so that a budget knows of it.
-static void *take(size_t n, size_t size, bool *enough)
-{
-    void *memory = hearth_calloc(n, size);
-    if (memory)
-        memset(memory, 0, n * size);
-    else
-        *enough = false;
-    return memory;
-}
-
 static int take_memory(struct hearth_profiler *p, const char *out)
 {
     const size_t x = p->n_expert, f = p->n_ff, spaces = p->n_layer * BATCHES * x;
     const size_t tokens = (size_t)p->walk.n_ctx * SEQS;
     bool enough = true;
-    p->active = take(tokens * p->n_used, p->n_words * sizeof *p->active, &enough);
-    p->experts = take(tokens, p->n_used * sizeof *p->experts, &enough);
-    p->n_spaces = take(tokens, 1, &enough);
-    p->masks = take(x, f * sizeof *p->masks, &enough);
-    p->visited = take(x, sizeof *p->visited, &enough);
-    p->before = take(x, f * sizeof *p->before, &enough);
-    p->seen = take(x, sizeof *p->seen, &enough);
-    p->sums = take(x, f * sizeof *p->sums, &enough);
-    p->uses = take(x, sizeof *p->uses, &enough);
-    p->sample = take(x * SAMPLE, p->sample_bytes, &enough);
-    p->counts = take(spaces, f * sizeof *p->counts, &enough);
-    p->visits = take(spaces, sizeof *p->visits, &enough);
-    p->means = take(p->n_layer * x, f * sizeof *p->means, &enough);
-    p->repeats = take(p->n_layer, sizeof *p->repeats, &enough);
+    p->active = hearth_take(tokens * p->n_used, p->n_words * sizeof *p->active, &enough);
+    p->experts = hearth_take(tokens, p->n_used * sizeof *p->experts, &enough);
+    p->n_spaces = hearth_take(tokens, 1, &enough);
+    p->masks = hearth_take(x, f * sizeof *p->masks, &enough);
+    p->visited = hearth_take(x, sizeof *p->visited, &enough);
+    p->before = hearth_take(x, f * sizeof *p->before, &enough);
+    p->seen = hearth_take(x, sizeof *p->seen, &enough);
+    p->sums = hearth_take(x, f * sizeof *p->sums, &enough);
+    p->uses = hearth_take(x, sizeof *p->uses, &enough);
+    p->sample = hearth_take(x * SAMPLE, p->sample_bytes, &enough);
+    p->counts = hearth_take(spaces, f * sizeof *p->counts, &enough);
+    p->visits = hearth_take(spaces, sizeof *p->visits, &enough);
+    p->means = hearth_take(p->n_layer * x, f * sizeof *p->means, &enough);
+    p->repeats = hearth_take(p->n_layer, sizeof *p->repeats, &enough);
     if (p->by_gates) {
-        p->sizes = take(HEARTH_MAGNITUDE_BINS, sizeof *p->sizes, &enough);
-        p->magnitudes = take(p->n_layer, HEARTH_MAGNITUDES * sizeof *p->magnitudes, &enough);
+        p->sizes = hearth_take(HEARTH_MAGNITUDE_BINS, sizeof *p->sizes, &enough);
+        p->magnitudes = hearth_take(p->n_layer, HEARTH_MAGNITUDES * sizeof *p->magnitudes, &enough);
     }
     if (!enough)
         return hearth_fail(p->err, HEARTH_E_MEMORY, "no memory for the counts of a profile");

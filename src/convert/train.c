@@ -138,9 +138,8 @@ static int walk_layer(struct hearth_trainer *t, bool train)
 
 // ---- one space
 
-static bool is_held(const struct hearth_trainer *t, size_t window)
+static bool is_held(size_t window)
 {
-    (void)t;
     return window % HELD_EVERY == HELD_EVERY - 1;
 }
 
@@ -151,7 +150,7 @@ static struct hearth_samples list_samples(struct hearth_trainer *t, int expert)
     size_t n = 0;
     for (int held = 0; held < 2; held++) {
         for (size_t w = 0; w < t->walk.n_windows; w++)
-            for (int i = 0; i < t->windows[w].n && is_held(t, w) == (held > 0); i++) {
+            for (int i = 0; i < t->windows[w].n && is_held(w) == (held > 0); i++) {
                 const uint64_t token = t->firsts[w] + (uint64_t)i;
                 for (size_t used = 0; used < t->n_used; used++)
                     if (t->experts[token * t->n_used + used] == expert)
@@ -406,30 +405,20 @@ static size_t most_bytes(const struct hearth_trainer *t)
     return 2 * wide * t->net.r; // 8.5 bits at most
 }
 
-static void *take(size_t n, size_t size, bool *enough)
-{
-    void *memory = hearth_calloc(n, size);
-    if (memory)
-        memset(memory, 0, n * size);
-    else
-        *enough = false;
-    return memory;
-}
-
 static int take_memory(struct hearth_trainer *t)
 {
     const size_t slots = t->n_tokens * t->n_used;
     bool enough = true;
-    t->experts = take(slots, sizeof *t->experts, &enough);
-    t->samples = take(slots, sizeof *t->samples, &enough);
-    t->n_spaces = take(t->n_tokens, 1, &enough);
-    t->n_gates = take(t->n_tokens, 1, &enough);
-    t->codes = take(t->n_ff, 1, &enough);
-    t->fit.fc1 = take(most_bytes(t), 1, &enough);
-    t->fit.fc2 = take(most_bytes(t), 1, &enough);
-    t->fc1 = take(most_bytes(t), t->n_expert, &enough);
-    t->fc2 = take(most_bytes(t), t->n_expert, &enough);
-    t->sizes = take(HEARTH_MAGNITUDE_BINS, sizeof *t->sizes, &enough);
+    t->experts = hearth_take(slots, sizeof *t->experts, &enough);
+    t->samples = hearth_take(slots, sizeof *t->samples, &enough);
+    t->n_spaces = hearth_take(t->n_tokens, 1, &enough);
+    t->n_gates = hearth_take(t->n_tokens, 1, &enough);
+    t->codes = hearth_take(t->n_ff, 1, &enough);
+    t->fit.fc1 = hearth_take(most_bytes(t), 1, &enough);
+    t->fit.fc2 = hearth_take(most_bytes(t), 1, &enough);
+    t->fc1 = hearth_take(most_bytes(t), t->n_expert, &enough);
+    t->fc2 = hearth_take(most_bytes(t), t->n_expert, &enough);
+    t->sizes = hearth_take(HEARTH_MAGNITUDE_BINS, sizeof *t->sizes, &enough);
     if (!enough)
         return hearth_fail(t->err, HEARTH_E_MEMORY, "no memory to train predictors");
     int rc = slots > UINT32_MAX
