@@ -279,6 +279,10 @@ static int check_request(struct hearth_profiler *p, size_t n_tokens,
         return hearth_fail(p->err, HEARTH_E_INVALID,
                            "%s: this is a pack; make the profile with the model that it was made of",
                            m->info.path);
+    if (m->hp.n_pos == 1)
+        return hearth_fail(p->err, HEARTH_E_UNSUPPORTED,
+                           "%s: the model knows one position; a profile takes windows of two tokens or more",
+                           m->info.path);
     if (n_tokens < 2 * SEQS)
         return hearth_fail(
             p->err, HEARTH_E_INVALID,

@@ -41,7 +41,7 @@ struct hearth_profile_result {
 // first token of a window is not counted. A neuron is active when its contribution to the output is not zero,
 // or where a threshold decides, when its activated gate is not below it. The file does not depend on threads,
 // memory or n_ubatch. HEARTH_E_INVALID: fewer than 64 tokens, or a model in which every neuron is always
-// active. Errors of files name the path.
+// active. HEARTH_E_UNSUPPORTED: a model with one position. Errors of files name the path.
 int hearth_profile(const struct hearth_model *model, const hearth_token *tokens, size_t n_tokens,
                    const struct hearth_profile_params *params, const char *out,
                    struct hearth_profile_result *result, struct hearth_error *err);

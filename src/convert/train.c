@@ -296,6 +296,10 @@ static int check_request(const struct hearth_trainer *t)
             t->err, HEARTH_E_INVALID,
             "%s: this is a pack; train predictors for the model that it was made of, and pack that",
             m->info.path);
+    if (m->hp.n_pos == 1)
+        return hearth_fail(t->err, HEARTH_E_UNSUPPORTED,
+                           "%s: the model knows one position; training takes windows of two tokens or more",
+                           m->info.path);
     if (t->by_gates && !(p->sparsity_threshold > 0) && !(p->sparsity_share > 0 && p->sparsity_share < 1))
         return hearth_fail_param(
             t->err, HEARTH_E_INVALID, "sparsity_share",

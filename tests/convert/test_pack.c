@@ -582,6 +582,9 @@ static void test_profile_refuses(void **state)
     MADE_OK(hearth_profile(m, tokens, TEXT, &params, other, &result, &err));
     assert_true(result.active > 0.05 && result.active < 0.95);
     assert_int_equal(hearth_profile(m, tokens, 63, &params, other, NULL, &err), HEARTH_E_INVALID);
+    m->hp.n_pos = 1; // with BOS no token has room
+    assert_int_equal(hearth_profile(m, tokens, TEXT, &params, profiled, NULL, &err), HEARTH_E_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "one position"));
     hearth_model_close(&m);
     // Of a pack; and of another model.
     pack_to(packed, NULL, 0);

@@ -295,6 +295,10 @@ static void test_refuses(void **state)
     params.sparsity_share = 0.4f;
     assert_int_equal(hearth_train_predictors(m, tokens, 100, &params, out, &err), HEARTH_E_INVALID);
     assert_non_null(strstr(err.message, "windows"));
+    m->hp.n_pos = 1; // with BOS no token has room
+    assert_int_equal(hearth_train_predictors(m, tokens, TEXT, &params, out, &err), HEARTH_E_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "one position"));
+    m->hp.n_pos = 0;
     params.recall = 1.5f;
     assert_int_equal(hearth_train_predictors(m, tokens, TEXT, &params, out, &err), HEARTH_E_INVALID);
     hearth_model_close(&m);
