@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "convert/magnitudes.h"
 #include "convert/trainer.h"
+#include "model/arch.h"
 #include "model/ffn.h"
 
 #define DEFAULT_CTX    512
@@ -287,15 +288,36 @@ static int do_layer(struct hearth_trainer *t)
 
 // ---- opening
 
-static int check_request(const struct hearth_trainer *t)
+// Whether a model with predictors can be opened and packed.
+static int check_model(const struct hearth_trainer *t)
 {
     const struct hearth_model *m = t->model;
-    const struct hearth_train_params *p = &t->params;
+    const size_t fc1 = m->hp.n_expert ? offsetof(struct hearth_layer, pred_fc1_exps)
+                                      : offsetof(struct hearth_layer, pred_fc1);
     if (m->pack)
         return hearth_fail(
             t->err, HEARTH_E_INVALID,
             "%s: this is a pack; train predictors for the model that it was made of, and pack that",
             m->info.path);
+    if (!hearth_arch_has_field(m->arch, fc1))
+        return hearth_fail(t->err, HEARTH_E_UNSUPPORTED,
+                           "%s: predictors of models of architecture %s are not supported", m->info.path,
+                           m->arch->name);
+    if (hearth_arch_has_need(m->arch, HEARTH_EACH_VECTOR))
+        return hearth_fail(t->err, HEARTH_E_UNSUPPORTED,
+                           "%s: predictors are for packs, and packs of models whose experts have biases are "
+                           "not supported",
+                           m->info.path);
+    return HEARTH_OK;
+}
+
+static int check_request(const struct hearth_trainer *t)
+{
+    const struct hearth_model *m = t->model;
+    const struct hearth_train_params *p = &t->params;
+    const int rc = check_model(t);
+    if (rc)
+        return rc;
     if (m->hp.n_pos == 1)
         return hearth_fail(t->err, HEARTH_E_UNSUPPORTED,
                            "%s: the model knows one position; training takes windows of two tokens or more",

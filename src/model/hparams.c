@@ -170,15 +170,6 @@ static bool has_dense(const struct hearth_arch *arch)
     return false;
 }
 
-// Whether the architecture has tensors of this need.
-static bool has_need(const struct hearth_arch *arch, enum hearth_need need)
-{
-    for (const struct hearth_binding *b = arch->layer; b->name; b++)
-        if (b->need == need)
-            return true;
-    return false;
-}
-
 // How scores become weights.
 static int read_gating(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
 {
@@ -213,7 +204,7 @@ static int read_gating(const struct reader *r, const struct hearth_arch *arch, s
 static int read_shared(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
 {
     int count = 0;
-    if (!has_need(arch, HEARTH_SHARED))
+    if (!hearth_arch_has_need(arch, HEARTH_SHARED))
         return HEARTH_OK;
     int rc = read_range(r, "expert_shared_count", false, 0, HEARTH_MAX_EXPERTS, &count);
     if (!rc && hp->n_ff_exp > 0 && count > 4 * MAX_DIM / hp->n_ff_exp)
@@ -231,7 +222,7 @@ static int read_experts(const struct reader *r, const struct hearth_arch *arch, 
     int rc = read_range(r, "expert_used_count", true, 1, hp->n_expert, &hp->n_expert_used);
     if (!rc) // without it, the other key is required
         rc = read_range(r, "expert_feed_forward_length", hp->n_ff_exp == 0, 1, 4 * MAX_DIM, &hp->n_ff_exp);
-    if (!rc && has_need(arch, HEARTH_LEADING))
+    if (!rc && hearth_arch_has_need(arch, HEARTH_LEADING))
         rc = read_range(r, "leading_dense_block_count", false, 0, hp->n_layer - 1, &hp->n_dense);
     if (!rc && hp->n_dense && !hp->n_ff)
         rc = hearth_fail(r->err, HEARTH_E_FORMAT,

@@ -311,6 +311,29 @@ static void test_refuses(void **state)
     hearth_model_close(&m);
 }
 
+// What could not be opened or packed afterwards is refused by name, whatever the text.
+static void test_architectures(void **state)
+{
+    (void)state;
+    static const struct {
+        struct made made;
+        const char *says;
+    } cases[] = {{{.arch = "phi3"}, "architecture phi3"},
+                 {{.arch = "glm4moe", .experts = true}, "architecture glm4moe"},
+                 {{.arch = "gpt-oss", .experts = true, .set = {{"attention.sliding_window", 'u', 70, NULL}}},
+                  "experts have biases"}};
+    const hearth_token token = 5;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct hearth_train_params params = {.n_threads = 1, .sparsity_share = 0.4f};
+        struct hearth_error err = {0};
+        made_write(source, &cases[i].made);
+        struct hearth_model *m = open_model(source, false);
+        assert_int_equal(hearth_train_predictors(m, &token, 1, &params, out, &err), HEARTH_E_UNSUPPORTED);
+        assert_non_null(strstr(err.message, cases[i].says));
+        hearth_model_close(&m);
+    }
+}
+
 static int begin(void **state)
 {
     const int rc = make_folder(state);
@@ -322,8 +345,9 @@ static int begin(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_gradients), cmocka_unit_test(test_threads),
-                                       cmocka_unit_test(test_codes), cmocka_unit_test(test_models),
-                                       cmocka_unit_test(test_refuses)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_gradients), cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_codes),     cmocka_unit_test(test_models),
+        cmocka_unit_test(test_refuses),   cmocka_unit_test(test_architectures)};
     return cmocka_run_group_tests(tests, begin, remove_folder);
 }
