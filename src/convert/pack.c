@@ -754,6 +754,28 @@ static int write_step(struct packer *p, const struct step *s)
 
 // ---- entry
 
+// What bundles cannot hold is refused by name.
+static int check_kind(const struct packer *p)
+{
+    const char *const in = hearth_gguf_path(p->in);
+    if (hearth_arch_has_need(p->arch, HEARTH_EACH_VECTOR))
+        return hearth_fail(p->err, HEARTH_E_UNSUPPORTED,
+                           "%s: packs of models whose experts have biases are not supported; --ram streams "
+                           "their experts without a pack",
+                           in);
+    if (p->hp.n_dense)
+        return hearth_fail(p->err, HEARTH_E_UNSUPPORTED,
+                           "%s: packs of models whose first layers have no experts are not supported; --ram "
+                           "streams the experts of the others without a pack",
+                           in);
+    if (hearth_arch_has_field(p->arch, offsetof(struct hearth_layer, ffn_gate_up)))
+        return hearth_fail(p->err, HEARTH_E_UNSUPPORTED,
+                           "%s: packs of models with gate and up in one matrix (architecture %s) are not "
+                           "supported; --ram streams their layers without a pack",
+                           in, p->arch->name);
+    return HEARTH_OK;
+}
+
 static int open_source(struct packer *p, const char *in)
 {
     struct hearth_str name = {"", 0};
@@ -773,12 +795,8 @@ static int open_source(struct packer *p, const char *in)
                            "%s: architecture \"%.*s\" is not supported; supported: %s", in,
                            (int)(name.n > 60 ? 60 : name.n), name.s, known);
     rc = hearth_hparams_read(&p->hp, p->arch, p->in, p->err);
-    for (const struct hearth_binding *b = p->arch->layer; b->name && !rc; b++)
-        if (b->need == HEARTH_EACH_VECTOR)
-            rc = hearth_fail(p->err, HEARTH_E_UNSUPPORTED,
-                             "%s: packs of models whose experts have biases are not supported; --ram streams "
-                             "their experts without a pack",
-                             in);
+    if (!rc)
+        rc = check_kind(p);
     p->n_layer = (uint32_t)p->hp.n_layer;
     p->n_embd = (uint32_t)p->hp.n_embd;
     p->n_expert = p->hp.n_expert ? (uint32_t)p->hp.n_expert : 1;
