@@ -16,7 +16,7 @@
 
 struct summary {
     const struct hearth_profile *profile;
-    uint32_t n;                          // layers
+    uint32_t n;                          // layers that are counted
     struct hearth_profile_layer *layers; // [n]
 };
 
@@ -53,11 +53,13 @@ static void print_summary(const struct summary *s)
         "layer       1       8      32      again %%     50     80     95     99 %%   active magnitude\n");
     for (uint32_t i = 0; i < s->n; i++) {
         char name[16];
-        snprintf(name, sizeof name, "%" PRIu32, i);
+        snprintf(name, sizeof name, "%" PRIu32, s->layers[i].layer);
         print_layer(name, &s->layers[i]);
     }
     const struct hearth_profile_layer mean = mean_of(s);
     print_layer("mean", &mean);
+    if (s->n < s->profile->n_layer)
+        fprintf(stderr, "layers that are not here have no experts\n");
 }
 
 // Of many layers, some.
@@ -78,7 +80,7 @@ static int write_chart(const struct summary *s, const char *path)
         const struct hearth_profile_layer *l = &s->layers[at];
         const double values[LINES] = {l->active[0], l->active[3],   l->active[5],
                                       l->repeats,   l->coverage[1], l->coverage[2]};
-        x[i] = at;
+        x[i] = l->layer;
         for (int k = 0; k < LINES; k++)
             y[k][i] = values[k];
     }
@@ -110,10 +112,12 @@ static int summarise(const struct hearth_options *o)
     struct hearth_error err = {0};
     if (hearth_profile_open(&p, o->out, &err))
         return hearth_cli_fail(&err);
-    struct summary s = {p, p->n_layer, calloc(p->n_layer, sizeof *s.layers)};
+    struct summary s = {.profile = p, .layers = calloc(p->n_layer, sizeof *s.layers)};
     int rc = s.layers ? HEARTH_OK : hearth_fail(&err, HEARTH_E_MEMORY, "no memory for a summary");
-    for (uint32_t i = 0; i < s.n && !rc; i++)
-        rc = hearth_profile_summarise(p, i, &s.layers[i], &err);
+    for (uint32_t i = 0; i < p->n_layer && !rc; i++) {
+        rc = hearth_profile_summarise(p, i, &s.layers[s.n], &err);
+        s.n += !rc && s.layers[s.n].used;
+    }
     int status = rc ? hearth_cli_fail(&err) : HEARTH_EXIT_OK;
     if (!status && !o->quiet)
         print_summary(&s);

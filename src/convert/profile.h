@@ -71,6 +71,8 @@ int hearth_profile_read(const struct hearth_profile *p, uint32_t layer, int32_t 
 // What a layer's counts say.
 #define HEARTH_PROFILE_COVERAGES 4
 struct hearth_profile_layer {
+    uint32_t layer;
+    bool used; // false: no token used the counted neurons, as the layer has no experts and others have
     double active[HEARTH_PROFILE_BATCHES]; // mean share of a visited space's neurons, by group size
     // Share of the layer's neurons that have 50, 80, 95 and 99 % of all activations, the most active first.
     double coverage[HEARTH_PROFILE_COVERAGES];

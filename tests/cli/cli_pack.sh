@@ -190,6 +190,16 @@ wait $first || fail "the first of two packers failed"
 wait $second || fail "the second of two packers failed"
 same "$tmp/disk/out" "$pack"
 [ "$(find "$tmp/disk" -type f | wc -l)" -eq 1 ] || fail "packing left files behind"
+# ---- layers without experts beside others: not in the table, nor in the mean; no pack
+glm=$golden/glm4moe.Q8_0.gguf
+run 0 profile "$glm" -f "$tmp/text" -o "$tmp/glm.profile" --sparsity-threshold 40%
+grep -q '^ *0 ' "$tmp/err" && fail "a layer without experts has a row"
+grep -q '^ *1 ' "$tmp/err" || fail "the layer behind it has none"
+[ "$(awk '$1 == "mean" { print $2 }' "$tmp/err")" \> 50 ] || fail "a layer without experts is in the mean"
+err_has "have no experts"
+run 1 pack "$glm" "$tmp/x"
+err_has "first layers have no experts"
+
 # ---- thresholds by share, for models outside the ReLU family
 silu=$golden/mistral-gqa.Q4_0.gguf
 run 1 profile "$silu" -f "$tmp/text" -o "$tmp/silu.profile"
