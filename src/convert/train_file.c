@@ -12,7 +12,7 @@
 
 #define PATH_BYTES 4096
 #define COPY_BYTES ((size_t)4 << 20)
-#define VERSION    1
+#define VERSION    2 // of layers' files
 
 // ---- what the result depends on
 
@@ -73,10 +73,36 @@ static int open_layer(const struct hearth_trainer *t, int layer, struct hearth_g
     char path[PATH_BYTES];
     *g = NULL;
     if (!path_of(t, layer, path))
-        return HEARTH_E_INVALID;
-    if (!hearth_file_exists(path))
-        return HEARTH_E_IO;
+        return hearth_fail(err, HEARTH_E_INVALID, "%s: the name is too long", t->out);
     return hearth_gguf_open(g, path, err);
+}
+
+// Whether the file has the bytes that were written: anything may have happened to it since then.
+static bool is_whole(const struct hearth_trainer *t, const struct hearth_gguf *g)
+{
+    struct hearth_checksums *checksums = NULL;
+    struct hearth_error err;
+    const bool is = !hearth_checksums_open(&checksums, g, &err) && checksums &&
+                    !hearth_checksums_verify(checksums, t->params.n_threads, NULL, NULL, &err);
+    hearth_checksums_close(&checksums);
+    return is;
+}
+
+static bool has_shape(const struct hearth_gguf_tensor *tensor, uint64_t k, uint64_t n, uint64_t m)
+{
+    return tensor && tensor->ne[0] == k && tensor->ne[1] == n && tensor->ne[2] == m && tensor->ne[3] == 1;
+}
+
+// Whether training could have made a predictor of this rank and type.
+static bool is_possible(const struct hearth_trainer *t, uint64_t rank, uint32_t type)
+{
+    bool is = false;
+    for (int i = 0; i < t->n_ranks; i++)
+        is |= t->ranks[i] == rank;
+    bool known = false;
+    for (int i = 0; i < HEARTH_PREDICTOR_TYPES; i++)
+        known |= hearth_predictor_types[i] == type;
+    return is && known;
 }
 
 static bool read_layer(const struct hearth_trainer *t, const struct hearth_gguf *g,
@@ -96,8 +122,9 @@ static bool read_layer(const struct hearth_trainer *t, const struct hearth_gguf 
         return false;
     l->rank = (uint32_t)fc1->ne[1];
     l->type = fc1->type;
-    return fc1->ne[0] == t->n_embd && fc2->ne[0] == fc1->ne[1] && fc2->ne[1] == t->n_ff &&
-           fc1->ne[2] == t->n_expert && fc2->ne[2] == t->n_expert && fc2->type == fc1->type;
+    return is_possible(t, fc1->ne[1], fc1->type) && fc2->type == fc1->type &&
+           has_shape(fc1, t->n_embd, l->rank, t->n_expert) && has_shape(fc2, l->rank, t->n_ff, t->n_expert) &&
+           is_whole(t, g);
 }
 
 bool hearth_trainer_has_layer(const struct hearth_trainer *t, int layer, struct hearth_train_layer *out)
@@ -149,6 +176,8 @@ int hearth_trainer_put_layer(struct hearth_trainer *t, const struct hearth_train
         rc = hearth_gguf_put_f32(w, "hearth.train.bytes", l->bytes, t->err);
     if (!rc)
         rc = declare(t, w, l);
+    if (!rc)
+        rc = hearth_gguf_put_checksums(w, t->err);
     if (!rc)
         rc = hearth_gguf_write(w, t->fc1, fc1, t->err);
     if (!rc)
@@ -287,7 +316,7 @@ static int take_facts(const struct hearth_trainer *t, struct facts *f)
         return hearth_fail(t->err, HEARTH_E_MEMORY, "no memory to write a model");
     for (size_t i = 0; i < t->n_layer; i++) {
         if (!hearth_trainer_has_layer(t, (int)i, &f->layers[i]))
-            return hearth_fail(t->err, HEARTH_E_IO, "%s.layers: layer %zu is gone", t->out, i);
+            return hearth_fail(t->err, HEARTH_E_IO, "%s.layers: layer %zu is gone or damaged", t->out, i);
         f->recall[i] = f->layers[i].recall;
         f->active[i] = f->layers[i].active;
         f->chosen[i] = f->layers[i].chosen;

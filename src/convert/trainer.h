@@ -48,7 +48,7 @@ struct hearth_trainer {
 
 // Sets t->settings.
 int hearth_trainer_hash(struct hearth_trainer *t, const hearth_token *tokens, size_t n_tokens);
-// Whether the layer is finished; then *layer says what became of it.
+// Whether the layer is finished, and its file is as it was written; then *layer says what became of it.
 bool hearth_trainer_has_layer(const struct hearth_trainer *t, int layer, struct hearth_train_layer *out);
 // Keeps the layer's predictors, which are in fc1 and fc2.
 int hearth_trainer_put_layer(struct hearth_trainer *t, const struct hearth_train_layer *layer);

@@ -230,7 +230,19 @@ static double mass_of(const struct hearth_model *m, enum hearth_sparsity sparsit
     return f.sum;
 }
 
-static void check_trained(const struct made *made)
+// Flips a bit of the middle of the first layer that was finished: of its data.
+static void damage(const char *model)
+{
+    char path[600];
+    snprintf(path, sizeof path, "%s.layers/layer-00000.gguf", model);
+    struct file_bytes f = read_whole(path);
+    f.p[f.n / 2] ^= 1;
+    write_whole(path, f.p, f.n);
+    free(f.p);
+}
+
+// With `damages`, a finished layer is damaged before training goes on, and is trained again.
+static void check_trained(const struct made *made, bool damages)
 {
     struct hearth_error err = {0};
     struct stop never = {0};
@@ -249,9 +261,11 @@ static void check_trained(const struct made *made)
     assert_int_equal(train_to(other, 3, &stop, &err), HEARTH_E_INTERRUPTED);
     assert_int_equal(access(other, F_OK), -1);
     stop = (struct stop){0};
+    if (damages)
+        damage(other);
     MADE_OK(train_to(other, 2, &stop, &err));
     assert_int_equal(stop.layers, MADE_LAYERS);
-    assert_int_equal(stop.kept, 1);
+    assert_int_equal(stop.kept, !damages);
     assert_same_files(out, other);
     remove(other);
     char folder_of_layers[600];
@@ -273,12 +287,14 @@ static void check_trained(const struct made *made)
 static void test_models(void **state)
 {
     (void)state;
-    check_trained(&(struct made){.arch = "llama", .set = {{"feed_forward.activation", 's', 0, "drelu"}}});
+    check_trained(&(struct made){.arch = "llama", .set = {{"feed_forward.activation", 's', 0, "drelu"}}},
+                  false);
     check_trained(&(struct made){.arch = "llama",
                                  .experts = true,
                                  .by_neuron = true,
-                                 .set = {{"feed_forward.activation", 's', 0, "relu"}}});
-    check_trained(&(struct made){.arch = "llama"});
+                                 .set = {{"feed_forward.activation", 's', 0, "relu"}}},
+                  true);
+    check_trained(&(struct made){.arch = "llama"}, true);
 }
 
 static void test_refuses(void **state)
