@@ -262,7 +262,7 @@ static int put_tensors(const struct hearth_trainer *t, struct hearth_gguf_writer
     }
     for (size_t i = 0; i < t->n_layer && !rc; i++)
         rc = declare(t, w, &f->layers[i]);
-    return rc;
+    return rc ? rc : hearth_gguf_put_checksums(w, t->err);
 }
 
 static int copy(const struct hearth_trainer *t, struct hearth_gguf_writer *w, const struct hearth_gguf *g,

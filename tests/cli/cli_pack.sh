@@ -96,7 +96,7 @@ run 0 train-predictors "$model" -f "$tmp/text" -o "$tmp/predictors.gguf" --steps
 err_has "layer 5: rank"
 out_is_empty
 [ ! -e "$tmp/predictors.gguf.layers" ] || fail "finished layers are left behind"
-run 0 inspect "$tmp/predictors.gguf"
+run 0 inspect "$tmp/predictors.gguf" --verify
 out_has "hearth.predictors.recall"
 run 0 run "$tmp/predictors.gguf" -p "$prompt" -n 5 --temp 0 --sparsity predict
 run 0 pack "$tmp/predictors.gguf" "$tmp/again"

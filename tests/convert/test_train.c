@@ -9,6 +9,7 @@
 #include "convert/predictor.h"
 #include "convert/train.h"
 #include "engine/context.h"
+#include "gguf/checksums.h"
 #include "made_models.h"
 #include "model/ffn.h"
 #include "pack_support.h"
@@ -250,7 +251,8 @@ static void check_trained(const struct made *made, bool damages)
     MADE_OK(train_to(out, 1, &never, &err));
     assert_int_equal(never.layers, MADE_LAYERS);
     assert_int_equal(never.kept, 0);
-    struct hearth_model *m = open_model(out, false);
+    struct hearth_model *m = open_model(out, true);
+    assert_non_null(hearth_gguf_tensor(m->gguf, HEARTH_CHECKSUMS_NAME));
     assert_true(m->hp.has_predictors && m->hp.predict_threshold == 1.0f);
     assert_int_equal(m->hp.predictor_input, HEARTH_PREDICTOR_NORMED);
     const double all = mass_of(m, HEARTH_SPARSITY_OFF), found = mass_of(m, HEARTH_SPARSITY_PREDICT);
