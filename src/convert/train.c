@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/memory.h"
 #include "convert/magnitudes.h"
 #include "convert/trainer.h"
@@ -22,6 +23,9 @@
 #define LEAST_RANK     32
 #define HELD_EVERY     10
 #define LEAST_WINDOWS  20
+// Samples of an expert: with fewer, what was found says nothing about what will be.
+#define LEAST_TRAIN 64
+#define LEAST_HELD  8
 // Of memory that samples may take where there is no budget.
 #define STATE_BYTES (UINT64_C(4) << 30)
 
@@ -187,11 +191,9 @@ static bool on_step(void *arg)
     return report(t, WALK_SHARE + (1 - WALK_SHARE) * (done < 1 ? done : 1));
 }
 
-// Where an expert has too few samples to learn from, its predictor names all neurons that others of its kind
-// do not tell apart: it stays as small as it is and finds what it can.
-static int fit_space(struct hearth_trainer *t, int expert, const size_t *ranks, int n_ranks)
+static int fit_space(struct hearth_trainer *t, int expert, const struct hearth_samples *s,
+                     const size_t *ranks, int n_ranks)
 {
-    struct hearth_samples s = list_samples(t, expert);
     struct hearth_predictor_params params = {
         .recall = t->params.recall,
         .steps = (uint64_t)t->params.steps,
@@ -202,13 +204,30 @@ static int fit_space(struct hearth_trainer *t, int expert, const size_t *ranks, 
         .progress = on_step,
         .progress_arg = t};
     memcpy(params.ranks, ranks, (size_t)n_ranks * sizeof *ranks);
-    if (!s.n_train || !s.n_held)
-        return hearth_fail(
-            t->err, HEARTH_E_INVALID,
-            "the text is too short: expert %d of layer %d has %zu samples to train with and %zu "
-            "held out",
-            expert, t->layer, s.n_train, s.n_held);
-    return hearth_predictor_fit(&t->net, &s, &params, &t->fit, t->err);
+    return hearth_predictor_fit(&t->net, s, &params, &t->fit, t->err);
+}
+
+// The expert with most samples: nothing can be left to chance here.
+static int fit_first(struct hearth_trainer *t, int expert)
+{
+    const struct hearth_samples s = list_samples(t, expert);
+    if (s.n_train && s.n_held)
+        return fit_space(t, expert, &s, t->ranks, t->n_ranks);
+    return hearth_fail(t->err, HEARTH_E_INVALID,
+                       "the text is too short: layer %d has %zu samples to train with and %zu held out",
+                       t->layer, s.n_train, s.n_held);
+}
+
+// Where an expert has too few samples to learn from, its predictor names all neurons: nothing is lost, and
+// tokens that use it are rare.
+static int fit_other(struct hearth_trainer *t, int expert, size_t rank, struct hearth_train_layer *layer)
+{
+    const struct hearth_samples s = list_samples(t, expert);
+    if (s.n_train >= LEAST_TRAIN && s.n_held >= LEAST_HELD)
+        return fit_space(t, expert, &s, &rank, 1);
+    layer->untrained++;
+    t->steps_done += (uint64_t)t->params.steps;
+    return hearth_predictor_name_all(&t->fit, t->n_embd, t->n_ff, t->err);
 }
 
 // ---- one layer
@@ -245,7 +264,7 @@ static int fit_layer(struct hearth_trainer *t, struct hearth_train_layer *layer)
         first = count_samples(t, e) > count_samples(t, first) ? e : first;
     t->steps_done = 0;
     t->steps_all = (uint64_t)t->params.steps * (t->n_expert + (t->n_ranks > 2 ? 2 : (size_t)t->n_ranks) - 1);
-    int rc = fit_space(t, first, t->ranks, t->n_ranks);
+    int rc = fit_first(t, first);
     if (rc)
         return rc;
     const size_t rank = t->fit.rank;
@@ -254,11 +273,12 @@ static int fit_layer(struct hearth_trainer *t, struct hearth_train_layer *layer)
     for (int e = 0; e < (int)t->n_expert && !rc; e++) {
         if (e == first)
             continue;
-        rc = fit_space(t, e, &rank, 1);
+        rc = fit_other(t, e, rank, layer);
         if (!rc)
             add_fit(t, e, layer);
     }
     t->fit.only = HEARTH_PREDICTOR_ANY;
+    layer->active *= (float)t->n_expert / (float)(t->n_expert - layer->untrained);
     return rc;
 }
 
@@ -281,6 +301,7 @@ static int do_layer(struct hearth_trainer *t)
     if (!rc && !kept)
         rc = hearth_trainer_put_layer(t, &layer);
     layer.kept = kept;
+    t->n_untrained += layer.untrained;
     if (!rc && t->params.on_layer)
         t->params.on_layer(t->params.on_layer_arg, &layer);
     return rc;
@@ -527,6 +548,12 @@ int hearth_train_predictors(const struct hearth_model *model, const hearth_token
         rc = do_layer(&t);
     if (!rc)
         rc = hearth_trainer_write(&t);
+    if (!rc && t.n_untrained)
+        hearth_log(
+            HEARTH_LOG_WARNING,
+            "%zu of %zu experts had too few samples to learn from: their predictors name all neurons; a "
+            "longer text trains them, too",
+            t.n_untrained, t.n_layer * t.n_expert);
     close_trainer(&t);
     return rc;
 }

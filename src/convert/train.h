@@ -10,8 +10,9 @@ struct hearth_train_layer {
     int layer;
     bool kept;              // from a run before
     uint32_t rank, type;    // of its predictors; enum hearth_type
+    uint32_t untrained;     // experts with too few samples, whose predictors name all neurons
     float recall;           // mean over its spaces, of text held out: share of the magnitudes found,
-    float active, chosen;   // share of neurons that are active, and that the predictors name
+    float active, chosen;   // share of neurons that are active (without those), and that predictors name
     float bytes;            // of the predictors, as a share of the feed-forward part's
     double walk_s, train_s; // seconds
 };

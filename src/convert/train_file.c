@@ -118,7 +118,8 @@ static bool read_layer(const struct hearth_trainer *t, const struct hearth_gguf 
         settings != t->settings || hearth_gguf_f32(g, "hearth.train.recall", true, &l->recall, NULL) ||
         hearth_gguf_f32(g, "hearth.train.active", true, &l->active, NULL) ||
         hearth_gguf_f32(g, "hearth.train.chosen", true, &l->chosen, NULL) ||
-        hearth_gguf_f32(g, "hearth.train.bytes", true, &l->bytes, NULL))
+        hearth_gguf_f32(g, "hearth.train.bytes", true, &l->bytes, NULL) ||
+        hearth_gguf_u32(g, "hearth.train.untrained", true, &l->untrained, NULL))
         return false;
     l->rank = (uint32_t)fc1->ne[1];
     l->type = fc1->type;
@@ -174,6 +175,8 @@ int hearth_trainer_put_layer(struct hearth_trainer *t, const struct hearth_train
         rc = hearth_gguf_put_f32(w, "hearth.train.chosen", l->chosen, t->err);
     if (!rc)
         rc = hearth_gguf_put_f32(w, "hearth.train.bytes", l->bytes, t->err);
+    if (!rc)
+        rc = hearth_gguf_put_u32(w, "hearth.train.untrained", l->untrained, t->err);
     if (!rc)
         rc = declare(t, w, l);
     if (!rc)

@@ -22,6 +22,7 @@ struct hearth_trainer {
 
     // The layer that is being passed.
     int layer;
+    size_t n_untrained; // experts of all layers so far (struct hearth_train_layer)
     bool sizing;
     float least;
     int rc; // of a callback

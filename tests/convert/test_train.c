@@ -153,7 +153,7 @@ static void fill(hearth_token *tokens)
 
 struct stop {
     int after; // layers; 0: never
-    int layers, kept;
+    int layers, kept, untrained;
 };
 
 static bool on_progress(void *arg, float share)
@@ -168,7 +168,9 @@ static void on_layer(void *arg, const struct hearth_train_layer *l)
     struct stop *s = arg;
     s->layers++;
     s->kept += l->kept;
-    assert_true(l->recall >= 0.9f && l->chosen <= 1 && l->active > 0 && l->rank >= 32);
+    s->untrained += (int)l->untrained;
+    assert_true(l->recall >= 0.9f && l->chosen <= 1.0001f && l->active <= 1.0001f && l->active > 0 &&
+                l->rank >= 32);
 }
 
 static int train_to(const char *path, int n_threads, struct stop *stop, struct hearth_error *err)
@@ -299,6 +301,79 @@ static void test_models(void **state)
     check_trained(&(struct made){.arch = "llama"}, true);
 }
 
+// Two experts of each layer are never used: of two opposite rows of the router one is above nothing.
+static float pairs_of_experts(const char *tensor, uint64_t row, uint64_t column, float usual)
+{
+    if (!strstr(tensor, "ffn_gate_inp"))
+        return usual;
+    const float x = (float)(column * (row / 2 + 3) % 5) - 2;
+    return row >= 4 ? 0 : row % 2 ? x : -x;
+}
+
+static char logged[512];
+
+static void on_log(void *arg, enum hearth_log_level level, const char *message)
+{
+    (void)arg;
+    (void)level;
+    snprintf(logged, sizeof logged, "%s", message);
+}
+
+static void test_unused_experts(void **state)
+{
+    (void)state;
+    struct hearth_error err = {0};
+    struct stop stop = {0};
+    made_write(source, &(struct made){.arch = "llama",
+                                      .experts = true,
+                                      .by_neuron = true,
+                                      .value = pairs_of_experts,
+                                      .set = {{"feed_forward.activation", 's', 0, "relu"}}});
+    hearth_log_set(on_log, NULL);
+    MADE_OK(train_to(out, 1, &stop, &err));
+    hearth_log_set(NULL, NULL);
+    assert_int_equal(stop.untrained, 2 * MADE_LAYERS);
+    assert_non_null(strstr(logged, "4 of 12 experts"));
+    struct hearth_model *m = open_model(out, false);
+    hearth_model_close(&m);
+    const struct hearth_pack_params pack = {.n_threads = 1};
+    MADE_OK(hearth_pack_write(out, other, &pack, NULL, &err));
+    remove(other);
+}
+
+// Every neuron is above the threshold, whatever the input's size.
+static void test_names_all(void **state)
+{
+    (void)state;
+    enum { WIDTH = 96, RANK = 32, NEURONS = 5 };
+    for (int k = 0; k < HEARTH_PREDICTOR_TYPES; k++) {
+        static uint8_t fc1[WIDTH * RANK * 2], fc2[NEURONS * RANK * 2];
+        static float w1[RANK][WIDTH], w2[NEURONS][RANK];
+        struct hearth_error err = {0};
+        struct hearth_predictor p = {.rank = RANK, .type = hearth_predictor_types[k], .fc1 = fc1, .fc2 = fc2};
+        const struct hearth_type_info *type = hearth_type_info(p.type);
+        MADE_OK(hearth_predictor_name_all(&p, WIDTH, NEURONS, &err));
+        for (size_t i = 0; i < RANK; i++)
+            type->decode(fc1 + i * hearth_type_bytes(p.type, WIDTH), w1[i], WIDTH);
+        for (size_t i = 0; i < NEURONS; i++)
+            type->decode(fc2 + i * hearth_type_bytes(p.type, RANK), w2[i], RANK);
+        for (int try = 0; try < 200; try++) {
+            float z[NEURONS] = {0};
+            for (int r = 0; r < RANK; r++) {
+                float h = 0;
+                for (int i = 0; i < WIDTH; i++) {
+                    const int x = (i * i * 7 + try * 31 + i * try) % 19 - 9;
+                    h += w1[r][i] * ldexpf((float)x, try % 24 - 12);
+                }
+                for (int j = 0; j < NEURONS; j++)
+                    z[j] += w2[j][r] * (h > 0 ? h : 0);
+            }
+            for (int j = 0; j < NEURONS; j++)
+                assert_true(z[j] >= 1);
+        }
+    }
+}
+
 static void test_refuses(void **state)
 {
     (void)state;
@@ -366,6 +441,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gradients), cmocka_unit_test(test_threads),
         cmocka_unit_test(test_codes),     cmocka_unit_test(test_models),
+        cmocka_unit_test(test_names_all), cmocka_unit_test(test_unused_experts),
         cmocka_unit_test(test_refuses),   cmocka_unit_test(test_architectures)};
     return cmocka_run_group_tests(tests, begin, remove_folder);
 }
