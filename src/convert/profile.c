@@ -272,8 +272,8 @@ static int check_request(struct hearth_profiler *p, size_t n_tokens,
     if (!hearth_is_relu(&m->hp) && !(params->sparsity_threshold > 0) && !(params->sparsity_share > 0))
         return hearth_fail_param(
             p->err, HEARTH_E_INVALID, "sparsity_share",
-            "%s: with this model's activation every neuron is always active: say with "
-            "sparsity_threshold or sparsity_share which ones are left out, for instance 40%%",
+            "%s: with this model's activation every neuron is always active: a threshold has to say which "
+            "ones are left out, for instance 40%%",
             m->info.path);
     if (m->pack)
         return hearth_fail(p->err, HEARTH_E_INVALID,

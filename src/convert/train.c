@@ -346,8 +346,8 @@ static int check_request(const struct hearth_trainer *t)
     if (t->by_gates && !(p->sparsity_threshold > 0) && !(p->sparsity_share > 0 && p->sparsity_share < 1))
         return hearth_fail_param(
             t->err, HEARTH_E_INVALID, "sparsity_share",
-            "%s: with this model's activation every neuron is always active: say with "
-            "sparsity_threshold or sparsity_share which ones are left out, for instance 40%%",
+            "%s: with this model's activation every neuron is always active: a threshold has to say which "
+            "ones are left out, for instance 40%%",
             m->info.path);
     if (!t->by_gates && p->sparsity_share > 0)
         return hearth_fail_param(t->err, HEARTH_E_INVALID, "sparsity_share",
@@ -373,9 +373,9 @@ static int list_windows(struct hearth_trainer *t, size_t n_tokens)
     if (n < LEAST_WINDOWS)
         return hearth_fail_param(
             t->err, HEARTH_E_INVALID, "n_ctx",
-            "the text has %zu tokens, which are %zu windows of %d; training needs at least %d, "
-            "and is good from some thousands on",
-            n_tokens, n, n_ctx, LEAST_WINDOWS);
+            "the text has %zu tokens, which fill %zu window%s of %d; training needs at least %d, and is good "
+            "from some thousands on",
+            n_tokens, n, n == 1 ? "" : "s", n_ctx, LEAST_WINDOWS);
     t->windows = hearth_calloc(n, sizeof *t->windows);
     t->firsts = hearth_calloc(n, sizeof *t->firsts);
     if (!t->windows || !t->firsts)

@@ -203,7 +203,7 @@ err_has "first layers have no experts"
 # ---- thresholds by share, for models outside the ReLU family
 silu=$golden/mistral-gqa.Q4_0.gguf
 run 1 profile "$silu" -f "$tmp/text" -o "$tmp/silu.profile"
-err_has "for instance 40%"
+err_has "for instance 40% (option --sparsity-threshold)"
 run 0 profile "$silu" -f "$tmp/text" -o "$tmp/silu.profile" --sparsity-threshold 40%
 run 0 pack "$silu" "$tmp/silu.hearth.gguf" --profile "$tmp/silu.profile"
 run 0 run "$tmp/silu.hearth.gguf" -p ab -n 20 --ignore-eos --sparsity-threshold 40%

@@ -599,7 +599,8 @@ static void test_profile_refuses(void **state)
     make_source(&silu);
     struct hearth_model *m = open_model(source, false);
     assert_int_equal(hearth_profile(m, tokens, TEXT, &params, other, NULL, &err), HEARTH_E_INVALID);
-    assert_non_null(strstr(err.message, "sparsity_share"));
+    assert_string_equal(err.param, "sparsity_share");
+    assert_null(strstr(err.message, err.param)); // the program names its own option
     // With a threshold it can be done; a short text cannot.
     params.sparsity_threshold = 0.1f;
     struct hearth_profile_result result;

@@ -384,8 +384,11 @@ static void test_refuses(void **state)
     made_write(source, &(struct made){.arch = "llama"});
     struct hearth_model *m = open_model(source, false);
     assert_int_equal(hearth_train_predictors(m, tokens, TEXT, &params, out, &err), HEARTH_E_INVALID);
-    assert_non_null(strstr(err.message, "sparsity_share"));
+    assert_string_equal(err.param, "sparsity_share");
+    assert_null(strstr(err.message, err.param)); // the program names its own option
     params.sparsity_share = 0.4f;
+    assert_int_equal(hearth_train_predictors(m, tokens, 10, &params, out, &err), HEARTH_E_INVALID);
+    assert_non_null(strstr(err.message, "fill 1 window of 24;"));
     assert_int_equal(hearth_train_predictors(m, tokens, 100, &params, out, &err), HEARTH_E_INVALID);
     assert_non_null(strstr(err.message, "windows"));
     m->hp.n_pos = 1; // with BOS no token has room
