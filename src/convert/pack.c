@@ -504,19 +504,11 @@ static int put_activation(struct packer *p)
     return hearth_gguf_put_str(p->out, key, name, strlen(name), p->err);
 }
 
-static uint64_t file_bytes(const struct hearth_gguf *g)
-{
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < hearth_gguf_n_shards(g); i++)
-        bytes += hearth_file_size(hearth_gguf_file(g, i));
-    return bytes;
-}
-
 // Records the source, so that a change of it can be noticed.
 static int put_source(struct packer *p)
 {
     const char *path = hearth_gguf_path(p->in), *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    const uint64_t bytes = file_bytes(p->in);
+    const uint64_t bytes = hearth_gguf_file_bytes(p->in);
     uint32_t crc = 0;
     int rc = hearth_gguf_header_crc(p->in, &crc, p->err);
     if (!rc)
@@ -846,7 +838,7 @@ static void warn_of_streaming(const struct packer *p, const char *in)
 // Before anything is written. The header is about as long as the source's; tensors begin at pages.
 static int check_room(const struct packer *p, const char *out)
 {
-    const uint64_t files = file_bytes(p->in), tensors = p->result.bytes_in;
+    const uint64_t files = hearth_gguf_file_bytes(p->in), tensors = p->result.bytes_in;
     const uint64_t header = files > tensors ? files - tensors : 0;
     const uint64_t needed = header + p->result.bytes_out + p->n_steps * HEARTH_PACK_ALIGNMENT;
     const uint64_t room = hearth_disk_free(out);
@@ -937,7 +929,7 @@ int hearth_pack_write(const char *in, const char *out, const struct hearth_pack_
 int hearth_pack_source_of(const struct hearth_model *m, struct hearth_pack_source *out,
                           struct hearth_error *err)
 {
-    *out = (struct hearth_pack_source){.bytes = file_bytes(m->gguf)};
+    *out = (struct hearth_pack_source){.bytes = hearth_gguf_file_bytes(m->gguf)};
     return hearth_model_fingerprint(m, &out->fingerprint, err);
 }
 

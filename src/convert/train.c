@@ -537,6 +537,8 @@ int hearth_train_predictors(const struct hearth_model *model, const hearth_token
         rc = list_windows(&t, n_tokens);
     list_ranks(&t);
     if (!rc)
+        rc = hearth_trainer_check_disk(&t);
+    if (!rc)
         rc = hearth_trainer_hash(&t, tokens, n_tokens);
     if (!rc)
         rc = open_net(&t);

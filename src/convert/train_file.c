@@ -12,6 +12,7 @@
 
 #define PATH_BYTES 4096
 #define COPY_BYTES ((size_t)4 << 20)
+#define MIB        (1024.0 * 1024)
 #define VERSION    2 // of layers' files
 
 // ---- what the result depends on
@@ -103,6 +104,48 @@ static bool is_possible(const struct hearth_trainer *t, uint64_t rank, uint32_t 
     for (int i = 0; i < HEARTH_PREDICTOR_TYPES; i++)
         known |= hearth_predictor_types[i] == type;
     return is && known;
+}
+
+static bool has_file(const struct hearth_trainer *t, int layer)
+{
+    char path[PATH_BYTES];
+    return path_of(t, layer, path) && hearth_file_exists(path);
+}
+
+// Of a layer's predictors, at most.
+static double most_of_layer(const struct hearth_trainer *t)
+{
+    const uint32_t smallest = hearth_predictor_types[HEARTH_PREDICTOR_TYPES - 1];
+    const double least = (double)hearth_predictor_bytes(smallest, t->n_embd, t->net.r, t->n_ff);
+    const double allowed = (double)t->params.share * t->neuron_bytes * (double)t->n_ff;
+    return (double)t->n_expert * (allowed > least ? allowed : least);
+}
+
+// Bytes of a store that memory has no room for (hearth_row_store_open()).
+static double bytes_in_file(const struct hearth_trainer *t, size_t rows, size_t row_bytes)
+{
+    const double bytes = (double)rows * (double)row_bytes;
+    return bytes > (double)t->walk.state_bytes ? bytes : 0;
+}
+
+int hearth_trainer_check_disk(const struct hearth_trainer *t)
+{
+    const double layer = most_of_layer(t), room = (double)hearth_disk_free(t->out);
+    const size_t rows = t->n_tokens + t->walk.n_windows; // with BOS
+    const double model = (double)hearth_gguf_file_bytes(t->model->gguf) + layer * (double)t->n_layer;
+    double beside = 0;
+    for (int i = 0; i < (int)t->n_layer; i++)
+        beside += has_file(t, i) ? 0 : layer;
+    beside += bytes_in_file(t, rows, t->n_embd * sizeof(float));
+    beside += bytes_in_file(t, t->n_tokens, t->n_embd * sizeof(float));
+    beside += bytes_in_file(t, t->n_tokens * t->n_used, t->n_ff);
+    if (model + beside <= room)
+        return HEARTH_OK;
+    return hearth_fail(
+        t->err, HEARTH_E_IO,
+        "%s: No space left on the disk: the model with predictors takes up to %.1f MiB, what is "
+        "kept beside it %.1f, and there is room for %.1f",
+        t->out, model / MIB, beside / MIB, room / MIB);
 }
 
 static bool read_layer(const struct hearth_trainer *t, const struct hearth_gguf *g,

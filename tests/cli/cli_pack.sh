@@ -101,6 +101,15 @@ out_has "hearth.predictors.recall"
 run 0 run "$tmp/predictors.gguf" -p "$prompt" -n 5 --temp 0 --sparsity predict
 run 0 pack "$tmp/predictors.gguf" "$tmp/again"
 err_lacks "has no predictors"
+if unshare -rm true 2>/dev/null; then # a disk with room for layers, but not for the model
+    mkdir "$tmp/small"
+    # shellcheck disable=SC2016 # the inner shell expands them
+    unshare -rm bash -c 'mount -t tmpfs -o size=5M none "$1" && shift && "$@"' bash "$tmp/small" \
+        "$hearth" train-predictors "$model" -f "$tmp/text" -o "$tmp/small/out" --steps 5 -c 16 -t 1 \
+        >"$tmp/out" 2>"$tmp/err" && fail "a model on a small disk"
+    err_has "No space left on the disk: the model with predictors takes up to"
+    err_lacks "layer 0"
+fi
 run 2 train-predictors "$model" -o "$tmp/x"
 err_has "-f is missing"
 run 2 train-predictors "$model" -f "$tmp/text"
