@@ -173,6 +173,9 @@ int hearth_cmd_profile(const struct hearth_options *o)
         return hearth_cli_usage(cmd, "-o is missing: where should the profile go?");
     if (hearth_cli_same_file(o->model, o->out) || hearth_cli_same_file(o->file, o->out))
         return hearth_cli_error("%s is what the profile is made of: give another name for it", o->out);
+    const int refused = hearth_cli_check_out(o->out);
+    if (refused)
+        return refused;
     struct hearth_buffer text = {0};
     struct hearth_model *model = NULL;
     hearth_token *tokens = NULL;

@@ -68,6 +68,9 @@ int hearth_cmd_train(const struct hearth_options *o)
     if (hearth_cli_same_file(o->model, o->out) || hearth_cli_same_file(o->file, o->out))
         return hearth_cli_error("%s is what the predictors are made of: give another name for the model",
                                 o->out);
+    const int refused = hearth_cli_check_out(o->out);
+    if (refused)
+        return refused;
     struct hearth_buffer text = {0};
     struct hearth_model *model = NULL;
     hearth_token *tokens = NULL;

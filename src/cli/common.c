@@ -286,8 +286,8 @@ int hearth_cli_check_out(const char *path)
     if (stat(path, &st) || !S_ISREG(st.st_mode) || !st.st_size)
         return HEARTH_EXIT_OK;
     FILE *f = fopen(path, "rbe");
-    const bool is_gguf =
-        !f || (fread(magic, 1, sizeof magic, f) == sizeof magic && !memcmp(magic, "GGUF", 4));
+    const bool is_gguf = !f || (fread(magic, 1, sizeof magic, f) == sizeof magic &&
+                                (!memcmp(magic, "GGUF", 4) || !memcmp(magic, "PWRI", 4)));
     if (f)
         fclose(f);
     return is_gguf

@@ -119,6 +119,19 @@ err_has "give another name"
 run 1 train-predictors "$model" -f "$tmp/text" -o "$tmp/x"
 err_has "windows"
 
+# ---- other files of the user's are not overwritten; models of PowerInfer are
+echo precious >"$tmp/notes"
+cp "$tmp/notes" "$tmp/wanted"
+run 1 train-predictors "$model" -f "$tmp/text" -o "$tmp/notes" --steps 5 -c 16
+err_has "it is not overwritten"
+run 1 profile "$model" -f "$tmp/text" -o "$tmp/notes"
+err_has "it is not overwritten"
+same "$tmp/notes" "$tmp/wanted"
+for _ in 1 2; do
+    run 0 train-predictors "$source_dir/tests/golden/pwri/bamboo.Q4_0.gguf" -f "$tmp/text" \
+        -o "$tmp/pwri.gguf" --steps 2 -c 16 -q
+done
+
 # ---- wrong command lines
 run 2 profile "$model" -o "$tmp/x"
 err_has "-f is missing"
