@@ -827,7 +827,14 @@ static void sum_up(struct packer *p)
 // A pack without predictors is for models in memory: before it is written is the time to say so.
 static void warn_of_streaming(const struct packer *p, const char *in)
 {
-    if (!p->predictors && !p->params->gates_apart)
+    if (p->predictors || (p->params->gates_apart && hearth_is_relu(&p->hp)))
+        return;
+    if (p->params->gates_apart)
+        hearth_log(HEARTH_LOG_WARNING,
+                   "%s: gates say which neurons to read in models of the ReLU family; of this one, the pack "
+                   "streams whole layers unless a sparsity threshold is given when it runs",
+                   in);
+    else
         hearth_log(
             HEARTH_LOG_WARNING,
             "%s has no predictors, so nothing says which neurons to read: where memory is too small, the pack "

@@ -117,7 +117,7 @@ err_has "-o is missing"
 run 1 train-predictors "$model" -f "$tmp/text" -o "$tmp/text"
 err_has "give another name"
 run 1 train-predictors "$model" -f "$tmp/text" -o "$tmp/x"
-err_has "windows"
+err_has "fill 1 window of 512; "
 
 # ---- other files of the user's are not overwritten; models of PowerInfer are
 echo precious >"$tmp/notes"
@@ -212,6 +212,17 @@ wait $first || fail "the first of two packers failed"
 wait $second || fail "the second of two packers failed"
 same "$tmp/disk/out" "$pack"
 [ "$(find "$tmp/disk" -type f | wc -l)" -eq 1 ] || fail "packing left files behind"
+silu=$golden/mistral-gqa.Q4_0.gguf
+# ---- gates apart: of use outside the ReLU family only with a threshold, which packing and running say
+run 0 pack "$silu" "$tmp/gates.gguf" --gates-apart
+err_has "gates say which neurons to read in models of the ReLU family"
+run 0 run "$tmp/gates.gguf" -p ab -n 2 --ram min -v
+err_has "streams whole layers"
+run 0 run "$tmp/gates.gguf" -p ab -n 2 --ram min -v --sparsity-threshold 0.1
+err_lacks "streams whole layers"
+run 0 pack "$model" "$tmp/gates.gguf" --gates-apart
+err_lacks "gates say"
+
 # ---- layers without experts beside others: not in the table, nor in the mean; no pack
 glm=$golden/glm4moe.Q8_0.gguf
 run 0 profile "$glm" -f "$tmp/text" -o "$tmp/glm.profile" --sparsity-threshold 40%
@@ -223,7 +234,6 @@ run 1 pack "$glm" "$tmp/x"
 err_has "first layers have no experts"
 
 # ---- thresholds by share, for models outside the ReLU family
-silu=$golden/mistral-gqa.Q4_0.gguf
 run 1 profile "$silu" -f "$tmp/text" -o "$tmp/silu.profile"
 err_has "for instance 40% (option --sparsity-threshold)"
 run 0 profile "$silu" -f "$tmp/text" -o "$tmp/silu.profile" --sparsity-threshold 40%
