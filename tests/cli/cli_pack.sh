@@ -222,6 +222,10 @@ run 0 run "$tmp/gates.gguf" -p ab -n 2 --ram min -v --sparsity-threshold 0.1
 err_lacks "streams whole layers"
 run 0 pack "$model" "$tmp/gates.gguf" --gates-apart
 err_lacks "gates say"
+run 0 inspect "$tmp/gates.gguf"
+out_has "gates         apart"
+run 0 inspect "$tmp/gates.gguf" --json
+[ "$(json "$tmp/out" pack/version)" = 2 ] || fail "the version of a pack with its gates apart"
 
 # ---- layers without experts beside others: not in the table, nor in the mean; no pack
 glm=$golden/glm4moe.Q8_0.gguf
