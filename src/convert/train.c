@@ -535,9 +535,10 @@ int hearth_train_predictors(const struct hearth_model *model, const hearth_token
     int rc = check_request(&t);
     if (!rc)
         rc = list_windows(&t, n_tokens);
-    list_ranks(&t);
-    if (!rc)
+    if (!rc) {
+        list_ranks(&t);
         rc = hearth_trainer_check_disk(&t);
+    }
     if (!rc)
         rc = hearth_trainer_hash(&t, tokens, n_tokens);
     if (!rc)

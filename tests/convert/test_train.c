@@ -397,11 +397,14 @@ static void test_refuses(void **state)
     m->hp.n_pos = 0;
     params.recall = 1.5f;
     assert_int_equal(hearth_train_predictors(m, tokens, TEXT, &params, out, &err), HEARTH_E_INVALID);
+    params.recall = 0;
+    params.share = INFINITY;
+    assert_int_equal(hearth_train_predictors(m, tokens, TEXT, &params, out, &err), HEARTH_E_INVALID);
+    params.share = 0;
     hearth_model_close(&m);
     const struct hearth_pack_params pack = {.n_threads = 1};
     MADE_OK(hearth_pack_write(source, other, &pack, NULL, &err));
     m = open_model(other, false);
-    params.recall = 0;
     assert_int_equal(hearth_train_predictors(m, tokens, TEXT, &params, out, &err), HEARTH_E_INVALID);
     assert_non_null(strstr(err.message, "pack"));
     hearth_model_close(&m);
