@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/error.h"
 
@@ -29,6 +30,19 @@ static inline size_t hearth_round_up(size_t n, size_t align)
 // calloc and realloc with an overflow check. NULL when out of memory. The caller frees the result
 // with free().
 void *hearth_calloc(size_t n, size_t size);
+
+// hearth_calloc() of which every page is there at once, for memory that a budget is to know of. Out of memory:
+// NULL, and *enough becomes false, so that one look is enough after many.
+static inline void *hearth_take(size_t n, size_t size, bool *enough)
+{
+    void *memory = hearth_calloc(n, size);
+    if (memory)
+        memset(memory, 0, n * size);
+    else
+        *enough = false;
+    return memory;
+}
+
 void *hearth_reallocarray(void *p, size_t n, size_t size);
 char *hearth_strndup(const char *s, size_t n);
 

@@ -1,21 +1,14 @@
 // SPDX-License-Identifier: MIT
 // hearth pack: a model rewritten for reading it neuron by neuron.
 #include <inttypes.h>
-#include <sys/stat.h>
 
 #include "convert/pack.h"
 #include "cli/commands.h"
 #include "cli/common.h"
 
-static bool same_file(const char *a, const char *b)
-{
-    struct stat sa, sb;
-    return !stat(a, &sa) && !stat(b, &sb) && sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino;
-}
-
 int hearth_cmd_pack(const struct hearth_options *o)
 {
-    if (same_file(o->model, o->out) || (o->profile && same_file(o->profile, o->out)))
+    if (hearth_cli_same_file(o->model, o->out) || (o->profile && hearth_cli_same_file(o->profile, o->out)))
         return hearth_cli_error("%s is what the pack is made of: give another name for it", o->out);
     const int refused = hearth_cli_check_out(o->out);
     if (refused)

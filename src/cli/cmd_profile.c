@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
 #include "convert/profile.h"
 #include "cli/commands.h"
@@ -11,19 +10,13 @@
 #include "cli/fit.h"
 #include "plan/chart.h"
 
-static bool same_file(const char *a, const char *b)
-{
-    struct stat sa, sb;
-    return !stat(a, &sa) && !stat(b, &sb) && sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino;
-}
-
 // ---- what the profile says
 
 #define POINTS HEARTH_CHART_POINTS
 
 struct summary {
     const struct hearth_profile *profile;
-    uint32_t n;                          // layers
+    uint32_t n;                          // layers that are counted
     struct hearth_profile_layer *layers; // [n]
 };
 
@@ -60,11 +53,13 @@ static void print_summary(const struct summary *s)
         "layer       1       8      32      again %%     50     80     95     99 %%   active magnitude\n");
     for (uint32_t i = 0; i < s->n; i++) {
         char name[16];
-        snprintf(name, sizeof name, "%" PRIu32, i);
+        snprintf(name, sizeof name, "%" PRIu32, s->layers[i].layer);
         print_layer(name, &s->layers[i]);
     }
     const struct hearth_profile_layer mean = mean_of(s);
     print_layer("mean", &mean);
+    if (s->n < s->profile->n_layer)
+        fprintf(stderr, "layers that are not here have no experts\n");
 }
 
 // Of many layers, some.
@@ -85,7 +80,7 @@ static int write_chart(const struct summary *s, const char *path)
         const struct hearth_profile_layer *l = &s->layers[at];
         const double values[LINES] = {l->active[0], l->active[3],   l->active[5],
                                       l->repeats,   l->coverage[1], l->coverage[2]};
-        x[i] = at;
+        x[i] = l->layer;
         for (int k = 0; k < LINES; k++)
             y[k][i] = values[k];
     }
@@ -117,10 +112,12 @@ static int summarise(const struct hearth_options *o)
     struct hearth_error err = {0};
     if (hearth_profile_open(&p, o->out, &err))
         return hearth_cli_fail(&err);
-    struct summary s = {p, p->n_layer, calloc(p->n_layer, sizeof *s.layers)};
+    struct summary s = {.profile = p, .layers = calloc(p->n_layer, sizeof *s.layers)};
     int rc = s.layers ? HEARTH_OK : hearth_fail(&err, HEARTH_E_MEMORY, "no memory for a summary");
-    for (uint32_t i = 0; i < s.n && !rc; i++)
-        rc = hearth_profile_summarise(p, i, &s.layers[i], &err);
+    for (uint32_t i = 0; i < p->n_layer && !rc; i++) {
+        rc = hearth_profile_summarise(p, i, &s.layers[s.n], &err);
+        s.n += !rc && s.layers[s.n].used;
+    }
     int status = rc ? hearth_cli_fail(&err) : HEARTH_EXIT_OK;
     if (!status && !o->quiet)
         print_summary(&s);
@@ -174,8 +171,11 @@ int hearth_cmd_profile(const struct hearth_options *o)
         return hearth_cli_usage(cmd, "-f is missing: which text should be run?");
     if (!o->out)
         return hearth_cli_usage(cmd, "-o is missing: where should the profile go?");
-    if (same_file(o->model, o->out) || same_file(o->file, o->out))
+    if (hearth_cli_same_file(o->model, o->out) || hearth_cli_same_file(o->file, o->out))
         return hearth_cli_error("%s is what the profile is made of: give another name for it", o->out);
+    const int refused = hearth_cli_check_out(o->out);
+    if (refused)
+        return refused;
     struct hearth_buffer text = {0};
     struct hearth_model *model = NULL;
     hearth_token *tokens = NULL;

@@ -1,24 +1,16 @@
 // SPDX-License-Identifier: MIT
 // hearth quantize: rewrites a model in other number formats.
-#include <sys/stat.h>
-
 #include "convert/quantize.h"
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/converted.h"
-
-static bool same_file(const char *a, const char *b)
-{
-    struct stat sa, sb;
-    return !stat(a, &sa) && !stat(b, &sb) && sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino;
-}
 
 int hearth_cmd_quantize(const struct hearth_options *o)
 {
     const struct hearth_recipe *recipe = hearth_recipe_by_name(o->type);
     if (!recipe)
         return hearth_unknown_type("quantize", o->type);
-    if (same_file(o->model, o->out))
+    if (hearth_cli_same_file(o->model, o->out))
         return hearth_cli_error("%s and %s are the same file", o->model, o->out);
     const int refused = hearth_cli_check_out(o->out);
     if (refused)

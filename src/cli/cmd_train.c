@@ -4,19 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "convert/train.h"
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/fit.h"
 #include "quant/quant.h"
-
-static bool same_file(const char *a, const char *b)
-{
-    struct stat sa, sb;
-    return !stat(a, &sa) && !stat(b, &sb) && sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino;
-}
 
 static void say_layer(void *arg, const struct hearth_train_layer *l)
 {
@@ -72,9 +65,12 @@ int hearth_cmd_train(const struct hearth_options *o)
         return hearth_cli_usage(cmd, "-f is missing: which text should be learned from?");
     if (!o->out)
         return hearth_cli_usage(cmd, "-o is missing: where should the model with predictors go?");
-    if (same_file(o->model, o->out) || same_file(o->file, o->out))
+    if (hearth_cli_same_file(o->model, o->out) || hearth_cli_same_file(o->file, o->out))
         return hearth_cli_error("%s is what the predictors are made of: give another name for the model",
                                 o->out);
+    const int refused = hearth_cli_check_out(o->out);
+    if (refused)
+        return refused;
     struct hearth_buffer text = {0};
     struct hearth_model *model = NULL;
     hearth_token *tokens = NULL;

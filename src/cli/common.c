@@ -273,6 +273,12 @@ int hearth_cli_read(const char *path, struct hearth_buffer *out)
     return status;
 }
 
+bool hearth_cli_same_file(const char *a, const char *b)
+{
+    struct stat sa, sb;
+    return !stat(a, &sa) && !stat(b, &sb) && sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino;
+}
+
 int hearth_cli_check_out(const char *path)
 {
     struct stat st;
@@ -280,8 +286,8 @@ int hearth_cli_check_out(const char *path)
     if (stat(path, &st) || !S_ISREG(st.st_mode) || !st.st_size)
         return HEARTH_EXIT_OK;
     FILE *f = fopen(path, "rbe");
-    const bool is_gguf =
-        !f || (fread(magic, 1, sizeof magic, f) == sizeof magic && !memcmp(magic, "GGUF", 4));
+    const bool is_gguf = !f || (fread(magic, 1, sizeof magic, f) == sizeof magic &&
+                                (!memcmp(magic, "GGUF", 4) || !memcmp(magic, "PWRI", 4)));
     if (f)
         fclose(f);
     return is_gguf

@@ -74,8 +74,10 @@ bool hearth_cli_stdin_is_piped(void);
 bool hearth_cli_stdin_waits(void);
 // Says the message if standard input has nothing to read for half a second: somebody may be waiting in vain.
 void hearth_cli_await_stdin(const char *message);
-// Whether a model may be written to `path`: nothing is there, or a GGUF file, or nothing that could be lost. Says
-// why not, and returns an exit status.
+// Whether both names are those of one file that is there.
+bool hearth_cli_same_file(const char *a, const char *b);
+// Whether a model or a profile may be written to `path`: nothing is there, or a GGUF file (PowerInfer's, too), or
+// nothing that could be lost. Says why not, and returns an exit status.
 int hearth_cli_check_out(const char *path);
 // Flushes standard output at the end of a command. Returns `status`, or the status of an error
 // that it printed.

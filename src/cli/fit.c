@@ -72,7 +72,9 @@ static void say_hints(const struct hearth_fit *fit, const struct hearth_model *m
 {
     char kv[32];
     hearth_cli_format_bytes(kv, sizeof kv, fit->kv_bytes);
-    const bool by_gates = model->pack && model->pack->gates_apart;
+    const bool by_gates =
+        model->pack && model->pack->gates_apart &&
+        (hearth_is_relu(&model->hp) || params->sparsity_threshold > 0 || params->sparsity_share > 0);
     if (model->pack && !model->hp.has_predictors && !by_gates)
         hearth_cli_info(
             "this pack has no predictors and streams whole layers: the model that it was made of needs "

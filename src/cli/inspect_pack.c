@@ -166,6 +166,8 @@ void hearth_inspect_pack_print(const struct hearth_pack *p)
     else
         printf("down          was stored the other way round; quantised again, %s from %s\n",
                name_of(p->layers[0].type[HEARTH_PART_DOWN]), name_of(p->down_from[0]));
+    if (p->gates_apart)
+        puts("gates         apart from the bundles: they say which neurons to read");
     print_predictors(p);
     print_order(p);
     puts(hearth_gguf_tensor(p->g, HEARTH_CHECKSUMS_NAME) ? "checksums     CRC-32C, per MiB"
@@ -190,11 +192,11 @@ json_t *hearth_inspect_pack_json(const struct hearth_pack *p)
                               "down_from", p->down_from ? name_of(p->down_from[i]) : NULL));
     }
     return json_pack("{s:i, s:I, s:I, s:I, s:s, s:o, s:b, s:I, s:I, s:o, s:b, s:o, s:o}", "version",
-                     HEARTH_PACK_VERSION, "spaces", (json_int_t)p->n_layer * p->n_expert, "experts",
-                     (json_int_t)p->n_expert, "neurons", (json_int_t)p->n_ff, "down", down_of(p),
-                     "predictor_input", input.n ? hearth_json_string(input.s, input.n) : json_null(),
-                     "ordered", ordered(p), "profile_tokens", (json_int_t)profile_tokens(p), "always",
-                     (json_int_t)sum_always(p), "active", active, "checksums",
-                     hearth_gguf_tensor(p->g, HEARTH_CHECKSUMS_NAME) != NULL, "layers", layers, "source",
-                     hearth_json_string(source.s, source.n));
+                     p->gates_apart ? HEARTH_PACK_GATES : HEARTH_PACK_VERSION, "spaces",
+                     (json_int_t)p->n_layer * p->n_expert, "experts", (json_int_t)p->n_expert, "neurons",
+                     (json_int_t)p->n_ff, "down", down_of(p), "predictor_input",
+                     input.n ? hearth_json_string(input.s, input.n) : json_null(), "ordered", ordered(p),
+                     "profile_tokens", (json_int_t)profile_tokens(p), "always", (json_int_t)sum_always(p),
+                     "active", active, "checksums", hearth_gguf_tensor(p->g, HEARTH_CHECKSUMS_NAME) != NULL,
+                     "layers", layers, "source", hearth_json_string(source.s, source.n));
 }

@@ -33,6 +33,8 @@
 #define IN_REQUESTS  "requests say it, in chat_template_kwargs and reasoning_effort"
 #define NO_AGENT     "the server has no tools; it hands the model's calls to the client"
 #define NO_GRAMMAR   "no text is generated that a grammar could constrain; hearth run has it"
+#define NO_FORM      "no form can be given for the texts of a chat; hearth run has it"
+#define IN_FIELDS    "requests say it, in grammar, json_schema and response_format"
 #define NO_MEDIA     "there are no images and no sound; models read text only"
 #define NO_ADAPTER   "there are no adapters; merge them into the model first"
 #define NO_REWRITE   "the file's own metadata holds; change it there"
@@ -131,8 +133,9 @@ static const struct hearth_llama_option table[] = {
     {"-bs --backend-sampling --no-backend-sampling --no-penalize-nl", FLAG, TEXT, NULL},
     {"--adaptive-target --adaptive-decay", VALUE, TEXT, "there is no sampler adaptive-p"},
     {"--tfs", VALUE, TEXT, "there is no sampler TFS, nor has llama.cpp one any more; see --min-p"},
-    {"--grammar --grammar-file -j --json-schema -jf --json-schema-file", VALUE, TEXT & ~HEARTH_CMD_RUN,
-     NO_GRAMMAR},
+    {"--grammar --grammar-file -j --json-schema -jf --json-schema-file", VALUE, HEARTH_CMD_CHAT, NO_FORM},
+    {"--grammar --grammar-file -j --json-schema -jf --json-schema-file", VALUE, SERVE, IN_FIELDS},
+    {"--grammar --grammar-file -j --json-schema -jf --json-schema-file", VALUE, PERPLEXITY, NO_GRAMMAR},
     {"--n-probs", VALUE, TEXT, "probabilities are not printed; --logits-out writes all logits"},
 
     // ---- messages

@@ -504,19 +504,11 @@ static int put_activation(struct packer *p)
     return hearth_gguf_put_str(p->out, key, name, strlen(name), p->err);
 }
 
-static uint64_t file_bytes(const struct hearth_gguf *g)
-{
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < hearth_gguf_n_shards(g); i++)
-        bytes += hearth_file_size(hearth_gguf_file(g, i));
-    return bytes;
-}
-
 // Records the source, so that a change of it can be noticed.
 static int put_source(struct packer *p)
 {
     const char *path = hearth_gguf_path(p->in), *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    const uint64_t bytes = file_bytes(p->in);
+    const uint64_t bytes = hearth_gguf_file_bytes(p->in);
     uint32_t crc = 0;
     int rc = hearth_gguf_header_crc(p->in, &crc, p->err);
     if (!rc)
@@ -754,6 +746,28 @@ static int write_step(struct packer *p, const struct step *s)
 
 // ---- entry
 
+// What bundles cannot hold is refused by name.
+static int check_kind(const struct packer *p)
+{
+    const char *const in = hearth_gguf_path(p->in);
+    if (hearth_arch_has_need(p->arch, HEARTH_EACH_VECTOR))
+        return hearth_fail(p->err, HEARTH_E_UNSUPPORTED,
+                           "%s: packs of models whose experts have biases are not supported; --ram streams "
+                           "their experts without a pack",
+                           in);
+    if (p->hp.n_dense)
+        return hearth_fail(p->err, HEARTH_E_UNSUPPORTED,
+                           "%s: packs of models whose first layers have no experts are not supported; --ram "
+                           "streams the experts of the others without a pack",
+                           in);
+    if (hearth_arch_has_field(p->arch, offsetof(struct hearth_layer, ffn_gate_up)))
+        return hearth_fail(p->err, HEARTH_E_UNSUPPORTED,
+                           "%s: packs of models with gate and up in one matrix (architecture %s) are not "
+                           "supported; --ram streams their layers without a pack",
+                           in, p->arch->name);
+    return HEARTH_OK;
+}
+
 static int open_source(struct packer *p, const char *in)
 {
     struct hearth_str name = {"", 0};
@@ -773,12 +787,8 @@ static int open_source(struct packer *p, const char *in)
                            "%s: architecture \"%.*s\" is not supported; supported: %s", in,
                            (int)(name.n > 60 ? 60 : name.n), name.s, known);
     rc = hearth_hparams_read(&p->hp, p->arch, p->in, p->err);
-    for (const struct hearth_binding *b = p->arch->layer; b->name && !rc; b++)
-        if (b->need == HEARTH_EACH_VECTOR)
-            rc = hearth_fail(p->err, HEARTH_E_UNSUPPORTED,
-                             "%s: packs of models whose experts have biases are not supported; --ram streams "
-                             "their experts without a pack",
-                             in);
+    if (!rc)
+        rc = check_kind(p);
     p->n_layer = (uint32_t)p->hp.n_layer;
     p->n_embd = (uint32_t)p->hp.n_embd;
     p->n_expert = p->hp.n_expert ? (uint32_t)p->hp.n_expert : 1;
@@ -817,7 +827,14 @@ static void sum_up(struct packer *p)
 // A pack without predictors is for models in memory: before it is written is the time to say so.
 static void warn_of_streaming(const struct packer *p, const char *in)
 {
-    if (!p->predictors && !p->params->gates_apart)
+    if (p->predictors || (p->params->gates_apart && hearth_is_relu(&p->hp)))
+        return;
+    if (p->params->gates_apart)
+        hearth_log(HEARTH_LOG_WARNING,
+                   "%s: gates say which neurons to read in models of the ReLU family; of this one, the pack "
+                   "streams whole layers unless a sparsity threshold is given when it runs",
+                   in);
+    else
         hearth_log(
             HEARTH_LOG_WARNING,
             "%s has no predictors, so nothing says which neurons to read: where memory is too small, the pack "
@@ -828,7 +845,7 @@ static void warn_of_streaming(const struct packer *p, const char *in)
 // Before anything is written. The header is about as long as the source's; tensors begin at pages.
 static int check_room(const struct packer *p, const char *out)
 {
-    const uint64_t files = file_bytes(p->in), tensors = p->result.bytes_in;
+    const uint64_t files = hearth_gguf_file_bytes(p->in), tensors = p->result.bytes_in;
     const uint64_t header = files > tensors ? files - tensors : 0;
     const uint64_t needed = header + p->result.bytes_out + p->n_steps * HEARTH_PACK_ALIGNMENT;
     const uint64_t room = hearth_disk_free(out);
@@ -919,7 +936,7 @@ int hearth_pack_write(const char *in, const char *out, const struct hearth_pack_
 int hearth_pack_source_of(const struct hearth_model *m, struct hearth_pack_source *out,
                           struct hearth_error *err)
 {
-    *out = (struct hearth_pack_source){.bytes = file_bytes(m->gguf)};
+    *out = (struct hearth_pack_source){.bytes = hearth_gguf_file_bytes(m->gguf)};
     return hearth_model_fingerprint(m, &out->fingerprint, err);
 }
 

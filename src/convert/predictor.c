@@ -14,6 +14,8 @@
 #define WARMUP   50
 #define BINS     4096
 #define BIN_SIZE 256.0f // bins for 1 of an output
+// Of predictors that name all: outputs are far above the threshold.
+#define LOUD 1024.0f
 // A larger predictor has to save so much.
 #define GAIN 0.99
 
@@ -337,4 +339,35 @@ int hearth_predictor_fit(struct hearth_net *net, const struct hearth_samples *sa
     free(f.count);
     free(f.bytes);
     return rc;
+}
+
+// ---- nothing to learn from
+
+// Units come in pairs, of which one hears what the other one does not; every neuron hears all units.
+int hearth_predictor_name_all(struct hearth_predictor *out, size_t e, size_t f, struct hearth_error *err)
+{
+    const struct hearth_type_info *type = hearth_type_info(out->type);
+    const size_t fc1 = (size_t)hearth_type_bytes(out->type, e),
+                 fc2 = (size_t)hearth_type_bytes(out->type, out->rank);
+    float *row = hearth_calloc(e > out->rank ? e : out->rank, sizeof *row);
+    if (!row)
+        return hearth_fail(err, HEARTH_E_MEMORY, "no memory to make a predictor");
+    uint64_t state = 0;
+    for (size_t unit = 0; unit < out->rank; unit += 2) {
+        uint8_t *to = (uint8_t *)out->fc1 + unit * fc1;
+        for (size_t i = 0; i < e; i++)
+            row[i] = next_random(&state) & 1 ? 1.0f : -1.0f;
+        type->encode(row, to, e);
+        for (size_t i = 0; i < e; i++)
+            row[i] = -row[i];
+        type->encode(row, to + fc1, e);
+    }
+    for (size_t i = 0; i < out->rank; i++)
+        row[i] = LOUD;
+    for (size_t j = 0; j < f; j++)
+        type->encode(row, (uint8_t *)out->fc2 + j * fc2, out->rank);
+    free(row);
+    out->recall = out->chosen = 1;
+    out->active = 0;
+    return HEARTH_OK;
 }

@@ -60,4 +60,9 @@ int hearth_predictor_fit(struct hearth_net *net, const struct hearth_samples *sa
                          const struct hearth_predictor_params *params, struct hearth_predictor *out,
                          struct hearth_error *err);
 
+// Fills *out, whose rank (even) and type are given, with a predictor that names all of f neurons, for a space of
+// which nothing could be learned: whatever the e inputs, unless they are nothing, for which neurons without
+// biases give nothing. HEARTH_E_MEMORY.
+int hearth_predictor_name_all(struct hearth_predictor *out, size_t e, size_t f, struct hearth_error *err);
+
 #endif

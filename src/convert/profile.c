@@ -258,31 +258,30 @@ static double mean_share(const struct hearth_profiler *p, int batch)
     return all > 0 ? active / all : 0;
 }
 
-static bool is_relu(const struct hearth_model *m)
-{
-    return m->hp.activation == HEARTH_ACT_RELU || m->hp.activation == HEARTH_ACT_DRELU;
-}
-
 static int check_request(struct hearth_profiler *p, size_t n_tokens,
                          const struct hearth_profile_params *params)
 {
     const struct hearth_model *m = p->model;
     if (!(params->sparsity_share >= 0 && params->sparsity_share < 1) ||
-        (params->sparsity_share > 0 && is_relu(m)))
+        (params->sparsity_share > 0 && hearth_is_relu(&m->hp)))
         return hearth_fail_param(
             p->err, HEARTH_E_INVALID, "sparsity_share",
             "%s: a share of neurons to leave out is below 100 %% and for models outside the ReLU "
             "family, whose activations say themselves what is left out",
             m->info.path);
-    if (!is_relu(m) && !(params->sparsity_threshold > 0) && !(params->sparsity_share > 0))
+    if (!hearth_is_relu(&m->hp) && !(params->sparsity_threshold > 0) && !(params->sparsity_share > 0))
         return hearth_fail_param(
             p->err, HEARTH_E_INVALID, "sparsity_share",
-            "%s: with this model's activation every neuron is always active: say with "
-            "sparsity_threshold or sparsity_share which ones are left out, for instance 40%%",
+            "%s: with this model's activation every neuron is always active: a threshold has to say which "
+            "ones are left out, for instance 40%%",
             m->info.path);
     if (m->pack)
         return hearth_fail(p->err, HEARTH_E_INVALID,
                            "%s: this is a pack; make the profile with the model that it was made of",
+                           m->info.path);
+    if (m->hp.n_pos == 1)
+        return hearth_fail(p->err, HEARTH_E_UNSUPPORTED,
+                           "%s: the model knows one position; a profile takes windows of two tokens or more",
                            m->info.path);
     if (n_tokens < 2 * SEQS)
         return hearth_fail(
@@ -331,38 +330,28 @@ static int window_of(const struct hearth_profiler *p, uint64_t part)
 }
 
 // Before the session is opened, so that a budget knows of it.
-static void *take(size_t n, size_t size, bool *enough)
-{
-    void *memory = hearth_calloc(n, size);
-    if (memory)
-        memset(memory, 0, n * size);
-    else
-        *enough = false;
-    return memory;
-}
-
 static int take_memory(struct hearth_profiler *p, const char *out)
 {
     const size_t x = p->n_expert, f = p->n_ff, spaces = p->n_layer * BATCHES * x;
     const size_t tokens = (size_t)p->walk.n_ctx * SEQS;
     bool enough = true;
-    p->active = take(tokens * p->n_used, p->n_words * sizeof *p->active, &enough);
-    p->experts = take(tokens, p->n_used * sizeof *p->experts, &enough);
-    p->n_spaces = take(tokens, 1, &enough);
-    p->masks = take(x, f * sizeof *p->masks, &enough);
-    p->visited = take(x, sizeof *p->visited, &enough);
-    p->before = take(x, f * sizeof *p->before, &enough);
-    p->seen = take(x, sizeof *p->seen, &enough);
-    p->sums = take(x, f * sizeof *p->sums, &enough);
-    p->uses = take(x, sizeof *p->uses, &enough);
-    p->sample = take(x * SAMPLE, p->sample_bytes, &enough);
-    p->counts = take(spaces, f * sizeof *p->counts, &enough);
-    p->visits = take(spaces, sizeof *p->visits, &enough);
-    p->means = take(p->n_layer * x, f * sizeof *p->means, &enough);
-    p->repeats = take(p->n_layer, sizeof *p->repeats, &enough);
+    p->active = hearth_take(tokens * p->n_used, p->n_words * sizeof *p->active, &enough);
+    p->experts = hearth_take(tokens, p->n_used * sizeof *p->experts, &enough);
+    p->n_spaces = hearth_take(tokens, 1, &enough);
+    p->masks = hearth_take(x, f * sizeof *p->masks, &enough);
+    p->visited = hearth_take(x, sizeof *p->visited, &enough);
+    p->before = hearth_take(x, f * sizeof *p->before, &enough);
+    p->seen = hearth_take(x, sizeof *p->seen, &enough);
+    p->sums = hearth_take(x, f * sizeof *p->sums, &enough);
+    p->uses = hearth_take(x, sizeof *p->uses, &enough);
+    p->sample = hearth_take(x * SAMPLE, p->sample_bytes, &enough);
+    p->counts = hearth_take(spaces, f * sizeof *p->counts, &enough);
+    p->visits = hearth_take(spaces, sizeof *p->visits, &enough);
+    p->means = hearth_take(p->n_layer * x, f * sizeof *p->means, &enough);
+    p->repeats = hearth_take(p->n_layer, sizeof *p->repeats, &enough);
     if (p->by_gates) {
-        p->sizes = take(HEARTH_MAGNITUDE_BINS, sizeof *p->sizes, &enough);
-        p->magnitudes = take(p->n_layer, HEARTH_MAGNITUDES * sizeof *p->magnitudes, &enough);
+        p->sizes = hearth_take(HEARTH_MAGNITUDE_BINS, sizeof *p->sizes, &enough);
+        p->magnitudes = hearth_take(p->n_layer, HEARTH_MAGNITUDES * sizeof *p->magnitudes, &enough);
     }
     if (!enough)
         return hearth_fail(p->err, HEARTH_E_MEMORY, "no memory for the counts of a profile");
@@ -410,7 +399,7 @@ int hearth_profile(const struct hearth_model *model, const hearth_token *tokens,
         return rc;
     const struct hearth_hparams *hp = &model->hp;
     const uint64_t part = n_tokens / SEQS;
-    p.by_gates = !is_relu(model);
+    p.by_gates = !hearth_is_relu(&model->hp);
     p.n_layer = (size_t)hp->n_layer;
     p.n_expert = (size_t)hearth_ffn_experts(hp);
     p.n_ff = (size_t)hearth_ffn_neurons(hp);

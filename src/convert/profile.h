@@ -41,7 +41,7 @@ struct hearth_profile_result {
 // first token of a window is not counted. A neuron is active when its contribution to the output is not zero,
 // or where a threshold decides, when its activated gate is not below it. The file does not depend on threads,
 // memory or n_ubatch. HEARTH_E_INVALID: fewer than 64 tokens, or a model in which every neuron is always
-// active. Errors of files name the path.
+// active. HEARTH_E_UNSUPPORTED: a model with one position. Errors of files name the path.
 int hearth_profile(const struct hearth_model *model, const hearth_token *tokens, size_t n_tokens,
                    const struct hearth_profile_params *params, const char *out,
                    struct hearth_profile_result *result, struct hearth_error *err);
@@ -71,6 +71,8 @@ int hearth_profile_read(const struct hearth_profile *p, uint32_t layer, int32_t 
 // What a layer's counts say.
 #define HEARTH_PROFILE_COVERAGES 4
 struct hearth_profile_layer {
+    uint32_t layer;
+    bool used; // false: no token used the counted neurons, as the layer has no experts and others have
     double active[HEARTH_PROFILE_BATCHES]; // mean share of a visited space's neurons, by group size
     // Share of the layer's neurons that have 50, 80, 95 and 99 % of all activations, the most active first.
     double coverage[HEARTH_PROFILE_COVERAGES];

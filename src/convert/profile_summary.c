@@ -71,7 +71,7 @@ int hearth_profile_summarise(const struct hearth_profile *p, uint32_t layer, str
     const size_t n = (size_t)p->n_expert * p->n_ff;
     int32_t *counts = hearth_calloc(p->n_batches * n, sizeof *counts);
     int32_t *visits = hearth_calloc((size_t)p->n_batches * p->n_expert, sizeof *visits);
-    *out = (struct hearth_profile_layer){0};
+    *out = (struct hearth_profile_layer){.layer = layer};
     int rc = counts && visits ? hearth_profile_read(p, layer, counts, visits, err)
                               : hearth_fail(err, HEARTH_E_MEMORY, "no memory for a profile");
     for (uint32_t b = 0; b < p->n_batches && b < HEARTH_PROFILE_BATCHES && !rc; b++)
@@ -79,6 +79,8 @@ int hearth_profile_summarise(const struct hearth_profile *p, uint32_t layer, str
     if (!rc)
         rc = read_mean(p, layer, counts, out, err);
     if (!rc) {
+        for (uint32_t e = 0; e < p->n_expert; e++)
+            out->used |= visits[e] > 0;
         cover(counts, n, out);
         out->repeats = p->layer_repeats ? hearth_gguf_kv_f64(p->layer_repeats, layer) : 0;
     }

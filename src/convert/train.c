@@ -8,9 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/memory.h"
 #include "convert/magnitudes.h"
 #include "convert/trainer.h"
+#include "model/arch.h"
 #include "model/ffn.h"
 
 #define DEFAULT_CTX    512
@@ -21,6 +23,9 @@
 #define LEAST_RANK     32
 #define HELD_EVERY     10
 #define LEAST_WINDOWS  20
+// Samples of an expert: with fewer, what was found says nothing about what will be.
+#define LEAST_TRAIN 64
+#define LEAST_HELD  8
 // Of memory that samples may take where there is no budget.
 #define STATE_BYTES (UINT64_C(4) << 30)
 
@@ -138,9 +143,8 @@ static int walk_layer(struct hearth_trainer *t, bool train)
 
 // ---- one space
 
-static bool is_held(const struct hearth_trainer *t, size_t window)
+static bool is_held(size_t window)
 {
-    (void)t;
     return window % HELD_EVERY == HELD_EVERY - 1;
 }
 
@@ -151,7 +155,7 @@ static struct hearth_samples list_samples(struct hearth_trainer *t, int expert)
     size_t n = 0;
     for (int held = 0; held < 2; held++) {
         for (size_t w = 0; w < t->walk.n_windows; w++)
-            for (int i = 0; i < t->windows[w].n && is_held(t, w) == (held > 0); i++) {
+            for (int i = 0; i < t->windows[w].n && is_held(w) == (held > 0); i++) {
                 const uint64_t token = t->firsts[w] + (uint64_t)i;
                 for (size_t used = 0; used < t->n_used; used++)
                     if (t->experts[token * t->n_used + used] == expert)
@@ -187,11 +191,9 @@ static bool on_step(void *arg)
     return report(t, WALK_SHARE + (1 - WALK_SHARE) * (done < 1 ? done : 1));
 }
 
-// Where an expert has too few samples to learn from, its predictor names all neurons that others of its kind
-// do not tell apart: it stays as small as it is and finds what it can.
-static int fit_space(struct hearth_trainer *t, int expert, const size_t *ranks, int n_ranks)
+static int fit_space(struct hearth_trainer *t, int expert, const struct hearth_samples *s,
+                     const size_t *ranks, int n_ranks)
 {
-    struct hearth_samples s = list_samples(t, expert);
     struct hearth_predictor_params params = {
         .recall = t->params.recall,
         .steps = (uint64_t)t->params.steps,
@@ -202,13 +204,30 @@ static int fit_space(struct hearth_trainer *t, int expert, const size_t *ranks, 
         .progress = on_step,
         .progress_arg = t};
     memcpy(params.ranks, ranks, (size_t)n_ranks * sizeof *ranks);
-    if (!s.n_train || !s.n_held)
-        return hearth_fail(
-            t->err, HEARTH_E_INVALID,
-            "the text is too short: expert %d of layer %d has %zu samples to train with and %zu "
-            "held out",
-            expert, t->layer, s.n_train, s.n_held);
-    return hearth_predictor_fit(&t->net, &s, &params, &t->fit, t->err);
+    return hearth_predictor_fit(&t->net, s, &params, &t->fit, t->err);
+}
+
+// The expert with most samples: nothing can be left to chance here.
+static int fit_first(struct hearth_trainer *t, int expert)
+{
+    const struct hearth_samples s = list_samples(t, expert);
+    if (s.n_train && s.n_held)
+        return fit_space(t, expert, &s, t->ranks, t->n_ranks);
+    return hearth_fail(t->err, HEARTH_E_INVALID,
+                       "the text is too short: layer %d has %zu samples to train with and %zu held out",
+                       t->layer, s.n_train, s.n_held);
+}
+
+// Where an expert has too few samples to learn from, its predictor names all neurons: nothing is lost, and
+// tokens that use it are rare.
+static int fit_other(struct hearth_trainer *t, int expert, size_t rank, struct hearth_train_layer *layer)
+{
+    const struct hearth_samples s = list_samples(t, expert);
+    if (s.n_train >= LEAST_TRAIN && s.n_held >= LEAST_HELD)
+        return fit_space(t, expert, &s, &rank, 1);
+    layer->untrained++;
+    t->steps_done += (uint64_t)t->params.steps;
+    return hearth_predictor_name_all(&t->fit, t->n_embd, t->n_ff, t->err);
 }
 
 // ---- one layer
@@ -245,7 +264,7 @@ static int fit_layer(struct hearth_trainer *t, struct hearth_train_layer *layer)
         first = count_samples(t, e) > count_samples(t, first) ? e : first;
     t->steps_done = 0;
     t->steps_all = (uint64_t)t->params.steps * (t->n_expert + (t->n_ranks > 2 ? 2 : (size_t)t->n_ranks) - 1);
-    int rc = fit_space(t, first, t->ranks, t->n_ranks);
+    int rc = fit_first(t, first);
     if (rc)
         return rc;
     const size_t rank = t->fit.rank;
@@ -254,11 +273,12 @@ static int fit_layer(struct hearth_trainer *t, struct hearth_train_layer *layer)
     for (int e = 0; e < (int)t->n_expert && !rc; e++) {
         if (e == first)
             continue;
-        rc = fit_space(t, e, &rank, 1);
+        rc = fit_other(t, e, rank, layer);
         if (!rc)
             add_fit(t, e, layer);
     }
     t->fit.only = HEARTH_PREDICTOR_ANY;
+    layer->active *= (float)t->n_expert / (float)(t->n_expert - layer->untrained);
     return rc;
 }
 
@@ -281,6 +301,7 @@ static int do_layer(struct hearth_trainer *t)
     if (!rc && !kept)
         rc = hearth_trainer_put_layer(t, &layer);
     layer.kept = kept;
+    t->n_untrained += layer.untrained;
     if (!rc && t->params.on_layer)
         t->params.on_layer(t->params.on_layer_arg, &layer);
     return rc;
@@ -288,25 +309,45 @@ static int do_layer(struct hearth_trainer *t)
 
 // ---- opening
 
-static bool is_relu(const struct hearth_model *m)
+// Whether a model with predictors can be opened and packed.
+static int check_model(const struct hearth_trainer *t)
 {
-    return m->hp.activation == HEARTH_ACT_RELU || m->hp.activation == HEARTH_ACT_DRELU;
+    const struct hearth_model *m = t->model;
+    const size_t fc1 = m->hp.n_expert ? offsetof(struct hearth_layer, pred_fc1_exps)
+                                      : offsetof(struct hearth_layer, pred_fc1);
+    if (m->pack)
+        return hearth_fail(
+            t->err, HEARTH_E_INVALID,
+            "%s: this is a pack; train predictors for the model that it was made of, and pack that",
+            m->info.path);
+    if (!hearth_arch_has_field(m->arch, fc1))
+        return hearth_fail(t->err, HEARTH_E_UNSUPPORTED,
+                           "%s: predictors of models of architecture %s are not supported", m->info.path,
+                           m->arch->name);
+    if (hearth_arch_has_need(m->arch, HEARTH_EACH_VECTOR))
+        return hearth_fail(t->err, HEARTH_E_UNSUPPORTED,
+                           "%s: predictors are for packs, and packs of models whose experts have biases are "
+                           "not supported",
+                           m->info.path);
+    return HEARTH_OK;
 }
 
 static int check_request(const struct hearth_trainer *t)
 {
     const struct hearth_model *m = t->model;
     const struct hearth_train_params *p = &t->params;
-    if (m->pack)
-        return hearth_fail(
-            t->err, HEARTH_E_INVALID,
-            "%s: this is a pack; train predictors for the model that it was made of, and pack that",
-            m->info.path);
+    const int rc = check_model(t);
+    if (rc)
+        return rc;
+    if (m->hp.n_pos == 1)
+        return hearth_fail(t->err, HEARTH_E_UNSUPPORTED,
+                           "%s: the model knows one position; training takes windows of two tokens or more",
+                           m->info.path);
     if (t->by_gates && !(p->sparsity_threshold > 0) && !(p->sparsity_share > 0 && p->sparsity_share < 1))
         return hearth_fail_param(
             t->err, HEARTH_E_INVALID, "sparsity_share",
-            "%s: with this model's activation every neuron is always active: say with "
-            "sparsity_threshold or sparsity_share which ones are left out, for instance 40%%",
+            "%s: with this model's activation every neuron is always active: a threshold has to say which "
+            "ones are left out, for instance 40%%",
             m->info.path);
     if (!t->by_gates && p->sparsity_share > 0)
         return hearth_fail_param(t->err, HEARTH_E_INVALID, "sparsity_share",
@@ -332,9 +373,9 @@ static int list_windows(struct hearth_trainer *t, size_t n_tokens)
     if (n < LEAST_WINDOWS)
         return hearth_fail_param(
             t->err, HEARTH_E_INVALID, "n_ctx",
-            "the text has %zu tokens, which are %zu windows of %d; training needs at least %d, "
-            "and is good from some thousands on",
-            n_tokens, n, n_ctx, LEAST_WINDOWS);
+            "the text has %zu tokens, which fill %zu window%s of %d; training needs at least %d, and is good "
+            "from some thousands on",
+            n_tokens, n, n == 1 ? "" : "s", n_ctx, LEAST_WINDOWS);
     t->windows = hearth_calloc(n, sizeof *t->windows);
     t->firsts = hearth_calloc(n, sizeof *t->firsts);
     if (!t->windows || !t->firsts)
@@ -411,30 +452,20 @@ static size_t most_bytes(const struct hearth_trainer *t)
     return 2 * wide * t->net.r; // 8.5 bits at most
 }
 
-static void *take(size_t n, size_t size, bool *enough)
-{
-    void *memory = hearth_calloc(n, size);
-    if (memory)
-        memset(memory, 0, n * size);
-    else
-        *enough = false;
-    return memory;
-}
-
 static int take_memory(struct hearth_trainer *t)
 {
     const size_t slots = t->n_tokens * t->n_used;
     bool enough = true;
-    t->experts = take(slots, sizeof *t->experts, &enough);
-    t->samples = take(slots, sizeof *t->samples, &enough);
-    t->n_spaces = take(t->n_tokens, 1, &enough);
-    t->n_gates = take(t->n_tokens, 1, &enough);
-    t->codes = take(t->n_ff, 1, &enough);
-    t->fit.fc1 = take(most_bytes(t), 1, &enough);
-    t->fit.fc2 = take(most_bytes(t), 1, &enough);
-    t->fc1 = take(most_bytes(t), t->n_expert, &enough);
-    t->fc2 = take(most_bytes(t), t->n_expert, &enough);
-    t->sizes = take(HEARTH_MAGNITUDE_BINS, sizeof *t->sizes, &enough);
+    t->experts = hearth_take(slots, sizeof *t->experts, &enough);
+    t->samples = hearth_take(slots, sizeof *t->samples, &enough);
+    t->n_spaces = hearth_take(t->n_tokens, 1, &enough);
+    t->n_gates = hearth_take(t->n_tokens, 1, &enough);
+    t->codes = hearth_take(t->n_ff, 1, &enough);
+    t->fit.fc1 = hearth_take(most_bytes(t), 1, &enough);
+    t->fit.fc2 = hearth_take(most_bytes(t), 1, &enough);
+    t->fc1 = hearth_take(most_bytes(t), t->n_expert, &enough);
+    t->fc2 = hearth_take(most_bytes(t), t->n_expert, &enough);
+    t->sizes = hearth_take(HEARTH_MAGNITUDE_BINS, sizeof *t->sizes, &enough);
     if (!enough)
         return hearth_fail(t->err, HEARTH_E_MEMORY, "no memory to train predictors");
     int rc = slots > UINT32_MAX
@@ -489,7 +520,7 @@ int hearth_train_predictors(const struct hearth_model *model, const hearth_token
                                .n_ff = (size_t)hearth_ffn_neurons(hp),
                                .n_embd = (size_t)hp->n_embd,
                                .n_used = (size_t)hearth_ffn_used(hp),
-                               .by_gates = !is_relu(model),
+                               .by_gates = !hearth_is_relu(hp),
                                .stream = hearth_gguf_is_pwri(model->gguf)};
     t.walk = (struct hearth_walk){.model = model,
                                   .tokens = tokens,
@@ -504,7 +535,10 @@ int hearth_train_predictors(const struct hearth_model *model, const hearth_token
     int rc = check_request(&t);
     if (!rc)
         rc = list_windows(&t, n_tokens);
-    list_ranks(&t);
+    if (!rc) {
+        list_ranks(&t);
+        rc = hearth_trainer_check_disk(&t);
+    }
     if (!rc)
         rc = hearth_trainer_hash(&t, tokens, n_tokens);
     if (!rc)
@@ -517,6 +551,12 @@ int hearth_train_predictors(const struct hearth_model *model, const hearth_token
         rc = do_layer(&t);
     if (!rc)
         rc = hearth_trainer_write(&t);
+    if (!rc && t.n_untrained)
+        hearth_log(
+            HEARTH_LOG_WARNING,
+            "%zu of %zu experts had too few samples to learn from: their predictors name all neurons; a "
+            "longer text trains them, too",
+            t.n_untrained, t.n_layer * t.n_expert);
     close_trainer(&t);
     return rc;
 }

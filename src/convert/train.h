@@ -10,8 +10,9 @@ struct hearth_train_layer {
     int layer;
     bool kept;              // from a run before
     uint32_t rank, type;    // of its predictors; enum hearth_type
+    uint32_t untrained;     // experts with too few samples, whose predictors name all neurons
     float recall;           // mean over its spaces, of text held out: share of the magnitudes found,
-    float active, chosen;   // share of neurons that are active, and that the predictors name
+    float active, chosen;   // share of neurons that are active (without those), and that predictors name
     float bytes;            // of the predictors, as a share of the feed-forward part's
     double walk_s, train_s; // seconds
 };
@@ -37,7 +38,8 @@ struct hearth_train_params {
 // fewest bytes. Finished layers are kept in the folder OUT.layers until `out` is written; a later call with
 // the same model, text and params goes on there. The same call gives the same bytes, whatever the number of
 // threads, the memory and the CPU. HEARTH_E_INVALID: a text of fewer than 20 windows or a model whose neurons
-// are all active; HEARTH_E_UNSUPPORTED: a width that is no multiple of 32; others of files and sessions.
+// are all active; HEARTH_E_UNSUPPORTED: a width that is no multiple of 32, one position, an architecture whose models
+// cannot have predictors or be packed; others of files and sessions.
 int hearth_train_predictors(const struct hearth_model *model, const hearth_token *tokens, size_t n_tokens,
                             const struct hearth_train_params *params, const char *out,
                             struct hearth_error *err);

@@ -12,7 +12,8 @@
 
 #define PATH_BYTES 4096
 #define COPY_BYTES ((size_t)4 << 20)
-#define VERSION    1
+#define MIB        (1024.0 * 1024)
+#define VERSION    2 // of layers' files
 
 // ---- what the result depends on
 
@@ -73,10 +74,78 @@ static int open_layer(const struct hearth_trainer *t, int layer, struct hearth_g
     char path[PATH_BYTES];
     *g = NULL;
     if (!path_of(t, layer, path))
-        return HEARTH_E_INVALID;
-    if (!hearth_file_exists(path))
-        return HEARTH_E_IO;
+        return hearth_fail(err, HEARTH_E_INVALID, "%s: the name is too long", t->out);
     return hearth_gguf_open(g, path, err);
+}
+
+// Whether the file has the bytes that were written: anything may have happened to it since then.
+static bool is_whole(const struct hearth_trainer *t, const struct hearth_gguf *g)
+{
+    struct hearth_checksums *checksums = NULL;
+    struct hearth_error err;
+    const bool is = !hearth_checksums_open(&checksums, g, &err) && checksums &&
+                    !hearth_checksums_verify(checksums, t->params.n_threads, NULL, NULL, &err);
+    hearth_checksums_close(&checksums);
+    return is;
+}
+
+static bool has_shape(const struct hearth_gguf_tensor *tensor, uint64_t k, uint64_t n, uint64_t m)
+{
+    return tensor && tensor->ne[0] == k && tensor->ne[1] == n && tensor->ne[2] == m && tensor->ne[3] == 1;
+}
+
+// Whether training could have made a predictor of this rank and type.
+static bool is_possible(const struct hearth_trainer *t, uint64_t rank, uint32_t type)
+{
+    bool is = false;
+    for (int i = 0; i < t->n_ranks; i++)
+        is |= t->ranks[i] == rank;
+    bool known = false;
+    for (int i = 0; i < HEARTH_PREDICTOR_TYPES; i++)
+        known |= hearth_predictor_types[i] == type;
+    return is && known;
+}
+
+static bool has_file(const struct hearth_trainer *t, int layer)
+{
+    char path[PATH_BYTES];
+    return path_of(t, layer, path) && hearth_file_exists(path);
+}
+
+// Of a layer's predictors, at most.
+static double most_of_layer(const struct hearth_trainer *t)
+{
+    const uint32_t smallest = hearth_predictor_types[HEARTH_PREDICTOR_TYPES - 1];
+    const double least = (double)hearth_predictor_bytes(smallest, t->n_embd, t->net.r, t->n_ff);
+    const double allowed = (double)t->params.share * t->neuron_bytes * (double)t->n_ff;
+    return (double)t->n_expert * (allowed > least ? allowed : least);
+}
+
+// Bytes of a store that memory has no room for (hearth_row_store_open()).
+static double bytes_in_file(const struct hearth_trainer *t, size_t rows, size_t row_bytes)
+{
+    const double bytes = (double)rows * (double)row_bytes;
+    return bytes > (double)t->walk.state_bytes ? bytes : 0;
+}
+
+int hearth_trainer_check_disk(const struct hearth_trainer *t)
+{
+    const double layer = most_of_layer(t), room = (double)hearth_disk_free(t->out);
+    const size_t rows = t->n_tokens + t->walk.n_windows; // with BOS
+    const double model = (double)hearth_gguf_file_bytes(t->model->gguf) + layer * (double)t->n_layer;
+    double beside = 0;
+    for (int i = 0; i < (int)t->n_layer; i++)
+        beside += has_file(t, i) ? 0 : layer;
+    beside += bytes_in_file(t, rows, t->n_embd * sizeof(float));
+    beside += bytes_in_file(t, t->n_tokens, t->n_embd * sizeof(float));
+    beside += bytes_in_file(t, t->n_tokens * t->n_used, t->n_ff);
+    if (model + beside <= room)
+        return HEARTH_OK;
+    return hearth_fail(
+        t->err, HEARTH_E_IO,
+        "%s: No space left on the disk: the model with predictors takes up to %.1f MiB, what is "
+        "kept beside it %.1f, and there is room for %.1f",
+        t->out, model / MIB, beside / MIB, room / MIB);
 }
 
 static bool read_layer(const struct hearth_trainer *t, const struct hearth_gguf *g,
@@ -92,12 +161,14 @@ static bool read_layer(const struct hearth_trainer *t, const struct hearth_gguf 
         settings != t->settings || hearth_gguf_f32(g, "hearth.train.recall", true, &l->recall, NULL) ||
         hearth_gguf_f32(g, "hearth.train.active", true, &l->active, NULL) ||
         hearth_gguf_f32(g, "hearth.train.chosen", true, &l->chosen, NULL) ||
-        hearth_gguf_f32(g, "hearth.train.bytes", true, &l->bytes, NULL))
+        hearth_gguf_f32(g, "hearth.train.bytes", true, &l->bytes, NULL) ||
+        hearth_gguf_u32(g, "hearth.train.untrained", true, &l->untrained, NULL))
         return false;
     l->rank = (uint32_t)fc1->ne[1];
     l->type = fc1->type;
-    return fc1->ne[0] == t->n_embd && fc2->ne[0] == fc1->ne[1] && fc2->ne[1] == t->n_ff &&
-           fc1->ne[2] == t->n_expert && fc2->ne[2] == t->n_expert && fc2->type == fc1->type;
+    return is_possible(t, fc1->ne[1], fc1->type) && fc2->type == fc1->type &&
+           has_shape(fc1, t->n_embd, l->rank, t->n_expert) && has_shape(fc2, l->rank, t->n_ff, t->n_expert) &&
+           is_whole(t, g);
 }
 
 bool hearth_trainer_has_layer(const struct hearth_trainer *t, int layer, struct hearth_train_layer *out)
@@ -148,7 +219,11 @@ int hearth_trainer_put_layer(struct hearth_trainer *t, const struct hearth_train
     if (!rc)
         rc = hearth_gguf_put_f32(w, "hearth.train.bytes", l->bytes, t->err);
     if (!rc)
+        rc = hearth_gguf_put_u32(w, "hearth.train.untrained", l->untrained, t->err);
+    if (!rc)
         rc = declare(t, w, l);
+    if (!rc)
+        rc = hearth_gguf_put_checksums(w, t->err);
     if (!rc)
         rc = hearth_gguf_write(w, t->fc1, fc1, t->err);
     if (!rc)
@@ -233,7 +308,7 @@ static int put_tensors(const struct hearth_trainer *t, struct hearth_gguf_writer
     }
     for (size_t i = 0; i < t->n_layer && !rc; i++)
         rc = declare(t, w, &f->layers[i]);
-    return rc;
+    return rc ? rc : hearth_gguf_put_checksums(w, t->err);
 }
 
 static int copy(const struct hearth_trainer *t, struct hearth_gguf_writer *w, const struct hearth_gguf *g,
@@ -287,7 +362,7 @@ static int take_facts(const struct hearth_trainer *t, struct facts *f)
         return hearth_fail(t->err, HEARTH_E_MEMORY, "no memory to write a model");
     for (size_t i = 0; i < t->n_layer; i++) {
         if (!hearth_trainer_has_layer(t, (int)i, &f->layers[i]))
-            return hearth_fail(t->err, HEARTH_E_IO, "%s.layers: layer %zu is gone", t->out, i);
+            return hearth_fail(t->err, HEARTH_E_IO, "%s.layers: layer %zu is gone or damaged", t->out, i);
         f->recall[i] = f->layers[i].recall;
         f->active[i] = f->layers[i].active;
         f->chosen[i] = f->layers[i].chosen;

@@ -22,6 +22,7 @@ struct hearth_trainer {
 
     // The layer that is being passed.
     int layer;
+    size_t n_untrained; // experts of all layers so far (struct hearth_train_layer)
     bool sizing;
     float least;
     int rc; // of a callback
@@ -48,7 +49,10 @@ struct hearth_trainer {
 
 // Sets t->settings.
 int hearth_trainer_hash(struct hearth_trainer *t, const hearth_token *tokens, size_t n_tokens);
-// Whether the layer is finished; then *layer says what became of it.
+// Before anything is done: whether the disk has room for all that training may write, which is the model with
+// predictors, the files of layers, and what memory has no room for. HEARTH_E_IO.
+int hearth_trainer_check_disk(const struct hearth_trainer *t);
+// Whether the layer is finished, and its file is as it was written; then *layer says what became of it.
 bool hearth_trainer_has_layer(const struct hearth_trainer *t, int layer, struct hearth_train_layer *out);
 // Keeps the layer's predictors, which are in fc1 and fc2.
 int hearth_trainer_put_layer(struct hearth_trainer *t, const struct hearth_train_layer *layer);

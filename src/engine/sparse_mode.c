@@ -38,11 +38,6 @@ size_t hearth_sparse_mode_rank(const struct hearth_sparse_mode *mode, const stru
 
 // ---- choosing
 
-static bool is_relu(const struct hearth_model *m)
-{
-    return m->hp.activation == HEARTH_ACT_RELU || m->hp.activation == HEARTH_ACT_DRELU;
-}
-
 int hearth_sparse_mode_set(struct hearth_sparse_mode *mode, const float *thresholds, int n_layer,
                            struct hearth_error *err)
 {
@@ -98,7 +93,7 @@ int hearth_sparse_mode_choose(struct hearth_sparse_mode *mode, const struct hear
         mode->sparsity = magnitude > 0.0f       ? HEARTH_SPARSITY_EXACT
                          : m->hp.has_predictors ? HEARTH_SPARSITY_PREDICT
                                                 : HEARTH_SPARSITY_EXACT;
-    if (mode->sparsity == HEARTH_SPARSITY_EXACT && !is_relu(m) && magnitude <= 0.0f)
+    if (mode->sparsity == HEARTH_SPARSITY_EXACT && !hearth_is_relu(&m->hp) && magnitude <= 0.0f)
         mode->sparsity = HEARTH_SPARSITY_OFF;
     return share > 0.0f ? set_share(mode, m, share, err) : HEARTH_OK;
 }

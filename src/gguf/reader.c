@@ -760,6 +760,14 @@ struct hearth_file *hearth_gguf_file(const struct hearth_gguf *g, uint32_t shard
     return shard < g->n_shards ? g->shards[shard].file : NULL;
 }
 
+uint64_t hearth_gguf_file_bytes(const struct hearth_gguf *g)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < g->n_shards; i++)
+        bytes += hearth_file_size(g->shards[i].file);
+    return bytes;
+}
+
 uint64_t hearth_gguf_n_kv(const struct hearth_gguf *g)
 {
     return g->n_kv;

@@ -20,6 +20,22 @@ const struct hearth_arch *hearth_arch_find(struct hearth_str name)
     return NULL;
 }
 
+bool hearth_arch_has_need(const struct hearth_arch *arch, enum hearth_need need)
+{
+    for (const struct hearth_binding *b = arch->layer; b->name; b++)
+        if (b->need == need)
+            return true;
+    return false;
+}
+
+bool hearth_arch_has_field(const struct hearth_arch *arch, size_t field)
+{
+    for (const struct hearth_binding *b = arch->layer; b->name; b++)
+        if (b->field == field)
+            return true;
+    return false;
+}
+
 void hearth_arch_names(char *out, size_t size)
 {
     size_t at = 0;

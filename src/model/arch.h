@@ -102,6 +102,10 @@ extern const struct hearth_arch hearth_arch_bamboo, hearth_arch_falcon, hearth_a
 // NULL when unknown.
 const struct hearth_arch *hearth_arch_find(struct hearth_str name);
 
+// Whether layers have tensors of this need, or one for this field: an offset in struct hearth_layer.
+bool hearth_arch_has_need(const struct hearth_arch *arch, enum hearth_need need);
+bool hearth_arch_has_field(const struct hearth_arch *arch, size_t field);
+
 // All names, "bamboo, falcon, ...", cut to `size` bytes: for messages.
 void hearth_arch_names(char *out, size_t size);
 

@@ -170,23 +170,6 @@ static bool has_dense(const struct hearth_arch *arch)
     return false;
 }
 
-// Whether the architecture has tensors of this need.
-static bool has_need(const struct hearth_arch *arch, enum hearth_need need)
-{
-    for (const struct hearth_binding *b = arch->layer; b->name; b++)
-        if (b->need == need)
-            return true;
-    return false;
-}
-
-static bool has_choice_bias(const struct hearth_arch *arch)
-{
-    for (const struct hearth_binding *b = arch->layer; b->name; b++)
-        if (b->field == offsetof(struct hearth_layer, ffn_choice_b))
-            return true;
-    return false;
-}
-
 // How scores become weights.
 static int read_gating(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
 {
@@ -210,7 +193,7 @@ static int read_gating(const struct reader *r, const struct hearth_arch *arch, s
                         "%s: experts chosen by function %d are not supported (softmax, 1 and 3, and sigmoid, "
                         "2, are)",
                         hearth_gguf_path(r->g), gating);
-    if (!rc && gating != SIGMOID && has_choice_bias(arch))
+    if (!rc && gating != SIGMOID && hearth_arch_has_field(arch, offsetof(struct hearth_layer, ffn_choice_b)))
         rc = hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
                          "%s: experts chosen by a bias and softmax are not supported for architecture %s",
                          hearth_gguf_path(r->g), arch->name);
@@ -228,7 +211,7 @@ static int read_gating(const struct reader *r, const struct hearth_arch *arch, s
 static int read_shared(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
 {
     int count = 0;
-    if (!has_need(arch, HEARTH_SHARED))
+    if (!hearth_arch_has_need(arch, HEARTH_SHARED))
         return HEARTH_OK;
     int rc = read_range(r, "expert_shared_count", false, 0, HEARTH_MAX_EXPERTS, &count);
     if (!rc && hp->n_ff_exp > 0 && count > 4 * MAX_DIM / hp->n_ff_exp)
@@ -246,7 +229,7 @@ static int read_experts(const struct reader *r, const struct hearth_arch *arch, 
     int rc = read_range(r, "expert_used_count", true, 1, hp->n_expert, &hp->n_expert_used);
     if (!rc) // without it, the other key is required
         rc = read_range(r, "expert_feed_forward_length", hp->n_ff_exp == 0, 1, 4 * MAX_DIM, &hp->n_ff_exp);
-    if (!rc && has_need(arch, HEARTH_LEADING))
+    if (!rc && hearth_arch_has_need(arch, HEARTH_LEADING))
         rc = read_range(r, "leading_dense_block_count", false, 0, hp->n_layer - 1, &hp->n_dense);
     if (!rc && hp->n_dense && !hp->n_ff)
         rc = hearth_fail(r->err, HEARTH_E_FORMAT,

@@ -173,6 +173,12 @@ static inline int hearth_window_of(const struct hearth_hparams *hp, int layer)
     return hp->windowed[layer / 64] >> (layer % 64) & 1 ? hp->window : 0;
 }
 
+// Whether its activations are of the ReLU family: they say themselves which neurons are active.
+static inline bool hearth_is_relu(const struct hearth_hparams *hp)
+{
+    return hp->activation == HEARTH_ACT_RELU || hp->activation == HEARTH_ACT_DRELU;
+}
+
 // Whether the layer has experts.
 static inline bool hearth_has_experts(const struct hearth_hparams *hp, int layer)
 {

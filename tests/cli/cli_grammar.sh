@@ -47,3 +47,7 @@ err_has "exclude each other"
 run 1 run "$model" "${usual[@]}" -jf "$tmp/none"
 run 2 perplexity "$model" --grammar x
 err_has "error: --grammar: "
+run 2 chat "$model" --grammar x
+err_has "no form can be given for the texts of a chat; hearth run has it"
+run 2 serve "$model" --json-schema '{}'
+err_has "requests say it, in grammar, json_schema and response_format"

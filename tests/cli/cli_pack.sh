@@ -96,11 +96,20 @@ run 0 train-predictors "$model" -f "$tmp/text" -o "$tmp/predictors.gguf" --steps
 err_has "layer 5: rank"
 out_is_empty
 [ ! -e "$tmp/predictors.gguf.layers" ] || fail "finished layers are left behind"
-run 0 inspect "$tmp/predictors.gguf"
+run 0 inspect "$tmp/predictors.gguf" --verify
 out_has "hearth.predictors.recall"
 run 0 run "$tmp/predictors.gguf" -p "$prompt" -n 5 --temp 0 --sparsity predict
 run 0 pack "$tmp/predictors.gguf" "$tmp/again"
 err_lacks "has no predictors"
+if unshare -rm true 2>/dev/null; then # a disk with room for layers, but not for the model
+    mkdir "$tmp/small"
+    # shellcheck disable=SC2016 # the inner shell expands them
+    unshare -rm bash -c 'mount -t tmpfs -o size=5M none "$1" && shift && "$@"' bash "$tmp/small" \
+        "$hearth" train-predictors "$model" -f "$tmp/text" -o "$tmp/small/out" --steps 5 -c 16 -t 1 \
+        >"$tmp/out" 2>"$tmp/err" && fail "a model on a small disk"
+    err_has "No space left on the disk: the model with predictors takes up to"
+    err_lacks "layer 0"
+fi
 run 2 train-predictors "$model" -o "$tmp/x"
 err_has "-f is missing"
 run 2 train-predictors "$model" -f "$tmp/text"
@@ -108,7 +117,20 @@ err_has "-o is missing"
 run 1 train-predictors "$model" -f "$tmp/text" -o "$tmp/text"
 err_has "give another name"
 run 1 train-predictors "$model" -f "$tmp/text" -o "$tmp/x"
-err_has "windows"
+err_has "fill 1 window of 512; "
+
+# ---- other files of the user's are not overwritten; models of PowerInfer are
+echo precious >"$tmp/notes"
+cp "$tmp/notes" "$tmp/wanted"
+run 1 train-predictors "$model" -f "$tmp/text" -o "$tmp/notes" --steps 5 -c 16
+err_has "it is not overwritten"
+run 1 profile "$model" -f "$tmp/text" -o "$tmp/notes"
+err_has "it is not overwritten"
+same "$tmp/notes" "$tmp/wanted"
+for _ in 1 2; do
+    run 0 train-predictors "$source_dir/tests/golden/pwri/bamboo.Q4_0.gguf" -f "$tmp/text" \
+        -o "$tmp/pwri.gguf" --steps 2 -c 16 -q
+done
 
 # ---- wrong command lines
 run 2 profile "$model" -o "$tmp/x"
@@ -190,10 +212,34 @@ wait $first || fail "the first of two packers failed"
 wait $second || fail "the second of two packers failed"
 same "$tmp/disk/out" "$pack"
 [ "$(find "$tmp/disk" -type f | wc -l)" -eq 1 ] || fail "packing left files behind"
-# ---- thresholds by share, for models outside the ReLU family
 silu=$golden/mistral-gqa.Q4_0.gguf
+# ---- gates apart: of use outside the ReLU family only with a threshold, which packing and running say
+run 0 pack "$silu" "$tmp/gates.gguf" --gates-apart
+err_has "gates say which neurons to read in models of the ReLU family"
+run 0 run "$tmp/gates.gguf" -p ab -n 2 --ram min -v
+err_has "streams whole layers"
+run 0 run "$tmp/gates.gguf" -p ab -n 2 --ram min -v --sparsity-threshold 0.1
+err_lacks "streams whole layers"
+run 0 pack "$model" "$tmp/gates.gguf" --gates-apart
+err_lacks "gates say"
+run 0 inspect "$tmp/gates.gguf"
+out_has "gates         apart"
+run 0 inspect "$tmp/gates.gguf" --json
+[ "$(json "$tmp/out" pack/version)" = 2 ] || fail "the version of a pack with its gates apart"
+
+# ---- layers without experts beside others: not in the table, nor in the mean; no pack
+glm=$golden/glm4moe.Q8_0.gguf
+run 0 profile "$glm" -f "$tmp/text" -o "$tmp/glm.profile" --sparsity-threshold 40%
+grep -q '^ *0 ' "$tmp/err" && fail "a layer without experts has a row"
+grep -q '^ *1 ' "$tmp/err" || fail "the layer behind it has none"
+[ "$(awk '$1 == "mean" { print $2 }' "$tmp/err")" \> 50 ] || fail "a layer without experts is in the mean"
+err_has "have no experts"
+run 1 pack "$glm" "$tmp/x"
+err_has "first layers have no experts"
+
+# ---- thresholds by share, for models outside the ReLU family
 run 1 profile "$silu" -f "$tmp/text" -o "$tmp/silu.profile"
-err_has "for instance 40%"
+err_has "for instance 40% (option --sparsity-threshold)"
 run 0 profile "$silu" -f "$tmp/text" -o "$tmp/silu.profile" --sparsity-threshold 40%
 run 0 pack "$silu" "$tmp/silu.hearth.gguf" --profile "$tmp/silu.profile"
 run 0 run "$tmp/silu.hearth.gguf" -p ab -n 20 --ignore-eos --sparsity-threshold 40%

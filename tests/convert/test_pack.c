@@ -202,6 +202,30 @@ static void test_gates_apart(void **state)
     }
 }
 
+// What bundles cannot hold is refused by name.
+static void test_kinds(void **state)
+{
+    (void)state;
+    static const struct {
+        struct made made;
+        const char *says;
+    } cases[] = {{{.arch = "phi3"}, "gate and up in one matrix (architecture phi3)"},
+                 {{.arch = "glm4moe",
+                   .experts = true,
+                   .leading = true,
+                   .set = {{"leading_dense_block_count", 'u', 1, NULL}}},
+                  "first layers have no experts"},
+                 {{.arch = "gpt-oss", .experts = true, .set = {{"attention.sliding_window", 'u', 70, NULL}}},
+                  "experts have biases"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct hearth_error err = {0};
+        made_write(source, &cases[i].made);
+        assert_int_equal(hearth_pack_write(source, packed, &(struct hearth_pack_params){0}, NULL, &err),
+                         HEARTH_E_UNSUPPORTED);
+        assert_non_null(strstr(err.message, cases[i].says));
+    }
+}
+
 // Gates that are not where the version says are a damage.
 static void test_wrong_version(void **state)
 {
@@ -575,13 +599,17 @@ static void test_profile_refuses(void **state)
     make_source(&silu);
     struct hearth_model *m = open_model(source, false);
     assert_int_equal(hearth_profile(m, tokens, TEXT, &params, other, NULL, &err), HEARTH_E_INVALID);
-    assert_non_null(strstr(err.message, "sparsity_share"));
+    assert_string_equal(err.param, "sparsity_share");
+    assert_null(strstr(err.message, err.param)); // the program names its own option
     // With a threshold it can be done; a short text cannot.
     params.sparsity_threshold = 0.1f;
     struct hearth_profile_result result;
     MADE_OK(hearth_profile(m, tokens, TEXT, &params, other, &result, &err));
     assert_true(result.active > 0.05 && result.active < 0.95);
     assert_int_equal(hearth_profile(m, tokens, 63, &params, other, NULL, &err), HEARTH_E_INVALID);
+    m->hp.n_pos = 1; // with BOS no token has room
+    assert_int_equal(hearth_profile(m, tokens, TEXT, &params, profiled, NULL, &err), HEARTH_E_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "one position"));
     hearth_model_close(&m);
     // Of a pack; and of another model.
     pack_to(packed, NULL, 0);
@@ -834,13 +862,13 @@ static int set_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_identity),      cmocka_unit_test(test_gates_apart),
-        cmocka_unit_test(test_wrong_version), cmocka_unit_test(test_bounded_memory),
-        cmocka_unit_test(test_transposed),    cmocka_unit_test(test_requantised),
-        cmocka_unit_test(test_profile),       cmocka_unit_test(test_profile_refuses),
-        cmocka_unit_test(test_shares),        cmocka_unit_test(test_temperature),
-        cmocka_unit_test(test_powerinfer),    cmocka_unit_test(test_source),
-        cmocka_unit_test(test_hollow),
+        cmocka_unit_test(test_identity),        cmocka_unit_test(test_gates_apart),
+        cmocka_unit_test(test_kinds),           cmocka_unit_test(test_wrong_version),
+        cmocka_unit_test(test_bounded_memory),  cmocka_unit_test(test_transposed),
+        cmocka_unit_test(test_requantised),     cmocka_unit_test(test_profile),
+        cmocka_unit_test(test_profile_refuses), cmocka_unit_test(test_shares),
+        cmocka_unit_test(test_temperature),     cmocka_unit_test(test_powerinfer),
+        cmocka_unit_test(test_source),          cmocka_unit_test(test_hollow),
     };
     return cmocka_run_group_tests(tests, set_up, remove_folder);
 }

@@ -9,6 +9,7 @@
 #include "convert/predictor.h"
 #include "convert/train.h"
 #include "engine/context.h"
+#include "gguf/checksums.h"
 #include "made_models.h"
 #include "model/ffn.h"
 #include "pack_support.h"
@@ -152,7 +153,7 @@ static void fill(hearth_token *tokens)
 
 struct stop {
     int after; // layers; 0: never
-    int layers, kept;
+    int layers, kept, untrained;
 };
 
 static bool on_progress(void *arg, float share)
@@ -167,7 +168,9 @@ static void on_layer(void *arg, const struct hearth_train_layer *l)
     struct stop *s = arg;
     s->layers++;
     s->kept += l->kept;
-    assert_true(l->recall >= 0.9f && l->chosen <= 1 && l->active > 0 && l->rank >= 32);
+    s->untrained += (int)l->untrained;
+    assert_true(l->recall >= 0.9f && l->chosen <= 1.0001f && l->active <= 1.0001f && l->active > 0 &&
+                l->rank >= 32);
 }
 
 static int train_to(const char *path, int n_threads, struct stop *stop, struct hearth_error *err)
@@ -230,7 +233,19 @@ static double mass_of(const struct hearth_model *m, enum hearth_sparsity sparsit
     return f.sum;
 }
 
-static void check_trained(const struct made *made)
+// Flips a bit of the middle of the first layer that was finished: of its data.
+static void damage(const char *model)
+{
+    char path[600];
+    snprintf(path, sizeof path, "%s.layers/layer-00000.gguf", model);
+    struct file_bytes f = read_whole(path);
+    f.p[f.n / 2] ^= 1;
+    write_whole(path, f.p, f.n);
+    free(f.p);
+}
+
+// With `damages`, a finished layer is damaged before training goes on, and is trained again.
+static void check_trained(const struct made *made, bool damages)
 {
     struct hearth_error err = {0};
     struct stop never = {0};
@@ -238,7 +253,8 @@ static void check_trained(const struct made *made)
     MADE_OK(train_to(out, 1, &never, &err));
     assert_int_equal(never.layers, MADE_LAYERS);
     assert_int_equal(never.kept, 0);
-    struct hearth_model *m = open_model(out, false);
+    struct hearth_model *m = open_model(out, true);
+    assert_non_null(hearth_gguf_tensor(m->gguf, HEARTH_CHECKSUMS_NAME));
     assert_true(m->hp.has_predictors && m->hp.predict_threshold == 1.0f);
     assert_int_equal(m->hp.predictor_input, HEARTH_PREDICTOR_NORMED);
     const double all = mass_of(m, HEARTH_SPARSITY_OFF), found = mass_of(m, HEARTH_SPARSITY_PREDICT);
@@ -249,9 +265,11 @@ static void check_trained(const struct made *made)
     assert_int_equal(train_to(other, 3, &stop, &err), HEARTH_E_INTERRUPTED);
     assert_int_equal(access(other, F_OK), -1);
     stop = (struct stop){0};
+    if (damages)
+        damage(other);
     MADE_OK(train_to(other, 2, &stop, &err));
     assert_int_equal(stop.layers, MADE_LAYERS);
-    assert_int_equal(stop.kept, 1);
+    assert_int_equal(stop.kept, !damages);
     assert_same_files(out, other);
     remove(other);
     char folder_of_layers[600];
@@ -273,12 +291,87 @@ static void check_trained(const struct made *made)
 static void test_models(void **state)
 {
     (void)state;
-    check_trained(&(struct made){.arch = "llama", .set = {{"feed_forward.activation", 's', 0, "drelu"}}});
+    check_trained(&(struct made){.arch = "llama", .set = {{"feed_forward.activation", 's', 0, "drelu"}}},
+                  false);
     check_trained(&(struct made){.arch = "llama",
                                  .experts = true,
                                  .by_neuron = true,
-                                 .set = {{"feed_forward.activation", 's', 0, "relu"}}});
-    check_trained(&(struct made){.arch = "llama"});
+                                 .set = {{"feed_forward.activation", 's', 0, "relu"}}},
+                  true);
+    check_trained(&(struct made){.arch = "llama"}, true);
+}
+
+// Two experts of each layer are never used: of two opposite rows of the router one is above nothing.
+static float pairs_of_experts(const char *tensor, uint64_t row, uint64_t column, float usual)
+{
+    if (!strstr(tensor, "ffn_gate_inp"))
+        return usual;
+    const float x = (float)(column * (row / 2 + 3) % 5) - 2;
+    return row >= 4 ? 0 : row % 2 ? x : -x;
+}
+
+static char logged[512];
+
+static void on_log(void *arg, enum hearth_log_level level, const char *message)
+{
+    (void)arg;
+    (void)level;
+    snprintf(logged, sizeof logged, "%s", message);
+}
+
+static void test_unused_experts(void **state)
+{
+    (void)state;
+    struct hearth_error err = {0};
+    struct stop stop = {0};
+    made_write(source, &(struct made){.arch = "llama",
+                                      .experts = true,
+                                      .by_neuron = true,
+                                      .value = pairs_of_experts,
+                                      .set = {{"feed_forward.activation", 's', 0, "relu"}}});
+    hearth_log_set(on_log, NULL);
+    MADE_OK(train_to(out, 1, &stop, &err));
+    hearth_log_set(NULL, NULL);
+    assert_int_equal(stop.untrained, 2 * MADE_LAYERS);
+    assert_non_null(strstr(logged, "4 of 12 experts"));
+    struct hearth_model *m = open_model(out, false);
+    hearth_model_close(&m);
+    const struct hearth_pack_params pack = {.n_threads = 1};
+    MADE_OK(hearth_pack_write(out, other, &pack, NULL, &err));
+    remove(other);
+}
+
+// Every neuron is above the threshold, whatever the input's size.
+static void test_names_all(void **state)
+{
+    (void)state;
+    enum { WIDTH = 96, RANK = 32, NEURONS = 5 };
+    for (int k = 0; k < HEARTH_PREDICTOR_TYPES; k++) {
+        static uint8_t fc1[WIDTH * RANK * 2], fc2[NEURONS * RANK * 2];
+        static float w1[RANK][WIDTH], w2[NEURONS][RANK];
+        struct hearth_error err = {0};
+        struct hearth_predictor p = {.rank = RANK, .type = hearth_predictor_types[k], .fc1 = fc1, .fc2 = fc2};
+        const struct hearth_type_info *type = hearth_type_info(p.type);
+        MADE_OK(hearth_predictor_name_all(&p, WIDTH, NEURONS, &err));
+        for (size_t i = 0; i < RANK; i++)
+            type->decode(fc1 + i * hearth_type_bytes(p.type, WIDTH), w1[i], WIDTH);
+        for (size_t i = 0; i < NEURONS; i++)
+            type->decode(fc2 + i * hearth_type_bytes(p.type, RANK), w2[i], RANK);
+        for (int try = 0; try < 200; try++) {
+            float z[NEURONS] = {0};
+            for (int r = 0; r < RANK; r++) {
+                float h = 0;
+                for (int i = 0; i < WIDTH; i++) {
+                    const int x = (i * i * 7 + try * 31 + i * try) % 19 - 9;
+                    h += w1[r][i] * ldexpf((float)x, try % 24 - 12);
+                }
+                for (int j = 0; j < NEURONS; j++)
+                    z[j] += w2[j][r] * (h > 0 ? h : 0);
+            }
+            for (int j = 0; j < NEURONS; j++)
+                assert_true(z[j] >= 1);
+        }
+    }
 }
 
 static void test_refuses(void **state)
@@ -291,20 +384,53 @@ static void test_refuses(void **state)
     made_write(source, &(struct made){.arch = "llama"});
     struct hearth_model *m = open_model(source, false);
     assert_int_equal(hearth_train_predictors(m, tokens, TEXT, &params, out, &err), HEARTH_E_INVALID);
-    assert_non_null(strstr(err.message, "sparsity_share"));
+    assert_string_equal(err.param, "sparsity_share");
+    assert_null(strstr(err.message, err.param)); // the program names its own option
     params.sparsity_share = 0.4f;
+    assert_int_equal(hearth_train_predictors(m, tokens, 10, &params, out, &err), HEARTH_E_INVALID);
+    assert_non_null(strstr(err.message, "fill 1 window of 24;"));
     assert_int_equal(hearth_train_predictors(m, tokens, 100, &params, out, &err), HEARTH_E_INVALID);
     assert_non_null(strstr(err.message, "windows"));
+    m->hp.n_pos = 1; // with BOS no token has room
+    assert_int_equal(hearth_train_predictors(m, tokens, TEXT, &params, out, &err), HEARTH_E_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "one position"));
+    m->hp.n_pos = 0;
     params.recall = 1.5f;
     assert_int_equal(hearth_train_predictors(m, tokens, TEXT, &params, out, &err), HEARTH_E_INVALID);
+    params.recall = 0;
+    params.share = INFINITY;
+    assert_int_equal(hearth_train_predictors(m, tokens, TEXT, &params, out, &err), HEARTH_E_INVALID);
+    params.share = 0;
     hearth_model_close(&m);
     const struct hearth_pack_params pack = {.n_threads = 1};
     MADE_OK(hearth_pack_write(source, other, &pack, NULL, &err));
     m = open_model(other, false);
-    params.recall = 0;
     assert_int_equal(hearth_train_predictors(m, tokens, TEXT, &params, out, &err), HEARTH_E_INVALID);
     assert_non_null(strstr(err.message, "pack"));
     hearth_model_close(&m);
+}
+
+// What could not be opened or packed afterwards is refused by name, whatever the text.
+static void test_architectures(void **state)
+{
+    (void)state;
+    static const struct {
+        struct made made;
+        const char *says;
+    } cases[] = {{{.arch = "phi3"}, "architecture phi3"},
+                 {{.arch = "glm4moe", .experts = true}, "architecture glm4moe"},
+                 {{.arch = "gpt-oss", .experts = true, .set = {{"attention.sliding_window", 'u', 70, NULL}}},
+                  "experts have biases"}};
+    const hearth_token token = 5;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct hearth_train_params params = {.n_threads = 1, .sparsity_share = 0.4f};
+        struct hearth_error err = {0};
+        made_write(source, &cases[i].made);
+        struct hearth_model *m = open_model(source, false);
+        assert_int_equal(hearth_train_predictors(m, &token, 1, &params, out, &err), HEARTH_E_UNSUPPORTED);
+        assert_non_null(strstr(err.message, cases[i].says));
+        hearth_model_close(&m);
+    }
 }
 
 static int begin(void **state)
@@ -318,8 +444,10 @@ static int begin(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_gradients), cmocka_unit_test(test_threads),
-                                       cmocka_unit_test(test_codes), cmocka_unit_test(test_models),
-                                       cmocka_unit_test(test_refuses)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_gradients), cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_codes),     cmocka_unit_test(test_models),
+        cmocka_unit_test(test_names_all), cmocka_unit_test(test_unused_experts),
+        cmocka_unit_test(test_refuses),   cmocka_unit_test(test_architectures)};
     return cmocka_run_group_tests(tests, begin, remove_folder);
 }
