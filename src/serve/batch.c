@@ -25,7 +25,8 @@ static void add_rows(struct hearth_scheduler *s, struct hearth_slot *slot, int n
         const bool last = pos + 1 == job->n_tokens;
         if (last)
             slot->logits = s->n_rows;
-        s->rows[s->n_rows++] = (struct hearth_batch_row){slot->seq, pos, job->tokens[pos], phase, last};
+        s->rows[s->n_rows++] = (struct hearth_batch_row){
+            .seq = slot->seq, .pos = pos, .token = job->tokens[pos], .phase = phase, .wants_logits = last};
     }
     slot->rows = n;
     if (phase == HEARTH_PHASE_PROMPT)
