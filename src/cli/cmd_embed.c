@@ -174,9 +174,7 @@ static int set_up(struct embedding *e)
         status = tokenize(e);
     if (status)
         return status;
-    // The option's first choice is what the model was trained for.
-    e->pooling =
-        e->o->pooling ? (enum hearth_pooling)(e->o->pooling - 1) : hearth_model_info(e->model)->pooling;
+    e->pooling = hearth_cli_pooling(e->o, e->model);
     status = take_memory(e);
     if (status)
         return status;
