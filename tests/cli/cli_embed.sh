@@ -67,6 +67,15 @@ cp "$tmp/out" "$tmp/raw"
 run 0 embed "$tmp/model.gguf" -f "$tmp/lines" --embd-output-format raw -q --ram min
 same "$tmp/out" "$tmp/raw"
 
+# ---- many short texts: groups, and contexts that the model does not have
+for i in $(seq 70); do echo "text $i"; done >"$tmp/many"
+run 0 embed "$model" -f "$tmp/many" -q --embd-output-format raw
+[ "$(wc -l <"$tmp/out")" -eq 70 ] || fail "70 texts are not 70 embeddings"
+sed -n 70p "$tmp/out" >"$tmp/want"
+run 0 embed "$model" "text 70" -q --embd-output-format raw
+same "$tmp/out" "$tmp/want"
+run 0 embed "$golden/opt.Q8_0.gguf" -f "$tmp/many" -q --embd-output-format raw
+
 # ---- refusals
 run 2 embed "$model" -p a -f "$tmp/lines"
 err_has "-p and -f exclude each other"
