@@ -330,16 +330,6 @@ static void test_norms(void **state)
     check_norm(3, (const float[]){0.666972f, -0.889296f, 0}); // by the cube root of 91
 }
 
-// What files say of pooling.
-static void test_info(void **state)
-{
-    (void)state;
-    struct hearth_model *m = NULL;
-    OK(hearth_model_open(&m, GOLDEN_MODELS "llama-mha.Q8_0.gguf", NULL, &err));
-    assert_int_equal(hearth_model_info(m)->pooling, HEARTH_POOLING_MEAN);
-    hearth_model_close(&m);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -349,7 +339,6 @@ int main(void)
         cmocka_unit_test(test_no_head),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_norms),
-        cmocka_unit_test(test_info),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
