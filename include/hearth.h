@@ -164,6 +164,14 @@ int hearth_model_open(struct hearth_model **out, const char *path, const struct 
 // Closes the model and gives its memory back. Threads: one, when nobody uses the model any more.
 void hearth_model_close(struct hearth_model **model);
 
+// How the hidden states of a text's tokens become its embedding. The numbers are those of files.
+enum hearth_pooling {
+    HEARTH_POOLING_NONE = 0, // they do not: each token has one of its own
+    HEARTH_POOLING_MEAN = 1,
+    HEARTH_POOLING_CLS = 2, // the first token's
+    HEARTH_POOLING_LAST = 3 // the last token's
+};
+
 struct hearth_model_info {
     const char *path;         // as given
     const char *architecture; // e.g. "llama"
@@ -178,6 +186,9 @@ struct hearth_model_info {
     int n_head;    // of queries
     int n_head_kv; // of keys and values
     int n_ff;      // neurons of a layer's feed-forward part, or of one expert
+    enum hearth_pooling
+        pooling; // what the model was trained for (ARCH.pooling_type); where the file does not
+                 // say, or says none of those above: HEARTH_POOLING_MEAN
 };
 
 // What the file says of itself, valid as long as the model is open. Threads: any.
@@ -565,14 +576,15 @@ struct hearth_batch_row {
     hearth_token token;
     enum hearth_phase phase;
     bool wants_logits;
+    int wants_embedding; // 0: no
 };
 
 // Appends rows[0..n), of `row_size` bytes each (sizeof *rows), to their sequences and takes all of them
 // through the layers together: chunks of prompts beside steps of other sequences, and several rows of a
 // sequence, drafted tokens for example. Each row is of the class that it names, and gets the logits that it
 // would get alone. Rows of a sequence come in the order of their positions, rows of different ones in any.
-// Afterwards hearth_logits(session, i) is what rows[i] wanted. When it fails, all sequences are as they were,
-// and the session can be used further.
+// Afterwards hearth_logits(session, i) and hearth_embedding(session, i) are what rows[i] wanted. When it fails,
+// all sequences are as they were, and the session can be used further.
 //
 // At most hearth_session_max_rows() rows, of which at most hearth_session_max_steps() are of the step class
 // and at most hearth_session_max_logits() want logits.
@@ -610,6 +622,29 @@ bool hearth_cancel_clear(struct hearth_session *session);
 // there is no such row, or when the evaluation failed.
 // Threads: one at a time.
 const float *hearth_logits(const struct hearth_session *session, int row);
+
+// ---- embeddings
+
+// The hidden state of row `row` of the last evaluation, which wanted it: n_embd floats, what the final norm
+// gives and the head would get, valid until the next evaluation; NULL when there is no such row, or when the
+// evaluation failed. As logits, it depends on the file, the tokens before it and their phases, and on
+// nothing else; and no logits depend on whether it is wanted. Where no row wants logits, no head is computed.
+// Threads: one at a time.
+const float *hearth_embedding(const struct hearth_session *session, int row);
+
+// Appends tokens[0..n) to one sequence as a prompt, in micro-batches, and writes their embedding to `out`: n_embd
+// floats, with HEARTH_POOLING_NONE n times n_embd. For that of a text, the sequence is empty before. `norm` is as
+// for hearth_embedding_normalize(); 2 is what most programs expect. Sums are in double precision, token by token,
+// so the embedding does not depend on n_ubatch. No logits are computed. When it fails, the sequence is as it was
+// before, the session can be used further, and `out` may be anything.
+// Errors: as of hearth_prompt(). Threads: one at a time.
+int hearth_embed(struct hearth_session *session, int seq, const hearth_token *tokens, int n,
+                 enum hearth_pooling pooling, int norm, float *out, struct hearth_error *err);
+
+// Divides x[0..n) by its norm. norm 2: its Euclidean length; 1: the sum of its magnitudes; 3 and more: the norm of
+// that order; 0: its largest magnitude, which becomes 32760; negative: x stays as it is. Zeros stay zeros.
+// Threads: any.
+void hearth_embedding_normalize(float *x, int n, int norm);
 
 // ---- statistics
 

@@ -157,7 +157,8 @@ static int start(struct serve *s)
                                          .chat = s->template,
                                          .template_variables = s->variables_text,
                                          .sampling = &s->sampling.params,
-                                         .n_predict = (int)s->o->n_predict};
+                                         .n_predict = (int)s->o->n_predict,
+                                         .pooling = hearth_cli_pooling(s->o, s->model)};
     if (hearth_server_start(s->server, &served, &err))
         return hearth_cli_fail(&err);
     hearth_cli_note_unused(s->o, s->session);

@@ -11,6 +11,7 @@ int hearth_cmd_chat(const struct hearth_options *o);
 int hearth_cmd_serve(const struct hearth_options *o);
 int hearth_cmd_bench(const struct hearth_options *o);
 int hearth_cmd_perplexity(const struct hearth_options *o);
+int hearth_cmd_embed(const struct hearth_options *o);
 int hearth_cmd_tokenize(const struct hearth_options *o);
 int hearth_cmd_detokenize(const struct hearth_options *o);
 int hearth_cmd_inspect(const struct hearth_options *o);

@@ -571,6 +571,12 @@ struct hearth_session_params hearth_cli_session_params(const struct hearth_optio
     return params;
 }
 
+enum hearth_pooling hearth_cli_pooling(const struct hearth_options *o, const struct hearth_model *model)
+{
+    // The option's first choice is the model's own.
+    return o->pooling ? (enum hearth_pooling)(o->pooling - 1) : hearth_model_info(model)->pooling;
+}
+
 int hearth_cli_open_session(struct hearth_session **out, const struct hearth_model *model,
                             const struct hearth_session_params *params)
 {

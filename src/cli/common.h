@@ -118,6 +118,9 @@ int hearth_cli_tokenize(const struct hearth_model *model, const char *text, size
 struct hearth_session_params hearth_cli_session_params(const struct hearth_options *o, int n_ctx,
                                                        int max_seqs);
 
+// What --pooling says, or else the model.
+enum hearth_pooling hearth_cli_pooling(const struct hearth_options *o, const struct hearth_model *model);
+
 // Completes the session's trace, if there is one, unless `status` is that of a failure. Returns
 // the new status.
 int hearth_cli_end_trace(struct hearth_session *session, int status);

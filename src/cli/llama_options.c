@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The options of llama.cpp's programs (llama-cli, llama-completion, llama-bench, llama-perplexity,
-// llama-tokenize, llama-quantize, llama-server) that Hearth does not have.
+// llama-embedding, llama-tokenize, llama-quantize, llama-server) that Hearth does not have.
 #include "cli/llama_options.h"
 
 #include <stddef.h>
@@ -16,9 +16,10 @@
 #define PERPLEXITY HEARTH_CMD_PERPLEXITY
 #define TOKENIZE   HEARTH_CMD_TOKENIZE
 #define QUANTIZE   HEARTH_CMD_QUANTIZE
-#define ENGINE     (RUN | SERVE | BENCH | PERPLEXITY)
+#define EMBED      HEARTH_CMD_EMBED
+#define ENGINE     (RUN | SERVE | BENCH | PERPLEXITY | EMBED)
 #define MODEL      (ENGINE | TOKENIZE)
-#define TEXT       (RUN | SERVE | PERPLEXITY)
+#define TEXT       (RUN | SERVE | PERPLEXITY | EMBED)
 
 #define FLAG  HEARTH_LLAMA_FLAG
 #define VALUE HEARTH_LLAMA_VALUE
@@ -38,7 +39,8 @@
 #define NO_MEDIA     "there are no images and no sound; models read text only"
 #define NO_ADAPTER   "there are no adapters; merge them into the model first"
 #define NO_REWRITE   "the file's own metadata holds; change it there"
-#define NO_EMBEDDING "there are no embeddings; models generate text only"
+#define NO_EMBEDDING "hearth embed MODEL -p TEXT prints embeddings"
+#define NO_RANK      "there is no reranking"
 #define ONE_MACHINE  "everything is computed on this machine's CPU"
 #define NO_IMATRIX   "quantize cannot use an importance matrix"
 #define ONE_TYPE     "TYPE decides for all tensors"
@@ -122,7 +124,7 @@ static const struct hearth_llama_option table[] = {
     {"-r --reverse-prompt", VALUE, RUN,
      "there are no stop texts; only tokens that end a text stop it, and -n"},
     {"--display-prompt", FLAG, RUN, "standard output carries the generated text alone"},
-    {"--verbose-prompt", FLAG, RUN, "hearth tokenize shows a prompt's tokens"},
+    {"--verbose-prompt", FLAG, RUN | EMBED, "hearth tokenize shows a prompt's tokens"},
     {"-bf --binary-file --in-file", VALUE, MODEL, "-f takes any file"},
     {"-ptc --print-token-count", VALUE, RUN, NULL},
     {"--no-parse-special", FLAG, TOKENIZE, NULL},
@@ -151,26 +153,27 @@ static const struct hearth_llama_option table[] = {
     // ---- llama-bench
     {"--progress", FLAG, BENCH, NULL},
     {"--delay", VALUE, BENCH, NULL},
-    {"-embd --embeddings", VALUE, BENCH, NO_EMBEDDING},
+    {"-embd --embeddings", VALUE, BENCH, "speed is measured of generation alone"},
     {"-oe --output-err", VALUE, BENCH, "-o FORMAT goes to standard output, and nothing else does"},
 
     // ---- llama-perplexity
-    {"-np --parallel -ns --sequences --ppl-output-type", VALUE, PERPLEXITY, NULL},
+    {"-np --parallel", VALUE, PERPLEXITY | EMBED, NULL},
+    {"-ns --sequences --ppl-output-type", VALUE, PERPLEXITY, NULL},
     {"--ppl-stride", VALUE, PERPLEXITY, "chunks do not overlap, as with --ppl-stride 0; -c is their length"},
     {"--hellaswag --winogrande --multiple-choice --kl-divergence", FLAG, PERPLEXITY, ONLY_PPL},
     {"--hellaswag-tasks --winogrande-tasks --multiple-choice-tasks", VALUE, PERPLEXITY, ONLY_PPL},
     {"--save-all-logits --kl-divergence-base", VALUE, PERPLEXITY,
      ONLY_PPL "; hearth run --logits-out writes logits"},
 
-    // llama-perplexity takes what makes texts, too, and makes none.
+    // llama-perplexity and llama-embedding take what makes texts, too, and make none.
     {"-n --predict --n-predict -s --seed --samplers --sampler-seq --sampling-seq --temp --temperature", VALUE,
-     PERPLEXITY, NULL},
+     PERPLEXITY | EMBED, NULL},
     {"--top-k --top-p --min-p --top-nsigma --top-n-sigma --xtc-probability --xtc-threshold --typical --typical-p",
-     VALUE, PERPLEXITY, NULL},
+     VALUE, PERPLEXITY | EMBED, NULL},
     {"--repeat-last-n --repeat-penalty --presence-penalty --frequency-penalty --dynatemp-range --dynatemp-exp",
-     VALUE, PERPLEXITY, NULL},
-    {"--dry-* --mirostat --mirostat-lr --mirostat-ent -l --logit-bias", VALUE, PERPLEXITY, NULL},
-    {"--ignore-eos --no-escape", FLAG, PERPLEXITY, NULL},
+     VALUE, PERPLEXITY | EMBED, NULL},
+    {"--dry-* --mirostat --mirostat-lr --mirostat-ent -l --logit-bias", VALUE, PERPLEXITY | EMBED, NULL},
+    {"--ignore-eos --no-escape", FLAG, PERPLEXITY | EMBED, NULL},
     {"-p --prompt", VALUE, PERPLEXITY, "-f FILE gives the text"},
     {"-e --escape", FLAG, PERPLEXITY, "the text is taken as it is"},
 
@@ -209,8 +212,11 @@ static const struct hearth_llama_option table[] = {
      VALUE, SERVE, "the server does not have it"},
     {"--sleep-idle-seconds", VALUE, SERVE, "the model stays; --ram bounds its memory"},
     {"--reuse-port", FLAG, SERVE, "a port has one server"},
-    {"--embedding --embeddings --rerank --reranking", FLAG, SERVE, NO_EMBEDDING},
-    {"--pooling --attention --embd-* --cls-separator", VALUE, SERVE, NO_EMBEDDING},
+    {"--embedding --embeddings", FLAG, SERVE | EMBED, NULL},
+    {"--rerank --reranking", FLAG, SERVE | EMBED, NO_RANK},
+    {"--cls-separator", VALUE, SERVE | EMBED, NO_RANK},
+    {"--attention", VALUE, SERVE | EMBED, "the model decides"},
+    {"--embd-normalize", VALUE, SERVE, "requests say it, in embd_normalize"},
     {"--spm-infill --infill", FLAG, SERVE, "there is no infill; write its control tokens into the prompt"},
 
     // ---- other programs

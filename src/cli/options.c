@@ -313,7 +313,7 @@ static bool is_repeated(const struct hearth_positional *pos)
 }
 
 // Commands whose -p gives a text.
-#define WITH_PROMPT (HEARTH_CMD_RUN | HEARTH_CMD_CHAT | HEARTH_CMD_TOKENIZE)
+#define WITH_PROMPT (HEARTH_CMD_RUN | HEARTH_CMD_CHAT | HEARTH_CMD_TOKENIZE | HEARTH_CMD_EMBED)
 
 static int unexpected(const struct parser *p, const char *arg)
 {

@@ -32,7 +32,8 @@ enum {
     HEARTH_CMD_CONVERT = 1u << 12,
     HEARTH_CMD_TRAIN = 1u << 13,
     HEARTH_CMD_SERVE = 1u << 14,
-    HEARTH_CMD_ALL = (1u << 15) - 1
+    HEARTH_CMD_EMBED = 1u << 15,
+    HEARTH_CMD_ALL = (1u << 16) - 1
 };
 
 enum hearth_option_kind {
@@ -98,6 +99,10 @@ struct hearth_options {
     uint64_t roof_bytes;
     int output, phase, stats;
     const char *logits_out, *trace;
+    int pooling;     // index in the choices of --pooling: auto, then enum hearth_pooling
+    int embd_output; // HEARTH_EMBED_TEXT, ... (embed_output.h)
+    int64_t embd_normalize;
+    const char *embd_separator;
 
     const char *system, *system_file, *chat_template, *chat_template_file, *chat_variables;
     bool conversation, single_turn, multiline, context_shift;

@@ -32,6 +32,8 @@
 #define TALK       (RUN | CHAT)
 #define GENERATE   (TALK | SERVE)
 #define ENGINE     (GENERATE | BENCH | PERPLEXITY)
+#define EMBED      HEARTH_CMD_EMBED
+#define EVALUATE   (ENGINE | EMBED)
 
 #define INT_LIMIT 2147483647.0
 
@@ -112,10 +114,10 @@ const struct hearth_option hearth_option_table[] = {
      "Input",
      "the activation of the feed-forward parts, where config.json does not tell it; auto: what it tells",
      AT(activation)},
-    {"-e, --escape", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, TALK, "Input",
+    {"-e, --escape", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, TALK | EMBED, "Input",
      "turn \\n, \\r, \\t, \\', \\\", \\\\ and \\xHH into the characters they stand for, in a file's text, too",
      AT(escape)},
-    {"--no-escape", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, RUN | TOKENIZE, "Input",
+    {"--no-escape", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, RUN | TOKENIZE | EMBED, "Input",
      "leave \\n and the like as they are in a text on the command line, too", AT(no_escape)},
     {"-p, --prompt", NULL, HEARTH_OPTION_STRING, "TEXT", NULL, NULL, NO_RANGE, TOKENIZE, "Input",
      "the text, in place of TEXT", AT(prompt)},
@@ -124,6 +126,28 @@ const struct hearth_option hearth_option_table[] = {
     {"-e, --escape", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, TOKENIZE, "Input",
      "turn \\n, \\r, \\t, \\', \\\", \\\\ and \\xHH into the characters they stand for, in a file's text, too",
      AT(escape)},
+    {"-p, --prompt", NULL, HEARTH_OPTION_STRING, "TEXT", NULL, NULL, NO_RANGE, EMBED, "Input",
+     "the texts, in place of TEXT", AT(prompt)},
+    {"-f, --file", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, EMBED, "Input",
+     "take the texts from FILE, or from standard input when FILE is -; one newline at its end is dropped",
+     AT(file)},
+    {"--embd-separator", NULL, HEARTH_OPTION_STRING, "TEXT", "\n", NULL, NO_RANGE, EMBED, "Input",
+     "what is between texts, with \\n and the like as in -e; with an empty one there is one text",
+     AT(embd_separator)},
+    {"--pooling", NULL, HEARTH_OPTION_ENUM, "HOW", "auto", "auto|none|mean|cls|last", NO_RANGE, EMBED | SERVE,
+     "Embeddings",
+     "what of a text's tokens is its embedding: their mean, the first token's (cls), the last one's, or all of them "
+     "(none); auto: what the model was trained for, and mean where the file does not say",
+     AT(pooling)},
+    {"--embd-normalize", NULL, HEARTH_OPTION_INT, "N", "2", NULL, -1, 1000, EMBED, "Embeddings",
+     "divide embeddings by their Euclidean length (2), the sum of magnitudes (1), a norm of higher order N, or so "
+     "that the largest magnitude becomes 32760 (0); -1: not at all",
+     AT(embd_normalize)},
+    {"--embd-output-format", NULL, HEARTH_OPTION_ENUM, "FORMAT", "text", "text|array|json|json+|raw",
+     NO_RANGE, EMBED, "Output",
+     "text: for people, with how alike the texts are; array: JSON, an array of arrays; json: as OpenAI's API answers; "
+     "json+: with cosines; raw: a line of numbers each",
+     AT(embd_output)},
     {"--no-bos", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, TOKENIZE, "Input",
      "do not add the BOS or EOS token that the vocabulary asks for", AT(no_bos)},
     {"--ids", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, TOKENIZE, "Output",
@@ -288,14 +312,16 @@ const struct hearth_option hearth_option_table[] = {
      "tokens of context of each text, prompt and answer; 0: as many as the model was trained for (default: the same, "
      "but at most 4096)",
      AT(n_ctx)},
+    {"-c, --ctx-size", NULL, HEARTH_OPTION_INT, "N", "0", NULL, 0, 67108864, EMBED, "Resources",
+     "tokens that a text may have; 0: as many as the longest one has", AT(n_ctx)},
     {"-c, --ctx-size", NULL, HEARTH_OPTION_INT, "N", "512", NULL, 2, 67108864, PROFILE | TRAIN, "Resources",
      "tokens of a stretch of text; every stretch starts afresh", AT(n_ctx)},
     {"-t, --threads", NULL, HEARTH_OPTION_INT, "N", "-1", NULL, -1, 256,
-     GENERATE | PERPLEXITY | QUANTIZE | CONVERT | PROFILE | TRAIN | PACK | PLAN, "Resources",
+     GENERATE | PERPLEXITY | EMBED | QUANTIZE | CONVERT | PROFILE | TRAIN | PACK | PLAN, "Resources",
      "threads; -1: one per physical core. No result depends on it", AT(n_threads)},
     {"-t, --threads", NULL, HEARTH_OPTION_INT_LIST, "N,...", "-1", NULL, -1, 256, BENCH, "Resources",
      "threads; -1: one per physical core", AT(bench_threads)},
-    {"--ram", NULL, HEARTH_OPTION_BUDGET, "SIZE", "auto", NULL, 1, 9.0e18, ENGINE | PROFILE | TRAIN,
+    {"--ram", NULL, HEARTH_OPTION_BUDGET, "SIZE", "auto", NULL, 1, 9.0e18, EVALUATE | PROFILE | TRAIN,
      "Resources",
      "use at most SIZE of memory (4G, 900M, 80% of this machine's); what does not fit is read from the file as it "
      "is needed. The text does not depend on it. auto: what is free, less some for the system; min: the smallest "
@@ -315,30 +341,33 @@ const struct hearth_option hearth_option_table[] = {
     {"--measure", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, PLAN, "Resources",
      "measure this machine anew; what was measured before is otherwise kept for it and the storage of the model",
      AT(measure)},
-    {"--io", NULL, HEARTH_OPTION_ENUM, "HOW", "auto", IO_KINDS, NO_RANGE, ENGINE, "Resources",
+    {"--io", NULL, HEARTH_OPTION_ENUM, "HOW", "auto", IO_KINDS, NO_RANGE, EVALUATE, "Resources",
      "with --ram, how the file is read; auto: what a short test finds faster", AT(io)},
-    {"--throttle", NULL, HEARTH_OPTION_STRING, "PROFILE", NULL, NULL, NO_RANGE, ENGINE, "Resources",
+    {"--throttle", NULL, HEARTH_OPTION_STRING, "PROFILE", NULL, NULL, NO_RANGE, EVALUATE, "Resources",
      "with --ram, read no faster than other storage would: ufs4, ufs3, nvme, or IOPS,MBPS", AT(throttle)},
-    {"--overlap", NULL, HEARTH_OPTION_ENUM, "WHAT", "all", "all|compute|none", NO_RANGE, ENGINE, "Resources",
+    {"--overlap", NULL, HEARTH_OPTION_ENUM, "WHAT", "all", "all|compute|none", NO_RANGE, EVALUATE,
+     "Resources",
      "for measuring: with --ram, what is done while single neurons or experts are read. all: compute, and "
      "read ahead; compute: compute; none: wait (experts are computed all the same). No result depends on it",
      AT(overlap)},
-    {"--pack", NULL, HEARTH_OPTION_ENUM, "WHEN", "ask", "auto|ask|never", NO_RANGE, ENGINE, "Resources",
+    {"--pack", NULL, HEARTH_OPTION_ENUM, "WHEN", "ask", "auto|ask|never", NO_RANGE, EVALUATE, "Resources",
      "use a pack of the model where the model would be read from the file and a pack would need fewer reads; the text "
      "is the same. A pack that is not there yet is written to a cache folder, once. auto: without a question; ask: "
      "after one, and only on a terminal; never: use the model itself",
      AT(pack)},
-    {"--pack-dir", NULL, HEARTH_OPTION_STRING, "DIR", NULL, NULL, NO_RANGE, ENGINE, "Resources",
+    {"--pack-dir", NULL, HEARTH_OPTION_STRING, "DIR", NULL, NULL, NO_RANGE, EVALUATE, "Resources",
      "the cache folder of --pack (default: $XDG_CACHE_HOME/hearth or ~/.cache/hearth)", AT(pack_dir)},
     {"-ub, --ubatch-size", NULL, HEARTH_OPTION_INT, "N", "512", NULL, 1, 65536,
-     GENERATE | PERPLEXITY | PROFILE, "Resources",
+     GENERATE | PERPLEXITY | EMBED | PROFILE, "Resources",
      "prompt tokens evaluated at a time. No result depends on it", AT(n_ubatch)},
     {"-ub, --ubatch-size", NULL, HEARTH_OPTION_INT, "N", "512", NULL, 1, 65536, PLAN, "Resources",
      "most prompt tokens that are to be evaluated at a time; the plan may choose fewer", AT(n_ubatch)},
     {"-ctk, --cache-type-k", NULL, HEARTH_OPTION_ENUM, "TYPE", "f16", "f16|f32|q8_0", NO_RANGE,
-     GENERATE | PERPLEXITY | PLAN, "Resources", "number format of the keys in the KV cache", AT(type_k)},
+     GENERATE | PERPLEXITY | EMBED | PLAN, "Resources", "number format of the keys in the KV cache",
+     AT(type_k)},
     {"-ctv, --cache-type-v", NULL, HEARTH_OPTION_ENUM, "TYPE", "f16", "f16|f32|q8_0", NO_RANGE,
-     GENERATE | PERPLEXITY | PLAN, "Resources", "number format of the values in the KV cache", AT(type_v)},
+     GENERATE | PERPLEXITY | EMBED | PLAN, "Resources", "number format of the values in the KV cache",
+     AT(type_v)},
     {"-ub, --ubatch-size", NULL, HEARTH_OPTION_INT_LIST, "N,...", "512", NULL, 1, 65536, BENCH, "Resources",
      "prompt tokens evaluated at a time", AT(bench_ubatch)},
     {"-ctk, --cache-type-k", NULL, HEARTH_OPTION_ENUM_LIST, "TYPE,...", "f16", "f16|f32|q8_0", NO_RANGE,
@@ -346,7 +375,7 @@ const struct hearth_option hearth_option_table[] = {
     {"-ctv, --cache-type-v", NULL, HEARTH_OPTION_ENUM_LIST, "TYPE,...", "f16", "f16|f32|q8_0", NO_RANGE,
      BENCH, "Resources", "number format of the values in the KV cache", AT(bench_type_v)},
     {"--cpu", NULL, HEARTH_OPTION_ENUM, "LEVEL", "auto", hearth_cpu_words, NO_RANGE,
-     ENGINE | PROFILE | TRAIN | PLAN, "Resources",
+     EVALUATE | PROFILE | TRAIN | PLAN, "Resources",
      "use CPU instructions up to this level; auto: all that this CPU has", AT(cpu)},
     {"--sparsity", NULL, HEARTH_OPTION_ENUM, "MODE", "auto", "auto|off|exact|predict", NO_RANGE,
      ENGINE | PLAN, "Resources",
@@ -407,7 +436,7 @@ const struct hearth_option hearth_option_table[] = {
      "json: end standard error with one line of JSON: tokens, speeds, latencies, memory", AT(stats)},
     {"-o, --output", NULL, HEARTH_OPTION_ENUM, "FORMAT", "md", "md|json|jsonl|csv|sql", NO_RANGE, BENCH,
      "Output", "a Markdown table, JSON, a line of JSON for each test, CSV, or SQL", AT(output)},
-    {"--verify", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, ENGINE | PROFILE | TRAIN | INSPECT,
+    {"--verify", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, EVALUATE | PROFILE | TRAIN | INSPECT,
      "Input", "check the file's checksums first (packs have them)", AT(verify)},
     {"-o, --output", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, PROFILE, "Output",
      "the profile to write", AT(out)},
@@ -507,6 +536,18 @@ const struct hearth_command hearth_command_table[] = {
      "hearth perplexity model.gguf -f wiki.test.raw\n"
      "hearth perplexity model.gguf -f wiki.test.raw --chunks 20 --phase step",
      hearth_cmd_perplexity},
+    {"embed",
+     EMBED,
+     {{"MODEL", AT(model)}, {"[TEXT]", AT(prompt)}},
+     "turn texts into embeddings",
+     "Prints the embedding of each text: the hidden states of its tokens after the last norm, pooled and normalised. "
+     "Texts are separated by newlines, or by --embd-separator. Those that are not given are read from standard input, if "
+     "that is a file or a pipe.\n\n"
+     "Numbers do not depend on the other texts, nor on memory, threads and micro-batches. No logits are computed. "
+     "Embeddings are good for comparing texts where the model was trained for that.",
+     "hearth embed model.gguf -p \"Castle\\nStronghold\\nDog\"\n"
+     "hearth embed model.gguf -f lines.txt --pooling last --embd-output-format json > lines.json",
+     hearth_cmd_embed},
     {"tokenize",
      TOKENIZE,
      {{"MODEL", AT(model)}, {"[TEXT]", AT(prompt)}},

@@ -110,7 +110,7 @@ static void put_in_order(struct hearth_batch *b)
         b->order[i] = at;
         b->tokens[at] = row->token;
         b->rows[at] = (struct hearth_row){row->seq, row->pos};
-        b->logits_at[i] = -1;
+        b->logits_at[i] = b->states_at[i] = -1;
     }
 }
 
@@ -129,6 +129,19 @@ static void list_wanted(struct hearth_batch *b)
         if (at > first)
             b->answers[b->n_answer_classes++] =
                 (struct hearth_rows){first, at - first, (enum hearth_phase)phase};
+    }
+    b->n_wanted = at;
+}
+
+// Rows that want their hidden state: those that want logits, too, have one already.
+static void list_states(struct hearth_batch *b)
+{
+    for (int i = 0; i < b->n; i++) {
+        if (!b->from[i].wants_embedding)
+            continue;
+        b->states_at[i] = b->logits_at[i] >= 0 ? b->logits_at[i] : b->n_wanted;
+        if (b->states_at[i] == b->n_wanted)
+            b->wanted[b->n_wanted++] = b->order[i];
     }
 }
 
@@ -155,6 +168,7 @@ int hearth_batch_take(struct hearth_batch *b, struct hearth_kv *kv, const struct
     lay_out_classes(b);
     put_in_order(b);
     list_wanted(b);
+    list_states(b);
     return HEARTH_OK;
 }
 
@@ -225,8 +239,9 @@ void hearth_batch_lay_out(struct hearth_batch *b, const struct hearth_batch_limi
     b->counts = hearth_arena_take(a, s, sizeof *b->counts);
     b->index = hearth_arena_take(a, s, sizeof *b->index);
     b->next = hearth_arena_take(a, 2 * s, sizeof *b->next);
-    b->wanted = hearth_arena_take(a, (size_t)limits->logit_rows, sizeof *b->wanted);
+    b->wanted = hearth_arena_take(a, t, sizeof *b->wanted);
     b->logits_at = hearth_arena_take(a, t, sizeof *b->logits_at);
+    b->states_at = hearth_arena_take(a, t, sizeof *b->states_at);
 }
 
 void hearth_batch_init(struct hearth_batch *b, const struct hearth_batch_limits *limits)

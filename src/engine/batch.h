@@ -25,13 +25,15 @@ struct hearth_batch {
     int *index; // [S] a sequence's place in seqs; -1: it has no row
     int *next;  // [2 S] where a class's next row of a sequence goes, while they are put in order
 
-    // Logits: row k of the head's output is of row wanted[k], and of the caller's row for which logits_at is
-    // k.
-    int *wanted;                   // [logit_rows]
-    struct hearth_rows answers[2]; // rows of `wanted` by class
+    // What is wanted: row k of the final norm's output is of row wanted[k]. It is that of the caller's row for
+    // which states_at is k; of those with logits, which come first, row k of the head's output is of the
+    // caller's row for which logits_at is k.
+    int *wanted; // [T]
+    int n_wanted;
+    struct hearth_rows answers[2]; // those with logits, by class
     int n_answer_classes;
-    int *logits_at; // [T] -1: none
-    int n_answered; // rows of the last evaluation, which logits_at is of; 0: it has failed
+    int *logits_at, *states_at; // [T] -1: none
+    int n_answered;             // rows of the last evaluation, which logits_at is of; 0: it has failed
 };
 
 struct hearth_batch_limits {

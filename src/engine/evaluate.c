@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Evaluations: a batch of rows goes through the layers, and sequences grow, or all stays as it was.
 #include "base/os.h"
+#include "engine/pooling.h"
 #include "engine/session.h"
 #include "engine/tracing.h"
 
@@ -54,13 +55,15 @@ static int compute(struct hearth_session *s, struct hearth_error *err)
     return rc;
 }
 
-// Logits of the rows that want them.
+// Hidden states and logits of the rows that want them.
 static int compute_wanted(struct hearth_session *s, struct hearth_error *err)
 {
     const struct hearth_batch *b = &s->batch;
+    if (b->n_wanted)
+        hearth_forward_norm(s, b->wanted, b->n_wanted);
     if (!b->n_answer_classes)
         return HEARTH_OK;
-    return hearth_forward_logits(s, b->wanted, b->answers, b->n_answer_classes, err);
+    return hearth_forward_head(s, b->answers, b->n_answer_classes, err);
 }
 
 // All that the batch wants, but for the logits of a prompt's rows that go to a callback.
@@ -114,9 +117,18 @@ int hearth_evaluate(struct hearth_session *session, const struct hearth_batch_ro
 
 // ---- prompts and steps
 
+// What a call does with a prompt: it wants the logits of the last token, or of all, or hidden states.
+struct prompt {
+    int seq;
+    const hearth_token *tokens;
+    int n;
+    hearth_row_fn rows; // or NULL
+    void *arg;
+    struct hearth_pooler *pooler; // or NULL
+};
+
 // Gives the caller the logits of all rows of the micro-batch that starts at token `base` of the prompt.
-static int emit_rows(struct hearth_session *s, int base, hearth_row_fn rows, void *arg,
-                     struct hearth_error *err)
+static int emit_rows(struct hearth_session *s, const struct prompt *p, int base, struct hearth_error *err)
 {
     const size_t n_vocab = (size_t)s->model->hp.n_vocab;
     for (int first = 0; first < s->batch.n; first += s->limits.logit_rows) {
@@ -125,74 +137,114 @@ static int emit_rows(struct hearth_session *s, int base, hearth_row_fn rows, voi
         int rc = hearth_turn_begin(s, err);
         if (rc)
             return rc;
-        rc = hearth_forward_logits(s, s->batch.order + first, &class, 1, err);
+        hearth_forward_norm(s, s->batch.order + first, n);
+        rc = hearth_forward_head(s, &class, 1, err);
         hearth_turn_end(s); // the caller may evaluate in another session
         if (rc)
             return rc;
         for (int i = 0; i < n; i++)
-            if (!rows(arg, base + first + i, s->work.logits + (size_t)i * n_vocab))
+            if (!p->rows(p->arg, base + first + i, s->work.logits + (size_t)i * n_vocab))
                 return hearth_fail(err, HEARTH_E_INTERRUPTED, "stopped on request");
     }
     return HEARTH_OK;
 }
 
-// Also takes the pages of the whole prompt, so that it does not fail half-way for want of them.
-static int reserve_prompt(struct hearth_session *s, int seq, const hearth_token *tokens, int n,
-                          struct hearth_error *err)
+// Hidden states of the micro-batch that starts at token `base` of the prompt.
+static void pool_rows(struct hearth_session *s, struct hearth_pooler *pooler, int base)
 {
-    if (n < 1)
-        return hearth_fail(err, HEARTH_E_INVALID, "a prompt needs at least one token");
-    if (!tokens)
-        return hearth_fail(err, HEARTH_E_INVALID, "tokens is NULL, and the prompt has %d of them", n);
-    int rc = hearth_kv_check_seq(&s->kv, seq, err);
-    for (int i = 0; i < n && !rc; i++)
-        if ((rc = hearth_batch_check_token(&s->limits, tokens[i], err)))
-            hearth_fail_in(err, rc, "tokens[%d]", i);
-    return rc ? rc : hearth_kv_reserve(&s->kv, &seq, &n, 1, err);
+    for (int i = 0; i < s->batch.n; i++)
+        if (s->batch.states_at[i] >= 0)
+            hearth_pooler_add(pooler, base + i,
+                              hearth_row_of(s->work.h, s->batch.states_at[i], s->model->hp.n_embd));
 }
 
-// Tokens [base, base + n) of a prompt, the sequence's next positions; the last one wants logits if `last`.
-static int evaluate_micro_batch(struct hearth_session *s, int seq, const hearth_token *tokens, int n,
-                                int base, bool last, hearth_row_fn rows, void *arg, struct hearth_error *err)
+// Also takes the pages of the whole prompt, so that it does not fail half-way for want of them.
+static int reserve_prompt(struct hearth_session *s, const struct prompt *p, struct hearth_error *err)
+{
+    if (p->n < 1)
+        return hearth_fail(err, HEARTH_E_INVALID, "a prompt needs at least one token");
+    if (!p->tokens)
+        return hearth_fail(err, HEARTH_E_INVALID, "tokens is NULL, and the prompt has %d of them", p->n);
+    int rc = hearth_kv_check_seq(&s->kv, p->seq, err);
+    for (int i = 0; i < p->n && !rc; i++)
+        if ((rc = hearth_batch_check_token(&s->limits, p->tokens[i], err)))
+            hearth_fail_in(err, rc, "tokens[%d]", i);
+    return rc ? rc : hearth_kv_reserve(&s->kv, &p->seq, &p->n, 1, err);
+}
+
+// Tokens [base, base + n) of a prompt, the sequence's next positions.
+static int evaluate_micro_batch(struct hearth_session *s, const struct prompt *p, int base, int n,
+                                struct hearth_error *err)
 {
     const uint64_t start = hearth_now_ns();
+    const bool answers = base + n == p->n && !p->rows && !p->pooler;
     for (int i = 0; i < n; i++)
-        s->batch.from[i] = (struct hearth_batch_row){.seq = seq,
-                                                     .pos = -1,
-                                                     .token = tokens[base + i],
-                                                     .phase = HEARTH_PHASE_PROMPT,
-                                                     .wants_logits = last && !rows && i == n - 1};
+        s->batch.from[i] = (struct hearth_batch_row){
+            .seq = p->seq,
+            .pos = -1,
+            .token = p->tokens[base + i],
+            .phase = HEARTH_PHASE_PROMPT,
+            .wants_logits = answers && i == n - 1,
+            .wants_embedding = p->pooler && hearth_pooler_wants(p->pooler, base + i)};
     int rc = hearth_batch_take(&s->batch, &s->kv, &s->limits, n, err);
     if (rc)
         return rc;
     s->progress.before = base;
     s->progress.rows = n;
-    rc = compute_all(s, rows != NULL, err);
-    if (!rc && rows)
-        rc = emit_rows(s, base, rows, arg, err);
-    if (last && !rows)
+    rc = compute_all(s, p->rows != NULL, err);
+    if (!rc && p->rows)
+        rc = emit_rows(s, p, base, err);
+    if (!rc && p->pooler)
+        pool_rows(s, p->pooler, base);
+    if (answers)
         hearth_batch_answer_first(&s->batch, n - 1);
     return settle(s, rc, start);
+}
+
+static int evaluate_prompt(struct hearth_session *s, const struct prompt *p, struct hearth_error *err)
+{
+    const int length = hearth_seq_length(s, p->seq);
+    s->batch.n_answered = 0;
+    int rc = reserve_prompt(s, p, err);
+    if (rc)
+        return rc;
+    s->progress.all = p->n;
+    for (int base = 0; base < p->n && !rc; base += s->n_ubatch) {
+        const int left = p->n - base;
+        rc = evaluate_micro_batch(s, p, base, left < s->n_ubatch ? left : s->n_ubatch, err);
+    }
+    if (rc) { // so that it can be tried again
+        s->batch.n_answered = 0;
+        hearth_kv_seq_truncate(&s->kv, p->seq, length);
+    }
+    return rc;
 }
 
 int hearth_prompt(struct hearth_session *session, int seq, const hearth_token *tokens, int n,
                   hearth_row_fn rows, void *arg, struct hearth_error *err)
 {
-    struct hearth_session *s = session;
-    const int length = hearth_seq_length(s, seq);
-    s->batch.n_answered = 0;
-    int rc = reserve_prompt(s, seq, tokens, n, err);
-    if (rc)
-        return rc;
-    s->progress.all = n;
-    for (int base = 0; base < n && !rc; base += s->n_ubatch) {
-        const int left = n - base, count = left < s->n_ubatch ? left : s->n_ubatch;
-        rc = evaluate_micro_batch(s, seq, tokens, count, base, count == left, rows, arg, err);
-    }
-    if (rc) { // so that it can be tried again
-        s->batch.n_answered = 0;
-        hearth_kv_seq_truncate(&s->kv, seq, length);
-    }
+    const struct prompt p = {.seq = seq, .tokens = tokens, .n = n, .rows = rows, .arg = arg};
+    return evaluate_prompt(session, &p, err);
+}
+
+int hearth_embed(struct hearth_session *session, int seq, const hearth_token *tokens, int n,
+                 enum hearth_pooling pooling, int norm, float *out, struct hearth_error *err)
+{
+    struct hearth_pooler pooler = {.pooling = pooling,
+                                   .n_embd = session->model->hp.n_embd,
+                                   .n = n,
+                                   .sum = session->work.pooled,
+                                   .out = out};
+    const struct prompt p = {.seq = seq, .tokens = tokens, .n = n, .pooler = &pooler};
+    session->batch.n_answered = 0;
+    if ((unsigned)pooling > HEARTH_POOLING_LAST)
+        return hearth_fail(err, HEARTH_E_INVALID, "there is no pooling %d", (int)pooling);
+    if (!out)
+        return hearth_fail(err, HEARTH_E_INVALID, "out is NULL, and the embedding is to be written there");
+    const int rc = evaluate_prompt(session, &p, err);
+    if (!rc)
+        hearth_pooler_end(&pooler, norm);
+    session->batch.n_answered = 0; // the states of the last micro-batch are not the embedding
     return rc;
 }
 
@@ -233,4 +285,12 @@ const float *hearth_logits(const struct hearth_session *session, int row)
     if (row < 0 || row >= b->n_answered || b->logits_at[row] < 0)
         return NULL;
     return session->work.logits + (size_t)b->logits_at[row] * (size_t)session->model->hp.n_vocab;
+}
+
+const float *hearth_embedding(const struct hearth_session *session, int row)
+{
+    const struct hearth_batch *b = &session->batch;
+    if (row < 0 || row >= b->n_answered || b->states_at[row] < 0)
+        return NULL;
+    return hearth_row_of(session->work.h, b->states_at[row], session->model->hp.n_embd);
 }

@@ -365,8 +365,7 @@ static void scale_task(void *arg, int task, int worker)
         logits[i] *= j->s->model->hp.logit_scale;
 }
 
-int hearth_forward_logits(struct hearth_session *s, const int *wanted, const struct hearth_rows *classes,
-                          int n_classes, struct hearth_error *err)
+void hearth_forward_norm(struct hearth_session *s, const int *wanted, int n)
 {
     struct norm_job j = {.c = &s->context,
                          .w = &s->context.weights->output_norm,
@@ -374,10 +373,15 @@ int hearth_forward_logits(struct hearth_session *s, const int *wanted, const str
                          .x = s->work.x,
                          .h = s->work.h,
                          .from = wanted};
+    hearth_parallel(&s->context, norm_task, &j, n);
+}
+
+int hearth_forward_head(struct hearth_session *s, const struct hearth_rows *classes, int n_classes,
+                        struct hearth_error *err)
+{
     int n = 0;
     for (int i = 0; i < n_classes; i++)
         n += classes[i].n;
-    hearth_parallel(&s->context, norm_task, &j, n);
     // In one piece, unless the head streams.
     size_t at = 0;
     for (int part = s->model->hp.n_layer; at < (size_t)s->model->hp.n_vocab; part++) {

@@ -156,6 +156,7 @@ static void lay_out(struct hearth_session *s, struct hearth_arena *a)
     w->cos_sin_window = hearth_arena_take_rows(a, two ? t : 0, steps, (size_t)hp->n_rot * f32);
     w->inv_freq_window = hearth_arena_take(a, two ? (size_t)hp->n_rot : 0, f32);
     w->logits = hearth_arena_take_rows(a, (size_t)s->limits.logit_rows, steps, (size_t)hp->n_vocab * f32);
+    w->pooled = hearth_arena_take(a, e, sizeof *w->pooled);
     lay_out_embedding(s, a);
     lay_out_matmul(s, a);
     hearth_attention_lay_out(&w->attention, s->limits.max_rows, s->limits.max_steps, a);

@@ -13,12 +13,13 @@ struct hearth_tracing; // engine/tracing.h
 // Buffers of one evaluation, sized once; T = max_rows tokens.
 struct hearth_work {
     float *x;                                // [T x E] residual stream
-    float *h;                                // [T x E] normed
+    float *h;                                // [T x E] normed; after the layers, what the final norm gives
     float *branch;                           // [T x E] attention's output in a parallel layer
     float *cos_sin;                          // [T x n_rot]
     float *inv_freq;                         // [n_rot / 2]
     float *cos_sin_window, *inv_freq_window; // the same of layers with a window, where they differ
     float *logits;                           // [logit_rows x V]
+    double *pooled;                          // [E] of hidden states (pooling.h)
     uint8_t **embedding_row;                 // [workers] of the table, when its rows come from the file
     struct hearth_matmul_work matmul;
     struct hearth_attention_work attention;
@@ -74,9 +75,12 @@ void hearth_forward_embed(struct hearth_session *s);
 void hearth_forward_place(struct hearth_session *s);
 void hearth_forward_layer(struct hearth_session *s, int layer);
 
-// Final norm and head of rows of the batch, at most limits.logit_rows: row k of work.logits becomes that of
-// row wanted[k] of work.x. classes: rows [first, first + n) of `wanted` are of the class. Fails as the above.
-int hearth_forward_logits(struct hearth_session *s, const int *wanted, const struct hearth_rows *classes,
-                          int n_classes, struct hearth_error *err);
+// The final norm of n rows of the batch: row k of work.h becomes that of row wanted[k] of work.x.
+void hearth_forward_norm(struct hearth_session *s, const int *wanted, int n);
+
+// The head: row k of work.logits becomes that of row k of work.h, at most limits.logit_rows. classes: rows
+// [first, first + n) are of the class. Fails as hearth_forward().
+int hearth_forward_head(struct hearth_session *s, const struct hearth_rows *classes, int n_classes,
+                        struct hearth_error *err);
 
 #endif

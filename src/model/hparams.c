@@ -428,6 +428,23 @@ static int refuse_caps(const struct reader *r)
     return HEARTH_OK;
 }
 
+// What embeddings need. Tokens attend to those before them alone; models for embeddings may do otherwise.
+static int read_pooling(const struct reader *r, struct hearth_hparams *hp)
+{
+    const struct key key = key_of(r, "attention.causal");
+    uint32_t pooling = 0;
+    bool causal = true;
+    int rc = hearth_gguf_bool(r->g, key.text, false, &causal, r->err);
+    if (!rc && !causal)
+        rc = hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
+                         "%s: %s is false: attention to later tokens is not supported",
+                         hearth_gguf_path(r->g), key.text);
+    if (!rc)
+        rc = hearth_gguf_u32(r->g, key_of(r, "pooling_type").text, false, &pooling, r->err);
+    hp->pooling = pooling <= HEARTH_POOLING_LAST ? (int)pooling : 0;
+    return rc;
+}
+
 int hearth_hparams_read(struct hearth_hparams *hp, const struct hearth_arch *arch,
                         const struct hearth_gguf *g, struct hearth_error *err)
 {
@@ -448,5 +465,7 @@ int hearth_hparams_read(struct hearth_hparams *hp, const struct hearth_arch *arc
         rc = refuse_caps(&r);
     if (!rc)
         rc = read_predictors(&r, hp);
+    if (!rc)
+        rc = read_pooling(&r, hp);
     return rc ? rc : read_activation(&r, arch, hp);
 }

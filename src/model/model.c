@@ -92,6 +92,7 @@ static int fill_info(struct hearth_model *m, const char *path, struct hearth_err
     info->n_head = m->hp.n_head;
     info->n_head_kv = m->hp.n_head_kv;
     info->n_ff = m->hp.n_expert ? m->hp.n_ff_exp : m->hp.n_ff;
+    info->pooling = m->hp.pooling ? (enum hearth_pooling)m->hp.pooling : HEARTH_POOLING_MEAN;
     return HEARTH_OK;
 }
 

@@ -165,6 +165,8 @@ struct hearth_hparams {
     bool has_predictors; // some layer has one
     enum hearth_predictor_input predictor_input;
     float predict_threshold; // from the file: neuron j is computed if the predictor gives p_j >= this
+
+    int pooling; // enum hearth_pooling that the model was trained for; 0: the file does not say
 };
 
 // Of a layer; 0: a token attends to all before it.

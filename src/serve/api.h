@@ -23,6 +23,10 @@ void hearth_api_tokenize(struct hearth_exchange *x);
 void hearth_api_detokenize(struct hearth_exchange *x);
 void hearth_api_apply_template(struct hearth_exchange *x);
 
+// api_embeddings.c: embeddings of OpenAI and of llama.cpp
+void hearth_api_embeddings(struct hearth_exchange *x);
+void hearth_api_embedding(struct hearth_exchange *x);
+
 // api_anthropic.c: Anthropic's messages
 void hearth_api_messages(struct hearth_exchange *x);
 void hearth_api_count_tokens(struct hearth_exchange *x);

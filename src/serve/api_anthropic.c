@@ -129,7 +129,7 @@ static void finish(struct hearth_exchange *x)
     put(x, "message_stop", json_pack("{s:s}", "type", "message_stop"));
 }
 
-static const struct hearth_format format = {begin, NULL, put_part, NULL, finish, whole};
+static const struct hearth_format format = {begin, NULL, put_part, NULL, finish, whole, NULL};
 
 // ---- requests
 

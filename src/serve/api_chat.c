@@ -110,7 +110,7 @@ static json_t *whole(struct hearth_exchange *x)
     return all;
 }
 
-static const struct hearth_format format = {begin, take_token, put_part, end_piece, finish, whole};
+static const struct hearth_format format = {begin, take_token, put_part, end_piece, finish, whole, NULL};
 
 void hearth_api_chat(struct hearth_exchange *x)
 {

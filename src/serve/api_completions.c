@@ -108,7 +108,7 @@ static json_t *whole(struct hearth_exchange *x)
     return all;
 }
 
-static const struct hearth_format format = {put_echo, NULL, NULL, put_piece, finish, whole};
+static const struct hearth_format format = {put_echo, NULL, NULL, put_piece, finish, whole, NULL};
 
 // ---- requests
 

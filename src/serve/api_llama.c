@@ -82,7 +82,7 @@ static json_t *whole(struct hearth_exchange *x)
     return one;
 }
 
-static const struct hearth_format format = {NULL, NULL, NULL, put_piece, finish, whole};
+static const struct hearth_format format = {NULL, NULL, NULL, put_piece, finish, whole, NULL};
 
 void hearth_api_completion(struct hearth_exchange *x)
 {

@@ -191,7 +191,7 @@ static void finish(struct hearth_exchange *x)
         json_pack("{s:o}", "response", make_response(x, true)));
 }
 
-static const struct hearth_format format = {begin, NULL, put_part, NULL, finish, whole};
+static const struct hearth_format format = {begin, NULL, put_part, NULL, finish, whole, NULL};
 
 // ---- requests
 

@@ -20,12 +20,20 @@ static void add_rows(struct hearth_scheduler *s, struct hearth_slot *slot, int n
 {
     const struct hearth_job *job = slot->job;
     const enum hearth_phase phase = in_prompt(slot) ? HEARTH_PHASE_PROMPT : HEARTH_PHASE_STEP;
+    const bool embeds = job->pooler.out != NULL;
+    slot->first_row = s->n_rows;
     for (int i = 0; i < n; i++) {
         const int pos = slot->n_done + i;
-        const bool last = pos + 1 == job->n_tokens;
+        const bool last = pos + 1 == job->n_tokens && !embeds;
         if (last)
             slot->logits = s->n_rows;
-        s->rows[s->n_rows++] = (struct hearth_batch_row){slot->seq, pos, job->tokens[pos], phase, last};
+        s->rows[s->n_rows++] =
+            (struct hearth_batch_row){.seq = slot->seq,
+                                      .pos = pos,
+                                      .token = job->tokens[pos],
+                                      .phase = phase,
+                                      .wants_logits = last,
+                                      .wants_embedding = embeds && hearth_pooler_wants(&job->pooler, pos)};
     }
     slot->rows = n;
     if (phase == HEARTH_PHASE_PROMPT)

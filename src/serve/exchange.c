@@ -11,13 +11,15 @@
 #include "base/os.h"
 #include "schema/json_string.h"
 
+#define JSON_TYPE "application/json; charset=utf-8"
+
 // ---- answers
 
 void hearth_exchange_json(struct hearth_exchange *x, int status, json_t *value)
 {
     x->out.n = 0;
     x->status = status;
-    x->type = "application/json; charset=utf-8";
+    x->type = JSON_TYPE;
     hearth_out_json(&x->out, value);
     x->finished = true;
 }
@@ -101,8 +103,7 @@ void hearth_exchange_generate(struct hearth_exchange *x, struct hearth_task *tas
         return;
     }
     x->status = 200;
-    if (streams)
-        x->type = "text/event-stream; charset=utf-8";
+    x->type = streams ? "text/event-stream; charset=utf-8" : JSON_TYPE;
 }
 
 static void tell_part(void *arg, const struct hearth_part *part, bool starts, const char *text, size_t n)
@@ -163,8 +164,10 @@ static void finish(struct hearth_exchange *x)
                          hearth_exchange_error_json(x, status, NULL, failure));
     else if (failure)
         hearth_exchange_error(x, status, NULL, "%s", failure);
-    else if (!x->streams)
+    else if (!x->streams && x->format->whole)
         hearth_exchange_json(x, 200, x->format->whole(x));
+    else if (!x->streams)
+        x->format->write(x);
     if (x->streams && (!failure || x->route->api == HEARTH_API_OPENAI))
         x->format->finish(x);
     x->finished = true;

@@ -61,6 +61,7 @@ struct hearth_format {
     void (*piece)(struct hearth_choice *choice, const struct hearth_piece *piece);
     void (*finish)(struct hearth_exchange *x);
     json_t *(*whole)(struct hearth_exchange *x); // not streamed
+    void (*write)(struct hearth_exchange *x);    // in its place, for long answers: JSON to `out`
 };
 
 struct hearth_exchange {
@@ -96,8 +97,11 @@ struct hearth_exchange {
     bool echo; // the answer repeats its prompts
     struct hearth_out *echoes;
     int n_echoes;
-    json_t *probs; // of the piece whose parts are told
-    int sequence;  // events of the stream so far, for formats that number them
+    int norm,
+        dimensions; // of embeddings: hearth_embedding_normalize(), and how many of their numbers are wanted
+    bool base64;    // these as bytes
+    json_t *probs;  // of the piece whose parts are told
+    int sequence;   // events of the stream so far, for formats that number them
 };
 
 // ---- answers

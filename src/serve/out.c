@@ -66,16 +66,15 @@ void hearth_out_drop(struct hearth_out *out, size_t n)
     out->n -= n;
 }
 
-static int add_json(const char *data, size_t n, void *arg)
+int hearth_out_take(const char *data, size_t n, void *out)
 {
-    struct hearth_out *out = arg;
     hearth_out_add(out, data, n);
-    return out->failed ? -1 : 0;
+    return ((struct hearth_out *)out)->failed ? -1 : 0;
 }
 
 void hearth_out_json(struct hearth_out *out, json_t *value)
 {
-    if (!value || json_dump_callback(value, add_json, out, JSON_COMPACT | JSON_REAL_PRECISION(9)))
+    if (!value || json_dump_callback(value, hearth_out_take, out, JSON_COMPACT | JSON_REAL_PRECISION(9)))
         out->failed = true;
     json_decref(value);
 }

@@ -23,6 +23,9 @@ void hearth_out_printf(struct hearth_out *out, const char *fmt, ...) HEARTH_PRIN
 // Forgets the first n bytes.
 void hearth_out_drop(struct hearth_out *out, size_t n);
 
+// The same as hearth_out_add(), for json_dump_callback().
+int hearth_out_take(const char *data, size_t n, void *out);
+
 // Adds a value on one line, and releases it; NULL, when building it failed, makes `out` fail.
 void hearth_out_json(struct hearth_out *out, json_t *value);
 // The same as a server-sent event, with its name, or none (NULL).

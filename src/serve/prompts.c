@@ -9,8 +9,8 @@
 #include "calls/grammar.h"
 #include "calls/history.h"
 
-// Prompts of one request.
-#define MOST_PROMPTS 1024
+// Prompts of one request, as many as OpenAI takes.
+#define MOST_PROMPTS 2048
 
 void hearth_prompt_free(struct hearth_prompt *prompt)
 {

@@ -13,6 +13,20 @@
 
 // ---- the thread
 
+// Hidden states of the rows, which are the prompt's from token `at` on. Returns whether the embedding is there.
+static bool take_states(struct hearth_scheduler *s, struct hearth_slot *slot, int at)
+{
+    struct hearth_pooler *pooler = &slot->job->pooler;
+    for (int i = 0; i < slot->rows; i++)
+        if (hearth_pooler_wants(pooler, at + i))
+            hearth_pooler_add(pooler, at + i, hearth_embedding(s->session, slot->first_row + i));
+    if (slot->n_done < slot->job->n_prompt)
+        return false;
+    slot->job->first_ns = hearth_now_ns();
+    hearth_pooler_end(pooler, -1);
+    return true;
+}
+
 // Takes what the rows gave: texts grow by a token.
 static void take_results(struct hearth_scheduler *s)
 {
@@ -23,7 +37,9 @@ static void take_results(struct hearth_scheduler *s)
         pthread_mutex_lock(&s->mutex);
         slot->n_done += slot->rows;
         pthread_mutex_unlock(&s->mutex);
-        if (slot->logits < 0)
+        if (slot->job->pooler.out && take_states(s, slot, slot->n_done - slot->rows))
+            hearth_slot_end(s, slot, HEARTH_END_EMBEDDED, NULL);
+        if (!slot->job || slot->logits < 0)
             continue;
         if (!slot->job->first_ns)
             slot->job->first_ns = hearth_now_ns();
@@ -103,25 +119,30 @@ static void *work(void *arg)
 
 // ---- for other threads
 
+void hearth_queue_next(struct hearth_scheduler *s, struct hearth_task *task)
+{
+    struct hearth_job *job = &task->jobs[task->n_submitted++];
+    hearth_task_hold(task); // each job lets go of it at its end
+    job->order = ++s->order;
+    job->submitted_ns = hearth_now_ns();
+    job->next = NULL;
+    *s->end = job;
+    s->end = &job->next;
+    s->n_waiting++;
+}
+
 enum hearth_submission hearth_scheduler_submit(struct hearth_scheduler *s, struct hearth_task *task)
 {
     enum hearth_submission result = HEARTH_SUBMITTED;
+    const int n = task->one_by_one ? 1 : task->n_jobs;
     pthread_mutex_lock(&s->mutex);
     const int idle = s->n_slots - s->info.n_busy;
     if (s->ending)
         result = HEARTH_SUBMISSION_ENDING;
-    else if (s->n_waiting + task->n_jobs > idle + s->max_waiting)
+    else if (s->n_waiting + n > idle + s->max_waiting)
         result = HEARTH_SUBMISSION_FULL;
-    for (int i = 0; i < task->n_jobs && !result; i++) {
-        struct hearth_job *job = &task->jobs[i];
-        hearth_task_hold(task); // each job lets go of it at its end
-        job->order = ++s->order;
-        job->submitted_ns = hearth_now_ns();
-        job->next = NULL;
-        *s->end = job;
-        s->end = &job->next;
-        s->n_waiting++;
-    }
+    for (int i = 0; i < n && !result; i++)
+        hearth_queue_next(s, task);
     pthread_cond_signal(&s->work);
     pthread_mutex_unlock(&s->mutex);
     return result;

@@ -25,7 +25,8 @@ int hearth_scheduler_open(struct hearth_scheduler **out, const struct hearth_sch
                           struct hearth_error *err);
 
 enum hearth_submission { HEARTH_SUBMITTED, HEARTH_SUBMISSION_FULL, HEARTH_SUBMISSION_ENDING };
-// Has the task's jobs done. Each prompt has at least one token and leaves room for another.
+// Has the task's jobs done. Each prompt has at least one token and leaves room for another, or
+// with an embedding for none.
 enum hearth_submission hearth_scheduler_submit(struct hearth_scheduler *s, struct hearth_task *task);
 // Nobody wants the task any more: its jobs end as soon as the evaluation that runs, which ends at once if
 // this task has a large part in it.

@@ -12,7 +12,7 @@
 struct hearth_slot {
     struct hearth_job *job; // NULL: idle
     int seq, n_done;        // tokens of the job that the sequence has
-    int rows;               // in this evaluation
+    int rows, first_row;    // in this evaluation
     int logits;             // the row of it that gets logits; -1: none
     int passed_over;        // evaluations that had no place for its prompt
 };
@@ -38,6 +38,11 @@ struct hearth_scheduler {
     uint64_t order;
     struct hearth_scheduler_info info;
 };
+
+// ---- scheduler.c
+
+// The task's next job waits. The mutex is held.
+void hearth_queue_next(struct hearth_scheduler *s, struct hearth_task *task);
 
 // ---- slots.c
 

@@ -42,6 +42,7 @@ struct hearth_served {
     const char *template_variables;               // a JSON object, or NULL
     const struct hearth_sampler_params *sampling; // of requests that say nothing
     int n_predict;                                // the same
+    enum hearth_pooling pooling;                  // of embeddings
 };
 int hearth_server_sequences(int n_slots);
 // From now on requests are answered. Errors: HEARTH_E_MEMORY, HEARTH_E_IO.

@@ -68,9 +68,13 @@ void hearth_slots_make_room(struct hearth_scheduler *s)
 {
     if (hearth_prefixes_drop(s->prefixes) || preempt(s))
         return;
-    for (int i = 0; i < s->n_slots; i++)
-        if (s->slots[i].job)
+    for (int i = 0; i < s->n_slots; i++) {
+        const struct hearth_job *job = s->slots[i].job;
+        if (job && job->pooler.out)
+            hearth_slot_end(s, &s->slots[i], HEARTH_END_FAILED, "the KV cache has no room for the text");
+        else if (job)
             hearth_slot_end(s, &s->slots[i], HEARTH_END_LENGTH, NULL);
+    }
 }
 
 // ---- ends
@@ -104,7 +108,10 @@ void hearth_slot_end(struct hearth_scheduler *s, struct hearth_slot *slot, enum 
 {
     struct hearth_job *job = slot->job;
     const int kept = slot->n_done < job->n_prompt ? slot->n_done : job->n_prompt;
-    hearth_prefixes_keep(s->prefixes, slot->seq, job->tokens, kept);
+    if (job->pooler.out) // so that it does not drive out what chats go on from
+        hearth_seq_free(s->session, slot->seq);
+    else
+        hearth_prefixes_keep(s->prefixes, slot->seq, job->tokens, kept);
     free_slot(s, slot);
     end_job(s, job, end, message);
 }
@@ -121,6 +128,9 @@ static struct hearth_job *unlink_waiting(struct hearth_scheduler *s, struct hear
     if (!*at)
         s->end = at;
     s->n_waiting--;
+    struct hearth_task *task = job->task;
+    if (task->one_by_one && job->index + 1 == task->n_submitted && task->n_submitted < task->n_jobs)
+        hearth_queue_next(s, task);
     return job;
 }
 
@@ -189,6 +199,8 @@ static struct hearth_slot *find_alike(struct hearth_scheduler *s, const struct h
 static int start_sequence(struct hearth_scheduler *s, const struct hearth_job *job, struct hearth_error *err)
 {
     int entry, alike;
+    if (job->pooler.out) // hidden states are wanted, which are not kept
+        return hearth_seq_new(s->session, err);
     const int kept = hearth_prefixes_find(s->prefixes, job->tokens, job->n_prompt - 1, &entry);
     const struct hearth_slot *slot = find_alike(s, job, &alike);
     if (slot && alike > slot->n_done)
@@ -204,7 +216,7 @@ static int start_sequence(struct hearth_scheduler *s, const struct hearth_job *j
 static bool should_wait(struct hearth_scheduler *s, const struct hearth_job *job)
 {
     int entry, alike;
-    const struct hearth_slot *slot = find_alike(s, job, &alike);
+    const struct hearth_slot *slot = job->pooler.out ? NULL : find_alike(s, job, &alike);
     if (!slot || slot->n_done >= alike)
         return false;
     const int kept = hearth_prefixes_find(s->prefixes, job->tokens, job->n_prompt - 1, &entry);

@@ -56,6 +56,8 @@ static void free_task(struct inner *t)
         hearth_out_free(&job->held);
         hearth_sampler_close(&job->sampler);
         hearth_stream_close(&job->stream);
+        free(job->pooler.sum);
+        free(job->pooler.out);
     }
     hearth_constraints_drop(t->task.constraints, t->task.grammar);
     for (int i = 0; i < t->task.n_stops; i++)

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/pooling.h"
 #include "hearth.h"
 #include "serve/out.h"
 
@@ -16,6 +17,7 @@ enum hearth_end {
     HEARTH_END_EOS,       // the model ended its text
     HEARTH_END_STOP,      // a text to stop at came
     HEARTH_END_LENGTH,    // as many tokens as wanted, or the context is full
+    HEARTH_END_EMBEDDED,  // the embedding of its prompt is there, and nothing else was wanted
     HEARTH_END_CANCELLED, // nobody wants it any more
     HEARTH_END_FAILED     // see the message
 };
@@ -63,6 +65,7 @@ struct hearth_job {
     bool ignore_eos;
     struct hearth_sampler *sampler;
     struct hearth_stream *stream;
+    struct hearth_pooler pooler; // its `out` is there where the prompt's embedding is wanted, and no text
 
     // The scheduler's.
     struct hearth_job *next;
@@ -78,6 +81,10 @@ struct hearth_task {
     char **stops; // texts that end a job, and are no part of its text
     int n_stops;
     bool streams; // each piece is wanted at once; else all at the end
+    // Its jobs wait one after the other: each is submitted when the one before begins. So others that wait take
+    // turns with them, however many there are.
+    bool one_by_one;
+    int n_submitted; // the scheduler's
     // What its samplers use, and what gives it back when they are closed.
     struct hearth_grammar *grammar;
     struct hearth_constraints *constraints;

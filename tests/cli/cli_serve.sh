@@ -98,6 +98,58 @@ json out prompt | grep -q "USER: Hello" || fail "no template"
 ask 200 /metrics
 grep -q '^llamacpp:tokens_predicted_total [1-9]' out || fail "no metrics"
 
+# ---- embeddings of OpenAI and of llama.cpp
+ask 200 /v1/embeddings -d '{"model": "any", "input": "It was"}'
+has object list
+has data/0/object embedding
+has model "$name"
+width=$(json out data/0/embedding)
+[ "$(json out usage/prompt_tokens)" -ge 2 ] || fail "no usage of an embedding"
+has usage/total_tokens "$(json out usage/prompt_tokens)"
+numbers() { # of the first embedding, a line each
+    sed 's/.*"embedding":\[*\([^]]*\)\].*/\1/' out | tr ',' '\n'
+    echo
+}
+numbers >one
+awk '{ s += $1 * $1 } END { exit !(s > 0.9999 && s < 1.0001) }' one || fail "an embedding has not the length 1"
+"$hearth" embed "$model" -p "It was" -q --embd-output-format raw | tr ' ' '\n' >two
+same one two
+for input in '["It was"]' "$tokens" "[$tokens]"; do
+    ask 200 /v1/embeddings -d "{\"input\": $input}"
+    numbers >two
+    [ "$input" = '["It was"]' ] && { same one two; continue; }
+    [ "$(wc -l <two)" = "$(wc -l <one)" ] || fail "tokens have no embedding"
+done
+ask 200 /v1/embeddings -d "{\"input\": [\"It was\", \"She had\", $tokens]}"
+has data 3
+has data/2/index 2
+ask 200 /v1/embeddings -d '{"input": "It was", "encoding_format": "base64"}'
+json out data/0/embedding | base64 -d >bytes || fail "base64"
+[ "$(count_bytes bytes)" -eq $((4 * width)) ] || fail "base64 has other bytes"
+od -An -v -t f4 -w4 bytes | awk 'NR == FNR { x[NR] = $1; next } { d = x[FNR] - $1; if (d * d > 1e-12) exit 1 }' - one ||
+    fail "base64 has other numbers"
+ask 200 /v1/embeddings -d '{"input": "It was", "dimensions": 10}'
+has data/0/embedding 10
+numbers | awk '{ s += $1 * $1 } END { exit !(s > 0.9999 && s < 1.0001) }' || fail "a short embedding has not the length 1"
+ask 200 /embedding -d '{"content": "It was"}'
+has 0/index 0
+has 0/embedding 1
+has 0/embedding/0 "$width"
+numbers >two
+same one two
+ask 200 /embeddings -d '{"input": ["It was", "She had"], "embd_normalize": -1}'
+has 1/index 1
+ask 400 /v1/embeddings -d '{"input": []}'
+has error/param input
+ask 400 /v1/embeddings -d '{}'
+ask 400 /v1/embeddings -d '{"input": [[]]}'
+ask 400 /v1/embeddings -d '{"input": "It was", "encoding_format": "hex"}'
+has error/param encoding_format
+ask 400 /v1/embeddings -d "{\"input\": \"It was\", \"dimensions\": $((width + 1))}"
+has error/param dimensions
+ask 400 /v1/embeddings -d '{"input": [99999999]}'
+ask 400 /embedding -d '{}'
+
 # ---- Anthropic
 message='"max_tokens": 8, "messages": [{"role": "user", "content": [{"type": "text", "text": "Hello"}]}]'
 ask 200 /v1/messages -d "{$message}"
@@ -260,6 +312,14 @@ cat >response <<'END'
 END
 ask 200 /v1/responses -d @response
 has usage/input_tokens "$tokens"
+
+# ---- embeddings of all tokens
+stop
+start "$model" -np 1 -t 1 -c 128 --pooling none
+ask 400 /v1/embeddings -d '{"input": "It was"}'
+ask 200 /embedding -d "{\"content\": [1, 2, 3]}"
+has 0/embedding 3
+has 0/embedding/2 "$width"
 
 # ---- a port that is taken
 run 1 serve "$model" --port "${base##*:}"

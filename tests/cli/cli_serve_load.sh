@@ -59,10 +59,28 @@ for i in $(seq $clients) long1 long2 long3 long4 long5 long6; do
 done
 stop
 
+# The embeddings of many texts in one request, more than may wait, alone and then while texts are generated.
+{
+    printf '{"input": ['
+    for i in $(seq 40); do printf '"Text %d: it was a dark and stormy night.", ' "$i"; done
+    printf '"Then"]}'
+} >texts
+embed() { # NAME
+    curl -sS -m 300 -o "$1" "$base/v1/embeddings" -d @texts || fail "embeddings"
+    [ "$("$JSON_GET" "$1" data)" = 41 ] || fail "embeddings: $(head -c 300 "$1")"
+}
+start "$model" -np 1 -t 1 -c 1024 -ub 512 --queue 3
+embed vectors
+stop
+
 # ---- together, twice: the second time with what is kept of the first
 start "$model" -np 5 -t 2 -c 1024 -ub 48
 for round in first second; do
+    embed "vectors.$round" &
+    embedding=$!
     all "$round"
+    wait "$embedding" || fail "embeddings beside texts"
+    same vectors "vectors.$round"
     for i in $(seq $clients); do
         same "alone$i" "$round$i"
     done
@@ -73,10 +91,14 @@ stop
 # ---- a small KV cache: texts make room for others and go on later with the same bits
 start "$model" -np 6 -t 2 -c 1024 --kv-size $((repeats == 12 ? 1024 : 512))
 all tight
+embed vectors.tight &
+embedding=$!
 all tight "long1 long2 long3 long4 long5 long6"
 for i in $(seq $clients) long1 long2 long3 long4 long5 long6; do
     same "alone$i" "tight$i"
 done
+wait "$embedding" || fail "embeddings in a small KV cache"
+same vectors vectors.tight
 [ "$(curl -sS "$base/metrics" | sed -n 's/^hearth:preempted_total //p')" -gt 0 ] || fail "no text made room for another"
 stop
 
@@ -86,6 +108,8 @@ all small
 for i in $(seq $clients); do
     same "alone$i" "small$i"
 done
+embed vectors.small
+same vectors vectors.small
 stop
 
 # ---- a full queue

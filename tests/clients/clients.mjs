@@ -53,6 +53,12 @@ async function errors() {
     await assert.rejects(claude.messages.create({ model: "any", max_tokens: 5, messages: [] }), Anthropic.BadRequestError);
 }
 
+async function embeddings() {
+    const two = await ai.embeddings.create({ model: "any", input: ["One, two,", "A, B,"] });
+    const one = await ai.embeddings.create({ model: "any", input: "A, B,", encoding_format: "float" });
+    assert.ok(one.data[0].embedding.every((x, i) => Math.abs(x - two.data[1].embedding[i]) < 1e-6));
+}
+
 async function leaving() {
     const stop = new AbortController();
     const stream = await ai.chat.completions.create({ model: "any", messages, stream: true }, { signal: stop.signal });
@@ -67,7 +73,7 @@ async function leaving() {
     assert.fail("a text goes on that nobody wants");
 }
 
-for (const check of [chats, tools, responses, anthropic, errors, leaving]) {
+for (const check of [chats, tools, embeddings, responses, anthropic, errors, leaving]) {
     await check();
     console.log("javascript:", check.name);
 }

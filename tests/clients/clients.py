@@ -69,6 +69,15 @@ def completions():
     assert text == whole.choices[0].text
 
 
+def embeddings():
+    texts = ["One, two,", "A, B,"]
+    two = ai.embeddings.create(model="any", input=texts)  # the package asks for base64
+    assert [e.index for e in two.data] == [0, 1] and two.usage.prompt_tokens == two.usage.total_tokens
+    plain = ai.embeddings.create(model="any", input=texts[1], encoding_format="float").data[0].embedding
+    assert max(abs(a - b) for a, b in zip(plain, two.data[1].embedding, strict=True)) < 1e-6
+    assert len(ai.embeddings.create(model="any", input=[[1, 2], [3]], dimensions=8).data[1].embedding) == 8
+
+
 def responses():
     whole = ai.responses.create(model="any", input="Say hello.", max_output_tokens=12)
     assert whole.output_text and whole.usage.output_tokens <= 12
@@ -124,6 +133,6 @@ def errors():
         assert error.body["error"]["type"] == "invalid_request_error"
 
 
-for check in (chats, forms, tools, completions, responses, messages, errors):
+for check in (chats, forms, tools, completions, embeddings, responses, messages, errors):
     check()
     print("python:", check.__name__)

@@ -367,6 +367,25 @@ static void test_spellings(void **state)
     hearth_model_close(&m);
 }
 
+// What files say of embeddings; what they do not say, or what is no pooling, is the mean.
+static void test_pooling(void **state)
+{
+    (void)state;
+    static const enum hearth_pooling poolings[] = {HEARTH_POOLING_MEAN, HEARTH_POOLING_MEAN,
+                                                   HEARTH_POOLING_CLS, HEARTH_POOLING_LAST,
+                                                   HEARTH_POOLING_MEAN};
+    struct hearth_error err = {0};
+    for (unsigned i = 0; i < sizeof poolings / sizeof *poolings; i++) {
+        struct hearth_model *m;
+        struct made made = {.arch = "llama",
+                            .set = {{"pooling_type", 'u', i, NULL}, {"attention.causal", 'b', 1, NULL}}};
+        made_write(path, &made);
+        MADE_OK(hearth_model_open(&m, path, NULL, &err));
+        assert_int_equal(hearth_model_info(m)->pooling, poolings[i]);
+        hearth_model_close(&m);
+    }
+}
+
 static void test_hyper_parameters(void **state)
 {
     (void)state;
@@ -396,6 +415,8 @@ static void test_hyper_parameters(void **state)
         {"llama", HEARTH_E_UNSUPPORTED, "by layer", {{"attention.sliding_window_pattern", 'u', 6, NULL}}},
         {"gemma3", HEARTH_E_FORMAT, "pattern", {{"attention.sliding_window_pattern", 'u', 0, NULL}}},
         {"gemma3", HEARTH_E_UNSUPPORTED, "softcapping", {{"final_logit_softcapping", 'f', 30, NULL}}},
+        {"llama", HEARTH_E_UNSUPPORTED, "later tokens", {{"attention.causal", 'b', 0, NULL}}},
+        {"llama", HEARTH_E_FORMAT, "pooling_type", {{"pooling_type", 's', 0, "mean"}}},
         {"llama",
          HEARTH_E_UNSUPPORTED,
          "longrope",
@@ -532,19 +553,13 @@ int main(void)
 {
     snprintf(path, sizeof path, "/tmp/hearth-arch-%ld.gguf", (long)getpid());
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_invariance),
-        cmocka_unit_test(test_batch_mates),
-        cmocka_unit_test(test_window),
-        cmocka_unit_test(test_split_experts),
-        cmocka_unit_test(test_choices),
-        cmocka_unit_test(test_unknown),
-        cmocka_unit_test(test_tensors),
-        cmocka_unit_test(test_spellings),
-        cmocka_unit_test(test_hyper_parameters),
-        cmocka_unit_test(test_gating),
-        cmocka_unit_test(test_extra_layers),
-        cmocka_unit_test(test_extremes),
-        cmocka_unit_test(test_learned_positions),
+        cmocka_unit_test(test_invariance), cmocka_unit_test(test_batch_mates),
+        cmocka_unit_test(test_window),     cmocka_unit_test(test_split_experts),
+        cmocka_unit_test(test_choices),    cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_tensors),    cmocka_unit_test(test_spellings),
+        cmocka_unit_test(test_pooling),    cmocka_unit_test(test_hyper_parameters),
+        cmocka_unit_test(test_gating),     cmocka_unit_test(test_extra_layers),
+        cmocka_unit_test(test_extremes),   cmocka_unit_test(test_learned_positions),
     };
     return cmocka_run_group_tests(tests, NULL, remove_file);
 }
