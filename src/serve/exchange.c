@@ -78,8 +78,7 @@ json_t *hearth_exchange_string_of(const char *text, size_t n)
 void hearth_exchange_generate(struct hearth_exchange *x, struct hearth_task *task,
                               const struct hearth_format *format, bool streams)
 {
-    static const char *const refusals[] = {NULL, "all slots are busy and the queue is full; try again later",
-                                           "the server is shutting down"};
+    static const char *const refusals[] = {NULL, HEARTH_QUEUE_IS_FULL, "the server is shutting down"};
     x->task = task;
     x->format = format;
     x->streams = task->streams = streams;

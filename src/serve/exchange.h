@@ -116,6 +116,8 @@ json_t *hearth_exchange_string_of(const char *text, size_t n);
 
 // ---- answers that are generated
 
+#define HEARTH_QUEUE_IS_FULL "all slots are busy and the queue is full; try again later"
+
 // Has the task done, in `format`; *x owns the task, whatever comes of it.
 void hearth_exchange_generate(struct hearth_exchange *x, struct hearth_task *task,
                               const struct hearth_format *format, bool streams);

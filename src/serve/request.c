@@ -265,9 +265,25 @@ static bool fill_task(struct hearth_exchange *x, struct hearth_task *task,
     return ok;
 }
 
+// Each text has a sampler and tokens of its own: they are made only for those that can be taken.
+static bool has_room(struct hearth_exchange *x, int64_t n_jobs)
+{
+    struct hearth_scheduler *s = x->server->scheduler;
+    const int most = hearth_scheduler_most_jobs(s);
+    if (n_jobs > most)
+        hearth_exchange_error(x, 400, "n",
+                              "%lld texts are wanted: this server has room for %d (-np and --queue)",
+                              (long long)n_jobs, most);
+    else if (!hearth_scheduler_has_room(s, (int)n_jobs))
+        hearth_exchange_error(x, 503, NULL, HEARTH_QUEUE_IS_FULL);
+    return !x->finished;
+}
+
 struct hearth_task *hearth_request_task(struct hearth_exchange *x, const struct hearth_prompt *prompts,
                                         int n_prompts, int n, int n_probs, const char *length)
 {
+    if (!has_room(x, (int64_t)n_prompts * n))
+        return NULL;
     struct hearth_task *task = hearth_task_open(n_prompts * n);
     if (!task) {
         hearth_exchange_error(x, 500, NULL, "out of memory");

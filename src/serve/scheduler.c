@@ -103,14 +103,32 @@ static void *work(void *arg)
 
 // ---- for other threads
 
+int hearth_scheduler_most_jobs(const struct hearth_scheduler *s)
+{
+    return s->n_slots + s->max_waiting;
+}
+
+// With the mutex held.
+static bool has_room(const struct hearth_scheduler *s, int n_jobs)
+{
+    return s->n_waiting + n_jobs <= s->n_slots - s->info.n_busy + s->max_waiting;
+}
+
+bool hearth_scheduler_has_room(struct hearth_scheduler *s, int n_jobs)
+{
+    pthread_mutex_lock(&s->mutex);
+    const bool yes = has_room(s, n_jobs);
+    pthread_mutex_unlock(&s->mutex);
+    return yes;
+}
+
 enum hearth_submission hearth_scheduler_submit(struct hearth_scheduler *s, struct hearth_task *task)
 {
     enum hearth_submission result = HEARTH_SUBMITTED;
     pthread_mutex_lock(&s->mutex);
-    const int idle = s->n_slots - s->info.n_busy;
     if (s->ending)
         result = HEARTH_SUBMISSION_ENDING;
-    else if (s->n_waiting + task->n_jobs > idle + s->max_waiting)
+    else if (!has_room(s, task->n_jobs))
         result = HEARTH_SUBMISSION_FULL;
     for (int i = 0; i < task->n_jobs && !result; i++) {
         struct hearth_job *job = &task->jobs[i];
