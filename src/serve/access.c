@@ -29,9 +29,8 @@ bool hearth_access_key(const struct hearth_server_params *params, const char *au
 {
     if (!params->n_api_keys)
         return true;
-    if (authorization && !strncasecmp(authorization, "Bearer ", 7))
-        return known(params, authorization + 7);
-    return x_api_key && known(params, x_api_key);
+    const bool bearer = authorization && !strncasecmp(authorization, "Bearer ", 7);
+    return (bearer && known(params, authorization + 7)) || (x_api_key && known(params, x_api_key));
 }
 
 // ---- names of this machine
