@@ -78,3 +78,11 @@ const char *hearth_access_origin(const struct hearth_server_params *params, cons
     const char *host = strstr(origin, "://");
     return host && is_this_machine(host + 3) ? origin : NULL;
 }
+
+bool hearth_access_page(const struct hearth_server_params *params, const char *origin, const char *host)
+{
+    if (!origin || hearth_access_origin(params, origin))
+        return true;
+    const char *name = strstr(origin, "://");
+    return name && host && *host && !strcasecmp(name + 3, host);
+}

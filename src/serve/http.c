@@ -281,6 +281,10 @@ static void refuse(struct client *c, const char *path, const char *method)
         hearth_exchange_error(x, 405, NULL, "%s wants %s", path, x->allow);
     else if (!x->route)
         hearth_exchange_error(x, 404, NULL, "there is no %s here", path);
+    // Without keys any page could have a browser send a request, although it cannot read the answer.
+    else if (!x->route->open && !params->n_api_keys &&
+             !hearth_access_page(params, header(c, MHD_HTTP_HEADER_ORIGIN), header(c, MHD_HTTP_HEADER_HOST)))
+        hearth_exchange_error(x, 403, NULL, "pages of this origin may not use the server (--cors-origins)");
     else if (!x->route->open &&
              !hearth_access_key(params, header(c, MHD_HTTP_HEADER_AUTHORIZATION), header(c, "x-api-key")))
         hearth_exchange_error(x, 401, NULL, "an API key is wanted, as \"Authorization: Bearer KEY\"");

@@ -18,7 +18,32 @@ ask 400 /v1/completions -d '{"prompt": ["a", "b", "c"], "n": 3, "max_tokens": 1}
 ask 200 /v1/chat/completions -d "{$user, \"n\": 8, \"max_tokens\": 1}"
 has choices 8
 
-# ---- keys and web pages: see the end
+# ---- pages of other origins: a browser sends such a request without asking
+ask 403 /completion -H 'Origin: https://example.org' -H 'Content-Type: text/plain' -d '{"prompt": "It", "n_predict": 1}'
+ask 403 /completion -H 'Origin: null' -d '{"prompt": "It", "n_predict": 1}'
+ask 200 /completion -H "Origin: $base" -d '{"prompt": "It", "n_predict": 1}'
+ask 200 /health -H 'Origin: https://example.org'
+stop
+start "$model" -np 1 -t 1 -c 128 --temp 0 --host 0.0.0.0 --cors-origins https://example.org
+base=http://127.0.0.1:${base##*:}
+ask 200 /completion -H 'Host: box:8080' -H 'Origin: http://box:8080' -d '{"prompt": "It", "n_predict": 1}'
+ask 200 /completion -H 'Origin: https://example.org' -d '{"prompt": "It", "n_predict": 1}'
+ask 403 /completion -H 'Origin: http://127.0.0.1:1' -d '{"prompt": "It", "n_predict": 1}'
+
+# ---- answers that must be calls, and other forms
+stop
+start "$model" -np 1 -t 1 -c 512 --temp 0 --chat-template qwen3
+weather='{"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {"city": {"enum": ["Rome", "Oslo"]}}, "required": ["city"], "additionalProperties": false}}}'
+call="$user, \"tools\": [$weather], \"tool_choice\": \"required\", \"parallel_tool_calls\": false, \"chat_template_kwargs\": {\"enable_thinking\": false}"
+ask 200 /v1/chat/completions -d "{$call, \"response_format\": {\"type\": \"text\"}}"
+has choices/0/message/tool_calls/0/function/name weather
+ask 400 /v1/chat/completions -d "{$call, \"response_format\": {\"type\": \"json_object\"}}"
+has error/param tool_choice
+ask 400 /v1/chat/completions -d "{$call, \"grammar\": \"root ::= \\\"yes\\\"\"}"
+ask 400 /v1/chat/completions -d "{$user, \"tool_choice\": \"required\"}"
+ask 200 /v1/chat/completions -d "{$user, \"max_tokens\": 2, \"response_format\": {\"type\": \"text\"}, \"grammar\": \"\"}"
+
+# ---- keys
 stop
 start "$model" -np 1 -t 1 -c 128 --temp 0 --api-key right
 ask 200 /v1/models -H 'Authorization: Bearer wrong' -H 'x-api-key: right'
