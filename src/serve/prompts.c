@@ -264,8 +264,12 @@ static bool keep_tools(struct hearth_exchange *x, json_t *tools)
 {
     json_t *tool;
     size_t i;
-    if (!take_tool_choice(x) || !json_array_size(tools))
+    if (!take_tool_choice(x))
         return true;
+    if (x->must_call && !json_array_size(tools))
+        hearth_exchange_error(x, 400, "tool_choice", "tool_choice: there are no tools");
+    if (!json_array_size(tools))
+        return !x->finished;
     x->tools = json_incref(tools);
     x->tool_names = hearth_calloc(json_array_size(tools), sizeof *x->tool_names);
     json_array_foreach(tools, i, tool)
