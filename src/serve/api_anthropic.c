@@ -162,6 +162,7 @@ void hearth_api_messages(struct hearth_exchange *x)
 void hearth_api_count_tokens(struct hearth_exchange *x)
 {
     struct hearth_prompt prompt = {0};
+    x->counts = true;
     if (read_chat(x, &prompt))
         hearth_exchange_json(x, 200, json_pack("{s:i}", "input_tokens", prompt.n));
     hearth_prompt_free(&prompt);

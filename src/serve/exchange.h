@@ -32,6 +32,7 @@ struct hearth_serving {
     struct hearth_scheduler *scheduler;
     struct hearth_constraints *constraints;
     struct hearth_call_format calls; // how the model writes calls of tools
+    size_t token_bytes;              // of the longest token
     time_t started;
     atomic_bool ready; // all of the above is there
     atomic_bool ending;
@@ -85,6 +86,7 @@ struct hearth_exchange {
     bool streams, begun, finished;
     bool with_usage; // a stream tells it at its end
     bool chat;
+    bool counts;   // only the prompt's tokens are wanted, however many
     json_t *tools; // that the model may call, as OpenAI's chat completions have them, or NULL
     const char **tool_names;
     size_t n_tool_names;

@@ -16,12 +16,16 @@
 #include "base/memory.h"
 #include "base/os.h"
 #include "serve/access.h"
+#include "serve/crew.h"
 #include "serve/listen.h"
 #include "serve/routes.h"
 
 // Bytes that are handed to a socket at once.
 #define BLOCK            65536
 #define MOST_CONNECTIONS 1000
+// Requests that are prepared at once, and from how many bytes on one takes long.
+#define MOST_PREPARED 16
+#define LARGE         65536
 
 struct hearth_http {
     struct hearth_serving *server;
@@ -31,7 +35,8 @@ struct hearth_http {
     int epoll, event;
     pthread_mutex_t mutex;
     struct client *clients; // whose answers are generated
-    int n_clients;
+    int n_answering;        // requests with a body that are prepared or answered
+    struct hearth_crew *crew;
 };
 
 // An exchange with its connection.
@@ -42,7 +47,8 @@ struct client {
     const char *origin;          // that may read the answer, or NULL
     struct client *next, **link; // among those that are watched
     int fd;
-    bool too_large, replied, watched;
+    bool too_large, replied, watched, prepared;
+    struct hearth_errand errand; // that prepares the request
     atomic_bool ping;
     _Atomic uint64_t last_ns; // something was sent
 };
@@ -149,7 +155,6 @@ static void watch(struct client *c)
     if (c->next)
         c->next->link = &c->next;
     http->clients = c;
-    http->n_clients++;
     atomic_store(&c->last_ns, hearth_now_ns());
     (void)epoll_ctl(http->epoll, EPOLL_CTL_ADD, c->fd, &event);
     pthread_mutex_unlock(&http->mutex);
@@ -164,7 +169,6 @@ static void unwatch(struct client *c)
     *c->link = c->next;
     if (c->next)
         c->next->link = c->link;
-    http->n_clients--;
     (void)epoll_ctl(http->epoll, EPOLL_CTL_DEL, c->fd, NULL);
     pthread_mutex_unlock(&http->mutex);
 }
@@ -328,15 +332,43 @@ static enum MHD_Result begin(struct hearth_http *http, struct MHD_Connection *co
     return c->x.finished ? reply(c) : MHD_YES;
 }
 
+static void count_answering(struct hearth_http *http, int change)
+{
+    pthread_mutex_lock(&http->mutex);
+    http->n_answering += change;
+    pthread_mutex_unlock(&http->mutex);
+}
+
+// In a thread of the crew; the connection sleeps.
+static void prepare(void *arg)
+{
+    struct client *c = arg;
+    answer(c);
+    if (!c->x.finished && c->x.task)
+        watch(c);
+    wake_client(c);
+}
+
+static void begin_preparing(struct client *c)
+{
+    const bool large = c->x.in.n >= LARGE;
+    c->prepared = true;
+    c->errand = (struct hearth_errand){.fn = prepare, .arg = c, .large = large};
+    count_answering(c->http, 1);
+    sleep_client(c);
+    hearth_crew_run(c->http->crew, &c->errand);
+}
+
 // The request is there, or an answer that was waited for.
 static enum MHD_Result go_on(struct client *c)
 {
     struct hearth_exchange *x = &c->x;
-    if (!x->task && !x->finished) {
-        answer(c);
-        if (!x->finished && x->task)
-            watch(c);
+    if (!c->prepared && !x->finished && x->route->has_body && !c->too_large) {
+        begin_preparing(c);
+        return MHD_YES;
     }
+    if (!c->prepared && !x->finished)
+        answer(c);
     if (!x->finished && x->streams)
         return reply_with_stream(c);
     while (!x->finished) {
@@ -375,6 +407,8 @@ static void on_end(void *arg, struct MHD_Connection *connection, void **state,
     if (!c)
         return;
     unwatch(c);
+    if (c->prepared)
+        count_answering(c->http, -1);
     if (c->x.task && !c->x.finished) {
         hearth_task_forget(c->x.task);
         hearth_scheduler_cancel(c->http->server->scheduler, c->x.task);
@@ -431,7 +465,9 @@ int hearth_http_open(struct hearth_http **out, struct hearth_serving *server, st
     http->server = server;
     http->epoll = http->event = -1;
     pthread_mutex_init(&http->mutex, NULL);
-    int rc = open_watch(http, err);
+    http->crew = hearth_crew_open(MOST_PREPARED);
+    int rc =
+        http->crew ? open_watch(http, err) : hearth_fail(err, HEARTH_E_MEMORY, "no memory for the server");
     const int fd = rc ? -1
                       : hearth_listen(server->params->host, server->params->port, http->address,
                                       sizeof http->address, &http->local, err);
@@ -459,7 +495,7 @@ void hearth_http_quiesce(struct hearth_http *http)
 int hearth_http_busy(struct hearth_http *http)
 {
     pthread_mutex_lock(&http->mutex);
-    const int n = http->n_clients;
+    const int n = http->n_answering;
     pthread_mutex_unlock(&http->mutex);
     return n;
 }
@@ -469,8 +505,11 @@ void hearth_http_close(struct hearth_http **h)
     struct hearth_http *http = *h;
     if (!http)
         return;
+    if (http->crew) // what sleeps must go on before HTTP can end
+        hearth_crew_end(http->crew);
     if (http->daemon)
         MHD_stop_daemon(http->daemon);
+    hearth_crew_close(&http->crew);
     if (http->epoll >= 0)
         close(http->epoll);
     if (http->event >= 0)

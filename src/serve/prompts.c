@@ -55,6 +55,17 @@ bool hearth_prompt_tokenize(struct hearth_exchange *x, const char *text, size_t 
     return settle(x, prompt, hearth_tokenize(model, text, n, flags, prompt->tokens, cap, &err), cap, &err);
 }
 
+// Texts that no context can hold are not even cut into tokens, which takes seconds for some megabytes.
+static bool may_fit(struct hearth_exchange *x, const char *name, size_t n)
+{
+    const int room = hearth_scheduler_room(x->server->scheduler);
+    if (x->counts || n / x->server->token_bytes < (size_t)room)
+        return true;
+    hearth_exchange_error(x, 400, name, "%s: %zu bytes are more than the context of %d tokens can hold", name,
+                          n, room);
+    return false;
+}
+
 static bool append(struct hearth_prompt *prompt, const hearth_token *tokens, int n)
 {
     hearth_token *grown =
@@ -97,7 +108,8 @@ static bool read_one(struct hearth_exchange *x, const char *name, const json_t *
     json_t *item;
     size_t i;
     if (json_is_string(value))
-        return hearth_prompt_tokenize(x, json_string_value(value), json_string_length(value), flags, prompt);
+        return may_fit(x, name, json_string_length(value)) &&
+               hearth_prompt_tokenize(x, json_string_value(value), json_string_length(value), flags, prompt);
     json_array_foreach(value, i, item)
     {
         struct hearth_prompt more = {0};
@@ -105,7 +117,8 @@ static bool read_one(struct hearth_exchange *x, const char *name, const json_t *
             return false;
         if (!json_is_string(item))
             continue;
-        if (!hearth_prompt_tokenize(x, json_string_value(item), json_string_length(item),
+        if (!may_fit(x, name, json_string_length(item)) ||
+            !hearth_prompt_tokenize(x, json_string_value(item), json_string_length(item),
                                     i ? HEARTH_TOKENIZE_SPECIAL : flags, &more))
             return false;
         const bool ok = append(prompt, more.tokens, more.n);
@@ -239,6 +252,8 @@ static bool tokenize_chat(struct hearth_exchange *x, const struct hearth_chat_te
     const struct hearth_model *model = x->server->served.model;
     size_t bytes;
     hearth_chat_text_bytes(text, &bytes);
+    if (!may_fit(x, "messages", bytes))
+        return false;
     const size_t cap = bytes + 16; // a token is rarely shorter than a byte
     prompt->tokens = hearth_calloc(cap, sizeof *prompt->tokens);
     const int64_t n =

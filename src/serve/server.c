@@ -49,6 +49,17 @@ const char *hearth_server_address(const struct hearth_server *server)
     return hearth_http_address(server->http);
 }
 
+// Of the longest token.
+static size_t most_bytes(const struct hearth_model *model)
+{
+    size_t most = 4; // of a character that has no token
+    for (hearth_token t = 0; t < hearth_model_info(model)->n_vocab; t++) {
+        const size_t n = hearth_token_bytes(model, t, true, NULL, 0);
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
 int hearth_server_start(struct hearth_server *server, const struct hearth_served *served,
                         struct hearth_error *err)
 {
@@ -57,6 +68,7 @@ int hearth_server_start(struct hearth_server *server, const struct hearth_served
                                                    server->params.max_waiting};
     s->served = *served;
     s->sampling = *served->sampling;
+    s->token_bytes = most_bytes(served->model);
     int rc = hearth_call_format_find(&s->calls, served->chat, err);
     if (rc)
         return rc;

@@ -18,6 +18,27 @@ ask 400 /v1/completions -d '{"prompt": ["a", "b", "c"], "n": 3, "max_tokens": 1}
 ask 200 /v1/chat/completions -d "{$user, \"n\": 8, \"max_tokens\": 1}"
 has choices 8
 
+# ---- prompts that no context can hold are refused at once; large requests keep nobody waiting
+awk 'BEGIN { printf "{\"prompt\": \""; for (i = 0; i < 300000; i++) printf "some words "; print "\"}" }' >large
+sed 's/"prompt"/"content"/' large >content
+ask 400 /completion --data-binary @large
+grep -q 'more than the context of 256 tokens can hold' out || fail "a prompt of three megabytes was cut into tokens"
+stop
+start "$model" -np 2 -t 1 -c 256 --temp 0 --threads-http 1
+for i in 1 2 3 4; do
+    curl -sS -o "tokens$i" "$base/tokenize" --data-binary @content &
+    pids[i]=$!
+done
+sleep 0.1
+late=0
+for _ in 1 2 3 4 5; do # the one thread of HTTP answers others meanwhile
+    curl -sS -m 1 -o out "$base/health" 2>err || late=1
+done
+kill -0 "${pids[4]}" 2>/dev/null || [ -s tokens4 ] || fail "no tokens"
+wait "${pids[@]}"
+[ "$late" = 0 ] || fail "nobody else is answered while a large request is read"
+cmp -s tokens1 tokens4 || fail "tokens differ"
+
 # ---- pages of other origins: a browser sends such a request without asking
 ask 403 /completion -H 'Origin: https://example.org' -H 'Content-Type: text/plain' -d '{"prompt": "It", "n_predict": 1}'
 ask 403 /completion -H 'Origin: null' -d '{"prompt": "It", "n_predict": 1}'
