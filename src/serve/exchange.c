@@ -134,6 +134,8 @@ static void take_piece(struct hearth_exchange *x, const struct hearth_piece *pie
         choice->stats = piece->stats;
         choice->message = piece->message ? hearth_strndup(piece->message, strlen(piece->message)) : NULL;
     }
+    if (piece->end == HEARTH_END_CANCELLED) // no end is told
+        return;
     if (x->chat && x->format->token)
         x->format->token(choice, piece);
     if (x->chat)
@@ -153,8 +155,20 @@ static const char *find_failure(const struct hearth_exchange *x)
     return NULL;
 }
 
+static bool is_abandoned(const struct hearth_exchange *x)
+{
+    for (int i = 0; i < x->n_choices; i++)
+        if (x->choices[i].end == HEARTH_END_CANCELLED)
+            return true;
+    return false;
+}
+
 static void finish(struct hearth_exchange *x)
 {
+    x->finished = true;
+    x->abandoned = is_abandoned(x);
+    if (x->abandoned) // a text that was cut must not look whole
+        return;
     const char *failure = find_failure(x);
     const int status = atomic_load(&x->server->ending) ? 503 : 500;
     if (failure && x->streams)
@@ -166,7 +180,6 @@ static void finish(struct hearth_exchange *x)
         hearth_exchange_json(x, 200, x->format->whole(x));
     if (x->streams && (!failure || x->route->api == HEARTH_API_OPENAI))
         x->format->finish(x);
-    x->finished = true;
 }
 
 void hearth_exchange_take(struct hearth_exchange *x)

@@ -84,6 +84,7 @@ struct hearth_exchange {
     char id[32];
     time_t created;
     bool streams, begun, finished;
+    bool abandoned;  // nobody wants the answer: it has no end
     bool with_usage; // a stream tells it at its end
     bool chat;
     bool counts;   // only the prompt's tokens are wanted, however many

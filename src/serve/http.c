@@ -115,7 +115,7 @@ static ssize_t read_stream(void *arg, uint64_t at, char *to, size_t most)
     struct hearth_out *out = &c->x.out;
     (void)at;
     hearth_exchange_take(&c->x);
-    if (out->failed)
+    if (out->failed || c->x.abandoned)
         return MHD_CONTENT_READER_END_WITH_ERROR;
     if (!out->n && c->x.finished)
         return MHD_CONTENT_READER_END_OF_STREAM;
@@ -182,6 +182,22 @@ static struct client *find_client(struct hearth_http *http, const void *which)
     return c;
 }
 
+// Looks after a client whose side has sent its end: it has gone, or it only sends nothing more and waits for
+// the answer. With a stream that shows when something is sent: whoever is gone refuses it. Else both look
+// alike, and most have gone.
+static bool is_gone(struct hearth_http *http, struct client *c, uint32_t events)
+{
+    struct epoll_event more = {.events = 0, .data.ptr = c}; // EPOLLHUP and EPOLLERR come all the same
+    if (!c->x.streams || events & (EPOLLHUP | EPOLLERR)) {
+        (void)epoll_ctl(http->epoll, EPOLL_CTL_DEL, c->fd, NULL);
+        return true;
+    }
+    (void)epoll_ctl(http->epoll, EPOLL_CTL_MOD, c->fd, &more);
+    atomic_store(&c->ping, true);
+    hearth_task_nudge(c->x.task);
+    return false;
+}
+
 static void drop_gone(struct hearth_http *http, const struct epoll_event *event)
 {
     uint64_t n;
@@ -190,10 +206,8 @@ static void drop_gone(struct hearth_http *http, const struct epoll_event *event)
         return;
     }
     struct client *c = find_client(http, event->data.ptr);
-    if (!c)
-        return;
-    (void)epoll_ctl(http->epoll, EPOLL_CTL_DEL, c->fd, NULL);
-    hearth_scheduler_cancel(http->server->scheduler, c->x.task);
+    if (c && is_gone(http, c, event->events))
+        hearth_scheduler_cancel(http->server->scheduler, c->x.task);
 }
 
 static void ping_silent(struct hearth_http *http)
@@ -376,7 +390,7 @@ static enum MHD_Result go_on(struct client *c)
         if (!x->finished && hearth_task_sleep(x->task, sleep_client, wake_client, c))
             return MHD_YES;
     }
-    return reply(c);
+    return x->abandoned ? MHD_NO : reply(c);
 }
 
 static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, const char *path,

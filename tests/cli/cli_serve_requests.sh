@@ -39,6 +39,31 @@ wait "${pids[@]}"
 [ "$late" = 0 ] || fail "nobody else is answered while a large request is read"
 cmp -s tokens1 tokens4 || fail "tokens differ"
 
+# ---- a client that sends nothing more but reads on: a stream is whole, another answer is none rather than half
+stop
+start "$model" -np 1 -t 1 -c 512 --temp 0
+post() {
+    printf 'POST /completion HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s' ${#1} "$1"
+}
+body='{"prompt": "It was", "n_predict": 60, "ignore_eos": true, "stream": true}'
+ask 200 /completion -d "$body"
+grep '^data' out | joined content >whole
+post "$body" | "$HALF_CLOSE" "${base##*:}" >out || fail "no stream for a client that sends nothing more"
+tr -d '\r' <out | grep '^data' | joined content >streamed
+same whole streamed
+grep -q '"stop":true' out || fail "a stream that is cut"
+post '{"prompt": "It was", "n_predict": 400, "ignore_eos": true}' | "$HALF_CLOSE" "${base##*:}" >out
+[ -s out ] && fail "half an answer"
+# Whoever has gone is noticed while a prompt is evaluated, too, when nothing would be sent.
+awk 'BEGIN { printf "{\"stream\": true, \"n_predict\": 300, \"ignore_eos\": true, \"prompt\": \""; for (i = 0; i < 150; i++) printf "It was. "; print "\"}" }' >request
+curl -sS -N -m 0.3 -o out "$base/completion" -d @request 2>err
+for _ in $(seq 30); do
+    ask 200 /slots
+    [ "$(json out 0/is_processing)" = false ] && break
+    sleep 0.1
+done
+has 0/is_processing false
+
 # ---- pages of other origins: a browser sends such a request without asking
 ask 403 /completion -H 'Origin: https://example.org' -H 'Content-Type: text/plain' -d '{"prompt": "It", "n_predict": 1}'
 ask 403 /completion -H 'Origin: null' -d '{"prompt": "It", "n_predict": 1}'
