@@ -135,6 +135,7 @@ static const struct hearth_format format = {begin, NULL, put_part, NULL, finish,
 
 static bool read_chat(struct hearth_exchange *x, struct hearth_prompt *prompt)
 {
+    x->continues = true;
     json_t *messages = hearth_anthropic_messages(x), *tools = messages ? hearth_anthropic_tools(x) : NULL;
     const bool ok = messages && !x->finished && hearth_prompt_chat(x, messages, tools, prompt);
     json_decref(messages);

@@ -32,6 +32,7 @@ struct hearth_serving {
     struct hearth_scheduler *scheduler;
     struct hearth_constraints *constraints;
     struct hearth_call_format calls; // how the model writes calls of tools
+    bool knows_developer;            // the template has this role
     size_t token_bytes;              // of the longest token
     time_t started;
     atomic_bool ready; // all of the above is there
@@ -45,6 +46,7 @@ struct hearth_choice {
     struct hearth_out text;    // as the model wrote it
     struct hearth_parts parts; // of a chat
     json_t *tokens, *probs;    // arrays, if they are wanted
+    size_t n_characters;       // of the text, whose probabilities were told
     enum hearth_end end;
     const char *stop;
     char *message;
@@ -87,8 +89,9 @@ struct hearth_exchange {
     bool abandoned;  // nobody wants the answer: it has no end
     bool with_usage; // a stream tells it at its end
     bool chat;
-    bool counts;   // only the prompt's tokens are wanted, however many
-    json_t *tools; // that the model may call, as OpenAI's chat completions have them, or NULL
+    bool continues; // a last message of the model's is the beginning of the answer
+    bool counts;    // only the prompt's tokens are wanted, however many
+    json_t *tools;  // that the model may call, as OpenAI's chat completions have them, or NULL
     const char **tool_names;
     size_t n_tool_names;
     bool must_call;               // one of the tools

@@ -8,6 +8,8 @@
 #include "base/memory.h"
 #include "calls/grammar.h"
 #include "calls/history.h"
+#include "serve/conversation.h"
+#include "text/chat.h"
 
 // Prompts of one request.
 #define MOST_PROMPTS 1024
@@ -190,58 +192,80 @@ bool hearth_prompt_text(const struct hearth_model *model, const hearth_token *to
 
 // ---- chats
 
-// The server's variables of the template, with the request's over them.
-static char *make_variables(struct hearth_exchange *x)
-{
-    const char *usual = x->server->served.template_variables;
-    json_t *given = json_object_get(x->body, "chat_template_kwargs"),
-           *effort = json_object_get(x->body, "reasoning_effort");
-    json_t *all = usual ? json_loads(usual, 0, NULL) : json_object();
-    if (json_is_string(effort))
-        json_object_set(all, "reasoning_effort", effort);
-    if (json_is_object(given))
-        json_object_update(all, given);
-    char *text = json_dumps(all, 0);
-    json_decref(all);
-    return text;
-}
-
-// Messages of the model that only call tools may come without content, or with null: templates want a text.
-static void fill_contents(json_t *messages)
-{
-    json_t *message;
-    size_t i;
-    json_array_foreach(messages, i, message)
-    {
-        json_t *content = json_object_get(message, "content");
-        if (json_is_object(message) && (!content || json_is_null(content)))
-            json_object_set_new(message, "content", json_string(""));
-    }
-}
-
-struct hearth_chat_text *hearth_prompt_render(struct hearth_exchange *x, json_t *messages, json_t *tools)
+// `ends`: with the beginning of an answer.
+static struct hearth_chat_text *render(struct hearth_exchange *x, const json_t *messages, const json_t *tools,
+                                       json_t *variables, bool ends)
 {
     struct hearth_error err = {0};
     struct hearth_chat_text *text = NULL;
     struct hearth_chat_params params = hearth_chat_params_default();
-    if (!json_is_array(messages) || !json_array_size(messages)) {
-        hearth_exchange_error(x, 400, "messages", "messages: an array of messages is wanted");
-        return NULL;
-    }
-    fill_contents(messages);
     json_t *known = hearth_call_messages(&x->server->calls, messages, tools);
     char *texts[] = {known ? json_dumps(known, 0) : NULL, tools ? json_dumps(tools, 0) : NULL,
-                     make_variables(x)};
+                     json_dumps(variables, 0)};
     json_decref(known);
     params.messages = texts[0];
     params.tools = texts[1];
     params.variables = texts[2];
+    params.add_generation_prompt = ends;
     if (!texts[0] || !texts[2])
         hearth_exchange_error(x, 500, NULL, "out of memory");
     else if (hearth_chat_render(&text, x->server->served.chat, &params, &err))
         hearth_exchange_error(x, err.code == HEARTH_E_INVALID ? 400 : 500, "messages", "%s", err.message);
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         free(texts[i]);
+    return text;
+}
+
+static struct hearth_chat_text *render_with(struct hearth_exchange *x, json_t *messages, const json_t *tools,
+                                            json_t *variables, const json_t *content, const char *more)
+{
+    json_t *last = json_array_get(messages, json_array_size(messages) - 1);
+    struct hearth_out text = {0};
+    hearth_out_add(&text, json_string_value(content), json_string_length(content));
+    hearth_out_text(&text, more);
+    json_object_set_new(last, "content", hearth_exchange_string(&text));
+    hearth_out_free(&text);
+    return render(x, messages, tools, variables, false);
+}
+
+// A chat whose last message ends with `content`, up to that end: two renderings that go on in different ways
+// there show where it is.
+static struct hearth_chat_text *render_unfinished(struct hearth_exchange *x, json_t *messages,
+                                                  const json_t *tools, json_t *variables,
+                                                  const json_t *content)
+{
+    size_t n = 0, m = 0, common = 0;
+    struct hearth_chat_text *text = render_with(x, messages, tools, variables, content, "a"),
+                            *other = text ? render_with(x, messages, tools, variables, content, "b") : NULL;
+    const char *a = text ? hearth_chat_text_bytes(text, &n) : NULL;
+    const char *b = other ? hearth_chat_text_bytes(other, &m) : NULL;
+    while (common < n && common < m && a[common] == b[common])
+        common++;
+    const bool shown = other && common < n && common < m;
+    if (shown)
+        hearth_chat_text_cut(text, common);
+    else if (other)
+        hearth_exchange_error(x, 400, "messages",
+                              "messages: the template does not show the last message of the assistant, which "
+                              "the answer should continue");
+    hearth_chat_text_close(&other);
+    if (!shown)
+        hearth_chat_text_close(&text);
+    return text;
+}
+
+struct hearth_chat_text *hearth_prompt_render(struct hearth_exchange *x, json_t *messages, json_t *tools)
+{
+    if (!hearth_conversation_settle(x, messages))
+        return NULL;
+    json_t *variables = hearth_conversation_variables(x);
+    if (!variables)
+        return NULL;
+    json_t *begun = x->continues ? hearth_conversation_unfinished(messages) : NULL;
+    struct hearth_chat_text *text = begun ? render_unfinished(x, messages, tools, variables, begun)
+                                          : render(x, messages, tools, variables, true);
+    json_decref(begun);
+    json_decref(variables);
     return text;
 }
 

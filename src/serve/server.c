@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "base/os.h"
 #include "serve/constraint.h"
+#include "serve/conversation.h"
 #include "serve/http.h"
 
 // How long running answers may go on after the server was told to end, and their last bytes.
@@ -68,6 +69,7 @@ int hearth_server_start(struct hearth_server *server, const struct hearth_served
                                                    server->params.max_waiting};
     s->served = *served;
     s->sampling = *served->sampling;
+    s->knows_developer = hearth_conversation_knows_developer(served->chat);
     s->token_bytes = most_bytes(served->model);
     int rc = hearth_call_format_find(&s->calls, served->chat, err);
     if (rc)

@@ -41,7 +41,7 @@ cmp -s tokens1 tokens4 || fail "tokens differ"
 
 # ---- a client that sends nothing more but reads on: a stream is whole, another answer is none rather than half
 stop
-start "$model" -np 1 -t 1 -c 512 --temp 0
+start "$model" -np 1 -t 1 -c 512 --temp 0 --chat-template vicuna
 post() {
     printf 'POST /completion HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s' ${#1} "$1"
 }
@@ -63,6 +63,51 @@ for _ in $(seq 30); do
     sleep 0.1
 done
 has 0/is_processing false
+
+# ---- contents that are no text
+for content in '[{"type": "image_url", "image_url": {"url": "data:"}}]' '{}' 5 '["a"]'; do
+    ask 400 /v1/chat/completions -d "{\"messages\": [{\"role\": \"user\", \"content\": $content}]}"
+    grep -q 'no images' out || fail "content $content"
+done
+ask 400 /v1/chat/completions -d '{"messages": ["Hello"]}'
+
+# ---- an answer that is begun goes on
+begun='{"messages": [{"role": "user", "content": "Say \"It was a dark night\"."}, {"role": "assistant", "content": "It was "}]'
+ask 200 /apply-template -d "$begun}"
+json out prompt | tail -n 1 | grep -q "ASSISTANT: It was $" || fail "not cut behind the content"
+json out prompt >prompt
+sed 's/"It was "/[{"type": "text", "text": "It"}, {"type": "text", "text": " was "}]/' <<<"$begun}" >request
+ask 200 /apply-template -d @request
+json out prompt >parts
+same prompt parts
+ask 200 /v1/messages/count_tokens -d "$begun, \"max_tokens\": 1}"
+[ "$(json out input_tokens)" -gt 9 ] || fail "no count"
+ask 200 /v1/chat/completions -d "$begun, \"max_tokens\": 2}"
+ask 200 /v1/messages -d "$begun, \"max_tokens\": 2}"
+ask 200 /apply-template -d '{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": ""}]}'
+json out prompt | tail -n 1 | grep -qx "ASSISTANT:" || fail "an empty beginning"
+
+# ---- roles and variables of templates
+developer='{"messages": [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": "Hi"}]'
+stop
+start "$model" -np 1 -t 1 -c 256 --temp 0 --chat-template qwen3
+ask 200 /apply-template -d "$developer}"
+json out prompt | grep -q "^<|im_start|>system" || fail "the role developer reaches a template that has it not"
+ask 400 /apply-template -d "$developer, \"chat_template_kwargs\": {\"messages\": []}}"
+ask 400 /apply-template -d "$developer, \"chat_template_kwargs\": 1}"
+thinks() {
+    ask 200 "$@"
+    json out input_tokens
+}
+with=$(thinks /v1/messages/count_tokens -d "{$user, \"thinking\": {\"type\": \"enabled\", \"budget_tokens\": 2000}}")
+without=$(thinks /v1/messages/count_tokens -d "{$user, \"thinking\": {\"type\": \"disabled\"}}")
+[ "$without" -gt "$with" ] || fail "thinking has no effect: $with and $without tokens"
+stop
+start "$model" -np 1 -t 1 -c 256 --temp 0 --chat-template '[{{ reasoning_effort }}]{% for m in messages %}{% if m.role == "developer" %}!{% endif %}{{ m.role }}: {{ m.content | trim }};{% endfor %}'
+ask 200 /apply-template -d "$developer, \"reasoning\": {\"effort\": \"high\"}}"
+has prompt "[high]!developer: Be brief.;user: Hi;"
+ask 200 /apply-template -d "$begun}"
+json out prompt | grep -q "assistant: It was $" || fail "not cut behind the content"
 
 # ---- pages of other origins: a browser sends such a request without asking
 ask 403 /completion -H 'Origin: https://example.org' -H 'Content-Type: text/plain' -d '{"prompt": "It", "n_predict": 1}'
