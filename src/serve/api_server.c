@@ -38,12 +38,13 @@ static json_t *usual_sampling(const struct hearth_exchange *x)
 {
     const struct hearth_sampler_params *p = &x->server->sampling;
     return json_pack("{s:i, s:I, s:f, s:i, s:f, s:f, s:f, s:f, s:i, s:f, s:f, s:f, s:s}", "n_predict",
-                     x->server->served.n_predict, "seed", (json_int_t)p->seed, "temperature", (double)p->temp,
-                     "top_k", p->top_k, "top_p", (double)p->top_p, "min_p", (double)p->min_p, "typical_p",
-                     (double)p->typ_p, "top_n_sigma", (double)p->top_n_sigma, "repeat_last_n",
-                     p->repeat_last_n, "repeat_penalty", (double)p->repeat_penalty, "presence_penalty",
-                     (double)p->presence_penalty, "frequency_penalty", (double)p->frequency_penalty,
-                     "samplers", p->samplers ? p->samplers : hearth_sampler_names());
+                     x->server->served.n_predict, "seed", p->seed == UINT32_MAX ? -1 : (json_int_t)p->seed,
+                     "temperature", (double)p->temp, "top_k", p->top_k, "top_p", (double)p->top_p, "min_p",
+                     (double)p->min_p, "typical_p", (double)p->typ_p, "top_n_sigma", (double)p->top_n_sigma,
+                     "repeat_last_n", p->repeat_last_n, "repeat_penalty", (double)p->repeat_penalty,
+                     "presence_penalty", (double)p->presence_penalty, "frequency_penalty",
+                     (double)p->frequency_penalty, "samplers",
+                     p->samplers ? p->samplers : hearth_sampler_names());
 }
 
 void hearth_api_props(struct hearth_exchange *x)

@@ -77,19 +77,28 @@ static bool take_numbers(struct hearth_exchange *x, struct hearth_sampler_params
             return false;
         *to = (int)value;
     }
-    int64_t seed = p->seed == UINT32_MAX ? -1 : (int64_t)p->seed;
-    if (!hearth_request_int(x, "seed", INT64_MIN / 2, INT64_MAX / 2, &seed))
-        return false;
-    p->seed = seed == -1 ? UINT32_MAX : (uint32_t)seed;
     return true;
 }
 
 // A sampler's parameters with the arrays that they point to.
 struct sampling {
     struct hearth_sampler_params params;
+    int64_t seed; // of the first text; -1: random ones
     struct hearth_logit_bias *biases;
     bool ignore_eos;
 };
+
+static bool take_seed(struct hearth_exchange *x, struct sampling *s)
+{
+    s->seed = s->params.seed == UINT32_MAX ? -1 : (int64_t)s->params.seed;
+    return hearth_request_int(x, "seed", INT64_MIN / 2, INT64_MAX / 2, &s->seed);
+}
+
+// Of text `index`: UINT32_MAX stands for a random one, and for no other.
+static uint32_t seed_of(const struct sampling *s, int index)
+{
+    return s->seed == -1 ? UINT32_MAX : (uint32_t)(((uint64_t)s->seed + (uint64_t)index) % UINT32_MAX);
+}
 
 static bool add_bias(struct hearth_exchange *x, struct sampling *s, int64_t token, const json_t *value)
 {
@@ -228,8 +237,7 @@ static bool fill_job(struct hearth_exchange *x, struct hearth_job *job, const st
                               prompt->n, room);
         return false;
     }
-    if (params.seed != UINT32_MAX)
-        params.seed += (uint32_t)job->index;
+    params.seed = seed_of(sampling, job->index);
     job->tokens = hearth_calloc((size_t)prompt->n + 64, sizeof *job->tokens);
     if (!job->tokens ||
         hearth_sampler_open(&job->sampler, hearth_model_info(served->model)->n_vocab, &params, &err) ||
@@ -254,8 +262,9 @@ static bool fill_task(struct hearth_exchange *x, struct hearth_task *task,
     sampling.params.model = x->server->served.model;
     sampling.params.n_ctx = hearth_scheduler_room(x->server->scheduler);
     int n_predict = -1;
-    bool ok = take_numbers(x, &sampling.params) && take_biases(x, &sampling) && take_stops(x, task) &&
-              take_length(x, length, &n_predict) && take_form(x, task, &sampling.params);
+    bool ok = take_numbers(x, &sampling.params) && take_seed(x, &sampling) && take_biases(x, &sampling) &&
+              take_stops(x, task) && take_length(x, length, &n_predict) &&
+              take_form(x, task, &sampling.params);
     for (int i = 0; i < task->n_jobs && ok; i++) {
         task->jobs[i].n_predict = n_predict;
         task->jobs[i].n_probs = n_probs;
