@@ -40,15 +40,16 @@ json_t *hearth_exchange_error_json(const struct hearth_exchange *x, int status, 
                                    const char *message)
 {
     const char *type = error_type(status);
+    json_t *text = hearth_json_string(message, strlen(message)); // it may quote what is no UTF-8
     switch (x->route ? x->route->api : HEARTH_API_LLAMA) {
     case HEARTH_API_ANTHROPIC:
         type = status == 503 ? "overloaded_error" : status == 500 ? "api_error" : type;
-        return json_pack("{s:s, s:{s:s, s:s}}", "type", "error", "error", "type", type, "message", message);
+        return json_pack("{s:s, s:{s:s, s:o}}", "type", "error", "error", "type", type, "message", text);
     case HEARTH_API_OPENAI:
-        return json_pack("{s:{s:s, s:s, s:s?, s:s?}}", "error", "message", message, "type", type, "param",
-                         param, "code", status == 401 ? "invalid_api_key" : NULL);
+        return json_pack("{s:{s:o, s:s, s:s?, s:s?}}", "error", "message", text, "type", type, "param", param,
+                         "code", status == 401 ? "invalid_api_key" : NULL);
     default:
-        return json_pack("{s:{s:i, s:s, s:s}}", "error", "code", status, "message", message, "type", type);
+        return json_pack("{s:{s:i, s:o, s:s}}", "error", "code", status, "message", text, "type", type);
     }
 }
 
@@ -182,23 +183,36 @@ static void finish(struct hearth_exchange *x)
         x->format->finish(x);
 }
 
+static void begin(struct hearth_exchange *x)
+{
+    if (x->begun)
+        return;
+    x->begun = true;
+    if (x->chat)
+        open_parts(x);
+    if (x->streams && x->format->begin)
+        x->format->begin(x);
+}
+
 void hearth_exchange_take(struct hearth_exchange *x)
 {
     bool ended;
     struct hearth_piece *piece;
     if (x->finished)
         return;
-    if (x->chat && !x->begun)
-        open_parts(x);
-    if (x->streams && !x->begun && x->format->begin)
-        x->format->begin(x);
-    x->begun = true;
+    // Anthropic's streams begin with how much of the prompt was there: that is known with the first piece.
+    if (x->route->api != HEARTH_API_ANTHROPIC)
+        begin(x);
     while ((piece = hearth_task_take(x->task, &ended))) {
+        x->choices[piece->job].stats = piece->stats;
+        begin(x);
         take_piece(x, piece);
         hearth_piece_free(piece);
     }
-    if (ended)
+    if (ended) {
+        begin(x);
         finish(x);
+    }
 }
 
 struct hearth_job_stats hearth_exchange_stats(const struct hearth_exchange *x)

@@ -69,6 +69,7 @@ struct hearth_format {
 struct hearth_exchange {
     struct hearth_serving *server;
     const struct hearth_route *route;
+    const char *rest;     // of the path, behind the route's that ends with a slash
     struct hearth_out in; // the body
     json_t *body;         // the same; an object
 

@@ -16,6 +16,7 @@
 #include "base/memory.h"
 #include "base/os.h"
 #include "serve/access.h"
+#include "serve/body.h"
 #include "serve/crew.h"
 #include "serve/listen.h"
 #include "serve/routes.h"
@@ -262,13 +263,12 @@ static bool parse_body(struct client *c)
 {
     struct hearth_exchange *x = &c->x;
     json_error_t error;
-    if (x->in.failed) {
-        hearth_exchange_error(x, 500, NULL, "out of memory");
-        return false;
-    }
-    x->body = json_loadb(x->in.data ? x->in.data : "", x->in.n, 0, &error);
+    x->body = hearth_body_read(&x->in, &error);
+    const bool failed = x->in.failed;
     hearth_out_free(&x->in);
-    if (!x->body)
+    if (failed)
+        hearth_exchange_error(x, 500, NULL, "out of memory");
+    else if (!x->body)
         hearth_exchange_error(x, 400, NULL, "the body is no JSON: %s (line %d, column %d)", error.text,
                               error.line, error.column);
     else if (!json_is_object(x->body))
@@ -291,6 +291,7 @@ static void refuse(struct client *c, const char *path, const char *method)
 {
     struct hearth_exchange *x = &c->x;
     x->route = hearth_route_find(path, method, &x->allow);
+    x->rest = x->route && strlen(path) > strlen(x->route->path) ? path + strlen(x->route->path) : "";
     const struct hearth_server_params *params = c->http->server->params;
     const char *length = header(c, MHD_HTTP_HEADER_CONTENT_LENGTH);
     if (!hearth_access_host(c->http->local && !params->n_api_keys, header(c, MHD_HTTP_HEADER_HOST)))

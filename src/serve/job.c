@@ -123,6 +123,7 @@ enum hearth_end hearth_job_choose(struct hearth_job *job, const struct hearth_mo
         return HEARTH_END_EOS;
     hearth_sampler_accept(job->sampler, piece.token);
     job->stats.n_generated++;
+    piece.stats = job->stats;
     if (!job->ignore_eos && hearth_token_is_eog(model, piece.token))
         return HEARTH_END_EOS;
     tell_probs(&piece, job, logits, hearth_model_info(model)->n_vocab, probs);

@@ -90,8 +90,16 @@ struct sampling {
 
 static bool take_seed(struct hearth_exchange *x, struct sampling *s)
 {
+    const json_t *given = hearth_request_field(x, "seed");
+    const double real = json_number_value(given);
     s->seed = s->params.seed == UINT32_MAX ? -1 : (int64_t)s->params.seed;
-    return hearth_request_int(x, "seed", INT64_MIN / 2, INT64_MAX / 2, &s->seed);
+    if (json_is_integer(given))
+        s->seed = json_integer_value(given);
+    else if (json_is_real(given) && real >= 0 && real == floor(real)) // beyond 64 bits, perhaps
+        s->seed = (int64_t)fmod(real, UINT32_MAX);
+    else if (given)
+        hearth_exchange_error(x, 400, "seed", "seed: an integer is wanted");
+    return !x->finished;
 }
 
 // Of text `index`: UINT32_MAX stands for a random one, and for no other.
@@ -230,6 +238,10 @@ static bool fill_job(struct hearth_exchange *x, struct hearth_job *job, const st
     const struct hearth_served *served = &x->server->served;
     const int room = hearth_scheduler_room(x->server->scheduler);
     struct hearth_sampler_params params = sampling->params;
+    hearth_token start = hearth_token_bos(served->model); // of a text that begins with nothing
+    start = start < 0 ? hearth_token_eos(served->model) : start;
+    const struct hearth_prompt empty = {&start, start >= 0};
+    prompt = prompt->n ? prompt : &empty;
     if (prompt->n < 1 || prompt->n >= room) {
         hearth_exchange_error(x, 400, "prompt",
                               prompt->n < 1 ? "the prompt has no tokens"

@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 #include "base/os.h"
+#include "schema/json_string.h"
 #include "serve/constraint.h"
 #include "serve/conversation.h"
 #include "serve/http.h"
@@ -15,6 +16,7 @@
 
 struct hearth_server {
     struct hearth_server_params params;
+    json_t *name; // the model's, as UTF-8
     struct hearth_serving serving;
     struct hearth_http *http;
     atomic_int stops;
@@ -34,10 +36,14 @@ int hearth_server_open(struct hearth_server **out, const struct hearth_server_pa
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for the server");
     json_object_seed(0); // once, before there are threads
     server->params = *params;
+    server->name = hearth_json_string(params->name, strlen(params->name));
+    if (server->name)
+        server->params.name = json_string_value(server->name);
     server->serving.params = &server->params;
     server->serving.started = time(NULL);
     const int rc = hearth_http_open(&server->http, &server->serving, err);
     if (rc) {
+        json_decref(server->name);
         free(server);
         return rc;
     }
@@ -124,6 +130,7 @@ void hearth_server_close(struct hearth_server **server)
     hearth_http_close(&(*server)->http);
     hearth_scheduler_close(&(*server)->serving.scheduler);
     hearth_constraints_close(&(*server)->serving.constraints);
+    json_decref((*server)->name);
     free(*server);
     *server = NULL;
 }

@@ -109,6 +109,49 @@ has prompt "[high]!developer: Be brief.;user: Hi;"
 ask 200 /apply-template -d "$begun}"
 json out prompt | grep -q "assistant: It was $" || fail "not cut behind the content"
 
+# ---- odd texts and numbers
+ask 200 /tokenize -d '{"content": "a\u0000b"}'
+tokens=$(tr -d '{}' <out | sed 's/"tokens"://')
+ask 200 /detokenize -d "{\"tokens\": $tokens}"
+[ "$(json out content)" = "a�b" ] || fail "a zero in a text"
+ask 200 /completion -d '{"prompt": "It \u0000 \\u0000", "n_predict": 1, "id": -123456789012345678901, "list": ["12345678901234567890", 12345678901234567890]}'
+random='{"prompt": "It was", "n_predict": 8, "temperature": 1, "ignore_eos": true'
+for seed in 4294967295 18446744073709551615 -5; do
+    ask 200 /completion -d "$random, \"seed\": $seed}"
+    json out content >one
+    ask 200 /completion -d "$random, \"seed\": $seed}"
+    json out content >two
+    same one two
+done
+ask 400 /completion -d "$random, \"seed\": 0.5}"
+ask 200 /completion -d '{"prompt": "", "n_predict": 2}'
+ask 200 /v1/completions -d '{"prompt": "It", "max_tokens": 1, "suffix": ""}'
+ask 400 /v1/completions -d '{"prompt": "It", "max_tokens": 1, "suffix": "end"}'
+ask 404 /%ff
+has error/code 404
+ask 400 /v1/completions -d '{"prompt": "It", "echo": true, "logprobs": 1}'
+ask 200 /v1/completions -d '{"prompt": "It was — so", "max_tokens": 6, "logprobs": 0, "grammar": "root ::= \"—é—\""}'
+[ "$(json out choices/0/logprobs/text_offset/0)" = 0 ] || fail "offsets"
+n=$(json out choices/0/logprobs/text_offset)
+[ "$(json out "choices/0/logprobs/text_offset/$((n - 1))")" -le 3 ] || fail "offsets are bytes"
+
+# ---- the model by its name; usage at both ends of a stream
+ask 200 /v1/models
+has has_more false
+name=$(json out data/0/id)
+ask 200 "/v1/models/$name"
+has display_name "$name"
+ask 404 /v1/models/other
+for _ in 1 2; do # the second time the prompt is there
+    ask 200 /v1/messages -d "{$user, \"max_tokens\": 2, \"stream\": true}"
+done
+sed -n 's/^data: \(.*message_start.*\)/\1/p' out >first
+sed -n 's/^data: \(.*message_delta.*\)/\1/p' out >last
+[ "$("$JSON_GET" first message/usage/cache_read_input_tokens)" -gt 0 ] || fail "nothing was there"
+for field in input_tokens cache_read_input_tokens; do
+    [ "$("$JSON_GET" first message/usage/$field)" = "$("$JSON_GET" last usage/$field)" ] || fail "$field differs"
+done
+
 # ---- pages of other origins: a browser sends such a request without asking
 ask 403 /completion -H 'Origin: https://example.org' -H 'Content-Type: text/plain' -d '{"prompt": "It", "n_predict": 1}'
 ask 403 /completion -H 'Origin: null' -d '{"prompt": "It", "n_predict": 1}'
