@@ -32,7 +32,8 @@ struct hearth_http {
     struct hearth_serving *server;
     struct MHD_Daemon *daemon;
     char address[128];
-    bool local; // only this machine can reach it
+    bool local; // a port that only this machine can reach
+    bool listens;
     int epoll, event;
     pthread_mutex_t mutex;
     struct client *clients; // whose answers are generated
@@ -486,6 +487,7 @@ int hearth_http_open(struct hearth_http **out, struct hearth_serving *server, st
     const int fd = rc ? -1
                       : hearth_listen(server->params->host, server->params->port, http->address,
                                       sizeof http->address, &http->local, err);
+    http->listens = fd >= 0;
     if (!rc)
         rc = fd < 0 ? fd : start_daemon(http, fd, err);
     *out = http;
@@ -503,6 +505,7 @@ void hearth_http_quiesce(struct hearth_http *http)
 {
     const MHD_socket fd = MHD_quiesce_daemon(http->daemon);
     hearth_listen_clean(http->server->params->host);
+    http->listens = false;
     if (fd != MHD_INVALID_SOCKET)
         close(fd);
 }
@@ -525,6 +528,8 @@ void hearth_http_close(struct hearth_http **h)
     if (http->daemon)
         MHD_stop_daemon(http->daemon);
     hearth_crew_close(&http->crew);
+    if (http->listens) // it did not come to the usual end
+        hearth_listen_clean(http->server->params->host);
     if (http->epoll >= 0)
         close(http->epoll);
     if (http->event >= 0)
