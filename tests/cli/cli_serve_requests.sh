@@ -152,6 +152,13 @@ for field in input_tokens cache_read_input_tokens; do
     [ "$("$JSON_GET" first message/usage/$field)" = "$("$JSON_GET" last usage/$field)" ] || fail "$field differs"
 done
 
+# ---- a grammar that leaves more open than can be followed: an error, not what company leaves of it
+awk 'BEGIN { printf "{\"prompt\": \"It\", \"grammar\": \"root ::= ("
+    for (i = 97; i < 123; i++) printf "%s\\\"%c\\\" [a-z]{0,200}", (i > 97 ? " | " : ""), i
+    print ")+\", \"n_predict\": 60}" }' >request
+curl -sS -o out "$base/completion" -d @request
+[ "$sanitized" = 1 ] || grep -q 'leaves too much open' out || fail "a grammar that cannot be followed"
+
 # ---- pages of other origins: a browser sends such a request without asking
 ask 403 /completion -H 'Origin: https://example.org' -H 'Content-Type: text/plain' -d '{"prompt": "It", "n_predict": 1}'
 ask 403 /completion -H 'Origin: null' -d '{"prompt": "It", "n_predict": 1}'
@@ -183,4 +190,18 @@ start "$model" -np 1 -t 1 -c 128 --temp 0 --api-key right
 ask 200 /v1/models -H 'Authorization: Bearer wrong' -H 'x-api-key: right'
 ask 401 /v1/models -H 'Authorization: Bearer wrong' -H 'x-api-key: wrong'
 stop
+
+# ---- a socket in a folder: any name of a host, a mode of its own, and no file when the model does not open
+(umask 000 && exec "$hearth" serve "$model" -np 1 -t 1 -c 128 --host "$tmp/hearth.sock" >log 2>&1) &
+server=$!
+servers+=("$server")
+for _ in $(seq 300); do
+    curl -fsS --unix-socket hearth.sock http://anything/health >out 2>err && break
+    sleep 0.1
+done
+has status ok
+[ "$(stat -c %a hearth.sock)" = 660 ] || fail "the socket's mode is $(stat -c %a hearth.sock)"
+stop
+run 1 serve "$tmp/request" --host "$tmp/other.sock"
+[ -e other.sock ] && fail "the socket of a server that did not start stays"
 exit 0

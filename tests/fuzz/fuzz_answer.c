@@ -57,7 +57,6 @@ static void take_apart(struct record *r, const struct hearth_answer_params *p, c
     for (size_t at = 0; at < n; at += step)
         CHECK(!hearth_answer_push(a, text + at, n - at < step ? n - at : step, NULL));
     hearth_answer_finish(a);
-    CHECK(hearth_answer_n_calls(a) == r->begun);
     hearth_answer_close(&a);
 }
 
