@@ -642,11 +642,6 @@ void hearth_answer_finish(struct hearth_answer *a)
     run(a);
 }
 
-int hearth_answer_n_calls(const struct hearth_answer *a)
-{
-    return a->n_calls;
-}
-
 // ---- opening
 
 const char *hearth_answer_begun_thoughts(const char *prompt, size_t n)
