@@ -673,6 +673,10 @@ int hearth_answer_open(struct hearth_answer **out, const struct hearth_answer_pa
     a->arg = arg;
     a->fresh = params->calls;
     a->state = params->format->style == HEARTH_CALLS_HARMONY ? HEADER : START;
+    if (params->continued && a->state == HEADER) {
+        a->state = MESSAGE;
+        a->message = HEARTH_ANSWER_CONTENT;
+    }
     a->think_end = hearth_answer_begun_thoughts(params->prompt, params->n_prompt);
     if (a->think_end && a->state == START) {
         a->state = REASONING;

@@ -39,6 +39,8 @@ struct hearth_answer_params {
     // The tools, as in the OpenAI API, whose schemas tell texts from numbers where the format does not
     // (HEARTH_CALLS_FIELDS). NULL: what reads as JSON is JSON.
     const json_t *tools;
+    // Whether the prompt has begun the content itself, so that it goes on at once.
+    bool continued;
 };
 
 struct hearth_answer;

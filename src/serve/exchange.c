@@ -118,6 +118,7 @@ static void open_parts(struct hearth_exchange *x)
                                                 .calls = x->n_tool_names > 0,
                                                 .prompt = x->prompt_end.data,
                                                 .n_prompt = x->prompt_end.n,
+                                                .continued = x->continued,
                                                 .names = x->tool_names,
                                                 .tools = x->tools,
                                                 .n_names = x->n_tool_names};

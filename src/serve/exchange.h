@@ -91,6 +91,7 @@ struct hearth_exchange {
     bool with_usage; // a stream tells it at its end
     bool chat;
     bool continues; // a last message of the model's is the beginning of the answer
+    bool continued; // there was one
     bool counts;    // only the prompt's tokens are wanted, however many
     json_t *tools;  // that the model may call, as OpenAI's chat completions have them, or NULL
     const char **tool_names;

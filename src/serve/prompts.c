@@ -264,6 +264,7 @@ struct hearth_chat_text *hearth_prompt_render(struct hearth_exchange *x, json_t 
     json_t *begun = x->continues ? hearth_conversation_unfinished(messages) : NULL;
     struct hearth_chat_text *text = begun ? render_unfinished(x, messages, tools, variables, begun)
                                           : render(x, messages, tools, variables, true);
+    x->continued = begun != NULL;
     json_decref(begun);
     json_decref(variables);
     return text;

@@ -93,8 +93,10 @@ bool hearth_response_format(struct hearth_exchange *x, char **gbnf)
         return from_schema(x, "json_schema", schema, gbnf);
     if (format || text)
         return from_format(x, format ? "response_format" : "text", format ? format : text, gbnf);
+    // Where each message has a header, the grammar begins before it.
+    const bool behind = x->continued && !x->must_call && x->server->calls.style == HEARTH_CALLS_HARMONY;
     if (!grammar)
-        return !x->tools || from_tools(x, gbnf);
+        return !x->tools || behind || from_tools(x, gbnf);
     *gbnf = hearth_strndup(json_string_value(grammar), json_string_length(grammar));
     if (!*gbnf)
         hearth_exchange_error(x, 500, NULL, "out of memory");

@@ -10,6 +10,7 @@ model=$source_dir/models/hearth-novels-drelu-Q8_0.gguf
 [ "$sanitized" = 1 ] && model=$golden/qwen3.Q8_0.gguf # smaller, and its texts are nonsense
 start "$model" -np 2 -t 1 -c 256 --temp 0 --queue 6 --chat-template vicuna
 user='"messages": [{"role": "user", "content": "It was a dark night."}]'
+weather='{"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {"city": {"enum": ["Rome", "Oslo"]}}, "required": ["city"], "additionalProperties": false}}}'
 
 # ---- more texts than there can be at once
 ask 400 /v1/chat/completions -d "{$user, \"n\": 9}"
@@ -159,6 +160,14 @@ awk 'BEGIN { printf "{\"prompt\": \"It\", \"grammar\": \"root ::= ("
 curl -sS -o out "$base/completion" -d @request
 [ "$sanitized" = 1 ] || grep -q 'leaves too much open' out || fail "a grammar that cannot be followed"
 
+# An answer that is begun behind a header comes whole, too.
+stop
+start "$model" -np 1 -t 1 -c 512 --temp 0 --chat-template gpt-oss
+ask 200 /v1/chat/completions -d "$begun, \"max_tokens\": 8, \"ignore_eos\": true}"
+[ -n "$(json out choices/0/message/content)" ] || fail "the rest of an answer that was begun is gone"
+ask 200 /v1/chat/completions -d "$begun, \"max_tokens\": 8, \"ignore_eos\": true, \"tools\": [$weather]}"
+[ -n "$(json out choices/0/message/content)" ] || fail "the rest of an answer that was begun is gone"
+
 # ---- pages of other origins: a browser sends such a request without asking
 ask 403 /completion -H 'Origin: https://example.org' -H 'Content-Type: text/plain' -d '{"prompt": "It", "n_predict": 1}'
 ask 403 /completion -H 'Origin: null' -d '{"prompt": "It", "n_predict": 1}'
@@ -174,7 +183,6 @@ ask 403 /completion -H 'Origin: http://127.0.0.1:1' -d '{"prompt": "It", "n_pred
 # ---- answers that must be calls, and other forms
 stop
 start "$model" -np 1 -t 1 -c 512 --temp 0 --chat-template qwen3
-weather='{"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {"city": {"enum": ["Rome", "Oslo"]}}, "required": ["city"], "additionalProperties": false}}}'
 call="$user, \"tools\": [$weather], \"tool_choice\": \"required\", \"parallel_tool_calls\": false, \"chat_template_kwargs\": {\"enable_thinking\": false}"
 ask 200 /v1/chat/completions -d "{$call, \"response_format\": {\"type\": \"text\"}}"
 has choices/0/message/tool_calls/0/function/name weather

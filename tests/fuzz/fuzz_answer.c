@@ -112,7 +112,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                            data[0] & 16 ? sizeof think - 1 : 0,
                                            tools,
                                            2,
-                                           NULL};
+                                           NULL,
+                                           false};
     struct record whole, pieces;
     take_apart(&whole, &p, text, size - 1, size);
     for (size_t step = 1; step < 6; step++) {
