@@ -11,7 +11,7 @@ struct hearth_crew {
     pthread_mutex_t mutex; // for all below
     pthread_cond_t news;
     struct hearth_errand *first, **end; // that wait
-    int most, n_threads, n_idle, n_large;
+    int most, n_threads, n_idle, n_waiting, n_large;
     bool ending;
     pthread_t threads[];
 };
@@ -28,6 +28,7 @@ static struct hearth_errand *take(struct hearth_crew *c)
     *at = e->next;
     if (!*at)
         c->end = at;
+    c->n_waiting--;
     return e;
 }
 
@@ -61,7 +62,8 @@ static void *work(void *arg)
 // With the mutex held: whether somebody will take what is in the queue.
 static bool have_thread(struct hearth_crew *c)
 {
-    if (!c->n_idle && c->n_threads < c->most && !pthread_create(&c->threads[c->n_threads], NULL, work, c))
+    if (c->n_waiting >= c->n_idle && c->n_threads < c->most &&
+        !pthread_create(&c->threads[c->n_threads], NULL, work, c))
         c->n_threads++;
     return c->n_threads > 0;
 }
@@ -74,6 +76,7 @@ void hearth_crew_run(struct hearth_crew *c, struct hearth_errand *errand)
         errand->next = NULL;
         *c->end = errand;
         c->end = &errand->next;
+        c->n_waiting++;
         pthread_cond_signal(&c->news);
     }
     pthread_mutex_unlock(&c->mutex);
