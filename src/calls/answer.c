@@ -642,11 +642,6 @@ void hearth_answer_finish(struct hearth_answer *a)
     run(a);
 }
 
-int hearth_answer_n_calls(const struct hearth_answer *a)
-{
-    return a->n_calls;
-}
-
 // ---- opening
 
 const char *hearth_answer_begun_thoughts(const char *prompt, size_t n)
@@ -678,6 +673,10 @@ int hearth_answer_open(struct hearth_answer **out, const struct hearth_answer_pa
     a->arg = arg;
     a->fresh = params->calls;
     a->state = params->format->style == HEARTH_CALLS_HARMONY ? HEADER : START;
+    if (params->continued && a->state == HEADER) {
+        a->state = MESSAGE;
+        a->message = HEARTH_ANSWER_CONTENT;
+    }
     a->think_end = hearth_answer_begun_thoughts(params->prompt, params->n_prompt);
     if (a->think_end && a->state == START) {
         a->state = REASONING;

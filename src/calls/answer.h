@@ -39,6 +39,8 @@ struct hearth_answer_params {
     // The tools, as in the OpenAI API, whose schemas tell texts from numbers where the format does not
     // (HEARTH_CALLS_FIELDS). NULL: what reads as JSON is JSON.
     const json_t *tools;
+    // Whether the prompt has begun the content itself, so that it goes on at once.
+    bool continued;
 };
 
 struct hearth_answer;
@@ -54,8 +56,6 @@ int hearth_answer_push(struct hearth_answer *answer, const char *text, size_t n,
 // The text is at its end: hands out what was held back. A call that is not complete has no CALL_END, but one
 // whose closing tag alone is missing has.
 void hearth_answer_finish(struct hearth_answer *answer);
-// The calls that have begun: "finish_reason" is "tool_calls" if there are any.
-int hearth_answer_n_calls(const struct hearth_answer *answer);
 
 // The tag that ends the thoughts which a prompt has begun; NULL: it has begun none. Static storage.
 const char *hearth_answer_begun_thoughts(const char *prompt, size_t n);

@@ -44,8 +44,9 @@ static void make_room(struct hearth_grammar *g)
 }
 
 // Runs `attempt` again after making room, if there was too little of it. What still has no room then is not
-// followed: fewer tokens may come, but never a wrong one.
-#define WITH_ROOM(g, attempt)                                                                                \
+// followed: fewer tokens may come, but never a wrong one. Which ones depends on the other cursors, so the
+// cursor is told.
+#define WITH_ROOM(g, cursor, attempt)                                                                        \
     do {                                                                                                     \
         (g)->recogniser.full = (g)->last_attempt = false;                                                    \
         attempt;                                                                                             \
@@ -53,6 +54,7 @@ static void make_room(struct hearth_grammar *g)
             make_room(g);                                                                                    \
             (g)->last_attempt = true;                                                                        \
             attempt;                                                                                         \
+            (cursor)->lost |= (g)->recogniser.full;                                                          \
         }                                                                                                    \
     } while (0)
 
@@ -84,7 +86,7 @@ bool hearth_grammar_allows(struct hearth_grammar_cursor *c, hearth_token token)
     if (hearth_recogniser_reads(&g->recogniser, c->state, token))
         return true;
     uint32_t next;
-    WITH_ROOM(g, next = read_piece(g, c->state, token));
+    WITH_ROOM(g, c, next = read_piece(g, c->state, token));
     return next != HEARTH_STATE_DEAD;
 }
 
@@ -138,8 +140,8 @@ const uint64_t *hearth_grammar_allowed(struct hearth_grammar_cursor *c)
     g->next_set = (at + 1) % SETS;
     r->states[g->set_of[at]].mask = HEARTH_NO_MASK;
     g->set_of[at] = HEARTH_STATE_DEAD;
-    WITH_ROOM(g, fill_set(g, c->state, set));
-    if (c->state != HEARTH_STATE_DEAD) {
+    WITH_ROOM(g, c, fill_set(g, c->state, set));
+    if (c->state != HEARTH_STATE_DEAD && !r->full) { // a set that lacks some is nobody else's
         r->states[c->state].mask = at;
         g->set_of[at] = c->state;
     }
@@ -160,7 +162,7 @@ void hearth_grammar_advance(struct hearth_grammar_cursor *c, hearth_token token)
     hearth_lock_take(g->lock);
     if (!hearth_has_bit(g->pieces.ends, token) || hearth_recogniser_names(&g->recogniser, c->state, token)) {
         uint32_t next;
-        WITH_ROOM(g, next = read_token(g, c->state, token));
+        WITH_ROOM(g, c, next = read_token(g, c->state, token));
         c->state = next;
     }
     hearth_lock_drop(g->lock);
@@ -185,7 +187,7 @@ bool hearth_grammar_matches(struct hearth_grammar *grammar, const char *text, si
     hearth_lock_take(g->lock);
     for (size_t i = 0; i < len && c.state; i++) {
         uint32_t next;
-        WITH_ROOM(g, next = hearth_recogniser_step(&g->recogniser, c.state, (uint8_t)text[i]));
+        WITH_ROOM(g, &c, next = hearth_recogniser_step(&g->recogniser, c.state, (uint8_t)text[i]));
         c.state = next;
     }
     const bool ends = g->recogniser.states[c.state].ends;
@@ -204,6 +206,7 @@ static void attach(struct hearth_grammar_cursor *c, struct hearth_grammar *g,
         return;
     hearth_lock_take(g->lock);
     c->state = other ? other->state : HEARTH_STATE_START;
+    c->lost = other && other->lost;
     c->next = g->cursors;
     if (c->next)
         c->next->before = c;
@@ -240,6 +243,7 @@ void hearth_grammar_restart(struct hearth_grammar_cursor *c)
         return;
     hearth_grammar_lock(c);
     c->state = HEARTH_STATE_START;
+    c->lost = false;
     hearth_grammar_unlock(c);
 }
 

@@ -10,6 +10,7 @@
 struct hearth_grammar_cursor {
     struct hearth_grammar *grammar; // NULL: none, and then everything may come
     uint32_t state;
+    bool lost; // there was no room to follow all that may come: some of it was left out
     struct hearth_grammar_cursor *next, *before; // of the same grammar
 };
 

@@ -212,6 +212,13 @@ const char *hearth_chat_text_bytes(const struct hearth_chat_text *text, size_t *
     return text->text->s;
 }
 
+void hearth_chat_text_cut(struct hearth_chat_text *text, size_t n)
+{
+    text->beginning = *text->text;
+    text->beginning.n = n;
+    text->text = &text->beginning;
+}
+
 size_t hearth_chat_text_span(const struct hearth_chat_text *text, size_t at, bool *from_data)
 {
     const struct jinja_string *s = text->text;

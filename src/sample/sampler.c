@@ -257,6 +257,11 @@ void hearth_sampler_accept_prompt(struct hearth_sampler *sampler, hearth_token t
         hearth_dry_accept(&s->dry, token);
 }
 
+bool hearth_sampler_is_lost(const struct hearth_sampler *sampler)
+{
+    return sampler->grammar.lost;
+}
+
 uint32_t hearth_sampler_seed(const struct hearth_sampler *sampler)
 {
     return sampler->params.seed;

@@ -12,6 +12,10 @@ struct hearth_candidate {
     float p; // after hearth_candidates_softmax()
 };
 
+// Whether the grammar had no room to follow all that may come, so that what was drawn may depend on what else
+// uses it.
+bool hearth_sampler_is_lost(const struct hearth_sampler *sampler);
+
 // The tokens that may still be drawn. Empty only where a grammar allows none.
 struct hearth_candidates {
     struct hearth_candidate *c;

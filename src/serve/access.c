@@ -29,9 +29,8 @@ bool hearth_access_key(const struct hearth_server_params *params, const char *au
 {
     if (!params->n_api_keys)
         return true;
-    if (authorization && !strncasecmp(authorization, "Bearer ", 7))
-        return known(params, authorization + 7);
-    return x_api_key && known(params, x_api_key);
+    const bool bearer = authorization && !strncasecmp(authorization, "Bearer ", 7);
+    return (bearer && known(params, authorization + 7)) || (x_api_key && known(params, x_api_key));
 }
 
 // ---- names of this machine
@@ -78,4 +77,12 @@ const char *hearth_access_origin(const struct hearth_server_params *params, cons
         return is_listed(params->origins, origin) ? origin : NULL;
     const char *host = strstr(origin, "://");
     return host && is_this_machine(host + 3) ? origin : NULL;
+}
+
+bool hearth_access_page(const struct hearth_server_params *params, const char *origin, const char *host)
+{
+    if (!origin || hearth_access_origin(params, origin))
+        return true;
+    const char *name = strstr(origin, "://");
+    return name && host && *host && !strcasecmp(name + 3, host);
 }

@@ -11,6 +11,7 @@ void hearth_api_page(struct hearth_exchange *x); // api_page.c
 // api_server.c: the server itself
 void hearth_api_health(struct hearth_exchange *x);
 void hearth_api_models(struct hearth_exchange *x);
+void hearth_api_model(struct hearth_exchange *x);
 void hearth_api_props(struct hearth_exchange *x);
 void hearth_api_slots(struct hearth_exchange *x);
 void hearth_api_metrics(struct hearth_exchange *x);

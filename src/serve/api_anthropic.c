@@ -39,7 +39,8 @@ static json_t *block(const struct hearth_part *part)
 {
     switch (part->kind) {
     case HEARTH_PART_CALL: {
-        json_t *input = json_loadb(part->text.data ? part->text.data : "", part->text.n, 0, NULL);
+        json_t *input =
+            json_loadb(part->text.data ? part->text.data : "", part->text.n, JSON_ALLOW_NUL, NULL);
         return json_pack("{s:s, s:s, s:s, s:o}", "type", "tool_use", "id", part->id, "name", part->name,
                          "input", input ? input : json_object());
     }
@@ -73,7 +74,8 @@ static void put(struct hearth_exchange *x, const char *type, json_t *event)
 
 static void begin(struct hearth_exchange *x)
 {
-    json_t *count = json_pack("{s:i, s:i}", "input_tokens", x->task->jobs[0].n_prompt, "output_tokens", 0);
+    json_t *count = usage(&x->choices[0]);
+    json_object_set_new(count, "output_tokens", json_integer(0));
     put(x, "message_start",
         json_pack("{s:s, s:o}", "type", "message_start", "message", message(x, json_array(), count)));
 }
@@ -135,6 +137,7 @@ static const struct hearth_format format = {begin, NULL, put_part, NULL, finish,
 
 static bool read_chat(struct hearth_exchange *x, struct hearth_prompt *prompt)
 {
+    x->continues = true;
     json_t *messages = hearth_anthropic_messages(x), *tools = messages ? hearth_anthropic_tools(x) : NULL;
     const bool ok = messages && !x->finished && hearth_prompt_chat(x, messages, tools, prompt);
     json_decref(messages);
@@ -162,6 +165,7 @@ void hearth_api_messages(struct hearth_exchange *x)
 void hearth_api_count_tokens(struct hearth_exchange *x)
 {
     struct hearth_prompt prompt = {0};
+    x->counts = true;
     if (read_chat(x, &prompt))
         hearth_exchange_json(x, 200, json_pack("{s:i}", "input_tokens", prompt.n));
     hearth_prompt_free(&prompt);

@@ -117,6 +117,7 @@ void hearth_api_chat(struct hearth_exchange *x)
     struct hearth_prompt prompt = {0};
     int64_t n = 1, top = 0;
     bool streams, probs = false;
+    x->continues = true;
     if (!hearth_request_stream(x, &streams) || !hearth_request_int(x, "n", 1, 128, &n) ||
         !hearth_request_bool(x, "logprobs", &probs) ||
         !hearth_request_int(x, "top_logprobs", 0, HEARTH_PROBS_MAX, &top) ||

@@ -9,8 +9,18 @@
 
 // ---- probabilities
 
-// Their old form: {"tokens", "token_logprobs", "top_logprobs", "text_offset"}.
-static json_t *old_probs(const json_t *probs, size_t offset)
+// Characters that begin in a token's bytes.
+static size_t count_characters(const json_t *bytes)
+{
+    json_t *byte;
+    size_t i, n = 0;
+    json_array_foreach(bytes, i, byte) n += (json_integer_value(byte) & 0xC0) != 0x80;
+    return n;
+}
+
+// Their old form: {"tokens", "token_logprobs", "top_logprobs", "text_offset"}. Offsets are characters of the
+// choice's text.
+static json_t *old_probs(struct hearth_choice *choice, const json_t *probs)
 {
     json_t *tokens = json_array(), *values = json_array(), *tops = json_array(), *offsets = json_array();
     json_t *one, *best;
@@ -23,8 +33,8 @@ static json_t *old_probs(const json_t *probs, size_t offset)
         json_array_foreach(json_object_get(one, "top_logprobs"), k, best) json_object_set(
             top, json_string_value(json_object_get(best, "token")), json_object_get(best, "logprob"));
         json_array_append_new(tops, top);
-        json_array_append_new(offsets, json_integer((json_int_t)offset));
-        offset += json_string_length(token);
+        json_array_append_new(offsets, json_integer((json_int_t)choice->n_characters));
+        choice->n_characters += count_characters(json_object_get(one, "bytes"));
     }
     return json_pack("{s:o, s:o, s:o, s:o}", "tokens", tokens, "token_logprobs", values, "top_logprobs", tops,
                      "text_offset", offsets);
@@ -32,12 +42,12 @@ static json_t *old_probs(const json_t *probs, size_t offset)
 
 // ---- streams
 
-static json_t *chunk(const struct hearth_choice *choice, const char *text, size_t n, const char *reason,
+static json_t *chunk(struct hearth_choice *choice, const char *text, size_t n, const char *reason,
                      json_t *probs)
 {
-    json_t *one = json_pack("{s:i, s:o, s:s?, s:o}", "index", choice->index, "text",
-                            hearth_exchange_string_of(text, n), "finish_reason", reason, "logprobs",
-                            probs ? old_probs(probs, choice->text.n - n) : json_null());
+    json_t *one =
+        json_pack("{s:i, s:o, s:s?, s:o}", "index", choice->index, "text", hearth_exchange_string_of(text, n),
+                  "finish_reason", reason, "logprobs", probs ? old_probs(choice, probs) : json_null());
     json_decref(probs);
     return hearth_openai_head(choice->exchange, "cmpl-", "text_completion", json_pack("[o]", one));
 }
@@ -98,7 +108,7 @@ static json_t *whole(struct hearth_exchange *x)
         struct hearth_choice *choice = &x->choices[i];
         json_t *one = json_pack("{s:i, s:o, s:s, s:o}", "index", i, "text", whole_text(x, i), "finish_reason",
                                 hearth_openai_reason(choice), "logprobs",
-                                choice->probs ? old_probs(choice->probs, 0) : json_null());
+                                choice->probs ? old_probs(choice, choice->probs) : json_null());
         json_array_append_new(choices, one);
     }
     const struct hearth_job_stats stats = hearth_exchange_stats(x);
@@ -134,6 +144,11 @@ static void generate(struct hearth_exchange *x, const struct hearth_prompt_list 
     if (!hearth_request_int(x, "n", 1, 128, &n) ||
         !hearth_request_int(x, "logprobs", 0, HEARTH_PROBS_MAX, &probs))
         return;
+    if (probs >= 0 && json_is_true(hearth_request_field(x, "echo"))) {
+        hearth_exchange_error(x, 400, "logprobs",
+                              "logprobs: there are none of prompts, so not together with echo");
+        return;
+    }
     x->n_per_prompt = (int)n;
     if (!keep_echoes(x, prompts))
         return;
@@ -146,7 +161,7 @@ void hearth_api_completions(struct hearth_exchange *x)
 {
     struct hearth_prompt_list prompts = {0};
     bool streams;
-    if (json_is_string(json_object_get(x->body, "suffix"))) {
+    if (json_string_length(json_object_get(x->body, "suffix"))) {
         hearth_exchange_error(x, 400, "suffix", "suffix: texts are only continued, not filled in");
         return;
     }

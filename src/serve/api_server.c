@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/os.h"
 #include "serve/api.h"
@@ -12,16 +13,38 @@ void hearth_api_health(struct hearth_exchange *x)
     hearth_exchange_json(x, 200, json_pack("{s:s}", "status", "ok"));
 }
 
-void hearth_api_models(struct hearth_exchange *x)
+// With the fields of Anthropic's beside those of OpenAI.
+static json_t *describe_model(const struct hearth_exchange *x)
 {
     const struct hearth_model_info *info = hearth_model_info(x->server->served.model);
     json_t *meta =
         json_pack("{s:i, s:i, s:i, s:i, s:I, s:I}", "n_vocab", info->n_vocab, "n_ctx_train",
                   info->n_ctx_train, "n_ctx", hearth_scheduler_room(x->server->scheduler), "n_embd",
                   info->n_embd, "n_params", (json_int_t)info->n_params, "size", (json_int_t)info->n_bytes);
-    json_t *model = json_pack("{s:s, s:s, s:I, s:s, s:o}", "id", x->server->params->name, "object", "model",
-                              "created", (json_int_t)x->server->started, "owned_by", "hearth", "meta", meta);
-    hearth_exchange_json(x, 200, json_pack("{s:s, s:[o]}", "object", "list", "data", model));
+    const char *name = x->server->params->name;
+    char time[32];
+    struct tm parts;
+    strftime(time, sizeof time, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&x->server->started, &parts));
+    return json_pack("{s:s, s:s, s:I, s:s, s:o, s:s, s:s, s:s}", "id", name, "object", "model", "created",
+                     (json_int_t)x->server->started, "owned_by", "hearth", "meta", meta, "type", "model",
+                     "display_name", name, "created_at", time);
+}
+
+void hearth_api_models(struct hearth_exchange *x)
+{
+    const char *name = x->server->params->name;
+    hearth_exchange_json(x, 200,
+                         json_pack("{s:s, s:[o], s:b, s:s, s:s}", "object", "list", "data", describe_model(x),
+                                   "has_more", 0, "first_id", name, "last_id", name));
+}
+
+void hearth_api_model(struct hearth_exchange *x)
+{
+    if (!strcmp(x->rest, x->server->params->name))
+        hearth_exchange_json(x, 200, describe_model(x));
+    else
+        hearth_exchange_error(x, 404, "model", "there is no model %s here, only %s", x->rest,
+                              x->server->params->name);
 }
 
 // ---- props
@@ -33,17 +56,23 @@ static json_t *token_text(const struct hearth_model *model, hearth_token token)
     return hearth_exchange_string_of(bytes, n < sizeof bytes ? n : sizeof bytes);
 }
 
+static json_t *string_of(const char *text)
+{
+    return hearth_exchange_string_of(text, text ? strlen(text) : 0);
+}
+
 // What requests get that say nothing.
 static json_t *usual_sampling(const struct hearth_exchange *x)
 {
     const struct hearth_sampler_params *p = &x->server->sampling;
     return json_pack("{s:i, s:I, s:f, s:i, s:f, s:f, s:f, s:f, s:i, s:f, s:f, s:f, s:s}", "n_predict",
-                     x->server->served.n_predict, "seed", (json_int_t)p->seed, "temperature", (double)p->temp,
-                     "top_k", p->top_k, "top_p", (double)p->top_p, "min_p", (double)p->min_p, "typical_p",
-                     (double)p->typ_p, "top_n_sigma", (double)p->top_n_sigma, "repeat_last_n",
-                     p->repeat_last_n, "repeat_penalty", (double)p->repeat_penalty, "presence_penalty",
-                     (double)p->presence_penalty, "frequency_penalty", (double)p->frequency_penalty,
-                     "samplers", p->samplers ? p->samplers : hearth_sampler_names());
+                     x->server->served.n_predict, "seed", p->seed == UINT32_MAX ? -1 : (json_int_t)p->seed,
+                     "temperature", (double)p->temp, "top_k", p->top_k, "top_p", (double)p->top_p, "min_p",
+                     (double)p->min_p, "typical_p", (double)p->typ_p, "top_n_sigma", (double)p->top_n_sigma,
+                     "repeat_last_n", p->repeat_last_n, "repeat_penalty", (double)p->repeat_penalty,
+                     "presence_penalty", (double)p->presence_penalty, "frequency_penalty",
+                     (double)p->frequency_penalty, "samplers",
+                     p->samplers ? p->samplers : hearth_sampler_names());
 }
 
 void hearth_api_props(struct hearth_exchange *x)
@@ -53,10 +82,10 @@ void hearth_api_props(struct hearth_exchange *x)
     char version[64];
     snprintf(version, sizeof version, "hearth %s", hearth_version());
     json_t *all = json_pack(
-        "{s:{s:i, s:o}, s:i, s:s, s:s, s:s, s:o, s:o, s:s, s:{s:b, s:b}}", "default_generation_settings",
+        "{s:{s:i, s:o}, s:i, s:s, s:o, s:o, s:o, s:o, s:s, s:{s:b, s:b}}", "default_generation_settings",
         "n_ctx", hearth_scheduler_room(x->server->scheduler), "params", usual_sampling(x), "total_slots",
         x->server->params->n_slots, "model_alias", x->server->params->name, "model_path",
-        hearth_model_info(model)->path, "chat_template", template ? template : "", "bos_token",
+        string_of(hearth_model_info(model)->path), "chat_template", string_of(template), "bos_token",
         token_text(model, hearth_token_bos(model)), "eos_token", token_text(model, hearth_token_eos(model)),
         "build_info", version, "modalities", "vision", 0, "audio", 0);
     hearth_exchange_json(x, 200, all);

@@ -56,6 +56,7 @@ void hearth_api_detokenize(struct hearth_exchange *x)
 
 void hearth_api_apply_template(struct hearth_exchange *x)
 {
+    x->continues = true;
     struct hearth_chat_text *text =
         hearth_prompt_render(x, hearth_request_field(x, "messages"), hearth_request_field(x, "tools"));
     size_t n;

@@ -42,15 +42,16 @@ json_t *hearth_exchange_error_json(const struct hearth_exchange *x, int status, 
                                    const char *message)
 {
     const char *type = error_type(status);
+    json_t *text = hearth_json_string(message, strlen(message)); // it may quote what is no UTF-8
     switch (x->route ? x->route->api : HEARTH_API_LLAMA) {
     case HEARTH_API_ANTHROPIC:
         type = status == 503 ? "overloaded_error" : status == 500 ? "api_error" : type;
-        return json_pack("{s:s, s:{s:s, s:s}}", "type", "error", "error", "type", type, "message", message);
+        return json_pack("{s:s, s:{s:s, s:o}}", "type", "error", "error", "type", type, "message", text);
     case HEARTH_API_OPENAI:
-        return json_pack("{s:{s:s, s:s, s:s?, s:s?}}", "error", "message", message, "type", type, "param",
-                         param, "code", status == 401 ? "invalid_api_key" : NULL);
+        return json_pack("{s:{s:o, s:s, s:s?, s:s?}}", "error", "message", text, "type", type, "param", param,
+                         "code", status == 401 ? "invalid_api_key" : NULL);
     default:
-        return json_pack("{s:{s:i, s:s, s:s}}", "error", "code", status, "message", message, "type", type);
+        return json_pack("{s:{s:i, s:o, s:s}}", "error", "code", status, "message", text, "type", type);
     }
 }
 
@@ -80,8 +81,7 @@ json_t *hearth_exchange_string_of(const char *text, size_t n)
 void hearth_exchange_generate(struct hearth_exchange *x, struct hearth_task *task,
                               const struct hearth_format *format, bool streams)
 {
-    static const char *const refusals[] = {NULL, "all slots are busy and the queue is full; try again later",
-                                           "the server is shutting down"};
+    static const char *const refusals[] = {NULL, HEARTH_QUEUE_IS_FULL, "the server is shutting down"};
     x->task = task;
     x->format = format;
     x->streams = task->streams = streams;
@@ -119,6 +119,7 @@ static void open_parts(struct hearth_exchange *x)
                                                 .calls = x->n_tool_names > 0,
                                                 .prompt = x->prompt_end.data,
                                                 .n_prompt = x->prompt_end.n,
+                                                .continued = x->continued,
                                                 .names = x->tool_names,
                                                 .tools = x->tools,
                                                 .n_names = x->n_tool_names};
@@ -136,6 +137,8 @@ static void take_piece(struct hearth_exchange *x, const struct hearth_piece *pie
         choice->stats = piece->stats;
         choice->message = piece->message ? hearth_strndup(piece->message, strlen(piece->message)) : NULL;
     }
+    if (piece->end == HEARTH_END_CANCELLED) // no end is told
+        return;
     if (x->chat && x->format->token)
         x->format->token(choice, piece);
     if (x->chat)
@@ -155,8 +158,20 @@ static const char *find_failure(const struct hearth_exchange *x)
     return NULL;
 }
 
+static bool is_abandoned(const struct hearth_exchange *x)
+{
+    for (int i = 0; i < x->n_choices; i++)
+        if (x->choices[i].end == HEARTH_END_CANCELLED)
+            return true;
+    return false;
+}
+
 static void finish(struct hearth_exchange *x)
 {
+    x->finished = true;
+    x->abandoned = is_abandoned(x);
+    if (x->abandoned) // a text that was cut must not look whole
+        return;
     const char *failure = find_failure(x);
     const int status = atomic_load(&x->server->ending) ? 503 : 500;
     if (failure && x->streams)
@@ -170,7 +185,17 @@ static void finish(struct hearth_exchange *x)
         x->format->write(x);
     if (x->streams && (!failure || x->route->api == HEARTH_API_OPENAI))
         x->format->finish(x);
-    x->finished = true;
+}
+
+static void begin(struct hearth_exchange *x)
+{
+    if (x->begun)
+        return;
+    x->begun = true;
+    if (x->chat)
+        open_parts(x);
+    if (x->streams && x->format->begin)
+        x->format->begin(x);
 }
 
 void hearth_exchange_take(struct hearth_exchange *x)
@@ -179,17 +204,19 @@ void hearth_exchange_take(struct hearth_exchange *x)
     struct hearth_piece *piece;
     if (x->finished)
         return;
-    if (x->chat && !x->begun)
-        open_parts(x);
-    if (x->streams && !x->begun && x->format->begin)
-        x->format->begin(x);
-    x->begun = true;
+    // Anthropic's streams begin with how much of the prompt was there: that is known with the first piece.
+    if (x->route->api != HEARTH_API_ANTHROPIC)
+        begin(x);
     while ((piece = hearth_task_take(x->task, &ended))) {
+        x->choices[piece->job].stats = piece->stats;
+        begin(x);
         take_piece(x, piece);
         hearth_piece_free(piece);
     }
-    if (ended)
+    if (ended) {
+        begin(x);
         finish(x);
+    }
 }
 
 struct hearth_job_stats hearth_exchange_stats(const struct hearth_exchange *x)

@@ -32,6 +32,8 @@ struct hearth_serving {
     struct hearth_scheduler *scheduler;
     struct hearth_constraints *constraints;
     struct hearth_call_format calls; // how the model writes calls of tools
+    bool knows_developer;            // the template has this role
+    size_t token_bytes;              // of the longest token
     time_t started;
     atomic_bool ready; // all of the above is there
     atomic_bool ending;
@@ -44,6 +46,7 @@ struct hearth_choice {
     struct hearth_out text;    // as the model wrote it
     struct hearth_parts parts; // of a chat
     json_t *tokens, *probs;    // arrays, if they are wanted
+    size_t n_characters;       // of the text, whose probabilities were told
     enum hearth_end end;
     const char *stop;
     char *message;
@@ -67,6 +70,7 @@ struct hearth_format {
 struct hearth_exchange {
     struct hearth_serving *server;
     const struct hearth_route *route;
+    const char *rest;     // of the path, behind the route's that ends with a slash
     struct hearth_out in; // the body
     json_t *body;         // the same; an object
 
@@ -84,9 +88,13 @@ struct hearth_exchange {
     char id[32];
     time_t created;
     bool streams, begun, finished;
+    bool abandoned;  // nobody wants the answer: it has no end
     bool with_usage; // a stream tells it at its end
     bool chat;
-    json_t *tools; // that the model may call, as OpenAI's chat completions have them, or NULL
+    bool continues; // a last message of the model's is the beginning of the answer
+    bool continued; // there was one
+    bool counts;    // only the prompt's tokens are wanted, however many
+    json_t *tools;  // that the model may call, as OpenAI's chat completions have them, or NULL
     const char **tool_names;
     size_t n_tool_names;
     bool must_call;               // one of the tools
@@ -119,6 +127,8 @@ json_t *hearth_exchange_string(const struct hearth_out *text);
 json_t *hearth_exchange_string_of(const char *text, size_t n);
 
 // ---- answers that are generated
+
+#define HEARTH_QUEUE_IS_FULL "all slots are busy and the queue is full; try again later"
 
 // Has the task done, in `format`; *x owns the task, whatever comes of it.
 void hearth_exchange_generate(struct hearth_exchange *x, struct hearth_task *task,

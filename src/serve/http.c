@@ -16,22 +16,29 @@
 #include "base/memory.h"
 #include "base/os.h"
 #include "serve/access.h"
+#include "serve/body.h"
+#include "serve/crew.h"
 #include "serve/listen.h"
 #include "serve/routes.h"
 
 // Bytes that are handed to a socket at once.
 #define BLOCK            65536
 #define MOST_CONNECTIONS 1000
+// Requests that are prepared at once, and from how many bytes on one takes long.
+#define MOST_PREPARED 16
+#define LARGE         65536
 
 struct hearth_http {
     struct hearth_serving *server;
     struct MHD_Daemon *daemon;
     char address[128];
-    bool local; // only this machine can reach it
+    bool local; // a port that only this machine can reach
+    bool listens;
     int epoll, event;
     pthread_mutex_t mutex;
     struct client *clients; // whose answers are generated
-    int n_clients;
+    int n_answering;        // requests with a body that are prepared or answered
+    struct hearth_crew *crew;
 };
 
 // An exchange with its connection.
@@ -42,7 +49,8 @@ struct client {
     const char *origin;          // that may read the answer, or NULL
     struct client *next, **link; // among those that are watched
     int fd;
-    bool too_large, replied, watched;
+    bool too_large, replied, watched, prepared;
+    struct hearth_errand errand; // that prepares the request
     atomic_bool ping;
     _Atomic uint64_t last_ns; // something was sent
 };
@@ -109,7 +117,7 @@ static ssize_t read_stream(void *arg, uint64_t at, char *to, size_t most)
     struct hearth_out *out = &c->x.out;
     (void)at;
     hearth_exchange_take(&c->x);
-    if (out->failed)
+    if (out->failed || c->x.abandoned)
         return MHD_CONTENT_READER_END_WITH_ERROR;
     if (!out->n && c->x.finished)
         return MHD_CONTENT_READER_END_OF_STREAM;
@@ -149,7 +157,6 @@ static void watch(struct client *c)
     if (c->next)
         c->next->link = &c->next;
     http->clients = c;
-    http->n_clients++;
     atomic_store(&c->last_ns, hearth_now_ns());
     (void)epoll_ctl(http->epoll, EPOLL_CTL_ADD, c->fd, &event);
     pthread_mutex_unlock(&http->mutex);
@@ -164,7 +171,6 @@ static void unwatch(struct client *c)
     *c->link = c->next;
     if (c->next)
         c->next->link = c->link;
-    http->n_clients--;
     (void)epoll_ctl(http->epoll, EPOLL_CTL_DEL, c->fd, NULL);
     pthread_mutex_unlock(&http->mutex);
 }
@@ -178,6 +184,22 @@ static struct client *find_client(struct hearth_http *http, const void *which)
     return c;
 }
 
+// Looks after a client whose side has sent its end: it has gone, or it only sends nothing more and waits for
+// the answer. With a stream that shows when something is sent: whoever is gone refuses it. Else both look
+// alike, and most have gone.
+static bool is_gone(struct hearth_http *http, struct client *c, uint32_t events)
+{
+    struct epoll_event more = {.events = 0, .data.ptr = c}; // EPOLLHUP and EPOLLERR come all the same
+    if (!c->x.streams || events & (EPOLLHUP | EPOLLERR)) {
+        (void)epoll_ctl(http->epoll, EPOLL_CTL_DEL, c->fd, NULL);
+        return true;
+    }
+    (void)epoll_ctl(http->epoll, EPOLL_CTL_MOD, c->fd, &more);
+    atomic_store(&c->ping, true);
+    hearth_task_nudge(c->x.task);
+    return false;
+}
+
 static void drop_gone(struct hearth_http *http, const struct epoll_event *event)
 {
     uint64_t n;
@@ -186,10 +208,8 @@ static void drop_gone(struct hearth_http *http, const struct epoll_event *event)
         return;
     }
     struct client *c = find_client(http, event->data.ptr);
-    if (!c)
-        return;
-    (void)epoll_ctl(http->epoll, EPOLL_CTL_DEL, c->fd, NULL);
-    hearth_scheduler_cancel(http->server->scheduler, c->x.task);
+    if (c && is_gone(http, c, event->events))
+        hearth_scheduler_cancel(http->server->scheduler, c->x.task);
 }
 
 static void ping_silent(struct hearth_http *http)
@@ -244,13 +264,12 @@ static bool parse_body(struct client *c)
 {
     struct hearth_exchange *x = &c->x;
     json_error_t error;
-    if (x->in.failed) {
-        hearth_exchange_error(x, 500, NULL, "out of memory");
-        return false;
-    }
-    x->body = json_loadb(x->in.data ? x->in.data : "", x->in.n, 0, &error);
+    x->body = hearth_body_read(&x->in, &error);
+    const bool failed = x->in.failed;
     hearth_out_free(&x->in);
-    if (!x->body)
+    if (failed)
+        hearth_exchange_error(x, 500, NULL, "out of memory");
+    else if (!x->body)
         hearth_exchange_error(x, 400, NULL, "the body is no JSON: %s (line %d, column %d)", error.text,
                               error.line, error.column);
     else if (!json_is_object(x->body))
@@ -273,6 +292,7 @@ static void refuse(struct client *c, const char *path, const char *method)
 {
     struct hearth_exchange *x = &c->x;
     x->route = hearth_route_find(path, method, &x->allow);
+    x->rest = x->route && strlen(path) > strlen(x->route->path) ? path + strlen(x->route->path) : "";
     const struct hearth_server_params *params = c->http->server->params;
     const char *length = header(c, MHD_HTTP_HEADER_CONTENT_LENGTH);
     if (!hearth_access_host(c->http->local && !params->n_api_keys, header(c, MHD_HTTP_HEADER_HOST)))
@@ -281,6 +301,10 @@ static void refuse(struct client *c, const char *path, const char *method)
         hearth_exchange_error(x, 405, NULL, "%s wants %s", path, x->allow);
     else if (!x->route)
         hearth_exchange_error(x, 404, NULL, "there is no %s here", path);
+    // Without keys any page could have a browser send a request, although it cannot read the answer.
+    else if (!x->route->open && !params->n_api_keys &&
+             !hearth_access_page(params, header(c, MHD_HTTP_HEADER_ORIGIN), header(c, MHD_HTTP_HEADER_HOST)))
+        hearth_exchange_error(x, 403, NULL, "pages of this origin may not use the server (--cors-origins)");
     else if (!x->route->open &&
              !hearth_access_key(params, header(c, MHD_HTTP_HEADER_AUTHORIZATION), header(c, "x-api-key")))
         hearth_exchange_error(x, 401, NULL, "an API key is wanted, as \"Authorization: Bearer KEY\"");
@@ -324,15 +348,43 @@ static enum MHD_Result begin(struct hearth_http *http, struct MHD_Connection *co
     return c->x.finished ? reply(c) : MHD_YES;
 }
 
+static void count_answering(struct hearth_http *http, int change)
+{
+    pthread_mutex_lock(&http->mutex);
+    http->n_answering += change;
+    pthread_mutex_unlock(&http->mutex);
+}
+
+// In a thread of the crew; the connection sleeps.
+static void prepare(void *arg)
+{
+    struct client *c = arg;
+    answer(c);
+    if (!c->x.finished && c->x.task)
+        watch(c);
+    wake_client(c);
+}
+
+static void begin_preparing(struct client *c)
+{
+    const bool large = c->x.in.n >= LARGE;
+    c->prepared = true;
+    c->errand = (struct hearth_errand){.fn = prepare, .arg = c, .large = large};
+    count_answering(c->http, 1);
+    sleep_client(c);
+    hearth_crew_run(c->http->crew, &c->errand);
+}
+
 // The request is there, or an answer that was waited for.
 static enum MHD_Result go_on(struct client *c)
 {
     struct hearth_exchange *x = &c->x;
-    if (!x->task && !x->finished) {
-        answer(c);
-        if (!x->finished && x->task)
-            watch(c);
+    if (!c->prepared && !x->finished && x->route->has_body && !c->too_large) {
+        begin_preparing(c);
+        return MHD_YES;
     }
+    if (!c->prepared && !x->finished)
+        answer(c);
     if (!x->finished && x->streams)
         return reply_with_stream(c);
     while (!x->finished) {
@@ -340,7 +392,7 @@ static enum MHD_Result go_on(struct client *c)
         if (!x->finished && hearth_task_sleep(x->task, sleep_client, wake_client, c))
             return MHD_YES;
     }
-    return reply(c);
+    return x->abandoned ? MHD_NO : reply(c);
 }
 
 static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, const char *path,
@@ -371,6 +423,8 @@ static void on_end(void *arg, struct MHD_Connection *connection, void **state,
     if (!c)
         return;
     unwatch(c);
+    if (c->prepared)
+        count_answering(c->http, -1);
     if (c->x.task && !c->x.finished) {
         hearth_task_forget(c->x.task);
         hearth_scheduler_cancel(c->http->server->scheduler, c->x.task);
@@ -427,10 +481,13 @@ int hearth_http_open(struct hearth_http **out, struct hearth_serving *server, st
     http->server = server;
     http->epoll = http->event = -1;
     pthread_mutex_init(&http->mutex, NULL);
-    int rc = open_watch(http, err);
+    http->crew = hearth_crew_open(MOST_PREPARED);
+    int rc =
+        http->crew ? open_watch(http, err) : hearth_fail(err, HEARTH_E_MEMORY, "no memory for the server");
     const int fd = rc ? -1
                       : hearth_listen(server->params->host, server->params->port, http->address,
                                       sizeof http->address, &http->local, err);
+    http->listens = fd >= 0;
     if (!rc)
         rc = fd < 0 ? fd : start_daemon(http, fd, err);
     *out = http;
@@ -448,6 +505,7 @@ void hearth_http_quiesce(struct hearth_http *http)
 {
     const MHD_socket fd = MHD_quiesce_daemon(http->daemon);
     hearth_listen_clean(http->server->params->host);
+    http->listens = false;
     if (fd != MHD_INVALID_SOCKET)
         close(fd);
 }
@@ -455,7 +513,7 @@ void hearth_http_quiesce(struct hearth_http *http)
 int hearth_http_busy(struct hearth_http *http)
 {
     pthread_mutex_lock(&http->mutex);
-    const int n = http->n_clients;
+    const int n = http->n_answering;
     pthread_mutex_unlock(&http->mutex);
     return n;
 }
@@ -465,8 +523,13 @@ void hearth_http_close(struct hearth_http **h)
     struct hearth_http *http = *h;
     if (!http)
         return;
+    if (http->crew) // what sleeps must go on before HTTP can end
+        hearth_crew_end(http->crew);
     if (http->daemon)
         MHD_stop_daemon(http->daemon);
+    hearth_crew_close(&http->crew);
+    if (http->listens) // it did not come to the usual end
+        hearth_listen_clean(http->server->params->host);
     if (http->epoll >= 0)
         close(http->epoll);
     if (http->event >= 0)

@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "base/os.h"
+#include "sample/sampler.h"
 
 // ---- probabilities
 
@@ -119,10 +120,13 @@ enum hearth_end hearth_job_choose(struct hearth_job *job, const struct hearth_mo
     struct hearth_prob probs[HEARTH_PROBS_MAX];
     struct hearth_piece piece = {.job = job->index, .has_token = true};
     piece.token = hearth_sample(job->sampler, logits);
+    if (hearth_sampler_is_lost(job->sampler)) // other texts would decide how it goes on
+        return HEARTH_END_FAILED;
     if (piece.token < 0) // the grammar allows nothing more
         return HEARTH_END_EOS;
     hearth_sampler_accept(job->sampler, piece.token);
     job->stats.n_generated++;
+    piece.stats = job->stats;
     if (!job->ignore_eos && hearth_token_is_eog(model, piece.token))
         return HEARTH_END_EOS;
     tell_probs(&piece, job, logits, hearth_model_info(model)->n_vocab, probs);
@@ -148,6 +152,8 @@ void hearth_job_end(struct hearth_job *job, enum hearth_end end, const char *mes
         piece.n_text = job->held.n;
     }
     if (end == HEARTH_END_FAILED && !message)
-        piece.message = "out of memory";
+        piece.message = hearth_sampler_is_lost(job->sampler)
+                            ? "the grammar leaves too much open at once to be followed"
+                            : "out of memory";
     hearth_task_put(task, &piece);
 }

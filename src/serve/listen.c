@@ -14,6 +14,8 @@
 #include <unistd.h>
 
 #define BACKLOG 511
+// Of a socket's file: who may write there may connect.
+#define MODE 0660
 
 static bool is_path(const char *host)
 {
@@ -47,9 +49,13 @@ static int listen_path(const char *path, char *address, size_t size, struct hear
     const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return hearth_fail_errno(err, errno, "cannot make a socket");
-    if (bind(fd, (const struct sockaddr *)&at, sizeof at) || listen(fd, BACKLOG)) {
+    // Its file is the owner's alone until it has the mode that is meant.
+    const bool bound = !fchmod(fd, 0600) && !bind(fd, (const struct sockaddr *)&at, sizeof at);
+    if (!bound || chmod(path, MODE) || listen(fd, BACKLOG)) {
         const int error = errno;
         close(fd);
+        if (bound)
+            unlink(path);
         return hearth_fail_errno(err, error, "cannot listen on %s", path);
     }
     snprintf(address, size, "unix:%s", path);
@@ -101,9 +107,10 @@ static int try(const struct addrinfo *at)
 int hearth_listen(const char *host, int port, char *address, size_t size, bool *local,
                   struct hearth_error *err)
 {
-    *local = true;
+    *local = false; // no web page can reach a file, whatever name it gives
     if (is_path(host))
         return listen_path(host, address, size, err);
+    *local = true;
     struct addrinfo hints = {.ai_flags = AI_PASSIVE, .ai_socktype = SOCK_STREAM}, *found = NULL;
     char service[16];
     snprintf(service, sizeof service, "%d", port);

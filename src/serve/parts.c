@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
+#include "schema/json_string.h"
 
 static struct hearth_part *add_part(struct hearth_parts *parts, enum hearth_part_kind kind)
 {
@@ -38,8 +39,10 @@ static void start_call(struct hearth_parts *parts, const struct hearth_answer_pa
     struct hearth_part *part = add_part(parts, HEARTH_PART_CALL);
     if (!part)
         return;
+    json_t *name = hearth_json_string(from->text, from->n); // the model may write what is no UTF-8
     part->call = parts->n_calls++;
-    part->name = hearth_strndup(from->text, from->n);
+    part->name = name ? hearth_strndup(json_string_value(name), json_string_length(name)) : NULL;
+    json_decref(name);
     if (parts->short_ids)
         snprintf(part->id, sizeof part->id, "%.6s%03d", parts->id, part->call % 1000);
     else

@@ -8,6 +8,8 @@
 #include "base/memory.h"
 #include "calls/grammar.h"
 #include "calls/history.h"
+#include "serve/conversation.h"
+#include "text/chat.h"
 
 // Prompts of one request, as many as OpenAI takes.
 #define MOST_PROMPTS 2048
@@ -55,6 +57,17 @@ bool hearth_prompt_tokenize(struct hearth_exchange *x, const char *text, size_t 
     return settle(x, prompt, hearth_tokenize(model, text, n, flags, prompt->tokens, cap, &err), cap, &err);
 }
 
+// Texts that no context can hold are not even cut into tokens, which takes seconds for some megabytes.
+static bool may_fit(struct hearth_exchange *x, const char *name, size_t n)
+{
+    const int room = hearth_scheduler_room(x->server->scheduler);
+    if (x->counts || n / x->server->token_bytes < (size_t)room)
+        return true;
+    hearth_exchange_error(x, 400, name, "%s: %zu bytes are more than the context of %d tokens can hold", name,
+                          n, room);
+    return false;
+}
+
 static bool append(struct hearth_prompt *prompt, const hearth_token *tokens, int n)
 {
     hearth_token *grown =
@@ -97,7 +110,8 @@ static bool read_one(struct hearth_exchange *x, const char *name, const json_t *
     json_t *item;
     size_t i;
     if (json_is_string(value))
-        return hearth_prompt_tokenize(x, json_string_value(value), json_string_length(value), flags, prompt);
+        return may_fit(x, name, json_string_length(value)) &&
+               hearth_prompt_tokenize(x, json_string_value(value), json_string_length(value), flags, prompt);
     json_array_foreach(value, i, item)
     {
         struct hearth_prompt more = {0};
@@ -105,7 +119,8 @@ static bool read_one(struct hearth_exchange *x, const char *name, const json_t *
             return false;
         if (!json_is_string(item))
             continue;
-        if (!hearth_prompt_tokenize(x, json_string_value(item), json_string_length(item),
+        if (!may_fit(x, name, json_string_length(item)) ||
+            !hearth_prompt_tokenize(x, json_string_value(item), json_string_length(item),
                                     i ? HEARTH_TOKENIZE_SPECIAL : flags, &more))
             return false;
         const bool ok = append(prompt, more.tokens, more.n);
@@ -177,58 +192,81 @@ bool hearth_prompt_text(const struct hearth_model *model, const hearth_token *to
 
 // ---- chats
 
-// The server's variables of the template, with the request's over them.
-static char *make_variables(struct hearth_exchange *x)
-{
-    const char *usual = x->server->served.template_variables;
-    json_t *given = json_object_get(x->body, "chat_template_kwargs"),
-           *effort = json_object_get(x->body, "reasoning_effort");
-    json_t *all = usual ? json_loads(usual, 0, NULL) : json_object();
-    if (json_is_string(effort))
-        json_object_set(all, "reasoning_effort", effort);
-    if (json_is_object(given))
-        json_object_update(all, given);
-    char *text = json_dumps(all, 0);
-    json_decref(all);
-    return text;
-}
-
-// Messages of the model that only call tools may come without content, or with null: templates want a text.
-static void fill_contents(json_t *messages)
-{
-    json_t *message;
-    size_t i;
-    json_array_foreach(messages, i, message)
-    {
-        json_t *content = json_object_get(message, "content");
-        if (json_is_object(message) && (!content || json_is_null(content)))
-            json_object_set_new(message, "content", json_string(""));
-    }
-}
-
-struct hearth_chat_text *hearth_prompt_render(struct hearth_exchange *x, json_t *messages, json_t *tools)
+// `ends`: with the beginning of an answer.
+static struct hearth_chat_text *render(struct hearth_exchange *x, const json_t *messages, const json_t *tools,
+                                       json_t *variables, bool ends)
 {
     struct hearth_error err = {0};
     struct hearth_chat_text *text = NULL;
     struct hearth_chat_params params = hearth_chat_params_default();
-    if (!json_is_array(messages) || !json_array_size(messages)) {
-        hearth_exchange_error(x, 400, "messages", "messages: an array of messages is wanted");
-        return NULL;
-    }
-    fill_contents(messages);
     json_t *known = hearth_call_messages(&x->server->calls, messages, tools);
     char *texts[] = {known ? json_dumps(known, 0) : NULL, tools ? json_dumps(tools, 0) : NULL,
-                     make_variables(x)};
+                     json_dumps(variables, 0)};
     json_decref(known);
     params.messages = texts[0];
     params.tools = texts[1];
     params.variables = texts[2];
+    params.add_generation_prompt = ends;
     if (!texts[0] || !texts[2])
         hearth_exchange_error(x, 500, NULL, "out of memory");
     else if (hearth_chat_render(&text, x->server->served.chat, &params, &err))
         hearth_exchange_error(x, err.code == HEARTH_E_INVALID ? 400 : 500, "messages", "%s", err.message);
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         free(texts[i]);
+    return text;
+}
+
+static struct hearth_chat_text *render_with(struct hearth_exchange *x, json_t *messages, const json_t *tools,
+                                            json_t *variables, const json_t *content, const char *more)
+{
+    json_t *last = json_array_get(messages, json_array_size(messages) - 1);
+    struct hearth_out text = {0};
+    hearth_out_add(&text, json_string_value(content), json_string_length(content));
+    hearth_out_text(&text, more);
+    json_object_set_new(last, "content", hearth_exchange_string(&text));
+    hearth_out_free(&text);
+    return render(x, messages, tools, variables, false);
+}
+
+// A chat whose last message ends with `content`, up to that end: two renderings that go on in different ways
+// there show where it is.
+static struct hearth_chat_text *render_unfinished(struct hearth_exchange *x, json_t *messages,
+                                                  const json_t *tools, json_t *variables,
+                                                  const json_t *content)
+{
+    size_t n = 0, m = 0, common = 0;
+    struct hearth_chat_text *text = render_with(x, messages, tools, variables, content, "a"),
+                            *other = text ? render_with(x, messages, tools, variables, content, "b") : NULL;
+    const char *a = text ? hearth_chat_text_bytes(text, &n) : NULL;
+    const char *b = other ? hearth_chat_text_bytes(other, &m) : NULL;
+    while (common < n && common < m && a[common] == b[common])
+        common++;
+    const bool shown = other && common < n && common < m;
+    if (shown)
+        hearth_chat_text_cut(text, common);
+    else if (other)
+        hearth_exchange_error(x, 400, "messages",
+                              "messages: the template does not show the last message of the assistant, which "
+                              "the answer should continue");
+    hearth_chat_text_close(&other);
+    if (!shown)
+        hearth_chat_text_close(&text);
+    return text;
+}
+
+struct hearth_chat_text *hearth_prompt_render(struct hearth_exchange *x, json_t *messages, json_t *tools)
+{
+    if (!hearth_conversation_settle(x, messages))
+        return NULL;
+    json_t *variables = hearth_conversation_variables(x);
+    if (!variables)
+        return NULL;
+    json_t *begun = x->continues ? hearth_conversation_unfinished(messages) : NULL;
+    struct hearth_chat_text *text = begun ? render_unfinished(x, messages, tools, variables, begun)
+                                          : render(x, messages, tools, variables, true);
+    x->continued = begun != NULL;
+    json_decref(begun);
+    json_decref(variables);
     return text;
 }
 
@@ -239,6 +277,8 @@ static bool tokenize_chat(struct hearth_exchange *x, const struct hearth_chat_te
     const struct hearth_model *model = x->server->served.model;
     size_t bytes;
     hearth_chat_text_bytes(text, &bytes);
+    if (!may_fit(x, "messages", bytes))
+        return false;
     const size_t cap = bytes + 16; // a token is rarely shorter than a byte
     prompt->tokens = hearth_calloc(cap, sizeof *prompt->tokens);
     const int64_t n =
@@ -264,8 +304,12 @@ static bool keep_tools(struct hearth_exchange *x, json_t *tools)
 {
     json_t *tool;
     size_t i;
-    if (!take_tool_choice(x) || !json_array_size(tools))
+    if (!take_tool_choice(x))
         return true;
+    if (x->must_call && !json_array_size(tools))
+        hearth_exchange_error(x, 400, "tool_choice", "tool_choice: there are no tools");
+    if (!json_array_size(tools))
+        return !x->finished;
     x->tools = json_incref(tools);
     x->tool_names = hearth_calloc(json_array_size(tools), sizeof *x->tool_names);
     json_array_foreach(tools, i, tool)

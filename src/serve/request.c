@@ -77,19 +77,36 @@ static bool take_numbers(struct hearth_exchange *x, struct hearth_sampler_params
             return false;
         *to = (int)value;
     }
-    int64_t seed = p->seed == UINT32_MAX ? -1 : (int64_t)p->seed;
-    if (!hearth_request_int(x, "seed", INT64_MIN / 2, INT64_MAX / 2, &seed))
-        return false;
-    p->seed = seed == -1 ? UINT32_MAX : (uint32_t)seed;
     return true;
 }
 
 // A sampler's parameters with the arrays that they point to.
 struct sampling {
     struct hearth_sampler_params params;
+    int64_t seed; // of the first text; -1: random ones
     struct hearth_logit_bias *biases;
     bool ignore_eos;
 };
+
+static bool take_seed(struct hearth_exchange *x, struct sampling *s)
+{
+    const json_t *given = hearth_request_field(x, "seed");
+    const double real = json_number_value(given);
+    s->seed = s->params.seed == UINT32_MAX ? -1 : (int64_t)s->params.seed;
+    if (json_is_integer(given))
+        s->seed = json_integer_value(given);
+    else if (json_is_real(given) && real >= 0 && real == floor(real)) // beyond 64 bits, perhaps
+        s->seed = (int64_t)fmod(real, UINT32_MAX);
+    else if (given)
+        hearth_exchange_error(x, 400, "seed", "seed: an integer is wanted");
+    return !x->finished;
+}
+
+// Of text `index`: UINT32_MAX stands for a random one, and for no other.
+static uint32_t seed_of(const struct sampling *s, int index)
+{
+    return s->seed == -1 ? UINT32_MAX : (uint32_t)(((uint64_t)s->seed + (uint64_t)index) % UINT32_MAX);
+}
 
 static bool add_bias(struct hearth_exchange *x, struct sampling *s, int64_t token, const json_t *value)
 {
@@ -221,6 +238,10 @@ static bool fill_job(struct hearth_exchange *x, struct hearth_job *job, const st
     const struct hearth_served *served = &x->server->served;
     const int room = hearth_scheduler_room(x->server->scheduler);
     struct hearth_sampler_params params = sampling->params;
+    hearth_token start = hearth_token_bos(served->model); // of a text that begins with nothing
+    start = start < 0 ? hearth_token_eos(served->model) : start;
+    const struct hearth_prompt empty = {&start, start >= 0};
+    prompt = prompt->n ? prompt : &empty;
     if (prompt->n < 1 || prompt->n >= room) {
         hearth_exchange_error(x, 400, "prompt",
                               prompt->n < 1 ? "the prompt has no tokens"
@@ -228,8 +249,7 @@ static bool fill_job(struct hearth_exchange *x, struct hearth_job *job, const st
                               prompt->n, room);
         return false;
     }
-    if (params.seed != UINT32_MAX)
-        params.seed += (uint32_t)job->index;
+    params.seed = seed_of(sampling, job->index);
     job->tokens = hearth_calloc((size_t)prompt->n + 64, sizeof *job->tokens);
     if (!job->tokens ||
         hearth_sampler_open(&job->sampler, hearth_model_info(served->model)->n_vocab, &params, &err) ||
@@ -254,8 +274,9 @@ static bool fill_task(struct hearth_exchange *x, struct hearth_task *task,
     sampling.params.model = x->server->served.model;
     sampling.params.n_ctx = hearth_scheduler_room(x->server->scheduler);
     int n_predict = -1;
-    bool ok = take_numbers(x, &sampling.params) && take_biases(x, &sampling) && take_stops(x, task) &&
-              take_length(x, length, &n_predict) && take_form(x, task, &sampling.params);
+    bool ok = take_numbers(x, &sampling.params) && take_seed(x, &sampling) && take_biases(x, &sampling) &&
+              take_stops(x, task) && take_length(x, length, &n_predict) &&
+              take_form(x, task, &sampling.params);
     for (int i = 0; i < task->n_jobs && ok; i++) {
         task->jobs[i].n_predict = n_predict;
         task->jobs[i].n_probs = n_probs;
@@ -265,9 +286,25 @@ static bool fill_task(struct hearth_exchange *x, struct hearth_task *task,
     return ok;
 }
 
+// Each text has a sampler and tokens of its own: they are made only for those that can be taken.
+static bool has_room(struct hearth_exchange *x, int64_t n_jobs)
+{
+    struct hearth_scheduler *s = x->server->scheduler;
+    const int most = hearth_scheduler_most_jobs(s);
+    if (n_jobs > most)
+        hearth_exchange_error(x, 400, "n",
+                              "%lld texts are wanted: this server has room for %d (-np and --queue)",
+                              (long long)n_jobs, most);
+    else if (!hearth_scheduler_has_room(s, (int)n_jobs))
+        hearth_exchange_error(x, 503, NULL, HEARTH_QUEUE_IS_FULL);
+    return !x->finished;
+}
+
 struct hearth_task *hearth_request_task(struct hearth_exchange *x, const struct hearth_prompt *prompts,
                                         int n_prompts, int n, int n_probs, const char *length)
 {
+    if (!has_room(x, (int64_t)n_prompts * n))
+        return NULL;
     struct hearth_task *task = hearth_task_open(n_prompts * n);
     if (!task) {
         hearth_exchange_error(x, 500, NULL, "out of memory");

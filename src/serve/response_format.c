@@ -24,7 +24,13 @@ static bool from_schema(struct hearth_exchange *x, const char *field, const json
     return !rc;
 }
 
-// {"type": "text" | "json_object" | "json_schema"}, the schema beside it, or one level deeper.
+static bool is_text(const json_t *format)
+{
+    const char *type = json_string_value(json_object_get(format, "type"));
+    return type && !strcmp(type, "text");
+}
+
+// {"type": "json_object" | "json_schema"}, the schema beside it, or one level deeper.
 static bool from_format(struct hearth_exchange *x, const char *field, const json_t *format, char **gbnf)
 {
     const char *type = json_string_value(json_object_get(format, "type"));
@@ -32,8 +38,6 @@ static bool from_format(struct hearth_exchange *x, const char *field, const json
                  *schema = json_object_get(format, "schema");
     if (json_object_get(deeper, "schema"))
         schema = json_object_get(deeper, "schema");
-    if (type && !strcmp(type, "text"))
-        return true;
     if (type && !strcmp(type, "json_object"))
         return from_schema(x, field, schema, gbnf);
     if (type && !strcmp(type, "json_schema") && schema)
@@ -67,10 +71,18 @@ bool hearth_response_format(struct hearth_exchange *x, char **gbnf)
                  *schema = hearth_request_field(x, "json_schema");
     const json_t *format = hearth_request_field(x, "response_format");
     const json_t *text = json_object_get(hearth_request_field(x, "text"), "format");
+    format = is_text(format) ? NULL : format; // asks for nothing
+    text = is_text(text) ? NULL : text;
+    grammar = json_is_string(grammar) && !json_string_length(grammar) ? NULL : grammar;
     *gbnf = NULL;
     if (!!grammar + !!schema + (format || text) > 1) {
         hearth_exchange_error(x, 400, "grammar",
                               "grammar, json_schema and response_format exclude each other");
+        return false;
+    }
+    if (x->must_call && (grammar || schema || format || text)) {
+        hearth_exchange_error(x, 400, "tool_choice",
+                              "tool_choice: an answer that must be a call can have no other form");
         return false;
     }
     if (grammar && !json_is_string(grammar)) {
@@ -81,8 +93,10 @@ bool hearth_response_format(struct hearth_exchange *x, char **gbnf)
         return from_schema(x, "json_schema", schema, gbnf);
     if (format || text)
         return from_format(x, format ? "response_format" : "text", format ? format : text, gbnf);
-    if (!json_string_length(grammar))
-        return !x->tools || from_tools(x, gbnf);
+    // Where each message has a header, the grammar begins before it.
+    const bool behind = x->continued && !x->must_call && x->server->calls.style == HEARTH_CALLS_HARMONY;
+    if (!grammar)
+        return !x->tools || behind || from_tools(x, gbnf);
     *gbnf = hearth_strndup(json_string_value(grammar), json_string_length(grammar));
     if (!*gbnf)
         hearth_exchange_error(x, 500, NULL, "out of memory");

@@ -48,8 +48,6 @@ static bool add_message(struct hearth_exchange *x, json_t *to, const char *role,
 {
     struct hearth_out text = {0};
     const bool ok = add_text(&text, content);
-    if (!strcmp(role, "developer"))
-        role = "system";
     json_t *last = last_assistant(to);
     if (!ok)
         refuse(x, "models here read text only");

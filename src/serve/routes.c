@@ -17,6 +17,7 @@ static const struct hearth_route routes[] = {
     {"GET", "/health", hearth_api_health, LLAMA, true, true, false},
     {"GET", "/v1/health", hearth_api_health, LLAMA, true, true, false},
     {"GET", "/v1/models", hearth_api_models, OPENAI, false, true, false},
+    {"GET", "/v1/models/", hearth_api_model, OPENAI, false, true, false},
     {"GET", "/models", hearth_api_models, OPENAI, false, true, false},
     {"POST", "/v1/chat/completions", hearth_api_chat, OPENAI, false, true, true},
     {"POST", "/chat/completions", hearth_api_chat, OPENAI, false, true, true},
@@ -44,11 +45,18 @@ static bool is_method(const char *wanted, const char *method)
     return !strcmp(wanted, method) || (!strcmp(wanted, "GET") && !strcmp(method, "HEAD"));
 }
 
+// A path that ends with a slash has something behind it.
+static bool is_path(const char *wanted, const char *path)
+{
+    const size_t n = strlen(wanted);
+    return n > 1 && wanted[n - 1] == '/' ? !strncmp(wanted, path, n) && path[n] : !strcmp(wanted, path);
+}
+
 const struct hearth_route *hearth_route_find(const char *path, const char *method, const char **allow)
 {
     *allow = NULL;
     for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
-        if (strcmp(routes[i].path, path) != 0)
+        if (!is_path(routes[i].path, path))
             continue;
         if (is_method(routes[i].method, method))
             return &routes[i];

@@ -131,15 +131,33 @@ void hearth_queue_next(struct hearth_scheduler *s, struct hearth_task *task)
     s->n_waiting++;
 }
 
+int hearth_scheduler_most_jobs(const struct hearth_scheduler *s)
+{
+    return s->n_slots + s->max_waiting;
+}
+
+// With the mutex held.
+static bool has_room(const struct hearth_scheduler *s, int n_jobs)
+{
+    return s->n_waiting + n_jobs <= s->n_slots - s->info.n_busy + s->max_waiting;
+}
+
+bool hearth_scheduler_has_room(struct hearth_scheduler *s, int n_jobs)
+{
+    pthread_mutex_lock(&s->mutex);
+    const bool yes = has_room(s, n_jobs);
+    pthread_mutex_unlock(&s->mutex);
+    return yes;
+}
+
 enum hearth_submission hearth_scheduler_submit(struct hearth_scheduler *s, struct hearth_task *task)
 {
     enum hearth_submission result = HEARTH_SUBMITTED;
     const int n = task->one_by_one ? 1 : task->n_jobs;
     pthread_mutex_lock(&s->mutex);
-    const int idle = s->n_slots - s->info.n_busy;
     if (s->ending)
         result = HEARTH_SUBMISSION_ENDING;
-    else if (s->n_waiting + n > idle + s->max_waiting)
+    else if (!has_room(s, n))
         result = HEARTH_SUBMISSION_FULL;
     for (int i = 0; i < n && !result; i++)
         hearth_queue_next(s, task);

@@ -32,6 +32,10 @@ enum hearth_submission hearth_scheduler_submit(struct hearth_scheduler *s, struc
 // this task has a large part in it.
 void hearth_scheduler_cancel(struct hearth_scheduler *s, struct hearth_task *task);
 
+// Jobs that there can be at once, at work and waiting.
+int hearth_scheduler_most_jobs(const struct hearth_scheduler *s);
+// Whether so many jobs would be taken now. Threads: any.
+bool hearth_scheduler_has_room(struct hearth_scheduler *s, int n_jobs);
 // Tokens that a job can have in all.
 int hearth_scheduler_room(const struct hearth_scheduler *s);
 

@@ -22,7 +22,6 @@ struct hearth_server_params {
     int timeout;     // seconds that a client may stay silent
     int ping_interval; // seconds after which a silent stream gets a comment
     size_t max_body;   // bytes of a request
-    bool tells_slots, tells_metrics;
 };
 
 // Listens. Until hearth_server_start() requests are told that the model is loading. All that `params` points

@@ -5,7 +5,9 @@
 
 #include "base/memory.h"
 #include "base/os.h"
+#include "schema/json_string.h"
 #include "serve/constraint.h"
+#include "serve/conversation.h"
 #include "serve/http.h"
 
 // How long running answers may go on after the server was told to end, and their last bytes.
@@ -14,6 +16,7 @@
 
 struct hearth_server {
     struct hearth_server_params params;
+    json_t *name; // the model's, as UTF-8
     struct hearth_serving serving;
     struct hearth_http *http;
     atomic_int stops;
@@ -33,10 +36,14 @@ int hearth_server_open(struct hearth_server **out, const struct hearth_server_pa
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for the server");
     json_object_seed(0); // once, before there are threads
     server->params = *params;
+    server->name = hearth_json_string(params->name, strlen(params->name));
+    if (server->name)
+        server->params.name = json_string_value(server->name);
     server->serving.params = &server->params;
     server->serving.started = time(NULL);
     const int rc = hearth_http_open(&server->http, &server->serving, err);
     if (rc) {
+        json_decref(server->name);
         free(server);
         return rc;
     }
@@ -49,6 +56,17 @@ const char *hearth_server_address(const struct hearth_server *server)
     return hearth_http_address(server->http);
 }
 
+// Of the longest token.
+static size_t most_bytes(const struct hearth_model *model)
+{
+    size_t most = 4; // of a character that has no token
+    for (hearth_token t = 0; t < hearth_model_info(model)->n_vocab; t++) {
+        const size_t n = hearth_token_bytes(model, t, true, NULL, 0);
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
 int hearth_server_start(struct hearth_server *server, const struct hearth_served *served,
                         struct hearth_error *err)
 {
@@ -57,6 +75,8 @@ int hearth_server_start(struct hearth_server *server, const struct hearth_served
                                                    server->params.max_waiting};
     s->served = *served;
     s->sampling = *served->sampling;
+    s->knows_developer = hearth_conversation_knows_developer(served->chat);
+    s->token_bytes = most_bytes(served->model);
     int rc = hearth_call_format_find(&s->calls, served->chat, err);
     if (rc)
         return rc;
@@ -110,6 +130,7 @@ void hearth_server_close(struct hearth_server **server)
     hearth_http_close(&(*server)->http);
     hearth_scheduler_close(&(*server)->serving.scheduler);
     hearth_constraints_close(&(*server)->serving.constraints);
+    json_decref((*server)->name);
     free(*server);
     *server = NULL;
 }

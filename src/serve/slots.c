@@ -134,13 +134,20 @@ static struct hearth_job *unlink_waiting(struct hearth_scheduler *s, struct hear
     return job;
 }
 
-// Takes a job that nobody wants, or that came too late, out of the queue. NULL: there is none.
+// Whether a job that waits is to end: nobody wants it, or it came too late. One that has begun only made room
+// for others, and goes on.
+static bool must_end(const struct hearth_scheduler *s, const struct hearth_job *job)
+{
+    return unwanted(s, job) || (s->ending && !job->started_ns);
+}
+
+// Takes such a job out of the queue. NULL: there is none.
 static struct hearth_job *take_unwanted(struct hearth_scheduler *s)
 {
     struct hearth_job *found = NULL;
     pthread_mutex_lock(&s->mutex);
     struct hearth_job **at = &s->first;
-    while (*at && !s->ending && !unwanted(s, *at))
+    while (*at && !must_end(s, *at))
         at = &(*at)->next;
     if (*at)
         found = unlink_waiting(s, at);

@@ -46,7 +46,7 @@ struct hearth_piece {
     struct hearth_prob *probs;
     int n_probs; // the most likely tokens, best first
     enum hearth_end end;
-    struct hearth_job_stats stats; // with the end
+    struct hearth_job_stats stats; // so far; times with the end alone
     const char *stop;              // HEARTH_END_STOP: which of the task's texts
     const char *message;           // HEARTH_END_FAILED
     const char *text;

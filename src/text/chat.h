@@ -24,7 +24,13 @@ struct hearth_chat_template {
 struct hearth_chat_text {
     struct jinja j; // has the memory
     const struct jinja_string *text;
+    struct jinja_string beginning; // what `text` is once the rest was cut off
 };
+
+// ---- model/chat.c
+
+// Forgets all but the first n bytes.
+void hearth_chat_text_cut(struct hearth_chat_text *text, size_t n);
 
 // ---- chat_messages.c
 

@@ -184,7 +184,8 @@ static void check_answers(const struct answer_case *cases, size_t n, bool calls)
     for (size_t i = 0; i < n; i++) {
         const struct hearth_call_format f = find_format(cases[i].format);
         const struct hearth_answer_params p = {
-            &f, calls, cases[i].prompt, cases[i].prompt ? strlen(cases[i].prompt) : 0, names, 2, tools};
+            &f,    calls, cases[i].prompt, cases[i].prompt ? strlen(cases[i].prompt) : 0,
+            names, 2,     tools,           false};
         if (strcmp(take_apart(&whole, &p, cases[i].answer, 1 << 20), cases[i].want) != 0)
             fail_msg("%s: %s\n gives  %s\n not    %s", cases[i].format, cases[i].answer, whole.text,
                      cases[i].want);

@@ -273,7 +273,8 @@ async function testFiles(page) {
     await page.evaluate("localStorage.clear()");
     await page.reload();
     assert.equal(await page.evaluate("document.querySelectorAll('#chats li').length"), 0);
-    all.conversations.push({ nodes: [{ id: 1, parent: 7, role: "user" }] }, { nodes: "x" }, null); // are left out
+    all.conversations.push({ nodes: [{ id: 1, parent: 7, role: "user" }] }, { nodes: "x" }, null, // are left out
+        { nodes: [{ id: Number.MAX_SAFE_INTEGER, parent: 0, role: "user", text: "no number comes behind this" }] });
     writeFileSync(file, JSON.stringify(all));
     await choose(page, file);
     await page.until(`document.querySelectorAll('#chats li').length === ${titles.length}`);

@@ -57,7 +57,6 @@ static void take_apart(struct record *r, const struct hearth_answer_params *p, c
     for (size_t at = 0; at < n; at += step)
         CHECK(!hearth_answer_push(a, text + at, n - at < step ? n - at : step, NULL));
     hearth_answer_finish(a);
-    CHECK(hearth_answer_n_calls(a) == r->begun);
     hearth_answer_close(&a);
 }
 
@@ -113,7 +112,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                            data[0] & 16 ? sizeof think - 1 : 0,
                                            tools,
                                            2,
-                                           NULL};
+                                           NULL,
+                                           false};
     struct record whole, pieces;
     take_apart(&whole, &p, text, size - 1, size);
     for (size_t step = 1; step < 6; step++) {

@@ -137,9 +137,14 @@ function inline(text, depth = 0) {
 
     const bare = () => {
         const found = depth < 2 && !/\w/.test(text[at - 1] || " ") && matchAt(BARE, text, at);
-        let address = found ? found[0].replace(/[.,;:!?'*_~]+$/, "") : "h";
-        while (address.endsWith(")") && address.split(")").length > address.split("(").length)
-            address = address.slice(0, -1);
+        let address = found ? found[0] : "h", end = address.length;
+        while (end > 1 && ".,;:!?'*_~".includes(address[end - 1]))
+            end--;
+        address = address.slice(0, end);
+        let closed = address.split(")").length - address.split("(").length;
+        for (; closed > 0 && address[end - 1] === ")"; end--)
+            closed--;
+        address = address.slice(0, end);
         if (found && safeAddress(address))
             put(linkTo(address, [address]));
         else

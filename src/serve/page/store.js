@@ -42,13 +42,16 @@ function stored(key) {
     }
 }
 
+// Numbers of messages: far below those that adding 1 does not change.
+const MOST_ID = 2 ** 40;
+
 // A conversation from outside, with nothing in it that is not expected; null if it is none.
 function readChat(from) {
     if (!from || typeof from !== "object" || !Array.isArray(from.nodes) || from.nodes.length > 50000)
         return null;
     const nodes = [], known = new Set([0]);
     for (const node of from.nodes) {
-        if (!node || !Number.isSafeInteger(node.id) || node.id < 1 || known.has(node.id) || !known.has(node.parent) ||
+        if (!node || !Number.isInteger(node.id) || node.id < 1 || node.id > MOST_ID || known.has(node.id) || !known.has(node.parent) ||
             !["user", "assistant"].includes(node.role))
             return null;
         known.add(node.id);

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT
+// The bodies of requests: JSON, also such as C texts and 64-bit integers cannot hold.
+#ifndef HEARTH_SERVE_BODY_H
+#define HEARTH_SERVE_BODY_H
+
+#include "serve/out.h"
+
+// Reads a body, which is changed on the way. The character 0 in a text becomes U+FFFD, an integer beyond 64
+// bits a real number. NULL: see `error`.
+json_t *hearth_body_read(struct hearth_out *in, json_error_t *error);
+
+#endif

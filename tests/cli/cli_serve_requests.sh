@@ -1,0 +1,215 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# hearth serve: requests that want too much, come from where they should not, or are odd in other ways.
+# shellcheck source=tests/cli/cli.sh
+. "$(dirname "$0")/cli.sh"
+# shellcheck source=tests/cli/serve.sh
+. "$(dirname "$0")/serve.sh"
+cd "$tmp" || exit 1
+model=$source_dir/models/hearth-novels-drelu-Q8_0.gguf
+[ "$sanitized" = 1 ] && model=$golden/qwen3.Q8_0.gguf # smaller, and its texts are nonsense
+start "$model" -np 2 -t 1 -c 256 --temp 0 --queue 6 --chat-template vicuna
+user='"messages": [{"role": "user", "content": "It was a dark night."}]'
+weather='{"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {"city": {"enum": ["Rome", "Oslo"]}}, "required": ["city"], "additionalProperties": false}}}'
+
+# ---- more texts than there can be at once
+ask 400 /v1/chat/completions -d "{$user, \"n\": 9}"
+grep -q 'room for 8' out || fail "the bound is not told"
+ask 400 /v1/completions -d '{"prompt": ["a", "b", "c"], "n": 3, "max_tokens": 1}'
+ask 200 /v1/chat/completions -d "{$user, \"n\": 8, \"max_tokens\": 1}"
+has choices 8
+
+# ---- prompts that no context can hold are refused at once; large requests keep nobody waiting
+awk 'BEGIN { printf "{\"prompt\": \""; for (i = 0; i < 300000; i++) printf "some words "; print "\"}" }' >large
+sed 's/"prompt"/"content"/' large >content
+ask 400 /completion --data-binary @large
+grep -q 'more than the context of 256 tokens can hold' out || fail "a prompt of three megabytes was cut into tokens"
+stop
+start "$model" -np 2 -t 1 -c 256 --temp 0 --threads-http 1
+for i in 1 2 3 4; do
+    curl -sS -o "tokens$i" "$base/tokenize" --data-binary @content &
+    pids[i]=$!
+done
+sleep 0.1
+late=0
+for _ in 1 2 3 4 5; do # the one thread of HTTP answers others meanwhile
+    curl -sS -m 1 -o out "$base/health" 2>err || late=1
+done
+kill -0 "${pids[4]}" 2>/dev/null || [ -s tokens4 ] || fail "no tokens"
+wait "${pids[@]}"
+[ "$late" = 0 ] || fail "nobody else is answered while a large request is read"
+cmp -s tokens1 tokens4 || fail "tokens differ"
+
+# ---- a client that sends nothing more but reads on: a stream is whole, another answer is none rather than half
+stop
+start "$model" -np 1 -t 1 -c 512 --temp 0 --chat-template vicuna
+post() {
+    printf 'POST /completion HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s' ${#1} "$1"
+}
+body='{"prompt": "It was", "n_predict": 60, "ignore_eos": true, "stream": true}'
+ask 200 /completion -d "$body"
+grep '^data' out | joined content >whole
+post "$body" | "$HALF_CLOSE" "${base##*:}" >out || fail "no stream for a client that sends nothing more"
+tr -d '\r' <out | grep '^data' | joined content >streamed
+same whole streamed
+grep -q '"stop":true' out || fail "a stream that is cut"
+post '{"prompt": "It was", "n_predict": 400, "ignore_eos": true}' | "$HALF_CLOSE" "${base##*:}" >out
+[ -s out ] && fail "half an answer"
+# Whoever has gone is noticed while a prompt is evaluated, too, when nothing would be sent.
+awk 'BEGIN { printf "{\"stream\": true, \"n_predict\": 300, \"ignore_eos\": true, \"prompt\": \""; for (i = 0; i < 150; i++) printf "It was. "; print "\"}" }' >request
+curl -sS -N -m 0.3 -o out "$base/completion" -d @request 2>err
+for _ in $(seq 30); do
+    ask 200 /slots
+    [ "$(json out 0/is_processing)" = false ] && break
+    sleep 0.1
+done
+has 0/is_processing false
+
+# ---- contents that are no text
+for content in '[{"type": "image_url", "image_url": {"url": "data:"}}]' '{}' 5 '["a"]'; do
+    ask 400 /v1/chat/completions -d "{\"messages\": [{\"role\": \"user\", \"content\": $content}]}"
+    grep -q 'no images' out || fail "content $content"
+done
+ask 400 /v1/chat/completions -d '{"messages": ["Hello"]}'
+
+# ---- an answer that is begun goes on
+begun='{"messages": [{"role": "user", "content": "Say \"It was a dark night\"."}, {"role": "assistant", "content": "It was "}]'
+ask 200 /apply-template -d "$begun}"
+json out prompt | tail -n 1 | grep -q "ASSISTANT: It was $" || fail "not cut behind the content"
+json out prompt >prompt
+sed 's/"It was "/[{"type": "text", "text": "It"}, {"type": "text", "text": " was "}]/' <<<"$begun}" >request
+ask 200 /apply-template -d @request
+json out prompt >parts
+same prompt parts
+ask 200 /v1/messages/count_tokens -d "$begun, \"max_tokens\": 1}"
+[ "$(json out input_tokens)" -gt 9 ] || fail "no count"
+ask 200 /v1/chat/completions -d "$begun, \"max_tokens\": 2}"
+ask 200 /v1/messages -d "$begun, \"max_tokens\": 2}"
+ask 200 /apply-template -d '{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": ""}]}'
+json out prompt | tail -n 1 | grep -qx "ASSISTANT:" || fail "an empty beginning"
+
+# ---- roles and variables of templates
+developer='{"messages": [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": "Hi"}]'
+stop
+start "$model" -np 1 -t 1 -c 256 --temp 0 --chat-template qwen3
+ask 200 /apply-template -d "$developer}"
+json out prompt | grep -q "^<|im_start|>system" || fail "the role developer reaches a template that has it not"
+ask 400 /apply-template -d "$developer, \"chat_template_kwargs\": {\"messages\": []}}"
+ask 400 /apply-template -d "$developer, \"chat_template_kwargs\": 1}"
+thinks() {
+    ask 200 "$@"
+    json out input_tokens
+}
+with=$(thinks /v1/messages/count_tokens -d "{$user, \"thinking\": {\"type\": \"enabled\", \"budget_tokens\": 2000}}")
+without=$(thinks /v1/messages/count_tokens -d "{$user, \"thinking\": {\"type\": \"disabled\"}}")
+[ "$without" -gt "$with" ] || fail "thinking has no effect: $with and $without tokens"
+stop
+start "$model" -np 1 -t 1 -c 256 --temp 0 --chat-template '[{{ reasoning_effort }}]{% for m in messages %}{% if m.role == "developer" %}!{% endif %}{{ m.role }}: {{ m.content | trim }};{% endfor %}'
+ask 200 /apply-template -d "$developer, \"reasoning\": {\"effort\": \"high\"}}"
+has prompt "[high]!developer: Be brief.;user: Hi;"
+ask 200 /apply-template -d "$begun}"
+json out prompt | grep -q "assistant: It was $" || fail "not cut behind the content"
+
+# ---- odd texts and numbers
+ask 200 /tokenize -d '{"content": "a\u0000b"}'
+tokens=$(tr -d '{}' <out | sed 's/"tokens"://')
+ask 200 /detokenize -d "{\"tokens\": $tokens}"
+[ "$(json out content)" = "a�b" ] || fail "a zero in a text"
+ask 200 /completion -d '{"prompt": "It \u0000 \\u0000", "n_predict": 1, "id": -123456789012345678901, "list": ["12345678901234567890", 12345678901234567890]}'
+random='{"prompt": "It was", "n_predict": 8, "temperature": 1, "ignore_eos": true'
+for seed in 4294967295 18446744073709551615 -5; do
+    ask 200 /completion -d "$random, \"seed\": $seed}"
+    json out content >one
+    ask 200 /completion -d "$random, \"seed\": $seed}"
+    json out content >two
+    same one two
+done
+ask 400 /completion -d "$random, \"seed\": 0.5}"
+ask 200 /completion -d '{"prompt": "", "n_predict": 2}'
+ask 200 /v1/completions -d '{"prompt": "It", "max_tokens": 1, "suffix": ""}'
+ask 400 /v1/completions -d '{"prompt": "It", "max_tokens": 1, "suffix": "end"}'
+ask 404 /%ff
+has error/code 404
+ask 400 /v1/completions -d '{"prompt": "It", "echo": true, "logprobs": 1}'
+ask 200 /v1/completions -d '{"prompt": "It was — so", "max_tokens": 6, "logprobs": 0, "grammar": "root ::= \"—é—\""}'
+[ "$(json out choices/0/logprobs/text_offset/0)" = 0 ] || fail "offsets"
+n=$(json out choices/0/logprobs/text_offset)
+[ "$(json out "choices/0/logprobs/text_offset/$((n - 1))")" -le 3 ] || fail "offsets are bytes"
+
+# ---- the model by its name; usage at both ends of a stream
+ask 200 /v1/models
+has has_more false
+name=$(json out data/0/id)
+ask 200 "/v1/models/$name"
+has display_name "$name"
+ask 404 /v1/models/other
+for _ in 1 2; do # the second time the prompt is there
+    ask 200 /v1/messages -d "{$user, \"max_tokens\": 2, \"stream\": true}"
+done
+sed -n 's/^data: \(.*message_start.*\)/\1/p' out >first
+sed -n 's/^data: \(.*message_delta.*\)/\1/p' out >last
+[ "$("$JSON_GET" first message/usage/cache_read_input_tokens)" -gt 0 ] || fail "nothing was there"
+for field in input_tokens cache_read_input_tokens; do
+    [ "$("$JSON_GET" first message/usage/$field)" = "$("$JSON_GET" last usage/$field)" ] || fail "$field differs"
+done
+
+# ---- a grammar that leaves more open than can be followed: an error, not what company leaves of it
+awk 'BEGIN { printf "{\"prompt\": \"It\", \"grammar\": \"root ::= ("
+    for (i = 97; i < 123; i++) printf "%s\\\"%c\\\" [a-z]{0,200}", (i > 97 ? " | " : ""), i
+    print ")+\", \"n_predict\": 60}" }' >request
+curl -sS -o out "$base/completion" -d @request
+[ "$sanitized" = 1 ] || grep -q 'leaves too much open' out || fail "a grammar that cannot be followed"
+
+# An answer that is begun behind a header comes whole, too.
+stop
+start "$model" -np 1 -t 1 -c 512 --temp 0 --chat-template gpt-oss
+ask 200 /v1/chat/completions -d "$begun, \"max_tokens\": 8, \"ignore_eos\": true}"
+[ -n "$(json out choices/0/message/content)" ] || fail "the rest of an answer that was begun is gone"
+ask 200 /v1/chat/completions -d "$begun, \"max_tokens\": 8, \"ignore_eos\": true, \"tools\": [$weather]}"
+[ -n "$(json out choices/0/message/content)" ] || fail "the rest of an answer that was begun is gone"
+
+# ---- pages of other origins: a browser sends such a request without asking
+ask 403 /completion -H 'Origin: https://example.org' -H 'Content-Type: text/plain' -d '{"prompt": "It", "n_predict": 1}'
+ask 403 /completion -H 'Origin: null' -d '{"prompt": "It", "n_predict": 1}'
+ask 200 /completion -H "Origin: $base" -d '{"prompt": "It", "n_predict": 1}'
+ask 200 /health -H 'Origin: https://example.org'
+stop
+start "$model" -np 1 -t 1 -c 128 --temp 0 --host 0.0.0.0 --cors-origins https://example.org
+base=http://127.0.0.1:${base##*:}
+ask 200 /completion -H 'Host: box:8080' -H 'Origin: http://box:8080' -d '{"prompt": "It", "n_predict": 1}'
+ask 200 /completion -H 'Origin: https://example.org' -d '{"prompt": "It", "n_predict": 1}'
+ask 403 /completion -H 'Origin: http://127.0.0.1:1' -d '{"prompt": "It", "n_predict": 1}'
+
+# ---- answers that must be calls, and other forms
+stop
+start "$model" -np 1 -t 1 -c 512 --temp 0 --chat-template qwen3
+call="$user, \"tools\": [$weather], \"tool_choice\": \"required\", \"parallel_tool_calls\": false, \"chat_template_kwargs\": {\"enable_thinking\": false}"
+ask 200 /v1/chat/completions -d "{$call, \"response_format\": {\"type\": \"text\"}}"
+has choices/0/message/tool_calls/0/function/name weather
+ask 400 /v1/chat/completions -d "{$call, \"response_format\": {\"type\": \"json_object\"}}"
+has error/param tool_choice
+ask 400 /v1/chat/completions -d "{$call, \"grammar\": \"root ::= \\\"yes\\\"\"}"
+ask 400 /v1/chat/completions -d "{$user, \"tool_choice\": \"required\"}"
+ask 200 /v1/chat/completions -d "{$user, \"max_tokens\": 2, \"response_format\": {\"type\": \"text\"}, \"grammar\": \"\"}"
+
+# ---- keys
+stop
+start "$model" -np 1 -t 1 -c 128 --temp 0 --api-key right
+ask 200 /v1/models -H 'Authorization: Bearer wrong' -H 'x-api-key: right'
+ask 401 /v1/models -H 'Authorization: Bearer wrong' -H 'x-api-key: wrong'
+stop
+
+# ---- a socket in a folder: any name of a host, a mode of its own, and no file when the model does not open
+(umask 000 && exec "$hearth" serve "$model" -np 1 -t 1 -c 128 --host "$tmp/hearth.sock" >log 2>&1) &
+server=$!
+servers+=("$server")
+for _ in $(seq 300); do
+    curl -fsS --unix-socket hearth.sock http://anything/health >out 2>err && break
+    sleep 0.1
+done
+has status ok
+[ "$(stat -c %a hearth.sock)" = 660 ] || fail "the socket's mode is $(stat -c %a hearth.sock)"
+stop
+run 1 serve "$tmp/request" --host "$tmp/other.sock"
+[ -e other.sock ] && fail "the socket of a server that did not start stays"
+exit 0
