@@ -137,7 +137,8 @@ static const struct hearth_llama_option table[] = {
     {"--tfs", VALUE, TEXT, "there is no sampler TFS, nor has llama.cpp one any more; see --min-p"},
     {"--grammar --grammar-file -j --json-schema -jf --json-schema-file", VALUE, HEARTH_CMD_CHAT, NO_FORM},
     {"--grammar --grammar-file -j --json-schema -jf --json-schema-file", VALUE, SERVE, IN_FIELDS},
-    {"--grammar --grammar-file -j --json-schema -jf --json-schema-file", VALUE, PERPLEXITY | EMBED, NO_GRAMMAR},
+    {"--grammar --grammar-file -j --json-schema -jf --json-schema-file", VALUE, PERPLEXITY | EMBED,
+     NO_GRAMMAR},
     {"--n-probs", VALUE, TEXT, "probabilities are not printed; --logits-out writes all logits"},
 
     // ---- messages
