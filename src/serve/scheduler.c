@@ -119,18 +119,6 @@ static void *work(void *arg)
 
 // ---- for other threads
 
-void hearth_queue_next(struct hearth_scheduler *s, struct hearth_task *task)
-{
-    struct hearth_job *job = &task->jobs[task->n_submitted++];
-    hearth_task_hold(task); // each job lets go of it at its end
-    job->order = ++s->order;
-    job->submitted_ns = hearth_now_ns();
-    job->next = NULL;
-    *s->end = job;
-    s->end = &job->next;
-    s->n_waiting++;
-}
-
 enum hearth_submission hearth_scheduler_submit(struct hearth_scheduler *s, struct hearth_task *task)
 {
     enum hearth_submission result = HEARTH_SUBMITTED;

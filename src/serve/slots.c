@@ -121,19 +121,6 @@ static bool unwanted(const struct hearth_scheduler *s, const struct hearth_job *
     return s->aborted || atomic_load(&job->task->cancelled);
 }
 
-static struct hearth_job *unlink_waiting(struct hearth_scheduler *s, struct hearth_job **at)
-{
-    struct hearth_job *job = *at;
-    *at = job->next;
-    if (!*at)
-        s->end = at;
-    s->n_waiting--;
-    struct hearth_task *task = job->task;
-    if (task->one_by_one && job->index + 1 == task->n_submitted && task->n_submitted < task->n_jobs)
-        hearth_queue_next(s, task);
-    return job;
-}
-
 // Takes a job that nobody wants, or that came too late, out of the queue. NULL: there is none.
 static struct hearth_job *take_unwanted(struct hearth_scheduler *s)
 {
@@ -143,7 +130,7 @@ static struct hearth_job *take_unwanted(struct hearth_scheduler *s)
     while (*at && !s->ending && !unwanted(s, *at))
         at = &(*at)->next;
     if (*at)
-        found = unlink_waiting(s, at);
+        found = hearth_queue_take(s, at);
     pthread_mutex_unlock(&s->mutex);
     return found;
 }
@@ -258,7 +245,7 @@ static struct hearth_job *take_waiting(struct hearth_scheduler *s)
             continue;
         if (!fits(s, *at))
             break;
-        found = unlink_waiting(s, at);
+        found = hearth_queue_take(s, at);
         break;
     }
     pthread_mutex_unlock(&s->mutex);
