@@ -119,18 +119,6 @@ static void *work(void *arg)
 
 // ---- for other threads
 
-void hearth_queue_next(struct hearth_scheduler *s, struct hearth_task *task)
-{
-    struct hearth_job *job = &task->jobs[task->n_submitted++];
-    hearth_task_hold(task); // each job lets go of it at its end
-    job->order = ++s->order;
-    job->submitted_ns = hearth_now_ns();
-    job->next = NULL;
-    *s->end = job;
-    s->end = &job->next;
-    s->n_waiting++;
-}
-
 int hearth_scheduler_most_jobs(const struct hearth_scheduler *s)
 {
     return s->n_slots + s->max_waiting;

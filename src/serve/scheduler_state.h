@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The insides of the scheduler: scheduler.c has the thread and its queue, batch.c the rows of an evaluation,
-// slots.c where jobs go and end.
+// The insides of the scheduler: scheduler.c has the thread, queue.c the jobs that wait, batch.c the rows of an
+// evaluation, slots.c where jobs go and end.
 #ifndef HEARTH_SERVE_SCHEDULER_STATE_H
 #define HEARTH_SERVE_SCHEDULER_STATE_H
 
@@ -39,10 +39,12 @@ struct hearth_scheduler {
     struct hearth_scheduler_info info;
 };
 
-// ---- scheduler.c
+// ---- queue.c: both with the mutex held
 
-// The task's next job waits. The mutex is held.
+// The task's next job waits.
 void hearth_queue_next(struct hearth_scheduler *s, struct hearth_task *task);
+// Takes the job at *at, which waits, out of the queue; of a task whose jobs wait one by one, the next follows.
+struct hearth_job *hearth_queue_take(struct hearth_scheduler *s, struct hearth_job **at);
 
 // ---- slots.c
 

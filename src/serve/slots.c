@@ -121,19 +121,6 @@ static bool unwanted(const struct hearth_scheduler *s, const struct hearth_job *
     return s->aborted || atomic_load(&job->task->cancelled);
 }
 
-static struct hearth_job *unlink_waiting(struct hearth_scheduler *s, struct hearth_job **at)
-{
-    struct hearth_job *job = *at;
-    *at = job->next;
-    if (!*at)
-        s->end = at;
-    s->n_waiting--;
-    struct hearth_task *task = job->task;
-    if (task->one_by_one && job->index + 1 == task->n_submitted && task->n_submitted < task->n_jobs)
-        hearth_queue_next(s, task);
-    return job;
-}
-
 // Whether a job that waits is to end: nobody wants it, or it came too late. One that has begun only made room
 // for others, and goes on.
 static bool must_end(const struct hearth_scheduler *s, const struct hearth_job *job)
@@ -150,7 +137,7 @@ static struct hearth_job *take_unwanted(struct hearth_scheduler *s)
     while (*at && !must_end(s, *at))
         at = &(*at)->next;
     if (*at)
-        found = unlink_waiting(s, at);
+        found = hearth_queue_take(s, at);
     pthread_mutex_unlock(&s->mutex);
     return found;
 }
@@ -265,7 +252,7 @@ static struct hearth_job *take_waiting(struct hearth_scheduler *s)
             continue;
         if (!fits(s, *at))
             break;
-        found = unlink_waiting(s, at);
+        found = hearth_queue_take(s, at);
         break;
     }
     pthread_mutex_unlock(&s->mutex);

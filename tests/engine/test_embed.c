@@ -67,7 +67,10 @@ static double head_row(const struct hearth_model *m, int token, const float *sta
 
 static void check_golden(const struct golden *g)
 {
+    static int n_seen;
     struct hearth_model *m = NULL;
+    if (SANITIZED && n_seen++ % 10)
+        return;
     OK(hearth_model_open(&m, g->path, NULL, &err));
     struct hearth_session *s = open_session(m, 50, 2);
     const size_t n = (size_t)g->n_tokens * g->n_vocab;
@@ -190,7 +193,7 @@ static void test_bits(void **state)
     (void)state;
     static const char *const names[] = {"llama-mha.Q4_0", "gemma3.Q8_0", "falcon-40b.Q8_0",
                                         "qwen3moe.Q8_0",  "opt.Q8_0",    "granitemoe.Q4_0"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    for (size_t i = 0; i < sizeof names / sizeof *names; i += SANITIZED ? 3 : 1) {
         struct golden g;
         struct hearth_model *m = NULL;
         float *states, *logits;
