@@ -60,8 +60,8 @@ struct hearth_file_piece {
 // have other bytes, which its reader must find out. HEARTH_E_IO, HEARTH_E_MEMORY. Thread-safe.
 int hearth_cache_file_put(const char *path, const struct hearth_file_piece *parts, int n,
                           struct hearth_error *err);
-// Whether there is such a file; it counts as used now then (within a minute).
-bool hearth_cache_file_touch(const char *path);
+// The file counts as used at that time, in nanoseconds since 1970. False: there is no such file.
+bool hearth_cache_file_touch(const char *path, uint64_t ns);
 void hearth_cache_file_remove(const char *path);
 // Of the folder's files whose names end with `suffix`, removes the one that was not used for longest, and so
 // on, until all have at most `most` bytes; *bytes becomes what they have then. Also removes what writers of

@@ -17,8 +17,7 @@
 
 // Bytes of one write(): below the limits of all systems.
 #define MAX_TRANSFER ((size_t)1 << 30)
-// A file that was used so many seconds ago need not be marked again; a temporary one that is younger may be
-// one that its writer has not locked yet.
+// A temporary file that was written to so few seconds ago may be one that its writer has not locked yet.
 #define RECENT 60
 // Files that one look at a folder chooses for removal at most.
 #define MOST_OLD 256
@@ -111,14 +110,11 @@ int hearth_cache_file_put(const char *path, const struct hearth_file_piece *part
     return error ? hearth_fail_errno(err, error, "%s: cannot write the file", path) : HEARTH_OK;
 }
 
-bool hearth_cache_file_touch(const char *path)
+bool hearth_cache_file_touch(const char *path, uint64_t ns)
 {
-    struct stat st;
-    if (stat(path, &st) || !S_ISREG(st.st_mode))
-        return false;
-    if (time(NULL) - st.st_mtime > RECENT)
-        (void)utimensat(AT_FDCWD, path, NULL, 0);
-    return true;
+    const struct timespec when = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
+    const struct timespec times[] = {when, when};
+    return !utimensat(AT_FDCWD, path, times, AT_SYMLINK_NOFOLLOW);
 }
 
 void hearth_cache_file_remove(const char *path)

@@ -9,8 +9,10 @@
 
 // Reading goes on for so long before others have their turn.
 #define TURN_NS 100000000u
-// Blocks of a prompt that is not all evaluated yet are written so many at a time.
-#define BLOCKS_AT_ONCE 4
+// Of a prompt that is not all evaluated yet, so many blocks are handed over at least, and this part of those
+// that were before, which count as used again.
+#define LEAST_BLOCKS 4
+#define PART         8
 // How long the end waits for what is not written yet.
 #define LAST_NS 3000000000u
 // Reading that was slower than computing is tried again as often as this makes it seem fast enough.
@@ -102,14 +104,14 @@ void hearth_disk_restore(struct hearth_scheduler *s)
 
 // ---- to disk
 
-static bool hand_over(struct hearth_scheduler *s, int seq, const hearth_token *tokens, int from, int n)
+static bool hand_over(struct hearth_scheduler *s, int seq, const hearth_token *tokens, int n)
 {
     struct hearth_error err;
     const int fork = hearth_seq_fork(s->session, seq, n * TOKENS, &err);
     if (fork < 0)
         return false;
     const double cost_us = s->prompt_token_ns * TOKENS / 1e3;
-    hearth_prefix_files_write(s->files, fork, tokens, from, n, cost_us < 4e9 ? (uint32_t)cost_us : 0);
+    hearth_prefix_files_write(s->files, fork, tokens, n, cost_us < 4e9 ? (uint32_t)cost_us : 0);
     return true;
 }
 
@@ -119,11 +121,10 @@ static bool hand_over_slot(struct hearth_scheduler *s, struct hearth_slot *slot)
         return false;
     const bool whole = slot->n_done >= slot->job->n_prompt;
     const int n = (whole ? slot->job->n_prompt : slot->n_done) / TOKENS;
-    if (n - slot->n_offered < (whole ? 1 : BLOCKS_AT_ONCE))
+    if (n - slot->n_offered < (whole ? 1 : LEAST_BLOCKS + slot->n_offered / PART))
         return false;
-    const int from = slot->n_offered;
     slot->n_offered = n;
-    return hand_over(s, slot->seq, slot->job->tokens, from, n);
+    return hand_over(s, slot->seq, slot->job->tokens, n);
 }
 
 void hearth_disk_offer(struct hearth_scheduler *s)
@@ -135,7 +136,7 @@ void hearth_disk_offer(struct hearth_scheduler *s)
         if (hand_over_slot(s, &s->slots[i]))
             return;
     while (hearth_prefixes_offer(s->prefixes, &offer))
-        if (hand_over(s, offer.seq, offer.tokens, offer.from, offer.n))
+        if (hand_over(s, offer.seq, offer.tokens, offer.n))
             return;
 }
 

@@ -20,7 +20,7 @@
 
 // What the writer has to do.
 struct work {
-    int seq, from, n; // seq -1: nothing
+    int seq, n; // seq -1: nothing
     hearth_token *tokens;
     uint32_t cost_us;
 };
@@ -94,29 +94,36 @@ static void say_failed(struct hearth_prefix_files *f, const struct hearth_error 
     f->said_failed = true;
 }
 
+// Bytes that the blocks of one prompt may have.
+static uint64_t most_of_one(const struct hearth_prefix_files *f)
+{
+    return f->params.most - f->params.most / 16;
+}
+
 // Makes room for another block. The folder is looked at when it seems full, and now and then because other
-// servers may write to it. A part more is removed, so that this is seldom.
+// servers may write to it. Some more is removed, so that this is seldom.
 static int make_room(struct hearth_prefix_files *f, struct hearth_error *err)
 {
-    const uint64_t most = f->params.most, spare = most / 16;
+    const uint64_t most = f->params.most;
     if (f->bytes + f->block_bytes <= most && f->unseen <= most / 32)
         return HEARTH_OK;
     int rc = hearth_folder_trim(f->folder, NAME_END, most, &f->bytes, err);
     if (!rc && f->bytes + f->block_bytes > most)
-        rc = hearth_folder_trim(f->folder, NAME_END,
-                                most - f->block_bytes - (spare < most - f->block_bytes ? spare : 0),
-                                &f->bytes, err);
+        rc = hearth_folder_trim(f->folder, NAME_END, most_of_one(f) - f->block_bytes, &f->bytes, err);
     f->unseen = 0;
     return rc;
 }
 
+// `used`: when the prompt was, in nanoseconds since 1970. Of its blocks the first counts as used last, since
+// the others are worth nothing without it.
 static void write_block(struct hearth_prefix_files *f, const struct work *w, int i,
-                        const struct hearth_block_key *key)
+                        const struct hearth_block_key *key, uint64_t used)
 {
     char path[PATH_SIZE];
     struct hearth_error err = {0};
     path_of(f, key, path);
-    if (hearth_cache_file_touch(path) || hearth_now_ns() < f->paused_until)
+    used -= (uint64_t)i * 1000;
+    if (hearth_cache_file_touch(path, used) || hearth_now_ns() < f->paused_until)
         return;
     int rc = make_room(f, &err);
     if (!rc)
@@ -125,6 +132,7 @@ static void write_block(struct hearth_prefix_files *f, const struct work *w, int
         say_failed(f, &err);
         return;
     }
+    (void)hearth_cache_file_touch(path, used);
     f->bytes += f->block_bytes;
     f->unseen += f->block_bytes;
     atomic_fetch_add(&f->written, 1);
@@ -133,10 +141,13 @@ static void write_block(struct hearth_prefix_files *f, const struct work *w, int
 static void write_blocks(struct hearth_prefix_files *f, const struct work *w)
 {
     struct hearth_block_key key = f->root;
-    for (int i = 0; i < w->n && !atomic_load(&f->interrupted); i++) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    const uint64_t used = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    const uint64_t most = most_of_one(f) / f->block_bytes;
+    for (int i = 0; i < w->n && (uint64_t)i < most && !atomic_load(&f->interrupted); i++) {
         hearth_block_next(&key, w->tokens + (size_t)i * HEARTH_BLOCK_TOKENS);
-        if (i >= w->from)
-            write_block(f, w, i, &key);
+        write_block(f, w, i, &key, used);
     }
 }
 
@@ -185,8 +196,8 @@ bool hearth_prefix_files_idle(struct hearth_prefix_files *f)
     return !busy;
 }
 
-void hearth_prefix_files_write(struct hearth_prefix_files *f, int seq, const hearth_token *tokens, int from,
-                               int n, uint32_t cost_us)
+void hearth_prefix_files_write(struct hearth_prefix_files *f, int seq, const hearth_token *tokens, int n,
+                               uint32_t cost_us)
 {
     const size_t count = (size_t)n * HEARTH_BLOCK_TOKENS;
     hearth_token *copy = hearth_calloc(count, sizeof *copy);
@@ -196,7 +207,7 @@ void hearth_prefix_files_write(struct hearth_prefix_files *f, int seq, const hea
     }
     memcpy(copy, tokens, count * sizeof *copy);
     pthread_mutex_lock(&f->mutex);
-    f->work = (struct work){.seq = seq, .from = from, .n = n, .tokens = copy, .cost_us = cost_us};
+    f->work = (struct work){.seq = seq, .n = n, .tokens = copy, .cost_us = cost_us};
     f->busy = true;
     pthread_cond_signal(&f->given);
     pthread_mutex_unlock(&f->mutex);
@@ -246,7 +257,7 @@ static int check_folder(struct hearth_prefix_files *f, struct hearth_error *err)
                            "%s: others may write to this folder, and so into the model's memory; chmod 700 "
                            "makes it yours alone",
                            p->folder);
-    if (p->most < f->block_bytes)
+    if (most_of_one(f) < f->block_bytes)
         return hearth_fail(err, HEARTH_E_INVALID, "%s: with this model, %d tokens take %llu bytes", p->folder,
                            HEARTH_BLOCK_TOKENS, (unsigned long long)f->block_bytes);
     return HEARTH_OK;

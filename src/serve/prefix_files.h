@@ -35,10 +35,10 @@ int hearth_prefix_files_load(struct hearth_prefix_files *files, int seq, const s
 
 // Whether the writer has nothing to do. Sequences that it had are free again.
 bool hearth_prefix_files_idle(struct hearth_prefix_files *files);
-// Has an idle writer write the blocks [from, n) of a sequence, which is its own from now on; those that are
-// there count as used. tokens: all of the n blocks, copied.
-void hearth_prefix_files_write(struct hearth_prefix_files *files, int seq, const hearth_token *tokens,
-                               int from, int n, uint32_t cost_us);
+// Has an idle writer write the first n blocks of a sequence, which is its own from now on; those that are
+// there already count as used. tokens: of the blocks, copied.
+void hearth_prefix_files_write(struct hearth_prefix_files *files, int seq, const hearth_token *tokens, int n,
+                               uint32_t cost_us);
 // Has the writer end after the block that it is at, and waits for it.
 void hearth_prefix_files_interrupt(struct hearth_prefix_files *files);
 // Waits until the writer is idle, for so long at most.

@@ -138,8 +138,7 @@ bool hearth_prefixes_offer(struct hearth_prefixes *p, struct hearth_prefix_offer
     }
     if (!last)
         return false;
-    *offer =
-        (struct hearth_prefix_offer){last->seq, last->n_offered, last->n / HEARTH_BLOCK_TOKENS, last->tokens};
+    *offer = (struct hearth_prefix_offer){last->seq, last->n / HEARTH_BLOCK_TOKENS, last->tokens};
     last->n_offered = offer->n;
     return true;
 }

@@ -27,12 +27,12 @@ void hearth_prefixes_keep(struct hearth_prefixes *p, int seq, const hearth_token
                           int n_offered);
 // Lets go of the entry that was not used for longest. False: there is none.
 bool hearth_prefixes_drop(struct hearth_prefixes *p);
-// Blocks [from, n) of an entry, which has tokens for all n.
+// The first n blocks of an entry.
 struct hearth_prefix_offer {
-    int seq, from, n;
+    int seq, n;
     const hearth_token *tokens;
 };
-// Those of the entry used last that were not offered yet; now they were. False: there are none.
+// Those of the entry used last that has blocks that were not offered yet; now they were. False: there is none.
 bool hearth_prefixes_offer(struct hearth_prefixes *p, struct hearth_prefix_offer *offer);
 // Entries that there are now.
 int hearth_prefixes_count(const struct hearth_prefixes *p);

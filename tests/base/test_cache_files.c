@@ -77,11 +77,11 @@ static void test_touch(void **state)
     (void)state;
     struct stat st;
     put("old.cache", "abc", 1000);
-    assert_true(hearth_cache_file_touch(in_folder("old.cache")));
+    assert_true(hearth_cache_file_touch(in_folder("old.cache"), 1234567890123456789u));
     assert_int_equal(stat(in_folder("old.cache"), &st), 0);
-    assert_true(time(NULL) - st.st_mtime < 100);
-    assert_false(hearth_cache_file_touch(in_folder("none.cache")));
-    assert_false(hearth_cache_file_touch(folder));
+    assert_int_equal(st.st_mtim.tv_sec, 1234567890);
+    assert_int_equal(st.st_mtim.tv_nsec, 123456789);
+    assert_false(hearth_cache_file_touch(in_folder("none.cache"), 0));
     hearth_cache_file_remove(in_folder("old.cache"));
     hearth_cache_file_remove(in_folder("old.cache"));
     assert_int_equal(empty_folder(), 0);
