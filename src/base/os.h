@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Services of the operating system, apart from streaming reads (src/store). Files are in os_posix_files.c and
-// os_posix_scratch.c, the rest in os_posix.c.
+// Services of the operating system, apart from streaming reads (src/store). Files are in os_posix_files.c,
+// os_posix_cache.c and os_posix_scratch.c, the rest in os_posix.c.
 #ifndef HEARTH_BASE_OS_H
 #define HEARTH_BASE_OS_H
 
@@ -48,6 +48,30 @@ int hearth_scratch_write(struct hearth_scratch *s, const void *src, size_t n, ui
                          struct hearth_error *err);
 int hearth_scratch_read(struct hearth_scratch *s, void *dst, size_t n, uint64_t offset,
                         struct hearth_error *err);
+
+// What a file is made of, part after part.
+struct hearth_file_piece {
+    const void *bytes;
+    size_t n;
+};
+// Writes a small file of a cache, for this user alone: it appears at once and whole under `path`, in a folder
+// that exists, unless there is one already; a writer that is killed leaves at most a temporary file, which
+// hearth_folder_trim() removes. Nothing is brought to disk: after a loss of power the file may be short or
+// have other bytes, which its reader must find out. HEARTH_E_IO, HEARTH_E_MEMORY. Thread-safe.
+int hearth_cache_file_put(const char *path, const struct hearth_file_piece *parts, int n,
+                          struct hearth_error *err);
+// The file counts as used at that time, in nanoseconds since 1970. False: there is no such file.
+bool hearth_cache_file_touch(const char *path, uint64_t ns);
+void hearth_cache_file_remove(const char *path);
+// Of the folder's files whose names end with `suffix`, removes the one that was not used for longest, and so
+// on, until all have at most `most` bytes; *bytes becomes what they have then. Also removes what writers of
+// such files that were killed left. Other files stay. HEARTH_E_IO, HEARTH_E_MEMORY.
+int hearth_folder_trim(const char *path, const char *suffix, uint64_t most, uint64_t *bytes,
+                       struct hearth_error *err);
+// Whether nobody but this user (and the system's) can put files into the folder.
+bool hearth_folder_is_own(const char *path);
+// A number that changes when the file at `path` is replaced or written to; 0: there is none.
+uint64_t hearth_file_stamp(const char *path);
 
 // Bytes that the disk has room for at `path`, where neither the file nor its folder need exist; UINT64_MAX:
 // not known.

@@ -117,6 +117,8 @@ static int listen_for_requests(struct serve *s)
         .timeout = (int)o->timeout,
         .ping_interval = (int)o->ping_interval,
         .max_body = (size_t)o->max_body,
+        .prefix_folder = o->prefix_cache,
+        .prefix_bytes = o->prefix_cache_size,
     };
     return hearth_server_open(&s->server, &params, &err) ? hearth_cli_fail(&err) : HEARTH_EXIT_OK;
 }
@@ -127,7 +129,7 @@ static int open_session(struct serve *s)
     const int trained = hearth_model_info(s->model)->n_ctx_train;
     const int usual = trained < USUAL_CTX ? trained : USUAL_CTX;
     const int n_ctx = o->n_ctx < 0 ? usual : o->n_ctx ? (int)o->n_ctx : trained;
-    const int sequences = hearth_server_sequences((int)o->n_parallel);
+    const int sequences = hearth_server_sequences((int)o->n_parallel, o->prefix_cache != NULL);
     struct hearth_session_params params = hearth_cli_session_params(o, n_ctx, sequences);
     const int64_t pages = ((int64_t)n_ctx + PAGE - 1) / PAGE * o->n_parallel;
     if (!params.kv_tokens)

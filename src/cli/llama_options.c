@@ -208,7 +208,7 @@ static const struct hearth_llama_option table[] = {
     {"--tools* --mcp-*", VALUE, SERVE, NO_AGENT},
     {"--cors-credentials --no-cors-credentials", FLAG, SERVE, "there is --cors-origins alone"},
     {"--cors-headers --cors-methods", VALUE, SERVE, "there is --cors-origins alone"},
-    {"--slot-save-path", VALUE, SERVE, "prompts are kept in memory alone"},
+    {"--slot-save-path", VALUE, SERVE, "--prefix-cache DIR keeps prompts, those of all slots"},
     {"--path --ui-config* --webui-config* --api-prefix --media-path --server-base --tags --log-prompts-dir",
      VALUE, SERVE, "the server does not have it"},
     {"--sleep-idle-seconds", VALUE, SERVE, "the model stays; --ram bounds its memory"},

@@ -111,6 +111,8 @@ struct hearth_options {
     const char *host, *api_key, *api_key_file, *origins, *alias;
     int64_t port, queue, threads_http, timeout, ping_interval;
     uint64_t max_body;
+    const char *prefix_cache;
+    uint64_t prefix_cache_size;
 
     const char *simulate, *svg, *device;
     bool explain, measure, shape, early_predictors, drift, gates_apart;

@@ -189,6 +189,12 @@ const struct hearth_option hearth_option_table[] = {
      AT(ping_interval)},
     {"--max-body", NULL, HEARTH_OPTION_SIZE, "SIZE", "32M", NULL, 1024, 1.0e9, SERVE, "Server",
      "the largest request that is read", AT(max_body)},
+    {"--prefix-cache", NULL, HEARTH_OPTION_STRING, "DIR", NULL, NULL, NO_RANGE, SERVE, "Server",
+     "keep evaluated prompts in the folder DIR, too, so that they are there after the server began anew; servers may "
+     "share it. No text depends on it",
+     AT(prefix_cache)},
+    {"--prefix-cache-size", NULL, HEARTH_OPTION_SIZE, "SIZE", "4G", NULL, 1, 9.0e18, SERVE, "Server",
+     "what all prompts in DIR take at most; what was not used for longest goes", AT(prefix_cache_size)},
 
     {"-n, --predict", "--n-predict", HEARTH_OPTION_INT, "N", "-1", NULL, -1, INT_LIMIT, GENERATE,
      "Generation", "tokens to generate; -1: until the model ends its text or the context is full",

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/crc32c.h"
+#include "base/numbers.h"
 #include "base/os.h"
 #include "engine/law.h"
 #include "engine/session.h"
@@ -55,17 +56,25 @@ static bool has_steps(const struct hearth_kv *kv, int seq)
     return false;
 }
 
+int hearth_session_model_id(struct hearth_session *s, uint64_t *id, struct hearth_error *err)
+{
+    *id = s->model_id;
+    if (*id)
+        return HEARTH_OK;
+    const int rc = hearth_model_fingerprint(s->model, id, err);
+    if (!rc)
+        s->model_id = *id;
+    return rc;
+}
+
 // The header of a file that this session would write for n_tokens tokens.
 static int make_header(struct hearth_session *s, int n_tokens, bool steps, struct header *h,
                        struct hearth_error *err)
 {
-    uint64_t model_id = s->model_id;
-    if (!model_id) {
-        int rc = hearth_model_fingerprint(s->model, &model_id, err);
-        if (rc)
-            return rc;
-        s->model_id = model_id;
-    }
+    uint64_t model_id;
+    const int rc = hearth_session_model_id(s, &model_id, err);
+    if (rc)
+        return rc;
     *h = (struct header){.version = VERSION,
                          .page_tokens = HEARTH_KV_TILE,
                          .model = model_id,
@@ -97,22 +106,6 @@ static int tokens_in(int n, int page)
     return left < HEARTH_KV_TILE ? left : HEARTH_KV_TILE;
 }
 
-// ---- numbers
-
-static void put_number(uint8_t **to, uint64_t v, int size)
-{
-    for (int i = 0; i < size; i++)
-        *(*to)++ = (uint8_t)(v >> (8 * i));
-}
-
-static uint64_t take_number(const uint8_t **from, int size)
-{
-    uint64_t v = 0;
-    for (int i = 0; i < size; i++)
-        v |= (uint64_t) * (*from)++ << (8 * i);
-    return v;
-}
-
 // ---- saving
 
 // A file being written and the checksum of all that is in it, but for checksums.
@@ -130,7 +123,7 @@ static int put(struct writer *w, const void *bytes, size_t n, struct hearth_erro
 static int put_sum(struct writer *w, struct hearth_error *err)
 {
     uint8_t bytes[SUM_BYTES], *to = bytes;
-    put_number(&to, w->crc, SUM_BYTES);
+    hearth_put_number(&to, w->crc, SUM_BYTES);
     return hearth_outfile_write(w->file, bytes, sizeof bytes, err);
 }
 
@@ -139,13 +132,13 @@ static int write_header(struct writer *w, const struct header *h, struct hearth_
     uint8_t bytes[HEADER_BYTES - SUM_BYTES], *to = bytes;
     memcpy(to, MAGIC, 8);
     to += 8;
-    put_number(&to, h->version, 4);
-    put_number(&to, h->page_tokens, 4);
-    put_number(&to, h->model, 8);
+    hearth_put_number(&to, h->version, 4);
+    hearth_put_number(&to, h->page_tokens, 4);
+    hearth_put_number(&to, h->model, 8);
     const uint32_t numbers[] = {h->type_k,   h->type_v,   h->n_layer, h->n_head_kv,
                                 h->head_dim, h->n_tokens, h->steps,   h->law};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        put_number(&to, numbers[i], 4);
+        hearth_put_number(&to, numbers[i], 4);
     memcpy(to, h->name, NAME_BYTES);
     int rc = put(w, bytes, sizeof bytes, err);
     return rc ? rc : put_sum(w, err);
@@ -161,9 +154,9 @@ static int write_tokens(struct writer *w, const struct hearth_kv *kv, const stru
         const int n = tokens_in(seq->length, i);
         const uint64_t stored = n < 64 ? (UINT64_C(1) << n) - 1 : UINT64_MAX;
         uint8_t bytes[8 + 4 * HEARTH_KV_TILE], *to = bytes;
-        put_number(&to, p->steps & stored, 8);
+        hearth_put_number(&to, p->steps & stored, 8);
         for (int k = 0; k < n; k++)
-            put_number(&to, (uint32_t)p->tokens[k], 4);
+            hearth_put_number(&to, (uint32_t)p->tokens[k], 4);
         rc = put(w, bytes, (size_t)(to - bytes), err);
     }
     return rc ? rc : put_sum(w, err);
@@ -266,7 +259,7 @@ static int check_sum(struct reader *r, const char *what, struct hearth_error *er
     uint8_t bytes[SUM_BYTES];
     const uint8_t *from = bytes;
     int rc = get_raw(r, bytes, sizeof bytes, err);
-    if (!rc && take_number(&from, SUM_BYTES) != r->crc)
+    if (!rc && hearth_take_number(&from, SUM_BYTES) != r->crc)
         rc = fail_damaged(r, what, err);
     return rc;
 }
@@ -286,17 +279,17 @@ static int read_header(struct reader *r, struct header *h, struct hearth_error *
         return rc;
     if (memcmp(bytes, MAGIC, 8) != 0)
         return hearth_fail(err, HEARTH_E_FORMAT, "%s: not a saved sequence of Hearth", path);
-    h->version = (uint32_t)take_number(&from, 4);
+    h->version = (uint32_t)hearth_take_number(&from, 4);
     if (h->version != VERSION)
         return hearth_fail(err, HEARTH_E_UNSUPPORTED,
                            "%s: a saved sequence of version %u, but this build knows version %u only", path,
                            h->version, (unsigned)VERSION);
-    h->page_tokens = (uint32_t)take_number(&from, 4);
-    h->model = take_number(&from, 8);
+    h->page_tokens = (uint32_t)hearth_take_number(&from, 4);
+    h->model = hearth_take_number(&from, 8);
     uint32_t *const numbers[] = {&h->type_k,   &h->type_v,   &h->n_layer, &h->n_head_kv,
                                  &h->head_dim, &h->n_tokens, &h->steps,   &h->law};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        *numbers[i] = (uint32_t)take_number(&from, 4);
+        *numbers[i] = (uint32_t)hearth_take_number(&from, 4);
     memcpy(h->name, from, NAME_BYTES);
     return check_sum(r, "its header does not match its checksum", err);
 }
@@ -358,12 +351,12 @@ static int read_tokens(struct reader *r, struct hearth_session *s, int seq, int 
         rc = get(r, bytes, 8 + 4 * (size_t)count, err);
         if (rc)
             break;
-        const uint64_t bits = take_number(&from, 8);
+        const uint64_t bits = hearth_take_number(&from, 8);
         any |= bits;
         if (count < 64 && bits >> count)
             return fail_damaged(r, "its phases make no sense", err);
         for (int i = 0; i < count; i++) {
-            const uint32_t value = (uint32_t)take_number(&from, 4);
+            const uint32_t value = (uint32_t)hearth_take_number(&from, 4);
             if (value >= (uint32_t)s->model->hp.n_vocab)
                 return fail_damaged(r, "it has a token outside the vocabulary", err);
             const hearth_token token = (hearth_token)value;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A session's insides: for session.c, evaluate.c, forward.c, by_layer.c, rope.c and kv_file.c alone, and for tests.
+// A session's insides: for session.c, evaluate.c, forward.c, by_layer.c, rope.c, kv_file.c and
+// kv_block.c alone, and for tests.
 #ifndef HEARTH_ENGINE_SESSION_H
 #define HEARTH_ENGINE_SESSION_H
 
@@ -60,6 +61,9 @@ struct hearth_session {
 // A session that has all but weights: opening begins with it. HEARTH_E_INVALID, HEARTH_E_MEMORY and so on.
 int hearth_session_begin(struct hearth_session **out, const struct hearth_model *model,
                          const struct hearth_session_params *params, struct hearth_error *err);
+
+// hearth_model_fingerprint() of its model, which is worked out once. Thread-safe.
+int hearth_session_model_id(struct hearth_session *s, uint64_t *id, struct hearth_error *err);
 
 // From hearth_turn_begin() to hearth_turn_end() the weights are this session's, unless it fails.
 int hearth_turn_begin(struct hearth_session *s, struct hearth_error *err);

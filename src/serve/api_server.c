@@ -147,6 +147,10 @@ static void put_own(struct hearth_out *out, const struct hearth_scheduler_info *
     const struct hearth_streaming_stats *s = &i->streaming;
     put_metric(out, "hearth:cached_tokens_total", "counter", "Prompt tokens that were there already.",
                (double)i->cached_tokens);
+    put_metric(out, "hearth:restored_tokens_total", "counter", "Of these, tokens that came from disk.",
+               (double)i->restored_tokens);
+    put_metric(out, "hearth:written_blocks_total", "counter", "Blocks of prompts written to disk.",
+               (double)i->written_blocks);
     put_metric(out, "hearth:prefixes", "gauge", "Former prompts that are kept.", i->n_prefixes);
     put_metric(out, "hearth:preempted_total", "counter", "Texts that made room for others and began again.",
                (double)i->preempted);

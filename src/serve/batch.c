@@ -75,7 +75,7 @@ static struct hearth_slot *next_prompt(struct hearth_scheduler *s)
     int best_left = 0;
     for (int i = 0; i < s->n_slots; i++) {
         struct hearth_slot *slot = &s->slots[i];
-        if (!in_prompt(slot) || slot->rows)
+        if (!in_prompt(slot) || slot->rows || slot->restores)
             continue;
         const int left = slot->passed_over >= PATIENCE ? 0 : slot->job->n_prompt - slot->n_done;
         if (!best || left < best_left || (left == best_left && slot->job->order < best->job->order)) {

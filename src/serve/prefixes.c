@@ -6,11 +6,13 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "engine/kv_block.h"
 
 struct entry {
     int seq, n;
     hearth_token *tokens;
     uint64_t used;
+    int n_offered; // blocks
 };
 
 struct hearth_prefixes {
@@ -109,7 +111,8 @@ static void drop_covered(struct hearth_prefixes *p, const hearth_token *tokens, 
     }
 }
 
-void hearth_prefixes_keep(struct hearth_prefixes *p, int seq, const hearth_token *tokens, int n)
+void hearth_prefixes_keep(struct hearth_prefixes *p, int seq, const hearth_token *tokens, int n,
+                          int n_offered)
 {
     struct hearth_error err;
     hearth_token *copy = n > 0 && p->cap ? hearth_calloc((size_t)n, sizeof *copy) : NULL;
@@ -122,7 +125,22 @@ void hearth_prefixes_keep(struct hearth_prefixes *p, int seq, const hearth_token
     drop_covered(p, tokens, n);
     if (p->n == p->cap)
         hearth_prefixes_drop(p);
-    p->entries[p->n++] = (struct entry){seq, n, copy, ++p->clock};
+    p->entries[p->n++] = (struct entry){seq, n, copy, ++p->clock, n_offered};
+}
+
+bool hearth_prefixes_offer(struct hearth_prefixes *p, struct hearth_prefix_offer *offer)
+{
+    struct entry *last = NULL;
+    for (int i = 0; i < p->n; i++) {
+        struct entry *e = &p->entries[i];
+        if (e->n / HEARTH_BLOCK_TOKENS > e->n_offered && (!last || e->used > last->used))
+            last = e;
+    }
+    if (!last)
+        return false;
+    *offer = (struct hearth_prefix_offer){last->seq, last->n / HEARTH_BLOCK_TOKENS, last->tokens};
+    last->n_offered = offer->n;
+    return true;
 }
 
 int hearth_prefixes_count(const struct hearth_prefixes *p)

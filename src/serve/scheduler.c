@@ -86,11 +86,12 @@ static int evaluate(struct hearth_scheduler *s, struct hearth_error *err)
 static bool await_work(struct hearth_scheduler *s)
 {
     pthread_mutex_lock(&s->mutex);
-    while (!s->first && !s->info.n_busy && !s->ending) {
+    while (!s->first && !s->info.n_busy && !s->ending && !s->written) {
         pthread_cond_broadcast(&s->idle);
         pthread_cond_wait(&s->work, &s->mutex);
     }
-    const bool more = s->first || s->info.n_busy;
+    const bool more = s->first || s->info.n_busy || !s->ending;
+    s->written = false;
     if (!more)
         pthread_cond_broadcast(&s->idle);
     pthread_mutex_unlock(&s->mutex);
@@ -101,9 +102,14 @@ static void *work(void *arg)
 {
     struct hearth_scheduler *s = arg;
     struct hearth_error err = {0};
-    while (await_work(s)) {
+    for (;;) {
+        hearth_disk_offer(s);
+        if (!await_work(s))
+            return NULL;
         hearth_slots_end_unwanted(s);
         hearth_slots_fill(s);
+        hearth_disk_restore(s);
+        hearth_slots_count_cached(s);
         if (!hearth_batch_fill(s))
             continue;
         const int rc = evaluate(s, &err);
@@ -114,7 +120,6 @@ static void *work(void *arg)
         else if (rc != HEARTH_E_INTERRUPTED)
             fail_all(s, err.message);
     }
-    return NULL;
 }
 
 // ---- for other threads
@@ -202,6 +207,7 @@ void hearth_scheduler_look(struct hearth_scheduler *s, struct hearth_scheduler_i
     *info = s->info;
     info->n_slots = s->n_slots;
     info->n_waiting = s->n_waiting;
+    info->written_blocks = s->files ? hearth_prefix_files_written(s->files) : 0;
     if (slots)
         copy_slots(s, slots);
     pthread_mutex_unlock(&s->mutex);
@@ -209,10 +215,10 @@ void hearth_scheduler_look(struct hearth_scheduler *s, struct hearth_scheduler_i
 
 // ---- opening and closing
 
-int hearth_scheduler_sequences(int n_slots)
+int hearth_scheduler_sequences(int n_slots, bool on_disk)
 {
     const int kept = n_slots + 8;
-    return n_slots + kept;
+    return n_slots + kept + on_disk;
 }
 
 static int take_memory(struct hearth_scheduler *s, const struct hearth_scheduler_params *p)
@@ -229,12 +235,14 @@ static int take_memory(struct hearth_scheduler *s, const struct hearth_scheduler
     s->end = &s->first;
     s->slots = hearth_calloc((size_t)p->n_slots, sizeof *s->slots);
     s->rows = hearth_calloc((size_t)s->max_rows, sizeof *s->rows);
-    s->prefixes = hearth_prefixes_open(p->session, hearth_session_max_seqs(p->session) - p->n_slots);
+    s->prefixes = hearth_prefixes_open(p->session, hearth_session_max_seqs(p->session) - p->n_slots -
+                                                       (p->prefix_folder != NULL));
     return s->slots && s->rows && s->prefixes ? 0 : -1;
 }
 
 static void free_all(struct hearth_scheduler *s)
 {
+    hearth_prefix_files_close(&s->files);
     if (s->prefixes)
         hearth_prefixes_close(&s->prefixes);
     free(s->slots);
@@ -255,6 +263,7 @@ int hearth_scheduler_open(struct hearth_scheduler **out, const struct hearth_sch
     pthread_mutex_init(&s->mutex, NULL);
     pthread_cond_init(&s->work, NULL);
     pthread_cond_init(&s->idle, NULL);
+    hearth_disk_open(s, params->prefix_folder, params->prefix_bytes);
     const int failed = pthread_create(&s->thread, NULL, work, s);
     if (failed) {
         free_all(s);
@@ -301,9 +310,11 @@ void hearth_scheduler_end(struct hearth_scheduler *s)
         hearth_cancel(s->session);
     pthread_cond_signal(&s->work);
     pthread_mutex_unlock(&s->mutex);
-    if (!s->joined)
-        pthread_join(s->thread, NULL);
+    if (s->joined)
+        return;
+    pthread_join(s->thread, NULL);
     s->joined = true;
+    hearth_disk_finish(s);
 }
 
 void hearth_scheduler_close(struct hearth_scheduler **s)
@@ -311,6 +322,7 @@ void hearth_scheduler_close(struct hearth_scheduler **s)
     if (!*s)
         return;
     hearth_scheduler_end(*s);
+    hearth_prefix_files_close(&(*s)->files); // it wakes
     pthread_mutex_destroy(&(*s)->mutex);
     pthread_cond_destroy(&(*s)->work);
     pthread_cond_destroy(&(*s)->idle);

@@ -15,10 +15,13 @@ struct hearth_scheduler_params {
     struct hearth_session *session; // the scheduler's from now on
     int n_slots;                    // jobs that are done at once
     int max_waiting;                // jobs that wait besides
+    const char *prefix_folder;      // where prompts are kept on disk, too; NULL: nowhere
+    uint64_t prefix_bytes;          // of it at most
 };
 
-// Sequences that a session needs for so many slots: some are for what is kept of former prompts.
-int hearth_scheduler_sequences(int n_slots);
+// Sequences that a session needs for so many slots: some are for what is kept of former prompts, one for what
+// is being written to disk.
+int hearth_scheduler_sequences(int n_slots, bool on_disk);
 
 // Errors: HEARTH_E_MEMORY, HEARTH_E_IO (no thread).
 int hearth_scheduler_open(struct hearth_scheduler **out, const struct hearth_scheduler_params *params,
@@ -60,6 +63,7 @@ struct hearth_slot_info {
 struct hearth_scheduler_info {
     int n_slots, n_busy, n_waiting, n_prefixes;
     uint64_t prompt_tokens, cached_tokens, generated_tokens, jobs; // since the start
+    uint64_t restored_tokens, written_blocks;                      // of cached_tokens, from disk; to disk
     uint64_t prompt_ns, generate_ns;                               // sums of the jobs' own times
     uint64_t evaluations, busy_sum; // busy_sum / evaluations: busy slots at a time
     uint64_t preempted;             // jobs that had to make room for others, and began again

@@ -1,20 +1,25 @@
 // SPDX-License-Identifier: MIT
 // The insides of the scheduler: scheduler.c has the thread, queue.c the jobs that wait, batch.c the rows of an
-// evaluation, slots.c where jobs go and end.
+// evaluation, slots.c where jobs go and end, disk.c what comes from disk and goes there.
 #ifndef HEARTH_SERVE_SCHEDULER_STATE_H
 #define HEARTH_SERVE_SCHEDULER_STATE_H
 
 #include <pthread.h>
 
+#include "serve/prefix_files.h"
 #include "serve/prefixes.h"
 #include "serve/scheduler.h"
 
 struct hearth_slot {
-    struct hearth_job *job; // NULL: idle
-    int seq, n_done;        // tokens of the job that the sequence has
-    int rows, first_row;    // in this evaluation
-    int logits;             // the row of it that gets logits; -1: none
-    int passed_over;        // evaluations that had no place for its prompt
+    struct hearth_job *job;      // NULL: idle
+    int seq, n_done;             // tokens of the job that the sequence has
+    int rows, first_row;         // in this evaluation
+    int logits;                  // the row of it that gets logits; -1: none
+    int passed_over;             // evaluations that had no place for its prompt
+    bool counts;                 // what was there of its prompt is not counted yet
+    bool restores;               // its prompt comes from disk for now
+    struct hearth_block_key key; // of the last block of n_done tokens, then
+    int n_offered;               // blocks that were handed to the writer
 };
 
 struct hearth_scheduler {
@@ -23,7 +28,9 @@ struct hearth_scheduler {
     int n_slots, max_waiting, room, max_rows, max_steps;
     struct hearth_slot *slots;
     struct hearth_prefixes *prefixes;
-    struct hearth_batch_row *rows; // [max_rows]
+    struct hearth_prefix_files *files;   // NULL: prompts are kept in memory alone
+    double block_read_ns, block_cost_ns; // of a block from disk; of computing one, as files say. 0: unknown
+    struct hearth_batch_row *rows;       // [max_rows]
     int n_rows, n_prompt_rows;
     double step_ns,
         prompt_token_ns; // of an evaluation of steps alone; of a further row of a prompt. 0: unknown
@@ -35,6 +42,7 @@ struct hearth_scheduler {
     struct hearth_job *first, **end; // that wait
     int n_waiting;
     bool evaluating, ending, aborted;
+    bool written; // the writer of files is idle again
     uint64_t order;
     struct hearth_scheduler_info info;
 };
@@ -50,6 +58,8 @@ struct hearth_job *hearth_queue_take(struct hearth_scheduler *s, struct hearth_j
 
 // Gives waiting jobs to idle slots.
 void hearth_slots_fill(struct hearth_scheduler *s);
+// Counts what was there of the prompts that are about to be evaluated.
+void hearth_slots_count_cached(struct hearth_scheduler *s);
 // Ends jobs that nobody wants any more, whether they wait or not; all of them once the scheduler is aborted.
 void hearth_slots_end_unwanted(struct hearth_scheduler *s);
 // Ends the slot's job; its prompt is kept.
@@ -57,6 +67,22 @@ void hearth_slot_end(struct hearth_scheduler *s, struct hearth_slot *slot, enum 
                      const char *message);
 // Makes room in the KV cache: lets go of a prefix, else of a job, which waits again.
 void hearth_slots_make_room(struct hearth_scheduler *s);
+
+// ---- disk.c
+
+// A folder that does not serve leads to a warning.
+void hearth_disk_open(struct hearth_scheduler *s, const char *folder, uint64_t most);
+// Whether the block after `done` tokens of the job's prompt, which are whole blocks, is worth reading from
+// disk.
+bool hearth_disk_goes_on(struct hearth_scheduler *s, const struct hearth_job *job, int done);
+// From now on the slot's prompt comes from disk, as far as that goes.
+void hearth_disk_begin(struct hearth_scheduler *s, struct hearth_slot *slot);
+// Reads for a while.
+void hearth_disk_restore(struct hearth_scheduler *s);
+// Gives the writer something to do, if it is idle.
+void hearth_disk_offer(struct hearth_scheduler *s);
+// At the end, in any thread: writes what is left, for some seconds at most.
+void hearth_disk_finish(struct hearth_scheduler *s);
 
 // ---- batch.c
 

@@ -20,8 +20,10 @@ struct hearth_server_params {
     int n_slots;     // texts that are generated at once
     int max_waiting; // texts that may wait besides
     int timeout;     // seconds that a client may stay silent
-    int ping_interval; // seconds after which a silent stream gets a comment
-    size_t max_body;   // bytes of a request
+    int ping_interval;         // seconds after which a silent stream gets a comment
+    size_t max_body;           // bytes of a request
+    const char *prefix_folder; // where prompts are kept on disk, too; NULL: nowhere
+    uint64_t prefix_bytes;     // of it at most
 };
 
 // Listens. Until hearth_server_start() requests are told that the model is loading. All that `params` points
@@ -43,7 +45,7 @@ struct hearth_served {
     int n_predict;                                // the same
     enum hearth_pooling pooling;                  // of embeddings
 };
-int hearth_server_sequences(int n_slots);
+int hearth_server_sequences(int n_slots, bool on_disk); // on_disk: there is a prefix_folder
 // From now on requests are answered. Errors: HEARTH_E_MEMORY, HEARTH_E_IO.
 int hearth_server_start(struct hearth_server *server, const struct hearth_served *served,
                         struct hearth_error *err);

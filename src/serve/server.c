@@ -22,9 +22,9 @@ struct hearth_server {
     atomic_int stops;
 };
 
-int hearth_server_sequences(int n_slots)
+int hearth_server_sequences(int n_slots, bool on_disk)
 {
-    return hearth_scheduler_sequences(n_slots);
+    return hearth_scheduler_sequences(n_slots, on_disk);
 }
 
 int hearth_server_open(struct hearth_server **out, const struct hearth_server_params *params,
@@ -71,8 +71,12 @@ int hearth_server_start(struct hearth_server *server, const struct hearth_served
                         struct hearth_error *err)
 {
     struct hearth_serving *s = &server->serving;
-    const struct hearth_scheduler_params params = {served->model, served->session, server->params.n_slots,
-                                                   server->params.max_waiting};
+    const struct hearth_scheduler_params params = {.model = served->model,
+                                                   .session = served->session,
+                                                   .n_slots = server->params.n_slots,
+                                                   .max_waiting = server->params.max_waiting,
+                                                   .prefix_folder = server->params.prefix_folder,
+                                                   .prefix_bytes = server->params.prefix_bytes};
     s->served = *served;
     s->sampling = *served->sampling;
     s->knows_developer = hearth_conversation_knows_developer(served->chat);

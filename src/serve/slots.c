@@ -66,6 +66,8 @@ static bool preempt(struct hearth_scheduler *s)
 
 void hearth_slots_make_room(struct hearth_scheduler *s)
 {
+    if (s->files)
+        hearth_prefix_files_interrupt(s->files); // it may hold what others let go of
     if (hearth_prefixes_drop(s->prefixes) || preempt(s))
         return;
     for (int i = 0; i < s->n_slots; i++) {
@@ -111,7 +113,7 @@ void hearth_slot_end(struct hearth_scheduler *s, struct hearth_slot *slot, enum 
     if (job->pooler.out) // so that it does not drive out what chats go on from
         hearth_seq_free(s->session, slot->seq);
     else
-        hearth_prefixes_keep(s->prefixes, slot->seq, job->tokens, kept);
+        hearth_prefixes_keep(s->prefixes, slot->seq, job->tokens, kept, slot->n_offered);
     free_slot(s, slot);
     end_job(s, job, end, message);
 }
@@ -189,20 +191,25 @@ static struct hearth_slot *find_alike(struct hearth_scheduler *s, const struct h
     return best;
 }
 
-// The sequence that a job starts from, with *done tokens of it.
-static int start_sequence(struct hearth_scheduler *s, const struct hearth_job *job, struct hearth_error *err)
+// The sequence that a job starts from, with some tokens of it. *restores: more come from disk.
+static int start_sequence(struct hearth_scheduler *s, const struct hearth_job *job, bool *restores,
+                          struct hearth_error *err)
 {
     int entry, alike;
+    *restores = false;
     if (job->pooler.out) // hidden states are wanted, which are not kept
         return hearth_seq_new(s->session, err);
     const int kept = hearth_prefixes_find(s->prefixes, job->tokens, job->n_prompt - 1, &entry);
     const struct hearth_slot *slot = find_alike(s, job, &alike);
     if (slot && alike > slot->n_done)
         alike = slot->n_done;
-    if (slot && alike > kept)
-        return hearth_seq_fork(s->session, slot->seq, alike, err);
-    if (kept)
-        return hearth_prefixes_take(s->prefixes, entry, kept, err);
+    const int there = slot && alike > kept ? alike : kept, whole = there - there % HEARTH_BLOCK_TOKENS;
+    *restores = hearth_disk_goes_on(s, job, whole);
+    const int taken = *restores ? whole : there;
+    if (taken && there > kept)
+        return hearth_seq_fork(s->session, slot->seq, taken, err);
+    if (taken)
+        return hearth_prefixes_take(s->prefixes, entry, taken, err);
     return hearth_seq_new(s->session, err);
 }
 
@@ -221,25 +228,26 @@ static bool should_wait(struct hearth_scheduler *s, const struct hearth_job *job
 static void start(struct hearth_scheduler *s, struct hearth_slot *slot, struct hearth_job *job)
 {
     struct hearth_error err = {0};
-    int seq = start_sequence(s, job, &err);
+    bool restores;
+    int seq = start_sequence(s, job, &restores, &err);
     while (seq == HEARTH_E_BUDGET && make_sequence_room(s))
-        seq = start_sequence(s, job, &err);
+        seq = start_sequence(s, job, &restores, &err);
     if (seq < 0) {
         end_job(s, job, HEARTH_END_FAILED, err.message);
         return;
     }
     const int done = hearth_seq_length(s->session, seq);
     pthread_mutex_lock(&s->mutex);
-    *slot = (struct hearth_slot){.job = job, .seq = seq, .n_done = done, .logits = -1};
+    *slot = (struct hearth_slot){
+        .job = job, .seq = seq, .n_done = done, .logits = -1, .counts = !job->started_ns};
     s->info.n_busy++;
     if (!job->started_ns) {
         job->started_ns = hearth_now_ns();
         job->stats.n_prompt = job->n_prompt;
-        job->stats.n_cached = done;
-        s->info.cached_tokens += (uint64_t)done;
-        s->info.prompt_tokens += (uint64_t)(job->n_prompt - done);
     }
     pthread_mutex_unlock(&s->mutex);
+    if (restores)
+        hearth_disk_begin(s, slot);
 }
 
 // Takes the first waiting job that can begin. NULL: none can.
@@ -257,6 +265,21 @@ static struct hearth_job *take_waiting(struct hearth_scheduler *s)
     }
     pthread_mutex_unlock(&s->mutex);
     return found;
+}
+
+void hearth_slots_count_cached(struct hearth_scheduler *s)
+{
+    pthread_mutex_lock(&s->mutex);
+    for (int i = 0; i < s->n_slots; i++) {
+        struct hearth_slot *slot = &s->slots[i];
+        if (!slot->job || !slot->counts || slot->restores)
+            continue;
+        slot->counts = false;
+        slot->job->stats.n_cached = slot->n_done;
+        s->info.cached_tokens += (uint64_t)slot->n_done;
+        s->info.prompt_tokens += (uint64_t)(slot->job->n_prompt - slot->n_done);
+    }
+    pthread_mutex_unlock(&s->mutex);
 }
 
 void hearth_slots_fill(struct hearth_scheduler *s)

@@ -102,8 +102,18 @@ same vectors vectors.tight
 [ "$(curl -sS "$base/metrics" | sed -n 's/^hearth:preempted_total //p')" -gt 0 ] || fail "no text made room for another"
 stop
 
+# ---- the same with prompts on disk, which come from there and go there while room is made
+start "$model" -np 6 -t 2 -c 1024 --kv-size $((repeats == 12 ? 1024 : 512)) --prefix-cache "$tmp/prompts"
+all disk
+all disk "long1 long2 long3 long4 long5 long6"
+all disk
+for i in $(seq $clients) long1 long2 long3 long4 long5 long6; do
+    same "alone$i" "disk$i"
+done
+stop
+
 # ---- a budget of memory, least possible
-start "$model" -np 4 -t 2 -c 1024 --ram min
+start "$model" -np 4 -t 2 -c 1024 --ram min --prefix-cache "$tmp/prompts"
 all small
 for i in $(seq $clients); do
     same "alone$i" "small$i"
