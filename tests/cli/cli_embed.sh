@@ -35,9 +35,13 @@ norm() { # N AWK
     run 0 embed "$model" "Once upon a time" -q --embd-output-format raw --embd-normalize "$1"
     awk "$2" "$tmp/out" || fail "--embd-normalize $1 is not that norm"
 }
+# shellcheck disable=SC2016
 norm 2 '{ for (i = 1; i <= NF; i++) s += $i * $i; exit !(s > 0.99999 && s < 1.00001) }'
+# shellcheck disable=SC2016
 norm 1 '{ for (i = 1; i <= NF; i++) s += $i < 0 ? -$i : $i; exit !(s > 0.99999 && s < 1.00001) }'
+# shellcheck disable=SC2016
 norm 0 '{ for (i = 1; i <= NF; i++) if ($i == 32760 || $i == -32760) n++; exit n != 1 }'
+# shellcheck disable=SC2016
 norm -1 '{ for (i = 1; i <= NF; i++) s += $i * $i; exit !(s > 1.1) }'
 
 # ---- where the texts come from; nothing depends on the others, threads, micro-batches, instructions

@@ -199,6 +199,7 @@ refuses "$cache" --prefix-cache-size 1K
 
 # ---- a full disk
 mkdir full
+# shellcheck disable=SC2016
 if unshare --mount --map-root-user sh -c 'mount -t tmpfs -o size=64k none "$1"' sh "$tmp/full" 2>/dev/null; then
     hearth_itself=$hearth
     printf '#!/bin/sh\nexec unshare --mount --map-root-user sh -c '\''mount -t tmpfs -o size=64k,mode=700 none "%s" && exec "%s" "$@"'\'' sh "$@"\n' \

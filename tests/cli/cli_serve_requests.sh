@@ -76,11 +76,12 @@ ask 400 /v1/chat/completions -d '{"messages": ["Hello"]}'
 begun='{"messages": [{"role": "user", "content": "Say \"It was a dark night\"."}, {"role": "assistant", "content": "It was "}]'
 ask 200 /apply-template -d "$begun}"
 json out prompt | tail -n 1 | grep -q "ASSISTANT: It was $" || fail "not cut behind the content"
-json out prompt >prompt
-sed 's/"It was "/[{"type": "text", "text": "It"}, {"type": "text", "text": " was "}]/' <<<"$begun}" >request
+json out prompt >whole
+parts='[{"type": "text", "text": "It"}, {"type": "text", "text": " was "}]'
+echo "${begun/\"It was \"/$parts}}" >request
 ask 200 /apply-template -d @request
 json out prompt >parts
-same prompt parts
+same whole parts
 ask 200 /v1/messages/count_tokens -d "$begun, \"max_tokens\": 1}"
 [ "$(json out input_tokens)" -gt 9 ] || fail "no count"
 ask 200 /v1/chat/completions -d "$begun, \"max_tokens\": 2}"
