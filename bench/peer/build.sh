@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 # Makes llama.cpp's own llama-bench and llama-quantize, and llama-bench-mapped (mapped.h), in bin/ without building
 # llama.cpp: the programs are compiled from the source that node-llama-cpp carries and linked to the libraries it ships prebuilt.
-# Run `npm install` first. Takes a minute.
+# Run `npm install` first. Takes a minute. `build.sh server` makes llama-server, too, without its web page: some ten minutes
+# more.
 set -eu
 cd "$(dirname "$0")"
 libs=node_modules/@node-llama-cpp/linux-x64/bins/linux-x64
@@ -30,3 +31,20 @@ for name in llama-bench llama-quantize llama-bench-mapped; do
         bin/libggml.v*.so bin/libggml-base.so -Wl,-rpath,"\$ORIGIN" -lpthread
     echo "$program"
 done
+
+[ "${1:-}" = server ] || exit 0
+[ -x bin/llama-server ] && exit 0
+mkdir -p server
+cmake -DUI_SOURCE_DIR=llama.cpp/tools/ui -DUI_BINARY_DIR=server -DLLAMA_SOURCE_DIR=llama.cpp -DLLAMA_BUILD_NUMBER=1 \
+    -DHF_ENABLED=OFF -DBUILD_UI=OFF -DLLAMA_UI_GZIP=ON -P llama.cpp/scripts/ui-assets.cmake >/dev/null 2>&1
+# shellcheck disable=SC2016 # the inner shell's
+compile='object=server/$(echo "$1" | tr / _).o
+[ -e "$object" ] || ${CXX:-g++} -std=c++17 -O2 -DNDEBUG -w -DCPPHTTPLIB_LISTEN_BACKLOG=512 -DCPPHTTPLIB_TCP_NODELAY=1 \
+    -Iserver -Illama.cpp -Illama.cpp/include -Illama.cpp/ggml/include -Illama.cpp/common -Illama.cpp/vendor \
+    -Illama.cpp/tools/mtmd -Illama.cpp/tools/server -c "$1" -o "$object"'
+find llama.cpp/tools/server llama.cpp/tools/mtmd llama.cpp/vendor/cpp-httplib server -name '*.cpp' \
+    ! -path '*/legacy-models/*' ! -path '*/debug/*' ! -path '*/tests/*' ! -name 'mtmd-cli.cpp' ! -name 'deprecation-*' -print0 |
+    xargs -0 -P "$(nproc)" -I '{}' sh -c "$compile" sh '{}'
+${CXX:-g++} server/*.o -o bin/llama-server bin/libllama-common.so bin/libllama.v*.so bin/libggml.v*.so bin/libggml-base.so \
+    -Wl,-rpath,"\$ORIGIN" -lpthread
+echo bin/llama-server
