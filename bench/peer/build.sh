@@ -41,10 +41,16 @@ cmake -DUI_SOURCE_DIR=llama.cpp/tools/ui -DUI_BINARY_DIR=server -DLLAMA_SOURCE_D
 compile='object=server/$(echo "$1" | tr / _).o
 [ -e "$object" ] || ${CXX:-g++} -std=c++17 -O2 -DNDEBUG -w -DCPPHTTPLIB_LISTEN_BACKLOG=512 -DCPPHTTPLIB_TCP_NODELAY=1 \
     -Iserver -Illama.cpp -Illama.cpp/include -Illama.cpp/ggml/include -Illama.cpp/common -Illama.cpp/vendor \
-    -Illama.cpp/tools/mtmd -Illama.cpp/tools/server -c "$1" -o "$object"'
-find llama.cpp/tools/server llama.cpp/tools/mtmd llama.cpp/vendor/cpp-httplib server -name '*.cpp' \
+    -Illama.cpp/tools/mtmd -Illama.cpp/tools/server -Illama.cpp/vendor/hash -c "$1" -o "$object"'
+find llama.cpp/tools/server llama.cpp/tools/mtmd llama.cpp/vendor/cpp-httplib llama.cpp/vendor/hash server -name '*.cpp' \
     ! -path '*/legacy-models/*' ! -path '*/debug/*' ! -path '*/tests/*' ! -name 'mtmd-cli.cpp' ! -name 'deprecation-*' -print0 |
     xargs -0 -P "$(nproc)" -I '{}' sh -c "$compile" sh '{}'
+for name in xxhash/xxhash sha1/sha1 sha256/sha256; do # one of them is C++
+    source=llama.cpp/vendor/hash/$name.c
+    language=c
+    grep -q '^namespace' "${source%.c}.h" && language=c++
+    ${CXX:-g++} -x $language -O2 -w -Illama.cpp/vendor/hash -c "$source" -o "server/$(basename $name).c.o"
+done
 ${CXX:-g++} server/*.o -o bin/llama-server bin/libllama-common.so bin/libllama.v*.so bin/libggml.v*.so bin/libggml-base.so \
     -Wl,-rpath,"\$ORIGIN" -lpthread
 echo bin/llama-server
