@@ -123,8 +123,8 @@ same vectors vectors.small
 stop
 
 # ---- a full queue
-start "$model" -np 1 -t 1 -c 4096 --queue 1 --sse-ping-interval 1
-forever='{"prompt": "It was", "n_predict": 4000, "ignore_eos": true, "stream": true}'
+start "$model" -np 1 -t 1 -c 32768 --queue 1 --sse-ping-interval 1
+forever='{"prompt": "It was", "n_predict": 32000, "ignore_eos": true, "stream": true}'
 curl -sS -N "$base/completion" -d "$forever" >stream1 2>/dev/null &
 curl1=$!
 curl -sS -N "$base/completion" -d "$forever" >stream2 2>/dev/null &
@@ -146,7 +146,7 @@ cat stream1 stream2 | grep -q '^: working' || fail "a silent stream"
 # ---- clients that go leave room at once
 kill "$curl1" "$curl2"
 ask 200 /completion -d '{"prompt": "It was", "n_predict": 2}' -m 20
-curl -sS "$base/completion" -m 0.5 -d '{"prompt": "It was", "n_predict": 4000, "ignore_eos": true}' >out 2>err # not streamed
+curl -sS "$base/completion" -m 0.5 -d '{"prompt": "It was", "n_predict": 32000, "ignore_eos": true}' >out 2>err # not streamed
 for _ in $(seq 50); do
     ask 200 /slots
     [ "$(json out 0/is_processing)" = false ] && break
@@ -155,7 +155,7 @@ done
 has 0/is_processing false
 
 # ---- an end while a text is streamed: the stream ends in good order, within some seconds
-curl -sS -N "$base/v1/completions" -d '{"prompt": "It was", "max_tokens": 4000, "ignore_eos": true, "stream": true}' >stream 2>err &
+curl -sS -N "$base/v1/completions" -d '{"prompt": "It was", "max_tokens": 32000, "ignore_eos": true, "stream": true}' >stream 2>err &
 client=$!
 for _ in $(seq 100); do
     [ -s stream ] && break
@@ -164,5 +164,5 @@ done
 stop
 wait "$client" || fail "the client of a server that ends: $(cat err)"
 [ "$(tail -n 2 stream | head -n 1)" = "data: [DONE]" ] || fail "a stream without its end"
-[ "$length" = 8 ] || grep -q 'shutting down' stream || fail "a text of 4,000 tokens in five seconds"
+[ "$length" = 8 ] || grep -q 'shutting down' stream || fail "a text of 32,000 tokens in five seconds"
 exit 0
