@@ -113,7 +113,7 @@ static void help_program(void)
 {
     printf("Usage: hearth COMMAND ...\n\nHearth %s: %s.\n\nCommands:\n", hearth_version(), program_summary);
     for (const struct hearth_command *cmd = hearth_command_table; cmd->name; cmd++)
-        printf("  %-12s %s\n", cmd->name, cmd->summary);
+        printf("  %-16s %s\n", cmd->name, cmd->summary);
     printf("\nhearth COMMAND --help shows a command's options. hearth --version shows version and CPU.\n"
            "Every option can be set by a variable, too: HEARTH_CTX_SIZE=8192 is --ctx-size 8192.\n"
            "Exit status: 0 success, 1 failure, 2 wrong usage, 130 interrupted.\n");

@@ -45,10 +45,10 @@ const struct hearth_option hearth_option_table[] = {
     {"-m, --model", NULL, HEARTH_OPTION_STRING_LIST, "FILE", NULL, NULL, NO_RANGE, BENCH, "Input",
      "a GGUF file, in place of MODEL; may be given several times", AT(models)},
 
-    {"-p, --prompt", NULL, HEARTH_OPTION_STRING, "TEXT", NULL, NULL, NO_RANGE, TALK, "Input",
+    {"-p, --prompt", NULL, HEARTH_OPTION_STRING, "TEXT", NULL, NULL, NO_RANGE, RUN, "Input",
      "the prompt, in place of PROMPT; with an empty one, generation starts from the BOS token alone",
      AT(prompt)},
-    {"-f, --file", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, TALK, "Input",
+    {"-f, --file", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, RUN, "Input",
      "take the prompt from FILE, or from standard input when FILE is -; one newline at its end is dropped",
      AT(file)},
     {"-f, --file", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, PERPLEXITY, "Input",

@@ -72,8 +72,8 @@ static void print_streaming(const struct hearth_run_stats *s)
         snprintf(read, sizeof read, "%s for a token; waited for storage %.0f %% of the time; ", bytes,
                  100 * share(t->step_wait_ns, e->step_ns));
     if (asked(t))
-        snprintf(cache, sizeof cache, "%.1f %% of the %s asked for were in the cache; ", 100 * hit_rate(t),
-                 t->experts ? "experts" : "neurons");
+        snprintf(cache, sizeof cache, "%.1f %% of the %s asked for were in the cache or on their way; ",
+                 100 * hit_rate(t), t->experts ? "experts" : "neurons");
     hearth_cli_info("read by %s: %s%s%.0f MiB of memory at most", t->io, read, cache,
                     (double)hearth_memory_peak() / (1 << 20));
 }

@@ -35,7 +35,7 @@ run 0 run "$model" "${usual[@]}" -np 3 --grammar 'root ::= [a-z]{3} "-" [0-9]{2}
 
 # What ends too early says so.
 run 0 run "$model" "${usual[@]}" -n 2 --grammar 'root ::= [a-z ]{100}'
-err_has "the text is cut off: by the grammar, it goes on"
+err_has "the text was cut off before the grammar let it end; -n makes it longer"
 
 # ---- refusals
 run 1 run "$model" "${usual[@]}" --grammar 'root ::= "a'
