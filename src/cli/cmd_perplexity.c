@@ -162,12 +162,7 @@ static int cut_text(struct scoring *s, const struct hearth_buffer *text)
 
 static int set_up(struct scoring *s, struct hearth_buffer *text)
 {
-    int status = hearth_cli_read(s->o->file, text);
-    hearth_cli_catch_interrupt();
-    if (!status)
-        hearth_cli_warn_binary(s->o->file, text);
-    if (!status)
-        status = hearth_cli_open_model(&s->model, s->o, false);
+    int status = hearth_cli_open_with_text(&s->model, text, s->o);
     if (status)
         return status;
     s->n_vocab = hearth_model_info(s->model)->n_vocab;

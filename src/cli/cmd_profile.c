@@ -158,10 +158,7 @@ static int check_fit(const struct hearth_options *o, const struct hearth_model *
     const size_t longest = n_tokens / HEARTH_PROFILE_SEQS + 1;
     const int64_t window = (size_t)o->n_ctx < longest ? o->n_ctx : (int64_t)longest;
     const int n_ctx = (int)(window > o->n_ubatch ? window : o->n_ubatch);
-    struct hearth_session_params params = hearth_cli_session_params(o, n_ctx, 1);
-    params.sparsity = HEARTH_SPARSITY_OFF;
-    hearth_cli_fit(&params, model, o, NULL);
-    return params.n_ubatch;
+    return hearth_cli_fit_prompts(model, o, n_ctx);
 }
 
 int hearth_cmd_profile(const struct hearth_options *o)
@@ -176,19 +173,10 @@ int hearth_cmd_profile(const struct hearth_options *o)
     const int refused = hearth_cli_check_out(o->out);
     if (refused)
         return refused;
-    struct hearth_buffer text = {0};
     struct hearth_model *model = NULL;
     hearth_token *tokens = NULL;
     size_t n_tokens = 0;
-    int status = hearth_cli_read(o->file, &text);
-    hearth_cli_catch_interrupt();
-    if (!status)
-        hearth_cli_warn_binary(o->file, &text);
-    if (!status)
-        status = hearth_cli_open_model(&model, o, false);
-    if (!status)
-        status = hearth_cli_tokenize(model, text.data, text.n, 0, &tokens, &n_tokens);
-    free(text.data);
+    int status = hearth_cli_open_with_tokens(&model, &tokens, &n_tokens, o);
     if (!status)
         status = write_profile(o, model, tokens, n_tokens, check_fit(o, model, n_tokens));
     if (!status)

@@ -29,10 +29,7 @@ static void say_layer(void *arg, const struct hearth_train_layer *l)
 static int check_fit(const struct hearth_options *o, const struct hearth_model *model)
 {
     const int n_ctx = (int)(o->n_ctx > o->n_ubatch ? o->n_ctx : o->n_ubatch);
-    struct hearth_session_params params = hearth_cli_session_params(o, n_ctx, 1);
-    params.sparsity = HEARTH_SPARSITY_OFF;
-    hearth_cli_fit(&params, model, o, NULL);
-    return params.n_ubatch;
+    return hearth_cli_fit_prompts(model, o, n_ctx);
 }
 
 static int train(const struct hearth_options *o, const struct hearth_model *model, const hearth_token *tokens,
@@ -71,19 +68,10 @@ int hearth_cmd_train(const struct hearth_options *o)
     const int refused = hearth_cli_check_out(o->out);
     if (refused)
         return refused;
-    struct hearth_buffer text = {0};
     struct hearth_model *model = NULL;
     hearth_token *tokens = NULL;
     size_t n_tokens = 0;
-    int status = hearth_cli_read(o->file, &text);
-    hearth_cli_catch_interrupt();
-    if (!status)
-        hearth_cli_warn_binary(o->file, &text);
-    if (!status)
-        status = hearth_cli_open_model(&model, o, false);
-    if (!status)
-        status = hearth_cli_tokenize(model, text.data, text.n, 0, &tokens, &n_tokens);
-    free(text.data);
+    int status = hearth_cli_open_with_tokens(&model, &tokens, &n_tokens, o);
     if (!status)
         status = train(o, model, tokens, n_tokens);
     free(tokens);

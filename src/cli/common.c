@@ -553,6 +553,28 @@ int hearth_cli_tokenize(const struct hearth_model *model, const char *text, size
     }
 }
 
+int hearth_cli_open_with_text(struct hearth_model **model, struct hearth_buffer *text,
+                              const struct hearth_options *o)
+{
+    const int status = hearth_cli_read(o->file, text);
+    hearth_cli_catch_interrupt();
+    if (status)
+        return status;
+    hearth_cli_warn_binary(o->file, text);
+    return hearth_cli_open_model(model, o, false);
+}
+
+int hearth_cli_open_with_tokens(struct hearth_model **model, hearth_token **tokens, size_t *n_tokens,
+                                const struct hearth_options *o)
+{
+    struct hearth_buffer text = {0};
+    int status = hearth_cli_open_with_text(model, &text, o);
+    if (!status)
+        status = hearth_cli_tokenize(*model, text.data, text.n, 0, tokens, n_tokens);
+    free(text.data);
+    return status;
+}
+
 struct hearth_session_params hearth_cli_session_params(const struct hearth_options *o, int n_ctx,
                                                        int max_seqs)
 {

@@ -111,6 +111,13 @@ void hearth_cli_note_unused(const struct hearth_options *o, struct hearth_sessio
 bool hearth_cli_cache_folder(char *out, size_t size);
 // Number of threads of a session with these options.
 int hearth_cli_threads(const struct hearth_options *o);
+// For commands that work on a text: reads --file, which is freed by the caller in any case, and opens the
+// model. Both print any error and return an exit status.
+int hearth_cli_open_with_text(struct hearth_model **model, struct hearth_buffer *text,
+                              const struct hearth_options *o);
+// The same, with the text's tokens in its place: a new array.
+int hearth_cli_open_with_tokens(struct hearth_model **model, hearth_token **tokens, size_t *n_tokens,
+                                const struct hearth_options *o);
 // Tokens of a text as a new array; the caller frees it. Prints any error and returns an exit status.
 int hearth_cli_tokenize(const struct hearth_model *model, const char *text, size_t n, int flags,
                         hearth_token **tokens, size_t *n_tokens);

@@ -182,6 +182,14 @@ void hearth_cli_fit(struct hearth_session_params *params, const struct hearth_mo
         *out = fit;
 }
 
+int hearth_cli_fit_prompts(const struct hearth_model *model, const struct hearth_options *o, int n_ctx)
+{
+    struct hearth_session_params params = hearth_cli_session_params(o, n_ctx, 1);
+    params.sparsity = HEARTH_SPARSITY_OFF;
+    hearth_cli_fit(&params, model, o, NULL);
+    return params.n_ubatch;
+}
+
 int hearth_cli_fit_or_pack(struct hearth_session_params *params, struct hearth_model **model,
                            const struct hearth_options *o, struct hearth_fit *out)
 {

@@ -23,6 +23,10 @@ void hearth_cli_fit(struct hearth_session_params *params, const struct hearth_mo
 void hearth_cli_fit_ubatch(struct hearth_session_params *params, const struct hearth_model *model,
                            const struct hearth_options *o);
 
+// For commands that only take prompts of a sequence through the layers, with contexts of n_ctx tokens: the
+// same, and returns the micro-batch that there is room for.
+int hearth_cli_fit_prompts(const struct hearth_model *model, const struct hearth_options *o, int n_ctx);
+
 // The same as hearth_cli_fit(), but where the model does not fit, a pack of it may take its place first
 // (pack_cache.h). Returns an exit status.
 int hearth_cli_fit_or_pack(struct hearth_session_params *params, struct hearth_model **model,
