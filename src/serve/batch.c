@@ -111,16 +111,12 @@ bool hearth_batch_fill(struct hearth_scheduler *s)
     return s->n_rows > 0;
 }
 
-static void average(double *mean, double value)
-{
-    *mean = *mean > 0 ? 0.8 * *mean + 0.2 * value : value;
-}
-
 void hearth_batch_took(struct hearth_scheduler *s, uint64_t ns)
 {
     const bool steps = s->n_rows > s->n_prompt_rows;
     if (!s->n_prompt_rows)
-        average(&s->step_ns, (double)ns);
+        hearth_average(&s->step_ns, (double)ns);
     else if (s->n_prompt_rows >= LEAST_CHUNK)
-        average(&s->prompt_token_ns, fmax(1000, (double)ns - (steps ? s->step_ns : 0)) / s->n_prompt_rows);
+        hearth_average(&s->prompt_token_ns,
+                       fmax(1000, (double)ns - (steps ? s->step_ns : 0)) / s->n_prompt_rows);
 }

@@ -61,11 +61,6 @@ void hearth_disk_begin(struct hearth_scheduler *s, struct hearth_slot *slot)
         hearth_block_next(&slot->key, slot->job->tokens + i);
 }
 
-static void average(double *mean, double value)
-{
-    *mean = *mean > 0 ? 0.8 * *mean + 0.2 * value : value;
-}
-
 // The slot's next block. False: there is none.
 static bool restore_block(struct hearth_scheduler *s, struct hearth_slot *slot)
 {
@@ -81,7 +76,7 @@ static bool restore_block(struct hearth_scheduler *s, struct hearth_slot *slot)
         rc = hearth_prefix_files_load(s->files, slot->seq, &key, tokens, &cost_us);
     if (rc)
         return false;
-    average(&s->block_read_ns, (double)(hearth_now_ns() - start));
+    hearth_average(&s->block_read_ns, (double)(hearth_now_ns() - start));
     if (cost_us)
         s->block_cost_ns = 1e3 * cost_us;
     slot->key = key;

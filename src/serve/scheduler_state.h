@@ -91,4 +91,10 @@ bool hearth_batch_fill(struct hearth_scheduler *s);
 // Notes how long an evaluation of these rows took.
 void hearth_batch_took(struct hearth_scheduler *s, uint64_t ns);
 
+// A mean of what was measured, in which the newest counts most; 0: nothing was yet.
+static inline void hearth_average(double *mean, double value)
+{
+    *mean = *mean > 0 ? 0.8 * *mean + 0.2 * value : value;
+}
+
 #endif
