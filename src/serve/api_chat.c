@@ -103,11 +103,7 @@ static json_t *whole(struct hearth_exchange *x)
                             choice->probs ? json_pack("{s:O}", "content", choice->probs) : json_null());
         json_array_append_new(choices, one);
     }
-    const struct hearth_job_stats stats = hearth_exchange_stats(x);
-    json_t *all = hearth_openai_head(x, "chatcmpl-", "chat.completion", choices);
-    json_object_set_new(all, "usage", hearth_openai_usage(x));
-    json_object_set_new(all, "timings", hearth_openai_timings(&stats));
-    return all;
+    return hearth_openai_whole(x, "chatcmpl-", "chat.completion", choices);
 }
 
 static const struct hearth_format format = {begin, take_token, put_part, end_piece, finish, whole, NULL};

@@ -42,6 +42,16 @@ json_t *hearth_openai_timings(const struct hearth_job_stats *s)
                      "predicted_per_second", rate(s->n_generated, s->generate_ns));
 }
 
+json_t *hearth_openai_whole(const struct hearth_exchange *x, const char *prefix, const char *object,
+                            json_t *choices)
+{
+    const struct hearth_job_stats stats = hearth_exchange_stats(x);
+    json_t *all = hearth_openai_head(x, prefix, object, choices);
+    json_object_set_new(all, "usage", hearth_openai_usage(x));
+    json_object_set_new(all, "timings", hearth_openai_timings(&stats));
+    return all;
+}
+
 const char *hearth_openai_reason(const struct hearth_choice *choice)
 {
     return choice->end == HEARTH_END_LENGTH ? "length" : choice->parts.n_calls ? "tool_calls" : "stop";

@@ -8,6 +8,9 @@
 // {"id", "object", "created", "model", "choices"}; takes the choices.
 json_t *hearth_openai_head(const struct hearth_exchange *x, const char *prefix, const char *object,
                            json_t *choices);
+// The same of a whole answer, with "usage" and "timings".
+json_t *hearth_openai_whole(const struct hearth_exchange *x, const char *prefix, const char *object,
+                            json_t *choices);
 json_t *hearth_openai_usage(const struct hearth_exchange *x);
 // llama.cpp's times of a text.
 json_t *hearth_openai_timings(const struct hearth_job_stats *stats);
