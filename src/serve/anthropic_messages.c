@@ -19,23 +19,29 @@ static bool refuse(struct hearth_exchange *x, const char *what)
     return false;
 }
 
+// Adds a block's text. False: it is no block of text.
+static bool add_block(struct hearth_out *out, const json_t *block)
+{
+    const json_t *text = json_object_get(block, "text");
+    if (strcmp(type_of(block), "text") != 0 || !json_is_string(text))
+        return false;
+    if (out->n)
+        hearth_out_text(out, "\n");
+    hearth_out_add(out, json_string_value(text), json_string_length(text));
+    return true;
+}
+
 // Adds a content's text: a string, or blocks of text. False: there is something else in it.
 static bool add_text(struct hearth_out *out, const json_t *content)
 {
     json_t *block;
     size_t i;
-    if (json_is_string(content)) {
+    if (json_is_string(content))
         hearth_out_add(out, json_string_value(content), json_string_length(content));
-        return true;
-    }
     json_array_foreach(content, i, block)
     {
-        const json_t *text = json_object_get(block, "text");
-        if (strcmp(type_of(block), "text") != 0 || !json_is_string(text))
+        if (!add_block(out, block))
             return false;
-        if (out->n)
-            hearth_out_text(out, "\n");
-        hearth_out_add(out, json_string_value(text), json_string_length(text));
     }
     return true;
 }
@@ -77,12 +83,10 @@ static bool add_user(struct hearth_exchange *x, json_t *to, const json_t *conten
     json_array_foreach(content, i, block)
     {
         const char *type = type_of(block);
-        json_t *one = json_pack("[O]", block);
         if (!strcmp(type, "tool_result"))
             ok = ok && add_result(x, to, block);
-        else if (ok && !add_text(&text, one))
+        else if (ok && !add_block(&text, block))
             ok = refuse(x, "models here read text only");
-        json_decref(one);
     }
     if (ok && (text.n || json_is_string(content)))
         ok = add_message(x, to, "user", &text);
@@ -117,15 +121,13 @@ static bool add_assistant(struct hearth_exchange *x, json_t *to, const json_t *c
     json_array_foreach(content, i, block)
     {
         const char *type = type_of(block);
-        json_t *one = json_pack("[O]", block);
         if (!strcmp(type, "thinking"))
             add_text(&thoughts, json_object_get(block, "thinking"));
         else if (!strcmp(type, "tool_use"))
             ok = ok && (!json_array_append_new(calls, make_call(block)) ||
                         refuse(x, "tool_use wants id, name and input"));
-        else if (strcmp(type, "redacted_thinking") != 0 && ok && !add_text(&text, one))
+        else if (strcmp(type, "redacted_thinking") != 0 && ok && !add_block(&text, block))
             ok = refuse(x, "models here read text only");
-        json_decref(one);
     }
     ok = ok && add_message(x, to, "assistant", &text);
     json_t *message = json_array_get(to, json_array_size(to) - 1);
