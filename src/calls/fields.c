@@ -34,7 +34,7 @@ bool hearth_call_is_text(const json_t *schema)
     return type ? !strcmp(type, "string") : texts;
 }
 
-static void add_json(struct hearth_text *t, json_t *value)
+void hearth_call_add_json(struct hearth_text *t, const json_t *value)
 {
     char *text = value ? json_dumps(value, JSON_ENCODE_ANY) : NULL;
     if (text)
@@ -42,6 +42,11 @@ static void add_json(struct hearth_text *t, json_t *value)
     else
         t->failed = true;
     free(text);
+}
+
+static void add_and_release(struct hearth_text *t, json_t *value)
+{
+    hearth_call_add_json(t, value);
     json_decref(value);
 }
 
@@ -65,9 +70,9 @@ char *hearth_call_member(const json_t *parameters, const char *name, size_t n_na
                        ? NULL
                        : json_loadb(value, n_value, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
     free(key);
-    add_json(&t, text_value(name, n_name));
+    add_and_release(&t, text_value(name, n_name));
     hearth_text_add(&t, ": ");
-    add_json(&t, read ? read : text_value(value, n_value));
+    add_and_release(&t, read ? read : text_value(value, n_value));
     if (!t.failed)
         return t.s;
     hearth_text_free(&t);

@@ -15,16 +15,6 @@ static bool is_role(const json_t *message, const char *role)
     return is && !strcmp(is, role);
 }
 
-static void add_json(struct hearth_text *t, const json_t *value)
-{
-    char *text = value ? json_dumps(value, JSON_ENCODE_ANY) : NULL;
-    if (text)
-        hearth_text_add(t, text);
-    else
-        t->failed = true;
-    free(text);
-}
-
 // Content is a text, parts with texts, or nothing.
 static void add_content(struct hearth_text *t, const json_t *content)
 {
@@ -87,7 +77,7 @@ static void add_instructions(struct hearth_text *t, const struct hearth_call_for
         const json_t *function = hearth_call_function(json_array_get(tools, i));
         if (!function)
             continue;
-        add_json(t, function);
+        hearth_call_add_json(t, function);
         hearth_text_add(t, "\n");
     }
     hearth_text_add(t, "To call one, answer in this form, and with nothing behind it:\n");
