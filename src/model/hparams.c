@@ -154,14 +154,6 @@ static int read_scales(const struct reader *r, const struct hearth_arch *arch, s
     return rc;
 }
 
-static bool has_experts(const struct hearth_arch *arch)
-{
-    for (const struct hearth_binding *b = arch->layer; b->name; b++)
-        if (b->need == HEARTH_EACH_EXPERT)
-            return true;
-    return false;
-}
-
 static bool has_dense(const struct hearth_arch *arch)
 {
     for (const struct hearth_binding *b = arch->layer; b->name; b++)
@@ -249,7 +241,7 @@ static int read_ffn(const struct reader *r, const struct hearth_arch *arch, stru
         rc = read_range(r, "feed_forward_length", !hp->n_expert, !hp->n_expert, 4 * MAX_DIM, &hp->n_ff);
     if (rc)
         return rc;
-    if (hp->n_expert ? !has_experts(arch) : !has_dense(arch))
+    if (hp->n_expert ? !hearth_arch_has_need(arch, HEARTH_EACH_EXPERT) : !has_dense(arch))
         return hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
                            "%s: expert_count %d is not supported for architecture %s", hearth_gguf_path(r->g),
                            hp->n_expert, arch->name);
