@@ -576,7 +576,7 @@ struct hearth_batch_row {
     hearth_token token;
     enum hearth_phase phase;
     bool wants_logits;
-    int wants_embedding; // 0: no
+    int wants_embedding; // 0: no. As wide as it is so that rows of older callers end before it
 };
 
 // Appends rows[0..n), of `row_size` bytes each (sizeof *rows), to their sequences and takes all of them
