@@ -5,6 +5,7 @@
 #   make demo       install what is needed, build the program, and let the small model in models/ tell a story
 #   make test       install what is needed, build, run all tests
 #   make test-cross  the kernels on 64-bit ARM, compiled and emulated here (cmake/aarch64.cmake says what it needs)
+#   make test-arm   the library's tests on 64-bit ARM, the same way; fetches Debian's ARM libraries into build-arm
 #   make bench-dense  Hearth beside llama.cpp on a dense 7B file (needs Node, npm, 9 GB of disk and 10 GB of memory)
 #   make bench-sparse Hearth on a sparse 7B file beside llama.cpp on a dense one (the same, 10 GB of disk)
 #   make bench-streaming  a sparse 7B pack with half and a quarter of its neurons in memory (the same, 10 GB of disk)
@@ -16,6 +17,7 @@
 #   make check-budget  hold the program to random budgets (ROUNDS=100, SEED=1, MODELS="FILE..." besides those here)
 #   make check-budget-300  the same with 300 of them
 #   make check-soak  random sessions with random budgets for MINUTES=30 (SEED=1): the same bits, and no growth
+#   make check-serve-soak  random clients against hearth serve, built with the address sanitizer, for MINUTES=30 (SEED=1; needs Node)
 #   make bench-forecast  forecasts beside what comes of them, at five budgets: BENCH_ARGS="--models FILE,FILE"
 #   make studies    writes docs/studies.md again: forecasts for models and machines that are not here
 #   make bench-versions  this version and another in turn: BENCH_ARGS="--old PROGRAM --dense FILE --sparse FILE"
@@ -44,7 +46,7 @@ DEMO_TOKENS ?= 120
 
 GENERATOR := $(if $(shell command -v ninja 2>/dev/null),-G Ninja)
 
-.PHONY: all configure deps demo test test-cross check check-budget check-budget-300 check-soak check-schemas check-fit check-clients check-page format install uninstall clean
+.PHONY: all configure deps demo test test-cross test-arm check check-budget check-budget-300 check-soak check-serve-soak check-schemas check-fit check-clients check-page format install uninstall clean
 .PHONY: bench-dense bench-batch bench-serve bench-mixed bench-versions bench-kernels bench-sparse bench-streaming bench-forecast studies
 
 all: configure
@@ -77,7 +79,15 @@ test: deps
 test-cross:
 	$(CMAKE) -S . -B $(BUILD)-aarch64 $(GENERATOR) -DCMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake -DHEARTH_KERNELS_ONLY=ON
 	$(CMAKE) --build $(BUILD)-aarch64 --parallel $(JOBS)
-	cd $(BUILD)-aarch64 && ctest --output-on-failure
+	cd $(BUILD)-aarch64 && ctest --output-on-failure --parallel $(JOBS)
+
+# CTEST="-R NAME" picks others than those in C.
+test-arm:
+	scripts/arm-libraries.sh $(BUILD)-arm/libraries
+	$(CMAKE) -S . -B $(BUILD)-arm $(GENERATOR) -DCMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake \
+	    -DHEARTH_ARM_ROOT=$(abspath $(BUILD)-arm/libraries)
+	$(CMAKE) --build $(BUILD)-arm --parallel $(JOBS)
+	cd $(BUILD)-arm && ctest --output-on-failure --parallel $(JOBS) $(or $(CTEST),-LE cli)
 
 check-schemas: all
 	@HEARTH_GENERATED=$(BUILD)/generated.txt $(BUILD)/tests/test_schema
@@ -130,6 +140,10 @@ BUDGET_MODELS = for preset in $(BUDGET_PRESETS); do $(BUILD)/hearth synth $$pres
 check-soak: all
 	@set -e; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; $(BUDGET_MODELS); \
 	$(BUILD)/tests/check_soak $(or $(MINUTES),30) $(or $(SEED),1) $$dir/*.gguf models/*.gguf $(MODELS)
+check-serve-soak:
+	$(CMAKE) --preset asan
+	$(CMAKE) --build --preset asan --parallel $(JOBS) --target hearth-cli
+	@node tests/cli/check_serve_soak.mjs build-asan/hearth $(or $(MODEL),$(DEMO_MODEL)) $(or $(MINUTES),30) $(or $(SEED),1) || [ $$? -eq 77 ]
 check-budget: all
 	@set -e; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; $(BUDGET_MODELS); \
 	$(BUILD)/tests/check_budget $(BUILD)/hearth $(or $(ROUNDS),100) $(or $(SEED),1) $$dir/*.gguf models/*.gguf $(MODELS)
@@ -150,7 +164,9 @@ check:
 format:
 	scripts/check-format.sh --fix
 
-install: all
+# What is installed, and none of the tests.
+install: configure
+	@$(CMAKE) --build $(BUILD) --parallel $(JOBS) --target installed
 	DESTDIR='$(DESTDIR)' $(CMAKE) --install $(BUILD) --prefix '$(PREFIX)'
 
 uninstall:

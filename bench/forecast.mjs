@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT
 // make bench-forecast: what `hearth plan` forecasts, beside what `hearth run` measures, for models at five budgets between
-// the smallest one and all of their weights. The machine is measured anew first. Caches are empty when a run begins, so
-// short runs of models with experts read more than the forecast says.
-import { basename } from "node:path";
+// the smallest one and all of their weights. Virtual machines change their speed, some by half from one minute to the next, so
+// the machine is measured before and after each run, and a run is made again where that gives two forecasts. Caches of experts
+// are empty when a run begins: then a shorter run of the same text is subtracted.
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { basename, join } from "node:path";
 import { attemptHearth, count, counts, fail, files, options, runHearth, threadCount, writeReport } from "./common.mjs";
 
 const o = options("Forecasts of speed and reads beside what comes of them.", {
@@ -18,13 +21,24 @@ if (!o.models?.length)
     fail("which models? --models FILE,FILE");
 
 const usual = ["-c", context, "-t", threads], mib = 2 ** 20;
-const plan = (model, more) => JSON.parse(runHearth(["plan", model, "--json", "-q", ...usual, ...more]));
+// Of tokens that fill the caches, of models with experts.
+const filling = 64;
+// Between forecasts before and after a run, at most; runs for a row.
+const near = 0.1, attempts = 6;
+const cache = mkdtempSync(join(tmpdir(), "hearth-forecast-"));
+const env = { ...process.env, XDG_CACHE_HOME: cache };
+const plan = (model, more) => JSON.parse(runHearth(["plan", model, "--json", "-q", ...usual, ...more], { env }));
+// What a machine that is measured anew gives.
+function planAnew(model, ram) {
+    rmSync(cache, { recursive: true, force: true });
+    return plan(model, ["--measure", "--ram", ram]);
+}
 const percent = (x) => `${(100 * x).toFixed(0)} %`;
 
-// A run within `ram` bytes: {tokens_per_second, forecast, streaming}, or null where all weights fit.
+// The last line of a run within `ram` bytes, or null where all weights fit.
 function runWithin(model, ram, n) {
     const done = attemptHearth(["run", model, "-p", "The morning was", "-n", n, "--ignore-eos", "--temp", 0.8, "-s", 7,
-                                "--stats", "json", "-q", "--pack", "never", ...usual, "--ram", ram]);
+                                "--stats", "json", "-q", "--pack", "never", ...usual, "--ram", ram], { env });
     const last = done.stderr.trim().split("\n").pop();
     if (done.status !== 0)
         fail(last || "hearth run failed");
@@ -32,28 +46,55 @@ function runWithin(model, ram, n) {
     return s.streaming?.io && s.forecast ? s : null;
 }
 
+// Steps of a run: {tokens, seconds, bytes, reads}.
+const steps = (s) => ({
+    tokens: s.generated_tokens - 1, seconds: (s.generated_tokens - 1) / s.tokens_per_second,
+    bytes: s.streaming.read_bytes, reads: s.streaming.reads,
+});
+
+// One row of the table, {tokens, seconds, bytes, reads, f: the forecast}; or null where all weights fit.
+function measureWithin(model, ram, tokens) {
+    const s = runWithin(model, ram, tokens);
+    if (!s?.streaming.experts)
+        return s && { ...steps(s), f: s.forecast };
+    const long = steps(runWithin(model, ram, tokens + filling)), short = steps(runWithin(model, ram, filling));
+    return { ...Object.fromEntries(Object.keys(long).map((key) => [key, long[key] - short[key]])), f: s.forecast };
+}
+
+function rowOf(model, ram, share) {
+    for (let i = 0; i < attempts; i++) {
+        const before = planAnew(model, ram).tokens_per_second;
+        const m = measureWithin(model, ram, Math.max(8, Math.min(o.gen, Math.round(before * o.seconds))));
+        if (!m)
+            return null;
+        const after = planAnew(model, ram).tokens_per_second;
+        if (Math.abs(after / before - 1) > near) {
+            console.error(`${basename(model)}, ${ram}: the machine changed its speed (${before.toFixed(2)}, then ${after.toFixed(2)} tok/s forecast)`);
+            continue;
+        }
+        return {
+            model: basename(model), ram, share, tokens: m.tokens,
+            tokens_per_second: m.tokens / m.seconds, forecast: m.f.tokens_per_second,
+            mb_per_token: m.bytes / m.tokens / 1e6, mb_forecast: m.f.read_bytes_per_token / 1e6,
+            reads_per_token: m.reads / m.tokens, reads_forecast: m.f.reads_per_token,
+            error: m.f.tokens_per_second / (m.tokens / m.seconds) - 1,
+        };
+    }
+    return null;
+}
+
 const rows = [];
-runHearth(["plan", o.models[0], "--measure", "-q", ...usual]);
 for (const model of o.models) {
     const { least_bytes: least, whole_bytes: whole } = plan(model, ["--ram", "all"]);
     for (const share of o.shares) {
-        const ram = Math.round(least + 8 * mib + (whole - least) * share / 100);
-        const speed = plan(model, ["--ram", ram]).tokens_per_second;
-        const s = runWithin(model, ram, Math.max(8, Math.min(o.gen, Math.round(speed * o.seconds))));
-        if (!s)
+        const ram = Math.round(least + 8 * mib + (whole - least) * share / 100), row = rowOf(model, ram, share);
+        if (!row)
             continue;
-        const tokens = s.generated_tokens - 1, f = s.forecast;
-        const row = {
-            model: basename(model), ram, share, tokens,
-            tokens_per_second: s.tokens_per_second, forecast: f.tokens_per_second,
-            mb_per_token: s.streaming.read_bytes_per_token / 1e6, mb_forecast: f.read_bytes_per_token / 1e6,
-            reads_per_token: s.streaming.reads / tokens, reads_forecast: f.reads_per_token,
-            error: f.tokens_per_second / s.tokens_per_second - 1,
-        };
         rows.push(row);
         console.error(`${row.model}, ${(ram / mib).toFixed(0)} MiB: ${row.forecast.toFixed(2)} tok/s forecast, ${row.tokens_per_second.toFixed(2)} measured`);
     }
 }
+rmSync(cache, { recursive: true, force: true });
 
 console.log("| model | --ram, MiB | tok/s | forecast | error | MB a token | forecast | reads a token | forecast |");
 console.log("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");

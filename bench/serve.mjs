@@ -7,10 +7,11 @@ import { createServer } from "node:net";
 import { basename, join } from "node:path";
 import { count, counts, fail, file, median, misuse, options, root, threadCount, writeReport } from "./common.mjs";
 
-const { clients, requests, gen, model, threads, peer, hearth } = options("A server with several clients at once.", {
+const { clients, requests, gen, context, model, threads, peer, hearth } = options("A server with several clients at once.", {
     clients: counts([1, 4, 8, 16], "how many clients there are at once"),
     requests: count(2, "requests of each client, one after the other"),
     gen: count(64, "tokens to generate in each"),
+    context: count(2048, "tokens that a text may have, prompt and answer: synthetic models want 8192, as their words have more"),
     model: file("the model"),
     threads: threadCount(),
     peer: file("llama.cpp's llama-server, to be measured beside"),
@@ -44,10 +45,9 @@ async function start(program, args, slots) {
     fail(`${basename(program)} does not start`);
 }
 
-const perSlot = 2048; // tokens of each text
-const servers = [["hearth", (n) => start(hearth ?? join(root, "build", "hearth"), ["serve", model, "-c", perSlot], n)]];
+const servers = [["hearth", (n) => start(hearth ?? join(root, "build", "hearth"), ["serve", model, "-c", context], n)]];
 if (peer) // its -c is shared by the slots
-    servers.push(["llama.cpp", (n) => start(peer, ["-m", model, "-c", perSlot * n, "-fa", "on", "--no-webui"], n)]);
+    servers.push(["llama.cpp", (n) => start(peer, ["-m", model, "-c", context * n, "-fa", "on", "--no-webui"], n)]);
 
 // ---- clients
 
@@ -82,7 +82,7 @@ async function ask(base, seed) {
                 Object.assign(done, { ms: performance.now() - begin, prompt: event.tokens_evaluated, tokens: event.tokens_predicted });
         }
     }
-    return done.tokens ? done : fail(`a request of ${words} words came to nothing: status ${answer.status}`);
+    return done.tokens ? done : fail(`a request of ${words} words came to nothing: status ${answer.status}: ${rest.slice(0, 300)}`);
 }
 
 // All clients together, each with its requests.

@@ -112,7 +112,7 @@ enum hearth_overlap {
 struct hearth_model_params {
     size_t size;     // set by hearth_model_params_default()
     bool vocab_only; // only the vocabulary is read; such a model can tokenize and nothing else
-    const char *cpu; // NULL: the best this CPU has; else "c", "avx2", "avx512", ... (an upper limit)
+    const char *cpu; // NULL: the best this CPU has; else "c", "avx2", "neon", ... (an upper limit)
     int n_threads;   // threads used for loading; 0: one per physical core
     // Called now and then while weights load, with a share in 0..1, which starts anew for each kind of
     // weights; returning false stops. Must open and close no session of the model. May be NULL.
@@ -288,8 +288,8 @@ size_t hearth_stream_flush(struct hearth_stream *stream, const char **text);
 struct hearth_chat_template;
 
 // `source` is the text of a template; NULL: the model's own, and where the file has another for conversations
-// with tools (tokenizer.chat_template.tool_use), that one for them. The texts of BOS and EOS come from
-// `model`, which may be NULL if `source` is not. Neither need stay. Errors: HEARTH_E_INVALID (the template
+// with tools (tokenizer.chat_template.tool_use), that one for them, unless it has an error, which is logged.
+// The texts of BOS and EOS come from `model`, which may be NULL if `source` is not. Neither need stay. Errors: HEARTH_E_INVALID (the template
 // has an error: the message names its line), HEARTH_E_UNSUPPORTED (the model has no template),
 // HEARTH_E_MEMORY. Threads: any.
 int hearth_chat_template_open(struct hearth_chat_template **out, const struct hearth_model *model,
@@ -408,6 +408,12 @@ struct hearth_session_params {
     // wait for this evaluation to end. May be NULL.
     bool (*progress)(void *arg, float share);
     void *progress_arg;
+    // Models with recurrent layers: states that the session keeps, at most 65536. Beside the one that a sequence
+    // goes on from, there are some that it may come back to when it is cut or forked. Where none is left, tokens
+    // are evaluated again, which takes time and changes no result. An evaluation needs one for each of its
+    // sequences, and one more. 0: max_seqs + 2.
+    int max_states;
+    int reserved; // 0
 };
 
 // Fills a struct of `size` bytes with the defaults: one sequence, the file's predict_threshold, all else

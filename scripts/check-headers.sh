@@ -11,11 +11,20 @@ failed=0
 compilers=0
 
 try() { # compiler, language, standard, header
-    local machine=()
+    local machine=() compiler=$1
     case $4 in
     kernels/x86/*)
         [ "$(uname -m)" = x86_64 ] || return 0
         machine=(-march=x86-64-v3)
+        ;;
+    kernels/arm/*)
+        if [ "$(uname -m)" != aarch64 ]; then
+            command -v aarch64-linux-gnu-gcc >/dev/null 2>&1 || return 0
+            case $1 in
+            clang) machine=(--target=aarch64-linux-gnu -isystem /usr/aarch64-linux-gnu/include) ;;
+            *) compiler=aarch64-linux-gnu-gcc ;;
+            esac
+        fi
         ;;
     esac
     case $4 in
@@ -26,7 +35,7 @@ try() { # compiler, language, standard, header
         machine+=(-mamx-tile -mamx-bf16)
         ;;
     esac
-    if ! printf '#include "%s"\ntypedef int checked;\n' "$4" | "$1" -x "$2" -std="$3" -D_GNU_SOURCE "${machine[@]}" "${flags[@]}" -; then
+    if ! printf '#include "%s"\ntypedef int checked;\n' "$4" | "$compiler" -x "$2" -std="$3" -D_GNU_SOURCE "${machine[@]}" "${flags[@]}" -; then
         echo "check-headers: $4 does not compile on its own with $1 -x $2" >&2
         failed=1
     fi

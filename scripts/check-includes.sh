@@ -17,7 +17,7 @@ may_use_os() {
     case $1 in
     # serve, cli: the program, not the library.
     # cpu.c: detection happens once, whichever thread asks first (pthread_once).
-    src/base/os_*.c | src/base/threads.c | src/base/cpu.c | src/store/io_*.c | src/serve/* | src/cli/*) return 0 ;;
+    src/base/os_*.c | src/base/*/os_*.c | src/base/threads.c | src/base/cpu.c | src/store/io_*.c | src/serve/* | src/cli/*) return 0 ;;
     esac
     return 1
 }

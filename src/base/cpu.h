@@ -11,11 +11,15 @@
 #include <stdint.h>
 
 // Each flag is a bundle of features, because a kernel file needs all of its bundle. Level i has bit i - 1.
-// These are the levels of x86-64.
-enum {
+enum {                           // x86-64
     HEARTH_CPU_AVX2 = 1u << 0,   // x86-64-v3: AVX2, FMA, F16C, BMI2
     HEARTH_CPU_AVX512 = 1u << 1, // F, BW, VL, DQ, CD, VNNI, VBMI (Ice Lake, Zen 4 and later)
     HEARTH_CPU_AMX = 1u << 2     // AMX-TILE and AMX-BF16, with permission from the operating system
+};
+enum {                            // 64-bit ARM
+    HEARTH_CPU_NEON = 1u << 0,    // what all of them have
+    HEARTH_CPU_DOTPROD = 1u << 1, // SDOT, UDOT (Cortex-A55 and A76, Apple M1 and later)
+    HEARTH_CPU_I8MM = 1u << 2     // SMMLA, USDOT (Cortex-X2 and A510, Neoverse V1 and N2, Apple M2 and later)
 };
 
 // The flags of this CPU. Detected once. Thread-safe.
@@ -37,6 +41,9 @@ bool hearth_cpu_limit(const char *level, unsigned *flags);
 
 // Name of the highest level in flags, such as "avx512", for messages. Static storage.
 const char *hearth_cpu_level_name(unsigned flags);
+
+// Of x86-64: whether the CPU makes two operations of each one on 512 bits (Zen 4). Thread-safe.
+bool hearth_cpu_halves_512(void);
 
 // The CPU's brand string, such as "AMD EPYC 9755"; "unknown" when it has none. Static storage.
 const char *hearth_cpu_brand(void);

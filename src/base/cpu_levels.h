@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What base/cpu.c asks of the processor that Hearth is built for. Each has a folder, of which CMake takes
-// one: base/x86, base/generic (a processor whose instructions Hearth does not know).
+// one: base/x86, base/arm, base/generic (a processor whose instructions Hearth does not know).
 #ifndef HEARTH_BASE_CPU_LEVELS_H
 #define HEARTH_BASE_CPU_LEVELS_H
 

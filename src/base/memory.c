@@ -54,7 +54,9 @@ int hearth_region_open(struct hearth_region *r, size_t size, const char *what, s
     r->base = (void *)hearth_round_up((size_t)map, align);
     r->size = size;
     assert((size_t)((uint8_t *)r->base - (uint8_t *)map) + size <= mapped);
-    if (align == HUGE_PAGE) { // a huge page at the end would take more memory than was asked for
+    // A huge page at the end would take more memory than was asked for. Where pages are larger than 4 KiB,
+    // huge ones are larger than 2 MiB, too, and would take more than is counted.
+    if (align == HUGE_PAGE && hearth_os_page() == 4096) {
         const size_t whole = size / HUGE_PAGE * HUGE_PAGE;
         hearth_os_advise_huge(r->base, whole);
         hearth_os_advise_small((uint8_t *)r->base + whole, mapped - align - whole);
@@ -73,7 +75,8 @@ void hearth_region_close(struct hearth_region *r)
 
 uint64_t hearth_region_bytes(uint64_t size)
 {
-    return (size + 4095) / 4096 * 4096;
+    const uint64_t page = hearth_os_page();
+    return (size + page - 1) / page * page;
 }
 
 uint64_t hearth_region_bytes_of(const struct hearth_region *r, size_t n)

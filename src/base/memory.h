@@ -31,8 +31,8 @@ static inline size_t hearth_round_up(size_t n, size_t align)
 // with free().
 void *hearth_calloc(size_t n, size_t size);
 
-// hearth_calloc() of which every page is there at once, for memory that a budget is to know of. Out of memory:
-// NULL, and *enough becomes false, so that one look is enough after many.
+// hearth_calloc() of which every page is there at once, for memory that a budget is to know of. Out of
+// memory: NULL, and *enough becomes false, so that one look is enough after many.
 static inline void *hearth_take(size_t n, size_t size, bool *enough)
 {
     void *memory = hearth_calloc(n, size);
@@ -76,7 +76,7 @@ struct hearth_arena {
 // Builds with the address sanitizer have a red zone behind each piece (base/poison.h).
 void *hearth_arena_take(struct hearth_arena *a, size_t n, size_t size);
 
-#define HEARTH_ARENA_ROWS 24
+#define HEARTH_ARENA_ROWS 40
 
 // An arena for arrays of rows whose first rows are used all the time, the others now and then: the memory of
 // those others can go back to the system in between. Its region has small pages.
@@ -89,8 +89,8 @@ struct hearth_arena_rows {
     int n;
     size_t rare_bytes; // that hearth_arena_discard() gives back at least
 };
-// Gives whole units within [p, p + size) back to the system, which is all of it but less than 128 KiB; they read
-// as zeros then. p lies in mapped memory.
+// Gives whole units within [p, p + size) back to the system, which is all of it but less than 128 KiB; they
+// read as zeros then. p lies in mapped memory.
 void hearth_discard_inside(void *p, size_t size);
 // Takes `rows` rows of `size` bytes, of which the first `often` are used all the time.
 void *hearth_arena_take_rows(struct hearth_arena *a, size_t rows, size_t often, size_t size);

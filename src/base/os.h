@@ -38,6 +38,8 @@ uint64_t hearth_outfile_offset(const struct hearth_outfile *f);
 void hearth_outfile_cut(struct hearth_outfile *f, uint64_t offset);
 int hearth_outfile_commit(struct hearth_outfile **f, struct hearth_error *err); // always closes
 void hearth_outfile_close(struct hearth_outfile **f);
+// All of that for n bytes: the file at `path` is them, or as it was.
+int hearth_outfile_save(const char *path, const void *src, size_t n, struct hearth_error *err);
 
 // A file without a name in the folder of `beside`, for what memory has no room for; it is gone with the
 // process. What was never written reads as zeros. Errors name the folder. Thread-safe but for closing.
@@ -88,17 +90,33 @@ void hearth_os_advise_huge(void *p, size_t size);
 void hearth_os_advise_small(void *p, size_t size); // no huge pages here
 // Gives memory that was freed back to the system, where the C library keeps any.
 void hearth_memory_trim(void);
-void hearth_os_discard(void *p, size_t size); // returns whole pages to the system; they then read as zeros
+// Returns the whole pages among these bytes to the system; they then read as zeros. What shares a page with
+// other bytes stays.
+void hearth_os_discard(void *p, size_t size);
+size_t hearth_os_page(void); // bytes of a page: 4 KiB, or 16 or 64 KiB on some systems with ARM processors
+
+// ---- numbers, with points in them, whatever the locale that a program has set
+double hearth_strtod(const char *text, char **end);
+// snprintf() of x with the precision, in the form 'e', 'f' or 'g'.
+int hearth_print_number(char *out, size_t size, char form, int precision, double x);
 
 // ---- machine
 uint64_t hearth_now_ns(void); // monotonic
 uint64_t hearth_cpu_ns(void); // that all threads of the process have used
 uint64_t hearth_random_u64(void);
 // Physical cores that this process may use (found by hwloc where built in), limited by the CPU
-// quota of its control group; at least 1.
+// quota of its control group; at least 1. Where there are fast and slow cores, the fast ones.
 int hearth_cpu_count(void);
+// Processors that this process may use and whose capacity is more than half of the greatest, as the files
+// cpuN/cpu_capacity in `folder` have it; 0: not known. Slower ones would only be waited for.
+int hearth_os_fast_processors(const char *folder);
 uint64_t hearth_memory_total(void); // bytes of RAM
-uint64_t hearth_memory_peak(void);  // peak resident set of this process, bytes
+// Nanoseconds that all processors of the system together were at work since it began, for whomever, and how
+// many they are. False: not known.
+bool hearth_system_busy(uint64_t *ns, int *n_processors);
+uint64_t hearth_memory_peak(void); // peak resident set of this process, bytes
+// Of the resident set, pages of files: the program's own and its libraries'; 0: unknown.
+uint64_t hearth_memory_files(void);
 // Private memory of this process now, in bytes. Where the system does not report it: the peak resident set.
 uint64_t hearth_memory_private(void);
 // Programs call this first. If standard input, output or error is closed, its number gets a

@@ -4,8 +4,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <locale.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
@@ -64,7 +68,15 @@ void hearth_memory_trim(void)
 
 void hearth_os_discard(void *p, size_t size)
 {
-    (void)madvise(p, size, MADV_DONTNEED);
+    const size_t page = hearth_os_page(), skip = (size_t) - (uintptr_t)p & (page - 1);
+    if (size > skip)
+        (void)madvise((char *)p + skip, (size - skip) & ~(page - 1), MADV_DONTNEED);
+}
+
+size_t hearth_os_page(void)
+{
+    const long page = sysconf(_SC_PAGESIZE);
+    return page > 0 ? (size_t)page : 4096;
 }
 
 // ---- machine
@@ -152,10 +164,42 @@ static int count_quota(void)
     return n;
 }
 
+int hearth_os_fast_processors(const char *folder)
+{
+    int n = 0;
+#if defined(__linux__)
+    unsigned capacity[CPU_SETSIZE] = {0}, most = 0;
+    cpu_set_t allowed;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0)
+        return 0;
+    for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        char path[256];
+        if (!CPU_ISSET(cpu, &allowed))
+            continue;
+        snprintf(path, sizeof path, "%s/cpu%zu/cpu_capacity", folder, cpu);
+        FILE *file = fopen(path, "re");
+        const bool known = file && fscanf(file, "%u", &capacity[cpu]) == 1;
+        if (file)
+            fclose(file);
+        if (!known)
+            return 0;
+        most = capacity[cpu] > most ? capacity[cpu] : most;
+    }
+    for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        n += capacity[cpu] > most / 2;
+#else
+    (void)folder;
+#endif
+    return n;
+}
+
 int hearth_cpu_count(void)
 {
     int allowed = count_allowed(), cores = count_cores(), quota = count_quota();
     int n = cores > 0 && cores < allowed ? cores : allowed;
+    const int fast = hearth_os_fast_processors("/sys/devices/system/cpu");
+    if (fast > 0 && fast < n)
+        n = fast;
     if (quota < n)
         n = quota;
     return n > 0 ? n : 1;
@@ -179,20 +223,90 @@ uint64_t hearth_memory_peak(void)
 #endif
 }
 
-uint64_t hearth_memory_private(void)
+// Bytes of a line of this process's status, such as "RssAnon"; 0: it has none.
+static uint64_t status_bytes(const char *name)
 {
     uint64_t kib = 0;
 #if defined(__linux__)
     FILE *f = fopen("/proc/self/status", "re");
+    const size_t n = strlen(name);
     char line[256];
-    unsigned long long value;
     while (f && fgets(line, sizeof line, f))
-        if (sscanf(line, "RssAnon: %llu", &value) == 1)
-            kib = value;
+        if (!strncmp(line, name, n) && line[n] == ':')
+            kib = strtoull(line + n + 1, NULL, 10);
+    if (f)
+        fclose(f);
+#else
+    (void)name;
+#endif
+    return kib * 1024;
+}
+
+// ---- numbers
+
+static pthread_once_t plain_once = PTHREAD_ONCE_INIT;
+static locale_t plain; // of the whole process: nobody frees it
+
+static void make_plain(void)
+{
+    plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+}
+
+// Returns the thread's locale, to be set again.
+static locale_t use_plain(void)
+{
+    pthread_once(&plain_once, make_plain);
+    return uselocale(plain); // (locale_t)0, if it cannot be had, changes nothing
+}
+
+double hearth_strtod(const char *text, char **end)
+{
+    const locale_t before = use_plain();
+    const double x = strtod(text, end);
+    uselocale(before);
+    return x;
+}
+
+int hearth_print_number(char *out, size_t size, char form, int precision, double x)
+{
+    const locale_t before = use_plain();
+    const int n = form == 'e'   ? snprintf(out, size, "%.*e", precision, x)
+                  : form == 'f' ? snprintf(out, size, "%.*f", precision, x)
+                                : snprintf(out, size, "%.*g", precision, x);
+    uselocale(before);
+    return n;
+}
+
+bool hearth_system_busy(uint64_t *ns, int *n_processors)
+{
+    *ns = 0;
+    *n_processors = 0;
+#if defined(__linux__)
+    FILE *f = fopen("/proc/stat", "re");
+    unsigned long long user, nice, kernel, idle, wait, irq, soft, stolen;
+    char line[512];
+    while (f && fgets(line, sizeof line, f) && !strncmp(line, "cpu", 3)) {
+        *n_processors += line[3] != ' ';
+        if (line[3] == ' ' && sscanf(line + 3, "%llu %llu %llu %llu %llu %llu %llu %llu", &user, &nice,
+                                     &kernel, &idle, &wait, &irq, &soft, &stolen) == 8)
+            *ns = (user + nice + kernel + irq + soft + stolen) *
+                  (UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK));
+    }
     if (f)
         fclose(f);
 #endif
-    return kib ? kib * 1024 : hearth_memory_peak();
+    return *ns && *n_processors;
+}
+
+uint64_t hearth_memory_private(void)
+{
+    const uint64_t bytes = status_bytes("RssAnon");
+    return bytes ? bytes : hearth_memory_peak();
+}
+
+uint64_t hearth_memory_files(void)
+{
+    return status_bytes("RssFile");
 }
 
 void hearth_os_guard_standard_files(void)

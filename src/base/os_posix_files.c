@@ -545,6 +545,18 @@ int hearth_outfile_commit(struct hearth_outfile **file, struct hearth_error *err
     return rc;
 }
 
+int hearth_outfile_save(const char *path, const void *src, size_t n, struct hearth_error *err)
+{
+    struct hearth_outfile *f;
+    int rc = hearth_outfile_open(&f, path, err);
+    if (!rc)
+        rc = hearth_outfile_write(f, src, n, err);
+    if (!rc)
+        rc = hearth_outfile_commit(&f, err);
+    hearth_outfile_close(&f);
+    return rc;
+}
+
 void hearth_outfile_close(struct hearth_outfile **file)
 {
     struct hearth_outfile *f = *file;

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/os.h"
+
 int hearth_io_parse(enum hearth_io *out, const char *text, struct hearth_error *err)
 {
     static const char *const names[] = {"auto", "uring", "pread"};
@@ -30,8 +32,8 @@ int hearth_throttle_parse(struct hearth_throttle *out, const char *text, struct 
             return HEARTH_OK;
         }
     char *comma, *rest = NULL;
-    const double iops = strtod(text, &comma);
-    const double mbps = *comma == ',' ? strtod(comma + 1, &rest) : -1;
+    const double iops = hearth_strtod(text, &comma);
+    const double mbps = *comma == ',' ? hearth_strtod(comma + 1, &rest) : -1;
     if (comma == text || *comma != ',' || rest == comma + 1 || *rest || !(iops >= 0 && iops <= 1e9) ||
         !(mbps >= 0 && mbps <= 1e6))
         return hearth_fail_param(

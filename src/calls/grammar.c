@@ -54,6 +54,12 @@ static int add_arguments(struct rules *r, const json_t *function)
 
 // ---- one call
 
+// Arguments that a call ends with: blanks may follow them where it has a mark at its end.
+static void add_last(struct rules *r, int arguments)
+{
+    hearth_text_format(&r->text, r->f->end[0] ? "r%d space " : "r%d ", arguments);
+}
+
 static void add_object(struct rules *r, const char *name, int arguments)
 {
     const struct hearth_call_format *f = r->f;
@@ -61,13 +67,13 @@ static void add_object(struct rules *r, const char *name, int arguments)
     if (f->arguments_first) {
         snprintf(part, sizeof part, "{\"%s\": ", f->arguments_key);
         literal(r, part);
-        hearth_text_format(&r->text, "r%d ", arguments);
+        hearth_text_format(&r->text, "r%d space ", arguments);
         snprintf(part, sizeof part, ", \"name\": \"%.200s\"", name);
         literal(r, part);
     } else {
         snprintf(part, sizeof part, "{\"name\": \"%.100s\", \"%s\": ", name, f->arguments_key);
         literal(r, part);
-        hearth_text_format(&r->text, "r%d ", arguments);
+        hearth_text_format(&r->text, "r%d space ", arguments);
     }
     if (f->call_ids)
         hearth_text_add(&r->text, "\", \\\"id\\\": \\\"\" [a-zA-Z0-9]{9} \"\\\"\" ");
@@ -82,7 +88,7 @@ static void add_named(struct rules *r, const char *name, int arguments)
     if (r->f->numbered)
         hearth_text_add(&r->text, "[0-9]{1,3} ");
     literal(r, r->f->between);
-    hearth_text_format(&r->text, "r%d ", arguments);
+    add_last(r, arguments);
 }
 
 // ---- arguments in tags
@@ -108,9 +114,9 @@ static void add_value(struct rules *r, struct hearth_text *t, const json_t *para
     const int rule = hearth_schema_add(&r->schemas, &r->n_rules, whole, NULL);
     json_decref(whole);
     if (rule < 0)
-        hearth_text_add(t, "value ");
+        hearth_text_add(t, "value space ");
     else
-        hearth_text_format(t, "r%d ", rule);
+        hearth_text_format(t, "r%d space ", rule);
 }
 
 // The rule of the i-th argument of a tool, which leads on to the next one's.
@@ -186,7 +192,7 @@ static void add_message(struct rules *r, const char *name, int arguments)
     literal(r, " <|constrain|>json");
     hearth_text_add(&r->text, "| \" json\")? ");
     literal(r, "<|message|>");
-    hearth_text_format(&r->text, "r%d ", arguments);
+    add_last(r, arguments);
 }
 
 static int add_body(struct rules *r, const json_t *function)

@@ -14,8 +14,10 @@ struct chat {
     struct hearth_model *model;
     struct hearth_session *session;
     struct hearth_chat_template *template;
-    json_t *messages, *variables; // an array, and an object for the template
-    struct hearth_buffer answer;  // that is being generated
+    struct hearth_buffer gbnf;      // of each answer, if there is one
+    struct hearth_grammar *grammar; // NULL: there is none
+    json_t *messages, *variables;   // an array, and an object for the template
+    struct hearth_buffer answer;    // that is being generated
     int seq;
     // Tokens that the sequence holds as parts of a prompt. An answer's own tokens follow them there,
     // evaluated one by one as steps: these are evaluated again when the answer becomes part of a prompt, so

@@ -32,6 +32,16 @@ static bool put(const char *text, size_t n)
     return !n || hearth_terminal_text(text, n);
 }
 
+static bool dim(bool on)
+{
+    if (on)
+        hearth_terminal_dimmed(true);
+    const bool ok = on ? put(DIM, strlen(DIM)) : put(NORMAL, strlen(NORMAL));
+    if (!on && fflush(stdout) == 0)
+        hearth_terminal_dimmed(false);
+    return ok;
+}
+
 // How many bytes of text[0..n) the tag and it have in common at their beginnings.
 static bool begins(const char *tag, const char *text, size_t n)
 {
@@ -47,7 +57,7 @@ static bool put_byte(struct printer *p, char c)
     const bool whole = begins(tag, p->held, p->n_held);
     bool ok = true;
     if (whole && !p->inside)
-        ok = put(DIM, strlen(DIM));
+        ok = dim(true);
     if (whole || p->held[p->n_held - 1] != '<' || p->n_held == 1) {
         ok = put(p->held, p->n_held) && ok;
         p->n_held = 0;
@@ -57,7 +67,7 @@ static bool put_byte(struct printer *p, char c)
         p->n_held = 1;
     }
     if (whole && p->inside)
-        ok = put(NORMAL, strlen(NORMAL)) && ok;
+        ok = dim(false) && ok;
     p->inside ^= whole;
     return ok;
 }
@@ -76,7 +86,7 @@ static void end_print(struct printer *p)
 {
     put(p->held, p->n_held);
     if (p->c->dims && p->inside)
-        put(NORMAL, strlen(NORMAL));
+        dim(false);
     hearth_terminal_end_text();
     if (!p->c->terminal && !p->c->o.single_turn)
         put("\n", 1);
@@ -230,6 +240,10 @@ static int extend(struct generation *g)
     struct hearth_error err = {0};
     const char *text;
     const hearth_token token = hearth_sample(g->sampler, hearth_logits(c->session, 0));
+    if (token < 0) {
+        g->stop = hearth_sampler_may_end(g->sampler) ? HEARTH_STOP_EOS : HEARTH_STOP_GRAMMAR;
+        return HEARTH_EXIT_OK;
+    }
     hearth_sampler_accept(g->sampler, token);
     c->last.answer++;
     if (!c->o.ignore_eos && hearth_token_is_eog(c->model, token)) {
@@ -265,8 +279,9 @@ static const char *plural(int64_t n)
     return n == 1 ? "" : "s";
 }
 
-static void report_stop(const struct chat *c, enum hearth_stop stop)
+static void report_stop(const struct chat *c, const struct generation *g)
 {
+    const enum hearth_stop stop = g->stop;
     if (stop == HEARTH_STOP_INTERRUPTED)
         hearth_cli_info(ends_when_stopped(c) ? "stopped" : "stopped; /regen answers anew");
     else if (stop == HEARTH_STOP_CONTEXT)
@@ -277,6 +292,10 @@ static void report_stop(const struct chat *c, enum hearth_stop stop)
     else if (stop == HEARTH_STOP_LENGTH)
         hearth_cli_info("the answer has the %lld token%s that %s allows", (long long)c->o.n_predict,
                         plural(c->o.n_predict), c->limited ? "/set predict" : "-n");
+    else if (stop == HEARTH_STOP_GRAMMAR)
+        hearth_cli_info("the grammar allows none of the model's tokens here, and no end");
+    if (c->grammar && stop != HEARTH_STOP_EOS && !hearth_sampler_may_end(g->sampler))
+        hearth_cli_info("the answer was cut off before the grammar let it end");
 }
 
 static int open_generation(struct generation *g, const struct prompt *p)
@@ -287,6 +306,7 @@ static int open_generation(struct generation *g, const struct prompt *p)
     int status = hearth_cli_sampling(&sampling, &c->o, c->model, hearth_session_n_ctx(c->session));
     if (status)
         return status;
+    sampling.params.grammar = c->grammar;
     if (c->o.seed >= 0) // each answer has its own, so that /regen gives another
         sampling.params.seed = (uint32_t)(((uint64_t)c->o.seed + c->answers) % UINT32_MAX);
     if (hearth_sampler_open(&g->sampler, hearth_model_info(c->model)->n_vocab, &sampling.params, &err) ||
@@ -294,7 +314,7 @@ static int open_generation(struct generation *g, const struct prompt *p)
         status = hearth_cli_fail(&err);
     hearth_cli_sampling_free(&sampling);
     for (size_t i = 0; !status && i < p->n; i++)
-        hearth_sampler_accept(g->sampler, p->tokens[i]);
+        hearth_sampler_accept_prompt(g->sampler, p->tokens[i]);
     return status;
 }
 
@@ -309,7 +329,7 @@ static int generate(struct chat *c, const struct prompt *p)
     if (!status && p->thinks && !hearth_buffer_add(&c->answer, opening, strlen(opening)))
         status = hearth_cli_error("no memory for the answer");
     if (!status && c->dims && p->thinks)
-        put(DIM, strlen(DIM));
+        dim(true);
     while (!status && g.stop == HEARTH_STOP_NONE && c->o.n_predict)
         status = extend(&g);
     if (!status) {
@@ -319,11 +339,11 @@ static int generate(struct chat *c, const struct prompt *p)
     end_print(&g.printer);
     c->last.answer_ns = hearth_now_ns() - start;
     c->answers++;
-    hearth_sampler_close(&g.sampler);
     hearth_stream_close(&g.stream);
     c->stopped = g.stop == HEARTH_STOP_INTERRUPTED;
     if (!status)
-        report_stop(c, g.stop);
+        report_stop(c, &g);
+    hearth_sampler_close(&g.sampler);
     return status;
 }
 
@@ -373,10 +393,10 @@ void hearth_chat_report(const struct chat *c, bool all)
 {
     const uint64_t prompt = all ? c->all.prompt : c->last.prompt, kept = all ? c->all.kept : c->last.kept;
     const uint64_t answer = all ? c->all.answer : c->last.answer;
-    char memory[24];
-    hearth_cli_format_bytes(memory, sizeof memory, hearth_memory_peak());
+    char memory[80];
+    hearth_cli_format_memory(memory, sizeof memory);
     hearth_cli_info(
-        "prompt %llu token%s, %.1f tok/s, %llu kept; answer %llu token%s, %.1f tok/s; context %d of %d; memory %s",
+        "prompt %llu token%s, %.1f tok/s, %llu kept; answer %llu token%s, %.1f tok/s; context %d of %d; %s",
         (unsigned long long)prompt, plural((int64_t)prompt),
         per_second(prompt, all ? c->all.prompt_ns : c->last.prompt_ns), (unsigned long long)kept,
         (unsigned long long)answer, plural((int64_t)answer),

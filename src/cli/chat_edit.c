@@ -74,6 +74,7 @@ struct chat_editor *hearth_chat_edit_open(void)
         return NULL;
     setlocale(LC_CTYPE, ""); // for characters of several bytes
     e->prompt = "";
+    hearth_terminal_keep();
     e->edit = el_init("hearth", stdin, stdout, stderr);
     e->history = history_init();
     if (!e->edit || !e->history) {
@@ -99,7 +100,9 @@ int hearth_chat_edit_line(struct chat_editor *e, const char *prompt, struct hear
     HistEvent event;
     int n = 0;
     e->prompt = prompt;
+    hearth_terminal_editing(true);
     const char *line = el_gets(e->edit, &n);
+    hearth_terminal_editing(false);
     if (!line || n <= 0)
         return 0;
     if (n > 1)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The messages of a chat: added, forgotten, saved and loaded.
-#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/os.h"
 #include "cli/chat.h"
 #include "cli/json.h"
 
@@ -75,15 +76,19 @@ bool hearth_chat_rewind(struct chat *c)
 
 bool hearth_chat_save(const struct chat *c, const char *path)
 {
-    json_t *all = json_object();
-    const bool ok =
-        all && !json_object_set(all, "messages", c->messages) && !json_dump_file(all, path, JSON_INDENT(1));
-    json_decref(all);
-    if (!ok)
-        hearth_cli_error("cannot write %s: %s", path, strerror(errno));
+    struct hearth_error err = {0};
+    json_t *all = json_pack("{s:O, s:I}", "messages", c->messages, "answers", (json_int_t)c->answers);
+    char *text = all ? json_dumps(all, JSON_INDENT(1)) : NULL;
+    int status = HEARTH_EXIT_OK;
+    if (!text)
+        status = hearth_cli_error("%s: no memory for the messages", path);
+    else if (hearth_outfile_save(path, text, strlen(text), &err))
+        status = hearth_cli_fail(&err);
     else
         hearth_cli_info("%zu messages are in %s", json_array_size(c->messages), path);
-    return ok;
+    json_decref(all);
+    free(text);
+    return !status;
 }
 
 static bool are_messages(const json_t *messages)
@@ -92,6 +97,17 @@ static bool are_messages(const json_t *messages)
     json_t *m;
     json_array_foreach(messages, i, m) if (!json_is_string(json_object_get(m, "role"))) return false;
     return json_is_array(messages);
+}
+
+// How many answers there were, which the next one's seed follows from; files of others do not say it.
+static uint32_t count_answers(const struct chat *c, const json_t *all)
+{
+    const json_t *given = json_object_get(all, "answers");
+    const json_int_t n = json_integer_value(given);
+    uint32_t seen = 0;
+    for (size_t i = 0; i < json_array_size(c->messages); i++)
+        seen += is(c, i, "assistant");
+    return given && n >= 0 && n <= UINT32_MAX ? (uint32_t)n : seen;
 }
 
 bool hearth_chat_load(struct chat *c, const char *path)
@@ -103,6 +119,7 @@ bool hearth_chat_load(struct chat *c, const char *path)
     if (ok) {
         json_decref(c->messages);
         c->messages = json_incref(messages);
+        c->answers = count_answers(c, all);
         hearth_cli_info("%zu messages from %s", json_array_size(messages), path);
     } else {
         hearth_cli_error("%s: %s", path, all ? "no messages of a chat" : error.text);

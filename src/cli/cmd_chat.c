@@ -8,6 +8,7 @@
 #include "cli/chat.h"
 #include "cli/chat_template.h"
 #include "cli/commands.h"
+#include "cli/constraint.h"
 #include "cli/fit.h"
 #include "cli/forecast.h"
 #include "cli/sampling.h"
@@ -56,6 +57,9 @@ static int open_chat(struct chat *c)
     int status = hearth_cli_open_model(&c->model, &c->o, false);
     if (!status)
         status = hearth_cli_open_template(&c->template, &c->o, "chat", c->model);
+    struct hearth_error err = {0};
+    if (!status && c->gbnf.data && hearth_grammar_open(&c->grammar, c->model, c->gbnf.data, c->gbnf.n, &err))
+        status = hearth_cli_fail(&err);
     if (!status)
         status = open_session(c);
     return status;
@@ -69,10 +73,12 @@ static void close_chat(struct chat *c)
         hearth_cli_forecast_judge(&c->forecast, &c->o, c->model, c->session);
     hearth_session_close(&c->session);
     hearth_chat_template_close(&c->template);
+    hearth_grammar_close(&c->grammar);
     hearth_model_close(&c->model);
     json_decref(c->messages);
     json_decref(c->variables);
     free(c->prompt);
+    free(c->gbnf.data);
     free(c->answer.data);
 }
 
@@ -159,6 +165,9 @@ static int start(struct chat *c)
 {
     struct hearth_buffer text = {0};
     int status = hearth_cli_template_variables(&c->variables, &c->o);
+    // A grammar is about the whole answer, so there is no room for thoughts before it.
+    if (!status && c->gbnf.data && !json_object_get(c->variables, "enable_thinking"))
+        json_object_set_new(c->variables, "enable_thinking", json_false());
     if (!status && c->o.system_file) {
         status = hearth_cli_read(c->o.system_file, &text);
         drop_last_newline(&text);
@@ -187,6 +196,8 @@ int hearth_cmd_chat(const struct hearth_options *o)
     c.terminal = isatty(STDIN_FILENO);
     c.dims = isatty(STDOUT_FILENO);
     int status = c.messages ? hearth_cli_check_sampling(o) : hearth_cli_error("no memory for the messages");
+    if (!status)
+        status = hearth_cli_read_constraint(o, cmd, &c.gbnf);
     if (!status)
         status = start(&c);
     hearth_cli_catch_interrupt();

@@ -2,6 +2,8 @@
 // hearth convert: makes a GGUF of a Hugging Face folder.
 #include "convert/convert.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -22,23 +24,60 @@ static bool is_input(const char *folder, const char *out)
     return !stat(path, &a) && !stat(out, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
+// The name of a GGUF in the folder, if there is one.
+static bool find_gguf(const char *folder, char *name, size_t size)
+{
+    DIR *d = opendir(folder);
+    bool found = false;
+    for (const struct dirent *e; d && !found && (e = readdir(d));) {
+        const char *end = strrchr(e->d_name, '.');
+        found = end && !strcmp(end, ".gguf");
+        if (found)
+            snprintf(name, size, "%s", e->d_name);
+    }
+    if (d)
+        closedir(d);
+    return found;
+}
+
+// What is no folder of Hugging Face's, and what to do with it.
+static int check_folder(const char *folder)
+{
+    char path[4096], gguf[256];
+    struct stat st;
+    if (stat(folder, &st))
+        return hearth_cli_error("%s: %s", folder, strerror(errno));
+    if (!S_ISDIR(st.st_mode))
+        return hearth_cli_error(
+            "%s is a file: convert wants a folder as on Hugging Face, with config.json and "
+            "safetensors files (hearth quantize takes GGUF files)",
+            folder);
+    const int n = snprintf(path, sizeof path, "%s/config.json", folder);
+    if (n >= (int)sizeof path || !stat(path, &st))
+        return HEARTH_EXIT_OK;
+    if (find_gguf(folder, gguf, sizeof gguf))
+        return hearth_cli_error("%s has no config.json, but %s, which needs no converting: hearth run %s/%s",
+                                folder, gguf, folder, gguf);
+    return hearth_cli_error(
+        "%s has no config.json: convert wants all files of a model as on Hugging Face, that is config.json, the "
+        "weights (*.safetensors or pytorch_model*.bin) and the tokenizer's files",
+        folder);
+}
+
 int hearth_cmd_convert(const struct hearth_options *o)
 {
     static const char *const activations[] = {NULL, "silu", "relu", "drelu", "gelu"};
     const struct hearth_recipe *recipe = hearth_recipe_by_name(o->type ? o->type : "F16");
     if (!recipe)
         return hearth_unknown_type("convert", o->type);
-    struct stat st;
-    if (!stat(o->model, &st) && !S_ISDIR(st.st_mode))
-        return hearth_cli_error(
-            "%s is a file: convert wants a folder as on Hugging Face, with config.json and "
-            "safetensors files (hearth quantize takes GGUF files)",
-            o->model);
     if (is_input(o->model, o->out))
         return hearth_cli_error("%s is a file of the model in %s: give OUT another name", o->out, o->model);
     const int refused = hearth_cli_check_out(o->out);
     if (refused)
         return refused;
+    const int wrong = check_folder(o->model);
+    if (wrong)
+        return wrong;
     const struct hearth_convert_params params = {.recipe = recipe,
                                                  .pure = o->pure,
                                                  .predictors = o->predictors,

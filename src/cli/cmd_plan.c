@@ -122,8 +122,7 @@ static int write_chart(const struct hearth_trace *t, const struct hearth_sim *s,
                                                        .y = s->rows[r].hit,
                                                        .dashed = s->rows[r].optimum,
                                                        .strong = strcmp(s->rows[r].name, "twospeed") == 0};
-    struct hearth_error err = {0};
-    return hearth_chart_write(&chart, path, &err) ? hearth_cli_fail(&err) : HEARTH_EXIT_OK;
+    return hearth_cli_chart(&chart, path);
 }
 
 static int report(const struct hearth_trace *t, const struct hearth_sim *s, const struct hearth_options *o)

@@ -94,16 +94,13 @@ static int write_chart(const struct summary *s, const char *path)
                                  .n_points = n,
                                  .n_series = LINES,
                                  .x = x,
-                                 .x_format = "%.0f",
-                                 .y_format = "%.0f",
-                                 .x_scale = 1,
+                                 .numbers = true,
                                  .y_scale = 100,
                                  .y_most = 1};
     for (int k = 0; k < LINES; k++)
         chart.series[k] = (struct hearth_chart_series){
             .label = lines[k].label, .y = y[k], .dashed = lines[k].dashed, .strong = k == 0};
-    struct hearth_error err = {0};
-    return hearth_chart_write(&chart, path, &err) ? hearth_cli_fail(&err) : HEARTH_EXIT_OK;
+    return hearth_cli_chart(&chart, path);
 }
 
 static int summarise(const struct hearth_options *o)

@@ -507,6 +507,22 @@ static void report_end(const struct run *r)
         hearth_cli_info("the KV cache is full; --kv-size makes it larger");
 }
 
+// The model's own end before the tokens of -n. A grammar's end is no surprise.
+static void report_own_end(const struct run *r)
+{
+    int n = 0;
+    for (int i = 0; i < r->n_lines; i++)
+        n += r->lines[i].stop == HEARTH_STOP_EOS && r->lines[i].n < r->o->n_predict;
+    if (!n || r->grammar)
+        return;
+    if (r->n_lines > 1)
+        hearth_cli_info("the model ended %d of %d texts before the %lld tokens of -n", n, r->n_lines,
+                        (long long)r->o->n_predict);
+    else if (r->lines[0].n > 1) // at once: said above
+        hearth_cli_info("the model ended its text before the %lld tokens of -n; --ignore-eos goes on",
+                        (long long)r->o->n_predict);
+}
+
 static void report(struct run *r)
 {
     struct hearth_run_stats *s = &r->stats;
@@ -535,6 +551,8 @@ static void report(struct run *r)
         hearth_run_stats_json(s);
     else
         hearth_run_stats_print(s);
+    if (r->o->stats != HEARTH_STATS_JSON)
+        report_own_end(r);
     if (s->forecast)
         hearth_cli_forecast_judge(s->forecast, r->o, r->model, r->session);
 }
@@ -551,7 +569,7 @@ int hearth_cmd_run(const struct hearth_options *o)
         return status;
     struct run r = {.o = o};
     struct hearth_buffer text = {0};
-    status = hearth_cli_read_constraint(o, &r.gbnf);
+    status = hearth_cli_read_constraint(o, cmd, &r.gbnf);
     if (!status)
         status = read_prompt(o, &text);
     hearth_cli_catch_interrupt();

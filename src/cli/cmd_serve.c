@@ -19,15 +19,18 @@ int hearth_cmd_serve(const struct hearth_options *o)
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/os.h"
 #include "cli/chat_template.h"
 #include "cli/fit.h"
 #include "cli/sampling.h"
 #include "serve/serve.h"
 
 // Positions of a context when nobody says how many; the model may have fewer.
-#define USUAL_CTX 4096
-#define PAGE      64
-#define MOST_KEYS 1000
+#define USUAL_CTX    4096
+#define PAGE         64
+#define MOST_KEYS    1000
+// States of recurrent layers, besides those of the texts at work: of prompts that are kept. One can be large.
+#define SPARE_STATES 4
 
 struct serve {
     const struct hearth_options *o;
@@ -119,6 +122,7 @@ static int listen_for_requests(struct serve *s)
         .max_body = (size_t)o->max_body,
         .prefix_folder = o->prefix_cache,
         .prefix_bytes = o->prefix_cache_size,
+        .slot_folder = o->slot_save_path,
     };
     return hearth_server_open(&s->server, &params, &err) ? hearth_cli_fail(&err) : HEARTH_EXIT_OK;
 }
@@ -129,8 +133,10 @@ static int open_session(struct serve *s)
     const int trained = hearth_model_info(s->model)->n_ctx_train;
     const int usual = trained < USUAL_CTX ? trained : USUAL_CTX;
     const int n_ctx = o->n_ctx < 0 ? usual : o->n_ctx ? (int)o->n_ctx : trained;
-    const int sequences = hearth_server_sequences((int)o->n_parallel, o->prefix_cache != NULL);
+    const int sequences =
+        hearth_server_sequences((int)o->n_parallel, o->prefix_cache != NULL, o->slot_save_path != NULL);
     struct hearth_session_params params = hearth_cli_session_params(o, n_ctx, sequences);
+    params.max_states = (int)o->n_parallel + SPARE_STATES;
     const int64_t pages = ((int64_t)n_ctx + PAGE - 1) / PAGE * o->n_parallel;
     if (!params.kv_tokens)
         params.kv_tokens = pages > INT32_MAX / PAGE ? INT32_MAX / PAGE * PAGE : (int)pages * PAGE;
@@ -214,6 +220,9 @@ int hearth_cmd_serve(const struct hearth_options *o)
     if (o->chat_template && o->chat_template_file)
         return hearth_cli_usage(hearth_command_find("serve"),
                                 "--chat-template and --chat-template-file exclude each other");
+    struct hearth_error err = {0};
+    if (o->slot_save_path && hearth_folder_make(o->slot_save_path, &err))
+        return hearth_cli_fail(&err);
     make_name(&s);
     int status = hearth_cli_check_sampling(o);
     if (!status)

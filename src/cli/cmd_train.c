@@ -5,15 +5,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "convert/pack.h"
 #include "convert/train.h"
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/fit.h"
 #include "quant/quant.h"
 
+struct named {
+    double sum; // shares of the neurons that predictors name
+    int n;
+};
+
 static void say_layer(void *arg, const struct hearth_train_layer *l)
 {
-    (void)arg;
+    struct named *named = arg;
+    named->sum += (double)l->chosen;
+    named->n++;
     if (l->kept)
         hearth_cli_info("layer %d: finished before", l->layer);
     else
@@ -35,6 +43,7 @@ static int check_fit(const struct hearth_options *o, const struct hearth_model *
 static int train(const struct hearth_options *o, const struct hearth_model *model, const hearth_token *tokens,
                  size_t n_tokens)
 {
+    struct named named = {0};
     const struct hearth_train_params params = {.n_ctx = (int)o->n_ctx,
                                                .n_threads = o->n_threads > 0 ? (int)o->n_threads : 0,
                                                .n_ubatch = check_fit(o, model),
@@ -45,14 +54,22 @@ static int train(const struct hearth_options *o, const struct hearth_model *mode
                                                .sparsity_threshold = (float)o->sparsity_threshold.least,
                                                .sparsity_share = (float)o->sparsity_threshold.share,
                                                .progress = hearth_cli_progress,
-                                               .on_layer = say_layer};
+                                               .on_layer = say_layer,
+                                               .on_layer_arg = &named};
     struct hearth_error err = {0};
     hearth_progress_begin(HEARTH_PROGRESS_TOKENS, (double)n_tokens, "training, layer 0");
     const int rc = hearth_train_predictors(model, tokens, n_tokens, &params, o->out, &err);
     hearth_progress_end();
     if (rc == HEARTH_E_INTERRUPTED)
         hearth_cli_info("finished layers are in %s.layers: the same command goes on there", o->out);
-    return rc ? hearth_cli_fail(&err) : HEARTH_EXIT_OK;
+    if (rc)
+        return hearth_cli_fail(&err);
+    if (named.n && named.sum > HEARTH_NEARLY_ALL * named.n)
+        hearth_cli_warn(
+            "the predictors name %.0f %% of the neurons for a token, so reading neuron by neuron gains "
+            "little or nothing: more text, more --steps or a smaller --recall may help",
+            100 * named.sum / named.n);
+    return HEARTH_EXIT_OK;
 }
 
 int hearth_cmd_train(const struct hearth_options *o)

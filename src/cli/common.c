@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/os.h"
 #include "cli/machine.h"
+#include "plan/chart.h"
 #include "store/store.h"
 #include "text/unicode.h"
 
@@ -133,11 +134,17 @@ static void on_end(int sig)
     raise(sig);
 }
 
+static void on_kill(int sig)
+{
+    hearth_terminal_give_back_at_once();
+    on_end(sig);
+}
+
 static void on_signal(int sig)
 {
     const int error = errno;
     if (interrupted)
-        on_end(sig);
+        on_kill(sig);
     interrupted = 1;
     hearth_cancel(atomic_load(&cancelled_by_signal));
     errno = error;
@@ -179,8 +186,8 @@ void hearth_cli_catch_interrupt(void)
 {
     catch_signal(SIGINT, on_signal, 0);
     catch_signal(SIGTERM, on_signal, 0);
-    catch_unless_ignored(SIGHUP, on_end, 0);
-    catch_unless_ignored(SIGQUIT, on_end, 0);
+    catch_unless_ignored(SIGHUP, on_kill, 0);
+    catch_unless_ignored(SIGQUIT, on_kill, 0);
     catch_unless_ignored(SIGTSTP, on_stop, (int)SA_NODEFER);
 }
 
@@ -198,7 +205,7 @@ void hearth_cli_interrupt_input(bool on)
 {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = on ? 0 : SA_RESTART};
     sigaction(SIGINT, &action, NULL);
-    signal(SIGTERM, on_end);
+    signal(SIGTERM, on_kill);
 }
 
 bool hearth_cli_await_key(void)
@@ -400,6 +407,25 @@ void hearth_cli_format_bytes(char *out, size_t size, uint64_t bytes)
     for (; v >= 1024 && u < 4; u++)
         v /= 1024;
     snprintf(out, size, u ? "%.2f %s" : "%.0f %s", v, units[u]);
+}
+
+void hearth_cli_format_memory(char *out, size_t size)
+{
+    const double mib = 1 << 20;
+    const uint64_t peak = hearth_memory_peak(), files = hearth_memory_files();
+    int n =
+        snprintf(out, size, "%.0f MiB of memory at most", (double)(peak - (files < peak ? files : 0)) / mib);
+    if (files && n > 0 && (size_t)n < size)
+        snprintf(out + n, size - (size_t)n, ", and %.0f MiB of the program itself", (double)files / mib);
+}
+
+int hearth_cli_chart(const struct hearth_chart *chart, const char *path)
+{
+    struct hearth_error err = {0};
+    if (hearth_chart_write(chart, path, &err))
+        return hearth_cli_fail(&err);
+    hearth_cli_info("%s: a chart, for a browser", path);
+    return HEARTH_EXIT_OK;
 }
 
 void hearth_cli_format_count(char *out, size_t size, uint64_t n)

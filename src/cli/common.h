@@ -76,8 +76,8 @@ bool hearth_cli_stdin_waits(void);
 void hearth_cli_await_stdin(const char *message);
 // Whether both names are those of one file that is there.
 bool hearth_cli_same_file(const char *a, const char *b);
-// Whether a model or a profile may be written to `path`: nothing is there, or a GGUF file (PowerInfer's, too), or
-// nothing that could be lost. Says why not, and returns an exit status.
+// Whether a model or a profile may be written to `path`: nothing is there, or a GGUF file (PowerInfer's,
+// too), or nothing that could be lost. Says why not, and returns an exit status.
 int hearth_cli_check_out(const char *path);
 // Flushes standard output at the end of a command. Returns `status`, or the status of an error
 // that it printed.
@@ -91,8 +91,14 @@ bool hearth_cli_unescapes(const struct hearth_options *o);
 
 // "3.83 GiB", "12.0 MiB".
 void hearth_cli_format_bytes(char *out, size_t size, uint64_t bytes);
+// "812 MiB of memory at most, and 7 MiB of the program itself": the first is what --ram bounds, so far.
+void hearth_cli_format_memory(char *out, size_t size);
 // "7.24 B", "41.8 M": a number of parameters.
 void hearth_cli_format_count(char *out, size_t size, uint64_t n);
+
+struct hearth_chart;
+// Writes a chart and says so. Prints any error and returns an exit status.
+int hearth_cli_chart(const struct hearth_chart *chart, const char *path);
 
 // ---- models
 

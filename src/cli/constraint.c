@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "schema/schema.h"
 
@@ -18,15 +19,15 @@ static int add_schema(const struct hearth_buffer *json, struct hearth_buffer *gb
     return added ? HEARTH_EXIT_OK : hearth_cli_error("no memory for the grammar");
 }
 
-int hearth_cli_read_constraint(const struct hearth_options *o, struct hearth_buffer *gbnf)
+int hearth_cli_read_constraint(const struct hearth_options *o, const struct hearth_command *cmd,
+                               struct hearth_buffer *gbnf)
 {
     const char *const given[] = {o->grammar, o->grammar_file, o->json_schema, o->json_schema_file};
     struct hearth_buffer text = {0};
     int which = -1;
     for (int i = 0; i < 4; i++) {
         if (given[i] && which >= 0)
-            return hearth_cli_usage(hearth_command_find("run"),
-                                    "--grammar, --grammar-file, -j and -jf exclude each other");
+            return hearth_cli_usage(cmd, "--grammar, --grammar-file, -j and -jf exclude each other");
         which = given[i] ? i : which;
     }
     if (which < 0)
@@ -38,6 +39,8 @@ int hearth_cli_read_constraint(const struct hearth_options *o, struct hearth_buf
         status = hearth_cli_error("no memory for the grammar");
     if (!status && which >= 2) {
         status = add_schema(&text, gbnf);
+        if (status && which == 2 && !access(given[which], R_OK))
+            hearth_cli_info("%s is a file: -jf reads the schema from one", given[which]);
     } else if (!status) {
         *gbnf = text;
         return HEARTH_EXIT_OK;

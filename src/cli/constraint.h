@@ -5,8 +5,9 @@
 
 #include "cli/common.h"
 
-// Reads the grammar that the options ask for, in GBNF, and adds it to *gbnf; none: nothing. Prints any error
-// and returns an exit status.
-int hearth_cli_read_constraint(const struct hearth_options *o, struct hearth_buffer *gbnf);
+// Reads the grammar that the options ask for, in GBNF, and adds it to *gbnf; none: nothing. Prints any error,
+// which `cmd` has made, and returns an exit status.
+int hearth_cli_read_constraint(const struct hearth_options *o, const struct hearth_command *cmd,
+                               struct hearth_buffer *gbnf);
 
 #endif

@@ -75,7 +75,11 @@ static void say_hints(const struct hearth_fit *fit, const struct hearth_model *m
     const bool by_gates =
         model->pack && model->pack->gates_apart &&
         (hearth_is_relu(&model->hp) || params->sparsity_threshold > 0 || params->sparsity_share > 0);
-    if (model->pack && !model->hp.has_predictors && !by_gates)
+    if (model->pack && !model->hp.has_predictors && model->pack->gates_apart && !by_gates)
+        hearth_cli_info(
+            "this pack streams whole layers: its gates say which neurons to read with --sparsity-threshold "
+            "only (such as 40%%, which changes the text)");
+    else if (model->pack && !model->hp.has_predictors && !by_gates)
         hearth_cli_info(
             "this pack has no predictors and streams whole layers: the model that it was made of needs "
             "fewer reads");
@@ -168,6 +172,10 @@ void hearth_cli_fit(struct hearth_session_params *params, const struct hearth_mo
 {
     struct hearth_fit fit;
     const bool tried = try(params, model, &fit);
+    if (model->hp.has_predictors && params->sparsity == HEARTH_SPARSITY_AUTO &&
+        (params->sparsity_threshold > 0 || params->sparsity_share > 0))
+        hearth_cli_warn("with --sparsity-threshold the model's predictors are not used: without it, they say "
+                        "which neurons are computed and read");
     if (tried && fit.kind == HEARTH_FIT_NOT && (!o->ram.bytes || fit.ram < o->ram.bytes))
         make_room(params, model, o, &fit);
     if (tried)

@@ -34,7 +34,6 @@
 #define IN_REQUESTS  "requests say it, in chat_template_kwargs and reasoning_effort"
 #define NO_AGENT     "the server has no tools; it hands the model's calls to the client"
 #define NO_GRAMMAR   "no text is generated that a grammar could constrain; hearth run has it"
-#define NO_FORM      "no form can be given for the texts of a chat; hearth run has it"
 #define IN_FIELDS    "requests say it, in grammar, json_schema and response_format"
 #define NO_MEDIA     "there are no images and no sound; models read text only"
 #define NO_ADAPTER   "there are no adapters; merge them into the model first"
@@ -135,7 +134,6 @@ static const struct hearth_llama_option table[] = {
     {"-bs --backend-sampling --no-backend-sampling --no-penalize-nl", FLAG, TEXT, NULL},
     {"--adaptive-target --adaptive-decay", VALUE, TEXT, "there is no sampler adaptive-p"},
     {"--tfs", VALUE, TEXT, "there is no sampler TFS, nor has llama.cpp one any more; see --min-p"},
-    {"--grammar --grammar-file -j --json-schema -jf --json-schema-file", VALUE, HEARTH_CMD_CHAT, NO_FORM},
     {"--grammar --grammar-file -j --json-schema -jf --json-schema-file", VALUE, SERVE, IN_FIELDS},
     {"--grammar --grammar-file -j --json-schema -jf --json-schema-file", VALUE, PERPLEXITY | EMBED,
      NO_GRAMMAR},
@@ -208,7 +206,6 @@ static const struct hearth_llama_option table[] = {
     {"--tools* --mcp-*", VALUE, SERVE, NO_AGENT},
     {"--cors-credentials --no-cors-credentials", FLAG, SERVE, "there is --cors-origins alone"},
     {"--cors-headers --cors-methods", VALUE, SERVE, "there is --cors-origins alone"},
-    {"--slot-save-path", VALUE, SERVE, "--prefix-cache DIR keeps prompts, those of all slots"},
     {"--path --ui-config* --webui-config* --api-prefix --media-path --server-base --tags --log-prompts-dir",
      VALUE, SERVE, "the server does not have it"},
     {"--sleep-idle-seconds", VALUE, SERVE, "the model stays; --ram bounds its memory"},

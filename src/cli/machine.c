@@ -51,22 +51,37 @@ static bool can_keep(const char *folder)
     return !hearth_folder_make(folder, &err) && !access(folder, W_OK);
 }
 
+// Others are seldom busy all the time. The first time, so many attempts are made, with a pause between them;
+// later, what is kept is another one.
+#define ROUNDS   3
+#define PAUSE_NS 400000000
+
 // Measures, and keeps what is worth it: figures of a busy machine only until there are better ones, of which
 // they are a part.
 static int measure(struct hearth_probe *out, const struct hearth_probe *before, const char *path,
-                   unsigned flags)
+                   unsigned flags, int rounds)
 {
     struct hearth_error err = {0};
-    hearth_cli_info("measuring this machine%s", before->cores ? " again" : ", once");
-    if (hearth_probe_measure(out, path, flags, &err))
-        return hearth_cli_fail(&err);
+    struct hearth_probe best =
+        before->cores && !hearth_probe_settled(before) ? *before : (struct hearth_probe){0};
+    hearth_cli_info("measuring this machine%s", before->cores ? " again" : "");
+    for (int i = 0; i < rounds; i++) {
+        if (i)
+            nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+        if (hearth_probe_measure(out, path, flags, &err))
+            return hearth_cli_fail(&err);
+        const bool settled = hearth_probe_settled(out);
+        if (best.cores)
+            hearth_probe_improve(out, &best);
+        if (settled)
+            break;
+        best = *out;
+    }
     out->measured = (uint64_t)time(NULL);
-    if (before->cores && !hearth_probe_settled(before))
-        hearth_probe_improve(out, before);
     if (!hearth_probe_settled(out))
         hearth_cli_info(
-            "this machine is busy: measuring got %.0f %% of its processors, so what it says may be too "
-            "little; it is measured again the next time",
+            "others were using the processors while this machine was measured (%.0f %% were left): "
+            "forecasts may be wrong, and runs are slower meanwhile; it is measured again the next time",
             100 * out->cpu_share);
     return HEARTH_EXIT_OK;
 }
@@ -77,8 +92,10 @@ int hearth_cli_machine(struct hearth_probe *out, const struct hearth_options *o,
     struct hearth_error err = {0};
     char folder[PATH_BYTES], file[PATH_BYTES];
     unsigned flags;
+    if (o->device && hearth_probe_load(out, o->device, &err)) // who only looks for a probe says nothing
+        return when == HEARTH_MEASURE_NEVER ? HEARTH_EXIT_FAILURE : hearth_cli_fail(&err);
     if (o->device)
-        return hearth_probe_load(out, o->device, &err) ? hearth_cli_fail(&err) : HEARTH_EXIT_OK;
+        return HEARTH_EXIT_OK;
     if (!hearth_cpu_limit(hearth_options_cpu(o), &flags))
         return hearth_cli_error("this CPU does not have the instructions of --cpu");
     if (hearth_probe_identify(out, path, flags, &err))
@@ -93,7 +110,8 @@ int hearth_cli_machine(struct hearth_probe *out, const struct hearth_options *o,
     }
     if (when == HEARTH_MEASURE_NEVER || (when == HEARTH_MEASURE_TO_KEEP && !(cached && can_keep(folder))))
         return HEARTH_EXIT_FAILURE;
-    const int status = measure(out, &before, path, flags);
+    const int status =
+        measure(out, &before, path, flags, when == HEARTH_MEASURE_NOW && !before.cores ? ROUNDS : 1);
     if (!status && cached && (!holds || hearth_probe_settled(out)))
         keep(out, folder, file);
     return status;

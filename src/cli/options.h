@@ -113,6 +113,7 @@ struct hearth_options {
     uint64_t max_body;
     const char *prefix_cache;
     uint64_t prefix_cache_size;
+    const char *slot_save_path;
 
     const char *simulate, *svg, *device;
     bool explain, measure, shape, early_predictors, drift, gates_apart;

@@ -195,6 +195,9 @@ const struct hearth_option hearth_option_table[] = {
      AT(prefix_cache)},
     {"--prefix-cache-size", NULL, HEARTH_OPTION_SIZE, "SIZE", "4G", NULL, 1, 9.0e18, SERVE, "Server",
      "what all prompts in DIR take at most; what was not used for longest goes", AT(prefix_cache_size)},
+    {"--slot-save-path", NULL, HEARTH_OPTION_STRING, "DIR", NULL, NULL, NO_RANGE, SERVE, "Server",
+     "the folder to which /slots/ID?action=save writes a slot's last prompt, and from which restore takes it",
+     AT(slot_save_path)},
 
     {"-n, --predict", "--n-predict", HEARTH_OPTION_INT, "N", "-1", NULL, -1, INT_LIMIT, GENERATE,
      "Generation", "tokens to generate; -1: until the model ends its text or the context is full",
@@ -269,13 +272,14 @@ const struct hearth_option hearth_option_table[] = {
     {"-s, --seed", NULL, HEARTH_OPTION_INT, "S", "-1", NULL, -1, 4294967295.0, GENERATE, "Sampling",
      "seed of the random choice; -1 (or 4294967295, the same in 32 bits): a random one", AT(seed)},
 
-    {"--grammar", NULL, HEARTH_OPTION_STRING, "TEXT", NULL, NULL, NO_RANGE, RUN, "Form of the text",
+    {"--grammar", NULL, HEARTH_OPTION_STRING, "TEXT", NULL, NULL, NO_RANGE, TALK, "Form of the text",
      "a grammar in GBNF (docs/grammar.md): the text is what it allows", AT(grammar)},
-    {"--grammar-file", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, RUN, "Form of the text",
+    {"--grammar-file", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, TALK, "Form of the text",
      "the same from FILE", AT(grammar_file)},
-    {"-j, --json-schema", NULL, HEARTH_OPTION_STRING, "SCHEMA", NULL, NULL, NO_RANGE, RUN, "Form of the text",
-     "a JSON schema: the text is JSON that is valid under it; {} allows any JSON", AT(json_schema)},
-    {"-jf, --json-schema-file", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, RUN,
+    {"-j, --json-schema", NULL, HEARTH_OPTION_STRING, "SCHEMA", NULL, NULL, NO_RANGE, TALK,
+     "Form of the text", "a JSON schema: the text is JSON that is valid under it; {} allows any JSON",
+     AT(json_schema)},
+    {"-jf, --json-schema-file", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, TALK,
      "Form of the text", "the same from FILE", AT(json_schema_file)},
 
     {"-p, --n-prompt", NULL, HEARTH_OPTION_INT_LIST, "N,...", "512", NULL, 0, 1048576, BENCH, "Tests",
@@ -338,7 +342,7 @@ const struct hearth_option hearth_option_table[] = {
      "the smallest size that will do; all: room for the whole model",
      AT(ram)},
     {"--min-speed", NULL, HEARTH_OPTION_FLOAT, "X", NULL, NULL, 1e-6, 1e9, PLAN, "Resources",
-     "in place of --ram: the smallest memory with which at least X tokens are generated a second",
+     "plan for the smallest memory with which at least X tokens are generated a second; --ram is then the most",
      AT(min_speed)},
     {"--sim-ram", NULL, HEARTH_OPTION_SIZE, "SIZE", NULL, NULL, 1, 9.0e18, PLAN, "Resources",
      "plan as if SIZE of memory were free here", AT(sim_ram)},
@@ -611,9 +615,9 @@ const struct hearth_command hearth_command_table[] = {
      "complete.\n\n"
      "Presets: mistral-7b-dense, turbosparse-mistral-7b, relullama-7b, opt-6.7b (4 GiB each), "
      "turbosparse-mixtral-47b (a pack of 28 GiB), falcon-40b-relu (23 GiB), qwen3-30b-a3b (16 GiB), "
-     "gpt-oss-20b (12 GiB), and for "
+     "gpt-oss-20b (12 GiB), qwen3.6-35b-a3b (18 GiB), deepseek-v2-lite (8 GiB), glm-4.7-flash (16 GiB), and for "
      "tests small-turbosparse, tiny-dense, tiny-turbosparse, tiny-turbosparse-moe, tiny-turbosparse-pack, tiny-relullama, "
-     "tiny-opt, tiny-falcon, tiny-qwen3-moe, tiny-gpt-oss.",
+     "tiny-opt, tiny-falcon, tiny-qwen3-moe, tiny-gpt-oss, tiny-qwen3.6, tiny-glm-flash.",
      "hearth synth list\n"
      "hearth synth mistral-7b-dense mistral-7b-dense-Q4_0.gguf",
      hearth_cmd_synth},
@@ -662,8 +666,8 @@ const struct hearth_command hearth_command_table[] = {
      {{"[MODEL]", AT(model)}},
      "plan memory and forecast speed, or simulate neuron caches",
      "Forecasts how fast MODEL generates on this machine with a memory budget, and says how the memory would be spent. "
-     "The machine is measured once, which takes a second: its memory, its kernels, the storage of the file. Nothing of "
-     "the model is loaded; from what the file says of its neurons the plan is searched in milliseconds.\n\n"
+     "The machine is measured the first time, which takes a second: its memory, its kernels, the storage of the file. "
+     "Where others were using it, it is measured again. Nothing of the model is loaded; from what the file says of its neurons the plan is searched in milliseconds.\n\n"
      "With --simulate, replays a trace of the neurons that each step needed, and prints how many of them caches of "
      "several "
      "sizes would have found in memory: with the engine's own policies, with one LRU over all spaces, with "

@@ -52,17 +52,16 @@ static void say_measured(char *out, size_t size, const struct planning *g)
     *out = '\0';
     if (!g->o->device && *when)
         snprintf(out, size, "measured on %s%s; --measure measures again", when,
-                 hearth_probe_settled(&g->probe) ? "" : " while the machine was busy");
+                 hearth_probe_settled(&g->probe) ? "" : " while others used it");
 }
 
 static void print_machine(const struct planning *g)
 {
     const struct hearth_probe *p = &g->probe;
     char measured[128];
-    printf(
-        "%s: %d cores, %.1f GB/s of memory; storage: %.1f us a read and %.2f ns a byte, %.2f GB/s in order, "
-        "%d reads in flight\n",
-        p->name, p->cores, p->memory_gb_s, p->request_us, p->byte_ns, p->sequential_gb_s, p->depth);
+    printf("%s: %d cores, %.1f GB/s of memory\n", p->name, p->cores, p->memory_gb_s);
+    printf("  storage: %.1f us a read and %.2f ns a byte; %.2f GB/s in order; %d at a time\n", p->request_us,
+           p->byte_ns, p->sequential_gb_s, p->depth);
     say_measured(measured, sizeof measured, g);
     if (*measured)
         printf("  %s\n", measured);
@@ -101,12 +100,10 @@ static void print_choices(const struct planning *g)
     printf("\n  micro-batches of %d (%s), %d thread%s, looking ahead %s", p->n_ubatch, workspace,
            p->n_threads, p->n_threads == 1 ? "" : "s", p->look_ahead ? "on" : "off");
     if (p->gap)
-        printf(", reads may go over gaps of %.1f KiB", p->gap / 1024.0);
+        printf("\n  reads may go over gaps of %.1f KiB", p->gap / 1024.0);
     printf("\n");
     if (p->lent_bytes)
-        printf(
-            "  of the memory set aside for the context and for prompts, %s serve weights until it is needed\n",
-            lent);
+        printf("  of the memory set aside for context and prompts, weights use %s for now\n", lent);
 }
 
 // Neurons that stream in the model's own order: which of them are worth memory is not known.
@@ -114,7 +111,8 @@ static void print_hint(const struct planning *g)
 {
     const struct hearth_pack *pack = g->model->pack;
     if (pack && !pack->n_batches && g->at.neurons)
-        printf("  " HEARTH_NO_PROFILE "\n");
+        printf("  this pack has no profile: with one, the neurons that are active most stay in\n"
+               "  memory (hearth profile MODEL -f TEXT -o FILE, then hearth pack --profile FILE)\n");
 }
 
 static void print_next(struct planning *g)
@@ -125,11 +123,11 @@ static void print_next(struct planning *g)
     if (g->at.kind == HEARTH_FIT_WHOLE)
         return;
     format_budget(all, sizeof all, whole);
-    if (!hearth_outlook_at(g->outlook, g->at.ram + GIB, &next, &g->err) && next.kind != HEARTH_FIT_NOT)
-        printf("  the next gigabyte: %.2f tok/s", next.forecast.tokens_per_second);
+    if (g->at.ram + GIB < whole && !hearth_outlook_at(g->outlook, g->at.ram + GIB, &next, &g->err) &&
+        next.kind != HEARTH_FIT_NOT)
+        printf("  with a gigabyte more: %.2f tok/s\n", next.forecast.tokens_per_second);
     if (!hearth_outlook_at(g->outlook, whole, &next, &g->err) && next.kind != HEARTH_FIT_NOT)
-        printf("; with all weights in memory (%s): %.2f tok/s", all, next.forecast.tokens_per_second);
-    printf("\n");
+        printf("  with all weights in memory (--ram %s): %.2f tok/s\n", all, next.forecast.tokens_per_second);
 }
 
 static void print_plan(struct planning *g)
@@ -191,16 +189,31 @@ static int draw_curve(struct planning *g)
     return HEARTH_EXIT_OK;
 }
 
-// What a gigabyte more would bring at point i: from it to the next ones.
-static double next_gigabyte(const struct planning *g, int i)
+// Steps of memory that the table tells the worth of: of the range, a fourth at most.
+static const struct unit {
+    uint64_t bytes;
+    const char *name;
+} units[] = {{GIB, "+1G"}, {100 * MIB, "+100M"}, {10 * MIB, "+10M"}, {MIB, "+1M"}};
+
+static const struct unit *unit_of(const struct planning *g)
+{
+    const uint64_t range = g->curve[g->n_curve - 1].ram - g->curve[0].ram;
+    size_t i = 0;
+    while (i + 1 < sizeof units / sizeof *units && units[i].bytes > range / 4)
+        i++;
+    return &units[i];
+}
+
+// Tokens a second that so much more memory would bring at point i: from it to the next ones.
+static double brings(const struct planning *g, int i, uint64_t bytes)
 {
     const struct hearth_prospect *c = g->curve, *p = &c[i];
     int next = i;
-    while (next + 1 < g->n_curve && c[next].ram < p->ram + GIB)
+    while (next + 1 < g->n_curve && c[next].ram < p->ram + bytes)
         next++;
     if (next == i)
         return 0;
-    const double over = (double)(c[next].ram - p->ram) / (double)GIB;
+    const double over = (double)(c[next].ram - p->ram) / (double)bytes;
     return (c[next].forecast.tokens_per_second - p->forecast.tokens_per_second) / fmax(over, 1);
 }
 
@@ -209,39 +222,54 @@ static const char *what_is_kept(const struct planning *g)
     return g->curve[0].neurons ? "neurons" : g->model->hp.n_expert ? "experts" : "weights";
 }
 
+// Digits behind the point that a column has, whose smallest number is this.
+static int digits_of(double least)
+{
+    return least < 10 ? 2 : least < 100 ? 1 : 0;
+}
+
+// Once all weights are in memory, only the first and the last of the budgets are of interest.
+static bool is_told(const struct planning *g, int i)
+{
+    return !i || i + 1 == g->n_curve || g->curve[i - 1].kept < 1;
+}
+
 // Fits a terminal of 80 columns.
 static void print_curve(const struct planning *g)
 {
-    printf("\n| memory | kept%% | hits%% | MiB/token |  reads |  tok/s | +1 GiB | pp/s |  -ub |\n"
-           "| -----: | ----: | ----: | --------: | -----: | -----: | -----: | ---: | ---: |\n");
+    const struct unit *unit = unit_of(g);
+    double least = INFINITY, least_prompt = INFINITY;
+    for (int i = 0; i < g->n_curve; i++) {
+        least = fmin(least, g->curve[i].forecast.tokens_per_second);
+        least_prompt = fmin(least_prompt, g->curve[i].prompt_tokens_per_second);
+    }
+    const int digits = digits_of(least), prompt_digits = digits_of(least_prompt);
+    printf("\n|  --ram |  tok/s | %6s | prompt |  -ub | kept%% | hits%% | MiB/tok | reads |\n"
+           "| -----: | -----: | -----: | -----: | ---: | ----: | ----: | ------: | ----: |\n",
+           unit->name);
     for (int i = 0; i < g->n_curve; i++) {
         const struct hearth_prospect *p = &g->curve[i];
-        char ram[32], hits[32] = "";
+        char ram[32], hits[32] = "", reads[32] = "";
+        if (!is_told(g, i))
+            continue;
         format_budget(ram, sizeof ram, p->ram);
         if (p->forecast.hit_rate >= 0)
             snprintf(hits, sizeof hits, "%.1f", 100 * p->forecast.hit_rate);
-        printf("| %6s | %5.1f | %5s | %9.2f | %6.0f | %6.4g | %+6.4g | %4.0f | %4d |%s\n", ram, 100 * p->kept,
-               hits, p->forecast.read_bytes / (double)MIB, p->forecast.reads, p->forecast.tokens_per_second,
-               next_gigabyte(g, i), p->prompt_tokens_per_second, p->n_ubatch, i == g->knee ? "*" : "");
+        if (p->forecast.reads > 0) // whole layers are not counted
+            snprintf(reads, sizeof reads, "%.0f", p->forecast.reads);
+        printf("| %6s | %6.*f | %+6.*f | %6.*f | %4d | %5.1f | %5s | %7.2f | %5s |%s\n", ram, digits,
+               p->forecast.tokens_per_second, digits, brings(g, i, unit->bytes), prompt_digits,
+               p->prompt_tokens_per_second, p->n_ubatch, 100 * p->kept, hits,
+               p->forecast.read_bytes / (double)MIB, reads, i == g->knee ? "*" : "");
     }
     if (g->knee >= 0)
         printf("*: the knee; from here on more memory brings less than before\n");
-    printf(
-        "memory: for --ram; kept%%: %s in memory, of all; hits%%: of those asked for, in memory already;\n"
-        "reads, MiB: from the file for a token; +1 GiB: tok/s that a GiB more brings; pp/s: a prompt's tok/s;\n"
-        "-ub: tokens of a prompt that are evaluated at a time\n",
-        what_is_kept(g));
-}
-
-// A round number, at least x.
-static double round_up(double x)
-{
-    static const double steps[] = {1, 1.5, 2, 3, 4, 5, 6, 8, 10};
-    const double power = pow(10, floor(log10(x)));
-    size_t i = 0;
-    while (i + 1 < sizeof steps / sizeof *steps && steps[i] * power < x)
-        i++;
-    return steps[i] * power;
+    printf("tok/s: generated tokens a second; %s: what so much more memory adds to them\n"
+           "prompt: a prompt's tokens a second, -ub of them at a time; where it falls, a\n"
+           "  smaller -ub leaves memory to weights, and prompt and answer together gain\n"
+           "kept%%: %s in memory, of all; hits%%: of those asked for, in memory already\n"
+           "MiB/tok, reads: read from the file for a generated token\n",
+           unit->name, what_is_kept(g));
 }
 
 static int write_chart(const struct planning *g)
@@ -249,36 +277,34 @@ static int write_chart(const struct planning *g)
     double x[BUDGETS], y[BUDGETS], whole[BUDGETS], most = 0;
     char subtitle[300], knee[64] = "";
     const double all = g->curve[g->n_curve - 1].forecast.tokens_per_second;
+    const bool in_gib = g->curve[g->n_curve - 1].ram >= 2 * GIB;
     for (int i = 0; i < g->n_curve; i++) {
-        x[i] = (double)g->curve[i].ram / (double)GIB;
+        x[i] = (double)g->curve[i].ram / (double)(in_gib ? GIB : MIB);
         y[i] = g->curve[i].forecast.tokens_per_second;
         whole[i] = all;
         most = fmax(most, y[i]);
     }
-    const double step = round_up(most / 5);
     if (g->knee >= 0)
-        snprintf(knee, sizeof knee, "%.1f tok/s at %.2f GiB", y[g->knee], x[g->knee]);
+        snprintf(knee, sizeof knee, in_gib ? "%.1f tok/s at %.2f GiB" : "%.1f tok/s at %.0f MiB", y[g->knee],
+                 x[g->knee]);
     snprintf(subtitle, sizeof subtitle, "%.100s on %.100s; forecast", hearth_model_info(g->model)->name,
              g->probe.name);
     const struct hearth_chart chart = {
         .title = "Speed against memory",
         .subtitle = subtitle,
-        .x_label = "memory, GiB",
+        .x_label = in_gib ? "memory, GiB" : "memory, MiB",
         .y_label = "tokens a second",
         .n_points = g->n_curve,
         .n_series = 2,
         .x = x,
-        .x_format = "%.1f",
-        .y_format = step < 1 || step == 1.5 ? "%.1f" : "%.0f",
-        .x_scale = 1,
+        .numbers = true,
         .y_scale = 1,
-        .y_most = 5 * step,
+        .y_most = most,
         .mark = g->knee,
         .mark_label = g->knee >= 0 ? knee : NULL,
         .series = {{.label = "with this memory", .y = y, .strong = true},
                    {.label = "all weights in memory", .y = whole, .dashed = true}}};
-    struct hearth_error err = {0};
-    return hearth_chart_write(&chart, g->o->svg, &err) ? hearth_cli_fail(&err) : HEARTH_EXIT_OK;
+    return hearth_cli_chart(&chart, g->o->svg);
 }
 
 // ---- JSON
@@ -348,23 +374,27 @@ static int find_budget(struct planning *g, const struct hearth_session_params *p
     return HEARTH_EXIT_OK;
 }
 
-static int choose(struct planning *g, const struct hearth_session_params *params)
+// Speeds this close to the best one are as good.
+#define AS_GOOD 0.99
+
+static int refuse_speed(struct planning *g, double best)
+{
+    struct hearth_prospect p;
+    char measured[128], ram[32];
+    if (hearth_outlook_least_for(g->outlook, best * AS_GOOD, &p, &g->err))
+        return hearth_cli_fail(&g->err);
+    say_measured(measured, sizeof measured, g);
+    format_budget(ram, sizeof ram, p.kind == HEARTH_FIT_NOT ? hearth_outlook_whole(g->outlook) : p.ram);
+    return hearth_cli_error("%.4g tok/s are out of reach here: %.2f tok/s is the most, with --ram %s%s%s%s",
+                            g->o->min_speed, p.kind == HEARTH_FIT_NOT ? best : p.forecast.tokens_per_second,
+                            ram, *measured ? " (this machine as " : "", measured, *measured ? ")" : "");
+}
+
+static int choose_at(struct planning *g, const struct hearth_session_params *params)
 {
     const struct hearth_options *o = g->o;
     uint64_t ram = 0;
-    char least[32], measured[128], seqs[64] = "";
-    if (o->min_speed > 0) {
-        if (hearth_outlook_least_for(g->outlook, o->min_speed, &g->at, &g->err))
-            return hearth_cli_fail(&g->err);
-        if (g->at.kind == HEARTH_FIT_NOT) {
-            say_measured(measured, sizeof measured, g);
-            return hearth_cli_error(
-                "%.4g tok/s are out of reach here: with all weights in memory it is %.2f%s%s%s", o->min_speed,
-                g->at.forecast.tokens_per_second, *measured ? " (this machine as " : "", measured,
-                *measured ? ")" : "");
-        }
-        return HEARTH_EXIT_OK;
-    }
+    char least[32], seqs[64] = "";
     const int status = find_budget(g, params, &ram);
     if (status)
         return status;
@@ -378,6 +408,30 @@ static int choose(struct planning *g, const struct hearth_session_params *params
     return hearth_cli_error(
         "%s needs %s of memory at least with a context of %d tokens%s: --ram %s, or --ram min", o->model,
         least, params->n_ctx, seqs, least);
+}
+
+// The smallest budget for a speed; --ram is the most that it may be.
+static int choose_for_speed(struct planning *g, const struct hearth_session_params *params)
+{
+    const struct hearth_options *o = g->o;
+    struct hearth_prospect p;
+    char needed[32], given[32];
+    if (hearth_outlook_least_for(g->outlook, o->min_speed, &p, &g->err))
+        return hearth_cli_fail(&g->err);
+    if (p.kind == HEARTH_FIT_NOT)
+        return refuse_speed(g, p.forecast.tokens_per_second);
+    if (o->ram.bytes) {
+        const int status = choose_at(g, params);
+        if (status)
+            return status;
+        format_budget(needed, sizeof needed, p.ram);
+        format_budget(given, sizeof given, g->at.ram);
+        if (p.ram > g->at.ram && g->at.forecast.tokens_per_second < o->min_speed)
+            return hearth_cli_error("%.4g tok/s take --ram %s: with --ram %s it is %.2f tok/s", o->min_speed,
+                                    needed, given, g->at.forecast.tokens_per_second);
+    }
+    g->at = p;
+    return HEARTH_EXIT_OK;
 }
 
 static int report(struct planning *g)
@@ -416,7 +470,7 @@ static int plan_model(struct planning *g)
         .probe = &g->probe};
     if (hearth_outlook_open(&g->outlook, g->model, &params, &g->err))
         return hearth_cli_fail(&g->err);
-    status = choose(g, &params.session);
+    status = o->min_speed > 0 ? choose_for_speed(g, &params.session) : choose_at(g, &params.session);
     return status ? status : report(g);
 }
 

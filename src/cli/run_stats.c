@@ -66,7 +66,7 @@ static void print_streaming(const struct hearth_run_stats *s)
 {
     const struct hearth_stats *e = &s->session;
     const struct hearth_streaming_stats *t = &s->streaming;
-    char read[100] = "", cache[100] = "", bytes[32];
+    char read[100] = "", cache[100] = "", bytes[32], memory[80];
     hearth_cli_format_bytes(bytes, sizeof bytes, (uint64_t)share(t->step_read_bytes, e->step_tokens));
     if (e->step_tokens)
         snprintf(read, sizeof read, "%s for a token; waited for storage %.0f %% of the time; ", bytes,
@@ -74,8 +74,8 @@ static void print_streaming(const struct hearth_run_stats *s)
     if (asked(t))
         snprintf(cache, sizeof cache, "%.1f %% of the %s asked for were in the cache or on their way; ",
                  100 * hit_rate(t), t->experts ? "experts" : "neurons");
-    hearth_cli_info("read by %s: %s%s%.0f MiB of memory at most", t->io, read, cache,
-                    (double)hearth_memory_peak() / (1 << 20));
+    hearth_cli_format_memory(memory, sizeof memory);
+    hearth_cli_info("read by %s: %s%s%s", t->io, read, cache, memory);
 }
 
 // What was forecast, and in parentheses what came of it.
@@ -217,7 +217,7 @@ void hearth_run_stats_json(struct hearth_run_stats *s)
     json_t *root =
         json_pack("{s:o, s:i, s:I, s:I, s:I, s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:f, s:I, "
                   "s:I, s:I, s:I, s:I, s:I, "
-                  "s:I, s:I, s:I, s:I, s:I}",                                            //
+                  "s:I, s:I, s:I, s:I, s:I, s:I}",                                       //
                   "model", hearth_json_string(s->model->type, strlen(s->model->type)),   //
                   "threads", s->n_threads,                                               //
                   "prompt_tokens", (json_int_t)e->prompt_tokens,                         //
@@ -238,7 +238,8 @@ void hearth_run_stats_json(struct hearth_run_stats *s)
                   "memory_bytes", (json_int_t)e->memory_bytes, //
                   "kv_pages", (json_int_t)s->kv.pages, "kv_pages_used", (json_int_t)s->kv.pages_used,
                   "kv_pages_shared", (json_int_t)s->kv.pages_shared, "kv_bytes", (json_int_t)e->kv_bytes, //
-                  "memory_peak_bytes", (json_int_t)hearth_memory_peak());
+                  "memory_peak_bytes", (json_int_t)hearth_memory_peak(), "memory_program_bytes",
+                  (json_int_t)hearth_memory_files());
     if (root)
         json_object_set_new(root, "streaming", streaming_json(s));
     if (root)

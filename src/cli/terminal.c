@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <termios.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -353,4 +354,37 @@ void hearth_terminal_end_text(void)
 {
     if (text_line_open && isatty(STDOUT_FILENO))
         hearth_terminal_text("\n", 1);
+}
+
+// ---- ends that nobody expects
+
+static struct termios before;
+static atomic_bool kept, editing, dimmed;
+
+void hearth_terminal_keep(void)
+{
+    atomic_store(&kept, tcgetattr(STDIN_FILENO, &before) == 0);
+}
+
+void hearth_terminal_editing(bool on)
+{
+    atomic_store(&editing, on);
+}
+
+void hearth_terminal_dimmed(bool on)
+{
+    atomic_store(&dimmed, on);
+}
+
+void hearth_terminal_give_back_at_once(void)
+{
+    static const char normal[] = "\033[22m";
+    if (atomic_exchange(&dimmed, false) && isatty(STDOUT_FILENO))
+        (void)!write(STDOUT_FILENO, normal, sizeof normal - 1);
+    if (!atomic_exchange(&editing, false))
+        return;
+    put("\n", 1); // the shell's line is not to follow what was typed
+    // In the background it would stop the program, which is to end.
+    if (atomic_load(&kept) && tcgetpgrp(STDIN_FILENO) == getpgrp())
+        tcsetattr(STDIN_FILENO, TCSANOW, &before);
 }

@@ -59,4 +59,12 @@ bool hearth_terminal_shows_text(void);
 // For signal handlers: removes the progress line.
 void hearth_terminal_clear_at_once(void);
 
+// Keeps what the terminal is like, to give it back; lines may be edited from now on.
+void hearth_terminal_keep(void);
+// Somebody edits a line; what is printed is dimmed. Then the terminal is not as it was.
+void hearth_terminal_editing(bool on);
+void hearth_terminal_dimmed(bool on);
+// For signal handlers, just before the end: the terminal becomes what it was.
+void hearth_terminal_give_back_at_once(void);
+
 #endif

@@ -171,7 +171,7 @@ static int open_files(struct hearth_checkpoint *c, struct hearth_error *err)
     return hearth_fail(
         err, HEARTH_E_INVALID,
         "%s: no weights here: neither model.safetensors nor pytorch_model.bin, nor an index of "
-        "their parts",
+        "their parts (files of other names, such as consolidated.00.pth, are not read)",
         c->folder);
 }
 

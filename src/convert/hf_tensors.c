@@ -94,7 +94,22 @@ static uint64_t size_of(const struct hearth_hf_model *m, enum hearth_dim dim)
     case HEARTH_DIM_POS:
         return (uint64_t)m->n_ctx + 2;
     case HEARTH_DIM_FF_SHARED:
+    case HEARTH_DIM_Q_TWICE:
+    case HEARTH_DIM_REC_IN:
+    case HEARTH_DIM_REC_CHANNELS:
+    case HEARTH_DIM_REC_TAPS:
+    case HEARTH_DIM_REC_VALUES:
+    case HEARTH_DIM_REC_HEADS:
+    case HEARTH_DIM_REC_HEAD:
     case HEARTH_DIM_RANK:
+    case HEARTH_DIM_Q_RANK:
+    case HEARTH_DIM_LATENT:
+    case HEARTH_DIM_LATENT_KEY:
+    case HEARTH_DIM_STILL:
+    case HEARTH_DIM_HEADS_QUERY:
+    case HEARTH_DIM_HEADS_BOTH:
+    case HEARTH_DIM_HEADS_VALUE:
+    case HEARTH_DIM_VALUE:
         break;
     }
     return 0; // any

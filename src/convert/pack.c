@@ -760,6 +760,12 @@ static int check_kind(const struct packer *p)
                            "%s: packs of models whose first layers have no experts are not supported; --ram "
                            "streams the experts of the others without a pack",
                            in);
+    if (p->hp.latent.rank)
+        return hearth_fail(
+            p->err, HEARTH_E_UNSUPPORTED,
+            "%s: packs of architecture %s are not supported; --ram streams its experts without "
+            "a pack",
+            in, p->arch->name);
     if (hearth_arch_has_field(p->arch, offsetof(struct hearth_layer, ffn_gate_up)))
         return hearth_fail(p->err, HEARTH_E_UNSUPPORTED,
                            "%s: packs of models with gate and up in one matrix (architecture %s) are not "
@@ -824,9 +830,28 @@ static void sum_up(struct packer *p)
     }
 }
 
+// Of the neurons, what trained predictors name in the mean of all layers; 0: the file does not tell.
+static double share_named(const struct hearth_gguf *g)
+{
+    const struct hearth_gguf_kv *kv = hearth_gguf_find(g, "hearth.predictors.chosen");
+    double sum = 0;
+    if (!kv || kv->type != HEARTH_GGUF_ARRAY || kv->element != HEARTH_GGUF_F32 || !kv->count)
+        return 0;
+    for (uint64_t i = 0; i < kv->count; i++)
+        sum += hearth_gguf_kv_f64(kv, i);
+    return sum / (double)kv->count;
+}
+
 // A pack without predictors is for models in memory: before it is written is the time to say so.
 static void warn_of_streaming(const struct packer *p, const char *in)
 {
+    const double named = p->predictors ? share_named(p->in) : 0;
+    if (named > HEARTH_NEARLY_ALL)
+        hearth_log(
+            HEARTH_LOG_WARNING,
+            "%s: its predictors name %.0f %% of the neurons for a token, so reading neuron by neuron gains "
+            "little or nothing",
+            in, 100 * named);
     if (p->predictors || (p->params->gates_apart && hearth_is_relu(&p->hp)))
         return;
     if (p->params->gates_apart)

@@ -34,6 +34,9 @@ struct hearth_pack_params {
     bool hollow;
 };
 
+// Of the neurons: predictors that name more than this of them for a token are of little or no use.
+#define HEARTH_NEARLY_ALL 0.8
+
 struct hearth_pack_result {
     uint64_t bytes_in, bytes_out; // bytes of tensor data
     uint64_t n_spaces, n_neurons; // neurons over all spaces

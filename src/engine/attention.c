@@ -17,18 +17,22 @@ struct job {
     int layer;
     int n_blocks;
     int n_ranges; // steps: ranges that a token's positions may reach into, a task each
+    int group;    // query heads of a task,
+    int n_groups; // and how often they go into all
     int window;   // of the layer
     float scale;
 };
 
-// What one task holds: tokens [first, last) of the batch with the query heads of key/value head g.
+// What one task holds: tokens [first, last) of the batch with the query heads of group g.
 struct work {
     const struct job *j;
     struct hearth_attention_worker *w;
     void *matmul; // scratch memory of products
     int first, last, g;
-    int group;     // query heads of a key/value head
-    size_t dim;    // of a head
+    int group;     // query heads, which share a key/value head,
+    int head_kv;   // this one
+    size_t dim;    // of a key
+    size_t value;  // of a value
     const void *q; // [(last - first) * group] queries, as the key format wants them
     size_t q_stride;
 };
@@ -55,16 +59,16 @@ static struct span span_of(const struct job *j, int token, int tile)
 static void merge_tile(const struct work *x, int i, bool is_first, float tile_max, float tile_sum)
 {
     struct hearth_attention_worker *w = x->w;
-    float *out = w->range_out + (size_t)i * x->dim, *tile = w->tile_out + (size_t)i * x->dim;
+    float *out = w->range_out + (size_t)i * x->value, *tile = w->tile_out + (size_t)i * x->value;
     if (is_first) {
-        memcpy(out, tile, x->dim * sizeof *out);
+        memcpy(out, tile, x->value * sizeof *out);
         w->max[i] = tile_max;
         w->sum[i] = tile_sum;
         return;
     }
     const float top = w->max[i] > tile_max ? w->max[i] : tile_max;
     const float a = hearth_exp(w->max[i] - top), b = hearth_exp(tile_max - top);
-    x->j->work->c->kernels->scale_add(out, a, tile, b, x->dim);
+    x->j->work->c->kernels->scale_add(out, a, tile, b, x->value);
     w->sum[i] = fmaf(tile_sum, b, w->sum[i] * a);
     w->max[i] = top;
 }
@@ -80,10 +84,11 @@ static void weigh_values(const struct work *x, const uint8_t *values, const stru
     const int n_queries = (x->last - x->first) * x->group;
     const bool blocks = x->j->rows.phase == HEARTH_PHASE_PROMPT && hearth_type_info(kv->type_v)->unit_elems;
     if (blocks)
-        memset(x->w->tile_out, 0, (size_t)n_queries * x->dim * sizeof *x->w->tile_out);
+        memset(x->w->tile_out, 0, (size_t)n_queries * x->value * sizeof *x->w->tile_out);
     if (blocks && full) {
-        kernels->prompt_t[kv->type_v](x->w->tile_out, x->dim, values, kv->row_v, 0, x->dim, (size_t)all.n,
-                                      x->w->scores, HEARTH_KV_TILE, (size_t)n_queries, x->matmul);
+        kernels->prompt_t[kv->type_v](x->w->tile_out, x->value, values, kv->stride_v, 0, x->value,
+                                      (size_t)all.n, x->w->scores, HEARTH_KV_TILE, (size_t)n_queries,
+                                      x->matmul);
         return;
     }
     if (blocks) {
@@ -91,16 +96,17 @@ static void weigh_values(const struct work *x, const uint8_t *values, const stru
             const struct span at = spans[i / x->group];
             const size_t before = (size_t)(at.from - all.from);
             if (at.n > 0)
-                kernels->prompt_t[kv->type_v](x->w->tile_out + (size_t)i * x->dim, x->dim,
-                                              values + before * kv->row_v, kv->row_v, 0, x->dim, (size_t)at.n,
+                kernels->prompt_t[kv->type_v](x->w->tile_out + (size_t)i * x->value, x->value,
+                                              values + before * kv->stride_v, kv->stride_v, 0, x->value,
+                                              (size_t)at.n,
                                               x->w->scores + (size_t)i * HEARTH_KV_TILE + before,
                                               HEARTH_KV_TILE, (size_t)x->group, x->matmul);
         }
         return;
     }
-    memset(x->w->tile_out, 0, (size_t)n_queries * x->dim * sizeof(float));
+    memset(x->w->tile_out, 0, (size_t)n_queries * x->value * sizeof(float));
     for (int i = 0; i < n_queries; i++)
-        kernels->axpy[kv->type_v](x->w->tile_out + (size_t)i * x->dim, values, kv->row_v, x->dim,
+        kernels->axpy[kv->type_v](x->w->tile_out + (size_t)i * x->value, values, kv->stride_v, x->value,
                                   (size_t)all.n, x->w->scores + (size_t)i * HEARTH_KV_TILE);
 }
 
@@ -111,7 +117,8 @@ static bool has_kernels(const struct job *j)
     const struct hearth_kv *kv = j->work->kv;
     // A prompt's values in blocks are weighed by prompt_t.
     return kernels->attend_scores[kv->type_k] && kernels->attend_values[kv->type_v] &&
-           kv->head_dim % HEARTH_ATTEND_DIM == 0 && kv->head_dim <= HEARTH_ATTEND_MAX_DIM &&
+           kv->head_dim % HEARTH_ATTEND_DIM == 0 && kv->value_dim % HEARTH_ATTEND_DIM == 0 &&
+           kv->head_dim <= HEARTH_ATTEND_MAX_DIM &&
            (j->rows.phase == HEARTH_PHASE_STEP || !hearth_type_info(kv->type_v)->unit_elems);
 }
 
@@ -122,9 +129,9 @@ static void attend_together(const struct work *x, uint8_t *page, uint8_t *next, 
     const struct hearth_kernels *kernels = x->j->work->c->kernels;
     const struct hearth_kv *kv = x->j->work->kv;
     struct hearth_attention_worker *w = x->w;
-    const uint8_t *keys = hearth_kv_key(kv, page, x->j->layer, x->g, 0);
-    const uint8_t *values = hearth_kv_value(kv, page, x->j->layer, x->g, 0);
-    const uint8_t *next_keys = next ? hearth_kv_key(kv, next, x->j->layer, x->g, 0) : NULL;
+    const uint8_t *keys = hearth_kv_key(kv, page, x->j->layer, x->head_kv, 0);
+    const uint8_t *values = hearth_kv_value(kv, page, x->j->layer, x->head_kv, 0);
+    const uint8_t *next_keys = next ? hearth_kv_key(kv, next, x->j->layer, x->head_kv, 0) : NULL;
     const int n_queries = (x->last - x->first) * x->group;
     for (int i = 0, n; i < n_queries; i += n) {
         const struct span at = spans[i / x->group];
@@ -138,13 +145,13 @@ static void attend_together(const struct work *x, uint8_t *page, uint8_t *next, 
         const size_t from = (size_t)at.from, rows = (size_t)at.n, first = (size_t)i, count = (size_t)n;
         // Later queries find the tile in the caches.
         const struct hearth_tile k = {keys + from * kv->row_k, kv->row_k, rows, x->dim, i ? NULL : values};
-        const struct hearth_tile v = {values + from * kv->row_v, kv->row_v, rows, x->dim,
+        const struct hearth_tile v = {values + from * kv->stride_v, kv->stride_v, rows, x->value,
                                       i ? NULL : next_keys};
         kernels->attend_scores[kv->type_k](w->scores, w->tile_max, &k,
                                            (const uint8_t *)x->q + first * x->q_stride, x->q_stride, count,
                                            x->j->scale);
-        kernels->attend_values[kv->type_v](w->range_out + first * x->dim, w->max + i, w->sum + i, at.is_first,
-                                           w->scores, w->tile_max, &v, count);
+        kernels->attend_values[kv->type_v](w->range_out + first * x->value, w->max + i, w->sum + i,
+                                           at.is_first, w->scores, w->tile_max, &v, count);
     }
 }
 
@@ -168,10 +175,10 @@ static void attend_tile(const struct work *x, int tile, uint8_t *page, uint8_t *
     if (all.n <= 0)
         return;
 
-    const uint8_t *keys = hearth_kv_key(kv, page, j->layer, x->g, all.from);
-    const uint8_t *values = hearth_kv_value(kv, page, j->layer, x->g, all.from);
+    const uint8_t *keys = hearth_kv_key(kv, page, j->layer, x->head_kv, all.from);
+    const uint8_t *values = hearth_kv_value(kv, page, j->layer, x->head_kv, all.from);
     HEARTH_ABOUT_TO_READ(keys, (size_t)all.n, kv->row_k, hearth_type_bytes(kv->type_k, x->dim));
-    HEARTH_ABOUT_TO_READ(values, (size_t)all.n, kv->row_v, hearth_type_bytes(kv->type_v, x->dim));
+    HEARTH_ABOUT_TO_READ(values, (size_t)all.n, kv->stride_v, hearth_type_bytes(kv->type_v, x->value));
     if (has_kernels(j)) {
         attend_together(x, page, next, spans);
         return;
@@ -232,16 +239,11 @@ static void normalise(const struct job *j, float *out, float max, float sum, siz
         out[i] *= inverse;
 }
 
-// Floats of one token's queries, or of its output.
-static int width_of(const struct job *j)
-{
-    return j->work->c->hp->n_head * j->work->kv->head_dim;
-}
-
 static float *output_of(const struct work *x, int i)
 {
     const size_t head = (size_t)x->g * (size_t)x->group + (size_t)(i % x->group);
-    return hearth_row_of(x->j->work->out, x->first + i / x->group, width_of(x->j)) + head * x->dim;
+    const int width = x->j->work->c->hp->n_head * x->j->work->kv->value_dim;
+    return hearth_row_of(x->j->work->out, x->first + i / x->group, width) + head * x->value;
 }
 
 // Range r's tiles, for whatever of the task's tokens reaches into it. Returns whether there were any.
@@ -279,7 +281,7 @@ static void gather_queries(struct work *x)
     x->q_stride = block ? hearth_acts_bytes(x->dim) : x->dim * sizeof(float);
     x->q = x->w->q;
     for (int i = 0; i < (x->last - x->first) * x->group; i++) {
-        const float *q = hearth_row_of(work->q, x->first + i / x->group, width_of(x->j)) +
+        const float *q = hearth_row_of(work->q, x->first + i / x->group, work->c->hp->n_head * (int)x->dim) +
                          (size_t)(x->g * x->group + i % x->group) * x->dim;
         uint8_t *to = (uint8_t *)x->w->q + (size_t)i * x->q_stride;
         if (block)
@@ -298,8 +300,10 @@ static struct work work_of(const struct job *j, int g, int block, int worker)
                      .first = work->blocks[block],
                      .last = work->blocks[block + 1],
                      .g = g,
-                     .group = work->c->hp->n_head / work->kv->n_head_kv,
-                     .dim = (size_t)work->kv->head_dim};
+                     .group = j->group,
+                     .head_kv = g * work->kv->n_head_kv / j->n_groups,
+                     .dim = (size_t)work->kv->head_dim,
+                     .value = (size_t)work->kv->value_dim};
     gather_queries(&x);
     return x;
 }
@@ -321,35 +325,36 @@ static void block_task(void *arg, int task, int worker)
         for (int i = 0; i < n_queries; i++)
             if (w->sum[i] != 0.0f)
                 merge_range(j, (struct total){output_of(&x, i), &w->total_max[i], &w->total_sum[i]},
-                            w->range_out + (size_t)i * x.dim, w->max[i], w->sum[i], x.dim);
+                            w->range_out + (size_t)i * x.value, w->max[i], w->sum[i], x.value);
     }
     for (int i = 0; i < n_queries; i++)
-        normalise(j, output_of(&x, i), w->total_max[i], w->total_sum[i], x.dim, x.g * x.group + i % x.group);
+        normalise(j, output_of(&x, i), w->total_max[i], w->total_sum[i], x.value,
+                  x.g * x.group + i % x.group);
 }
 
 // ---- steps over long contexts: a task for each range, then their shares are added up
 
-// Share of range r in what the job's row `row` gets in query head `head`: [dim] values, then max and sum.
+// Share of range r in what the job's row `row` gets in query head `head`: [value] values, then max and sum.
 static float *share_of(const struct job *j, int row, int r, int head)
 {
     const size_t at = ((size_t)row * (size_t)j->n_ranges + (size_t)r) * (size_t)j->work->c->hp->n_head;
-    return j->work->shares + (at + (size_t)head) * ((size_t)j->work->kv->head_dim + 2);
+    return j->work->shares + (at + (size_t)head) * ((size_t)j->work->kv->value_dim + 2);
 }
 
 static void range_task(void *arg, int task, int worker)
 {
     const struct job *j = arg;
-    const int n_head_kv = j->work->kv->n_head_kv, r = task / n_head_kv % j->n_ranges;
-    const struct work x = work_of(j, task % n_head_kv, task / n_head_kv / j->n_ranges, worker);
+    const int r = task / j->n_groups % j->n_ranges;
+    const struct work x = work_of(j, task % j->n_groups, task / j->n_groups / j->n_ranges, worker);
     const bool any = attend_range(&x, r);
     for (int i = 0; i < (x.last - x.first) * x.group; i++) {
         const int row = x.first - j->rows.first + i / x.group;
         float *share = share_of(j, row, r, x.g * x.group + i % x.group);
-        share[x.dim + 1] = any ? x.w->sum[i] : 0.0f;
+        share[x.value + 1] = any ? x.w->sum[i] : 0.0f;
         if (!any)
             continue;
-        memcpy(share, x.w->range_out + (size_t)i * x.dim, x.dim * sizeof *share);
-        share[x.dim] = x.w->max[i];
+        memcpy(share, x.w->range_out + (size_t)i * x.value, x.value * sizeof *share);
+        share[x.value] = x.w->max[i];
     }
 }
 
@@ -357,11 +362,11 @@ static void combine_task(void *arg, int task, int worker)
 {
     (void)worker;
     const struct job *j = arg;
-    const int n_head_kv = j->work->kv->n_head_kv, group = j->work->c->hp->n_head / n_head_kv;
-    const size_t dim = (size_t)j->work->kv->head_dim;
-    const int row = task / n_head_kv, first = task % n_head_kv * group;
-    for (int head = first; head < first + group; head++) {
-        float *out = hearth_row_of(j->work->out, j->rows.first + row, width_of(j)) + (size_t)head * dim;
+    const size_t dim = (size_t)j->work->kv->value_dim;
+    const int row = task / j->n_groups, first = task % j->n_groups * j->group;
+    const int width = j->work->c->hp->n_head * j->work->kv->value_dim;
+    for (int head = first; head < first + j->group; head++) {
+        float *out = hearth_row_of(j->work->out, j->rows.first + row, width) + (size_t)head * dim;
         float max = 0, sum = 0;
         for (int r = 0; r < j->n_ranges; r++) {
             const float *share = share_of(j, row, r, head);
@@ -390,14 +395,27 @@ static int cut_blocks(struct hearth_attention_work *w, struct hearth_rows rows)
     return n;
 }
 
+// Query heads that one task takes. With latent attention all share one key/value head, and are divided among
+// tasks; no head's result depends on which others go with it.
+static int group_of(const struct hearth_hparams *hp)
+{
+    int group = hp->n_head / hp->n_head_kv;
+    for (int parts = 1; hp->latent.rank && group > HEARTH_ATTEND_QUERIES; parts++)
+        if (hp->n_head % parts == 0)
+            group = hp->n_head / parts;
+    return group;
+}
+
 void hearth_attention(struct hearth_attention_work *w, struct hearth_rows rows, int layer)
 {
-    const int n_head_kv = w->kv->n_head_kv;
+    const int group = group_of(w->c->hp);
     struct job j = {.work = w,
                     .rows = rows,
                     .layer = layer,
                     .n_blocks = cut_blocks(w, rows),
                     .n_ranges = 1,
+                    .group = group,
+                    .n_groups = w->c->hp->n_head / group,
                     .window = hearth_window_of(w->c->hp, layer),
                     .scale = w->c->hp->attn_scale};
     if (rows.phase == HEARTH_PHASE_STEP)
@@ -406,11 +424,11 @@ void hearth_attention(struct hearth_attention_work *w, struct hearth_rows rows, 
             j.n_ranges = reach > j.n_ranges ? reach : j.n_ranges;
         }
     if (j.n_ranges == 1) {
-        hearth_parallel(w->c, block_task, &j, n_head_kv * j.n_blocks);
+        hearth_parallel(w->c, block_task, &j, j.n_groups * j.n_blocks);
         return;
     }
-    hearth_parallel(w->c, range_task, &j, n_head_kv * j.n_ranges * j.n_blocks);
-    hearth_parallel(w->c, combine_task, &j, n_head_kv * rows.n);
+    hearth_parallel(w->c, range_task, &j, j.n_groups * j.n_ranges * j.n_blocks);
+    hearth_parallel(w->c, combine_task, &j, j.n_groups * rows.n);
 }
 
 // ---- opening
@@ -434,17 +452,16 @@ void hearth_attention_lay_out(struct hearth_attention_work *w, int max_rows, int
     const struct hearth_hparams *hp = w->c->hp;
     const size_t t = (size_t)max_rows, steps = (size_t)max_steps;
     const size_t f32 = sizeof(float), dim = (size_t)hp->head_dim;
-    const size_t q = (size_t)hp->n_head * dim, kv = (size_t)hp->n_head_kv * dim;
-    const size_t queries = (size_t)(hp->n_head / hp->n_head_kv) * HEARTH_ATTN_BLOCK;
+    const size_t value = (size_t)hp->value_dim, heads = (size_t)hp->n_head, kv = (size_t)hp->n_head_kv;
+    const size_t queries = (size_t)group_of(hp) * HEARTH_ATTN_BLOCK;
     const size_t span = HEARTH_KV_TILE * HEARTH_ATTN_RANGE, ranges = ((size_t)w->kv->n_ctx + span - 1) / span;
     const int n_workers = hearth_pool_size(w->c->pool);
-    w->q = hearth_arena_take_rows(a, t, steps, q * f32);
-    w->k = hearth_arena_take_rows(a, t, steps, kv * f32);
-    w->v = hearth_arena_take_rows(a, t, steps, kv * f32);
-    w->out = hearth_arena_take_rows(a, t, steps, q * f32);
+    w->q = hearth_arena_take_rows(a, t, steps, heads * dim * f32);
+    w->k = hearth_arena_take_rows(a, t, steps, kv * dim * f32);
+    w->v = hearth_arena_take_rows(a, hp->latent.rank ? 0 : t, hp->latent.rank ? 0 : steps, kv * value * f32);
+    w->out = hearth_arena_take_rows(a, t, steps, heads * value * f32);
     w->blocks = hearth_arena_take(a, t + 1, sizeof *w->blocks);
-    w->shares = hearth_arena_take(a, ranges > 1 ? (size_t)max_steps * ranges : 0,
-                                  (size_t)hp->n_head * (dim + 2) * f32);
+    w->shares = hearth_arena_take(a, ranges > 1 ? (size_t)max_steps * ranges : 0, heads * (value + 2) * f32);
     w->workers = hearth_arena_take(a, (size_t)n_workers, sizeof *w->workers);
     for (int i = 0; i < n_workers; i++) {
         struct hearth_attention_worker worker;

@@ -14,11 +14,11 @@
 #define HEARTH_ATTN_RANGE 16
 
 // Scratch memory of one worker; Q is the queries of a task: HEARTH_ATTN_BLOCK tokens' heads that share a
-// key/value head.
+// key/value head, or some of them.
 struct hearth_attention_worker {
     void *q;                      // [Q] queries as the key format wants them: f32 rows or acts blocks
     float *scores;                // [Q][HEARTH_KV_TILE]
-    float *tile_out, *range_out;  // [Q][head_dim] weighted values of a tile, of a range
+    float *tile_out, *range_out;  // [Q][value_dim] weighted values of a tile, of a range
     float *tile_max, *tile_sum;   // [Q] softmax state of a tile,
     float *max, *sum;             // [Q] of a range so far,
     float *total_max, *total_sum; // [Q] of all ranges so far
@@ -29,10 +29,10 @@ struct hearth_attention_work {
     const struct hearth_context *c;
     const struct hearth_kv *kv;
     struct hearth_matmul_work *matmul;
-    float *q, *k, *v; // [T x Q] [T x KV] [T x KV]
-    float *out;       // [T x Q]
+    float *q, *k, *v; // [T x Q] [T x KV] [T x KV]; no v with latent attention
+    float *out;       // [T x heads x value_dim]
     int *blocks;      // [T + 1] first rows of blocks
-    float *shares;    // [steps][ranges][heads][head_dim + 2]: see attention.c
+    float *shares;    // [steps][ranges][heads][value_dim + 2]: see attention.c
     struct hearth_attention_worker *workers;
 };
 

@@ -152,6 +152,47 @@ static void forget(struct hearth_batch *b)
     b->n = b->n_seqs = b->n_classes = 0;
 }
 
+// Sequences change from `pos` on; -1: from their ends.
+static int reserve_states(struct hearth_batch *b, struct hearth_kv *kv, int pos, struct hearth_error *err)
+{
+    for (int i = 0; i < b->n_seqs; i++)
+        b->changes[i] = (struct hearth_state_change){.seq = b->seqs[i],
+                                                     .pos = pos < 0 ? kv->seqs[b->seqs[i]].length : pos,
+                                                     .n_prompt = b->next[2 * i],
+                                                     .n_steps = b->next[2 * i + 1]};
+    return hearth_states_reserve(&kv->states, kv, b->changes, b->n_seqs, err);
+}
+
+static void give_back_pages(struct hearth_batch *b, struct hearth_kv *kv)
+{
+    for (int i = 0; i < b->n_seqs; i++)
+        hearth_kv_seq_truncate(kv, b->seqs[i], kv->seqs[b->seqs[i]].length);
+}
+
+int hearth_batch_take_again(struct hearth_batch *b, struct hearth_kv *kv, int seq, int pos, int n,
+                            struct hearth_error *err)
+{
+    b->n_answered = 0;
+    for (int i = 0; i < n; i++) {
+        b->from[i] = (struct hearth_batch_row){.seq = seq,
+                                               .pos = pos + i,
+                                               .token = hearth_kv_token(kv, seq, pos + i),
+                                               .phase = hearth_kv_phase(kv, seq, pos + i)};
+        count_row(b, &b->from[i]);
+    }
+    const int rc = reserve_states(b, kv, pos, err);
+    if (rc) {
+        forget(b);
+        return rc;
+    }
+    b->n = n;
+    b->again = true;
+    lay_out_classes(b);
+    put_in_order(b);
+    list_wanted(b);
+    return HEARTH_OK;
+}
+
 int hearth_batch_take(struct hearth_batch *b, struct hearth_kv *kv, const struct hearth_batch_limits *limits,
                       int n, struct hearth_error *err)
 {
@@ -160,11 +201,14 @@ int hearth_batch_take(struct hearth_batch *b, struct hearth_kv *kv, const struct
     int rc = count_rows(b, kv, limits, n, err);
     if (!rc)
         rc = hearth_kv_reserve(kv, b->seqs, b->counts, b->n_seqs, err);
+    if (!rc && (rc = reserve_states(b, kv, -1, err)))
+        give_back_pages(b, kv);
     if (rc) {
         forget(b);
         return rc;
     }
     b->n = n;
+    b->again = false;
     lay_out_classes(b);
     put_in_order(b);
     list_wanted(b);
@@ -212,7 +256,8 @@ int hearth_batch_check_seqs(struct hearth_batch *b, const struct hearth_kv *kv, 
 
 void hearth_batch_commit(struct hearth_batch *b, struct hearth_kv *kv)
 {
-    for (int i = 0; i < b->n; i++)
+    hearth_states_commit(&kv->states, b->changes, b->n_seqs);
+    for (int i = 0; i < b->n && !b->again; i++)
         hearth_kv_seq_append(kv, b->from[i].seq, &b->from[i].token, 1, b->from[i].phase);
     b->n_answered = b->n;
     forget(b);
@@ -220,8 +265,9 @@ void hearth_batch_commit(struct hearth_batch *b, struct hearth_kv *kv)
 
 void hearth_batch_drop(struct hearth_batch *b, struct hearth_kv *kv)
 {
-    for (int i = 0; i < b->n_seqs; i++)
-        hearth_kv_seq_truncate(kv, b->seqs[i], kv->seqs[b->seqs[i]].length);
+    hearth_states_drop(&kv->states, b->changes, b->n_seqs);
+    if (!b->again)
+        give_back_pages(b, kv);
     forget(b);
 }
 
@@ -237,6 +283,7 @@ void hearth_batch_lay_out(struct hearth_batch *b, const struct hearth_batch_limi
     b->order = hearth_arena_take(a, t, sizeof *b->order);
     b->seqs = hearth_arena_take(a, s, sizeof *b->seqs);
     b->counts = hearth_arena_take(a, s, sizeof *b->counts);
+    b->changes = hearth_arena_take(a, s, sizeof *b->changes);
     b->index = hearth_arena_take(a, s, sizeof *b->index);
     b->next = hearth_arena_take(a, 2 * s, sizeof *b->next);
     b->wanted = hearth_arena_take(a, t, sizeof *b->wanted);

@@ -22,11 +22,13 @@ struct hearth_batch {
     int *order;                    // [T] where each of the caller's rows is
     int *seqs, *counts;            // [S] the sequences, and rows of each
     int n_seqs;
+    struct hearth_state_change *changes; // [S] what becomes of their states
+    bool again; // the rows were evaluated before, and are for the sake of their sequence's state
     int *index; // [S] a sequence's place in seqs; -1: it has no row
     int *next;  // [2 S] where a class's next row of a sequence goes, while they are put in order
 
-    // What is wanted: row k of the final norm's output is of row wanted[k]. It is that of the caller's row for
-    // which states_at is k; of those with logits, which come first, row k of the head's output is of the
+    // What is wanted: row k of the final norm's output is of row wanted[k]. It is that of the caller's row
+    // for which states_at is k; of those with logits, which come first, row k of the head's output is of the
     // caller's row for which logits_at is k.
     int *wanted; // [T]
     int n_wanted;
@@ -63,6 +65,12 @@ int hearth_batch_read(struct hearth_batch *b, const struct hearth_batch_limits *
 // has changed.
 int hearth_batch_take(struct hearth_batch *b, struct hearth_kv *kv, const struct hearth_batch_limits *limits,
                       int n, struct hearth_error *err);
+
+// Takes positions [pos, pos + n) of a sequence, n at most T, of which at most max_steps are steps: they are
+// there already, and pos is the top of its states. Nothing is wanted of them. Errors of
+// hearth_states_reserve().
+int hearth_batch_take_again(struct hearth_batch *b, struct hearth_kv *kv, int seq, int pos, int n,
+                            struct hearth_error *err);
 
 // The rows are stored: the sequences grow.
 void hearth_batch_commit(struct hearth_batch *b, struct hearth_kv *kv);

@@ -7,42 +7,6 @@
 
 // ---- one batch
 
-// Says what the evaluation uses of the memory that is set aside for the session. What a prompt used goes back
-// when a step comes without one.
-static void settle_memory(struct hearth_session *s)
-{
-    const bool prompts = hearth_batch_count(&s->batch, HEARTH_PHASE_PROMPT) > 0;
-    if (s->user.prompting && !prompts)
-        hearth_arena_discard(&s->rows);
-    if (hearth_kv_is_slack(&s->kv))
-        hearth_kv_trim(&s->kv);
-    hearth_sources_use(s->sources, &s->user, hearth_kv_memory(&s->kv), prompts);
-}
-
-int hearth_turn_begin(struct hearth_session *s, struct hearth_error *err)
-{
-    const struct hearth_evaluation now = {.pool = s->pool,
-                                          .fault = &s->fault,
-                                          .mixed = s->batch.n_classes > 1,
-                                          .in_order = s->probes.on_marks != NULL};
-    if (!hearth_sources_begin(s->sources, &now))
-        return hearth_fault_take(&s->fault, err);
-    if (s->sources->turn)
-        settle_memory(s);
-    return HEARTH_OK;
-}
-
-// Reads of a batch with rows of both classes count as a prompt's.
-void hearth_turn_end(struct hearth_session *s)
-{
-    const int n_steps = hearth_batch_count(&s->batch, HEARTH_PHASE_STEP);
-    if (s->deferred.fn)
-        s->deferred.fn(s->deferred.arg);
-    s->deferred.fn = NULL;
-    hearth_sources_end(s->sources,
-                       n_steps && n_steps == s->batch.n ? HEARTH_PHASE_STEP : HEARTH_PHASE_PROMPT);
-}
-
 // The layers. A trace is of steps.
 static int compute(struct hearth_session *s, struct hearth_error *err)
 {
@@ -100,10 +64,13 @@ static int settle(struct hearth_session *s, int rc, uint64_t start)
 // The first n rows that the batch was given.
 static int evaluate(struct hearth_session *s, int n, struct hearth_error *err)
 {
-    const uint64_t start = hearth_now_ns();
     s->progress.before = 0;
     s->progress.rows = s->progress.all = n;
-    const int rc = hearth_batch_take(&s->batch, &s->kv, &s->limits, n, err);
+    int rc = hearth_replay(s, s->batch.from, n, err);
+    const uint64_t start =
+        hearth_now_ns(); // tokens that are evaluated again do not count, nor does their time
+    if (!rc)
+        rc = hearth_batch_take(&s->batch, &s->kv, &s->limits, n, err);
     return rc ? rc : settle(s, compute_all(s, false, err), start);
 }
 
@@ -209,6 +176,7 @@ static int evaluate_prompt(struct hearth_session *s, const struct prompt *p, str
     if (rc)
         return rc;
     s->progress.all = p->n;
+    rc = hearth_replay(s, &(struct hearth_batch_row){.seq = p->seq}, 1, err);
     for (int base = 0; base < p->n && !rc; base += s->n_ubatch) {
         const int left = p->n - base;
         rc = evaluate_micro_batch(s, p, base, left < s->n_ubatch ? left : s->n_ubatch, err);

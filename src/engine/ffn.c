@@ -429,15 +429,25 @@ struct glu_job {
     const struct hearth_context *c;
     float *gate, *up; // [T x S]
     int width;        // S
+    const struct hearth_ffn_work *work;
+    const struct hearth_weight *router; // or none
+    const float *h;                     // [T x E]
+    float *weights;                     // [T]
 };
 
 static void glu_task(void *arg, int task, int worker)
 {
-    (void)worker;
     const struct glu_job *j = arg;
-    float *gate = hearth_row_of(j->gate, task, j->width);
+    float *gate = hearth_row_of(j->gate, task, j->width), *weight = &j->weights[task];
     j->c->kernels->glu(gate, gate, hearth_row_of(j->up, task, j->width), (size_t)j->width,
                        j->c->hp->activation);
+    if (!j->router->data)
+        return;
+    const size_t k = j->router->k;
+    j->c->kernels->step[HEARTH_TYPE_F32](weight, 1, hearth_vector_of(j->router), j->router->stride, k, 1,
+                                         j->h + (size_t)task * k, k * sizeof(float), 1,
+                                         j->work->matmul->scratch[worker]);
+    *weight = 1.0f / (1.0f + hearth_exp(-*weight));
 }
 
 // Of h [T x E] to work.shared [T x E].
@@ -447,8 +457,14 @@ static void compute_shared(struct hearth_ffn_work *w, struct hearth_rows rows, i
     const bool experts = hearth_has_experts(w->c->hp, layer);
     const struct hearth_weight *down = experts ? &l->ffn_down_shared : &l->ffn_down;
     const int embd = w->c->hp->n_embd, width = (int)down->k;
-    struct glu_job j = {w->c, hearth_row_of(w->shared_gate, rows.first, width),
-                        hearth_row_of(w->shared_up, rows.first, width), width};
+    struct glu_job j = {w->c,
+                        hearth_row_of(w->shared_gate, rows.first, width),
+                        hearth_row_of(w->shared_up, rows.first, width),
+                        width,
+                        w,
+                        &l->ffn_router_shared,
+                        h + (size_t)rows.first * (size_t)embd,
+                        w->shared_weights + rows.first};
     struct hearth_product in[] = {
         {.w = experts ? l->ffn_gate_shared : l->ffn_gate, .out = j.gate, .n = rows.n},
         {.w = experts ? l->ffn_up_shared : l->ffn_up, .out = j.up, .n = rows.n}};
@@ -463,9 +479,10 @@ struct shared_job {
     int first;
     float *h;
     bool alone;
+    bool weighed;
 };
 
-// h = shared, or h += shared
+// h = shared, or h += shared, or h += weight * shared
 static void add_shared_task(void *arg, int task, int worker)
 {
     (void)worker;
@@ -475,13 +492,17 @@ static void add_shared_task(void *arg, int task, int worker)
     const float *shared = hearth_row_of(j->work->shared, row, embd);
     if (j->alone)
         memcpy(hearth_row_of(j->h, row, embd), shared, (size_t)embd * sizeof *shared);
+    else if (j->weighed)
+        c->kernels->scale_add(hearth_row_of(j->h, row, embd), 1.0f, shared, j->work->shared_weights[row],
+                              (size_t)embd);
     else
         c->kernels->add(hearth_row_of(j->h, row, embd), shared, (size_t)embd);
 }
 
 static void add_shared(struct hearth_ffn_work *w, struct hearth_rows rows, int layer, float *h)
 {
-    struct shared_job j = {w, rows.first, h, !hearth_has_experts(w->c->hp, layer)};
+    struct shared_job j = {w, rows.first, h, !hearth_has_experts(w->c->hp, layer),
+                           w->c->weights->layers[layer].ffn_router_shared.data != NULL};
     hearth_parallel(w->c, add_shared_task, &j, rows.n);
 }
 
@@ -552,6 +573,7 @@ void hearth_ffn_lay_out(struct hearth_ffn_work *w, const struct hearth_ffn_sizes
     w->shared_gate = hearth_arena_take_rows(a, shared ? t : 0, (size_t)sizes->max_steps, shared * f32);
     w->shared_up = hearth_arena_take_rows(a, shared ? t : 0, (size_t)sizes->max_steps, shared * f32);
     w->shared = hearth_arena_take_rows(a, shared ? t : 0, (size_t)sizes->max_steps, (size_t)hp->n_embd * f32);
+    w->shared_weights = hearth_arena_take(a, shared ? t : 0, f32);
     w->wants = hearth_arena_take(a, x, sizeof *w->wants);
     w->own = hearth_arena_take(a, x, sizeof *w->own);
     w->parts = hearth_arena_take(a, x, sizeof *w->parts);

@@ -20,6 +20,7 @@ struct hearth_ffn_work {
     size_t max_steps;               // rows of a step
     float *shared_gate, *shared_up; // [T x S] of what all tokens go through
     float *shared;                  // [T x E] what it gives
+    float *shared_weights;          // [T] and its weights, where the model has a router for it
     struct hearth_want *wants;      // [X] of all classes,
     struct hearth_want *own;        // [X] and those of them that one class has rows for
     struct hearth_sparse_part *parts; // [X]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // One evaluation: embed, the layers one after the other, final norm and head.
 #include <math.h>
+#include <string.h>
 
 #include "engine/session.h"
 #include "model/ffn.h"
@@ -110,6 +111,26 @@ static const float *rotation_of(const struct hearth_session *s, int layer, int r
                          row, hp->n_rot);
 }
 
+// Stores a token's keys and values; with latent attention these are beginnings of those.
+static void store(struct hearth_session *s, int layer, int row, const float *k, const float *v)
+{
+    const struct hearth_kv *kv = &s->kv;
+    const struct hearth_row at = s->batch.rows[row];
+    if (s->batch.again) // they are there, and others may have the page
+        return;
+    const size_t dim = (size_t)kv->head_dim;
+    const int page = kv->seqs[at.seq].pages[at.pos / HEARTH_KV_TILE], slot = at.pos % HEARTH_KV_TILE;
+    uint8_t *bytes = hearth_kv_pin(kv, page);
+    for (int g = 0; g < kv->n_head_kv; g++) {
+        hearth_type_info(kv->type_k)
+            ->encode(k + (size_t)g * dim, hearth_kv_key(kv, bytes, layer, g, slot), dim);
+        if (!kv->latent)
+            hearth_type_info(kv->type_v)
+                ->encode(v + (size_t)g * dim, hearth_kv_value(kv, bytes, layer, g, slot), dim);
+    }
+    hearth_kv_unpin(kv, page);
+}
+
 // Makes one token's queries, keys and values ready and stores its keys and values.
 static void store_task(void *arg, int task, int worker)
 {
@@ -118,28 +139,50 @@ static void store_task(void *arg, int task, int worker)
     struct hearth_session *s = j->s;
     const struct hearth_hparams *hp = &s->model->hp;
     const struct hearth_layer *w = &s->context.weights->layers[j->layer];
-    const struct hearth_kv *kv = &s->kv;
     const size_t dim = (size_t)hp->head_dim;
     const int row = j->rows.first + task;
-    const struct hearth_row at = s->batch.rows[row];
     float *k = hearth_row_of(s->work.attention.k, row, hp->n_head_kv * hp->head_dim);
     float *v = hearth_row_of(s->work.attention.v, row, hp->n_head_kv * hp->head_dim);
+    float *q = hearth_row_of(s->work.attention.q, row, hp->n_head * hp->head_dim);
     const float *cos_sin = rotation_of(s, j->layer, row);
+    const float *q_gate = hearth_row_of(s->work.q_gate, row, 2 * hp->n_head * hp->head_dim);
+    for (int i = 0; hp->attn_gated && i < hp->n_head; i++)
+        memcpy(q + (size_t)i * dim, q_gate + 2 * (size_t)i * dim, dim * sizeof *q);
 
-    prepare_heads(s, hearth_row_of(s->work.attention.q, row, hp->n_head * hp->head_dim), hp->n_head,
-                  &w->attn_q_b, &w->attn_q_norm, cos_sin);
+    prepare_heads(s, q, hp->n_head, &w->attn_q_b, &w->attn_q_norm, cos_sin);
     prepare_heads(s, k, hp->n_head_kv, &w->attn_k_b, &w->attn_k_norm, cos_sin);
     if (w->attn_v_b.data)
         s->model->kernels.add(v, w->attn_v_b.data, w->attn_v_b.k);
-    const int page = kv->seqs[at.seq].pages[at.pos / HEARTH_KV_TILE], slot = at.pos % HEARTH_KV_TILE;
-    uint8_t *bytes = hearth_kv_pin(kv, page);
-    for (int g = 0; g < hp->n_head_kv; g++) {
-        hearth_type_info(kv->type_k)
-            ->encode(k + (size_t)g * dim, hearth_kv_key(kv, bytes, j->layer, g, slot), dim);
-        hearth_type_info(kv->type_v)
-            ->encode(v + (size_t)g * dim, hearth_kv_value(kv, bytes, j->layer, g, slot), dim);
-    }
-    hearth_kv_unpin(kv, page);
+    store(s, j->layer, row, k, v);
+}
+
+// Stores one token's latent vector and rotating key; its queries' rotating parts are made ready.
+static void store_latent_task(void *arg, int task, int worker)
+{
+    (void)worker;
+    const struct job *j = arg;
+    struct hearth_session *s = j->s;
+    const int row = j->rows.first + task, dim = s->model->hp.head_dim;
+    float *k = hearth_row_of(s->work.attention.k, row, dim);
+    hearth_latent_place(&s->work.latent, row, j->layer, k, rotation_of(s, j->layer, row));
+    store(s, j->layer, row, k, NULL);
+}
+
+// The same as project() with latent attention.
+static void project_latent(struct hearth_session *s, struct hearth_rows rows, int layer)
+{
+    const struct hearth_layer *w = &s->context.weights->layers[layer];
+    const struct hearth_hparams *hp = &s->model->hp;
+    norm(s, &w->attn_norm, &w->attn_norm_b, rows);
+    struct hearth_product products[] = {
+        {.w = w->attn_kv_a, .out = hearth_row_of(s->work.attention.k, rows.first, hp->head_dim), .n = rows.n},
+        hearth_latent_first(&s->work.latent, rows, layer)};
+    hearth_matmul(&s->work.matmul, rows.phase, products, 2, hearth_row_of(s->work.h, rows.first, hp->n_embd),
+                  rows.n);
+    hearth_latent_second(&s->work.latent, rows, layer);
+    struct job j = {s, rows, layer};
+    hearth_parallel(&s->context, store_latent_task, &j, rows.n);
+    hearth_latent_queries(&s->work.latent, rows, layer, s->work.attention.q);
 }
 
 // Queries, keys and values of the normed input h. Those of all classes are stored before any row attends: a
@@ -151,7 +194,10 @@ static void project(struct hearth_session *s, struct hearth_rows rows, int layer
     struct hearth_attention_work *work = &s->work.attention;
     const int q = hp->n_head * hp->head_dim, kv = hp->n_head_kv * hp->head_dim;
     struct hearth_product qkv[] = {
-        {.w = w->attn_q, .out = hearth_row_of(work->q, rows.first, q), .n = rows.n},
+        {.w = w->attn_q,
+         .out = hp->attn_gated ? hearth_row_of(s->work.q_gate, rows.first, 2 * q)
+                               : hearth_row_of(work->q, rows.first, q),
+         .n = rows.n},
         {.w = w->attn_k, .out = hearth_row_of(work->k, rows.first, kv), .n = rows.n},
         {.w = w->attn_v, .out = hearth_row_of(work->v, rows.first, kv), .n = rows.n}};
     norm(s, &w->attn_norm, &w->attn_norm_b, rows);
@@ -161,17 +207,39 @@ static void project(struct hearth_session *s, struct hearth_rows rows, int layer
     hearth_parallel(&s->context, store_task, &j, rows.n);
 }
 
+// A row of attention's output, each element times the sigmoid of its gate.
+static void gate_task(void *arg, int task, int worker)
+{
+    (void)worker;
+    const struct job *j = arg;
+    const struct hearth_hparams *hp = &j->s->model->hp;
+    const size_t dim = (size_t)hp->head_dim;
+    const int row = j->rows.first + task;
+    float *out = hearth_row_of(j->s->work.attention.out, row, hp->n_head * hp->head_dim);
+    const float *q_gate = hearth_row_of(j->s->work.q_gate, row, 2 * hp->n_head * hp->head_dim);
+    for (size_t i = 0; i < (size_t)hp->n_head; i++)
+        j->s->model->kernels.glu(out + i * dim, q_gate + (2 * i + 1) * dim, out + i * dim, dim,
+                                 HEARTH_ACT_SIGMOID);
+}
+
 // Attention to the same rows of out [T x E]; without the bias of attn_out, which add() adds.
 static void attend(struct hearth_session *s, struct hearth_rows rows, int layer, float *out)
 {
     const struct hearth_hparams *hp = &s->model->hp;
     struct hearth_attention_work *work = &s->work.attention;
-    const int q = hp->n_head * hp->head_dim;
+    const bool latent = hp->latent.rank != 0;
+    const int width = hp->n_head * (latent ? hp->latent.value : hp->value_dim);
     hearth_attention(work, rows, layer);
+    if (latent)
+        hearth_latent_values(&s->work.latent, rows, layer, work->out);
+    struct job j = {s, rows, layer};
+    if (hp->attn_gated)
+        hearth_parallel(&s->context, gate_task, &j, rows.n);
     struct hearth_product product = {.w = s->context.weights->layers[layer].attn_out,
                                      .out = hearth_row_of(out, rows.first, hp->n_embd),
                                      .n = rows.n};
-    hearth_matmul(&s->work.matmul, rows.phase, &product, 1, hearth_row_of(work->out, rows.first, q), rows.n);
+    hearth_matmul(&s->work.matmul, rows.phase, &product, 1,
+                  hearth_row_of(latent ? s->work.latent.heads : work->out, rows.first, width), rows.n);
 }
 
 // x += attention(norm(x)); h = norm(x)
@@ -192,6 +260,24 @@ static void attend_in_parallel(struct hearth_session *s, struct hearth_rows rows
         norm(s, &w->ffn_norm, &w->ffn_norm_b, rows);
 }
 
+// x += recurrence(norm(x)); h = norm(x)
+static void recur(struct hearth_session *s, int layer)
+{
+    const struct hearth_batch *b = &s->batch;
+    const struct hearth_layer *w = &s->context.weights->layers[layer];
+    struct hearth_recurrent_work *work = &s->work.recurrent;
+    for (int i = 0; i < b->n_classes; i++) {
+        norm(s, &w->attn_norm, &w->attn_norm_b, b->classes[i]);
+        hearth_recurrent_project(work, b->classes[i], layer, s->work.h);
+    }
+    hearth_recurrent_mix(work, b, layer);
+    for (int i = 0; i < b->n_classes; i++) {
+        hearth_recurrent_output(work, b->classes[i], layer, s->work.h);
+        add(s, s->work.h, &w->attn_out_b, &w->attn_post_norm, b->classes[i]);
+        norm(s, &w->ffn_norm, &w->ffn_norm_b, b->classes[i]);
+    }
+}
+
 // x += attention(norm(x)), then x += ffn(norm(x)); or x += attention(norm(x)) + ffn(norm(x)).
 void hearth_forward_layer(struct hearth_session *s, int layer)
 {
@@ -201,9 +287,12 @@ void hearth_forward_layer(struct hearth_session *s, int layer)
     if (s->model->hp.early_router)
         for (int i = 0; i < b->n_classes; i++)
             hearth_moe_choose(&s->work.ffn.moe, b->classes[i], layer, s->work.x);
-    for (int i = 0; i < b->n_classes; i++)
-        project(s, b->classes[i], layer);
-    for (int i = 0; i < b->n_classes; i++)
+    const bool recurrent = hearth_is_recurrent(&s->model->hp, layer);
+    if (recurrent)
+        recur(s, layer);
+    for (int i = 0; i < b->n_classes && !recurrent; i++)
+        (s->model->hp.latent.rank ? project_latent : project)(s, b->classes[i], layer);
+    for (int i = 0; i < b->n_classes && !recurrent; i++)
         (parallel ? attend_in_parallel : attend_in_series)(s, b->classes[i], layer);
     hearth_ffn(&s->work.ffn, b->classes, b->n_classes, layer, s->work.h, s->work.x);
     const struct hearth_rows all = {.n = b->n};

@@ -190,6 +190,7 @@ int hearth_kv_seq_fork(struct hearth_kv *kv, int seq, int length, struct hearth_
     struct hearth_kv_seq *to = &kv->seqs[copy];
     to->length = length;
     to->n_pages = pages_for(length);
+    hearth_states_fork(&kv->states, seq, copy, length);
     for (int i = 0; i < to->n_pages; i++) {
         to->pages[i] = from->pages[i];
         hold(kv, to->pages[i]);
@@ -210,11 +211,13 @@ void hearth_kv_seq_truncate(struct hearth_kv *kv, int seq, int length)
         release(kv, s->pages[--s->n_pages]);
     if (s->length > length)
         s->length = length;
+    hearth_states_truncate(&kv->states, seq, length);
 }
 
 void hearth_kv_seq_rewind(struct hearth_kv *kv, int seq)
 {
     kv->seqs[seq].length = 0;
+    hearth_states_truncate(&kv->states, seq, 0);
 }
 
 // ---- the pool
@@ -232,12 +235,13 @@ static int check_type(const struct hearth_hparams *hp, uint32_t type, const char
                       struct hearth_error *err)
 {
     const struct hearth_type_info *info = hearth_type_info(type);
-    if ((uint32_t)hp->head_dim % info->block_elems)
+    if ((uint32_t)hp->head_dim % info->block_elems || (uint32_t)hp->value_dim % info->block_elems)
         return hearth_fail_param(
             err, HEARTH_E_INVALID, param,
             "a KV cache of type %s needs heads of a multiple of %u dimensions, this model's have %d; "
             "use f16",
-            info->name, info->block_elems, hp->head_dim);
+            info->name, info->block_elems,
+            (uint32_t)hp->head_dim % info->block_elems ? hp->head_dim : hp->value_dim);
     return HEARTH_OK;
 }
 
@@ -245,13 +249,17 @@ static int check_type(const struct hearth_hparams *hp, uint32_t type, const char
 static int measure(struct hearth_kv *kv, const struct hearth_hparams *hp, const struct hearth_kv_params *p,
                    size_t *bytes, struct hearth_error *err)
 {
-    kv->n_layer = hp->n_layer;
+    kv->hp = hp;
+    kv->n_layer = hp->n_layer - hp->recurrence.n_layers;
     kv->n_head_kv = hp->n_head_kv;
     kv->head_dim = hp->head_dim;
+    kv->value_dim = hp->value_dim;
+    kv->latent = hp->latent.rank != 0;
     kv->type_k = p->type_k;
-    kv->type_v = p->type_v;
+    kv->type_v = kv->latent ? p->type_k : p->type_v;
     kv->row_k = hearth_type_bytes(p->type_k, (uint64_t)hp->head_dim);
-    kv->row_v = hearth_type_bytes(p->type_v, (uint64_t)hp->head_dim);
+    kv->row_v = kv->latent ? 0 : hearth_type_bytes(p->type_v, (uint64_t)hp->value_dim);
+    kv->stride_v = kv->latent ? kv->row_k : kv->row_v;
     kv->head_bytes = hearth_round_up(HEARTH_KV_TILE * (kv->row_k + kv->row_v), 64);
     kv->n_ctx = p->n_ctx;
     kv->max_seqs = p->max_seqs;
@@ -261,7 +269,7 @@ static int measure(struct hearth_kv *kv, const struct hearth_hparams *hp, const 
     size_t most;
     const bool fits = hearth_mul_size((size_t)p->max_seqs, (size_t)kv->pages_per_seq, &most);
     const size_t asked = (size_t)pages_for(p->n_tokens), n = asked && (!fits || asked < most) ? asked : most;
-    if (!fits || most > INT32_MAX || !hearth_mul_size(kv->head_bytes, (size_t)hp->n_layer, &kv->page_bytes) ||
+    if (!fits || most > INT32_MAX || !hearth_mul_size(kv->head_bytes, (size_t)kv->n_layer, &kv->page_bytes) ||
         !hearth_mul_size(kv->page_bytes, (size_t)hp->n_head_kv, &kv->page_bytes) ||
         !hearth_mul_size(kv->page_bytes, n, bytes))
         return hearth_fail_param(
@@ -291,6 +299,8 @@ int hearth_kv_open(struct hearth_kv *kv, const struct hearth_hparams *hp, const 
     if (!kv->pages || !kv->free_list || !kv->page_table || !kv->seqs)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for the KV page table");
     rc = hearth_region_open(&kv->region, bytes, "the KV cache", err);
+    if (!rc)
+        rc = hearth_states_open(&kv->states, hp, p->n_states, p->max_seqs, err);
     if (rc)
         return rc;
     HEARTH_POISON(kv->region.base, kv->region.size);
@@ -304,7 +314,8 @@ uint64_t hearth_kv_table_bytes(const struct hearth_kv *kv)
 {
     const uint64_t pages = (uint64_t)kv->n_pages, seqs = (uint64_t)kv->max_seqs;
     return pages * (sizeof *kv->pages + sizeof *kv->free_list) +
-           seqs * (sizeof *kv->seqs + (uint64_t)kv->pages_per_seq * sizeof *kv->page_table);
+           seqs * (sizeof *kv->seqs + (uint64_t)kv->pages_per_seq * sizeof *kv->page_table) +
+           hearth_states_table_bytes(&kv->states);
 }
 
 void hearth_kv_close(struct hearth_kv *kv)
@@ -312,6 +323,7 @@ void hearth_kv_close(struct hearth_kv *kv)
     if (kv->region.base)
         HEARTH_UNPOISON(kv->region.base, kv->region.size);
     hearth_region_close(&kv->region);
+    hearth_states_close(&kv->states);
     free(kv->pages);
     free(kv->free_list);
     free(kv->page_table);
@@ -355,6 +367,7 @@ void hearth_kv_trim(struct hearth_kv *kv)
         if (kv->pages[i].state == HEARTH_KV_FREE)
             discard_page(kv, i);
     list_free(kv);
+    hearth_states_trim(&kv->states);
 }
 
 // ---- for tests
@@ -412,6 +425,8 @@ const char *hearth_kv_check(const struct hearth_kv *kv)
         wrong = check_seq(kv, &kv->seqs[i], refs);
     if (!wrong)
         wrong = check_pages(kv, refs);
+    if (!wrong)
+        wrong = hearth_states_check(&kv->states, kv);
     free(refs);
     return wrong;
 }

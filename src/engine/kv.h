@@ -4,7 +4,8 @@
 //
 // A page holds HEARTH_KV_TILE consecutive positions of all layers. Within a page, for layer l and key/value
 // head g, the keys are HEARTH_KV_TILE rows of head_dim elements and so are the values: an attention tile is
-// two contiguous blocks. A page with more than one owner is never written: who appends to it gets a copy
+// two contiguous blocks. With latent attention there are no values beside the keys: they are these' first
+// value_dim elements. A page with more than one owner is never written: who appends to it gets a copy
 // first, which takes a page of the pool. The pool has a size of its own: sequences take pages as they grow,
 // and together they may want more than there are.
 //
@@ -17,6 +18,7 @@
 #include <assert.h>
 #include <stdatomic.h>
 
+#include "engine/states.h"
 #include "model/model.h"
 
 // Positions of a page and of an attention tile. Part of the definition of the results (softmax is merged tile
@@ -48,9 +50,13 @@ struct hearth_kv_seq {
 };
 
 struct hearth_kv {
-    int n_layer, n_head_kv, head_dim;
-    uint32_t type_k, type_v; // enum hearth_type
-    size_t row_k, row_v;     // bytes of one position of one head
+    int n_layer; // layers that attend: others have no keys and values
+    int n_head_kv, head_dim, value_dim;
+    const struct hearth_hparams *hp;
+    bool latent;             // values are the beginnings of keys
+    uint32_t type_k, type_v; // enum hearth_type; the same where latent
+    size_t row_k, row_v;     // bytes of one position of one head; row_v is 0 where latent
+    size_t stride_v;         // bytes from value to value
     size_t head_bytes;       // of one (layer, head) of a page: keys, then values
     size_t page_bytes;
     int n_ctx, max_seqs, pages_per_seq, n_pages;
@@ -58,10 +64,11 @@ struct hearth_kv {
     struct hearth_kv_page *pages; // [n_pages]
     int *free_list;               // [n_pages]
     int n_free;
-    int n_warm;                 // pages from this one on have no memory behind them
-    int n_shared;               // pages with more than one owner
-    struct hearth_kv_seq *seqs; // [max_seqs]
-    int *page_table;            // [max_seqs * pages_per_seq], the seqs' `pages`
+    int n_warm;                  // pages from this one on have no memory behind them
+    int n_shared;                // pages with more than one owner
+    struct hearth_kv_seq *seqs;  // [max_seqs]
+    int *page_table;             // [max_seqs * pages_per_seq], the seqs' `pages`
+    struct hearth_states states; // of the layers that do not attend
     // Called before the pool takes more memory than ever since it was last trimmed: with bytes of all that it
     // has then. Where it fails, so does hearth_kv_reserve(). May be NULL.
     int (*on_growth)(void *arg, uint64_t bytes, struct hearth_error *err);
@@ -72,6 +79,7 @@ struct hearth_kv {
 struct hearth_kv_params {
     int n_ctx, max_seqs;
     int n_tokens; // of the pool, rounded up to whole pages; 0: n_ctx for each of max_seqs sequences
+    int n_states; // hearth_states_open()
     uint32_t type_k, type_v;
 };
 
@@ -155,18 +163,24 @@ static inline void hearth_kv_unpin(const struct hearth_kv *kv, int page)
     (void)page;
 }
 
+// The first key of a pinned page in the i-th of the layers that attend, and of a head; 64 keys, then values.
+static inline uint8_t *hearth_kv_head(const struct hearth_kv *kv, uint8_t *bytes, int i, int head)
+{
+    return bytes + ((size_t)i * (size_t)kv->n_head_kv + (size_t)head) * kv->head_bytes;
+}
 // Key (value) of a pinned page's position `slot` in one layer and head; those of the next slots follow, row_k
-// (row_v) bytes each.
+// (stride_v) bytes each.
 static inline uint8_t *hearth_kv_key(const struct hearth_kv *kv, uint8_t *bytes, int layer, int head,
                                      int slot)
 {
-    return bytes + ((size_t)layer * (size_t)kv->n_head_kv + (size_t)head) * kv->head_bytes +
+    return hearth_kv_head(kv, bytes, layer - hearth_recurrent_before(kv->hp, layer), head) +
            (size_t)slot * kv->row_k;
 }
 static inline uint8_t *hearth_kv_value(const struct hearth_kv *kv, uint8_t *bytes, int layer, int head,
                                        int slot)
 {
-    return hearth_kv_key(kv, bytes, layer, head, 0) + HEARTH_KV_TILE * kv->row_k + (size_t)slot * kv->row_v;
+    return hearth_kv_key(kv, bytes, layer, head, 0) + (kv->latent ? 0 : HEARTH_KV_TILE * kv->row_k) +
+           (size_t)slot * kv->stride_v;
 }
 
 #endif

@@ -71,6 +71,11 @@ void hearth_block_next(struct hearth_block_key *key, const hearth_token tokens[H
 
 // ---- saving
 
+bool hearth_block_helps(const struct hearth_session *session)
+{
+    return !session->kv.states.n_slots;
+}
+
 uint64_t hearth_block_file_bytes(const struct hearth_session *session)
 {
     return HEADER_BYTES + session->kv.page_bytes;

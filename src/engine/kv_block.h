@@ -21,6 +21,8 @@ int hearth_block_root(struct hearth_session *session, struct hearth_block_key *k
 // The key of the block with these tokens, of that of the block before.
 void hearth_block_next(struct hearth_block_key *key, const hearth_token tokens[HEARTH_BLOCK_TOKENS]);
 
+// Whether blocks save evaluations: not where layers are recurrent, whose states no block has.
+bool hearth_block_helps(const struct hearth_session *session);
 // Bytes of a block's file.
 uint64_t hearth_block_file_bytes(const struct hearth_session *session);
 // Writes block i of a sequence, which has it whole, and all of it as parts of prompts. `cost_us`: what
@@ -29,8 +31,8 @@ uint64_t hearth_block_file_bytes(const struct hearth_session *session);
 int hearth_block_save(const struct hearth_session *session, int seq, int i,
                       const struct hearth_block_key *key, uint32_t cost_us, const char *path,
                       struct hearth_error *err);
-// Appends a block to a sequence whose length is a multiple of HEARTH_BLOCK_TOKENS. HEARTH_E_FORMAT: the file is
-// damaged, or not of this key. Where it fails, the sequence is as it was. Errors besides: HEARTH_E_IO,
+// Appends a block to a sequence whose length is a multiple of HEARTH_BLOCK_TOKENS. HEARTH_E_FORMAT: the file
+// is damaged, or not of this key. Where it fails, the sequence is as it was. Errors besides: HEARTH_E_IO,
 // HEARTH_E_MEMORY, and those of the KV cache: HEARTH_E_BUDGET, HEARTH_E_KV_FULL.
 int hearth_block_load(struct hearth_session *session, int seq, const struct hearth_block_key *key,
                       const hearth_token tokens[HEARTH_BLOCK_TOKENS], const char *path, uint32_t *cost_us,

@@ -12,11 +12,13 @@
 #include "engine/session.h"
 #include "model/fingerprint.h"
 
-#define MAGIC        "HEARTHKV"
-#define VERSION      2
-#define HEADER_BYTES 128 // with its checksum
-#define NAME_BYTES   68
-#define SUM_BYTES    4
+#define MAGIC          "HEARTHKV"
+#define VERSION        2 // of models without recurrent layers
+#define VERSION_STATES 3 // of others
+#define MOST_STATES    2
+#define HEADER_BYTES   128 // with its checksum
+#define NAME_BYTES     68
+#define SUM_BYTES      4
 
 struct header {
     uint32_t version, page_tokens;
@@ -75,7 +77,7 @@ static int make_header(struct hearth_session *s, int n_tokens, bool steps, struc
     const int rc = hearth_session_model_id(s, &model_id, err);
     if (rc)
         return rc;
-    *h = (struct header){.version = VERSION,
+    *h = (struct header){.version = s->kv.states.n_slots ? VERSION_STATES : VERSION,
                          .page_tokens = HEARTH_KV_TILE,
                          .model = model_id,
                          .type_k = s->kv.type_k,
@@ -91,7 +93,15 @@ static int make_header(struct hearth_session *s, int n_tokens, bool steps, struc
     return HEARTH_OK;
 }
 
-// Bytes of a file with n tokens.
+// Bytes of a state: of each recurrent layer the inputs of the convolution, then the heads.
+static size_t state_bytes(const struct hearth_kv *kv)
+{
+    const struct hearth_recurrence *r = &kv->hp->recurrence;
+    const size_t conv = (size_t)(r->n_taps - 1) * (size_t)r->n_channels;
+    return (size_t)r->n_layers * (conv + (size_t)r->n_values * (size_t)r->dim) * sizeof(float);
+}
+
+// Bytes of a file with n tokens, but for states.
 static uint64_t file_bytes(const struct hearth_kv *kv, uint64_t n)
 {
     const uint64_t rows = (uint64_t)kv->n_layer * (uint64_t)kv->n_head_kv,
@@ -169,11 +179,56 @@ static int write_page(struct writer *w, const struct hearth_kv *kv, int page, in
     uint8_t *bytes = hearth_kv_pin(kv, page);
     for (int layer = 0; layer < kv->n_layer; layer++)
         for (int head = 0; head < kv->n_head_kv && !rc; head++) {
-            rc = put(w, hearth_kv_key(kv, bytes, layer, head, 0), (size_t)n * kv->row_k, err);
+            uint8_t *keys = hearth_kv_head(kv, bytes, layer, head);
+            rc = put(w, keys, (size_t)n * kv->row_k, err);
             if (!rc)
-                rc = put(w, hearth_kv_value(kv, bytes, layer, head, 0), (size_t)n * kv->row_v, err);
+                rc = put(w, keys + HEARTH_KV_TILE * kv->row_k, (size_t)n * kv->row_v, err);
         }
     hearth_kv_unpin(kv, page);
+    return rc ? rc : put_sum(w, err);
+}
+
+// Hands the parts of a state to fn, a function of writer or reader.
+typedef int (*state_fn)(void *of, void *bytes, size_t n, struct hearth_error *err);
+
+static int pass_state(const struct hearth_kv *kv, int slot, state_fn fn, void *of, struct hearth_error *err)
+{
+    const struct hearth_recurrence *r = &kv->hp->recurrence;
+    const size_t conv = (size_t)(r->n_taps - 1) * (size_t)r->n_channels * sizeof(float),
+                 heads = (size_t)r->n_values * (size_t)r->dim * sizeof(float);
+    int rc = HEARTH_OK;
+    for (int i = 0; i < r->n_layers && !rc; i++) {
+        rc = fn(of, hearth_state_conv(&kv->states, slot, i), conv, err);
+        if (!rc)
+            rc = fn(of, hearth_state_heads(&kv->states, slot, i), heads, err);
+    }
+    return rc;
+}
+
+static int put_part(void *of, void *bytes, size_t n, struct hearth_error *err)
+{
+    return put(of, bytes, n, err);
+}
+
+static int put_u32(struct writer *w, uint32_t value, struct hearth_error *err)
+{
+    uint8_t bytes[4], *to = bytes;
+    hearth_put_number(&to, value, 4);
+    return put(w, bytes, sizeof bytes, err);
+}
+
+// The states that the sequence has at or near its end.
+static int write_states(struct writer *w, struct hearth_kv *kv, int seq, struct hearth_error *err)
+{
+    struct hearth_state_mark marks[MOST_STATES];
+    const int n = hearth_states_hold(&kv->states, seq, marks, MOST_STATES);
+    int rc = put_u32(w, (uint32_t)n, err);
+    for (int i = 0; i < n && !rc; i++) {
+        rc = put_u32(w, (uint32_t)marks[i].pos, err);
+        if (!rc)
+            rc = pass_state(kv, marks[i].slot, put_part, w, err);
+    }
+    hearth_states_let_go(&kv->states, marks, n);
     return rc ? rc : put_sum(w, err);
 }
 
@@ -197,6 +252,8 @@ int hearth_seq_save(struct hearth_session *session, int seq, const char *path, s
         rc = write_tokens(&w, kv, from, err);
     for (int i = 0; i * HEARTH_KV_TILE < from->length && !rc; i++)
         rc = write_page(&w, kv, from->pages[i], tokens_in(from->length, i), err);
+    if (!rc && kv->states.n_slots)
+        rc = write_states(&w, &session->kv, seq, err);
     if (!rc)
         rc = hearth_outfile_commit(&w.file, err);
     hearth_outfile_close(&w.file);
@@ -280,10 +337,10 @@ static int read_header(struct reader *r, struct header *h, struct hearth_error *
     if (memcmp(bytes, MAGIC, 8) != 0)
         return hearth_fail(err, HEARTH_E_FORMAT, "%s: not a saved sequence of Hearth", path);
     h->version = (uint32_t)hearth_take_number(&from, 4);
-    if (h->version != VERSION)
+    if (h->version != VERSION && h->version != VERSION_STATES)
         return hearth_fail(err, HEARTH_E_UNSUPPORTED,
-                           "%s: a saved sequence of version %u, but this build knows version %u only", path,
-                           h->version, (unsigned)VERSION);
+                           "%s: a saved sequence of version %u, but this build knows versions %u and %u only",
+                           path, h->version, (unsigned)VERSION, (unsigned)VERSION_STATES);
     h->page_tokens = (uint32_t)hearth_take_number(&from, 4);
     h->model = hearth_take_number(&from, 8);
     uint32_t *const numbers[] = {&h->type_k,   &h->type_v,   &h->n_layer, &h->n_head_kv,
@@ -298,6 +355,16 @@ static const char *type_name(uint32_t type)
 {
     const struct hearth_type_info *info = hearth_type_info(type);
     return info ? info->name : "(unknown)";
+}
+
+// Whether the file is as long as the header says; how many states there are, its length alone does.
+static bool has_right_size(const struct reader *r, const struct hearth_kv *kv, uint32_t n_tokens)
+{
+    const uint64_t size = hearth_file_size(r->file), without = file_bytes(kv, n_tokens);
+    if (!kv->states.n_slots)
+        return size == without;
+    const uint64_t state = 4 + state_bytes(kv), least = without + 4 + SUM_BYTES;
+    return size >= least && (size - least) % state == 0 && (size - least) / state <= MOST_STATES;
 }
 
 // Whether the file's sequence can go on in this session, whose own header would be `own`.
@@ -327,14 +394,14 @@ static int check_header(const struct reader *r, const struct hearth_session *s, 
             "%s: saved by a session with another sparsity or threshold, so that this one would "
             "not go on with the same results: open the session as that one was",
             path);
-    if (h->page_tokens != own->page_tokens || h->n_layer != own->n_layer || h->n_head_kv != own->n_head_kv ||
-        h->head_dim != own->head_dim)
+    if (h->version != own->version || h->page_tokens != own->page_tokens || h->n_layer != own->n_layer ||
+        h->n_head_kv != own->n_head_kv || h->head_dim != own->head_dim)
         return fail_damaged(r, "its pages are not of the model's shape", err);
     if (h->n_tokens > (uint32_t)s->n_ctx)
         return hearth_fail_param(err, HEARTH_E_BUDGET, "n_ctx",
                                  "%s: the sequence has %u tokens but the context only %d: use a larger n_ctx",
                                  path, h->n_tokens, s->n_ctx);
-    if (hearth_file_size(r->file) != file_bytes(&s->kv, h->n_tokens))
+    if (!has_right_size(r, &s->kv, h->n_tokens))
         return fail_damaged(r, "the file is cut off, or something follows its end", err);
     return HEARTH_OK;
 }
@@ -377,12 +444,70 @@ static int read_page(struct reader *r, const struct hearth_kv *kv, int page, int
     uint8_t *bytes = hearth_kv_pin(kv, page);
     for (int layer = 0; layer < kv->n_layer; layer++)
         for (int head = 0; head < kv->n_head_kv && !rc; head++) {
-            rc = get(r, hearth_kv_key(kv, bytes, layer, head, 0), (size_t)n * kv->row_k, err);
+            uint8_t *keys = hearth_kv_head(kv, bytes, layer, head);
+            rc = get(r, keys, (size_t)n * kv->row_k, err);
             if (!rc)
-                rc = get(r, hearth_kv_value(kv, bytes, layer, head, 0), (size_t)n * kv->row_v, err);
+                rc = get(r, keys + HEARTH_KV_TILE * kv->row_k, (size_t)n * kv->row_v, err);
         }
     hearth_kv_unpin(kv, page);
     return rc ? rc : check_sum(r, "its keys and values do not match their checksum", err);
+}
+
+static int get_part(void *of, void *bytes, size_t n, struct hearth_error *err)
+{
+    return get(of, bytes, n, err);
+}
+
+static int get_u32(struct reader *r, uint32_t *value, struct hearth_error *err)
+{
+    uint8_t bytes[4];
+    const uint8_t *from = bytes;
+    const int rc = get(r, bytes, sizeof bytes, err);
+    *value = rc ? 0 : (uint32_t)hearth_take_number(&from, 4);
+    return rc;
+}
+
+// The next state, to a slot. -1 in *slot: there is none for it, and the bytes only count in the checksum.
+static int read_state(struct reader *r, struct hearth_kv *kv, int slot, struct hearth_error *err)
+{
+    uint8_t bytes[4096];
+    int rc = HEARTH_OK;
+    if (slot >= 0)
+        return pass_state(kv, slot, get_part, r, err);
+    for (size_t left = state_bytes(kv), n; left && !rc; left -= n) {
+        n = left < sizeof bytes ? left : sizeof bytes;
+        rc = get(r, bytes, n, err);
+    }
+    return rc;
+}
+
+static int read_states(struct reader *r, struct hearth_kv *kv, int seq, uint32_t n_tokens,
+                       struct hearth_error *err)
+{
+    uint32_t n, pos;
+    int slots[MOST_STATES] = {-1, -1}, at[MOST_STATES] = {0};
+    int rc = get_u32(r, &n, err);
+    if (!rc && hearth_file_size(r->file) !=
+                   file_bytes(kv, n_tokens) + 4 + n * (4 + (uint64_t)state_bytes(kv)) + SUM_BYTES)
+        rc = fail_damaged(r, "it has not as many states as it says", err);
+    for (uint32_t i = 0; i < n && !rc; i++) {
+        rc = get_u32(r, &pos, err);
+        if (!rc && (pos > n_tokens || (int)pos <= (i ? at[i - 1] : 0)))
+            rc = fail_damaged(r, "its states are out of place", err);
+        at[i] = (int)pos;
+        if (!rc)
+            slots[i] = hearth_states_take(&kv->states, kv);
+        if (!rc)
+            rc = read_state(r, kv, slots[i], err);
+    }
+    if (!rc)
+        rc = check_sum(r, "its states do not match their checksum", err);
+    for (int i = 0; i < MOST_STATES; i++)
+        if (slots[i] >= 0 && rc)
+            hearth_states_give_back(&kv->states, slots[i]);
+        else if (slots[i] >= 0)
+            hearth_states_enter(&kv->states, seq, at[i], slots[i]);
+    return rc;
 }
 
 // Tokens, keys and values to a new, empty sequence.
@@ -395,6 +520,8 @@ static int read_sequence(struct reader *r, struct hearth_session *s, int seq, co
         rc = read_tokens(r, s, seq, n, h->steps != 0, err);
     for (int i = 0; i * HEARTH_KV_TILE < n && !rc; i++)
         rc = read_page(r, &s->kv, s->kv.seqs[seq].pages[i], tokens_in(n, i), err);
+    if (!rc && s->kv.states.n_slots)
+        rc = read_states(r, &s->kv, seq, h->n_tokens, err);
     return rc;
 }
 

@@ -6,6 +6,7 @@
 // (src/kernels/kernels.h), and a token's outputs are added in ascending order of expert.
 #include "engine/moe.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "model/ffn.h"
@@ -34,6 +35,40 @@ static void choose_best(const float *scores, int n_expert, int *ids, int n_used)
     }
 }
 
+// What a group of experts is worth: its best score where scores become a softmax, else the sum of its best
+// two.
+static float worth_of_group(const struct hearth_hparams *hp, const float *scores)
+{
+    const int size = hp->n_expert / hp->n_group;
+    float best = -INFINITY, second = -INFINITY;
+    for (int e = 0; e < size; e++) {
+        if (scores[e] > best) {
+            second = best;
+            best = scores[e];
+        } else if (scores[e] > second)
+            second = scores[e];
+    }
+    return hp->expert_gating == HEARTH_GATING_SOFTMAX || size == 1 ? best : best + second;
+}
+
+// Leaves out the experts of all groups but the best; of equal ones the lower.
+static void leave_groups_out(const struct hearth_hparams *hp, float *scores)
+{
+    float worth[HEARTH_MAX_GROUPS] = {0};
+    int best[HEARTH_MAX_GROUPS] = {0};
+    const int size = hp->n_expert / hp->n_group;
+    for (int g = 0; g < hp->n_group; g++)
+        worth[g] = worth_of_group(hp, scores + (size_t)(g * size));
+    choose_best(worth, hp->n_group, best, hp->n_group_used);
+    for (int g = 0; g < hp->n_group; g++) {
+        bool used = false;
+        for (int i = 0; i < hp->n_group_used; i++)
+            used |= best[i] == g;
+        for (int e = 0; e < size && !used; e++)
+            scores[g * size + e] = -INFINITY;
+    }
+}
+
 static void sort(int *ids, int n)
 {
     for (int i = 1; i < n; i++) {
@@ -54,11 +89,14 @@ static const float *rate(const struct hearth_moe_work *w, int layer, int row)
         w->c->kernels->add(scores, hearth_vector_of(&l->ffn_router_b), (size_t)hp->n_expert);
     for (int e = 0; hp->expert_gating == HEARTH_GATING_SIGMOID && e < hp->n_expert; e++)
         scores[e] = 1.0f / (1.0f + hearth_exp(-scores[e]));
-    if (!l->ffn_choice_b.data)
+    if (!l->ffn_choice_b.data && !hp->n_group)
         return scores;
     float *choices = hearth_row_of(w->choices, row, hp->n_expert);
     memcpy(choices, scores, (size_t)hp->n_expert * sizeof *choices);
-    w->c->kernels->add(choices, hearth_vector_of(&l->ffn_choice_b), (size_t)hp->n_expert);
+    if (l->ffn_choice_b.data)
+        w->c->kernels->add(choices, hearth_vector_of(&l->ffn_choice_b), (size_t)hp->n_expert);
+    if (hp->n_group)
+        leave_groups_out(hp, choices);
     return choices;
 }
 
@@ -228,7 +266,8 @@ void hearth_moe_lay_out(struct hearth_moe_work *w, int max_rows, int max_steps, 
     const size_t steps = (size_t)max_steps * used;
     const size_t guesses = GUESS_ROWS * used > n ? GUESS_ROWS * used : n, f32 = sizeof(float);
     w->scores = hearth_arena_take(a, t, n * f32);
-    w->choices = hearth_arena_take(a, hp->expert_gating == HEARTH_GATING_SIGMOID ? t : 0, n * f32);
+    w->choices =
+        hearth_arena_take(a, hp->expert_gating == HEARTH_GATING_SIGMOID || hp->n_group ? t : 0, n * f32);
     w->ids = hearth_arena_take(a, t * used, sizeof *w->ids);
     w->weights = hearth_arena_take(a, t * used, f32);
     w->slots = hearth_arena_take(a, t * used, sizeof *w->slots);

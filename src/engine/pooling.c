@@ -34,8 +34,10 @@ void hearth_pooler_end(struct hearth_pooler *p, int norm)
 static double largest(const float *x, int n)
 {
     double most = 0;
-    for (int i = 0; i < n; i++)
-        most = fmax(most, fabs((double)x[i]));
+    for (int i = 0; i < n; i++) { // gcc 12 for ARM does not survive fmax() here
+        const double size = fabs((double)x[i]);
+        most = size > most ? size : most;
+    }
     return most;
 }
 

@@ -130,7 +130,9 @@ static void lay_out_matmul(struct hearth_session *s, struct hearth_arena *a)
     const struct hearth_hparams *hp = &s->model->hp;
     const size_t used = (size_t)hearth_ffn_used(hp);
     const size_t e = (size_t)hp->n_embd, f = (size_t)hearth_ffn_neurons(hp), dim = (size_t)hp->head_dim;
-    const size_t q = (size_t)hp->n_head * dim, rank = hearth_sparse_mode_rank(&s->mode, s->model);
+    const size_t q = hp->latent.rank ? hearth_latent_widest(hp)
+                                     : max_size((size_t)hp->n_head * dim, (size_t)hp->recurrence.n_values),
+                 rank = hearth_sparse_mode_rank(&s->mode, s->model);
     const size_t widest =
         max_size(max_size(max_size(e, f), max_size(q, dim)), max_size(rank, hearth_ffn_shared(hp)));
     // Only what goes into experts has a row per slot.
@@ -146,6 +148,8 @@ static void lay_out(struct hearth_session *s, struct hearth_arena *a)
     struct hearth_work *w = &s->work;
     const size_t t = (size_t)s->limits.max_rows, f32 = sizeof(float), e = (size_t)hp->n_embd;
     hearth_batch_lay_out(&s->batch, &s->limits, a);
+    if (hp->recurrence.n_layers)
+        hearth_batch_lay_out(&s->again, &s->limits, a);
     const size_t steps = (size_t)s->limits.max_steps;
     w->x = hearth_arena_take_rows(a, t, steps, e * f32);
     w->h = hearth_arena_take_rows(a, t, steps, e * f32);
@@ -159,7 +163,11 @@ static void lay_out(struct hearth_session *s, struct hearth_arena *a)
     w->pooled = hearth_arena_take(a, e, sizeof *w->pooled);
     lay_out_embedding(s, a);
     lay_out_matmul(s, a);
+    w->q_gate = hearth_arena_take_rows(a, hp->attn_gated ? t : 0, steps,
+                                       2 * (size_t)hp->n_head * (size_t)hp->head_dim * f32);
     hearth_attention_lay_out(&w->attention, s->limits.max_rows, s->limits.max_steps, a);
+    hearth_latent_lay_out(&w->latent, s->limits.max_rows, s->limits.max_steps, a);
+    hearth_recurrent_lay_out(&w->recurrent, s->limits.max_rows, s->limits.max_steps, s->limits.max_seqs, a);
     const struct hearth_ffn_sizes sizes = {.max_rows = s->limits.max_rows,
                                            .max_steps = s->limits.max_steps,
                                            .neurons_stream =
@@ -179,9 +187,12 @@ static void connect(struct hearth_session *s)
                                          .fault = &s->fault,
                                          .deferred = &s->deferred,
                                          .probes = &s->probes};
-    w->matmul.c = w->attention.c = w->ffn.c = w->ffn.moe.c = w->ffn.sparse.c = c;
-    w->attention.matmul = w->ffn.matmul = w->ffn.moe.matmul = w->ffn.sparse.matmul = &w->matmul;
+    w->matmul.c = w->attention.c = w->latent.c = w->recurrent.c = w->ffn.c = w->ffn.moe.c = w->ffn.sparse.c =
+        c;
+    w->attention.matmul = w->latent.matmul = w->recurrent.matmul = w->ffn.matmul = w->ffn.moe.matmul =
+        w->ffn.sparse.matmul = &w->matmul;
     w->attention.kv = &s->kv;
+    w->recurrent.states = &s->kv.states;
     w->ffn.sparse.mode = &s->mode;
     w->ffn.sparse.model = s->model;
 }
@@ -224,7 +235,7 @@ static uint64_t saved_by(struct hearth_session *s, const struct hearth_batch_lim
 // What the session takes, and what would make that less, for the planning of a budget.
 static void describe_memory(struct hearth_session *s, const struct hearth_session_params *p)
 {
-    const uint64_t kv = s->kv.region.size;
+    const uint64_t kv = s->kv.region.size, states = hearth_region_bytes(s->kv.states.region.size);
     const struct sizes sizes = measure(s, s->limits);
     const int seqs = s->limits.max_seqs, steps = p->max_steps > 1 ? p->max_steps : 1;
     struct hearth_batch_limits few = s->limits, one = s->limits;
@@ -233,7 +244,7 @@ static void describe_memory(struct hearth_session *s, const struct hearth_sessio
     hearth_memory_trim();
     s->user = (struct hearth_sources_user){.sparsity = s->mode.sparsity,
                                            .kv_bytes = kv,
-                                           .workspace_bytes = memory_of(&sizes),
+                                           .workspace_bytes = memory_of(&sizes) + states,
                                            .prompt_bytes = sizes.prompt,
                                            .table_bytes = hearth_kv_table_bytes(&s->kv),
                                            .held_bytes = hearth_memory_private(),
@@ -245,7 +256,8 @@ static void describe_memory(struct hearth_session *s, const struct hearth_sessio
                                            .kv_tokens = hearth_session_kv_tokens(s)};
     s->user.ctx_bytes = kv - kv / (uint64_t)s->kv.n_pages;
     s->user.ubatch_bytes = saved_by(s, &few);
-    s->user.seqs_bytes = saved_by(s, &one) + (p->kv_tokens ? 0 : kv - kv / (uint64_t)seqs);
+    s->user.seqs_bytes = saved_by(s, &one) + (p->kv_tokens ? 0 : kv - kv / (uint64_t)seqs) +
+                         (p->max_states ? 0 : (uint64_t)(seqs - 1) * s->kv.states.slot_bytes);
 }
 
 static int take_memory(struct hearth_session *s, struct hearth_error *err)
@@ -269,6 +281,9 @@ static int take_memory(struct hearth_session *s, struct hearth_error *err)
     lay_out(s, &assign);
     s->context.rows = s->batch.rows;
     hearth_batch_init(&s->batch, &s->limits);
+    if (s->kv.states.n_slots)
+        hearth_batch_init(&s->again, &s->limits);
+    hearth_recurrent_init(&s->work.recurrent);
     return HEARTH_OK;
 }
 
@@ -319,7 +334,7 @@ static void fill_stats(struct hearth_session *s)
     s->stats.weight_bytes_per_step = bytes;
     s->stats.kv_bytes = s->kv.region.size;
     s->stats.memory_bytes = m->image.size + hearth_sources_memory(s->sources) + s->kv.region.size +
-                            s->memory.size + s->rows_memory.size;
+                            s->kv.states.region.size + s->memory.size + s->rows_memory.size;
 }
 
 static uint32_t kv_type(enum hearth_kv_type type)
@@ -350,6 +365,10 @@ static int check_params(const struct hearth_model *m, const struct hearth_sessio
         return hearth_fail_param(err, HEARTH_E_INVALID, "max_steps",
                                  "%d rows of steps (max_steps) are out of range (0 to %d)", p->max_steps,
                                  HEARTH_TRACE_MAX_TOKENS);
+    if (p->max_states < 0 || p->max_states == 1 || p->max_states > 65536)
+        return hearth_fail_param(
+            err, HEARTH_E_INVALID, "max_states",
+            "%d states of recurrent layers (max_states) are out of range (2 to 65536, or 0)", p->max_states);
     if (p->kv_tokens < 0)
         return hearth_fail_param(err, HEARTH_E_INVALID, "kv_tokens",
                                  "a KV cache of %d tokens (kv_tokens) is out of range", p->kv_tokens);
@@ -429,6 +448,7 @@ int hearth_session_begin(struct hearth_session **out, const struct hearth_model 
                             &(struct hearth_kv_params){.n_ctx = s->n_ctx,
                                                        .max_seqs = p.max_seqs,
                                                        .n_tokens = p.kv_tokens,
+                                                       .n_states = p.max_states,
                                                        .type_k = kv_type(p.type_k),
                                                        .type_v = kv_type(p.type_v)},
                             err);

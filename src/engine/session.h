@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A session's insides: for session.c, evaluate.c, forward.c, by_layer.c, rope.c, kv_file.c and
+// A session's insides: for session.c, evaluate.c, turn.c, replay.c, forward.c, by_layer.c, rope.c, kv_file.c and
 // kv_block.c alone, and for tests.
 #ifndef HEARTH_ENGINE_SESSION_H
 #define HEARTH_ENGINE_SESSION_H
@@ -8,6 +8,8 @@
 #include "engine/batch.h"
 #include "engine/ffn.h"
 #include "engine/kv.h"
+#include "engine/latent.h"
+#include "engine/recurrent.h"
 
 struct hearth_tracing; // engine/tracing.h
 
@@ -23,7 +25,10 @@ struct hearth_work {
     double *pooled;                          // [E] of hidden states (pooling.h)
     uint8_t **embedding_row;                 // [workers] of the table, when its rows come from the file
     struct hearth_matmul_work matmul;
+    float *q_gate; // [T x 2 Q] of gated attention: each head's queries, then what gates its output
     struct hearth_attention_work attention;
+    struct hearth_latent_work latent;
+    struct hearth_recurrent_work recurrent;
     struct hearth_ffn_work ffn;
 };
 
@@ -49,6 +54,7 @@ struct hearth_session {
     int n_ctx, n_ubatch;
     struct hearth_batch_limits limits;
     struct hearth_batch batch; // that is being evaluated, or was
+    struct hearth_batch again; // takes its place while tokens are evaluated again (replay.c)
     struct hearth_work work;
     struct hearth_region memory, rows_memory; // behind work
     struct hearth_arena_rows rows;            // of these: where a budget lends them
@@ -68,6 +74,11 @@ int hearth_session_model_id(struct hearth_session *s, uint64_t *id, struct heart
 // From hearth_turn_begin() to hearth_turn_end() the weights are this session's, unless it fails.
 int hearth_turn_begin(struct hearth_session *s, struct hearth_error *err);
 void hearth_turn_end(struct hearth_session *s);
+
+// Before tokens are added to these sequences, which there are: evaluates those again that their states do not
+// know (states.h). Where it fails, sequences are as they were.
+int hearth_replay(struct hearth_session *s, const struct hearth_batch_row *rows, int n,
+                  struct hearth_error *err);
 
 // Takes the batch through all layers; work.x then holds the last one's output. HEARTH_E_INTERRUPTED when it
 // is cancelled; HEARTH_E_IO, only where weights are read from the file meanwhile.

@@ -342,11 +342,13 @@ static void init_axpy(struct hearth_kernels *t)
 #define ENTER(TYPE)                                                                                          \
     t->axpy_rows[HEARTH_TYPE_##TYPE] = axpy_rows_##TYPE;                                                     \
     t->prompt_t[HEARTH_TYPE_##TYPE] = prompt_t_##TYPE;
-#define ENTER_MATRIX(TYPE) t->axpy[HEARTH_TYPE_##TYPE] = axpy_##TYPE;
+#define ENTER_BLOCKS(TYPE, unpack, shape) ENTER(TYPE)
+#define ENTER_MATRIX(TYPE)                t->axpy[HEARTH_TYPE_##TYPE] = axpy_##TYPE;
     HEARTH_PLAIN_TYPES(ENTER)
-    HEARTH_BLOCK_TYPES(ENTER)
+    BLOCK_FORMATS(ENTER_BLOCKS)
     HEARTH_PLAIN_TYPES(ENTER_MATRIX)
     ENTER_MATRIX(Q8_0)
 #undef ENTER_MATRIX
+#undef ENTER_BLOCKS
 #undef ENTER
 }

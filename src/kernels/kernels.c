@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Choosing kernel variants, once, from the CPU's flags.
 #include "kernels/variants.h"
+#include "quant/grids.h"
 
 #include <string.h>
 
 static void init_c(struct hearth_kernels *t)
 {
+    hearth_grids_fill();
     hearth_kernels_init_step_c(t);
     hearth_kernels_init_prompt_c(t);
     hearth_kernels_init_plain_c(t);

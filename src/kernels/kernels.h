@@ -3,18 +3,20 @@
 // and each instruction set the CPU has overwrites what it does faster.
 //
 // Kernels come in six families. A family has one file per level: FAMILY_c.c here is the reference, which says
-// what the family does, and x86/FAMILY_avx2.c does the same with AVX2.
+// what the family does, and x86/FAMILY_avx2.c does the same with AVX2, arm/FAMILY_neon.c with NEON.
 //
-//   family   entries of the table                      C   AVX2  AVX-512  AMX   written once for all
-//   step     step, dot_rows of block formats           x   x     x (a)
-//   prompt   prompt of block formats                   x   x     x        x
-//   plain    step, dot_rows, prompt of F32, F16, BF16  x   x     x              plain_tmpl.h
-//   axpy     axpy, axpy_rows, prompt_t                 x   x     x              axpy_tmpl.h
-//   vector   quantize_acts to scale_add                x   x     x              vector_tmpl.h
-//   attend   attend_scores, attend_values              (b) (b)   x
+//   family   entries of the table                      C   AVX2  AVX-512  AMX  NEON   dotprod  i8mm  once for all
+//   step     step, dot_rows of block formats           x   x     x (a)         x (d)  x (d)
+//   prompt   prompt of block formats                   x   x     x        x    x (d)  x (d)    x (d)
+//   plain    step, dot_rows, prompt of F32, F16, BF16  x   x     x             x                     plain_tmpl.h
+//   axpy     axpy, axpy_rows, prompt_t                 x   x     x             x (d)                 axpy_tmpl.h
+//   vector   quantize_acts to delta                    x   x     x             x                     vector_tmpl.h
+//   attend   attend_scores, attend_values              (b) (b)   x             x (c)
 //
 //   (a) Products of several tokens are in step_many_avx512.c, dot_rows in step_rows_avx512.c.
 //   (b) Optional: without it callers use the kernels of the other families.
+//   (c) Of F32 and F16.
+//   (d) Formats of grids (IQ1_S to IQ3_S) are left to the level below.
 //
 // Beside them: units_LEVEL.h unpacks block formats, lanes16.h is the 16 lanes that *_tmpl.h are written over
 // (instruction_set.h), init_PROCESSOR.c lists the levels. canonical_c.h is shared by the references.
@@ -164,9 +166,17 @@ enum hearth_activation {
     HEARTH_ACT_DRELU,
     HEARTH_ACT_GELU,
     HEARTH_ACT_GELU_TANH,
-    HEARTH_ACT_SWIGLU_CLAMPED
+    HEARTH_ACT_SWIGLU_CLAMPED,
+    HEARTH_ACT_SIGMOID
 };
-#define HEARTH_ACTS_END (HEARTH_ACT_SWIGLU_CLAMPED + 1)
+#define HEARTH_ACTS_END (HEARTH_ACT_SIGMOID + 1)
+
+// One token of a gated delta rule.
+struct hearth_delta {
+    const float *q, *k; // [dim]
+    size_t dim;         // a multiple of 16
+    float decay, beta;
+};
 
 struct hearth_kernels {
     unsigned cpu;                             // HEARTH_CPU_* flags in use
@@ -192,7 +202,8 @@ struct hearth_kernels {
     void (*add)(float *x, const float *y, size_t n);
     // out = f(gate) * up: SILU gate / (1 + exp(-gate)), RELU max(gate, 0), DRELU max(gate, 0) * max(up, 0),
     // GELU hearth_gelu(gate), GELU_TANH gate / (1 + exp(-(gate * fma(gate * gate, 0.07135481, 1.5957691)))),
-    // SWIGLU_CLAMPED g / (1 + exp(-(1.702 * g))) times u + 1, with g = min(gate, 7) and u = up cut to -7..7.
+    // SWIGLU_CLAMPED g / (1 + exp(-(1.702 * g))) times u + 1, with g = min(gate, 7) and u = up cut to -7..7,
+    // SIGMOID 1 / (1 + exp(-gate)).
     // out may be gate or up. exp is hearth_exp() below.
     void (*glu)(float *out, const float *gate, const float *up, size_t n, enum hearth_activation act);
     // x = f(x), with f as above; DRELU is RELU here, and SWIGLU_CLAMPED has its first factor.
@@ -206,6 +217,11 @@ struct hearth_kernels {
     float (*softmax_tile)(float *s, size_t n, float scale, float *sum);
     // out = out * a + y * b: fma(y, b, out * a)
     void (*scale_add)(float *out, float a, const float *y, float b, size_t n);
+    // Takes n rows of a head's state [n x dim], each of one value, past a token: with s = sum(from_r * k),
+    // the sum of fma(from, k, lane), and d = beta * (v[r] - decay * s), to_r = fma(k, d, from_r * decay), and
+    // out[r] is the same sum of to_r and q. `to` may be `from`, and out may be v.
+    void (*delta)(float *out, float *to, const float *from, const float *v, size_t n,
+                  const struct hearth_delta *d);
 
     // What variants need for rows of k elements, as many as there are: for hearth_kernels_scratch().
     size_t (*scratch_bytes[HEARTH_SCRATCH_NEEDS])(size_t k);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cpu.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "kernels/variants.h"
@@ -117,4 +118,17 @@ bool hearth_kernels_adopt(struct hearth_kernels *table, void (*init)(struct hear
         return false;
     *table = candidate;
     return true;
+}
+
+void hearth_kernels_adopt_once(struct hearth_kernels *table, void (*check)(struct hearth_kernels *),
+                               void (*use)(struct hearth_kernels *), const char *level, unsigned flag,
+                               atomic_bool *proved)
+{
+    if (!atomic_load(proved) && !hearth_kernels_adopt(table, check, level)) {
+        hearth_cpu_distrust(flag);
+        table->cpu &= ~flag;
+        return;
+    }
+    atomic_store(proved, true);
+    use(table);
 }

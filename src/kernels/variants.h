@@ -10,6 +10,8 @@
 #ifndef HEARTH_KERNELS_VARIANTS_H
 #define HEARTH_KERNELS_VARIANTS_H
 
+#include <stdatomic.h>
+
 #include "kernels/kernels.h"
 
 // ---- what a processor has
@@ -38,6 +40,11 @@ void hearth_kernels_raise_scratch(struct hearth_kernels *t, size_t (*need)(size_
 // used `level`. Returns whether they are used.
 bool hearth_kernels_adopt(struct hearth_kernels *table, void (*init)(struct hearth_kernels *),
                           const char *level);
+// Lets `use` overwrite entries once `check` was adopted, in this call or an earlier one of the process, which
+// *proved remembers; else the CPU loses the flag. Thread-safe.
+void hearth_kernels_adopt_once(struct hearth_kernels *table, void (*check)(struct hearth_kernels *),
+                               void (*use)(struct hearth_kernels *), const char *level, unsigned flag,
+                               atomic_bool *proved);
 
 // The number formats that kernels know.
 #define HEARTH_PLAIN_TYPES(X) X(F32) X(F16) X(BF16)
@@ -54,7 +61,14 @@ bool hearth_kernels_adopt(struct hearth_kernels *table, void (*init)(struct hear
     X(Q6_K)                                                                                                  \
     X(IQ4_NL)                                                                                                \
     X(IQ4_XS)                                                                                                \
-    X(MXFP4)
+    X(MXFP4)                                                                                                 \
+    X(IQ1_S)                                                                                                 \
+    X(IQ1_M)                                                                                                 \
+    X(IQ2_XXS)                                                                                               \
+    X(IQ2_XS)                                                                                                \
+    X(IQ2_S)                                                                                                 \
+    X(IQ3_XXS)                                                                                               \
+    X(IQ3_S)
 
 // Enters the functions of a family that are named as the entries are.
 #define HEARTH_ENTER_PLAIN_TYPE(t, type)                                                                     \
@@ -74,6 +88,7 @@ bool hearth_kernels_adopt(struct hearth_kernels *table, void (*init)(struct hear
     (t)->glu = glu;                                                                                          \
     (t)->activate = activate;                                                                                \
     (t)->softmax_tile = softmax_tile;                                                                        \
-    (t)->scale_add = scale_add;
+    (t)->scale_add = scale_add;                                                                              \
+    (t)->delta = delta;
 
 #endif

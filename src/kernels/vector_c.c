@@ -127,6 +127,8 @@ static float activated(float x, enum hearth_activation act)
     case HEARTH_ACT_SWIGLU_CLAMPED:
         x = x > 7.0f ? 7.0f : x;
         return x / (1.0f + hearth_exp(-(1.702f * x)));
+    case HEARTH_ACT_SIGMOID:
+        return 1.0f / (1.0f + hearth_exp(-x));
     case HEARTH_ACT_RELU:
     case HEARTH_ACT_DRELU:
         break;
@@ -189,6 +191,25 @@ static void scale_add(float *out, float a, const float *y, float b, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         out[i] = fmaf(y[i], b, out[i] * a);
+}
+
+static float dot(const float *a, const float *b, size_t n)
+{
+    float lane[LANES] = {0};
+    for (size_t i = 0; i < n; i++)
+        lane[i % LANES] = fmaf(a[i], b[i], lane[i % LANES]);
+    return sum_lanes(lane);
+}
+
+static void delta(float *out, float *to, const float *from, const float *v, size_t n,
+                  const struct hearth_delta *d)
+{
+    for (size_t r = 0; r < n; r++, to += d->dim, from += d->dim) {
+        const float change = d->beta * (v[r] - d->decay * dot(from, d->k, d->dim));
+        for (size_t i = 0; i < d->dim; i++)
+            to[i] = fmaf(d->k[i], change, from[i] * d->decay);
+        out[r] = dot(to, d->q, d->dim);
+    }
 }
 
 void hearth_kernels_init_vector_c(struct hearth_kernels *t)

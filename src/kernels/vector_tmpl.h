@@ -145,6 +145,8 @@ INLINE f32x16 activated(f32x16 x, enum hearth_activation act)
         const f32x16 top = f_set1(7.0f), cut = f_if_less(top, x, top, x);
         return f_div(cut, f_add(f_set1(1.0f), f_exp(f_neg(f_mul(f_set1(1.702f), cut)))));
     }
+    case HEARTH_ACT_SIGMOID:
+        return f_div(f_set1(1.0f), f_add(f_set1(1.0f), f_exp(f_neg(x))));
     case HEARTH_ACT_RELU:
     case HEARTH_ACT_DRELU:
         break;
@@ -207,6 +209,9 @@ INLINE void activate_of(float *x, size_t n, enum hearth_activation act)
     case HEARTH_ACT_SWIGLU_CLAMPED:                                                                          \
         call(HEARTH_ACT_SWIGLU_CLAMPED);                                                                     \
         break;                                                                                               \
+    case HEARTH_ACT_SIGMOID:                                                                                 \
+        call(HEARTH_ACT_SIGMOID);                                                                            \
+        break;                                                                                               \
     }
 
 static void glu(float *out, const float *gate, const float *up, size_t n, enum hearth_activation act)
@@ -268,6 +273,46 @@ static void scale_add(float *out, float a, const float *y, float b, size_t n)
             f_store_part(out + i, f_fma(f_load_part(y + i, rest), vb, f_mul(f_load_part(out + i, rest), va)),
                          rest);
         });
+}
+
+// Rows that pass a token together, so that their sums do not wait for one another.
+#define DELTA_ROWS 4
+
+// `many` rows, 1 or DELTA_ROWS.
+INLINE void delta_rows(float *out, float *to, const float *from, const float *v, size_t many,
+                       const struct hearth_delta *d)
+{
+    f32x16 acc[DELTA_ROWS] = {f_zero(), f_zero(), f_zero(), f_zero()};
+    float sum[DELTA_ROWS];
+    f32x16 change[DELTA_ROWS];
+    const f32x16 decay = f_set1(d->decay);
+    for (size_t i = 0; i < d->dim; i += LANES)
+        for (size_t r = 0; r < many; r++)
+            acc[r] = f_fma(f_load(from + r * d->dim + i), f_load(d->k + i), acc[r]);
+    f_sum4(sum, acc[0], acc[1], acc[2], acc[3]);
+    for (size_t r = 0; r < many; r++) {
+        change[r] = f_set1(d->beta * (v[r] - d->decay * sum[r]));
+        acc[r] = f_zero();
+    }
+    for (size_t i = 0; i < d->dim; i += LANES)
+        for (size_t r = 0; r < many; r++) {
+            const f32x16 s = f_fma(f_load(d->k + i), change[r], f_mul(f_load(from + r * d->dim + i), decay));
+            f_store(to + r * d->dim + i, s);
+            acc[r] = f_fma(s, f_load(d->q + i), acc[r]);
+        }
+    f_sum4(sum, acc[0], acc[1], acc[2], acc[3]);
+    for (size_t r = 0; r < many; r++)
+        out[r] = sum[r];
+}
+
+static void delta(float *out, float *to, const float *from, const float *v, size_t n,
+                  const struct hearth_delta *d)
+{
+    size_t r = 0;
+    for (; r + DELTA_ROWS <= n; r += DELTA_ROWS)
+        delta_rows(out + r, to + r * d->dim, from + r * d->dim, v + r, DELTA_ROWS, d);
+    for (; r < n; r++)
+        delta_rows(out + r, to + r * d->dim, from + r * d->dim, v + r, 1, d);
 }
 
 static void init_vector(struct hearth_kernels *t)

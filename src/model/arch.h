@@ -23,7 +23,24 @@ enum hearth_dim {
     HEARTH_DIM_ROT2,
     HEARTH_DIM_EXPERTS,
     HEARTH_DIM_POS,
-    HEARTH_DIM_RANK // rank of a predictor: the tensor decides
+    HEARTH_DIM_Q_TWICE, // queries, and a gate for each of their elements
+    // Of recurrent layers: what is projected, channels and taps of the convolution, all values, their heads,
+    // and what a head has.
+    HEARTH_DIM_REC_IN,
+    HEARTH_DIM_REC_CHANNELS,
+    HEARTH_DIM_REC_TAPS,
+    HEARTH_DIM_REC_VALUES,
+    HEARTH_DIM_REC_HEADS,
+    HEARTH_DIM_REC_HEAD,
+    HEARTH_DIM_RANK, // rank of a predictor: the tensor decides
+    HEARTH_DIM_Q_RANK,
+    HEARTH_DIM_LATENT,      // C as in struct hearth_layer
+    HEARTH_DIM_LATENT_KEY,  // C + R
+    HEARTH_DIM_STILL,       // N
+    HEARTH_DIM_HEADS_QUERY, // heads (N + R)
+    HEARTH_DIM_HEADS_BOTH,  // heads (N + O)
+    HEARTH_DIM_HEADS_VALUE, // heads O
+    HEARTH_DIM_VALUE        // O
 };
 
 enum hearth_need {
@@ -35,6 +52,13 @@ enum hearth_need {
     HEARTH_SHARED,      // required in models with an expert that all tokens use
     HEARTH_EACH_VECTOR, // required in models with experts, a vector per expert: [k, experts], kept as f32
     HEARTH_EACH_EXPERT, // same, a matrix per expert: [k, n, experts] in one tensor, or a tensor each
+    HEARTH_WHOLE_Q,     // required where queries are made in one step,
+    HEARTH_TWO_STEP_Q,  // or in two
+    HEARTH_JOINT,       // required where latent attention has one matrix for keys and values,
+    HEARTH_EACH_HEAD,   // or two, which have a matrix per head: [k, n, heads]
+    HEARTH_ATTENDS,     // required in layers with attention, where others are recurrent
+    HEARTH_RECURS,      // required in recurrent layers
+    HEARTH_RECURS_F32,  // same, a matrix that is kept as f32
     HEARTH_MAYBE_DENSE, // optional in models without experts
     HEARTH_MAYBE_EACH   // optional in models with experts: [k, n, experts] in one tensor
 };
@@ -83,21 +107,27 @@ struct hearth_arch {
     enum hearth_activation activation; // unless the file names another
     enum hearth_gating expert_gating;  // same, unless the file names another
     bool expert_renorm, early_router;  // same
+    bool groups;                       // experts may be in groups, of which some are considered
+    bool latent;                       // latent attention
     bool scales;                       // the file says what embeddings and others are multiplied by
     bool embd_sqrt;                    // embeddings are multiplied by the root of their width
     int narrow_scale_layers; // models of so many layers scale queries as if heads had width / heads elements
     int window_period;       // of so many layers the last one has no window; 0: all layers are alike
     bool window_first;       // it is the first one that has none
     float rope_theta_window; // as in struct hearth_hparams, unless the file has another
-    bool rope_windowed, yarn_exact; // same
-    bool rope_long;                 // there may be a second table of frequencies, for longer texts
-    bool extra_layers;              // nextn_predict_layers of block_count guess tokens ahead: not used
+    bool rope_windowed, yarn_exact;         // same
+    bool rope_long;                         // there may be a second table of frequencies, for longer texts
+    enum hearth_recurrence_kind recurrence; // of the layers that do not attend
+    bool attn_gated;                        // as in struct hearth_hparams
+    bool extra_layers; // nextn_predict_layers of block_count guess tokens ahead: not used
     const struct hearth_binding *globals, *layer; // each ends with a NULL name
 };
 
-extern const struct hearth_arch hearth_arch_bamboo, hearth_arch_falcon, hearth_arch_gemma3,
-    hearth_arch_glm4moe, hearth_arch_gptoss, hearth_arch_granitemoe, hearth_arch_llama, hearth_arch_opt,
-    hearth_arch_phi3, hearth_arch_qwen2, hearth_arch_qwen3, hearth_arch_qwen3moe, hearth_arch_smallthinker;
+extern const struct hearth_arch hearth_arch_bamboo, hearth_arch_deepseek2, hearth_arch_falcon,
+    hearth_arch_gemma3, hearth_arch_glm4moe, hearth_arch_gptoss, hearth_arch_granitemoe, hearth_arch_lfm2,
+    hearth_arch_lfm2moe, hearth_arch_llama, hearth_arch_opt, hearth_arch_phi3, hearth_arch_qwen2,
+    hearth_arch_qwen3, hearth_arch_qwen3moe, hearth_arch_qwen35, hearth_arch_qwen35moe,
+    hearth_arch_smallthinker;
 
 // NULL when unknown.
 const struct hearth_arch *hearth_arch_find(struct hearth_str name);

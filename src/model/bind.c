@@ -59,6 +59,36 @@ static uint64_t dim_value(const struct hearth_hparams *hp, enum hearth_dim dim)
         return (uint64_t)hp->n_expert;
     case HEARTH_DIM_POS:
         return (uint64_t)hp->n_pos + (uint64_t)hp->pos_offset;
+    case HEARTH_DIM_Q_RANK:
+        return (uint64_t)hp->latent.q_rank;
+    case HEARTH_DIM_LATENT:
+        return (uint64_t)hp->latent.rank;
+    case HEARTH_DIM_LATENT_KEY:
+        return head;
+    case HEARTH_DIM_STILL:
+        return (uint64_t)hp->latent.still;
+    case HEARTH_DIM_HEADS_QUERY:
+        return (uint64_t)hp->n_head * (uint64_t)(hp->latent.still + hp->n_rot);
+    case HEARTH_DIM_HEADS_BOTH:
+        return (uint64_t)hp->n_head * (uint64_t)(hp->latent.still + hp->latent.value);
+    case HEARTH_DIM_HEADS_VALUE:
+        return (uint64_t)hp->n_head * (uint64_t)hp->latent.value;
+    case HEARTH_DIM_VALUE:
+        return (uint64_t)hp->latent.value;
+    case HEARTH_DIM_Q_TWICE:
+        return 2 * q;
+    case HEARTH_DIM_REC_IN:
+        return (uint64_t)hp->recurrence.n_in;
+    case HEARTH_DIM_REC_CHANNELS:
+        return (uint64_t)hp->recurrence.n_channels;
+    case HEARTH_DIM_REC_TAPS:
+        return (uint64_t)hp->recurrence.n_taps;
+    case HEARTH_DIM_REC_VALUES:
+        return (uint64_t)hp->recurrence.n_values;
+    case HEARTH_DIM_REC_HEADS:
+        return (uint64_t)hp->recurrence.n_heads;
+    case HEARTH_DIM_REC_HEAD:
+        return (uint64_t)hp->recurrence.dim;
     case HEARTH_DIM_RANK:
         break;
     }
@@ -77,7 +107,7 @@ static void list_types(const struct hearth_kernels *kernels, char *out, size_t s
 // Whether it is kept as f32.
 static bool is_vector(const struct hearth_binding *b)
 {
-    return b->n == HEARTH_DIM_NONE || b->need == HEARTH_EACH_VECTOR;
+    return b->n == HEARTH_DIM_NONE || b->need == HEARTH_EACH_VECTOR || b->need == HEARTH_RECURS_F32;
 }
 
 // Whether there are kernels for the tensor t in this type.
@@ -87,7 +117,7 @@ static int check_type(struct loader *l, const struct hearth_gguf_tensor *t, uint
     const struct hearth_kernels *kernels = &l->model->kernels;
     if (vector ? info->decode != NULL : kernels->step[type] && kernels->prompt[type])
         return HEARTH_OK;
-    char known[160];
+    char known[256];
     list_types(kernels, known, sizeof known);
     const bool quantised = info->block_elems > 1;
     return hearth_fail(
@@ -152,12 +182,13 @@ static int add_item(struct loader *l, struct hearth_item item)
     return HEARTH_OK;
 }
 
-// Fills w for the shape of t, which is the item numbered so.
-static void set_weight(struct hearth_weight *w, const struct hearth_gguf_tensor *t, bool vector, size_t item)
+// Fills w for the shape of t, which is the item numbered so. The matrices of heads become one.
+static void set_weight(struct hearth_weight *w, const struct hearth_gguf_tensor *t,
+                       const struct hearth_binding *b, size_t item)
 {
-    w->type = vector ? HEARTH_TYPE_F32 : t->type;
+    w->type = is_vector(b) ? HEARTH_TYPE_F32 : t->type;
     w->k = (size_t)t->ne[0];
-    w->n = (size_t)t->ne[1];
+    w->n = (size_t)(b->need == HEARTH_EACH_HEAD ? t->ne[1] * t->ne[2] : t->ne[1]);
     w->stride = hearth_type_bytes(w->type, w->k);
     w->item = (int32_t)item;
 }
@@ -180,7 +211,10 @@ static int bind_tensor(struct loader *l, const struct hearth_gguf_tensor *t, con
 {
     const bool vector = is_vector(b), to_f32 = vector && t->type != HEARTH_TYPE_F32;
     size_t offset = 0;
-    int rc = check_tensor(l, t, b, hearth_need_is_each(b->need) ? l->model->hp.n_expert : 1);
+    int rc = check_tensor(l, t, b,
+                          hearth_need_is_each(b->need)  ? l->model->hp.n_expert
+                          : b->need == HEARTH_EACH_HEAD ? l->model->hp.n_head
+                                                        : 1);
     const uint64_t bytes = to_f32 && !rc ? hearth_type_bytes(HEARTH_TYPE_F32, t->ne[0]) * t->ne[1] : t->bytes;
     if (!rc)
         rc = reserve(l, t, bytes, &offset);
@@ -192,7 +226,7 @@ static int bind_tensor(struct loader *l, const struct hearth_gguf_tensor *t, con
                                               .to_f32 = to_f32,
                                               .of_experts = is_of_experts(b)});
     if (!rc)
-        set_weight(w, t, vector, l->model->n_items - 1);
+        set_weight(w, t, b, l->model->n_items - 1);
     return rc;
 }
 
@@ -228,7 +262,7 @@ static int bind_single_experts(struct loader *l, const char *joint, int layer, c
         if (rc)
             return rc;
         if (!e)
-            set_weight(w, t, false, m->n_items - 1);
+            set_weight(w, t, b, m->n_items - 1);
     }
     return HEARTH_OK;
 }
@@ -250,6 +284,19 @@ static bool applies(const struct hearth_binding *b, const struct hearth_hparams 
     case HEARTH_EACH_EXPERT:
     case HEARTH_MAYBE_EACH:
         return experts;
+    case HEARTH_WHOLE_Q:
+        return !hp->latent.q_rank;
+    case HEARTH_TWO_STEP_Q:
+        return hp->latent.q_rank;
+    case HEARTH_JOINT:
+        return hp->latent.joint;
+    case HEARTH_EACH_HEAD:
+        return !hp->latent.joint;
+    case HEARTH_ATTENDS:
+        return !hearth_is_recurrent(hp, layer);
+    case HEARTH_RECURS:
+    case HEARTH_RECURS_F32:
+        return hearth_is_recurrent(hp, layer);
     case HEARTH_ALWAYS:
     case HEARTH_OPTIONAL:
         break;
@@ -398,6 +445,14 @@ static bool is_extra(const struct hearth_model *m, const char *name)
     return false;
 }
 
+// Whether it is a part of a matrix that the file has whole, too, or the other way round.
+static bool is_twice(const struct hearth_model *m, const char *name)
+{
+    if (!m->hp.latent.joint)
+        return m->hp.latent.rank && strstr(name, ".attn_kv_b.");
+    return strstr(name, ".attn_k_b.") || strstr(name, ".attn_v_b.");
+}
+
 // Refuses files with tensors that the architecture does not know: without them the results would differ from
 // the model's. Tables that old converters wrote and no program reads are accepted.
 static int check_unknown(struct loader *l)
@@ -413,7 +468,7 @@ static int check_unknown(struct loader *l)
     int rc = HEARTH_OK;
     for (uint64_t i = 0; i < n && !rc; i++) {
         const char *name = first[i].name.s;
-        const bool passes = is_extra(m, name) || strstr(name, "attn_rot_embd") ||
+        const bool passes = is_extra(m, name) || is_twice(m, name) || strstr(name, "attn_rot_embd") ||
                             strstr(name, "rotary_emb.inv_freq") || !strcmp(name, HEARTH_CHECKSUMS_NAME) ||
                             (m->pack && hearth_pack_owns(&first[i]));
         if (!bound[i] && !passes)

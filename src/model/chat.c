@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/params.h"
 #include "model/model.h"
@@ -41,7 +42,16 @@ static int open_sources(struct hearth_chat_template *t, const struct hearth_mode
     const struct hearth_str tools = source || !model ? (struct hearth_str){NULL, 0} : tool_template(model);
     if (!tools.s)
         return HEARTH_OK;
-    rc = hearth_jinja_open(&t->tool_use, tools.s, tools.n, err);
+    struct hearth_error broken = {0};
+    rc = hearth_jinja_open(&t->tool_use, tools.s, tools.n, &broken);
+    if (rc == HEARTH_E_INVALID) { // the model's chats need not end with it
+        hearth_log(HEARTH_LOG_WARNING,
+                   "%s: tokenizer.chat_template.tool_use is not used, the main template is: %s",
+                   hearth_gguf_path(model->gguf), broken.message);
+        return HEARTH_OK;
+    }
+    if (rc && err)
+        *err = broken;
     if (!rc)
         rc = hearth_chat_probe(t->tool_use, t->bos, t->eos, &t->tool_use_can, err);
     return rc;

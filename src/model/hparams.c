@@ -71,6 +71,74 @@ static int cut(struct hearth_str s)
 
 // ---- parts
 
+// Latent attention. Older files say what heads have (keys of N + R, values of O), newer ones what the cache
+// has, and the heads' under names of their own.
+static int read_latent(const struct reader *r, struct hearth_hparams *hp)
+{
+    struct hearth_latent *l = &hp->latent;
+    int key = 0, value = 0, cache_key = 0, cache_value = 0, rot = 0;
+    if (hearth_gguf_find(r->g, key_of(r, "attention.temperature_scale").text))
+        return hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
+                           "%s: %s: queries that are scaled by their position are not supported",
+                           hearth_gguf_path(r->g), key_of(r, "attention.temperature_scale").text);
+    l->joint = !hearth_gguf_find(r->g, key_of(r, "attention.key_length_mla").text);
+    int rc = read_range(r, "attention.kv_lora_rank", true, 1, 1 << 16, &l->rank);
+    if (!rc)
+        rc = read_range(r, "attention.q_lora_rank", false, 0, MAX_DIM, &l->q_rank);
+    if (!rc)
+        rc = read_range(r, "rope.dimension_count", true, 2, 4096, &rot);
+    if (!rc)
+        rc = read_range(r, "attention.key_length", true, 1, 1 << 17, &cache_key);
+    if (!rc)
+        rc = read_range(r, "attention.value_length", true, 1, 1 << 17, &cache_value);
+    key = cache_key, value = cache_value;
+    if (!rc && !l->joint)
+        rc = read_range(r, "attention.key_length_mla", true, 1, 4096, &key);
+    if (!rc && !l->joint)
+        rc = read_range(r, "attention.value_length_mla", true, 1, 4096, &value);
+    if (rc)
+        return rc;
+    if (key <= rot || key > 4096 || value > 4096 ||
+        (!l->joint && (cache_key != l->rank + rot || cache_value != l->rank)))
+        return hearth_fail(r->err, HEARTH_E_FORMAT,
+                           "%s: latent attention of rank %d with %d rotating elements, keys of %d (%d) and "
+                           "values of %d (%d) makes no sense: the file is damaged or was converted wrongly",
+                           hearth_gguf_path(r->g), l->rank, rot, key, cache_key, value, cache_value);
+    l->still = key - rot;
+    l->value = value;
+    hp->n_rot = rot;
+    hp->n_head_kv = 1;
+    hp->head_dim = l->rank + rot;
+    hp->value_dim = l->rank;
+    return HEARTH_OK;
+}
+
+// Key/value heads of the layers that attend: where others are convolutions, these have 0 of them.
+static int read_kv_heads(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
+{
+    const struct key key = key_of(r, "attention.head_count_kv");
+    const struct hearth_gguf_kv *kv = hearth_gguf_find(r->g, key.text);
+    struct hearth_recurrence *rec = &hp->recurrence;
+    int64_t heads = 0;
+    if (arch->recurrence != HEARTH_RECURRENCE_CONV || !kv || kv->type != HEARTH_GGUF_ARRAY || kv->strings)
+        return read_range(r, "attention.head_count_kv", false, 1, MAX_HEADS, &hp->n_head_kv);
+    if (kv->count < (uint64_t)hp->n_layer)
+        return hearth_fail(r->err, HEARTH_E_FORMAT, "%s: %s must say it of each layer",
+                           hearth_gguf_path(r->g), key.text);
+    for (int i = 0; i < hp->n_layer; i++) {
+        const int64_t own = hearth_gguf_kv_i64(kv, (uint64_t)i);
+        rec->layers[i / 64] |= (uint64_t)(own == 0) << (i % 64);
+        rec->n_layers += own == 0;
+        if (own < 0 || own > MAX_HEADS || (own && heads && own != heads))
+            return hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
+                               "%s: %s is %lld in layer %d, where it must be 0 or the same in all layers",
+                               hearth_gguf_path(r->g), key.text, (long long)own, i);
+        heads = own ? own : heads;
+    }
+    hp->n_head_kv = heads ? (int)heads : hp->n_head_kv;
+    return HEARTH_OK;
+}
+
 static int read_sizes(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
 {
     int rc = read_size(r, "context_length", INT_MAX, &hp->n_ctx_train);
@@ -85,12 +153,14 @@ static int read_sizes(const struct reader *r, const struct hearth_arch *arch, st
     if (rc)
         return rc;
     hp->n_layer -= hp->n_extra;
+    if (arch->latent)
+        return read_latent(r, hp);
     hp->n_head_kv = hp->n_head;
     hp->head_dim = hp->n_embd / hp->n_head;
     if (hp->head_dim < 1)
         return hearth_fail(r->err, HEARTH_E_FORMAT, "%s: embedding_length %d is less than head_count %d",
                            hearth_gguf_path(r->g), hp->n_embd, hp->n_head);
-    rc = read_range(r, "attention.head_count_kv", false, 1, MAX_HEADS, &hp->n_head_kv);
+    rc = read_kv_heads(r, arch, hp);
     if (!rc)
         rc = read_range(r, "attention.key_length", false, 1, 4096, &hp->head_dim);
     int value_dim = hp->head_dim;
@@ -105,6 +175,7 @@ static int read_sizes(const struct reader *r, const struct hearth_arch *arch, st
         return hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
                            "%s: keys of %d and values of %d dimensions are not supported, they must be equal",
                            hearth_gguf_path(r->g), hp->head_dim, value_dim);
+    hp->value_dim = value_dim;
     return HEARTH_OK;
 }
 
@@ -137,7 +208,9 @@ static int read_windows(const struct reader *r, const struct hearth_arch *arch, 
 static int read_scales(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
 {
     hp->embd_scale = arch->embd_sqrt ? sqrtf((float)hp->n_embd) : 1.0f;
-    const int dim = arch->narrow_scale_layers == hp->n_layer ? hp->n_embd / hp->n_head : hp->head_dim;
+    const int dim = arch->narrow_scale_layers == hp->n_layer ? hp->n_embd / hp->n_head
+                    : arch->latent                           ? hp->latent.still + hp->n_rot
+                                                             : hp->head_dim;
     hp->attn_scale = 1.0f / sqrtf((float)dim);
     hp->residual_scale = hp->logit_scale = 1.0f;
     float divisor = 1.0f;
@@ -162,11 +235,120 @@ static bool has_dense(const struct hearth_arch *arch)
     return false;
 }
 
+// Whether some layer's experts are chosen by a bias, too.
+static bool has_choice_bias(const struct reader *r, const struct hearth_arch *arch,
+                            const struct hearth_hparams *hp)
+{
+    char name[64];
+    bool has = false;
+    for (int i = hp->n_dense; i < hp->n_layer && !has; i++) {
+        snprintf(name, sizeof name, "blk.%d.exp_probs_b.bias", i);
+        has = hearth_gguf_tensor(r->g, name);
+    }
+    return has && hearth_arch_has_field(arch, offsetof(struct hearth_layer, ffn_choice_b));
+}
+
+// Groups of experts, of which the best few are considered.
+static int read_groups(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
+{
+    int groups = 1, used = 0;
+    int rc = read_range(r, "expert_group_count", false, 0, HEARTH_MAX_GROUPS, &groups);
+    if (rc || groups <= 1)
+        return rc;
+    if (!arch->groups)
+        return hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
+                           "%s: groups of experts are not supported for architecture %s",
+                           hearth_gguf_path(r->g), arch->name);
+    rc = read_range(r, "expert_group_used_count", true, 1, groups, &used);
+    if (!rc && (hp->n_expert % groups || hp->n_expert_used > hp->n_expert / groups * used))
+        rc = hearth_fail(
+            r->err, HEARTH_E_FORMAT,
+            "%s: %d of %d groups of %d experts in all do not have the %d experts that a token uses",
+            hearth_gguf_path(r->g), used, groups, hp->n_expert, hp->n_expert_used);
+    if (used < groups) {
+        hp->n_group = groups;
+        hp->n_group_used = used;
+    }
+    return rc;
+}
+
+// The layers that attend: every n-th, or those that the file says.
+static int read_recurrent_layers(const struct reader *r, struct hearth_hparams *hp)
+{
+    const struct key key = key_of(r, "attention.recurrent_layers");
+    const struct hearth_gguf_kv *kv = hearth_gguf_find(r->g, key.text);
+    struct hearth_recurrence *rec = &hp->recurrence;
+    int interval = 4;
+    if (kv && (kv->type != HEARTH_GGUF_ARRAY || kv->strings || kv->count < (uint64_t)hp->n_layer))
+        return hearth_fail(r->err, HEARTH_E_FORMAT, "%s: %s must say it of each layer",
+                           hearth_gguf_path(r->g), key.text);
+    const int rc = read_range(r, "full_attention_interval", false, 1, HEARTH_MAX_LAYERS, &interval);
+    for (int i = 0; i < hp->n_layer && !rc; i++) {
+        const bool is = kv ? hearth_gguf_kv_i64(kv, (uint64_t)i) != 0 : (i + 1) % interval != 0;
+        rec->layers[i / 64] |= (uint64_t)is << (i % 64);
+        rec->n_layers += is;
+    }
+    return rc;
+}
+
+// The sizes that the state of a gated delta rule has.
+static int read_delta(const struct reader *r, struct hearth_hparams *hp)
+{
+    struct hearth_recurrence *rec = &hp->recurrence;
+    int inner = 0;
+    int rc = read_range(r, "ssm.conv_kernel", true, 2, 16, &rec->n_taps);
+    if (!rc)
+        rc = read_size(r, "ssm.state_size", 1024, &rec->dim);
+    if (!rc)
+        rc = read_size(r, "ssm.group_count", MAX_HEADS, &rec->n_keys);
+    if (!rc)
+        rc = read_size(r, "ssm.time_step_rank", MAX_HEADS, &rec->n_heads);
+    if (!rc)
+        rc = read_size(r, "ssm.inner_size", MAX_DIM, &inner);
+    if (rc)
+        return rc;
+    if (rec->n_heads % rec->n_keys || inner != rec->n_heads * rec->dim)
+        return hearth_fail(r->err, HEARTH_E_FORMAT,
+                           "%s: recurrent layers of %d values cannot have %d heads of %d, for %d of keys",
+                           hearth_gguf_path(r->g), inner, rec->n_heads, rec->dim, rec->n_keys);
+    if (rec->dim % 16)
+        return hearth_fail(
+            r->err, HEARTH_E_UNSUPPORTED,
+            "%s: heads of %d elements (ssm.state_size) are not supported, only multiples of 16",
+            hearth_gguf_path(r->g), rec->dim);
+    rec->n_in = rec->n_channels = (2 * rec->n_keys + rec->n_heads) * rec->dim;
+    rec->n_values = rec->n_heads * rec->dim;
+    return HEARTH_OK;
+}
+
+// The sizes of a short convolution. Which layers have one, the heads of keys have said.
+static int read_conv(const struct reader *r, struct hearth_hparams *hp)
+{
+    struct hearth_recurrence *rec = &hp->recurrence;
+    rec->n_in = 3 * hp->n_embd;
+    rec->n_channels = rec->n_values = hp->n_embd;
+    return read_range(r, "shortconv.l_cache", true, 2, 16, &rec->n_taps);
+}
+
+static int read_recurrence(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
+{
+    hp->recurrence.kind = arch->recurrence;
+    hp->attn_gated = arch->attn_gated;
+    if (arch->recurrence == HEARTH_RECURRENCE_NONE)
+        return HEARTH_OK;
+    const bool delta = arch->recurrence == HEARTH_RECURRENCE_DELTA;
+    const int rc = delta ? read_recurrent_layers(r, hp) : HEARTH_OK;
+    if (!rc && hp->recurrence.n_layers == hp->n_layer)
+        return hearth_fail(r->err, HEARTH_E_UNSUPPORTED, "%s: no layer has attention, which is not supported",
+                           hearth_gguf_path(r->g));
+    return rc ? rc : delta ? read_delta(r, hp) : read_conv(r, hp);
+}
+
 // How scores become weights.
 static int read_gating(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
 {
     enum { SOFTMAX = 1, SIGMOID, SOFTMAX_OF_CHOSEN };
-    int gating = arch->expert_gating == HEARTH_GATING_SIGMOID ? SIGMOID : SOFTMAX, groups = 1;
+    int gating = arch->expert_gating == HEARTH_GATING_SIGMOID ? SIGMOID : SOFTMAX;
     hp->expert_renorm = arch->expert_renorm;
     hp->expert_scale = 1.0f;
     const int usual = gating;
@@ -185,15 +367,12 @@ static int read_gating(const struct reader *r, const struct hearth_arch *arch, s
                         "%s: experts chosen by function %d are not supported (softmax, 1 and 3, and sigmoid, "
                         "2, are)",
                         hearth_gguf_path(r->g), gating);
-    if (!rc && gating != SIGMOID && hearth_arch_has_field(arch, offsetof(struct hearth_layer, ffn_choice_b)))
+    if (!rc && gating != SIGMOID && has_choice_bias(r, arch, hp))
         rc = hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
                          "%s: experts chosen by a bias and softmax are not supported for architecture %s",
                          hearth_gguf_path(r->g), arch->name);
     if (!rc)
-        rc = read_range(r, "expert_group_count", false, 0, INT_MAX, &groups);
-    if (!rc && groups > 1)
-        rc = hearth_fail(r->err, HEARTH_E_UNSUPPORTED, "%s: groups of experts are not supported",
-                         hearth_gguf_path(r->g));
+        rc = read_groups(r, arch, hp);
     hp->expert_gating = gating == SIGMOID ? HEARTH_GATING_SIGMOID : HEARTH_GATING_SOFTMAX;
     hp->expert_renorm |= gating == SOFTMAX_OF_CHOSEN;
     return rc;
@@ -268,7 +447,17 @@ static int read_yarn(const struct reader *r, const struct hearth_arch *arch, str
     if (!rc)
         rc = read_float(r, "rope.scaling.yarn_attn_factor", false, 1e-6f, 1e6f, &attn);
     hp->rope_attn *= attn;
-    if (y->share > 0 && factor > 1.0f)
+    if (y->share <= 0 || factor <= 1.0f)
+        return rc;
+    // What the paper multiplies cosines and sines by, models with latent attention multiply scores by, and
+    // say how much: a tenth of the mscale_all_dim that they were trained with.
+    float by_log = 0.0f;
+    if (!rc && arch->latent)
+        rc = read_float(r, "rope.scaling.yarn_log_multiplier", false, 0.0f, 1e3f, &by_log);
+    const float scale = 1.0f + by_log * logf(factor);
+    if (by_log > 0)
+        hp->attn_scale *= scale * scale;
+    else
         hp->rope_attn *= (float)(1.0 + 0.1 * log((double)factor));
     return rc;
 }
@@ -449,6 +638,8 @@ int hearth_hparams_read(struct hearth_hparams *hp, const struct hearth_arch *arc
         rc = read_scales(&r, arch, hp);
     if (!rc)
         rc = read_ffn(&r, arch, hp);
+    if (!rc)
+        rc = read_recurrence(&r, arch, hp);
     if (!rc)
         rc = read_positions(&r, arch, hp);
     if (!rc)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/os.h"
 #include "model/model.h"
 
 // Writes text as snprintf() does: as much as fits, with a zero after it.
@@ -25,10 +26,10 @@ static int64_t write_number(const struct hearth_gguf_kv *kv, uint64_t i, char *o
         snprintf(text, sizeof text, "%s", hearth_gguf_kv_i64(kv, i) ? "true" : "false");
         break;
     case HEARTH_GGUF_F32:
-        snprintf(text, sizeof text, "%.9g", hearth_gguf_kv_f64(kv, i));
+        hearth_print_number(text, sizeof text, 'g', 9, hearth_gguf_kv_f64(kv, i));
         break;
     case HEARTH_GGUF_F64:
-        snprintf(text, sizeof text, "%.17g", hearth_gguf_kv_f64(kv, i));
+        hearth_print_number(text, sizeof text, 'g', 17, hearth_gguf_kv_f64(kv, i));
         break;
     case HEARTH_GGUF_U64:
         snprintf(text, sizeof text, "%" PRIu64, hearth_gguf_kv_u64(kv, i));

@@ -39,19 +39,25 @@ static inline struct hearth_weight hearth_expert(const struct hearth_weight *all
 }
 
 // Letters in shapes: E embedding, F feed-forward, Q heads * head_dim, KV kv heads * head_dim, V vocabulary, X
-// experts, D head_dim, S the shared expert's neurons. Biases (_b) are absent where the model has none.
+// experts, D head_dim, S the shared expert's neurons. Biases (_b) are absent where the model has none. Of
+// latent attention (struct hearth_latent): C rank, R n_rot, A q_rank, N still, O value.
 struct hearth_layer {
-    struct hearth_weight attn_norm, attn_norm_b;           // [E] before attention
-    struct hearth_weight attn_q, attn_k, attn_v;           // [Q x E] [KV x E] [KV x E]
-    struct hearth_weight attn_q_b, attn_k_b, attn_v_b;     // [Q] [KV] [KV]
-    struct hearth_weight attn_qkv;                         // [Q + 2 KV x E] where the file has them fused:
-                                                           // the three above are its rows
-    struct hearth_weight attn_q_norm, attn_k_norm;         // [D] RMSNorm of each head before rotation
-    struct hearth_weight attn_sinks;                       // [heads] a score that takes part, of no value
-    struct hearth_weight attn_out, attn_out_b;             // [E x Q] [E]
-    struct hearth_weight attn_post_norm, ffn_post_norm;    // [E] RMSNorm of what the two parts add, or none
-    struct hearth_weight ffn_norm, ffn_norm_b;             // [E] before the feed-forward part
-    struct hearth_weight ffn_gate, ffn_up, ffn_down;       // [F x E] (or none) [F x E] [E x F]
+    struct hearth_weight attn_norm, attn_norm_b;        // [E] before attention
+    struct hearth_weight attn_q, attn_k, attn_v;        // [Q x E] [KV x E] [KV x E]
+    struct hearth_weight attn_q_b, attn_k_b, attn_v_b;  // [Q] [KV] [KV]
+    struct hearth_weight attn_qkv;                      // [Q + 2 KV x E] where the file has them fused:
+                                                        // the three above are its rows
+    struct hearth_weight attn_q_norm, attn_k_norm;      // [D] RMSNorm of each head before rotation
+    struct hearth_weight attn_sinks;                    // [heads] a score that takes part, of no value
+    struct hearth_weight attn_q_a, attn_q_a_norm;       // [A x E] [A] queries in two steps, or none:
+    struct hearth_weight attn_q_up;                     // [heads (N + R) x A]
+    struct hearth_weight attn_kv_a, attn_kv_a_norm;     // [C + R x E] [C] a position's latent vector and key
+    struct hearth_weight attn_kv_up;                    // [heads (N + O) x C] keys' and values' shares, or
+    struct hearth_weight attn_k_up, attn_v_up;          // [heads C x N] the keys' turned, [heads O x C]
+    struct hearth_weight attn_out, attn_out_b;          // [E x Q] [E]
+    struct hearth_weight attn_post_norm, ffn_post_norm; // [E] RMSNorm of what the two parts add, or none
+    struct hearth_weight ffn_norm, ffn_norm_b;          // [E] before the feed-forward part
+    struct hearth_weight ffn_gate, ffn_up, ffn_down;    // [F x E] (or none) [F x E] [E x F]
     struct hearth_weight ffn_gate_b, ffn_up_b, ffn_down_b; // [F] [F] [E]
     struct hearth_weight ffn_gate_up;                      // [2 F x E] where the file has them fused
     struct hearth_weight ffn_router, ffn_router_b;         // [X x E] [X] scores the experts
@@ -59,6 +65,16 @@ struct hearth_layer {
     struct hearth_weight ffn_gate_exps, ffn_up_exps, ffn_down_exps;       // X times [F x E] [F x E] [E x F]
     struct hearth_weight ffn_gate_exps_b, ffn_up_exps_b, ffn_down_exps_b; // X times [F] [F] [E]
     struct hearth_weight ffn_gate_shared, ffn_up_shared, ffn_down_shared; // [S x E] [S x E] [E x S]
+    struct hearth_weight ffn_router_shared; // [E] its product's sigmoid is the shared expert's weight
+
+    // Recurrent layers (struct hearth_recurrence), with I rows that are projected, C channels of K taps, W
+    // values in H heads of R. In their place the others have attn_q to attn_out.
+    struct hearth_weight rec_in, rec_gate;       // [I x E] [W x E]
+    struct hearth_weight rec_beta, rec_alpha;    // [H x E] what is learned, and what is forgotten, of a token
+    struct hearth_weight rec_conv;               // [C x K] as f32, the last tap is the token's own
+    struct hearth_weight rec_decay, rec_decay_b; // [H] factor, below 0, and bias of what is forgotten
+    struct hearth_weight rec_norm;               // [R] RMSNorm of each head's output
+    struct hearth_weight rec_out;                // [E x W]
 
     // Sparse models (docs/sparse.md): down by neuron, in place of ffn_down, and the predictor. R differs by
     // layer.
@@ -95,6 +111,8 @@ static inline struct hearth_weight *hearth_global_weights(struct hearth_weights 
     return (struct hearth_weight *)(void *)w;
 }
 
+#define HEARTH_MAX_LAYERS 4096
+
 // How the model encodes positions.
 enum hearth_positions {
     HEARTH_POS_ROPE,      // rotation of the pairs (2i, 2i + 1)
@@ -102,8 +120,39 @@ enum hearth_positions {
     HEARTH_POS_LEARNED    // a vector per position, added to the embedding
 };
 
+// Latent attention ("DeepSeek-V2", arXiv 2405.04434, section 2.1): a position has one vector, of which all
+// heads make keys and values, and one key that rotates. The cache holds these two. The matrices that would
+// make keys of the vector are applied to the queries instead, those that make values to what attention gives;
+// so it is attention with one key/value head, whose values are the first elements of its keys.
+struct hearth_latent {
+    int rank;   // of the vector; 0: the model has ordinary attention
+    int q_rank; // of queries, which are made in two steps; 0: in one
+    int still;  // elements of a head's query that do not rotate
+    int value;  // elements of a head's value
+    bool joint; // the file has both matrices in one
+};
+
 // What a router's scores are made to before they weigh experts.
 enum hearth_gating { HEARTH_GATING_SOFTMAX, HEARTH_GATING_SIGMOID };
+
+// What layers without attention compute: of a sequence's tokens so far they know a state of a fixed size.
+enum hearth_recurrence_kind {
+    HEARTH_RECURRENCE_NONE,
+    HEARTH_RECURRENCE_DELTA, // a short convolution, then the gated delta rule: arXiv 2412.06464
+    HEARTH_RECURRENCE_CONV   // a short convolution alone, with a gate before it and one behind it
+};
+
+struct hearth_recurrence {
+    enum hearth_recurrence_kind kind;
+    int n_taps;          // of the convolution: the token and n_taps - 1 before it
+    int n_in;            // elements that are projected: delta, the channels; conv, gate, gate, channels
+    int n_channels;      // of the convolution
+    int n_values;        // elements that go out: n_heads * dim, or the channels
+    int n_keys, n_heads; // delta: heads of queries and keys, and of values: a multiple
+    int dim;             // elements of each head
+    uint64_t layers[HEARTH_MAX_LAYERS / 64]; // a bit each: it is recurrent
+    int n_layers;                            // how many are
+};
 
 // Extends rotary positions to a longer context than the model was first trained for: "YaRN: Efficient
 // Context Window Extension of Large Language Models", arXiv 2309.00071, section 3.
@@ -122,10 +171,12 @@ enum hearth_predictor_input {
     HEARTH_PREDICTOR_PREVIOUS // the input of the feed-forward part before; the first layer's its own
 };
 
-#define HEARTH_MAX_LAYERS 4096
+#define HEARTH_MAX_GROUPS 256 // of experts
 
 struct hearth_hparams {
     int n_vocab, n_ctx_train, n_embd, n_layer, n_head, n_head_kv, head_dim;
+    int value_dim; // of a value in the cache; other than head_dim with latent attention alone
+    struct hearth_latent latent;
     int n_extra; // layers that the file has behind those, for guessing tokens ahead: not used
     int n_ff;    // of a dense part; 0 when all is in experts
 
@@ -133,9 +184,10 @@ struct hearth_hparams {
     int n_dense;                           // of a model with experts: the first layers, which have none
     int n_ff_shared;                       // of the expert that all tokens use; 0: there is none
     enum hearth_gating expert_gating;
-    bool expert_renorm; // the chosen experts' weights are scaled to add up to 1
-    float expert_scale; // and then multiplied by this
-    bool early_router;  // it reads the layer's input
+    bool expert_renorm;        // the chosen experts' weights are scaled to add up to 1
+    float expert_scale;        // and then multiplied by this
+    bool early_router;         // it reads the layer's input
+    int n_group, n_group_used; // experts of so many groups are considered, side by side; 0: all
 
     enum hearth_positions positions;
     int n_rot;        // leading dimensions of a head that rotate; 0 without rotation
@@ -157,7 +209,10 @@ struct hearth_hparams {
     bool rope_windowed;      // only those layers rotate
 
     bool layer_norm; // LayerNorm instead of RMSNorm
-    bool parallel;   // attention and feed-forward both read the layer's input
+    struct hearth_recurrence recurrence;
+    bool attn_gated; // attention's output is multiplied by sigmoids, which come with the queries
+
+    bool parallel; // attention and feed-forward both read the layer's input
     float norm_eps;
     enum hearth_activation activation;
 
@@ -173,6 +228,22 @@ struct hearth_hparams {
 static inline int hearth_window_of(const struct hearth_hparams *hp, int layer)
 {
     return hp->windowed[layer / 64] >> (layer % 64) & 1 ? hp->window : 0;
+}
+
+// Whether the layer is recurrent: it does not attend, and has no part in the KV cache.
+static inline bool hearth_is_recurrent(const struct hearth_hparams *hp, int layer)
+{
+    return hp->recurrence.layers[layer / 64] >> (layer % 64) & 1;
+}
+
+// How many of the layers before this one are recurrent.
+static inline int hearth_recurrent_before(const struct hearth_hparams *hp, int layer)
+{
+    int n = 0;
+    for (int i = 0; hp->recurrence.n_layers && i <= layer / 64; i++)
+        n += __builtin_popcountll(hp->recurrence.layers[i] &
+                                  (i < layer / 64 ? UINT64_MAX : (UINT64_C(1) << layer % 64) - 1));
+    return n;
 }
 
 // Whether its activations are of the ReLU family: they say themselves which neurons are active.

@@ -2,6 +2,7 @@
 // Line charts as SVG.
 #include "plan/chart.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -63,51 +64,101 @@ static void put_text(struct svg *s, double x, double y, const char *attributes, 
 static double x_of(const struct hearth_chart *c, double x)
 {
     double most = c->x[c->n_points - 1];
-    return LEFT + (RIGHT - LEFT) * x / most;
+    return LEFT + (RIGHT - LEFT) * (most > 0 ? x / most : 0);
+}
+
+// ---- axes
+
+// Between two marks: a round number, so that at most `n` of them reach `most`.
+static double step_of(double most, int n)
+{
+    static const double steps[] = {1, 2, 2.5, 5, 10};
+    const double least = most > 0 ? most / n : 1, power = pow(10, floor(log10(least)));
+    size_t i = 0;
+    while (i + 1 < sizeof steps / sizeof *steps && steps[i] * power < least * 0.999999)
+        i++;
+    return steps[i] * power;
+}
+
+// With as many digits behind the point as all multiples of `step` need.
+static void label_of(char *out, size_t size, double value, double step)
+{
+    int digits = 0;
+    for (double s = step; digits < 6 && fabs(s - round(s)) > 1e-6 * s; s *= 10)
+        digits++;
+    snprintf(out, size, "%.*f", digits, value);
+}
+
+#define Y_MARKS 5
+
+static double y_step(const struct hearth_chart *c)
+{
+    return c->numbers ? step_of(c->y_most * c->y_scale, Y_MARKS) / c->y_scale : 1.0 / Y_MARKS;
+}
+
+// What the top of the plot stands for.
+static double y_top(const struct hearth_chart *c)
+{
+    return c->numbers ? y_step(c) * ceil(c->y_most / y_step(c) - 1e-6) : 1;
 }
 
 static double y_of(const struct hearth_chart *c, double y)
 {
-    const double share = c->x_format ? y / c->y_most : y;
+    const double share = y / y_top(c);
     return BOTTOM - (BOTTOM - TOP) * (share < 0 ? 0 : share > 1 ? 1 : share);
 }
 
-static void label_of(char *out, size_t size, const char *format, double value)
+static void put_y_mark(struct svg *s, const struct hearth_chart *c, int i)
 {
-    // One of two formats that callers of this file give, each with one number.
-    snprintf(out, size,
-             strcmp(format, "%.0f") == 0   ? "%.0f"
-             : strcmp(format, "%.1f") == 0 ? "%.1f"
-                                           : "%.3g %%",
-             value);
+    char label[32];
+    const double value = i * y_step(c), y = y_of(c, value);
+    put(s, "<path d=\"M%d %.1fH%d\" stroke=\"%s\"/>\n", LEFT, y, RIGHT, i ? "#e4e4e4" : "#555555");
+    if (c->numbers)
+        label_of(label, sizeof label, c->y_scale * value, c->y_scale * y_step(c));
+    else
+        snprintf(label, sizeof label, "%d %%", i * 100 / Y_MARKS);
+    put_text(s, LEFT - 10, y + 4, "text-anchor=\"end\" class=\"tick\"", label);
+}
+
+static void put_x_mark(struct svg *s, double x, const char *label)
+{
+    put(s, "<path d=\"M%.1f %dv5\" stroke=\"#555555\"/>\n", x, BOTTOM);
+    if (label)
+        put_text(s, x, BOTTOM + 21, "text-anchor=\"middle\" class=\"tick\"", label);
+}
+
+static void put_x_shares(struct svg *s, const struct hearth_chart *c)
+{
+    char label[32];
+    double last = -1e9;
+    for (int i = 0; i < c->n_points; i++) {
+        const double x = x_of(c, c->x[i]);
+        const bool room = x - last >= 30; // else it would touch the one before
+        snprintf(label, sizeof label, "%.3g %%", 100 * c->x[i]);
+        put_x_mark(s, x, room ? label : NULL);
+        last = room ? x : last;
+    }
 }
 
 static void put_axes(struct svg *s, const struct hearth_chart *c)
 {
+    const double most = c->x[c->n_points - 1], step = step_of(most, 8);
     char label[32];
-    for (int i = 0; i <= 10; i += 2) {
-        const double value = (c->x_format ? c->y_most : 1) * i / 10, y = y_of(c, value);
-        put(s, "<path d=\"M%d %.1fH%d\" stroke=\"%s\"/>\n", LEFT, y, RIGHT, i ? "#e4e4e4" : "#555555");
-        label_of(label, sizeof label, c->x_format ? c->y_format : "",
-                 c->x_format ? c->y_scale * value : i * 10);
-        put_text(s, LEFT - 10, y + 4, "text-anchor=\"end\" class=\"tick\"", label);
-    }
-    double last = -1e9;
-    for (int i = 0; i < c->n_points; i++) {
-        double x = x_of(c, c->x[i]);
-        put(s, "<path d=\"M%.1f %dv5\" stroke=\"#555555\"/>\n", x, BOTTOM);
-        if (x - last < 30) // a label would touch the one before
-            continue;
-        last = x;
-        label_of(label, sizeof label, c->x_format ? c->x_format : "",
-                 (c->x_format ? c->x_scale : 100) * c->x[i]);
-        put_text(s, x, BOTTOM + 21, "text-anchor=\"middle\" class=\"tick\"", label);
+    for (int i = 0; i * y_step(c) < y_top(c) * 1.000001; i++)
+        put_y_mark(s, c, i);
+    if (!c->numbers)
+        put_x_shares(s, c);
+    for (int i = 0; c->numbers && i * step <= most * 1.000001; i++) {
+        label_of(label, sizeof label, i * step, step);
+        put_x_mark(s, x_of(c, i * step), label);
     }
     put_text(s, (LEFT + RIGHT) / 2.0, BOTTOM + 50, "text-anchor=\"middle\" class=\"axis\"", c->x_label);
     put(s, "<g transform=\"translate(22 %d) rotate(-90)\">", (TOP + BOTTOM) / 2);
     put_text(s, 0, 0, "text-anchor=\"middle\" class=\"axis\"", c->y_label);
     put(s, "</g>\n");
 }
+
+// ---- lines
 
 static void put_line_style(struct svg *s, const struct hearth_chart *c, int i)
 {

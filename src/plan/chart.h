@@ -22,10 +22,10 @@ struct hearth_chart {
     const char *title, *subtitle, *x_label, *y_label; // UTF-8
     int n_points, n_series;
     const double *x; // [n_points] ascending, from 0 on
-    // The numbers on the axes: x times x_scale and y times y_scale in these formats. x_format NULL: both are
-    // shares, shown in percent, and y_most is 1.
-    const char *x_format, *y_format;
-    double x_scale, y_scale, y_most;
+    // Numbers: both axes have round numbers, y times y_scale from 0 to y_most, or a round number above
+    // y_most. Else both are shares, shown in percent, and each point has its own.
+    bool numbers;
+    double y_scale, y_most;
     int mark; // a point of the first line that is marked with mark_label, if that is not NULL
     const char *mark_label;
     struct hearth_chart_series series[HEARTH_CHART_SERIES];

@@ -143,7 +143,7 @@ static bool copy(char *out, size_t size, const char *text, size_t n)
 static int read_number(const struct line *l, double least, double most, double *out, struct hearth_error *err)
 {
     char *end;
-    *out = strtod(l->value, &end);
+    *out = hearth_strtod(l->value, &end);
     if (end == l->value || *end || !(*out >= least && *out <= most))
         return hearth_fail(err, HEARTH_E_FORMAT, "line %d of the probe: %s must be a number from %g to %g",
                            l->number, l->key, least, most);
@@ -289,13 +289,20 @@ static void put(struct printer *p, const char *fmt, ...)
         p->used += (size_t)n < HEARTH_PROBE_TEXT - p->used ? (size_t)n : HEARTH_PROBE_TEXT - 1 - p->used;
 }
 
+static void put_real(struct printer *p, const char *key, double value)
+{
+    char text[40];
+    hearth_print_number(text, sizeof text, 'g', 6, value);
+    put(p, "%s = %s\n", key, text);
+}
+
 static void put_field(struct printer *p, const struct hearth_probe *probe, const struct field *f)
 {
     const char *at = (const char *)probe + f->at;
     if (f->kind == TEXT && *at)
         put(p, "%s = %s\n", f->key, at);
     else if (f->kind == REAL)
-        put(p, "%s = %.6g\n", f->key, *(const double *)(const void *)at);
+        put_real(p, f->key, *(const double *)(const void *)at);
     else if (f->kind == WHOLE)
         put(p, "%s = %d\n", f->key, *(const int *)(const void *)at);
     else if (f->kind == WHOLE32)
@@ -306,8 +313,11 @@ static void put_field(struct printer *p, const struct hearth_probe *probe, const
 
 static void put_speeds(struct printer *p, const char *name, const struct hearth_probe_kernel *k)
 {
-    for (size_t i = 0; i < SPEEDS && k->gb_s > 0; i++)
-        put(p, "kernel.%s.%s = %.6g\n", name, speeds[i].key, speed_of(k, i));
+    for (size_t i = 0; i < SPEEDS && k->gb_s > 0; i++) {
+        char key[64];
+        snprintf(key, sizeof key, "kernel.%s.%s", name, speeds[i].key);
+        put_real(p, key, speed_of(k, i));
+    }
 }
 
 void hearth_probe_print(const struct hearth_probe *probe, char *text)
@@ -350,13 +360,5 @@ int hearth_probe_save(const struct hearth_probe *p, const char *path, struct hea
 {
     char text[HEARTH_PROBE_TEXT];
     hearth_probe_print(p, text);
-    struct hearth_outfile *f;
-    int rc = hearth_outfile_open(&f, path, err);
-    if (rc)
-        return rc;
-    rc = hearth_outfile_write(f, text, strlen(text), err);
-    if (!rc)
-        return hearth_outfile_commit(&f, err);
-    hearth_outfile_close(&f);
-    return rc;
+    return hearth_outfile_save(path, text, strlen(text), err);
 }

@@ -62,10 +62,11 @@ int hearth_probe_save(const struct hearth_probe *p, const char *path, struct hea
 
 // ---- measuring (probe_measure.c)
 
-// Measures this machine with kernels up to the level of cpu_flags, and the storage behind the file at `path`;
-// takes about a second, and 260 MiB of memory meanwhile. Of each figure the best of several counts, and
-// cpu_share tells what other programs left. HEARTH_E_MEMORY, HEARTH_E_IO; errors of opening
-// the file.
+// Measures this machine with kernels up to the level of cpu_flags, all cores at once, and the storage behind
+// the file at `path`; takes about a second, and 260 MiB of memory meanwhile. Usual figures count, not the
+// best ones: what shares a processor with others is slower most of the time. cpu_share tells what other
+// programs left: of the time that the threads wanted, and of all processors' time. HEARTH_E_MEMORY,
+// HEARTH_E_IO; errors of opening the file.
 int hearth_probe_measure(struct hearth_probe *out, const char *path, unsigned cpu_flags,
                          struct hearth_error *err);
 // The line through the times of a read of 8 and of 64 KiB: sets request_us, which is never 0, and byte_ns.

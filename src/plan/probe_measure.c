@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Measuring a machine: a few milliseconds for each kernel, some hundred for memory and storage.
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 
 #define ROOF_BYTES ((size_t)256 << 20)
 #define MSEC       UINT64_C(1000000)
-#define ROOF_NS    (250 * MSEC) // at most, while others are in the way
+#define ROOF_NS    (150 * MSEC)
 
 // ---- kernels
 
@@ -21,31 +22,66 @@
 #define K      4096
 #define ROWS   64
 #define TOKENS 8
-// Of a product, however slow: the best of them counts.
-#define LEAST_ROUNDS 4
+#define SPELL  MSEC // of a product
+// Times of a product that count, at least and at most: half of them are shorter than what is taken.
+#define LEAST_ROUNDS 5
+#define ROUNDS       255
+
+// What a thread computes with.
+struct lane {
+    uint8_t *weights, *acts, *scratch; // acts: of TOKENS tokens, as the format wants them
+    float *out;
+    double took[ROUNDS]; // nanoseconds
+    double usual;        // of these
+};
 
 struct bench {
     struct hearth_kernels kernels;
     struct hearth_region memory;
-    uint8_t *weights, *acts, *scratch; // acts: of TOKENS tokens, as the format wants them
-    float *out;
+    struct hearth_pool *pool;
+    struct lane *lanes; // [threads]
+    int n_threads;
 };
 
-// Runs the product again and again for about `ns`. Returns the nanoseconds of one.
-static double time_product(const struct bench *b, hearth_matmul_fn fn, uint32_t type, size_t n_tokens,
-                           uint64_t ns)
+// One product on all threads at once. Threads that share a core are slower together than one by itself.
+struct product {
+    const struct bench *bench;
+    hearth_matmul_fn fn;
+    size_t row, x, n_tokens; // row: of weights; x: of a token; bytes
+    _Atomic int n_ready;
+};
+
+static void time_lane(void *arg, int task, int worker)
 {
-    const size_t row = hearth_type_bytes(type, K);
-    const size_t x = hearth_type_info(type)->unit_elems ? hearth_acts_bytes(K) : K * sizeof(float);
-    uint64_t best = UINT64_MAX, spent = 0;
-    for (int round = 0; round < LEAST_ROUNDS || spent < ns; round++) {
+    (void)worker;
+    struct product *p = arg;
+    struct lane *l = &p->bench->lanes[task];
+    unsigned turns = 0;
+    atomic_fetch_add(&p->n_ready, 1);
+    while (atomic_load(&p->n_ready) < p->bench->n_threads)
+        hearth_pool_relax(&turns);
+    size_t n = 0;
+    for (uint64_t spent = 0; n < LEAST_ROUNDS || (n < ROUNDS && spent < SPELL); n++) {
         const uint64_t start = hearth_now_ns();
-        fn(b->out, ROWS, b->weights, row, K, ROWS, b->acts, x, n_tokens, b->scratch);
+        p->fn(l->out, ROWS, l->weights, p->row, K, ROWS, l->acts, p->x, p->n_tokens, l->scratch);
         const uint64_t took = hearth_now_ns() - start;
-        best = took < best ? took : best; // others may have been in the way of the rest
+        l->took[n] = took ? (double)took : 1;
         spent += took ? took : 1;
     }
-    return best ? (double)best : 1;
+    l->usual = hearth_median(l->took, n);
+}
+
+// Returns how many of these products a thread makes in a nanosecond.
+static double product_rate(const struct bench *b, hearth_matmul_fn fn, uint32_t type, size_t n_tokens)
+{
+    struct product p = {.bench = b, .fn = fn, .n_tokens = n_tokens};
+    p.row = hearth_type_bytes(type, K);
+    p.x = hearth_type_info(type)->unit_elems ? hearth_acts_bytes(K) : K * sizeof(float);
+    hearth_pool_run(b->pool, time_lane, &p, b->n_threads);
+    double sum = 0;
+    for (int i = 0; i < b->n_threads; i++)
+        sum += 1 / b->lanes[i].usual;
+    return sum / b->n_threads;
 }
 
 static void measure_kernel(const struct bench *b, uint32_t type, struct hearth_probe_kernel *out)
@@ -54,61 +90,80 @@ static void measure_kernel(const struct bench *b, uint32_t type, struct hearth_p
     hearth_matmul_fn step = b->kernels.step[type], prompt = b->kernels.prompt[type];
     if (!step || !prompt)
         return;
-    out->gb_s = bytes / time_product(b, step, type, 1, MSEC);
-    out->gmac_s = macs * TOKENS / time_product(b, step, type, TOKENS, MSEC);
-    out->prompt_gmac_s = macs * TOKENS / time_product(b, prompt, type, TOKENS, MSEC);
+    out->gb_s = bytes * product_rate(b, step, type, 1);
+    out->gmac_s = macs * TOKENS * product_rate(b, step, type, TOKENS);
+    out->prompt_gmac_s = macs * TOKENS * product_rate(b, prompt, type, TOKENS);
+}
+
+static void lay_out_lanes(struct bench *b, struct hearth_arena *a)
+{
+    b->lanes = hearth_arena_take(a, (size_t)b->n_threads, sizeof *b->lanes);
+    for (int i = 0; i < b->n_threads; i++) {
+        uint8_t *weights = hearth_arena_take(a, K * sizeof(float), ROWS),
+                *acts = hearth_arena_take(a, hearth_acts_bytes(K) + K * sizeof(float), TOKENS),
+                *scratch = hearth_arena_take(a, hearth_kernels_scratch(&b->kernels, K), 1);
+        float *out = hearth_arena_take(a, ROWS * TOKENS, sizeof *out);
+        if (b->lanes) {
+            b->lanes[i].weights = weights;
+            b->lanes[i].acts = acts;
+            b->lanes[i].scratch = scratch;
+            b->lanes[i].out = out;
+        }
+    }
+}
+
+static int open_bench(struct bench *b, unsigned cpu_flags, int n_threads, struct hearth_error *err)
+{
+    struct hearth_arena a = {0};
+    *b = (struct bench){.n_threads = n_threads};
+    hearth_kernels_init(&b->kernels, cpu_flags);
+    lay_out_lanes(b, &a); // measures
+    int rc = hearth_region_open(&b->memory, a.used, "measuring the kernels", err);
+    if (rc)
+        return rc;
+    memset(b->memory.base, 0, b->memory.size);
+    a = (struct hearth_arena){.base = b->memory.base, .size = b->memory.size};
+    lay_out_lanes(b, &a);
+    return hearth_pool_open(&b->pool, n_threads, err);
 }
 
 static int measure_kernels(struct hearth_probe *p, unsigned cpu_flags, struct hearth_error *err)
 {
-    struct bench b = {0};
-    hearth_kernels_init(&b.kernels, cpu_flags);
-    const size_t weights = K * sizeof(float) * ROWS, acts = hearth_acts_bytes(K) + K * sizeof(float),
-                 scratch = hearth_kernels_scratch(&b.kernels, K), out = ROWS * TOKENS * sizeof(float);
-    struct hearth_arena a = {0};
-    for (int pass = 0; pass < 2; pass++) { // to measure, and to assign
-        b.weights = hearth_arena_take(&a, weights, 1);
-        b.acts = hearth_arena_take(&a, acts, TOKENS);
-        b.scratch = hearth_arena_take(&a, scratch, 1);
-        b.out = hearth_arena_take(&a, out, 1);
-        if (pass)
-            break;
-        const int rc = hearth_region_open(&b.memory, a.used, "measuring the kernels", err);
-        if (rc)
-            return rc;
-        memset(b.memory.base, 0, b.memory.size);
-        a = (struct hearth_arena){.base = b.memory.base, .size = b.memory.size};
-    }
-    for (uint32_t type = 0; type < HEARTH_TYPE_END; type++)
-        if (hearth_type_info(type) && hearth_type_bytes(type, K) <= weights / ROWS)
+    struct bench b;
+    const int rc = open_bench(&b, cpu_flags, p->cores, err);
+    for (uint32_t type = 0; type < HEARTH_TYPE_END && !rc; type++)
+        if (hearth_type_info(type) && hearth_type_bytes(type, K) <= K * sizeof(float))
             measure_kernel(&b, type, &p->kernel[type]);
     // A format without kernels of its own is not run; whoever asks gets a usual one.
     p->any = p->kernel[HEARTH_TYPE_Q4_0];
+    hearth_pool_close(&b.pool);
     hearth_region_close(&b.memory);
-    return HEARTH_OK;
+    return rc;
 }
 
-// Raises *gb_s to the best pass. *share: of its time, what the threads got.
+// Raises *gb_s to the usual speed. *share: of the time, what the threads got.
 static int measure_memory(int n_threads, double *gb_s, double *share, struct hearth_error *err)
 {
     struct hearth_roof roof;
     int rc = hearth_roof_open(&roof, ROOF_BYTES, n_threads, 1, err);
     if (rc)
         return rc;
-    const double best = hearth_roof_best(&roof, ROOF_NS, share);
-    *gb_s = best > *gb_s ? best : *gb_s;
+    const double usual = hearth_roof_usual(&roof, ROOF_NS, share);
+    *gb_s = usual > *gb_s ? usual : *gb_s;
     hearth_roof_close(&roof);
     return HEARTH_OK;
 }
 
 // ---- storage
 
-#define SMALL   8192  // of the reads whose cost is measured
-#define LARGE   65536 // bytes
-#define LONG    ((uint32_t)1 << 20)
-#define BATCH   32 // reads that are submitted together
-#define DEPTH   128
-#define LONGS   16 // long reads in flight
+#define SMALL 8192  // of the reads whose cost is measured
+#define LARGE 65536 // bytes
+#define LONG  ((uint32_t)1 << 20)
+#define BATCH 32 // reads that are submitted together
+#define DEPTH 128
+#define LONGS 16 // long reads in flight
+// What is read goes to so much memory, as in runs: the storage is quicker where it fits into caches.
+#define INTO    ((size_t)256 << 20)
 #define SPAN    (20 * MSEC)
 #define SPANS   4
 #define TRIES   3   // of all spans, where what they say makes no sense
@@ -116,9 +171,10 @@ static int measure_memory(int n_threads, double *gb_s, double *share, struct hea
 
 struct storage {
     struct hearth_store *store;
-    uint8_t *memory; // DEPTH reads of LARGE bytes, or LONGS of LONG
+    uint8_t *memory; // INTO bytes
     uint64_t random;
-    uint64_t next; // of reads in order
+    uint64_t next;  // of reads in order
+    uint64_t count; // of all reads
 };
 
 static uint64_t draw(struct storage *s, uint64_t n)
@@ -127,13 +183,15 @@ static uint64_t draw(struct storage *s, uint64_t n)
     return (s->random >> 16) % n;
 }
 
-// One more read of `bytes`, to buffer number `slot`.
-static struct hearth_read make_read(struct storage *s, uint32_t bytes, bool in_order, uint64_t slot)
+// One more read of `bytes`. Buffer number `slot` of so many has room for some reads, which go there in turn.
+static struct hearth_read make_read(struct storage *s, uint32_t bytes, unsigned slots, bool in_order,
+                                    uint64_t slot)
 {
+    const uint64_t room = INTO / slots / bytes;
     const uint64_t places = hearth_store_size(s->store) / bytes;
     const uint64_t place = in_order ? s->next++ % places : draw(s, places);
     return (struct hearth_read){.offset = place * bytes,
-                                .dst = s->memory + slot * bytes,
+                                .dst = s->memory + (slot * room + s->count++ % room) * bytes,
                                 .length = bytes,
                                 .need = bytes,
                                 .tag = slot};
@@ -155,7 +213,7 @@ static int time_reads(struct storage *s, uint32_t bytes, unsigned depth, bool in
     while (!failed && hearth_now_ns() - start < SPAN) {
         while (n_free >= (uint64_t)most) {
             for (int i = 0; i < most; i++)
-                batch[i] = make_read(s, bytes, in_order, slots[--n_free]);
+                batch[i] = make_read(s, bytes, depth, in_order, slots[--n_free]);
             hearth_store_submit(s->store, batch, most);
         }
         const int n = hearth_store_reap(s->store, done, BATCH, most);
@@ -255,7 +313,7 @@ static int measure_storage(struct hearth_probe *p, const char *path, struct hear
         rc = hearth_fail(err, HEARTH_E_INVALID, "%s: too small to measure its storage with: it takes 1 MiB",
                          path);
     if (!rc)
-        rc = hearth_region_open(&memory, (size_t)LONGS * LONG, "measuring the storage", err);
+        rc = hearth_region_open(&memory, INTO, "measuring the storage", err);
     if (!rc) {
         s.memory = memory.base;
         memset(s.memory, 0, memory.size); // pages are there before reads are timed
@@ -280,10 +338,37 @@ int hearth_probe_identify(struct hearth_probe *out, const char *path, unsigned c
     return HEARTH_OK;
 }
 
+// The moment that a measurement began: what others do meanwhile is seen at its end.
+struct beginning {
+    uint64_t now, own, system;
+    int n_processors;
+    bool known;
+};
+
+static struct beginning begin(void)
+{
+    struct beginning b = {.now = hearth_now_ns(), .own = hearth_cpu_ns()};
+    b.known = hearth_system_busy(&b.system, &b.n_processors);
+    return b;
+}
+
+// Of all processors' time since then, what others left; 1 where that is not known. They may slow memory,
+// storage or the other half of a core down without taking any of the time that the threads here want.
+static double left_by_others(const struct beginning *b)
+{
+    const struct beginning e = begin();
+    if (!b->known || !e.known || e.now <= b->now)
+        return 1;
+    const double others = (double)(e.system - b->system) - (double)(e.own - b->own),
+                 all = (double)(e.now - b->now) * e.n_processors;
+    return others <= 0 ? 1 : others < 0.99 * all ? 1 - others / all : 0.01;
+}
+
 int hearth_probe_measure(struct hearth_probe *out, const char *path, unsigned cpu_flags,
                          struct hearth_error *err)
 {
     double before = 0, after = 0, ignored;
+    const struct beginning beginning = begin();
     int rc = hearth_probe_identify(out, path, cpu_flags, err);
     out->ram = hearth_memory_total();
     if (!rc)
@@ -296,6 +381,7 @@ int hearth_probe_measure(struct hearth_probe *out, const char *path, unsigned cp
         rc = measure_storage(out, path, err);
     if (!rc) // how busy the machine was in between shows at both ends
         rc = measure_memory(out->cores, &out->memory_gb_s, &after, err);
-    out->cpu_share = before < after ? before : after;
+    const double got = before < after ? before : after, left = left_by_others(&beginning);
+    out->cpu_share = got < left ? got : left;
     return rc;
 }

@@ -10,8 +10,9 @@
 
 #define MIN_BYTES   ((size_t)1 << 20) // at least one task
 #define PASSES      5
-#define UNDISTURBED 0.95 // of a pass's time, at least
-#define LANES       8    // independent sums: enough to hide the additions, few enough to stay in registers
+#define USUAL       64  // passes, at most
+#define UNDISTURBED 0.9 // of a pass's time, at least
+#define LANES       8   // independent sums: enough to hide the additions, few enough to stay in registers
 // Bytes of a task. Threads that read neighbouring parts of one range reach a much higher speed
 // than threads that each read a half of their own.
 #define TASK ((size_t)1 << 20)
@@ -44,7 +45,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double median(double *values, size_t n)
+double hearth_median(double *values, size_t n)
 {
     qsort(values, n, sizeof *values, compare);
     return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
@@ -72,24 +73,26 @@ void hearth_roof_measure(struct hearth_roof *r)
         return;
     for (int i = 0; i < PASSES; i++)
         passes[i] = speed(r, pass(r));
-    r->samples[r->n++] = median(passes, PASSES);
+    r->samples[r->n++] = hearth_median(passes, PASSES);
 }
 
-double hearth_roof_best(struct hearth_roof *r, uint64_t ns, double *share)
+double hearth_roof_usual(struct hearth_roof *r, uint64_t ns, double *share)
 {
     const double threads = hearth_pool_size(r->pool);
-    uint64_t best = UINT64_MAX;
+    double speeds[USUAL], best = 0;
+    size_t n = 0;
     *share = 0;
-    for (uint64_t i = 0, spent = 0; i < PASSES || (spent < ns && *share < UNDISTURBED); i++) {
+    for (uint64_t i = 0, spent = 0; n < USUAL && (i < PASSES || spent < ns); i++) {
         const uint64_t cpu = hearth_cpu_ns(), took = pass(r);
         const double ran = (double)(hearth_cpu_ns() - cpu) / ((double)took * threads);
-        if (took < best) {
-            best = took;
-            *share = ran < 1 ? ran : 1;
-        }
         spent += took;
+        best = speed(r, took) > best ? speed(r, took) : best;
+        *share = ran > *share ? ran : *share;
+        if (ran >= UNDISTURBED)
+            speeds[n++] = speed(r, took);
     }
-    return speed(r, best);
+    *share = *share < 1 ? *share : 1;
+    return n ? hearth_median(speeds, n) : best;
 }
 
 double hearth_roof_since(const struct hearth_roof *r, size_t first)
@@ -98,7 +101,7 @@ double hearth_roof_since(const struct hearth_roof *r, size_t first)
     if (first >= r->n)
         return 0;
     memcpy(sorted, r->samples + first, (r->n - first) * sizeof *sorted);
-    return median(sorted, r->n - first);
+    return hearth_median(sorted, r->n - first);
 }
 
 int hearth_roof_open(struct hearth_roof *r, size_t bytes, int n_threads, size_t n_samples,

@@ -24,12 +24,16 @@ int hearth_roof_open(struct hearth_roof *r, size_t bytes, int n_threads, size_t 
 void hearth_roof_stop(struct hearth_roof *r);
 void hearth_roof_close(struct hearth_roof *r);
 
+// Of n values, 1 at least, which it sorts.
+double hearth_median(double *values, size_t n);
+
 // Reads the memory several times. The median pass becomes the next sample.
 void hearth_roof_measure(struct hearth_roof *r);
-// Reads the memory again and again, several times and for about `ns`, but no longer once a pass had its
-// processors for itself. Returns the speed of the best pass, GB/s (1e9). *share becomes the share of its
-// threads' time in which that pass was running at all, 0 to 1: the rest went to other programs.
-double hearth_roof_best(struct hearth_roof *r, uint64_t ns, double *share);
+// Reads the memory again and again, several times and for about `ns`. Returns the speed of the median pass of
+// those that had their processors for themselves, or of the best one where none had, GB/s (1e9). *share
+// becomes the largest share of the threads' time in which a pass was running at all, 0 to 1: the rest went to
+// other programs.
+double hearth_roof_usual(struct hearth_roof *r, uint64_t ns, double *share);
 // The median of the samples from number `first` on, or 0 without any. It is the sustained speed
 // of a machine whose speed varies.
 double hearth_roof_since(const struct hearth_roof *r, size_t first);

@@ -3,6 +3,8 @@
 #ifndef HEARTH_QUANT_FORMATS_H
 #define HEARTH_QUANT_FORMATS_H
 
+#include <stdbool.h>
+
 #include "quant/quant.h"
 
 #define HEARTH_DECLARE_PLAIN(f)                                                                              \
@@ -29,6 +31,13 @@ HEARTH_DECLARE_BLOCKS(hearth_q4_k);
 HEARTH_DECLARE_BLOCKS(hearth_q5_k);
 HEARTH_DECLARE_BLOCKS(hearth_q6_k);
 HEARTH_DECLARE_BLOCKS(hearth_iq4_xs);
+HEARTH_DECLARE_BLOCKS(hearth_iq1_s);
+HEARTH_DECLARE_BLOCKS(hearth_iq1_m);
+HEARTH_DECLARE_BLOCKS(hearth_iq2_xxs);
+HEARTH_DECLARE_BLOCKS(hearth_iq2_xs);
+HEARTH_DECLARE_BLOCKS(hearth_iq2_s);
+HEARTH_DECLARE_BLOCKS(hearth_iq3_xxs);
+HEARTH_DECLARE_BLOCKS(hearth_iq3_s);
 
 void hearth_q4_0_encode(const float *src, void *dst, size_t n);
 void hearth_q4_1_encode(const float *src, void *dst, size_t n);

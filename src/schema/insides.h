@@ -39,6 +39,9 @@ const json_t *hearth_schema_find(struct hearth_conversion *c, const char *ref);
 
 // ---- strings.c
 // Adds what a string may be, in its quotes and without the blanks behind it.
+// A whole number that the schema gives under this word, 0 or more; *count stays where it gives none.
+int hearth_schema_count(struct hearth_conversion *c, const json_t *schema, const char *word,
+                        long long *count);
 int hearth_schema_string(struct hearth_conversion *c, const json_t *schema, struct hearth_text *out);
 
 // ---- numbers.c

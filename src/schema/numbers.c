@@ -112,7 +112,7 @@ static int read_bound(struct hearth_conversion *c, const json_t *schema, const c
     if (json_is_boolean(v)) // draft 4: it says of minimum or maximum that it is excluded
         return hearth_schema_fail(c, HEARTH_E_UNSUPPORTED, "%s is a number now, not true", name);
     if (!json_is_number(v))
-        return hearth_schema_fail(c, HEARTH_E_FORMAT, "%s is no number", name);
+        return hearth_schema_fail(c, HEARTH_E_FORMAT, "%s must be a number", name);
     const double value = json_number_value(v);
     if (!(fabs(value) <= 999999999999999.0))
         return hearth_schema_fail(c, HEARTH_E_UNSUPPORTED, "%s of more than 15 digits", name);

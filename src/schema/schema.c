@@ -21,10 +21,10 @@ enum {
 // What rules of schemas are made of. Blanks are few, as models like to go on with them.
 const char hearth_schema_base[] =
     "space ::= \"\" | \" \" | \"\\n\"{1,2} [ \\t]{0,20}\n"
-    "value ::= object | array | (string | number | \"true\" | \"false\" | \"null\") space\n"
-    "object ::= \"{\" space (pair (\",\" space pair)*)? \"}\" space\n"
-    "pair ::= string space \":\" space value\n"
-    "array ::= \"[\" space (value (\",\" space value)*)? \"]\" space\n"
+    "value ::= object | array | string | number | \"true\" | \"false\" | \"null\"\n"
+    "object ::= \"{\" space (pair (\",\" space pair)*)? \"}\"\n"
+    "pair ::= string space \":\" space value space\n"
+    "array ::= \"[\" space (value space (\",\" space value space)*)? \"]\"\n"
     "string ::= \"\\\"\" char* \"\\\"\"\n"
     "char ::= plain | \"\\\\\" ([\\\"\\\\/bfnrt] | \"u\" code)\n"
     "plain ::= [^\\\"\\\\\\x00-\\x1F]\n"
@@ -51,7 +51,7 @@ const char hearth_schema_base[] =
     "hostname ::= label (\".\" label){0,4}\n"
     "octet ::= [0-9] | [1-9] [0-9] | \"1\" two | \"2\" ([0-4] [0-9] | \"5\" [0-5])\n";
 
-// Converts a schema and returns the rule of its values, blanks behind them included, or a negative code.
+// Converts a schema and returns the rule of its values, without blanks behind them, or a negative code.
 static int convert(struct hearth_conversion *c, const json_t *schema);
 
 int hearth_schema_add_rule(struct hearth_conversion *c, struct hearth_text *body)
@@ -84,10 +84,31 @@ int hearth_schema_keep(struct hearth_conversion *c, json_t *made)
 
 // ---- places
 
+// A name as a part of a JSON pointer, cut where it is long: between characters.
+static void add_part(struct hearth_conversion *c, const char *name)
+{
+    enum { LONGEST = 60 };
+    size_t n = strlen(name), at = strlen(c->path);
+    if (n > LONGEST)
+        for (n = LONGEST; n && ((uint8_t)name[n] & 0xC0) == 0x80;)
+            n--;
+    if (at + 2 * n + 2 > sizeof c->path)
+        return;
+    c->path[at++] = '/';
+    for (size_t i = 0; i < n; i++) {
+        if (name[i] == '~' || name[i] == '/')
+            c->path[at++] = '~';
+        c->path[at++] = name[i] == '~' ? '0' : name[i] == '/' ? '1' : name[i];
+    }
+    c->path[at] = '\0';
+}
+
 static size_t enter(struct hearth_conversion *c, const char *word, const char *name)
 {
-    const size_t before = strlen(c->path), room = sizeof c->path - before;
-    snprintf(c->path + before, room, name ? "/%.60s/%.60s" : "/%.60s", word, name);
+    const size_t before = strlen(c->path);
+    add_part(c, word);
+    if (name)
+        add_part(c, name);
     return before;
 }
 
@@ -128,6 +149,7 @@ static int add_constant(struct hearth_conversion *c, const json_t *value, struct
         {
             hearth_text_add(out, comma);
             rc = rc ? rc : add_constant(c, part, out, depth + 1);
+            hearth_text_add(out, " space");
             comma = " \",\" space";
         }
         json_object_foreach((json_t *)(uintptr_t)value, name, part)
@@ -136,11 +158,12 @@ static int add_constant(struct hearth_conversion *c, const json_t *value, struct
             hearth_text_add(out, comma);
             rc = rc ? rc : add_constant(c, key, out, depth + 1);
             json_decref(key);
-            hearth_text_add(out, " \":\" space");
+            hearth_text_add(out, " space \":\" space");
             rc = rc ? rc : add_constant(c, part, out, depth + 1);
+            hearth_text_add(out, " space");
             comma = " \",\" space";
         }
-        hearth_text_add(out, is_object ? " \"}\" space" : " \"]\" space");
+        hearth_text_add(out, is_object ? " \"}\"" : " \"]\"");
         return rc;
     }
     char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
@@ -148,7 +171,6 @@ static int add_constant(struct hearth_conversion *c, const json_t *value, struct
         return hearth_schema_no_memory(c);
     hearth_text_add(out, " ");
     hearth_text_quote(out, text, strlen(text));
-    hearth_text_add(out, " space");
     free(text);
     return HEARTH_OK;
 }
@@ -191,12 +213,13 @@ static int convert_values(struct hearth_conversion *c, const json_t *schema, con
     json_t *value;
     size_t i;
     if (!json_is_array(values))
-        return hearth_schema_fail(c, HEARTH_E_FORMAT, "enum is no list");
+        return hearth_schema_fail(c, HEARTH_E_FORMAT, "enum must be a list of values");
     json_object_foreach((json_t *)(uintptr_t)schema, word, value)
     {
         const char *type = hearth_schema_type_of(word);
         if (type && *type)
-            return hearth_schema_fail(c, HEARTH_E_UNSUPPORTED, "%s beside enum or const", word);
+            return hearth_schema_fail(c, HEARTH_E_UNSUPPORTED,
+                                      "%s beside enum or const: leave one of them out", word);
     }
     json_array_foreach((json_t *)(uintptr_t)values, i, value)
     {
@@ -211,20 +234,22 @@ static int convert_values(struct hearth_conversion *c, const json_t *schema, con
         bar = " |";
     }
     if (!*bar)
-        return hearth_schema_fail(c, HEARTH_E_INVALID, "none of the values of enum or const is valid");
+        return hearth_schema_fail(
+            c, HEARTH_E_INVALID,
+            "none of the values of enum or const is valid: they must be of the type, and there must be one");
     return hearth_schema_add_rule(c, &body);
 }
 
 // ---- arrays
 
-static int read_count(struct hearth_conversion *c, const json_t *schema, const char *word, long long *count)
+int hearth_schema_count(struct hearth_conversion *c, const json_t *schema, const char *word, long long *count)
 {
     const json_t *v = json_object_get(schema, word);
     if (!v)
         return HEARTH_OK;
     const double value = json_is_number(v) ? json_number_value(v) : -1;
     if (!(value >= 0 && value <= 1e9) || value != (double)(long long)value)
-        return hearth_schema_fail(c, HEARTH_E_FORMAT, "%s is no number of things", word);
+        return hearth_schema_fail(c, HEARTH_E_FORMAT, "%s must be a whole number, 0 or more", word);
     *count = (long long)value;
     return HEARTH_OK;
 }
@@ -239,17 +264,18 @@ static int read_array(struct hearth_conversion *c, const json_t *schema, struct 
 {
     const json_t *items = json_object_get(schema, "items");
     *a = (struct array){.max = -1, .prefix = json_object_get(schema, "prefixItems"), .item = -1};
-    int rc = read_count(c, schema, "minItems", &a->min);
+    int rc = hearth_schema_count(c, schema, "minItems", &a->min);
     if (!rc)
-        rc = read_count(c, schema, "maxItems", &a->max);
+        rc = hearth_schema_count(c, schema, "maxItems", &a->max);
     if (rc)
         return rc;
     if (json_is_true(json_object_get(schema, "uniqueItems")))
-        return hearth_schema_fail(c, HEARTH_E_UNSUPPORTED, "uniqueItems is not supported");
+        return hearth_schema_fail(c, HEARTH_E_UNSUPPORTED, "uniqueItems is not supported: leave it out");
     if (json_is_array(items))
-        return hearth_schema_fail(c, HEARTH_E_UNSUPPORTED, "a list in items: it is called prefixItems now");
+        return hearth_schema_fail(c, HEARTH_E_UNSUPPORTED,
+                                  "a list in items is not supported: it is called prefixItems now");
     if (a->prefix && !json_is_array(a->prefix))
-        return hearth_schema_fail(c, HEARTH_E_FORMAT, "prefixItems is no list");
+        return hearth_schema_fail(c, HEARTH_E_FORMAT, "prefixItems must be a list of schemas");
     const long long n = (long long)json_array_size(a->prefix);
     const bool open = items ? !json_is_false(items) : !n || a->min > n;
     if (open && (a->max < 0 || a->max > n)) {
@@ -260,7 +286,9 @@ static int read_array(struct hearth_conversion *c, const json_t *schema, struct 
     if (a->item < 0 && (a->max < 0 || a->max > n))
         a->max = n;
     if (a->max >= 0 && a->max < a->min)
-        return hearth_schema_fail(c, HEARTH_E_INVALID, "no array is as long as minItems");
+        return hearth_schema_fail(
+            c, HEARTH_E_INVALID,
+            "no array is as long as minItems: maxItems is less, or prefixItems ends before");
     return HEARTH_OK;
 }
 
@@ -272,13 +300,13 @@ static void add_items(const struct array *a, long long n, struct hearth_text *bo
     const long long min = a->min > n ? a->min - n : 0;
     hearth_text_add(body, n ? " (\",\" space " : " ");
     if (n) {
-        hearth_text_format(body, "r%d){%lld,", a->item, min);
+        hearth_text_format(body, "r%d space){%lld,", a->item, min);
         if (a->max >= 0)
             hearth_text_format(body, "%lld", a->max - n);
         hearth_text_add(body, "}");
         return;
     }
-    hearth_text_format(body, "(r%d (\",\" space r%d){%lld,", a->item, a->item, min ? min - 1 : 0);
+    hearth_text_format(body, "(r%d space (\",\" space r%d space){%lld,", a->item, a->item, min ? min - 1 : 0);
     if (a->max >= 0)
         hearth_text_format(body, "%lld", a->max - 1);
     hearth_text_add(body, min ? "})" : "})?");
@@ -306,21 +334,21 @@ static int convert_array(struct hearth_conversion *c, const json_t *schema)
         if (tail_rule < 0)
             return tail_rule;
         const char *comma = i ? "\",\" space " : "", *end = (long long)i < a.min ? "" : "?";
-        hearth_text_format(&tail, " (%sr%d r%d)%s", comma, item, tail_rule, end);
+        hearth_text_format(&tail, " (%sr%d space r%d)%s", comma, item, tail_rule, end);
     }
     struct hearth_text body = {0};
     hearth_text_add(&body, "\"[\" space");
     hearth_text_add(&body, tail.s ? tail.s : "");
     body.failed |= tail.failed;
     hearth_text_free(&tail);
-    hearth_text_add(&body, " \"]\" space");
+    hearth_text_add(&body, " \"]\"");
     return hearth_schema_add_rule(c, &body);
 }
 
 // ---- objects
 
-// Rule of what may come behind the first `at` bytes, which names[0..n) have in common, so that it becomes none
-// of these names. They are sorted.
+// Rule of what may come behind the first `at` bytes, which names[0..n) have in common, so that it becomes
+// none of these names. They are sorted.
 static int other_names(struct hearth_conversion *c, const char **names, size_t n, size_t at)
 {
     struct hearth_text body = {0}, firsts = {0};
@@ -413,9 +441,9 @@ static int additional_rule(struct hearth_conversion *c, const json_t *schema, co
     if (!*failed && json_is_object(additional) && json_object_size(additional)) {
         const int rule = convert_at(c, additional, "additionalProperties", NULL);
         *failed = rule < 0 ? rule : 0;
-        hearth_text_format(&body, "r%d", rule);
+        hearth_text_format(&body, "r%d space", rule);
     } else {
-        hearth_text_add(&body, "value");
+        hearth_text_add(&body, "value space");
     }
     if (*failed) {
         hearth_text_free(&body);
@@ -440,7 +468,7 @@ static int property_rule(struct hearth_conversion *c, const char *name, const js
         return hearth_schema_no_memory(c);
     hearth_text_quote(&body, text, strlen(text));
     free(text);
-    hearth_text_format(&body, " space \":\" space r%d", value);
+    hearth_text_format(&body, " space \":\" space r%d space", value);
     return hearth_schema_add_rule(c, &body);
 }
 
@@ -487,15 +515,18 @@ static int list_required(struct hearth_conversion *c, const json_t *schema, json
     const json_t *required = json_object_get(schema, "required"),
                  *additional = json_object_get(schema, "additionalProperties");
     if (required && !json_is_array(required))
-        return hearth_schema_fail(c, HEARTH_E_FORMAT, "required is no list");
+        return hearth_schema_fail(c, HEARTH_E_FORMAT,
+                                  "required must be a list of names, such as [\"a\", \"b\"]");
     for (size_t i = 0; i < json_array_size(required); i++) {
         const char *name = json_string_value(json_array_get(required, i));
         if (!name)
-            return hearth_schema_fail(c, HEARTH_E_FORMAT, "required is no list of names");
+            return hearth_schema_fail(c, HEARTH_E_FORMAT,
+                                      "required must be a list of names, such as [\"a\", \"b\"]");
         if (json_object_get(properties, name))
             continue;
         if (json_is_false(additional))
-            return hearth_schema_fail(c, HEARTH_E_INVALID, "\"%.60s\" is required, but may not be there",
+            return hearth_schema_fail(c, HEARTH_E_INVALID,
+                                      "\"%.60s\" is required, but may not be there: list it in properties",
                                       name);
         if (json_is_object(additional) ? json_object_set(properties, name, (json_t *)(uintptr_t)additional)
                                        : json_object_set_new(properties, name, json_true()))
@@ -509,9 +540,11 @@ static int convert_object(struct hearth_conversion *c, const json_t *schema)
     const json_t *listed = json_object_get(schema, "properties"),
                  *least = json_object_get(schema, "minProperties");
     if (listed && !json_is_object(listed))
-        return hearth_schema_fail(c, HEARTH_E_FORMAT, "properties is no object");
+        return hearth_schema_fail(c, HEARTH_E_FORMAT,
+                                  "properties must be an object of names and their schemas");
     if (least && !(json_is_integer(least) && json_integer_value(least) == 0))
-        return hearth_schema_fail(c, HEARTH_E_UNSUPPORTED, "minProperties is not supported");
+        return hearth_schema_fail(c, HEARTH_E_UNSUPPORTED,
+                                  "minProperties is not supported: name properties in required instead");
     json_t *properties = listed ? json_copy((json_t *)(uintptr_t)listed) : json_object();
     int rc = hearth_schema_keep(c, properties);
     if (!rc)
@@ -523,7 +556,7 @@ static int convert_object(struct hearth_conversion *c, const json_t *schema)
     hearth_text_add(&body, "\"{\" space");
     hearth_text_add(&body, start.s ? start.s : "");
     body.failed |= start.failed;
-    hearth_text_add(&body, " \"}\" space");
+    hearth_text_add(&body, " \"}\"");
     hearth_text_free(&start);
     if (rc) {
         hearth_text_free(&body);
@@ -551,12 +584,14 @@ static int convert_type(struct hearth_conversion *c, const json_t *schema, const
     else if (!strcmp(type, "null"))
         hearth_text_add(&body, "\"null\"");
     else
-        rc = hearth_schema_fail(c, HEARTH_E_FORMAT, "there is no type \"%.40s\"", type);
+        rc = hearth_schema_fail(
+            c, HEARTH_E_FORMAT,
+            "there is no type \"%.40s\": string, number, integer, boolean, object, array and null are types",
+            type);
     if (rc) {
         hearth_text_free(&body);
         return rc;
     }
-    hearth_text_add(&body, " space");
     return hearth_schema_add_rule(c, &body);
 }
 
@@ -599,17 +634,20 @@ static int convert_types(struct hearth_conversion *c, const json_t *schema)
     else if (json_is_array(type))
         for (size_t i = 0; i < json_array_size(type) && !rc; i++) {
             const char *name = json_string_value(json_array_get(type, i));
-            rc = add_alternative(&body, name ? convert_type(c, schema, name)
-                                             : hearth_schema_fail(c, HEARTH_E_FORMAT, "a type is a name"));
+            rc = add_alternative(
+                &body, name ? convert_type(c, schema, name)
+                            : hearth_schema_fail(c, HEARTH_E_FORMAT, "a type is a name, such as \"string\""));
         }
     else if (type)
-        rc = hearth_schema_fail(c, HEARTH_E_FORMAT, "a type is a name or a list of names");
+        rc = hearth_schema_fail(c, HEARTH_E_FORMAT,
+                                "a type is a name, such as \"string\", or a list of names");
     else
         rc = add_types_of_words(c, schema, &body);
     if (!rc && type && !body.n)
-        rc = hearth_schema_fail(c, HEARTH_E_INVALID, "no type is possible here");
+        rc = hearth_schema_fail(c, HEARTH_E_INVALID,
+                                "no type is possible here: what is asked for together excludes each other");
     if (!rc && body.n && json_is_true(json_object_get(schema, "nullable")))
-        hearth_text_add(&body, " | \"null\" space");
+        hearth_text_add(&body, " | \"null\"");
     if (rc) {
         hearth_text_free(&body);
         return rc;
@@ -644,7 +682,8 @@ static int convert_any_of(struct hearth_conversion *c, const json_t *schema, con
     size_t i;
     int rc = rest ? HEARTH_OK : HEARTH_E_MEMORY;
     if (!json_is_array(list) || !json_array_size(list) || json_array_size(list) > MAX_ALTERNATIVES)
-        return hearth_schema_fail(c, HEARTH_E_FORMAT, "%s is no list of schemas", word);
+        return hearth_schema_fail(c, HEARTH_E_FORMAT, "%s must be a list of 1 to %d schemas", word,
+                                  MAX_ALTERNATIVES);
     json_array_foreach((json_t *)(uintptr_t)list, i, part)
     {
         if (rc || json_is_false(part))
@@ -660,7 +699,8 @@ static int convert_any_of(struct hearth_conversion *c, const json_t *schema, con
             rc = add_alternative(&body, rule);
     }
     if (!rc && !body.n)
-        rc = hearth_schema_fail(c, HEARTH_E_INVALID, "nothing is valid under %s", word);
+        rc = hearth_schema_fail(c, HEARTH_E_INVALID,
+                                "nothing is valid under %s: all of it contradicts what is beside it", word);
     if (rc) {
         hearth_text_free(&body);
         return rc;
@@ -684,7 +724,7 @@ static int convert_all_of(struct hearth_conversion *c, const json_t *schema)
 {
     const json_t *list = json_object_get(schema, "allOf"), *merged = without(c, schema, "allOf");
     if (!json_is_array(list))
-        return hearth_schema_fail(c, HEARTH_E_FORMAT, "allOf is no list of schemas");
+        return hearth_schema_fail(c, HEARTH_E_FORMAT, "allOf must be a list of schemas");
     if (json_array_size(list) > MAX_ALTERNATIVES)
         return hearth_schema_fail(c, HEARTH_E_UNSUPPORTED, "allOf is too large, or has no end");
     for (size_t i = 0; i < json_array_size(list) && merged; i++) {
@@ -730,7 +770,7 @@ static int resolve_and_merge(struct hearth_conversion *c, const json_t *schema)
 {
     const json_t *ref = json_object_get(schema, "$ref");
     if (!json_is_string(ref))
-        return hearth_schema_fail(c, HEARTH_E_FORMAT, "$ref is no text");
+        return hearth_schema_fail(c, HEARTH_E_FORMAT, "$ref must be a text, such as \"#/$defs/name\"");
     const json_t *rest = without(c, schema, "$ref");
     if (!rest)
         return c->err->code;
@@ -750,7 +790,7 @@ static int check_words(struct hearth_conversion *c, const json_t *schema)
     json_object_foreach((json_t *)(uintptr_t)schema, word, value)
     {
         if (!hearth_schema_is_note(word) && !hearth_schema_type_of(word))
-            return hearth_schema_fail(c, HEARTH_E_UNSUPPORTED, "%.60s is not supported", word);
+            return hearth_schema_fail(c, HEARTH_E_UNSUPPORTED, "%.60s is not supported: leave it out", word);
     }
     return HEARTH_OK;
 }
@@ -785,9 +825,10 @@ static int convert(struct hearth_conversion *c, const json_t *schema)
         return hearth_schema_add_rule(c, &body);
     }
     if (json_is_false(schema))
-        return hearth_schema_fail(c, HEARTH_E_INVALID, "nothing is valid here");
+        return hearth_schema_fail(c, HEARTH_E_INVALID, "nothing is valid here, as the schema is false");
     if (!json_is_object(schema))
-        return hearth_schema_fail(c, HEARTH_E_FORMAT, "a schema is an object, true or false");
+        return hearth_schema_fail(c, HEARTH_E_FORMAT,
+                                  "a schema is an object such as {\"type\": \"string\"}, true or false");
     if (c->depth == MAX_DEPTH)
         return hearth_schema_fail(c, HEARTH_E_UNSUPPORTED, "schemas nest too deep here, or without an end");
     c->depth++;

@@ -20,18 +20,6 @@ static const struct {
     {"uri", "[a-z]{2,8} \"://\" hostname (\"/\" [a-z0-9A-Z._~-]{0,40}){0,8}"},
 };
 
-static int read_length(struct hearth_conversion *c, const json_t *schema, const char *name, long long *length)
-{
-    const json_t *v = json_object_get(schema, name);
-    if (!v)
-        return HEARTH_OK;
-    const double value = json_is_number(v) ? json_number_value(v) : -1;
-    if (!(value >= 0 && value <= 1e9) || value != (double)(long long)value)
-        return hearth_schema_fail(c, HEARTH_E_FORMAT, "%s is no length", name);
-    *length = (long long)value;
-    return HEARTH_OK;
-}
-
 static int add_format(struct hearth_conversion *c, const char *name, struct hearth_text *out)
 {
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++)
@@ -39,16 +27,17 @@ static int add_format(struct hearth_conversion *c, const char *name, struct hear
             hearth_text_format(out, "\"\\\"\" %s \"\\\"\"", formats[i].body);
             return HEARTH_OK;
         }
-    return hearth_schema_fail(c, HEARTH_E_UNSUPPORTED, "format \"%.40s\" is not supported", name);
+    return hearth_schema_fail(c, HEARTH_E_UNSUPPORTED, "format \"%.40s\" is not supported: leave it out",
+                              name);
 }
 
 int hearth_schema_string(struct hearth_conversion *c, const json_t *schema, struct hearth_text *out)
 {
     const json_t *pattern = json_object_get(schema, "pattern"), *format = json_object_get(schema, "format");
     long long min = 0, max = -1;
-    int rc = read_length(c, schema, "minLength", &min);
+    int rc = hearth_schema_count(c, schema, "minLength", &min);
     if (!rc)
-        rc = read_length(c, schema, "maxLength", &max);
+        rc = hearth_schema_count(c, schema, "maxLength", &max);
     if (rc)
         return rc;
     if ((pattern && !json_is_string(pattern)) || (format && !json_is_string(format)))

@@ -16,6 +16,9 @@ void hearth_api_props(struct hearth_exchange *x);
 void hearth_api_slots(struct hearth_exchange *x);
 void hearth_api_metrics(struct hearth_exchange *x);
 
+// api_slots.c: llama.cpp's actions on slots
+void hearth_api_slot_action(struct hearth_exchange *x);
+
 // api_llama.c: llama.cpp's completion
 void hearth_api_completion(struct hearth_exchange *x);
 

@@ -24,11 +24,12 @@ static json_t *describe(const struct hearth_choice *choice, json_t *content, jso
 {
     const struct hearth_exchange *x = choice->exchange;
     const struct hearth_job_stats *s = &choice->stats;
-    return json_pack("{s:i, s:o, s:o, s:b, s:s, s:s, s:s, s:i, s:i, s:i, s:b, s:o}", "index", choice->index,
-                     "content", content, "tokens", tokens, "stop", 1, "model", x->server->params->name,
-                     "stop_type", stop_type(choice), "stopping_word", choice->stop ? choice->stop : "",
-                     "tokens_predicted", s->n_generated, "tokens_evaluated", s->n_prompt, "tokens_cached",
-                     s->n_cached, "truncated", 0, "timings", hearth_openai_timings(s));
+    return json_pack("{s:i, s:i, s:o, s:o, s:b, s:s, s:s, s:s, s:i, s:i, s:i, s:b, s:o}", "index",
+                     choice->index, "id_slot", s->slot, "content", content, "tokens", tokens, "stop", 1,
+                     "model", x->server->params->name, "stop_type", stop_type(choice), "stopping_word",
+                     choice->stop ? choice->stop : "", "tokens_predicted", s->n_generated, "tokens_evaluated",
+                     s->n_prompt, "tokens_cached", s->n_cached, "truncated", 0, "timings",
+                     hearth_openai_timings(s));
 }
 
 static void put_piece(struct hearth_choice *choice, const struct hearth_piece *piece)

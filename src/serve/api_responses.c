@@ -199,6 +199,7 @@ void hearth_api_responses(struct hearth_exchange *x)
 {
     struct hearth_prompt prompt = {0};
     bool streams;
+    x->continues = true;
     if (hearth_request_field(x, "previous_response_id")) {
         hearth_exchange_error(
             x, 400, "previous_response_id",

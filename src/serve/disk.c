@@ -164,6 +164,11 @@ void hearth_disk_open(struct hearth_scheduler *s, const char *folder, uint64_t m
     struct hearth_error err = {0};
     const struct hearth_prefix_files_params params = {
         .folder = folder, .most = most, .session = s->session, .wake = wake, .arg = s};
-    if (folder && hearth_prefix_files_open(&s->files, &params, &err))
+    if (folder && !hearth_block_helps(s->session))
+        hearth_log(
+            HEARTH_LOG_WARNING,
+            "prompts are not kept on disk: this model has recurrent layers, and a file would need the state of "
+            "each of them");
+    else if (folder && hearth_prefix_files_open(&s->files, &params, &err))
         hearth_log(HEARTH_LOG_WARNING, "%s: prompts are not kept on disk", err.message);
 }

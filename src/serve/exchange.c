@@ -43,7 +43,7 @@ json_t *hearth_exchange_error_json(const struct hearth_exchange *x, int status, 
 {
     const char *type = error_type(status);
     json_t *text = hearth_json_string(message, strlen(message)); // it may quote what is no UTF-8
-    switch (x->route ? x->route->api : HEARTH_API_LLAMA) {
+    switch (x->api) {
     case HEARTH_API_ANTHROPIC:
         type = status == 503 ? "overloaded_error" : status == 500 ? "api_error" : type;
         return json_pack("{s:s, s:{s:s, s:o}}", "type", "error", "error", "type", type, "message", text);
@@ -175,7 +175,7 @@ static void finish(struct hearth_exchange *x)
     const char *failure = find_failure(x);
     const int status = atomic_load(&x->server->ending) ? 503 : 500;
     if (failure && x->streams)
-        hearth_out_event(&x->out, x->route->api == HEARTH_API_ANTHROPIC ? "error" : NULL,
+        hearth_out_event(&x->out, x->api == HEARTH_API_ANTHROPIC ? "error" : NULL,
                          hearth_exchange_error_json(x, status, NULL, failure));
     else if (failure)
         hearth_exchange_error(x, status, NULL, "%s", failure);
@@ -183,7 +183,7 @@ static void finish(struct hearth_exchange *x)
         hearth_exchange_json(x, 200, x->format->whole(x));
     else if (!x->streams)
         x->format->write(x);
-    if (x->streams && (!failure || x->route->api == HEARTH_API_OPENAI))
+    if (x->streams && (!failure || x->api == HEARTH_API_OPENAI))
         x->format->finish(x);
 }
 
@@ -205,7 +205,7 @@ void hearth_exchange_take(struct hearth_exchange *x)
     if (x->finished)
         return;
     // Anthropic's streams begin with how much of the prompt was there: that is known with the first piece.
-    if (x->route->api != HEARTH_API_ANTHROPIC)
+    if (x->api != HEARTH_API_ANTHROPIC)
         begin(x);
     while ((piece = hearth_task_take(x->task, &ended))) {
         x->choices[piece->job].stats = piece->stats;

@@ -70,6 +70,8 @@ struct hearth_format {
 struct hearth_exchange {
     struct hearth_serving *server;
     const struct hearth_route *route;
+    enum hearth_api api;  // of the path, also where there is no such route
+    const char *action;   // of the query, or NULL
     const char *rest;     // of the path, behind the route's that ends with a slash
     struct hearth_out in; // the body
     json_t *body;         // the same; an object
@@ -116,7 +118,7 @@ struct hearth_exchange {
 
 // A JSON value, which is released.
 void hearth_exchange_json(struct hearth_exchange *x, int status, json_t *value);
-// An error in the form of the route's API. `param`: the field of the request that it is about, or NULL.
+// An error in the form of the path's API. `param`: the field of the request that it is about, or NULL.
 void hearth_exchange_error(struct hearth_exchange *x, int status, const char *param, const char *fmt, ...)
     HEARTH_PRINTF(4, 5);
 // The error as a JSON value.

@@ -37,6 +37,7 @@ struct hearth_http {
     int epoll, event;
     pthread_mutex_t mutex;
     struct client *clients; // whose answers are generated
+    uint64_t n_watched;     // since the start
     int n_answering;        // requests with a body that are prepared or answered
     struct hearth_crew *crew;
 };
@@ -48,6 +49,7 @@ struct client {
     struct MHD_Connection *connection;
     const char *origin;          // that may read the answer, or NULL
     struct client *next, **link; // among those that are watched
+    uint64_t number; // its own there: an address may be another client's by the time an event is seen
     int fd;
     bool too_large, replied, watched, prepared;
     struct hearth_errand errand; // that prepares the request
@@ -149,9 +151,10 @@ static enum MHD_Result reply_with_stream(struct client *c)
 static void watch(struct client *c)
 {
     struct hearth_http *http = c->http;
-    struct epoll_event event = {.events = EPOLLRDHUP, .data.ptr = c};
+    struct epoll_event event = {.events = EPOLLRDHUP};
     c->watched = true;
     pthread_mutex_lock(&http->mutex);
+    event.data.u64 = c->number = ++http->n_watched;
     c->next = http->clients;
     c->link = &http->clients;
     if (c->next)
@@ -176,10 +179,10 @@ static void unwatch(struct client *c)
 }
 
 // A client that is still there: others may have gone since the event came.
-static struct client *find_client(struct hearth_http *http, const void *which)
+static struct client *find_client(struct hearth_http *http, uint64_t number)
 {
     struct client *c = http->clients;
-    while (c && c != which)
+    while (c && c->number != number)
         c = c->next;
     return c;
 }
@@ -189,7 +192,7 @@ static struct client *find_client(struct hearth_http *http, const void *which)
 // alike, and most have gone.
 static bool is_gone(struct hearth_http *http, struct client *c, uint32_t events)
 {
-    struct epoll_event more = {.events = 0, .data.ptr = c}; // EPOLLHUP and EPOLLERR come all the same
+    struct epoll_event more = {.events = 0, .data.u64 = c->number}; // EPOLLHUP and EPOLLERR come all the same
     if (!c->x.streams || events & (EPOLLHUP | EPOLLERR)) {
         (void)epoll_ctl(http->epoll, EPOLL_CTL_DEL, c->fd, NULL);
         return true;
@@ -203,11 +206,11 @@ static bool is_gone(struct hearth_http *http, struct client *c, uint32_t events)
 static void drop_gone(struct hearth_http *http, const struct epoll_event *event)
 {
     uint64_t n;
-    if (!event->data.ptr) {
+    if (!event->data.u64) {
         (void)!read(http->event, &n, sizeof n);
         return;
     }
-    struct client *c = find_client(http, event->data.ptr);
+    struct client *c = find_client(http, event->data.u64);
     if (c && is_gone(http, c, event->events))
         hearth_scheduler_cancel(http->server->scheduler, c->x.task);
 }
@@ -264,7 +267,7 @@ static bool parse_body(struct client *c)
 {
     struct hearth_exchange *x = &c->x;
     json_error_t error;
-    x->body = hearth_body_read(&x->in, &error);
+    x->body = x->in.n ? hearth_body_read(&x->in, &error) : json_object(); // to erase a slot wants no fields
     const bool failed = x->in.failed;
     hearth_out_free(&x->in);
     if (failed)
@@ -292,6 +295,8 @@ static void refuse(struct client *c, const char *path, const char *method)
 {
     struct hearth_exchange *x = &c->x;
     x->route = hearth_route_find(path, method, &x->allow);
+    x->api = hearth_route_api(path);
+    x->action = MHD_lookup_connection_value(c->connection, MHD_GET_ARGUMENT_KIND, "action");
     x->rest = x->route && strlen(path) > strlen(x->route->path) ? path + strlen(x->route->path) : "";
     const struct hearth_server_params *params = c->http->server->params;
     const char *length = header(c, MHD_HTTP_HEADER_CONTENT_LENGTH);
@@ -464,7 +469,7 @@ static int start_daemon(struct hearth_http *http, int fd, struct hearth_error *e
 
 static int open_watch(struct hearth_http *http, struct hearth_error *err)
 {
-    struct epoll_event event = {.events = EPOLLIN};
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = 0};
     http->epoll = epoll_create1(EPOLL_CLOEXEC);
     http->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (http->epoll < 0 || http->event < 0 || epoll_ctl(http->epoll, EPOLL_CTL_ADD, http->event, &event))

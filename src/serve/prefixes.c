@@ -86,6 +86,13 @@ int hearth_prefixes_take(struct hearth_prefixes *p, int entry, int n, struct hea
     return seq;
 }
 
+int hearth_prefixes_fork(struct hearth_prefixes *p, int entry, int n, struct hearth_error *err)
+{
+    struct entry *e = &p->entries[entry];
+    e->used = ++p->clock;
+    return hearth_seq_fork(p->session, e->seq, n, err);
+}
+
 bool hearth_prefixes_drop(struct hearth_prefixes *p)
 {
     int oldest = 0;
@@ -99,16 +106,18 @@ bool hearth_prefixes_drop(struct hearth_prefixes *p)
     return true;
 }
 
-// Entries that are the beginning of these tokens have nothing that the new one lacks.
-static void drop_covered(struct hearth_prefixes *p, const hearth_token *tokens, int n)
+int hearth_prefixes_erase(struct hearth_prefixes *p, const hearth_token *tokens, int n)
 {
+    int most = 0;
     for (int i = p->n - 1; i >= 0; i--) {
         const struct entry *e = &p->entries[i];
-        if (hearth_common_prefix(e->tokens, e->n, tokens, n) == e->n) {
-            hearth_seq_free(p->session, e->seq);
-            forget(p, i);
-        }
+        if (hearth_common_prefix(e->tokens, e->n, tokens, n) < e->n)
+            continue;
+        most = e->n > most ? e->n : most;
+        hearth_seq_free(p->session, e->seq);
+        forget(p, i);
     }
+    return most;
 }
 
 void hearth_prefixes_keep(struct hearth_prefixes *p, int seq, const hearth_token *tokens, int n,
@@ -122,7 +131,7 @@ void hearth_prefixes_keep(struct hearth_prefixes *p, int seq, const hearth_token
         return;
     }
     memcpy(copy, tokens, (size_t)n * sizeof *copy);
-    drop_covered(p, tokens, n);
+    hearth_prefixes_erase(p, tokens, n); // they have nothing that the new one lacks
     if (p->n == p->cap)
         hearth_prefixes_drop(p);
     p->entries[p->n++] = (struct entry){seq, n, copy, ++p->clock, n_offered};

@@ -21,18 +21,24 @@ int hearth_prefixes_find(const struct hearth_prefixes *p, const hearth_token *to
 // A sequence with the first n tokens of an entry, which stays unless it has no more than these. A negative
 // code when there is no sequence left.
 int hearth_prefixes_take(struct hearth_prefixes *p, int entry, int n, struct hearth_error *err);
+// A further sequence with the first n tokens of an entry; the entry stays. A negative code when there is none
+// left.
+int hearth_prefixes_fork(struct hearth_prefixes *p, int entry, int n, struct hearth_error *err);
 // Keeps the first n tokens of a sequence, which belongs to the prefixes from now on; where there is no room
 // for it, the one that was not used for longest goes. The first n_offered blocks were offered already.
 void hearth_prefixes_keep(struct hearth_prefixes *p, int seq, const hearth_token *tokens, int n,
                           int n_offered);
 // Lets go of the entry that was not used for longest. False: there is none.
 bool hearth_prefixes_drop(struct hearth_prefixes *p);
+// Lets go of entries that are the beginning of these tokens. Returns how many of the tokens were in one.
+int hearth_prefixes_erase(struct hearth_prefixes *p, const hearth_token *tokens, int n);
 // The first n blocks of an entry.
 struct hearth_prefix_offer {
     int seq, n;
     const hearth_token *tokens;
 };
-// Those of the entry used last that has blocks that were not offered yet; now they were. False: there is none.
+// Those of the entry used last that has blocks that were not offered yet; now they were. False: there is
+// none.
 bool hearth_prefixes_offer(struct hearth_prefixes *p, struct hearth_prefix_offer *offer);
 // Entries that there are now.
 int hearth_prefixes_count(const struct hearth_prefixes *p);

@@ -273,12 +273,15 @@ static bool fill_task(struct hearth_exchange *x, struct hearth_task *task,
     struct sampling sampling = {.params = x->server->sampling};
     sampling.params.model = x->server->served.model;
     sampling.params.n_ctx = hearth_scheduler_room(x->server->scheduler);
+    int64_t slot = -1;
     int n_predict = -1;
     bool ok = take_numbers(x, &sampling.params) && take_seed(x, &sampling) && take_biases(x, &sampling) &&
               take_stops(x, task) && take_length(x, length, &n_predict) &&
+              hearth_request_int(x, "id_slot", -1, x->server->params->n_slots - 1, &slot) &&
               take_form(x, task, &sampling.params);
     for (int i = 0; i < task->n_jobs && ok; i++) {
         task->jobs[i].n_predict = n_predict;
+        task->jobs[i].slot = (int)slot;
         task->jobs[i].n_probs = n_probs;
         ok = fill_job(x, &task->jobs[i], &prompts[i / n], &sampling);
     }

@@ -36,6 +36,7 @@ static const struct hearth_route routes[] = {
     {"POST", "/apply-template", hearth_api_apply_template, LLAMA, false, true, true},
     {"GET", "/props", hearth_api_props, LLAMA, false, true, false},
     {"GET", "/slots", hearth_api_slots, LLAMA, false, true, false},
+    {"POST", "/slots/", hearth_api_slot_action, LLAMA, false, true, true},
     {"GET", "/metrics", hearth_api_metrics, LLAMA, false, true, false},
 };
 
@@ -63,4 +64,13 @@ const struct hearth_route *hearth_route_find(const char *path, const char *metho
         *allow = routes[i].method;
     }
     return NULL;
+}
+
+// Paths that begin alike are of one API.
+enum hearth_api hearth_route_api(const char *path)
+{
+    for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++)
+        if (is_path(routes[i].path, path))
+            return routes[i].api;
+    return strncmp(path, "/v1/", 4) ? LLAMA : strncmp(path, "/v1/messages", 12) ? OPENAI : ANTHROPIC;
 }

@@ -7,5 +7,7 @@
 
 // NULL: there is none; *allow is then the method that the path wants, or NULL if it is unknown.
 const struct hearth_route *hearth_route_find(const char *path, const char *method, const char **allow);
+// Whose form errors about a path have, whether there is such a route or not.
+enum hearth_api hearth_route_api(const char *path);
 
 #endif

@@ -13,7 +13,8 @@
 
 // ---- the thread
 
-// Hidden states of the rows, which are the prompt's from token `at` on. Returns whether the embedding is there.
+// Hidden states of the rows, which are the prompt's from token `at` on. Returns whether the embedding is
+// there.
 static bool take_states(struct hearth_scheduler *s, struct hearth_slot *slot, int at)
 {
     struct hearth_pooler *pooler = &slot->job->pooler;
@@ -86,11 +87,11 @@ static int evaluate(struct hearth_scheduler *s, struct hearth_error *err)
 static bool await_work(struct hearth_scheduler *s)
 {
     pthread_mutex_lock(&s->mutex);
-    while (!s->first && !s->info.n_busy && !s->ending && !s->written) {
+    while (!s->first && !s->info.n_busy && !s->ending && !s->written && !s->errands) {
         pthread_cond_broadcast(&s->idle);
         pthread_cond_wait(&s->work, &s->mutex);
     }
-    const bool more = s->first || s->info.n_busy || !s->ending;
+    const bool more = s->first || s->info.n_busy || s->errands || !s->ending;
     s->written = false;
     if (!more)
         pthread_cond_broadcast(&s->idle);
@@ -106,6 +107,7 @@ static void *work(void *arg)
         hearth_disk_offer(s);
         if (!await_work(s))
             return NULL;
+        hearth_saved_act(s);
         hearth_slots_end_unwanted(s);
         hearth_slots_fill(s);
         hearth_disk_restore(s);
@@ -215,10 +217,10 @@ void hearth_scheduler_look(struct hearth_scheduler *s, struct hearth_scheduler_i
 
 // ---- opening and closing
 
-int hearth_scheduler_sequences(int n_slots, bool on_disk)
+int hearth_scheduler_sequences(int n_slots, bool on_disk, bool saves_slots)
 {
     const int kept = n_slots + 8;
-    return n_slots + kept + on_disk;
+    return n_slots + kept + on_disk + saves_slots;
 }
 
 static int take_memory(struct hearth_scheduler *s, const struct hearth_scheduler_params *p)
@@ -235,9 +237,10 @@ static int take_memory(struct hearth_scheduler *s, const struct hearth_scheduler
     s->end = &s->first;
     s->slots = hearth_calloc((size_t)p->n_slots, sizeof *s->slots);
     s->rows = hearth_calloc((size_t)s->max_rows, sizeof *s->rows);
+    s->lasts = p->saves_slots ? hearth_calloc((size_t)p->n_slots, sizeof *s->lasts) : NULL;
     s->prefixes = hearth_prefixes_open(p->session, hearth_session_max_seqs(p->session) - p->n_slots -
-                                                       (p->prefix_folder != NULL));
-    return s->slots && s->rows && s->prefixes ? 0 : -1;
+                                                       (p->prefix_folder != NULL) - p->saves_slots);
+    return s->slots && s->rows && s->prefixes && (s->lasts || !p->saves_slots) ? 0 : -1;
 }
 
 static void free_all(struct hearth_scheduler *s)
@@ -245,6 +248,7 @@ static void free_all(struct hearth_scheduler *s)
     hearth_prefix_files_close(&s->files);
     if (s->prefixes)
         hearth_prefixes_close(&s->prefixes);
+    hearth_saved_close(s);
     free(s->slots);
     free(s->rows);
     free(s);
@@ -263,6 +267,7 @@ int hearth_scheduler_open(struct hearth_scheduler **out, const struct hearth_sch
     pthread_mutex_init(&s->mutex, NULL);
     pthread_cond_init(&s->work, NULL);
     pthread_cond_init(&s->idle, NULL);
+    pthread_cond_init(&s->acted, NULL);
     hearth_disk_open(s, params->prefix_folder, params->prefix_bytes);
     const int failed = pthread_create(&s->thread, NULL, work, s);
     if (failed) {
@@ -326,6 +331,7 @@ void hearth_scheduler_close(struct hearth_scheduler **s)
     pthread_mutex_destroy(&(*s)->mutex);
     pthread_cond_destroy(&(*s)->work);
     pthread_cond_destroy(&(*s)->idle);
+    pthread_cond_destroy(&(*s)->acted);
     free_all(*s);
     *s = NULL;
 }

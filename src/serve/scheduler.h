@@ -17,11 +17,12 @@ struct hearth_scheduler_params {
     int max_waiting;                // jobs that wait besides
     const char *prefix_folder;      // where prompts are kept on disk, too; NULL: nowhere
     uint64_t prefix_bytes;          // of it at most
+    bool saves_slots;               // hearth_scheduler_act() will be called
 };
 
 // Sequences that a session needs for so many slots: some are for what is kept of former prompts, one for what
-// is being written to disk.
-int hearth_scheduler_sequences(int n_slots, bool on_disk);
+// is being written to disk, one for a slot that is saved.
+int hearth_scheduler_sequences(int n_slots, bool on_disk, bool saves_slots);
 
 // Errors: HEARTH_E_MEMORY, HEARTH_E_IO (no thread).
 int hearth_scheduler_open(struct hearth_scheduler **out, const struct hearth_scheduler_params *params,
@@ -49,6 +50,32 @@ bool hearth_scheduler_await(struct hearth_scheduler *s, uint64_t ns);
 // Ends all jobs at once, and the thread.
 void hearth_scheduler_end(struct hearth_scheduler *s);
 void hearth_scheduler_close(struct hearth_scheduler **s); // ends it, if it has not
+
+// ---- prompts in files
+
+enum hearth_slot_action { HEARTH_SLOT_SAVE, HEARTH_SLOT_RESTORE, HEARTH_SLOT_ERASE };
+enum hearth_slot_outcome { HEARTH_SLOT_WAITS, HEARTH_SLOT_DONE, HEARTH_SLOT_BUSY, HEARTH_SLOT_FAILED };
+
+// What is to be done with what is kept of a slot's last prompt: it is written to a file (docs/kv-file.md),
+// comes from one, or is let go of, as far as no other prompt has it.
+struct hearth_slot_errand {
+    int slot;
+    enum hearth_slot_action action;
+    const char *path; // of the file
+    // What came of it.
+    int n_tokens;
+    uint64_t n_bytes, ns;
+    // The scheduler's.
+    enum hearth_slot_outcome outcome;
+    struct hearth_error *err;
+    struct hearth_slot_errand *next;
+};
+
+// Waits until it is done, between two evaluations. HEARTH_SLOT_BUSY: the slot is at work, there are too many
+// such errands, or the server ends; HEARTH_SLOT_FAILED: err says why, as hearth_seq_save() and
+// hearth_seq_load() do. Threads: any.
+enum hearth_slot_outcome hearth_scheduler_act(struct hearth_scheduler *s, struct hearth_slot_errand *errand,
+                                              struct hearth_error *err);
 
 // ---- what it does now
 

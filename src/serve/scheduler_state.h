@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The insides of the scheduler: scheduler.c has the thread, queue.c the jobs that wait, batch.c the rows of an
-// evaluation, slots.c where jobs go and end, disk.c what comes from disk and goes there.
+// evaluation, slots.c where jobs go and end, disk.c what comes from disk and goes there, saved.c slots' prompts in files.
 #ifndef HEARTH_SERVE_SCHEDULER_STATE_H
 #define HEARTH_SERVE_SCHEDULER_STATE_H
 
@@ -22,11 +22,18 @@ struct hearth_slot {
     int n_offered;               // blocks that were handed to the writer
 };
 
+// A prompt that ended in a slot.
+struct hearth_last {
+    hearth_token *tokens;
+    int n;
+};
+
 struct hearth_scheduler {
     const struct hearth_model *model;
     struct hearth_session *session;
     int n_slots, max_waiting, room, max_rows, max_steps;
     struct hearth_slot *slots;
+    struct hearth_last *lasts; // [n_slots]; NULL: nobody asks for them
     struct hearth_prefixes *prefixes;
     struct hearth_prefix_files *files;   // NULL: prompts are kept in memory alone
     double block_read_ns, block_cost_ns; // of a block from disk; of computing one, as files say. 0: unknown
@@ -38,11 +45,13 @@ struct hearth_scheduler {
     bool joined;
 
     pthread_mutex_t mutex; // for all below, and for the slots where others than the thread look at them
-    pthread_cond_t work, idle;
+    pthread_cond_t work, idle, acted;
     struct hearth_job *first, **end; // that wait
     int n_waiting;
     bool evaluating, ending, aborted;
     bool written; // the writer of files is idle again
+    struct hearth_slot_errand *errands;
+    int n_errands;
     uint64_t order;
     struct hearth_scheduler_info info;
 };
@@ -51,7 +60,8 @@ struct hearth_scheduler {
 
 // The task's next job waits.
 void hearth_queue_next(struct hearth_scheduler *s, struct hearth_task *task);
-// Takes the job at *at, which waits, out of the queue; of a task whose jobs wait one by one, the next follows.
+// Takes the job at *at, which waits, out of the queue; of a task whose jobs wait one by one, the next
+// follows.
 struct hearth_job *hearth_queue_take(struct hearth_scheduler *s, struct hearth_job **at);
 
 // ---- slots.c
@@ -83,6 +93,14 @@ void hearth_disk_restore(struct hearth_scheduler *s);
 void hearth_disk_offer(struct hearth_scheduler *s);
 // At the end, in any thread: writes what is left, for some seconds at most.
 void hearth_disk_finish(struct hearth_scheduler *s);
+
+// ---- saved.c
+
+// Notes the prompt that ended in a slot.
+void hearth_saved_note(struct hearth_scheduler *s, int slot, const hearth_token *tokens, int n);
+// Does the errands that wait.
+void hearth_saved_act(struct hearth_scheduler *s);
+void hearth_saved_close(struct hearth_scheduler *s);
 
 // ---- batch.c
 

@@ -24,6 +24,7 @@ struct hearth_server_params {
     size_t max_body;           // bytes of a request
     const char *prefix_folder; // where prompts are kept on disk, too; NULL: nowhere
     uint64_t prefix_bytes;     // of it at most
+    const char *slot_folder;   // where slots' prompts are saved when that is asked for; NULL: never
 };
 
 // Listens. Until hearth_server_start() requests are told that the model is loading. All that `params` points
@@ -45,7 +46,8 @@ struct hearth_served {
     int n_predict;                                // the same
     enum hearth_pooling pooling;                  // of embeddings
 };
-int hearth_server_sequences(int n_slots, bool on_disk); // on_disk: there is a prefix_folder
+// on_disk: there is a prefix_folder; saves_slots: a slot_folder.
+int hearth_server_sequences(int n_slots, bool on_disk, bool saves_slots);
 // From now on requests are answered. Errors: HEARTH_E_MEMORY, HEARTH_E_IO.
 int hearth_server_start(struct hearth_server *server, const struct hearth_served *served,
                         struct hearth_error *err);

@@ -22,9 +22,9 @@ struct hearth_server {
     atomic_int stops;
 };
 
-int hearth_server_sequences(int n_slots, bool on_disk)
+int hearth_server_sequences(int n_slots, bool on_disk, bool saves_slots)
 {
-    return hearth_scheduler_sequences(n_slots, on_disk);
+    return hearth_scheduler_sequences(n_slots, on_disk, saves_slots);
 }
 
 int hearth_server_open(struct hearth_server **out, const struct hearth_server_params *params,
@@ -76,7 +76,8 @@ int hearth_server_start(struct hearth_server *server, const struct hearth_served
                                                    .n_slots = server->params.n_slots,
                                                    .max_waiting = server->params.max_waiting,
                                                    .prefix_folder = server->params.prefix_folder,
-                                                   .prefix_bytes = server->params.prefix_bytes};
+                                                   .prefix_bytes = server->params.prefix_bytes,
+                                                   .saves_slots = server->params.slot_folder != NULL};
     s->served = *served;
     s->sampling = *served->sampling;
     s->knows_developer = hearth_conversation_knows_developer(served->chat);

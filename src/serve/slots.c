@@ -114,6 +114,8 @@ void hearth_slot_end(struct hearth_scheduler *s, struct hearth_slot *slot, enum 
         hearth_seq_free(s->session, slot->seq);
     else
         hearth_prefixes_keep(s->prefixes, slot->seq, job->tokens, kept, slot->n_offered);
+    if (!job->pooler.out)
+        hearth_saved_note(s, (int)(slot - s->slots), job->tokens, kept);
     free_slot(s, slot);
     end_job(s, job, end, message);
 }
@@ -245,18 +247,31 @@ static void start(struct hearth_scheduler *s, struct hearth_slot *slot, struct h
         job->started_ns = hearth_now_ns();
         job->stats.n_prompt = job->n_prompt;
     }
+    job->stats.slot = (int)(slot - s->slots);
     pthread_mutex_unlock(&s->mutex);
     if (restores)
         hearth_disk_begin(s, slot);
 }
 
-// Takes the first waiting job that can begin. NULL: none can.
-static struct hearth_job *take_waiting(struct hearth_scheduler *s)
+// A slot that nobody uses: number `wanted`, or any where that is negative. NULL: there is none.
+static struct hearth_slot *find_free(struct hearth_scheduler *s, int wanted)
+{
+    for (int i = 0; i < s->n_slots; i++)
+        if (!s->slots[i].job && (wanted < 0 || wanted == i))
+            return &s->slots[i];
+    return NULL;
+}
+
+// Takes the first waiting job that can begin, and finds its slot. NULL: none can.
+static struct hearth_job *take_waiting(struct hearth_scheduler *s, struct hearth_slot **slot)
 {
     struct hearth_job *found = NULL;
+    if (!find_free(s, -1))
+        return NULL;
     pthread_mutex_lock(&s->mutex);
     for (struct hearth_job **at = &s->first; *at; at = &(*at)->next) {
-        if (should_wait(s, *at))
+        *slot = find_free(s, (*at)->slot);
+        if (!*slot || should_wait(s, *at))
             continue;
         if (!fits(s, *at))
             break;
@@ -284,13 +299,7 @@ void hearth_slots_count_cached(struct hearth_scheduler *s)
 
 void hearth_slots_fill(struct hearth_scheduler *s)
 {
-    for (int i = 0; i < s->n_slots; i++) {
-        struct hearth_slot *slot = &s->slots[i];
-        while (!slot->job) {
-            struct hearth_job *job = take_waiting(s);
-            if (!job)
-                return;
-            start(s, slot, job);
-        }
-    }
+    struct hearth_slot *slot;
+    for (struct hearth_job *job; (job = take_waiting(s, &slot));)
+        start(s, slot, job);
 }

@@ -38,6 +38,7 @@ struct hearth_task *hearth_task_open(int n_jobs)
     for (int i = 0; i < n_jobs; i++) {
         jobs[i].task = &t->task;
         jobs[i].index = i;
+        jobs[i].slot = -1;
         jobs[i].n_probs = -1;
         jobs[i].n_predict = -1;
     }

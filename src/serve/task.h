@@ -25,6 +25,7 @@ enum hearth_end {
 // How a job went. Times in nanoseconds.
 struct hearth_job_stats {
     int n_prompt, n_cached, n_generated; // tokens; n_cached of n_prompt were there already
+    int slot;                            // where it is, or was last
     uint64_t prompt_ns, generate_ns;
 };
 
@@ -61,6 +62,7 @@ struct hearth_job {
     hearth_token *tokens; // the prompt's, then the generated ones
     int n_tokens, cap, n_prompt;
     int n_predict; // tokens to generate at most; -1: until the context is full
+    int slot;      // that it wants; -1: any
     int n_probs;   // most likely tokens to tell with each; -1: none, not even the token's own probability
     bool ignore_eos;
     struct hearth_sampler *sampler;
@@ -81,8 +83,8 @@ struct hearth_task {
     char **stops; // texts that end a job, and are no part of its text
     int n_stops;
     bool streams; // each piece is wanted at once; else all at the end
-    // Its jobs wait one after the other: each is submitted when the one before begins. So others that wait take
-    // turns with them, however many there are.
+    // Its jobs wait one after the other: each is submitted when the one before begins. So others that wait
+    // take turns with them, however many there are.
     bool one_by_one;
     int n_submitted; // the scheduler's
     // What its samplers use, and what gives it back when they are closed.

@@ -16,7 +16,9 @@ enum hearth_synth_arch {
     HEARTH_SYNTH_OPT,
     HEARTH_SYNTH_FALCON,
     HEARTH_SYNTH_QWEN3MOE,
-    HEARTH_SYNTH_GPTOSS
+    HEARTH_SYNTH_GPTOSS,
+    HEARTH_SYNTH_QWEN35MOE,
+    HEARTH_SYNTH_DEEPSEEK2
 };
 
 // Some of a space's neurons and how often they are active. The probabilities rise evenly on a
@@ -38,14 +40,27 @@ struct hearth_synth_planting {
                                       // standard deviation
 };
 
+// Latent attention and what comes with it (struct hearth_latent in model/model.h has the words).
+struct hearth_synth_latent {
+    uint32_t rank, q_rank, n_rot, still, value; // q_rank 0: queries in one step
+    uint32_t n_ff_dense;                        // of the first layer, which has no experts
+    uint32_t n_shared;                          // experts in one that all tokens use
+    bool sigmoid;                               // experts chosen by sigmoids and a bias
+};
+
 struct hearth_synth_preset {
     const char *name, *what;
     enum hearth_synth_arch arch;
     uint32_t n_vocab, n_ctx, n_embd, n_ff, n_layer, n_head, n_head_kv, head_dim;
     float rope_theta;
     uint32_t n_expert, n_used;
-    uint32_t window;        // of every other layer; 0: none
-    uint32_t n_ctx_orig;    // extended 32-fold by YaRN; 0: not extended
+    struct hearth_synth_latent latent;
+    uint32_t n_shared;                     // neurons of the expert that all tokens use; 0: there is none
+    uint32_t n_rot;                        // dimensions of a head that rotate; 0: all
+    uint32_t attends;                      // every so many layers attend, others are recurrent; 0: all
+    uint32_t rec_keys, rec_heads, rec_dim; // of recurrent layers: heads of keys, of values, elements of each
+    uint32_t window;                       // of every other layer; 0: none
+    uint32_t n_ctx_orig;                   // extended 32-fold by YaRN; 0: not extended
     const char *activation; // feed_forward.activation: "relu", "drelu", or NULL: the architecture's
     bool pwri;              // written in PowerInfer's variant of the container
     bool pack;              // written as a pack, with neurons by falling probability
@@ -64,6 +79,8 @@ uint32_t hearth_synth_rank(const struct hearth_synth_preset *p, uint32_t layer);
 enum hearth_synth_fill {
     HEARTH_SYNTH_ONES,
     HEARTH_SYNTH_ZEROS,
+    HEARTH_SYNTH_DECAYS, // of recurrent layers: how fast states fade
+    HEARTH_SYNTH_TAPS,   // of their convolutions
     HEARTH_SYNTH_RANDOM,
     HEARTH_SYNTH_EMBEDDING,
     HEARTH_SYNTH_HEAD,
@@ -121,7 +138,8 @@ struct hearth_synth {
     struct hearth_bundle bundle;   // of a pack
 };
 
-#define HEARTH_SYNTH_BUFFER ((size_t)4 << 20)
+#define HEARTH_SYNTH_BUFFER    ((size_t)4 << 20)
+#define HEARTH_SYNTH_TAP_COUNT 4 // of convolutions
 
 // A token's stream at the model's input is constant * CONSTANT + code * sqrt(1 - CONSTANT^2), with mean
 // square 1. Codes have mean square 1 in each half, and each half is orthogonal to the constant.

@@ -26,9 +26,23 @@ static int write_vector(struct hearth_synth *s, const struct hearth_synth_tensor
 {
     float *v = (float *)(void *)s->buffer;
     for (uint64_t i = 0; i < t->k; i++)
-        v[i] = t->fill == HEARTH_SYNTH_ONES ? 1.0f : 0.0f;
+        v[i] = t->fill == HEARTH_SYNTH_ONES     ? 1.0f
+               : t->fill == HEARTH_SYNTH_DECAYS ? -0.02f - 0.5f * (float)i / (float)t->k
+                                                : 0.0f;
     int rc = HEARTH_OK;
     for (uint64_t i = 0; i < t->x && !rc; i++)
+        rc = hearth_synth_write(s, v, (size_t)t->k * sizeof *v);
+    return rc;
+}
+
+// A channel's taps: the token's own, and less of those before it.
+static int write_taps(struct hearth_synth *s, const struct hearth_synth_tensor *t)
+{
+    float *v = (float *)(void *)s->buffer;
+    for (uint64_t i = 0; i < t->k; i++)
+        v[i] = i + 1 < t->k ? 0.25f : 1.0f;
+    int rc = HEARTH_OK;
+    for (uint64_t i = 0; i < t->n && !rc; i++)
         rc = hearth_synth_write(s, v, (size_t)t->k * sizeof *v);
     return rc;
 }
@@ -71,7 +85,10 @@ static int write_tensor(struct hearth_synth *s, struct hearth_synth_planted *p,
     switch (t->fill) {
     case HEARTH_SYNTH_ONES:
     case HEARTH_SYNTH_ZEROS:
+    case HEARTH_SYNTH_DECAYS:
         return write_vector(s, t);
+    case HEARTH_SYNTH_TAPS:
+        return write_taps(s, t);
     case HEARTH_SYNTH_RANDOM:
         return write_random(s, t, stream);
     case HEARTH_SYNTH_EMBEDDING:
@@ -166,7 +183,8 @@ static int write_shape(struct hearth_synth *s, const struct hearth_synth_tensor 
 
 static int put_metadata(struct hearth_synth *s)
 {
-    static const char *const names[] = {"llama", "bamboo", "opt", "falcon", "qwen3moe", "gpt-oss"};
+    static const char *const names[] = {"llama",    "bamboo",  "opt",       "falcon",
+                                        "qwen3moe", "gpt-oss", "qwen35moe", "deepseek2"};
     const struct hearth_synth_preset *p = s->p;
     const char *arch = names[p->arch];
     const bool layer_norm = p->arch == HEARTH_SYNTH_OPT || p->arch == HEARTH_SYNTH_FALCON;
@@ -176,15 +194,34 @@ static int put_metadata(struct hearth_synth *s)
     } numbers[] = {{"context_length", p->n_ctx},
                    {"embedding_length", p->n_embd},
                    {"block_count", p->n_layer},
-                   {"feed_forward_length", p->n_ff},
+                   {"feed_forward_length", p->latent.rank ? p->latent.n_ff_dense : p->n_ff},
                    {"attention.head_count", p->n_head},
                    {"attention.head_count_kv", p->n_head_kv},
                    {"attention.key_length", p->head_dim},
-                   {"attention.value_length", p->head_dim},
-                   {"rope.dimension_count", p->rope_theta > 0 ? p->head_dim : 0},
+                   {"attention.value_length", p->latent.rank ? p->latent.rank : p->head_dim},
+                   {"attention.key_length_mla", p->latent.still + p->latent.n_rot},
+                   {"attention.value_length_mla", p->latent.value},
+                   {"attention.kv_lora_rank", p->latent.rank},
+                   {"attention.q_lora_rank", p->latent.q_rank},
+                   {"leading_dense_block_count", p->latent.n_ff_dense ? 1 : 0},
+                   {"expert_shared_count", p->latent.n_shared},
+                   {"expert_gating_func", !p->latent.rank     ? 0
+                                          : p->latent.sigmoid ? 2
+                                                              : 1},
+                   {"rope.dimension_count", p->rope_theta <= 0 ? 0
+                                            : p->latent.rank   ? p->latent.n_rot
+                                            : p->n_rot         ? p->n_rot
+                                                               : p->head_dim},
                    {"expert_count", p->n_expert},
                    {"expert_used_count", p->n_used},
                    {"expert_feed_forward_length", p->n_expert ? p->n_ff : 0},
+                   {"expert_shared_feed_forward_length", p->n_shared},
+                   {"full_attention_interval", p->attends},
+                   {"ssm.conv_kernel", p->attends ? HEARTH_SYNTH_TAP_COUNT : 0},
+                   {"ssm.state_size", p->rec_dim},
+                   {"ssm.group_count", p->rec_keys},
+                   {"ssm.time_step_rank", p->rec_heads},
+                   {"ssm.inner_size", p->rec_heads * p->rec_dim},
                    {"attention.sliding_window", p->window},
                    {"rope.scaling.original_context_length", p->n_ctx_orig},
                    {"vocab_size", p->n_vocab}};

@@ -20,8 +20,15 @@ static void add(struct list *l, const char *name, enum hearth_synth_fill fill, u
         struct hearth_synth_tensor *t = &l->tensors[l->n];
         const uint64_t x = l->s->p->n_expert;
         const bool each = x && (fill == HEARTH_SYNTH_BUNDLES || strstr(name, "_exps"));
-        *t = (struct hearth_synth_tensor){
-            .fill = fill, .k = k, .n = n, .x = each ? x : 1, .layer = l->layer, .stddev = stddev};
+        const bool heads = !strcmp(name, "attn_k_b.weight") || !strcmp(name, "attn_v_b.weight");
+        *t = (struct hearth_synth_tensor){.fill = fill,
+                                          .k = k,
+                                          .n = n,
+                                          .x = heads  ? l->s->p->n_head
+                                               : each ? x
+                                                      : 1,
+                                          .layer = l->layer,
+                                          .stddev = stddev};
         if (l->layer < l->s->p->n_layer)
             snprintf(t->name, sizeof t->name, "blk.%u.%s", l->layer, name);
         else
@@ -58,8 +65,31 @@ static void add_random(struct list *l, const char *name, uint64_t k, uint64_t n,
         add(l, full, HEARTH_SYNTH_ZEROS, n, 0, 0);
 }
 
+static void add_latent_attention(struct list *l)
+{
+    const struct hearth_synth_latent *a = &l->s->p->latent;
+    const uint64_t e = l->s->p->n_embd, heads = l->s->p->n_head, query = heads * (a->still + a->n_rot);
+    const float in = 1 / sqrtf((float)e), from_latent = 1 / sqrtf((float)a->rank);
+    if (a->q_rank) {
+        add_random(l, "attn_q_a", e, a->q_rank, in);
+        add(l, "attn_q_a_norm.weight", HEARTH_SYNTH_ONES, a->q_rank, 0, 0);
+        add_random(l, "attn_q_b", a->q_rank, query, 1 / sqrtf((float)a->q_rank));
+    } else {
+        add_random(l, "attn_q", e, query, in);
+    }
+    add_random(l, "attn_kv_a_mqa", e, a->rank + a->n_rot, in);
+    add(l, "attn_kv_a_norm.weight", HEARTH_SYNTH_ONES, a->rank, 0, 0);
+    add_random(l, "attn_k_b", a->still, a->rank, from_latent);
+    add_random(l, "attn_v_b", a->rank, a->value, from_latent);
+    add_random(l, "attn_output", heads * a->value, e, l->s->gain / sqrtf((float)(heads * a->value)));
+}
+
 static void add_attention(struct list *l)
 {
+    if (l->s->p->latent.rank) {
+        add_latent_attention(l);
+        return;
+    }
     const struct hearth_synth_preset *p = l->s->p;
     const uint64_t e = p->n_embd, q = (uint64_t)p->n_head * p->head_dim,
                    kv = (uint64_t)p->n_head_kv * p->head_dim;
@@ -67,11 +97,11 @@ static void add_attention(struct list *l)
     if (p->arch == HEARTH_SYNTH_FALCON) {
         add_random(l, "attn_qkv", e, q + 2 * kv, in);
     } else {
-        add_random(l, "attn_q", e, q, in);
+        add_random(l, "attn_q", e, p->arch == HEARTH_SYNTH_QWEN35MOE ? 2 * q : q, in); // and its gate
         add_random(l, "attn_k", e, kv, in);
         add_random(l, "attn_v", e, kv, in);
     }
-    if (p->arch == HEARTH_SYNTH_QWEN3MOE) {
+    if (p->arch == HEARTH_SYNTH_QWEN3MOE || p->arch == HEARTH_SYNTH_QWEN35MOE) {
         add(l, "attn_q_norm.weight", HEARTH_SYNTH_ONES, p->head_dim, 0, 0);
         add(l, "attn_k_norm.weight", HEARTH_SYNTH_ONES, p->head_dim, 0, 0);
     }
@@ -80,20 +110,53 @@ static void add_attention(struct list *l)
     add_random(l, "attn_output", q, e, l->s->gain / sqrtf((float)q));
 }
 
-// Adds the feed-forward part of a model whose neurons are all random. Down is scaled for products of a SiLU
-// and a normal number, which the weights of experts make smaller.
-static void add_random_ffn(struct list *l)
+// A layer that is recurrent.
+static void add_recurrence(struct list *l)
 {
     const struct hearth_synth_preset *p = l->s->p;
-    const char *each = p->n_expert ? "_exps" : "";
-    const uint64_t e = p->n_embd, f = p->n_ff;
-    const float in = 1 / sqrtf((float)e), out = l->s->gain / sqrtf((float)f) * (p->n_expert ? 4.0f : 1.7f);
+    const uint64_t e = p->n_embd, values = (uint64_t)p->rec_heads * p->rec_dim,
+                   channels = values + 2 * (uint64_t)p->rec_keys * p->rec_dim;
+    const float in = 1 / sqrtf((float)e);
+    add_random(l, "attn_qkv", e, channels, in);
+    add_random(l, "attn_gate", e, values, in);
+    add_random(l, "ssm_beta", e, p->rec_heads, in);
+    add_random(l, "ssm_alpha", e, p->rec_heads, in);
+    add(l, "ssm_conv1d.weight", HEARTH_SYNTH_TAPS, HEARTH_SYNTH_TAP_COUNT, channels, 0);
+    add(l, "ssm_a", HEARTH_SYNTH_DECAYS, p->rec_heads, 0, 0);
+    add(l, "ssm_dt.bias", HEARTH_SYNTH_ZEROS, p->rec_heads, 0, 0);
+    add(l, "ssm_norm.weight", HEARTH_SYNTH_ONES, p->rec_dim, 0, 0);
+    add_random(l, "ssm_out", values, e, l->s->gain / sqrtf((float)values));
+}
+
+// Gate, up and down of f neurons. Down is scaled for products of a SiLU and a normal number, which the
+// weights of experts make smaller.
+static void add_random_part(struct list *l, const char *kind, uint64_t f, float scale)
+{
+    const uint64_t e = l->s->p->n_embd;
+    const float in = 1 / sqrtf((float)e), out = l->s->gain / sqrtf((float)f) * scale;
     const char *const names[] = {"gate", "up", "down"};
     for (int i = 0; i < 3; i++) {
         char name[48];
-        snprintf(name, sizeof name, "ffn_%s%s", names[i], each);
+        snprintf(name, sizeof name, "ffn_%s%s", names[i], kind);
         add_random(l, name, i < 2 ? e : f, i < 2 ? f : e, i < 2 ? in : out);
     }
+}
+
+// The expert that all tokens use.
+static void add_shared(struct list *l)
+{
+    const struct hearth_synth_preset *p = l->s->p;
+    add(l, "ffn_gate_inp_shexp.weight", HEARTH_SYNTH_ZEROS, p->n_embd, 0, 0);
+    add_random_part(l, "_shexp", p->n_shared, 1.0f);
+}
+
+// Adds the feed-forward part of a model whose neurons are all random.
+static void add_random_ffn(struct list *l)
+{
+    const struct hearth_synth_preset *p = l->s->p;
+    add_random_part(l, p->n_expert ? "_exps" : "", p->n_ff, p->n_expert ? 4.0f : 1.7f);
+    if (p->latent.n_shared)
+        add_random_part(l, "_shexp", (uint64_t)p->latent.n_shared * p->n_ff, 1.7f);
 }
 
 static void add_planted_ffn(struct list *l)
@@ -147,17 +210,30 @@ size_t hearth_synth_list(const struct hearth_synth *s, struct hearth_synth_tenso
         add_norm(l, "attn_norm");
         if (p->arch == HEARTH_SYNTH_FALCON)
             add_norm(l, "attn_norm_2");
-        add_attention(l);
+        if (p->attends && (l->layer + 1) % p->attends)
+            add_recurrence(l);
+        else
+            add_attention(l);
         if (p->arch != HEARTH_SYNTH_FALCON)
-            add_norm(l, p->arch == HEARTH_SYNTH_GPTOSS ? "post_attention_norm" : "ffn_norm");
+            add_norm(l, p->arch == HEARTH_SYNTH_GPTOSS || p->arch == HEARTH_SYNTH_QWEN35MOE
+                            ? "post_attention_norm"
+                            : "ffn_norm");
+        if (!l->layer && p->latent.n_ff_dense) {
+            add_random_part(l, "", p->latent.n_ff_dense, 1.7f);
+            continue;
+        }
         if (p->n_expert)
             add(l, "ffn_gate_inp.weight", HEARTH_SYNTH_ROUTER, e, p->n_expert, 0);
+        if (p->latent.sigmoid)
+            add(l, "exp_probs_b.bias", HEARTH_SYNTH_ZEROS, p->n_expert, 0, 0);
         if (p->n_expert && has_biases(p))
             add(l, "ffn_gate_inp.bias", HEARTH_SYNTH_ZEROS, p->n_expert, 0, 0);
         if (hearth_synth_has_neurons(p))
             add_planted_ffn(l);
         else
             add_random_ffn(l);
+        if (p->n_shared)
+            add_shared(l);
     }
     add_norm(l, "output_norm");
     add(l, "output.weight", p->planting ? HEARTH_SYNTH_HEAD : HEARTH_SYNTH_RANDOM, e, p->n_vocab, random);
@@ -168,7 +244,8 @@ static uint32_t type_of(const struct hearth_synth_tensor *t)
 {
     if (t->fill == HEARTH_SYNTH_BUNDLES)
         return HEARTH_TYPE_I8;
-    return t->n && t->fill != HEARTH_SYNTH_ROUTER ? HEARTH_TYPE_Q4_0 : HEARTH_TYPE_F32;
+    const bool plain = t->fill == HEARTH_SYNTH_ROUTER || t->fill == HEARTH_SYNTH_TAPS;
+    return t->n && !plain ? HEARTH_TYPE_Q4_0 : HEARTH_TYPE_F32;
 }
 
 uint64_t hearth_synth_bytes(const struct hearth_synth_tensor *t)

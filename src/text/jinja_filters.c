@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/os.h"
 #include "text/jinja.h"
 
 typedef struct jinja_value value;
@@ -245,8 +246,8 @@ static double nearest(double f, int64_t digits)
     }
     if (digits > 22 || !isfinite(f) || fabs(f) > 1e60)
         return f;
-    snprintf(text, sizeof text, "%.*f", (int)digits, f);
-    return strtod(text, NULL);
+    hearth_print_number(text, sizeof text, 'f', (int)digits, f);
+    return hearth_strtod(text, NULL);
 }
 
 static value round_to(struct jinja *j, const value *self, const struct jinja_args *args)

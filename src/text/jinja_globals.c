@@ -119,7 +119,10 @@ static value strftime_now(struct jinja *j, const value *self, const struct jinja
         hearth_jinja_fail(j, "strftime_now(): the time is out of range");
     memcpy(form, s->s, s->n);
     form[s->n] = '\0';
-    return hearth_jinja_copy(j, text, strftime(text, sizeof text, form, &tm), JINJA_TEMPLATE);
+    // What a message has written must not become a control token on its way through a date.
+    const bool from_data = s->marks ? memchr(s->marks, JINJA_DATA, s->n) != NULL : s->origin == JINJA_DATA;
+    return hearth_jinja_copy(j, text, strftime(text, sizeof text, form, &tm),
+                             from_data ? JINJA_DATA : JINJA_TEMPLATE);
 }
 
 const struct jinja_named *hearth_jinja_globals(size_t *n)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/os.h"
 #include "text/jinja.h"
 #include "text/unicode.h"
 
@@ -156,7 +157,7 @@ static struct jinja_value read_number(struct reader *r)
     r->at = end;
     errno = 0;
     const long long i = whole ? strtoll(text, NULL, 10) : 0;
-    return whole && !errno ? hearth_jinja_int(i) : hearth_jinja_float(strtod(text, NULL));
+    return whole && !errno ? hearth_jinja_int(i) : hearth_jinja_float(hearth_strtod(text, NULL));
 }
 
 static struct jinja_value read_value(struct reader *r);

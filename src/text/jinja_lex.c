@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/os.h"
 #include "text/jinja_parse.h"
 #include "text/unicode.h"
 
@@ -229,7 +230,8 @@ static void read_number(struct lexer *x)
     int64_t i = 0;
     if (whole && !hearth_jinja_parse_int(&s, base, &i))
         hearth_jinja_fail(x->j, "no good integer, or beyond 64 bits: %s", text);
-    add(x, JINJA_T_VALUE)->value = whole ? hearth_jinja_int(i) : hearth_jinja_float(strtod(text, NULL));
+    add(x, JINJA_T_VALUE)->value =
+        whole ? hearth_jinja_int(i) : hearth_jinja_float(hearth_strtod(text, NULL));
     advance(x, end);
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/os.h"
 #include "text/jinja.h"
 
 // ---- numbers
@@ -15,8 +16,8 @@ static int digits_of(double f, char digits[24], int *exponent)
 {
     char text[40];
     for (int precision = 0; precision < 17; precision++) {
-        snprintf(text, sizeof text, "%.*e", precision, f);
-        if (strtod(text, NULL) == f)
+        hearth_print_number(text, sizeof text, 'e', precision, f);
+        if (hearth_strtod(text, NULL) == f)
             break;
     }
     int n = 0;
@@ -222,6 +223,7 @@ struct spec {
     bool left, center, plus, space, zero, alternate, has_align, comma;
     const char *fill; // a character
     size_t n_fill;
+    enum jinja_origin origin; // of the character
     int64_t width, precision; // precision -1: not given
     char type;                // 0: not given
 };
@@ -240,7 +242,7 @@ static int64_t number_at(struct jinja *j, const struct jinja_string *s, size_t *
 static void pad(struct jinja_builder *b, const struct spec *p, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
-        hearth_jinja_put(b, p->fill, p->n_fill, JINJA_TEMPLATE);
+        hearth_jinja_put(b, p->fill, p->n_fill, p->origin);
 }
 
 // Text with the width of the format. `sign`: bytes of it that stay before filling zeros.
@@ -445,6 +447,7 @@ static struct spec format_spec(struct jinja *j, const struct jinja_string *s)
     if (n < s->n && is_align(s->s[n])) {
         p.fill = s->s;
         p.n_fill = n;
+        p.origin = s->marks ? s->marks[0] : s->origin;
         at = n;
     }
     if (at < s->n && is_align(s->s[at])) {
@@ -512,7 +515,10 @@ static void put_field(struct jinja_builder *b, const struct jinja_string *field,
     bool repr = false;
     if (colon) {
         name.n = (size_t)(colon - field->s);
-        spec = (struct jinja_string){.s = colon + 1, .n = field->n - name.n - 1};
+        spec = *field;
+        spec.s += name.n + 1;
+        spec.n -= name.n + 1;
+        spec.marks = field->marks ? field->marks + name.n + 1 : NULL;
     }
     if (name.n >= 2 && name.s[name.n - 2] == '!') {
         repr = name.s[name.n - 1] == 'r';

@@ -80,20 +80,19 @@ static enum flow run_for(struct jinja *j, const node *n, struct jinja_builder *o
     if (n->c)
         items = filtered(j, n, items);
     *loop = (struct jinja_loop){.items = items, .changed = hearth_jinja_missing()};
-    if (!items->n) {
-        run_in_frame(j, &n->list, out);
-        return GO_ON;
-    }
+    bool ended = false; // a round, without break and continue: Jinja2 goes by that, too
     for (; loop->index < items->n; loop->index++) {
         f = renew(j, f, outer);
         hearth_jinja_work(j, 1);
         hearth_jinja_assign_name(j, j->names->loop, (value){.type = JINJA_LOOP, .u.loop = loop});
         hearth_jinja_assign(j, n->a, items->v[loop->index]);
-        if (run(j, &n->body, out) == BREAK)
+        const enum flow flow = run(j, &n->body, out);
+        ended |= flow == GO_ON;
+        if (flow == BREAK)
             break;
     }
     j->frame = outer;
-    return GO_ON;
+    return ended ? GO_ON : run_in_frame(j, &n->list, out); // there, break and continue are of an outer loop
 }
 
 // ---- blocks

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/os.h"
 #include "text/jinja.h"
 #include "text/unicode.h"
 
@@ -298,6 +299,6 @@ bool hearth_jinja_parse_float(const struct jinja_string *s, double *out)
         return false;
     memcpy(text, t.s, t.n);
     text[t.n] = '\0';
-    *out = strtod(text, &end);
+    *out = hearth_strtod(text, &end);
     return end == text + t.n;
 }

@@ -844,8 +844,14 @@ static void test_cpu(void **state)
             assert_string_equal(hearth_cpu_level_name(flags), hearth_cpu_level(i));
         }
     assert_true(hearth_cpu_limit(hearth_cpu_level_name(all), &flags) && flags == all);
+#if defined(__x86_64__)
     if (all & HEARTH_CPU_AVX512)
         assert_true(hearth_cpu_limit("avx2", &flags) && flags == HEARTH_CPU_AVX2);
+#elif defined(__aarch64__)
+    assert_true(all & HEARTH_CPU_NEON);
+    if (all & HEARTH_CPU_I8MM)
+        assert_true(hearth_cpu_limit("dotprod", &flags) && flags == (HEARTH_CPU_NEON | HEARTH_CPU_DOTPROD));
+#endif
     assert_true(strlen(hearth_cpu_brand()) > 0);
     assert_ptr_equal(hearth_cpu_brand(), hearth_cpu_brand());
 }
@@ -882,6 +888,72 @@ static void test_cpu_count_follows_affinity(void **state)
     assert_int_equal(hearth_cpu_count(), n);
 }
 
+static void write_capacity(const char *made, size_t cpu, const char *text)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/cpu%zu", made, cpu);
+    assert_true(mkdir(path, 0700) == 0 || errno == EEXIST);
+    strcat(path, "/cpu_capacity");
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_true(fputs(text, f) >= 0);
+    assert_int_equal(fclose(f), 0);
+}
+
+static void test_fast_processors(void **state)
+{
+    (void)state;
+    cpu_set_t allowed;
+    char made[] = "/tmp/hearth-capacity-XXXXXX";
+    assert_int_equal(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+    assert_non_null(mkdtemp(made));
+    assert_int_equal(hearth_os_fast_processors(made), 0); // there are no files
+    int fast = 0, seen = 0;
+    for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        const bool mine = CPU_ISSET(cpu, &allowed);
+        if (!mine && cpu > 64)
+            continue;
+        // Those that this process may not use do not count, however fast they are.
+        write_capacity(made, cpu, !mine ? "4096\n" : seen == 0 ? "1024\n" : seen % 2 ? "512\n" : "800\n");
+        fast += mine && seen % 2 == 0;
+        seen += mine;
+    }
+    assert_int_equal(hearth_os_fast_processors(made), fast);
+    for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &allowed)) {
+            write_capacity(made, cpu, "fast");
+            break;
+        }
+    assert_int_equal(hearth_os_fast_processors(made), 0); // one is not known
+    for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        char path[512];
+        snprintf(path, sizeof path, "%s/cpu%zu/cpu_capacity", made, cpu);
+        if (remove(path) == 0) {
+            *strrchr(path, '/') = '\0';
+            assert_int_equal(rmdir(path), 0);
+        }
+    }
+    assert_int_equal(rmdir(made), 0);
+}
+
+static void test_discard(void **state)
+{
+    (void)state;
+    const size_t page = hearth_os_page(), n = 4 * page;
+    assert_true(page >= 4096 && (page & (page - 1)) == 0);
+    uint8_t *p = hearth_os_map(n);
+    assert_non_null(p);
+    memset(p, 1, n);
+    hearth_os_discard(p + 1, page); // no whole page
+    hearth_os_discard(p + page + 1, 2 * page);
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(p[i], i / page != 2);
+    hearth_os_discard(p, n);
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(p[i], 0);
+    hearth_os_unmap(p, n);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -912,6 +984,8 @@ int main(void)
         cmocka_unit_test(test_cpu),
         cmocka_unit_test(test_machine),
         cmocka_unit_test(test_cpu_count_follows_affinity),
+        cmocka_unit_test(test_fast_processors),
+        cmocka_unit_test(test_discard),
     };
     return cmocka_run_group_tests_name("base", tests, make_folder, remove_folder);
 }

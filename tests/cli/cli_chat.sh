@@ -31,6 +31,13 @@ run 0 "${chat[@]}" <talk.txt
 cp out two
 err_has "kept"
 [ "$(json saved.json messages/3/role)" = '"assistant"' ] || [ "$(json saved.json messages/3/role)" = assistant ] || fail "saved messages"
+touch files
+find . -type f | sort >files # nothing but the file is left of saving, and what was there is replaced
+printf 'Good morning.\n/save saved.json\n' | run 0 "${chat[@]}"
+find . -type f | sort | cmp -s - files || fail "files that nobody wanted: $(ls -A)"
+printf 'Good morning.\nWho is there?\n/save saved.json\n' | run 0 "${chat[@]}"
+printf 'x\n/save no/such/folder\n' | run 1 "${chat[@]}"
+err_has no/such/folder
 printf '/load saved.json\n/regen\n' >again
 run 0 "${chat[@]}" -t 2 -ub 7 <again
 tail -n 1 two >want
@@ -38,6 +45,17 @@ tail -n 1 out >got
 same want got
 printf 'Good morning.\nNo.\n/edit Who is there?\n' >edit
 run 0 "${chat[@]}" <edit
+tail -n 1 out >got
+same want got
+
+# A chat that was saved and loaded goes on with the seed that it would have gone on with.
+printf 'Good morning.\nWho is there?\n/save seeded.json\nAnd then?\n' | run 0 "${chat[@]}" --temp 1 -s 7
+tail -n 1 out >want
+printf '/load seeded.json\nAnd then?\n' | run 0 "${chat[@]}" --temp 1 -s 7
+tail -n 1 out >got
+same want got
+grep -v answers seeded.json | sed 's/],$/]/' >others.json # as others write it: then answers are counted
+printf '/load others.json\nAnd then?\n' | run 0 "${chat[@]}" --temp 1 -s 7
 tail -n 1 out >got
 same want got
 
@@ -136,6 +154,23 @@ grep -qF '^[[2m' raw || fail "thoughts are not dimmed"
 grep -qF '^[[22m' raw || fail "what follows thoughts is dimmed, too"
 play "$hearth" chat "$small" --chat-template vicuna -st -p x -n 5 -t 1 -q
 grep -qF '^[[2m' raw && fail "an answer is dimmed"
+
+# killed ARGUMENT...: SIGTERM comes while a line is edited; the terminal is then what it was before.
+killed() {
+    rm -f before after
+    # shellcheck disable=SC2016,SC1003 # they are the inner shell's; a line that ends with \ goes on
+    "$PLAY_TERMINAL" -a '/help=a line that goes on \' -k "..." sh -c 'trap "" TERM; stty -g >before; "$@"; status=$?; stty -g >after; exit $status' \
+        sh "$hearth" "$@" >raw 2>err
+    [ $? -eq 143 ] || { cp raw out; fail "SIGTERM in $*: $(cat err)"; }
+    same before after
+}
+if command -v stty >/dev/null; then
+    TERM=vt100 killed "${endless[@]}"
+    TERM=dumb killed "${endless[@]}"
+    "$PLAY_TERMINAL" -a "/help=x" -k "[2m" "$hearth" chat "$small" --chat-template-file think.jinja --ignore-eos -t 1 -c 8192 >raw 2>err
+    grep -q '^status 143' err || fail "SIGTERM in an answer: $(cat err)"
+    grep -qF '^[[22m' raw || fail "SIGTERM leaves thoughts dimmed"
+fi
 
 # Lines are edited where the terminal can do it: a character is deleted, an earlier line comes back.
 if TERM=vt100 play -a "/help=/set temp 12"$'\x7f' -a "temp 1,=/set min-p 0.5" -a "min-p 0.5="$'\x10' -c "> /set min-p 0.5" -a "again=/exit" \

@@ -10,7 +10,8 @@ for file in "$golden"/*.gguf; do
     [ "$(json "$tmp/out" version)" = 3 ] || fail "version of $file"
     arch=$(json "$tmp/out" metadata/general.architecture)
     case $arch in
-    bamboo | falcon | gemma3 | glm4moe | gpt-oss | granitemoe | llama | opt | phi3 | qwen2 | qwen3 | qwen3moe | smallthinker) ;;
+    bamboo | deepseek2 | falcon | gemma3 | glm4moe | gpt-oss | granitemoe | lfm2 | lfm2moe | llama | opt | phi3 | qwen2 | qwen3 | \
+        qwen35 | qwen35moe | qwen3moe | smallthinker) ;;
     *) fail "architecture of $file" ;;
     esac
     [ "$(json "$tmp/out" tensors)" -gt 8 ] || fail "tensors of $file"

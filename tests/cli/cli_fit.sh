@@ -71,7 +71,7 @@ budget=$(sed -n 's/.*at least [^(]*(\([0-9]*\) bytes).*/\1/p' "$tmp/err")
 exactly run 0 chat "$tmp/pack.gguf" "${talk[@]}" --ram "$budget"
 exactly err_has "hearth: read by pread: "
 exactly err_has "for a token; waited for storage "
-exactly err_has "; memory "
+exactly err_has " of memory at most"
 exactly run 0 chat "$tmp/pack.gguf" "${talk[@]}" --ram min
 
 # ---- without: limits of addresses stand for memory. Sanitizers take more addresses than there are.

@@ -28,6 +28,8 @@ done
 printf '%s' "$schema" >"$tmp/schema"
 run 0 run "$model" "${usual[@]}" -n 200 -jf "$tmp/schema" --temp 0
 json "$tmp/out" a >/dev/null
+run 1 run "$model" -p x -j "$tmp/schema"
+err_has "$tmp/schema is a file: -jf reads the schema from one"
 
 # Several texts, each at a place of its own in the grammar.
 run 0 run "$model" "${usual[@]}" -np 3 --grammar 'root ::= [a-z]{3} "-" [0-9]{2}'
@@ -36,6 +38,19 @@ run 0 run "$model" "${usual[@]}" -np 3 --grammar 'root ::= [a-z]{3} "-" [0-9]{2}
 # What ends too early says so.
 run 0 run "$model" "${usual[@]}" -n 2 --grammar 'root ::= [a-z ]{100}'
 err_has "the text was cut off before the grammar let it end; -n makes it longer"
+
+# Each answer of a chat; the templates' thoughts are none of it.
+run 0 chat "$model" --chat-template chatml -st -p "Yes?" --seed 3 --grammar 'root ::= "never" | "always"'
+grep -qxE 'never|always' "$tmp/out" || fail "a chat's grammar"
+printf 'One?\nTwo?\n' >"$tmp/questions"
+"$hearth" chat "$model" --chat-template chatml --temp 0 -jf "$tmp/schema" <"$tmp/questions" >"$tmp/out" 2>"$tmp/err" ||
+    fail "a chat with a schema: $(cat "$tmp/err")"
+tr -d ' \n' <"$tmp/out" | grep -qxE '(\{"a":[345],"b":"[xy]"\}){2}' || fail "two answers of a form: $(cat "$tmp/out")"
+run 0 chat "$model" --chat-template chatml -st -p "Yes?" -n 2 --grammar 'root ::= [a-z ]{100}'
+err_has "the answer was cut off before the grammar let it end"
+run 2 chat "$model" -j '{}' --grammar 'root ::= "a"'
+err_has "exclude each other"
+err_has "hearth chat --help"
 
 # ---- refusals
 run 1 run "$model" "${usual[@]}" --grammar 'root ::= "a'
@@ -47,7 +62,7 @@ err_has "exclude each other"
 run 1 run "$model" "${usual[@]}" -jf "$tmp/none"
 run 2 perplexity "$model" --grammar x
 err_has "error: --grammar: "
-run 2 chat "$model" --grammar x
-err_has "no form can be given for the texts of a chat; hearth run has it"
+run 1 run "$model" "${usual[@]}" -j '{"properties": {"a/b": {"type": "text"}}}'
+err_has 'the schema, at #/properties/a~1b: there is no type "text": string, number'
 run 2 serve "$model" --json-schema '{}'
 err_has "requests say it, in grammar, json_schema and response_format"

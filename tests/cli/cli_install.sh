@@ -7,6 +7,12 @@ build=$(dirname "$hearth")
 grep -q '^HEARTH_SANITIZE:.*=.' "$build/CMakeCache.txt" && skip "not for sanitizer builds"
 compiler=$(sed -n 's/^CMAKE_C_COMPILER:[A-Z]*=//p' "$build/CMakeCache.txt")
 
+# make install builds what is installed and nothing else.
+if grep -q '^CMAKE_GENERATOR:.*=Ninja' "$build/CMakeCache.txt" && ninja -C "$build" -t inputs installed >"$tmp/inputs" 2>/dev/null; then
+    grep -q 'cmd_run\.c' "$tmp/inputs" || fail "the program is not built for make install"
+    grep -E '(tests|examples)/.*\.o$' "$tmp/inputs" && fail "make install builds tests or examples"
+fi
+
 DESTDIR=$tmp/root cmake --install "$build" --prefix /opt/hearth >"$tmp/out" 2>&1 || fail "cmake --install"
 root=$tmp/root/opt/hearth
 for file in bin/hearth include/hearth.h share/man/man1/hearth.1 share/man/man1/hearth-run.1 share/man/man3/hearth.3 \
@@ -65,10 +71,8 @@ uses() { # PROGRAM: it runs and prints what it should
 mapfile -t flags < <(pkg-config --cflags --libs hearth | xargs -n1)
 "$compiler" -std=c17 -o "$tmp/user" "$tmp/user.c" "${flags[@]}" 2>"$tmp/err" || fail "a program does not build: ${flags[*]}"
 uses "$tmp/user"
-# What the static library needs comes from the system's shared libraries, so not their own needs (--static).
-# shellcheck disable=SC2046
-mapfile -t flags < <(echo "$lib/libhearth.a" && pkg-config --cflags hearth && pkg-config --libs $(pkg-config --print-requires-private hearth))
-mapfile -t flags < <(printf '%s\n' "${flags[@]}" -lm -pthread | xargs -n1)
+# What pkg-config --static says can be linked here; the library itself is named before it, or the shared one is taken.
+mapfile -t flags < <(echo "$lib/libhearth.a" -Wl,--as-needed "$(pkg-config --static --cflags --libs hearth)" | xargs -n1)
 "$compiler" -std=c17 -o "$tmp/static" "$tmp/user.c" "${flags[@]}" 2>"$tmp/err" || fail "a static program does not build: ${flags[*]}"
 uses "$tmp/static"
 

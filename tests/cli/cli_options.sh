@@ -81,6 +81,14 @@ run 1 run "$tmp" -p x
 err_has "$tmp is a folder: give a GGUF file in it, or make one of a Hugging Face folder: hearth convert $tmp OUT.gguf"
 run 1 convert "$tmp/want" "$tmp/new.gguf"
 err_has "$tmp/want is a file: convert wants a folder as on Hugging Face, with config.json"
+run 1 convert "$tmp/nowhere" "$tmp/new.gguf"
+err_has "$tmp/nowhere: No such file"
+mkdir "$tmp/folder"
+run 1 convert "$tmp/folder" "$tmp/new.gguf"
+err_has "$tmp/folder has no config.json: convert wants all files of a model as on Hugging Face"
+cp "$model" "$tmp/folder/a.gguf"
+run 1 convert "$tmp/folder" "$tmp/new.gguf"
+err_has "needs no converting: hearth run $tmp/folder/a.gguf"
 
 # ---- suggestions: what the text begins, then what is near, and nothing else
 suggests() { # OPTION WORDS
@@ -191,6 +199,15 @@ run 0 run "$model" -p "Once" -n 1
 err_lacks "twice"
 run 0 synth list
 out_has "mistral-7b-dense "
+cp "$tmp/out" "$tmp/presets"
+[ "$(awk '{ print length }' "$tmp/out" | sort -n | tail -1)" -le 80 ] || fail "synth list is wide"
+while read -r preset _; do # whether it says which have predictors
+    rm -f "$tmp/preset.gguf"
+    run 0 synth "$preset" "$tmp/preset.gguf"
+    run 0 inspect "$tmp/preset.gguf"
+    listed=$(grep "^$preset " "$tmp/presets" | grep -c "predictors")
+    [ "$listed" = "$(grep -cm 1 -E 'fc1|predictors  +look' "$tmp/out")" ] || fail "synth list about predictors of $preset"
+done < <(grep ^tiny "$tmp/presets")
 run 2 synth tiny-dense
 err_has "OUT is missing"
 run 1 synth tiny-dense "$tmp/new.gguf" --early-predictors

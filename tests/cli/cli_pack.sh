@@ -94,6 +94,7 @@ err_has "option --down"
 # ---- predictors: few steps of a text of its own; then its pack has them
 run 0 train-predictors "$model" -f "$tmp/text" -o "$tmp/predictors.gguf" --steps 5 -c 16 -t 1
 err_has "layer 5: rank"
+err_has "warning: the predictors name "
 out_is_empty
 [ ! -e "$tmp/predictors.gguf.layers" ] || fail "finished layers are left behind"
 run 0 inspect "$tmp/predictors.gguf" --verify
@@ -101,6 +102,19 @@ out_has "hearth.predictors.recall"
 run 0 run "$tmp/predictors.gguf" -p "$prompt" -n 5 --temp 0 --sparsity predict
 run 0 pack "$tmp/predictors.gguf" "$tmp/again"
 err_lacks "has no predictors"
+err_has "warning: $tmp/predictors.gguf: its predictors name "
+run 0 run "$tmp/again" -p "$prompt" -n 2 --ram min --sparsity-threshold 0.1
+err_has "with --sparsity-threshold the model's predictors are not used"
+swiglu=$source_dir/models/hearth-novels-swiglu-Q8_0.gguf
+for command in profile train-predictors; do
+    run 1 "$command" "$swiglu" -f "$tmp/text" -o "$tmp/x" -c 16
+    err_has "for instance 40% (option --sparsity-threshold)"
+done
+run 0 pack "$swiglu" "$tmp/gates.gguf" --gates-apart
+run 0 run "$tmp/gates.gguf" -p "$prompt" -n 2 --ram min -v
+err_has "this pack streams whole layers: its gates say which neurons to read with --sparsity-threshold only"
+run 0 run "$tmp/gates.gguf" -p "$prompt" -n 2 --ram min -v --sparsity-threshold 0.1
+err_lacks "whole layers"
 if unshare -rm true 2>/dev/null; then # a disk with room for layers, but not for the model
     mkdir "$tmp/small"
     # shellcheck disable=SC2016 # the inner shell expands them

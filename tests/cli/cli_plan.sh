@@ -53,6 +53,7 @@ END
 run 0 synth tiny-turbosparse-pack "$tmp/pack.gguf"
 run 0 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --json --explain --svg "$tmp/speed.svg" -c 256
 grep -q "</svg>" "$tmp/speed.svg" || fail "no chart of speed against memory"
+err_has "$tmp/speed.svg: a chart"
 [ "$(json "$tmp/out" machine)" = "a phone" ] || fail "the machine's name"
 least=$(json "$tmp/out" least_bytes)
 whole=$(json "$tmp/out" whole_bytes)
@@ -70,13 +71,15 @@ diff "$tmp/first" "$tmp/out" >"$tmp/err" || fail "two plans differ"
 run 0 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --ram "$(((least + whole) / 2))" --explain -c 256
 out_has "a phone: 2 cores"
 out_has "in memory:"
-out_has "| memory | kept% | hits% | MiB/token |"
+out_has "|  --ram |  tok/s |"
 out_has "kept%: neurons in memory, of all; hits%: of those asked for, in memory already"
-out_has "pp/s: a prompt's tok/s"
-out_has "iB serve weights until it is needed"
+out_has "prompt: a prompt's tokens a second, -ub of them at a time"
+out_has "context and prompts, weights use "
+[ "$(awk '{ print length }' "$tmp/out" | sort -n | tail -1)" -le 80 ] || fail "more than 80 columns: $(cat "$tmp/out")"
+# Numbers of a column have the same digits behind the point.
+[ "$(awk -F'|' '/^\|  *[0-9.]*[MG] /{ sub(/[^.]*/, "", $3); print length($3) }' "$tmp/out" | sort -u | wc -l)" = 1 ] || fail "digits of tok/s"
 out_has " tok/s, prompts of "
 grep -q "reads for a token: [0-9.]* [KMi]*B" "$tmp/out" || fail "units of plan"
-[ "$(grep "^|" "$tmp/out" | awk '{ print length }' | sort -n | tail -1)" -le 90 ] || fail "the table is wide"
 run 0 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --ram "$(((least + whole) / 2))" -c 256 --json
 slow=$(json "$tmp/out" tokens_per_second)
 run 0 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --min-speed "$slow" -c 256 --json
@@ -91,8 +94,22 @@ out_has "predictors    none"
 out_has "order         the model's own: no profile"
 run 0 inspect "$tmp/pack.gguf"
 out_has "predictors    "
+run 1 plan "$tmp/pack.gguf" --device "$tmp/no-such-phone.txt"
+[ "$(grep -c "no-such-phone.txt" "$tmp/err")" = 1 ] || fail "the device's file is missing twice"
 run 1 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --min-speed 1e8
-err_has "out of reach"
+err_has "out of reach here: "
+err_has " tok/s is the most, with --ram "
+most=$(sed -n 's/.*out of reach here: \([0-9.]*\) tok.*/\1/p' "$tmp/err")
+ram=$(sed -n 's/.*with --ram \([0-9.]*[MG]\).*/\1/p' "$tmp/err")
+run 0 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --min-speed "$(awk -v m="$most" 'BEGIN { print m * 0.98 }')"
+run 0 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --ram "$ram" --json
+awk -v s="$(json "$tmp/out" tokens_per_second)" -v m="$most" 'BEGIN { exit !(s > 0.99 * m) }' || fail "the most is not what --ram gives"
+# With both, --ram is the most.
+run 0 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --min-speed "$slow" -c 256 --ram all --json
+[ "$(json "$tmp/out" ram_bytes)" -le $(((least + whole) / 2 + 1048576)) ] || fail "--min-speed with --ram asks for too much"
+run 1 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --min-speed "$slow" -c 256 --ram min
+err_has " tok/s take --ram "
+err_has ": with --ram "
 run 0 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --ram min --json -c 256
 [ "$(json "$tmp/out" ram_bytes)" = "$(json "$tmp/out" least_bytes)" ] || fail "--ram min is not the smallest budget"
 run 1 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --ram 1M
@@ -185,7 +202,7 @@ export XDG_CACHE_HOME=$tmp/by-itself
 run 0 synth --shape turbosparse-mistral-7b "$tmp/shape.gguf"
 large=(run "$tmp/shape.gguf" -p w12 -n 2 --ignore-eos --ram 2500M)
 run 0 "${large[@]}"
-err_has "measuring this machine, once"
+err_has "measuring this machine"
 err_has "forecast (and measured): "
 settle
 run 0 "${large[@]}"

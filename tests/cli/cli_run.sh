@@ -105,7 +105,7 @@ tail -n 1 "$tmp/err" >"$tmp/stats"
 [ "$(json "$tmp/stats" generated_tokens)" = 12 ] || fail "generated_tokens"
 [ "$(json "$tmp/stats" stop)" = length ] || fail "stop"
 for key in prompt_tokens_per_second tokens_per_second ms_per_token_p50 ms_per_token_p90 ms_per_token_p99 \
-    memory_peak_bytes gb_per_second load_ms weight_bytes_per_step; do
+    memory_peak_bytes memory_program_bytes gb_per_second load_ms weight_bytes_per_step; do
     value=$(json "$tmp/stats" $key)
     awk -v v="$value" 'BEGIN { exit !(v > 0) }' || fail "$key is $value"
     grep -qF "\`$key\`" "$source_dir/docs/cli.md" || fail "docs/cli.md does not explain $key"
@@ -119,6 +119,13 @@ json "$tmp/err" best_sequence >/dev/null
 run 0 run "$model" -p "$prompt" -n 9 -l 2+1e6
 out_is_empty
 err_has "the model ended its text at once; --ignore-eos makes it go on"
+novels=$source_dir/models/hearth-novels-drelu-Q8_0.gguf
+run 0 run "$novels" -p "It was" -n 400 --temp 0 -l 0+6
+[ "$(tail -n 1 "$tmp/err")" = "hearth: the model ended its text before the 400 tokens of -n; --ignore-eos goes on" ] || fail "an early end"
+run 0 run "$novels" -p "It was" -n 400 --temp 0 -l 0+6 -np 2
+err_has "the model ended 2 of 2 texts before the 400 tokens of -n"
+run 0 run "$novels" -p "It was" -n -1 --temp 0 -l 0+6
+err_lacks "ended its text"
 
 # ---- the context ends the generation, and is too small for a prompt
 run 0 run "$model" -p "$prompt" -n -1 -c 32 --ignore-eos --stats json

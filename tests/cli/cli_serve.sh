@@ -32,9 +32,27 @@ ask 200 /props
 has total_slots 2
 ask 200 /slots
 has 1/is_processing false
+# Paths and methods that there are not: errors in the form of the path's API.
 ask 404 /nothing
 has error/code 404
-ask 405 /v1/chat/completions
+ask 405 /completion
+has error/code 405
+for path in /v1/nothing /v1/chat; do
+    ask 404 "$path" -d '{}'
+    has error/type not_found_error
+    json out error/message >/dev/null
+    grep -q '"code":null' out || fail "no error of OpenAI's form: $(cat out)"
+done
+ask 405 /v1/chat/completions -D headers
+has error/type invalid_request_error
+grep -q '"code":null' out || fail "no error of OpenAI's form: $(cat out)"
+grep -qi '^allow: POST' headers || fail "no Allow"
+ask 404 /v1/messages/nothing -d '{}'
+has type error
+has error/type not_found_error
+ask 405 /v1/messages
+has type error
+has error/type invalid_request_error
 ask 200 /health -I
 
 # ---- OpenAI's chat, whole and streamed: the same text

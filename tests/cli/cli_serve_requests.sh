@@ -85,7 +85,16 @@ same whole parts
 ask 200 /v1/messages/count_tokens -d "$begun, \"max_tokens\": 1}"
 [ "$(json out input_tokens)" -gt 9 ] || fail "no count"
 ask 200 /v1/chat/completions -d "$begun, \"max_tokens\": 2}"
+json out choices/0/message/content >whole
 ask 200 /v1/messages -d "$begun, \"max_tokens\": 2}"
+ask 200 /v1/responses -d "{\"input\"${begun#*\"messages\"}, \"max_output_tokens\": 2}"
+json out output/0/content/0/text >responded
+same whole responded
+input='[{"role": "user", "content": "Say \"It was a dark night\"."}, {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "It was "}]}]'
+ask 200 /v1/responses -d "{\"input\": $input, \"max_output_tokens\": 2, \"stream\": true}"
+joined delta <out >responded
+echo >>responded
+same whole responded
 ask 200 /apply-template -d '{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": ""}]}'
 json out prompt | tail -n 1 | grep -qx "ASSISTANT:" || fail "an empty beginning"
 

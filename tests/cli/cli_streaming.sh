@@ -95,6 +95,10 @@ tail -n 1 "$tmp/err" >"$tmp/stats"
 run 0 run "$tmp/experts.gguf" -n 30 --ignore-eos --io "$uring" --ram "$least"
 err_lacks "without effect"
 err_has "iB for a token; waited for storage "
+err_has " MiB of memory at most, and "
+err_has " MiB of the program itself"
+[ "$sanitized" -gt 0 ] || [ "$(sed -n 's/.*; \([0-9]*\) MiB of memory at most.*/\1/p' "$tmp/err")" -le $(((least + 1048575) / 1048576)) ] ||
+    fail "more memory than --ram"
 
 # ---- what makes no sense
 run 2 run "$tmp/pack.gguf" --ram 900M --throttle floppy

@@ -13,6 +13,8 @@ err_has "unknown command rnu; did you mean run?"
 run 2 xyzzyx
 err_has "unknown command xyzzyx"
 err_lacks "did you mean"
+run 2 "$model"
+err_has "$model is no command but a file: hearth run FILE or hearth chat FILE"
 run 2 run
 err_has "MODEL is missing"
 run 2 run "$model" --tmep 0
@@ -51,6 +53,7 @@ c,*amx* | avx2,* | avx512,*)
     err_has "--cpu amx: this CPU does not have these instructions; its level is $level"
     ;;
 amx,*) run 0 run "$model" -p a -n 1 --cpu avx512 ;;
+dotprod,* | i8mm,*) run 0 run "$model" -p a -n 1 --cpu neon ;;
 esac
 run 2 run "$model" --ignore-eos=1
 err_has "--ignore-eos takes no value"

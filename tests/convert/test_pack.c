@@ -215,6 +215,7 @@ static void test_kinds(void **state)
                    .leading = true,
                    .set = {{"leading_dense_block_count", 'u', 1, NULL}}},
                   "first layers have no experts"},
+                 {{.arch = "deepseek2", .experts = true}, "packs of architecture deepseek2"},
                  {{.arch = "gpt-oss", .experts = true, .set = {{"attention.sliding_window", 'u', 70, NULL}}},
                   "experts have biases"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -419,6 +419,7 @@ static void test_architectures(void **state)
         const char *says;
     } cases[] = {{{.arch = "phi3"}, "architecture phi3"},
                  {{.arch = "glm4moe", .experts = true}, "architecture glm4moe"},
+                 {{.arch = "deepseek2"}, "architecture deepseek2"},
                  {{.arch = "gpt-oss", .experts = true, .set = {{"attention.sliding_window", 'u', 70, NULL}}},
                   "experts have biases"}};
     const hearth_token token = 5;

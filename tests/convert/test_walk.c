@@ -171,6 +171,7 @@ static void test_bits(void **state)
     walk_preset("tiny-relullama");
     walk_preset("tiny-falcon");
     walk_preset("tiny-turbosparse-moe");
+    walk_preset("tiny-qwen3.6");
 }
 
 // A profile does not depend on memory, threads and micro-batches.

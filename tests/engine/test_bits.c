@@ -8,7 +8,8 @@
 //     test_bits --record FILE        writes the record, after a change that is meant to change logits
 //     test_bits --rows "CASE"        prints a hash of each row of one case, to find the first that differs
 //
-// HEARTH_BITS_WAYS is the number of ways in which a case is evaluated: 3, and fewer in slow builds.
+// HEARTH_BITS_WAYS is the number of ways in which a case is evaluated: 3, and fewer in slow builds. 0: one
+// way, in memory, for emulators, whose own memory counts against a budget.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -434,7 +435,7 @@ static struct way way_of(uint64_t seed, int j, int n, bool large)
     struct way w;
     for (int d = 0; d < N_OF_WAYS; d++)
         w.of[d] = (int)((seed >> (8 * d) & 255) + (uint64_t)j) % n_values[d];
-    if (n > 1)
+    if (n > 1 || !n_ways)
         w.of[RESIDENCE] = j ? FITS + (w.of[RESIDENCE] + j) % (N_RESIDENCES - 1) : IN_MEMORY;
     w.of[OVERLAP] = (w.of[OVERLAP] + j / 2) % n_values[OVERLAP];
     if (large && w.of[CPU] == 0 && n_values[CPU] > 1)
@@ -484,7 +485,7 @@ static void check(const struct subject *m, const struct script *script, const st
     session.sparsity_share = mode->share;
     if ((rows_of && strcmp(rows_of, name)) || !takes(m, &session))
         return;
-    const int n = rows_of ? 1 : script == &LONG || m->large ? (n_ways + 1) / 2 : n_ways;
+    const int n = rows_of || !n_ways ? 1 : script == &LONG || m->large ? (n_ways + 1) / 2 : n_ways;
     bool same = true;
     for (int j = 0; j < n && same; j++) {
         struct way w = way_of(hash_text(name), j, n, m->large || script == &LONG);
@@ -579,11 +580,14 @@ static void check_golden(struct subject *m, int turn)
     // They came after the record was begun: the others keep their turns.
     static const char *const later[] = {"gemma3.",     "glm4moe.", "gpt-oss.",
                                         "granitemoe.", "phi3",     "smallthinker."};
-    static int n_later;
-    bool is_later = false;
+    static const char *const newest[] = {"deepseek-", "glm-lite.", "grids."}; // and these after them
+    static int n_later, n_newest;
+    bool is_later = false, is_newest = false;
     for (size_t i = 0; i < COUNT(later); i++)
         is_later = is_later || !strncmp(m->name, later[i], strlen(later[i]));
-    turn = is_later ? n_later++ : turn - n_later;
+    for (size_t i = 0; i < COUNT(newest); i++)
+        is_newest = is_newest || !strncmp(m->name, newest[i], strlen(newest[i]));
+    turn = is_newest ? n_newest++ : is_later ? n_later++ : turn - n_later - n_newest;
     for (size_t i = 0; i < COUNT(relu); i++)
         m->relu = m->relu || !strncmp(m->name, relu[i], strlen(relu[i]));
     for (int kv = 0; kv < MIXED; kv++)

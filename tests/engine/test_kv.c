@@ -260,7 +260,7 @@ static void grow(struct hearth_kv *kv, int seq, int n, int rc)
 static void test_memory(void **unused)
 {
     (void)unused;
-    const struct hearth_hparams hp = {.n_layer = 2, .n_head_kv = 2, .head_dim = 64};
+    const struct hearth_hparams hp = {.n_layer = 2, .n_head_kv = 2, .head_dim = 64, .value_dim = 64};
     struct hearth_kv kv;
     OK(hearth_kv_open(
         &kv, &hp,
@@ -304,7 +304,7 @@ static void test_memory(void **unused)
 static void test_pool(void **unused)
 {
     (void)unused;
-    const struct hearth_hparams hp = {.n_layer = 2, .n_head_kv = 2, .head_dim = 200};
+    const struct hearth_hparams hp = {.n_layer = 2, .n_head_kv = 2, .head_dim = 200, .value_dim = 200};
     static const int tokens[] = {0, 1, 500, 1000, 1500, 1000000};
     for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++) {
         struct hearth_kv kv;
@@ -337,7 +337,7 @@ static void test_pool(void **unused)
 static void test_check(void **unused)
 {
     (void)unused;
-    const struct hearth_hparams hp = {.n_layer = 1, .n_head_kv = 1, .head_dim = 8};
+    const struct hearth_hparams hp = {.n_layer = 1, .n_head_kv = 1, .head_dim = 8, .value_dim = 8};
     const struct hearth_kv_params p = {
         .n_ctx = CTX, .max_seqs = 2, .type_k = HEARTH_TYPE_F32, .type_v = HEARTH_TYPE_F32};
     struct hearth_kv kv;
@@ -442,7 +442,8 @@ static void note(struct text *t, hearth_token token, enum hearth_phase phase)
 
 static void expect_refusal(struct play *p, int rc, bool context)
 {
-    assert_int_equal(rc, context ? HEARTH_E_BUDGET : HEARTH_E_KV_FULL);
+    if (rc != (context ? HEARTH_E_BUDGET : HEARTH_E_KV_FULL))
+        fail_msg("%d: %s", rc, err.message);
     struct hearth_kv_stats stats;
     hearth_session_kv_stats(p->session, &stats, sizeof stats);
     assert_true(context || stats.pages - stats.pages_used < S_CTX / HEARTH_KV_TILE + 2);
@@ -611,7 +612,7 @@ static void play_one(struct play *p)
     }
 }
 
-static void play(const struct made *made, int kv_tokens, int share)
+static void play(const struct made *made, int kv_tokens, int max_states, int share)
 {
     const int n_operations = operations * share / 100;
     const char *path = in_folder("model.gguf");
@@ -629,6 +630,7 @@ static void play(const struct made *made, int kv_tokens, int share)
     params.n_ubatch = S_BATCH;
     params.max_steps = S_STEPS;
     params.n_threads = 2;
+    params.max_states = max_states;
     assert_int_equal(hearth_session_open(&p.session, m, &params, &err), 0);
     for (int i = 0; i < n_operations; i++) {
         play_one(&p);
@@ -647,10 +649,13 @@ static void play(const struct made *made, int kv_tokens, int share)
 static void test_sessions(void **unused)
 {
     (void)unused;
-    play(&(struct made){.arch = "llama"}, 0, 25);
-    play(&(struct made){.arch = "llama"}, 500, 35);
-    play(&(struct made){.arch = "bamboo", .predictors = true}, 400, 25);
-    play(&(struct made){.arch = "llama", .set = {{"attention.sliding_window", 'u', 70, NULL}}}, 450, 15);
+    play(&(struct made){.arch = "llama"}, 0, 0, 15);
+    play(&(struct made){.arch = "llama"}, 500, 0, 25);
+    play(&(struct made){.arch = "bamboo", .predictors = true}, 400, 0, 20);
+    play(&(struct made){.arch = "llama", .set = {{"attention.sliding_window", 'u', 70, NULL}}}, 450, 0, 15);
+    play(&(struct made){.arch = "qwen35"}, 500, 0, 10);
+    play(&(struct made){.arch = "qwen35"}, 0, S_SEQS + 1, 10); // as few states as there may be
+    play(&(struct made){.arch = "lfm2"}, 450, 0, 5);
 }
 
 // ---- saved beside the session

@@ -64,7 +64,14 @@ HEARTH_BLOCK_TYPES(SHAPE)
     X(Q6_K, unpack_of, shape_Q6_K)                                                                           \
     X(IQ4_NL, unpack_of, shape_IQ4_NL)                                                                       \
     X(IQ4_XS, unpack_of, shape_IQ4_XS)                                                                       \
-    X(MXFP4, unpack_of, shape_MXFP4)
+    X(MXFP4, unpack_of, shape_MXFP4)                                                                         \
+    X(IQ1_S, unpack_of, shape_IQ1_S)                                                                         \
+    X(IQ1_M, unpack_of, shape_IQ1_M)                                                                         \
+    X(IQ2_XXS, unpack_of, shape_IQ2_XXS)                                                                     \
+    X(IQ2_XS, unpack_of, shape_IQ2_XS)                                                                       \
+    X(IQ2_S, unpack_of, shape_IQ2_S)                                                                         \
+    X(IQ3_XXS, unpack_of, shape_IQ3_XXS)                                                                     \
+    X(IQ3_S, unpack_of, shape_IQ3_S)
 
 #include "kernels/axpy_tmpl.h"
 

@@ -8,10 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const uint32_t types[] = {HEARTH_TYPE_F32,  HEARTH_TYPE_F16,    HEARTH_TYPE_BF16,   HEARTH_TYPE_Q4_0,
-                                 HEARTH_TYPE_Q4_1, HEARTH_TYPE_Q5_0,   HEARTH_TYPE_Q5_1,   HEARTH_TYPE_Q8_0,
-                                 HEARTH_TYPE_Q2_K, HEARTH_TYPE_Q3_K,   HEARTH_TYPE_Q4_K,   HEARTH_TYPE_Q5_K,
-                                 HEARTH_TYPE_Q6_K, HEARTH_TYPE_IQ4_NL, HEARTH_TYPE_IQ4_XS, HEARTH_TYPE_MXFP4};
+static const uint32_t types[] = {
+    HEARTH_TYPE_F32,   HEARTH_TYPE_F16,     HEARTH_TYPE_BF16,  HEARTH_TYPE_Q4_0,    HEARTH_TYPE_Q4_1,
+    HEARTH_TYPE_Q5_0,  HEARTH_TYPE_Q5_1,    HEARTH_TYPE_Q8_0,  HEARTH_TYPE_Q2_K,    HEARTH_TYPE_Q3_K,
+    HEARTH_TYPE_Q4_K,  HEARTH_TYPE_Q5_K,    HEARTH_TYPE_Q6_K,  HEARTH_TYPE_IQ4_NL,  HEARTH_TYPE_IQ4_XS,
+    HEARTH_TYPE_MXFP4, HEARTH_TYPE_IQ1_S,   HEARTH_TYPE_IQ1_M, HEARTH_TYPE_IQ2_XXS, HEARTH_TYPE_IQ2_XS,
+    HEARTH_TYPE_IQ2_S, HEARTH_TYPE_IQ3_XXS, HEARTH_TYPE_IQ3_S};
 #define N_TYPES (sizeof types / sizeof types[0])
 
 // ---- exp
@@ -358,6 +360,9 @@ static double activated(enum hearth_activation act, double x, double *within)
         x = x > 7 ? 7 : x;
         *within = (2e-6 + 3e-7 * fabs(x)) * fabs(x) + (x < -45 ? 1e-30 : 0);
         return x / (1 + exp(-1.702 * x));
+    case HEARTH_ACT_SIGMOID:
+        *within = (2e-6 + 3e-7 * fabs(x)) / (1 + exp(-x)) + (x < -80 ? 1e-30 : 0);
+        return 1 / (1 + exp(-x));
     case HEARTH_ACT_RELU:
     case HEARTH_ACT_DRELU:
         break;
@@ -398,7 +403,7 @@ static void check_activate_borders(void)
             for (size_t i = 0; i < n; i++)
                 if (!(isnan(out[i]) && isnan(want[i])))
                     check_same("activate at a border", check_levels[l].name, out + i, want + i, 1);
-            const bool clamped = act == HEARTH_ACT_SWIGLU_CLAMPED;
+            const bool clamped = act == HEARTH_ACT_SWIGLU_CLAMPED || act == HEARTH_ACT_SIGMOID;
             if (out[0] != (clamped ? want[0] : INFINITY) || out[11] != (clamped ? want[0] : 3e38f) ||
                 (act == HEARTH_ACT_GELU && !isnan(out[2])))
                 check_fail("activate: %s gives %g, %g, %g for inf, 3e38, NaN", check_levels[l].name,
@@ -531,6 +536,50 @@ static void check_add_and_scale(const float *x, const float *y, size_t n)
     }
 }
 
+// A token past some rows of a state, in place or not, against double precision.
+static void check_delta(void)
+{
+    const size_t dim = 16 * (1 + check_below(10)), n = 1 + check_below(9);
+    float *from = malloc(dim * n * sizeof *from), *q = malloc(3 * dim * sizeof *q), *want = NULL;
+    for (size_t i = 0; i < dim * n; i++)
+        from[i] = (float)check_below(2001) / 1000.0f - 1.0f;
+    for (size_t i = 0; i < 3 * dim; i++)
+        q[i] = (float)check_below(2001) / 1000.0f - 1.0f;
+    const float *k = q + dim, *v = k + dim;
+    const struct hearth_delta d = {copy(q, dim), copy(k, dim), dim, (float)check_below(1001) / 1000.0f,
+                                   (float)check_below(1001) / 1000.0f};
+    for (int l = 0; l < check_n_levels; l++)
+        for (int in_place = 0; in_place < 2; in_place++) {
+            // The state, then the outputs.
+            float *to = copy(from, dim * n), *out = copy(v, n < dim ? n : dim);
+            const size_t rows = n < dim ? n : dim;
+            check_levels[l].k.delta(out, to, in_place ? to : copy(from, dim * n),
+                                    in_place ? out : copy(v, rows), rows, &d);
+            float *all = malloc((dim * n + rows) * sizeof *all);
+            memcpy(all, to, dim * n * sizeof *all);
+            memcpy(all + dim * n, out, rows * sizeof *all);
+            if (want)
+                check_same("delta", check_levels[l].name, all, want, dim * rows + rows);
+            else
+                want = copy(all, dim * n + rows);
+            free(all);
+        }
+    for (size_t r = 0; r < n && r < dim; r++) {
+        double s = 0, o = 0;
+        for (size_t i = 0; i < dim; i++)
+            s += (double)from[r * dim + i] * (double)k[i];
+        const double change = (double)d.beta * ((double)v[r] - (double)d.decay * s);
+        for (size_t i = 0; i < dim; i++) {
+            const double to = (double)from[r * dim + i] * (double)d.decay + (double)k[i] * change;
+            close_to("delta's state", r * dim + i, want[r * dim + i], to, 1e-5 * (1 + fabs(change)));
+            o += to * (double)q[i];
+        }
+        close_to("delta", r, want[dim * n + r], o, 2e-5 * (double)dim);
+    }
+    free(from);
+    free(q);
+}
+
 void check_vector(int rounds)
 {
     for (int r = 0; r < rounds; r++) {
@@ -558,12 +607,15 @@ void check_vector(int rounds)
         check_free_all();
         check_rope();
         check_free_all();
+        check_delta();
+        check_free_all();
         free(x);
         free(y);
     }
     check_activate_borders();
     check_free_all();
-    printf("vector: quantize_acts, norms, activations, glu, rope, softmax_tile, add, scale_add: %d shapes "
-           "each\n",
-           rounds);
+    printf(
+        "vector: quantize_acts, norms, activations, glu, rope, softmax_tile, add, scale_add, delta: %d shapes "
+        "each\n",
+        rounds);
 }

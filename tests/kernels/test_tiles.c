@@ -35,10 +35,11 @@ static uint32_t draw(void)
     return state >> 8;
 }
 
-static const uint32_t types[] = {HEARTH_TYPE_Q4_0, HEARTH_TYPE_Q4_1, HEARTH_TYPE_Q5_0,   HEARTH_TYPE_Q5_1,
-                                 HEARTH_TYPE_Q8_0, HEARTH_TYPE_Q2_K, HEARTH_TYPE_Q3_K,   HEARTH_TYPE_Q4_K,
-                                 HEARTH_TYPE_Q5_K, HEARTH_TYPE_Q6_K, HEARTH_TYPE_IQ4_NL, HEARTH_TYPE_IQ4_XS,
-                                 HEARTH_TYPE_MXFP4};
+static const uint32_t types[] = {
+    HEARTH_TYPE_Q4_0,    HEARTH_TYPE_Q4_1,   HEARTH_TYPE_Q5_0,  HEARTH_TYPE_Q5_1,    HEARTH_TYPE_Q8_0,
+    HEARTH_TYPE_Q2_K,    HEARTH_TYPE_Q3_K,   HEARTH_TYPE_Q4_K,  HEARTH_TYPE_Q5_K,    HEARTH_TYPE_Q6_K,
+    HEARTH_TYPE_IQ4_NL,  HEARTH_TYPE_IQ4_XS, HEARTH_TYPE_MXFP4, HEARTH_TYPE_IQ1_S,   HEARTH_TYPE_IQ1_M,
+    HEARTH_TYPE_IQ2_XXS, HEARTH_TYPE_IQ2_XS, HEARTH_TYPE_IQ2_S, HEARTH_TYPE_IQ3_XXS, HEARTH_TYPE_IQ3_S};
 #define N_TYPES (sizeof types / sizeof types[0])
 
 // ---- the model

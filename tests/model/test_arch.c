@@ -14,6 +14,25 @@ static char path[64];
 
 static const struct made models[] = {
     {.arch = "bamboo"},
+    {.arch = "deepseek2",
+     .experts = true,
+     .leading = true,
+     .shared = true,
+     .optional = true,
+     .two_step_q = true,
+     .set = {{"leading_dense_block_count", 'u', 1, NULL},
+             {"expert_shared_feed_forward_length", 'u', MADE_F_SHARED, NULL},
+             {"expert_gating_func", 'u', 2, NULL},
+             {"expert_group_count", 'u', 3, NULL},
+             {"expert_group_used_count", 'u', 2, NULL}}},
+    {.arch = "deepseek2",
+     .experts = true,
+     .set = {{"expert_group_count", 'u', 3, NULL},
+             {"expert_group_used_count", 'u', 2, NULL},
+             {"rope.scaling.type", 's', 0, "yarn"},
+             {"rope.scaling.factor", 'f', 4, NULL},
+             {"rope.scaling.yarn_log_multiplier", 'f', 0.0707, NULL}}},
+    {.arch = "deepseek2", .joint = true},
     {.arch = "falcon"},
     {.arch = "falcon", .optional = true},
     {.arch = "gemma3",
@@ -55,6 +74,18 @@ static const struct made models[] = {
              {"rope.scaling.original_context_length", 'u', 32, NULL}}},
     {.arch = "qwen3", .set = {{"attention.sliding_window", 'u', 70, NULL}}},
     {.arch = "qwen3moe", .experts = true},
+    {.arch = "qwen35"},
+    {.arch = "qwen35", .optional = true},
+    {.arch = "qwen35moe",
+     .experts = true,
+     .shared = true,
+     .set = {{"expert_shared_feed_forward_length", 'u', MADE_F_SHARED, NULL}}},
+    {.arch = "lfm2"},
+    {.arch = "lfm2moe", .experts = true},
+    {.arch = "lfm2moe",
+     .experts = true,
+     .leading = true,
+     .set = {{"leading_dense_block_count", 'u', 1, NULL}}},
     {.arch = "smallthinker", .experts = true},
     {.arch = "smallthinker",
      .experts = true,
@@ -456,7 +487,9 @@ static void test_hyper_parameters(void **state)
     refused(&(struct made){.arch = "llama", .set = {{"feed_forward_length", 'd', MADE_F, NULL}}},
             HEARTH_E_UNSUPPORTED,
             "llama.feed_forward_length differs by layer (48 in the first, 49 in layer 1)");
-    struct made made = {.arch = "qwen3moe", .experts = true, .set = {{"expert_gating_func", 'u', 4, NULL}}};
+    struct made made = {.arch = "qwen3moe", .experts = true, .set = {{"expert_group_count", 'u', 2, NULL}}};
+    refused(&made, HEARTH_E_UNSUPPORTED, "groups of experts are not supported for architecture qwen3moe");
+    made.set[0] = (struct made_kv){"expert_gating_func", 'u', 4, NULL};
     refused(&made, HEARTH_E_UNSUPPORTED, "softmax");
     made.set[0] = (struct made_kv){"expert_feed_forward_length", 'u', 0, NULL};
     refused(&made, HEARTH_E_FORMAT, "expert_feed_forward_length");
@@ -479,6 +512,80 @@ static void test_gating(void **state)
     refused(&made, HEARTH_E_UNSUPPORTED, "by a bias and softmax");
     made.set[2].number = 3;
     refused(&made, HEARTH_E_UNSUPPORTED, "by a bias and softmax");
+}
+
+// Of 6 experts, 2 are used.
+static void test_groups(void **state)
+{
+    (void)state;
+    struct made made = {
+        .arch = "deepseek2",
+        .experts = true,
+        .set = {{"expert_group_count", 'u', 3, NULL}, {"expert_group_used_count", 'u', 3, NULL}}};
+    struct hearth_model *m = open_made(&made, NULL);
+    assert_int_equal(m->hp.n_group, 0); // all of them are all experts
+    hearth_model_close(&m);
+    made.set[1].number = 4;
+    refused(&made, HEARTH_E_FORMAT, "expert_group_used_count");
+    made.set[1].number = 1;
+    made.set[0].number = 4;
+    refused(&made, HEARTH_E_FORMAT, "1 of 4 groups of 6 experts");
+    made.set[0].number = 6;
+    refused(&made, HEARTH_E_FORMAT, "1 of 6 groups of 6 experts");
+    made.set[1].number = 2;
+    m = open_made(&made, NULL);
+    assert_int_equal(m->hp.n_group_used, 2);
+    hearth_model_close(&m);
+}
+
+static void test_latent(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *says;
+        struct made_kv set[2];
+    } bad[] = {{"makes no sense", {{"attention.kv_lora_rank", 'u', MADE_LATENT + 1, NULL}}},
+               {"makes no sense", {{"attention.key_length_mla", 'u', MADE_ROT, NULL}}},
+               {"makes no sense", {{"attention.value_length", 'u', MADE_LATENT - 1, NULL}}},
+               {"attn_q.weight", {{"attention.key_length_mla", 'u', MADE_ROT + MADE_STILL + 1, NULL}}},
+               {"attn_v_b.weight", {{"attention.value_length_mla", 'u', MADE_VALUE + 1, NULL}}},
+               {"makes no sense", {{"rope.dimension_count", 'u', 7, NULL}}},
+               {"attention.temperature_scale", {{"attention.temperature_scale", 'f', 0.1, NULL}}}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct made made = {.arch = "deepseek2"};
+        memcpy(made.set, bad[i].set, sizeof bad[i].set);
+        made_write(path, &made);
+        struct hearth_model *m = NULL;
+        struct hearth_error err = {0};
+        assert_true(hearth_model_open(&m, path, NULL, &err) < 0);
+        if (!strstr(err.message, bad[i].says))
+            fail_msg("%s: %s", bad[i].says, err.message);
+    }
+    refused(&(struct made){.arch = "deepseek2", .without = "attention.kv_lora_rank"}, HEARTH_E_FORMAT,
+            "kv_lora_rank");
+    refused(&(struct made){.arch = "deepseek2", .joint = true, .without = "blk.1.attn_kv_b.weight"},
+            HEARTH_E_FORMAT, "attn_kv_b");
+    // Some files have the joint matrix and its parts.
+    struct made twice = {.arch = "deepseek2", .joint = true, .extra = "blk.0.attn_k_b.weight"};
+    struct hearth_model *m = open_made(&twice, NULL);
+    hearth_model_close(&m);
+    twice.joint = false;
+    twice.extra = "blk.0.attn_kv_b.weight";
+    m = open_made(&twice, NULL);
+    hearth_model_close(&m);
+    // The cache has a latent vector and a key for all heads.
+    m = open_made(&(struct made){.arch = "deepseek2"}, NULL);
+    struct hearth_session *s = NULL;
+    const struct hearth_session_params p = {.size = sizeof p,
+                                            .n_ctx = 64,
+                                            .max_seqs = 1,
+                                            .n_threads = 1,
+                                            .type_k = HEARTH_KV_F32,
+                                            .type_v = HEARTH_KV_F16};
+    CHECK(hearth_session_open(&s, m, &p, &check_error));
+    assert_int_equal(s->kv.page_bytes, (size_t)MADE_LAYERS * HEARTH_KV_TILE * (MADE_LATENT + MADE_ROT) * 4);
+    hearth_session_close(&s);
+    hearth_model_close(&m);
 }
 
 // Layers that guess tokens ahead are known of one architecture; of others nothing is dropped.
@@ -558,6 +665,7 @@ int main(void)
         cmocka_unit_test(test_choices),    cmocka_unit_test(test_unknown),
         cmocka_unit_test(test_tensors),    cmocka_unit_test(test_spellings),
         cmocka_unit_test(test_pooling),    cmocka_unit_test(test_hyper_parameters),
+        cmocka_unit_test(test_groups),     cmocka_unit_test(test_latent),
         cmocka_unit_test(test_gating),     cmocka_unit_test(test_extra_layers),
         cmocka_unit_test(test_extremes),   cmocka_unit_test(test_learned_positions),
     };

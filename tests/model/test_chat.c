@@ -12,7 +12,7 @@ static struct hearth_error err;
 #define TOOLS "tools{{ tools | length }}"
 
 // A byte-level vocabulary of all bytes, BOS and two control tokens. `own` may be NULL.
-static struct hearth_model *open_model(const char *own, bool add_bos)
+static struct hearth_model *open_model_with(const char *own, const char *tools, bool add_bos)
 {
     const char *path = in_folder("chat.gguf");
     static char texts[260][8];
@@ -45,12 +45,17 @@ static struct hearth_model *open_model(const char *own, bool add_bos)
     OK(hearth_gguf_put_bool(w, "tokenizer.ggml.add_bos_token", add_bos, &err));
     if (own) {
         OK(hearth_gguf_put_str(w, "tokenizer.chat_template", own, strlen(own), &err));
-        OK(hearth_gguf_put_str(w, "tokenizer.chat_template.tool_use", TOOLS, strlen(TOOLS), &err));
+        OK(hearth_gguf_put_str(w, "tokenizer.chat_template.tool_use", tools, strlen(tools), &err));
     }
     OK(hearth_gguf_finish(&w, &err));
     params.vocab_only = true;
     OK(hearth_model_open(&m, path, &params, &err));
     return m;
+}
+
+static struct hearth_model *open_model(const char *own, bool add_bos)
+{
+    return open_model_with(own, TOOLS, add_bos);
 }
 
 // What the template makes of the messages.
@@ -186,6 +191,39 @@ static void test_builtin(void **state)
     assert_null(hearth_chat_builtin(NULL));
 }
 
+static void keep_warning(void *arg, enum hearth_log_level level, const char *message)
+{
+    if (level == HEARTH_LOG_WARNING)
+        snprintf(arg, 400, "%s", message);
+}
+
+// A template for tools that has an error is told of, and the main one is taken in its place.
+static void test_broken_tools(void **state)
+{
+    (void)state;
+    char warning[400] = "";
+    struct hearth_model *m = open_model_with(PLAIN, "\n{% if %}", false);
+    struct hearth_chat_template *t;
+    struct hearth_chat_text *with, *without;
+    struct hearth_chat_params params = hearth_chat_params_default();
+    size_t n_with, n_without;
+    params.messages = "[{\"role\": \"user\", \"content\": \"x\"}]";
+    hearth_log_set(keep_warning, warning);
+    OK(hearth_chat_template_open(&t, m, NULL, &err));
+    hearth_log_set(NULL, NULL);
+    assert_non_null(strstr(warning, "chat_template.tool_use is not used"));
+    assert_non_null(strstr(warning, "line 2"));
+    OK(hearth_chat_render(&without, t, &params, &err));
+    params.tools = "[{\"type\": \"function\", \"function\": {\"name\": \"f\"}}]";
+    OK(hearth_chat_render(&with, t, &params, &err));
+    const char *a = hearth_chat_text_bytes(with, &n_with), *b = hearth_chat_text_bytes(without, &n_without);
+    assert_true(n_with == n_without && !memcmp(a, b, n_with));
+    hearth_chat_text_close(&with);
+    hearth_chat_text_close(&without);
+    hearth_chat_template_close(&t);
+    hearth_model_close(&m);
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
@@ -220,8 +258,8 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tokens),  cmocka_unit_test(test_messages), cmocka_unit_test(test_variables),
-        cmocka_unit_test(test_builtin), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_tokens),  cmocka_unit_test(test_messages),     cmocka_unit_test(test_variables),
+        cmocka_unit_test(test_builtin), cmocka_unit_test(test_broken_tools), cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

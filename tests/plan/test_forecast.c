@@ -5,6 +5,7 @@
 
 #include <math.h>
 
+#include "golden_models.h"
 #include "plan/forecast.h"
 #include "plan/simulate.h"
 #include "sparse/trace.h"
@@ -322,11 +323,55 @@ static void test_gap(void **state)
     assert_int_equal(hearth_forecast_gap(&p), 1 << 20);
 }
 
+// What a token needs of a file's matrices: all of those of the layers, of experts those used, and the head.
+static double needed(const struct hearth_model *m)
+{
+    const double used = m->hp.n_expert ? (double)m->hp.n_expert_used / m->hp.n_expert : 1;
+    const bool tied = !hearth_gguf_tensor(m->gguf, "output.weight");
+    double bytes = 0;
+    for (uint64_t i = 0; i < hearth_gguf_n_tensors(m->gguf); i++) {
+        const struct hearth_gguf_tensor *t = hearth_gguf_tensor_at(m->gguf, i);
+        if (strcmp(t->name.s, tied ? "token_embd.weight" : "output.weight") == 0)
+            bytes += (double)t->bytes;
+        if (strncmp(t->name.s, "blk.", 4) == 0 && t->n_dims > 1 && !strstr(t->name.s, "conv1d") &&
+            !strstr(t->name.s, "shortconv.conv"))
+            bytes += (double)t->bytes * (strstr(t->name.s, "_exps.") ? used : 1);
+    }
+    return bytes;
+}
+
+// No matrix of any architecture is left out.
+static void test_workload(void **state)
+{
+    static const char *const names[] = {
+        "llama-mha.Q8_0",   "falcon-7b.Q8_0", "glm4moe.Q8_0",   "deepseek-v2.Q8_0", "deepseek-v2-joint.Q8_0",
+        "deepseek-v3.Q8_0", "qwen35.Q8_0",    "qwen35moe.Q8_0", "lfm2.Q8_0",        "lfm2moe.Q8_0"};
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const double density[8] = {0};
+        struct hearth_model *m;
+        struct hearth_workload w;
+        struct hearth_error err = {0};
+        char path[4096];
+        double counted = 0;
+        snprintf(path, sizeof path, GOLDEN_MODELS "%s.gguf", names[i]);
+        assert_int_equal(hearth_model_open(&m, path, NULL, &err), HEARTH_OK);
+        assert_in_range(m->hp.n_layer, 1, 8);
+        hearth_workload_make(&w, m, HEARTH_SPARSITY_OFF, density);
+        for (uint32_t type = 0; type < HEARTH_TYPE_END; type++)
+            counted += w.whole[type] + w.parts[type] + w.rows[type];
+        if (fabs(counted - needed(m)) > 0.5)
+            fail_msg("%s: %.0f bytes are counted, a token needs %.0f", names[i], counted, needed(m));
+        hearth_model_close(&m);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_reuse), cmocka_unit_test(test_reuse),  cmocka_unit_test(test_activity),
-        cmocka_unit_test(test_repeats),  cmocka_unit_test(test_memory), cmocka_unit_test(test_machine),
-        cmocka_unit_test(test_merged),   cmocka_unit_test(test_lent),   cmocka_unit_test(test_gap)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_workload), cmocka_unit_test(test_no_reuse),
+                                       cmocka_unit_test(test_reuse),    cmocka_unit_test(test_activity),
+                                       cmocka_unit_test(test_repeats),  cmocka_unit_test(test_memory),
+                                       cmocka_unit_test(test_machine),  cmocka_unit_test(test_merged),
+                                       cmocka_unit_test(test_lent),     cmocka_unit_test(test_gap)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

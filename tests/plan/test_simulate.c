@@ -325,6 +325,20 @@ static int count(const char *text, const char *what)
     return n;
 }
 
+static char *chart_text(const struct hearth_chart *c)
+{
+    struct hearth_error err = {0};
+    struct hearth_file *f;
+    assert_int_equal(hearth_chart_write(c, path, &err), 0);
+    assert_int_equal(hearth_file_open(&f, path, &err), 0);
+    const size_t n = (size_t)hearth_file_size(f);
+    char *text = calloc(1, n + 1);
+    assert_non_null(text);
+    assert_int_equal(hearth_file_read(f, text, n, 0, &err), 0);
+    hearth_file_close(&f);
+    return text;
+}
+
 static void chart(void **state)
 {
     (void)state;
@@ -338,14 +352,8 @@ static void chart(void **state)
                              .x = x,
                              .series = {{"low", low, false, true}, {"high", high, true, false}}};
     struct hearth_error err = {0};
-    assert_int_equal(hearth_chart_write(&c, path, &err), 0);
-    struct hearth_file *f;
-    assert_int_equal(hearth_file_open(&f, path, &err), 0);
-    size_t n = (size_t)hearth_file_size(f);
-    char *text = calloc(1, n + 1);
-    assert_non_null(text);
-    assert_int_equal(hearth_file_read(f, text, n, 0, &err), 0);
-    hearth_file_close(&f);
+    char *text = chart_text(&c);
+    const size_t n = strlen(text);
     assert_int_equal(strncmp(text, "<svg xmlns=", 11), 0);
     assert_int_equal(strcmp(text + n - 7, "</svg>\n"), 0);
     assert_int_equal(count(text, "A &amp; B &lt;C>"), 2);
@@ -354,6 +362,20 @@ static void chart(void **state)
     assert_int_equal(count(text, "<text"), count(text, "</text>"));
     assert_true(strstr(text, ">high<") < strstr(text, ">low<")); // as the lines lie
     free(text);
+    c.numbers = true; // round ones on both axes
+    c.y_scale = 1;
+    c.y_most = 1.37;
+    const double memory[] = {0.031, 0.047, 0.0915};
+    c.x = memory;
+    text = chart_text(&c);
+    assert_non_null(strstr(text, ">0.00<"));
+    assert_non_null(strstr(text, ">0.02<"));
+    assert_non_null(strstr(text, ">0.08<"));
+    assert_null(strstr(text, ">0.031<"));
+    assert_non_null(strstr(text, ">1.5<"));
+    assert_null(strstr(text, ">2.0<"));
+    free(text);
+    c.x = x;
     c.n_series = 0;
     assert_int_equal(hearth_chart_write(&c, path, &err), HEARTH_E_INVALID);
     c.n_series = 2;

@@ -79,12 +79,16 @@ static void test_refusals(void **state)
     } refusals[] = {
         {"{\"type\":", HEARTH_E_FORMAT, "the schema is no JSON: line 1"},
         {"3", HEARTH_E_FORMAT, "a schema is an object"},
-        {"{\"type\":\"float\"}", HEARTH_E_FORMAT, "there is no type \"float\""},
+        {"{\"type\":\"float\"}", HEARTH_E_FORMAT, "there is no type \"float\": string, number"},
         {"{\"type\":3}", HEARTH_E_FORMAT, "a type is a name"},
         {"false", HEARTH_E_INVALID, "nothing is valid here"},
-        {"{\"not\":{}}", HEARTH_E_UNSUPPORTED, "at #: not is not supported"},
+        {"{\"not\":{}}", HEARTH_E_UNSUPPORTED, "at #: not is not supported: leave it out"},
         {"{\"properties\":{\"a\":{\"multipleOf\":2}}}", HEARTH_E_UNSUPPORTED,
          "at #/properties/a: multipleOf is not supported"},
+        {"{\"properties\":{\"a/b~c\":{\"type\":\"any\"}}}", HEARTH_E_FORMAT,
+         "at #/properties/a~1b~0c: there is no type"},
+        {"{\"required\":\"a\"}", HEARTH_E_FORMAT, "at #: required must be a list of names"},
+        {"{\"prefixItems\":[{},{\"enum\":1}]}", HEARTH_E_FORMAT, "at #/prefixItems/1: enum must be a list"},
         {"{\"items\":{\"if\":{}}}", HEARTH_E_UNSUPPORTED, "at #/items: if is not supported"},
         {"{\"patternProperties\":{}}", HEARTH_E_UNSUPPORTED, "patternProperties is not supported"},
         {"{\"uniqueItems\":true}", HEARTH_E_UNSUPPORTED, "uniqueItems is not supported"},
@@ -149,6 +153,39 @@ static void test_any_object(void **state)
     hearth_grammar_close(&g);
 }
 
+// A document ends with its last character: models like to go on with blanks.
+static void test_ends(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *schema, *document;
+    } ends[] = {
+        {"{}", "{\"a\": [1 , 2 ] }"},
+        {"{}", "3"},
+        {"{\"type\":\"object\"}", "{ }"},
+        {"{\"properties\":{\"a\":{\"items\":{}}},\"required\":[\"a\"]}", "{\"a\" : [ 1 , [ ] ] }"},
+        {"{\"properties\":{\"a\":{}},\"additionalProperties\":{\"type\":\"null\"}}", "{\"b\": null }"},
+        {"{\"prefixItems\":[{},{}],\"items\":{\"type\":\"null\"}}", "[1 , 2 , null ]"},
+        {"{\"type\":[\"string\",\"null\"]}", "\"a\""},
+        {"{\"type\":\"integer\",\"nullable\":true}", "null"},
+        {"{\"anyOf\":[{\"type\":\"boolean\"},{\"const\":{\"a\":[1,\"b\"]}}]}", "{ \"a\" : [ 1 , \"b\" ] }"},
+        {"{\"$ref\":\"#/$defs/a\",\"$defs\":{\"a\":{\"enum\":[1,2]}}}", "2"},
+    };
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        json_t *schema = json_loads(ends[i].schema, JSON_DECODE_ANY, NULL);
+        struct hearth_grammar *g = open_schema(schema, NULL);
+        char text[64];
+        for (int blanks = 0; blanks < 3; blanks++) {
+            const int n = snprintf(text, sizeof text, "%s%s", ends[i].document,
+                                   (const char *[]){"", " ", "\n"}[blanks]);
+            if (hearth_grammar_matches(g, text, (size_t)n) != !blanks)
+                fail_msg("%s: \"%s\" is %s", ends[i].schema, text, blanks ? "accepted" : "refused");
+        }
+        hearth_grammar_close(&g);
+        json_decref(schema);
+    }
+}
+
 // ---- generating
 
 struct generator {
@@ -169,8 +206,8 @@ static bool take(const struct generator *m, hearth_token t, char *text, size_t *
     return *n < cap - 64;
 }
 
-// What the model says under a grammar. After some tokens, it is made to close what is open. Returns whether it
-// came to an end.
+// What the model says under a grammar. After some tokens, it is made to close what is open. Returns whether
+// it came to an end.
 static bool generate(struct generator *m, struct hearth_grammar *g, bool greedy, uint32_t seed, char *text,
                      size_t cap)
 {
@@ -277,9 +314,8 @@ static void test_generation(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_documents),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_any_object),
+        cmocka_unit_test(test_documents),  cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_any_object), cmocka_unit_test(test_ends),
         cmocka_unit_test(test_generation),
     };
     return cmocka_run_group_tests(tests, load, unload);

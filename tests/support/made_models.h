@@ -21,6 +21,9 @@ enum {
     MADE_F_SHARED = 24,
     MADE_LAYERS = 2
 };
+// Latent attention.
+enum { MADE_LATENT = 32, MADE_ROT = 8, MADE_STILL = 12, MADE_VALUE = 16, MADE_Q_RANK = 20 };
+enum { MADE_REC_TAPS = 4, MADE_REC_KEYS = 1, MADE_REC_HEADS = 2, MADE_REC_DIM = 16 };
 enum { MADE_VOCAB = 272, MADE_EXPERTS = 6, MADE_USED = 2, MADE_CTX = 256, MADE_RANK = 24 };
 
 // One metadata entry: a number ('u', 'f'), a bool ('b'), text ('s'), or a number for each layer,
@@ -39,6 +42,8 @@ struct made {
     bool optional;       // with optional tensors, but for rope_freqs and the second norm of a parallel layer
     bool split_experts;  // a tensor per expert
     bool shared;         // with an expert that all tokens use
+    bool two_step_q;     // latent attention: queries are made in two steps
+    bool joint;          // keys' and values' matrices are one
     bool leading;        // the first layer has no experts
     bool by_neuron;      // down stored by neuron
     bool predictors;     // and these
@@ -54,6 +59,17 @@ struct made {
     float (*value)(const char *tensor, uint64_t row, uint64_t column, float usual);
     struct made_kv set[6];
 };
+
+static inline enum hearth_recurrence_kind made_recurrence(const struct made *made)
+{
+    const struct hearth_arch *arch = hearth_arch_find((struct hearth_str){made->arch, strlen(made->arch)});
+    return arch ? arch->recurrence : HEARTH_RECURRENCE_NONE;
+}
+
+static inline bool made_is_conv(const struct made *made)
+{
+    return made_recurrence(made) == HEARTH_RECURRENCE_CONV;
+}
 
 static inline uint64_t made_dim(const struct made *made, enum hearth_dim dim)
 {
@@ -88,8 +104,38 @@ static inline uint64_t made_dim(const struct made *made, enum hearth_dim dim)
         return MADE_EXPERTS;
     case HEARTH_DIM_POS:
         return MADE_CTX + 2;
+    case HEARTH_DIM_Q_TWICE:
+        return 2 * MADE_E;
+    case HEARTH_DIM_REC_IN:
+        return made_is_conv(made) ? 3 * MADE_E : (2 * MADE_REC_KEYS + MADE_REC_HEADS) * MADE_REC_DIM;
+    case HEARTH_DIM_REC_CHANNELS:
+        return made_is_conv(made) ? MADE_E : (2 * MADE_REC_KEYS + MADE_REC_HEADS) * MADE_REC_DIM;
+    case HEARTH_DIM_REC_TAPS:
+        return MADE_REC_TAPS;
+    case HEARTH_DIM_REC_VALUES:
+        return made_is_conv(made) ? MADE_E : MADE_REC_HEADS * MADE_REC_DIM;
+    case HEARTH_DIM_REC_HEADS:
+        return MADE_REC_HEADS;
+    case HEARTH_DIM_REC_HEAD:
+        return MADE_REC_DIM;
     case HEARTH_DIM_RANK:
         return MADE_RANK;
+    case HEARTH_DIM_Q_RANK:
+        return MADE_Q_RANK;
+    case HEARTH_DIM_LATENT:
+        return MADE_LATENT;
+    case HEARTH_DIM_LATENT_KEY:
+        return MADE_LATENT + MADE_ROT;
+    case HEARTH_DIM_STILL:
+        return MADE_STILL;
+    case HEARTH_DIM_HEADS_QUERY:
+        return MADE_HEADS * (MADE_STILL + MADE_ROT);
+    case HEARTH_DIM_HEADS_BOTH:
+        return MADE_HEADS * (MADE_STILL + MADE_VALUE);
+    case HEARTH_DIM_HEADS_VALUE:
+        return MADE_HEADS * MADE_VALUE;
+    case HEARTH_DIM_VALUE:
+        return MADE_VALUE;
     }
     return 0;
 }
@@ -137,6 +183,11 @@ static inline void made_bind(struct made_list *l, const struct hearth_binding *b
         (b->need == HEARTH_LEADING && experts) || (b->need == HEARTH_SHARED && !(experts && made->shared)) ||
         ((b->need == HEARTH_EXPERTS || b->need == HEARTH_EACH_VECTOR || hearth_need_is_each(b->need)) &&
          !experts) ||
+        (b->need == HEARTH_WHOLE_Q && made->two_step_q) ||
+        (b->need == HEARTH_TWO_STEP_Q && !made->two_step_q) || (b->need == HEARTH_JOINT && !made->joint) ||
+        (b->need == HEARTH_EACH_HEAD && made->joint) ||
+        (b->need == HEARTH_ATTENDS && !strcmp(prefix, "blk.0.")) || // the first layer is recurrent
+        ((b->need == HEARTH_RECURS || b->need == HEARTH_RECURS_F32) && strcmp(prefix, "blk.0.") != 0) ||
         (b->need == HEARTH_OPTIONAL && (!made->optional || strstr(b->name, "rope_freqs"))) ||
         (made->experts && b->n == HEARTH_DIM_NONE && b->k == HEARTH_DIM_FF))
         return;
@@ -148,7 +199,10 @@ static inline void made_bind(struct made_list *l, const struct hearth_binding *b
         seed = seed * 31 + (uint8_t)*c;
     seed *= 1000;
     if (b->need != HEARTH_EACH_EXPERT || !made->split_experts) {
-        made_add(l, name, k, n, hearth_need_is_each(b->need) ? MADE_EXPERTS : 1,
+        made_add(l, name, k, n,
+                 hearth_need_is_each(b->need)  ? MADE_EXPERTS
+                 : b->need == HEARTH_EACH_HEAD ? MADE_HEADS
+                                               : 1,
                  made->zero_router && b->k == HEARTH_DIM_EMBD && b->n == HEARTH_DIM_EXPERTS, seed);
         return;
     }
@@ -205,6 +259,15 @@ static inline void made_put_kv(struct hearth_gguf_writer *w, const struct made *
         MADE_OK(hearth_gguf_put_str(w, key, kv.text, strlen(kv.text), &err));
 }
 
+// Whether the test has a value of its own.
+static inline bool made_sets(const struct made *made, const char *key)
+{
+    for (const struct made_kv *kv = made->set; kv->key; kv++)
+        if (!strcmp(kv->key, key))
+            return true;
+    return false;
+}
+
 static inline void made_put_metadata(struct hearth_gguf_writer *w, const struct made *made,
                                      const struct hearth_arch *arch)
 {
@@ -221,16 +284,52 @@ static inline void made_put_metadata(struct hearth_gguf_writer *w, const struct 
         {"expert_used_count", 'u', MADE_USED, NULL},
         {"expert_feed_forward_length", 'u', MADE_F_EXP, NULL},
     };
+    const struct made_kv latent[] = {
+        {"attention.kv_lora_rank", 'u', MADE_LATENT, NULL},
+        {"attention.q_lora_rank", 'u', made->two_step_q ? MADE_Q_RANK : 0, NULL},
+        {"rope.dimension_count", 'u', MADE_ROT, NULL},
+        {"attention.key_length", 'u', MADE_ROT + (made->joint ? MADE_STILL : MADE_LATENT), NULL},
+        {"attention.value_length", 'u', made->joint ? MADE_VALUE : MADE_LATENT, NULL},
+        {"attention.key_length_mla", 'u', MADE_ROT + MADE_STILL, NULL},
+        {"attention.value_length_mla", 'u', MADE_VALUE, NULL},
+    };
+    const size_t n_latent =
+        arch && arch->latent ? sizeof latent / sizeof latent[0] - (made->joint ? 2 : 0) : 0;
     const size_t n_usual = sizeof usual / sizeof usual[0] - (made->experts ? 0 : 3);
     struct hearth_error err;
     MADE_OK(hearth_gguf_put_str(w, "general.architecture", made->arch, strlen(made->arch), &err));
     for (size_t i = 0; i < n_usual; i++) {
+        if (made_sets(made, usual[i].key))
+            continue;
+        if (made_is_conv(made) && !strcmp(usual[i].key, "attention.head_count_kv")) {
+            char key[64];
+            snprintf(key, sizeof key, "%s.attention.head_count_kv", made->arch);
+            const uint32_t heads[MADE_LAYERS] = {0, MADE_KV_HEADS};
+            MADE_OK(hearth_gguf_put_array(w, key, HEARTH_GGUF_U32, heads, MADE_LAYERS, &err));
+            continue;
+        }
+        made_put_kv(w, made, usual[i]);
+    }
+    for (size_t i = 0; i < n_latent; i++) {
         bool replaced = false;
         for (const struct made_kv *kv = made->set; kv->key; kv++)
-            replaced |= !strcmp(kv->key, usual[i].key);
+            replaced |= !strcmp(kv->key, latent[i].key);
         if (!replaced)
-            made_put_kv(w, made, usual[i]);
+            made_put_kv(w, made, latent[i]);
     }
+    const struct made_kv delta[] = {{"full_attention_interval", 'u', 2, NULL},
+                                    {"ssm.conv_kernel", 'u', MADE_REC_TAPS, NULL},
+                                    {"ssm.state_size", 'u', MADE_REC_DIM, NULL},
+                                    {"ssm.group_count", 'u', MADE_REC_KEYS, NULL},
+                                    {"ssm.time_step_rank", 'u', MADE_REC_HEADS, NULL},
+                                    {"ssm.inner_size", 'u', MADE_REC_HEADS * MADE_REC_DIM, NULL}};
+    const struct made_kv conv = {"shortconv.l_cache", 'u', MADE_REC_TAPS, NULL};
+    for (size_t i = 0; i < sizeof delta / sizeof *delta && made_recurrence(made) == HEARTH_RECURRENCE_DELTA;
+         i++)
+        if (!made_sets(made, delta[i].key))
+            made_put_kv(w, made, delta[i]);
+    if (made_is_conv(made))
+        made_put_kv(w, made, conv);
     for (const struct made_kv *kv = made->set; kv->key; kv++)
         made_put_kv(w, made, *kv);
 }
@@ -286,6 +385,8 @@ static inline void made_write_tensor(struct hearth_gguf_writer *w, const struct 
                       : norm  ? 1.0f + (made->plain_norms ? 0.0f : 0.3f * unit)
                               : unit * (t->ne[1] == 1 ? 0.3f : 2.0f / sqrtf((float)t->ne[0]));
         }
+        for (uint64_t i = 0; i < n && strstr(t->name, "ssm_a") && !strstr(t->name, "alpha"); i++)
+            data[i] = -fabsf(data[i]); // states fade
         for (uint64_t i = 0; i < n && made->value; i++)
             data[i] = made->value(t->name, i / t->ne[0], i % t->ne[0], data[i]);
         MADE_OK(hearth_gguf_write(w, data, n * sizeof *data, &err));

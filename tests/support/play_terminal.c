@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Plays a command in a terminal and prints what a person would see at its end:
 //
-//     play_terminal [-w COLUMNS] [-h ROWS] [-s TEXT] [-c TEXT] [-z TEXT] [-a TEXT=ANSWER] [-t MS] COMMAND ARGUMENT...
+//     play_terminal [-w COLUMNS] [-h ROWS] [-s TEXT] [-c TEXT] [-z TEXT] [-k TEXT] [-a TEXT=ANSWER] [-t MS]
+//                   COMMAND ARGUMENT...
 //
-// -s, -c, -z and -a happen one after the other, each as soon as the screen shows its TEXT: the screen is
+// -s, -c, -z, -k and -a happen one after the other, each as soon as the screen shows its TEXT: the screen is
 // printed; Ctrl-C is pressed; Ctrl-Z is, then the terminal shows `[stopped]`, and the command goes on after a
-// moment; ANSWER is typed, and Enter. -t: the command must end by then (default: 60000), or it is killed.
+// moment; SIGTERM goes to the command; ANSWER is typed, and Enter. -t: the command must end by then (default:
+// 60000), or it is killed.
 // Understands carriage return, newline, backspace, ESC [ K and what goes over the last column; any other
 // control character shows as `^X`. What scrolls off the screen is gone.
 //
@@ -198,6 +200,8 @@ static void act(struct play *p)
             print_screen(&p->screen, a->text);
         else if (a->kind == 'a')
             type(p, a->answer);
+        else if (a->kind == 'k')
+            kill(-tcgetpgrp(p->terminal), SIGTERM);
         else
             press(p, a->kind == 'c' ? 3 : 26);
     }
@@ -303,7 +307,7 @@ int main(int argc, char **argv)
 {
     static struct play p = {.screen = {.columns = 80, .rows = 24}, .limit_ms = 60000};
     int opt;
-    while ((opt = getopt(argc, argv, "+w:h:t:s:c:z:a:")) != -1) {
+    while ((opt = getopt(argc, argv, "+w:h:t:s:c:z:k:a:")) != -1) {
         if (opt == 'w')
             p.screen.columns = atoi(optarg);
         else if (opt == 'h')

@@ -177,6 +177,11 @@ static void test_origins(void **state)
                   "[####][#");
     check_origins("{{ '%s|%4s' % (d | trim, l[0]) }} {{ '{}!'.format(l[1]) }}", "####|  ## ##!");
     check_origins("{% macro m(a) %}<{{ a }}>{% endmacro %}{{ m(l[0]) }}{{ d.split('T')[0] }}", "<##>##");
+    check_origins("{{ strftime_now('<%%>') }}{{ strftime_now(l[0]) }}{{ strftime_now('<' ~ l[0]) }}",
+                  "<%>#####");
+    check_origins("{{ ('{:' ~ o.kk[0] ~ '>3}').format('a') }}{{ '{:x>3}'.format(l[0]) }}", "##ax##");
+    check_origins("{{ l[0].center(4, l[1][0]) }}{{ l[0].center(4, '-') }}{{ 'a'.rjust(3, l[0][0]) }}",
+                  "####-##-##a");
     check_origins("{{ (d ~ 'Z') * 2 }}{{ ('a' ~ l[0])[::-1] }}{{ d | title }}", "#####Z#####Z##a#####");
 }
 
@@ -256,6 +261,30 @@ static void gives(const char *source, const char *want)
     free(got);
 }
 
+// What Jinja2 3.1.6 with its loop controls gives: else is for loops of which no round came to its end.
+static void test_else(void **state)
+{
+    (void)state;
+    gives("{% for x in [] %}{{ x }}{% else %}else{% endfor %}", "else");
+    gives("{% for x in [1, 2] %}{{ x }}{% else %}else{% endfor %}", "12");
+    gives("{% for x in [1, 2] %}{{ x }}{% break %}{% else %}else{% endfor %}", "1else");
+    gives("{% for x in [1, 2] %}{{ x }}{% continue %}{% else %}else{% endfor %}", "12else");
+    gives("{% for x in [1, 2] %}{{ x }}{% if x == 2 %}{% break %}{% endif %}{% else %}else{% endfor %}",
+          "12");
+    gives("{% for x in [1, 2] %}{{ x }}{% if x == 1 %}{% continue %}{% endif %}{% else %}else{% endfor %}",
+          "12");
+    gives("{% for x in [1, 2] if x > 2 %}{{ x }}{% break %}{% else %}else{% endfor %}", "else");
+    gives(
+        "{% for y in [1, 2] %}{% for x in [1] %}{{ x }}{% break %}{% else %}e{% break %}{% endfor %}|{% else %}E"
+        "{% endfor %}",
+        "1eE");
+    gives("{% for y in [1, 2] %}{{ y }}{% for x in [] %}{% else %}e{% continue %}{% endfor %}|{% endfor %}",
+          "1e2e");
+    gives("{% for x in [1, 2] %}{% set z = 5 %}{% break %}{% else %}{{ z is defined }}{{ loop is defined }}"
+          "{{ x is defined }}{% endfor %}",
+          "FalseFalseFalse");
+}
+
 static void test_values(void **state)
 {
     (void)state;
@@ -286,8 +315,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_goldens), cmocka_unit_test(test_others), cmocka_unit_test(test_origins),
-        cmocka_unit_test(test_errors),  cmocka_unit_test(test_limits), cmocka_unit_test(test_values),
-        cmocka_unit_test(test_json),
+        cmocka_unit_test(test_else),    cmocka_unit_test(test_errors), cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_values),  cmocka_unit_test(test_json),
     };
     setenv("TZ", "UTC", 1);
     tzset();

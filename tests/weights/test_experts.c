@@ -15,6 +15,8 @@ static void test_presets(void **state)
     (void)state;
     check_preset("tiny-qwen3-moe", all_modes + 2, 1);
     check_preset("tiny-gpt-oss", all_modes + 2, 1);
+    check_preset("tiny-glm-flash", all_modes + 2, 1);
+    check_preset("tiny-qwen3.6", all_modes + 2, 1);
 }
 
 // Experts of which steps compute only some neurons.
@@ -27,9 +29,10 @@ static void test_sparse(void **state)
 static void test_golden(void **state)
 {
     (void)state;
-    static const char *const names[] = {"mixtral.Q4_0",     "mixtral.F16",     "qwen3moe.Q8_0",
-                                        "gpt-oss.MXFP4",    "granitemoe.Q8_0", "glm4moe.Q8_0",
-                                        "smallthinker.Q8_0"};
+    static const char *const names[] = {"mixtral.Q4_0",      "mixtral.F16",      "qwen3moe.Q8_0",
+                                        "gpt-oss.MXFP4",     "granitemoe.Q8_0",  "glm4moe.Q8_0",
+                                        "smallthinker.Q8_0", "deepseek-v2.Q8_0", "deepseek-v2-joint.Q8_0",
+                                        "deepseek-v3.Q8_0"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char path[512];
         snprintf(path, sizeof path, GOLDEN_MODELS "%s.gguf", names[i]);

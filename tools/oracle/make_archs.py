@@ -28,6 +28,23 @@ COMMON = dict(
 )
 GROUPED = dict(COMMON, intermediate_size=96, num_key_value_heads=2, rope_parameters=PLAIN, rms_norm_eps=1e-6)
 WINDOWS = dict(GROUPED, max_position_embeddings=256, sliding_window=20, head_dim=32)
+LATENT = dict(
+    GROUPED, num_key_value_heads=4, num_hidden_layers=3, kv_lora_rank=32, qk_rope_head_dim=16, qk_nope_head_dim=32,
+    v_head_dim=32, moe_intermediate_size=32, n_routed_experts=8, num_experts_per_tok=3, n_shared_experts=2,
+    tie_word_embeddings=False,
+)
+LATENT_YARN = dict(YARN, mscale=0.7, mscale_all_dim=0.7)
+# Of three layers two are recurrent. Two heads of values share one of queries and keys.
+DELTA = dict(
+    GROUPED, num_hidden_layers=3, max_position_embeddings=256, head_dim=32, linear_num_key_heads=2, linear_num_value_heads=4,
+    linear_key_head_dim=16, linear_value_head_dim=16, linear_conv_kernel_dim=4,
+    layer_types=["linear_attention", "linear_attention", "full_attention"],
+    rope_parameters=dict(PLAIN, partial_rotary_factor=0.25, mrope_section=[2, 1, 1]),
+)
+CONV = dict(
+    COMMON, num_hidden_layers=3, intermediate_size=96, num_key_value_heads=2, norm_eps=1e-6, conv_L_cache=3, conv_bias=False,
+    max_position_embeddings=256, layer_types=["conv", "full_attention", "conv"], rope_parameters=PLAIN, pad_token_id=None,
+)
 FALCON = dict(COMMON, ffn_hidden_size=256, parallel_attn=True, bias=False, alibi=False)
 
 # name: (GGUF architecture, class of transformers, its configuration, text)
@@ -111,6 +128,45 @@ MODELS = {
              tie_word_embeddings=False),
         TEXT,
     ),
+    "deepseek-v2": (
+        "deepseek2", tf.DeepseekV2ForCausalLM,
+        dict(LATENT, q_lora_rank=None, first_k_dense_replace=1, n_group=4, topk_group=2, topk_method="group_limited_greedy",
+             routed_scaling_factor=1.5, norm_topk_prob=False, rope_parameters=LATENT_YARN, head_dim=16),
+        TEXT,
+    ),
+    "deepseek-v2-joint": (
+        "deepseek2", tf.DeepseekV2ForCausalLM,
+        dict(LATENT, q_lora_rank=None, num_hidden_layers=2, first_k_dense_replace=1, n_group=1, topk_group=1,
+             topk_method="greedy", routed_scaling_factor=1.0, norm_topk_prob=False, head_dim=16),
+        TEXT,
+    ),
+    "deepseek-v3": (
+        "deepseek2", tf.DeepseekV3ForCausalLM,
+        dict(LATENT, q_lora_rank=32, first_k_dense_replace=1, n_group=4, topk_group=2, norm_topk_prob=True,
+             routed_scaling_factor=2.5, rope_interleave=True, rope_parameters=dict(LATENT_YARN, mscale=1.0, mscale_all_dim=1.0)),
+        TEXT,
+    ),
+    "glm-lite": (
+        "deepseek2", tf.Glm4MoeLiteForCausalLM,
+        dict(LATENT, num_attention_heads=10, num_key_value_heads=10, q_lora_rank=32, v_head_dim=64, num_hidden_layers=2,
+             n_shared_experts=1, n_group=1, topk_group=1, norm_topk_prob=True, routed_scaling_factor=1.8, rope_interleave=True),
+        TEXT,
+    ),
+    "qwen35": ("qwen35", tf.Qwen3_5ForCausalLM, dict(DELTA, tie_word_embeddings=True), TEXT * 2),
+    "qwen35moe": (
+        "qwen35moe", tf.Qwen3_5MoeForCausalLM,
+        {k: v for k, v in DELTA.items() if k != "intermediate_size"}
+        | dict(moe_intermediate_size=32, shared_expert_intermediate_size=64, num_experts=8, num_experts_per_tok=3,
+               tie_word_embeddings=False),
+        TEXT * 2,
+    ),
+    "lfm2": ("lfm2", tf.Lfm2ForCausalLM, dict(CONV, block_auto_adjust_ff_dim=False, tie_word_embeddings=True), TEXT * 2),
+    "lfm2moe": (
+        "lfm2moe", tf.Lfm2MoeForCausalLM,
+        dict(CONV, moe_intermediate_size=32, num_dense_layers=1, num_experts=8, num_experts_per_tok=3, norm_topk_prob=True,
+             use_expert_bias=True, routed_scaling_factor=1.0, tie_word_embeddings=True),
+        TEXT * 2,
+    ),
     "smallthinker": (
         "smallthinker", SmallThinkerForCausalLM,
         dict(WINDOWS, rope_theta=10000.0, softmax_router=False, num_experts=8, num_experts_per_tok=3,
@@ -120,8 +176,14 @@ MODELS = {
 }  # fmt: skip
 
 # Types beside Q8_0. F16 models have one layer, and weights that the file holds exactly.
-MORE_TYPES = {name: ("F16", "Q4_0") for name in ("qwen2", "qwen3", "mixtral", "falcon-7b", "opt")} | {name: ("Q4_0",) for name in ("qwen3moe", "gemma3", "granitemoe", "phi3", "smallthinker")} | {"gpt-oss": ("MXFP4",)}
+MORE_TYPES = {"deepseek-v2-joint": ("Q4_0",)} | {name: ("F16", "Q4_0") for name in ("qwen2", "qwen3", "mixtral", "falcon-7b", "opt")} | {name: ("Q4_0",) for name in ("qwen3moe", "gemma3", "granitemoe", "phi3", "smallthinker")} | {"gpt-oss": ("MXFP4",)}
 SHORT_TEXT = "The old woman and the hen went on"
+
+
+def has_ones(model, name):
+    """Whether 1 is added to the weights of a norm."""
+    qwen = isinstance(model, (tf.Qwen3_5ForCausalLM, tf.Qwen3_5MoeForCausalLM))
+    return isinstance(model, tf.Gemma3ForCausalLM) or (qwen and "linear_attn.norm" not in name)
 
 
 def fill(model, rng):
@@ -131,7 +193,11 @@ def fill(model, rng):
         shape = tuple(p.shape)
         if "norm" in name or ".ln_" in name:
             value = rng.uniform(0.6, 1.4, shape) if name.endswith("weight") else rng.standard_normal(shape) * 0.1
-            value -= isinstance(model, tf.Gemma3ForCausalLM)  # whose norms add 1 to their weights
+            value -= has_ones(model, name)
+        elif name.endswith("A_log"):
+            value = np.log(rng.uniform(0.02, 1.0, shape))
+        elif "conv1d" in name or "conv.conv" in name:
+            value = rng.standard_normal(shape) * 0.7
         else:
             inputs = np.sqrt(shape[-1])
             if name.endswith("bias"):
@@ -140,20 +206,22 @@ def fill(model, rng):
                 std = 0.5 if tied else 1.0
             elif "embed_positions" in name or "lm_head" in name:
                 std = 0.5
-            elif any(part in name for part in ("down_proj", "o_proj", "fc2", ".dense.", "4h_to_h")):
+            elif any(part in name for part in ("down_proj", "out_proj", "feed_forward.w2", "o_proj", "fc2", ".dense.", "4h_to_h")):
                 std = 0.8 / inputs
             elif name.endswith("sinks"):
                 std = 1.5
             elif name.endswith("experts.gate_up_proj") and isinstance(model, tf.GptOssForCausalLM):
                 std = 4.0 / inputs  # some beyond the clamps
-            elif name.endswith(("mlp.gate.weight", "router.weight")):
+            elif "kv_b_proj" in name or "q_b_proj" in name:
+                std = 2.0 / inputs
+            elif name.endswith(("mlp.gate.weight", "router.weight", "feed_forward.gate.weight")):
                 std = 2.0 / inputs
             else:
                 std = 1.4 / inputs
             value = rng.standard_normal(shape) * std
         p.data = torch.from_numpy(value.astype(np.float32))
     for name, b in model.named_buffers():
-        if name.endswith("e_score_correction_bias"):
+        if name.endswith(("e_score_correction_bias", "expert_bias")):
             b.copy_(torch.from_numpy(rng.standard_normal(tuple(b.shape)) * 0.2))
 
 
@@ -279,6 +347,93 @@ def glm4moe_layer(out, sd, cfg, i):
         out[dst + "exp_probs_b.bias"] = sd[src + "mlp.gate.e_score_correction_bias"]
 
 
+def deepseek2_layer(out, sd, cfg, i, joint):
+    src, dst = f"model.layers.{i}.", f"blk.{i}."
+    names = {"attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm", "attn_output": "self_attn.o_proj",
+             "attn_kv_a_mqa": "self_attn.kv_a_proj_with_mqa", "attn_kv_a_norm": "self_attn.kv_a_layernorm"}  # fmt: skip
+    names |= {"attn_q_a": "self_attn.q_a_proj", "attn_q_a_norm": "self_attn.q_a_layernorm", "attn_q_b": "self_attn.q_b_proj"} if cfg.q_lora_rank else {"attn_q": "self_attn.q_proj"}
+    for ours, theirs in names.items():
+        out[f"{dst}{ours}.weight"] = sd[f"{src}{theirs}.weight"]
+    both = sd[src + "self_attn.kv_b_proj.weight"]
+    if joint:
+        out[dst + "attn_kv_b.weight"] = both
+    else:  # a matrix per head, that of keys turned
+        heads = both.reshape(cfg.num_attention_heads, -1, cfg.kv_lora_rank)
+        out[dst + "attn_k_b.weight"] = heads[:, : cfg.qk_nope_head_dim].transpose(0, 2, 1)
+        out[dst + "attn_v_b.weight"] = heads[:, cfg.qk_nope_head_dim :]
+    experts = i >= leading_layers(cfg)
+    for part in ("gate", "up", "down"):
+        dense = f"{src}mlp.shared_experts.{part}_proj.weight" if experts else f"{src}mlp.{part}_proj.weight"
+        out[f"{dst}ffn_{part}{'_shexp' if experts else ''}.weight"] = sd[dense]
+    if experts:
+        experts_of(out, sd, dst, src + "mlp.experts.", src + "mlp.gate.weight")
+        if src + "mlp.gate.e_score_correction_bias" in sd:
+            out[dst + "exp_probs_b.bias"] = sd[src + "mlp.gate.e_score_correction_bias"]
+
+
+def leading_layers(cfg):
+    """Layers without experts in front of those that have some."""
+    kinds = getattr(cfg, "mlp_layer_types", None)
+    return kinds.index("sparse") if kinds else getattr(cfg, "first_k_dense_replace", getattr(cfg, "num_dense_layers", 0))
+def tiled(cfg, x, dim, axis=0):
+    """Value heads in GGUF's order: those of the same place in their groups side by side."""
+    keys, heads = cfg.linear_num_key_heads, cfg.linear_num_value_heads
+    x = np.moveaxis(x, axis, 0)
+    rest = x.shape[1:]
+    x = x.reshape(keys, heads // keys, dim, *rest).swapaxes(0, 1).reshape(heads * dim, *rest)
+    return np.moveaxis(x, 0, axis)
+
+
+def qwen35_layer(out, sd, cfg, i):
+    src, dst = f"model.layers.{i}.", f"blk.{i}."
+    out[dst + "attn_norm.weight"] = sd[src + "input_layernorm.weight"]
+    out[dst + "post_attention_norm.weight"] = sd[src + "post_attention_layernorm.weight"]
+    if cfg.layer_types[i] == "full_attention":
+        for ours, theirs in (("q", "q_proj"), ("k", "k_proj"), ("v", "v_proj"), ("output", "o_proj"), ("q_norm", "q_norm"), ("k_norm", "k_norm")):
+            out[f"{dst}attn_{ours}.weight"] = sd[f"{src}self_attn.{theirs}.weight"]
+    else:
+        part, dim = src + "linear_attn.", cfg.linear_value_head_dim
+        keys = 2 * cfg.linear_num_key_heads * cfg.linear_key_head_dim
+        for ours, theirs in (("attn_qkv", "in_proj_qkv"), ("ssm_conv1d", "conv1d")):
+            w = sd[f"{part}{theirs}.weight"]
+            w = w.reshape(w.shape[0], w.shape[-1])
+            out[f"{dst}{ours}.weight"] = np.concatenate([w[:keys], tiled(cfg, w[keys:], dim)])
+        out[dst + "attn_gate.weight"] = tiled(cfg, sd[part + "in_proj_z.weight"], dim)
+        out[dst + "ssm_beta.weight"] = tiled(cfg, sd[part + "in_proj_b.weight"], 1)
+        out[dst + "ssm_alpha.weight"] = tiled(cfg, sd[part + "in_proj_a.weight"], 1)
+        out[dst + "ssm_a"] = tiled(cfg, sd[part + "A_log"], 1)
+        out[dst + "ssm_dt.bias"] = tiled(cfg, sd[part + "dt_bias"], 1)
+        out[dst + "ssm_norm.weight"] = sd[part + "norm.weight"]
+        out[dst + "ssm_out.weight"] = tiled(cfg, sd[part + "out_proj.weight"], dim, 1)
+    experts = hasattr(cfg, "num_experts")
+    for part in ("gate", "up", "down"):
+        own = f"{src}mlp.{'shared_expert.' if experts else ''}{part}_proj.weight"
+        out[f"{dst}ffn_{part}{'_shexp' if experts else ''}.weight"] = sd[own]
+    if experts:
+        out[dst + "ffn_gate_inp_shexp.weight"] = sd[src + "mlp.shared_expert_gate.weight"].reshape(-1)
+        experts_of(out, sd, dst, src + "mlp.experts.", src + "mlp.gate.weight")
+
+
+def lfm2_layer(out, sd, cfg, i):
+    src, dst = f"model.layers.{i}.", f"blk.{i}."
+    out[dst + "attn_norm.weight"] = sd[src + "operator_norm.weight"]
+    out[dst + "ffn_norm.weight"] = sd[src + "ffn_norm.weight"]
+    if cfg.layer_types[i] == "conv":
+        conv = sd[src + "conv.conv.weight"]
+        out[dst + "shortconv.conv.weight"] = conv.reshape(conv.shape[0], conv.shape[-1])
+        for part in ("in_proj", "out_proj"):
+            out[f"{dst}shortconv.{part}.weight"] = sd[f"{src}conv.{part}.weight"]
+    else:
+        for ours, theirs in (("q", "q_proj"), ("k", "k_proj"), ("v", "v_proj"), ("output", "out_proj"), ("q_norm", "q_layernorm"), ("k_norm", "k_layernorm")):
+            out[f"{dst}attn_{ours}.weight"] = sd[f"{src}self_attn.{theirs}.weight"]
+    if src + "feed_forward.w1.weight" in sd:
+        for ours, theirs in (("gate", "w1"), ("up", "w3"), ("down", "w2")):
+            out[f"{dst}ffn_{ours}.weight"] = sd[f"{src}feed_forward.{theirs}.weight"]
+    else:
+        experts_of(out, sd, dst, src + "feed_forward.experts.", src + "feed_forward.gate.weight")
+        out[dst + "exp_probs_b.bias"] = sd[src + "feed_forward.expert_bias"]
+
+
 def gguf_tensors(arch, cfg, sd):
     """{GGUF name: array} from a state dictionary of arrays."""
     out = {}
@@ -290,6 +445,8 @@ def gguf_tensors(arch, cfg, sd):
         out["position_embd.weight"] = sd["model.decoder.embed_positions.weight"]
         for kind in ("weight", "bias"):
             out[f"output_norm.{kind}"] = sd[f"model.decoder.final_layer_norm.{kind}"]
+    elif arch in ("lfm2", "lfm2moe"):
+        out["token_embd.weight"], out["token_embd_norm.weight"] = sd["model.embed_tokens.weight"], sd["model.embedding_norm.weight"]
     else:
         out["token_embd.weight"], out["output_norm.weight"] = sd["model.embed_tokens.weight"], sd["model.norm.weight"]
     if not cfg.tie_word_embeddings:
@@ -309,12 +466,25 @@ def gguf_tensors(arch, cfg, sd):
             phi3_layer(out, sd, i)
         elif arch == "glm4moe":
             glm4moe_layer(out, sd, cfg, i)
+        elif arch == "deepseek2":
+            deepseek2_layer(out, sd, cfg, i, is_joint(cfg))
+        elif arch in ("qwen35", "qwen35moe"):
+            qwen35_layer(out, sd, cfg, i)
+        elif arch in ("lfm2", "lfm2moe"):
+            lfm2_layer(out, sd, cfg, i)
         else:
             gated_layer(out, sd, arch, cfg, i)
     return out
 
 
+def is_joint(cfg):
+    """Whether the file is one of before latent caches."""
+    return cfg.num_hidden_layers == 2 and not cfg.q_lora_rank
+
+
 def kv_heads(cfg):
+    if hasattr(cfg, "kv_lora_rank"):
+        return cfg.num_attention_heads if is_joint(cfg) else 1
     if isinstance(cfg, tf.FalconConfig):
         return cfg.num_kv_heads if cfg.new_decoder_architecture else 1
     return getattr(cfg, "num_key_value_heads", None) or cfg.num_attention_heads
@@ -327,18 +497,24 @@ def add_hyper_parameters(w, name, arch, cfg):
     w.add_context_length(cfg.max_position_embeddings)
     w.add_embedding_length(cfg.hidden_size)
     w.add_block_count(cfg.num_hidden_layers + (arch == "glm4moe"))  # whose last one guesses tokens ahead
-    w.add_feed_forward_length(getattr(cfg, "intermediate_size", None) or getattr(cfg, "ffn_hidden_size", None) or cfg.ffn_dim)
+    if arch != "qwen35moe":
+        w.add_feed_forward_length(getattr(cfg, "intermediate_size", None) or getattr(cfg, "ffn_hidden_size", None) or cfg.ffn_dim)
     w.add_head_count(cfg.num_attention_heads)
-    w.add_head_count_kv(kv_heads(cfg))
-    if arch != "falcon" and getattr(cfg, "head_dim", None):
+    conv = arch in ("lfm2", "lfm2moe")
+    w.add_head_count_kv([0 if t == "conv" else kv_heads(cfg) for t in cfg.layer_types] if conv else kv_heads(cfg))
+    if conv:
+        w.add_shortconv_l_cache(cfg.conv_L_cache)
+    if arch == "deepseek2":
+        add_latent(w, cfg)
+    elif arch != "falcon" and getattr(cfg, "head_dim", None):
         w.add_key_length(cfg.head_dim)
         w.add_value_length(cfg.head_dim)
     if arch in ("falcon", "opt"):
         w.add_layer_norm_eps(1e-5)
     else:
-        w.add_layer_norm_rms_eps(cfg.rms_norm_eps)
+        w.add_layer_norm_rms_eps(cfg.norm_eps if conv else cfg.rms_norm_eps)
     if hasattr(cfg, "num_experts_per_tok"):
-        w.add_expert_count(getattr(cfg, "num_local_experts", None) or cfg.num_experts)
+        w.add_expert_count(getattr(cfg, "n_routed_experts", None) or getattr(cfg, "num_local_experts", None) or cfg.num_experts)
         w.add_expert_used_count(cfg.num_experts_per_tok)
     if hasattr(cfg, "moe_intermediate_size"):
         w.add_expert_feed_forward_length(cfg.moe_intermediate_size)
@@ -378,10 +554,53 @@ def add_hyper_parameters(w, name, arch, cfg):
         w.add_expert_weights_scale(cfg.routed_scaling_factor)
         w.add_expert_weights_norm(True)
         w.add_nextn_predict_layers(1)
+    if arch in ("qwen35", "qwen35moe"):
+        w.add_rope_dimension_count(8)
+        w.add_rope_dimension_sections([2, 1, 1, 0])
+        w.add_full_attention_interval(3)
+        w.add_ssm_conv_kernel(cfg.linear_conv_kernel_dim)
+        w.add_ssm_state_size(cfg.linear_key_head_dim)
+        w.add_ssm_group_count(cfg.linear_num_key_heads)
+        w.add_ssm_time_step_rank(cfg.linear_num_value_heads)
+        w.add_ssm_inner_size(cfg.linear_num_value_heads * cfg.linear_value_head_dim)
+    if arch == "lfm2moe":
+        w.add_leading_dense_block_count(cfg.num_dense_layers)
+        w.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+    if arch == "qwen35moe":
+        w.add_expert_shared_feed_forward_length(cfg.shared_expert_intermediate_size)
     if name == "qwen2-yarn":
         w.add_rope_scaling_type(gguf.RopeScalingType.YARN)
         w.add_rope_scaling_factor(YARN["factor"])
         w.add_rope_scaling_orig_ctx_len(YARN["original_max_position_embeddings"])
+
+
+def add_latent(w, cfg):
+    key, joint = cfg.qk_nope_head_dim + cfg.qk_rope_head_dim, is_joint(cfg)
+    w.add_rope_dimension_count(cfg.qk_rope_head_dim)
+    w.add_kv_lora_rank(cfg.kv_lora_rank)
+    if cfg.q_lora_rank:
+        w.add_q_lora_rank(cfg.q_lora_rank)
+    w.add_key_length(key if joint else cfg.kv_lora_rank + cfg.qk_rope_head_dim)
+    w.add_value_length(cfg.v_head_dim if joint else cfg.kv_lora_rank)
+    if not joint:
+        w.add_key_length_mla(key)
+        w.add_value_length_mla(cfg.v_head_dim)
+    w.add_leading_dense_block_count(leading_layers(cfg))
+    w.add_expert_shared_count(cfg.n_shared_experts)
+    w.add_expert_weights_scale(cfg.routed_scaling_factor)
+    w.add_expert_weights_norm(bool(cfg.norm_topk_prob))
+    if not isinstance(cfg, tf.DeepseekV2Config):
+        w.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+    elif not joint:  # older files do not say it
+        w.add_expert_gating_func(gguf.ExpertGatingFuncType.SOFTMAX)
+    if cfg.n_group > 1:
+        w.add_expert_group_count(cfg.n_group)
+        w.add_expert_group_used_count(cfg.topk_group)
+    if cfg.rope_parameters["rope_type"] == "yarn":
+        w.add_rope_scaling_type(gguf.RopeScalingType.YARN)
+        w.add_rope_scaling_factor(YARN["factor"])
+        w.add_rope_scaling_orig_ctx_len(YARN["original_max_position_embeddings"])
+        w.add_rope_scaling_yarn_log_mul(0.1 * cfg.rope_parameters["mscale_all_dim"])
 
 
 def add_vocabulary(w, vocab):
@@ -403,8 +622,8 @@ def write_gguf(path, name, arch, cfg, tensors, kind):
     add_vocabulary(w, SpmVocab())
     decoded = {}
     for tensor, value in tensors.items():
-        value = value + ones_of(arch, tensor)
-        plain = value.ndim == 1 or any(part in tensor for part in ("norm", "gate_inp", "position", "bias"))
+        value = -np.exp(value) if tensor.endswith("ssm_a") else value + ones_of(arch, tensor)
+        plain = value.ndim == 1 or any(part in tensor for part in ("norm", "gate_inp", "position", "bias", "conv1d", "shortconv.conv"))
         own = T.F32 if plain else T.Q8_0 if kind == "MXFP4" and "_exps" not in tensor else T[kind]
         data = np.ascontiguousarray(mm.encode(np.ascontiguousarray(value), own))
         w.add_tensor(tensor, data, raw_dtype=own)
@@ -429,7 +648,7 @@ def tables_of(name, cfg):
 
 def ones_of(arch, tensor):
     """What GGUF's tensor has more than the model's."""
-    return np.float32(arch == "gemma3" and "norm" in tensor)
+    return np.float32("norm" in tensor and (arch == "gemma3" or (arch.startswith("qwen35") and "ssm_norm" not in tensor)))
 
 
 def with_weights(model, arch, decoded):
@@ -442,7 +661,9 @@ def with_weights(model, arch, decoded):
         at += value.numel()
     flat = torch.cat([v.reshape(-1) for v in sd.values()])
     for tensor, where in gguf_tensors(arch, model.config, positions).items():
-        flat[torch.from_numpy(where.reshape(-1))] = torch.from_numpy(decoded[tensor].reshape(-1) - ones_of(arch, tensor))
+        value = decoded[tensor].reshape(-1)
+        value = np.log(-value) if tensor.endswith("ssm_a") else value - ones_of(arch, tensor)
+        flat[torch.from_numpy(where.reshape(-1))] = torch.from_numpy(value)
     for key, value in sd.items():
         value.copy_(flat[: value.numel()].reshape(value.shape))
         flat = flat[value.numel() :]
@@ -460,7 +681,7 @@ def record_experts(model, chosen):
             ids = torch.topk(output[0] if isinstance(output, tuple) else output, used, dim=-1).indices
         chosen.append(ids.sort(-1).values.tolist())
 
-    routers = ("mlp.gate", "mlp.router", "block_sparse_moe.router")
+    routers = ("mlp.gate", "feed_forward.gate", "mlp.router", "block_sparse_moe.router")
     return [m.register_forward_hook(hook) for n, m in model.named_modules() if n.endswith(routers)]
 
 
@@ -492,7 +713,7 @@ def make(name, folder, kind="Q8_0"):
     if chosen:
         with open(stem + ".experts", "w") as f:
             for layer, rows in enumerate(chosen[: model.config.num_hidden_layers]):
-                layer += getattr(model.config, "first_k_dense_replace", 0)
+                layer += leading_layers(model.config)
                 f.writelines(f"{layer} {place} {' '.join(map(str, row))}\n" for place, row in enumerate(rows))
     more, leads = mm.greedy(reference, ids, 24)
     close = [i for i, lead in enumerate(leads) if lead < 0.15]

@@ -16,6 +16,7 @@ import torch
 from gguf import GGMLQuantizationType as T
 from transformers import LlamaConfig, LlamaForCausalLM
 
+import grids
 import llama_cpp
 from oracle_common import N_VOCAB, BpeVocab, GgmlBase, SpmVocab, write_logits
 
@@ -71,6 +72,11 @@ MODELS = {
              text="Over the hills and far away", seed=58),
         ["IQ4_XS"],
     ),
+    # Every format of grids in each layer.
+    "grids": (
+        dict(hidden=256, heads=4, kv_heads=2, head_dim=64, ffn=256, tied=True, text="Over the bridge and far away", seed=33),
+        ["IQ2_M"],
+    ),
     "bamboo": (
         dict(arch="bamboo", act="drelu", kv_heads=2, ffn=128, text="Beside the old stone bridge", seed=49),
         ["Q8_0", "Q4_0"],
@@ -80,7 +86,7 @@ MODELS = {
 # A greedy continuation ends before the first step whose best two logits are nearer than this.
 MARGIN = 0.15
 
-FILE_TYPES = {"F32": 0, "F16": 1, "Q4_0": 2, "Q8_0": 7, "Q4_K_M": 15, "Q5_K_M": 17, "Q6_K": 18, "IQ4_XS": 30, "BF16": 32}
+FILE_TYPES = {"F32": 0, "F16": 1, "Q4_0": 2, "Q8_0": 7, "Q4_K_M": 15, "Q5_K_M": 17, "Q6_K": 18, "IQ2_M": 29, "IQ4_XS": 30, "BF16": 32}
 LLAMA_CPP = ("Q5_K_M", "IQ4_XS")  # files that llama.cpp's quantiser writes
 
 
@@ -202,7 +208,15 @@ def tensor_type(kind, name, c):
     if kind == "Q4_K_M":  # some tensors get more bits, and layers differ, as in the files people have
         richer = name == "token_embd.weight" or name.startswith("blk.0.") and ("attn_v" in name or "ffn_down" in name)
         return T.Q6_K if richer else T.Q4_K
+    if kind == "IQ2_M":
+        return next((t for part, t in GRIDS.items() if part in name), T.Q8_0)
     return T[kind]
+
+
+GRIDS = {
+    "attn_q": T.IQ2_S, "attn_k": T.IQ1_M, "attn_v": T.IQ3_S, "attn_output": T.IQ3_XXS, "ffn_gate": T.IQ2_XXS,
+    "ffn_up": T.IQ2_XS, "ffn_down": T.IQ1_S,
+}  # fmt: skip
 
 
 def encode(x, qtype):
@@ -210,6 +224,8 @@ def encode(x, qtype):
         return x
     if qtype == T.F16:
         return x.astype(np.float16)
+    if qtype in grids.FORMATS:
+        return grids.encode(x, qtype)
     if qtype in (T.Q4_K, T.Q6_K):
         return GgmlBase().quantize(x, qtype, *gguf.GGML_QUANT_SIZES[qtype])
     return gguf.quantize(x, qtype)

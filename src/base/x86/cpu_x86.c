@@ -64,6 +64,14 @@ static bool detect_amx(void)
            has_tiles() && hearth_os_permit_amx();
 }
 
+bool hearth_cpu_halves_512(void)
+{
+    unsigned a, b, c, d;
+    if (!__get_cpuid(0, &a, &b, &c, &d) || b != signature_AMD_ebx || !__get_cpuid(1, &a, &b, &c, &d))
+        return false;
+    return (a >> 8 & 0xf) + (a >> 20 & 0xff) == 0x19;
+}
+
 #define LEVELS(X) X(avx2) X(avx512) X(amx)
 HEARTH_CPU_TABLE(LEVELS)
 

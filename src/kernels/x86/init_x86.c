@@ -30,15 +30,8 @@ static void init_avx512(struct hearth_kernels *t)
 static void init_amx(struct hearth_kernels *t)
 {
     static atomic_bool proved;
-    if (atomic_load(&proved)) {
-        hearth_kernels_init_prompt_amx(t);
-    } else if (hearth_kernels_adopt(t, hearth_kernels_init_tiles_amx, "AMX")) {
-        hearth_kernels_init_prompt_amx(t);
-        atomic_store(&proved, true);
-    } else {
-        hearth_cpu_distrust(HEARTH_CPU_AMX);
-        t->cpu &= ~(unsigned)HEARTH_CPU_AMX;
-    }
+    hearth_kernels_adopt_once(t, hearth_kernels_init_tiles_amx, hearth_kernels_init_prompt_amx, "AMX",
+                              HEARTH_CPU_AMX, &proved);
 }
 #endif
 

@@ -769,9 +769,9 @@ static void product(const struct call *all)
 
 // ---- formats
 
-// Weights of up to five bits are looked up, wider ones and those of IQ4's list, once unpacked, are signed
-// bytes.
-#define CODING(shape) ((shape).offset == 128 || (shape).offset == 32 ? SIGNED_BYTES : TABLE)
+// Weights of up to five bits are looked up. Wider ones, those of IQ4's list and of IQ2's and IQ3_XXS's grids,
+// once unpacked, are signed bytes.
+#define CODING(shape) ((shape).offset >= 32 ? SIGNED_BYTES : TABLE)
 
 #define FORMAT(type, unpack, shape)                                                                          \
     static void fill_##type(struct tiles_scratch *to, size_t half, const struct rows *from)                  \

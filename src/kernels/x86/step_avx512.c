@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
 // STEP products of block formats, AVX-512 VNNI, by rows of a matrix (step_avx512.h says how).
+#include <stdatomic.h>
+
+#include "base/cpu.h"
 #include "kernels/x86/step_avx512.h"
 #include "kernels/x86/variants_x86.h"
 
@@ -13,6 +16,10 @@
 // Tokens and length of a row from which on lanes are better used for tokens (step_many_avx512.c).
 #define MANY_FROM 3
 #define MANY_LONG 1024
+
+// Whether a single token takes rows one after the other. Zen 4 reads one stream faster than two, and loads of
+// activations are not what limits it.
+static atomic_bool rows_in_turn;
 
 // `rows` rows from w on (a constant after inlining), while what comes MATRIX_AHEAD after all of them is asked
 // for: the last row's start is needed as early as the first one's.
@@ -33,13 +40,12 @@ INLINE void rows_tokens(float *out, size_t out_stride, const uint8_t *w, size_t 
     strand_tokens(out, out_stride, &l, x, x_groups, rows, n, unpack, s);
 }
 
-// Rows [0, n_rows) for n prepared tokens (a constant after inlining), whose activations (10 KB each at k =
-// 4096) stay in the L1 cache.
+// Rows [0, n_rows), some of them together, for n prepared tokens (constants after inlining), whose
+// activations (10 KB each at k = 4096) stay in the L1 cache.
 INLINE void some_tokens(float *out, size_t out_stride, const uint8_t *w, size_t w_stride, size_t n_rows,
                         size_t group_bytes, size_t full, size_t tail_bytes, const struct prepared *x,
-                        size_t x_groups, int n, unpack_fn unpack, const struct shape *s)
+                        size_t x_groups, int together, int n, unpack_fn unpack, const struct shape *s)
 {
-    const int together = n < 4 ? SIDE_BY_SIDE : 1;
     size_t r = 0;
     for (; n == 1 && full < SHORT && r + ROWS_TOGETHER <= n_rows; r += ROWS_TOGETHER)
         rows_tokens(out + r, out_stride, w + r * w_stride, w_stride, group_bytes, full, tail_bytes, x,
@@ -62,6 +68,7 @@ INLINE void step(float *out, size_t out_stride, const void *w, size_t w_stride, 
     const size_t full = k / elements, all = (k + elements - 1) / elements;
     const size_t tail_bytes = (k - full * elements) / info->block_elems * info->block_bytes;
     struct prepared *prepared = scratch;
+    const bool in_turn = atomic_load_explicit(&rows_in_turn, memory_order_relaxed);
 
     for (size_t first = 0; first < n_tokens; first += MAX_PREPARED) {
         const size_t count = n_tokens - first < MAX_PREPARED ? n_tokens - first : MAX_PREPARED;
@@ -75,15 +82,18 @@ INLINE void step(float *out, size_t out_stride, const void *w, size_t w_stride, 
             size_t t = 0;
             for (; t + 4 <= count; t += 4)
                 some_tokens(to + t * out_stride, out_stride, from, w_stride, rows, group_bytes, full,
-                            tail_bytes, prepared + t * all, all, 4, unpack, s);
+                            tail_bytes, prepared + t * all, all, 1, 4, unpack, s);
             if (t + 2 <= count) {
                 some_tokens(to + t * out_stride, out_stride, from, w_stride, rows, group_bytes, full,
-                            tail_bytes, prepared + t * all, all, 2, unpack, s);
+                            tail_bytes, prepared + t * all, all, SIDE_BY_SIDE, 2, unpack, s);
                 t += 2;
             }
-            if (t < count)
+            if (t < count && in_turn)
                 some_tokens(to + t * out_stride, out_stride, from, w_stride, rows, group_bytes, full,
-                            tail_bytes, prepared + t * all, all, 1, unpack, s);
+                            tail_bytes, prepared + t * all, all, 1, 1, unpack, s);
+            else if (t < count)
+                some_tokens(to + t * out_stride, out_stride, from, w_stride, rows, group_bytes, full,
+                            tail_bytes, prepared + t * all, all, SIDE_BY_SIDE, 1, unpack, s);
         }
     }
 }
@@ -109,6 +119,7 @@ void hearth_kernels_init_step_avx512(struct hearth_kernels *t)
 #define ENTER(type, unpack, shape) t->step[HEARTH_TYPE_##type] = step_##type;
     HEARTH_UNITS_AVX512(ENTER)
 #undef ENTER
+    atomic_store(&rows_in_turn, hearth_cpu_halves_512());
     hearth_kernels_raise_scratch(t, step_scratch_bytes);
     hearth_kernels_raise_scratch(t, hearth_step_many_scratch_avx512);
 }

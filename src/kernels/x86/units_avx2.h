@@ -13,6 +13,7 @@
 
 #include "kernels/kernels.h"
 #include "kernels/x86/lanes16.h"
+#include "quant/grids.h"
 
 // Bytes of the largest group of 16 units, rounded up.
 #define GROUP_BYTES 640
@@ -58,6 +59,8 @@ SHAPE shape_q5_0 = BLOCKS_OF_32(16, 31, false);
 SHAPE shape_q5_1 = BLOCKS_OF_32(0, 31, true);
 SHAPE shape_mxfp4 = BLOCKS_OF_32(12, 24, false);
 SHAPE shape_wide = BLOCKS_OF_32(0, SIGNED, false);
+SHAPE shape_iq1_s = BLOCKS_OF_32(9, 18, false);
+SHAPE shape_iq3_s = BLOCKS_OF_32(15, 30, false);
 
 // Per 64 bytes of nibbles of a super-block: the low ones are units 4i and 4i+2, the high ones 4i+1 and 4i+3.
 #define SUPER_BLOCKS(most)                                                                                   \
@@ -77,6 +80,8 @@ SHAPE shape_q5_k = SUPER_BLOCKS(31);
 SHAPE shape_q6_k = NATURAL16(32, 63, false);
 SHAPE shape_q3_k = NATURAL16(4, 7, false);
 SHAPE shape_q2_k = NATURAL16(0, 3, true);
+SHAPE shape_iq1_m = NATURAL16(9, 18, false);
+SHAPE shape_iq2 = NATURAL16(43, 86, false);
 
 // ---- helpers
 
@@ -364,6 +369,61 @@ INLINE void unpack_q3_k(struct weights *w, const uint8_t *group, size_t half)
     w->scale = scaled(half_at(group + 108), less_32(bits));
 }
 
+// ---- points of grids, which are put side by side in memory first
+
+// Numbers of half a group in their own order.
+struct side_by_side {
+    _Alignas(32) int8_t q[256];
+    _Alignas(32) float scale[HALF];
+};
+
+INLINE __m256 scales_in_order(const float *scale)
+{
+    return _mm256_permutevar8x32_ps(_mm256_load_ps(scale), _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7));
+}
+
+// Units of 32, as in BLOCKS_OF_32.
+INLINE void take_blocks(struct weights *w, const struct side_by_side *from, int offset)
+{
+    const __m256i more = _mm256_set1_epi8((char)offset);
+    for (size_t i = 0; i < 4; i++)
+        for (size_t h = 0; h < 2; h++)
+            w->u[2 * i + h] =
+                _mm256_add_epi8(load_both(from->q + 64 * i + 16 * h, from->q + 64 * i + 32 + 16 * h), more);
+    w->scale = scales_in_order(from->scale);
+}
+
+// Units of 16, as in NATURAL16.
+INLINE void take_natural16(struct weights *w, const struct side_by_side *from, int offset)
+{
+    const __m256i more = _mm256_set1_epi8((char)offset);
+    for (size_t i = 0; i < 4; i++)
+        w->u[i] = _mm256_add_epi8(load32(from->q + 32 * i), more);
+    w->scale = scales_in_order(from->scale);
+}
+
+#define GRID_OF_32(f, bytes, offset)                                                                         \
+    INLINE void unpack_##f(struct weights *w, const uint8_t *group, size_t half)                             \
+    {                                                                                                        \
+        struct side_by_side all;                                                                             \
+        hearth_##f##_units(group + half * (bytes), 0, HALF, all.q, all.scale);                               \
+        take_blocks(w, &all, offset);                                                                        \
+    }
+#define GRID_OF_16(f, offset)                                                                                \
+    INLINE void unpack_##f(struct weights *w, const uint8_t *group, size_t half)                             \
+    {                                                                                                        \
+        struct side_by_side all;                                                                             \
+        hearth_##f##_units(group, half *HALF, HALF, all.q, all.scale);                                       \
+        take_natural16(w, &all, offset);                                                                     \
+    }
+GRID_OF_32(iq1_s, 50, 9)
+GRID_OF_16(iq1_m, 9)
+GRID_OF_32(iq2_xxs, 66, 0)
+GRID_OF_16(iq2_xs, 43)
+GRID_OF_16(iq2_s, 43)
+GRID_OF_32(iq3_xxs, 98, 0)
+GRID_OF_32(iq3_s, 110, 15)
+
 // Type, unpack function, shape.
 #define HEARTH_UNITS_AVX2(X)                                                                                 \
     X(Q4_0, unpack_q4_0, shape_q4_0)                                                                         \
@@ -378,6 +438,13 @@ INLINE void unpack_q3_k(struct weights *w, const uint8_t *group, size_t half)
     X(Q6_K, unpack_q6_k, shape_q6_k)                                                                         \
     X(IQ4_NL, unpack_iq4_nl, shape_wide)                                                                     \
     X(IQ4_XS, unpack_iq4_xs, shape_wide)                                                                     \
-    X(MXFP4, unpack_mxfp4, shape_mxfp4)
+    X(MXFP4, unpack_mxfp4, shape_mxfp4)                                                                      \
+    X(IQ1_S, unpack_iq1_s, shape_iq1_s)                                                                      \
+    X(IQ1_M, unpack_iq1_m, shape_iq1_m)                                                                      \
+    X(IQ2_XXS, unpack_iq2_xxs, shape_wide)                                                                   \
+    X(IQ2_XS, unpack_iq2_xs, shape_iq2)                                                                      \
+    X(IQ2_S, unpack_iq2_s, shape_iq2)                                                                        \
+    X(IQ3_XXS, unpack_iq3_xxs, shape_wide)                                                                   \
+    X(IQ3_S, unpack_iq3_s, shape_iq3_s)
 
 #endif

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "kernels/x86/lanes16.h"
+#include "quant/grids.h"
 
 // Sanitizers check every access, which unrolled would take them minutes to compile.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -57,23 +58,19 @@ typedef void (*unpack_fn)(struct weights *w, const uint8_t *src);
 #define SHAPE static const struct shape __attribute__((unused))
 
 // Units 2i and 2i+1 in register i.
-SHAPE shape_q8_0 = {
-    8,
-    32,
-    128,
-    false,
-    false,
-    {{0, 1, 2, 3},
-     {4, 5, 6, 7},
-     {8, 9, 10, 11},
-     {12, 13, 14, 15},
-     {16, 17, 18, 19},
-     {20, 21, 22, 23},
-     {24, 25, 26, 27},
-     {28, 29, 30, 31}},
-    {0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15},
-    {0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15},
-};
+#define NATURAL32(offset)                                                                                    \
+    {                                                                                                        \
+        8, 32, offset, false, false,                                                                         \
+            {{0, 1, 2, 3},     {4, 5, 6, 7},     {8, 9, 10, 11},   {12, 13, 14, 15},                         \
+             {16, 17, 18, 19}, {20, 21, 22, 23}, {24, 25, 26, 27}, {28, 29, 30, 31}},                        \
+            {0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15},                                          \
+            {0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15},                                          \
+    }
+SHAPE shape_q8_0 = NATURAL32(128);
+SHAPE shape_iq1_s = NATURAL32(9);
+SHAPE shape_iq2_xxs = NATURAL32(43);
+SHAPE shape_iq3_xxs = NATURAL32(62);
+SHAPE shape_iq3_s = NATURAL32(15);
 
 // Units 4i to 4i+3 in register i.
 #define NATURAL16(offset, has_min)                                                                           \
@@ -85,6 +82,8 @@ SHAPE shape_q8_0 = {
 SHAPE shape_q6_k = NATURAL16(32, false);
 SHAPE shape_q3_k = NATURAL16(4, false);
 SHAPE shape_q2_k = NATURAL16(0, true);
+SHAPE shape_iq1_m = NATURAL16(9, false);
+SHAPE shape_iq2 = NATURAL16(43, false);
 
 // Four blocks' low nibbles (their first halves) in register 2i, the high ones in 2i+1; both add to the same
 // units.
@@ -515,6 +514,47 @@ INLINE void unpack_iq4_xs(struct weights *w, const uint8_t *src)
     w->scale = scaled(halves(half_at(src), half_at(src + 136)), s, &shape_iq4);
 }
 
+// ---- points of grids, which are put side by side in memory first
+
+// Numbers of a group in their own order.
+struct side_by_side {
+    _Alignas(64) int8_t q[512];
+    _Alignas(64) float scale[LANES];
+};
+
+INLINE void take_natural(struct weights *w, const struct side_by_side *from, const struct shape *shape)
+{
+    const __m512i more = _mm512_set1_epi8((char)shape->offset);
+    const __m128i order = _mm_loadu_si128((const __m128i *)(const void *)shape->order);
+    for (size_t i = 0; i < shape->registers; i++)
+        w->u[i] = _mm512_add_epi8(_mm512_load_si512(from->q + 64 * i), more);
+    w->scale = _mm512_permutexvar_ps(_mm512_cvtepu8_epi32(order), _mm512_load_ps(from->scale));
+}
+
+// Two super-blocks with units of 32, or one with units of 16.
+#define GRID_OF_32(f, bytes, shape)                                                                          \
+    INLINE void unpack_##f(struct weights *w, const uint8_t *src)                                            \
+    {                                                                                                        \
+        struct side_by_side all;                                                                             \
+        hearth_##f##_units(src, 0, 8, all.q, all.scale);                                                     \
+        hearth_##f##_units(src + (bytes), 0, 8, all.q + 256, all.scale + 8);                                 \
+        take_natural(w, &all, &shape);                                                                       \
+    }
+#define GRID_OF_16(f, shape)                                                                                 \
+    INLINE void unpack_##f(struct weights *w, const uint8_t *src)                                            \
+    {                                                                                                        \
+        struct side_by_side all;                                                                             \
+        hearth_##f##_units(src, 0, LANES, all.q, all.scale);                                                 \
+        take_natural(w, &all, &shape);                                                                       \
+    }
+GRID_OF_32(iq1_s, 50, shape_iq1_s)
+GRID_OF_16(iq1_m, shape_iq1_m)
+GRID_OF_32(iq2_xxs, 66, shape_iq2_xxs)
+GRID_OF_16(iq2_xs, shape_iq2)
+GRID_OF_16(iq2_s, shape_iq2)
+GRID_OF_32(iq3_xxs, 98, shape_iq3_xxs)
+GRID_OF_32(iq3_s, 110, shape_iq3_s)
+
 // Type, unpack function, shape.
 #define HEARTH_UNITS_AVX512(X)                                                                               \
     X(Q4_0, unpack_q4_0, shape_q4_0)                                                                         \
@@ -529,6 +569,13 @@ INLINE void unpack_iq4_xs(struct weights *w, const uint8_t *src)
     X(Q6_K, unpack_q6_k, shape_q6_k)                                                                         \
     X(IQ4_NL, unpack_iq4_nl, shape_iq4)                                                                      \
     X(IQ4_XS, unpack_iq4_xs, shape_iq4)                                                                      \
-    X(MXFP4, unpack_mxfp4, shape_mxfp4)
+    X(MXFP4, unpack_mxfp4, shape_mxfp4)                                                                      \
+    X(IQ1_S, unpack_iq1_s, shape_iq1_s)                                                                      \
+    X(IQ1_M, unpack_iq1_m, shape_iq1_m)                                                                      \
+    X(IQ2_XXS, unpack_iq2_xxs, shape_iq2_xxs)                                                                \
+    X(IQ2_XS, unpack_iq2_xs, shape_iq2)                                                                      \
+    X(IQ2_S, unpack_iq2_s, shape_iq2)                                                                        \
+    X(IQ3_XXS, unpack_iq3_xxs, shape_iq3_xxs)                                                                \
+    X(IQ3_S, unpack_iq3_s, shape_iq3_s)
 
 #endif

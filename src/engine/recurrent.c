@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: MIT
+// Recurrent layers: see recurrent.h. The order of operations is part of the numeric law (docs/architecture.md).
+#include "engine/recurrent.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "model/ffn.h"
+
+// Rows of a head's state that one task takes: what they are stays in the first-level cache for all tokens.
+#define PART 32
+// Channels of the convolution that pass all tokens together, and the most taps.
+#define CHANNELS 128
+#define TAPS     16
+#define NORM_EPS 1e-6f // of queries and keys
+
+struct job {
+    struct hearth_recurrent_work *work;
+    const struct hearth_batch *batch;
+    int layer, index; // of all layers, of the recurrent ones
+    int n_parts;      // of a head, or of all channels
+};
+
+// The i-th token of a sequence of the batch.
+static int row_of(const struct job *j, int seq, int i)
+{
+    return j->work->order[j->work->firsts[seq] + i];
+}
+
+static const struct hearth_state_seq *state_of(const struct job *j, int seq)
+{
+    return &j->work->states->seqs[j->batch->seqs[seq]];
+}
+
+static float *mixed_row(const struct hearth_recurrent_work *w, int row)
+{
+    return hearth_row_of(w->mixed, row, w->c->hp->recurrence.n_in);
+}
+
+static bool given_up(const struct job *j)
+{
+    return j->batch->n_classes == 1 && hearth_given_up(j->work->c, j->batch->classes[0].phase);
+}
+
+// ---- the rule
+
+// Rows of a head's state, past all tokens of a sequence.
+static void delta_task(void *arg, int task, int worker)
+{
+    (void)worker;
+    const struct job *j = arg;
+    struct hearth_recurrent_work *w = j->work;
+    const struct hearth_recurrence *r = &w->c->hp->recurrence;
+    const int part = task % j->n_parts, head = task / j->n_parts % r->n_heads,
+              seq = task / j->n_parts / r->n_heads;
+    const int first = part * PART, n = r->dim - first < PART ? r->dim - first : PART;
+    const size_t dim = (size_t)r->dim, at = ((size_t)head * dim + (size_t)first) * dim;
+    const struct hearth_state_seq *state = state_of(j, seq);
+    float *to = hearth_state_heads(w->states, state->to, j->index) + at;
+    const float *from = to;
+    if (given_up(j))
+        return;
+    if (state->from < 0)
+        memset(to, 0, (size_t)n * dim * sizeof *to);
+    else
+        from = hearth_state_heads(w->states, state->from, j->index) + at;
+    for (int i = 0; i < w->firsts[seq + 1] - w->firsts[seq]; i++) {
+        const int row = row_of(j, seq, i);
+        float *mixed = mixed_row(w, row), *v = mixed + (size_t)(2 * r->n_keys + head) * dim + first;
+        const float *q = mixed + (size_t)(head % r->n_keys) * dim;
+        const struct hearth_delta d = {.q = q,
+                                       .k = q + (size_t)r->n_keys * dim,
+                                       .dim = dim,
+                                       .decay = hearth_row_of(w->decay, row, r->n_heads)[head],
+                                       .beta = hearth_row_of(w->beta, row, r->n_heads)[head]};
+        w->c->kernels->delta(v, to, from, v, (size_t)n, &d);
+        from = to;
+    }
+}
+
+// ---- the convolution
+
+// Some channels' inputs and weights, tap by tap.
+struct taps {
+    float w[TAPS][CHANNELS], x[TAPS][CHANNELS];
+};
+
+// n channels from `channel` on, which lie at element `at` of a row, past all tokens of a sequence. An output
+// is the sum of the taps' products from the oldest on, each product and each sum rounded.
+static void convolve(const struct job *j, int seq, int at, int channel, int n)
+{
+    const struct hearth_recurrent_work *w = j->work;
+    const struct hearth_recurrence *r = &w->c->hp->recurrence;
+    const struct hearth_state_seq *state = state_of(j, seq);
+    const float *weights = w->c->weights->layers[j->layer].rec_conv.data;
+    const int kept = r->n_taps - 1, count = w->firsts[seq + 1] - w->firsts[seq];
+    const size_t bytes = (size_t)n * sizeof(float);
+    struct taps t;
+    for (int i = 0; i < r->n_taps; i++)
+        for (int c = 0; c < n; c++)
+            t.w[i][c] = weights[(size_t)(channel + c) * (size_t)r->n_taps + (size_t)i];
+    // Input p of the sequence, counted from the oldest that is kept, lies in x[p % n_taps].
+    for (int i = 0; i < kept; i++)
+        if (state->from < 0)
+            memset(t.x[i], 0, bytes);
+        else
+            memcpy(t.x[i],
+                   hearth_row_of(hearth_state_conv(w->states, state->from, j->index), i, r->n_channels) +
+                       channel,
+                   bytes);
+    for (int p = 0; p < count; p++) {
+        float *row = mixed_row(w, row_of(j, seq, p)) + at;
+        memcpy(t.x[(p + kept) % r->n_taps], row, bytes);
+        for (int i = 0; i < r->n_taps; i++) {
+            const float *x = t.x[(p + i) % r->n_taps], *by = t.w[i];
+            if (i == 0)
+                for (int c = 0; c < n; c++)
+                    row[c] = x[c] * by[c];
+            else
+                for (int c = 0; c < n; c++)
+                    row[c] += x[c] * by[c];
+        }
+    }
+    for (int i = 0; i < kept; i++)
+        memcpy(hearth_row_of(hearth_state_conv(w->states, state->to, j->index), i, r->n_channels) + channel,
+               t.x[(count + i) % r->n_taps], bytes);
+}
+
+// One head's queries, keys or values: convolved, activated, and but for values normed to length 1, of queries
+// divided by the root of their dimension besides.
+static void convolve_head(const struct job *j, int task)
+{
+    const struct hearth_recurrent_work *w = j->work;
+    const struct hearth_recurrence *r = &w->c->hp->recurrence;
+    const struct hearth_kernels *kernels = w->c->kernels;
+    const int heads = 2 * r->n_keys + r->n_heads, head = task % heads, seq = task / heads;
+    const size_t dim = (size_t)r->dim;
+    for (int c = 0; c < r->dim; c += CHANNELS)
+        convolve(j, seq, head * r->dim + c, head * r->dim + c, r->dim - c < CHANNELS ? r->dim - c : CHANNELS);
+    for (int i = 0; i < w->firsts[seq + 1] - w->firsts[seq]; i++) {
+        float *x = mixed_row(w, row_of(j, seq, i)) + (size_t)head * dim;
+        kernels->activate(x, dim, HEARTH_ACT_SILU);
+        if (head < 2 * r->n_keys)
+            kernels->rms_norm(x, x, head < r->n_keys ? w->norm_q : w->norm_k, dim, NORM_EPS / (float)dim);
+    }
+}
+
+// log(1 + e^x), as exact as f32 is.
+static float softplus(float x)
+{
+    return x > 20.0f ? x : (float)log1p(exp((double)x));
+}
+
+// What of the state stays and what comes in, for each head of a row.
+static void weigh_row(const struct job *j, int row)
+{
+    const struct hearth_recurrent_work *w = j->work;
+    const struct hearth_layer *l = &w->c->weights->layers[j->layer];
+    const int n = w->c->hp->recurrence.n_heads;
+    const float *by = hearth_vector_of(&l->rec_decay), *bias = hearth_vector_of(&l->rec_decay_b);
+    float *decay = hearth_row_of(w->decay, row, n), *beta = hearth_row_of(w->beta, row, n);
+    for (int i = 0; i < n; i++) {
+        decay[i] = hearth_exp(by[i] * softplus(decay[i] + bias[i]));
+        beta[i] = 1.0f / (1.0f + hearth_exp(-beta[i]));
+    }
+}
+
+// A head's inputs, or behind these a row's weights.
+static void prepare_task(void *arg, int task, int worker)
+{
+    (void)worker;
+    const struct job *j = arg;
+    const struct hearth_recurrence *r = &j->work->c->hp->recurrence;
+    const int convolutions = j->batch->n_seqs * (2 * r->n_keys + r->n_heads);
+    if (given_up(j))
+        return;
+    if (task < convolutions)
+        convolve_head(j, task);
+    else
+        weigh_row(j, task - convolutions);
+}
+
+// ---- a convolution alone
+
+// Some channels past all tokens of a sequence. A row has the gate before, the gate behind, the inputs.
+static void conv_task(void *arg, int task, int worker)
+{
+    (void)worker;
+    const struct job *j = arg;
+    const struct hearth_recurrent_work *w = j->work;
+    const struct hearth_recurrence *r = &w->c->hp->recurrence;
+    const int seq = task / j->n_parts, channel = task % j->n_parts * CHANNELS, width = r->n_channels,
+              n = width - channel < CHANNELS ? width - channel : CHANNELS,
+              count = w->firsts[seq + 1] - w->firsts[seq];
+    if (given_up(j))
+        return;
+    for (int i = 0; i < count; i++) {
+        const float *before = mixed_row(w, row_of(j, seq, i)) + channel;
+        float *x = mixed_row(w, row_of(j, seq, i)) + 2 * width + channel;
+        for (int c = 0; c < n; c++)
+            x[c] *= before[c];
+    }
+    convolve(j, seq, 2 * width + channel, channel, n);
+    for (int i = 0; i < count; i++) {
+        const int row = row_of(j, seq, i);
+        const float *behind = mixed_row(w, row) + width + channel, *x = behind + width;
+        float *out = hearth_row_of(w->gate, row, width) + channel;
+        for (int c = 0; c < n; c++)
+            out[c] = x[c] * behind[c];
+    }
+}
+
+// ---- a layer
+
+// Each head's output of a row, normed and times its gate.
+static void gate_task(void *arg, int task, int worker)
+{
+    (void)worker;
+    const struct job *j = arg;
+    const struct hearth_recurrent_work *w = j->work;
+    const struct hearth_recurrence *r = &w->c->hp->recurrence;
+    const struct hearth_kernels *kernels = w->c->kernels;
+    const float *norm = hearth_vector_of(&w->c->weights->layers[j->layer].rec_norm);
+    const size_t dim = (size_t)r->dim;
+    for (int head = 0; head < r->n_heads; head++) {
+        float *x = mixed_row(w, task) + (size_t)(2 * r->n_keys + head) * dim;
+        float *gate = hearth_row_of(w->gate, task, r->n_values) + (size_t)head * dim;
+        kernels->rms_norm(x, x, norm, dim, w->c->hp->norm_eps);
+        kernels->glu(gate, gate, x, dim, HEARTH_ACT_SILU);
+    }
+}
+
+// Each sequence's rows by position: a sequence may have some of both classes.
+static void put_in_order(struct hearth_recurrent_work *w, const struct hearth_batch *b)
+{
+    w->firsts[0] = 0;
+    for (int i = 0; i < b->n_seqs; i++)
+        w->firsts[i + 1] = w->firsts[i] + b->counts[i];
+    for (int row = 0; row < b->n; row++) {
+        const int seq = b->index[b->rows[row].seq];
+        w->order[w->firsts[seq] + b->rows[row].pos - b->changes[seq].pos] = row;
+    }
+}
+
+void hearth_recurrent_mix(struct hearth_recurrent_work *w, const struct hearth_batch *b, int layer)
+{
+    const struct hearth_recurrence *r = &w->c->hp->recurrence;
+    const bool alone = r->kind == HEARTH_RECURRENCE_CONV;
+    struct job j = {w, b, layer, hearth_recurrent_before(w->c->hp, layer),
+                    alone ? (r->n_channels + CHANNELS - 1) / CHANNELS : (r->dim + PART - 1) / PART};
+    put_in_order(w, b);
+    if (alone) {
+        hearth_parallel(w->c, conv_task, &j, b->n_seqs * j.n_parts);
+        return;
+    }
+    hearth_parallel(w->c, prepare_task, &j, b->n_seqs * (2 * r->n_keys + r->n_heads) + b->n);
+    hearth_parallel(w->c, delta_task, &j, b->n_seqs * r->n_heads * j.n_parts);
+    hearth_parallel(w->c, gate_task, &j, b->n);
+}
+
+void hearth_recurrent_project(struct hearth_recurrent_work *w, struct hearth_rows rows, int layer,
+                              const float *h)
+{
+    const struct hearth_layer *l = &w->c->weights->layers[layer];
+    const struct hearth_recurrence *r = &w->c->hp->recurrence;
+    struct hearth_product products[] = {
+        {.w = l->rec_in, .out = mixed_row(w, rows.first), .n = rows.n},
+        {.w = l->rec_gate, .out = hearth_row_of(w->gate, rows.first, r->n_values), .n = rows.n},
+        {.w = l->rec_alpha, .out = hearth_row_of(w->decay, rows.first, r->n_heads), .n = rows.n},
+        {.w = l->rec_beta, .out = hearth_row_of(w->beta, rows.first, r->n_heads), .n = rows.n}};
+    hearth_matmul(w->matmul, rows.phase, products, r->kind == HEARTH_RECURRENCE_CONV ? 1 : 4,
+                  h + (size_t)rows.first * (size_t)w->c->hp->n_embd, rows.n);
+}
+
+void hearth_recurrent_output(struct hearth_recurrent_work *w, struct hearth_rows rows, int layer, float *out)
+{
+    const struct hearth_recurrence *r = &w->c->hp->recurrence;
+    struct hearth_product product = {.w = w->c->weights->layers[layer].rec_out,
+                                     .out = hearth_row_of(out, rows.first, w->c->hp->n_embd),
+                                     .n = rows.n};
+    hearth_matmul(w->matmul, rows.phase, &product, 1, hearth_row_of(w->gate, rows.first, r->n_values),
+                  rows.n);
+}
+
+// ---- opening
+
+void hearth_recurrent_lay_out(struct hearth_recurrent_work *w, int max_rows, int max_steps, int max_seqs,
+                              struct hearth_arena *a)
+{
+    const struct hearth_recurrence *r = &w->c->hp->recurrence;
+    const size_t t = (size_t)max_rows, steps = (size_t)max_steps, f32 = sizeof(float);
+    const size_t heads = (size_t)r->n_heads, dim = (size_t)r->dim, out = (size_t)r->n_values;
+    if (!r->n_layers)
+        return;
+    w->mixed = hearth_arena_take_rows(a, t, steps, (size_t)r->n_in * f32);
+    w->gate = hearth_arena_take_rows(a, t, steps, out * f32);
+    w->decay = hearth_arena_take_rows(a, heads ? t : 0, steps, heads * f32);
+    w->beta = hearth_arena_take_rows(a, heads ? t : 0, steps, heads * f32);
+    w->order = hearth_arena_take(a, t, sizeof *w->order);
+    w->firsts = hearth_arena_take(a, (size_t)max_seqs + 1, sizeof *w->firsts);
+    w->norm_q = hearth_arena_take(a, dim, f32);
+    w->norm_k = hearth_arena_take(a, dim, f32);
+}
+
+// RMSNorm divides by the root of the mean of squares; the length is wanted.
+void hearth_recurrent_init(struct hearth_recurrent_work *w)
+{
+    const struct hearth_recurrence *r = &w->c->hp->recurrence;
+    for (int i = 0; r->n_layers && i < r->dim; i++) {
+        w->norm_q[i] = (float)(1.0 / r->dim);
+        w->norm_k[i] = (float)(1.0 / sqrt(r->dim));
+    }
+}

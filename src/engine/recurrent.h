@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// Layers that do not attend, but know of the tokens before a state of a fixed size (states.h): a short
+// convolution over neighbouring tokens, then the gated delta rule; or the convolution alone, with gates.
+//
+// A sequence's tokens change its state one after the other, in the same order of operations in prompts and in
+// steps. So micro-batches, batch-mates and threads change no bit. Threads share heads, and the rows of their
+// states.
+#ifndef HEARTH_ENGINE_RECURRENT_H
+#define HEARTH_ENGINE_RECURRENT_H
+
+#include "engine/batch.h"
+#include "engine/matmul.h"
+
+// Workspace; T tokens of a batch, I projected elements, W values, H heads, as in struct hearth_layer.
+struct hearth_recurrent_work {
+    const struct hearth_context *c;
+    const struct hearth_states *states;
+    struct hearth_matmul_work *matmul;
+    float *mixed; // [T x I] projected; then queries, keys and values; then what heads give, over values
+    float *gate;  // [T x W] then what goes out
+    float *decay; // [T x H] how much of the state stays
+    float *beta;  // [T x H] how much of what is new comes in
+    int *order;   // [T] rows, each sequence's side by side at rising positions
+    int *firsts;  // [S + 1] where those of a sequence begin
+    float *norm_q, *norm_k; // [dim] the same number: what makes of RMSNorm the norm that is wanted
+};
+
+// The caller sets c, states (open) and matmul. Nothing where the model has no such layers.
+void hearth_recurrent_lay_out(struct hearth_recurrent_work *w, int max_rows, int max_steps, int max_seqs,
+                              struct hearth_arena *a);
+void hearth_recurrent_init(struct hearth_recurrent_work *w);
+
+// Projections of a class's rows of h [T x E], normed.
+void hearth_recurrent_project(struct hearth_recurrent_work *w, struct hearth_rows rows, int layer,
+                              const float *h);
+// Takes the sequences of the batch, all classes of them, past their tokens.
+void hearth_recurrent_mix(struct hearth_recurrent_work *w, const struct hearth_batch *b, int layer);
+// What comes of it for a class, to its rows of out [T x E].
+void hearth_recurrent_output(struct hearth_recurrent_work *w, struct hearth_rows rows, int layer, float *out);
+
+#endif

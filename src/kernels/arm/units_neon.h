@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: MIT
+// Unpacking block formats with NEON: a quarter of a group, 4 units of a row, becomes registers of bytes and of
+// scales, both in the row's order: a register holds 16 weights of one unit.
+#ifndef HEARTH_KERNELS_ARM_UNITS_NEON_H
+#define HEARTH_KERNELS_ARM_UNITS_NEON_H
+
+#include <stdbool.h>
+
+#include "kernels/arm/lanes16.h"
+#include "kernels/kernels.h"
+
+// Bytes of the largest group of 16 units, rounded up.
+#define GROUP_BYTES 640
+#define QUARTER     4 // units
+
+// Before loops whose arrays are to be registers.
+#define ALL _Pragma("GCC unroll 16")
+
+struct shape {
+    uint8_t unit;   // elements
+    uint8_t offset; // added to every weight; 0 for formats with a minimum and for signed weights
+    uint8_t most;   // the largest absolute value in a register
+    bool has_min;
+    uint8_t planes; // of activations that prompts use (hearth_prompt_planes)
+};
+
+// What an unpack function fills.
+struct weights {
+    int8x16_t q[8];         // units of 32: two for each; units of 16: the first four
+    float32x4_t scale, min; // by unit; min only of formats with one
+};
+
+// Unpacks a quarter of a group; callers give a constant. Nothing behind the group is read.
+typedef void (*unpack_fn)(struct weights *w, const uint8_t *group, size_t quarter);
+
+#define SHAPE static const struct shape __attribute__((unused))
+SHAPE shape_q4_0 = {32, 8, 15, false, 1};
+SHAPE shape_q4_1 = {32, 0, 15, true, 1};
+SHAPE shape_q5_0 = {32, 16, 31, false, 2};
+SHAPE shape_q5_1 = {32, 0, 31, true, 2};
+SHAPE shape_q8_0 = {32, 0, 128, false, 2};
+SHAPE shape_iq4 = {32, 0, 127, false, 1};
+SHAPE shape_mxfp4 = {32, 0, 12, false, 1};
+SHAPE shape_q4_k = {32, 0, 15, true, 1};
+SHAPE shape_q5_k = {32, 0, 31, true, 2};
+SHAPE shape_q6_k = {16, 32, 63, false, 2};
+SHAPE shape_q3_k = {16, 4, 7, false, 1};
+SHAPE shape_q2_k = {16, 0, 3, true, 1};
+
+// ---- helpers
+
+INLINE int8x16_t low_nibbles(uint8x16_t bytes)
+{
+    return vreinterpretq_s8_u8(vandq_u8(bytes, vdupq_n_u8(15)));
+}
+INLINE int8x16_t high_nibbles(uint8x16_t bytes)
+{
+    return vreinterpretq_s8_u8(vshrq_n_u8(bytes, 4));
+}
+
+// q, whose bits of the mask come from `bits`.
+INLINE int8x16_t with_bits(int8x16_t q, uint8x16_t bits, uint8_t mask)
+{
+    return vreinterpretq_s8_u8(vbslq_u8(vdupq_n_u8(mask), bits, vreinterpretq_u8_s8(q)));
+}
+
+// Two bytes of each of four blocks. Put together by integer units, which have nothing else to do.
+INLINE uint64_t heads(const uint8_t *p, size_t stride)
+{
+    return word16_at(p) | (uint64_t)word16_at(p + stride) << 16 | (uint64_t)word16_at(p + 2 * stride) << 32 |
+           (uint64_t)word16_at(p + 3 * stride) << 48;
+}
+
+INLINE float32x4_t scales_of(const uint8_t *p, size_t stride)
+{
+    return vcvt_f32_f16(vcreate_f16(heads(p, stride)));
+}
+
+// These formats store what is added.
+INLINE float32x4_t minima_of(const uint8_t *p, size_t stride)
+{
+    return vcvt_f32_f16(vcreate_f16(heads(p, stride) ^ 0x8000800080008000));
+}
+
+// d times four small signed numbers.
+INLINE float32x4_t scaled(float d, uint32_t numbers)
+{
+    const int16x8_t words = vmovl_s8(vcreate_s8(numbers));
+    return vmulq_n_f32(vcvtq_f32_s32(vmovl_s16(vget_low_s16(words))), d);
+}
+
+// Takes 32 off in every byte of six bits: the sixth is the opposite of the sign.
+INLINE uint32_t less_32(uint32_t bits)
+{
+    const uint32_t sign = ~bits & 0x20202020;
+    return (bits & 0x1f1f1f1f) | sign | sign << 1 | sign << 2;
+}
+
+// ---- blocks of 32
+
+// 16 bytes of nibbles `at` bytes into every block of `bytes`.
+INLINE void nibbles(struct weights *w, const uint8_t *src, size_t bytes, size_t at)
+{
+    for (size_t u = 0; u < QUARTER; u++) {
+        const uint8x16_t both = vld1q_u8(src + u * bytes + at);
+        w->q[2 * u] = low_nibbles(both);
+        w->q[2 * u + 1] = high_nibbles(both);
+    }
+}
+
+// A table of 16 bytes for every nibble.
+INLINE void look_up(struct weights *w, int8x16_t table)
+{
+    for (size_t i = 0; i < 8; i++)
+        w->q[i] = vqtbl1q_s8(table, vreinterpretq_u8_s8(w->q[i]));
+}
+
+// 32 fifth bits `at` bytes into every block of `bytes`.
+INLINE void fifth_bits(struct weights *w, const uint8_t *src, size_t bytes, size_t at)
+{
+    const uint8x16_t bit = vreinterpretq_u8_u64(vdupq_n_u64(0x8040201008040201));
+    const uint8x16_t first = vcombine_u8(vdup_n_u8(0), vdup_n_u8(1));
+    const uint8x16_t second = vcombine_u8(vdup_n_u8(2), vdup_n_u8(3));
+    for (size_t u = 0; u < QUARTER; u++) {
+        const uint8x16_t all = vreinterpretq_u8_u32(vdupq_n_u32(word32_at(src + u * bytes + at)));
+        w->q[2 * u] = with_bits(w->q[2 * u], vtstq_u8(vqtbl1q_u8(all, first), bit), 16);
+        w->q[2 * u + 1] = with_bits(w->q[2 * u + 1], vtstq_u8(vqtbl1q_u8(all, second), bit), 16);
+    }
+}
+
+// 18 bytes: scale, nibbles.
+INLINE void unpack_q4_0(struct weights *w, const uint8_t *group, size_t quarter)
+{
+    const uint8_t *src = group + quarter * QUARTER * 18;
+    nibbles(w, src, 18, 2);
+    w->scale = scales_of(src, 18);
+}
+
+// hearth_iq4_values
+INLINE int8x16_t iq4_values(void)
+{
+    const int8_t values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+    return vld1q_s8(values);
+}
+
+// 18 bytes: scale, nibbles that are indices.
+INLINE void unpack_iq4_nl(struct weights *w, const uint8_t *group, size_t quarter)
+{
+    unpack_q4_0(w, group, quarter);
+    look_up(w, iq4_values());
+}
+
+// 20 bytes: scale, minimum, nibbles.
+INLINE void unpack_q4_1(struct weights *w, const uint8_t *group, size_t quarter)
+{
+    const uint8_t *src = group + quarter * QUARTER * 20;
+    nibbles(w, src, 20, 4);
+    w->scale = scales_of(src, 20);
+    w->min = minima_of(src + 2, 20);
+}
+
+// 22 bytes: scale, fifth bits, nibbles.
+INLINE void unpack_q5_0(struct weights *w, const uint8_t *group, size_t quarter)
+{
+    const uint8_t *src = group + quarter * QUARTER * 22;
+    nibbles(w, src, 22, 6);
+    fifth_bits(w, src, 22, 2);
+    w->scale = scales_of(src, 22);
+}
+
+// 24 bytes: scale, minimum, fifth bits, nibbles.
+INLINE void unpack_q5_1(struct weights *w, const uint8_t *group, size_t quarter)
+{
+    const uint8_t *src = group + quarter * QUARTER * 24;
+    nibbles(w, src, 24, 8);
+    fifth_bits(w, src, 24, 4);
+    w->scale = scales_of(src, 24);
+    w->min = minima_of(src + 2, 24);
+}
+
+// 17 bytes: an exponent, nibbles that are FP4.
+INLINE void unpack_mxfp4(struct weights *w, const uint8_t *group, size_t quarter)
+{
+    const int8_t values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}; // twice those of FP4
+    const uint8_t *src = group + quarter * QUARTER * 17;
+    nibbles(w, src, 17, 1);
+    look_up(w, vld1q_s8(values));
+    const uint32_t bytes =
+        src[0] | (uint32_t)src[17] << 8 | (uint32_t)src[34] << 16 | (uint32_t)src[51] << 24;
+    const int32x4_t e = vreinterpretq_s32_u32(vmovl_u16(vget_low_u16(vmovl_u8(vcreate_u8(bytes)))));
+    // The bits of 2^(e - 128): (e - 1) << 23, or of those that are not normal, 1 << 21 for e = 0 and 1 << 22
+    // for 1.
+    const int32x4_t normal = vsubq_s32(vshlq_n_s32(e, 23), vdupq_n_s32(1 << 23));
+    const int32x4_t small = vaddq_s32(vshlq_n_s32(e, 21), vdupq_n_s32(1 << 21));
+    w->scale = vreinterpretq_f32_s32(vmaxq_s32(normal, small));
+}
+
+// 34 bytes: scale, numbers.
+INLINE void unpack_q8_0(struct weights *w, const uint8_t *group, size_t quarter)
+{
+    const uint8_t *src = group + quarter * QUARTER * 34;
+    for (size_t i = 0; i < 8; i++)
+        w->q[i] = vreinterpretq_s8_u8(vld1q_u8(src + i / 2 * 34 + 2 + i % 2 * 16));
+    w->scale = scales_of(src, 34);
+}
+
+// ---- super-blocks of 256
+
+// Scales and minima of half a block, from d, dmin and eight 6-bit scales and minima packed into 12 bytes.
+INLINE void scales_k(struct weights *w, const uint8_t *src, size_t half)
+{
+    const uint32_t a = word32_at(src + 4), b = word32_at(src + 8), c = word32_at(src + 12);
+    const uint32_t scale = half ? (c & 0x0f0f0f0f) | (a >> 2 & 0x30303030) : a & 0x3f3f3f3f;
+    const uint32_t min = half ? (c >> 4 & 0x0f0f0f0f) | (b >> 2 & 0x30303030) : b & 0x3f3f3f3f;
+    const float32x4_t d = vcvt_f32_f16(vreinterpret_f16_u32(vdup_n_u32(word32_at(src))));
+    const uint16x8_t both = vmovl_u8(vcreate_u8(scale | (uint64_t)min << 32));
+    w->scale = vmulq_laneq_f32(vcvtq_f32_u32(vmovl_u16(vget_low_u16(both))), d, 0);
+    w->min = vmulq_laneq_f32(vcvtq_f32_u32(vmovl_high_u16(both)), d, 1);
+}
+
+// 64 bytes of nibbles, 32 for two units.
+INLINE void nibbles_k(struct weights *w, const uint8_t *src)
+{
+    for (size_t i = 0; i < 4; i++) {
+        const uint8x16_t both = vld1q_u8(src + 16 * i);
+        w->q[i / 2 * 4 + i % 2] = low_nibbles(both);
+        w->q[i / 2 * 4 + i % 2 + 2] = high_nibbles(both);
+    }
+}
+
+// 144 bytes: d, dmin, 12 bytes of scales, nibbles.
+INLINE void unpack_q4_k(struct weights *w, const uint8_t *group, size_t quarter)
+{
+    const uint8_t *src = group + quarter / 2 * 144;
+    nibbles_k(w, src + 16 + quarter % 2 * 64);
+    scales_k(w, src, quarter % 2);
+}
+
+// 176 bytes: d, dmin, 12 bytes of scales, fifth bits (bit u of byte l: element l of unit u), nibbles.
+INLINE void unpack_q5_k(struct weights *w, const uint8_t *group, size_t quarter)
+{
+    const uint8_t *src = group + quarter / 2 * 176;
+    nibbles_k(w, src + 48 + quarter % 2 * 64);
+    for (size_t h = 0; h < 2; h++) {
+        const uint8x16_t bits = vld1q_u8(src + 16 + 16 * h);
+        if (quarter % 2) {
+            w->q[h] = with_bits(w->q[h], bits, 16);
+            w->q[2 + h] = with_bits(w->q[2 + h], vshrq_n_u8(bits, 1), 16);
+            w->q[4 + h] = with_bits(w->q[4 + h], vshrq_n_u8(bits, 2), 16);
+            w->q[6 + h] = with_bits(w->q[6 + h], vshrq_n_u8(bits, 3), 16);
+        } else {
+            w->q[h] = with_bits(w->q[h], vshlq_n_u8(bits, 4), 16);
+            w->q[2 + h] = with_bits(w->q[2 + h], vshlq_n_u8(bits, 3), 16);
+            w->q[4 + h] = with_bits(w->q[4 + h], vshlq_n_u8(bits, 2), 16);
+            w->q[6 + h] = with_bits(w->q[6 + h], vshlq_n_u8(bits, 1), 16);
+        }
+    }
+    scales_k(w, src, quarter % 2);
+}
+
+// 136 bytes: d, upper bit pairs and low halves of 6-bit scales, nibbles that are indices.
+INLINE void unpack_iq4_xs(struct weights *w, const uint8_t *group, size_t quarter)
+{
+    const uint8_t *src = group + quarter / 2 * 136;
+    const size_t half = quarter % 2;
+    nibbles(w, src + 8 + half * 64, 16, 0);
+    look_up(w, iq4_values());
+    uint32_t low = word16_at(src + 4 + 2 * half), high = src[2 + half]; // one number a byte
+    low = (low | low << 8) & 0x00ff00ff;
+    low = (low | low << 4) & 0x0f0f0f0f;
+    high = (high | high << 12) & 0x000f000f;
+    high = (high | high << 6) & 0x03030303;
+    w->scale = scaled(half_at(src), less_32(low | high << 4));
+}
+
+// 210 bytes: 128 of low nibbles, 64 of upper bit pairs, 16 scales, d. Half of the first two are of 128
+// elements.
+INLINE void unpack_q6_k(struct weights *w, const uint8_t *group, size_t quarter)
+{
+    const uint8_t *low = group + quarter / 2 * 64, *high = group + 128 + quarter / 2 * 32;
+    for (size_t i = 0; i < 2; i++) {
+        const uint8x16_t a = vld1q_u8(low + 16 * i), b = vld1q_u8(low + 32 + 16 * i);
+        const uint8x16_t bits = vld1q_u8(high + 16 * i);
+        if (quarter % 2) {
+            w->q[i] = with_bits(high_nibbles(a), bits, 0x30);
+            w->q[2 + i] = with_bits(high_nibbles(b), vshrq_n_u8(bits, 2), 0x30);
+        } else {
+            w->q[i] = with_bits(low_nibbles(a), vshlq_n_u8(bits, 4), 0x30);
+            w->q[2 + i] = with_bits(low_nibbles(b), vshlq_n_u8(bits, 2), 0x30);
+        }
+    }
+    w->scale = scaled(half_at(group + 208), word32_at(group + 192 + 4 * quarter));
+}
+
+// 32 bytes carry 128 elements: bit pair j of byte l is element 32j + l.
+INLINE void bit_pairs(struct weights *w, const uint8_t *src, size_t quarter)
+{
+    const uint8x16_t mask = vdupq_n_u8(3);
+    for (size_t i = 0; i < 2; i++) {
+        const uint8x16_t bits = vld1q_u8(src + quarter / 2 * 32 + 16 * i);
+        if (quarter % 2) {
+            w->q[i] = vreinterpretq_s8_u8(vandq_u8(vshrq_n_u8(bits, 4), mask));
+            w->q[2 + i] = vreinterpretq_s8_u8(vshrq_n_u8(bits, 6));
+        } else {
+            w->q[i] = vreinterpretq_s8_u8(vandq_u8(bits, mask));
+            w->q[2 + i] = vreinterpretq_s8_u8(vandq_u8(vshrq_n_u8(bits, 2), mask));
+        }
+    }
+}
+
+// 84 bytes: 16 of scales and minima, 64 of bit pairs, d, dmin.
+INLINE void unpack_q2_k(struct weights *w, const uint8_t *group, size_t quarter)
+{
+    const uint32_t both = word32_at(group + 4 * quarter);
+    bit_pairs(w, group + 16, quarter);
+    w->scale = scaled(half_at(group + 80), both & 0x0f0f0f0f);
+    w->min = scaled(half_at(group + 82), both >> 4 & 0x0f0f0f0f);
+}
+
+// 110 bytes: 32 of third bits (bit j of byte l: element 32j + l), 64 of bit pairs, 12 of 6-bit scales, d. A
+// third bit that is not set takes off 4, which the offset gives back.
+INLINE void unpack_q3_k(struct weights *w, const uint8_t *group, size_t quarter)
+{
+    bit_pairs(w, group + 32, quarter);
+    for (size_t i = 0; i < 2; i++) {
+        const uint8x16_t bits = vld1q_u8(group + 16 * i);
+        uint8x16_t a, b; // bits 2 * quarter and 2 * quarter + 1, at bit 2
+        switch (quarter) {
+        case 0:
+            a = vshlq_n_u8(bits, 2), b = vshlq_n_u8(bits, 1);
+            break;
+        case 1:
+            a = bits, b = vshrq_n_u8(bits, 1);
+            break;
+        case 2:
+            a = vshrq_n_u8(bits, 2), b = vshrq_n_u8(bits, 3);
+            break;
+        default:
+            a = vshrq_n_u8(bits, 4), b = vshrq_n_u8(bits, 5);
+            break;
+        }
+        w->q[i] = with_bits(w->q[i], a, 4);
+        w->q[2 + i] = with_bits(w->q[2 + i], b, 4);
+    }
+    const uint32_t low = word32_at(group + 96 + quarter % 2 * 4) >> (quarter / 2 * 4) & 0x0f0f0f0f;
+    const uint32_t high = word32_at(group + 104) >> (2 * quarter) & 0x03030303;
+    w->scale = scaled(half_at(group + 108), less_32(low | high << 4));
+}
+
+// ---- activations
+
+// What four units take of the activations beside the products.
+struct factors {
+    float32x4_t d;
+    int32x4_t sum;
+};
+
+// Those from unit u on, of both planes.
+INLINE struct factors factors_at(const struct hearth_acts *x, size_t u, const struct shape *s)
+{
+    if (s->unit == 32)
+        return (struct factors){vld1q_f32(x->d + u),
+                                vpaddq_s32(vld1q_s32(x->sum + 2 * u), vld1q_s32(x->sum + 2 * u + 4))};
+    const float32x2_t d = vld1_f32(x->d + u / 2);
+    return (struct factors){vzip1q_f32(vcombine_f32(d, d), vcombine_f32(d, d)), vld1q_s32(x->sum + u)};
+}
+
+// Type, unpack function, shape.
+#define HEARTH_UNITS_NEON(X)                                                                                 \
+    X(Q4_0, unpack_q4_0, shape_q4_0)                                                                         \
+    X(Q4_1, unpack_q4_1, shape_q4_1)                                                                         \
+    X(Q5_0, unpack_q5_0, shape_q5_0)                                                                         \
+    X(Q5_1, unpack_q5_1, shape_q5_1)                                                                         \
+    X(Q8_0, unpack_q8_0, shape_q8_0)                                                                         \
+    X(Q2_K, unpack_q2_k, shape_q2_k)                                                                         \
+    X(Q3_K, unpack_q3_k, shape_q3_k)                                                                         \
+    X(Q4_K, unpack_q4_k, shape_q4_k)                                                                         \
+    X(Q5_K, unpack_q5_k, shape_q5_k)                                                                         \
+    X(Q6_K, unpack_q6_k, shape_q6_k)                                                                         \
+    X(IQ4_NL, unpack_iq4_nl, shape_iq4)                                                                      \
+    X(IQ4_XS, unpack_iq4_xs, shape_iq4)                                                                      \
+    X(MXFP4, unpack_mxfp4, shape_mxfp4)
+
+#endif

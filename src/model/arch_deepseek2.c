@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+// The deepseek2 architecture: DeepSeek V2, V3, R1, Kimi K2, GLM-4.7-Flash. Latent attention; experts in groups,
+// one more that all tokens use, none in the first layers. Layers behind block_count less nextn_predict_layers
+// guess tokens ahead and are not used.
+#include "model/arch.h"
+
+static const struct hearth_binding globals[] = {
+    HEARTH_GLOBAL("token_embd.weight", token_embd, EMBD, VOCAB, ALWAYS),
+    HEARTH_GLOBAL("output_norm.weight", output_norm, EMBD, NONE, ALWAYS),
+    HEARTH_GLOBAL("output.weight", output, EMBD, VOCAB, OPTIONAL),
+    {0},
+};
+
+static const struct hearth_binding layer[] = {
+    HEARTH_LAYER("attn_norm.weight", attn_norm, EMBD, NONE, ALWAYS),
+    HEARTH_LAYER("attn_q.weight", attn_q, EMBD, HEADS_QUERY, WHOLE_Q),
+    HEARTH_LAYER("attn_q_a.weight", attn_q_a, EMBD, Q_RANK, TWO_STEP_Q),
+    HEARTH_LAYER("attn_q_a_norm.weight", attn_q_a_norm, Q_RANK, NONE, TWO_STEP_Q),
+    HEARTH_LAYER("attn_q_b.weight", attn_q_up, Q_RANK, HEADS_QUERY, TWO_STEP_Q),
+    HEARTH_LAYER("attn_kv_a_mqa.weight", attn_kv_a, EMBD, LATENT_KEY, ALWAYS),
+    HEARTH_LAYER("attn_kv_a_norm.weight", attn_kv_a_norm, LATENT, NONE, ALWAYS),
+    HEARTH_LAYER("attn_kv_b.weight", attn_kv_up, LATENT, HEADS_BOTH, JOINT),
+    HEARTH_LAYER("attn_k_b.weight", attn_k_up, STILL, LATENT, EACH_HEAD),
+    HEARTH_LAYER("attn_v_b.weight", attn_v_up, LATENT, VALUE, EACH_HEAD),
+    HEARTH_LAYER("attn_output.weight", attn_out, HEADS_VALUE, EMBD, ALWAYS),
+    HEARTH_LAYER("ffn_norm.weight", ffn_norm, EMBD, NONE, ALWAYS),
+    HEARTH_LAYER("ffn_gate.weight", ffn_gate, EMBD, FF, LEADING),
+    HEARTH_LAYER("ffn_up.weight", ffn_up, EMBD, FF, LEADING),
+    HEARTH_LAYER("ffn_down.weight", ffn_down, FF, EMBD, LEADING),
+    HEARTH_LAYER("ffn_gate_inp.weight", ffn_router, EMBD, EXPERTS, EXPERTS),
+    HEARTH_LAYER("exp_probs_b.bias", ffn_choice_b, EXPERTS, NONE, OPTIONAL),
+    HEARTH_LAYER("ffn_gate_exps.weight", ffn_gate_exps, EMBD, FF_EXP, EACH_EXPERT),
+    HEARTH_LAYER("ffn_up_exps.weight", ffn_up_exps, EMBD, FF_EXP, EACH_EXPERT),
+    HEARTH_LAYER("ffn_down_exps.weight", ffn_down_exps, FF_EXP, EMBD, EACH_EXPERT),
+    HEARTH_LAYER("ffn_gate_shexp.weight", ffn_gate_shared, EMBD, FF_SHARED, SHARED),
+    HEARTH_LAYER("ffn_up_shexp.weight", ffn_up_shared, EMBD, FF_SHARED, SHARED),
+    HEARTH_LAYER("ffn_down_shexp.weight", ffn_down_shared, FF_SHARED, EMBD, SHARED),
+    {0},
+};
+
+const struct hearth_arch hearth_arch_deepseek2 = {
+    .name = "deepseek2",
+    .positions = HEARTH_POS_ROPE,
+    .activation = HEARTH_ACT_SILU,
+    .latent = true,
+    .groups = true,
+    .extra_layers = true,
+    .globals = globals,
+    .layer = layer,
+};
