@@ -294,7 +294,7 @@ static double kept_share(const struct hearth_outlook *o, const struct hearth_pro
 }
 
 // While an answer is generated, weights have most of what is set aside for contexts and prompts: layers that
-// would stream first, then the neuron cache, whose quotas grow.
+// would stream first, then the head, then the neuron cache, whose quotas grow.
 static int lend(struct hearth_outlook *o, struct hearth_prospect *p, struct hearth_error *err)
 {
     const struct hearth_budget_params *b = &o->need.params;
@@ -302,8 +302,7 @@ static int lend(struct hearth_outlook *o, struct hearth_prospect *p, struct hear
     uint64_t left = used < (double)b->lendable ? b->lendable - (uint64_t)used : 0;
     p->lent_bytes = left;
     p->neurons = p->plan.resident_neurons + p->plan.cold_neurons;
-    for (uint32_t i = p->plan.dense_layers; i < b->n_layers; i++)
-        left -= b->dense[i] <= left ? b->dense[i] : 0;
+    left -= hearth_budget_lend_dense(b, &p->plan, left);
     if (!p->plan.region_bytes || !left)
         return HEARTH_OK;
     const int rc = hearth_budget_lend(b, &p->plan, o->need.resident, o->need.quota, o->need.quota_most, err);

@@ -447,6 +447,21 @@ int hearth_budget_plan(const struct hearth_budget_params *p, uint64_t budget, st
 
 // ---- lending
 
+uint64_t hearth_budget_lend_dense(const struct hearth_budget_params *p, const struct hearth_budget_plan *plan,
+                                  uint64_t lent)
+{
+    uint64_t used = 0;
+    for (uint32_t i = plan->dense_layers; i < p->n_layers; i++) {
+        if (used + p->dense[i] > lent)
+            return used;
+        used += p->dense[i];
+    }
+    const uint64_t head = plan->head_in_memory || !p->head_by_part ? 0 : p->head;
+    if (used + head <= lent)
+        return used + head;
+    return used + (p->head_part ? (lent - used) / p->head_part * p->head_part : 0);
+}
+
 int hearth_budget_lend(const struct hearth_budget_params *p, const struct hearth_budget_plan *plan,
                        const uint32_t *resident, const uint32_t *quota, uint32_t *most,
                        struct hearth_error *err)

@@ -31,6 +31,7 @@ struct hearth_budget_params {
     uint64_t embedding, head;          // bytes; head 0: it is the embedding, which is then read whole
     bool embedding_by_row;             // the engine can read its rows one by one from the file
     bool head_by_part;                 // the engine can stream the head through the layer buffers
+    uint64_t head_part;                // then bytes of a part of it
     uint32_t n_layers;
     const uint64_t *dense; // [n_layers] bytes of a layer outside its spaces: attention, predictors, routers
     // Experts that stream one by one. n_experts is 0 without experts, or when they are spaces or
@@ -84,6 +85,11 @@ int hearth_budget_floor(const struct hearth_budget_params *p, struct hearth_budg
 // budget is below the floor; the message names the smallest budget. Errors of hearth_budget_floor() too.
 int hearth_budget_plan(const struct hearth_budget_params *p, uint64_t budget, struct hearth_budget_plan *out,
                        uint32_t *resident, uint32_t *quota, struct hearth_error *err);
+
+// Of `lent` bytes, what dense weights use that would stream by this plan: layers in their order, as many as fit,
+// then parts of the head.
+uint64_t hearth_budget_lend_dense(const struct hearth_budget_params *p, const struct hearth_budget_plan *plan,
+                                  uint64_t lent);
 
 // What the neuron cache can keep beside this plan's residents while all of p->lendable is lent to it:
 // most[n_spaces], nowhere less than the plan's quota. Where a part is lent, anything in proportion between

@@ -156,20 +156,17 @@ static double request_s(const struct hearth_probe *p, double bytes)
     return p->request_us * 1e-6 + (ceil(bytes / align) * align) * p->byte_ns * 1e-9;
 }
 
-// Returns what is lent to no layer.
+// Returns what is lent and no dense weights use.
 static uint64_t read_dense(const struct hearth_forecast_params *f, struct reading *r)
 {
     const struct hearth_budget_params *b = f->budget;
-    double bytes = f->plan->head_in_memory ? 0 : (double)(b->head ? b->head : b->embedding);
-    uint64_t lent = f->lent;
+    const uint64_t kept = hearth_budget_lend_dense(b, f->plan, f->lent);
+    uint64_t bytes = f->plan->head_in_memory ? 0 : b->head ? b->head : b->embedding;
     for (uint32_t i = f->plan->dense_layers; i < b->n_layers; i++)
-        if (b->dense[i] <= lent)
-            lent -= b->dense[i];
-        else
-            bytes += (double)b->dense[i];
-    r->bytes += bytes;
-    r->storage_s += bytes / (f->probe->sequential_gb_s * 1e9);
-    return lent;
+        bytes += b->dense[i];
+    r->bytes += (double)(bytes - kept);
+    r->storage_s += (double)(bytes - kept) / (f->probe->sequential_gb_s * 1e9);
+    return f->lent - kept;
 }
 
 // Adds the reads of a space's missing neurons. Those that lie close to each other in the file are read

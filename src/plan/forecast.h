@@ -35,8 +35,8 @@ struct hearth_forecast_params {
     const struct hearth_budget_params *budget;
     const struct hearth_budget_plan *plan; // NULL: all weights are in memory
     const uint32_t *resident, *quota;      // of its spaces; quota with what is lent
-    uint64_t lent;                         // bytes that layers that stream, or experts, have besides the plan
-    uint32_t gap;                          // bytes that a read may go over, see hearth_forecast_gap()
+    uint64_t lent; // bytes that what streams has besides the plan: dense weights, experts
+    uint32_t gap;  // bytes that a read may go over, see hearth_forecast_gap()
     const struct hearth_activity *activity; // [n_spaces]
     int threads, tokens;                    // tokens: of a step
     bool look_ahead;

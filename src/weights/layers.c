@@ -30,14 +30,15 @@ struct layers_state {
     int n, n_layer;    // layers, then the chunks of the head
     bool head_streams; // its chunks are no larger than the largest layer; else it is one, and in memory
     struct stage *stages;
-    // [n_layer] in which stages become resident as the budget grows, so that those that stream are spread.
+    // [n] layers as they become resident while the budget grows, so that those that stream are spread; then the
+    // head's chunks.
     int *order;
     uint64_t *dense;              // [n_layer] bytes, in this order
     struct hearth_region fixed;   // norms, biases, and all stages that are resident
     struct hearth_region buffers; // of the stages that are not
     size_t buffer_bytes;          // of one
     struct hearth_region more; // places that are lent, one behind the other: of those in `order` behind the
-    int n_fixed;               // n_fixed resident ones
+    int n_fixed;               // n_fixed resident layers
     int n_lent, most_lent;     // the first n_lent; of so many at most
     uint64_t lendable;
     struct hearth_ahead ahead;
@@ -192,20 +193,21 @@ static void lend(void *state, uint64_t bytes, bool prompts)
     r->n_lent = n;
 }
 
-// Where layers that stream would go.
+// Where layers that stream would go, and then the head's chunks.
 static int open_places(struct layers_state *r, const struct hearth_budget_plan *plan,
                        struct hearth_error *err)
 {
+    const int end = plan->head_in_memory ? r->n_layer : r->n;
     size_t bytes = 0;
     r->n_fixed = (int)plan->dense_layers;
-    while (r->n_fixed + r->most_lent < r->n_layer) {
+    while (r->n_fixed + r->most_lent < end) {
         const size_t more = r->stages[r->order[r->n_fixed + r->most_lent]].bytes;
         if (bytes + more > r->lendable)
             break;
         bytes += more;
         r->most_lent++;
     }
-    return hearth_region_open(&r->more, bytes, "the weights of layers", err);
+    return hearth_region_open(&r->more, bytes, "weights that stay for a while", err);
 }
 
 // ---- opening
@@ -344,6 +346,17 @@ static void spread(int *order, int n)
     }
 }
 
+static int open_order(struct layers_state *r, struct hearth_error *err)
+{
+    r->order = hearth_calloc((size_t)r->n, sizeof *r->order);
+    if (!r->order)
+        return hearth_fail(err, HEARTH_E_MEMORY, "no memory for the list of layers");
+    spread(r->order, r->n_layer);
+    for (int i = r->n_layer; i < r->n; i++)
+        r->order[i] = i;
+    return HEARTH_OK;
+}
+
 // A head of more chunks than this is not streamed: layers are tiny beside it.
 #define HEAD_CHUNKS 1024
 
@@ -392,10 +405,9 @@ static int open_layers(void **state, const struct hearth_source_setup *setup, st
     hearth_ahead_begin(&r->ahead, setup->reader, list_extents, is_to_stop, r);
     r->embedding = hearth_item_of(m, &m->weights.token_embd);
     r->stages = hearth_calloc((size_t)r->n, sizeof *r->stages);
-    r->order = hearth_calloc((size_t)r->n, sizeof *r->order);
     r->dense = hearth_calloc((size_t)r->n, sizeof *r->dense);
     struct file_part *parts = hearth_calloc(m->n_items, sizeof *parts);
-    int rc = r->stages && r->order && r->dense && parts
+    int rc = r->stages && r->dense && parts
                  ? HEARTH_OK
                  : hearth_fail(err, HEARTH_E_MEMORY, "no memory for the list of layers");
     for (int i = 0; i < r->n_layer && !rc; i++)
@@ -409,7 +421,7 @@ static int open_layers(void **state, const struct hearth_source_setup *setup, st
             rc = hearth_fail(err, HEARTH_E_MEMORY, "no memory for the list of layers");
     }
     if (!rc)
-        spread(r->order, r->n_layer);
+        rc = open_order(r, err);
     return rc;
 }
 
@@ -457,6 +469,7 @@ static int need(void *state, struct hearth_source_need *n, struct hearth_error *
     n->params.head = head_bytes(r);
     n->params.embedding_by_row = true;
     n->params.head_by_part = r->head_streams;
+    n->params.head_part = r->stages[r->n_layer].bytes;
     r->lendable = n->params.lendable;
     n->params.n_layers = (uint32_t)r->n_layer;
     n->params.dense = r->dense;

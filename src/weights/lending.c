@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Lending. The plan sets memory aside for what sessions may need at most: whole KV caches, and workspaces for
-// prompts. Most of the time most of it is not in use. Until it is, weights have it, layers that would stream
-// and then the cache of neurons or experts:
+// prompts. Most of the time most of it is not in use. Until it is, weights have it: layers that would stream,
+// the head, and then the cache of neurons or experts:
 //
 //   set aside = used by sessions + kept for sessions that are not open yet + lent
 //

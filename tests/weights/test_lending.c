@@ -55,12 +55,12 @@ static struct opened open_with(const char *path, uint64_t ram, enum hearth_spars
     return o;
 }
 
-// What the caches have now.
-static uint64_t cache_bytes(const struct opened *o)
+// What weights have now besides the plan.
+static uint64_t lent_bytes(const struct opened *o)
 {
     struct hearth_streaming_stats stats;
     hearth_session_streaming_stats(o->session, &stats, sizeof stats);
-    return stats.cache_bytes;
+    return stats.lent_bytes;
 }
 
 // A number for each evaluation: of all bits of its logits.
@@ -96,26 +96,26 @@ static void steps_of(struct opened *o, int seq, int n, struct marks *m)
     }
 }
 
-// A long prompt between steps, twice, with a context that grows and goes. What the caches have goes to
+// A long prompt between steps, twice, with a context that grows and goes. What weights have goes to
 // sizes[8].
 static void play(struct opened *o, struct marks *m, uint64_t *sizes)
 {
     int seq = hearth_seq_new(o->session, &err);
     assert_int_equal(seq, 0);
     prompt_of(o, seq, 3, m);
-    sizes[0] = cache_bytes(o);
+    sizes[0] = lent_bytes(o);
     steps_of(o, seq, SOME, m);
-    sizes[1] = cache_bytes(o);
+    sizes[1] = lent_bytes(o);
     steps_of(o, seq, 7 * SOME, m);
-    sizes[2] = cache_bytes(o);
+    sizes[2] = lent_bytes(o);
     prompt_of(o, seq, LONG, m);
-    sizes[3] = cache_bytes(o);
+    sizes[3] = lent_bytes(o);
     steps_of(o, seq, SOME, m);
-    sizes[4] = cache_bytes(o);
+    sizes[4] = lent_bytes(o);
     hearth_seq_free(o->session, seq);
     seq = hearth_seq_new(o->session, &err);
     steps_of(o, seq, SOME, m);
-    sizes[5] = cache_bytes(o);
+    sizes[5] = lent_bytes(o);
 }
 
 static uint64_t floor_of(const char *path, enum hearth_sparsity sparsity)
@@ -142,7 +142,7 @@ static void check_lending(const char *path, enum hearth_sparsity sparsity)
         atomic_store(&stop, false);
         assert_int_equal(pthread_create(&thread, NULL, watch, NULL), 0);
         got.n = 0;
-        const uint64_t planned = cache_bytes(&o);
+        const uint64_t planned = lent_bytes(&o);
         play(&o, &got, sizes);
         atomic_store(&stop, true);
         assert_int_equal(pthread_join(thread, NULL), 0);
@@ -223,6 +223,56 @@ static void test_layers(void **state)
         assert_true(in_memory || SANITIZED || atomic_load(&peak) <= ram);
         close_opened(&o);
     }
+    assert_int_equal(got.n, want.n);
+    assert_memory_equal(got.at, want.at, (size_t)want.n * sizeof *want.at);
+}
+
+// A long prompt between steps.
+static void play_short(struct opened *o, struct marks *m, int seq)
+{
+    m->n = 0;
+    steps_of(o, seq, SOME, m);
+    prompt_of(o, seq, LONG, m);
+    steps_of(o, seq, SOME, m);
+}
+
+static struct opened open_wide(const char *path, uint64_t ram)
+{
+    struct opened o = {.model = open_model_for(path, ram, 0, &streams)};
+    struct hearth_session_params session = session_params(HEARTH_SPARSITY_OFF);
+    session.n_ctx = 16384;
+    session.max_seqs = 1;
+    o.n_vocab = hearth_model_info(o.model)->n_vocab;
+    OK(hearth_session_open(&o.session, o.model, &session, &err));
+    return o;
+}
+
+// Where there is memory for it, the head stays, too: a step then reads a row of the embedding and nothing
+// else. When a context takes all of that memory, the head streams again.
+static void test_head(void **state)
+{
+    (void)state;
+    static struct marks want, got;
+    const char *path = make("tiny-dense");
+    struct opened o = open_wide(path, 0);
+    play_short(&o, &want, hearth_seq_new(o.session, &err));
+    close_opened(&o);
+    o = open_wide(path, 1u << 30);
+    const uint64_t least = o.session->sources->plan.floor.bytes;
+    close_opened(&o);
+
+    o = open_wide(path, least);
+    const uint64_t row = o.session->sources->weights.token_embd.stride, before = read_bytes(&o);
+    assert_false(o.session->sources->plan.head_in_memory);
+    assert_true(before > 1000 * row);
+    const int seq = hearth_seq_new(o.session, &err);
+    play_short(&o, &got, seq);
+    assert_int_equal(read_bytes(&o), row);
+    hearth_seq_free(o.session, seq);
+    hearth_sources_use(o.session->sources, &o.session->user, hearth_region_bytes(o.session->user.kv_bytes),
+                       true);
+    assert_int_equal(read_bytes(&o), before);
+    close_opened(&o);
     assert_int_equal(got.n, want.n);
     assert_memory_equal(got.at, want.at, (size_t)want.n * sizeof *want.at);
 }
@@ -343,6 +393,7 @@ int main(void)
     (void)prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0); // the caches' small chunks would come as huge pages
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_neurons),  cmocka_unit_test(test_expert_neurons),
                                        cmocka_unit_test(test_experts),  cmocka_unit_test(test_layers),
-                                       cmocka_unit_test(test_sessions), cmocka_unit_test(test_cancelled)};
+                                       cmocka_unit_test(test_head),     cmocka_unit_test(test_sessions),
+                                       cmocka_unit_test(test_cancelled)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
