@@ -5,6 +5,7 @@
 #
 #   scripts/install-deps.sh        compiler, CMake, libraries
 #   scripts/install-deps.sh check  the same, and the tools of scripts/check-*.sh and .ci/run
+#   scripts/install-deps.sh devices  the first, and PoCL, which makes an OpenCL device of the CPU, for tests of devices
 set -eu
 
 missing=()
@@ -43,6 +44,9 @@ if [ "${1:-}" = check ]; then
     need_tool shellcheck shellcheck
     need_tool curl curl
     need_tool binutils nm
+fi
+if [ "${1:-}" = devices ]; then
+    compgen -G "/etc/OpenCL/vendors/*.icd" >/dev/null || missing+=(pocl-opencl-icd)
 fi
 [ ${#missing[@]} -eq 0 ] && exit 0
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Services of the operating system, apart from streaming reads (src/store). Files are in os_posix_files.c,
-// os_posix_cache.c and os_posix_scratch.c, the rest in os_posix.c.
+// os_posix_cache.c and os_posix_scratch.c, libraries in os_library.c, the rest in os_posix.c.
 #ifndef HEARTH_BASE_OS_H
 #define HEARTH_BASE_OS_H
 
@@ -99,6 +99,10 @@ size_t hearth_os_page(void); // bytes of a page: 4 KiB, or 16 or 64 KiB on some 
 double hearth_strtod(const char *text, char **end);
 // snprintf() of x with the precision, in the form 'e', 'f' or 'g'.
 int hearth_print_number(char *out, size_t size, char form, int precision, double x);
+
+// ---- libraries of the system that the program does without where they are missing
+void *hearth_os_library(const char *name);               // loads it for good; NULL: there is none
+void *hearth_os_symbol(void *library, const char *name); // of such a one; NULL: it has none of that name
 
 // ---- machine
 uint64_t hearth_now_ns(void); // monotonic

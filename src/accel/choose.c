@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT
+// Which devices there are, and opening one.
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "accel/insides.h"
+#include "accel/operations.h"
+#include "base/memory.h"
+
+static const struct hearth_accel_backend *const backends[] = {&hearth_accel_opencl};
+
+#define N_BACKENDS  (sizeof backends / sizeof *backends)
+#define MAX_DEVICES 64
+
+int hearth_accel_list(struct hearth_accel_info *out, int cap)
+{
+    int n = 0;
+    for (size_t i = 0; i < N_BACKENDS; i++) {
+        const int left = cap > n ? cap - n : 0;
+        n += backends[i]->list(left ? out + n : NULL, left);
+    }
+    return n;
+}
+
+static bool contains(const char *text, const char *part)
+{
+    const size_t n = strlen(part);
+    for (; *text; text++) {
+        size_t i = 0;
+        while (i < n && text[i] && tolower((unsigned char)text[i]) == tolower((unsigned char)part[i]))
+            i++;
+        if (i == n)
+            return true;
+    }
+    return false;
+}
+
+// The place in the list of the device that is meant; -1: there is none.
+static int find(const struct hearth_accel_info *list, int n, const char *device)
+{
+    if (!device) {
+        for (int i = 0; i < n; i++)
+            if (!list[i].is_cpu)
+                return i;
+        return n ? 0 : -1;
+    }
+    char *end;
+    const long number = strtol(device, &end, 10);
+    if (*device && !*end)
+        return number >= 0 && number < n ? (int)number : -1;
+    for (int i = 0; i < n; i++)
+        if (*device && contains(list[i].name, device))
+            return i;
+    return -1;
+}
+
+static int open_found(struct hearth_accel *a, const struct hearth_accel_params *params,
+                      struct hearth_error *err)
+{
+    if (!a->info.exact && !params->inexact)
+        return hearth_fail(err, HEARTH_E_UNSUPPORTED,
+                           "%s has no exact arithmetic (fma, denormals, rounding), so the text would change: "
+                           "--device-inexact uses it all the same",
+                           a->info.name);
+    int rc = a->backend->open(&a->state, a->info.index, params->broken, err);
+    if (!rc && !params->inexact)
+        rc = hearth_operations_check(a, err);
+    return rc;
+}
+
+int hearth_accel_open(struct hearth_accel **out, const struct hearth_accel_params *params,
+                      struct hearth_error *err)
+{
+    *out = NULL;
+    struct hearth_accel_info *list = hearth_calloc(MAX_DEVICES, sizeof *list);
+    struct hearth_accel *a = hearth_calloc(1, sizeof *a);
+    int rc = HEARTH_OK;
+    if (!list || !a) {
+        rc = hearth_fail(err, HEARTH_E_MEMORY, "no memory for a device");
+    } else {
+        const int n = hearth_accel_list(list, MAX_DEVICES),
+                  at = find(list, n < MAX_DEVICES ? n : MAX_DEVICES, params->device);
+        if (at < 0 && !n)
+            rc = hearth_fail(err, HEARTH_E_INVALID,
+                             "there is no device: no driver of OpenCL or CUDA names one");
+        else if (at < 0)
+            rc = hearth_fail(err, HEARTH_E_INVALID, "there is no device \"%s\": hearth devices lists them",
+                             params->device);
+        else
+            a->info = list[at];
+    }
+    for (size_t i = 0; !rc && i < N_BACKENDS; i++)
+        if (backends[i]->name == a->info.backend)
+            a->backend = backends[i];
+    if (!rc)
+        rc = open_found(a, params, err);
+    free(list);
+    if (rc)
+        hearth_accel_close(&a);
+    *out = a;
+    return rc;
+}

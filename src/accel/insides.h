@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+// An open device: for accel.c and choose.c alone.
+#ifndef HEARTH_ACCEL_INSIDES_H
+#define HEARTH_ACCEL_INSIDES_H
+
+#include "accel/accel.h"
+
+struct hearth_accel {
+    const struct hearth_accel_backend *backend;
+    void *state;
+    struct hearth_accel_info info;
+    struct hearth_accel_stats stats;
+    int rc; // of the first failure
+    struct hearth_error error;
+    long fail_at; // calls until one fails, for tests; 0: none does
+};
+
+#endif

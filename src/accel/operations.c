@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: MIT
+// Operations as kernels: arguments and numbers of groups.
+#include "accel/operations.h"
+
+#include "accel/weight.h"
+
+#define M(m)     HEARTH_ARG_M(m)
+#define I(n)     HEARTH_ARG_I(n)
+#define F(x)     HEARTH_ARG_F(x)
+#define GROUP    HEARTH_ACCEL_GROUP
+#define RUN(...) HEARTH_ACCEL_RUN(__VA_ARGS__)
+
+// Rows of a STEP product that a group has, tokens that it takes together (kernels.cl).
+#define STEP_ROWS     4
+#define STEP_TOKENS   4
+#define PROMPT_TOKENS 8
+// Positions of a tile.
+#define TILE 64
+
+static const struct hearth_accel_memory none;
+
+static size_t groups(size_t n, size_t each)
+{
+    return (n + each - 1) / each;
+}
+
+// ---- rows of a batch
+
+void hearth_accel_norm(struct hearth_accel *a, const struct hearth_accel_memory *out,
+                       const struct hearth_accel_memory *x, const struct hearth_accel_weight *w,
+                       const struct hearth_accel_weight *b, bool is_layer, float eps, size_t n_rows)
+{
+    const bool has_bias = b && b->n;
+    RUN(a, HEARTH_ACCEL_norm, n_rows, 1, 1, M(out), M(x), M(&w->q), M(has_bias ? &b->q : &none), I(w->k),
+        F(eps), I(is_layer), I(has_bias));
+}
+
+void hearth_accel_add(struct hearth_accel *a, const struct hearth_accel_memory *x,
+                      const struct hearth_accel_memory *y, size_t n, size_t n_rows)
+{
+    RUN(a, HEARTH_ACCEL_add, groups(n, GROUP), n_rows, 1, M(x), M(y), I(n), I(n));
+}
+
+void hearth_accel_add_scaled(struct hearth_accel *a, const struct hearth_accel_memory *x,
+                             const struct hearth_accel_memory *y, float by, size_t n, size_t n_rows)
+{
+    RUN(a, HEARTH_ACCEL_add_scaled, groups(n, GROUP), n_rows, 1, M(x), M(y), I(n), F(by));
+}
+
+void hearth_accel_add_bias(struct hearth_accel *a, const struct hearth_accel_memory *x,
+                           const struct hearth_accel_weight *bias, size_t n_rows)
+{
+    if (bias->n)
+        RUN(a, HEARTH_ACCEL_add, groups(bias->k, GROUP), n_rows, 1, M(x), M(&bias->q), I(bias->k), I(0));
+}
+
+void hearth_accel_rope(struct hearth_accel *a, const struct hearth_accel_memory *x,
+                       const struct hearth_accel_memory *cos_sin, size_t n_heads, size_t dim, size_t n_rot,
+                       bool neox, size_t n_rows)
+{
+    RUN(a, HEARTH_ACCEL_rope, groups(n_rot / 2, GROUP), n_heads, n_rows, M(x), M(cos_sin), I(n_heads), I(dim),
+        I(n_rot), I(neox));
+}
+
+void hearth_accel_quantize(struct hearth_accel *a, const struct hearth_accel_memory *acts,
+                           const struct hearth_accel_memory *x, size_t k, size_t n_rows)
+{
+    const size_t padded = hearth_acts_padded(k);
+    RUN(a, HEARTH_ACCEL_quantize, groups(padded / 32, GROUP), n_rows, 1, M(acts), M(x), I(k), I(padded),
+        I(hearth_acts_bytes(k)));
+}
+
+// ---- products
+
+enum family { STEP, PROMPT, CLUSTERS, COLUMNS };
+
+// The kernel of a family for the form of a weight's units: they stand side by side in the list.
+static enum hearth_accel_kernel kernel_of(const struct hearth_accel_form *f, enum family family)
+{
+    const int first = f->bits == 4 ? (f->unit == 16    ? HEARTH_ACCEL_step_4_16
+                                      : f->scales_half ? HEARTH_ACCEL_step_4_32h
+                                                       : HEARTH_ACCEL_step_4_32)
+                                   : (f->unit == 16    ? HEARTH_ACCEL_step_8_16
+                                      : f->scales_half ? HEARTH_ACCEL_step_8_32h
+                                                       : HEARTH_ACCEL_step_8_32);
+    return (enum hearth_accel_kernel)(first + (int)family);
+}
+
+void hearth_accel_product(struct hearth_accel *a, bool is_prompt, const struct hearth_accel_memory *out,
+                          const struct hearth_accel_weight *w, struct hearth_accel_input x, size_t n_tokens,
+                          const struct hearth_accel_memory *mask)
+{
+    const struct hearth_accel_form f = hearth_accel_form_of(w->type);
+    const size_t rows = groups(w->n, is_prompt ? GROUP : STEP_ROWS);
+    if (f.bits) {
+        RUN(a, kernel_of(&f, is_prompt ? PROMPT : STEP), rows,
+            groups(n_tokens, is_prompt ? PROMPT_TOKENS : STEP_TOKENS), 1, M(out), I(w->n), M(&w->q),
+            M(&w->scales), M(&w->minima), M(x.acts), I(hearth_acts_padded(w->k)), I(hearth_acts_bytes(w->k)),
+            I(w->k / f.unit), I(w->n), I(n_tokens), I(f.has_min), I(f.base), I(hearth_prompt_planes(w->type)),
+            M(mask ? mask : &none), I(mask != NULL));
+        return;
+    }
+    RUN(a, is_prompt ? HEARTH_ACCEL_prompt_plain : HEARTH_ACCEL_step_plain, rows,
+        is_prompt ? groups(n_tokens, PROMPT_TOKENS) : n_tokens, 1, M(out), I(w->n), M(&w->q), I(f.plain),
+        M(x.plain), I(w->k), I(w->n), I(n_tokens), M(mask ? mask : &none), I(mask != NULL));
+}
+
+static void down(struct hearth_accel *a, enum family family, const struct hearth_accel_memory *out,
+                 const struct hearth_accel_weight *w, const struct hearth_accel_memory *p, size_t cluster,
+                 size_t n_tokens)
+{
+    const struct hearth_accel_form f = hearth_accel_form_of(w->type);
+    const size_t clusters = groups(w->n, cluster);
+    if (f.bits)
+        RUN(a, kernel_of(&f, family), groups(w->k, GROUP), clusters, n_tokens, M(out), M(p), I(w->n),
+            M(&w->q), M(&w->scales), M(&w->minima), I(w->k), I(w->n), I(f.has_min), I(f.base), I(cluster),
+            I(clusters));
+    else
+        RUN(a, HEARTH_ACCEL_down_plain, groups(w->k, GROUP), clusters, n_tokens, M(out), M(p), I(w->n),
+            M(&w->q), I(f.plain), I(w->k), I(w->n), I(cluster), I(clusters));
+}
+
+void hearth_accel_columns(struct hearth_accel *a, const struct hearth_accel_memory *out,
+                          const struct hearth_accel_weight *w, const struct hearth_accel_memory *p,
+                          size_t n_tokens)
+{
+    down(a, COLUMNS, out, w, p, w->n, n_tokens);
+}
+
+void hearth_accel_clusters(struct hearth_accel *a, const struct hearth_accel_memory *out,
+                           const struct hearth_accel_memory *parts, const struct hearth_accel_weight *w,
+                           const struct hearth_accel_memory *p, size_t cluster, size_t n_tokens)
+{
+    down(a, CLUSTERS, parts, w, p, cluster, n_tokens);
+    RUN(a, HEARTH_ACCEL_sum_clusters, groups(w->k, GROUP), n_tokens, 1, M(out), M(parts), I(w->k),
+        I(groups(w->n, cluster)));
+}
+
+// ---- feed-forward parts
+
+void hearth_accel_activate(struct hearth_accel *a, const struct hearth_accel_memory *gate,
+                           const struct hearth_accel_memory *up, const struct hearth_accel_memory *mask,
+                           enum hearth_activation act, size_t n, size_t n_rows)
+{
+    RUN(a, HEARTH_ACCEL_activate, groups(n, GROUP), n_rows, 1, M(gate), M(up ? up : &none), I(n), I(act),
+        I(up != NULL), M(mask ? mask : &none), I(mask != NULL));
+}
+
+void hearth_accel_mask_scores(struct hearth_accel *a, const struct hearth_accel_memory *mask,
+                              const struct hearth_accel_memory *scores, float least, size_t always, size_t n,
+                              size_t n_rows)
+{
+    RUN(a, HEARTH_ACCEL_mask_scores, groups(n, GROUP), n_rows, 1, M(mask), M(scores ? scores : &none), I(n),
+        F(least), I(always), I(scores != NULL));
+}
+
+void hearth_accel_mask_gates(struct hearth_accel *a, const struct hearth_accel_memory *mask,
+                             const struct hearth_accel_memory *gate, enum hearth_activation act, float least,
+                             size_t n, size_t n_rows)
+{
+    RUN(a, HEARTH_ACCEL_mask_gates, groups(n, GROUP), n_rows, 1, M(mask), M(gate), I(n), I(act),
+        I(act == HEARTH_ACT_RELU || act == HEARTH_ACT_DRELU), F(least));
+}
+
+// ---- attention
+
+static int format_of(uint32_t type)
+{
+    return type == HEARTH_TYPE_F32 ? 0 : 1;
+}
+
+size_t hearth_accel_head_bytes(const struct hearth_accel_cache *c)
+{
+    return hearth_type_bytes(c->type_k, c->dim) + hearth_type_bytes(c->type_v, c->dim);
+}
+
+void hearth_accel_store(struct hearth_accel *a, const struct hearth_accel_cache *c,
+                        const struct hearth_accel_memory *copy, const struct hearth_accel_memory *k,
+                        const struct hearth_accel_memory *v, struct hearth_accel_places places, size_t n_rows)
+{
+    RUN(a, HEARTH_ACCEL_store, c->n_heads_kv, n_rows, 1, M(&c->pages), M(copy), M(k), M(v), M(places.rows),
+        M(places.pages), I(c->n_heads_kv), I(c->dim), I(format_of(c->type_k)), I(format_of(c->type_v)));
+}
+
+void hearth_accel_attend(struct hearth_accel *a, const struct hearth_accel_cache *c,
+                         const struct hearth_accel_memory *out, const struct hearth_accel_memory *q,
+                         struct hearth_accel_places places, const struct hearth_accel_weight *sinks,
+                         size_t window, float scale, size_t n_ranges,
+                         const struct hearth_accel_memory *shares, size_t n_rows)
+{
+    RUN(a, HEARTH_ACCEL_attend, c->n_heads, n_rows, n_ranges, M(n_ranges > 1 ? shares : out), M(q),
+        M(&c->pages), M(places.rows), M(places.pages), M(sinks->n ? &sinks->q : &none), I(sinks->n != 0),
+        I(c->n_heads), I(c->n_heads_kv), I(c->dim), I(format_of(c->type_k)), I(format_of(c->type_v)),
+        I(window), F(scale), I(n_ranges));
+    if (n_ranges > 1)
+        RUN(a, HEARTH_ACCEL_combine, c->n_heads, n_rows, 1, M(out), M(shares),
+            M(sinks->n ? &sinks->q : &none), I(sinks->n != 0), I(c->n_heads), I(c->dim), I(n_ranges));
+}

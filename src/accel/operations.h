@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT
+// What the engine computes, on a device: with the bits of the kernels of the same names (kernels/kernels.h). Rows lie
+// side by side. Failures are kept by the device (accel.h).
+#ifndef HEARTH_ACCEL_OPERATIONS_H
+#define HEARTH_ACCEL_OPERATIONS_H
+
+#include "accel/accel.h"
+#include "kernels/kernels.h"
+
+// ---- weights
+
+// A matrix of n rows of k elements, or n vectors. Block formats become units: 4 or 8 bits an element, and the units'
+// scales and minima; plain numbers stay as they are.
+struct hearth_accel_weight {
+    struct hearth_accel_memory q, scales, minima;
+    uint32_t type;
+    size_t k, n; // n 0: none
+};
+
+// Bytes that it takes of the device's memory; 0: devices do not know the type, or rows of this length.
+size_t hearth_accel_weight_bytes(uint32_t type, size_t k, size_t n);
+// data: rows `stride` bytes apart. HEARTH_E_MEMORY: no memory to convert them. The caller closes it in any case.
+int hearth_accel_weight_open(struct hearth_accel *a, struct hearth_accel_weight *w, uint32_t type, size_t k,
+                             size_t n, const void *data, size_t stride, struct hearth_error *err);
+void hearth_accel_weight_close(struct hearth_accel *a, struct hearth_accel_weight *w);
+
+// ---- rows of a batch
+
+// out = norm(x), rows of w->k; b: NULL, or without rows: none.
+void hearth_accel_norm(struct hearth_accel *a, const struct hearth_accel_memory *out,
+                       const struct hearth_accel_memory *x, const struct hearth_accel_weight *w,
+                       const struct hearth_accel_weight *b, bool is_layer, float eps, size_t n_rows);
+// x += y, rows of n
+void hearth_accel_add(struct hearth_accel *a, const struct hearth_accel_memory *x,
+                      const struct hearth_accel_memory *y, size_t n, size_t n_rows);
+void hearth_accel_add_scaled(struct hearth_accel *a, const struct hearth_accel_memory *x,
+                             const struct hearth_accel_memory *y, float by, size_t n, size_t n_rows);
+// x += bias, which may have no rows
+void hearth_accel_add_bias(struct hearth_accel *a, const struct hearth_accel_memory *x,
+                           const struct hearth_accel_weight *bias, size_t n_rows);
+// cos_sin: n_rot numbers a row.
+void hearth_accel_rope(struct hearth_accel *a, const struct hearth_accel_memory *x,
+                       const struct hearth_accel_memory *cos_sin, size_t n_heads, size_t dim, size_t n_rot,
+                       bool neox, size_t n_rows);
+// acts: hearth_acts_bytes(k) a row.
+void hearth_accel_quantize(struct hearth_accel *a, const struct hearth_accel_memory *acts,
+                           const struct hearth_accel_memory *x, size_t k, size_t n_rows);
+
+// ---- products
+
+// What rows are for a product: as numbers and, for block formats, as acts blocks of them.
+struct hearth_accel_input {
+    const struct hearth_accel_memory *plain, *acts;
+};
+
+// out [n_tokens x w->n] = the products of all rows. In steps, rows that no token has in the mask [n_tokens x w->n] of
+// bytes may be left out, where there is a mask: what they get has no meaning.
+void hearth_accel_product(struct hearth_accel *a, bool is_prompt, const struct hearth_accel_memory *out,
+                          const struct hearth_accel_weight *w, struct hearth_accel_input x, size_t n_tokens,
+                          const struct hearth_accel_memory *mask);
+
+// Down by neuron, w [F x E]: out [n_tokens x E] = p [n_tokens x F] times w, as one sum (prompts), or by clusters of
+// `cluster` neurons, whose sums go to parts [n_tokens x clusters x E].
+void hearth_accel_columns(struct hearth_accel *a, const struct hearth_accel_memory *out,
+                          const struct hearth_accel_weight *w, const struct hearth_accel_memory *p,
+                          size_t n_tokens);
+void hearth_accel_clusters(struct hearth_accel *a, const struct hearth_accel_memory *out,
+                           const struct hearth_accel_memory *parts, const struct hearth_accel_weight *w,
+                           const struct hearth_accel_memory *p, size_t cluster, size_t n_tokens);
+
+// ---- feed-forward parts, of rows of n neurons
+
+// gate = f(gate) * up; up NULL: f(gate). 0 where there is a mask that says so.
+void hearth_accel_activate(struct hearth_accel *a, const struct hearth_accel_memory *gate,
+                           const struct hearth_accel_memory *up, const struct hearth_accel_memory *mask,
+                           enum hearth_activation act, size_t n, size_t n_rows);
+// mask = 1 for neurons that a predictor names, and for the first `always`; scores NULL: for all.
+void hearth_accel_mask_scores(struct hearth_accel *a, const struct hearth_accel_memory *mask,
+                              const struct hearth_accel_memory *scores, float least, size_t always, size_t n,
+                              size_t n_rows);
+// Drops neurons whose gate is off (of the ReLU family), or whose activated gate is below `least`, if that is above 0.
+void hearth_accel_mask_gates(struct hearth_accel *a, const struct hearth_accel_memory *mask,
+                             const struct hearth_accel_memory *gate, enum hearth_activation act, float least,
+                             size_t n, size_t n_rows);
+
+// ---- attention
+
+// The longest head.
+#define HEARTH_ACCEL_MAX_DIM 512
+
+// A layer's part of the cache: for each page and key/value head 64 keys, then 64 values, F32 or F16.
+struct hearth_accel_cache {
+    struct hearth_accel_memory pages;
+    uint32_t type_k, type_v;
+    size_t n_heads, n_heads_kv, dim;
+};
+
+// Of the batch's rows: [rows][2] position, and where the row's pages begin in `pages`, which are numbers of pages.
+struct hearth_accel_places {
+    const struct hearth_accel_memory *rows, *pages;
+};
+
+size_t hearth_accel_head_bytes(const struct hearth_accel_cache *c); // of a key and a value
+// Stores keys and values [n_rows x heads x dim]; copy [n_rows x heads x head bytes] gets what is stored.
+void hearth_accel_store(struct hearth_accel *a, const struct hearth_accel_cache *c,
+                        const struct hearth_accel_memory *copy, const struct hearth_accel_memory *k,
+                        const struct hearth_accel_memory *v, struct hearth_accel_places places,
+                        size_t n_rows);
+// Attention of queries [n_rows x heads x dim] to out. sinks may have no rows. n_ranges: 1, or as many as the longest
+// row has, with shares [n_rows x n_ranges x heads x (dim + 2)] floats of workspace.
+void hearth_accel_attend(struct hearth_accel *a, const struct hearth_accel_cache *c,
+                         const struct hearth_accel_memory *out, const struct hearth_accel_memory *q,
+                         struct hearth_accel_places places, const struct hearth_accel_weight *sinks,
+                         size_t window, float scale, size_t n_ranges,
+                         const struct hearth_accel_memory *shares, size_t n_rows);
+
+// ---- checking
+
+// Compares small cases of each operation with the C reference. HEARTH_E_UNSUPPORTED: the device gives other bits.
+int hearth_operations_check(struct hearth_accel *a, struct hearth_error *err);
+
+#endif

@@ -1,0 +1,506 @@
+// SPDX-License-Identifier: MIT
+// Operations of a device beside the C reference. A device is checked with a few cases when it is opened: drivers may
+// fuse, flush or round against the standard.
+#include "accel/operations_check.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+#define TILE  64
+#define RANGE 16
+
+// ---- numbers and memory of a case
+
+static float random_number(struct hearth_check *c)
+{
+    c->seed = c->seed * 1664525u + 1013904223u;
+    return (float)(c->seed >> 8) / 8388608.0f - 1.0f;
+}
+
+static void *take(struct hearth_check *c, size_t bytes)
+{
+    void *p = NULL;
+    if (c->n_taken < (int)(sizeof c->taken / sizeof *c->taken))
+        p = hearth_calloc(bytes ? bytes : 1, 1);
+    if (p)
+        c->taken[c->n_taken++] = p;
+    else
+        c->no_memory = true;
+    return p;
+}
+
+static float *numbers(struct hearth_check *c, size_t n)
+{
+    float *x = take(c, n * sizeof *x);
+    for (size_t i = 0; x && i < n; i++)
+        x[i] = random_number(c) * 2.0f;
+    return x;
+}
+
+static const struct hearth_accel_memory *place(struct hearth_check *c, const void *from, size_t bytes)
+{
+    struct hearth_accel_memory *m = &c->memory[c->n_memory++];
+    *m = hearth_accel_alloc(c->a, bytes);
+    if (from)
+        hearth_accel_write(c->a, m, 0, from, bytes);
+    return m;
+}
+
+static void begin_case(struct hearth_check *c)
+{
+    for (int i = 0; i < c->n_memory; i++)
+        hearth_accel_free(c->a, &c->memory[i]);
+    for (int i = 0; i < c->n_taken; i++)
+        free(c->taken[i]);
+    c->n_memory = c->n_taken = 0;
+}
+
+// What the device has there beside what the reference says. Two that are not numbers are equal.
+static void compare(struct hearth_check *c, const char *what, const struct hearth_accel_memory *m,
+                    const float *right, size_t n)
+{
+    float *got = take(c, n * sizeof *got);
+    if (!got)
+        return;
+    hearth_accel_read(c->a, m, 0, got, n * sizeof *got);
+    for (size_t i = 0; i < n && !c->differs[0] && !hearth_accel_has_failed(c->a); i++)
+        if (memcmp(&got[i], &right[i], sizeof *got) != 0 && !(isnan(got[i]) && isnan(right[i])))
+            snprintf(c->differs, sizeof c->differs, "%s: %a where %a is right (number %zu)", what,
+                     (double)got[i], (double)right[i], i);
+}
+
+static void compare_bytes(struct hearth_check *c, const char *what, const struct hearth_accel_memory *m,
+                          const void *right, size_t n)
+{
+    uint8_t *got = take(c, n);
+    if (!got)
+        return;
+    hearth_accel_read(c->a, m, 0, got, n);
+    const uint8_t *bytes = right;
+    for (size_t i = 0; i < n && !c->differs[0] && !hearth_accel_has_failed(c->a); i++)
+        if (got[i] != bytes[i])
+            snprintf(c->differs, sizeof c->differs, "%s: byte %zu is %d, not %d", what, i, got[i], bytes[i]);
+}
+
+void hearth_check_begin(struct hearth_check *c, struct hearth_accel *a, uint32_t seed)
+{
+    *c = (struct hearth_check){.a = a, .seed = seed};
+    hearth_kernels_init(&c->c, 0);
+}
+
+int hearth_check_end(struct hearth_check *c, struct hearth_error *err)
+{
+    begin_case(c);
+    const int rc = hearth_accel_take(c->a, err);
+    if (rc)
+        return rc;
+    if (c->no_memory)
+        return hearth_fail(err, HEARTH_E_MEMORY, "no memory to check a device");
+    if (c->differs[0])
+        return hearth_fail(err, HEARTH_E_UNSUPPORTED,
+                           "%s gives other numbers than the CPU (%s): --device-inexact uses it all the same",
+                           hearth_accel_describe(c->a)->name, c->differs);
+    return HEARTH_OK;
+}
+
+// ---- products
+
+// Random rows of a format: encoded where it can be written, else random bytes whose scales are small halfs.
+static uint8_t *random_rows(struct hearth_check *c, uint32_t type, size_t k, size_t n)
+{
+    const struct hearth_type_info *info = hearth_type_info(type);
+    const size_t row = hearth_type_bytes(type, k);
+    uint8_t *rows = take(c, row * n);
+    float *x = take(c, k * sizeof *x);
+    for (size_t r = 0; rows && x && r < n; r++) {
+        for (size_t i = 0; i < k; i++)
+            x[i] = random_number(c);
+        if (info->encode) {
+            info->encode(x, rows + r * row, k);
+            continue;
+        }
+        for (size_t i = 0; i < row; i++)
+            rows[r * row + i] = (uint8_t)(random_number(c) * 127.0f + 128.0f);
+        // Wherever the format has its scale: no infinity, no NaN.
+        for (size_t i = 1; i < row; i += 2)
+            rows[r * row + i] &= 0x3f;
+        for (size_t i = 0; i < row; i += 2)
+            rows[r * row + i] &= 0x3f;
+    }
+    return rows && x ? rows : NULL;
+}
+
+static const char *label(struct hearth_check *c, const char *what, uint32_t type)
+{
+    char *text = take(c, 64);
+    if (text)
+        snprintf(text, 64, "%s of %s", what, hearth_type_info(type)->name);
+    return text ? text : what;
+}
+
+// Activations of a product: as numbers, and as acts blocks.
+struct inputs {
+    float *plain;
+    uint8_t *acts;
+    struct hearth_accel_input on_device;
+};
+
+static bool make_inputs(struct hearth_check *c, struct inputs *x, size_t k, size_t n)
+{
+    const size_t bytes = hearth_acts_bytes(k);
+    x->plain = numbers(c, k * n);
+    x->acts = take(c, bytes * n + 64);
+    if (!x->plain || !x->acts)
+        return false;
+    for (size_t t = 0; t < n; t++)
+        c->c.quantize_acts(x->acts + t * bytes, x->plain + t * k, k);
+    x->on_device.plain = place(c, x->plain, k * n * sizeof(float));
+    x->on_device.acts = place(c, x->acts, bytes * n);
+    return true;
+}
+
+void hearth_check_product(struct hearth_check *c, uint32_t type, size_t k, size_t n, size_t n_tokens,
+                          bool is_prompt)
+{
+    struct hearth_accel_weight w = {0};
+    struct inputs x;
+    begin_case(c);
+    uint8_t *rows = random_rows(c, type, k, n);
+    float *right = take(c, n * n_tokens * sizeof *right);
+    if (!rows || !right || !make_inputs(c, &x, k, n_tokens))
+        return;
+    const bool block = hearth_type_info(type)->unit_elems != 0;
+    const size_t row = hearth_type_bytes(type, k);
+    void *scratch = take(c, hearth_kernels_scratch(&c->c, k));
+    (is_prompt ? c->c.prompt : c->c.step)[type](right, n, rows, row, k, n, block ? (void *)x.acts : x.plain,
+                                                block ? hearth_acts_bytes(k) : k * sizeof(float), n_tokens,
+                                                scratch);
+    struct hearth_error err;
+    if (hearth_accel_weight_open(c->a, &w, type, k, n, rows, row, &err))
+        c->no_memory = true;
+    const struct hearth_accel_memory *out = place(c, NULL, n * n_tokens * sizeof(float));
+    hearth_accel_product(c->a, is_prompt, out, &w, x.on_device, n_tokens, NULL);
+    compare(c, label(c, is_prompt ? "a prompt's product" : "a step's product", type), out, right,
+            n * n_tokens);
+    hearth_accel_weight_close(c->a, &w);
+}
+
+void hearth_check_down(struct hearth_check *c, uint32_t type, size_t neurons, size_t columns, size_t cluster,
+                       size_t n_tokens)
+{
+    const size_t n_clusters = (neurons + cluster - 1) / cluster, row = hearth_type_bytes(type, columns);
+    struct hearth_accel_weight w = {0};
+    begin_case(c);
+    uint8_t *rows = random_rows(c, type, columns, neurons);
+    float *p = numbers(c, neurons * n_tokens), *part = take(c, columns * sizeof *part);
+    float *step = take(c, columns * n_tokens * sizeof *step),
+          *whole = take(c, columns * n_tokens * sizeof *whole);
+    void *scratch = take(c, hearth_kernels_scratch(&c->c, columns));
+    if (!rows || !p || !part || !step || !whole || !scratch)
+        return;
+    for (size_t i = 0; i < neurons * n_tokens; i += 3)
+        p[i] = 0.0f;
+    c->c.prompt_t[type](whole, columns, rows, row, 0, columns, neurons, p, neurons, n_tokens, scratch);
+    for (size_t t = 0; t < n_tokens; t++)
+        for (size_t at = 0; at < neurons; at += cluster) {
+            memset(part, 0, columns * sizeof *part);
+            c->c.axpy[type](part, rows + at * row, row, columns,
+                            neurons - at < cluster ? neurons - at : cluster, p + t * neurons + at);
+            c->c.add(step + t * columns, part, columns);
+        }
+    struct hearth_error err;
+    if (hearth_accel_weight_open(c->a, &w, type, columns, neurons, rows, row, &err))
+        c->no_memory = true;
+    const struct hearth_accel_memory *weights = place(c, p, neurons * n_tokens * sizeof(float));
+    const struct hearth_accel_memory *out = place(c, NULL, columns * n_tokens * sizeof(float));
+    const struct hearth_accel_memory *parts = place(c, NULL, columns * n_tokens * n_clusters * sizeof(float));
+    hearth_accel_columns(c->a, out, &w, weights, n_tokens);
+    compare(c, label(c, "a prompt's sum by neuron", type), out, whole, columns * n_tokens);
+    hearth_accel_clusters(c->a, out, parts, &w, weights, cluster, n_tokens);
+    compare(c, label(c, "a step's sum by neuron", type), out, step, columns * n_tokens);
+    hearth_accel_weight_close(c->a, &w);
+}
+
+// ---- rows
+
+static struct hearth_accel_weight vector_of(struct hearth_check *c, const float *x, size_t n)
+{
+    const struct hearth_accel_memory *m = place(c, x, n * sizeof *x);
+    return (struct hearth_accel_weight){.q = *m, .type = HEARTH_TYPE_F32, .k = n, .n = 1};
+}
+
+void hearth_check_rows(struct hearth_check *c, size_t n, size_t n_rows)
+{
+    begin_case(c);
+    float *x = numbers(c, n * n_rows), *y = numbers(c, n * n_rows), *wx = numbers(c, n), *bx = numbers(c, n);
+    float *right = take(c, n * n_rows * sizeof *right);
+    uint8_t *acts = take(c, hearth_acts_bytes(n) * n_rows + 64);
+    if (!x || !y || !wx || !bx || !right || !acts)
+        return;
+    x[0] = 1e-40f; // denormal
+    y[n - 1] = -3e-39f;
+    const struct hearth_accel_weight w = vector_of(c, wx, n), b = vector_of(c, bx, n);
+    const struct hearth_accel_memory *from = place(c, x, n * n_rows * sizeof *x),
+                                     *more = place(c, y, n * n_rows * sizeof *y);
+    const struct hearth_accel_memory *out = place(c, NULL, n * n_rows * sizeof(float));
+    for (int kind = 0; kind < 3; kind++) {
+        for (size_t r = 0; r < n_rows; r++)
+            if (kind)
+                c->c.layer_norm(right + r * n, x + r * n, wx, kind == 2 ? bx : NULL, n, 1e-5f);
+            else
+                c->c.rms_norm(right + r * n, x + r * n, wx, n, 1e-5f);
+        hearth_accel_norm(c->a, out, from, &w, kind == 2 ? &b : NULL, kind > 0, 1e-5f, n_rows);
+        compare(c, kind ? "layer norm" : "RMS norm", out, right, n * n_rows);
+    }
+    for (size_t r = 0; r < n_rows; r++)
+        c->c.quantize_acts(acts + r * hearth_acts_bytes(n), x + r * n, n);
+    const struct hearth_accel_memory *blocks = place(c, NULL, hearth_acts_bytes(n) * n_rows);
+    hearth_accel_quantize(c->a, blocks, from, n, n_rows);
+    compare_bytes(c, "quantised activations", blocks, acts, hearth_acts_bytes(n) * n_rows);
+    hearth_accel_add(c->a, from, more, n, n_rows);
+    hearth_accel_add_bias(c->a, from, &b, n_rows);
+    hearth_accel_add_scaled(c->a, from, more, 0.3f, n, n_rows);
+    c->c.add(x, y, n * n_rows);
+    for (size_t r = 0; r < n_rows; r++)
+        c->c.add(x + r * n, bx, n);
+    c->c.scale_add(x, 1.0f, y, 0.3f, n * n_rows);
+    compare(c, "sums", from, x, n * n_rows);
+}
+
+void hearth_check_rope(struct hearth_check *c, size_t n_heads, size_t dim, size_t n_rot, bool neox,
+                       size_t n_rows)
+{
+    begin_case(c);
+    const size_t n = n_heads * dim;
+    float *x = numbers(c, n * n_rows), *turns = numbers(c, n_rot * n_rows);
+    if (!x || !turns)
+        return;
+    const struct hearth_accel_memory *on_device = place(c, x, n * n_rows * sizeof *x);
+    hearth_accel_rope(c->a, on_device, place(c, turns, n_rot * n_rows * sizeof *turns), n_heads, dim, n_rot,
+                      neox, n_rows);
+    for (size_t r = 0; r < n_rows; r++)
+        c->c.rope(x + r * n, turns + r * n_rot, n_heads, dim, n_rot, neox);
+    compare(c, "rotation", on_device, x, n * n_rows);
+}
+
+void hearth_check_activations(struct hearth_check *c, size_t n, size_t n_rows)
+{
+    static const float special[] = {-0.0f, 1e-41f,  -90.0f, 90.0f, -13.3f,
+                                    13.3f, -87.31f, 88.71f, 7.5f,  -7.5f};
+    const size_t count = n * n_rows;
+    for (int act = 0; act < HEARTH_ACTS_END; act++) {
+        begin_case(c);
+        float *gate = numbers(c, count), *up = numbers(c, count), *alone = take(c, count * sizeof *alone);
+        uint8_t *mask = take(c, count);
+        if (!gate || !up || !alone || !mask)
+            return;
+        for (size_t i = 0; i < count; i++)
+            gate[i] = i < sizeof special / sizeof *special ? special[i] : gate[i] * 4.0f;
+        memcpy(alone, gate, count * sizeof *gate);
+        const struct hearth_accel_memory *g = place(c, gate, count * sizeof *gate),
+                                         *u = place(c, up, count * sizeof *up);
+        const struct hearth_accel_memory *one = place(c, gate, count * sizeof *gate),
+                                         *m = place(c, NULL, count);
+        const bool relu = act == HEARTH_ACT_RELU || act == HEARTH_ACT_DRELU;
+        float *size = take(c, count * sizeof *size);
+        if (!size)
+            return;
+        memcpy(size, gate, count * sizeof *gate);
+        c->c.activate(size, count, (enum hearth_activation)act);
+        for (size_t i = 0; i < count; i++)
+            mask[i] =
+                (i % n < 5 || up[i] >= 0.25f) && !(relu && gate[i] <= 0.0f) && !(fabsf(size[i]) < 0.05f);
+        hearth_accel_mask_scores(c->a, m, u, 0.25f, 5, n, n_rows);
+        hearth_accel_mask_gates(c->a, m, g, (enum hearth_activation)act, 0.05f, n, n_rows);
+        compare_bytes(c, "masks", m, mask, count);
+        hearth_accel_activate(c->a, g, u, m, (enum hearth_activation)act, n, n_rows);
+        hearth_accel_activate(c->a, one, NULL, NULL, (enum hearth_activation)act, n, n_rows);
+        c->c.glu(gate, gate, up, count, (enum hearth_activation)act);
+        for (size_t i = 0; i < count; i++)
+            gate[i] = mask[i] ? gate[i] : 0.0f;
+        c->c.activate(alone, count, (enum hearth_activation)act);
+        compare(c, "activations", g, gate, count);
+        compare(c, "activations without gates", one, alone, count);
+    }
+}
+
+// ---- attention: the reference is that of engine/attention.c, for one row and head
+
+struct head {
+    const uint8_t *keys, *values; // of all positions
+    const float *q;
+    size_t row_k, row_v;
+};
+
+struct sum {
+    float *out, max, sum;
+};
+
+static void merge(struct hearth_check *c, struct sum *to, const struct sum *more, size_t dim)
+{
+    if (to->sum == 0.0f) {
+        memcpy(to->out, more->out, dim * sizeof *to->out);
+        to->max = more->max;
+        to->sum = more->sum;
+        return;
+    }
+    const float top = to->max > more->max ? to->max : more->max;
+    const float x = hearth_exp(to->max - top), y = hearth_exp(more->max - top);
+    c->c.scale_add(to->out, x, more->out, y, dim);
+    to->sum = fmaf(more->sum, y, to->sum * x);
+    to->max = top;
+}
+
+static void attend_row(struct hearth_check *c, const struct hearth_check_attention *x, const struct head *h,
+                       int pos, const float *sink, float *out, float *const work[2])
+{
+    const int window = (int)x->window, oldest = window && pos >= window ? pos - window + 1 : 0;
+    struct sum all = {out, 0, 0}, range = {work[0], 0, 0};
+    for (int tile = oldest / TILE; tile <= pos / TILE; tile++) {
+        const int from = oldest > tile * TILE ? oldest : tile * TILE;
+        const int end = pos + 1 < (tile + 1) * TILE ? pos + 1 : (tile + 1) * TILE;
+        float scores[TILE];
+        struct sum part = {work[1], 0, 0};
+        c->c.step[x->type_k](scores, TILE, h->keys + (size_t)from * h->row_k, h->row_k, x->dim,
+                             (size_t)(end - from), h->q, 0, 1, NULL);
+        part.max = c->c.softmax_tile(scores, (size_t)(end - from), 0.125f, &part.sum);
+        memset(part.out, 0, x->dim * sizeof *part.out);
+        c->c.axpy[x->type_v](part.out, h->values + (size_t)from * h->row_v, h->row_v, x->dim,
+                             (size_t)(end - from), scores);
+        merge(c, &range, &part, x->dim);
+        if (tile % RANGE == RANGE - 1 || tile == pos / TILE) {
+            merge(c, &all, &range, x->dim);
+            range.sum = 0;
+        }
+    }
+    const float top = sink && *sink > all.max ? *sink : all.max;
+    const float by =
+        sink ? hearth_exp(all.max - top) / fmaf(all.sum, hearth_exp(all.max - top), hearth_exp(*sink - top))
+             : 1.0f / all.sum;
+    for (size_t i = 0; i < x->dim; i++)
+        out[i] *= by;
+}
+
+// Fills the cache of a sequence whose pages lie in reverse order: keys [heads][positions], the same of values, and
+// pages as a device has them. The last n_rows positions are left to store().
+static void fill_cache(struct hearth_check *c, const struct hearth_check_attention *x, uint8_t *keys,
+                       uint8_t *values, uint8_t *pages, const float *k, const float *v, size_t n_pages)
+{
+    const size_t row_k = hearth_type_bytes(x->type_k, x->dim), row_v = hearth_type_bytes(x->type_v, x->dim);
+    const size_t length = (size_t)x->pos + x->n_rows;
+    for (size_t g = 0; g < x->n_heads_kv; g++)
+        for (size_t pos = 0; pos < length; pos++) {
+            const size_t own = pos - (size_t)x->pos, page = n_pages - 1 - pos / TILE;
+            const bool is_row = pos >= (size_t)x->pos;
+            uint8_t *key = keys + (g * length + pos) * row_k, *value = values + (g * length + pos) * row_v;
+            uint8_t *tile = pages + (page * x->n_heads_kv + g) * TILE * (row_k + row_v);
+            float any[2][HEARTH_ACCEL_MAX_DIM];
+            for (size_t i = 0; i < x->dim; i++) {
+                any[0][i] = random_number(c);
+                any[1][i] = random_number(c);
+            }
+            const size_t at = (own * x->n_heads_kv + g) * x->dim;
+            hearth_type_info(x->type_k)->encode(is_row ? k + at : any[0], key, x->dim);
+            hearth_type_info(x->type_v)->encode(is_row ? v + at : any[1], value, x->dim);
+            if (is_row)
+                continue;
+            memcpy(tile + pos % TILE * row_k, key, row_k);
+            memcpy(tile + TILE * row_k + pos % TILE * row_v, value, row_v);
+        }
+}
+
+void hearth_check_attend(struct hearth_check *c, const struct hearth_check_attention *x)
+{
+    begin_case(c);
+    const size_t row_k = hearth_type_bytes(x->type_k, x->dim), row_v = hearth_type_bytes(x->type_v, x->dim);
+    const size_t length = (size_t)x->pos + x->n_rows, n_pages = (length + TILE - 1) / TILE;
+    const size_t n_ranges = x->split ? (n_pages + RANGE - 1) / RANGE : 1;
+    const size_t width = x->n_heads * x->dim, kv_width = x->n_heads_kv * x->dim,
+                 page = TILE * (row_k + row_v);
+    uint8_t *keys = take(c, x->n_heads_kv * length * row_k),
+            *values = take(c, x->n_heads_kv * length * row_v);
+    uint8_t *pages = take(c, n_pages * x->n_heads_kv * page);
+    float *k = numbers(c, x->n_rows * kv_width), *v = numbers(c, x->n_rows * kv_width);
+    float *q = numbers(c, x->n_rows * width), *right = take(c, x->n_rows * width * sizeof *right);
+    float *const work[2] = {take(c, x->dim * sizeof(float)), take(c, x->dim * sizeof(float))};
+    float *sinks = numbers(c, x->n_heads);
+    int32_t *places = take(c, x->n_rows * 2 * sizeof *places),
+            *numbers_of = take(c, n_pages * sizeof *numbers_of);
+    if (c->no_memory)
+        return;
+    fill_cache(c, x, keys, values, pages, k, v, n_pages);
+    for (size_t i = 0; i < n_pages; i++)
+        numbers_of[i] = (int32_t)(n_pages - 1 - i);
+    for (size_t r = 0; r < x->n_rows; r++) {
+        places[2 * r] = x->pos + (int)r;
+        for (size_t i = 0; i < x->n_heads; i++) {
+            const size_t g = i / (x->n_heads / x->n_heads_kv);
+            const struct head h = {keys + g * length * row_k, values + g * length * row_v,
+                                   q + r * width + i * x->dim, row_k, row_v};
+            attend_row(c, x, &h, x->pos + (int)r, x->sinks ? &sinks[i] : NULL, right + r * width + i * x->dim,
+                       work);
+        }
+    }
+    const struct hearth_accel_cache cache = {.pages = *place(c, pages, n_pages * x->n_heads_kv * page),
+                                             .type_k = x->type_k,
+                                             .type_v = x->type_v,
+                                             .n_heads = x->n_heads,
+                                             .n_heads_kv = x->n_heads_kv,
+                                             .dim = x->dim};
+    const struct hearth_accel_places at = {place(c, places, x->n_rows * 2 * sizeof *places),
+                                           place(c, numbers_of, n_pages * sizeof *numbers_of)};
+    struct hearth_accel_weight sink =
+        x->sinks ? vector_of(c, sinks, x->n_heads) : (struct hearth_accel_weight){0};
+    const struct hearth_accel_memory *out = place(c, NULL, x->n_rows * width * sizeof(float));
+    const struct hearth_accel_memory *copy = place(c, NULL, x->n_rows * x->n_heads_kv * (row_k + row_v));
+    const struct hearth_accel_memory *shares =
+        place(c, NULL, n_ranges > 1 ? x->n_rows * n_ranges * x->n_heads * (x->dim + 2) * sizeof(float) : 0);
+    hearth_accel_store(c->a, &cache, copy, place(c, k, x->n_rows * kv_width * sizeof *k),
+                       place(c, v, x->n_rows * kv_width * sizeof *v), at, x->n_rows);
+    hearth_accel_attend(c->a, &cache, out, place(c, q, x->n_rows * width * sizeof *q), at, &sink, x->window,
+                        0.125f, n_ranges, shares, x->n_rows);
+    compare(c, "attention", out, right, x->n_rows * width);
+    uint8_t *stored = take(c, x->n_rows * x->n_heads_kv * (row_k + row_v));
+    for (size_t r = 0; stored && r < x->n_rows; r++)
+        for (size_t g = 0; g < x->n_heads_kv; g++) {
+            const size_t pos = (size_t)x->pos + r;
+            uint8_t *to = stored + (r * x->n_heads_kv + g) * (row_k + row_v);
+            memcpy(to, keys + (g * length + pos) * row_k, row_k);
+            memcpy(to + row_k, values + (g * length + pos) * row_v, row_v);
+        }
+    if (stored)
+        compare_bytes(c, "keys and values", copy, stored, x->n_rows * x->n_heads_kv * (row_k + row_v));
+}
+
+// ---- when a device is opened
+
+int hearth_operations_check(struct hearth_accel *a, struct hearth_error *err)
+{
+    static const uint32_t types[] = {HEARTH_TYPE_Q4_0, HEARTH_TYPE_Q8_0, HEARTH_TYPE_Q4_K, HEARTH_TYPE_Q5_K,
+                                     HEARTH_TYPE_Q2_K, HEARTH_TYPE_Q6_K, HEARTH_TYPE_F16};
+    static const struct hearth_check_attention attention[] = {
+        {HEARTH_TYPE_F16, HEARTH_TYPE_F16, 4, 2, 128, 0, 3, 40, false, false},
+        {HEARTH_TYPE_F32, HEARTH_TYPE_F16, 2, 1, 80, 70, 2, 190, true, false},
+        {HEARTH_TYPE_F16, HEARTH_TYPE_F16, 2, 2, 32, 0, 1, 2100, true, true},
+    };
+    struct hearth_check *c = hearth_calloc(1, sizeof *c);
+    if (!c)
+        return hearth_fail(err, HEARTH_E_MEMORY, "no memory to check a device");
+    hearth_check_begin(c, a, 1);
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        for (int is_prompt = 0; is_prompt < 2; is_prompt++)
+            hearth_check_product(c, types[i], 768, 5, is_prompt ? 9 : 2, is_prompt);
+    hearth_check_down(c, HEARTH_TYPE_Q4_K, 70, 256, 32, 2);
+    hearth_check_rows(c, 200, 2);
+    hearth_check_rope(c, 2, 32, 16, true, 2);
+    hearth_check_activations(c, 80, 1);
+    for (size_t i = 0; i < sizeof attention / sizeof *attention; i++)
+        hearth_check_attend(c, &attention[i]);
+    const int rc = hearth_check_end(c, err);
+    free(c);
+    return rc;
+}

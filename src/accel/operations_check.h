@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+// Operations of a device beside the C reference: on random numbers, bit by bit.
+#ifndef HEARTH_ACCEL_OPERATIONS_CHECK_H
+#define HEARTH_ACCEL_OPERATIONS_CHECK_H
+
+#include "accel/operations.h"
+
+// Filled with zeros but for `a`; hearth_check_begin() makes it ready, hearth_check_end() frees what it took.
+struct hearth_check {
+    struct hearth_accel *a;
+    struct hearth_kernels c; // the reference
+    uint32_t seed;
+    char differs[96]; // the first operation whose bits differ, and how; "": none
+    bool no_memory;
+    void *taken[32]; // of the case that is being checked
+    struct hearth_accel_memory memory[16];
+    int n_taken, n_memory;
+};
+
+void hearth_check_begin(struct hearth_check *c, struct hearth_accel *a, uint32_t seed);
+// HEARTH_E_UNSUPPORTED where the device gave other bits or failed, HEARTH_E_MEMORY.
+int hearth_check_end(struct hearth_check *c, struct hearth_error *err);
+
+// A case each. Sizes are free but for what the formats ask.
+void hearth_check_product(struct hearth_check *c, uint32_t type, size_t k, size_t n, size_t n_tokens,
+                          bool is_prompt);
+void hearth_check_down(struct hearth_check *c, uint32_t type, size_t neurons, size_t columns, size_t cluster,
+                       size_t n_tokens);
+void hearth_check_rows(struct hearth_check *c, size_t n, size_t n_rows); // norms, sums, quantised activations
+void hearth_check_rope(struct hearth_check *c, size_t n_heads, size_t dim, size_t n_rot, bool neox,
+                       size_t n_rows);
+void hearth_check_activations(struct hearth_check *c, size_t n, size_t n_rows);
+
+struct hearth_check_attention {
+    uint32_t type_k, type_v;
+    size_t n_heads, n_heads_kv, dim, window, n_rows;
+    int pos; // of the first row; the others follow
+    bool sinks, split;
+};
+void hearth_check_attend(struct hearth_check *c, const struct hearth_check_attention *x);
+
+#endif

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT
+// Weights on their way to a device: units of block formats as integers, scales and minima.
+#include "accel/weight.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "accel/operations.h"
+#include "base/memory.h"
+
+// Elements that are converted at a time, at least: whole rows.
+#define PIECE (1u << 20)
+
+struct hearth_accel_form hearth_accel_form_of(uint32_t type)
+{
+    const struct hearth_type_info *info = hearth_type_info(type);
+    struct hearth_accel_form f = {.plain = -1};
+    if (!info || !info->decode)
+        return f;
+    if (!info->unpack) {
+        f.plain = type == HEARTH_TYPE_F32    ? 0
+                  : type == HEARTH_TYPE_F16  ? 1
+                  : type == HEARTH_TYPE_BF16 ? 2
+                                             : -1;
+        return f;
+    }
+    f.bits = 8;
+    f.unit = info->unit_elems;
+    f.has_min = info->has_min != 0;
+    switch (type) {
+    case HEARTH_TYPE_Q4_0:
+        f.base = -8;
+        f.bits = 4;
+        f.scales_half = true;
+        break;
+    case HEARTH_TYPE_Q4_1:
+        f.bits = 4;
+        f.scales_half = true;
+        break;
+    case HEARTH_TYPE_Q5_0:
+    case HEARTH_TYPE_Q5_1:
+    case HEARTH_TYPE_Q8_0:
+    case HEARTH_TYPE_IQ4_NL:
+        f.scales_half = true;
+        break;
+    case HEARTH_TYPE_Q3_K:
+        f.base = -4;
+        f.bits = 4;
+        break;
+    case HEARTH_TYPE_Q2_K:
+    case HEARTH_TYPE_Q4_K:
+        f.bits = 4;
+        break;
+    default:
+        break;
+    }
+    return f;
+}
+
+size_t hearth_accel_weight_bytes(uint32_t type, size_t k, size_t n)
+{
+    const struct hearth_accel_form f = hearth_accel_form_of(type);
+    if (f.bits && k % f.unit == 0)
+        return n * (k / 8 * (size_t)f.bits + k / f.unit * (f.scales_half ? 2u : 4u) * (1u + f.has_min));
+    return f.plain >= 0 && !f.bits ? n * k * (f.plain ? 2u : 4u) : 0;
+}
+
+// One unit of integers: bytes, or two of them in a byte.
+static void put_unit(uint8_t *to, const int8_t *q, const struct hearth_accel_form *f)
+{
+    const size_t half = f->unit / 2;
+    if (f->bits == 8) {
+        memcpy(to, q, f->unit);
+        return;
+    }
+    for (size_t i = 0; i < half; i++)
+        to[i] = (uint8_t)((q[i] - f->base) | (q[half + i] - f->base) << 4);
+}
+
+static void put_scale(uint8_t *to, size_t at, float x, const struct hearth_accel_form *f)
+{
+    const uint16_t h = hearth_f32_to_f16(x);
+    if (f->scales_half)
+        memcpy(to + 2 * at, &h, sizeof h);
+    else
+        memcpy(to + 4 * at, &x, sizeof x);
+}
+
+// Some rows, converted.
+struct piece {
+    int8_t *integers; // [k]
+    float *scale, *min;
+    uint8_t *q, *scales, *minima;
+};
+
+static void convert_row(const struct piece *p, size_t row, uint32_t type, size_t k, const void *data)
+{
+    const struct hearth_accel_form f = hearth_accel_form_of(type);
+    const size_t units = k / f.unit;
+    hearth_type_info(type)->unpack(data, p->integers, p->scale, p->min, k);
+    for (size_t u = 0; u < units; u++) {
+        const size_t at = row * units + u;
+        put_unit(p->q + at * f.unit * (size_t)f.bits / 8, p->integers + u * f.unit, &f);
+        put_scale(p->scales, at, p->scale[u], &f);
+        if (f.has_min)
+            put_scale(p->minima, at, p->min[u], &f);
+    }
+}
+
+static void upload_units(struct hearth_accel *a, struct hearth_accel_weight *w, const struct piece *p,
+                         size_t rows, const void *data, size_t stride)
+{
+    const struct hearth_accel_form f = hearth_accel_form_of(w->type);
+    const size_t row_q = w->k * (size_t)f.bits / 8, row_scales = w->k / f.unit * (f.scales_half ? 2 : 4);
+    for (size_t at = 0; at < w->n && !hearth_accel_has_failed(a); at += rows) {
+        const size_t n = w->n - at < rows ? w->n - at : rows;
+        for (size_t r = 0; r < n; r++)
+            convert_row(p, r, w->type, w->k, (const uint8_t *)data + (at + r) * stride);
+        hearth_accel_write(a, &w->q, at * row_q, p->q, n * row_q);
+        hearth_accel_write(a, &w->scales, at * row_scales, p->scales, n * row_scales);
+        if (f.has_min)
+            hearth_accel_write(a, &w->minima, at * row_scales, p->minima, n * row_scales);
+    }
+}
+
+static int open_units(struct hearth_accel *a, struct hearth_accel_weight *w, const void *data, size_t stride,
+                      struct hearth_error *err)
+{
+    const struct hearth_accel_form f = hearth_accel_form_of(w->type);
+    const size_t units = w->k / f.unit, rows = w->k < PIECE ? PIECE / w->k : 1;
+    const size_t scales = units * (f.scales_half ? 2 : 4);
+    struct piece p = {.integers = hearth_calloc(w->k, 1),
+                      .scale = hearth_calloc(units, sizeof(float)),
+                      .min = hearth_calloc(units, sizeof(float)),
+                      .q = hearth_calloc(rows, w->k * (size_t)f.bits / 8),
+                      .scales = hearth_calloc(rows, scales),
+                      .minima = hearth_calloc(rows, scales)};
+    int rc = HEARTH_OK;
+    w->q = hearth_accel_alloc(a, w->n * w->k * (size_t)f.bits / 8);
+    w->scales = hearth_accel_alloc(a, w->n * scales);
+    if (f.has_min)
+        w->minima = hearth_accel_alloc(a, w->n * scales);
+    if (p.integers && p.scale && p.min && p.q && p.scales && p.minima)
+        upload_units(a, w, &p, rows, data, stride);
+    else
+        rc = hearth_fail(err, HEARTH_E_MEMORY, "no memory to convert weights for a device");
+    free(p.integers);
+    free(p.scale);
+    free(p.min);
+    free(p.q);
+    free(p.scales);
+    free(p.minima);
+    return rc;
+}
+
+int hearth_accel_weight_open(struct hearth_accel *a, struct hearth_accel_weight *w, uint32_t type, size_t k,
+                             size_t n, const void *data, size_t stride, struct hearth_error *err)
+{
+    *w = (struct hearth_accel_weight){.type = type, .k = k, .n = n};
+    if (!hearth_accel_weight_bytes(type, k, n))
+        return hearth_fail(err, HEARTH_E_UNSUPPORTED,
+                           "devices do not know weights of type %u with rows of %zu", (unsigned)type, k);
+    if (hearth_accel_form_of(type).bits)
+        return open_units(a, w, data, stride, err);
+    const size_t row = hearth_type_bytes(type, k);
+    w->q = hearth_accel_alloc(a, n * row);
+    if (stride == row) {
+        hearth_accel_write(a, &w->q, 0, data, n * row);
+        return HEARTH_OK;
+    }
+    for (size_t r = 0; r < n && !hearth_accel_has_failed(a); r++)
+        hearth_accel_write(a, &w->q, r * row, (const uint8_t *)data + r * stride, row);
+    return HEARTH_OK;
+}
+
+void hearth_accel_weight_close(struct hearth_accel *a, struct hearth_accel_weight *w)
+{
+    hearth_accel_free(a, &w->q);
+    hearth_accel_free(a, &w->scales);
+    hearth_accel_free(a, &w->minima);
+    *w = (struct hearth_accel_weight){0};
+}

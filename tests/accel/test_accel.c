@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT
+// Devices: every kernel beside the C reference, all formats and many shapes; choosing, failing, two of them at once.
+// Skipped where there is no device (PoCL is one).
+#include "check.h"
+
+#include "accel/operations_check.h"
+
+static struct hearth_accel *open_device(void)
+{
+    struct hearth_accel *a = NULL;
+    struct hearth_accel_info first;
+    if (!hearth_accel_list(&first, 1))
+        skip();
+    const struct hearth_accel_params params = {.device = "0"};
+    CHECK(hearth_accel_open(&a, &params, &check_error));
+    return a;
+}
+
+static void finish(struct hearth_check *c)
+{
+    struct hearth_accel *a = c->a;
+    CHECK(hearth_check_end(c, &check_error));
+    assert_int_equal(hearth_accel_stats(a).bytes, 0);
+    hearth_accel_close(&a);
+    free(c);
+}
+
+static struct hearth_check *begin(uint32_t seed)
+{
+    struct hearth_accel *a = open_device();
+    struct hearth_check *c = malloc(sizeof *c);
+    hearth_check_begin(c, a, seed);
+    return c;
+}
+
+static void test_products(void **state)
+{
+    (void)state;
+    struct hearth_check *c = begin(2);
+    int n = 0;
+    for (uint32_t type = 0; type < HEARTH_TYPE_END; type++) {
+        if (!hearth_accel_weight_bytes(type, 512, 1))
+            continue;
+        n++;
+        for (int is_prompt = 0; is_prompt < 2; is_prompt++) {
+            hearth_check_product(c, type, 256, 1, 1, is_prompt);
+            hearth_check_product(c, type, 2304, 67, 11, is_prompt);
+            if (c->differs[0])
+                fail_msg("%s", c->differs);
+        }
+    }
+    assert_true(n >= 20);
+    hearth_check_product(c, HEARTH_TYPE_Q8_0, 96, 9, 3, false); // fewer units than lanes
+    hearth_check_product(c, HEARTH_TYPE_Q4_0, 32, 130, 17, true);
+    hearth_check_product(c, HEARTH_TYPE_F32, 37, 5, 4, false);
+    hearth_check_product(c, HEARTH_TYPE_BF16, 37, 70, 9, true);
+    finish(c);
+}
+
+static void test_down(void **state)
+{
+    (void)state;
+    struct hearth_check *c = begin(3);
+    for (uint32_t type = 0; type < HEARTH_TYPE_END; type++) {
+        if (!hearth_accel_weight_bytes(type, 512, 1))
+            continue;
+        hearth_check_down(c, type, 100, 512, 32, 3);
+        if (c->differs[0])
+            fail_msg("%s", c->differs);
+    }
+    finish(c);
+}
+
+static void test_rows(void **state)
+{
+    (void)state;
+    struct hearth_check *c = begin(4);
+    static const size_t sizes[] = {1, 15, 16, 33, 64, 576, 1000};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        hearth_check_rows(c, sizes[i], 1 + i);
+    hearth_check_rope(c, 3, 64, 64, false, 2);
+    hearth_check_rope(c, 2, 256, 192, true, 3);
+    hearth_check_activations(c, 130, 3);
+    finish(c);
+}
+
+static void test_attention(void **state)
+{
+    (void)state;
+    struct hearth_check *c = begin(5);
+    static const size_t dims[] = {16, 40, 64, 80, 128, 256, 512};
+    for (size_t i = 0; i < sizeof dims / sizeof *dims; i++)
+        for (int kind = 0; kind < 4; kind++) {
+            const struct hearth_check_attention x = {.type_k = kind & 1 ? HEARTH_TYPE_F32 : HEARTH_TYPE_F16,
+                                                     .type_v = kind & 2 ? HEARTH_TYPE_F32 : HEARTH_TYPE_F16,
+                                                     .n_heads = 4,
+                                                     .n_heads_kv = kind ? 2 : 4,
+                                                     .dim = dims[i],
+                                                     .window = kind == 3 ? 50 : 0,
+                                                     .n_rows = 1 + 2 * i,
+                                                     .pos = 60 * kind,
+                                                     .sinks = kind == 2};
+            hearth_check_attend(c, &x);
+        }
+    // Several ranges: at once and apart, with windows that begin in the first, the second, the last one.
+    static const size_t windows[] = {0, 100, 1024, 2000};
+    for (size_t i = 0; i < sizeof windows / sizeof *windows; i++)
+        for (int split = 0; split < 2; split++)
+            hearth_check_attend(c, &(struct hearth_check_attention){.type_k = HEARTH_TYPE_F16,
+                                                                    .type_v = HEARTH_TYPE_F16,
+                                                                    .n_heads = 2,
+                                                                    .n_heads_kv = 1,
+                                                                    .dim = 32,
+                                                                    .window = windows[i],
+                                                                    .n_rows = 2,
+                                                                    .pos = 2175,
+                                                                    .sinks = i == 1,
+                                                                    .split = split});
+    finish(c);
+}
+
+static void test_choosing(void **state)
+{
+    (void)state;
+    struct hearth_accel *a = open_device(), *b = NULL;
+    // Two at once, the second one by its name.
+    const struct hearth_accel_params again = {.device = hearth_accel_describe(a)->name};
+    CHECK(hearth_accel_open(&b, &again, &check_error));
+    REFUSED(hearth_accel_open(&(struct hearth_accel *){NULL},
+                              &(struct hearth_accel_params){.device = "no such thing"}, &check_error),
+            HEARTH_E_INVALID, "hearth devices");
+    REFUSED(hearth_accel_open(&(struct hearth_accel *){NULL}, &(struct hearth_accel_params){.device = "99"},
+                              &check_error),
+            HEARTH_E_INVALID, "\"99\"");
+    REFUSED(hearth_accel_open(&(struct hearth_accel *){NULL}, &(struct hearth_accel_params){.device = ""},
+                              &check_error),
+            HEARTH_E_INVALID, "\"\"");
+    REFUSED(hearth_accel_open(&(struct hearth_accel *){NULL},
+                              &(struct hearth_accel_params){.device = "0", .broken = true}, &check_error),
+            HEARTH_E_UNSUPPORTED, "cannot build");
+    hearth_accel_close(&a);
+    hearth_accel_close(&b);
+}
+
+static void test_failures(void **state)
+{
+    (void)state;
+    struct hearth_accel *a = open_device();
+    const float x[4] = {1, 2, 3, 4};
+    float y[4] = {0};
+    // Too much memory, and what comes afterwards, does nothing until the error is taken.
+    struct hearth_accel_memory m = hearth_accel_alloc(a, SIZE_MAX / 2);
+    assert_null(m.handle);
+    assert_true(hearth_accel_has_failed(a));
+    struct hearth_accel_memory none = hearth_accel_alloc(a, 16);
+    assert_null(none.handle);
+    REFUSED(hearth_accel_take(a, &check_error), HEARTH_E_MEMORY, "memory");
+    m = hearth_accel_alloc(a, sizeof x);
+    hearth_accel_write(a, &m, 0, x, sizeof x);
+    hearth_accel_fail_at(a, 2);
+    void *event = hearth_accel_begin_read(a, &m, 0, y, sizeof y);
+    hearth_accel_write(a, &m, 0, y, sizeof y);
+    hearth_accel_wait(a, event);
+    assert_memory_equal(x, y, sizeof x);
+    REFUSED(hearth_accel_take(a, &check_error), HEARTH_E_UNSUPPORTED, "fails");
+    struct hearth_accel_memory copy = hearth_accel_alloc(a, 8);
+    hearth_accel_copy(a, &copy, 0, &m, 8, 8);
+    hearth_accel_read(a, &copy, 0, y, 8);
+    CHECK(hearth_accel_take(a, &check_error));
+    assert_true(y[0] == 3.0f && y[1] == 4.0f);
+    hearth_accel_free(a, &m);
+    hearth_accel_free(a, &copy);
+    assert_int_equal(hearth_accel_stats(a).bytes, 0);
+    hearth_accel_close(&a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_products),  cmocka_unit_test(test_down),     cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_attention), cmocka_unit_test(test_choosing), cmocka_unit_test(test_failures),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
