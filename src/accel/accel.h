@@ -39,16 +39,13 @@ struct hearth_accel_memory {
 #define HEARTH_ACCEL_GROUP 64
 
 #define HEARTH_ACCEL_FORM(X, name) X(step_##name) X(prompt_##name) X(clusters_##name) X(columns_##name)
+// clang-format off
 #define HEARTH_ACCEL_KERNELS(X)                                                                              \
-    HEARTH_ACCEL_FORM(X, 4_32h)                                                                              \
-    HEARTH_ACCEL_FORM(X, 8_32h)                                                                              \
-    HEARTH_ACCEL_FORM(X, 4_32)                                                                               \
-    HEARTH_ACCEL_FORM(X, 8_32)                                                                               \
-    HEARTH_ACCEL_FORM(X, 4_16)                                                                               \
-    HEARTH_ACCEL_FORM(X, 8_16)                                                                               \
-    X(norm)                                                                                                  \
-    X(add) X(add_scaled) X(rope) X(quantize) X(step_plain) X(prompt_plain) X(down_plain) X(sum_clusters)     \
-        X(activate) X(mask_scores) X(mask_gates) X(store) X(attend) X(combine)
+    HEARTH_ACCEL_FORM(X, 4_32h) HEARTH_ACCEL_FORM(X, 8_32h) HEARTH_ACCEL_FORM(X, 4_32)                       \
+    HEARTH_ACCEL_FORM(X, 8_32) HEARTH_ACCEL_FORM(X, 4_16) HEARTH_ACCEL_FORM(X, 8_16)                         \
+    X(norm) X(add) X(add_scaled) X(rope) X(quantize) X(step_plain) X(prompt_plain) X(down_plain)             \
+    X(sum_clusters) X(activate) X(mask_scores) X(mask_gates) X(store) X(attend) X(combine)
+// clang-format on
 
 // Kernels of kernels.cl, by name.
 enum hearth_accel_kernel {
