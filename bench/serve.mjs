@@ -11,7 +11,7 @@ const { clients, requests, gen, context, model, threads, peer, hearth } = option
     clients: counts([1, 4, 8, 16], "how many clients there are at once"),
     requests: count(2, "requests of each client, one after the other"),
     gen: count(64, "tokens to generate in each"),
-    context: count(2048, "tokens that a text may have, prompt and answer: synthetic models want 8192, as their words have more"),
+    context: count(2048, "tokens that a text may have, prompt and answer"),
     model: file("the model"),
     threads: threadCount(),
     peer: file("llama.cpp's llama-server, to be measured beside"),
@@ -51,23 +51,25 @@ if (peer) // its -c is shared by the slots
 
 // ---- clients
 
-// Words that have a token or two each, other ones for each request, so that no server can use what it has kept.
-function prompt(seed, words) {
+// Tokens of some words, as many as are asked for, other ones for each request, so that no server can use what it has kept.
+async function prompt(base, seed, length) {
     const some = "time house water light stone river night morning people letter window garden story winter road".split(" ");
-    let state = seed * 2654435761 >>> 0, text = `Request ${seed}.`;
-    for (let i = 0; i < words; i++) {
+    let state = seed * 2654435761 >>> 0, content = `Request ${seed}.`;
+    for (let i = 0; i < length; i++) { // a word has a token at least
         state = (state * 1664525 + 1013904223) >>> 0;
-        text += " " + some[state % some.length];
+        content += " " + some[state % some.length];
     }
-    return text;
+    const answer = await fetch(base + "/tokenize", { method: "POST", body: JSON.stringify({ content }) });
+    const { tokens } = await answer.json();
+    return tokens.slice(0, length);
 }
 
 // One request: {first, ms, prompt, tokens}.
 async function ask(base, seed) {
-    const words = 190 + seed * 397 % 1300, begin = performance.now();
+    const tokens = await prompt(base, seed, 200 + seed * 397 % 1301), begin = performance.now();
     const answer = await fetch(base + "/completion", {
         method: "POST",
-        body: JSON.stringify({ prompt: prompt(seed, words), n_predict: gen, ignore_eos: true, temperature: 0, stream: true, cache_prompt: false }),
+        body: JSON.stringify({ prompt: tokens, n_predict: gen, ignore_eos: true, temperature: 0, stream: true, cache_prompt: false }),
     });
     const done = { first: 0, ms: 0, prompt: 0, tokens: 0 };
     const decoder = new TextDecoder();
@@ -82,7 +84,7 @@ async function ask(base, seed) {
                 Object.assign(done, { ms: performance.now() - begin, prompt: event.tokens_evaluated, tokens: event.tokens_predicted });
         }
     }
-    return done.tokens ? done : fail(`a request of ${words} words came to nothing: status ${answer.status}: ${rest.slice(0, 300)}`);
+    return done.tokens ? done : fail(`a request of ${tokens.length} tokens came to nothing: status ${answer.status}: ${rest.slice(0, 300)}`);
 }
 
 // All clients together, each with its requests.
