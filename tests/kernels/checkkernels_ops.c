@@ -57,6 +57,11 @@ static struct shape draw_shape(uint32_t type)
                   : 1 + check_below(700);
     s.rows = 1 + check_below(check_below(3) ? 20 : 70);
     s.tokens = 1 + check_below(check_below(3) ? 6 : 40);
+    if (s.block && !check_below(16)) { // a row that is longer than the caches like
+        s.k = (8192 + check_below(12288)) / info->block_elems * info->block_elems;
+        s.rows = 1 + check_below(60);
+        s.tokens = 1 + check_below(2);
+    }
     s.w_stride = hearth_type_bytes(type, s.k) + (check_below(2) ? 0 : 2 * check_below(40));
     s.x_stride = s.block ? hearth_acts_bytes(s.k) : (s.k + check_below(5)) * sizeof(float);
     s.out_stride = s.rows + check_below(9);

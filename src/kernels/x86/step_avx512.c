@@ -13,6 +13,9 @@
 #define MATRIX_AHEAD 4096
 // Rows of fewer whole groups than this are short: more of them hide how long a row's own sum takes.
 #define SHORT 4
+// Whole groups of a row that a single token goes through before the next row has its turn, where rows are
+// longer than that: their activations stay in the L1 cache, which two threads of a core may have to share.
+#define BAND 8
 // Tokens and length of a row from which on lanes are better used for tokens (step_many_avx512.c).
 #define MANY_FROM 3
 #define MANY_LONG 1024
@@ -58,6 +61,40 @@ INLINE void some_tokens(float *out, size_t out_stride, const uint8_t *w, size_t 
                     x_groups, 1, n, unpack, s);
 }
 
+// At most MATRIX_ROWS long rows for one prepared token, in bands of columns. Each lane adds in the same order
+// as without bands. What is asked for meanwhile is the same band some rows later.
+INLINE void banded_rows(float *out, const uint8_t *w, size_t w_stride, size_t n_rows, size_t group_bytes,
+                        size_t full, size_t tail_bytes, const struct prepared *x, unpack_fn unpack,
+                        const struct shape *s)
+{
+    __m512 acc[MATRIX_ROWS];
+    const size_t later = (MATRIX_AHEAD / (BAND * group_bytes) + 1) * w_stride;
+    for (size_t r = 0; r < n_rows; r++)
+        acc[r] = _mm512_setzero_ps();
+    for (size_t begin = 0; begin < full; begin += BAND) {
+        const size_t end = full - begin < BAND ? full : begin + BAND;
+        for (size_t r = 0; r < n_rows; r++) {
+            const uint8_t *row = w + r * w_stride;
+            __m512 sum = acc[r];
+            for (size_t g = begin; g < end; g++) {
+                struct weights weights;
+                prefetch(row + later + g * group_bytes, group_bytes);
+                unpack(&weights, row + g * group_bytes);
+                sum = add_group(sum, &weights, x + g, s);
+            }
+            acc[r] = sum;
+        }
+    }
+    for (size_t r = 0; r < n_rows; r++) {
+        if (tail_bytes) {
+            struct weights weights;
+            unpack_tail(&weights, w + r * w_stride + full * group_bytes, tail_bytes, group_bytes, unpack);
+            acc[r] = add_group(acc[r], &weights, x + full, s);
+        }
+        sum_lanes(out + r, &acc[r], 1, s);
+    }
+}
+
 INLINE void step(float *out, size_t out_stride, const void *w, size_t w_stride, size_t k, size_t n_rows,
                  const void *x, size_t x_stride, size_t n_tokens, void *scratch, uint32_t type,
                  unpack_fn unpack, const struct shape *s)
@@ -88,7 +125,10 @@ INLINE void step(float *out, size_t out_stride, const void *w, size_t w_stride, 
                             tail_bytes, prepared + t * all, all, SIDE_BY_SIDE, 2, unpack, s);
                 t += 2;
             }
-            if (t < count && in_turn)
+            if (t < count && in_turn && full > 2 * BAND)
+                banded_rows(to + t * out_stride, from, w_stride, rows, group_bytes, full, tail_bytes,
+                            prepared + t * all, unpack, s);
+            else if (t < count && in_turn)
                 some_tokens(to + t * out_stride, out_stride, from, w_stride, rows, group_bytes, full,
                             tail_bytes, prepared + t * all, all, 1, 1, unpack, s);
             else if (t < count)

@@ -103,6 +103,15 @@ INLINE void copy_tail(uint8_t *to, const uint8_t *from, size_t n, size_t bytes)
     }
 }
 
+// What is behind a row's whole groups, padded to one.
+INLINE void unpack_tail(struct weights *w, const uint8_t *from, size_t tail_bytes, size_t group_bytes,
+                        unpack_fn unpack)
+{
+    _Alignas(64) uint8_t padded[GROUP_BYTES];
+    copy_tail(padded, from, tail_bytes, group_bytes);
+    unpack(w, padded);
+}
+
 // Rows that are walked side by side, so that one token's activations are loaded once for all of them: loads
 // are what these products are bound by.
 struct strand {
@@ -129,11 +138,9 @@ INLINE void strand_tokens(float *out, size_t out_stride, const struct strand *l,
                 acc[t][r] = add_group(acc[t][r], &w, x + (size_t)t * x_groups + g, s);
         }
     for (int r = 0; r < n_rows && l->tail_bytes; r++) {
-        _Alignas(64) uint8_t padded[GROUP_BYTES];
         struct weights w;
         prefetch(l->ahead_tail[r], l->tail_bytes);
-        copy_tail(padded, l->row[r] + l->n_groups * l->group_bytes, l->tail_bytes, l->group_bytes);
-        unpack(&w, padded);
+        unpack_tail(&w, l->row[r] + l->n_groups * l->group_bytes, l->tail_bytes, l->group_bytes, unpack);
         for (int t = 0; t < n; t++)
             acc[t][r] = add_group(acc[t][r], &w, x + (size_t)t * x_groups + l->n_groups, s);
     }
