@@ -8,6 +8,13 @@ examples=$(dirname "$hearth")/examples
 prompt="It was a dark and stormy night, and"
 ram=0 # MiB for the first model: no budget; the second one has one
 
+# from_python ARGUMENTS...: with the shared library, where both are there.
+from_python() { HEARTH_LIBRARY=$(dirname "$hearth")/libhearth.so python3 "$source_dir/examples/hearth.py" "$@"; }
+python=
+if command -v python3 >/dev/null 2>&1 && [ -e "$(dirname "$hearth")/libhearth.so" ] && [ "$sanitized" = 0 ]; then
+    python=yes
+fi
+
 for model in "$source_dir"/models/hearth-novels-*.gguf; do
     "$examples/complete" "$model" "$prompt" 12 7 >"$tmp/got" || fail "complete: exit status $?"
     "$hearth" run "$model" -p "$prompt" -n 12 -s 7 >"$tmp/want" 2>"$tmp/err" || fail "run"
@@ -21,6 +28,10 @@ for model in "$source_dir"/models/hearth-novels-*.gguf; do
     "$examples/hello" "$model" "$prompt" >"$tmp/got" || fail "hello: exit status $?"
     cmp "$tmp/got" "$tmp/want" || fail "hello says something else than hearth run"
     "$examples/stream" "$model" "$prompt" $ram 20 >"$tmp/all" 2>"$tmp/err" || fail "stream: exit status $?"
+    if [ $python ]; then
+        from_python "$model" "$prompt" 20 "" $ram >"$tmp/got" || fail "hearth.py: exit status $?"
+        cmp "$tmp/got" "$tmp/want" || fail "hearth.py says something else than hearth run"
+    fi
     echo >>"$tmp/want"
     cmp "$tmp/all" "$tmp/want" || fail "stream says something else than hearth run"
     ram=1000
@@ -50,6 +61,10 @@ for example in hello complete stream; do
     "$examples/$example" "$tmp/none.gguf" x >"$tmp/got" 2>"$tmp/err" && fail "$example takes a model that is not there"
     grep -q "none.gguf" "$tmp/err" || fail "$example: $(cat "$tmp/err")"
 done
+if [ $python ]; then
+    from_python "$tmp/none.gguf" x >"$tmp/got" 2>"$tmp/err" && fail "hearth.py takes a model that is not there"
+    grep -q "none.gguf" "$tmp/err" || fail "hearth.py: $(cat "$tmp/err")"
+fi
 "$examples/stream" "$model" x 1 >"$tmp/got" 2>"$tmp/err" && fail "stream runs in 1 MiB"
 grep -q "must be at least" "$tmp/err" || fail "stream with 1 MiB: $(cat "$tmp/err")"
 exit 0
