@@ -3,6 +3,7 @@
 // of all clients together, and how long each waits for its first token. With --peer, llama.cpp's llama-server does the same
 // requests in turn. --help tells the options.
 import { spawn } from "node:child_process";
+import { request } from "node:http";
 import { createServer } from "node:net";
 import { basename, join } from "node:path";
 import { count, counts, fail, file, median, misuse, options, root, threadCount, writeReport } from "./common.mjs";
@@ -64,17 +65,18 @@ async function prompt(base, seed, length) {
     return tokens.slice(0, length);
 }
 
+// fetch() gives up when an answer has not begun after five minutes; a queue may be longer. The answer of a POST.
+const post = (url, body) => new Promise((done, failed) => request(url, { method: "POST" }, done).on("error", failed).end(body));
+
 // One request: {first, ms, prompt, tokens}.
 async function ask(base, seed) {
     const tokens = await prompt(base, seed, 200 + seed * 397 % 1301), begin = performance.now();
-    const answer = await fetch(base + "/completion", {
-        method: "POST",
-        body: JSON.stringify({ prompt: tokens, n_predict: gen, ignore_eos: true, temperature: 0, stream: true, cache_prompt: false }),
-    });
+    const answer = await post(base + "/completion", JSON.stringify(
+        { prompt: tokens, n_predict: gen, ignore_eos: true, temperature: 0, stream: true, cache_prompt: false }));
     const done = { first: 0, ms: 0, prompt: 0, tokens: 0 };
     const decoder = new TextDecoder();
     let rest = "";
-    for await (const bytes of answer.body) {
+    for await (const bytes of answer) {
         const lines = (rest + decoder.decode(bytes, { stream: true })).split("\n");
         rest = lines.pop();
         for (const line of lines.filter((l) => l.startsWith("data: {"))) {
@@ -84,7 +86,7 @@ async function ask(base, seed) {
                 Object.assign(done, { ms: performance.now() - begin, prompt: event.tokens_evaluated, tokens: event.tokens_predicted });
         }
     }
-    return done.tokens ? done : fail(`a request of ${tokens.length} tokens came to nothing: status ${answer.status}: ${rest.slice(0, 300)}`);
+    return done.tokens ? done : fail(`a request of ${tokens.length} tokens came to nothing: status ${answer.statusCode}: ${rest.slice(0, 300)}`);
 }
 
 // All clients together, each with its requests.
