@@ -18,7 +18,7 @@ plan() { # preset, device, options...
     local model device=$2
     model=$(shape "$1")
     shift 2
-    "$hearth" plan "$model" --device "devices/$device.txt" -c 1024 --json -q "$@"
+    "$hearth" plan "$model" --machine "$device" -c 1024 --json -q "$@"
 }
 
 value() { # the first value of this key in a plan's JSON

@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/json.h"
+#include "cli/machine.h"
 #include "cli/plan_model.h"
 #include "plan/chart.h"
 #include "plan/simulate.h"
@@ -170,6 +171,8 @@ static int simulate(const struct hearth_options *o)
 int hearth_cmd_plan(const struct hearth_options *o)
 {
     const struct hearth_command *cmd = hearth_command_find("plan");
+    if (o->machine && !strcmp(o->machine, "list"))
+        return hearth_cli_list_machines();
     if (!o->simulate && !o->model)
         return hearth_cli_usage(cmd, "give a MODEL to plan for, or a trace to replay with --simulate");
     if (!o->simulate)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/machine.h"
 #include "cli/terminal.h"
 #include "hearth.h"
 
@@ -280,12 +281,23 @@ static bool wants_file(const struct hearth_option *opt)
     return opt->value && (!strcmp(opt->value, "FILE") || !strcmp(opt->value, "TRACE"));
 }
 
+static void list_machines(char *out, size_t size)
+{
+    size_t used = (size_t)snprintf(out, size, "list");
+    for (const struct hearth_known_machine *m = hearth_known_machines; m->name && used < size; m++)
+        used += (size_t)snprintf(out + used, size - used, " %s", m->name);
+}
+
 // The words that an option's value may be, separated by blanks. False: it is something else.
 static bool list_words(const struct hearth_option *opt, char *out, size_t size)
 {
     static const char *const known[][2] = {
         {"--throttle", "ufs4 ufs3 nvme"},
         {"--samplers", "penalties dry top_n_sigma top_k typ_p top_p min_p xtc temperature"}};
+    if (hearth_spelling_in(opt->names, "--machine")) {
+        list_machines(out, size);
+        return true;
+    }
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (hearth_spelling_in(opt->names, known[i][0])) {
             snprintf(out, size, "%s", known[i][1]);

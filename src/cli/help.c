@@ -158,7 +158,7 @@ static const struct page pages[] = {
      {{"--ram", "memory to plan for: 4G, 900M (default: what is free)"},
       {"--min-speed", "find the memory for at least X tokens a second"},
       {"--explain", "also print speed against memory"},
-      {"--device", "plan for the machine that FILE describes"},
+      {"--machine", "plan for another machine (list: known ones)"},
       {"--measure", "measure this machine again: it was busy, or changed"},
       {"-c", "tokens of context (default: the model's, at most 4096)"},
       {"--json", "print JSON"},

@@ -51,6 +51,34 @@ static bool can_keep(const char *folder)
     return !hearth_folder_make(folder, &err) && !access(folder, W_OK);
 }
 
+// One of the known ones, or that of a file. A name that is a file's, too, is the file's.
+static int load_machine(struct hearth_probe *out, const char *name, struct hearth_error *err)
+{
+    for (const struct hearth_known_machine *m = hearth_known_machines; m->name && access(name, F_OK); m++)
+        if (!strcmp(m->name, name))
+            return hearth_probe_parse(out, m->text, strlen(m->text), err);
+    if (strchr(name, '/') || strchr(name, '.') || !access(name, F_OK))
+        return hearth_probe_load(out, name, err);
+    return hearth_fail(err, HEARTH_E_INVALID,
+                       "there is no machine %s: hearth plan --machine list shows those that there are, and a file "
+                       "may describe another one",
+                       name);
+}
+
+int hearth_cli_list_machines(void)
+{
+    for (const struct hearth_known_machine *m = hearth_known_machines; m->name; m++) {
+        struct hearth_probe p;
+        struct hearth_error err = {0};
+        char ram[32];
+        if (hearth_probe_parse(&p, m->text, strlen(m->text), &err))
+            return hearth_cli_fail(&err);
+        hearth_cli_format_bytes(ram, sizeof ram, p.ram);
+        printf("%-16s %s: %d cores, %s of memory, %s\n", m->name, p.name, p.cores, ram, p.device);
+    }
+    return hearth_cli_stdout_close(HEARTH_EXIT_OK);
+}
+
 // Others are seldom busy all the time. The first time, so many attempts are made, with a pause between them;
 // later, what is kept is another one.
 #define ROUNDS   3
@@ -92,9 +120,9 @@ int hearth_cli_machine(struct hearth_probe *out, const struct hearth_options *o,
     struct hearth_error err = {0};
     char folder[PATH_BYTES], file[PATH_BYTES];
     unsigned flags;
-    if (o->device && hearth_probe_load(out, o->device, &err)) // who only looks for a probe says nothing
+    if (o->machine && load_machine(out, o->machine, &err)) // who only looks for a probe says nothing
         return when == HEARTH_MEASURE_NEVER ? HEARTH_EXIT_FAILURE : hearth_cli_fail(&err);
-    if (o->device)
+    if (o->machine)
         return HEARTH_EXIT_OK;
     if (!hearth_cpu_limit(hearth_options_cpu(o), &flags))
         return hearth_cli_error("this CPU does not have the instructions of --cpu");
@@ -122,7 +150,7 @@ bool hearth_cli_machine_forget(const struct hearth_options *o, const char *path)
     char folder[PATH_BYTES], file[PATH_BYTES];
     struct hearth_probe p;
     unsigned flags;
-    return !o->device && hearth_cpu_limit(hearth_options_cpu(o), &flags) &&
+    return !o->machine && hearth_cpu_limit(hearth_options_cpu(o), &flags) &&
            !hearth_probe_identify(&p, path, flags, NULL) && hearth_cli_cache_folder(folder, sizeof folder) &&
            cache_path(file, sizeof file, folder, &p) && !unlink(file);
 }

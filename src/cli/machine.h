@@ -13,7 +13,17 @@ enum hearth_measuring {
     HEARTH_MEASURE_NOW
 };
 
-// The machine of --device, else this one with the storage behind the file at `path`: as it was measured once,
+// The machines of devices/, by the names of their files; ends with a name that is NULL. Made by
+// cmake/machines.cmake.
+struct hearth_known_machine {
+    const char *name, *text; // the text of a probe
+};
+extern const struct hearth_known_machine hearth_known_machines[];
+
+// Prints them, a line each. Returns an exit status.
+int hearth_cli_list_machines(void);
+
+// The machine of --machine, else this one with the storage behind the file at `path`: as it was measured once,
 // or measured now and kept in the user's cache folder. What was measured while the machine was busy is said to
 // be so, and measured again by the next command. Prints any error and returns an exit status;
 // HEARTH_EXIT_FAILURE without a word: it was not measured yet, and is not to be.

@@ -115,7 +115,7 @@ struct hearth_options {
     uint64_t prefix_cache_size;
     const char *slot_save_path;
 
-    const char *simulate, *svg, *device;
+    const char *simulate, *svg, *machine;
     bool explain, measure, shape, early_predictors, drift, gates_apart;
     double min_speed;                   // 0: not given
     uint64_t sim_ram;                   // 0: not given

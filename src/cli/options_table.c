@@ -346,8 +346,10 @@ const struct hearth_option hearth_option_table[] = {
      AT(min_speed)},
     {"--sim-ram", NULL, HEARTH_OPTION_SIZE, "SIZE", NULL, NULL, 1, 9.0e18, PLAN, "Resources",
      "plan as if SIZE of memory were free here", AT(sim_ram)},
-    {"--device", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, PLAN, "Resources",
-     "plan for the machine that FILE describes, in place of this one", AT(device)},
+    {"--machine", NULL, HEARTH_OPTION_STRING, "NAME|FILE", NULL, NULL, NO_RANGE, PLAN, "Resources",
+     "plan for another machine, in place of this one: one that Hearth knows by name (hearth plan --machine list "
+     "shows them), or one that FILE describes (docs/formats.md, Probes)",
+     AT(machine)},
     {"--measure", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, PLAN, "Resources",
      "measure this machine anew; what was measured before is otherwise kept for it and the storage of the model",
      AT(measure)},
@@ -675,7 +677,7 @@ const struct hearth_command hearth_command_table[] = {
      "the trace only warms the caches up.",
      "hearth plan model.hearth.gguf --ram 4G --explain\n"
      "hearth plan model.hearth.gguf --min-speed 10\n"
-     "hearth plan model.hearth.gguf --device phone.txt --svg speed.svg\n"
+     "hearth plan model.hearth.gguf --machine oneplus-12 --ram 8G --svg speed.svg\n"
      "hearth plan --simulate novel.htrace --cache-sizes 10,25,50 --svg cache.svg",
      hearth_cmd_plan},
     {0},

@@ -50,7 +50,7 @@ static void say_measured(char *out, size_t size, const struct planning *g)
     char when[32];
     hearth_cli_machine_when(&g->probe, when, sizeof when);
     *out = '\0';
-    if (!g->o->device && *when)
+    if (!g->o->machine && *when)
         snprintf(out, size, "measured on %s%s; --measure measures again", when,
                  hearth_probe_settled(&g->probe) ? "" : " while others used it");
 }
@@ -344,7 +344,7 @@ static int print_json(const struct planning *g)
 // A plan for another machine may have any memory.
 static void warn_of_size(const struct planning *g)
 {
-    const uint64_t has = g->o->device || g->o->sim_ram ? 0 : hearth_memory_limit("");
+    const uint64_t has = g->o->machine || g->o->sim_ram ? 0 : hearth_memory_limit("");
     char all[32], planned[32];
     hearth_cli_format_bytes(all, sizeof all, has);
     hearth_cli_format_bytes(planned, sizeof planned, g->at.ram);
@@ -363,7 +363,7 @@ static int find_budget(struct planning *g, const struct hearth_session_params *p
                                                : o->ram.bytes;
     if (!*ram && o->sim_ram)
         *ram = o->sim_ram;
-    if (!*ram && o->device && g->probe.ram)
+    if (!*ram && o->machine && g->probe.ram)
         *ram = g->probe.ram;
     if (*ram)
         return HEARTH_EXIT_OK;

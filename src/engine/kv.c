@@ -290,7 +290,11 @@ int hearth_kv_open(struct hearth_kv *kv, const struct hearth_hparams *hp, const 
         rc = check_type(hp, p->type_v, "type_v", err);
     if (!rc)
         rc = measure(kv, hp, p, &bytes, err);
-    if (rc)
+    if (!rc && p->sizes_only) {
+        kv->region.size = bytes;
+        rc = hearth_states_measure(&kv->states, hp, p->n_states, p->max_seqs, err);
+    }
+    if (rc || p->sizes_only)
         return rc;
     kv->pages = hearth_calloc((size_t)kv->n_pages, sizeof *kv->pages);
     kv->free_list = hearth_calloc((size_t)kv->n_pages, sizeof *kv->free_list);

@@ -40,13 +40,8 @@ static int measure_session(struct hearth_outlook *o, int n_ubatch, struct hearth
                            struct hearth_error *err)
 {
     struct hearth_session_params p = o->params.session;
-    struct hearth_session *s;
     p.n_ubatch = n_ubatch;
-    const int rc = hearth_session_begin(&s, o->model, &p, err);
-    if (!rc)
-        *user = s->user;
-    hearth_session_close(&s);
-    return rc;
+    return hearth_session_measure(user, o->model, &p, err);
 }
 
 static int measure_sessions(struct hearth_outlook *o, struct hearth_error *err)

@@ -260,13 +260,18 @@ static void describe_memory(struct hearth_session *s, const struct hearth_sessio
                          (p->max_states ? 0 : (uint64_t)(seqs - 1) * s->kv.states.slot_bytes);
 }
 
+static int check_buffers(struct hearth_session *s, struct hearth_error *err)
+{
+    if (measure(s, s->limits).plain != SIZE_MAX)
+        return HEARTH_OK;
+    return hearth_fail_param(
+        err, HEARTH_E_MEMORY, "n_ubatch",
+        "the session's buffers are too large: use fewer sequences or a smaller n_ubatch");
+}
+
 static int take_memory(struct hearth_session *s, struct hearth_error *err)
 {
     const struct sizes sizes = measure(s, s->limits);
-    if (sizes.plain == SIZE_MAX)
-        return hearth_fail_param(
-            err, HEARTH_E_MEMORY, "n_ubatch",
-            "the session's buffers are too large: use fewer sequences or a smaller n_ubatch");
     int rc = hearth_region_open(&s->memory, sizes.plain, "the session's buffers", err);
     if (!rc && lends(s))
         rc = hearth_region_open(&s->rows_memory, sizes.rows, "the session's buffers", err);
@@ -422,8 +427,9 @@ static int open_sources(struct hearth_session *s, struct hearth_error *err)
     return HEARTH_OK;
 }
 
-int hearth_session_begin(struct hearth_session **out, const struct hearth_model *model,
-                         const struct hearth_session_params *params, struct hearth_error *err)
+// sizes_only: the session is never used.
+static int begin(struct hearth_session **out, const struct hearth_model *model,
+                 const struct hearth_session_params *params, bool sizes_only, struct hearth_error *err)
 {
     *out = NULL;
     struct hearth_session_params p = default_params;
@@ -450,16 +456,37 @@ int hearth_session_begin(struct hearth_session **out, const struct hearth_model 
                                                        .n_tokens = p.kv_tokens,
                                                        .n_states = p.max_states,
                                                        .type_k = kv_type(p.type_k),
-                                                       .type_v = kv_type(p.type_v)},
+                                                       .type_v = kv_type(p.type_v),
+                                                       .sizes_only = sizes_only},
                             err);
     if (!rc) {
         connect(s);
-        describe_memory(s, &p);
-        rc = take_memory(s, err);
+        rc = check_buffers(s, err);
     }
+    if (!rc)
+        describe_memory(s, &p);
+    if (!rc && !sizes_only)
+        rc = take_memory(s, err);
     if (rc)
         hearth_session_close(&s);
     *out = s;
+    return rc;
+}
+
+int hearth_session_begin(struct hearth_session **out, const struct hearth_model *model,
+                         const struct hearth_session_params *params, struct hearth_error *err)
+{
+    return begin(out, model, params, false, err);
+}
+
+int hearth_session_measure(struct hearth_sources_user *out, const struct hearth_model *model,
+                           const struct hearth_session_params *params, struct hearth_error *err)
+{
+    struct hearth_session *s;
+    const int rc = begin(&s, model, params, true, err);
+    if (!rc)
+        *out = s->user;
+    hearth_session_close(&s);
     return rc;
 }
 

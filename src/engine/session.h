@@ -68,6 +68,11 @@ struct hearth_session {
 int hearth_session_begin(struct hearth_session **out, const struct hearth_model *model,
                          const struct hearth_session_params *params, struct hearth_error *err);
 
+// What such a session would take, without taking it: there may be less memory than that here. The same errors,
+// but for HEARTH_E_MEMORY of what is large.
+int hearth_session_measure(struct hearth_sources_user *out, const struct hearth_model *model,
+                           const struct hearth_session_params *params, struct hearth_error *err);
+
 // hearth_model_fingerprint() of its model, which is worked out once. Thread-safe.
 int hearth_session_model_id(struct hearth_session *s, uint64_t *id, struct hearth_error *err);
 

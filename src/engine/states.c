@@ -376,11 +376,10 @@ static int check_size(const struct hearth_states *s, size_t *bytes, struct heart
                              s->n_slots);
 }
 
-int hearth_states_open(struct hearth_states *s, const struct hearth_hparams *hp, int n_slots, int max_seqs,
-                       struct hearth_error *err)
+int hearth_states_measure(struct hearth_states *s, const struct hearth_hparams *hp, int n_slots, int max_seqs,
+                          struct hearth_error *err)
 {
     const struct hearth_recurrence *r = &hp->recurrence;
-    size_t bytes = 0;
     *s = (struct hearth_states){0};
     if (!r->n_layers)
         return HEARTH_OK;
@@ -389,8 +388,14 @@ int hearth_states_open(struct hearth_states *s, const struct hearth_hparams *hp,
     s->conv_bytes = hearth_round_up((size_t)(r->n_taps - 1) * (size_t)r->n_channels * sizeof(float), 64);
     s->layer_bytes = s->conv_bytes + (size_t)r->n_heads * (size_t)r->dim * (size_t)r->dim * sizeof(float);
     s->slot_bytes = s->layer_bytes * (size_t)r->n_layers;
-    int rc = check_size(s, &bytes, err);
-    if (rc)
+    return check_size(s, &s->region.size, err);
+}
+
+int hearth_states_open(struct hearth_states *s, const struct hearth_hparams *hp, int n_slots, int max_seqs,
+                       struct hearth_error *err)
+{
+    const int rc = hearth_states_measure(s, hp, n_slots, max_seqs, err);
+    if (rc || !s->n_slots)
         return rc;
     s->refs = hearth_calloc((size_t)s->n_slots, sizeof *s->refs);
     s->readers = hearth_calloc((size_t)s->n_slots, sizeof *s->readers);
@@ -404,7 +409,7 @@ int hearth_states_open(struct hearth_states *s, const struct hearth_hparams *hp,
     for (int i = 0; i < max_seqs; i++)
         s->seqs[i] = (struct hearth_state_seq){
             .marks = s->marks + (size_t)i * (size_t)s->n_slots, .from = -1, .to = -1};
-    return hearth_region_open(&s->region, bytes, "the states of recurrent layers", err);
+    return hearth_region_open(&s->region, s->region.size, "the states of recurrent layers", err);
 }
 
 void hearth_states_close(struct hearth_states *s)

@@ -51,7 +51,7 @@ kernel.any.gmac_s = 50
 kernel.any.prompt_gmac_s = 50
 END
 run 0 synth tiny-turbosparse-pack "$tmp/pack.gguf"
-run 0 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --json --explain --svg "$tmp/speed.svg" -c 256
+run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --json --explain --svg "$tmp/speed.svg" -c 256
 grep -q "</svg>" "$tmp/speed.svg" || fail "no chart of speed against memory"
 err_has "$tmp/speed.svg: a chart"
 [ "$(json "$tmp/out" machine)" = "a phone" ] || fail "the machine's name"
@@ -66,9 +66,9 @@ for i in 0 1 2 3; do
 done
 # The same again, to the byte: the search is deterministic.
 cp "$tmp/out" "$tmp/first"
-run 0 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --json --explain -c 256
+run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --json --explain -c 256
 diff "$tmp/first" "$tmp/out" >"$tmp/err" || fail "two plans differ"
-run 0 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --ram "$(((least + whole) / 2))" --explain -c 256
+run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --ram "$(((least + whole) / 2))" --explain -c 256
 out_has "a phone: 2 cores"
 out_has "in memory:"
 out_has "|  --ram |  tok/s |"
@@ -80,59 +80,82 @@ out_has "context and prompts, weights use "
 [ "$(awk -F'|' '/^\|  *[0-9.]*[MG] /{ sub(/[^.]*/, "", $3); print length($3) }' "$tmp/out" | sort -u | wc -l)" = 1 ] || fail "digits of tok/s"
 out_has " tok/s, prompts of "
 grep -q "reads for a token: [0-9.]* [KMi]*B" "$tmp/out" || fail "units of plan"
-run 0 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --ram "$(((least + whole) / 2))" -c 256 --json
+run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --ram "$(((least + whole) / 2))" -c 256 --json
 slow=$(json "$tmp/out" tokens_per_second)
-run 0 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --min-speed "$slow" -c 256 --json
+run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --min-speed "$slow" -c 256 --json
 [ "$(json "$tmp/out" ram_bytes)" -le $(((least + whole) / 2 + 1048576)) ] || fail "--min-speed asks for too much"
-run 0 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --sim-ram 900M
+run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --sim-ram 900M
 out_has "with 900M of memory"
 run 0 pack "$source_dir/models/hearth-novels-drelu-Q8_0.gguf" "$tmp/apart.gguf" --gates-apart
-run 0 plan "$tmp/apart.gguf" --device "$tmp/phone.txt" --ram min
+run 0 plan "$tmp/apart.gguf" --machine "$tmp/phone.txt" --ram min
 out_has "this pack has no profile: with one"
 run 0 inspect "$tmp/apart.gguf"
 out_has "predictors    none"
 out_has "order         the model's own: no profile"
 run 0 inspect "$tmp/pack.gguf"
 out_has "predictors    "
-run 1 plan "$tmp/pack.gguf" --device "$tmp/no-such-phone.txt"
+run 1 plan "$tmp/pack.gguf" --machine "$tmp/no-such-phone.txt"
 [ "$(grep -c "no-such-phone.txt" "$tmp/err")" = 1 ] || fail "the device's file is missing twice"
-run 1 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --min-speed 1e8
+run 1 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --min-speed 1e8
 err_has "out of reach here: "
 err_has " tok/s is the most, with --ram "
 most=$(sed -n 's/.*out of reach here: \([0-9.]*\) tok.*/\1/p' "$tmp/err")
 ram=$(sed -n 's/.*with --ram \([0-9.]*[MG]\).*/\1/p' "$tmp/err")
-run 0 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --min-speed "$(awk -v m="$most" 'BEGIN { print m * 0.98 }')"
-run 0 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --ram "$ram" --json
+run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --min-speed "$(awk -v m="$most" 'BEGIN { print m * 0.98 }')"
+run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --ram "$ram" --json
 awk -v s="$(json "$tmp/out" tokens_per_second)" -v m="$most" 'BEGIN { exit !(s > 0.99 * m) }' || fail "the most is not what --ram gives"
 # With both, --ram is the most.
-run 0 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --min-speed "$slow" -c 256 --ram all --json
+run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --min-speed "$slow" -c 256 --ram all --json
 [ "$(json "$tmp/out" ram_bytes)" -le $(((least + whole) / 2 + 1048576)) ] || fail "--min-speed with --ram asks for too much"
-run 1 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --min-speed "$slow" -c 256 --ram min
+run 1 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --min-speed "$slow" -c 256 --ram min
 err_has " tok/s take --ram "
 err_has ": with --ram "
-run 0 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --ram min --json -c 256
+run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --ram min --json -c 256
 [ "$(json "$tmp/out" ram_bytes)" = "$(json "$tmp/out" least_bytes)" ] || fail "--ram min is not the smallest budget"
-run 1 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --ram 1M
+run 1 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --ram 1M
 err_has "$tmp/pack.gguf needs "
 err_has " of memory at least with a context of 2048 tokens: --ram "
-run 1 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" --ram 1M -c 300 -np 4
+run 1 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --ram 1M -c 300 -np 4
 err_has "with a context of 300 tokens for each of 4 sequences (-np): --ram "
-run 0 plan "$tmp/pack.gguf" --device "$tmp/phone.txt" -c 300 -np 4 \
+run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" -c 300 -np 4 \
     --ram "$(sed -n 's/.*: --ram \([0-9]*M\), or --ram min$/\1/p' "$tmp/err")"
-run 1 plan "$tmp/pack.gguf" --device "$golden/llama-mha.F32.gguf"
+run 1 plan "$tmp/pack.gguf" --machine "$golden/llama-mha.F32.gguf"
 err_has "too large for a probe"
 printf 'cores = 2\ncores = 3\n' >"$tmp/twice.txt"
-run 1 plan "$tmp/pack.gguf" --device "$tmp/twice.txt"
+run 1 plan "$tmp/pack.gguf" --machine "$tmp/twice.txt"
 err_has "twice.txt: line 2 of the probe: cores is there twice"
+
+# Machines that are known by name.
+run 0 plan --machine list
+[ "$(wc -l <"$tmp/out")" = "$(find "$source_dir/devices" -name '*.txt' | wc -l)" ] || fail "not all known machines are listed"
+out_has "oneplus-12       OnePlus 12: 6 cores, 19.00 GiB of memory, UFS 4.0"
+run 0 plan "$tmp/pack.gguf" --machine oneplus-12 --json -c 256
+[ "$(json "$tmp/out" machine)" = "OnePlus 12" ] || fail "a known machine"
+HEARTH_MACHINE=pc-high run 0 plan "$tmp/pack.gguf" -c 256
+out_has "PC-High: 8 cores"
+run 1 plan "$tmp/pack.gguf" --machine oneplus-13
+err_has "there is no machine oneplus-13: hearth plan --machine list shows"
+run 2 plan "$tmp/pack.gguf" --device phone
+err_has "--machine NAME"
+
+# Another machine may have more memory than this one: a KV cache of 9 GiB where 2 GiB can be had.
+if [ "$sanitized" = 0 ]; then
+    (
+        ulimit -v 2000000
+        run 0 plan "$tmp/pack.gguf" --machine pc-high -c 20000000 --json
+        [ "$(json "$tmp/out" ram_bytes)" -gt 60000000000 ] || fail "the memory of a known machine"
+        [ "$(json "$tmp/out" whole_bytes)" -gt 4000000000 ] || fail "a long context takes no memory"
+    ) || exit 1
+fi
 
 # The shape of a model that is larger than this disk may be.
 run 0 synth --shape turbosparse-mixtral-47b "$tmp/shape.gguf"
 [ "$(stat -c %s "$tmp/shape.gguf")" -gt 28000000000 ] || fail "a shape is not as large as its model"
 [ "$(du -k "$tmp/shape.gguf" | cut -f 1)" -lt 100000 ] || fail "a shape takes room on disk"
-run 0 plan "$tmp/shape.gguf" --device "$tmp/phone.txt" --ram 12G -c 1024 --json
+run 0 plan "$tmp/shape.gguf" --machine "$tmp/phone.txt" --ram 12G -c 1024 --json
 awk -v h="$(json "$tmp/out" hit_rate)" 'BEGIN { exit !(h > 0.5 && h < 1) }' || fail "hit rate of a shape"
 run 0 synth --shape falcon-40b-relu "$tmp/shape.gguf"
-run 0 plan "$tmp/shape.gguf" --device "$tmp/phone.txt" --ram 12G -c 1024 -np 4
+run 0 plan "$tmp/shape.gguf" --machine "$tmp/phone.txt" --ram 12G -c 1024 -np 4
 out_has "of the neurons asked for are in the cache"
 
 # The machine that tests run on may be busy. settle: as if it had not been.
