@@ -169,11 +169,9 @@ install: configure
 	@$(CMAKE) --build $(BUILD) --parallel $(JOBS) --target installed
 	DESTDIR='$(DESTDIR)' $(CMAKE) --install $(BUILD) --prefix '$(PREFIX)'
 
+# What the last make install has put there, and folders that are empty then, but not bin, lib and their like.
 uninstall:
-	@test -f $(BUILD)/install_manifest.txt || { echo "make uninstall: $(BUILD)/install_manifest.txt is not there" >&2; exit 1; }
-	@while IFS= read -r file || test -n "$$file"; do \
-	    echo "removing $(DESTDIR)$$file"; rm -f -- "$(DESTDIR)$$file"; \
-	done <$(BUILD)/install_manifest.txt
+	@scripts/uninstall.sh '$(BUILD)/install_manifest.txt' '$(DESTDIR)' '$(PREFIX)'
 
 clean:
 	rm -rf $(BUILD)

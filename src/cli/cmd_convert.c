@@ -11,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/converted.h"
+#include "cli/next.h"
 
 // Whether OUT is a file of the folder that is no GGUF: the model itself, by mistake.
 static bool is_input(const char *folder, const char *out)
@@ -93,5 +94,6 @@ int hearth_cmd_convert(const struct hearth_options *o)
     if (rc)
         return hearth_cli_fail(&err);
     hearth_report_converted(o->out, recipe, &result);
+    hearth_next_run(o->out);
     return HEARTH_EXIT_OK;
 }

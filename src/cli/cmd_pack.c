@@ -5,6 +5,7 @@
 #include "convert/pack.h"
 #include "cli/commands.h"
 #include "cli/common.h"
+#include "cli/next.h"
 
 int hearth_cmd_pack(const struct hearth_options *o)
 {
@@ -36,5 +37,6 @@ int hearth_cmd_pack(const struct hearth_options *o)
         hearth_cli_info("ffn_down was transposed and requantised to %s in %" PRIu32
                         " layers: logits differ a little from the model's",
                         hearth_type_info(result.down)->name, result.n_requantised);
+    hearth_next_of_pack(o->out);
     return HEARTH_EXIT_OK;
 }

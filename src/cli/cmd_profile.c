@@ -8,6 +8,8 @@
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/fit.h"
+#include "cli/next.h"
+#include "model/model.h"
 #include "plan/chart.h"
 
 // ---- what the profile says
@@ -22,7 +24,7 @@ struct summary {
 
 static void print_layer(const char *name, const struct hearth_profile_layer *l)
 {
-    fprintf(stderr, "%5s %7.1f %7.1f %7.1f %10.1f %7.1f %6.1f %6.1f %6.1f %7.1f %9.3g\n", name,
+    fprintf(stderr, "%5s %6.1f %6.1f %6.1f %7.1f %6.1f %6.1f %6.1f %6.1f %7.1f %9.3g\n", name,
             100 * l->active[0], 100 * l->active[3], 100 * l->active[5], 100 * l->repeats,
             100 * l->coverage[0], 100 * l->coverage[1], 100 * l->coverage[2], 100 * l->coverage[3],
             100 * l->never, l->mean);
@@ -47,10 +49,8 @@ static struct hearth_profile_layer mean_of(const struct summary *s)
 
 static void print_summary(const struct summary *s)
 {
-    fprintf(
-        stderr,
-        "      active %% of neurons, by tokens   active  neurons that have ... %% of        never     mean\n"
-        "layer       1       8      32      again %%     50     80     95     99 %%   active magnitude\n");
+    fprintf(stderr, "      active %% of neurons,  active  neurons that have ... %% of    never     mean\n"
+                    "layer  1 tok  8 tok 32 tok   again     50     80     95     99  active magnitude\n");
     for (uint32_t i = 0; i < s->n; i++) {
         char name[16];
         snprintf(name, sizeof name, "%" PRIu32, s->layers[i].layer);
@@ -178,6 +178,8 @@ int hearth_cmd_profile(const struct hearth_options *o)
         status = write_profile(o, model, tokens, n_tokens, check_fit(o, model, n_tokens));
     if (!status)
         status = summarise(o);
+    if (!status)
+        hearth_next_of_profile(o, model->hp.has_predictors);
     free(tokens);
     hearth_model_close(&model);
     return status;

@@ -4,6 +4,7 @@
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/converted.h"
+#include "cli/next.h"
 
 int hearth_cmd_quantize(const struct hearth_options *o)
 {
@@ -29,5 +30,6 @@ int hearth_cmd_quantize(const struct hearth_options *o)
     if (rc)
         return hearth_cli_fail(&err);
     hearth_report_converted(o->out, recipe, &result);
+    hearth_next_run(o->out);
     return HEARTH_EXIT_OK;
 }

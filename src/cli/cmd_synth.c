@@ -6,6 +6,7 @@
 #include "synth/synth.h"
 #include "cli/commands.h"
 #include "cli/common.h"
+#include "cli/next.h"
 
 static int unknown_preset(const char *name)
 {
@@ -58,5 +59,11 @@ int hearth_cmd_synth(const struct hearth_options *o)
     hearth_progress_begin(HEARTH_PROGRESS_BYTES, 0, "writing");
     const int rc = hearth_synth(preset, o->out, &params, &err);
     hearth_progress_end();
-    return rc ? hearth_cli_fail(&err) : HEARTH_EXIT_OK;
+    if (rc)
+        return hearth_cli_fail(&err);
+    if (o->shape)
+        hearth_next_of_pack(o->out);
+    else
+        hearth_next_run(o->out);
+    return HEARTH_EXIT_OK;
 }

@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/fit.h"
+#include "cli/next.h"
 #include "quant/quant.h"
 
 struct named {
@@ -69,6 +70,7 @@ static int train(const struct hearth_options *o, const struct hearth_model *mode
             "the predictors name %.0f %% of the neurons for a token, so reading neuron by neuron gains "
             "little or nothing: more text, more --steps or a smaller --recall may help",
             100 * named.sum / named.n);
+    hearth_next_of_training(o);
     return HEARTH_EXIT_OK;
 }
 

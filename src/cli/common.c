@@ -17,6 +17,8 @@
 #include "base/log.h"
 #include "base/os.h"
 #include "cli/machine.h"
+#include "cli/wrap.h"
+#include "model/model.h"
 #include "plan/chart.h"
 #include "store/store.h"
 #include "text/unicode.h"
@@ -26,21 +28,57 @@
 static bool quiet_mode;
 static const struct hearth_command *command; // that is running, or NULL
 
+// A new string; NULL: no memory.
+static char *compose(const char *kind, const char *fmt, va_list args)
+{
+    char head[64];
+    va_list again;
+    va_copy(again, args);
+    const int more = vsnprintf(NULL, 0, fmt, again), n = snprintf(head, sizeof head, "hearth: %s", kind);
+    va_end(again);
+    char *message = more < 0 ? NULL : malloc((size_t)n + (size_t)more + 1);
+    if (!message)
+        return NULL;
+    memcpy(message, head, (size_t)n);
+    vsnprintf(message + n, (size_t)more + 1, fmt, args);
+    return message;
+}
+
+// On a terminal, lines end between words.
 static void say(const char *kind, const char *fmt, va_list args)
 {
+    const int columns = hearth_terminal_columns(stderr);
+    va_list again;
+    va_copy(again, args);
+    char *message = columns ? compose(kind, fmt, again) : NULL;
+    va_end(again);
+    char *lines = message ? hearth_wrap(message, (size_t)columns, 2, 0) : NULL;
     hearth_terminal_message();
-    fprintf(stderr, "hearth: %s", kind);
-    vfprintf(stderr, fmt, args);
-    fputc('\n', stderr);
+    if (lines) {
+        fprintf(stderr, "%s\n", lines);
+    } else {
+        fprintf(stderr, "hearth: %s", kind);
+        vfprintf(stderr, fmt, args);
+        fputc('\n', stderr);
+    }
+    free(message);
+    free(lines);
+}
+
+static void say_to_log(const char *kind, const char *fmt, ...) HEARTH_PRINTF(2, 3);
+static void say_to_log(const char *kind, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    say(kind, fmt, args);
+    va_end(args);
 }
 
 static void log_sink(void *arg, enum hearth_log_level level, const char *message)
 {
     const enum hearth_log_level *up_to = arg;
-    if (level > *up_to)
-        return;
-    hearth_terminal_message();
-    fprintf(stderr, "hearth: %s%s\n", level == HEARTH_LOG_WARNING ? "warning: " : "", message);
+    if (level <= *up_to)
+        say_to_log(level == HEARTH_LOG_WARNING ? "warning: " : "", "%s", message);
 }
 
 void hearth_cli_log_init(bool quiet, bool verbose)
@@ -67,6 +105,19 @@ void hearth_cli_info(const char *fmt, ...)
     va_list args;
     va_start(args, fmt);
     say("", fmt, args);
+    va_end(args);
+}
+
+void hearth_cli_next(const char *fmt, ...)
+{
+    if (quiet_mode)
+        return;
+    va_list args;
+    va_start(args, fmt);
+    hearth_terminal_message();
+    fputs("hearth: next: ", stderr);
+    vfprintf(stderr, fmt, args);
+    fputc('\n', stderr);
     va_end(args);
 }
 
@@ -625,6 +676,18 @@ enum hearth_pooling hearth_cli_pooling(const struct hearth_options *o, const str
     return o->pooling ? (enum hearth_pooling)(o->pooling - 1) : hearth_model_info(model)->pooling;
 }
 
+static void note_unused_threshold(const struct hearth_model *model,
+                                  const struct hearth_session_params *params)
+{
+    const bool asks = params->sparsity == HEARTH_SPARSITY_PREDICT ||
+                      (params->sparsity == HEARTH_SPARSITY_AUTO && !(params->sparsity_threshold > 0) &&
+                       !(params->sparsity_share > 0));
+    if (!isnan(params->predict_threshold) && !(asks && model->hp.has_predictors))
+        hearth_cli_info("without effect here: --predict-threshold (%s)", model->hp.has_predictors
+                                                                             ? "predictors are not asked"
+                                                                             : "the model has no predictors");
+}
+
 int hearth_cli_open_session(struct hearth_session **out, const struct hearth_model *model,
                             const struct hearth_session_params *params)
 {
@@ -634,6 +697,7 @@ int hearth_cli_open_session(struct hearth_session **out, const struct hearth_mod
     hearth_progress_end();
     if (rc)
         return hearth_cli_fail(&err);
+    note_unused_threshold(model, params);
     hearth_cli_cancel_on_interrupt(*out);
     return HEARTH_EXIT_OK;
 }

@@ -17,6 +17,8 @@ void hearth_cli_set_command(const struct hearth_command *cmd);
 void hearth_cli_log_init(bool quiet, bool verbose);
 void hearth_cli_warn(const char *fmt, ...) HEARTH_PRINTF(1, 2);
 void hearth_cli_info(const char *fmt, ...) HEARTH_PRINTF(1, 2); // not with --quiet
+// "hearth: next: hearth run ...": what to do next, in one piece to be copied. Not with --quiet.
+void hearth_cli_next(const char *fmt, ...) HEARTH_PRINTF(1, 2);
 // Prints "hearth: error: ..." and returns HEARTH_EXIT_FAILURE.
 int hearth_cli_error(const char *fmt, ...) HEARTH_PRINTF(1, 2);
 // The same for an error of the library, with the option that sets the parameter it is about. If it is

@@ -70,10 +70,19 @@ static void print_matrix(const struct hearth_embed_output *o, FILE *to)
     }
 }
 
+// As many numbers as llama-embedding shows of one of several texts, or fewer where the terminal has no room.
+static size_t numbers_of_line(FILE *to)
+{
+    enum { HEAD = 14, EACH = 10 };
+    const int columns = hearth_terminal_columns(to), room = (columns - HEAD) / EACH;
+    return !columns || room >= SHOWN ? SHOWN : room < 1 ? 1 : (size_t)room;
+}
+
 static void print_text(const struct hearth_embed_output *o, FILE *to)
 {
     const bool cut = !o->pools && o->width > 2 * TOKEN_END;
-    const size_t shown = o->pools && o->n_rows > 1 && o->width > SHOWN ? SHOWN : o->width;
+    const size_t most = numbers_of_line(to),
+                 shown = o->pools && o->n_rows > 1 && o->width > most ? most : o->width;
     for (size_t i = 0; i < o->n_rows; i++) {
         fprintf(to, "embedding %zu:", i);
         print_numbers(o, row_of(o, i), cut ? TOKEN_END : shown, to);

@@ -4,6 +4,7 @@
 
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/machine.h"
@@ -15,11 +16,10 @@
 
 #include "cli/spelling.h"
 #include "cli/values.h"
+#include "cli/wrap.h"
 
-#define WIDTH  96 // columns of help, at most
+#define WIDEST 96 // columns of help, at most
 #define COLUMN 30 // where descriptions start
-
-static size_t width = WIDTH;
 
 static const char program_summary[] = "run language models in GGUF files";
 
@@ -45,33 +45,19 @@ static bool group_is_new(const struct hearth_option *opt, const struct hearth_co
 
 // ---- help
 
-static size_t word_length(const char *text)
+// Columns of help: those of a terminal, within reason.
+static size_t width(void)
 {
-    return strcspn(text, " \n");
+    const int columns = hearth_terminal_width(stdout);
+    return columns > WIDEST ? WIDEST : columns <= 2 * COLUMN ? 80 : (size_t)columns;
 }
 
-// Prints text wrapped at `width` with indented continuation lines. `at` is the column of the first
-// line's start.
+// Prints text and a newline; lines behind the first, which begins at `at`, are indented.
 static void print_wrapped(const char *text, size_t indent, size_t at)
 {
-    while (*text) {
-        size_t n = word_length(text);
-        if (at > indent && at + 1 + n > width) {
-            printf("\n%*s", (int)indent, "");
-            at = indent;
-        }
-        if (at > indent)
-            at += (size_t)printf(" ");
-        at += (size_t)printf("%.*s", (int)n, text);
-        text += n;
-        if (text[0] == '\n' && text[1] == '\n') {
-            printf("\n\n%*s", (int)indent, "");
-            at = indent;
-        }
-        while (*text == ' ' || *text == '\n')
-            text++;
-    }
-    putchar('\n');
+    char *lines = hearth_wrap(text, width(), indent, at);
+    puts(lines ? lines : text);
+    free(lines);
 }
 
 // The help sentence, then the choices and the default.
@@ -115,9 +101,12 @@ static void help_program(void)
     printf("Usage: hearth COMMAND ...\n\nHearth %s: %s.\n\nCommands:\n", hearth_version(), program_summary);
     for (const struct hearth_command *cmd = hearth_command_table; cmd->name; cmd++)
         printf("  %-16s %s\n", cmd->name, cmd->summary);
-    printf("\nhearth COMMAND --help shows a command's options. hearth --version shows version and CPU.\n"
-           "Every option can be set by a variable, too: HEARTH_CTX_SIZE=8192 is --ctx-size 8192.\n"
-           "Exit status: 0 success, 1 failure, 2 wrong usage, 130 interrupted.\n");
+    putchar('\n');
+    print_wrapped(
+        "hearth COMMAND --help shows a command's options, hearth --version the version and the CPU. "
+        "Every option can be set by a variable, too: HEARTH_CTX_SIZE=8192 is --ctx-size 8192.\n"
+        "Exit status: 0 success, 1 failure, 2 wrong usage, 130 interrupted.",
+        0, 0);
 }
 
 void hearth_generate_examples(const struct hearth_command *cmd)
@@ -136,9 +125,6 @@ void hearth_generate_help(const struct hearth_command *cmd)
         help_program();
         return;
     }
-    const int columns = hearth_terminal_columns(stdout);
-    if (columns > 2 * COLUMN && columns < WIDTH)
-        width = (size_t)columns;
     hearth_generate_usage(cmd);
     print_wrapped(cmd->description, 0, 0);
     for (const struct hearth_option *group = hearth_option_table; group->names; group++) {

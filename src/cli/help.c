@@ -82,7 +82,7 @@ static const struct page pages[] = {
       {"--json", "print JSON"},
       {"-q", "only warnings and errors on standard error"}}},
     {HEARTH_CMD_EMBED,
-     "Turns texts, one a line, into lists of numbers that are near each other where the\ntexts are alike.",
+     "Turns texts, one a line, into lists of numbers that are near each other where\nthe texts are alike.",
      {{"-p", "the texts"},
       {"-f", "take the texts from FILE; -: from standard input"},
       {"--pooling", "mean, cls, last, none (default: the model's own)"},

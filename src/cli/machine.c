@@ -59,10 +59,11 @@ static int load_machine(struct hearth_probe *out, const char *name, struct heart
             return hearth_probe_parse(out, m->text, strlen(m->text), err);
     if (strchr(name, '/') || strchr(name, '.') || !access(name, F_OK))
         return hearth_probe_load(out, name, err);
-    return hearth_fail(err, HEARTH_E_INVALID,
-                       "there is no machine %s: hearth plan --machine list shows those that there are, and a file "
-                       "may describe another one",
-                       name);
+    return hearth_fail(
+        err, HEARTH_E_INVALID,
+        "there is no machine %s: hearth plan --machine list shows those that there are, and a file "
+        "may describe another one",
+        name);
 }
 
 int hearth_cli_list_machines(void)

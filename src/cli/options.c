@@ -15,6 +15,7 @@
 #include "cli/llama_options.h"
 #include "cli/spelling.h"
 #include "cli/suggest.h"
+#include "cli/unused.h"
 #include "cli/values.h"
 #include "convert/recipe.h"
 
@@ -394,6 +395,8 @@ int hearth_options_parse(const struct hearth_command *cmd, int argc, char **argv
         else
             rc = take_positional(&p, arg);
     }
+    bool given[sizeof p.given]; // a variable that is set for good may well change nothing
+    memcpy(given, p.given, sizeof given);
     if (rc < 0)
         warn_of_slips();
     if (rc < 0)
@@ -403,6 +406,8 @@ int hearth_options_parse(const struct hearth_command *cmd, int argc, char **argv
             rc = missing(cmd, pos, o);
     if (rc < 0 && p.ignored.n && !o->quiet)
         hearth_cli_info("without effect here: %.*s", (int)p.ignored.n, p.ignored.data);
+    if (rc < 0 && !o->quiet)
+        hearth_unused_note(cmd, o, given);
     free(p.ignored.data);
     return rc;
 }

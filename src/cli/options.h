@@ -39,6 +39,7 @@ enum {
 enum hearth_option_kind {
     HEARTH_OPTION_FLAG,        // bool
     HEARTH_OPTION_INT,         // int64_t
+    HEARTH_OPTION_TOKENS,      // int64_t, also 128k (times 1024) or 1m
     HEARTH_OPTION_FLOAT,       // double
     HEARTH_OPTION_MAGNITUDE,   // struct hearth_magnitude: a number, or a share such as 40%
     HEARTH_OPTION_SIZE,        // uint64_t bytes: 4096, 900M, 4G, 4GB, 4GiB (powers of 1024)
@@ -46,6 +47,7 @@ enum hearth_option_kind {
     HEARTH_OPTION_STRING,      // const char *, borrowed from argv or the environment
     HEARTH_OPTION_ENUM,        // int, the index in `choices`
     HEARTH_OPTION_INT_LIST,    // struct hearth_int_list, "1,4,8"
+    HEARTH_OPTION_TOKENS_LIST, // the same, also "8k,128k"
     HEARTH_OPTION_ENUM_LIST,   // struct hearth_int_list of indices in `choices`, "f16,q8_0"
     HEARTH_OPTION_STRING_LIST, // struct hearth_string_list: may be given several times
     HEARTH_OPTION_HELP,        // prints the sub-command's help and ends

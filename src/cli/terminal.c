@@ -51,6 +51,12 @@ int hearth_terminal_columns(FILE *stream)
     return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 80;
 }
 
+int hearth_terminal_width(FILE *stream)
+{
+    const int columns = hearth_terminal_columns(stream);
+    return columns ? columns : 80;
+}
+
 // ---- where the streams go
 
 static bool is_pipe(int fd)

@@ -12,6 +12,8 @@
 
 // Columns of the terminal behind the stream (stdout or stderr); 0: it is no terminal.
 int hearth_terminal_columns(FILE *stream);
+// The same for text that is wrapped in any case; 80 where there is no terminal.
+int hearth_terminal_width(FILE *stream);
 
 // ---- progress, on standard error if that is a terminal
 

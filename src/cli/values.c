@@ -24,6 +24,17 @@ static bool parse_int(const char *text, const char **end, int64_t *out)
     return true;
 }
 
+// "4096", "128k", "1m": 1024 and its square.
+static bool parse_tokens(const char *text, const char **end, int64_t *out)
+{
+    if (!parse_int(text, end, out))
+        return false;
+    const char *unit = **end ? strchr("km", tolower((unsigned char)**end)) : NULL;
+    const int64_t times = !unit ? 1 : *unit == 'k' ? 1 << 10 : 1 << 20;
+    *end += unit != NULL;
+    return !__builtin_mul_overflow(*out, times, out);
+}
+
 static bool parse_float(const char *text, const char **end, double *out)
 {
     char *stop;
@@ -133,7 +144,9 @@ static bool parse_list(const struct hearth_option *opt, const char *text, struct
 {
     for (;;) {
         int64_t v;
-        if (out->n == HEARTH_INT_LIST_MAX || !parse_int(text, &text, &v) || !in_range(opt, (double)v))
+        const bool is_int = opt->kind == HEARTH_OPTION_TOKENS_LIST ? parse_tokens(text, &text, &v)
+                                                                   : parse_int(text, &text, &v);
+        if (out->n == HEARTH_INT_LIST_MAX || !is_int || !in_range(opt, (double)v))
             return false;
         out->values[out->n++] = v;
         if (!*text)
@@ -171,7 +184,9 @@ bool hearth_value_set(const struct hearth_option *opt, const char *text, struct 
     double f;
     switch (opt->kind) {
     case HEARTH_OPTION_INT:
-        if (!parse_int(text, &end, &i) || *end || !in_range(opt, (double)i))
+    case HEARTH_OPTION_TOKENS:
+        if (!(opt->kind == HEARTH_OPTION_INT ? parse_int : parse_tokens)(text, &end, &i) || *end ||
+            !in_range(opt, (double)i))
             return false;
         memcpy(field, &i, sizeof i);
         return true;
@@ -212,6 +227,7 @@ bool hearth_value_set(const struct hearth_option *opt, const char *text, struct 
         return true;
     }
     case HEARTH_OPTION_INT_LIST:
+    case HEARTH_OPTION_TOKENS_LIST:
         return parse_list(opt, text, field);
     case HEARTH_OPTION_ENUM_LIST:
         return parse_choices(opt, text, field);
@@ -222,7 +238,8 @@ bool hearth_value_set(const struct hearth_option *opt, const char *text, struct 
 
 void hearth_value_clear(const struct hearth_option *opt, struct hearth_options *o)
 {
-    if (opt->kind == HEARTH_OPTION_INT_LIST || opt->kind == HEARTH_OPTION_ENUM_LIST)
+    if (opt->kind == HEARTH_OPTION_INT_LIST || opt->kind == HEARTH_OPTION_TOKENS_LIST ||
+        opt->kind == HEARTH_OPTION_ENUM_LIST)
         ((struct hearth_int_list *)(void *)((char *)o + opt->offset))->n = 0;
 }
 
@@ -248,7 +265,9 @@ void hearth_value_describe(const struct hearth_option *opt, char *out, size_t si
         hearth_value_choices(opt->choices, choices, sizeof choices);
     switch (opt->kind) {
     case HEARTH_OPTION_INT:
-        snprintf(out, size, "a whole number from %.10g%s", opt->min, max);
+    case HEARTH_OPTION_TOKENS:
+        snprintf(out, size, "a whole number from %.10g%s%s", opt->min, max,
+                 opt->kind == HEARTH_OPTION_TOKENS ? ", such as 4096 or 8k" : "");
         break;
     case HEARTH_OPTION_FLOAT:
         snprintf(out, size, "a number from %.10g%s", opt->min, max);
@@ -265,6 +284,7 @@ void hearth_value_describe(const struct hearth_option *opt, char *out, size_t si
             "a size such as 900M or 4G, a share of this machine's memory such as 80%%, min, all, or auto");
         break;
     case HEARTH_OPTION_INT_LIST:
+    case HEARTH_OPTION_TOKENS_LIST:
         snprintf(out, size, "at most %d whole numbers from %.10g%s, separated by commas", HEARTH_INT_LIST_MAX,
                  opt->min, max);
         break;

@@ -13,6 +13,11 @@ if grep -q '^CMAKE_GENERATOR:.*=Ninja' "$build/CMakeCache.txt" && ninja -C "$bui
     grep -E '(tests|examples)/.*\.o$' "$tmp/inputs" && fail "make install builds tests or examples"
 fi
 
+# The list of what make install has put somewhere is make uninstall's: it stays what it was.
+list=$build/install_manifest.txt
+[ -e "$list" ] && cp "$list" "$tmp/list"
+trap 'if [ -e "$tmp/list" ]; then cp "$tmp/list" "$list"; else rm -f "$list"; fi; rm -rf "$tmp"' EXIT
+
 DESTDIR=$tmp/root cmake --install "$build" --prefix /opt/hearth >"$tmp/out" 2>&1 || fail "cmake --install"
 root=$tmp/root/opt/hearth
 for file in bin/hearth include/hearth.h share/man/man1/hearth.1 share/man/man1/hearth-run.1 share/man/man3/hearth.3 \
@@ -110,4 +115,13 @@ TEXT
     uses "$tmp/project/build/user"
     uses "$tmp/project/build/user_static"
 fi
+
+# ---- make uninstall leaves nothing, and nothing of others is gone
+DESTDIR=$tmp/again cmake --install "$build" --prefix /opt/hearth >"$tmp/out" 2>&1 || fail "cmake --install"
+touch "$tmp/again/opt/hearth/share/man/man1/other.1"
+"$source_dir/scripts/uninstall.sh" "$list" "$tmp/again" /opt/hearth >"$tmp/out" 2>"$tmp/err" || fail "uninstall"
+(cd "$tmp/again/opt/hearth" && find . | sort) >"$tmp/left"
+printf '%s\n' . ./bin ./include ./lib ./share ./share/man ./share/man/man1 ./share/man/man1/other.1 >"$tmp/want"
+sed -i 's|^\./lib64$|./lib|' "$tmp/left"
+same "$tmp/left" "$tmp/want"
 exit 0

@@ -48,6 +48,46 @@ for command in server pull list; do
     err_has "error: $command: "
 done
 
+# ---- those that change nothing because of others are named with the reason
+run 0 run "$model" -p "$prompt" -n 6 --temp 0 --top-k 5 --top-p 0.5 --xtc-threshold 0.2 --dry-base 2 --repeat-last-n 9
+same "$tmp/out" "$tmp/want"
+err_has "without effect here: --top-k, --top-p (--temp 0 always takes the likeliest token)"
+err_has "without effect here: --xtc-threshold (--xtc-probability is 0)"
+err_has "without effect here: --dry-base (--dry-multiplier is 0)"
+err_has "without effect here: --repeat-last-n (no penalty is given"
+run 0 run "$model" -p "$prompt" -n 6 -s 1 --mirostat 2 --top-k 5 --min-p 0.1 --mirostat-ent 3
+err_has "without effect here: --top-k, --min-p (--mirostat takes the place of all samplers)"
+err_lacks "--mirostat-ent"
+run 0 run "$model" -p "$prompt" -n 6 -s 1 --mirostat-lr 0.3 --predict-threshold 2
+err_has "without effect here: --mirostat-lr (--mirostat is 0)"
+err_has "without effect here: --predict-threshold (the model has no predictors)"
+run 0 run "$model" -p "$prompt" -n 6 -s 1 --top-k 5 --xtc-threshold 0.2 --xtc-probability 0.1 --repeat-penalty 1.1 --repeat-last-n 9
+err_lacks "without effect"
+run 0 run "$model" -p "$prompt" -n 6 --temp 0 --top-k 5 --typical 0.9
+err_lacks "without effect" # typical sampling may drop the likeliest token, and top-k decides what it sees
+HEARTH_TOP_K=5 run 0 run "$model" -p "$prompt" -n 6 --temp 0 # set for good
+err_lacks "without effect"
+run 0 run "$model" -p "$prompt" -n 6 --temp 0 --top-k 5 -q
+[ -s "$tmp/err" ] && fail "--quiet tells of options without effect"
+run 0 plan "$model" --machine oneplus-12 --measure --cache-sizes 5 -c 64
+err_has "without effect here: --measure (--machine says what the other machine can do)"
+err_has "without effect here: --cache-sizes (--simulate TRACE is not given)"
+
+# ---- tokens may be counted in thousands
+run 0 run "$model" -p "$prompt" -n 6 --temp 0 -c 0k -q
+same "$tmp/out" "$tmp/want"
+run 0 plan "$model" --machine oneplus-12 -c 2k --json
+cp "$tmp/out" "$tmp/k"
+run 0 plan "$model" --machine oneplus-12 -c 2048 --json
+same "$tmp/out" "$tmp/k"
+for wrong in 1.5k k 4kb 8kk 99999999m 1g; do
+    run 2 run "$model" -p "$prompt" -c $wrong
+    err_has "-c $wrong: must be a whole number from 0"
+    err_has ", such as 4096 or 8k"
+done
+run 2 run "$model" -p "$prompt" -s 1k
+err_has "-s 1k: must be a whole number from -1"
+
 # Values that may be missing are words, and a text is none; _ stands for - in long options; the line is never cut.
 for value in on off auto enabled true 0 1 -1 on,off; do
     run 0 run -fa $value -m "$model" -p "$prompt" -n 6 --temp 0

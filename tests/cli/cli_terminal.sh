@@ -185,6 +185,7 @@ hearth: warning: .*
 .*
 hearth: .*out.gguf: N B, from N B: .*
 .*kept
+hearth: next: hearth run .*out.gguf -p "Once upon a time"
 END
 play 0 -s "profiling" "$hearth" profile "$model" -f "$tmp/long" -o "$tmp/p" -t 1
 grep -q '^hearth: profiling N of N tokens \[=\] N %' "$tmp/out" || fail "profile shows no progress"
@@ -200,5 +201,6 @@ hearth: warning: m.gguf has no predictors, .*
 hearth: N B -> N B: .*
 hearth: ffn_down was .*
 .*
+hearth: next: hearth plan .*/pack.gguf --explain
 END
 exit 0

@@ -93,7 +93,7 @@ run 2 run "$model" -p a -n 1 --sampling-seq kq
 err_has "letters of edskypmxt, not kq"
 
 # ---- help
-commands="run bench perplexity tokenize detokenize inspect quantize convert synth plan profile pack"
+commands="run chat serve bench perplexity embed tokenize detokenize inspect quantize convert synth profile train-predictors pack plan"
 run 0 --help
 for command in $commands; do
     out_has "  $command "
@@ -108,10 +108,10 @@ for command in $commands; do
     done < <(sed -nE 's/^  (--?[a-z-]+).*/\1/p' "$tmp/first")
     [ -s "$tmp/err" ] && fail "hearth $command --help writes to standard error"
     "$hearth" help "$command" all | cmp - "$tmp/help" || fail "hearth help $command all differs from --help all"
-    awk 'length > 96 { exit 1 }' "$tmp/help" || fail "hearth $command --help has lines over 96 columns"
+    awk '{ gsub(/[\200-\277]/, "") } length > 80 { exit 1 }' "$tmp/help" || fail "hearth $command --help all has lines over 80 columns"
     # Every option must be in the documentation.
     while read -r option; do
-        grep -qF -- "\`$option" "$source_dir/docs/cli.md" || fail "docs/cli.md does not have $option of hearth $command"
+        grep -qF -- "\`$option" "$source_dir"/docs/{cli,chat,serve}.md || fail "docs/ does not have $option of hearth $command"
     done < <(sed -nE 's/^  (-[^ ]+ )?(--?[a-z-]+).*/\2/p' "$tmp/help")
 done
 run 0 --version

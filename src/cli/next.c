@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT
+// See next.h.
+#include "cli/next.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/common.h"
+#include "gguf/gguf.h"
+
+#define PATH 4096
+
+// A path as shells take it, with quotes where it needs them.
+static const char *quote(char out[PATH], const char *path)
+{
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./-+=:,@%";
+    size_t n = 0;
+    if (*path && *path != '-' && !path[strspn(path, plain)]) {
+        snprintf(out, PATH, "%s", path);
+        return out;
+    }
+    out[n++] = '\'';
+    for (; *path && n + 6 < PATH; path++)
+        if (*path == '\'')
+            n += (size_t)snprintf(out + n, PATH - n, "'\\''");
+        else
+            out[n++] = *path;
+    out[n++] = '\'';
+    out[n] = '\0';
+    return out;
+}
+
+// The path with another ending: "a/model.gguf" as "a/model.profile".
+static const char *beside(char out[PATH], const char *path, const char *ending)
+{
+    const size_t n = strlen(path);
+    const bool gguf = n > 5 && !strcmp(path + n - 5, ".gguf");
+    snprintf(out, PATH, "%.*s%s", (int)(gguf ? n - 5 : n), path, ending);
+    return out;
+}
+
+// " --sparsity-threshold 40%", as it was given; each command of a model outside the ReLU family wants it.
+static const char *threshold_of(const struct hearth_options *o, char out[64])
+{
+    const struct hearth_magnitude *m = &o->sparsity_threshold;
+    *out = '\0';
+    if (m->share > 0)
+        snprintf(out, 64, " --sparsity-threshold %.10g%%", 100 * m->share);
+    else if (m->least > 0)
+        snprintf(out, 64, " --sparsity-threshold %.10g", m->least);
+    return out;
+}
+
+void hearth_next_run(const char *model)
+{
+    char name[PATH];
+    struct hearth_gguf *g;
+    struct hearth_error err = {0};
+    if (hearth_gguf_open(&g, model, &err))
+        return;
+    const bool chats = hearth_gguf_find(g, "tokenizer.chat_template") != NULL;
+    hearth_gguf_close(&g);
+    hearth_cli_next(chats ? "hearth chat %s" : "hearth run %s -p \"Once upon a time\"", quote(name, model));
+}
+
+void hearth_next_of_pack(const char *pack)
+{
+    char name[PATH];
+    hearth_cli_next("hearth plan %s --explain", quote(name, pack));
+}
+
+void hearth_next_of_profile(const struct hearth_options *o, bool has_predictors)
+{
+    char model[PATH], profile[PATH], text[PATH], path[PATH], out[PATH], threshold[64];
+    quote(model, o->model);
+    if (has_predictors)
+        hearth_cli_next("hearth pack %s %s --profile %s", model,
+                        quote(out, beside(path, o->model, ".hearth.gguf")), quote(profile, o->out));
+    else
+        hearth_cli_next("hearth train-predictors %s -f %s -o %s%s", model, quote(text, o->file),
+                        quote(out, beside(path, o->model, "-predictors.gguf")), threshold_of(o, threshold));
+}
+
+void hearth_next_of_training(const struct hearth_options *o)
+{
+    char trained[PATH], profile[PATH], text[PATH], path[PATH], out[PATH], threshold[64];
+    quote(trained, o->out);
+    beside(path, o->model, ".profile");
+    quote(profile, path);
+    if (!access(path, R_OK))
+        hearth_cli_next("hearth pack %s %s --profile %s", trained,
+                        quote(out, beside(path, o->model, ".hearth.gguf")), profile);
+    else
+        hearth_cli_next("hearth profile %s -f %s -o %s%s", trained, quote(text, o->file), profile,
+                        threshold_of(o, threshold));
+}

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+// What comes next after a command that writes a file: "hearth: next: hearth run OUT ...", on standard error and
+// not with --quiet. The command is in one piece, to be copied.
+#ifndef HEARTH_CLI_NEXT_H
+#define HEARTH_CLI_NEXT_H
+
+#include "cli/options.h"
+
+// A model to be run: with a chat where it has a template for one.
+void hearth_next_run(const char *model);
+// A pack: what memory makes of it.
+void hearth_next_of_pack(const char *pack);
+// A profile of o->model: predictors for the model, or where it has them, a pack.
+void hearth_next_of_profile(const struct hearth_options *o, bool has_predictors);
+// o->model with predictors: its profile, or where there is one beside it, a pack.
+void hearth_next_of_training(const struct hearth_options *o);
+
+#endif
