@@ -26,7 +26,8 @@ int hearth_file_read_direct(struct hearth_file *f, void *dst, size_t n, uint64_t
 // A file that is being written. It has no name or, where that is not possible, a temporary one beside `path`.
 // Only a successful commit (fsync, rename, fsync of the folder) makes it appear under `path`. Closing without
 // commit removes it. After a crash, the next writer to open the same `path` removes it. Any number of
-// processes may write to one `path`: the last to commit wins.
+// processes may write to one `path`: the last to commit wins. Where `path` is a link, all that is said of it goes
+// for the file that the link leads to, which need not be there.
 struct hearth_outfile;
 int hearth_outfile_open(struct hearth_outfile **out, const char *path, struct hearth_error *err);
 int hearth_outfile_write(struct hearth_outfile *f, const void *src, size_t n, struct hearth_error *err);

@@ -349,6 +349,33 @@ void hearth_outfile_cut(struct hearth_outfile *f, uint64_t offset)
     f->offset = offset;
 }
 
+// Links to follow before one is taken for a circle.
+#define MOST_LINKS 40
+
+// The file that a path stands for, through links, which may lead to where nothing is yet; the caller frees it.
+// NULL: no memory, or too many links; errno says which.
+static char *follow_links(const char *path)
+{
+    char *at = hearth_strndup(path, strlen(path)), target[PATH_MAX];
+    for (int i = 0; at; i++) {
+        const ssize_t n = readlink(at, target, sizeof target - 1);
+        if (n < 0)
+            return at;
+        target[n] = '\0';
+        const char *slash = *target == '/' ? NULL : strrchr(at, '/');
+        const size_t folder = slash ? (size_t)(slash - at) + 1 : 0;
+        char *next = i < MOST_LINKS ? malloc(folder + (size_t)n + 1) : NULL;
+        if (next) {
+            memcpy(next, at, folder);
+            memcpy(next + folder, target, (size_t)n + 1);
+        }
+        free(at);
+        at = next;
+        errno = i < MOST_LINKS ? ENOMEM : ELOOP;
+    }
+    return NULL;
+}
+
 static int outfile_alloc(struct hearth_outfile **out, const char *path)
 {
     struct hearth_outfile *f = calloc(1, sizeof *f);
@@ -476,9 +503,8 @@ static int check_out_name(const char *path, struct hearth_error *err)
     return HEARTH_OK;
 }
 
-int hearth_outfile_open(struct hearth_outfile **out, const char *path, struct hearth_error *err)
+static int open_out(struct hearth_outfile **out, const char *path, struct hearth_error *err)
 {
-    *out = NULL;
     int rc = check_out_name(path, err);
     if (rc)
         return rc;
@@ -492,6 +518,18 @@ int hearth_outfile_open(struct hearth_outfile **out, const char *path, struct he
     if (rc)
         hearth_outfile_close(&f);
     *out = f;
+    return rc;
+}
+
+// A rename to a link would put the file in the link's place.
+int hearth_outfile_open(struct hearth_outfile **out, const char *path, struct hearth_error *err)
+{
+    *out = NULL;
+    char *file = follow_links(path);
+    if (!file)
+        return hearth_fail_errno(err, errno, "%s: cannot write the file", path);
+    const int rc = open_out(out, file, err);
+    free(file);
     return rc;
 }
 

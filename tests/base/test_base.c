@@ -404,6 +404,29 @@ static void test_outfile(void **state)
     assert_int_equal(empty_folder(), 1);
 }
 
+// A link stays one, and what it leads to is written, whether or not it was there.
+static void test_outfile_links(void **state)
+{
+    (void)state;
+    char link[512], far[512], none[512], circle[512];
+    struct stat st;
+    snprintf(link, sizeof link, "%s", in_folder("link"));
+    snprintf(far, sizeof far, "%s", in_folder("far"));
+    snprintf(none, sizeof none, "%s", in_folder("none"));
+    snprintf(circle, sizeof circle, "%s", in_folder("circle"));
+    assert_int_equal(symlink("file", link) | symlink(link, far), 0);
+    assert_int_equal(symlink("nowhere/file", none) | symlink("circle", circle), 0);
+    assert_int_equal(hearth_outfile_save(link, "one", 3, &err), HEARTH_OK); // it leads to nothing yet
+    check_content(in_folder("file"), "one");
+    assert_int_equal(hearth_outfile_save(far, "two", 3, &err), HEARTH_OK);
+    check_content(in_folder("file"), "two");
+    assert_true(!lstat(link, &st) && S_ISLNK(st.st_mode) && !lstat(far, &st) && S_ISLNK(st.st_mode));
+    assert_int_not_equal(hearth_outfile_save(circle, "a", 1, &err), HEARTH_OK);
+    assert_int_not_equal(hearth_outfile_save(none, "a", 1, &err), HEARTH_OK);
+    assert_non_null(strstr(err.message, "nowhere/file"));
+    assert_int_equal(empty_folder(), 5);
+}
+
 // Zeros that take no room, behind what was written and before what comes, and at the end.
 static void test_outfile_skip(void **state)
 {
@@ -969,6 +992,7 @@ int main(void)
         cmocka_unit_test(test_file_shrinks),
         cmocka_unit_test(test_file_open_failures),
         cmocka_unit_test(test_outfile),
+        cmocka_unit_test(test_outfile_links),
         cmocka_unit_test(test_outfile_skip),
         cmocka_unit_test(test_folders),
         cmocka_unit_test(test_outfile_large),
