@@ -115,6 +115,8 @@ static void save(struct chat_editor *e)
 {
     HistEvent event;
     const int fd = *e->file ? open(e->file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : -1;
+    if (fd < 0 && *e->file && errno == ENOENT)
+        hearth_cli_warn("%s is a link to where no file can be: what was typed is not kept", e->file);
     if (fd < 0)
         return;
     close(fd);

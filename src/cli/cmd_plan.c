@@ -18,7 +18,7 @@ static void print_facts(const struct hearth_trace *t, const struct hearth_sim *s
         hearth_cli_format_bytes(size, sizeof size, s->n_bytes);
     printf("%llu tokens, %u spaces, %llu neurons (%s)\n", (unsigned long long)s->n_tokens,
            hearth_trace_info(t)->n_spaces, (unsigned long long)s->n_neurons, size);
-    printf("%s in a visit: %.1f %% of a space's neurons; Jaccard with the one before: %.2f\n",
+    printf("%s in a visit: %.1f %% of a space's neurons; Jaccard with the last: %.2f\n",
            hearth_trace_info(t)->active ? "active" : "computed", 100 * s->density, s->overlap);
     printf("uses that fall on each space's hottest tenth: %.1f %%\n", 100 * s->top_tenth);
     printf("most that a step needs: %llu neurons, %.1f %% of all\n"

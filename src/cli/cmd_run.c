@@ -253,7 +253,8 @@ static int read_prompt(const struct hearth_options *o, struct hearth_buffer *tex
         if (!status)
             drop_last_newline(text);
     } else {
-        hearth_cli_info("no prompt is given (-p TEXT): the text starts from nothing");
+        hearth_cli_info("no prompt is given (-p TEXT): the text starts from nothing; hearth chat %s talks",
+                        o->model);
     }
     if (!status && hearth_cli_unescapes(o))
         text->n = hearth_cli_unescape(text->data, text->n);

@@ -377,7 +377,13 @@ static int missing(const struct hearth_command *cmd, const struct hearth_positio
     // llama-quantize makes up the name of the file if it is left out.
     if (cmd->bit == HEARTH_CMD_QUANTIZE && o->out && hearth_recipe_by_name(o->out))
         return hearth_cli_usage(cmd, "OUT is missing: hearth quantize %s OUT %s", o->model, o->out);
-    return hearth_cli_usage(cmd, "%.*s is missing", (int)strcspn(pos->name, "."), pos->name);
+    char usage[80] = "";
+    size_t used = 0;
+    for (const struct hearth_positional *p = cmd->positionals; p->name && used < sizeof usage; p++)
+        used += (size_t)snprintf(usage + used, sizeof usage - used, " %s", p->name);
+    const bool is_type = pos->offset == offsetof(struct hearth_options, type);
+    return hearth_cli_usage(cmd, "%.*s is missing: hearth %s%s%s", (int)strcspn(pos->name, "."), pos->name,
+                            cmd->name, usage, is_type ? ", where TYPE is one such as Q8_0 or Q4_K_M" : "");
 }
 
 int hearth_options_parse(const struct hearth_command *cmd, int argc, char **argv, struct hearth_options *o)

@@ -323,7 +323,7 @@ static void put_speeds(struct printer *p, const char *name, const struct hearth_
 void hearth_probe_print(const struct hearth_probe *probe, char *text)
 {
     struct printer p = {text, 0};
-    put(&p, "# What a machine can do: hearth plan --device reads it (docs/formats.md).\n");
+    put(&p, "# What a machine can do: hearth plan --machine reads it (docs/formats.md).\n");
     put(&p, "hearth.probe.version = %d\n", HEARTH_PROBE_VERSION);
     for (size_t i = 0; i < FIELDS; i++)
         put_field(&p, probe, &fields[i]);

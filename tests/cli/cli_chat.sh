@@ -172,8 +172,16 @@ if command -v stty >/dev/null; then
     grep -qF '^[[22m' raw || fail "SIGTERM leaves thoughts dimmed"
 fi
 
-# Lines are edited where the terminal can do it: a character is deleted, an earlier line comes back.
+# Lines are edited where the terminal can do it: a character is deleted, an earlier line comes back. The history's file
+# may be a link, also to what is not there yet.
+rm -f .hearth_history
+ln -s typed .hearth_history
 if TERM=vt100 play -a "/help=/set temp 12"$'\x7f' -a "temp 1,=/set min-p 0.5" -a "min-p 0.5="$'\x10' -c "> /set min-p 0.5" -a "again=/exit" \
     "$hearth" "${endless[@]}" && [ -s .hearth_history ]; then
     grep -q "temp 1," raw || fail "a key that deletes does not"
+    [ -L .hearth_history ] || fail "the link that was the history is gone"
+    [ "$(stat -c %a typed)" = 600 ] || fail "others can read the history"
+    ln -sf nowhere/typed .hearth_history
+    TERM=vt100 play -a "/help=/exit" "$hearth" "${endless[@]}" || fail "a chat whose history cannot be kept"
+    grep -q "what was typed is not kept" raw || fail "nothing says that the history is not kept"
 fi

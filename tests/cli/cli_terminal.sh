@@ -31,8 +31,9 @@ screen() {
     [ "$(wc -l <"$tmp/seen")" -eq $line ] || fail "screen $1 has more than $line lines"
 }
 
-fits() { # COLUMNS
-    sed 's/±/+/g' "$tmp/raw" | awk -v n="$1" 'length > n && !/^---/ { exit 1 }' || fail "a line is longer than $1 columns"
+# fits: no line of what was played went over the last column.
+fits() {
+    grep -qx "0 wrapped" "$tmp/err" || fail "a line is longer than the terminal is wide"
 }
 
 # How much takes about two seconds: tokens of a prompt, and generated ones.
@@ -57,12 +58,12 @@ hearth: warning: the model was trained for .*
 [^:]*
 hearth: prompt N tokens, N tok/s; generated N tokens, N tok/s
 END
-fits 80
+fits
 
 # It fits other widths, and shows no trace of itself after Ctrl-C (which the terminal shows as ^C) and Ctrl-Z.
 for columns in 36 52 120; do
     play 130 -w $columns -s "prompt " -c "prompt " "$hearth" "${long[@]}" -n 3
-    fits $columns
+    fits
     grep -q '\^C' "$tmp/out" && fail "Ctrl-C left something on the terminal of $columns columns"
     grep -q "hearth: stopped in the prompt" "$tmp/raw" || fail "nothing says that the prompt was stopped"
     [ $columns -lt 120 ] || grep -q "stopped in the prompt, after [0-9]* of [0-9]* tokens" "$tmp/raw" ||
@@ -154,7 +155,7 @@ llama N[MK]? QN_N, N B, N M parameters, CPU, N threads?
 
 Memory roof: N B/s with N threads?\.
 END
-fits 80
+fits
 play 0 "$hearth" bench "$model" -p 8 -n 0 -pg 8,4 -r 1 -t 1,2 -d 0,8 --roof 0
 one_table=$(cat <<'END'
 llama N[MK]? QN_N, N B, N M parameters, CPU, N threads?
@@ -168,17 +169,49 @@ llama N[MK]? QN_N, N B, N M parameters, CPU, N threads?
 END
 )
 screen end <<<"$one_table"$'\n\n'"$one_table" # a table for each number of threads
-fits 80
+fits
 play 0 -w 160 "$hearth" bench "$model" -p 64 -n 0 -r 1 -t 1 --roof 0
 grep -q '^| model | size | params | backend | threads | test |' "$tmp/out" || fail "no wide table on a wide terminal"
 play 130 -s "run" -c "pp" "$hearth" bench "$model" -p $((prompt_tokens / 4)) -n 0 -r 50 -t 1 --roof 0
 grep -q '^hearth: ppN, run N of N \[=\] N %' "$tmp/out" || fail "bench shows no progress"
 play 0 "$hearth" inspect "$model"
-fits 80
-play 0 "$hearth" run --help
-fits 80
-play 0 -h 60 "$hearth" run --help all
-fits 80
+fits
+for command in run chat serve bench perplexity embed tokenize detokenize inspect quantize convert synth profile train-predictors pack plan; do
+    play 0 "$hearth" $command --help
+    fits
+    head -n 2 "$tmp/out" | tail -n 1 | grep -q "^Usage: hearth $command" || fail "hearth $command --help scrolls off 24 lines"
+    play 0 "$hearth" $command --help all
+    fits
+done
+play 0 "$hearth" --help
+fits
+play 0 -w 60 "$hearth" run --help all
+# ---- what each command prints
+play 0 "$hearth" embed "$model" -p 'One\nTwo\nThree' -q
+fits
+play 0 "$hearth" tokenize "$model" "It was a dark and stormy night" --pieces
+fits
+play 0 "$hearth" synth list
+fits
+play 0 "$hearth" plan "$model" --machine oneplus-12 -c 256 --explain
+fits
+play 0 "$hearth" plan --machine list
+fits
+play 0 "$hearth" plan --simulate "$source_dir/tests/fuzz/corpus/trace/good"
+fits
+# Messages of several lines end them between words, and never in a word.
+play 2 -w 60 "$hearth" quantize "$model" "$tmp/no.gguf" Q9
+fits
+screen end <<'END'
+hearth: error: cannot write type QN; one of FN, FN, BFN,
+ QN_N, .*
+ QN_K_L, .*
+hearth: see hearth quantize --help
+END
+play 1 "$hearth" run "$model" -p a -n 1 --ram 1M -c 256
+fits
+play 2 "$hearth" run "$model" -p a -hf user/repo
+fits
 play 0 "$hearth" quantize "$model" "$tmp/out.gguf" Q4_0
 screen end <<'END'
 hearth: warning: .*

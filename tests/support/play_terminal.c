@@ -13,7 +13,7 @@
 //
 // The screens go to standard output, each after a line `--- TEXT`; the last one is `--- end`. A last line on
 // standard error has the exit status (128 + signal) and the milliseconds from the last key to the end:
-// "status 130, 12 ms".
+// "status 130, 12 ms". The one before it says how many lines went over the last column: "3 wrapped".
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -36,6 +36,7 @@ struct screen {
     int columns, rows, x, y;                   // x may be `columns`: the next character wraps
     char pending[CELL];                        // a character or an escape sequence that is not complete
     int n_pending;
+    int wrapped; // lines that went over the last column
 };
 
 static void erase_from(struct screen *s, int y, int x)
@@ -59,6 +60,7 @@ static void show(struct screen *s, const char *character)
     if (s->x == s->columns) {
         new_line(s);
         s->x = 0;
+        s->wrapped++;
     }
     strcpy(s->cells[s->y][s->x++], character);
 }
@@ -244,6 +246,7 @@ static int play(struct play *p)
     print_screen(&p->screen, "end");
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     fflush(stdout);
+    fprintf(stderr, "%d wrapped\n", p->screen.wrapped);
     fprintf(stderr, "status %d, %ld ms\n", code, p->key_ms ? end - p->key_ms : 0);
     return p->at == p->n_actions ? code : 125;
 }
