@@ -6,11 +6,13 @@
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
 
 #include "cli/common.h"
+#include "cli/wrap.h"
 
 // How often somebody who waits for an answer looks whether Ctrl-C came.
 #define LOOK_MS 100
@@ -45,6 +47,16 @@ static bool read_line(char *out, size_t size)
     return true;
 }
 
+static void print_question(const char *again, const char *question)
+{
+    char whole[700];
+    snprintf(whole, sizeof whole, "hearth: %s%s [Y/n] ", again, question);
+    char *lines = hearth_wrap(whole, (size_t)hearth_terminal_width(stderr), 2, 0);
+    fputs(lines ? lines : whole, stderr);
+    fflush(stderr);
+    free(lines);
+}
+
 enum hearth_answer hearth_ask(const char *fmt, ...)
 {
     char question[600], line[16];
@@ -54,8 +66,7 @@ enum hearth_answer hearth_ask(const char *fmt, ...)
     va_end(args);
     hearth_terminal_message();
     for (const char *again = "";; again = "yes or no? ") {
-        fprintf(stderr, "hearth: %s%s [Y/n] ", again, question);
-        fflush(stderr);
+        print_question(again, question);
         if (!read_line(line, sizeof line)) {
             fputc('\n', stderr);
             return hearth_cli_interrupted() ? HEARTH_ANSWER_INTERRUPTED : HEARTH_ANSWER_NONE;

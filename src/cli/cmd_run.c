@@ -252,13 +252,21 @@ static int read_prompt(const struct hearth_options *o, struct hearth_buffer *tex
         status = hearth_cli_read(o->file ? o->file : "-", text);
         if (!status)
             drop_last_newline(text);
-    } else {
-        hearth_cli_info("no prompt is given (-p TEXT): the text starts from nothing; hearth chat %s talks",
-                        o->model);
     }
     if (!status && hearth_cli_unescapes(o))
         text->n = hearth_cli_unescape(text->data, text->n);
     return status;
+}
+
+// Who gives no prompt to a model that chats may have wanted that.
+static void note_no_prompt(const struct run *r)
+{
+    const struct hearth_options *o = r->o;
+    if (o->prompt || o->file || hearth_cli_stdin_is_piped())
+        return;
+    hearth_cli_info("no prompt is given (-p TEXT): the text starts from nothing");
+    if (hearth_model_chat_template(r->model))
+        hearth_cli_info("to talk with this model: hearth chat %s", o->model);
 }
 
 // Who pipes a text and gives a prompt beside it may expect both to be used. With an empty prompt that is
@@ -377,6 +385,7 @@ static int open_all(struct run *r, const struct hearth_buffer *text)
     int status = hearth_cli_open_model(&r->model, r->o, false);
     if (status)
         return status;
+    note_no_prompt(r);
     const struct hearth_model_info *info = hearth_model_info(r->model);
     note_unread(r->o);
     r->n_vocab = info->n_vocab;
