@@ -86,11 +86,6 @@ static bool is_for_another_machine(const struct hearth_options *o)
     return o->machine != NULL;
 }
 
-static bool has_budget(const struct hearth_options *o)
-{
-    return o->ram.bytes != 0;
-}
-
 // ---- what
 
 static const struct reason {
@@ -152,7 +147,6 @@ static const struct reason {
      is_for_another_machine,
      "--machine says what the other machine can do",
      {AT(measure), AT(cpu), END}},
-    {PLAN, has_budget, "--ram says how much memory to plan for", {AT(sim_ram), END}},
 };
 
 static const struct hearth_option *option_at(const struct hearth_command *cmd, size_t offset)
