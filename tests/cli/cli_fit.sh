@@ -35,6 +35,15 @@ short=$(kv_bytes -n 12) page=$(kv_bytes -n 12 -c 64)
 [ "$(kv_bytes -n 12 -c 128)" -eq $((2 * page)) ] || fail "-c 128"
 [ "$(kv_bytes -n 5 -np 3)" -eq $((3 * page)) ] || fail "-np 3"
 [ "$(kv_bytes -n 200 -np 3)" -eq $((12 * page)) ] || fail "-np 3 -n 200"
+# More than there is memory for is cut to what there is.
+if [ "$sanitized" = 0 ]; then
+    (
+        ulimit -v 3000000
+        run 0 chat "$model" -st -p "It was" -n 3 --chat-template chatml -c 4m -t 1 --io pread
+        err_has "memory has room for"
+        err_has " tokens of context"
+    ) || exit 1
+fi
 run 0 run "$model" -p "It was" -n 100000 --temp 0 --ignore-eos -q --stats json
 tail -n 1 "$tmp/err" >"$tmp/stats"
 [ "$(json "$tmp/stats" stop)" = context ] || fail "a context longer than the model's"
