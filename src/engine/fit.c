@@ -25,7 +25,8 @@ int hearth_model_fit(const struct hearth_model *model, const struct hearth_sessi
         return rc;
     const struct hearth_free_memory f = hearth_free_memory("", false);
     struct hearth_fit fit = {.ram = budget_of(model, ram, &f), .free_bytes = f.bytes, .free_what = f.what};
-    rc = hearth_sources_fit(model, &user, ram || !model->load.ram ? fit.ram : model->load.ram_most, &fit, err);
+    rc =
+        hearth_sources_fit(model, &user, ram || !model->load.ram ? fit.ram : model->load.ram_most, &fit, err);
     if (!rc)
         hearth_params_write(out, out_size, &fit, sizeof fit);
     return rc;

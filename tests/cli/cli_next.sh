@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Commands that write models end with the command that comes next, which does: each is run as it was printed.
+# shellcheck source=tests/cli/cli.sh
+. "$(dirname "$0")/cli.sh"
+cd "$tmp" || exit 1
+mkdir "it's here"
+model="it's here/a model.gguf"
+cp "$golden/llama-mha.F32.gguf" "$model"
+export HEARTH_MACHINE=oneplus-12 # which needs no measuring
+head -c 15000 "$source_dir/docs/cli.md" >text.txt
+export HEARTH_PREDICT=8 HEARTH_STEPS=2 # no more of a text, or of training
+
+# next COMMAND: runs what the last command said, which begins so.
+next() {
+    local line
+    line=$(sed -n 's/^hearth: next: hearth //p' "$tmp/err")
+    case $line in
+    "$1 "*) ;;
+    *) fail "the next command is not hearth $1: $line" ;;
+    esac
+    eval "run 0 $line"
+}
+
+# From a model of the SiLU family to a pack that streams by neuron.
+run 0 profile "$model" -f text.txt -o "${model%.gguf}.profile" --sparsity-threshold 37.5%
+err_has "--sparsity-threshold 37.5%"
+next train-predictors
+next pack
+[ -s "${model%.gguf}.hearth.gguf" ] || fail "no pack at the end"
+next plan
+# A model with predictors and no profile beside it gets one.
+rm "${model%.gguf}.profile"
+run 0 train-predictors "$model" -f text.txt -o "p q.gguf" --sparsity-threshold 0.01
+err_has "--sparsity-threshold 0.01"
+next profile
+next pack
+
+run 0 quantize "$model" "$tmp/-q8.gguf" Q8_0
+next run
+[ -s "$tmp/out" ] || fail "no text"
+run 0 quantize "$model" q8.gguf Q8_0 -q
+[ -s "$tmp/err" ] && fail "-q is not quiet"
+run 0 synth tiny-dense d.gguf
+next run
+run 0 synth --shape tiny-turbosparse s.gguf
+next plan
+exit 0
