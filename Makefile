@@ -2,7 +2,8 @@
 # The front door: what people type. The build itself is CMakeLists.txt.
 #
 #   make            build build/hearth
-#   make demo       install what is needed, build the program, and let the small model in models/ tell a story
+#   make demo       install what is needed, build the program; a model answers in memory and in less than it has weights
+#                   (DEMO_MODEL=FILE DEMO_PROMPT=TEXT DEMO_TOKENS=N)
 #   make test       install what is needed, build, run all tests
 #   make test-cross  the kernels on 64-bit ARM, compiled and emulated here (cmake/aarch64.cmake says what it needs)
 #   make test-arm   the library's tests on 64-bit ARM, the same way; fetches Debian's ARM libraries into build-arm
@@ -67,10 +68,7 @@ demo: deps
 	@$(MAKE) --no-print-directory configure
 	@$(CMAKE) --build $(BUILD) --parallel $(JOBS) --target hearth-cli
 	@test -f $(DEMO_MODEL) || { echo "make demo: $(DEMO_MODEL) is not there; give another model: make demo DEMO_MODEL=file.gguf" >&2; exit 1; }
-	@echo "$$ $(BUILD)/hearth run $(DEMO_MODEL) -p \"$(DEMO_PROMPT)\" -n $(DEMO_TOKENS)"
-	@printf '%s' '$(DEMO_PROMPT)'
-	@$(BUILD)/hearth run $(DEMO_MODEL) -p '$(DEMO_PROMPT)' -n $(DEMO_TOKENS)
-	@echo
+	@scripts/demo.sh $(BUILD)/hearth $(DEMO_MODEL) '$(DEMO_PROMPT)' $(DEMO_TOKENS)
 
 test: deps
 	@$(MAKE) --no-print-directory all

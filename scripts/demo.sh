@@ -1,0 +1,109 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# What make demo shows: a model answers in memory, then with a budget (--ram) near the smallest one; the texts are compared,
+# and what came of both runs stands beside what hearth plan forecast. A model as small as those in models/ needs more memory for the
+# program than for its weights: then a made one that is ten times larger follows, whose text means nothing.
+#
+#   scripts/demo.sh HEARTH MODEL PROMPT TOKENS
+set -eu
+export LC_ALL=C
+
+hearth=$1 model=$2 prompt=$3 tokens=$4
+preset=small-turbosparse
+context=512 # positions, more than the prompt and its continuation take
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+trap 'exit 130' INT
+
+stop() {
+    echo "make demo: $*" >&2
+    exit 1
+}
+
+# of FILE KEY: the first number of that name in a line of JSON, or nothing where it is null.
+of() {
+    sed -nE 's/^[^{]*\{(.*)$/\1/; s/^(.*[{,])?[[:blank:]]*"'"$2"'":[[:blank:]]*([0-9.e+-]+).*/\2/p' "$1" | head -n 1
+}
+
+# mib BYTES, speed NUMBER, percent SHARE: as people read them; "-" for nothing.
+mib() {
+    awk -v n="$1" 'BEGIN { printf n == "" ? "-" : "%.1f MiB", n / 1048576 }'
+}
+speed() {
+    awk -v n="$1" 'BEGIN { printf n == "" ? "-" : n < 100 ? "%.1f" : "%.0f", n }'
+}
+percent() {
+    awk -v n="$1" 'BEGIN { printf n == "" ? "-" : "%.0f %%", 100 * n }'
+}
+
+# say NAME TITLE OPTION...: generates with these options, showing the command and the text as it comes, and keeps text and
+# statistics in NAME.
+say() {
+    local name=$1 status
+    shift
+    echo "\$ $hearth run $file -p \"$words\" -n $tokens $*"
+    printf '%s' "$words"
+    "$hearth" run "$file" -p "$words" -n "$tokens" "${usual[@]}" "$@" --stats json -q 2>"$tmp/$name.err" | tee "$tmp/$name" && status=0 || status=$?
+    printf '\n\n'
+    [ "$status" -eq 0 ] || stop "$(tail -n 1 "$tmp/$name.err")"
+    tail -n 1 "$tmp/$name.err" >"$tmp/json"
+    sed 's/"streaming":.*//' "$tmp/json" >"$tmp/$name.stats"
+    sed 's/.*"streaming"://; s/"forecast":.*//' "$tmp/json" >"$tmp/$name.streaming"
+}
+
+# What the process held of its own, its program's pages left out, which --ram does not count.
+held() {
+    local peak
+    peak=$(of "$1" memory_peak_bytes)
+    mib $((peak - $(of "$1" memory_program_bytes)))
+}
+
+row() {
+    printf '  %-34s %14s %14s %14s\n' "$@"
+}
+
+# show: the open model $file in both ways, with the words $words.
+show() {
+    local size least ram
+    size=$(wc -c <"$file")
+    "$hearth" plan "$file" -c $context --ram min --json -q >"$tmp/least" || stop "hearth plan failed"
+    least=$(of "$tmp/least" least_bytes)
+    ram=$(((least + size / 16) / 1024))K
+    "$hearth" plan "$file" -c $context --ram "$ram" --json -q >"$tmp/plan" || stop "hearth plan failed"
+
+    say whole --ram all
+    say part --ram "$ram"
+    cmp -s "$tmp/whole" "$tmp/part" || stop "the texts differ: this is a bug, please report it"
+    echo "The texts are the same, byte for byte."
+    echo
+    row "$(mib "$size") file" "in memory" "with --ram" "forecast"
+    row "tokens a second" "$(speed "$(of "$tmp/whole.stats" tokens_per_second)")" \
+        "$(speed "$(of "$tmp/part.stats" tokens_per_second)")" "$(speed "$(of "$tmp/plan" tokens_per_second)")"
+    row "memory, at most" "$(held "$tmp/whole.stats")" "$(held "$tmp/part.stats")" "$(mib "$(of "$tmp/plan" ram_bytes)")"
+    row "read from the file for a token" "-" "$(mib "$(of "$tmp/part.streaming" read_bytes_per_token)")" \
+        "$(mib "$(of "$tmp/plan" read_bytes_per_token)")"
+    row "in the cache or on its way" "-" "$(percent "$(of "$tmp/part.streaming" hit_rate)")" \
+        "$(percent "$(of "$tmp/plan" hit_rate)")"
+    echo
+}
+
+usual=(-c "$context" --temp 0.8 -s 7)
+file=$model words=$prompt
+show
+if [ "$(of "$tmp/plan" ram_bytes)" -gt $(($(wc -c <"$file") / 2)) ]; then
+    echo "This model is too small to be larger than memory. Now one of the shape of larger ones, with neurons that can be read"
+    echo "one by one. Its weights are made up ($hearth synth $preset), so its text means nothing:"
+    echo
+    file=$tmp/$preset.hearth.gguf words="The" tokens=$((tokens < 48 ? tokens : 48))
+    usual+=(--ignore-eos)
+    head -c 6000 "$(dirname "$0")/../docs/sparse.md" >"$tmp/text"
+    { "$hearth" synth "$preset" "$tmp/source" && "$hearth" profile "$tmp/source" -f "$tmp/text" -o "$tmp/profile" &&
+        "$hearth" pack "$tmp/source" "$file" --profile "$tmp/profile"; } >/dev/null 2>"$tmp/err" || stop "$(tail -n 1 "$tmp/err")"
+    rm "$tmp/source"
+    show
+fi
+cat <<END
+Your own GGUF:  $hearth run model.gguf -p "Once upon a time" -n 100     (--ram 4G: in at most 4 GiB)
+Talk with it:   $hearth chat model.gguf
+For programs:   $hearth serve model.gguf      (http://127.0.0.1:8080; a page to chat, OpenAI's and Anthropic's APIs)
+END

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# What make demo runs: the texts are those of hearth run, the figures are there, and a text that differs is noticed.
+# shellcheck source=tests/cli/cli.sh
+. "$(dirname "$0")/cli.sh"
+demo=$source_dir/scripts/demo.sh
+model=$source_dir/models/hearth-novels-drelu-Q8_0.gguf
+prompt="It was a dark and stormy night, and"
+
+"$demo" "$hearth" "$model" "$prompt" 12 >"$tmp/out" 2>"$tmp/err" || fail "the demo: exit status $?"
+[ -s "$tmp/err" ] && fail "messages"
+# Both ways of two models.
+"$hearth" run "$model" -p "$prompt" -n 12 -c 512 --temp 0.8 -s 7 -q >"$tmp/text" || fail "run"
+[ "$(grep -cF -- "$prompt$(cat "$tmp/text")" "$tmp/out")" -eq 2 ] || fail "the text is not there twice"
+[ "$(grep -c "same, byte for byte" "$tmp/out")" -eq 2 ] || fail "texts were not compared"
+# row NAME PATTERN...: both tables have such a row.
+row() {
+    local name=$1
+    shift
+    [ "$(grep -cE "^  $name +$*\$" "$tmp/out")" -eq 2 ] || fail "no two rows of $name"
+}
+number="[0-9]+(\.[0-9])?"
+row "tokens a second" "$number +$number +$number"
+row "memory, at most" "$number MiB +$number MiB +$number MiB"
+row "read from the file for a token" "- +$number MiB +$number MiB"
+grep -qE "in the cache or on its way +- +$number % +$number %" "$tmp/out" || fail "no hit rate"
+# The budget holds, as the table shows it.
+awk '/memory, at most/ { if ($6 > $8) exit 1 }' "$tmp/out" || [ "$sanitized" -gt 0 ] || fail "more memory than --ram"
+out_has "$hearth chat model.gguf"
+out_has "$hearth serve model.gguf"
+
+# A program whose text depends on the budget.
+cat >"$tmp/wrong" <<END
+#!/bin/sh
+"$hearth" "\$@" || exit
+case "\$*" in
+run*--ram\ [0-9]*) printf x ;;
+esac
+END
+chmod +x "$tmp/wrong"
+"$demo" "$tmp/wrong" "$model" "$prompt" 2 >"$tmp/out" 2>"$tmp/err" && fail "texts that differ"
+err_has "the texts differ"
+"$demo" "$hearth" "$tmp/none.gguf" "$prompt" 2 >"$tmp/out" 2>"$tmp/err" && fail "a model that is not there"
+err_has "none.gguf"
+exit 0
