@@ -43,7 +43,7 @@
 #define ONE_MACHINE  "everything is computed on this machine's CPU"
 #define NO_IMATRIX   "quantize cannot use an importance matrix"
 #define ONE_TYPE     "TYPE decides for all tensors"
-#define ONLY_PPL     "hearth perplexity computes the perplexity only"
+#define ONLY_PPL     "hearth perplexity computes perplexity and KL divergence only"
 
 static const struct hearth_llama_option table[] = {
     // ---- where the work is done: CPU only, and threads are placed by the system
@@ -159,10 +159,8 @@ static const struct hearth_llama_option table[] = {
     {"-np --parallel", VALUE, PERPLEXITY | EMBED, NULL},
     {"-ns --sequences --ppl-output-type", VALUE, PERPLEXITY, NULL},
     {"--ppl-stride", VALUE, PERPLEXITY, "chunks do not overlap, as with --ppl-stride 0; -c is their length"},
-    {"--hellaswag --winogrande --multiple-choice --kl-divergence", FLAG, PERPLEXITY, ONLY_PPL},
+    {"--hellaswag --winogrande --multiple-choice", FLAG, PERPLEXITY, ONLY_PPL},
     {"--hellaswag-tasks --winogrande-tasks --multiple-choice-tasks", VALUE, PERPLEXITY, ONLY_PPL},
-    {"--save-all-logits --kl-divergence-base", VALUE, PERPLEXITY,
-     ONLY_PPL "; hearth run --logits-out writes logits"},
 
     // llama-perplexity and llama-embedding take what makes texts, too, and make none.
     {"-n --predict --n-predict -s --seed --samplers --sampler-seq --sampling-seq --temp --temperature", VALUE,

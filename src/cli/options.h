@@ -101,6 +101,8 @@ struct hearth_options {
     uint64_t roof_bytes;
     int output, phase, stats;
     const char *logits_out, *trace;
+    const char *kl_base;
+    bool kl_divergence;
     int pooling;     // index in the choices of --pooling: auto, then enum hearth_pooling
     int embd_output; // HEARTH_EMBED_TEXT, ... (embed_output.h)
     int64_t embd_normalize;

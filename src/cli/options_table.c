@@ -304,6 +304,13 @@ const struct hearth_option hearth_option_table[] = {
      "score only the first N chunks; -1: all", AT(chunks)},
     {"--phase", NULL, HEARTH_OPTION_ENUM, "PHASE", "prompt", "prompt|step", NO_RANGE, PERPLEXITY, "Scoring",
      "evaluate the text as a prompt, or token by token as when generating", AT(phase)},
+    {"--save-all-logits, --kl-divergence-base", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE,
+     PERPLEXITY, "Scoring",
+     "write the probabilities of all tokens to FILE, or with --kl-divergence compare with those that it has",
+     AT(kl_base)},
+    {"--kl-divergence", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, PERPLEXITY, "Scoring",
+     "how far the model's probabilities are from those of another one, which wrote the base; the text is the base's",
+     AT(kl_divergence)},
 
     {"-np, --parallel", NULL, HEARTH_OPTION_INT, "N", "1", NULL, 1, 256, PLAN, "Resources",
      "plan for N sequences that are generated together", AT(n_parallel)},
@@ -547,7 +554,9 @@ const struct hearth_command hearth_command_table[] = {
      "for it), scores the second half of each, and prints the perplexity with its standard error. Running "
      "values go to standard error.",
      "hearth perplexity model.gguf -f wiki.test.raw\n"
-     "hearth perplexity model.gguf -f wiki.test.raw --chunks 20 --phase step",
+     "hearth perplexity model.gguf -f wiki.test.raw --chunks 20 --phase step\n"
+     "hearth perplexity F16.gguf -f wiki.test.raw --kl-divergence-base base.kld\n"
+     "hearth perplexity Q4_0.gguf --kl-divergence-base base.kld --kl-divergence",
      hearth_cmd_perplexity},
     {"embed",
      EMBED,

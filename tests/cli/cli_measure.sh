@@ -108,6 +108,35 @@ printf 'short' >"$tmp/short"
 run 1 perplexity "$model" -f "$tmp/short" -c 64
 err_has "need at least 128"
 
+# ---- divergence: from itself, from a coarser model; what the base may be
+trained=$source_dir/models/hearth-novels-drelu-Q8_0.gguf
+run 0 perplexity "$trained" -f "$source_dir/tests/golden/text/novel.txt" -c 64 --chunks 3 --kl-divergence-base "$tmp/base"
+all=$(estimate) || exit 1
+run 0 perplexity "$trained" --kl-divergence-base "$tmp/base" --kl-divergence
+out_has "Same top p: 100.000"
+[ "$(sed -nE 's/^Mean PPL\(Q\) +: +([0-9.]+) .*/\1/p' "$tmp/out" | cut -c -6)" = "${all:0:6}" ] || fail "PPL(Q) is not $all"
+grep -qE "^Mean    KLD: +-?0\.0000[0-9]+ ± " "$tmp/out" || fail "a model differs from itself"
+run 0 perplexity "$trained" --kl-divergence-base "$tmp/base" --kl-divergence --phase step -ctk q8_0 --chunks 2 --json
+[ "$(json "$tmp/out" chunks)" = 2 ] || fail "--chunks 2 with a base"
+awk -v k="$(json "$tmp/out" divergence/kld/0)" 'BEGIN { exit !(k > 1e-7 && k < 0.01) }' || fail "divergence of a q8_0 cache"
+json "$tmp/out" divergence/kld_percentiles/10/value >/dev/null
+json "$tmp/out" divergence/delta_p_percentiles/12/value >/dev/null
+run 2 perplexity "$model" --kl-divergence
+err_has "--kl-divergence-base FILE, which is missing"
+run 1 perplexity "$model" --kl-divergence-base "$tmp/base" --kl-divergence
+err_has "only models of one vocabulary can be compared"
+head -c 5000 "$tmp/base" >"$tmp/cut"
+run 1 perplexity "$trained" --kl-divergence-base "$tmp/cut" --kl-divergence
+err_has "ends too early"
+run 1 perplexity "$model" --kl-divergence-base "$model" --kl-divergence
+err_has "is no file of log-probabilities"
+"$hearth" perplexity "$model" -f "$tmp/long" -c 64 -t 1 --kl-divergence-base "$tmp/stopped" >"$tmp/out" 2>"$tmp/err" &
+pid=$!
+until grep -q '\[2\]' "$tmp/err" || ! kill -0 $pid 2>/dev/null; do sleep 0.05; done
+kill -INT $pid
+wait $pid
+[ -e "$tmp/stopped" ] && fail "a base that is not complete is left"
+
 # ---- perplexity of trained models on prose: the same with every level that this CPU has, and in both classes as close
 # as their activations are. Formats of at most five bits take one plane of them in prompts, whose rounding only a longer
 # text averages out (cli_stories.sh).

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT
+// Files of a model's log-probabilities over a text.
+#include "cli/logits_base.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+
+#include "base/os.h"
+
+static const char magic[8] = {'_', 'l', 'o', 'g', 'i', 't', 's', '_'};
+
+#define STEPS    65535 // from the smallest value to the largest
+#define DEPTH    16.0  // between them, at most
+#define MOST_CTX 67108864
+#define HEAD     4 // elements of a row before its values: two floats
+
+// ---- rows
+
+size_t hearth_base_row_size(int n_vocab)
+{
+    return HEAD + 2 * (((size_t)n_vocab + 1) / 2);
+}
+
+void hearth_base_row_encode(uint16_t *row, const float *logits, int n_vocab)
+{
+    float most = logits[0], least = logits[0];
+    for (int i = 1; i < n_vocab; i++) {
+        most = logits[i] > most ? logits[i] : most;
+        least = logits[i] < least ? logits[i] : least;
+    }
+    least = fmaxf(least, most - (float)DEPTH);
+    double sum = 0;
+    for (int i = 0; i < n_vocab; i++)
+        sum += exp((double)logits[i] - most);
+    const float head[2] = {(most - least) / STEPS, (float)((double)least - most - log(sum))};
+    memset(row, 0, hearth_base_row_size(n_vocab) * sizeof *row);
+    memcpy(row, head, sizeof head);
+    for (int i = 0; i < n_vocab && head[0] > 0; i++)
+        if (logits[i] > least)
+            row[HEAD + i] = (uint16_t)fminf(STEPS, roundf((logits[i] - least) / head[0]));
+}
+
+double hearth_base_row_log_prob(const uint16_t *row, hearth_token token)
+{
+    float head[2];
+    memcpy(head, row, sizeof head);
+    return (double)head[0] * row[HEAD + token] + head[1];
+}
+
+hearth_token hearth_base_row_best(const uint16_t *row, int n_vocab)
+{
+    hearth_token best = 0;
+    for (hearth_token i = 1; i < n_vocab; i++)
+        best = row[HEAD + i] > row[HEAD + best] ? i : best;
+    return best;
+}
+
+// ---- reading
+
+int hearth_base_rows(int n_ctx)
+{
+    return n_ctx - 1 - n_ctx / 2;
+}
+
+static int too_short(const struct hearth_base_file *b, struct hearth_error *err)
+{
+    return hearth_fail(err, HEARTH_E_FORMAT, "%s ends too early: write it again with --kl-divergence-base",
+                       b->path);
+}
+
+static bool read_counts(struct hearth_base_file *b)
+{
+    int32_t n[3];
+    if (fread(n, sizeof *n, 3, b->file) != 3)
+        return false;
+    b->n_ctx = n[0];
+    b->n_vocab = n[1];
+    b->n_chunks = n[2];
+    return true;
+}
+
+// What follows the counts: less than 2^26 * 2^31 * 4 bytes of tokens, and rows of less than 2^33.
+static bool long_enough(const struct hearth_base_file *b)
+{
+    const off_t here = ftello(b->file);
+    if (here < 0 || fseeko(b->file, 0, SEEK_END))
+        return false;
+    const off_t end = ftello(b->file);
+    if (end < here || fseeko(b->file, here, SEEK_SET))
+        return false;
+    const uint64_t left = (uint64_t)(end - here), row = hearth_base_row_size(b->n_vocab) * sizeof(uint16_t);
+    const uint64_t chunk =
+        (uint64_t)b->n_ctx * sizeof(hearth_token) + (uint64_t)hearth_base_rows(b->n_ctx) * row;
+    return left / chunk >= (uint64_t)b->n_chunks;
+}
+
+static int read_tokens(struct hearth_base_file *b, struct hearth_error *err)
+{
+    const size_t n = (size_t)b->n_ctx * (size_t)b->n_chunks;
+    b->tokens = malloc(n * sizeof *b->tokens);
+    if (!b->tokens)
+        return hearth_fail(err, HEARTH_E_MEMORY, "%s: no memory for %zu tokens", b->path, n);
+    if (fread(b->tokens, sizeof *b->tokens, n, b->file) != n)
+        return too_short(b, err);
+    for (size_t i = 0; i < n; i++)
+        if (b->tokens[i] < 0 || b->tokens[i] >= b->n_vocab)
+            return hearth_fail(err, HEARTH_E_FORMAT, "%s is damaged: token %d of %d", b->path,
+                               (int)b->tokens[i], b->n_vocab);
+    return HEARTH_OK;
+}
+
+static int read_beginning(struct hearth_base_file *b, struct hearth_error *err)
+{
+    char start[sizeof magic];
+    if (fread(start, 1, sizeof start, b->file) != sizeof start || memcmp(start, magic, sizeof magic) != 0)
+        return hearth_fail(
+            err, HEARTH_E_FORMAT,
+            "%s is no file of log-probabilities: hearth perplexity MODEL -f TEXT --kl-divergence-base %s "
+            "writes one",
+            b->path, b->path);
+    if (!read_counts(b))
+        return too_short(b, err);
+    if (b->n_ctx < 4 || b->n_ctx > MOST_CTX || b->n_vocab < 1 || b->n_chunks < 1)
+        return hearth_fail(err, HEARTH_E_FORMAT,
+                           "%s is damaged: %d chunks of %d tokens, %d tokens of vocabulary", b->path,
+                           b->n_chunks, b->n_ctx, b->n_vocab);
+    return long_enough(b) ? read_tokens(b, err) : too_short(b, err);
+}
+
+int hearth_base_file_open(struct hearth_base_file *b, FILE *file, const char *path, struct hearth_error *err)
+{
+    *b = (struct hearth_base_file){.file = file, .path = path};
+    const int rc = read_beginning(b, err);
+    if (rc)
+        hearth_base_file_close(b);
+    return rc;
+}
+
+void hearth_base_file_close(struct hearth_base_file *b)
+{
+    free(b->tokens);
+    *b = (struct hearth_base_file){0};
+}
+
+int hearth_base_file_row(struct hearth_base_file *b, uint16_t *row, struct hearth_error *err)
+{
+    const size_t n = hearth_base_row_size(b->n_vocab);
+    float head[2];
+    if (fread(row, sizeof *row, n, b->file) != n)
+        return too_short(b, err);
+    memcpy(head, row, sizeof head);
+    if (!isfinite(head[0]) || !isfinite(head[1]) || head[0] < 0)
+        return hearth_fail(err, HEARTH_E_FORMAT, "%s is damaged, or its model gave no numbers", b->path);
+    return HEARTH_OK;
+}
+
+// ---- writing
+
+int hearth_base_file_begin(struct hearth_outfile *file, int n_ctx, int n_vocab, int n_chunks,
+                           const hearth_token *tokens, struct hearth_error *err)
+{
+    const int32_t counts[3] = {n_ctx, n_vocab, n_chunks};
+    int rc = hearth_outfile_write(file, magic, sizeof magic, err);
+    if (!rc)
+        rc = hearth_outfile_write(file, counts, sizeof counts, err);
+    if (!rc)
+        rc = hearth_outfile_write(file, tokens, (size_t)n_ctx * (size_t)n_chunks * sizeof *tokens, err);
+    return rc;
+}
