@@ -48,10 +48,6 @@ struct hearth_probes {
 
 // Of an open session, for the rooms above and for tests: between evaluations, callbacks may be set in it.
 struct hearth_probes *hearth_session_probes(struct hearth_session *session);
-// Of one with a sparsity threshold: below which magnitude of its activated gate a neuron is left out,
-// [n_layer]. HEARTH_E_MEMORY.
-int hearth_session_set_thresholds(struct hearth_session *session, const float *thresholds,
-                                  struct hearth_error *err);
 
 // Something to be done beside the next matrix product, by whichever thread comes to it first.
 struct hearth_deferred {

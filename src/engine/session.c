@@ -617,9 +617,3 @@ struct hearth_probes *hearth_session_probes(struct hearth_session *session)
 {
     return &session->probes;
 }
-
-int hearth_session_set_thresholds(struct hearth_session *session, const float *thresholds,
-                                  struct hearth_error *err)
-{
-    return hearth_sparse_mode_set(&session->mode, thresholds, session->model->hp.n_layer, err);
-}

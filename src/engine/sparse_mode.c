@@ -5,7 +5,6 @@
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "model/ffn.h"
 
@@ -37,17 +36,6 @@ size_t hearth_sparse_mode_rank(const struct hearth_sparse_mode *mode, const stru
 }
 
 // ---- choosing
-
-int hearth_sparse_mode_set(struct hearth_sparse_mode *mode, const float *thresholds, int n_layer,
-                           struct hearth_error *err)
-{
-    if (!mode->thresholds)
-        mode->thresholds = hearth_calloc((size_t)n_layer, sizeof *mode->thresholds);
-    if (!mode->thresholds)
-        return hearth_fail(err, HEARTH_E_MEMORY, "no memory for the thresholds of %d layers", n_layer);
-    memcpy(mode->thresholds, thresholds, (size_t)n_layer * sizeof *thresholds);
-    return HEARTH_OK;
-}
 
 static int set_share(struct hearth_sparse_mode *mode, const struct hearth_model *m, float share,
                      struct hearth_error *err)

@@ -16,10 +16,6 @@ int hearth_sparse_mode_choose(struct hearth_sparse_mode *mode, const struct hear
                               const struct hearth_session_params *params, struct hearth_error *err);
 void hearth_sparse_mode_close(struct hearth_sparse_mode *mode);
 
-// Replaces the thresholds of all layers, [n_layer], where there is one. HEARTH_E_MEMORY.
-int hearth_sparse_mode_set(struct hearth_sparse_mode *mode, const float *thresholds, int n_layer,
-                           struct hearth_error *err);
-
 // Below which magnitude of its activated gate a neuron of the layer is left out; 0: none is.
 static inline float hearth_sparse_mode_threshold(const struct hearth_sparse_mode *mode, int layer)
 {
