@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Programs that use this library tell each other how much memory they are about to take: what one has chosen
-// and not taken yet still looks free to the next. Implemented in os_claims.c. Where the system has no such
-// means, nobody claims anything.
+// and not taken yet still looks free to the next. On Linux: os_linux_claims.c. Where the system
+// has no such means, nobody claims anything.
 #ifndef HEARTH_BASE_CLAIMS_H
 #define HEARTH_BASE_CLAIMS_H
 

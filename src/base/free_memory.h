@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // How much memory this process can still take: what the machine has free, and the limits of control groups
-// and of the process. Implemented in os_free_memory.c.
+// and of the process. Each system has its own, such as os_linux_free_memory.c.
 #ifndef HEARTH_BASE_FREE_MEMORY_H
 #define HEARTH_BASE_FREE_MEMORY_H
 

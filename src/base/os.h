@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Services of the operating system, apart from streaming reads (src/store). Files are in os_posix_files.c,
-// os_posix_cache.c and os_posix_scratch.c, libraries in os_library.c, the rest in os_posix.c.
+// Services of the operating system, apart from streaming reads (src/store). The files os_SYSTEM*.c implement them:
+// os_posix*.c for all systems but Windows, os_linux*.c, os_macos*.c and os_windows*.c for one. CMakeLists.txt chooses.
 #ifndef HEARTH_BASE_OS_H
 #define HEARTH_BASE_OS_H
 
@@ -102,7 +102,7 @@ double hearth_strtod(const char *text, char **end);
 int hearth_print_number(char *out, size_t size, char form, int precision, double x);
 
 // ---- libraries of the system that the program does without where they are missing
-void *hearth_os_library(const char *name);               // loads it for good; NULL: there is none
+void *hearth_os_posix_library.const char *name);               // loads it for good; NULL: there is none
 void *hearth_os_symbol(void *library, const char *name); // of such a one; NULL: it has none of that name
 
 // ---- machine

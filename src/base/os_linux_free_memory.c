@@ -12,9 +12,8 @@
 #include "base/os.h"
 
 #define LINE ((size_t)8192)
-#define MIB  ((uint64_t)1 << 20)
 // Addresses of the stacks of the threads that compute and read: 32 of the usual 8 MiB.
-#define STACKS (256 * MIB)
+#define STACKS ((uint64_t)256 << 20)
 
 // In place of what others have claimed: neither that nor what is in use counts, only the limit.
 #define NOTHING_COUNTS UINT64_MAX
@@ -271,20 +270,4 @@ uint64_t hearth_memory_limit(const char *root)
     look_at_version(root, false, NOTHING_COUNTS, &f);
     look_at_version(root, true, NOTHING_COUNTS, &f);
     return f.bytes == UINT64_MAX ? 0 : f.bytes;
-}
-
-static uint64_t within(uint64_t value, uint64_t least, uint64_t most)
-{
-    return value < least ? least : value > most ? most : value;
-}
-
-uint64_t hearth_free_memory_to_take(const struct hearth_free_memory *f, bool asked)
-{
-    if (f->bytes == UINT64_MAX)
-        return UINT64_MAX;
-    uint64_t rest =
-        asked ? within(f->bytes / 16, 16 * MIB, 512 * MIB) : within(f->bytes / 8, 32 * MIB, 2048 * MIB);
-    if (rest > f->bytes / 2)
-        rest = f->bytes / 2;
-    return (f->bytes - rest) / MIB * MIB;
 }
