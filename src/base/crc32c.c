@@ -47,7 +47,8 @@ static const uint32_t table[256] = { // of every last byte
 
 #include <nmmintrin.h>
 
-__attribute__((target("sse4.2"))) static uint32_t with_instruction(uint32_t crc, const uint8_t *p, size_t n)
+__attribute__((target("sse4.2,crc32"))) static uint32_t with_instruction(uint32_t crc, const uint8_t *p,
+                                                                         size_t n)
 {
     uint64_t c = ~crc;
     for (; n >= 8; p += 8, n -= 8) {

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/os.h"
+
 void hearth_make_printable(char *text)
 {
     unsigned char *p = (unsigned char *)text;
@@ -78,9 +80,8 @@ int hearth_fail_in(struct hearth_error *err, int code, const char *fmt, ...)
 int hearth_fail_errno(struct hearth_error *err, int errno_value, const char *fmt, ...)
 {
     if (err) {
-        char reason[128];
-        // The GNU strerror_r may return a static string instead of filling the buffer.
-        const char *text = strerror_r(errno_value, reason, sizeof reason);
+        char text[128];
+        hearth_os_error_text(errno_value, text, sizeof text);
         va_list args;
         va_start(args, fmt);
         err->code = HEARTH_E_IO;

@@ -37,6 +37,21 @@ char *hearth_strndup(const char *s, size_t n)
     return copy;
 }
 
+void *hearth_find_bytes(const void *in, size_t n, const void *what, size_t n_what)
+{
+    const char *at = in, *const first = what;
+    if (!n_what)
+        return (void *)(uintptr_t)at;
+    for (const char *end = at + n; (size_t)(end - at) >= n_what; at++) {
+        at = memchr(at, *first, (size_t)(end - at) - n_what + 1);
+        if (!at)
+            return NULL;
+        if (!memcmp(at, what, n_what))
+            return (void *)(uintptr_t)at;
+    }
+    return NULL;
+}
+
 int hearth_region_open(struct hearth_region *r, size_t size, const char *what, struct hearth_error *err)
 {
     *r = (struct hearth_region){0};

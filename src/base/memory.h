@@ -45,6 +45,8 @@ static inline void *hearth_take(size_t n, size_t size, bool *enough)
 
 void *hearth_reallocarray(void *p, size_t n, size_t size);
 char *hearth_strndup(const char *s, size_t n);
+// Where `what` first is among the n bytes at `in`; NULL: nowhere.
+void *hearth_find_bytes(const void *in, size_t n, const void *what, size_t n_what);
 
 // A region of zeroed anonymous memory. If it is at least 2 MiB large, it is aligned to 2 MiB and advised to
 // use huge pages, but for its end: with pages of 4 KiB, streaming weights loses a large part of the bandwidth

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/error.h"
 
@@ -84,11 +85,64 @@ int hearth_folder_make(const char *path, struct hearth_error *err);
 // The number of the storage that holds the file or folder at `path`; 0: unknown.
 uint64_t hearth_file_device(const char *path);
 
+// ---- paths: UTF-8 on all systems; Windows takes slashes and backslashes
+enum hearth_path_kind {
+    HEARTH_PATH_NONE, // there is nothing
+    HEARTH_PATH_FILE,
+    HEARTH_PATH_FOLDER,
+    HEARTH_PATH_PIPE,
+    HEARTH_PATH_SOCKET,
+    HEARTH_PATH_OTHER, // a terminal or another device
+};
+struct hearth_path {
+    enum hearth_path_kind kind;
+    uint64_t size;           // bytes of a file
+    uint64_t device, number; // the same two numbers: the same file
+    bool own;                // nobody but this user (and the system's) can write to it
+};
+// What is there; links are followed. False, and errno: nothing, or nobody may look.
+bool hearth_path_look(const char *path, struct hearth_path *out);
+// The same of a descriptor of this process, such as 0, standard input.
+bool hearth_stream_look(int descriptor, struct hearth_path *out);
+bool hearth_path_same(const char *a, const char *b); // both are there, and are one file
+bool hearth_path_readable(const char *path);
+bool hearth_folder_writable(const char *path);
+// Removes a file; false: it could not be removed.
+bool hearth_path_remove(const char *path);
+// What is behind the last separator, in the path itself.
+const char *hearth_path_name(const char *path);
+// Makes an empty file that is this user's alone. False: something is there, or it cannot be made.
+bool hearth_path_make_own(const char *path);
+// The same, unless there is a file already, which is left as it is. Links are followed. False, and errno: it cannot be.
+bool hearth_path_ensure(const char *path);
+// The name of a file of the folder that ends with `suffix`, if there is one.
+bool hearth_folder_find(const char *path, const char *suffix, char *name, size_t size);
+// As fopen(), for "rb" and "wb"; programs that this one starts do not inherit it.
+FILE *hearth_file_stream(const char *path, const char *mode);
+// A stream whose text is wanted once it has ended.
+struct hearth_text_stream {
+    FILE *to;
+    char *text; // [n + 1], to be freed, once it has ended
+    size_t n;
+};
+FILE *hearth_text_stream(struct hearth_text_stream *t); // NULL: no memory
+bool hearth_text_stream_end(
+    struct hearth_text_stream *t); // false: something could not be written; text may be NULL
+// The folder for what programs keep of this user's for a time, "hearth" in it, and the one of his own files, where the
+// system has one. False: not known, or longer than `size`.
+bool hearth_user_cache_folder(char *out, size_t size);
+bool hearth_user_folder(char *out, size_t size);
+
 // ---- memory
+// Memory at a multiple of `align`, a power of two, of which `size` is a multiple; NULL: there is none.
+void *hearth_aligned_alloc(size_t align, size_t size);
+void hearth_aligned_free(void *p);
 void *hearth_os_map(size_t size); // zeroed anonymous pages or NULL
 void hearth_os_unmap(void *p, size_t size);
 void hearth_os_advise_huge(void *p, size_t size);
 void hearth_os_advise_small(void *p, size_t size); // no huge pages here
+// Whoever touches these whole pages ends the program: for tests.
+void hearth_os_guard(void *p, size_t size);
 // Gives memory that was freed back to the system, where the C library keeps any.
 void hearth_memory_trim(void);
 // Returns the whole pages among these bytes to the system; they then read as zeros. What shares a page with
@@ -102,12 +156,17 @@ double hearth_strtod(const char *text, char **end);
 int hearth_print_number(char *out, size_t size, char form, int precision, double x);
 
 // ---- libraries of the system that the program does without where they are missing
-void *hearth_os_posix_library.const char *name);               // loads it for good; NULL: there is none
+void *hearth_os_library(const char *name);               // loads it for good; NULL: there is none
 void *hearth_os_symbol(void *library, const char *name); // of such a one; NULL: it has none of that name
 
 // ---- machine
 uint64_t hearth_now_ns(void); // monotonic
 uint64_t hearth_cpu_ns(void); // that all threads of the process have used
+void hearth_sleep_ns(uint64_t ns);
+// A point in time, in seconds since 1970, in the parts of a calendar: of this place, or of Greenwich. False: the system
+// cannot.
+struct tm;
+bool hearth_calendar(int64_t seconds, bool here, struct tm *out);
 uint64_t hearth_random_u64(void);
 // Physical cores that this process may use (found by hwloc where built in), limited by the CPU
 // quota of its control group; at least 1. Where there are fast and slow cores, the fast ones.
@@ -128,6 +187,14 @@ uint64_t hearth_memory_private(void);
 // descriptor on which reading (writing) fails. Otherwise the next opened file would get that
 // number: a model would be read as a prompt, or messages would be written into a file.
 void hearth_os_guard_standard_files(void);
+// The program's arguments in UTF-8, which on some systems is not what main() gets. They live as long as the program.
+void hearth_os_arguments(int *argc, char ***argv);
+// "NAME=value" of all variables of the environment, ended by NULL.
+char **hearth_os_environment(void);
+// One of them; NULL: it is not set.
+const char *hearth_os_variable(const char *name);
+// What the system calls an error, in `out`. Thread-safe.
+void hearth_os_error_text(int errno_value, char *out, size_t size);
 bool hearth_os_permit_amx(void); // asks the kernel for AMX tile state; false: refused
 
 #endif

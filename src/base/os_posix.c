@@ -9,11 +9,22 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 // ---- memory
+
+void *hearth_aligned_alloc(size_t align, size_t size)
+{
+    return aligned_alloc(align, size);
+}
+
+void hearth_aligned_free(void *p)
+{
+    free(p);
+}
 
 void *hearth_os_map(size_t size)
 {
@@ -24,6 +35,11 @@ void *hearth_os_map(size_t size)
 void hearth_os_unmap(void *p, size_t size)
 {
     (void)munmap(p, size);
+}
+
+void hearth_os_guard(void *p, size_t size)
+{
+    (void)mprotect(p, size, PROT_NONE);
 }
 
 size_t hearth_os_page(void)
@@ -46,6 +62,19 @@ uint64_t hearth_cpu_ns(void)
     struct timespec ts;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+void hearth_sleep_ns(uint64_t ns)
+{
+    struct timespec left = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
+    while (nanosleep(&left, &left) && errno == EINTR)
+        ;
+}
+
+bool hearth_calendar(int64_t seconds, bool here, struct tm *out)
+{
+    const time_t time = (time_t)seconds;
+    return here ? localtime_r(&time, out) : gmtime_r(&time, out);
 }
 
 uint64_t hearth_random_u64(void)
@@ -100,4 +129,34 @@ void hearth_os_guard_standard_files(void)
     for (int fd = 0; fd <= 2; fd++)
         if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
             (void)!open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);
+}
+
+void hearth_os_arguments(int *argc, char ***argv)
+{
+    (void)argc;
+    (void)argv;
+}
+
+extern char **environ;
+
+char **hearth_os_environment(void)
+{
+    return environ;
+}
+
+const char *hearth_os_variable(const char *name)
+{
+    return getenv(name);
+}
+
+void hearth_os_error_text(int errno_value, char *out, size_t size)
+{
+#if defined(__GLIBC__) // with _GNU_SOURCE it has another function of this name
+    const char *text = strerror_r(errno_value, out, size);
+    if (text != out)
+        snprintf(out, size, "%s", text);
+#else
+    if (strerror_r(errno_value, out, size))
+        snprintf(out, size, "error %d", errno_value);
+#endif
 }

@@ -23,6 +23,12 @@
 #define MOST_OLD 256
 #define TEMP_END ".part"
 
+#if defined(__APPLE__)
+#define WRITTEN(st) ((st)->st_mtimespec)
+#else
+#define WRITTEN(st) ((st)->st_mtim)
+#endif
+
 // ---- writing
 
 static int write_all(int fd, const struct hearth_file_piece *part)
@@ -100,7 +106,8 @@ int hearth_cache_file_put(const char *path, const struct hearth_file_piece *part
     const size_t size = strlen(path) + sizeof ".0123abcd" TEMP_END;
     const int fd = open_unnamed(path);
     int error = fd < 0 ? ENOENT : put_unnamed(fd, path, parts, n);
-    if (fd < 0 || error == ENOENT) { // also where there is no /proc to name it with
+    // Also where there is no /proc to name it with, or where that is forbidden (Android).
+    if (fd < 0 || error == ENOENT || error == EACCES || error == EPERM) {
         char *temp = hearth_calloc(1, size);
         if (!temp)
             return hearth_fail(err, HEARTH_E_MEMORY, "%s: no memory to write the file", path);
@@ -172,12 +179,12 @@ static bool is_older(const struct timespec *a, const struct timespec *b)
 static void note(struct look *l, const char *name, const struct stat *st)
 {
     l->bytes += (uint64_t)st->st_size;
-    if (l->n == MOST_OLD && !is_older(&st->st_mtim, &l->old[MOST_OLD - 1].used))
+    if (l->n == MOST_OLD && !is_older(&WRITTEN(st), &l->old[MOST_OLD - 1].used))
         return;
     int at = l->n < MOST_OLD ? l->n++ : MOST_OLD - 1;
-    for (; at > 0 && is_older(&st->st_mtim, &l->old[at - 1].used); at--)
+    for (; at > 0 && is_older(&WRITTEN(st), &l->old[at - 1].used); at--)
         l->old[at] = l->old[at - 1];
-    l->old[at] = (struct old_file){.used = st->st_mtim, .bytes = (uint64_t)st->st_size};
+    l->old[at] = (struct old_file){.used = WRITTEN(st), .bytes = (uint64_t)st->st_size};
     snprintf(l->old[at].name, sizeof l->old[at].name, "%s", name);
 }
 
@@ -249,6 +256,6 @@ uint64_t hearth_file_stamp(const char *path)
     struct stat st;
     if (stat(path, &st))
         return 0;
-    return (uint64_t)st.st_size * 0x9e3779b97f4a7c15u ^ (uint64_t)st.st_mtim.tv_sec * 1000000007u ^
-           (uint64_t)st.st_mtim.tv_nsec << 1 ^ 1;
+    return (uint64_t)st.st_size * 0x9e3779b97f4a7c15u ^ (uint64_t)WRITTEN(&st).tv_sec * 1000000007u ^
+           (uint64_t)WRITTEN(&st).tv_nsec << 1 ^ 1;
 }

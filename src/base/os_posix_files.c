@@ -138,7 +138,7 @@ static int read_around_cache(struct hearth_file *f, char *dst, size_t n, uint64_
     size_t align = f->align_offset;
     size_t head = (size_t)(-offset & (align - 1));
     size_t middle = (n - head) & ~(align - 1);
-    char *bounce = aligned_alloc(f->align_memory > 4096 ? f->align_memory : 4096, BOUNCE);
+    char *bounce = hearth_aligned_alloc(f->align_memory > 4096 ? f->align_memory : 4096, BOUNCE);
     if (!bounce)
         return 1;
     int rc;
@@ -152,7 +152,7 @@ static int read_around_cache(struct hearth_file *f, char *dst, size_t n, uint64_
     } else {
         rc = direct_bounced(f, bounce, dst, n, offset, err);
     }
-    free(bounce);
+    hearth_aligned_free(bounce);
     return rc;
 }
 
@@ -445,6 +445,8 @@ static int open_unnamed(const char *path)
 {
     int fd = -1;
 #ifdef O_TMPFILE
+    if (getenv("ANDROID_ROOT")) // its rules let programs give no file a second name
+        return -1;
     char *folder = folder_of(path), link[40];
     fd = folder ? open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666) : -1;
     free(folder);

@@ -9,17 +9,15 @@
 #include "base/threads.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/memory.h"
 #include "base/os.h"
+#include "base/os_threads.h"
 
 #define MAX_THREADS 256
 // How long an idle thread spins before it sleeps: longer than the gaps between the task lists of
@@ -134,11 +132,10 @@ void hearth_pool_run(struct hearth_pool *p, hearth_task_fn fn, void *arg, int n_
 
 void hearth_pool_relax(unsigned *turns)
 {
-    const struct timespec pause = {.tv_nsec = 20000};
     if (++*turns < 4096)
         pause_cpu();
     else
-        nanosleep(&pause, NULL);
+        hearth_sleep_ns(20000);
 }
 
 // Waits for a list other than `seen`: first spinning, then asleep. False when the pool closes.
@@ -191,25 +188,15 @@ static void *worker_main(void *arg)
 
 static int start_workers(struct hearth_pool *p)
 {
-    pthread_attr_t attr;
-    int rc = pthread_attr_init(&attr);
-    if (rc)
-        return rc;
-    (void)pthread_attr_setstacksize(&attr, STACK_SIZE);
-    // Workers block all signals, so that signals such as Ctrl-C reach the program's own threads.
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int rc = 0;
     for (int i = 1; i < p->n_threads && !rc; i++) {
         struct worker *w = &p->workers[i - 1];
         w->pool = p;
         w->index = i;
-        rc = pthread_create(&w->thread, &attr, worker_main, w);
+        rc = hearth_thread_start(&w->thread, STACK_SIZE, worker_main, w);
         if (!rc)
             p->n_started++;
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attr);
     return rc;
 }
 
@@ -219,10 +206,10 @@ int hearth_pool_open(struct hearth_pool **out, int n_threads, struct hearth_erro
     if (n_threads < 1 || n_threads > MAX_THREADS)
         return hearth_fail_param(err, HEARTH_E_INVALID, "n_threads", "n_threads is %d: it must be 1 to %d",
                                  n_threads, MAX_THREADS);
-    struct hearth_pool *p = aligned_alloc(LINE, hearth_round_up(sizeof *p, LINE));
+    struct hearth_pool *p = hearth_aligned_alloc(LINE, hearth_round_up(sizeof *p, LINE));
     struct worker *workers = hearth_calloc((size_t)n_threads, sizeof *workers);
     if (!p || !workers) {
-        free(p);
+        hearth_aligned_free(p);
         free(workers);
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for %d threads", n_threads);
     }
@@ -257,7 +244,7 @@ void hearth_pool_close(struct hearth_pool **pool)
     pthread_cond_destroy(&p->finished);
     pthread_mutex_destroy(&p->mutex);
     free(p->workers);
-    free(p);
+    hearth_aligned_free(p);
     *pool = NULL;
 }
 
@@ -281,12 +268,8 @@ struct hearth_lock *hearth_lock_open(void)
     struct hearth_lock *lock = hearth_calloc(1, sizeof *lock);
     if (!lock)
         return NULL;
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC); // setting the time makes nobody wait
     pthread_mutex_init(&lock->mutex, NULL);
-    pthread_cond_init(&lock->handed, &attr);
-    pthread_condattr_destroy(&attr);
+    hearth_condition_open(&lock->handed);
     return lock;
 }
 
@@ -300,17 +283,19 @@ void hearth_lock_close(struct hearth_lock **lock)
     *lock = NULL;
 }
 
-// `until` NULL: however long it takes.
-static bool take_until(struct hearth_lock *lock, const struct timespec *until)
+// `until` 0: however long it takes.
+static bool take_until(struct hearth_lock *lock, uint64_t until)
 {
     pthread_mutex_lock(&lock->mutex);
     bool mine = !lock->taken;
     if (!mine) {
-        int rc = 0;
+        bool late = false;
         lock->n_waiting++;
-        while (!lock->given && rc != ETIMEDOUT)
-            rc = until ? pthread_cond_timedwait(&lock->handed, &lock->mutex, until)
-                       : pthread_cond_wait(&lock->handed, &lock->mutex);
+        while (!lock->given && !late)
+            if (until)
+                late = !hearth_condition_wait_until(&lock->handed, &lock->mutex, until);
+            else
+                pthread_cond_wait(&lock->handed, &lock->mutex);
         lock->n_waiting--;
         mine = lock->given;
         lock->given = false;
@@ -322,17 +307,12 @@ static bool take_until(struct hearth_lock *lock, const struct timespec *until)
 
 void hearth_lock_take(struct hearth_lock *lock)
 {
-    take_until(lock, NULL);
+    take_until(lock, 0);
 }
 
 bool hearth_lock_take_within(struct hearth_lock *lock, uint64_t ns)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    ns += (uint64_t)until.tv_nsec;
-    until.tv_sec += (time_t)(ns / 1000000000u);
-    until.tv_nsec = (long)(ns % 1000000000u);
-    return take_until(lock, &until);
+    return take_until(lock, hearth_now_ns() + ns);
 }
 
 void hearth_lock_drop(struct hearth_lock *lock)

@@ -331,7 +331,7 @@ static size_t find_part(const struct hearth_answer *a, size_t from, const char *
 {
     const size_t start = hearth_call_skip(part, strlen(part), 0);
     *n = without_blanks(part + start, strlen(part + start));
-    const char *at = from < a->n ? memmem(a->text + from, a->n - from, part + start, *n) : NULL;
+    const char *at = from < a->n ? hearth_find_bytes(a->text + from, a->n - from, part + start, *n) : NULL;
     return at ? (size_t)(at - a->text) : SIZE_MAX;
 }
 
@@ -531,14 +531,14 @@ static bool at_called(struct hearth_answer *a)
 
 static bool header_has(const struct hearth_answer *a, size_t end, const char *what)
 {
-    return memmem(a->text + a->at, end - a->at, what, strlen(what)) != NULL;
+    return hearth_find_bytes(a->text + a->at, end - a->at, what, strlen(what)) != NULL;
 }
 
 // The name of the function that a message is to, if it is to one.
 static const char *recipient(const struct hearth_answer *a, size_t end, size_t *n)
 {
     static const char to[] = "to=functions.";
-    const char *s = memmem(a->text + a->at, end - a->at, to, sizeof to - 1);
+    const char *s = hearth_find_bytes(a->text + a->at, end - a->at, to, sizeof to - 1);
     *n = 0;
     if (s)
         for (s += sizeof to - 1; s + *n < a->text + end && is_name(s[*n]);)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/memory.h"
 #include "calls/scan.h"
 
 #define TOOL(name)                                                                                           \
@@ -61,7 +62,7 @@ static void drop(struct text *t)
 
 static const char *find(const struct text *t, size_t from, const char *what)
 {
-    return t->n > from ? memmem(t->s + from, t->n - from, what, strlen(what)) : NULL;
+    return t->n > from ? hearth_find_bytes(t->s + from, t->n - from, what, strlen(what)) : NULL;
 }
 
 // With an empty content or, where the template does not like that, with none.
@@ -169,12 +170,13 @@ static bool find_item(const struct text *t, size_t from, const char *name, const
     const char *named = find(t, from, name), *key = find(t, from, "\"probe_key\"");
     if (!key)
         return find_fields(t, from, name, value, out);
-    while (key && !memmem(key, (size_t)(t->s + t->n - key), value, strlen(value)))
+    while (key && !hearth_find_bytes(key, (size_t)(t->s + t->n - key), value, strlen(value)))
         key = NULL;
     if (!key)
         return false;
     // The arguments of this call are those that have its value.
-    for (const char *next = key; next && next < (const char *)memmem(t->s, t->n, value, strlen(value));) {
+    for (const char *next = key;
+         next && next < (const char *)hearth_find_bytes(t->s, t->n, value, strlen(value));) {
         key = next;
         next = find(t, (size_t)(next - t->s) + 1, "\"probe_key\"");
     }
@@ -235,7 +237,7 @@ static void find_turn_end(const struct probes *p, const char **s, size_t *n)
 static void object_parts(struct hearth_call_format *f, const struct text *t, const struct item *item)
 {
     f->arguments_first = item->arguments < item->name;
-    f->call_ids = memmem(t->s + item->start, item->end - item->start, "probe0001", 9) != NULL;
+    f->call_ids = hearth_find_bytes(t->s + item->start, item->end - item->start, "probe0001", 9) != NULL;
     size_t end = item->arguments;
     while (end > item->start && t->s[end - 1] != '"')
         end--;
@@ -387,7 +389,7 @@ static void read_probes(struct hearth_call_format *f, const struct probes *p)
     const char *turn_end, *behind = p->one.s + one.end;
     size_t n_turn_end, n_behind = p->one.n - one.end;
     find_turn_end(p, &turn_end, &n_turn_end);
-    const char *cut = n_turn_end ? memmem(behind, n_behind, turn_end, n_turn_end) : NULL;
+    const char *cut = n_turn_end ? hearth_find_bytes(behind, n_behind, turn_end, n_turn_end) : NULL;
     n_behind = cut ? (size_t)(cut - behind) : n_behind;
 
     const char *other = find(&p->two, 0, "other_value");

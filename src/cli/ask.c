@@ -2,47 +2,32 @@
 // Questions: see ask.h.
 #include "cli/ask.h"
 
-#include <errno.h>
-#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
 #include "cli/common.h"
 #include "cli/wrap.h"
 
-// How often somebody who waits for an answer looks whether Ctrl-C came.
-#define LOOK_MS 100
-
 bool hearth_can_ask(void)
 {
-    return isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && isatty(STDERR_FILENO) &&
-           tcgetpgrp(STDIN_FILENO) == getpgrp();
+    return hearth_console_is_terminal(0) && hearth_console_is_terminal(1) && hearth_console_is_terminal(2) &&
+           hearth_console_is_in_front();
 }
 
 // A line of standard input, without its end and what it has beyond `size`. False: there is none, or Ctrl-C.
 static bool read_line(char *out, size_t size)
 {
     size_t n = 0;
-    for (;;) {
-        // A read would begin anew after Ctrl-C, which may also come just before it.
-        struct pollfd fd = {.fd = STDIN_FILENO, .events = POLLIN};
-        char c;
-        const int ready = poll(&fd, 1, LOOK_MS);
-        if (hearth_cli_interrupted() || (ready < 0 && errno != EINTR))
-            return false;
-        if (ready <= 0)
-            continue;
-        if (read(STDIN_FILENO, &c, 1) != 1)
-            return false;
-        if (c == '\n')
-            break;
-        if (n + 1 < size)
+    char c;
+    int came;
+    while ((came = hearth_console_byte(&c, hearth_cli_interrupted)) > 0 && c != '\n')
+        if (n + 1 < size && c != '\r')
             out[n++] = c;
-    }
+    if (came <= 0)
+        return false;
     out[n] = '\0';
     return true;
 }

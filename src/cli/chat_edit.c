@@ -5,15 +5,14 @@
 
 #ifdef HEARTH_HAVE_LIBEDIT
 #include <errno.h>
-#include <fcntl.h>
 #include <histedit.h>
 #include <locale.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <wchar.h>
 
 #include "base/memory.h"
+#include "base/os.h"
 
 #define HISTORY_LINES 1000
 
@@ -40,12 +39,7 @@ static int read_character(EditLine *edit, wchar_t *out)
     char byte;
     (void)edit;
     for (;;) {
-        if (!hearth_cli_await_key())
-            return 0;
-        const ssize_t n = read(STDIN_FILENO, &byte, 1);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
+        if (hearth_console_byte(&byte, hearth_cli_interrupted) <= 0)
             return 0;
         const size_t length = mbrtowc(out, &byte, 1, &state);
         if (length == (size_t)-2)
@@ -58,8 +52,8 @@ static int read_character(EditLine *edit, wchar_t *out)
 
 static void name_file(struct chat_editor *e)
 {
-    const char *home = getenv("HOME");
-    if (home && *home)
+    char home[sizeof e->file - sizeof "/.hearth_history"];
+    if (hearth_user_folder(home, sizeof home))
         snprintf(e->file, sizeof e->file, "%s/.hearth_history", home);
 }
 
@@ -67,14 +61,15 @@ struct chat_editor *hearth_chat_edit_open(void)
 {
     const char *term = getenv("TERM");
     HistEvent event;
-    if (!term || !*term || !strcmp(term, "dumb") || !isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
+    if (!term || !*term || !strcmp(term, "dumb") || !hearth_console_is_terminal(0) ||
+        !hearth_console_is_terminal(1))
         return NULL;
     struct chat_editor *e = hearth_calloc(1, sizeof *e);
     if (!e)
         return NULL;
     setlocale(LC_CTYPE, ""); // for characters of several bytes
     e->prompt = "";
-    hearth_terminal_keep();
+    hearth_console_keep();
     e->edit = el_init("hearth", stdin, stdout, stderr);
     e->history = history_init();
     if (!e->edit || !e->history) {
@@ -114,12 +109,11 @@ int hearth_chat_edit_line(struct chat_editor *e, const char *prompt, struct hear
 static void save(struct chat_editor *e)
 {
     HistEvent event;
-    const int fd = *e->file ? open(e->file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : -1;
-    if (fd < 0 && *e->file && errno == ENOENT)
+    const bool there = *e->file && hearth_path_ensure(e->file);
+    if (!there && *e->file && errno == ENOENT)
         hearth_cli_warn("%s is a link to where no file can be: what was typed is not kept", e->file);
-    if (fd < 0)
+    if (!there)
         return;
-    close(fd);
     history(e->history, &event, H_SAVE, e->file);
 }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // Messages from standard input: lines, or several of them.
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,32 +24,32 @@ static enum line read_edited(const struct chat *c, const char *prompt, struct he
 // Adds a line, without its newline.
 static enum line read_line(const struct chat *c, const char *prompt, struct hearth_buffer *out)
 {
-    char *line = NULL;
-    size_t cap = 0;
+    char byte;
+    int came;
+    bool ok = true, some = false;
     if (c->editor)
         return read_edited(c, prompt, out);
     if (c->terminal) {
         hearth_terminal_text(prompt, strlen(prompt));
         fflush(stdout);
     }
-    errno = 0;
-    ssize_t n = !c->terminal || hearth_cli_await_key() ? getline(&line, &cap, stdin) : -1;
-    const bool interrupted = hearth_cli_take_interrupt();
-    if (n > 0 && line[n - 1] == '\n')
-        n--;
-    if (n > 0 && line[n - 1] == '\r')
-        n--;
-    const bool ok = n < 0 || hearth_buffer_add(out, line, (size_t)n);
-    free(line);
+    const size_t before = out->n;
+    while (ok && (came = hearth_console_byte(&byte, hearth_cli_interrupted)) > 0 && byte != '\n') {
+        some = true;
+        ok = hearth_buffer_add(out, &byte, 1);
+    }
+    const bool read = ok && came >= 0 && (came > 0 || some);
+    if (ok && out->n > before && out->data[out->n - 1] == '\r')
+        out->n--;
     if (c->terminal) // what was typed ended in a newline
-        hearth_terminal_text("\n", n < 0);
-    if (interrupted) {
-        clearerr(stdin);
+        hearth_terminal_text("\n", !read);
+    if (hearth_cli_take_interrupt()) {
+        out->n = before;
         return LINE_INTERRUPTED;
     }
     if (!ok)
         hearth_cli_error("no memory for the message");
-    return n < 0 || !ok ? LINE_END : LINE_READ;
+    return read ? LINE_READ : LINE_END;
 }
 
 static bool ends_with(const struct hearth_buffer *b, const char *end)
@@ -106,7 +105,7 @@ static enum line read_paragraph(const struct chat *c, struct hearth_buffer *text
 enum chat_input hearth_chat_read(struct chat *c, struct hearth_buffer *text)
 {
     text->n = 0;
-    hearth_cli_interrupt_input(true);
+    hearth_console_catch_input(true);
     enum line line = read_line(c, "> ", text);
     const bool command = text->n && text->data[0] == '/' && !(text->n > 1 && text->data[1] == '/');
     if (line == LINE_READ && text->n >= strlen(FENCE) && !memcmp(text->data, FENCE, strlen(FENCE)))
@@ -115,7 +114,7 @@ enum chat_input hearth_chat_read(struct chat *c, struct hearth_buffer *text)
         line = read_paragraph(c, text);
     else if (line == LINE_READ)
         line = read_continued(c, text);
-    hearth_cli_interrupt_input(false);
+    hearth_console_catch_input(false);
     if (line == LINE_INTERRUPTED)
         return CHAT_INTERRUPTED;
     if (line == LINE_END && !text->n)

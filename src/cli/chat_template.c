@@ -4,8 +4,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "base/os.h"
 #include "cli/commands.h"
 #include "cli/common.h"
 
@@ -18,7 +18,7 @@ static int read_template(const struct hearth_options *o, const char *command, st
         return HEARTH_EXIT_OK;
     if (!known && given && strstr(given, "{"))
         known = given;
-    if (!known && given && access(given, R_OK))
+    if (!known && given && !hearth_path_readable(given))
         return hearth_cli_usage(hearth_command_find(command),
                                 "--chat-template %s: neither a built-in template nor a file; hearth chat "
                                 "--chat-template list names the built-in ones",

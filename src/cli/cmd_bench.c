@@ -377,9 +377,9 @@ static json_t *json_row(const struct bench *b, const struct test *t, const struc
 {
     const struct hearth_model_info *m = b->info;
     char now[40];
-    time_t seconds = time(NULL);
-    struct tm utc;
-    strftime(now, sizeof now, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&seconds, &utc));
+    struct tm utc = {0};
+    (void)hearth_calendar((int64_t)time(NULL), false, &utc);
+    strftime(now, sizeof now, "%Y-%m-%dT%H:%M:%SZ", &utc);
     return json_pack(
         "{s:s, s:s, s:o, s:o, s:I, s:I, s:s, s:s, s:i, s:i, s:s, s:s, s:i, s:i, s:i, s:s, s:I, s:I, s:f, "
         "s:f, s:o, s:o, s:o, s:o, s:i, s:o}",

@@ -2,7 +2,6 @@
 // hearth chat: opens model, template and session, then reads messages and answers them.
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/memory.h"
 #include "cli/chat.h"
@@ -193,8 +192,8 @@ int hearth_cmd_chat(const struct hearth_options *o)
         return hearth_cli_usage(cmd, "--chat-template and --chat-template-file exclude each other");
     struct chat c = {.o = *o, .messages = json_array(), .seq = -1};
     bool given = false;
-    c.terminal = isatty(STDIN_FILENO);
-    c.dims = isatty(STDOUT_FILENO);
+    c.terminal = hearth_console_is_terminal(0);
+    c.dims = hearth_console_is_terminal(1);
     int status = c.messages ? hearth_cli_check_sampling(o) : hearth_cli_error("no memory for the messages");
     if (!status)
         status = hearth_cli_read_constraint(o, cmd, &c.gbnf);

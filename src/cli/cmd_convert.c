@@ -2,12 +2,11 @@
 // hearth convert: makes a GGUF of a Hugging Face folder.
 #include "convert/convert.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
+#include "base/os.h"
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/converted.h"
@@ -16,47 +15,30 @@
 // Whether OUT is a file of the folder that is no GGUF: the model itself, by mistake.
 static bool is_input(const char *folder, const char *out)
 {
-    const char *slash = strrchr(out, '/'), *name = slash ? slash + 1 : out, *end = strrchr(name, '.');
+    const char *name = hearth_path_name(out), *end = strrchr(name, '.');
     char path[4096];
-    struct stat a, b;
     if ((end && !strcmp(end, ".gguf")) ||
         snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path)
         return false;
-    return !stat(path, &a) && !stat(out, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
-}
-
-// The name of a GGUF in the folder, if there is one.
-static bool find_gguf(const char *folder, char *name, size_t size)
-{
-    DIR *d = opendir(folder);
-    bool found = false;
-    for (const struct dirent *e; d && !found && (e = readdir(d));) {
-        const char *end = strrchr(e->d_name, '.');
-        found = end && !strcmp(end, ".gguf");
-        if (found)
-            snprintf(name, size, "%s", e->d_name);
-    }
-    if (d)
-        closedir(d);
-    return found;
+    return hearth_path_same(path, out);
 }
 
 // What is no folder of Hugging Face's, and what to do with it.
 static int check_folder(const char *folder)
 {
     char path[4096], gguf[256];
-    struct stat st;
-    if (stat(folder, &st))
+    struct hearth_path at;
+    if (!hearth_path_look(folder, &at))
         return hearth_cli_error("%s: %s", folder, strerror(errno));
-    if (!S_ISDIR(st.st_mode))
+    if (at.kind != HEARTH_PATH_FOLDER)
         return hearth_cli_error(
             "%s is a file: convert wants a folder as on Hugging Face, with config.json and "
             "safetensors files (hearth quantize takes GGUF files)",
             folder);
     const int n = snprintf(path, sizeof path, "%s/config.json", folder);
-    if (n >= (int)sizeof path || !stat(path, &st))
+    if (n >= (int)sizeof path || hearth_path_look(path, &at))
         return HEARTH_EXIT_OK;
-    if (find_gguf(folder, gguf, sizeof gguf))
+    if (hearth_folder_find(folder, ".gguf", gguf, sizeof gguf))
         return hearth_cli_error("%s has no config.json, but %s, which needs no converting: hearth run %s/%s",
                                 folder, gguf, folder, gguf);
     return hearth_cli_error(

@@ -193,7 +193,7 @@ static int cut_text(struct embedding *e)
     const char *at = e->text.data ? e->text.data : "", *end = at + e->text.n;
     int status = HEARTH_EXIT_OK;
     while (!status) {
-        const char *next = n ? memmem(at, (size_t)(end - at), separator, n) : NULL;
+        const char *next = n ? hearth_find_bytes(at, (size_t)(end - at), separator, n) : NULL;
         status = add_item(e, at, (size_t)((next ? next : end) - at));
         if (!next)
             break;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/os.h"
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/inspect_pack.h"
@@ -172,22 +173,9 @@ static void print_cut(const char *line)
         printf("%.*s...\n", (int)cut, line);
 }
 
-struct line {
-    FILE *to;
-    char *text;
-    size_t n;
-};
-
-// Where a line of the table is to be written before end_line() prints it; NULL: no memory.
-static FILE *begin_line(struct line *l)
+static void end_line(struct hearth_text_stream *l)
 {
-    *l = (struct line){0};
-    return l->to = open_memstream(&l->text, &l->n);
-}
-
-static void end_line(struct line *l)
-{
-    if (!fclose(l->to))
+    if (hearth_text_stream_end(l))
         print_cut(l->text);
     free(l->text);
 }
@@ -294,8 +282,8 @@ static void print_table(const struct hearth_gguf *g, const struct hearth_pack *p
     print_summary(g, pack, sum);
     printf("\nmetadata (%" PRIu64 ")\n", hearth_gguf_n_kv(g));
     int width = widest_key(g);
-    struct line l;
-    for (uint64_t i = 0; i < hearth_gguf_n_kv(g) && begin_line(&l); i++) {
+    struct hearth_text_stream l;
+    for (uint64_t i = 0; i < hearth_gguf_n_kv(g) && hearth_text_stream(&l); i++) {
         print_kv(l.to, hearth_gguf_kv_at(g, i), width);
         end_line(&l);
     }
@@ -315,7 +303,7 @@ static void print_table(const struct hearth_gguf *g, const struct hearth_pack *p
     }
     printf("\ntensors (%" PRIu64 ")\n", hearth_gguf_n_tensors(g));
     width = widest_name(g);
-    for (uint64_t i = 0; i < hearth_gguf_n_tensors(g) && begin_line(&l); i++) {
+    for (uint64_t i = 0; i < hearth_gguf_n_tensors(g) && hearth_text_stream(&l); i++) {
         print_tensor(l.to, g, hearth_gguf_tensor_at(g, i), width);
         end_line(&l);
     }

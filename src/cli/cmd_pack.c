@@ -9,7 +9,7 @@
 
 int hearth_cmd_pack(const struct hearth_options *o)
 {
-    if (hearth_cli_same_file(o->model, o->out) || (o->profile && hearth_cli_same_file(o->profile, o->out)))
+    if (hearth_path_same(o->model, o->out) || (o->profile && hearth_path_same(o->profile, o->out)))
         return hearth_cli_error("%s is what the pack is made of: give another name for it", o->out);
     const int refused = hearth_cli_check_out(o->out);
     if (refused)

@@ -165,7 +165,7 @@ int hearth_cmd_profile(const struct hearth_options *o)
         return hearth_cli_usage(cmd, "-f is missing: which text should be run?");
     if (!o->out)
         return hearth_cli_usage(cmd, "-o is missing: where should the profile go?");
-    if (hearth_cli_same_file(o->model, o->out) || hearth_cli_same_file(o->file, o->out))
+    if (hearth_path_same(o->model, o->out) || hearth_path_same(o->file, o->out))
         return hearth_cli_error("%s is what the profile is made of: give another name for it", o->out);
     const int refused = hearth_cli_check_out(o->out);
     if (refused)

@@ -11,7 +11,7 @@ int hearth_cmd_quantize(const struct hearth_options *o)
     const struct hearth_recipe *recipe = hearth_recipe_by_name(o->type);
     if (!recipe)
         return hearth_unknown_type("quantize", o->type);
-    if (hearth_cli_same_file(o->model, o->out))
+    if (hearth_path_same(o->model, o->out))
         return hearth_cli_error("%s and %s are the same file", o->model, o->out);
     const int refused = hearth_cli_check_out(o->out);
     if (refused)

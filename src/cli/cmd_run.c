@@ -274,7 +274,7 @@ static void note_no_prompt(const struct run *r)
 static void note_unread(const struct hearth_options *o)
 {
     const bool given = (o->prompt && *o->prompt) || (o->file && strcmp(o->file, "-") != 0);
-    if (given && hearth_cli_stdin_waits())
+    if (given && hearth_console_has_input())
         hearth_cli_info("standard input is not read, as there is a prompt%s",
                         o->prompt ? "" : " (-f - reads it in place of a file)");
 }
@@ -338,7 +338,7 @@ static int open_logits_out(struct run *r)
     r->prompt_logits = hearth_calloc((size_t)r->n_vocab, sizeof *r->prompt_logits);
     if (!r->prompt_logits)
         return hearth_cli_error("no memory for %d logits", r->n_vocab);
-    r->logits_out = fopen(r->o->logits_out, "wb");
+    r->logits_out = hearth_file_stream(r->o->logits_out, "wb");
     if (!r->logits_out)
         return hearth_cli_error("cannot create %s: %s", r->o->logits_out, strerror(errno));
     return HEARTH_EXIT_OK;

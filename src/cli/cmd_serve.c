@@ -13,7 +13,6 @@ int hearth_cmd_serve(const struct hearth_options *o)
 
 #else
 
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,8 +87,7 @@ static int read_keys(struct serve *s)
 // The model's name: that of the file, without folder and ending.
 static void make_name(struct serve *s)
 {
-    const char *path = s->o->model, *slash = strrchr(path, '/');
-    snprintf(s->name, sizeof s->name, "%s", s->o->alias ? s->o->alias : slash ? slash + 1 : path);
+    snprintf(s->name, sizeof s->name, "%s", s->o->alias ? s->o->alias : hearth_path_name(s->o->model));
     char *end = strrchr(s->name, '.');
     if (!s->o->alias && end && !strcmp(end, ".gguf"))
         *end = 0;
@@ -178,21 +176,17 @@ static int start(struct serve *s)
 
 static _Atomic(struct hearth_server *) running;
 
-static void on_signal(int sig)
+static void stop_server(void)
 {
-    (void)sig;
     hearth_server_stop(atomic_load(&running));
 }
 
 static int run(struct serve *s)
 {
-    const struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     const bool late = hearth_cli_interrupted();
     hearth_cli_cancel_on_interrupt(NULL);
     atomic_store(&running, s->server);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    signal(SIGPIPE, SIG_IGN);
+    hearth_console_catch_for_server(stop_server);
     if (late || hearth_cli_interrupted())
         hearth_server_stop(s->server);
     hearth_server_run(s->server);

@@ -81,7 +81,7 @@ int hearth_cmd_train(const struct hearth_options *o)
         return hearth_cli_usage(cmd, "-f is missing: which text should be learned from?");
     if (!o->out)
         return hearth_cli_usage(cmd, "-o is missing: where should the model with predictors go?");
-    if (hearth_cli_same_file(o->model, o->out) || hearth_cli_same_file(o->file, o->out))
+    if (hearth_path_same(o->model, o->out) || hearth_path_same(o->file, o->out))
         return hearth_cli_error("%s is what the predictors are made of: give another name for the model",
                                 o->out);
     const int refused = hearth_cli_check_out(o->out);

@@ -4,14 +4,10 @@
 
 #include <errno.h>
 #include <math.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/cpu.h"
 #include "base/log.h"
@@ -174,113 +170,38 @@ void hearth_cli_print_version(void)
 
 // ---- stopping
 
-static volatile sig_atomic_t interrupted;
+static atomic_bool interrupted; // signal handlers set it
 static _Atomic(struct hearth_session *) cancelled_by_signal;
 
-// Has the signal do what it does to a program that does not know it, with a clean terminal.
-static void on_end(int sig)
+// The second time the program is to end at once.
+static bool on_interrupt(void)
 {
-    hearth_terminal_clear_at_once();
-    signal(sig, SIG_DFL);
-    raise(sig);
-}
-
-static void on_kill(int sig)
-{
-    hearth_terminal_give_back_at_once();
-    on_end(sig);
-}
-
-static void on_signal(int sig)
-{
-    const int error = errno;
-    if (interrupted)
-        on_kill(sig);
-    interrupted = 1;
+    if (atomic_exchange(&interrupted, true))
+        return false;
     hearth_cancel(atomic_load(&cancelled_by_signal));
-    errno = error;
-}
-
-static void catch_signal(int sig, void (*handler)(int), int flags);
-
-// Ctrl-Z: the shell's line must not follow a progress line, which comes back afterwards by itself.
-static void on_stop(int sig)
-{
-    const int error = errno;
-    on_end(sig);
-    catch_signal(sig, on_stop, (int)SA_NODEFER);
-    errno = error;
+    return true;
 }
 
 void hearth_cli_cancel_on_interrupt(struct hearth_session *session)
 {
     atomic_store(&cancelled_by_signal, session);
-    if (interrupted)
+    if (atomic_load(&interrupted))
         hearth_cancel(session);
-}
-
-static void catch_signal(int sig, void (*handler)(int), int flags)
-{
-    struct sigaction action = {.sa_handler = handler, .sa_flags = flags | SA_RESTART};
-    sigaction(sig, &action, NULL);
-}
-
-// What the program was started to ignore (nohup) stays ignored.
-static void catch_unless_ignored(int sig, void (*handler)(int), int flags)
-{
-    struct sigaction before;
-    if (!sigaction(sig, NULL, &before) && before.sa_handler != SIG_IGN)
-        catch_signal(sig, handler, flags);
 }
 
 void hearth_cli_catch_interrupt(void)
 {
-    catch_signal(SIGINT, on_signal, 0);
-    catch_signal(SIGTERM, on_signal, 0);
-    catch_unless_ignored(SIGHUP, on_kill, 0);
-    catch_unless_ignored(SIGQUIT, on_kill, 0);
-    catch_unless_ignored(SIGTSTP, on_stop, (int)SA_NODEFER);
-}
-
-void hearth_cli_limit_quietly(void)
-{
-    signal(SIGXFSZ, SIG_IGN);
+    hearth_console_catch(on_interrupt);
 }
 
 bool hearth_cli_interrupted(void)
 {
-    return interrupted != 0;
-}
-
-void hearth_cli_interrupt_input(bool on)
-{
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = on ? 0 : SA_RESTART};
-    sigaction(SIGINT, &action, NULL);
-    signal(SIGTERM, on_kill);
-}
-
-bool hearth_cli_await_key(void)
-{
-    struct pollfd fd = {.fd = STDIN_FILENO, .events = POLLIN};
-    sigset_t blocked, before;
-    int ready = 0;
-    sigemptyset(&blocked);
-    sigaddset(&blocked, SIGINT);
-    pthread_sigmask(SIG_BLOCK, &blocked, &before); // so that it cannot come between the question and the wait
-    while (!interrupted && ready <= 0) {
-        ready = ppoll(&fd, 1, NULL, &before);
-        if (ready < 0 && errno != EINTR)
-            break;
-    }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return !interrupted;
+    return atomic_load(&interrupted);
 }
 
 bool hearth_cli_take_interrupt(void)
 {
-    const bool was = interrupted != 0;
-    interrupted = 0;
-    return was;
+    return atomic_exchange(&interrupted, false);
 }
 
 // ---- input and output
@@ -312,7 +233,7 @@ bool hearth_buffer_add(struct hearth_buffer *b, const void *src, size_t n)
 int hearth_cli_read(const char *path, struct hearth_buffer *out)
 {
     const bool is_stdin = !strcmp(path, "-");
-    FILE *f = is_stdin ? stdin : fopen(path, "rb");
+    FILE *f = is_stdin ? stdin : hearth_file_stream(path, "rb");
     if (!f)
         return hearth_cli_error("cannot open %s: %s", path, strerror(errno));
     const char *name = is_stdin ? "standard input" : path;
@@ -331,19 +252,13 @@ int hearth_cli_read(const char *path, struct hearth_buffer *out)
     return status;
 }
 
-bool hearth_cli_same_file(const char *a, const char *b)
-{
-    struct stat sa, sb;
-    return !stat(a, &sa) && !stat(b, &sb) && sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino;
-}
-
 int hearth_cli_check_out(const char *path)
 {
-    struct stat st;
+    struct hearth_path at;
     char magic[4] = "";
-    if (stat(path, &st) || !S_ISREG(st.st_mode) || !st.st_size)
+    if (!hearth_path_look(path, &at) || at.kind != HEARTH_PATH_FILE || !at.size)
         return HEARTH_EXIT_OK;
-    FILE *f = fopen(path, "rbe");
+    FILE *f = hearth_file_stream(path, "rb");
     const bool is_gguf = !f || (fread(magic, 1, sizeof magic, f) == sizeof magic &&
                                 (!memcmp(magic, "GGUF", 4) || !memcmp(magic, "PWRI", 4)));
     if (f)
@@ -391,25 +306,14 @@ void hearth_cli_warn_binary(const char *path, const struct hearth_buffer *text)
 
 bool hearth_cli_stdin_is_piped(void)
 {
-    struct stat st;
-    return !fstat(STDIN_FILENO, &st) && (S_ISFIFO(st.st_mode) || S_ISREG(st.st_mode) || S_ISSOCK(st.st_mode));
-}
-
-bool hearth_cli_stdin_waits(void)
-{
-    struct stat st;
-    struct pollfd fd = {.fd = STDIN_FILENO, .events = POLLIN};
-    if (fstat(STDIN_FILENO, &st))
-        return false;
-    if (S_ISREG(st.st_mode))
-        return lseek(STDIN_FILENO, 0, SEEK_CUR) < st.st_size;
-    return S_ISFIFO(st.st_mode) && poll(&fd, 1, 0) > 0 && (fd.revents & POLLIN);
+    struct hearth_path at;
+    return hearth_stream_look(0, &at) &&
+           (at.kind == HEARTH_PATH_PIPE || at.kind == HEARTH_PATH_FILE || at.kind == HEARTH_PATH_SOCKET);
 }
 
 void hearth_cli_await_stdin(const char *message)
 {
-    struct pollfd fd = {.fd = STDIN_FILENO, .events = POLLIN};
-    if (poll(&fd, 1, 500) == 0)
+    if (!hearth_console_waits(500))
         hearth_cli_info("%s", message);
 }
 
@@ -503,11 +407,11 @@ bool hearth_cli_progress(void *arg, float share)
 
 void hearth_cli_progress_of_file(const char *path, const char *what)
 {
-    struct stat s;
+    struct hearth_path at;
     // Of a split model it is one part.
-    const bool known = !stat(path, &s) && s.st_size > 0 && !strstr(path, "-of-");
-    hearth_progress_begin(known ? HEARTH_PROGRESS_BYTES : HEARTH_PROGRESS_SHARE,
-                          known ? (double)s.st_size : 1, "%s", what);
+    const bool known = hearth_path_look(path, &at) && at.size > 0 && !strstr(path, "-of-");
+    hearth_progress_begin(known ? HEARTH_PROGRESS_BYTES : HEARTH_PROGRESS_SHARE, known ? (double)at.size : 1,
+                          "%s", what);
 }
 
 int hearth_cli_open_model_at(struct hearth_model **out, const char *path, const struct hearth_options *o,
@@ -547,7 +451,9 @@ static int check_model_options(const struct hearth_options *o)
 // "llama3": programs that download models have names for them.
 static bool is_name(const char *path)
 {
-    return !strchr(path, '/') && !strstr(path, ".gguf") && access(path, F_OK) && errno == ENOENT;
+    struct hearth_path at;
+    return hearth_path_name(path) == path && !strstr(path, ".gguf") && !hearth_path_look(path, &at) &&
+           errno == ENOENT;
 }
 
 int hearth_cli_open_model(struct hearth_model **out, const struct hearth_options *o, bool vocab_only)
@@ -558,8 +464,8 @@ int hearth_cli_open_model(struct hearth_model **out, const struct hearth_options
         return status;
     if (is_name(o->model))
         return hearth_cli_error("there is no file %s here: give the path of a GGUF file", o->model);
-    struct stat st;
-    if (!stat(o->model, &st) && S_ISDIR(st.st_mode))
+    struct hearth_path at;
+    if (hearth_path_look(o->model, &at) && at.kind == HEARTH_PATH_FOLDER)
         return hearth_cli_error(
             "%s is a folder: give a GGUF file in it, or make one of a Hugging Face folder: hearth "
             "convert %s OUT.gguf",
@@ -581,17 +487,6 @@ void hearth_cli_note_unused(const struct hearth_options *o, struct hearth_sessio
                      names[i]);
     if (*unused && !stats.io)
         hearth_cli_info("without effect here: %s (all weights are in memory; see --ram)", unused);
-}
-
-bool hearth_cli_cache_folder(char *out, size_t size)
-{
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    int n = -1;
-    if (cache && *cache == '/') // others are to be ignored, says the XDG base directory specification
-        n = snprintf(out, size, "%s/hearth", cache);
-    else if (home && *home)
-        n = snprintf(out, size, "%s/.cache/hearth", home);
-    return n > 0 && (size_t)n < size;
 }
 
 int hearth_cli_threads(const struct hearth_options *o)

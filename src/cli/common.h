@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "cli/options.h"
+#include "cli/console.h"
 #include "cli/terminal.h"
 
 // ---- messages, all on standard error as "hearth: ..."
@@ -38,21 +39,12 @@ void hearth_cli_catch_interrupt(void);
 // before, it is cancelled now.
 void hearth_cli_cancel_on_interrupt(struct hearth_session *session);
 bool hearth_cli_interrupted(void);
-// Whether Ctrl-C makes reading input fail with EINTR, instead of waiting on. SIGTERM ends the program then
-// and later.
-void hearth_cli_interrupt_input(bool on);
-// Waits until there is something to read from standard input. False: Ctrl-C came.
-bool hearth_cli_await_key(void);
 // Forgets that Ctrl-C came, so that the next one is the first again. Returns whether one did.
 bool hearth_cli_take_interrupt(void);
 // For the library's `progress` callbacks: sets the progress line, and returns false after Ctrl-C.
 bool hearth_cli_progress(void *arg, float share);
 // Begins a progress line of something that goes through the model file at `path`.
 void hearth_cli_progress_of_file(const char *path, const char *what);
-
-// From now on a write beyond the limit on file sizes (ulimit -f) fails with a message instead of
-// killing the program.
-void hearth_cli_limit_quietly(void);
 
 // ---- input and output
 
@@ -72,12 +64,8 @@ size_t hearth_cli_character(const char *text, size_t n);
 void hearth_cli_warn_binary(const char *path, const struct hearth_buffer *text);
 // Whether standard input is a file, a pipe or a socket: something that is there to be read.
 bool hearth_cli_stdin_is_piped(void);
-// Whether there is a file or a pipe with something in it that nobody has read.
-bool hearth_cli_stdin_waits(void);
 // Says the message if standard input has nothing to read for half a second: somebody may be waiting in vain.
 void hearth_cli_await_stdin(const char *message);
-// Whether both names are those of one file that is there.
-bool hearth_cli_same_file(const char *a, const char *b);
 // Whether a model or a profile may be written to `path`: nothing is there, or a GGUF file (PowerInfer's,
 // too), or nothing that could be lost. Says why not, and returns an exit status.
 int hearth_cli_check_out(const char *path);
@@ -115,8 +103,6 @@ int hearth_cli_open_session(struct hearth_session **out, const struct hearth_mod
                             const struct hearth_session_params *params);
 // Says which options about reading weights change nothing, because the session has them all in memory.
 void hearth_cli_note_unused(const struct hearth_options *o, struct hearth_session *session);
-// The folder of what can be made again, which may not exist yet; false: there is none.
-bool hearth_cli_cache_folder(char *out, size_t size);
 // Number of threads of a session with these options.
 int hearth_cli_threads(const struct hearth_options *o);
 // For commands that work on a text: reads --file, which is freed by the caller in any case, and opens the

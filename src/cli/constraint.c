@@ -4,8 +4,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "base/os.h"
 #include "schema/schema.h"
 
 static int add_schema(const struct hearth_buffer *json, struct hearth_buffer *gbnf)
@@ -39,7 +39,7 @@ int hearth_cli_read_constraint(const struct hearth_options *o, const struct hear
         status = hearth_cli_error("no memory for the grammar");
     if (!status && which >= 2) {
         status = add_schema(&text, gbnf);
-        if (status && which == 2 && !access(given[which], R_OK))
+        if (status && which == 2 && hearth_path_readable(given[which]))
             hearth_cli_info("%s is a file: -jf reads the schema from one", given[which]);
     } else if (!status) {
         *gbnf = text;

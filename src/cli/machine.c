@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/cpu.h"
 #include "base/os.h"
@@ -48,16 +47,17 @@ static void keep(const struct hearth_probe *p, const char *folder, const char *p
 static bool can_keep(const char *folder)
 {
     struct hearth_error err = {0};
-    return !hearth_folder_make(folder, &err) && !access(folder, W_OK);
+    return !hearth_folder_make(folder, &err) && hearth_folder_writable(folder);
 }
 
 // One of the known ones, or that of a file. A name that is a file's, too, is the file's.
 static int load_machine(struct hearth_probe *out, const char *name, struct hearth_error *err)
 {
-    for (const struct hearth_known_machine *m = hearth_known_machines; m->name && access(name, F_OK); m++)
+    struct hearth_path at;
+    for (const struct hearth_known_machine *m = hearth_known_machines; m->name && !hearth_path_look(name, &at); m++)
         if (!strcmp(m->name, name))
             return hearth_probe_parse(out, m->text, strlen(m->text), err);
-    if (strchr(name, '/') || strchr(name, '.') || !access(name, F_OK))
+    if (hearth_path_name(name) != name || strchr(name, '.') || hearth_path_look(name, &at))
         return hearth_probe_load(out, name, err);
     return hearth_fail(
         err, HEARTH_E_INVALID,
@@ -96,7 +96,7 @@ static int measure(struct hearth_probe *out, const struct hearth_probe *before, 
     hearth_cli_info("measuring this machine%s", before->cores ? " again" : "");
     for (int i = 0; i < rounds; i++) {
         if (i)
-            nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+            hearth_sleep_ns(PAUSE_NS);
         if (hearth_probe_measure(out, path, flags, &err))
             return hearth_cli_fail(&err);
         const bool settled = hearth_probe_settled(out);
@@ -130,7 +130,7 @@ int hearth_cli_machine(struct hearth_probe *out, const struct hearth_options *o,
     if (hearth_probe_identify(out, path, flags, &err))
         return when == HEARTH_MEASURE_NOW ? hearth_cli_fail(&err) : HEARTH_EXIT_FAILURE;
     const bool cached =
-        hearth_cli_cache_folder(folder, sizeof folder) && cache_path(file, sizeof file, folder, out);
+        hearth_user_cache_folder(folder, sizeof folder) && cache_path(file, sizeof file, folder, out);
     struct hearth_probe before = {0};
     const bool holds = cached && recall(&before, file, out) && hearth_probe_settled(&before);
     if (holds && !o->measure) {
@@ -152,16 +152,15 @@ bool hearth_cli_machine_forget(const struct hearth_options *o, const char *path)
     struct hearth_probe p;
     unsigned flags;
     return !o->machine && hearth_cpu_limit(hearth_options_cpu(o), &flags) &&
-           !hearth_probe_identify(&p, path, flags, NULL) && hearth_cli_cache_folder(folder, sizeof folder) &&
-           cache_path(file, sizeof file, folder, &p) && !unlink(file);
+           !hearth_probe_identify(&p, path, flags, NULL) && hearth_user_cache_folder(folder, sizeof folder) &&
+           cache_path(file, sizeof file, folder, &p) && hearth_path_remove(file);
 }
 
 void hearth_cli_machine_when(const struct hearth_probe *p, char *out, size_t size)
 {
-    const time_t seconds = (time_t)p->measured;
     struct tm tm;
     *out = '\0';
-    if (p->measured && localtime_r(&seconds, &tm))
+    if (p->measured && hearth_calendar((int64_t)p->measured, true, &tm))
         strftime(out, size, "%Y-%m-%d %H:%M", &tm);
 }
 

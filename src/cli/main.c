@@ -29,7 +29,8 @@ static int generate(int argc, char **argv)
 int main(int argc, char **argv)
 {
     hearth_os_guard_standard_files();
-    hearth_cli_limit_quietly();
+    hearth_console_begin();
+    hearth_os_arguments(&argc, &argv);
     hearth_cli_log_init(false, false);
     if (argc < 2) {
         hearth_cli_error("a command is missing");

@@ -4,8 +4,8 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "base/os.h"
 #include "cli/common.h"
 #include "gguf/gguf.h"
 
@@ -88,7 +88,7 @@ void hearth_next_of_training(const struct hearth_options *o)
     quote(trained, o->out);
     beside(path, o->model, ".profile");
     quote(profile, path);
-    if (!access(path, R_OK))
+    if (hearth_path_readable(path))
         hearth_cli_next("hearth pack %s %s --profile %s", trained,
                         quote(out, beside(path, o->model, ".hearth.gguf")), profile);
     else

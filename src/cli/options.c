@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
+#include "base/os.h"
 #include "cli/common.h"
 #include "cli/help.h"
 #include "cli/llama_options.h"
@@ -271,7 +271,7 @@ static bool is_settled(const struct parser *p, const struct hearth_option *opt)
 static void warn_of_slips(void)
 {
     char name[HEARTH_SPELLING_MAX + 8], value[HEARTH_SPELLING_MAX + 8];
-    for (char *const *variable = environ; *variable; variable++) {
+    for (char *const *variable = hearth_os_environment(); *variable; variable++) {
         const size_t n = strcspn(*variable, "=");
         const struct hearth_option *opt = hearth_option_table, *near = NULL;
         if (strncmp(*variable, "HEARTH_", 7) || n >= sizeof name)
@@ -298,7 +298,7 @@ static int take_environment(struct parser *p)
         if (!(opt->commands & p->cmd->bit) || !has_variable(opt) || is_settled(p, opt))
             continue;
         variable_of(opt, name);
-        const char *value = getenv(name);
+        const char *value = hearth_os_variable(name);
         const int rc = value && *value ? take_variable(p, opt, name, value) : -1;
         if (rc >= 0)
             return rc;

@@ -3,12 +3,9 @@
 #include "cli/pack_cache.h"
 
 #include <ctype.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/os.h"
 #include "cli/ask.h"
@@ -37,7 +34,7 @@ struct place {
 static bool find_folder(const struct hearth_options *o, char *out, size_t size)
 {
     if (!o->pack_dir)
-        return hearth_cli_cache_folder(out, size);
+        return hearth_user_cache_folder(out, size);
     const int n = snprintf(out, size, "%s", o->pack_dir);
     return n > 0 && (size_t)n < size;
 }
@@ -71,7 +68,7 @@ static int find_place(struct place *p, const struct hearth_model *m, const struc
 
 static void throw_away(const struct place *p, const char *why)
 {
-    if (unlink(p->path))
+    if (!hearth_path_remove(p->path))
         hearth_cli_warn("%s: %s, and it cannot be removed", p->path, why);
     else
         hearth_cli_info("%s: %s; it is removed", p->path, why);
@@ -80,9 +77,8 @@ static void throw_away(const struct place *p, const char *why)
 // What others may have written is not this user's model.
 static bool is_trusted(const char *path)
 {
-    struct stat st;
-    return !stat(path, &st) && (st.st_uid == geteuid() || st.st_uid == 0) &&
-           !(st.st_mode & (S_IWGRP | S_IWOTH));
+    struct hearth_path at;
+    return hearth_path_look(path, &at) && at.own;
 }
 
 // Only what is damaged is removed. A file that cannot be read now, or that another version made, may be a
@@ -91,7 +87,8 @@ static bool has_pack(const struct place *p)
 {
     struct hearth_gguf *g = NULL;
     struct hearth_error err = {0};
-    if (access(p->path, F_OK))
+    struct hearth_path at;
+    if (!hearth_path_look(p->path, &at))
         return false;
     if (!is_trusted(p->path)) {
         hearth_cli_warn("%s is not used: others may write to it", p->path);
@@ -142,7 +139,7 @@ static int weigh(const struct place *p, const struct hearth_session_params *para
     if (!rc)
         rc = fit_of(p->sketch, params, &unverified, &m, fit, &err);
     hearth_model_close(&m);
-    (void)unlink(p->sketch);
+    (void)hearth_path_remove(p->sketch);
     if (rc && (o->pack == HEARTH_PACK_AUTO || o->verbose))
         not_packed(&err);
     return rc;
@@ -163,7 +160,8 @@ static void describe(const struct hearth_fit *pack, const struct hearth_fit *wit
 
 static bool was_declined(const struct place *p)
 {
-    return !access(p->declined, F_OK);
+    struct hearth_path at;
+    return hearth_path_look(p->declined, &at);
 }
 
 static bool may_make(const struct place *p, const struct hearth_options *o)
@@ -206,11 +204,8 @@ static bool has_room(const struct place *p, uint64_t bytes, const char *does)
 
 static void remember_declined(const struct place *p)
 {
-    const int fd = open(p->declined, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return;
-    close(fd);
-    hearth_cli_info("this is not asked again for this model; --pack auto packs it");
+    if (hearth_path_make_own(p->declined))
+        hearth_cli_info("this is not asked again for this model; --pack auto packs it");
 }
 
 static enum hearth_answer is_wanted(const struct place *p, const struct hearth_options *o, uint64_t bytes,

@@ -4,8 +4,8 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "base/os.h"
 #include "cli/common.h"
 #include "cli/llama_options.h"
 #include "cli/spelling.h"
@@ -159,7 +159,7 @@ int hearth_suggest_command(const char *name)
                                 owner(name)->name);
     if (nearest && is_near(best, name))
         return hearth_cli_usage(NULL, "unknown command %s; did you mean %s?", name, nearest);
-    if (!access(name, R_OK))
+    if (hearth_path_readable(name))
         return hearth_cli_usage(NULL, "%s is no command but a file: hearth run FILE or hearth chat FILE",
                                 name);
     return hearth_cli_usage(NULL, "unknown command %s", name);

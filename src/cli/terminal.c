@@ -4,17 +4,13 @@
 
 #include <math.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <sys/stat.h>
-#include <termios.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "base/os.h"
+#include "base/os_threads.h"
+#include "cli/console.h"
 
 #define REDRAW_NS  100000000    // ten times a second
 #define APPEAR_NS  300000000ull // what takes less shows no line
@@ -22,6 +18,7 @@
 #define BAR_LEAST  8
 #define TAIL_LEAST 30 // columns set aside behind the bar, so that its end does not move
 #define LINE_MAX   400
+#define STACK_SIZE ((size_t)256 << 10)
 #define CLEAR      "\r\033[K"
 
 struct progress {
@@ -44,11 +41,7 @@ static bool undrained;      // the pipe that is standard output may still hold t
 
 int hearth_terminal_columns(FILE *stream)
 {
-    struct winsize size;
-    const int fd = fileno(stream);
-    if (fd < 0 || !isatty(fd))
-        return 0;
-    return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 80;
+    return hearth_console_columns(stream == stderr ? 2 : 1);
 }
 
 int hearth_terminal_width(FILE *stream)
@@ -59,17 +52,10 @@ int hearth_terminal_width(FILE *stream)
 
 // ---- where the streams go
 
-static bool is_pipe(int fd)
+static bool is_pipe(int stream)
 {
-    struct stat s;
-    return !fstat(fd, &s) && S_ISFIFO(s.st_mode);
-}
-
-static bool same_place(void)
-{
-    struct stat out, err;
-    return !fstat(STDOUT_FILENO, &out) && !fstat(STDERR_FILENO, &err) && out.st_dev == err.st_dev &&
-           out.st_ino == err.st_ino;
+    struct hearth_path at;
+    return hearth_stream_look(stream, &at) && at.kind == HEARTH_PATH_PIPE;
 }
 
 // A pipe may end on the terminal, as in `hearth ... | cat`.
@@ -78,7 +64,7 @@ bool hearth_terminal_shows_text(void)
     static atomic_int answer; // asked for each token; 0: not known yet
     int known = atomic_load(&answer);
     if (!known) {
-        known = isatty(STDERR_FILENO) && (isatty(STDOUT_FILENO) || is_pipe(STDOUT_FILENO)) ? 1 : -1;
+        known = hearth_console_is_terminal(2) && (hearth_console_is_terminal(1) || is_pipe(1)) ? 1 : -1;
         atomic_store(&answer, known);
     }
     return known > 0;
@@ -88,29 +74,22 @@ bool hearth_terminal_shows_text(void)
 // Who does not read is not waited for.
 static void drain(void)
 {
-    const struct timespec moment = {.tv_nsec = 5000000};
-    int left = 0;
+    const uint64_t moment = 5000000;
     if (!undrained)
         return;
     undrained = false;
-    if (!isatty(STDERR_FILENO) || !is_pipe(STDOUT_FILENO))
+    if (!hearth_console_is_terminal(2) || !is_pipe(1))
         return;
-    for (int i = 0; i < 40 && !ioctl(STDOUT_FILENO, FIONREAD, &left) && left > 0; i++)
-        nanosleep(&moment, NULL);
-    nanosleep(&moment, NULL);
+    for (int i = 0; i < 40 && hearth_console_unread(); i++)
+        hearth_sleep_ns(moment);
+    hearth_sleep_ns(moment);
 }
 
 // ---- the line
 
 static void put(const char *bytes, size_t n)
 {
-    while (n) {
-        const ssize_t written = write(STDERR_FILENO, bytes, n);
-        if (written <= 0)
-            return;
-        bytes += written;
-        n -= (size_t)written;
-    }
+    hearth_console_put(2, bytes, n);
 }
 
 void hearth_terminal_clear_at_once(void)
@@ -228,10 +207,9 @@ static void draw(void)
 // Draws now and then, also when nobody says how far things are.
 static void *draw_forever(void *arg)
 {
-    const struct timespec pause = {.tv_nsec = REDRAW_NS};
     (void)arg;
     for (;;) {
-        nanosleep(&pause, NULL);
+        hearth_sleep_ns(REDRAW_NS);
         pthread_mutex_lock(&lock);
         if (now.open && hearth_now_ns() - now.start >= APPEAR_NS &&
             !(text_line_open && hearth_terminal_shows_text()))
@@ -247,15 +225,11 @@ static void start_drawing(void)
 {
     static bool started;
     pthread_t thread;
-    sigset_t all, old;
-    if (started || !now.open || !isatty(STDERR_FILENO))
+    if (started || !now.open || !hearth_console_is_terminal(2))
         return;
     started = true;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    if (!pthread_create(&thread, NULL, draw_forever, NULL))
+    if (!hearth_thread_start(&thread, STACK_SIZE, draw_forever, NULL))
         pthread_detach(thread);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
 void hearth_progress_switch(bool on)
@@ -323,7 +297,7 @@ void hearth_terminal_message(void)
     clear();
     fflush(stdout); // an error of it stays set, and is reported at the end
     drain();
-    if (text_line_open && (same_place() || hearth_terminal_shows_text())) {
+    if (text_line_open && (hearth_console_same_place() || hearth_terminal_shows_text())) {
         put("\n", 1);
         text_line_open = false;
     }
@@ -358,19 +332,13 @@ bool hearth_terminal_text(const char *text, size_t n)
 
 void hearth_terminal_end_text(void)
 {
-    if (text_line_open && isatty(STDOUT_FILENO))
+    if (text_line_open && hearth_console_is_terminal(1))
         hearth_terminal_text("\n", 1);
 }
 
 // ---- ends that nobody expects
 
-static struct termios before;
-static atomic_bool kept, editing, dimmed;
-
-void hearth_terminal_keep(void)
-{
-    atomic_store(&kept, tcgetattr(STDIN_FILENO, &before) == 0);
-}
+static atomic_bool editing, dimmed;
 
 void hearth_terminal_editing(bool on)
 {
@@ -385,12 +353,10 @@ void hearth_terminal_dimmed(bool on)
 void hearth_terminal_give_back_at_once(void)
 {
     static const char normal[] = "\033[22m";
-    if (atomic_exchange(&dimmed, false) && isatty(STDOUT_FILENO))
-        (void)!write(STDOUT_FILENO, normal, sizeof normal - 1);
+    if (atomic_exchange(&dimmed, false) && hearth_console_is_terminal(1))
+        hearth_console_put(1, normal, sizeof normal - 1);
     if (!atomic_exchange(&editing, false))
         return;
     put("\n", 1); // the shell's line is not to follow what was typed
-    // In the background it would stop the program, which is to end.
-    if (atomic_load(&kept) && tcgetpgrp(STDIN_FILENO) == getpgrp())
-        tcsetattr(STDIN_FILENO, TCSANOW, &before);
+    hearth_console_give_back();
 }

@@ -61,8 +61,6 @@ bool hearth_terminal_shows_text(void);
 // For signal handlers: removes the progress line.
 void hearth_terminal_clear_at_once(void);
 
-// Keeps what the terminal is like, to give it back; lines may be edited from now on.
-void hearth_terminal_keep(void);
 // Somebody edits a line; what is printed is dimmed. Then the terminal is not as it was.
 void hearth_terminal_editing(bool on);
 void hearth_terminal_dimmed(bool on);

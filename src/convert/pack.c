@@ -507,7 +507,7 @@ static int put_activation(struct packer *p)
 // Records the source, so that a change of it can be noticed.
 static int put_source(struct packer *p)
 {
-    const char *path = hearth_gguf_path(p->in), *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *name = hearth_path_name(hearth_gguf_path(p->in));
     const uint64_t bytes = hearth_gguf_file_bytes(p->in);
     uint32_t crc = 0;
     int rc = hearth_gguf_header_crc(p->in, &crc, p->err);

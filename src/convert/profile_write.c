@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/os.h"
 #include "convert/profiler.h"
 #include "gguf/checksums.h"
 #include "model/arch.h"
@@ -16,7 +17,7 @@ static int put_metadata(const struct hearth_profiler *p, const struct hearth_pro
                         struct hearth_gguf_writer *w)
 {
     static const uint32_t batches[BATCHES] = {1, 2, 4, 8, 16, 32};
-    const char *path = p->model->info.path, *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *name = hearth_path_name(p->model->info.path);
     const char *arch = p->model->arch->name;
     uint32_t crc = 0, norms = 0;
     int rc = hearth_gguf_header_crc(p->model->gguf, &crc, p->err);

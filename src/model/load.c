@@ -43,13 +43,13 @@ static void read_bundles(const struct hearth_model *m, const struct span *c, str
     uint8_t *to[HEARTH_PARTS];
     for (int part = 0; part < HEARTH_PARTS; part++)
         to[part] = c->target->image + item->parts[part] + first * b->bytes[part];
-    uint8_t *bundles = aligned_alloc(HEARTH_IMAGE_PAGE, hearth_round_up(c->bytes, HEARTH_IMAGE_PAGE));
+    uint8_t *bundles = hearth_aligned_alloc(HEARTH_IMAGE_PAGE, hearth_round_up(c->bytes, HEARTH_IMAGE_PAGE));
     if (!bundles)
         hearth_fail(err, HEARTH_E_MEMORY, "no memory to read tensor %s", item->tensor->name.s);
     else if (!hearth_file_read_direct(hearth_gguf_file(m->gguf, item->tensor->shard), bundles, c->bytes,
                                       item->tensor->offset + c->from, err))
         hearth_bundles_unpack(b, bundles, c->bytes / b->stride, to);
-    free(bundles);
+    hearth_aligned_free(bundles);
 }
 
 static void read_span(void *arg, int task, int worker)

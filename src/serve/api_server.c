@@ -23,8 +23,9 @@ static json_t *describe_model(const struct hearth_exchange *x)
                   info->n_embd, "n_params", (json_int_t)info->n_params, "size", (json_int_t)info->n_bytes);
     const char *name = x->server->params->name;
     char time[32];
-    struct tm parts;
-    strftime(time, sizeof time, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&x->server->started, &parts));
+    struct tm parts = {0};
+    (void)hearth_calendar((int64_t)x->server->started, false, &parts);
+    strftime(time, sizeof time, "%Y-%m-%dT%H:%M:%SZ", &parts);
     return json_pack("{s:s, s:s, s:I, s:s, s:o, s:s, s:s, s:s}", "id", name, "object", "model", "created",
                      (json_int_t)x->server->started, "owned_by", "hearth", "meta", meta, "type", "model",
                      "display_name", name, "created_at", time);

@@ -18,7 +18,7 @@
 // Reading that was slower than computing is tried again as often as this makes it seem fast enough.
 #define FORGETS 0.9
 
-enum { TOKENS = HEARTH_BLOCK_TOKENS };
+#define TOKENS HEARTH_BLOCK_TOKENS
 
 // ---- from disk
 

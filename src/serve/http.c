@@ -8,9 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "base/memory.h"
@@ -20,6 +17,7 @@
 #include "serve/crew.h"
 #include "serve/listen.h"
 #include "serve/routes.h"
+#include "serve/watch.h"
 
 // Bytes that are handed to a socket at once.
 #define BLOCK            65536
@@ -34,7 +32,7 @@ struct hearth_http {
     char address[128];
     bool local; // a port that only this machine can reach
     bool listens;
-    int epoll, event;
+    struct hearth_watch *watch;
     pthread_mutex_t mutex;
     struct client *clients; // whose answers are generated
     uint64_t n_watched;     // since the start
@@ -50,7 +48,7 @@ struct client {
     const char *origin;          // that may read the answer, or NULL
     struct client *next, **link; // among those that are watched
     uint64_t number; // its own there: an address may be another client's by the time an event is seen
-    int fd;
+    hearth_socket fd;
     bool too_large, replied, watched, prepared;
     struct hearth_errand errand; // that prepares the request
     atomic_bool ping;
@@ -151,17 +149,16 @@ static enum MHD_Result reply_with_stream(struct client *c)
 static void watch(struct client *c)
 {
     struct hearth_http *http = c->http;
-    struct epoll_event event = {.events = EPOLLRDHUP};
     c->watched = true;
     pthread_mutex_lock(&http->mutex);
-    event.data.u64 = c->number = ++http->n_watched;
+    c->number = ++http->n_watched;
     c->next = http->clients;
     c->link = &http->clients;
     if (c->next)
         c->next->link = &c->next;
     http->clients = c;
     atomic_store(&c->last_ns, hearth_now_ns());
-    (void)epoll_ctl(http->epoll, EPOLL_CTL_ADD, c->fd, &event);
+    hearth_watch_add(http->watch, c->fd, c->number);
     pthread_mutex_unlock(&http->mutex);
 }
 
@@ -174,7 +171,7 @@ static void unwatch(struct client *c)
     *c->link = c->next;
     if (c->next)
         c->next->link = c->link;
-    (void)epoll_ctl(http->epoll, EPOLL_CTL_DEL, c->fd, NULL);
+    hearth_watch_remove(http->watch, c->fd);
     pthread_mutex_unlock(&http->mutex);
 }
 
@@ -190,28 +187,22 @@ static struct client *find_client(struct hearth_http *http, uint64_t number)
 // Looks after a client whose side has sent its end: it has gone, or it only sends nothing more and waits for
 // the answer. With a stream that shows when something is sent: whoever is gone refuses it. Else both look
 // alike, and most have gone.
-static bool is_gone(struct hearth_http *http, struct client *c, uint32_t events)
+static bool is_gone(struct hearth_http *http, struct client *c, bool broken)
 {
-    struct epoll_event more = {.events = 0, .data.u64 = c->number}; // EPOLLHUP and EPOLLERR come all the same
-    if (!c->x.streams || events & (EPOLLHUP | EPOLLERR)) {
-        (void)epoll_ctl(http->epoll, EPOLL_CTL_DEL, c->fd, NULL);
+    if (!c->x.streams || broken) {
+        hearth_watch_remove(http->watch, c->fd);
         return true;
     }
-    (void)epoll_ctl(http->epoll, EPOLL_CTL_MOD, c->fd, &more);
+    hearth_watch_less(http->watch, c->fd, c->number);
     atomic_store(&c->ping, true);
     hearth_task_nudge(c->x.task);
     return false;
 }
 
-static void drop_gone(struct hearth_http *http, const struct epoll_event *event)
+static void drop_gone(struct hearth_http *http, const struct hearth_watch_event *event)
 {
-    uint64_t n;
-    if (!event->data.u64) {
-        (void)!read(http->event, &n, sizeof n);
-        return;
-    }
-    struct client *c = find_client(http, event->data.u64);
-    if (c && is_gone(http, c, event->events))
+    struct client *c = find_client(http, event->number);
+    if (c && is_gone(http, c, event->broken))
         hearth_scheduler_cancel(http->server->scheduler, c->x.task);
 }
 
@@ -230,8 +221,8 @@ static void ping_silent(struct hearth_http *http)
 
 void hearth_http_watch(struct hearth_http *http, int timeout_ms)
 {
-    struct epoll_event events[64];
-    const int n = epoll_wait(http->epoll, events, sizeof events / sizeof events[0], timeout_ms);
+    struct hearth_watch_event events[64];
+    const int n = hearth_watch_wait(http->watch, events, sizeof events / sizeof events[0], timeout_ms);
     pthread_mutex_lock(&http->mutex);
     for (int i = 0; i < n; i++)
         drop_gone(http, &events[i]);
@@ -241,8 +232,7 @@ void hearth_http_watch(struct hearth_http *http, int timeout_ms)
 
 void hearth_http_wake(struct hearth_http *http)
 {
-    const uint64_t one = 1;
-    (void)!write(http->event, &one, sizeof one);
+    hearth_watch_wake(http->watch);
 }
 
 // ---- requests
@@ -346,7 +336,7 @@ static enum MHD_Result begin(struct hearth_http *http, struct MHD_Connection *co
     c->origin = hearth_access_origin(http->server->params, header(c, MHD_HTTP_HEADER_ORIGIN));
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    c->fd = info ? info->connect_fd : -1;
+    c->fd = info ? (hearth_socket)info->connect_fd : -1;
     if (!strcmp(method, MHD_HTTP_METHOD_OPTIONS))
         return allow_origin(c);
     refuse(c, path, method);
@@ -450,31 +440,24 @@ static void on_log(void *arg, const char *fmt, va_list args)
     hearth_log(HEARTH_LOG_DEBUG, "http: %s", line);
 }
 
-static int start_daemon(struct hearth_http *http, int fd, struct hearth_error *err)
+static int start_daemon(struct hearth_http *http, hearth_socket fd, struct hearth_error *err)
 {
     const struct hearth_server_params *p = http->server->params;
-    http->daemon = MHD_start_daemon(
-        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
-        on_request, http, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL, MHD_OPTION_LISTEN_SOCKET, fd,
-        MHD_OPTION_THREAD_POOL_SIZE, (unsigned)p->n_threads, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)MOST_CONNECTIONS, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)(2 * BLOCK),
-        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)p->timeout, MHD_OPTION_NOTIFY_COMPLETED, on_end, http,
-        MHD_OPTION_END);
+    const unsigned how = MHD_is_feature_supported(MHD_FEATURE_EPOLL) == MHD_YES
+                             ? MHD_USE_EPOLL_INTERNAL_THREAD
+                             : MHD_USE_AUTO_INTERNAL_THREAD;
+    http->daemon =
+        MHD_start_daemon(how | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, http,
+                         MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL, MHD_OPTION_LISTEN_SOCKET, (MHD_socket)fd,
+                         MHD_OPTION_THREAD_POOL_SIZE, (unsigned)p->n_threads, MHD_OPTION_CONNECTION_LIMIT,
+                         (unsigned)MOST_CONNECTIONS, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)(2 * BLOCK),
+                         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)p->timeout, MHD_OPTION_NOTIFY_COMPLETED,
+                         on_end, http, MHD_OPTION_END);
     if (http->daemon)
         return 0;
     const int error = errno;
-    close(fd);
+    hearth_listen_close(fd);
     return hearth_fail_errno(err, error, "cannot start the HTTP server");
-}
-
-static int open_watch(struct hearth_http *http, struct hearth_error *err)
-{
-    struct epoll_event event = {.events = EPOLLIN, .data.u64 = 0};
-    http->epoll = epoll_create1(EPOLL_CLOEXEC);
-    http->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (http->epoll < 0 || http->event < 0 || epoll_ctl(http->epoll, EPOLL_CTL_ADD, http->event, &event))
-        return hearth_fail_errno(err, errno, "cannot watch connections");
-    return 0;
 }
 
 int hearth_http_open(struct hearth_http **out, struct hearth_serving *server, struct hearth_error *err)
@@ -484,17 +467,16 @@ int hearth_http_open(struct hearth_http **out, struct hearth_serving *server, st
     if (!http)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for the server");
     http->server = server;
-    http->epoll = http->event = -1;
     pthread_mutex_init(&http->mutex, NULL);
     http->crew = hearth_crew_open(MOST_PREPARED);
-    int rc =
-        http->crew ? open_watch(http, err) : hearth_fail(err, HEARTH_E_MEMORY, "no memory for the server");
-    const int fd = rc ? -1
-                      : hearth_listen(server->params->host, server->params->port, http->address,
-                                      sizeof http->address, &http->local, err);
+    int rc = http->crew ? hearth_watch_open(&http->watch, err)
+                        : hearth_fail(err, HEARTH_E_MEMORY, "no memory for the server");
+    const hearth_socket fd = rc ? -1
+                                : hearth_listen(server->params->host, server->params->port, http->address,
+                                                sizeof http->address, &http->local, err);
     http->listens = fd >= 0;
     if (!rc)
-        rc = fd < 0 ? fd : start_daemon(http, fd, err);
+        rc = fd < 0 ? (int)fd : start_daemon(http, fd, err);
     *out = http;
     if (rc)
         hearth_http_close(out);
@@ -512,7 +494,7 @@ void hearth_http_quiesce(struct hearth_http *http)
     hearth_listen_clean(http->server->params->host);
     http->listens = false;
     if (fd != MHD_INVALID_SOCKET)
-        close(fd);
+        hearth_listen_close((hearth_socket)fd);
 }
 
 int hearth_http_busy(struct hearth_http *http)
@@ -535,10 +517,7 @@ void hearth_http_close(struct hearth_http **h)
     hearth_crew_close(&http->crew);
     if (http->listens) // it did not come to the usual end
         hearth_listen_clean(http->server->params->host);
-    if (http->epoll >= 0)
-        close(http->epoll);
-    if (http->event >= 0)
-        close(http->event);
+    hearth_watch_close(&http->watch);
     pthread_mutex_destroy(&http->mutex);
     free(http);
     *h = NULL;

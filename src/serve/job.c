@@ -59,7 +59,7 @@ static const char *find_stop(const struct hearth_task *task, const struct hearth
     *at = held->n;
     for (int i = 0; i < task->n_stops; i++) {
         const char *stop = task->stops[i];
-        const char *place = held->n ? memmem(held->data, held->n, stop, strlen(stop)) : NULL;
+        const char *place = held->n ? hearth_find_bytes(held->data, held->n, stop, strlen(stop)) : NULL;
         if (place && (size_t)(place - held->data) < *at) {
             *at = (size_t)(place - held->data);
             found = stop;

@@ -3,7 +3,6 @@
 // evaluations.
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/memory.h"
 #include "base/os.h"
@@ -43,11 +42,11 @@ void hearth_saved_close(struct hearth_scheduler *s)
 
 static int file_size(const char *path, uint64_t *bytes, struct hearth_error *err)
 {
-    struct stat info;
+    struct hearth_path at;
     // Whoever put something else there may have it wait for ever.
-    if (stat(path, &info) || !S_ISREG(info.st_mode))
+    if (!hearth_path_look(path, &at) || at.kind != HEARTH_PATH_FILE)
         return hearth_fail(err, HEARTH_E_IO, "%s: there is no such file", path);
-    *bytes = (uint64_t)info.st_size;
+    *bytes = at.size;
     return 0;
 }
 

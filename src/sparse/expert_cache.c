@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
+#include "base/os.h"
 
 #define NONE       UINT32_MAX
 #define COMMON     (1u << 31) // in `slot`: one of the common slots
@@ -247,7 +248,7 @@ int hearth_expert_cache_open(struct hearth_expert_cache **out,
         .n_layers = params->n_layers, .n_experts = params->n_experts, .n_common = params->n_common};
     struct hearth_arena measure = {0};
     lay_out(c, &measure);
-    c->tables = aligned_alloc(64, measure.used);
+    c->tables = hearth_aligned_alloc(64, measure.used);
     if (!c->tables) {
         free(c);
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for the expert cache's tables");
@@ -276,6 +277,6 @@ void hearth_expert_cache_close(struct hearth_expert_cache **cache)
     *cache = NULL;
     if (!c)
         return;
-    free(c->tables);
+    hearth_aligned_free(c->tables);
     free(c);
 }

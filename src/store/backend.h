@@ -19,7 +19,7 @@ struct hearth_attempt_done {
 };
 
 struct hearth_io_file {
-    int fd;
+    intptr_t fd; // as the system numbers open files; -1: none
     bool direct;
     uint32_t align;
     uint64_t size;
@@ -47,6 +47,5 @@ int hearth_io_file_open(struct hearth_io_file *out, const char *path, bool buffe
 void hearth_io_file_close(struct hearth_io_file *file);
 // Drops these bytes from the page cache (buffered files).
 void hearth_io_file_forget(const struct hearth_io_file *file, uint64_t offset, uint64_t length);
-void hearth_io_sleep_ns(uint64_t ns);
 
 #endif

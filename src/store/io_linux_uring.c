@@ -59,7 +59,7 @@ static int ring_open(void **state, const struct hearth_io_file *file, unsigned d
         return hearth_fail_param(err, HEARTH_E_UNSUPPORTED, "io",
                                  "io_uring cannot be used here (%s): use io pread", strerror(-rc));
     }
-    r->fd = file->fd;
+    r->fd = (int)file->fd;
     r->failed = failed;
     r->depth = depth;
     r->fixed_file = io_uring_register_files(&r->uring, &r->fd, 1) == 0;

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: MIT
-// The file behind a store, opened for direct reads where the file system has them.
+// Linux and macOS: the file behind a store, opened for direct reads where the file system has them.
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/os.h"
 #include "store/backend.h"
 
+// More than any system wants.
+#define MOST_ALIGN 65536
+
+#ifdef O_DIRECT
 // The alignment that direct reads of the file need. Not every file system reports it; then it is
 // the largest block size of common devices.
 static uint32_t alignment_of(int fd)
@@ -29,6 +33,19 @@ static uint32_t alignment_of(int fd)
     return align;
 }
 
+// Some systems open files so and then refuse to read them: Android with files that applications share.
+static bool reads_directly(const struct hearth_io_file *file)
+{
+    if (file->align > MOST_ALIGN)
+        return false;
+    void *block = hearth_aligned_alloc(MOST_ALIGN, MOST_ALIGN);
+    const bool refused = block && pread((int)file->fd, block, file->align, 0) < 0 &&
+                         (errno == EINVAL || errno == EOPNOTSUPP || errno == ENOTSUP);
+    hearth_aligned_free(block);
+    return !refused;
+}
+#endif
+
 int hearth_io_file_open(struct hearth_io_file *out, const char *path, bool buffered, struct hearth_error *err)
 {
     *out = (struct hearth_io_file){.fd = -1, .align = 1};
@@ -36,8 +53,8 @@ int hearth_io_file_open(struct hearth_io_file *out, const char *path, bool buffe
     if (!buffered)
         out->fd = open(path, O_RDONLY | O_CLOEXEC | O_DIRECT);
     if (out->fd >= 0) {
-        out->align = alignment_of(out->fd);
-        out->direct = out->align <= 65536 && !(out->align & (out->align - 1));
+        out->align = alignment_of((int)out->fd);
+        out->direct = !(out->align & (out->align - 1)) && reads_directly(out);
         if (!out->direct)
             hearth_io_file_close(out);
     }
@@ -46,8 +63,14 @@ int hearth_io_file_open(struct hearth_io_file *out, const char *path, bool buffe
         out->fd = open(path, O_RDONLY | O_CLOEXEC);
         out->align = 1;
     }
+#ifdef F_NOCACHE // what is read in whole pages goes around the cache
+    if (!buffered && out->fd >= 0 && !fcntl((int)out->fd, F_NOCACHE, 1)) {
+        out->align = (uint32_t)hearth_os_page();
+        out->direct = true;
+    }
+#endif
     struct stat info;
-    if (out->fd < 0 || fstat(out->fd, &info)) {
+    if (out->fd < 0 || fstat((int)out->fd, &info)) {
         const int cause = errno;
         hearth_io_file_close(out);
         return hearth_fail(err, HEARTH_E_IO, "%s: cannot be opened: %s", path, strerror(cause));
@@ -63,22 +86,15 @@ int hearth_io_file_open(struct hearth_io_file *out, const char *path, bool buffe
 void hearth_io_file_close(struct hearth_io_file *file)
 {
     if (file->fd >= 0)
-        close(file->fd);
+        close((int)file->fd);
     file->fd = -1;
 }
 
 void hearth_io_file_forget(const struct hearth_io_file *file, uint64_t offset, uint64_t length)
 {
 #ifdef POSIX_FADV_DONTNEED
-    posix_fadvise(file->fd, (off_t)offset, (off_t)length, POSIX_FADV_DONTNEED);
+    posix_fadvise((int)file->fd, (off_t)offset, (off_t)length, POSIX_FADV_DONTNEED);
 #else
     (void)file, (void)offset, (void)length;
 #endif
-}
-
-void hearth_io_sleep_ns(uint64_t ns)
-{
-    struct timespec left = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
-    while (nanosleep(&left, &left) && errno == EINTR)
-        ;
 }

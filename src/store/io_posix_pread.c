@@ -72,7 +72,7 @@ static int pool_open(void **state, const struct hearth_io_file *file, unsigned d
     struct pool *p = hearth_calloc(1, sizeof *p);
     if (!p)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for reading");
-    p->fd = file->fd;
+    p->fd = (int)file->fd;
     for (p->cap = 1; p->cap < depth;)
         p->cap *= 2;
     p->todo = hearth_calloc(p->cap, sizeof *p->todo);

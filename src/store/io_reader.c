@@ -5,7 +5,6 @@
 
 #include <assert.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +13,7 @@
 
 #include "base/memory.h"
 #include "base/os.h"
+#include "base/os_threads.h"
 
 // Disks reach their full speed with reads of this size.
 #define PIECE      ((size_t)512 << 10)
@@ -265,18 +265,7 @@ bool hearth_reader_is_direct(const struct hearth_reader *r)
 
 static int start_thread(struct hearth_reader *r)
 {
-    pthread_attr_t attr;
-    sigset_t all, old;
-    if (pthread_attr_init(&attr))
-        return -1;
-    int rc = pthread_attr_setstacksize(&attr, STACK_SIZE);
-    // The thread blocks all signals: they are for the program's own threads.
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    if (!rc)
-        rc = pthread_create(&r->thread, &attr, run, r);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    pthread_attr_destroy(&attr);
+    const int rc = hearth_thread_start(&r->thread, STACK_SIZE, run, r);
     r->has_thread = !rc;
     return rc;
 }

@@ -248,7 +248,7 @@ int hearth_store_reap(struct hearth_store *s, struct hearth_read_done *done, int
         if (s->n_ended) { // throttled: nothing is due before then
             const uint64_t now = hearth_now_ns();
             if (next > now) // it may be told to hurry meanwhile
-                hearth_io_sleep_ns(next - now < MOST_SLEEP ? next - now : MOST_SLEEP);
+                hearth_sleep_ns(next - now < MOST_SLEEP ? next - now : MOST_SLEEP);
             if (s->n_running)
                 collect(s, false);
         } else {

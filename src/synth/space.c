@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/os.h"
 #include "synth/insides.h"
 
 enum { ROWS = 64, BLOCK = 32, BLOCK_BYTES = 18 };
@@ -321,7 +322,8 @@ int hearth_synth_maker_open(struct hearth_synth_maker **out, struct hearth_synth
         w->a = hearth_calloc(ROWS * m->n_basis, sizeof *w->a);
         w->rows = hearth_calloc(ROWS * width, sizeof *w->rows);
         w->row = hearth_calloc(width, sizeof *w->row);
-        w->matmul = aligned_alloc(64, hearth_round_up(hearth_kernels_scratch(&s->kernels, m->n_basis), 64));
+        w->matmul =
+            hearth_aligned_alloc(64, hearth_round_up(hearth_kernels_scratch(&s->kernels, m->n_basis), 64));
         ok = w->a && w->rows && w->row && w->matmul;
     }
     return ok ? HEARTH_OK : hearth_fail(s->err, HEARTH_E_MEMORY, "no memory for a model");
@@ -336,7 +338,7 @@ void hearth_synth_maker_close(struct hearth_synth_maker **m)
         free((*m)->workers[i].a);
         free((*m)->workers[i].rows);
         free((*m)->workers[i].row);
-        free((*m)->workers[i].matmul);
+        hearth_aligned_free((*m)->workers[i].matmul);
     }
     free((*m)->workers);
     free((*m)->basis);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "text/chat.h"
 
 typedef struct jinja_value value;
@@ -147,8 +148,8 @@ static bool gives(const struct hearth_jinja *t, struct probe *p, const char *mes
     bool yes = !rc;
     if (rc == HEARTH_E_MEMORY)
         p->failed = hearth_fail(p->err, rc, "%s", err.message);
-    yes = yes && memmem(out->s, out->n, with, strlen(with)) &&
-          !(without && memmem(out->s, out->n, without, strlen(without)));
+    yes = yes && hearth_find_bytes(out->s, out->n, with, strlen(with)) &&
+          !(without && hearth_find_bytes(out->s, out->n, without, strlen(without)));
     hearth_jinja_free(&j);
     return yes;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/os.h"
 #include "text/jinja.h"
 
 typedef struct jinja_value value;
@@ -109,13 +110,13 @@ static value strftime_now(struct jinja *j, const value *self, const struct jinja
     value format;
     char form[256], text[1024];
     struct tm tm;
-    const time_t now = j->now == INT64_MIN ? time(NULL) : (time_t)j->now;
+    const int64_t now = j->now == INT64_MIN ? (int64_t)time(NULL) : j->now;
     (void)self;
     hearth_jinja_bind(j, "strftime_now()", args, "format", 1, &format);
     const struct jinja_string *s = hearth_jinja_string_of(j, &format);
     if (s->n >= sizeof form || memchr(s->s, '\0', s->n))
         hearth_jinja_fail(j, "strftime_now(): a format of fewer than %zu bytes is wanted", sizeof form);
-    if (!localtime_r(&now, &tm))
+    if (!hearth_calendar(now, true, &tm))
         hearth_jinja_fail(j, "strftime_now(): the time is out of range");
     memcpy(form, s->s, s->n);
     form[s->n] = '\0';

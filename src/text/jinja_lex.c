@@ -75,8 +75,9 @@ static size_t cut_end(const struct lexer *x, size_t start, size_t end, char sign
         return start + hearth_jinja_strip(x->j, &text, NULL, false, true).u.s->n;
     if (sign == '+' || is_output)
         return end;
-    const char *newline = memrchr(text.s, '\n', text.n);
-    const size_t line = newline ? (size_t)(newline - text.s) + 1 : 0;
+    size_t line = text.n; // where the last one begins
+    while (line && text.s[line - 1] != '\n')
+        line--;
     if ((line || x->line_starts) && after_blanks(x, start + line) >= end)
         return start + line;
     return end;

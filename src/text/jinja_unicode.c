@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/os.h"
 #include "text/jinja.h"
 #include "text/unicode.h"
@@ -217,7 +218,7 @@ size_t hearth_jinja_search(const struct jinja_string *s, const struct jinja_stri
         return SIZE_MAX;
     if (!text->n)
         return from;
-    const char *at = memmem(s->s + from, s->n - from, text->s, text->n);
+    const char *at = hearth_find_bytes(s->s + from, s->n - from, text->s, text->n);
     return at ? (size_t)(at - s->s) : SIZE_MAX;
 }
 

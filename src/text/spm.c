@@ -57,7 +57,7 @@ static size_t copy_unmarked(char *dst, const char *s, size_t n)
 {
     size_t written = 0;
     while (n) {
-        const char *mark = memmem(s, n, SPACE_MARK, SPACE_MARK_N);
+        const char *mark = hearth_find_bytes(s, n, SPACE_MARK, SPACE_MARK_N);
         size_t plain = mark ? (size_t)(mark - s) : n;
         memcpy(dst + written, s, plain);
         written += plain;

@@ -4,6 +4,7 @@
 // when it was stopped in between.
 #include "check.h"
 
+#include "base/os.h"
 #include "convert/net.h"
 #include "convert/pack.h"
 #include "convert/predictor.h"
@@ -33,7 +34,8 @@ static void open_small(struct small *s, int n_threads)
     MADE_OK(hearth_pool_open(&s->net.pool, n_threads, &err));
     struct hearth_arena measure = {0};
     hearth_net_lay_out(&s->net, &measure);
-    assert_int_equal(posix_memalign(&s->memory, 64, measure.used), 0);
+    s->memory = hearth_aligned_alloc(64, hearth_round_up(measure.used, 64));
+    assert_non_null(s->memory);
     struct hearth_arena assign = {.base = s->memory, .size = measure.used};
     hearth_net_lay_out(&s->net, &assign);
     hearth_net_weigh(&s->net, 128);
@@ -47,7 +49,7 @@ static void open_small(struct small *s, int n_threads)
 static void close_small(struct small *s)
 {
     hearth_pool_close(&s->net.pool);
-    free(s->memory);
+    hearth_aligned_free(s->memory);
 }
 
 // The loss in float64.

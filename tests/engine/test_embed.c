@@ -184,7 +184,7 @@ static void check_poolings(struct hearth_session *s, const struct hearth_model *
         double sum = 0;
         for (int k = 0; k < N_TEXT; k++)
             sum += (double)states[k * width + i];
-        assert_true(got[i] == (float)(sum / N_TEXT));
+        assert_true(got[i] == (float)(sum / (int)N_TEXT));
     }
     free(all);
 }

@@ -11,9 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/cpu.h"
+#include "base/os.h"
 #include "lanes_model.h"
 #if defined(HEARTH_TILES_MODEL)
 #include "tiles_model.h"
@@ -55,8 +55,14 @@ bool check_same(const char *what, const char *level, const float *got, const flo
 
 // ---- guarded memory
 
-#define PAGE   ((size_t)4096)
+#define PAGE   page_size()
 #define CANARY 0xc5
+
+static size_t page_size(void)
+{
+    static size_t page;
+    return page ? page : (page = hearth_os_page());
+}
 
 static struct guarded {
     uint8_t *map, *data;
@@ -69,14 +75,14 @@ void *check_guarded(size_t n, bool at_start)
     struct guarded *g = &blocks[n_blocks++];
     size_t inner = (n + PAGE - 1) / PAGE * PAGE + PAGE;
     g->mapped = inner + 2 * PAGE;
-    g->map = mmap(NULL, g->mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (g->map == MAP_FAILED || n_blocks == 128) {
+    g->map = hearth_os_map(g->mapped);
+    if (!g->map || n_blocks == 128) {
         puts("no memory for guarded blocks");
         exit(1);
     }
     memset(g->map + PAGE, CANARY, inner);
-    mprotect(g->map, PAGE, PROT_NONE);
-    mprotect(g->map + PAGE + inner, PAGE, PROT_NONE);
+    hearth_os_guard(g->map, PAGE);
+    hearth_os_guard(g->map + PAGE + inner, PAGE);
     g->n = n;
     g->data = at_start ? g->map + PAGE : g->map + PAGE + inner - n;
     return g->data;
@@ -91,7 +97,7 @@ void check_free_all(void)
                 check_fail("a kernel wrote %td bytes from a block of %zu", p - g->data, g->n);
                 break;
             }
-        munmap(g->map, g->mapped);
+        hearth_os_unmap(g->map, g->mapped);
     }
 }
 

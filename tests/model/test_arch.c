@@ -296,7 +296,7 @@ static void check_choice(void *arg, int layer, struct hearth_row row, const int 
     for (int i = 0; i < n; i++) {
         assert_in_range(ids[i], 0, MADE_EXPERTS - 1);
         assert_true(i == 0 || ids[i] > ids[i - 1]);
-        assert_true(!c->tied || (ids[i] == i && fabsf(weights[i] - 1.0f / MADE_USED) < 1e-6f));
+        assert_true(!c->tied || (ids[i] == i && fabsf(weights[i] - 1.0f / (int)MADE_USED) < 1e-6f));
         sum += weights[i];
     }
     assert_true(fabsf(sum - 1.0f) < 1e-6f);

@@ -12,7 +12,7 @@ enum { N = 8 };
 // softmax: 0.42, 0.25, 0.15, 0.09, 0.06, 0.02, 0.004, 0.001 roughly, out of order on purpose
 static const float logits[N] = {1.0f, 3.0f, 2.5f, 0.0f, 2.0f, 1.5f, -2.0f, -3.0f};
 
-static struct hearth_sampler *open(struct hearth_sampler_params p)
+static struct hearth_sampler *open_sampler(struct hearth_sampler_params p)
 {
     struct hearth_sampler *s = NULL;
     struct hearth_error err = {0};
@@ -35,7 +35,7 @@ static struct hearth_sampler_params plain(uint32_t seed)
 
 static void count(struct hearth_sampler_params p, int draws, int counts[N])
 {
-    struct hearth_sampler *s = open(p);
+    struct hearth_sampler *s = open_sampler(p);
     memset(counts, 0, N * sizeof *counts);
     for (int i = 0; i < draws; i++)
         counts[hearth_sample(s, logits)]++;
@@ -107,7 +107,7 @@ static void test_greedy(void **state)
     (void)state;
     struct hearth_sampler_params p = plain(7);
     p.temp = 0;
-    struct hearth_sampler *s = open(p);
+    struct hearth_sampler *s = open_sampler(p);
     assert_int_equal(hearth_sample(s, logits), 1);
     const float ties[N] = {1, 2, 2, 2, 0, 0, 0, 0};
     assert_int_equal(hearth_sample(s, ties), 1);
@@ -123,7 +123,7 @@ static void test_penalties(void **state)
     p.temp = 0;
     p.repeat_penalty = 1.25f; // 3.0 -> 2.4, below 2.5
     p.repeat_last_n = 2;
-    struct hearth_sampler *s = open(p);
+    struct hearth_sampler *s = open_sampler(p);
     assert_int_equal(hearth_sample(s, logits), 1);
     hearth_sampler_accept(s, 1);
     assert_int_equal(hearth_sample(s, logits), 2);
@@ -137,7 +137,7 @@ static void test_penalties(void **state)
     p.repeat_penalty = 1.0f;
     p.frequency_penalty = 0.3f; // two occurrences: 3.0 - 0.6 = 2.4
     p.repeat_last_n = -1;
-    s = open(p);
+    s = open_sampler(p);
     hearth_sampler_accept(s, 1);
     assert_int_equal(hearth_sample(s, logits), 1);
     hearth_sampler_accept(s, 1);
@@ -146,7 +146,7 @@ static void test_penalties(void **state)
 
     p.frequency_penalty = 0;
     p.presence_penalty = 0.6f;
-    s = open(p);
+    s = open_sampler(p);
     hearth_sampler_accept(s, 1);
     assert_int_equal(hearth_sample(s, logits), 2);
     hearth_sampler_close(&s);
@@ -155,7 +155,7 @@ static void test_penalties(void **state)
     const float negative[N] = {-9, -1, -1.1f, -9, -9, -9, -9, -9};
     p.presence_penalty = 0;
     p.repeat_penalty = 1.5f;
-    s = open(p);
+    s = open_sampler(p);
     hearth_sampler_accept(s, 1);
     assert_int_equal(hearth_sample(s, negative), 2);
     hearth_sampler_close(&s);
@@ -277,11 +277,11 @@ static void test_logit_bias(void **state)
     p.temp = 0;
     p.logit_biases = biases;
     p.n_logit_biases = 1;
-    struct hearth_sampler *s = open(p);
+    struct hearth_sampler *s = open_sampler(p);
     assert_int_equal(hearth_sample(s, logits), 2);
     hearth_sampler_close(&s);
     p.n_logit_biases = 3; // they add up: -2 + 10 - 3 = 5
-    s = open(p);
+    s = open_sampler(p);
     assert_int_equal(hearth_sample(s, logits), 6);
     hearth_sampler_close(&s);
     p.temp = 1;
@@ -293,7 +293,7 @@ static void test_logit_bias(void **state)
         all[i] = (struct hearth_logit_bias){i, -INFINITY};
     p.logit_biases = all;
     p.n_logit_biases = N;
-    s = open(p);
+    s = open_sampler(p);
     hearth_token t = hearth_sample(s, logits);
     assert_in_range(t, 0, N - 1);
     hearth_sampler_close(&s);
@@ -319,7 +319,7 @@ static void test_dry(void **state)
     p.dry_allowed_length = 2;
     p.n_dry_breakers = 0;
     p.dry_penalty_last_n = 40;
-    struct hearth_sampler *s = open(p);
+    struct hearth_sampler *s = open_sampler(p);
     hearth_token history[STEPS];
     uint32_t random = 7;
     for (int n = 0; n < STEPS; n++) {
@@ -416,7 +416,7 @@ static void test_mirostat(void **state)
         probability[i] = exp((double)logits[i]) / sum;
     for (int k = 0; k < 3; k++) {
         p.mirostat_tau = targets[k];
-        struct hearth_sampler *s = open(p);
+        struct hearth_sampler *s = open_sampler(p);
         double surprise = 0;
         int counts[N] = {0};
         for (int i = 0; i < 20000; i++)
@@ -476,7 +476,7 @@ static void test_mirostat_1(void **state)
     // With a learning rate the average surprise, within what was kept, comes to tau.
     p.mirostat_eta = 0.05f;
     p.mirostat_tau = 1.0f;
-    struct hearth_sampler *s = open(p);
+    struct hearth_sampler *s = open_sampler(p);
     int counts[N] = {0};
     for (int i = 0; i < 20000; i++)
         counts[hearth_sample(s, logits)]++;
@@ -491,7 +491,7 @@ static void test_mirostat_1(void **state)
     float one[N];
     for (int i = 0; i < N; i++)
         one[i] = i == 3 ? 0.0f : -INFINITY;
-    s = open(p);
+    s = open_sampler(p);
     unsigned seen = 0;
     for (int i = 0; i < 500; i++)
         seen |= 1u << hearth_sample(s, alike);
@@ -583,8 +583,8 @@ static void test_chain(void **state)
 static void test_seeds(void **state)
 {
     (void)state;
-    struct hearth_sampler *a = open(plain(42)), *b = open(plain(42)), *c = open(plain(43)),
-                          *d = open(plain(UINT32_MAX));
+    struct hearth_sampler *a = open_sampler(plain(42)), *b = open_sampler(plain(42)),
+                          *c = open_sampler(plain(43)), *d = open_sampler(plain(UINT32_MAX));
     int same_c = 0;
     for (int i = 0; i < 200; i++) {
         hearth_token t = hearth_sample(a, logits);
@@ -646,7 +646,7 @@ static void test_odd_logits(void **state)
         p.mirostat = chain == 6 ? 2 : 0;
         p.min_p = chain == 7 ? 0.1f : 0.0f;
         p.temp = chain == 8 ? 0.0f : 1.0f;
-        struct hearth_sampler *s = open(p);
+        struct hearth_sampler *s = open_sampler(p);
         uint32_t random = 1;
         for (int i = 0; i < 2000; i++) {
             float row[N];
@@ -671,7 +671,7 @@ static void test_huge_context(void **state)
     p.dry_multiplier = 1;
     p.n_dry_breakers = 0;
     p.n_ctx = INT32_MAX;
-    struct hearth_sampler *s = open(p);
+    struct hearth_sampler *s = open_sampler(p);
     for (int i = 0; i < 10; i++)
         hearth_sampler_accept(s, hearth_sample(s, logits));
     hearth_sampler_close(&s);

@@ -36,10 +36,7 @@ static int set_up(void **unused)
     content = malloc(FILE_BYTES);
     for (size_t i = 0; i < FILE_BYTES; i++)
         content[i] = (uint8_t)random_below(256);
-    FILE *f = fopen(path, "wb");
-    const bool ok = f && fwrite(content, 1, FILE_BYTES, f) == FILE_BYTES && !fflush(f) && !fsync(fileno(f));
-    if (f)
-        fclose(f);
+    const bool ok = !hearth_outfile_save(path, content, FILE_BYTES, NULL); // which brings it to disk
     return !ok || hearth_region_open(&memory, (size_t)N_SLOTS * SLOT_BYTES + (2u << 20), "slots", NULL);
 }
 

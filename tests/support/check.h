@@ -70,6 +70,7 @@ static inline int make_folder(void **state)
 {
     (void)state;
     const char *tmp = getenv("TMPDIR");
+    tmp = tmp ? tmp : getenv("TEMP"); // Windows
     snprintf(folder, sizeof folder, "%s/hearth-test-XXXXXX", tmp ? tmp : "/tmp");
     return mkdtemp(folder) ? 0 : -1;
 }
@@ -92,8 +93,10 @@ static inline int walk_folder(bool removing)
     for (struct dirent *e; d && (e = readdir(d));)
         if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..")) {
             n++;
+            char path[600];
+            snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
             if (removing)
-                (void)unlinkat(dirfd(d), e->d_name, 0);
+                (void)unlink(path);
         }
     if (d)
         closedir(d);

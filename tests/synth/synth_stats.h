@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/os.h"
 #include "engine/session.h"
 #include "model/model.h"
 
@@ -63,7 +64,7 @@ struct stats {
 
 static inline void *stats_alloc(size_t n, size_t size)
 {
-    void *p = aligned_alloc(64, (n * size + 63) / 64 * 64);
+    void *p = hearth_aligned_alloc(64, (n * size + 63) / 64 * 64);
     if (!p)
         abort();
     return memset(p, 0, (n * size + 63) / 64 * 64);
@@ -283,25 +284,25 @@ static inline void stats_close(struct stats *st)
 {
     for (int i = 0; i < st->m->hp.n_layer; i++) {
         struct stats_sums *sums = &st->layers[i];
-        free(sums->counts);
-        free(sums->visits);
-        free(sums->last);
-        free(sums->any);
-        free(sums->any_predicted);
-        free(sums->lru);
-        free(sums->chosen);
+        hearth_aligned_free(sums->counts);
+        hearth_aligned_free(sums->visits);
+        hearth_aligned_free(sums->last);
+        hearth_aligned_free(sums->any);
+        hearth_aligned_free(sums->any_predicted);
+        hearth_aligned_free(sums->lru);
+        hearth_aligned_free(sums->chosen);
     }
-    free(st->layers);
-    free(st->normed);
-    free(st->stream);
-    free(st->before);
-    free(st->guess);
-    free(st->gate);
-    free(st->up);
-    free(st->predicted);
-    free(st->rank);
-    free(st->acts);
-    free(st->scratch);
+    hearth_aligned_free(st->layers);
+    hearth_aligned_free(st->normed);
+    hearth_aligned_free(st->stream);
+    hearth_aligned_free(st->before);
+    hearth_aligned_free(st->guess);
+    hearth_aligned_free(st->gate);
+    hearth_aligned_free(st->up);
+    hearth_aligned_free(st->predicted);
+    hearth_aligned_free(st->rank);
+    hearth_aligned_free(st->acts);
+    hearth_aligned_free(st->scratch);
     hearth_session_probes(st->s)->on_ffn = NULL;
     hearth_session_probes(st->s)->on_experts = NULL;
 }
@@ -378,7 +379,7 @@ static inline struct stats_layer stats_of(const struct stats *st, int layer)
         sorted[x] = (double)sums->chosen[x];
     qsort(sorted, st->n_experts, sizeof *sorted, stats_falling);
     out.expert_top = stats_top(sorted, st->n_experts, 0.25);
-    free(sorted);
+    hearth_aligned_free(sorted);
     return out;
 }
 
@@ -418,7 +419,7 @@ static inline int stats_generate(struct stats *st, int n_seqs, int n_steps, floa
         if (rc >= 0)
             hearth_seq_free(st->s, seqs[i]);
     }
-    free(seen);
+    hearth_aligned_free(seen);
     return rc < 0 ? rc : different;
 }
 

@@ -64,8 +64,8 @@ static void check_gguf(const char *name)
     char relative[256];
     snprintf(relative, sizeof relative, "tokenizers/ggml-vocab-%s.gguf", name);
     struct hearth_error err = {0};
-    struct hearth_gguf *g;
-    struct hearth_vocab *v;
+    struct hearth_gguf *g = NULL;
+    struct hearth_vocab *v = NULL;
     if (hearth_gguf_open(&g, data_path(relative), &err) != HEARTH_OK ||
         hearth_vocab_open(&v, g, &err) != HEARTH_OK)
         fail_msg("%s", err.message);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Sockets that listen.
+// Linux and macOS: sockets that listen.
 #include "serve/listen.h"
 
 #include <arpa/inet.h>
@@ -13,6 +13,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#ifndef SOCK_CLOEXEC // macOS: programs that are started inherit it
+#define SOCK_CLOEXEC 0
+#endif
 #define BACKLOG 511
 // Of a socket's file: who may write there may connect.
 #define MODE 0660
@@ -62,6 +65,11 @@ static int listen_path(const char *path, char *address, size_t size, struct hear
     return fd;
 }
 
+void hearth_listen_close(hearth_socket socket)
+{
+    close((int)socket);
+}
+
 void hearth_listen_clean(const char *host)
 {
     if (is_path(host))
@@ -104,8 +112,8 @@ static int try(const struct addrinfo *at)
     return -1;
 }
 
-int hearth_listen(const char *host, int port, char *address, size_t size, bool *local,
-                  struct hearth_error *err)
+hearth_socket hearth_listen(const char *host, int port, char *address, size_t size, bool *local,
+                            struct hearth_error *err)
 {
     *local = false; // no web page can reach a file, whatever name it gives
     if (is_path(host))
