@@ -13,6 +13,10 @@ compilers=0
 try() { # compiler, language, standard, header
     local machine=() compiler=$1
     case $4 in
+    *_windows.h) # where there is a compiler for Windows
+        command -v x86_64-w64-mingw32-gcc >/dev/null 2>&1 && [ "$1" = gcc ] || return 0
+        compiler=x86_64-w64-mingw32-gcc
+        ;;
     kernels/x86/*)
         [ "$(uname -m)" = x86_64 ] || return 0
         machine=(-march=x86-64-v3)

@@ -54,7 +54,8 @@ static bool can_keep(const char *folder)
 static int load_machine(struct hearth_probe *out, const char *name, struct hearth_error *err)
 {
     struct hearth_path at;
-    for (const struct hearth_known_machine *m = hearth_known_machines; m->name && !hearth_path_look(name, &at); m++)
+    for (const struct hearth_known_machine *m = hearth_known_machines;
+         m->name && !hearth_path_look(name, &at); m++)
         if (!strcmp(m->name, name))
             return hearth_probe_parse(out, m->text, strlen(m->text), err);
     if (hearth_path_name(name) != name || strchr(name, '.') || hearth_path_look(name, &at))
