@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Every command of README.md and docs/howto.md runs as it is printed: what is indented by four spaces there is run line by line
+# Links and targets of make in all pages are there. Every command of README.md and docs/howto.md runs as it is printed: what is indented by four spaces there is run line by line
 # in one shell, in a folder with the files that these pages speak of. Servers get a port of their own, and make only tells
 # what it would do; make install installs.
 # shellcheck source=tests/cli/cli.sh
@@ -10,6 +10,16 @@ build=$(dirname "$hearth")
 [ -x "$build/examples/hello" ] || skip "built without HEARTH_EXAMPLES"
 for tool in curl pkg-config make cc; do
     command -v $tool >/dev/null || skip "$tool is not there"
+done
+
+# ---- every page that is linked is there, and so is every target of make that a page names
+for page in "$source_dir"/*.md "$source_dir"/*/*.md "$source_dir"/tests/*/*.md; do
+    grep -oE '\]\([^)#: ]+' "$page" | cut -c 3- | while IFS= read -r link; do
+        [ -e "$(dirname "$page")/$link" ] || fail "${page#"$source_dir"/} links to $link"
+    done || exit 1
+    grep -oE '`make [a-z][a-z0-9-]*' "$page" | cut -d ' ' -f 2 | sort -u | while IFS= read -r target; do
+        grep -q "^$target:" "$source_dir/Makefile" || fail "${page#"$source_dir"/}: make $target"
+    done || exit 1
 done
 
 # ---- the folder
