@@ -59,7 +59,7 @@ held() {
 }
 
 row() {
-    printf '  %-34s %14s %14s %14s\n' "$@"
+    printf '  %-34s %14s %14s %15s\n' "$@"
 }
 
 # show: the open model $file in both ways, with the words $words.
@@ -83,7 +83,7 @@ show() {
     row "read from the file for a token" "-" "$(mib "$(of "$tmp/part.streaming" read_bytes_per_token)")" \
         "$(mib "$(of "$tmp/plan" read_bytes_per_token)")"
     row "in the cache or on its way" "-" "$(percent "$(of "$tmp/part.streaming" hit_rate)")" \
-        "$(percent "$(of "$tmp/plan" hit_rate)")"
+        "$(percent "$(of "$tmp/plan" hit_rate)") cached"
     echo
 }
 
