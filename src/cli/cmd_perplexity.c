@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // hearth perplexity: scores a text chunk by chunk, and compares with another model's scores, as llama-perplexity does.
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -211,13 +210,8 @@ static int cut_text(struct scoring *s, const struct hearth_buffer *text)
 static int take_base(struct scoring *s)
 {
     struct hearth_error err = {0};
-    FILE *file = fopen(s->o->kl_base, "rb");
-    if (!file)
-        return hearth_cli_error("%s: cannot open the file: %s", s->o->kl_base, strerror(errno));
-    if (hearth_base_file_open(&s->base, file, s->o->kl_base, &err)) {
-        fclose(file);
+    if (hearth_base_file_open(&s->base, s->o->kl_base, &err))
         return hearth_cli_fail(&err);
-    }
     if (s->base.n_vocab != s->n_vocab)
         return hearth_cli_error(
             "%s is of a vocabulary of %d tokens, %s has %d: only models of one vocabulary can be "
@@ -303,8 +297,6 @@ int hearth_cmd_perplexity(const struct hearth_options *o)
     if (!status)
         status = score_all(&s);
     hearth_outfile_close(&s.out);
-    if (s.base.file)
-        fclose(s.base.file);
     hearth_base_file_close(&s.base);
     hearth_divergence_close(&s.divergence);
     free(s.row);

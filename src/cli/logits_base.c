@@ -5,7 +5,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/types.h>
 
 #include "base/os.h"
 
@@ -67,30 +66,50 @@ int hearth_base_rows(int n_ctx)
 static int too_short(const struct hearth_base_file *b, struct hearth_error *err)
 {
     return hearth_fail(err, HEARTH_E_FORMAT, "%s ends too early: write it again with --kl-divergence-base",
-                       b->path);
+                       hearth_file_path(b->file));
 }
 
-static bool read_counts(struct hearth_base_file *b)
+static int read_next(struct hearth_base_file *b, void *out, size_t n, struct hearth_error *err)
 {
+    if (hearth_file_size(b->file) - b->at < n)
+        return too_short(b, err);
+    const int rc = hearth_file_read(b->file, out, n, b->at, err);
+    b->at += n;
+    return rc;
+}
+
+static int read_counts(struct hearth_base_file *b, struct hearth_error *err)
+{
+    const char *path = hearth_file_path(b->file);
+    char start[sizeof magic];
     int32_t n[3];
-    if (fread(n, sizeof *n, 3, b->file) != 3)
-        return false;
+    const bool whole = hearth_file_size(b->file) >= sizeof start;
+    int rc = whole ? read_next(b, start, sizeof start, err) : HEARTH_OK;
+    if (rc)
+        return rc;
+    if (!whole || memcmp(start, magic, sizeof magic) != 0)
+        return hearth_fail(
+            err, HEARTH_E_FORMAT,
+            "%s is no file of log-probabilities: hearth perplexity MODEL -f TEXT --kl-divergence-base %s writes one",
+            path, path);
+    rc = read_next(b, n, sizeof n, err);
+    if (rc)
+        return rc;
     b->n_ctx = n[0];
     b->n_vocab = n[1];
     b->n_chunks = n[2];
-    return true;
+    if (b->n_ctx < 4 || b->n_ctx > MOST_CTX || b->n_vocab < 1 || b->n_chunks < 1)
+        return hearth_fail(err, HEARTH_E_FORMAT,
+                           "%s is damaged: %d chunks of %d tokens, %d tokens of vocabulary", path,
+                           b->n_chunks, b->n_ctx, b->n_vocab);
+    return HEARTH_OK;
 }
 
 // What follows the counts: less than 2^26 * 2^31 * 4 bytes of tokens, and rows of less than 2^33.
 static bool long_enough(const struct hearth_base_file *b)
 {
-    const off_t here = ftello(b->file);
-    if (here < 0 || fseeko(b->file, 0, SEEK_END))
-        return false;
-    const off_t end = ftello(b->file);
-    if (end < here || fseeko(b->file, here, SEEK_SET))
-        return false;
-    const uint64_t left = (uint64_t)(end - here), row = hearth_base_row_size(b->n_vocab) * sizeof(uint16_t);
+    const uint64_t left = hearth_file_size(b->file) - b->at;
+    const uint64_t row = hearth_base_row_size(b->n_vocab) * sizeof(uint16_t);
     const uint64_t chunk =
         (uint64_t)b->n_ctx * sizeof(hearth_token) + (uint64_t)hearth_base_rows(b->n_ctx) * row;
     return left / chunk >= (uint64_t)b->n_chunks;
@@ -99,40 +118,26 @@ static bool long_enough(const struct hearth_base_file *b)
 static int read_tokens(struct hearth_base_file *b, struct hearth_error *err)
 {
     const size_t n = (size_t)b->n_ctx * (size_t)b->n_chunks;
+    const char *path = hearth_file_path(b->file);
     b->tokens = malloc(n * sizeof *b->tokens);
     if (!b->tokens)
-        return hearth_fail(err, HEARTH_E_MEMORY, "%s: no memory for %zu tokens", b->path, n);
-    if (fread(b->tokens, sizeof *b->tokens, n, b->file) != n)
-        return too_short(b, err);
-    for (size_t i = 0; i < n; i++)
+        return hearth_fail(err, HEARTH_E_MEMORY, "%s: no memory for %zu tokens", path, n);
+    const int rc = read_next(b, b->tokens, n * sizeof *b->tokens, err);
+    for (size_t i = 0; i < n && !rc; i++)
         if (b->tokens[i] < 0 || b->tokens[i] >= b->n_vocab)
-            return hearth_fail(err, HEARTH_E_FORMAT, "%s is damaged: token %d of %d", b->path,
-                               (int)b->tokens[i], b->n_vocab);
-    return HEARTH_OK;
+            return hearth_fail(err, HEARTH_E_FORMAT, "%s is damaged: token %d of %d", path, (int)b->tokens[i],
+                               b->n_vocab);
+    return rc;
 }
 
-static int read_beginning(struct hearth_base_file *b, struct hearth_error *err)
+int hearth_base_file_open(struct hearth_base_file *b, const char *path, struct hearth_error *err)
 {
-    char start[sizeof magic];
-    if (fread(start, 1, sizeof start, b->file) != sizeof start || memcmp(start, magic, sizeof magic) != 0)
-        return hearth_fail(
-            err, HEARTH_E_FORMAT,
-            "%s is no file of log-probabilities: hearth perplexity MODEL -f TEXT --kl-divergence-base %s "
-            "writes one",
-            b->path, b->path);
-    if (!read_counts(b))
-        return too_short(b, err);
-    if (b->n_ctx < 4 || b->n_ctx > MOST_CTX || b->n_vocab < 1 || b->n_chunks < 1)
-        return hearth_fail(err, HEARTH_E_FORMAT,
-                           "%s is damaged: %d chunks of %d tokens, %d tokens of vocabulary", b->path,
-                           b->n_chunks, b->n_ctx, b->n_vocab);
-    return long_enough(b) ? read_tokens(b, err) : too_short(b, err);
-}
-
-int hearth_base_file_open(struct hearth_base_file *b, FILE *file, const char *path, struct hearth_error *err)
-{
-    *b = (struct hearth_base_file){.file = file, .path = path};
-    const int rc = read_beginning(b, err);
+    *b = (struct hearth_base_file){0};
+    int rc = hearth_file_open(&b->file, path, err);
+    if (!rc)
+        rc = read_counts(b, err);
+    if (!rc)
+        rc = long_enough(b) ? read_tokens(b, err) : too_short(b, err);
     if (rc)
         hearth_base_file_close(b);
     return rc;
@@ -140,19 +145,21 @@ int hearth_base_file_open(struct hearth_base_file *b, FILE *file, const char *pa
 
 void hearth_base_file_close(struct hearth_base_file *b)
 {
+    hearth_file_close(&b->file);
     free(b->tokens);
     *b = (struct hearth_base_file){0};
 }
 
 int hearth_base_file_row(struct hearth_base_file *b, uint16_t *row, struct hearth_error *err)
 {
-    const size_t n = hearth_base_row_size(b->n_vocab);
     float head[2];
-    if (fread(row, sizeof *row, n, b->file) != n)
-        return too_short(b, err);
+    const int rc = read_next(b, row, hearth_base_row_size(b->n_vocab) * sizeof *row, err);
+    if (rc)
+        return rc;
     memcpy(head, row, sizeof head);
     if (!isfinite(head[0]) || !isfinite(head[1]) || head[0] < 0)
-        return hearth_fail(err, HEARTH_E_FORMAT, "%s is damaged, or its model gave no numbers", b->path);
+        return hearth_fail(err, HEARTH_E_FORMAT, "%s is damaged, or its model gave no numbers",
+                           hearth_file_path(b->file));
     return HEARTH_OK;
 }
 

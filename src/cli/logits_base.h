@@ -5,7 +5,6 @@
 #define HEARTH_CLI_LOGITS_BASE_H
 
 #include <stdint.h>
-#include <stdio.h>
 
 #include "base/error.h"
 #include "hearth.h"
@@ -24,18 +23,19 @@ hearth_token hearth_base_row_best(const uint16_t *row, int n_vocab);
 
 // ---- a file that is read
 
+struct hearth_file;
 struct hearth_base_file {
-    FILE *file; // borrowed
-    const char *path;
+    struct hearth_file *file;
+    uint64_t at; // the next byte to read
     int n_ctx, n_vocab, n_chunks;
     hearth_token *tokens; // [n_chunks][n_ctx] of the text, as it was cut
 };
 
 // Positions of a chunk that have a row: the second half's, without the last one.
 int hearth_base_rows(int n_ctx);
-// Reads the beginning of `file`, up to the first row. All counts are in range, and the file is long enough for what
-// they announce. Errors name the path, and what to do; *b is then empty.
-int hearth_base_file_open(struct hearth_base_file *b, FILE *file, const char *path, struct hearth_error *err);
+// Opens the file and reads its beginning, up to the first row. All counts are in range, and the file is long enough
+// for what they announce. Errors name the path, and what to do; *b is then empty.
+int hearth_base_file_open(struct hearth_base_file *b, const char *path, struct hearth_error *err);
 void hearth_base_file_close(struct hearth_base_file *b);
 // Reads the next row: chunk by chunk, ascending positions.
 int hearth_base_file_row(struct hearth_base_file *b, uint16_t *row, struct hearth_error *err);

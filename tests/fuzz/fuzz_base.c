@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "cli/logits_base.h"
 
@@ -37,12 +38,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct hearth_error err = {0};
     struct hearth_base_file b;
-    FILE *file = tmpfile();
-    if (!file)
-        return 0;
-    CHECK(fwrite(data, 1, size, file) == size);
-    rewind(file);
-    const int rc = hearth_base_file_open(&b, file, "a file", &err);
+    char path[256];
+    const char *tmp = getenv("TMPDIR");
+    snprintf(path, sizeof path, "%s/hearth-fuzz-base-%d", tmp ? tmp : "/tmp", (int)getpid());
+    FILE *file = fopen(path, "wb");
+    CHECK(file && fwrite(data, 1, size, file) == size && fclose(file) == 0);
+    const int rc = hearth_base_file_open(&b, path, &err);
     CHECK(!rc || (rc == HEARTH_E_FORMAT && err.message[0]));
     if (!rc) {
         CHECK((uint64_t)b.n_ctx * (uint64_t)b.n_chunks <= size);
@@ -51,6 +52,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         read_rows(&b);
     }
     hearth_base_file_close(&b);
-    fclose(file);
+    remove(path);
     return 0;
 }
