@@ -13,12 +13,14 @@ static const char help_text[] =
     "/clear             forget all messages but the system's\n"
     "/drop              forget the oldest message and its answer\n"
     "/system TEXT       tell the model how to answer; without TEXT, tell it nothing\n"
-    "/set NAME VALUE    temp, top-k, top-p, min-p, seed, predict; think on or off; without NAME, show them\n"
+    "/set NAME VALUE    temp, top-k, top-p, min-p, seed, predict; think on or off;\n"
+    "                   without NAME, show them\n"
     "/save FILE         write the messages to FILE, as JSON\n"
     "/load FILE         go on with the messages in FILE\n"
     "/stats             tokens and speeds of the whole chat\n"
     "/exit              leave; so do Ctrl-D, and Ctrl-C twice\n"
-    "\"\"\"                begins and ends a message of several lines; \\ at the end of a line continues it\n"
+    "\"\"\"                begins and ends a message of several lines;\n"
+    "                   \\ at the end of a line continues it\n"
     "//                 begins a message with a /\n";
 
 static int want_text(const char *name)

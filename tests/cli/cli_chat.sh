@@ -126,6 +126,8 @@ play -a "/help=It was a dark night." -c "$word" -a "stopped=/exit" "$hearth" "${
 grep -q "stopped; /regen answers anew" raw || fail "nothing says that the answer was stopped"
 play -c "/help" -c "again leaves" "$hearth" "${endless[@]}"
 play -a "/help=/set temp 0" -a "temp 0=/exit" "$hearth" "${endless[@]}"
+play -a "/help=/help" -a "begins a message=/exit" "$hearth" "${endless[@]}"
+grep -qx "0 wrapped" err || fail "/help does not fit 80 columns"
 
 # What cannot be answered leaves the chat as it was, forgotten messages included.
 [ -f saved.json ] || fail "no saved chat"
