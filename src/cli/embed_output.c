@@ -31,10 +31,24 @@ static double cosine(const float *a, const float *b, size_t n)
 
 // ---- for people
 
+#define HEAD 14 // columns before the first number
+#define EACH 10 // columns of a number
+
+// As many numbers as a line of the terminal has room for; where there is none, any.
+static size_t numbers_of_line(FILE *to)
+{
+    const int columns = hearth_terminal_columns(to);
+    return !columns ? SIZE_MAX : columns < HEAD + EACH ? 1 : (size_t)(columns - HEAD) / EACH;
+}
+
 static void print_numbers(const struct hearth_embed_output *o, const float *x, size_t n, FILE *to)
 {
-    for (size_t i = 0; i < n; i++)
+    const size_t most = numbers_of_line(to);
+    for (size_t i = 0; i < n; i++) {
+        if (i && i % most == 0)
+            fprintf(to, "\n%*s", HEAD - 1, "");
         fprintf(to, o->normalize ? " %9.6f" : " %6.0f", (double)x[i]);
+    }
 }
 
 // At most so many characters of a text, each as one that moves no cursor.
@@ -70,19 +84,10 @@ static void print_matrix(const struct hearth_embed_output *o, FILE *to)
     }
 }
 
-// As many numbers as llama-embedding shows of one of several texts, or fewer where the terminal has no room.
-static size_t numbers_of_line(FILE *to)
-{
-    enum { HEAD = 14, EACH = 10 };
-    const int columns = hearth_terminal_columns(to), room = (columns - HEAD) / EACH;
-    return !columns || room >= SHOWN ? SHOWN : room < 1 ? 1 : (size_t)room;
-}
-
 static void print_text(const struct hearth_embed_output *o, FILE *to)
 {
     const bool cut = !o->pools && o->width > 2 * TOKEN_END;
-    const size_t most = numbers_of_line(to),
-                 shown = o->pools && o->n_rows > 1 && o->width > most ? most : o->width;
+    const size_t shown = o->pools && o->n_rows > 1 && o->width > SHOWN ? SHOWN : o->width;
     for (size_t i = 0; i < o->n_rows; i++) {
         fprintf(to, "embedding %zu:", i);
         print_numbers(o, row_of(o, i), cut ? TOKEN_END : shown, to);

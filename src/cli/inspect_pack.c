@@ -121,7 +121,7 @@ static void print_predictors(const struct hearth_pack *p)
     } texts[] = {{"normed", "look at their layer's feed-forward input"},
                  {"stream", "look at the stream before their layer's feed-forward part"},
                  {"layer", "look at their layer's input"},
-                 {"previous", "look at the feed-forward input of the layer before, so they are asked early"}};
+                 {"previous", "look at the layer before's feed-forward input, and are asked early"}};
     const struct hearth_str input = predictor_input(p);
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         if (input.n == strlen(texts[i].input) && !memcmp(input.s, texts[i].input, input.n))
@@ -144,8 +144,11 @@ static void print_order(const struct hearth_pack *p)
         return;
     printf("active       ");
     for (uint32_t i = 0; i < p->n_batches; i++)
-        printf("%s %.1f %% for %" PRIu32, i ? "," : "", 100 * shares[i], p->batches[i]);
-    puts(p->n_batches == 1 && p->batches[0] == 1 ? " token" : " tokens together");
+        printf("%s %.3g", i ? "," : "", 100 * shares[i]);
+    printf(" %% for");
+    for (uint32_t i = 0; i < p->n_batches; i++)
+        printf("%s %" PRIu32, i ? "," : "", p->batches[i]);
+    puts(p->n_batches == 1 && p->batches[0] == 1 ? " token" : " tokens");
 }
 
 void hearth_inspect_pack_print(const struct hearth_pack *p)
@@ -155,7 +158,7 @@ void hearth_inspect_pack_print(const struct hearth_pack *p)
     for (uint32_t i = 1; i < p->n_layer; i++)
         layouts += !same_layout(&p->layers[i], &p->layers[i - 1]);
     describe_bundle(&p->layers[0], parts, sizeof parts);
-    printf("pack          %" PRIu32 " spaces of %" PRIu32 " neurons, bundles of %zu bytes (%s)%s\n",
+    printf("pack          %" PRIu32 " spaces of %" PRIu32 " neurons, %zu bytes each (%s)%s\n",
            p->n_layer * p->n_expert, p->n_ff, p->layers[0].stride, parts,
            layouts > 1 ? ", other layers differ" : "");
     const char *down = down_of(p);

@@ -82,7 +82,7 @@ static void print_reading(const struct planning *g)
     if (f->reads > 0)
         printf(" in %.0f reads", f->reads);
     if (f->hit_rate >= 0)
-        printf("; %.1f %% of the %s asked for are in the cache", 100 * f->hit_rate, what_streams(g));
+        printf("\n  in the cache: %.1f %% of the %s asked for", 100 * f->hit_rate, what_streams(g));
     printf("\n  a step: %.1f ms of computing, %.1f ms of storage\n", 1e3 * f->compute_s, 1e3 * f->storage_s);
 }
 

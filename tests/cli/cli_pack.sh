@@ -52,7 +52,7 @@ same "$tmp/out" "$tmp/wanted"
 
 # ---- inspect
 run 0 inspect "$pack" --verify
-out_has "pack          6 spaces of 768 neurons, bundles of 1024 bytes (Q8_0 | Q8_0 | Q8_0)"
+out_has "pack          6 spaces of 768 neurons, 1024 bytes each (Q8_0 | Q8_0 | Q8_0)"
 out_has "quantised again, Q8_0 from Q8_0"
 out_has "by how often neurons are active, from a profile of"
 out_has "checksums     CRC-32C"

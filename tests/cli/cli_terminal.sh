@@ -189,6 +189,16 @@ play 0 -w 60 "$hearth" run --help all
 # ---- what each command prints
 play 0 "$hearth" embed "$model" -p 'One\nTwo\nThree' -q
 fits
+play 0 "$hearth" embed "$model" -p 'One' -q
+fits
+run 0 synth tiny-turbosparse "$tmp/sparse.gguf" -q
+run 0 profile "$tmp/sparse.gguf" -f "$tmp/long" -o "$tmp/sparse.profile" -c 64 -q
+run 0 pack "$tmp/sparse.gguf" "$tmp/sparse.hearth.gguf" --profile "$tmp/sparse.profile" -q
+play 0 -h 100 "$hearth" inspect "$tmp/sparse.hearth.gguf"
+fits
+play 0 "$hearth" plan "$tmp/sparse.hearth.gguf" --machine oneplus-12 -c 256 --ram min
+grep -q "in the cache: N % of the neurons asked for" "$tmp/out" || fail "the pack does not stream"
+fits
 play 0 "$hearth" tokenize "$model" "It was a dark and stormy night" --pieces
 fits
 play 0 "$hearth" synth list
