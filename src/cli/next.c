@@ -2,6 +2,7 @@
 // See next.h.
 #include "cli/next.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +10,8 @@
 #include "cli/common.h"
 #include "gguf/gguf.h"
 
-#define PATH 4096
+#define PATH      4096
+#define USUAL_CTX 512 // of -c in profile and train-predictors
 
 // A path as shells take it, with quotes where it needs them.
 static const char *quote(char out[PATH], const char *path)
@@ -40,16 +42,27 @@ static const char *beside(char out[PATH], const char *path, const char *ending)
     return out;
 }
 
-// " --sparsity-threshold 40%", as it was given; each command of a model outside the ReLU family wants it.
-static const char *threshold_of(const struct hearth_options *o, char out[64])
+#define OPTIONS 100
+
+// " -c 64 --sparsity-threshold 40%", as they were given: what profiles and trained predictors have in common.
+static const char *same_options(char out[OPTIONS], const struct hearth_options *o)
 {
     const struct hearth_magnitude *m = &o->sparsity_threshold;
+    int n = 0;
     *out = '\0';
+    if (o->n_ctx != USUAL_CTX)
+        n = snprintf(out, OPTIONS, " -c %" PRId64, o->n_ctx);
     if (m->share > 0)
-        snprintf(out, 64, " --sparsity-threshold %.10g%%", 100 * m->share);
+        snprintf(out + n, OPTIONS - (size_t)n, " --sparsity-threshold %.10g%%", 100 * m->share);
     else if (m->least > 0)
-        snprintf(out, 64, " --sparsity-threshold %.10g", m->least);
+        snprintf(out + n, OPTIONS - (size_t)n, " --sparsity-threshold %.10g", m->least);
     return out;
+}
+
+// Standard input is not there a second time.
+static const char *text_of(char out[PATH], const struct hearth_options *o)
+{
+    return strcmp(o->file, "-") != 0 ? quote(out, o->file) : "TEXT";
 }
 
 void hearth_next_run(const char *model)
@@ -72,19 +85,19 @@ void hearth_next_of_pack(const char *pack)
 
 void hearth_next_of_profile(const struct hearth_options *o, bool has_predictors)
 {
-    char model[PATH], profile[PATH], text[PATH], path[PATH], out[PATH], threshold[64];
+    char model[PATH], profile[PATH], text[PATH], path[PATH], out[PATH], options[OPTIONS];
     quote(model, o->model);
     if (has_predictors)
         hearth_cli_next("hearth pack %s %s --profile %s", model,
                         quote(out, beside(path, o->model, ".hearth.gguf")), quote(profile, o->out));
     else
-        hearth_cli_next("hearth train-predictors %s -f %s -o %s%s", model, quote(text, o->file),
-                        quote(out, beside(path, o->model, "-predictors.gguf")), threshold_of(o, threshold));
+        hearth_cli_next("hearth train-predictors %s -f %s -o %s%s", model, text_of(text, o),
+                        quote(out, beside(path, o->model, "-predictors.gguf")), same_options(options, o));
 }
 
 void hearth_next_of_training(const struct hearth_options *o)
 {
-    char trained[PATH], profile[PATH], text[PATH], path[PATH], out[PATH], threshold[64];
+    char trained[PATH], profile[PATH], text[PATH], path[PATH], out[PATH], options[OPTIONS];
     quote(trained, o->out);
     beside(path, o->model, ".profile");
     quote(profile, path);
@@ -92,6 +105,6 @@ void hearth_next_of_training(const struct hearth_options *o)
         hearth_cli_next("hearth pack %s %s --profile %s", trained,
                         quote(out, beside(path, o->model, ".hearth.gguf")), profile);
     else
-        hearth_cli_next("hearth profile %s -f %s -o %s%s", trained, quote(text, o->file), profile,
-                        threshold_of(o, threshold));
+        hearth_cli_next("hearth profile %s -f %s -o %s%s", trained, text_of(text, o), profile,
+                        same_options(options, o));
 }

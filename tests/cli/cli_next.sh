@@ -24,6 +24,7 @@ next() {
 
 # From a model of the SiLU family to a pack that streams by neuron.
 run 0 profile "$model" -f text.txt -o "${model%.gguf}.profile" --sparsity-threshold 37.5%
+err_has " -f text.txt "
 err_has "--sparsity-threshold 37.5%"
 next train-predictors
 next pack
@@ -31,6 +32,9 @@ next pack
 next plan
 # A model with predictors and no profile beside it gets one.
 rm "${model%.gguf}.profile"
+run 0 profile "$model" -f - -o "p.profile" --sparsity-threshold 0.25 -c 64 <text.txt
+err_has " -f TEXT "
+err_has " -c 64 --sparsity-threshold 0.25"
 run 0 train-predictors "$model" -f text.txt -o "p q.gguf" --sparsity-threshold 0.01
 err_has "--sparsity-threshold 0.01"
 next profile
