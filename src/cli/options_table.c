@@ -315,10 +315,10 @@ const struct hearth_option hearth_option_table[] = {
     {"-np, --parallel", NULL, HEARTH_OPTION_INT, "N", "1", NULL, 1, 256, PLAN, "Resources",
      "plan for N sequences that are generated together", AT(n_parallel)},
     {"-c, --ctx-size", NULL, HEARTH_OPTION_TOKENS, "N", NULL, NULL, 0, 67108864, PLAN, "Resources",
-     "tokens of context; 0: as many as the model was trained for (default: the same, but at most 4096)",
+     "tokens of context, such as 8192 or 8k; 0: as many as the model was trained for (default: the same, but at most 4096)",
      AT(n_ctx)},
     {"-c, --ctx-size", NULL, HEARTH_OPTION_TOKENS, "N", NULL, NULL, 0, 67108864, TALK, "Resources",
-     "tokens of context; 0: as many as the model was trained for (default: the same, but at most 4096, and with -n "
+     "tokens of context, such as 8192 or 8k; 0: as many as the model was trained for (default: the same, but at most 4096, and with -n "
      "not more than that takes)",
      AT(n_ctx)},
     {"--kv-size", NULL, HEARTH_OPTION_TOKENS, "N", "0", NULL, 0, INT_LIMIT, GENERATE, "Resources",
