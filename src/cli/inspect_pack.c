@@ -121,7 +121,7 @@ static void print_predictors(const struct hearth_pack *p)
     } texts[] = {{"normed", "look at their layer's feed-forward input"},
                  {"stream", "look at the stream before their layer's feed-forward part"},
                  {"layer", "look at their layer's input"},
-                 {"previous", "look at the layer before's feed-forward input, and are asked early"}};
+                 {"previous", "look at the feed-forward input of the layer before: asked early"}};
     const struct hearth_str input = predictor_input(p);
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         if (input.n == strlen(texts[i].input) && !memcmp(input.s, texts[i].input, input.n))
