@@ -104,6 +104,12 @@ enum hearth_overlap {
     HEARTH_OVERLAP_NONE     // waiting; experts are computed none the less
 };
 
+// A LoRA adapter in a GGUF (docs/adapters.md).
+struct hearth_adapter {
+    const char *path;
+    float scale; // finite; what it adds is multiplied by this: 1 is what it was trained for, 0 nothing
+};
+
 // A memory budget for hearth_model_params.ram that is none yet: as much as is free.
 #define HEARTH_RAM_FIT UINT64_MAX
 // Another one: as little as the first session that opens runs with.
@@ -140,6 +146,11 @@ struct hearth_model_params {
     // Bytes of the file that take its storage as long as one more request does: shorter gaps between neurons
     // that are read are read over. At most 1 GiB; 0: as of common disks, or of emulated storage.
     uint64_t read_gap;
+    // Adapters [n_adapters] that are applied to the model, one after the other; the array and its paths are read
+    // while the model opens. Their numbers stay in memory, also with a budget. All results follow from the
+    // model's file and these. Not with vocab_only.
+    const struct hearth_adapter *adapters;
+    size_t n_adapters;
 };
 
 // Fills a struct of `size` bytes with the defaults: all zero. For languages other than C; in C and C++
@@ -156,8 +167,8 @@ static inline struct hearth_model_params hearth_model_params_default(void)
 
 // Opens the GGUF at `path` (for a split file, its first part). `params` NULL: all defaults; its strings are
 // copied.
-// Errors: HEARTH_E_INVALID (`path` is NULL, parameters make no sense), HEARTH_E_IO, HEARTH_E_FORMAT,
-// HEARTH_E_UNSUPPORTED, HEARTH_E_MEMORY, and
+// Errors: HEARTH_E_INVALID (`path` is NULL, parameters make no sense, an adapter is for another model),
+// HEARTH_E_IO, HEARTH_E_FORMAT, HEARTH_E_UNSUPPORTED, HEARTH_E_MEMORY, and
 // HEARTH_E_INTERRUPTED when `progress` said so. Threads: any.
 int hearth_model_open(struct hearth_model **out, const char *path, const struct hearth_model_params *params,
                       struct hearth_error *err);

@@ -7,6 +7,7 @@
 #include "base/os.h"
 #include "cli/commands.h"
 #include "cli/common.h"
+#include "cli/inspect_adapter.h"
 #include "cli/inspect_pack.h"
 #include "gguf/checksums.h"
 
@@ -271,7 +272,9 @@ static void print_summary(const struct hearth_gguf *g, const struct hearth_pack 
     putchar('\n');
     print_shape(g);
     print_vocabulary(g);
-    if (!pack || !hearth_inspect_predictors(g))
+    if (hearth_inspect_is_adapter(g))
+        hearth_inspect_adapter_print(g);
+    else if (!pack || !hearth_inspect_predictors(g))
         printf("predictors    %s\n", hearth_inspect_predictors(g) ? "of each layer's neurons" : "none");
     if (pack)
         hearth_inspect_pack_print(pack);
@@ -377,13 +380,14 @@ static json_t *build_json(const struct hearth_gguf *g, const struct hearth_pack 
 
     const struct hearth_gguf_kv *arch = hearth_gguf_find(g, "general.architecture");
     const char *path = hearth_gguf_path(g);
-    return json_pack("{s:o, s:s, s:i, s:i, s:o, s:I, s:I, s:o, s:o, s:o, s:o}", "path",
+    return json_pack("{s:o, s:s, s:i, s:i, s:o, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "path",
                      hearth_json_string(path, strlen(path)), "container", container_name(g), "version",
                      (int)hearth_gguf_version(g), "shards", (int)hearth_gguf_n_shards(g), "architecture",
                      arch && arch->type == HEARTH_GGUF_STRING ? json_element(arch, 0) : json_null(),
                      "n_params", (json_int_t)sum->n_params, "n_bytes", (json_int_t)sum->n_bytes, "metadata",
                      metadata, "formats", formats, "tensors", tensors, "pack",
-                     pack ? hearth_inspect_pack_json(pack) : json_null());
+                     pack ? hearth_inspect_pack_json(pack) : json_null(), "adapter",
+                     hearth_inspect_is_adapter(g) ? hearth_inspect_adapter_json(g) : json_null());
 }
 
 // For --verify. Returns an exit status.

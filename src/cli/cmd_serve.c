@@ -19,6 +19,7 @@ int hearth_cmd_serve(const struct hearth_options *o)
 
 #include "base/memory.h"
 #include "base/os.h"
+#include "cli/adapters.h"
 #include "cli/chat_template.h"
 #include "cli/fit.h"
 #include "cli/sampling.h"
@@ -41,6 +42,7 @@ struct serve {
     struct hearth_session *session;
     struct hearth_chat_template *template;
     struct hearth_sampling sampling;
+    struct hearth_cli_adapters adapters;
     json_t *variables;
     char *variables_text;
     struct hearth_server *server;
@@ -164,7 +166,9 @@ static int start(struct serve *s)
                                          .template_variables = s->variables_text,
                                          .sampling = &s->sampling.params,
                                          .n_predict = (int)s->o->n_predict,
-                                         .pooling = hearth_cli_pooling(s->o, s->model)};
+                                         .pooling = hearth_cli_pooling(s->o, s->model),
+                                         .adapters = s->adapters.list,
+                                         .n_adapters = s->adapters.n};
     if (hearth_server_start(s->server, &served, &err))
         return hearth_cli_fail(&err);
     hearth_cli_note_unused(s->o, s->session);
@@ -203,6 +207,7 @@ static void close_all(struct serve *s)
     hearth_chat_template_close(&s->template);
     hearth_cli_sampling_free(&s->sampling);
     hearth_model_close(&s->model);
+    hearth_cli_adapters_close(&s->adapters);
     json_decref(s->variables);
     free(s->variables_text);
     free(s->keys.data);
@@ -219,6 +224,8 @@ int hearth_cmd_serve(const struct hearth_options *o)
         return hearth_cli_fail(&err);
     make_name(&s);
     int status = hearth_cli_check_sampling(o);
+    if (!status)
+        status = hearth_cli_adapters_read(&s.adapters, o);
     if (!status)
         status = hearth_cli_template_variables(&s.variables, o);
     if (!status && !(s.variables_text = json_dumps(s.variables, 0)))

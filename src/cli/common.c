@@ -12,6 +12,7 @@
 #include "base/cpu.h"
 #include "base/log.h"
 #include "base/os.h"
+#include "cli/adapters.h"
 #include "cli/machine.h"
 #include "cli/wrap.h"
 #include "model/model.h"
@@ -428,9 +429,17 @@ int hearth_cli_open_model_at(struct hearth_model **out, const char *path, const 
     params.throttle = o->throttle;
     params.overlap = (enum hearth_overlap)o->overlap;
     params.read_gap = vocab_only ? 0 : hearth_cli_read_gap(o, path);
+    struct hearth_cli_adapters adapters = {0};
+    int rc = HEARTH_OK;
+    if (!vocab_only && hearth_cli_adapters_read(&adapters, o))
+        rc = hearth_fail(err, HEARTH_E_MEMORY, "no memory for the names of adapters");
+    params.adapters = adapters.list;
+    params.n_adapters = adapters.n;
     hearth_cli_progress_of_file(path, "loading");
-    const int rc = hearth_model_open(out, path, &params, err);
+    if (!rc)
+        rc = hearth_model_open(out, path, &params, err);
     hearth_progress_end();
+    hearth_cli_adapters_close(&adapters);
     return rc;
 }
 
@@ -445,7 +454,10 @@ static int check_model_options(const struct hearth_options *o)
                                 hearth_options_cpu(o), hearth_cpu_level_name(hearth_cpu_flags()));
     if (o->throttle && hearth_throttle_parse(&throttle, o->throttle, &err))
         return hearth_cli_usage(NULL, "%s", err.message);
-    return HEARTH_EXIT_OK;
+    struct hearth_cli_adapters adapters;
+    const int status = hearth_cli_adapters_read(&adapters, o);
+    hearth_cli_adapters_close(&adapters);
+    return status;
 }
 
 // "llama3": programs that download models have names for them.

@@ -36,7 +36,8 @@
 #define NO_GRAMMAR   "no text is generated that a grammar could constrain; hearth run has it"
 #define IN_FIELDS    "requests say it, in grammar, json_schema and response_format"
 #define NO_MEDIA     "there are no images and no sound; models read text only"
-#define NO_ADAPTER   "there are no adapters; merge them into the model first"
+#define NO_VECTOR    "there are no control vectors"
+#define APPLIED      "adapters are applied when the model opens, and stay so; --lora-scaled FILE:0 leaves one out"
 #define NO_REWRITE   "the file's own metadata holds; change it there"
 #define NO_EMBEDDING "hearth embed MODEL -p TEXT prints embeddings"
 #define NO_RANK      "there is no reranking"
@@ -70,8 +71,7 @@ static const struct hearth_llama_option table[] = {
      FLAG, MODEL, NO_DOWNLOAD},
     {"--override-kv", VALUE, MODEL | QUANTIZE, NO_REWRITE},
     {"--rope-* --yarn-* -gan --grp-attn-n -gaw --grp-attn-w", VALUE, ENGINE, NO_REWRITE},
-    {"--lora --lora-scaled --control-vector --control-vector-scaled --control-vector-layer-range", VALUE,
-     ENGINE, NO_ADAPTER},
+    {"--control-vector --control-vector-scaled --control-vector-layer-range", VALUE, ENGINE, NO_VECTOR},
     {"--no-mmproj --no-mmproj-auto --mmproj-auto --mmproj-offload --no-mmproj-offload", FLAG, TEXT, NULL},
     {"-mm --mmproj -mmu --mmproj-url -mmdev --mmproj-device --image --audio --video", VALUE, TEXT, NO_MEDIA},
     {"--image-* --video-* --tts-* --mtmd-* -mv --model-vocoder", VALUE, TEXT, NO_MEDIA},
@@ -190,8 +190,8 @@ static const struct hearth_llama_option table[] = {
      FLAG, SERVE, NULL},
     {"--ui --webui --cache-idle-slots --no-cache-idle-slots --no-agent -no-ag --jinja --no-reasoning-preserve",
      FLAG, SERVE, NULL},
-    {"--no-skip-chat-parsing --no-models-autoload --no-ui-mcp-proxy --no-webui-mcp-proxy --lora-init-without-apply",
-     FLAG, SERVE, NULL},
+    {"--no-skip-chat-parsing --no-models-autoload --no-ui-mcp-proxy --no-webui-mcp-proxy", FLAG, SERVE, NULL},
+    {"--lora-init-without-apply", FLAG, RUN | SERVE, APPLIED},
     {"--cache-reuse -sps --slot-prompt-similarity --kv-unified-per-slot", VALUE, SERVE, NULL},
     {"--no-slots --no-ui --no-webui", FLAG, SERVE, ALWAYS},
     {"--no-jinja --reasoning-preserve --skip-chat-parsing --prefill-assistant --no-prefill-assistant", FLAG,
@@ -230,8 +230,7 @@ static const struct hearth_llama_option table[] = {
      VALUE, RUN, NO_SERVER},
     {"--cache-idle-slots --no-cache-idle-slots --kv-unified-per-slot --no-agent -no-ag --no-cors-*", VALUE,
      RUN, NO_SERVER},
-    {"--no-models-* --prefill-assistant --no-prefill-assistant --lora-init-without-apply", VALUE, RUN,
-     NO_SERVER},
+    {"--no-models-* --prefill-assistant --no-prefill-assistant", VALUE, RUN, NO_SERVER},
     {"-o --output --output-file", VALUE, RUN, "the text goes to standard output; > FILE sends it to a file"},
     {"--spm-infill --infill --fim-*", FLAG, RUN,
      "there is no infill; write its control tokens into the prompt"},

@@ -141,7 +141,8 @@ struct hearth_options {
     int sparsity;                                // enum hearth_sparsity
     double predict_threshold;                    // NAN: not given
     struct hearth_magnitude sparsity_threshold;
-    int cpu; // index in the choices of --cpu; 0: the best
+    int cpu;                                     // index in the choices of --cpu; 0: the best
+    struct hearth_string_list lora, lora_scaled; // names with commas between them, with :SCALE behind each
     struct hearth_ram ram;
     int io; // index in the choices of --io
     const char *throttle;

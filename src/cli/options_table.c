@@ -45,6 +45,11 @@ const struct hearth_option hearth_option_table[] = {
     {"-m, --model", NULL, HEARTH_OPTION_STRING_LIST, "FILE", NULL, NULL, NO_RANGE, BENCH, "Input",
      "a GGUF file, in place of MODEL; may be given several times", AT(models)},
 
+    {"--lora", NULL, HEARTH_OPTION_STRING_LIST, "FILE,...", NULL, NULL, NO_RANGE, EVALUATE | PLAN, "Input",
+     "apply a LoRA adapter in a GGUF, or several, to the model; may be given several times", AT(lora)},
+    {"--lora-scaled", NULL, HEARTH_OPTION_STRING_LIST, "FILE:SCALE,...", NULL, NULL, NO_RANGE,
+     EVALUATE | PLAN, "Input", "the same, with what the adapter adds multiplied by SCALE", AT(lora_scaled)},
+
     {"-p, --prompt", NULL, HEARTH_OPTION_STRING, "TEXT", NULL, NULL, NO_RANGE, RUN, "Input",
      "the prompt, in place of PROMPT; with an empty one, generation starts from the BOS token alone",
      AT(prompt)},

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/os.h"
+#include "cli/adapters.h"
 #include "cli/ask.h"
 #include "convert/pack.h"
 
@@ -296,8 +297,8 @@ int hearth_cli_use_pack(struct hearth_model **model, const struct hearth_session
     int status = HEARTH_EXIT_OK;
     // Others read whole layers or experts from a pack, too.
     const bool by_neuron = fit->kind == HEARTH_FIT_NOT || fit->packed_token_bytes;
-    if (o->pack == HEARTH_PACK_NEVER || (*model)->pack || !(*model)->hp.has_predictors || !by_neuron ||
-        find_place(&p, *model, o))
+    if (o->pack == HEARTH_PACK_NEVER || hearth_cli_has_adapters(o) || (*model)->pack ||
+        !(*model)->hp.has_predictors || !by_neuron || find_place(&p, *model, o))
         return status;
     bool there = has_pack(&p);
     if (!there && !may_make(&p, o) && !gives_hints(o))

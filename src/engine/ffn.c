@@ -85,6 +85,11 @@ static int slots_of(const struct hearth_want *wants, uint32_t n)
     return wants[n - 1].first + wants[n - 1].n_rows - wants[0].first;
 }
 
+static int expert_of(const struct pass *p, const struct hearth_want *want)
+{
+    return (int)want->space % hearth_ffn_experts(p->work->c->hp);
+}
+
 // What goes down of some wants side by side, to their slots.
 static void compute_down(const struct pass *p, const struct hearth_want *wants, uint32_t n, const float *act)
 {
@@ -95,7 +100,8 @@ static void compute_down(const struct pass *p, const struct hearth_want *wants, 
         w->products[i] = (struct hearth_product){.w = wants[i].down,
                                                  .out = p->in + (size_t)wants[i].first * embd,
                                                  .first = wants[i].first - begin,
-                                                 .n = wants[i].n_rows};
+                                                 .n = wants[i].n_rows,
+                                                 .expert = expert_of(p, &wants[i])};
     act += (size_t)begin * width;
     if (p->down_by_neuron) // what is not a prompt goes by neuron then
         hearth_prompt_down(w->matmul, w->products, (int)n, act, width, false);
@@ -117,7 +123,8 @@ static void compute_gates(const struct pass *p, const struct hearth_want *wants,
                 .out = (gate ? p->gate : p->up) + (size_t)wants[i].first * width + wants[i].from,
                 .first = wants[i].first - begin,
                 .n = wants[i].n_rows,
-                .out_stride = width};
+                .out_stride = width,
+                .expert = expert_of(p, &wants[i])};
     hearth_matmul(w->matmul, p->rows.phase, w->products, n_products, p->in + (size_t)begin * embd, n_slots);
     struct activate_job j = {p, begin, wants[0].from, wants[0].count};
     hearth_parallel(w->c, activate_task, &j, n_slots);
@@ -204,11 +211,6 @@ static void report_neurons(const struct pass *p, const float *act, bool gates)
 }
 
 // ---- one layer
-
-static int expert_of(const struct pass *p, const struct hearth_want *want)
-{
-    return (int)want->space % hearth_ffn_experts(p->work->c->hp);
-}
 
 // Rows of the class that go through an expert.
 static int rows_of(const struct pass *p, int expert)

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "engine/adapt.h"
 #include "engine/session.h"
 #include "model/ffn.h"
 
@@ -332,6 +333,7 @@ static void embed_task(void *arg, int task, int worker)
         stages->ops->embed(stages->state, s->batch.tokens[row], s->work.embedding_row[worker], x);
     else
         embed(&s->context.weights->token_embd, s->batch.tokens[row], x);
+    hearth_adapt_embedding(&s->work.matmul, s->batch.tokens[row], worker, x);
     for (int i = 0; hp->embd_scale != 1.0f && i < hp->n_embd; i++)
         x[i] *= hp->embd_scale;
     if (hp->positions == HEARTH_POS_LEARNED) {
@@ -437,7 +439,8 @@ static void compute_head(struct hearth_session *s, const struct hearth_rows *cla
         struct hearth_product product = {.w = s->context.weights->output,
                                          .out = s->work.logits + (size_t)rows.first * n_vocab + at,
                                          .n = rows.n,
-                                         .out_stride = n_vocab};
+                                         .out_stride = n_vocab,
+                                         .row = at};
         hearth_matmul(&s->work.matmul, rows.phase, &product, 1,
                       hearth_row_of(s->work.h, rows.first, s->model->hp.n_embd), rows.n);
     }

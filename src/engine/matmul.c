@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/poison.h"
+#include "engine/adapt.h"
 
 struct job {
     struct hearth_matmul_work *work;
@@ -102,6 +103,8 @@ void hearth_matmul(struct hearth_matmul_work *work, enum hearth_phase phase, str
         hearth_parallel(c, task_or_deferred, &j, tasks + 1);
     else
         hearth_parallel(c, matmul_task, &j, tasks);
+    if (work->low)
+        hearth_adapt(work, phase, products, n_products, x);
 }
 
 // ---- prompts through down stored by neuron: columns are cut into chunks
@@ -150,15 +153,24 @@ void hearth_prompt_down(struct hearth_matmul_work *work, struct hearth_product *
 
 // ---- opening
 
-void hearth_matmul_lay_out(struct hearth_matmul_work *w, size_t rows, size_t often, size_t row_bytes,
-                           size_t longest, struct hearth_arena *a)
+void hearth_matmul_lay_out(struct hearth_matmul_work *w, const struct hearth_matmul_sizes *sizes,
+                           struct hearth_arena *a)
 {
-    const int n = hearth_pool_size(w->c->pool);
-    w->acts = hearth_arena_take_rows(a, rows, often, row_bytes);
-    w->scratch = hearth_arena_take(a, (size_t)n, sizeof *w->scratch);
-    for (int i = 0; i < n; i++) {
-        void *scratch = hearth_arena_take(a, 1, hearth_kernels_scratch(w->c->kernels, longest));
+    const size_t n = (size_t)hearth_pool_size(w->c->pool);
+    w->acts = hearth_arena_take_rows(a, sizes->rows, sizes->often, sizes->row_bytes);
+    w->scratch = hearth_arena_take(a, n, sizeof *w->scratch);
+    for (size_t i = 0; i < n; i++) {
+        void *scratch = hearth_arena_take(a, 1, hearth_kernels_scratch(w->c->kernels, sizes->longest));
         if (w->scratch)
             w->scratch[i] = scratch;
+    }
+    if (!sizes->most_ranks)
+        return;
+    w->low = hearth_arena_take_rows(a, sizes->rows, sizes->often, sizes->low * sizeof *w->low);
+    w->part = hearth_arena_take(a, n, sizeof *w->part);
+    for (size_t i = 0; i < n; i++) {
+        float *part = hearth_arena_take(a, 1, hearth_adapt_part_bytes(sizes->most_ranks));
+        if (w->part)
+            w->part[i] = part;
     }
 }

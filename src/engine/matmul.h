@@ -11,12 +11,21 @@ struct hearth_matmul_work {
     const struct hearth_context *c;
     uint8_t *acts;  // acts blocks of a product's input rows
     void **scratch; // [workers] hearth_kernels_scratch() of the longest row
+    float *low;     // inputs of adapters' second matrices; none without adapters
+    float **part;   // [workers] what adapters add to some rows
 };
 
-// The caller sets `c`. rows: of the widest input, of row_bytes acts bytes each; often: of those of a step;
-// longest: row of a weight, elements.
-void hearth_matmul_lay_out(struct hearth_matmul_work *w, size_t rows, size_t often, size_t row_bytes,
-                           size_t longest, struct hearth_arena *a);
+struct hearth_matmul_sizes {
+    size_t rows, often; // of the widest input, and of that of a step
+    size_t row_bytes;   // acts bytes of each
+    size_t longest;     // row of a weight, elements
+    size_t low;         // elements for adapters, of each row, in all products of one call together
+    size_t most_ranks;  // of one matrix's adapters
+};
+
+// The caller sets `c`.
+void hearth_matmul_lay_out(struct hearth_matmul_work *w, const struct hearth_matmul_sizes *sizes,
+                           struct hearth_arena *a);
 
 // out[t * w.n + r] = dot(row r of w, row first + t of x) for t < n
 struct hearth_product {
@@ -24,6 +33,8 @@ struct hearth_product {
     float *out; // [n x w.n]
     int first, n;
     size_t out_stride; // floats from one token's output to the next; 0: w.n
+    size_t row;        // of adapters' matrices: the one that is for the first row of w,
+    int expert;        // and whose they are
 
     size_t chunk; // filled by hearth_matmul(): rows of w that one task takes,
     int end;      // and the first task number after the product's own

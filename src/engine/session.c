@@ -11,6 +11,7 @@
 #include "base/params.h"
 #include "engine/rope.h"
 #include "engine/tracing.h"
+#include "model/adapters.h"
 #include "model/arch.h"
 #include "model/ffn.h"
 #include "sparse/trace.h"
@@ -137,8 +138,15 @@ static void lay_out_matmul(struct hearth_session *s, struct hearth_arena *a)
         max_size(max_size(max_size(e, f), max_size(q, dim)), max_size(rank, hearth_ffn_shared(hp)));
     // Only what goes into experts has a row per slot.
     const size_t row = max_size(hearth_acts_bytes(widest), used * hearth_acts_bytes(max_size(e, f)));
-    hearth_matmul_lay_out(&s->work.matmul, (size_t)s->limits.max_rows, (size_t)s->limits.max_steps, row,
-                          widest, a);
+    const size_t ranks = hearth_adapters_most_ranks(s->model->adapters);
+    // Products of one call: at most four with each row, or gate and up of each expert that it uses.
+    const struct hearth_matmul_sizes sizes = {.rows = (size_t)s->limits.max_rows,
+                                              .often = (size_t)s->limits.max_steps,
+                                              .row_bytes = row,
+                                              .longest = max_size(widest, ranks),
+                                              .low = max_size(4, 2 * used) * ranks,
+                                              .most_ranks = ranks};
+    hearth_matmul_lay_out(&s->work.matmul, &sizes, a);
 }
 
 // Lays out all buffers; run once to measure (arena without memory) and once to assign.
@@ -322,8 +330,10 @@ static uint64_t layer_bytes(const struct hearth_session *s, int layer)
         if (sparse && is_by_neuron(l, w))
             continue;
         const uint64_t used = (uint64_t)m->hp.n_expert_used;
-        bytes += b->need == HEARTH_EACH_VECTOR ? used * w->stride
-                                               : weight_bytes(w) * (hearth_need_is_each(b->need) ? used : 1);
+        const uint64_t times = hearth_need_is_each(b->need) ? used : 1;
+        bytes += b->need == HEARTH_EACH_VECTOR ? used * w->stride : weight_bytes(w) * times;
+        for (const struct hearth_change *c = w->change; c; c = c->next)
+            bytes += (weight_bytes(&c->a) + weight_bytes(&c->b)) * times;
     }
     return bytes;
 }
@@ -402,6 +412,19 @@ static void warn_of_context(const struct hearth_session *s)
         hearth_log(HEARTH_LOG_WARNING,
                    "the model was trained for %d tokens of context; beyond that its text degrades",
                    s->model->hp.n_ctx_train);
+}
+
+static void warn_of_adapters(const struct hearth_session *s)
+{
+    const struct hearth_model *m = s->model;
+    for (int i = 0; i < m->hp.n_layer && s->mode.sparsity != HEARTH_SPARSITY_OFF; i++) {
+        const struct hearth_ffn f = hearth_ffn_of(&m->hp, &m->weights.layers[i]);
+        if (!hearth_ffn_is_changed(&f))
+            continue;
+        hearth_log(HEARTH_LOG_WARNING,
+                   "feed-forward parts that adapters change are computed whole, not neuron by neuron");
+        return;
+    }
 }
 
 static void size_session(struct hearth_session *s, const struct hearth_session_params *p)
@@ -498,6 +521,7 @@ int hearth_session_open(struct hearth_session **out, const struct hearth_model *
         return rc;
     struct hearth_session *s = *out;
     warn_of_context(s);
+    warn_of_adapters(s);
     rc = open_sources(s, err);
     if (rc) {
         hearth_session_close(out);

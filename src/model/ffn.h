@@ -51,6 +51,12 @@ static inline struct hearth_ffn hearth_ffn_of(const struct hearth_hparams *hp, c
                                &l->pred_fc1, &l->pred_fc2, &l->ffn_gate_b, &l->ffn_up_b};
 }
 
+// Whether adapters change a matrix of it.
+static inline bool hearth_ffn_is_changed(const struct hearth_ffn *f)
+{
+    return f->gate->change || f->up->change || f->down->change;
+}
+
 // The bias of one expert, of those of all, for kernels to read; NULL: there is none.
 static inline const float *hearth_bias_of(const struct hearth_weight *all, int expert)
 {

@@ -9,6 +9,7 @@
 #include "base/crc32c.h"
 #include "base/memory.h"
 #include "gguf/checksums.h"
+#include "model/adapters.h"
 #include "quant/quant.h"
 
 #define SAMPLE      ((size_t)4096)
@@ -75,6 +76,8 @@ int hearth_model_fingerprint(const struct hearth_model *m, uint64_t *out, struct
         return hearth_fail(err, HEARTH_E_MEMORY, "%s: no memory for a checksum", m->info.path);
     rc = add_tensors(m->gguf, buffer, &tensors, err);
     free(buffer);
+    if (hearth_adapters_most_ranks(m->adapters))
+        tensors = add_number(tensors, hearth_adapters_crc(m->adapters));
     *out = (uint64_t)header << 32 | tensors;
     return rc;
 }

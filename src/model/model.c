@@ -14,6 +14,7 @@
 #include "base/os.h"
 #include "base/params.h"
 #include "gguf/checksums.h"
+#include "model/adapters.h"
 #include "model/ffn.h"
 #include "model/load.h"
 #include "model/pack.h"
@@ -245,7 +246,8 @@ static int open_shared(struct hearth_model *m, struct hearth_error *err)
                                         : hearth_fail(err, HEARTH_E_MEMORY, "no memory for a model");
 }
 
-static int open_weights(struct hearth_model *m, struct hearth_error *err)
+static int open_weights(struct hearth_model *m, const struct hearth_model_params *params,
+                        struct hearth_error *err)
 {
     int rc = hearth_hparams_read(&m->hp, m->arch, m->gguf, err);
     if (!rc)
@@ -258,6 +260,8 @@ static int open_weights(struct hearth_model *m, struct hearth_error *err)
     if (!m->weights.layers)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for %d layers", m->hp.n_layer);
     rc = hearth_model_bind(m, err);
+    if (!rc && params->n_adapters)
+        rc = hearth_adapters_open(m, params->adapters, params->n_adapters, err);
     if (!rc && m->load.ram)
         rc = open_shared(m, err);
     if (!rc && m->load.ram)
@@ -299,7 +303,7 @@ int hearth_model_open(struct hearth_model **out, const char *path, const struct 
     if (!rc)
         rc = hearth_vocab_open(&m->vocab, m->gguf, err);
     if (!rc && !m->vocab_only)
-        rc = open_weights(m, err);
+        rc = open_weights(m, &p, err);
     if (!rc)
         rc = fill_info(m, path, err);
     if (!rc)
@@ -319,7 +323,7 @@ uint64_t hearth_model_memory(const struct hearth_model *m)
            m->n_items * sizeof *m->items + layers * sizeof *m->weights.layers +
            (m->always ? spaces * sizeof *m->always : 0) + (m->crossover ? spaces * sizeof *m->crossover : 0) +
            (m->magnitudes ? layers * HEARTH_MAGNITUDES * sizeof *m->magnitudes : 0) +
-           (m->pack ? layers * sizeof *m->pack->layers : 0);
+           (m->pack ? layers * sizeof *m->pack->layers : 0) + hearth_adapters_memory(m->adapters);
 }
 
 void hearth_model_close(struct hearth_model **model)
@@ -328,6 +332,7 @@ void hearth_model_close(struct hearth_model **model)
     if (!m)
         return;
     hearth_region_close(&m->image);
+    hearth_adapters_close(&m->adapters);
     hearth_vocab_close(&m->vocab);
     hearth_pack_close(&m->pack);
     hearth_gguf_close(&m->gguf);

@@ -14,13 +14,22 @@
 // A matrix of n rows of k elements (row r gives output r), or a vector (n == 1, always f32). The matrices of
 // a layer's experts lie one behind the other and share one struct; hearth_expert() gives a single one.
 struct hearth_weight {
-    const void *data; // NULL: not in memory, or the model has none (hearth_has() tells)
-    uint32_t type;    // enum hearth_type
-    size_t k;         // elements of a row: the input dimension
-    size_t n;         // rows: the output dimension; 0: the model has no such tensor
-    size_t stride;    // bytes from row to row
-    int32_t item;     // index of the item that holds it
-    size_t at;        // offset in the item's memory
+    const void *data;                   // NULL: not in memory, or the model has none (hearth_has() tells)
+    uint32_t type;                      // enum hearth_type
+    size_t k;                           // elements of a row: the input dimension
+    size_t n;                           // rows: the output dimension; 0: the model has no such tensor
+    size_t stride;                      // bytes from row to row
+    int32_t item;                       // index of the item that holds it
+    size_t at;                          // offset in the item's memory
+    const struct hearth_change *change; // what adapters change of it; NULL: nothing
+};
+
+// What an adapter changes of a matrix W (model/adapters.h): products W x become W x + scale * (B (A x)), one
+// change after the other. Of the embedding table, row i gets scale * (B A_i) added.
+struct hearth_change {
+    const struct hearth_change *next; // NULL: there is no further one
+    struct hearth_weight a, b;        // [R x k] [n x R], of all experts if W is; embeddings: [V x R] [E x R]
+    float scale;
 };
 
 // Whether the model has this weight, in memory or not.
@@ -90,6 +99,16 @@ _Static_assert(sizeof(struct hearth_layer) % sizeof(struct hearth_weight) == 0, 
 static inline struct hearth_weight *hearth_layer_weights(struct hearth_layer *l)
 {
     return (struct hearth_weight *)(void *)l;
+}
+
+// Whether adapters change a matrix of the layer.
+static inline bool hearth_layer_is_changed(const struct hearth_layer *l)
+{
+    const struct hearth_weight *w = (const struct hearth_weight *)(const void *)l;
+    for (size_t i = 0; i < HEARTH_LAYER_WEIGHTS; i++)
+        if (w[i].change)
+            return true;
+    return false;
 }
 
 // All weights by role.
@@ -287,6 +306,8 @@ struct hearth_load_options {
     const struct hearth_weights_tests *tests; // for tests only (weights/tests.h)
 };
 
+struct hearth_adapters;
+
 struct hearth_model {
     struct hearth_model_info info;
     const struct hearth_arch *arch;
@@ -294,7 +315,8 @@ struct hearth_model {
     struct hearth_kernels kernels;
     struct hearth_vocab *vocab;
     struct hearth_gguf *gguf;
-    struct hearth_pack *pack; // the facts of a pack (model/pack.h); NULL: the file is no pack
+    struct hearth_adapters *adapters; // NULL: there are none
+    struct hearth_pack *pack;         // the facts of a pack (model/pack.h); NULL: the file is no pack
     bool vocab_only;
 
     // With a budget, weights have no data here: sessions read the bytes.

@@ -19,6 +19,10 @@ void hearth_api_metrics(struct hearth_exchange *x);
 // api_slots.c: llama.cpp's actions on slots
 void hearth_api_slot_action(struct hearth_exchange *x);
 
+// api_adapters.c: llama.cpp's list of LoRA adapters
+void hearth_api_adapters(struct hearth_exchange *x);
+void hearth_api_set_adapters(struct hearth_exchange *x);
+
 // api_llama.c: llama.cpp's completion
 void hearth_api_completion(struct hearth_exchange *x);
 

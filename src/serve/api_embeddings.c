@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "serve/adapters.h"
 #include "serve/api.h"
 #include "serve/fields.h"
 #include "serve/prompts.h"
@@ -129,6 +130,7 @@ static void embed(struct hearth_exchange *x, const struct hearth_prompt_list *te
     bool ok = task != NULL;
     if (!ok)
         hearth_exchange_error(x, 500, NULL, "out of memory");
+    ok = ok && hearth_request_adapters(x);
     for (int i = 0; i < texts->n && ok; i++)
         ok = fill_job(x, &task->jobs[i], &texts->items[i]);
     if (!ok) {

@@ -21,7 +21,8 @@ struct hearth_route {
     enum hearth_api api;
     bool open;        // needs no key
     bool needs_model; // cannot be answered while it loads
-    bool has_body;    // takes JSON
+    bool has_body;    // takes JSON: an object
+    bool takes_list;  // or an array
 };
 
 // What the APIs need of the server.

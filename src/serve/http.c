@@ -265,7 +265,7 @@ static bool parse_body(struct client *c)
     else if (!x->body)
         hearth_exchange_error(x, 400, NULL, "the body is no JSON: %s (line %d, column %d)", error.text,
                               error.line, error.column);
-    else if (!json_is_object(x->body))
+    else if (!json_is_object(x->body) && !(x->route->takes_list && json_is_array(x->body)))
         hearth_exchange_error(x, 400, NULL, "the body is no JSON object");
     return !x->finished;
 }

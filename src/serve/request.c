@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "serve/adapters.h"
 #include "serve/constraint.h"
 #include "serve/response_format.h"
 
@@ -275,8 +276,8 @@ static bool fill_task(struct hearth_exchange *x, struct hearth_task *task,
     sampling.params.n_ctx = hearth_scheduler_room(x->server->scheduler);
     int64_t slot = -1;
     int n_predict = -1;
-    bool ok = take_numbers(x, &sampling.params) && take_seed(x, &sampling) && take_biases(x, &sampling) &&
-              take_stops(x, task) && take_length(x, length, &n_predict) &&
+    bool ok = hearth_request_adapters(x) && take_numbers(x, &sampling.params) && take_seed(x, &sampling) &&
+              take_biases(x, &sampling) && take_stops(x, task) && take_length(x, length, &n_predict) &&
               hearth_request_int(x, "id_slot", -1, x->server->params->n_slots - 1, &slot) &&
               take_form(x, task, &sampling.params);
     for (int i = 0; i < task->n_jobs && ok; i++) {

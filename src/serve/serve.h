@@ -45,6 +45,8 @@ struct hearth_served {
     const struct hearth_sampler_params *sampling; // of requests that say nothing
     int n_predict;                                // the same
     enum hearth_pooling pooling;                  // of embeddings
+    const struct hearth_adapter *adapters;        // [n_adapters] that the model was opened with
+    size_t n_adapters;
 };
 // on_disk: there is a prefix_folder; saves_slots: a slot_folder.
 int hearth_server_sequences(int n_slots, bool on_disk, bool saves_slots);

@@ -31,7 +31,7 @@ same "$tmp/out" "$tmp/want"
 err_has "without effect here: -fa, -no-cnv, -ngl, -b, --mlock, --prio, -lm, --jinja, -md"
 run 0 run "$model" -p "$prompt" -n 6 --temp 0 -ngl 99 -q
 [ -s "$tmp/err" ] && fail "--quiet tells of options without effect"
-for option in "-hf user/repo" "-cnv" "--lora a.gguf" "--port 80" "--rope-scale 2" "--mmproj x" "-sys x"; do
+for option in "-hf user/repo" "-cnv" "--control-vector a.gguf" "--port 80" "--rope-scale 2" "--mmproj x" "-sys x"; do
     # shellcheck disable=SC2086
     run 2 run "$model" $option
     err_has "error: ${option%% *}: "

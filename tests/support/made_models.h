@@ -57,6 +57,8 @@ struct made {
     uint32_t type;       // of all tensors: F32, or one whose data then is zeros
     // Another value than the usual one for an element of a tensor; NULL: the usual ones.
     float (*value)(const char *tensor, uint64_t row, uint64_t column, float usual);
+    // Added to an element, or NULL.
+    float (*add)(const char *tensor, uint64_t matrix, uint64_t row, uint64_t column);
     struct made_kv set[6];
 };
 
@@ -389,6 +391,8 @@ static inline void made_write_tensor(struct hearth_gguf_writer *w, const struct 
             data[i] = -fabsf(data[i]); // states fade
         for (uint64_t i = 0; i < n && made->value; i++)
             data[i] = made->value(t->name, i / t->ne[0], i % t->ne[0], data[i]);
+        for (uint64_t i = 0; i < n && made->add; i++)
+            data[i] += made->add(t->name, m, i / t->ne[0], i % t->ne[0]);
         MADE_OK(hearth_gguf_write(w, data, n * sizeof *data, &err));
     }
     free(data);

@@ -27,6 +27,8 @@ struct way {
     const char *throttle; // of the storage; NULL: as it is
     struct hearth_weights_tests tests;
     enum hearth_overlap overlap;
+    const struct hearth_adapter *adapters; // [n_adapters]
+    size_t n_adapters;
 };
 
 struct opened {
@@ -43,6 +45,8 @@ static inline void open_model_of(struct opened *o, const char *path, const struc
     params.io = way->io;
     params.overlap = way->overlap;
     params.throttle = way->throttle;
+    params.adapters = way->adapters;
+    params.n_adapters = way->n_adapters;
     *o = (struct opened){0};
     OK(hearth_model_open(&o->model, path, &params, &err));
     o->model->load.tests = &way->tests;
