@@ -118,7 +118,8 @@ static bool has_kernels(const struct job *j)
     // A prompt's values in blocks are weighed by prompt_t.
     return kernels->attend_scores[kv->type_k] && kernels->attend_values[kv->type_v] &&
            kv->head_dim % HEARTH_ATTEND_DIM == 0 && kv->value_dim % HEARTH_ATTEND_DIM == 0 &&
-           kv->head_dim <= HEARTH_ATTEND_MAX_DIM &&
+           kv->head_dim <= (hearth_type_info(kv->type_k)->unit_elems ? HEARTH_ATTEND_MAX_BLOCKS
+                                                                     : HEARTH_ATTEND_MAX_DIM) &&
            (j->rows.phase == HEARTH_PHASE_STEP || !hearth_type_info(kv->type_v)->unit_elems);
 }
 

@@ -133,11 +133,12 @@ typedef void (*hearth_prompt_t_fn)(float *out, size_t out_stride, const void *w,
 //
 // Optional: where a level has none (NULL), callers put together the kernels named below, whose bits these
 // give. A tile is up to HEARTH_ATTEND_ROWS positions; dim is a multiple of HEARTH_ATTEND_DIM up to
-// HEARTH_ATTEND_MAX_DIM; n queries, 1 to HEARTH_ATTEND_QUERIES.
-#define HEARTH_ATTEND_ROWS    64
-#define HEARTH_ATTEND_QUERIES 8
-#define HEARTH_ATTEND_DIM     32
-#define HEARTH_ATTEND_MAX_DIM 512
+// HEARTH_ATTEND_MAX_DIM, of keys in blocks up to HEARTH_ATTEND_MAX_BLOCKS; n queries, 1 to HEARTH_ATTEND_QUERIES.
+#define HEARTH_ATTEND_ROWS       64
+#define HEARTH_ATTEND_QUERIES    8
+#define HEARTH_ATTEND_DIM        32
+#define HEARTH_ATTEND_MAX_DIM    1024
+#define HEARTH_ATTEND_MAX_BLOCKS 512 // a unit for each lane
 
 // Keys or values of one tile.
 struct hearth_tile {

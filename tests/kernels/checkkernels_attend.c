@@ -135,7 +135,10 @@ void check_attend(int rounds)
     for (int r = 0; r < rounds; r++)
         for (size_t k = 0; k < 3; k++)
             for (size_t v = 0; v < 3; v++) {
-                struct shape shape = {.dim = HEARTH_ATTEND_DIM * (1 + check_below(check_below(4) ? 8 : 16)),
+                const size_t most =
+                    types[k] == HEARTH_TYPE_Q8_0 ? HEARTH_ATTEND_MAX_BLOCKS : HEARTH_ATTEND_MAX_DIM;
+                struct shape shape = {.dim = HEARTH_ATTEND_DIM *
+                                             (1 + check_below(check_below(4) ? 8 : most / HEARTH_ATTEND_DIM)),
                                       .n = 1 + check_below(HEARTH_ATTEND_QUERIES)};
                 for (size_t t = 0; t < TILES; t++)
                     shape.rows[t] = check_below(3) ? HEARTH_ATTEND_ROWS : 1 + check_below(HEARTH_ATTEND_ROWS);
