@@ -368,12 +368,22 @@ const struct hearth_hf_family *hearth_hf_family_find(const char *name)
     return NULL;
 }
 
+const char *hearth_hf_class_at(size_t at, const char **arch)
+{
+    for (size_t i = 0; i < N_FAMILIES; i++)
+        for (size_t j = 0; j < N_CLASSES && families[i].classes[j]; j++)
+            if (strstr(families[i].classes[j], "For") && !at--) {
+                *arch = families[i].arch;
+                return families[i].classes[j];
+            }
+    return NULL;
+}
+
 void hearth_hf_family_names(char *out, size_t size)
 {
+    const char *arch, *class;
     size_t at = 0;
     out[0] = '\0';
-    for (size_t i = 0; i < N_FAMILIES; i++)
-        for (size_t j = 0; j < N_CLASSES && families[i].classes[j] && at < size; j++)
-            if (strstr(families[i].classes[j], "For"))
-                at += (size_t)snprintf(out + at, size - at, "%s%s", at ? ", " : "", families[i].classes[j]);
+    for (size_t i = 0; at < size && (class = hearth_hf_class_at(i, &arch)); i++)
+        at += (size_t)snprintf(out + at, size - at, "%s%s", at ? ", " : "", class);
 }

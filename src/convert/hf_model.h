@@ -96,6 +96,8 @@ const char *hearth_hf_key(const struct hearth_hf_model *m, const char *name);
 
 // The family of a class or a model_type; NULL: none.
 const struct hearth_hf_family *hearth_hf_family_find(const char *name);
+// The i-th class that models are published with, and its architecture; NULL where there is none.
+const char *hearth_hf_class_at(size_t i, const char **arch);
 // All classes, "BambooForCausalLM, ...", cut to `size` bytes: for messages.
 void hearth_hf_family_names(char *out, size_t size);
 

@@ -760,17 +760,17 @@ static int check_kind(const struct packer *p)
                            "%s: packs of models whose first layers have no experts are not supported; --ram "
                            "streams the experts of the others without a pack",
                            in);
-    if (p->hp.latent.rank)
-        return hearth_fail(
-            p->err, HEARTH_E_UNSUPPORTED,
-            "%s: packs of architecture %s are not supported; --ram streams its experts without "
-            "a pack",
-            in, p->arch->name);
     if (hearth_arch_has_field(p->arch, offsetof(struct hearth_layer, ffn_gate_up)))
         return hearth_fail(p->err, HEARTH_E_UNSUPPORTED,
                            "%s: packs of models with gate and up in one matrix (architecture %s) are not "
                            "supported; --ram streams their layers without a pack",
                            in, p->arch->name);
+    if (!hearth_arch_packs(p->arch))
+        return hearth_fail(
+            p->err, HEARTH_E_UNSUPPORTED,
+            "%s: packs of architecture %s are not supported; --ram streams its experts without "
+            "a pack",
+            in, p->arch->name);
     return HEARTH_OK;
 }
 

@@ -37,6 +37,18 @@ bool hearth_arch_has_field(const struct hearth_arch *arch, size_t field)
     return false;
 }
 
+bool hearth_arch_packs(const struct hearth_arch *arch)
+{
+    return !hearth_arch_has_need(arch, HEARTH_EACH_VECTOR) &&
+           (hearth_arch_has_field(arch, offsetof(struct hearth_layer, ffn_down_t)) ||
+            hearth_arch_has_field(arch, offsetof(struct hearth_layer, ffn_down_t_exps)));
+}
+
+const struct hearth_arch *hearth_arch_at(size_t i)
+{
+    return i < sizeof archs / sizeof archs[0] ? archs[i] : NULL;
+}
+
 void hearth_arch_names(char *out, size_t size)
 {
     size_t at = 0;

@@ -136,6 +136,12 @@ const struct hearth_arch *hearth_arch_find(struct hearth_str name);
 bool hearth_arch_has_need(const struct hearth_arch *arch, enum hearth_need need);
 bool hearth_arch_has_field(const struct hearth_arch *arch, size_t field);
 
+// Whether packs of such models can be made: their neurons may be stored one by one.
+bool hearth_arch_packs(const struct hearth_arch *arch);
+
+// The i-th of all, by name; NULL where there is none.
+const struct hearth_arch *hearth_arch_at(size_t i);
+
 // All names, "bamboo, falcon, ...", cut to `size` bytes: for messages.
 void hearth_arch_names(char *out, size_t size);
 
