@@ -151,6 +151,10 @@ struct hearth_model_params {
     // model's file and these. Not with vocab_only.
     const struct hearth_adapter *adapters;
     size_t n_adapters;
+    // Metadata [n_overrides] that is to be otherwise than in the file: "KEY=TYPE:VALUE", with the types int, float,
+    // bool and str, "llama.rope.freq_base=float:1e6" for instance. A key that the file has keeps its type.
+    const char *const *overrides;
+    size_t n_overrides;
 };
 
 // Fills a struct of `size` bytes with the defaults: all zero. For languages other than C; in C and C++

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// --lora FILE,... and --lora-scaled FILE:SCALE,...: as llama.cpp has them, any number of times.
+// --lora FILE,..., --lora-scaled FILE:SCALE,... and --override-kv KEY=TYPE:VALUE,...: as llama.cpp has them, any
+// number of times.
 #include "cli/adapters.h"
 
 #include <math.h>
@@ -82,4 +83,51 @@ void hearth_cli_adapters_close(struct hearth_cli_adapters *a)
     free(a->list);
     free(a->text);
     *a = (struct hearth_cli_adapters){0};
+}
+
+// ---- metadata
+
+// Whether a text begins with KEY=TYPE: where a comma stands before it, it is an override of its own, and else a part
+// of the one before.
+static bool begins_override(const char *text)
+{
+    static const char *const types[] = {"int:", "float:", "bool:", "str:"};
+    const size_t n = strcspn(text, "=,");
+    for (size_t i = 0; text[n] == '=' && i < sizeof types / sizeof *types; i++)
+        if (n && !strncmp(text + n + 1, types[i], strlen(types[i])))
+            return true;
+    return false;
+}
+
+int hearth_cli_overrides_read(struct hearth_cli_overrides *v, const struct hearth_options *o)
+{
+    size_t n = 0;
+    const size_t bytes = measure(&o->override_kv, &n);
+    *v = (struct hearth_cli_overrides){0};
+    if (!n)
+        return HEARTH_EXIT_OK;
+    v->list = hearth_calloc(n, sizeof *v->list);
+    v->text = malloc(bytes);
+    if (!v->list || !v->text)
+        return hearth_cli_error("no memory for --override-kv");
+    char *text = v->text;
+    for (int i = 0; i < o->override_kv.n; i++) {
+        const size_t length = strlen(o->override_kv.values[i]) + 1;
+        memcpy(text, o->override_kv.values[i], length);
+        v->list[v->n++] = text;
+        for (char *c = text; *c; c++)
+            if (*c == ',' && begins_override(c + 1)) {
+                *c = '\0';
+                v->list[v->n++] = c + 1;
+            }
+        text += length;
+    }
+    return HEARTH_EXIT_OK;
+}
+
+void hearth_cli_overrides_close(struct hearth_cli_overrides *v)
+{
+    free(v->list);
+    free(v->text);
+    *v = (struct hearth_cli_overrides){0};
 }

@@ -430,16 +430,20 @@ int hearth_cli_open_model_at(struct hearth_model **out, const char *path, const 
     params.overlap = (enum hearth_overlap)o->overlap;
     params.read_gap = vocab_only ? 0 : hearth_cli_read_gap(o, path);
     struct hearth_cli_adapters adapters = {0};
+    struct hearth_cli_overrides overrides = {0};
     int rc = HEARTH_OK;
-    if (!vocab_only && hearth_cli_adapters_read(&adapters, o))
-        rc = hearth_fail(err, HEARTH_E_MEMORY, "no memory for the names of adapters");
+    if (hearth_cli_overrides_read(&overrides, o) || (!vocab_only && hearth_cli_adapters_read(&adapters, o)))
+        rc = hearth_fail(err, HEARTH_E_MEMORY, "no memory for the options about the model");
     params.adapters = adapters.list;
     params.n_adapters = adapters.n;
+    params.overrides = overrides.list;
+    params.n_overrides = overrides.n;
     hearth_cli_progress_of_file(path, "loading");
     if (!rc)
         rc = hearth_model_open(out, path, &params, err);
     hearth_progress_end();
     hearth_cli_adapters_close(&adapters);
+    hearth_cli_overrides_close(&overrides);
     return rc;
 }
 

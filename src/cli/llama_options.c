@@ -38,7 +38,7 @@
 #define NO_MEDIA     "there are no images and no sound; models read text only"
 #define NO_VECTOR    "there are no control vectors"
 #define APPLIED      "adapters are applied when the model opens, and stay so; --lora-scaled FILE:0 leaves one out"
-#define NO_REWRITE   "the file's own metadata holds; change it there"
+#define NO_REWRITE   "the file's own metadata holds; --override-kv changes it"
 #define NO_EMBEDDING "hearth embed MODEL -p TEXT prints embeddings"
 #define NO_RANK      "there is no reranking"
 #define ONE_MACHINE  "everything is computed on this machine's CPU"
@@ -69,7 +69,8 @@ static const struct hearth_llama_option table[] = {
      NO_DOWNLOAD},
     {"-cl --cache-list --gpt-oss-20b-default --gpt-oss-120b-default --vision-gemma-* --embd-gemma-default",
      FLAG, MODEL, NO_DOWNLOAD},
-    {"--override-kv", VALUE, MODEL | QUANTIZE, NO_REWRITE},
+    {"--override-kv", VALUE, QUANTIZE,
+     "the metadata stays; --override-kv of run and others changes it while it runs"},
     {"--rope-* --yarn-* -gan --grp-attn-n -gaw --grp-attn-w", VALUE, ENGINE, NO_REWRITE},
     {"--control-vector --control-vector-scaled --control-vector-layer-range", VALUE, ENGINE, NO_VECTOR},
     {"--no-mmproj --no-mmproj-auto --mmproj-auto --mmproj-offload --no-mmproj-offload", FLAG, TEXT, NULL},

@@ -49,6 +49,7 @@ const char *hearth_option_for(const struct hearth_command *cmd, const char *para
                  {"io", "--io"},
                  {"throttle", "--throttle"},
                  {"overlap", "--overlap"},
+                 {"overrides", "--override-kv"},
                  {"down", "--down"},
                  {"dynatemp_exponent", "--dynatemp-exp"},
                  {"repeat_penalty", "--repeat-penalty"},

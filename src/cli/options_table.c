@@ -49,6 +49,11 @@ const struct hearth_option hearth_option_table[] = {
      "apply a LoRA adapter in a GGUF, or several, to the model; may be given several times", AT(lora)},
     {"--lora-scaled", NULL, HEARTH_OPTION_STRING_LIST, "FILE:SCALE,...", NULL, NULL, NO_RANGE,
      EVALUATE | PLAN, "Input", "the same, with what the adapter adds multiplied by SCALE", AT(lora_scaled)},
+    {"--override-kv", NULL, HEARTH_OPTION_STRING_LIST, "KEY=TYPE:VALUE,...", NULL, NULL, NO_RANGE,
+     EVALUATE | PLAN | TOKENIZE | DETOKENIZE, "Input",
+     "take another value than the file's for a key of its metadata, or several; the types are int, float, bool and str; "
+     "may be given several times",
+     AT(override_kv)},
 
     {"-p, --prompt", NULL, HEARTH_OPTION_STRING, "TEXT", NULL, NULL, NO_RANGE, RUN, "Input",
      "the prompt, in place of PROMPT; with an empty one, generation starts from the BOS token alone",

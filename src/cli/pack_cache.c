@@ -297,7 +297,7 @@ int hearth_cli_use_pack(struct hearth_model **model, const struct hearth_session
     int status = HEARTH_EXIT_OK;
     // Others read whole layers or experts from a pack, too.
     const bool by_neuron = fit->kind == HEARTH_FIT_NOT || fit->packed_token_bytes;
-    if (o->pack == HEARTH_PACK_NEVER || hearth_cli_has_adapters(o) || (*model)->pack ||
+    if (o->pack == HEARTH_PACK_NEVER || hearth_cli_has_adapters(o) || o->override_kv.n || (*model)->pack ||
         !(*model)->hp.has_predictors || !by_neuron || find_place(&p, *model, o))
         return status;
     bool there = has_pack(&p);

@@ -78,6 +78,12 @@ const struct hearth_gguf_tensor *hearth_gguf_tensor_at(const struct hearth_gguf 
 const struct hearth_gguf_tensor *hearth_gguf_tensor(const struct hearth_gguf *g,
                                                     const char *name); // NULL: absent
 
+// Has a key another value than the file's: `text` is "KEY=TYPE:VALUE", with the types int, float, bool and str.
+// A key that is there must be a single value of such a type and hold the number; one that is not is added. Before
+// anybody else uses g. HEARTH_E_INVALID, HEARTH_E_MEMORY; then nothing has changed.
+int hearth_gguf_override(struct hearth_gguf *g, const char *text, struct hearth_error *err);
+uint32_t hearth_gguf_overrides_crc(const struct hearth_gguf *g); // of all of them; 0: there are none
+
 // Typed look-ups. Absent key: HEARTH_E_FORMAT if `required`, else 0, and *out keeps its value.
 // HEARTH_E_FORMAT too if the key has another type or a number does not fit. u32 and u64 accept
 // any integer type, f32 any float or integer.

@@ -32,7 +32,8 @@ struct hearth_gguf {
     struct hearth_gguf_tensor *tensors;             // of all shards, in file order
     const struct hearth_gguf_tensor **tensor_index; // by name
 
-    struct heap_block *heap; // memory behind keys, values and names
+    struct heap_block *heap;                // memory behind keys, values and names
+    struct hearth_gguf_override *overrides; // what others want in place of the file's, the last one first
 };
 
 // Bytes of one number; 0 for strings, arrays and unknown types.
@@ -47,6 +48,10 @@ struct hearth_shown {
     char text[80];
 };
 const char *hearth_str_show(struct hearth_str s, struct hearth_shown *buf);
+
+// Of overrides (override.c): bytes of memory, and its end.
+uint64_t hearth_gguf_overrides_memory(const struct hearth_gguf *g);
+void hearth_gguf_overrides_close(struct hearth_gguf *g);
 
 // Sort `index`, which holds pointers to the entries. Return the first entry whose name occurs twice, or NULL.
 const struct hearth_gguf_kv *hearth_gguf_sort_kv(const struct hearth_gguf_kv **index, size_t n);

@@ -707,7 +707,7 @@ uint64_t hearth_gguf_memory(const struct hearth_gguf *g)
                      g->n_tensors * sizeof *g->tensor_index;
     for (const struct heap_block *c = g->heap; c; c = c->next)
         bytes += sizeof *c + c->size;
-    return bytes;
+    return bytes + hearth_gguf_overrides_memory(g);
 }
 
 void hearth_gguf_close(struct hearth_gguf **gguf)
@@ -716,6 +716,7 @@ void hearth_gguf_close(struct hearth_gguf **gguf)
     if (!g)
         return;
     drop(g);
+    hearth_gguf_overrides_close(g);
     free(g->shards);
     free(g->kv);
     free(g->kv_index);

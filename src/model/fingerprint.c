@@ -76,6 +76,8 @@ int hearth_model_fingerprint(const struct hearth_model *m, uint64_t *out, struct
         return hearth_fail(err, HEARTH_E_MEMORY, "%s: no memory for a checksum", m->info.path);
     rc = add_tensors(m->gguf, buffer, &tensors, err);
     free(buffer);
+    if (hearth_gguf_overrides_crc(m->gguf))
+        tensors = add_number(tensors, hearth_gguf_overrides_crc(m->gguf));
     if (hearth_adapters_most_ranks(m->adapters))
         tensors = add_number(tensors, hearth_adapters_crc(m->adapters));
     *out = (uint64_t)header << 32 | tensors;

@@ -296,6 +296,10 @@ int hearth_model_open(struct hearth_model **out, const char *path, const struct 
         rc = hearth_gguf_open(&m->gguf, path, err);
     if (!rc && p.verify)
         rc = verify(m, &p, err);
+    for (size_t i = 0; i < p.n_overrides && !rc; i++)
+        rc = p.overrides && p.overrides[i]
+                 ? hearth_gguf_override(m->gguf, p.overrides[i], err)
+                 : hearth_fail_param(err, HEARTH_E_INVALID, "overrides", "override %zu is NULL", i);
     if (!rc && hearth_gguf_is_pack(m->gguf))
         rc = hearth_pack_open(&m->pack, m->gguf, err);
     if (!rc && !m->vocab_only) // before the vocabulary, whose kind says less about what the file is

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # --lora and --lora-scaled: several adapters in both spellings, any budget and micro-batch, what is refused, what inspect
-# tells of an adapter, and what the server says of them.
+# tells of an adapter, what the server says of them; --override-kv.
 # shellcheck source=tests/cli/cli.sh
 . "$(dirname "$0")/cli.sh"
 adapters=$source_dir/tests/golden/adapters
@@ -52,6 +52,24 @@ run 0 inspect "$adapters/qwen3-all.gguf" --json
 [ "$(json "$tmp/out" adapter/most_rank)" = 4 ] || fail "adapter/most_rank"
 run 0 inspect "$model" --json
 [ "$(json "$tmp/out" adapter)" = null ] || fail "a model is no adapter"
+
+# ---- other metadata than the file's
+run 0 run "$model" "${tale[@]}" --logits-out "$tmp/base" --override-kv qwen3.rope.freq_base=float:500
+cmp -s "$tmp/plain" "$tmp/base" && fail "--override-kv changes nothing"
+run 0 run "$model" "${tale[@]}" --logits-out "$tmp/again" --ram min \
+    --override-kv general.name=str:a,b=c --override-kv "qwen3.rope.freq_base=float:1,qwen3.rope.freq_base=float:500"
+same "$tmp/base" "$tmp/again"
+run 0 tokenize "$model" -p hen --override-kv tokenizer.ggml.add_bos_token=bool:true
+cp "$tmp/out" "$tmp/with"
+run 0 tokenize "$model" -p hen --override-kv tokenizer.ggml.add_bos_token=bool:false
+cmp -s "$tmp/with" "$tmp/out" && fail "add_bos_token changes nothing"
+for value in x qwen3.rope.freq_base=str:a qwen3.block_count=int:x; do
+    run 1 run "$model" "${tale[@]}" --override-kv "$value"
+    err_has "KEY=TYPE:VALUE is wanted"
+done
+err_has "(option --override-kv)"
+run 2 quantize "$model" "$tmp/new.gguf" Q4_0 --override-kv general.name=str:a
+err_has "--override-kv: the metadata stays"
 
 # ---- the server
 "$hearth" serve --help >"$tmp/out" 2>&1 || skip "there is no server"
