@@ -85,6 +85,22 @@ static int read_elements(struct converter *c, const struct hearth_hf_piece *p, u
                             p->from->offset + (p->first + at) * element_bytes, c->err);
 }
 
+static int reorder_columns(struct converter *c, enum hearth_hf_order order, uint8_t *rows, size_t n,
+                           size_t cols, size_t element_bytes)
+{
+    uint8_t *row = hearth_calloc(cols, element_bytes);
+    if (!row)
+        return hearth_fail(c->err, HEARTH_E_MEMORY, "no memory for a row of %zu numbers", cols);
+    for (size_t i = 0; i < n; i++, rows += cols * element_bytes) {
+        memcpy(row, rows, cols * element_bytes);
+        for (size_t k = 0; k < cols; k++)
+            memcpy(rows + k * element_bytes,
+                   row + (size_t)hearth_hf_source_column(&c->model, order, k) * element_bytes, element_bytes);
+    }
+    free(row);
+    return HEARTH_OK;
+}
+
 // Reads rows [row, row + n) of what a piece becomes.
 static int read_rows(struct converter *c, const struct hearth_hf_tensor *t, const struct hearth_hf_piece *p,
                      uint64_t row, size_t n, uint8_t *dst, size_t element_bytes)
@@ -95,6 +111,8 @@ static int read_rows(struct converter *c, const struct hearth_hf_tensor *t, cons
     for (size_t i = 0; i < n && !rc; i++)
         rc = read_elements(c, p, hearth_hf_source_row(&c->model, t->order, row + i) * p->cols, p->cols,
                            dst + i * (size_t)p->cols * element_bytes, element_bytes);
+    if (!rc && t->order == HEARTH_HF_VALUE_COLUMNS)
+        rc = reorder_columns(c, t->order, dst, n, (size_t)p->cols, element_bytes);
     return rc;
 }
 
@@ -186,6 +204,10 @@ static int convert_vector(struct converter *c, const struct hearth_hf_tensor *t,
         from->decode(src, values, n);
         for (size_t i = 0; i < n; i++)
             ordered[i] = values[hearth_hf_source_row(&c->model, t->order, i)];
+        for (size_t i = 0; i < n; i++)
+            ordered[i] = t->order == HEARTH_HF_ONE_MORE ? ordered[i] + 1.0f
+                         : t->order == HEARTH_HF_DECAY  ? -expf(ordered[i])
+                                                        : ordered[i];
         rc = hearth_gguf_write(c->out, ordered, n * sizeof *ordered, c->err);
     }
     free(src);

@@ -40,19 +40,35 @@ static int find_family(struct hearth_hf_model *m, struct hearth_error *err)
                        m->config.path, name, known);
 }
 
+// Models that see images have the text's settings in a part of their own.
+static void use_text_config(struct hearth_hf_model *m)
+{
+    json_t *text = json_object_get(m->config.root, "text_config");
+    if (!json_is_object(text))
+        return;
+    m->outer = m->config.root;
+    m->config.root = text;
+}
+
 // ---- activation
 
 static int use_activation(struct hearth_hf_model *m, const char *name, struct hearth_error *err)
 {
-    static const char *const names[][2] = {{"silu", "silu"},   {"swish", "silu"}, {"relu", "relu"},
-                                           {"drelu", "drelu"}, {"gelu", "gelu"},  {"fatrelu", "relu"}};
+    static const char *const names[][2] = {{"silu", "silu"},
+                                           {"swish", "silu"},
+                                           {"relu", "relu"},
+                                           {"drelu", "drelu"},
+                                           {"gelu", "gelu"},
+                                           {"fatrelu", "relu"},
+                                           {"gelu_pytorch_tanh", "gelu_tanh"}};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (!strcasecmp(names[i][0], name)) {
             m->activation = names[i][1];
             return HEARTH_OK;
         }
     return hearth_fail(err, HEARTH_E_UNSUPPORTED,
-                       "%s: activation \"%.40s\" is not supported; silu, relu, drelu, fatrelu and gelu are",
+                       "%s: activation \"%.40s\" is not supported; silu, relu, drelu, fatrelu, gelu and "
+                       "gelu_pytorch_tanh are",
                        m->config.path, name);
 }
 
@@ -71,7 +87,8 @@ static void warn_of_threshold(const struct hearth_hf_model *m)
 
 static int read_activation(struct hearth_hf_model *m, const char *wanted, struct hearth_error *err)
 {
-    static const char *const keys[] = {"hidden_act", "activation", "activation_function"};
+    static const char *const keys[] = {"hidden_activation", "hidden_act", "activation",
+                                       "activation_function"};
     if (wanted || m->family->activation)
         return use_activation(m, wanted ? wanted : m->family->activation, err);
     const char *name = NULL;
@@ -156,14 +173,51 @@ static int read_rope_type(struct hearth_hf_model *m, const json_t *rope, const c
     return rc;
 }
 
+// The base of layers with a window, in the form of transformers 5 or of earlier ones.
+static int read_rope_of_windows(struct hearth_hf_model *m, const json_t *rope, struct hearth_error *err)
+{
+    const json_t *own = json_object_get(rope, "sliding_attention");
+    int rc = hearth_json_f64(&m->config, m->config.root, "rope_local_base_freq", false, &m->rope_theta_window,
+                             err);
+    if (!rc && json_is_object(own) && json_object_get(own, "rope_type") &&
+        !hearth_json_is(json_object_get(own, "rope_type"), "default"))
+        rc = unsupported(m, "rope_parameters", "scaled rotations of layers with a window are not supported",
+                         err);
+    if (!rc && json_is_object(own))
+        rc = hearth_json_f64(&m->config, own, "rope_theta", false, &m->rope_theta_window, err);
+    return rc;
+}
+
+// A share of each head rotates. Texts have one position where images have three, so their sections do not matter.
+static int read_part(struct hearth_hf_model *m, const json_t *rope, double share, struct hearth_error *err)
+{
+    const json_t *sections = json_object_get(rope, "mrope_section");
+    m->n_rot = (uint32_t)(share * m->head_dim);
+    if (!(share > 0 && share < 1) || !m->n_rot || m->n_rot % 2)
+        return hearth_fail(err, HEARTH_E_FORMAT,
+                           "%s: \"partial_rotary_factor\" %g of %u dimensions cannot be", m->config.path,
+                           share, m->head_dim);
+    for (size_t i = 0; i < json_array_size(sections) && i < 4; i++)
+        m->sections[i] = (uint32_t)json_integer_value(json_array_get(sections, i));
+    return HEARTH_OK;
+}
+
 static int read_rope(struct hearth_hf_model *m, struct hearth_error *err)
 {
     const json_t *root = m->config.root, *rope = json_object_get(root, "rope_parameters");
     if (!json_is_object(rope))
         rope = json_object_get(root, "rope_scaling");
-    if (json_object_get(rope, "full_attention") || json_object_get(rope, "sliding_attention"))
+    if (m->family->rope_by_kind) {
+        int of_windows = read_rope_of_windows(m, rope, err);
+        if (of_windows)
+            return of_windows;
+        rope = json_is_object(json_object_get(rope, "full_attention"))
+                   ? json_object_get(rope, "full_attention")
+                   : rope;
+    } else if (json_object_get(rope, "full_attention") || json_object_get(rope, "sliding_attention")) {
         return unsupported(m, "rope_parameters", "rotations that differ by layer are not supported", err);
-    if (json_object_get(rope, "mrope_section"))
+    }
+    if (json_object_get(rope, "mrope_section") && !m->family->rope_partial)
         return unsupported(m, "rope_scaling", "rotations of images are not supported", err);
     const char *type = "default";
     double share = 1;
@@ -176,7 +230,9 @@ static int read_rope(struct hearth_hf_model *m, struct hearth_error *err)
     if (!rc)
         rc = hearth_json_f64(&m->config, rope, "partial_rotary_factor", false, &share, err);
     if (!rc && share != 1)
-        rc = unsupported(m, "partial_rotary_factor", "heads that are rotated in part are not supported", err);
+        rc = m->family->rope_partial ? read_part(m, rope, share, err)
+                                     : unsupported(m, "partial_rotary_factor",
+                                                   "heads that are rotated in part are not supported", err);
     if (!rc)
         rc = u32(m, "original_max_position_embeddings", false, &m->n_ctx_orig, err);
     if (!rc)
@@ -190,6 +246,27 @@ static int read_rope(struct hearth_hf_model *m, struct hearth_error *err)
 }
 
 // ---- sliding window
+
+// Of so many layers the last one has no window.
+static int read_period(struct hearth_hf_model *m, const json_t *types, struct hearth_error *err)
+{
+    uint32_t period = 6;
+    int rc = u32(m, "sliding_window_pattern", false, &period, err);
+    for (size_t i = 0; i < json_array_size(types); i++)
+        if (!hearth_json_is(json_array_get(types, i), "sliding_attention")) {
+            period = (uint32_t)i + 1;
+            break;
+        }
+    for (size_t i = 0; i < json_array_size(types) && !rc; i++)
+        if (!period ||
+            hearth_json_is(json_array_get(types, i), "sliding_attention") != (i % period != period - 1))
+            rc = unsupported(m, "layer_types",
+                             "windows in another order than all but each n-th layer are not "
+                             "supported",
+                             err);
+    m->window_period = period;
+    return rc;
+}
 
 static int read_window(struct hearth_hf_model *m, struct hearth_error *err)
 {
@@ -210,6 +287,8 @@ static int read_window(struct hearth_hf_model *m, struct hearth_error *err)
     } else if (!json_is_array(types)) {
         sliding = m->n_layer;
     }
+    if (m->family->rope_by_kind)
+        return rc ? rc : read_period(m, types, err);
     if (!rc && sliding == 0)
         m->window = 0;
     else if (!rc && sliding != m->n_layer)
@@ -275,7 +354,11 @@ int hearth_hf_model_open(struct hearth_hf_model *m, const char *folder, const ch
     if (!rc)
         rc = find_family(m, err);
     if (!rc)
+        use_text_config(m);
+    if (!rc)
         rc = read_sizes(m, err);
+    if (!rc && m->outer)
+        rc = hearth_json_bool(&m->config, m->outer, "tie_word_embeddings", &m->tied, err);
     if (!rc)
         rc = hearth_json_bool(&m->config, m->config.root, "tie_word_embeddings", &m->tied, err);
     if (!rc)
@@ -293,6 +376,8 @@ int hearth_hf_model_open(struct hearth_hf_model *m, const char *folder, const ch
 
 void hearth_hf_model_close(struct hearth_hf_model *m)
 {
+    if (m->outer)
+        m->config.root = m->outer; // which has the other
     hearth_json_file_close(&m->config);
 }
 
@@ -343,6 +428,12 @@ static void put_rope(struct putting *p)
 {
     const struct hearth_hf_model *m = p->m;
     put_f32(p, "rope.freq_base", m->rope_theta);
+    put_given(p, "rope.freq_base_swa", m->rope_theta_window);
+    if (m->n_rot)
+        put_u32(p, "rope.dimension_count", m->n_rot);
+    if (m->sections[0] && !p->rc)
+        p->rc = hearth_gguf_put_array(p->w, hearth_hf_key(m, "rope.dimension_sections"), HEARTH_GGUF_I32,
+                                      m->sections, 4, p->err);
     if (m->rope != HEARTH_HF_ROPE_LINEAR && m->rope != HEARTH_HF_ROPE_YARN)
         return;
     put_str(p, hearth_hf_key(m, "rope.scaling.type"), m->rope == HEARTH_HF_ROPE_YARN ? "yarn" : "linear");
@@ -363,14 +454,53 @@ static void put_experts(struct putting *p)
     put_u32(p, "expert_used_count", m->n_expert_used);
     if (m->n_ff_exp != m->n_ff)
         put_u32(p, "expert_feed_forward_length", m->n_ff_exp);
+    if (m->n_ff_shared)
+        put_u32(p, "expert_shared_feed_forward_length", m->n_ff_shared);
+    if (m->n_dense)
+        put_u32(p, "leading_dense_block_count", m->n_dense);
+    put_given(p, "expert_weights_scale", m->expert_scale);
+    if (!strcmp(m->family->arch, "lfm2moe"))
+        put_u32(p, "expert_gating_func", 2); // sigmoids
     if (!m->renorm && !p->rc)
         p->rc = hearth_gguf_put_bool(p->w, hearth_hf_key(m, "expert_weights_norm"), false, p->err);
+}
+
+static void put_recurrence(struct putting *p)
+{
+    const struct hearth_hf_model *m = p->m;
+    if (!m->family->has_delta) {
+        put_u32(p, "shortconv.l_cache", m->n_taps);
+        return;
+    }
+    put_u32(p, "full_attention_interval", m->full_interval);
+    put_u32(p, "ssm.conv_kernel", m->n_taps);
+    put_u32(p, "ssm.state_size", m->rec_dim);
+    put_u32(p, "ssm.group_count", m->rec_keys);
+    put_u32(p, "ssm.time_step_rank", m->rec_heads);
+    put_u32(p, "ssm.inner_size", m->rec_heads * m->rec_dim);
+}
+
+// Of layers that differ, a number for each: those that do not attend have none.
+static void put_kv_heads(struct putting *p)
+{
+    const struct hearth_hf_model *m = p->m;
+    uint32_t heads[4096];
+    if (!m->n_taps || m->family->has_delta) {
+        put_u32(p, "attention.head_count_kv", m->n_head_kv);
+        return;
+    }
+    for (uint32_t i = 0; i < m->n_layer; i++)
+        heads[i] = hearth_hf_is_recurrent(m, i) ? 0 : m->n_head_kv;
+    if (!p->rc)
+        p->rc = hearth_gguf_put_array(p->w, hearth_hf_key(m, "attention.head_count_kv"), HEARTH_GGUF_U32,
+                                      heads, m->n_layer, p->err);
 }
 
 // What an architecture computes unless the file names another activation.
 static const char *own_activation(const struct hearth_hf_model *m)
 {
-    static const char *const own[][2] = {{"bamboo", "drelu"}, {"falcon", "gelu"}, {"opt", "relu"}};
+    static const char *const own[][2] = {
+        {"bamboo", "drelu"}, {"falcon", "gelu"}, {"opt", "relu"}, {"gemma3", "gelu_tanh"}};
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
         if (!strcmp(own[i][0], m->family->arch))
             return own[i][1];
@@ -384,9 +514,10 @@ int hearth_hf_model_put(const struct hearth_hf_model *m, bool has_predictors, st
     put_u32(&p, "block_count", m->n_layer);
     put_u32(&p, "context_length", m->n_ctx);
     put_u32(&p, "embedding_length", m->n_embd);
-    put_u32(&p, "feed_forward_length", m->n_ff);
+    if (m->n_ff)
+        put_u32(&p, "feed_forward_length", m->n_ff);
     put_u32(&p, "attention.head_count", m->n_head);
-    put_u32(&p, "attention.head_count_kv", m->n_head_kv);
+    put_kv_heads(&p);
     if (m->own_head_dim) {
         put_u32(&p, "attention.key_length", m->head_dim);
         put_u32(&p, "attention.value_length", m->head_dim);
@@ -397,10 +528,16 @@ int hearth_hf_model_put(const struct hearth_hf_model *m, bool has_predictors, st
         put_rope(&p);
     if (m->window)
         put_u32(&p, "attention.sliding_window", m->window);
+    if (m->window && m->window_period && m->window_period != 6)
+        put_u32(&p, "attention.sliding_window_pattern", m->window_period);
+    if (m->n_taps)
+        put_recurrence(&p);
     if (m->n_expert)
         put_experts(&p);
     if (has_predictors || strcmp(m->activation, own_activation(m)) != 0)
         put_str(&p, hearth_hf_key(m, "feed_forward.activation"), m->activation);
+    if (!strncmp(m->family->arch, "lfm2", 4))
+        put_u32(&p, "vocab_size", m->n_vocab);
     if (!strcmp(m->family->arch, "llama") || !strcmp(m->family->arch, "bamboo")) {
         put_u32(&p, "vocab_size", m->n_vocab);
         put_u32(&p, "rope.dimension_count", m->head_dim);

@@ -150,6 +150,124 @@ static const struct hearth_hf_map opt_layer[] = {
     {0},
 };
 
+// Norms whose numbers are less by 1 than what they multiply by.
+#define NORM(from, to)                                                                                       \
+    {                                                                                                        \
+        from, to, HEARTH_HF_REQUIRED, HEARTH_HF_ONE_MORE                                                     \
+    }
+
+static const struct hearth_hf_map one_more_globals[] = {
+    SAME("embed_tokens.weight", "token_embd.weight"),
+    NORM("norm.weight", "output_norm.weight"),
+    {"lm_head.weight", "output.weight", HEARTH_HF_HEAD, HEARTH_HF_SAME},
+    {0},
+};
+
+static const struct hearth_hf_map gemma3_layer[] = {
+    NORM("input_layernorm.weight", "attn_norm.weight"),
+    NORM("post_attention_layernorm.weight", "post_attention_norm.weight"),
+    NORM("pre_feedforward_layernorm.weight", "ffn_norm.weight"),
+    NORM("post_feedforward_layernorm.weight", "post_ffw_norm.weight"),
+    NORM("self_attn.q_norm.weight", "attn_q_norm.weight"),
+    NORM("self_attn.k_norm.weight", "attn_k_norm.weight"),
+    PLAIN_QKV,
+    GATED,
+    {0},
+};
+
+#define IN_ATTENTION(from, to, order)                                                                        \
+    {                                                                                                        \
+        from, to, HEARTH_HF_ATTENDS, order                                                                   \
+    }
+#define IN_RECURRENCE(from, to, order)                                                                       \
+    {                                                                                                        \
+        from, to, HEARTH_HF_RECURS, order                                                                    \
+    }
+
+#define QWEN35_MIXER                                                                                         \
+    NORM("input_layernorm.weight", "attn_norm.weight"),                                                      \
+        NORM("post_attention_layernorm.weight", "post_attention_norm.weight"),                               \
+        IN_ATTENTION("self_attn.q_proj.weight", "attn_q.weight", HEARTH_HF_SAME),                            \
+        IN_ATTENTION("self_attn.k_proj.weight", "attn_k.weight", HEARTH_HF_SAME),                            \
+        IN_ATTENTION("self_attn.v_proj.weight", "attn_v.weight", HEARTH_HF_SAME),                            \
+        IN_ATTENTION("self_attn.o_proj.weight", "attn_output.weight", HEARTH_HF_SAME),                       \
+        IN_ATTENTION("self_attn.q_norm.weight", "attn_q_norm.weight", HEARTH_HF_ONE_MORE),                   \
+        IN_ATTENTION("self_attn.k_norm.weight", "attn_k_norm.weight", HEARTH_HF_ONE_MORE),                   \
+        IN_RECURRENCE("linear_attn.in_proj_qkv.weight", "attn_qkv.weight", HEARTH_HF_BEHIND_KEYS),           \
+        IN_RECURRENCE("linear_attn.in_proj_z.weight", "attn_gate.weight", HEARTH_HF_VALUE_HEADS),            \
+        IN_RECURRENCE("linear_attn.in_proj_b.weight", "ssm_beta.weight", HEARTH_HF_EACH_HEAD),               \
+        IN_RECURRENCE("linear_attn.in_proj_a.weight", "ssm_alpha.weight", HEARTH_HF_EACH_HEAD),              \
+        IN_RECURRENCE("linear_attn.conv1d.weight", "ssm_conv1d.weight", HEARTH_HF_BEHIND_KEYS),              \
+        IN_RECURRENCE("linear_attn.A_log", "ssm_a", HEARTH_HF_DECAY),                                        \
+        IN_RECURRENCE("linear_attn.dt_bias", "ssm_dt.bias", HEARTH_HF_EACH_HEAD),                            \
+        IN_RECURRENCE("linear_attn.norm.weight", "ssm_norm.weight", HEARTH_HF_SAME),                         \
+        IN_RECURRENCE("linear_attn.out_proj.weight", "ssm_out.weight", HEARTH_HF_VALUE_COLUMNS)
+
+static const struct hearth_hf_map qwen35_layer[] = {QWEN35_MIXER, GATED, {0}};
+
+static const struct hearth_hf_map qwen35moe_layer[] = {
+    QWEN35_MIXER,
+    SAME("mlp.gate.weight", "ffn_gate_inp.weight"),
+    {"mlp.experts.#.gate_proj.weight", "ffn_gate_exps.weight", HEARTH_HF_EITHER, HEARTH_HF_SAME},
+    {"mlp.experts.gate_up_proj", "ffn_gate_exps.weight", HEARTH_HF_REQUIRED, HEARTH_HF_FIRST_HALF},
+    {"mlp.experts.#.up_proj.weight", "ffn_up_exps.weight", HEARTH_HF_EITHER, HEARTH_HF_SAME},
+    {"mlp.experts.gate_up_proj", "ffn_up_exps.weight", HEARTH_HF_REQUIRED, HEARTH_HF_SECOND_HALF},
+    {"mlp.experts.#.down_proj.weight", "ffn_down_exps.weight", HEARTH_HF_EITHER, HEARTH_HF_SAME},
+    SAME("mlp.experts.down_proj", "ffn_down_exps.weight"),
+    SAME("mlp.shared_expert_gate.weight", "ffn_gate_inp_shexp.weight"),
+    SAME("mlp.shared_expert.gate_proj.weight", "ffn_gate_shexp.weight"),
+    SAME("mlp.shared_expert.up_proj.weight", "ffn_up_shexp.weight"),
+    SAME("mlp.shared_expert.down_proj.weight", "ffn_down_shexp.weight"),
+    {0},
+};
+
+static const struct hearth_hf_map lfm2_globals[] = {
+    SAME("embed_tokens.weight", "token_embd.weight"),
+    SAME("embedding_norm.weight", "token_embd_norm.weight"),
+    {"lm_head.weight", "output.weight", HEARTH_HF_HEAD, HEARTH_HF_SAME},
+    {0},
+};
+
+#define LFM2_MIXER                                                                                           \
+    SAME("operator_norm.weight", "attn_norm.weight"), SAME("ffn_norm.weight", "ffn_norm.weight"),            \
+        IN_ATTENTION("self_attn.q_proj.weight", "attn_q.weight", HEARTH_HF_SAME),                            \
+        IN_ATTENTION("self_attn.k_proj.weight", "attn_k.weight", HEARTH_HF_SAME),                            \
+        IN_ATTENTION("self_attn.v_proj.weight", "attn_v.weight", HEARTH_HF_SAME),                            \
+        IN_ATTENTION("self_attn.out_proj.weight", "attn_output.weight", HEARTH_HF_SAME),                     \
+        IN_ATTENTION("self_attn.q_layernorm.weight", "attn_q_norm.weight", HEARTH_HF_SAME),                  \
+        IN_ATTENTION("self_attn.k_layernorm.weight", "attn_k_norm.weight", HEARTH_HF_SAME),                  \
+        IN_RECURRENCE("conv.in_proj.weight", "shortconv.in_proj.weight", HEARTH_HF_SAME),                    \
+        IN_RECURRENCE("conv.conv.weight", "shortconv.conv.weight", HEARTH_HF_SAME),                          \
+        IN_RECURRENCE("conv.out_proj.weight", "shortconv.out_proj.weight", HEARTH_HF_SAME)
+
+static const struct hearth_hf_map lfm2_layer[] = {
+    LFM2_MIXER,
+    SAME("feed_forward.w1.weight", "ffn_gate.weight"),
+    SAME("feed_forward.w3.weight", "ffn_up.weight"),
+    SAME("feed_forward.w2.weight", "ffn_down.weight"),
+    {0},
+};
+
+#define OF_EXPERTS(from, to, order)                                                                          \
+    {                                                                                                        \
+        from, to, HEARTH_HF_EXPERTS, order                                                                   \
+    }
+static const struct hearth_hf_map lfm2moe_layer[] = {
+    LFM2_MIXER,
+    {"feed_forward.w1.weight", "ffn_gate.weight", HEARTH_HF_LEADING, HEARTH_HF_SAME},
+    {"feed_forward.w3.weight", "ffn_up.weight", HEARTH_HF_LEADING, HEARTH_HF_SAME},
+    {"feed_forward.w2.weight", "ffn_down.weight", HEARTH_HF_LEADING, HEARTH_HF_SAME},
+    OF_EXPERTS("feed_forward.gate.weight", "ffn_gate_inp.weight", HEARTH_HF_SAME),
+    OF_EXPERTS("feed_forward.expert_bias", "exp_probs_b.bias", HEARTH_HF_SAME),
+    {"feed_forward.experts.#.w1.weight", "ffn_gate_exps.weight", HEARTH_HF_EITHER, HEARTH_HF_SAME},
+    OF_EXPERTS("feed_forward.experts.gate_up_proj", "ffn_gate_exps.weight", HEARTH_HF_FIRST_HALF),
+    {"feed_forward.experts.#.w3.weight", "ffn_up_exps.weight", HEARTH_HF_EITHER, HEARTH_HF_SAME},
+    OF_EXPERTS("feed_forward.experts.gate_up_proj", "ffn_up_exps.weight", HEARTH_HF_SECOND_HALF),
+    {"feed_forward.experts.#.w2.weight", "ffn_down_exps.weight", HEARTH_HF_EITHER, HEARTH_HF_SAME},
+    OF_EXPERTS("feed_forward.experts.down_proj", "ffn_down_exps.weight", HEARTH_HF_SAME),
+    {0},
+};
+
 // ---- what is special
 
 static int u32(const struct hearth_hf_model *m, const char *key, bool required, uint32_t *out,
@@ -271,6 +389,156 @@ static int read_opt(struct hearth_hf_model *m, struct hearth_error *err)
     return rc ? rc : expect(m, "layer_norm_elementwise_affine", true, true, err);
 }
 
+// A number that must be there with this value, or not at all.
+static int expect_number(const struct hearth_hf_model *m, const char *key, double value,
+                         struct hearth_error *err)
+{
+    double is = value;
+    const int rc = hearth_json_f64(&m->config, m->config.root, key, false, &is, err);
+    if (rc || is == value)
+        return rc;
+    return hearth_fail(err, HEARTH_E_UNSUPPORTED, "%s: \"%s\": %g is not supported, %g is", m->config.path,
+                       key, is, value);
+}
+
+static int read_gemma3(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    static const char *const caps[] = {"attn_logit_softcapping", "final_logit_softcapping"};
+    if (!m->own_head_dim) // transformers' default
+        m->head_dim = 256;
+    m->own_head_dim = true;
+    if (!json_object_get(m->config.root, "tie_word_embeddings"))
+        m->tied = true;
+    for (size_t i = 0; i < 2; i++)
+        if (json_is_number(json_object_get(m->config.root, caps[i])))
+            return hearth_fail(err, HEARTH_E_UNSUPPORTED, "%s: \"%s\" is not supported", m->config.path,
+                               caps[i]);
+    // The largest model scales scores as if heads shared its width; the architecture knows that.
+    const double scale = m->n_layer == 62 ? (double)m->n_embd / m->n_head : (double)m->head_dim;
+    const int rc = expect(m, "attention_bias", false, false, err);
+    return rc ? rc : expect_number(m, "query_pre_attn_scalar", scale, err);
+}
+
+// Which layers attend, from a list of kinds.
+static int read_kinds(struct hearth_hf_model *m, const char *recurrent, struct hearth_error *err)
+{
+    const json_t *types = json_object_get(m->config.root, "layer_types");
+    if (json_array_size(types) != m->n_layer)
+        return hearth_fail(err, HEARTH_E_FORMAT, "%s: \"layer_types\" must say of each layer what it is",
+                           m->config.path);
+    for (uint32_t i = 0; i < m->n_layer; i++) {
+        const json_t *type = json_array_get(types, i);
+        const bool recurs = hearth_json_is(type, recurrent);
+        if (!recurs && !hearth_json_is(type, "full_attention"))
+            return hearth_fail(err, HEARTH_E_UNSUPPORTED, "%s: layer %u is \"%.40s\", which is not supported",
+                               m->config.path, i, json_is_string(type) ? json_string_value(type) : "?");
+        m->recurrent[i / 32] |= (uint32_t)recurs << (i % 32);
+    }
+    return HEARTH_OK;
+}
+
+static int read_qwen35(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    uint32_t key_dim = 0;
+    if (!m->own_head_dim)
+        m->head_dim = 256;
+    m->own_head_dim = true;
+    int rc = read_kinds(m, "linear_attention", err);
+    for (uint32_t i = 0; i < m->n_layer && !m->full_interval; i++)
+        m->full_interval = hearth_hf_is_recurrent(m, i) ? 0 : i + 1;
+    for (uint32_t i = 0; i < m->n_layer && !rc; i++)
+        if (!m->full_interval || hearth_hf_is_recurrent(m, i) != ((i + 1) % m->full_interval != 0))
+            rc = hearth_fail(err, HEARTH_E_UNSUPPORTED,
+                             "%s: \"layer_types\": only each n-th layer may attend", m->config.path);
+    if (!rc)
+        rc = u32(m, "linear_conv_kernel_dim", true, &m->n_taps, err);
+    if (!rc)
+        rc = u32(m, "linear_num_key_heads", true, &m->rec_keys, err);
+    if (!rc)
+        rc = u32(m, "linear_num_value_heads", true, &m->rec_heads, err);
+    if (!rc)
+        rc = u32(m, "linear_value_head_dim", true, &m->rec_dim, err);
+    if (!rc)
+        rc = u32(m, "linear_key_head_dim", true, &key_dim, err);
+    if (!rc && (key_dim != m->rec_dim || !m->rec_dim || !m->rec_keys || !m->rec_heads || !m->n_taps ||
+                m->rec_heads % m->rec_keys || m->rec_heads > 4096 || m->rec_dim > 4096 || m->n_taps > 64))
+        rc = hearth_fail(err, HEARTH_E_UNSUPPORTED,
+                         "%s: %u heads of %u values with %u heads of %u keys are not supported",
+                         m->config.path, m->rec_heads, m->rec_dim, m->rec_keys, key_dim);
+    return rc ? rc : expect(m, "attention_bias", false, false, err);
+}
+
+static int read_qwen35moe(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    m->n_ff = 0;
+    int rc = read_qwen35(m, err);
+    if (!rc)
+        rc = read_experts(m, "num_experts", err);
+    if (!rc)
+        rc = u32(m, "moe_intermediate_size", true, &m->n_ff_exp, err);
+    return rc ? rc : u32(m, "shared_expert_intermediate_size", true, &m->n_ff_shared, err);
+}
+
+// Neurons of LFM2's layers: the file's number is that of a layer without a gate, unless it says otherwise.
+static int read_neurons(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    bool adjusts = true;
+    double factor = 1;
+    uint32_t multiple = 256;
+    int rc = hearth_json_bool(&m->config, m->config.root, "block_auto_adjust_ff_dim", &adjusts, err);
+    if (!rc)
+        rc = hearth_json_f64(&m->config, m->config.root, "block_ffn_dim_multiplier", false, &factor, err);
+    if (!rc)
+        rc = u32(m, "block_multiple_of", false, &multiple, err);
+    if (rc || !adjusts)
+        return rc;
+    const double wanted = factor * (double)(uint32_t)(2.0 * m->n_ff / 3.0);
+    if (!multiple || !(wanted > 0 && wanted < 1e9))
+        return hearth_fail(err, HEARTH_E_FORMAT, "%s: \"block_multiple_of\" %u of %g neurons cannot be",
+                           m->config.path, multiple, wanted);
+    m->n_ff = ((uint32_t)wanted + multiple - 1) / multiple * multiple;
+    return HEARTH_OK;
+}
+
+static int read_conv(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    if (!json_object_get(m->config.root, "tie_word_embeddings"))
+        m->tied = true;
+    int rc = read_kinds(m, "conv", err);
+    if (!rc)
+        rc = u32(m, "conv_L_cache", true, &m->n_taps, err);
+    if (!rc)
+        rc = hearth_json_f64(&m->config, m->config.root, "norm_eps", false, &m->norm_eps, err);
+    if (!rc && (!m->n_taps || m->n_taps > 64))
+        rc =
+            hearth_fail(err, HEARTH_E_FORMAT, "%s: \"conv_L_cache\" %u cannot be", m->config.path, m->n_taps);
+    return rc ? rc : expect(m, "conv_bias", false, false, err);
+}
+
+static int read_lfm2(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    m->norm_eps = 1e-5;
+    const int rc = read_conv(m, err);
+    return rc ? rc : read_neurons(m, err);
+}
+
+static int read_lfm2moe(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    m->norm_eps = 1e-5;
+    int rc = read_conv(m, err);
+    if (!rc)
+        rc = read_experts(m, "num_experts", err);
+    if (!rc)
+        rc = u32(m, "moe_intermediate_size", true, &m->n_ff_exp, err);
+    if (!rc)
+        rc = u32(m, "num_dense_layers", true, &m->n_dense, err);
+    if (!rc)
+        rc = expect(m, "use_expert_bias", true, true, err);
+    if (!rc)
+        rc = expect_number(m, "routed_scaling_factor", 1, err);
+    return rc ? rc : expect(m, "norm_topk_prob", true, true, err);
+}
+
 // ---- the list
 
 static const struct hearth_hf_family families[] = {
@@ -338,6 +606,51 @@ static const struct hearth_hf_family families[] = {
      .globals = rms_globals,
      .layer = qwen3moe_layer,
      .read = read_qwen3moe},
+    {.arch = "gemma3",
+     .classes = {"Gemma3ForCausalLM", "Gemma3ForConditionalGeneration", "gemma3_text"},
+     .base = "model.",
+     .layers = "layers.",
+     .rope_by_kind = true,
+     .predictor_input = "stream",
+     .globals = one_more_globals,
+     .layer = gemma3_layer,
+     .read = read_gemma3},
+    {.arch = "qwen35",
+     .classes = {"Qwen3_5ForCausalLM", "Qwen3_5ForConditionalGeneration", "qwen3_5_text"},
+     .base = "model.",
+     .layers = "layers.",
+     .rope_partial = true,
+     .has_delta = true,
+     .predictor_input = "stream",
+     .globals = one_more_globals,
+     .layer = qwen35_layer,
+     .read = read_qwen35},
+    {.arch = "qwen35moe",
+     .classes = {"Qwen3_5MoeForCausalLM", "Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe_text"},
+     .base = "model.",
+     .layers = "layers.",
+     .rope_partial = true,
+     .has_delta = true,
+     .predictor_input = "normed",
+     .globals = one_more_globals,
+     .layer = qwen35moe_layer,
+     .read = read_qwen35moe},
+    {.arch = "lfm2",
+     .classes = {"Lfm2ForCausalLM", "lfm2"},
+     .base = "model.",
+     .layers = "layers.",
+     .predictor_input = "stream",
+     .globals = lfm2_globals,
+     .layer = lfm2_layer,
+     .read = read_lfm2},
+    {.arch = "lfm2moe",
+     .classes = {"Lfm2MoeForCausalLM", "lfm2_moe"},
+     .base = "model.",
+     .layers = "layers.",
+     .predictor_input = "normed",
+     .globals = lfm2_globals,
+     .layer = lfm2moe_layer,
+     .read = read_lfm2moe},
     {.arch = "falcon",
      .classes = {"FalconForCausalLM", "RWForCausalLM", "falcon", "RefinedWeb", "RefinedWebModel"},
      .base = "transformer.",

@@ -21,13 +21,26 @@ enum hearth_hf_order {
     HEARTH_HF_QKV,      // groups of queries, a key and a value become all queries, all keys, all values
     HEARTH_HF_COLUMNS,  // columns become rows: down by neuron
     HEARTH_HF_FIRST_HALF,
-    HEARTH_HF_SECOND_HALF // rows of a matrix that joins two
+    HEARTH_HF_SECOND_HALF, // rows of a matrix that joins two
+    HEARTH_HF_ONE_MORE,    // numbers of a vector, plus 1
+    // Of the gated delta rule: heads of values that share a head of keys lie apart in a GGUF. Rows of such heads;
+    // such rows behind those of queries and keys; a row, or number, for each head; the same, minus the exponential
+    // of it; columns.
+    HEARTH_HF_VALUE_HEADS,
+    HEARTH_HF_BEHIND_KEYS,
+    HEARTH_HF_EACH_HEAD,
+    HEARTH_HF_DECAY,
+    HEARTH_HF_VALUE_COLUMNS
 };
 
 enum hearth_hf_need {
     HEARTH_HF_REQUIRED,
     HEARTH_HF_OPTIONAL,
     HEARTH_HF_HEAD,      // required unless the head is the embedding
+    HEARTH_HF_ATTENDS,   // required in layers with attention,
+    HEARTH_HF_RECURS,    // and in those without; the others have none
+    HEARTH_HF_LEADING,   // required in the first layers, which have no experts
+    HEARTH_HF_EXPERTS,   // required in all others; they have none
     HEARTH_HF_EITHER,    // a tensor each, or the joint form in the next row of the table
     HEARTH_HF_PREDICTOR, // of all layers, or of none
 };
@@ -47,6 +60,9 @@ struct hearth_hf_family {
     const char *layers;     // "layers."
     const char *activation; // of models of these classes, whatever config.json says; NULL: what that says
     bool layer_norm;        // in place of RMSNorm
+    bool rope_by_kind;      // layers with a window have a rotation of their own
+    bool rope_partial;      // a part of each head may rotate
+    bool has_delta;         // layers that are recurrent by the gated delta rule
     const char *predictor_input; // "normed", "stream", "layer": where the family's predictors look
     const struct hearth_hf_map *globals, *layer; // each ends with a NULL name
     // Reads what is special about the family. May be NULL.
@@ -63,12 +79,18 @@ enum hearth_hf_rope {
 struct hearth_hf_model {
     const char *folder;
     struct hearth_json_file config;
+    json_t *outer; // of models with images, config.json itself: `config` is then its text_config; or NULL
     const struct hearth_hf_family *family;
     uint32_t n_vocab, n_ctx, n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff;
     uint32_t n_expert, n_expert_used, n_ff_exp; // 0: no experts
-    uint32_t window;                            // 0: none
-    bool own_head_dim;                          // head_dim is not n_embd / n_head by definition
-    bool tied;                                  // the head is the embedding
+    uint32_t n_dense, n_ff_shared;         // first layers without experts; of the one that all tokens use
+    double expert_scale;                   // 0: not given
+    uint32_t recurrent[4096 / 32];         // a bit for each layer that does not attend
+    uint32_t n_taps, full_interval;        // of recurrent layers; 0: there are none
+    uint32_t rec_keys, rec_heads, rec_dim; // of the gated delta rule
+    uint32_t window;                       // 0: none
+    bool own_head_dim;                     // head_dim is not n_embd / n_head by definition
+    bool tied;                             // the head is the embedding
     double norm_eps;
     const char *activation; // "silu", "relu", "drelu", "gelu"
     bool renorm;            // weights of the chosen experts add up to 1
@@ -76,10 +98,19 @@ struct hearth_hf_model {
     bool has_rope;
     enum hearth_hf_rope rope;
     double rope_theta, rope_factor;
+    double rope_theta_window;                             // 0: the same
+    uint32_t n_rot;                                       // 0: whole heads
+    uint32_t sections[4];                                 // of images' rotation
+    uint32_t window_period;                               // 0: not given
     double low_freq_factor, high_freq_factor;             // llama3
     double beta_fast, beta_slow, attn_factor, ext_factor; // YaRN; 0: not given
     uint32_t n_ctx_orig;
 };
+
+static inline bool hearth_hf_is_recurrent(const struct hearth_hf_model *m, uint32_t layer)
+{
+    return m->recurrent[layer / 32] >> (layer % 32) & 1;
+}
 
 // Reads config.json. `activation` replaces what it says (NULL: nothing). HEARTH_E_UNSUPPORTED: a family or a
 // setting that Hearth does not run, by name. HEARTH_E_FORMAT, HEARTH_E_IO, HEARTH_E_MEMORY. Close it in any

@@ -61,6 +61,12 @@ static const struct hearth_source_tensor *find(const struct finding *f, const st
 
 // ---- shapes
 
+// Queries, keys and values of the gated delta rule.
+static uint64_t delta_rows(const struct hearth_hf_model *m)
+{
+    return (2 * (uint64_t)m->rec_keys + m->rec_heads) * m->rec_dim;
+}
+
 static uint64_t size_of(const struct hearth_hf_model *m, enum hearth_dim dim)
 {
     const uint64_t q = (uint64_t)m->n_head * m->head_dim, kv = (uint64_t)m->n_head_kv * m->head_dim;
@@ -94,13 +100,21 @@ static uint64_t size_of(const struct hearth_hf_model *m, enum hearth_dim dim)
     case HEARTH_DIM_POS:
         return (uint64_t)m->n_ctx + 2;
     case HEARTH_DIM_FF_SHARED:
+        return m->n_ff_shared;
     case HEARTH_DIM_Q_TWICE:
+        return 2 * q;
     case HEARTH_DIM_REC_IN:
+        return m->family->has_delta ? delta_rows(m) : 3 * (uint64_t)m->n_embd;
     case HEARTH_DIM_REC_CHANNELS:
+        return m->family->has_delta ? delta_rows(m) : m->n_embd;
     case HEARTH_DIM_REC_TAPS:
+        return m->n_taps;
     case HEARTH_DIM_REC_VALUES:
+        return m->family->has_delta ? (uint64_t)m->rec_heads * m->rec_dim : m->n_embd;
     case HEARTH_DIM_REC_HEADS:
+        return m->rec_heads;
     case HEARTH_DIM_REC_HEAD:
+        return m->rec_dim;
     case HEARTH_DIM_RANK:
     case HEARTH_DIM_Q_RANK:
     case HEARTH_DIM_LATENT:
@@ -192,11 +206,15 @@ static bool fits(const struct hearth_source_tensor *s, struct shape want, bool v
 {
     uint64_t dims[3];
     uint32_t n = 0;
-    if (want.each > 1 || s->n_dims == 3)
+    if (want.each > 1 || (s->n_dims == 3 && s->dims[1] != 1))
         dims[n++] = want.each;
     dims[n++] = want.rows;
+    if (want.each == 1 && s->n_dims == 3 && n == 1) // a convolution's channels are one by one
+        dims[n++] = 1;
     if (!vector)
         dims[n++] = want.cols;
+    if (vector && s->n_dims == 2 && s->dims[0] == 1) // a row
+        return s->dims[1] == want.rows;
     if (s->n_dims != n)
         return false;
     for (uint32_t i = 0; i < n; i++)
@@ -285,10 +303,30 @@ static bool may_be_missing(const struct finding *f, const struct hearth_hf_map *
            (map->need == HEARTH_HF_PREDICTOR && !f->out->has_predictors);
 }
 
+// Whether the layer has what an entry names.
+static bool applies(const struct finding *f, const struct hearth_hf_map *map, int layer)
+{
+    const uint32_t at = layer < 0 ? 0 : (uint32_t)layer;
+    switch (map->need) {
+    case HEARTH_HF_ATTENDS:
+        return !hearth_hf_is_recurrent(f->m, at);
+    case HEARTH_HF_RECURS:
+        return hearth_hf_is_recurrent(f->m, at);
+    case HEARTH_HF_LEADING:
+        return at < f->m->n_dense;
+    case HEARTH_HF_EXPERTS:
+        return at >= f->m->n_dense;
+    default:
+        return true;
+    }
+}
+
 static int add_table(struct finding *f, const struct hearth_hf_map *map, int layer)
 {
     int rc = HEARTH_OK;
     for (; map->from && !rc; map++) {
+        if (!applies(f, map, layer))
+            continue;
         const struct hearth_source_tensor *s = find(f, map, layer, 0);
         if (s && map->need == HEARTH_HF_HEAD && f->m->tied)
             f->used[hearth_checkpoint_index(f->c, s)] = true; // the embedding once more
@@ -344,6 +382,7 @@ static bool is_needless(const struct finding *f, const char *name)
 {
     return ends_with(name, ".rotary_emb.inv_freq") || ends_with(name, ".attention.masked_bias") ||
            ends_with(name, ".self_attention.maybe_rotary.inv_freq") ||
+           (f->m->outer && !strstr(name, "language_model.") && strcmp(name, "lm_head.weight") != 0) ||
            (f->predictors_given && strstr(name, ".predictor.fc"));
 }
 
@@ -363,8 +402,9 @@ static int check_all_used(const struct finding *f)
 static const char *find_base(const struct finding *f)
 {
     const char *embedding = f->m->family->globals[0].from;
-    const char *bases[] = {f->m->family->base, strchr(f->m->family->base, '.') + 1, ""};
-    for (size_t i = 0; i < 3; i++) {
+    const char *bases[] = {f->m->family->base, strchr(f->m->family->base, '.') + 1, "",
+                           "model.language_model.", "language_model.model."};
+    for (size_t i = 0; i < sizeof bases / sizeof *bases; i++) {
         struct name n;
         snprintf(n.text, sizeof n.text, "%s%s", bases[i], embedding);
         if (hearth_checkpoint_find(f->c, n.text))
@@ -438,6 +478,19 @@ static uint64_t fused_row(const struct hearth_hf_model *m, uint64_t i)
     return from * m->head_dim + at;
 }
 
+// Heads of values that share a head of keys are side by side in checkpoints. In a GGUF their first ones come first,
+// then their second ones. A head has `dim` rows.
+static uint64_t value_row(const struct hearth_hf_model *m, uint64_t i, uint64_t dim)
+{
+    const uint64_t head = i / dim, group = m->rec_heads / m->rec_keys;
+    return (head % m->rec_keys * group + head / m->rec_keys) * dim + i % dim;
+}
+
+uint64_t hearth_hf_source_column(const struct hearth_hf_model *m, enum hearth_hf_order order, uint64_t i)
+{
+    return order == HEARTH_HF_VALUE_COLUMNS ? value_row(m, i, m->rec_dim) : i;
+}
+
 uint64_t hearth_hf_source_row(const struct hearth_hf_model *m, enum hearth_hf_order order, uint64_t i)
 {
     switch (order) {
@@ -446,10 +499,21 @@ uint64_t hearth_hf_source_row(const struct hearth_hf_model *m, enum hearth_hf_or
         return rotary_row(i, m->head_dim);
     case HEARTH_HF_QKV:
         return fused_row(m, i);
+    case HEARTH_HF_VALUE_HEADS:
+        return value_row(m, i, m->rec_dim);
+    case HEARTH_HF_BEHIND_KEYS: {
+        const uint64_t keys = 2 * (uint64_t)m->rec_keys * m->rec_dim;
+        return i < keys ? i : keys + value_row(m, i - keys, m->rec_dim);
+    }
+    case HEARTH_HF_EACH_HEAD:
+    case HEARTH_HF_DECAY:
+        return value_row(m, i, 1);
     case HEARTH_HF_SAME:
     case HEARTH_HF_COLUMNS:
     case HEARTH_HF_FIRST_HALF:
     case HEARTH_HF_SECOND_HALF:
+    case HEARTH_HF_ONE_MORE:
+    case HEARTH_HF_VALUE_COLUMNS:
         break;
     }
     return i;

@@ -40,5 +40,7 @@ void hearth_hf_tensors_free(struct hearth_hf_tensors *t);
 
 // The row of a piece that comes at row i of the tensor's part that is made of it. Not for HEARTH_HF_COLUMNS.
 uint64_t hearth_hf_source_row(const struct hearth_hf_model *m, enum hearth_hf_order order, uint64_t i);
+// The same of columns.
+uint64_t hearth_hf_source_column(const struct hearth_hf_model *m, enum hearth_hf_order order, uint64_t i);
 
 #endif

@@ -87,7 +87,12 @@ static const char *const names[] = {"llama",
                                     "falcon-40b",
                                     "bamboo",
                                     "relullama",
-                                    "turbosparse-mixtral"};
+                                    "turbosparse-mixtral",
+                                    "gemma3",
+                                    "lfm2",
+                                    "lfm2moe",
+                                    "qwen35",
+                                    "qwen35moe"};
 enum { N_NAMES = sizeof names / sizeof names[0] };
 
 // ---- llama.cpp's converter
@@ -416,6 +421,29 @@ static void test_refusals(void **state)
     const char *config = "config.json";
     REFUSED_CHANGE("qwen2", config, "Qwen2ForCausalLM", "GPTNeoXForCausalLM", HEARTH_E_UNSUPPORTED,
                    "GPTNeoXForCausalLM cannot be converted");
+    REFUSED_CHANGE("gemma3", config, "\"query_pre_attn_scalar\":8", "\"query_pre_attn_scalar\":9",
+                   HEARTH_E_UNSUPPORTED, "\"query_pre_attn_scalar\": 9 is not supported, 8 is");
+    REFUSED_CHANGE("gemma3", config, "\"final_logit_softcapping\":null", "\"final_logit_softcapping\":30.0",
+                   HEARTH_E_UNSUPPORTED, "\"final_logit_softcapping\" is not supported");
+    REFUSED_CHANGE("gemma3", config, "\"sliding_attention\",\"sliding_attention\",\"full_attention\"",
+                   "\"full_attention\",\"sliding_attention\",\"sliding_attention\"", HEARTH_E_UNSUPPORTED,
+                   "windows in another order");
+    REFUSED_CHANGE("lfm2", config, "\"conv_L_cache\":3", "\"conv_L_cache\":4", HEARTH_E_FORMAT,
+                   "has shape [16, 1, 3], where [16, 4]");
+    REFUSED_CHANGE("lfm2", config, "\"conv\",\"full_attention\"", "\"conv\",\"conv\"", HEARTH_E_FORMAT,
+                   "tensor model.layers.1.conv.in_proj.weight is missing");
+    REFUSED_CHANGE("lfm2", config, "\"conv\",\"full_attention\"", "\"conv\",\"sliding_attention\"",
+                   HEARTH_E_UNSUPPORTED, "layer 1 is \"sliding_attention\"");
+    REFUSED_CHANGE("lfm2", config, "\"block_multiple_of\":16", "\"block_multiple_of\":64", HEARTH_E_FORMAT,
+                   "has shape [32, 16], where [64, 16]");
+    REFUSED_CHANGE("lfm2moe", config, "\"num_dense_layers\":1", "\"num_dense_layers\":2", HEARTH_E_FORMAT,
+                   "tensor model.layers.1.feed_forward.w1.weight is missing");
+    REFUSED_CHANGE("qwen35", config, "\"linear_num_value_heads\":4", "\"linear_num_value_heads\":3",
+                   HEARTH_E_UNSUPPORTED, "3 heads of 16 values with 2 heads of 16 keys");
+    REFUSED_CHANGE("qwen35", config, "\"partial_rotary_factor\":0.5", "\"partial_rotary_factor\":1.5",
+                   HEARTH_E_FORMAT, "\"partial_rotary_factor\" 1.5");
+    REFUSED_CHANGE("qwen35moe", config, "\"num_experts\":6", "\"num_experts\":7", HEARTH_E_FORMAT,
+                   "where [7, 16]");
     REFUSED_CHANGE("qwen2", config, "\"silu\"", "\"tanh\"", HEARTH_E_UNSUPPORTED, "activation \"tanh\"");
     REFUSED_CHANGE("qwen2", config, "\"yarn\"", "\"longrope\"", HEARTH_E_UNSUPPORTED, "type \"longrope\"");
     REFUSED_CHANGE("qwen2", config, "\"vocab_size\":288", "\"vocab_size\":300", HEARTH_E_FORMAT,

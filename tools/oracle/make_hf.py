@@ -4,7 +4,8 @@
 #
 #   python make_hf.py --llama-cpp DIR [--out DIR] [NAME ...]
 #
-# DIR is a checkout of llama.cpp, whose converter is run (not needed for the families that it does not know).
+# DIR is a checkout of llama.cpp, whose converter is run (not needed where none of the names is in KNOWN_TO_LLAMA_CPP).
+# With names, the tokenizers stay as they are.
 
 import argparse
 import copy
@@ -247,6 +248,40 @@ MODELS = {
         dict(arch="TurboSparseMixtralForCausalLM", model_type="turbosparsemixtral", drelu=True, ranks=(8, 12), experts=4),
     ),
 }  # fmt: skip
+# Layers of two kinds. Of value heads two share a head of queries and keys.
+KINDS = dict(GROUPED, num_hidden_layers=3, head_dim=8, tie_word_embeddings=True)
+DELTA = dict(
+    KINDS, linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=16, linear_value_head_dim=16, linear_conv_kernel_dim=4,
+    layer_types=["linear_attention", "linear_attention", "full_attention"],
+    rope_parameters=dict(PLAIN, partial_rotary_factor=0.5, mrope_section=[1, 1, 0], mrope_interleaved=True),
+)  # fmt: skip
+CONV = dict(COMMON, num_hidden_layers=3, intermediate_size=48, num_key_value_heads=2, norm_eps=1e-6, conv_L_cache=3, conv_bias=False,
+            layer_types=["conv", "full_attention", "conv"], rope_parameters=PLAIN, tie_word_embeddings=True)  # fmt: skip
+MODELS |= {
+    "gemma3": (
+        tf.Gemma3ForCausalLM,
+        dict(KINDS, query_pre_attn_scalar=8, sliding_window=4, layer_types=["sliding_attention", "sliding_attention", "full_attention"],
+             rope_parameters={"full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6},
+                              "sliding_attention": {"rope_type": "default", "rope_theta": 5000.0}}),
+        "spm", "bfloat16", {},
+    ),
+    "lfm2": (tf.Lfm2ForCausalLM, dict(CONV, block_auto_adjust_ff_dim=True, block_ffn_dim_multiplier=1.0, block_multiple_of=16),
+             "llama3", "bfloat16", {}),
+    "lfm2moe": (
+        tf.Lfm2MoeForCausalLM,
+        dict(CONV, moe_intermediate_size=16, num_dense_layers=1, num_experts=6, num_experts_per_tok=3, norm_topk_prob=True,
+             use_expert_bias=True, routed_scaling_factor=1.0),
+        "llama3", "safetensors", {},
+    ),
+    "qwen35": (tf.Qwen3_5ForCausalLM, DELTA, "qwen", "bfloat16", dict(images="Qwen3_5ForConditionalGeneration")),
+    "qwen35moe": (
+        tf.Qwen3_5MoeForCausalLM,
+        {k: v for k, v in DELTA.items() if k != "intermediate_size"}
+        | dict(moe_intermediate_size=16, shared_expert_intermediate_size=32, num_experts=6, num_experts_per_tok=3,
+               tie_word_embeddings=False),
+        "qwen", "safetensors", {},
+    ),
+}  # fmt: skip
 KNOWN_TO_LLAMA_CPP = {"llama", "llama-biases", "mistral", "mixtral", "qwen2", "qwen3", "qwen3moe", "falcon-7b", "falcon-40b"}
 DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "bin": torch.float16, "sharded": torch.bfloat16}
 
@@ -392,7 +427,7 @@ def describe(path, folder, name):
 
 
 @torch.no_grad()
-def make(name, out):
+def make(name, out, with_llama_cpp):
     model_class, settings, kind, how, extra = MODELS[name]
     folder = os.path.join(out, name)
     shutil.rmtree(folder, ignore_errors=True)
@@ -425,6 +460,10 @@ def make(name, out):
             where = f"block_sparse_moe.experts.{x}" if "experts" in extra else "mlp"
             for part, w in zip(("fc1", "fc2"), pair):
                 tensors[f"model.layers.{i}.{where}.predictor.{part}.weight"] = w
+    if "images" in extra: # as models that see images are published
+        config = {"architectures": [extra["images"]], "text_config": config, "vision_config": {"depth": 1}, "tie_word_embeddings": True}
+        tensors = {k.replace("model.", "model.language_model.", 1): v for k, v in tensors.items()}
+        tensors["model.visual.patch_embed.proj.weight"] = torch.zeros(4, 4)
     write_json(folder, "config.json", config)
     store(folder, tensors, how)
 
@@ -432,13 +471,13 @@ def make(name, out):
     logits = []
     for p in (None, predictors)[: 2 if predictors else 1]:
         m = copy.deepcopy(model).double()
-        if extra:
+        if "ranks" in extra:
             m = patch(m, extra, p, threshold)
         logits.append(m(torch.tensor([tokens])).logits[0].float().numpy())
     write_logits(os.path.join(folder, "logits"), tokens, *logits)
     with open(os.path.join(folder, "tokenizer"), "w") as f:
         f.write(kind + "\n")
-    if name in KNOWN_TO_LLAMA_CPP:
+    if name in KNOWN_TO_LLAMA_CPP and with_llama_cpp:
         with tempfile.TemporaryDirectory() as tmp:
             for source in (folder, os.path.join(out, "tokenizers", kind)):
                 for n in os.listdir(source):
@@ -451,16 +490,16 @@ def make(name, out):
 def main():
     p = argparse.ArgumentParser(description="Make the golden Hugging Face folders.")
     p.add_argument("--out", default=OUT)
-    p.add_argument("--llama-cpp", required=True, metavar="DIR", help="a checkout of llama.cpp")
+    p.add_argument("--llama-cpp", metavar="DIR", help="a checkout of llama.cpp; without it, names of families it need not know")
     p.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(MODELS)} (default: all)")
     args = p.parse_args()
     torch.set_num_threads(1)
-    for kind in TOKENIZERS:
+    for kind in () if args.names else TOKENIZERS:
         make_tokenizer(kind, args.out)
     failed = []
     for name in args.names or MODELS:
         try:
-            make(name, args.out)
+            make(name, args.out, args.llama_cpp is not None)
         except Exception: # the others may do
             traceback.print_exc()
             failed.append(name)
