@@ -63,7 +63,7 @@ run 0 tokenize "$model" -p hen --override-kv tokenizer.ggml.add_bos_token=bool:t
 cp "$tmp/out" "$tmp/with"
 run 0 tokenize "$model" -p hen --override-kv tokenizer.ggml.add_bos_token=bool:false
 cmp -s "$tmp/with" "$tmp/out" && fail "add_bos_token changes nothing"
-for value in x qwen3.rope.freq_base=str:a qwen3.block_count=int:x; do
+for value in x qwen3.embedding_length=str:a qwen3.block_count=int:x; do
     run 1 run "$model" "${tale[@]}" --override-kv "$value"
     err_has "KEY=TYPE:VALUE is wanted"
 done
