@@ -113,6 +113,8 @@ static uint64_t size_of(const struct hearth_hf_model *m, enum hearth_dim dim)
         return m->family->has_delta ? (uint64_t)m->rec_heads * m->rec_dim : m->n_embd;
     case HEARTH_DIM_REC_HEADS:
         return m->rec_heads;
+    case HEARTH_DIM_REC_HEADS_TWICE:
+        return 2 * (uint64_t)m->rec_heads;
     case HEARTH_DIM_REC_HEAD:
         return m->rec_dim;
     case HEARTH_DIM_RANK:

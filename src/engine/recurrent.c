@@ -67,7 +67,7 @@ static void delta_task(void *arg, int task, int worker)
     for (int i = 0; i < w->firsts[seq + 1] - w->firsts[seq]; i++) {
         const int row = row_of(j, seq, i);
         float *mixed = mixed_row(w, row), *v = mixed + (size_t)(2 * r->n_keys + head) * dim + first;
-        const float *q = mixed + (size_t)(head % r->n_keys) * dim;
+        const float *q = mixed + (size_t)hearth_key_head_of(r, head) * dim;
         const struct hearth_delta d = {.q = q,
                                        .k = q + (size_t)r->n_keys * dim,
                                        .dim = dim,
@@ -151,6 +151,19 @@ static float softplus(float x)
     return x > 20.0f ? x : (float)log1p(exp((double)x));
 }
 
+// Products that a file has for both, apart: those of heads that share keys lie side by side, what is learned first.
+static void take_apart(const struct hearth_recurrent_work *w, int row)
+{
+    const struct hearth_recurrence *r = &w->c->hp->recurrence;
+    const int n = r->n_heads, group = n / r->n_keys;
+    const float *both = hearth_row_of(w->both, row, 2 * n);
+    for (int i = 0; i < n; i++) {
+        const int at = i / group * 2 * group + i % group;
+        hearth_row_of(w->beta, row, n)[i] = both[at];
+        hearth_row_of(w->decay, row, n)[i] = both[at + group];
+    }
+}
+
 // What of the state stays and what comes in, for each head of a row.
 static void weigh_row(const struct job *j, int row)
 {
@@ -159,6 +172,8 @@ static void weigh_row(const struct job *j, int row)
     const int n = w->c->hp->recurrence.n_heads;
     const float *by = hearth_vector_of(&l->rec_decay), *bias = hearth_vector_of(&l->rec_decay_b);
     float *decay = hearth_row_of(w->decay, row, n), *beta = hearth_row_of(w->beta, row, n);
+    if (hearth_has(&l->rec_both))
+        take_apart(w, row);
     for (int i = 0; i < n; i++) {
         decay[i] = hearth_exp(by[i] * softplus(decay[i] + bias[i]));
         beta[i] = 1.0f / (1.0f + hearth_exp(-beta[i]));
@@ -268,7 +283,14 @@ void hearth_recurrent_project(struct hearth_recurrent_work *w, struct hearth_row
         {.w = l->rec_gate, .out = hearth_row_of(w->gate, rows.first, r->n_values), .n = rows.n},
         {.w = l->rec_alpha, .out = hearth_row_of(w->decay, rows.first, r->n_heads), .n = rows.n},
         {.w = l->rec_beta, .out = hearth_row_of(w->beta, rows.first, r->n_heads), .n = rows.n}};
-    hearth_matmul(w->matmul, rows.phase, products, r->kind == HEARTH_RECURRENCE_CONV ? 1 : 4,
+    const bool both = hearth_has(&l->rec_both);
+    if (both)
+        products[2] = (struct hearth_product){
+            .w = l->rec_both, .out = hearth_row_of(w->both, rows.first, 2 * r->n_heads), .n = rows.n};
+    hearth_matmul(w->matmul, rows.phase, products,
+                  r->kind == HEARTH_RECURRENCE_CONV ? 1
+                  : both                            ? 3
+                                                    : 4,
                   h + (size_t)rows.first * (size_t)w->c->hp->n_embd, rows.n);
 }
 
@@ -296,6 +318,7 @@ void hearth_recurrent_lay_out(struct hearth_recurrent_work *w, int max_rows, int
     w->gate = hearth_arena_take_rows(a, t, steps, out * f32);
     w->decay = hearth_arena_take_rows(a, heads ? t : 0, steps, heads * f32);
     w->beta = hearth_arena_take_rows(a, heads ? t : 0, steps, heads * f32);
+    w->both = hearth_arena_take_rows(a, r->grouped ? t : 0, steps, 2 * heads * f32);
     w->order = hearth_arena_take(a, t, sizeof *w->order);
     w->firsts = hearth_arena_take(a, (size_t)max_seqs + 1, sizeof *w->firsts);
     w->norm_q = hearth_arena_take(a, dim, f32);

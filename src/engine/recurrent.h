@@ -20,6 +20,7 @@ struct hearth_recurrent_work {
     float *gate;  // [T x W] then what goes out
     float *decay; // [T x H] how much of the state stays
     float *beta;  // [T x H] how much of what is new comes in
+    float *both;  // [T x 2 H] products of the two, where they come together
     int *order;   // [T] rows, each sequence's side by side at rising positions
     int *firsts;  // [S + 1] where those of a sequence begin
     float *norm_q, *norm_k; // [dim] the same number: what makes of RMSNorm the norm that is wanted

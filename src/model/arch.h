@@ -31,6 +31,7 @@ enum hearth_dim {
     HEARTH_DIM_REC_TAPS,
     HEARTH_DIM_REC_VALUES,
     HEARTH_DIM_REC_HEADS,
+    HEARTH_DIM_REC_HEADS_TWICE,
     HEARTH_DIM_REC_HEAD,
     HEARTH_DIM_RANK, // rank of a predictor: the tensor decides
     HEARTH_DIM_Q_RANK,
@@ -118,6 +119,7 @@ struct hearth_arch {
     bool rope_windowed, yarn_exact;         // same
     bool rope_long;                         // there may be a second table of frequencies, for longer texts
     enum hearth_recurrence_kind recurrence; // of the layers that do not attend
+    bool rec_grouped;                       // as in struct hearth_recurrence
     bool attn_gated;                        // as in struct hearth_hparams
     bool extra_layers; // nextn_predict_layers of block_count guess tokens ahead: not used
     const struct hearth_binding *globals, *layer; // each ends with a NULL name
@@ -126,7 +128,7 @@ struct hearth_arch {
 extern const struct hearth_arch hearth_arch_bamboo, hearth_arch_deepseek2, hearth_arch_falcon,
     hearth_arch_gemma3, hearth_arch_glm4moe, hearth_arch_gptoss, hearth_arch_granitemoe, hearth_arch_lfm2,
     hearth_arch_lfm2moe, hearth_arch_llama, hearth_arch_opt, hearth_arch_phi3, hearth_arch_qwen2,
-    hearth_arch_qwen3, hearth_arch_qwen3moe, hearth_arch_qwen35, hearth_arch_qwen35moe,
+    hearth_arch_qwen3, hearth_arch_qwen3moe, hearth_arch_qwen3next, hearth_arch_qwen35, hearth_arch_qwen35moe,
     hearth_arch_smallthinker;
 
 // NULL when unknown.

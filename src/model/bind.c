@@ -87,6 +87,8 @@ static uint64_t dim_value(const struct hearth_hparams *hp, enum hearth_dim dim)
         return (uint64_t)hp->recurrence.n_values;
     case HEARTH_DIM_REC_HEADS:
         return (uint64_t)hp->recurrence.n_heads;
+    case HEARTH_DIM_REC_HEADS_TWICE:
+        return 2 * (uint64_t)hp->recurrence.n_heads;
     case HEARTH_DIM_REC_HEAD:
         return (uint64_t)hp->recurrence.dim;
     case HEARTH_DIM_RANK:

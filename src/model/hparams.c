@@ -333,6 +333,7 @@ static int read_conv(const struct reader *r, struct hearth_hparams *hp)
 static int read_recurrence(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
 {
     hp->recurrence.kind = arch->recurrence;
+    hp->recurrence.grouped = arch->rec_grouped;
     hp->attn_gated = arch->attn_gated;
     if (arch->recurrence == HEARTH_RECURRENCE_NONE)
         return HEARTH_OK;

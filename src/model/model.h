@@ -78,9 +78,10 @@ struct hearth_layer {
 
     // Recurrent layers (struct hearth_recurrence), with I rows that are projected, C channels of K taps, W
     // values in H heads of R. In their place the others have attn_q to attn_out.
-    struct hearth_weight rec_in, rec_gate;       // [I x E] [W x E]
-    struct hearth_weight rec_beta, rec_alpha;    // [H x E] what is learned, and what is forgotten, of a token
-    struct hearth_weight rec_conv;               // [C x K] as f32, the last tap is the token's own
+    struct hearth_weight rec_in, rec_gate;    // [I x E] [W x E]
+    struct hearth_weight rec_beta, rec_alpha; // [H x E] what is learned, and what is forgotten, of a token,
+    struct hearth_weight rec_both;            // or [2 H x E]: those of heads that share keys side by side
+    struct hearth_weight rec_conv;            // [C x K] as f32, the last tap is the token's own
     struct hearth_weight rec_decay, rec_decay_b; // [H] factor, below 0, and bias of what is forgotten
     struct hearth_weight rec_norm;               // [R] RMSNorm of each head's output
     struct hearth_weight rec_out;                // [E x W]
@@ -168,6 +169,7 @@ struct hearth_recurrence {
     int n_channels;      // of the convolution
     int n_values;        // elements that go out: n_heads * dim, or the channels
     int n_keys, n_heads; // delta: heads of queries and keys, and of values: a multiple
+    bool grouped;        // those of values that share one of keys lie side by side
     int dim;             // elements of each head
     uint64_t layers[HEARTH_MAX_LAYERS / 64]; // a bit each: it is recurrent
     int n_layers;                            // how many are
@@ -247,6 +249,12 @@ struct hearth_hparams {
 static inline int hearth_window_of(const struct hearth_hparams *hp, int layer)
 {
     return hp->windowed[layer / 64] >> (layer % 64) & 1 ? hp->window : 0;
+}
+
+// The head of queries and keys that a head of values has.
+static inline int hearth_key_head_of(const struct hearth_recurrence *r, int head)
+{
+    return r->grouped ? head / (r->n_heads / r->n_keys) : head % r->n_keys;
 }
 
 // Whether the layer is recurrent: it does not attend, and has no part in the KV cache.

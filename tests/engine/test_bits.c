@@ -580,7 +580,7 @@ static void check_golden(struct subject *m, int turn)
     // They came after the record was begun: the others keep their turns.
     static const char *const later[] = {"gemma3.",     "glm4moe.", "gpt-oss.",
                                         "granitemoe.", "phi3",     "smallthinker."};
-    static const char *const newest[] = {"deepseek-", "glm-lite.", "grids."}; // and these after them
+    static const char *const newest[] = {"deepseek-", "glm-lite.", "grids.", "qwen3next."}; // and these
     static int n_later, n_newest;
     bool is_later = false, is_newest = false;
     for (size_t i = 0; i < COUNT(later); i++)

@@ -118,6 +118,8 @@ static inline uint64_t made_dim(const struct made *made, enum hearth_dim dim)
         return made_is_conv(made) ? MADE_E : MADE_REC_HEADS * MADE_REC_DIM;
     case HEARTH_DIM_REC_HEADS:
         return MADE_REC_HEADS;
+    case HEARTH_DIM_REC_HEADS_TWICE:
+        return 2 * MADE_REC_HEADS;
     case HEARTH_DIM_REC_HEAD:
         return MADE_REC_DIM;
     case HEARTH_DIM_RANK:

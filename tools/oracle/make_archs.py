@@ -160,6 +160,14 @@ MODELS = {
                tie_word_embeddings=False),
         TEXT * 2,
     ),
+    "qwen3next": (
+        "qwen3next", tf.Qwen3NextForCausalLM,
+        {k: v for k, v in DELTA.items() if k != "rope_parameters"}
+        | dict(rope_parameters=dict(PLAIN, partial_rotary_factor=0.25), moe_intermediate_size=32,
+               shared_expert_intermediate_size=64, num_experts=8, num_experts_per_tok=3, norm_topk_prob=True,
+               decoder_sparse_step=1, mlp_only_layers=[], tie_word_embeddings=False),
+        TEXT * 2,
+    ),
     "lfm2": ("lfm2", tf.Lfm2ForCausalLM, dict(CONV, block_auto_adjust_ff_dim=False, tie_word_embeddings=True), TEXT * 2),
     "lfm2moe": (
         "lfm2moe", tf.Lfm2MoeForCausalLM,
@@ -182,7 +190,7 @@ SHORT_TEXT = "The old woman and the hen went on"
 
 def has_ones(model, name):
     """Whether 1 is added to the weights of a norm."""
-    qwen = isinstance(model, (tf.Qwen3_5ForCausalLM, tf.Qwen3_5MoeForCausalLM))
+    qwen = isinstance(model, (tf.Qwen3_5ForCausalLM, tf.Qwen3_5MoeForCausalLM, tf.Qwen3NextForCausalLM))
     return isinstance(model, tf.Gemma3ForCausalLM) or (qwen and "linear_attn.norm" not in name)
 
 
@@ -384,7 +392,7 @@ def tiled(cfg, x, dim, axis=0):
     return np.moveaxis(x, 0, axis)
 
 
-def qwen35_layer(out, sd, cfg, i):
+def qwen35_layer(out, sd, cfg, i, tiled=tiled):
     src, dst = f"model.layers.{i}.", f"blk.{i}."
     out[dst + "attn_norm.weight"] = sd[src + "input_layernorm.weight"]
     out[dst + "post_attention_norm.weight"] = sd[src + "post_attention_layernorm.weight"]
@@ -399,8 +407,11 @@ def qwen35_layer(out, sd, cfg, i):
             w = w.reshape(w.shape[0], w.shape[-1])
             out[f"{dst}{ours}.weight"] = np.concatenate([w[:keys], tiled(cfg, w[keys:], dim)])
         out[dst + "attn_gate.weight"] = tiled(cfg, sd[part + "in_proj_z.weight"], dim)
-        out[dst + "ssm_beta.weight"] = tiled(cfg, sd[part + "in_proj_b.weight"], 1)
-        out[dst + "ssm_alpha.weight"] = tiled(cfg, sd[part + "in_proj_a.weight"], 1)
+        if part + "in_proj_ba.weight" in sd:
+            out[dst + "ssm_ba.weight"] = sd[part + "in_proj_ba.weight"]
+        else:
+            out[dst + "ssm_beta.weight"] = tiled(cfg, sd[part + "in_proj_b.weight"], 1)
+            out[dst + "ssm_alpha.weight"] = tiled(cfg, sd[part + "in_proj_a.weight"], 1)
         out[dst + "ssm_a"] = tiled(cfg, sd[part + "A_log"], 1)
         out[dst + "ssm_dt.bias"] = tiled(cfg, sd[part + "dt_bias"], 1)
         out[dst + "ssm_norm.weight"] = sd[part + "norm.weight"]
@@ -412,6 +423,21 @@ def qwen35_layer(out, sd, cfg, i):
     if experts:
         out[dst + "ffn_gate_inp_shexp.weight"] = sd[src + "mlp.shared_expert_gate.weight"].reshape(-1)
         experts_of(out, sd, dst, src + "mlp.experts.", src + "mlp.gate.weight")
+
+
+def qwen3next_layer(out, sd, cfg, i):
+    """Queries, keys and values are apart in a GGUF; what is learned and forgotten stays as it is."""
+    src, part = f"model.layers.{i}.", f"model.layers.{i}.linear_attn."
+    sd = dict(sd)
+    if cfg.layer_types[i] != "full_attention":
+        keys, heads, dim = cfg.linear_num_key_heads, cfg.linear_num_value_heads, cfg.linear_value_head_dim
+        both = sd[part + "in_proj_qkvz.weight"].reshape(keys, -1, cfg.hidden_size)
+        q, k, v, z = np.split(both, np.cumsum([dim, dim, heads // keys * dim]), axis=1)
+        sd[part + "in_proj_qkv.weight"] = np.concatenate([x.reshape(-1, cfg.hidden_size) for x in (q, k, v)])
+        sd[part + "in_proj_z.weight"] = z.reshape(-1, cfg.hidden_size)
+    out_of = {}
+    qwen35_layer(out_of, sd, cfg, i, lambda _cfg, x, _dim, _axis=0: x)
+    out.update(out_of)
 
 
 def lfm2_layer(out, sd, cfg, i):
@@ -470,6 +496,8 @@ def gguf_tensors(arch, cfg, sd):
             deepseek2_layer(out, sd, cfg, i, is_joint(cfg))
         elif arch in ("qwen35", "qwen35moe"):
             qwen35_layer(out, sd, cfg, i)
+        elif arch == "qwen3next":
+            qwen3next_layer(out, sd, cfg, i)
         elif arch in ("lfm2", "lfm2moe"):
             lfm2_layer(out, sd, cfg, i)
         else:
@@ -497,7 +525,7 @@ def add_hyper_parameters(w, name, arch, cfg):
     w.add_context_length(cfg.max_position_embeddings)
     w.add_embedding_length(cfg.hidden_size)
     w.add_block_count(cfg.num_hidden_layers + (arch == "glm4moe"))  # whose last one guesses tokens ahead
-    if arch != "qwen35moe":
+    if arch not in ("qwen35moe", "qwen3next"):
         w.add_feed_forward_length(getattr(cfg, "intermediate_size", None) or getattr(cfg, "ffn_hidden_size", None) or cfg.ffn_dim)
     w.add_head_count(cfg.num_attention_heads)
     conv = arch in ("lfm2", "lfm2moe")
@@ -554,9 +582,10 @@ def add_hyper_parameters(w, name, arch, cfg):
         w.add_expert_weights_scale(cfg.routed_scaling_factor)
         w.add_expert_weights_norm(True)
         w.add_nextn_predict_layers(1)
-    if arch in ("qwen35", "qwen35moe"):
+    if arch in ("qwen35", "qwen35moe", "qwen3next"):
         w.add_rope_dimension_count(8)
-        w.add_rope_dimension_sections([2, 1, 1, 0])
+        if arch != "qwen3next":
+            w.add_rope_dimension_sections([2, 1, 1, 0])
         w.add_full_attention_interval(3)
         w.add_ssm_conv_kernel(cfg.linear_conv_kernel_dim)
         w.add_ssm_state_size(cfg.linear_key_head_dim)
@@ -566,7 +595,7 @@ def add_hyper_parameters(w, name, arch, cfg):
     if arch == "lfm2moe":
         w.add_leading_dense_block_count(cfg.num_dense_layers)
         w.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
-    if arch == "qwen35moe":
+    if arch in ("qwen35moe", "qwen3next"):
         w.add_expert_shared_feed_forward_length(cfg.shared_expert_intermediate_size)
     if name == "qwen2-yarn":
         w.add_rope_scaling_type(gguf.RopeScalingType.YARN)
@@ -648,7 +677,7 @@ def tables_of(name, cfg):
 
 def ones_of(arch, tensor):
     """What GGUF's tensor has more than the model's."""
-    return np.float32("norm" in tensor and (arch == "gemma3" or (arch.startswith("qwen35") and "ssm_norm" not in tensor)))
+    return np.float32("norm" in tensor and (arch == "gemma3" or (arch.startswith(("qwen35", "qwen3next")) and "ssm_norm" not in tensor)))
 
 
 def with_weights(model, arch, decoded):
