@@ -429,6 +429,13 @@ struct hearth_session_params {
     // sequences, and one more. 0: max_seqs + 2.
     int max_states;
     int reserved; // 0
+    // A device (a GPU) that computes the last layers of the model, and its head, beside the CPU: its number in the
+    // list of hearth_device_at() or a part of its name, or "auto"; NULL: none. No result depends on it. Models with
+    // experts, recurrent layers or latent attention, and caches of Q8_0, leave it the head alone.
+    const char *device;
+    uint64_t vram; // bytes of its memory that may be used; 0: nine tenths
+    int device_layers; // so many layers at most, the last ones; the head is one more. 0: as many as there is room for
+    int device_inexact; // not 0: also a device that gives other bits than the CPU, so that results depend on it
 };
 
 // Fills a struct of `size` bytes with the defaults: one sequence, the file's predict_threshold, all else
@@ -475,6 +482,23 @@ int64_t hearth_session_kv_tokens(const struct hearth_session *session);
 // page_tokens positions (hearth_session_kv_stats()), and one more for a copy when it shares its last page.
 // Threads: one at a time.
 int64_t hearth_session_kv_free(const struct hearth_session *session);
+
+// ---- devices
+
+// A device that the system's drivers name.
+struct hearth_device {
+    char name[128];
+    char driver[128];
+    char backend[32]; // "OpenCL"
+    uint64_t memory_bytes;
+    uint32_t units; // compute units
+    int is_cpu;     // it computes on the CPU
+    int exact;      // as far as its driver says, it gives the CPU's bits
+};
+
+// How many devices there are, and number `index` of them, if there is one, in `out`, which has `size` bytes
+// (sizeof *out). Threads: any.
+int hearth_device_at(int index, struct hearth_device *out, size_t size);
 
 // ---- fitting into memory
 
@@ -726,6 +750,18 @@ struct hearth_kv_stats {
     uint64_t pages_shared; // held by several
 };
 
+// Of a session's device since the session was opened; zeros without one.
+struct hearth_device_stats {
+    const char *name;              // NULL: there is none. As long as the session
+    int works;                     // 0: it has failed, and the CPU does its work
+    int layers;                    // of the model, the last ones
+    int head;                      // and its head
+    uint64_t bytes;                // of its memory
+    uint64_t tokens;               // that went through its layers
+    uint64_t runs;                 // of kernels
+    uint64_t bytes_up, bytes_down; // to it, from it
+};
+
 // Of a session since it was opened.
 struct hearth_stats {
     uint64_t prompt_tokens; // evaluated as prompts
@@ -757,6 +793,10 @@ void hearth_session_kv_stats(const struct hearth_session *session, struct hearth
 // The same of weights that are read as they are needed. Threads: one at a time.
 void hearth_session_streaming_stats(const struct hearth_session *session, struct hearth_streaming_stats *out,
                                     size_t size);
+
+// The same of the session's device. Threads: one at a time.
+void hearth_session_device_stats(const struct hearth_session *session, struct hearth_device_stats *out,
+                                 size_t size);
 
 // From now on writes down which neurons each step needs (docs/trace.md): the computed ones where predictors
 // name them, else the active ones. The file appears under `path` when hearth_session_trace_end() is called,

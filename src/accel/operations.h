@@ -19,7 +19,12 @@ struct hearth_accel_weight {
 
 // Bytes that it takes of the device's memory; 0: devices do not know the type, or rows of this length.
 size_t hearth_accel_weight_bytes(uint32_t type, size_t k, size_t n);
-// data: rows `stride` bytes apart. HEARTH_E_MEMORY: no memory to convert them. The caller closes it in any case.
+// Takes its memory; put() then brings rows [first, first + n) there, `stride` bytes apart at `data`. HEARTH_E_MEMORY: no
+// memory to convert them. open() is both for all rows. The caller closes it in any case.
+int hearth_accel_weight_begin(struct hearth_accel *a, struct hearth_accel_weight *w, uint32_t type, size_t k,
+                              size_t n, struct hearth_error *err);
+int hearth_accel_weight_put(struct hearth_accel *a, const struct hearth_accel_weight *w, size_t first,
+                            size_t n, const void *data, size_t stride, struct hearth_error *err);
 int hearth_accel_weight_open(struct hearth_accel *a, struct hearth_accel_weight *w, uint32_t type, size_t k,
                              size_t n, const void *data, size_t stride, struct hearth_error *err);
 void hearth_accel_weight_close(struct hearth_accel *a, struct hearth_accel_weight *w);

@@ -107,41 +107,37 @@ static void convert_row(const struct piece *p, size_t row, uint32_t type, size_t
     }
 }
 
-static void upload_units(struct hearth_accel *a, struct hearth_accel_weight *w, const struct piece *p,
-                         size_t rows, const void *data, size_t stride)
+// Rows [first, first + n), `rows` at a time.
+static void put_units(struct hearth_accel *a, const struct hearth_accel_weight *w, const struct piece *p,
+                      size_t rows, size_t first, size_t n, const uint8_t *data, size_t stride)
 {
     const struct hearth_accel_form f = hearth_accel_form_of(w->type);
     const size_t row_q = w->k * (size_t)f.bits / 8, row_scales = w->k / f.unit * (f.scales_half ? 2 : 4);
-    for (size_t at = 0; at < w->n && !hearth_accel_has_failed(a); at += rows) {
-        const size_t n = w->n - at < rows ? w->n - at : rows;
-        for (size_t r = 0; r < n; r++)
-            convert_row(p, r, w->type, w->k, (const uint8_t *)data + (at + r) * stride);
-        hearth_accel_write(a, &w->q, at * row_q, p->q, n * row_q);
-        hearth_accel_write(a, &w->scales, at * row_scales, p->scales, n * row_scales);
+    for (size_t at = 0; at < n && !hearth_accel_has_failed(a); at += rows) {
+        const size_t count = n - at < rows ? n - at : rows, to = first + at;
+        for (size_t r = 0; r < count; r++)
+            convert_row(p, r, w->type, w->k, data + (at + r) * stride);
+        hearth_accel_write(a, &w->q, to * row_q, p->q, count * row_q);
+        hearth_accel_write(a, &w->scales, to * row_scales, p->scales, count * row_scales);
         if (f.has_min)
-            hearth_accel_write(a, &w->minima, at * row_scales, p->minima, n * row_scales);
+            hearth_accel_write(a, &w->minima, to * row_scales, p->minima, count * row_scales);
     }
 }
 
-static int open_units(struct hearth_accel *a, struct hearth_accel_weight *w, const void *data, size_t stride,
-                      struct hearth_error *err)
+static int convert_and_put(struct hearth_accel *a, const struct hearth_accel_weight *w, size_t first,
+                           size_t n, const void *data, size_t stride, struct hearth_error *err)
 {
     const struct hearth_accel_form f = hearth_accel_form_of(w->type);
-    const size_t units = w->k / f.unit, rows = w->k < PIECE ? PIECE / w->k : 1;
-    const size_t scales = units * (f.scales_half ? 2 : 4);
+    const size_t units = w->k / f.unit, most = w->k < PIECE ? PIECE / w->k : 1, rows = most < n ? most : n;
     struct piece p = {.integers = hearth_calloc(w->k, 1),
                       .scale = hearth_calloc(units, sizeof(float)),
                       .min = hearth_calloc(units, sizeof(float)),
                       .q = hearth_calloc(rows, w->k * (size_t)f.bits / 8),
-                      .scales = hearth_calloc(rows, scales),
-                      .minima = hearth_calloc(rows, scales)};
+                      .scales = hearth_calloc(rows, units * sizeof(float)),
+                      .minima = hearth_calloc(rows, units * sizeof(float))};
     int rc = HEARTH_OK;
-    w->q = hearth_accel_alloc(a, w->n * w->k * (size_t)f.bits / 8);
-    w->scales = hearth_accel_alloc(a, w->n * scales);
-    if (f.has_min)
-        w->minima = hearth_accel_alloc(a, w->n * scales);
     if (p.integers && p.scale && p.min && p.q && p.scales && p.minima)
-        upload_units(a, w, &p, rows, data, stride);
+        put_units(a, w, &p, rows, first, n, data, stride);
     else
         rc = hearth_fail(err, HEARTH_E_MEMORY, "no memory to convert weights for a device");
     free(p.integers);
@@ -153,24 +149,47 @@ static int open_units(struct hearth_accel *a, struct hearth_accel_weight *w, con
     return rc;
 }
 
-int hearth_accel_weight_open(struct hearth_accel *a, struct hearth_accel_weight *w, uint32_t type, size_t k,
-                             size_t n, const void *data, size_t stride, struct hearth_error *err)
+int hearth_accel_weight_begin(struct hearth_accel *a, struct hearth_accel_weight *w, uint32_t type, size_t k,
+                              size_t n, struct hearth_error *err)
 {
+    const struct hearth_accel_form f = hearth_accel_form_of(type);
     *w = (struct hearth_accel_weight){.type = type, .k = k, .n = n};
     if (!hearth_accel_weight_bytes(type, k, n))
         return hearth_fail(err, HEARTH_E_UNSUPPORTED,
                            "devices do not know weights of type %u with rows of %zu", (unsigned)type, k);
-    if (hearth_accel_form_of(type).bits)
-        return open_units(a, w, data, stride, err);
-    const size_t row = hearth_type_bytes(type, k);
-    w->q = hearth_accel_alloc(a, n * row);
+    if (!f.bits) {
+        w->q = hearth_accel_alloc(a, n * hearth_type_bytes(type, k));
+        return HEARTH_OK;
+    }
+    w->q = hearth_accel_alloc(a, n * k * (size_t)f.bits / 8);
+    w->scales = hearth_accel_alloc(a, n * k / f.unit * (f.scales_half ? 2 : 4));
+    if (f.has_min)
+        w->minima = hearth_accel_alloc(a, n * k / f.unit * (f.scales_half ? 2 : 4));
+    return HEARTH_OK;
+}
+
+int hearth_accel_weight_put(struct hearth_accel *a, const struct hearth_accel_weight *w, size_t first,
+                            size_t n, const void *data, size_t stride, struct hearth_error *err)
+{
+    if (hearth_accel_has_failed(a) || !n)
+        return HEARTH_OK;
+    if (hearth_accel_form_of(w->type).bits)
+        return convert_and_put(a, w, first, n, data, stride, err);
+    const size_t row = hearth_type_bytes(w->type, w->k);
     if (stride == row) {
-        hearth_accel_write(a, &w->q, 0, data, n * row);
+        hearth_accel_write(a, &w->q, first * row, data, n * row);
         return HEARTH_OK;
     }
     for (size_t r = 0; r < n && !hearth_accel_has_failed(a); r++)
-        hearth_accel_write(a, &w->q, r * row, (const uint8_t *)data + r * stride, row);
+        hearth_accel_write(a, &w->q, (first + r) * row, (const uint8_t *)data + r * stride, row);
     return HEARTH_OK;
+}
+
+int hearth_accel_weight_open(struct hearth_accel *a, struct hearth_accel_weight *w, uint32_t type, size_t k,
+                             size_t n, const void *data, size_t stride, struct hearth_error *err)
+{
+    const int rc = hearth_accel_weight_begin(a, w, type, k, n, err);
+    return rc ? rc : hearth_accel_weight_put(a, w, 0, n, data, stride, err);
 }
 
 void hearth_accel_weight_close(struct hearth_accel *a, struct hearth_accel_weight *w)

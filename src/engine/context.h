@@ -64,6 +64,7 @@ struct hearth_context {
     struct hearth_deferred *deferred;
     const struct hearth_probes *probes;
     const struct hearth_row *rows; // [T] of the batch
+    int layers_end;   // layers from this one on are computed elsewhere: nothing is to be read ahead for them
     bool looks_after; // what is computed now is followed by hearth_fault_look(), before anybody uses it
 };
 

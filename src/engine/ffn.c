@@ -244,7 +244,7 @@ static int guess_experts(const struct pass *p, const float *x)
     struct hearth_ffn_work *w = p->work;
     const struct hearth_source *source = &w->sources->ffn;
     const int next = p->layer + 1;
-    if (!w->c->hp->n_expert || !source->ops->takes_hints || next >= w->c->hp->n_layer ||
+    if (!w->c->hp->n_expert || !source->ops->takes_hints || next >= w->c->layers_end ||
         !hearth_sources_has_stage(w->sources, next) ||
         !source->ops->takes_hints(source->state, next, p->rows.phase))
         return 0;
@@ -552,6 +552,11 @@ void hearth_ffn_look(struct hearth_ffn_work *w, struct hearth_rows rows, int lay
 {
     const struct pass p = {.work = w, .rows = rows, .layer = layer, .by_neuron = true};
     hearth_sparse_look(&w->sparse, layer, seen_of(&p, h, x), rows.n);
+}
+
+const float *hearth_ffn_previous(const struct hearth_ffn_work *w, int layer)
+{
+    return layer && w->inputs ? inputs_of(w, layer - 1) : NULL;
 }
 
 // ---- opening

@@ -41,6 +41,10 @@ void hearth_ffn_lay_out(struct hearth_ffn_work *w, const struct hearth_ffn_sizes
 void hearth_ffn(struct hearth_ffn_work *w, const struct hearth_rows *classes, int n_classes, int layer,
                 float *h, const float *x);
 
+// Steps' inputs of the feed-forward part before layer `layer`, [max_steps x E], where predictors look at them; NULL:
+// nobody does, or there is none.
+const float *hearth_ffn_previous(const struct hearth_ffn_work *w, int layer);
+
 // Before the attention of a layer: whether its neurons can be guessed for the rows of a class, and has those
 // read. h [T x E] is the norm before its feed-forward part of x [T x E], as the stream is now.
 bool hearth_ffn_looks(const struct hearth_ffn_work *w, struct hearth_rows rows);

@@ -558,7 +558,7 @@ static int begin_to_look(struct pass *p, struct hearth_product *products)
     struct hearth_sparse_work *work = p->work;
     const int next = p->layer + 1;
     int n = 0;
-    if (next >= work->c->hp->n_layer || !hearth_sources_has_stage(work->sources, next))
+    if (next >= work->c->layers_end || !hearth_sources_has_stage(work->sources, next))
         return 0;
     if (p->guess)
         n = hearth_look_ahead_begin_experts(&work->look, work->sources, next, p->guess, products);
@@ -681,7 +681,7 @@ void hearth_sparse_run(struct hearth_sparse_work *w, int layer, const struct hea
                                .guess = w->guess.n_rows && end <= HEARTH_STEP_ROWS ? &w->guess : NULL};
         struct hearth_sparse_part next_part;
         const int n = take_rows(&p, parts, n_parts, base, &part);
-        if (p.source && w->max_early && layer + 1 < w->c->hp->n_layer) {
+        if (p.source && w->max_early && layer + 1 < w->c->layers_end) {
             next = next_of(&p, &next_part, base);
             p.next = &next;
         }

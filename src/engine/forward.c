@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "engine/adapt.h"
-#include "engine/session.h"
+#include "engine/offload.h"
 #include "model/ffn.h"
 
 struct job {
@@ -410,12 +410,30 @@ static void look_late(struct hearth_session *s, int layer)
     }
 }
 
+// The layers of a device, if it can.
+static bool run_elsewhere(struct hearth_session *s)
+{
+    if (hearth_fault_look(&s->fault) || !hearth_offload_run(s->offload)) {
+        s->context.layers_end = s->model->hp.n_layer;
+        hearth_sources_skip(s->sources, s->model->hp.n_layer, false);
+        return hearth_fault_is_raised(&s->fault);
+    }
+    report(s, s->model->hp.n_layer);
+    return true;
+}
+
 int hearth_forward(struct hearth_session *s, struct hearth_error *err)
 {
+    const int n_layer = s->model->hp.n_layer;
     struct job j = {.s = s};
     hearth_parallel(&s->context, input_task, &j, s->batch.n);
     s->context.looks_after = true;
-    for (int layer = 0; layer < s->model->hp.n_layer; layer++) {
+    s->context.layers_end = s->offload ? hearth_offload_begin(s->offload) : n_layer;
+    if (s->offload)
+        hearth_sources_skip(s->sources, s->context.layers_end, hearth_offload_has_head(s->offload));
+    for (int layer = 0; layer < n_layer; layer++) {
+        if (layer == s->context.layers_end && run_elsewhere(s))
+            break;
         if (begin(s, layer))
             break;
         look_late(s, layer);
@@ -468,6 +486,18 @@ void hearth_forward_norm(struct hearth_session *s, const int *wanted, int n)
     hearth_parallel(&s->context, norm_task, &j, n);
 }
 
+// Whether a device has computed the head.
+static bool head_elsewhere(struct hearth_session *s, const struct hearth_rows *classes, int n_classes)
+{
+    bool done = s->offload && !hearth_fault_look(&s->fault);
+    for (int i = 0; i < n_classes && done; i++)
+        done = hearth_offload_head(s->offload, classes[i].phase == HEARTH_PHASE_PROMPT,
+                                   hearth_row_of(s->work.h, classes[i].first, s->model->hp.n_embd),
+                                   hearth_row_of(s->work.logits, classes[i].first, s->model->hp.n_vocab),
+                                   classes[i].n);
+    return done;
+}
+
 int hearth_forward_head(struct hearth_session *s, const struct hearth_rows *classes, int n_classes,
                         struct hearth_error *err)
 {
@@ -475,7 +505,7 @@ int hearth_forward_head(struct hearth_session *s, const struct hearth_rows *clas
     for (int i = 0; i < n_classes; i++)
         n += classes[i].n;
     // In one piece, unless the head streams.
-    size_t at = 0;
+    size_t at = head_elsewhere(s, classes, n_classes) ? (size_t)s->model->hp.n_vocab : 0;
     for (int part = s->model->hp.n_layer; at < (size_t)s->model->hp.n_vocab; part++) {
         if (begin(s, part))
             break;

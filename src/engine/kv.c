@@ -33,6 +33,7 @@ static int take(struct hearth_kv *kv)
     p->refs = 1;
     p->state = HEARTH_KV_HERE;
     p->steps = 0;
+    p->birth = ++kv->births;
     HEARTH_UNPOISON(bytes_of(kv, page), kv->page_bytes);
     return page;
 }

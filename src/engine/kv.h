@@ -38,6 +38,7 @@ struct hearth_kv_page {
     enum hearth_kv_state state;
     atomic_int pins; // where asserts are on: who looks at its bytes now
     uint64_t steps;  // bit i: position i was evaluated as a step, else as a prompt
+    uint64_t birth;  // a number that no page had before it was last taken
     hearth_token tokens[HEARTH_KV_TILE];
 };
 
@@ -66,6 +67,7 @@ struct hearth_kv {
     int n_free;
     int n_warm;                  // pages from this one on have no memory behind them
     int n_shared;                // pages with more than one owner
+    uint64_t births;             // pages that were taken so far
     struct hearth_kv_seq *seqs;  // [max_seqs]
     int *page_table;             // [max_seqs * pages_per_seq], the seqs' `pages`
     struct hearth_states states; // of the layers that do not attend

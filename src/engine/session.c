@@ -5,10 +5,12 @@
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "base/os.h"
 #include "base/params.h"
+#include "engine/offload.h"
 #include "engine/rope.h"
 #include "engine/tracing.h"
 #include "model/adapters.h"
@@ -194,6 +196,7 @@ static void connect(struct hearth_session *s)
                                          .pool = s->pool,
                                          .fault = &s->fault,
                                          .deferred = &s->deferred,
+                                         .layers_end = s->model->hp.n_layer,
                                          .probes = &s->probes};
     w->matmul.c = w->attention.c = w->latent.c = w->recurrent.c = w->ffn.c = w->ffn.moe.c = w->ffn.sparse.c =
         c;
@@ -399,6 +402,9 @@ static int check_params(const struct hearth_model *m, const struct hearth_sessio
         return hearth_fail_param(err, HEARTH_E_INVALID, "n_ubatch",
                                  "a micro-batch of %d tokens (n_ubatch) is out of range (0 to 65536)",
                                  p->n_ubatch);
+    if (p->device_layers < 0)
+        return hearth_fail_param(err, HEARTH_E_INVALID, "device_layers",
+                                 "%d layers of a device (device_layers) make no sense", p->device_layers);
     if (m->hp.n_pos && p->n_ctx > m->hp.n_pos)
         return hearth_fail_param(err, HEARTH_E_INVALID, "n_ctx",
                                  "%s knows %d positions: use n_ctx %d or less", m->info.path, m->hp.n_pos,
@@ -448,6 +454,21 @@ static int open_sources(struct hearth_session *s, struct hearth_error *err)
     s->context.weights = &s->sources->weights;
     s->work.ffn.sources = s->work.ffn.sparse.sources = s->sources;
     return HEARTH_OK;
+}
+
+// "auto": any device.
+static int open_device(struct hearth_session *s, const struct hearth_session_params *given,
+                       struct hearth_error *err)
+{
+    struct hearth_session_params p = default_params;
+    const int rc = hearth_params_read(&p, sizeof p, given, "hearth_session_params", err);
+    if (rc || !p.device)
+        return rc;
+    const struct hearth_offload_params params = {
+        .device = {.device = strcmp(p.device, "auto") ? p.device : NULL, .inexact = p.device_inexact != 0},
+        .vram = p.vram,
+        .layers = p.device_layers ? p.device_layers : HEARTH_OFFLOAD_ALL};
+    return hearth_offload_open(&s->offload, s, &params, err);
 }
 
 // sizes_only: the session is never used.
@@ -531,7 +552,10 @@ int hearth_session_open(struct hearth_session **out, const struct hearth_model *
     if (model->hp.rope_theta_window > 0)
         hearth_rope_window_frequencies(&model->hp, s->work.inv_freq_window);
     fill_stats(s);
-    return HEARTH_OK;
+    rc = open_device(s, params, err);
+    if (rc)
+        hearth_session_close(out);
+    return rc;
 }
 
 void hearth_session_close(struct hearth_session **session)
@@ -539,6 +563,7 @@ void hearth_session_close(struct hearth_session **session)
     struct hearth_session *s = *session;
     if (!s)
         return;
+    hearth_offload_close(&s->offload);
     hearth_pool_close(&s->pool);
     hearth_tracing_close(&s->tracing);
     hearth_sparse_mode_close(&s->mode);
@@ -613,6 +638,26 @@ void hearth_session_streaming_stats(const struct hearth_session *session, struct
 {
     struct hearth_streaming_stats stats;
     hearth_sources_stats(session->sources, &stats);
+    hearth_params_write(out, size, &stats, sizeof stats);
+}
+
+void hearth_session_device_stats(const struct hearth_session *session, struct hearth_device_stats *out,
+                                 size_t size)
+{
+    struct hearth_device_stats stats = {0};
+    const struct hearth_offload *o = session->offload;
+    if (o) {
+        const struct hearth_accel_stats a = hearth_accel_stats(o->a);
+        stats = (struct hearth_device_stats){.name = hearth_accel_describe(o->a)->name,
+                                             .works = o->works,
+                                             .layers = session->model->hp.n_layer - o->first,
+                                             .head = o->head,
+                                             .bytes = a.bytes,
+                                             .tokens = o->tokens,
+                                             .runs = a.runs,
+                                             .bytes_up = a.bytes_up,
+                                             .bytes_down = a.bytes_down};
+    }
     hearth_params_write(out, size, &stats, sizeof stats);
 }
 

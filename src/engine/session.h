@@ -12,6 +12,7 @@
 #include "engine/recurrent.h"
 
 struct hearth_tracing; // engine/tracing.h
+struct hearth_offload; // engine/offload.h
 
 // Buffers of one evaluation, sized once; T = max_rows tokens.
 struct hearth_work {
@@ -60,6 +61,7 @@ struct hearth_session {
     struct hearth_arena_rows rows;            // of these: where a budget lends them
     struct hearth_stats stats;
     struct hearth_tracing *tracing; // or NULL
+    struct hearth_offload *offload; // or NULL
     struct hearth_session_progress progress;
     bool by_layer; // it has the weights (by_layer.h)
 };

@@ -54,6 +54,12 @@ void hearth_sources_release(struct hearth_sources *s, int stage)
         s->stages.ops->release(s->stages.state, stage);
 }
 
+void hearth_sources_skip(struct hearth_sources *s, int end, bool head)
+{
+    if (s->stages.ops->skip)
+        s->stages.ops->skip(s->stages.state, end, head);
+}
+
 bool hearth_sources_has_stage(const struct hearth_sources *s, int stage)
 {
     return !s->stages.ops->has_stage || s->stages.ops->has_stage(s->stages.state, stage);

@@ -28,6 +28,8 @@ struct stage {
 struct layers_state {
     struct hearth_source_setup setup;
     int n, n_layer;    // layers, then the chunks of the head
+    int n_skipped;     // of the layers, the last ones: a device computes them
+    bool skips_head;   // and the head
     bool head_streams; // its chunks are no larger than the largest layer; else it is one, and in memory
     struct stage *stages;
     // [n] layers as they become resident while the budget grows, so that those that stream are spread; then the
@@ -71,10 +73,20 @@ static void point(const struct layers_state *r, int i, uint8_t *base)
 // The stage that streams next after i, going round; i itself when it is the only one.
 static int next_streamed(const struct layers_state *r, int i)
 {
-    for (int k = 1; k < r->n; k++)
-        if (!r->stages[(i + k) % r->n].here)
-            return (i + k) % r->n;
+    for (int k = 1; k < r->n; k++) {
+        const int next = (i + k) % r->n;
+        const bool skipped = next < r->n_layer ? next >= r->n_layer - r->n_skipped : r->skips_head;
+        if (!r->stages[next].here && !skipped)
+            return next;
+    }
     return i;
+}
+
+static void skip(void *state, int end, bool head)
+{
+    struct layers_state *r = state;
+    r->n_skipped = r->n_layer - end;
+    r->skips_head = head;
 }
 
 // A stage with memory of its own is read as others are, but to there.
@@ -647,6 +659,7 @@ const struct hearth_source_ops hearth_layers_source = {.name = "layers",
                                                        .acquire = acquire,
                                                        .release = release,
                                                        .has_stage = has_stage,
+                                                       .skip = skip,
                                                        .embeds = embeds,
                                                        .embed = embed,
                                                        .takes = takes,

@@ -29,6 +29,10 @@ struct way {
     enum hearth_overlap overlap;
     const struct hearth_adapter *adapters; // [n_adapters]
     size_t n_adapters;
+    const char *device; // NULL: none
+    int device_layers;
+    uint64_t vram;
+    enum hearth_kv_type type_k, type_v;
 };
 
 struct opened {
@@ -93,6 +97,11 @@ static inline int open_session_of(struct opened *o, const struct way *way)
     session.n_threads = way->n_threads;
     session.sparsity = way->sparsity;
     session.sparsity_threshold = way->magnitude;
+    session.device = way->device;
+    session.device_layers = way->device_layers;
+    session.vram = way->vram;
+    session.type_k = way->type_k;
+    session.type_v = way->type_v;
     if (way->threshold != 0.0f)
         session.predict_threshold = way->threshold;
     return hearth_session_open(&o->session, o->model, &session, &err);

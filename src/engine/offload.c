@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: MIT
+// Evaluations on a device: rows go there, pass its layers, and come back. Keys and values come to the pages two layers
+// behind, so that the device computes meanwhile.
+#include "engine/offload.h"
+
+#include <string.h>
+
+#include "base/log.h"
+#include "model/ffn.h"
+
+static int n_layer(const struct hearth_offload *o)
+{
+    return o->s->context.hp->n_layer;
+}
+
+// The device has failed: says so, once, and leaves its layers to the CPU from now on.
+static bool give_up(struct hearth_offload *o)
+{
+    struct hearth_error err = {0};
+    hearth_accel_take(o->a, &err);
+    o->works = false;
+    hearth_log(HEARTH_LOG_WARNING, "%s; the CPU goes on with its layers", err.message);
+    return false;
+}
+
+// ---- which batches go there
+
+static bool is_watched(const struct hearth_probes *p)
+{
+    return p->on_experts || p->on_ffn || p->on_neurons || p->on_gates || p->on_marks;
+}
+
+// The batch is about to overwrite positions of these pages, wherever it is computed: what the device has of them ends
+// before.
+static void forget_positions(struct hearth_offload *o)
+{
+    const struct hearth_session *s = o->s;
+    for (int i = 0; i < s->batch.n; i++) {
+        const struct hearth_row at = s->batch.rows[i];
+        const int page = s->kv.seqs[at.seq].pages[at.pos / HEARTH_KV_TILE], slot = at.pos % HEARTH_KV_TILE;
+        if (o->births[page] != s->kv.pages[page].birth) {
+            o->births[page] = s->kv.pages[page].birth;
+            o->known[page] = 0;
+        }
+        if (o->known[page] > slot)
+            o->known[page] = slot;
+    }
+}
+
+int hearth_offload_begin(struct hearth_offload *o)
+{
+    const struct hearth_session *s = o->s;
+    if (o->first == n_layer(o))
+        return n_layer(o);
+    forget_positions(o);
+    // Of a batch in parts, all rows of a part must come after those of the parts before.
+    const bool fits =
+        hearth_batch_count(&s->batch, HEARTH_PHASE_PROMPT) <= o->rows[0].cap || s->batch.n_classes == 1;
+    return o->works && fits && !is_watched(&s->probes) && !s->batch.again ? o->first : n_layer(o);
+}
+
+// ---- pages
+
+// Brings to the device what it does not know of a page, of all its layers.
+static void send_page(struct hearth_offload *o, int page, int needed)
+{
+    const struct hearth_kv *kv = &o->s->kv;
+    if (o->births[page] == kv->pages[page].birth && o->known[page] >= needed)
+        return;
+    uint8_t *bytes = hearth_kv_pin(kv, page);
+    const size_t size = (size_t)kv->n_head_kv * kv->head_bytes;
+    for (int layer = o->first; layer < n_layer(o); layer++)
+        hearth_accel_write(o->a, &o->layers[layer - o->first].cache.pages, (size_t)page * size,
+                           hearth_kv_key(kv, bytes, layer, 0, 0), size);
+    hearth_kv_unpin(kv, page);
+    o->births[page] = kv->pages[page].birth;
+    o->known[page] = needed;
+}
+
+// The pages of the batch's sequences, those before its rows as they are. at[seq] becomes where a sequence's numbers
+// begin. Returns how many numbers there are.
+static size_t send_pages(struct hearth_offload *o, int first, int n)
+{
+    const struct hearth_session *s = o->s;
+    size_t count = 0;
+    for (int k = 0; k < s->batch.n_seqs; k++) {
+        const int seq = s->batch.seqs[k];
+        int from = INT32_MAX, end = 0;
+        for (int i = first; i < first + n; i++)
+            if (s->batch.rows[i].seq == seq) {
+                const int pos = s->batch.rows[i].pos;
+                from = pos < from ? pos : from;
+                end = pos + 1 > end ? pos + 1 : end;
+            }
+        const struct hearth_kv_seq *pages = &s->kv.seqs[seq];
+        for (int p = 0; p * HEARTH_KV_TILE < end; p++) {
+            const int before = from - p * HEARTH_KV_TILE;
+            if (before > 0)
+                send_page(o, pages->pages[p], before < HEARTH_KV_TILE ? before : HEARTH_KV_TILE);
+            o->page_numbers[count + (size_t)p] = pages->pages[p];
+        }
+        for (int i = first; i < first + n; i++)
+            if (s->batch.rows[i].seq == seq)
+                o->places[2 * (i - first) + 1] = (int32_t)count;
+        count += (size_t)((end + HEARTH_KV_TILE - 1) / HEARTH_KV_TILE);
+    }
+    return count;
+}
+
+// ---- rows
+
+// The rows of a part: classes with their first row and number. Inputs go to the device.
+static void send_rows(struct hearth_offload *o, struct hearth_offload_rows *rows, int first, int n,
+                      int part_first)
+{
+    const struct hearth_session *s = o->s;
+    const struct hearth_hparams *hp = s->context.hp;
+    const size_t count = (size_t)n, f32 = sizeof(float), rot = (size_t)hp->n_rot * f32;
+    rows->first = first;
+    rows->n = n;
+    rows->ranges = 1;
+    for (int i = first; i < first + n; i++) {
+        const size_t reach = (size_t)s->batch.rows[i].pos / (HEARTH_KV_TILE * HEARTH_ATTN_RANGE) + 1;
+        rows->ranges = reach > rows->ranges ? reach : rows->ranges;
+    }
+    hearth_accel_write(o->a, &rows->x, 0, hearth_row_of(s->work.x, first, hp->n_embd),
+                       count * (size_t)hp->n_embd * f32);
+    hearth_accel_write(o->a, &rows->places, 0, o->places + 2 * (first - part_first),
+                       count * 2 * sizeof *o->places);
+    if (hp->positions == HEARTH_POS_LEARNED)
+        return;
+    hearth_accel_write(o->a, &rows->cos_sin, 0, hearth_row_of(s->work.cos_sin, first, hp->n_rot),
+                       count * rot);
+    if (hp->rope_theta_window > 0)
+        hearth_accel_write(o->a, &rows->cos_sin_window, 0,
+                           hearth_row_of(s->work.cos_sin_window, first, hp->n_rot), count * rot);
+}
+
+// Begins to fetch a layer's keys and values; events[k] is of class k.
+static void fetch(struct hearth_offload *o, int layer, void *events[2])
+{
+    uint8_t *to = o->copy[layer % 2];
+    for (int k = 0; k < 2; k++) {
+        const size_t bytes = (size_t)o->rows[k].n * o->copy_row;
+        events[k] = bytes ? hearth_accel_begin_read(o->a, &o->rows[k].copy, 0, to, bytes) : NULL;
+        to += bytes;
+    }
+}
+
+// Waits for them; they go to the pages.
+static void collect(struct hearth_offload *o, int layer, void *events[2])
+{
+    const struct hearth_kv *kv = &o->s->kv;
+    const uint8_t *from = o->copy[layer % 2];
+    for (int k = 0; k < 2; k++) {
+        hearth_accel_wait(o->a, events[k]);
+        events[k] = NULL;
+        for (int i = 0; i < o->rows[k].n && !hearth_accel_has_failed(o->a); i++) {
+            const struct hearth_row at = o->s->batch.rows[o->rows[k].first + i];
+            const int page = kv->seqs[at.seq].pages[at.pos / HEARTH_KV_TILE], slot = at.pos % HEARTH_KV_TILE;
+            uint8_t *bytes = hearth_kv_pin(kv, page);
+            for (int g = 0; g < kv->n_head_kv; g++, from += kv->row_k + kv->row_v) {
+                memcpy(hearth_kv_key(kv, bytes, layer, g, slot), from, kv->row_k);
+                memcpy(hearth_kv_value(kv, bytes, layer, g, slot), from + kv->row_k, kv->row_v);
+            }
+            hearth_kv_unpin(kv, page);
+        }
+    }
+}
+
+// The device's pages now have these rows, too.
+static void note_rows(struct hearth_offload *o, int first, int n)
+{
+    for (int i = first; i < first + n; i++) {
+        const struct hearth_row at = o->s->batch.rows[i];
+        const int page = o->s->kv.seqs[at.seq].pages[at.pos / HEARTH_KV_TILE], slot = at.pos % HEARTH_KV_TILE;
+        o->births[page] = o->s->kv.pages[page].birth;
+        o->known[page] = slot + 1;
+    }
+    o->tokens += (uint64_t)n;
+}
+
+// What predictors of the device's first layer look at is the CPU's.
+static void send_seen(struct hearth_offload *o)
+{
+    const float *seen = hearth_ffn_previous(&o->s->work.ffn, o->first);
+    if (o->seen[0].size && o->rows[1].n && seen)
+        hearth_accel_write(o->a, &o->seen[(o->first - 1) % 2], 0, seen,
+                           (size_t)o->rows[1].n * (size_t)o->s->context.hp->n_embd * sizeof *seen);
+}
+
+// Rows [first, first + n) of the batch through all layers; their outputs go to the same rows of work.h. Returns whether
+// they are there.
+static bool run_part(struct hearth_offload *o, int first, int n)
+{
+    const struct hearth_session *s = o->s;
+    void *events[2][2] = {{NULL}};
+    for (int i = 0; i < n; i++)
+        o->places[2 * i] = s->batch.rows[first + i].pos;
+    const size_t count = send_pages(o, first, n);
+    hearth_accel_write(o->a, &o->pages, 0, o->page_numbers, count * sizeof *o->page_numbers);
+    o->rows[0].n = o->rows[1].n = 0;
+    for (int k = 0; k < s->batch.n_classes; k++) {
+        const struct hearth_rows c = s->batch.classes[k];
+        const int from = c.first > first ? c.first : first;
+        const int end = c.first + c.n < first + n ? c.first + c.n : first + n;
+        if (from < end)
+            send_rows(o, &o->rows[c.phase == HEARTH_PHASE_STEP], from, end - from, first);
+    }
+    send_seen(o);
+    int layer = o->first;
+    bool stop = false;
+    for (; layer < n_layer(o) && !stop && !hearth_accel_has_failed(o->a); layer++) {
+        if (layer - 2 >= o->first)
+            collect(o, layer - 2, events[layer % 2]);
+        for (int k = 0; k < 2; k++)
+            if (o->rows[k].n)
+                hearth_offload_project(o, &o->rows[k], layer);
+        for (int k = 0; k < 2; k++)
+            if (o->rows[k].n)
+                hearth_offload_finish(o, &o->rows[k], layer);
+        fetch(o, layer, events[layer % 2]);
+        hearth_accel_flush(o->a);
+        stop = hearth_fault_is_near(s->context.fault);
+    }
+    for (int i = layer - 2; i < layer; i++)
+        if (i >= o->first)
+            collect(o, i, events[i % 2]);
+    for (int k = 0; k < 2 && !stop; k++)
+        if (o->rows[k].n)
+            hearth_accel_read(o->a, &o->rows[k].x, 0,
+                              hearth_row_of(s->work.h, o->rows[k].first, s->context.hp->n_embd),
+                              (size_t)o->rows[k].n * (size_t)s->context.hp->n_embd * sizeof(float));
+    if (!hearth_accel_has_failed(o->a) && !stop)
+        note_rows(o, first, n);
+    return !hearth_accel_has_failed(o->a);
+}
+
+bool hearth_offload_run(struct hearth_offload *o)
+{
+    const struct hearth_session *s = o->s;
+    const int most =
+        s->batch.n_classes == 1 ? o->rows[s->batch.classes[0].phase == HEARTH_PHASE_STEP].cap : s->batch.n;
+    for (int first = 0; first < s->batch.n; first += most) {
+        const int left = s->batch.n - first;
+        if (!run_part(o, first, left < most ? left : most))
+            return give_up(o);
+        if (hearth_fault_look(s->context.fault))
+            return true;
+    }
+    memcpy(s->work.x, s->work.h, (size_t)s->batch.n * (size_t)s->context.hp->n_embd * sizeof *s->work.x);
+    return true;
+}
+
+// ---- the head
+
+bool hearth_offload_has_head(const struct hearth_offload *o)
+{
+    return o->works && o->head;
+}
+
+bool hearth_offload_head(struct hearth_offload *o, bool is_prompt, const float *h, float *logits, int n)
+{
+    const size_t k = o->output.k, vocab = o->output.n, f32 = sizeof(float);
+    if (!o->works || !o->head)
+        return false;
+    for (int at = 0; at < n; at += o->head_rows) {
+        const size_t count = (size_t)(n - at < o->head_rows ? n - at : o->head_rows);
+        hearth_accel_write(o->a, &o->head_h, 0, h + (size_t)at * k, count * k * f32);
+        hearth_accel_quantize(o->a, &o->head_acts, &o->head_h, k, count);
+        hearth_accel_product(o->a, is_prompt, &o->logits, &o->output,
+                             (struct hearth_accel_input){&o->head_h, &o->head_acts}, count, NULL);
+        hearth_accel_read(o->a, &o->logits, 0, logits + (size_t)at * vocab, count * vocab * f32);
+    }
+    return hearth_accel_has_failed(o->a) ? give_up(o) : true;
+}

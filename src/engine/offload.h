@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT
+// Whole layers on a device: the last ones of the model with their part of the KV cache, and the head. The bits are
+// those of the CPU (accel/operations.h), so nobody can tell where a layer was computed.
+//
+// What the device stores in its cache comes to the session's pages, too. So forks, files and failures need not know of
+// it: when it fails, the CPU goes on from the first of its layers, with all that it needs.
+#ifndef HEARTH_ENGINE_OFFLOAD_H
+#define HEARTH_ENGINE_OFFLOAD_H
+
+#include "accel/operations.h"
+#include "engine/session.h"
+
+#define HEARTH_OFFLOAD_ALL (-1) // layers: as many as there is memory for
+
+struct hearth_offload_params {
+    struct hearth_accel_params device;
+    uint64_t vram; // bytes of the device's memory; 0: most of it
+    int layers;    // the head is one behind the last; or HEARTH_OFFLOAD_ALL
+};
+
+// A layer's weights as struct hearth_layer has them, and its part of the cache.
+struct hearth_offload_layer {
+    struct hearth_accel_weight w[HEARTH_LAYER_WEIGHTS];
+    struct hearth_accel_cache cache;
+};
+#define HEARTH_OFFLOAD_WEIGHT(l, role)                                                                       \
+    (&(l)->w[offsetof(struct hearth_layer, role) / sizeof(struct hearth_weight)])
+
+// Rows of one class: what lasts from layer to layer, [rows x ...] of numbers.
+struct hearth_offload_rows {
+    struct hearth_accel_memory x, q, branch, cos_sin, cos_sin_window, places, copy;
+    int cap, n;    // rows that there is room for, and that there are
+    int first;     // row of the batch
+    size_t ranges; // of the longest row's positions
+    bool is_prompt;
+};
+
+struct hearth_offload {
+    struct hearth_accel *a;
+    const struct hearth_session *s;
+    int first;                           // layers [first, n_layer) are here; n_layer: none
+    bool head;                           // the head is
+    bool works;                          // false: it has failed, and the CPU goes on
+    struct hearth_offload_layer *layers; // [n_layer - first]
+    struct hearth_accel_weight output;
+    struct hearth_offload_rows rows[2]; // of prompts, of steps
+
+    // What a class uses while a part of a layer is computed; all that is used after one another.
+    struct hearth_accel_memory h, acts, k, v, out, gate, up, mask, rank, parts, shares, pages;
+    struct hearth_accel_memory
+        seen[2]; // steps' inputs of two feed-forward parts, where predictors look at them
+    struct hearth_accel_memory head_h, head_acts, logits;
+    int head_rows; // that the head takes together
+
+    uint8_t *copy[2]; // keys and values of two layers on their way to the pages
+    size_t copy_row;  // bytes of a row and layer
+    int32_t *places;  // [2 x cap] and page numbers of all sequences, on their way to the device
+    int32_t *page_numbers;
+    size_t max_pages;
+    uint64_t *births; // [pages] when the device got its copy of a page,
+    int *known;       // [pages] and how many positions of it
+    uint64_t tokens;  // rows that went through layers here
+};
+
+// Opens the device and brings there what fits. The session has its weights. HEARTH_E_INVALID, HEARTH_E_UNSUPPORTED,
+// HEARTH_E_MEMORY (of the host); a device with too little memory has fewer layers, or none.
+int hearth_offload_open(struct hearth_offload **out, const struct hearth_session *s,
+                        const struct hearth_offload_params *params, struct hearth_error *err);
+void hearth_offload_close(struct hearth_offload **offload);
+
+// ---- evaluations (offload.c)
+
+// The layer from which on the device takes the batch; n_layer: the CPU computes all of it. To be called for each batch
+// before its first layer.
+int hearth_offload_begin(struct hearth_offload *o);
+bool hearth_offload_has_head(const struct hearth_offload *o);
+// Takes the rows of work.x through the device's layers. False: the device has failed, nothing has changed, and the CPU
+// is to go on. Where the evaluation is given up meanwhile, its fault is raised.
+bool hearth_offload_run(struct hearth_offload *o);
+// The head of n rows of work.h of one class, to logits. False: as above.
+bool hearth_offload_head(struct hearth_offload *o, bool is_prompt, const float *h, float *logits, int n);
+
+// ---- a layer (offload_layer.c)
+
+// Queries, keys and values of the rows; these are stored.
+void hearth_offload_project(struct hearth_offload *o, struct hearth_offload_rows *rows, int layer);
+// The rest of the layer.
+void hearth_offload_finish(struct hearth_offload *o, struct hearth_offload_rows *rows, int layer);
+
+#endif

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: MIT
+// A layer on a device: what forward.c and ffn.c do, as operations on its memory.
+#include "engine/offload.h"
+#include "model/ffn.h"
+
+#define W(l, role) HEARTH_OFFLOAD_WEIGHT(l, role)
+
+static const struct hearth_offload_layer *layer_of(const struct hearth_offload *o, int layer)
+{
+    return &o->layers[layer - o->first];
+}
+
+static void norm(struct hearth_offload *o, const struct hearth_accel_weight *w,
+                 const struct hearth_accel_weight *b, const struct hearth_offload_rows *rows)
+{
+    const struct hearth_hparams *hp = o->s->context.hp;
+    hearth_accel_norm(o->a, &o->h, &rows->x, w, b, hp->layer_norm, hp->norm_eps, (size_t)rows->n);
+}
+
+// out = the product of x [rows x w->k] with w; acts hold x already, unless it is to be quantised.
+static void product(struct hearth_offload *o, const struct hearth_offload_rows *rows,
+                    const struct hearth_accel_memory *out, const struct hearth_accel_weight *w,
+                    const struct hearth_accel_memory *x, const struct hearth_accel_memory *mask)
+{
+    hearth_accel_product(o->a, rows->is_prompt, out, w, (struct hearth_accel_input){x, &o->acts},
+                         (size_t)rows->n, mask);
+}
+
+static void quantize(struct hearth_offload *o, const struct hearth_accel_memory *x, size_t k,
+                     const struct hearth_offload_rows *rows)
+{
+    hearth_accel_quantize(o->a, &o->acts, x, k, (size_t)rows->n);
+}
+
+// x += scale * (branch + bias), or scale * norm(branch + bias)
+static void add(struct hearth_offload *o, const struct hearth_offload_rows *rows,
+                const struct hearth_accel_memory *branch, const struct hearth_accel_weight *bias,
+                const struct hearth_accel_weight *post_norm)
+{
+    const struct hearth_hparams *hp = o->s->context.hp;
+    const size_t n = (size_t)rows->n, width = (size_t)hp->n_embd;
+    hearth_accel_add_bias(o->a, branch, bias, n);
+    if (post_norm->n)
+        hearth_accel_norm(o->a, branch, branch, post_norm, NULL, false, hp->norm_eps, n);
+    if (hp->residual_scale != 1.0f)
+        hearth_accel_add_scaled(o->a, &rows->x, branch, hp->residual_scale, width, n);
+    else
+        hearth_accel_add(o->a, &rows->x, branch, width, n);
+}
+
+// ---- attention
+
+// The rotation of a layer; NULL: there is none.
+static const struct hearth_accel_memory *rotation_of(const struct hearth_offload *o, int layer,
+                                                     const struct hearth_offload_rows *rows)
+{
+    const struct hearth_hparams *hp = o->s->context.hp;
+    const bool windowed = hearth_window_of(hp, layer) != 0;
+    if (hp->positions == HEARTH_POS_LEARNED || (hp->rope_windowed && !windowed))
+        return NULL;
+    return windowed && hp->rope_theta_window > 0 ? &rows->cos_sin_window : &rows->cos_sin;
+}
+
+static void prepare_heads(struct hearth_offload *o, const struct hearth_offload_rows *rows,
+                          const struct hearth_accel_memory *x, int n_heads,
+                          const struct hearth_accel_weight *bias, const struct hearth_accel_weight *head_norm,
+                          const struct hearth_accel_memory *cos_sin)
+{
+    const struct hearth_hparams *hp = o->s->context.hp;
+    const size_t n = (size_t)rows->n, heads = (size_t)n_heads;
+    hearth_accel_add_bias(o->a, x, bias, n);
+    if (head_norm->n)
+        hearth_accel_norm(o->a, x, x, head_norm, NULL, false, hp->norm_eps, n * heads);
+    if (cos_sin)
+        hearth_accel_rope(o->a, x, cos_sin, heads, (size_t)hp->head_dim, (size_t)hp->n_rot,
+                          hp->positions == HEARTH_POS_ROPE_NEOX, n);
+}
+
+void hearth_offload_project(struct hearth_offload *o, struct hearth_offload_rows *rows, int layer)
+{
+    const struct hearth_hparams *hp = o->s->context.hp;
+    const struct hearth_offload_layer *l = layer_of(o, layer);
+    const struct hearth_accel_memory *cos_sin = rotation_of(o, layer, rows);
+    norm(o, W(l, attn_norm), W(l, attn_norm_b), rows);
+    quantize(o, &o->h, (size_t)hp->n_embd, rows);
+    product(o, rows, &rows->q, W(l, attn_q), &o->h, NULL);
+    product(o, rows, &o->k, W(l, attn_k), &o->h, NULL);
+    product(o, rows, &o->v, W(l, attn_v), &o->h, NULL);
+    prepare_heads(o, rows, &rows->q, hp->n_head, W(l, attn_q_b), W(l, attn_q_norm), cos_sin);
+    prepare_heads(o, rows, &o->k, hp->n_head_kv, W(l, attn_k_b), W(l, attn_k_norm), cos_sin);
+    hearth_accel_add_bias(o->a, &o->v, W(l, attn_v_b), (size_t)rows->n);
+    hearth_accel_store(o->a, &l->cache, &rows->copy, &o->k, &o->v,
+                       (struct hearth_accel_places){&rows->places, &o->pages}, (size_t)rows->n);
+}
+
+// Attention and its output's product, to `out`; without the bias.
+static void attend(struct hearth_offload *o, const struct hearth_offload_rows *rows, int layer,
+                   const struct hearth_accel_memory *out)
+{
+    const struct hearth_hparams *hp = o->s->context.hp;
+    const struct hearth_offload_layer *l = layer_of(o, layer);
+    // A step's ranges are divided among groups; of a prompt there are groups enough.
+    const size_t ranges = rows->is_prompt ? 1 : rows->ranges;
+    hearth_accel_attend(o->a, &l->cache, &o->out, &rows->q,
+                        (struct hearth_accel_places){&rows->places, &o->pages}, W(l, attn_sinks),
+                        (size_t)hearth_window_of(hp, layer), hp->attn_scale, ranges, &o->shares,
+                        (size_t)rows->n);
+    quantize(o, &o->out, W(l, attn_out)->k, rows);
+    product(o, rows, out, W(l, attn_out), &o->out, NULL);
+}
+
+// ---- feed-forward part
+
+// What predictors of the layer look at; h: its input.
+static const struct hearth_accel_memory *seen_of(const struct hearth_offload *o,
+                                                 const struct hearth_offload_rows *rows, int layer)
+{
+    const enum hearth_predictor_input input = o->s->context.hp->predictor_input;
+    if (input == HEARTH_PREDICTOR_NORMED)
+        return &o->h;
+    if (input != HEARTH_PREDICTOR_PREVIOUS)
+        return &rows->x;
+    return layer ? &o->seen[(layer - 1) % 2] : &o->h;
+}
+
+// Which neurons a step computes, as far as predictors say it.
+static void ask_predictor(struct hearth_offload *o, const struct hearth_offload_rows *rows, int layer,
+                          size_t n_ff)
+{
+    const struct hearth_offload_layer *l = layer_of(o, layer);
+    const struct hearth_accel_weight *fc1 = W(l, pred_fc1), *fc2 = W(l, pred_fc2);
+    const struct hearth_accel_memory *seen = seen_of(o, rows, layer);
+    const struct hearth_model *m = o->s->model;
+    const size_t n = (size_t)rows->n;
+    if (!fc1->n) {
+        hearth_accel_mask_scores(o->a, &o->mask, NULL, 0, 0, n_ff, n);
+        return;
+    }
+    quantize(o, seen, fc1->k, rows);
+    product(o, rows, &o->rank, fc1, seen, NULL);
+    hearth_accel_activate(o->a, &o->rank, NULL, NULL, HEARTH_ACT_RELU, fc1->n, n);
+    quantize(o, &o->rank, fc2->k, rows);
+    product(o, rows, &o->up, fc2, &o->rank, NULL);
+    hearth_accel_mask_scores(o->a, &o->mask, &o->up, o->s->mode.predict_threshold,
+                             m->always ? m->always[layer] : 0, n_ff, n);
+}
+
+// Gate and up, activated, to o->gate; `mask`: of the neurons that are computed, or NULL.
+static void compute_gates(struct hearth_offload *o, const struct hearth_offload_rows *rows, int layer,
+                          size_t n_ff, const struct hearth_accel_memory *mask)
+{
+    const struct hearth_hparams *hp = o->s->context.hp;
+    const struct hearth_sparse_mode *mode = &o->s->mode;
+    const struct hearth_offload_layer *l = layer_of(o, layer);
+    const size_t n = (size_t)rows->n;
+    const bool gated = W(l, ffn_gate)->n != 0;
+    product(o, rows, &o->gate, gated ? W(l, ffn_gate) : W(l, ffn_up), &o->h, mask);
+    hearth_accel_add_bias(o->a, &o->gate, gated ? W(l, ffn_gate_b) : W(l, ffn_up_b), n);
+    if (mask && mode->sparsity != HEARTH_SPARSITY_OFF)
+        hearth_accel_mask_gates(
+            o->a, mask, &o->gate, hp->activation,
+            mode->sparsity_threshold > 0.0f ? hearth_sparse_mode_threshold(mode, layer) : 0.0f, n_ff, n);
+    if (gated) {
+        product(o, rows, &o->up, W(l, ffn_up), &o->h, mask);
+        hearth_accel_add_bias(o->a, &o->up, W(l, ffn_up_b), n);
+    }
+    hearth_accel_activate(o->a, &o->gate, gated ? &o->up : NULL, mask, hp->activation, n_ff, n);
+}
+
+// h = the feed-forward part of h, without the bias of down.
+static void feed_forward(struct hearth_offload *o, const struct hearth_offload_rows *rows, int layer)
+{
+    const struct hearth_session *s = o->s;
+    const struct hearth_offload_layer *l = layer_of(o, layer);
+    const size_t n = (size_t)rows->n, n_embd = (size_t)s->context.hp->n_embd;
+    const size_t n_ff = (size_t)hearth_ffn_neurons(s->context.hp);
+    const bool by_neuron = !rows->is_prompt && hearth_sparse_mode_layer(&s->mode, s->context.hp,
+                                                                        &s->model->weights.layers[layer]);
+    const bool masked = by_neuron && (W(l, pred_fc1)->n || s->mode.sparsity != HEARTH_SPARSITY_OFF);
+    if (o->seen[0].size && !rows->is_prompt)
+        hearth_accel_copy(o->a, &o->seen[layer % 2], 0, &o->h, 0, n * n_embd * sizeof(float));
+    if (masked)
+        ask_predictor(o, rows, layer, n_ff);
+    quantize(o, &o->h, n_embd, rows);
+    compute_gates(o, rows, layer, n_ff, masked ? &o->mask : NULL);
+    const struct hearth_accel_weight *by = W(l, ffn_down_t);
+    if (by->n && rows->is_prompt) {
+        hearth_accel_columns(o->a, &o->h, by, &o->gate, n);
+    } else if (by->n) {
+        hearth_accel_clusters(o->a, &o->h, &o->parts, by, &o->gate, hearth_cluster_size(n_ff), n);
+    } else {
+        quantize(o, &o->gate, n_ff, rows);
+        product(o, rows, &o->h, W(l, ffn_down), &o->gate, NULL);
+    }
+}
+
+void hearth_offload_finish(struct hearth_offload *o, struct hearth_offload_rows *rows, int layer)
+{
+    const struct hearth_offload_layer *l = layer_of(o, layer);
+    const struct hearth_layer *w = &o->s->context.weights->layers[layer];
+    const bool parallel = o->s->context.hp->parallel;
+    if (parallel) {
+        // The feed-forward part reads the layer's input, too.
+        attend(o, rows, layer, &rows->branch);
+        norm(o, w->ffn_norm.data == w->attn_norm.data ? W(l, attn_norm) : W(l, ffn_norm),
+             w->ffn_norm.data == w->attn_norm.data ? W(l, attn_norm_b) : W(l, ffn_norm_b), rows);
+    } else {
+        attend(o, rows, layer, &o->h);
+        add(o, rows, &o->h, W(l, attn_out_b), W(l, attn_post_norm));
+        norm(o, W(l, ffn_norm), W(l, ffn_norm_b), rows);
+    }
+    feed_forward(o, rows, layer);
+    if (parallel)
+        add(o, rows, &rows->branch, W(l, attn_out_b), W(l, attn_post_norm));
+    add(o, rows, &o->h, W(l, ffn_down_b), W(l, ffn_post_norm));
+}

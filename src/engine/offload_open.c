@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: MIT
+// Which layers go to a device, and bringing them there: workspace first, then layers from the last one on, each with
+// its part of the cache, then the head, as far as the memory goes.
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "engine/offload.h"
+#include "model/ffn.h"
+#include "model/load.h"
+
+// Bytes of weights that are read from the file at a time, about.
+#define PIECE ((size_t)1 << 20)
+// Rows that the head takes together, at most.
+#define HEAD_ROWS 16
+
+// ---- which layers
+
+static const size_t roles[] = {
+#define ROLE(name) offsetof(struct hearth_layer, name) / sizeof(struct hearth_weight)
+    ROLE(attn_norm),  ROLE(attn_norm_b), ROLE(attn_q),     ROLE(attn_k),         ROLE(attn_v),
+    ROLE(attn_q_b),   ROLE(attn_k_b),    ROLE(attn_v_b),   ROLE(attn_q_norm),    ROLE(attn_k_norm),
+    ROLE(attn_sinks), ROLE(attn_out),    ROLE(attn_out_b), ROLE(attn_post_norm), ROLE(ffn_post_norm),
+    ROLE(ffn_norm),   ROLE(ffn_norm_b),  ROLE(ffn_gate),   ROLE(ffn_up),         ROLE(ffn_down),
+    ROLE(ffn_gate_b), ROLE(ffn_up_b),    ROLE(ffn_down_b), ROLE(ffn_down_t),
+#undef ROLE
+};
+
+#define N_ROLES (sizeof roles / sizeof *roles)
+
+static const size_t predictor_roles[] = {
+    offsetof(struct hearth_layer, pred_fc1) / sizeof(struct hearth_weight),
+    offsetof(struct hearth_layer, pred_fc2) / sizeof(struct hearth_weight),
+};
+
+// The layer's weights that a device has: places in struct hearth_layer. Returns how many.
+static size_t list_roles(const struct hearth_session *s, size_t *out)
+{
+    size_t n = N_ROLES;
+    memcpy(out, roles, sizeof roles);
+    for (size_t i = 0; s->mode.sparsity == HEARTH_SPARSITY_PREDICT && i < 2; i++)
+        out[n++] = predictor_roles[i];
+    return n;
+}
+
+static const struct hearth_weight *weight_of(const struct hearth_session *s, int layer, size_t role)
+{
+    return (const struct hearth_weight *)(const void *)&s->model->weights.layers[layer] + role;
+}
+
+// Whether devices know all that the model's layers keep and do.
+static bool knows_model(const struct hearth_session *s)
+{
+    const struct hearth_hparams *hp = &s->model->hp;
+    const struct hearth_kv *kv = &s->kv;
+    return !hp->n_expert && !hp->attn_gated && !hp->recurrence.n_layers && !hp->latent.rank &&
+           hp->head_dim == hp->value_dim && hp->head_dim <= HEARTH_ACCEL_MAX_DIM &&
+           (kv->type_k == HEARTH_TYPE_F16 || kv->type_k == HEARTH_TYPE_F32) &&
+           (kv->type_v == HEARTH_TYPE_F16 || kv->type_v == HEARTH_TYPE_F32);
+}
+
+static uint64_t cache_bytes(const struct hearth_session *s)
+{
+    return (uint64_t)s->kv.n_pages * (uint64_t)s->kv.n_head_kv * s->kv.head_bytes;
+}
+
+// Of a device's memory, with the layer's part of the cache; 0: devices do not know a weight of it.
+static uint64_t layer_bytes(const struct hearth_session *s, int layer)
+{
+    size_t list[N_ROLES + 2], n = list_roles(s, list);
+    uint64_t bytes = cache_bytes(s);
+    for (size_t i = 0; i < n; i++) {
+        const struct hearth_weight *w = weight_of(s, layer, list[i]);
+        const uint64_t own = hearth_has(w) ? hearth_accel_weight_bytes(w->type, w->k, w->n) : 0;
+        if (hearth_has(w) && !own)
+            return 0;
+        bytes += own;
+    }
+    return bytes;
+}
+
+// ---- weights on their way
+
+// Rows [first, first + n) of a weight that is not in memory, `stride` bytes apart, to out.
+static int read_rows(const struct hearth_model *m, const struct hearth_weight *w, size_t first, size_t n,
+                     uint8_t *out, uint8_t *bundles, struct hearth_error *err)
+{
+    const struct hearth_item *item = hearth_item_of(m, w);
+    const struct hearth_bundle *b = item->bundle;
+    if (!b)
+        return hearth_gguf_read(m->gguf, item->tensor, out, w->at + first * w->stride, n * w->stride, err);
+    int part = 0;
+    while (part < HEARTH_PARTS - 1 && (!b->bytes[part] || item->parts[part] != w->at))
+        part++;
+    const int rc = hearth_gguf_read(m->gguf, item->tensor, bundles, first * b->stride, n * b->stride, err);
+    for (size_t i = 0; i < n && !rc; i++)
+        memcpy(out + i * w->stride, bundles + i * b->stride + b->at[part], b->bytes[part]);
+    return rc;
+}
+
+static int put_from_file(struct hearth_offload *o, const struct hearth_accel_weight *to,
+                         const struct hearth_weight *w, struct hearth_error *err)
+{
+    const struct hearth_model *m = o->s->model;
+    const struct hearth_bundle *b = hearth_item_of(m, w)->bundle;
+    const size_t row = b ? b->stride : w->stride, rows = row < PIECE ? PIECE / row : 1;
+    uint8_t *out = hearth_calloc(rows, w->stride), *bundles = b ? hearth_calloc(rows, b->stride) : NULL;
+    int rc = out && (bundles || !b)
+                 ? HEARTH_OK
+                 : hearth_fail(err, HEARTH_E_MEMORY, "no memory to read weights for a device");
+    for (size_t at = 0; at < w->n && !rc && !hearth_accel_has_failed(o->a); at += rows) {
+        const size_t n = w->n - at < rows ? w->n - at : rows;
+        rc = read_rows(m, w, at, n, out, bundles, err);
+        if (!rc)
+            rc = hearth_accel_weight_put(o->a, to, at, n, out, w->stride, err);
+    }
+    free(out);
+    free(bundles);
+    return rc;
+}
+
+// `now`: the same weight, whose data is there if it always is.
+static int send_weight(struct hearth_offload *o, struct hearth_accel_weight *to,
+                       const struct hearth_weight *w, const struct hearth_weight *now,
+                       struct hearth_error *err)
+{
+    const struct hearth_model *m = o->s->model;
+    const bool is_here = !m->load.ram || hearth_item_of(m, w)->vector;
+    const int rc = hearth_accel_weight_begin(o->a, to, w->type, w->k, w->n, err);
+    if (rc)
+        return rc;
+    if (is_here)
+        return hearth_accel_weight_put(o->a, to, 0, w->n, now->data, w->stride, err);
+    return put_from_file(o, to, w, err);
+}
+
+static void close_layer(struct hearth_offload *o, struct hearth_offload_layer *l)
+{
+    for (size_t i = 0; i < HEARTH_LAYER_WEIGHTS; i++)
+        hearth_accel_weight_close(o->a, &l->w[i]);
+    hearth_accel_free(o->a, &l->cache.pages);
+}
+
+// HEARTH_OK with a device that has failed: its memory is full.
+static int open_layer(struct hearth_offload *o, struct hearth_offload_layer *l, int layer,
+                      struct hearth_error *err)
+{
+    const struct hearth_session *s = o->s;
+    const struct hearth_hparams *hp = &s->model->hp;
+    size_t list[N_ROLES + 2], n = list_roles(s, list);
+    int rc = HEARTH_OK;
+    l->cache = (struct hearth_accel_cache){.pages = hearth_accel_alloc(o->a, (size_t)cache_bytes(s)),
+                                           .type_k = s->kv.type_k,
+                                           .type_v = s->kv.type_v,
+                                           .n_heads = (size_t)hp->n_head,
+                                           .n_heads_kv = (size_t)hp->n_head_kv,
+                                           .dim = (size_t)hp->head_dim};
+    const struct hearth_weight *now = hearth_layer_weights(&s->context.weights->layers[layer]);
+    for (size_t i = 0; i < n && !rc && !hearth_accel_has_failed(o->a); i++) {
+        const struct hearth_weight *w = weight_of(s, layer, list[i]);
+        if (hearth_has(w))
+            rc = send_weight(o, &l->w[list[i]], w, &now[list[i]], err);
+    }
+    return rc;
+}
+
+// ---- workspace
+
+// Buffers of the workspace and their bytes with `cap` rows of a prompt; a call for each.
+typedef void (*buffer_fn)(void *arg, struct hearth_accel_memory *m, uint64_t bytes);
+
+static void each_rows_buffer(struct hearth_offload *o, struct hearth_offload_rows *r, uint64_t n,
+                             buffer_fn fn, void *arg)
+{
+    const struct hearth_hparams *hp = &o->s->model->hp;
+    const uint64_t f32 = sizeof(float), embd = (uint64_t)hp->n_embd * f32, rot = (uint64_t)hp->n_rot * f32;
+    fn(arg, &r->x, n * embd);
+    fn(arg, &r->q, n * (uint64_t)(hp->n_head * hp->head_dim) * f32);
+    fn(arg, &r->branch, hp->parallel ? n * embd : 0);
+    fn(arg, &r->cos_sin, n * rot);
+    fn(arg, &r->cos_sin_window, hp->rope_theta_window > 0 ? n * rot : 0);
+    fn(arg, &r->places, n * 2 * sizeof(int32_t));
+    fn(arg, &r->copy, n * o->copy_row);
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static void each_buffer(struct hearth_offload *o, uint64_t cap, buffer_fn fn, void *arg)
+{
+    const struct hearth_session *s = o->s;
+    const struct hearth_hparams *hp = &s->model->hp;
+    const uint64_t f32 = sizeof(float), steps = (uint64_t)s->limits.max_steps, n = larger(cap, steps);
+    const uint64_t embd = (uint64_t)hp->n_embd, ff = (uint64_t)hearth_ffn_neurons(hp);
+    const uint64_t q = (uint64_t)hp->n_head * (uint64_t)hp->head_dim,
+                   kv = (uint64_t)hp->n_head_kv * (uint64_t)hp->head_dim;
+    const uint64_t rank = hearth_sparse_mode_rank(&s->mode, s->model);
+    const uint64_t widest = larger(larger(embd, ff), larger(q, rank));
+    const uint64_t span = HEARTH_KV_TILE * HEARTH_ATTN_RANGE, ranges = ((uint64_t)s->n_ctx + span - 1) / span;
+    const bool previous = rank && hp->predictor_input == HEARTH_PREDICTOR_PREVIOUS;
+    each_rows_buffer(o, &o->rows[0], cap, fn, arg);
+    each_rows_buffer(o, &o->rows[1], steps, fn, arg);
+    fn(arg, &o->h, n * embd * f32);
+    fn(arg, &o->acts, n * hearth_acts_bytes((size_t)widest));
+    fn(arg, &o->k, n * kv * f32);
+    fn(arg, &o->v, n * kv * f32);
+    fn(arg, &o->out, n * q * f32);
+    fn(arg, &o->gate, n * ff * f32);
+    fn(arg, &o->up, n * ff * f32);
+    fn(arg, &o->mask, steps * ff);
+    fn(arg, &o->rank, steps * rank * f32);
+    fn(arg, &o->parts, steps * hearth_cluster_count((size_t)ff) * embd * f32);
+    fn(arg, &o->shares,
+       ranges > 1 ? steps * ranges * (uint64_t)hp->n_head * (uint64_t)(hp->head_dim + 2) * f32 : 0);
+    fn(arg, &o->pages, o->max_pages * sizeof(int32_t));
+    for (int i = 0; i < 2; i++)
+        fn(arg, &o->seen[i], previous ? steps * embd * f32 : 0);
+}
+
+struct sum {
+    uint64_t bytes, largest;
+};
+
+static void add_bytes(void *arg, struct hearth_accel_memory *m, uint64_t bytes)
+{
+    (void)m;
+    struct sum *sum = arg;
+    sum->bytes += bytes;
+    sum->largest = bytes > sum->largest ? bytes : sum->largest;
+}
+
+static void take_buffer(void *arg, struct hearth_accel_memory *m, uint64_t bytes)
+{
+    struct hearth_offload *o = arg;
+    if (bytes)
+        *m = hearth_accel_alloc(o->a, (size_t)bytes);
+}
+
+static void free_buffer(void *arg, struct hearth_accel_memory *m, uint64_t bytes)
+{
+    (void)bytes;
+    struct hearth_offload *o = arg;
+    hearth_accel_free(o->a, m);
+}
+
+// As many rows of a prompt as there is room for: a quarter of the memory at most. Returns the bytes of all; 0: there is
+// no room.
+static uint64_t size_workspace(struct hearth_offload *o, uint64_t vram)
+{
+    const uint64_t largest = hearth_accel_describe(o->a)->largest;
+    for (int cap = o->s->limits.max_rows; cap >= 1; cap = cap > 1 ? (cap + 1) / 2 : 0) {
+        struct sum sum = {0};
+        each_buffer(o, (uint64_t)cap, add_bytes, &sum);
+        o->rows[0].cap = cap;
+        o->rows[1].cap = o->s->limits.max_steps;
+        if (sum.largest <= largest && sum.bytes <= vram / 4)
+            return sum.bytes;
+    }
+    return 0;
+}
+
+// The host's side of it.
+static int take_tables(struct hearth_offload *o, struct hearth_error *err)
+{
+    const size_t rows = (size_t)o->rows[0].cap + (size_t)o->rows[1].cap, pages = (size_t)o->s->kv.n_pages;
+    o->copy[0] = hearth_calloc(rows, o->copy_row);
+    o->copy[1] = hearth_calloc(rows, o->copy_row);
+    o->places = hearth_calloc(rows, 2 * sizeof *o->places);
+    o->page_numbers = hearth_calloc(o->max_pages, sizeof *o->page_numbers);
+    o->births = hearth_calloc(pages, sizeof *o->births);
+    o->known = hearth_calloc(pages, sizeof *o->known);
+    return o->copy[0] && o->copy[1] && o->places && o->page_numbers && o->births && o->known
+               ? HEARTH_OK
+               : hearth_fail(err, HEARTH_E_MEMORY, "no memory for a device's tables");
+}
+
+// ---- placing
+
+static int place_layers(struct hearth_offload *o, uint64_t room, int most, struct hearth_error *err)
+{
+    const int n_layer = o->s->model->hp.n_layer;
+    o->layers = hearth_calloc((size_t)n_layer, sizeof *o->layers);
+    if (!o->layers)
+        return hearth_fail(err, HEARTH_E_MEMORY, "no memory for a device's layers");
+    int first = n_layer;
+    for (uint64_t bytes; first > 0 && (most == HEARTH_OFFLOAD_ALL || n_layer - first < most); first--) {
+        bytes = layer_bytes(o->s, first - 1);
+        if (!bytes || bytes > room || cache_bytes(o->s) > hearth_accel_describe(o->a)->largest)
+            break;
+        room -= bytes;
+    }
+    // From the last one on, so that where the device has less memory than it says those behind stay.
+    o->first = n_layer;
+    for (int layer = n_layer; layer-- > first;) {
+        int rc = open_layer(o, &o->layers[layer - first], layer, err);
+        if (rc)
+            return rc;
+        if (hearth_accel_has_failed(o->a)) {
+            close_layer(o, &o->layers[layer - first]);
+            memmove(o->layers, o->layers + (layer + 1 - first),
+                    (size_t)(n_layer - layer - 1) * sizeof *o->layers);
+            break;
+        }
+        o->first = layer;
+    }
+    return HEARTH_OK;
+}
+
+static uint64_t head_bytes(const struct hearth_session *s)
+{
+    const struct hearth_weight *w = &s->model->weights.output;
+    const uint64_t rows = (uint64_t)(s->limits.logit_rows < HEAD_ROWS ? s->limits.logit_rows : HEAD_ROWS);
+    const uint64_t own = hearth_accel_weight_bytes(w->type, w->k, w->n);
+    return own ? own + rows * (w->k * sizeof(float) + hearth_acts_bytes(w->k) + w->n * sizeof(float)) : 0;
+}
+
+static int place_head(struct hearth_offload *o, struct hearth_error *err)
+{
+    const struct hearth_session *s = o->s;
+    const struct hearth_weight *w = &s->model->weights.output;
+    o->head_rows = s->limits.logit_rows < HEAD_ROWS ? s->limits.logit_rows : HEAD_ROWS;
+    const size_t rows = (size_t)o->head_rows;
+    o->head_h = hearth_accel_alloc(o->a, rows * w->k * sizeof(float));
+    o->head_acts = hearth_accel_alloc(o->a, rows * hearth_acts_bytes(w->k));
+    o->logits = hearth_accel_alloc(o->a, rows * w->n * sizeof(float));
+    const int rc = send_weight(o, &o->output, w, &s->context.weights->output, err);
+    o->head = !rc && !hearth_accel_has_failed(o->a);
+    return rc;
+}
+
+static int place(struct hearth_offload *o, const struct hearth_offload_params *p, uint64_t vram,
+                 struct hearth_error *err)
+{
+    const struct hearth_session *s = o->s;
+    const int n_layer = s->model->hp.n_layer;
+    int rc = HEARTH_OK;
+    const uint64_t workspace = knows_model(s) ? size_workspace(o, vram) : 0;
+    o->first = n_layer;
+    if (workspace && p->layers != 0) {
+        rc = take_tables(o, err);
+        if (!rc)
+            each_buffer(o, (uint64_t)o->rows[0].cap, take_buffer, o);
+        if (!rc)
+            rc = place_layers(o, vram - workspace, p->layers, err);
+    }
+    const uint64_t head = head_bytes(s), used = hearth_accel_stats(o->a).bytes;
+    const bool wanted = p->layers == HEARTH_OFFLOAD_ALL || p->layers > n_layer;
+    if (!rc && !hearth_accel_has_failed(o->a) && wanted && head && used + head <= vram)
+        rc = place_head(o, err);
+    // What it has no memory for stays with the CPU.
+    struct hearth_error full;
+    if (!rc && hearth_accel_take(o->a, &full))
+        hearth_log(HEARTH_LOG_WARNING, "%s: fewer layers go there", full.message);
+    return rc;
+}
+
+int hearth_offload_open(struct hearth_offload **out, const struct hearth_session *s,
+                        const struct hearth_offload_params *params, struct hearth_error *err)
+{
+    struct hearth_offload *o = hearth_calloc(1, sizeof *o);
+    *out = o;
+    if (!o)
+        return hearth_fail(err, HEARTH_E_MEMORY, "no memory for a device");
+    o->s = s;
+    o->rows[0].is_prompt = true;
+    o->copy_row = (size_t)s->kv.n_head_kv * (s->kv.row_k + s->kv.row_v);
+    o->max_pages = (size_t)s->limits.max_seqs * (size_t)s->kv.pages_per_seq;
+    int rc = hearth_accel_open(&o->a, &params->device, err);
+    if (!rc) {
+        const uint64_t all = hearth_accel_describe(o->a)->memory;
+        const uint64_t vram = params->vram ? params->vram : all / 10 * 9;
+        o->works = true;
+        rc = place(o, params, vram < all ? vram : all, err);
+    }
+    if (rc)
+        hearth_offload_close(out);
+    return rc;
+}
+
+void hearth_offload_close(struct hearth_offload **offload)
+{
+    struct hearth_offload *o = *offload;
+    if (!o)
+        return;
+    if (o->a) {
+        for (int i = 0; o->layers && i < o->s->model->hp.n_layer; i++)
+            close_layer(o, &o->layers[i]);
+        each_buffer(o, 0, free_buffer, o);
+        hearth_accel_weight_close(o->a, &o->output);
+        hearth_accel_free(o->a, &o->head_h);
+        hearth_accel_free(o->a, &o->head_acts);
+        hearth_accel_free(o->a, &o->logits);
+        hearth_accel_close(&o->a);
+    }
+    free(o->layers);
+    free(o->copy[0]);
+    free(o->copy[1]);
+    free(o->places);
+    free(o->page_numbers);
+    free(o->births);
+    free(o->known);
+    free(o);
+    *offload = NULL;
+}

@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: MIT
+// Layers on a device: the logits of the CPU alone, byte by byte, whatever is on the device, in all modes, resident and
+// streamed, in batches; sequences that are cut, forked, saved and continued; a device that is small, or fails at any
+// place. Skipped where there is no device (PoCL is one).
+#include "check.h"
+
+#include "convert/pack.h"
+#include "engine/offload.h"
+#include "made_models.h"
+#include "streaming_support.h"
+
+static void need_device(void)
+{
+    if (!hearth_device_at(0, NULL, 0))
+        skip();
+}
+
+// Layers that the device of an open session has; -1: it has failed.
+static int layers_of(const struct opened *o, bool *head)
+{
+    struct hearth_device_stats stats;
+    hearth_session_device_stats(o->session, &stats, sizeof stats);
+    assert_non_null(stats.name);
+    *head = stats.head != 0;
+    return stats.works ? stats.layers : -1;
+}
+
+static void check_device(const char *path, struct way way, const float *want, int layers, bool head)
+{
+    char what[700];
+    bool has_head;
+    way.device = "0";
+    struct opened o = open_way(path, &way);
+    assert_int_equal(layers_of(&o, &has_head), layers);
+    assert_int_equal(has_head, head);
+    snprintf(what, sizeof what, "%s with %d layers on a device, sparsity %d, %llu bytes", path, layers,
+             (int)way.sparsity, (unsigned long long)way.ram);
+    float *got = evaluate(&o, NULL);
+    assert_same(got, want, o.n_vocab, what);
+    assert_int_equal(layers_of(&o, &has_head), layers);
+    free(got);
+    close_opened(&o);
+}
+
+static float *evaluate_alone(const char *path, const struct way *way)
+{
+    struct opened o = open_way(path, way);
+    float *logits = evaluate(&o, NULL);
+    close_opened(&o);
+    return logits;
+}
+
+// All, and one layer, without the head.
+static void check_file(const char *path, struct way way)
+{
+    float *want = evaluate_alone(path, &way);
+    struct opened o = open_way(path, &way);
+    const int n_layer = o.model->hp.n_layer;
+    close_opened(&o);
+    check_device(path, way, want, n_layer, true);
+    way.device_layers = 1;
+    check_device(path, way, want, 1, false);
+    free(want);
+}
+
+static const enum hearth_sparsity modes[] = {HEARTH_SPARSITY_OFF, HEARTH_SPARSITY_EXACT,
+                                             HEARTH_SPARSITY_PREDICT};
+
+static void test_golden(void **state)
+{
+    (void)state;
+    need_device();
+    static const char *const names[] = {"models/drelu.Q4_0",      "models/falcon-7b.F16",
+                                        "models/falcon-40b.Q8_0", "models/gemma3.Q4_0",
+                                        "models/qwen3.Q8_0",      "models/phi3.Q8_0"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[600];
+        snprintf(path, sizeof path, HEARTH_SOURCE_DIR "/tests/golden/%s.gguf", names[i]);
+        if (access(path, R_OK)) {
+            printf("%s is not there\n", path);
+            continue;
+        }
+        check_file(path, (struct way){.n_threads = 1, .sparsity = HEARTH_SPARSITY_AUTO});
+    }
+}
+
+static void test_caches(void **state)
+{
+    (void)state;
+    need_device();
+    const char *path = HEARTH_SOURCE_DIR "/tests/golden/models/drelu.Q8_0.gguf";
+    check_file(path, (struct way){.n_threads = 1, .type_k = HEARTH_KV_F32});
+    check_file(path, (struct way){.n_threads = 1, .type_v = HEARTH_KV_F32});
+}
+
+// Predictors, activations that decide, down by neuron.
+static void test_sparse(void **state)
+{
+    (void)state;
+    need_device();
+    static const char *const names[] = {"llama.Q4_0", "bamboo.F16", "falcon.Q4_0", "opt.Q4_0"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        for (int mode = 0; mode < 3; mode++) {
+            char path[600];
+            snprintf(path, sizeof path, HEARTH_SOURCE_DIR "/tests/golden/pwri/%s.gguf", names[i]);
+            check_file(path, (struct way){.n_threads = 1, .sparsity = modes[mode]});
+        }
+}
+
+// Models whose layers keep what devices do not know leave them the head.
+static void test_head_alone(void **state)
+{
+    (void)state;
+    need_device();
+    static const char *const names[] = {"models/gpt-oss.Q8_0", "pwri/experts.Q4_0"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[600];
+        snprintf(path, sizeof path, HEARTH_SOURCE_DIR "/tests/golden/%s.gguf", names[i]);
+        const struct way way = {.n_threads = 1};
+        float *want = evaluate_alone(path, &way);
+        check_device(path, way, want, 0, true);
+        free(want);
+    }
+    const char *path = HEARTH_SOURCE_DIR "/tests/golden/models/gemma3.Q8_0.gguf";
+    struct way way = {.n_threads = 1, .type_k = HEARTH_KV_Q8_0};
+    float *want = evaluate_alone(path, &way);
+    check_device(path, way, want, 0, true);
+    free(want);
+}
+
+// A pack of a model whose predictors look at the layer before, where `early`.
+static const char *make_pack(bool early)
+{
+    const char *pack = in_folder("pack.gguf");
+    remove(pack);
+    OK(hearth_pack_write(make_with("tiny-turbosparse", early), pack, &(struct hearth_pack_params){0}, NULL,
+                         &err));
+    return pack;
+}
+
+// Weights that stream: those of the device are read once, and no more.
+static void test_streams(void **state)
+{
+    (void)state;
+    need_device();
+    for (size_t i = 0; i < 4; i++) {
+        char path[512];
+        snprintf(path, sizeof path, "%s",
+                 i == 0   ? make_with("tiny-dense", false)
+                 : i == 1 ? make_with("tiny-turbosparse", true)
+                          : make_pack(i == 3));
+        uint64_t least, most;
+        const enum hearth_sparsity sparsity = i ? HEARTH_SPARSITY_PREDICT : HEARTH_SPARSITY_OFF;
+        find_budgets(path, sparsity, 1, &least, &most);
+        struct way way = {
+            .ram = least, .n_threads = 1, .sparsity = sparsity, .tests = {SMALL, .always = true}};
+        float *want = evaluate_in_memory(path, sparsity);
+        struct opened o = open_way(path, &way);
+        const int n_layer = o.model->hp.n_layer;
+        close_opened(&o);
+        for (int layers = 1; layers <= n_layer; layers += n_layer - 1) {
+            way.device_layers = layers;
+            check_device(path, way, want, layers, false);
+        }
+        way.device_layers = 0;
+        check_device(path, way, want, n_layer, true);
+        free(want);
+    }
+}
+
+// A budget of the device's memory for none, some, all.
+static void test_small(void **state)
+{
+    (void)state;
+    need_device();
+    char path[512];
+    snprintf(path, sizeof path, "%s", make_with("tiny-dense", false));
+    struct way way = {.n_threads = 1};
+    float *want = evaluate_alone(path, &way);
+    int before = 0;
+    bool head;
+    way.device = "0";
+    for (uint64_t vram = 1; vram < (uint64_t)1 << 30; vram *= 4) {
+        way.vram = vram;
+        struct opened o = open_way(path, &way);
+        struct hearth_device_stats stats;
+        hearth_session_device_stats(o.session, &stats, sizeof stats);
+        const int layers = layers_of(&o, &head);
+        assert_true(layers >= before && stats.bytes <= vram);
+        if (layers > before) {
+            float *got = evaluate(&o, NULL);
+            assert_same(got, want, o.n_vocab, "a small device");
+            free(got);
+        }
+        before = layers;
+        close_opened(&o);
+    }
+    assert_true(before > 1 && head);
+    free(want);
+}
+
+// Batches that are larger than what the device takes at a time.
+static void test_parts(void **state)
+{
+    (void)state;
+    need_device();
+    char path[512];
+    snprintf(path, sizeof path, "%s", make_with("tiny-dense", false));
+    struct way way = {.n_threads = 1};
+    float *want = evaluate_alone(path, &way);
+    way.device = "0";
+    struct opened o = open_way(path, &way);
+    o.session->offload->rows[0].cap = 3;
+    float *got = evaluate(&o, NULL);
+    assert_same(got, want, o.n_vocab, "in parts");
+    free(got);
+    free(want);
+    close_opened(&o);
+}
+
+// A device that fails at its n-th call, for many n: the CPU goes on, and no logit is another.
+static void test_failing(void **state)
+{
+    (void)state;
+    need_device();
+    for (size_t i = 0; i < 2; i++) {
+        char path[512];
+        snprintf(path, sizeof path, "%s", i ? make_pack(true) : make_with("tiny-dense", false));
+        struct way way = {.n_threads = 1, .sparsity = i ? HEARTH_SPARSITY_PREDICT : HEARTH_SPARSITY_OFF};
+        float *want = evaluate_alone(path, &way);
+        if (i) {
+            uint64_t most;
+            find_budgets(path, way.sparsity, 1, &way.ram, &most);
+            way.tests = (struct hearth_weights_tests){SMALL, .always = true};
+        }
+        way.device = "0";
+        for (long n = 1; n < 1000; n = n * 4 + 3) {
+            bool head;
+            struct opened o = open_way(path, &way);
+            hearth_accel_fail_at(o.session->offload->a, n);
+            float *got = evaluate(&o, NULL);
+            assert_same(got, want, o.n_vocab, "a device that fails");
+            assert_int_equal(layers_of(&o, &head), -1);
+            free(got);
+            close_opened(&o);
+        }
+        free(want);
+    }
+}
+
+// Two sessions, one with a device, do the same to their sequences.
+static void test_sequences(void **state)
+{
+    (void)state;
+    need_device();
+    char path[512], saved[512];
+    snprintf(path, sizeof path, "%s", make_with("tiny-dense", false));
+    snprintf(saved, sizeof saved, "%s", in_folder("saved"));
+    struct way way = {.n_threads = 1};
+    float *got[2];
+    for (int with = 0; with < 2; with++) {
+        way.device = with ? "0" : NULL;
+        struct opened o = open_way(path, &way);
+        got[with] = calloc(40, (size_t)o.n_vocab * sizeof(float));
+        struct rows r = {got[with], o.n_vocab};
+        static const int first[] = {0}, second[] = {1}, both[] = {0, 1};
+        assert_int_equal(hearth_seq_new(o.session, &err), 0);
+        prompt(&o, 0, 30, &r, false, NULL);
+        step(&o, first, 1, 1, &r, NULL);
+        OK(hearth_seq_truncate(o.session, 0, 20, &err));
+        step(&o, first, 1, 2, &r, NULL);
+        assert_int_equal(hearth_seq_fork(o.session, 0, 10, &err), 1);
+        step(&o, both, 2, 3, &r, NULL);
+        step(&o, second, 1, 4, &r, NULL);
+        remove(saved);
+        OK(hearth_seq_save(o.session, 1, saved, &err));
+        hearth_seq_free(o.session, 1);
+        const int again = hearth_seq_load(o.session, saved, &err);
+        assert_int_equal(again, 1);
+        step(&o, both, 2, 5, &r, NULL);
+        hearth_seq_free(o.session, 0);
+        assert_int_equal(hearth_seq_new(o.session, &err), 0);
+        prompt(&o, 0, 12, &r, false, NULL);
+        step(&o, both, 2, 6, &r, NULL);
+        close_opened(&o);
+    }
+    int n_vocab = 0;
+    struct opened o = open_way(path, &way);
+    n_vocab = o.n_vocab;
+    close_opened(&o);
+    assert_memory_equal(got[0], got[1], 11 * (size_t)n_vocab * sizeof(float));
+    free(got[0]);
+    free(got[1]);
+}
+
+static void count_layer(void *arg, enum hearth_phase phase, int layer, struct hearth_row row,
+                        const float *normed, const float *stream)
+{
+    (void)phase;
+    (void)layer;
+    (void)row;
+    (void)normed;
+    (void)stream;
+    ++*(int *)arg;
+}
+
+// Some evaluations that are watched, and so the CPU's, among others.
+static void test_watched(void **state)
+{
+    (void)state;
+    need_device();
+    char path[512];
+    snprintf(path, sizeof path, "%s", make_with("tiny-dense", false));
+    struct way way = {.n_threads = 1};
+    static const int first[] = {0};
+    float *got[2];
+    int n_vocab = 0, seen = 0;
+    for (int with = 0; with < 2; with++) {
+        way.device = with ? "0" : NULL;
+        struct opened o = open_way(path, &way);
+        n_vocab = o.n_vocab;
+        got[with] = calloc(20, (size_t)n_vocab * sizeof(float));
+        struct rows r = {got[with], n_vocab};
+        assert_int_equal(hearth_seq_new(o.session, &err), 0);
+        prompt(&o, 0, 30, &r, false, NULL);
+        for (int i = 0; i < 9; i++) {
+            o.session->probes.on_ffn = i % 3 == 1 ? count_layer : NULL;
+            o.session->probes.on_ffn_arg = &seen;
+            if (i == 4)
+                OK(hearth_seq_truncate(o.session, 0, 25, &err));
+            step(&o, first, 1, i, &r, NULL);
+        }
+        assert_int_equal(seen, 3 * o.model->hp.n_layer * (with + 1));
+        close_opened(&o);
+    }
+    assert_memory_equal(got[0], got[1], 10 * (size_t)n_vocab * sizeof(float));
+    free(got[0]);
+    free(got[1]);
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    need_device();
+    struct way way = {.n_threads = 1, .device = "no such device"};
+    struct opened o;
+    const char *path = HEARTH_SOURCE_DIR "/tests/golden/models/drelu.Q8_0.gguf";
+    assert_int_equal(try_open(&o, path, &way), HEARTH_E_INVALID);
+    assert_non_null(strstr(err.message, "no such device"));
+    close_opened(&o);
+    way = (struct way){.n_threads = 1, .device = "auto", .device_layers = -1};
+    assert_int_equal(try_open(&o, path, &way), HEARTH_E_INVALID);
+    close_opened(&o);
+}
+
+// ---- cancelling
+
+static bool stop_at_once(void *arg, float share)
+{
+    (void)share;
+    return --*(int *)arg > 0;
+}
+
+static void test_cancel(void **state)
+{
+    (void)state;
+    need_device();
+    char path[512];
+    snprintf(path, sizeof path, "%s", make_with("tiny-dense", false));
+    struct hearth_model *m = NULL;
+    struct hearth_session *s = NULL;
+    int left = 1;
+    OK(hearth_model_open(&m, path, NULL, &err));
+    struct hearth_session_params p = hearth_session_params_default();
+    p.n_ctx = 64;
+    p.device = "0";
+    p.progress = stop_at_once;
+    p.progress_arg = &left;
+    OK(hearth_session_open(&s, m, &p, &err));
+    const int seq = hearth_seq_new(s, &err);
+    hearth_token tokens[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+    hearth_cancel(s);
+    assert_int_equal(hearth_prompt(s, seq, tokens, 9, NULL, NULL, &err), HEARTH_E_INTERRUPTED);
+    assert_int_equal(hearth_prompt(s, seq, tokens, 9, NULL, NULL, &err), HEARTH_E_INTERRUPTED);
+    assert_int_equal(hearth_seq_length(s, seq), 0);
+    left = 1000;
+    OK(hearth_prompt(s, seq, tokens, 9, NULL, NULL, &err));
+    hearth_session_close(&s);
+    hearth_model_close(&m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_golden),     cmocka_unit_test(test_caches),   cmocka_unit_test(test_sparse),
+        cmocka_unit_test(test_head_alone), cmocka_unit_test(test_streams),  cmocka_unit_test(test_small),
+        cmocka_unit_test(test_parts),      cmocka_unit_test(test_failing),  cmocka_unit_test(test_sequences),
+        cmocka_unit_test(test_watched),    cmocka_unit_test(test_refusals), cmocka_unit_test(test_cancel),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
