@@ -539,6 +539,7 @@ static void report(struct run *r)
     hearth_session_stats(r->session, &s->session, sizeof s->session);
     hearth_session_kv_stats(r->session, &s->kv, sizeof s->kv);
     hearth_session_streaming_stats(r->session, &s->streaming, sizeof s->streaming);
+    hearth_session_device_stats(r->session, &s->device, sizeof s->device);
     s->model = hearth_model_info(r->model);
     s->n_threads = hearth_cli_threads(r->o);
     s->n_sequences = r->n_lines;

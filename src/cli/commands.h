@@ -22,5 +22,6 @@ int hearth_cmd_profile(const struct hearth_options *o);
 int hearth_cmd_train(const struct hearth_options *o);
 int hearth_cmd_pack(const struct hearth_options *o);
 int hearth_cmd_plan(const struct hearth_options *o);
+int hearth_cmd_devices(const struct hearth_options *o);
 
 #endif

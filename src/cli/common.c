@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/os.h"
 #include "cli/adapters.h"
+#include "cli/devices.h"
 #include "cli/machine.h"
 #include "cli/wrap.h"
 #include "model/model.h"
@@ -167,6 +168,7 @@ void hearth_cli_print_version(void)
 {
     printf("hearth %s\nCPU: %s (%s)\n", hearth_version(), hearth_cpu_brand(),
            hearth_cpu_level_name(hearth_cpu_flags()));
+    hearth_cli_print_devices();
 }
 
 // ---- stopping
@@ -461,7 +463,7 @@ static int check_model_options(const struct hearth_options *o)
     struct hearth_cli_adapters adapters;
     const int status = hearth_cli_adapters_read(&adapters, o);
     hearth_cli_adapters_close(&adapters);
-    return status;
+    return status ? status : hearth_cli_check_device(o);
 }
 
 // "llama3": programs that download models have names for them.
@@ -578,6 +580,7 @@ struct hearth_session_params hearth_cli_session_params(const struct hearth_optio
     params.predict_threshold = (float)o->predict_threshold;
     params.sparsity_threshold = (float)o->sparsity_threshold.least;
     params.sparsity_share = (float)o->sparsity_threshold.share;
+    hearth_cli_choose_device(o, &params);
     return params;
 }
 
@@ -609,6 +612,7 @@ int hearth_cli_open_session(struct hearth_session **out, const struct hearth_mod
     if (rc)
         return hearth_cli_fail(&err);
     note_unused_threshold(model, params);
+    hearth_cli_tell_device(*out);
     hearth_cli_cancel_on_interrupt(*out);
     return HEARTH_EXIT_OK;
 }

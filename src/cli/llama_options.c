@@ -41,22 +41,21 @@
 #define NO_REWRITE   "the file's own metadata holds; --override-kv changes it"
 #define NO_EMBEDDING "hearth embed MODEL -p TEXT prints embeddings"
 #define NO_RANK      "there is no reranking"
-#define ONE_MACHINE  "everything is computed on this machine's CPU"
+#define ONE_MACHINE  "everything is computed on this machine"
 #define NO_IMATRIX   "quantize cannot use an importance matrix"
 #define ONE_TYPE     "TYPE decides for all tensors"
 #define ONLY_PPL     "hearth perplexity computes perplexity and KL divergence only"
 
 static const struct hearth_llama_option table[] = {
-    // ---- where the work is done: CPU only, and threads are placed by the system
-    {"-ngl --gpu-layers --n-gpu-layers -sm --split-mode -ts --tensor-split -mg --main-gpu -dev --device",
-     VALUE, ENGINE, NULL},
+    // ---- where the work is done: one device beside the CPU, and threads are placed by the system
+    {"-sm --split-mode -ts --tensor-split -mg --main-gpu", VALUE, ENGINE, NULL},
     {"-ot --override-tensor -ncmoe --n-cpu-moe -ncffn --n-cpu-ffn", VALUE, ENGINE, NULL},
     {"--no-host -mmp --mmap -dio --direct-io", VALUE, BENCH, NULL}, // flags of the other programs
     {"-cmoe --cpu-moe --op-offload --no-host --repack -nr --no-repack", FLAG, ENGINE, NULL},
     {"-kvo --kv-offload -nkvo --no-kv-offload -nopo --no-op-offload", MAYBE, ENGINE, NULL},
     {"-fit --fit -fitt --fit-target -fitc --fit-ctx", VALUE, ENGINE, NULL},
     {"--rpc -rpc", VALUE, ENGINE, ONE_MACHINE},
-    {"--list-devices", FLAG, ENGINE, ONE_MACHINE "; hearth --version names it"},
+    {"--list-devices", FLAG, ENGINE, "hearth devices lists them"},
     {"-tb --threads-batch -C --cpu-mask -Cr --cpu-range --cpu-strict --prio --poll -Cb --cpu-mask-batch",
      VALUE, ENGINE, NULL},
     {"-Crb --cpu-range-batch --cpu-strict-batch --prio-batch --poll-batch --numa", VALUE, ENGINE, NULL},

@@ -33,7 +33,8 @@ enum {
     HEARTH_CMD_TRAIN = 1u << 13,
     HEARTH_CMD_SERVE = 1u << 14,
     HEARTH_CMD_EMBED = 1u << 15,
-    HEARTH_CMD_ALL = (1u << 16) - 1
+    HEARTH_CMD_DEVICES = 1u << 16,
+    HEARTH_CMD_ALL = (1u << 17) - 1
 };
 
 enum hearth_option_kind {
@@ -120,6 +121,9 @@ struct hearth_options {
     const char *slot_save_path;
 
     const char *simulate, *svg, *machine;
+    const char *device, *gpu_layers;
+    uint64_t vram;                // 0: not given
+    bool device_inexact;
     bool explain, measure, shape, early_predictors, drift, gates_apart;
     double min_speed;                   // 0: not given
     uint64_t sim_ram;                   // 0: not given

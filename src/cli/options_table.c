@@ -34,13 +34,14 @@
 #define ENGINE     (GENERATE | BENCH | PERPLEXITY)
 #define EMBED      HEARTH_CMD_EMBED
 #define EVALUATE   (ENGINE | EMBED)
+#define DEVICES    HEARTH_CMD_DEVICES
 
 #define INT_LIMIT 2147483647.0
 
 const struct hearth_option hearth_option_table[] = {
     // names, aliases, kind, value, default, choices, min, max, commands, group, help, field
     {"-m, --model", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE,
-     HEARTH_CMD_ALL & ~(QUANTIZE | CONVERT | SYNTH | PACK | BENCH), "Input",
+     HEARTH_CMD_ALL & ~(QUANTIZE | CONVERT | SYNTH | PACK | BENCH | DEVICES), "Input",
      "the GGUF file, in place of MODEL; for a split model, any of its shards", AT(model)},
     {"-m, --model", NULL, HEARTH_OPTION_STRING_LIST, "FILE", NULL, NULL, NO_RANGE, BENCH, "Input",
      "a GGUF file, in place of MODEL; may be given several times", AT(models)},
@@ -370,6 +371,21 @@ const struct hearth_option hearth_option_table[] = {
     {"--measure", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, PLAN, "Resources",
      "measure this machine anew; what was measured before is otherwise kept for it and the storage of the model",
      AT(measure)},
+    {"--device", "-dev", HEARTH_OPTION_STRING, "NAME", NULL, NULL, NO_RANGE, EVALUATE, "Resources",
+     "a GPU that computes the model's last layers, and the head, beside the CPU: its number in the list of hearth "
+     "devices, or a part of its name; auto: any; none: the CPU alone. The text is the same",
+     AT(device)},
+    {"--vram", "--vram-budget", HEARTH_OPTION_SIZE, "SIZE", NULL, NULL, 1, 9.0e18, EVALUATE, "Resources",
+     "of the device's memory, use so much at most (default: nine tenths); without --device the first GPU, if there "
+     "is one",
+     AT(vram)},
+    {"-ngl, --gpu-layers", "--n-gpu-layers", HEARTH_OPTION_STRING, "N", NULL, NULL, NO_RANGE, EVALUATE,
+     "Resources",
+     "put so many layers on the device, at most, the last ones; the head is one more. all: as many as there is "
+     "memory for, as without this option. Without --device the first GPU, if there is one",
+     AT(gpu_layers)},
+    {"--device-inexact", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, EVALUATE, "Resources",
+     "also use a device whose arithmetic is not the CPU's: the text may change", AT(device_inexact)},
     {"--io", NULL, HEARTH_OPTION_ENUM, "HOW", "auto", IO_KINDS, NO_RANGE, EVALUATE, "Resources",
      "with --ram, how the file is read; auto: what a short test finds faster", AT(io)},
     {"--throttle", NULL, HEARTH_OPTION_STRING, "PROFILE", NULL, NULL, NO_RANGE, EVALUATE, "Resources",
@@ -471,8 +487,8 @@ const struct hearth_option hearth_option_table[] = {
      "the profile to write", AT(out)},
     {"-o, --output", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, TRAIN, "Output",
      "the model with predictors to write", AT(out)},
-    {"--json", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, INSPECT | PLAN | TOKENIZE | PERPLEXITY,
-     "Output", "print JSON", AT(json)},
+    {"--json", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE,
+     INSPECT | PLAN | TOKENIZE | PERPLEXITY | DEVICES, "Output", "print JSON", AT(json)},
     {"-q, --quiet", "--log-disable", HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, HEARTH_CMD_ALL, "Output",
      "on standard error, only warnings and errors", AT(quiet)},
     {"-v, --verbose", "--log-verbose", HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, HEARTH_CMD_ALL,
@@ -700,5 +716,14 @@ const struct hearth_command hearth_command_table[] = {
      "hearth plan model.hearth.gguf --machine oneplus-12 --ram 8G --svg speed.svg\n"
      "hearth plan --simulate novel.htrace --cache-sizes 10,25,50 --svg cache.svg",
      hearth_cmd_plan},
+    {"devices",
+     DEVICES,
+     {{NULL, 0}},
+     "list GPUs and other devices",
+     "Lists the devices that --device can name: what drivers of OpenCL have, with their memory, and whether they give "
+     "the CPU's bits, as far as their drivers say. When a device is used, that is checked.",
+     "hearth devices\n"
+     "hearth run model.gguf -p \"Once upon a time\" --device 0 --vram 6G",
+     hearth_cmd_devices},
     {0},
 };

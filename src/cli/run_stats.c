@@ -198,6 +198,18 @@ static json_t *streaming_json(const struct hearth_run_stats *s)
 }
 
 // JSON null if there is none.
+static json_t *device_json(const struct hearth_device_stats *d)
+{
+    if (!d->name)
+        return json_null();
+    return json_pack("{s:o, s:b, s:i, s:b, s:I, s:I, s:I, s:I, s:I}", "name",
+                     hearth_json_string(d->name, strlen(d->name)), "works", d->works, "layers", d->layers,
+                     "head", d->head, "bytes", (json_int_t)d->bytes, "tokens", (json_int_t)d->tokens,
+                     "kernels", (json_int_t)d->runs, "bytes_up", (json_int_t)d->bytes_up, "bytes_down",
+                     (json_int_t)d->bytes_down);
+}
+
+// JSON null if there is none.
 static json_t *forecast_json(const struct hearth_run_stats *s)
 {
     if (!s->forecast)
@@ -242,6 +254,8 @@ void hearth_run_stats_json(struct hearth_run_stats *s)
                   (json_int_t)hearth_memory_files());
     if (root)
         json_object_set_new(root, "streaming", streaming_json(s));
+    if (root)
+        json_object_set_new(root, "device", device_json(&s->device));
     if (root)
         json_object_set_new(root, "forecast", forecast_json(s));
     if (root && s->best >= 0) {

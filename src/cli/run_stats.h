@@ -26,6 +26,7 @@ struct hearth_run_stats {
     struct hearth_stats session;
     struct hearth_kv_stats kv;
     struct hearth_streaming_stats streaming;
+    struct hearth_device_stats device;
     const struct hearth_prospect *forecast; // NULL: there is none
     uint64_t load_ns;
     uint64_t generated; // tokens chosen, over all sequences

@@ -26,9 +26,9 @@ done <"$(dirname "$0")/llama_options.txt"
 # ---- those that change nothing are named in one line, and are not mistaken for prompts
 run 0 run "$model" -p "$prompt" -n 6 --temp 0 -q
 cp "$tmp/out" "$tmp/want"
-run 0 run -fa -m "$model" -p "$prompt" -n 6 --temp 0 -no-cnv -ngl all -b 2048 --mlock --prio 2 -lm mmap --jinja -md d.gguf
+run 0 run -fa -m "$model" -p "$prompt" -n 6 --temp 0 -no-cnv -sm none -b 2048 --mlock --prio 2 -lm mmap --jinja -md d.gguf
 same "$tmp/out" "$tmp/want"
-err_has "without effect here: -fa, -no-cnv, -ngl, -b, --mlock, --prio, -lm, --jinja, -md"
+err_has "without effect here: -fa, -no-cnv, -sm, -b, --mlock, --prio, -lm, --jinja, -md"
 run 0 run "$model" -p "$prompt" -n 6 --temp 0 -ngl 99 -q
 [ -s "$tmp/err" ] && fail "--quiet tells of options without effect"
 for option in "-hf user/repo" "-cnv" "--control-vector a.gguf" "--port 80" "--rope-scale 2" "--mmproj x" "-sys x"; do
@@ -98,7 +98,7 @@ same "$tmp/out" "$tmp/want"
 run 0 run "$model" --n_predict 6 --temp=0 --no_mmap --prompt "$prompt"
 same "$tmp/out" "$tmp/want"
 err_has "without effect here: --no-mmap"
-every=(-ngl 1 --split-mode none --tensor-split 1 --main-gpu 0 --threads-batch 2 --cpu-mask 1 --cpu-range 0-1 --cpu-strict 1
+every=(--override-tensor x --split-mode none --tensor-split 1 --main-gpu 0 --threads-batch 2 --cpu-mask 1 --cpu-range 0-1 --cpu-strict 1
     --cpu-mask-batch 1 --cpu-range-batch 0-1 --cpu-strict-batch 1 --prio-batch 0 --poll-batch 0 --numa isolate)
 run 0 run "$model" -p "$prompt" -n 1 "${every[@]}"
 err_has "--poll-batch, --numa"

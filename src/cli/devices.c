@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT
+// Devices as the program's options name them: see devices.h.
+#include "cli/devices.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/common.h"
+
+#define ALL (-1)
+
+// Layers of --gpu-layers; ALL where it is not given. False: it is no number.
+static bool layers_of(const struct hearth_options *o, long *layers)
+{
+    char *end;
+    *layers = ALL;
+    if (!o->gpu_layers || !strcmp(o->gpu_layers, "all") || !strcmp(o->gpu_layers, "auto"))
+        return true;
+    *layers = strtol(o->gpu_layers, &end, 10);
+    if (*layers < 0) // as in llama.cpp
+        *layers = ALL;
+    return *o->gpu_layers && !*end && *layers <= 1000000;
+}
+
+int hearth_cli_check_device(const struct hearth_options *o)
+{
+    long layers;
+    if (!layers_of(o, &layers))
+        return hearth_cli_usage(NULL, "--gpu-layers %s: give a number of layers, or all", o->gpu_layers);
+    if (o->device && !*o->device)
+        return hearth_cli_usage(NULL,
+                                "--device: give the number or name of a device; hearth devices lists them");
+    return HEARTH_EXIT_OK;
+}
+
+// Number of the first device that is no CPU; -1: there is none.
+static int first_gpu(void)
+{
+    struct hearth_device d;
+    const int n = hearth_device_at(-1, &d, sizeof d);
+    for (int i = 0; i < n; i++)
+        if (hearth_device_at(i, &d, sizeof d) > i && !d.is_cpu)
+            return i;
+    return -1;
+}
+
+void hearth_cli_choose_device(const struct hearth_options *o, struct hearth_session_params *params)
+{
+    static char number[16];
+    long layers;
+    if (!layers_of(o, &layers) || layers == 0 || (o->device && !strcmp(o->device, "none")))
+        return;
+    if (!o->device && !o->gpu_layers && !o->vram)
+        return;
+    if (!o->device) {
+        const int gpu = first_gpu();
+        if (gpu < 0) {
+            hearth_cli_info("without effect here: %s (there is no GPU with a driver of OpenCL)",
+                            o->vram ? "--vram" : "--gpu-layers");
+            return;
+        }
+        snprintf(number, sizeof number, "%d", gpu);
+    }
+    params->device = o->device ? o->device : number;
+    params->vram = o->vram;
+    params->device_layers = layers == ALL ? 0 : (int)layers;
+    params->device_inexact = o->device_inexact;
+}
+
+void hearth_cli_tell_device(const struct hearth_session *session)
+{
+    struct hearth_device_stats d;
+    char bytes[32];
+    hearth_session_device_stats(session, &d, sizeof d);
+    if (!d.name)
+        return;
+    hearth_cli_format_bytes(bytes, sizeof bytes, d.bytes);
+    hearth_cli_info("%s: %d layer%s%s, %s", d.name, d.layers, d.layers == 1 ? "" : "s",
+                    d.head ? " and the head" : "", bytes);
+}
+
+void hearth_cli_print_devices(void)
+{
+    struct hearth_device d;
+    const int n = hearth_device_at(-1, &d, sizeof d);
+    printf("devices: ");
+    for (int i = 0; i < n; i++)
+        if (hearth_device_at(i, &d, sizeof d) > i)
+            printf("%s%s, %s", i ? "; " : "", d.name, d.backend);
+    printf(n ? "\n" : "none\n");
+}

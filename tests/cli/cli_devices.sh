@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Devices: the list, options, statistics, and the same text. What needs a device is skipped without one.
+# shellcheck source=tests/cli/cli.sh
+. "$(dirname "$0")/cli.sh"
+model=$golden/llama-mha.Q8_0.gguf
+prompt="Once upon a time"
+export POCL_CACHE_DIR=${POCL_CACHE_DIR:-$(dirname "$hearth")/pocl} # else each test compiles the kernels anew
+mkdir -p "$POCL_CACHE_DIR"
+
+run 0 run "$model" -p "$prompt" -n 12 --temp 0 -q
+cp "$tmp/out" "$tmp/want"
+
+# ---- options that make no sense; a GPU that is not there changes nothing
+run 2 run "$model" -p "$prompt" --device ""
+err_has "--device: give the number or name of a device"
+run 2 run "$model" -p "$prompt" -ngl 3,4
+err_has "--gpu-layers 3,4: give a number of layers, or all"
+run 1 run "$model" -p "$prompt" --device "no such device"
+err_has "device"
+for options in "-ngl 0" "--device none --vram 1G" "-ngl 99" "--vram-budget 1G" "-ngl auto"; do
+    # shellcheck disable=SC2086
+    run 0 run "$model" -p "$prompt" -n 12 --temp 0 $options
+    same "$tmp/out" "$tmp/want"
+done
+run 0 --version
+out_has "devices: "
+
+run 0 devices
+[ -s "$tmp/out" ] || exit 77 # no device: the rest is not for this machine
+
+# ---- the list
+out_has "0  "
+run 0 devices --json
+exact=$(json "$tmp/out" 0/exact)
+name=$(json "$tmp/out" 0/name)
+[ "$exact" = true ] || exit 77
+
+# ---- the same text, some layers, all, by number and by name
+for options in "--device 0" "--device 0 -ngl 1" "--device 0 --vram 100K" "--device auto -t 2" "--device 0 -c 64 -ub 3"; do
+    # shellcheck disable=SC2086
+    run 0 run "$model" -p "$prompt" -n 12 --temp 0 $options
+    same "$tmp/out" "$tmp/want"
+    err_has "$name: "
+done
+run 0 run "$model" -p "$prompt" -n 12 --temp 0 --device "$name" --stats json
+same "$tmp/out" "$tmp/want"
+tail -n 1 "$tmp/err" >"$tmp/json"
+[ "$(json "$tmp/json" device/works)" = true ] || fail "the device has failed"
+[ "$(json "$tmp/json" device/head)" = true ] || fail "the head is not on the device"
+[ "$(json "$tmp/json" device/tokens)" -gt 12 ] || fail "no tokens went through the device"
+run 0 run "$model" -p "$prompt" -n 3 --temp 0 --stats json
+tail -n 1 "$tmp/err" >"$tmp/json"
+[ "$(json "$tmp/json" device)" = null ] || fail "there is a device where none was asked for"
+
+# ---- two programs on one device
+"$hearth" run "$model" -p "$prompt" -n 12 --temp 0 --device 0 -q >"$tmp/other" 2>/dev/null &
+run 0 run "$model" -p "$prompt" -n 12 --temp 0 --device 0
+wait
+same "$tmp/out" "$tmp/want"
+same "$tmp/other" "$tmp/want"
