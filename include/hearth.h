@@ -756,6 +756,7 @@ struct hearth_device_stats {
     int works;                     // 0: it has failed, and the CPU does its work
     int layers;                    // of the model, the last ones
     int head;                      // and its head
+    uint64_t neurons;              // hot ones of the other layers
     uint64_t bytes;                // of its memory
     uint64_t tokens;               // that went through its layers
     uint64_t runs;                 // of kernels

@@ -75,9 +75,12 @@ void hearth_cli_tell_device(const struct hearth_session *session)
     hearth_session_device_stats(session, &d, sizeof d);
     if (!d.name)
         return;
+    char neurons[60] = "";
+    if (d.neurons)
+        snprintf(neurons, sizeof neurons, ", %llu hot neurons of the others", (unsigned long long)d.neurons);
     hearth_cli_format_bytes(bytes, sizeof bytes, d.bytes);
-    hearth_cli_info("%s: %d layer%s%s, %s", d.name, d.layers, d.layers == 1 ? "" : "s",
-                    d.head ? " and the head" : "", bytes);
+    hearth_cli_info("%s: %d layer%s%s%s, %s", d.name, d.layers, d.layers == 1 ? "" : "s",
+                    d.head ? " and the head" : "", neurons, bytes);
 }
 
 void hearth_cli_print_devices(void)

@@ -39,6 +39,9 @@ struct pass {
     _Atomic size_t n_looks, n_looked;   // taken, done
     bool hinted;
     const struct hearth_look_guess *guess; // of the next layer's experts, or NULL
+    size_t n_hot;                          // clusters that a device computes, the first ones,
+    bool is_hot_done;                      // and it has
+    size_t from, end;                      // those that are the CPU's now
     const struct pass *next; // the same rows in the next layer, when its predictor is asked now; or NULL
 };
 
@@ -394,6 +397,30 @@ static void cluster_task(void *arg, int task, int worker)
 
 // ---- single neurons: the same in two steps, between which they come into memory
 
+// What the device computes of a cluster, where it looks for that.
+static void mark_hot(const struct cluster *c)
+{
+    struct hearth_hot *hot = c->p->work->hot;
+    const size_t neurons = hot->layers[c->p->layer].neurons;
+    for (size_t t = 0; t < c->n_t; t++)
+        memcpy(hot->masks + t * neurons + c->at, c->mask + t * c->n, c->n);
+}
+
+// Chooses for a cluster of the device, where that is not done for all.
+static void hot_task(void *arg, int task, int worker)
+{
+    const struct pass *p = arg;
+    const struct cluster c = cluster_of(p, task, worker);
+    c.scratch->predictor_bytes += choose(&c) * c.part->fc2.stride;
+    mark_hot(&c);
+}
+
+static void begin_hot(const struct pass *p)
+{
+    if (p->n_hot)
+        hearth_hot_begin(p->work->hot, p->layer, p->x, p->n_rows);
+}
+
 // Chooses, unless that was done a layer ago, and wants what any token has chosen.
 static void choose_task(void *arg, int task, int worker)
 {
@@ -414,6 +441,26 @@ static void choose_task(void *arg, int task, int worker)
                                                 .ids = ids,
                                                 .n_ids = (uint32_t)n,
                                                 .n_rows = c.part->n};
+    if ((size_t)task < p->n_hot) { // nothing of it is to be read
+        p->work->wants[task].n_ids = 0;
+        mark_hot(&c);
+    }
+}
+
+// After the device has failed: of its clusters all is wanted that was chosen, of the others nothing more.
+static void want_again_task(void *arg, int task, int worker)
+{
+    const struct pass *p = arg;
+    const struct cluster c = cluster_of(p, task, worker);
+    struct hearth_want *want = &p->work->wants[task];
+    size_t all;
+    want->n_ids = 0;
+    if ((size_t)task >= p->end)
+        return;
+    count_marked(&c, &all);
+    want->n_ids = (uint32_t)list_marked(c.scratch->any, c.n, p->work->ids + c.at);
+    for (size_t i = 0; i < want->n_ids; i++)
+        p->work->ids[c.at + i] += (uint32_t)c.at;
 }
 
 // Chooses for the next layer, and finds out what of that is not in memory.
@@ -454,6 +501,8 @@ static void hint(struct pass *p)
 static void compute_want(const struct pass *p, const struct hearth_want *want, int worker)
 {
     const int index = (int)(want - p->work->wants);
+    if ((size_t)index % p->n_clusters < p->from || (size_t)index % p->n_clusters >= p->end)
+        return;
     const struct cluster c = cluster_of(p, index, worker);
     p->source->ops->locate(p->source->state, want, c.scratch->bundles);
     compute(&c, (size_t)index % p->n_clusters);
@@ -545,8 +594,11 @@ static void sum_task(void *arg, int task, int worker)
     const size_t row = (size_t)task / chunks, first = (size_t)task % chunks * SUM_COLUMNS;
     const size_t n = width - first < SUM_COLUMNS ? width - first : SUM_COLUMNS;
     float *out = p->out + row * width + first;
-    memset(out, 0, n * sizeof *out);
-    for (size_t c = row * p->n_clusters; c < (row + 1) * p->n_clusters; c++)
+    if (p->is_hot_done)
+        memcpy(out, work->hot->sum + row * width + first, n * sizeof *out);
+    else
+        memset(out, 0, n * sizeof *out);
+    for (size_t c = row * p->n_clusters + (p->is_hot_done ? p->n_hot : 0); c < (row + 1) * p->n_clusters; c++)
         if (work->used[c])
             p->work->c->kernels->add(out, work->partials + c * width + first, n);
 }
@@ -564,6 +616,7 @@ static int begin_to_look(struct pass *p, struct hearth_product *products)
         n = hearth_look_ahead_begin_experts(&work->look, work->sources, next, p->guess, products);
     else if (p->asks || p->next)
         n = hearth_look_ahead_begin(&work->look, work->sources, next, p->n_rows, products);
+    work->look.n_elsewhere = hearth_hot_clusters(work->hot, next);
     p->n_look_tasks = n ? hearth_look_ahead_tasks(&work->look) : 0;
     p->looks = n ? work->look.n_rows : 0;
     return n;
@@ -596,18 +649,50 @@ static void ask_predictors(struct pass *p, int n_parts)
         hearth_matmul(work->matmul, HEARTH_PHASE_STEP, products + n, more, ahead, p->n_rows);
 }
 
+// A cluster behind the device's, or one of these after it has failed.
+static void rest_task(void *arg, int task, int worker)
+{
+    const struct pass *p = arg;
+    cluster_task(arg, task + (int)p->from, worker);
+}
+
+// Waits for the device; where it has failed, its clusters are computed here.
+static void end_hot(struct pass *p, int n_units)
+{
+    p->is_hot_done = hearth_hot_end(p->work->hot);
+    if (p->is_hot_done)
+        return;
+    p->from = 0;
+    p->end = p->n_hot;
+    if (!p->source) {
+        hearth_parallel(p->work->c, rest_task, p, (int)p->end);
+        return;
+    }
+    hearth_parallel(p->work->c, want_again_task, p, n_units);
+    run_wants(p, n_units);
+}
+
 static void run_pass(struct pass *p, int n_parts)
 {
     const struct hearth_context *ctx = p->work->c;
     const int n_units = n_parts * (int)p->n_clusters;
     ask_predictors(p, n_parts);
     hearth_parallel(ctx, prepare_task, p, (1 + p->asks) * p->n_rows + p->looks);
+    p->from = p->n_hot;
+    p->end = p->n_clusters;
     if (p->source) {
         hearth_parallel(ctx, choose_task, p, n_units);
+        begin_hot(p);
         run_wants(p, n_units);
+    } else if (p->n_hot) {
+        hearth_parallel(ctx, hot_task, p, (int)p->n_hot);
+        begin_hot(p);
+        hearth_parallel(ctx, rest_task, p, (int)(p->end - p->from));
     } else {
         hearth_parallel(ctx, cluster_task, p, n_units);
     }
+    if (p->n_hot)
+        end_hot(p, n_units);
     if (hearth_has(&p->parts[0].space.down_t)) {
         const int chunks = (ctx->hp->n_embd + SUM_COLUMNS - 1) / SUM_COLUMNS;
         hearth_parallel(ctx, sum_task, p, p->n_rows * chunks);
@@ -654,6 +739,12 @@ static struct pass next_of(const struct pass *p, struct hearth_sparse_part *part
     return next;
 }
 
+// Whether somebody wants to see what single neurons give.
+static bool is_watched(const struct hearth_probes *p)
+{
+    return p->on_neurons || p->on_gates || p->on_marks;
+}
+
 void hearth_sparse_run(struct hearth_sparse_work *w, int layer, const struct hearth_sparse_part *parts,
                        int n_parts, const float *x, const float *seen, float *out, float *act, float *gates)
 {
@@ -678,6 +769,7 @@ void hearth_sparse_run(struct hearth_sparse_work *w, int layer, const struct hea
                                .rank_acts = w->rank_acts,
                                .masks = masks_of(w, layer, base),
                                .asks = hearth_has(&parts[0].fc1) && !known,
+                               .n_hot = is_watched(probes) ? 0 : hearth_hot_clusters(w->hot, layer),
                                .guess = w->guess.n_rows && end <= HEARTH_STEP_ROWS ? &w->guess : NULL};
         struct hearth_sparse_part next_part;
         const int n = take_rows(&p, parts, n_parts, base, &part);
@@ -714,6 +806,7 @@ bool hearth_sparse_looks(const struct hearth_sparse_work *w)
 void hearth_sparse_look(struct hearth_sparse_work *w, int layer, const float *seen, int n_rows)
 {
     struct hearth_product product;
+    w->look.n_elsewhere = hearth_hot_clusters(w->hot, layer);
     if (n_rows > HEARTH_STEP_ROWS || !hearth_look_ahead_begin(&w->look, w->sources, layer, n_rows, &product))
         return;
     hearth_matmul(w->matmul, HEARTH_PHASE_STEP, &product, 1, seen, n_rows);

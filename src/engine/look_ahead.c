@@ -87,6 +87,11 @@ size_t hearth_look_ahead_tasks(const struct hearth_look_ahead *w)
     return (size_t)w->n_spaces * clusters_of(w);
 }
 
+static bool is_elsewhere(const struct hearth_look_ahead *w, size_t task)
+{
+    return task % clusters_of(w) < w->n_elsewhere;
+}
+
 static struct range range_of(const struct hearth_look_ahead *w, size_t task)
 {
     const size_t number = task / clusters_of(w), n = w->spaces[number].fc2.n, size = hearth_cluster_size(n);
@@ -107,6 +112,8 @@ void hearth_look_ahead_choose(struct hearth_look_ahead *w, size_t task, int work
     uint32_t *list = me->list;
     float *out = me->scores;
     memset(r.wanted + r.first, 0, n);
+    if (is_elsewhere(w, task))
+        return;
     const size_t count = w->source->ops->absent(w->source->state, r.space->id, r.first, r.end, list);
     const bool all = (float)count >= ALL_ROWS * (float)n;
     for (size_t i = 0; i < count && !all; i++)
@@ -131,6 +138,8 @@ void hearth_look_ahead_take(struct hearth_look_ahead *w, size_t cluster, const u
     uint32_t *list = w->workers[worker].list;
     const struct range r = range_of(w, cluster);
     memset(r.wanted + r.first, 0, r.end - r.first);
+    if (is_elsewhere(w, cluster))
+        return;
     const size_t count = w->source->ops->absent(w->source->state, r.space->id, r.first, r.end, list);
     for (size_t i = 0; i < count; i++)
         r.wanted[list[i]] = wanted[list[i] - r.first];

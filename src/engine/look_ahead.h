@@ -46,6 +46,7 @@ struct hearth_look_ahead {
 
     const struct hearth_source *source;
     struct hearth_look_space spaces[HEARTH_STEP_ROWS];
+    size_t n_elsewhere;   // clusters of each space of which nothing is to be read, the first ones
     int n_spaces, n_rows; // of these spaces, all in all
 };
 

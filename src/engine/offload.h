@@ -8,6 +8,8 @@
 #define HEARTH_ENGINE_OFFLOAD_H
 
 #include "accel/operations.h"
+#include "engine/hot.h"
+#include "engine/offload_weights.h"
 #include "engine/session.h"
 
 #define HEARTH_OFFLOAD_ALL (-1) // layers: as many as there is memory for
@@ -43,6 +45,7 @@ struct hearth_offload {
     bool works;                          // false: it has failed, and the CPU goes on
     struct hearth_offload_layer *layers; // [n_layer - first]
     struct hearth_accel_weight output;
+    struct hearth_hot *hot;             // of the other layers; or NULL
     struct hearth_offload_rows rows[2]; // of prompts, of steps
 
     // What a class uses while a part of a layer is computed; all that is used after one another.

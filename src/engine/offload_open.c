@@ -8,10 +8,7 @@
 #include "base/memory.h"
 #include "engine/offload.h"
 #include "model/ffn.h"
-#include "model/load.h"
 
-// Bytes of weights that are read from the file at a time, about.
-#define PIECE ((size_t)1 << 20)
 // Rows that the head takes together, at most.
 #define HEAD_ROWS 16
 
@@ -80,60 +77,7 @@ static uint64_t layer_bytes(const struct hearth_session *s, int layer)
     return bytes;
 }
 
-// ---- weights on their way
-
-// Rows [first, first + n) of a weight that is not in memory, `stride` bytes apart, to out.
-static int read_rows(const struct hearth_model *m, const struct hearth_weight *w, size_t first, size_t n,
-                     uint8_t *out, uint8_t *bundles, struct hearth_error *err)
-{
-    const struct hearth_item *item = hearth_item_of(m, w);
-    const struct hearth_bundle *b = item->bundle;
-    if (!b)
-        return hearth_gguf_read(m->gguf, item->tensor, out, w->at + first * w->stride, n * w->stride, err);
-    int part = 0;
-    while (part < HEARTH_PARTS - 1 && (!b->bytes[part] || item->parts[part] != w->at))
-        part++;
-    const int rc = hearth_gguf_read(m->gguf, item->tensor, bundles, first * b->stride, n * b->stride, err);
-    for (size_t i = 0; i < n && !rc; i++)
-        memcpy(out + i * w->stride, bundles + i * b->stride + b->at[part], b->bytes[part]);
-    return rc;
-}
-
-static int put_from_file(struct hearth_offload *o, const struct hearth_accel_weight *to,
-                         const struct hearth_weight *w, struct hearth_error *err)
-{
-    const struct hearth_model *m = o->s->model;
-    const struct hearth_bundle *b = hearth_item_of(m, w)->bundle;
-    const size_t row = b ? b->stride : w->stride, rows = row < PIECE ? PIECE / row : 1;
-    uint8_t *out = hearth_calloc(rows, w->stride), *bundles = b ? hearth_calloc(rows, b->stride) : NULL;
-    int rc = out && (bundles || !b)
-                 ? HEARTH_OK
-                 : hearth_fail(err, HEARTH_E_MEMORY, "no memory to read weights for a device");
-    for (size_t at = 0; at < w->n && !rc && !hearth_accel_has_failed(o->a); at += rows) {
-        const size_t n = w->n - at < rows ? w->n - at : rows;
-        rc = read_rows(m, w, at, n, out, bundles, err);
-        if (!rc)
-            rc = hearth_accel_weight_put(o->a, to, at, n, out, w->stride, err);
-    }
-    free(out);
-    free(bundles);
-    return rc;
-}
-
-// `now`: the same weight, whose data is there if it always is.
-static int send_weight(struct hearth_offload *o, struct hearth_accel_weight *to,
-                       const struct hearth_weight *w, const struct hearth_weight *now,
-                       struct hearth_error *err)
-{
-    const struct hearth_model *m = o->s->model;
-    const bool is_here = !m->load.ram || hearth_item_of(m, w)->vector;
-    const int rc = hearth_accel_weight_begin(o->a, to, w->type, w->k, w->n, err);
-    if (rc)
-        return rc;
-    if (is_here)
-        return hearth_accel_weight_put(o->a, to, 0, w->n, now->data, w->stride, err);
-    return put_from_file(o, to, w, err);
-}
+// ---- layers
 
 static void close_layer(struct hearth_offload *o, struct hearth_offload_layer *l)
 {
@@ -160,7 +104,7 @@ static int open_layer(struct hearth_offload *o, struct hearth_offload_layer *l, 
     for (size_t i = 0; i < n && !rc && !hearth_accel_has_failed(o->a); i++) {
         const struct hearth_weight *w = weight_of(s, layer, list[i]);
         if (hearth_has(w))
-            rc = send_weight(o, &l->w[list[i]], w, &now[list[i]], err);
+            rc = hearth_offload_send(o->a, s->model, &l->w[list[i]], w, &now[list[i]], w->n, err);
     }
     return rc;
 }
@@ -326,7 +270,7 @@ static int place_head(struct hearth_offload *o, struct hearth_error *err)
     o->head_h = hearth_accel_alloc(o->a, rows * w->k * sizeof(float));
     o->head_acts = hearth_accel_alloc(o->a, rows * hearth_acts_bytes(w->k));
     o->logits = hearth_accel_alloc(o->a, rows * w->n * sizeof(float));
-    const int rc = send_weight(o, &o->output, w, &s->context.weights->output, err);
+    const int rc = hearth_offload_send(o->a, s->model, &o->output, w, &s->context.weights->output, w->n, err);
     o->head = !rc && !hearth_accel_has_failed(o->a);
     return rc;
 }
@@ -350,6 +294,10 @@ static int place(struct hearth_offload *o, const struct hearth_offload_params *p
     const bool wanted = p->layers == HEARTH_OFFLOAD_ALL || p->layers > n_layer;
     if (!rc && !hearth_accel_has_failed(o->a) && wanted && head && used + head <= vram)
         rc = place_head(o, err);
+    // What is left is for the hot neurons of the other layers, unless a number of layers was asked for.
+    if (!rc && !hearth_accel_has_failed(o->a) && (p->layers == HEARTH_OFFLOAD_ALL || p->vram))
+        rc = hearth_hot_open(&o->hot, s, o->a, &o->works, o->first, vram - hearth_accel_stats(o->a).bytes,
+                             err);
     // What it has no memory for stays with the CPU.
     struct hearth_error full;
     if (!rc && hearth_accel_take(o->a, &full))
@@ -386,6 +334,7 @@ void hearth_offload_close(struct hearth_offload **offload)
     if (!o)
         return;
     if (o->a) {
+        hearth_hot_close(&o->hot);
         for (int i = 0; o->layers && i < o->s->model->hp.n_layer; i++)
             close_layer(o, &o->layers[i]);
         each_buffer(o, 0, free_buffer, o);

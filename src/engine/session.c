@@ -468,7 +468,10 @@ static int open_device(struct hearth_session *s, const struct hearth_session_par
         .device = {.device = strcmp(p.device, "auto") ? p.device : NULL, .inexact = p.device_inexact != 0},
         .vram = p.vram,
         .layers = p.device_layers ? p.device_layers : HEARTH_OFFLOAD_ALL};
-    return hearth_offload_open(&s->offload, s, &params, err);
+    const int failed = hearth_offload_open(&s->offload, s, &params, err);
+    if (!failed)
+        s->work.ffn.sparse.hot = s->offload->hot;
+    return failed;
 }
 
 // sizes_only: the session is never used.
@@ -652,6 +655,7 @@ void hearth_session_device_stats(const struct hearth_session *session, struct he
                                              .works = o->works,
                                              .layers = session->model->hp.n_layer - o->first,
                                              .head = o->head,
+                                             .neurons = o->hot ? o->hot->neurons : 0,
                                              .bytes = a.bytes,
                                              .tokens = o->tokens,
                                              .runs = a.runs,

@@ -199,6 +199,61 @@ static void test_small(void **state)
     free(want);
 }
 
+static struct hearth_device_stats stats_of(const struct opened *o)
+{
+    struct hearth_device_stats stats;
+    hearth_session_device_stats(o->session, &stats, sizeof stats);
+    return stats;
+}
+
+// Hot neurons of layers that are the CPU's otherwise: resident, streamed, named a layer ahead, and a device that fails.
+static void check_hot(const char *path, struct way way, bool streams)
+{
+    for (int layers = 0; layers < 2; layers++) {
+        way.device = NULL;
+        way.ram = 0;
+        // Devices do not know the one cache, so they have no layers.
+        way.type_k = layers ? HEARTH_KV_F16 : HEARTH_KV_Q8_0;
+        float *want = evaluate_alone(path, &way);
+        if (streams) {
+            uint64_t most;
+            find_budgets_of(path, way, &way.ram, &most);
+            way.tests = (struct hearth_weights_tests){SMALL, .always = true};
+        }
+        way.device = "0";
+        way.device_layers = 1;
+        way.vram = 64 << 20;
+        for (long fail_at = 0; fail_at < 400; fail_at = fail_at * 4 + 9) {
+            struct opened o = open_way(path, &way);
+            assert_true(stats_of(&o).neurons > 0 && stats_of(&o).layers == layers);
+            hearth_accel_fail_at(o.session->offload->a, fail_at);
+            float *got = evaluate(&o, NULL);
+            assert_same(got, want, o.n_vocab, "hot neurons on a device");
+            assert_int_equal(stats_of(&o).works, fail_at == 0);
+            free(got);
+            close_opened(&o);
+        }
+        free(want);
+    }
+}
+
+static void test_hot(void **state)
+{
+    (void)state;
+    need_device();
+    char path[512];
+    for (int mode = 0; mode < 3; mode++) {
+        snprintf(path, sizeof path, "%s", make_with("tiny-turbosparse", mode == 2));
+        check_hot(path, (struct way){.n_threads = 2, .sparsity = modes[mode]}, false);
+    }
+    snprintf(path, sizeof path, "%s", make_with("tiny-opt", false));
+    check_hot(path, (struct way){.n_threads = 2, .sparsity = HEARTH_SPARSITY_PREDICT}, false);
+    for (int early = 0; early < 2; early++) {
+        snprintf(path, sizeof path, "%s", make_pack(early));
+        check_hot(path, (struct way){.n_threads = 1 + early, .sparsity = HEARTH_SPARSITY_PREDICT}, true);
+    }
+}
+
 // Batches that are larger than what the device takes at a time.
 static void test_parts(void **state)
 {
@@ -392,10 +447,11 @@ static void test_cancel(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden),     cmocka_unit_test(test_caches),   cmocka_unit_test(test_sparse),
-        cmocka_unit_test(test_head_alone), cmocka_unit_test(test_streams),  cmocka_unit_test(test_small),
-        cmocka_unit_test(test_parts),      cmocka_unit_test(test_failing),  cmocka_unit_test(test_sequences),
-        cmocka_unit_test(test_watched),    cmocka_unit_test(test_refusals), cmocka_unit_test(test_cancel),
+        cmocka_unit_test(test_golden),     cmocka_unit_test(test_caches),  cmocka_unit_test(test_sparse),
+        cmocka_unit_test(test_head_alone), cmocka_unit_test(test_streams), cmocka_unit_test(test_small),
+        cmocka_unit_test(test_parts),      cmocka_unit_test(test_failing), cmocka_unit_test(test_sequences),
+        cmocka_unit_test(test_hot),        cmocka_unit_test(test_watched), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_cancel),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

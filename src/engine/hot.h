@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+// Hot neurons on a device: the first clusters of the spaces of layers that are the CPU's otherwise. In steps that go by
+// neuron the device computes these while the CPU computes the others, and the CPU adds up all of them in ascending
+// order. In a pack the first neurons are those that are active most often.
+#ifndef HEARTH_ENGINE_HOT_H
+#define HEARTH_ENGINE_HOT_H
+
+#include "accel/operations.h"
+#include "model/model.h"
+
+struct hearth_session;
+
+// Rows of its gates, ups and downs.
+struct hearth_hot_layer {
+    size_t clusters, neurons;
+    struct hearth_accel_weight gate, up, down, gate_b, up_b;
+};
+
+struct hearth_hot {
+    struct hearth_accel *a;
+    const struct hearth_session *s;
+    bool *works; // the device does
+    struct hearth_hot_layer *layers;
+    int n_layers;
+    struct hearth_accel_memory x, acts, mask, gate, up, parts, out;
+    uint8_t *masks; // [rows x neurons of the layer] of the pass: what each row computes
+    float *sum;     // [rows x E] what comes of it
+    void *event;
+    uint64_t neurons; // in all
+};
+
+// Layers [0, n_layers) of a session, as far as `room` bytes of the device's memory go; *out is NULL where there is no
+// room, or no such layer. HEARTH_E_IO, HEARTH_E_MEMORY (of the host).
+int hearth_hot_open(struct hearth_hot **out, const struct hearth_session *s, struct hearth_accel *a,
+                    bool *works, int n_layers, uint64_t room, struct hearth_error *err);
+void hearth_hot_close(struct hearth_hot **hot);
+
+// Clusters of the layer that the device has: the first ones.
+static inline size_t hearth_hot_clusters(const struct hearth_hot *h, int layer)
+{
+    return h && *h->works && layer < h->n_layers ? h->layers[layer].clusters : 0;
+}
+
+// Has them computed for n_rows rows of x [n_rows x E], at most HEARTH_STEP_ROWS, with h->masks.
+void hearth_hot_begin(struct hearth_hot *h, int layer, const float *x, int n_rows);
+// Waits for that: h->sum is the sum of the clusters' contributions, in ascending order. False: the device has failed.
+bool hearth_hot_end(struct hearth_hot *h);
+
+#endif

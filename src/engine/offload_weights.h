@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT
+// Weights on their way to a device.
+#ifndef HEARTH_ENGINE_OFFLOAD_WEIGHTS_H
+#define HEARTH_ENGINE_OFFLOAD_WEIGHTS_H
+
+#include "accel/operations.h"
+#include "model/model.h"
+
+// Brings the first n rows of a weight of the model to *to, which the caller closes in any case. now: the same weight
+// as the sessions see it. HEARTH_E_IO, HEARTH_E_MEMORY (of the host); the device keeps its own failures.
+int hearth_offload_send(struct hearth_accel *a, const struct hearth_model *m, struct hearth_accel_weight *to,
+                        const struct hearth_weight *w, const struct hearth_weight *now, size_t n,
+                        struct hearth_error *err);
+
+#endif
