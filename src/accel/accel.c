@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 // What all back ends have in common: the first failure is kept, and what was done is counted.
 #include <stdlib.h>
+#include <string.h>
 
 #include "accel/insides.h"
+#include "base/memory.h"
 
 void hearth_accel_close(struct hearth_accel **accel)
 {
@@ -79,6 +81,24 @@ void hearth_accel_free(struct hearth_accel *a, struct hearth_accel_memory *m)
         a->stats.bytes -= m->size;
     }
     *m = (struct hearth_accel_memory){0};
+}
+
+void *hearth_accel_alloc_host(struct hearth_accel *a, size_t bytes)
+{
+    if (!a->backend->alloc_host)
+        return hearth_calloc(bytes, 1);
+    void *p = a->backend->alloc_host(a->state, bytes);
+    if (p)
+        memset(p, 0, bytes);
+    return p;
+}
+
+void hearth_accel_free_host(struct hearth_accel *a, void *p)
+{
+    if (p && a->backend->release_host)
+        a->backend->release_host(a->state, p);
+    else
+        free(p);
 }
 
 void hearth_accel_write(struct hearth_accel *a, const struct hearth_accel_memory *to, size_t at,

@@ -78,6 +78,9 @@ struct hearth_accel_backend {
     void (*close)(void *state); // waits for what it has begun
     int (*alloc)(void *state, size_t bytes, void **handle, struct hearth_error *err);
     void (*release)(void *state, void *handle);
+    // Memory of the host that reads may go to beside kernels; both NULL: any memory will do.
+    void *(*alloc_host)(void *state, size_t bytes);
+    void (*release_host)(void *state, void *p);
     int (*write)(void *state, void *to, size_t at, const void *from, size_t n,
                  struct hearth_error *err); // waits
     int (*copy)(void *state, void *to, size_t to_at, void *from, size_t from_at, size_t n,
@@ -92,6 +95,7 @@ struct hearth_accel_backend {
     int (*flush)(void *state, struct hearth_error *err); // has it begin now
 };
 
+extern const struct hearth_accel_backend hearth_accel_cuda;   // cuda.c
 extern const struct hearth_accel_backend hearth_accel_opencl; // opencl.c
 
 // ---- devices
@@ -133,6 +137,9 @@ void hearth_accel_fail_at(struct hearth_accel *a, long n);
 struct hearth_accel_memory hearth_accel_alloc(struct hearth_accel *a, size_t bytes);
 void hearth_accel_free(struct hearth_accel *a,
                        struct hearth_accel_memory *m); // does nothing with empty memory
+// Zeroed memory of the host, for what is read often; NULL where there is none left. Freed before the device is closed.
+void *hearth_accel_alloc_host(struct hearth_accel *a, size_t bytes);
+void hearth_accel_free_host(struct hearth_accel *a, void *p); // may be NULL
 // Returns when `from` may change.
 void hearth_accel_write(struct hearth_accel *a, const struct hearth_accel_memory *to, size_t at,
                         const void *from, size_t n);

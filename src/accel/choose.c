@@ -8,7 +8,7 @@
 #include "accel/operations.h"
 #include "base/memory.h"
 
-static const struct hearth_accel_backend *const backends[] = {&hearth_accel_opencl};
+static const struct hearth_accel_backend *const backends[] = {&hearth_accel_cuda, &hearth_accel_opencl};
 
 #define N_BACKENDS  (sizeof backends / sizeof *backends)
 #define MAX_DEVICES 64

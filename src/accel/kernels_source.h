@@ -3,6 +3,7 @@
 #ifndef HEARTH_ACCEL_KERNELS_SOURCE_H
 #define HEARTH_ACCEL_KERNELS_SOURCE_H
 
-extern const char hearth_accel_kernels_cl[]; // kernels.cl, as C text
+extern const char hearth_accel_kernels_cl[];  // kernels.cl, as OpenCL C
+extern const char hearth_accel_kernels_ptx[]; // the same for NVIDIA's drivers; "": the build had no compiler for it
 
 #endif

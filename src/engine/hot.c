@@ -138,7 +138,7 @@ static int open_layers(struct hearth_hot *h, size_t clusters, struct hearth_erro
     int rc = HEARTH_OK;
     h->layers = hearth_calloc((size_t)h->n_layers, sizeof *h->layers);
     h->masks = hearth_calloc(rows, neurons);
-    h->sum = hearth_calloc(rows, (size_t)h->s->model->hp.n_embd * sizeof *h->sum);
+    h->sum = hearth_accel_alloc_host(h->a, rows * (size_t)h->s->model->hp.n_embd * sizeof *h->sum);
     if (!h->layers || !h->masks || !h->sum)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for hot neurons");
     take_workspace(h, neurons);
@@ -188,7 +188,7 @@ void hearth_hot_close(struct hearth_hot **hot)
         hearth_accel_free(h->a, memory[i]);
     free(h->layers);
     free(h->masks);
-    free(h->sum);
+    hearth_accel_free_host(h->a, h->sum);
     free(h);
     *hot = NULL;
 }

@@ -11,6 +11,8 @@
 
 // Rows that the head takes together, at most.
 #define HEAD_ROWS 16
+// Rows of a prompt together, at most: a dimension of grids.
+#define MAX_ROWS 16384
 
 // ---- which layers
 
@@ -195,7 +197,8 @@ static void free_buffer(void *arg, struct hearth_accel_memory *m, uint64_t bytes
 static uint64_t size_workspace(struct hearth_offload *o, uint64_t vram)
 {
     const uint64_t largest = hearth_accel_describe(o->a)->largest;
-    for (int cap = o->s->limits.max_rows; cap >= 1; cap = cap > 1 ? (cap + 1) / 2 : 0) {
+    const int rows = o->s->limits.max_rows;
+    for (int cap = rows < MAX_ROWS ? rows : MAX_ROWS; cap >= 1; cap = cap > 1 ? (cap + 1) / 2 : 0) {
         struct sum sum = {0};
         each_buffer(o, (uint64_t)cap, add_bytes, &sum);
         o->rows[0].cap = cap;
@@ -210,8 +213,8 @@ static uint64_t size_workspace(struct hearth_offload *o, uint64_t vram)
 static int take_tables(struct hearth_offload *o, struct hearth_error *err)
 {
     const size_t rows = (size_t)o->rows[0].cap + (size_t)o->rows[1].cap, pages = (size_t)o->s->kv.n_pages;
-    o->copy[0] = hearth_calloc(rows, o->copy_row);
-    o->copy[1] = hearth_calloc(rows, o->copy_row);
+    o->copy[0] = hearth_accel_alloc_host(o->a, rows * o->copy_row);
+    o->copy[1] = hearth_accel_alloc_host(o->a, rows * o->copy_row);
     o->places = hearth_calloc(rows, 2 * sizeof *o->places);
     o->page_numbers = hearth_calloc(o->max_pages, sizeof *o->page_numbers);
     o->births = hearth_calloc(pages, sizeof *o->births);
@@ -342,11 +345,11 @@ void hearth_offload_close(struct hearth_offload **offload)
         hearth_accel_free(o->a, &o->head_h);
         hearth_accel_free(o->a, &o->head_acts);
         hearth_accel_free(o->a, &o->logits);
+        hearth_accel_free_host(o->a, o->copy[0]);
+        hearth_accel_free_host(o->a, o->copy[1]);
         hearth_accel_close(&o->a);
     }
     free(o->layers);
-    free(o->copy[0]);
-    free(o->copy[1]);
     free(o->places);
     free(o->page_numbers);
     free(o->births);
