@@ -43,7 +43,8 @@ static bool load(struct hearth_cuda *cu)
         HEARTH_CUDA_FUNCTIONS(FUNCTION)
 #undef FUNCTION
     };
-    void *library = sizeof(void *) == 8 && *hearth_accel_kernels_ptx ? hearth_os_library("libcuda.so.1") : NULL;
+    void *library =
+        sizeof(void *) == 8 && *hearth_accel_kernels_ptx ? hearth_os_library("libcuda.so.1") : NULL;
     for (size_t i = 0; library && i < sizeof functions / sizeof *functions; i++) {
         void *symbol = hearth_os_symbol(library, functions[i].name);
         if (!symbol)
@@ -112,8 +113,8 @@ static int list(struct hearth_accel_info *out, int cap)
 static int fail(const struct device *d, const char *what, int code, struct hearth_error *err)
 {
     const bool memory = code == HEARTH_CUDA_OUT_OF_MEMORY;
-    return hearth_fail(err, memory ? HEARTH_E_MEMORY : HEARTH_E_UNSUPPORTED, "%s cannot %s (CUDA error %d)%s", d->name, what,
-                       code, memory ? ": its memory is full" : "");
+    return hearth_fail(err, memory ? HEARTH_E_MEMORY : HEARTH_E_UNSUPPORTED, "%s cannot %s (CUDA error %d)%s",
+                       d->name, what, code, memory ? ": its memory is full" : "");
 }
 
 static int build(struct device *d, bool broken, struct hearth_error *err)
@@ -126,10 +127,11 @@ static int build(struct device *d, bool broken, struct hearth_error *err)
     char log[2048] = {0};
     int options[] = {HEARTH_CUDA_JIT_ERROR_LOG, HEARTH_CUDA_JIT_ERROR_LOG_BYTES};
     void *values[] = {log, (void *)(uintptr_t)(sizeof log - 1)};
-    int code = d->cu.ModuleLoadDataEx(&d->module, broken ? "this is no kernel" : hearth_accel_kernels_ptx, 2, options, values);
+    int code = d->cu.ModuleLoadDataEx(&d->module, broken ? "this is no kernel" : hearth_accel_kernels_ptx, 2,
+                                      options, values);
     if (code)
-        return hearth_fail(err, HEARTH_E_UNSUPPORTED, "%s cannot build the kernels (CUDA error %d): %.*s", d->name, code,
-                           (int)strcspn(log, "\n"), log);
+        return hearth_fail(err, HEARTH_E_UNSUPPORTED, "%s cannot build the kernels (CUDA error %d): %.*s",
+                           d->name, code, (int)strcspn(log, "\n"), log);
     for (int i = 0; i < HEARTH_ACCEL_KERNELS_END && !code; i++)
         if ((code = d->cu.ModuleGetFunction(&d->kernels[i], d->module, names[i])))
             return fail(d, names[i], code, err);
@@ -183,7 +185,8 @@ static int alloc(void *state, size_t bytes, void **handle, struct hearth_error *
         code = d->cu.MemAlloc(&p, bytes);
     *handle = (void *)(uintptr_t)p;
     if (code)
-        return hearth_fail(err, HEARTH_E_MEMORY, "%s has no %zu MiB of memory left (CUDA error %d)", d->name, bytes >> 20, code);
+        return hearth_fail(err, HEARTH_E_MEMORY, "%s has no %zu MiB of memory left (CUDA error %d)", d->name,
+                           bytes >> 20, code);
     return HEARTH_OK;
 }
 
@@ -225,7 +228,8 @@ static int write_bytes(void *state, void *to, size_t at, const void *from, size_
     return code ? fail(d, "be written to", code, err) : HEARTH_OK;
 }
 
-static int read_bytes(void *state, void *from, size_t at, void *to, size_t n, void **event, struct hearth_error *err)
+static int read_bytes(void *state, void *from, size_t at, void *to, size_t n, void **event,
+                      struct hearth_error *err)
 {
     struct device *d = state;
     hearth_cuda_event done = NULL;
@@ -255,7 +259,8 @@ static int wait_for(void *state, void *event, struct hearth_error *err)
     return code ? fail(d, "finish its work", code, err) : HEARTH_OK;
 }
 
-static int copy_bytes(void *state, void *to, size_t to_at, void *from, size_t from_at, size_t n, struct hearth_error *err)
+static int copy_bytes(void *state, void *to, size_t to_at, void *from, size_t from_at, size_t n,
+                      struct hearth_error *err)
 {
     struct device *d = state;
     int code = d->cu.CtxSetCurrent(d->context);
@@ -271,8 +276,8 @@ static int run(void *state, enum hearth_accel_kernel kernel, const struct hearth
     hearth_cuda_pointer pointers[MAX_ARGS];
     void *values[MAX_ARGS];
     if (n_args > MAX_ARGS || groups[0] > INT32_MAX || groups[1] > MAX_GROUPS || groups[2] > MAX_GROUPS)
-        return hearth_fail(err, HEARTH_E_UNSUPPORTED, "%s has no grid of %zu x %zu x %zu groups", d->name, groups[0],
-                           groups[1], groups[2]);
+        return hearth_fail(err, HEARTH_E_UNSUPPORTED, "%s has no grid of %zu x %zu x %zu groups", d->name,
+                           groups[0], groups[1], groups[2]);
     for (int i = 0; i < n_args; i++) {
         pointers[i] = args[i].memory ? address(args[i].memory->handle, 0) : 0;
         // Numbers are only read.
@@ -280,8 +285,8 @@ static int run(void *state, enum hearth_accel_kernel kernel, const struct hearth
     }
     int code = d->cu.CtxSetCurrent(d->context);
     if (!code)
-        code = d->cu.LaunchKernel(d->kernels[kernel], (unsigned)groups[0], (unsigned)groups[1], (unsigned)groups[2],
-                                  HEARTH_ACCEL_GROUP, 1, 1, 0, d->stream, values, NULL);
+        code = d->cu.LaunchKernel(d->kernels[kernel], (unsigned)groups[0], (unsigned)groups[1],
+                                  (unsigned)groups[2], HEARTH_ACCEL_GROUP, 1, 1, 0, d->stream, values, NULL);
     return code ? fail(d, "run a kernel", code, err) : HEARTH_OK;
 }
 

@@ -38,7 +38,8 @@ typedef uint64_t hearth_cuda_pointer; // of the device; 32 bits in programs of 3
     X(PrimaryRetain, "cuDevicePrimaryCtxRetain", (hearth_cuda_context *, int))                               \
     X(PrimaryRelease, "cuDevicePrimaryCtxRelease_v2", (int))                                                 \
     X(CtxSetCurrent, "cuCtxSetCurrent", (hearth_cuda_context))                                               \
-    X(ModuleLoadDataEx, "cuModuleLoadDataEx", (hearth_cuda_module *, const void *, unsigned, int *, void **)) \
+    X(ModuleLoadDataEx, "cuModuleLoadDataEx",                                                                \
+      (hearth_cuda_module *, const void *, unsigned, int *, void **))                                        \
     X(ModuleUnload, "cuModuleUnload", (hearth_cuda_module))                                                  \
     X(ModuleGetFunction, "cuModuleGetFunction", (hearth_cuda_function *, hearth_cuda_module, const char *))  \
     X(MemAlloc, "cuMemAlloc_v2", (hearth_cuda_pointer *, size_t))                                            \
