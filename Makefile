@@ -15,6 +15,8 @@
 #   make bench-serve  hearth serve with 1 to 16 clients, BENCH_ARGS="--model FILE [--peer LLAMA-SERVER]" (needs Node)
 #   make bench-mixed  how long four decoding sequences wait while a prompt of 2,000 tokens enters beside them
 #                   (MODEL=FILE; CHUNK=N prompt tokens at a time)
+#   make check-device  on a machine with a GPU: the tests on it, the same texts, its speed (DEVICE=0; results in
+#                   device-results/)
 #   make check-budget  hold the program to random budgets (ROUNDS=100, SEED=1, MODELS="FILE..." besides those here)
 #   make check-budget-300  the same with 300 of them
 #   make check-soak  random sessions with random budgets for MINUTES=30 (SEED=1): the same bits, and no growth
@@ -49,6 +51,7 @@ DEMO_TOKENS ?= 120
 
 GENERATOR := $(if $(shell command -v ninja 2>/dev/null),-G Ninja)
 
+.PHONY: check-device
 .PHONY: all configure deps demo test test-cross test-arm check check-budget check-budget-300 check-soak check-serve-soak check-schemas check-fit check-clients check-page format install uninstall clean
 .PHONY: bench-dense bench-batch bench-serve bench-mixed bench-versions bench-kernels bench-sparse bench-streaming bench-forecast evidence studies
 
@@ -75,6 +78,10 @@ demo: deps
 test: deps
 	@$(MAKE) --no-print-directory all
 	cd $(BUILD) && ctest --output-on-failure --parallel $(JOBS)
+
+check-device:
+	@$(MAKE) --no-print-directory all
+	@scripts/check-device.sh $(BUILD)
 
 test-cross:
 	$(CMAKE) -S . -B $(BUILD)-aarch64 $(GENERATOR) -DCMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake -DHEARTH_KERNELS_ONLY=ON

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: MIT
+// A library libcuda.so.1 whose GPU is the first OpenCL device: so the back end for NVIDIA's GPUs runs where there is
+// none. It compiles kernels.cl in place of the PTX that it is given, and computes in memory of the host.
+#include <stdlib.h>
+#include <string.h>
+
+#include "accel/cuda_api.h"
+#include "accel/kernels_source.h"
+#include "accel/opencl_api.h"
+
+#include <dlfcn.h>
+
+#define EXPORT           __attribute__((visibility("default"), used))
+#define MAX_PIECES       4096
+#define USE_HOST_PTR     UINT64_C(9) // CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR
+#define NUM_ARGS         0x1191      // CL_KERNEL_NUM_ARGS
+#define ARG_QUALIFIER    0x1196      // CL_KERNEL_ARG_ADDRESS_QUALIFIER
+#define QUALIFIER_GLOBAL 0x119b
+
+static struct hearth_cl cl;
+static int32_t (*kernel_info)(hearth_cl_kernel, uint32_t, size_t, void *, size_t *);
+static int32_t (*arg_info)(hearth_cl_kernel, uint32_t, uint32_t, size_t, void *, size_t *);
+static hearth_cl_device device;
+static hearth_cl_context context;
+static hearth_cl_queue queue;
+static hearth_cl_program program;
+
+static struct piece {
+    void *base;
+    hearth_cl_mem memory;
+} pieces[MAX_PIECES];
+
+static void find(void *library, const char *name, void *to)
+{
+    void *symbol = dlsym(library, name);
+    memcpy(to, &symbol, sizeof symbol);
+}
+
+EXPORT int cuInit(unsigned flags)
+{
+    (void)flags;
+    void *library = dlopen("libOpenCL.so.1", RTLD_NOW);
+    hearth_cl_platform platform;
+    int32_t code;
+    if (!library)
+        return 1;
+    if (queue)
+        return 0;
+#define FIND(name, result, parameters) find(library, "cl" #name, &cl.name);
+    HEARTH_CL_FUNCTIONS(FIND)
+    find(library, "clGetKernelInfo", &kernel_info);
+    find(library, "clGetKernelArgInfo", &arg_info);
+    if (cl.GetPlatformIDs(1, &platform, NULL) ||
+        cl.GetDeviceIDs(platform, HEARTH_CL_DEVICE_TYPE_ALL, 1, &device, NULL))
+        return 1;
+    context = cl.CreateContext(NULL, 1, &device, NULL, NULL, &code);
+    queue = context ? cl.CreateCommandQueue(context, device, 0, &code) : NULL;
+    return !queue;
+}
+
+EXPORT int cuDriverGetVersion(int *version)
+{
+    *version = 12040;
+    return 0;
+}
+
+EXPORT int cuDeviceGetCount(int *n)
+{
+    *n = 1;
+    return 0;
+}
+
+EXPORT int cuDeviceGet(int *id, int i)
+{
+    *id = i + 7;
+    return 0;
+}
+
+EXPORT int cuDeviceGetName(char *name, int n, int id)
+{
+    (void)id;
+    strncpy(name, "a GPU that is none", (size_t)n);
+    return 0;
+}
+
+EXPORT int cuDeviceTotalMem_v2(size_t *bytes, int id)
+{
+    (void)id;
+    *bytes = (size_t)1 << 30;
+    return 0;
+}
+
+EXPORT int cuDeviceGetAttribute(int *value, int attribute, int id)
+{
+    *value = attribute == HEARTH_CUDA_MAJOR ? 9 : 1;
+    return id != 7;
+}
+
+EXPORT int cuDevicePrimaryCtxRetain(hearth_cuda_context *out, int id)
+{
+    *out = (hearth_cuda_context)(void *)context;
+    return id != 7;
+}
+
+EXPORT int cuDevicePrimaryCtxRelease_v2(int id)
+{
+    return id != 7;
+}
+
+EXPORT int cuCtxSetCurrent(hearth_cuda_context c)
+{
+    return (void *)c != (void *)context;
+}
+
+EXPORT int cuModuleLoadDataEx(hearth_cuda_module *out, const void *image, unsigned n, int *options,
+                              void **values)
+{
+    const char *text = hearth_accel_kernels_cl;
+    int32_t code;
+    (void)values;
+    if (!strstr(image, ".visible .entry norm") || n != 2 || options[0] != HEARTH_CUDA_JIT_ERROR_LOG)
+        return 218;
+    if (!program) {
+        program = cl.CreateProgramWithSource(context, 1, &text, NULL, &code);
+        if (cl.BuildProgram(program, 1, &device, "-cl-std=CL1.2 -cl-kernel-arg-info", NULL, NULL))
+            return 218;
+    }
+    *out = (hearth_cuda_module)(void *)program;
+    return 0;
+}
+
+EXPORT int cuModuleUnload(hearth_cuda_module m)
+{
+    return (void *)m != (void *)program;
+}
+
+EXPORT int cuModuleGetFunction(hearth_cuda_function *out, hearth_cuda_module m, const char *name)
+{
+    int32_t code;
+    (void)m;
+    *out = (hearth_cuda_function)(void *)cl.CreateKernel(program, name, &code);
+    return !*out;
+}
+
+EXPORT int cuMemAlloc_v2(hearth_cuda_pointer *out, size_t bytes)
+{
+    int32_t code;
+    for (int i = 0; i < MAX_PIECES; i++)
+        if (!pieces[i].base) {
+            void *p = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+            if (!p)
+                return HEARTH_CUDA_OUT_OF_MEMORY;
+            pieces[i] = (struct piece){p, cl.CreateBuffer(context, USE_HOST_PTR, bytes, p, &code)};
+            *out = (hearth_cuda_pointer)(uintptr_t)p;
+            return 0;
+        }
+    return HEARTH_CUDA_OUT_OF_MEMORY;
+}
+
+EXPORT int cuMemFree_v2(hearth_cuda_pointer at)
+{
+    cl.Finish(queue);
+    for (int i = 0; i < MAX_PIECES; i++)
+        if (pieces[i].base && pieces[i].base == (void *)(uintptr_t)at) {
+            cl.ReleaseMemObject(pieces[i].memory);
+            free(pieces[i].base);
+            pieces[i].base = NULL;
+            return 0;
+        }
+    return 1;
+}
+
+EXPORT int cuMemAllocHost_v2(void **out, size_t bytes)
+{
+    *out = malloc(bytes ? bytes : 1);
+    return !*out;
+}
+
+EXPORT int cuMemFreeHost(void *p)
+{
+    free(p);
+    return 0;
+}
+
+EXPORT int cuMemcpyHtoDAsync_v2(hearth_cuda_pointer to, const void *from, size_t n, hearth_cuda_stream s)
+{
+    (void)s;
+    cl.Finish(queue);
+    memcpy((void *)(uintptr_t)to, from, n);
+    return 0;
+}
+
+EXPORT int cuMemcpyDtoHAsync_v2(void *to, hearth_cuda_pointer from, size_t n, hearth_cuda_stream s)
+{
+    (void)s;
+    cl.Finish(queue);
+    memcpy(to, (const void *)(uintptr_t)from, n);
+    return 0;
+}
+
+EXPORT int cuMemcpyDtoDAsync_v2(hearth_cuda_pointer to, hearth_cuda_pointer from, size_t n,
+                                hearth_cuda_stream s)
+{
+    (void)s;
+    cl.Finish(queue);
+    memmove((void *)(uintptr_t)to, (const void *)(uintptr_t)from, n);
+    return 0;
+}
+
+EXPORT int cuStreamCreate(hearth_cuda_stream *out, unsigned flags)
+{
+    *out = (hearth_cuda_stream)(void *)queue;
+    return flags != HEARTH_CUDA_STREAM_OWN;
+}
+
+EXPORT int cuStreamDestroy_v2(hearth_cuda_stream s)
+{
+    return (void *)s != (void *)queue;
+}
+
+EXPORT int cuStreamSynchronize(hearth_cuda_stream s)
+{
+    return (void *)s != (void *)queue || cl.Finish(queue);
+}
+
+EXPORT int cuEventCreate(hearth_cuda_event *out, unsigned flags)
+{
+    *out = malloc(1);
+    return flags != HEARTH_CUDA_EVENT_NO_TIMING || !*out;
+}
+
+EXPORT int cuEventRecord(hearth_cuda_event e, hearth_cuda_stream s)
+{
+    return !e || (void *)s != (void *)queue;
+}
+
+EXPORT int cuEventSynchronize(hearth_cuda_event e)
+{
+    return !e || cl.Finish(queue);
+}
+
+EXPORT int cuEventDestroy_v2(hearth_cuda_event e)
+{
+    free((void *)e);
+    return 0;
+}
+
+static hearth_cl_mem memory_at(uint64_t at)
+{
+    for (int i = 0; i < MAX_PIECES; i++)
+        if (at && pieces[i].base == (void *)(uintptr_t)at)
+            return pieces[i].memory;
+    return NULL;
+}
+
+EXPORT int cuLaunchKernel(hearth_cuda_function f, unsigned x, unsigned y, unsigned z, unsigned items,
+                          unsigned items_y, unsigned items_z, unsigned shared, hearth_cuda_stream s,
+                          void **values, void **extra)
+{
+    hearth_cl_kernel kernel = (hearth_cl_kernel)(void *)f;
+    uint32_t n = 0;
+    if (items != 64 || items_y != 1 || items_z != 1 || shared || extra || (void *)s != (void *)queue ||
+        x > INT32_MAX || y > 65535 || z > 65535 || kernel_info(kernel, NUM_ARGS, sizeof n, &n, NULL))
+        return 1;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t qualifier = 0;
+        uint64_t at = 0;
+        if (arg_info(kernel, i, ARG_QUALIFIER, sizeof qualifier, &qualifier, NULL))
+            return 1;
+        const int is_pointer = qualifier == QUALIFIER_GLOBAL;
+        memcpy(&at, values[i], is_pointer ? sizeof at : 4);
+        hearth_cl_mem m = is_pointer ? memory_at(at) : NULL;
+        if (is_pointer && at && !m)
+            return 1;
+        if (cl.SetKernelArg(kernel, i, is_pointer ? sizeof m : 4, is_pointer ? (const void *)&m : values[i]))
+            return 1;
+    }
+    return cl.EnqueueNDRangeKernel(queue, kernel, 3, NULL, (const size_t[3]){(size_t)x * 64, y, z},
+                                   (const size_t[3]){64, 1, 1}, 0, NULL, NULL);
+}
