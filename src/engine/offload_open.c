@@ -284,6 +284,11 @@ static int place(struct hearth_offload *o, const struct hearth_offload_params *p
     const struct hearth_session *s = o->s;
     const int n_layer = s->model->hp.n_layer;
     int rc = HEARTH_OK;
+    o->first = n_layer;
+    if (s->model->adapters) { // which devices do not know
+        hearth_log(HEARTH_LOG_WARNING, "with adapters the CPU computes everything, and the device nothing");
+        return HEARTH_OK;
+    }
     const uint64_t workspace = knows_model(s) ? size_workspace(o, vram) : 0;
     o->first = n_layer;
     if (workspace && p->layers != 0) {
