@@ -22,6 +22,8 @@
 #   make check-soak  random sessions with random budgets for MINUTES=30 (SEED=1): the same bits, and no growth
 #   make check-serve-soak  random clients against hearth serve, built with the address sanitizer, for MINUTES=30 (SEED=1; needs Node)
 #   make bench-forecast  forecasts beside what comes of them, at five budgets: BENCH_ARGS="--models FILE,FILE"
+#   make bench-quality  perplexity, divergence, recall with fewer neurons and fewer bits; writes docs/quality.md (needs Node,
+#                   HEARTH_TEST_DATA; BENCH_ARGS="--model FILE" has another model beside those in models/)
 #   make evidence   measures again what the pages quote and writes docs/evidence.md: short ones, or NAMES="dense batch" or all
 #                   (needs Node; NAMES=page only writes the page)
 #   make studies    writes docs/studies.md again: forecasts for models and machines that are not here
@@ -53,7 +55,7 @@ GENERATOR := $(if $(shell command -v ninja 2>/dev/null),-G Ninja)
 
 .PHONY: check-device
 .PHONY: all configure deps demo test test-cross test-arm check check-budget check-budget-300 check-soak check-serve-soak check-schemas check-fit check-clients check-page format install uninstall clean
-.PHONY: bench-dense bench-batch bench-serve bench-mixed bench-versions bench-kernels bench-sparse bench-streaming bench-forecast evidence studies
+.PHONY: bench-dense bench-batch bench-serve bench-mixed bench-versions bench-kernels bench-sparse bench-streaming bench-forecast bench-quality evidence studies
 
 all: configure
 	@$(CMAKE) --build $(BUILD) --parallel $(JOBS)
@@ -128,6 +130,9 @@ bench-dense: all
 
 bench-batch: all
 	@node bench/batch.mjs --hearth $(BUILD)/hearth $(BENCH_ARGS)
+
+bench-quality: all
+	@node bench/quality.mjs --hearth $(BUILD)/hearth $(BENCH_ARGS)
 
 evidence: all
 	@node bench/evidence.mjs $(NAMES)
