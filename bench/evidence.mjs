@@ -19,6 +19,10 @@ const sets = {
             + `${hearth} plan --simulate bench/out/evidence/trained.trace --svg bench/out/evidence/cache-trained.svg`,
     },
     activity: { what: "activity of the trained model", where: "docs/synth.md", minutes: 1, command: `build/tests/synth_stats ${novels} 32 100` },
+    quality: {
+        what: "perplexity, divergence, recall and precision, three charts", where: "docs/quality.md", minutes: 10,
+        needs: "$HEARTH_TEST_DATA", command: 'make bench-quality BENCH_ARGS="$QUALITY_ARGS"', long: true,
+    },
     kernels: { what: "single kernels beside this machine's limits", where: "docs/speed.md", minutes: 3, command: "make bench-kernels", long: true },
     dense: { what: "dense 7B, beside llama.cpp", where: "docs/speed.md", minutes: 15, needs: "npm, 9 GB of disk", command: "make bench-dense", long: true },
     sparse: { what: "sparse 7B in memory, beside llama.cpp", where: "docs/speed.md", minutes: 15, needs: "npm, 10 GB", command: "make bench-sparse", long: true },
@@ -57,6 +61,9 @@ const claims = [
     { claim: "prompts of 512, half on flash", paper: P2, theirs: "405 tok/s (NPU), of 721 in memory: 56 %", ours: "59.4 tok/s (CPU), of 61.4 in memory: 97 %", by: "streaming" },
     { claim: "ablation, half on flash", paper: P2, theirs: "0.40, bundles 1.09, cache 4.18, pipeline 9.60, NPU 11.07 tok/s", ours: "the steps are measured, the table is not on a page yet; looking ahead brings 1.3x", by: "streaming" },
     { claim: "hit rate of the neuron cache, half in memory", paper: P2, theirs: "95 to 96.5 %", ours: "93.7 % (synthetic), 72.8 % (small trained model, whose activity is even)", by: "cache-trained" },
+    { claim: "SiLU model with half of its neurons left out", paper: P2, theirs: "5.3 tok/s, 2.4x LLMFlash", ours: null, by: "quality", note: "the quality is measured, the speed is not" },
+    { claim: "predictors find the active neurons", paper: P1, theirs: "above 95 %", ours: "98 % of the magnitudes ([quality.md](quality.md) has recall and precision)", by: "quality" },
+    { claim: "quality with predictors beside dense", paper: P1, theirs: "perplexity within 0.1 % (where training of predictors ends)", ours: "see [quality.md](quality.md)", by: "quality" },
     { claim: "GPU and CPU together, over llama.cpp", paper: P1, theirs: "7.23x (mean), 11.69x (most)", ours: null, by: null },
     { claim: "energy of a token", paper: P2, theirs: "0.257 J, llama.cpp 0.672 J", ours: null, by: null },
 ];
@@ -71,7 +78,7 @@ const machine = () => `${cpus()[0].model.trim()}, ${cpus().length} threads`;
 function measure(name) {
     const set = sets[name], start = Date.now();
     for (const [, variable] of (set.command + (set.needs ?? "")).matchAll(/\$([A-Z_]+)/g))
-        if (process.env[variable] === undefined)
+        if (process.env[variable] === undefined && variable !== "QUALITY_ARGS")
             return fail(`${name} needs ${variable} in the environment: ${set.needs}`);
     mkdirSync(folder, { recursive: true });
     console.error(`${name}: ${set.command} (about ${set.minutes} min)`);
@@ -98,7 +105,7 @@ function page() {
 What the figures on these pages come from. \`make evidence\` runs the short commands again, \`make
 evidence NAMES="dense sparse"\` those it names, \`NAMES=all\` all, and writes this page. What a command
 prints is kept in \`bench/out/evidence/NAME.txt\`; pages and charts that are made wholly by a command
-(studies.md, batch.svg) are written, figures that a page quotes in its text are set beside what
+(studies.md, quality.md, batch.svg) are written, figures that a page quotes in its text are set beside what
 is printed by hand. Machines of others are shared and differ: a figure belongs to the machine and day
 that its page names.
 

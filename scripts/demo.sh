@@ -32,8 +32,8 @@ mib() {
 speed() {
     awk -v n="$1" 'BEGIN { printf n == "" ? "-" : n < 100 ? "%.1f" : "%.0f", n }'
 }
-percent() {
-    awk -v n="$1" 'BEGIN { printf n == "" ? "-" : "%.0f %%", 100 * n }'
+percent() { # SHARE WORDS
+    awk -v n="$1" -v words="${2:-}" 'BEGIN { if (n == "") printf "-"; else printf "%.0f %%%s", 100 * n, words }'
 }
 
 # say NAME TITLE OPTION...: generates with these options, showing the command and the text as it comes, and keeps text and
@@ -83,7 +83,7 @@ show() {
     row "read from the file for a token" "-" "$(mib "$(of "$tmp/part.streaming" read_bytes_per_token)")" \
         "$(mib "$(of "$tmp/plan" read_bytes_per_token)")"
     row "in the cache or on its way" "-" "$(percent "$(of "$tmp/part.streaming" hit_rate)")" \
-        "$(percent "$(of "$tmp/plan" hit_rate)") cached"
+        "$(percent "$(of "$tmp/plan" hit_rate)" " cached")"
     echo
 }
 
