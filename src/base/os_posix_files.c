@@ -356,7 +356,9 @@ void hearth_outfile_cut(struct hearth_outfile *f, uint64_t offset)
 // NULL: no memory, or too many links; errno says which.
 static char *follow_links(const char *path)
 {
-    char *at = hearth_strndup(path, strlen(path)), target[PATH_MAX];
+    char target[PATH_MAX];
+    errno = ENOMEM; // not every allocator says so
+    char *at = hearth_strndup(path, strlen(path));
     for (int i = 0; at; i++) {
         const ssize_t n = readlink(at, target, sizeof target - 1);
         if (n < 0)
@@ -528,6 +530,8 @@ int hearth_outfile_open(struct hearth_outfile **out, const char *path, struct he
 {
     *out = NULL;
     char *file = follow_links(path);
+    if (!file && errno == ENOMEM)
+        return hearth_fail(err, HEARTH_E_MEMORY, "%s: no memory to write the file", path);
     if (!file)
         return hearth_fail_errno(err, errno, "%s: cannot write the file", path);
     const int rc = open_out(out, file, err);
