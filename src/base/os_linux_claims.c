@@ -24,7 +24,6 @@
 // A socket of this name, or -1: the name is taken, or there are no such sockets.
 static int open_name(const char *name)
 {
-#if defined(__linux__)
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     const size_t n = strlen(name);
     if (n + 1 > sizeof address.sun_path)
@@ -37,9 +36,6 @@ static int open_name(const char *name)
               (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n)))
         return s;
     close(s);
-#else
-    (void)name;
-#endif
     return -1;
 }
 

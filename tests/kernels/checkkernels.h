@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/os.h"
 #include "base/threads.h"
 #include "kernels/kernels.h"
 

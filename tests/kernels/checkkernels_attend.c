@@ -93,7 +93,7 @@ static void check_one(const struct shape *shape, uint32_t type_k, uint32_t type_
             memcpy(q + i * q_stride, x, q_stride);
         free(x);
     }
-    void *scratch = aligned_alloc(64, check_scratch(shape->dim));
+    void *scratch = hearth_aligned_alloc(64, check_scratch(shape->dim));
     struct state *want = calloc(1, sizeof *want);
     reference(want, shape, &keys, &values, q, q_stride, scratch);
     for (int l = 1; l < check_n_levels; l++) {
@@ -125,7 +125,7 @@ static void check_one(const struct shape *shape, uint32_t type_k, uint32_t type_
                            (double)max[i], (double)want->max[i]);
     }
     free(want);
-    free(scratch);
+    hearth_aligned_free(scratch);
     check_free_all();
 }
 

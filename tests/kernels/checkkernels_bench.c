@@ -197,7 +197,7 @@ static void bench_attention(struct hearth_pool *pool, struct bench *b, const cha
                 snprintf(name, sizeof name, "attention %s %zu", hearth_type_info(a.type)->name, a.dim);
                 if ((filter && !strstr(name, filter)) || !a.k->attend_scores[a.type])
                     continue;
-                uint8_t *acts = aligned_alloc(64, hearth_acts_bytes(a.dim) * a.queries);
+                uint8_t *acts = hearth_aligned_alloc(64, hearth_acts_bytes(a.dim) * a.queries);
                 for (size_t q = 0; q < a.queries; q++)
                     a.k->quantize_acts(acts + q * hearth_acts_bytes(a.dim), plain + q * a.dim, a.dim);
                 b->x = hearth_type_info(a.type)->unit_elems ? acts : (const void *)plain;
@@ -217,7 +217,7 @@ static void bench_attention(struct hearth_pool *pool, struct bench *b, const cha
                 bench_report(name, check_levels[l].name, a.queries, gbs, roof,
                              gbs / (double)a.row * (double)(a.dim * a.queries), 1,
                              plain_type ? bench_peak(pool, a.k->cpu, false) : 0);
-                free(acts);
+                hearth_aligned_free(acts);
             }
 }
 
@@ -249,10 +249,10 @@ void bench_kernels(const char *filter, const char *json)
     }
     check_fill(x, LONG_K);
     check_levels[0].k.quantize_acts(long_acts.base, x, LONG_K);
-    float *plain = aligned_alloc(64, 512 * K * sizeof *plain);
+    float *plain = hearth_aligned_alloc(64, 512 * K * sizeof *plain);
     memset(plain, 0, 512 * K * sizeof *plain);
     for (int i = 0; i < threads; i++)
-        b.scratch[i] = aligned_alloc(64, check_scratch(LONG_K));
+        b.scratch[i] = hearth_aligned_alloc(64, check_scratch(LONG_K));
     b.w = weights.base;
     const double roof = (double)BYTES / seconds(pool, read_task, &b, (int)(BYTES >> 20)) / 1e9;
     double peaks[8][2];
@@ -296,9 +296,9 @@ void bench_kernels(const char *filter, const char *json)
     bench_attention(pool, &b, filter, roof, plain);
     bench_report_close();
     free(x);
-    free(plain);
+    hearth_aligned_free(plain);
     for (int i = 0; i < threads; i++)
-        free(b.scratch[i]);
+        hearth_aligned_free(b.scratch[i]);
     hearth_region_close(&weights);
     hearth_region_close(&acts);
     hearth_region_close(&long_acts);

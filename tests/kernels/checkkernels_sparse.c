@@ -49,7 +49,7 @@ static void check_dot_rows(uint32_t type)
     make_list(&l, type, k);
     float *x = malloc(k * sizeof *x);
     const size_t x_stride = info->unit_elems ? hearth_acts_bytes(k) : k * sizeof *x;
-    uint8_t *acts = aligned_alloc(64, (tokens * x_stride + 63) / 64 * 64);
+    uint8_t *acts = hearth_aligned_alloc(64, (tokens * x_stride + 63) / 64 * 64);
     for (size_t t = 0; t < tokens; t++) {
         check_fill(x, k);
         for (size_t i = 0; i < k; i++)
@@ -63,7 +63,7 @@ static void check_dot_rows(uint32_t type)
     snprintf(name, sizeof name, "dot_rows %s k %zu rows %zu tokens %zu", info->name, k, l.n, tokens);
     float *want = malloc(l.n * tokens * sizeof *want);
     const size_t scratch_bytes = check_scratch(k);
-    void *scratch = aligned_alloc(64, scratch_bytes);
+    void *scratch = hearth_aligned_alloc(64, scratch_bytes);
     for (size_t i = 0; i < l.n; i++)
         check_levels[0].k.step[type](want + i, l.n, l.rows[i], 0, k, 1, acts, x_stride, tokens, scratch);
     for (int level = 0; level < check_n_levels; level++) {
@@ -71,9 +71,9 @@ static void check_dot_rows(uint32_t type)
         check_levels[level].k.dot_rows[type](out, l.rows, l.n, k, acts, x_stride, tokens, scratch);
         check_same(name, check_levels[level].name, out, want, l.n * tokens);
     }
-    free(scratch);
+    hearth_aligned_free(scratch);
     free(want);
-    free(acts);
+    hearth_aligned_free(acts);
     free(x);
     check_free_all();
 }

@@ -20,6 +20,7 @@ int main(void)
 
 #include "base/cpu.h"
 #include "base/log.h"
+#include "base/os.h"
 #include "base/threads.h"
 #include "engine/session.h"
 #include "golden_models.h"
@@ -180,7 +181,7 @@ static struct product make_product(uint32_t type, size_t k, size_t rows, size_t 
     const size_t stride = hearth_type_bytes(type, k), x_stride = hearth_acts_bytes(k);
     struct product p = {type, k, rows, tokens, rows * stride, tokens * x_stride, NULL, NULL};
     p.w = malloc(p.w_bytes); // so that reading beyond its end is noticed by a sanitizer
-    p.x = aligned_alloc(64, p.x_bytes);
+    p.x = hearth_aligned_alloc(64, p.x_bytes);
     float *x = malloc(k * sizeof *x);
     for (size_t r = 0; r < rows; r++)
         draw_row(type, p.w + r * stride, k);
@@ -196,12 +197,12 @@ static struct product make_product(uint32_t type, size_t k, size_t rows, size_t 
 static float *run_product(const struct product *p, const struct hearth_kernels *k)
 {
     float *out = malloc(p->tokens * p->rows * sizeof *out);
-    void *scratch = aligned_alloc(64, room_for(p->k));
+    void *scratch = hearth_aligned_alloc(64, room_for(p->k));
     memset(scratch, 0xff, room_for(p->k)); // whatever earlier calls leave there must not matter
     memset(out, 0xee, p->tokens * p->rows * sizeof *out);
     k->prompt[p->type](out, p->rows, p->w, p->w_bytes / p->rows, p->k, p->rows, p->x, p->x_bytes / p->tokens,
                        p->tokens, scratch);
-    free(scratch);
+    hearth_aligned_free(scratch);
     return out;
 }
 
@@ -221,7 +222,7 @@ static void check_product(uint32_t type, size_t k, size_t rows, size_t tokens)
     }
     free(want);
     free(p.w);
-    free(p.x);
+    hearth_aligned_free(p.x);
 }
 
 // The borders of groups (256 and 512 elements), of panels (32 rows), of tiles (8 or 12 tokens) and of what
@@ -272,7 +273,7 @@ static void test_choice(void **unused)
         free(got);
         free(want);
         free(p.w);
-        free(p.x);
+        hearth_aligned_free(p.x);
     }
 }
 
@@ -295,7 +296,7 @@ static void test_nan(void **unused)
         free(got);
         free(want);
         free(p.w);
-        free(p.x);
+        hearth_aligned_free(p.x);
     }
 }
 
@@ -331,7 +332,7 @@ static void test_threads(void **unused)
     hearth_pool_close(&pool);
     free(s.want);
     free(s.p.w);
-    free(s.p.x);
+    hearth_aligned_free(s.p.x);
 }
 
 // ---- letting them in

@@ -53,7 +53,7 @@ static void check_distribution(struct hearth_sampler_params p, const int *kept, 
     for (int i = 0; i < n_kept; i++)
         sum += exp((double)(logits[kept[i]] / p.temp));
     for (int i = 0; i < n_kept; i++) {
-        double want = DRAWS * exp((double)(logits[kept[i]] / p.temp)) / sum;
+        double want = (int)DRAWS * exp((double)(logits[kept[i]] / p.temp)) / sum;
         chi2 += (counts[kept[i]] - want) * (counts[kept[i]] - want) / want;
         counts[kept[i]] = 0;
     }
@@ -206,9 +206,9 @@ static void test_top_n_sigma(void **state)
     (void)state;
     double mean = 0, var = 0;
     for (int i = 0; i < N; i++)
-        mean += (double)logits[i] / N;
+        mean += (double)logits[i] / (int)N;
     for (int i = 0; i < N; i++)
-        var += ((double)logits[i] - mean) * ((double)logits[i] - mean) / N;
+        var += ((double)logits[i] - mean) * ((double)logits[i] - mean) / (int)N;
     for (float n = 0; n < 3; n += 0.25f) {
         unsigned want = 0;
         for (int i = 0; i < N; i++)
@@ -462,7 +462,7 @@ static void test_mirostat_1(void **state)
     for (float tau = 0.05f; tau < 3; tau += 0.05f) {
         p.mirostat_tau = tau;
         double k = pow(epsilon * pow(2, 2 * (double)tau) / (1 - pow(N, -epsilon)), 1 / s_hat);
-        int want = k < 1 ? 1 : k > N ? N : (int)k, kept = 0;
+        int want = k < 1 ? 1 : k > (int)N ? (int)N : (int)k, kept = 0;
         if (fabs(k - round(k)) < 1e-3)
             continue; // either side of a whole number is right
         for (unsigned bits = support(p); bits; bits &= bits - 1)

@@ -124,7 +124,7 @@ static void test_llama_bpe(void **state)
     }
     struct hearth_str *merges = calloc(n, sizeof *merges);
     for (char *line = bpe; *line;) {
-        char *eol = strchrnul(line, '\n');
+        char *eol = line + strcspn(line, "\n");
         if (*line != '#' || memchr(line, ' ', (size_t)(eol - line)) != line + 9) // "#version: 0.2"
             merges[spec.n_merges++] = (struct hearth_str){line, (size_t)(eol - line)};
         line = *eol ? eol + 1 : eol;
@@ -210,7 +210,7 @@ static void test_qwen2(void **state)
     struct hearth_vocab_spec spec = {
         .model = "gpt2", .pre = "qwen2", .bos = -1, .eos = -1, .eot = -1, .unk = -1, .pad = -1};
     for (char *line = file; *line;) {
-        char *space = strchr(line, ' '), *eol = strchrnul(line, '\n');
+        char *space = strchr(line, ' '), *eol = line + strcspn(line, "\n");
         assert_true(space && space < eol);
         assert_int_equal(strtol(space, NULL, 10), spec.n_tokens);
         size_t length = base64_decode(line, (size_t)(space - line), b);
