@@ -7,6 +7,9 @@
 #   make test       install what is needed, build, run all tests
 #   make test-cross  the kernels on 64-bit ARM, compiled and emulated here (cmake/aarch64.cmake says what it needs)
 #   make test-arm   the library's tests on 64-bit ARM, the same way; fetches Debian's ARM libraries into build-arm
+#   make cross TARGET=x86_64-windows  the program for another system, in build-cross (docs/ports.md)
+#   make dist       archives of the program for all systems, with their sums, in build-cross/dist
+#   make test-windows  program and tests for Windows under Wine (REGEX=NAME: some of the tests)
 #   make bench-dense  Hearth beside llama.cpp on a dense 7B file (needs Node, npm, 9 GB of disk and 10 GB of memory)
 #   make bench-sparse Hearth on a sparse 7B file beside llama.cpp on a dense one (the same, 10 GB of disk)
 #   make bench-streaming  a sparse 7B pack with half and a quarter of its neurons in memory (the same, 10 GB of disk)
@@ -54,7 +57,7 @@ DEMO_TOKENS ?= 120
 GENERATOR := $(if $(shell command -v ninja 2>/dev/null),-G Ninja)
 
 .PHONY: check-device
-.PHONY: all configure deps demo test test-cross test-arm check check-budget check-budget-300 check-soak check-serve-soak check-schemas check-fit check-clients check-page format install uninstall clean
+.PHONY: all configure deps demo test test-cross test-arm test-windows cross dist check check-budget check-budget-300 check-soak check-serve-soak check-schemas check-fit check-clients check-page format install uninstall clean
 .PHONY: bench-dense bench-batch bench-serve bench-mixed bench-versions bench-kernels bench-sparse bench-streaming bench-forecast bench-quality evidence studies
 
 all: configure
@@ -97,6 +100,15 @@ test-arm:
 	    -DHEARTH_ARM_ROOT=$(abspath $(BUILD)-arm/libraries)
 	$(CMAKE) --build $(BUILD)-arm --parallel $(JOBS)
 	cd $(BUILD)-arm && ctest --output-on-failure --parallel $(JOBS) $(or $(CTEST),-LE cli)
+
+cross:
+	JOBS=$(JOBS) scripts/cross.sh $(or $(TARGET),x86_64-linux-musl) $(BUILD)-cross
+
+dist:
+	JOBS=$(JOBS) scripts/dist.sh $(BUILD)-cross
+
+test-windows: all
+	JOBS=$(JOBS) HEARTH=$(BUILD)/hearth scripts/test-windows.sh $(BUILD)-cross $(REGEX)
 
 check-schemas: all
 	@HEARTH_GENERATED=$(BUILD)/generated.txt $(BUILD)/tests/test_schema
