@@ -328,7 +328,7 @@ static bool is_to_stop(void *arg)
     return hearth_source_is_to_stop(&x->setup, 1);
 }
 
-static int wait(struct experts_state *x, struct visit *v, struct hearth_error *err)
+static int await(struct experts_state *x, struct visit *v, struct hearth_error *err)
 {
     return hearth_reader_wait_or_stop(x->setup.reader, &v->job, (struct hearth_reader_stop){is_to_stop, x},
                                       err);
@@ -344,10 +344,10 @@ static int gather_group(struct experts_state *x, int i)
         if (v->done || (end > i && !is_ready(x, v)))
             break;
         struct hearth_error err = {0};
-        int rc = v->reading ? wait(x, v, &err) : HEARTH_OK;
+        int rc = v->reading ? await(x, v, &err) : HEARTH_OK;
         if (rc && rc != HEARTH_E_INTERRUPTED) { // it may have been read ahead, long ago
             start_reading(x, x->layer, (uint32_t)x->order[end]);
-            rc = wait(x, v, &err);
+            rc = await(x, v, &err);
         }
         if (rc) {
             hearth_fault_stop(x->setup.now->fault, &err);
