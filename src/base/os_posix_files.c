@@ -525,16 +525,20 @@ static int open_out(struct hearth_outfile **out, const char *path, struct hearth
     return rc;
 }
 
-// A rename to a link would put the file in the link's place.
+// A rename to a link would put the file in the link's place. What is wrong with what a link such as /dev/stdout leads
+// to is told by the name that was given.
 int hearth_outfile_open(struct hearth_outfile **out, const char *path, struct hearth_error *err)
 {
     *out = NULL;
+    int rc = check_out_name(path, err);
+    if (rc)
+        return rc;
     char *file = follow_links(path);
     if (!file && errno == ENOMEM)
         return hearth_fail(err, HEARTH_E_MEMORY, "%s: no memory to write the file", path);
     if (!file)
         return hearth_fail_errno(err, errno, "%s: cannot write the file", path);
-    const int rc = open_out(out, file, err);
+    rc = open_out(out, file, err);
     free(file);
     return rc;
 }

@@ -424,7 +424,10 @@ static void test_outfile_links(void **state)
     assert_int_not_equal(hearth_outfile_save(circle, "a", 1, &err), HEARTH_OK);
     assert_int_not_equal(hearth_outfile_save(none, "a", 1, &err), HEARTH_OK);
     assert_non_null(strstr(err.message, "nowhere/file"));
-    assert_int_equal(empty_folder(), 5);
+    assert_int_equal(symlink("/dev/null", in_folder("device")), 0);
+    assert_int_not_equal(hearth_outfile_save(in_folder("device"), "a", 1, &err), HEARTH_OK);
+    assert_non_null(strstr(err.message, "device: exists and is not a regular file"));
+    assert_int_equal(empty_folder(), 6);
 }
 
 // Zeros that take no room, behind what was written and before what comes, and at the end.
