@@ -38,6 +38,6 @@ int hearth_cmd_devices(const struct hearth_options *o)
     if (o->json)
         return hearth_json_answer(list);
     if (!n)
-        hearth_cli_info("there is no device: no driver of OpenCL names one");
+        hearth_cli_info("there is no device: no driver of OpenCL or CUDA names one");
     return HEARTH_EXIT_OK;
 }

@@ -56,7 +56,7 @@ void hearth_cli_choose_device(const struct hearth_options *o, struct hearth_sess
     if (!o->device) {
         const int gpu = first_gpu();
         if (gpu < 0) {
-            hearth_cli_info("without effect here: %s (there is no GPU with a driver of OpenCL)",
+            hearth_cli_info("without effect here: %s (there is no GPU with a driver of OpenCL or CUDA)",
                             o->vram ? "--vram" : "--gpu-layers");
             return;
         }

@@ -720,7 +720,7 @@ const struct hearth_command hearth_command_table[] = {
      DEVICES,
      {{NULL, 0}},
      "list GPUs and other devices",
-     "Lists the devices that --device can name: what drivers of OpenCL have, with their memory, and whether they give "
+     "Lists the devices that --device can name: what drivers of OpenCL and CUDA have, with their memory, and whether they give "
      "the CPU's bits, as far as their drivers say. When a device is used, that is checked.",
      "hearth devices\n"
      "hearth run model.gguf -p \"Once upon a time\" --device 0 --vram 6G",

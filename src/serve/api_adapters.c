@@ -3,7 +3,10 @@
 // is kept of prompts depends on them.
 #include "serve/adapters.h"
 
+#include <string.h>
+
 #include "serve/api.h"
+#include "schema/json_string.h"
 #include "serve/fields.h"
 
 void hearth_api_adapters(struct hearth_exchange *x)
@@ -11,9 +14,10 @@ void hearth_api_adapters(struct hearth_exchange *x)
     const struct hearth_served *served = &x->server->served;
     json_t *all = json_array();
     for (size_t i = 0; i < served->n_adapters; i++)
-        json_array_append_new(all, json_pack("{s:I, s:s, s:f}", "id", (json_int_t)i, "path",
-                                             served->adapters[i].path, "scale",
-                                             (double)served->adapters[i].scale));
+        json_array_append_new(
+            all, json_pack("{s:I, s:o, s:f}", "id", (json_int_t)i, "path",
+                           hearth_json_string(served->adapters[i].path, strlen(served->adapters[i].path)),
+                           "scale", (double)served->adapters[i].scale));
     hearth_exchange_json(x, 200, all);
 }
 
