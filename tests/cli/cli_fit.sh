@@ -67,7 +67,7 @@ exactly err_has "this pack has no predictors"
 err_lacks "a smaller -c"
 exactly run 0 run "$tmp/pack.gguf" "${tight[@]}" -n 4 --ram "$budget"
 err_lacks "predictors"
-head -c 1200 "$source_dir/README.md" >"$tmp/text" # nearly all of the context
+yes "It was a dark and stormy night, and the rain fell." | head -n 32 >"$tmp/text" # nearly all of the context
 context=(-f "$tmp/text" -np 12 -ub 64 -t 1 --io pread)
 budget=$(least "$model" "${context[@]}")
 exactly run 0 run "$model" "${context[@]}" --ram "$budget" -v
