@@ -57,13 +57,15 @@ processor=${target%%-*}
 case $here$folder in
 *[[:blank:]]*) die "there is a blank in the path $here or $folder: the libraries' build files cannot do with that" ;;
 esac
-for tool in cmake ninja make python3 apt-get dpkg-source sha256sum pkg-config; do
+for tool in flock cmake ninja make python3 apt-get dpkg-source sha256sum pkg-config; do
     command -v $tool >/dev/null 2>&1 || die "$tool is not installed (Debian: cmake ninja-build make python3 apt dpkg-dev pkg-config)"
 done
 mkdir -p "$folder"
 folder=$(cd "$folder" && pwd)
 root=$folder/$target
 mkdir -p "$root/stamps" "$root/licences"
+exec 9>"$root/lock" # two builds of one target would spoil each other's libraries
+flock 9
 
 # ---- zig
 
