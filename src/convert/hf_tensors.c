@@ -379,12 +379,18 @@ static bool ends_with(const char *name, const char *end)
     return n >= k && !strcmp(name + n - k, end);
 }
 
+// Where the text's tensors have a prefix of their own, those without it are an image's.
+static bool is_of_images(const struct finding *f, const char *name)
+{
+    static const char text[] = "language_model.";
+    return f->m->outer && strstr(f->base, text) && !strstr(name, text) && strcmp(name, "lm_head.weight") != 0;
+}
+
 // Tables that the code can compute, from old checkpoints; and predictors, where others are given.
 static bool is_needless(const struct finding *f, const char *name)
 {
     return ends_with(name, ".rotary_emb.inv_freq") || ends_with(name, ".attention.masked_bias") ||
-           ends_with(name, ".self_attention.maybe_rotary.inv_freq") ||
-           (f->m->outer && !strstr(name, "language_model.") && strcmp(name, "lm_head.weight") != 0) ||
+           ends_with(name, ".self_attention.maybe_rotary.inv_freq") || is_of_images(f, name) ||
            (f->predictors_given && strstr(name, ".predictor.fc"));
 }
 
