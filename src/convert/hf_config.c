@@ -14,6 +14,11 @@ static int u32(const struct hearth_hf_model *m, const char *key, bool required, 
     return hearth_json_u32(&m->config, m->config.root, key, required, out, err);
 }
 
+static double or_else(double given, double general)
+{
+    return given > 0 ? given : general;
+}
+
 static int unsupported(const struct hearth_hf_model *m, const char *key, const char *what,
                        struct hearth_error *err)
 {
@@ -98,9 +103,7 @@ static int read_activation(struct hearth_hf_model *m, const char *wanted, struct
             return rc;
     }
     if (!name)
-        name = !strcmp(m->family->arch, "falcon") ? "gelu"
-               : !strcmp(m->family->arch, "opt")  ? "relu"
-                                                  : "silu";
+        name = m->family->defaults.activation ? m->family->defaults.activation : "silu";
     const int rc = use_activation(m, name, err);
     if (!rc && !strcasecmp(name, "fatrelu"))
         warn_of_threshold(m);
@@ -177,6 +180,7 @@ static int read_rope_type(struct hearth_hf_model *m, const json_t *rope, const c
 static int read_rope_of_windows(struct hearth_hf_model *m, const json_t *rope, struct hearth_error *err)
 {
     const json_t *own = json_object_get(rope, "sliding_attention");
+    m->rope_theta_window = m->family->defaults.rope_theta_window;
     int rc = hearth_json_f64(&m->config, m->config.root, "rope_local_base_freq", false, &m->rope_theta_window,
                              err);
     if (!rc && json_is_object(own) && json_object_get(own, "rope_type") &&
@@ -220,8 +224,8 @@ static int read_rope(struct hearth_hf_model *m, struct hearth_error *err)
     if (json_object_get(rope, "mrope_section") && !m->family->rope_partial)
         return unsupported(m, "rope_scaling", "rotations of images are not supported", err);
     const char *type = "default";
-    double share = 1;
-    m->rope_theta = 10000;
+    double share = or_else(m->family->defaults.rope_share, 1);
+    m->rope_theta = or_else(m->family->defaults.rope_theta, 10000);
     int rc = hearth_json_f64(&m->config, root, "rope_theta", false, &m->rope_theta, err);
     if (!rc)
         rc = hearth_json_f64(&m->config, rope, "rope_theta", false, &m->rope_theta, err);
@@ -275,6 +279,8 @@ static int read_window(struct hearth_hf_model *m, struct hearth_error *err)
     const bool is_qwen = !strncmp(m->family->arch, "qwen", 4);
     if (is_qwen && !json_is_true(json_object_get(root, "use_sliding_window")))
         return HEARTH_OK;
+    if (!json_is_null(json_object_get(root, "sliding_window"))) // which says that there is none
+        m->window = m->family->defaults.window;
     int rc = u32(m, "sliding_window", false, &m->window, err);
     if (rc || !m->window)
         return rc;
@@ -298,22 +304,50 @@ static int read_window(struct hearth_hf_model *m, struct hearth_error *err)
 
 // ---- all
 
-static int read_sizes(struct hearth_hf_model *m, struct hearth_error *err)
+static void take_defaults(struct hearth_hf_model *m)
 {
-    int rc = u32(m, "vocab_size", true, &m->n_vocab, err);
-    if (!rc)
-        rc = u32(m, "hidden_size", true, &m->n_embd, err);
-    if (!rc && !json_object_get(m->config.root, "num_hidden_layers")) // Falcon's old names
-        rc = u32(m, "n_layer", false, &m->n_layer, err);
-    if (!rc)
-        rc = u32(m, "num_hidden_layers", !m->n_layer, &m->n_layer, err);
-    if (!rc && !json_object_get(m->config.root, "num_attention_heads"))
+    const struct hearth_hf_defaults *d = &m->family->defaults;
+    m->n_vocab = d->n_vocab;
+    m->n_ctx = d->n_ctx;
+    m->n_embd = d->n_embd;
+    m->n_layer = d->n_layer;
+    m->n_head = d->n_head;
+    m->n_ff = d->n_ff;
+    m->tied = d->tied;
+    m->norm_eps = or_else(d->norm_eps, 1e-6);
+}
+
+static int read_heads(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    const struct hearth_hf_defaults *d = &m->family->defaults;
+    int rc = HEARTH_OK;
+    if (!json_object_get(m->config.root, "num_attention_heads")) // Falcon's old name
         rc = u32(m, "n_head", false, &m->n_head, err);
     if (!rc)
         rc = u32(m, "num_attention_heads", !m->n_head, &m->n_head, err);
-    m->n_head_kv = m->n_head;
+    m->n_head_kv = d->n_head_kv ? d->n_head_kv : m->n_head;
+    return rc ? rc : u32(m, "num_key_value_heads", false, &m->n_head_kv, err);
+}
+
+static int read_head_dim(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    const uint32_t by_default = m->family->defaults.head_dim;
+    m->own_head_dim = by_default || json_is_integer(json_object_get(m->config.root, "head_dim"));
+    m->head_dim = by_default ? by_default : m->n_embd / m->n_head;
+    return u32(m, "head_dim", false, &m->head_dim, err);
+}
+
+static int read_sizes(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    int rc = u32(m, "vocab_size", !m->n_vocab, &m->n_vocab, err);
     if (!rc)
-        rc = u32(m, "num_key_value_heads", false, &m->n_head_kv, err);
+        rc = u32(m, "hidden_size", !m->n_embd, &m->n_embd, err);
+    if (!rc && !json_object_get(m->config.root, "num_hidden_layers")) // Falcon's old name
+        rc = u32(m, "n_layer", false, &m->n_layer, err);
+    if (!rc)
+        rc = u32(m, "num_hidden_layers", !m->n_layer, &m->n_layer, err);
+    if (!rc)
+        rc = read_heads(m, err);
     if (!rc)
         rc = u32(m, "max_position_embeddings", false, &m->n_ctx, err);
     if (!rc)
@@ -324,9 +358,7 @@ static int read_sizes(struct hearth_hf_model *m, struct hearth_error *err)
         m->n_head % m->n_head_kv)
         return hearth_fail(err, HEARTH_E_FORMAT,
                            "%s: sizes of zero, too many layers, or heads that do not divide", m->config.path);
-    m->head_dim = m->n_embd / m->n_head;
-    m->own_head_dim = json_is_integer(json_object_get(m->config.root, "head_dim"));
-    return u32(m, "head_dim", false, &m->head_dim, err);
+    return read_head_dim(m, err);
 }
 
 static int check(const struct hearth_hf_model *m, struct hearth_error *err)
@@ -349,14 +381,15 @@ static int check(const struct hearth_hf_model *m, struct hearth_error *err)
 int hearth_hf_model_open(struct hearth_hf_model *m, const char *folder, const char *activation,
                          struct hearth_error *err)
 {
-    *m = (struct hearth_hf_model){.folder = folder, .norm_eps = 1e-6, .has_rope = true, .renorm = true};
+    *m = (struct hearth_hf_model){.folder = folder, .has_rope = true, .renorm = true};
     int rc = hearth_json_file_open(&m->config, folder, "config.json", true, err);
     if (!rc)
         rc = find_family(m, err);
-    if (!rc)
+    if (!rc) {
         use_text_config(m);
-    if (!rc)
+        take_defaults(m);
         rc = read_sizes(m, err);
+    }
     if (!rc && m->outer)
         rc = hearth_json_bool(&m->config, m->outer, "tie_word_embeddings", &m->tied, err);
     if (!rc)

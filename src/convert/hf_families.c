@@ -290,9 +290,9 @@ static int expect(const struct hearth_hf_model *m, const char *key, bool value, 
 
 static int read_experts(struct hearth_hf_model *m, const char *count, struct hearth_error *err)
 {
-    int rc = u32(m, count, true, &m->n_expert, err);
+    int rc = u32(m, count, !m->n_expert, &m->n_expert, err);
     if (!rc)
-        rc = u32(m, "num_experts_per_tok", true, &m->n_expert_used, err);
+        rc = u32(m, "num_experts_per_tok", !m->n_expert_used, &m->n_expert_used, err);
     if (!rc && (!m->n_expert || m->n_expert > 4096 || !m->n_expert_used || m->n_expert_used > m->n_expert))
         rc = hearth_fail(err, HEARTH_E_FORMAT, "%s: %u of %u experts cannot be used", m->config.path,
                          m->n_expert_used, m->n_expert);
@@ -307,9 +307,6 @@ static int read_mixtral(struct hearth_hf_model *m, struct hearth_error *err)
 
 static int read_qwen3(struct hearth_hf_model *m, struct hearth_error *err)
 {
-    if (!m->own_head_dim) // transformers' default, whatever the width
-        m->head_dim = 128;
-    m->own_head_dim = true;
     return expect(m, "attention_bias", false, false, err);
 }
 
@@ -335,11 +332,6 @@ static int read_falcon(struct hearth_hf_model *m, struct hearth_error *err)
 {
     bool is_new = false, one = true;
     uint32_t kv = m->n_head;
-    m->norm_eps = 1e-5;
-    if (!m->n_ctx)
-        m->n_ctx = 2048;
-    if (!json_object_get(m->config.root, "tie_word_embeddings"))
-        m->tied = true;
     int rc = expect(m, "alibi", false, false, err);
     if (!rc)
         rc = expect(m, "bias", false, false, err);
@@ -370,10 +362,7 @@ static int read_falcon(struct hearth_hf_model *m, struct hearth_error *err)
 static int read_opt(struct hearth_hf_model *m, struct hearth_error *err)
 {
     uint32_t width = m->n_embd;
-    m->norm_eps = 1e-5;
     m->has_rope = false;
-    if (!json_object_get(m->config.root, "tie_word_embeddings"))
-        m->tied = true;
     int rc = u32(m, "ffn_dim", true, &m->n_ff, err);
     if (!rc)
         rc = u32(m, "word_embed_proj_dim", false, &width, err);
@@ -389,11 +378,11 @@ static int read_opt(struct hearth_hf_model *m, struct hearth_error *err)
     return rc ? rc : expect(m, "layer_norm_elementwise_affine", true, true, err);
 }
 
-// A number that must be there with this value, or not at all.
-static int expect_number(const struct hearth_hf_model *m, const char *key, double value,
+// A number that must have this value, or be absent if that is its default.
+static int expect_number(const struct hearth_hf_model *m, const char *key, double value, double by_default,
                          struct hearth_error *err)
 {
-    double is = value;
+    double is = by_default;
     const int rc = hearth_json_f64(&m->config, m->config.root, key, false, &is, err);
     if (rc || is == value)
         return rc;
@@ -404,11 +393,6 @@ static int expect_number(const struct hearth_hf_model *m, const char *key, doubl
 static int read_gemma3(struct hearth_hf_model *m, struct hearth_error *err)
 {
     static const char *const caps[] = {"attn_logit_softcapping", "final_logit_softcapping"};
-    if (!m->own_head_dim) // transformers' default
-        m->head_dim = 256;
-    m->own_head_dim = true;
-    if (!json_object_get(m->config.root, "tie_word_embeddings"))
-        m->tied = true;
     for (size_t i = 0; i < 2; i++)
         if (json_is_number(json_object_get(m->config.root, caps[i])))
             return hearth_fail(err, HEARTH_E_UNSUPPORTED, "%s: \"%s\" is not supported", m->config.path,
@@ -416,13 +400,49 @@ static int read_gemma3(struct hearth_hf_model *m, struct hearth_error *err)
     // The largest model scales scores as if heads shared its width; the architecture knows that.
     const double scale = m->n_layer == 62 ? (double)m->n_embd / m->n_head : (double)m->head_dim;
     const int rc = expect(m, "attention_bias", false, false, err);
-    return rc ? rc : expect_number(m, "query_pre_attn_scalar", scale, err);
+    return rc ? rc : expect_number(m, "query_pre_attn_scalar", scale, 256, err);
 }
 
-// Which layers attend, from a list of kinds.
+// Of so many layers the last one attends.
+static int read_interval(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    uint32_t interval = 4;
+    const int rc = u32(m, "full_attention_interval", false, &interval, err);
+    if (rc)
+        return rc;
+    if (!interval)
+        return hearth_fail(err, HEARTH_E_FORMAT, "%s: \"full_attention_interval\" 0 cannot be",
+                           m->config.path);
+    for (uint32_t i = 0; i < m->n_layer; i++)
+        m->recurrent[i / 32] |= (uint32_t)((i + 1) % interval != 0) << (i % 32);
+    return HEARTH_OK;
+}
+
+// The layers that attend, by number.
+static int read_attending(struct hearth_hf_model *m, const json_t *layers, struct hearth_error *err)
+{
+    for (uint32_t i = 0; i < m->n_layer; i++)
+        m->recurrent[i / 32] |= (uint32_t)1 << (i % 32);
+    for (size_t k = 0; k < json_array_size(layers); k++) {
+        const json_t *at = json_array_get(layers, k);
+        const json_int_t i = json_integer_value(at);
+        if (!json_is_integer(at) || i < 0 || i >= (json_int_t)m->n_layer)
+            return hearth_fail(err, HEARTH_E_FORMAT, "%s: \"full_attn_idxs\" must be numbers of layers",
+                               m->config.path);
+        m->recurrent[i / 32] &= ~((uint32_t)1 << (i % 32));
+    }
+    return HEARTH_OK;
+}
+
+// Which layers attend, from a list of kinds, or as configs say it that have none.
 static int read_kinds(struct hearth_hf_model *m, const char *recurrent, struct hearth_error *err)
 {
     const json_t *types = json_object_get(m->config.root, "layer_types");
+    const json_t *attending = json_object_get(m->config.root, "full_attn_idxs");
+    if (!json_is_array(types) && m->family->has_delta)
+        return read_interval(m, err);
+    if (!json_is_array(types) && json_is_array(attending))
+        return read_attending(m, attending, err);
     if (json_array_size(types) != m->n_layer)
         return hearth_fail(err, HEARTH_E_FORMAT, "%s: \"layer_types\" must say of each layer what it is",
                            m->config.path);
@@ -439,10 +459,11 @@ static int read_kinds(struct hearth_hf_model *m, const char *recurrent, struct h
 
 static int read_qwen35(struct hearth_hf_model *m, struct hearth_error *err)
 {
-    uint32_t key_dim = 0;
-    if (!m->own_head_dim)
-        m->head_dim = 256;
-    m->own_head_dim = true;
+    uint32_t key_dim = 128;
+    m->n_taps = 4;
+    m->rec_keys = 16;
+    m->rec_heads = 32;
+    m->rec_dim = 128;
     int rc = read_kinds(m, "linear_attention", err);
     for (uint32_t i = 0; i < m->n_layer && !m->full_interval; i++)
         m->full_interval = hearth_hf_is_recurrent(m, i) ? 0 : i + 1;
@@ -451,15 +472,15 @@ static int read_qwen35(struct hearth_hf_model *m, struct hearth_error *err)
             rc = hearth_fail(err, HEARTH_E_UNSUPPORTED,
                              "%s: \"layer_types\": only each n-th layer may attend", m->config.path);
     if (!rc)
-        rc = u32(m, "linear_conv_kernel_dim", true, &m->n_taps, err);
+        rc = u32(m, "linear_conv_kernel_dim", false, &m->n_taps, err);
     if (!rc)
-        rc = u32(m, "linear_num_key_heads", true, &m->rec_keys, err);
+        rc = u32(m, "linear_num_key_heads", false, &m->rec_keys, err);
     if (!rc)
-        rc = u32(m, "linear_num_value_heads", true, &m->rec_heads, err);
+        rc = u32(m, "linear_num_value_heads", false, &m->rec_heads, err);
     if (!rc)
-        rc = u32(m, "linear_value_head_dim", true, &m->rec_dim, err);
+        rc = u32(m, "linear_value_head_dim", false, &m->rec_dim, err);
     if (!rc)
-        rc = u32(m, "linear_key_head_dim", true, &key_dim, err);
+        rc = u32(m, "linear_key_head_dim", false, &key_dim, err);
     if (!rc && (key_dim != m->rec_dim || !m->rec_dim || !m->rec_keys || !m->rec_heads || !m->n_taps ||
                 m->rec_heads % m->rec_keys || m->rec_heads > 4096 || m->rec_dim > 4096 || m->n_taps > 64))
         rc = hearth_fail(err, HEARTH_E_UNSUPPORTED,
@@ -471,21 +492,27 @@ static int read_qwen35(struct hearth_hf_model *m, struct hearth_error *err)
 static int read_qwen35moe(struct hearth_hf_model *m, struct hearth_error *err)
 {
     m->n_ff = 0;
+    m->n_expert = 256;
+    m->n_expert_used = 8;
+    m->n_ff_exp = m->n_ff_shared = 512;
     int rc = read_qwen35(m, err);
     if (!rc)
         rc = read_experts(m, "num_experts", err);
     if (!rc)
-        rc = u32(m, "moe_intermediate_size", true, &m->n_ff_exp, err);
-    return rc ? rc : u32(m, "shared_expert_intermediate_size", true, &m->n_ff_shared, err);
+        rc = u32(m, "moe_intermediate_size", false, &m->n_ff_exp, err);
+    return rc ? rc : u32(m, "shared_expert_intermediate_size", false, &m->n_ff_shared, err);
 }
 
-// Neurons of LFM2's layers: the file's number is that of a layer without a gate, unless it says otherwise.
+// Neurons of LFM2's layers: the file's number, which has an older name, too, is that of a layer without a gate,
+// unless it says otherwise.
 static int read_neurons(struct hearth_hf_model *m, struct hearth_error *err)
 {
     bool adjusts = true;
     double factor = 1;
     uint32_t multiple = 256;
-    int rc = hearth_json_bool(&m->config, m->config.root, "block_auto_adjust_ff_dim", &adjusts, err);
+    int rc = u32(m, "block_ff_dim", false, &m->n_ff, err);
+    if (!rc)
+        rc = hearth_json_bool(&m->config, m->config.root, "block_auto_adjust_ff_dim", &adjusts, err);
     if (!rc)
         rc = hearth_json_f64(&m->config, m->config.root, "block_ffn_dim_multiplier", false, &factor, err);
     if (!rc)
@@ -502,11 +529,12 @@ static int read_neurons(struct hearth_hf_model *m, struct hearth_error *err)
 
 static int read_conv(struct hearth_hf_model *m, struct hearth_error *err)
 {
-    if (!json_object_get(m->config.root, "tie_word_embeddings"))
-        m->tied = true;
+    m->n_taps = 3;
     int rc = read_kinds(m, "conv", err);
     if (!rc)
-        rc = u32(m, "conv_L_cache", true, &m->n_taps, err);
+        rc = hearth_json_bool(&m->config, m->config.root, "tie_embedding", &m->tied, err);
+    if (!rc)
+        rc = u32(m, "conv_L_cache", false, &m->n_taps, err);
     if (!rc)
         rc = hearth_json_f64(&m->config, m->config.root, "norm_eps", false, &m->norm_eps, err);
     if (!rc && (!m->n_taps || m->n_taps > 64))
@@ -517,25 +545,27 @@ static int read_conv(struct hearth_hf_model *m, struct hearth_error *err)
 
 static int read_lfm2(struct hearth_hf_model *m, struct hearth_error *err)
 {
-    m->norm_eps = 1e-5;
     const int rc = read_conv(m, err);
     return rc ? rc : read_neurons(m, err);
 }
 
 static int read_lfm2moe(struct hearth_hf_model *m, struct hearth_error *err)
 {
-    m->norm_eps = 1e-5;
+    m->n_expert = 32;
+    m->n_expert_used = 4;
+    m->n_ff_exp = 1792;
+    m->n_dense = 2;
     int rc = read_conv(m, err);
     if (!rc)
         rc = read_experts(m, "num_experts", err);
     if (!rc)
-        rc = u32(m, "moe_intermediate_size", true, &m->n_ff_exp, err);
+        rc = u32(m, "moe_intermediate_size", false, &m->n_ff_exp, err);
     if (!rc)
-        rc = u32(m, "num_dense_layers", true, &m->n_dense, err);
+        rc = u32(m, "num_dense_layers", false, &m->n_dense, err);
     if (!rc)
         rc = expect(m, "use_expert_bias", true, true, err);
     if (!rc)
-        rc = expect_number(m, "routed_scaling_factor", 1, err);
+        rc = expect_number(m, "routed_scaling_factor", 1, 1, err);
     return rc ? rc : expect(m, "norm_topk_prob", true, true, err);
 }
 
@@ -554,6 +584,7 @@ static const struct hearth_hf_family families[] = {
      .classes = {"MixtralForCausalLM", "mixtral"},
      .base = "model.",
      .layers = "layers.",
+     .defaults = {.norm_eps = 1e-5, .rope_theta = 1e6},
      .predictor_input = "normed",
      .globals = rms_globals,
      .layer = mixtral_layer,
@@ -594,6 +625,7 @@ static const struct hearth_hf_family families[] = {
      .classes = {"Qwen3ForCausalLM", "qwen3"},
      .base = "model.",
      .layers = "layers.",
+     .defaults = {.head_dim = 128},
      .predictor_input = "stream",
      .globals = rms_globals,
      .layer = qwen3_layer,
@@ -602,6 +634,7 @@ static const struct hearth_hf_family families[] = {
      .classes = {"Qwen3MoeForCausalLM", "qwen3_moe"},
      .base = "model.",
      .layers = "layers.",
+     .defaults = {.head_dim = 128},
      .predictor_input = "normed",
      .globals = rms_globals,
      .layer = qwen3moe_layer,
@@ -611,6 +644,19 @@ static const struct hearth_hf_family families[] = {
      .base = "model.",
      .layers = "layers.",
      .rope_by_kind = true,
+     .defaults = {.n_vocab = 262208,
+                  .n_ctx = 131072,
+                  .n_embd = 2304,
+                  .n_layer = 26,
+                  .n_head = 8,
+                  .n_head_kv = 4,
+                  .head_dim = 256,
+                  .n_ff = 9216,
+                  .window = 4096,
+                  .rope_theta = 1e6,
+                  .rope_theta_window = 10000,
+                  .activation = "gelu_pytorch_tanh",
+                  .tied = true},
      .predictor_input = "stream",
      .globals = one_more_globals,
      .layer = gemma3_layer,
@@ -621,6 +667,15 @@ static const struct hearth_hf_family families[] = {
      .layers = "layers.",
      .rope_partial = true,
      .has_delta = true,
+     .defaults = {.n_vocab = 248320,
+                  .n_ctx = 32768,
+                  .n_embd = 4096,
+                  .n_layer = 32,
+                  .n_head = 16,
+                  .n_head_kv = 4,
+                  .head_dim = 256,
+                  .n_ff = 12288,
+                  .rope_share = 0.25},
      .predictor_input = "stream",
      .globals = one_more_globals,
      .layer = qwen35_layer,
@@ -631,6 +686,14 @@ static const struct hearth_hf_family families[] = {
      .layers = "layers.",
      .rope_partial = true,
      .has_delta = true,
+     .defaults = {.n_vocab = 248320,
+                  .n_ctx = 32768,
+                  .n_embd = 2048,
+                  .n_layer = 40,
+                  .n_head = 16,
+                  .n_head_kv = 2,
+                  .head_dim = 256,
+                  .rope_share = 0.25},
      .predictor_input = "normed",
      .globals = one_more_globals,
      .layer = qwen35moe_layer,
@@ -639,6 +702,16 @@ static const struct hearth_hf_family families[] = {
      .classes = {"Lfm2ForCausalLM", "lfm2"},
      .base = "model.",
      .layers = "layers.",
+     .defaults = {.n_vocab = 65536,
+                  .n_ctx = 128000,
+                  .n_embd = 2560,
+                  .n_layer = 32,
+                  .n_head = 32,
+                  .n_head_kv = 8,
+                  .n_ff = 12288,
+                  .norm_eps = 1e-5,
+                  .rope_theta = 1e6,
+                  .tied = true},
      .predictor_input = "stream",
      .globals = lfm2_globals,
      .layer = lfm2_layer,
@@ -647,6 +720,16 @@ static const struct hearth_hf_family families[] = {
      .classes = {"Lfm2MoeForCausalLM", "lfm2_moe"},
      .base = "model.",
      .layers = "layers.",
+     .defaults = {.n_vocab = 65536,
+                  .n_ctx = 128000,
+                  .n_embd = 2048,
+                  .n_layer = 32,
+                  .n_head = 32,
+                  .n_head_kv = 8,
+                  .n_ff = 7168,
+                  .norm_eps = 1e-5,
+                  .rope_theta = 1e6,
+                  .tied = true},
      .predictor_input = "normed",
      .globals = lfm2_globals,
      .layer = lfm2moe_layer,
@@ -656,6 +739,7 @@ static const struct hearth_hf_family families[] = {
      .base = "transformer.",
      .layers = "h.",
      .layer_norm = true,
+     .defaults = {.n_ctx = 2048, .norm_eps = 1e-5, .activation = "gelu", .tied = true},
      .predictor_input = "layer",
      .globals = falcon_globals,
      .layer = falcon_layer,
@@ -665,6 +749,7 @@ static const struct hearth_hf_family families[] = {
      .base = "model.decoder.",
      .layers = "layers.",
      .layer_norm = true,
+     .defaults = {.norm_eps = 1e-5, .activation = "relu", .tied = true},
      .predictor_input = "stream",
      .globals = opt_globals,
      .layer = opt_layer,

@@ -53,6 +53,16 @@ struct hearth_hf_map {
     enum hearth_hf_order order;
 };
 
+// What transformers takes where config.json is silent: a model that holds others, as those with images do, is saved
+// as the differences from these. 0, NULL: what most families have, or the file must say it.
+struct hearth_hf_defaults {
+    uint32_t n_vocab, n_ctx, n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff, window;
+    double norm_eps, rope_theta, rope_theta_window;
+    double rope_share; // of each head
+    const char *activation;
+    bool tied;
+};
+
 struct hearth_hf_family {
     const char *arch;       // general.architecture
     const char *classes[6]; // of config.json's "architectures", or of "model_type"
@@ -65,6 +75,7 @@ struct hearth_hf_family {
     bool has_delta;         // layers that are recurrent by the gated delta rule
     const char *predictor_input; // "normed", "stream", "layer": where the family's predictors look
     const struct hearth_hf_map *globals, *layer; // each ends with a NULL name
+    struct hearth_hf_defaults defaults;
     // Reads what is special about the family. May be NULL.
     int (*read)(struct hearth_hf_model *m, struct hearth_error *err);
 };

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "convert/convert.h"
+#include "convert/hf_model.h"
 #include "golden_models.h"
 
 #define HF HEARTH_SOURCE_DIR "/tests/golden/hf/"
@@ -549,6 +550,168 @@ static void test_activations(void **state)
     expect_activation("llama.feed_forward.activation", "relu");
 }
 
+// ---- configs that leave out what transformers takes by default
+
+static void write_config(const char *text)
+{
+    char path[700];
+    snprintf(path, sizeof path, "%s/config.json", hf_folder);
+    unlink(path);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+static char *read_all(const char *path, size_t *n)
+{
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    fseek(f, 0, SEEK_END);
+    *n = (size_t)ftell(f);
+    rewind(f);
+    char *data = malloc(*n);
+    assert_non_null(data);
+    assert_int_equal(fread(data, 1, *n, f), *n);
+    fclose(f);
+    return data;
+}
+
+// The golden model's folder gives one file, byte by byte, with a config that says all and one that does not.
+static void expect_same(const char *model, const char *full, const char *trimmed)
+{
+    size_t n[2];
+    char *data[2];
+    make_hf(model);
+    for (int i = 0; i < 2; i++) {
+        write_config(i ? trimmed : full);
+        CHECK(convert_changed(&(struct hearth_convert_params){0}, &check_error));
+        data[i] = read_all(in_folder("out.gguf"), &n[i]);
+    }
+    assert_int_equal(n[0], n[1]);
+    assert_memory_equal(data[0], data[1], n[0]);
+    free(data[0]);
+    free(data[1]);
+}
+
+#define GEMMA3_SAID                                                                                          \
+    "\"hidden_size\":16,\"intermediate_size\":32,\"max_position_embeddings\":64,\"num_attention_heads\":4,"  \
+    "\"num_hidden_layers\":3,\"num_key_value_heads\":2,\"head_dim\":8,\"query_pre_attn_scalar\":8,"          \
+    "\"sliding_window\":4,\"vocab_size\":288,"                                                               \
+    "\"layer_types\":[\"sliding_attention\",\"sliding_attention\",\"full_attention\"]"
+#define LFM2_SAID                                                                                            \
+    "\"block_multiple_of\":16,\"bos_token_id\":284,\"eos_token_id\":285,\"hidden_size\":16,"                 \
+    "\"max_position_embeddings\":64,\"num_attention_heads\":4,\"num_hidden_layers\":3,"                      \
+    "\"num_key_value_heads\":2,\"vocab_size\":288"
+#define LFM2_MEANT                                                                                           \
+    "\"norm_eps\":1e-5,\"conv_L_cache\":3,\"rope_parameters\":{\"rope_theta\":1e6,\"rope_type\":\"default\"},"
+#define QWEN35_SAID                                                                                          \
+    "\"bos_token_id\":284,\"eos_token_id\":285,\"head_dim\":8,\"hidden_size\":16,\"intermediate_size\":32,"  \
+    "\"linear_key_head_dim\":16,\"linear_num_key_heads\":2,\"linear_num_value_heads\":4,"                    \
+    "\"linear_value_head_dim\":16,\"max_position_embeddings\":64,\"num_attention_heads\":4,"                 \
+    "\"num_hidden_layers\":3,\"num_key_value_heads\":2,\"vocab_size\":288"
+
+static void test_silent_configs(void **state)
+{
+    (void)state;
+    expect_same("gemma3",
+                "{\"architectures\":[\"Gemma3ForCausalLM\"]," GEMMA3_SAID
+                ",\"hidden_activation\":\"gelu_pytorch_tanh\",\"rms_norm_eps\":1e-6,"
+                "\"tie_word_embeddings\":true,\"rope_theta\":1e6,\"rope_local_base_freq\":10000,"
+                "\"rope_scaling\":{\"factor\":8.0,\"rope_type\":\"linear\"}}",
+                "{\"architectures\":[\"Gemma3ForConditionalGeneration\"],\"text_config\":{" GEMMA3_SAID
+                ",\"rope_scaling\":{\"factor\":8.0,\"rope_type\":\"linear\"}}}");
+    expect_same("lfm2",
+                "{\"architectures\":[\"Lfm2ForCausalLM\"]," LFM2_SAID "," LFM2_MEANT
+                "\"tie_word_embeddings\":true,\"intermediate_size\":48,"
+                "\"layer_types\":[\"conv\",\"full_attention\",\"conv\"]}",
+                "{\"architectures\":[\"Lfm2ForCausalLM\"]," LFM2_SAID
+                ",\"tie_embedding\":true,\"block_ff_dim\":48,\"full_attn_idxs\":[1]}");
+    expect_same("lfm2moe",
+                "{\"architectures\":[\"Lfm2MoeForCausalLM\"]," LFM2_SAID "," LFM2_MEANT
+                "\"tie_word_embeddings\":true,\"intermediate_size\":48,\"moe_intermediate_size\":16,"
+                "\"num_dense_layers\":1,\"num_experts\":6,\"num_experts_per_tok\":4,"
+                "\"layer_types\":[\"conv\",\"full_attention\",\"conv\"]}",
+                "{\"architectures\":[\"Lfm2MoeForCausalLM\"]," LFM2_SAID
+                ",\"intermediate_size\":48,\"moe_intermediate_size\":16,\"num_dense_layers\":1,"
+                "\"num_experts\":6,\"layer_types\":[\"conv\",\"full_attention\",\"conv\"]}");
+    expect_same("qwen35",
+                "{\"architectures\":[\"Qwen3_5ForConditionalGeneration\"],\"text_config\":{" QWEN35_SAID
+                ",\"hidden_act\":\"silu\",\"linear_conv_kernel_dim\":4,\"rms_norm_eps\":1e-6,"
+                "\"layer_types\":[\"linear_attention\",\"linear_attention\",\"full_attention\"],"
+                "\"rope_parameters\":{\"partial_rotary_factor\":0.25,\"rope_theta\":1e4},"
+                "\"tie_word_embeddings\":true}}",
+                "{\"architectures\":[\"Qwen3_5ForConditionalGeneration\"],\"tie_word_embeddings\":true,"
+                "\"text_config\":{" QWEN35_SAID ",\"full_attention_interval\":3}}");
+}
+
+// Configs as they are published.
+static void test_published_configs(void **state)
+{
+    (void)state;
+    struct hearth_hf_model m;
+    make_hf("gemma3");
+    write_config("{\"architectures\":[\"Gemma3ForConditionalGeneration\"],\"text_config\":{"
+                 "\"hidden_size\":2560,\"intermediate_size\":10240,\"model_type\":\"gemma3_text\","
+                 "\"num_hidden_layers\":34,\"rope_scaling\":{\"factor\":8.0,\"rope_type\":\"linear\"},"
+                 "\"sliding_window\":1024}}");
+    CHECK(hearth_hf_model_open(&m, hf_folder, NULL, &check_error));
+    assert_int_equal(m.n_vocab, 262208);
+    assert_int_equal(m.n_ctx, 131072);
+    assert_int_equal(m.n_head, 8);
+    assert_int_equal(m.n_head_kv, 4);
+    assert_int_equal(m.head_dim, 256);
+    assert_int_equal(m.window, 1024);
+    assert_int_equal(m.window_period, 6);
+    assert_true(m.tied && m.rope_theta == 1e6 && m.rope_theta_window == 10000 && m.rope_factor == 8);
+    assert_string_equal(m.activation, "gelu_tanh");
+    hearth_hf_model_close(&m);
+
+    write_config("{\"architectures\":[\"Lfm2ForCausalLM\"],\"block_auto_adjust_ff_dim\":true,"
+                 "\"block_ff_dim\":12288,\"block_ffn_dim_multiplier\":1.0,\"block_multiple_of\":256,"
+                 "\"full_attn_idxs\":[2,5,8,10,12,14],\"hidden_size\":2048,\"num_attention_heads\":32,"
+                 "\"num_hidden_layers\":16,\"num_key_value_heads\":8,\"vocab_size\":65536}");
+    CHECK(hearth_hf_model_open(&m, hf_folder, NULL, &check_error));
+    assert_int_equal(m.n_ff, 8192);
+    assert_int_equal(m.recurrent[0], 0xFFFF & ~0x5524);
+    assert_true(m.tied && m.rope_theta == 1e6);
+    hearth_hf_model_close(&m);
+
+    write_config(
+        "{\"architectures\":[\"Qwen3_5ForCausalLM\"],\"hidden_size\":1024,\"num_attention_heads\":8}");
+    CHECK(hearth_hf_model_open(&m, hf_folder, NULL, &check_error));
+    assert_int_equal(m.head_dim, 256);
+    assert_int_equal(m.n_rot, 64);
+    assert_int_equal(m.full_interval, 4);
+    hearth_hf_model_close(&m);
+
+    write_config("{\"architectures\":[\"Lfm2ForCausalLM\"],\"num_hidden_layers\":3,\"full_attn_idxs\":[3]}");
+    REFUSED(hearth_hf_model_open(&m, hf_folder, NULL, &check_error), HEARTH_E_FORMAT, "numbers of layers");
+    hearth_hf_model_close(&m);
+}
+
+// What stands outside of the text's part counts, too; and a tensor is an image's only where those of the text say
+// that they are.
+static void test_outer_configs(void **state)
+{
+    (void)state;
+    empty_folder();
+    make_hf("gemma3");
+    write_config("{\"architectures\":[\"Gemma3ForConditionalGeneration\"],\"tie_word_embeddings\":false,"
+                 "\"text_config\":{" GEMMA3_SAID "}}");
+    REFUSED(convert_changed(&(struct hearth_convert_params){0}, &check_error), HEARTH_E_FORMAT,
+            "tensor lm_head.weight is missing");
+    make_hf("gemma3");
+    change("config.json", "\"num_hidden_layers\":3", "\"num_hidden_layers\":2");
+    change("config.json", ",\"full_attention\"]", "]");
+    change("config.json", "\"architectures\"", "\"text_config\":{\"architectures\"");
+    change("config.json", "\"vocab_size\":288",
+           "\"vocab_size\":288},\"architectures\":[\"Gemma3ForConditionalGeneration\"]");
+    REFUSED(convert_changed(&(struct hearth_convert_params){0}, &check_error), HEARTH_E_UNSUPPORTED,
+            "has no place in a model of class");
+    assert_int_equal(count_files(), 0);
+}
+
 // Ids in config.json say which tokens are special, and change no token's type.
 static void test_token_types(void **state)
 {
@@ -604,11 +767,13 @@ static int end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_llama_cpp),   cmocka_unit_test(test_logits),
-        cmocka_unit_test(test_types),       cmocka_unit_test(test_tokenizers),
-        cmocka_unit_test(test_refusals),    cmocka_unit_test(test_code),
-        cmocka_unit_test(test_stopped),     cmocka_unit_test(test_activations),
-        cmocka_unit_test(test_token_types), cmocka_unit_test(test_added_tokens),
+        cmocka_unit_test(test_llama_cpp),      cmocka_unit_test(test_logits),
+        cmocka_unit_test(test_types),          cmocka_unit_test(test_tokenizers),
+        cmocka_unit_test(test_refusals),       cmocka_unit_test(test_code),
+        cmocka_unit_test(test_stopped),        cmocka_unit_test(test_activations),
+        cmocka_unit_test(test_token_types),    cmocka_unit_test(test_added_tokens),
+        cmocka_unit_test(test_silent_configs), cmocka_unit_test(test_published_configs),
+        cmocka_unit_test(test_outer_configs),
     };
     return cmocka_run_group_tests(tests, make_folder, end);
 }
