@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What all back ends have in common: the first failure is kept, and what was done is counted.
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,7 @@
 void hearth_accel_close(struct hearth_accel **accel)
 {
     struct hearth_accel *a = *accel;
+    assert(!a || a->stats.bytes == 0);
     if (a && a->state)
         a->backend->close(a->state);
     free(a);

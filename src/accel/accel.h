@@ -108,6 +108,7 @@ struct hearth_accel_params {
         *device; // its number in the list or a part of its name; NULL: the first that is no CPU, or the first
     bool inexact; // also one that gives other bits than the CPU
     bool broken;  // for tests: its kernels do not build
+    long fail_at; // for tests: hearth_accel_fail_at(), once it is open
 };
 
 // HEARTH_E_INVALID: there is no such device; HEARTH_E_UNSUPPORTED: it fails, or gives other bits. Checks some results

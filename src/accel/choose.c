@@ -66,6 +66,7 @@ static int open_found(struct hearth_accel *a, const struct hearth_accel_params *
     int rc = a->backend->open(&a->state, a->info.index, params->broken, err);
     if (!rc && !params->inexact)
         rc = hearth_operations_check(a, err);
+    a->fail_at = params->fail_at;
     return rc;
 }
 

@@ -246,9 +246,10 @@ static int place_layers(struct hearth_offload *o, uint64_t room, int most, struc
         if (rc)
             return rc;
         if (hearth_accel_has_failed(o->a)) {
+            const size_t kept = (size_t)(n_layer - layer - 1);
             close_layer(o, &o->layers[layer - first]);
-            memmove(o->layers, o->layers + (layer + 1 - first),
-                    (size_t)(n_layer - layer - 1) * sizeof *o->layers);
+            memmove(o->layers, o->layers + (layer + 1 - first), kept * sizeof *o->layers);
+            memset(o->layers + kept, 0, ((size_t)n_layer - kept) * sizeof *o->layers); // closed once
             break;
         }
         o->first = layer;

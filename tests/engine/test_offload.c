@@ -306,6 +306,40 @@ static void test_failing(void **state)
     }
 }
 
+// A device that fails while layers are brought there keeps those behind, each of them once.
+static void test_failing_open(void **state)
+{
+    (void)state;
+    need_device();
+    char path[512];
+    snprintf(path, sizeof path, "%s", make_with("tiny-dense", false));
+    struct way way = {.n_threads = 1};
+    float *want = evaluate_alone(path, &way);
+    int fewest = INT32_MAX, most = 0;
+    for (long n = 1; most < 3; n += 37) {
+        struct opened o = open_way(path, &way);
+        struct hearth_offload_params params = {.device = {.device = "0", .inexact = true, .fail_at = n},
+                                               .layers = HEARTH_OFFLOAD_ALL};
+        OK(hearth_offload_open(&o.session->offload, o.session, &params, &err));
+        const struct hearth_offload *of = o.session->offload;
+        const int n_layer = o.model->hp.n_layer, layers = n_layer - of->first;
+        const struct hearth_offload_layer none = {0};
+        assert_false(of->head);
+        for (int i = layers; i < n_layer; i++)
+            assert_memory_equal(&of->layers[i], &none, sizeof none);
+        fewest = layers < fewest ? layers : fewest;
+        if (layers > most) {
+            float *got = evaluate(&o, NULL);
+            assert_same(got, want, o.n_vocab, "a device that fails at first");
+            free(got);
+        }
+        most = layers > most ? layers : most;
+        close_opened(&o);
+    }
+    assert_int_equal(fewest, 0);
+    free(want);
+}
+
 // Two sessions, one with a device, do the same to their sequences.
 static void test_sequences(void **state)
 {
@@ -452,11 +486,13 @@ int main(int argc, char **argv)
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden),     cmocka_unit_test(test_caches),  cmocka_unit_test(test_sparse),
-        cmocka_unit_test(test_head_alone), cmocka_unit_test(test_streams), cmocka_unit_test(test_small),
-        cmocka_unit_test(test_parts),      cmocka_unit_test(test_failing), cmocka_unit_test(test_sequences),
-        cmocka_unit_test(test_hot),        cmocka_unit_test(test_watched), cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_cancel),
+        cmocka_unit_test(test_golden),    cmocka_unit_test(test_caches),
+        cmocka_unit_test(test_sparse),    cmocka_unit_test(test_head_alone),
+        cmocka_unit_test(test_streams),   cmocka_unit_test(test_small),
+        cmocka_unit_test(test_parts),     cmocka_unit_test(test_failing),
+        cmocka_unit_test(test_sequences), cmocka_unit_test(test_hot),
+        cmocka_unit_test(test_watched),   cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_cancel),    cmocka_unit_test(test_failing_open),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
