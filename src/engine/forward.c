@@ -495,6 +495,8 @@ static bool head_elsewhere(struct hearth_session *s, const struct hearth_rows *c
                                    hearth_row_of(s->work.h, classes[i].first, s->model->hp.n_embd),
                                    hearth_row_of(s->work.logits, classes[i].first, s->model->hp.n_vocab),
                                    classes[i].n);
+    if (s->offload && !done)
+        hearth_sources_skip(s->sources, s->context.layers_end, false);
     return done;
 }
 

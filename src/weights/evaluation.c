@@ -23,8 +23,11 @@ bool hearth_sources_begin(struct hearth_sources *s, const struct hearth_evaluati
 {
     if (!hearth_sources_take_turn(s, now->fault))
         return false;
-    if (s->turn)
+    if (s->turn) {
         s->now = *now;
+        hearth_sources_skip(s, s->model->hp.n_layer,
+                            false); // what another session's device does, this one's does not
+    }
     return true;
 }
 
@@ -56,7 +59,7 @@ void hearth_sources_release(struct hearth_sources *s, int stage)
 
 void hearth_sources_skip(struct hearth_sources *s, int end, bool head)
 {
-    if (s->stages.ops->skip)
+    if (s->turn && s->stages.ops->skip)
         s->stages.ops->skip(s->stages.state, end, head);
 }
 

@@ -106,7 +106,7 @@ struct hearth_source_ops {
     int (*acquire)(void *state, int stage, struct hearth_error *err);
     void (*release)(void *state, int stage);         // after its last use before others
     bool (*has_stage)(const void *state, int stage); // whether it is always in memory
-    // Layers from `end` on, and with `head` its parts, will not be acquired; all are before the first call.
+    // Layers from `end` on, and with `head` its parts, will not be acquired in this evaluation, as far as is known.
     void (*skip)(void *state, int end, bool head);
     // The row of the embedding table that stands for a token, if rows come from the file; any thread.
     bool (*embeds)(const void *state);

@@ -94,7 +94,7 @@ void hearth_sources_end(struct hearth_sources *s, enum hearth_phase phase);
 bool hearth_sources_acquire(struct hearth_sources *s, int stage);
 void hearth_sources_release(struct hearth_sources *s, int stage); // after it
 // Layers from `end` on, and with `head` this, are computed without their weights, by a device: they are not read ahead
-// from now on.
+// from now on, until the evaluation ends.
 void hearth_sources_skip(struct hearth_sources *s, int end, bool head);
 // Whether the stage is always in memory.
 bool hearth_sources_has_stage(const struct hearth_sources *s, int stage);

@@ -340,6 +340,66 @@ static void test_failing_open(void **state)
     free(want);
 }
 
+// What a device computes is read ahead for a session without one.
+static struct hearth_source_ops noting;
+static void (*skip_stages)(void *state, int end, bool head);
+static int skip_end;
+static bool skip_head;
+
+static void note_skip(void *state, int end, bool head)
+{
+    skip_end = end;
+    skip_head = head;
+    skip_stages(state, end, head);
+}
+
+// With layers there, and with the head alone.
+static void check_shared(const char *path, uint64_t ram, enum hearth_kv_type type_k)
+{
+    const struct hearth_weights_tests tests = {SMALL, .always = true};
+    struct hearth_model *m = open_model_for(path, ram, 2, &tests);
+    const int n_layer = m->hp.n_layer;
+    struct way way = {.n_threads = 1, .n_seqs = 1, .device = "0", .type_k = type_k};
+    struct opened with = {.model = m, .n_vocab = hearth_model_info(m)->n_vocab}, without = with;
+    OK(open_session_of(&with, &way));
+    way.device = NULL;
+    OK(open_session_of(&without, &way));
+    struct hearth_source *stages = &with.session->sources->stages;
+    assert_ptr_equal(with.session->sources, without.session->sources);
+    noting = *stages->ops;
+    skip_stages = noting.skip;
+    noting.skip = note_skip;
+    stages->ops = &noting;
+    const hearth_token tokens[3] = {1, 2, 3};
+    for (int i = 0; i < 2; i++) {
+        struct opened *o = i ? &without : &with;
+        const int seq = hearth_seq_new(o->session, &err);
+        OK(hearth_prompt(o->session, seq, tokens, 3, NULL, NULL, &err));
+        assert_int_equal(skip_end, i || type_k == HEARTH_KV_Q8_0 ? n_layer : 0);
+        assert_int_equal(skip_head, !i);
+    }
+    // Where it fails, all is the CPU's again.
+    hearth_accel_fail_at(with.session->offload->a, 1);
+    OK(hearth_step(with.session, (const int[]){0}, tokens, 1, &err));
+    assert_int_equal(skip_end, n_layer);
+    assert_false(skip_head);
+    hearth_session_close(&with.session);
+    hearth_session_close(&without.session);
+    hearth_model_close(&m);
+}
+
+static void test_shared_weights(void **state)
+{
+    (void)state;
+    need_device();
+    char path[512];
+    uint64_t least, most;
+    snprintf(path, sizeof path, "%s", make_with("tiny-dense", false));
+    find_budgets(path, HEARTH_SPARSITY_OFF, 1, &least, &most);
+    check_shared(path, 2 * most, HEARTH_KV_F16);
+    check_shared(path, 2 * most, HEARTH_KV_Q8_0);
+}
+
 // Two sessions, one with a device, do the same to their sequences.
 static void test_sequences(void **state)
 {
@@ -486,13 +546,14 @@ int main(int argc, char **argv)
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden),    cmocka_unit_test(test_caches),
-        cmocka_unit_test(test_sparse),    cmocka_unit_test(test_head_alone),
-        cmocka_unit_test(test_streams),   cmocka_unit_test(test_small),
-        cmocka_unit_test(test_parts),     cmocka_unit_test(test_failing),
-        cmocka_unit_test(test_sequences), cmocka_unit_test(test_hot),
-        cmocka_unit_test(test_watched),   cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_cancel),    cmocka_unit_test(test_failing_open),
+        cmocka_unit_test(test_golden),         cmocka_unit_test(test_caches),
+        cmocka_unit_test(test_sparse),         cmocka_unit_test(test_head_alone),
+        cmocka_unit_test(test_streams),        cmocka_unit_test(test_small),
+        cmocka_unit_test(test_parts),          cmocka_unit_test(test_failing),
+        cmocka_unit_test(test_sequences),      cmocka_unit_test(test_hot),
+        cmocka_unit_test(test_watched),        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_cancel),         cmocka_unit_test(test_failing_open),
+        cmocka_unit_test(test_shared_weights),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
