@@ -161,10 +161,8 @@ static void test_streams(void **state)
         struct opened o = open_way(path, &way);
         const int n_layer = o.model->hp.n_layer;
         close_opened(&o);
-        for (int layers = 1; layers <= n_layer; layers += n_layer - 1) {
-            way.device_layers = layers;
-            check_device(path, way, want, layers, false);
-        }
+        way.device_layers = i % 2 ? n_layer : 1;
+        check_device(path, way, want, way.device_layers, false);
         way.device_layers = 0;
         check_device(path, way, want, n_layer, true);
         free(want);
@@ -210,8 +208,10 @@ static struct hearth_device_stats stats_of(const struct opened *o)
 }
 
 // Hot neurons of layers that are the CPU's otherwise: resident, streamed, named a layer ahead, and a device that fails.
+// It does in one mode and with layers of its own, which is where most has begun by then.
 static void check_hot(const char *path, struct way way, bool streams)
 {
+    const bool predicts = way.sparsity == HEARTH_SPARSITY_PREDICT;
     for (int layers = 0; layers < 2; layers++) {
         way.device = NULL;
         way.ram = 0;
@@ -226,7 +226,8 @@ static void check_hot(const char *path, struct way way, bool streams)
         way.device = "0";
         way.device_layers = 1;
         way.vram = 64 << 20;
-        for (long fail_at = 0; fail_at < 400; fail_at = fail_at * (SANITIZED ? 20 : 4) + 9) {
+        for (long fail_at = 0; fail_at < (layers && predicts ? 100 : 1);
+             fail_at = fail_at * (SANITIZED ? 20 : 8) + 9) {
             struct opened o = open_way(path, &way);
             assert_true(stats_of(&o).neurons > 0 && stats_of(&o).layers == layers);
             hearth_accel_fail_at(o.session->offload->a, fail_at);
@@ -292,7 +293,7 @@ static void test_failing(void **state)
             way.tests = (struct hearth_weights_tests){SMALL, .always = true};
         }
         way.device = "0";
-        for (long n = 1; n < 1000; n = n * (SANITIZED ? 20 : 4) + 3) {
+        for (long n = 1; n < 1000; n = n * (SANITIZED ? 20 : 6) + 3) {
             bool head;
             struct opened o = open_way(path, &way);
             hearth_accel_fail_at(o.session->offload->a, n);

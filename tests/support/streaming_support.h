@@ -98,6 +98,8 @@ static inline int open_session_of(struct opened *o, const struct way *way)
     session.sparsity = way->sparsity;
     session.sparsity_threshold = way->magnitude;
     session.device = way->device;
+    session.device_inexact =
+        way->device != NULL; // unchecked, which is faster: what differs is seen all the same
     session.device_layers = way->device_layers;
     session.vram = way->vram;
     session.type_k = way->type_k;
