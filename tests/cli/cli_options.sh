@@ -76,10 +76,15 @@ err_has "without effect here: --cache-sizes (--simulate TRACE is not given)"
 # ---- tokens may be counted in thousands
 run 0 run "$model" -p "$prompt" -n 6 --temp 0 -c 0k -q
 same "$tmp/out" "$tmp/want"
-run 0 plan "$model" --machine oneplus-12 -c 2k --json
-cp "$tmp/out" "$tmp/k"
-run 0 plan "$model" --machine oneplus-12 -c 2048 --json
-same "$tmp/out" "$tmp/k"
+# What a process holds is not the same each time with sanitizers.
+planned() { # OPTION...
+    run 0 plan "$model" --machine oneplus-12 --json "$@"
+    grep -vE '"(least|whole)_bytes"' "$tmp/out"
+}
+planned -c 2k >"$tmp/k"
+planned -c 2048 >"$tmp/plain"
+same "$tmp/plain" "$tmp/k"
+[ -s "$tmp/k" ] || fail "a plan without figures"
 for wrong in 1.5k k 4kb 8kk 99999999m 1g; do
     run 2 run "$model" -p "$prompt" -c $wrong
     err_has "-c $wrong: must be a whole number from 0"
