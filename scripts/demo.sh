@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# What make demo shows: a model answers in memory, then with a budget (--ram) near the smallest one; the texts are compared,
-# and what came of both runs stands beside what hearth plan forecast. A model as small as those in models/ needs more memory for the
-# program than for its weights: then a made one that is ten times larger follows, whose text means nothing.
+# What make demo shows: a model answers in memory (where it fits), then with a budget (--ram) near the smallest one; the
+# texts are compared, and what came of both runs stands beside what hearth plan forecast. A model as small as those in models/
+# needs more memory for the program than for its weights: then a made one that is ten times larger follows, whose text means
+# nothing.
 #
 #   scripts/demo.sh HEARTH MODEL PROMPT TOKENS
 set -eu
@@ -43,47 +44,55 @@ say() {
     shift
     echo "\$ $hearth run $file -p \"$words\" -n $tokens $*"
     printf '%s' "$words"
-    "$hearth" run "$file" -p "$words" -n "$tokens" "${usual[@]}" "$@" --stats json -q 2>"$tmp/$name.err" | tee "$tmp/$name" && status=0 || status=$?
+    "$hearth" run "$file" -p "$words" -n "$tokens" "${usual[@]}" "$@" --stats json -q 2>"$tmp/$name.err" | tee "$tmp/$name"
+    status=${PIPESTATUS[0]}
     printf '\n\n'
-    [ "$status" -eq 0 ] || stop "$(tail -n 1 "$tmp/$name.err")"
+    [ "$status" -eq 0 ] || stop "hearth run failed: $(tail -n 1 "$tmp/$name.err")"
     tail -n 1 "$tmp/$name.err" >"$tmp/json"
     sed 's/"streaming":.*//' "$tmp/json" >"$tmp/$name.stats"
     sed 's/.*"streaming"://; s/"forecast":.*//' "$tmp/json" >"$tmp/$name.streaming"
+    [ -n "$(of "$tmp/$name.stats" generated_tokens)" ] || stop "hearth run gave no statistics"
 }
 
-# What the process held of its own, its program's pages left out, which --ram does not count.
+# What the process held of its own, its program's pages left out, which --ram does not count; "-" where the system does not tell.
 held() {
-    local peak
+    local peak program
     peak=$(of "$1" memory_peak_bytes)
-    mib $((peak - $(of "$1" memory_program_bytes)))
+    program=$(of "$1" memory_program_bytes)
+    mib "${peak:+${program:+$((peak - program))}}"
 }
 
 row() {
     printf '  %-34s %14s %14s %15s\n' "$@"
 }
 
-# show: the open model $file in both ways, with the words $words.
+# show: the open model $file in both ways, with the words $words. A model that is larger than this machine's memory is not
+# forced into it: Hearth takes what there is.
 show() {
-    local size least ram
+    local size least ram title="in memory" freely=(--ram all)
     size=$(wc -c <"$file")
+    "$hearth" plan "$file" -c $context --json -q >"$tmp/freely" || stop "hearth plan failed"
+    if awk -v share="$(of "$tmp/freely" in_memory)" 'BEGIN { exit !(share < 1) }'; then
+        title="without --ram" freely=()
+    fi
     "$hearth" plan "$file" -c $context --ram min --json -q >"$tmp/least" || stop "hearth plan failed"
     least=$(of "$tmp/least" least_bytes)
     ram=$(((least + size / 16) / 1024))K
     "$hearth" plan "$file" -c $context --ram "$ram" --json -q >"$tmp/plan" || stop "hearth plan failed"
 
-    say whole --ram all
+    say whole ${freely[@]+"${freely[@]}"}
     say part --ram "$ram"
     cmp -s "$tmp/whole" "$tmp/part" || stop "the texts differ: this is a bug, please report it"
     echo "The texts are the same, byte for byte."
     echo
-    row "$(mib "$size") file" "in memory" "with --ram" "forecast"
+    row "$(mib "$size") file" "$title" "with --ram" "forecast"
     row "tokens a second" "$(speed "$(of "$tmp/whole.stats" tokens_per_second)")" \
         "$(speed "$(of "$tmp/part.stats" tokens_per_second)")" "$(speed "$(of "$tmp/plan" tokens_per_second)")"
     row "memory, at most" "$(held "$tmp/whole.stats")" "$(held "$tmp/part.stats")" "$(mib "$(of "$tmp/plan" ram_bytes)")"
-    row "read from the file for a token" "-" "$(mib "$(of "$tmp/part.streaming" read_bytes_per_token)")" \
-        "$(mib "$(of "$tmp/plan" read_bytes_per_token)")"
-    row "in the cache or on its way" "-" "$(percent "$(of "$tmp/part.streaming" hit_rate)")" \
-        "$(percent "$(of "$tmp/plan" hit_rate)" " cached")"
+    row "read from the file for a token" "$(mib "$(of "$tmp/whole.streaming" read_bytes_per_token)")" \
+        "$(mib "$(of "$tmp/part.streaming" read_bytes_per_token)")" "$(mib "$(of "$tmp/plan" read_bytes_per_token)")"
+    row "in the cache or on its way" "$(percent "$(of "$tmp/whole.streaming" hit_rate)")" \
+        "$(percent "$(of "$tmp/part.streaming" hit_rate)")" "$(percent "$(of "$tmp/plan" hit_rate)" " cached")"
     echo
 }
 

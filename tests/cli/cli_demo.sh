@@ -40,6 +40,41 @@ END
 chmod +x "$tmp/wrong"
 "$demo" "$tmp/wrong" "$model" "$prompt" 2 >"$tmp/out" 2>"$tmp/err" && fail "texts that differ"
 err_has "the texts differ"
+
+# Programs that fail, or give no statistics: no texts that could be the same.
+cat >"$tmp/failing" <<END
+#!/bin/sh
+[ "\$1" = run ] && { echo "error: no answer today" >&2; exit 1; }
+exec "$hearth" "\$@"
+END
+cat >"$tmp/silent" <<END
+#!/bin/sh
+[ "\$1" = run ] && exit 0
+exec "$hearth" "\$@"
+END
+chmod +x "$tmp/failing" "$tmp/silent"
+"$demo" "$tmp/failing" "$model" "$prompt" 2 >"$tmp/out" 2>"$tmp/err" && fail "a run that fails"
+err_has "hearth run failed: error: no answer today"
+grep -q "The texts are the same" "$tmp/out" && fail "texts of runs that failed are the same"
+"$demo" "$tmp/silent" "$model" "$prompt" 2 >"$tmp/out" 2>"$tmp/err" && fail "a run without statistics"
+err_has "gave no statistics"
+
+# A machine whose memory the first model does not fit into: it is not forced. The demo ends at the second model.
+cat >"$tmp/small" <<END
+#!/bin/sh
+case "\$*" in
+synth*) echo "error: enough seen" >&2; exit 1 ;;
+plan*--ram*) ;;
+plan*) "$hearth" "\$@" | sed 's/"in_memory": *1\.0/"in_memory": 0.4/'; exit ;;
+esac
+exec "$hearth" "\$@"
+END
+chmod +x "$tmp/small"
+"$demo" "$tmp/small" "$model" "$prompt" 2 >"$tmp/out" 2>"$tmp/err" && fail "synth failed"
+err_has "enough seen"
+out_has "same, byte for byte"
+grep -qE "file +without --ram +with --ram +forecast" "$tmp/out" || fail "a model larger than memory is not said to be"
+grep -qF -- "--ram all" "$tmp/out" && fail "a model larger than memory is forced into it"
 "$demo" "$hearth" "$tmp/none.gguf" "$prompt" 2 >"$tmp/out" 2>"$tmp/err" && fail "a model that is not there"
 err_has "none.gguf"
 exit 0
