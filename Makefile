@@ -53,6 +53,7 @@ JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 DEMO_MODEL  ?= models/hearth-novels-drelu-Q8_0.gguf
 DEMO_PROMPT ?= It was a dark and stormy night, and
 DEMO_TOKENS ?= 120
+export DEMO_MODEL DEMO_PROMPT DEMO_TOKENS # recipes take them from the shell, whatever characters they have
 
 GENERATOR := $(if $(shell command -v ninja 2>/dev/null),-G Ninja)
 
@@ -77,8 +78,8 @@ deps:
 demo: deps
 	@$(MAKE) --no-print-directory configure
 	@$(CMAKE) --build $(BUILD) --parallel $(JOBS) --target hearth-cli
-	@test -f $(DEMO_MODEL) || { echo "make demo: $(DEMO_MODEL) is not there; give another model: make demo DEMO_MODEL=file.gguf" >&2; exit 1; }
-	@scripts/demo.sh $(BUILD)/hearth $(DEMO_MODEL) '$(DEMO_PROMPT)' $(DEMO_TOKENS)
+	@test -f "$$DEMO_MODEL" || { echo "make demo: $$DEMO_MODEL is not there; give another model: make demo DEMO_MODEL=file.gguf" >&2; exit 1; }
+	@scripts/demo.sh $(BUILD)/hearth "$$DEMO_MODEL" "$$DEMO_PROMPT" "$$DEMO_TOKENS"
 
 test: deps
 	@$(MAKE) --no-print-directory all
