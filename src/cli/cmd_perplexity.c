@@ -230,6 +230,18 @@ static int take_base(struct scoring *s)
                                                         : hearth_cli_error("no memory for %zu tokens", most);
 }
 
+// What is scored, and files of other kinds, are not replaced by a base.
+static int check_base(const struct hearth_options *o)
+{
+    struct hearth_error err = {0};
+    if (!o->kl_base || o->kl_divergence)
+        return HEARTH_EXIT_OK;
+    if (hearth_path_same(o->model, o->kl_base) || hearth_path_same(o->file, o->kl_base))
+        return hearth_cli_error("%s is what the log-probabilities are made of: give another name for them",
+                                o->kl_base);
+    return hearth_base_file_check_out(o->kl_base, &err) ? hearth_cli_fail(&err) : HEARTH_EXIT_OK;
+}
+
 static int begin_base(struct scoring *s)
 {
     struct hearth_error err = {0};
@@ -290,9 +302,12 @@ int hearth_cmd_perplexity(const struct hearth_options *o)
     if (!o->file && !o->kl_divergence)
         return hearth_cli_usage(hearth_command_find("perplexity"),
                                 "-f is missing: which text should be scored?");
+    int status = check_base(o);
+    if (status)
+        return status;
     struct scoring s = {.o = o};
     struct hearth_buffer text = {0};
-    int status = set_up(&s, &text);
+    status = set_up(&s, &text);
     free(text.data);
     if (!status)
         status = score_all(&s);

@@ -3,6 +3,7 @@
 #include "cli/logits_base.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@ static const char magic[8] = {'_', 'l', 'o', 'g', 'i', 't', 's', '_'};
 
 #define STEPS    65535 // from the smallest value to the largest
 #define DEPTH    16.0  // between them, at most
+#define ROUNDING 1e-3  // of a row's numbers, generously
 #define MOST_CTX 67108864
 #define HEAD     4 // elements of a row before its values: two floats
 
@@ -150,6 +152,14 @@ void hearth_base_file_close(struct hearth_base_file *b)
     *b = (struct hearth_base_file){0};
 }
 
+// The likeliest of n tokens has at least their mean probability and at most 1.
+static bool makes_sense(const float *head, int n_vocab)
+{
+    const double depth = (double)head[0] * STEPS, greatest = head[1] + depth;
+    return isfinite(greatest) && depth >= 0 && depth <= DEPTH * (1 + ROUNDING) && greatest <= ROUNDING &&
+           greatest >= -log(n_vocab) - ROUNDING;
+}
+
 int hearth_base_file_row(struct hearth_base_file *b, uint16_t *row, struct hearth_error *err)
 {
     float head[2];
@@ -157,13 +167,32 @@ int hearth_base_file_row(struct hearth_base_file *b, uint16_t *row, struct heart
     if (rc)
         return rc;
     memcpy(head, row, sizeof head);
-    if (!isfinite(head[0]) || !isfinite(head[1]) || head[0] < 0)
+    if (!makes_sense(head, b->n_vocab))
         return hearth_fail(err, HEARTH_E_FORMAT, "%s is damaged, or its model gave no numbers",
                            hearth_file_path(b->file));
     return HEARTH_OK;
 }
 
 // ---- writing
+
+int hearth_base_file_check_out(const char *path, struct hearth_error *err)
+{
+    struct hearth_path at;
+    char start[sizeof magic];
+    if (!hearth_path_look(path, &at) || at.kind != HEARTH_PATH_FILE || !at.size)
+        return HEARTH_OK;
+    FILE *f = hearth_file_stream(path, "rb");
+    const bool is_base =
+        f && fread(start, 1, sizeof start, f) == sizeof start && !memcmp(start, magic, sizeof magic);
+    if (f)
+        fclose(f);
+    return is_base
+               ? HEARTH_OK
+               : hearth_fail(err, HEARTH_E_INVALID,
+                             "%s is there and no file of log-probabilities: it is not overwritten; remove "
+                             "it first, or give another name",
+                             path);
+}
 
 int hearth_base_file_begin(struct hearth_outfile *file, int n_ctx, int n_vocab, int n_chunks,
                            const hearth_token *tokens, struct hearth_error *err)

@@ -37,13 +37,17 @@ int hearth_base_rows(int n_ctx);
 // for what they announce. Errors name the path, and what to do; *b is then empty.
 int hearth_base_file_open(struct hearth_base_file *b, const char *path, struct hearth_error *err);
 void hearth_base_file_close(struct hearth_base_file *b);
-// Reads the next row: chunk by chunk, ascending positions.
+// Reads the next row: chunk by chunk, ascending positions. The value 65535 stands for a log-probability from
+// -log(n_vocab) to 0, and 0 for one at most 16 below that (within 0.1 %). Errors: HEARTH_E_IO, HEARTH_E_FORMAT.
 int hearth_base_file_row(struct hearth_base_file *b, uint16_t *row, struct hearth_error *err);
 
 // ---- a file that is written
 
 struct hearth_outfile;
 
+// Whether such a file may be written to `path`: nothing is there, or one of its kind, or nothing that could be lost.
+// Errors: HEARTH_E_INVALID, which names the path, and what to do.
+int hearth_base_file_check_out(const char *path, struct hearth_error *err);
 // Everything up to the first row.
 int hearth_base_file_begin(struct hearth_outfile *file, int n_ctx, int n_vocab, int n_chunks,
                            const hearth_token *tokens, struct hearth_error *err);

@@ -15,6 +15,7 @@
 #define CHAT      HEARTH_CMD_CHAT
 #define SERVE     HEARTH_CMD_SERVE
 #define PLAN      HEARTH_CMD_PLAN
+#define SCORE     HEARTH_CMD_PERPLEXITY
 #define ANY       HEARTH_CMD_ALL
 
 // ---- when
@@ -69,6 +70,11 @@ static bool has_one_turn(const struct hearth_options *o)
 static bool keeps_no_prefixes(const struct hearth_options *o)
 {
     return !o->prefix_cache;
+}
+
+static bool scores_the_text_of_a_base(const struct hearth_options *o)
+{
+    return o->kl_divergence;
 }
 
 static bool simulates(const struct hearth_options *o)
@@ -134,6 +140,10 @@ static const struct reason {
     {CHAT, has_one_turn, "--single-turn reads all of the message", {AT(multiline), END}},
     {CHAT, has_one_turn, "--single-turn has nothing to forget", {AT(context_shift), END}},
     {SERVE, keeps_no_prefixes, "--prefix-cache DIR is not given", {AT(prefix_cache_size), END}},
+    {SCORE,
+     scores_the_text_of_a_base,
+     "--kl-divergence scores the text of its base, in the base's chunks",
+     {AT(file), AT(n_ctx), END}},
     {PLAN,
      simulates,
      "--simulate replays a trace, and plans for no model",

@@ -70,6 +70,7 @@ timeout -s INT -k 60 1 "$hearth" bench "$model" -p 1048576 -n 0 -r 1 --roof 0 >/
 for i in $(seq 4000); do
     printf 'Once upon a time there was a cat number %d. ' "$i"
 done >"$tmp/long"
+: >"$tmp/err" # which is looked at before the program has begun
 "$hearth" perplexity "$model" -f "$tmp/long" -c 64 -t 1 >"$tmp/out" 2>"$tmp/err" &
 pid=$!
 until grep -q '\[2\]' "$tmp/err" || ! kill -0 $pid 2>/dev/null; do sleep 0.05; done
@@ -116,6 +117,9 @@ run 0 perplexity "$trained" --kl-divergence-base "$tmp/base" --kl-divergence
 out_has "Same top p: 100.000"
 [ "$(sed -nE 's/^Mean PPL\(Q\) +: +([0-9.]+) .*/\1/p' "$tmp/out" | cut -c -6)" = "${all:0:6}" ] || fail "PPL(Q) is not $all"
 grep -qE "^Mean    KLD: +-?0\.0000[0-9]+ ± " "$tmp/out" || fail "a model differs from itself"
+err_lacks "without effect"
+run 0 perplexity "$trained" --kl-divergence-base "$tmp/base" --kl-divergence -f "$tmp/none.txt" -c 32 --chunks 1
+err_has "without effect here: --file, --ctx-size (--kl-divergence scores the text of its base"
 run 0 perplexity "$trained" --kl-divergence-base "$tmp/base" --kl-divergence --phase step -ctk q8_0 --chunks 2 --json
 [ "$(json "$tmp/out" chunks)" = 2 ] || fail "--chunks 2 with a base"
 awk -v k="$(json "$tmp/out" divergence/kld/0)" 'BEGIN { exit !(k > 1e-7 && k < 0.01) }' || fail "divergence of a q8_0 cache"
@@ -130,11 +134,32 @@ run 1 perplexity "$trained" --kl-divergence-base "$tmp/cut" --kl-divergence
 err_has "ends too early"
 run 1 perplexity "$model" --kl-divergence-base "$model" --kl-divergence
 err_has "is no file of log-probabilities"
+# A base takes the place of an older one or of an empty file, never that of the model, the text or another file.
+cp "$model" "$tmp/model.gguf"
+cp "$tmp/text" "$tmp/prose"
+printf 'a letter' >"$tmp/letter"
+printf '_logit' >"$tmp/start"
+for file in model.gguf prose letter start; do
+    cp "$tmp/$file" "$tmp/before"
+    run 1 perplexity "$tmp/model.gguf" -f "$tmp/prose" -c 64 --chunks 1 --kl-divergence-base "$tmp/$file"
+    err_has "$tmp/$file is"
+    err_has "give another name"
+    same "$tmp/$file" "$tmp/before"
+done
+: >"$tmp/new"
+for chunks in 1 2; do
+    run 0 perplexity "$model" -f "$tmp/prose" -c 64 --chunks $chunks --kl-divergence-base "$tmp/new"
+done
+run 0 perplexity "$model" --kl-divergence-base "$tmp/new" --kl-divergence --json
+[ "$(json "$tmp/out" chunks)" = 2 ] || fail "a base did not take the place of an older one"
+: >"$tmp/err"
 "$hearth" perplexity "$model" -f "$tmp/long" -c 64 -t 1 --kl-divergence-base "$tmp/stopped" >"$tmp/out" 2>"$tmp/err" &
 pid=$!
 until grep -q '\[2\]' "$tmp/err" || ! kill -0 $pid 2>/dev/null; do sleep 0.05; done
 kill -INT $pid
-wait $pid
+status=0
+wait $pid || status=$?
+[ $status -eq 130 ] || fail "writing a base that is stopped ends with $status"
 [ -e "$tmp/stopped" ] && fail "a base that is not complete is left"
 
 # ---- perplexity of trained models on prose: the same with every level that this CPU has, and in both classes as close

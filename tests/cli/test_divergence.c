@@ -211,6 +211,25 @@ static void test_files(void **state)
     REFUSED(hearth_base_file_row(&b, row, &check_error), HEARTH_E_FORMAT, "ends too early");
     hearth_base_file_close(&b);
 
+    // Scale and least value of the first row that no model gives: deeper than the format, above 1, below all being equal.
+    const float wrong[][2] = {{3e38f, -3}, {18.f / 65535, -18},    {-1e-4f, -1}, {1.f / 65535, -0.99f},
+                              {0, -3.7f},  {16.f / 65535, -3e38f}, {NAN, -3},    {1.f / 65535, -INFINITY}};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        write_file(path, 5, 0);
+        set_bytes(path, 20 + 12 * 4, wrong[i], sizeof wrong[i]);
+        OK(hearth_base_file_open(&b, path, &err));
+        REFUSED(hearth_base_file_row(&b, row, &check_error), HEARTH_E_FORMAT, "damaged");
+        hearth_base_file_close(&b);
+    }
+    // As sharp as a row can be, and as flat.
+    const float right[][2] = {{16.f / 65535, -16}, {0, -3.6109f}};
+    for (size_t i = 0; i < sizeof right / sizeof right[0]; i++) {
+        set_bytes(path, 20 + 12 * 4, right[i], sizeof right[i]);
+        OK(hearth_base_file_open(&b, path, &err));
+        OK(hearth_base_file_row(&b, row, &err));
+        hearth_base_file_close(&b);
+    }
+
     write_file(path, VOCAB, 0);
     refused(path, "damaged");
     write_file(path, -1, 0);

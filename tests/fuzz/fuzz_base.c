@@ -29,7 +29,9 @@ static void read_rows(struct hearth_base_file *b)
             break;
         }
         const hearth_token best = hearth_base_row_best(row, b->n_vocab);
-        CHECK(best >= 0 && best < b->n_vocab && isfinite(hearth_base_row_log_prob(row, best)));
+        CHECK(best >= 0 && best < b->n_vocab);
+        const double p = hearth_base_row_log_prob(row, best);
+        CHECK(p < 0.01 && p > -17 - log(b->n_vocab));
     }
     free(row);
 }
