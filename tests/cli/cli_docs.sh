@@ -69,7 +69,24 @@ END
 printf '#!/bin/sh\nexit 0\n' >"$tmp/bin/sudo"
 ln -s "$PWD/build/hearth" "$tmp/bin/hearth"
 chmod +x build/hearth "$tmp"/bin/*
-trap 'kill "$(cat "$tmp/work/server" 2>/dev/null)" 2>/dev/null; rm -rf "$tmp"' EXIT
+# The list of what make install has put somewhere is make uninstall's: it stays what it was. A server has ended before its
+# folder goes.
+list=$build/install_manifest.txt
+[ -e "$list" ] && cp "$list" "$tmp/list"
+# shellcheck disable=SC2317 # the trap calls it
+tidy_up() {
+    local server
+    server=$(cat "$tmp/work/server" 2>/dev/null)
+    if [ -n "$server" ] && kill "$server" 2>/dev/null; then
+        for _ in $(seq 300); do
+            kill -0 "$server" 2>/dev/null || break
+            sleep 0.1
+        done
+    fi
+    if [ -e "$tmp/list" ]; then cp "$tmp/list" "$list"; else rm -f "$list"; fi
+    rm -rf "$tmp"
+}
+trap tidy_up EXIT
 
 # What is long or endless where nobody says how much: fewer steps of training, short texts, one repetition.
 unset MAKEFLAGS
