@@ -21,6 +21,7 @@ struct hearth_quantize_result {
     uint64_t bytes_in, bytes_out;         // bytes of tensor data
     uint64_t n_matrices[HEARTH_TYPE_END]; // matrices by format, in the new file
     uint64_t n_fallback; // matrices whose rows do not fit the recipe's blocks; they got a finer format
+    uint64_t n_again;    // matrices that were quantised already
     uint64_t n_kept;     // tensors copied: vectors, routers, and formats that cannot be decoded
 };
 
