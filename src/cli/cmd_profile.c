@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // hearth profile: counts how often each neuron of a model is active.
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -9,6 +10,7 @@
 #include "cli/common.h"
 #include "cli/fit.h"
 #include "cli/next.h"
+#include "model/arch.h"
 #include "model/model.h"
 #include "plan/chart.h"
 
@@ -158,6 +160,13 @@ static int check_fit(const struct hearth_options *o, const struct hearth_model *
     return hearth_cli_fit_prompts(model, o, n_ctx);
 }
 
+// Whether a pack with its gates apart needs no predictors.
+static bool gates_say(const struct hearth_model *m)
+{
+    return hearth_is_relu(&m->hp) && !m->hp.n_expert &&
+           hearth_arch_has_field(m->arch, offsetof(struct hearth_layer, ffn_gate));
+}
+
 int hearth_cmd_profile(const struct hearth_options *o)
 {
     const struct hearth_command *cmd = hearth_command_find("profile");
@@ -179,7 +188,7 @@ int hearth_cmd_profile(const struct hearth_options *o)
     if (!status)
         status = summarise(o);
     if (!status)
-        hearth_next_of_profile(o, model->hp.has_predictors);
+        hearth_next_of_profile(o, model->hp.has_predictors, gates_say(model));
     free(tokens);
     hearth_model_close(&model);
     return status;

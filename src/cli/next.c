@@ -42,6 +42,22 @@ static const char *beside(char out[PATH], const char *path, const char *ending)
     return out;
 }
 
+// The same in the folder of another file.
+static const char *beside_other(char out[PATH], const char *path, const char *ending, const char *other)
+{
+    const char *name = strrchr(path, '/'), *end = strrchr(other, '/');
+    const size_t n = end ? (size_t)(end + 1 - other) : 0;
+    if (n >= PATH)
+        return beside(out, path, ending);
+    char own[PATH];
+    beside(own, name ? name + 1 : path, ending);
+    memcpy(out, other, n);
+    const size_t room = PATH - 1 - n, length = strlen(own) < room ? strlen(own) : room;
+    memcpy(out + n, own, length);
+    out[n + length] = '\0';
+    return out;
+}
+
 #define OPTIONS 100
 
 // " -c 64 --sparsity-threshold 40%", as they were given: what profiles and trained predictors have in common.
@@ -83,16 +99,18 @@ void hearth_next_of_pack(const char *pack)
     hearth_cli_next("hearth plan %s --explain", quote(name, pack));
 }
 
-void hearth_next_of_profile(const struct hearth_options *o, bool has_predictors)
+void hearth_next_of_profile(const struct hearth_options *o, bool has_predictors, bool gates_say)
 {
     char model[PATH], profile[PATH], text[PATH], path[PATH], out[PATH], options[OPTIONS];
     quote(model, o->model);
-    if (has_predictors)
-        hearth_cli_next("hearth pack %s %s --profile %s", model,
-                        quote(out, beside(path, o->model, ".hearth.gguf")), quote(profile, o->out));
+    if (has_predictors || gates_say)
+        hearth_cli_next("hearth pack %s %s --profile %s%s", model,
+                        quote(out, beside_other(path, o->model, ".hearth.gguf", o->out)),
+                        quote(profile, o->out), has_predictors ? "" : " --gates-apart");
     else
         hearth_cli_next("hearth train-predictors %s -f %s -o %s%s", model, text_of(text, o),
-                        quote(out, beside(path, o->model, "-predictors.gguf")), same_options(options, o));
+                        quote(out, beside_other(path, o->model, "-predictors.gguf", o->out)),
+                        same_options(options, o));
 }
 
 void hearth_next_of_training(const struct hearth_options *o)

@@ -10,8 +10,9 @@
 void hearth_next_run(const char *model);
 // A pack: what memory makes of it.
 void hearth_next_of_pack(const char *pack);
-// A profile of o->model: predictors for the model, or where it has them, a pack.
-void hearth_next_of_profile(const struct hearth_options *o, bool has_predictors);
+// A profile of o->model: predictors for the model, or where it needs none, a pack: `gates_say`, which neurons are
+// active.
+void hearth_next_of_profile(const struct hearth_options *o, bool has_predictors, bool gates_say);
 // o->model with predictors: its profile, or where there is one beside it, a pack.
 void hearth_next_of_training(const struct hearth_options *o);
 

@@ -842,6 +842,12 @@ static double share_named(const struct hearth_gguf *g)
     return sum / (double)kv->count;
 }
 
+static bool can_part_gates(const struct packer *p)
+{
+    return hearth_is_relu(&p->hp) && !p->hp.n_expert &&
+           hearth_arch_has_field(p->arch, offsetof(struct hearth_layer, ffn_gate));
+}
+
 // A pack without predictors is for models in memory: before it is written is the time to say so.
 static void warn_of_streaming(const struct packer *p, const char *in)
 {
@@ -863,8 +869,9 @@ static void warn_of_streaming(const struct packer *p, const char *in)
         hearth_log(
             HEARTH_LOG_WARNING,
             "%s has no predictors, so nothing says which neurons to read: where memory is too small, the pack "
-            "streams whole layers, and %s is faster",
-            in, p->n_expert > 1 ? "the model itself, expert by expert," : "the model itself");
+            "streams whole layers, and %s is faster; %shearth train-predictors makes some",
+            in, p->n_expert > 1 ? "the model itself, expert by expert," : "the model itself",
+            can_part_gates(p) ? "--gates-apart lets the gates say it, exactly and without training; " : "");
 }
 
 // Before anything is written. The header is about as long as the source's; tensors begin at pages.

@@ -40,6 +40,15 @@ err_has "--sparsity-threshold 0.01"
 next profile
 next pack
 
+# Of the ReLU family, gates say which neurons are active. What comes next goes where the profile went.
+mkdir profiles
+run 0 profile "$source_dir/models/hearth-novels-drelu-Q8_0.gguf" -f text.txt -o profiles/n.profile
+err_has "profiles/hearth-novels-drelu-Q8_0.hearth.gguf --profile profiles/n.profile --gates-apart"
+next pack
+next plan
+run 0 pack "$source_dir/models/hearth-novels-drelu-Q8_0.gguf" plain.gguf
+err_has "--gates-apart lets the gates say it"
+
 run 0 quantize "$model" "$tmp/-q8.gguf" Q8_0
 next run
 [ -s "$tmp/out" ] || fail "no text"
