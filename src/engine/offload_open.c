@@ -192,6 +192,15 @@ static void free_buffer(void *arg, struct hearth_accel_memory *m, uint64_t bytes
     hearth_accel_free(o->a, m);
 }
 
+static void close_workspace(struct hearth_offload *o)
+{
+    each_buffer(o, 0, free_buffer, o);
+    for (int i = 0; i < 2; i++) {
+        hearth_accel_free_host(o->a, o->copy[i]);
+        o->copy[i] = NULL;
+    }
+}
+
 // As many rows of a prompt as there is room for: a quarter of the memory at most. Returns the bytes of all; 0: there is
 // no room.
 static uint64_t size_workspace(struct hearth_offload *o, uint64_t vram)
@@ -265,6 +274,14 @@ static uint64_t head_bytes(const struct hearth_session *s)
     return own ? own + rows * (w->k * sizeof(float) + hearth_acts_bytes(w->k) + w->n * sizeof(float)) : 0;
 }
 
+static void close_head(struct hearth_offload *o)
+{
+    hearth_accel_weight_close(o->a, &o->output);
+    hearth_accel_free(o->a, &o->head_h);
+    hearth_accel_free(o->a, &o->head_acts);
+    hearth_accel_free(o->a, &o->logits);
+}
+
 static int place_head(struct hearth_offload *o, struct hearth_error *err)
 {
     const struct hearth_session *s = o->s;
@@ -276,6 +293,8 @@ static int place_head(struct hearth_offload *o, struct hearth_error *err)
     o->logits = hearth_accel_alloc(o->a, rows * w->n * sizeof(float));
     const int rc = hearth_offload_send(o->a, s->model, &o->output, w, &s->context.weights->output, w->n, err);
     o->head = !rc && !hearth_accel_has_failed(o->a);
+    if (!o->head)
+        close_head(o);
     return rc;
 }
 
@@ -298,6 +317,8 @@ static int place(struct hearth_offload *o, const struct hearth_offload_params *p
             each_buffer(o, (uint64_t)o->rows[0].cap, take_buffer, o);
         if (!rc)
             rc = place_layers(o, vram - workspace, p->layers, err);
+        if (o->first == n_layer) // the head and hot neurons can use the room
+            close_workspace(o);
     }
     const uint64_t head = head_bytes(s), used = hearth_accel_stats(o->a).bytes;
     const bool wanted = p->layers == HEARTH_OFFLOAD_ALL || p->layers > n_layer;
@@ -346,13 +367,8 @@ void hearth_offload_close(struct hearth_offload **offload)
         hearth_hot_close(&o->hot);
         for (int i = 0; o->layers && i < o->s->model->hp.n_layer; i++)
             close_layer(o, &o->layers[i]);
-        each_buffer(o, 0, free_buffer, o);
-        hearth_accel_weight_close(o->a, &o->output);
-        hearth_accel_free(o->a, &o->head_h);
-        hearth_accel_free(o->a, &o->head_acts);
-        hearth_accel_free(o->a, &o->logits);
-        hearth_accel_free_host(o->a, o->copy[0]);
-        hearth_accel_free_host(o->a, o->copy[1]);
+        close_workspace(o);
+        close_head(o);
         hearth_accel_close(&o->a);
     }
     free(o->layers);

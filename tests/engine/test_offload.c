@@ -188,6 +188,8 @@ static void test_small(void **state)
         hearth_session_device_stats(o.session, &stats, sizeof stats);
         const int layers = layers_of(&o, &head);
         assert_true(layers >= before && stats.bytes <= vram);
+        if (!layers && !head && !stats.neurons)
+            assert_int_equal(stats.bytes, 0);
         if (layers > before) {
             float *got = evaluate(&o, NULL);
             assert_same(got, want, o.n_vocab, "a small device");
@@ -326,6 +328,7 @@ static void test_failing_open(void **state)
         const int n_layer = o.model->hp.n_layer, layers = n_layer - of->first;
         const struct hearth_offload_layer none = {0};
         assert_false(of->head);
+        assert_int_equal(hearth_accel_stats(of->a).bytes == 0, layers == 0);
         for (int i = layers; i < n_layer; i++)
             assert_memory_equal(&of->layers[i], &none, sizeof none);
         fewest = layers < fewest ? layers : fewest;
@@ -339,6 +342,16 @@ static void test_failing_open(void **state)
     }
     assert_int_equal(fewest, 0);
     free(want);
+    way.type_k = HEARTH_KV_Q8_0; // the head alone
+    for (long n = 1; n <= 6; n++) {
+        struct opened o = open_way(path, &way);
+        struct hearth_offload_params params = {.device = {.device = "0", .inexact = true, .fail_at = n},
+                                               .layers = HEARTH_OFFLOAD_ALL};
+        OK(hearth_offload_open(&o.session->offload, o.session, &params, &err));
+        assert_false(o.session->offload->head);
+        assert_int_equal(hearth_accel_stats(o.session->offload->a).bytes, 0);
+        close_opened(&o);
+    }
 }
 
 // What a device computes is read ahead for a session without one.
