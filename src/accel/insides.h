@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// An open device: for accel.c and choose.c alone.
+// An open device: for accel.c, choose.c and tests alone.
 #ifndef HEARTH_ACCEL_INSIDES_H
 #define HEARTH_ACCEL_INSIDES_H
 

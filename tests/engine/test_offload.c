@@ -4,6 +4,7 @@
 // place. Skipped where there is no device (PoCL is one).
 #include "check.h"
 
+#include "accel/insides.h"
 #include "convert/pack.h"
 #include "engine/offload.h"
 #include "made_models.h"
@@ -527,6 +528,47 @@ static bool stop_at_once(void *arg, float share)
     return --*(int *)arg > 0;
 }
 
+// Cancels while a device has begun a layer, or a later one: what begins it is its back end's.
+static struct hearth_accel_backend cancelling;
+static int (*flush_device)(void *state, struct hearth_error *err);
+static struct hearth_session *to_cancel;
+static int flushes_left;
+
+static int flush_and_cancel(void *state, struct hearth_error *e)
+{
+    if (--flushes_left == 0)
+        hearth_cancel(to_cancel);
+    return flush_device(state, e);
+}
+
+static void check_cancelled_layers(struct hearth_session *s, int seq, const hearth_token *tokens, int n)
+{
+    struct hearth_accel *a = s->offload->a;
+    const int length = hearth_seq_length(s, seq), n_layer = s->model->hp.n_layer;
+    struct hearth_accel_stats before = hearth_accel_stats(a);
+    OK(hearth_prompt(s, seq, tokens, n, NULL, NULL, &err));
+    const uint64_t runs = hearth_accel_stats(a).runs - before.runs;
+    OK(hearth_seq_truncate(s, seq, length, &err));
+    float *want = malloc((size_t)s->model->hp.n_vocab * sizeof *want);
+    memcpy(want, hearth_logits(s, 0), (size_t)s->model->hp.n_vocab * sizeof *want);
+    cancelling = *a->backend;
+    flush_device = cancelling.flush;
+    cancelling.flush = flush_and_cancel;
+    a->backend = &cancelling;
+    to_cancel = s;
+    for (int layer = 1; layer <= n_layer; layer += n_layer - 1) {
+        flushes_left = layer;
+        before = hearth_accel_stats(a);
+        assert_int_equal(hearth_prompt(s, seq, tokens, n, NULL, NULL, &err), HEARTH_E_INTERRUPTED);
+        assert_int_equal(hearth_seq_length(s, seq), length);
+        if (layer == 1) // the others were not begun
+            assert_true((hearth_accel_stats(a).runs - before.runs) * 2 < runs + 2);
+    }
+    OK(hearth_prompt(s, seq, tokens, n, NULL, NULL, &err));
+    assert_memory_equal(hearth_logits(s, 0), want, (size_t)s->model->hp.n_vocab * sizeof *want);
+    free(want);
+}
+
 static void test_cancel(void **state)
 {
     (void)state;
@@ -551,6 +593,8 @@ static void test_cancel(void **state)
     assert_int_equal(hearth_seq_length(s, seq), 0);
     left = 1000;
     OK(hearth_prompt(s, seq, tokens, 9, NULL, NULL, &err));
+    left = 1000;
+    check_cancelled_layers(s, seq, tokens, 9);
     hearth_session_close(&s);
     hearth_model_close(&m);
 }
