@@ -430,10 +430,13 @@ struct hearth_session_params {
     int max_states;
     int reserved; // 0
     // A device (a GPU) that computes the last layers of the model, and its head, beside the CPU: its number in the
-    // list of hearth_device_at() or a part of its name, or "auto"; NULL: none. No result depends on it. Models with
-    // experts, recurrent layers or latent attention, and caches of Q8_0, leave it the head alone.
+    // list of hearth_device_at() or a part of its name, or "auto": the first that is no CPU; NULL: none. No result
+    // depends on it. Models with experts, recurrent layers or latent attention, and caches of Q8_0, leave it the head
+    // alone.
     const char *device;
-    uint64_t vram; // bytes of its memory that may be used; 0: nine tenths
+    // Bytes of its memory that may be used. 0: nine tenths of what is free there; where that is the system's memory,
+    // no more than half of what is free besides the budget.
+    uint64_t vram;
     int device_layers; // so many layers at most, the last ones; the head is one more. 0: as many as there is room for
     int device_inexact; // not 0: also a device that gives other bits than the CPU, so that results depend on it
 };

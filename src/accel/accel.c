@@ -22,6 +22,12 @@ const struct hearth_accel_info *hearth_accel_describe(const struct hearth_accel 
     return &a->info;
 }
 
+uint64_t hearth_accel_free_memory(const struct hearth_accel *a)
+{
+    const uint64_t bytes = a->backend->free_memory ? a->backend->free_memory(a->state) : 0;
+    return bytes && bytes < a->info.memory ? bytes : a->info.memory;
+}
+
 struct hearth_accel_stats hearth_accel_stats(const struct hearth_accel *a)
 {
     return a->stats;

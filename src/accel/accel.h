@@ -20,10 +20,11 @@ struct hearth_accel; // an open device
 struct hearth_accel_info {
     const char *backend; // "OpenCL"
     char name[128], driver[128];
-    uint64_t memory;  // bytes
-    uint64_t largest; // bytes of one piece of it
-    uint32_t units;   // compute units
-    bool is_cpu;      // it computes on the CPU
+    uint64_t memory;    // bytes
+    uint64_t largest;   // bytes of one piece of it
+    uint32_t units;     // compute units
+    bool is_cpu;        // it computes on the CPU
+    bool shares_memory; // its memory is the system's
     // Whether it has what the same bits need: an exact fma, denormals, correctly rounded division and square root.
     bool exact;
     int index; // the back end's own number
@@ -76,6 +77,8 @@ struct hearth_accel_backend {
     // Device number `index` with its kernels built; `broken` (for tests) has them fail to build.
     int (*open)(void **state, int index, bool broken, struct hearth_error *err);
     void (*close)(void *state); // waits for what it has begun
+    // Bytes of its memory that nobody has, 0: not known; NULL: it never is.
+    uint64_t (*free_memory)(void *state);
     int (*alloc)(void *state, size_t bytes, void **handle, struct hearth_error *err);
     void (*release)(void *state, void *handle);
     // Memory of the host that reads may go to beside kernels; both NULL: any memory will do.
@@ -104,8 +107,8 @@ extern const struct hearth_accel_backend hearth_accel_opencl; // opencl.c
 int hearth_accel_list(struct hearth_accel_info *out, int cap);
 
 struct hearth_accel_params {
-    const char
-        *device; // its number in the list or a part of its name; NULL: the first that is no CPU, or the first
+    // Its number in the list or a part of its name; NULL: the first that is no CPU.
+    const char *device;
     bool inexact; // also one that gives other bits than the CPU
     bool broken;  // for tests: its kernels do not build
     long fail_at; // for tests: hearth_accel_fail_at(), once it is open
@@ -118,6 +121,8 @@ int hearth_accel_open(struct hearth_accel **out, const struct hearth_accel_param
                       struct hearth_error *err);
 void hearth_accel_close(struct hearth_accel **a);
 const struct hearth_accel_info *hearth_accel_describe(const struct hearth_accel *a);
+// Bytes of its memory that nobody has now; all of it where its driver does not say.
+uint64_t hearth_accel_free_memory(const struct hearth_accel *a);
 
 // What it was told since it was opened.
 struct hearth_accel_stats {

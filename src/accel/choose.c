@@ -43,7 +43,7 @@ static int find(const struct hearth_accel_info *list, int n, const char *device)
         for (int i = 0; i < n; i++)
             if (!list[i].is_cpu)
                 return i;
-        return n ? 0 : -1;
+        return -1;
     }
     char *end;
     const long number = strtol(device, &end, 10);
@@ -85,6 +85,11 @@ int hearth_accel_open(struct hearth_accel **out, const struct hearth_accel_param
         if (at < 0 && !n)
             rc = hearth_fail(err, HEARTH_E_INVALID,
                              "there is no device: no driver of OpenCL or CUDA names one");
+        else if (at < 0 && !params->device)
+            rc = hearth_fail(
+                err, HEARTH_E_INVALID,
+                "there is no GPU: a device that computes on the CPU must be named (hearth devices "
+                "lists them)");
         else if (at < 0)
             rc = hearth_fail(err, HEARTH_E_INVALID, "there is no device \"%s\": hearth devices lists them",
                              params->device);

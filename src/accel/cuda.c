@@ -85,10 +85,12 @@ static struct hearth_accel_info describe(const struct hearth_cuda *cu, int id, i
 {
     struct hearth_accel_info info = {.backend = hearth_accel_cuda.name, .exact = true, .index = index};
     size_t memory = 0;
-    int units = 0, version = 0;
+    int units = 0, version = 0, integrated = 0;
     cu->DeviceTotalMem(&memory, id);
     cu->DeviceGetAttribute(&units, HEARTH_CUDA_UNITS, id);
+    cu->DeviceGetAttribute(&integrated, HEARTH_CUDA_INTEGRATED, id);
     cu->DriverGetVersion(&version);
+    info.shares_memory = integrated != 0;
     info.memory = info.largest = memory;
     info.units = (uint32_t)units;
     snprintf(info.driver, sizeof info.driver, "%d.%d", version / 1000, version % 1000 / 10);
@@ -175,6 +177,13 @@ static void close_device(void *state)
 }
 
 // ---- memory, copies, kernels: any thread may call, so each first says whose context it means
+
+static uint64_t free_memory(void *state)
+{
+    struct device *d = state;
+    size_t bytes = 0, all = 0;
+    return d->cu.CtxSetCurrent(d->context) || d->cu.MemGetInfo(&bytes, &all) ? 0 : bytes;
+}
 
 static int alloc(void *state, size_t bytes, void **handle, struct hearth_error *err)
 {
@@ -302,6 +311,7 @@ const struct hearth_accel_backend hearth_accel_cuda = {
     .list = list,
     .open = open_device,
     .close = close_device,
+    .free_memory = free_memory,
     .alloc = alloc,
     .release = release,
     .alloc_host = alloc_host,

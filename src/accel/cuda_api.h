@@ -16,9 +16,10 @@ typedef uint64_t hearth_cuda_pointer; // of the device; 32 bits in programs of 3
 
 #define HEARTH_CUDA_OUT_OF_MEMORY 2
 
-#define HEARTH_CUDA_UNITS 16 // attributes of a device
-#define HEARTH_CUDA_MAJOR 75
-#define HEARTH_CUDA_MINOR 76
+#define HEARTH_CUDA_UNITS      16 // attributes of a device
+#define HEARTH_CUDA_INTEGRATED 18 // it has no memory of its own
+#define HEARTH_CUDA_MAJOR      75
+#define HEARTH_CUDA_MINOR      76
 
 #define HEARTH_CUDA_JIT_ERROR_LOG       5 // options of a module
 #define HEARTH_CUDA_JIT_ERROR_LOG_BYTES 6
@@ -42,6 +43,7 @@ typedef uint64_t hearth_cuda_pointer; // of the device; 32 bits in programs of 3
       (hearth_cuda_module *, const void *, unsigned, int *, void **))                                        \
     X(ModuleUnload, "cuModuleUnload", (hearth_cuda_module))                                                  \
     X(ModuleGetFunction, "cuModuleGetFunction", (hearth_cuda_function *, hearth_cuda_module, const char *))  \
+    X(MemGetInfo, "cuMemGetInfo_v2", (size_t *, size_t *))                                                   \
     X(MemAlloc, "cuMemAlloc_v2", (hearth_cuda_pointer *, size_t))                                            \
     X(MemFree, "cuMemFree_v2", (hearth_cuda_pointer))                                                        \
     X(MemAllocHost, "cuMemAllocHost_v2", (void **, size_t))                                                  \

@@ -115,6 +115,8 @@ static struct hearth_accel_info describe(const struct hearth_cl *cl, hearth_cl_d
         .largest = number_of(cl, id, HEARTH_CL_DEVICE_LARGEST, 8),
         .units = (uint32_t)number_of(cl, id, HEARTH_CL_DEVICE_COMPUTE_UNITS, 4),
         .is_cpu = (type & HEARTH_CL_DEVICE_TYPE_CPU) != 0,
+        .shares_memory = (type & HEARTH_CL_DEVICE_TYPE_CPU) != 0 ||
+                         number_of(cl, id, HEARTH_CL_DEVICE_SHARES_MEMORY, 4) != 0,
         .exact = (number_of(cl, id, HEARTH_CL_DEVICE_SINGLE_FP_CONFIG, 8) & needed) == needed,
         .index = index,
     };

@@ -373,11 +373,11 @@ const struct hearth_option hearth_option_table[] = {
      AT(measure)},
     {"--device", "-dev", HEARTH_OPTION_STRING, "NAME", NULL, NULL, NO_RANGE, EVALUATE, "Resources",
      "a GPU that computes the model's last layers, and the head, beside the CPU: its number in the list of hearth "
-     "devices, or a part of its name; auto: any; none: the CPU alone. The text is the same",
+     "devices, or a part of its name; auto: the first GPU; none: the CPU alone. The text is the same",
      AT(device)},
     {"--vram", "--vram-budget", HEARTH_OPTION_SIZE, "SIZE", NULL, NULL, 1, 9.0e18, EVALUATE, "Resources",
-     "of the device's memory, use so much at most (default: nine tenths); without --device the first GPU, if there "
-     "is one",
+     "of the device's memory, use so much at most (default: nine tenths of what is free; of memory that is the "
+     "system's, half of what is free besides --ram); without --device the first GPU, if there is one",
      AT(vram)},
     {"-ngl, --gpu-layers", "--n-gpu-layers", HEARTH_OPTION_STRING, "N", NULL, NULL, NO_RANGE, EVALUATE,
      "Resources",

@@ -16,7 +16,7 @@
 
 struct hearth_offload_params {
     struct hearth_accel_params device;
-    uint64_t vram; // bytes of the device's memory; 0: most of it
+    uint64_t vram; // bytes of the device's memory; 0: hearth_offload_vram()
     int layers;    // the head is one behind the last; or HEARTH_OFFLOAD_ALL
 };
 
@@ -70,6 +70,10 @@ struct hearth_offload {
 int hearth_offload_open(struct hearth_offload **out, const struct hearth_session *s,
                         const struct hearth_offload_params *params, struct hearth_error *err);
 void hearth_offload_close(struct hearth_offload **offload);
+
+// Bytes that are taken of a device's memory where nobody says how many: nine tenths of what is unused there; of a
+// device that shares the system's memory at most half of `ram`, which others can still take of that.
+uint64_t hearth_offload_vram(const struct hearth_accel_info *device, uint64_t unused, uint64_t ram);
 
 // ---- evaluations (offload.c)
 

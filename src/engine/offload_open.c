@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/free_memory.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "engine/offload.h"
@@ -335,6 +336,19 @@ static int place(struct hearth_offload *o, const struct hearth_offload_params *p
     return rc;
 }
 
+uint64_t hearth_offload_vram(const struct hearth_accel_info *device, uint64_t unused, uint64_t ram)
+{
+    const uint64_t bytes = unused / 10 * 9;
+    return device->shares_memory && ram / 2 < bytes ? ram / 2 : bytes;
+}
+
+// Of the device's memory, where nobody says how much. The session's budget is claimed by now.
+static uint64_t choose_vram(const struct hearth_accel *a)
+{
+    return hearth_offload_vram(hearth_accel_describe(a), hearth_accel_free_memory(a),
+                               hearth_free_memory("", true).bytes);
+}
+
 int hearth_offload_open(struct hearth_offload **out, const struct hearth_session *s,
                         const struct hearth_offload_params *params, struct hearth_error *err)
 {
@@ -349,7 +363,7 @@ int hearth_offload_open(struct hearth_offload **out, const struct hearth_session
     int rc = hearth_accel_open(&o->a, &params->device, err);
     if (!rc) {
         const uint64_t all = hearth_accel_describe(o->a)->memory;
-        const uint64_t vram = params->vram ? params->vram : all / 10 * 9;
+        const uint64_t vram = params->vram ? params->vram : choose_vram(o->a);
         o->works = true;
         rc = place(o, params, vram < all ? vram : all, err);
     }

@@ -456,7 +456,7 @@ static int open_sources(struct hearth_session *s, struct hearth_error *err)
     return HEARTH_OK;
 }
 
-// "auto": any device.
+// "auto": any that is no CPU.
 static int open_device(struct hearth_session *s, const struct hearth_session_params *given,
                        struct hearth_error *err)
 {

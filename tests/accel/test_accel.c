@@ -139,6 +139,22 @@ static void test_choosing(void **state)
     REFUSED(hearth_accel_open(&(struct hearth_accel *){NULL},
                               &(struct hearth_accel_params){.device = "0", .broken = true}, &check_error),
             HEARTH_E_UNSUPPORTED, "cannot build");
+    // Nobody gets a CPU who has not named it.
+    struct hearth_accel_info list[64];
+    const int n = hearth_accel_list(list, 64);
+    bool has_gpu = false;
+    for (int i = 0; i < n && i < 64; i++) {
+        has_gpu |= !list[i].is_cpu;
+        assert_true(list[i].shares_memory || !list[i].is_cpu);
+    }
+    if (!has_gpu)
+        REFUSED(
+            hearth_accel_open(&(struct hearth_accel *){NULL}, &(struct hearth_accel_params){0}, &check_error),
+            HEARTH_E_INVALID, "must be named");
+    const uint64_t unused = hearth_accel_free_memory(a), all = hearth_accel_describe(a)->memory;
+    assert_true(unused && unused <= all);
+    if (strstr(hearth_accel_describe(a)->name, "a GPU that is none")) // fake_cuda.c
+        assert_true(unused == (uint64_t)600 << 20 && all == (uint64_t)1 << 30);
     hearth_accel_close(&a);
     hearth_accel_close(&b);
 }

@@ -34,15 +34,23 @@ out_has "0  "
 run 0 devices --json
 exact=$(json "$tmp/out" 0/exact)
 name=$(json "$tmp/out" 0/name)
+cpus=$(grep -o '"is_cpu": *true' "$tmp/out" | wc -l) all=$(grep -o '"is_cpu"' "$tmp/out" | wc -l)
 [ "$exact" = true ] || exit 77
 
 # ---- the same text, some layers, all, by number and by name
-for options in "--device 0" "--device 0 -ngl 1" "--device 0 --vram 100K" "--device auto -t 2" "--device 0 -c 64 -ub 3"; do
+for options in "--device 0" "--device 0 -ngl 1" "--device 0 --vram 100K" "--device 0 -c 64 -ub 3"; do
     # shellcheck disable=SC2086
     run 0 run "$model" -p "$prompt" -n 12 --temp 0 $options
     same "$tmp/out" "$tmp/want"
     err_has "$name: "
 done
+if [ "$cpus" = "$all" ]; then # nobody gets a CPU who has not named it
+    run 1 run "$model" -p "$prompt" -n 3 --device auto
+    err_has "a device that computes on the CPU must be named"
+else
+    run 0 run "$model" -p "$prompt" -n 12 --temp 0 --device auto -t 2
+    same "$tmp/out" "$tmp/want"
+fi
 run 0 run "$model" -p "$prompt" -n 12 --temp 0 --device "$name" --stats json
 same "$tmp/out" "$tmp/want"
 tail -n 1 "$tmp/err" >"$tmp/json"

@@ -203,6 +203,18 @@ static void test_small(void **state)
     free(want);
 }
 
+// Unless somebody says how much: with memory of its own, and with the system's.
+static void test_default_memory(void **state)
+{
+    (void)state;
+    const struct hearth_accel_info own = {.memory = 1000}, shared = {.memory = 1000, .shares_memory = true};
+    assert_int_equal(hearth_offload_vram(&own, 800, 100), 720);
+    assert_int_equal(hearth_offload_vram(&shared, 800, 100), 50);
+    assert_int_equal(hearth_offload_vram(&shared, 800, 4000), 720);
+    assert_int_equal(hearth_offload_vram(&shared, 800, UINT64_MAX), 720); // nobody knows
+    assert_int_equal(hearth_offload_vram(&shared, 800, 0), 0);
+}
+
 static struct hearth_device_stats stats_of(const struct opened *o)
 {
     struct hearth_device_stats stats;
@@ -611,7 +623,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_sequences),      cmocka_unit_test(test_hot),
         cmocka_unit_test(test_watched),        cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_cancel),         cmocka_unit_test(test_failing_open),
-        cmocka_unit_test(test_shared_weights),
+        cmocka_unit_test(test_shared_weights), cmocka_unit_test(test_default_memory),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
