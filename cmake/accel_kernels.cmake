@@ -22,16 +22,14 @@ if(HEARTH_PTX_CLANG)
         endif()
     endif()
     if(EXISTS ${accel_ptx})
-        file(READ ${accel_ptx} accel_ptx_text HEX)
-        string(REGEX REPLACE "([0-9a-f][0-9a-f])" "'\\\\x\\1'," accel_ptx_text "${accel_ptx_text}")
+        hearth_chars(${accel_ptx} accel_ptx_text)
     endif()
 endif()
 if(NOT accel_ptx_text)
     message(STATUS "no clang that compiles for nvptx64: NVIDIA's GPUs are used by OpenCL alone")
 endif()
 
-file(READ ${accel_source} accel_text HEX)
-string(REGEX REPLACE "([0-9a-f][0-9a-f])" "'\\\\x\\1'," accel_text "${accel_text}")
+hearth_chars(${accel_source} accel_text)
 set(HEARTH_ACCEL_KERNELS_C ${CMAKE_CURRENT_BINARY_DIR}/accel_kernels.c)
 file(CONFIGURE OUTPUT ${HEARTH_ACCEL_KERNELS_C} @ONLY CONTENT
 "// Made by cmake/accel_kernels.cmake of src/accel/kernels.cl.

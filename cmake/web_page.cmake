@@ -45,10 +45,8 @@ string(CONCAT page_policy
     "trusted-types 'none'")
 
 file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/web_page.html "${page}")
-file(READ ${CMAKE_CURRENT_BINARY_DIR}/web_page.html page_bytes HEX)
-string(LENGTH "${page_bytes}" page_size)
-math(EXPR page_size "${page_size} / 2")
-string(REGEX REPLACE "([0-9a-f][0-9a-f])" "'\\\\x\\1'," page_bytes "${page_bytes}")
+file(SIZE ${CMAKE_CURRENT_BINARY_DIR}/web_page.html page_size)
+hearth_chars(${CMAKE_CURRENT_BINARY_DIR}/web_page.html page_bytes)
 set(HEARTH_WEB_PAGE_C ${CMAKE_CURRENT_BINARY_DIR}/web_page.c)
 file(CONFIGURE OUTPUT ${HEARTH_WEB_PAGE_C} @ONLY CONTENT
 "// Made by cmake/web_page.cmake of src/serve/page/.
