@@ -25,6 +25,8 @@
 // Requests that are prepared at once, and from how many bytes on one takes long.
 #define MOST_PREPARED 16
 #define LARGE         65536
+// How long a connection says nothing in the middle of a request before it is asked for its end.
+#define SILENCE_NS 1000000000u
 
 struct hearth_http {
     struct hearth_serving *server;
@@ -35,9 +37,17 @@ struct hearth_http {
     struct hearth_watch *watch;
     pthread_mutex_t mutex;
     struct client *clients; // whose answers are generated
-    uint64_t n_watched;     // since the start
-    int n_answering;        // requests with a body that are prepared or answered
+    struct connection *connections;
+    uint64_t looked_ns; // for the ends of connections
+    uint64_t n_watched; // since the start
+    int n_answering;    // requests with a body that are prepared or answered
     struct hearth_crew *crew;
+};
+
+struct connection {
+    struct connection *next, **link;
+    hearth_socket fd;
+    _Atomic uint64_t heard_ns; // while a request is wanted of it, else 0
 };
 
 // An exchange with its connection.
@@ -54,6 +64,13 @@ struct client {
     atomic_bool ping;
     _Atomic uint64_t last_ns; // something was sent
 };
+
+static hearth_socket socket_of(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    return info ? (hearth_socket)info->connect_fd : -1;
+}
 
 // ---- answers
 
@@ -219,6 +236,21 @@ static void ping_silent(struct hearth_http *http)
     }
 }
 
+// libmicrohttpd (0.9.75) reads until a read is short and then waits for epoll's next edge: where a client's last
+// bytes and its end came together there is none, and the connection would stay until its time is over.
+static void wake_ended(struct hearth_http *http)
+{
+    const uint64_t now = hearth_now_ns();
+    if (now - http->looked_ns < SILENCE_NS)
+        return;
+    http->looked_ns = now;
+    for (struct connection *c = http->connections; c; c = c->next) {
+        const uint64_t heard = atomic_load(&c->heard_ns);
+        if (heard && now > heard && now - heard >= SILENCE_NS)
+            hearth_watch_wake_ended(c->fd);
+    }
+}
+
 void hearth_http_watch(struct hearth_http *http, int timeout_ms)
 {
     struct hearth_watch_event events[64];
@@ -227,12 +259,50 @@ void hearth_http_watch(struct hearth_http *http, int timeout_ms)
     for (int i = 0; i < n; i++)
         drop_gone(http, &events[i]);
     ping_silent(http);
+    wake_ended(http);
     pthread_mutex_unlock(&http->mutex);
 }
 
 void hearth_http_wake(struct hearth_http *http)
 {
     hearth_watch_wake(http->watch);
+}
+
+// ---- connections
+
+static void on_connection(void *arg, struct MHD_Connection *connection, void **state,
+                          enum MHD_ConnectionNotificationCode what)
+{
+    struct hearth_http *http = arg;
+    struct connection *c = *state;
+    pthread_mutex_lock(&http->mutex);
+    if (what == MHD_CONNECTION_NOTIFY_STARTED && (c = hearth_calloc(1, sizeof *c))) {
+        c->fd = socket_of(connection);
+        c->next = http->connections;
+        c->link = &http->connections;
+        if (c->next)
+            c->next->link = &c->next;
+        http->connections = c;
+        atomic_store(&c->heard_ns, hearth_now_ns());
+        *state = c;
+    } else if (what == MHD_CONNECTION_NOTIFY_CLOSED && c) {
+        *c->link = c->next;
+        if (c->next)
+            c->next->link = c->link;
+        free(c);
+        *state = NULL;
+    }
+    pthread_mutex_unlock(&http->mutex);
+}
+
+// Something has come, and more of it is wanted or not.
+static void note_heard(struct MHD_Connection *connection, bool wanted)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    struct connection *c = info ? info->socket_context : NULL;
+    if (c)
+        atomic_store(&c->heard_ns, wanted ? hearth_now_ns() : 0);
 }
 
 // ---- requests
@@ -334,9 +404,7 @@ static enum MHD_Result begin(struct hearth_http *http, struct MHD_Connection *co
     c->connection = connection;
     c->x.server = http->server;
     c->origin = hearth_access_origin(http->server->params, header(c, MHD_HTTP_HEADER_ORIGIN));
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    c->fd = info ? (hearth_socket)info->connect_fd : -1;
+    c->fd = socket_of(connection);
     if (!strcmp(method, MHD_HTTP_METHOD_OPTIONS))
         return allow_origin(c);
     refuse(c, path, method);
@@ -396,6 +464,7 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
 {
     struct client *c = *state;
     (void)version;
+    note_heard(connection, !c || *n_data);
     if (!c)
         return begin(arg, connection, path, method, state);
     if (c->replied)
@@ -413,8 +482,8 @@ static void on_end(void *arg, struct MHD_Connection *connection, void **state,
 {
     struct client *c = *state;
     (void)arg;
-    (void)connection;
     (void)how;
+    note_heard(connection, true);
     if (!c)
         return;
     unwatch(c);
@@ -452,7 +521,7 @@ static int start_daemon(struct hearth_http *http, hearth_socket fd, struct heart
                          MHD_OPTION_THREAD_POOL_SIZE, (unsigned)p->n_threads, MHD_OPTION_CONNECTION_LIMIT,
                          (unsigned)MOST_CONNECTIONS, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)(2 * BLOCK),
                          MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)p->timeout, MHD_OPTION_NOTIFY_COMPLETED,
-                         on_end, http, MHD_OPTION_END);
+                         on_end, http, MHD_OPTION_NOTIFY_CONNECTION, on_connection, http, MHD_OPTION_END);
     if (http->daemon)
         return 0;
     const int error = errno;

@@ -27,5 +27,7 @@ void hearth_watch_remove(struct hearth_watch *w, hearth_socket socket);
 // socket that was removed meanwhile may still be among them.
 int hearth_watch_wait(struct hearth_watch *w, struct hearth_watch_event *events, int most, int timeout_ms);
 void hearth_watch_wake(struct hearth_watch *w); // for signal handlers, too
+// Where a client's side has sent its end: whoever waits for an edge at this socket learns of it once more.
+void hearth_watch_wake_ended(hearth_socket socket);
 
 #endif

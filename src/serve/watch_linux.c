@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Linux: epoll.
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/memory.h"
@@ -81,4 +83,11 @@ void hearth_watch_wake(struct hearth_watch *w)
 {
     const uint64_t one = 1;
     (void)!write(w->event, &one, sizeof one);
+}
+
+void hearth_watch_wake_ended(hearth_socket socket)
+{
+    struct pollfd fd = {.fd = (int)socket, .events = POLLRDHUP};
+    if (poll(&fd, 1, 0) > 0 && fd.revents & POLLRDHUP)
+        (void)shutdown((int)socket, SHUT_RD); // ends nothing that has not ended, and is an event
 }

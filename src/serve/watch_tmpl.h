@@ -138,3 +138,8 @@ void hearth_watch_wake(struct hearth_watch *w)
 {
     atomic_store(&w->woken, true);
 }
+
+void hearth_watch_wake_ended(hearth_socket socket)
+{
+    (void)socket; // nobody waits for edges here
+}

@@ -383,13 +383,14 @@ async function quiet() {
             fail(`slots that stay busy: ${answer.text}`);
     }
     agent.destroy();
-    let descriptors;
-    for (let i = 0; i < 100; i++, await sleep(100)) { // connections that were closed go soon
-        descriptors = readdirSync(`/proc/${server.pid}/fd`).length;
-        if (!quiet.least || descriptors <= quiet.least + 4)
-            break;
+    const count = () => readdirSync(`/proc/${server.pid}/fd`).length;
+    let descriptors = count();
+    for (let i = 0, least = descriptors, since = 0; i < 100 && since < 20; i++, since++) { // connections that were closed go soon
+        await sleep(100);
+        descriptors = count();
+        if (descriptors < least)
+            [least, since] = [descriptors, 0];
     }
-    quiet.least ??= descriptors;
     return { memory: statusOf("RssAnon"), descriptors, threads: statusOf("Threads") };
 }
 

@@ -154,6 +154,24 @@ for _ in $(seq 50); do
 done
 has 0/is_processing false
 
+# ---- clients that end in the middle of a request, before the server has seen any of it, leave nothing either
+if [ -d "/proc/$server/fd" ]; then
+    descriptors() { find "/proc/$server/fd" -mindepth 1 | wc -l; }
+    before=$(descriptors)
+    kill -STOP "$server"
+    for _ in $(seq 20); do
+        exec 5<>"/dev/tcp/127.0.0.1/${base##*:}"
+        printf 'POST /completion HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{' >&5
+        exec 5>&-
+    done
+    kill -CONT "$server"
+    for _ in $(seq 100); do
+        sleep 0.1
+        [ "$(descriptors)" -le $((before + 4)) ] && break
+    done
+    [ "$(descriptors)" -le $((before + 4)) ] || fail "$before descriptors became $(descriptors)"
+fi
+
 # ---- an end while a text is streamed: the stream ends in good order, within some seconds
 curl -sS -N "$base/v1/completions" -d '{"prompt": "It was", "max_tokens": 32000, "ignore_eos": true, "stream": true}' >stream 2>err &
 client=$!
