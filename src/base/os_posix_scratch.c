@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "base/os.h"
+#include "base/os_posix.h"
 
 struct hearth_scratch {
     int fd;
@@ -43,14 +44,11 @@ static int open_unnamed(const char *folder)
 
 int hearth_scratch_open(struct hearth_scratch **out, const char *beside, struct hearth_error *err)
 {
-    const char *slash = strrchr(beside, '/');
     struct hearth_scratch *s = hearth_calloc(1, sizeof *s);
     *out = s;
     if (s) {
         s->fd = -1;
-        s->folder = !slash            ? hearth_strndup(".", 1)
-                    : slash == beside ? hearth_strndup("/", 1)
-                                      : hearth_strndup(beside, (size_t)(slash - beside));
+        s->folder = hearth_posix_folder(beside);
     }
     if (!s || !s->folder) {
         hearth_scratch_close(out);

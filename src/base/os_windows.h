@@ -23,6 +23,10 @@ void hearth_windows_set_errno(DWORD error);
 
 // CreateFileW() with a path in UTF-8; INVALID_HANDLE_VALUE, and the reason in GetLastError(): it failed.
 HANDLE hearth_windows_open(const char *path, DWORD access, DWORD share, DWORD how, DWORD flags);
+// Bytes of one read or write: below the limits of all systems, and a multiple of every block size.
+#define HEARTH_MOST_TRANSFER ((size_t)1 << 30)
+// Writes all of it. False, and the reason in GetLastError(): it failed.
+bool hearth_windows_write(HANDLE handle, const void *src, size_t n);
 // What the handle refers to.
 struct hearth_path;
 bool hearth_windows_look(HANDLE handle, struct hearth_path *out);

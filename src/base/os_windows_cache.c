@@ -7,28 +7,20 @@
 
 #include "base/memory.h"
 #include "base/os.h"
+#include "base/os_folder.h"
+#include "base/temp_name.h"
 
-#define TEMP_END ".part"
 // Between the years 1601 and 1970, in 100 ns.
-#define EPOCH UINT64_C(116444736000000000)
-// Files that one look at a folder chooses for removal at most.
-#define MOST_OLD  256
-#define NAME_MOST 768
+#define EPOCH     UINT64_C(116444736000000000)
+#define PATH_MOST 4096
 
 // ---- writing
 
 static bool write_all(HANDLE handle, const struct hearth_file_piece *parts, int n)
 {
-    for (int i = 0; i < n; i++) {
-        const char *from = parts[i].bytes;
-        for (size_t left = parts[i].n; left;) {
-            DWORD put = 0;
-            if (!WriteFile(handle, from, (DWORD)(left < (1u << 30) ? left : 1u << 30), &put, NULL))
-                return false;
-            from += put;
-            left -= put;
-        }
-    }
+    for (int i = 0; i < n; i++)
+        if (!hearth_windows_write(handle, parts[i].bytes, parts[i].n))
+            return false;
     return true;
 }
 
@@ -46,11 +38,10 @@ static bool move(const char *from, const char *to)
 int hearth_cache_file_put(const char *path, const struct hearth_file_piece *parts, int n,
                           struct hearth_error *err)
 {
-    const size_t size = strlen(path) + sizeof ".0123abcd" TEMP_END;
-    char *temp = hearth_calloc(1, size);
+    char *temp = hearth_calloc(1, strlen(path) + HEARTH_TEMP_SUFFIX + 1);
     if (!temp)
         return hearth_fail(err, HEARTH_E_MEMORY, "%s: no memory to write the file", path);
-    snprintf(temp, size, "%s.%08x" TEMP_END, path, (unsigned)hearth_random_u64());
+    hearth_temp_name(temp, path);
     const HANDLE handle = hearth_windows_open(temp, GENERIC_WRITE, 0, CREATE_NEW, FILE_ATTRIBUTE_NORMAL);
     const bool opened = handle != INVALID_HANDLE_VALUE;
     bool ok = opened && write_all(handle, parts, n);
@@ -89,115 +80,53 @@ void hearth_cache_file_remove(const char *path)
 
 // ---- keeping a folder small
 
-struct old_file {
-    uint64_t used, bytes;
-    char name[NAME_MOST];
-};
-
-struct look {
-    const char *folder, *suffix;
-    uint64_t bytes;       // of all files
-    int n;                // of those that were not used for longest
-    struct old_file *old; // [MOST_OLD], the oldest first
-};
-
-static bool ends_with(const char *name, size_t n, const char *end)
+static bool join(char *path, const char *folder, const char *name)
 {
-    const size_t k = strlen(end);
-    return n > k && !memcmp(name + n - k, end, k);
+    const int n = snprintf(path, PATH_MOST, "%s/%s", folder, name);
+    return n > 0 && n < PATH_MOST;
 }
 
-// "NAME" + suffix + ".0123abcd.part"
-static bool is_temp(const char *name, const char *suffix)
+static void tell(const WIN32_FIND_DATAW *entry, void (*fn)(void *arg, const struct hearth_folder_file *file),
+                 void *arg)
 {
-    const size_t n = strlen(name), k = sizeof ".0123abcd" TEMP_END - 1;
-    return ends_with(name, n, TEMP_END) && n > k && name[n - k] == '.' &&
-           strspn(name + n - k + 1, "0123456789abcdef") == 8 && ends_with(name, n - k, suffix);
-}
-
-static bool remove_in(const struct look *l, const char *name)
-{
-    char path[4096];
-    const int n = snprintf(path, sizeof path, "%s/%s", l->folder, name);
-    return n > 0 && (size_t)n < sizeof path && hearth_path_remove(path);
-}
-
-static void note(struct look *l, const char *name, uint64_t used, uint64_t bytes)
-{
-    l->bytes += bytes;
-    if (strlen(name) >= NAME_MOST || (l->n == MOST_OLD && used >= l->old[MOST_OLD - 1].used))
-        return;
-    int at = l->n < MOST_OLD ? l->n++ : MOST_OLD - 1;
-    for (; at > 0 && used < l->old[at - 1].used; at--)
-        l->old[at] = l->old[at - 1];
-    l->old[at] = (struct old_file){.used = used, .bytes = bytes};
-    strcpy(l->old[at].name, name);
-}
-
-static void look_at(struct look *l, const WIN32_FIND_DATAW *entry)
-{
-    char *name = hearth_narrow(entry->cFileName);
-    if (!name || entry->dwFileAttributes & (FILE_ATTRIBUTE_DIRECTORY | FILE_ATTRIBUTE_REPARSE_POINT)) {
-        free(name);
-        return;
-    }
-    if (is_temp(name, l->suffix)) // one that is written to cannot be removed
-        (void)remove_in(l, name);
-    else if (ends_with(name, strlen(name), l->suffix))
-        note(l, name,
-             (uint64_t)entry->ftLastWriteTime.dwHighDateTime << 32 | entry->ftLastWriteTime.dwLowDateTime,
-             (uint64_t)entry->nFileSizeHigh << 32 | entry->nFileSizeLow);
+    const DWORD others = FILE_ATTRIBUTE_DIRECTORY | FILE_ATTRIBUTE_REPARSE_POINT;
+    char *name = entry->dwFileAttributes & others ? NULL : hearth_narrow(entry->cFileName);
+    const FILETIME *written = &entry->ftLastWriteTime;
+    const struct hearth_folder_file file = {
+        .name = name,
+        .used = (uint64_t)written->dwHighDateTime << 32 | written->dwLowDateTime,
+        .bytes = (uint64_t)entry->nFileSizeHigh << 32 | entry->nFileSizeLow};
+    if (name)
+        fn(arg, &file);
     free(name);
 }
 
-static bool look(struct look *l)
+int hearth_folder_walk(const char *folder, void (*fn)(void *arg, const struct hearth_folder_file *file),
+                       void *arg, struct hearth_error *err)
 {
-    char pattern[4096];
+    char pattern[PATH_MOST];
     WIN32_FIND_DATAW entry;
-    l->bytes = 0;
-    l->n = 0;
-    const int n = snprintf(pattern, sizeof pattern, "%s/*", l->folder);
-    wchar_t *wide = n > 0 && (size_t)n < sizeof pattern ? hearth_wide(pattern) : NULL;
+    wchar_t *wide = join(pattern, folder, "*") ? hearth_wide(pattern) : NULL;
     const HANDLE list = wide ? FindFirstFileW(wide, &entry) : INVALID_HANDLE_VALUE;
     const DWORD error = GetLastError();
     free(wide);
-    SetLastError(error);
     if (list == INVALID_HANDLE_VALUE)
-        return false;
+        return hearth_fail_windows(err, error, "%s: cannot read the folder", folder);
     do
-        look_at(l, &entry);
+        tell(&entry, fn, arg);
     while (FindNextFileW(list, &entry));
     FindClose(list);
-    return true;
+    return HEARTH_OK;
 }
 
-// Removes the oldest that were found. False: it is no use to look again.
-static bool remove_old(struct look *l, uint64_t most)
+bool hearth_folder_remove(const char *folder, const char *name)
 {
-    bool removed = false;
-    for (int i = 0; i < l->n && l->bytes > most; i++) {
-        if (!remove_in(l, l->old[i].name))
-            continue;
-        removed = true;
-        l->bytes -= l->old[i].bytes;
-    }
-    return removed && l->bytes > most;
+    char path[PATH_MOST];
+    return join(path, folder, name) && hearth_path_remove(path);
 }
 
-int hearth_folder_trim(const char *path, const char *suffix, uint64_t most, uint64_t *bytes,
-                       struct hearth_error *err)
+// One that is written to cannot be removed.
+void hearth_folder_remove_stale(const char *folder, const char *name)
 {
-    struct look l = {.folder = path, .suffix = suffix};
-    bool found;
-    *bytes = 0;
-    l.old = hearth_calloc(MOST_OLD, sizeof *l.old);
-    if (!l.old)
-        return hearth_fail(err, HEARTH_E_MEMORY, "%s: no memory to look through the folder", path);
-    do
-        found = look(&l);
-    while (found && remove_old(&l, most));
-    const DWORD error = GetLastError();
-    *bytes = l.bytes;
-    free(l.old);
-    return found ? HEARTH_OK : hearth_fail_windows(err, error, "%s: cannot read the folder", path);
+    (void)hearth_folder_remove(folder, name);
 }

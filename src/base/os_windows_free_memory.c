@@ -48,32 +48,4 @@ uint64_t hearth_memory_limit(const char *root)
     return f.bytes == UINT64_MAX ? 0 : f.bytes;
 }
 
-// Programs do not tell each other here.
-int hearth_claims_lock(void)
-{
-    return -1;
-}
-
-void hearth_claims_unlock(int lock)
-{
-    (void)lock;
-}
-
-int hearth_claim(uint64_t bytes)
-{
-    (void)bytes;
-    return -1;
-}
-
-void hearth_claim_drop(int claim)
-{
-    (void)claim;
-}
-
-uint64_t hearth_claims_pending(const char *root, bool own, uint64_t *in_group)
-{
-    (void)root;
-    (void)own;
-    *in_group = 0;
-    return 0;
-}
+#include "base/os_no_claims_tmpl.h"

@@ -9,8 +9,6 @@
 #include "base/memory.h"
 #include "base/os.h"
 
-#define MAX_TRANSFER ((size_t)1 << 30)
-
 struct hearth_scratch {
     HANDLE handle;
     char *folder;
@@ -62,7 +60,9 @@ int hearth_scratch_write(struct hearth_scratch *s, const void *src, size_t n, ui
     for (const char *from = src; n;) {
         OVERLAPPED at = hearth_windows_at(offset);
         DWORD done = 0;
-        if (!WriteFile(s->handle, from, (DWORD)(n < MAX_TRANSFER ? n : MAX_TRANSFER), &done, &at) || !done)
+        if (!WriteFile(s->handle, from, (DWORD)(n < HEARTH_MOST_TRANSFER ? n : HEARTH_MOST_TRANSFER), &done,
+                       &at) ||
+            !done)
             return hearth_fail_windows(err, GetLastError(), "%s: cannot write to a scratch file", s->folder);
         from += done;
         n -= done;
@@ -77,7 +77,8 @@ int hearth_scratch_read(struct hearth_scratch *s, void *dst, size_t n, uint64_t 
     for (char *to = dst; n;) {
         OVERLAPPED at = hearth_windows_at(offset);
         DWORD done = 0;
-        if (!ReadFile(s->handle, to, (DWORD)(n < MAX_TRANSFER ? n : MAX_TRANSFER), &done, &at) &&
+        if (!ReadFile(s->handle, to, (DWORD)(n < HEARTH_MOST_TRANSFER ? n : HEARTH_MOST_TRANSFER), &done,
+                      &at) &&
             GetLastError() != ERROR_HANDLE_EOF)
             return hearth_fail_windows(err, GetLastError(), "%s: cannot read a scratch file", s->folder);
         if (!done) { // never written
