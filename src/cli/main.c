@@ -34,8 +34,8 @@ int main(int argc, char **argv)
     hearth_cli_log_init(false, false);
     if (argc < 2) {
         hearth_cli_error("a command is missing");
-        fprintf(stderr, "hearth: see hearth --help\n");
-        return HEARTH_EXIT_USAGE;
+        hearth_help(NULL, NULL);
+        return hearth_cli_stdout_close(HEARTH_EXIT_USAGE);
     }
     const char *name = argv[1];
     if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help"))

@@ -136,7 +136,8 @@ static void print_plan(struct planning *g)
     char ram[32];
     format_budget(ram, sizeof ram, p->ram);
     print_machine(g);
-    printf("with %s of memory: %.2f tok/s, prompts of %d tokens or more %.1f tok/s\n", ram,
+    printf("with %s of memory%s: %.2f tok/s, prompts of %d tokens or more %.1f tok/s\n", ram,
+           p->ram <= hearth_outlook_least(g->outlook) ? ", the least that it runs with" : "",
            p->forecast.tokens_per_second, p->n_ubatch, p->prompt_tokens_per_second);
     if (p->kind == HEARTH_FIT_STREAMS)
         print_reading(g);

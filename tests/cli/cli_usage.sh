@@ -8,6 +8,7 @@ model=$golden/llama-mha.F32.gguf
 # ---- exit status 2 and a hint
 run 2
 err_has "a command is missing"
+out_has "talk with a model"
 run 2 rnu "$model"
 err_has "unknown command rnu; did you mean run?"
 run 2 xyzzyx
