@@ -8,8 +8,8 @@
 #define PROMPT_NS 250e6
 // Fewer rows of a prompt at a time are not worth their overhead.
 #define LEAST_CHUNK 32
-// A prompt that was passed over so many times goes first.
-#define PATIENCE 8
+// Of so many evaluations with parts of prompts one begins with the oldest prompt, whatever its length.
+#define OLDEST_EACH 8
 
 static bool in_prompt(const struct hearth_slot *slot)
 {
@@ -68,8 +68,8 @@ static int prompt_rows(const struct hearth_scheduler *s, bool others_wait)
     return chunk > LEAST_CHUNK ? chunk : most < LEAST_CHUNK ? most : LEAST_CHUNK;
 }
 
-// The prompt that ends soonest, unless another was passed over for too long.
-static struct hearth_slot *next_prompt(struct hearth_scheduler *s)
+// The prompt that ends soonest, which makes the mean wait shortest; or the oldest one, lest long ones wait for ever.
+static struct hearth_slot *next_prompt(struct hearth_scheduler *s, bool oldest)
 {
     struct hearth_slot *best = NULL;
     int best_left = 0;
@@ -77,7 +77,7 @@ static struct hearth_slot *next_prompt(struct hearth_scheduler *s)
         struct hearth_slot *slot = &s->slots[i];
         if (!in_prompt(slot) || slot->rows || slot->restores)
             continue;
-        const int left = slot->passed_over >= PATIENCE ? 0 : slot->job->n_prompt - slot->n_done;
+        const int left = oldest ? 0 : slot->job->n_prompt - slot->n_done;
         if (!best || left < best_left || (left == best_left && slot->job->order < best->job->order)) {
             best = slot;
             best_left = left;
@@ -88,15 +88,15 @@ static struct hearth_slot *next_prompt(struct hearth_scheduler *s)
 
 static void add_prompts(struct hearth_scheduler *s, int left)
 {
+    bool oldest = s->n_turns % OLDEST_EACH == OLDEST_EACH - 1;
     struct hearth_slot *slot;
-    while (left > 0 && (slot = next_prompt(s))) {
+    while (left > 0 && (slot = next_prompt(s, oldest))) {
         const int pending = slot->job->n_prompt - slot->n_done;
         add_rows(s, slot, pending < left ? pending : left);
-        slot->passed_over = 0;
         left -= slot->rows;
+        oldest = false;
     }
-    for (int i = 0; i < s->n_slots; i++)
-        s->slots[i].passed_over += in_prompt(&s->slots[i]) && !s->slots[i].rows;
+    s->n_turns += s->n_prompt_rows > 0;
 }
 
 bool hearth_batch_fill(struct hearth_scheduler *s)

@@ -15,7 +15,6 @@ struct hearth_slot {
     int seq, n_done;             // tokens of the job that the sequence has
     int rows, first_row;         // in this evaluation
     int logits;                  // the row of it that gets logits; -1: none
-    int passed_over;             // evaluations that had no place for its prompt
     bool counts;                 // what was there of its prompt is not counted yet
     bool restores;               // its prompt comes from disk for now
     struct hearth_block_key key; // of the last block of n_done tokens, then
@@ -39,6 +38,7 @@ struct hearth_scheduler {
     double block_read_ns, block_cost_ns; // of a block from disk; of computing one, as files say. 0: unknown
     struct hearth_batch_row *rows;       // [max_rows]
     int n_rows, n_prompt_rows;
+    uint64_t n_turns; // evaluations with parts of prompts
     double step_ns,
         prompt_token_ns; // of an evaluation of steps alone; of a further row of a prompt. 0: unknown
     pthread_t thread;
