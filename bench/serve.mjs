@@ -65,8 +65,9 @@ async function prompt(base, seed, length) {
     return tokens.slice(0, length);
 }
 
-// fetch() gives up when an answer has not begun after five minutes; a queue may be longer. The answer of a POST.
-const post = (url, body) => new Promise((done, failed) => request(url, { method: "POST" }, done).on("error", failed).end(body));
+// fetch() gives up when an answer has not begun after five minutes; a queue may be longer. The answer of a POST, on a
+// connection of its own: servers close those that are idle.
+const post = (url, body) => new Promise((done, failed) => request(url, { method: "POST", agent: false }, done).on("error", failed).end(body));
 
 // One request: {first, ms, prompt, tokens}.
 async function ask(base, seed) {
