@@ -9,7 +9,9 @@
 #   make test-arm   the library's tests on 64-bit ARM, the same way; fetches Debian's ARM libraries into build-arm
 #   make cross TARGET=x86_64-windows  the program for another system, in build-cross (docs/ports.md)
 #   make dist       archives of the program for all systems, with their sums, in build-cross/dist
-#   make test-windows  program and tests for Windows under Wine (REGEX=NAME: some of the tests)
+#   make test-port TARGET=aarch64-linux-musl  that program in an emulator: the same texts as the one for this machine?
+#                   (TESTS=1: and the tests in C; REGEX=NAME: some of them)
+#   make test-windows  that with the program for Windows, under Wine, and the tests in C
 #   make bench-dense  Hearth beside llama.cpp on a dense 7B file (needs Node, npm, 9 GB of disk and 10 GB of memory)
 #   make bench-sparse Hearth on a sparse 7B file beside llama.cpp on a dense one (the same, 10 GB of disk)
 #   make bench-streaming  a sparse 7B pack with half and a quarter of its neurons in memory (the same, 10 GB of disk)
@@ -58,7 +60,7 @@ export DEMO_MODEL DEMO_PROMPT DEMO_TOKENS # recipes take them from the shell, wh
 GENERATOR := $(if $(shell command -v ninja 2>/dev/null),-G Ninja)
 
 .PHONY: check-device
-.PHONY: all configure deps demo test test-cross test-arm test-windows cross dist check check-budget check-budget-300 check-soak check-serve-soak check-schemas check-fit check-clients check-page format install uninstall clean
+.PHONY: all configure deps demo test test-cross test-arm test-port test-windows cross dist check check-budget check-budget-300 check-soak check-serve-soak check-schemas check-fit check-clients check-page format install uninstall clean
 .PHONY: bench-dense bench-batch bench-serve bench-mixed bench-versions bench-kernels bench-sparse bench-streaming bench-forecast bench-quality evidence studies
 
 all: configure
@@ -108,8 +110,11 @@ cross:
 dist:
 	JOBS=$(JOBS) scripts/dist.sh $(BUILD)-cross
 
-test-windows: all
-	JOBS=$(JOBS) HEARTH=$(BUILD)/hearth scripts/test-windows.sh $(BUILD)-cross $(REGEX)
+test-port: all
+	JOBS=$(JOBS) TESTS=$(TESTS) HEARTH=$(BUILD)/hearth scripts/test-port.sh $(or $(TARGET),x86_64-linux-musl) $(BUILD)-cross $(REGEX)
+
+test-windows:
+	@$(MAKE) --no-print-directory test-port TARGET=x86_64-windows TESTS=$(or $(TESTS),1)
 
 check-schemas: all
 	@HEARTH_GENERATED=$(BUILD)/generated.txt $(BUILD)/tests/test_schema

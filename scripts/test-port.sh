@@ -1,51 +1,65 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Runs the program for Windows, and the tests in C that need no POSIX, under Wine (Debian: wine, wine64), and compares
+# Runs the program for another system, and with TESTS=1 the tests in C that can run there, in an emulator, and compares
 # what it writes with what the program for Linux does.
 #
-#   scripts/test-windows.sh [FOLDER] [REGEX]
+#   scripts/test-port.sh TARGET [FOLDER [REGEX]]
 #
-# FOLDER: of scripts/cross.sh, build-cross if none is given. REGEX: which tests in C, all if none is given, "-" for none.
+# TARGET: x86_64-windows (Wine; Debian: wine, wine64), aarch64-linux-musl (qemu-aarch64; Debian: qemu-user or
+#         qemu-user-static) or x86_64-linux-musl (nothing is needed)
+# FOLDER: of scripts/cross.sh, build-cross if none is given. REGEX: which tests in C, with TESTS=1; all if none is given.
 # HEARTH: the program for Linux, build/hearth if not given.
 set -eu
 
 here=$(cd "$(dirname "$0")/.." && pwd)
-folder=${1:-$here/build-cross}
-regex=${2:-.}
+target=${1:-}
+folder=${2:-$here/build-cross}
+regex=${3:-.}
 linux=${HEARTH:-$here/build/hearth}
-for tool in wine ctest curl; do
-    command -v $tool >/dev/null 2>&1 || {
-        echo "test-windows: $tool is not installed" >&2
+emulator=() suffix=
+case $target in
+x86_64-windows) emulator=(wine) suffix=.exe ;;
+aarch64-linux-musl)
+    emulator=("$(command -v qemu-aarch64 || command -v qemu-aarch64-static || echo qemu-aarch64)")
+    ;;
+x86_64-linux-musl) ;;
+*)
+    sed -n 's/^# \{0,1\}//; 5,11p' "$0" >&2
+    exit 2
+    ;;
+esac
+for tool in "${emulator[@]}" ctest curl python3; do
+    command -v "$tool" >/dev/null 2>&1 || {
+        echo "test-port: $tool is not installed" >&2
         exit 1
     }
 done
 [ -x "$linux" ] || {
-    echo "test-windows: $linux is not there: make it first, or name another as \$HEARTH" >&2
+    echo "test-port: $linux is not there: make it first, or name another as \$HEARTH" >&2
     exit 1
 }
-tests=1
-[ "$regex" != - ] || tests=
-TESTS=$tests "$here/scripts/cross.sh" x86_64-windows "$folder"
+linux=$(cd "$(dirname "$linux")" && pwd)/$(basename "$linux")
+TESTS=${TESTS:-} "$here/scripts/cross.sh" "$target" "$folder"
 folder=$(cd "$folder" && pwd)
 export WINEPREFIX=$folder/wine WINEDEBUG=-all WINEDLLOVERRIDES='mscoree,mshtml=' HEARTH_TEST_DATA=${HEARTH_TEST_DATA:-}
 unset DISPLAY
-dir=$folder/wine-tests
+dir=$folder/$target/port-tests
 rm -rf "$dir"
 mkdir -p "$dir/földer ünd so"
 cd "$dir"
-windows=$folder/x86_64-windows/hearth.exe
+program=("${emulator[@]}" "$folder/$target/hearth$suffix")
 model=$here/models/hearth-novels-drelu-Q8_0.gguf
 server=
 trap '[ -z "$server" ] || kill "$server" 2>/dev/null || true' EXIT
 
 failed=0
-# same NAME: what both wrote into NAME.linux and NAME.windows
+# same NAME: what both wrote into NAME.linux and NAME.port
 same() {
-    if cmp -s "$1.linux" "$1.windows" && [ -s "$1.linux" ]; then
+    if cmp -s "$1.linux" "$1.port" && [ -s "$1.linux" ]; then
         echo "ok: $1"
     else
         echo "FAILED: $1" >&2
-        diff "$1.linux" "$1.windows" | head -5 >&2 || true
+        diff "$1.linux" "$1.port" | head -5 >&2 || true
         failed=1
     fi
 }
@@ -55,11 +69,11 @@ both() {
     local name=$1 input=${input:-/dev/null}
     shift
     "$linux" "$@" <"$input" >"$name.linux" 2>"$name.linux.err" || true
-    wine "$windows" "$@" <"$input" >"$name.windows" 2>"$name.windows.err" || true
+    "${program[@]}" "$@" <"$input" >"$name.port" 2>"$name.port.err" || true
     same "$name"
 }
 
-wine "$windows" --version
+"${program[@]}" --version
 both help --help
 both run run "$model" -p "It was a dark and stormy night, and" -n 40 --seed 7
 both run-greedy run "$model" -p "Émile said" -n 40 --temp 0
@@ -69,14 +83,14 @@ input=chat.txt both chat chat "$model" -n 20 --seed 3 --chat-template chatml
 
 # What fails tells why, and by its status.
 status=0
-wine "$windows" run missing.gguf -p x >/dev/null 2>refused.err || status=$?
+"${program[@]}" run missing.gguf -p x >/dev/null 2>refused.err || status=$?
 if [ $status != 1 ] || ! grep -q 'error: missing.gguf: cannot open the file: ' refused.err; then
     echo "FAILED: a file that is missing (status $status)" >&2
     failed=1
 fi
 
 # Ctrl-C ends a text, and says so by the status. (Wine makes it of SIGINT.)
-wine "$windows" run "$model" -n 100000 -c 100100 --ignore-eos -p "It was" >interrupted.txt 2>interrupted.err &
+"${program[@]}" run "$model" -n 100000 -c 100100 --ignore-eos -p "It was" >interrupted.txt 2>interrupted.err &
 server=$!
 for _ in $(seq 150); do
     [ ! -s interrupted.txt ] || break
@@ -97,13 +111,13 @@ fi
 cp "$model" "földer ünd so/mödel 模.gguf"
 both path run "földer ünd so/mödel 模.gguf" -p "Émile 模 🔥" -n 12 --temp 0
 "$linux" synth tiny-turbosparse synth.linux.gguf >/dev/null
-wine "$windows" synth tiny-turbosparse synth.windows.gguf >/dev/null
-mv synth.linux.gguf synth.linux && mv synth.windows.gguf synth.windows
+"${program[@]}" synth tiny-turbosparse synth.port.gguf >/dev/null
+mv synth.linux.gguf synth.linux && mv synth.port.gguf synth.port
 same synth
 mv synth.linux synth.gguf
 "$linux" pack synth.gguf pack.linux.gguf >/dev/null
-wine "$windows" pack synth.gguf "földer ünd so/päck.gguf" >/dev/null
-mv pack.linux.gguf pack.linux && cp "földer ünd so/päck.gguf" pack.windows
+"${program[@]}" pack synth.gguf "földer ünd so/päck.gguf" >/dev/null
+mv pack.linux.gguf pack.linux && cp "földer ünd so/päck.gguf" pack.port
 same pack
 both packed run "földer ünd so/päck.gguf" -p "w1 w2 w3" -n 16 --temp 0 --ram min
 
@@ -128,10 +142,20 @@ ask() { # PROGRAM...: its answer to one request
     server=
 }
 ask 18231 serve.linux "$linux"
-ask 18232 serve.windows wine "$windows"
+ask 18232 serve.port "${program[@]}"
 same serve
 
-if [ "$regex" != - ]; then
-    (cd "$folder/x86_64-windows/build" && ctest --output-on-failure -j "${JOBS:-2}" -R "$regex") || failed=1
+# Processors with fewer instructions give the same bits.
+if [ "$target" = aarch64-linux-musl ]; then
+    for cpu in cortex-a53 cortex-a76; do
+        export QEMU_CPU=$cpu
+        "${program[@]}" --version | grep CPU
+        both "run-$cpu" run "$model" -p "It was a dark and stormy night, and" -n 40 --seed 7
+    done
+    unset QEMU_CPU
+fi
+
+if [ -n "${TESTS:-}" ]; then
+    (cd "$folder/$target/build" && ctest --output-on-failure -j "${JOBS:-2}" -LE cli -R "$regex") || failed=1
 fi
 exit $failed
