@@ -17,7 +17,8 @@ tiles() { # object: its tile instructions, with how often each occurs
 }
 
 failed=0
-for object in "$work"/*.o; do
+for object in "$work"/*.o "$work"/*.obj; do
+    [ -e "$object" ] || continue
     found=$(tiles "$object" | sort)
     case $object in
     */prompt_amx.*)
