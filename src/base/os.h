@@ -107,7 +107,7 @@ bool hearth_stream_look(int descriptor, struct hearth_path *out);
 bool hearth_path_same(const char *a, const char *b); // both are there, and are one file
 bool hearth_path_readable(const char *path);
 bool hearth_folder_writable(const char *path);
-// Removes a file; false: it could not be removed.
+// Removes a file, or a folder that is empty; false: it could not be removed.
 bool hearth_path_remove(const char *path);
 // What is behind the last separator, in the path itself.
 const char *hearth_path_name(const char *path);

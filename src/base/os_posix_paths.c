@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -58,7 +59,7 @@ bool hearth_folder_writable(const char *path)
 
 bool hearth_path_remove(const char *path)
 {
-    return !unlink(path);
+    return !remove(path);
 }
 
 const char *hearth_path_name(const char *path)

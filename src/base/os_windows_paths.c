@@ -163,7 +163,9 @@ bool hearth_folder_writable(const char *path)
 bool hearth_path_remove(const char *path)
 {
     wchar_t *wide = hearth_wide(path);
-    const bool removed = wide && DeleteFileW(wide);
+    const DWORD kind = wide ? GetFileAttributesW(wide) : INVALID_FILE_ATTRIBUTES;
+    const bool is_folder = kind != INVALID_FILE_ATTRIBUTES && kind & FILE_ATTRIBUTE_DIRECTORY;
+    const bool removed = wide && (is_folder ? RemoveDirectoryW(wide) : DeleteFileW(wide));
     if (wide && !removed)
         hearth_windows_set_errno(GetLastError());
     free(wide);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/crc32c.h"
+#include "base/os.h"
 #include "convert/trainer.h"
 #include "gguf/checksums.h"
 #include "gguf/gguf.h"
@@ -375,9 +376,9 @@ static void remove_layers(const struct hearth_trainer *t)
     char path[PATH_BYTES];
     for (int i = 0; i < (int)t->n_layer; i++)
         if (path_of(t, i, path))
-            remove(path);
+            (void)hearth_path_remove(path);
     if (folder_of(t, path))
-        remove(path);
+        (void)hearth_path_remove(path);
 }
 
 int hearth_trainer_write(struct hearth_trainer *t)

@@ -87,8 +87,12 @@ static void test_folders(void **state)
     CHECK(hearth_folder_make(in_folder("a/b"), &check_error));
     CHECK(hearth_folder_make(in_folder("a/b"), &check_error));
     assert_true(hearth_disk_free(in_folder("a/b/c/d")) > 0);
-    assert_int_equal(rmdir(in_folder("a/b")), 0);
-    assert_int_equal(rmdir(in_folder("a")), 0);
+    assert_false(hearth_path_remove(in_folder("a"))); // it is not empty
+    assert_true(hearth_path_remove(in_folder("a/b")));
+    assert_true(hearth_path_remove(in_folder("a")));
+    CHECK(hearth_folder_make(in_folder(strange), &check_error));
+    assert_true(hearth_path_remove(in_folder(strange)));
+    assert_false(hearth_path_remove(in_folder(strange)));
     REFUSED(hearth_folder_make("", &check_error), HEARTH_E_INVALID, "without a name");
 }
 
