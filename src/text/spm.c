@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// SentencePiece-style BPE ("llama" in GGUF). Spaces belong to words. The pair whose union has the best score
-// merges first. Characters without a token are spelled in byte tokens. Source: the SentencePiece BPE model.
+// SentencePiece-style BPE. Spaces belong to words. The pair whose union has the best score merges first ("llama" in
+// GGUF), or the one that comes first in a list of merges ("gemma4"). Characters without a token are spelled in byte tokens. Source: the SentencePiece BPE model.
 //
 // Files write a space as U+2581. This code keeps text and pieces with plain spaces. U+2581 in a text becomes
 // a space too: the two could not be told apart anyway.
@@ -25,6 +25,18 @@ static void pair_rank(const void *arg, const char *word, struct hearth_symbol *l
     left->merged = id;
 }
 
+static void pair_merge(const void *arg, const char *word, struct hearth_symbol *left,
+                       const struct hearth_symbol *right)
+{
+    const struct hearth_vocab *v = arg;
+    (void)word;
+    const bool tokens = left->id >= 0 && right->id >= 0;
+    const struct hearth_pairtab_slot *slot =
+        tokens ? hearth_pairtab_find(&v->merges, left->id, right->id) : NULL;
+    left->rank = slot ? slot->rank : HEARTH_NO_RANK;
+    left->merged = slot ? slot->merged : -1;
+}
+
 static int encode_word(struct hearth_encoder *e, const char *s, size_t n, struct hearth_error *err)
 {
     const struct hearth_vocab *v = e->vocab;
@@ -41,7 +53,7 @@ static int encode_word(struct hearth_encoder *e, const char *s, size_t n, struct
                                                   .id = hearth_strtab_find(&v->by_piece, s + i, length)};
         i += length;
     }
-    if (!hearth_merge(&e->merger, s, count, pair_rank, v, &count))
+    if (!hearth_merge(&e->merger, s, count, v->by_merges ? pair_merge : pair_rank, v, &count))
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for tokenizing a word of %zu bytes", n);
     for (size_t i = 0; i < count; i++) {
         if (symbols[i].id >= 0)
@@ -196,11 +208,43 @@ static void find_bytes(struct hearth_vocab *v)
     }
 }
 
+// The list of merges, of pairs of tokens whose union is one.
+static int add_merges(struct hearth_vocab *v, const struct hearth_vocab_spec *spec, const char *name,
+                      struct hearth_error *err)
+{
+    size_t longest = 1;
+    for (uint32_t i = 0; i < spec->n_merges; i++)
+        longest = spec->merges[i].n > longest ? spec->merges[i].n : longest;
+    char *both = malloc(longest);
+    v->merges.seed = v->by_piece.seed;
+    int rc = both && hearth_pairtab_reserve(&v->merges, spec->n_merges)
+                 ? HEARTH_OK
+                 : hearth_fail(err, HEARTH_E_MEMORY, "%s: no memory for the vocabulary's merges", name);
+    for (uint32_t i = 0; i < spec->n_merges && !rc; i++) {
+        const struct hearth_str merge = spec->merges[i];
+        const char *space = merge.n > 1 ? memchr(merge.s + 1, ' ', merge.n - 1) : NULL;
+        if (!space || space == merge.s + merge.n - 1) {
+            rc = hearth_fail(err, HEARTH_E_FORMAT, "%s: merge %u is not of the form \"left right\"", name, i);
+            break;
+        }
+        const size_t left_n = copy_unmarked(both, merge.s, (size_t)(space - merge.s));
+        const size_t right_n =
+            copy_unmarked(both + left_n, space + 1, (size_t)(merge.s + merge.n - space - 1));
+        const int32_t left = hearth_strtab_find(&v->by_piece, both, left_n),
+                      right = hearth_strtab_find(&v->by_piece, both + left_n, right_n),
+                      merged = hearth_strtab_find(&v->by_piece, both, left_n + right_n);
+        if (left >= 0 && right >= 0 && merged >= 0)
+            hearth_pairtab_insert(&v->merges, left, right, i, merged);
+    }
+    free(both);
+    return rc;
+}
+
 int hearth_spm_build(struct hearth_vocab *v, const struct hearth_vocab_spec *spec, const char *name,
                      struct hearth_error *err)
 {
     int rc = make_pieces(v, name, err);
-    if (rc == HEARTH_OK)
+    if (rc == HEARTH_OK && !v->by_merges)
         rc = rank_by_score(v, spec->scores, name, err);
     if (rc != HEARTH_OK)
         return rc;
@@ -218,5 +262,5 @@ int hearth_spm_build(struct hearth_vocab *v, const struct hearth_vocab_spec *spe
         }
     }
     find_bytes(v);
-    return HEARTH_OK;
+    return v->by_merges ? add_merges(v, spec, name, err) : HEARTH_OK;
 }

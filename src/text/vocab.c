@@ -29,7 +29,7 @@ uint32_t hearth_vocab_size(const struct hearth_vocab *v)
 
 const char *hearth_vocab_model(const struct hearth_vocab *v)
 {
-    return v->family == HEARTH_VOCAB_SPM ? "llama" : "gpt2";
+    return v->by_merges ? "gemma4" : v->family == HEARTH_VOCAB_SPM ? "llama" : "gpt2";
 }
 
 const char *hearth_vocab_pre(const struct hearth_vocab *v)
@@ -174,11 +174,12 @@ int hearth_vocab_create(struct hearth_vocab **out, const struct hearth_vocab_spe
                         struct hearth_error *err)
 {
     *out = NULL;
-    bool spm = spec->model && strcmp(spec->model, "llama") == 0;
+    bool by_merges = spec->model && strcmp(spec->model, "gemma4") == 0;
+    bool spm = by_merges || (spec->model && strcmp(spec->model, "llama") == 0);
     if (!spm && (!spec->model || strcmp(spec->model, "gpt2") != 0))
         return hearth_fail(err, HEARTH_E_UNSUPPORTED,
-                           "%s: tokenizer \"%s\" is not supported (\"llama\" and \"gpt2\" are)", name,
-                           spec->model ? spec->model : "");
+                           "%s: tokenizer \"%s\" is not supported (\"llama\", \"gemma4\" and \"gpt2\" are)",
+                           name, spec->model ? spec->model : "");
     int rc = check_spec(spec, name, err);
     if (rc != HEARTH_OK)
         return rc;
@@ -186,6 +187,7 @@ int hearth_vocab_create(struct hearth_vocab **out, const struct hearth_vocab_spe
     if (!v)
         return hearth_fail(err, HEARTH_E_MEMORY, "%s: no memory for the vocabulary", name);
     v->family = spm ? HEARTH_VOCAB_SPM : HEARTH_VOCAB_BPE;
+    v->by_merges = by_merges;
     v->n_tokens = v->n_symbols = spec->n_tokens;
     v->bos = spec->bos;
     v->eos = spec->eos;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A vocabulary: text to tokens and back. There are two families: SentencePiece-style BPE with scores and byte
-// fallback ("llama" in GGUF), and byte-level BPE with merges and a pre-tokenizer ("gpt2" in GGUF).
+// A vocabulary: text to tokens and back. There are two families: SentencePiece-style BPE with byte fallback, by
+// scores ("llama" in GGUF) or by a list of merges ("gemma4"), and byte-level BPE with merges and a pre-tokenizer
+// ("gpt2").
 #ifndef HEARTH_TEXT_VOCAB_H
 #define HEARTH_TEXT_VOCAB_H
 
@@ -21,7 +22,7 @@ enum hearth_token_type {
 // The parts of a vocabulary. hearth_vocab_open() fills one from a GGUF. hearth_vocab_create()
 // copies all arrays. Absent ids are -1.
 struct hearth_vocab_spec {
-    const char *model; // "llama" or "gpt2"
+    const char *model; // "llama", "gemma4" or "gpt2"
     // Pre-tokenizer of "gpt2": "gpt-2", "llama-bpe", "qwen2", ...; NULL or "" means "default".
     const char *pre;
     uint32_t n_tokens;

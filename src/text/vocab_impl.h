@@ -50,6 +50,7 @@ struct hearth_vocab {
     // SentencePiece
     uint32_t *rank;        // [n_tokens] order of the scores: 0 is the best, equal scores have equal ranks
     bool joins_space[256]; // some token holds a space right after a character that ends in this byte
+    bool by_merges;        // `merges` says what merges, not the scores
 
     // byte-level BPE
     int32_t byte_symbol[256];

@@ -124,15 +124,21 @@ static int read_id(struct reading *r, const char *key, int32_t *id)
     return rc;
 }
 
-static void set_defaults(struct reading *r, bool spm)
+static bool is_gemma4(const struct reading *r)
+{
+    return strcmp(r->model, "gemma4") == 0;
+}
+
+static void set_defaults(struct reading *r)
 {
     struct hearth_vocab_spec *s = &r->spec;
-    s->bos = spm ? 1 : 11;
-    s->eos = spm ? 2 : 11;
+    const bool spm = strcmp(r->model, "llama") == 0, none = is_gemma4(r);
+    s->bos = none ? -1 : spm ? 1 : 11;
+    s->eos = none ? -1 : spm ? 2 : 11;
     s->unk = spm ? 0 : -1;
     s->eot = s->pad = -1;
     s->add_bos = s->add_space_prefix = spm;
-    if (!spm) {
+    if (!spm && !none) {
         hearth_pretok_traits(r->pre, &r->traits);
         s->add_bos = r->traits.add_bos;
         if (r->traits.no_bos)
@@ -178,10 +184,9 @@ static int read_spec(struct reading *r)
         rc = read_strings(r, KEY("tokens"), &r->spec.tokens, &r->spec.n_tokens);
     if (rc != HEARTH_OK)
         return rc;
-    bool spm = strcmp(r->model, "llama") == 0;
     r->spec.model = r->model;
     r->spec.pre = r->pre;
-    set_defaults(r, spm);
+    set_defaults(r);
     if (strcmp(r->model, "gpt2") == 0 && !*r->pre)
         hearth_log(
             HEARTH_LOG_WARNING,
@@ -191,11 +196,14 @@ static int read_spec(struct reading *r)
     rc = read_scores(r);
     if (rc == HEARTH_OK)
         rc = read_types(r);
-    if (rc == HEARTH_OK && strcmp(r->model, "gpt2") == 0)
+    if (rc == HEARTH_OK && (strcmp(r->model, "gpt2") == 0 || is_gemma4(r)))
         rc = read_strings(r, KEY("merges"), &r->spec.merges, &r->spec.n_merges);
     if (rc == HEARTH_OK)
         rc = read_ids(r);
-    return rc == HEARTH_OK ? read_flags(r) : rc;
+    if (rc == HEARTH_OK)
+        rc = read_flags(r);
+    r->spec.add_bos |= is_gemma4(r); // early files say that there is none, and their models want one
+    return rc;
 }
 
 // Marks further end-of-generation tokens that only some files name.

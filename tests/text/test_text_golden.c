@@ -116,12 +116,29 @@ static void test_spm_plain(void **state)
     golden_close(&g);
 }
 
+// A list of merges in place of scores; BOS is added, although the file says no.
+static void test_merges(void **state)
+{
+    (void)state;
+    struct golden g;
+    golden_open(&g, "merges");
+    assert_string_equal(hearth_vocab_model(g.vocab), "gemma4");
+    assert_true(check(g.vocab, g.cases, "merges") > 80);
+    struct ids ids = tokenize(g.vocab, "<|turn>a<turn|>", 15, HEARTH_TOKENIZE_BOS | HEARTH_TOKENIZE_SPECIAL);
+    assert_int_equal(ids.n, 4);
+    assert_int_equal(ids.v[0], hearth_vocab_bos(g.vocab));
+    assert_true(hearth_vocab_is_eog(g.vocab, ids.v[3]) && hearth_vocab_eot(g.vocab) == ids.v[3]);
+    free(ids.v);
+    golden_close(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bpe),
         cmocka_unit_test(test_spm),
         cmocka_unit_test(test_spm_plain),
+        cmocka_unit_test(test_merges),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,7 +14,7 @@ import random
 import gguf
 import sentencepiece as spm
 from sentencepiece import sentencepiece_model_pb2 as pb
-from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 OUT = os.path.join(HERE, "..", "..", "tests", "golden", "text")
@@ -262,6 +262,40 @@ def make_bpe():
     return cases
 
 
+def make_merges():
+    """As Gemma 4's: over characters, by merges, spaces marked, bytes for unknown characters, no cuts at all."""
+    base = Tokenizer(models.BPE())
+    base.normalizer = normalizers.Replace(" ", "\u2581")
+    trainer = trainers.BpeTrainer(vocab_size=900, limit_alphabet=120, show_progress=False, special_tokens=[])
+    base.train_from_iterator(["".join(corpus()), *TEXTS * 2, "\n" * 24, " " * 40], trainer)
+    spec = json.loads(base.to_str())["model"]
+    merges = [tuple(m) if isinstance(m, list) else tuple(m.split(" ")) for m in spec["merges"]]
+    tokens = ["<pad>", "<eos>", "<bos>", "<unk>", "<|turn>", "<turn|>", "<|tool_call>"]
+    types = [3, 3, 3, 3, 3, 3, 4]
+    for byte in range(256):
+        tokens.append(f"<0x{byte:02X}>")
+        types.append(6)
+    ordered = [k for k, _ in sorted(spec["vocab"].items(), key=lambda kv: kv[1])]
+    tokens, types = tokens + ordered, types + [1] * len(ordered)
+    t = Tokenizer(models.BPE(vocab={k: i for i, k in enumerate(tokens)}, merges=merges, byte_fallback=True, fuse_unk=True, unk_token="<unk>"))
+    t.normalizer = normalizers.Replace(" ", "\u2581")
+    t.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
+    w = gguf.GGUFWriter(os.path.join(OUT, "merges.gguf"), "gemma4")
+    w.add_tokenizer_model("gemma4")
+    add_tokens(w, tokens, types, [-1000.0] * len(tokens))
+    w.add_token_merges([" ".join(m) for m in merges])
+    for name, i in (("pad", 0), ("eos", 1), ("bos", 2), ("unk", 3)):
+        getattr(w, f"add_{name}_token_id")(i)
+    w.add_add_space_prefix(False)
+    w.add_add_bos_token(False)  # as early files have it
+    write(w)
+    rng = random.Random(11)
+    pieces = [k.replace("\u2581", " ") for k in ordered]
+    texts = TEXTS + ["".join(rng.choices(pieces, k=rng.randrange(1, 30))) for _ in range(30)]
+    texts += ["\n" * n for n in (2, 5, 7, 23, 31)] + ["a\n\nb\n \n\n  c"]
+    return {"texts": texts, "ids": {"merges": [t.encode(text).ids for text in texts]}}
+
+
 def train_spm(**kw):
     model = io.BytesIO()
     spm.SentencePieceTrainer.train(
@@ -327,6 +361,7 @@ def main():
         split_by_number=False, split_by_unicode_script=False,
     )  # fmt: skip
     dump("spm-plain", plain_cases)
+    dump("merges", make_merges())
 
 
 if __name__ == "__main__":
