@@ -126,6 +126,10 @@ static uint64_t size_of(const struct hearth_hf_model *m, enum hearth_dim dim)
     case HEARTH_DIM_HEADS_BOTH:
     case HEARTH_DIM_HEADS_VALUE:
     case HEARTH_DIM_VALUE:
+    case HEARTH_DIM_ONE:
+    case HEARTH_DIM_FF_EXP_TWICE:
+    case HEARTH_DIM_EMBD_LAYER:
+    case HEARTH_DIM_EMBD_LAYERS:
         break;
     }
     return 0; // any

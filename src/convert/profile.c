@@ -279,6 +279,11 @@ static int check_request(struct hearth_profiler *p, size_t n_tokens,
         return hearth_fail(p->err, HEARTH_E_INVALID,
                            "%s: this is a pack; make the profile with the model that it was made of",
                            m->info.path);
+    if (m->hp.n_ff_narrow)
+        return hearth_fail(
+            p->err, HEARTH_E_UNSUPPORTED,
+            "%s: layers have %d or %d neurons; profiles of layers of different widths are not supported",
+            m->info.path, m->hp.n_ff_narrow, m->hp.n_ff);
     if (m->hp.n_pos == 1)
         return hearth_fail(p->err, HEARTH_E_UNSUPPORTED,
                            "%s: the model knows one position; a profile takes windows of two tokens or more",

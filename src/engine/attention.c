@@ -16,10 +16,11 @@ struct job {
     struct hearth_rows rows;
     int layer;
     int n_blocks;
-    int n_ranges; // steps: ranges that a token's positions may reach into, a task each
-    int group;    // query heads of a task,
-    int n_groups; // and how often they go into all
-    int window;   // of the layer
+    int n_ranges;                        // steps: ranges that a token's positions may reach into, a task each
+    int group;                           // query heads of a task,
+    int n_groups;                        // and how often they go into all
+    int window;                          // of the layer
+    const struct hearth_kv_heads *heads; // that it attends to
     float scale;
 };
 
@@ -81,14 +82,14 @@ static void weigh_values(const struct work *x, const uint8_t *values, const stru
 {
     const struct hearth_kernels *kernels = x->j->work->c->kernels;
     const struct hearth_kv *kv = x->j->work->kv;
+    const size_t stride = x->j->heads->stride_v;
     const int n_queries = (x->last - x->first) * x->group;
     const bool blocks = x->j->rows.phase == HEARTH_PHASE_PROMPT && hearth_type_info(kv->type_v)->unit_elems;
     if (blocks)
         memset(x->w->tile_out, 0, (size_t)n_queries * x->value * sizeof *x->w->tile_out);
     if (blocks && full) {
-        kernels->prompt_t[kv->type_v](x->w->tile_out, x->value, values, kv->stride_v, 0, x->value,
-                                      (size_t)all.n, x->w->scores, HEARTH_KV_TILE, (size_t)n_queries,
-                                      x->matmul);
+        kernels->prompt_t[kv->type_v](x->w->tile_out, x->value, values, stride, 0, x->value, (size_t)all.n,
+                                      x->w->scores, HEARTH_KV_TILE, (size_t)n_queries, x->matmul);
         return;
     }
     if (blocks) {
@@ -97,8 +98,7 @@ static void weigh_values(const struct work *x, const uint8_t *values, const stru
             const size_t before = (size_t)(at.from - all.from);
             if (at.n > 0)
                 kernels->prompt_t[kv->type_v](x->w->tile_out + (size_t)i * x->value, x->value,
-                                              values + before * kv->stride_v, kv->stride_v, 0, x->value,
-                                              (size_t)at.n,
+                                              values + before * stride, stride, 0, x->value, (size_t)at.n,
                                               x->w->scores + (size_t)i * HEARTH_KV_TILE + before,
                                               HEARTH_KV_TILE, (size_t)x->group, x->matmul);
         }
@@ -106,7 +106,7 @@ static void weigh_values(const struct work *x, const uint8_t *values, const stru
     }
     memset(x->w->tile_out, 0, (size_t)n_queries * x->value * sizeof(float));
     for (int i = 0; i < n_queries; i++)
-        kernels->axpy[kv->type_v](x->w->tile_out + (size_t)i * x->value, values, kv->stride_v, x->value,
+        kernels->axpy[kv->type_v](x->w->tile_out + (size_t)i * x->value, values, stride, x->value,
                                   (size_t)all.n, x->w->scores + (size_t)i * HEARTH_KV_TILE);
 }
 
@@ -117,9 +117,9 @@ static bool has_kernels(const struct job *j)
     const struct hearth_kv *kv = j->work->kv;
     // A prompt's values in blocks are weighed by prompt_t.
     return kernels->attend_scores[kv->type_k] && kernels->attend_values[kv->type_v] &&
-           kv->head_dim % HEARTH_ATTEND_DIM == 0 && kv->value_dim % HEARTH_ATTEND_DIM == 0 &&
-           kv->head_dim <= (hearth_type_info(kv->type_k)->unit_elems ? HEARTH_ATTEND_MAX_BLOCKS
-                                                                     : HEARTH_ATTEND_MAX_DIM) &&
+           j->heads->dim % HEARTH_ATTEND_DIM == 0 && j->heads->value % HEARTH_ATTEND_DIM == 0 &&
+           j->heads->dim <= (hearth_type_info(kv->type_k)->unit_elems ? HEARTH_ATTEND_MAX_BLOCKS
+                                                                      : HEARTH_ATTEND_MAX_DIM) &&
            (j->rows.phase == HEARTH_PHASE_STEP || !hearth_type_info(kv->type_v)->unit_elems);
 }
 
@@ -129,6 +129,7 @@ static void attend_together(const struct work *x, uint8_t *page, uint8_t *next, 
 {
     const struct hearth_kernels *kernels = x->j->work->c->kernels;
     const struct hearth_kv *kv = x->j->work->kv;
+    const struct hearth_kv_heads *heads = x->j->heads;
     struct hearth_attention_worker *w = x->w;
     const uint8_t *keys = hearth_kv_key(kv, page, x->j->layer, x->head_kv, 0);
     const uint8_t *values = hearth_kv_value(kv, page, x->j->layer, x->head_kv, 0);
@@ -145,8 +146,9 @@ static void attend_together(const struct work *x, uint8_t *page, uint8_t *next, 
             continue;
         const size_t from = (size_t)at.from, rows = (size_t)at.n, first = (size_t)i, count = (size_t)n;
         // Later queries find the tile in the caches.
-        const struct hearth_tile k = {keys + from * kv->row_k, kv->row_k, rows, x->dim, i ? NULL : values};
-        const struct hearth_tile v = {values + from * kv->stride_v, kv->stride_v, rows, x->value,
+        const struct hearth_tile k = {keys + from * heads->row_k, heads->row_k, rows, x->dim,
+                                      i ? NULL : values};
+        const struct hearth_tile v = {values + from * heads->stride_v, heads->stride_v, rows, x->value,
                                       i ? NULL : next_keys};
         kernels->attend_scores[kv->type_k](w->scores, w->tile_max, &k,
                                            (const uint8_t *)x->q + first * x->q_stride, x->q_stride, count,
@@ -178,14 +180,14 @@ static void attend_tile(const struct work *x, int tile, uint8_t *page, uint8_t *
 
     const uint8_t *keys = hearth_kv_key(kv, page, j->layer, x->head_kv, all.from);
     const uint8_t *values = hearth_kv_value(kv, page, j->layer, x->head_kv, all.from);
-    HEARTH_ABOUT_TO_READ(keys, (size_t)all.n, kv->row_k, hearth_type_bytes(kv->type_k, x->dim));
-    HEARTH_ABOUT_TO_READ(values, (size_t)all.n, kv->stride_v, hearth_type_bytes(kv->type_v, x->value));
+    HEARTH_ABOUT_TO_READ(keys, (size_t)all.n, j->heads->row_k, hearth_type_bytes(kv->type_k, x->dim));
+    HEARTH_ABOUT_TO_READ(values, (size_t)all.n, j->heads->stride_v, hearth_type_bytes(kv->type_v, x->value));
     if (has_kernels(j)) {
         attend_together(x, page, next, spans);
         return;
     }
     const int n_queries = (x->last - x->first) * x->group;
-    kernels->step[kv->type_k](w->scores, HEARTH_KV_TILE, keys, kv->row_k, x->dim, (size_t)all.n, x->q,
+    kernels->step[kv->type_k](w->scores, HEARTH_KV_TILE, keys, j->heads->row_k, x->dim, (size_t)all.n, x->q,
                               x->q_stride, (size_t)n_queries, x->matmul);
     bool full = true;
     for (int i = 0; i < n_queries; i++) {
@@ -243,7 +245,7 @@ static void normalise(const struct job *j, float *out, float max, float sum, siz
 static float *output_of(const struct work *x, int i)
 {
     const size_t head = (size_t)x->g * (size_t)x->group + (size_t)(i % x->group);
-    const int width = x->j->work->c->hp->n_head * x->j->work->kv->value_dim;
+    const int width = x->j->work->c->hp->n_head * x->j->heads->value;
     return hearth_row_of(x->j->work->out, x->first + i / x->group, width) + head * x->value;
 }
 
@@ -302,9 +304,9 @@ static struct work work_of(const struct job *j, int g, int block, int worker)
                      .last = work->blocks[block + 1],
                      .g = g,
                      .group = j->group,
-                     .head_kv = g * work->kv->n_head_kv / j->n_groups,
-                     .dim = (size_t)work->kv->head_dim,
-                     .value = (size_t)work->kv->value_dim};
+                     .head_kv = g * j->heads->n / j->n_groups,
+                     .dim = (size_t)j->heads->dim,
+                     .value = (size_t)j->heads->value};
     gather_queries(&x);
     return x;
 }
@@ -339,7 +341,7 @@ static void block_task(void *arg, int task, int worker)
 static float *share_of(const struct job *j, int row, int r, int head)
 {
     const size_t at = ((size_t)row * (size_t)j->n_ranges + (size_t)r) * (size_t)j->work->c->hp->n_head;
-    return j->work->shares + (at + (size_t)head) * ((size_t)j->work->kv->value_dim + 2);
+    return j->work->shares + (at + (size_t)head) * ((size_t)j->heads->value + 2);
 }
 
 static void range_task(void *arg, int task, int worker)
@@ -363,9 +365,9 @@ static void combine_task(void *arg, int task, int worker)
 {
     (void)worker;
     const struct job *j = arg;
-    const size_t dim = (size_t)j->work->kv->value_dim;
+    const size_t dim = (size_t)j->heads->value;
     const int row = task / j->n_groups, first = task % j->n_groups * j->group;
-    const int width = j->work->c->hp->n_head * j->work->kv->value_dim;
+    const int width = j->work->c->hp->n_head * j->heads->value;
     for (int head = first; head < first + j->group; head++) {
         float *out = hearth_row_of(j->work->out, j->rows.first + row, width) + (size_t)head * dim;
         float max = 0, sum = 0;
@@ -398,9 +400,9 @@ static int cut_blocks(struct hearth_attention_work *w, struct hearth_rows rows)
 
 // Query heads that one task takes. With latent attention all share one key/value head, and are divided among
 // tasks; no head's result depends on which others go with it.
-static int group_of(const struct hearth_hparams *hp)
+static int group_of(const struct hearth_hparams *hp, int n_head_kv)
 {
-    int group = hp->n_head / hp->n_head_kv;
+    int group = hp->n_head / n_head_kv;
     for (int parts = 1; hp->latent.rank && group > HEARTH_ATTEND_QUERIES; parts++)
         if (hp->n_head % parts == 0)
             group = hp->n_head / parts;
@@ -409,7 +411,8 @@ static int group_of(const struct hearth_hparams *hp)
 
 void hearth_attention(struct hearth_attention_work *w, struct hearth_rows rows, int layer)
 {
-    const int group = group_of(w->c->hp);
+    const struct hearth_kv_heads *heads = hearth_kv_heads_of(w->kv, layer);
+    const int group = group_of(w->c->hp, heads->n);
     struct job j = {.work = w,
                     .rows = rows,
                     .layer = layer,
@@ -418,6 +421,7 @@ void hearth_attention(struct hearth_attention_work *w, struct hearth_rows rows, 
                     .group = group,
                     .n_groups = w->c->hp->n_head / group,
                     .window = hearth_window_of(w->c->hp, layer),
+                    .heads = heads,
                     .scale = w->c->hp->attn_scale};
     if (rows.phase == HEARTH_PHASE_STEP)
         for (int i = 0; i < rows.n; i++) {
@@ -452,14 +456,15 @@ void hearth_attention_lay_out(struct hearth_attention_work *w, int max_rows, int
 {
     const struct hearth_hparams *hp = w->c->hp;
     const size_t t = (size_t)max_rows, steps = (size_t)max_steps;
-    const size_t f32 = sizeof(float), dim = (size_t)hp->head_dim;
-    const size_t value = (size_t)hp->value_dim, heads = (size_t)hp->n_head, kv = (size_t)hp->n_head_kv;
-    const size_t queries = (size_t)group_of(hp) * HEARTH_ATTN_BLOCK;
+    const size_t f32 = sizeof(float), dim = (size_t)hearth_head_dim_most(hp), heads = (size_t)hp->n_head;
+    const size_t value = hp->latent.rank ? (size_t)hp->value_dim : dim, kv = (size_t)hearth_kv_most(hp);
+    const int few_heads = hp->n_head_kv < hp->n_head_kv_window ? hp->n_head_kv : hp->n_head_kv_window;
+    const size_t queries = (size_t)group_of(hp, few_heads) * HEARTH_ATTN_BLOCK;
     const size_t span = HEARTH_KV_TILE * HEARTH_ATTN_RANGE, ranges = ((size_t)w->kv->n_ctx + span - 1) / span;
     const int n_workers = hearth_pool_size(w->c->pool);
     w->q = hearth_arena_take_rows(a, t, steps, heads * dim * f32);
-    w->k = hearth_arena_take_rows(a, t, steps, kv * dim * f32);
-    w->v = hearth_arena_take_rows(a, hp->latent.rank ? 0 : t, hp->latent.rank ? 0 : steps, kv * value * f32);
+    w->k = hearth_arena_take_rows(a, t, steps, kv * f32);
+    w->v = hearth_arena_take_rows(a, hp->latent.rank ? 0 : t, hp->latent.rank ? 0 : steps, kv * f32);
     w->out = hearth_arena_take_rows(a, t, steps, heads * value * f32);
     w->blocks = hearth_arena_take(a, t + 1, sizeof *w->blocks);
     w->shares = hearth_arena_take(a, ranges > 1 ? (size_t)max_steps * ranges : 0, heads * (value + 2) * f32);

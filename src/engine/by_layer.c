@@ -25,9 +25,10 @@ int hearth_by_layer_pass(struct hearth_session *s, int layer, const struct heart
     int rc = take_batch(s, rows, n, err);
     if (rc)
         return rc;
-    if (layer == 0)
+    // What tokens give the layers is not kept between them.
+    if (layer == 0 || s->model->hp.n_embd_layer)
         hearth_forward_embed(s);
-    else
+    if (layer)
         memcpy(s->work.x, x, bytes);
     hearth_forward_place(s);
     s->context.looks_after = true;

@@ -54,7 +54,7 @@ static void activate_task(void *arg, int task, int worker)
     const struct activate_job *j = arg;
     const struct hearth_context *c = j->p->work->c;
     const struct hearth_ffn f = hearth_ffn_of(c->hp, &c->weights->layers[j->p->layer]);
-    const int width = hearth_ffn_neurons(c->hp);
+    const int width = hearth_ffn_neurons_of(c->hp, j->p->layer);
     const int expert = c->hp->n_expert ? hearth_moe_owners(&j->p->work->moe, j->p->rows)[j->first + task] : 0;
     const float *gate_b = hearth_bias_of(f.gate_b, expert), *up_b = hearth_bias_of(f.up_b, expert);
     float *gate = hearth_row_of(j->p->gate, j->first + task, width) + j->at,
@@ -94,7 +94,7 @@ static int expert_of(const struct pass *p, const struct hearth_want *want)
 static void compute_down(const struct pass *p, const struct hearth_want *wants, uint32_t n, const float *act)
 {
     struct hearth_ffn_work *w = p->work;
-    const size_t width = (size_t)hearth_ffn_neurons(w->c->hp), embd = (size_t)w->c->hp->n_embd;
+    const size_t width = (size_t)hearth_ffn_neurons_of(w->c->hp, p->layer), embd = (size_t)w->c->hp->n_embd;
     const int begin = wants[0].first;
     for (uint32_t i = 0; i < n; i++)
         w->products[i] = (struct hearth_product){.w = wants[i].down,
@@ -113,7 +113,7 @@ static void compute_down(const struct pass *p, const struct hearth_want *wants, 
 static void compute_gates(const struct pass *p, const struct hearth_want *wants, uint32_t n)
 {
     struct hearth_ffn_work *w = p->work;
-    const size_t width = (size_t)hearth_ffn_neurons(w->c->hp), embd = (size_t)w->c->hp->n_embd;
+    const size_t width = (size_t)hearth_ffn_neurons_of(w->c->hp, p->layer), embd = (size_t)w->c->hp->n_embd;
     const int begin = wants[0].first, n_slots = slots_of(wants, n);
     int n_products = 0;
     for (int gate = p->gated; gate >= 0; gate--)
@@ -134,7 +134,7 @@ static void compute_gates(const struct pass *p, const struct hearth_want *wants,
 static void compute_chunk(const struct pass *p, const struct hearth_want *want)
 {
     struct hearth_ffn_work *w = p->work;
-    const size_t width = (size_t)hearth_ffn_neurons(w->c->hp), embd = (size_t)w->c->hp->n_embd;
+    const size_t width = (size_t)hearth_ffn_neurons_of(w->c->hp, p->layer), embd = (size_t)w->c->hp->n_embd;
     const size_t first = (size_t)want->first, n = (size_t)want->n_rows;
     compute_gates(p, want, 1);
     struct hearth_product down = {.w = want->down, .out = p->down + first * embd, .n = want->n_rows};
@@ -159,7 +159,7 @@ static void compute_by_neuron(const struct pass *p, const struct hearth_want *wa
 {
     struct hearth_ffn_work *w = p->work;
     struct hearth_sparse_part *parts = w->parts;
-    const size_t width = (size_t)hearth_ffn_neurons(w->c->hp), embd = (size_t)w->c->hp->n_embd;
+    const size_t width = (size_t)hearth_ffn_neurons_of(w->c->hp, p->layer), embd = (size_t)w->c->hp->n_embd;
     const size_t begin = (size_t)wants[0].first;
     for (uint32_t i = 0; i < n; i++) {
         const struct hearth_want *want = &wants[i];
@@ -198,7 +198,7 @@ static void report_neurons(const struct pass *p, const float *act, bool gates)
     const struct hearth_probes *probes = w->c->probes;
     const struct hearth_hparams *hp = w->c->hp;
     const int used = hearth_ffn_used(hp);
-    const size_t width = (size_t)hearth_ffn_neurons(hp);
+    const size_t width = (size_t)hearth_ffn_neurons_of(hp, p->layer);
     for (int i = 0; i < p->n_slots; i++) {
         const struct hearth_row row = w->c->rows[p->rows.first + i / used];
         const size_t slot = (size_t)(hp->n_expert ? hearth_moe_slots(&w->moe, p->rows)[i] : i);
@@ -231,7 +231,7 @@ static uint32_t list_wants(const struct pass *passes, int n_passes)
             n_rows += rows_of(&passes[k], e);
         if (n_rows)
             w->wants[n++] = (struct hearth_want){.space = (uint32_t)(passes[0].layer * n_experts + e),
-                                                 .n = (uint32_t)hearth_ffn_neurons(hp),
+                                                 .n = (uint32_t)hearth_ffn_neurons_of(hp, passes[0].layer),
                                                  .n_rows = n_rows};
     }
     return n;
@@ -387,12 +387,13 @@ static void run(struct pass *passes, int n_passes, float *h, const float *x)
         compute(passes, n_passes, n);
 }
 
-static struct pass begin(struct hearth_ffn_work *w, struct hearth_rows rows, int layer, const float *h)
+static struct pass begin(struct hearth_ffn_work *w, struct hearth_rows rows, int layer, const float *h,
+                         const float *x)
 {
     const struct hearth_context *c = w->c;
     const struct hearth_layer *l = &c->weights->layers[layer];
     const struct hearth_ffn f = hearth_ffn_of(c->hp, l);
-    const int slot = rows.first * hearth_ffn_used(c->hp), width = hearth_ffn_neurons(c->hp);
+    const int slot = rows.first * hearth_ffn_used(c->hp), width = hearth_ffn_neurons_of(c->hp, layer);
     struct pass p = {.work = w,
                      .rows = rows,
                      .layer = layer,
@@ -408,7 +409,7 @@ static struct pass begin(struct hearth_ffn_work *w, struct hearth_rows rows, int
         memcpy(inputs_of(w, layer), h + (size_t)rows.first * (size_t)c->hp->n_embd,
                (size_t)rows.n * (size_t)c->hp->n_embd * sizeof *h);
     if (c->hp->n_expert && !c->hp->early_router)
-        hearth_moe_choose(&w->moe, rows, layer, h);
+        hearth_moe_choose(&w->moe, rows, layer, h, x);
     return p;
 }
 
@@ -482,16 +483,38 @@ struct shared_job {
     float *h;
     bool alone;
     bool weighed;
+    const struct hearth_layer *layer;
+    const float *x; // [T x E]
 };
 
-// h = shared, or h += shared, or h += weight * shared
+static void norm_in_place(const struct hearth_context *c, float *x, const struct hearth_weight *w)
+{
+    if (hearth_has(w))
+        c->kernels->rms_norm(x, x, hearth_vector_of(w), (size_t)c->hp->n_embd, c->hp->norm_eps);
+}
+
+// h = norm(x), of a row that goes into experts
+static void norm_exps_task(void *arg, int task, int worker)
+{
+    (void)worker;
+    const struct shared_job *j = arg;
+    const struct hearth_context *c = j->work->c;
+    const size_t width = (size_t)c->hp->n_embd, at = (size_t)(j->first + task) * width;
+    c->kernels->rms_norm(j->h + at, j->x + at, hearth_vector_of(&j->layer->ffn_norm_exps), width,
+                         c->hp->norm_eps);
+}
+
+// h = shared, or h += shared, or h += weight * shared; both normed before where they have norms
 static void add_shared_task(void *arg, int task, int worker)
 {
     (void)worker;
     const struct shared_job *j = arg;
     const struct hearth_context *c = j->work->c;
     const int row = j->first + task, embd = c->hp->n_embd;
-    const float *shared = hearth_row_of(j->work->shared, row, embd);
+    float *shared = hearth_row_of(j->work->shared, row, embd);
+    norm_in_place(c, shared, &j->layer->ffn_post_norm_shared);
+    if (!j->alone)
+        norm_in_place(c, hearth_row_of(j->h, row, embd), &j->layer->ffn_post_norm_exps);
     if (j->alone)
         memcpy(hearth_row_of(j->h, row, embd), shared, (size_t)embd * sizeof *shared);
     else if (j->weighed)
@@ -503,8 +526,9 @@ static void add_shared_task(void *arg, int task, int worker)
 
 static void add_shared(struct hearth_ffn_work *w, struct hearth_rows rows, int layer, float *h)
 {
-    struct shared_job j = {w, rows.first, h, !hearth_has_experts(w->c->hp, layer),
-                           w->c->weights->layers[layer].ffn_router_shared.data != NULL};
+    const struct hearth_layer *l = &w->c->weights->layers[layer];
+    struct shared_job j = {
+        w, rows.first, h, !hearth_has_experts(w->c->hp, layer), l->ffn_router_shared.data != NULL, l, NULL};
     hearth_parallel(w->c, add_shared_task, &j, rows.n);
 }
 
@@ -513,19 +537,23 @@ void hearth_ffn(struct hearth_ffn_work *w, const struct hearth_rows *classes, in
 {
     struct pass passes[2];
     const struct hearth_hparams *hp = w->c->hp;
+    const struct hearth_layer *l = &w->c->weights->layers[layer];
     const bool alone =
         hp->n_expert && !hearth_has_experts(hp, layer); // without experts where others have them
     const bool shared = alone || hp->n_ff_shared;
     bool single = false; // of steps, which are the last class
     for (int k = 0; k < n_classes; k++) {
-        report_inputs(w, classes[k], layer, h, x);
+        struct shared_job own = {.work = w, .first = classes[k].first, .h = h, .layer = l, .x = x};
         if (shared)
             compute_shared(w, classes[k], layer, h);
+        if (hearth_has(&l->ffn_norm_exps))
+            hearth_parallel(w->c, norm_exps_task, &own, classes[k].n);
+        report_inputs(w, classes[k], layer, h, x);
         if (alone) {
             add_shared(w, classes[k], layer, h);
             continue;
         }
-        passes[k] = begin(w, classes[k], layer, h);
+        passes[k] = begin(w, classes[k], layer, h, x);
         single = passes[k].single;
     }
     if (alone)

@@ -51,9 +51,10 @@ struct add_job {
     struct hearth_rows rows;
     float *branch; // [T x E]
     const struct hearth_weight *bias, *post_norm;
+    const struct hearth_weight *output_scale; // or NULL
 };
 
-// x += scale * (branch + bias), or scale * norm(branch + bias)
+// x += scale * (branch + bias), or scale * norm(branch + bias); and all of it times the layer's own scale
 static void add_task(void *arg, int task, int worker)
 {
     (void)worker;
@@ -71,33 +72,45 @@ static void add_task(void *arg, int task, int worker)
                            j->s->model->hp.residual_scale, (size_t)width);
     else
         kernels->add(hearth_row_of(j->s->work.x, row, width), branch, (size_t)width);
+    if (!j->output_scale || !j->output_scale->data)
+        return;
+    const float by = *hearth_vector_of(j->output_scale);
+    float *x = hearth_row_of(j->s->work.x, row, width);
+    for (int i = 0; i < width; i++)
+        x[i] *= by;
 }
 
 static void add(struct hearth_session *s, float *branch, const struct hearth_weight *bias,
-                const struct hearth_weight *post_norm, struct hearth_rows rows)
+                const struct hearth_weight *post_norm, const struct hearth_weight *output_scale,
+                struct hearth_rows rows)
 {
-    struct add_job j = {s, rows, branch, bias, post_norm};
+    struct add_job j = {s, rows, branch, bias, post_norm, output_scale};
     hearth_parallel(&s->context, add_task, &j, rows.n);
+}
+
+static void norm_heads(const struct hearth_session *s, float *x, int n_heads, int dim, const float *weights)
+{
+    for (int i = 0; i < n_heads; i++) {
+        float *head = hearth_row_of(x, i, dim);
+        s->model->kernels.rms_norm(head, head, weights, (size_t)dim, s->model->hp.norm_eps);
+    }
 }
 
 // What happens to a token's queries, or its keys, between projection and use: bias, norm of each head,
 // rotation.
-static void prepare_heads(const struct hearth_session *s, float *x, int n_heads,
+static void prepare_heads(const struct hearth_session *s, int layer, float *x, int n_heads,
                           const struct hearth_weight *bias, const struct hearth_weight *head_norm,
                           const float *cos_sin)
 {
     const struct hearth_hparams *hp = &s->model->hp;
     const struct hearth_kernels *kernels = &s->model->kernels;
-    const size_t dim = (size_t)hp->head_dim;
+    const int dim = hearth_head_dim_of(hp, layer);
     if (bias->data)
         kernels->add(x, hearth_vector_of(bias), bias->k);
     if (head_norm->data)
-        for (int i = 0; i < n_heads; i++) {
-            float *head = hearth_row_of(x, i, hp->head_dim);
-            kernels->rms_norm(head, head, hearth_vector_of(head_norm), dim, hp->norm_eps);
-        }
+        norm_heads(s, x, n_heads, dim, hearth_vector_of(head_norm));
     if (cos_sin)
-        kernels->rope(x, cos_sin, (size_t)n_heads, dim, (size_t)hp->n_rot,
+        kernels->rope(x, cos_sin, (size_t)n_heads, (size_t)dim, (size_t)hearth_n_rot_of(hp, layer),
                       hp->positions == HEARTH_POS_ROPE_NEOX);
 }
 
@@ -108,8 +121,9 @@ static const float *rotation_of(const struct hearth_session *s, int layer, int r
     const bool windowed = hearth_window_of(hp, layer) != 0;
     if (hp->positions == HEARTH_POS_LEARNED || (hp->rope_windowed && !windowed))
         return NULL;
-    return hearth_row_of(windowed && hp->rope_theta_window > 0 ? s->work.cos_sin_window : s->work.cos_sin,
-                         row, hp->n_rot);
+    if (windowed && hp->rope_theta_window > 0)
+        return hearth_row_of(s->work.cos_sin_window, row, hp->n_rot_window);
+    return hearth_row_of(s->work.cos_sin, row, hp->n_rot);
 }
 
 // Stores a token's keys and values; with latent attention these are beginnings of those.
@@ -119,10 +133,11 @@ static void store(struct hearth_session *s, int layer, int row, const float *k, 
     const struct hearth_row at = s->batch.rows[row];
     if (s->batch.again) // they are there, and others may have the page
         return;
-    const size_t dim = (size_t)kv->head_dim;
+    const struct hearth_kv_heads *heads = hearth_kv_heads_of(kv, layer);
+    const size_t dim = (size_t)heads->dim;
     const int page = kv->seqs[at.seq].pages[at.pos / HEARTH_KV_TILE], slot = at.pos % HEARTH_KV_TILE;
     uint8_t *bytes = hearth_kv_pin(kv, page);
-    for (int g = 0; g < kv->n_head_kv; g++) {
+    for (int g = 0; g < heads->n; g++) {
         hearth_type_info(kv->type_k)
             ->encode(k + (size_t)g * dim, hearth_kv_key(kv, bytes, layer, g, slot), dim);
         if (!kv->latent)
@@ -140,20 +155,27 @@ static void store_task(void *arg, int task, int worker)
     struct hearth_session *s = j->s;
     const struct hearth_hparams *hp = &s->model->hp;
     const struct hearth_layer *w = &s->context.weights->layers[j->layer];
-    const size_t dim = (size_t)hp->head_dim;
-    const int row = j->rows.first + task;
-    float *k = hearth_row_of(s->work.attention.k, row, hp->n_head_kv * hp->head_dim);
-    float *v = hearth_row_of(s->work.attention.v, row, hp->n_head_kv * hp->head_dim);
-    float *q = hearth_row_of(s->work.attention.q, row, hp->n_head * hp->head_dim);
+    const int row = j->rows.first + task, head_dim = hearth_head_dim_of(hp, j->layer);
+    const int n_head_kv = hearth_n_head_kv_of(hp, j->layer), n_kv = n_head_kv * head_dim;
+    const size_t dim = (size_t)head_dim;
+    float *k = hearth_row_of(s->work.attention.k, row, n_kv);
+    float *v = hearth_row_of(s->work.attention.v, row, n_kv);
+    float *q = hearth_row_of(s->work.attention.q, row, hp->n_head * head_dim);
     const float *cos_sin = rotation_of(s, j->layer, row);
     const float *q_gate = hearth_row_of(s->work.q_gate, row, 2 * hp->n_head * hp->head_dim);
     for (int i = 0; hp->attn_gated && i < hp->n_head; i++)
         memcpy(q + (size_t)i * dim, q_gate + 2 * (size_t)i * dim, dim * sizeof *q);
 
-    prepare_heads(s, q, hp->n_head, &w->attn_q_b, &w->attn_q_norm, cos_sin);
-    prepare_heads(s, k, hp->n_head_kv, &w->attn_k_b, &w->attn_k_norm, cos_sin);
+    prepare_heads(s, j->layer, q, hp->n_head, &w->attn_q_b, &w->attn_q_norm, cos_sin);
+    if (hearth_keys_of(hp, j->layer) != j->layer)
+        return;
+    if (!hearth_has(&w->attn_v))
+        memcpy(v, k, (size_t)n_kv * sizeof *v);
+    prepare_heads(s, j->layer, k, n_head_kv, &w->attn_k_b, &w->attn_k_norm, cos_sin);
     if (w->attn_v_b.data)
         s->model->kernels.add(v, w->attn_v_b.data, w->attn_v_b.k);
+    if (hp->value_norm)
+        norm_heads(s, v, n_head_kv, head_dim, s->work.ones);
     store(s, j->layer, row, k, v);
 }
 
@@ -193,7 +215,9 @@ static void project(struct hearth_session *s, struct hearth_rows rows, int layer
     const struct hearth_layer *w = &s->context.weights->layers[layer];
     const struct hearth_hparams *hp = &s->model->hp;
     struct hearth_attention_work *work = &s->work.attention;
-    const int q = hp->n_head * hp->head_dim, kv = hp->n_head_kv * hp->head_dim;
+    const int dim = hearth_head_dim_of(hp, layer);
+    const int q = hp->n_head * dim, kv = hearth_n_head_kv_of(hp, layer) * dim;
+    const int n = hearth_keys_of(hp, layer) != layer ? 1 : hearth_has(&w->attn_v) ? 3 : 2;
     struct hearth_product qkv[] = {
         {.w = w->attn_q,
          .out = hp->attn_gated ? hearth_row_of(s->work.q_gate, rows.first, 2 * q)
@@ -202,7 +226,7 @@ static void project(struct hearth_session *s, struct hearth_rows rows, int layer
         {.w = w->attn_k, .out = hearth_row_of(work->k, rows.first, kv), .n = rows.n},
         {.w = w->attn_v, .out = hearth_row_of(work->v, rows.first, kv), .n = rows.n}};
     norm(s, &w->attn_norm, &w->attn_norm_b, rows);
-    hearth_matmul(&s->work.matmul, rows.phase, qkv, 3, hearth_row_of(s->work.h, rows.first, hp->n_embd),
+    hearth_matmul(&s->work.matmul, rows.phase, qkv, n, hearth_row_of(s->work.h, rows.first, hp->n_embd),
                   rows.n);
     struct job j = {s, rows, layer};
     hearth_parallel(&s->context, store_task, &j, rows.n);
@@ -229,7 +253,7 @@ static void attend(struct hearth_session *s, struct hearth_rows rows, int layer,
     const struct hearth_hparams *hp = &s->model->hp;
     struct hearth_attention_work *work = &s->work.attention;
     const bool latent = hp->latent.rank != 0;
-    const int width = hp->n_head * (latent ? hp->latent.value : hp->value_dim);
+    const int width = hp->n_head * (latent ? hp->latent.value : hearth_value_dim_of(hp, layer));
     hearth_attention(work, rows, layer);
     if (latent)
         hearth_latent_values(&s->work.latent, rows, layer, work->out);
@@ -248,7 +272,7 @@ static void attend_in_series(struct hearth_session *s, struct hearth_rows rows, 
 {
     const struct hearth_layer *w = &s->context.weights->layers[layer];
     attend(s, rows, layer, s->work.h);
-    add(s, s->work.h, &w->attn_out_b, &w->attn_post_norm, rows);
+    add(s, s->work.h, &w->attn_out_b, &w->attn_post_norm, NULL, rows);
     norm(s, &w->ffn_norm, &w->ffn_norm_b, rows);
 }
 
@@ -274,9 +298,40 @@ static void recur(struct hearth_session *s, int layer)
     hearth_recurrent_mix(work, b, layer);
     for (int i = 0; i < b->n_classes; i++) {
         hearth_recurrent_output(work, b->classes[i], layer, s->work.h);
-        add(s, s->work.h, &w->attn_out_b, &w->attn_post_norm, b->classes[i]);
+        add(s, s->work.h, &w->attn_out_b, &w->attn_post_norm, NULL, b->classes[i]);
         norm(s, &w->ffn_norm, &w->ffn_norm_b, b->classes[i]);
     }
+}
+
+// What a row's token gives the layer, times the activated gate.
+static void token_task(void *arg, int task, int worker)
+{
+    (void)worker;
+    const struct job *j = arg;
+    const struct hearth_hparams *hp = &j->s->model->hp;
+    const int n = hp->n_embd_layer, row = j->rows.first + task;
+    float *gate = hearth_row_of(j->s->work.token_gate, row, n);
+    const float *given =
+        hearth_row_of(j->s->work.token_layers, row, n * hp->n_layer) + (size_t)j->layer * (size_t)n;
+    j->s->model->kernels.glu(gate, gate, given, (size_t)n, hp->activation);
+}
+
+// x = (x + norm(out(activated(gate(x)) * what tokens give the layer))) * the layer's scale
+static void take_from_tokens(struct hearth_session *s, struct hearth_rows rows, int layer)
+{
+    const struct hearth_layer *w = &s->context.weights->layers[layer];
+    const int n_embd = s->model->hp.n_embd;
+    float *gate = hearth_row_of(s->work.token_gate, rows.first, s->model->hp.n_embd_layer);
+    struct hearth_product in = {.w = w->token_gate, .out = gate, .n = rows.n},
+                          out = {.w = w->token_out,
+                                 .out = hearth_row_of(s->work.h, rows.first, n_embd),
+                                 .n = rows.n};
+    struct job j = {s, rows, layer};
+    static const struct hearth_weight no_bias;
+    hearth_matmul(&s->work.matmul, rows.phase, &in, 1, hearth_row_of(s->work.x, rows.first, n_embd), rows.n);
+    hearth_parallel(&s->context, token_task, &j, rows.n);
+    hearth_matmul(&s->work.matmul, rows.phase, &out, 1, gate, rows.n);
+    add(s, s->work.h, &no_bias, &w->token_post_norm, &w->output_scale, rows);
 }
 
 // x += attention(norm(x)), then x += ffn(norm(x)); or x += attention(norm(x)) + ffn(norm(x)).
@@ -287,7 +342,7 @@ void hearth_forward_layer(struct hearth_session *s, int layer)
     const bool parallel = s->model->hp.parallel;
     if (s->model->hp.early_router)
         for (int i = 0; i < b->n_classes; i++)
-            hearth_moe_choose(&s->work.ffn.moe, b->classes[i], layer, s->work.x);
+            hearth_moe_choose(&s->work.ffn.moe, b->classes[i], layer, s->work.x, s->work.x);
     const bool recurrent = hearth_is_recurrent(&s->model->hp, layer);
     if (recurrent)
         recur(s, layer);
@@ -298,8 +353,11 @@ void hearth_forward_layer(struct hearth_session *s, int layer)
     hearth_ffn(&s->work.ffn, b->classes, b->n_classes, layer, s->work.h, s->work.x);
     const struct hearth_rows all = {.n = b->n};
     if (parallel)
-        add(s, s->work.branch, &w->attn_out_b, &w->attn_post_norm, all);
-    add(s, s->work.h, &w->ffn_down_b, &w->ffn_post_norm, all);
+        add(s, s->work.branch, &w->attn_out_b, &w->attn_post_norm, NULL, all);
+    const bool gives = s->model->hp.n_embd_layer != 0;
+    add(s, s->work.h, &w->ffn_down_b, &w->ffn_post_norm, gives ? NULL : &w->output_scale, all);
+    for (int i = 0; i < b->n_classes && gives; i++)
+        take_from_tokens(s, b->classes[i], layer);
 }
 
 // Row `i` of an embedding table.
@@ -307,6 +365,14 @@ static void embed(const struct hearth_weight *table, int i, float *out)
 {
     hearth_type_info(table->type)
         ->decode((const uint8_t *)table->data + (size_t)i * table->stride, out, table->k);
+}
+
+// A row's token in a table of which the file is asked.
+static void embed_from_file(struct hearth_session *s, const struct hearth_weight *table, int row, int worker,
+                            float *out)
+{
+    const struct hearth_source *stages = &s->sources->stages;
+    stages->ops->embed(stages->state, table, s->batch.tokens[row], s->work.embedding_row[worker], out);
 }
 
 // A position as a rotation: cosines, then sines. The angle is the f32 product of position and frequency, as
@@ -328,9 +394,8 @@ static void embed_task(void *arg, int task, int worker)
     const struct hearth_hparams *hp = &s->model->hp;
     const int row = task;
     float *x = hearth_row_of(s->work.x, row, hp->n_embd);
-    const struct hearth_source *stages = &s->sources->stages;
     if (hearth_sources_embed_by_row(s->sources))
-        stages->ops->embed(stages->state, s->batch.tokens[row], s->work.embedding_row[worker], x);
+        embed_from_file(s, &s->context.weights->token_embd, row, worker, x);
     else
         embed(&s->context.weights->token_embd, s->batch.tokens[row], x);
     hearth_adapt_embedding(&s->work.matmul, s->batch.tokens[row], worker, x);
@@ -353,14 +418,55 @@ static void place_task(void *arg, int task, int worker)
     const int pos = s->batch.rows[task].pos;
     turn(hearth_row_of(s->work.cos_sin, task, hp->n_rot), s->work.inv_freq, hp->n_rot, pos, hp->rope_attn);
     if (hp->rope_theta_window > 0)
-        turn(hearth_row_of(s->work.cos_sin_window, task, hp->n_rot), s->work.inv_freq_window, hp->n_rot, pos,
-             1.0f);
+        turn(hearth_row_of(s->work.cos_sin_window, task, hp->n_rot_window), s->work.inv_freq_window,
+             hp->n_rot_window, pos, 1.0f);
+}
+
+// What one row's token gives all layers: its row of the table and the projection of its embedding, normed for each
+// layer, times the root of their size and divided by the root of 2.
+static void token_layers_task(void *arg, int task, int worker)
+{
+    const struct job *j = arg;
+    struct hearth_session *s = j->s;
+    const struct hearth_hparams *hp = &s->model->hp;
+    const struct hearth_weights *w = s->context.weights;
+    const int n = hp->n_embd_layer, all = n * hp->n_layer, row = task;
+    float *given = hearth_row_of(s->work.token_layers, row, all), *own = s->work.token_row[worker];
+    const float by = 1.0f / sqrtf((float)hp->n_embd), root = sqrtf((float)n), half = sqrtf(0.5f);
+    if (w->token_layers.data)
+        embed(&w->token_layers, s->batch.tokens[row], own);
+    else
+        embed_from_file(s, &w->token_layers, row, worker, own);
+    for (int i = 0; i < all; i++)
+        given[i] *= by;
+    norm_heads(s, given, hp->n_layer, n, hearth_vector_of(&w->token_layers_norm));
+    for (int i = 0; i < all; i++)
+        given[i] = fmaf(own[i], root, given[i]) * half;
+}
+
+// Once the rows' embeddings are there: what their tokens give each layer.
+static void give_layers(struct hearth_session *s)
+{
+    const int n_embd = s->model->hp.n_embd, all = s->model->hp.n_embd_layer * s->model->hp.n_layer;
+    struct job j = {.s = s};
+    if (!all)
+        return;
+    for (int i = 0; i < s->batch.n_classes; i++) {
+        const struct hearth_rows rows = s->batch.classes[i];
+        struct hearth_product in = {.w = s->context.weights->token_layers_in,
+                                    .out = hearth_row_of(s->work.token_layers, rows.first, all),
+                                    .n = rows.n};
+        hearth_matmul(&s->work.matmul, rows.phase, &in, 1, hearth_row_of(s->work.x, rows.first, n_embd),
+                      rows.n);
+    }
+    hearth_parallel(&s->context, token_layers_task, &j, s->batch.n);
 }
 
 void hearth_forward_embed(struct hearth_session *s)
 {
     struct job j = {.s = s};
     hearth_parallel(&s->context, embed_task, &j, s->batch.n);
+    give_layers(s);
 }
 
 void hearth_forward_place(struct hearth_session *s)
@@ -427,6 +533,7 @@ int hearth_forward(struct hearth_session *s, struct hearth_error *err)
     const int n_layer = s->model->hp.n_layer;
     struct job j = {.s = s};
     hearth_parallel(&s->context, input_task, &j, s->batch.n);
+    give_layers(s);
     s->context.looks_after = true;
     s->context.layers_end = s->offload ? hearth_offload_begin(s->offload) : n_layer;
     if (s->offload)
@@ -475,6 +582,31 @@ static void scale_task(void *arg, int task, int worker)
         logits[i] *= j->s->model->hp.logit_scale;
 }
 
+// Logits that one task caps.
+#define CAP_CHUNK 16384
+
+struct cap_job {
+    struct hearth_session *s;
+    int n_chunks; // of a row
+};
+
+// x = cap * tanh(x / cap), where tanh(y) = 2 sigmoid(2 y) - 1
+static void cap_task(void *arg, int task, int worker)
+{
+    (void)worker;
+    const struct cap_job *j = arg;
+    const struct hearth_hparams *hp = &j->s->model->hp;
+    const int at = task % j->n_chunks * CAP_CHUNK, left = hp->n_vocab - at;
+    const int n = left < CAP_CHUNK ? left : CAP_CHUNK;
+    const float by = 2.0f / hp->logit_cap, cap = hp->logit_cap;
+    float *x = hearth_row_of(j->s->work.logits, task / j->n_chunks, hp->n_vocab) + at;
+    for (int i = 0; i < n; i++)
+        x[i] *= by;
+    j->s->model->kernels.activate(x, (size_t)n, HEARTH_ACT_SIGMOID);
+    for (int i = 0; i < n; i++)
+        x[i] = fmaf(2.0f * cap, x[i], -cap);
+}
+
 void hearth_forward_norm(struct hearth_session *s, const int *wanted, int n)
 {
     struct norm_job j = {.c = &s->context,
@@ -518,5 +650,8 @@ int hearth_forward_head(struct hearth_session *s, const struct hearth_rows *clas
     struct job scale = {.s = s};
     if (s->model->hp.logit_scale != 1.0f)
         hearth_parallel(&s->context, scale_task, &scale, n);
+    struct cap_job cap = {s, (s->model->hp.n_vocab + CAP_CHUNK - 1) / CAP_CHUNK};
+    if (s->model->hp.logit_cap > 0)
+        hearth_parallel(&s->context, cap_task, &cap, n * cap.n_chunks);
     return hearth_fault_take(&s->fault, err);
 }

@@ -236,14 +236,46 @@ static int check_type(const struct hearth_hparams *hp, uint32_t type, const char
                       struct hearth_error *err)
 {
     const struct hearth_type_info *info = hearth_type_info(type);
-    if ((uint32_t)hp->head_dim % info->block_elems || (uint32_t)hp->value_dim % info->block_elems)
-        return hearth_fail_param(
-            err, HEARTH_E_INVALID, param,
-            "a KV cache of type %s needs heads of a multiple of %u dimensions, this model's have %d; "
-            "use f16",
-            info->name, info->block_elems,
-            (uint32_t)hp->head_dim % info->block_elems ? hp->head_dim : hp->value_dim);
+    const int dims[] = {hp->head_dim, hp->value_dim, hp->head_dim_window};
+    for (size_t i = 0; i < sizeof dims / sizeof *dims; i++)
+        if ((uint32_t)dims[i] % info->block_elems)
+            return hearth_fail_param(
+                err, HEARTH_E_INVALID, param,
+                "a KV cache of type %s needs heads of a multiple of %u dimensions, this model's have %d; "
+                "use f16",
+                info->name, info->block_elems, dims[i]);
     return HEARTH_OK;
+}
+
+// Sizes of one kind of layers.
+static struct hearth_kv_heads heads_of(const struct hearth_kv *kv, int n, int dim, int value)
+{
+    struct hearth_kv_heads h = {.n = n, .dim = dim, .value = value};
+    h.row_k = hearth_type_bytes(kv->type_k, (uint64_t)dim);
+    h.row_v = kv->latent ? 0 : hearth_type_bytes(kv->type_v, (uint64_t)value);
+    h.stride_v = kv->latent ? h.row_k : h.row_v;
+    h.bytes = hearth_round_up(HEARTH_KV_TILE * (h.row_k + h.row_v), 64);
+    return h;
+}
+
+// Bytes of a page, and where the layers' parts begin, unless `layers` is NULL. false: too many.
+static bool lay_out_page(const struct hearth_kv *kv, struct hearth_kv_layer *layers, size_t *bytes)
+{
+    const struct hearth_hparams *hp = kv->hp;
+    *bytes = 0;
+    for (int i = 0; i < hp->n_layer; i++) {
+        const bool windowed = hearth_window_of(hp, i) != 0;
+        const size_t at = *bytes;
+        size_t own;
+        if (hearth_kv_has_own(hp, i) &&
+            (!hearth_mul_size(kv->heads[windowed].bytes, (size_t)kv->heads[windowed].n, &own) ||
+             !hearth_add_size(at, own, bytes)))
+            return false;
+        if (layers)
+            layers[i] = hearth_keys_of(hp, i) == i ? (struct hearth_kv_layer){at, windowed}
+                                                   : layers[hearth_keys_of(hp, i)];
+    }
+    return true;
 }
 
 // Sizes of everything; *bytes becomes that of all pages.
@@ -251,17 +283,13 @@ static int measure(struct hearth_kv *kv, const struct hearth_hparams *hp, const 
                    size_t *bytes, struct hearth_error *err)
 {
     kv->hp = hp;
-    kv->n_layer = hp->n_layer - hp->recurrence.n_layers;
-    kv->n_head_kv = hp->n_head_kv;
-    kv->head_dim = hp->head_dim;
-    kv->value_dim = hp->value_dim;
+    kv->n_layer = hp->n_layer - hp->recurrence.n_layers - hp->n_borrowing;
     kv->latent = hp->latent.rank != 0;
     kv->type_k = p->type_k;
     kv->type_v = kv->latent ? p->type_k : p->type_v;
-    kv->row_k = hearth_type_bytes(p->type_k, (uint64_t)hp->head_dim);
-    kv->row_v = kv->latent ? 0 : hearth_type_bytes(p->type_v, (uint64_t)hp->value_dim);
-    kv->stride_v = kv->latent ? kv->row_k : kv->row_v;
-    kv->head_bytes = hearth_round_up(HEARTH_KV_TILE * (kv->row_k + kv->row_v), 64);
+    kv->heads[false] = heads_of(kv, hp->n_head_kv, hp->head_dim, hp->value_dim);
+    kv->heads[true] = heads_of(kv, hp->n_head_kv_window, hp->head_dim_window,
+                               kv->latent ? hp->value_dim : hp->head_dim_window);
     kv->n_ctx = p->n_ctx;
     kv->max_seqs = p->max_seqs;
     kv->pages_per_seq = pages_for(p->n_ctx);
@@ -270,8 +298,7 @@ static int measure(struct hearth_kv *kv, const struct hearth_hparams *hp, const 
     size_t most;
     const bool fits = hearth_mul_size((size_t)p->max_seqs, (size_t)kv->pages_per_seq, &most);
     const size_t asked = (size_t)pages_for(p->n_tokens), n = asked && (!fits || asked < most) ? asked : most;
-    if (!fits || most > INT32_MAX || !hearth_mul_size(kv->head_bytes, (size_t)kv->n_layer, &kv->page_bytes) ||
-        !hearth_mul_size(kv->page_bytes, (size_t)hp->n_head_kv, &kv->page_bytes) ||
+    if (!fits || most > INT32_MAX || !lay_out_page(kv, NULL, &kv->page_bytes) ||
         !hearth_mul_size(kv->page_bytes, n, bytes))
         return hearth_fail_param(
             err, HEARTH_E_BUDGET, "n_ctx",
@@ -301,8 +328,10 @@ int hearth_kv_open(struct hearth_kv *kv, const struct hearth_hparams *hp, const 
     kv->free_list = hearth_calloc((size_t)kv->n_pages, sizeof *kv->free_list);
     kv->page_table = hearth_calloc((size_t)p->max_seqs * (size_t)kv->pages_per_seq, sizeof *kv->page_table);
     kv->seqs = hearth_calloc((size_t)p->max_seqs, sizeof *kv->seqs);
-    if (!kv->pages || !kv->free_list || !kv->page_table || !kv->seqs)
+    kv->layers = hearth_calloc((size_t)hp->n_layer, sizeof *kv->layers);
+    if (!kv->pages || !kv->free_list || !kv->page_table || !kv->seqs || !kv->layers)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for the KV page table");
+    lay_out_page(kv, kv->layers, &kv->page_bytes);
     rc = hearth_region_open(&kv->region, bytes, "the KV cache", err);
     if (!rc)
         rc = hearth_states_open(&kv->states, hp, p->n_states, p->max_seqs, err);
@@ -320,7 +349,7 @@ uint64_t hearth_kv_table_bytes(const struct hearth_kv *kv)
     const uint64_t pages = (uint64_t)kv->n_pages, seqs = (uint64_t)kv->max_seqs;
     return pages * (sizeof *kv->pages + sizeof *kv->free_list) +
            seqs * (sizeof *kv->seqs + (uint64_t)kv->pages_per_seq * sizeof *kv->page_table) +
-           hearth_states_table_bytes(&kv->states);
+           (uint64_t)kv->hp->n_layer * sizeof *kv->layers + hearth_states_table_bytes(&kv->states);
 }
 
 void hearth_kv_close(struct hearth_kv *kv)
@@ -333,6 +362,7 @@ void hearth_kv_close(struct hearth_kv *kv)
     free(kv->free_list);
     free(kv->page_table);
     free(kv->seqs);
+    free(kv->layers);
     *kv = (struct hearth_kv){0};
 }
 

@@ -2,10 +2,10 @@
 // The KV cache: a pool of fixed-size pages with reference counts, so that sequences share the pages of a
 // common prefix.
 //
-// A page holds HEARTH_KV_TILE consecutive positions of all layers. Within a page, for layer l and key/value
-// head g, the keys are HEARTH_KV_TILE rows of head_dim elements and so are the values: an attention tile is
-// two contiguous blocks. With latent attention there are no values beside the keys: they are these' first
-// value_dim elements. A page with more than one owner is never written: who appends to it gets a copy
+// A page holds HEARTH_KV_TILE consecutive positions of all layers that have keys and values. Within a page, for
+// layer l and key/value head g, the keys are HEARTH_KV_TILE rows of a head's elements and so are the values: an
+// attention tile is two contiguous blocks. Layers with a window may have other heads than those without. With
+// latent attention there are no values beside the keys: they are these' first elements. A page with more than one owner is never written: who appends to it gets a copy
 // first, which takes a page of the pool. The pool has a size of its own: sequences take pages as they grow,
 // and together they may want more than there are.
 //
@@ -50,15 +50,27 @@ struct hearth_kv_seq {
     int *pages;  // [pages_per_seq]
 };
 
+// Keys and values of one kind of layers.
+struct hearth_kv_heads {
+    int n, dim, value;   // heads, and elements of a key and of a value
+    size_t row_k, row_v; // bytes of one position of one head; row_v is 0 where latent
+    size_t stride_v;     // bytes from value to value
+    size_t bytes;        // of one (layer, head) of a page: keys, then values
+};
+
+// Where a layer's keys and values are in a page: those that it attends to, its own or another's.
+struct hearth_kv_layer {
+    size_t at;
+    bool windowed; // of which kind they are
+};
+
 struct hearth_kv {
-    int n_layer; // layers that attend: others have no keys and values
-    int n_head_kv, head_dim, value_dim;
+    int n_layer; // layers that have keys and values of their own
     const struct hearth_hparams *hp;
-    bool latent;             // values are the beginnings of keys
-    uint32_t type_k, type_v; // enum hearth_type; the same where latent
-    size_t row_k, row_v;     // bytes of one position of one head; row_v is 0 where latent
-    size_t stride_v;         // bytes from value to value
-    size_t head_bytes;       // of one (layer, head) of a page: keys, then values
+    bool latent;                     // values are the beginnings of keys
+    uint32_t type_k, type_v;         // enum hearth_type; the same where latent
+    struct hearth_kv_heads heads[2]; // of layers without a window, and of those with one
+    struct hearth_kv_layer *layers;  // [hp->n_layer]
     size_t page_bytes;
     int n_ctx, max_seqs, pages_per_seq, n_pages;
     struct hearth_region region;
@@ -166,24 +178,41 @@ static inline void hearth_kv_unpin(const struct hearth_kv *kv, int page)
     (void)page;
 }
 
-// The first key of a pinned page in the i-th of the layers that attend, and of a head; 64 keys, then values.
-static inline uint8_t *hearth_kv_head(const struct hearth_kv *kv, uint8_t *bytes, int i, int head)
+// Whether the layer has keys and values of its own.
+static inline bool hearth_kv_has_own(const struct hearth_hparams *hp, int layer)
 {
-    return bytes + ((size_t)i * (size_t)kv->n_head_kv + (size_t)head) * kv->head_bytes;
+    return !hearth_is_recurrent(hp, layer) && layer < hp->n_layer - hp->n_borrowing;
+}
+
+// The keys and values that a layer attends to; it does attend.
+static inline const struct hearth_kv_heads *hearth_kv_heads_of(const struct hearth_kv *kv, int layer)
+{
+    return &kv->heads[kv->layers[layer].windowed];
+}
+// Bytes of all keys and values of a position.
+static inline size_t hearth_kv_row_bytes(const struct hearth_kv *kv)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < kv->hp->n_layer; i++) {
+        const struct hearth_kv_heads *heads = hearth_kv_heads_of(kv, i);
+        bytes += hearth_kv_has_own(kv->hp, i) ? (size_t)heads->n * (heads->row_k + heads->row_v) : 0;
+    }
+    return bytes;
 }
 // Key (value) of a pinned page's position `slot` in one layer and head; those of the next slots follow, row_k
-// (stride_v) bytes each.
+// (stride_v) bytes each. 64 keys of a head, then its values.
 static inline uint8_t *hearth_kv_key(const struct hearth_kv *kv, uint8_t *bytes, int layer, int head,
                                      int slot)
 {
-    return hearth_kv_head(kv, bytes, layer - hearth_recurrent_before(kv->hp, layer), head) +
-           (size_t)slot * kv->row_k;
+    const struct hearth_kv_heads *heads = hearth_kv_heads_of(kv, layer);
+    return bytes + kv->layers[layer].at + (size_t)head * heads->bytes + (size_t)slot * heads->row_k;
 }
 static inline uint8_t *hearth_kv_value(const struct hearth_kv *kv, uint8_t *bytes, int layer, int head,
                                        int slot)
 {
-    return hearth_kv_key(kv, bytes, layer, head, 0) + (kv->latent ? 0 : HEARTH_KV_TILE * kv->row_k) +
-           (size_t)slot * kv->stride_v;
+    const struct hearth_kv_heads *heads = hearth_kv_heads_of(kv, layer);
+    return hearth_kv_key(kv, bytes, layer, head, 0) + (kv->latent ? 0 : HEARTH_KV_TILE * heads->row_k) +
+           (size_t)slot * heads->stride_v;
 }
 
 #endif

@@ -43,8 +43,8 @@ int hearth_block_root(struct hearth_session *session, struct hearth_block_key *k
                               kv->type_k,
                               kv->type_v,
                               (uint64_t)kv->n_layer,
-                              (uint64_t)kv->n_head_kv,
-                              (uint64_t)kv->head_dim};
+                              (uint64_t)kv->heads[0].n,
+                              (uint64_t)kv->heads[0].dim};
     _Static_assert(sizeof facts == sizeof numbers, "eight bytes each");
     for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
         hearth_put_number(&to, facts[i], 8);

@@ -83,8 +83,8 @@ static int make_header(struct hearth_session *s, int n_tokens, bool steps, struc
                          .type_k = s->kv.type_k,
                          .type_v = s->kv.type_v,
                          .n_layer = (uint32_t)s->kv.n_layer,
-                         .n_head_kv = (uint32_t)s->kv.n_head_kv,
-                         .head_dim = (uint32_t)s->kv.head_dim,
+                         .n_head_kv = (uint32_t)s->kv.heads[0].n,
+                         .head_dim = (uint32_t)s->kv.heads[0].dim,
                          .n_tokens = (uint32_t)n_tokens,
                          .steps = steps ? steps_id(s) : 0,
                          .law = HEARTH_NUMERIC_LAW};
@@ -104,9 +104,8 @@ static size_t state_bytes(const struct hearth_kv *kv)
 // Bytes of a file with n tokens, but for states.
 static uint64_t file_bytes(const struct hearth_kv *kv, uint64_t n)
 {
-    const uint64_t rows = (uint64_t)kv->n_layer * (uint64_t)kv->n_head_kv,
-                   pages = (n + HEARTH_KV_TILE - 1) / HEARTH_KV_TILE;
-    return HEADER_BYTES + n * (4 + rows * (kv->row_k + kv->row_v)) + pages * (8 + SUM_BYTES) + SUM_BYTES;
+    const uint64_t pages = (n + HEARTH_KV_TILE - 1) / HEARTH_KV_TILE;
+    return HEADER_BYTES + n * (4 + hearth_kv_row_bytes(kv)) + pages * (8 + SUM_BYTES) + SUM_BYTES;
 }
 
 // Tokens of the i-th page of a sequence of n.
@@ -177,13 +176,14 @@ static int write_page(struct writer *w, const struct hearth_kv *kv, int page, in
 {
     int rc = HEARTH_OK;
     uint8_t *bytes = hearth_kv_pin(kv, page);
-    for (int layer = 0; layer < kv->n_layer; layer++)
-        for (int head = 0; head < kv->n_head_kv && !rc; head++) {
-            uint8_t *keys = hearth_kv_head(kv, bytes, layer, head);
-            rc = put(w, keys, (size_t)n * kv->row_k, err);
+    for (int layer = 0; layer < kv->hp->n_layer; layer++) {
+        const struct hearth_kv_heads *heads = hearth_kv_heads_of(kv, layer);
+        for (int head = 0; hearth_kv_has_own(kv->hp, layer) && head < heads->n && !rc; head++) {
+            rc = put(w, hearth_kv_key(kv, bytes, layer, head, 0), (size_t)n * heads->row_k, err);
             if (!rc)
-                rc = put(w, keys + HEARTH_KV_TILE * kv->row_k, (size_t)n * kv->row_v, err);
+                rc = put(w, hearth_kv_value(kv, bytes, layer, head, 0), (size_t)n * heads->row_v, err);
         }
+    }
     hearth_kv_unpin(kv, page);
     return rc ? rc : put_sum(w, err);
 }
@@ -442,13 +442,14 @@ static int read_page(struct reader *r, const struct hearth_kv *kv, int page, int
 {
     int rc = HEARTH_OK;
     uint8_t *bytes = hearth_kv_pin(kv, page);
-    for (int layer = 0; layer < kv->n_layer; layer++)
-        for (int head = 0; head < kv->n_head_kv && !rc; head++) {
-            uint8_t *keys = hearth_kv_head(kv, bytes, layer, head);
-            rc = get(r, keys, (size_t)n * kv->row_k, err);
+    for (int layer = 0; layer < kv->hp->n_layer; layer++) {
+        const struct hearth_kv_heads *heads = hearth_kv_heads_of(kv, layer);
+        for (int head = 0; hearth_kv_has_own(kv->hp, layer) && head < heads->n && !rc; head++) {
+            rc = get(r, hearth_kv_key(kv, bytes, layer, head, 0), (size_t)n * heads->row_k, err);
             if (!rc)
-                rc = get(r, keys + HEARTH_KV_TILE * kv->row_k, (size_t)n * kv->row_v, err);
+                rc = get(r, hearth_kv_value(kv, bytes, layer, head, 0), (size_t)n * heads->row_v, err);
         }
+    }
     hearth_kv_unpin(kv, page);
     return rc ? rc : check_sum(r, "its keys and values do not match their checksum", err);
 }

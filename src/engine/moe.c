@@ -85,6 +85,8 @@ static const float *rate(const struct hearth_moe_work *w, int layer, int row)
     const struct hearth_hparams *hp = w->c->hp;
     const struct hearth_layer *l = &w->c->weights->layers[layer];
     float *scores = hearth_row_of(w->scores, row, hp->n_expert);
+    for (int e = 0; hp->router_scale != 1.0f && e < hp->n_expert; e++)
+        scores[e] *= hp->router_scale;
     if (l->ffn_router_b.data)
         w->c->kernels->add(scores, hearth_vector_of(&l->ffn_router_b), (size_t)hp->n_expert);
     for (int e = 0; hp->expert_gating == HEARTH_GATING_SIGMOID && e < hp->n_expert; e++)
@@ -126,6 +128,9 @@ static void choose_task(void *arg, int task, int worker)
         weights[i] = scores[ids[i]] / total;
     for (int i = 0; hp->expert_scale != 1.0f && i < hp->n_expert_used; i++)
         weights[i] *= hp->expert_scale;
+    const float *scales = hearth_vector_of(&j->work->c->weights->layers[j->layer].ffn_scale_exps);
+    for (int i = 0; scales && i < hp->n_expert_used; i++)
+        weights[i] *= scales[ids[i]];
 }
 
 static void report_experts(const struct hearth_moe_work *w, struct hearth_rows rows, int layer)
@@ -138,11 +143,29 @@ static void report_experts(const struct hearth_moe_work *w, struct hearth_rows r
                            w->weights + (size_t)(rows.first + i) * used, (int)used);
 }
 
-void hearth_moe_choose(struct hearth_moe_work *w, struct hearth_rows rows, int layer, const float *h)
+// A row of the stream as its router reads it.
+static void norm_task(void *arg, int task, int worker)
+{
+    (void)worker;
+    const struct job *j = arg;
+    const struct hearth_context *c = j->work->c;
+    const int row = j->rows.first + task;
+    c->kernels->rms_norm(hearth_row_of(j->work->normed, row, c->hp->n_embd),
+                         j->x + (size_t)row * (size_t)c->hp->n_embd,
+                         hearth_vector_of(&c->weights->layers[j->layer].ffn_router_norm),
+                         (size_t)c->hp->n_embd, c->hp->norm_eps);
+}
+
+void hearth_moe_choose(struct hearth_moe_work *w, struct hearth_rows rows, int layer, const float *h,
+                       const float *x)
 {
     struct hearth_product router = {
         .w = w->c->weights->layers[layer].ffn_router, .out = w->scores, .n = rows.n};
-    struct job j = {.work = w, .rows = rows, .layer = layer};
+    struct job j = {.work = w, .rows = rows, .layer = layer, .x = x};
+    if (hearth_has(&w->c->weights->layers[layer].ffn_router_norm)) {
+        hearth_parallel(w->c, norm_task, &j, rows.n);
+        h = w->normed;
+    }
     hearth_matmul(w->matmul, rows.phase, &router, 1, h + (size_t)rows.first * (size_t)w->c->hp->n_embd,
                   rows.n);
     hearth_parallel(w->c, choose_task, &j, rows.n);
@@ -241,6 +264,7 @@ int hearth_moe_guess(struct hearth_moe_work *w, struct hearth_rows rows, int lay
     if (rows.n > GUESS_ROWS || hp->layer_norm)
         return 0;
     const struct hearth_layer *next = &w->c->weights->layers[layer + 1];
+    const bool own = hearth_has(&next->ffn_router_norm);
     float *normed = hearth_moe_rows(w, rows); // those of another class may hold its outputs
     for (int i = 0; i < rows.n && hp->early_router; i++)
         memcpy(hearth_row_of(normed, i, hp->n_embd), x + (size_t)(rows.first + i) * (size_t)hp->n_embd,
@@ -248,7 +272,8 @@ int hearth_moe_guess(struct hearth_moe_work *w, struct hearth_rows rows, int lay
     for (int i = 0; i < rows.n && !hp->early_router; i++)
         w->c->kernels->rms_norm(hearth_row_of(normed, i, hp->n_embd),
                                 x + (size_t)(rows.first + i) * (size_t)hp->n_embd,
-                                hearth_vector_of(&next->ffn_norm), (size_t)hp->n_embd, hp->norm_eps);
+                                hearth_vector_of(own ? &next->ffn_router_norm : &next->ffn_norm),
+                                (size_t)hp->n_embd, hp->norm_eps);
     struct hearth_product router = {.w = next->ffn_router, .out = w->scores, .n = rows.n};
     hearth_matmul(w->matmul, rows.phase, &router, 1, normed, rows.n);
     for (int i = 0; i < rows.n; i++, n += hp->n_expert_used)
@@ -268,6 +293,8 @@ void hearth_moe_lay_out(struct hearth_moe_work *w, int max_rows, int max_steps, 
     w->scores = hearth_arena_take(a, t, n * f32);
     w->choices =
         hearth_arena_take(a, hp->expert_gating == HEARTH_GATING_SIGMOID || hp->n_group ? t : 0, n * f32);
+    w->normed = hearth_arena_take_rows(a, hp->router_scale != 1.0f ? t : 0, (size_t)max_steps,
+                                       (size_t)hp->n_embd * f32);
     w->ids = hearth_arena_take(a, t * used, sizeof *w->ids);
     w->weights = hearth_arena_take(a, t * used, f32);
     w->slots = hearth_arena_take(a, t * used, sizeof *w->slots);

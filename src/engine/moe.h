@@ -14,6 +14,7 @@ struct hearth_moe_work {
     struct hearth_matmul_work *matmul;
     float *scores;  // [T x X]
     float *choices; // [T x X] what decides, where that is not the score
+    float *normed;  // [T x E] what routers read, where they have a norm of their own
     int *ids;       // [T x U] chosen experts, ascending
     float *weights; // [T x U] theirs
     int *slots;     // [T x U] theirs
@@ -56,8 +57,10 @@ static inline float *hearth_moe_rows(const struct hearth_moe_work *w, struct hea
 void hearth_moe_lay_out(struct hearth_moe_work *w, int max_rows, int max_steps, bool seen,
                         struct hearth_arena *a);
 
-// Chooses the experts of each row of a class: h is [T x E] of the batch. Fills the class's counts.
-void hearth_moe_choose(struct hearth_moe_work *w, struct hearth_rows rows, int layer, const float *h);
+// Chooses the experts of each row of a class: from h [T x E] of the batch, or from the stream x [T x E] where
+// the router has a norm of its own. Fills the class's counts.
+void hearth_moe_choose(struct hearth_moe_work *w, struct hearth_rows rows, int layer, const float *h,
+                       const float *x);
 
 // The experts that the layer behind this one will probably want for these rows, from x [T x E], the stream
 // as it is before this layer's feed-forward part: guess[0..result), some of them more than once. Before

@@ -68,7 +68,7 @@ static void send_page(struct hearth_offload *o, int page, int needed)
     if (o->births[page] == kv->pages[page].birth && o->known[page] >= needed)
         return;
     uint8_t *bytes = hearth_kv_pin(kv, page);
-    const size_t size = (size_t)kv->n_head_kv * kv->head_bytes;
+    const size_t size = (size_t)kv->heads[0].n * kv->heads[0].bytes;
     for (int layer = o->first; layer < n_layer(o); layer++)
         hearth_accel_write(o->a, &o->layers[layer - o->first].cache.pages, (size_t)page * size,
                            hearth_kv_key(kv, bytes, layer, 0, 0), size);
@@ -151,6 +151,7 @@ static void fetch(struct hearth_offload *o, int layer, void *events[2])
 static void collect(struct hearth_offload *o, int layer, void *events[2])
 {
     const struct hearth_kv *kv = &o->s->kv;
+    const struct hearth_kv_heads *heads = hearth_kv_heads_of(kv, layer);
     const uint8_t *from = o->copy[layer % 2];
     for (int k = 0; k < 2; k++) {
         hearth_accel_wait(o->a, events[k]);
@@ -159,9 +160,9 @@ static void collect(struct hearth_offload *o, int layer, void *events[2])
             const struct hearth_row at = o->s->batch.rows[o->rows[k].first + i];
             const int page = kv->seqs[at.seq].pages[at.pos / HEARTH_KV_TILE], slot = at.pos % HEARTH_KV_TILE;
             uint8_t *bytes = hearth_kv_pin(kv, page);
-            for (int g = 0; g < kv->n_head_kv; g++, from += kv->row_k + kv->row_v) {
-                memcpy(hearth_kv_key(kv, bytes, layer, g, slot), from, kv->row_k);
-                memcpy(hearth_kv_value(kv, bytes, layer, g, slot), from + kv->row_k, kv->row_v);
+            for (int g = 0; g < heads->n; g++, from += heads->row_k + heads->row_v) {
+                memcpy(hearth_kv_key(kv, bytes, layer, g, slot), from, heads->row_k);
+                memcpy(hearth_kv_value(kv, bytes, layer, g, slot), from + heads->row_k, heads->row_v);
             }
             hearth_kv_unpin(kv, page);
         }

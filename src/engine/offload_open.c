@@ -54,15 +54,15 @@ static bool knows_model(const struct hearth_session *s)
 {
     const struct hearth_hparams *hp = &s->model->hp;
     const struct hearth_kv *kv = &s->kv;
-    return !hp->n_expert && !hp->attn_gated && !hp->recurrence.n_layers && !hp->latent.rank &&
-           hp->head_dim == hp->value_dim && hp->head_dim <= HEARTH_ACCEL_MAX_DIM &&
+    return !hp->n_expert && !hp->attn_gated && !hp->value_norm && !hp->recurrence.n_layers &&
+           !hp->latent.rank && hp->head_dim == hp->value_dim && hp->head_dim <= HEARTH_ACCEL_MAX_DIM &&
            (kv->type_k == HEARTH_TYPE_F16 || kv->type_k == HEARTH_TYPE_F32) &&
            (kv->type_v == HEARTH_TYPE_F16 || kv->type_v == HEARTH_TYPE_F32);
 }
 
 static uint64_t cache_bytes(const struct hearth_session *s)
 {
-    return (uint64_t)s->kv.n_pages * (uint64_t)s->kv.n_head_kv * s->kv.head_bytes;
+    return (uint64_t)s->kv.n_pages * (uint64_t)s->kv.heads[0].n * s->kv.heads[0].bytes;
 }
 
 // Of a device's memory, with the layer's part of the cache; 0: devices do not know a weight of it.
@@ -358,7 +358,7 @@ int hearth_offload_open(struct hearth_offload **out, const struct hearth_session
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for a device");
     o->s = s;
     o->rows[0].is_prompt = true;
-    o->copy_row = (size_t)s->kv.n_head_kv * (s->kv.row_k + s->kv.row_v);
+    o->copy_row = (size_t)s->kv.heads[0].n * (s->kv.heads[0].row_k + s->kv.heads[0].row_v);
     o->max_pages = (size_t)s->limits.max_seqs * (size_t)s->kv.pages_per_seq;
     int rc = hearth_accel_open(&o->a, &params->device, err);
     if (!rc) {

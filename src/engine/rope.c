@@ -40,6 +40,7 @@ void hearth_rope_window_frequencies(const struct hearth_hparams *hp, float *out)
 {
     struct hearth_hparams own = *hp;
     own.rope_theta = hp->rope_theta_window;
+    own.n_rot = hp->n_rot_window;
     own.rope_scale = 1.0f;
     own.yarn.share = 0.0f;
     hearth_rope_frequencies(&own, NULL, out);

@@ -122,9 +122,26 @@ static void lay_out_embedding(struct hearth_session *s, struct hearth_arena *a)
     const int n_workers = s->model->load.ram ? hearth_pool_size(s->pool) : 0;
     s->work.embedding_row = hearth_arena_take(a, (size_t)n_workers, sizeof *s->work.embedding_row);
     for (int i = 0; i < n_workers; i++) {
-        uint8_t *row = hearth_arena_take(a, 1, s->model->weights.token_embd.stride);
+        uint8_t *row = hearth_arena_take(
+            a, 1, max_size(s->model->weights.token_embd.stride, s->model->weights.token_layers.stride));
         if (s->work.embedding_row)
             s->work.embedding_row[i] = row;
+    }
+}
+
+// What tokens give each layer.
+static void lay_out_token_layers(struct hearth_session *s, struct hearth_arena *a)
+{
+    const size_t each = (size_t)s->model->hp.n_embd_layer, all = each * (size_t)s->model->hp.n_layer;
+    const size_t t = each ? (size_t)s->limits.max_rows : 0, steps = (size_t)s->limits.max_steps;
+    const int n_workers = each ? hearth_pool_size(s->pool) : 0;
+    s->work.token_layers = hearth_arena_take_rows(a, t, steps, all * sizeof(float));
+    s->work.token_gate = hearth_arena_take_rows(a, t, steps, each * sizeof(float));
+    s->work.token_row = hearth_arena_take(a, (size_t)n_workers, sizeof *s->work.token_row);
+    for (int i = 0; i < n_workers; i++) {
+        float *row = hearth_arena_take(a, all, sizeof *row);
+        if (s->work.token_row)
+            s->work.token_row[i] = row;
     }
 }
 
@@ -132,7 +149,8 @@ static void lay_out_matmul(struct hearth_session *s, struct hearth_arena *a)
 {
     const struct hearth_hparams *hp = &s->model->hp;
     const size_t used = (size_t)hearth_ffn_used(hp);
-    const size_t e = (size_t)hp->n_embd, f = (size_t)hearth_ffn_neurons(hp), dim = (size_t)hp->head_dim;
+    const size_t e = (size_t)hp->n_embd, f = (size_t)hearth_ffn_neurons(hp),
+                 dim = (size_t)hearth_head_dim_most(hp);
     const size_t q = hp->latent.rank ? hearth_latent_widest(hp)
                                      : max_size((size_t)hp->n_head * dim, (size_t)hp->recurrence.n_values),
                  rank = hearth_sparse_mode_rank(&s->mode, s->model);
@@ -167,8 +185,10 @@ static void lay_out(struct hearth_session *s, struct hearth_arena *a)
     w->cos_sin = hearth_arena_take_rows(a, t, steps, (size_t)hp->n_rot * f32);
     w->inv_freq = hearth_arena_take(a, (size_t)hp->n_rot, f32);
     const bool two = hp->rope_theta_window > 0;
-    w->cos_sin_window = hearth_arena_take_rows(a, two ? t : 0, steps, (size_t)hp->n_rot * f32);
-    w->inv_freq_window = hearth_arena_take(a, two ? (size_t)hp->n_rot : 0, f32);
+    w->cos_sin_window = hearth_arena_take_rows(a, two ? t : 0, steps, (size_t)hp->n_rot_window * f32);
+    w->inv_freq_window = hearth_arena_take(a, two ? (size_t)hp->n_rot_window : 0, f32);
+    w->ones = hearth_arena_take(a, hp->value_norm ? (size_t)hearth_head_dim_most(hp) : 0, f32);
+    lay_out_token_layers(s, a);
     w->logits = hearth_arena_take_rows(a, (size_t)s->limits.logit_rows, steps, (size_t)hp->n_vocab * f32);
     w->pooled = hearth_arena_take(a, e, sizeof *w->pooled);
     lay_out_embedding(s, a);
@@ -332,6 +352,8 @@ static uint64_t layer_bytes(const struct hearth_session *s, int layer)
             (const struct hearth_weight *)(const void *)((const char *)l + b->field);
         if (sparse && is_by_neuron(l, w))
             continue;
+        if (w->apart) // rows of another
+            continue;
         const uint64_t used = (uint64_t)m->hp.n_expert_used;
         const uint64_t times = hearth_need_is_each(b->need) ? used : 1;
         bytes += b->need == HEARTH_EACH_VECTOR ? used * w->stride : weight_bytes(w) * times;
@@ -346,7 +368,7 @@ static void fill_stats(struct hearth_session *s)
     const struct hearth_model *m = s->model;
     const struct hearth_weights *w = &m->weights; // the shared ones may be moving
     uint64_t bytes = weight_bytes(&w->output) + weight_bytes(&w->output_norm) + w->token_embd.stride +
-                     w->position_embd.stride;
+                     w->position_embd.stride + w->token_layers.stride + weight_bytes(&w->token_layers_in);
     for (int i = 0; i < m->hp.n_layer; i++)
         bytes += layer_bytes(s, i);
     s->stats.weight_bytes_per_step = bytes;
@@ -551,6 +573,8 @@ int hearth_session_open(struct hearth_session **out, const struct hearth_model *
         hearth_session_close(out);
         return rc;
     }
+    for (int i = 0; model->hp.value_norm && i < hearth_head_dim_most(&model->hp); i++)
+        s->work.ones[i] = 1.0f;
     hearth_rope_frequencies(&model->hp, s->context.weights->rope_freqs.data, s->work.inv_freq);
     if (model->hp.rope_theta_window > 0)
         hearth_rope_window_frequencies(&model->hp, s->work.inv_freq_window);

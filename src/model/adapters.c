@@ -109,7 +109,9 @@ static const char *why_not(const struct opening *o, const struct hearth_layer *l
     if (o->m->items[w->item].vector)
         return "it is no matrix";
     if (!l)
-        return w == &o->m->weights.position_embd ? "positions are looked up" : NULL;
+        return w == &o->m->weights.position_embd  ? "positions are looked up"
+               : w == &o->m->weights.token_layers ? "what tokens give layers is looked up"
+                                                  : NULL;
     if (w == &l->attn_kv_up || w == &l->attn_k_up || w == &l->attn_v_up)
         return "attention applies it head by head";
     if (w == &l->rec_conv)
@@ -257,6 +259,7 @@ static void add_change(struct hearth_adapters *a, struct hearth_weight *w,
     if (w != embedding && w->n < whole->b.n) {
         c->b.data = (const uint8_t *)whole->b.data + first * whole->b.stride;
         c->b.n = w->n;
+        c->b.apart = w->apart ? whole->b.n * whole->b.stride : 0;
     }
     c->next = w->change;
     w->change = c;

@@ -12,6 +12,7 @@ enum hearth_dim {
     HEARTH_DIM_EMBD,
     HEARTH_DIM_FF,
     HEARTH_DIM_FF_EXP,
+    HEARTH_DIM_FF_EXP_TWICE,
     HEARTH_DIM_FF_TWICE,
     HEARTH_DIM_FF_SHARED,
     HEARTH_DIM_Q,
@@ -24,6 +25,9 @@ enum hearth_dim {
     HEARTH_DIM_EXPERTS,
     HEARTH_DIM_POS,
     HEARTH_DIM_Q_TWICE, // queries, and a gate for each of their elements
+    HEARTH_DIM_ONE,
+    HEARTH_DIM_EMBD_LAYER,  // what a token gives a layer beside the stream,
+    HEARTH_DIM_EMBD_LAYERS, // and all layers
     // Of recurrent layers: what is projected, channels and taps of the convolution, all values, their heads,
     // and what a head has.
     HEARTH_DIM_REC_IN,
@@ -60,6 +64,9 @@ enum hearth_need {
     HEARTH_ATTENDS,     // required in layers with attention, where others are recurrent
     HEARTH_RECURS,      // required in recurrent layers
     HEARTH_RECURS_F32,  // same, a matrix that is kept as f32
+    HEARTH_OWN_KEYS,    // required in layers with keys and values of their own,
+    HEARTH_OWN_VALUES,  // and optional there without a window, where values may be keys
+    HEARTH_TOKEN_GIVES, // required where tokens give each layer something beside the stream
     HEARTH_MAYBE_DENSE, // optional in models without experts
     HEARTH_MAYBE_EACH   // optional in models with experts: [k, n, experts] in one tensor
 };
@@ -115,6 +122,14 @@ struct hearth_arch {
     int narrow_scale_layers; // models of so many layers scale queries as if heads had width / heads elements
     int window_period;       // of so many layers the last one has no window; 0: all layers are alike
     bool window_first;       // it is the first one that has none
+    bool window_heads;       // layers with a window have heads of another size and number
+    bool borrows;            // the last layers may attend to keys and values of earlier ones
+    bool value_norm;         // as in struct hearth_hparams
+    bool logit_cap;          // same: the file says how large
+    float attn_scale;        // same; 0: 1 over the root of a head's elements
+    bool dense_beside;       // feed_forward_length is that of a part that all tokens use, beside experts
+    bool router_root;        // the router's products are divided by the root of the width
+    bool token_gives;        // tokens may give each layer something beside the stream
     float rope_theta_window; // as in struct hearth_hparams, unless the file has another
     bool rope_windowed, yarn_exact;         // same
     bool rope_long;                         // there may be a second table of frequencies, for longer texts
@@ -126,10 +141,10 @@ struct hearth_arch {
 };
 
 extern const struct hearth_arch hearth_arch_bamboo, hearth_arch_deepseek2, hearth_arch_falcon,
-    hearth_arch_gemma3, hearth_arch_glm4moe, hearth_arch_gptoss, hearth_arch_granitemoe, hearth_arch_lfm2,
-    hearth_arch_lfm2moe, hearth_arch_llama, hearth_arch_opt, hearth_arch_phi3, hearth_arch_qwen2,
-    hearth_arch_qwen3, hearth_arch_qwen3moe, hearth_arch_qwen3next, hearth_arch_qwen35, hearth_arch_qwen35moe,
-    hearth_arch_smallthinker;
+    hearth_arch_gemma3, hearth_arch_gemma4, hearth_arch_glm4moe, hearth_arch_gptoss, hearth_arch_granitemoe,
+    hearth_arch_lfm2, hearth_arch_lfm2moe, hearth_arch_llama, hearth_arch_opt, hearth_arch_phi3,
+    hearth_arch_qwen2, hearth_arch_qwen3, hearth_arch_qwen3moe, hearth_arch_qwen3next, hearth_arch_qwen35,
+    hearth_arch_qwen35moe, hearth_arch_smallthinker;
 
 // NULL when unknown.
 const struct hearth_arch *hearth_arch_find(struct hearth_str name);

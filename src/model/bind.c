@@ -24,19 +24,24 @@ struct loader {
     struct hearth_error *err;
 };
 
-static uint64_t dim_value(const struct hearth_hparams *hp, enum hearth_dim dim)
+// layer: that the tensor is of, or -1.
+static uint64_t dim_value(const struct hearth_hparams *hp, enum hearth_dim dim, int layer)
 {
-    const uint64_t head = (uint64_t)hp->head_dim, q = (uint64_t)hp->n_head * head;
-    const uint64_t kv = (uint64_t)hp->n_head_kv * head;
+    const bool windowed = layer >= 0 && hearth_window_of(hp, layer);
+    const uint64_t head = (uint64_t)(windowed ? hp->head_dim_window : hp->head_dim),
+                   q = (uint64_t)hp->n_head * head,
+                   kv = (uint64_t)(windowed ? hp->n_head_kv_window : hp->n_head_kv) * head;
     switch (dim) {
     case HEARTH_DIM_NONE:
         return 1;
     case HEARTH_DIM_EMBD:
         return (uint64_t)hp->n_embd;
     case HEARTH_DIM_FF:
-        return (uint64_t)hp->n_ff;
+        return (uint64_t)(layer < 0 ? hp->n_ff : hearth_n_ff_of(hp, layer));
     case HEARTH_DIM_FF_EXP:
         return (uint64_t)hp->n_ff_exp;
+    case HEARTH_DIM_FF_EXP_TWICE:
+        return 2 * (uint64_t)hp->n_ff_exp;
     case HEARTH_DIM_FF_TWICE:
         return 2 * (uint64_t)hp->n_ff;
     case HEARTH_DIM_FF_SHARED:
@@ -75,6 +80,12 @@ static uint64_t dim_value(const struct hearth_hparams *hp, enum hearth_dim dim)
         return (uint64_t)hp->n_head * (uint64_t)hp->latent.value;
     case HEARTH_DIM_VALUE:
         return (uint64_t)hp->latent.value;
+    case HEARTH_DIM_ONE:
+        return 1;
+    case HEARTH_DIM_EMBD_LAYER:
+        return (uint64_t)hp->n_embd_layer;
+    case HEARTH_DIM_EMBD_LAYERS:
+        return (uint64_t)hp->n_embd_layer * (uint64_t)hp->n_layer;
     case HEARTH_DIM_Q_TWICE:
         return 2 * q;
     case HEARTH_DIM_REC_IN:
@@ -137,7 +148,8 @@ static int check_tensor(struct loader *l, const struct hearth_gguf_tensor *t, co
     // Any rank will do here; check_predictors() compares fc1 and fc2.
     const bool free_k = b->k == HEARTH_DIM_RANK && t->ne[0] <= MAX_RANK;
     const bool free_n = b->n == HEARTH_DIM_RANK && t->ne[1] <= MAX_RANK;
-    const uint64_t k = free_k ? t->ne[0] : dim_value(hp, b->k), n = free_n ? t->ne[1] : dim_value(hp, b->n);
+    const uint64_t k = free_k ? t->ne[0] : dim_value(hp, b->k, l->layer),
+                   n = free_n ? t->ne[1] : dim_value(hp, b->n, l->layer);
     const uint64_t x = (uint64_t)n_matrices;
     if (t->ne[0] != k || t->ne[1] != n || t->ne[2] != x || t->ne[3] != 1)
         return hearth_fail(
@@ -299,6 +311,11 @@ static bool applies(const struct hearth_binding *b, const struct hearth_hparams 
     case HEARTH_RECURS:
     case HEARTH_RECURS_F32:
         return hearth_is_recurrent(hp, layer);
+    case HEARTH_OWN_KEYS:
+    case HEARTH_OWN_VALUES:
+        return hearth_keys_of(hp, layer) == layer;
+    case HEARTH_TOKEN_GIVES:
+        return hp->n_embd_layer != 0;
     case HEARTH_ALWAYS:
     case HEARTH_OPTIONAL:
         break;
@@ -314,6 +331,18 @@ static bool has_down_by_neuron(const struct loader *l, int layer, const struct h
     char name[96];
     snprintf(name, sizeof name, "blk.%d.ffn_down_t%s.weight", layer, each ? "_exps" : "");
     return (down || each) && hearth_gguf_tensor(l->model->gguf, name);
+}
+
+// Whether this is gate or up of experts and the layer has both in one tensor instead.
+static bool is_fused(const struct loader *l, int layer, const struct hearth_binding *b)
+{
+    char name[96];
+    if (b->need != HEARTH_EACH_EXPERT || (b->field != offsetof(struct hearth_layer, ffn_gate_exps) &&
+                                          b->field != offsetof(struct hearth_layer, ffn_up_exps)))
+        return false;
+    snprintf(name, sizeof name, "blk.%d.ffn_gate_up_exps.weight", layer);
+    return hearth_arch_has_field(l->model->arch, offsetof(struct hearth_layer, ffn_gate_up_exps)) &&
+           hearth_gguf_tensor(l->model->gguf, name);
 }
 
 // Finds an optional tensor of all experts. Packs name predictors alike with and without experts.
@@ -382,7 +411,7 @@ static int bind_part(struct loader *l, int layer, int part, struct hearth_weight
 static int bind(struct loader *l, const char *name, int layer, const struct hearth_binding *b,
                 struct hearth_weight *w)
 {
-    if (!applies(b, &l->model->hp, layer))
+    if (!applies(b, &l->model->hp, layer) || is_fused(l, layer, b))
         return HEARTH_OK;
     // Fields of layers only: those of the model have offsets of their own.
     const int part = strncmp(name, "blk.", 4) ? -1 : part_of(l, b);
@@ -404,8 +433,9 @@ static int bind(struct loader *l, const char *name, int layer, const struct hear
         return bind_tensor(l, t, b, w);
     if (b->need == HEARTH_EACH_EXPERT)
         return bind_single_experts(l, name, layer, b, w);
-    const bool optional =
-        b->need == HEARTH_OPTIONAL || b->need == HEARTH_MAYBE_DENSE || b->need == HEARTH_MAYBE_EACH;
+    const bool optional = b->need == HEARTH_OPTIONAL || b->need == HEARTH_MAYBE_DENSE ||
+                          b->need == HEARTH_MAYBE_EACH ||
+                          (b->need == HEARTH_OWN_VALUES && !hearth_window_of(&l->model->hp, layer));
     return optional ? HEARTH_OK : missing(l, name);
 }
 
@@ -455,6 +485,21 @@ static bool is_twice(const struct hearth_model *m, const char *name)
     return strstr(name, ".attn_k_b.") || strstr(name, ".attn_v_b.");
 }
 
+// Whether it makes keys or values of a layer that attends to those of an earlier one: checkpoints have such
+// tensors, too, which nothing uses.
+static bool is_spare(const struct hearth_model *m, const char *name)
+{
+    for (int i = m->hp.n_layer - m->hp.n_borrowing; i < m->hp.n_layer; i++) {
+        char start[32];
+        const int n = snprintf(start, sizeof start, "blk.%d.attn_", i);
+        if (!strncmp(name, start, (size_t)n) &&
+            (!strcmp(name + n, "k.weight") || !strcmp(name + n, "v.weight") ||
+             !strcmp(name + n, "k_norm.weight")))
+            return true;
+    }
+    return false;
+}
+
 // Refuses files with tensors that the architecture does not know: without them the results would differ from
 // the model's. Tables that old converters wrote and no program reads are accepted.
 static int check_unknown(struct loader *l)
@@ -470,9 +515,9 @@ static int check_unknown(struct loader *l)
     int rc = HEARTH_OK;
     for (uint64_t i = 0; i < n && !rc; i++) {
         const char *name = first[i].name.s;
-        const bool passes = is_extra(m, name) || is_twice(m, name) || strstr(name, "attn_rot_embd") ||
-                            strstr(name, "rotary_emb.inv_freq") || !strcmp(name, HEARTH_CHECKSUMS_NAME) ||
-                            (m->pack && hearth_pack_owns(&first[i]));
+        const bool passes = is_extra(m, name) || is_twice(m, name) || is_spare(m, name) ||
+                            strstr(name, "attn_rot_embd") || strstr(name, "rotary_emb.inv_freq") ||
+                            !strcmp(name, HEARTH_CHECKSUMS_NAME) || (m->pack && hearth_pack_owns(&first[i]));
         if (!bound[i] && !passes)
             rc = hearth_fail(
                 l->err, HEARTH_E_UNSUPPORTED,
@@ -634,7 +679,6 @@ static int add_bundles(struct loader *l)
 // Weights that are rows of other weights, or other names for them.
 static void share(struct hearth_model *m)
 {
-    const size_t q = (size_t)dim_value(&m->hp, HEARTH_DIM_Q), kv = (size_t)dim_value(&m->hp, HEARTH_DIM_KV);
     if (!hearth_has(&m->weights.output))
         m->weights.output = m->weights.token_embd;
     for (int i = 0; i < m->hp.n_layer; i++) {
@@ -648,8 +692,17 @@ static void share(struct hearth_model *m)
             l->ffn_gate.n = l->ffn_up.n = l->ffn_gate_up.n / 2;
             l->ffn_up.at = l->ffn_gate.n * l->ffn_gate_up.stride;
         }
+        if (hearth_has(&l->ffn_gate_up_exps)) {
+            const struct hearth_weight *both = &l->ffn_gate_up_exps;
+            l->ffn_gate_exps = l->ffn_up_exps = *both;
+            l->ffn_gate_exps.n = l->ffn_up_exps.n = both->n / 2;
+            l->ffn_gate_exps.apart = l->ffn_up_exps.apart = both->n * both->stride;
+            l->ffn_up_exps.at = both->n / 2 * both->stride;
+        }
         if (!hearth_has(&l->attn_qkv))
             continue;
+        const size_t q = (size_t)dim_value(&m->hp, HEARTH_DIM_Q, i),
+                     kv = (size_t)dim_value(&m->hp, HEARTH_DIM_KV, i);
         l->attn_q = l->attn_k = l->attn_v = l->attn_qkv;
         l->attn_q.n = q;
         l->attn_k.n = l->attn_v.n = kv;

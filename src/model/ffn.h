@@ -12,10 +12,14 @@ static inline int hearth_ffn_experts(const struct hearth_hparams *hp)
     return hp->n_expert ? hp->n_expert : 1;
 }
 
-// Neurons of a layer, or of one of its experts.
+// Neurons of a layer, or of one of its experts; the most that a layer has, and one layer's.
 static inline int hearth_ffn_neurons(const struct hearth_hparams *hp)
 {
     return hp->n_expert ? hp->n_ff_exp : hp->n_ff;
+}
+static inline int hearth_ffn_neurons_of(const struct hearth_hparams *hp, int layer)
+{
+    return hp->n_expert ? hp->n_ff_exp : hearth_n_ff_of(hp, layer);
 }
 
 // Experts that one token uses.

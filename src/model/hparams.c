@@ -116,6 +116,8 @@ static int read_latent(const struct reader *r, struct hearth_hparams *hp)
 // Key/value heads of the layers that attend: where others are convolutions, these have 0 of them.
 static int read_kv_heads(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
 {
+    if (arch->window_heads) // read_window_heads() does
+        return HEARTH_OK;
     const struct key key = key_of(r, "attention.head_count_kv");
     const struct hearth_gguf_kv *kv = hearth_gguf_find(r->g, key.text);
     struct hearth_recurrence *rec = &hp->recurrence;
@@ -204,6 +206,82 @@ static int read_windows(const struct reader *r, const struct hearth_arch *arch, 
     return rc;
 }
 
+// Of a layer, what a key says that has a number for each or one for all.
+static int64_t number_of(const struct hearth_gguf_kv *kv, int layer)
+{
+    return hearth_gguf_kv_i64(kv, kv->type == HEARTH_GGUF_ARRAY ? (uint64_t)layer : 0);
+}
+
+// Finds such a key; *found is NULL where there is none.
+static int find_of_layers(const struct reader *r, const char *name, const struct hearth_hparams *hp,
+                          const struct hearth_gguf_kv **found)
+{
+    const struct key key = key_of(r, name);
+    const struct hearth_gguf_kv *kv = *found = hearth_gguf_find(r->g, key.text);
+    const bool numbers = kv && !kv->strings && kv->type != HEARTH_GGUF_STRING;
+    if (!kv || (numbers && (kv->type != HEARTH_GGUF_ARRAY || kv->count >= (uint64_t)hp->n_layer)))
+        return HEARTH_OK;
+    return hearth_fail(r->err, HEARTH_E_FORMAT, "%s: %s must be a number, or one for each layer",
+                       hearth_gguf_path(r->g), key.text);
+}
+
+// Heads of layers with a window, and how many of keys and values the others have; all may be the same.
+static int read_window_heads(const struct reader *r, const struct hearth_arch *arch,
+                             struct hearth_hparams *hp)
+{
+    const struct hearth_gguf_kv *kv;
+    int64_t heads[2] = {0, 0};
+    hp->n_head_kv_window = hp->n_head_kv;
+    hp->head_dim_window = hp->head_dim;
+    if (!arch->window_heads)
+        return HEARTH_OK;
+    int rc = read_range(r, "attention.key_length_swa", false, 1, 4096, &hp->head_dim_window);
+    int value = hp->head_dim_window;
+    if (!rc)
+        rc = read_range(r, "attention.value_length_swa", false, 1, 4096, &value);
+    if (!rc && value != hp->head_dim_window)
+        rc = hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
+                         "%s: keys of %d and values of %d dimensions in layers with a window are not "
+                         "supported, they must be equal",
+                         hearth_gguf_path(r->g), hp->head_dim_window, value);
+    if (!rc)
+        rc = find_of_layers(r, "attention.head_count_kv", hp, &kv);
+    for (int i = 0; i < hp->n_layer && !rc; i++) {
+        const int64_t own = kv ? number_of(kv, i) : hp->n_head;
+        int64_t *all = &heads[hearth_window_of(hp, i) != 0];
+        if (own < 1 || own > hp->n_head || hp->n_head % own)
+            rc = hearth_fail(r->err, HEARTH_E_FORMAT,
+                             "%s: %d attention heads cannot share %lld key/value heads (layer %d)",
+                             hearth_gguf_path(r->g), hp->n_head, (long long)own, i);
+        else if (*all && *all != own)
+            rc = hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
+                             "%s: %lld key/value heads in layer %d and %lld in others of its kind are not "
+                             "supported",
+                             hearth_gguf_path(r->g), (long long)own, i, (long long)*all);
+        *all = own;
+    }
+    if (rc)
+        return rc;
+    hp->n_head_kv = (int)(heads[0] ? heads[0] : heads[1]);
+    hp->n_head_kv_window = (int)(heads[1] ? heads[1] : heads[0]);
+    return HEARTH_OK;
+}
+
+// The last layers may have no keys and values: of each kind there must be one before that has.
+static int read_borrowing(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
+{
+    int rc = HEARTH_OK;
+    if (arch->borrows)
+        rc = read_range(r, "attention.shared_kv_layers", false, 0, hp->n_layer - 1, &hp->n_borrowing);
+    for (int i = hp->n_layer - hp->n_borrowing; i < hp->n_layer && !rc; i++)
+        if (!hearth_window_of(hp, i) != !hearth_window_of(hp, hearth_keys_of(hp, i)))
+            rc =
+                hearth_fail(r->err, HEARTH_E_FORMAT,
+                            "%s: layer %d has no keys and values, and neither has an earlier one of its kind",
+                            hearth_gguf_path(r->g), i);
+    return rc;
+}
+
 // What the model multiplies by.
 static int read_scales(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
 {
@@ -211,7 +289,8 @@ static int read_scales(const struct reader *r, const struct hearth_arch *arch, s
     const int dim = arch->narrow_scale_layers == hp->n_layer ? hp->n_embd / hp->n_head
                     : arch->latent                           ? hp->latent.still + hp->n_rot
                                                              : hp->head_dim;
-    hp->attn_scale = 1.0f / sqrtf((float)dim);
+    hp->attn_scale = arch->attn_scale > 0 ? arch->attn_scale : 1.0f / sqrtf((float)dim);
+    hp->router_scale = arch->router_root ? 1.0f / sqrtf((float)hp->n_embd) : 1.0f;
     hp->residual_scale = hp->logit_scale = 1.0f;
     float divisor = 1.0f;
     if (!arch->scales)
@@ -407,17 +486,52 @@ static int read_experts(const struct reader *r, const struct hearth_arch *arch, 
         rc = hearth_fail(r->err, HEARTH_E_FORMAT,
                          "%s: feed_forward_length is missing for %d layers without experts",
                          hearth_gguf_path(r->g), hp->n_dense);
+    if (arch->dense_beside)
+        hp->n_ff_shared = hp->n_ff;
     if (!hp->n_dense)
         hp->n_ff = 0;
-    if (!rc)
+    if (!rc && !arch->dense_beside)
         rc = read_shared(r, arch, hp);
     return rc ? rc : read_gating(r, arch, hp);
+}
+
+// Neurons of the dense parts where layers have one of two numbers.
+static int read_widths(const struct reader *r, struct hearth_hparams *hp)
+{
+    const struct hearth_gguf_kv *kv;
+    int64_t most = 0, least = INT64_MAX;
+    const int rc = find_of_layers(r, "feed_forward_length", hp, &kv);
+    for (int i = 0; i < hp->n_layer && kv && !rc; i++) {
+        const int64_t own = number_of(kv, i);
+        most = own > most ? own : most;
+        least = own < least ? own : least;
+    }
+    if (rc || !kv || most == least)
+        return rc ? rc : read_range(r, "feed_forward_length", true, 1, 4 * MAX_DIM, &hp->n_ff);
+    if (least < 1 || most > 4 * MAX_DIM)
+        return hearth_fail(r->err, HEARTH_E_FORMAT, "%s: %s goes from %lld to %lld, must be 1 to %d",
+                           hearth_gguf_path(r->g), key_of(r, "feed_forward_length").text, (long long)least,
+                           (long long)most, 4 * MAX_DIM);
+    hp->n_ff = (int)most;
+    hp->n_ff_narrow = (int)least;
+    for (int i = 0; i < hp->n_layer; i++) {
+        const int64_t own = number_of(kv, i);
+        hp->narrow[i / 64] |= (uint64_t)(own == least) << (i % 64);
+        if (own != least && own != most)
+            return hearth_fail(r->err, HEARTH_E_UNSUPPORTED, "%s: %s has more than two different numbers",
+                               hearth_gguf_path(r->g), key_of(r, "feed_forward_length").text);
+    }
+    return HEARTH_OK;
 }
 
 static int read_ffn(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
 {
     int rc = read_range(r, "expert_count", false, 0, HEARTH_MAX_EXPERTS, &hp->n_expert);
-    if (!rc)
+    if (!rc && arch->token_gives)
+        rc = read_range(r, "embedding_length_per_layer_input", false, 0, 4096, &hp->n_embd_layer);
+    if (!rc && arch->borrows && !hp->n_expert)
+        rc = read_widths(r, hp);
+    else if (!rc)
         rc = read_range(r, "feed_forward_length", !hp->n_expert, !hp->n_expert, 4 * MAX_DIM, &hp->n_ff);
     if (rc)
         return rc;
@@ -517,6 +631,13 @@ static int read_positions(const struct reader *r, const struct hearth_arch *arch
         rc = hearth_fail(r->err, HEARTH_E_FORMAT,
                          "%s: rope.dimension_count %d must be even and at most the head size %d",
                          hearth_gguf_path(r->g), hp->n_rot, hp->head_dim);
+    hp->n_rot_window = arch->window_heads ? hp->head_dim_window : hp->n_rot;
+    if (!rc && arch->window_heads)
+        rc = read_range(r, "rope.dimension_count_swa", false, 1, 4096, &hp->n_rot_window);
+    if (!rc && (hp->n_rot_window > hp->head_dim_window || hp->n_rot_window % 2))
+        rc = hearth_fail(r->err, HEARTH_E_FORMAT,
+                         "%s: rope.dimension_count_swa %d must be even and at most the head size %d",
+                         hearth_gguf_path(r->g), hp->n_rot_window, hp->head_dim_window);
     hp->rope_windowed = arch->rope_windowed && hp->window > 0;
     hp->yarn.n_ctx_orig = hp->n_ctx_train;
     if (!rc && arch->rope_long)
@@ -593,12 +714,18 @@ static int read_predictors(const struct reader *r, struct hearth_hparams *hp)
                        hearth_gguf_path(r->g), input_key, cut(text), text.s);
 }
 
-// Functions of scores and logits that are not computed.
-static int refuse_caps(const struct reader *r)
+// Functions of scores and logits: of the latter, if the architecture has one; else they are not computed.
+static int read_caps(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
 {
-    static const char *const keys[] = {"attn_logit_softcapping", "final_logit_softcapping",
-                                       "router_logit_softcapping"};
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+    static const char *const keys[] = {"attn_logit_softcapping", "router_logit_softcapping",
+                                       "final_logit_softcapping"};
+    const size_t n = sizeof keys / sizeof *keys - arch->logit_cap;
+    if (arch->logit_cap) {
+        const int rc = read_float(r, "final_logit_softcapping", false, 0.0f, 1e6f, &hp->logit_cap);
+        if (rc)
+            return rc;
+    }
+    for (size_t i = 0; i < n; i++) {
         float cap = 0;
         int rc = read_float(r, keys[i], false, 0.0f, 1e9f, &cap);
         if (!rc && cap > 0)
@@ -632,9 +759,14 @@ int hearth_hparams_read(struct hearth_hparams *hp, const struct hearth_arch *arc
 {
     const struct reader r = {g, arch->name, err};
     hp->parallel = arch->parallel;
+    hp->value_norm = arch->value_norm;
     int rc = read_sizes(&r, arch, hp);
     if (!rc)
         rc = read_windows(&r, arch, hp);
+    if (!rc)
+        rc = read_window_heads(&r, arch, hp);
+    if (!rc)
+        rc = read_borrowing(&r, arch, hp);
     if (!rc)
         rc = read_scales(&r, arch, hp);
     if (!rc)
@@ -646,7 +778,7 @@ int hearth_hparams_read(struct hearth_hparams *hp, const struct hearth_arch *arc
     if (!rc)
         rc = read_norm(&r, arch, hp);
     if (!rc)
-        rc = refuse_caps(&r);
+        rc = read_caps(&r, arch, hp);
     if (!rc)
         rc = read_predictors(&r, hp);
     if (!rc)

@@ -19,6 +19,7 @@ struct hearth_weight {
     size_t k;                           // elements of a row: the input dimension
     size_t n;                           // rows: the output dimension; 0: the model has no such tensor
     size_t stride;                      // bytes from row to row
+    size_t apart;                       // bytes from an expert's matrix to the next one's; 0: no gaps
     int32_t item;                       // index of the item that holds it
     size_t at;                          // offset in the item's memory
     const struct hearth_change *change; // what adapters change of it; NULL: nothing
@@ -43,7 +44,8 @@ static inline struct hearth_weight hearth_expert(const struct hearth_weight *all
 {
     struct hearth_weight w = *all;
     if (all->data)
-        w.data = (const uint8_t *)all->data + (size_t)expert * all->n * all->stride;
+        w.data =
+            (const uint8_t *)all->data + (size_t)expert * (all->apart ? all->apart : all->n * all->stride);
     return w;
 }
 
@@ -65,16 +67,25 @@ struct hearth_layer {
     struct hearth_weight attn_k_up, attn_v_up;          // [heads C x N] the keys' turned, [heads O x C]
     struct hearth_weight attn_out, attn_out_b;          // [E x Q] [E]
     struct hearth_weight attn_post_norm, ffn_post_norm; // [E] RMSNorm of what the two parts add, or none
-    struct hearth_weight ffn_norm, ffn_norm_b;          // [E] before the feed-forward part
-    struct hearth_weight ffn_gate, ffn_up, ffn_down;    // [F x E] (or none) [F x E] [E x F]
+    struct hearth_weight output_scale;               // [1] the layer's output is multiplied by this, or none
+    struct hearth_weight ffn_norm, ffn_norm_b;       // [E] before the feed-forward part
+    struct hearth_weight ffn_gate, ffn_up, ffn_down; // [F x E] (or none) [F x E] [E x F]
     struct hearth_weight ffn_gate_b, ffn_up_b, ffn_down_b; // [F] [F] [E]
     struct hearth_weight ffn_gate_up;                      // [2 F x E] where the file has them fused
     struct hearth_weight ffn_router, ffn_router_b;         // [X x E] [X] scores the experts
     struct hearth_weight ffn_choice_b;                     // [X] counts in their choice, not in their weights
     struct hearth_weight ffn_gate_exps, ffn_up_exps, ffn_down_exps;       // X times [F x E] [F x E] [E x F]
     struct hearth_weight ffn_gate_exps_b, ffn_up_exps_b, ffn_down_exps_b; // X times [F] [F] [E]
+    struct hearth_weight ffn_gate_up_exps; // X times [2 F x E] where the file has them fused
     struct hearth_weight ffn_gate_shared, ffn_up_shared, ffn_down_shared; // [S x E] [S x E] [E x S]
     struct hearth_weight ffn_router_shared; // [E] its product's sigmoid is the shared expert's weight
+    // Norms of the stream for the router, and for experts, where these do not read what the shared one reads;
+    // and norms of what the two give. Each [E], or none.
+    struct hearth_weight ffn_router_norm, ffn_norm_exps, ffn_post_norm_exps, ffn_post_norm_shared;
+    struct hearth_weight ffn_scale_exps; // [X] their weights are multiplied by this, or none
+
+    // What a token gives each layer beside the stream (P elements): gate, projection, norm; or none.
+    struct hearth_weight token_gate, token_out, token_post_norm; // [P x E] [E x P] [E]
 
     // Recurrent layers (struct hearth_recurrence), with I rows that are projected, C channels of K taps, W
     // values in H heads of R. In their place the others have attn_q to attn_out.
@@ -120,7 +131,10 @@ struct hearth_weights {
     struct hearth_weight output;     // [V x E]; the same bytes as token_embd when the head is tied
     struct hearth_weight rope_freqs; // [n_rot/2] divisors of the frequencies, or none
     struct hearth_weight rope_long;  // [n_rot/2] those of texts beyond n_ctx_orig, which are not computed
-    struct hearth_layer *layers;     // [n_layer]
+    // Tokens' embeddings for each layer: the table, of whose rows all layers have a part, a projection of the
+    // embedding and its norm; or none.
+    struct hearth_weight token_layers, token_layers_in, token_layers_norm; // [V x L P] [L P x E] [P]
+    struct hearth_layer *layers;                                           // [n_layer]
 };
 
 #define HEARTH_GLOBAL_WEIGHTS (offsetof(struct hearth_weights, layers) / sizeof(struct hearth_weight))
@@ -196,10 +210,15 @@ enum hearth_predictor_input {
 
 struct hearth_hparams {
     int n_vocab, n_ctx_train, n_embd, n_layer, n_head, n_head_kv, head_dim;
-    int value_dim; // of a value in the cache; other than head_dim with latent attention alone
+    int n_head_kv_window, head_dim_window, n_rot_window; // of layers with a window; mostly the same
+    int value_dim;   // of a value in the cache; other than head_dim with latent attention alone
+    int n_borrowing; // the last layers, which attend to keys and values of earlier ones: hearth_keys_of()
     struct hearth_latent latent;
-    int n_extra; // layers that the file has behind those, for guessing tokens ahead: not used
-    int n_ff;    // of a dense part; 0 when all is in experts
+    int n_extra;     // layers that the file has behind those, for guessing tokens ahead: not used
+    int n_ff;        // of a dense part, the widest; 0 when all is in experts
+    int n_ff_narrow; // of some layers; 0: all have n_ff
+    uint64_t narrow[HEARTH_MAX_LAYERS / 64]; // by layer, a bit each: it is one of these
+    int n_embd_layer;                        // of what tokens give each layer beside the stream; 0: nothing
 
     int n_expert, n_expert_used, n_ff_exp; // 0 in a dense model
     int n_dense;                           // of a model with experts: the first layers, which have none
@@ -207,6 +226,7 @@ struct hearth_hparams {
     enum hearth_gating expert_gating;
     bool expert_renorm;        // the chosen experts' weights are scaled to add up to 1
     float expert_scale;        // and then multiplied by this
+    float router_scale;        // the router's products are multiplied by this
     bool early_router;         // it reads the layer's input
     int n_group, n_group_used; // experts of so many groups are considered, side by side; 0: all
 
@@ -223,6 +243,8 @@ struct hearth_hparams {
     float attn_scale;     // products of queries and keys by this
     float residual_scale; // what attention and feed-forward part add by this
     float logit_scale;    // and logits by this
+    float logit_cap;      // logits x become cap * tanh(x / cap); 0: they stay
+    bool value_norm;      // values are normed as heads, without weights; where there are none they are keys
 
     int window; // a token attends to itself and window - 1 before it; 0: to all
     uint64_t windowed[HEARTH_MAX_LAYERS / 64]; // by layer, a bit each: it has the window
@@ -249,6 +271,65 @@ struct hearth_hparams {
 static inline int hearth_window_of(const struct hearth_hparams *hp, int layer)
 {
     return hp->windowed[layer / 64] >> (layer % 64) & 1 ? hp->window : 0;
+}
+
+// Of a layer: elements of a head, heads of keys and values, leading elements of a head that rotate.
+static inline int hearth_head_dim_of(const struct hearth_hparams *hp, int layer)
+{
+    return hearth_window_of(hp, layer) ? hp->head_dim_window : hp->head_dim;
+}
+static inline int hearth_n_head_kv_of(const struct hearth_hparams *hp, int layer)
+{
+    return hearth_window_of(hp, layer) ? hp->n_head_kv_window : hp->n_head_kv;
+}
+static inline int hearth_n_rot_of(const struct hearth_hparams *hp, int layer)
+{
+    return hearth_window_of(hp, layer) ? hp->n_rot_window : hp->n_rot;
+}
+static inline int hearth_value_dim_of(const struct hearth_hparams *hp, int layer)
+{
+    return hp->latent.rank ? hp->value_dim : hearth_head_dim_of(hp, layer);
+}
+
+// The most that a layer has: elements of a head, and of all queries, and of all keys.
+static inline int hearth_head_dim_most(const struct hearth_hparams *hp)
+{
+    return hp->head_dim > hp->head_dim_window ? hp->head_dim : hp->head_dim_window;
+}
+static inline int hearth_q_most(const struct hearth_hparams *hp)
+{
+    return hp->n_head * hearth_head_dim_most(hp);
+}
+static inline int hearth_kv_most(const struct hearth_hparams *hp)
+{
+    const int full = hp->n_head_kv * hp->head_dim, window = hp->n_head_kv_window * hp->head_dim_window;
+    return full > window ? full : window;
+}
+
+// Whether layers with a window have other heads than those without.
+static inline bool hearth_heads_differ(const struct hearth_hparams *hp)
+{
+    return hp->head_dim != hp->head_dim_window || hp->n_head_kv != hp->n_head_kv_window ||
+           hp->n_rot != hp->n_rot_window;
+}
+
+// The layer whose keys and values a layer attends to: its own, or those of the last layer of its kind, with a
+// window or without one, that has some.
+static inline int hearth_keys_of(const struct hearth_hparams *hp, int layer)
+{
+    const int end = hp->n_layer - hp->n_borrowing;
+    if (layer < end)
+        return layer;
+    int i = end - 1;
+    while (i > 0 && !hearth_window_of(hp, i) != !hearth_window_of(hp, layer))
+        i--;
+    return i;
+}
+
+// Neurons of a layer's dense part.
+static inline int hearth_n_ff_of(const struct hearth_hparams *hp, int layer)
+{
+    return hp->narrow[layer / 64] >> (layer % 64) & 1 ? hp->n_ff_narrow : hp->n_ff;
 }
 
 // The head of queries and keys that a head of values has.

@@ -25,8 +25,9 @@ struct expert_part {
     const struct hearth_item
         *item; // of all experts; or, with a tensor each, of expert 0: the others follow it
     bool single;
-    uint64_t bytes; // of one expert
-    size_t at;      // in a slot
+    uint64_t bytes;        // of one expert
+    uint64_t first, apart; // in a tensor of all: where expert 0's begin, and from one's to the next's
+    size_t at;             // in a slot
 };
 
 // The experts of one layer.
@@ -87,7 +88,7 @@ static const struct hearth_gguf_tensor *tensor_of(const struct expert_part *p, u
 
 static uint64_t offset_of(const struct expert_part *p, uint32_t expert)
 {
-    return tensor_of(p, expert)->offset + (p->single ? 0 : expert * p->bytes);
+    return tensor_of(p, expert)->offset + (p->single ? 0 : p->first + expert * p->apart);
 }
 
 static uint64_t page_of(const struct experts_state *x)
@@ -502,6 +503,8 @@ static int find_layer(struct experts_state *x, int layer, struct hearth_error *e
             return hearth_fail(err, HEARTH_E_INVALID, "%s: layer %d has no experts", m->info.path, layer);
         p->bytes = (uint64_t)weights[part]->n * weights[part]->stride;
         p->single = p->item->tensor->ne[2] == 1 && x->n_experts > 1;
+        p->first = weights[part]->at;
+        p->apart = weights[part]->apart ? weights[part]->apart : p->bytes;
         p->at = l->slot_bytes;
         uint64_t most = 0;
         for (uint32_t e = 0; e < x->n_experts; e++) {

@@ -146,12 +146,12 @@ static bool embeds(const void *state)
     return r->embedding_by_row;
 }
 
-static void embed(const void *state, int token, uint8_t *scratch, float *out)
+static void embed(const void *state, const struct hearth_weight *w, int token, uint8_t *scratch, float *out)
 {
     const struct layers_state *r = state;
-    const struct hearth_weight *w = &r->setup.weights->token_embd;
+    const struct hearth_model *m = r->setup.model;
     struct hearth_error err = {0};
-    if (hearth_gguf_read(r->setup.model->gguf, r->embedding->tensor, scratch, (uint64_t)token * w->stride,
+    if (hearth_gguf_read(m->gguf, hearth_item_of(m, w)->tensor, scratch, (uint64_t)token * w->stride,
                          w->stride, &err))
         hearth_fault_raise(r->setup.now->fault, &err);
     else
@@ -439,11 +439,18 @@ static int open_layers(void **state, const struct hearth_source_setup *setup, st
 
 // ---- planning
 
-// Whether the item is in memory whatever the budget: norms, biases, tables of positions.
+static bool is_item_of(const struct hearth_model *m, const struct hearth_item *item,
+                       const struct hearth_weight *w)
+{
+    return hearth_has(w) && item == hearth_item_of(m, w);
+}
+
+// Whether the item is in memory whatever the budget: norms, biases, tables of positions, the projection of what
+// tokens give layers. The table of that never is.
 static bool is_fixed(const struct hearth_model *m, const struct hearth_item *item)
 {
-    const struct hearth_weight *positions = &m->weights.position_embd;
-    return item->vector || (hearth_has(positions) && item == hearth_item_of(m, positions));
+    return item->vector || is_item_of(m, item, &m->weights.position_embd) ||
+           is_item_of(m, item, &m->weights.token_layers_in);
 }
 
 static bool is_tied(const struct hearth_model *m)
@@ -640,6 +647,7 @@ static void stats(const void *state, struct hearth_streaming_stats *out)
 {
     const struct layers_state *r = state;
     out->dense_read_bytes += r->embedding_by_row ? r->setup.weights->token_embd.stride : 0;
+    out->dense_read_bytes += r->setup.weights->token_layers.stride;
     for (int i = 0; i < r->n; i++)
         out->dense_read_bytes += r->stages[i].here ? 0 : r->stages[i].bytes;
     out->lent_bytes += bytes_of_places(r, r->n_lent);

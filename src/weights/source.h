@@ -108,9 +108,11 @@ struct hearth_source_ops {
     bool (*has_stage)(const void *state, int stage); // whether it is always in memory
     // Layers from `end` on, and with `head` its parts, will not be acquired in this evaluation, as far as is known.
     void (*skip)(void *state, int end, bool head);
-    // The row of the embedding table that stands for a token, if rows come from the file; any thread.
+    // A token's row in a table (of embeddings, if their rows come from the file); scratch: of the table's row. Any
+    // thread.
     bool (*embeds)(const void *state);
-    void (*embed)(const void *state, int token, uint8_t *scratch, float *out);
+    void (*embed)(const void *state, const struct hearth_weight *table, int token, uint8_t *scratch,
+                  float *out);
 
     // Whether there is anything to wait for; false: all feed-forward parts are where the weights point to.
     // NULL: there is not, but the source is needed all the same.

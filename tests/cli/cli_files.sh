@@ -10,7 +10,7 @@ for file in "$golden"/*.gguf; do
     [ "$(json "$tmp/out" version)" = 3 ] || fail "version of $file"
     arch=$(json "$tmp/out" metadata/general.architecture)
     case $arch in
-    bamboo | deepseek2 | falcon | gemma3 | glm4moe | gpt-oss | granitemoe | lfm2 | lfm2moe | llama | opt | phi3 | qwen2 | qwen3 | qwen3next | \
+    bamboo | deepseek2 | falcon | gemma3 | gemma4 | glm4moe | gpt-oss | granitemoe | lfm2 | lfm2moe | llama | opt | phi3 | qwen2 | qwen3 | qwen3next | \
         qwen35 | qwen35moe | qwen3moe | smallthinker) ;;
     *) fail "architecture of $file" ;;
     esac

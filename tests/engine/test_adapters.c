@@ -54,10 +54,10 @@ static bool with_table;
 
 static bool is_changed(const char *tensor, uint64_t rows)
 {
-    static const char *const others[] = {"norm",      "conv1d",     "shortconv.conv", "attn_k_b.",
-                                         "attn_v_b.", "attn_kv_b.", "position_embd",  "rope_freqs",
-                                         ".bias",     "ssm_a",      "sinks",          "fc1",
-                                         "fc2",       "ffn_down_t", "rope_factors"};
+    static const char *const others[] = {
+        "norm",          "conv1d",     "shortconv.conv", "attn_k_b.",       "attn_v_b.", "attn_kv_b.",
+        "position_embd", "rope_freqs", ".bias",          "ssm_a",           "sinks",     "fc1",
+        "fc2",           "ffn_down_t", "rope_factors",   "per_layer_token", "scale"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (strstr(tensor, others[i]) && !strstr(tensor, "ssm_alpha"))
             return false;
@@ -213,6 +213,8 @@ static const struct made kinds[] = {
     {.arch = "llama", .experts = true, .set = {{"feed_forward.activation", 's', 0, "drelu"}}},
     {.arch = "qwen3"},
     {.arch = "gemma3", .set = {{"attention.sliding_window", 'u', 20, NULL}}},
+    {.arch = "gemma4", .optional = true, .gives = true, .borrows = true, .two_widths = true},
+    {.arch = "gemma4", .experts = true, .shared = true, .fused = true},
     {.arch = "falcon"},
     {.arch = "opt"},
     {.arch = "phi3"},

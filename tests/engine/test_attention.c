@@ -46,8 +46,8 @@ static struct hearth_model *make_model(int window, const float *sinks)
     unlink(path);
     // Attention alone is run, so heads may be such that each cache format takes them.
     m->hp.n_head = 6;
-    m->hp.n_head_kv = 2;
-    m->hp.head_dim = m->hp.value_dim = 64;
+    m->hp.n_head_kv = m->hp.n_head_kv_window = 2;
+    m->hp.head_dim = m->hp.value_dim = m->hp.head_dim_window = 64;
     m->hp.attn_scale = 0.125f;
     if (sinks)
         m->weights.layers[0].attn_sinks.data = sinks;
@@ -60,10 +60,10 @@ static void fill_cache(struct hearth_session *s, int seq)
     struct hearth_kv *kv = &s->kv;
     const int n_ctx = N_CTX;
     assert_int_equal(hearth_kv_reserve(kv, &seq, &n_ctx, 1, NULL), 0);
-    const size_t dim = (size_t)kv->head_dim;
+    const size_t dim = (size_t)kv->heads[0].dim;
     float *row = malloc(dim * sizeof *row);
     for (int pos = 0; pos < N_CTX; pos++)
-        for (int g = 0; g < kv->n_head_kv; g++) {
+        for (int g = 0; g < kv->heads[0].n; g++) {
             const int page = kv->seqs[seq].pages[pos / HEARTH_KV_TILE], slot = pos % HEARTH_KV_TILE;
             uint8_t *bytes = hearth_kv_pin(kv, page);
             for (size_t i = 0; i < dim; i++)
@@ -82,8 +82,8 @@ static void reference(const struct hearth_session *s, int row, int head, double 
 {
     const struct hearth_kv *kv = &s->kv;
     const struct hearth_row at = s->batch.rows[row];
-    const int n_head = s->model->hp.n_head, window = s->model->hp.window, dim = kv->head_dim;
-    const int g = head / (n_head / kv->n_head_kv);
+    const int n_head = s->model->hp.n_head, window = s->model->hp.window, dim = kv->heads[0].dim;
+    const int g = head / (n_head / kv->heads[0].n);
     const float *q = s->work.attention.q + ((size_t)row * (size_t)n_head + (size_t)head) * (size_t)dim;
     const int from = window && at.pos >= window ? at.pos - window + 1 : 0;
     static double p[N_CTX];
@@ -120,7 +120,7 @@ static void reference(const struct hearth_session *s, int row, int head, double 
 
 static void check_rows(const struct hearth_session *s, int n, const char *what)
 {
-    const int n_head = s->model->hp.n_head, dim = s->kv.head_dim;
+    const int n_head = s->model->hp.n_head, dim = s->kv.heads[0].dim;
     // Queries meet keys in blocks as 15-bit integers.
     const double allowed = s->kv.type_k == HEARTH_TYPE_Q8_0 ? 2e-4 : 1e-5;
     double want[256], worst = 0;
@@ -139,7 +139,7 @@ static void check_rows(const struct hearth_session *s, int n, const char *what)
 
 static float *run(struct hearth_session *s, enum hearth_phase phase, int n)
 {
-    const size_t width = (size_t)s->model->hp.n_head * (size_t)s->kv.head_dim;
+    const size_t width = (size_t)s->model->hp.n_head * (size_t)s->kv.heads[0].dim;
     memset(s->work.attention.out, 0xff, (size_t)n * width * sizeof(float));
     hearth_attention(&s->work.attention, (struct hearth_rows){0, n, phase}, 0);
     float *copy = malloc((size_t)n * width * sizeof *copy);

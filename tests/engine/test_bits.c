@@ -581,13 +581,16 @@ static void check_golden(struct subject *m, int turn)
     static const char *const later[] = {"gemma3.",     "glm4moe.", "gpt-oss.",
                                         "granitemoe.", "phi3",     "smallthinker."};
     static const char *const newest[] = {"deepseek-", "glm-lite.", "grids.", "qwen3next."}; // and these
-    static int n_later, n_newest;
-    bool is_later = false, is_newest = false;
+    static int n_later, n_newest, n_last;
+    bool is_later = false, is_newest = false, is_last = !strncmp(m->name, "gemma4", 6); // and this
     for (size_t i = 0; i < COUNT(later); i++)
         is_later = is_later || !strncmp(m->name, later[i], strlen(later[i]));
     for (size_t i = 0; i < COUNT(newest); i++)
         is_newest = is_newest || !strncmp(m->name, newest[i], strlen(newest[i]));
-    turn = is_newest ? n_newest++ : is_later ? n_later++ : turn - n_later - n_newest;
+    turn = is_last     ? n_last++
+           : is_newest ? n_newest++
+           : is_later  ? n_later++
+                       : turn - n_later - n_newest - n_last;
     for (size_t i = 0; i < COUNT(relu); i++)
         m->relu = m->relu || !strncmp(m->name, relu[i], strlen(relu[i]));
     for (int kv = 0; kv < MIXED; kv++)

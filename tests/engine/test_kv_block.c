@@ -132,6 +132,9 @@ static void test_bits(void **state)
     check_bits(&(struct made){.arch = "llama"}, HEARTH_KV_F16, HEARTH_KV_F16);
     check_bits(&(struct made){.arch = "llama"}, HEARTH_KV_F32, HEARTH_KV_F16);
     check_bits(&(struct made){.arch = "gemma3"}, HEARTH_KV_F16, HEARTH_KV_F32);
+    check_bits(&(struct made){.arch = "gemma4"}, HEARTH_KV_F16, HEARTH_KV_F32);
+    check_bits(&(struct made){.arch = "gemma4", .gives = true, .borrows = true}, HEARTH_KV_F16,
+               HEARTH_KV_F16);
     check_bits(&(struct made){.arch = "deepseek2"}, HEARTH_KV_F16, HEARTH_KV_F16);
     check_bits(&(struct made){.arch = "qwen3"}, HEARTH_KV_F16, HEARTH_KV_F16);
 }

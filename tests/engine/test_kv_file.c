@@ -77,7 +77,7 @@ static int make_sequence(struct hearth_session *s, int n, bool steps)
 
 static size_t token_bytes(const struct hearth_session *s)
 {
-    return (size_t)s->kv.n_layer * (size_t)s->kv.n_head_kv * (s->kv.row_k + s->kv.row_v);
+    return hearth_kv_row_bytes(&s->kv);
 }
 
 struct bytes {
@@ -201,6 +201,8 @@ static void test_round_trip(void **unused)
         {.arch = "falcon"},
         {.arch = "deepseek2", .experts = true, .two_step_q = true},
         {.arch = "opt", .optional = true},
+        {.arch = "gemma4"},
+        {.arch = "gemma4", .gives = true, .borrows = true},
     };
     for (size_t i = 0; i < sizeof mades / sizeof *mades; i++) {
         struct hearth_model *m = make_model(&mades[i]);

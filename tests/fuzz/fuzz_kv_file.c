@@ -147,7 +147,7 @@ static void set_up(void)
 
 static size_t token_bytes(const struct hearth_session *s)
 {
-    return (size_t)s->kv.n_layer * (size_t)s->kv.n_head_kv * (s->kv.row_k + s->kv.row_v);
+    return hearth_kv_row_bytes(&s->kv);
 }
 
 // What the file would be but for the model's name in it, which is for messages only.

@@ -43,6 +43,12 @@ static const struct made models[] = {
      .set = {{"attention.sliding_window", 'u', 20, NULL},
              {"attention.sliding_window_pattern", 'd', 0, NULL}, // the first layer has none
              {"feed_forward.activation", 's', 0, "relu"}}},
+    {.arch = "gemma4"},
+    {.arch = "gemma4", .optional = true, .set = {{"attention.sliding_window", 'u', 70, NULL}}},
+    {.arch = "gemma4", .optional = true, .gives = true},
+    {.arch = "gemma4", .optional = true, .gives = true, .borrows = true, .two_widths = true},
+    {.arch = "gemma4", .experts = true, .shared = true},
+    {.arch = "gemma4", .experts = true, .shared = true, .optional = true, .fused = true, .gives = true},
     {.arch = "glm4moe",
      .experts = true,
      .leading = true,
@@ -450,6 +456,21 @@ static void test_hyper_parameters(void **state)
         {"llama", HEARTH_E_UNSUPPORTED, "by layer", {{"attention.sliding_window_pattern", 'u', 6, NULL}}},
         {"gemma3", HEARTH_E_FORMAT, "pattern", {{"attention.sliding_window_pattern", 'u', 0, NULL}}},
         {"gemma3", HEARTH_E_UNSUPPORTED, "softcapping", {{"final_logit_softcapping", 'f', 30, NULL}}},
+        {"gemma4",
+         HEARTH_E_UNSUPPORTED,
+         "attn_logit_softcapping",
+         {{"attn_logit_softcapping", 'f', 30, NULL}}},
+        {"gemma4", HEARTH_E_FORMAT, "cannot share", {{"attention.head_count_kv", 'd', 2, NULL}}},
+        {"gemma4", HEARTH_E_FORMAT, "head_count_kv must be", {{"attention.head_count_kv", 's', 0, "2"}}},
+        {"gemma4", HEARTH_E_UNSUPPORTED, "must be equal", {{"attention.value_length_swa", 'u', 8, NULL}}},
+        {"gemma4", HEARTH_E_FORMAT, "dimension_count_swa", {{"rope.dimension_count_swa", 'u', 8, NULL}}},
+        {"gemma4", HEARTH_E_FORMAT, "layer 1 has no keys", {{"attention.shared_kv_layers", 'u', 1, NULL}}},
+        {"gemma4", HEARTH_E_FORMAT, "shared_kv_layers", {{"attention.shared_kv_layers", 'u', 2, NULL}}},
+        {"gemma4",
+         HEARTH_E_FORMAT,
+         "per_layer_token_embd",
+         {{"embedding_length_per_layer_input", 'u', 8, NULL}}},
+        {"gemma4", HEARTH_E_FORMAT, "feed_forward_length", {{"feed_forward_length", 'd', 0, NULL}}},
         {"llama", HEARTH_E_UNSUPPORTED, "later tokens", {{"attention.causal", 'b', 0, NULL}}},
         {"llama", HEARTH_E_FORMAT, "pooling_type", {{"pooling_type", 's', 0, "mean"}}},
         {"llama",
@@ -497,6 +518,31 @@ static void test_hyper_parameters(void **state)
     refused(&made, HEARTH_E_UNSUPPORTED, "softmax");
     made.set[0] = (struct made_kv){"expert_feed_forward_length", 'u', 0, NULL};
     refused(&made, HEARTH_E_FORMAT, "expert_feed_forward_length");
+}
+
+// Where values may be keys, and where not; keys of layers that attend to others' are not used.
+static void test_gemma4(void **state)
+{
+    (void)state;
+    refused(&(struct made){.arch = "gemma4", .without = "blk.1.attn_v.weight"}, HEARTH_E_FORMAT,
+            "blk.1.attn_v.weight is missing");
+    refused(&(struct made){.arch = "gemma4", .without = "rope_freqs.weight"}, HEARTH_E_FORMAT,
+            "rope_freqs.weight is missing");
+    refused(&(struct made){.arch = "gemma4", .extra = "blk.1.attn_kv.weight"}, HEARTH_E_UNSUPPORTED,
+            "not known");
+    struct made made = {.arch = "gemma4", .borrows = true, .extra = "blk.1.attn_k_norm.weight"};
+    struct hearth_model *m = open_made(&made, NULL);
+    assert_int_equal(m->hp.n_borrowing, 1);
+    assert_int_equal(hearth_keys_of(&m->hp, 1), 0);
+    assert_false(hearth_has(&m->weights.layers[1].attn_k_norm));
+    hearth_model_close(&m);
+    made.borrows = false;
+    made.optional = true;
+    made.extra = NULL;
+    m = open_made(&made, NULL);
+    assert_true(hearth_has(&m->weights.layers[0].attn_v));
+    assert_true(hearth_heads_differ(&m->hp));
+    hearth_model_close(&m);
 }
 
 // How experts are chosen where a bias takes part: by sigmoids, also where the file does not say so.
@@ -664,14 +710,23 @@ int main(void)
 {
     snprintf(path, sizeof path, "/tmp/hearth-arch-%ld.gguf", (long)getpid());
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_invariance), cmocka_unit_test(test_batch_mates),
-        cmocka_unit_test(test_window),     cmocka_unit_test(test_split_experts),
-        cmocka_unit_test(test_choices),    cmocka_unit_test(test_unknown),
-        cmocka_unit_test(test_tensors),    cmocka_unit_test(test_spellings),
-        cmocka_unit_test(test_pooling),    cmocka_unit_test(test_hyper_parameters),
-        cmocka_unit_test(test_groups),     cmocka_unit_test(test_latent),
-        cmocka_unit_test(test_gating),     cmocka_unit_test(test_extra_layers),
-        cmocka_unit_test(test_extremes),   cmocka_unit_test(test_learned_positions),
+        cmocka_unit_test(test_invariance),
+        cmocka_unit_test(test_batch_mates),
+        cmocka_unit_test(test_window),
+        cmocka_unit_test(test_split_experts),
+        cmocka_unit_test(test_choices),
+        cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_tensors),
+        cmocka_unit_test(test_spellings),
+        cmocka_unit_test(test_pooling),
+        cmocka_unit_test(test_hyper_parameters),
+        cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_latent),
+        cmocka_unit_test(test_gating),
+        cmocka_unit_test(test_gemma4),
+        cmocka_unit_test(test_extra_layers),
+        cmocka_unit_test(test_extremes),
+        cmocka_unit_test(test_learned_positions),
     };
     return cmocka_run_group_tests(tests, NULL, remove_file);
 }

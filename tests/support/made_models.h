@@ -23,11 +23,12 @@ enum {
 };
 // Latent attention.
 enum { MADE_LATENT = 32, MADE_ROT = 8, MADE_STILL = 12, MADE_VALUE = 16, MADE_Q_RANK = 20 };
+enum { MADE_GIVEN = 8 };
 enum { MADE_REC_TAPS = 4, MADE_REC_KEYS = 1, MADE_REC_HEADS = 2, MADE_REC_DIM = 16 };
 enum { MADE_VOCAB = 272, MADE_EXPERTS = 6, MADE_USED = 2, MADE_CTX = 256, MADE_RANK = 24 };
 
 // One metadata entry: a number ('u', 'f'), a bool ('b'), text ('s'), or a number for each layer,
-// always the same ('a') or one more each ('d'). `key` is without "<arch>.", which only
+// always the same ('a'), one more each ('d') or MADE_F more each ('w'). `key` is without "<arch>.", which only
 // keys that begin with "hearth." lack in the file, too.
 struct made_kv {
     const char *key;
@@ -45,6 +46,10 @@ struct made {
     bool two_step_q;     // latent attention: queries are made in two steps
     bool joint;          // keys' and values' matrices are one
     bool leading;        // the first layer has no experts
+    bool fused;          // experts have gate and up in one tensor
+    bool gives;          // tokens give each layer something
+    bool borrows;        // the last layer attends to keys and values of the first
+    bool two_widths;     // the last layer has more neurons
     bool by_neuron;      // down stored by neuron
     bool predictors;     // and these
     bool zero_router;    // all experts score the same
@@ -73,29 +78,46 @@ static inline bool made_is_conv(const struct made *made)
     return made_recurrence(made) == HEARTH_RECURRENCE_CONV;
 }
 
-static inline uint64_t made_dim(const struct made *made, enum hearth_dim dim)
+static inline bool made_is_gemma4(const struct made *made)
 {
-    const uint64_t head = MADE_E / MADE_HEADS;
+    return !strcmp(made->arch, "gemma4");
+}
+
+// layer: -1 for tensors of no layer. gemma4's second layer has a window, half as large heads, and one more of keys and
+// values; unless it borrows those of the first.
+static inline uint64_t made_dim(const struct made *made, enum hearth_dim dim, int layer)
+{
+    const bool two_kinds = made_is_gemma4(made) && !made->borrows, windowed = two_kinds && layer > 0;
+    const uint64_t head = (uint64_t)(windowed ? MADE_E / MADE_HEADS / 2 : MADE_E / MADE_HEADS);
+    const uint64_t kv_heads = (uint64_t)(two_kinds && !windowed ? MADE_KV_HEADS - 1 : MADE_KV_HEADS);
     switch (dim) {
     case HEARTH_DIM_NONE:
+    case HEARTH_DIM_ONE:
         return 1;
     case HEARTH_DIM_EMBD:
-    case HEARTH_DIM_Q:
         return MADE_E;
+    case HEARTH_DIM_Q:
+        return MADE_HEADS * head;
+    case HEARTH_DIM_EMBD_LAYER:
+        return (uint64_t)MADE_GIVEN;
+    case HEARTH_DIM_EMBD_LAYERS:
+        return MADE_GIVEN * MADE_LAYERS;
     case HEARTH_DIM_FF:
-        return made->ff ? made->ff : MADE_F;
+        return (made->ff ? made->ff : MADE_F) + (made->two_widths && layer > 0 ? MADE_F : 0);
+    case HEARTH_DIM_FF_EXP_TWICE:
+        return 2 * MADE_F_EXP;
     case HEARTH_DIM_FF_EXP:
         return MADE_F_EXP;
     case HEARTH_DIM_FF_TWICE:
         return 2 * (made->ff ? made->ff : MADE_F);
     case HEARTH_DIM_FF_SHARED:
-        return MADE_F_SHARED;
+        return made_is_gemma4(made) ? MADE_F : MADE_F_SHARED;
     case HEARTH_DIM_HEADS:
         return MADE_HEADS;
     case HEARTH_DIM_KV:
-        return MADE_KV_HEADS * head;
+        return kv_heads * head;
     case HEARTH_DIM_QKV:
-        return MADE_E + 2 * MADE_KV_HEADS * head;
+        return MADE_E + 2 * kv_heads * head;
     case HEARTH_DIM_HEAD:
         return head;
     case HEARTH_DIM_VOCAB:
@@ -179,7 +201,10 @@ static inline void made_bind(struct made_list *l, const struct hearth_binding *b
     const bool experts = made->experts && !(made->leading && !strcmp(prefix, "blk.0."));
     const bool predictor = b->k == HEARTH_DIM_RANK || b->n == HEARTH_DIM_RANK;
     const bool maybe = b->need == HEARTH_MAYBE_DENSE || b->need == HEARTH_MAYBE_EACH;
-    if (maybe && !(predictor ? made->predictors : made->by_neuron))
+    if (b->n == HEARTH_DIM_FF_EXP_TWICE ? !made->fused
+                                        : maybe && !(predictor ? made->predictors : made->by_neuron))
+        return;
+    if (made->fused && b->need == HEARTH_EACH_EXPERT && b->n == HEARTH_DIM_FF_EXP)
         return;
     if (made->by_neuron && !maybe && !strncmp(b->name, "ffn_down", 8) && b->n != HEARTH_DIM_NONE)
         return;
@@ -192,11 +217,17 @@ static inline void made_bind(struct made_list *l, const struct hearth_binding *b
         (b->need == HEARTH_EACH_HEAD && made->joint) ||
         (b->need == HEARTH_ATTENDS && !strcmp(prefix, "blk.0.")) || // the first layer is recurrent
         ((b->need == HEARTH_RECURS || b->need == HEARTH_RECURS_F32) && strcmp(prefix, "blk.0.") != 0) ||
+        (b->need == HEARTH_TOKEN_GIVES && !made->gives) ||
+        ((b->need == HEARTH_OWN_KEYS || b->need == HEARTH_OWN_VALUES) && made->borrows &&
+         strcmp(prefix, "blk.0.") != 0) ||
+        (b->need == HEARTH_OWN_VALUES && !made->optional && !made->borrows && !strcmp(prefix, "blk.0.")) ||
+        (b->field == offsetof(struct hearth_layer, ffn_scale_exps) && *prefix && !experts) ||
         (b->need == HEARTH_OPTIONAL && (!made->optional || strstr(b->name, "rope_freqs"))) ||
         (made->experts && b->n == HEARTH_DIM_NONE && b->k == HEARTH_DIM_FF))
         return;
     char name[96];
-    const uint64_t k = made_dim(made, b->k), n = made_dim(made, b->n);
+    const int layer = *prefix ? atoi(prefix + 4) : -1;
+    const uint64_t k = made_dim(made, b->k, layer), n = made_dim(made, b->n, layer);
     uint32_t seed = 1;
     snprintf(name, sizeof name, "%s%s", prefix, b->name);
     for (const char *c = name; *c; c++)
@@ -252,10 +283,10 @@ static inline void made_put_kv(struct hearth_gguf_writer *w, const struct made *
         MADE_OK(hearth_gguf_put_u32(w, key, (uint32_t)kv.number, &err));
     else if (kv.kind == 'f')
         MADE_OK(hearth_gguf_put_f32(w, key, (float)kv.number, &err));
-    else if (kv.kind == 'a' || kv.kind == 'd') { // an array, of equal or different numbers
+    else if (kv.kind == 'a' || kv.kind == 'd' || kv.kind == 'w') { // an array, of equal or different numbers
         uint32_t numbers[MADE_LAYERS];
         for (uint32_t i = 0; i < MADE_LAYERS; i++)
-            numbers[i] = (uint32_t)kv.number + (kv.kind == 'd' ? i : 0);
+            numbers[i] = (uint32_t)kv.number + (kv.kind == 'd' ? i : kv.kind == 'w' ? MADE_F * i : 0);
         MADE_OK(hearth_gguf_put_array(w, key, HEARTH_GGUF_U32, numbers, MADE_LAYERS, &err));
     } else if (kv.kind == 'b')
         MADE_OK(hearth_gguf_put_bool(w, key, kv.number != 0, &err));
@@ -312,7 +343,12 @@ static inline void made_put_metadata(struct hearth_gguf_writer *w, const struct 
             MADE_OK(hearth_gguf_put_array(w, key, HEARTH_GGUF_U32, heads, MADE_LAYERS, &err));
             continue;
         }
-        made_put_kv(w, made, usual[i]);
+        if (made_is_gemma4(made) && !made->borrows && !strcmp(usual[i].key, "attention.head_count_kv"))
+            made_put_kv(w, made, (struct made_kv){usual[i].key, 'd', MADE_KV_HEADS - 1, NULL});
+        else if (made->two_widths && !strcmp(usual[i].key, "feed_forward_length"))
+            made_put_kv(w, made, (struct made_kv){usual[i].key, 'w', usual[i].number, NULL});
+        else
+            made_put_kv(w, made, usual[i]);
     }
     for (size_t i = 0; i < n_latent; i++) {
         bool replaced = false;
@@ -327,6 +363,23 @@ static inline void made_put_metadata(struct hearth_gguf_writer *w, const struct 
                                     {"ssm.group_count", 'u', MADE_REC_KEYS, NULL},
                                     {"ssm.time_step_rank", 'u', MADE_REC_HEADS, NULL},
                                     {"ssm.inner_size", 'u', MADE_REC_HEADS * MADE_REC_DIM, NULL}};
+    const uint32_t head = MADE_E / MADE_HEADS, other = made->borrows ? head : head / 2;
+    const struct made_kv gemma4[] = {
+        {"attention.sliding_window", 'u', 20, NULL},
+        {"attention.sliding_window_pattern", made->borrows ? 'a' : 'd', made->borrows, NULL},
+        {"attention.key_length", 'u', head, NULL},
+        {"attention.value_length", 'u', head, NULL},
+        {"attention.key_length_swa", 'u', other, NULL},
+        {"attention.value_length_swa", 'u', other, NULL},
+        {"rope.dimension_count", 'u', head, NULL},
+        {"rope.dimension_count_swa", 'u', other, NULL},
+        {"rope.freq_base", 'f', 1e6, NULL},
+        {"attention.shared_kv_layers", 'u', made->borrows, NULL},
+        {"embedding_length_per_layer_input", 'u', made->gives ? MADE_GIVEN : 0, NULL},
+        {"final_logit_softcapping", 'f', 4, NULL}};
+    for (size_t i = 0; i < sizeof gemma4 / sizeof *gemma4 && made_is_gemma4(made); i++)
+        if (!made_sets(made, gemma4[i].key))
+            made_put_kv(w, made, gemma4[i]);
     const struct made_kv conv = {"shortconv.l_cache", 'u', MADE_REC_TAPS, NULL};
     for (size_t i = 0; i < sizeof delta / sizeof *delta && made_recurrence(made) == HEARTH_RECURRENCE_DELTA;
          i++)
@@ -377,7 +430,8 @@ static inline void made_write_tensor(struct hearth_gguf_writer *w, const struct 
     }
     const uint64_t n = t->ne[0] * t->ne[1];
     float *data = malloc(n * sizeof *data);
-    const bool norm = strstr(t->name, "norm.weight") || strstr(t->name, "norm_2.weight");
+    const bool norm = strstr(t->name, "norm.weight") || strstr(t->name, "norm_2.weight") ||
+                      strstr(t->name, "norm_1.weight") || strstr(t->name, "scale");
     for (uint64_t m = 0; m < t->ne[2]; m++) {
         uint32_t state = t->seed + (uint32_t)m;
         for (int i = 0; i < 3; i++) // neighbouring seeds drift apart
@@ -391,6 +445,8 @@ static inline void made_write_tensor(struct hearth_gguf_writer *w, const struct 
         }
         for (uint64_t i = 0; i < n && strstr(t->name, "ssm_a") && !strstr(t->name, "alpha"); i++)
             data[i] = -fabsf(data[i]); // states fade
+        for (uint64_t i = 0; i < n && !strcmp(t->name, "rope_freqs.weight"); i++)
+            data[i] = 1.0f + (float)i;
         for (uint64_t i = 0; i < n && made->value; i++)
             data[i] = made->value(t->name, i / t->ne[0], i % t->ne[0], data[i]);
         for (uint64_t i = 0; i < n && made->add; i++)

@@ -24,6 +24,25 @@ static void test_tied(void **state)
     check_model(HEARTH_SOURCE_DIR "/tests/golden/models/phi3.Q8_0.gguf", HEARTH_SPARSITY_OFF);
 }
 
+// Layers of two kinds, experts beside a dense part; of a table of what tokens give layers, rows are read, whatever the
+// budget.
+static void test_gemma4(void **state)
+{
+    (void)state;
+    static const char *const paths[] = {HEARTH_SOURCE_DIR "/tests/golden/models/gemma4-e.Q8_0.gguf",
+                                        HEARTH_SOURCE_DIR "/tests/golden/models/gemma4-moe.Q8_0.gguf",
+                                        HEARTH_SOURCE_DIR "/tests/golden/models/gemma4-moe.Q4_0.gguf"};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+        check_model(paths[i], HEARTH_SPARSITY_OFF);
+    const struct way way = {
+        .ram = (uint64_t)1 << 30, .n_threads = 1, .sparsity = HEARTH_SPARSITY_OFF, .tests = {.always = true}};
+    struct opened o = open_way(paths[0], &way);
+    const struct hearth_weights *w = &o.session->sources->weights;
+    assert_true(hearth_has(&w->token_layers) && !w->token_layers.data);
+    assert_non_null(w->token_layers_in.data);
+    close_opened(&o);
+}
+
 // A head that is larger than all layers together streams in parts that fit where a layer does.
 static void test_large_head(void **state)
 {
@@ -228,6 +247,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_relu_packs),
         cmocka_unit_test(test_expert_packs),
         cmocka_unit_test(test_early_packs),
+        cmocka_unit_test(test_gemma4),
         cmocka_unit_test(test_large_head),
         cmocka_unit_test(test_gates_apart),
         cmocka_unit_test(test_gates_apart_bytes),

@@ -47,6 +47,15 @@ CONV = dict(
 )
 FALCON = dict(COMMON, ffn_hidden_size=256, parallel_attn=True, bias=False, alibi=False)
 
+# Layers without a window have one head of keys and values, and heads twice as large; they rotate a quarter of it.
+GEMMA4 = dict(
+    WINDOWS, global_head_dim=64, final_logit_softcapping=8.0, hidden_size_per_layer_input=0, tie_word_embeddings=True,
+    pad_token_id=None,
+    rope_parameters={"full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1e6},
+                     "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}},
+)
+SLIDING, FULL = "sliding_attention", "full_attention"
+
 # name: (GGUF architecture, class of transformers, its configuration, text)
 MODELS = {
     "qwen2": ("qwen2", tf.Qwen2ForCausalLM, dict(GROUPED, tie_word_embeddings=False), TEXT),
@@ -91,6 +100,24 @@ MODELS = {
              num_hidden_layers=3, tie_word_embeddings=True,
              rope_parameters={"full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6},
                               "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}}),
+        TEXT * 2,
+    ),
+    "gemma4": (
+        "gemma4", tf.Gemma4ForCausalLM,
+        dict(GEMMA4, num_hidden_layers=4, layer_types=[SLIDING, FULL, SLIDING, FULL], attention_k_eq_v=True,
+             num_global_key_value_heads=1),
+        TEXT * 2,
+    ),
+    "gemma4-e": (
+        "gemma4", tf.Gemma4ForCausalLM,
+        dict(GEMMA4, num_hidden_layers=5, layer_types=[SLIDING, FULL, SLIDING, SLIDING, FULL], num_kv_shared_layers=3,
+             use_double_wide_mlp=True, hidden_size_per_layer_input=32, vocab_size_per_layer_input=N_VOCAB),
+        TEXT * 2,
+    ),
+    "gemma4-moe": (
+        "gemma4", tf.Gemma4ForCausalLM,
+        dict(GEMMA4, layer_types=[SLIDING, FULL], attention_k_eq_v=True, num_global_key_value_heads=1,
+             enable_moe_block=True, num_experts=8, top_k_experts=3, moe_intermediate_size=32),
         TEXT * 2,
     ),
     "gpt-oss": (
@@ -184,7 +211,7 @@ MODELS = {
 }  # fmt: skip
 
 # Types beside Q8_0. F16 models have one layer, and weights that the file holds exactly.
-MORE_TYPES = {"deepseek-v2-joint": ("Q4_0",)} | {name: ("F16", "Q4_0") for name in ("qwen2", "qwen3", "mixtral", "falcon-7b", "opt")} | {name: ("Q4_0",) for name in ("qwen3moe", "gemma3", "granitemoe", "phi3", "smallthinker")} | {"gpt-oss": ("MXFP4",)}
+MORE_TYPES = {"deepseek-v2-joint": ("Q4_0",)} | {name: ("F16", "Q4_0") for name in ("qwen2", "qwen3", "mixtral", "falcon-7b", "opt")} | {name: ("Q4_0",) for name in ("qwen3moe", "gemma3", "gemma4", "gemma4-moe", "granitemoe", "phi3", "smallthinker")} | {"gpt-oss": ("MXFP4",)}
 SHORT_TEXT = "The old woman and the hen went on"
 
 
@@ -210,6 +237,12 @@ def fill(model, rng):
             inputs = np.sqrt(shape[-1])
             if name.endswith("bias"):
                 std = 0.3
+            elif name.endswith(("router.scale", "per_expert_scale")):
+                std = 0.3
+            elif name.endswith("router.proj.weight"):
+                std = 2.0
+            elif "embed_tokens_per_layer" in name:
+                std = 0.2
             elif "embed_tokens" in name or "word_embeddings" in name:
                 std = 0.5 if tied else 1.0
             elif "embed_positions" in name or "lm_head" in name:
@@ -226,9 +259,11 @@ def fill(model, rng):
                 std = 2.0 / inputs
             else:
                 std = 1.4 / inputs
-            value = rng.standard_normal(shape) * std
+            value = rng.standard_normal(shape) * std + name.endswith(("router.scale", "per_expert_scale"))
         p.data = torch.from_numpy(value.astype(np.float32))
     for name, b in model.named_buffers():
+        if name.endswith("layer_scalar"):
+            b.fill_(rng.uniform(0.7, 1.3))
         if name.endswith(("e_score_correction_bias", "expert_bias")):
             b.copy_(torch.from_numpy(rng.standard_normal(tuple(b.shape)) * 0.2))
 
@@ -295,6 +330,25 @@ def gemma3_layer(out, sd, i):
     names |= {f"attn_{p}": f"self_attn.{p}_proj" for p in "qkv"} | {f"ffn_{p}": f"mlp.{p}_proj" for p in ("gate", "up", "down")}  # fmt: skip
     for ours, theirs in names.items():
         out[f"{dst}{ours}.weight"] = sd[f"{src}{theirs}.weight"]
+
+
+def gemma4_layer(out, sd, cfg, i):
+    src, dst = f"model.layers.{i}.", f"blk.{i}."
+    names = {"attn_norm": "input_layernorm", "post_attention_norm": "post_attention_layernorm",
+             "ffn_norm": "pre_feedforward_layernorm", "post_ffw_norm": "post_feedforward_layernorm",
+             "pre_ffw_norm_2": "pre_feedforward_layernorm_2", "post_ffw_norm_1": "post_feedforward_layernorm_1",
+             "post_ffw_norm_2": "post_feedforward_layernorm_2", "ffn_gate_inp": "router.proj",
+             "attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm", "attn_output": "self_attn.o_proj",
+             "inp_gate": "per_layer_input_gate", "proj": "per_layer_projection", "post_norm": "post_per_layer_input_norm"}
+    names |= {f"attn_{p}": f"self_attn.{p}_proj" for p in "qkv"} | {f"ffn_{p}": f"mlp.{p}_proj" for p in ("gate", "up", "down")}  # fmt: skip
+    names = {ours + ".weight": theirs + ".weight" for ours, theirs in names.items()}
+    names |= {"layer_output_scale.weight": "layer_scalar", "ffn_gate_inp.scale": "router.scale",
+              "ffn_down_exps.scale": "router.per_expert_scale", "ffn_down_exps.weight": "experts.down_proj",
+              "ffn_gate_up_exps.weight": "experts.gate_up_proj"}  # fmt: skip
+    out |= {dst + ours: sd[src + theirs] for ours, theirs in names.items() if src + theirs in sd}
+    both = dst + "ffn_gate_up_exps.weight"
+    if both in out and cfg.split_experts:
+        out[dst + "ffn_gate_exps.weight"], out[dst + "ffn_up_exps.weight"] = np.split(out.pop(both), 2, axis=1)
 
 
 def gpt_oss_layer(out, sd, i):
@@ -475,6 +529,10 @@ def gguf_tensors(arch, cfg, sd):
         out["token_embd.weight"], out["token_embd_norm.weight"] = sd["model.embed_tokens.weight"], sd["model.embedding_norm.weight"]
     else:
         out["token_embd.weight"], out["output_norm.weight"] = sd["model.embed_tokens.weight"], sd["model.norm.weight"]
+    if arch == "gemma4" and cfg.hidden_size_per_layer_input:
+        out["per_layer_token_embd.weight"] = sd["model.embed_tokens_per_layer.weight"]
+        out["per_layer_model_proj.weight"] = sd["model.per_layer_model_projection.weight"]
+        out["per_layer_proj_norm.weight"] = sd["model.per_layer_projection_norm.weight"]
     if not cfg.tie_word_embeddings:
         out["output.weight"] = sd["lm_head.weight"]
     for i in range(cfg.num_hidden_layers):
@@ -484,6 +542,8 @@ def gguf_tensors(arch, cfg, sd):
             opt_layer(out, sd, i)
         elif arch == "gemma3":
             gemma3_layer(out, sd, i)
+        elif arch == "gemma4":
+            gemma4_layer(out, sd, cfg, i)
         elif arch == "gpt-oss":
             gpt_oss_layer(out, sd, i)
         elif arch == "granitemoe":
@@ -525,16 +585,19 @@ def add_hyper_parameters(w, name, arch, cfg):
     w.add_context_length(cfg.max_position_embeddings)
     w.add_embedding_length(cfg.hidden_size)
     w.add_block_count(cfg.num_hidden_layers + (arch == "glm4moe"))  # whose last one guesses tokens ahead
-    if arch not in ("qwen35moe", "qwen3next"):
+    if arch == "gemma4":
+        add_gemma4(w, cfg)
+    elif arch not in ("qwen35moe", "qwen3next"):
         w.add_feed_forward_length(getattr(cfg, "intermediate_size", None) or getattr(cfg, "ffn_hidden_size", None) or cfg.ffn_dim)
     w.add_head_count(cfg.num_attention_heads)
     conv = arch in ("lfm2", "lfm2moe")
-    w.add_head_count_kv([0 if t == "conv" else kv_heads(cfg) for t in cfg.layer_types] if conv else kv_heads(cfg))
+    if arch != "gemma4":
+        w.add_head_count_kv([0 if t == "conv" else kv_heads(cfg) for t in cfg.layer_types] if conv else kv_heads(cfg))
     if conv:
         w.add_shortconv_l_cache(cfg.conv_L_cache)
     if arch == "deepseek2":
         add_latent(w, cfg)
-    elif arch != "falcon" and getattr(cfg, "head_dim", None):
+    elif arch not in ("falcon", "gemma4") and getattr(cfg, "head_dim", None):
         w.add_key_length(cfg.head_dim)
         w.add_value_length(cfg.head_dim)
     if arch in ("falcon", "opt"):
@@ -544,7 +607,7 @@ def add_hyper_parameters(w, name, arch, cfg):
     if hasattr(cfg, "num_experts_per_tok"):
         w.add_expert_count(getattr(cfg, "n_routed_experts", None) or getattr(cfg, "num_local_experts", None) or cfg.num_experts)
         w.add_expert_used_count(cfg.num_experts_per_tok)
-    if hasattr(cfg, "moe_intermediate_size"):
+    if getattr(cfg, "moe_intermediate_size", None):
         w.add_expert_feed_forward_length(cfg.moe_intermediate_size)
     if name in ("window", "phi3") or hasattr(cfg, "layer_types") and "sliding_attention" in cfg.layer_types:
         w.add_sliding_window(cfg.sliding_window)
@@ -603,6 +666,30 @@ def add_hyper_parameters(w, name, arch, cfg):
         w.add_rope_scaling_orig_ctx_len(YARN["original_max_position_embeddings"])
 
 
+def add_gemma4(w, cfg):
+    windows, heads = [t == SLIDING for t in cfg.layer_types], [WINDOWS["num_key_value_heads"]] * 2
+    if cfg.attention_k_eq_v:
+        heads[0] = 1
+    own = cfg.num_hidden_layers - cfg.num_kv_shared_layers
+    wide = 2 if cfg.use_double_wide_mlp else 1
+    widths = [cfg.intermediate_size * (1 if i < own else wide) for i in range(cfg.num_hidden_layers)]
+    w.add_feed_forward_length(widths if wide > 1 else cfg.intermediate_size)
+    w.add_head_count_kv([heads[x] for x in windows] if cfg.attention_k_eq_v else heads[0])
+    w.add_array("gemma4.attention.sliding_window_pattern", windows)
+    for kind, dim in (("", GEMMA4["global_head_dim"]), ("_swa", WINDOWS["head_dim"])):
+        w.add_uint32(f"gemma4.attention.key_length{kind}", dim)
+        w.add_uint32(f"gemma4.attention.value_length{kind}", dim)
+        w.add_uint32(f"gemma4.rope.dimension_count{kind}", dim)
+    w.add_rope_freq_base(1e6)
+    w.add_float32("gemma4.rope.freq_base_swa", 10000.0)
+    w.add_uint32("gemma4.attention.shared_kv_layers", cfg.num_kv_shared_layers)
+    w.add_uint32("gemma4.embedding_length_per_layer_input", cfg.hidden_size_per_layer_input)
+    w.add_float32("gemma4.final_logit_softcapping", cfg.final_logit_softcapping)
+    if cfg.enable_moe_block:
+        w.add_expert_count(cfg.num_experts)
+        w.add_expert_used_count(cfg.top_k_experts)
+
+
 def add_latent(w, cfg):
     key, joint = cfg.qk_nope_head_dim + cfg.qk_rope_head_dim, is_joint(cfg)
     w.add_rope_dimension_count(cfg.qk_rope_head_dim)
@@ -652,7 +739,7 @@ def write_gguf(path, name, arch, cfg, tensors, kind):
     decoded = {}
     for tensor, value in tensors.items():
         value = -np.exp(value) if tensor.endswith("ssm_a") else value + ones_of(arch, tensor)
-        plain = value.ndim == 1 or any(part in tensor for part in ("norm", "gate_inp", "position", "bias", "conv1d", "shortconv.conv"))
+        plain = value.ndim < 2 or any(part in tensor for part in ("norm", "gate_inp", "position", "bias", "conv1d", "shortconv.conv"))
         own = T.F32 if plain else T.Q8_0 if kind == "MXFP4" and "_exps" not in tensor else T[kind]
         data = np.ascontiguousarray(mm.encode(np.ascontiguousarray(value), own))
         w.add_tensor(tensor, data, raw_dtype=own)
@@ -670,6 +757,8 @@ def tables_of(name, cfg):
     """Tensors that are no weights of the model in transformers."""
     if name == "phi3-long":
         return {f"rope_factors_{kind}.weight": cfg.rope_parameters[kind + "_factor"] for kind in ("short", "long")}
+    if name.startswith("gemma4"):
+        return {"rope_freqs.weight": [1.0] * 8 + [1e30] * 24}
     if name == "glm4moe":
         return {f"blk.{cfg.num_hidden_layers}.nextn.enorm.weight": np.ones(cfg.hidden_size)}
     return {}
@@ -701,7 +790,7 @@ def with_weights(model, arch, decoded):
 
 def record_experts(model, chosen):
     """Hooks that add each router's choice [tokens, used] to `chosen`, in the order of layers."""
-    used = getattr(model.config, "num_experts_per_tok", 0)
+    used = getattr(model.config, "num_experts_per_tok", None) or getattr(model.config, "top_k_experts", 0)
 
     def hook(_module, _inputs, output):
         if isinstance(output, tuple) and len(output) == 3:
@@ -710,7 +799,7 @@ def record_experts(model, chosen):
             ids = torch.topk(output[0] if isinstance(output, tuple) else output, used, dim=-1).indices
         chosen.append(ids.sort(-1).values.tolist())
 
-    routers = ("mlp.gate", "feed_forward.gate", "mlp.router", "block_sparse_moe.router")
+    routers = ("mlp.gate", "feed_forward.gate", ".router")
     return [m.register_forward_hook(hook) for n, m in model.named_modules() if n.endswith(routers)]
 
 
@@ -727,6 +816,7 @@ def make(name, folder, kind="Q8_0"):
             p.data = p.data.half().float()
     if model.config.tie_word_embeddings:
         model.tie_weights()
+    model.config.split_experts = kind == "Q4_0"  # of gemma4: older files have gate and up apart
     ids = SpmVocab().encode(text)
     stem = os.path.join(folder, f"{name}.{kind}")
     sd = {k: v.numpy() for k, v in model.state_dict().items()}
