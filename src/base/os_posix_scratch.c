@@ -18,6 +18,8 @@ struct hearth_scratch {
 
 static int fail(const struct hearth_scratch *s, const char *what, struct hearth_error *err)
 {
+    if (errno == ENOENT)
+        return hearth_fail(err, HEARTH_E_IO, "%s: there is no such folder", s->folder);
     return hearth_fail(err, HEARTH_E_IO, "%s: cannot %s a scratch file: %s", s->folder, what,
                        strerror(errno));
 }

@@ -122,7 +122,11 @@ bool hearth_chat_load(struct chat *c, const char *path)
         c->answers = count_answers(c, all);
         hearth_cli_info("%zu messages from %s", json_array_size(messages), path);
     } else {
-        hearth_cli_error("%s: %s", path, all ? "no messages of a chat" : error.text);
+        if (!all && error.line < 0) // it cannot be read, and the text names it
+            hearth_cli_error("%s", error.text);
+        else
+            hearth_cli_error("%s is no chat that /save wrote: %s", path,
+                             all ? "it has no messages" : error.text);
     }
     json_decref(all);
     return ok;

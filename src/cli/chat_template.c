@@ -33,6 +33,21 @@ static int read_template(const struct hearth_options *o, const char *command, st
     return status;
 }
 
+// The built-in template of a model whose file has none: its family's, or ChatML.
+static const char *usual_template(const struct hearth_model *model)
+{
+    static const char *const families[][2] = {{"gemma3", "gemma"},
+                                              {"gemma4", "gemma"},
+                                              {"gpt-oss", "gpt-oss"},
+                                              {"phi3", "phi3"},
+                                              {"granitemoe", "granite"}};
+    const char *arch = hearth_model_info(model)->architecture;
+    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++)
+        if (!strcmp(arch, families[i][0]))
+            return families[i][1];
+    return "chatml";
+}
+
 int hearth_cli_open_template(struct hearth_chat_template **out, const struct hearth_options *o,
                              const char *command, const struct hearth_model *model)
 {
@@ -40,12 +55,12 @@ int hearth_cli_open_template(struct hearth_chat_template **out, const struct hea
     struct hearth_error err = {0};
     int status = read_template(o, command, &text);
     if (!status && !text.n && !hearth_model_chat_template(model)) {
+        const char *name = usual_template(model), *builtin = hearth_chat_builtin(name);
         hearth_cli_warn(
-            "%s has no chat template: it is taken for one of ChatML; --chat-template names another, and "
+            "%s has no chat template: it gets the built-in one named %s; --chat-template names another, and "
             "hearth run continues texts",
-            o->model);
-        const char *chatml = hearth_chat_builtin("chatml");
-        if (!hearth_buffer_add(&text, chatml, strlen(chatml) + 1))
+            o->model, name);
+        if (!hearth_buffer_add(&text, builtin, strlen(builtin) + 1))
             status = hearth_cli_error("no memory for the template");
     }
     if (!status && hearth_chat_template_open(out, model, text.n ? text.data : NULL, &err))

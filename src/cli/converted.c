@@ -35,7 +35,9 @@ void hearth_report_converted(const char *path, const struct hearth_recipe *recip
                     result->n_kept, result->n_kept == 1 ? "" : "s");
     if (result->n_fallback)
         hearth_cli_info(
-            "%" PRIu64 " %s a format of smaller blocks, or F16: %s rows are no multiple of %d numbers",
+            "%" PRIu64
+            " %s a format of smaller blocks, or F16: %s rows do not fill the blocks of the one that is usual "
+            "for %s in %s",
             result->n_fallback, result->n_fallback == 1 ? "matrix got" : "matrices got",
-            result->n_fallback == 1 ? "its" : "their", (int)hearth_type_info(recipe->type)->block_elems);
+            result->n_fallback == 1 ? "its" : "their", result->n_fallback == 1 ? "it" : "them", recipe->name);
 }

@@ -30,6 +30,7 @@ struct planning {
     struct hearth_error err;
     struct hearth_prospect at; // the budget that was asked for
     struct hearth_prospect curve[BUDGETS];
+    int n_ctx;
     int n_curve, knee; // knee: a point from which on more memory brings much less than before; -1: none
 };
 
@@ -133,11 +134,12 @@ static void print_next(struct planning *g)
 static void print_plan(struct planning *g)
 {
     const struct hearth_prospect *p = &g->at;
-    char ram[32];
+    char ram[32], least[64] = "";
     format_budget(ram, sizeof ram, p->ram);
+    if (p->ram <= hearth_outlook_least(g->outlook))
+        snprintf(least, sizeof least, ", the least for a context of %d tokens (-c)", g->n_ctx);
     print_machine(g);
-    printf("with %s of memory%s: %.2f tok/s, prompts of %d tokens or more %.1f tok/s\n", ram,
-           p->ram <= hearth_outlook_least(g->outlook) ? ", the least that it runs with" : "",
+    printf("with %s of memory%s: %.2f tok/s, prompts of %d tokens or more %.1f tok/s\n", ram, least,
            p->forecast.tokens_per_second, p->n_ubatch, p->prompt_tokens_per_second);
     if (p->kind == HEARTH_FIT_STREAMS)
         print_reading(g);
@@ -407,8 +409,8 @@ static int choose_at(struct planning *g, const struct hearth_session_params *par
     if (params->max_seqs > 1)
         snprintf(seqs, sizeof seqs, " for each of %d sequences (-np)", params->max_seqs);
     return hearth_cli_error(
-        "%s needs %s of memory at least with a context of %d tokens%s: --ram %s, or --ram min", o->model,
-        least, params->n_ctx, seqs, least);
+        "%s needs %s of memory at least with a context of %d tokens%s: --ram %s, or a smaller context (-c)",
+        o->model, least, params->n_ctx, seqs, least);
 }
 
 // The smallest budget for a speed; --ram is the most that it may be.
@@ -466,6 +468,10 @@ static int plan_model(struct planning *g)
               n_ctx = o->n_ctx > 0    ? (int)o->n_ctx
                       : o->n_ctx == 0 ? info->n_ctx_train
                                       : usual;
+    g->n_ctx = n_ctx;
+    if (n_ctx > info->n_ctx_train)
+        hearth_cli_warn("the model was trained for %d tokens of context; beyond that its text degrades",
+                        info->n_ctx_train);
     struct hearth_outlook_params params = {
         .session = hearth_cli_session_params(o, n_ctx, o->n_parallel > 0 ? (int)o->n_parallel : 1),
         .probe = &g->probe};

@@ -157,7 +157,8 @@ int hearth_suggest_command(const char *name)
     if (name[0] == '-' && owner(name))
         return hearth_cli_usage(NULL, "a command is missing before %s; did you mean hearth %s?", name,
                                 owner(name)->name);
-    if (nearest && is_near(best, name))
+    if (nearest &&
+        (is_near(best, name) || (best == 1 && strlen(name) > 1))) // no command has less than three letters
         return hearth_cli_usage(NULL, "unknown command %s; did you mean %s?", name, nearest);
     if (hearth_path_readable(name))
         return hearth_cli_usage(NULL, "%s is no command but a file: hearth run FILE or hearth chat FILE",

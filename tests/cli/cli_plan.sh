@@ -112,13 +112,17 @@ err_has " tok/s take --ram "
 err_has ": with --ram "
 run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --ram min --json -c 256
 [ "$(json "$tmp/out" ram_bytes)" = "$(json "$tmp/out" least_bytes)" ] || fail "--ram min is not the smallest budget"
+run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --ram min -c 256
+out_has " of memory, the least for a context of 256 tokens (-c): "
+run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" -c 64k
+err_has "tokens of context; beyond that its text degrades"
 run 1 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --ram 1M
 err_has "$tmp/pack.gguf needs "
 err_has " of memory at least with a context of 2048 tokens: --ram "
 run 1 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --ram 1M -c 300 -np 4
 err_has "with a context of 300 tokens for each of 4 sequences (-np): --ram "
 run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" -c 300 -np 4 \
-    --ram "$(sed -n 's/.*: --ram \([0-9]*M\), or --ram min$/\1/p' "$tmp/err")"
+    --ram "$(sed -n 's/.*: --ram \([0-9]*M\), or a smaller context (-c)$/\1/p' "$tmp/err")"
 run 1 plan "$tmp/pack.gguf" --machine "$golden/llama-mha.F32.gguf"
 err_has "too large for a probe"
 printf 'cores = 2\ncores = 3\n' >"$tmp/twice.txt"
