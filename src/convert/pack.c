@@ -768,7 +768,7 @@ static int check_kind(const struct packer *p)
     if (!hearth_arch_packs(p->arch))
         return hearth_fail(
             p->err, HEARTH_E_UNSUPPORTED,
-            "%s: packs of architecture %s are not supported; --ram streams its experts without "
+            "%s: packs of architecture %s are not supported; --ram streams such models without "
             "a pack",
             in, p->arch->name);
     return HEARTH_OK;

@@ -154,8 +154,9 @@ static void lay_out_matmul(struct hearth_session *s, struct hearth_arena *a)
     const size_t q = hp->latent.rank ? hearth_latent_widest(hp)
                                      : max_size((size_t)hp->n_head * dim, (size_t)hp->recurrence.n_values),
                  rank = hearth_sparse_mode_rank(&s->mode, s->model);
-    const size_t widest =
+    const size_t most =
         max_size(max_size(max_size(e, f), max_size(q, dim)), max_size(rank, hearth_ffn_shared(hp)));
+    const size_t widest = max_size(most, (size_t)hp->n_embd_layer);
     // Only what goes into experts has a row per slot.
     const size_t row = max_size(hearth_acts_bytes(widest), used * hearth_acts_bytes(max_size(e, f)));
     const size_t ranks = hearth_adapters_most_ranks(s->model->adapters);

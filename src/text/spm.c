@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // SentencePiece-style BPE. Spaces belong to words. The pair whose union has the best score merges first ("llama" in
-// GGUF), or the one that comes first in a list of merges ("gemma4"). Characters without a token are spelled in byte tokens. Source: the SentencePiece BPE model.
+// GGUF), or the one that comes first in a list of merges ("gemma4"). Characters without a token are spelled in byte
+// tokens. Source: the SentencePiece BPE model.
 //
 // Files write a space as U+2581. This code keeps text and pieces with plain spaces. U+2581 in a text becomes
 // a space too: the two could not be told apart anyway.

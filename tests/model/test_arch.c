@@ -541,7 +541,16 @@ static void test_gemma4(void **state)
     made.extra = NULL;
     m = open_made(&made, NULL);
     assert_true(hearth_has(&m->weights.layers[0].attn_v));
-    assert_true(hearth_heads_differ(&m->hp));
+    assert_int_not_equal(m->hp.head_dim, m->hp.head_dim_window);
+    hearth_model_close(&m);
+    made.two_widths = true;
+    m = open_made(&made, NULL);
+    struct hearth_session *s = NULL;
+    struct hearth_session_params params = hearth_session_params_default();
+    struct hearth_error err = {0};
+    params.sparsity_threshold = 0.1f;
+    assert_int_equal(hearth_session_open(&s, m, &params, &err), HEARTH_E_INVALID);
+    assert_non_null(strstr(err.message, "layers of 48 and of 96 neurons"));
     hearth_model_close(&m);
 }
 

@@ -23,7 +23,7 @@ enum {
 };
 // Latent attention.
 enum { MADE_LATENT = 32, MADE_ROT = 8, MADE_STILL = 12, MADE_VALUE = 16, MADE_Q_RANK = 20 };
-enum { MADE_GIVEN = 8 };
+enum { MADE_GIVEN = 56 }; // more than the width, and than neurons
 enum { MADE_REC_TAPS = 4, MADE_REC_KEYS = 1, MADE_REC_HEADS = 2, MADE_REC_DIM = 16 };
 enum { MADE_VOCAB = 272, MADE_EXPERTS = 6, MADE_USED = 2, MADE_CTX = 256, MADE_RANK = 24 };
 
