@@ -279,6 +279,17 @@ static inline bool have_uring(const char *path)
     return yes;
 }
 
+// Where storage is read in blocks of 4 KiB (Windows, some disks), a neuron of these small models takes as much
+// memory as many do: a budget has all of them in memory, or reads whole layers.
+static inline bool reads_large_blocks(const char *path)
+{
+    struct hearth_store *store = NULL;
+    OK(hearth_store_open(&store, path, &(struct hearth_store_params){.io = HEARTH_IO_PREAD}, &err));
+    const bool large = hearth_store_align(store) >= 4096;
+    hearth_store_close(&store);
+    return large;
+}
+
 // Too little is refused, and the budget named then will do: the floor, or what all weights take if that is
 // less.
 static inline void check_refusal(const char *path, enum hearth_sparsity sparsity, uint64_t least,
