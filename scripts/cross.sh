@@ -212,8 +212,9 @@ build_libmicrohttpd() {
 }
 
 build_hwloc() {
-    with_configure "$1" --disable-libxml2 --disable-pci --disable-opencl --disable-cuda --disable-nvml --disable-rsmi \
-        --disable-levelzero --disable-gl --disable-libudev --disable-cairo --disable-io --disable-plugins
+    # The library has the path of what the system leaves there in it: it is not to be one of this machine's.
+    with_configure "$1" --localstatedir=/var --disable-libxml2 --disable-pci --disable-opencl --disable-cuda \
+        --disable-nvml --disable-rsmi --disable-levelzero --disable-gl --disable-libudev --disable-cairo --disable-io --disable-plugins
     cp "$1/COPYING" "$root/licences/hwloc.txt"
 }
 
