@@ -361,15 +361,15 @@ static int open_neurons(void **state, const struct hearth_source_setup *setup, s
     size_t stride = 0;
     for (int i = 0; i < m->hp.n_layer; i++)
         stride = m->pack->layers[i].stride > stride ? m->pack->layers[i].stride : stride;
-    const uint32_t align = hearth_reader_align(setup->reader);
+    const size_t align = hearth_reader_align(setup->reader), unit = align > 4096 ? align : 4096;
     const struct hearth_weights_tests *tests = m->load.tests;
     const size_t chunk = tests && tests->piece_bytes ? tests->piece_bytes : CHUNK_BYTES;
     const size_t most = chunk / stride ? chunk / stride : 1;
     n->slab_bytes = tests ? tests->slab_bytes : 0;
     n->n_flights = tests && tests->flights ? tests->flights : HEARTH_NEURON_FLIGHTS;
     n->chunk_neurons = most < n->n_neurons ? (uint32_t)most : n->n_neurons;
-    n->buffer_bytes = hearth_round_up(n->chunk_neurons * stride + 2 * align, 4096);
-    n->group_bytes = hearth_round_up(HEARTH_READ_GROUP * stride + align, 4096);
+    n->buffer_bytes = hearth_round_up(n->chunk_neurons * stride + 2 * align, unit);
+    n->group_bytes = hearth_round_up(HEARTH_READ_GROUP * stride + align, unit);
     n->max_extents = n->buffer_bytes / HEARTH_READER_GAP + 2;
     n->n_spaces = (uint32_t)m->hp.n_layer * n->experts;
     int rc = open_region(n, &n->lists, lay_out_lists, "the list of spaces", err);
