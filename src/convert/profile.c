@@ -275,6 +275,10 @@ static int check_request(struct hearth_profiler *p, size_t n_tokens,
             "%s: with this model's activation every neuron is always active: a threshold has to say which "
             "ones are left out, for instance 40%%",
             m->info.path);
+    if (hearth_ffn_used(&m->hp) > UINT8_MAX)
+        return hearth_fail(p->err, HEARTH_E_UNSUPPORTED,
+                           "%s: a token uses %d experts, %d at most are supported here", m->info.path,
+                           hearth_ffn_used(&m->hp), UINT8_MAX);
     if (m->pack)
         return hearth_fail(p->err, HEARTH_E_INVALID,
                            "%s: this is a pack; make the profile with the model that it was made of",

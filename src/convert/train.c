@@ -339,6 +339,10 @@ static int check_request(const struct hearth_trainer *t)
     const int rc = check_model(t);
     if (rc)
         return rc;
+    if (hearth_ffn_used(&m->hp) > UINT8_MAX)
+        return hearth_fail(t->err, HEARTH_E_UNSUPPORTED,
+                           "%s: a token uses %d experts, %d at most are supported here", m->info.path,
+                           hearth_ffn_used(&m->hp), UINT8_MAX);
     if (m->hp.n_pos == 1)
         return hearth_fail(t->err, HEARTH_E_UNSUPPORTED,
                            "%s: the model knows one position; training takes windows of two tokens or more",

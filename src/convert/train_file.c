@@ -257,7 +257,8 @@ static bool is_left_out(const struct hearth_gguf_tensor *tensor)
 
 static bool is_ours(const struct hearth_str *key)
 {
-    static const char *const keys[] = {"hearth.sparse_threshold",
+    static const char *const keys[] = {"general.alignment", // the writer has its own
+                                       "hearth.sparse_threshold",
                                        "powerinfer.sparse_threshold",
                                        "hearth.pack.predictor_input",
                                        "split.no",
