@@ -79,12 +79,12 @@ static int sort(struct hearth_checkpoint *c, struct hearth_error *err)
 
 // ---- shards
 
-// A shard's name as the index has it: a plain file name, which cannot lead out of the folder.
+// A shard's name as the index has it: a plain file name, which on no system can lead out of the folder.
 static bool is_plain_name(const json_t *name)
 {
     const char *s = json_string_value(name);
-    return s && s[0] && strlen(s) == json_string_length(name) && !strchr(s, '/') && strcmp(s, "..") != 0 &&
-           strcmp(s, ".") != 0;
+    return s && s[0] && strlen(s) == json_string_length(name) && !strpbrk(s, "/\\:") &&
+           strcmp(s, "..") != 0 && strcmp(s, ".") != 0;
 }
 
 static bool is_open(const struct hearth_checkpoint *c, const char *path)

@@ -136,13 +136,22 @@ static int put_template(const struct put *p, const char *key, const json_t *text
     return hearth_gguf_put_str(p->w, key, json_string_value(text), json_string_length(text), p->err);
 }
 
-// Templates by name: the default one, and others that are listed.
+static bool is_there(const struct hearth_str *names, uint32_t n, const char *name)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (!strcmp(names[i].s, name))
+            return true;
+    return false;
+}
+
+// Templates by name: the default one, and others that are listed. Of those whose keys are the same the first one counts.
 static int put_templates(const struct put *p, const json_t *list)
 {
     enum { MAX_NAMES = 64 };
     struct hearth_str names[MAX_NAMES];
     char keys[MAX_NAMES][64];
     uint32_t n = 0;
+    bool has_default = false;
     int rc = HEARTH_OK;
     for (size_t i = 0; i < json_array_size(list) && !rc; i++) {
         const json_t *entry = json_array_get(list, i), *text = json_object_get(entry, "template");
@@ -150,14 +159,17 @@ static int put_templates(const struct put *p, const json_t *list)
         if (!name || !*name || strlen(name) > 32 || !json_is_string(text))
             continue;
         if (!strcmp(name, "default")) {
-            rc = put_template(p, "tokenizer.chat_template", text);
+            rc = has_default ? HEARTH_OK : put_template(p, "tokenizer.chat_template", text);
+            has_default = true;
         } else if (n < MAX_NAMES) {
             const int prefix = snprintf(keys[n], sizeof keys[n], "tokenizer.chat_template.%s", name);
             for (char *c = keys[n] + prefix - strlen(name); *c; c++)
                 if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", *c))
                     *c = '_';
-            rc = put_template(p, keys[n], text);
             const char *plain = keys[n] + prefix - strlen(name);
+            if (is_there(names, n, plain))
+                continue;
+            rc = put_template(p, keys[n], text);
             names[n++] = (struct hearth_str){plain, strlen(plain)};
         }
     }

@@ -9,8 +9,9 @@
 
 #include "base/memory.h"
 
-// Values are numbered. Limits keep hostile pickles from taking memory: a value costs at least a byte of the
-// pickle.
+// Values are numbered. Their limit keeps hostile pickles, of which each byte may be one, from taking memory: a tensor
+// takes about twenty.
+#define MAX_VALUES (UINT32_C(1) << 22)
 enum kind { MARK, PLAIN, INTEGER, TEXT, TUPLE, DICT, GLOBAL, STORAGE, TENSOR };
 
 // What a pickle may name.
@@ -93,6 +94,9 @@ static int push(struct machine *m, uint32_t value)
 
 static int push_new(struct machine *m, struct value v)
 {
+    if (m->n_values == MAX_VALUES)
+        return hearth_fail(m->err, HEARTH_E_FORMAT, "%s: its pickle has more than %u values", m->path,
+                           MAX_VALUES);
     if (!grow((void **)&m->values, m->n_values, &m->cap_values, sizeof *m->values))
         return no_memory(m);
     m->values[m->n_values] = v;

@@ -465,6 +465,8 @@ static void test_refusals(void **state)
                    HEARTH_E_UNSUPPORTED, "layers without experts");
     REFUSED_CHANGE("llama", "model.safetensors.index.json", "\"model-00001", "\"../model-00001",
                    HEARTH_E_FORMAT, "is no name of a file here");
+    REFUSED_CHANGE("llama", "model.safetensors.index.json", "\"model-00001", "\"..\\\\model-00001",
+                   HEARTH_E_FORMAT, "is no name of a file here"); // on every system
     REFUSED_CHANGE("llama", "model.safetensors.index.json", "\"model-00001", "\"model-00003", HEARTH_E_IO,
                    "model-00003-of-00002.safetensors is missing");
     REFUSED_CHANGE("llama", "tokenizer.json", "{1,3}", "{1,4}", HEARTH_E_UNSUPPORTED,
@@ -758,6 +760,30 @@ static void test_added_tokens(void **state)
     hearth_model_close(&model);
 }
 
+// Of templates whose names become the same key the first one counts.
+static void test_templates(void **state)
+{
+    (void)state;
+    struct hearth_gguf *g;
+    make_hf("opt");
+    change(
+        "tokenizer_config.json", "{",
+        "{\"chat_template\":[{\"name\":\"default\",\"template\":\"a\"},{\"name\":\"tool_use\",\"template\":\"b\"},"
+        "{\"name\":\"tool-use\",\"template\":\"c\"},{\"name\":\"default\",\"template\":\"d\"}],");
+    CHECK(convert_changed(&(struct hearth_convert_params){0}, &check_error));
+    CHECK(hearth_gguf_open(&g, in_folder("out.gguf"), &check_error));
+    static const struct {
+        const char *key, *text;
+    } wanted[] = {{"tokenizer.chat_template", "a"}, {"tokenizer.chat_template.tool_use", "b"}};
+    for (size_t i = 0; i < 2; i++) {
+        struct hearth_str text;
+        CHECK(hearth_gguf_str(g, wanted[i].key, true, &text, &check_error));
+        assert_int_equal(text.n, 1);
+        assert_int_equal(text.s[0], wanted[i].text[0]);
+    }
+    hearth_gguf_close(&g);
+}
+
 static int end(void **state)
 {
     empty_hf_folder();
@@ -773,7 +799,7 @@ int main(void)
         cmocka_unit_test(test_stopped),        cmocka_unit_test(test_activations),
         cmocka_unit_test(test_token_types),    cmocka_unit_test(test_added_tokens),
         cmocka_unit_test(test_silent_configs), cmocka_unit_test(test_published_configs),
-        cmocka_unit_test(test_outer_configs),
+        cmocka_unit_test(test_outer_configs),  cmocka_unit_test(test_templates),
     };
     return cmocka_run_group_tests(tests, make_folder, end);
 }
