@@ -124,14 +124,18 @@ static bool keep_echoes(struct hearth_exchange *x, const struct hearth_prompt_li
     if (!hearth_request_bool(x, "echo", &x->echo) || !x->echo)
         return !x->finished;
     x->echoes = calloc((size_t)prompts->n, sizeof *x->echoes);
-    x->n_echoes = x->echoes ? prompts->n : 0;
+    if (!x->echoes) {
+        hearth_exchange_error(x, 500, NULL, "out of memory");
+        return false;
+    }
+    x->n_echoes = prompts->n;
     for (int i = 0; i < x->n_echoes; i++) {
         const struct hearth_prompt *prompt = &prompts->items[i];
         const int bos = prompt->n && prompt->tokens[0] == hearth_token_bos(model); // is no part of the text
         if (!hearth_prompt_text(model, prompt->tokens + bos, prompt->n - bos, &x->echoes[i]))
             x->out.failed = true;
     }
-    return x->echoes != NULL;
+    return true;
 }
 
 static void generate(struct hearth_exchange *x, const struct hearth_prompt_list *prompts, bool streams)

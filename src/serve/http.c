@@ -228,7 +228,8 @@ static void ping_silent(struct hearth_http *http)
     const uint64_t now = hearth_now_ns();
     const uint64_t interval = (uint64_t)http->server->params->ping_interval * 1000000000u;
     for (struct client *c = http->clients; c && interval; c = c->next) {
-        if (!c->x.streams || now - atomic_load(&c->last_ns) < interval)
+        const uint64_t last = atomic_load(&c->last_ns); // it may be later than `now`
+        if (!c->x.streams || last > now || now - last < interval)
             continue;
         atomic_store(&c->last_ns, now);
         atomic_store(&c->ping, true);

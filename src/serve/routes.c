@@ -61,8 +61,10 @@ const struct hearth_route *hearth_route_find(const char *path, const char *metho
     for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
         if (!is_path(routes[i].path, path))
             continue;
-        if (is_method(routes[i].method, method))
+        if (is_method(routes[i].method, method)) {
+            *allow = NULL;
             return &routes[i];
+        }
         *allow = routes[i].method;
     }
     return NULL;

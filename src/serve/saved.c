@@ -137,7 +137,6 @@ void hearth_saved_act(struct hearth_scheduler *s)
     pthread_mutex_lock(&s->mutex);
     struct hearth_slot_errand *e = s->errands;
     s->errands = NULL;
-    s->n_errands = 0;
     pthread_mutex_unlock(&s->mutex);
     while (e) {
         struct hearth_slot_errand *next = e->next;
@@ -146,6 +145,7 @@ void hearth_saved_act(struct hearth_scheduler *s)
         const int rc = busy ? 0 : act(s, e, e->err);
         pthread_mutex_lock(&s->mutex);
         e->ns = hearth_now_ns() - start;
+        s->n_errands--;
         e->outcome = busy ? HEARTH_SLOT_BUSY : rc ? HEARTH_SLOT_FAILED : HEARTH_SLOT_DONE;
         s->info.n_prefixes = hearth_prefixes_count(s->prefixes);
         hearth_session_kv_stats(s->session, &s->info.kv, sizeof s->info.kv);
