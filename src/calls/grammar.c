@@ -68,10 +68,13 @@ static void add_object(struct rules *r, const char *name, int arguments)
         snprintf(part, sizeof part, "{\"%s\": ", f->arguments_key);
         literal(r, part);
         hearth_text_format(&r->text, "r%d space ", arguments);
-        snprintf(part, sizeof part, ", \"name\": \"%.200s\"", name);
-        literal(r, part);
+        literal(r, ", \"name\": \"");
+        literal(r, name);
+        literal(r, "\"");
     } else {
-        snprintf(part, sizeof part, "{\"name\": \"%.100s\", \"%s\": ", name, f->arguments_key);
+        literal(r, "{\"name\": \"");
+        literal(r, name);
+        snprintf(part, sizeof part, "\", \"%s\": ", f->arguments_key);
         literal(r, part);
         hearth_text_format(&r->text, "r%d space ", arguments);
     }
@@ -82,11 +85,11 @@ static void add_object(struct rules *r, const char *name, int arguments)
 
 static void add_named(struct rules *r, const char *name, int arguments)
 {
-    char part[256];
-    snprintf(part, sizeof part, r->f->numbered ? "functions.%.200s:" : "%.200s", name);
-    literal(r, part);
     if (r->f->numbered)
-        hearth_text_add(&r->text, "[0-9]{1,3} ");
+        literal(r, "functions.");
+    literal(r, name);
+    if (r->f->numbered)
+        hearth_text_add(&r->text, "\":\" [0-9]{1,3} ");
     literal(r, r->f->between);
     add_last(r, arguments);
 }
@@ -131,7 +134,8 @@ static void add_field(struct rules *r, struct hearth_text *t, int tool, int i, c
     literal_to(r, t, f->field);
     literal_to(r, t, name);
     literal_to(r, t, f->field_middle);
-    const bool is_text = hearth_call_is_text(schema), is_free = is_text && !json_object_get(schema, "enum");
+    const bool is_text = hearth_call_is_text(schema),
+               is_free = is_text && !json_array_size(json_object_get(schema, "enum"));
     if (is_text && !is_free) {
         const json_t *values = json_object_get(schema, "enum");
         for (size_t k = 0; k < json_array_size(values); k++) {
@@ -180,14 +184,13 @@ static void add_fields(struct rules *r, const json_t *function)
 // The name may come before the channel or behind it.
 static void add_message(struct rules *r, const char *name, int arguments)
 {
-    char to[256];
-    snprintf(to, sizeof to, " to=functions.%.200s", name);
     hearth_text_add(&r->text, "(");
-    literal(r, to);
+    literal(r, " to=functions.");
+    literal(r, name);
     literal(r, "<|channel|>commentary");
     hearth_text_add(&r->text, "| ");
-    literal(r, "<|channel|>commentary");
-    literal(r, to);
+    literal(r, "<|channel|>commentary to=functions.");
+    literal(r, name);
     hearth_text_add(&r->text, ") (");
     literal(r, " <|constrain|>json");
     hearth_text_add(&r->text, "| \" json\")? ");

@@ -9,6 +9,8 @@
 
 // Pairs that two lists of alternatives make at most.
 #define MAX_PAIRS 1000
+// Values of two lists that are compared with each other: about a second.
+#define MAX_COMPARED 10000000
 
 // ---- references
 
@@ -72,6 +74,11 @@ static bool contains(const json_t *list, const json_t *value)
     return false;
 }
 
+static bool are_few(const json_t *a, const json_t *b)
+{
+    return !json_array_size(b) || json_array_size(a) <= MAX_COMPARED / json_array_size(b);
+}
+
 // A "type", which may be a single name, as a list.
 static json_t *as_list(const json_t *v)
 {
@@ -82,7 +89,7 @@ static json_t *common_types(const json_t *a, const json_t *b)
 {
     json_t *x = as_list(a), *y = as_list(b), *out = json_array(), *integer = json_string("integer"),
            *number = json_string("number");
-    for (size_t i = 0; i < json_array_size(x); i++) {
+    for (size_t i = 0; are_few(x, y) && i < json_array_size(x); i++) {
         json_t *type = json_array_get(x, i);
         if (contains(y, type) || (json_equal(type, integer) && contains(y, number)))
             json_array_append(out, type);
@@ -98,8 +105,8 @@ static json_t *common_types(const json_t *a, const json_t *b)
 
 static json_t *common_values(const json_t *a, const json_t *b)
 {
-    json_t *out = json_array();
-    for (size_t i = 0; i < json_array_size(a); i++)
+    json_t *out = are_few(a, b) ? json_array() : NULL;
+    for (size_t i = 0; out && i < json_array_size(a); i++)
         if (contains(b, json_array_get(a, i)))
             json_array_append(out, json_array_get(a, i));
     return out;
@@ -107,8 +114,8 @@ static json_t *common_values(const json_t *a, const json_t *b)
 
 static json_t *all_names(const json_t *a, const json_t *b)
 {
-    json_t *out = json_copy((json_t *)(uintptr_t)a);
-    for (size_t i = 0; i < json_array_size(b); i++)
+    json_t *out = are_few(a, b) ? json_copy((json_t *)(uintptr_t)a) : NULL;
+    for (size_t i = 0; out && i < json_array_size(b); i++)
         if (!contains(out, json_array_get(b, i)))
             json_array_append(out, json_array_get(b, i));
     return out;
@@ -237,7 +244,8 @@ static int set_word(struct hearth_conversion *c, json_t *merged, const char *wor
     else
         made = merge_word(word, known, value);
     if (!made)
-        return hearth_schema_fail(c, HEARTH_E_UNSUPPORTED, "two different values of %s for one place", word);
+        return hearth_schema_fail(c, HEARTH_E_UNSUPPORTED,
+                                  "two different values of %s for one place, or very many", word);
     return json_object_set_new(merged, word, made) ? hearth_schema_no_memory(c) : HEARTH_OK;
 }
 

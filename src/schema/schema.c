@@ -347,12 +347,19 @@ static int convert_array(struct hearth_conversion *c, const json_t *schema)
 
 // ---- objects
 
+// Bytes of a property's name, where others must differ from it.
+#define MAX_NAME 1000
+
 // Rule of what may come behind the first `at` bytes, which names[0..n) have in common, so that it becomes
 // none of these names. They are sorted.
 static int other_names(struct hearth_conversion *c, const char **names, size_t n, size_t at)
 {
     struct hearth_text body = {0}, firsts = {0};
     size_t i = 0;
+    if (at > MAX_NAME) // a rule for each of its characters, and a call within a call
+        return hearth_schema_fail(c, HEARTH_E_UNSUPPORTED,
+                                  "a property's name of more than %d bytes beside others that may be added",
+                                  MAX_NAME);
     if (names[0][at]) // else the empty rest would make it that name
         hearth_text_add(&body, "\"\" | ");
     else
@@ -680,7 +687,7 @@ static int convert_any_of(struct hearth_conversion *c, const json_t *schema, con
     json_t *rest = without(c, schema, word), *part;
     struct hearth_text body = {0};
     size_t i;
-    int rc = rest ? HEARTH_OK : HEARTH_E_MEMORY;
+    int rc = rest ? HEARTH_OK : c->err->code;
     if (!json_is_array(list) || !json_array_size(list) || json_array_size(list) > MAX_ALTERNATIVES)
         return hearth_schema_fail(c, HEARTH_E_FORMAT, "%s must be a list of 1 to %d schemas", word,
                                   MAX_ALTERNATIVES);

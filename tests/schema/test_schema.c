@@ -136,6 +136,28 @@ static void test_refusals(void **state)
     free(gbnf);
 }
 
+// Schemas that would take the stack, or hours.
+static void test_large(void **state)
+{
+    (void)state;
+    enum { NAME = 60000, VALUES = 5000 };
+    char *gbnf, *text = malloc(NAME + 200 + (size_t)VALUES * 2 * 8);
+    assert_non_null(text);
+    size_t n = (size_t)sprintf(text, "{\"type\":\"object\",\"properties\":{\"");
+    memset(text + n, 'a', NAME);
+    n += NAME;
+    n += (size_t)sprintf(text + n, "\":{}},\"additionalProperties\":true}");
+    REFUSED(hearth_schema_to_gbnf(&gbnf, text, n, &check_error), HEARTH_E_UNSUPPORTED,
+            "name of more than 1000 bytes");
+    n = (size_t)sprintf(text, "{\"allOf\":[{\"enum\":[0");
+    for (int i = 1; i < 2 * VALUES; i++)
+        n += (size_t)sprintf(text + n, i == VALUES ? "]},{\"enum\":[%d" : ",%d", i);
+    n += (size_t)sprintf(text + n, "]}]}");
+    REFUSED(hearth_schema_to_gbnf(&gbnf, text, n, &check_error), HEARTH_E_UNSUPPORTED,
+            "two different values of enum");
+    free(text);
+}
+
 static void test_any_object(void **state)
 {
     (void)state;
@@ -314,9 +336,8 @@ static void test_generation(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_documents),  cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_any_object), cmocka_unit_test(test_ends),
-        cmocka_unit_test(test_generation),
+        cmocka_unit_test(test_documents),  cmocka_unit_test(test_refusals), cmocka_unit_test(test_large),
+        cmocka_unit_test(test_any_object), cmocka_unit_test(test_ends),     cmocka_unit_test(test_generation),
     };
     return cmocka_run_group_tests(tests, load, unload);
 }
