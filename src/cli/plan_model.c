@@ -134,13 +134,13 @@ static void print_next(struct planning *g)
 static void print_plan(struct planning *g)
 {
     const struct hearth_prospect *p = &g->at;
-    char ram[32], least[64] = "";
+    char ram[32];
     format_budget(ram, sizeof ram, p->ram);
-    if (p->ram <= hearth_outlook_least(g->outlook))
-        snprintf(least, sizeof least, ", the least for a context of %d tokens (-c)", g->n_ctx);
     print_machine(g);
-    printf("with %s of memory%s: %.2f tok/s, prompts of %d tokens or more %.1f tok/s\n", ram, least,
+    printf("with %s of memory: %.2f tok/s, prompts of %d tokens or more %.1f tok/s\n", ram,
            p->forecast.tokens_per_second, p->n_ubatch, p->prompt_tokens_per_second);
+    if (p->ram <= hearth_outlook_least(g->outlook))
+        printf("  this is the least for a context of %d tokens (-c)\n", g->n_ctx);
     if (p->kind == HEARTH_FIT_STREAMS)
         print_reading(g);
     print_choices(g);

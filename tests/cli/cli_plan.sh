@@ -113,7 +113,7 @@ err_has ": with --ram "
 run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --ram min --json -c 256
 [ "$(json "$tmp/out" ram_bytes)" = "$(json "$tmp/out" least_bytes)" ] || fail "--ram min is not the smallest budget"
 run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --ram min -c 256
-out_has " of memory, the least for a context of 256 tokens (-c): "
+out_has "  this is the least for a context of 256 tokens (-c)"
 run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" -c 64k
 err_has "tokens of context; beyond that its text degrades"
 run 1 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --ram 1M

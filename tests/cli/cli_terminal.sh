@@ -241,6 +241,7 @@ screen end <<'END'
 hearth: warning: m.gguf has no predictors, .*
 .*
 .*
+.*
 hearth: N B -> N B: .*
 hearth: ffn_down was .*
 .*
