@@ -74,9 +74,9 @@ static bool contains(const json_t *list, const json_t *value)
     return false;
 }
 
-static bool are_few(const json_t *a, const json_t *b)
+static bool are_few(size_t n, size_t times)
 {
-    return !json_array_size(b) || json_array_size(a) <= MAX_COMPARED / json_array_size(b);
+    return !times || n <= MAX_COMPARED / times;
 }
 
 // A "type", which may be a single name, as a list.
@@ -89,7 +89,8 @@ static json_t *common_types(const json_t *a, const json_t *b)
 {
     json_t *x = as_list(a), *y = as_list(b), *out = json_array(), *integer = json_string("integer"),
            *number = json_string("number");
-    for (size_t i = 0; are_few(x, y) && i < json_array_size(x); i++) {
+    const bool few = are_few(json_array_size(x), json_array_size(y));
+    for (size_t i = 0; few && i < json_array_size(x); i++) {
         json_t *type = json_array_get(x, i);
         if (contains(y, type) || (json_equal(type, integer) && contains(y, number)))
             json_array_append(out, type);
@@ -100,12 +101,16 @@ static json_t *common_types(const json_t *a, const json_t *b)
     json_decref(y);
     json_decref(integer);
     json_decref(number);
+    if (!few) {
+        json_decref(out);
+        return NULL;
+    }
     return out;
 }
 
 static json_t *common_values(const json_t *a, const json_t *b)
 {
-    json_t *out = are_few(a, b) ? json_array() : NULL;
+    json_t *out = are_few(json_array_size(a), json_array_size(b)) ? json_array() : NULL;
     for (size_t i = 0; out && i < json_array_size(a); i++)
         if (contains(b, json_array_get(a, i)))
             json_array_append(out, json_array_get(a, i));
@@ -114,7 +119,9 @@ static json_t *common_values(const json_t *a, const json_t *b)
 
 static json_t *all_names(const json_t *a, const json_t *b)
 {
-    json_t *out = are_few(a, b) ? json_copy((json_t *)(uintptr_t)a) : NULL;
+    const size_t most =
+        json_array_size(a) + json_array_size(b); // each of b is looked for in what there is by then
+    json_t *out = are_few(most, json_array_size(b)) ? json_copy((json_t *)(uintptr_t)a) : NULL;
     for (size_t i = 0; out && i < json_array_size(b); i++)
         if (!contains(out, json_array_get(b, i)))
             json_array_append(out, json_array_get(b, i));

@@ -155,6 +155,13 @@ static void test_large(void **state)
     n += (size_t)sprintf(text + n, "]}]}");
     REFUSED(hearth_schema_to_gbnf(&gbnf, text, n, &check_error), HEARTH_E_UNSUPPORTED,
             "two different values of enum");
+    // Names that one side requires and the other has not.
+    n = (size_t)sprintf(text, "{\"allOf\":[{\"required\":[\"x\"]},{\"required\":[\"0\"");
+    for (int i = 1; i < VALUES; i++)
+        n += (size_t)sprintf(text + n, ",\"%d\"", i);
+    n += (size_t)sprintf(text + n, "]}]}");
+    REFUSED(hearth_schema_to_gbnf(&gbnf, text, n, &check_error), HEARTH_E_UNSUPPORTED,
+            "two different values of required");
     free(text);
 }
 
