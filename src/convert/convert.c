@@ -250,6 +250,21 @@ static void count(struct converter *c, size_t i)
         c->result.n_matrices[choice->type]++;
 }
 
+// A matrix that recipes leave as it is, and llama.cpp's converter does not make F32 of: it stays as it is in the
+// checkpoint, in 16 bits where the file is to have 16 bits.
+static void choose_for_delicate(struct converter *c, size_t i)
+{
+    const struct hearth_hf_tensor *t = &c->tensors.items[i];
+    if (!c->choices[i].kept || strcmp(t->name, "per_layer_model_proj.weight") != 0)
+        return;
+    const char *wanted = c->params->recipe->name;
+    const uint32_t own = c->tensors.pieces[t->first_piece].from->type;
+    c->choices[i].type = !strcmp(wanted, "F32")    ? HEARTH_TYPE_F32
+                         : !strcmp(wanted, "F16")  ? HEARTH_TYPE_F16
+                         : !strcmp(wanted, "BF16") ? HEARTH_TYPE_BF16
+                                                   : own;
+}
+
 static int choose_types(struct converter *c)
 {
     const size_t n = c->tensors.n;
@@ -272,8 +287,10 @@ static int choose_types(struct converter *c)
                                               .tensors = c->as_f32,
                                               .n_tensors = n};
     const int rc = hearth_recipe_choose_for(c->params->recipe, c->params->pure, &model, c->choices, c->err);
-    for (size_t i = 0; i < n && !rc; i++)
+    for (size_t i = 0; i < n && !rc; i++) {
+        choose_for_delicate(c, i);
         count(c, i);
+    }
     return rc;
 }
 

@@ -147,6 +147,30 @@ static int read_llama3(struct hearth_hf_model *m, const json_t *rope, struct hea
     return rc;
 }
 
+// Of layers without a window, where the others have heads of another size.
+static int read_full_rope(struct hearth_hf_model *m, const json_t *rope, const char *type, double share,
+                          struct hearth_error *err)
+{
+    double factor = 1;
+    m->rope_share = 1;
+    if (!strcmp(type, "proportional")) {
+        m->rope = HEARTH_HF_ROPE_PROPORTIONAL;
+        m->rope_share = share;
+    } else if (strcmp(type, "default") != 0) {
+        return unsupported(m, "rope_parameters",
+                           "rotations that are neither default nor proportional are "
+                           "not supported in this family",
+                           err);
+    }
+    const int rc = hearth_json_f64(&m->config, rope, "factor", false, &factor, err);
+    if (rc)
+        return rc;
+    return factor == 1 && share >= 0 && share <= 1
+               ? HEARTH_OK
+               : unsupported(m, "rope_parameters",
+                             "a rotation with a factor, or of more than a whole head, is not supported", err);
+}
+
 static int read_rope_type(struct hearth_hf_model *m, const json_t *rope, const char *type,
                           struct hearth_error *err)
 {
@@ -223,8 +247,9 @@ static int read_rope(struct hearth_hf_model *m, struct hearth_error *err)
     }
     if (json_object_get(rope, "mrope_section") && !m->family->rope_partial)
         return unsupported(m, "rope_scaling", "rotations of images are not supported", err);
-    const char *type = "default";
-    double share = or_else(m->family->defaults.rope_share, 1);
+    const bool by_heads = m->family->window_heads, silent = !json_is_object(rope);
+    const char *type = by_heads && silent ? "proportional" : "default";
+    double share = by_heads && !silent ? 1 : or_else(m->family->defaults.rope_share, 1);
     m->rope_theta = or_else(m->family->defaults.rope_theta, 10000);
     int rc = hearth_json_f64(&m->config, root, "rope_theta", false, &m->rope_theta, err);
     if (!rc)
@@ -233,7 +258,7 @@ static int read_rope(struct hearth_hf_model *m, struct hearth_error *err)
         rc = hearth_json_f64(&m->config, root, "partial_rotary_factor", false, &share, err);
     if (!rc)
         rc = hearth_json_f64(&m->config, rope, "partial_rotary_factor", false, &share, err);
-    if (!rc && share != 1)
+    if (!rc && share != 1 && !by_heads)
         rc = m->family->rope_partial ? read_part(m, rope, share, err)
                                      : unsupported(m, "partial_rotary_factor",
                                                    "heads that are rotated in part are not supported", err);
@@ -246,6 +271,8 @@ static int read_rope(struct hearth_hf_model *m, struct hearth_error *err)
         rc = hearth_json_str(&m->config, rope, "type", false, &type, err);
     if (!rc)
         rc = hearth_json_str(&m->config, rope, "rope_type", false, &type, err);
+    if (!rc && by_heads)
+        return read_full_rope(m, rope, type, share, err);
     return rc ? rc : read_rope_type(m, rope, type, err);
 }
 
@@ -282,7 +309,7 @@ static int read_window(struct hearth_hf_model *m, struct hearth_error *err)
     if (!json_is_null(json_object_get(root, "sliding_window"))) // which says that there is none
         m->window = m->family->defaults.window;
     int rc = u32(m, "sliding_window", false, &m->window, err);
-    if (rc || !m->window)
+    if (rc || !m->window || m->family->window_heads)
         return rc;
     size_t i, sliding = 0;
     json_array_foreach(types, i, type) sliding += hearth_json_is(type, "sliding_attention");
@@ -464,6 +491,10 @@ static void put_rope(struct putting *p)
     put_given(p, "rope.freq_base_swa", m->rope_theta_window);
     if (m->n_rot)
         put_u32(p, "rope.dimension_count", m->n_rot);
+    if (m->family->window_heads) {
+        put_u32(p, "rope.dimension_count", m->full_head_dim);
+        put_u32(p, "rope.dimension_count_swa", m->head_dim);
+    }
     if (m->sections[0] && !p->rc)
         p->rc = hearth_gguf_put_array(p->w, hearth_hf_key(m, "rope.dimension_sections"), HEARTH_GGUF_I32,
                                       m->sections, 4, p->err);
@@ -513,27 +544,66 @@ static void put_recurrence(struct putting *p)
     put_u32(p, "ssm.inner_size", m->rec_heads * m->rec_dim);
 }
 
+static void put_array(struct putting *p, const char *name, enum hearth_gguf_type type, const void *items)
+{
+    if (!p->rc)
+        p->rc = hearth_gguf_put_array(p->w, hearth_hf_key(p->m, name), type, items, p->m->n_layer, p->err);
+}
+
 // Of layers that differ, a number for each: those that do not attend have none.
 static void put_kv_heads(struct putting *p)
 {
     const struct hearth_hf_model *m = p->m;
+    const bool by_kind = m->family->window_heads && m->full_head_kv != m->n_head_kv;
     uint32_t heads[4096];
-    if (!m->n_taps || m->family->has_delta) {
+    if (!by_kind && (!m->n_taps || m->family->has_delta)) {
         put_u32(p, "attention.head_count_kv", m->n_head_kv);
         return;
     }
     for (uint32_t i = 0; i < m->n_layer; i++)
-        heads[i] = hearth_hf_is_recurrent(m, i) ? 0 : m->n_head_kv;
-    if (!p->rc)
-        p->rc = hearth_gguf_put_array(p->w, hearth_hf_key(m, "attention.head_count_kv"), HEARTH_GGUF_U32,
-                                      heads, m->n_layer, p->err);
+        heads[i] = hearth_hf_is_recurrent(m, i) ? 0 : hearth_hf_heads_kv(m, i);
+    put_array(p, "attention.head_count_kv", by_kind ? HEARTH_GGUF_I32 : HEARTH_GGUF_U32, heads);
+}
+
+static void put_neurons(struct putting *p)
+{
+    const struct hearth_hf_model *m = p->m;
+    uint32_t neurons[4096];
+    if (!m->wide_borrowers) {
+        if (m->n_ff)
+            put_u32(p, "feed_forward_length", m->n_ff);
+        return;
+    }
+    for (uint32_t i = 0; i < m->n_layer; i++)
+        neurons[i] = hearth_hf_neurons(m, i);
+    put_array(p, "feed_forward_length", HEARTH_GGUF_I32, neurons);
+}
+
+// Heads of layers without a window, and of those with one, and what else such models have.
+static void put_kinds(struct putting *p)
+{
+    const struct hearth_hf_model *m = p->m;
+    uint8_t windowed[4096];
+    for (uint32_t i = 0; i < m->n_layer; i++)
+        windowed[i] = hearth_hf_is_windowed(m, i);
+    put_array(p, "attention.sliding_window_pattern", HEARTH_GGUF_BOOL, windowed);
+    put_u32(p, "attention.key_length", m->full_head_dim);
+    put_u32(p, "attention.value_length", m->full_head_dim);
+    put_u32(p, "attention.key_length_swa", m->head_dim);
+    put_u32(p, "attention.value_length_swa", m->head_dim);
+    put_u32(p, "attention.shared_kv_layers", m->n_borrowing);
+    put_u32(p, "embedding_length_per_layer_input", m->n_embd_layer);
+    put_given(p, "final_logit_softcapping", m->logit_cap);
 }
 
 // What an architecture computes unless the file names another activation.
 static const char *own_activation(const struct hearth_hf_model *m)
 {
-    static const char *const own[][2] = {
-        {"bamboo", "drelu"}, {"falcon", "gelu"}, {"opt", "relu"}, {"gemma3", "gelu_tanh"}};
+    static const char *const own[][2] = {{"bamboo", "drelu"},
+                                         {"falcon", "gelu"},
+                                         {"opt", "relu"},
+                                         {"gemma3", "gelu_tanh"},
+                                         {"gemma4", "gelu_tanh"}};
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
         if (!strcmp(own[i][0], m->family->arch))
             return own[i][1];
@@ -547,11 +617,12 @@ int hearth_hf_model_put(const struct hearth_hf_model *m, bool has_predictors, st
     put_u32(&p, "block_count", m->n_layer);
     put_u32(&p, "context_length", m->n_ctx);
     put_u32(&p, "embedding_length", m->n_embd);
-    if (m->n_ff)
-        put_u32(&p, "feed_forward_length", m->n_ff);
+    put_neurons(&p);
     put_u32(&p, "attention.head_count", m->n_head);
     put_kv_heads(&p);
-    if (m->own_head_dim) {
+    if (m->family->window_heads) {
+        put_kinds(&p);
+    } else if (m->own_head_dim) {
         put_u32(&p, "attention.key_length", m->head_dim);
         put_u32(&p, "attention.value_length", m->head_dim);
     }

@@ -175,6 +175,54 @@ static const struct hearth_hf_map gemma3_layer[] = {
     {0},
 };
 
+#define OF_EXPERTS(from, to, order)                                                                          \
+    {                                                                                                        \
+        from, to, HEARTH_HF_EXPERTS, order                                                                   \
+    }
+#define OF_TOKENS(from, to)                                                                                  \
+    {                                                                                                        \
+        from, to, HEARTH_HF_TOKEN_GIVES, HEARTH_HF_SAME                                                      \
+    }
+
+static const struct hearth_hf_map gemma4_globals[] = {
+    SAME("embed_tokens.weight", "token_embd.weight"),
+    SAME("norm.weight", "output_norm.weight"),
+    {"lm_head.weight", "output.weight", HEARTH_HF_HEAD, HEARTH_HF_SAME},
+    OF_TOKENS("embed_tokens_per_layer.weight", "per_layer_token_embd.weight"),
+    OF_TOKENS("per_layer_model_projection.weight", "per_layer_model_proj.weight"),
+    OF_TOKENS("per_layer_projection_norm.weight", "per_layer_proj_norm.weight"),
+    {0},
+};
+
+static const struct hearth_hf_map gemma4_layer[] = {
+    SAME("input_layernorm.weight", "attn_norm.weight"),
+    SAME("post_attention_layernorm.weight", "post_attention_norm.weight"),
+    SAME("pre_feedforward_layernorm.weight", "ffn_norm.weight"),
+    SAME("post_feedforward_layernorm.weight", "post_ffw_norm.weight"),
+    SAME("self_attn.q_proj.weight", "attn_q.weight"),
+    SAME("self_attn.q_norm.weight", "attn_q_norm.weight"),
+    {"self_attn.k_proj.weight", "attn_k.weight", HEARTH_HF_OWN_KEYS, HEARTH_HF_SAME},
+    {"self_attn.k_norm.weight", "attn_k_norm.weight", HEARTH_HF_OWN_KEYS, HEARTH_HF_SAME},
+    {"self_attn.v_proj.weight", "attn_v.weight", HEARTH_HF_OWN_VALUES, HEARTH_HF_SAME},
+    OUTPUT,
+    SAME("mlp.gate_proj.weight", "ffn_gate.weight"),
+    SAME("mlp.up_proj.weight", "ffn_up.weight"),
+    SAME("mlp.down_proj.weight", "ffn_down.weight"),
+    OF_EXPERTS("pre_feedforward_layernorm_2.weight", "pre_ffw_norm_2.weight", HEARTH_HF_SAME),
+    OF_EXPERTS("post_feedforward_layernorm_1.weight", "post_ffw_norm_1.weight", HEARTH_HF_SAME),
+    OF_EXPERTS("post_feedforward_layernorm_2.weight", "post_ffw_norm_2.weight", HEARTH_HF_SAME),
+    OF_EXPERTS("router.proj.weight", "ffn_gate_inp.weight", HEARTH_HF_SAME),
+    OF_EXPERTS("router.scale", "ffn_gate_inp.scale", HEARTH_HF_SAME),
+    OF_EXPERTS("router.per_expert_scale", "ffn_down_exps.scale", HEARTH_HF_SAME),
+    OF_EXPERTS("experts.gate_up_proj", "ffn_gate_up_exps.weight", HEARTH_HF_SAME),
+    OF_EXPERTS("experts.down_proj", "ffn_down_exps.weight", HEARTH_HF_SAME),
+    OF_TOKENS("per_layer_input_gate.weight", "inp_gate.weight"),
+    OF_TOKENS("per_layer_projection.weight", "proj.weight"),
+    OF_TOKENS("post_per_layer_input_norm.weight", "post_norm.weight"),
+    MAYBE("layer_scalar", "layer_output_scale.weight"),
+    {0},
+};
+
 #define IN_ATTENTION(from, to, order)                                                                        \
     {                                                                                                        \
         from, to, HEARTH_HF_ATTENDS, order                                                                   \
@@ -248,10 +296,6 @@ static const struct hearth_hf_map lfm2_layer[] = {
     {0},
 };
 
-#define OF_EXPERTS(from, to, order)                                                                          \
-    {                                                                                                        \
-        from, to, HEARTH_HF_EXPERTS, order                                                                   \
-    }
 static const struct hearth_hf_map lfm2moe_layer[] = {
     LFM2_MIXER,
     {"feed_forward.w1.weight", "ffn_gate.weight", HEARTH_HF_LEADING, HEARTH_HF_SAME},
@@ -290,9 +334,10 @@ static int expect(const struct hearth_hf_model *m, const char *key, bool value, 
 
 static int read_experts(struct hearth_hf_model *m, const char *count, struct hearth_error *err)
 {
+    const char *used = m->family->window_heads ? "top_k_experts" : "num_experts_per_tok";
     int rc = u32(m, count, !m->n_expert, &m->n_expert, err);
     if (!rc)
-        rc = u32(m, "num_experts_per_tok", !m->n_expert_used, &m->n_expert_used, err);
+        rc = u32(m, used, !m->n_expert_used, &m->n_expert_used, err);
     if (!rc && (!m->n_expert || m->n_expert > 4096 || !m->n_expert_used || m->n_expert_used > m->n_expert))
         rc = hearth_fail(err, HEARTH_E_FORMAT, "%s: %u of %u experts cannot be used", m->config.path,
                          m->n_expert_used, m->n_expert);
@@ -401,6 +446,117 @@ static int read_gemma3(struct hearth_hf_model *m, struct hearth_error *err)
     const double scale = m->n_layer == 62 ? (double)m->n_embd / m->n_head : (double)m->head_dim;
     const int rc = expect(m, "attention_bias", false, false, err);
     return rc ? rc : expect_number(m, "query_pre_attn_scalar", scale, 256, err);
+}
+
+// Which layers have a window: those that the list says, or all but each sixth. The last one never has.
+static int read_windowed(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    const json_t *types = json_object_get(m->config.root, "layer_types");
+    if (json_is_array(types) && json_array_size(types) != m->n_layer)
+        return hearth_fail(err, HEARTH_E_FORMAT, "%s: \"layer_types\" must say of each layer what it is",
+                           m->config.path);
+    for (uint32_t i = 0; i + 1 < m->n_layer; i++) {
+        const json_t *type = json_array_get(types, i);
+        const bool is = json_is_array(types) ? hearth_json_is(type, "sliding_attention") : (i + 1) % 6 != 0;
+        if (json_is_array(types) && !is && !hearth_json_is(type, "full_attention"))
+            return hearth_fail(err, HEARTH_E_UNSUPPORTED, "%s: layer %u is \"%.40s\", which is not supported",
+                               m->config.path, i, json_is_string(type) ? json_string_value(type) : "?");
+        m->windowed[i / 32] |= (uint32_t)is << (i % 32);
+    }
+    return HEARTH_OK;
+}
+
+// Heads of a layer where config.json has what differs by layer, under the layer's number.
+static int read_own_heads(const struct hearth_hf_model *m, const json_t *layers, uint32_t layer,
+                          uint32_t *dim, uint32_t *kv, struct hearth_error *err)
+{
+    char number[16];
+    snprintf(number, sizeof number, "%u", layer);
+    const json_t *own = json_object_get(layers, number);
+    *dim = m->head_dim;
+    *kv = m->n_head_kv;
+    const int rc = hearth_json_u32(&m->config, own, "head_dim", false, dim, err);
+    return rc ? rc : hearth_json_u32(&m->config, own, "num_key_value_heads", false, kv, err);
+}
+
+// Heads of layers without a window. Published files say them once, later versions of transformers of each layer.
+static int read_full_heads(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    const json_t *layers = json_object_get(m->config.root, "per_layer_config");
+    m->full_head_dim = 512;
+    m->full_head_kv = m->n_head_kv;
+    int rc = hearth_json_bool(&m->config, m->config.root, "attention_k_eq_v", &m->keys_are_values, err);
+    if (!rc && !json_is_object(layers))
+        rc = u32(m, "global_head_dim", false, &m->full_head_dim, err);
+    if (!rc && !json_is_object(layers) && m->keys_are_values)
+        rc = u32(m, "num_global_key_value_heads", false, &m->full_head_kv, err);
+    for (uint32_t i = m->n_layer; json_is_object(layers) && i-- > 0 && !rc;) {
+        uint32_t dim, kv;
+        rc = read_own_heads(m, layers, i, &dim, &kv, err);
+        if (!rc && i == m->n_layer - 1) {
+            m->full_head_dim = dim;
+            m->full_head_kv = kv;
+        }
+        if (!rc && (dim != hearth_hf_head_dim(m, i) || kv != hearth_hf_heads_kv(m, i)))
+            rc = hearth_fail(err, HEARTH_E_UNSUPPORTED,
+                             "%s: \"per_layer_config\": layer %u has other heads than those of its kind",
+                             m->config.path, i);
+    }
+    if (!rc && (!m->full_head_dim || m->full_head_dim % 2 || m->full_head_dim > 65536 || !m->full_head_kv ||
+                m->n_head % m->full_head_kv))
+        rc = hearth_fail(err, HEARTH_E_FORMAT, "%s: %u heads of %u dimensions cannot share %u",
+                         m->config.path, m->n_head, m->full_head_dim, m->full_head_kv);
+    return rc;
+}
+
+// Layers that attend to keys and values of earlier ones: of each kind there must be one that has some.
+static int read_borrowing(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    int rc = u32(m, "num_kv_shared_layers", false, &m->n_borrowing, err);
+    if (!rc)
+        rc = hearth_json_bool(&m->config, m->config.root, "use_double_wide_mlp", &m->wide_borrowers, err);
+    bool has[2] = {false, false}, wants[2] = {false, false};
+    for (uint32_t i = 0; i < m->n_layer; i++)
+        (hearth_hf_borrows(m, i) ? wants : has)[hearth_hf_is_windowed(m, i)] = true;
+    if (!rc && (m->n_borrowing >= m->n_layer || (wants[0] && !has[0]) || (wants[1] && !has[1])))
+        rc = hearth_fail(err, HEARTH_E_FORMAT,
+                         "%s: \"num_kv_shared_layers\" %u leaves no layer of each kind that has keys",
+                         m->config.path, m->n_borrowing);
+    m->wide_borrowers = m->wide_borrowers && m->n_borrowing;
+    return rc;
+}
+
+static int read_gemma4_unified(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    if (hearth_json_is(json_object_get(m->config.root, "use_bidirectional_attention"), "all"))
+        return hearth_fail(
+            err, HEARTH_E_UNSUPPORTED,
+            "%s: \"use_bidirectional_attention\": texts that are read both ways are not supported",
+            m->config.path);
+    int rc = read_windowed(m, err);
+    if (!rc)
+        rc = read_full_heads(m, err);
+    if (!rc)
+        rc = read_borrowing(m, err);
+    if (!rc)
+        rc =
+            hearth_json_f64(&m->config, m->config.root, "final_logit_softcapping", false, &m->logit_cap, err);
+    return rc ? rc : expect(m, "attention_bias", false, false, err);
+}
+
+static int read_gemma4(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    bool has_experts = false;
+    m->n_embd_layer = 256;
+    int rc = read_gemma4_unified(m, err);
+    if (!rc)
+        rc = u32(m, "hidden_size_per_layer_input", false, &m->n_embd_layer, err);
+    if (!rc)
+        rc = hearth_json_bool(&m->config, m->config.root, "enable_moe_block", &has_experts, err);
+    if (rc || !has_experts)
+        return rc;
+    rc = u32(m, "moe_intermediate_size", true, &m->n_ff_exp, err);
+    return rc ? rc : read_experts(m, "num_experts", err);
 }
 
 // Of so many layers the last one attends.
@@ -661,6 +817,55 @@ static const struct hearth_hf_family families[] = {
      .globals = one_more_globals,
      .layer = gemma3_layer,
      .read = read_gemma3},
+    {.arch = "gemma4",
+     .classes = {"Gemma4ForCausalLM", "Gemma4ForConditionalGeneration", "gemma4_text", "gemma4"},
+     .base = "model.",
+     .layers = "layers.",
+     .rope_by_kind = true,
+     .window_heads = true,
+     .defaults = {.n_vocab = 262144,
+                  .n_ctx = 131072,
+                  .n_embd = 2304,
+                  .n_layer = 30,
+                  .n_head = 8,
+                  .n_head_kv = 4,
+                  .head_dim = 256,
+                  .n_ff = 9216,
+                  .window = 512,
+                  .rope_theta = 1e6,
+                  .rope_theta_window = 10000,
+                  .rope_share = 0.25,
+                  .activation = "gelu_pytorch_tanh",
+                  .tied = true},
+     .predictor_input = "stream",
+     .globals = gemma4_globals,
+     .layer = gemma4_layer,
+     .read = read_gemma4},
+    {.arch = "gemma4",
+     .classes = {"Gemma4UnifiedForCausalLM", "Gemma4UnifiedForConditionalGeneration", "gemma4_unified_text",
+                 "gemma4_unified"},
+     .base = "model.",
+     .layers = "layers.",
+     .rope_by_kind = true,
+     .window_heads = true,
+     .defaults = {.n_vocab = 262144,
+                  .n_ctx = 262144,
+                  .n_embd = 2304,
+                  .n_layer = 30,
+                  .n_head = 8,
+                  .n_head_kv = 4,
+                  .head_dim = 256,
+                  .n_ff = 9216,
+                  .window = 1024,
+                  .rope_theta = 1e6,
+                  .rope_theta_window = 10000,
+                  .rope_share = 0.25,
+                  .activation = "gelu_pytorch_tanh",
+                  .tied = true},
+     .predictor_input = "stream",
+     .globals = gemma4_globals,
+     .layer = gemma4_layer,
+     .read = read_gemma4_unified},
     {.arch = "qwen35",
      .classes = {"Qwen3_5ForCausalLM", "Qwen3_5ForConditionalGeneration", "qwen3_5_text"},
      .base = "model.",

@@ -36,13 +36,16 @@ enum hearth_hf_order {
 enum hearth_hf_need {
     HEARTH_HF_REQUIRED,
     HEARTH_HF_OPTIONAL,
-    HEARTH_HF_HEAD,      // required unless the head is the embedding
-    HEARTH_HF_ATTENDS,   // required in layers with attention,
-    HEARTH_HF_RECURS,    // and in those without; the others have none
-    HEARTH_HF_LEADING,   // required in the first layers, which have no experts
-    HEARTH_HF_EXPERTS,   // required in all others; they have none
-    HEARTH_HF_EITHER,    // a tensor each, or the joint form in the next row of the table
-    HEARTH_HF_PREDICTOR, // of all layers, or of none
+    HEARTH_HF_HEAD,        // required unless the head is the embedding
+    HEARTH_HF_ATTENDS,     // required in layers with attention,
+    HEARTH_HF_RECURS,      // and in those without; the others have none
+    HEARTH_HF_LEADING,     // required in the first layers, which have no experts
+    HEARTH_HF_EXPERTS,     // required in all others, where the model has experts; they have none
+    HEARTH_HF_OWN_KEYS,    // required in layers that do not attend to keys of earlier ones,
+    HEARTH_HF_OWN_VALUES,  // and in those of them whose values are not keys
+    HEARTH_HF_TOKEN_GIVES, // required where tokens give each layer something beside the stream
+    HEARTH_HF_EITHER,      // a tensor each, or the joint form in the next row of the table
+    HEARTH_HF_PREDICTOR,   // of all layers, or of none
 };
 
 // A row of a family's table. In `from`, a layer's number stands after the prefix, and # for an expert's.
@@ -70,7 +73,8 @@ struct hearth_hf_family {
     const char *layers;     // "layers."
     const char *activation; // of models of these classes, whatever config.json says; NULL: what that says
     bool layer_norm;        // in place of RMSNorm
-    bool rope_by_kind;      // layers with a window have a rotation of their own
+    bool rope_by_kind;      // layers with a window have a rotation of their own,
+    bool window_heads;      // and heads of another size, and config.json says it of each layer
     bool rope_partial;      // a part of each head may rotate
     bool has_delta;         // layers that are recurrent by the gated delta rule
     const char *predictor_input; // "normed", "stream", "layer": where the family's predictors look
@@ -84,7 +88,8 @@ enum hearth_hf_rope {
     HEARTH_HF_ROPE_PLAIN,
     HEARTH_HF_ROPE_LINEAR,
     HEARTH_HF_ROPE_YARN,
-    HEARTH_HF_ROPE_LLAMA3
+    HEARTH_HF_ROPE_LLAMA3,
+    HEARTH_HF_ROPE_PROPORTIONAL // of each head a share rotates, at the frequencies of a whole one
 };
 
 struct hearth_hf_model {
@@ -100,8 +105,16 @@ struct hearth_hf_model {
     uint32_t n_taps, full_interval;        // of recurrent layers; 0: there are none
     uint32_t rec_keys, rec_heads, rec_dim; // of the gated delta rule
     uint32_t window;                       // 0: none
-    bool own_head_dim;                     // head_dim is not n_embd / n_head by definition
-    bool tied;                             // the head is the embedding
+    // Where layers with a window have heads of another size: a bit for each of these layers; what the others have.
+    uint32_t windowed[4096 / 32];
+    uint32_t full_head_dim, full_head_kv;
+    bool keys_are_values;  // in layers without a window
+    uint32_t n_borrowing;  // of so many last layers keys and values are those of earlier ones
+    bool wide_borrowers;   // which have twice the neurons then
+    uint32_t n_embd_layer; // of what a token gives each layer; 0: nothing
+    double logit_cap;      // 0: none
+    bool own_head_dim;     // head_dim is not n_embd / n_head by definition
+    bool tied;             // the head is the embedding
     double norm_eps;
     const char *activation; // "silu", "relu", "drelu", "gelu"
     bool renorm;            // weights of the chosen experts add up to 1
@@ -111,6 +124,7 @@ struct hearth_hf_model {
     double rope_theta, rope_factor;
     double rope_theta_window;                             // 0: the same
     uint32_t n_rot;                                       // 0: whole heads
+    double rope_share;                                    // of PROPORTIONAL
     uint32_t sections[4];                                 // of images' rotation
     uint32_t window_period;                               // 0: not given
     double low_freq_factor, high_freq_factor;             // llama3
@@ -121,6 +135,32 @@ struct hearth_hf_model {
 static inline bool hearth_hf_is_recurrent(const struct hearth_hf_model *m, uint32_t layer)
 {
     return m->recurrent[layer / 32] >> (layer % 32) & 1;
+}
+
+static inline bool hearth_hf_is_windowed(const struct hearth_hf_model *m, uint32_t layer)
+{
+    return m->windowed[layer / 32] >> (layer % 32) & 1;
+}
+
+// Whether a layer attends to keys and values of an earlier one.
+static inline bool hearth_hf_borrows(const struct hearth_hf_model *m, uint32_t layer)
+{
+    return layer + m->n_borrowing >= m->n_layer;
+}
+
+static inline uint32_t hearth_hf_neurons(const struct hearth_hf_model *m, uint32_t layer)
+{
+    return m->wide_borrowers && hearth_hf_borrows(m, layer) ? 2 * m->n_ff : m->n_ff;
+}
+
+static inline uint32_t hearth_hf_head_dim(const struct hearth_hf_model *m, uint32_t layer)
+{
+    return m->family->window_heads && !hearth_hf_is_windowed(m, layer) ? m->full_head_dim : m->head_dim;
+}
+
+static inline uint32_t hearth_hf_heads_kv(const struct hearth_hf_model *m, uint32_t layer)
+{
+    return m->family->window_heads && !hearth_hf_is_windowed(m, layer) ? m->full_head_kv : m->n_head_kv;
 }
 
 // Reads config.json. `activation` replaces what it says (NULL: nothing). HEARTH_E_UNSUPPORTED: a family or a

@@ -109,6 +109,10 @@ static int read_added(struct hearth_hf_vocab *v, struct hearth_error *err)
     }
     if (!strcmp(v->model, "gpt2")) // it is for SentencePiece alone
         v->add_space_prefix = -1;
+    if (v->by_merges) {
+        v->add_bos = 1; // whatever files say: such models want one
+        v->add_space_prefix = 0;
+    }
     // OPT's tokenizer is GPT-2's with a token before the text, which only its class says.
     if (!strcmp(v->m->family->arch, "opt") && v->add_bos < 0)
         v->add_bos = 1;

@@ -67,20 +67,25 @@ static uint64_t delta_rows(const struct hearth_hf_model *m)
     return (2 * (uint64_t)m->rec_keys + m->rec_heads) * m->rec_dim;
 }
 
-static uint64_t size_of(const struct hearth_hf_model *m, enum hearth_dim dim)
+// In a layer; -1: outside of them.
+static uint64_t size_of(const struct hearth_hf_model *m, enum hearth_dim dim, int layer)
 {
-    const uint64_t q = (uint64_t)m->n_head * m->head_dim, kv = (uint64_t)m->n_head_kv * m->head_dim;
+    const uint32_t at = layer < 0 ? 0 : (uint32_t)layer;
+    const uint64_t head = hearth_hf_head_dim(m, at);
+    const uint64_t q = m->n_head * head, kv = hearth_hf_heads_kv(m, at) * head;
     switch (dim) {
     case HEARTH_DIM_NONE:
         return 1;
     case HEARTH_DIM_EMBD:
         return m->n_embd;
     case HEARTH_DIM_FF:
-        return m->n_ff;
+        return hearth_hf_neurons(m, at);
     case HEARTH_DIM_FF_EXP:
         return m->n_ff_exp;
     case HEARTH_DIM_FF_TWICE:
-        return 2 * (uint64_t)m->n_ff;
+        return 2 * (uint64_t)hearth_hf_neurons(m, at);
+    case HEARTH_DIM_FF_EXP_TWICE:
+        return 2 * (uint64_t)m->n_ff_exp;
     case HEARTH_DIM_HEADS:
         return m->n_head;
     case HEARTH_DIM_Q:
@@ -90,11 +95,17 @@ static uint64_t size_of(const struct hearth_hf_model *m, enum hearth_dim dim)
     case HEARTH_DIM_QKV:
         return q + 2 * kv;
     case HEARTH_DIM_HEAD:
-        return m->head_dim;
+        return head;
     case HEARTH_DIM_VOCAB:
         return m->n_vocab;
     case HEARTH_DIM_ROT2:
         return m->head_dim / 2;
+    case HEARTH_DIM_ONE:
+        return 1;
+    case HEARTH_DIM_EMBD_LAYER:
+        return m->n_embd_layer;
+    case HEARTH_DIM_EMBD_LAYERS:
+        return (uint64_t)m->n_embd_layer * m->n_layer;
     case HEARTH_DIM_EXPERTS:
         return m->n_expert;
     case HEARTH_DIM_POS:
@@ -126,10 +137,6 @@ static uint64_t size_of(const struct hearth_hf_model *m, enum hearth_dim dim)
     case HEARTH_DIM_HEADS_BOTH:
     case HEARTH_DIM_HEADS_VALUE:
     case HEARTH_DIM_VALUE:
-    case HEARTH_DIM_ONE:
-    case HEARTH_DIM_FF_EXP_TWICE:
-    case HEARTH_DIM_EMBD_LAYER:
-    case HEARTH_DIM_EMBD_LAYERS:
         break;
     }
     return 0; // any
@@ -280,7 +287,7 @@ static int add(struct finding *f, const struct hearth_hf_map *map, int layer,
                            hearth_file_path(s->file), f->arch->name, map->to, s->name);
     const bool vector = b->n == HEARTH_DIM_NONE, experts = hearth_need_is_each(b->need);
     const bool separate = strchr(map->from, '#') != NULL, turned = f->out->has_predictors && is_down(map->to);
-    struct shape want = {size_of(f->m, b->n), size_of(f->m, b->k), 1};
+    struct shape want = {size_of(f->m, b->n, layer), size_of(f->m, b->k, layer), 1};
     if (vector)
         want = (struct shape){want.cols, 1, 1};
     if (experts && !separate)
@@ -321,7 +328,13 @@ static bool applies(const struct finding *f, const struct hearth_hf_map *map, in
     case HEARTH_HF_LEADING:
         return at < f->m->n_dense;
     case HEARTH_HF_EXPERTS:
-        return at >= f->m->n_dense;
+        return f->m->n_expert && at >= f->m->n_dense;
+    case HEARTH_HF_OWN_KEYS:
+        return !hearth_hf_borrows(f->m, at);
+    case HEARTH_HF_OWN_VALUES:
+        return !hearth_hf_borrows(f->m, at) && (hearth_hf_is_windowed(f->m, at) || !f->m->keys_are_values);
+    case HEARTH_HF_TOKEN_GIVES:
+        return f->m->n_embd_layer;
     default:
         return true;
     }
@@ -351,14 +364,8 @@ static int add_table(struct finding *f, const struct hearth_hf_map *map, int lay
 
 // llama3's: slow frequencies are divided by the factor, fast ones are kept, those between are interpolated.
 // In f32, as the models' own code has it.
-static int add_rope_factors(struct finding *f)
+static void fill_llama3(const struct hearth_hf_model *m, float *factors, uint32_t n)
 {
-    const struct hearth_hf_model *m = f->m;
-    const uint32_t n = m->head_dim / 2;
-    float *factors = f->out->rope_factors = hearth_calloc(n, sizeof *factors);
-    struct hearth_hf_tensor *t = add_tensor(f, "rope_freqs.weight", -1);
-    if (!factors || !t)
-        return no_memory(f);
     const float factor = (float)m->rope_factor;
     const float low = (float)((double)m->n_ctx_orig / m->low_freq_factor);
     const float high = (float)((double)m->n_ctx_orig / m->high_freq_factor);
@@ -369,6 +376,28 @@ static int add_rope_factors(struct finding *f)
                             (float)(m->high_freq_factor - m->low_freq_factor);
         factors[i] = length < high ? 1.0f : length > low ? factor : 1.0f / ((1.0f - share) / factor + share);
     }
+}
+
+// Pairs that do not rotate have a frequency so low that no text is long enough to see it.
+static void fill_proportional(const struct hearth_hf_model *m, float *factors, uint32_t n)
+{
+    const uint32_t rotating = (uint32_t)(m->rope_share * m->full_head_dim) / 2;
+    for (uint32_t i = 0; i < n; i++)
+        factors[i] = i < rotating ? 1.0f : 1e30f;
+}
+
+static int add_rope_factors(struct finding *f)
+{
+    const struct hearth_hf_model *m = f->m;
+    const uint32_t n = (m->family->window_heads ? m->full_head_dim : m->head_dim) / 2;
+    float *factors = f->out->rope_factors = hearth_calloc(n, sizeof *factors);
+    struct hearth_hf_tensor *t = add_tensor(f, "rope_freqs.weight", -1);
+    if (!factors || !t)
+        return no_memory(f);
+    if (m->family->window_heads)
+        fill_proportional(m, factors, n);
+    else
+        fill_llama3(m, factors, n);
     t->n_dims = 1;
     t->ne[0] = n;
     t->values = factors;
@@ -390,10 +419,25 @@ static bool is_of_images(const struct finding *f, const char *name)
     return f->m->outer && strstr(f->base, text) && !strstr(name, text) && strcmp(name, "lm_head.weight") != 0;
 }
 
+// Of a layer that attends to keys and values of an earlier one: what would make its own.
+static bool is_spare(const struct finding *f, const char *name)
+{
+    static const char *const spare[] = {"k_proj.weight", "v_proj.weight", "k_norm.weight", "v_norm.weight"};
+    for (uint32_t i = f->m->n_layer - f->m->n_borrowing; i < f->m->n_layer; i++)
+        for (size_t k = 0; k < sizeof spare / sizeof *spare; k++) {
+            char part[64];
+            snprintf(part, sizeof part, "self_attn.%s", spare[k]);
+            if (!strcmp(name, name_of(f, part, (int)i, 0).text))
+                return true;
+        }
+    return false;
+}
+
 // Tables that the code can compute, from old checkpoints; and predictors, where others are given.
 static bool is_needless(const struct finding *f, const char *name)
 {
-    return ends_with(name, ".rotary_emb.inv_freq") || ends_with(name, ".attention.masked_bias") ||
+    return is_spare(f, name) || ends_with(name, ".rotary_emb.inv_freq") ||
+           ends_with(name, ".attention.masked_bias") ||
            ends_with(name, ".self_attention.maybe_rotary.inv_freq") || is_of_images(f, name) ||
            (f->predictors_given && strstr(name, ".predictor.fc"));
 }
@@ -437,7 +481,7 @@ static int find_all(struct finding *f)
 {
     const struct hearth_hf_family *family = f->m->family;
     int rc = add_table(f, family->globals, -1);
-    if (!rc && f->m->rope == HEARTH_HF_ROPE_LLAMA3)
+    if (!rc && (f->m->rope == HEARTH_HF_ROPE_LLAMA3 || family->window_heads))
         rc = add_rope_factors(f);
     for (uint32_t i = 0; i < f->m->n_layer && !rc; i++)
         rc = add_table(f, family->layer, (int)i);

@@ -68,11 +68,12 @@ static int open_sides(struct hearth_hf_vocab *v, struct hearth_error *err)
 static int read_vocab(struct hearth_hf_vocab *v, struct hearth_error *err)
 {
     char path[4200];
-    const bool may_be_spm =
-        strcmp(v->m->family->arch, "falcon") != 0 && strcmp(v->m->family->arch, "opt") != 0;
+    const char *arch = v->m->family->arch;
     int rc = open_sides(v, err);
     if (rc)
         return rc;
+    const bool may_be_spm = strcmp(arch, "falcon") != 0 && strcmp(arch, "opt") != 0 &&
+                            !(v->tokenizer.root && !strcmp(arch, "gemma4"));
     if (may_be_spm && exists(v, "tokenizer.model", path))
         rc = read_spm(v, path, err);
     else if (v->tokenizer.root)
@@ -90,7 +91,7 @@ static int read_vocab(struct hearth_hf_vocab *v, struct hearth_error *err)
 static int put(const struct hearth_hf_vocab *v, struct hearth_gguf_writer *w, struct hearth_error *err)
 {
     int rc = hearth_gguf_put_str(w, "tokenizer.ggml.model", v->model, strlen(v->model), err);
-    if (!rc)
+    if (!rc && v->pre)
         rc = hearth_gguf_put_str(w, "tokenizer.ggml.pre", v->pre, strlen(v->pre), err);
     if (!rc)
         rc = hearth_gguf_put_strings(w, "tokenizer.ggml.tokens", v->tokens, v->n, err);

@@ -86,6 +86,19 @@ static struct hearth_str with_spaces(struct hearth_hf_vocab *v, struct hearth_st
     return (struct hearth_str){text, to};
 }
 
+// Tokens that mark thoughts and calls in Gemma 4's answers. llama.cpp's converter makes them tokens that texts may
+// have, so that they are there when answers are read.
+static bool is_mark(const struct hearth_hf_vocab *v, struct hearth_str s)
+{
+    static const char *const marks[] = {"<|channel>",   "<channel|>",       "<|tool_call>",
+                                        "<tool_call|>", "<|tool_response>", "<tool_response|>",
+                                        "<|\"|>"};
+    for (size_t i = 0; v->by_merges && i < sizeof marks / sizeof *marks; i++)
+        if (is(s, marks[i]))
+            return true;
+    return false;
+}
+
 int hearth_hf_vocab_add(struct hearth_hf_vocab *v, const struct hearth_json_file *file, json_int_t id,
                         struct hearth_str text, bool special, float score, struct hearth_error *err)
 {
@@ -94,7 +107,7 @@ int hearth_hf_vocab_add(struct hearth_hf_vocab *v, const struct hearth_json_file
                    file->path, (long long)id, (int)(text.n > 40 ? 40 : text.n), text.s, v->n);
         return HEARTH_OK;
     }
-    special = special || looks_special(text);
+    special = (special || looks_special(text)) && !is_mark(v, text);
     v->tokens[id] = special ? text : with_spaces(v, text);
     if (!v->tokens[id].s)
         return hearth_fail(err, HEARTH_E_MEMORY, "%s: no memory for the vocabulary", file->path);

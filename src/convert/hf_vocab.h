@@ -29,10 +29,11 @@ struct hearth_hf_vocab {
     struct hearth_json_file tokenizer, config, added,
         generation; // tokenizer.json, tokenizer_config.json, ...
     struct hearth_sentencepiece spm;
-    const char *model; // "llama" or "gpt2"
-    const char *pre;
-    bool from_lists; // of vocab.json
-    uint32_t n;      // as many as the embedding has rows
+    const char *model; // "llama", "gemma4" or "gpt2"
+    const char *pre;   // NULL: none
+    bool by_merges;    // "gemma4": BPE over characters, with merges in the file
+    bool from_lists;   // of vocab.json
+    uint32_t n;        // as many as the embedding has rows
     struct hearth_str *tokens;
     float *scores; // NULL: none
     int32_t *types;

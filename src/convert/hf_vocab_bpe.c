@@ -149,6 +149,15 @@ static int check_model(const struct hearth_hf_vocab *v, const json_t *model, str
 
 // ---- BPE with bytes as a last resort
 
+// Whether texts are cut behind spaces, of which none are left when marks have replaced them.
+static bool is_idle_split(const json_t *pre)
+{
+    const json_t *pattern = json_object_get(pre, "pattern");
+    return hearth_json_is(json_object_get(pre, "type"), "Split") &&
+           hearth_json_is(json_object_get(pattern, "String"), " ") &&
+           hearth_json_is(json_object_get(pre, "behavior"), "MergedWithPrevious");
+}
+
 // Whether a space is put before a text: -1, the file does not say; -2, it cuts texts in a way that is not
 // known.
 static int space_prefix(const json_t *root)
@@ -166,7 +175,7 @@ static int space_prefix(const json_t *root)
     if (!json_is_array(list) && is_set(normalizer) &&
         !hearth_json_is(json_object_get(normalizer, "type"), "Replace"))
         return -2;
-    if (!is_set(pre))
+    if (!is_set(pre) || (is_idle_split(pre) && is_set(normalizer)))
         return prepend ? hearth_json_is(prepend, SPACE_MARK) : json_is_array(list) ? 0 : -1;
     if (!hearth_json_is(json_object_get(pre, "type"), "Metaspace"))
         return -2;
@@ -219,16 +228,22 @@ static int read_characters(struct hearth_hf_vocab *v, const json_t *model, struc
     if (prefix == -2)
         return unsupported(v, "normalizer",
                            "this way to prepare texts for BPE over characters is not supported", err);
-    v->model = "llama";
-    v->pre = "default";
-    v->add_space_prefix = prefix;
+    v->by_merges = !strcmp(v->m->family->arch, "gemma4");
+    v->model = v->by_merges ? "gemma4" : "llama";
+    v->pre = v->by_merges ? NULL : "default";
+    v->add_space_prefix = v->by_merges ? 0 : prefix;
+    if (v->by_merges && prefix == 1)
+        return unsupported(v, "normalizer", "a space before texts is not supported in this family", err);
     int rc = hearth_hf_vocab_reserve(v, true, err);
     if (!rc)
         rc = take_tokens(v, &v->tokenizer, json_object_get(model, "vocab"), err);
     if (!rc)
         rc = take_merges(v, json_object_get(model, "merges"), err);
-    if (!rc)
+    if (!rc && !v->by_merges)
         rc = score_by_merges(v, json_object_get(model, "vocab"), err);
+    for (uint32_t i = 0; i < v->n && v->by_merges && !rc; i++)
+        if (v->types[i] != HEARTH_TOKEN_UNUSED)
+            v->scores[i] = HEARTH_HF_ADDED_SCORE; // which nothing reads
     if (!rc)
         rc = take_added(v, err);
     const json_t *unknown = json_object_get(model, "unk_token");
@@ -238,6 +253,8 @@ static int read_characters(struct hearth_hf_vocab *v, const json_t *model, struc
         else if (json_is_string(unknown) && is(v->tokens[i], hearth_json_bytes(unknown)))
             v->types[i] = HEARTH_TOKEN_UNKNOWN;
     }
+    if (v->by_merges)
+        return rc;
     free(v->merges);
     v->merges = NULL;
     v->n_merges = 0;

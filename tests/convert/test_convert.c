@@ -90,6 +90,10 @@ static const char *const names[] = {"llama",
                                     "relullama",
                                     "turbosparse-mixtral",
                                     "gemma3",
+                                    "gemma4",
+                                    "gemma4-e",
+                                    "gemma4-moe",
+                                    "gemma4-unified",
                                     "lfm2",
                                     "lfm2moe",
                                     "qwen35",
@@ -164,6 +168,10 @@ static bool differs(const char *name, const char *key)
         {"mixtral", "tokenizer.ggml.token_type"},
         {"falcon-7b", "falcon.context_length"}, // llama.cpp writes 2048 whatever config.json says
         {"falcon-40b", "falcon.context_length"},
+        {"gemma4",
+         "tokenizer.ggml.token_type"}, // as above, and marks that are not special are defined by users
+        {"gemma4-e", "tokenizer.ggml.token_type"},
+        {"gemma4-moe", "tokenizer.ggml.token_type"},
     };
     for (size_t i = 0; i < sizeof list / sizeof list[0]; i++)
         if (!strcmp(list[i][0], name) && !strcmp(list[i][1], key))
@@ -209,7 +217,7 @@ static void test_llama_cpp(void **state)
         hearth_gguf_close(&g);
         n++;
     }
-    assert_int_equal(n, 9);
+    assert_int_equal(n, 12);
 }
 
 // ---- transformers
@@ -356,10 +364,10 @@ static void check_ids(const struct hearth_model *model, const char *kind)
 static void test_tokenizers(void **state)
 {
     (void)state;
-    static const char *const models[][2] = {{"llama", "llama3"},     {"qwen2", "qwen"},
-                                            {"falcon-7b", "falcon"}, {"mistral", "spm"},
-                                            {"mixtral", "spm-json"}, {"opt", "gpt2"}};
-    for (size_t i = 0; i < 6; i++) {
+    static const char *const models[][2] = {
+        {"llama", "llama3"},     {"qwen2", "qwen"}, {"falcon-7b", "falcon"}, {"mistral", "spm"},
+        {"mixtral", "spm-json"}, {"opt", "gpt2"},   {"gemma4", "gemma4"}};
+    for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
         struct hearth_model_params mp = hearth_model_params_default();
         struct hearth_model *model;
         mp.vocab_only = true;
@@ -429,6 +437,30 @@ static void test_refusals(void **state)
     REFUSED_CHANGE("gemma3", config, "\"sliding_attention\",\"sliding_attention\",\"full_attention\"",
                    "\"full_attention\",\"sliding_attention\",\"sliding_attention\"", HEARTH_E_UNSUPPORTED,
                    "windows in another order");
+    REFUSED_CHANGE("gemma4", config, "\"proportional\"", "\"linear\"", HEARTH_E_UNSUPPORTED,
+                   "neither default nor proportional");
+    REFUSED_CHANGE("gemma4", config, "\"partial_rotary_factor\":0.25", "\"partial_rotary_factor\":1.5",
+                   HEARTH_E_UNSUPPORTED, "more than a whole head");
+    REFUSED_CHANGE("gemma4", config, "\"layer_types\":[\"sliding_attention\",",
+                   "\"layer_types\":[\"chunked_attention\",", HEARTH_E_UNSUPPORTED,
+                   "layer 0 is \"chunked_attention\"");
+    REFUSED_CHANGE("gemma4", config, "\"global_head_dim\":16", "\"global_head_dim\":32", HEARTH_E_FORMAT,
+                   "q_proj.weight has shape [64, 16], where [128, 16]");
+    REFUSED_CHANGE("gemma4", config, "\"attention_k_eq_v\":true", "\"attention_k_eq_v\":false",
+                   HEARTH_E_FORMAT, "k_proj.weight has shape [16, 16], where [32, 16]");
+    REFUSED_CHANGE("gemma4", config, "\"use_bidirectional_attention\":null",
+                   "\"use_bidirectional_attention\":\"all\"", HEARTH_E_UNSUPPORTED, "both ways");
+    REFUSED_CHANGE("gemma4-e", config, "\"num_kv_shared_layers\":2", "\"num_kv_shared_layers\":3",
+                   HEARTH_E_FORMAT, "leaves no layer of each kind");
+    REFUSED_CHANGE("gemma4-e", config, "\"use_double_wide_mlp\":true", "\"use_double_wide_mlp\":false",
+                   HEARTH_E_FORMAT, "layers.2.mlp.gate_proj.weight has shape [64, 16], where [32, 16]");
+    REFUSED_CHANGE("gemma4-e", config, "\"hidden_size_per_layer_input\":8",
+                   "\"hidden_size_per_layer_input\":0", HEARTH_E_UNSUPPORTED,
+                   "has no place in a model of class Gemma4ForCausalLM");
+    REFUSED_CHANGE("gemma4-moe", config, "\"enable_moe_block\":true", "\"enable_moe_block\":false",
+                   HEARTH_E_UNSUPPORTED, "has no place in a model of class Gemma4ForCausalLM");
+    REFUSED_CHANGE("gemma4-unified", config, "\"head_dim\":16", "\"head_dim\":32", HEARTH_E_FORMAT,
+                   "q_proj.weight has shape [64, 16], where [128, 16]");
     REFUSED_CHANGE("lfm2", config, "\"conv_L_cache\":3", "\"conv_L_cache\":4", HEARTH_E_FORMAT,
                    "has shape [16, 1, 3], where [16, 4]");
     REFUSED_CHANGE("lfm2", config, "\"conv\",\"full_attention\"", "\"conv\",\"conv\"", HEARTH_E_FORMAT,
@@ -601,6 +633,11 @@ static void expect_same(const char *model, const char *full, const char *trimmed
     "\"num_hidden_layers\":3,\"num_key_value_heads\":2,\"head_dim\":8,\"query_pre_attn_scalar\":8,"          \
     "\"sliding_window\":4,\"vocab_size\":288,"                                                               \
     "\"layer_types\":[\"sliding_attention\",\"sliding_attention\",\"full_attention\"]"
+#define GEMMA4_SAID                                                                                          \
+    "\"hidden_size\":16,\"intermediate_size\":32,\"max_position_embeddings\":64,\"num_attention_heads\":4,"  \
+    "\"num_hidden_layers\":3,\"num_key_value_heads\":2,\"head_dim\":8,\"hidden_size_per_layer_input\":0,"    \
+    "\"sliding_window\":4,\"vocab_size\":288,\"attention_k_eq_v\":true,\"bos_token_id\":2,\"eos_token_id\":1,"
+#define GEMMA4_KINDS "\"sliding_attention\",\"sliding_attention\""
 #define LFM2_SAID                                                                                            \
     "\"block_multiple_of\":16,\"bos_token_id\":284,\"eos_token_id\":285,\"hidden_size\":16,"                 \
     "\"max_position_embeddings\":64,\"num_attention_heads\":4,\"num_hidden_layers\":3,"                      \
@@ -623,6 +660,18 @@ static void test_silent_configs(void **state)
                 "\"rope_scaling\":{\"factor\":8.0,\"rope_type\":\"linear\"}}",
                 "{\"architectures\":[\"Gemma3ForConditionalGeneration\"],\"text_config\":{" GEMMA3_SAID
                 ",\"rope_scaling\":{\"factor\":8.0,\"rope_type\":\"linear\"}}}");
+    // What layers have of their own, and all that is the same in every model of the family.
+    expect_same("gemma4",
+                "{\"architectures\":[\"Gemma4ForCausalLM\"]," GEMMA4_SAID "\"layer_types\":[" GEMMA4_KINDS
+                ",\"full_attention\"],\"global_head_dim\":16,"
+                "\"num_global_key_value_heads\":1,\"hidden_activation\":\"gelu_pytorch_tanh\","
+                "\"rms_norm_eps\":1e-6,\"tie_word_embeddings\":true,\"rope_parameters\":{"
+                "\"full_attention\":{\"rope_type\":\"proportional\",\"partial_rotary_factor\":0.25,"
+                "\"rope_theta\":1e6},\"sliding_attention\":{\"rope_type\":\"default\",\"rope_theta\":1e4}}}",
+                "{\"architectures\":[\"Gemma4ForConditionalGeneration\"],\"text_config\":{" GEMMA4_SAID
+                "\"layer_types\":[" GEMMA4_KINDS ","
+                "\"sliding_attention\"]," // the last one never has a window
+                "\"per_layer_config\":{\"2\":{\"head_dim\":16,\"num_key_value_heads\":1}}}}");
     expect_same("lfm2",
                 "{\"architectures\":[\"Lfm2ForCausalLM\"]," LFM2_SAID "," LFM2_MEANT
                 "\"tie_word_embeddings\":true,\"intermediate_size\":48,"
@@ -667,6 +716,23 @@ static void test_published_configs(void **state)
     assert_int_equal(m.window_period, 6);
     assert_true(m.tied && m.rope_theta == 1e6 && m.rope_theta_window == 10000 && m.rope_factor == 8);
     assert_string_equal(m.activation, "gelu_tanh");
+    hearth_hf_model_close(&m);
+
+    write_config("{\"architectures\":[\"Gemma4ForConditionalGeneration\"],\"text_config\":{"
+                 "\"attention_k_eq_v\":true,\"enable_moe_block\":true,\"final_logit_softcapping\":30.0,"
+                 "\"global_head_dim\":512,\"hidden_size\":2816,\"hidden_size_per_layer_input\":0,"
+                 "\"intermediate_size\":2112,\"moe_intermediate_size\":704,\"num_attention_heads\":16,"
+                 "\"num_experts\":128,\"num_global_key_value_heads\":2,\"num_key_value_heads\":8,"
+                 "\"sliding_window\":1024,\"top_k_experts\":8}}");
+    CHECK(hearth_hf_model_open(&m, hf_folder, NULL, &check_error));
+    assert_int_equal(m.n_layer, 30);
+    assert_int_equal(m.windowed[0], 0x1F7DF7DF);
+    assert_int_equal(m.head_dim, 256);
+    assert_int_equal(m.full_head_dim, 512);
+    assert_int_equal(m.full_head_kv, 2);
+    assert_int_equal(m.n_expert_used, 8);
+    assert_int_equal(m.n_ff_exp, 704);
+    assert_true(m.rope_share == 0.25 && m.logit_cap == 30 && m.rope_theta == 1e6 && m.keys_are_values);
     hearth_hf_model_close(&m);
 
     write_config("{\"architectures\":[\"Lfm2ForCausalLM\"],\"block_auto_adjust_ff_dim\":true,"

@@ -154,6 +154,32 @@ def spm_json_tokenizer(folder):
     write_json(folder, "tokenizer_config.json", SPM_CONFIG)
 
 
+GEMMA_SPECIALS = ["<pad>", "<eos>", "<bos>", "<unk>"]
+# Where a text may have them: those of turns are control tokens, those of calls are not, whatever the file says.
+GEMMA_MARKS = [("<|turn>", True), ("<turn|>", True), ("<|tool_call>", True), ('<|"|>', True), ("[word]", False)]
+
+
+def gemma4_tokenizer(folder):
+    """BPE over characters with merges, as in Gemma 4: spaces become marks, lines' ends and other characters may be bytes."""
+    pieces = [p.replace("_", SPM_SPACE) for p in JSON_PIECES if len(p) < 3][: N_VOCAB - 260 - len(GEMMA_MARKS)]
+    tokens = GEMMA_SPECIALS + [f"<0x{i:02X}>" for i in range(256)] + [m for m, _ in GEMMA_MARKS] + pieces
+    ids = {t: i for i, t in enumerate(tokens)}
+    merges = [(p[0], p[1]) for p in pieces if len(p) == 2 and p[0] in ids and p[1] in ids]
+    t = Tokenizer(models.BPE(vocab=ids, merges=merges, byte_fallback=True, unk_token="<unk>", fuse_unk=True))
+    t.normalizer = normalizers.Replace(" ", SPM_SPACE)
+    t.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
+    t.decoder = decoders.Sequence([decoders.Replace(SPM_SPACE, " "), decoders.ByteFallback(), decoders.Fuse()])
+    t.post_processor = processors.TemplateProcessing(single="<bos> $A", pair="<bos> $A <bos>:1 $B:1", special_tokens=[("<bos>", 2)])
+    t.add_tokens([AddedToken(s, special=is_special, normalized=False) for s, is_special in [(s, True) for s in GEMMA_SPECIALS] + GEMMA_MARKS])
+    t.save(os.path.join(folder, "tokenizer.json"))
+    config = {"bos_token": "<bos>", "eos_token": "<eos>", "pad_token": "<pad>", "unk_token": "<unk>",
+              "tokenizer_class": "PreTrainedTokenizerFast"}  # fmt: skip
+    write_json(folder, "tokenizer_config.json", config)
+    write_json(folder, "generation_config.json", {"bos_token_id": 2, "eos_token_id": [1, 261]})
+    with open(os.path.join(folder, "chat_template.jinja"), "w") as f:
+        f.write(TEMPLATE)
+
+
 def gpt2_tokenizer(folder):
     vocab = BpeVocab()
     ids = {"</s>": 2}
@@ -168,6 +194,7 @@ def gpt2_tokenizer(folder):
 TOKENIZERS = {
     "llama3": (llama3_tokenizer, "llama-bpe"), "qwen": (qwen_tokenizer, "qwen2"), "falcon": (falcon_tokenizer, "falcon"),
     "spm": (spm_tokenizer, None), "spm-json": (spm_json_tokenizer, None), "gpt2": (gpt2_tokenizer, "gpt-2"),
+    "gemma4": (gemma4_tokenizer, None),
 }  # fmt: skip
 
 
@@ -282,7 +309,37 @@ MODELS |= {
         "qwen", "safetensors", {},
     ),
 }  # fmt: skip
-KNOWN_TO_LLAMA_CPP = {"llama", "llama-biases", "mistral", "mixtral", "qwen2", "qwen3", "qwen3moe", "falcon-7b", "falcon-40b"}
+# Layers without a window have heads twice as large, and rotate a quarter of each.
+GEMMA4 = dict(
+    KINDS, global_head_dim=16, sliding_window=4, final_logit_softcapping=8.0, hidden_size_per_layer_input=0, pad_token_id=0,
+    layer_types=["sliding_attention", "sliding_attention", "full_attention"],
+    rope_parameters={"full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1e6},
+                     "sliding_attention": {"rope_type": "default", "rope_theta": 5000.0}},
+)  # fmt: skip
+MODELS |= {
+    "gemma4": (tf.Gemma4ForCausalLM, dict(GEMMA4, attention_k_eq_v=True, num_global_key_value_heads=1), "gemma4", "bfloat16",
+               dict(published=True)),
+    "gemma4-e": (
+        tf.Gemma4ForCausalLM,
+        dict(GEMMA4, num_hidden_layers=4, num_kv_shared_layers=2, use_double_wide_mlp=True, hidden_size_per_layer_input=8,
+             vocab_size_per_layer_input=N_VOCAB, layer_types=["sliding_attention", "full_attention"] * 2),
+        "gemma4", "bfloat16", dict(published=True, images="Gemma4ForConditionalGeneration", spare=(2, 3)),
+    ),
+    "gemma4-moe": (
+        tf.Gemma4ForCausalLM,
+        dict(GEMMA4, attention_k_eq_v=True, num_global_key_value_heads=1, enable_moe_block=True, num_experts=6, top_k_experts=3,
+             moe_intermediate_size=16),
+        "gemma4", "safetensors", dict(published=True),
+    ),
+    "gemma4-unified": (
+        tf.Gemma4UnifiedForCausalLM,
+        {k: v for k, v in GEMMA4.items() if k != "hidden_size_per_layer_input"}
+        | dict(attention_k_eq_v=True, num_global_key_value_heads=1),
+        "gemma4", "float16", {},
+    ),
+}  # fmt: skip
+KNOWN_TO_LLAMA_CPP = {"llama", "llama-biases", "mistral", "mixtral", "qwen2", "qwen3", "qwen3moe", "falcon-7b", "falcon-40b",
+                      "gemma4", "gemma4-e", "gemma4-moe"}  # fmt: skip
 DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "bin": torch.float16, "sharded": torch.bfloat16}
 
 
@@ -384,10 +441,15 @@ def convert_with_llama_cpp(folder, pre):
 
     out = os.path.join(folder, "out.gguf")
     TextModel.get_vocab_base_pre = lambda self, tokenizer: pre
+    load = ModelBase.load_hparams
+    raw = json.load(open(os.path.join(folder, "config.json")))
+    if raw.get("model_type", "").startswith("gemma4"):  # as it is: transformers would change what published files say
+        ModelBase.load_hparams = staticmethod(lambda *_: dict(raw))
     hparams = ModelBase.load_hparams(Path(folder), False)
     cls = get_model_class(get_model_architecture(hparams, ModelType.TEXT))
     with torch.inference_mode():
         cls(Path(folder), gguf.LlamaFileType.MOSTLY_F16, Path(out)).write()
+    ModelBase.load_hparams = load
     return out
 
 
@@ -406,12 +468,31 @@ def raw_value(field):
     return kinds[0], 1, struct.pack("<Q", len(value)) + value if kinds[0] == V.STRING else value
 
 
-def describe(path, folder, name):
+def publish(config, settings):
+    """As published files say what transformers writes for each layer."""
+    del config["per_layer_config"]
+    config["global_head_dim"] = settings["global_head_dim"]
+    config["num_global_key_value_heads"] = settings.get("num_global_key_value_heads")
+
+
+def spare_tensors(rng, cfg, layers):
+    """Keys and values of layers that attend to those of earlier ones, which published files have, too, and nothing uses."""
+    out = {}
+    for i in layers:
+        for part in ("k_proj", "v_proj"):
+            out[f"model.layers.{i}.self_attn.{part}.weight"] = torch.from_numpy(rng.standard_normal((16, cfg.hidden_size)).astype(np.float32))
+        out[f"model.layers.{i}.self_attn.k_norm.weight"] = torch.ones(8)
+    return out
+
+
+def describe(path, folder, name, spare):
     """tensors.txt: name, type, dimensions, CRC-32; keys.txt: key, type, elements, CRC-32."""
     import gguf
     reader = gguf.GGUFReader(path)
     with open(os.path.join(folder, "tensors.txt"), "w") as f:
         for t in sorted(reader.tensors, key=lambda t: t.name):
+            if any(t.name.startswith(f"blk.{i}.attn_{p}.") for i in spare for p in ("k", "v", "k_norm")):
+                continue  # left out by Hearth
             dims = "x".join(map(str, t.shape.tolist()))
             f.write(f"{t.name} {int(t.tensor_type)} {dims} {zlib.crc32(t.data.tobytes()):08x}\n")
     with open(os.path.join(folder, "keys.txt"), "w") as f:
@@ -434,16 +515,24 @@ def make(name, out, with_llama_cpp):
     os.makedirs(folder)
     torch.manual_seed(0)
     ids = dict(bos_token_id=1, eos_token_id=2) if kind.startswith("spm") or kind == "gpt2" else dict(bos_token_id=284, eos_token_id=285)
+    if kind == "gemma4":
+        ids = dict(bos_token_id=2, eos_token_id=1)
     model = model_class(model_class.config_class(**dict(settings, **ids))).eval()
     seed = 3 + sum(map(ord, name))
     fill(model, np.random.RandomState(seed))
     if how in DTYPES:
         for p in model.parameters():
             p.data = p.data.to(DTYPES[how]).float()
+        for name_of, b in model.named_buffers():
+            if name_of.endswith("layer_scalar"):
+                b.copy_(b.to(DTYPES[how]).float())
     if model.config.tie_word_embeddings:
         model.tie_weights()
     tensors, config = original_names(model)
     config = {k: v for k, v in config.items() if k not in ("transformers_version", "use_cache", "dtype", "initializer_range")}
+    if extra.get("published"):
+        publish(config, settings)
+    tensors |= spare_tensors(np.random.RandomState(seed), model.config, extra.get("spare", ()))
     if name == "falcon-7b": # llama.cpp's converter takes it as the number of KV heads; transformers does not look at it
         config["num_kv_heads"] = 1
     predictors = random_predictors(np.random.RandomState(seed), model.config, extra) if "ranks" in extra else None
@@ -483,7 +572,7 @@ def make(name, out, with_llama_cpp):
                 for n in os.listdir(source):
                     if os.path.isfile(os.path.join(source, n)):
                         shutil.copy(os.path.join(source, n), tmp)
-            describe(convert_with_llama_cpp(tmp, TOKENIZERS[kind][1]), folder, name)
+            describe(convert_with_llama_cpp(tmp, TOKENIZERS[kind][1]), folder, name, extra.get("spare", ()))
     print(f"{name}: logits' deviation {logits[0].std():.2f}, {sum(os.path.getsize(os.path.join(d, n)) for d, _, ns in os.walk(folder) for n in ns)} bytes")
 
 
@@ -494,7 +583,7 @@ def main():
     p.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(MODELS)} (default: all)")
     args = p.parse_args()
     torch.set_num_threads(1)
-    for kind in () if args.names else TOKENIZERS:
+    for kind in [n for n in args.names if n in TOKENIZERS and n not in MODELS] or (() if args.names else TOKENIZERS):
         make_tokenizer(kind, args.out)
     failed = []
     for name in args.names or MODELS:
