@@ -62,6 +62,17 @@ json() {
     "$JSON_GET" "$1" "$2" || fail "no $2 in the JSON of $1"
 }
 
+# until_true COMMAND...: waits until that is so, for minutes: on a machine that is busy, or stands still, what takes
+# milliseconds may take as long.
+until_true() {
+    local tenths=0
+    until "$@"; do
+        tenths=$((tenths + 1))
+        [ $tenths -lt 3000 ] || return 1
+        sleep 0.1
+    done
+}
+
 # count_bytes FILE
 count_bytes() {
     wc -c <"$1" | tr -d ' '

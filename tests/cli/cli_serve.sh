@@ -348,10 +348,9 @@ stop
 "$hearth" serve "$model" -np 1 -t 1 -c 128 --host "$tmp/hearth.sock" >log 2>&1 &
 server=$!
 servers+=("$server")
-for _ in $(seq 100); do
-    curl -fsS --unix-socket hearth.sock http://localhost/health >out 2>err && break
-    sleep 0.1
-done
+# shellcheck disable=SC2317 # until_true calls it
+answers() { curl -fsS --unix-socket hearth.sock http://localhost/health >out 2>err; }
+until_true answers || fail "no answer from the socket"
 has status ok
 stop
 [ -e hearth.sock ] && fail "the socket stays"

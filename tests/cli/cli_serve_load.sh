@@ -35,7 +35,7 @@ done
 
 # get I NAME: what request I gets goes to NAME.
 get() {
-    curl -sS -m 300 -o "$2.json" "$base/completion" -d "@request$1" || fail "request $1"
+    curl -sS -m 600 -o "$2.json" "$base/completion" -d "@request$1" || fail "request $1"
     "$JSON_GET" "$2.json" content >"$2" || fail "request $1: $(head -c 300 "$2.json")"
 }
 
@@ -66,7 +66,7 @@ stop
     printf '"Then"]}'
 } >texts
 embed() { # NAME
-    curl -sS -m 300 -o "$1" "$base/v1/embeddings" -d @texts || fail "embeddings"
+    curl -sS -m 600 -o "$1" "$base/v1/embeddings" -d @texts || fail "embeddings"
     [ "$("$JSON_GET" "$1" data)" = 41 ] || fail "embeddings: $(head -c 300 "$1")"
 }
 start "$model" -np 1 -t 1 -c 1024 -ub 512 --queue 3
@@ -129,30 +129,21 @@ curl -sS -N "$base/completion" -d "$forever" >stream1 2>/dev/null &
 curl1=$!
 curl -sS -N "$base/completion" -d "$forever" >stream2 2>/dev/null &
 curl2=$!
-for _ in $(seq 100); do
-    [ -s stream1 ] || [ -s stream2 ] && break
-    sleep 0.1
-done
-sleep 0.3
+until_true is_number llamacpp:requests_processing 1 || fail "no text"
+until_true is_number llamacpp:requests_deferred 1 || fail "no text that waits"
 ask 503 /completion -d "$forever" -D headers
 grep -qi '^retry-after:' headers || fail "no Retry-After"
 has error/type unavailable_error
-for _ in $(seq 100); do # the one that waits is told that the server is at work
-    cat stream1 stream2 | grep -q '^: working' && break
-    sleep 0.1
-done
-cat stream1 stream2 | grep -q '^: working' || fail "a silent stream"
+# shellcheck disable=SC2317 # until_true calls it
+is_told() { cat stream1 stream2 | grep -q '^: working'; } # the one that waits, that the server is at work
+until_true is_told || fail "a silent stream"
 
 # ---- clients that go leave room at once
 kill "$curl1" "$curl2"
-ask 200 /completion -d '{"prompt": "It was", "n_predict": 2}' -m 20
+ask 200 /completion -d '{"prompt": "It was", "n_predict": 2}'
 curl -sS "$base/completion" -m 0.5 -d '{"prompt": "It was", "n_predict": 32000, "ignore_eos": true}' >out 2>err # not streamed
-for _ in $(seq 50); do
-    ask 200 /slots
-    [ "$(json out 0/is_processing)" = false ] && break
-    sleep 0.1
-done
-has 0/is_processing false
+until_true is_idle 0 || fail "a text for nobody"
+[ "$(number llamacpp:tokens_predicted_total)" -lt 32000 ] || fail "texts for nobody were generated to their ends"
 
 # ---- clients that end in the middle of a request, before the server has seen any of it, leave nothing either
 if [ -d "/proc/$server/fd" ]; then
@@ -165,20 +156,16 @@ if [ -d "/proc/$server/fd" ]; then
         exec 5>&-
     done
     kill -CONT "$server"
-    for _ in $(seq 100); do
-        sleep 0.1
-        [ "$(descriptors)" -le $((before + 4)) ] && break
-    done
-    [ "$(descriptors)" -le $((before + 4)) ] || fail "$before descriptors became $(descriptors)"
+    # shellcheck disable=SC2317 # until_true calls it
+    are_few() { [ "$(descriptors)" -le $((before + 4)) ]; }
+    sleep 0.1
+    until_true are_few || fail "$before descriptors became $(descriptors)"
 fi
 
 # ---- an end while a text is streamed: the stream ends in good order, within some seconds
 curl -sS -N "$base/v1/completions" -d '{"prompt": "It was", "max_tokens": 32000, "ignore_eos": true, "stream": true}' >stream 2>err &
 client=$!
-for _ in $(seq 100); do
-    [ -s stream ] && break
-    sleep 0.1
-done
+until_true test -s stream || fail "no stream"
 stop
 wait "$client" || fail "the client of a server that ends: $(cat err)"
 [ "$(tail -n 2 stream | head -n 1)" = "data: [DONE]" ] || fail "a stream without its end"

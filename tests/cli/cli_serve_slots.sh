@@ -96,20 +96,13 @@ stop
 start "$source_dir/models/hearth-novels-drelu-Q8_0.gguf" -np 2 -t 1 -c 32768 --kv-size 65536 --slot-save-path saved
 curl -sS -N "$base/completion" -d '{"prompt": "It was", "n_predict": 32000, "ignore_eos": true, "stream": true, "id_slot": 1}' >stream 2>/dev/null &
 client=$!
-for _ in $(seq 100); do
-    [ -s stream ] && break
-    sleep 0.1
-done
+until_true test -s stream || fail "no stream"
 act 503 1 save busy
 grep -q 'slot 1 is at work' out || fail "$(cat out)"
 [ -e saved/busy ] && fail "a slot at work was saved"
 kill "$client" 2>/dev/null
 wait "$client" 2>/dev/null
-for _ in $(seq 100); do
-    ask 200 /slots
-    [ "$(json out 1/is_processing)" = false ] && break
-    sleep 0.1
-done
+until_true is_idle 1 || fail "a text for nobody"
 act 200 1 save busy
 stop
 

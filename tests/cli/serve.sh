@@ -12,7 +12,7 @@ start() {
     "$hearth" serve "$@" --port 0 >"$tmp/log" 2>&1 &
     server=$!
     servers+=("$server")
-    for _ in $(seq 600); do
+    for _ in $(seq 3000); do
         base=$(sed -n 's/.* is served at \(http:.*\)/\1/p' "$tmp/log")
         [ -n "$base" ] && return
         kill -0 "$server" 2>/dev/null || break
@@ -22,15 +22,13 @@ start() {
     fail "the server does not start"
 }
 
-# stop: asks the server to end, and wants it to within ten seconds, with status 0.
+ended() { ! kill -0 "$server" 2>/dev/null; }
+
+# stop: asks the server to end, and wants it to, with status 0.
 stop() {
     local status=0
     kill -TERM "$server"
-    for _ in $(seq 100); do
-        kill -0 "$server" 2>/dev/null || break
-        sleep 0.1
-    done
-    kill -0 "$server" 2>/dev/null && fail "the server does not end"
+    until_true ended || fail "the server does not end"
     wait "$server" || status=$?
     [ "$status" -eq 0 ] || fail "the server ended with status $status: $(tail -n 5 "$tmp/log")"
 }
@@ -39,8 +37,18 @@ stop() {
 ask() {
     local wanted=$1 path=$2 code
     shift 2
-    code=$(curl -sS -N -m 100 -o "$tmp/out" -w '%{http_code}' "$base$path" "$@" 2>"$tmp/err")
+    code=$(curl -sS -N -m 600 -o "$tmp/out" -w '%{http_code}' "$base$path" "$@" 2>"$tmp/err")
     [ "$code" = "$wanted" ] || fail "$path $*: status $code instead of $wanted"
+}
+
+# number NAME: the value of a metric, such as llamacpp:requests_deferred; nothing where there is none.
+number() { curl -sS -m 600 "$base/metrics" | sed -n "s/^$1 //p"; }
+is_number() { [ "$(number "$1")" = "$2" ]; }
+
+# is_idle SLOT: nothing is at work there.
+is_idle() {
+    ask 200 /slots
+    [ "$(json "$tmp/out" "$1/is_processing")" = false ]
 }
 
 # has PATH VALUE: the answer has this value there.
