@@ -31,11 +31,11 @@ refused() {
 }
 
 # run_streamed ARGUMENT...: run 0 with --ram $least, or with what the refusal names: --verify takes memory, too, and more
-# of it with sanitizers.
+# of it with sanitizers. That becomes $least.
 run_streamed() {
     local budget=$least
     for _ in 1 2 3 4 5; do
-        "$hearth" run "$@" --ram "$budget" >"$tmp/out" 2>"$tmp/err" && return
+        "$hearth" run "$@" --ram "$budget" >"$tmp/out" 2>"$tmp/err" && { least=$budget; return; }
         refused || break
         budget=$(sed -n 's/.*at least [^(]*(\([0-9]*\) bytes).*/\1/p' "$tmp/err")
     done
@@ -139,6 +139,7 @@ for model in experts pack; do
         printf "\\x$(printf %x $((byte ^ 4)))" | dd of="$tmp/work/bad.gguf" bs=1 seek="$at" conv=notrunc status=none
         run 1 run "$tmp/work/bad.gguf" "${usual[@]}" -n 10 --ram "$least" --verify
         out_is_empty
+        refused && continue
         err_has "$tmp/work/bad.gguf"
     done
 done
@@ -147,9 +148,15 @@ rm "$tmp/work/bad.gguf"
 # ---- packing, killed at any time: under its name there is all of a pack or nothing, and the next one works
 model=$source_dir/models/hearth-novels-drelu-Q8_0.gguf
 run 0 pack "$model" "$tmp/good"
-start=$(date +%s%N)
-run 0 pack "$model" "$tmp/scratch/out"
-took=$((($(date +%s%N) - start) / 1000000 + 1))
+took=60000
+pack_once() { # $took: what the fastest one took, in milliseconds: whatever else a busy machine did is in the others
+    local start ms
+    start=$(date +%s%N)
+    run 0 pack "$model" "$tmp/scratch/out" -q
+    ms=$((($(date +%s%N) - start) / 1000000 + 1))
+    took=$((ms < took ? ms : took))
+}
+for _ in 1 2 3; do pack_once; done
 rm "$tmp/scratch/out"
 finished=0
 for i in 1 2 3 4 5 6 7 8 9 10 11 12; do
@@ -164,7 +171,7 @@ for i in 1 2 3 4 5 6 7 8 9 10 11 12; do
         finished=$((finished + 1))
     fi
     [ "$(find "$tmp/scratch" -type f ! -name out ! -name '*.part' | wc -l)" -eq 0 ] || fail "packing left strange files"
-    run 0 pack "$model" "$tmp/scratch/out" -q
+    pack_once
     same "$tmp/scratch/out" "$tmp/good"
     [ "$(find "$tmp/scratch" -type f | wc -l)" -eq 1 ] || fail "packing left files behind"
     rm "$tmp/scratch/out"

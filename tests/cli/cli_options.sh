@@ -198,7 +198,18 @@ same "$tmp/out" "$tmp/three"
 printf '%s\n' "$prompt" >"$tmp/prompt"
 run 0 run "$model" -n 3 --temp 0 <"$tmp/prompt"
 same "$tmp/out" "$tmp/three"
-"$hearth" run "$model" -n 3 --temp 0 2>"$tmp/err" < <(sleep 1; cat "$tmp/prompt") >"$tmp/out"
+# Who waits for it says so.
+mkfifo "$tmp/fifo"
+: >"$tmp/err"
+"$hearth" run "$model" -n 3 --temp 0 2>"$tmp/err" <"$tmp/fifo" >"$tmp/out" &
+pid=$!
+exec 5>"$tmp/fifo"
+# shellcheck disable=SC2317 # until_true calls it
+has_said() { grep -qF "the prompt is read from standard input" "$tmp/err" || ! kill -0 "$pid" 2>/dev/null; }
+until_true has_said || fail "nothing says that standard input is waited for"
+cat "$tmp/prompt" >&5
+exec 5>&-
+wait $pid || fail "a prompt that comes late"
 same "$tmp/out" "$tmp/three"
 err_has "the prompt is read from standard input"
 # What else is there is not read: that is said, but for an empty prompt, which loops of a shell give.
@@ -208,7 +219,10 @@ same "$tmp/out" "$tmp/three"
 err_has "standard input is not read, as there is a prompt"
 run 0 run "$model" -p "" -n 3 --temp 0 <"$tmp/another"
 err_lacks "is not read"
-run 0 run "$model" -f "$tmp/prompt" -n 3 --temp 0 < <(printf 'another'; sleep 2)
+exec 5<>"$tmp/fifo" # with something in it, and no end
+printf 'another' >&5
+run 0 run "$model" -f "$tmp/prompt" -n 3 --temp 0 <"$tmp/fifo"
+exec 5>&-
 same "$tmp/out" "$tmp/three"
 err_has "standard input is not read, as there is a prompt (-f - reads it in place of a file)"
 run 0 run "$model" -p "$prompt" -n 3 --temp 0 </dev/null

@@ -176,6 +176,9 @@ tail -n 1 "$tmp/err" >"$tmp/stats"
 [ "$(json "$tmp/stats" forecast)" = null ] || fail "a forecast for a machine that nobody measured"
 run 0 plan "$tmp/pack.gguf" -c 256
 settle
+# Nor will a run be much faster than forecast by what was measured while others were busy: that would measure again.
+sed -i -E 's/^((memory|core|sequential)_gb_s|kernel.*_s) = .*/\1 = 1000/; s/^(request_us|byte_ns|request_cpu_us) = .*/\1 = 0.01/' \
+    "$XDG_CACHE_HOME"/hearth/probe-*.txt
 run 0 plan "$tmp/pack.gguf" -c 256 --ram 900T
 err_has "this machine, or its control group, has "
 err_has "less than the 900.00 TiB of this plan"

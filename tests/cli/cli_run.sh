@@ -150,6 +150,9 @@ err_has "generated 1 token"
 err_lacks "generated 1 token,"
 err_lacks "seed"
 err_lacks "0.00 tok/s"
+run 0 run "$model" -p "$prompt" -n 6 --ignore-eos -s 7 # a text of one line
+seed=7
+cp "$tmp/out" "$tmp/want"
 for stats in none json; do
     "$hearth" run "$model" -p "$prompt" -n 6 --ignore-eos -s "$seed" --stats $stats >"$tmp/both" 2>&1 || fail "both streams in one file"
     head -n 1 "$tmp/both" | tr -d '\n' | cmp - "$tmp/want" || fail "statistics stick to the text"
