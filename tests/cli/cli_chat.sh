@@ -116,12 +116,12 @@ same out one
 # ---- a terminal: an answer is stopped, and the chat goes on; Ctrl-C twice leaves
 play() {
     local status=0
-    "$PLAY_TERMINAL" -t 20000 "$@" >raw 2>err || status=$?
+    "$PLAY_TERMINAL" "$@" >raw 2>err || status=$?
     [ $status -eq 77 ] && skip "no terminals here"
     [ $status -eq 0 ] || { cp raw out; fail "exit status $status"; }
 }
 export TERM=dumb HOME=$tmp
-endless=(chat "$small" --chat-template vicuna --ignore-eos --temp 0 -t 1 -c 8192) # seconds of text
+endless=(chat "$small" --chat-template vicuna --ignore-eos --temp 0 -t 1 -c 32768) # minutes of text
 word=$(tr -c 'A-Za-z' '\n' <one | grep -E '^.{3,}$' | grep -vxE 'was|dark|night|It' | head -n 1)
 [ -n "$word" ] || fail "no word to wait for"
 play -a "/help=It was a dark night." -c "$word" -a "stopped=/exit" "$hearth" "${endless[@]}"
@@ -146,7 +146,7 @@ timeout --preserve-status -s INT 2 "$hearth" "${chat[@]}" <&9 >/dev/null 2>err |
 exec 9<&-
 [ $status -eq 130 ] || fail "a chat from a pipe that is stopped ends with $status"
 status=0
-"$PLAY_TERMINAL" -t 20000 -c "$word" "$hearth" "${endless[@]}" -st -p "It was a dark night." >raw 2>err || status=$?
+"$PLAY_TERMINAL" -c "$word" "$hearth" "${endless[@]}" -st -p "It was a dark night." >raw 2>err || status=$?
 [ $status -eq 130 ] || fail "-st that is stopped ends with $status"
 grep -q "hearth: stopped" raw || fail "nothing says that -st was stopped"
 grep -q "/regen" raw && fail "/regen is named where there is nothing to type"
@@ -171,7 +171,7 @@ killed() {
 if command -v stty >/dev/null; then
     TERM=vt100 killed "${endless[@]}"
     TERM=dumb killed "${endless[@]}"
-    "$PLAY_TERMINAL" -a "/help=x" -k "[2m" "$hearth" chat "$small" --chat-template-file think.jinja --ignore-eos -t 1 -c 8192 >raw 2>err
+    "$PLAY_TERMINAL" -a "/help=x" -k "[2m" "$hearth" chat "$small" --chat-template-file think.jinja --ignore-eos -t 1 -c 32768 >raw 2>err
     grep -q '^status 143' err || fail "SIGTERM in an answer: $(cat err)"
     grep -qF '^[[22m' raw || fail "SIGTERM leaves thoughts dimmed"
 fi

@@ -6,8 +6,8 @@
 //
 // -s, -c, -z, -k and -a happen one after the other, each as soon as the screen shows its TEXT: the screen is
 // printed; Ctrl-C is pressed; Ctrl-Z is, then the terminal shows `[stopped]`, and the command goes on after a
-// moment; SIGTERM goes to the command; ANSWER is typed, and Enter. -t: the command must end by then (default:
-// 60000), or it is killed.
+// moment; SIGTERM goes to the command; ANSWER is typed, and Enter. -t: so long after the last of them the
+// command must have ended, or it is killed. Default, and how long each of them is waited for: 300000.
 // Understands carriage return, newline, backspace, ESC [ K and what goes over the last column; any other
 // control character shows as `^X`. What scrolls off the screen is gone.
 //
@@ -27,6 +27,7 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { PATIENCE_MS = 300000 };
 enum { MOST_COLUMNS = 400, MOST_ROWS = 100, MOST_ACTIONS = 16, CELL = 5 };
 
 // ---- the screen
@@ -142,9 +143,11 @@ struct play {
     struct screen screen;
     struct action actions[MOST_ACTIONS];
     int n_actions, at;
-    long limit_ms, key_ms; // when the last key was pressed
+    long limit_ms, acted_ms; // when it began, or the last action was
+    long key_ms;             // when the last key was pressed
     int terminal;
     pid_t pid;
+    bool got; // something was read the last time
 };
 
 static long now_ms(void)
@@ -198,6 +201,7 @@ static void act(struct play *p)
     const struct action *a = &p->actions[p->at];
     if (text && strstr(text, a->text)) {
         p->at++;
+        p->acted_ms = now_ms();
         if (a->kind == 's')
             print_screen(&p->screen, a->text);
         else if (a->kind == 'a')
@@ -210,14 +214,17 @@ static void act(struct play *p)
     free(text);
 }
 
-// False: the terminal is closed at its other end.
+// So little at a time that nothing scrolls off the screen unseen, however late it is read. False: the terminal
+// is closed at its other end.
 static bool read_some(struct play *p, int wait_ms)
 {
     struct pollfd ready = {.fd = p->terminal, .events = POLLIN};
-    char bytes[4096];
+    char bytes[64];
+    p->got = false;
     if (poll(&ready, 1, wait_ms) <= 0)
         return true;
     const ssize_t n = read(p->terminal, bytes, sizeof bytes);
+    p->got = n > 0;
     for (ssize_t i = 0; i < n; i++)
         take(&p->screen, bytes[i]);
     return n > 0 || (n < 0 && errno == EINTR);
@@ -225,24 +232,28 @@ static bool read_some(struct play *p, int wait_ms)
 
 static int play(struct play *p)
 {
-    const long start = now_ms();
     int status = 0;
     bool open = true, killed = false;
+    p->acted_ms = now_ms();
     for (;;) {
         if (open)
             open = read_some(p, 5);
         act(p);
-        if (waitpid(p->pid, &status, open ? WNOHANG : 0) == p->pid)
+        if (!(open && p->got) && waitpid(p->pid, &status, open ? WNOHANG : 0) == p->pid)
             break;
-        if (!killed && now_ms() - start > p->limit_ms) {
+        const long limit_ms = p->at < p->n_actions ? PATIENCE_MS : p->limit_ms;
+        if (!killed && now_ms() - p->acted_ms > limit_ms) {
             fprintf(stderr, "play_terminal: it takes too long\n");
             kill(tcgetpgrp(p->terminal), SIGKILL);
             killed = true;
         }
     }
     const long end = now_ms();
-    for (int i = 0; open && i < 20; i++) // what is still in the terminal
+    for (int idle = 0; open && idle < 20; idle += !p->got) { // what is still in the terminal
         open = read_some(p, 5);
+        if (p->at < p->n_actions && p->actions[p->at].kind == 's')
+            act(p);
+    }
     print_screen(&p->screen, "end");
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     fflush(stdout);
@@ -308,7 +319,7 @@ static struct action action_of(int kind, char *text)
 
 int main(int argc, char **argv)
 {
-    static struct play p = {.screen = {.columns = 80, .rows = 24}, .limit_ms = 60000};
+    static struct play p = {.screen = {.columns = 80, .rows = 24}, .limit_ms = PATIENCE_MS};
     int opt;
     while ((opt = getopt(argc, argv, "+w:h:t:s:c:z:k:a:")) != -1) {
         if (opt == 'w')
