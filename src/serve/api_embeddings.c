@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Embeddings, as OpenAI and as llama.cpp's server have them. Answers are written piece by piece: as JSON values,
-// some thousand texts would take a hundred times the memory of their numbers.
+// Embeddings, as OpenAI and as llama.cpp's server have them. Answers are written while they are sent: as JSON
+// values, some thousand texts would take a hundred times the memory of their numbers, and as text ten times.
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,21 +16,13 @@
 
 // ---- answers
 
-static void put_string(struct hearth_out *out, const char *text)
-{
-    json_t *value = json_string(text);
-    if (!value || json_dump_callback(value, hearth_out_take, out, JSON_ENCODE_ANY))
-        out->failed = true;
-    json_decref(value);
-}
-
 static void put_numbers(struct hearth_out *out, const float *x, int n)
 {
-    for (int i = 0; i < n; i++)
-        if (isfinite(x[i]))
-            hearth_out_printf(out, "%c%.9g", i ? ',' : '[', (double)x[i]);
-        else
-            hearth_out_printf(out, "%cnull", i ? ',' : '[');
+    char number[32];
+    for (int i = 0; i < n; i++) {
+        snprintf(number, sizeof number, isfinite(x[i]) ? "%c%.9g" : "%cnull", i ? ',' : '[', (double)x[i]);
+        hearth_out_text(out, number);
+    }
     hearth_out_text(out, "]");
 }
 
@@ -55,43 +48,48 @@ static void put_base64(struct hearth_out *out, const float *x, int n)
 }
 
 // OpenAI's: of each text one embedding, that the request may have made shorter.
-static void write_list(struct hearth_exchange *x)
+static bool write_embedding(struct hearth_exchange *x)
 {
     struct hearth_out *out = &x->out;
+    const int i = x->n_items++;
+    float *row = x->task->jobs[i].pooler.out;
+    hearth_out_text(out, i ? "," : "{\"object\":\"list\",\"data\":[");
+    hearth_embedding_normalize(row, x->dimensions, x->norm);
+    hearth_out_printf(out, "{\"object\":\"embedding\",\"index\":%d,\"embedding\":", i);
+    (x->base64 ? put_base64 : put_numbers)(out, row, x->dimensions);
+    hearth_out_text(out, x->base64 ? ",\"encoding_format\":\"base64\"}" : "}");
+    if (i + 1 < x->task->n_jobs)
+        return true;
     const int tokens = hearth_exchange_stats(x).n_prompt;
-    hearth_out_text(out, "{\"object\":\"list\",\"data\":[");
-    for (int i = 0; i < x->task->n_jobs; i++) {
-        float *row = x->task->jobs[i].pooler.out;
-        hearth_embedding_normalize(row, x->dimensions, x->norm);
-        hearth_out_printf(out, "%s{\"object\":\"embedding\",\"index\":%d,\"embedding\":", i ? "," : "", i);
-        (x->base64 ? put_base64 : put_numbers)(out, row, x->dimensions);
-        hearth_out_text(out, x->base64 ? ",\"encoding_format\":\"base64\"}" : "}");
-    }
     hearth_out_text(out, "],\"model\":");
-    put_string(out, x->server->params->name);
+    hearth_out_json(out, json_string(x->server->params->name));
     hearth_out_printf(out, ",\"usage\":{\"prompt_tokens\":%d,\"total_tokens\":%d}}", tokens, tokens);
+    return false;
 }
 
 // llama.cpp's: of each text a list of embeddings, which has one, or without pooling one a token.
-static void write_lists(struct hearth_exchange *x)
+static bool write_row(struct hearth_exchange *x)
 {
     struct hearth_out *out = &x->out;
-    for (int i = 0; i < x->task->n_jobs; i++) {
-        const struct hearth_pooler *p = &x->task->jobs[i].pooler;
-        const int rows = p->pooling == HEARTH_POOLING_NONE ? p->n : 1;
+    const int i = x->n_items, k = x->n_rows++;
+    const struct hearth_pooler *p = &x->task->jobs[i].pooler;
+    const int rows = p->pooling == HEARTH_POOLING_NONE ? p->n : 1;
+    float *row = p->out + (size_t)k * (size_t)p->n_embd;
+    if (!k)
         hearth_out_printf(out, "%s{\"index\":%d,\"embedding\":[", i ? "," : "[", i);
-        for (int k = 0; k < rows; k++) {
-            float *row = p->out + (size_t)k * (size_t)p->n_embd;
-            hearth_embedding_normalize(row, p->n_embd, x->norm);
-            hearth_out_text(out, k ? "," : "");
-            put_numbers(out, row, p->n_embd);
-        }
-        hearth_out_text(out, "]}");
-    }
-    hearth_out_text(out, "]");
+    hearth_embedding_normalize(row, p->n_embd, x->norm);
+    hearth_out_text(out, k ? "," : "");
+    put_numbers(out, row, p->n_embd);
+    if (x->n_rows < rows)
+        return true;
+    x->n_items++;
+    x->n_rows = 0;
+    const bool last = x->n_items == x->task->n_jobs;
+    hearth_out_text(out, last ? "]}]" : "]}");
+    return !last;
 }
 
-static const struct hearth_format list = {.write = write_list}, lists = {.write = write_lists};
+static const struct hearth_format list = {.more = write_embedding}, lists = {.more = write_row};
 
 // ---- requests
 

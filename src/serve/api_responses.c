@@ -214,6 +214,8 @@ void hearth_api_responses(struct hearth_exchange *x)
     struct hearth_task *task = ok ? hearth_request_task(x, &prompt, 1, 1, -1, "max_output_tokens") : NULL;
     hearth_prompt_free(&prompt);
     x->n_per_prompt = 1;
+    x->recalls = true;
+    json_object_del(x->body, "input");
     if (task)
         hearth_exchange_generate(x, task, &format, streams);
 }

@@ -5,36 +5,67 @@
 #include "serve/api.h"
 #include "serve/request.h"
 
-static json_t *piece_of(const struct hearth_model *model, hearth_token token)
+// Tokens of an answer that are written at once.
+#define A_PART 256
+
+// A text, or the bytes of a part of a character.
+static json_t *piece_of(const char *bytes, size_t n)
+{
+    json_t *piece = json_stringn(bytes, n), *list = piece ? NULL : json_array();
+    for (size_t i = 0; i < n && list; i++)
+        json_array_append_new(list, json_integer((unsigned char)bytes[i]));
+    return piece ? piece : list;
+}
+
+static void put_token(struct hearth_exchange *x, hearth_token token)
 {
     char bytes[512];
-    const size_t n = hearth_token_bytes(model, token, true, bytes, sizeof bytes);
-    return json_pack("{s:i, s:o}", "id", token, "piece",
-                     hearth_exchange_string_of(bytes, n < sizeof bytes ? n : sizeof bytes));
+    struct hearth_out *out = &x->out;
+    if (!x->with_pieces) {
+        hearth_out_printf(out, "%d", token);
+        return;
+    }
+    const size_t n = hearth_token_bytes(x->server->served.model, token, true, bytes, sizeof bytes);
+    hearth_out_printf(out, "{\"id\":%d,\"piece\":", token);
+    hearth_out_json(out, piece_of(bytes, n < sizeof bytes ? n : sizeof bytes));
+    hearth_out_text(out, "}");
+}
+
+// As JSON values, tokens would take a hundred times the memory of the text that they come from.
+static bool write_tokens(struct hearth_exchange *x)
+{
+    hearth_out_text(&x->out, x->n_items ? "" : "{\"tokens\":[");
+    for (int i = 0; i < A_PART && x->n_items < x->n_tokens; i++) {
+        hearth_out_text(&x->out, x->n_items ? "," : "");
+        put_token(x, x->tokens[x->n_items++]);
+    }
+    if (x->n_items < x->n_tokens)
+        return true;
+    hearth_out_text(&x->out, "]}");
+    return false;
 }
 
 void hearth_api_tokenize(struct hearth_exchange *x)
 {
     const json_t *content = hearth_request_field(x, "content");
-    bool bos = false, special = true, pieces = false;
+    bool bos = false, special = true;
     struct hearth_prompt prompt = {0};
     if (!hearth_request_bool(x, "add_special", &bos) || !hearth_request_bool(x, "parse_special", &special) ||
-        !hearth_request_bool(x, "with_pieces", &pieces))
+        !hearth_request_bool(x, "with_pieces", &x->with_pieces))
         return;
     if (!json_is_string(content)) {
         hearth_exchange_error(x, 400, "content", "content: a text is wanted");
         return;
     }
-    if (!hearth_prompt_tokenize(x, json_string_value(content), json_string_length(content),
+    x->counts = true;
+    if (!hearth_prompt_may_fit(x, "content", json_string_length(content)) ||
+        !hearth_prompt_tokenize(x, json_string_value(content), json_string_length(content),
                                 (bos ? HEARTH_TOKENIZE_BOS : 0) | (special ? HEARTH_TOKENIZE_SPECIAL : 0),
                                 &prompt))
         return;
-    json_t *tokens = json_array();
-    for (int i = 0; i < prompt.n; i++)
-        json_array_append_new(tokens, pieces ? piece_of(x->server->served.model, prompt.tokens[i])
-                                             : json_integer(prompt.tokens[i]));
-    hearth_prompt_free(&prompt);
-    hearth_exchange_json(x, 200, json_pack("{s:o}", "tokens", tokens));
+    x->tokens = prompt.tokens;
+    x->n_tokens = prompt.n;
+    hearth_exchange_write(x, write_tokens);
 }
 
 void hearth_api_detokenize(struct hearth_exchange *x)

@@ -4,6 +4,9 @@
 
 #include <string.h>
 
+// Bytes of memory that the values of a request may take beside their texts.
+#define MOST_VALUES (256u << 20)
+
 // Texts are C strings on their way through templates and grammars, so none has a zero.
 static void replace_zeros(char *s, size_t n)
 {
@@ -45,6 +48,17 @@ static void add_reals(struct hearth_out *to, const char *s, size_t n)
             hearth_out_text(to, ".0");
         i += length;
     }
+}
+
+bool hearth_body_is_large(const struct hearth_out *in)
+{
+    size_t cost = 0; // of values with jansson, about
+    for (size_t i = 0; i < in->n && cost <= MOST_VALUES;) {
+        const char c = in->data[i];
+        cost += c == '{' ? 256 : c == '[' ? 128 : c == ':' ? 96 : c == '"' ? 64 : c == ',' ? 40 : 0;
+        i += c == '"' ? string_length(in->data + i, in->n - i) : 1;
+    }
+    return cost > MOST_VALUES;
 }
 
 json_t *hearth_body_read(struct hearth_out *in, json_error_t *error)

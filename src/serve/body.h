@@ -5,6 +5,8 @@
 
 #include "serve/out.h"
 
+// Whether the values of a body, which may be wrong, would take more memory than a request may, beside that of their texts.
+bool hearth_body_is_large(const struct hearth_out *in);
 // Reads a body, which is changed on the way. The character 0 in a text becomes U+FFFD, an integer beyond 64
 // bits a real number. NULL: see `error`.
 json_t *hearth_body_read(struct hearth_out *in, json_error_t *error);

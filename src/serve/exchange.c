@@ -24,6 +24,14 @@ void hearth_exchange_json(struct hearth_exchange *x, int status, json_t *value)
     x->finished = true;
 }
 
+void hearth_exchange_write(struct hearth_exchange *x, bool (*more)(struct hearth_exchange *x))
+{
+    x->status = 200;
+    x->type = JSON_TYPE;
+    x->more = more;
+    x->finished = true;
+}
+
 static const char *error_type(int status)
 {
     return status == 400   ? "invalid_request_error"
@@ -182,7 +190,7 @@ static void finish(struct hearth_exchange *x)
     else if (!x->streams && x->format->whole)
         hearth_exchange_json(x, 200, x->format->whole(x));
     else if (!x->streams)
-        x->format->write(x);
+        hearth_exchange_write(x, x->format->more);
     if (x->streams && (!failure || x->api == HEARTH_API_OPENAI))
         x->format->finish(x);
 }
@@ -250,6 +258,7 @@ void hearth_exchange_free(struct hearth_exchange *x)
     hearth_out_free(&x->in);
     hearth_out_free(&x->out);
     json_decref(x->body);
+    free(x->tokens);
     json_decref(x->probs);
     json_decref(x->tools);
     free(x->tool_names);

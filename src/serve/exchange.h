@@ -3,6 +3,7 @@
 #ifndef HEARTH_SERVE_EXCHANGE_H
 #define HEARTH_SERVE_EXCHANGE_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <time.h>
 
@@ -35,6 +36,7 @@ struct hearth_serving {
     struct hearth_call_format calls; // how the model writes calls of tools
     bool knows_developer;            // the template has this role
     size_t token_bytes;              // of the longest token
+    pthread_mutex_t cutting;         // of long texts, into tokens
     time_t started;
     atomic_bool ready; // all of the above is there
     atomic_bool ending;
@@ -65,7 +67,7 @@ struct hearth_format {
     void (*piece)(struct hearth_choice *choice, const struct hearth_piece *piece);
     void (*finish)(struct hearth_exchange *x);
     json_t *(*whole)(struct hearth_exchange *x); // not streamed
-    void (*write)(struct hearth_exchange *x);    // in its place, for long answers: JSON to `out`
+    bool (*more)(struct hearth_exchange *x);     // in its place, for long answers: see below
 };
 
 struct hearth_exchange {
@@ -75,12 +77,20 @@ struct hearth_exchange {
     const char *action;   // of the query, or NULL
     const char *rest;     // of the path, behind the route's that ends with a slash
     struct hearth_out in; // the body
-    json_t *body;         // the same; an object
+    json_t *body;         // the same; an object. NULL once it was read, unless the answer recalls it
 
     int status; // of the answer
     const char *type;
     const char *policy; // of a page: what it may load; else NULL
     struct hearth_out out;
+    // A long answer is written while it is sent: adds its next part to `out`. False: that was the last. NULL: all is in
+    // `out`.
+    bool (*more)(struct hearth_exchange *x);
+    int n_items, n_rows;  // that are written, of the answer and of its item
+    hearth_token *tokens; // [n_tokens] that are written so
+    int n_tokens;
+    bool with_pieces;  // each with its text
+    bool recalls;      // the answer repeats fields of `body`
     const char *allow; // the method that the path wants
 
     // An answer that is generated.
@@ -119,6 +129,8 @@ struct hearth_exchange {
 
 // A JSON value, which is released.
 void hearth_exchange_json(struct hearth_exchange *x, int status, json_t *value);
+// A long JSON answer, which is written while it is sent: see `more` above.
+void hearth_exchange_write(struct hearth_exchange *x, bool (*more)(struct hearth_exchange *x));
 // An error in the form of the path's API. `param`: the field of the request that it is about, or NULL.
 void hearth_exchange_error(struct hearth_exchange *x, int status, const char *param, const char *fmt, ...)
     HEARTH_PRINTF(4, 5);

@@ -25,6 +25,8 @@
 // Requests that are prepared at once, and from how many bytes on one takes long.
 #define MOST_PREPARED 16
 #define LARGE         65536
+// How many of the largest bodies may be on their way at once, in bytes.
+#define MOST_HELD 16
 // How long a connection says nothing in the middle of a request before it is asked for its end.
 #define SILENCE_NS 1000000000u
 
@@ -41,6 +43,7 @@ struct hearth_http {
     uint64_t looked_ns; // for the ends of connections
     uint64_t n_watched; // since the start
     int n_answering;    // requests with a body that are prepared or answered
+    atomic_size_t held; // bytes of bodies that are not read yet
     struct hearth_crew *crew;
 };
 
@@ -59,7 +62,9 @@ struct client {
     struct client *next, **link; // among those that are watched
     uint64_t number; // its own there: an address may be another client's by the time an event is seen
     hearth_socket fd;
-    bool too_large, replied, watched, prepared;
+    int refused; // with this status: the body is too large, or there are too many; else 0
+    size_t held;
+    bool replied, watched, prepared;
     struct hearth_errand errand; // that prepares the request
     atomic_bool ping;
     _Atomic uint64_t last_ns; // something was sent
@@ -103,13 +108,44 @@ static enum MHD_Result send_response(struct client *c, struct MHD_Response *r)
     return sent;
 }
 
+static ssize_t take_out(struct hearth_out *out, char *to, size_t most)
+{
+    const size_t n = out->n < most ? out->n : most;
+    memcpy(to, out->data, n);
+    hearth_out_drop(out, n);
+    return (ssize_t)n;
+}
+
+// Writes some of an answer, if it is not all there.
+static void write_more(struct hearth_exchange *x)
+{
+    while (x->more && x->out.n < BLOCK && !x->out.failed)
+        if (!x->more(x))
+            x->more = NULL;
+}
+
+static ssize_t read_parts(void *arg, uint64_t at, char *to, size_t most)
+{
+    struct hearth_exchange *x = arg;
+    (void)at;
+    write_more(x);
+    if (x->out.failed)
+        return MHD_CONTENT_READER_END_WITH_ERROR;
+    return x->out.n ? take_out(&x->out, to, most) : MHD_CONTENT_READER_END_OF_STREAM;
+}
+
 static enum MHD_Result reply(struct client *c)
 {
     struct hearth_out *out = &c->x.out;
+    write_more(&c->x);
     if (out->failed) {
         hearth_out_free(out);
+        c->x.more = NULL;
         c->x.status = 500;
     }
+    if (c->x.more)
+        return send_response(
+            c, MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, read_parts, &c->x, NULL));
     struct MHD_Response *r = MHD_create_response_from_buffer(out->n, out->data, MHD_RESPMEM_MUST_FREE);
     if (r)
         *out = (struct hearth_out){0};
@@ -144,11 +180,8 @@ static ssize_t read_stream(void *arg, uint64_t at, char *to, size_t most)
         (void)hearth_task_sleep(c->x.task, sleep_client, wake_client, c);
         return 0;
     }
-    const size_t n = out->n < most ? out->n : most;
-    memcpy(to, out->data, n);
-    hearth_out_drop(out, n);
     atomic_store(&c->last_ns, hearth_now_ns());
-    return (ssize_t)n;
+    return take_out(out, to, most);
 }
 
 static enum MHD_Result reply_with_stream(struct client *c)
@@ -313,13 +346,23 @@ static const char *header(const struct client *c, const char *name)
     return MHD_lookup_connection_value(c->connection, MHD_HEADER_KIND, name);
 }
 
+static void drop_body(struct client *c)
+{
+    atomic_fetch_sub(&c->http->held, c->held);
+    c->held = 0;
+    hearth_out_free(&c->x.in);
+}
+
 static void take_body(struct client *c, const char *data, size_t n)
 {
     const size_t most = c->http->server->params->max_body;
+    c->held += n;
+    if (atomic_fetch_add(&c->http->held, n) + n > most * MOST_HELD && !c->refused)
+        c->refused = 503;
     if (c->x.in.n + n > most)
-        c->too_large = true;
-    if (c->too_large)
-        hearth_out_free(&c->x.in);
+        c->refused = 413;
+    if (c->refused)
+        drop_body(c);
     else
         hearth_out_add(&c->x.in, data, n);
 }
@@ -328,10 +371,14 @@ static bool parse_body(struct client *c)
 {
     struct hearth_exchange *x = &c->x;
     json_error_t error;
-    x->body = x->in.n ? hearth_body_read(&x->in, &error) : json_object(); // to erase a slot wants no fields
+    const bool large = hearth_body_is_large(&x->in);
+    if (!large) // to erase a slot wants no fields
+        x->body = x->in.n ? hearth_body_read(&x->in, &error) : json_object();
     const bool failed = x->in.failed;
-    hearth_out_free(&x->in);
-    if (failed)
+    drop_body(c);
+    if (large)
+        hearth_exchange_error(x, 413, NULL, "the body has too many values");
+    else if (failed)
         hearth_exchange_error(x, 500, NULL, "out of memory");
     else if (!x->body)
         hearth_exchange_error(x, 400, NULL, "the body is no JSON: %s (line %d, column %d)", error.text,
@@ -345,9 +392,11 @@ static bool parse_body(struct client *c)
 static void answer(struct client *c)
 {
     struct hearth_exchange *x = &c->x;
-    if (c->too_large)
+    if (c->refused == 413)
         hearth_exchange_error(x, 413, NULL, "the body has more than %zu bytes",
                               c->http->server->params->max_body);
+    else if (c->refused)
+        hearth_exchange_error(x, c->refused, NULL, "too much is being sent at once; try again later");
     else if (!x->route->has_body || parse_body(c))
         x->route->answer(x);
 }
@@ -424,6 +473,10 @@ static void prepare(void *arg)
 {
     struct client *c = arg;
     answer(c);
+    if (!c->x.recalls) { // large ones take a while to free, which would keep HTTP's threads
+        json_decref(c->x.body);
+        c->x.body = NULL;
+    }
     if (!c->x.finished && c->x.task)
         watch(c);
     wake_client(c);
@@ -443,7 +496,7 @@ static void begin_preparing(struct client *c)
 static enum MHD_Result go_on(struct client *c)
 {
     struct hearth_exchange *x = &c->x;
-    if (!c->prepared && !x->finished && x->route->has_body && !c->too_large) {
+    if (!c->prepared && !x->finished && x->route->has_body && !c->refused) {
         begin_preparing(c);
         return MHD_YES;
     }
@@ -488,6 +541,7 @@ static void on_end(void *arg, struct MHD_Connection *connection, void **state,
     if (!c)
         return;
     unwatch(c);
+    drop_body(c);
     if (c->prepared)
         count_answering(c->http, -1);
     if (c->x.task && !c->x.finished) {

@@ -74,7 +74,8 @@ int hearth_out_take(const char *data, size_t n, void *out)
 
 void hearth_out_json(struct hearth_out *out, json_t *value)
 {
-    if (!value || json_dump_callback(value, hearth_out_take, out, JSON_COMPACT | JSON_REAL_PRECISION(9)))
+    if (!value || json_dump_callback(value, hearth_out_take, out,
+                                     JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(9)))
         out->failed = true;
     json_decref(value);
 }

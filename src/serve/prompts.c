@@ -2,6 +2,7 @@
 // Prompts as requests give them.
 #include "serve/prompts.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,8 @@
 
 // Prompts of one request, as many as OpenAI takes.
 #define MOST_PROMPTS 2048
+// Bytes from which on texts are cut into tokens one after the other.
+#define LONG_TEXT 1048576
 
 void hearth_prompt_free(struct hearth_prompt *prompt)
 {
@@ -35,6 +38,8 @@ static bool settle(struct hearth_exchange *x, struct hearth_prompt *prompt, int6
                    const struct hearth_error *err)
 {
     if (n >= 0 && (uint64_t)n <= cap && n < INT32_MAX) {
+        hearth_token *fit = hearth_reallocarray(prompt->tokens, (size_t)n + 1, sizeof *fit);
+        prompt->tokens = fit ? fit : prompt->tokens;
         prompt->n = (int)n;
         return true;
     }
@@ -44,23 +49,53 @@ static bool settle(struct hearth_exchange *x, struct hearth_prompt *prompt, int6
     return false;
 }
 
+// Cutting takes seventy bytes of memory for one of a text without blanks, so long texts take turns.
+static void begin_cutting(struct hearth_exchange *x, size_t n)
+{
+    if (n >= LONG_TEXT)
+        pthread_mutex_lock(&x->server->cutting);
+}
+
+static void end_cutting(struct hearth_exchange *x, size_t n)
+{
+    if (n >= LONG_TEXT)
+        pthread_mutex_unlock(&x->server->cutting);
+}
+
+static int64_t cut(struct hearth_exchange *x, const char *text, size_t n, int flags,
+                   struct hearth_prompt *prompt, size_t cap, struct hearth_error *err)
+{
+    hearth_token *grown = hearth_reallocarray(prompt->tokens, cap, sizeof *grown);
+    if (!grown)
+        return HEARTH_E_MEMORY;
+    prompt->tokens = grown;
+    return hearth_tokenize(x->server->served.model, text, n, flags, grown, cap, err);
+}
+
 bool hearth_prompt_tokenize(struct hearth_exchange *x, const char *text, size_t n, int flags,
                             struct hearth_prompt *prompt)
 {
     struct hearth_error err = {0};
-    const struct hearth_model *model = x->server->served.model;
-    const int64_t count = hearth_tokenize(model, text, n, flags, NULL, 0, &err);
-    const size_t cap = count > 0 ? (size_t)count : 0;
-    prompt->tokens = count < 0 ? NULL : hearth_calloc(cap + 1, sizeof *prompt->tokens);
-    if (!prompt->tokens)
-        return settle(x, prompt, HEARTH_E_MEMORY, 0, &err);
-    return settle(x, prompt, hearth_tokenize(model, text, n, flags, prompt->tokens, cap, &err), cap, &err);
+    size_t cap = n + 16; // a token is rarely shorter than a byte
+    begin_cutting(x, n);
+    int64_t count = cut(x, text, n, flags, prompt, cap, &err);
+    if (count > 0 && (uint64_t)count > cap) {
+        cap = (size_t)count;
+        count = cut(x, text, n, flags, prompt, cap, &err);
+    }
+    end_cutting(x, n);
+    return settle(x, prompt, count, cap, &err);
 }
 
-// Texts that no context can hold are not even cut into tokens, which takes seconds for some megabytes.
-static bool may_fit(struct hearth_exchange *x, const char *name, size_t n)
+bool hearth_prompt_may_fit(struct hearth_exchange *x, const char *name, size_t n)
 {
     const int room = hearth_scheduler_room(x->server->scheduler);
+    if (x->counts && n > HEARTH_MOST_CUT) {
+        hearth_exchange_error(x, 400, name,
+                              "%s: %zu bytes are more than the %d that are cut into tokens at once", name, n,
+                              HEARTH_MOST_CUT);
+        return false;
+    }
     if (x->counts || n / x->server->token_bytes < (size_t)room)
         return true;
     hearth_exchange_error(x, 400, name, "%s: %zu bytes are more than the context of %d tokens can hold", name,
@@ -110,7 +145,7 @@ static bool read_one(struct hearth_exchange *x, const char *name, const json_t *
     json_t *item;
     size_t i;
     if (json_is_string(value))
-        return may_fit(x, name, json_string_length(value)) &&
+        return hearth_prompt_may_fit(x, name, json_string_length(value)) &&
                hearth_prompt_tokenize(x, json_string_value(value), json_string_length(value), flags, prompt);
     json_array_foreach(value, i, item)
     {
@@ -119,7 +154,7 @@ static bool read_one(struct hearth_exchange *x, const char *name, const json_t *
             return false;
         if (!json_is_string(item))
             continue;
-        if (!may_fit(x, name, json_string_length(item)) ||
+        if (!hearth_prompt_may_fit(x, name, json_string_length(item)) ||
             !hearth_prompt_tokenize(x, json_string_value(item), json_string_length(item),
                                     i ? HEARTH_TOKENIZE_SPECIAL : flags, &more))
             return false;
@@ -277,12 +312,14 @@ static bool tokenize_chat(struct hearth_exchange *x, const struct hearth_chat_te
     const struct hearth_model *model = x->server->served.model;
     size_t bytes;
     hearth_chat_text_bytes(text, &bytes);
-    if (!may_fit(x, "messages", bytes))
+    if (!hearth_prompt_may_fit(x, "messages", bytes))
         return false;
     const size_t cap = bytes + 16; // a token is rarely shorter than a byte
     prompt->tokens = hearth_calloc(cap, sizeof *prompt->tokens);
+    begin_cutting(x, bytes);
     const int64_t n =
         prompt->tokens ? hearth_chat_tokenize(model, text, prompt->tokens, cap, &err) : HEARTH_E_MEMORY;
+    end_cutting(x, bytes);
     return settle(x, prompt, n, cap, &err);
 }
 

@@ -19,6 +19,12 @@ void hearth_prompt_list_free(struct hearth_prompt_list *list);
 
 // All functions: false, or NULL: there is an error in the exchange.
 
+// Bytes of a text that is cut into tokens though no context need hold it.
+#define HEARTH_MOST_CUT (8 << 20)
+
+// Whether the context may hold a text of n bytes, or, where only its tokens are counted, whether it is short enough. What
+// cannot fit is not even cut into tokens, which takes seconds for some megabytes.
+bool hearth_prompt_may_fit(struct hearth_exchange *x, const char *name, size_t n);
 // Tokens of a text with HEARTH_TOKENIZE_* flags.
 bool hearth_prompt_tokenize(struct hearth_exchange *x, const char *text, size_t n, int flags,
                             struct hearth_prompt *prompt);

@@ -40,9 +40,11 @@ int hearth_server_open(struct hearth_server **out, const struct hearth_server_pa
     if (server->name)
         server->params.name = json_string_value(server->name);
     server->serving.params = &server->params;
+    pthread_mutex_init(&server->serving.cutting, NULL);
     server->serving.started = time(NULL);
     const int rc = hearth_http_open(&server->http, &server->serving, err);
     if (rc) {
+        pthread_mutex_destroy(&server->serving.cutting);
         json_decref(server->name);
         free(server);
         return rc;
@@ -135,6 +137,7 @@ void hearth_server_close(struct hearth_server **server)
     hearth_http_close(&(*server)->http);
     hearth_scheduler_close(&(*server)->serving.scheduler);
     hearth_constraints_close(&(*server)->serving.constraints);
+    pthread_mutex_destroy(&(*server)->serving.cutting);
     json_decref((*server)->name);
     free(*server);
     *server = NULL;

@@ -49,6 +49,38 @@ for try in 1 2 3 4 5 6 7 8; do
     [ "$try" -lt 8 ] || fail "nobody else is answered while a large request is read"
 done
 
+# ---- long answers are written while they are sent
+digits=$(head -c 1000000 /dev/zero | tr '\0' 7)
+echo "{\"with_pieces\": true, \"content\": \"$digits\"}" >request
+ask 200 /tokenize -d @request -D headers
+grep -qi '^transfer-encoding: chunked' headers || fail "a long answer is not written in parts"
+[ "$(json out tokens)" -gt 300000 ] || fail "tokens are missing"
+[ "$(grep -o '"piece":"7*"' out | cut -d '"' -f 4 | tr -d '\n' | wc -c)" -eq 1000000 ] || fail "pieces are missing"
+peak=$(awk '/^VmHWM/ { print int($2 / 1024) }' "/proc/$server/status" 2>/dev/null)
+[ "$sanitized" = 1 ] || [ "${peak:-0}" -lt 200 ] || fail "$peak MB for the tokens of one"
+awk 'BEGIN { printf "{\"input\": [\"It was\""; for (i = 0; i < 60; i++) printf ", \"She had %d\"", i; print ", \"It was\"]}" }' >request
+ask 200 /v1/embeddings -d @request -D headers
+grep -qi '^transfer-encoding: chunked' headers || fail "many embeddings are not written in parts"
+has data 62
+has data/61/index 61
+[ "$(json out data/0/embedding/1)" = "$(json out data/61/embedding/1)" ] || fail "embeddings that are written late differ"
+# A part of a character is no text, but bytes.
+ask 200 /tokenize -d '{"content": "𓀀", "with_pieces": true}'
+bytes=$(sed 's/"piece":\[/\n/g' out | sed -n 's/^\([0-9,]*\)\].*/\1/p' | tr '\n' ' ')
+[ -n "$bytes" ] || has tokens/0/piece 𓀀
+case ${bytes:-240,147,128,128} in *240*147*128*128*) ;; *) fail "the bytes of a character are $bytes" ;; esac
+# What no memory is taken for: very many values, texts that no context need hold.
+awk 'BEGIN { printf "{\"a\": ["; for (i = 0; i < 1200000; i++) printf "{},"; print "0]}" }' >many
+ask 413 /tokenize --data-binary @many
+grep -q 'too many values' out || fail "what is wrong with very many values"
+{
+    printf '{"content": "'
+    head -c 9000000 /dev/zero | tr '\0' 7
+    echo '"}'
+} >request
+ask 400 /tokenize --data-binary @request
+grep -q 'cut into tokens at once' out || fail "what is wrong with a very long text"
+
 # ---- a client that sends nothing more but reads on: a stream is whole, another answer is none rather than half
 stop
 start "$model" -np 1 -t 1 -c 32768 --temp 0 --chat-template vicuna
@@ -217,9 +249,35 @@ ask 400 /v1/chat/completions -d "{$call, \"grammar\": \"root ::= \\\"yes\\\"\"}"
 ask 400 /v1/chat/completions -d "{$user, \"tool_choice\": \"required\"}"
 ask 200 /v1/chat/completions -d "{$user, \"max_tokens\": 2, \"response_format\": {\"type\": \"text\"}, \"grammar\": \"\"}"
 
-# ---- keys
+# ---- many bodies that do not come to their end: no more memory is taken for others until some have gone
 stop
-start "$model" -np 1 -t 1 -c 128 --temp 0 --api-key right
+start "$model" -np 1 -t 1 -c 128 --temp 0 --api-key right --max-body 64K
+echo "{\"content\": \"${digits:0:60000}\"}" >request
+for fd in $(seq 10 28); do
+    eval "exec $fd<>/dev/tcp/127.0.0.1/${base##*:}"
+    {
+        printf 'POST /tokenize HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer right\r\nContent-Length: 65000\r\n\r\n'
+        head -c 64000 /dev/zero
+    } >&"$fd"
+done
+for _ in $(seq 50); do
+    code=$(curl -sS -o out -w '%{http_code}' "$base/tokenize" -H 'x-api-key: right' -d @request)
+    [ "$code" = 503 ] && break
+    sleep 0.1
+done
+[ "$code" = 503 ] || fail "any number of bodies is taken"
+grep -q 'too much is being sent' out || fail "what is wrong with many bodies"
+for fd in $(seq 10 28); do
+    eval "exec $fd>&-"
+done
+for _ in $(seq 50); do
+    code=$(curl -sS -o out -w '%{http_code}' "$base/tokenize" -H 'x-api-key: right' -d @request)
+    [ "$code" = 200 ] && break
+    sleep 0.1
+done
+[ "$code" = 200 ] || fail "bodies that are gone count"
+
+# ---- keys
 ask 200 /v1/models -H 'Authorization: Bearer wrong' -H 'x-api-key: right'
 ask 401 /v1/models -H 'Authorization: Bearer wrong' -H 'x-api-key: wrong'
 stop
