@@ -89,9 +89,9 @@ struct hearth_exchange {
     int n_items, n_rows;  // that are written, of the answer and of its item
     hearth_token *tokens; // [n_tokens] that are written so
     int n_tokens;
-    bool with_pieces;  // each with its text
-    bool recalls;      // the answer repeats fields of `body`
-    const char *allow; // the method that the path wants
+    bool with_pieces; // each with its text
+    bool recalls;     // the answer repeats fields of `body`
+    char allow[64];   // the methods of the path, where another was tried or it was asked for them
 
     // An answer that is generated.
     struct hearth_task *task;

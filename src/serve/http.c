@@ -90,7 +90,7 @@ static enum MHD_Result send_response(struct client *c, struct MHD_Response *r)
     if (!r)
         return MHD_NO;
     add_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, c->x.type);
-    add_header(r, MHD_HTTP_HEADER_ALLOW, c->x.allow);
+    add_header(r, MHD_HTTP_HEADER_ALLOW, *c->x.allow ? c->x.allow : NULL);
     add_header(r, MHD_HTTP_HEADER_RETRY_AFTER, c->x.status == 503 ? "1" : NULL);
     add_header(r, MHD_HTTP_HEADER_WWW_AUTHENTICATE, c->x.status == 401 ? "Bearer" : NULL);
     add_header(r, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_ORIGIN, c->origin);
@@ -404,7 +404,9 @@ static void answer(struct client *c)
 static void refuse(struct client *c, const char *path, const char *method)
 {
     struct hearth_exchange *x = &c->x;
-    x->route = hearth_route_find(path, method, &x->allow);
+    x->route = hearth_route_find(path, method);
+    if (!x->route)
+        hearth_route_methods(path, x->allow, sizeof x->allow);
     x->api = hearth_route_api(path);
     x->action = MHD_lookup_connection_value(c->connection, MHD_GET_ARGUMENT_KIND, "action");
     x->rest = x->route && strlen(path) > strlen(x->route->path) ? path + strlen(x->route->path) : "";
@@ -412,8 +414,8 @@ static void refuse(struct client *c, const char *path, const char *method)
     const char *length = header(c, MHD_HTTP_HEADER_CONTENT_LENGTH);
     if (!hearth_access_host(c->http->local && !params->n_api_keys, header(c, MHD_HTTP_HEADER_HOST)))
         hearth_exchange_error(x, 403, NULL, "this name is not one of this machine's");
-    else if (!x->route && x->allow)
-        hearth_exchange_error(x, 405, NULL, "%s wants %s", path, x->allow);
+    else if (!x->route && *x->allow)
+        hearth_exchange_error(x, 405, NULL, "%s takes %s", path, x->allow);
     else if (!x->route)
         hearth_exchange_error(x, 404, NULL, "there is no %s here", path);
     // Without keys any page could have a browser send a request, although it cannot read the answer.
@@ -455,8 +457,10 @@ static enum MHD_Result begin(struct hearth_http *http, struct MHD_Connection *co
     c->x.server = http->server;
     c->origin = hearth_access_origin(http->server->params, header(c, MHD_HTTP_HEADER_ORIGIN));
     c->fd = socket_of(connection);
-    if (!strcmp(method, MHD_HTTP_METHOD_OPTIONS))
+    if (!strcmp(method, MHD_HTTP_METHOD_OPTIONS)) {
+        hearth_route_methods(path, c->x.allow, sizeof c->x.allow);
         return allow_origin(c);
+    }
     refuse(c, path, method);
     return c->x.finished ? reply(c) : MHD_YES;
 }

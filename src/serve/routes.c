@@ -2,6 +2,7 @@
 // The paths that the server knows.
 #include "serve/routes.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "serve/api.h"
@@ -55,19 +56,26 @@ static bool is_path(const char *wanted, const char *path)
     return n > 1 && wanted[n - 1] == '/' ? !strncmp(wanted, path, n) && path[n] : !strcmp(wanted, path);
 }
 
-const struct hearth_route *hearth_route_find(const char *path, const char *method, const char **allow)
+const struct hearth_route *hearth_route_find(const char *path, const char *method)
 {
-    *allow = NULL;
-    for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
-        if (!is_path(routes[i].path, path))
-            continue;
-        if (is_method(routes[i].method, method)) {
-            *allow = NULL;
+    for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++)
+        if (is_path(routes[i].path, path) && is_method(routes[i].method, method))
             return &routes[i];
-        }
-        *allow = routes[i].method;
-    }
     return NULL;
+}
+
+void hearth_route_methods(const char *path, char *list, size_t size)
+{
+    *list = 0;
+    for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
+        const size_t n = strlen(list);
+        if (is_path(routes[i].path, path))
+            snprintf(list + n, size - n, "%s, ",
+                     strcmp(routes[i].method, "GET") ? routes[i].method : "GET, HEAD");
+    }
+    const size_t n = strlen(list);
+    if (n)
+        snprintf(list + n, size - n, "OPTIONS");
 }
 
 // Paths that begin alike are of one API.

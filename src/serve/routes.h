@@ -5,8 +5,10 @@
 
 #include "serve/exchange.h"
 
-// NULL: there is none; *allow is then the method that the path wants, or NULL if it is unknown.
-const struct hearth_route *hearth_route_find(const char *path, const char *method, const char **allow);
+// NULL: there is none.
+const struct hearth_route *hearth_route_find(const char *path, const char *method);
+// The methods that a path takes, separated by commas, as a text of up to `size` bytes; "" if there is no such path.
+void hearth_route_methods(const char *path, char *list, size_t size);
 // Whose form errors about a path have, whether there is such a route or not.
 enum hearth_api hearth_route_api(const char *path);
 

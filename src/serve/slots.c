@@ -26,18 +26,18 @@ static bool fits(const struct hearth_scheduler *s, const struct hearth_job *job)
     return !taken || taken + job->n_tokens + SPARE <= hearth_session_kv_tokens(s->session);
 }
 
+// With the mutex held.
 static void free_slot(struct hearth_scheduler *s, struct hearth_slot *slot)
 {
-    pthread_mutex_lock(&s->mutex);
     slot->job = NULL;
     slot->rows = slot->n_done = 0;
     slot->logits = -1;
     s->info.n_busy--;
-    pthread_mutex_unlock(&s->mutex);
 }
 
 // The youngest job waits again, as the first, and begins anew. What it generated is evaluated again, as
-// steps, so it goes on with the same bits.
+// steps, so it goes on with the same bits. At no moment is it neither at work nor waiting: others would take the server
+// for idle, or a place for free.
 static bool preempt(struct hearth_scheduler *s)
 {
     struct hearth_slot *youngest = NULL;
@@ -52,8 +52,8 @@ static bool preempt(struct hearth_scheduler *s)
         return false;
     struct hearth_job *job = youngest->job;
     hearth_seq_free(s->session, youngest->seq);
-    free_slot(s, youngest);
     pthread_mutex_lock(&s->mutex);
+    free_slot(s, youngest);
     job->next = s->first;
     if (!s->first)
         s->end = &job->next;
@@ -116,7 +116,9 @@ void hearth_slot_end(struct hearth_scheduler *s, struct hearth_slot *slot, enum 
         hearth_prefixes_keep(s->prefixes, slot->seq, job->tokens, kept, slot->n_offered);
     if (!job->pooler.out)
         hearth_saved_note(s, (int)(slot - s->slots), job->tokens, kept);
+    pthread_mutex_lock(&s->mutex);
     free_slot(s, slot);
+    pthread_mutex_unlock(&s->mutex);
     end_job(s, job, end, message);
 }
 
@@ -235,6 +237,9 @@ static void start(struct hearth_scheduler *s, struct hearth_slot *slot, struct h
     while (seq == HEARTH_E_BUDGET && make_sequence_room(s))
         seq = start_sequence(s, job, &restores, &err);
     if (seq < 0) {
+        pthread_mutex_lock(&s->mutex);
+        s->info.n_busy--;
+        pthread_mutex_unlock(&s->mutex);
         end_job(s, job, HEARTH_END_FAILED, err.message);
         return;
     }
@@ -242,7 +247,6 @@ static void start(struct hearth_scheduler *s, struct hearth_slot *slot, struct h
     pthread_mutex_lock(&s->mutex);
     *slot = (struct hearth_slot){
         .job = job, .seq = seq, .n_done = done, .logits = -1, .counts = !job->started_ns};
-    s->info.n_busy++;
     if (!job->started_ns) {
         job->started_ns = hearth_now_ns();
         job->stats.n_prompt = job->n_prompt;
@@ -276,6 +280,7 @@ static struct hearth_job *take_waiting(struct hearth_scheduler *s, struct hearth
         if (!fits(s, *at))
             break;
         found = hearth_queue_take(s, at);
+        s->info.n_busy++; // from this moment on, though its slot is still empty
         break;
     }
     pthread_mutex_unlock(&s->mutex);

@@ -46,7 +46,20 @@ done
 ask 405 /v1/chat/completions -D headers
 has error/type invalid_request_error
 grep -q '"code":null' out || fail "no error of OpenAI's form: $(cat out)"
-grep -qi '^allow: POST' headers || fail "no Allow"
+allows() { # LIST: what the answer's head says that the path takes
+    tr -d '\r' <headers | grep -qix "allow: $1" || fail "$(grep -i '^allow' headers) instead of $1"
+}
+allows 'POST, OPTIONS'
+ask 405 /lora-adapters -X DELETE -D headers
+allows 'GET, HEAD, POST, OPTIONS'
+ask 405 /v1/models -d '{}' -D headers
+allows 'GET, HEAD, OPTIONS'
+ask 405 /slots/0 -D headers
+allows 'POST, OPTIONS'
+ask 204 /props -X OPTIONS -D headers
+allows 'GET, HEAD, OPTIONS'
+ask 404 /nothing -D headers
+grep -qi '^allow:' headers && fail "methods of a path that is not there"
 ask 404 /v1/messages/nothing -d '{}'
 has type error
 has error/type not_found_error
