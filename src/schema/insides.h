@@ -18,6 +18,7 @@ struct hearth_conversion {
     int n_refs, cap_refs;
     int n_rules, depth;
     size_t n_made;  // words and alternatives of what was made
+    size_t n_seen;  // values and names that were looked at to make it
     char path[256]; // where we are in the schema, as far as there is room
     struct hearth_error *err;
 };
@@ -28,6 +29,10 @@ int hearth_schema_no_memory(struct hearth_conversion *c);
 // Keeps a schema that was made on the way, NULL included, until the conversion ends. Those that grow without
 // end are refused.
 int hearth_schema_keep(struct hearth_conversion *c, json_t *made);
+// Counts what is looked at to make schemas of others: that takes at most some seconds in all.
+int hearth_schema_see(struct hearth_conversion *c, size_t n);
+// The names of a list as the keys of an object; NULL: no memory.
+json_t *hearth_schema_names(const json_t *list);
 // Adds the rule "rN ::= body" and takes the body's memory. Returns N, or a negative code.
 int hearth_schema_add_rule(struct hearth_conversion *c, struct hearth_text *body);
 

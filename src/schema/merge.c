@@ -9,8 +9,6 @@
 
 // Pairs that two lists of alternatives make at most.
 #define MAX_PAIRS 1000
-// Values of two lists that are compared with each other: about a second.
-#define MAX_COMPARED 10000000
 
 // ---- references
 
@@ -74,9 +72,10 @@ static bool contains(const json_t *list, const json_t *value)
     return false;
 }
 
-static bool are_few(size_t n, size_t times)
+// Counts values of which each is compared with `times` others.
+static bool see(struct hearth_conversion *c, size_t n, size_t times)
 {
-    return !times || n <= MAX_COMPARED / times;
+    return hearth_schema_see(c, !times || n <= SIZE_MAX / times ? n * times : SIZE_MAX) == HEARTH_OK;
 }
 
 // A "type", which may be a single name, as a list.
@@ -85,11 +84,11 @@ static json_t *as_list(const json_t *v)
     return json_is_array(v) ? json_copy((json_t *)(uintptr_t)v) : json_pack("[O]", (json_t *)(uintptr_t)v);
 }
 
-static json_t *common_types(const json_t *a, const json_t *b)
+static json_t *common_types(struct hearth_conversion *c, const json_t *a, const json_t *b)
 {
     json_t *x = as_list(a), *y = as_list(b), *out = json_array(), *integer = json_string("integer"),
            *number = json_string("number");
-    const bool few = are_few(json_array_size(x), json_array_size(y));
+    const bool few = see(c, json_array_size(x), json_array_size(y));
     for (size_t i = 0; few && i < json_array_size(x); i++) {
         json_t *type = json_array_get(x, i);
         if (contains(y, type) || (json_equal(type, integer) && contains(y, number)))
@@ -108,23 +107,26 @@ static json_t *common_types(const json_t *a, const json_t *b)
     return out;
 }
 
-static json_t *common_values(const json_t *a, const json_t *b)
+static json_t *common_values(struct hearth_conversion *c, const json_t *a, const json_t *b)
 {
-    json_t *out = are_few(json_array_size(a), json_array_size(b)) ? json_array() : NULL;
+    json_t *out = see(c, json_array_size(a), json_array_size(b)) ? json_array() : NULL;
     for (size_t i = 0; out && i < json_array_size(a); i++)
         if (contains(b, json_array_get(a, i)))
             json_array_append(out, json_array_get(a, i));
     return out;
 }
 
-static json_t *all_names(const json_t *a, const json_t *b)
+static json_t *all_names(struct hearth_conversion *c, const json_t *a, const json_t *b)
 {
-    const size_t most =
-        json_array_size(a) + json_array_size(b); // each of b is looked for in what there is by then
-    json_t *out = are_few(most, json_array_size(b)) ? json_copy((json_t *)(uintptr_t)a) : NULL;
-    for (size_t i = 0; out && i < json_array_size(b); i++)
-        if (!contains(out, json_array_get(b, i)))
+    const bool few = see(c, json_array_size(a) + json_array_size(b), 1);
+    json_t *out = few ? json_copy((json_t *)(uintptr_t)a) : NULL,
+           *known = out ? hearth_schema_names(a) : NULL;
+    for (size_t i = 0; known && i < json_array_size(b); i++) {
+        const char *name = json_string_value(json_array_get(b, i));
+        if (!name || !json_object_get(known, name)) // what is no name is refused later
             json_array_append(out, json_array_get(b, i));
+    }
+    json_decref(known);
     return out;
 }
 
@@ -135,14 +137,14 @@ static json_t *narrower(const json_t *a, const json_t *b, bool larger)
 }
 
 // What both say with the same word, as a new value; NULL: that cannot be said.
-static json_t *merge_word(const char *word, const json_t *a, const json_t *b)
+static json_t *merge_word(struct hearth_conversion *c, const char *word, const json_t *a, const json_t *b)
 {
     if (!strcmp(word, "type"))
-        return common_types(a, b);
+        return common_types(c, a, b);
     if (!strcmp(word, "enum"))
-        return common_values(a, b);
+        return common_values(c, a, b);
     if (!strcmp(word, "required"))
-        return all_names(a, b);
+        return all_names(c, a, b);
     if (!strcmp(word, "items") || !strcmp(word, "additionalProperties"))
         return json_is_false(a) || json_is_false(b) ? json_false() : both(a, b);
     if (!strncmp(word, "min", 3) || !strcmp(word, "exclusiveMinimum"))
@@ -187,7 +189,10 @@ static int merge_properties(struct hearth_conversion *c, json_t *merged, const j
     if (!json_object_get(a, "properties") && !json_object_get(b, "properties"))
         return HEARTH_OK;
     json_t *properties = json_object();
-    int rc = add_properties(c, properties, a, b);
+    int rc = hearth_schema_see(c, json_object_size(json_object_get(a, "properties")) +
+                                      json_object_size(json_object_get(b, "properties")));
+    if (!rc)
+        rc = add_properties(c, properties, a, b);
     if (!rc)
         rc = add_properties(c, properties, b, a);
     if (json_object_set_new(merged, "properties", properties) && !rc)
@@ -234,9 +239,9 @@ static int set_word(struct hearth_conversion *c, json_t *merged, const char *wor
     if (!strcmp(word, "const")) {
         json_t *list = json_pack("[O]", (json_t *)(uintptr_t)value), *known = json_object_get(merged, "enum");
         const int failed =
-            json_object_set_new(merged, "enum", known ? common_values(known, list) : json_incref(list));
+            json_object_set_new(merged, "enum", known ? common_values(c, known, list) : json_incref(list));
         json_decref(list);
-        return failed ? hearth_schema_no_memory(c) : HEARTH_OK;
+        return !failed ? HEARTH_OK : c->err->code ? c->err->code : hearth_schema_no_memory(c);
     }
     json_t *known = json_object_get(merged, word), *made;
     if (!known)
@@ -249,7 +254,9 @@ static int set_word(struct hearth_conversion *c, json_t *merged, const char *wor
     else if (!strcmp(word, "$ref"))
         return add_ref(c, merged, value);
     else
-        made = merge_word(word, known, value);
+        made = merge_word(c, word, known, value);
+    if (!made && c->err->code)
+        return c->err->code;
     if (!made)
         return hearth_schema_fail(c, HEARTH_E_UNSUPPORTED,
                                   "two different values of %s for one place, or very many", word);

@@ -15,7 +15,9 @@ enum {
     MAX_DEPTH = 200,   // schemas in schemas
     MAX_RULES = 12000, // a grammar may have some more
     MAX_ALTERNATIVES = 1000,
-    MAX_MADE = 200000 // words and alternatives of schemas that are made of others
+    MAX_MADE = 200000, // words and alternatives of schemas that are made of others
+    MAX_SEEN = 10000000,
+    MAX_TYPES = 100
 };
 
 // What rules of schemas are made of. Blanks are few, as models like to go on with them.
@@ -80,6 +82,28 @@ int hearth_schema_keep(struct hearth_conversion *c, json_t *made)
     if (c->n_made > MAX_MADE)
         return hearth_schema_fail(c, HEARTH_E_UNSUPPORTED, "the schema is too large, or has no end");
     return HEARTH_OK;
+}
+
+int hearth_schema_see(struct hearth_conversion *c, size_t n)
+{
+    if (n > MAX_SEEN - c->n_seen)
+        return hearth_schema_fail(c, HEARTH_E_UNSUPPORTED,
+                                  "the schema has too much in it that must all hold");
+    c->n_seen += n;
+    return HEARTH_OK;
+}
+
+json_t *hearth_schema_names(const json_t *list)
+{
+    json_t *names = json_object();
+    for (size_t i = 0; names && i < json_array_size(list); i++) {
+        const char *name = json_string_value(json_array_get(list, i));
+        if (name && json_object_set_new(names, name, json_true())) {
+            json_decref(names);
+            return NULL;
+        }
+    }
+    return names;
 }
 
 // ---- places
@@ -423,17 +447,6 @@ static int add_other_name(struct hearth_conversion *c, const json_t *properties,
     return rule < 0 ? rule : HEARTH_OK;
 }
 
-static bool is_required(const json_t *schema, const char *name)
-{
-    const json_t *required = json_object_get(schema, "required");
-    for (size_t i = 0; i < json_array_size(required); i++) {
-        const char *s = json_string_value(json_array_get(required, i));
-        if (s && !strcmp(s, name))
-            return true;
-    }
-    return false;
-}
-
 // The rule of an additional property, name and value; -1: there are none. *failed: a code.
 static int additional_rule(struct hearth_conversion *c, const json_t *schema, const json_t *properties,
                            int *failed)
@@ -492,11 +505,12 @@ static int add_members(struct hearth_conversion *c, const json_t *schema, const 
     const size_t n = json_object_size(properties);
     const char *name, **names = hearth_calloc(n + 1, sizeof *names);
     json_t *value;
+    json_t *required_names = hearth_schema_names(json_object_get(schema, "required"));
     size_t k = 0;
-    int rc = names ? HEARTH_OK : hearth_schema_no_memory(c);
+    int rc = names && required_names ? HEARTH_OK : hearth_schema_no_memory(c);
     json_object_foreach((json_t *)(uintptr_t)properties, name, value) if (names) names[k++] = name;
     while (!rc && k-- > 0) {
-        const bool required = is_required(schema, names[k]);
+        const bool required = json_object_get(required_names, names[k]);
         const int property = property_rule(c, names[k], json_object_get(properties, names[k]));
         const int rest = property < 0 ? property : hearth_schema_add_rule(c, &after);
         const int empty = rest < 0 || required ? rest : hearth_schema_add_rule(c, start);
@@ -512,6 +526,7 @@ static int add_members(struct hearth_conversion *c, const json_t *schema, const 
         hearth_text_add(start, ")");
     }
     free(names);
+    json_decref(required_names);
     hearth_text_free(&after);
     return rc;
 }
@@ -524,6 +539,8 @@ static int list_required(struct hearth_conversion *c, const json_t *schema, json
     if (required && !json_is_array(required))
         return hearth_schema_fail(c, HEARTH_E_FORMAT,
                                   "required must be a list of names, such as [\"a\", \"b\"]");
+    if (json_array_size(required) > MAX_RULES) // each would have rules
+        return hearth_schema_fail(c, HEARTH_E_UNSUPPORTED, "required has more than %d names", MAX_RULES);
     for (size_t i = 0; i < json_array_size(required); i++) {
         const char *name = json_string_value(json_array_get(required, i));
         if (!name)
@@ -799,6 +816,8 @@ static int check_words(struct hearth_conversion *c, const json_t *schema)
         if (!hearth_schema_is_note(word) && !hearth_schema_type_of(word))
             return hearth_schema_fail(c, HEARTH_E_UNSUPPORTED, "%.60s is not supported: leave it out", word);
     }
+    if (json_array_size(json_object_get(schema, "type")) > MAX_TYPES)
+        return hearth_schema_fail(c, HEARTH_E_UNSUPPORTED, "type has more than %d names", MAX_TYPES);
     return HEARTH_OK;
 }
 
@@ -849,6 +868,7 @@ int hearth_schema_add(struct hearth_text *rules, int *n_rules, const json_t *sch
     struct hearth_error own = {0};
     struct hearth_conversion c = {
         .root = schema, .made = json_array(), .n_rules = *n_rules, .err = err ? err : &own};
+    *c.err = (struct hearth_error){0};
     int rule = c.made ? convert(&c, schema) : hearth_schema_no_memory(&c);
     if (rule >= 0) {
         hearth_text_add(rules, c.rules.s);
