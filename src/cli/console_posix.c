@@ -166,7 +166,8 @@ void hearth_console_catch_input(bool on)
     signal(SIGTERM, on_kill);
 }
 
-int hearth_console_byte(char *out, bool (*interrupted)(void))
+// Waits for standard input, or a signal.
+static void await_input(bool (*interrupted)(void))
 {
     fd_set input;
     sigset_t blocked, others;
@@ -183,6 +184,14 @@ int hearth_console_byte(char *out, bool (*interrupted)(void))
             break;
     }
     pthread_sigmask(SIG_SETMASK, &others, NULL);
+}
+
+// One byte at a time: what stands behind a last line is the next program's.
+int hearth_console_byte(char *out, bool (*interrupted)(void))
+{
+    struct pollfd fd = {.fd = STDIN_FILENO, .events = POLLIN};
+    if (poll(&fd, 1, 0) <= 0 || !(fd.revents & POLLIN)) // of a pipe or a file, most bytes are there
+        await_input(interrupted);
     while (!interrupted()) {
         const ssize_t n = read(STDIN_FILENO, out, 1);
         if (n >= 0 || errno != EINTR)
