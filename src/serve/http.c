@@ -30,6 +30,11 @@
 // How long a connection says nothing in the middle of a request before it is asked for its end.
 #define SILENCE_NS 1000000000u
 
+// A place in a list: the first member of what is in it.
+struct link {
+    struct link *next, **at; // at: what points here
+};
+
 struct hearth_http {
     struct hearth_serving *server;
     struct MHD_Daemon *daemon;
@@ -38,8 +43,8 @@ struct hearth_http {
     bool listens;
     struct hearth_watch *watch;
     pthread_mutex_t mutex;
-    struct client *clients; // whose answers are generated
-    struct connection *connections;
+    struct link *clients; // whose answers are generated
+    struct link *connections;
     uint64_t looked_ns; // for the ends of connections
     uint64_t n_watched; // since the start
     int n_answering;    // requests with a body that are prepared or answered
@@ -48,19 +53,19 @@ struct hearth_http {
 };
 
 struct connection {
-    struct connection *next, **link;
+    struct link link;
     hearth_socket fd;
     _Atomic uint64_t heard_ns; // while a request is wanted of it, else 0
 };
 
 // An exchange with its connection.
 struct client {
+    struct link link; // among those that are watched
     struct hearth_exchange x;
     struct hearth_http *http;
     struct MHD_Connection *connection;
-    const char *origin;          // that may read the answer, or NULL
-    struct client *next, **link; // among those that are watched
-    uint64_t number; // its own there: an address may be another client's by the time an event is seen
+    const char *origin; // that may read the answer, or NULL
+    uint64_t number;    // its own there: an address may be another client's by the time an event is seen
     hearth_socket fd;
     int refused; // with this status: the body is too large, or there are too many; else 0
     size_t held;
@@ -75,6 +80,23 @@ static hearth_socket socket_of(struct MHD_Connection *connection)
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     return info ? (hearth_socket)info->connect_fd : -1;
+}
+
+// ---- lists: all with the mutex held
+
+static void add_link(struct link **list, struct link *link)
+{
+    *link = (struct link){.next = *list, .at = list};
+    if (link->next)
+        link->next->at = &link->next;
+    *list = link;
+}
+
+static void remove_link(struct link *link)
+{
+    *link->at = link->next;
+    if (link->next)
+        link->next->at = link->at;
 }
 
 // ---- answers
@@ -202,11 +224,7 @@ static void watch(struct client *c)
     c->watched = true;
     pthread_mutex_lock(&http->mutex);
     c->number = ++http->n_watched;
-    c->next = http->clients;
-    c->link = &http->clients;
-    if (c->next)
-        c->next->link = &c->next;
-    http->clients = c;
+    add_link(&http->clients, &c->link);
     atomic_store(&c->last_ns, hearth_now_ns());
     hearth_watch_add(http->watch, c->fd, c->number);
     pthread_mutex_unlock(&http->mutex);
@@ -218,9 +236,7 @@ static void unwatch(struct client *c)
     if (!c->watched) // link is the list's, and others change it
         return;
     pthread_mutex_lock(&http->mutex);
-    *c->link = c->next;
-    if (c->next)
-        c->next->link = c->link;
+    remove_link(&c->link);
     hearth_watch_remove(http->watch, c->fd);
     pthread_mutex_unlock(&http->mutex);
 }
@@ -228,10 +244,10 @@ static void unwatch(struct client *c)
 // A client that is still there: others may have gone since the event came.
 static struct client *find_client(struct hearth_http *http, uint64_t number)
 {
-    struct client *c = http->clients;
-    while (c && c->number != number)
-        c = c->next;
-    return c;
+    for (struct link *l = http->clients; l; l = l->next)
+        if (((struct client *)(void *)l)->number == number)
+            return (struct client *)(void *)l;
+    return NULL;
 }
 
 // Looks after a client whose side has sent its end: it has gone, or it only sends nothing more and waits for
@@ -260,7 +276,8 @@ static void ping_silent(struct hearth_http *http)
 {
     const uint64_t now = hearth_now_ns();
     const uint64_t interval = (uint64_t)http->server->params->ping_interval * 1000000000u;
-    for (struct client *c = http->clients; c && interval; c = c->next) {
+    for (struct link *l = http->clients; l && interval; l = l->next) {
+        struct client *c = (struct client *)(void *)l;
         const uint64_t last = atomic_load(&c->last_ns); // it may be later than `now`
         if (!c->x.streams || last > now || now - last < interval)
             continue;
@@ -278,7 +295,8 @@ static void wake_ended(struct hearth_http *http)
     if (now - http->looked_ns < SILENCE_NS)
         return;
     http->looked_ns = now;
-    for (struct connection *c = http->connections; c; c = c->next) {
+    for (const struct link *l = http->connections; l; l = l->next) {
+        const struct connection *c = (const struct connection *)(const void *)l;
         const uint64_t heard = atomic_load(&c->heard_ns);
         if (heard && now > heard && now - heard >= SILENCE_NS)
             hearth_watch_wake_ended(c->fd);
@@ -312,17 +330,11 @@ static void on_connection(void *arg, struct MHD_Connection *connection, void **s
     pthread_mutex_lock(&http->mutex);
     if (what == MHD_CONNECTION_NOTIFY_STARTED && (c = hearth_calloc(1, sizeof *c))) {
         c->fd = socket_of(connection);
-        c->next = http->connections;
-        c->link = &http->connections;
-        if (c->next)
-            c->next->link = &c->next;
-        http->connections = c;
+        add_link(&http->connections, &c->link);
         atomic_store(&c->heard_ns, hearth_now_ns());
         *state = c;
     } else if (what == MHD_CONNECTION_NOTIFY_CLOSED && c) {
-        *c->link = c->next;
-        if (c->next)
-            c->next->link = c->link;
+        remove_link(&c->link);
         free(c);
         *state = NULL;
     }
