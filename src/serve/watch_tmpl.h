@@ -11,6 +11,7 @@ struct watched {
     uint64_t number;
     bool less;   // only whether it breaks counts
     bool unread; // its client has sent more: the end cannot be seen
+    bool deaf;   // there is nothing more to learn: it would say the same for ever
 };
 
 struct hearth_watch {
@@ -95,6 +96,8 @@ static size_t gather(struct hearth_watch *w)
     }
     for (size_t i = 0; i < w->n && n < w->fds_cap; i++) {
         const struct watched *x = &w->list[i];
+        if (x->deaf)
+            continue;
         w->fds[n] = (struct pollfd){.fd = (SOCKET_OF_POLL)x->socket,
                                     .events = (short)(x->less || x->unread ? 0 : POLLIN)};
         w->numbers[n++] = x->number;
@@ -103,17 +106,27 @@ static size_t gather(struct hearth_watch *w)
     return n;
 }
 
-// What poll() found: the client may have sent something, in place of its end.
-static bool is_end(struct hearth_watch *w, const struct pollfd *fd, uint64_t number)
+// Whether there is something to tell of what poll() found, and what. Some systems say POLLHUP when the client has only sent
+// its end, and go on saying it.
+static bool tells(struct hearth_watch *w, const struct pollfd *fd, uint64_t number, bool *broken)
 {
-    if (PEEK(fd->fd) <= 0)
+    const bool ended = (fd->revents & POLLHUP) != 0;
+    const int left = (int)PEEK(fd->fd);
+    bool tell = left <= 0;
+    *broken = (fd->revents & (POLLERR | POLLNVAL)) != 0 || (ended && left < 0);
+    if (*broken)
         return true;
     pthread_mutex_lock(&w->mutex);
-    for (size_t i = 0; i < w->n; i++)
-        if (w->list[i].number == number)
-            w->list[i].unread = true;
+    for (size_t i = 0; i < w->n; i++) {
+        struct watched *x = &w->list[i];
+        if (x->number != number)
+            continue;
+        tell = tell && !x->less; // it was told before
+        x->unread = left > 0;    // in place of its end
+        x->deaf = ended && !tell;
+    }
     pthread_mutex_unlock(&w->mutex);
-    return false;
+    return tell;
 }
 
 int hearth_watch_wait(struct hearth_watch *w, struct hearth_watch_event *events, int most, int timeout_ms)
@@ -126,8 +139,8 @@ int hearth_watch_wait(struct hearth_watch *w, struct hearth_watch_event *events,
             hearth_sleep_ns((uint64_t)turn * 1000000u);
         else if (POLL(w->fds, n, turn) > 0)
             for (size_t i = 0; i < n && told < most; i++) {
-                const bool broken = (w->fds[i].revents & (POLLHUP | POLLERR | POLLNVAL)) != 0;
-                if (broken || (w->fds[i].revents & POLLIN && is_end(w, &w->fds[i], w->numbers[i])))
+                bool broken;
+                if (w->fds[i].revents && tells(w, &w->fds[i], w->numbers[i], &broken))
                     events[told++] = (struct hearth_watch_event){w->numbers[i], broken};
             }
     }
