@@ -100,10 +100,12 @@ static bool fill_job(struct hearth_exchange *x, struct hearth_job *job, struct h
     const size_t width = (size_t)hearth_model_info(served->model)->n_embd;
     const size_t rows = served->pooling == HEARTH_POOLING_NONE ? (size_t)prompt->n : 1;
     if (prompt->n < 1 || prompt->n > room) {
-        hearth_exchange_error(x, 400, "input",
-                              prompt->n < 1 ? "input: text %d is empty"
-                                            : "input: text %d has %d tokens and the context %d",
-                              job->index, prompt->n, room);
+        char what[32];
+        snprintf(what, sizeof what, "text %d", job->index);
+        if (prompt->n < 1)
+            hearth_exchange_error(x, 400, "input", "input: %s is empty", what);
+        else
+            hearth_exchange_too_long(x, "input", what, (size_t)prompt->n, true, room);
         return false;
     }
     job->tokens = prompt->tokens;

@@ -46,9 +46,10 @@ static void put_piece(struct hearth_choice *choice, const struct hearth_piece *p
         json_decref(tokens);
         return;
     }
-    json_t *one =
-        json_pack("{s:i, s:o, s:O, s:b}", "index", choice->index, "content",
-                  hearth_exchange_string_of(piece->text, piece->n_text), "tokens", tokens, "stop", 0);
+    json_t *one = json_pack("{s:i, s:o, s:O, s:b, s:i, s:i, s:i}", "index", choice->index, "content",
+                            hearth_exchange_string_of(piece->text, piece->n_text), "tokens", tokens, "stop",
+                            0, "id_slot", piece->stats.slot, "tokens_predicted", piece->stats.n_generated,
+                            "tokens_evaluated", piece->stats.n_prompt);
     if (probs)
         json_object_set_new(one, "completion_probabilities", probs);
     if (piece->n_text || piece->has_token)

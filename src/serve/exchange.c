@@ -74,6 +74,30 @@ void hearth_exchange_error(struct hearth_exchange *x, int status, const char *pa
     hearth_exchange_json(x, status, hearth_exchange_error_json(x, status, param, message));
 }
 
+void hearth_exchange_too_long(struct hearth_exchange *x, const char *param, const char *what, size_t n,
+                              bool counted, int most)
+{
+    char message[300];
+    const char *more = counted ? "" : ", or more";
+    const bool openai = x->api == HEARTH_API_OPENAI;
+    if (x->api == HEARTH_API_ANTHROPIC)
+        snprintf(message, sizeof message, "prompt is too long: %zu tokens > %d maximum (%s)", n, most, what);
+    else
+        snprintf(message, sizeof message, "%s of %d tokens: %s has %zu%s",
+                 openai ? "over this model's maximum context length" : "over the available context size",
+                 most, what, n, more);
+    json_t *all = hearth_exchange_error_json(x, 400, param, message), *error = json_object_get(all, "error");
+    if (openai)
+        json_object_set_new(error, "code", json_string("context_length_exceeded"));
+    else if (x->api == HEARTH_API_LLAMA)
+        json_object_set_new(error, "type", json_string("exceed_context_size_error"));
+    if (x->api != HEARTH_API_ANTHROPIC) {
+        json_object_set_new(error, "n_prompt_tokens", json_integer((json_int_t)n));
+        json_object_set_new(error, "n_ctx", json_integer(hearth_scheduler_room(x->server->scheduler)));
+    }
+    hearth_exchange_json(x, 400, all);
+}
+
 json_t *hearth_exchange_string(const struct hearth_out *text)
 {
     return text->failed ? NULL : hearth_json_string(text->data ? text->data : "", text->n);

@@ -134,6 +134,10 @@ void hearth_exchange_write(struct hearth_exchange *x, bool (*more)(struct hearth
 // An error in the form of the path's API. `param`: the field of the request that it is about, or NULL.
 void hearth_exchange_error(struct hearth_exchange *x, int status, const char *param, const char *fmt, ...)
     HEARTH_PRINTF(4, 5);
+// A text that no context holds, where agents make theirs shorter: each API's clients know it by other signs. `what` it is,
+// which has n tokens, or more of them where they were not counted; `most` fit.
+void hearth_exchange_too_long(struct hearth_exchange *x, const char *param, const char *what, size_t n,
+                              bool counted, int most);
 // The error as a JSON value.
 json_t *hearth_exchange_error_json(const struct hearth_exchange *x, int status, const char *param,
                                    const char *message);

@@ -23,9 +23,12 @@ json_t *hearth_openai_usage(const struct hearth_exchange *x)
     const struct hearth_job_stats all = hearth_exchange_stats(x);
     const int n = x->n_per_prompt ? x->n_per_prompt : 1;
     const int prompt = all.n_prompt / n;
+    int cached = 0; // of the first text of each prompt: the others find all of it
+    for (int i = 0; i < x->n_choices; i += n)
+        cached += x->choices[i].stats.n_cached;
     return json_pack("{s:i, s:i, s:i, s:{s:i}}", "prompt_tokens", prompt, "completion_tokens",
                      all.n_generated, "total_tokens", prompt + all.n_generated, "prompt_tokens_details",
-                     "cached_tokens", x->choices[0].stats.n_cached);
+                     "cached_tokens", cached);
 }
 
 static double rate(int n, uint64_t ns)
@@ -33,12 +36,19 @@ static double rate(int n, uint64_t ns)
     return ns ? n * 1e9 / (double)ns : 0;
 }
 
+static double each_ms(int n, uint64_t ns)
+{
+    return n ? (double)ns / 1e6 / n : 0;
+}
+
 json_t *hearth_openai_timings(const struct hearth_job_stats *s)
 {
     const int fresh = s->n_prompt - s->n_cached;
-    return json_pack("{s:i, s:i, s:f, s:f, s:i, s:f, s:f}", "cache_n", s->n_cached, "prompt_n", fresh,
-                     "prompt_ms", (double)s->prompt_ns / 1e6, "prompt_per_second", rate(fresh, s->prompt_ns),
+    return json_pack("{s:i, s:i, s:f, s:f, s:f, s:i, s:f, s:f, s:f}", "cache_n", s->n_cached, "prompt_n",
+                     fresh, "prompt_ms", (double)s->prompt_ns / 1e6, "prompt_per_token_ms",
+                     each_ms(fresh, s->prompt_ns), "prompt_per_second", rate(fresh, s->prompt_ns),
                      "predicted_n", s->n_generated, "predicted_ms", (double)s->generate_ns / 1e6,
+                     "predicted_per_token_ms", each_ms(s->n_generated, s->generate_ns),
                      "predicted_per_second", rate(s->n_generated, s->generate_ns));
 }
 

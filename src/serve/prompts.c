@@ -3,6 +3,7 @@
 #include "serve/prompts.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -98,8 +99,9 @@ bool hearth_prompt_may_fit(struct hearth_exchange *x, const char *name, size_t n
     }
     if (x->counts || n / x->server->token_bytes < (size_t)room)
         return true;
-    hearth_exchange_error(x, 400, name, "%s: %zu bytes are more than the context of %d tokens can hold", name,
-                          n, room);
+    char what[64];
+    snprintf(what, sizeof what, "a text of %zu bytes", n);
+    hearth_exchange_too_long(x, name, what, n / x->server->token_bytes, false, room - 1);
     return false;
 }
 

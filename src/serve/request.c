@@ -11,8 +11,9 @@
 #include "serve/constraint.h"
 #include "serve/response_format.h"
 
-#define MOST_STOPS  64
-#define MOST_BIASES 10000
+#define MOST_STOPS   64
+#define LONGEST_STOP 4096 // they are looked for with each token
+#define MOST_BIASES  10000
 
 bool hearth_request_stream(struct hearth_exchange *x, bool *streams)
 {
@@ -173,8 +174,9 @@ static bool take_biases(struct hearth_exchange *x, struct sampling *s)
 
 static bool add_stop(struct hearth_exchange *x, struct hearth_task *task, const json_t *stop)
 {
-    if (!json_is_string(stop) || task->n_stops == MOST_STOPS) {
-        hearth_exchange_error(x, 400, "stop", "stop: a text or up to %d texts are wanted", MOST_STOPS);
+    if (!json_is_string(stop) || task->n_stops == MOST_STOPS || json_string_length(stop) > LONGEST_STOP) {
+        hearth_exchange_error(x, 400, "stop", "stop: a text or up to %d texts are wanted, of up to %d bytes",
+                              MOST_STOPS, LONGEST_STOP);
         return false;
     }
     if (!json_string_length(stop)) // an empty text is no text
@@ -244,10 +246,11 @@ static bool fill_job(struct hearth_exchange *x, struct hearth_job *job, const st
     const struct hearth_prompt empty = {&start, start >= 0};
     prompt = prompt->n ? prompt : &empty;
     if (prompt->n < 1 || prompt->n >= room) {
-        hearth_exchange_error(x, 400, "prompt",
-                              prompt->n < 1 ? "the prompt has no tokens"
-                                            : "the prompt has %d tokens and the context %d",
-                              prompt->n, room);
+        if (prompt->n < 1)
+            hearth_exchange_error(x, 400, "prompt", "the prompt has no tokens");
+        else
+            hearth_exchange_too_long(x, x->chat ? "messages" : "prompt", "the prompt", (size_t)prompt->n,
+                                     true, room - 1);
         return false;
     }
     params.seed = seed_of(sampling, job->index);

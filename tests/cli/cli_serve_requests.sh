@@ -23,7 +23,28 @@ has choices 8
 awk 'BEGIN { printf "{\"prompt\": \""; for (i = 0; i < 300000; i++) printf "some words "; print "\"}" }' >large
 sed 's/"prompt"/"content"/' large >content
 ask 400 /completion --data-binary @large
-grep -q 'more than the context of 256 tokens can hold' out || fail "a prompt of three megabytes was cut into tokens"
+grep -q 'a text of 3300000 bytes has [0-9]*, or more' out || fail "a prompt of three megabytes was cut into tokens"
+# Clients of each API know in their own way that they must make a prompt shorter.
+printf 'one %.0s' $(seq 400) >long
+echo "{\"prompt\": \"$(cat long)\"}" >request
+ask 400 /completion -d @request
+has error/type exceed_context_size_error
+has error/n_ctx 256
+[ "$(json out error/n_prompt_tokens)" -ge 400 ] || fail "tokens are not counted"
+ask 400 /v1/completions -d @request
+has error/code context_length_exceeded
+has error/type invalid_request_error
+echo "{\"max_tokens\": 5, \"messages\": [{\"role\": \"user\", \"content\": \"$(cat long)\"}]}" >request
+ask 400 /v1/chat/completions -d @request
+has error/code context_length_exceeded
+has error/param messages
+ask 400 /v1/messages -d @request
+has error/type invalid_request_error
+json out error/message | grep -q '^prompt is too long: [0-9]* tokens > 255 maximum' || fail "$(cat out)"
+echo "{\"input\": [\"It was\", \"$(cat long)\"]}" >request
+ask 400 /v1/embeddings -d @request
+has error/code context_length_exceeded
+ask 400 /completion -d "{\"prompt\": \"It was\", \"stop\": \"$(head -c 5000 /dev/zero | tr '\0' a)\"}"
 stop
 start "$model" -np 2 -t 1 -c 256 --temp 0 --threads-http 1
 # The one thread of HTTP answers others while large requests are at work: again and again, not once between two of them.

@@ -12,14 +12,16 @@ function request(path, options = {}) {
 
 // What an error of the server means, in plain words.
 function explain(status, message) {
-    const full = message.match(/the prompt has (\d+) tokens and the context (\d+)/);
+    const full = message.match(/context length of (\d+) tokens: .* has (\d+)/);
     if (full)
-        return `This conversation has ${full[1]} tokens, more than the server's context of ${full[2]} has room for. ` +
+        return `This conversation has ${full[2]} tokens, and the server's context has room for ${full[1]}. ` +
             "Edit an earlier message, begin a new conversation, or start the server with a larger --ctx-size.";
     if (status === 401)
         return "The server wants an API key.";
     if (status === 503 && /queue/.test(message))
         return "The server is busy and its queue is full. Try again in a moment.";
+    if (status === 503 && /at once/.test(message))
+        return "The server is being sent too much. Try again in a moment.";
     if (status === 503 && /loading/i.test(message))
         return "The server is still loading the model. Try again in a moment.";
     if (status === 503)
