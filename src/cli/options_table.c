@@ -653,9 +653,11 @@ const struct hearth_command hearth_command_table[] = {
      "complete.\n\n"
      "Presets: mistral-7b-dense, turbosparse-mistral-7b, relullama-7b, opt-6.7b (4 GiB each), "
      "turbosparse-mixtral-47b (a pack of 28 GiB), falcon-40b-relu (23 GiB), qwen3-30b-a3b (16 GiB), "
-     "gpt-oss-20b (12 GiB), qwen3.6-35b-a3b (18 GiB), deepseek-v2-lite (8 GiB), glm-4.7-flash (16 GiB), and for "
+     "gpt-oss-20b (12 GiB), qwen3.6-35b-a3b (18 GiB), deepseek-v2-lite (8 GiB), glm-4.7-flash (16 GiB), "
+     "gemma-4-e2b (2.4 GiB), gemma-4-e4b (3.9 GiB), gemma-4-31b (16 GiB), gemma-4-26b-a4b (14 GiB), and for "
      "tests small-turbosparse, tiny-dense, tiny-turbosparse, tiny-turbosparse-moe, tiny-turbosparse-pack, tiny-relullama, "
-     "tiny-opt, tiny-falcon, tiny-qwen3-moe, tiny-gpt-oss, tiny-qwen3.6, tiny-glm-flash.",
+     "tiny-opt, tiny-falcon, tiny-qwen3-moe, tiny-gpt-oss, tiny-qwen3.6, tiny-glm-flash, tiny-gemma-4-e, "
+     "tiny-gemma-4-moe.",
      "hearth synth list\n"
      "hearth synth mistral-7b-dense mistral-7b-dense-Q4_0.gguf",
      hearth_cmd_synth},

@@ -18,7 +18,8 @@ enum hearth_synth_arch {
     HEARTH_SYNTH_QWEN3MOE,
     HEARTH_SYNTH_GPTOSS,
     HEARTH_SYNTH_QWEN35MOE,
-    HEARTH_SYNTH_DEEPSEEK2
+    HEARTH_SYNTH_DEEPSEEK2,
+    HEARTH_SYNTH_GEMMA4
 };
 
 // Some of a space's neurons and how often they are active. The probabilities rise evenly on a
@@ -48,6 +49,17 @@ struct hearth_synth_latent {
     bool sigmoid;                               // experts chosen by sigmoids and a bias
 };
 
+// Layers of two kinds, with and without a window, and what comes with them (Gemma 4).
+struct hearth_synth_kinds {
+    uint32_t interval;            // of so many layers the last one has no window; 0: no such model
+    uint32_t head_dim, n_head_kv; // of layers without a window
+    bool keys_are_values;         // in these
+    uint32_t borrowing;           // of so many last layers keys and values are those of earlier ones
+    bool wide;                    // which have twice the neurons
+    uint32_t n_embd_layer;        // of what a token gives each layer; 0: nothing
+    uint32_t n_ff_dense;          // of the dense part beside experts
+};
+
 struct hearth_synth_preset {
     const char *name, *what;
     enum hearth_synth_arch arch;
@@ -55,11 +67,12 @@ struct hearth_synth_preset {
     float rope_theta;
     uint32_t n_expert, n_used;
     struct hearth_synth_latent latent;
+    struct hearth_synth_kinds kinds;
     uint32_t n_shared;                     // neurons of the expert that all tokens use; 0: there is none
     uint32_t n_rot;                        // dimensions of a head that rotate; 0: all
     uint32_t attends;                      // every so many layers attend, others are recurrent; 0: all
     uint32_t rec_keys, rec_heads, rec_dim; // of recurrent layers: heads of keys, of values, elements of each
-    uint32_t window;                       // of every other layer; 0: none
+    uint32_t window;                       // of every other layer, or as `kinds` says; 0: none
     uint32_t n_ctx_orig;                   // extended 32-fold by YaRN; 0: not extended
     const char *activation; // feed_forward.activation: "relu", "drelu", or NULL: the architecture's
     bool pwri;              // written in PowerInfer's variant of the container
@@ -72,6 +85,24 @@ struct hearth_synth_preset {
 // Preset i; NULL after the last.
 const struct hearth_synth_preset *hearth_synth_preset_at(int i);
 
+static inline bool hearth_synth_is_windowed(const struct hearth_synth_preset *p, uint32_t layer)
+{
+    return (layer + 1) % p->kinds.interval != 0;
+}
+
+// Whether a layer attends to keys and values of an earlier one.
+static inline bool hearth_synth_borrows(const struct hearth_synth_preset *p, uint32_t layer)
+{
+    return layer + p->kinds.borrowing >= p->n_layer;
+}
+
+// Neurons of a layer's dense part, where layers are of two kinds.
+static inline uint32_t hearth_synth_neurons(const struct hearth_synth_preset *p, uint32_t layer)
+{
+    const uint32_t n = p->n_expert ? p->kinds.n_ff_dense : p->n_ff;
+    return p->kinds.wide && hearth_synth_borrows(p, layer) ? 2 * n : n;
+}
+
 // Rank of the predictors of a layer; 0: none.
 uint32_t hearth_synth_rank(const struct hearth_synth_preset *p, uint32_t layer);
 
@@ -81,6 +112,8 @@ enum hearth_synth_fill {
     HEARTH_SYNTH_ZEROS,
     HEARTH_SYNTH_DECAYS, // of recurrent layers: how fast states fade
     HEARTH_SYNTH_TAPS,   // of their convolutions
+    HEARTH_SYNTH_SAME,   // each element is `stddev`
+    HEARTH_SYNTH_TURNS,  // factors of frequencies: of each head a quarter rotates
     HEARTH_SYNTH_RANDOM,
     HEARTH_SYNTH_EMBEDDING,
     HEARTH_SYNTH_HEAD,
@@ -100,7 +133,7 @@ struct hearth_synth_tensor {
     enum hearth_synth_fill fill;
     uint64_t k, n, x; // x matrices of n rows of k elements; n == 0: vectors
     uint32_t layer;
-    float stddev; // of RANDOM
+    float stddev; // of RANDOM; of SAME the value itself
 };
 
 // A stream that drifts, as one layer's feed-forward part sees it. Products are with the stream before the

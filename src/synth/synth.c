@@ -27,6 +27,8 @@ static int write_vector(struct hearth_synth *s, const struct hearth_synth_tensor
     float *v = (float *)(void *)s->buffer;
     for (uint64_t i = 0; i < t->k; i++)
         v[i] = t->fill == HEARTH_SYNTH_ONES     ? 1.0f
+               : t->fill == HEARTH_SYNTH_SAME   ? t->stddev
+               : t->fill == HEARTH_SYNTH_TURNS  ? (i < t->k / 4 ? 1.0f : 1e30f)
                : t->fill == HEARTH_SYNTH_DECAYS ? -0.02f - 0.5f * (float)i / (float)t->k
                                                 : 0.0f;
     int rc = HEARTH_OK;
@@ -86,6 +88,8 @@ static int write_tensor(struct hearth_synth *s, struct hearth_synth_planted *p,
     case HEARTH_SYNTH_ONES:
     case HEARTH_SYNTH_ZEROS:
     case HEARTH_SYNTH_DECAYS:
+    case HEARTH_SYNTH_SAME:
+    case HEARTH_SYNTH_TURNS:
         return write_vector(s, t);
     case HEARTH_SYNTH_TAPS:
         return write_taps(s, t);
@@ -181,11 +185,38 @@ static int write_shape(struct hearth_synth *s, const struct hearth_synth_tensor 
 
 // ---- metadata
 
+// What layers of two kinds have, and which is of which.
+static int put_kinds(struct hearth_synth *s)
+{
+    const struct hearth_synth_preset *p = s->p;
+    const struct hearth_synth_kinds *k = &p->kinds;
+    uint8_t windowed[256];
+    uint32_t heads[256], neurons[256];
+    for (uint32_t i = 0; i < p->n_layer; i++) {
+        windowed[i] = hearth_synth_is_windowed(p, i);
+        heads[i] = windowed[i] ? p->n_head_kv : k->n_head_kv;
+        neurons[i] = hearth_synth_neurons(p, i);
+    }
+    int rc = hearth_gguf_put_array(s->w, "gemma4.attention.sliding_window_pattern", HEARTH_GGUF_BOOL,
+                                   windowed, p->n_layer, s->err);
+    if (!rc)
+        rc = hearth_gguf_put_array(s->w, "gemma4.attention.head_count_kv", HEARTH_GGUF_I32, heads, p->n_layer,
+                                   s->err);
+    if (!rc)
+        rc = hearth_gguf_put_array(s->w, "gemma4.feed_forward_length", HEARTH_GGUF_I32, neurons, p->n_layer,
+                                   s->err);
+    if (!rc)
+        rc = hearth_gguf_put_f32(s->w, "gemma4.rope.freq_base_swa", 1e4f, s->err);
+    return rc ? rc : hearth_gguf_put_f32(s->w, "gemma4.final_logit_softcapping", 30.0f, s->err);
+}
+
 static int put_metadata(struct hearth_synth *s)
 {
-    static const char *const names[] = {"llama",    "bamboo",  "opt",       "falcon",
-                                        "qwen3moe", "gpt-oss", "qwen35moe", "deepseek2"};
+    static const char *const names[] = {"llama",   "bamboo",    "opt",       "falcon", "qwen3moe",
+                                        "gpt-oss", "qwen35moe", "deepseek2", "gemma4"};
     const struct hearth_synth_preset *p = s->p;
+    const struct hearth_synth_kinds *k = &p->kinds;
+    const uint32_t head = k->interval ? k->head_dim : p->head_dim;
     const char *arch = names[p->arch];
     const bool layer_norm = p->arch == HEARTH_SYNTH_OPT || p->arch == HEARTH_SYNTH_FALCON;
     const struct {
@@ -194,11 +225,18 @@ static int put_metadata(struct hearth_synth *s)
     } numbers[] = {{"context_length", p->n_ctx},
                    {"embedding_length", p->n_embd},
                    {"block_count", p->n_layer},
-                   {"feed_forward_length", p->latent.rank ? p->latent.n_ff_dense : p->n_ff},
+                   {"feed_forward_length", k->interval      ? 0
+                                           : p->latent.rank ? p->latent.n_ff_dense
+                                                            : p->n_ff},
                    {"attention.head_count", p->n_head},
-                   {"attention.head_count_kv", p->n_head_kv},
-                   {"attention.key_length", p->head_dim},
-                   {"attention.value_length", p->latent.rank ? p->latent.rank : p->head_dim},
+                   {"attention.head_count_kv", k->interval ? 0 : p->n_head_kv},
+                   {"attention.key_length", head},
+                   {"attention.value_length", p->latent.rank ? p->latent.rank : head},
+                   {"attention.key_length_swa", k->interval ? p->head_dim : 0},
+                   {"attention.value_length_swa", k->interval ? p->head_dim : 0},
+                   {"attention.shared_kv_layers", k->borrowing},
+                   {"embedding_length_per_layer_input", k->n_embd_layer},
+                   {"rope.dimension_count_swa", k->interval ? p->head_dim : 0},
                    {"attention.key_length_mla", p->latent.still + p->latent.n_rot},
                    {"attention.value_length_mla", p->latent.value},
                    {"attention.kv_lora_rank", p->latent.rank},
@@ -211,7 +249,7 @@ static int put_metadata(struct hearth_synth *s)
                    {"rope.dimension_count", p->rope_theta <= 0 ? 0
                                             : p->latent.rank   ? p->latent.n_rot
                                             : p->n_rot         ? p->n_rot
-                                                               : p->head_dim},
+                                                               : head},
                    {"expert_count", p->n_expert},
                    {"expert_used_count", p->n_used},
                    {"expert_feed_forward_length", p->n_expert ? p->n_ff : 0},
@@ -240,6 +278,8 @@ static int put_metadata(struct hearth_synth *s)
         if (numbers[i].value)
             rc = hearth_gguf_put_u32(s->w, key, numbers[i].value, s->err);
     }
+    if (!rc && k->interval)
+        rc = put_kinds(s);
     snprintf(key, sizeof key, "%s.attention.layer_norm_%sepsilon", arch, layer_norm ? "" : "rms_");
     if (!rc)
         rc = hearth_gguf_put_f32(s->w, key, 1e-5f, s->err);

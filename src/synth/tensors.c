@@ -48,6 +48,14 @@ static void add_norm(struct list *l, const char *name)
         add(l, full, HEARTH_SYNTH_ZEROS, l->s->p->n_embd, 0, 0);
 }
 
+// A number for each expert, in one vector.
+static void add_vector_of_experts(struct list *l, const char *name)
+{
+    add(l, name, HEARTH_SYNTH_ONES, l->s->p->n_expert, 0, 0);
+    if (l->tensors)
+        l->tensors[l->n - 1].x = 1;
+}
+
 // Whether all projections have biases.
 static bool has_biases(const struct hearth_synth_preset *p)
 {
@@ -108,6 +116,26 @@ static void add_attention(struct list *l)
     if (p->arch == HEARTH_SYNTH_GPTOSS)
         add(l, "attn_sinks.weight", HEARTH_SYNTH_ZEROS, p->n_head, 0, 0);
     add_random(l, "attn_output", q, e, l->s->gain / sqrtf((float)q));
+}
+
+// Heads' norms have no part in the scale of scores, so those of queries have all of it.
+static void add_attention_of_kind(struct list *l)
+{
+    const struct hearth_synth_preset *p = l->s->p;
+    const struct hearth_synth_kinds *k = &p->kinds;
+    const bool windowed = hearth_synth_is_windowed(p, l->layer);
+    const uint64_t e = p->n_embd, head = windowed ? p->head_dim : k->head_dim, q = p->n_head * head,
+                   kv = (windowed ? p->n_head_kv : k->n_head_kv) * head;
+    const float in = 1 / sqrtf((float)e);
+    add_random(l, "attn_q", e, q, in);
+    add(l, "attn_q_norm.weight", HEARTH_SYNTH_SAME, head, 0, 1 / sqrtf((float)head));
+    if (!hearth_synth_borrows(p, l->layer)) {
+        add_random(l, "attn_k", e, kv, in);
+        add(l, "attn_k_norm.weight", HEARTH_SYNTH_ONES, head, 0, 0);
+        if (windowed || !k->keys_are_values)
+            add_random(l, "attn_v", e, kv, in);
+    }
+    add_random(l, "attn_output", q, e, 1 / sqrtf((float)q));
 }
 
 // A layer that is recurrent.
@@ -190,6 +218,57 @@ static void add_planted_ffn(struct list *l)
     }
 }
 
+// Norms behind attention and the feed-forward part decide how much these add, whatever comes out of them.
+// Embeddings are multiplied by the root of their width.
+static float added_by_norm(const struct hearth_synth *s)
+{
+    return s->p->planting ? s->gain * sqrtf((float)s->p->n_embd) : s->gain;
+}
+
+// A layer of one of two kinds.
+static void add_layer_of_kind(struct list *l)
+{
+    const struct hearth_synth_preset *p = l->s->p;
+    const uint64_t e = p->n_embd, given = p->kinds.n_embd_layer;
+    const float in = 1 / sqrtf((float)e), adds = added_by_norm(l->s);
+    add_norm(l, "attn_norm");
+    add_attention_of_kind(l);
+    add(l, "post_attention_norm.weight", HEARTH_SYNTH_SAME, e, 0, adds * sqrtf(0.5f)); // as sizes.c has it
+    add_norm(l, "ffn_norm");
+    add_random_part(l, "", hearth_synth_neurons(p, l->layer), 1.7f);
+    if (p->n_expert) { // the router's products are divided by the root of the width, which its norm makes good
+        add_norm(l, "post_ffw_norm_1");
+        add_norm(l, "pre_ffw_norm_2");
+        add_norm(l, "post_ffw_norm_2");
+        add(l, "ffn_gate_inp.weight", HEARTH_SYNTH_ROUTER, e, p->n_expert, 0);
+        add(l, "ffn_gate_inp.scale", HEARTH_SYNTH_SAME, e, 0, sqrtf((float)e));
+        add(l, "ffn_gate_up_exps.weight", HEARTH_SYNTH_RANDOM, e, 2 * (uint64_t)p->n_ff, in);
+        add(l, "ffn_down_exps.weight", HEARTH_SYNTH_RANDOM, p->n_ff, e, 1 / sqrtf((float)p->n_ff));
+        add_vector_of_experts(l, "ffn_down_exps.scale");
+    }
+    add(l, "post_ffw_norm.weight", HEARTH_SYNTH_SAME, e, 0, adds);
+    if (given) {
+        add_random(l, "inp_gate", e, given, in);
+        add_random(l, "proj", given, e, 1 / sqrtf((float)given));
+        add(l, "post_norm.weight", HEARTH_SYNTH_SAME, e, 0, adds);
+    }
+    add(l, "layer_output_scale.weight", HEARTH_SYNTH_ONES, 1, 0, 0);
+}
+
+// What the model has beside its layers: frequencies, and what tokens give each layer.
+static void add_globals_of_kinds(struct list *l)
+{
+    const struct hearth_synth_preset *p = l->s->p;
+    const uint64_t e = p->n_embd, given = p->kinds.n_embd_layer;
+    add(l, "rope_freqs.weight", HEARTH_SYNTH_TURNS, p->kinds.head_dim / 2, 0, 0);
+    if (!given)
+        return;
+    add(l, "per_layer_token_embd.weight", HEARTH_SYNTH_RANDOM, given * p->n_layer, p->n_vocab,
+        1 / sqrtf((float)given));
+    add(l, "per_layer_model_proj.weight", HEARTH_SYNTH_RANDOM, e, given * p->n_layer, 1 / sqrtf((float)e));
+    add(l, "per_layer_proj_norm.weight", HEARTH_SYNTH_ONES, given, 0, 0);
+}
+
 bool hearth_synth_has_neurons(const struct hearth_synth_preset *p)
 {
     return p->planting && p->planting->levels[0].share > 0;
@@ -206,7 +285,13 @@ size_t hearth_synth_list(const struct hearth_synth *s, struct hearth_synth_tenso
         random);
     if (p->arch == HEARTH_SYNTH_OPT) // the first two rows are padding
         add(l, "position_embd.weight", HEARTH_SYNTH_RANDOM, e, p->n_ctx + 2, 0.1f);
+    if (p->kinds.interval)
+        add_globals_of_kinds(l);
     for (l->layer = 0; l->layer < p->n_layer; l->layer++) {
+        if (p->kinds.interval) {
+            add_layer_of_kind(l);
+            continue;
+        }
         add_norm(l, "attn_norm");
         if (p->arch == HEARTH_SYNTH_FALCON)
             add_norm(l, "attn_norm_2");
@@ -236,6 +321,8 @@ size_t hearth_synth_list(const struct hearth_synth *s, struct hearth_synth_tenso
             add_shared(l);
     }
     add_norm(l, "output_norm");
+    if (p->kinds.interval && !p->planting) // the head is the embedding
+        return l->n;
     add(l, "output.weight", p->planting ? HEARTH_SYNTH_HEAD : HEARTH_SYNTH_RANDOM, e, p->n_vocab, random);
     return l->n;
 }

@@ -33,7 +33,8 @@ check() { # MODEL OPTION...
 }
 
 for preset in tiny-dense tiny-turbosparse tiny-turbosparse-moe tiny-turbosparse-pack tiny-relullama tiny-opt \
-    tiny-falcon tiny-qwen3-moe tiny-gpt-oss tiny-qwen3.6 tiny-glm-flash; do
+    tiny-falcon tiny-qwen3-moe tiny-gpt-oss tiny-qwen3.6 tiny-glm-flash \
+    tiny-gemma-4-e tiny-gemma-4-moe; do
     rm -f "$tmp/model.gguf"
     run 0 synth $preset "$tmp/model.gguf"
     check "$tmp/model.gguf" -t 2 -c 300

@@ -99,6 +99,7 @@ static const struct expected expected[] = {
      .missed = 0.10,
      .idle = 0.10},
     {.preset = "tiny-qwen3-moe", .expert_hits = {0.70, 0.78}},
+    {.preset = "tiny-gemma-4-moe", .expert_hits = {0.60, 0.75}},
     {.preset = "tiny-turbosparse",
      .drift = true,
      .gate = {0.09, 0.12},

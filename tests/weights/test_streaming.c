@@ -13,6 +13,7 @@ static void test_dense(void **state)
 {
     (void)state;
     check_preset("tiny-dense", all_modes + 2, 1);
+    check_preset("tiny-gemma-4-e", all_modes + 2, 1);
 }
 
 // The head is also the embedding table: in memory it is there once, and rows of it are read when it is not.
