@@ -326,7 +326,7 @@ static void meet(void *arg, int task, int worker)
     (void)worker;
     atomic_int *present = arg;
     atomic_fetch_add(present, 1);
-    for (int i = 0; i < 20000 && atomic_load(present) < 4; i++)
+    for (int i = 0; i < 120000 && atomic_load(present) < 4; i++)
         sleep_us(500);
 }
 
@@ -341,10 +341,15 @@ static void test_pool_uses_all_threads(void **state)
         assert_int_equal(atomic_load(&present), 4);
         sleep_us(i % 2 ? 5000 : 40); // asleep, or about to be
     }
-    uint64_t start = hearth_now_ns();
-    atomic_int present = 0;
-    hearth_pool_run(pool, meet, &present, 4);
-    assert_true(hearth_now_ns() - start < 5000000000u); // nobody was waited for in vain
+    uint64_t best = UINT64_MAX;
+    for (int i = 0; i < 20 && best > 1000000000u; i++) { // the machine may stand still once
+        const uint64_t start = hearth_now_ns();
+        atomic_int present = 0;
+        hearth_pool_run(pool, meet, &present, 4);
+        const uint64_t ns = hearth_now_ns() - start;
+        best = ns < best ? ns : best;
+    }
+    assert_true(best < 5000000000u); // nobody was waited for in vain
     hearth_pool_close(&pool);
 }
 
@@ -404,6 +409,24 @@ static void *take_again(void *arg)
     return NULL;
 }
 
+// How often of 20 times the lock comes before the other thread has had it more than twice: once it goes on, and
+// once it may have begun on the way.
+static int count_soon(struct taker *t)
+{
+    int n_soon = 0;
+    for (int i = 0; i < 20; i++) {
+        const int before = atomic_load(&t->turns);
+        if (i % 2)
+            hearth_lock_take(t->lock);
+        else
+            while (!hearth_lock_take_within(t->lock, 1000000000))
+                ;
+        n_soon += atomic_load(&t->turns) - before <= 2;
+        hearth_lock_drop(t->lock);
+    }
+    return n_soon;
+}
+
 static void test_lock(void **state)
 {
     (void)state;
@@ -416,18 +439,12 @@ static void test_lock(void **state)
     hearth_lock_drop(t.lock);
     while (!atomic_load(&t.turns))
         sched_yield();
-    int n_soon = 0;
-    for (int i = 0; i < 20; i++) {
-        const int before = atomic_load(&t.turns);
-        if (i % 2)
-            hearth_lock_take(t.lock);
-        else
-            while (!hearth_lock_take_within(t.lock, 1000000000))
-                ;
-        n_soon += atomic_load(&t.turns) - before <= 2; // the turn that went on, and one begun on the way
-        hearth_lock_drop(t.lock);
+    int most = 0;
+    for (int i = 0; i < 10 && most < 10; i++) { // on a busy machine a thread may be on its way for long
+        const int n_soon = count_soon(&t);
+        most = n_soon > most ? n_soon : most;
     }
-    assert_true(n_soon >= 10); // on a busy machine a thread may be on its way for long
+    assert_true(most >= 10);
     atomic_store(&t.stop, true);
     pthread_join(thread, NULL);
     assert_true(hearth_lock_take_within(t.lock, 0));
@@ -513,9 +530,10 @@ static void test_fast_processors(void **state)
 {
     (void)state;
     cpu_set_t allowed;
-    char made[] = "/tmp/hearth-capacity-XXXXXX";
+    char made[300];
+    snprintf(made, sizeof made, "%s", in_folder("capacity"));
     assert_int_equal(sched_getaffinity(0, sizeof allowed, &allowed), 0);
-    assert_non_null(mkdtemp(made));
+    assert_int_equal(mkdir(made, 0700), 0);
     assert_int_equal(hearth_os_fast_processors(made), 0); // there are no files
     int fast = 0, seen = 0;
     for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++) {

@@ -333,11 +333,24 @@ static int by_size(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-// From requests all over an evaluation of `whole_ns` to its return, against the time of a layer. A request
-// comes anywhere in one, so that it should take half of that; the machine may be busy.
-static void check_latency(int (*run)(struct hearth_session *s), struct hearth_session *s, const char *what,
-                          uint64_t whole_ns, uint64_t layer_ns)
+static uint64_t time_of(int (*run)(struct hearth_session *s), struct hearth_session *s)
 {
+    uint64_t best = UINT64_MAX;
+    for (int i = 0; i < 3; i++) {
+        const uint64_t start = hearth_now_ns();
+        assert_int_equal(run(s), 0);
+        const uint64_t ns = hearth_now_ns() - start;
+        best = ns < best ? ns : best;
+    }
+    return best;
+}
+
+// From requests all over an evaluation of `n_layer` layers to its return, against the time of a layer. A request
+// comes anywhere in one, so that it should take half of that. False: not in time, or never in the middle.
+static bool is_soon(int (*run)(struct hearth_session *s), struct hearth_session *s, const char *what,
+                    int n_layer)
+{
+    const uint64_t whole_ns = time_of(run, s), layer_ns = whole_ns / (uint64_t)n_layer;
     uint64_t ns[TRIES];
     size_t n = 0;
     for (int i = 0; i < TRIES; i++) {
@@ -350,11 +363,23 @@ static void check_latency(int (*run)(struct hearth_session *s), struct hearth_se
     }
     atomic_store(&canceller.at, 0);
     hearth_cancel_clear(s);
-    assert_true(n > 0);
+    if (!n)
+        return false;
     qsort(ns, n, sizeof *ns, by_size);
     printf("%s: %zu requests answered after %.2f ms (median), %.2f ms (all); a layer takes %.2f ms\n", what,
            n, (double)ns[n / 2] / 1e6, (double)ns[n - 1] / 1e6, (double)layer_ns / 1e6);
-    assert_true(SANITIZED || ns[n / 2] < 2 * layer_ns);
+    return SANITIZED || ns[n / 2] < 2 * layer_ns;
+}
+
+static void check_latency(int (*run)(struct hearth_session *s), struct hearth_session *s, const char *what,
+                          int n_layer)
+{
+    bool soon = false;
+    start_canceller(s);
+    for (int i = 0; i < 10 && !soon; i++) // the machine may be busy, and less so when the time was taken
+        soon = is_soon(run, s, what, n_layer);
+    stop_canceller();
+    assert_true(soon);
 }
 
 static hearth_token long_tokens[LONG_PROMPT];
@@ -366,18 +391,6 @@ static int run_long_prompt(struct hearth_session *s)
     assert_int_equal(hearth_seq_length(s, seq), rc ? 0 : LONG_PROMPT);
     hearth_seq_free(s, seq);
     return rc;
-}
-
-static uint64_t time_of(int (*run)(struct hearth_session *s), struct hearth_session *s)
-{
-    uint64_t best = UINT64_MAX;
-    for (int i = 0; i < 3; i++) {
-        const uint64_t start = hearth_now_ns();
-        assert_int_equal(run(s), 0);
-        const uint64_t ns = hearth_now_ns() - start;
-        best = ns < best ? ns : best;
-    }
-    return best;
 }
 
 static void test_long_prompt(void **state)
@@ -392,11 +405,7 @@ static void test_long_prompt(void **state)
     CHECK(hearth_session_open(&s, m, &p, &check_error));
     for (int i = 0; i < LONG_PROMPT; i++)
         long_tokens[i] = 3 + i % 280;
-    const uint64_t whole = time_of(run_long_prompt, s);
-    start_canceller(s);
-    check_latency(run_long_prompt, s, "a prompt of 2 micro-batches", whole,
-                  whole / 2 / (uint64_t)hearth_model_info(m)->n_layer);
-    stop_canceller();
+    check_latency(run_long_prompt, s, "a prompt of 2 micro-batches", 2 * hearth_model_info(m)->n_layer);
     hearth_session_close(&s);
     hearth_model_close(&m);
 }
@@ -406,6 +415,10 @@ static void test_long_prompt(void **state)
 static int stream_step(struct hearth_session *s)
 {
     static const int seq = 0;
+    if (hearth_seq_length(s, seq) == N_CTX) { // it is full
+        hearth_seq_free(s, seq);
+        assert_int_equal(hearth_seq_new(s, NULL), seq);
+    }
     const int length = hearth_seq_length(s, seq), rc = hearth_step(s, &seq, long_tokens, 1, NULL);
     assert_int_equal(hearth_seq_length(s, seq), length + !rc);
     return rc;
@@ -428,13 +441,11 @@ static void test_slow_storage(void **state)
     struct opened o = open_way(path, &way);
     struct hearth_streaming_stats stats;
     assert_int_equal(hearth_seq_new(o.session, NULL), 0);
-    const uint64_t whole = time_of(stream_step, o.session);
+    assert_int_equal(stream_step(o.session), 0);
     hearth_session_streaming_stats(o.session, &stats, sizeof stats);
     assert_true(stats.dense_read_bytes > 0);
-    start_canceller(o.session);
-    check_latency(stream_step, o.session, "a step of a model that streams", whole,
-                  whole / (uint64_t)hearth_model_info(o.model)->n_layer);
-    stop_canceller();
+    check_latency(stream_step, o.session, "a step of a model that streams",
+                  hearth_model_info(o.model)->n_layer);
     close_opened(&o);
 }
 
@@ -442,10 +453,9 @@ static void test_slow_storage(void **state)
 static void test_layer_on_its_way(void **state)
 {
     (void)state;
-    enum { TRIES_HERE = 3 };
     static char path[512];
     snprintf(path, sizeof path, "%s", make("tiny-dense"));
-    uint64_t least, most, best = UINT64_MAX;
+    uint64_t least, most, best = UINT64_MAX, end = UINT64_MAX;
     find_budgets(path, HEARTH_SPARSITY_OFF, 1, &least, &most);
     const struct way way = {.ram = least,
                             .io = "pread",
@@ -453,20 +463,23 @@ static void test_layer_on_its_way(void **state)
                             .throttle = "0,0.4",
                             .sparsity = HEARTH_SPARSITY_OFF,
                             .tests = {SMALL, .always = true}};
-    struct opened o = open_way(path, &way);
-    assert_int_equal(hearth_seq_new(o.session, NULL), 0);
-    start_canceller(o.session);
-    for (int i = 0; i < TRIES_HERE; i++) { // the machine may be busy
-        atomic_store(&canceller.at, hearth_now_ns() + 100000000);
-        assert_int_equal(stream_step(o.session), HEARTH_E_INTERRUPTED);
-        const uint64_t ns = hearth_now_ns() - atomic_load(&canceller.done_at);
-        best = ns < best ? ns : best;
-        assert_false(hearth_cancel_clear(o.session)); // it has been answered
+    for (int i = 0; i < 10 && (best > 250000000 || end > 500000000); i++) { // the machine may be busy
+        struct opened o = open_way(path, &way);
+        assert_int_equal(hearth_seq_new(o.session, NULL), 0);
+        start_canceller(o.session);
+        for (int k = 0; k < 3; k++) {
+            atomic_store(&canceller.at, hearth_now_ns() + 100000000);
+            assert_int_equal(stream_step(o.session), HEARTH_E_INTERRUPTED);
+            const uint64_t ns = hearth_now_ns() - atomic_load(&canceller.done_at);
+            best = ns < best ? ns : best;
+            assert_false(hearth_cancel_clear(o.session)); // it has been answered
+        }
+        stop_canceller();
+        const uint64_t start = hearth_now_ns();
+        close_opened(&o);
+        const uint64_t ns = hearth_now_ns() - start;
+        end = ns < end ? ns : end;
     }
-    stop_canceller();
-    const uint64_t start = hearth_now_ns();
-    close_opened(&o);
-    const uint64_t end = hearth_now_ns() - start;
     printf("a layer on its way: answered after %.2f ms, closed in %.2f ms\n", (double)best / 1e6,
            (double)end / 1e6);
     assert_true(SANITIZED || best < 250000000);

@@ -247,12 +247,15 @@ static void test_throttle(void **unused)
     assert_int_equal(hearth_throttle_parse(&t, "0,0", &err), 0);
 
     // Never faster than the limit; how much slower depends on the machine the test runs on.
-    assert_int_equal(hearth_throttle_parse(&t, "2000,0", &err), 0);
+    assert_int_equal(hearth_throttle_parse(&t, "500,0", &err), 0);
     struct hearth_store *s = open_store(&(struct hearth_store_params){.io = HEARTH_IO_PREAD, .throttle = &t});
-    const double random = seconds_of(s, 500, 4096, false);
-    assert_true(random > 0.9 * 500 / 2000.0);
-    // In order, reads a second are no limit.
-    assert_true(seconds_of(s, 500, 4096, true) < random);
+    const double least = 0.9 * 200 / 500.0;
+    assert_true(seconds_of(s, 200, 4096, false) > least);
+    // In order, reads a second are no limit; on a busy machine that is to be seen once.
+    bool faster = false;
+    for (int i = 0; i < 10 && !faster; i++)
+        faster = seconds_of(s, 200, 4096, true) < least;
+    assert_true(faster);
     hearth_store_close(&s);
 
     assert_int_equal(hearth_throttle_parse(&t, "0,50", &err), 0);
@@ -268,44 +271,63 @@ static bool after_some(void *arg)
     return ++n_asked > *(int *)arg;
 }
 
+enum { LONG = 1 << 20 };
+static int patience = 2;
+
+// A read that lasts a quarter of a second, which nobody waits for to the end, and then somebody does. False:
+// the machine stood still, and the read was over first.
+static bool stop_waiting(struct hearth_reader *r, struct hearth_reader_job *job)
+{
+    struct hearth_error err = {0};
+    const struct hearth_reader_stop stop = {after_some, &patience};
+    hearth_reader_start(r, job);
+    n_asked = 0;
+    const int rc = hearth_reader_wait_or_stop(r, job, stop, &err);
+    const bool stopped = rc && !hearth_reader_is_over(r, job);
+    if (rc) {
+        assert_int_equal(rc, HEARTH_E_INTERRUPTED);
+        assert_int_equal(n_asked, 3);
+    }
+    assert_int_equal(hearth_reader_wait(r, job, &err), 0);
+    assert_memory_equal(memory.base, content, LONG);
+    // What is over is not asked about.
+    n_asked = 0;
+    assert_int_equal(hearth_reader_wait_or_stop(r, job, stop, &err), 0);
+    assert_int_equal(n_asked, 0);
+    return stopped;
+}
+
 // Who waits for a slow read can stop waiting, and wait again; the reader closes at once, whatever is on its
-// way.
+// way: half a second of reads. On a busy machine that is to be seen once.
 static void test_stop(void **unused)
 {
     (void)unused;
-    enum { LONG = 1 << 20 };
     const char *const paths[] = {path};
-    struct hearth_throttle slow = {.mbps = 4}; // a quarter of a second, and then for two of these
+    const struct hearth_extent extents[] = {
+        {.dst = memory.base, .length = LONG, .need = LONG},
+        {.offset = LONG, .dst = memory.base, .length = LONG, .need = LONG}};
+    struct hearth_throttle slow = {.mbps = 4};
     struct hearth_error err = {0};
-    int patience = 2;
     for (size_t b = 0; b < 2; b++) {
-        struct hearth_reader *r = NULL;
-        if (hearth_reader_open(&r, paths, 1,
-                               &(struct hearth_store_params){.io = backends[b], .throttle = &slow}, &err))
-            continue;
-        const struct hearth_extent extents[] = {
-            {.dst = memory.base, .length = LONG, .need = LONG},
-            {.offset = LONG, .dst = memory.base, .length = LONG, .need = LONG}};
-        struct hearth_reader_job job = {.extents = extents, .n = 1}, next = {.extents = extents + 1, .n = 1};
-        hearth_reader_start(r, &job);
-        n_asked = 0;
-        assert_int_equal(
-            hearth_reader_wait_or_stop(r, &job, (struct hearth_reader_stop){after_some, &patience}, &err),
-            HEARTH_E_INTERRUPTED);
-        assert_int_equal(n_asked, 3);
-        assert_false(hearth_reader_is_over(r, &job));
-        assert_int_equal(hearth_reader_wait(r, &job, &err), 0);
-        assert_memory_equal(memory.base, content, LONG);
-        // What is over is not asked about.
-        n_asked = 0;
-        assert_int_equal(
-            hearth_reader_wait_or_stop(r, &job, (struct hearth_reader_stop){after_some, &patience}, &err), 0);
-        assert_int_equal(n_asked, 0);
-        hearth_reader_start(r, &job);
-        hearth_reader_start(r, &next);
-        const uint64_t start = hearth_now_ns();
-        hearth_reader_close(&r);
-        assert_true(SANITIZED || hearth_now_ns() - start < 300000000);
+        bool stopped = false, at_once = false;
+        for (int i = 0; i < 10 && !(stopped && at_once); i++) {
+            struct hearth_reader *r = NULL;
+            if (hearth_reader_open(&r, paths, 1,
+                                   &(struct hearth_store_params){.io = backends[b], .throttle = &slow},
+                                   &err)) {
+                stopped = at_once = backends[b] == HEARTH_IO_URING; // not every system has it
+                continue;
+            }
+            struct hearth_reader_job job = {.extents = extents, .n = 1},
+                                     next = {.extents = extents + 1, .n = 1};
+            stopped |= stop_waiting(r, &job);
+            hearth_reader_start(r, &job);
+            hearth_reader_start(r, &next);
+            const uint64_t start = hearth_now_ns();
+            hearth_reader_close(&r);
+            at_once |= SANITIZED || hearth_now_ns() - start < 300000000;
+        }
+        assert_true(stopped && at_once);
     }
 }
 
