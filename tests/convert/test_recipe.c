@@ -13,7 +13,7 @@
 
 enum { ROWS = 3, MAX_TENSORS = 1600 };
 
-static char source[64], target[64];
+static char source[300], target[300];
 
 struct shape {
     const char *arch;
@@ -460,6 +460,15 @@ static void test_unreadable(void **state)
     assert_int_equal(access(target, F_OK), -1);
 }
 
+static int name_files(void **state)
+{
+    if (make_folder(state))
+        return -1;
+    snprintf(source, sizeof source, "%s", in_folder("in.gguf"));
+    snprintf(target, sizeof target, "%s", in_folder("out.gguf"));
+    return 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -468,10 +477,5 @@ int main(void)
         cmocka_unit_test(test_hostile),
         cmocka_unit_test(test_unreadable),
     };
-    snprintf(source, sizeof source, "/tmp/hearth-recipe-%d-in.gguf", (int)getpid());
-    snprintf(target, sizeof target, "/tmp/hearth-recipe-%d-out.gguf", (int)getpid());
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    unlink(source);
-    unlink(target);
-    return failed;
+    return cmocka_run_group_tests(tests, name_files, remove_folder);
 }

@@ -32,8 +32,7 @@ static float random_value(void)
 
 static struct hearth_model *make_model(int window, const float *sinks)
 {
-    char path[64];
-    snprintf(path, sizeof path, "attention.%d.gguf", (int)getpid());
+    const char *path = in_folder("model.gguf");
     struct made made = {.arch = "llama"};
     made.set[0] = (struct made_kv){"context_length", 'u', N_CTX, NULL};
     if (window)
@@ -237,5 +236,5 @@ static void test_attention(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_attention)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

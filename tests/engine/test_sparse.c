@@ -296,9 +296,8 @@ static void test_gpu_index(void **state)
     struct hearth_model *m = open_model(g.path, NULL);
     float *want = evaluate(m, &g, HEARTH_PHASE_STEP, params_of(HEARTH_SPARSITY_AUTO, 2));
     hearth_model_close(&m);
-    char path[64], index[96], data[4096];
-    snprintf(path, sizeof path, "/tmp/hearth-pwri-%ld.gguf", (long)getpid());
-    snprintf(index, sizeof index, "%s.generated.gpuidx", path);
+    char data[4096];
+    const char *path = in_folder("model.gguf"), *index = in_folder("model.gguf.generated.gpuidx");
     FILE *from = fopen(g.path, "rb"), *to = fopen(path, "wb"), *beside = fopen(index, "wb");
     assert_true(from && to && beside);
     for (size_t n; (n = fread(data, 1, sizeof data, from)) > 0;)
@@ -385,8 +384,8 @@ static void check_step(const struct hearth_trace *t, uint32_t step, const struct
 
 static void trace_one(const char *name, enum hearth_sparsity mode)
 {
-    char gguf[512], path[] = "/tmp/hearth-test-XXXXXX";
-    close(mkstemp(path));
+    char gguf[512];
+    const char *path = in_folder("trace");
     snprintf(gguf, sizeof gguf, GOLDEN_PWRI "%s.gguf", name);
     struct hearth_model *m = open_model(gguf, NULL);
     const struct hearth_hparams *hp = &m->hp;
@@ -446,14 +445,15 @@ static void test_traces(void **state)
     struct hearth_session_params p = params_of(HEARTH_SPARSITY_AUTO, 1);
     struct hearth_session *s = NULL;
     CHECK(hearth_session_open(&s, m, &p, &check_error));
-    assert_int_equal(hearth_session_trace(s, "/tmp/hearth-test-none", NULL), HEARTH_E_INVALID);
+    const char *none = in_folder("none");
+    assert_int_equal(hearth_session_trace(s, none, NULL), HEARTH_E_INVALID);
     assert_int_equal(hearth_session_trace_end(s, NULL), HEARTH_OK);
     hearth_session_close(&s);
     p.sparsity_threshold = 0.01f;
     CHECK(hearth_session_open(&s, m, &p, &check_error));
-    CHECK(hearth_session_trace(s, "/tmp/hearth-test-none", &check_error));
+    CHECK(hearth_session_trace(s, none, &check_error));
     hearth_session_close(&s);
-    assert_int_equal(access("/tmp/hearth-test-none", F_OK), -1);
+    assert_int_equal(access(none, F_OK), -1);
     hearth_model_close(&m);
 }
 
@@ -466,5 +466,5 @@ int main(void)
         cmocka_unit_test(test_batch_mates), cmocka_unit_test(test_gpu_index),
         cmocka_unit_test(test_traces),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -11,7 +11,7 @@
 #include "gguf/checksums.h"
 
 static struct hearth_error err;
-static char path[64];
+static char path[300];
 
 // A file with tensors of these many bytes.
 static void make(const uint64_t *sizes, int n, size_t piece)
@@ -186,15 +186,9 @@ static void test_other_files(void **state)
 
 static int make_path(void **state)
 {
-    (void)state;
-    snprintf(path, sizeof path, "/tmp/hearth-checksums-%ld.gguf", (long)getpid());
-    return 0;
-}
-
-static int remove_path(void **state)
-{
-    (void)state;
-    unlink(path);
+    if (make_folder(state))
+        return -1;
+    snprintf(path, sizeof path, "%s", in_folder("model.gguf"));
     return 0;
 }
 
@@ -205,5 +199,5 @@ int main(void)
         cmocka_unit_test(test_blocks_one_by_one),
         cmocka_unit_test(test_other_files),
     };
-    return cmocka_run_group_tests(tests, make_path, remove_path);
+    return cmocka_run_group_tests(tests, make_path, remove_folder);
 }

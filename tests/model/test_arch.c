@@ -10,7 +10,7 @@
 
 enum { N_TOKENS = 90 };
 
-static char path[64];
+static char path[300];
 
 static const struct made models[] = {
     {.arch = "bamboo"},
@@ -708,16 +708,16 @@ static void test_learned_positions(void **state)
     hearth_model_close(&m);
 }
 
-static int remove_file(void **state)
+static int name_file(void **state)
 {
-    (void)state;
-    unlink(path);
+    if (make_folder(state))
+        return -1;
+    snprintf(path, sizeof path, "%s", in_folder("model.gguf"));
     return 0;
 }
 
 int main(void)
 {
-    snprintf(path, sizeof path, "/tmp/hearth-arch-%ld.gguf", (long)getpid());
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_invariance),
         cmocka_unit_test(test_batch_mates),
@@ -737,5 +737,5 @@ int main(void)
         cmocka_unit_test(test_extremes),
         cmocka_unit_test(test_learned_positions),
     };
-    return cmocka_run_group_tests(tests, NULL, remove_file);
+    return cmocka_run_group_tests(tests, name_file, remove_folder);
 }

@@ -45,8 +45,8 @@ static uint32_t random_below(uint32_t n)
 // fix.
 static int try_bytes(const uint8_t *p, size_t n)
 {
-    static char path[64];
-    snprintf(path, sizeof path, "/tmp/hearth-damaged-%ld.gguf", (long)getpid());
+    static char path[300];
+    snprintf(path, sizeof path, "%s", in_folder("damaged.gguf"));
     unlink(path);
     FILE *f = fopen(path, "wb");
     assert_non_null(f);
@@ -184,9 +184,9 @@ static void test_unaligned(void **state)
     (void)state;
     static const char *const names[] = {"llama-mha.F32", "llama3-rope.F16", "mistral-gqa.BF16", "drelu.Q4_0"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char path[512], odd[64];
+        char path[512], odd[300];
         snprintf(path, sizeof path, "%s/tests/golden/models/%s.gguf", HEARTH_SOURCE_DIR, names[i]);
-        snprintf(odd, sizeof odd, "/tmp/hearth-odd-%ld.gguf", (long)getpid());
+        snprintf(odd, sizeof odd, "%s", in_folder("odd.gguf"));
         struct bytes b = read_file(path);
         const size_t end = end_of_header(path), data = (end + 31) / 32 * 32;
         uint8_t key[] = "\21\0\0\0\0\0\0\0general.alignment\4\0\0\0\1\0\0";
@@ -223,8 +223,8 @@ static void test_made(void **state)
                                   {.arch = "llama", .experts = true, .split_experts = true, .optional = true},
                                   {.arch = "opt"},
                                   {.arch = "falcon", .optional = true}};
-    char path[64];
-    snprintf(path, sizeof path, "/tmp/hearth-made-%ld.gguf", (long)getpid());
+    char path[300];
+    snprintf(path, sizeof path, "%s", in_folder("made.gguf"));
     for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
         made_write(path, &models[i]);
         damage(path);
@@ -242,5 +242,5 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_unaligned), cmocka_unit_test(test_golden),
                                        cmocka_unit_test(test_made), cmocka_unit_test(test_stories)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

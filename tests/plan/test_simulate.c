@@ -124,19 +124,13 @@ static void belady_long(void **state)
 
 // ---- simulations ----
 
-static char path[64];
+static char path[300];
 
 static int make_path(void **state)
 {
-    (void)state;
-    snprintf(path, sizeof path, "/tmp/hearth-simulate-%ld", (long)getpid());
-    return 0;
-}
-
-static int remove_path(void **state)
-{
-    (void)state;
-    (void)unlink(path);
+    if (make_folder(state))
+        return -1;
+    snprintf(path, sizeof path, "%s", in_folder("file"));
     return 0;
 }
 
@@ -388,11 +382,11 @@ int main(void)
         cmocka_unit_test(belady_by_hand),
         cmocka_unit_test(belady_against_everything),
         cmocka_unit_test(belady_long),
-        cmocka_unit_test_setup_teardown(rates_by_hand, make_path, remove_path),
-        cmocka_unit_test_setup_teardown(what_must_hold, make_path, remove_path),
-        cmocka_unit_test_setup_teardown(two_ways_to_lru, make_path, remove_path),
-        cmocka_unit_test_setup_teardown(refusals, make_path, remove_path),
-        cmocka_unit_test_setup_teardown(chart, make_path, remove_path),
+        cmocka_unit_test_setup_teardown(rates_by_hand, make_path, remove_folder),
+        cmocka_unit_test_setup_teardown(what_must_hold, make_path, remove_folder),
+        cmocka_unit_test_setup_teardown(two_ways_to_lru, make_path, remove_folder),
+        cmocka_unit_test_setup_teardown(refusals, make_path, remove_folder),
+        cmocka_unit_test_setup_teardown(chart, make_path, remove_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,19 +14,13 @@ static const struct hearth_trace_space spaces[] = {
     {0, 0, 100, 7168}, {1, 0, 13, 512}, {1, HEARTH_TRACE_SHARED, 1, 0}};
 static const struct hearth_trace_info info = {"a model", true, 3, spaces};
 
-static char path[64];
+static char path[300];
 
 static int make_path(void **state)
 {
-    (void)state;
-    snprintf(path, sizeof path, "/tmp/hearth-trace-%ld", (long)getpid());
-    return 0;
-}
-
-static int remove_path(void **state)
-{
-    (void)state;
-    (void)unlink(path);
+    if (make_folder(state))
+        return -1;
+    snprintf(path, sizeof path, "%s", in_folder("file"));
     return 0;
 }
 
@@ -303,12 +297,12 @@ static void dropped_steps(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(round_trip, make_path, remove_path),
-        cmocka_unit_test_setup_teardown(cut_off_anywhere, make_path, remove_path),
-        cmocka_unit_test_setup_teardown(damage, make_path, remove_path),
-        cmocka_unit_test_setup_teardown(writer_refuses_nonsense, make_path, remove_path),
-        cmocka_unit_test_setup_teardown(densities, make_path, remove_path),
-        cmocka_unit_test_setup_teardown(dropped_steps, make_path, remove_path),
+        cmocka_unit_test_setup_teardown(round_trip, make_path, remove_folder),
+        cmocka_unit_test_setup_teardown(cut_off_anywhere, make_path, remove_folder),
+        cmocka_unit_test_setup_teardown(damage, make_path, remove_folder),
+        cmocka_unit_test_setup_teardown(writer_refuses_nonsense, make_path, remove_folder),
+        cmocka_unit_test_setup_teardown(densities, make_path, remove_folder),
+        cmocka_unit_test_setup_teardown(dropped_steps, make_path, remove_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
