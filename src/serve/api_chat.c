@@ -67,7 +67,7 @@ static void take_token(struct hearth_choice *choice, const struct hearth_piece *
     if (x->streams)
         x->probs = probs;
     else
-        hearth_openai_collect(choice, probs);
+        hearth_openai_collect(choice, 0, probs);
 }
 
 static void end_piece(struct hearth_choice *choice, const struct hearth_piece *piece)
@@ -92,21 +92,22 @@ static void finish(struct hearth_exchange *x)
 
 // ---- whole answers
 
-static json_t *whole(struct hearth_exchange *x)
+static bool write_choice(struct hearth_exchange *x)
 {
-    json_t *choices = json_array();
-    for (int i = 0; i < x->n_choices; i++) {
-        struct hearth_choice *choice = &x->choices[i];
-        json_t *one = json_pack("{s:i, s:o, s:s}", "index", i, "message", hearth_openai_message(choice),
-                                "finish_reason", hearth_openai_reason(choice));
-        json_object_set_new(one, "logprobs",
-                            choice->probs ? json_pack("{s:O}", "content", choice->probs) : json_null());
-        json_array_append_new(choices, one);
-    }
-    return hearth_openai_whole(x, "chatcmpl-", "chat.completion", choices);
+    const int i = x->n_items++;
+    const struct hearth_choice *choice = &x->choices[i];
+    struct hearth_out *out = &x->out;
+    hearth_openai_begin(x, i, "chatcmpl-", "chat.completion");
+    hearth_out_open(out, json_pack("{s:i, s:o, s:s}", "index", i, "message", hearth_openai_message(choice),
+                                   "finish_reason", hearth_openai_reason(choice)));
+    hearth_out_text(out, choice->probs[0].n ? ",\"logprobs\":{\"content\":[" : ",\"logprobs\":null");
+    hearth_out_add(out, choice->probs[0].data, choice->probs[0].n);
+    hearth_out_text(out, choice->probs[0].n ? "]}}" : "}");
+    return hearth_openai_end(x, i);
 }
 
-static const struct hearth_format format = {begin, take_token, put_part, end_piece, finish, whole, NULL};
+static const struct hearth_format format = {begin,  take_token, put_part,    end_piece,
+                                            finish, NULL,       write_choice};
 
 void hearth_api_chat(struct hearth_exchange *x)
 {

@@ -18,6 +18,9 @@ static size_t count_characters(const json_t *bytes)
     return n;
 }
 
+static const char *const old_names[HEARTH_PROBS_LISTS] = {"tokens", "token_logprobs", "top_logprobs",
+                                                          "text_offset"};
+
 // Their old form: {"tokens", "token_logprobs", "top_logprobs", "text_offset"}. Offsets are characters of the
 // choice's text.
 static json_t *old_probs(struct hearth_choice *choice, const json_t *probs)
@@ -57,7 +60,11 @@ static void put_piece(struct hearth_choice *choice, const struct hearth_piece *p
     struct hearth_exchange *x = choice->exchange;
     json_t *probs = hearth_openai_probs(x, piece);
     if (!x->streams) {
-        hearth_openai_collect(choice, probs);
+        json_t *old = probs ? old_probs(choice, probs) : NULL;
+        for (int k = 0; k < HEARTH_PROBS_LISTS; k++)
+            hearth_openai_collect(choice, k, json_incref(json_object_get(old, old_names[k])));
+        json_decref(old);
+        json_decref(probs);
         return;
     }
     if (piece->n_text || probs)
@@ -101,20 +108,24 @@ static json_t *whole_text(const struct hearth_exchange *x, int i)
     return text;
 }
 
-static json_t *whole(struct hearth_exchange *x)
+static bool write_choice(struct hearth_exchange *x)
 {
-    json_t *choices = json_array();
-    for (int i = 0; i < x->n_choices; i++) {
-        struct hearth_choice *choice = &x->choices[i];
-        json_t *one = json_pack("{s:i, s:o, s:s, s:o}", "index", i, "text", whole_text(x, i), "finish_reason",
-                                hearth_openai_reason(choice), "logprobs",
-                                choice->probs ? old_probs(choice, choice->probs) : json_null());
-        json_array_append_new(choices, one);
+    const int i = x->n_items++;
+    const struct hearth_choice *choice = &x->choices[i];
+    struct hearth_out *out = &x->out;
+    hearth_openai_begin(x, i, "cmpl-", "text_completion");
+    hearth_out_open(out, json_pack("{s:i, s:o, s:s}", "index", i, "text", whole_text(x, i), "finish_reason",
+                                   hearth_openai_reason(choice)));
+    hearth_out_text(out, choice->probs[0].n ? ",\"logprobs\":{" : ",\"logprobs\":null}");
+    for (int k = 0; k < HEARTH_PROBS_LISTS && choice->probs[0].n; k++) {
+        hearth_out_printf(out, "%s\"%s\":[", k ? "]," : "", old_names[k]);
+        hearth_out_add(out, choice->probs[k].data, choice->probs[k].n);
     }
-    return hearth_openai_whole(x, "cmpl-", "text_completion", choices);
+    hearth_out_text(out, choice->probs[0].n ? "]}}" : "");
+    return hearth_openai_end(x, i);
 }
 
-static const struct hearth_format format = {put_echo, NULL, NULL, put_piece, finish, whole, NULL};
+static const struct hearth_format format = {put_echo, NULL, NULL, put_piece, finish, NULL, write_choice};
 
 // ---- requests
 

@@ -39,7 +39,7 @@ static void put_piece(struct hearth_choice *choice, const struct hearth_piece *p
     if (piece->has_token)
         json_array_append_new(tokens, json_integer(piece->token));
     if (!x->streams) {
-        hearth_openai_collect(choice, probs);
+        hearth_openai_collect(choice, 0, probs);
         if (!choice->tokens)
             choice->tokens = json_array();
         json_array_extend(choice->tokens, tokens);
@@ -66,25 +66,28 @@ static void finish(struct hearth_exchange *x)
     (void)x; // the last event is that of the last text
 }
 
-static json_t *whole(struct hearth_exchange *x)
+// A text, or a list of them.
+static bool write_text(struct hearth_exchange *x)
 {
-    json_t *all = json_array();
-    for (int i = 0; i < x->n_choices; i++) {
-        struct hearth_choice *choice = &x->choices[i];
-        json_t *tokens = choice->tokens && x->with_tokens ? json_incref(choice->tokens) : json_array();
-        json_t *one = describe(choice, hearth_exchange_string(&choice->text), tokens);
-        if (choice->probs)
-            json_object_set(one, "completion_probabilities", choice->probs);
-        json_array_append_new(all, one);
-    }
+    const int i = x->n_items++;
+    struct hearth_choice *choice = &x->choices[i];
+    struct hearth_out *out = &x->out;
+    json_t *tokens = choice->tokens && x->with_tokens ? json_incref(choice->tokens) : json_array();
     if (x->n_choices > 1)
-        return all;
-    json_t *one = json_incref(json_array_get(all, 0));
-    json_decref(all);
-    return one;
+        hearth_out_text(out, i ? "," : "[");
+    hearth_out_open(out, describe(choice, hearth_exchange_string(&choice->text), tokens));
+    hearth_out_text(out, choice->probs[0].n ? ",\"completion_probabilities\":[" : "");
+    hearth_out_add(out, choice->probs[0].data, choice->probs[0].n);
+    hearth_out_text(out, choice->probs[0].n ? "]}" : "}");
+    out->failed |= choice->probs[0].failed;
+    hearth_out_free(&choice->probs[0]);
+    if (i + 1 < x->n_choices)
+        return true;
+    hearth_out_text(out, x->n_choices > 1 ? "]" : "");
+    return false;
 }
 
-static const struct hearth_format format = {NULL, NULL, NULL, put_piece, finish, whole, NULL};
+static const struct hearth_format format = {NULL, NULL, NULL, put_piece, finish, NULL, write_text};
 
 void hearth_api_completion(struct hearth_exchange *x)
 {

@@ -271,7 +271,8 @@ void hearth_exchange_free(struct hearth_exchange *x)
         hearth_out_free(&x->choices[i].text);
         hearth_parts_free(&x->choices[i].parts);
         json_decref(x->choices[i].tokens);
-        json_decref(x->choices[i].probs);
+        for (int k = 0; k < HEARTH_PROBS_LISTS; k++)
+            hearth_out_free(&x->choices[i].probs[k]);
         free(x->choices[i].message);
     }
     for (int i = 0; i < x->n_echoes; i++)

@@ -42,14 +42,18 @@ struct hearth_serving {
     atomic_bool ending;
 };
 
+// Lists that tell a text's probabilities: one, or several in completions of OpenAI.
+#define HEARTH_PROBS_LISTS 4
+
 // A text of the answer.
 struct hearth_choice {
     struct hearth_exchange *exchange;
     int index;
-    struct hearth_out text;    // as the model wrote it
-    struct hearth_parts parts; // of a chat
-    json_t *tokens, *probs;    // arrays, if they are wanted
-    size_t n_characters;       // of the text, whose probabilities were told
+    struct hearth_out text;                      // as the model wrote it
+    struct hearth_parts parts;                   // of a chat
+    json_t *tokens;                              // an array, if they are wanted
+    struct hearth_out probs[HEARTH_PROBS_LISTS]; // of a whole answer: JSON values, separated by commas
+    size_t n_characters;                         // of the text, whose probabilities were told
     enum hearth_end end;
     const char *stop;
     char *message;

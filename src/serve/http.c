@@ -25,6 +25,7 @@
 // Requests that are prepared at once, and from how many bytes on one takes long.
 #define MOST_PREPARED 16
 #define LARGE         65536
+#define MANY_TEXTS    4
 // How many of the largest bodies may be on their way at once, in bytes.
 #define MOST_HELD 16
 // How long a connection says nothing in the middle of a request before it is asked for its end.
@@ -508,6 +509,21 @@ static void begin_preparing(struct client *c)
     hearth_crew_run(c->http->crew, &c->errand);
 }
 
+// In a thread of the crew: many tokens with their probabilities take a while.
+static void complete(void *arg)
+{
+    struct client *c = arg;
+    hearth_exchange_take(&c->x);
+    wake_client(c);
+}
+
+static void begin_completing(struct client *c)
+{
+    c->errand = (struct hearth_errand){.fn = complete, .arg = c, .large = c->x.n_choices > MANY_TEXTS};
+    sleep_client(c);
+    hearth_crew_run(c->http->crew, &c->errand);
+}
+
 // The request is there, or an answer that was waited for.
 static enum MHD_Result go_on(struct client *c)
 {
@@ -520,10 +536,10 @@ static enum MHD_Result go_on(struct client *c)
         answer(c);
     if (!x->finished && x->streams)
         return reply_with_stream(c);
-    while (!x->finished) {
-        hearth_exchange_take(x);
-        if (!x->finished && hearth_task_sleep(x->task, sleep_client, wake_client, c))
-            return MHD_YES;
+    if (!x->finished) {
+        if (!hearth_task_sleep(x->task, sleep_client, wake_client, c))
+            begin_completing(c); // x is the crew's now
+        return MHD_YES;
     }
     return x->abandoned ? MHD_NO : reply(c);
 }

@@ -12,7 +12,7 @@ json_t *hearth_openai_head(const struct hearth_exchange *x, const char *prefix, 
     char id[64], version[64];
     snprintf(id, sizeof id, "%s%s", prefix, x->id);
     snprintf(version, sizeof version, "hearth-%s", hearth_version());
-    return json_pack("{s:s, s:s, s:I, s:s, s:o, s:s}", "id", id, "object", object, "created",
+    return json_pack("{s:s, s:s, s:I, s:s, s:o*, s:s}", "id", id, "object", object, "created",
                      (json_int_t)x->created, "model", x->server->params->name, "choices", choices,
                      "system_fingerprint", version);
 }
@@ -52,14 +52,30 @@ json_t *hearth_openai_timings(const struct hearth_job_stats *s)
                      "predicted_per_second", rate(s->n_generated, s->generate_ns));
 }
 
-json_t *hearth_openai_whole(const struct hearth_exchange *x, const char *prefix, const char *object,
-                            json_t *choices)
+void hearth_openai_begin(struct hearth_exchange *x, int i, const char *prefix, const char *object)
 {
     const struct hearth_job_stats stats = hearth_exchange_stats(x);
-    json_t *all = hearth_openai_head(x, prefix, object, choices);
+    if (i) {
+        hearth_out_text(&x->out, ",");
+        return;
+    }
+    json_t *all = hearth_openai_head(x, prefix, object, NULL);
     json_object_set_new(all, "usage", hearth_openai_usage(x));
     json_object_set_new(all, "timings", hearth_openai_timings(&stats));
-    return all;
+    hearth_out_open(&x->out, all);
+    hearth_out_text(&x->out, ",\"choices\":[");
+}
+
+bool hearth_openai_end(struct hearth_exchange *x, int i)
+{
+    for (int k = 0; k < HEARTH_PROBS_LISTS; k++) {
+        x->out.failed |= x->choices[i].probs[k].failed;
+        hearth_out_free(&x->choices[i].probs[k]);
+    }
+    if (i + 1 < x->n_choices)
+        return true;
+    hearth_out_text(&x->out, "]}");
+    return false;
 }
 
 const char *hearth_openai_reason(const struct hearth_choice *choice)
@@ -125,12 +141,15 @@ json_t *hearth_openai_probs(const struct hearth_exchange *x, const struct hearth
     return json_pack("[o]", one);
 }
 
-void hearth_openai_collect(struct hearth_choice *choice, json_t *probs)
+void hearth_openai_collect(struct hearth_choice *choice, int list, json_t *probs)
 {
-    if (!probs)
-        return;
-    if (!choice->probs)
-        choice->probs = json_array();
-    json_array_extend(choice->probs, probs);
+    struct hearth_out *out = &choice->probs[list];
+    json_t *one;
+    size_t i;
+    json_array_foreach(probs, i, one)
+    {
+        hearth_out_text(out, out->n ? "," : "");
+        hearth_out_json(out, json_incref(one));
+    }
     json_decref(probs);
 }

@@ -80,6 +80,12 @@ void hearth_out_json(struct hearth_out *out, json_t *value)
     json_decref(value);
 }
 
+void hearth_out_open(struct hearth_out *out, json_t *object)
+{
+    hearth_out_json(out, object);
+    out->n -= !out->failed;
+}
+
 void hearth_out_event(struct hearth_out *out, const char *name, json_t *value)
 {
     if (name)

@@ -28,7 +28,9 @@ int hearth_out_take(const char *data, size_t n, void *out);
 
 // Adds a value on one line, and releases it; NULL, when building it failed, makes `out` fail.
 void hearth_out_json(struct hearth_out *out, json_t *value);
-// The same as a server-sent event, with its name, or none (NULL).
+// Adds an object but its last brace, so that more members may follow.
+void hearth_out_open(struct hearth_out *out, json_t *object);
+// The same as hearth_out_json() as a server-sent event, with its name, or none (NULL).
 void hearth_out_event(struct hearth_out *out, const char *name, json_t *value);
 
 #endif

@@ -85,6 +85,17 @@ grep -qi '^transfer-encoding: chunked' headers || fail "many embeddings are not 
 has data 62
 has data/61/index 61
 [ "$(json out data/0/embedding/1)" = "$(json out data/61/embedding/1)" ] || fail "embeddings that are written late differ"
+ask 200 /v1/chat/completions -d "{$user, \"n\": 3, \"max_tokens\": 50, \"ignore_eos\": true, \"logprobs\": true, \"top_logprobs\": 20}" -D headers
+grep -qi '^transfer-encoding: chunked' headers || fail "many probabilities are not written in parts"
+has choices/2/logprobs/content 50
+has choices/2/logprobs/content/49/top_logprobs 20
+has usage/completion_tokens 150
+ask 200 /v1/completions -d '{"prompt": ["It was", "She had"], "max_tokens": 3, "ignore_eos": true, "logprobs": 2}'
+for list in tokens token_logprobs top_logprobs text_offset; do
+    has choices/1/logprobs/$list 3
+done
+ask 200 /completion -d '{"prompt": ["It was", "She had"], "n_predict": 3, "ignore_eos": true, "n_probs": 2}'
+has 1/completion_probabilities 3
 # A part of a character is no text, but bytes.
 ask 200 /tokenize -d '{"content": "𓀀", "with_pieces": true}'
 bytes=$(sed 's/"piece":\[/\n/g' out | sed -n 's/^\([0-9,]*\)\].*/\1/p' | tr '\n' ' ')
