@@ -70,6 +70,7 @@ struct client {
     hearth_socket fd;
     int refused; // with this status: the body is too large, or there are too many; else 0
     size_t held;
+    size_t sent; // of what is in x.out
     bool replied, watched, prepared;
     struct hearth_errand errand; // that prepares the request
     atomic_bool ping;
@@ -131,44 +132,56 @@ static enum MHD_Result send_response(struct client *c, struct MHD_Response *r)
     return sent;
 }
 
-static ssize_t take_out(struct hearth_out *out, char *to, size_t most)
+// What is written and not sent yet.
+static size_t unsent(const struct client *c)
 {
-    const size_t n = out->n < most ? out->n : most;
-    memcpy(to, out->data, n);
-    hearth_out_drop(out, n);
+    return c->x.out.n - c->sent;
+}
+
+static ssize_t take_out(struct client *c, char *to, size_t most)
+{
+    struct hearth_out *out = &c->x.out;
+    const size_t n = unsent(c) < most ? unsent(c) : most;
+    memcpy(to, out->data + c->sent, n);
+    c->sent += n;
+    if (c->sent > out->n / 2) { // not each time, which would move a long rest again and again
+        hearth_out_drop(out, c->sent);
+        c->sent = 0;
+    }
     return (ssize_t)n;
 }
 
 // Writes some of an answer, if it is not all there.
-static void write_more(struct hearth_exchange *x)
+static void write_more(struct client *c)
 {
-    while (x->more && x->out.n < BLOCK && !x->out.failed)
+    struct hearth_exchange *x = &c->x;
+    while (x->more && unsent(c) < BLOCK && !x->out.failed)
         if (!x->more(x))
             x->more = NULL;
 }
 
 static ssize_t read_parts(void *arg, uint64_t at, char *to, size_t most)
 {
-    struct hearth_exchange *x = arg;
+    struct client *c = arg;
     (void)at;
-    write_more(x);
-    if (x->out.failed)
+    write_more(c);
+    if (c->x.out.failed)
         return MHD_CONTENT_READER_END_WITH_ERROR;
-    return x->out.n ? take_out(&x->out, to, most) : MHD_CONTENT_READER_END_OF_STREAM;
+    return unsent(c) ? take_out(c, to, most) : MHD_CONTENT_READER_END_OF_STREAM;
 }
 
 static enum MHD_Result reply(struct client *c)
 {
     struct hearth_out *out = &c->x.out;
-    write_more(&c->x);
+    write_more(c);
     if (out->failed) {
         hearth_out_free(out);
         c->x.more = NULL;
         c->x.status = 500;
     }
     if (c->x.more)
-        return send_response(
-            c, MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, read_parts, &c->x, NULL));
+        return send_response(c,
+                             MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, read_parts, c, NULL));
     struct MHD_Response *r = MHD_create_response_from_buffer(out->n, out->data, MHD_RESPMEM_MUST_FREE);
     if (r)
         *out = (struct hearth_out){0};
@@ -195,16 +208,16 @@ static ssize_t read_stream(void *arg, uint64_t at, char *to, size_t most)
     hearth_exchange_take(&c->x);
     if (out->failed || c->x.abandoned)
         return MHD_CONTENT_READER_END_WITH_ERROR;
-    if (!out->n && c->x.finished)
+    if (!unsent(c) && c->x.finished)
         return MHD_CONTENT_READER_END_OF_STREAM;
-    if (atomic_exchange(&c->ping, false) && !out->n)
+    if (atomic_exchange(&c->ping, false) && !unsent(c))
         hearth_out_text(out, ": working\n\n");
-    if (!out->n) {
+    if (!unsent(c)) {
         (void)hearth_task_sleep(c->x.task, sleep_client, wake_client, c);
         return 0;
     }
     atomic_store(&c->last_ns, hearth_now_ns());
-    return take_out(out, to, most);
+    return take_out(c, to, most);
 }
 
 static enum MHD_Result reply_with_stream(struct client *c)
