@@ -103,12 +103,34 @@ struct space {
     bool by_neuron;                           // the rows of down are neurons
 };
 
+// What holds gate and up of a layer in one matrix; NULL: each has its own.
+static const char *both_stem(const struct packer *p, uint32_t layer)
+{
+    char name[96];
+    snprintf(name, sizeof name, "blk.%u.ffn_gate_up_exps.weight", layer);
+    if (hearth_arch_has_field(p->arch, offsetof(struct hearth_layer, ffn_gate_up)))
+        return "ffn_up";
+    return p->hp.n_expert && hearth_gguf_tensor(p->in, name) ? "ffn_gate_up" : NULL;
+}
+
+static int find_gate_and_up(struct packer *p, uint32_t layer, uint32_t expert, struct space *s)
+{
+    const char *both = both_stem(p, layer);
+    if (!both) {
+        const int rc = find_matrix(p, layer, "ffn_gate", expert, p->n_embd, p->n_ff, &s->gate);
+        return rc ? rc : find_matrix(p, layer, "ffn_up", expert, p->n_embd, p->n_ff, &s->up);
+    }
+    const int rc = find_matrix(p, layer, both, expert, p->n_embd, 2 * (uint64_t)p->n_ff, &s->gate);
+    s->gate.n = p->n_ff;
+    s->up = s->gate;
+    s->up.offset += p->n_ff * s->up.row_bytes;
+    return rc;
+}
+
 static int find_space(struct packer *p, uint32_t layer, uint32_t expert, struct space *s)
 {
     struct hearth_pack_matrix plain = {0};
-    int rc = find_matrix(p, layer, "ffn_gate", expert, p->n_embd, p->n_ff, &s->gate);
-    if (!rc)
-        rc = find_matrix(p, layer, "ffn_up", expert, p->n_embd, p->n_ff, &s->up);
+    int rc = find_gate_and_up(p, layer, expert, s);
     if (!rc)
         rc = find_matrix(p, layer, "ffn_down_t", expert, p->n_embd, p->n_ff, &s->down);
     if (!rc)
@@ -193,11 +215,14 @@ static int lay_out_layer(struct packer *p, uint32_t layer)
                                    hearth_type_info(first.down.tensor->type)->unit_elems;
     }
     const bool apart = p->params->gates_apart;
-    if (apart && (p->hp.n_expert || !first.gate.tensor))
+    if (apart && (p->hp.n_expert || !first.gate.tensor || both_stem(p, layer)))
         return hearth_fail(
             p->err, HEARTH_E_UNSUPPORTED,
             "%s: the model has %s, so its gates cannot be apart: pack it without --gates-apart",
-            hearth_gguf_path(p->in), p->hp.n_expert ? "experts" : "no gates");
+            hearth_gguf_path(p->in),
+            p->hp.n_expert      ? "experts"
+            : first.gate.tensor ? "gate and up in one matrix"
+                                : "no gates");
     return hearth_bundle_lay_out(&p->layers[layer], p->n_embd,
                                  first.gate.tensor && !apart ? first.gate.tensor->type : HEARTH_TYPE_END,
                                  first.up.tensor->type, down_type(p, &first), p->err);
@@ -333,7 +358,7 @@ static long layer_of(const char *name, const char **rest)
 // Whether this tensor of a layer becomes part of the bundles.
 static bool in_bundles(const struct packer *p, const char *rest)
 {
-    static const char *const stems[] = {"ffn_gate", "ffn_up", "ffn_down", "ffn_down_t"};
+    static const char *const stems[] = {"ffn_gate", "ffn_up", "ffn_gate_up", "ffn_down", "ffn_down_t"};
     for (size_t i = 0; i < sizeof stems / sizeof *stems; i++) {
         const size_t n = strlen(stems[i]);
         if (strncmp(rest, stems[i], n) != 0)
@@ -354,11 +379,11 @@ static bool is_predictor(const char *rest)
     return is(rest, "fc2.weight") || is(rest, "fc2_exps.weight");
 }
 
-static bool is_by_neuron(const char *rest)
+static bool is_by_neuron(const struct packer *p, const char *rest)
 {
-    // Of packs with gates apart, these reach here, too.
+    // Of packs with gates apart, these reach here, too; beside experts they are another part's.
     return is_predictor(rest) || is(rest, "ffn_gate.bias") || is(rest, "ffn_up.bias") ||
-           is(rest, "ffn_gate.weight");
+           (!p->hp.n_expert && is(rest, "ffn_gate.weight"));
 }
 
 static void add_step(struct packer *p, enum what what, uint32_t layer, const struct hearth_gguf_tensor *t)
@@ -385,8 +410,8 @@ static int list_steps(struct packer *p)
         p->result.bytes_in += t->bytes;
         p->predictors |= ours && is_predictor(rest);
         if (!ours || !in_bundles(p, rest)) {
-            add_step(p, ours && p->orders && is_by_neuron(rest) ? REORDER : COPY, ours ? (uint32_t)layer : 0,
-                     t);
+            add_step(p, ours && p->orders && is_by_neuron(p, rest) ? REORDER : COPY,
+                     ours ? (uint32_t)layer : 0, t);
             continue;
         }
         if (seen[layer])
@@ -760,11 +785,11 @@ static int check_kind(const struct packer *p)
                            "%s: packs of models whose first layers have no experts are not supported; --ram "
                            "streams the experts of the others without a pack",
                            in);
-    if (hearth_arch_has_field(p->arch, offsetof(struct hearth_layer, ffn_gate_up)))
+    if (p->hp.n_ff_narrow)
         return hearth_fail(p->err, HEARTH_E_UNSUPPORTED,
-                           "%s: packs of models with gate and up in one matrix (architecture %s) are not "
-                           "supported; --ram streams their layers without a pack",
-                           in, p->arch->name);
+                           "%s: packs of models whose layers have %d neurons or %d are not supported; --ram "
+                           "streams their layers without a pack",
+                           in, p->hp.n_ff_narrow, p->hp.n_ff);
     if (!hearth_arch_packs(p->arch))
         return hearth_fail(
             p->err, HEARTH_E_UNSUPPORTED,
@@ -845,7 +870,8 @@ static double share_named(const struct hearth_gguf *g)
 static bool can_part_gates(const struct packer *p)
 {
     return hearth_is_relu(&p->hp) && !p->hp.n_expert &&
-           hearth_arch_has_field(p->arch, offsetof(struct hearth_layer, ffn_gate));
+           hearth_arch_has_field(p->arch, offsetof(struct hearth_layer, ffn_gate)) &&
+           !hearth_arch_has_field(p->arch, offsetof(struct hearth_layer, ffn_gate_up));
 }
 
 // A pack without predictors is for models in memory: before it is written is the time to say so.

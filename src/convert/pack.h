@@ -20,7 +20,7 @@ struct hearth_pack_params {
     // numbers stay as they are, blocks become Q8_0.
     const char *down;
     // Gates become matrices of their own: for steps without predictors. HEARTH_E_UNSUPPORTED for models with
-    // experts or without gates.
+    // experts, without gates, or whose gate and up are one matrix.
     bool gates_apart;
     size_t memory;                            // bytes of bundles that are made at a time; 0: 256 MiB
     int n_threads;                            // 0: one per physical core

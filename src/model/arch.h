@@ -98,13 +98,14 @@ struct hearth_binding {
     }
 
 // Tensors that sparse models of any architecture may have (docs/sparse.md). ffn_down_t replaces ffn_down.
+#define HEARTH_LAYER_BY_NEURON HEARTH_LAYER("ffn_down_t.weight", ffn_down_t, EMBD, FF, MAYBE_DENSE)
+#define HEARTH_LAYER_BY_NEURON_EXPERTS                                                                       \
+    HEARTH_LAYER("ffn_down_t_exps.weight", ffn_down_t_exps, EMBD, FF_EXP, MAYBE_EACH)
 #define HEARTH_LAYER_SPARSE                                                                                  \
-    HEARTH_LAYER("ffn_down_t.weight", ffn_down_t, EMBD, FF, MAYBE_DENSE),                                    \
-        HEARTH_LAYER("fc1.weight", pred_fc1, EMBD, RANK, MAYBE_DENSE),                                       \
+    HEARTH_LAYER_BY_NEURON, HEARTH_LAYER("fc1.weight", pred_fc1, EMBD, RANK, MAYBE_DENSE),                   \
         HEARTH_LAYER("fc2.weight", pred_fc2, RANK, FF, MAYBE_DENSE)
 #define HEARTH_LAYER_SPARSE_EXPERTS                                                                          \
-    HEARTH_LAYER("ffn_down_t_exps.weight", ffn_down_t_exps, EMBD, FF_EXP, MAYBE_EACH),                       \
-        HEARTH_LAYER("fc1_exps.weight", pred_fc1_exps, EMBD, RANK, MAYBE_EACH),                              \
+    HEARTH_LAYER_BY_NEURON_EXPERTS, HEARTH_LAYER("fc1_exps.weight", pred_fc1_exps, EMBD, RANK, MAYBE_EACH),  \
         HEARTH_LAYER("fc2_exps.weight", pred_fc2_exps, RANK, FF_EXP, MAYBE_EACH)
 
 struct hearth_arch {

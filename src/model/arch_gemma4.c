@@ -43,6 +43,8 @@ static const struct hearth_binding layer[] = {
     HEARTH_LAYER("ffn_gate_exps.weight", ffn_gate_exps, EMBD, FF_EXP, EACH_EXPERT),
     HEARTH_LAYER("ffn_up_exps.weight", ffn_up_exps, EMBD, FF_EXP, EACH_EXPERT),
     HEARTH_LAYER("ffn_down_exps.weight", ffn_down_exps, FF_EXP, EMBD, EACH_EXPERT),
+    HEARTH_LAYER_BY_NEURON,
+    HEARTH_LAYER_BY_NEURON_EXPERTS,
     HEARTH_LAYER("ffn_down_exps.scale", ffn_scale_exps, EXPERTS, NONE, OPTIONAL),
     HEARTH_LAYER("post_ffw_norm.weight", ffn_post_norm, EMBD, NONE, ALWAYS),
     HEARTH_LAYER("inp_gate.weight", token_gate, EMBD, EMBD_LAYER, TOKEN_GIVES),

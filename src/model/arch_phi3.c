@@ -20,6 +20,7 @@ static const struct hearth_binding layer[] = {
     HEARTH_LAYER("ffn_norm.weight", ffn_norm, EMBD, NONE, ALWAYS),
     HEARTH_LAYER("ffn_up.weight", ffn_gate_up, EMBD, FF_TWICE, ALWAYS),
     HEARTH_LAYER("ffn_down.weight", ffn_down, FF, EMBD, ALWAYS),
+    HEARTH_LAYER_BY_NEURON,
     {0},
 };
 

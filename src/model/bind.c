@@ -408,6 +408,14 @@ static int bind_part(struct loader *l, int layer, int part, struct hearth_weight
     return HEARTH_OK;
 }
 
+// Binds what files have as one matrix and bundles have apart: gate and up.
+static int bind_halves(struct loader *l, int layer)
+{
+    struct hearth_layer *to = &l->model->weights.layers[layer];
+    const int rc = bind_part(l, layer, HEARTH_PART_GATE, &to->ffn_gate);
+    return rc ? rc : bind_part(l, layer, HEARTH_PART_UP, &to->ffn_up);
+}
+
 static int bind(struct loader *l, const char *name, int layer, const struct hearth_binding *b,
                 struct hearth_weight *w)
 {
@@ -415,6 +423,8 @@ static int bind(struct loader *l, const char *name, int layer, const struct hear
         return HEARTH_OK;
     // Fields of layers only: those of the model have offsets of their own.
     const int part = strncmp(name, "blk.", 4) ? -1 : part_of(l, b);
+    if (l->model->pack && b->n == HEARTH_DIM_FF_TWICE)
+        return bind_halves(l, layer);
     if (part >= 0)
         return part < HEARTH_PARTS ? bind_part(l, layer, part, w) : HEARTH_OK;
     const struct hearth_gguf_tensor *t = hearth_gguf_tensor(l->model->gguf, name);

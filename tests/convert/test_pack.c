@@ -45,6 +45,16 @@ static const struct sample by_neuron[] = {
     {"opt", {.arch = "opt", .by_neuron = true, .predictors = true}, -1},
     {"silu", {.arch = "llama", .by_neuron = true}, -1},
     {"experts", {.arch = "llama", .experts = true, .by_neuron = true, .predictors = true, .set = {RELU}}, -1},
+    {"gate and up in one matrix", {.arch = "phi3", .by_neuron = true, .set = {RELU}}, -1},
+    {"layers of two kinds",
+     {.arch = "gemma4", .optional = true, .gives = true, .by_neuron = true, .set = {RELU}},
+     -1},
+    {"experts beside a dense part",
+     {.arch = "gemma4", .experts = true, .shared = true, .optional = true, .by_neuron = true, .set = {RELU}},
+     HEARTH_TYPE_Q8_0},
+    {"experts with gate and up in one tensor",
+     {.arch = "gemma4", .experts = true, .shared = true, .fused = true, .by_neuron = true, .set = {RELU}},
+     -1},
     {"experts Q8_0",
      {.arch = "qwen3moe", .experts = true, .by_neuron = true, .set = {RELU}},
      HEARTH_TYPE_Q8_0},
@@ -54,6 +64,8 @@ static const struct sample in_columns[] = {
     {"llama", {.arch = "llama", .set = {DRELU}}, -1},
     {"llama BF16", {.arch = "llama", .optional = true, .set = {RELU}}, HEARTH_TYPE_BF16},
     {"opt F16", {.arch = "opt"}, HEARTH_TYPE_F16},
+    {"phi3 F16", {.arch = "phi3", .set = {RELU}}, HEARTH_TYPE_F16},
+    {"gemma4 experts", {.arch = "gemma4", .experts = true, .shared = true, .fused = true, .set = {RELU}}, -1},
     {"split experts", {.arch = "llama", .experts = true, .split_experts = true, .set = {RELU}}, -1},
 };
 #define N_BY_NEURON  (sizeof by_neuron / sizeof *by_neuron)
@@ -183,12 +195,13 @@ static void test_gates_apart(void **state)
     struct hearth_error err;
     const struct hearth_pack_params params = {.gates_apart = true, .n_threads = 2};
     for (size_t i = 0; i < N_BY_NEURON; i++) {
-        const bool gated = strcmp(by_neuron[i].made.arch, "falcon") && strcmp(by_neuron[i].made.arch, "opt");
+        const bool gated = strcmp(by_neuron[i].made.arch, "falcon") && strcmp(by_neuron[i].made.arch, "opt"),
+                   joint = !strcmp(by_neuron[i].made.arch, "phi3");
         make_source(&by_neuron[i]);
         unlink(packed);
-        if (!gated || by_neuron[i].made.experts) {
+        if (!gated || joint || by_neuron[i].made.experts) {
             assert_int_equal(hearth_pack_write(source, packed, &params, NULL, &err), HEARTH_E_UNSUPPORTED);
-            assert_non_null(strstr(err.message, gated ? "experts" : "no gates"));
+            assert_non_null(strstr(err.message, joint ? "one matrix" : gated ? "experts" : "no gates"));
             assert_int_not_equal(access(packed, F_OK), 0);
             continue;
         }
@@ -209,7 +222,8 @@ static void test_kinds(void **state)
     static const struct {
         struct made made;
         const char *says;
-    } cases[] = {{{.arch = "phi3"}, "gate and up in one matrix (architecture phi3)"},
+    } cases[] = {{{.arch = "gemma4", .optional = true, .gives = true, .borrows = true, .two_widths = true},
+                  "whose layers have "},
                  {{.arch = "glm4moe",
                    .experts = true,
                    .leading = true,

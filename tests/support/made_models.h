@@ -206,7 +206,8 @@ static inline void made_bind(struct made_list *l, const struct hearth_binding *b
         return;
     if (made->fused && b->need == HEARTH_EACH_EXPERT && b->n == HEARTH_DIM_FF_EXP)
         return;
-    if (made->by_neuron && !maybe && !strncmp(b->name, "ffn_down", 8) && b->n != HEARTH_DIM_NONE)
+    if (made->by_neuron && !maybe && !strncmp(b->name, "ffn_down", 8) && b->n != HEARTH_DIM_NONE &&
+        b->need != HEARTH_SHARED)
         return;
     if (((b->need == HEARTH_DENSE || b->need == HEARTH_MAYBE_DENSE) && made->experts) ||
         (b->need == HEARTH_LEADING && experts) || (b->need == HEARTH_SHARED && !(experts && made->shared)) ||

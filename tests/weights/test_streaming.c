@@ -138,6 +138,27 @@ static void test_expert_packs(void **state)
     check_preset("tiny-turbosparse-pack", all_modes, 3);
 }
 
+// Packs of models whose gate and up are one matrix, whose layers are of two kinds, or that have experts beside a dense
+// part.
+static void test_packs_of_others(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        bool apart;
+    } cases[] = {
+        {"phi3.Q8_0", false}, {"gemma4.Q8_0", false}, {"gemma4.Q8_0", true}, {"gemma4-moe.Q8_0", false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char model[512], pack[512];
+        snprintf(model, sizeof model, HEARTH_SOURCE_DIR "/tests/golden/models/%s.gguf", cases[i].name);
+        snprintf(pack, sizeof pack, "%s", in_folder("pack.gguf"));
+        remove(pack);
+        OK(hearth_pack_write(model, pack, &(struct hearth_pack_params){.gates_apart = cases[i].apart}, NULL,
+                             &err));
+        check_model(pack, HEARTH_SPARSITY_OFF);
+    }
+}
+
 // Predictors that look at the layer before.
 static void test_early_packs(void **state)
 {
@@ -247,6 +268,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_packs),
         cmocka_unit_test(test_relu_packs),
         cmocka_unit_test(test_expert_packs),
+        cmocka_unit_test(test_packs_of_others),
         cmocka_unit_test(test_early_packs),
         cmocka_unit_test(test_gemma4),
         cmocka_unit_test(test_large_head),
