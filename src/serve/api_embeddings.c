@@ -13,6 +13,8 @@
 #include "serve/prompts.h"
 
 #define MOST_NORM 1000
+// Of one answer's numbers.
+#define MOST_BYTES (256u << 20)
 
 // ---- answers
 
@@ -115,12 +117,25 @@ static bool fill_job(struct hearth_exchange *x, struct hearth_job *job, struct h
     job->pooler = (struct hearth_pooler){.pooling = served->pooling,
                                          .n_embd = (int)width,
                                          .n = job->n_prompt,
-                                         .sum = hearth_calloc(width, sizeof *job->pooler.sum),
                                          .out = hearth_calloc(rows * width, sizeof *job->pooler.out)};
-    if (job->pooler.sum && job->pooler.out)
+    if (job->pooler.out)
         return true;
     hearth_exchange_error(x, 500, NULL, "out of memory");
     return false;
+}
+
+// Without pooling each token has an embedding of its own.
+static bool are_few(struct hearth_exchange *x, const struct hearth_prompt_list *texts)
+{
+    const struct hearth_served *served = &x->server->served;
+    const size_t most = MOST_BYTES / sizeof(float) / (size_t)hearth_model_info(served->model)->n_embd;
+    size_t rows = 0;
+    for (int i = 0; i < texts->n; i++)
+        rows += served->pooling == HEARTH_POOLING_NONE ? (size_t)texts->items[i].n : 1;
+    if (rows > most)
+        hearth_exchange_error(x, 400, "input", "input: %zu embeddings at once are too many, at most %zu",
+                              rows, most);
+    return rows <= most;
 }
 
 static void embed(struct hearth_exchange *x, const struct hearth_prompt_list *texts,
@@ -130,7 +145,7 @@ static void embed(struct hearth_exchange *x, const struct hearth_prompt_list *te
     bool ok = task != NULL;
     if (!ok)
         hearth_exchange_error(x, 500, NULL, "out of memory");
-    ok = ok && hearth_request_adapters(x);
+    ok = ok && are_few(x, texts) && hearth_request_adapters(x);
     for (int i = 0; i < texts->n && ok; i++)
         ok = fill_job(x, &task->jobs[i], &texts->items[i]);
     if (!ok) {

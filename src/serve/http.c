@@ -383,7 +383,7 @@ static void take_body(struct client *c, const char *data, size_t n)
 {
     const size_t most = c->http->server->params->max_body;
     c->held += n;
-    if (atomic_fetch_add(&c->http->held, n) + n > most * MOST_HELD && !c->refused)
+    if ((atomic_fetch_add(&c->http->held, n) + n) / MOST_HELD >= most && !c->refused)
         c->refused = 503;
     if (c->x.in.n + n > most)
         c->refused = 413;

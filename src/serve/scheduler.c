@@ -13,19 +13,25 @@
 
 // ---- the thread
 
-// Hidden states of the rows, which are the prompt's from token `at` on. Returns whether the embedding is
-// there.
-static bool take_states(struct hearth_scheduler *s, struct hearth_slot *slot, int at)
+// Hidden states of the rows, which are the prompt's from token `at` on. Sums take twice the memory of what comes of them, so
+// only texts that are at work have one.
+static enum hearth_end take_states(struct hearth_scheduler *s, struct hearth_slot *slot, int at)
 {
     struct hearth_pooler *pooler = &slot->job->pooler;
+    if (!pooler->sum)
+        pooler->sum = hearth_calloc((size_t)pooler->n_embd, sizeof *pooler->sum);
+    if (!pooler->sum)
+        return HEARTH_END_FAILED;
     for (int i = 0; i < slot->rows; i++)
         if (hearth_pooler_wants(pooler, at + i))
             hearth_pooler_add(pooler, at + i, hearth_embedding(s->session, slot->first_row + i));
     if (slot->n_done < slot->job->n_prompt)
-        return false;
+        return HEARTH_END_NONE;
     slot->job->first_ns = hearth_now_ns();
     hearth_pooler_end(pooler, -1);
-    return true;
+    free(pooler->sum);
+    pooler->sum = NULL;
+    return HEARTH_END_EMBEDDED;
 }
 
 // Takes what the rows gave: texts grow by a token.
@@ -38,8 +44,11 @@ static void take_results(struct hearth_scheduler *s)
         pthread_mutex_lock(&s->mutex);
         slot->n_done += slot->rows;
         pthread_mutex_unlock(&s->mutex);
-        if (slot->job->pooler.out && take_states(s, slot, slot->n_done - slot->rows))
-            hearth_slot_end(s, slot, HEARTH_END_EMBEDDED, NULL);
+        if (slot->job->pooler.out) {
+            const enum hearth_end end = take_states(s, slot, slot->n_done - slot->rows);
+            if (end)
+                hearth_slot_end(s, slot, end, end == HEARTH_END_FAILED ? "out of memory" : NULL);
+        }
         if (!slot->job || slot->logits < 0)
             continue;
         if (!slot->job->first_ns)

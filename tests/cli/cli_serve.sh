@@ -346,11 +346,19 @@ has usage/input_tokens "$tokens"
 
 # ---- embeddings of all tokens
 stop
-start "$model" -np 1 -t 1 -c 128 --pooling none
+start "$model" -np 1 -t 1 -c 256 --pooling none
 ask 400 /v1/embeddings -d '{"input": "It was"}'
 ask 200 /embedding -d "{\"content\": [1, 2, 3]}"
 has 0/embedding 3
 has 0/embedding/2 "$width"
+tokens=$(seq -s, 1 200)
+ask 200 /embedding -d "{\"content\": [[$tokens], [$tokens]]}"
+has 1/embedding 200
+awk -v list="$tokens" 'BEGIN { printf "{\"content\": [["; for (i = 0; i < 2047; i++) printf "%s], [", list; print list "]]}" }' >request
+[ $((409600 * 4 * width)) -le $((256 << 20)) ] || {
+    ask 400 /embedding -d @request
+    grep -q '409600 embeddings at once are too many' out || fail "$(cat out)"
+}
 
 # ---- a port that is taken
 run 1 serve "$model" --port "${base##*:}"
