@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Threads that prepare requests.
+// Threads that prepare requests, and put answers together.
 #include "serve/crew.h"
 
 #include <pthread.h>

@@ -22,7 +22,7 @@
 // Bytes that are handed to a socket at once.
 #define BLOCK            65536
 #define MOST_CONNECTIONS 1000
-// Requests that are prepared at once, and from how many bytes on one takes long.
+// Requests that are prepared at once, and from how many bytes, or texts of the answer, on one takes long.
 #define MOST_PREPARED 16
 #define LARGE         65536
 #define MANY_TEXTS    4
@@ -72,7 +72,7 @@ struct client {
     size_t held;
     size_t sent; // of what is in x.out
     bool replied, watched, prepared;
-    struct hearth_errand errand; // that prepares the request
+    struct hearth_errand errand; // that prepares the request, or completes the answer
     atomic_bool ping;
     _Atomic uint64_t last_ns; // something was sent
 };
