@@ -3,6 +3,7 @@
 // got on or needs more.
 #include "calls/answer.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +21,7 @@ enum state {
     NAME,      // at a call's name
     FIELD,     // at an argument in tags, or behind the last one
     ARGUMENTS, // within arguments
+    MARKED,    // within arguments with plain keys and marks round texts
     QUOTED,    // within arguments that are written as a JSON string
     REST,      // behind arguments, within the object
     CALLED,    // behind a call
@@ -40,13 +42,13 @@ struct hearth_answer {
 
     enum state state;
     const char *think_end;
-    bool fresh;  // nothing but white space was handed out since the state began
-    bool called; // behind a call: white space before the next one is none of the content
-    struct hearth_call_scan scan;
-    const json_t *parameters; // FIELD: the schema of the function's
-    int n_fields;             // FIELD: arguments so far
-    bool failed;              // there was no memory
-    int nest;                 // brackets that are open round the arguments
+    bool fresh;                   // nothing but white space was handed out since the state began
+    bool called;                  // behind a call: white space before the next one is none of the content
+    struct hearth_call_scan scan; // MARKED: brackets that are open, and whether it is in a text
+    const json_t *parameters;     // FIELD: the schema of the function's
+    int n_fields;                 // FIELD: arguments so far
+    bool failed;                  // there was no memory
+    int nest;                     // brackets that are open round the arguments
     int n_calls;
     enum hearth_answer_kind message; // harmony: what the message is
     bool complete;                   // harmony: the arguments are at their end
@@ -58,6 +60,7 @@ static const struct {
     {"<think>", "</think>"},
     {"[THINK]", "[/THINK]"},
     {"<|START_THINKING|>", "<|END_THINKING|>"},
+    {"<|channel>thought", "<channel|>"},
 };
 enum { N_THOUGHTS = sizeof thoughts / sizeof *thoughts };
 
@@ -419,8 +422,102 @@ static bool at_name(struct hearth_answer *a)
     a->at = object;
     a->nest = 0;
     a->scan = (struct hearth_call_scan){0};
-    a->state = ARGUMENTS;
+    a->state = a->p.format->style == HEARTH_CALLS_MARKED ? MARKED : ARGUMENTS;
     return true;
+}
+
+// ---- arguments with plain keys and marks round texts, which become JSON
+
+// Hands out what a JSON string has in place of a text.
+static void hand_out_escaped(struct hearth_answer *a, const char *s, size_t n)
+{
+    for (size_t from = 0, i = 0; i <= n; i++) {
+        if (i < n && s[i] != '"' && s[i] != '\\' && (unsigned char)s[i] >= 0x20)
+            continue;
+        hand_out(a, HEARTH_ANSWER_ARGUMENTS, s + from, i - from);
+        from = i + 1;
+        if (i == n)
+            break;
+        char escape[8];
+        const int length = (unsigned char)s[i] < 0x20
+                               ? snprintf(escape, sizeof escape, "\\u%04x", (unsigned)s[i])
+                               : snprintf(escape, sizeof escape, "\\%c", s[i]);
+        hand_out(a, HEARTH_ANSWER_ARGUMENTS, escape, (size_t)length);
+    }
+}
+
+// Takes a text up to what may be a mark.
+static void take_marked_text(struct hearth_answer *a)
+{
+    size_t n = 1; // what begins here is no mark
+    while (a->at + n < a->n && a->text[a->at + n] != a->p.format->mark[0])
+        n++;
+    hand_out_escaped(a, a->text + a->at, n);
+    a->at += n;
+}
+
+// Whether JSON has the word as it is: a number, one of three names, a text in quotes.
+static bool is_json_word(const char *s, size_t n)
+{
+    json_t *value = json_loadb(s, n, JSON_DECODE_ANY, NULL);
+    json_decref(value);
+    return value != NULL;
+}
+
+// Takes a key, or a value without marks: up to what cannot be in one. False: it may go on.
+static bool take_marked_word(struct hearth_answer *a)
+{
+    const char *s = a->text + a->at;
+    const size_t left = a->n - a->at;
+    size_t end = 0;
+    enum match how = NO;
+    while (end < left && !strchr("{}[],:", s[end]) && !(how = match(a, a->at + end, a->p.format->mark)))
+        end++;
+    if (how == PERHAPS || end == left)
+        return false;
+    const size_t n = without_blanks(s, end);
+    if (s[end] != ':' && is_json_word(s, n)) {
+        hand_out(a, HEARTH_ANSWER_ARGUMENTS, s, n);
+    } else {
+        hand_out(a, HEARTH_ANSWER_ARGUMENTS, "\"", 1);
+        hand_out_escaped(a, s, n);
+        hand_out(a, HEARTH_ANSWER_ARGUMENTS, "\"", 1);
+    }
+    a->at += end;
+    return true;
+}
+
+static bool at_marked(struct hearth_answer *a)
+{
+    const char *mark = a->p.format->mark;
+    while (a->at < a->n) {
+        const enum match how = match(a, a->at, mark);
+        const char c = a->text[a->at];
+        if (how == PERHAPS)
+            return false;
+        if (how == YES) {
+            hand_out(a, HEARTH_ANSWER_ARGUMENTS, "\"", 1);
+            a->scan.in_string = !a->scan.in_string;
+            a->at += strlen(mark);
+        } else if (a->scan.in_string) {
+            take_marked_text(a);
+        } else if (hearth_call_is_space(c) || !c) {
+            a->at++;
+        } else if (!strchr("{}[],:", c)) {
+            if (!take_marked_word(a))
+                return false;
+        } else {
+            hand_out(a, HEARTH_ANSWER_ARGUMENTS, &c, 1);
+            a->at++;
+            a->scan.depth += c == '{' || c == '[';
+            a->scan.depth -= c == '}' || c == ']';
+            if (!a->scan.depth) {
+                a->state = REST;
+                return true;
+            }
+        }
+    }
+    return false;
 }
 
 static bool at_quoted(struct hearth_answer *a)
@@ -606,9 +703,10 @@ static bool at_message(struct hearth_answer *a)
 static void run(struct hearth_answer *a)
 {
     static bool (*const states[])(struct hearth_answer *) = {
-        [START] = at_start,   [REASONING] = at_reasoning, [TEXT] = at_text,     [OBJECT] = at_object,
-        [QUOTED] = at_quoted, [NAME] = at_name,           [FIELD] = at_field,   [ARGUMENTS] = at_arguments,
-        [REST] = at_rest,     [CALLED] = at_called,       [HEADER] = at_header, [MESSAGE] = at_message,
+        [START] = at_start,     [REASONING] = at_reasoning, [TEXT] = at_text,     [OBJECT] = at_object,
+        [QUOTED] = at_quoted,   [NAME] = at_name,           [FIELD] = at_field,   [ARGUMENTS] = at_arguments,
+        [MARKED] = at_marked,   [REST] = at_rest,           [CALLED] = at_called, [HEADER] = at_header,
+        [MESSAGE] = at_message,
     };
     while ((a->at < a->n || a->ended || a->state == REST) && states[a->state](a)) {
     }
@@ -643,6 +741,13 @@ void hearth_answer_finish(struct hearth_answer *a)
 }
 
 // ---- opening
+
+void hearth_answer_thoughts(const struct hearth_call_format *format, const char **open, const char **close)
+{
+    const int i = format->style == HEARTH_CALLS_MARKED ? N_THOUGHTS - 1 : 0;
+    *open = thoughts[i].open;
+    *close = thoughts[i].close;
+}
 
 const char *hearth_answer_begun_thoughts(const char *prompt, size_t n)
 {

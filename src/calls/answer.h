@@ -57,6 +57,8 @@ int hearth_answer_push(struct hearth_answer *answer, const char *text, size_t n,
 // whose closing tag alone is missing has.
 void hearth_answer_finish(struct hearth_answer *answer);
 
+// The tags round thoughts that a model with this format writes by itself. Static storage.
+void hearth_answer_thoughts(const struct hearth_call_format *format, const char **open, const char **close);
 // The tag that ends the thoughts which a prompt has begun; NULL: it has begun none. Static storage.
 const char *hearth_answer_begun_thoughts(const char *prompt, size_t n);
 

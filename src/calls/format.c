@@ -143,6 +143,7 @@ static size_t skip_thoughts(const struct text *t, size_t from, size_t name)
 struct item {
     size_t start, end, name, arguments, arguments_end;
     bool object, fields;
+    size_t mark, n_mark; // what is on both sides of a text; 0: nothing
 };
 
 static size_t place(const struct text *t, size_t from, const char *what)
@@ -164,12 +165,37 @@ static bool find_fields(const struct text *t, size_t from, const char *name, con
     return last < t->n && out->end <= t->n;
 }
 
+// Arguments that are an object, but for plain keys and marks round texts, right behind the function's name.
+static bool find_marked(const struct text *t, size_t from, const char *name, const char *value,
+                        struct item *out)
+{
+    static const char open[] = "{probe_key:";
+    const size_t n_open = sizeof open - 1, n_value = strlen(value), named = place(t, from, name),
+                 at = named + strlen(name), mark = at + n_open, first = place(t, mark, value),
+                 n_mark = first - mark;
+    if (at + n_open >= t->n || memcmp(t->s + at, open, n_open) != 0 || first >= t->n || !n_mark ||
+        n_mark >= HEARTH_CALLS_PART)
+        return false;
+    const size_t last = place(t, first + n_value, value), close = last + n_value + 2 + n_mark;
+    if (close >= t->n || t->s[close] != '}' || memcmp(t->s + first + n_value, t->s + mark, n_mark) != 0)
+        return false;
+    *out = (struct item){.start = named,
+                         .end = close + 1,
+                         .name = named,
+                         .arguments = at,
+                         .arguments_end = close + 1,
+                         .mark = mark,
+                         .n_mark = n_mark};
+    return true;
+}
+
 static bool find_item(const struct text *t, size_t from, const char *name, const char *id, const char *value,
                       struct item *out)
 {
     const char *named = find(t, from, name), *key = find(t, from, "\"probe_key\"");
+    *out = (struct item){0};
     if (!key)
-        return find_fields(t, from, name, value, out);
+        return find_marked(t, from, name, value, out) || find_fields(t, from, name, value, out);
     while (key && !hearth_find_bytes(key, (size_t)(t->s + t->n - key), value, strlen(value)))
         key = NULL;
     if (!key)
@@ -378,7 +404,11 @@ static void read_probes(struct hearth_call_format *f, const struct probes *p)
     if (!find_item(&p->one, from, "probe_name", "probe0001", "probe_value", &one))
         return;
     f->calls = true;
-    f->style = one.object ? HEARTH_CALLS_OBJECT : one.fields ? HEARTH_CALLS_FIELDS : HEARTH_CALLS_NAMED;
+    f->style = one.object   ? HEARTH_CALLS_OBJECT
+               : one.fields ? HEARTH_CALLS_FIELDS
+               : one.n_mark ? HEARTH_CALLS_MARKED
+                            : HEARTH_CALLS_NAMED;
+    set_part(f->mark, p->one.s + one.mark, one.n_mark);
     if (one.object)
         object_parts(f, &p->one, &one);
     else if (one.fields)
@@ -402,6 +432,8 @@ static void read_probes(struct hearth_call_format *f, const struct probes *p)
           f->parallel ? second.start - first.end : 0, behind, n_behind);
     if (one.fields)
         drop_start(f->end, f->field_end);
+    if (one.n_mark) // behind the last call its result is waited for, which ends the answer
+        f->closing[0] = '\0';
 }
 
 // ---- formats that are known

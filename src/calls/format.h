@@ -10,6 +10,7 @@ enum hearth_call_style {
     HEARTH_CALLS_OBJECT, // a JSON object that has the name and the arguments: Hermes, Qwen, Llama 3, Mistral
     HEARTH_CALLS_NAMED,  // the name, something between, the arguments: DeepSeek, newer Mistral, Kimi
     HEARTH_CALLS_FIELDS, // the name, then each argument in tags: Qwen3-Coder, GLM
+    HEARTH_CALLS_MARKED, // the name, then an object with plain keys and texts between marks: Gemma 4
     HEARTH_CALLS_HARMONY // a message to the function, in a channel: gpt-oss
 };
 
@@ -31,6 +32,7 @@ struct hearth_call_format {
     char field[HEARTH_CALLS_PART];        // FIELDS: before each argument's name
     char field_middle[HEARTH_CALLS_PART]; // FIELDS: from an argument's name to its value
     char field_end[HEARTH_CALLS_PART];    // FIELDS: behind each value
+    char mark[HEARTH_CALLS_PART];         // MARKED: on both sides of a text
     char end[HEARTH_CALLS_PART];          // behind each
     char separator[HEARTH_CALLS_PART];    // from the end of one to the begin of the next
     char closing[HEARTH_CALLS_PART];      // behind the last

@@ -8,6 +8,7 @@
 
 #include "calls/answer.h"
 #include "calls/fields.h"
+#include "calls/marked.h"
 #include "calls/scan.h"
 #include "calls/tags.h"
 #include "schema/schema.h"
@@ -18,7 +19,7 @@ struct rules {
     struct hearth_call_tags tags;
     struct hearth_text text;    // of all rules
     struct hearth_text schemas; // the rules of arguments
-    int n_rules, n_tools;
+    int n_rules, n_tools, n_marked;
     struct hearth_error *err;
 };
 
@@ -179,6 +180,29 @@ static void add_fields(struct rules *r, const json_t *function)
     hearth_text_free(&t);
 }
 
+// ---- arguments with plain keys and marks round texts
+
+// A schema that no grammar is made of becomes any object, unless its tool is strict.
+static int add_marked(struct rules *r, const json_t *function)
+{
+    const bool strict = json_is_true(json_object_get(function, "strict"));
+    struct hearth_marked_rules m = {.tags = &r->tags,
+                                    .mark = r->f->mark,
+                                    .n_schemas = &r->n_rules,
+                                    .n_rules = &r->n_marked,
+                                    .err = r->err};
+    const int rule = hearth_marked_add(&r->schemas, &m, json_object_get(function, "parameters"), strict);
+    if (rule < 0 && (strict || rule == HEARTH_E_MEMORY))
+        return hearth_fail_in(r->err, rule, "the tool %.60s",
+                              json_string_value(json_object_get(function, "name")));
+    literal(r, json_string_value(json_object_get(function, "name")));
+    if (rule < 0)
+        hearth_text_add(&r->text, "mobject ");
+    else
+        hearth_text_format(&r->text, "m%d ", rule);
+    return HEARTH_OK;
+}
+
 // ---- messages
 
 // The name may come before the channel or behind it.
@@ -215,6 +239,8 @@ static int add_body(struct rules *r, const json_t *function)
         add_fields(r, function);
         return HEARTH_OK;
     }
+    if (r->f->style == HEARTH_CALLS_MARKED)
+        return add_marked(r, function);
     const int arguments = add_arguments(r, function);
     if (arguments >= 0)
         styles[r->f->style](r, name, arguments);
@@ -343,17 +369,20 @@ static void add_root(struct rules *r)
 {
     const char *close = hearth_answer_begun_thoughts(r->p->prompt, r->p->n_prompt);
     struct hearth_text *t = &r->text;
-    if (r->f->style == HEARTH_CALLS_HARMONY || (!close && !r->tags.thinks)) {
+    const char *open, *own;
+    hearth_answer_thoughts(r->f, &open, &own);
+    const bool thinks = r->f->style == HEARTH_CALLS_MARKED ? r->tags.channels : r->tags.thinks;
+    if (r->f->style == HEARTH_CALLS_HARMONY || (!close && !thinks)) {
         hearth_text_add(t, "root ::= answer\n");
         return;
     }
     hearth_text_add(t, "root ::= ");
     if (!close) {
         hearth_text_add(t, "answer | ");
-        literal(r, "<think>");
+        literal(r, open);
     }
     hearth_text_add(t, "thought0\n");
-    hearth_call_add_until(t, &r->tags, "thought", close ? close : "</think>", "later", false);
+    hearth_call_add_until(t, &r->tags, "thought", close ? close : own, "later", false);
 }
 
 static int add_all(struct rules *r)
@@ -369,6 +398,8 @@ static int add_all(struct rules *r)
         add_bare(r);
     add_root(r);
     hearth_text_add(&r->text, r->schemas.s ? r->schemas.s : "");
+    if (r->f->style == HEARTH_CALLS_MARKED)
+        hearth_marked_add_base(&r->text, &r->tags, r->f->mark);
     hearth_text_add(&r->text, hearth_schema_base);
     return r->text.failed || r->schemas.failed
                ? hearth_fail(r->err, HEARTH_E_MEMORY, "no memory for the grammar of calls")

@@ -49,6 +49,7 @@ static void add_call(struct hearth_text *t, const struct hearth_call_format *f, 
         hearth_text_add(t, arguments);
         break;
     case HEARTH_CALLS_FIELDS: // such templates write calls and list tools
+    case HEARTH_CALLS_MARKED:
         break;
     case HEARTH_CALLS_HARMONY:
         hearth_text_add(t, "<|channel|>commentary to=functions.");

@@ -30,8 +30,8 @@ static bool add_tag(struct hearth_call_tags *tags, const char *s, size_t n, hear
 int hearth_call_tags_find(struct hearth_call_tags *tags, const struct hearth_model *model,
                           struct hearth_error *err)
 {
-    static const char think[] = "<think>";
-    *tags = (struct hearth_call_tags){.thinks = !model};
+    static const char think[] = "<think>", channel[] = "<|channel>";
+    *tags = (struct hearth_call_tags){.thinks = !model, .channels = !model};
     const hearth_token n_tokens = model ? hearth_model_info(model)->n_vocab : 0;
     for (hearth_token t = 0; t < n_tokens; t++) {
         char text[HEARTH_CALLS_PART];
@@ -39,6 +39,7 @@ int hearth_call_tags_find(struct hearth_call_tags *tags, const struct hearth_mod
         if (n < 2 || n >= sizeof text || (text[0] != '<' && text[0] != '['))
             continue;
         tags->thinks |= n == sizeof think - 1 && !memcmp(text, think, n);
+        tags->channels |= n == sizeof channel - 1 && !memcmp(text, channel, n);
         if (!hearth_token_bytes(model, t, false, NULL, 0) && !add_tag(tags, text, n, t))
             return hearth_fail(err, HEARTH_E_MEMORY, "no memory for the names of control tokens");
     }

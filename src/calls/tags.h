@@ -15,7 +15,7 @@ struct hearth_call_tag {
 struct hearth_call_tags {
     struct hearth_call_tag *v;
     size_t n, cap;
-    bool thinks; // there is a token "<think>", of any kind
+    bool thinks, channels; // there is a token "<think>", or "<|channel>", of any kind
 };
 
 // HEARTH_E_MEMORY. Call hearth_call_tags_free() in any case.

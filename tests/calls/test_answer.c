@@ -92,6 +92,16 @@ static void test_formats(void **state)
           .field_end = "</arg_value>",
           .end = "</tool_call>",
           .trigger = "<tool_call>"}},
+        {"gemma4-tools",
+         {.style = HEARTH_CALLS_MARKED,
+          .calls = true,
+          .tools = true,
+          .results = true,
+          .parallel = true,
+          .begin = "<|tool_call>call:",
+          .mark = "<|\"|>",
+          .end = "<tool_call|>",
+          .trigger = "<|tool_call>"}},
         {"harmony", {.style = HEARTH_CALLS_HARMONY, .calls = true, .tools = true, .results = true}},
         {"gpt-oss", {.style = HEARTH_CALLS_HARMONY, .results = true}},
         {"chatml",
@@ -118,6 +128,7 @@ static void test_formats(void **state)
         assert_string_equal(got.field, want->field);
         assert_string_equal(got.field_middle, want->field_middle);
         assert_string_equal(got.field_end, want->field_end);
+        assert_string_equal(got.mark, want->mark);
         assert_string_equal(got.end, want->end);
         assert_string_equal(got.separator, want->separator);
         assert_string_equal(got.closing, want->closing);
@@ -304,6 +315,29 @@ static void test_fields(void **state)
     CHECK_ANSWERS(cases, true);
 }
 
+#define Q "<|\"|>"
+static void test_marked(void **state)
+{
+    (void)state;
+    static const struct answer_case cases[] = {
+        {"gemma4-tools", NULL, "<|tool_call>call:f{a:12,b:" Q "x \"y\" {},\\\n<|z" Q "}<tool_call|>",
+         "{F}f{A}{\"a\":12,\"b\":\"x \\\"y\\\" {},\\\\\\u000a<|z\"}{.}"},
+        {"gemma4-tools", NULL,
+         "I look.<|tool_call>call:g{list:[" Q "a" Q ", -1.5e3 ,true,null],o:{k:{},l:[]}}<tool_call|>"
+         "<|tool_call>call:f{}<tool_call|>",
+         "{C}I look.{F}g{A}{\"list\":[\"a\",-1.5e3,true,null],\"o\":{\"k\":{},\"l\":[]}}{.}{F}f{A}{}{.}"},
+        {"gemma4-tools", NULL, "<|tool_call>call:f{" Q "a" Q ":1,b:New \"Y\" ,c:\"Oslo\"}<tool_call|>",
+         "{F}f{A}{\"a\":1,\"b\":\"New \\\"Y\\\"\",\"c\":\"Oslo\"}{.}"}, // keys in marks, a text without any
+        {"gemma4-tools", NULL, "<|channel>thought\nHm, <chan.\n<channel|>Yes.", "{R}Hm, <chan.{C}Yes."},
+        {"gemma4-tools", NULL, "<|tool_call>call:f{a:" Q "cut o", "{F}f{A}{\"a\":\"cut o"},
+        {"gemma4-tools", NULL, "<|tool_call>call:f{a:1", "{F}f{A}{\"a\":"},
+        {"gemma4-tools", NULL, "<|tool_call>call:f{a:1}", "{F}f{A}{\"a\":1}{.}"},
+        {"gemma4-tools", NULL, "<|tool_call>say", "{C}say"},
+        {"gemma4-tools", "<|turn>model\n<|channel>thought\n<channel|>", "No.", "{C}No."},
+    };
+    CHECK_ANSWERS(cases, true);
+}
+
 static void test_harmony(void **state)
 {
     (void)state;
@@ -339,10 +373,10 @@ static void test_without_tools(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_formats),       cmocka_unit_test(test_tags),
-        cmocka_unit_test(test_bare_objects),  cmocka_unit_test(test_lists_and_names),
-        cmocka_unit_test(test_fields),        cmocka_unit_test(test_harmony),
-        cmocka_unit_test(test_without_tools),
+        cmocka_unit_test(test_formats),      cmocka_unit_test(test_tags),
+        cmocka_unit_test(test_bare_objects), cmocka_unit_test(test_lists_and_names),
+        cmocka_unit_test(test_fields),       cmocka_unit_test(test_harmony),
+        cmocka_unit_test(test_marked),       cmocka_unit_test(test_without_tools),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

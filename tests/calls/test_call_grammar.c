@@ -67,6 +67,8 @@ static struct hearth_grammar *open_case(const struct text_case *c, const json_t 
 #define CALL(name, args)       "<tool_call>\n{\"name\": \"" name "\", \"arguments\": " args "}\n</tool_call>"
 #define FUNCTION(name, fields) "<tool_call>\n<function=" name ">" fields "\n</function>\n</tool_call>"
 #define CHANNEL                "<|channel|>commentary"
+#define Q                      "<|\"|>"
+#define MARKED(name, fields)   "<|tool_call>call:" name "{" fields "}<tool_call|>"
 static const struct text_case cases[] = {
     {"qwen3-tools",
      NULL,
@@ -144,6 +146,19 @@ static const struct text_case cases[] = {
      {"Hm.</think><tool_call>f<arg_key>a</arg_key><arg_value>7</arg_value></tool_call>",
       "</think>\n<tool_call>g</tool_call>"},
      {"<tool_call>g</tool_call>", "</think>So", "</think><tool_call>f</tool_call>"}},
+    {"gemma4-tools",
+     NULL,
+     PARALLEL,
+     {"", "Hello <|tool_", "So:" MARKED("f", "a:7"), MARKED("g", "") MARKED("f", "a:0"),
+      MARKED("text", "e:" Q "x" Q ",t:" Q "}, <|\n" Q)},
+     {MARKED("f", ""), MARKED("f", "a:10"), MARKED("h", ""), MARKED("text", "t:" Q "a" Q),
+      MARKED("text", "e:" Q "z" Q)}},
+    {"gemma4-tools",
+     NULL,
+     REQUIRED,
+     {MARKED("odd", "any:[1,{b:" Q Q "}],c:null"), MARKED("text", "e:" Q "y" Q),
+      "<|channel>thought\nHm.\n<channel|>" MARKED("g", "")},
+     {"", "So", "<|channel>thought\n<channel|>", MARKED("text", "t:" Q Q ",e:" Q "y" Q), MARKED("g", "a:1")}},
     {"chatml", NULL, REQUIRED, {CALL("g", "{}")}, {"g"}},
 };
 
@@ -256,10 +271,10 @@ static bool answer(struct hearth_session *session, const struct hearth_model *mo
 
 static void test_model(void **state)
 {
-    enum { N_ANSWERS = SANITIZED ? 6 : 12 };
+    enum { N_ANSWERS = SANITIZED ? 7 : 14 };
     (void)state;
-    static const char *const formats[] = {"qwen3-tools",  "llama31-tools", "mistral-tools",
-                                          "mistral-args", "deepseek-r1",   "qwen-coder"};
+    static const char *const formats[] = {"qwen3-tools", "llama31-tools", "mistral-tools", "mistral-args",
+                                          "deepseek-r1", "qwen-coder",    "gemma4-tools"};
     struct hearth_model *model;
     struct hearth_session *session;
     struct hearth_model_params mp = hearth_model_params_default();
@@ -275,7 +290,7 @@ static void test_model(void **state)
                    "\"boolean\"}},\"required\":[\"a\"],\"additionalProperties\":false}}}]");
     int ended = 0;
     for (uint32_t i = 0; i < N_ANSWERS; i++) {
-        const struct hearth_call_format f = find_format(formats[i % 6]);
+        const struct hearth_call_format f = find_format(formats[i % 7]);
         const struct hearth_call_grammar_params params = {
             .format = &f, .model = model, .tools = tools, .required = true};
         const struct hearth_answer_params ap = {.format = &f, .calls = true};

@@ -63,11 +63,10 @@ static int write_history(void)
     return out ? 0 : hearth_fail(&alloc_error, HEARTH_E_MEMORY, "no memory for messages");
 }
 
-static void test_all(void **state)
+static void check_all(const char *name)
 {
-    (void)state;
-    template = open_template("qwen3-tools");
-    format = find_format("qwen3-tools");
+    template = open_template(name);
+    format = find_format(name);
     tools = json_pack("[{s:{s:s, s:{s:s, s:{s:{s:s}}}}}]", "function", "name", "f", "parameters", "type",
                       "object", "properties", "a", "pattern", "^[a-z]{3}$");
     assert_non_null(tools);
@@ -77,6 +76,13 @@ static void test_all(void **state)
     assert_true(exhaust_memory(write_history) > 1);
     json_decref(tools);
     hearth_chat_template_close(&template);
+}
+
+static void test_all(void **state)
+{
+    (void)state;
+    check_all("qwen3-tools");
+    check_all("gemma4-tools");
 }
 
 int main(void)

@@ -51,7 +51,7 @@ static void take_apart(struct record *r, const struct hearth_answer_params *p, c
                        size_t step)
 {
     struct hearth_answer *a;
-    *r = (struct record){.cap = 4 * n + 64, .last = -1};
+    *r = (struct record){.cap = 6 * n + 64, .last = -1}; // a byte may become an escape
     r->bytes = malloc(r->cap);
     CHECK(r->bytes && !hearth_answer_open(&a, p, take, r, NULL));
     for (size_t at = 0; at < n; at += step)
@@ -81,8 +81,9 @@ static char *read_template(const char *name)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const char *const names[] = {"qwen3-tools", "llama31-tools", "mistral-tools", "mistral-args",
-                                        "deepseek-r1", "harmony",       "qwen-coder",    "glm"};
+    static const char *const names[] = {"qwen3-tools",  "llama31-tools", "mistral-tools",
+                                        "mistral-args", "deepseek-r1",   "harmony",
+                                        "qwen-coder",   "glm",           "gemma4-tools"};
     enum { N = sizeof names / sizeof *names };
     static struct hearth_call_format formats[N];
     static bool known[N];
