@@ -90,6 +90,7 @@ trap tidy_up EXIT
 
 # What is long or endless where nobody says how much: fewer steps of training, short texts, one repetition.
 unset MAKEFLAGS
+export no_proxy='*' NO_PROXY='*' CURL_HOME=$tmp
 export HEARTH_TESTED=$hearth HOME=$tmp/home PATH=$tmp/bin:$PATH HEARTH_STEPS=2 HEARTH_PREDICT=8 HEARTH_REPETITIONS=1 \
     HEARTH_ROOF=8M HEARTH_THREADS=2
 
