@@ -199,7 +199,8 @@ static void act(struct play *p)
         return;
     char *text = p->at < p->n_actions ? text_of(&p->screen) : NULL;
     const struct action *a = &p->actions[p->at];
-    if (text && strstr(text, a->text)) {
+    const bool stops = p->at && a[-1].kind == 'z'; // which may take a while
+    if (text && strstr(text, a->text) && (!stops || strstr(text, "[stopped]"))) {
         p->at++;
         p->acted_ms = now_ms();
         if (a->kind == 's')
