@@ -79,12 +79,12 @@ grep -qi '^transfer-encoding: chunked' headers || fail "a long answer is not wri
 [ "$(grep -o '"piece":"7*"' out | cut -d '"' -f 4 | tr -d '\n' | wc -c)" -eq 1000000 ] || fail "pieces are missing"
 peak=$(awk '/^VmHWM/ { print int($2 / 1024) }' "/proc/$server/status" 2>/dev/null)
 [ "$sanitized" = 1 ] || [ "${peak:-0}" -lt 200 ] || fail "$peak MB for the tokens of one"
-awk 'BEGIN { printf "{\"input\": [\"It was\""; for (i = 0; i < 60; i++) printf ", \"She had %d\"", i; print ", \"It was\"]}" }' >request
+awk 'BEGIN { printf "{\"input\": [\"It was\""; for (i = 0; i < 198; i++) printf ", \"She had %d\"", i; print ", \"It was\"]}" }' >request
 ask 200 /v1/embeddings -d @request -D headers
 grep -qi '^transfer-encoding: chunked' headers || fail "many embeddings are not written in parts"
-has data 62
-has data/61/index 61
-[ "$(json out data/0/embedding/1)" = "$(json out data/61/embedding/1)" ] || fail "embeddings that are written late differ"
+has data 200
+has data/199/index 199
+[ "$(json out data/0/embedding/1)" = "$(json out data/199/embedding/1)" ] || fail "embeddings that are written late differ"
 ask 200 /v1/chat/completions -d "{$user, \"n\": 3, \"max_tokens\": 50, \"ignore_eos\": true, \"logprobs\": true, \"top_logprobs\": 20}" -D headers
 grep -qi '^transfer-encoding: chunked' headers || fail "many probabilities are not written in parts"
 has choices/2/logprobs/content 50
