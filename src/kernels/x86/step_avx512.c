@@ -20,15 +20,16 @@
 #define MANY_FROM 3
 #define MANY_LONG 1024
 
-// Whether a single token takes rows one after the other. Zen 4 reads one stream faster than two, and loads of
-// activations are not what limits it.
+// Whether a single token takes rows one after the other, and nothing is asked for ahead. Zen 4 reads one stream
+// faster than two, and loads of activations are not what limits it; what is asked for keeps its own prefetcher,
+// which is faster, from running ahead.
 static atomic_bool rows_in_turn;
 
 // `rows` rows from w on (a constant after inlining), while what comes MATRIX_AHEAD after all of them is asked
-// for: the last row's start is needed as early as the first one's.
+// for (where it is): the last row's start is needed as early as the first one's.
 INLINE void rows_tokens(float *out, size_t out_stride, const uint8_t *w, size_t w_stride, size_t group_bytes,
                         size_t full, size_t tail_bytes, const struct prepared *x, size_t x_groups, int rows,
-                        int n, unpack_fn unpack, const struct shape *s)
+                        int n, bool asks, unpack_fn unpack, const struct shape *s)
 {
     struct strand l = {.ahead_step = (size_t)rows * group_bytes,
                        .group_bytes = group_bytes,
@@ -40,29 +41,31 @@ INLINE void rows_tokens(float *out, size_t out_stride, const uint8_t *w, size_t 
         l.ahead[r] = ahead + (size_t)r * group_bytes;
         l.ahead_tail[r] = ahead + full * l.ahead_step + (size_t)r * tail_bytes;
     }
-    strand_tokens(out, out_stride, &l, x, x_groups, rows, n, unpack, s);
+    strand_tokens(out, out_stride, &l, x, x_groups, rows, n, asks, unpack, s);
 }
 
 // Rows [0, n_rows), some of them together, for n prepared tokens (constants after inlining), whose
 // activations (10 KB each at k = 4096) stay in the L1 cache.
 INLINE void some_tokens(float *out, size_t out_stride, const uint8_t *w, size_t w_stride, size_t n_rows,
                         size_t group_bytes, size_t full, size_t tail_bytes, const struct prepared *x,
-                        size_t x_groups, int together, int n, unpack_fn unpack, const struct shape *s)
+                        size_t x_groups, int together, int n, bool asks, unpack_fn unpack,
+                        const struct shape *s)
 {
     size_t r = 0;
     for (; n == 1 && full < SHORT && r + ROWS_TOGETHER <= n_rows; r += ROWS_TOGETHER)
         rows_tokens(out + r, out_stride, w + r * w_stride, w_stride, group_bytes, full, tail_bytes, x,
-                    x_groups, ROWS_TOGETHER, n, unpack, s);
+                    x_groups, ROWS_TOGETHER, n, true, unpack, s);
     for (; r + (size_t)together <= n_rows; r += (size_t)together)
         rows_tokens(out + r, out_stride, w + r * w_stride, w_stride, group_bytes, full, tail_bytes, x,
-                    x_groups, together, n, unpack, s);
+                    x_groups, together, n, asks, unpack, s);
     for (; r < n_rows; r++)
         rows_tokens(out + r, out_stride, w + r * w_stride, w_stride, group_bytes, full, tail_bytes, x,
-                    x_groups, 1, n, unpack, s);
+                    x_groups, 1, n, asks, unpack, s);
 }
 
 // At most MATRIX_ROWS long rows for one prepared token, in bands of columns. Each lane adds in the same order
-// as without bands. What is asked for meanwhile is the same band some rows later.
+// as without bands. What is asked for meanwhile is the same band some rows later, into the L2 cache: the way
+// to L1 is what activations come by.
 INLINE void banded_rows(float *out, const uint8_t *w, size_t w_stride, size_t n_rows, size_t group_bytes,
                         size_t full, size_t tail_bytes, const struct prepared *x, unpack_fn unpack,
                         const struct shape *s)
@@ -78,7 +81,7 @@ INLINE void banded_rows(float *out, const uint8_t *w, size_t w_stride, size_t n_
             __m512 sum = acc[r];
             for (size_t g = begin; g < end; g++) {
                 struct weights weights;
-                prefetch(row + later + g * group_bytes, group_bytes);
+                prefetch_l2(row + later + g * group_bytes, group_bytes);
                 unpack(&weights, row + g * group_bytes);
                 sum = add_group(sum, &weights, x + g, s);
             }
@@ -119,10 +122,10 @@ INLINE void step(float *out, size_t out_stride, const void *w, size_t w_stride, 
             size_t t = 0;
             for (; t + 4 <= count; t += 4)
                 some_tokens(to + t * out_stride, out_stride, from, w_stride, rows, group_bytes, full,
-                            tail_bytes, prepared + t * all, all, 1, 4, unpack, s);
+                            tail_bytes, prepared + t * all, all, 1, 4, true, unpack, s);
             if (t + 2 <= count) {
                 some_tokens(to + t * out_stride, out_stride, from, w_stride, rows, group_bytes, full,
-                            tail_bytes, prepared + t * all, all, SIDE_BY_SIDE, 2, unpack, s);
+                            tail_bytes, prepared + t * all, all, SIDE_BY_SIDE, 2, true, unpack, s);
                 t += 2;
             }
             if (t < count && in_turn && full > 2 * BAND)
@@ -130,10 +133,10 @@ INLINE void step(float *out, size_t out_stride, const void *w, size_t w_stride, 
                             prepared + t * all, unpack, s);
             else if (t < count && in_turn)
                 some_tokens(to + t * out_stride, out_stride, from, w_stride, rows, group_bytes, full,
-                            tail_bytes, prepared + t * all, all, 1, 1, unpack, s);
+                            tail_bytes, prepared + t * all, all, 1, 1, false, unpack, s);
             else if (t < count)
                 some_tokens(to + t * out_stride, out_stride, from, w_stride, rows, group_bytes, full,
-                            tail_bytes, prepared + t * all, all, SIDE_BY_SIDE, 1, unpack, s);
+                            tail_bytes, prepared + t * all, all, SIDE_BY_SIDE, 1, true, unpack, s);
         }
     }
 }

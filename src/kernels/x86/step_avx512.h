@@ -121,9 +121,11 @@ struct strand {
     size_t ahead_step, group_bytes, n_groups, tail_bytes;
 };
 
-// n_rows rows, n tokens (constants after inlining): full groups from the file, the rest from a padded copy.
+// n_rows rows, n tokens, whether anything is asked for ahead (constants after inlining): full groups from the
+// file, the rest from a padded copy.
 INLINE void strand_tokens(float *out, size_t out_stride, const struct strand *l, const struct prepared *x,
-                          size_t x_groups, int n_rows, int n, unpack_fn unpack, const struct shape *s)
+                          size_t x_groups, int n_rows, int n, bool asks, unpack_fn unpack,
+                          const struct shape *s)
 {
     __m512 acc[MAX_TOGETHER][ROWS_TOGETHER];
     for (int r = 0; r < n_rows; r++)
@@ -132,14 +134,16 @@ INLINE void strand_tokens(float *out, size_t out_stride, const struct strand *l,
     for (size_t g = 0; g < l->n_groups; g++)
         for (int r = 0; r < n_rows; r++) {
             struct weights w;
-            prefetch(l->ahead[r] + g * l->ahead_step, l->group_bytes);
+            if (asks)
+                prefetch(l->ahead[r] + g * l->ahead_step, l->group_bytes);
             unpack(&w, l->row[r] + g * l->group_bytes);
             for (int t = 0; t < n; t++)
                 acc[t][r] = add_group(acc[t][r], &w, x + (size_t)t * x_groups + g, s);
         }
     for (int r = 0; r < n_rows && l->tail_bytes; r++) {
         struct weights w;
-        prefetch(l->ahead_tail[r], l->tail_bytes);
+        if (asks)
+            prefetch(l->ahead_tail[r], l->tail_bytes);
         unpack_tail(&w, l->row[r] + l->n_groups * l->group_bytes, l->tail_bytes, l->group_bytes, unpack);
         for (int t = 0; t < n; t++)
             acc[t][r] = add_group(acc[t][r], &w, x + (size_t)t * x_groups + l->n_groups, s);

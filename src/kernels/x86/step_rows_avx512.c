@@ -31,7 +31,7 @@ INLINE void list_rows(float *out, size_t out_stride, const struct list *l, size_
         strand.ahead[r] = l->rows[later < l->n ? later : l->n - 1];
         strand.ahead_tail[r] = strand.ahead[r] + l->full * l->group_bytes;
     }
-    strand_tokens(out + at, out_stride, &strand, x, x_groups, rows, n, unpack, s);
+    strand_tokens(out + at, out_stride, &strand, x, x_groups, rows, n, true, unpack, s);
 }
 
 INLINE void list_tokens(float *out, size_t out_stride, const struct list *l, size_t first, size_t count,
