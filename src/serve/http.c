@@ -381,6 +381,8 @@ static void drop_body(struct client *c)
 
 static void take_body(struct client *c, const char *data, size_t n)
 {
+    if (c->x.finished)
+        return; // it is refused
     const size_t most = c->http->server->params->max_body;
     c->held += n;
     if ((atomic_fetch_add(&c->http->held, n) + n) / MOST_HELD >= most && !c->refused)
@@ -488,7 +490,9 @@ static enum MHD_Result begin(struct hearth_http *http, struct MHD_Connection *co
         return allow_origin(c);
     }
     refuse(c, path, method);
-    return c->x.finished ? reply(c) : MHD_YES;
+    // Clients that do not wait to be asked for the body are told when they have sent it: the system resets a
+    // connection that is closed before, and what it says of this is all they hear.
+    return c->x.finished && header(c, MHD_HTTP_HEADER_EXPECT) ? reply(c) : MHD_YES;
 }
 
 static void count_answering(struct hearth_http *http, int change)

@@ -243,9 +243,22 @@ ask 400 /v1/completions -d '{"prompt": [99999999]}'
 ask 400 /v1/completions -d '{"prompt": {}}'
 head -c 19000 /dev/zero | tr '\0' 'a' >long
 ask 400 /v1/completions -d "{\"prompt\": \"$(sed 's/aaaa/one /g' long)\"}" # longer than the context
-head -c 1200000 /dev/zero | tr '\0' ' ' >huge
-ask 413 /v1/completions --data-binary @huge -H 'Expect:'
+head -c 20000000 /dev/zero | tr '\0' ' ' >huge # more than all buffers between the two hold
 ask 413 /v1/completions --data-binary @huge -H 'Expect:' -H 'Transfer-Encoding: chunked'
+# Who reads only once all is sent hears of a refusal, too.
+refused() { # STATUS PATH HOST
+    exec {socket}<>"/dev/tcp/127.0.0.1/${base##*:}"
+    printf 'POST %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nContent-Length: 20000000\r\n\r\n' "$2" "$3" >&"$socket"
+    cat huge >&"$socket" || fail "$2: the body is not taken"
+    timeout 600 cat <&"$socket" >out || fail "$2: the answer was lost"
+    exec {socket}>&-
+    head -n 1 out | grep -q "^HTTP/1.1 $1 " || fail "$2: $(head -n 1 out) instead of $1"
+}
+refused 413 /v1/completions localhost
+refused 404 /nothing localhost
+refused 403 /v1/completions example.org
+sent=$(curl -sS -m 600 -o out -w '%{http_code} %{size_upload}' "$base/v1/completions" --data-binary @huge -H 'Expect: 100-continue')
+[ "$sent" = "413 0" ] || fail "who waits to be asked for the body got, and sent: $sent"
 printf 'GET / HTTP/9\r\n\r\n\377\377' >noise
 head -c 4000 /dev/urandom >>noise
 cat noise 2>err >"/dev/tcp/127.0.0.1/${base##*:}" # nobody waits for an answer
