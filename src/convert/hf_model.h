@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A model as its Hugging Face folder describes it: which family it is of, its hyper-parameters, where its
-// weights are. Files: hf_config.c reads config.json, hf_families.c has a table for each family, hf_tensors.c
-// finds the tensors, hf_tokenizer.c the vocabulary.
+// weights are. Files: hf_config.c reads config.json, hf_families.c has a table for each family, hf_readers.c reads
+// what is special about it, hf_tensors.c finds the tensors, hf_tokenizer.c the vocabulary.
 #ifndef HEARTH_CONVERT_HF_MODEL_H
 #define HEARTH_CONVERT_HF_MODEL_H
 
@@ -69,8 +69,8 @@ struct hearth_hf_defaults {
 struct hearth_hf_family {
     const char *arch;       // general.architecture
     const char *classes[6]; // of config.json's "architectures", or of "model_type"
-    const char *base;       // "model.": before all names but those that begin with lm_head; may be missing
-    const char *layers;     // "layers."
+    const char *base;   // before all names but those that begin with lm_head; may be missing; NULL: "model."
+    const char *layers; // NULL: "layers."
     const char *activation; // of models of these classes, whatever config.json says; NULL: what that says
     bool layer_norm;        // in place of RMSNorm
     bool rope_by_kind;      // layers with a window have a rotation of their own,

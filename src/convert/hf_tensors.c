@@ -39,8 +39,9 @@ static struct name name_of(const struct finding *f, const char *from, int layer,
 {
     struct name n;
     const char *base = strncmp(from, "lm_head", 7) ? f->base : "", *mark = strchr(from, '#');
+    const char *layers = f->m->family->layers ? f->m->family->layers : "layers.";
     int at = layer < 0 ? snprintf(n.text, sizeof n.text, "%s", base)
-                       : snprintf(n.text, sizeof n.text, "%s%s%d.", base, f->m->family->layers, layer);
+                       : snprintf(n.text, sizeof n.text, "%s%s%d.", base, layers, layer);
     if (mark)
         snprintf(n.text + at, sizeof n.text - (size_t)at, "%.*s%u%s", (int)(mark - from), from, expert,
                  mark + 1);
@@ -458,8 +459,8 @@ static int check_all_used(const struct finding *f)
 static const char *find_base(const struct finding *f)
 {
     const char *embedding = f->m->family->globals[0].from;
-    const char *bases[] = {f->m->family->base, strchr(f->m->family->base, '.') + 1, "",
-                           "model.language_model.", "language_model.model."};
+    const char *base = f->m->family->base ? f->m->family->base : "model.";
+    const char *bases[] = {base, strchr(base, '.') + 1, "", "model.language_model.", "language_model.model."};
     for (size_t i = 0; i < sizeof bases / sizeof *bases; i++) {
         struct name n;
         snprintf(n.text, sizeof n.text, "%s%s", bases[i], embedding);

@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: MIT
+// What is special about a family in config.json. Source: the models' configuration classes in transformers.
+#include "convert/hf_readers.h"
+
+#include <stdio.h>
+
+static int u32(const struct hearth_hf_model *m, const char *key, bool required, uint32_t *out,
+               struct hearth_error *err)
+{
+    return hearth_json_u32(&m->config, m->config.root, key, required, out, err);
+}
+
+// A setting that must have this value, or be absent if that is its default.
+static int expect(const struct hearth_hf_model *m, const char *key, bool value, bool by_default,
+                  struct hearth_error *err)
+{
+    bool is = by_default;
+    const int rc = hearth_json_bool(&m->config, m->config.root, key, &is, err);
+    if (rc || is == value)
+        return rc;
+    return hearth_fail(err, HEARTH_E_UNSUPPORTED, "%s: \"%s\": %s is not supported", m->config.path, key,
+                       value ? "false" : "true");
+}
+
+static int read_experts(struct hearth_hf_model *m, const char *count, struct hearth_error *err)
+{
+    const char *used = m->family->window_heads ? "top_k_experts" : "num_experts_per_tok";
+    int rc = u32(m, count, !m->n_expert, &m->n_expert, err);
+    if (!rc)
+        rc = u32(m, used, !m->n_expert_used, &m->n_expert_used, err);
+    if (!rc && (!m->n_expert || m->n_expert > 4096 || !m->n_expert_used || m->n_expert_used > m->n_expert))
+        rc = hearth_fail(err, HEARTH_E_FORMAT, "%s: %u of %u experts cannot be used", m->config.path,
+                         m->n_expert_used, m->n_expert);
+    return rc;
+}
+
+int hearth_hf_read_mixtral(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    m->n_ff_exp = m->n_ff;
+    return read_experts(m, "num_local_experts", err);
+}
+
+int hearth_hf_read_qwen3(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    return expect(m, "attention_bias", false, false, err);
+}
+
+int hearth_hf_read_qwen3moe(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    uint32_t every = 1;
+    m->renorm = false;
+    int rc = hearth_hf_read_qwen3(m, err);
+    if (!rc)
+        rc = read_experts(
+            m, json_object_get(m->config.root, "num_experts") ? "num_experts" : "num_local_experts", err);
+    if (!rc)
+        rc = u32(m, "moe_intermediate_size", true, &m->n_ff_exp, err);
+    if (!rc)
+        rc = u32(m, "decoder_sparse_step", false, &every, err);
+    if (!rc && (every != 1 || json_array_size(json_object_get(m->config.root, "mlp_only_layers")) > 0))
+        rc = hearth_fail(err, HEARTH_E_UNSUPPORTED,
+                         "%s: layers without experts beside others are not supported", m->config.path);
+    return rc ? rc : hearth_json_bool(&m->config, m->config.root, "norm_topk_prob", &m->renorm, err);
+}
+
+int hearth_hf_read_falcon(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    bool is_new = false, one = true;
+    uint32_t kv = m->n_head;
+    int rc = expect(m, "alibi", false, false, err);
+    if (!rc)
+        rc = expect(m, "bias", false, false, err);
+    if (!rc)
+        rc = hearth_json_bool(&m->config, m->config.root, "new_decoder_architecture", &is_new, err);
+    if (!rc && !is_new)
+        rc = expect(m, "parallel_attn", true, true, err);
+    if (!rc)
+        rc = hearth_json_bool(&m->config, m->config.root, "multi_query", &one, err);
+    if (!rc)
+        rc = u32(m, "n_head_kv", false, &kv, err);
+    if (!rc)
+        rc = u32(m, "num_kv_heads", false, &kv, err);
+    if (!rc)
+        rc = hearth_json_f64(&m->config, m->config.root, "layer_norm_epsilon", false, &m->norm_eps, err);
+    if (!rc)
+        rc = u32(m, "ffn_hidden_size", false, &m->n_ff, err);
+    if (!m->n_ff)
+        m->n_ff = 4 * m->n_embd;
+    // num_kv_heads is the number of heads in the files of small models, and means nothing there.
+    m->n_head_kv = is_new ? kv : one ? 1 : m->n_head;
+    if (!rc && (!m->n_head_kv || m->n_head % m->n_head_kv || m->n_embd % m->n_head || m->own_head_dim))
+        rc = hearth_fail(err, HEARTH_E_FORMAT, "%s: %u heads cannot share %u", m->config.path, m->n_head,
+                         m->n_head_kv);
+    return rc;
+}
+
+int hearth_hf_read_opt(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    uint32_t width = m->n_embd;
+    m->has_rope = false;
+    int rc = u32(m, "ffn_dim", true, &m->n_ff, err);
+    if (!rc)
+        rc = u32(m, "word_embed_proj_dim", false, &width, err);
+    if (!rc && width != m->n_embd)
+        rc = hearth_fail(err, HEARTH_E_UNSUPPORTED,
+                         "%s: an embedding narrower than the layers is not supported", m->config.path);
+    if (!rc)
+        rc = expect(m, "do_layer_norm_before", true, true, err);
+    if (!rc)
+        rc = expect(m, "_remove_final_layer_norm", false, false, err);
+    if (!rc)
+        rc = expect(m, "enable_bias", true, true, err);
+    return rc ? rc : expect(m, "layer_norm_elementwise_affine", true, true, err);
+}
+
+// A number that must have this value, or be absent if that is its default.
+static int expect_number(const struct hearth_hf_model *m, const char *key, double value, double by_default,
+                         struct hearth_error *err)
+{
+    double is = by_default;
+    const int rc = hearth_json_f64(&m->config, m->config.root, key, false, &is, err);
+    if (rc || is == value)
+        return rc;
+    return hearth_fail(err, HEARTH_E_UNSUPPORTED, "%s: \"%s\": %g is not supported, %g is", m->config.path,
+                       key, is, value);
+}
+
+int hearth_hf_read_gemma3(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    static const char *const caps[] = {"attn_logit_softcapping", "final_logit_softcapping"};
+    for (size_t i = 0; i < 2; i++)
+        if (json_is_number(json_object_get(m->config.root, caps[i])))
+            return hearth_fail(err, HEARTH_E_UNSUPPORTED, "%s: \"%s\" is not supported", m->config.path,
+                               caps[i]);
+    // The largest model scales scores as if heads shared its width; the architecture knows that.
+    const double scale = m->n_layer == 62 ? (double)m->n_embd / m->n_head : (double)m->head_dim;
+    const int rc = expect(m, "attention_bias", false, false, err);
+    return rc ? rc : expect_number(m, "query_pre_attn_scalar", scale, 256, err);
+}
+
+// Which layers have a window: those that the list says, or all but each sixth. The last one never has.
+static int read_windowed(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    const json_t *types = json_object_get(m->config.root, "layer_types");
+    if (json_is_array(types) && json_array_size(types) != m->n_layer)
+        return hearth_fail(err, HEARTH_E_FORMAT, "%s: \"layer_types\" must say of each layer what it is",
+                           m->config.path);
+    for (uint32_t i = 0; i + 1 < m->n_layer; i++) {
+        const json_t *type = json_array_get(types, i);
+        const bool is = json_is_array(types) ? hearth_json_is(type, "sliding_attention") : (i + 1) % 6 != 0;
+        if (json_is_array(types) && !is && !hearth_json_is(type, "full_attention"))
+            return hearth_fail(err, HEARTH_E_UNSUPPORTED, "%s: layer %u is \"%.40s\", which is not supported",
+                               m->config.path, i, json_is_string(type) ? json_string_value(type) : "?");
+        m->windowed[i / 32] |= (uint32_t)is << (i % 32);
+    }
+    return HEARTH_OK;
+}
+
+// Heads of a layer where config.json has what differs by layer, under the layer's number.
+static int read_own_heads(const struct hearth_hf_model *m, const json_t *layers, uint32_t layer,
+                          uint32_t *dim, uint32_t *kv, struct hearth_error *err)
+{
+    char number[16];
+    snprintf(number, sizeof number, "%u", layer);
+    const json_t *own = json_object_get(layers, number);
+    *dim = m->head_dim;
+    *kv = m->n_head_kv;
+    const int rc = hearth_json_u32(&m->config, own, "head_dim", false, dim, err);
+    return rc ? rc : hearth_json_u32(&m->config, own, "num_key_value_heads", false, kv, err);
+}
+
+// Heads of layers without a window. Published files say them once, later versions of transformers of each layer.
+static int read_full_heads(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    const json_t *layers = json_object_get(m->config.root, "per_layer_config");
+    m->full_head_dim = 512;
+    m->full_head_kv = m->n_head_kv;
+    int rc = hearth_json_bool(&m->config, m->config.root, "attention_k_eq_v", &m->keys_are_values, err);
+    if (!rc && !json_is_object(layers))
+        rc = u32(m, "global_head_dim", false, &m->full_head_dim, err);
+    if (!rc && !json_is_object(layers) && m->keys_are_values)
+        rc = u32(m, "num_global_key_value_heads", false, &m->full_head_kv, err);
+    for (uint32_t i = m->n_layer; json_is_object(layers) && i-- > 0 && !rc;) {
+        uint32_t dim, kv;
+        rc = read_own_heads(m, layers, i, &dim, &kv, err);
+        if (!rc && i == m->n_layer - 1) {
+            m->full_head_dim = dim;
+            m->full_head_kv = kv;
+        }
+        if (!rc && (dim != hearth_hf_head_dim(m, i) || kv != hearth_hf_heads_kv(m, i)))
+            rc = hearth_fail(err, HEARTH_E_UNSUPPORTED,
+                             "%s: \"per_layer_config\": layer %u has other heads than those of its kind",
+                             m->config.path, i);
+    }
+    if (!rc && (!m->full_head_dim || m->full_head_dim % 2 || m->full_head_dim > 65536 || !m->full_head_kv ||
+                m->n_head % m->full_head_kv))
+        rc = hearth_fail(err, HEARTH_E_FORMAT, "%s: %u heads of %u dimensions cannot share %u",
+                         m->config.path, m->n_head, m->full_head_dim, m->full_head_kv);
+    return rc;
+}
+
+// Layers that attend to keys and values of earlier ones: of each kind there must be one that has some.
+static int read_borrowing(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    int rc = u32(m, "num_kv_shared_layers", false, &m->n_borrowing, err);
+    if (!rc)
+        rc = hearth_json_bool(&m->config, m->config.root, "use_double_wide_mlp", &m->wide_borrowers, err);
+    bool has[2] = {false, false}, wants[2] = {false, false};
+    for (uint32_t i = 0; i < m->n_layer; i++)
+        (hearth_hf_borrows(m, i) ? wants : has)[hearth_hf_is_windowed(m, i)] = true;
+    if (!rc && (m->n_borrowing >= m->n_layer || (wants[0] && !has[0]) || (wants[1] && !has[1])))
+        rc = hearth_fail(err, HEARTH_E_FORMAT,
+                         "%s: \"num_kv_shared_layers\" %u leaves no layer of each kind that has keys",
+                         m->config.path, m->n_borrowing);
+    m->wide_borrowers = m->wide_borrowers && m->n_borrowing;
+    return rc;
+}
+
+int hearth_hf_read_gemma4_unified(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    if (hearth_json_is(json_object_get(m->config.root, "use_bidirectional_attention"), "all"))
+        return hearth_fail(
+            err, HEARTH_E_UNSUPPORTED,
+            "%s: \"use_bidirectional_attention\": texts that are read both ways are not supported",
+            m->config.path);
+    int rc = read_windowed(m, err);
+    if (!rc)
+        rc = read_full_heads(m, err);
+    if (!rc)
+        rc = read_borrowing(m, err);
+    if (!rc)
+        rc =
+            hearth_json_f64(&m->config, m->config.root, "final_logit_softcapping", false, &m->logit_cap, err);
+    return rc ? rc : expect(m, "attention_bias", false, false, err);
+}
+
+int hearth_hf_read_gemma4(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    bool has_experts = false;
+    m->n_embd_layer = 256;
+    int rc = hearth_hf_read_gemma4_unified(m, err);
+    if (!rc)
+        rc = u32(m, "hidden_size_per_layer_input", false, &m->n_embd_layer, err);
+    if (!rc)
+        rc = hearth_json_bool(&m->config, m->config.root, "enable_moe_block", &has_experts, err);
+    if (rc || !has_experts)
+        return rc;
+    rc = u32(m, "moe_intermediate_size", true, &m->n_ff_exp, err);
+    return rc ? rc : read_experts(m, "num_experts", err);
+}
+
+// Of so many layers the last one attends.
+static int read_interval(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    uint32_t interval = 4;
+    const int rc = u32(m, "full_attention_interval", false, &interval, err);
+    if (rc)
+        return rc;
+    if (!interval)
+        return hearth_fail(err, HEARTH_E_FORMAT, "%s: \"full_attention_interval\" 0 cannot be",
+                           m->config.path);
+    for (uint32_t i = 0; i < m->n_layer; i++)
+        m->recurrent[i / 32] |= (uint32_t)((i + 1) % interval != 0) << (i % 32);
+    return HEARTH_OK;
+}
+
+// The layers that attend, by number.
+static int read_attending(struct hearth_hf_model *m, const json_t *layers, struct hearth_error *err)
+{
+    for (uint32_t i = 0; i < m->n_layer; i++)
+        m->recurrent[i / 32] |= (uint32_t)1 << (i % 32);
+    for (size_t k = 0; k < json_array_size(layers); k++) {
+        const json_t *at = json_array_get(layers, k);
+        const json_int_t i = json_integer_value(at);
+        if (!json_is_integer(at) || i < 0 || i >= (json_int_t)m->n_layer)
+            return hearth_fail(err, HEARTH_E_FORMAT, "%s: \"full_attn_idxs\" must be numbers of layers",
+                               m->config.path);
+        m->recurrent[i / 32] &= ~((uint32_t)1 << (i % 32));
+    }
+    return HEARTH_OK;
+}
+
+// Which layers attend, from a list of kinds, or as configs say it that have none.
+static int read_kinds(struct hearth_hf_model *m, const char *recurrent, struct hearth_error *err)
+{
+    const json_t *types = json_object_get(m->config.root, "layer_types");
+    const json_t *attending = json_object_get(m->config.root, "full_attn_idxs");
+    if (!json_is_array(types) && m->family->has_delta)
+        return read_interval(m, err);
+    if (!json_is_array(types) && json_is_array(attending))
+        return read_attending(m, attending, err);
+    if (json_array_size(types) != m->n_layer)
+        return hearth_fail(err, HEARTH_E_FORMAT, "%s: \"layer_types\" must say of each layer what it is",
+                           m->config.path);
+    for (uint32_t i = 0; i < m->n_layer; i++) {
+        const json_t *type = json_array_get(types, i);
+        const bool recurs = hearth_json_is(type, recurrent);
+        if (!recurs && !hearth_json_is(type, "full_attention"))
+            return hearth_fail(err, HEARTH_E_UNSUPPORTED, "%s: layer %u is \"%.40s\", which is not supported",
+                               m->config.path, i, json_is_string(type) ? json_string_value(type) : "?");
+        m->recurrent[i / 32] |= (uint32_t)recurs << (i % 32);
+    }
+    return HEARTH_OK;
+}
+
+int hearth_hf_read_qwen35(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    uint32_t key_dim = 128;
+    m->n_taps = 4;
+    m->rec_keys = 16;
+    m->rec_heads = 32;
+    m->rec_dim = 128;
+    int rc = read_kinds(m, "linear_attention", err);
+    for (uint32_t i = 0; i < m->n_layer && !m->full_interval; i++)
+        m->full_interval = hearth_hf_is_recurrent(m, i) ? 0 : i + 1;
+    for (uint32_t i = 0; i < m->n_layer && !rc; i++)
+        if (!m->full_interval || hearth_hf_is_recurrent(m, i) != ((i + 1) % m->full_interval != 0))
+            rc = hearth_fail(err, HEARTH_E_UNSUPPORTED,
+                             "%s: \"layer_types\": only each n-th layer may attend", m->config.path);
+    if (!rc)
+        rc = u32(m, "linear_conv_kernel_dim", false, &m->n_taps, err);
+    if (!rc)
+        rc = u32(m, "linear_num_key_heads", false, &m->rec_keys, err);
+    if (!rc)
+        rc = u32(m, "linear_num_value_heads", false, &m->rec_heads, err);
+    if (!rc)
+        rc = u32(m, "linear_value_head_dim", false, &m->rec_dim, err);
+    if (!rc)
+        rc = u32(m, "linear_key_head_dim", false, &key_dim, err);
+    if (!rc && (key_dim != m->rec_dim || !m->rec_dim || !m->rec_keys || !m->rec_heads || !m->n_taps ||
+                m->rec_heads % m->rec_keys || m->rec_heads > 4096 || m->rec_dim > 4096 || m->n_taps > 64))
+        rc = hearth_fail(err, HEARTH_E_UNSUPPORTED,
+                         "%s: %u heads of %u values with %u heads of %u keys are not supported",
+                         m->config.path, m->rec_heads, m->rec_dim, m->rec_keys, key_dim);
+    return rc ? rc : expect(m, "attention_bias", false, false, err);
+}
+
+int hearth_hf_read_qwen35moe(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    m->n_ff = 0;
+    m->n_expert = 256;
+    m->n_expert_used = 8;
+    m->n_ff_exp = m->n_ff_shared = 512;
+    int rc = hearth_hf_read_qwen35(m, err);
+    if (!rc)
+        rc = read_experts(m, "num_experts", err);
+    if (!rc)
+        rc = u32(m, "moe_intermediate_size", false, &m->n_ff_exp, err);
+    return rc ? rc : u32(m, "shared_expert_intermediate_size", false, &m->n_ff_shared, err);
+}
+
+// Neurons of LFM2's layers: the file's number, which has an older name, too, is that of a layer without a gate,
+// unless it says otherwise.
+static int read_neurons(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    bool adjusts = true;
+    double factor = 1;
+    uint32_t multiple = 256;
+    int rc = u32(m, "block_ff_dim", false, &m->n_ff, err);
+    if (!rc)
+        rc = hearth_json_bool(&m->config, m->config.root, "block_auto_adjust_ff_dim", &adjusts, err);
+    if (!rc)
+        rc = hearth_json_f64(&m->config, m->config.root, "block_ffn_dim_multiplier", false, &factor, err);
+    if (!rc)
+        rc = u32(m, "block_multiple_of", false, &multiple, err);
+    if (rc || !adjusts)
+        return rc;
+    const double wanted = factor * (double)(uint32_t)(2.0 * m->n_ff / 3.0);
+    if (!multiple || !(wanted > 0 && wanted < 1e9))
+        return hearth_fail(err, HEARTH_E_FORMAT, "%s: \"block_multiple_of\" %u of %g neurons cannot be",
+                           m->config.path, multiple, wanted);
+    m->n_ff = ((uint32_t)wanted + multiple - 1) / multiple * multiple;
+    return HEARTH_OK;
+}
+
+static int read_conv(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    m->n_taps = 3;
+    int rc = read_kinds(m, "conv", err);
+    if (!rc)
+        rc = hearth_json_bool(&m->config, m->config.root, "tie_embedding", &m->tied, err);
+    if (!rc)
+        rc = u32(m, "conv_L_cache", false, &m->n_taps, err);
+    if (!rc)
+        rc = hearth_json_f64(&m->config, m->config.root, "norm_eps", false, &m->norm_eps, err);
+    if (!rc && (!m->n_taps || m->n_taps > 64))
+        rc =
+            hearth_fail(err, HEARTH_E_FORMAT, "%s: \"conv_L_cache\" %u cannot be", m->config.path, m->n_taps);
+    return rc ? rc : expect(m, "conv_bias", false, false, err);
+}
+
+int hearth_hf_read_lfm2(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    const int rc = read_conv(m, err);
+    return rc ? rc : read_neurons(m, err);
+}
+
+int hearth_hf_read_lfm2moe(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    m->n_expert = 32;
+    m->n_expert_used = 4;
+    m->n_ff_exp = 1792;
+    m->n_dense = 2;
+    int rc = read_conv(m, err);
+    if (!rc)
+        rc = read_experts(m, "num_experts", err);
+    if (!rc)
+        rc = u32(m, "moe_intermediate_size", false, &m->n_ff_exp, err);
+    if (!rc)
+        rc = u32(m, "num_dense_layers", false, &m->n_dense, err);
+    if (!rc)
+        rc = expect(m, "use_expert_bias", true, true, err);
+    if (!rc)
+        rc = expect_number(m, "routed_scaling_factor", 1, 1, err);
+    return rc ? rc : expect(m, "norm_topk_prob", true, true, err);
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+// Readers of what is special about families, for their table in hf_families.c.
+#ifndef HEARTH_CONVERT_HF_READERS_H
+#define HEARTH_CONVERT_HF_READERS_H
+
+#include "convert/hf_model.h"
+
+// Each reads from config.json, whose general part is in *m, what its family alone has. HEARTH_E_UNSUPPORTED: a
+// setting that Hearth does not run, by name. HEARTH_E_FORMAT: one that cannot be.
+int hearth_hf_read_falcon(struct hearth_hf_model *m, struct hearth_error *err);
+int hearth_hf_read_gemma3(struct hearth_hf_model *m, struct hearth_error *err);
+int hearth_hf_read_gemma4(struct hearth_hf_model *m, struct hearth_error *err);
+int hearth_hf_read_gemma4_unified(struct hearth_hf_model *m, struct hearth_error *err);
+int hearth_hf_read_lfm2(struct hearth_hf_model *m, struct hearth_error *err);
+int hearth_hf_read_lfm2moe(struct hearth_hf_model *m, struct hearth_error *err);
+int hearth_hf_read_mixtral(struct hearth_hf_model *m, struct hearth_error *err);
+int hearth_hf_read_opt(struct hearth_hf_model *m, struct hearth_error *err);
+int hearth_hf_read_qwen3(struct hearth_hf_model *m, struct hearth_error *err);
+int hearth_hf_read_qwen35(struct hearth_hf_model *m, struct hearth_error *err);
+int hearth_hf_read_qwen35moe(struct hearth_hf_model *m, struct hearth_error *err);
+int hearth_hf_read_qwen3moe(struct hearth_hf_model *m, struct hearth_error *err);
+
+#endif
