@@ -14,6 +14,8 @@
 // Bytes of the rows in work at a time, decoded; of a matrix that is turned, as it lies in its file.
 #define BLOCK_BYTES ((size_t)32 << 20)
 #define STRIP_BYTES ((size_t)128 << 20)
+// general.file_type of models whose experts are in MXFP4, whatever the rest is in.
+#define FILE_MXFP4_MOE 38
 
 struct converter {
     const struct hearth_convert_params *params;
@@ -39,6 +41,7 @@ struct block {
     size_t element_bytes; // of the source
     const uint8_t *src;   // rows; where they are turned, columns of a strip
     size_t strip_cols;    // columns of the strip that a turned row steps over; 0: not turned
+    size_t step;          // of such columns each so many-th is one
     uint8_t *dst;
     size_t to_stride;
     float *rows;     // [workers][k]
@@ -54,7 +57,8 @@ static void convert_row(void *arg, int task, int worker)
     if (b->strip_cols) {
         uint8_t *gathered = b->gather + (size_t)worker * b->k * bytes;
         for (size_t i = 0; i < b->k; i++)
-            memcpy(gathered + i * bytes, b->src + (i * b->strip_cols + (size_t)task) * bytes, bytes);
+            memcpy(gathered + i * bytes, b->src + (i * b->strip_cols + (size_t)task * b->step) * bytes,
+                   bytes);
         src = gathered;
     }
     b->from->decode(src, row, b->k);
@@ -105,12 +109,12 @@ static int reorder_columns(struct converter *c, enum hearth_hf_order order, uint
 static int read_rows(struct converter *c, const struct hearth_hf_tensor *t, const struct hearth_hf_piece *p,
                      uint64_t row, size_t n, uint8_t *dst, size_t element_bytes)
 {
-    if (t->order == HEARTH_HF_SAME)
+    if (t->order == HEARTH_HF_SAME && p->step == 1)
         return read_elements(c, p, row * p->cols, n * p->cols, dst, element_bytes);
     int rc = HEARTH_OK;
     for (size_t i = 0; i < n && !rc; i++)
-        rc = read_elements(c, p, hearth_hf_source_row(&c->model, t->order, row + i) * p->cols, p->cols,
-                           dst + i * (size_t)p->cols * element_bytes, element_bytes);
+        rc = read_elements(c, p, hearth_hf_source_row(&c->model, t->order, row + i) * p->step * p->cols,
+                           p->cols, dst + i * (size_t)p->cols * element_bytes, element_bytes);
     if (!rc && t->order == HEARTH_HF_VALUE_COLUMNS)
         rc = reorder_columns(c, t->order, dst, n, (size_t)p->cols, element_bytes);
     return rc;
@@ -137,12 +141,12 @@ static int convert_columns(struct converter *c, const struct hearth_hf_piece *p,
     int rc = HEARTH_OK;
     for (uint64_t col = 0; col < p->cols && !rc; col += strip_cols) {
         const size_t n = p->cols - col < strip_cols ? (size_t)(p->cols - col) : strip_cols;
-        for (uint64_t row = 0; row < p->rows && !rc; row++)
-            rc = read_elements(c, p, row * p->cols + col, n, src + (size_t)row * n * b->element_bytes,
-                               b->element_bytes);
-        b->strip_cols = n;
+        b->strip_cols = n * b->step;
+        for (uint64_t row = 0; row < p->rows && !rc; row++) // none behind the last column of these
+            rc = read_elements(c, p, (row * p->cols + col) * b->step, (n - 1) * b->step + 1,
+                               src + (size_t)row * b->strip_cols * b->element_bytes, b->element_bytes);
         for (size_t i = 0; i < n && !rc; i += rows_at_once) {
-            b->src = src + i * b->element_bytes;
+            b->src = src + i * b->step * b->element_bytes;
             rc = encode(c, b, n - i < rows_at_once ? n - i : rows_at_once);
         }
     }
@@ -156,9 +160,78 @@ static size_t how_many(size_t bytes, uint64_t row_bytes, uint64_t rows)
     return (size_t)(n < rows ? n : rows);
 }
 
+// Rows of blocks in MXFP4, as checkpoints have them and as a GGUF has them.
+struct packing {
+    const uint8_t *numbers, *scales; // [rows][blocks][16], [rows][blocks]
+    uint8_t *dst;                    // [rows][blocks][17]
+    size_t n_blocks;                 // of a row
+};
+
+// A byte has two neighbours, the first one low. In a GGUF it has numbers i and i + 16.
+static void pack_row(void *arg, int task, int worker)
+{
+    (void)worker;
+    const struct packing *p = arg;
+    const uint8_t *from = p->numbers + (size_t)task * p->n_blocks * 16;
+    uint8_t *to = p->dst + (size_t)task * p->n_blocks * 17;
+    for (size_t i = 0; i < p->n_blocks; i++, from += 16, to += 17) {
+        to[0] = p->scales[(size_t)task * p->n_blocks + i];
+        for (size_t k = 0; k < 16; k++) {
+            const unsigned low = from[k / 2] >> (k % 2 * 4) & 15, high = from[8 + k / 2] >> (k % 2 * 4) & 15;
+            to[1 + k] = (uint8_t)(low | high << 4);
+        }
+    }
+}
+
+static int pack_rows(struct converter *c, const struct hearth_hf_piece *p, struct packing *b,
+                     uint8_t *numbers, uint8_t *scales, size_t rows_at_once)
+{
+    const size_t n = b->n_blocks;
+    int rc = HEARTH_OK;
+    for (uint64_t row = 0; row < p->rows && !rc; row += rows_at_once) {
+        const size_t rows = p->rows - row < rows_at_once ? (size_t)(p->rows - row) : rows_at_once;
+        for (size_t i = 0; i < rows && !rc; i++) {
+            const uint64_t at = p->first / 32 + (row + i) * p->step * n; // block
+            rc = hearth_file_read(p->from->file, numbers + i * n * 16, n * 16, p->from->offset + at * 16,
+                                  c->err);
+            if (!rc)
+                rc = hearth_file_read(p->scales->file, scales + i * n, n, p->scales->offset + at, c->err);
+        }
+        if (!rc) {
+            hearth_pool_run(c->pool, pack_row, b, (int)rows);
+            rc = hearth_gguf_write(c->out, b->dst, rows * n * 17, c->err);
+        }
+        if (!rc)
+            rc = report_progress(c, rows * n * 17);
+    }
+    return rc;
+}
+
+// Experts that are in MXFP4 already stay in it.
+static int pack_piece(struct converter *c, const struct hearth_hf_tensor *t, const struct hearth_hf_piece *p)
+{
+    struct packing b = {.n_blocks = (size_t)p->cols / 32};
+    const size_t at_once = how_many(BLOCK_BYTES, p->cols, p->rows);
+    size_t n = 0, bytes = 0;
+    const bool ok = hearth_mul_size(at_once, b.n_blocks, &n) && hearth_mul_size(n, 17, &bytes);
+    uint8_t *numbers = ok ? malloc(bytes) : NULL, *scales = ok ? malloc(n) : NULL;
+    b.dst = ok ? malloc(bytes) : NULL;
+    b.numbers = numbers;
+    b.scales = scales;
+    const int rc = numbers && scales && b.dst
+                       ? pack_rows(c, p, &b, numbers, scales, at_once)
+                       : hearth_fail(c->err, HEARTH_E_MEMORY, "no memory to convert tensor %s", t->name);
+    free(numbers);
+    free(scales);
+    free(b.dst);
+    return rc;
+}
+
 static int convert_piece(struct converter *c, const struct hearth_hf_tensor *t,
                          const struct hearth_hf_piece *p, uint32_t type)
 {
+    if (p->scales)
+        return pack_piece(c, t, p);
     const bool turned = t->order == HEARTH_HF_COLUMNS;
     const uint64_t rows = turned ? p->cols : p->rows;
     struct block b = {.from = hearth_type_info(p->from->type), .to = hearth_type_info(type)};
@@ -166,10 +239,11 @@ static int convert_piece(struct converter *c, const struct hearth_hf_tensor *t,
     b.element_bytes = b.from->block_bytes;
     b.to_stride = hearth_type_bytes(type, b.k);
     const size_t at_once = how_many(BLOCK_BYTES, b.k * sizeof(float), rows);
-    const size_t strip = turned ? how_many(STRIP_BYTES, b.k * b.element_bytes, rows) : at_once;
+    b.step = turned ? p->step : 1;
+    const size_t strip = turned ? how_many(STRIP_BYTES, b.k * b.element_bytes * b.step, rows) : at_once;
     const size_t workers = (size_t)hearth_pool_size(c->pool);
     size_t src_bytes = 0, dst_bytes = 0, row_bytes = 0, gather_bytes = 0;
-    const bool ok = hearth_mul_size(strip * b.element_bytes, b.k, &src_bytes) &&
+    const bool ok = hearth_mul_size(strip * b.step * b.element_bytes, b.k, &src_bytes) &&
                     hearth_mul_size(at_once, b.to_stride, &dst_bytes) &&
                     hearth_mul_size(workers * sizeof(float), b.k, &row_bytes) &&
                     hearth_mul_size(turned ? workers * b.element_bytes : 1, b.k, &gather_bytes);
@@ -195,15 +269,15 @@ static int convert_vector(struct converter *c, const struct hearth_hf_tensor *t,
                           const struct hearth_hf_piece *p)
 {
     const struct hearth_type_info *from = hearth_type_info(p->from->type);
-    const size_t n = (size_t)p->rows;
-    uint8_t *src = hearth_calloc(n, from->block_bytes);
-    float *values = hearth_calloc(2 * n, sizeof *values), *ordered = values + n;
-    int rc = src && values ? read_elements(c, p, 0, n, src, from->block_bytes)
+    const size_t n = (size_t)p->rows, all = (n - 1) * p->step + 1;
+    uint8_t *src = hearth_calloc(all, from->block_bytes);
+    float *values = hearth_calloc(all + n, sizeof *values), *ordered = values + all;
+    int rc = src && values ? read_elements(c, p, 0, all, src, from->block_bytes)
                            : hearth_fail(c->err, HEARTH_E_MEMORY, "no memory to convert tensor %s", t->name);
     if (!rc) {
-        from->decode(src, values, n);
+        from->decode(src, values, all);
         for (size_t i = 0; i < n; i++)
-            ordered[i] = values[hearth_hf_source_row(&c->model, t->order, i)];
+            ordered[i] = values[hearth_hf_source_row(&c->model, t->order, i) * p->step];
         for (size_t i = 0; i < n; i++)
             ordered[i] = t->order == HEARTH_HF_ONE_MORE ? ordered[i] + 1.0f
                          : t->order == HEARTH_HF_DECAY  ? -expf(ordered[i])
@@ -223,7 +297,7 @@ static int convert_tensor(struct converter *c, size_t i)
     int rc = HEARTH_OK;
     for (size_t j = 0; j < t->n_pieces && !rc; j++) {
         const struct hearth_hf_piece *p = &c->tensors.pieces[t->first_piece + j];
-        rc = t->n_dims == 1 ? convert_vector(c, t, p) : convert_piece(c, t, p, c->choices[i].type);
+        rc = t->is_vectors ? convert_vector(c, t, p) : convert_piece(c, t, p, c->choices[i].type);
     }
     return rc;
 }
@@ -241,7 +315,8 @@ static void count(struct converter *c, size_t i)
     const struct hearth_recipe_choice *choice = &c->choices[i];
     for (size_t j = 0; j < t->n_pieces; j++) {
         const struct hearth_hf_piece *p = &c->tensors.pieces[t->first_piece + j];
-        c->result.bytes_in += p->rows * p->cols * hearth_type_info(p->from->type)->block_bytes;
+        c->result.bytes_in += p->scales ? p->rows * p->cols / 32 * 17
+                                        : p->rows * p->cols * hearth_type_info(p->from->type)->block_bytes;
     }
     c->result.bytes_out += (uint64_t)hearth_type_bytes(choice->type, t->ne[0]) * n_rows(t);
     c->result.n_kept += choice->kept;
@@ -250,11 +325,13 @@ static void count(struct converter *c, size_t i)
         c->result.n_matrices[choice->type]++;
 }
 
-// A matrix that recipes leave as it is, and llama.cpp's converter does not make F32 of: it stays as it is in the
-// checkpoint, in 16 bits where the file is to have 16 bits.
+// What is in MXFP4 stays in it. A matrix that recipes leave as it is, and llama.cpp's converter does not make F32 of,
+// stays as it is in the checkpoint, in 16 bits where the file is to have 16 bits.
 static void choose_for_delicate(struct converter *c, size_t i)
 {
     const struct hearth_hf_tensor *t = &c->tensors.items[i];
+    if (t->n_pieces && c->tensors.pieces[t->first_piece].scales)
+        c->choices[i] = (struct hearth_recipe_choice){.type = HEARTH_TYPE_MXFP4};
     if (!c->choices[i].kept || strcmp(t->name, "per_layer_model_proj.weight") != 0)
         return;
     const char *wanted = c->params->recipe->name;
@@ -324,7 +401,10 @@ static int put_general(struct converter *c)
     if (!rc)
         rc = hearth_gguf_put_str(c->out, "general.name", name.s, name.n, c->err);
     if (!rc)
-        rc = hearth_gguf_put_u32(c->out, "general.file_type", (uint32_t)c->params->recipe->file_type, c->err);
+        rc = hearth_gguf_put_u32(
+            c->out, "general.file_type",
+            c->result.n_matrices[HEARTH_TYPE_MXFP4] ? FILE_MXFP4_MOE : (uint32_t)c->params->recipe->file_type,
+            c->err);
     return rc ? rc : hearth_gguf_put_u32(c->out, "general.quantization_version", 2, c->err);
 }
 

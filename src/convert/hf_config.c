@@ -112,6 +112,26 @@ static int read_activation(struct hearth_hf_model *m, const char *wanted, struct
 
 // ---- rotation
 
+// What models with latent attention multiply scores by. Where both numbers are the same, cosines and sines stay as
+// they are.
+static int read_mscale(struct hearth_hf_model *m, const json_t *rope, struct hearth_error *err)
+{
+    double of_rotation = 0, of_scores = 0;
+    int rc = hearth_json_f64(&m->config, rope, "mscale", false, &of_rotation, err);
+    if (!rc)
+        rc = hearth_json_f64(&m->config, rope, "mscale_all_dim", false, &of_scores, err);
+    if (rc || (of_rotation == 0 && of_scores == 0))
+        return rc;
+    if (!m->family->latent || of_rotation != of_scores ||
+        json_is_number(json_object_get(rope, "attention_factor")))
+        return unsupported(m, "rope_scaling",
+                           m->family->latent ? "YaRN whose mscale is not its mscale_all_dim is not supported"
+                                             : "YaRN with mscale is not supported in this family",
+                           err);
+    m->yarn_log = 0.1 * of_scores;
+    return HEARTH_OK;
+}
+
 static int read_yarn(struct hearth_hf_model *m, const json_t *rope, struct hearth_error *err)
 {
     const struct {
@@ -121,11 +141,12 @@ static int read_yarn(struct hearth_hf_model *m, const json_t *rope, struct heart
                    {"beta_slow", &m->beta_slow},
                    {"attention_factor", &m->attn_factor},
                    {"extrapolation_factor", &m->ext_factor}};
-    if (json_is_number(json_object_get(rope, "mscale")) ||
-        json_is_number(json_object_get(rope, "mscale_all_dim")) ||
-        json_is_false(json_object_get(rope, "truncate")))
-        return unsupported(m, "rope_scaling", "YaRN with mscale or without truncation is not supported", err);
-    int rc = HEARTH_OK;
+    if (json_is_false(json_object_get(rope, "truncate")) != m->family->rope_exact)
+        return unsupported(m, "rope_scaling",
+                           m->family->rope_exact ? "YaRN with truncation is not supported in this family"
+                                                 : "YaRN without truncation is not supported in this family",
+                           err);
+    int rc = read_mscale(m, rope, err);
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && !rc; i++)
         rc = hearth_json_f64(&m->config, rope, numbers[i].key, false, numbers[i].out, err);
     // transformers takes the attention factor as it is; GGUF multiplies it with what YaRN itself gives.
@@ -281,7 +302,7 @@ static int read_rope(struct hearth_hf_model *m, struct hearth_error *err)
 // Of so many layers the last one has no window.
 static int read_period(struct hearth_hf_model *m, const json_t *types, struct hearth_error *err)
 {
-    uint32_t period = 6;
+    uint32_t period = m->family->window_period;
     int rc = u32(m, "sliding_window_pattern", false, &period, err);
     for (size_t i = 0; i < json_array_size(types); i++)
         if (!hearth_json_is(json_array_get(types, i), "sliding_attention")) {
@@ -320,7 +341,7 @@ static int read_window(struct hearth_hf_model *m, struct hearth_error *err)
     } else if (!json_is_array(types)) {
         sliding = m->n_layer;
     }
-    if (m->family->rope_by_kind)
+    if (m->family->window_period)
         return rc ? rc : read_period(m, types, err);
     if (!rc && sliding == 0)
         m->window = 0;
@@ -340,6 +361,7 @@ static void take_defaults(struct hearth_hf_model *m)
     m->n_layer = d->n_layer;
     m->n_head = d->n_head;
     m->n_ff = d->n_ff;
+    m->n_dense = d->n_dense;
     m->tied = d->tied;
     m->norm_eps = or_else(d->norm_eps, 1e-6);
 }
@@ -395,10 +417,15 @@ static int check(const struct hearth_hf_model *m, struct hearth_error *err)
                            m->config.path);
     if (!m->n_ff && !m->n_ff_exp)
         return hearth_fail(err, HEARTH_E_FORMAT, "%s: \"intermediate_size\" is missing", m->config.path);
+    if (m->n_expert && !m->n_ff_exp)
+        return hearth_fail(err, HEARTH_E_FORMAT, "%s: experts without neurons cannot be", m->config.path);
     if (!m->head_dim || m->head_dim % 2 || m->head_dim > 65536)
         return hearth_fail(err, HEARTH_E_FORMAT, "%s: heads of %u dimensions cannot be", m->config.path,
                            m->head_dim);
-    if (json_is_object(json_object_get(m->config.root, "quantization_config")))
+    const json_t *quantised = json_object_get(m->config.root, "quantization_config");
+    const bool is_mxfp4 =
+        m->family->mxfp4 && hearth_json_is(json_object_get(quantised, "quant_method"), "mxfp4");
+    if (json_is_object(quantised) && !is_mxfp4)
         return unsupported(
             m, "quantization_config",
             "checkpoints that are quantised already cannot be converted; take the original one", err);
@@ -509,6 +536,7 @@ static void put_rope(struct putting *p)
     put_given(p, "rope.scaling.yarn_attn_factor", m->attn_factor);
     put_given(p, "rope.scaling.yarn_beta_fast", m->beta_fast);
     put_given(p, "rope.scaling.yarn_beta_slow", m->beta_slow);
+    put_given(p, "rope.scaling.yarn_log_multiplier", m->yarn_log);
 }
 
 static void put_experts(struct putting *p)
@@ -516,17 +544,24 @@ static void put_experts(struct putting *p)
     const struct hearth_hf_model *m = p->m;
     put_u32(p, "expert_count", m->n_expert);
     put_u32(p, "expert_used_count", m->n_expert_used);
-    if (m->n_ff_exp != m->n_ff)
+    const bool latent = m->family->latent; // whose weights do not add up to 1 unless the file says so
+    if (m->n_ff_exp != m->n_ff || strcmp(m->family->arch, "llama") != 0)
         put_u32(p, "expert_feed_forward_length", m->n_ff_exp);
-    if (m->n_ff_shared)
+    if (latent)
+        put_u32(p, "expert_shared_count", m->n_ff_shared / m->n_ff_exp);
+    else if (m->n_ff_shared)
         put_u32(p, "expert_shared_feed_forward_length", m->n_ff_shared);
-    if (m->n_dense)
+    if (m->n_dense || latent)
         put_u32(p, "leading_dense_block_count", m->n_dense);
+    if (m->n_group)
+        put_u32(p, "expert_group_count", m->n_group);
+    if (m->n_group)
+        put_u32(p, "expert_group_used_count", m->n_group_used);
     put_given(p, "expert_weights_scale", m->expert_scale);
-    if (!strcmp(m->family->arch, "lfm2moe"))
-        put_u32(p, "expert_gating_func", 2); // sigmoids
-    if (!m->renorm && !p->rc)
-        p->rc = hearth_gguf_put_bool(p->w, hearth_hf_key(m, "expert_weights_norm"), false, p->err);
+    if (m->gating)
+        put_u32(p, "expert_gating_func", m->gating);
+    if (m->renorm == latent && !p->rc)
+        p->rc = hearth_gguf_put_bool(p->w, hearth_hf_key(m, "expert_weights_norm"), latent, p->err);
 }
 
 static void put_recurrence(struct putting *p)
@@ -579,6 +614,19 @@ static void put_neurons(struct putting *p)
     put_array(p, "feed_forward_length", HEARTH_GGUF_I32, neurons);
 }
 
+// Latent attention: what the cache has as keys and values, then what heads have.
+static void put_latent(struct putting *p)
+{
+    const struct hearth_hf_model *m = p->m;
+    if (m->q_rank)
+        put_u32(p, "attention.q_lora_rank", m->q_rank);
+    put_u32(p, "attention.kv_lora_rank", m->rank);
+    put_u32(p, "attention.key_length", m->rank + m->n_rot);
+    put_u32(p, "attention.value_length", m->rank);
+    put_u32(p, "attention.key_length_mla", m->still_dim + m->n_rot);
+    put_u32(p, "attention.value_length_mla", m->value_dim);
+}
+
 // Heads of layers without a window, and of those with one, and what else such models have.
 static void put_kinds(struct putting *p)
 {
@@ -622,6 +670,8 @@ int hearth_hf_model_put(const struct hearth_hf_model *m, bool has_predictors, st
     put_kv_heads(&p);
     if (m->family->window_heads) {
         put_kinds(&p);
+    } else if (m->family->latent) {
+        put_latent(&p);
     } else if (m->own_head_dim) {
         put_u32(&p, "attention.key_length", m->head_dim);
         put_u32(&p, "attention.value_length", m->head_dim);
@@ -632,7 +682,7 @@ int hearth_hf_model_put(const struct hearth_hf_model *m, bool has_predictors, st
         put_rope(&p);
     if (m->window)
         put_u32(&p, "attention.sliding_window", m->window);
-    if (m->window && m->window_period && m->window_period != 6)
+    if (m->window && m->window_period != m->family->window_period)
         put_u32(&p, "attention.sliding_window_pattern", m->window_period);
     if (m->n_taps)
         put_recurrence(&p);
@@ -640,7 +690,7 @@ int hearth_hf_model_put(const struct hearth_hf_model *m, bool has_predictors, st
         put_experts(&p);
     if (has_predictors || strcmp(m->activation, own_activation(m)) != 0)
         put_str(&p, hearth_hf_key(m, "feed_forward.activation"), m->activation);
-    if (!strncmp(m->family->arch, "lfm2", 4))
+    if (!strncmp(m->family->arch, "lfm2", 4) || m->family->latent)
         put_u32(&p, "vocab_size", m->n_vocab);
     if (!strcmp(m->family->arch, "llama") || !strcmp(m->family->arch, "bamboo")) {
         put_u32(&p, "vocab_size", m->n_vocab);

@@ -62,6 +62,8 @@ static const struct hearth_hf_map rms_globals[] = {
     SAME("self_attn.q_proj.weight", "attn_q.weight"), SAME("self_attn.k_proj.weight", "attn_k.weight"),      \
         SAME("self_attn.v_proj.weight", "attn_v.weight"), OUTPUT
 
+#define BOTH(from, to) SAME(from ".weight", to ".weight"), SAME(from ".bias", to ".bias")
+
 static const struct hearth_hf_map llama_layer[] = {NORMS, LLAMA_QKV, LLAMA_BIASES, GATED, {0}};
 static const struct hearth_hf_map bamboo_layer[] = {NORMS, LLAMA_QKV, GATED, {0}};
 
@@ -103,6 +105,55 @@ static const struct hearth_hf_map qwen3moe_layer[] = {
     {0},
 };
 
+#define LATENT                                                                                               \
+    NORMS, {"self_attn.q_proj.weight", "attn_q.weight", HEARTH_HF_WHOLE_Q, HEARTH_HF_SAME},                  \
+        {"self_attn.q_a_proj.weight", "attn_q_a.weight", HEARTH_HF_TWO_STEP_Q, HEARTH_HF_SAME},              \
+        {"self_attn.q_a_layernorm.weight", "attn_q_a_norm.weight", HEARTH_HF_TWO_STEP_Q, HEARTH_HF_SAME},    \
+        {"self_attn.q_b_proj.weight", "attn_q_b.weight", HEARTH_HF_TWO_STEP_Q, HEARTH_HF_SAME},              \
+        SAME("self_attn.kv_a_proj_with_mqa.weight", "attn_kv_a_mqa.weight"),                                 \
+        SAME("self_attn.kv_a_layernorm.weight", "attn_kv_a_norm.weight"),                                    \
+        {"self_attn.kv_b_proj.weight", "attn_k_b.weight", HEARTH_HF_REQUIRED, HEARTH_HF_KEYS_OF_BOTH},       \
+        {"self_attn.kv_b_proj.weight", "attn_v_b.weight", HEARTH_HF_REQUIRED, HEARTH_HF_VALUES_OF_BOTH},     \
+        OUTPUT, {"mlp.gate_proj.weight", "ffn_gate.weight", HEARTH_HF_LEADING, HEARTH_HF_SAME},              \
+        {"mlp.up_proj.weight", "ffn_up.weight", HEARTH_HF_LEADING, HEARTH_HF_SAME},                          \
+        {"mlp.down_proj.weight", "ffn_down.weight", HEARTH_HF_LEADING, HEARTH_HF_SAME},                      \
+        {"mlp.gate.weight", "ffn_gate_inp.weight", HEARTH_HF_EXPERTS, HEARTH_HF_SAME},                       \
+        EXPERTS("mlp.experts.", "mlp.experts.", "gate_proj", "up_proj", "down_proj"),                        \
+        {"mlp.shared_experts.gate_proj.weight", "ffn_gate_shexp.weight", HEARTH_HF_SHARED, HEARTH_HF_SAME},  \
+        {"mlp.shared_experts.up_proj.weight", "ffn_up_shexp.weight", HEARTH_HF_SHARED, HEARTH_HF_SAME},      \
+    {                                                                                                        \
+        "mlp.shared_experts.down_proj.weight", "ffn_down_shexp.weight", HEARTH_HF_SHARED, HEARTH_HF_SAME     \
+    }
+
+static const struct hearth_hf_map deepseek_v2_layer[] = {LATENT, {0}};
+
+static const struct hearth_hf_map deepseek_v3_layer[] = {
+    LATENT,
+    {"mlp.gate.e_score_correction_bias", "exp_probs_b.bias", HEARTH_HF_EXPERTS, HEARTH_HF_SAME},
+    {0},
+};
+
+static const struct hearth_hf_map gptoss_layer[] = {
+    SAME("input_layernorm.weight", "attn_norm.weight"),
+    SAME("post_attention_layernorm.weight", "post_attention_norm.weight"),
+    BOTH("self_attn.q_proj", "attn_q"),
+    BOTH("self_attn.k_proj", "attn_k"),
+    BOTH("self_attn.v_proj", "attn_v"),
+    BOTH("self_attn.o_proj", "attn_output"),
+    SAME("self_attn.sinks", "attn_sinks.weight"),
+    BOTH("mlp.router", "ffn_gate_inp"),
+    {"mlp.experts.gate_up_proj_blocks", "ffn_gate_exps.weight", HEARTH_HF_EITHER, HEARTH_HF_EVEN_ROWS},
+    {"mlp.experts.gate_up_proj", "ffn_gate_exps.weight", HEARTH_HF_REQUIRED, HEARTH_HF_EVEN_COLUMNS},
+    {"mlp.experts.gate_up_proj_blocks", "ffn_up_exps.weight", HEARTH_HF_EITHER, HEARTH_HF_ODD_ROWS},
+    {"mlp.experts.gate_up_proj", "ffn_up_exps.weight", HEARTH_HF_REQUIRED, HEARTH_HF_ODD_COLUMNS},
+    {"mlp.experts.down_proj_blocks", "ffn_down_exps.weight", HEARTH_HF_EITHER, HEARTH_HF_SAME},
+    {"mlp.experts.down_proj", "ffn_down_exps.weight", HEARTH_HF_REQUIRED, HEARTH_HF_COLUMNS},
+    {"mlp.experts.gate_up_proj_bias", "ffn_gate_exps.bias", HEARTH_HF_REQUIRED, HEARTH_HF_EVEN_ROWS},
+    {"mlp.experts.gate_up_proj_bias", "ffn_up_exps.bias", HEARTH_HF_REQUIRED, HEARTH_HF_ODD_ROWS},
+    SAME("mlp.experts.down_proj_bias", "ffn_down_exps.bias"),
+    {0},
+};
+
 static const struct hearth_hf_map falcon_globals[] = {
     SAME("word_embeddings.weight", "token_embd.weight"),
     SAME("ln_f.weight", "output_norm.weight"),
@@ -134,8 +185,6 @@ static const struct hearth_hf_map opt_globals[] = {
     {"lm_head.weight", "output.weight", HEARTH_HF_HEAD, HEARTH_HF_SAME},
     {0},
 };
-
-#define BOTH(from, to) SAME(from ".weight", to ".weight"), SAME(from ".bias", to ".bias")
 
 static const struct hearth_hf_map opt_layer[] = {
     BOTH("self_attn_layer_norm", "attn_norm"),
@@ -363,8 +412,48 @@ static const struct hearth_hf_family families[] = {
      .globals = rms_globals,
      .layer = qwen3moe_layer,
      .read = hearth_hf_read_qwen3moe},
+    {.arch = "deepseek2",
+     .classes = {"DeepseekV2ForCausalLM", "deepseek_v2"},
+     .latent = true,
+     .globals = rms_globals,
+     .layer = deepseek_v2_layer,
+     .read = hearth_hf_read_deepseek_v2},
+    {.arch = "deepseek2",
+     .classes = {"DeepseekV3ForCausalLM", "deepseek_v3", "kimi_k2"},
+     .latent = true,
+     .defaults = {.n_dense = 3},
+     .globals = rms_globals,
+     .layer = deepseek_v3_layer,
+     .read = hearth_hf_read_deepseek_v3},
+    {.arch = "deepseek2",
+     .classes = {"Glm4MoeLiteForCausalLM", "glm4_moe_lite"},
+     .latent = true,
+     .defaults = {.norm_eps = 1e-5, .n_dense = 1},
+     .globals = rms_globals,
+     .layer = deepseek_v3_layer,
+     .read = hearth_hf_read_deepseek_v3},
+    {.arch = "gpt-oss",
+     .classes = {"GptOssForCausalLM", "gpt_oss"},
+     .window_period = 2,
+     .mxfp4 = true,
+     .rope_exact = true,
+     .defaults = {.n_vocab = 201088,
+                  .n_ctx = 131072,
+                  .n_embd = 2880,
+                  .n_layer = 36,
+                  .n_head = 64,
+                  .n_head_kv = 8,
+                  .head_dim = 64,
+                  .n_ff = 2880,
+                  .window = 128,
+                  .norm_eps = 1e-5,
+                  .rope_theta = 150000},
+     .globals = rms_globals,
+     .layer = gptoss_layer,
+     .read = hearth_hf_read_gptoss},
     {.arch = "gemma3",
      .classes = {"Gemma3ForCausalLM", "Gemma3ForConditionalGeneration", "gemma3_text"},
+     .window_period = 6,
      .rope_by_kind = true,
      .defaults = {.n_vocab = 262208,
                   .n_ctx = 131072,

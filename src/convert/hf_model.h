@@ -22,7 +22,17 @@ enum hearth_hf_order {
     HEARTH_HF_COLUMNS,  // columns become rows: down by neuron
     HEARTH_HF_FIRST_HALF,
     HEARTH_HF_SECOND_HALF, // rows of a matrix that joins two
-    HEARTH_HF_ONE_MORE,    // numbers of a vector, plus 1
+    // Of two matrices or vectors whose rows alternate, the first and the second; the same of columns, which become
+    // rows.
+    HEARTH_HF_EVEN_ROWS,
+    HEARTH_HF_ODD_ROWS,
+    HEARTH_HF_EVEN_COLUMNS,
+    HEARTH_HF_ODD_COLUMNS,
+    // Of the matrix that makes keys and values of a latent vector, head by head: the rows of keys, which become
+    // columns, and those of values.
+    HEARTH_HF_KEYS_OF_BOTH,
+    HEARTH_HF_VALUES_OF_BOTH,
+    HEARTH_HF_ONE_MORE, // numbers of a vector, plus 1
     // Of the gated delta rule: heads of values that share a head of keys lie apart in a GGUF. Rows of such heads;
     // such rows behind those of queries and keys; a row, or number, for each head; the same, minus the exponential
     // of it; columns.
@@ -41,6 +51,9 @@ enum hearth_hf_need {
     HEARTH_HF_RECURS,      // and in those without; the others have none
     HEARTH_HF_LEADING,     // required in the first layers, which have no experts
     HEARTH_HF_EXPERTS,     // required in all others, where the model has experts; they have none
+    HEARTH_HF_SHARED,      // required in these, where there is one that all tokens use
+    HEARTH_HF_WHOLE_Q,     // required where queries are made in one step,
+    HEARTH_HF_TWO_STEP_Q,  // or in two
     HEARTH_HF_OWN_KEYS,    // required in layers that do not attend to keys of earlier ones,
     HEARTH_HF_OWN_VALUES,  // and in those of them whose values are not keys
     HEARTH_HF_TOKEN_GIVES, // required where tokens give each layer something beside the stream
@@ -59,7 +72,7 @@ struct hearth_hf_map {
 // What transformers takes where config.json is silent: a model that holds others, as those with images do, is saved
 // as the differences from these. 0, NULL: what most families have, or the file must say it.
 struct hearth_hf_defaults {
-    uint32_t n_vocab, n_ctx, n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff, window;
+    uint32_t n_vocab, n_ctx, n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff, window, n_dense;
     double norm_eps, rope_theta, rope_theta_window;
     double rope_share; // of each head
     const char *activation;
@@ -73,6 +86,10 @@ struct hearth_hf_family {
     const char *layers; // NULL: "layers."
     const char *activation; // of models of these classes, whatever config.json says; NULL: what that says
     bool layer_norm;        // in place of RMSNorm
+    uint32_t window_period; // of so many layers the last one has no window; 0: all are alike
+    bool latent;            // latent attention
+    bool mxfp4;             // experts may be in MXFP4 already
+    bool rope_exact;        // YaRN's ramp is not rounded to whole pairs
     bool rope_by_kind;      // layers with a window have a rotation of their own,
     bool window_heads;      // and heads of another size, and config.json says it of each layer
     bool rope_partial;      // a part of each head may rotate
@@ -99,8 +116,14 @@ struct hearth_hf_model {
     const struct hearth_hf_family *family;
     uint32_t n_vocab, n_ctx, n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff;
     uint32_t n_expert, n_expert_used, n_ff_exp; // 0: no experts
-    uint32_t n_dense, n_ff_shared;         // first layers without experts; of the one that all tokens use
-    double expert_scale;                   // 0: not given
+    uint32_t n_dense, n_ff_shared;  // first layers without experts; of the one that all tokens use
+    double expert_scale;            // 0: not given
+    uint32_t n_group, n_group_used; // of experts; 0: not given
+    uint32_t gating;                // as GGUF numbers the functions of routers; 0: the architecture's own
+    uint32_t n_extra;               // layers behind the others, which guess tokens ahead: left out
+    // Of latent attention: C, ranks of the queries' first step (0: there is one step), N and O as in struct
+    // hearth_layer; n_rot is R.
+    uint32_t rank, q_rank, still_dim, value_dim;
     uint32_t recurrent[4096 / 32];         // a bit for each layer that does not attend
     uint32_t n_taps, full_interval;        // of recurrent layers; 0: there are none
     uint32_t rec_keys, rec_heads, rec_dim; // of the gated delta rule
@@ -129,6 +152,7 @@ struct hearth_hf_model {
     uint32_t window_period;                               // 0: not given
     double low_freq_factor, high_freq_factor;             // llama3
     double beta_fast, beta_slow, attn_factor, ext_factor; // YaRN; 0: not given
+    double yarn_log;                                      // same: of scores, as GGUF has it
     uint32_t n_ctx_orig;
 };
 

@@ -17,7 +17,11 @@
 #define O200K(end, digits)                                                                                   \
     START UPPER "*" LOWER "+" end "|" START UPPER "+" LOWER "*" end "|" digits                               \
                 "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*" END
-#define CJK "[\xE4\xB8\x80-\xE9\xBE\xA5\xE0\xA0\x80-\xE4\xB8\x80\xEA\xB0\x80-\xED\x9F\xBF]+"
+#define MARKED_WORD(lines)                                                                                   \
+    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^" lines "\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+"   \
+    "| ?[\\p{P}\\p{S}]+[" lines "]*|\\s*[" lines "]+|\\s+(?!\\S)|\\s+"
+#define HAN_AND_KANA "[\xE4\xB8\x80-\xE9\xBE\xA5\xE3\x81\x80-\xE3\x82\x9F\xE3\x82\xA0-\xE3\x83\xBF]+"
+#define CJK          "[\xE4\xB8\x80-\xE9\xBE\xA5\xE0\xA0\x80-\xE4\xB8\x80\xEA\xB0\x80-\xED\x9F\xBF]+"
 
 // Steps in order, each on a line: "=" and an expression whose matches stand alone, or another step's name.
 static const struct {
@@ -28,10 +32,14 @@ static const struct {
     {"=" GPT2 "\n", "gpt-2", NULL},
     {"=" CL100K("\\p{N}{1,3}") "\n", "dbrx", "llama-bpe"},
     {"=" CL100K("\\p{N}") "\n", "qwen2", NULL},
+    {"=" CONTRACTIONS "|" START "[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*" END "\n",
+     "qwen35", NULL},
     {"=\\p{N}\n=" GPT2 "\n", "smollm", NULL},
     {"punctuation\n=" GPT2 "\n=\\p{N}+\n=[0-9][0-9][0-9]\n", "falcon", NULL},
     {"=[\r\n]\n=\\s?\\p{L}+\n=\\s?\\p{P}+\n=" CJK "\n=\\p{N}\n", "deepseek-coder", NULL},
     {"=[\\r\\n]\n=\\s?\\p{L}+\n=\\s?\\p{P}+\n=" CJK "\n=\\p{N}\n", "deepseek-coder", NULL},
+    {"=\\p{N}{1,3}\n=" HAN_AND_KANA "\n=" MARKED_WORD("\r\n") "\n", "deepseek-v3", NULL},
+    {"=\\p{N}{1,3}\n=" HAN_AND_KANA "\n=" MARKED_WORD("\\r\\n") "\n", "deepseek-v3", NULL},
     {"=" O200K("", "\\p{N}") "\n", NULL, "tekken"},
     {"=" O200K(CONTRACTIONS "?", "\\p{N}{1,3}") "\n", "gpt-4o", NULL},
 };

@@ -22,6 +22,9 @@ static int expect(const struct hearth_hf_model *m, const char *key, bool value, 
                        value ? "false" : "true");
 }
 
+// Functions of routers as GGUF numbers them.
+enum { SOFTMAX = 1, SIGMOID = 2 };
+
 static int read_experts(struct hearth_hf_model *m, const char *count, struct hearth_error *err)
 {
     const char *used = m->family->window_heads ? "top_k_experts" : "num_experts_per_tok";
@@ -401,6 +404,7 @@ int hearth_hf_read_lfm2moe(struct hearth_hf_model *m, struct hearth_error *err)
     m->n_expert_used = 4;
     m->n_ff_exp = 1792;
     m->n_dense = 2;
+    m->gating = SIGMOID;
     int rc = read_conv(m, err);
     if (!rc)
         rc = read_experts(m, "num_experts", err);
@@ -413,4 +417,127 @@ int hearth_hf_read_lfm2moe(struct hearth_hf_model *m, struct hearth_error *err)
     if (!rc)
         rc = expect_number(m, "routed_scaling_factor", 1, 1, err);
     return rc ? rc : expect(m, "norm_topk_prob", true, true, err);
+}
+
+// ---- latent attention
+
+// The ranks, and of heads what stays, what rotates, and values.
+static int read_latent(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    int rc = u32(m, "kv_lora_rank", true, &m->rank, err);
+    if (!rc)
+        rc = u32(m, "q_lora_rank", false, &m->q_rank, err);
+    if (!rc)
+        rc = u32(m, "qk_nope_head_dim", true, &m->still_dim, err);
+    if (!rc)
+        rc = u32(m, "qk_rope_head_dim", true, &m->n_rot, err);
+    if (!rc)
+        rc = u32(m, "v_head_dim", true, &m->value_dim, err);
+    if (!rc && (!m->rank || m->rank > 65536 || m->q_rank > 1 << 20 || !m->still_dim || m->still_dim > 4096 ||
+                !m->n_rot || m->n_rot % 2 || m->n_rot > 4096 || !m->value_dim || m->value_dim > 4096))
+        rc = hearth_fail(err, HEARTH_E_FORMAT,
+                         "%s: heads of %u and %u elements and values of %u, of rank %u, cannot be",
+                         m->config.path, m->still_dim, m->n_rot, m->value_dim, m->rank);
+    m->head_dim = m->still_dim + m->n_rot + m->n_rot % 2;
+    m->n_head_kv = 1; // the latent vector, for all heads
+    return rc ? rc : expect(m, "attention_bias", false, false, err);
+}
+
+// Layers without experts come first: so many, or as the list says.
+static int read_dense_layers(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    const json_t *types = json_object_get(m->config.root, "mlp_layer_types");
+    if (!json_is_array(types))
+        return u32(m, "first_k_dense_replace", false, &m->n_dense, err);
+    m->n_dense = 0;
+    for (size_t i = 0; i < json_array_size(types); i++) {
+        const bool dense = hearth_json_is(json_array_get(types, i), "dense");
+        if (dense ? m->n_dense != i : !hearth_json_is(json_array_get(types, i), "sparse"))
+            return hearth_fail(
+                err, HEARTH_E_UNSUPPORTED,
+                "%s: \"mlp_layer_types\": layers without experts behind others are not supported",
+                m->config.path);
+        m->n_dense += dense;
+    }
+    return HEARTH_OK;
+}
+
+// Experts, in groups or not, of which one that all tokens use is as large as so many others.
+static int read_grouped(struct hearth_hf_model *m, const char *function, struct hearth_error *err)
+{
+    uint32_t shared = 0;
+    const json_t *given = json_object_get(m->config.root, "scoring_func");
+    if (json_is_string(given) && !hearth_json_is(given, function))
+        return hearth_fail(err, HEARTH_E_UNSUPPORTED,
+                           "%s: \"scoring_func\": \"%.40s\" is not supported, %s is", m->config.path,
+                           json_string_value(given), function);
+    m->expert_scale = 1;
+    int rc = read_experts(m, "n_routed_experts", err);
+    if (!rc)
+        rc = u32(m, "moe_intermediate_size", true, &m->n_ff_exp, err);
+    if (!rc)
+        rc = u32(m, "n_shared_experts", false, &shared, err);
+    if (!rc)
+        rc = read_dense_layers(m, err);
+    if (!rc)
+        rc = u32(m, "n_group", false, &m->n_group, err);
+    if (!rc)
+        rc = u32(m, "topk_group", m->n_group > 0, &m->n_group_used, err);
+    if (!rc)
+        rc = hearth_json_f64(&m->config, m->config.root, "routed_scaling_factor", false, &m->expert_scale,
+                             err);
+    if (!rc)
+        rc = expect_number(m, "moe_layer_freq", 1, 1, err);
+    if (!rc && (shared > 4096 || m->n_ff_exp > 1 << 20 || m->n_dense > m->n_layer ||
+                (m->n_group && (m->n_expert % m->n_group || m->n_group_used > m->n_group))))
+        rc = hearth_fail(err, HEARTH_E_FORMAT,
+                         "%s: %u experts in %u groups, of which %u count, behind %u of %u layers cannot be",
+                         m->config.path, m->n_expert, m->n_group, m->n_group_used, m->n_dense, m->n_layer);
+    m->n_ff_shared = shared * m->n_ff_exp;
+    return rc;
+}
+
+int hearth_hf_read_deepseek_v2(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    const json_t *method = json_object_get(m->config.root, "topk_method");
+    m->gating = SOFTMAX;
+    m->renorm = false;
+    int rc = read_latent(m, err);
+    if (!rc)
+        rc = read_grouped(m, "softmax", err);
+    if (!rc && !hearth_json_is(method, "group_limited_greedy") && m->n_group > 1)
+        m->n_group = m->n_group_used = 1; // which the model does not look at
+    return rc ? rc : expect(m, "norm_topk_prob", false, false, err);
+}
+
+int hearth_hf_read_deepseek_v3(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    m->gating = SIGMOID;
+    int rc = read_latent(m, err);
+    if (!rc)
+        rc = read_grouped(m, "sigmoid", err);
+    if (!rc)
+        rc = u32(m, "num_nextn_predict_layers", false, &m->n_extra, err);
+    if (!rc && m->n_extra > 64)
+        rc = hearth_fail(err, HEARTH_E_FORMAT, "%s: \"num_nextn_predict_layers\" %u cannot be",
+                         m->config.path, m->n_extra);
+    if (!rc)
+        rc = expect(m, "rope_interleave", true, true, err);
+    return rc ? rc : hearth_json_bool(&m->config, m->config.root, "norm_topk_prob", &m->renorm, err);
+}
+
+// ---- gpt-oss
+
+int hearth_hf_read_gptoss(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    m->n_ff_exp = m->n_ff;
+    if (m->rope != HEARTH_HF_ROPE_YARN)
+        return hearth_fail(err, HEARTH_E_UNSUPPORTED, "%s: \"rope_scaling\" must be there, and YaRN",
+                           m->config.path);
+    int rc = read_experts(m, "num_local_experts", err);
+    if (!rc)
+        rc = expect_number(m, "swiglu_alpha", 1.702, 1.702, err);
+    if (!rc)
+        rc = expect_number(m, "swiglu_limit", 7, 7, err);
+    return rc ? rc : expect(m, "attention_bias", true, true, err);
 }

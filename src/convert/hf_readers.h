@@ -7,10 +7,13 @@
 
 // Each reads from config.json, whose general part is in *m, what its family alone has. HEARTH_E_UNSUPPORTED: a
 // setting that Hearth does not run, by name. HEARTH_E_FORMAT: one that cannot be.
+int hearth_hf_read_deepseek_v2(struct hearth_hf_model *m, struct hearth_error *err);
+int hearth_hf_read_deepseek_v3(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_falcon(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_gemma3(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_gemma4(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_gemma4_unified(struct hearth_hf_model *m, struct hearth_error *err);
+int hearth_hf_read_gptoss(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_lfm2(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_lfm2moe(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_mixtral(struct hearth_hf_model *m, struct hearth_error *err);

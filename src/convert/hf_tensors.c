@@ -23,9 +23,13 @@ struct finding {
 };
 
 // A name in the checkpoint.
+#define MAX_NAME 256
 struct name {
-    char text[256];
+    char text[MAX_NAME];
 };
+
+// How the name of a tensor with blocks in MXFP4 ends.
+#define BLOCKS "_blocks"
 
 static int no_memory(const struct finding *f)
 {
@@ -129,15 +133,23 @@ static uint64_t size_of(const struct hearth_hf_model *m, enum hearth_dim dim, in
         return 2 * (uint64_t)m->rec_heads;
     case HEARTH_DIM_REC_HEAD:
         return m->rec_dim;
-    case HEARTH_DIM_RANK:
     case HEARTH_DIM_Q_RANK:
+        return m->q_rank;
     case HEARTH_DIM_LATENT:
+        return m->rank;
     case HEARTH_DIM_LATENT_KEY:
+        return (uint64_t)m->rank + m->n_rot;
     case HEARTH_DIM_STILL:
+        return m->still_dim;
     case HEARTH_DIM_HEADS_QUERY:
+        return (uint64_t)m->n_head * (m->still_dim + m->n_rot);
     case HEARTH_DIM_HEADS_BOTH:
+        return (uint64_t)m->n_head * (m->still_dim + m->value_dim);
     case HEARTH_DIM_HEADS_VALUE:
+        return (uint64_t)m->n_head * m->value_dim;
     case HEARTH_DIM_VALUE:
+        return m->value_dim;
+    case HEARTH_DIM_RANK:
         break;
     }
     return 0; // any
@@ -237,26 +249,127 @@ static bool fits(const struct hearth_source_tensor *s, struct shape want, bool v
     return true;
 }
 
+// Where the matrices of a tensor lie in the checkpoint's.
+struct layout {
+    struct shape stored;
+    uint64_t rows, cols;  // of each matrix
+    uint64_t first, next; // elements: where the first one begins, and from one to the next
+    uint32_t step;        // as in struct hearth_hf_piece
+    enum hearth_hf_order order;
+};
+
+static struct layout layout_of(const struct hearth_hf_model *m, enum hearth_hf_order order, struct shape want)
+{
+    struct layout l = {want, want.rows, want.cols, 0, want.rows * want.cols, 1, order};
+    switch (order) {
+    case HEARTH_HF_SECOND_HALF:
+        l.first = want.rows * want.cols;
+        /* fallthrough */
+    case HEARTH_HF_FIRST_HALF:
+        l.order = HEARTH_HF_SAME;
+        l.stored.rows *= 2;
+        l.next *= 2;
+        break;
+    case HEARTH_HF_EVEN_ROWS:
+    case HEARTH_HF_ODD_ROWS:
+        l.first = order == HEARTH_HF_ODD_ROWS ? want.cols : 0;
+        l.order = HEARTH_HF_SAME;
+        l.stored.rows *= 2;
+        l.next *= 2;
+        l.step = 2;
+        break;
+    case HEARTH_HF_COLUMNS:
+        l.stored = (struct shape){want.cols, want.rows, want.each};
+        l.rows = want.cols;
+        l.cols = want.rows;
+        break;
+    case HEARTH_HF_EVEN_COLUMNS:
+    case HEARTH_HF_ODD_COLUMNS:
+        l.stored = (struct shape){want.cols, 2 * want.rows, want.each};
+        l.rows = want.cols;
+        l.cols = want.rows;
+        l.first = order == HEARTH_HF_ODD_COLUMNS;
+        l.next *= 2;
+        l.step = 2;
+        l.order = HEARTH_HF_COLUMNS;
+        break;
+    case HEARTH_HF_KEYS_OF_BOTH:
+    case HEARTH_HF_VALUES_OF_BOTH: {
+        const bool keys = order == HEARTH_HF_KEYS_OF_BOTH;
+        l.stored = (struct shape){want.each * (m->still_dim + m->value_dim), m->rank, 1};
+        l.rows = keys ? m->still_dim : m->value_dim;
+        l.cols = m->rank;
+        l.first = keys ? 0 : (uint64_t)m->still_dim * m->rank;
+        l.next = (uint64_t)(m->still_dim + m->value_dim) * m->rank;
+        l.order = keys ? HEARTH_HF_COLUMNS : HEARTH_HF_SAME;
+        break;
+    }
+    default:
+        break;
+    }
+    return l;
+}
+
+// The scales of blocks of numbers in MXFP4: [matrices][rows][blocks of 32] beside [matrices][rows][blocks][16 bytes].
+static int find_scales(const struct finding *f, const struct hearth_source_tensor *s, struct shape stored,
+                       const struct hearth_source_tensor **scales)
+{
+    char name[MAX_NAME];
+    const size_t n = strlen(s->name) - strlen(BLOCKS);
+    snprintf(name, sizeof name, "%.*s_scales", (int)n, s->name);
+    *scales = hearth_checkpoint_find(f->c, name);
+    if (!*scales)
+        return hearth_fail(f->err, HEARTH_E_FORMAT, "%s: tensor %s is missing", f->m->folder, name);
+    const uint64_t dims[] = {stored.each, stored.rows, stored.cols / 32, 16};
+    const struct hearth_source_tensor *both[] = {s, *scales};
+    for (uint32_t i = 0; i < 2; i++) {
+        bool ok = both[i]->n_dims == 4 - i && !strcmp(both[i]->type_name, "U8") &&
+                  both[i]->bytes == both[i]->n_elements && stored.cols % 32 == 0;
+        for (uint32_t k = 0; k < 4 - i && ok; k++)
+            ok = both[i]->dims[k] == dims[k];
+        if (!ok)
+            return hearth_fail(f->err, HEARTH_E_FORMAT,
+                               "%s: tensor %.200s has not the bytes of %" PRIu64 " matrices [%" PRIu64
+                               ", %" PRIu64 "] in MXFP4, which fit config.json",
+                               hearth_file_path(both[i]->file), both[i]->name, stored.each, stored.rows,
+                               stored.cols);
+    }
+    f->used[hearth_checkpoint_index(f->c, *scales)] = true;
+    return HEARTH_OK;
+}
+
+static bool ends_with(const char *name, const char *end)
+{
+    const size_t n = strlen(name), k = strlen(end);
+    return n >= k && !strcmp(name + n - k, end);
+}
+
 static int add_pieces(struct finding *f, const struct hearth_hf_map *map,
                       const struct hearth_source_tensor *s, struct shape want, bool vector)
 {
-    const bool half = map->order == HEARTH_HF_FIRST_HALF || map->order == HEARTH_HF_SECOND_HALF;
-    const struct shape stored = {half ? 2 * want.rows : want.rows, want.cols, want.each};
-    if (!fits(s, stored, vector))
-        return wrong_shape(f, s, stored.rows, stored.cols);
-    int rc = check_type(f, s);
-    const uint64_t rows = want.rows ? want.rows : s->dims[0], cols = want.cols ? want.cols : s->dims[1];
-    const uint64_t all = half ? 2 * rows * cols : rows * cols;
-    const uint64_t skipped = map->order == HEARTH_HF_SECOND_HALF ? rows * cols : 0;
+    const struct layout any = layout_of(f->m, map->order, want);
+    const struct hearth_source_tensor *scales = NULL;
+    int rc = HEARTH_OK;
+    if (ends_with(map->from, BLOCKS))
+        rc = find_scales(f, s, any.stored, &scales);
+    else
+        rc = fits(s, any.stored, vector) ? check_type(f, s)
+                                         : wrong_shape(f, s, any.stored.rows, any.stored.cols);
+    if (rc)
+        return rc;
+    want.rows = want.rows ? want.rows : s->dims[0]; // ranks of predictors
+    want.cols = want.cols ? want.cols : s->dims[1];
+    const struct layout l = layout_of(f->m, map->order, want);
     for (uint64_t i = 0; i < want.each && !rc; i++)
-        rc = add_piece(f, (struct hearth_hf_piece){s, i * all + skipped, rows, cols});
+        rc = add_piece(f, (struct hearth_hf_piece){s, scales, l.first + i * l.next, l.rows, l.cols, l.step});
+    f->out->items[f->out->n - 1].order = l.order;
     f->used[hearth_checkpoint_index(f->c, s)] = true;
     return rc;
 }
 
 // Sets the tensor's shape from its pieces. Predictors of experts share a tensor, so their ranks must be
 // equal.
-static int set_shape(struct finding *f, struct hearth_hf_tensor *t, bool vector, bool experts)
+static int set_shape(struct finding *f, struct hearth_hf_tensor *t, bool vector, bool each)
 {
     const struct hearth_hf_piece *p = &f->out->pieces[t->first_piece];
     for (size_t i = 1; i < t->n_pieces; i++)
@@ -266,10 +379,12 @@ static int set_shape(struct finding *f, struct hearth_hf_tensor *t, bool vector,
                 "%s: tensor %.200s: predictors of different ranks in one layer are not supported",
                 hearth_file_path(p[i].from->file), p[i].from->name);
     const bool turned = t->order == HEARTH_HF_COLUMNS;
-    t->n_dims = vector ? 1 : experts ? 3 : 2;
+    t->is_vectors = vector;
+    t->n_dims = (vector ? 1u : 2u) + each;
     t->ne[0] = vector || turned ? p[0].rows : p[0].cols;
     t->ne[1] = vector ? 1 : turned ? p[0].cols : p[0].rows;
-    t->ne[2] = experts ? t->n_pieces : 1;
+    if (each)
+        t->ne[t->n_dims - 1] = t->n_pieces;
     return HEARTH_OK;
 }
 
@@ -286,20 +401,19 @@ static int add(struct finding *f, const struct hearth_hf_map *map, int layer,
     if (!b)
         return hearth_fail(f->err, HEARTH_E_UNSUPPORTED, "%s: architecture %s has no tensor %s (%.200s)",
                            hearth_file_path(s->file), f->arch->name, map->to, s->name);
-    const bool vector = b->n == HEARTH_DIM_NONE, experts = hearth_need_is_each(b->need);
+    const bool of_experts = hearth_need_is_each(b->need) || b->need == HEARTH_EACH_VECTOR;
+    const bool each = of_experts || b->need == HEARTH_EACH_HEAD;
+    const bool vector = b->n == HEARTH_DIM_NONE || b->need == HEARTH_EACH_VECTOR;
     const bool separate = strchr(map->from, '#') != NULL, turned = f->out->has_predictors && is_down(map->to);
     struct shape want = {size_of(f->m, b->n, layer), size_of(f->m, b->k, layer), 1};
     if (vector)
         want = (struct shape){want.cols, 1, 1};
-    if (experts && !separate)
-        want.each = f->m->n_expert;
-    const char *to = !turned ? map->to : experts ? "ffn_down_t_exps.weight" : "ffn_down_t.weight";
+    if (each && !separate)
+        want.each = of_experts ? f->m->n_expert : f->m->n_head;
+    const char *to = !turned ? map->to : each ? "ffn_down_t_exps.weight" : "ffn_down_t.weight";
     struct hearth_hf_tensor *t = add_tensor(f, to, layer);
     if (!t)
         return no_memory(f);
-    t->order = turned                                                                      ? HEARTH_HF_COLUMNS
-               : map->order == HEARTH_HF_FIRST_HALF || map->order == HEARTH_HF_SECOND_HALF ? HEARTH_HF_SAME
-                                                                                           : map->order;
     int rc = add_pieces(f, map, s, want, vector);
     for (uint32_t e = 1; e < f->m->n_expert && separate && !rc; e++) {
         s = find(f, map, layer, e);
@@ -307,7 +421,9 @@ static int add(struct finding *f, const struct hearth_hf_map *map, int layer,
                : hearth_fail(f->err, HEARTH_E_FORMAT, "%s: tensor %s is missing", f->m->folder,
                              name_of(f, map->from, layer, e).text);
     }
-    return rc ? rc : set_shape(f, t, vector, experts);
+    if (turned)
+        t->order = HEARTH_HF_COLUMNS;
+    return rc ? rc : set_shape(f, t, vector, each);
 }
 
 static bool may_be_missing(const struct finding *f, const struct hearth_hf_map *map)
@@ -330,6 +446,12 @@ static bool applies(const struct finding *f, const struct hearth_hf_map *map, in
         return at < f->m->n_dense;
     case HEARTH_HF_EXPERTS:
         return f->m->n_expert && at >= f->m->n_dense;
+    case HEARTH_HF_SHARED:
+        return f->m->n_ff_shared && at >= f->m->n_dense;
+    case HEARTH_HF_WHOLE_Q:
+        return !f->m->q_rank;
+    case HEARTH_HF_TWO_STEP_Q:
+        return f->m->q_rank;
     case HEARTH_HF_OWN_KEYS:
         return !hearth_hf_borrows(f->m, at);
     case HEARTH_HF_OWN_VALUES:
@@ -407,12 +529,6 @@ static int add_rope_factors(struct finding *f)
 
 // ---- all
 
-static bool ends_with(const char *name, const char *end)
-{
-    const size_t n = strlen(name), k = strlen(end);
-    return n >= k && !strcmp(name + n - k, end);
-}
-
 // Where the text's tensors have a prefix of their own, those without it are an image's.
 static bool is_of_images(const struct finding *f, const char *name)
 {
@@ -434,10 +550,21 @@ static bool is_spare(const struct finding *f, const char *name)
     return false;
 }
 
+// Of a layer that guesses tokens ahead.
+static bool is_extra(const struct finding *f, const char *name)
+{
+    for (uint32_t i = f->m->n_layer; i < f->m->n_layer + f->m->n_extra; i++) {
+        const struct name layer = name_of(f, "", (int)i, 0);
+        if (!strncmp(name, layer.text, strlen(layer.text)))
+            return true;
+    }
+    return false;
+}
+
 // Tables that the code can compute, from old checkpoints; and predictors, where others are given.
 static bool is_needless(const struct finding *f, const char *name)
 {
-    return is_spare(f, name) || ends_with(name, ".rotary_emb.inv_freq") ||
+    return is_spare(f, name) || is_extra(f, name) || ends_with(name, ".rotary_emb.inv_freq") ||
            ends_with(name, ".attention.masked_bias") ||
            ends_with(name, ".self_attention.maybe_rotary.inv_freq") || is_of_images(f, name) ||
            (f->predictors_given && strstr(name, ".predictor.fc"));
@@ -569,6 +696,12 @@ uint64_t hearth_hf_source_row(const struct hearth_hf_model *m, enum hearth_hf_or
     case HEARTH_HF_COLUMNS:
     case HEARTH_HF_FIRST_HALF:
     case HEARTH_HF_SECOND_HALF:
+    case HEARTH_HF_EVEN_ROWS:
+    case HEARTH_HF_ODD_ROWS:
+    case HEARTH_HF_EVEN_COLUMNS:
+    case HEARTH_HF_ODD_COLUMNS:
+    case HEARTH_HF_KEYS_OF_BOTH:
+    case HEARTH_HF_VALUES_OF_BOTH:
     case HEARTH_HF_ONE_MORE:
     case HEARTH_HF_VALUE_COLUMNS:
         break;

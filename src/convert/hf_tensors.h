@@ -8,14 +8,19 @@
 // A matrix [rows][cols] within a tensor of the checkpoint; a vector is a column.
 struct hearth_hf_piece {
     const struct hearth_source_tensor *from;
+    // Scales of `from`, whose numbers are MXFP4 with two in a byte; they lie at the same places. NULL: it has plain
+    // numbers.
+    const struct hearth_source_tensor *scales;
     uint64_t first; // element of `from`
     uint64_t rows, cols;
+    uint32_t step; // so many rows of `from` for one of these; where columns become rows, columns
 };
 
 struct hearth_hf_tensor {
     char name[64];
     uint32_t n_dims;
     uint64_t ne[4];
+    bool is_vectors;              // a vector, or one for each expert
     enum hearth_hf_order order;   // of the rows of each piece; halves are pieces of their own, in order
     size_t first_piece, n_pieces; // one after the other
     const float *values;          // numbers that are in no file [ne[0]]; then there are no pieces

@@ -338,8 +338,40 @@ MODELS |= {
         "gemma4", "float16", {},
     ),
 }  # fmt: skip
+# Keys and values come of a latent vector. The first layer has no experts.
+LATENT = dict(
+    GROUPED, num_key_value_heads=4, kv_lora_rank=8, qk_rope_head_dim=4, qk_nope_head_dim=8, v_head_dim=6, moe_intermediate_size=16,
+    n_routed_experts=8, num_experts_per_tok=3,
+)  # fmt: skip
+SINKS = dict(GROUPED, head_dim=8, num_hidden_layers=2, sliding_window=4, num_local_experts=4, num_experts_per_tok=2,
+             rope_parameters=dict(YARN, truncate=False, beta_fast=32.0, beta_slow=1.0))  # fmt: skip
+MODELS |= {
+    "deepseek-v2": (
+        tf.DeepseekV2ForCausalLM,
+        dict(LATENT, q_lora_rank=None, n_shared_experts=2, first_k_dense_replace=1, n_group=4, topk_group=2,
+             topk_method="group_limited_greedy", routed_scaling_factor=1.5, norm_topk_prob=False,
+             rope_parameters=dict(YARN, mscale=0.7, mscale_all_dim=0.7)),
+        "qwen", "bfloat16", dict(config={"scoring_func": "softmax", "moe_layer_freq": 1}),
+    ),
+    "deepseek-v3": (
+        tf.DeepseekV3ForCausalLM,
+        dict(LATENT, q_lora_rank=8, n_shared_experts=1, first_k_dense_replace=1, n_group=4, topk_group=2, norm_topk_prob=True,
+             routed_scaling_factor=2.5, rope_interleave=True, num_nextn_predict_layers=1,
+             rope_parameters=dict(YARN, mscale=1.0, mscale_all_dim=1.0, beta_fast=32.0, beta_slow=1.0)),
+        "llama3", "bfloat16", dict(config={"scoring_func": "sigmoid", "num_nextn_predict_layers": 1}, ahead=2),
+    ),
+    "glm-lite": (
+        tf.Glm4MoeLiteForCausalLM,
+        dict(LATENT, num_attention_heads=2, num_key_value_heads=2, q_lora_rank=8, v_head_dim=12, n_shared_experts=1, n_group=1,
+             topk_group=1, norm_topk_prob=True, routed_scaling_factor=1.8, rope_interleave=True),
+        "llama3", "float16", dict(config={"first_k_dense_replace": 1}),
+    ),
+    "gpt-oss": (tf.GptOssForCausalLM, dict(SINKS, intermediate_size=32), "llama3", "bfloat16", {}),
+    "gpt-oss-mxfp4": (tf.GptOssForCausalLM, dict(SINKS, hidden_size=64, intermediate_size=32), "llama3", "bfloat16", dict(mxfp4=True)),
+}  # fmt: skip
 KNOWN_TO_LLAMA_CPP = {"llama", "llama-biases", "mistral", "mixtral", "qwen2", "qwen3", "qwen3moe", "falcon-7b", "falcon-40b",
-                      "gemma4", "gemma4-e", "gemma4-moe"}  # fmt: skip
+                      "gemma4", "gemma4-e", "gemma4-moe", "deepseek-v2", "deepseek-v3", "glm-lite", "gpt-oss",
+                      "gpt-oss-mxfp4"}  # fmt: skip
 DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "bin": torch.float16, "sharded": torch.bfloat16}
 
 
@@ -411,9 +443,35 @@ def original_names(model):
     return out, config
 
 
+MXFP4 = torch.tensor([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0])
+
+
+def to_mxfp4(model, rng):
+    """Gives experts random numbers in MXFP4. Returns what checkpoints have of them: blocks [expert][row][block][16], two
+    neighbours in a byte, and scales [expert][row][block], where rows are the model's columns."""
+    out = {}
+    for name, p in model.named_parameters():
+        if name.endswith(("experts.gate_up_proj", "experts.down_proj")):
+            n, inputs, rows = p.shape
+            codes = torch.from_numpy(rng.randint(0, 16, (n, rows, inputs // 32, 32)).astype(np.uint8))
+            scales = torch.from_numpy(rng.randint(121, 125, (n, rows, inputs // 32)).astype(np.uint8))
+            values = MXFP4[codes.long()] * torch.exp2(scales.float() - 127).unsqueeze(-1)
+            p.data = values.reshape(n, rows, inputs).transpose(1, 2).contiguous()
+            out[name + "_blocks"] = codes[..., 0::2] | codes[..., 1::2] << 4
+            out[name + "_scales"] = scales
+    return out
+
+
+def ahead_tensors(rng, cfg, layer):
+    """Of a layer that guesses tokens ahead, which nothing uses."""
+    names = ("eh_proj", "embed_tokens", "shared_head.head", "self_attn.o_proj")
+    return {f"model.layers.{layer}.{n}.weight": torch.from_numpy(rng.standard_normal((4, cfg.hidden_size)).astype(np.float32))
+            for n in names}  # fmt: skip
+
+
 def store(folder, tensors, how):
     if how in DTYPES:
-        tensors = {k: v.to(DTYPES[how]) for k, v in tensors.items()}
+        tensors = {k: v if v.dtype == torch.uint8 else v.to(DTYPES[how]) for k, v in tensors.items()}
     tensors = {k: v.contiguous() for k, v in tensors.items()}
     if how == "bin":
         torch.save(tensors, os.path.join(folder, "pytorch_model.bin"))
@@ -443,13 +501,17 @@ def convert_with_llama_cpp(folder, pre):
     TextModel.get_vocab_base_pre = lambda self, tokenizer: pre
     load = ModelBase.load_hparams
     raw = json.load(open(os.path.join(folder, "config.json")))
-    if raw.get("model_type", "").startswith("gemma4"):  # as it is: transformers would change what published files say
-        ModelBase.load_hparams = staticmethod(lambda *_: dict(raw))
+    if raw.get("model_type", "").startswith(("gemma4", "deepseek", "glm4_moe_lite")):  # as it is: transformers would change what published files say
+        ModelBase.load_hparams = staticmethod(lambda *_, **__: dict(raw))
     hparams = ModelBase.load_hparams(Path(folder), False)
     cls = get_model_class(get_model_architecture(hparams, ModelType.TEXT))
-    with torch.inference_mode():
-        cls(Path(folder), gguf.LlamaFileType.MOSTLY_F16, Path(out)).write()
-    ModelBase.load_hparams = load
+    if raw.get("model_type") == "glm4_moe_lite":  # whose published vocabulary has tokens that this one lacks
+        cls.set_vocab = cls._set_vocab_gpt2
+    try:
+        with torch.inference_mode():
+            cls(Path(folder), gguf.LlamaFileType.MOSTLY_F16, Path(out)).write()
+    finally:
+        ModelBase.load_hparams = load
     return out
 
 
@@ -520,6 +582,7 @@ def make(name, out, with_llama_cpp):
     model = model_class(model_class.config_class(**dict(settings, **ids))).eval()
     seed = 3 + sum(map(ord, name))
     fill(model, np.random.RandomState(seed))
+    packed = to_mxfp4(model, np.random.RandomState(seed)) if extra.get("mxfp4") else {}
     if how in DTYPES:
         for p in model.parameters():
             p.data = p.data.to(DTYPES[how]).float()
@@ -532,6 +595,12 @@ def make(name, out, with_llama_cpp):
     config = {k: v for k, v in config.items() if k not in ("transformers_version", "use_cache", "dtype", "initializer_range")}
     if extra.get("published"):
         publish(config, settings)
+    config |= extra.get("config", {})
+    if packed:
+        tensors = {k: v for k, v in tensors.items() if k + "_blocks" not in packed} | packed
+        config["quantization_config"] = {"modules_to_not_convert": ["lm_head"], "quant_method": "mxfp4"}
+    if "ahead" in extra:
+        tensors |= ahead_tensors(np.random.RandomState(seed), model.config, extra["ahead"])
     tensors |= spare_tensors(np.random.RandomState(seed), model.config, extra.get("spare", ()))
     if name == "falcon-7b": # llama.cpp's converter takes it as the number of KV heads; transformers does not look at it
         config["num_kv_heads"] = 1
