@@ -127,7 +127,7 @@ static const struct page pages[] = {
     {HEARTH_CMD_SYNTH,
      "Writes a model of a known shape with made-up weights, to measure with. Its text\n"
      "means nothing. PRESET: mistral-7b-dense, turbosparse-mistral-7b, qwen3-30b-a3b\n"
-     "and more (hearth synth list).",
+     "and more (hearth synth list). OUT: PRESET.gguf here, if it is not given.",
      {{"--drift", "neighbours share less, as in trained models"},
       {"-q", "only warnings and errors on standard error"}}},
     {HEARTH_CMD_PROFILE,

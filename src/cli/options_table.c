@@ -646,8 +646,8 @@ const struct hearth_command hearth_command_table[] = {
      SYNTH,
      {{"PRESET", AT(preset)}, {"[OUT]", AT(out)}},
      "write a synthetic model of a known shape",
-     "Writes to the new file OUT a model with the exact shape of PRESET, for measuring speed and memory "
-     "where "
+     "Writes to the new file OUT (default: PRESET.gguf in the current folder) a model with the exact shape of PRESET, for "
+     "measuring speed and memory where "
      "the real weights cannot be had. The text it makes means nothing, but the neurons and experts that its "
      "tokens use are as many, and repeat as often, as in such models. OUT appears only when it is "
      "complete.\n\n"
@@ -659,6 +659,7 @@ const struct hearth_command hearth_command_table[] = {
      "tiny-opt, tiny-falcon, tiny-qwen3-moe, tiny-gpt-oss, tiny-qwen3.6, tiny-glm-flash, tiny-gemma-4-e, "
      "tiny-gemma-4-moe.",
      "hearth synth list\n"
+     "hearth synth small-turbosparse\n"
      "hearth synth mistral-7b-dense mistral-7b-dense-Q4_0.gguf",
      hearth_cmd_synth},
     {"profile", PROFILE, MODEL_ONLY, "count how often each neuron of a model is active",

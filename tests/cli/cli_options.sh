@@ -267,8 +267,15 @@ while read -r preset _; do # whether it says which have predictors
     listed=$(grep "^$preset " "$tmp/presets" | grep -c "predictors")
     [ "$listed" = "$(grep -cm 1 -E 'fc1|predictors  +look' "$tmp/out")" ] || fail "synth list about predictors of $preset"
 done < <(grep ^tiny "$tmp/presets")
-run 2 synth tiny-dense
-err_has "OUT is missing"
+mkdir "$tmp/here"
+cd "$tmp/here" || exit 1
+run 0 synth tiny-dense
+err_has "tiny-dense.gguf: "
+err_has "hearth run tiny-dense.gguf"
+run 1 synth tiny-dense # what nobody named is not written over
+err_has "tiny-dense.gguf is there: to write it anew, hearth synth tiny-dense tiny-dense.gguf"
+run 0 synth tiny-dense tiny-dense.gguf
+cd "$OLDPWD" || exit 1
 run 1 synth tiny-dense "$tmp/new.gguf" --early-predictors
 err_has "tiny-dense has no predictors"
 run 0 run "$model" --version
