@@ -62,15 +62,35 @@ static double hit_rate(const struct hearth_streaming_stats *t)
     return share(t->neuron_hits + t->neuron_late_hits + t->expert_hits, asked(t));
 }
 
-static void print_streaming(const struct hearth_run_stats *s)
+// Whether it was stopped before all of the prompt was evaluated.
+static bool ended_in_prompt(const struct hearth_run_stats *s)
+{
+    return s->session.prompt_tokens < s->n_prompt;
+}
+
+// "6.1 MiB for a token; waited for storage 12 % of the time; ", or the same of as much of the prompt as there was.
+static void describe_reads(const struct hearth_run_stats *s, char *out, size_t size)
 {
     const struct hearth_stats *e = &s->session;
     const struct hearth_streaming_stats *t = &s->streaming;
-    char read[100] = "", cache[100] = "", bytes[32], memory[80];
-    hearth_cli_format_bytes(bytes, sizeof bytes, (uint64_t)share(t->step_read_bytes, e->step_tokens));
-    if (e->step_tokens)
-        snprintf(read, sizeof read, "%s for a token; waited for storage %.0f %% of the time; ", bytes,
-                 100 * share(t->step_wait_ns, e->step_ns));
+    const bool in_prompt = ended_in_prompt(s);
+    char bytes[32];
+    *out = '\0';
+    if (!in_prompt && !e->step_tokens)
+        return;
+    hearth_cli_format_bytes(bytes, sizeof bytes,
+                            in_prompt ? t->prompt_read_bytes
+                                      : (uint64_t)share(t->step_read_bytes, e->step_tokens));
+    snprintf(out, size, "%s%s; waited for storage %.0f %% of the time; ", bytes,
+             in_prompt ? "" : " for a token",
+             100 * (in_prompt ? share(t->prompt_wait_ns, e->prompt_ns) : share(t->step_wait_ns, e->step_ns)));
+}
+
+static void print_streaming(const struct hearth_run_stats *s)
+{
+    const struct hearth_streaming_stats *t = &s->streaming;
+    char read[100], cache[100] = "", memory[80];
+    describe_reads(s, read, sizeof read);
     if (asked(t))
         snprintf(cache, sizeof cache, "%.1f %% of the %s asked for were in the cache or on their way; ",
                  100 * hit_rate(t), t->experts ? "experts" : "neurons");
@@ -114,10 +134,10 @@ static void print_speeds(const struct hearth_run_stats *s)
         snprintf(seed, sizeof seed, "; seeds from %u on", s->seed);
     else if (s->random)
         snprintf(seed, sizeof seed, "; seed %u", s->seed);
-    if (e->prompt_tokens < s->n_prompt)
-        hearth_cli_info("stopped in the prompt, after %llu of %llu tokens%s",
+    if (ended_in_prompt(s))
+        hearth_cli_info("stopped in the prompt, after %llu of %llu tokens and %.1f s%s",
                         (unsigned long long)e->prompt_tokens, (unsigned long long)s->n_prompt,
-                        prompt + strcspn(prompt, ","));
+                        (double)e->prompt_ns / 1e9, prompt + strcspn(prompt, ","));
     else
         hearth_cli_info("prompt %s; generated %s%s", prompt, generated, s->generated ? seed : "");
 }
@@ -127,7 +147,7 @@ void hearth_run_stats_print(const struct hearth_run_stats *s)
     print_speeds(s);
     if (s->verbose && s->session.steps)
         hearth_cli_info("%.1f GB/s of weights while generating", gb_per_second(s));
-    if (s->streaming.io && s->session.prompt_tokens)
+    if (s->streaming.io && s->session.prompt_ns)
         print_streaming(s);
     if (s->streaming.io && s->session.step_tokens && s->forecast)
         print_forecast(s);

@@ -80,8 +80,8 @@ for columns in 36 52 120; do
     fits
     grep -q '\^C' "$tmp/out" && fail "Ctrl-C left something on the terminal of $columns columns"
     grep -q "hearth: stopped in the prompt" "$tmp/raw" || fail "nothing says that the prompt was stopped"
-    [ $columns -lt 120 ] || grep -q "stopped in the prompt, after [0-9]* of [0-9]* tokens" "$tmp/raw" ||
-        fail "how much of the prompt was evaluated"
+    [ $columns -lt 120 ] || grep -q "stopped in the prompt, after [0-9]* of [0-9]* tokens and [0-9.]* s" "$tmp/raw" ||
+        fail "how much of the prompt was evaluated, and in what time"
 done
 play 130 -z "prompt " -s "prompt " -c "tok/s" "$hearth" "${long[@]}" -n 3
 grep -qxF "[stopped]" "$tmp/raw" || fail "Ctrl-Z left something on the terminal"
@@ -227,6 +227,11 @@ run 0 synth tiny-turbosparse "$tmp/sparse.gguf" -q
 text 3000 >"$tmp/short"
 run 0 profile "$tmp/sparse.gguf" -f "$tmp/short" -o "$tmp/sparse.profile" -c 64 -q
 run 0 pack "$tmp/sparse.gguf" "$tmp/sparse.hearth.gguf" --profile "$tmp/sparse.profile" -q
+# A prompt that was stopped before any of it was evaluated has been read for all the same. 1 MB/s takes seconds for it.
+play 130 -w 120 -s "prompt " -c "prompt " "$hearth" run "$tmp/sparse.hearth.gguf" -p a -n 3 --ram min --throttle 1000,1
+grep -qE "stopped in the prompt, after 0 of [0-9]+ tokens? and [0-9.]+ s" "$tmp/raw" || fail "the time of a prompt stopped at once"
+grep -qE "read by [a-z_]+: [0-9.]+ [KM]iB; waited for storage [0-9]+ % of the time; [0-9.]+ MiB of memory" "$tmp/raw" ||
+    fail "what was read for a prompt stopped at once"
 play 0 -h 100 "$hearth" inspect "$tmp/sparse.hearth.gguf"
 fits
 play 0 "$hearth" plan "$tmp/sparse.hearth.gguf" --machine oneplus-12 -c 256 --ram min
