@@ -393,24 +393,58 @@ static int refuse_speed(struct planning *g, double best)
                             ram, *measured ? " (this machine as " : "", measured, *measured ? ")" : "");
 }
 
+// Whether a context of n tokens fits a budget.
+static bool context_fits(const struct planning *g, const struct hearth_session_params *params, int n,
+                         uint64_t ram)
+{
+    struct hearth_outlook_params smaller = {.session = *params, .probe = &g->probe};
+    struct hearth_outlook *outlook;
+    smaller.session.n_ctx = n;
+    if (hearth_outlook_open(&outlook, g->model, &smaller, NULL))
+        return false;
+    const bool fits = hearth_outlook_least(outlook) <= ram;
+    hearth_outlook_close(&outlook);
+    return fits;
+}
+
+// The largest context that fits a budget, in whole pages, where n_ctx does not. 0: there is none.
+#define PAGE 64
+static int largest_context(const struct planning *g, const struct hearth_session_params *params, uint64_t ram)
+{
+    int fits = 0, too_large = (params->n_ctx + PAGE - 1) / PAGE;
+    while (fits + 1 < too_large) {
+        const int middle = fits + (too_large - fits) / 2;
+        if (context_fits(g, params, middle * PAGE, ram))
+            fits = middle;
+        else
+            too_large = middle;
+    }
+    return fits * PAGE;
+}
+
+// "--ram 36M, or a context of 512 tokens (-c 512)": what to do about a budget that is too small.
+static int refuse_budget(const struct planning *g, const struct hearth_session_params *params, uint64_t ram)
+{
+    char least[32], seqs[64] = "", smaller[80] = " (a smaller context is not enough)";
+    const int n_ctx = largest_context(g, params, ram);
+    format_budget(least, sizeof least, hearth_outlook_least(g->outlook));
+    if (params->max_seqs > 1)
+        snprintf(seqs, sizeof seqs, " for each of %d sequences (-np)", params->max_seqs);
+    if (n_ctx)
+        snprintf(smaller, sizeof smaller, ", or a context of %d tokens (-c %d)", n_ctx, n_ctx);
+    return hearth_cli_error("%s needs %s of memory at least with a context of %d tokens%s: --ram %s%s",
+                            g->o->model, least, params->n_ctx, seqs, least, smaller);
+}
+
 static int choose_at(struct planning *g, const struct hearth_session_params *params)
 {
-    const struct hearth_options *o = g->o;
     uint64_t ram = 0;
-    char least[32], seqs[64] = "";
     const int status = find_budget(g, params, &ram);
     if (status)
         return status;
     if (hearth_outlook_at(g->outlook, ram, &g->at, &g->err))
         return hearth_cli_fail(&g->err);
-    if (g->at.kind != HEARTH_FIT_NOT)
-        return HEARTH_EXIT_OK;
-    format_budget(least, sizeof least, hearth_outlook_least(g->outlook));
-    if (params->max_seqs > 1)
-        snprintf(seqs, sizeof seqs, " for each of %d sequences (-np)", params->max_seqs);
-    return hearth_cli_error(
-        "%s needs %s of memory at least with a context of %d tokens%s: --ram %s, or a smaller context (-c)",
-        o->model, least, params->n_ctx, seqs, least);
+    return g->at.kind != HEARTH_FIT_NOT ? HEARTH_EXIT_OK : refuse_budget(g, params, ram);
 }
 
 // The smallest budget for a speed; --ram is the most that it may be.

@@ -119,10 +119,18 @@ err_has "tokens of context; beyond that its text degrades"
 run 1 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --ram 1M
 err_has "$tmp/pack.gguf needs "
 err_has " of memory at least with a context of 2048 tokens: --ram "
+err_has " (a smaller context is not enough)"
+# The context that an error names is the largest in whole pages that does: 64 tokens more are too many.
+mid=$((least / 1048576 + 1))M
+run 1 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --ram "$mid"
+does=$(sed -n 's/.*, or a context of \([0-9]*\) tokens (-c \([0-9]*\))$/\2/p' "$tmp/err")
+[ "${does:-0}" -ge 256 ] || fail "no smaller context is named for --ram $mid"
+run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --ram "$mid" -c "$does"
+run 1 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --ram "$mid" -c $((does + 64))
 run 1 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --ram 1M -c 300 -np 4
 err_has "with a context of 300 tokens for each of 4 sequences (-np): --ram "
 run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" -c 300 -np 4 \
-    --ram "$(sed -n 's/.*: --ram \([0-9]*M\), or a smaller context (-c)$/\1/p' "$tmp/err")"
+    --ram "$(sed -n 's/.*: --ram \([0-9]*M\)[, ].*(.*)$/\1/p' "$tmp/err")"
 run 1 plan "$tmp/pack.gguf" --machine "$golden/llama-mha.F32.gguf"
 err_has "too large for a probe"
 printf 'cores = 2\ncores = 3\n' >"$tmp/twice.txt"
