@@ -3,7 +3,7 @@
 #include <stdatomic.h>
 
 #include "base/cpu.h"
-#include "kernels/x86/step_avx512.h"
+#include "kernels/x86/step_ends_avx512.h"
 #include "kernels/x86/variants_x86.h"
 
 // Rows that one set of tokens goes through before the next set has its turn.
@@ -25,23 +25,66 @@
 // which is faster, from running ahead.
 static atomic_bool rows_in_turn;
 
-// `rows` rows from w on (a constant after inlining), while what comes MATRIX_AHEAD after all of them is asked
-// for (where it is): the last row's start is needed as early as the first one's.
+// `rows` rows from w on: what comes MATRIX_AHEAD after all of them is asked for, since the last row's start is
+// needed as early as the first one's.
+INLINE void lay_strand(struct strand *l, const uint8_t *w, size_t w_stride, size_t group_bytes, size_t full,
+                       size_t tail_bytes, int rows)
+{
+    const uint8_t *ahead = w + (size_t)(rows - 1) * w_stride + MATRIX_AHEAD;
+    l->ahead_step = (size_t)rows * group_bytes;
+    l->group_bytes = group_bytes;
+    l->n_groups = full;
+    l->tail_bytes = tail_bytes;
+    for (int r = 0; r < rows; r++) {
+        l->row[r] = w + (size_t)r * w_stride;
+        l->ahead[r] = ahead + (size_t)r * group_bytes;
+        l->ahead_tail[r] = ahead + full * l->ahead_step + (size_t)r * tail_bytes;
+    }
+}
+
+// So many rows (a constant after inlining).
 INLINE void rows_tokens(float *out, size_t out_stride, const uint8_t *w, size_t w_stride, size_t group_bytes,
                         size_t full, size_t tail_bytes, const struct prepared *x, size_t x_groups, int rows,
                         int n, bool asks, unpack_fn unpack, const struct shape *s)
 {
-    struct strand l = {.ahead_step = (size_t)rows * group_bytes,
-                       .group_bytes = group_bytes,
-                       .n_groups = full,
-                       .tail_bytes = tail_bytes};
-    const uint8_t *ahead = w + (size_t)(rows - 1) * w_stride + MATRIX_AHEAD;
-    for (int r = 0; r < rows; r++) {
-        l.row[r] = w + (size_t)r * w_stride;
-        l.ahead[r] = ahead + (size_t)r * group_bytes;
-        l.ahead_tail[r] = ahead + full * l.ahead_step + (size_t)r * tail_bytes;
-    }
+    struct strand l;
+    lay_strand(&l, w, w_stride, group_bytes, full, tail_bytes, rows);
     strand_tokens(out, out_stride, &l, x, x_groups, rows, n, asks, unpack, s);
+}
+
+// At most MATRIX_ROWS rows for one prepared token, whose ends go together.
+INLINE void rows_with_ends(float *out, const uint8_t *w, size_t w_stride, size_t n_rows, size_t group_bytes,
+                           size_t full, const struct prepared *x, const struct ends *e, unpack_fn unpack,
+                           const struct shape *s)
+{
+    const size_t most = ENDS_ROWS / (size_t)e->together * (size_t)e->together;
+    struct ends_groups groups;
+    memset(&groups, 0, sizeof groups); // rows may be too few to fill the last one
+    for (size_t first = 0; first < n_rows; first += most) {
+        const int n = n_rows - first < most ? (int)(n_rows - first) : (int)most;
+        const uint8_t *from = w + first * w_stride;
+        __m512 acc[ENDS_ROWS];
+        struct strand l;
+        int r = 0;
+        for (; r + ROWS_TOGETHER <= n; r += ROWS_TOGETHER) {
+            lay_strand(&l, from + (size_t)r * w_stride, w_stride, group_bytes, full, e->bytes, ROWS_TOGETHER);
+            strand_groups((__m512(*)[ROWS_TOGETHER])(acc + r), &l, x, full, ROWS_TOGETHER, 1, true, unpack,
+                          s);
+            for (int i = 0; i < ROWS_TOGETHER; i++) {
+                prefetch(l.ahead_tail[i], e->bytes);
+                take_end(&groups, l.row[i] + full * group_bytes, r + i, e);
+            }
+        }
+        for (; r < n; r++) {
+            lay_strand(&l, from + (size_t)r * w_stride, w_stride, group_bytes, full, e->bytes, 1);
+            strand_groups((__m512(*)[ROWS_TOGETHER])(acc + r), &l, x, full, 1, 1, true, unpack, s);
+            take_end(&groups, l.row[0] + full * group_bytes, r, e);
+        }
+        for (r = 0; r < n; r += e->together)
+            add_ends(acc + r, groups.bytes[r / e->together], n - r < e->together ? n - r : e->together, e,
+                     unpack, s);
+        sum_canonical(out + first, acc, n);
+    }
 }
 
 // Rows [0, n_rows), some of them together, for n prepared tokens (constants after inlining), whose
@@ -108,12 +151,17 @@ INLINE void step(float *out, size_t out_stride, const void *w, size_t w_stride, 
     const size_t full = k / elements, all = (k + elements - 1) / elements;
     const size_t tail_bytes = (k - full * elements) / info->block_elems * info->block_bytes;
     struct prepared *prepared = scratch;
+    struct ends ends = {.bytes = tail_bytes,
+                        .together = full < SHORT ? ends_together(k - full * elements, s) : 1};
     const bool in_turn = atomic_load_explicit(&rows_in_turn, memory_order_relaxed);
 
     for (size_t first = 0; first < n_tokens; first += MAX_PREPARED) {
         const size_t count = n_tokens - first < MAX_PREPARED ? n_tokens - first : MAX_PREPARED;
         for (size_t t = 0; t < count; t++)
             prepare(prepared + t * all, (const uint8_t *)x + (first + t) * x_stride, k, all, s);
+        if (count % 2 && ends.together > 1) // the last one is by itself
+            prepare_ends(&ends, prepared + MAX_PREPARED * all,
+                         (const uint8_t *)x + (first + count - 1) * x_stride, k, full, s);
         // A few rows at a time, so that they stay in the L2 cache while the tokens take turns.
         for (size_t r = 0; r < n_rows; r += MATRIX_ROWS) {
             const size_t rows = n_rows - r < MATRIX_ROWS ? n_rows - r : MATRIX_ROWS;
@@ -128,7 +176,10 @@ INLINE void step(float *out, size_t out_stride, const void *w, size_t w_stride, 
                             tail_bytes, prepared + t * all, all, SIDE_BY_SIDE, 2, true, unpack, s);
                 t += 2;
             }
-            if (t < count && in_turn && full > 2 * BAND)
+            if (t < count && ends.together > 1)
+                rows_with_ends(to + t * out_stride, from, w_stride, rows, group_bytes, full,
+                               prepared + t * all, &ends, unpack, s);
+            else if (t < count && in_turn && full > 2 * BAND)
                 banded_rows(to + t * out_stride, from, w_stride, rows, group_bytes, full, tail_bytes,
                             prepared + t * all, unpack, s);
             else if (t < count && in_turn)

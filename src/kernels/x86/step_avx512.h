@@ -121,13 +121,12 @@ struct strand {
     size_t ahead_step, group_bytes, n_groups, tail_bytes;
 };
 
-// n_rows rows, n tokens, whether anything is asked for ahead (constants after inlining): full groups from the
-// file, the rest from a padded copy.
-INLINE void strand_tokens(float *out, size_t out_stride, const struct strand *l, const struct prepared *x,
+// Full groups, from the file: n_rows rows, n tokens, whether anything is asked for ahead (constants after
+// inlining).
+INLINE void strand_groups(__m512 acc[][ROWS_TOGETHER], const struct strand *l, const struct prepared *x,
                           size_t x_groups, int n_rows, int n, bool asks, unpack_fn unpack,
                           const struct shape *s)
 {
-    __m512 acc[MAX_TOGETHER][ROWS_TOGETHER];
     for (int r = 0; r < n_rows; r++)
         for (int t = 0; t < n; t++)
             acc[t][r] = _mm512_setzero_ps();
@@ -140,6 +139,15 @@ INLINE void strand_tokens(float *out, size_t out_stride, const struct strand *l,
             for (int t = 0; t < n; t++)
                 acc[t][r] = add_group(acc[t][r], &w, x + (size_t)t * x_groups + g, s);
         }
+}
+
+// The same, and what is behind the groups from a padded copy.
+INLINE void strand_tokens(float *out, size_t out_stride, const struct strand *l, const struct prepared *x,
+                          size_t x_groups, int n_rows, int n, bool asks, unpack_fn unpack,
+                          const struct shape *s)
+{
+    __m512 acc[MAX_TOGETHER][ROWS_TOGETHER];
+    strand_groups(acc, l, x, x_groups, n_rows, n, asks, unpack, s);
     for (int r = 0; r < n_rows && l->tail_bytes; r++) {
         struct weights w;
         if (asks)
