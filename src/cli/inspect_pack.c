@@ -86,13 +86,14 @@ static bool mean_shares(const struct hearth_pack *p, double *shares)
         const struct hearth_gguf_tensor *v = hearth_pack_tensor(p, layer, "ffn_visits");
         for (uint64_t space = 0; ok && space < (uint64_t)p->n_batches * p->n_expert; space++) {
             const uint64_t batch = space / p->n_expert;
-            const size_t bytes = p->n_ff * sizeof *counts;
+            const uint32_t n = p->layers[layer].n;
+            const size_t bytes = n * sizeof *counts;
             int32_t visits = 0;
             ok = !hearth_gguf_read(p->g, v, &visits, space * sizeof visits, sizeof visits, NULL) &&
                  !hearth_gguf_read(p->g, c, counts, space * bytes, bytes, NULL);
-            for (uint32_t i = 0; ok && i < p->n_ff; i++)
+            for (uint32_t i = 0; ok && i < n; i++)
                 active[batch] += counts[i];
-            all[batch] += (double)visits * p->n_ff;
+            all[batch] += (double)visits * n;
         }
     }
     free(counts);
@@ -130,7 +131,9 @@ static void print_predictors(const struct hearth_pack *p)
 
 static void print_order(const struct hearth_pack *p)
 {
-    const uint64_t neurons = (uint64_t)p->n_layer * p->n_expert * p->n_ff;
+    uint64_t neurons = 0;
+    for (uint32_t i = 0; i < p->n_layer; i++)
+        neurons += (uint64_t)p->n_expert * p->layers[i].n;
     double shares[HEARTH_PACK_BATCHES];
     if (!ordered(p)) {
         puts("order         the model's own: no profile");
@@ -158,8 +161,8 @@ void hearth_inspect_pack_print(const struct hearth_pack *p)
     for (uint32_t i = 1; i < p->n_layer; i++)
         layouts += !same_layout(&p->layers[i], &p->layers[i - 1]);
     describe_bundle(&p->layers[0], parts, sizeof parts);
-    printf("pack          %" PRIu32 " spaces of %" PRIu32 " neurons, %zu bytes each (%s)%s\n",
-           p->n_layer * p->n_expert, p->n_ff, p->layers[0].stride, parts,
+    printf("pack          %" PRIu32 " spaces of %s%" PRIu32 " neurons, %zu bytes each (%s)%s\n",
+           p->n_layer * p->n_expert, p->widths ? "up to " : "", p->n_ff, p->layers[0].stride, parts,
            layouts > 1 ? ", other layers differ" : "");
     const char *down = down_of(p);
     if (!strcmp(down, "same"))
@@ -177,6 +180,12 @@ void hearth_inspect_pack_print(const struct hearth_pack *p)
                                                          : "checksums     none");
 }
 
+static int version_of(const struct hearth_pack *p)
+{
+    return (p->gates_apart ? HEARTH_PACK_GATES : HEARTH_PACK_VERSION) +
+           (p->widths ? HEARTH_PACK_WIDTHS - HEARTH_PACK_VERSION : 0);
+}
+
 json_t *hearth_inspect_pack_json(const struct hearth_pack *p)
 {
     const struct hearth_str source = source_of(p), input = predictor_input(p);
@@ -189,17 +198,18 @@ json_t *hearth_inspect_pack_json(const struct hearth_pack *p)
     for (uint32_t i = 0; i < p->n_layer; i++) {
         const struct hearth_bundle *b = &p->layers[i];
         json_array_append_new(
-            layers, json_pack("{s:I, s:s?, s:s, s:s, s:s?}", "stride", (json_int_t)b->stride, "gate",
+            layers, json_pack("{s:I, s:I, s:s?, s:s, s:s, s:s?}", "neurons", (json_int_t)b->n, "stride",
+                              (json_int_t)b->stride, "gate",
                               b->bytes[HEARTH_PART_GATE] ? name_of(b->type[HEARTH_PART_GATE]) : NULL, "up",
                               name_of(b->type[HEARTH_PART_UP]), "down", name_of(b->type[HEARTH_PART_DOWN]),
                               "down_from", p->down_from ? name_of(p->down_from[i]) : NULL));
     }
     return json_pack("{s:i, s:I, s:I, s:I, s:s, s:o, s:b, s:I, s:I, s:o, s:b, s:o, s:o}", "version",
-                     p->gates_apart ? HEARTH_PACK_GATES : HEARTH_PACK_VERSION, "spaces",
-                     (json_int_t)p->n_layer * p->n_expert, "experts", (json_int_t)p->n_expert, "neurons",
-                     (json_int_t)p->n_ff, "down", down_of(p), "predictor_input",
-                     input.n ? hearth_json_string(input.s, input.n) : json_null(), "ordered", ordered(p),
-                     "profile_tokens", (json_int_t)profile_tokens(p), "always", (json_int_t)sum_always(p),
-                     "active", active, "checksums", hearth_gguf_tensor(p->g, HEARTH_CHECKSUMS_NAME) != NULL,
-                     "layers", layers, "source", hearth_json_string(source.s, source.n));
+                     version_of(p), "spaces", (json_int_t)p->n_layer * p->n_expert, "experts",
+                     (json_int_t)p->n_expert, "neurons", (json_int_t)p->n_ff, "down", down_of(p),
+                     "predictor_input", input.n ? hearth_json_string(input.s, input.n) : json_null(),
+                     "ordered", ordered(p), "profile_tokens", (json_int_t)profile_tokens(p), "always",
+                     (json_int_t)sum_always(p), "active", active, "checksums",
+                     hearth_gguf_tensor(p->g, HEARTH_CHECKSUMS_NAME) != NULL, "layers", layers, "source",
+                     hearth_json_string(source.s, source.n));
 }

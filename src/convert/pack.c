@@ -14,6 +14,7 @@
 #include "convert/profile.h"
 #include "gguf/checksums.h"
 #include "model/arch.h"
+#include "model/ffn.h"
 #include "model/fingerprint.h"
 
 #define DEFAULT_MEMORY ((size_t)256 << 20)
@@ -39,14 +40,14 @@ struct packer {
     struct hearth_profile *profile; // or NULL
     const struct hearth_arch *arch;
     struct hearth_hparams hp;
-    uint32_t n_layer, n_expert, n_ff, n_embd; // n_expert at least 1
+    uint32_t n_layer, n_expert, n_ff, n_embd; // n_expert at least 1; n_ff: of the widest layer
     struct hearth_bundle *layers;             // [n_layer]
     uint32_t *down_from;                      // [n_layer]
     bool transposed;                          // some layer's down is transposed
     bool predictors;
-    uint32_t *always;         // [n_layer * n_expert]
-    int32_t *orders;          // [n_layer][n_expert][n_ff] stored -> source; NULL: the identity
-    uint32_t *slots;          // [n_ff] the inverse of the order of one space
+    uint32_t *always; // [n_layer * n_expert]
+    int32_t *orders;  // [n_layer][n_expert][n_ff] stored -> source, F of each layer; NULL: the identity
+    uint32_t *slots;  // [n_ff] the inverse of the order of one space
     int32_t *counts, *visits; // of one layer of the profile
     struct step *steps;
     size_t n_steps;
@@ -61,6 +62,17 @@ struct packer {
 static int no_memory(struct packer *p)
 {
     return hearth_fail(p->err, HEARTH_E_MEMORY, "%s: no memory for packing", hearth_gguf_path(p->in));
+}
+
+// Neurons of a space of the layer.
+static uint32_t ff_of(const struct packer *p, uint32_t layer)
+{
+    return (uint32_t)hearth_ffn_neurons_of(&p->hp, (int)layer);
+}
+
+static int32_t *order_of(const struct packer *p, uint32_t layer, uint32_t expert)
+{
+    return p->orders + ((size_t)layer * p->n_expert + expert) * p->n_ff;
 }
 
 // ---- matrices of the source
@@ -116,14 +128,15 @@ static const char *both_stem(const struct packer *p, uint32_t layer)
 static int find_gate_and_up(struct packer *p, uint32_t layer, uint32_t expert, struct space *s)
 {
     const char *both = both_stem(p, layer);
+    const uint32_t n_ff = ff_of(p, layer);
     if (!both) {
-        const int rc = find_matrix(p, layer, "ffn_gate", expert, p->n_embd, p->n_ff, &s->gate);
-        return rc ? rc : find_matrix(p, layer, "ffn_up", expert, p->n_embd, p->n_ff, &s->up);
+        const int rc = find_matrix(p, layer, "ffn_gate", expert, p->n_embd, n_ff, &s->gate);
+        return rc ? rc : find_matrix(p, layer, "ffn_up", expert, p->n_embd, n_ff, &s->up);
     }
-    const int rc = find_matrix(p, layer, both, expert, p->n_embd, 2 * (uint64_t)p->n_ff, &s->gate);
-    s->gate.n = p->n_ff;
+    const int rc = find_matrix(p, layer, both, expert, p->n_embd, 2 * (uint64_t)n_ff, &s->gate);
+    s->gate.n = n_ff;
     s->up = s->gate;
-    s->up.offset += p->n_ff * s->up.row_bytes;
+    s->up.offset += n_ff * s->up.row_bytes;
     return rc;
 }
 
@@ -132,9 +145,9 @@ static int find_space(struct packer *p, uint32_t layer, uint32_t expert, struct 
     struct hearth_pack_matrix plain = {0};
     int rc = find_gate_and_up(p, layer, expert, s);
     if (!rc)
-        rc = find_matrix(p, layer, "ffn_down_t", expert, p->n_embd, p->n_ff, &s->down);
+        rc = find_matrix(p, layer, "ffn_down_t", expert, p->n_embd, ff_of(p, layer), &s->down);
     if (!rc)
-        rc = find_matrix(p, layer, "ffn_down", expert, p->n_ff, p->n_embd, &plain);
+        rc = find_matrix(p, layer, "ffn_down", expert, ff_of(p, layer), p->n_embd, &plain);
     if (rc)
         return rc;
     s->by_neuron = s->down.tensor != NULL;
@@ -223,9 +236,11 @@ static int lay_out_layer(struct packer *p, uint32_t layer)
             p->hp.n_expert      ? "experts"
             : first.gate.tensor ? "gate and up in one matrix"
                                 : "no gates");
-    return hearth_bundle_lay_out(&p->layers[layer], p->n_embd,
-                                 first.gate.tensor && !apart ? first.gate.tensor->type : HEARTH_TYPE_END,
-                                 first.up.tensor->type, down_type(p, &first), p->err);
+    rc = hearth_bundle_lay_out(&p->layers[layer], p->n_embd,
+                               first.gate.tensor && !apart ? first.gate.tensor->type : HEARTH_TYPE_END,
+                               first.up.tensor->type, down_type(p, &first), p->err);
+    p->layers[layer].n = ff_of(p, layer);
+    return rc;
 }
 
 static int lay_out(struct packer *p)
@@ -270,12 +285,11 @@ static uint32_t order_space(const int32_t *counts, int32_t visits, uint32_t n, u
 
 static int order_layer(struct packer *p, uint32_t layer, uint64_t *keys)
 {
-    int rc = hearth_profile_read(p->profile, layer, p->counts, p->visits, p->err);
-    for (uint32_t e = 0; e < p->n_expert && !rc; e++) {
-        const size_t space = (size_t)layer * p->n_expert + e;
-        p->always[space] = order_space(p->counts + (size_t)e * p->n_ff, p->visits[e], p->n_ff, keys,
-                                       p->orders + space * p->n_ff);
-    }
+    const uint32_t n_ff = ff_of(p, layer);
+    const int rc = hearth_profile_read(p->profile, layer, p->counts, p->visits, p->err);
+    for (uint32_t e = 0; e < p->n_expert && !rc; e++)
+        p->always[(size_t)layer * p->n_expert + e] =
+            order_space(p->counts + (size_t)e * n_ff, p->visits[e], n_ff, keys, order_of(p, layer, e));
     return rc;
 }
 
@@ -305,7 +319,10 @@ static int order_all(struct packer *p)
     const struct hearth_profile *profile = p->profile;
     if (!profile)
         return HEARTH_OK;
-    if (profile->n_layer != p->n_layer || profile->n_expert != p->n_expert || profile->n_ff != p->n_ff)
+    bool fits = profile->n_layer == p->n_layer && profile->n_expert == p->n_expert;
+    for (uint32_t i = 0; i < p->n_layer && fits; i++)
+        fits = hearth_profile_neurons(profile, i) == ff_of(p, i);
+    if (!fits)
         return hearth_fail(
             p->err, HEARTH_E_INVALID,
             "%s: the profile is of a model with %u layers, %u experts and %u neurons, %s has %u, %u and "
@@ -331,8 +348,8 @@ static const uint32_t *slots_of(struct packer *p, uint32_t layer, uint32_t exper
 {
     if (!p->orders)
         return NULL;
-    const int32_t *order = p->orders + ((size_t)layer * p->n_expert + expert) * p->n_ff;
-    for (uint32_t i = 0; i < p->n_ff; i++)
+    const int32_t *order = order_of(p, layer, expert);
+    for (uint32_t i = 0; i < ff_of(p, layer); i++)
         p->slots[order[i]] = i;
     return p->slots;
 }
@@ -429,75 +446,6 @@ static int list_steps(struct packer *p)
 }
 
 // ---- the header
-
-int hearth_pack_put_bundles(struct hearth_gguf_writer *w, uint32_t layer, const struct hearth_bundle *b,
-                            uint32_t n_ff, uint32_t n_expert, struct hearth_error *err)
-{
-    char name[64];
-    const uint64_t ne[3] = {b->stride, n_ff, n_expert};
-    snprintf(name, sizeof name, "blk.%u.ffn_bundles", layer);
-    return hearth_gguf_put_tensor(w, name, HEARTH_TYPE_I8, 3, ne, err);
-}
-
-static int put_types(struct hearth_gguf_writer *w, const struct hearth_pack_facts *f,
-                     struct hearth_error *err)
-{
-    static const char *const keys[HEARTH_PARTS] = {"hearth.pack.gate_type", "hearth.pack.up_type",
-                                                   "hearth.pack.down_type"};
-    uint32_t *types = hearth_calloc(f->n_layer, sizeof *types);
-    int rc = types ? HEARTH_OK : hearth_fail(err, HEARTH_E_MEMORY, "no memory for a pack's header");
-    for (int part = 0; part < HEARTH_PARTS && !rc; part++) {
-        if (!f->layers[0].bytes[part])
-            continue;
-        for (uint32_t i = 0; i < f->n_layer; i++)
-            types[i] = f->layers[i].type[part];
-        rc = hearth_gguf_put_array(w, keys[part], HEARTH_GGUF_U32, types, f->n_layer, err);
-    }
-    free(types);
-    return rc;
-}
-
-static int put_spaces(struct hearth_gguf_writer *w, const struct hearth_pack_facts *f,
-                      struct hearth_error *err)
-{
-    const size_t n = (size_t)f->n_layer * f->n_expert;
-    uint32_t *zeros = hearth_calloc(n, sizeof *zeros);
-    float *crossover = hearth_calloc(n, sizeof *crossover);
-    int rc =
-        zeros && crossover ? HEARTH_OK : hearth_fail(err, HEARTH_E_MEMORY, "no memory for a pack's header");
-    for (size_t i = 0; i < n && !rc; i++)
-        crossover[i] = f->crossover > 0 ? f->crossover : HEARTH_PACK_CROSSOVER;
-    if (!rc)
-        rc = hearth_gguf_put_array(w, "hearth.pack.always", HEARTH_GGUF_U32, f->always ? f->always : zeros, n,
-                                   err);
-    if (!rc)
-        rc = hearth_gguf_put_array(w, "hearth.pack.crossover", HEARTH_GGUF_F32, crossover, n, err);
-    free(zeros);
-    free(crossover);
-    return rc;
-}
-
-int hearth_pack_put_keys(struct hearth_gguf_writer *w, const struct hearth_pack_facts *f,
-                         struct hearth_error *err)
-{
-    int rc = hearth_gguf_put_u32(w, "general.alignment", HEARTH_PACK_ALIGNMENT, err);
-    if (!rc)
-        rc = hearth_gguf_put_u32(w, "hearth.pack.version",
-                                 f->gates_apart ? HEARTH_PACK_GATES : HEARTH_PACK_VERSION, err);
-    if (!rc)
-        rc = put_types(w, f, err);
-    if (!rc && f->down_from)
-        rc =
-            hearth_gguf_put_array(w, "hearth.pack.down_from", HEARTH_GGUF_U32, f->down_from, f->n_layer, err);
-    if (!rc)
-        rc = put_spaces(w, f, err);
-    if (!rc && f->predictor_input)
-        rc = hearth_gguf_put_str(w, "hearth.pack.predictor_input", f->predictor_input,
-                                 strlen(f->predictor_input), err);
-    if (!rc && f->predictor_input)
-        rc = hearth_gguf_put_f32(w, "hearth.sparse_threshold", f->sparse_threshold, err);
-    return rc;
-}
 
 static bool starts_with(struct hearth_str s, const char *start)
 {
@@ -606,14 +554,14 @@ static int put_metadata(struct packer *p)
 static int declare(struct packer *p, const struct step *s)
 {
     char name[64];
-    const uint64_t f = p->n_ff, x = p->n_expert, b = p->profile ? p->profile->n_batches : 0;
+    const uint64_t f = ff_of(p, s->layer), x = p->n_expert, b = p->profile ? p->profile->n_batches : 0;
     switch (s->what) {
     case COPY:
     case REORDER:
         return hearth_gguf_put_tensor(p->out, s->tensor->name.s, s->tensor->type, s->tensor->n_dims,
                                       s->tensor->ne, p->err);
     case BUNDLES:
-        return hearth_pack_put_bundles(p->out, s->layer, &p->layers[s->layer], p->n_ff, p->n_expert, p->err);
+        return hearth_pack_put_bundles(p->out, s->layer, &p->layers[s->layer], p->n_expert, p->err);
     case ORDER:
         snprintf(name, sizeof name, "blk.%u.ffn_order", s->layer);
         return hearth_gguf_put_tensor(p->out, name, HEARTH_TYPE_I32, 2, (uint64_t[]){f, x}, p->err);
@@ -673,15 +621,15 @@ static int fill_stretch(struct packer *p, const struct space *s, const struct he
 static int write_bundles(struct packer *p, uint32_t layer)
 {
     const struct hearth_bundle *b = &p->layers[layer];
-    int rc = take_buffer(p, b->stride, (uint64_t)b->stride * p->n_ff);
+    int rc = take_buffer(p, b->stride, (uint64_t)b->stride * b->n);
     if (!rc) // gaps between bundles
         memset(p->buffer, 0, p->buffer_size);
     for (uint32_t e = 0; e < p->n_expert && !rc; e++) {
         struct space s;
         struct hearth_pack_stretch to = {p->buffer, b->stride, 0, 0, slots_of(p, layer, e)};
         rc = find_space(p, layer, e, &s);
-        for (; to.first < p->n_ff && !rc; to.first += to.n) {
-            const size_t fit = p->buffer_size / b->stride, left = p->n_ff - to.first;
+        for (; to.first < b->n && !rc; to.first += to.n) {
+            const size_t fit = p->buffer_size / b->stride, left = b->n - to.first;
             to.n = (uint32_t)(fit < left ? fit : left);
             rc = fill_stretch(p, &s, b, &to);
             if (!rc)
@@ -708,19 +656,20 @@ static int copy(struct packer *p, const struct hearth_gguf_tensor *t)
 static int reorder(struct packer *p, const struct step *step)
 {
     const struct hearth_gguf_tensor *t = step->tensor;
-    const bool vector = t->ne[0] == p->n_ff && t->ne[1] == 1;
-    struct hearth_pack_matrix m = {t, 0, 0, vector ? 1 : t->ne[0], p->n_ff};
+    const uint32_t n_ff = ff_of(p, step->layer);
+    const bool vector = t->ne[0] == n_ff && t->ne[1] == 1;
+    struct hearth_pack_matrix m = {t, 0, 0, vector ? 1 : t->ne[0], n_ff};
     m.row_bytes = hearth_type_bytes(t->type, m.k);
-    if (!m.row_bytes || t->bytes != m.row_bytes * p->n_ff * (vector ? 1 : p->n_expert) ||
-        (!vector && t->ne[1] != p->n_ff))
+    if (!m.row_bytes || t->bytes != m.row_bytes * n_ff * (vector ? 1 : p->n_expert) ||
+        (!vector && t->ne[1] != n_ff))
         return hearth_fail(p->err, HEARTH_E_FORMAT, "%s: tensor %s does not have a row for each neuron",
                            hearth_gguf_path(p->in), t->name.s);
-    int rc = take_buffer(p, m.row_bytes, (uint64_t)m.row_bytes * p->n_ff);
+    int rc = take_buffer(p, m.row_bytes, (uint64_t)m.row_bytes * n_ff);
     for (uint32_t e = 0; e < (vector ? 1 : p->n_expert) && !rc; e++) {
         struct hearth_pack_stretch to = {p->buffer, m.row_bytes, 0, 0, slots_of(p, step->layer, e)};
-        m.offset = (uint64_t)e * p->n_ff * m.row_bytes;
-        for (; to.first < p->n_ff && !rc; to.first += to.n) {
-            const size_t fit = p->buffer_size / m.row_bytes, left = p->n_ff - to.first;
+        m.offset = (uint64_t)e * n_ff * m.row_bytes;
+        for (; to.first < n_ff && !rc; to.first += to.n) {
+            const size_t fit = p->buffer_size / m.row_bytes, left = n_ff - to.first;
             to.n = (uint32_t)(fit < left ? fit : left);
             rc = hearth_pack_gather(&p->scratch, &m, &to, 0, p->err);
             if (!rc)
@@ -733,23 +682,31 @@ static int reorder(struct packer *p, const struct step *step)
 // Writes the counts in stored order.
 static int write_counts(struct packer *p, uint32_t layer)
 {
+    const uint32_t n_ff = ff_of(p, layer);
     int rc = hearth_profile_read(p->profile, layer, p->counts, p->visits, p->err);
     if (!rc)
-        rc = take_buffer(p, p->n_ff * sizeof *p->counts, (uint64_t)p->n_ff * sizeof *p->counts);
+        rc = take_buffer(p, n_ff * sizeof *p->counts, (uint64_t)n_ff * sizeof *p->counts);
     for (uint32_t batch = 0; batch < p->profile->n_batches; batch++)
         for (uint32_t e = 0; e < p->n_expert && !rc; e++) {
-            const int32_t *order = p->orders + ((size_t)layer * p->n_expert + e) * p->n_ff;
-            const int32_t *counts = p->counts + ((size_t)batch * p->n_expert + e) * p->n_ff;
-            for (uint32_t i = 0; i < p->n_ff; i++)
+            const int32_t *order = order_of(p, layer, e);
+            const int32_t *counts = p->counts + ((size_t)batch * p->n_expert + e) * n_ff;
+            for (uint32_t i = 0; i < n_ff; i++)
                 memcpy(p->buffer + i * sizeof *counts, &counts[order[i]], sizeof *counts);
-            rc = put(p, p->buffer, p->n_ff * sizeof *counts);
+            rc = put(p, p->buffer, n_ff * sizeof *counts);
         }
+    return rc;
+}
+
+static int write_order(struct packer *p, uint32_t layer)
+{
+    int rc = HEARTH_OK;
+    for (uint32_t e = 0; e < p->n_expert && !rc; e++)
+        rc = put(p, order_of(p, layer, e), ff_of(p, layer) * sizeof *p->orders);
     return rc;
 }
 
 static int write_step(struct packer *p, const struct step *s)
 {
-    const size_t spaces = (size_t)s->layer * p->n_expert;
     int rc;
     switch (s->what) {
     case COPY:
@@ -759,7 +716,7 @@ static int write_step(struct packer *p, const struct step *s)
     case BUNDLES:
         return write_bundles(p, s->layer);
     case ORDER:
-        return put(p, p->orders + spaces * p->n_ff, (size_t)p->n_expert * p->n_ff * sizeof *p->orders);
+        return write_order(p, s->layer);
     case COUNTS:
         return write_counts(p, s->layer);
     case VISITS:
@@ -785,11 +742,6 @@ static int check_kind(const struct packer *p)
                            "%s: packs of models whose first layers have no experts are not supported; --ram "
                            "streams the experts of the others without a pack",
                            in);
-    if (p->hp.n_ff_narrow)
-        return hearth_fail(p->err, HEARTH_E_UNSUPPORTED,
-                           "%s: packs of models whose layers have %d neurons or %d are not supported; --ram "
-                           "streams their layers without a pack",
-                           in, p->hp.n_ff_narrow, p->hp.n_ff);
     if (!hearth_arch_packs(p->arch))
         return hearth_fail(
             p->err, HEARTH_E_UNSUPPORTED,
@@ -823,7 +775,7 @@ static int open_source(struct packer *p, const char *in)
     p->n_layer = (uint32_t)p->hp.n_layer;
     p->n_embd = (uint32_t)p->hp.n_embd;
     p->n_expert = p->hp.n_expert ? (uint32_t)p->hp.n_expert : 1;
-    p->n_ff = (uint32_t)(p->hp.n_expert ? p->hp.n_ff_exp : p->hp.n_ff);
+    p->n_ff = (uint32_t)hearth_ffn_neurons(&p->hp);
     return rc;
 }
 
@@ -840,12 +792,13 @@ static int decide(struct packer *p)
 static void sum_up(struct packer *p)
 {
     struct hearth_pack_result *r = &p->result;
-    const uint64_t spaces = (uint64_t)p->n_layer * p->n_expert, f = p->n_ff;
-    r->n_spaces = spaces;
-    r->n_neurons = spaces * f;
+    r->n_spaces = (uint64_t)p->n_layer * p->n_expert;
+    for (uint32_t i = 0; i < p->n_layer; i++)
+        r->n_neurons += (uint64_t)p->n_expert * ff_of(p, i);
     r->ordered = p->orders != NULL;
     for (size_t i = 0; i < p->n_steps; i++) {
         const struct step *s = &p->steps[i];
+        const uint64_t f = ff_of(p, s->layer);
         const uint64_t batches = p->profile ? p->profile->n_batches : 0;
         r->bytes_out += s->tensor            ? s->tensor->bytes
                         : s->what == BUNDLES ? p->layers[s->layer].stride * f * p->n_expert

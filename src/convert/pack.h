@@ -67,7 +67,7 @@ bool hearth_pack_is_of(const struct hearth_gguf *pack, const struct hearth_pack_
 
 struct hearth_pack_facts {
     uint32_t n_layer, n_expert;         // n_expert at least 1
-    const struct hearth_bundle *layers; // [n_layer], laid out
+    const struct hearth_bundle *layers; // [n_layer], laid out, with their numbers of neurons
     bool gates_apart;                   // as in struct hearth_pack
     const uint32_t *down_from;          // [n_layer], or NULL: see struct hearth_pack
     const uint32_t *always;             // [n_layer * n_expert] number of leading neurons that are always
@@ -84,8 +84,8 @@ struct hearth_pack_facts {
 // Adds general.alignment and the keys under "hearth.pack." that the facts cover.
 int hearth_pack_put_keys(struct hearth_gguf_writer *w, const struct hearth_pack_facts *f,
                          struct hearth_error *err);
-// Declares the bundles of a layer. n_ff neurons in each of n_expert spaces.
+// Declares the bundles of a layer, b->n neurons in each of n_expert spaces.
 int hearth_pack_put_bundles(struct hearth_gguf_writer *w, uint32_t layer, const struct hearth_bundle *b,
-                            uint32_t n_ff, uint32_t n_expert, struct hearth_error *err);
+                            uint32_t n_expert, struct hearth_error *err);
 
 #endif

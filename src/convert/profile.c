@@ -60,7 +60,7 @@ static void on_neurons(void *arg, int layer, int expert, struct hearth_row row, 
     if (!active)
         return;
     double *sums = p->sums + (size_t)expert * p->n_ff;
-    for (size_t j = 0; j < p->n_ff; j++) {
+    for (size_t j = 0; j < p->width; j++) {
         active[j / 64] |= (uint64_t)(act[j] != 0.0f) << j % 64;
         sums[j] += (double)fabsf(act[j]);
     }
@@ -75,12 +75,12 @@ static void on_gates(void *arg, int layer, int expert, struct hearth_row row, co
     if (!hearth_walk_row(&p->walk, row, &place))
         return;
     if (p->sizing || !(p->params->sparsity_share > 0))
-        hearth_magnitudes_count(p->sizes, gates, p->n_ff);
+        hearth_magnitudes_count(p->sizes, gates, p->width);
     if (p->sizing)
         return;
     uint64_t *active = take_place(p, expert, row);
     double *sums = p->sums + (size_t)expert * p->n_ff;
-    for (size_t j = 0; j < p->n_ff; j++) {
+    for (size_t j = 0; j < p->width; j++) {
         const bool is = !(fabsf(gates[j]) < p->least);
         active[j / 64] |= (uint64_t)is << j % 64;
         sums[j] += is ? (double)fabsf(gates[j]) : 0;
@@ -196,6 +196,7 @@ static void begin_layer(struct hearth_profiler *p)
 {
     const size_t neurons = p->n_expert * p->n_ff;
     p->again = p->compared = 0;
+    p->width = (size_t)hearth_ffn_neurons_of(&p->model->hp, (int)p->layer);
     memset(p->sums, 0, neurons * sizeof *p->sums);
     memset(p->uses, 0, p->n_expert * sizeof *p->uses);
     memset(p->sample, 0, p->n_expert * SAMPLE * p->sample_bytes);
@@ -253,7 +254,7 @@ static double mean_share(const struct hearth_profiler *p, int batch)
             const size_t space = (layer * BATCHES + (size_t)batch) * p->n_expert + e;
             for (size_t j = 0; j < p->n_ff; j++)
                 active += p->counts[space * p->n_ff + j];
-            all += (double)p->visits[space] * (double)p->n_ff;
+            all += (double)p->visits[space] * hearth_ffn_neurons_of(&p->model->hp, (int)layer);
         }
     return all > 0 ? active / all : 0;
 }
@@ -283,11 +284,6 @@ static int check_request(struct hearth_profiler *p, size_t n_tokens,
         return hearth_fail(p->err, HEARTH_E_INVALID,
                            "%s: this is a pack; make the profile with the model that it was made of",
                            m->info.path);
-    if (m->hp.n_ff_narrow)
-        return hearth_fail(
-            p->err, HEARTH_E_UNSUPPORTED,
-            "%s: layers have %d or %d neurons; profiles of layers of different widths are not supported",
-            m->info.path, m->hp.n_ff_narrow, m->hp.n_ff);
     if (m->hp.n_pos == 1)
         return hearth_fail(p->err, HEARTH_E_UNSUPPORTED,
                            "%s: the model knows one position; a profile takes windows of two tokens or more",

@@ -8,6 +8,7 @@
 #include "hearth.h"
 
 #define HEARTH_PROFILE_VERSION 1
+#define HEARTH_PROFILE_WIDTHS  2 // version of profiles of layers that differ in width
 // The batch sizes that are counted: 1, 2, 4, ... 32.
 #define HEARTH_PROFILE_BATCHES 6
 #define HEARTH_PROFILE_SEQS    32
@@ -50,7 +51,8 @@ int hearth_profile(const struct hearth_model *model, const hearth_token *tokens,
 
 struct hearth_profile {
     struct hearth_gguf *g;
-    uint32_t n_layer, n_ff, n_expert; // n_ff is the number of neurons of one space; n_expert at least 1
+    uint32_t n_layer, n_ff, n_expert; // n_ff: neurons of the largest space; n_expert at least 1
+    bool widths;                      // layers may differ in width
     uint32_t n_batches;
     uint32_t batches[16]; // ascending, the first is 1
     uint64_t tokens;
@@ -63,7 +65,10 @@ struct hearth_profile {
 int hearth_profile_open(struct hearth_profile **out, const char *path, struct hearth_error *err);
 void hearth_profile_close(struct hearth_profile **p);
 
-// Reads a layer's counts[n_batches][n_expert][n_ff], the groups in which each neuron was active, and
+// Neurons of a space of the layer.
+uint32_t hearth_profile_neurons(const struct hearth_profile *p, uint32_t layer);
+
+// Reads a layer's counts[n_batches][n_expert][F], F of the layer, the groups in which each neuron was active, and
 // visits[n_batches][n_expert], the groups that used the space. Checks 0 <= counts <= visits.
 int hearth_profile_read(const struct hearth_profile *p, uint32_t layer, int32_t *counts, int32_t *visits,
                         struct hearth_error *err);

@@ -43,10 +43,11 @@ static int read_keys(struct hearth_profile *p, struct hearth_error *err)
         return hearth_fail(err, HEARTH_E_FORMAT, "%s: not a profile; make one with hearth profile",
                            hearth_gguf_path(p->g));
     int rc = hearth_gguf_u32(p->g, "hearth.profile.version", true, &version, err);
-    if (!rc && version != HEARTH_PROFILE_VERSION)
+    if (!rc && version != HEARTH_PROFILE_VERSION && version != HEARTH_PROFILE_WIDTHS)
         return hearth_fail(err, HEARTH_E_UNSUPPORTED,
-                           "%s: a profile of version %u, this build knows version %d", hearth_gguf_path(p->g),
-                           version, HEARTH_PROFILE_VERSION);
+                           "%s: a profile of version %u, this build knows versions %d and %d",
+                           hearth_gguf_path(p->g), version, HEARTH_PROFILE_VERSION, HEARTH_PROFILE_WIDTHS);
+    p->widths = version == HEARTH_PROFILE_WIDTHS;
     if (!rc)
         rc = hearth_gguf_u32(p->g, "hearth.profile.layers", true, &p->n_layer, err);
     if (!rc)
@@ -86,11 +87,12 @@ static int check_tensors(struct hearth_profile *p, struct hearth_error *err)
                                         *visits = find(p, i, "ffn_visits");
         if (!counts || !visits)
             return bad(p, err, "a layer's counts are missing");
-        if (i == 0 && counts->ne[0] <= MAX_FF && counts->ne[1] <= MAX_EXPERTS) {
-            p->n_ff = (uint32_t)counts->ne[0];
-            p->n_expert = (uint32_t)counts->ne[1];
+        if ((i == 0 || p->widths) && counts->ne[0] <= MAX_FF && counts->ne[1] <= MAX_EXPERTS) {
+            p->n_ff = counts->ne[0] > p->n_ff ? (uint32_t)counts->ne[0] : p->n_ff;
+            p->n_expert = i == 0 ? (uint32_t)counts->ne[1] : p->n_expert;
         }
-        if (counts->type != HEARTH_TYPE_I32 || counts->ne[0] != p->n_ff || counts->ne[1] != p->n_expert ||
+        if (counts->type != HEARTH_TYPE_I32 || counts->ne[0] > p->n_ff || !counts->ne[0] ||
+            (counts->ne[0] != p->n_ff && !p->widths) || counts->ne[1] != p->n_expert ||
             counts->ne[2] != p->n_batches || counts->ne[3] != 1 || visits->type != HEARTH_TYPE_I32 ||
             visits->ne[0] != p->n_expert || visits->ne[1] != p->n_batches || visits->ne[2] != 1 ||
             visits->ne[3] != 1)
@@ -125,6 +127,11 @@ void hearth_profile_close(struct hearth_profile **p)
     *p = NULL;
 }
 
+uint32_t hearth_profile_neurons(const struct hearth_profile *p, uint32_t layer)
+{
+    return (uint32_t)find(p, layer, "ffn_counts")->ne[0];
+}
+
 int hearth_profile_read(const struct hearth_profile *p, uint32_t layer, int32_t *counts, int32_t *visits,
                         struct hearth_error *err)
 {
@@ -135,8 +142,8 @@ int hearth_profile_read(const struct hearth_profile *p, uint32_t layer, int32_t 
     if (rc)
         return rc;
     for (size_t space = 0; space < (size_t)p->n_batches * p->n_expert; space++) {
-        const int32_t *at = counts + space * p->n_ff;
-        for (uint32_t j = 0; j < p->n_ff; j++)
+        const int32_t *at = counts + space * c->ne[0];
+        for (uint64_t j = 0; j < c->ne[0]; j++)
             if (at[j] < 0 || at[j] > visits[space])
                 return bad(p, err, "a neuron was active more often than its space was used");
     }

@@ -45,7 +45,7 @@ static double share_of(const int32_t *counts, const int32_t *visits, size_t n_ex
 static int read_mean(const struct hearth_profile *p, uint32_t layer, const int32_t *counts,
                      struct hearth_profile_layer *out, struct hearth_error *err)
 {
-    const size_t n = (size_t)p->n_expert * p->n_ff;
+    const size_t n = (size_t)p->n_expert * hearth_profile_neurons(p, layer);
     char name[64];
     snprintf(name, sizeof name, "blk.%u.ffn_means", layer);
     const struct hearth_gguf_tensor *t = hearth_gguf_tensor(p->g, name);
@@ -68,14 +68,14 @@ static int read_mean(const struct hearth_profile *p, uint32_t layer, const int32
 int hearth_profile_summarise(const struct hearth_profile *p, uint32_t layer, struct hearth_profile_layer *out,
                              struct hearth_error *err)
 {
-    const size_t n = (size_t)p->n_expert * p->n_ff;
+    const size_t n_ff = hearth_profile_neurons(p, layer), n = p->n_expert * n_ff;
     int32_t *counts = hearth_calloc(p->n_batches * n, sizeof *counts);
     int32_t *visits = hearth_calloc((size_t)p->n_batches * p->n_expert, sizeof *visits);
     *out = (struct hearth_profile_layer){.layer = layer};
     int rc = counts && visits ? hearth_profile_read(p, layer, counts, visits, err)
                               : hearth_fail(err, HEARTH_E_MEMORY, "no memory for a profile");
     for (uint32_t b = 0; b < p->n_batches && b < HEARTH_PROFILE_BATCHES && !rc; b++)
-        out->active[b] = share_of(counts + b * n, visits + (size_t)b * p->n_expert, p->n_expert, p->n_ff);
+        out->active[b] = share_of(counts + b * n, visits + (size_t)b * p->n_expert, p->n_expert, n_ff);
     if (!rc)
         rc = read_mean(p, layer, counts, out, err);
     if (!rc) {

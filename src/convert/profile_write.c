@@ -8,6 +8,7 @@
 #include "convert/profiler.h"
 #include "gguf/checksums.h"
 #include "model/arch.h"
+#include "model/ffn.h"
 #include "model/fingerprint.h"
 
 #define BATCHES HEARTH_PROFILE_BATCHES
@@ -26,7 +27,9 @@ static int put_metadata(const struct hearth_profiler *p, const struct hearth_pro
     if (!rc)
         rc = hearth_gguf_put_str(w, "general.type", "profile", 7, p->err);
     if (!rc)
-        rc = hearth_gguf_put_u32(w, "hearth.profile.version", HEARTH_PROFILE_VERSION, p->err);
+        rc = hearth_gguf_put_u32(w, "hearth.profile.version",
+                                 p->model->hp.n_ff_narrow ? HEARTH_PROFILE_WIDTHS : HEARTH_PROFILE_VERSION,
+                                 p->err);
     if (!rc)
         rc = hearth_gguf_put_str(w, "hearth.profile.architecture", arch, strlen(arch), p->err);
     if (!rc)
@@ -56,11 +59,16 @@ static int put_metadata(const struct hearth_profiler *p, const struct hearth_pro
               : hearth_gguf_put_array(w, "hearth.profile.batches", HEARTH_GGUF_U32, batches, BATCHES, p->err);
 }
 
+static size_t neurons_of(const struct hearth_profiler *p, size_t layer)
+{
+    return (size_t)hearth_ffn_neurons_of(&p->model->hp, (int)layer);
+}
+
 static int put_layer(const struct hearth_profiler *p, struct hearth_gguf_writer *w, size_t layer)
 {
     char name[64];
-    const uint64_t counts[3] = {p->n_ff, p->n_expert, BATCHES}, visits[2] = {p->n_expert, BATCHES};
-    const uint64_t sample[3] = {p->sample_bytes, SAMPLE, p->n_expert};
+    const uint64_t n = neurons_of(p, layer), counts[3] = {n, p->n_expert, BATCHES};
+    const uint64_t visits[2] = {p->n_expert, BATCHES}, sample[3] = {(n + 7) / 8, SAMPLE, p->n_expert};
     snprintf(name, sizeof name, "blk.%zu.ffn_counts", layer);
     int rc = hearth_gguf_put_tensor(w, name, HEARTH_TYPE_I32, 3, counts, p->err);
     snprintf(name, sizeof name, "blk.%zu.ffn_visits", layer);
@@ -76,19 +84,32 @@ static int put_layer(const struct hearth_profiler *p, struct hearth_gguf_writer 
 // A layer's sample, space by space.
 static int write_sample(struct hearth_profiler *p, struct hearth_gguf_writer *w, size_t layer)
 {
+    const size_t bytes = (neurons_of(p, layer) + 7) / 8;
     int rc = HEARTH_OK;
     for (size_t e = 0; e < p->n_expert && !rc; e++) {
         rc =
             hearth_row_store_read(&p->samples, (layer * p->n_expert + e) * SAMPLE, SAMPLE, p->sample, p->err);
+        for (size_t i = 1; i < SAMPLE; i++) // rows of narrower layers come closer
+            memmove(p->sample + i * bytes, p->sample + i * p->sample_bytes, bytes);
         if (!rc)
-            rc = hearth_gguf_write(w, p->sample, SAMPLE * p->sample_bytes, p->err);
+            rc = hearth_gguf_write(w, p->sample, SAMPLE * bytes, p->err);
     }
+    return rc;
+}
+
+// Rows with a number for each neuron of the largest space, as many as the layer's have.
+static int write_rows(struct hearth_profiler *p, struct hearth_gguf_writer *w, const void *rows, size_t n,
+                      size_t layer)
+{
+    int rc = HEARTH_OK;
+    for (size_t i = 0; i < n && !rc; i++)
+        rc = hearth_gguf_write(w, (const uint8_t *)rows + i * p->n_ff * 4, neurons_of(p, layer) * 4, p->err);
     return rc;
 }
 
 int hearth_profiler_write(struct hearth_profiler *p, const char *out)
 {
-    const size_t spaces = BATCHES * p->n_expert, neurons = p->n_expert * p->n_ff;
+    const size_t spaces = BATCHES * p->n_expert;
     struct hearth_gguf_writer *w = NULL;
     int rc = hearth_gguf_writer_open(&w, out, p->err);
     if (!rc)
@@ -98,12 +119,11 @@ int hearth_profiler_write(struct hearth_profiler *p, const char *out)
     if (!rc)
         rc = hearth_gguf_put_checksums(w, p->err);
     for (size_t i = 0; i < p->n_layer && !rc; i++) {
-        rc = hearth_gguf_write(w, p->counts + i * spaces * p->n_ff, spaces * p->n_ff * sizeof *p->counts,
-                               p->err);
+        rc = write_rows(p, w, p->counts + i * spaces * p->n_ff, spaces, i);
         if (!rc)
             rc = hearth_gguf_write(w, p->visits + i * spaces, spaces * sizeof *p->visits, p->err);
         if (!rc)
-            rc = hearth_gguf_write(w, p->means + i * neurons, neurons * sizeof *p->means, p->err);
+            rc = write_rows(p, w, p->means + i * p->n_expert * p->n_ff, p->n_expert, i);
         if (!rc)
             rc = write_sample(p, w, i);
     }

@@ -7,7 +7,7 @@
 #include "convert/walk.h"
 #include "model/model.h"
 
-// L layers, X experts (1 of a dense part), F neurons of a space, U experts of a token, T tokens of a window.
+// L layers, X experts (1 of a dense part), F neurons of the largest space, U experts of a token, T tokens of a window.
 struct hearth_profiler {
     const struct hearth_model *model;
     const struct hearth_profile_params *params;
@@ -18,15 +18,15 @@ struct hearth_profiler {
     struct hearth_error *err;
 
     // The layer that is being passed.
-    size_t layer;
-    bool sizing;       // only magnitudes are collected
-    float least;       // magnitude of an active gate
-    size_t stretch;    // its first window
-    uint64_t *active;  // [T x 32 x U x words] of this stretch
-    int32_t *experts;  // [T x 32 x U] whose they are
-    uint8_t *n_spaces; // [T x 32] of the token
-    uint32_t *masks;   // [X x F] of one position, bit i: active in part i
-    uint32_t *visited; // [X] bit i: used by part i
+    size_t layer, width; // its neurons
+    bool sizing;         // only magnitudes are collected
+    float least;         // magnitude of an active gate
+    size_t stretch;      // its first window
+    uint64_t *active;    // [T x 32 x U x words] of this stretch
+    int32_t *experts;    // [T x 32 x U] whose they are
+    uint8_t *n_spaces;   // [T x 32] of the token
+    uint32_t *masks;     // [X x F] of one position, bit i: active in part i
+    uint32_t *visited;   // [X] bit i: used by part i
     // What a part had active when it last used a space, and which parts have used it in this stretch.
     uint32_t *before;         // [X x F]
     uint32_t *seen;           // [X]

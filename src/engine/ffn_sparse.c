@@ -858,12 +858,14 @@ void hearth_sparse_lay_out(struct hearth_sparse_work *w, bool streams, size_t ma
 {
     const struct hearth_hparams *hp = w->c->hp;
     const size_t rows = HEARTH_STEP_ROWS, e = (size_t)hp->n_embd, f32 = sizeof(float);
-    const size_t f = (size_t)hearth_ffn_neurons(hp), clusters = hearth_cluster_count(f);
+    const size_t f = (size_t)hearth_ffn_neurons(hp), clusters = hearth_most_clusters(hp);
     const size_t rank = hearth_sparse_mode_rank(w->mode, w->model);
     const int n_workers = hearth_pool_size(w->c->pool);
     if (!hearth_sparse_mode_any(w->mode, w->model))
         return;
-    const bool early = streams && rank && hp->predictor_input == HEARTH_PREDICTOR_PREVIOUS && !hp->n_expert;
+    // A layer's clusters ask for the next one's, so both are to have as many.
+    const bool early = streams && rank && hp->predictor_input == HEARTH_PREDICTOR_PREVIOUS && !hp->n_expert &&
+                       !hp->n_ff_narrow;
     w->max_early = early ? max_steps : 0;
     w->known = -1;
     w->parts = hearth_arena_take(a, rows, sizeof *w->parts);

@@ -14,8 +14,7 @@ bool hearth_sparse_mode_layer(const struct hearth_sparse_mode *mode, const struc
     const struct hearth_ffn f = hearth_ffn_of(hp, layer);
     // Without a gate and with down in one piece there is nothing to leave out but what a predictor names.
     const bool predicted = mode->sparsity == HEARTH_SPARSITY_PREDICT && hearth_has(f.fc1);
-    if (hearth_ffn_is_changed(&f) ||
-        hp->n_ff_narrow) // adapters add to whole products; widths are to be alike
+    if (hearth_ffn_is_changed(&f)) // adapters add to whole products
         return false;
     return hearth_has(f.down_t) || predicted || (hearth_has(f.gate) && mode->sparsity != HEARTH_SPARSITY_OFF);
 }
@@ -76,12 +75,6 @@ int hearth_sparse_mode_choose(struct hearth_sparse_mode *mode, const struct hear
     if (mode->sparsity == HEARTH_SPARSITY_PREDICT && !m->hp.has_predictors)
         return hearth_fail_param(err, HEARTH_E_INVALID, "sparsity",
                                  "%s has no predictors: use sparsity auto, exact or off", m->info.path);
-    if (magnitude > 0.0f && m->hp.n_ff_narrow)
-        return hearth_fail_param(
-            err, HEARTH_E_INVALID, "sparsity",
-            "%s has layers of %d and of %d neurons: a sparsity threshold needs layers of one "
-            "width",
-            m->info.path, m->hp.n_ff_narrow, m->hp.n_ff);
     if (magnitude > 0.0f &&
         (mode->sparsity == HEARTH_SPARSITY_OFF || mode->sparsity == HEARTH_SPARSITY_PREDICT))
         return hearth_fail_param(err, HEARTH_E_INVALID, "sparsity",

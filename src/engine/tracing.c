@@ -14,11 +14,12 @@
 struct hearth_tracing {
     struct hearth_trace_writer *writer;
     struct hearth_probes *probes;
-    size_t n_experts, n_neurons; // of each space
-    uint32_t *spaces;            // [layers] the trace's first space of each layer
-    uint8_t *marks;              // [n_experts x n_neurons]
-    uint32_t *ids;               // [n_neurons]
-    int rc;                      // of the step so far
+    size_t n_experts, n_neurons; // of the largest space
+    const struct hearth_hparams *hp;
+    uint32_t *spaces; // [layers] the trace's first space of each layer
+    uint8_t *marks;   // [n_experts x n_neurons]
+    uint32_t *ids;    // [n_neurons]
+    int rc;           // of the step so far
     struct hearth_error err;
 };
 
@@ -26,11 +27,12 @@ static void on_marks(void *arg, int layer, int expert, uint8_t *marks)
 {
     struct hearth_tracing *t = arg;
     uint32_t n = 0;
-    for (size_t j = 0; j < t->n_neurons; j++) {
+    const size_t neurons = (size_t)hearth_ffn_neurons_of(t->hp, layer);
+    for (size_t j = 0; j < neurons; j++) {
         t->ids[n] = (uint32_t)j;
         n += marks[j];
     }
-    memset(marks, 0, t->n_neurons);
+    memset(marks, 0, neurons);
     if (!t->rc)
         t->rc = hearth_trace_set(t->writer, t->spaces[layer] + (uint32_t)expert, t->ids, n, &t->err);
 }
@@ -75,7 +77,7 @@ static uint32_t list_spaces(const struct hearth_model *m, const struct hearth_sp
         t->spaces[layer] = n;
         for (size_t e = 0; hearth_sparse_mode_layer(mode, &m->hp, l) && e < t->n_experts; e++) {
             const struct hearth_space space = hearth_space_of(&m->hp, l, (int)e);
-            spaces[n++] = (struct hearth_trace_space){(uint32_t)layer, (uint32_t)e, (uint32_t)t->n_neurons,
+            spaces[n++] = (struct hearth_trace_space){(uint32_t)layer, (uint32_t)e, (uint32_t)space.n,
                                                       bundle_bytes(&space)};
         }
     }
@@ -108,6 +110,7 @@ int hearth_tracing_open(struct hearth_tracing **out, const struct hearth_model *
     struct hearth_tracing *t = hearth_calloc(1, sizeof *t);
     if (!t)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for a trace");
+    t->hp = &m->hp;
     t->n_experts = (size_t)hearth_ffn_experts(&m->hp);
     t->n_neurons = (size_t)hearth_ffn_neurons(&m->hp);
     t->spaces = hearth_calloc((size_t)m->hp.n_layer, sizeof *t->spaces);

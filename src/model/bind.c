@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "gguf/checksums.h"
+#include "model/ffn.h"
 #include "model/pack.h"
 
 // The least alignment of tensors in memory; GGUF's own default.
@@ -396,15 +397,15 @@ static int bind_part(struct loader *l, int layer, int part, struct hearth_weight
     int rc = check_type(l, b->tensor, b->type[part], false);
     // b->tensor lies in the file, so this product fits: it is less than the tensor's bytes.
     if (!rc)
-        rc = reserve(l, b->tensor, (uint64_t)b->bytes[part] * p->n_ff * p->n_expert, &offset);
+        rc = reserve(l, b->tensor, (uint64_t)b->bytes[part] * b->n * p->n_expert, &offset);
     if (rc)
         return rc;
     *w = (struct hearth_weight){.type = b->type[part],
                                 .k = p->n_embd,
-                                .n = p->n_ff,
+                                .n = b->n,
                                 .stride = b->bytes[part],
                                 .at = offset}; // the item comes with the layer's bundles
-    l->n_params += (uint64_t)p->n_embd * p->n_ff * p->n_expert;
+    l->n_params += (uint64_t)p->n_embd * b->n * p->n_expert;
     return HEARTH_OK;
 }
 
@@ -608,7 +609,7 @@ static int read_magnitudes(struct loader *l)
 static int read_spaces(struct loader *l)
 {
     struct hearth_model *m = l->model;
-    const int64_t f = m->hp.n_expert ? m->hp.n_ff_exp : m->hp.n_ff;
+    const uint64_t experts = m->hp.n_expert ? (uint64_t)m->hp.n_expert : 1;
     const struct hearth_gguf_kv *always = NULL, *crossover = NULL;
     int rc = find_spaces(l, "hearth.pack.always", &always);
     if (!rc)
@@ -621,6 +622,7 @@ static int read_spaces(struct loader *l)
         return hearth_fail(l->err, HEARTH_E_MEMORY, "no memory for the list of spaces");
     for (uint64_t i = 0; always && i < always->count; i++) {
         const int64_t n = hearth_gguf_kv_i64(always, i);
+        const int64_t f = hearth_ffn_neurons_of(&m->hp, (int)(i / experts));
         if (n < 0 || n > f)
             return hearth_fail(l->err, HEARTH_E_FORMAT,
                                "%s: hearth.pack.always says %lld of %lld neurons in space %llu",
@@ -639,9 +641,12 @@ static int check_pack(struct loader *l)
     const struct hearth_hparams *hp = &l->model->hp;
     const struct hearth_pack *p = l->model->pack;
     const uint32_t n_expert = hp->n_expert ? (uint32_t)hp->n_expert : 1;
-    const uint32_t n_ff = (uint32_t)(hp->n_expert ? hp->n_ff_exp : hp->n_ff);
-    if (p->n_layer == (uint32_t)hp->n_layer && p->n_embd == (uint32_t)hp->n_embd && p->n_ff == n_ff &&
-        p->n_expert == n_expert)
+    const uint32_t n_ff = (uint32_t)hearth_ffn_neurons(hp);
+    bool fits = p->n_layer == (uint32_t)hp->n_layer && p->n_embd == (uint32_t)hp->n_embd &&
+                p->n_expert == n_expert && p->widths == (hp->n_ff_narrow != 0);
+    for (uint32_t i = 0; i < p->n_layer && fits; i++)
+        fits = p->layers[i].n == (uint32_t)hearth_ffn_neurons_of(hp, (int)i);
+    if (fits)
         return HEARTH_OK;
     return hearth_fail(
         l->err, HEARTH_E_FORMAT,

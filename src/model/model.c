@@ -41,7 +41,7 @@ static const char *main_type_name(const struct hearth_model *m)
         const struct hearth_bundle *b = &m->pack->layers[i];
         for (int part = 0; part < HEARTH_PARTS; part++)
             if (b->bytes[part])
-                bytes[b->type[part]] += (uint64_t)b->bytes[part] * m->pack->n_ff * m->pack->n_expert;
+                bytes[b->type[part]] += (uint64_t)b->bytes[part] * b->n * m->pack->n_expert;
     }
     for (uint32_t type = 0; type < HEARTH_TYPE_END; type++)
         if (bytes[type] > bytes[best])

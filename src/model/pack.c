@@ -50,7 +50,7 @@ uint64_t hearth_pack_elements(const struct hearth_pack *p, const struct hearth_g
         return t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3];
     for (uint32_t i = 0; i < p->n_layer; i++)
         if (p->layers[i].tensor == t)
-            return (uint64_t)p->n_embd * p->n_ff * p->n_expert * (p->gated ? 3 : 2);
+            return (uint64_t)p->n_embd * p->layers[i].n * p->n_expert * (p->gated ? 3 : 2);
     return 0;
 }
 
@@ -123,13 +123,14 @@ static int read_sizes(struct hearth_pack *p, struct hearth_error *err)
     int rc = hearth_gguf_u32(p->g, "hearth.pack.version", true, &version, err);
     if (rc)
         return rc;
-    p->gates_apart = version == HEARTH_PACK_GATES;
-    if (version != HEARTH_PACK_VERSION && version != HEARTH_PACK_GATES)
+    if (version < HEARTH_PACK_VERSION || version > HEARTH_PACK_VERSIONS)
         return hearth_fail(
             err, HEARTH_E_UNSUPPORTED,
-            "%s: a pack of version %u, this build knows versions %d and %d: pack the model again, or use "
+            "%s: a pack of version %u, this build knows versions %d to %d: pack the model again, or use "
             "a newer Hearth",
-            hearth_gguf_path(p->g), version, HEARTH_PACK_VERSION, HEARTH_PACK_GATES);
+            hearth_gguf_path(p->g), version, HEARTH_PACK_VERSION, HEARTH_PACK_VERSIONS);
+    p->gates_apart = (version - HEARTH_PACK_VERSION) & (HEARTH_PACK_GATES - HEARTH_PACK_VERSION);
+    p->widths = (version - HEARTH_PACK_VERSION) & (HEARTH_PACK_WIDTHS - HEARTH_PACK_VERSION);
     if (hearth_gguf_n_shards(p->g) != 1)
         return hearth_fail(err, HEARTH_E_UNSUPPORTED, "%s: a pack must be one file, not a split one",
                            hearth_gguf_path(p->g));
@@ -156,15 +157,15 @@ static int check_bundles(struct hearth_pack *p, uint32_t layer, struct hearth_er
              layer);
     if (!t || t->type != HEARTH_TYPE_I8 || t->ne[3] != 1)
         return damaged(p, err, what);
-    if (layer == 0) {
-        if (t->ne[1] > MAX_FF || t->ne[2] > MAX_EXPERTS)
-            return damaged(p, err, what);
-        p->n_ff = (uint32_t)t->ne[1];
-        p->n_expert = (uint32_t)t->ne[2];
-    }
+    if (t->ne[1] > MAX_FF || t->ne[2] > MAX_EXPERTS)
+        return damaged(p, err, what);
+    b->n = (uint32_t)t->ne[1];
+    p->n_ff = layer == 0 || b->n > p->n_ff ? b->n : p->n_ff;
+    p->n_expert = layer == 0 ? (uint32_t)t->ne[2] : p->n_expert;
     // A stride may be larger than needed: a later version may want coarser reads.
-    if (t->ne[1] != p->n_ff || t->ne[2] != p->n_expert || t->ne[0] % HEARTH_BUNDLE_ALIGN ||
-        t->ne[0] < b->stride || t->ne[0] > b->stride + (1u << 20) || t->offset % HEARTH_BUNDLE_ALIGN)
+    if ((b->n != p->layers[0].n && !p->widths) || !b->n || t->ne[2] != p->n_expert ||
+        t->ne[0] % HEARTH_BUNDLE_ALIGN || t->ne[0] < b->stride || t->ne[0] > b->stride + (1u << 20) ||
+        t->offset % HEARTH_BUNDLE_ALIGN)
         return damaged(p, err, what);
     b->stride = (size_t)t->ne[0];
     b->tensor = t;
@@ -175,7 +176,7 @@ static int check_bundles(struct hearth_pack *p, uint32_t layer, struct hearth_er
 static int check_gates(const struct hearth_pack *p, uint32_t layer, struct hearth_error *err)
 {
     const struct hearth_gguf_tensor *t = hearth_pack_tensor(p, layer, "ffn_gate.weight");
-    if (!p->gates_apart || (t && !p->gated && p->n_expert == 1 && t->ne[1] == p->n_ff))
+    if (!p->gates_apart || (t && !p->gated && p->n_expert == 1 && t->ne[1] == p->layers[layer].n))
         return HEARTH_OK;
     return damaged(p, err, "its gates are not apart from the bundles, as its version says");
 }
@@ -267,9 +268,9 @@ static int check_integers(const struct hearth_pack *p, uint32_t layer, const cha
 static int check_statistics(const struct hearth_pack *p, struct hearth_error *err)
 {
     const bool counted = p->n_batches > 0;
-    const uint64_t order[3] = {p->n_ff, p->n_expert, 1}, counts[3] = {p->n_ff, p->n_expert, p->n_batches},
-                   visits[3] = {p->n_expert, p->n_batches, 1};
     for (uint32_t i = 0; i < p->n_layer; i++) {
+        const uint64_t n = p->layers[i].n, order[3] = {n, p->n_expert, 1},
+                       counts[3] = {n, p->n_expert, p->n_batches}, visits[3] = {p->n_expert, p->n_batches, 1};
         int rc = check_integers(p, i, "ffn_order", false, order, err);
         if (!rc)
             rc = check_integers(p, i, "ffn_counts", counted, counts, err);
@@ -318,17 +319,18 @@ int hearth_pack_order(const struct hearth_pack *p, uint32_t layer, uint32_t expe
                       struct hearth_error *err)
 {
     const struct hearth_gguf_tensor *t = hearth_pack_tensor(p, layer, "ffn_order");
+    const uint32_t n = p->layers[layer].n;
     if (!t) {
-        for (uint32_t i = 0; i < p->n_ff; i++)
+        for (uint32_t i = 0; i < n; i++)
             order[i] = (int32_t)i;
         return HEARTH_OK;
     }
-    const size_t bytes = (size_t)p->n_ff * sizeof *order;
-    bool *seen = hearth_calloc(p->n_ff, sizeof *seen);
+    const size_t bytes = (size_t)n * sizeof *order;
+    bool *seen = hearth_calloc(n, sizeof *seen);
     int rc = seen ? hearth_gguf_read(p->g, t, order, expert * bytes, bytes, err)
                   : hearth_fail(err, HEARTH_E_MEMORY, "%s: no memory for an order", hearth_gguf_path(p->g));
-    for (uint32_t i = 0; i < p->n_ff && !rc; i++) {
-        if (order[i] < 0 || (uint32_t)order[i] >= p->n_ff || seen[order[i]]) {
+    for (uint32_t i = 0; i < n && !rc; i++) {
+        if (order[i] < 0 || (uint32_t)order[i] >= n || seen[order[i]]) {
             char what[96];
             snprintf(what, sizeof what, "tensor blk.%u.ffn_order is not a permutation", layer);
             rc = damaged(p, err, what);

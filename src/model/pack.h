@@ -8,8 +8,11 @@
 
 #include "gguf/gguf.h"
 
+// Versions: 1, plus 1 where gates are apart from the bundles, plus 2 where layers differ in width.
 #define HEARTH_PACK_VERSION   1
-#define HEARTH_PACK_GATES     2    // version of packs whose gates are apart from the bundles
+#define HEARTH_PACK_GATES     2
+#define HEARTH_PACK_WIDTHS    3
+#define HEARTH_PACK_VERSIONS  4
 #define HEARTH_PACK_ALIGNMENT 4096 // general.alignment, of every tensor in the file
 #define HEARTH_BUNDLE_ALIGN   512  // alignment of every bundle in its tensor
 #define HEARTH_PACK_BATCHES   16   // most batch sizes with counts
@@ -22,18 +25,20 @@ struct hearth_bundle {
     size_t bytes[HEARTH_PARTS];  // bytes of the row (E elements of the type); 0 without a gate
     size_t at[HEARTH_PARTS];     // offset of the row in the bundle
     size_t stride; // bytes from bundle to bundle: a multiple of HEARTH_BUNDLE_ALIGN that holds all rows
+    uint32_t n;    // F, neurons of one space
     const struct hearth_gguf_tensor *tensor; // I8 {stride, F, X}; NULL while writing
 };
 
-// Fills all but `tensor` for rows of n_embd elements. HEARTH_E_INVALID when a type cannot hold such rows.
+// Fills all but `n` and `tensor` for rows of n_embd elements. HEARTH_E_INVALID when a type cannot hold such rows.
 int hearth_bundle_lay_out(struct hearth_bundle *b, uint64_t n_embd, uint32_t gate, uint32_t up, uint32_t down,
                           struct hearth_error *err);
 
 struct hearth_pack {
     const struct hearth_gguf *g;
     struct hearth_bundle *layers;             // [n_layer]
-    uint32_t n_layer, n_embd, n_ff, n_expert; // n_ff: neurons of one space; n_expert at least 1
+    uint32_t n_layer, n_embd, n_ff, n_expert; // n_ff: neurons of the largest space; n_expert at least 1
     bool gated;                               // gates are in the bundles
+    bool widths;                              // layers may differ in width
     bool gates_apart;    // gates are matrices of their own, and say in steps which bundles are needed
     uint32_t *down_from; // [n_layer] type of down in the source, before it was transposed; NULL: it was
                          // stored by neuron already, and its bits are kept

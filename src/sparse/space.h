@@ -23,6 +23,14 @@ static inline size_t hearth_cluster_count(size_t n_neurons)
     return (n_neurons + size - 1) / size;
 }
 
+// The most clusters that a space of the model has. A narrower one may have more than a wider one.
+static inline size_t hearth_most_clusters(const struct hearth_hparams *hp)
+{
+    const size_t widest = hearth_cluster_count((size_t)(hp->n_expert ? hp->n_ff_exp : hp->n_ff));
+    const size_t narrow = hearth_cluster_count((size_t)hp->n_ff_narrow);
+    return narrow > widest ? narrow : widest;
+}
+
 // The rows of a space: of gate and up [E], and of down stored by neuron [E]. The first `resident`
 // neurons are in matrices. In a model in memory these are all neurons. Otherwise the rest are
 // bundles in the neuron cache.

@@ -15,7 +15,7 @@ struct chunk {
 // The chunk that begins at a neuron, behind the resident prefix.
 static struct chunk chunk_at(const struct hearth_neurons *n, uint32_t space, size_t at)
 {
-    const size_t left = n->n_neurons - at;
+    const size_t left = n->spaces[space].n_neurons - at;
     return (struct chunk){space, at, left < n->chunk_neurons ? left : n->chunk_neurons};
 }
 
@@ -88,7 +88,7 @@ static void list_extents(void *arg, uint64_t key, int buffer, struct hearth_read
 // What comes after neuron `at`: in the same space, or else in the next.
 static uint64_t key_behind(const struct hearth_neurons *n, uint32_t space, size_t at)
 {
-    while (at >= n->n_neurons && ++space < n->n_spaces)
+    while (at >= n->spaces[space].n_neurons && ++space < n->n_spaces)
         at = n->resident[space];
     return space < n->n_spaces ? key_of(n, space, at) : HEARTH_AHEAD_NONE;
 }
@@ -239,7 +239,7 @@ static bool get_chunk(struct hearth_neurons *n, struct hearth_want *want)
 struct hearth_want *hearth_neuron_chunks_next(struct hearth_neurons *n, uint32_t *count)
 {
     *count = 0;
-    if (n->next >= n->n_neurons) {
+    if (n->want < n->request.n && n->next >= n->spaces[n->request.wants[n->want].space].n_neurons) {
         n->want++;
         n->next = 0;
     }

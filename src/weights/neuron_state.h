@@ -45,7 +45,7 @@ struct hearth_neurons {
     struct hearth_store *store;          // of bundles
     struct hearth_cache *cache;          // NULL: all are resident
     const struct hearth_bundle *bundles; // [n_layer] the pack's
-    uint32_t n_spaces, n_neurons;        // n_neurons of one space
+    uint32_t n_spaces, n_neurons;        // n_neurons of the largest space
     uint32_t experts;                    // spaces of a layer
     struct hearth_region lists;          // by space, from the beginning
     struct hearth_budget_space *spaces;  // [n_spaces]
@@ -104,6 +104,6 @@ struct hearth_neurons {
 #define HEARTH_NEURON_KEEP_FREE(n) ((n)->reserve / 2)
 
 // Wants of a step's request, at most.
-#define HEARTH_NEURON_WANTS(n) (HEARTH_STEP_ROWS * hearth_cluster_count((n)->n_neurons))
+#define HEARTH_NEURON_WANTS(n) (HEARTH_STEP_ROWS * hearth_most_clusters(&(n)->setup.model->hp))
 
 #endif

@@ -58,7 +58,7 @@ static int64_t want_waiting(const struct hearth_neurons *n, const struct hearth_
     const int32_t first = n->want_of_space[read->space];
     if (first < 0)
         return -1;
-    const uint32_t size = (uint32_t)hearth_cluster_size(n->n_neurons);
+    const uint32_t size = (uint32_t)hearth_cluster_size(n->spaces[read->space].n_neurons);
     const uint32_t index = (uint32_t)first + read->neuron / size;
     if (index < p->wave || index >= p->frontier || !n->pending[index])
         return -1;
@@ -295,7 +295,6 @@ static void begin_wave(struct hearth_neurons *n)
 // beyond a pass's the wants are not all here.
 static void judge_hints(struct hearth_neurons *n, const struct hearth_request *r)
 {
-    const uint32_t size = (uint32_t)hearth_cluster_size(n->n_neurons);
     if (r->layer > 0 && n->setup.model->hp.predictor_input == HEARTH_PREDICTOR_PREVIOUS)
         return;
     for (uint32_t i = 0; i < n->n_hints && i <= n->hint_at; i++) {
@@ -303,6 +302,7 @@ static void judge_hints(struct hearth_neurons *n, const struct hearth_request *r
         const uint32_t count = i < n->hint_at ? h->n : n->hinted;
         if (h->space / n->experts != (uint32_t)r->layer)
             continue;
+        const uint32_t size = (uint32_t)hearth_cluster_size(n->spaces[h->space].n_neurons);
         n->guessed += count;
         const int32_t first = n->want_of_space[h->space];
         for (uint32_t k = 0; k < count && first >= 0; k++)

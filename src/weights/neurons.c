@@ -233,8 +233,8 @@ static void lay_out_prefixes(struct hearth_neurons *n, struct hearth_arena *a)
                 struct hearth_space *space = &n->prefixes[layer * experts + k];
                 struct hearth_weight *parts[HEARTH_PARTS] = {&space->gate, &space->up, &space->down_t};
                 *parts[part] = (struct hearth_weight){
-                    .data = base, .type = b->type[part], .k = e, .n = n->n_neurons, .stride = b->bytes[part]};
-                space->n = n->n_neurons;
+                    .data = base, .type = b->type[part], .k = e, .n = b->n, .stride = b->bytes[part]};
+                space->n = b->n;
                 space->resident = n->resident[layer * experts + k];
                 if (base)
                     base += space->resident * b->bytes[part];
@@ -267,6 +267,7 @@ static int read_profile(struct hearth_neurons *n, int layer, int32_t *counts, in
 {
     const struct hearth_model *m = n->setup.model;
     const uint32_t experts = n->experts;
+    const uint32_t neurons = m->pack->layers[layer].n;
     const struct hearth_gguf_tensor *c = hearth_pack_tensor(m->pack, (uint32_t)layer, "ffn_counts");
     const struct hearth_gguf_tensor *v = hearth_pack_tensor(m->pack, (uint32_t)layer, "ffn_visits");
     const float even = m->hp.n_expert ? (float)m->hp.n_expert_used / (float)m->hp.n_expert : 1.0f;
@@ -276,7 +277,7 @@ static int read_profile(struct hearth_neurons *n, int layer, int32_t *counts, in
     if (!c || !v || !n->shares)
         return HEARTH_OK;
     // Of the first batch size, a single token.
-    int rc = hearth_gguf_read(m->gguf, c, counts, 0, (size_t)n->n_neurons * experts * sizeof *counts, err);
+    int rc = hearth_gguf_read(m->gguf, c, counts, 0, (size_t)neurons * experts * sizeof *counts, err);
     if (!rc)
         rc = hearth_gguf_read(m->gguf, v, visits, 0, experts * sizeof *visits, err);
     if (rc)
@@ -287,8 +288,8 @@ static int read_profile(struct hearth_neurons *n, int layer, int32_t *counts, in
     for (uint32_t e = 0; e < experts; e++) {
         float *shares = n->shares + ((size_t)layer * experts + e) * n->n_neurons;
         const int32_t visited = visits[e] > 1 ? visits[e] : 1;
-        for (uint32_t j = 0; j < n->n_neurons; j++) {
-            const float share = (float)counts[(size_t)e * n->n_neurons + j] / (float)visited;
+        for (uint32_t j = 0; j < neurons; j++) {
+            const float share = (float)counts[(size_t)e * neurons + j] / (float)visited;
             shares[j] = share < 1.0f ? share : 1.0f;
         }
         spaces[e].share = shares;
@@ -311,10 +312,10 @@ static int describe_spaces(struct hearth_neurons *n, struct hearth_error *err)
         const struct hearth_bundle *b = &m->pack->layers[layer];
         for (uint32_t e = 0; e < experts; e++)
             n->spaces[(uint32_t)layer * experts + e] = (struct hearth_budget_space){
-                .n_neurons = n->n_neurons,
+                .n_neurons = b->n,
                 .bundle_bytes = (uint32_t)b->stride,
                 .row_bytes = (uint32_t)(b->bytes[0] + b->bytes[1] + b->bytes[2]),
-                .file_offset = b->tensor->offset + (uint64_t)e * n->n_neurons * b->stride};
+                .file_offset = b->tensor->offset + (uint64_t)e * b->n * b->stride};
         rc = read_profile(n, layer, counts, visits, err);
     }
     free(counts);
@@ -413,7 +414,7 @@ static int open_cache(struct hearth_neurons *n, const struct hearth_budget_plan 
     if (!spaces)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for the neuron cache");
     for (uint32_t i = 0; i < n->n_spaces; i++)
-        spaces[i] = (struct hearth_cache_space_params){.n_neurons = n->n_neurons,
+        spaces[i] = (struct hearth_cache_space_params){.n_neurons = n->spaces[i].n_neurons,
                                                        .bundle_bytes = n->spaces[i].bundle_bytes,
                                                        .file_offset = n->spaces[i].file_offset,
                                                        .resident = n->resident[i],
@@ -468,8 +469,8 @@ static int list_all(struct hearth_neurons *n, struct hearth_cache_range **ranges
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory to read the neurons");
     *n_ranges = 0;
     for (uint32_t i = 0; i < n->n_spaces; i++)
-        for (uint32_t at = 0; at < n->n_neurons; at += n->chunk_neurons) {
-            const uint32_t left = n->n_neurons - at,
+        for (uint32_t at = 0; at < n->spaces[i].n_neurons; at += n->chunk_neurons) {
+            const uint32_t left = n->spaces[i].n_neurons - at,
                            count = left < n->chunk_neurons ? left : n->chunk_neurons;
             const uint64_t stride = n->spaces[i].bundle_bytes;
             (*ranges)[(*n_ranges)++] =
@@ -584,9 +585,10 @@ static void reads(const void *state, struct hearth_store_stats *sum)
 static void stats(const void *state, struct hearth_streaming_stats *out)
 {
     const struct hearth_neurons *n = state;
-    for (uint32_t i = 0; i < n->n_spaces; i++)
+    for (uint32_t i = 0; i < n->n_spaces; i++) {
+        out->neurons += n->spaces[i].n_neurons;
         out->neuron_bytes += (uint64_t)n->spaces[i].n_neurons * n->spaces[i].bundle_bytes;
-    out->neurons = (uint64_t)n->n_spaces * n->n_neurons;
+    }
     out->neurons_resident = n->resident_neurons;
     out->resident_bytes = n->matrices.size;
     if (!n->cache)

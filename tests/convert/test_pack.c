@@ -49,6 +49,9 @@ static const struct sample by_neuron[] = {
     {"layers of two kinds",
      {.arch = "gemma4", .optional = true, .gives = true, .by_neuron = true, .set = {RELU}},
      -1},
+    {"layers of two widths",
+     {.arch = "gemma4", .gives = true, .borrows = true, .two_widths = true, .by_neuron = true, .set = {RELU}},
+     -1},
     {"experts beside a dense part",
      {.arch = "gemma4", .experts = true, .shared = true, .optional = true, .by_neuron = true, .set = {RELU}},
      HEARTH_TYPE_Q8_0},
@@ -65,6 +68,9 @@ static const struct sample in_columns[] = {
     {"llama BF16", {.arch = "llama", .optional = true, .set = {RELU}}, HEARTH_TYPE_BF16},
     {"opt F16", {.arch = "opt"}, HEARTH_TYPE_F16},
     {"phi3 F16", {.arch = "phi3", .set = {RELU}}, HEARTH_TYPE_F16},
+    {"gemma4, layers of two widths",
+     {.arch = "gemma4", .gives = true, .borrows = true, .two_widths = true, .set = {RELU}},
+     HEARTH_TYPE_F16},
     {"gemma4 experts", {.arch = "gemma4", .experts = true, .shared = true, .fused = true, .set = {RELU}}, -1},
     {"split experts", {.arch = "llama", .experts = true, .split_experts = true, .set = {RELU}}, -1},
 };
@@ -222,9 +228,7 @@ static void test_kinds(void **state)
     static const struct {
         struct made made;
         const char *says;
-    } cases[] = {{{.arch = "gemma4", .optional = true, .gives = true, .borrows = true, .two_widths = true},
-                  "whose layers have "},
-                 {{.arch = "glm4moe",
+    } cases[] = {{{.arch = "glm4moe",
                    .experts = true,
                    .leading = true,
                    .set = {{"leading_dense_block_count", 'u', 1, NULL}}},
@@ -238,6 +242,51 @@ static void test_kinds(void **state)
         assert_int_equal(hearth_pack_write(source, packed, &(struct hearth_pack_params){0}, NULL, &err),
                          HEARTH_E_UNSUPPORTED);
         assert_non_null(strstr(err.message, cases[i].says));
+    }
+}
+
+// Where layers differ in width, the version says so, each has bundles of its own, and a version that does not is a
+// damage; gates may be apart.
+static void test_widths(void **state)
+{
+    (void)state;
+    static const char key[] = "hearth.pack.version";
+    const struct made made = {.arch = "gemma4",
+                              .gives = true,
+                              .borrows = true,
+                              .two_widths = true,
+                              .by_neuron = true,
+                              .set = {RELU}};
+    struct hearth_error err;
+    made_write(source, &made);
+    for (int apart = 0; apart < 2; apart++) {
+        const struct hearth_pack_params params = {.gates_apart = apart, .n_threads = 2};
+        struct hearth_pack_result result;
+        unlink(packed);
+        MADE_OK(hearth_pack_write(source, packed, &params, &result, &err));
+        struct hearth_model *a = open_model(source, false), *b = open_model(packed, true);
+        assert_true(b->pack->widths && b->pack->gates_apart == apart);
+        assert_int_equal(b->pack->n_ff, 2 * MADE_F);
+        assert_int_equal(b->pack->layers[0].n, MADE_F);
+        assert_int_equal(b->pack->layers[1].n, 2 * MADE_F);
+        assert_int_equal(result.n_neurons, MADE_F + (MADE_LAYERS - 1) * 2 * MADE_F);
+        assert_int_equal(a->info.n_params, b->info.n_params);
+        compare_models("two widths", a, b, 0);
+        hearth_model_close(&a);
+        hearth_model_close(&b);
+        struct file_bytes f = read_whole(packed);
+        uint8_t *at = f.p;
+        while (memcmp(at, key, sizeof key - 1) != 0)
+            at++;
+        at += sizeof key - 1 + 4; // behind the value's type
+        assert_int_equal(*at, apart ? HEARTH_PACK_VERSIONS : HEARTH_PACK_WIDTHS);
+        *at = apart ? HEARTH_PACK_GATES : HEARTH_PACK_VERSION;
+        write_whole(packed, f.p, f.n);
+        assert_int_equal(try_model(packed, false, &b, &err), HEARTH_E_FORMAT);
+        *at = HEARTH_PACK_VERSIONS + 1;
+        write_whole(packed, f.p, f.n);
+        assert_int_equal(try_model(packed, false, &b, &err), HEARTH_E_UNSUPPORTED);
+        free(f.p);
     }
 }
 
@@ -763,16 +812,18 @@ static void check_rows(const struct hearth_model *a, const struct hearth_model *
 static void check_temperature(const struct hearth_model *a, const struct hearth_model *b)
 {
     const struct hearth_pack *p = b->pack;
-    const size_t f = p->n_ff, x = p->n_expert;
+    const size_t most = p->n_ff, x = p->n_expert;
     struct hearth_profile *profile;
     struct hearth_error err = {0};
-    int32_t *order = calloc(f, 4), *counts = calloc(6 * x * f, 4), *visits = calloc(6 * x, 4);
-    int32_t *stored = calloc(6 * x * f, 4);
+    int32_t *order = calloc(most, 4), *counts = calloc(6 * x * most, 4), *visits = calloc(6 * x, 4);
+    int32_t *stored = calloc(6 * x * most, 4);
     MADE_OK(hearth_profile_open(&profile, profiled, &err));
     assert_int_equal(p->n_batches, 6);
     assert_true(p->repeats > 0 && p->repeats == profile->repeats);
     for (uint32_t layer = 0; layer < p->n_layer; layer++) {
         const struct hearth_gguf_tensor *t = hearth_pack_tensor(p, layer, "ffn_counts");
+        const size_t f = p->layers[layer].n;
+        assert_int_equal(f, hearth_profile_neurons(profile, layer));
         MADE_OK(hearth_profile_read(profile, layer, counts, visits, &err));
         MADE_OK(hearth_gguf_read(p->g, t, stored, 0, t->bytes, &err));
         for (size_t e = 0; e < x; e++) {
@@ -877,13 +928,14 @@ static int set_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_identity),        cmocka_unit_test(test_gates_apart),
-        cmocka_unit_test(test_kinds),           cmocka_unit_test(test_wrong_version),
-        cmocka_unit_test(test_bounded_memory),  cmocka_unit_test(test_transposed),
-        cmocka_unit_test(test_requantised),     cmocka_unit_test(test_profile),
-        cmocka_unit_test(test_profile_refuses), cmocka_unit_test(test_shares),
-        cmocka_unit_test(test_temperature),     cmocka_unit_test(test_powerinfer),
-        cmocka_unit_test(test_source),          cmocka_unit_test(test_hollow),
+        cmocka_unit_test(test_identity),      cmocka_unit_test(test_gates_apart),
+        cmocka_unit_test(test_widths),        cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_wrong_version), cmocka_unit_test(test_bounded_memory),
+        cmocka_unit_test(test_transposed),    cmocka_unit_test(test_requantised),
+        cmocka_unit_test(test_profile),       cmocka_unit_test(test_profile_refuses),
+        cmocka_unit_test(test_shares),        cmocka_unit_test(test_temperature),
+        cmocka_unit_test(test_powerinfer),    cmocka_unit_test(test_source),
+        cmocka_unit_test(test_hollow),
     };
     return cmocka_run_group_tests(tests, set_up, remove_folder);
 }

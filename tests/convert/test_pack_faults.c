@@ -164,9 +164,9 @@ static void test_lies(void **state)
     static const uint32_t ones[] = {1, 1, 1}, zeros[] = {0, 0, 0}, unknown[] = {0, 77}, two = 2,
                           many[] = {49, 0};
     static const uint32_t falling[] = {1, 2, 4, 8, 16, 16}, blocks[] = {12, 12}, integers[] = {24, 24},
-                          three = 3, eight = 8, wide = 4096;
+                          five = 5, eight = 8, wide = 4096;
     static const struct lie lies[] = {
-        {.says = "version 3", .key = "hearth.pack.version", .values = &three, .n_values = -1},
+        {.says = "version 5", .key = "hearth.pack.version", .values = &five, .n_values = -1},
         {.says = "not apart from the bundles", .key = "hearth.pack.version", .values = &two, .n_values = -1},
         {.says = "hearth.pack.up_type", .without = "hearth.pack.up_type"},
         {.says = "hearth.pack.up_type", .key = "hearth.pack.up_type", .values = zeros, .n_values = 3},

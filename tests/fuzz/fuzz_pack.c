@@ -56,8 +56,9 @@ static void use_pack(const struct hearth_pack *p)
     for (uint32_t i = 0; i < p->n_layer; i++) {
         const struct hearth_bundle *b = &p->layers[i];
         uint8_t last;
+        CHECK(b->n >= 1 && b->n <= p->n_ff);
         CHECK(b->at[HEARTH_PART_DOWN] + b->bytes[HEARTH_PART_DOWN] <= b->stride);
-        CHECK(b->tensor->bytes == (uint64_t)b->stride * p->n_ff * p->n_expert);
+        CHECK(b->tensor->bytes == (uint64_t)b->stride * b->n * p->n_expert);
         CHECK(hearth_gguf_read(p->g, b->tensor, &last, b->tensor->bytes - 1, 1, &err) == 0);
         for (uint32_t e = 0; e < p->n_expert; e++) {
             int rc = hearth_pack_order(p, i, e, order, &err);
@@ -66,8 +67,8 @@ static void use_pack(const struct hearth_pack *p)
                 continue;
             }
             memset(seen, 0, p->n_ff);
-            for (uint32_t j = 0; j < p->n_ff; j++) {
-                CHECK(order[j] >= 0 && (uint32_t)order[j] < p->n_ff && !seen[order[j]]);
+            for (uint32_t j = 0; j < b->n; j++) {
+                CHECK(order[j] >= 0 && (uint32_t)order[j] < b->n && !seen[order[j]]);
                 seen[order[j]] = 1;
             }
         }

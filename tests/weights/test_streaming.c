@@ -131,6 +131,36 @@ static void test_relu_packs(void **state)
     check_packs("tiny-falcon", all_modes, 1);
 }
 
+// Layers that differ in width, each with several clusters: gates in the bundles, and apart, where they say which
+// neurons a step needs.
+static void test_packs_of_two_widths(void **state)
+{
+    (void)state;
+    char model[512], pack[512], profile[512];
+    const struct made made = {.arch = "gemma4",
+                              .gives = true,
+                              .borrows = true,
+                              .two_widths = true,
+                              .by_neuron = true,
+                              .ff = 1000,
+                              .set = {{"feed_forward.activation", 's', 0, "relu"}}};
+    snprintf(model, sizeof model, "%s", in_folder("model.gguf"));
+    snprintf(pack, sizeof pack, "%s", in_folder("pack.gguf"));
+    snprintf(profile, sizeof profile, "%s", in_folder("profile"));
+    remove(model);
+    made_write(model, &made);
+    make_profile(model, profile);
+    for (int kind = 0; kind < 3; kind++) {
+        const struct hearth_pack_params params = {.profile = kind < 2 ? profile : NULL,
+                                                  .gates_apart = kind > 0};
+        remove(pack);
+        OK(hearth_pack_write(model, pack, &params, NULL, &err));
+        check_model(pack, HEARTH_SPARSITY_EXACT);
+        check_model(pack, HEARTH_SPARSITY_OFF);
+    }
+    remove(profile);
+}
+
 static void test_expert_packs(void **state)
 {
     (void)state;
@@ -267,6 +297,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_drelu),
         cmocka_unit_test(test_packs),
         cmocka_unit_test(test_relu_packs),
+        cmocka_unit_test(test_packs_of_two_widths),
         cmocka_unit_test(test_expert_packs),
         cmocka_unit_test(test_packs_of_others),
         cmocka_unit_test(test_early_packs),
