@@ -105,6 +105,10 @@ err_has "are forgotten"
 run 1 "${chat[@]}" -c 64 --context-shift -st -p "$(cat long long)"
 err_has "-c makes it larger"
 
+# An answer without an end: what bounds answers is named, too.
+run 0 chat "$small" --chat-template-file word.jinja --chat-template-kwargs '{"word": "It was"}' -st -p x -c 64 -t 1 --ignore-eos
+err_has "is full and cuts the answer off; -c makes it larger, and -n N ends answers after N tokens"
+
 # ---- options
 run 2 "${chat[@]}" -p a -f b
 err_has "-p and -f exclude each other"
