@@ -18,7 +18,7 @@ struct line {
 struct page {
     unsigned command; // HEARTH_CMD_*
     const char *about;
-    struct line lines[12]; // ends with spelling == NULL
+    struct line lines[13]; // ends with spelling == NULL
 };
 
 static const struct page pages[] = {
@@ -40,6 +40,8 @@ static const struct page pages[] = {
      {{"-sys", "what the model is told about how to answer"},
       {"-p", "the first message"},
       {"-st", "one message, one answer"},
+      {"-n", "tokens of an answer (default: until it ends)"},
+      {"-j", "answers are JSON that this schema describes"},
       {"-c", "tokens of context (default: the model's, at most 4096)"},
       {"--temp", "0: always the likeliest token; higher: bolder (0.8)"},
       {"--chat-template", "in place of the model's own: a name, or a file"},
@@ -48,7 +50,8 @@ static const struct page pages[] = {
       {"-t", "threads (default: one per core)"},
       {"-q", "no statistics, only warnings and errors"}}},
     {HEARTH_CMD_SERVE,
-     "Answers requests of other programs over HTTP.",
+     "Answers requests of other programs over HTTP: /v1/chat/completions (OpenAI),\n"
+     "/v1/messages (Anthropic), /metrics and more; / is a page to chat.",
      {{"--host", "address to listen on (127.0.0.1: this machine alone)"},
       {"--port", "port to listen on (8080)"},
       {"-np", "texts that are generated at once (4)"},

@@ -115,6 +115,13 @@ for command in $commands; do
         grep -qF -- "\`$option" "$source_dir"/docs/{cli,chat,serve}.md || fail "docs/ does not have $option of hearth $command"
     done < <(sed -nE 's/^  (-[^ ]+ )?(--?[a-z-]+).*/\2/p' "$tmp/help")
 done
+run 0 chat --help
+out_has "-n, --predict N "
+out_has "  -j SCHEMA "
+run 0 serve --help
+for path in /v1/chat/completions /v1/messages /metrics; do
+    out_has $path
+done
 run 0 --version
 out_has "hearth "
 
