@@ -285,9 +285,10 @@ static void report_stop(const struct chat *c, const struct generation *g)
     if (stop == HEARTH_STOP_INTERRUPTED)
         hearth_cli_info(ends_when_stopped(c) ? "stopped" : "stopped; /regen answers anew");
     else if (stop == HEARTH_STOP_CONTEXT)
-        hearth_cli_info("the context of %d tokens is full and cuts the answer off; -c makes it larger, and %s N ends "
-                        "answers after N tokens",
-                        hearth_session_n_ctx(c->session), ends_when_stopped(c) ? "-n" : "/set predict");
+        hearth_cli_info(
+            "the context of %d tokens is full and cuts the answer off; -c makes it larger, and %s N ends "
+            "answers after N tokens",
+            hearth_session_n_ctx(c->session), ends_when_stopped(c) ? "-n" : "/set predict");
     else if (stop == HEARTH_STOP_CACHE)
         hearth_cli_info("the KV cache is full; --kv-size makes it larger");
     else if (stop == HEARTH_STOP_LENGTH)

@@ -75,7 +75,7 @@ int hearth_cmd_convert(const struct hearth_options *o)
     hearth_progress_end();
     if (rc)
         return hearth_cli_fail(&err);
-    hearth_report_converted(o->out, recipe, &result);
+    hearth_report_converted(o->out, &result);
     hearth_next_run(o->out);
     return HEARTH_EXIT_OK;
 }

@@ -29,7 +29,7 @@ int hearth_cmd_quantize(const struct hearth_options *o)
     hearth_progress_end();
     if (rc)
         return hearth_cli_fail(&err);
-    hearth_report_converted(o->out, recipe, &result);
+    hearth_report_converted(o->out, &result);
     if (result.n_again && result.bytes_out > result.bytes_in)
         hearth_cli_warn("%s is larger than %s and no better, which was quantised already", o->out, o->model);
     hearth_next_run(o->out);

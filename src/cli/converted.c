@@ -19,8 +19,22 @@ int hearth_unknown_type(const char *command, const char *name)
     return hearth_cli_usage(hearth_command_find(command), "cannot write type %s; one of %s", name, known);
 }
 
-void hearth_report_converted(const char *path, const struct hearth_recipe *recipe,
-                             const struct hearth_quantize_result *result)
+// Which matrix has another format than the recipe's, and why; of several the first, and how many more there are.
+static void report_fallback(const struct hearth_quantize_result *result)
+{
+    const struct hearth_fallback *first = &result->fallback;
+    const uint64_t more = result->n_fallback - 1;
+    char others[64] = "";
+    if (more)
+        snprintf(others, sizeof others, "; %" PRIu64 " more %s like it", more,
+                 more == 1 ? "matrix is" : "matrices are");
+    hearth_cli_info("%s is in %s, not %s: its rows of %" PRIu64 " are no multiple of %s's blocks of %d%s",
+                    first->name, hearth_type_info(first->type)->name, hearth_type_info(first->wanted)->name,
+                    first->n, hearth_type_info(first->wanted)->name,
+                    (int)hearth_type_info(first->wanted)->block_elems, others);
+}
+
+void hearth_report_converted(const char *path, const struct hearth_quantize_result *result)
 {
     char before[32], after[32], formats[400] = "";
     size_t used = 0;
@@ -34,10 +48,5 @@ void hearth_report_converted(const char *path, const struct hearth_recipe *recip
     hearth_cli_info("%s: %s, from %s: %s%" PRIu64 " tensor%s kept", path, after, before, formats,
                     result->n_kept, result->n_kept == 1 ? "" : "s");
     if (result->n_fallback)
-        hearth_cli_info(
-            "%" PRIu64
-            " %s a format of smaller blocks, or F16: %s rows do not fill the blocks of the one that is usual "
-            "for %s in %s",
-            result->n_fallback, result->n_fallback == 1 ? "matrix got" : "matrices got",
-            result->n_fallback == 1 ? "its" : "their", result->n_fallback == 1 ? "it" : "them", recipe->name);
+        report_fallback(result);
 }

@@ -8,7 +8,6 @@
 // Prints which types there are, in place of `name`, and returns an exit status.
 int hearth_unknown_type(const char *command, const char *name);
 // Says what was written.
-void hearth_report_converted(const char *path, const struct hearth_recipe *recipe,
-                             const struct hearth_quantize_result *result);
+void hearth_report_converted(const char *path, const struct hearth_quantize_result *result);
 
 #endif

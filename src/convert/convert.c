@@ -320,7 +320,8 @@ static void count(struct converter *c, size_t i)
     }
     c->result.bytes_out += (uint64_t)hearth_type_bytes(choice->type, t->ne[0]) * n_rows(t);
     c->result.n_kept += choice->kept;
-    c->result.n_fallback += choice->fallback;
+    if (choice->fallback)
+        hearth_count_fallback(&c->result, t->name, t->ne[0], choice);
     if (!choice->kept)
         c->result.n_matrices[choice->type]++;
 }

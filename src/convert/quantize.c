@@ -3,6 +3,7 @@
 #include "convert/quantize.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -137,6 +138,16 @@ static int copy(struct quantizer *q, const struct step *s)
 
 // ---- planning
 
+void hearth_count_fallback(struct hearth_quantize_result *result, const char *name, uint64_t n,
+                           const struct hearth_recipe_choice *choice)
+{
+    struct hearth_fallback *first = &result->fallback;
+    if (result->n_fallback++)
+        return;
+    *first = (struct hearth_fallback){.type = choice->type, .wanted = choice->wanted, .n = n};
+    snprintf(first->name, sizeof first->name, "%s", name);
+}
+
 static void plan_tensor(struct quantizer *q, uint64_t i, struct hearth_recipe_choice choice, bool *warned)
 {
     const struct hearth_gguf_tensor *t = hearth_gguf_tensor_at(q->in, i);
@@ -146,7 +157,8 @@ static void plan_tensor(struct quantizer *q, uint64_t i, struct hearth_recipe_ch
     q->result.bytes_in += t->bytes;
     q->result.bytes_out += bytes;
     q->result.n_kept += choice.kept;
-    q->result.n_fallback += choice.fallback;
+    if (choice.fallback)
+        hearth_count_fallback(&q->result, t->name.s, t->ne[0], &choice);
     if (choice.kept)
         return;
     q->result.n_matrices[choice.type]++;

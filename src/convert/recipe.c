@@ -357,7 +357,7 @@ static struct hearth_recipe_choice choose(bool mixed, struct mixture *m, const s
         return (struct hearth_recipe_choice){.type = t->type, .kept = true, .unreadable = is_matrix(t)};
     uint32_t wanted = mixed ? choose_mixed(m, t) : m->base;
     uint32_t type = fit(wanted, t->ne[0]);
-    return (struct hearth_recipe_choice){.type = type, .fallback = type != wanted};
+    return (struct hearth_recipe_choice){.type = type, .wanted = wanted, .fallback = type != wanted};
 }
 
 static struct mixture start(const struct hearth_recipe *recipe, const struct hearth_recipe_model *model)

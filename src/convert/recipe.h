@@ -22,10 +22,10 @@ struct hearth_recipe {
 
 // The choice for one tensor.
 struct hearth_recipe_choice {
-    uint32_t type;
-    bool kept;       // copied as it is: a vector, a router, or a format that cannot be decoded
-    bool unreadable; // it is a matrix, and kept because its format cannot be decoded
-    bool fallback;   // its rows do not fit the blocks of the recipe's format
+    uint32_t type, wanted; // wanted: what the recipe says
+    bool kept;             // copied as it is: a vector, a router, or a format that cannot be decoded
+    bool unreadable;       // it is a matrix, and kept because its format cannot be decoded
+    bool fallback;         // its rows do not fit the blocks of the recipe's format
 };
 
 // The recipe of a name, case-insensitive, or of an alias (Q4_K: Q4_K_M); NULL: none. Static storage.
