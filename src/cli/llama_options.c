@@ -108,6 +108,7 @@ static const struct hearth_llama_option table[] = {
     // ---- the prompt and the chat
     {"-no-cnv --no-conversation", FLAG, HEARTH_CMD_CHAT, "that is hearth run MODEL -p TEXT"},
     {"-no-cnv --no-conversation -st --single-turn --simple-io --no-display-prompt", FLAG, ENGINE, NULL},
+    {"--jinja", FLAG, HEARTH_CMD_CHAT | SERVE, ""}, // templates are evaluated
     {"--jinja --no-jinja --no-reasoning-preserve --no-skip-chat-parsing --no-in-prefix-bos", FLAG, RUN, NULL},
     {"-cnv --conversation -i --interactive -if --interactive-first -mli --multiline-input --in-prefix-bos",
      FLAG, ONLY_RUN, NO_CHAT},
@@ -188,8 +189,8 @@ static const struct hearth_llama_option table[] = {
     // ---- llama-server
     {"-cb --cont-batching -nocb --no-cont-batching --cache-prompt --no-cache-prompt --metrics --props --slots",
      FLAG, SERVE, NULL},
-    {"--ui --webui --cache-idle-slots --no-cache-idle-slots --no-agent -no-ag --jinja --no-reasoning-preserve",
-     FLAG, SERVE, NULL},
+    {"--ui --webui --cache-idle-slots --no-cache-idle-slots --no-agent -no-ag --no-reasoning-preserve", FLAG,
+     SERVE, NULL},
     {"--no-skip-chat-parsing --no-models-autoload --no-ui-mcp-proxy --no-webui-mcp-proxy", FLAG, SERVE, NULL},
     {"--lora-init-without-apply", FLAG, RUN | SERVE, APPLIED},
     {"--cache-reuse -sps --slot-prompt-similarity --kv-unified-per-slot", VALUE, SERVE, NULL},

@@ -14,7 +14,8 @@ struct hearth_llama_option {
     const char *names; // all spellings; one that ends in * stands for all that begin so
     enum hearth_llama_value value;
     unsigned commands;  // HEARTH_CMD_*: where llama.cpp's program of that kind has it
-    const char *answer; // why it is refused, and Hearth's way; NULL: accepted, changes nothing
+    const char *answer; // why it is refused, and Hearth's way; NULL: accepted, changes nothing; "":
+                        // accepted, as what it asks for is always so
 };
 
 // The option of this spelling that the commands (HEARTH_CMD_* bits) may be given; NULL: none.

@@ -164,12 +164,14 @@ static bool looks_like_value(const char *text)
 static int take_llama_option(struct parser *p, const struct hearth_llama_option *opt, const char *spelling,
                              bool attached)
 {
-    if (opt->answer)
+    if (opt->answer && *opt->answer)
         return hearth_cli_usage(p->cmd, "%s: %s", spelling, opt->answer);
     if (!attached && p->at < p->argc &&
         (opt->value == HEARTH_LLAMA_VALUE ||
          (opt->value == HEARTH_LLAMA_MAYBE && looks_like_value(p->argv[p->at]))))
         p->at++;
+    if (opt->answer)
+        return -1;
     hearth_buffer_add(&p->ignored, ", ", p->ignored.n ? 2 : 0);
     hearth_buffer_add(&p->ignored, spelling, strlen(spelling));
     return -1;

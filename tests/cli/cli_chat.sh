@@ -110,6 +110,8 @@ run 0 chat "$small" --chat-template-file word.jinja --chat-template-kwargs '{"wo
 err_has "is full and cuts the answer off; -c makes it larger, and -n N ends answers after N tokens"
 
 # ---- options
+run 0 "${chat[@]}" -st -p x -n 1 --jinja # which is so without it
+err_lacks "without effect"
 run 2 "${chat[@]}" -p a -f b
 err_has "-p and -f exclude each other"
 run 2 run "$small" -sys x
