@@ -143,8 +143,9 @@ int hearth_cli_fail(const struct hearth_error *err)
     const char *option = command && err->param ? hearth_option_for(command, err->param) : NULL;
     const size_t n = option ? strlen(err->param) : 0;
     if (option && err->code == HEARTH_E_BUDGET && !strncmp(err->message, "ram must be", 11))
-        return hearth_cli_error("%s%s; %s min takes what it needs, a smaller context (-c) less", option,
-                                err->message + n, option);
+        return hearth_cli_error("%s%s; %s min takes what it needs, a smaller context (-c)%s less", option,
+                                err->message + n, option,
+                                command->bit == HEARTH_CMD_SERVE ? " or fewer texts at once (-np)" : "");
     if (option && !strncmp(err->message, err->param, n) && err->message[n] == ' ') // "ram must be ..."
         return hearth_cli_error("%s%s", option, err->message + n);
     if (option)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Opening: the budget is planned among the sources, spent, and what it buys is read.
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -104,8 +105,14 @@ static void name_remedy(const struct hearth_sources_user *u, char *out, size_t s
     } words[] = {{"context of ", " tokens"}, {"micro-batch of ", " tokens"}, {"", " sequences"}};
     char each[40] = "";
     int most = 0;
+    const int64_t all = (int64_t)u->max_seqs * u->n_ctx;
     for (int i = 1; i < 3; i++)
         most = bytes[i] > bytes[most] ? i : most;
+    if (most == 0 && u->kv_tokens < all) { // fewer than all sequences would take: it was said how many
+        snprintf(out, size, "; %.1f MiB of it are due to the KV cache of %" PRId64 " tokens",
+                 mib(bytes[most]), u->kv_tokens);
+        return;
+    }
     if (most == 0 && u->max_seqs > 1)
         snprintf(each, sizeof each, " and the %d sequences in it", u->max_seqs);
     snprintf(out, size, "; %.1f MiB of it are due to the %s%d%s%s", mib(bytes[most]), words[most].before,
