@@ -18,7 +18,7 @@ static const char help_text[] =
     "/save FILE         write the messages to FILE, as JSON\n"
     "/load FILE         go on with the messages in FILE\n"
     "/stats             tokens and speeds of the whole chat\n"
-    "/exit              leave; so do Ctrl-D, and Ctrl-C twice\n"
+    "/exit              leave; so do /quit, /bye, Ctrl-D, and Ctrl-C twice\n"
     "\"\"\"                begins and ends a message of several lines;\n"
     "                   \\ at the end of a line continues it\n"
     "//                 begins a message with a /\n";
