@@ -84,7 +84,10 @@ static void print_reading(const struct planning *g)
         printf(" in %.0f reads", f->reads);
     if (f->hit_rate >= 0)
         printf("\n  in the cache: %.1f %% of the %s asked for", 100 * f->hit_rate, what_streams(g));
-    printf("\n  a step: %.1f ms of computing, %.1f ms of storage\n", 1e3 * f->compute_s, 1e3 * f->storage_s);
+    printf("\n  a step: %.1f ms of computing, %.1f ms of storage", 1e3 * f->compute_s, 1e3 * f->storage_s);
+    if (f->hidden_s >= 0.05e-3)
+        printf(", %.1f ms of them at the same time", 1e3 * f->hidden_s);
+    printf("\n");
 }
 
 static void print_choices(const struct planning *g)

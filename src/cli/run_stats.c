@@ -86,14 +86,23 @@ static void describe_reads(const struct hearth_run_stats *s, char *out, size_t s
              100 * (in_prompt ? share(t->prompt_wait_ns, e->prompt_ns) : share(t->step_wait_ns, e->step_ns)));
 }
 
+// Of experts it is not counted apart which were still on their way.
+static void describe_cache(const struct hearth_streaming_stats *t, char *out, size_t size)
+{
+    if (t->experts && asked(t))
+        snprintf(out, size, "%.1f %% of the experts asked for were in the cache or on their way; ",
+                 100 * hit_rate(t));
+    else if (asked(t))
+        snprintf(out, size, "of the neurons asked for %.1f %% were in the cache, %.1f %% on their way; ",
+                 100 * share(t->neuron_hits, asked(t)), 100 * share(t->neuron_late_hits, asked(t)));
+}
+
 static void print_streaming(const struct hearth_run_stats *s)
 {
     const struct hearth_streaming_stats *t = &s->streaming;
     char read[100], cache[100] = "", memory[80];
     describe_reads(s, read, sizeof read);
-    if (asked(t))
-        snprintf(cache, sizeof cache, "%.1f %% of the %s asked for were in the cache or on their way; ",
-                 100 * hit_rate(t), t->experts ? "experts" : "neurons");
+    describe_cache(t, cache, sizeof cache);
     hearth_cli_format_memory(memory, sizeof memory);
     hearth_cli_info("read by %s: %s%s%s", t->io, read, cache, memory);
 }

@@ -291,7 +291,9 @@ void hearth_forecast(const struct hearth_forecast_params *f, struct hearth_forec
         out->hit_rate = r.missed < r.asked ? 1 - r.missed / r.asked : 0;
     const double longer = fmax(out->compute_s, out->storage_s),
                  shorter = fmin(out->compute_s, out->storage_s);
-    out->tokens_per_second = f->tokens / (longer + (shorter > 0 ? shows(f) * shorter : 0));
+    const double shown = shorter > 0 ? shows(f) * shorter : 0;
+    out->hidden_s = shorter - shown;
+    out->tokens_per_second = f->tokens / (longer + shown);
 }
 
 // ---- prompts

@@ -45,6 +45,7 @@ struct hearth_forecast_params {
 struct hearth_forecast {
     double tokens_per_second;    // of all sequences together
     double compute_s, storage_s; // of a step, each alone
+    double hidden_s;             // of the shorter of the two: what goes on during the longer
     double read_bytes, reads;    // of a token
     double hit_rate;             // of neurons or experts asked for that are not resident; -1: none are
     double asked;                // of a step: neurons or experts that are not resident
