@@ -26,12 +26,13 @@ static bool cache_path(char *out, size_t size, const char *folder, const struct 
     return n > 0 && (size_t)n < size;
 }
 
-// What was kept; false: nothing that is of this machine.
+// What was kept; false: nothing that is of this machine, or it lacks what is measured today.
 static bool recall(struct hearth_probe *out, const char *path, const struct hearth_probe *now)
 {
     struct hearth_probe kept;
     if (hearth_probe_load(&kept, path, NULL) || kept.cores != now->cores ||
-        strcmp(kept.name, now->name) != 0 || strcmp(kept.device, now->device) != 0)
+        strcmp(kept.name, now->name) != 0 || strcmp(kept.device, now->device) != 0 ||
+        kept.any.memory_gb_s <= 0)
         return false;
     *out = kept;
     return true;

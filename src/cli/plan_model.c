@@ -380,6 +380,8 @@ static int find_budget(struct planning *g, const struct hearth_session_params *p
     return HEARTH_EXIT_OK;
 }
 
+// What is asked for may have been read off a plan, whose speeds have four digits.
+#define ROUNDED 0.9995
 // Speeds this close to the best one are as good.
 #define AS_GOOD 0.99
 
@@ -456,7 +458,8 @@ static int choose_for_speed(struct planning *g, const struct hearth_session_para
     const struct hearth_options *o = g->o;
     struct hearth_prospect p;
     char needed[32], given[32];
-    if (hearth_outlook_least_for(g->outlook, o->min_speed, &p, &g->err))
+    const double wanted = o->min_speed * ROUNDED;
+    if (hearth_outlook_least_for(g->outlook, wanted, &p, &g->err))
         return hearth_cli_fail(&g->err);
     if (p.kind == HEARTH_FIT_NOT)
         return refuse_speed(g, p.forecast.tokens_per_second);
@@ -466,7 +469,7 @@ static int choose_for_speed(struct planning *g, const struct hearth_session_para
             return status;
         format_budget(needed, sizeof needed, p.ram);
         format_budget(given, sizeof given, g->at.ram);
-        if (p.ram > g->at.ram && g->at.forecast.tokens_per_second < o->min_speed)
+        if (p.ram > g->at.ram && g->at.forecast.tokens_per_second < wanted)
             return hearth_cli_error("%.4g tok/s take --ram %s: with --ram %s it is %.2f tok/s", o->min_speed,
                                     needed, given, g->at.forecast.tokens_per_second);
     }

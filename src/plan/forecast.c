@@ -8,11 +8,12 @@
 #include "plan/activity.h"
 #include "store/store.h"
 
-// Shares of the memory's speed that products reach (docs/speed.md): of whole matrices, and of picked rows.
-#define WHOLE_RATE 0.95
-#define ROWS_RATE  0.65
+// Shares of the memory's speed that products reach (docs/speed.md), where the probe does not say it: of whole
+// matrices, and of picked rows.
+#define WHOLE_RATE 0.91
+#define ROWS_RATE  0.62
 // What a step takes beside its products: masks, sums, attention's arithmetic, waiting for the other threads.
-#define BESIDE  1.09
+#define BESIDE  1.04
 #define LAYER_S 15e-6 // of each layer: its task lists begin and end
 // Cache and lists, of a neuron that predictors are asked about and that streams.
 #define LISTS_S 6.5e-9
@@ -111,30 +112,45 @@ static double memory_rate(const struct hearth_probe *p, int threads)
     return 1e9 * (threads >= p->cores || alone > p->memory_gb_s ? p->memory_gb_s : alone);
 }
 
+// How weights are used: as whole matrices, or as rows picked out of them.
+enum use { USE_WHOLE, USE_ROWS };
+
+// The speed at which weights come from memory for one token's products.
+static double product_rate(const struct hearth_forecast_params *f, uint32_t type, enum use use)
+{
+    const struct hearth_probe *p = f->probe;
+    const struct hearth_probe_kernel *k = hearth_probe_kernel_of(p, type);
+    const double rate = memory_rate(p, f->threads),
+                 measured = use == USE_ROWS ? k->rows_gb_s : k->memory_gb_s;
+    if (measured > 0) // by all cores together
+        return measured / p->memory_gb_s * rate;
+    return rate * (use == USE_ROWS ? ROWS_RATE : WHOLE_RATE);
+}
+
 // A product of `bytes` of weights with each of some tokens, which take `united` times as many bytes together:
 // memory or arithmetic is the limit.
-static double product_s(const struct hearth_probe *p, uint32_t type, double bytes, double united, double rate,
-                        int threads, int tokens)
+static double product_s(const struct hearth_forecast_params *f, uint32_t type, enum use use, double bytes,
+                        double united)
 {
     if (bytes <= 0)
         return 0;
     const struct hearth_type_info *info = hearth_type_info(type);
-    const struct hearth_probe_kernel *k = hearth_probe_kernel_of(p, type);
-    const double macs = bytes / info->block_bytes * info->block_elems * tokens;
-    const double one = bytes / (k->gb_s * 1e9 * threads), many = macs / (k->gmac_s * 1e9 * threads);
-    const double arithmetic = tokens > 1 && many > one ? many : one, memory = bytes * united / rate;
+    const struct hearth_probe_kernel *k = hearth_probe_kernel_of(f->probe, type);
+    const double macs = bytes / info->block_bytes * info->block_elems * f->tokens;
+    const double one = bytes / (k->gb_s * 1e9 * f->threads), many = macs / (k->gmac_s * 1e9 * f->threads);
+    const double arithmetic = f->tokens > 1 && many > one ? many : one;
+    const double memory = bytes * united / product_rate(f, type, use);
     return arithmetic > memory ? arithmetic : memory;
 }
 
 static double compute_s(const struct hearth_forecast_params *f)
 {
     const struct hearth_workload *w = f->workload;
-    const double rate = memory_rate(f->probe, f->threads), whole = rate * WHOLE_RATE, rows = rate * ROWS_RATE;
-    double s = w->kv_bytes * f->tokens / rows;
+    double s = w->kv_bytes * f->tokens / (memory_rate(f->probe, f->threads) * ROWS_RATE);
     for (uint32_t type = 0; type < HEARTH_TYPE_END; type++) {
-        s += product_s(f->probe, type, w->whole[type], 1, whole, f->threads, f->tokens);
-        s += product_s(f->probe, type, w->parts[type], w->parts_united, whole, f->threads, f->tokens);
-        s += product_s(f->probe, type, w->rows[type], w->rows_united, rows, f->threads, f->tokens);
+        s += product_s(f, type, USE_WHOLE, w->whole[type], 1);
+        s += product_s(f, type, USE_WHOLE, w->parts[type], w->parts_united);
+        s += product_s(f, type, USE_ROWS, w->rows[type], w->rows_united);
     }
     return s * BESIDE + w->n_layer * LAYER_S;
 }

@@ -49,6 +49,8 @@ static const struct {
     {"gb_s", offsetof(struct hearth_probe_kernel, gb_s)},
     {"gmac_s", offsetof(struct hearth_probe_kernel, gmac_s)},
     {"prompt_gmac_s", offsetof(struct hearth_probe_kernel, prompt_gmac_s)},
+    {"memory_gb_s", offsetof(struct hearth_probe_kernel, memory_gb_s)},
+    {"rows_gb_s", offsetof(struct hearth_probe_kernel, rows_gb_s)},
 };
 #define SPEEDS (sizeof speeds / sizeof *speeds)
 
@@ -313,7 +315,9 @@ static void put_field(struct printer *p, const struct hearth_probe *probe, const
 
 static void put_speeds(struct printer *p, const char *name, const struct hearth_probe_kernel *k)
 {
-    for (size_t i = 0; i < SPEEDS && k->gb_s > 0; i++) {
+    for (size_t i = 0; i < SPEEDS; i++) {
+        if (speed_of(k, i) <= 0)
+            continue;
         char key[64];
         snprintf(key, sizeof key, "kernel.%s.%s", name, speeds[i].key);
         put_real(p, key, speed_of(k, i));

@@ -14,11 +14,14 @@
 #define HEARTH_PROBE_NAME    128  // bytes of a name, with its end
 #define HEARTH_PROBE_TEXT    8192 // bytes that the text of a probe takes at most, with its end
 
-// One core's speed with a number format, from its cache.
+// Speeds with a number format. One core's, from its cache:
 struct hearth_probe_kernel {
     double gb_s;          // step product of one token: GB (1e9) of weights a second
     double gmac_s;        // step products of eight tokens: 1e9 weights times activations a second
     double prompt_gmac_s; // the same for a prompt
+    // All cores' together, one token with weights from memory, GB a second; 0: not said.
+    double memory_gb_s; // whole matrices
+    double rows_gb_s;   // neurons picked out of them
 };
 
 struct hearth_probe {
@@ -60,15 +63,17 @@ void hearth_probe_print(const struct hearth_probe *p, char *text);
 int hearth_probe_load(struct hearth_probe *out, const char *path, struct hearth_error *err);
 int hearth_probe_save(const struct hearth_probe *p, const char *path, struct hearth_error *err);
 
-// ---- measuring (probe_measure.c)
+// ---- measuring (probe_measure.c, probe_kernels.c)
 
 // Measures this machine with kernels up to the level of cpu_flags, all cores at once, and the storage behind
-// the file at `path`; takes about a second, and 260 MiB of memory meanwhile. Usual figures count, not the
+// the file at `path`; takes about two seconds, and 260 MiB of memory meanwhile. Usual figures count, not the
 // best ones: what shares a processor with others is slower most of the time. cpu_share tells what other
 // programs left: of the time that the threads wanted, and of all processors' time. HEARTH_E_MEMORY,
 // HEARTH_E_IO; errors of opening the file.
 int hearth_probe_measure(struct hearth_probe *out, const char *path, unsigned cpu_flags,
                          struct hearth_error *err);
+// The speeds of all formats, p->cores threads at once: sets p->kernel and p->any. HEARTH_E_MEMORY.
+int hearth_probe_measure_kernels(struct hearth_probe *p, unsigned cpu_flags, struct hearth_error *err);
 // The line through the times of a read of 8 and of 64 KiB: sets request_us, which is never 0, and byte_ns.
 void hearth_probe_fit_reads(struct hearth_probe *p, double small_ns, double large_ns);
 // What hearth_probe_measure() would say of the machine and of the device: name, device and cores of *out are

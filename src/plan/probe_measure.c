@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Measuring a machine: a few milliseconds for each kernel, some hundred for memory and storage.
-#include <stdatomic.h>
+// Measuring a machine: some hundred milliseconds each for memory, kernels (probe_kernels.c) and storage.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cpu.h"
 #include "base/os.h"
-#include "kernels/kernels.h"
 #include "plan/probe.h"
 #include "plan/roof.h"
 #include "store/store.h"
@@ -16,130 +14,7 @@
 #define MSEC       UINT64_C(1000000)
 #define ROOF_NS    (150 * MSEC)
 
-// ---- kernels
-
-// A product of some rows that fit into the cache.
-#define K      4096
-#define ROWS   64
-#define TOKENS 8
-#define SPELL  MSEC // of a product
-// Times of a product that count, at least and at most: half of them are shorter than what is taken.
-#define LEAST_ROUNDS 5
-#define ROUNDS       255
-
-// What a thread computes with.
-struct lane {
-    uint8_t *weights, *acts, *scratch; // acts: of TOKENS tokens, as the format wants them
-    float *out;
-    double took[ROUNDS]; // nanoseconds
-    double usual;        // of these
-};
-
-struct bench {
-    struct hearth_kernels kernels;
-    struct hearth_region memory;
-    struct hearth_pool *pool;
-    struct lane *lanes; // [threads]
-    int n_threads;
-};
-
-// One product on all threads at once. Threads that share a core are slower together than one by itself.
-struct product {
-    const struct bench *bench;
-    hearth_matmul_fn fn;
-    size_t row, x, n_tokens; // row: of weights; x: of a token; bytes
-    _Atomic int n_ready;
-};
-
-static void time_lane(void *arg, int task, int worker)
-{
-    (void)worker;
-    struct product *p = arg;
-    struct lane *l = &p->bench->lanes[task];
-    unsigned turns = 0;
-    atomic_fetch_add(&p->n_ready, 1);
-    while (atomic_load(&p->n_ready) < p->bench->n_threads)
-        hearth_pool_relax(&turns);
-    size_t n = 0;
-    for (uint64_t spent = 0; n < LEAST_ROUNDS || (n < ROUNDS && spent < SPELL); n++) {
-        const uint64_t start = hearth_now_ns();
-        p->fn(l->out, ROWS, l->weights, p->row, K, ROWS, l->acts, p->x, p->n_tokens, l->scratch);
-        const uint64_t took = hearth_now_ns() - start;
-        l->took[n] = took ? (double)took : 1;
-        spent += took ? took : 1;
-    }
-    l->usual = hearth_median(l->took, n);
-}
-
-// Returns how many of these products a thread makes in a nanosecond.
-static double product_rate(const struct bench *b, hearth_matmul_fn fn, uint32_t type, size_t n_tokens)
-{
-    struct product p = {.bench = b, .fn = fn, .n_tokens = n_tokens};
-    p.row = hearth_type_bytes(type, K);
-    p.x = hearth_type_info(type)->unit_elems ? hearth_acts_bytes(K) : K * sizeof(float);
-    hearth_pool_run(b->pool, time_lane, &p, b->n_threads);
-    double sum = 0;
-    for (int i = 0; i < b->n_threads; i++)
-        sum += 1 / b->lanes[i].usual;
-    return sum / b->n_threads;
-}
-
-static void measure_kernel(const struct bench *b, uint32_t type, struct hearth_probe_kernel *out)
-{
-    const double macs = (double)K * ROWS, bytes = (double)hearth_type_bytes(type, K) * ROWS;
-    hearth_matmul_fn step = b->kernels.step[type], prompt = b->kernels.prompt[type];
-    if (!step || !prompt)
-        return;
-    out->gb_s = bytes * product_rate(b, step, type, 1);
-    out->gmac_s = macs * TOKENS * product_rate(b, step, type, TOKENS);
-    out->prompt_gmac_s = macs * TOKENS * product_rate(b, prompt, type, TOKENS);
-}
-
-static void lay_out_lanes(struct bench *b, struct hearth_arena *a)
-{
-    b->lanes = hearth_arena_take(a, (size_t)b->n_threads, sizeof *b->lanes);
-    for (int i = 0; i < b->n_threads; i++) {
-        uint8_t *weights = hearth_arena_take(a, K * sizeof(float), ROWS),
-                *acts = hearth_arena_take(a, hearth_acts_bytes(K) + K * sizeof(float), TOKENS),
-                *scratch = hearth_arena_take(a, hearth_kernels_scratch(&b->kernels, K), 1);
-        float *out = hearth_arena_take(a, ROWS * TOKENS, sizeof *out);
-        if (b->lanes) {
-            b->lanes[i].weights = weights;
-            b->lanes[i].acts = acts;
-            b->lanes[i].scratch = scratch;
-            b->lanes[i].out = out;
-        }
-    }
-}
-
-static int open_bench(struct bench *b, unsigned cpu_flags, int n_threads, struct hearth_error *err)
-{
-    struct hearth_arena a = {0};
-    *b = (struct bench){.n_threads = n_threads};
-    hearth_kernels_init(&b->kernels, cpu_flags);
-    lay_out_lanes(b, &a); // measures
-    int rc = hearth_region_open(&b->memory, a.used, "measuring the kernels", err);
-    if (rc)
-        return rc;
-    memset(b->memory.base, 0, b->memory.size);
-    a = (struct hearth_arena){.base = b->memory.base, .size = b->memory.size};
-    lay_out_lanes(b, &a);
-    return hearth_pool_open(&b->pool, n_threads, err);
-}
-
-static int measure_kernels(struct hearth_probe *p, unsigned cpu_flags, struct hearth_error *err)
-{
-    struct bench b;
-    const int rc = open_bench(&b, cpu_flags, p->cores, err);
-    for (uint32_t type = 0; type < HEARTH_TYPE_END && !rc; type++)
-        if (hearth_type_info(type) && hearth_type_bytes(type, K) <= K * sizeof(float))
-            measure_kernel(&b, type, &p->kernel[type]);
-    // A format without kernels of its own is not run; whoever asks gets a usual one.
-    p->any = p->kernel[HEARTH_TYPE_Q4_0];
-    hearth_pool_close(&b.pool);
-    hearth_region_close(&b.memory);
-    return rc;
-}
+// ---- memory
 
 // Raises *gb_s to the usual speed. *share: of the time, what the threads got.
 static int measure_memory(int n_threads, double *gb_s, double *share, struct hearth_error *err)
@@ -376,7 +251,7 @@ int hearth_probe_measure(struct hearth_probe *out, const char *path, unsigned cp
     if (!rc)
         rc = measure_memory(1, &out->core_gb_s, &ignored, err);
     if (!rc)
-        rc = measure_kernels(out, cpu_flags, err);
+        rc = hearth_probe_measure_kernels(out, cpu_flags, err);
     if (!rc)
         rc = measure_storage(out, path, err);
     if (!rc) // how busy the machine was in between shows at both ends

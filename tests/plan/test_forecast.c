@@ -253,6 +253,13 @@ static void test_machine(void **state)
     q.memory_gb_s = 20;
     assert_true(forecast(&q, 400, 2).tokens_per_second < f.tokens_per_second);
     assert_true(forecast(&p, 400, 1).tokens_per_second < f.tokens_per_second);
+    q = p;
+    q.any.memory_gb_s = 0.5 * p.memory_gb_s;
+    assert_true(forecast(&q, 400, 2).compute_s > f.compute_s);
+    assert_true(forecast(&q, 400, 1).compute_s > forecast(&p, 400, 1).compute_s);
+    q = p;
+    q.any.rows_gb_s = 0.2 * p.memory_gb_s;
+    assert_true(forecast(&q, 400, 2).compute_s > f.compute_s);
     // What is read does not depend on the machine.
     assert_true(forecast(&q, 400, 1).read_bytes == f.read_bytes);
     // An independent sum: requests and bytes at the storage's speed are the limit here.

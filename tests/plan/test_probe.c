@@ -28,10 +28,12 @@ static void test_least(void **state)
     assert_ptr_equal(hearth_probe_kernel_of(&p, HEARTH_TYPE_Q4_0), &p.any);
     assert_int_equal(parse(&p,
                            LEAST "  # a comment\n\nkernel.q4_0.gb_s=1\nkernel.Q4_0.gmac_s = 2 # two\n"
-                                 "kernel.Q4_0.prompt_gmac_s = 3\nram_bytes = 12000000000\n",
+                                 "kernel.Q4_0.prompt_gmac_s = 3\nkernel.Q4_0.rows_gb_s = 4\n"
+                                 "ram_bytes = 12000000000\n",
                            &err),
                      HEARTH_OK);
     assert_true(hearth_probe_kernel_of(&p, HEARTH_TYPE_Q4_0)->gmac_s == 2);
+    assert_true(p.kernel[HEARTH_TYPE_Q4_0].rows_gb_s == 4 && p.kernel[HEARTH_TYPE_Q4_0].memory_gb_s == 0);
     assert_true(p.ram == UINT64_C(12000000000));
 }
 
@@ -41,13 +43,18 @@ static void test_again(void **state)
     struct hearth_probe p, q;
     struct hearth_error err;
     char text[HEARTH_PROBE_TEXT], again[HEARTH_PROBE_TEXT];
-    assert_int_equal(parse(&p, LEAST "device = disk 1\nalign_bytes = 4096\ndepth = 32\n", &err), HEARTH_OK);
+    assert_int_equal(parse(&p,
+                           LEAST "device = disk 1\nalign_bytes = 4096\ndepth = 32\n"
+                                 "kernel.any.memory_gb_s = 30\nkernel.any.rows_gb_s = 20\n",
+                           &err),
+                     HEARTH_OK);
     hearth_probe_print(&p, text);
     assert_int_equal(parse(&q, text, &err), HEARTH_OK);
     hearth_probe_print(&q, again);
     assert_string_equal(text, again);
     assert_int_equal(q.align, 4096);
     assert_string_equal(q.device, "disk 1");
+    assert_true(q.any.memory_gb_s == 30 && q.any.rows_gb_s == 20);
 }
 
 static void test_refusals(void **state)
@@ -130,8 +137,10 @@ static void test_measure(void **state)
     assert_true(p.memory_gb_s > 0 && p.core_gb_s > 0 && p.sequential_gb_s > 0);
     assert_true(p.request_us > 0 && p.depth >= 1);
     assert_true(p.cpu_share > 0 && p.cpu_share <= 1);
-    for (uint32_t i = 0; i < HEARTH_TYPE_END; i++)
-        assert_true(hearth_probe_kernel_of(&p, i)->gb_s > 0);
+    for (uint32_t i = 0; i < HEARTH_TYPE_END; i++) {
+        const struct hearth_probe_kernel *k = hearth_probe_kernel_of(&p, i);
+        assert_true(k->gb_s > 0 && k->memory_gb_s > 0 && k->rows_gb_s > 0);
+    }
     CHECK(hearth_probe_save(&p, path, &check_error));
     CHECK(hearth_probe_load(&q, path, &check_error));
     assert_string_equal(p.name, q.name);
