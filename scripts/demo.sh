@@ -78,7 +78,7 @@ show() {
     "$hearth" plan "$file" -c $context --ram min --json -q >"$tmp/least" || stop "hearth plan failed"
     least=$(of "$tmp/least" least_bytes)
     ram=$(((least + size / 16) / 1024))K
-    "$hearth" plan "$file" -c $context --ram "$ram" --json -q >"$tmp/plan" || stop "hearth plan failed"
+    "$hearth" plan "$file" -c $context --ram "$ram" --json >"$tmp/plan" 2>"$tmp/plan.err" || stop "hearth plan failed"
 
     say whole ${freely[@]+"${freely[@]}"}
     say part --ram "$ram"
@@ -93,6 +93,8 @@ show() {
         "$(mib "$(of "$tmp/part.streaming" read_bytes_per_token)")" "$(mib "$(of "$tmp/plan" read_bytes_per_token)")"
     row "in the cache or on its way" "$(percent "$(of "$tmp/whole.streaming" hit_rate)")" \
         "$(percent "$(of "$tmp/part.streaming" hit_rate)")" "$(percent "$(of "$tmp/plan" hit_rate)" " cached")"
+    # A forecast of a machine that was busy when it was measured.
+    sed -n 's/^hearth: \(others were using the processors.*\)/  \1/p' "$tmp/plan.err"
     echo
 }
 

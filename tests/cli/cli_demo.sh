@@ -59,6 +59,20 @@ grep -q "The texts are the same" "$tmp/out" && fail "texts of runs that failed a
 "$demo" "$tmp/silent" "$model" "$prompt" 2 >"$tmp/out" 2>"$tmp/err" && fail "a run without statistics"
 err_has "gave no statistics"
 
+# A machine that was busy when it was measured: its forecast may be wrong, and that is said beside it.
+cat >"$tmp/busy" <<END
+#!/bin/sh
+case "\$*" in
+synth*) echo "error: enough seen" >&2; exit 1 ;;
+plan*-q*) ;;
+plan*) echo "hearth: others were using the processors while this machine was measured" >&2 ;;
+esac
+exec "$hearth" "\$@"
+END
+chmod +x "$tmp/busy"
+"$demo" "$tmp/busy" "$model" "$prompt" 2 >"$tmp/out" 2>"$tmp/err" && fail "synth failed"
+out_has "  others were using the processors while this machine was measured"
+
 # A machine whose memory the first model does not fit into: it is not forced. The demo ends at the second model.
 cat >"$tmp/small" <<END
 #!/bin/sh
