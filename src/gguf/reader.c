@@ -406,7 +406,10 @@ static const char *what_else(const struct cursor *c, const uint8_t *magic)
             return known[i].meaning;
     if (is_safetensors(c))
         return "it is in the safetensors format: hearth convert makes a GGUF of its folder";
-    return "its first bytes are something else; give a file that ends in .gguf";
+    const char *end = strrchr(path_of(c), '.');
+    return end && !strcmp(end, ".gguf")
+               ? "its first bytes are something else, whatever its name says"
+               : "its first bytes are something else; give a file that ends in .gguf";
 }
 
 static int fetch_magic(struct cursor *c, bool *pwri, uint32_t *version)
