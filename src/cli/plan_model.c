@@ -86,7 +86,7 @@ static void print_reading(const struct planning *g)
         printf("\n  in the cache: %.1f %% of the %s asked for", 100 * f->hit_rate, what_streams(g));
     printf("\n  a step: %.1f ms of computing, %.1f ms of storage", 1e3 * f->compute_s, 1e3 * f->storage_s);
     if (f->hidden_s >= 0.05e-3)
-        printf(", %.1f ms of them at the same time", 1e3 * f->hidden_s);
+        printf(", %.1f ms of it at once", 1e3 * f->hidden_s);
     printf("\n");
 }
 

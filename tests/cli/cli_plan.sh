@@ -243,7 +243,7 @@ run 0 synth --shape turbosparse-mistral-7b "$tmp/shape.gguf"
 # Computing and reading, less what goes on at the same time, are the headline's time.
 run 0 plan "$tmp/shape.gguf" --machine oneplus-12 --ram 2G -c 256
 awk '/ tok\/s, prompts/ { for (i = 2; i <= NF; i++) if ($i == "tok/s,") speed = $(i - 1) }
-    / a step: .* at the same time$/ { ms = $3 + $7 - $11 } END { exit !(ms * speed > 990 && ms * speed < 1010) }' "$tmp/out" ||
+    / a step: .* at once$/ { ms = $3 + $7 - $11 } END { exit !(ms * speed > 990 && ms * speed < 1010) }' "$tmp/out" ||
     fail "the parts of a step are not its time"
 large=(run "$tmp/shape.gguf" -p w12 -n 2 --ignore-eos --ram 2500M)
 run 0 "${large[@]}"
