@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Makes llama.cpp's own llama-bench and llama-quantize, and llama-bench-mapped (mapped.h), in bin/ without building
-# llama.cpp: the programs are compiled from the source that node-llama-cpp carries and linked to the libraries it ships prebuilt.
+# Makes llama.cpp's own llama-bench, llama-quantize and llama-perplexity, and llama-bench-mapped (mapped.h), in bin/ without
+# building llama.cpp: the programs are compiled from the source that node-llama-cpp carries and linked to the libraries it
+# ships prebuilt.
 # Run `npm install` first. Takes a minute. `build.sh server` makes llama-server, too, without its web page: some ten minutes
 # more.
 set -eu
@@ -18,7 +19,7 @@ mkdir -p bin
 for f in "$libs"/*.so; do
     ln -sf "../$f" bin/
 done
-for name in llama-bench llama-quantize llama-bench-mapped; do
+for name in llama-bench llama-quantize llama-perplexity llama-bench-mapped; do
     program=bin/$name
     dir=${name%-mapped}
     [ "$dir" = llama-quantize ] && dir=quantize
