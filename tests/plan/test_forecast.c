@@ -176,7 +176,7 @@ static struct hearth_probe machine(void)
     return (struct hearth_probe){.cores = 2,
                                  .memory_gb_s = 40,
                                  .core_gb_s = 25,
-                                 .any = {40, 100, 80},
+                                 .any = {.gb_s = 40, .gmac_s = 100, .prompt_gmac_s = 80},
                                  .request_us = 14,
                                  .byte_ns = 0.28,
                                  .sequential_gb_s = 2.5,
