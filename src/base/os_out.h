@@ -33,8 +33,7 @@ bool hearth_os_out_put(struct hearth_outfile *f, const char *src, size_t n);
 // The file is so long, and what is written next comes there. What was not written reads as zeros, and should take no room.
 bool hearth_os_out_end_at(struct hearth_outfile *f, uint64_t offset);
 bool hearth_os_out_sync(struct hearth_outfile *f);
-// "PATH: WHAT: the system's reason". Returns the error.
-int hearth_os_out_fail(const struct hearth_outfile *f, struct hearth_error *err, const char *fmt, ...)
-    HEARTH_PRINTF(3, 4);
+// "PATH: WHAT (N bytes so far): the system's reason". Returns the error.
+int hearth_os_out_fail(const struct hearth_outfile *f, struct hearth_error *err, const char *what);
 
 #endif

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,15 +33,10 @@ bool hearth_os_out_sync(struct hearth_outfile *f)
     return !fsync((int)f->file);
 }
 
-int hearth_os_out_fail(const struct hearth_outfile *f, struct hearth_error *err, const char *fmt, ...)
+int hearth_os_out_fail(const struct hearth_outfile *f, struct hearth_error *err, const char *what)
 {
-    const int error = errno;
-    char what[100];
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(what, sizeof what, fmt, args);
-    va_end(args);
-    return hearth_fail_errno(err, error, "%s: %s", f->path, what);
+    return hearth_fail_errno(err, errno, "%s: %s (%llu bytes so far)", f->path, what,
+                             (unsigned long long)f->offset);
 }
 
 // ---- opening

@@ -3,7 +3,6 @@
 #include "base/os_windows.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <winioctl.h>
@@ -33,15 +32,10 @@ bool hearth_os_out_sync(struct hearth_outfile *f)
     return FlushFileBuffers((HANDLE)f->file);
 }
 
-int hearth_os_out_fail(const struct hearth_outfile *f, struct hearth_error *err, const char *fmt, ...)
+int hearth_os_out_fail(const struct hearth_outfile *f, struct hearth_error *err, const char *what)
 {
-    const DWORD error = GetLastError();
-    char what[100];
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(what, sizeof what, fmt, args);
-    va_end(args);
-    return hearth_fail_windows(err, error, "%s: %s", f->path, what);
+    return hearth_fail_windows(err, GetLastError(), "%s: %s (%llu bytes so far)", f->path, what,
+                               (unsigned long long)f->offset);
 }
 
 // ---- opening

@@ -18,7 +18,7 @@ static int put(struct hearth_outfile *f, const char *src, size_t n, struct heart
     if (!n || hearth_os_out_put(f, src, n))
         return HEARTH_OK;
     f->failed = true;
-    return hearth_os_out_fail(f, err, "cannot write (%llu bytes so far)", (unsigned long long)f->offset);
+    return hearth_os_out_fail(f, err, "cannot write");
 }
 
 static int flush(struct hearth_outfile *f, struct hearth_error *err)
@@ -54,7 +54,7 @@ int hearth_outfile_skip(struct hearth_outfile *f, uint64_t n, struct hearth_erro
     f->sparse |= n > 0;
     if (!hearth_os_out_end_at(f, f->offset + n)) {
         f->failed = true;
-        return hearth_os_out_fail(f, err, "cannot be %llu bytes long", (unsigned long long)(f->offset + n));
+        return hearth_os_out_fail(f, err, "cannot leave a hole");
     }
     f->offset += n;
     return HEARTH_OK;
