@@ -8,6 +8,8 @@
 set -eu
 
 folder=${1:?usage: arm-libraries.sh FOLDER}
+here=$(cd "$(dirname "$0")/.." && pwd)
+. "$here/scripts/apt-folder.sh"
 packages=(libpcre2-dev libpcre2-8-0 libjansson-dev libjansson4 libcmocka-dev libcmocka0 liburing-dev liburing2)
 [ -e "$folder/complete" ] && exit 0
 
@@ -18,30 +20,12 @@ for tool in apt-get dpkg-deb; do
         exit 1
     }
 done
-mkdir -p "$folder/apt/state/lists/partial" "$folder/apt/cache/archives/partial" "$folder/apt/debs"
+mkdir -p "$folder/apt/debs"
 folder=$(cd "$folder" && pwd)
 # The release that this system has; other systems take Debian's stable one.
 release=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
 grep -q '^ID=debian$' /etc/os-release || release=
-keys=/usr/share/keyrings/debian-archive-keyring.gpg
-[ -e $keys ] || {
-    echo "arm-libraries: $keys is missing: install debian-archive-keyring" >&2
-    exit 1
-}
-echo "deb [arch=arm64 signed-by=$keys] http://deb.debian.org/debian ${release:-stable} main" >"$folder/apt/sources.list"
-: >"$folder/apt/status"
-cat >"$folder/apt/apt.conf" <<TEXT
-APT::Architecture "arm64";
-APT::Architectures { "arm64"; };
-APT::Sandbox::User "";
-Dir::State "$folder/apt/state";
-Dir::State::status "$folder/apt/status";
-Dir::Cache "$folder/apt/cache";
-Dir::Etc::sourcelist "$folder/apt/sources.list";
-Dir::Etc::sourceparts "-";
-TEXT
-export APT_CONFIG=$folder/apt/apt.conf
-apt-get -q update
+apt_folder "$folder/apt" "${release:-stable}" deb arm64
 (cd "$folder/apt/debs" && apt-get -q download "${packages[@]}")
 for package in "$folder"/apt/debs/*.deb; do
     dpkg-deb -x "$package" "$folder"

@@ -19,6 +19,7 @@ usage() {
 }
 [ $# = 1 ] || [ $# = 2 ] || usage
 here=$(cd "$(dirname "$0")/.." && pwd)
+. "$here/scripts/apt-folder.sh"
 target=$1
 folder=${2:-$here/build-cross}
 jobs=${JOBS:-2}
@@ -137,32 +138,13 @@ export PKG_CONFIG_LIBDIR=$root/libraries/lib/pkgconfig PKG_CONFIG_PATH=
 
 # ---- sources
 
-apt_configuration() {
-    local apt=$folder/apt keys=/usr/share/keyrings/debian-archive-keyring.gpg
-    [ -e $keys ] || die "$keys is missing: install debian-archive-keyring"
-    mkdir -p "$apt/state/lists/partial" "$apt/cache/archives/partial"
-    echo "deb-src [signed-by=$keys] http://deb.debian.org/debian $release main" >"$apt/sources.list"
-    : >"$apt/status"
-    cat >"$apt/apt.conf" <<TEXT
-APT::Sandbox::User "";
-Dir::State "$apt/state";
-Dir::State::status "$apt/status";
-Dir::Cache "$apt/cache";
-Dir::Etc::sourcelist "$apt/sources.list";
-Dir::Etc::sourceparts "-";
-TEXT
-    export APT_CONFIG=$apt/apt.conf
-    [ -e "$apt/updated" ] || apt-get -q update >&2
-    : >"$apt/updated"
-}
-
 # Unpacks the source package into $folder/sources/NAME-VERSION, unless it is there.
 fetch() {
     local name=$1 version=$2 sum=$3 to=$folder/sources/$1-$2 dsc
     [ ! -e "$to/.complete" ] || return 0
     rm -rf "$to" "$to.packed"
     mkdir -p "$to.packed"
-    apt_configuration
+    apt_folder "$folder/apt" "$release" deb-src || die "apt-get cannot be used"
     (cd "$to.packed" && apt-get -q source --download-only "$name=$version" >&2) || die "no source package $name $version"
     dsc=$(echo "$to.packed"/*.dsc)
     echo "$sum  $dsc" | sha256sum -c --quiet >&2 || die "the source package of $name is not the one that is meant"
