@@ -40,7 +40,7 @@ function isArithmetic([name, args]) {
 
 function compile(file, level, folder) {
   const out = join(folder, `${file}_${level}.s`);
-  const more = file === 'step' || level === 'neon' ? ['-fno-schedule-insns'] : [];
+  const more = file === 'step' || level !== 'i8mm' ? ['-fno-schedule-insns'] : [];
   execFileSync(cc, [...flags, ...march[level], ...more, `src/kernels/arm/${file}_${level}.c`, '-o', out]);
   return readFileSync(out, 'utf8').split('\n');
 }
