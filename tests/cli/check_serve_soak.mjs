@@ -372,8 +372,12 @@ async function metric(name) {
     return Number(new RegExp(`^${name} (\\S+)`, "m").exec(answer.text)?.[1]);
 }
 
-// Waits until nothing is at work: {memory in KiB, descriptors, threads}.
-async function quiet() {
+// Descriptors beyond those of the first time that are connections of our own, at most.
+const SPARE = 8;
+
+// Waits until nothing is at work, and closed connections have gone: {memory in KiB, descriptors, threads}. `usual`: as many
+// descriptors there were the first time.
+async function quiet(usual) {
     agent.destroy();
     for (let i = 0; i < PATIENCE_MS / 100; i++, await sleep(100)) {
         const answer = await ask("GET", "/slots");
@@ -385,7 +389,7 @@ async function quiet() {
     agent.destroy();
     const count = () => readdirSync(`/proc/${server.pid}/fd`).length;
     let descriptors = count();
-    for (let i = 0, least = descriptors, since = 0; i < 100 && since < 20; i++, since++) { // connections that were closed go soon
+    for (let i = 0, least = descriptors, since = 0; i < PATIENCE_MS / 100 && (since < 20 || descriptors > usual + SPARE); i++, since++) {
         await sleep(100);
         descriptors = count();
         if (descriptors < least)
@@ -445,7 +449,7 @@ for (let round = 0; round < rounds; round++) {
     if (round % 2 === 0)
         clients.push(flood(random));
     await Promise.all(clients);
-    seen.push(await quiet());
+    seen.push(await quiet(seen[0]?.descriptors ?? Infinity));
     console.log(`${Math.round((Date.now() - started) / 1000)} s: ${Object.values(counts).reduce((a, b) => a + b)} requests, `
                 + `${seen[round].memory} KiB, ${seen[round].descriptors} descriptors, ${seen[round].threads} threads`);
 }
@@ -455,7 +459,7 @@ await check(pool, "at the end");
 const early = seen[Math.floor(rounds / 3)], last = seen[rounds - 1];
 if (last.memory > early.memory * 1.1 + 32768)
     fail(`memory grows: ${seen.map((s) => s.memory).join(", ")} KiB`);
-if (last.descriptors > seen[0].descriptors + 8 || last.threads > seen[0].threads + 16) // those that read requests come as they are needed
+if (last.descriptors > seen[0].descriptors + SPARE || last.threads > seen[0].threads + 16) // those that read requests come as they are needed
     fail(`descriptors or threads stay: ${JSON.stringify(seen)}`);
 const preempted = await metric("hearth:preempted_total");
 console.log(`${Object.entries(counts).map(([name, n]) => `${name} ${n}`).join(", ")}; texts that made room: ${preempted}`);

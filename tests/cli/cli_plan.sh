@@ -120,13 +120,17 @@ run 1 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --ram 1M
 err_has "$tmp/pack.gguf needs "
 err_has " of memory at least with a context of 2048 tokens: --ram "
 err_has " (a smaller context is not enough)"
-# The context that an error names is the largest in whole pages that does: 64 tokens more are too many.
-mid=$((least / 1048576 + 1))M
-run 1 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --ram "$mid"
-does=$(sed -n 's/.*, or a context of \([0-9]*\) tokens (-c \([0-9]*\))$/\2/p' "$tmp/err")
-[ "${does:-0}" -ge 256 ] || fail "no smaller context is named for --ram $mid"
-run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --ram "$mid" -c "$does"
-run 1 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --ram "$mid" -c $((does + 64))
+# The context that an error names is the largest in whole pages that does: 64 tokens more are too many. With sanitizers the
+# program itself, which counts, takes more and more.
+if [ "$sanitized" = 0 ]; then
+    run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --ram min -c 2048 --json
+    mid=$(((least + $(json "$tmp/out" least_bytes)) / 2))
+    run 1 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --ram "$mid"
+    does=$(sed -n 's/.*, or a context of \([0-9]*\) tokens (-c \([0-9]*\))$/\2/p' "$tmp/err")
+    [ "${does:-0}" -ge 256 ] || fail "no smaller context is named for --ram $mid"
+    run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --ram "$mid" -c "$does"
+    run 1 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --ram "$mid" -c $((does + 64))
+fi
 run 1 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --ram 1M -c 300 -np 4
 err_has "with a context of 300 tokens for each of 4 sequences (-np): --ram "
 run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" -c 300 -np 4 \
