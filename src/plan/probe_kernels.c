@@ -67,12 +67,18 @@ static void time_lane(void *arg, int task, int worker)
     l->usual = hearth_median(l->took, n);
 }
 
+// Of a token's activations, as products with the format want them.
+static size_t token_bytes(uint32_t type)
+{
+    return hearth_type_info(type)->unit_elems ? hearth_acts_bytes(K) : K * sizeof(float);
+}
+
 // Returns how many of these products a thread makes in a nanosecond.
 static double product_rate(const struct bench *b, hearth_matmul_fn fn, uint32_t type, size_t n_tokens)
 {
     struct product p = {.bench = b, .fn = fn, .n_tokens = n_tokens};
     p.row = hearth_type_bytes(type, K);
-    p.x = hearth_type_info(type)->unit_elems ? hearth_acts_bytes(K) : K * sizeof(float);
+    p.x = token_bytes(type);
     hearth_pool_run(b->pool, time_lane, &p, b->n_threads);
     double sum = 0;
     for (int i = 0; i < b->n_threads; i++)
@@ -147,7 +153,7 @@ static void stream(void *arg, int task, int worker)
 static double stream_rate(const struct bench *b, uint32_t type, bool picked)
 {
     struct spell s = {.bench = b, .type = type, .picked = picked, .row = hearth_type_bytes(type, K)};
-    s.x = hearth_type_info(type)->unit_elems ? hearth_acts_bytes(K) : K * sizeof(float);
+    s.x = token_bytes(type);
     double rates[SPELLS];
     for (int i = 0; i < SPELLS; i++) {
         atomic_store(&s.bytes, 0);
