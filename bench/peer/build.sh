@@ -22,9 +22,9 @@ done
 for name in llama-bench llama-quantize llama-perplexity llama-bench-mapped; do
     program=bin/$name
     dir=${name%-mapped}
-    [ "$dir" = llama-quantize ] && dir=quantize
     more=
     [ "$dir" = "$name" ] || more='-include mapped.h'
+    [ -d "llama.cpp/tools/$dir" ] || dir=${dir#llama-}
     [ -x "$program" ] && continue
     # shellcheck disable=SC2086
     ${CXX:-g++} -std=c++17 -O2 -DNDEBUG $more -Illama.cpp/include -Illama.cpp/ggml/include -Illama.cpp/common \
