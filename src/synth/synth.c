@@ -205,9 +205,21 @@ static int put_kinds(struct hearth_synth *s)
     if (!rc)
         rc = hearth_gguf_put_array(s->w, "gemma4.feed_forward_length", HEARTH_GGUF_I32, neurons, p->n_layer,
                                    s->err);
+    if (!rc) // llama.cpp wants to know of 0, too
+        rc = hearth_gguf_put_u32(s->w, "gemma4.embedding_length_per_layer_input", k->n_embd_layer, s->err);
     if (!rc)
         rc = hearth_gguf_put_f32(s->w, "gemma4.rope.freq_base_swa", 1e4f, s->err);
     return rc ? rc : hearth_gguf_put_f32(s->w, "gemma4.final_logit_softcapping", 30.0f, s->err);
+}
+
+// How many pairs of a head turn with a picture's time, row and column: of texts these are the same, but
+// llama.cpp wants to know.
+static int put_sections(struct hearth_synth *s)
+{
+    const int32_t pairs = (int32_t)s->p->n_rot / 2;
+    const int32_t sections[4] = {(pairs + 2) / 3, (pairs + 1) / 3, pairs / 3};
+    return hearth_gguf_put_array(s->w, "qwen35moe.rope.dimension_sections", HEARTH_GGUF_I32, sections, 4,
+                                 s->err);
 }
 
 static int put_metadata(struct hearth_synth *s)
@@ -235,7 +247,6 @@ static int put_metadata(struct hearth_synth *s)
                    {"attention.key_length_swa", k->interval ? p->head_dim : 0},
                    {"attention.value_length_swa", k->interval ? p->head_dim : 0},
                    {"attention.shared_kv_layers", k->borrowing},
-                   {"embedding_length_per_layer_input", k->n_embd_layer},
                    {"rope.dimension_count_swa", k->interval ? p->head_dim : 0},
                    {"attention.key_length_mla", p->latent.still + p->latent.n_rot},
                    {"attention.value_length_mla", p->latent.value},
@@ -280,6 +291,8 @@ static int put_metadata(struct hearth_synth *s)
     }
     if (!rc && k->interval)
         rc = put_kinds(s);
+    if (!rc && p->arch == HEARTH_SYNTH_QWEN35MOE)
+        rc = put_sections(s);
     snprintf(key, sizeof key, "%s.attention.layer_norm_%sepsilon", arch, layer_norm ? "" : "rms_");
     if (!rc)
         rc = hearth_gguf_put_f32(s->w, key, 1e-5f, s->err);
