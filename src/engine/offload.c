@@ -253,6 +253,12 @@ bool hearth_offload_run(struct hearth_offload *o)
     return true;
 }
 
+void hearth_offload_end(struct hearth_offload *o)
+{
+    if (o->experts)
+        hearth_hot_experts_turn(o->experts, o->s->batch.n);
+}
+
 // ---- the head
 
 bool hearth_offload_has_head(const struct hearth_offload *o)
