@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "base/os.h"
 #include "model/ffn.h"
 
 // One class of an evaluation. A slot is a row of an expert's input; of a dense part, a row of the class.
@@ -399,14 +400,19 @@ static uint32_t part_wants(const struct pass *passes, int n_passes, uint32_t n)
 {
     struct hearth_ffn_work *w = passes[0].work;
     size_t rows[2] = {0};
-    uint32_t here = 0, there = 0;
+    uint32_t here = 0, there = 0, most = 0;
     if (!w->experts || is_watched(w->c->probes))
         return n;
     for (int k = 0; k < n_passes; k++)
         hearth_hot_experts_count(w->experts, passes[k].layer, hearth_moe_counts(&w->moe, passes[k].rows),
                                  passes[k].rows.n);
     for (uint32_t i = 0; i < n; i++)
-        if (goes_elsewhere(passes, n_passes, expert_of(&passes[0], &w->wants[i]), rows))
+        most +=
+            hearth_hot_experts_place(w->experts, passes[0].layer, expert_of(&passes[0], &w->wants[i])) >= 0;
+    if (n_passes == 1) // else it gets all that it has
+        most = hearth_hot_experts_share(w->experts, passes[0].rows.phase, passes[0].rows.n, most);
+    for (uint32_t i = 0; i < n; i++)
+        if (there < most && goes_elsewhere(passes, n_passes, expert_of(&passes[0], &w->wants[i]), rows))
             w->own[there++] = w->wants[i];
         else
             w->wants[here++] = w->wants[i];
@@ -437,7 +443,10 @@ static void end_elsewhere(const struct pass *passes, int n_passes, struct hearth
 {
     struct hearth_hot_experts *hot = passes[0].work->experts;
     const size_t width = (size_t)passes[0].work->c->hp->n_embd;
-    if (!hearth_hot_experts_end(hot)) {
+    const uint64_t began = hearth_now_ns();
+    const bool works = hearth_hot_experts_end(hot);
+    hot->shares[passes[0].rows.phase == HEARTH_PHASE_STEP].wait_ns += hearth_now_ns() - began;
+    if (!works) {
         for (uint32_t i = 0; i < n; i++) {
             request(passes, n_passes, wants + i, 1);
             compute(passes, n_passes, wants + i, 1);
@@ -463,6 +472,7 @@ static void run(struct pass *passes, int n_passes, float *h, const float *x)
         if (!passes[0].work->sources->ffn.ops->gives_neurons)
             hint_experts(passes, n_passes, x);
     }
+    const uint64_t began = hearth_now_ns();
     for (int k = 0; k < n_passes; k++) {
         place_slots(&passes[k], n, h, x);
         if (n_here < n)
@@ -474,6 +484,9 @@ static void run(struct pass *passes, int n_passes, float *h, const float *x)
         compute(passes, n_passes, wants, n_here);
     if (n_here < n)
         end_elsewhere(passes, n_passes, wants + n_here, n - n_here);
+    if (passes[0].work->experts)
+        passes[0].work->experts->shares[passes[0].rows.phase == HEARTH_PHASE_STEP].all_ns +=
+            hearth_now_ns() - began;
 }
 
 static struct pass begin(struct hearth_ffn_work *w, struct hearth_rows rows, int layer, const float *h,

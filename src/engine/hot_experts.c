@@ -382,6 +382,8 @@ int hearth_hot_experts_open(struct hearth_hot_experts **out, const struct hearth
                                      .moves = true,
                                      .n_layers = hp->n_layer,
                                      .move = {.layer = -1}};
+    hearth_share_init(&h->shares[0]);
+    hearth_share_init(&h->shares[1]);
     *out = h;
     const uint64_t rows = size_rows(h, room), left = room > rows ? room - rows : 0;
     const uint64_t piece = hearth_accel_describe(a)->largest / largest, fit = left / bytes;

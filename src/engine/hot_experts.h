@@ -9,6 +9,7 @@
 #define HEARTH_ENGINE_HOT_EXPERTS_H
 
 #include "accel/operations.h"
+#include "engine/share.h"
 #include "model/model.h"
 
 struct hearth_session;
@@ -50,9 +51,10 @@ struct hearth_hot_experts {
     struct hearth_hot_expert_layer *layers;
     struct hearth_hot_expert_rows rows[2]; // of prompts, of steps
     struct hearth_hot_expert_move move;
-    uint64_t n;     // places in all
-    uint64_t slots; // rows of experts that were computed here
-    uint64_t moved; // experts that came since it was opened
+    struct hearth_share shares[2]; // of prompts, of steps, where all experts are resident
+    uint64_t n;                    // places in all
+    uint64_t slots;                // rows of experts that were computed here
+    uint64_t moved;                // experts that came since it was opened
 };
 
 // Of the layers of a session, the same number of each, as far as `room` bytes of the device's memory go; *out is NULL
@@ -65,6 +67,15 @@ void hearth_hot_experts_close(struct hearth_hot_experts **hot);
 static inline int hearth_hot_experts_place(const struct hearth_hot_experts *h, int layer, int expert)
 {
     return h && *h->works && h->layers[layer].n ? h->layers[layer].place_of[expert] : -1;
+}
+
+// How many of n experts that a layer uses and the device has it computes, for n_rows of a class. Where the CPU would
+// have to read them, all.
+static inline uint32_t hearth_hot_experts_share(const struct hearth_hot_experts *h, enum hearth_phase phase,
+                                                int n_rows, uint32_t n)
+{
+    const int share = hearth_share_of(&h->shares[phase == HEARTH_PHASE_STEP], n_rows);
+    return h->resident ? (uint32_t)hearth_share_part(share, n) : n;
 }
 
 // Notes how many of n_tokens used each expert of a layer.

@@ -23,6 +23,15 @@ static struct hearth_device_stats stats_of(const struct opened *o)
     return stats;
 }
 
+// The device's share of its experts is this one from now on, whatever steps take.
+static void hold_share(struct opened *o, int part)
+{
+    struct hearth_hot_experts *hot = o->session->offload->experts;
+    for (int i = 0; hot && i < 2 * HEARTH_SHARE_CLASSES; i++)
+        hot->shares[i / HEARTH_SHARE_CLASSES].classes[i % HEARTH_SHARE_CLASSES] = (struct hearth_share_class){
+            .known = true, .best = part, .tried = part, .left = 1000, .patience = 1000};
+}
+
 static float *evaluate_alone(const char *path, const struct way *way)
 {
     struct opened o = open_way(path, way);
@@ -53,6 +62,7 @@ static uint64_t check_size(const char *path, struct way way, const float *want, 
     struct opened o = open_way(path, &way);
     const uint64_t n = stats_of(&o).experts, all = all_experts(o.model);
     assert_true(n <= all && stats_of(&o).bytes <= vram);
+    hold_share(&o, HEARTH_SHARE_ALL);
     float *got = evaluate(&o, NULL);
     char what[700];
     snprintf(what, sizeof what, "%s with %llu experts on a device", path, (unsigned long long)n);
@@ -168,6 +178,7 @@ static void test_moves(void **state)
         struct opened o = open_way(path, &way);
         const struct hearth_hot_experts *hot = o.session->offload->experts;
         assert_true(hot && hot->n && hot->n < all_experts(o.model));
+        hold_share(&o, HEARTH_SHARE_ALL);
         uint64_t rows[2] = {0};
         for (int round = 0; round < 3; round++) {
             float *got = evaluate(&o, NULL);
@@ -266,6 +277,35 @@ static void test_room(void **state)
     close_opened(&o);
 }
 
+// Whatever share of its experts it computes.
+static void test_shares(void **state)
+{
+    (void)state;
+    need_device();
+    char path[512];
+    snprintf(path, sizeof path, "%s", make("tiny-gpt-oss"));
+    struct way way = {.n_threads = 2};
+    float *want = evaluate_alone(path, &way);
+    way.device = "0";
+    struct opened o = open_way(path, &way);
+    uint64_t before = 0, least = 0;
+    for (int part = 0; part <= HEARTH_SHARE_ALL; part += SANITIZED ? 8 : 4) {
+        hold_share(&o, part);
+        float *got = evaluate(&o, NULL);
+        assert_same(got, want, o.n_vocab, "a share of the hot experts");
+        const uint64_t rows = stats_of(&o).expert_rows - before;
+        assert_true(part ? rows > least : rows == 0);
+        before += rows;
+        least = rows;
+        free(got);
+        for (int seq = 0; seq < N_SEQS; seq++)
+            hearth_seq_free(o.session, seq);
+    }
+    assert_int_equal(least, all_rows(o.model));
+    free(want);
+    close_opened(&o);
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1)
@@ -273,7 +313,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_golden),    cmocka_unit_test(test_streams),      cmocka_unit_test(test_moves),
         cmocka_unit_test(test_failing),   cmocka_unit_test(test_failing_open), cmocka_unit_test(test_room),
-        cmocka_unit_test(test_by_neuron),
+        cmocka_unit_test(test_by_neuron), cmocka_unit_test(test_shares),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
