@@ -764,6 +764,8 @@ struct hearth_device_stats {
     uint64_t tokens;               // that went through its layers
     uint64_t runs;                 // of kernels
     uint64_t bytes_up, bytes_down; // to it, from it
+    uint64_t experts;              // hot ones that it has
+    uint64_t expert_rows;          // rows that went through these
 };
 
 // Of a session since it was opened.

@@ -5,7 +5,8 @@
 #
 #   scripts/install-deps.sh        compiler, CMake, libraries
 #   scripts/install-deps.sh check  the same, and the tools of scripts/check-*.sh and .ci/run
-#   scripts/install-deps.sh devices  the first, and PoCL, which makes an OpenCL device of the CPU, for tests of devices
+#   scripts/install-deps.sh devices  the first, and PoCL, which makes an OpenCL device of the CPU, for tests of devices,
+#                                    and what finds OpenCL's drivers, which PoCL's package alone does not bring along
 set -eu
 
 missing=()
@@ -47,6 +48,7 @@ if [ "${1:-}" = check ]; then
 fi
 if [ "${1:-}" = devices ]; then
     compgen -G "/etc/OpenCL/vendors/*.icd" >/dev/null || missing+=(pocl-opencl-icd)
+    PATH=$PATH:/sbin:/usr/sbin ldconfig -p 2>/dev/null | grep -q 'libOpenCL\.so\.1 ' || missing+=(ocl-icd-libopencl1)
 fi
 [ ${#missing[@]} -eq 0 ] && exit 0
 

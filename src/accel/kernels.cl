@@ -213,13 +213,13 @@ KERNEL norm(__global float *out, const __global float *x, const __global float *
     }
 }
 
-// x += y for rows of n; y has one row for all where its stride is 0.
-KERNEL add(__global float *x, const __global float *y, int n, int y_stride)
+// x += y for rows of n; y has one row for all where its stride is 0, and row which[r] is row r's where there are such.
+KERNEL add(__global float *x, const __global float *y, int n, int y_stride, const __global int *which, int has_which)
 {
     const int i = (int)get_group_id(0) * GROUP + ITEM;
-    const size_t row = get_group_id(1);
+    const size_t row = get_group_id(1), from = has_which ? (size_t)which[row] : row;
     if (i < n)
-        x[row * (size_t)n + (size_t)i] += y[row * (size_t)y_stride + (size_t)i];
+        x[row * (size_t)n + (size_t)i] += y[from * (size_t)y_stride + (size_t)i];
 }
 
 // x = x + y * by
@@ -349,15 +349,33 @@ static float add_unit(float acc, const uint *w, int bits, int unit, float scale,
 #define PRODUCT_ARGS                                                                                               \
     __global float *out, int out_stride, const __global uint *q, const __global uchar *scales,                     \
         const __global uchar *minima, const __global uchar *acts, int padded, int acts_bytes, int n_units, int n_rows, \
-        int n_tokens, int has_min, int base, int planes, const __global uchar *mask, int has_mask
+        int n_tokens, int has_min, int base, int planes, const __global uchar *mask, int has_mask,                 \
+        const __global int *tiles, int has_tiles
+
+// The tokens of a group, and the matrix that they go through, of several side by side. Without tiles, which have three
+// numbers each, there is one, and `most` tokens belong together.
+struct tile {
+    int first, n;
+    size_t matrix;
+};
+
+static struct tile tile_of(int number, int most, int n_tokens, const __global int *tiles, int has_tiles)
+{
+    struct tile t;
+    t.first = has_tiles ? tiles[3 * number] : number * most;
+    t.n = has_tiles ? tiles[3 * number + 1] : n_tokens - t.first < most ? n_tokens - t.first : most;
+    t.matrix = has_tiles ? (size_t)tiles[3 * number + 2] : 0;
+    return t;
+}
 
 // STEP: 4 rows a group, of which an item has one lane. Groups: rows, tokens. Rows that none of the tokens has in the
 // mask are left out.
 static void step_body(__local float *lane, PRODUCT_ARGS, const int bits, const int unit, const int is_half)
 {
     const int words = UNIT_WORDS(bits, unit), l = ITEM % LANES;
-    const int row = (int)get_group_id(0) * (GROUP / LANES) + ITEM / LANES, first = (int)get_group_id(1) * STEP_TOKENS;
-    const int n = n_tokens - first < STEP_TOKENS ? n_tokens - first : STEP_TOKENS;
+    const int row = (int)get_group_id(0) * (GROUP / LANES) + ITEM / LANES;
+    const struct tile tile = tile_of((int)get_group_id(1), STEP_TOKENS, n_tokens, tiles, has_tiles);
+    const int first = tile.first, n = tile.n;
     float acc[STEP_TOKENS] = {0.0f, 0.0f, 0.0f, 0.0f};
     int wanted = row < n_rows;
     if (wanted && has_mask) {
@@ -369,7 +387,7 @@ static void step_body(__local float *lane, PRODUCT_ARGS, const int bits, const i
     for (int t = 0; t < STEP_TOKENS; t++)
         x[t] = token_of(acts + (size_t)(first + (t < n ? t : 0)) * (size_t)acts_bytes, padded);
     for (int u = l; wanted && u < n_units; u += LANES) {
-        const size_t at = (size_t)row * (size_t)n_units + (size_t)u;
+        const size_t at = (tile.matrix * (size_t)n_rows + (size_t)row) * (size_t)n_units + (size_t)u;
         const __global uint *from = q + at * (size_t)words;
         uint w[8];
         for (int i = 0; i < words; i++)
@@ -397,13 +415,14 @@ static void step_body(__local float *lane, PRODUCT_ARGS, const int bits, const i
 static void prompt_body(PRODUCT_ARGS, const int bits, const int unit, const int is_half)
 {
     const int words = UNIT_WORDS(bits, unit);
-    const int row = (int)get_group_id(0) * GROUP + ITEM, first = (int)get_group_id(1) * PROMPT_TOKENS;
-    const int n = n_tokens - first < PROMPT_TOKENS ? n_tokens - first : PROMPT_TOKENS;
+    const int row = (int)get_group_id(0) * GROUP + ITEM;
+    const struct tile tile = tile_of((int)get_group_id(1), PROMPT_TOKENS, n_tokens, tiles, has_tiles);
+    const int first = tile.first, n = tile.n;
     if (row >= n_rows)
         return;
     float acc[PROMPT_TOKENS] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
     for (int u = 0; u < n_units; u++) {
-        const size_t at = (size_t)row * (size_t)n_units + (size_t)u;
+        const size_t at = (tile.matrix * (size_t)n_rows + (size_t)row) * (size_t)n_units + (size_t)u;
         const __global uint *from = q + at * (size_t)words;
         uint w[8];
         for (int i = 0; i < words; i++)
@@ -492,12 +511,12 @@ static void columns_body(DOWN_ARGS, const int bits, const int unit, const int is
     {                                                                                                            \
         __local float lane[GROUP];                                                                               \
         step_body(lane, out, out_stride, q, scales, minima, acts, padded, acts_bytes, n_units, n_rows, n_tokens, \
-                  has_min, base, planes, mask, has_mask, bits, unit, is_half);                                   \
+                  has_min, base, planes, mask, has_mask, tiles, has_tiles, bits, unit, is_half);                 \
     }                                                                                                            \
     KERNEL prompt_##name(PRODUCT_ARGS)                                                                           \
     {                                                                                                            \
         prompt_body(out, out_stride, q, scales, minima, acts, padded, acts_bytes, n_units, n_rows, n_tokens,     \
-                    has_min, base, planes, mask, has_mask, bits, unit, is_half);                                 \
+                    has_min, base, planes, mask, has_mask, tiles, has_tiles, bits, unit, is_half);               \
     }                                                                                                            \
     KERNEL clusters_##name(DOWN_ARGS)                                                                            \
     {                                                                                                            \
@@ -520,36 +539,42 @@ FORM(8_16, 8, 16, 0)
 
 #define PLAIN_ARGS                                                                                               \
     __global float *out, int out_stride, const __global uchar *w, int format, const __global float *x, int k,    \
-        int n_rows, int n_tokens, const __global uchar *mask, int has_mask
+        int n_rows, int n_tokens, const __global uchar *mask, int has_mask, const __global int *tiles, int has_tiles
 
 KERNEL step_plain(PLAIN_ARGS)
 {
     __local float lane[GROUP];
     const int l = ITEM % LANES, row = (int)get_group_id(0) * (GROUP / LANES) + ITEM / LANES;
-    const size_t token = get_group_id(1);
-    const __global float *from = x + token * (size_t)k;
-    const int wanted = row < n_rows && !(has_mask && !mask[token * (size_t)n_rows + (size_t)row]);
-    float acc = 0.0f;
-    for (int i = l; wanted && i < k; i += LANES)
-        acc = fma(plain_at(w, format, (size_t)row * (size_t)k + (size_t)i), from[i], acc);
-    if (k % LANES && l >= k % LANES)
-        acc += 0.0f;
-    lane[ITEM] = acc;
-    sum_lanes(lane + ITEM / LANES * LANES, l);
-    if (l == 0 && row < n_rows)
-        out[token * (size_t)out_stride + (size_t)row] = lane[ITEM];
-    (void)n_tokens;
+    const struct tile tile = tile_of((int)get_group_id(1), 1, n_tokens, tiles, has_tiles);
+    for (int t = 0; t < tile.n; t++) {
+        const size_t token = (size_t)(tile.first + t);
+        const __global float *from = x + token * (size_t)k;
+        const int wanted = row < n_rows && !(has_mask && !mask[token * (size_t)n_rows + (size_t)row]);
+        float acc = 0.0f;
+        for (int i = l; wanted && i < k; i += LANES)
+            acc = fma(plain_at(w, format, (tile.matrix * (size_t)n_rows + (size_t)row) * (size_t)k + (size_t)i),
+                      from[i], acc);
+        if (k % LANES && l >= k % LANES)
+            acc += 0.0f;
+        lane[ITEM] = acc;
+        sum_lanes(lane + ITEM / LANES * LANES, l);
+        if (l == 0 && row < n_rows)
+            out[token * (size_t)out_stride + (size_t)row] = lane[ITEM];
+        SYNC;
+    }
 }
 
 KERNEL prompt_plain(PLAIN_ARGS)
 {
-    const int row = (int)get_group_id(0) * GROUP + ITEM, first = (int)get_group_id(1) * PROMPT_TOKENS;
-    const int n = n_tokens - first < PROMPT_TOKENS ? n_tokens - first : PROMPT_TOKENS;
+    const int row = (int)get_group_id(0) * GROUP + ITEM;
+    const struct tile tile = tile_of((int)get_group_id(1), PROMPT_TOKENS, n_tokens, tiles, has_tiles);
+    const int first = tile.first, n = tile.n;
     if (row >= n_rows)
         return;
     float acc[PROMPT_TOKENS] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
     for (int i = 0; i < k; i++) {
-        const float v = plain_at(w, format, (size_t)row * (size_t)k + (size_t)i);
+        const float v =
+            plain_at(w, format, (tile.matrix * (size_t)n_rows + (size_t)row) * (size_t)k + (size_t)i);
         for (int t = 0; t < PROMPT_TOKENS; t++)
             if (t < n)
                 acc[t] = fma(v, x[(size_t)(first + t) * (size_t)k + (size_t)i], acc[t]);

@@ -12,8 +12,8 @@
 
 // Rows of a STEP product that a group has, tokens that it takes together (kernels.cl).
 #define STEP_ROWS     4
-#define STEP_TOKENS   4
-#define PROMPT_TOKENS 8
+#define STEP_TOKENS   HEARTH_ACCEL_STEP_TOKENS
+#define PROMPT_TOKENS HEARTH_ACCEL_PROMPT_TOKENS
 // Positions of a tile.
 #define TILE 64
 
@@ -38,7 +38,7 @@ void hearth_accel_norm(struct hearth_accel *a, const struct hearth_accel_memory 
 void hearth_accel_add(struct hearth_accel *a, const struct hearth_accel_memory *x,
                       const struct hearth_accel_memory *y, size_t n, size_t n_rows)
 {
-    RUN(a, HEARTH_ACCEL_add, groups(n, GROUP), n_rows, 1, M(x), M(y), I(n), I(n));
+    RUN(a, HEARTH_ACCEL_add, groups(n, GROUP), n_rows, 1, M(x), M(y), I(n), I(n), M(&none), I(0));
 }
 
 void hearth_accel_add_scaled(struct hearth_accel *a, const struct hearth_accel_memory *x,
@@ -51,7 +51,17 @@ void hearth_accel_add_bias(struct hearth_accel *a, const struct hearth_accel_mem
                            const struct hearth_accel_weight *bias, size_t n_rows)
 {
     if (bias->n)
-        RUN(a, HEARTH_ACCEL_add, groups(bias->k, GROUP), n_rows, 1, M(x), M(&bias->q), I(bias->k), I(0));
+        RUN(a, HEARTH_ACCEL_add, groups(bias->k, GROUP), n_rows, 1, M(x), M(&bias->q), I(bias->k), I(0),
+            M(&none), I(0));
+}
+
+void hearth_accel_add_bias_of(struct hearth_accel *a, const struct hearth_accel_memory *x,
+                              const struct hearth_accel_weight *bias, const struct hearth_accel_memory *which,
+                              size_t n_rows)
+{
+    if (bias->n)
+        RUN(a, HEARTH_ACCEL_add, groups(bias->k, GROUP), n_rows, 1, M(x), M(&bias->q), I(bias->k), I(bias->k),
+            M(which), I(1));
 }
 
 void hearth_accel_rope(struct hearth_accel *a, const struct hearth_accel_memory *x,
@@ -86,23 +96,49 @@ static enum hearth_accel_kernel kernel_of(const struct hearth_accel_form *f, enu
     return (enum hearth_accel_kernel)(first + (int)family);
 }
 
+// n_out: rows of a matrix; tiles NULL: w is one, and n_tiles the number of tokens.
+struct product {
+    bool is_prompt;
+    const struct hearth_accel_memory *out;
+    const struct hearth_accel_weight *w;
+    size_t n_out;
+    struct hearth_accel_input x;
+    const struct hearth_accel_memory *tiles;
+    size_t n_tiles;
+    const struct hearth_accel_memory *mask;
+};
+
+static void run_product(struct hearth_accel *a, const struct product *p)
+{
+    const struct hearth_accel_weight *w = p->w;
+    const struct hearth_accel_form f = hearth_accel_form_of(w->type);
+    const size_t rows = groups(p->n_out, p->is_prompt ? GROUP : STEP_ROWS);
+    const size_t most = p->is_prompt ? PROMPT_TOKENS : f.bits ? STEP_TOKENS : 1;
+    const size_t tiles = p->tiles ? p->n_tiles : groups(p->n_tiles, most);
+    const struct hearth_accel_memory *mask = p->mask ? p->mask : &none, *list = p->tiles ? p->tiles : &none;
+    if (f.bits)
+        RUN(a, kernel_of(&f, p->is_prompt ? PROMPT : STEP), rows, tiles, 1, M(p->out), I(p->n_out), M(&w->q),
+            M(&w->scales), M(&w->minima), M(p->x.acts), I(hearth_acts_padded(w->k)),
+            I(hearth_acts_bytes(w->k)), I(w->k / f.unit), I(p->n_out), I(p->n_tiles), I(f.has_min), I(f.base),
+            I(hearth_prompt_planes(w->type)), M(mask), I(p->mask != NULL), M(list), I(p->tiles != NULL));
+    else
+        RUN(a, p->is_prompt ? HEARTH_ACCEL_prompt_plain : HEARTH_ACCEL_step_plain, rows, tiles, 1, M(p->out),
+            I(p->n_out), M(&w->q), I(f.plain), M(p->x.plain), I(w->k), I(p->n_out), I(p->n_tiles), M(mask),
+            I(p->mask != NULL), M(list), I(p->tiles != NULL));
+}
+
 void hearth_accel_product(struct hearth_accel *a, bool is_prompt, const struct hearth_accel_memory *out,
                           const struct hearth_accel_weight *w, struct hearth_accel_input x, size_t n_tokens,
                           const struct hearth_accel_memory *mask)
 {
-    const struct hearth_accel_form f = hearth_accel_form_of(w->type);
-    const size_t rows = groups(w->n, is_prompt ? GROUP : STEP_ROWS);
-    if (f.bits) {
-        RUN(a, kernel_of(&f, is_prompt ? PROMPT : STEP), rows,
-            groups(n_tokens, is_prompt ? PROMPT_TOKENS : STEP_TOKENS), 1, M(out), I(w->n), M(&w->q),
-            M(&w->scales), M(&w->minima), M(x.acts), I(hearth_acts_padded(w->k)), I(hearth_acts_bytes(w->k)),
-            I(w->k / f.unit), I(w->n), I(n_tokens), I(f.has_min), I(f.base), I(hearth_prompt_planes(w->type)),
-            M(mask ? mask : &none), I(mask != NULL));
-        return;
-    }
-    RUN(a, is_prompt ? HEARTH_ACCEL_prompt_plain : HEARTH_ACCEL_step_plain, rows,
-        is_prompt ? groups(n_tokens, PROMPT_TOKENS) : n_tokens, 1, M(out), I(w->n), M(&w->q), I(f.plain),
-        M(x.plain), I(w->k), I(w->n), I(n_tokens), M(mask ? mask : &none), I(mask != NULL));
+    run_product(a, &(struct product){is_prompt, out, w, w->n, x, NULL, n_tokens, mask});
+}
+
+void hearth_accel_products_of(struct hearth_accel *a, bool is_prompt, const struct hearth_accel_memory *out,
+                              const struct hearth_accel_weight *w, size_t n_out, struct hearth_accel_input x,
+                              const struct hearth_accel_memory *tiles, size_t n_tiles)
+{
+    run_product(a, &(struct product){is_prompt, out, w, n_out, x, tiles, n_tiles, NULL});
 }
 
 static void down(struct hearth_accel *a, enum family family, const struct hearth_accel_memory *out,

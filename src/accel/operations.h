@@ -40,9 +40,12 @@ void hearth_accel_add(struct hearth_accel *a, const struct hearth_accel_memory *
                       const struct hearth_accel_memory *y, size_t n, size_t n_rows);
 void hearth_accel_add_scaled(struct hearth_accel *a, const struct hearth_accel_memory *x,
                              const struct hearth_accel_memory *y, float by, size_t n, size_t n_rows);
-// x += bias, which may have no rows
+// x += bias, which may have no rows; with `which` [n_rows] of 32 bits, row which[r] of the bias for row r
 void hearth_accel_add_bias(struct hearth_accel *a, const struct hearth_accel_memory *x,
                            const struct hearth_accel_weight *bias, size_t n_rows);
+void hearth_accel_add_bias_of(struct hearth_accel *a, const struct hearth_accel_memory *x,
+                              const struct hearth_accel_weight *bias, const struct hearth_accel_memory *which,
+                              size_t n_rows);
 // cos_sin: n_rot numbers a row.
 void hearth_accel_rope(struct hearth_accel *a, const struct hearth_accel_memory *x,
                        const struct hearth_accel_memory *cos_sin, size_t n_heads, size_t dim, size_t n_rot,
@@ -63,6 +66,19 @@ struct hearth_accel_input {
 void hearth_accel_product(struct hearth_accel *a, bool is_prompt, const struct hearth_accel_memory *out,
                           const struct hearth_accel_weight *w, struct hearth_accel_input x, size_t n_tokens,
                           const struct hearth_accel_memory *mask);
+
+// Tokens that go through different matrices of the same size, of which w has several side by side: tokens
+// [first, first + n) through number `matrix`, HEARTH_ACCEL_STEP_TOKENS or HEARTH_ACCEL_PROMPT_TOKENS at most.
+struct hearth_accel_tile {
+    int32_t first, n, matrix;
+};
+#define HEARTH_ACCEL_STEP_TOKENS   4
+#define HEARTH_ACCEL_PROMPT_TOKENS 8
+
+// out [tokens x n_out]: the products of the tokens of these tiles with their matrices, of n_out rows.
+void hearth_accel_products_of(struct hearth_accel *a, bool is_prompt, const struct hearth_accel_memory *out,
+                              const struct hearth_accel_weight *w, size_t n_out, struct hearth_accel_input x,
+                              const struct hearth_accel_memory *tiles, size_t n_tiles);
 
 // Down by neuron, w [F x E]: out [n_tokens x E] = p [n_tokens x F] times w, as one sum (prompts), or by clusters of
 // `cluster` neurons, whose sums go to parts [n_tokens x clusters x E].

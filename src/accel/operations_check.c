@@ -189,6 +189,60 @@ void hearth_check_product(struct hearth_check *c, uint32_t type, size_t k, size_
     hearth_accel_weight_close(c->a, &w);
 }
 
+// Tiles of n_tokens tokens, of which a third in a row goes through each of MATRICES. Returns how many.
+#define MATRICES 3
+static size_t make_tiles(struct hearth_accel_tile *tiles, int32_t *which, size_t n_tokens, bool is_prompt)
+{
+    const int32_t most = is_prompt ? HEARTH_ACCEL_PROMPT_TOKENS : HEARTH_ACCEL_STEP_TOKENS;
+    size_t n = 0;
+    for (size_t t = 0; t < n_tokens; t++) {
+        // The matrices in another order than the tokens.
+        which[t] = (int32_t)(MATRICES - 1 - t * MATRICES / n_tokens);
+        if (n && tiles[n - 1].matrix == which[t] && tiles[n - 1].n < most)
+            tiles[n - 1].n++;
+        else
+            tiles[n++] = (struct hearth_accel_tile){(int32_t)t, 1, which[t]};
+    }
+    return n;
+}
+
+void hearth_check_products_of(struct hearth_check *c, uint32_t type, size_t k, size_t n, size_t n_tokens,
+                              bool is_prompt)
+{
+    struct hearth_accel_weight w = {0};
+    struct inputs x;
+    begin_case(c);
+    uint8_t *rows = random_rows(c, type, k, MATRICES * n);
+    float *right = take(c, n * n_tokens * sizeof *right), *bias = numbers(c, MATRICES * n);
+    struct hearth_accel_tile *tiles = take(c, n_tokens * sizeof *tiles);
+    int32_t *which = take(c, n_tokens * sizeof *which);
+    void *scratch = take(c, hearth_kernels_scratch(&c->c, k));
+    if (!rows || !right || !bias || !tiles || !which || !scratch || !make_inputs(c, &x, k, n_tokens))
+        return;
+    const bool block = hearth_type_info(type)->unit_elems != 0;
+    const size_t row = hearth_type_bytes(type, k), n_tiles = make_tiles(tiles, which, n_tokens, is_prompt);
+    const size_t stride = block ? hearth_acts_bytes(k) : k * sizeof(float);
+    for (size_t t = 0; t < n_tokens; t++) {
+        const size_t m = (size_t)which[t];
+        (is_prompt ? c->c.prompt : c->c.step)[type](
+            right + t * n, n, rows + m * n * row, row, k, n,
+            (block ? (const uint8_t *)x.acts : (const uint8_t *)x.plain) + t * stride, stride, 1, scratch);
+        c->c.add(right + t * n, bias + m * n, n);
+    }
+    struct hearth_error err;
+    if (hearth_accel_weight_open(c->a, &w, type, k, MATRICES * n, rows, row, &err))
+        c->no_memory = true;
+    const struct hearth_accel_memory *out = place(c, NULL, n * n_tokens * sizeof(float));
+    const struct hearth_accel_weight biases = {
+        .q = *place(c, bias, MATRICES * n * sizeof *bias), .type = HEARTH_TYPE_F32, .k = n, .n = MATRICES};
+    hearth_accel_products_of(c->a, is_prompt, out, &w, n, x.on_device,
+                             place(c, tiles, n_tiles * sizeof *tiles), n_tiles);
+    hearth_accel_add_bias_of(c->a, out, &biases, place(c, which, n_tokens * sizeof *which), n_tokens);
+    compare(c, label(c, is_prompt ? "a prompt's experts" : "a step's experts", type), out, right,
+            n * n_tokens);
+    hearth_accel_weight_close(c->a, &w);
+}
+
 void hearth_check_down(struct hearth_check *c, uint32_t type, size_t neurons, size_t columns, size_t cluster,
                        size_t n_tokens)
 {
@@ -494,6 +548,8 @@ int hearth_operations_check(struct hearth_accel *a, struct hearth_error *err)
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         for (int is_prompt = 0; is_prompt < 2; is_prompt++)
             hearth_check_product(c, types[i], 768, 5, is_prompt ? 9 : 2, is_prompt);
+    hearth_check_products_of(c, HEARTH_TYPE_Q4_K, 256, 6, 7, false);
+    hearth_check_products_of(c, HEARTH_TYPE_F16, 40, 70, 9, true);
     hearth_check_down(c, HEARTH_TYPE_Q4_K, 70, 256, 32, 2);
     hearth_check_rows(c, 200, 2);
     hearth_check_rope(c, 2, 32, 16, true, 2);

@@ -24,6 +24,9 @@ int hearth_check_end(struct hearth_check *c, struct hearth_error *err);
 // A case each. Sizes are free but for what the formats ask.
 void hearth_check_product(struct hearth_check *c, uint32_t type, size_t k, size_t n, size_t n_tokens,
                           bool is_prompt);
+// Tokens of different matrices, with a bias of each: tokens 0 and every third through the first of three, and so on.
+void hearth_check_products_of(struct hearth_check *c, uint32_t type, size_t k, size_t n, size_t n_tokens,
+                              bool is_prompt);
 void hearth_check_down(struct hearth_check *c, uint32_t type, size_t neurons, size_t columns, size_t cluster,
                        size_t n_tokens);
 void hearth_check_rows(struct hearth_check *c, size_t n, size_t n_rows); // norms, sums, quantised activations

@@ -75,12 +75,14 @@ void hearth_cli_tell_device(const struct hearth_session *session)
     hearth_session_device_stats(session, &d, sizeof d);
     if (!d.name)
         return;
-    char neurons[60] = "";
+    char hot[60] = "";
     if (d.neurons)
-        snprintf(neurons, sizeof neurons, ", %llu hot neurons of the others", (unsigned long long)d.neurons);
+        snprintf(hot, sizeof hot, ", %llu hot neurons of the others", (unsigned long long)d.neurons);
+    if (d.experts)
+        snprintf(hot, sizeof hot, ", %llu hot experts", (unsigned long long)d.experts);
     hearth_cli_format_bytes(bytes, sizeof bytes, d.bytes);
     hearth_cli_info("%s: %d layer%s%s%s, %s", d.name, d.layers, d.layers == 1 ? "" : "s",
-                    d.head ? " and the head" : "", neurons, bytes);
+                    d.head ? " and the head" : "", hot, bytes);
 }
 
 void hearth_cli_print_devices(void)

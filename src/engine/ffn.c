@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "base/os.h"
 #include "model/ffn.h"
 
 // One class of an evaluation. A slot is a row of an expert's input; of a dense part, a row of the class.
@@ -17,6 +18,7 @@ struct pass {
     float *gate, *up;       // [n_slots x F] its part of the workspace
     float *down;            // [n_slots x E] the same
     float *in;              // [n_slots x E] the experts' input, later their output
+    int first_elsewhere;    // slots from here on are of experts that a device computes
     const float *seen;      // [n_slots x E] what predictors look at
 };
 
@@ -261,9 +263,10 @@ static void hint_experts(const struct pass *passes, int n_passes, const float *x
     for (int k = 0, n = 0; k < n_passes && n < hp->n_expert; k++) {
         n = guess_experts(&passes[k], x);
         for (int i = 0; i < n; i++)
-            source->ops->hint(
-                source->state,
-                &(struct hearth_hint){.space = (uint32_t)(next * hp->n_expert + w->moe.guess[i])}, 1);
+            if (hearth_hot_experts_place(w->experts, next, w->moe.guess[i]) < 0)
+                source->ops->hint(
+                    source->state,
+                    &(struct hearth_hint){.space = (uint32_t)(next * hp->n_expert + w->moe.guess[i])}, 1);
     }
 }
 
@@ -276,16 +279,14 @@ static void guess_neurons(const struct pass *p, const float *x)
                                                  .slots = hearth_moe_slots(&w->moe, p->rows)};
 }
 
-static void request(const struct pass *passes, int n_passes, uint32_t n, const float *x)
+static void request(const struct pass *passes, int n_passes, struct hearth_want *wants, uint32_t n)
 {
     const struct hearth_source *source = &passes[0].work->sources->ffn;
     struct hearth_request r = {
-        .phase = passes[0].rows.phase, .layer = passes[0].layer, .wants = passes[0].work->wants, .n = n};
+        .phase = passes[0].rows.phase, .layer = passes[0].layer, .wants = wants, .n = n};
     for (int k = 0; k < n_passes; k++)
         r.n_tokens += passes[k].rows.n;
     source->ops->request(source->state, &r);
-    if (!source->ops->gives_neurons)
-        hint_experts(passes, n_passes, x);
 }
 
 // What predictors look at, for each row of the class; h: the input itself.
@@ -355,13 +356,12 @@ static void compute_for_all(const struct pass *passes, int n_passes, const struc
 }
 
 // Computes the n wants as they come into memory, each for all classes.
-static void compute(const struct pass *passes, int n_passes, uint32_t n)
+static void compute(const struct pass *passes, int n_passes, struct hearth_want *wants, uint32_t n)
 {
     const struct hearth_source *source = &passes[0].work->sources->ffn;
     bool wait;
-    struct hearth_want *wants;
     if (!source->ops->next) {
-        compute_for_all(passes, n_passes, passes[0].work->wants, n);
+        compute_for_all(passes, n_passes, wants, n);
         return;
     }
     while ((wants = source->ops->next(source->state, 0, &n, &wait))) {
@@ -371,20 +371,122 @@ static void compute(const struct pass *passes, int n_passes, uint32_t n)
     }
 }
 
+// ---- experts of a device
+
+// Whether somebody wants to see what single neurons give.
+static bool is_watched(const struct hearth_probes *p)
+{
+    return p->on_neurons || p->on_gates || p->on_marks;
+}
+
+// Whether it has the expert, and room for so many rows beside those of the experts before; then these are counted.
+static bool goes_elsewhere(const struct pass *passes, int n_passes, int expert, size_t rows[2])
+{
+    const struct hearth_hot_experts *hot = passes[0].work->experts;
+    if (hearth_hot_experts_place(hot, passes[0].layer, expert) < 0)
+        return false;
+    for (int k = 0; k < n_passes; k++) {
+        const bool step = passes[k].rows.phase == HEARTH_PHASE_STEP;
+        if (rows[step] + (size_t)rows_of(&passes[k], expert) > hot->rows[step].cap)
+            return false;
+    }
+    for (int k = 0; k < n_passes; k++)
+        rows[passes[k].rows.phase == HEARTH_PHASE_STEP] += (size_t)rows_of(&passes[k], expert);
+    return true;
+}
+
+// Puts the wants of experts that a device computes behind the others. Returns how many these are.
+static uint32_t part_wants(const struct pass *passes, int n_passes, uint32_t n)
+{
+    struct hearth_ffn_work *w = passes[0].work;
+    size_t rows[2] = {0};
+    uint32_t here = 0, there = 0, most = 0;
+    if (!w->experts || is_watched(w->c->probes))
+        return n;
+    for (int k = 0; k < n_passes; k++)
+        hearth_hot_experts_count(w->experts, passes[k].layer, hearth_moe_counts(&w->moe, passes[k].rows),
+                                 passes[k].rows.n);
+    for (uint32_t i = 0; i < n; i++)
+        most +=
+            hearth_hot_experts_place(w->experts, passes[0].layer, expert_of(&passes[0], &w->wants[i])) >= 0;
+    if (n_passes == 1) // else it gets all that it has
+        most = hearth_hot_experts_share(w->experts, passes[0].rows.phase, passes[0].rows.n, most);
+    for (uint32_t i = 0; i < n; i++)
+        if (there < most && goes_elsewhere(passes, n_passes, expert_of(&passes[0], &w->wants[i]), rows))
+            w->own[there++] = w->wants[i];
+        else
+            w->wants[here++] = w->wants[i];
+    memcpy(w->wants + here, w->own, there * sizeof *w->wants);
+    return here;
+}
+
+// Has the device begin with its wants.
+static void begin_elsewhere(struct pass *p, const struct hearth_want *wants, uint32_t n)
+{
+    struct hearth_hot_experts *hot = p->work->experts;
+    const int *firsts = hearth_moe_firsts(&p->work->moe, p->rows);
+    p->first_elsewhere = p->n_slots;
+    for (uint32_t i = 0; i < n; i++) {
+        const int expert = expert_of(p, &wants[i]), n_rows = rows_of(p, expert);
+        if (!n_rows)
+            continue;
+        if (p->first_elsewhere == p->n_slots)
+            p->first_elsewhere = firsts[expert];
+        hearth_hot_experts_add(hot, p->layer, p->rows.phase, expert, n_rows);
+    }
+    hearth_hot_experts_begin(hot, p->layer, p->rows.phase,
+                             p->in + (size_t)p->first_elsewhere * (size_t)p->work->c->hp->n_embd);
+}
+
+// Waits for its wants; where it has failed, they are computed here, one by one.
+static void end_elsewhere(const struct pass *passes, int n_passes, struct hearth_want *wants, uint32_t n)
+{
+    struct hearth_hot_experts *hot = passes[0].work->experts;
+    const size_t width = (size_t)passes[0].work->c->hp->n_embd;
+    const uint64_t began = hearth_now_ns();
+    const bool works = hearth_hot_experts_end(hot);
+    hot->shares[passes[0].rows.phase == HEARTH_PHASE_STEP].wait_ns += hearth_now_ns() - began;
+    if (!works) {
+        for (uint32_t i = 0; i < n; i++) {
+            request(passes, n_passes, wants + i, 1);
+            compute(passes, n_passes, wants + i, 1);
+        }
+        return;
+    }
+    for (int k = 0; k < n_passes; k++) {
+        const struct pass *p = &passes[k];
+        memcpy(p->in + (size_t)p->first_elsewhere * width, hot->rows[p->rows.phase == HEARTH_PHASE_STEP].got,
+               (size_t)(p->n_slots - p->first_elsewhere) * width * sizeof *p->in);
+    }
+}
+
 // Classes that ask for the same: all, but for one whose neurons come one by one.
 static void run(struct pass *passes, int n_passes, float *h, const float *x)
 {
-    const uint32_t n = list_wants(passes, n_passes);
-    if (passes[0].single)
+    struct hearth_want *wants = passes[0].work->wants;
+    const uint32_t n = list_wants(passes, n_passes), n_here = part_wants(passes, n_passes, n);
+    if (passes[0].single) {
         guess_neurons(&passes[0], x);
-    else
-        request(passes, n_passes, n, x);
-    for (int k = 0; k < n_passes; k++)
+    } else if (n_here) {
+        request(passes, n_passes, wants, n_here);
+        if (!passes[0].work->sources->ffn.ops->gives_neurons)
+            hint_experts(passes, n_passes, x);
+    }
+    const uint64_t began = hearth_now_ns();
+    for (int k = 0; k < n_passes; k++) {
         place_slots(&passes[k], n, h, x);
+        if (n_here < n)
+            begin_elsewhere(&passes[k], wants + n_here, n - n_here);
+    }
     if (passes[0].single) // clusters of neurons are asked for once it is known which
-        compute_wants(&passes[0], passes[0].work->wants, n);
-    else
-        compute(passes, n_passes, n);
+        compute_wants(&passes[0], wants, n);
+    else if (n_here)
+        compute(passes, n_passes, wants, n_here);
+    if (n_here < n)
+        end_elsewhere(passes, n_passes, wants + n_here, n - n_here);
+    if (passes[0].work->experts)
+        passes[0].work->experts->shares[passes[0].rows.phase == HEARTH_PHASE_STEP].all_ns +=
+            hearth_now_ns() - began;
 }
 
 static struct pass begin(struct hearth_ffn_work *w, struct hearth_rows rows, int layer, const float *h,

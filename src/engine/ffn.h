@@ -4,6 +4,7 @@
 #define HEARTH_ENGINE_FFN_H
 
 #include "engine/ffn_sparse.h"
+#include "engine/hot_experts.h"
 #include "engine/moe.h"
 
 // Workspace; T tokens of a batch, U experts of each (1 of a dense model), X experts.
@@ -13,6 +14,7 @@ struct hearth_ffn_work {
     struct hearth_sources *sources;
     struct hearth_moe_work moe;
     struct hearth_sparse_work sparse;
+    struct hearth_hot_experts *experts; // that a device computes; or NULL
 
     float *gate, *up;               // [T x U x F] by slot, class by class
     float *down;                    // [T x U x E] of prompts whose neurons come in pieces

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/os.h"
 #include "base/poison.h"
 #include "model/ffn.h"
 #include "model/pack.h"
@@ -401,7 +402,7 @@ static void cluster_task(void *arg, int task, int worker)
 static void mark_hot(const struct cluster *c)
 {
     struct hearth_hot *hot = c->p->work->hot;
-    const size_t neurons = hot->layers[c->p->layer].neurons;
+    const size_t neurons = c->p->n_hot * c->p->cluster;
     for (size_t t = 0; t < c->n_t; t++)
         memcpy(hot->masks + t * neurons + c->at, c->mask + t * c->n, c->n);
 }
@@ -418,7 +419,7 @@ static void hot_task(void *arg, int task, int worker)
 static void begin_hot(const struct pass *p)
 {
     if (p->n_hot)
-        hearth_hot_begin(p->work->hot, p->layer, p->x, p->n_rows);
+        hearth_hot_begin(p->work->hot, p->layer, p->n_hot, p->x, p->n_rows);
 }
 
 // Chooses, unless that was done a layer ago, and wants what any token has chosen.
@@ -659,7 +660,9 @@ static void rest_task(void *arg, int task, int worker)
 // Waits for the device; where it has failed, its clusters are computed here.
 static void end_hot(struct pass *p, int n_units)
 {
+    const uint64_t began = hearth_now_ns();
     p->is_hot_done = hearth_hot_end(p->work->hot);
+    p->work->hot->share.wait_ns += hearth_now_ns() - began;
     if (p->is_hot_done)
         return;
     p->from = 0;
@@ -672,12 +675,10 @@ static void end_hot(struct pass *p, int n_units)
     run_wants(p, n_units);
 }
 
-static void run_pass(struct pass *p, int n_parts)
+// The clusters' shares of the output, whoever computes them.
+static void run_clusters(struct pass *p, int n_units)
 {
     const struct hearth_context *ctx = p->work->c;
-    const int n_units = n_parts * (int)p->n_clusters;
-    ask_predictors(p, n_parts);
-    hearth_parallel(ctx, prepare_task, p, (1 + p->asks) * p->n_rows + p->looks);
     p->from = p->n_hot;
     p->end = p->n_clusters;
     if (p->source) {
@@ -693,6 +694,19 @@ static void run_pass(struct pass *p, int n_parts)
     }
     if (p->n_hot)
         end_hot(p, n_units);
+}
+
+static void run_pass(struct pass *p, int n_parts)
+{
+    const struct hearth_context *ctx = p->work->c;
+    const int n_units = n_parts * (int)p->n_clusters;
+    ask_predictors(p, n_parts);
+    hearth_parallel(ctx, prepare_task, p, (1 + p->asks) * p->n_rows + p->looks);
+    const bool shared = hearth_hot_clusters(p->work->hot, p->layer) != 0;
+    const uint64_t began = shared ? hearth_now_ns() : 0;
+    run_clusters(p, n_units);
+    if (shared)
+        p->work->hot->share.all_ns += hearth_now_ns() - began;
     if (hearth_has(&p->parts[0].space.down_t)) {
         const int chunks = (ctx->hp->n_embd + SUM_COLUMNS - 1) / SUM_COLUMNS;
         hearth_parallel(ctx, sum_task, p, p->n_rows * chunks);
@@ -739,6 +753,12 @@ static struct pass next_of(const struct pass *p, struct hearth_sparse_part *part
     return next;
 }
 
+// How many clusters are the device's. Of those that it has, all, where the CPU would have to read them.
+static size_t count_hot(const struct hearth_sparse_work *w, int layer, int n_rows, bool streams)
+{
+    return streams ? hearth_hot_clusters(w->hot, layer) : hearth_hot_share(w->hot, layer, n_rows);
+}
+
 // Whether somebody wants to see what single neurons give.
 static bool is_watched(const struct hearth_probes *p)
 {
@@ -752,6 +772,7 @@ void hearth_sparse_run(struct hearth_sparse_work *w, int layer, const struct hea
     const size_t f = parts[0].space.n, width = (size_t)w->c->hp->n_embd;
     const int end = parts[n_parts - 1].first + parts[n_parts - 1].n;
     const bool known = w->max_early && w->known == layer;
+    const size_t n_hot = count_hot(w, layer, end, w->sources->ffn.ops->gives_neurons);
     bool looked = true;
     for (int base = 0, part = 0; base < end;) {
         struct pass next, p = {.work = w,
@@ -769,7 +790,7 @@ void hearth_sparse_run(struct hearth_sparse_work *w, int layer, const struct hea
                                .rank_acts = w->rank_acts,
                                .masks = masks_of(w, layer, base),
                                .asks = hearth_has(&parts[0].fc1) && !known,
-                               .n_hot = is_watched(probes) ? 0 : hearth_hot_clusters(w->hot, layer),
+                               .n_hot = is_watched(probes) ? 0 : n_hot,
                                .guess = w->guess.n_rows && end <= HEARTH_STEP_ROWS ? &w->guess : NULL};
         struct hearth_sparse_part next_part;
         const int n = take_rows(&p, parts, n_parts, base, &part);

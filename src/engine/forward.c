@@ -549,6 +549,8 @@ int hearth_forward(struct hearth_session *s, struct hearth_error *err)
         report(s, layer + 1);
     }
     s->context.looks_after = false;
+    if (s->offload && !hearth_fault_is_near(&s->fault))
+        hearth_offload_end(s->offload);
     if (hearth_batch_count(&s->batch, HEARTH_PHASE_STEP) < s->batch.n)
         hearth_fault_look(&s->fault);
     return hearth_fault_take(&s->fault, err);

@@ -12,13 +12,26 @@
 
 // ---- hot path
 
-void hearth_hot_begin(struct hearth_hot *h, int layer, const float *x, int n_rows)
+// Of the layer's neurons the first n.
+static struct hearth_hot_layer first_of(const struct hearth_hot_layer *all, size_t n)
+{
+    struct hearth_hot_layer l = *all;
+    struct hearth_accel_weight *const rows[] = {&l.gate, &l.up, &l.down}, *const biases[] = {&l.gate_b,
+                                                                                             &l.up_b};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        rows[i]->n = rows[i]->n ? n : 0;
+    for (size_t i = 0; i < sizeof biases / sizeof *biases; i++)
+        biases[i]->k = n;
+    return l;
+}
+
+void hearth_hot_begin(struct hearth_hot *h, int layer, size_t clusters, const float *x, int n_rows)
 {
     const struct hearth_hparams *hp = &h->s->model->hp;
     const struct hearth_sparse_mode *mode = &h->s->mode;
-    const struct hearth_hot_layer *l = &h->layers[layer];
-    const size_t rows = (size_t)n_rows, n = l->neurons, embd = (size_t)hp->n_embd,
-                 bytes = rows * embd * sizeof *x;
+    const size_t cluster = hearth_cluster_size((size_t)hearth_ffn_neurons(hp)), n = clusters * cluster;
+    const struct hearth_hot_layer own = first_of(&h->layers[layer], n), *const l = &own;
+    const size_t rows = (size_t)n_rows, embd = (size_t)hp->n_embd, bytes = rows * embd * sizeof *x;
     const bool gated = l->gate.n != 0;
     const struct hearth_accel_input in = {&h->x, &h->acts};
     hearth_accel_write(h->a, &h->x, 0, x, bytes);
@@ -35,8 +48,7 @@ void hearth_hot_begin(struct hearth_hot *h, int layer, const float *x, int n_row
         hearth_accel_add_bias(h->a, &h->up, &l->up_b, rows);
     }
     hearth_accel_activate(h->a, &h->gate, gated ? &h->up : NULL, &h->mask, hp->activation, n, rows);
-    hearth_accel_clusters(h->a, &h->out, &h->parts, &l->down, &h->gate,
-                          hearth_cluster_size((size_t)hearth_ffn_neurons(hp)), rows);
+    hearth_accel_clusters(h->a, &h->out, &h->parts, &l->down, &h->gate, cluster, rows);
     h->event = hearth_accel_begin_read(h->a, &h->out, 0, h->sum, bytes);
     hearth_accel_flush(h->a);
 }
@@ -172,6 +184,7 @@ int hearth_hot_open(struct hearth_hot **out, const struct hearth_session *s, str
     if (!h)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for hot neurons");
     *h = (struct hearth_hot){.a = a, .s = s, .works = works, .n_layers = n_layers};
+    hearth_share_init(&h->share);
     *out = h;
     return open_layers(h, fit < most ? (size_t)fit : most, err);
 }

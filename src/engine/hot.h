@@ -6,6 +6,7 @@
 #define HEARTH_ENGINE_HOT_H
 
 #include "accel/operations.h"
+#include "engine/share.h"
 #include "model/model.h"
 
 struct hearth_session;
@@ -23,10 +24,11 @@ struct hearth_hot {
     struct hearth_hot_layer *layers;
     int n_layers;
     struct hearth_accel_memory x, acts, mask, gate, up, parts, out;
-    uint8_t *masks; // [rows x neurons of the layer] of the pass: what each row computes
+    uint8_t *masks; // [rows x neurons] of the pass: what each row computes
     float *sum;     // [rows x E] what comes of it
     void *event;
-    uint64_t neurons; // in all
+    uint64_t neurons;          // in all
+    struct hearth_share share; // of them, where the CPU has all neurons in memory, too
 };
 
 // Layers [0, n_layers) of a session, as far as `room` bytes of the device's memory go; *out is NULL where there is no
@@ -41,8 +43,16 @@ static inline size_t hearth_hot_clusters(const struct hearth_hot *h, int layer)
     return h && *h->works && layer < h->n_layers ? h->layers[layer].clusters : 0;
 }
 
-// Has them computed for n_rows rows of x [n_rows x E], at most HEARTH_STEP_ROWS, with h->masks.
-void hearth_hot_begin(struct hearth_hot *h, int layer, const float *x, int n_rows);
+// Those that it takes in a step of n_rows where the CPU could compute all.
+static inline size_t hearth_hot_share(const struct hearth_hot *h, int layer, int n_rows)
+{
+    const size_t n = hearth_hot_clusters(h, layer);
+    return n ? hearth_share_part(hearth_share_of(&h->share, n_rows), n) : 0;
+}
+
+// Has the first `clusters` of them computed for n_rows rows of x [n_rows x E], at most HEARTH_STEP_ROWS, with h->masks
+// [n_rows x neurons of these].
+void hearth_hot_begin(struct hearth_hot *h, int layer, size_t clusters, const float *x, int n_rows);
 // Waits for that: h->sum is the sum of the clusters' contributions, in ascending order. False: the device has failed.
 bool hearth_hot_end(struct hearth_hot *h);
 

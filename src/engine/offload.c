@@ -253,6 +253,25 @@ bool hearth_offload_run(struct hearth_offload *o)
     return true;
 }
 
+// Of an evaluation of one class that nobody watched, what it took; of others, nothing is learnt.
+static void note_share(struct hearth_offload *o, struct hearth_share *share, enum hearth_phase phase)
+{
+    const struct hearth_batch *b = &o->s->batch;
+    if (b->n_classes != 1 || b->classes[0].phase != phase || is_watched(&o->s->probes))
+        share->all_ns = share->wait_ns = 0;
+    hearth_share_note(share, b->n);
+}
+
+void hearth_offload_end(struct hearth_offload *o)
+{
+    if (o->hot)
+        note_share(o, &o->hot->share, HEARTH_PHASE_STEP);
+    for (int k = 0; o->experts && k < 2; k++)
+        note_share(o, &o->experts->shares[k], k ? HEARTH_PHASE_STEP : HEARTH_PHASE_PROMPT);
+    if (o->experts)
+        hearth_hot_experts_turn(o->experts, o->s->batch.n);
+}
+
 // ---- the head
 
 bool hearth_offload_has_head(const struct hearth_offload *o)

@@ -9,6 +9,7 @@
 
 #include "accel/operations.h"
 #include "engine/hot.h"
+#include "engine/hot_experts.h"
 #include "engine/offload_weights.h"
 #include "engine/session.h"
 
@@ -46,6 +47,7 @@ struct hearth_offload {
     struct hearth_offload_layer *layers; // [n_layer - first]
     struct hearth_accel_weight output;
     struct hearth_hot *hot;             // of the other layers; or NULL
+    struct hearth_hot_experts *experts; // of all layers; or NULL
     struct hearth_offload_rows rows[2]; // of prompts, of steps
 
     // What a class uses while a part of a layer is computed; all that is used after one another.
@@ -84,6 +86,8 @@ bool hearth_offload_has_head(const struct hearth_offload *o);
 // Takes the rows of work.x through the device's layers. False: the device has failed, nothing has changed, and the CPU
 // is to go on. Where the evaluation is given up meanwhile, its fault is raised.
 bool hearth_offload_run(struct hearth_offload *o);
+// After the batch's last layer, wherever it was computed: time for what needs some, while nobody waits for a layer.
+void hearth_offload_end(struct hearth_offload *o);
 // The head of n rows of work.h of one class, to logits. False: as above.
 bool hearth_offload_head(struct hearth_offload *o, bool is_prompt, const float *h, float *logits, int n);
 

@@ -325,10 +325,13 @@ static int place(struct hearth_offload *o, const struct hearth_offload_params *p
     const bool wanted = p->layers == HEARTH_OFFLOAD_ALL || p->layers > n_layer;
     if (!rc && !hearth_accel_has_failed(o->a) && wanted && head && used + head <= vram)
         rc = place_head(o, err);
-    // What is left is for the hot neurons of the other layers, unless a number of layers was asked for.
+    // What is left is for the hot neurons of the other layers, or for hot experts, unless a number of layers was asked for.
     if (!rc && !hearth_accel_has_failed(o->a) && (p->layers == HEARTH_OFFLOAD_ALL || p->vram))
         rc = hearth_hot_open(&o->hot, s, o->a, &o->works, o->first, vram - hearth_accel_stats(o->a).bytes,
                              err);
+    if (!rc && !hearth_accel_has_failed(o->a) && (p->layers == HEARTH_OFFLOAD_ALL || p->vram))
+        rc = hearth_hot_experts_open(&o->experts, s, o->a, &o->works, vram - hearth_accel_stats(o->a).bytes,
+                                     err);
     // What it has no memory for stays with the CPU.
     struct hearth_error full;
     if (!rc && hearth_accel_take(o->a, &full))
@@ -379,6 +382,7 @@ void hearth_offload_close(struct hearth_offload **offload)
         return;
     if (o->a) {
         hearth_hot_close(&o->hot);
+        hearth_hot_experts_close(&o->experts);
         for (int i = 0; o->layers && i < o->s->model->hp.n_layer; i++)
             close_layer(o, &o->layers[i]);
         close_workspace(o);

@@ -492,8 +492,10 @@ static int open_device(struct hearth_session *s, const struct hearth_session_par
         .vram = p.vram,
         .layers = p.device_layers ? p.device_layers : HEARTH_OFFLOAD_ALL};
     const int failed = hearth_offload_open(&s->offload, s, &params, err);
-    if (!failed)
+    if (!failed) {
         s->work.ffn.sparse.hot = s->offload->hot;
+        s->work.ffn.experts = s->offload->experts;
+    }
     return failed;
 }
 
@@ -685,7 +687,9 @@ void hearth_session_device_stats(const struct hearth_session *session, struct he
                                              .tokens = o->tokens,
                                              .runs = a.runs,
                                              .bytes_up = a.bytes_up,
-                                             .bytes_down = a.bytes_down};
+                                             .bytes_down = a.bytes_down,
+                                             .experts = o->experts ? o->experts->n : 0,
+                                             .expert_rows = o->experts ? o->experts->slots : 0};
     }
     hearth_params_write(out, size, &stats, sizeof stats);
 }

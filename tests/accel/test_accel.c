@@ -58,6 +58,22 @@ static void test_products(void **state)
     finish(c);
 }
 
+// Experts: tokens of several matrices together, more of one than a group takes.
+static void test_products_of(void **state)
+{
+    (void)state;
+    struct hearth_check *c = begin(6);
+    for (uint32_t type = 0; type < HEARTH_TYPE_END; type++)
+        for (int is_prompt = 0; is_prompt < 2 && hearth_accel_weight_bytes(type, 512, 1); is_prompt++) {
+            hearth_check_products_of(c, type, 256, 67, is_prompt ? 31 : 17, is_prompt);
+            if (c->differs[0])
+                fail_msg("%s", c->differs);
+        }
+    hearth_check_products_of(c, HEARTH_TYPE_F32, 37, 5, 4, false);
+    hearth_check_products_of(c, HEARTH_TYPE_Q8_0, 96, 9, 3, true);
+    finish(c);
+}
+
 static void test_down(void **state)
 {
     (void)state;
@@ -194,8 +210,9 @@ static void test_failures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_products),  cmocka_unit_test(test_down),     cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_attention), cmocka_unit_test(test_choosing), cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_products), cmocka_unit_test(test_products_of), cmocka_unit_test(test_down),
+        cmocka_unit_test(test_rows),     cmocka_unit_test(test_attention),   cmocka_unit_test(test_choosing),
+        cmocka_unit_test(test_failures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

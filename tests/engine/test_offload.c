@@ -273,6 +273,38 @@ static void test_hot(void **state)
     }
 }
 
+// Whatever share of its clusters it takes.
+static void test_shares(void **state)
+{
+    (void)state;
+    need_device();
+    char path[512];
+    snprintf(path, sizeof path, "%s", make_with("tiny-opt", false));
+    struct way way = {.n_threads = 2, .sparsity = HEARTH_SPARSITY_PREDICT};
+    float *want = evaluate_alone(path, &way);
+    way.device = "0";
+    way.device_layers = 1;
+    way.vram = 64 << 20;
+    way.type_k = HEARTH_KV_F16;
+    struct opened o = open_way(path, &way);
+    struct hearth_share *share = &o.session->offload->hot->share;
+    for (int part = 0; part <= HEARTH_SHARE_ALL; part += SANITIZED ? 8 : 3) {
+        for (int i = 0; i < HEARTH_SHARE_CLASSES; i++)
+            share->classes[i] = (struct hearth_share_class){
+                .known = true, .best = part, .tried = part, .left = 1000, .patience = 1000};
+        float *got = evaluate(&o, NULL);
+        assert_same(got, want, o.n_vocab, "a share of the hot neurons");
+        assert_true(share->classes[0].best_ns > 0 && share->classes[2].best_ns > 0); // one row, and three
+        const size_t clusters = o.session->offload->hot->layers[0].clusters;
+        assert_true((share->classes[0].wait > 0) == (hearth_share_part(part, clusters) > 0));
+        free(got);
+        for (int seq = 0; seq < N_SEQS; seq++)
+            hearth_seq_free(o.session, seq);
+    }
+    free(want);
+    close_opened(&o);
+}
+
 // Batches that are larger than what the device takes at a time.
 static void test_parts(void **state)
 {
@@ -624,6 +656,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_watched),        cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_cancel),         cmocka_unit_test(test_failing_open),
         cmocka_unit_test(test_shared_weights), cmocka_unit_test(test_default_memory),
+        cmocka_unit_test(test_shares),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: MIT
+// Experts on a device: the logits of the CPU alone, byte by byte, with some or all experts there, of all kinds of
+// routers, resident and streamed; hot ones that take the places of others; a device that fails. Skipped where there is
+// no device.
+#include "check.h"
+
+#include "accel/insides.h"
+#include "engine/offload.h"
+#include "streaming_support.h"
+
+static void need_device(void)
+{
+    const char *backend = getenv("HEARTH_TEST_BACKEND");
+    struct hearth_device d;
+    if (!hearth_device_at(0, &d, sizeof d) || (backend && strcmp(d.backend, backend) != 0))
+        skip();
+}
+
+static struct hearth_device_stats stats_of(const struct opened *o)
+{
+    struct hearth_device_stats stats;
+    hearth_session_device_stats(o->session, &stats, sizeof stats);
+    return stats;
+}
+
+// The device's share of its experts is this one from now on, whatever steps take.
+static void hold_share(struct opened *o, int part)
+{
+    struct hearth_hot_experts *hot = o->session->offload->experts;
+    for (int i = 0; hot && i < 2 * HEARTH_SHARE_CLASSES; i++)
+        hot->shares[i / HEARTH_SHARE_CLASSES].classes[i % HEARTH_SHARE_CLASSES] = (struct hearth_share_class){
+            .known = true, .best = part, .tried = part, .left = 1000, .patience = 1000};
+}
+
+static float *evaluate_alone(const char *path, const struct way *way)
+{
+    struct opened o = open_way(path, way);
+    float *logits = evaluate(&o, NULL);
+    close_opened(&o);
+    return logits;
+}
+
+// Rows of experts that evaluate() has in all.
+static uint64_t all_rows(const struct hearth_model *m)
+{
+    const int layers = m->hp.n_layer - m->hp.n_dense, tokens = N_PROMPT + 5 + 21 + N_STEPS * (1 + N_SEQS) + 1;
+    return (uint64_t)layers * (uint64_t)tokens * (uint64_t)m->hp.n_expert_used;
+}
+
+static uint64_t all_experts(const struct hearth_model *m)
+{
+    return (uint64_t)(m->hp.n_layer - m->hp.n_dense) * (uint64_t)m->hp.n_expert;
+}
+
+#define LARGE ((uint64_t)1 << 30)
+
+// One size of the device's memory. Returns how many experts it has.
+static uint64_t check_size(const char *path, struct way way, const float *want, uint64_t vram)
+{
+    way.device = "0";
+    way.vram = vram;
+    struct opened o = open_way(path, &way);
+    const uint64_t n = stats_of(&o).experts, all = all_experts(o.model);
+    assert_true(n <= all && stats_of(&o).bytes <= vram);
+    hold_share(&o, HEARTH_SHARE_ALL);
+    float *got = evaluate(&o, NULL);
+    char what[700];
+    snprintf(what, sizeof what, "%s with %llu experts on a device", path, (unsigned long long)n);
+    assert_same(got, want, o.n_vocab, what);
+    assert_true(stats_of(&o).works);
+    if (vram == LARGE && stats_of(&o).expert_rows != all_rows(o.model)) // else long prompts may lack room
+        fail_msg("%s: %llu rows on the device", path, (unsigned long long)stats_of(&o).expert_rows);
+    if (n < all)
+        assert_true(stats_of(&o).expert_rows < all_rows(o.model) &&
+                    (n != 0) == (stats_of(&o).expert_rows != 0));
+    free(got);
+    close_opened(&o);
+    return n;
+}
+
+// None, some, all.
+static void check_file(const char *path, struct way way)
+{
+    struct way alone = way;
+    alone.ram = 0;
+    float *want = evaluate_alone(path, &alone);
+    assert_int_equal(check_size(path, way, want, 1), 0);
+    struct opened o = open_way(path, &way);
+    const uint64_t all = all_experts(o.model);
+    close_opened(&o);
+    assert_int_equal(check_size(path, way, want, LARGE), all);
+    uint64_t n = 0, vram = LARGE;
+    for (int i = 0; i < 20 && (n == 0 || n == all); i++) { // bisects
+        const uint64_t half = (uint64_t)1 << (29 - i);
+        vram = n == 0 && i ? vram + half : vram - half;
+        n = check_size(path, way, want, vram);
+    }
+    assert_true(n > 0 && n < all);
+    free(want);
+}
+
+static void test_golden(void **state)
+{
+    (void)state;
+    need_device();
+    static const char *const names[] = {"gpt-oss.MXFP4",    "gpt-oss.Q8_0",      "deepseek-v2-joint.Q4_0",
+                                        "deepseek-v3.Q8_0", "gemma4-moe.Q4_0",   "mixtral.F16",
+                                        "qwen35moe.Q8_0",   "smallthinker.Q4_0", "granitemoe.Q8_0"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i += SANITIZED ? 3 : 1) {
+        char path[600];
+        snprintf(path, sizeof path, HEARTH_SOURCE_DIR "/tests/golden/models/%s.gguf", names[i]);
+        assert_int_equal(access(path, R_OK), 0);
+        check_file(path, (struct way){.n_threads = 1 + (int)i % 2, .sparsity = HEARTH_SPARSITY_OFF});
+    }
+}
+
+// Experts whose neurons are picked are the CPU's.
+static void test_by_neuron(void **state)
+{
+    (void)state;
+    need_device();
+    static const char *const names[] = {"models/smallthinker.Q4_0", "pwri/experts.Q4_0"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[600];
+        snprintf(path, sizeof path, HEARTH_SOURCE_DIR "/tests/golden/%s.gguf", names[i]);
+        struct way way = {.n_threads = 1, .sparsity = HEARTH_SPARSITY_EXACT, .device = "0"};
+        struct opened o = open_way(path, &way);
+        assert_true(stats_of(&o).experts == 0 && stats_of(&o).head);
+        close_opened(&o);
+    }
+}
+
+// A budget with few experts in the CPU's memory: nothing is read of those that the device has.
+static void test_streams(void **state)
+{
+    (void)state;
+    need_device();
+    char path[512];
+    static const char *const presets[] = {"tiny-qwen3-moe", "tiny-gpt-oss", "tiny-glm-flash"};
+    for (size_t i = 0; i < sizeof presets / sizeof *presets; i++) {
+        snprintf(path, sizeof path, "%s", make(presets[i]));
+        struct way way = {.n_threads = 1 + (int)i % 2};
+        float *want = evaluate_alone(path, &way);
+        uint64_t most;
+        find_budgets_of(path, way, &way.ram, &most);
+        way.tests = (struct hearth_weights_tests){SMALL, .always = true};
+        check_file(path, way);
+        way.device = "0";
+        struct opened o = open_way(path, &way);
+        assert_int_equal(stats_of(&o).experts, all_experts(o.model));
+        float *got = evaluate(&o, NULL);
+        struct hearth_streaming_stats streaming;
+        hearth_session_streaming_stats(o.session, &streaming, sizeof streaming);
+        assert_int_equal(streaming.expert_hits + streaming.expert_misses, 0);
+        free(got);
+        free(want);
+        close_opened(&o);
+    }
+}
+
+// Experts that are hotter take the places of others, and no logit is another: from memory, from the file.
+static void test_moves(void **state)
+{
+    (void)state;
+    need_device();
+    char path[512];
+    snprintf(path, sizeof path, "%s", make("tiny-qwen3-moe"));
+    struct way way = {.n_threads = 1};
+    float *want = evaluate_alone(path, &way);
+    for (int streams = 0; streams < 2; streams++) {
+        uint64_t most;
+        if (streams) {
+            find_budgets_of(path, way, &way.ram, &most);
+            way.tests = (struct hearth_weights_tests){SMALL, .always = true};
+        }
+        way.device = "0";
+        way.vram = 6 << 20;
+        struct opened o = open_way(path, &way);
+        const struct hearth_hot_experts *hot = o.session->offload->experts;
+        assert_true(hot && hot->n && hot->n < all_experts(o.model));
+        hold_share(&o, HEARTH_SHARE_ALL);
+        uint64_t rows[2] = {0};
+        for (int round = 0; round < 3; round++) {
+            float *got = evaluate(&o, NULL);
+            assert_same(got, want, o.n_vocab, "experts that come and go");
+            rows[round != 0] = stats_of(&o).expert_rows - rows[0];
+            free(got);
+            for (int seq = 0; seq < N_SEQS; seq++)
+                hearth_seq_free(o.session, seq);
+        }
+        assert_true(hot->moved > 0 && hot->moves);
+        printf("%llu experts have moved, %llu rows then %llu\n", (unsigned long long)hot->moved,
+               (unsigned long long)rows[0], (unsigned long long)rows[1] / 2);
+        assert_true(rows[1] / 2 > rows[0]); // of the same tokens
+        close_opened(&o);
+    }
+    free(want);
+}
+
+// A device that fails at its n-th call, for many n: in a layer's middle, while an expert is brought.
+static void test_failing(void **state)
+{
+    (void)state;
+    need_device();
+    char path[512];
+    snprintf(path, sizeof path, "%s", make("tiny-gpt-oss"));
+    struct way way = {.n_threads = 2};
+    float *want = evaluate_alone(path, &way);
+    for (int streams = 0; streams < 2; streams++) {
+        uint64_t most;
+        if (streams) {
+            find_budgets_of(path, way, &way.ram, &most);
+            way.tests = (struct hearth_weights_tests){SMALL, .always = true};
+        }
+        way.device = "0";
+        way.vram = streams ? 2 << 20 : 0;
+        for (long n = 1; n < 1000; n = SANITIZED ? n * 9 : n < 24 ? n + 1 : n * 3) {
+            struct opened o = open_way(path, &way);
+            assert_true(stats_of(&o).experts > 0);
+            hearth_accel_fail_at(o.session->offload->a, n);
+            float *got = evaluate(&o, NULL);
+            assert_same(got, want, o.n_vocab, "a device that fails");
+            assert_true(!stats_of(&o).works || n > 500);
+            free(got);
+            close_opened(&o);
+        }
+        way.device = NULL;
+    }
+    free(want);
+}
+
+// While it is opened: fewer layers have experts there.
+static void test_failing_open(void **state)
+{
+    (void)state;
+    need_device();
+    char path[512];
+    snprintf(path, sizeof path, "%s", make("tiny-gpt-oss"));
+    struct way way = {.n_threads = 1};
+    float *want = evaluate_alone(path, &way);
+    uint64_t before = 0;
+    for (long n = 1; n < 2000; n = n * 3 + 1) {
+        struct opened o = open_way(path, &way);
+        struct hearth_offload_params params = {.device = {.device = "0", .inexact = true, .fail_at = n},
+                                               .layers = HEARTH_OFFLOAD_ALL};
+        OK(hearth_offload_open(&o.session->offload, o.session, &params, &err));
+        o.session->work.ffn.experts = o.session->offload->experts;
+        assert_true(stats_of(&o).experts >= before);
+        before = stats_of(&o).experts;
+        float *got = evaluate(&o, NULL);
+        assert_same(got, want, o.n_vocab, "a device that fails at first");
+        free(got);
+        close_opened(&o);
+    }
+    assert_true(before > 0);
+    free(want);
+}
+
+// Prompts with more rows than there is room for: what does not fit is the CPU's.
+static void test_room(void **state)
+{
+    (void)state;
+    need_device();
+    char path[512];
+    snprintf(path, sizeof path, "%s", make("tiny-qwen3-moe"));
+    struct way way = {.n_threads = 1};
+    float *want = evaluate_alone(path, &way);
+    way.device = "0";
+    struct opened o = open_way(path, &way);
+    o.session->offload->experts->rows[0].cap = 7;
+    o.session->offload->experts->rows[1].cap = 5;
+    float *got = evaluate(&o, NULL);
+    assert_same(got, want, o.n_vocab, "little room");
+    assert_true(stats_of(&o).expert_rows > 0);
+    free(got);
+    free(want);
+    close_opened(&o);
+}
+
+// Whatever share of its experts it computes.
+static void test_shares(void **state)
+{
+    (void)state;
+    need_device();
+    char path[512];
+    snprintf(path, sizeof path, "%s", make("tiny-gpt-oss"));
+    struct way way = {.n_threads = 2};
+    float *want = evaluate_alone(path, &way);
+    way.device = "0";
+    struct opened o = open_way(path, &way);
+    uint64_t before = 0, least = 0;
+    for (int part = 0; part <= HEARTH_SHARE_ALL; part += SANITIZED ? 8 : 4) {
+        hold_share(&o, part);
+        float *got = evaluate(&o, NULL);
+        assert_same(got, want, o.n_vocab, "a share of the hot experts");
+        const uint64_t rows = stats_of(&o).expert_rows - before;
+        assert_true(part ? rows > least : rows == 0);
+        before += rows;
+        least = rows;
+        free(got);
+        for (int seq = 0; seq < N_SEQS; seq++)
+            hearth_seq_free(o.session, seq);
+    }
+    assert_int_equal(least, all_rows(o.model));
+    free(want);
+    close_opened(&o);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_golden),    cmocka_unit_test(test_streams),      cmocka_unit_test(test_moves),
+        cmocka_unit_test(test_failing),   cmocka_unit_test(test_failing_open), cmocka_unit_test(test_room),
+        cmocka_unit_test(test_by_neuron), cmocka_unit_test(test_shares),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
