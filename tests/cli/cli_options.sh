@@ -143,7 +143,7 @@ suggests() { # OPTION WORDS
     run 2 run "$model" "$1" 3
     err_has "unknown option $1; did you mean $2?"
 }
-suggests --ctx --ctx-size
+suggests --ctx "--ctx-size (-c)"
 suggests --top "one of --top-k, --top-p, --top-nsigma"
 suggests --rep-penalty --repeat-penalty
 suggests --paralel --parallel
