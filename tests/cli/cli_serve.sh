@@ -35,6 +35,10 @@ has 1/is_processing false
 # Paths and methods that there are not: errors in the form of the path's API.
 ask 404 /nothing
 has error/code 404
+ask 404 /api/tags # of ollama
+has error/message "there is no /api/tags here; /v1/models is what this server has for it"
+ask 404 /api/chat -d '{}'
+has error/message "there is no /api/chat here; /v1/chat/completions is what this server has for it"
 ask 405 /completion
 has error/code 405
 for path in /v1/nothing /v1/chat; do
