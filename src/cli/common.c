@@ -14,6 +14,7 @@
 #include "base/os.h"
 #include "cli/adapters.h"
 #include "cli/devices.h"
+#include "cli/folder_models.h"
 #include "cli/machine.h"
 #include "cli/wrap.h"
 #include "model/model.h"
@@ -486,10 +487,7 @@ int hearth_cli_open_model(struct hearth_model **out, const struct hearth_options
         return hearth_cli_error("there is no file %s here: give the path of a GGUF file", o->model);
     struct hearth_path at;
     if (hearth_path_look(o->model, &at) && at.kind == HEARTH_PATH_FOLDER)
-        return hearth_cli_error(
-            "%s is a folder: give a GGUF file in it, or make one of a Hugging Face folder: hearth "
-            "convert %s OUT.gguf",
-            o->model, o->model);
+        return hearth_cli_refuse_folder(o->model);
     const int rc = hearth_cli_open_model_at(out, o->model, o, vocab_only, &err);
     return rc ? hearth_cli_fail(&err) : HEARTH_EXIT_OK;
 }
