@@ -135,6 +135,19 @@ void hearth_cli_set_command(const struct hearth_command *cmd)
     command = cmd;
 }
 
+// A budget that is too small: first what would do, as --ram takes it.
+static int fail_for_budget(const struct hearth_error *err, const char *option)
+{
+    const double mib = 1 << 20;
+    const char *least = strchr(err->message, '(');
+    const double bytes = least ? strtod(least + 1, NULL) : 0;
+    const bool large = bytes >= 1024 * mib;
+    return hearth_cli_error("give %s %.2f%c or %s min: %s%s; a smaller context (-c)%s takes less", option,
+                            ceil(bytes / mib / (large ? 1024 : 1) * 100) / 100, large ? 'G' : 'M', option,
+                            option, err->message + strlen(err->param),
+                            command->bit == HEARTH_CMD_SERVE ? " or fewer texts at once (-np)" : "");
+}
+
 int hearth_cli_fail(const struct hearth_error *err)
 {
     if (err->code == HEARTH_E_INTERRUPTED) {
@@ -144,9 +157,7 @@ int hearth_cli_fail(const struct hearth_error *err)
     const char *option = command && err->param ? hearth_option_for(command, err->param) : NULL;
     const size_t n = option ? strlen(err->param) : 0;
     if (option && err->code == HEARTH_E_BUDGET && !strncmp(err->message, "ram must be", 11))
-        return hearth_cli_error("%s%s; %s min takes what it needs, a smaller context (-c)%s less", option,
-                                err->message + n, option,
-                                command->bit == HEARTH_CMD_SERVE ? " or fewer texts at once (-np)" : "");
+        return fail_for_budget(err, option);
     if (option && !strncmp(err->message, err->param, n) && err->message[n] == ' ') // "ram must be ..."
         return hearth_cli_error("%s%s", option, err->message + n);
     if (option)
