@@ -191,7 +191,7 @@ struct hearth_model_info {
     const char *path;         // as given
     const char *architecture; // e.g. "llama"
     const char *name;         // general.name or ""
-    const char *type;         // e.g. "llama 7B Q4_0": what llama-bench prints
+    const char *type;         // e.g. "llama 7B Q4_K - Medium": what llama-bench prints
     uint64_t n_params;        // weights
     uint64_t n_bytes;         // tensor bytes in the file
     int n_vocab;              // tokens, and floats in a row of logits

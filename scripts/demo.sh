@@ -37,13 +37,12 @@ percent() { # SHARE WORDS
     awk -v n="$1" -v words="${2:-}" 'BEGIN { if (n == "") printf "-"; else printf "%.0f %%%s", 100 * n, words }'
 }
 
-# say NAME TITLE OPTION...: generates with these options, showing the command and the text as it comes, and keeps text and
+# say NAME OPTION...: generates with these options, showing the command and what it prints as it comes, and keeps text and
 # statistics in NAME.
 say() {
     local name=$1 status
     shift
     echo "\$ $hearth run $file -p \"$words\" -n $tokens $*"
-    printf '%s' "$words"
     "$hearth" run "$file" -p "$words" -n "$tokens" "${usual[@]}" "$@" --stats json -q 2>"$tmp/$name.err" | tee "$tmp/$name"
     status=${PIPESTATUS[0]}
     printf '\n\n'
@@ -98,6 +97,8 @@ show() {
     echo
 }
 
+echo "hearth run goes on with the prompt (-p) and prints what it adds; the prompt itself is not printed again."
+echo
 usual=(-c "$context" --temp 0.8 -s 7)
 file=$model words=$prompt
 show

@@ -131,15 +131,33 @@ void hearth_bench_output_roof(struct hearth_bench_output *o, int n_threads, doub
         i++;
     if (i == HEARTH_INT_LIST_MAX || gb_per_second <= 0)
         return;
-    o->n_roofs += i == o->n_roofs;
-    o->roofs[i] = (struct hearth_bench_roof){n_threads, gb_per_second};
+    struct hearth_bench_roof *roof = &o->roofs[i];
+    if (i == o->n_roofs)
+        o->roofs[o->n_roofs++] = (struct hearth_bench_roof){n_threads, gb_per_second, gb_per_second};
+    roof->least = gb_per_second < roof->least ? gb_per_second : roof->least;
+    roof->most = gb_per_second > roof->most ? gb_per_second : roof->most;
+}
+
+// Where it varied: no row's share is of one number.
+static void print_roof(const struct hearth_bench_roof *r)
+{
+    char least[32], most[32];
+    const char *threads = r->n_threads > 1 ? "threads" : "thread";
+    snprintf(least, sizeof least, "%.2f", r->least);
+    snprintf(most, sizeof most, "%.2f", r->most);
+    if (!strcmp(least, most))
+        printf("Memory roof: %s GB/s with %d %s.\n", least, r->n_threads, threads);
+    else
+        printf("Memory roof, measured beside each row: %s to %s GB/s with %d %s.\n", least, most,
+               r->n_threads, threads);
 }
 
 int hearth_bench_output_end(struct hearth_bench_output *o)
 {
+    if (o->n_roofs && o->format == HEARTH_OUTPUT_MD)
+        putchar('\n');
     for (int i = 0; i < o->n_roofs && o->format == HEARTH_OUTPUT_MD; i++)
-        printf("%sMemory roof: %.2f GB/s with %d thread%s.\n", i ? "" : "\n", o->roofs[i].gb_per_second,
-               o->roofs[i].n_threads, o->roofs[i].n_threads > 1 ? "s" : "");
+        print_roof(&o->roofs[i]);
     if (o->results && !hearth_json_print(json_incref(o->results), stdout, true))
         return fail();
     return HEARTH_EXIT_OK;

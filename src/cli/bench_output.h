@@ -10,7 +10,7 @@
 
 struct hearth_bench_roof {
     int n_threads;
-    double gb_per_second;
+    double least, most; // GB/s that rows were compared with
 };
 
 struct hearth_bench_output {
@@ -24,7 +24,7 @@ struct hearth_bench_output {
 
 // Prints or keeps a result, an object, and releases it. Prints any error and returns an exit status.
 int hearth_bench_output_add(struct hearth_bench_output *o, json_t *row);
-// The memory's speed with so many threads, in place of what was said of them before; 0: it was not measured.
+// The memory's speed with so many threads, beside a row or for all of them; 0: it was not measured.
 void hearth_bench_output_roof(struct hearth_bench_output *o, int n_threads, double gb_per_second);
 // Prints what was kept, also after a failure: what is measured is not lost. Errors as above.
 int hearth_bench_output_end(struct hearth_bench_output *o);

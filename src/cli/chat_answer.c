@@ -285,12 +285,12 @@ static void report_stop(const struct chat *c, const struct generation *g)
     if (stop == HEARTH_STOP_INTERRUPTED)
         hearth_cli_info(ends_when_stopped(c) ? "stopped" : "stopped; /regen answers anew");
     else if (stop == HEARTH_STOP_CONTEXT)
-        hearth_cli_info(
+        hearth_cli_warn(
             "the context of %d tokens is full and cuts the answer off; -c makes it larger, and %s N ends "
             "answers after N tokens",
             hearth_session_n_ctx(c->session), ends_when_stopped(c) ? "-n" : "/set predict");
     else if (stop == HEARTH_STOP_CACHE)
-        hearth_cli_info("the KV cache is full; --kv-size makes it larger");
+        hearth_cli_warn("the KV cache is full and cuts the answer off; --kv-size makes it larger");
     else if (stop == HEARTH_STOP_LENGTH)
         hearth_cli_info("the answer has the %lld token%s that %s allows", (long long)c->o.n_predict,
                         plural(c->o.n_predict), c->limited ? "/set predict" : "-n");

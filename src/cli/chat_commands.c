@@ -81,6 +81,25 @@ static bool set_number(struct chat *c, const char *name, double v)
     return true;
 }
 
+// What /set can set, and to what.
+static void complain(const char *name, const char *value)
+{
+    static const char *const settings[][2] = {{"temp", "a number from 0 to 100"},
+                                              {"top-k", "a whole number from 0"},
+                                              {"top-p", "a number from 0 to 1"},
+                                              {"min-p", "a number from 0 to 1"},
+                                              {"seed", "a whole number from -1"},
+                                              {"predict", "a whole number from -1"},
+                                              {"think", "on or off"}};
+    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
+        if (!strcmp(settings[i][0], name)) {
+            hearth_cli_warn("/set %s%s%s: must be %s", name, *value ? " " : "", value, settings[i][1]);
+            return;
+        }
+    hearth_cli_warn("/set %s: no such setting; there are temp, top-k, top-p, min-p, seed, predict, think",
+                    name);
+}
+
 static int set(struct chat *c, char *text)
 {
     char *end;
@@ -99,7 +118,7 @@ static int set(struct chat *c, char *text)
     errno = 0;
     const double v = strtod(value, &end);
     if (errno || end == value || *end || !set_number(c, text, v))
-        hearth_cli_warn("/set %s %s: no such setting, or not such a value: /help", text, value);
+        complain(text, value);
     else
         show_settings(c);
     return HEARTH_EXIT_OK;

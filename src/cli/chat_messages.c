@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The messages of a chat: added, forgotten, saved and loaded.
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -113,7 +115,13 @@ static uint32_t count_answers(const struct chat *c, const json_t *all)
 bool hearth_chat_load(struct chat *c, const char *path)
 {
     json_error_t error;
-    json_t *all = json_load_file(path, 0, &error);
+    FILE *f = hearth_file_stream(path, "rb");
+    if (!f) {
+        hearth_cli_error("cannot open %s: %s", path, strerror(errno));
+        return false;
+    }
+    json_t *all = json_loadf(f, 0, &error);
+    fclose(f);
     json_t *messages = json_is_object(all) ? json_object_get(all, "messages") : all;
     const bool ok = messages && are_messages(messages);
     if (ok) {
@@ -122,11 +130,7 @@ bool hearth_chat_load(struct chat *c, const char *path)
         c->answers = count_answers(c, all);
         hearth_cli_info("%zu messages from %s", json_array_size(messages), path);
     } else {
-        if (!all && error.line < 0) // it cannot be read, and the text names it
-            hearth_cli_error("%s", error.text);
-        else
-            hearth_cli_error("%s is no chat that /save wrote: %s", path,
-                             all ? "it has no messages" : error.text);
+        hearth_cli_error("%s is no chat that /save wrote: %s", path, all ? "it has no messages" : error.text);
     }
     json_decref(all);
     return ok;

@@ -8,6 +8,7 @@
 #include "base/cpu.h"
 #include "base/memory.h"
 #include "base/os.h"
+#include "cli/bench_names.h"
 #include "cli/bench_output.h"
 #include "cli/commands.h"
 #include "cli/common.h"
@@ -28,7 +29,9 @@ struct bench {
     struct hearth_stats before; // statistics before the repetitions of the test
     int context;                // a sequence of o->depth tokens from which tests start; -1: none
     struct hearth_bench_output *output;
-    bool wide; // the table
+    bool wide;         // the table
+    bool compared;     // a row of it was compared with the roof
+    const char *label; // of the model in it
     struct {
         double before, call; // units of progress done before a call that evaluates, and of this call
     } progress;
@@ -308,8 +311,7 @@ static void print_head(const struct bench *b)
         for (int i = 0; i < n_variables; i++)
             printf("| %8s ", variables[i].name);
     } else {
-        printf("%s, %s, %s parameters, CPU, %d threads", b->info->type, size, params,
-               hearth_cli_threads(b->o));
+        printf("%s, %s, %s parameters, CPU, %d threads", b->label, size, params, hearth_cli_threads(b->o));
         for (int i = 0; i < n_variables; i++)
             printf(", %s %s", variables[i].name, variables[i].value);
         printf("\n\n");
@@ -333,7 +335,7 @@ static void print_row(const struct bench *b, const struct test *t, const struct 
     if (s->gb_per_second > 0)
         snprintf(rate, sizeof rate, "%.2f", s->gb_per_second);
     if (b->wide) {
-        printf("| %-30s | %10s | %10s | %-10s | %7d ", b->info->type, size, params, "CPU",
+        printf("| %-30s | %10s | %10s | %-10s | %7d ", b->label, size, params, "CPU",
                hearth_cli_threads(b->o));
         struct variable variables[VARIABLES_MAX];
         const int n_variables = list_variables(b->o, variables);
@@ -408,6 +410,10 @@ static int run_test(struct bench *b, struct test t)
     hearth_terminal_message();
     if (b->o->output == HEARTH_OUTPUT_MD) {
         print_row(b, &t, &s);
+        if (s.roof > 0 && s.gb_per_second > 0) {
+            hearth_bench_output_roof(b->output, hearth_cli_threads(b->o), s.roof);
+            b->compared = true;
+        }
         return HEARTH_EXIT_OK;
     }
     return hearth_bench_output_add(b->output, json_row(b, &t, &s));
@@ -573,11 +579,14 @@ static void begin_table(const struct bench *b, const struct hearth_options *befo
 
 // Measures one combination of what lists give; `before` is the one before it, or NULL.
 static int bench_one(const struct hearth_options *o, const struct hearth_options *before,
-                     struct hearth_bench_output *output)
+                     enum hearth_bench_names names, struct hearth_bench_output *output)
 {
     struct bench b = {.o = o, .context = -1, .output = output};
     int status = set_up(&b);
     if (!status) {
+        b.label = names == HEARTH_BENCH_BY_TYPE   ? b.info->type
+                  : names == HEARTH_BENCH_BY_FILE ? hearth_path_name(o->model)
+                                                  : o->model;
         b.wide = is_wide(&b);
         hearth_terminal_message();
         if (o->output == HEARTH_OUTPUT_MD)
@@ -585,7 +594,8 @@ static int bench_one(const struct hearth_options *o, const struct hearth_options
         status = run_all(&b);
         hearth_progress_end();
         status = hearth_cli_end_trace(b.session, status);
-        hearth_bench_output_roof(output, hearth_cli_threads(o), hearth_roof_since(&b.roof, 0));
+        if (!b.compared)
+            hearth_bench_output_roof(output, hearth_cli_threads(o), hearth_roof_since(&b.roof, 0));
     }
     free(b.tokens);
     free(b.samples);
@@ -631,9 +641,11 @@ int hearth_cmd_bench(const struct hearth_options *o)
     if (o->trace && combination(o, 1, &one))
         return hearth_cli_usage(hearth_command_find("bench"),
                                 "--trace is for one model and one value of each option");
+    const enum hearth_bench_names names =
+        o->output == HEARTH_OUTPUT_MD ? hearth_bench_names_choose(&o->models) : HEARTH_BENCH_BY_TYPE;
     hearth_cli_catch_interrupt();
     for (int i = 0; !status && combination(o, i, &one); i++) {
-        status = bench_one(&one, i ? &before : NULL, &output);
+        status = bench_one(&one, i ? &before : NULL, names, &output);
         before = one;
     }
     const int ended = hearth_bench_output_end(&output);

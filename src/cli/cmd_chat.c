@@ -4,12 +4,15 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/os.h"
 #include "cli/chat.h"
 #include "cli/chat_template.h"
 #include "cli/commands.h"
 #include "cli/constraint.h"
 #include "cli/fit.h"
 #include "cli/forecast.h"
+#include "cli/machine.h"
+#include "cli/run_stats.h"
 #include "cli/sampling.h"
 
 // Positions of a context when nobody says how many; the model may have fewer.
@@ -53,6 +56,7 @@ static int open_session(struct chat *c)
 
 static int open_chat(struct chat *c)
 {
+    const uint64_t start = hearth_now_ns();
     int status = hearth_cli_open_model(&c->model, &c->o, false);
     if (!status)
         status = hearth_cli_open_template(&c->template, &c->o, "chat", c->model);
@@ -61,6 +65,8 @@ static int open_chat(struct chat *c)
         status = hearth_cli_fail(&err);
     if (!status)
         status = open_session(c);
+    if (!status)
+        hearth_run_stats_loading(hearth_now_ns() - start, hearth_cli_machine_ns());
     return status;
 }
 

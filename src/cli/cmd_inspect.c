@@ -270,6 +270,8 @@ static void print_summary(const struct hearth_gguf *g, const struct hearth_pack 
         printf(", mostly %s (%.2f bits per parameter)", main_format(sum),
                8.0 * (double)sum->n_bytes / (double)sum->n_params);
     putchar('\n');
+    if (hearth_gguf_file_type(g))
+        printf("file type     %s\n", hearth_gguf_file_type(g));
     print_shape(g);
     print_vocabulary(g);
     if (hearth_inspect_is_adapter(g))

@@ -30,6 +30,8 @@ int hearth_cmd_quantize(const struct hearth_options *o)
     if (rc)
         return hearth_cli_fail(&err);
     hearth_report_converted(o->out, &result);
+    if (!result.n_changed)
+        hearth_cli_info("no matrix has changed: %s was in these formats already", o->model);
     if (result.n_again && result.bytes_out > result.bytes_in)
         hearth_cli_warn("%s is larger than %s and no better, which was quantised already", o->out, o->model);
     hearth_next_run(o->out);

@@ -12,6 +12,7 @@
 #include "cli/constraint.h"
 #include "cli/fit.h"
 #include "cli/forecast.h"
+#include "cli/machine.h"
 #include "cli/sampling.h"
 #include "cli/run_stats.h"
 
@@ -415,6 +416,7 @@ static int open_all(struct run *r, const struct hearth_buffer *text)
         return hearth_cli_fail(&err);
     hearth_cli_note_unused(r->o, r->session);
     r->stats.load_ns = hearth_now_ns() - start;
+    r->stats.measure_ns = hearth_cli_machine_ns();
 
     status = open_lines(r);
     if (!status && r->o->logits_out)

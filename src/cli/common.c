@@ -14,6 +14,7 @@
 #include "base/os.h"
 #include "cli/adapters.h"
 #include "cli/devices.h"
+#include "cli/folder_models.h"
 #include "cli/machine.h"
 #include "cli/wrap.h"
 #include "model/model.h"
@@ -134,6 +135,19 @@ void hearth_cli_set_command(const struct hearth_command *cmd)
     command = cmd;
 }
 
+// A budget that is too small: first what would do, as --ram takes it.
+static int fail_for_budget(const struct hearth_error *err, const char *option)
+{
+    const double mib = 1 << 20;
+    const char *least = strchr(err->message, '(');
+    const double bytes = least ? strtod(least + 1, NULL) : 0;
+    const bool large = bytes >= 1024 * mib;
+    return hearth_cli_error("give %s %.2f%c or %s min: %s%s; a smaller context (-c)%s takes less", option,
+                            ceil(bytes / mib / (large ? 1024 : 1) * 100) / 100, large ? 'G' : 'M', option,
+                            option, err->message + strlen(err->param),
+                            command->bit == HEARTH_CMD_SERVE ? " or fewer texts at once (-np)" : "");
+}
+
 int hearth_cli_fail(const struct hearth_error *err)
 {
     if (err->code == HEARTH_E_INTERRUPTED) {
@@ -143,9 +157,7 @@ int hearth_cli_fail(const struct hearth_error *err)
     const char *option = command && err->param ? hearth_option_for(command, err->param) : NULL;
     const size_t n = option ? strlen(err->param) : 0;
     if (option && err->code == HEARTH_E_BUDGET && !strncmp(err->message, "ram must be", 11))
-        return hearth_cli_error("%s%s; %s min takes what it needs, a smaller context (-c)%s less", option,
-                                err->message + n, option,
-                                command->bit == HEARTH_CMD_SERVE ? " or fewer texts at once (-np)" : "");
+        return fail_for_budget(err, option);
     if (option && !strncmp(err->message, err->param, n) && err->message[n] == ' ') // "ram must be ..."
         return hearth_cli_error("%s%s", option, err->message + n);
     if (option)
@@ -486,10 +498,7 @@ int hearth_cli_open_model(struct hearth_model **out, const struct hearth_options
         return hearth_cli_error("there is no file %s here: give the path of a GGUF file", o->model);
     struct hearth_path at;
     if (hearth_path_look(o->model, &at) && at.kind == HEARTH_PATH_FOLDER)
-        return hearth_cli_error(
-            "%s is a folder: give a GGUF file in it, or make one of a Hugging Face folder: hearth "
-            "convert %s OUT.gguf",
-            o->model, o->model);
+        return hearth_cli_refuse_folder(o->model);
     const int rc = hearth_cli_open_model_at(out, o->model, o, vocab_only, &err);
     return rc ? hearth_cli_fail(&err) : HEARTH_EXIT_OK;
 }

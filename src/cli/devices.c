@@ -34,15 +34,25 @@ int hearth_cli_check_device(const struct hearth_options *o)
     return HEARTH_EXIT_OK;
 }
 
-// Number of the first device that is no CPU; -1: there is none.
-static int first_gpu(void)
+// Number of the first device that computes on the CPU, or of the first one that does not; -1: there is none.
+static int first_device(bool is_cpu)
 {
     struct hearth_device d;
     const int n = hearth_device_at(-1, &d, sizeof d);
     for (int i = 0; i < n; i++)
-        if (hearth_device_at(i, &d, sizeof d) > i && !d.is_cpu)
+        if (hearth_device_at(i, &d, sizeof d) > i && (bool)d.is_cpu == is_cpu)
             return i;
     return -1;
+}
+
+static void say_no_gpu(const char *option)
+{
+    char other[60] = "";
+    const int cpu = first_device(true);
+    if (cpu >= 0)
+        snprintf(other, sizeof other, "; only one that computes on the CPU: --device %d", cpu);
+    hearth_cli_info("without effect here: %s (there is no GPU with a driver of OpenCL or CUDA%s)", option,
+                    other);
 }
 
 void hearth_cli_choose_device(const struct hearth_options *o, struct hearth_session_params *params)
@@ -54,10 +64,9 @@ void hearth_cli_choose_device(const struct hearth_options *o, struct hearth_sess
     if (!o->device && !o->gpu_layers && !o->vram)
         return;
     if (!o->device) {
-        const int gpu = first_gpu();
+        const int gpu = first_device(false);
         if (gpu < 0) {
-            hearth_cli_info("without effect here: %s (there is no GPU with a driver of OpenCL or CUDA)",
-                            o->vram ? "--vram" : "--gpu-layers");
+            say_no_gpu(o->vram ? "--vram" : "--gpu-layers");
             return;
         }
         snprintf(number, sizeof number, "%d", gpu);
@@ -66,6 +75,16 @@ void hearth_cli_choose_device(const struct hearth_options *o, struct hearth_sess
     params->vram = o->vram;
     params->device_layers = layers == ALL ? 0 : (int)layers;
     params->device_inexact = o->device_inexact;
+}
+
+static bool is_cpu(const char *name)
+{
+    struct hearth_device d;
+    const int n = hearth_device_at(-1, &d, sizeof d);
+    for (int i = 0; i < n; i++)
+        if (hearth_device_at(i, &d, sizeof d) > i && !strcmp(d.name, name))
+            return d.is_cpu;
+    return false;
 }
 
 void hearth_cli_tell_device(const struct hearth_session *session)
@@ -83,6 +102,9 @@ void hearth_cli_tell_device(const struct hearth_session *session)
     hearth_cli_format_bytes(bytes, sizeof bytes, d.bytes);
     hearth_cli_info("%s: %d layer%s%s%s, %s", d.name, d.layers, d.layers == 1 ? "" : "s",
                     d.head ? " and the head" : "", hot, bytes);
+    if (is_cpu(d.name))
+        hearth_cli_info("%s computes on the CPU, and many times slower than hearth does without --device",
+                        d.name);
 }
 
 void hearth_cli_print_devices(void)

@@ -32,6 +32,7 @@
 #define ONE_MODEL    "the server has one model"
 #define ALWAYS       "it is always there; --api-key keeps others out"
 #define IN_REQUESTS  "requests say it, in chat_template_kwargs and reasoning_effort"
+#define NO_TOOLS     "hearth chat and run have no tools; hearth serve takes them in requests, in the field tools"
 #define NO_AGENT     "the server has no tools; it hands the model's calls to the client"
 #define NO_GRAMMAR   "no text is generated that a grammar could constrain; hearth run has it"
 #define IN_FIELDS    "requests say it, in grammar, json_schema and response_format"
@@ -223,8 +224,8 @@ static const struct hearth_llama_option table[] = {
      RUN, NO_EMBEDDING},
     {"-a --alias --tags --host --port --reuse-port --path --api-* --ui* --webui* --no-ui* --no-webui* --cors-*",
      VALUE, RUN, NO_SERVER},
-    {"--tools* --mcp-* -ag --agent --ssl-* -to --timeout --sse-ping-interval --threads-http --cache-prompt",
-     VALUE, RUN, NO_SERVER},
+    {"--tools* --mcp-* -ag --agent", VALUE, RUN, NO_TOOLS},
+    {"--ssl-* -to --timeout --sse-ping-interval --threads-http --cache-prompt", VALUE, RUN, NO_SERVER},
     {"--cache-reuse --metrics --props --slots --no-slots --slot-* -sps --media-path --models-* --server-base",
      VALUE, RUN, NO_SERVER},
     {"-cb --cont-batching --no-cont-batching -nocb --sleep-idle-seconds --no-cache-prompt --log-prompts-dir",

@@ -87,10 +87,17 @@ int hearth_cli_list_machines(void)
 #define ROUNDS   3
 #define PAUSE_NS 400000000
 
+static uint64_t spent_ns;
+
+uint64_t hearth_cli_machine_ns(void)
+{
+    return spent_ns;
+}
+
 // Measures, and keeps what is worth it: figures of a busy machine only until there are better ones, of which
 // they are a part.
-static int measure(struct hearth_probe *out, const struct hearth_probe *before, const char *path,
-                   unsigned flags, int rounds)
+static int measure_rounds(struct hearth_probe *out, const struct hearth_probe *before, const char *path,
+                          unsigned flags, int rounds)
 {
     struct hearth_error err = {0};
     struct hearth_probe best =
@@ -115,6 +122,15 @@ static int measure(struct hearth_probe *out, const struct hearth_probe *before, 
             "forecasts may be wrong, and runs are slower meanwhile; it is measured again the next time",
             100 * out->cpu_share);
     return HEARTH_EXIT_OK;
+}
+
+static int measure(struct hearth_probe *out, const struct hearth_probe *before, const char *path,
+                   unsigned flags, int rounds)
+{
+    const uint64_t start = hearth_now_ns();
+    const int status = measure_rounds(out, before, path, flags, rounds);
+    spent_ns += hearth_now_ns() - start;
+    return status;
 }
 
 int hearth_cli_machine(struct hearth_probe *out, const struct hearth_options *o, const char *path,

@@ -30,6 +30,9 @@ int hearth_cli_list_machines(void);
 int hearth_cli_machine(struct hearth_probe *out, const struct hearth_options *o, const char *path,
                        enum hearth_measuring when);
 
+// What this process spent with measuring.
+uint64_t hearth_cli_machine_ns(void);
+
 // Forgets what was measured, so that the next command measures again. False: nothing was kept.
 bool hearth_cli_machine_forget(const struct hearth_options *o, const char *path);
 // "2026-05-01 17:45": when it was measured, in local time; empty: not said.

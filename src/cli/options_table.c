@@ -346,9 +346,9 @@ const struct hearth_option hearth_option_table[] = {
      "Resources", "tokens of a stretch of text; every stretch starts afresh", AT(n_ctx)},
     {"-t, --threads", NULL, HEARTH_OPTION_INT, "N", "-1", NULL, -1, 256,
      GENERATE | PERPLEXITY | EMBED | QUANTIZE | CONVERT | PROFILE | TRAIN | PACK | PLAN, "Resources",
-     "threads; -1: one per physical core. No result depends on it", AT(n_threads)},
+     "threads; -1 or 0: one per physical core. No result depends on it", AT(n_threads)},
     {"-t, --threads", NULL, HEARTH_OPTION_INT_LIST, "N,...", "-1", NULL, -1, 256, BENCH, "Resources",
-     "threads; -1: one per physical core", AT(bench_threads)},
+     "threads; -1 or 0: one per physical core", AT(bench_threads)},
     {"--ram", NULL, HEARTH_OPTION_BUDGET, "SIZE", "auto", NULL, 1, 9.0e18, EVALUATE | PROFILE | TRAIN,
      "Resources",
      "use at most SIZE of memory (4G, 900M, 80% of this machine's); what does not fit is read from the file as it "

@@ -151,8 +151,22 @@ static void print_speeds(const struct hearth_run_stats *s)
         hearth_cli_info("prompt %s; generated %s%s", prompt, generated, s->generated ? seed : "");
 }
 
+// Nobody asks about less.
+#define LONG_NS 1000000000
+
+void hearth_run_stats_loading(uint64_t load_ns, uint64_t measure_ns)
+{
+    char of[64] = "";
+    if (load_ns < LONG_NS || hearth_terminal_columns(stderr)) // which has seen it
+        return;
+    if (measure_ns >= LONG_NS / 10)
+        snprintf(of, sizeof of, ", of which measuring this machine %.1f s", (double)measure_ns / 1e9);
+    hearth_cli_info("loading took %.1f s%s", (double)load_ns / 1e9, of);
+}
+
 void hearth_run_stats_print(const struct hearth_run_stats *s)
 {
+    hearth_run_stats_loading(s->load_ns, s->measure_ns);
     print_speeds(s);
     if (s->verbose && s->session.steps)
         hearth_cli_info("%.1f GB/s of weights while generating", gb_per_second(s));
@@ -257,7 +271,7 @@ void hearth_run_stats_json(struct hearth_run_stats *s)
         qsort(s->step_ns, s->n_steps, sizeof *s->step_ns, compare);
     const struct hearth_stats *e = &s->session;
     json_t *root =
-        json_pack("{s:o, s:i, s:I, s:I, s:I, s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:f, s:I, "
+        json_pack("{s:o, s:i, s:I, s:I, s:I, s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:f, s:f, s:I, "
                   "s:I, s:I, s:I, s:I, s:I, "
                   "s:I, s:I, s:I, s:I, s:I, s:I}",                                       //
                   "model", hearth_json_string(s->model->type, strlen(s->model->type)),   //
@@ -274,6 +288,7 @@ void hearth_run_stats_json(struct hearth_run_stats *s)
                   "ms_per_token_p99", percentile(s, 99),                                 //
                   "gb_per_second", e->steps ? json_real(gb_per_second(s)) : json_null(), //
                   "load_ms", (double)s->load_ns / 1e6,                                   //
+                  "measure_ms", (double)s->measure_ns / 1e6,                             //
                   "weight_bytes_per_step", (json_int_t)e->weight_bytes_per_step,         //
                   "predictor_bytes", (json_int_t)e->predictor_bytes, "gate_bytes", (json_int_t)e->gate_bytes,
                   "up_bytes", (json_int_t)e->up_bytes, "down_bytes", (json_int_t)e->down_bytes,

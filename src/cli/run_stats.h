@@ -28,9 +28,9 @@ struct hearth_run_stats {
     struct hearth_streaming_stats streaming;
     struct hearth_device_stats device;
     const struct hearth_prospect *forecast; // NULL: there is none
-    uint64_t load_ns;
-    uint64_t generated; // tokens chosen, over all sequences
-    uint64_t *step_ns;  // time from one token of a sequence to its next: evaluation, choice and printing
+    uint64_t load_ns, measure_ns;           // until the session was there; of it, measuring the machine
+    uint64_t generated;                     // tokens chosen, over all sequences
+    uint64_t *step_ns; // time from one token of a sequence to its next: evaluation, choice and printing
     size_t n_steps, cap;
     uint64_t n_prompt; // tokens of the prompt, evaluated or not
     int n_threads, n_sequences;
@@ -42,6 +42,9 @@ struct hearth_run_stats {
     double best_log_prob;
 };
 
+// How long it took until the session was there, where that is worth a line: off a terminal, which shows it while it
+// goes on.
+void hearth_run_stats_loading(uint64_t load_ns, uint64_t measure_ns);
 // Adds a step time. False: no memory.
 bool hearth_run_stats_add(struct hearth_run_stats *s, uint64_t ns);
 void hearth_run_stats_free(struct hearth_run_stats *s);

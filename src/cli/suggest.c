@@ -73,6 +73,16 @@ static bool begins_with(const char *list, const char *text, char out[HEARTH_SPEL
     return false;
 }
 
+// An option as people see it in help: "--system-prompt (-sys)".
+static size_t put_option(char *out, size_t size, const struct hearth_option *opt, const char *word)
+{
+    char first[HEARTH_SPELLING_MAX];
+    hearth_spelling_next(opt->names, first);
+    const int n = strcmp(first, word) != 0 ? snprintf(out, size, "%s (%s)", word, first)
+                                           : snprintf(out, size, "%s", word);
+    return n > 0 ? (size_t)n : 0;
+}
+
 // Lists the options that begin with the text, at most four: "--top-k, --top-p". Returns how many there are.
 static int list_completions(const struct hearth_command *cmd, const char *text, char *out, size_t size)
 {
@@ -82,8 +92,10 @@ static int list_completions(const struct hearth_command *cmd, const char *text, 
     for (const struct hearth_option *opt = hearth_option_table; (opt = next_shown(opt, cmd)); opt++) {
         if (!begins_with(opt->names, text, word) && !begins_with(opt->aliases, text, word))
             continue;
-        if (n++ < 4)
-            used += (size_t)snprintf(out + used, size - used, "%s%s", used ? ", " : "", word);
+        if (n++ >= 4)
+            continue;
+        used += (size_t)snprintf(out + used, size - used, "%s", used ? ", " : "");
+        used += put_option(out + used, size - used, opt, word);
     }
     return n;
 }
@@ -125,7 +137,7 @@ static const struct hearth_command *owner(const char *spelling)
 
 int hearth_suggest_option(const struct hearth_command *cmd, const char *spelling)
 {
-    char nearest[HEARTH_SPELLING_MAX] = "", several[5 * HEARTH_SPELLING_MAX] = "";
+    char nearest[HEARTH_SPELLING_MAX] = "", several[9 * HEARTH_SPELLING_MAX] = "";
     const struct hearth_command *other = owner(spelling);
     if (other)
         return hearth_cli_usage(cmd, "%s is an option of hearth %s, not of hearth %s", spelling, other->name,

@@ -162,6 +162,7 @@ static void plan_tensor(struct quantizer *q, uint64_t i, struct hearth_recipe_ch
     if (choice.kept)
         return;
     q->result.n_matrices[choice.type]++;
+    q->result.n_changed += choice.type != t->type;
     q->result.n_again += choice.type != t->type && hearth_type_info(t->type)->unit_elems;
     if (!*warned && choice.type != t->type && hearth_type_info(t->type)->unit_elems) {
         hearth_log(HEARTH_LOG_WARNING,

@@ -30,6 +30,7 @@ struct hearth_quantize_result {
     uint64_t n_fallback; // matrices whose rows do not fit the recipe's blocks; they got a finer format
     struct hearth_fallback fallback; // the first of them
     uint64_t n_again;                // matrices that were quantised already
+    uint64_t n_changed;              // matrices that got another format
     uint64_t n_kept;                 // tensors copied: vectors, routers, and formats that cannot be decoded
 };
 

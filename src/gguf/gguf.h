@@ -68,6 +68,8 @@ uint32_t hearth_gguf_version(const struct hearth_gguf *g);
 uint32_t hearth_gguf_n_shards(const struct hearth_gguf *g);
 struct hearth_file *hearth_gguf_file(const struct hearth_gguf *g, uint32_t shard);
 uint64_t hearth_gguf_file_bytes(const struct hearth_gguf *g); // of all shards
+// What general.file_type names, "Q4_K - Medium"; NULL: there is none, or a number that is unknown. Static storage.
+const char *hearth_gguf_file_type(const struct hearth_gguf *g);
 
 uint64_t hearth_gguf_n_kv(const struct hearth_gguf *g);
 const struct hearth_gguf_kv *hearth_gguf_kv_at(const struct hearth_gguf *g, uint64_t i);

@@ -542,7 +542,7 @@ static int read_rule(struct reader *r)
     const size_t n = (size_t)(r->at - start);
     skip_blanks(r, false);
     if (r->end - r->at < 3 || memcmp(r->at, "::=", 3) != 0)
-        return fail_here(r, "::= was to come after the rule's name");
+        return fail_here(r, "::= was to come after the rule's name, as in root ::= \"yes\" | \"no\"");
     r->at += 3;
     if (r->g->rules[rule].body)
         return fail_at(r, start, "this rule is there already: ", start, n);

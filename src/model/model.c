@@ -27,9 +27,12 @@ void hearth_model_params_init(struct hearth_model_params *params, size_t size)
     hearth_params_init(params, size, &default_params, sizeof default_params);
 }
 
-// The format of most weights, by which people name files.
+// What the file calls itself, by which people tell files apart; else the format of most weights.
 static const char *main_type_name(const struct hearth_model *m)
 {
+    const char *named = hearth_gguf_file_type(m->gguf);
+    if (named)
+        return named;
     uint64_t bytes[HEARTH_TYPE_END] = {0};
     uint32_t best = 0;
     for (uint64_t i = 0; i < hearth_gguf_n_tensors(m->gguf); i++) {

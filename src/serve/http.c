@@ -429,6 +429,16 @@ static void answer(struct client *c)
         x->route->answer(x);
 }
 
+static void answer_unknown(struct hearth_exchange *x, const char *path)
+{
+    const char *instead = hearth_route_instead(path);
+    if (instead)
+        hearth_exchange_error(x, 404, NULL, "there is no %s here; %s is what this server has for it", path,
+                              instead);
+    else
+        hearth_exchange_error(x, 404, NULL, "there is no %s here", path);
+}
+
 static void refuse(struct client *c, const char *path, const char *method)
 {
     struct hearth_exchange *x = &c->x;
@@ -445,7 +455,7 @@ static void refuse(struct client *c, const char *path, const char *method)
     else if (!x->route && *x->allow)
         hearth_exchange_error(x, 405, NULL, "%s takes %s", path, x->allow);
     else if (!x->route)
-        hearth_exchange_error(x, 404, NULL, "there is no %s here", path);
+        answer_unknown(x, path);
     // Without keys any page could have a browser send a request, although it cannot read the answer.
     else if (!x->route->open && !params->n_api_keys &&
              !hearth_access_page(params, header(c, MHD_HTTP_HEADER_ORIGIN), header(c, MHD_HTTP_HEADER_HOST)))

@@ -64,6 +64,22 @@ const struct hearth_route *hearth_route_find(const char *path, const char *metho
     return NULL;
 }
 
+const char *hearth_route_instead(const char *path)
+{
+    static const char *const table[][2] = {{"/api/tags", "/v1/models"},
+                                           {"/api/ps", "/v1/models"},
+                                           {"/api/show", "/props"},
+                                           {"/api/version", "/props"},
+                                           {"/api/chat", "/v1/chat/completions"},
+                                           {"/api/generate", "/v1/completions"},
+                                           {"/api/embed", "/v1/embeddings"},
+                                           {"/api/embeddings", "/v1/embeddings"}};
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+        if (!strcmp(path, table[i][0]))
+            return table[i][1];
+    return NULL;
+}
+
 void hearth_route_methods(const char *path, char *list, size_t size)
 {
     *list = 0;

@@ -199,15 +199,7 @@ static void copy_slots(const struct hearth_scheduler *s, struct hearth_slot_info
 {
     for (int i = 0; i < s->n_slots; i++) {
         const struct hearth_slot *slot = &s->slots[i];
-        out[i] = (struct hearth_slot_info){.state = HEARTH_SLOT_IDLE};
-        if (!slot->job)
-            continue;
-        out[i].state = slot->n_done < slot->job->n_prompt ? HEARTH_SLOT_PROMPT : HEARTH_SLOT_GENERATING;
-        out[i].order = slot->job->order;
-        out[i].n_prompt = slot->job->n_prompt;
-        out[i].n_done = slot->n_done;
-        if (slot->n_done > slot->job->n_prompt)
-            out[i].n_generated = slot->n_done - slot->job->n_prompt;
+        out[i] = slot->job ? hearth_slot_look(slot) : slot->last;
     }
 }
 

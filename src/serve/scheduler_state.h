@@ -11,14 +11,15 @@
 #include "serve/scheduler.h"
 
 struct hearth_slot {
-    struct hearth_job *job;      // NULL: idle
-    int seq, n_done;             // tokens of the job that the sequence has
-    int rows, first_row;         // in this evaluation
-    int logits;                  // the row of it that gets logits; -1: none
-    bool counts;                 // what was there of its prompt is not counted yet
-    bool restores;               // its prompt comes from disk for now
-    struct hearth_block_key key; // of the last block of n_done tokens, then
-    int n_offered;               // blocks that were handed to the writer
+    struct hearth_job *job;       // NULL: idle
+    struct hearth_slot_info last; // of the job before, whose counts are told until the next one's
+    int seq, n_done;              // tokens of the job that the sequence has
+    int rows, first_row;          // in this evaluation
+    int logits;                   // the row of it that gets logits; -1: none
+    bool counts;                  // what was there of its prompt is not counted yet
+    bool restores;                // its prompt comes from disk for now
+    struct hearth_block_key key;  // of the last block of n_done tokens, then
+    int n_offered;                // blocks that were handed to the writer
 };
 
 // A prompt that ended in a slot.
@@ -73,6 +74,8 @@ void hearth_slots_count_cached(struct hearth_scheduler *s);
 // Ends jobs that nobody wants any more, whether they wait or not; all of them once the scheduler is aborted.
 void hearth_slots_end_unwanted(struct hearth_scheduler *s);
 // Ends the slot's job; its prompt is kept.
+// What a slot that is at work does. With the mutex held.
+struct hearth_slot_info hearth_slot_look(const struct hearth_slot *slot);
 void hearth_slot_end(struct hearth_scheduler *s, struct hearth_slot *slot, enum hearth_end end,
                      const char *message);
 // Makes room in the KV cache: lets go of a prefix, else of a job, which waits again.

@@ -26,9 +26,22 @@ static bool fits(const struct hearth_scheduler *s, const struct hearth_job *job)
     return !taken || taken + job->n_tokens + SPARE <= hearth_session_kv_tokens(s->session);
 }
 
+struct hearth_slot_info hearth_slot_look(const struct hearth_slot *slot)
+{
+    const int generated = slot->n_done - slot->job->n_prompt;
+    return (struct hearth_slot_info){.state = generated < 0 ? HEARTH_SLOT_PROMPT : HEARTH_SLOT_GENERATING,
+                                     .order = slot->job->order,
+                                     .n_prompt = slot->job->n_prompt,
+                                     .n_done = slot->n_done,
+                                     .n_generated = generated > 0 ? generated : 0};
+}
+
 // With the mutex held.
 static void free_slot(struct hearth_scheduler *s, struct hearth_slot *slot)
 {
+    slot->last = hearth_slot_look(slot);
+    slot->last.state = HEARTH_SLOT_IDLE;
+    slot->last.n_generated = slot->job->stats.n_generated; // the last of them is not evaluated
     slot->job = NULL;
     slot->rows = slot->n_done = 0;
     slot->logits = -1;

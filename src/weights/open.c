@@ -95,7 +95,10 @@ static void format_size(char *out, size_t size, uint64_t bytes)
     snprintf(out, size, "%.2f %s", ceil(v * 100) / 100, units[unit]);
 }
 
-// What weighs most of what a session's parameters can change.
+// Less is no reason for anything.
+#define NAMED (MIB / 20)
+
+// What weighs most of what a session's parameters can change; nothing where all of that is nearly nothing.
 static void name_remedy(const struct hearth_sources_user *u, char *out, size_t size)
 {
     const uint64_t bytes[] = {u->ctx_bytes, u->ubatch_bytes, u->seqs_bytes};
@@ -108,6 +111,9 @@ static void name_remedy(const struct hearth_sources_user *u, char *out, size_t s
     const int64_t all = (int64_t)u->max_seqs * u->n_ctx;
     for (int i = 1; i < 3; i++)
         most = bytes[i] > bytes[most] ? i : most;
+    *out = '\0';
+    if (bytes[most] < NAMED)
+        return;
     if (most == 0 && u->kv_tokens < all) { // fewer than all sequences would take: it was said how many
         snprintf(out, size, "; %.1f MiB of it are due to the KV cache of %" PRId64 " tokens",
                  mib(bytes[most]), u->kv_tokens);
@@ -117,6 +123,12 @@ static void name_remedy(const struct hearth_sources_user *u, char *out, size_t s
         snprintf(each, sizeof each, " and the %d sequences in it", u->max_seqs);
     snprintf(out, size, "; %.1f MiB of it are due to the %s%d%s%s", mib(bytes[most]), words[most].before,
              values[most], words[most].after, each);
+}
+
+// ", KV cache 1.5"; returns the length.
+static int name_part(char *out, size_t size, const char *name, uint64_t bytes)
+{
+    return bytes < NAMED ? 0 : snprintf(out, size, ", %s %.1f", name, mib(bytes));
 }
 
 // The smaller one of what streaming and what all weights take.
@@ -139,11 +151,12 @@ static int refuse(const struct hearth_sources *s, const struct hearth_sources_us
     format_size(asked, sizeof asked, m->load.ram_most < m->load.ram_asked ? m->load.ram_most : m->load.ram);
     name_remedy(u, remedy, sizeof remedy);
     if (least == f->bytes) {
-        const int n = snprintf(parts, sizeof parts, "%.1f MiB in any case, KV cache %.1f, two layers %.1f",
-                               mib(f->always), mib(f->kv), mib(f->layer_buffers));
-        if (f->working_set)
-            snprintf(parts + n, sizeof parts - (size_t)n, ", %s of a token %.1f",
-                     s->ffn.ops == &hearth_experts_source ? "experts" : "neurons", mib(f->working_set));
+        int n = snprintf(parts, sizeof parts, "%.1f MiB in any case", mib(f->always));
+        n += name_part(parts + n, sizeof parts - (size_t)n, "KV cache", f->kv);
+        n += name_part(parts + n, sizeof parts - (size_t)n, "two layers", f->layer_buffers);
+        name_part(parts + n, sizeof parts - (size_t)n,
+                  s->ffn.ops == &hearth_experts_source ? "experts of a token" : "neurons of a token",
+                  f->working_set);
     }
     if (m->load.ram_most < m->load.ram_asked)
         return hearth_fail(err, HEARTH_E_BUDGET,

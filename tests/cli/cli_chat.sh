@@ -108,6 +108,16 @@ err_has "-c makes it larger"
 # An answer without an end: what bounds answers is named, too.
 run 0 chat "$small" --chat-template-file word.jinja --chat-template-kwargs '{"word": "It was"}' -st -p x -c 64 -t 1 --ignore-eos
 err_has "is full and cuts the answer off; -c makes it larger, and -n N ends answers after N tokens"
+run 0 chat "$small" --chat-template-file word.jinja --chat-template-kwargs '{"word": "It was"}' -st -p x -c 64 -t 1 --ignore-eos -q
+err_has "warning: the context of 64 tokens is full and cuts the answer off"
+[ "$(wc -l <err)" -eq 1 ] || fail "more than a warning with -q"
+
+# ---- what cannot be set or loaded is told in other messages' words
+printf '/set temp abc\n/set top-q 1\n/set think\n/load no/such/file\n' | run 1 "${chat[@]}"
+err_has "warning: /set temp abc: must be a number from 0 to 100"
+err_has "warning: /set top-q: no such setting; there are temp, top-k,"
+err_has "warning: /set think: must be on or off"
+err_has "error: cannot open no/such/file: "
 
 # ---- options
 run 0 "${chat[@]}" -st -p x -n 1 --jinja # which is so without it

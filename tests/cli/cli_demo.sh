@@ -11,7 +11,11 @@ prompt="It was a dark and stormy night, and"
 [ -s "$tmp/err" ] && fail "messages"
 # Both ways of two models.
 "$hearth" run "$model" -p "$prompt" -n 12 -c 512 --temp 0.8 -s 7 -q >"$tmp/text" || fail "run"
-[ "$(grep -cF -- "$prompt$(cat "$tmp/text")" "$tmp/out")" -eq 2 ] || fail "the text is not there twice"
+for option in "all" "[0-9]*K"; do # what is printed below a command is what the command prints
+    # shellcheck disable=SC2053
+    [[ $(<"$tmp/out") == *" -n 12 --ram "$option$'\n'"$(<"$tmp/text")"$'\n\n'* ]] || fail "--ram $option: not the text of run"
+done
+out_has "the prompt itself is not printed again"
 [ "$(grep -c "same, byte for byte" "$tmp/out")" -eq 2 ] || fail "texts were not compared"
 # row NAME PATTERN...: both tables have such a row.
 row() {

@@ -43,8 +43,11 @@ for options in "--device 0" "--device 0 -ngl 1" "--device 0 --vram 100K" "--devi
     run 0 run "$model" -p "$prompt" -n 12 --temp 0 $options
     same "$tmp/out" "$tmp/want"
     err_has "$name: "
+    [ "$cpus" != "$all" ] || err_has "$name computes on the CPU, and many times slower than hearth does without --device"
 done
 if [ "$cpus" = "$all" ]; then # nobody gets a CPU who has not named it
+    run 0 run "$model" -p "$prompt" -n 3 -ngl 99
+    err_has "(there is no GPU with a driver of OpenCL or CUDA; only one that computes on the CPU: --device 0)"
     run 1 run "$model" -p "$prompt" -n 3 --device auto
     err_has "a device that computes on the CPU must be named"
 else

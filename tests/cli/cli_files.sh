@@ -58,7 +58,12 @@ for type in Q8_0 q4_0 F16 BF16 F32; do
     run 0 run "$tmp/new.gguf" -p "Once upon a time" -n 8 --temp 0
     [ $type = F32 ] || [ "$(count_bytes "$tmp/new.gguf")" -lt "$(count_bytes "$model")" ] || fail "$type is not smaller"
 done
-# The last one was F32 to F32: nothing may have changed in the weights.
+# The last one was F32 to F32: nothing may have changed in the weights, which is said.
+run 0 quantize "$model" "$tmp/new.gguf" F32
+err_has "no matrix has changed: $model was in these formats already"
+run 0 quantize "$model" "$tmp/q8.gguf" Q8_0
+err_lacks "no matrix has changed"
+run 0 run "$tmp/new.gguf" -p "Once upon a time" -n 8 --temp 0
 "$hearth" run "$model" -p "Once upon a time" -n 8 --temp 0 2>/dev/null | cmp - "$tmp/out" || fail "F32 to F32 changes the text"
 # Encoding is that of the reference, so the file is the golden one but for its metadata.
 run 0 quantize "$model" "$tmp/q8.gguf" Q8_0

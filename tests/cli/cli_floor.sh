@@ -61,9 +61,14 @@ run 1 run "$model" -ub 1 -c 512 -np 200 --ram 64K
 err_has "are due to the 200 sequences"
 run 1 run "$model" -ub 1 -c 4096 -np 4 --ram 64K
 err_has "are due to the context of 4096 tokens and the 4 sequences in it"
-err_has "; --ram min takes what it needs"
+err_has "error: give --ram "
+err_has "M or --ram min: --ram must be at least"
+err_has "; a smaller context (-c) takes less"
+run 0 run "$model" -ub 1 -c 4096 -np 4 -n 1 -p x --ram "$(sed -n 's/.*error: give --ram \([^ ]*\) .*/\1/p' "$tmp/err")"
+run 1 run "$model" -ub 1 -c 64 -n 1 -p x --ram 64K
+err_lacks " 0.0" # what is nothing has no part in it
 # Of a cache with less room than all sequences would take, its own size: a server's sequences are not -np alone.
 run 1 serve "$model" -ub 1 -c 4096 -np 4 --ram 64K --port 0
-err_has "are due to the KV cache of 16384 tokens; --ram min takes what it needs, a smaller context (-c) or fewer texts at once (-np) less"
+err_has "are due to the KV cache of 16384 tokens; a smaller context (-c) or fewer texts at once (-np) takes less"
 run 1 bench "$model" -p 64 -n 192 -ub 8 -npl 1,4,8 --ram 64K
 err_has "tokens and the 8 sequences in it"

@@ -53,6 +53,8 @@ err_has "exclude each other"
 err_has "hearth chat --help"
 
 # ---- refusals
+run 1 run "$model" "${usual[@]}" --grammar 'yes|no'
+err_has 'the grammar, line 1, column 4: ::= was to come after the rule'"'"'s name, as in root ::= "yes" | "no"'
 run 1 run "$model" "${usual[@]}" --grammar 'root ::= "a'
 err_has "the grammar, line 1, column 10: this text has no closing quote"
 run 1 run "$model" "${usual[@]}" -j '{"not": {}}'

@@ -7,7 +7,7 @@ model=$golden/llama-mha.Q8_0.gguf
 
 # ---- bench: a row for each test
 run 0 bench "$model" -p 16 -n 4 -npl 1,3 -r 2 --roof 1M
-for name in pp16 "tg4" "tg4 x3" "Memory roof: "; do
+for name in pp16 "tg4" "tg4 x3" "Memory roof"; do
     out_has "$name"
 done
 [ "$(grep -c '^| llama' "$tmp/out")" -eq 3 ] || fail "rows of the table"
@@ -49,8 +49,35 @@ out_has "| n_ubatch |   type_k |            test |"
 [ "$(grep -c "|       16 |      f32 | *pp" "$tmp/out")" -eq 2 ] || fail "columns of what varies"
 [ "$(grep -cE " (pp8|pp16) " "$tmp/out")" -eq 8 ] || fail "lists"
 run 0 bench "$model" -p 0 -n 2 -npl 1 -r 1 -t 1,2 --roof 1M
-grep -q '^Memory roof: .* with 1 thread\.$' "$tmp/out" || fail "no roof of one thread"
-grep -q '^Memory roof: .* with 2 threads\.$' "$tmp/out" || fail "no roof of two threads"
+grep -q '^Memory roof.*: .* with 1 thread\.$' "$tmp/out" || fail "no roof of one thread"
+grep -q '^Memory roof.*: .* with 2 threads\.$' "$tmp/out" || fail "no roof of two threads"
+# Each share is of what was measured beside it, and the line below the table has all of them.
+run 0 bench "$model" -p 8 -n 8 -npl 1,2,3,4 -r 1 -t 1 --roof 1M
+awk -F '|' '/^Memory roof/ { sub(/^Memory roof[^:]*: /, ""); least = $0 + 0; most = / to / ? $0 : least
+                             sub(/^[0-9.]+ to /, "", most); most += 0 }
+            $10 ~ / %/ { n++; gbs[n] = $9 + 0; share[n] = $10 + 0 }
+            END { for (i = 1; i <= n; i++) # both are rounded
+                      if ((gbs[i] + 0.006) / least * 100 < share[i] - 0.6 || (gbs[i] - 0.006) / most * 100 > share[i] + 0.6)
+                          exit 1
+                  exit n != 4 }' "$tmp/out" || fail "shares that no roof of the table gives"
+# Files that call themselves alike have their names in the table; else it has types, as llama-bench's.
+cp "$model" "$tmp/twin.gguf"
+run 0 bench "$model" "$tmp/twin.gguf" -p 8 -n 0 -r 1 --roof 0
+out_has "| llama-mha.Q8_0.gguf "
+out_has "| twin.gguf "
+run 0 bench "$model" "$golden/llama-mha.F32.gguf" -p 8 -n 0 -r 1 --roof 0
+grep -qE '^\| llama [0-9.]+[KM] Q8_0 ' "$tmp/out" || fail "the first model's type"
+grep -qE '^\| llama [0-9.]+[KM] all F32 ' "$tmp/out" || fail "the second model's type"
+mkdir "$tmp/other"
+cp "$model" "$tmp/other/twin.gguf"
+run 0 bench "$tmp/twin.gguf" "$tmp/other/twin.gguf" -p 8 -n 0 -r 1 --roof 0
+out_has "| $tmp/other/twin.gguf "
+# A file's type is what it calls itself, a mixture too.
+run 0 quantize "$golden/llama-mha.F32.gguf" "$tmp/mixed.gguf" Q4_K_M
+run 0 bench "$tmp/mixed.gguf" -p 8 -n 0 -r 1 --roof 0 -o json
+[[ $(json "$tmp/out" 0/model_type) == "llama "*" Q4_K - Medium" ]] || fail "the type of a mixture"
+run 0 inspect "$tmp/mixed.gguf"
+out_has "file type     Q4_K - Medium"
 run 1 bench "$model" "$tmp/none.gguf" -p 8 -n 0 -r 1 --roof 0 -o json
 [ "$(json "$tmp/out" 0/n_prompt)" = 8 ] || fail "the first model's result is lost"
 run 2 bench "$model" -pg 8 --roof 0

@@ -123,7 +123,16 @@ err_lacks "the environment has"
 
 # ---- folders and files in each other's place
 run 1 run "$tmp" -p x
-err_has "$tmp is a folder: give a GGUF file in it, or make one of a Hugging Face folder: hearth convert $tmp OUT.gguf"
+err_has "$tmp is a folder, in which there is no GGUF file (of a Hugging Face folder, hearth convert $tmp OUT.gguf makes one)"
+mkdir "$tmp/models"
+echo '{}' >"$tmp/models/config.json"
+run 1 run "$tmp/models" -p x
+err_has "$tmp/models is a folder as on Hugging Face: make a GGUF file of it: hearth convert $tmp/models OUT.gguf"
+for name in b.gguf a-00002-of-00002.gguf d.gguf notes.txt a-00001-of-00002.gguf c.gguf; do
+    : >"$tmp/models/$name"
+done
+run 1 run "$tmp/models" -p x
+err_has "$tmp/models is a folder: give a GGUF file in it: a-00001-of-00002.gguf, b.gguf, c.gguf and 1 more"
 run 1 convert "$tmp/want" "$tmp/new.gguf"
 err_has "$tmp/want is a file: convert wants a folder as on Hugging Face, with config.json"
 run 1 convert "$tmp/nowhere" "$tmp/new.gguf"
@@ -143,7 +152,7 @@ suggests() { # OPTION WORDS
     run 2 run "$model" "$1" 3
     err_has "unknown option $1; did you mean $2?"
 }
-suggests --ctx --ctx-size
+suggests --ctx "--ctx-size (-c)"
 suggests --top "one of --top-k, --top-p, --top-nsigma"
 suggests --rep-penalty --repeat-penalty
 suggests --paralel --parallel

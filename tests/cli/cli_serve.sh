@@ -35,6 +35,10 @@ has 1/is_processing false
 # Paths and methods that there are not: errors in the form of the path's API.
 ask 404 /nothing
 has error/code 404
+ask 404 /api/tags # of ollama
+has error/message "there is no /api/tags here; /v1/models is what this server has for it"
+ask 404 /api/chat -d '{}'
+has error/message "there is no /api/chat here; /v1/chat/completions is what this server has for it"
 ask 405 /completion
 has error/code 405
 for path in /v1/nothing /v1/chat; do
@@ -103,6 +107,13 @@ has choices 2
 has choices/1/logprobs/tokens 4
 ask 200 /v1/completions -d '{"prompt": "It was", "max_tokens": 4, "echo": true}'
 json out choices/0/text | head -n 1 | grep -q "^It was" || fail "no echo"
+ask 200 /completion -d '{"prompt": "It was", "n_predict": 6, "ignore_eos": true, "id_slot": 1, "return_tokens": true}'
+slot=$(json out id_slot)
+ask 200 /slots # an idle slot tells of its last text, as in llama.cpp
+has "$slot/is_processing" false
+has "$slot/n_decoded" 6
+[ "$(json out "$slot/n_prompt_tokens")" -ge 2 ] || fail "no prompt in an idle slot"
+[ "$(json out "$slot/id_task")" -ge 1 ] || fail "no number in an idle slot"
 ask 200 /completion -d '{"prompt": "It was", "n_predict": 6, "ignore_eos": true, "return_tokens": true}'
 has stop_type limit
 has tokens 6

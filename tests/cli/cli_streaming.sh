@@ -104,6 +104,17 @@ err_has " MiB of the program itself"
 [ "$sanitized" -gt 0 ] || [ "$(sed -n 's/.*; \([0-9]*\) MiB of memory at most.*/\1/p' "$tmp/err")" -le $(((least + 1048575) / 1048576)) ] ||
     fail "more memory than --ram"
 
+# ---- who waits for loading off a terminal is told how long that took
+model=$source_dir/models/hearth-novels-drelu-Q8_0.gguf
+run 1 run "$model" -p x -n 1 -c 64 --ram 64K
+ram=$(($(named) + 2 * 1024 * 1024))
+run 0 run "$model" -p x -n 1 -c 64 --ram $ram --throttle 4000,1
+grep -qE '^hearth: loading took [0-9]+\.[0-9] s$' "$tmp/err" || fail "nothing says how long loading took"
+run 0 run "$model" -p x -n 1 -c 64 --ram $ram --throttle 4000,1 --stats json
+tail -n 1 "$tmp/err" >"$tmp/stats"
+awk -v load="$(json "$tmp/stats" load_ms)" -v measure="$(json "$tmp/stats" measure_ms)" \
+    'BEGIN { exit !(load >= 1000 && measure + 0 == 0) }' || fail "load_ms, measure_ms"
+
 # ---- what makes no sense
 run 2 run "$tmp/pack.gguf" --ram 900M --throttle floppy
 err_has "is no kind of storage"

@@ -185,7 +185,7 @@ llama N[MK]? QN_N, N B, N M parameters, CPU, N threads?
 \| tgN \| N ± N \| N \| N % \|
 \| tgN xN \| N ± N \| N \| N % \|
 
-Memory roof: N B/s with N threads?\.
+Memory roof(: N|, measured beside each row: N to N) B/s with N threads?\.
 END
 fits
 play 0 "$hearth" bench "$model" -p 8 -n 0 -pg 8,4 -r 1 -t 1,2 -d 0,8 --roof 0

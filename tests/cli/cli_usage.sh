@@ -25,6 +25,13 @@ err_has "did you mean --n-predict?"
 run 2 run "$model" --qqqqqq
 err_has "unknown option --qqqqqq"
 err_lacks "did you mean"
+run 2 chat "$model" --system x
+err_has "did you mean one of --system-prompt (-sys), --system-prompt-file (-sysf)?"
+for command in run chat; do
+    run 2 $command "$model" --tools tools.json
+    err_has "--tools: hearth chat and run have no tools; hearth serve takes them in requests, in the field tools"
+done
+run 0 run "$model" -p a -n 1 -t 0
 run 2 run "$model" -npl 4
 err_has "-npl is an option of hearth bench, not of hearth run"
 run 2 run "$model" --top-p 3
@@ -115,6 +122,10 @@ for command in $commands; do
         grep -qF -- "\`$option" "$source_dir"/docs/{cli,chat,serve}.md || fail "docs/ does not have $option of hearth $command"
     done < <(sed -nE 's/^  (-[^ ]+ )?(--?[a-z-]+).*/\2/p' "$tmp/help")
 done
+run 0 run --help all
+tr -s ' \n' '  ' <"$tmp/out" | grep -qF "threads; -1 or 0: one per physical core" || fail "-t 0 is not told"
+run 0 run --help
+out_has "memory to use: 4G, 900M, 80%; the model may be larger"
 run 0 chat --help
 out_has "-n, --predict N "
 out_has "  -j SCHEMA "

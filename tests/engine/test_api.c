@@ -262,6 +262,7 @@ static void test_log(void **state)
     assert_int_equal(h.n, 1);
     assert_int_equal(h.level, HEARTH_LOG_WARNING);
     assert_non_null(strstr(h.last, "context"));
+    assert_non_null(strstr(h.last, " MiB)")); // what it takes
     hearth_log_set(listen, &other);
     s = open_session(m, &p);
     hearth_session_close(&s);
