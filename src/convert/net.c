@@ -14,6 +14,8 @@
 #define TOKENS    256
 #define TILE      32
 #define CODE_OF_1 128
+// No activation counts more: rare ones that are large would take each step for themselves.
+#define MOST_WEIGHT 100.0
 
 // ---- products: out[t][i] = row i of w . row t of x
 
@@ -75,12 +77,13 @@ static void relu(float *x, size_t n)
         x[i] = x[i] > 0.0f ? x[i] : 0.0f;
 }
 
-// Gradients of weighted cross-entropy with regard to the outputs, in their place. The logistic function is
-// what the kernel of SILU multiplies with.
+// Gradients of weighted cross-entropy with regard to the outputs, in their place: each neuron counts once as not
+// worth computing, and by its weight as worth it. The logistic function is what the kernel of SILU multiplies with.
 static void loss_task(void *arg, int task, int worker)
 {
     (void)worker;
-    const struct hearth_net *n = arg;
+    struct hearth_net *n = arg;
+    uint64_t found = 0, mass = 0;
     const size_t first = (size_t)task * n->f;
     float *restrict p = n->p + first, *restrict silu = n->pt + first; // not in use yet
     const uint8_t *restrict codes = n->codes + first;
@@ -89,15 +92,20 @@ static void loss_task(void *arg, int task, int worker)
     n->kernels->activate(silu, n->f, HEARTH_ACT_SILU);
     for (size_t j = 0; j < n->f; j++) {
         const float z = p[j], is = fabsf(z) > 1e-3f ? silu[j] / z : 0.5f + 0.25f * z;
-        p[j] = codes[j] ? n->weights[codes[j]] * (is - 1.0f) : is;
+        const uint64_t here = hearth_code_mass(codes[j]);
+        mass += here;
+        found += z >= 0.0f ? here : 0;
+        p[j] = is + n->weights[codes[j]] * (is - 1.0f);
     }
+    n->found += found;
+    n->mass += mass;
 }
 
-void hearth_net_weigh(struct hearth_net *n, uint8_t usual)
+void hearth_net_weigh(struct hearth_net *n, double price)
 {
     for (int i = 0; i < 256; i++) {
-        const int eighths = i - usual < -16 ? -16 : i - usual > 24 ? 24 : i - usual;
-        n->weights[i] = ldexpf(1.0f + (float)(eighths & 7) / 8.0f, eighths >> 3);
+        const double weight = (double)hearth_code_mass((uint8_t)i) / price;
+        n->weights[i] = (float)(weight < MOST_WEIGHT ? weight : MOST_WEIGHT);
     }
 }
 
@@ -153,13 +161,14 @@ void hearth_net_forward(struct hearth_net *n, const float *w1, const float *w2, 
     product(n, n->p, w2, n->f, n->h, n_rows, n->r);
 }
 
-void hearth_net_train(struct hearth_net *n, size_t n_rows, float rate)
+void hearth_net_train(struct hearth_net *n, const float *w1, const float *w2, size_t n_rows, float rate)
 {
-    hearth_net_forward(n, n->w1, n->w2, n_rows);
+    hearth_net_forward(n, w1, w2, n_rows);
+    n->found = n->mass = 0;
     hearth_pool_run(n->pool, loss_task, n, (int)n_rows);
     turn(n, n->pt, n->p, n_rows, n->f);
     turn(n, n->ht, n->h, n_rows, n->r);
-    turn(n, n->w2t, n->w2, n->f, n->r);
+    turn(n, n->w2t, w2, n->f, n->r); // the last use of w1 and w2
     product(n, n->g2, n->ht, n->r, n->pt, n->f, n_rows);
     product(n, n->dh, n->w2t, n->r, n->p, n_rows, n->f);
     for (size_t i = 0; i < n_rows * n->r; i++)
@@ -188,7 +197,7 @@ void hearth_net_reset(struct hearth_net *n, uint64_t seed)
 {
     const size_t s1 = n->r * n->e, s2 = n->f * n->r;
     fill_uniform(n->w1, s1, sqrtf(6.0f / (float)n->e), &seed);
-    // Together the inner units begin with a little above nothing.
+    // Together the inner units begin with about the bias.
     fill_uniform(n->w2, s2, sqrtf(3.0f / (float)n->r), &seed);
     for (size_t i = 0; i < s2; i++)
         n->w2[i] = 0.2f * n->w2[i] + 2.0f / (float)n->r;

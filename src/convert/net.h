@@ -11,9 +11,9 @@
 #include "base/threads.h"
 #include "kernels/kernels.h"
 
-// A neuron is likelier active than not when its output exceeds this. So an output of nothing says that it is
-// not, and outputs worth a look are above zero, which lets one threshold serve all layers (train.c).
-#define HEARTH_NET_BIAS 5.0f
+// A neuron is worth computing when its output exceeds this. So an output of nothing says that it is not, and
+// thresholds of use are above zero, which lets one serve all layers (train.c).
+#define HEARTH_NET_BIAS 1.0f
 
 // Sizes: E inputs, R inner units, F neurons, B rows of a batch.
 struct hearth_net {
@@ -32,7 +32,8 @@ struct hearth_net {
     uint8_t *codes;           // [B x F] what should come out (hearth_code())
     void **scratch;           // [workers]
     uint64_t step;
-    float weights[256]; // of an active neuron by its code; hearth_net_weigh()
+    float weights[256];           // of an active neuron by its code; hearth_net_weigh()
+    _Atomic uint64_t found, mass; // of the step before: magnitudes of neurons above the bias, and of all
 };
 
 // Lays out all buffers; run once to measure and once to assign.
@@ -44,11 +45,12 @@ void hearth_net_reset(struct hearth_net *n, uint64_t seed);
 // The first n_rows of x to p [n_rows x F], without the bias.
 void hearth_net_forward(struct hearth_net *n, const float *w1, const float *w2, size_t n_rows);
 
-// Active neurons of the magnitude `usual` count as much as inactive ones, others in proportion, within bounds.
-void hearth_net_weigh(struct hearth_net *n, uint8_t usual);
+// Computing a neuron costs as much as losing an activation of this magnitude, in units of hearth_code_mass().
+void hearth_net_weigh(struct hearth_net *n, double price);
 
-// One step of Adam with x and codes [n_rows]: neurons that are active count by their magnitude.
-void hearth_net_train(struct hearth_net *n, size_t n_rows, float rate);
+// One step of Adam with x and codes [n_rows]. Gradients are those at w1 and w2, which are the net's own weights or
+// what rounding makes of them; then they may lie where gradients will be.
+void hearth_net_train(struct hearth_net *n, const float *w1, const float *w2, size_t n_rows, float rate);
 
 // ---- magnitudes of activations, as bytes: eighths of powers of two
 

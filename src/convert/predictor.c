@@ -1,34 +1,40 @@
 // SPDX-License-Identifier: MIT
-// Fitting a predictor: see predictor.h. A rank is trained, rounded to each number format, and tried on samples that
-// it was not trained on: the threshold is the highest that finds enough of them. Then the next rank, while the
-// bytes for a token become fewer.
+// Fitting a predictor: see predictor.h. A rank is trained, at last as what rounding makes of it, and tried on samples
+// that it was not trained on: the threshold is the highest that finds enough of them. Then the next rank, while
+// the bytes for a token become fewer.
 #include "convert/predictor.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "quant/quant.h"
-
-#define RATE     2e-3
-#define WARMUP   50
-#define BINS     4096
-#define BIN_SIZE 256.0f // bins for 1 of an output
+#define RATE   3e-3
+#define WARMUP 50
+// The last part of the steps is trained as rounded.
+#define ROUNDED 0.1
+// The price of a neuron (net.h): of the usual magnitude, to begin with; how fast it follows what is found; from
+// which step, as what networks find before says nothing.
+#define FIRST_PRICE (1.0 / 16)
+#define PACE        1.4
+#define MOST_MISSED 0.02
+#define LEAST_PRICE 1e-3 // of the first one: where all is to be found, none is low enough
+#define SETTLED     100
+#define BINS        4096
+#define BIN_SIZE    256.0f // bins for 1 of an output
 // Of predictors that name all: outputs are far above the threshold.
 #define LOUD 1024.0f
 // A larger predictor has to save so much.
 #define GAIN 0.99
 
-const uint32_t hearth_predictor_types[HEARTH_PREDICTOR_TYPES] = {HEARTH_TYPE_Q8_0, HEARTH_TYPE_Q4_0};
-
-bool hearth_predictor_can(uint32_t type, size_t e)
+bool hearth_predictor_can(size_t e)
 {
-    return e % hearth_type_info(type)->block_elems == 0;
+    return e % hearth_type_info(HEARTH_PREDICTOR_TYPE)->block_elems == 0;
 }
 
-size_t hearth_predictor_bytes(uint32_t type, size_t e, size_t rank, size_t f)
+size_t hearth_predictor_bytes(size_t e, size_t rank, size_t f)
 {
-    return (size_t)(hearth_type_bytes(type, e) * rank + hearth_type_bytes(type, rank) * f);
+    return (size_t)(hearth_type_bytes(HEARTH_PREDICTOR_TYPE, e) * rank +
+                    hearth_type_bytes(HEARTH_PREDICTOR_TYPE, rank) * f);
 }
 
 struct fitting {
@@ -37,8 +43,8 @@ struct fitting {
     const struct hearth_predictor_params *params;
     float scale;            // of inputs, so that they are about 1
     uint32_t *order;        // [n_train]
-    float *w1, *w2;         // of the net, as they are after rounding
-    uint8_t *bytes;         // they in a number format
+    double first_price;     // of a neuron
+    uint8_t *bytes;         // weights in the number format
     uint64_t *mass, *count; // [workers][BINS] by output
     uint64_t all_mass, all_active;
     int rc; // of reading
@@ -81,6 +87,44 @@ static int load(struct fitting *f, const struct hearth_sample *samples, const ui
     return b.rc ? hearth_fail(f->err, HEARTH_E_IO, "cannot read samples from a scratch file") : HEARTH_OK;
 }
 
+// ---- rounding
+
+struct rounding {
+    float *from, *to; // rows of k; `to` may be NULL
+    uint8_t *bytes;   // the same in the number format
+    size_t k, stride;
+    float scale;
+};
+
+static void round_task(void *arg, int task, int worker)
+{
+    (void)worker;
+    const struct hearth_type_info *type = hearth_type_info(HEARTH_PREDICTOR_TYPE);
+    const struct rounding *j = arg;
+    float *from = j->from + (size_t)task * j->k;
+    if (!j->to) // the last time that it is needed
+        for (size_t i = 0; i < j->k; i++)
+            from[i] *= j->scale;
+    type->encode(from, j->bytes + (size_t)task * j->stride, j->k);
+    if (j->to)
+        type->decode(j->bytes + (size_t)task * j->stride, j->to + (size_t)task * j->k, j->k);
+}
+
+static void round_to(const struct fitting *f, float *from, float *to, void *bytes, size_t k, size_t n,
+                     float scale)
+{
+    struct rounding j = {from, to, bytes, k, (size_t)hearth_type_bytes(HEARTH_PREDICTOR_TYPE, k), scale};
+    hearth_pool_run(f->net->pool, round_task, &j, (int)n);
+}
+
+// What becomes of the net's weights lies where their gradients will be.
+static void round_net(const struct fitting *f)
+{
+    struct hearth_net *n = f->net;
+    round_to(f, n->w1, n->g1, f->bytes, n->e, n->r, 1);
+    round_to(f, n->w2, n->g2, f->bytes, n->r, n->f, 1);
+}
+
 // ---- training
 
 static uint64_t next_random(uint64_t *state)
@@ -103,29 +147,49 @@ static void shuffle(uint32_t *order, size_t n, uint64_t *state)
 
 static float rate_at(uint64_t step, uint64_t steps)
 {
-    const double up = step < WARMUP ? (double)(step + 1) / WARMUP : 1;
-    return (float)(RATE * up * (1 - 0.98 * (double)step / (double)steps));
+    const double up = step < WARMUP ? (double)(step + 1) / WARMUP : 1, x = (double)step / (double)steps;
+    return (float)(RATE * up * (1 - 0.99 * x * x * (3 - 2 * x)));
+}
+
+// Weighs magnitudes so that what is above the bias is as much as there is to find.
+static double price_after(const struct fitting *f, double price)
+{
+    const struct hearth_net *n = f->net;
+    const double recall = (double)f->params->recall, least = LEAST_PRICE * f->first_price;
+    const double surplus = n->mass ? (double)n->found / (double)n->mass - recall : 0;
+    const double step = surplus < -MOST_MISSED ? -MOST_MISSED : surplus > MOST_MISSED ? MOST_MISSED : surplus;
+    const double next = price * (1 + PACE * step);
+    return next > least ? next : least;
 }
 
 static int train(struct fitting *f)
 {
     struct hearth_net *net = f->net;
     const size_t n = f->samples->n_train, rows = net->b < n ? net->b : n;
+    const uint64_t steps = f->params->steps, rounded = steps - (uint64_t)((double)steps * ROUNDED);
     uint64_t state = f->params->seed;
+    double price = f->first_price;
     size_t at = n;
     int rc = HEARTH_OK;
     hearth_net_reset(net, next_random(&state));
     for (size_t i = 0; i < n; i++)
         f->order[i] = (uint32_t)i;
-    for (uint64_t step = 0; step < f->params->steps && !rc; step++) {
+    for (uint64_t step = 0; step < steps && !rc; step++) {
         if (at + rows > n) {
             shuffle(f->order, n, &state);
             at = 0;
         }
         rc = load(f, f->samples->train, f->order, at, rows);
         at += rows;
-        if (!rc)
-            hearth_net_train(net, rows, rate_at(step, f->params->steps));
+        if (!rc) {
+            const bool is_rounded = step >= rounded;
+            if (is_rounded)
+                round_net(f);
+            hearth_net_weigh(net, price);
+            hearth_net_train(net, is_rounded ? net->g1 : net->w1, is_rounded ? net->g2 : net->w2, rows,
+                             rate_at(step, steps));
+            price = step < SETTLED ? price : price_after(f, price);
+        }
         if (!rc && f->params->progress && !f->params->progress(f->params->progress_arg))
             rc = hearth_fail(f->err, HEARTH_E_INTERRUPTED, "stopped on request");
     }
@@ -161,7 +225,7 @@ static int count_outputs(struct fitting *f)
         rc = load(f, f->samples->held, NULL, at, rows);
         if (rc)
             return rc;
-        hearth_net_forward(f->net, f->w1, f->w2, rows);
+        hearth_net_forward(f->net, f->net->g1, f->net->g2, rows);
         hearth_pool_run(f->net->pool, count_task, f, (int)rows);
     }
     for (size_t w = 1; w < workers; w++)
@@ -188,96 +252,43 @@ static float find_threshold(const struct fitting *f, float *recall, float *chose
     return (float)(bin < BINS ? bin : BINS - 1) / BIN_SIZE;
 }
 
-struct rounding {
-    const struct hearth_type_info *type;
-    float *from, *to; // rows of k; `to` may be NULL
-    uint8_t *bytes;   // the same in the type
-    size_t k, stride;
-    float scale;
-};
-
-static void round_task(void *arg, int task, int worker)
+// The net's weights, scaled so that inputs are taken as they are and the threshold is 1. They are gone then.
+static void keep(struct fitting *f, struct hearth_predictor *out, float threshold)
 {
-    (void)worker;
-    const struct rounding *j = arg;
-    float *from = j->from + (size_t)task * j->k;
-    if (!j->to) // the last time that it is needed
-        for (size_t i = 0; i < j->k; i++)
-            from[i] *= j->scale;
-    j->type->encode(from, j->bytes + (size_t)task * j->stride, j->k);
-    if (j->to)
-        j->type->decode(j->bytes + (size_t)task * j->stride, j->to + (size_t)task * j->k, j->k);
+    struct hearth_net *n = f->net;
+    round_to(f, n->w1, NULL, out->fc1, n->e, n->r, f->scale);
+    round_to(f, n->w2, NULL, out->fc2, n->r, n->f, 1 / threshold);
 }
 
-static void round_to(const struct fitting *f, uint32_t type, float *from, float *to, void *bytes, size_t k,
-                     size_t n, float scale)
-{
-    struct rounding j = {
-        hearth_type_info(type), from, to, bytes, k, (size_t)hearth_type_bytes(type, k), scale};
-    hearth_pool_run(f->net->pool, round_task, &j, (int)n);
-}
-
-// Tries the net in a number format; where it is the best so far, it goes to *out. *better tells.
-static int try_type(struct fitting *f, uint32_t type, struct hearth_predictor *out, float *threshold,
-                    bool *better)
+// Trains a rank and tries it, rounded; where it is the best so far, which *better tells, it goes to *out.
+static int try_rank(struct fitting *f, size_t rank, struct hearth_predictor *out, bool *better)
 {
     struct hearth_net *n = f->net;
     const struct hearth_predictor_params *p = f->params;
-    const double size = (double)hearth_predictor_bytes(type, n->e, n->r, n->f);
     float recall, chosen;
     *better = false;
-    const bool smallest = n->r == p->ranks[0] && type == hearth_predictor_types[HEARTH_PREDICTOR_TYPES - 1];
-    if (size > p->most_bytes && !smallest && out->only == HEARTH_PREDICTOR_ANY)
-        return HEARTH_OK;
-    round_to(f, type, n->w1, f->w1, f->bytes, n->e, n->r, 1);
-    round_to(f, type, n->w2, f->w2, f->bytes, n->r, n->f, 1);
-    const int rc = count_outputs(f);
+    n->r = rank;
+    int rc = train(f);
+    if (!rc) {
+        round_net(f);
+        rc = count_outputs(f);
+    }
     if (rc)
         return rc;
-    *threshold = find_threshold(f, &recall, &chosen);
-    const double cost = size + (double)chosen * (double)n->f * p->neuron_bytes;
+    const float threshold = find_threshold(f, &recall, &chosen);
+    const double cost =
+        (double)hearth_predictor_bytes(n->e, rank, n->f) + (double)chosen * (double)n->f * p->neuron_bytes;
     const bool enough = recall >= p->recall, had = out->recall >= p->recall;
     *better = !out->rank || (enough && !had) ||
               (enough == had && (enough ? cost < GAIN * out->cost : recall > out->recall));
     if (!*better)
         return HEARTH_OK;
-    out->rank = n->r;
-    out->type = type;
+    out->rank = rank;
     out->recall = recall;
     out->chosen = chosen;
     out->cost = cost;
+    keep(f, out, threshold);
     return HEARTH_OK;
-}
-
-// The net's weights, scaled so that inputs are taken as they are and the threshold is 1. They are gone then.
-static void keep(struct fitting *f, struct hearth_predictor *out, float threshold)
-{
-    struct hearth_net *n = f->net;
-    round_to(f, out->type, n->w1, NULL, out->fc1, n->e, n->r, f->scale);
-    round_to(f, out->type, n->w2, NULL, out->fc2, n->r, n->f, 1 / threshold);
-}
-
-static int try_rank(struct fitting *f, size_t rank, struct hearth_predictor *out, bool *better)
-{
-    float threshold = 1, best = 1;
-    *better = false;
-    f->net->r = rank;
-    int rc = train(f);
-    // Rounded weights lie where gradients were.
-    f->w1 = f->net->g1;
-    f->w2 = f->net->g2;
-    for (int i = 0; i < HEARTH_PREDICTOR_TYPES && !rc; i++) {
-        bool is;
-        if (!hearth_predictor_can(hearth_predictor_types[i], f->net->e) ||
-            (out->only != HEARTH_PREDICTOR_ANY && out->only != hearth_predictor_types[i]))
-            continue;
-        rc = try_type(f, hearth_predictor_types[i], out, &threshold, &is);
-        best = is ? threshold : best;
-        *better |= is;
-    }
-    if (!rc && *better)
-        keep(f, out, best);
-    return rc;
 }
 
 // ---- all
@@ -300,7 +311,8 @@ static int look_at(struct fitting *f)
         n_codes += net->codes[i] > 0;
     }
     const double mean = squares / (double)(n * net->e);
-    hearth_net_weigh(net, (uint8_t)(n_codes ? codes / (double)n_codes : 128));
+    f->first_price =
+        FIRST_PRICE * (double)hearth_code_mass((uint8_t)(n_codes ? codes / (double)n_codes : 128));
     for (size_t at = 0; at < s->n_held && !rc; at += net->b) {
         const size_t rows = s->n_held - at < net->b ? s->n_held - at : net->b;
         rc = load(f, s->held, NULL, at, rows);
@@ -346,9 +358,9 @@ int hearth_predictor_fit(struct hearth_net *net, const struct hearth_samples *sa
 // Units come in pairs, of which one hears what the other one does not; every neuron hears all units.
 int hearth_predictor_name_all(struct hearth_predictor *out, size_t e, size_t f, struct hearth_error *err)
 {
-    const struct hearth_type_info *type = hearth_type_info(out->type);
-    const size_t fc1 = (size_t)hearth_type_bytes(out->type, e),
-                 fc2 = (size_t)hearth_type_bytes(out->type, out->rank);
+    const struct hearth_type_info *type = hearth_type_info(HEARTH_PREDICTOR_TYPE);
+    const size_t fc1 = (size_t)hearth_type_bytes(HEARTH_PREDICTOR_TYPE, e),
+                 fc2 = (size_t)hearth_type_bytes(HEARTH_PREDICTOR_TYPE, out->rank);
     float *row = hearth_calloc(e > out->rank ? e : out->rank, sizeof *row);
     if (!row)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory to make a predictor");

@@ -5,6 +5,7 @@
 
 #include "convert/net.h"
 #include "convert/row_store.h"
+#include "quant/quant.h"
 
 // A token that used the space: rows of the stores below.
 struct hearth_sample {
@@ -24,7 +25,6 @@ struct hearth_predictor_params {
     uint64_t steps; // of training
     uint64_t seed;
     double neuron_bytes; // of a neuron's weights
-    double most_bytes;   // of the predictor
     size_t ranks[8];     // that are tried, ascending, while they pay
     int n_ranks;
     // Called after each step; false stops. NULL.
@@ -32,26 +32,22 @@ struct hearth_predictor_params {
     void *progress_arg;
 };
 
-#define HEARTH_PREDICTOR_ANY UINT32_MAX
-
 // A predictor, or what is known of the best one so far. A neuron is computed where its output is at least 1.
 struct hearth_predictor {
-    uint32_t only; // the one number format that is tried; HEARTH_PREDICTOR_ANY: all
     size_t rank;
-    uint32_t type;        // enum hearth_type
-    void *fc1, *fc2;      // [rank x E], [F x rank] in it; in memory for the largest one
+    void *fc1, *fc2;      // [rank x E], [F x rank] in HEARTH_PREDICTOR_TYPE; in memory for the largest one
     float recall;         // of samples held out: share of the magnitudes found,
     float active, chosen; // share of neurons that are active, and that it names
     double cost;          // bytes that a token reads
 };
 
-// Number formats that are tried.
-#define HEARTH_PREDICTOR_TYPES 2
-extern const uint32_t hearth_predictor_types[HEARTH_PREDICTOR_TYPES];
+// The number format of predictors (enum hearth_type). Networks are trained for it, so that it costs next to nothing,
+// and twice the rank gives more than twice the bits.
+#define HEARTH_PREDICTOR_TYPE HEARTH_TYPE_Q4_0
 // Bytes of a predictor.
-size_t hearth_predictor_bytes(uint32_t type, size_t e, size_t rank, size_t f);
-// Whether rows of e numbers can have the type.
-bool hearth_predictor_can(uint32_t type, size_t e);
+size_t hearth_predictor_bytes(size_t e, size_t rank, size_t f);
+// Whether rows of e numbers can have the format.
+bool hearth_predictor_can(size_t e);
 
 // Tries the ranks with the net's memory, which is for the largest, and fills *out: with that which needs the
 // fewest bytes for a token, itself included, among those that find enough, or else with the one that finds
@@ -60,7 +56,7 @@ int hearth_predictor_fit(struct hearth_net *net, const struct hearth_samples *sa
                          const struct hearth_predictor_params *params, struct hearth_predictor *out,
                          struct hearth_error *err);
 
-// Fills *out, whose rank (even) and type are given, with a predictor that names all of f neurons, for a space of
+// Fills *out, whose rank (even) is given, with a predictor that names all of f neurons, for a space of
 // which nothing could be learned: whatever the e inputs, unless they are nothing, for which neurons without
 // biases give nothing. HEARTH_E_MEMORY.
 int hearth_predictor_name_all(struct hearth_predictor *out, size_t e, size_t f, struct hearth_error *err);

@@ -194,15 +194,14 @@ static bool on_step(void *arg)
 static int fit_space(struct hearth_trainer *t, int expert, const struct hearth_samples *s,
                      const size_t *ranks, int n_ranks)
 {
-    struct hearth_predictor_params params = {
-        .recall = t->params.recall,
-        .steps = (uint64_t)t->params.steps,
-        .seed = t->params.seed * 1000003 + (uint64_t)t->layer * 4099 + (uint64_t)expert,
-        .neuron_bytes = t->neuron_bytes,
-        .most_bytes = (double)t->params.share * t->neuron_bytes * (double)t->n_ff,
-        .n_ranks = n_ranks,
-        .progress = on_step,
-        .progress_arg = t};
+    struct hearth_predictor_params params = {.recall = t->params.recall,
+                                             .steps = (uint64_t)t->params.steps,
+                                             .seed = t->params.seed * 1000003 + (uint64_t)t->layer * 4099 +
+                                                     (uint64_t)expert,
+                                             .neuron_bytes = t->neuron_bytes,
+                                             .n_ranks = n_ranks,
+                                             .progress = on_step,
+                                             .progress_arg = t};
     memcpy(params.ranks, ranks, (size_t)n_ranks * sizeof *ranks);
     return hearth_predictor_fit(&t->net, s, &params, &t->fit, t->err);
 }
@@ -244,19 +243,19 @@ static void add_fit(struct hearth_trainer *t, int expert, struct hearth_train_la
 {
     const struct hearth_predictor *fit = &t->fit;
     const float n = (float)t->n_expert;
-    const size_t fc1 = (size_t)hearth_type_bytes(fit->type, t->n_embd) * fit->rank;
-    const size_t fc2 = (size_t)hearth_type_bytes(fit->type, fit->rank) * t->n_ff;
+    const size_t fc1 = (size_t)hearth_type_bytes(HEARTH_PREDICTOR_TYPE, t->n_embd) * fit->rank;
+    const size_t fc2 = (size_t)hearth_type_bytes(HEARTH_PREDICTOR_TYPE, fit->rank) * t->n_ff;
     memcpy(t->fc1 + (size_t)expert * fc1, fit->fc1, fc1);
     memcpy(t->fc2 + (size_t)expert * fc2, fit->fc2, fc2);
     layer->rank = (uint32_t)fit->rank;
-    layer->type = fit->type;
+    layer->type = HEARTH_PREDICTOR_TYPE;
     layer->recall += fit->recall / n;
     layer->active += fit->active / n;
     layer->chosen += fit->chosen / n;
     layer->bytes = (float)((double)(fc1 + fc2) / (t->neuron_bytes * (double)t->n_ff));
 }
 
-// All experts of a layer have one rank and number format, which the expert with most samples chooses.
+// All experts of a layer have one rank, which the expert with most samples chooses.
 static int fit_layer(struct hearth_trainer *t, struct hearth_train_layer *layer)
 {
     int first = 0;
@@ -268,7 +267,6 @@ static int fit_layer(struct hearth_trainer *t, struct hearth_train_layer *layer)
     if (rc)
         return rc;
     const size_t rank = t->fit.rank;
-    t->fit.only = t->fit.type;
     add_fit(t, first, layer);
     for (int e = 0; e < (int)t->n_expert && !rc; e++) {
         if (e == first)
@@ -277,7 +275,6 @@ static int fit_layer(struct hearth_trainer *t, struct hearth_train_layer *layer)
         if (!rc)
             add_fit(t, e, layer);
     }
-    t->fit.only = HEARTH_PREDICTOR_ANY;
     layer->active *= (float)t->n_expert / (float)(t->n_expert - layer->untrained);
     return rc;
 }
@@ -359,7 +356,7 @@ static int check_request(const struct hearth_trainer *t)
                                  m->info.path);
     if (!(p->recall > 0 && p->recall <= 1) || !(p->share > 0 && p->share <= 1))
         return hearth_fail(t->err, HEARTH_E_INVALID, "recall and share of bytes are above 0 and at most 1");
-    if (!hearth_predictor_can(HEARTH_TYPE_Q8_0, t->n_embd))
+    if (!hearth_predictor_can(t->n_embd))
         return hearth_fail(
             t->err, HEARTH_E_UNSUPPORTED,
             "%s: predictors of models whose width (%zu) is no multiple of 32 are not supported", m->info.path,
@@ -396,13 +393,12 @@ static int list_windows(struct hearth_trainer *t, size_t n_tokens)
     return HEARTH_OK;
 }
 
-// Ranks to try: each twice the one before, as far as the smallest number format has room.
+// Ranks to try: each twice the one before, as far as there is room.
 static void list_ranks(struct hearth_trainer *t)
 {
-    const uint32_t type = hearth_predictor_types[HEARTH_PREDICTOR_TYPES - 1];
     const double most = (double)t->params.share * t->neuron_bytes * (double)t->n_ff;
     size_t largest = LEAST_RANK;
-    while ((double)hearth_predictor_bytes(type, t->n_embd, largest + LEAST_RANK, t->n_ff) <= most)
+    while ((double)hearth_predictor_bytes(t->n_embd, largest + LEAST_RANK, t->n_ff) <= most)
         largest += LEAST_RANK;
     size_t rank = largest / 8 / LEAST_RANK * LEAST_RANK;
     t->n_ranks = 0;
@@ -453,7 +449,7 @@ static int open_net(struct hearth_trainer *t)
 static size_t most_bytes(const struct hearth_trainer *t)
 {
     const size_t wide = t->n_embd > t->n_ff ? t->n_embd : t->n_ff;
-    return 2 * wide * t->net.r; // 8.5 bits at most
+    return wide * t->net.r; // 4.5 bits
 }
 
 static int take_memory(struct hearth_trainer *t)
@@ -534,7 +530,6 @@ int hearth_train_predictors(const struct hearth_model *model, const hearth_token
                                   .state_bytes = model->load.ram ? 0 : STATE_BYTES,
                                   .progress = on_walk,
                                   .progress_arg = &t};
-    t.fit.only = HEARTH_PREDICTOR_ANY;
     t.neuron_bytes = bytes_of_neuron(&t);
     int rc = check_request(&t);
     if (!rc)

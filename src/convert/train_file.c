@@ -14,7 +14,7 @@
 #define PATH_BYTES 4096
 #define COPY_BYTES ((size_t)4 << 20)
 #define MIB        (1024.0 * 1024)
-#define VERSION    2 // of layers' files
+#define VERSION    3 // of layers' files
 
 // ---- what the result depends on
 
@@ -101,10 +101,7 @@ static bool is_possible(const struct hearth_trainer *t, uint64_t rank, uint32_t 
     bool is = false;
     for (int i = 0; i < t->n_ranks; i++)
         is |= t->ranks[i] == rank;
-    bool known = false;
-    for (int i = 0; i < HEARTH_PREDICTOR_TYPES; i++)
-        known |= hearth_predictor_types[i] == type;
-    return is && known;
+    return is && type == HEARTH_PREDICTOR_TYPE;
 }
 
 static bool has_file(const struct hearth_trainer *t, int layer)
@@ -116,8 +113,7 @@ static bool has_file(const struct hearth_trainer *t, int layer)
 // Of a layer's predictors, at most.
 static double most_of_layer(const struct hearth_trainer *t)
 {
-    const uint32_t smallest = hearth_predictor_types[HEARTH_PREDICTOR_TYPES - 1];
-    const double least = (double)hearth_predictor_bytes(smallest, t->n_embd, t->net.r, t->n_ff);
+    const double least = (double)hearth_predictor_bytes(t->n_embd, t->net.r, t->n_ff);
     const double allowed = (double)t->params.share * t->neuron_bytes * (double)t->n_ff;
     return (double)t->n_expert * (allowed > least ? allowed : least);
 }
