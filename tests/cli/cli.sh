@@ -31,6 +31,12 @@ skip() {
     exit 77
 }
 
+# Skips the rest where the program was made without a server.
+need_server() {
+    "$hearth" serve "$tmp/missing.gguf" 2>&1 | grep -qF "this build has no server" && skip "there is no server"
+    return 0
+}
+
 # run STATUS ARGUMENT...: runs hearth with stdout in $tmp/out and stderr in $tmp/err, and wants that exit status.
 run() {
     local wanted=$1 status=0
