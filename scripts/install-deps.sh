@@ -6,6 +6,7 @@
 #   scripts/install-deps.sh        compiler, CMake, libraries
 #   scripts/install-deps.sh check  the same, and the tools of scripts/check-*.sh and .ci/run
 #   scripts/install-deps.sh devices  the first, and PoCL, which makes an OpenCL device of the CPU, for tests of devices
+#   scripts/install-deps.sh arm    the first, and a compiler and an emulator of 64-bit ARM, for make test-cross and test-arm
 set -eu
 
 missing=()
@@ -47,6 +48,11 @@ if [ "${1:-}" = check ]; then
 fi
 if [ "${1:-}" = devices ]; then
     compgen -G "/etc/OpenCL/vendors/*.icd" >/dev/null || missing+=(pocl-opencl-icd)
+fi
+if [ "${1:-}" = arm ]; then
+    need_tool gcc-aarch64-linux-gnu aarch64-linux-gnu-gcc
+    [ -e /usr/aarch64-linux-gnu/include/stdio.h ] || missing+=(libc6-dev-arm64-cross)
+    need_tool qemu-user qemu-aarch64 qemu-aarch64-static
 fi
 [ ${#missing[@]} -eq 0 ] && exit 0
 
