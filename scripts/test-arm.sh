@@ -6,15 +6,15 @@
 #   scripts/test-arm.sh [FOLDER]
 #
 # FOLDER: of the build, build-arm if none is given. CPUS: which processors (names of qemu), "cortex-a53 cortex-a76 max" if
-# not given. CTEST: which tests, options of ctest. QUICK=1: the kernels in one round, and on the last processor the golden
-# models' logits. JOBS: how many at once, 2 if not given.
+# not given. CTEST: which tests, options of ctest; "-L ^arm$" if not given. QUICK=1: the kernels in one round, and on the
+# last processor the golden models' logits. JOBS: how many at once, 2 if not given.
 set -eu
 
 here=$(cd "$(dirname "$0")/.." && pwd)
 folder=${1:-$here/build-arm}
 jobs=${JOBS:-2}
 read -r -a cpus <<<"${CPUS:-cortex-a53 cortex-a76 max}"
-read -r -a options <<<"${CTEST:-}"
+read -r -a options <<<"${CTEST:--L ^arm$}"
 qemu=$(command -v qemu-aarch64 || command -v qemu-aarch64-static) || {
     echo "test-arm: qemu-aarch64 is not installed: scripts/install-deps.sh arm" >&2
     exit 1
