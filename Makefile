@@ -6,7 +6,8 @@
 #                   (DEMO_MODEL=FILE DEMO_PROMPT=TEXT DEMO_TOKENS=N)
 #   make test       install what is needed, build, run all tests
 #   make test-cross  the kernels on 64-bit ARM, compiled and emulated here (cmake/aarch64.cmake says what it needs)
-#   make test-arm   the library's tests on 64-bit ARM, the same way; fetches Debian's ARM libraries into build-arm
+#   make test-arm   all tests on 64-bit ARM, the same way; fetches Debian's ARM libraries into build-arm
+#                   (CPUS=cortex-a76: on one processor of three; CTEST="-R NAME": some tests; QUICK=1: what .ci/run runs)
 #   make cross TARGET=x86_64-windows  the program for another system, in build-cross (docs/ports.md)
 #   make dist       archives of the program for all systems, with their sums, in build-cross/dist
 #   make test-port TARGET=aarch64-linux-musl  that program in an emulator: the same texts as the one for this machine?
@@ -96,13 +97,8 @@ test-cross:
 	$(CMAKE) --build $(BUILD)-aarch64 --parallel $(JOBS)
 	cd $(BUILD)-aarch64 && ctest --output-on-failure --parallel $(JOBS)
 
-# CTEST="-R NAME" picks others than those in C.
 test-arm:
-	scripts/arm-libraries.sh $(BUILD)-arm/libraries
-	$(CMAKE) -S . -B $(BUILD)-arm $(GENERATOR) -DCMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake \
-	    -DHEARTH_ARM_ROOT=$(abspath $(BUILD)-arm/libraries)
-	$(CMAKE) --build $(BUILD)-arm --parallel $(JOBS)
-	cd $(BUILD)-arm && ctest --output-on-failure --parallel $(JOBS) $(or $(CTEST),-LE cli)
+	@JOBS=$(JOBS) CPUS='$(CPUS)' CTEST='$(CTEST)' QUICK=$(QUICK) scripts/test-arm.sh $(BUILD)-arm
 
 cross:
 	JOBS=$(JOBS) scripts/cross.sh $(or $(TARGET),x86_64-linux-musl) $(BUILD)-cross

@@ -134,6 +134,7 @@ aarch64-linux-musl) emulator=qemu-aarch64 ;;
 esac
 [ -z "$emulator" ] || ! command -v $emulator >/dev/null 2>&1 ||
     echo "set(CMAKE_CROSSCOMPILING_EMULATOR $(command -v $emulator))" >>"$root/toolchain.cmake"
+[ "$emulator" != qemu-aarch64 ] || echo "set(HEARTH_EMULATED ON)" >>"$root/toolchain.cmake" # fewer rounds
 export PKG_CONFIG_LIBDIR=$root/libraries/lib/pkgconfig PKG_CONFIG_PATH=
 
 # ---- sources

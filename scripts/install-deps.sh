@@ -7,6 +7,7 @@
 #   scripts/install-deps.sh check  the same, and the tools of scripts/check-*.sh and .ci/run
 #   scripts/install-deps.sh devices  the first, and PoCL, which makes an OpenCL device of the CPU, for tests of devices,
 #                                    and what finds OpenCL's drivers, which PoCL's package alone does not bring along
+#   scripts/install-deps.sh arm    the first, and a compiler and an emulator of 64-bit ARM, for make test-cross and test-arm
 set -eu
 
 missing=()
@@ -49,6 +50,11 @@ fi
 if [ "${1:-}" = devices ]; then
     compgen -G "/etc/OpenCL/vendors/*.icd" >/dev/null || missing+=(pocl-opencl-icd)
     PATH=$PATH:/sbin:/usr/sbin ldconfig -p 2>/dev/null | grep -q 'libOpenCL\.so\.1 ' || missing+=(ocl-icd-libopencl1)
+fi
+if [ "${1:-}" = arm ]; then
+    need_tool gcc-aarch64-linux-gnu aarch64-linux-gnu-gcc
+    [ -e /usr/aarch64-linux-gnu/include/stdio.h ] || missing+=(libc6-dev-arm64-cross)
+    need_tool qemu-user qemu-aarch64 qemu-aarch64-static
 fi
 [ ${#missing[@]} -eq 0 ] && exit 0
 

@@ -14,9 +14,12 @@ export XDG_CACHE_HOME=$tmp/cache
 for name in ${!HEARTH_@}; do
     [ "$name" = HEARTH_TEST_DATA ] || unset "$name"
 done
-# 1: with sanitizers, where a process holds memory that no plan knows of.
+# 1: with sanitizers or in an emulator, where a process holds memory that no plan knows of, and everything takes its time.
 sanitized=$(grep -c "^HEARTH_SANITIZE:.*=." "$(dirname "$hearth")/CMakeCache.txt" 2>/dev/null)
 sanitized=${sanitized:-0}
+case $hearth in
+*/tests/emulated/*) sanitized=1 ;;
+esac
 
 fail() {
     echo "FAILED: $*" >&2
@@ -29,6 +32,12 @@ fail() {
 skip() {
     echo "skipped: $*"
     exit 77
+}
+
+# Skips the rest where the program was made without a server.
+need_server() {
+    "$hearth" serve "$tmp/missing.gguf" 2>&1 | grep -qF "this build has no server" && skip "there is no server"
+    return 0
 }
 
 # run STATUS ARGUMENT...: runs hearth with stdout in $tmp/out and stderr in $tmp/err, and wants that exit status.

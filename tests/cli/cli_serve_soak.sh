@@ -5,5 +5,5 @@
 # shellcheck source=tests/cli/cli.sh
 . "$(dirname "$0")/cli.sh"
 node -e 'process.exit(Number.parseInt(process.versions.node) < 16 ? 1 : 0)' 2>/dev/null || skip "Node 16 is not there"
-"$hearth" serve --help >/dev/null 2>&1 || skip "there is no server"
+need_server
 node "$(dirname "$0")/check_serve_soak.mjs" "$hearth" "$source_dir/models/hearth-novels-drelu-Q8_0.gguf" 1 1

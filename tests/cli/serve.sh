@@ -2,6 +2,7 @@
 # shellcheck shell=bash disable=SC2154
 # Shared by the tests of hearth serve: source it after cli.sh. Servers that were started end with the test.
 command -v curl >/dev/null || skip "curl is not there"
+need_server
 export no_proxy='*' NO_PROXY='*' CURL_HOME=$tmp # servers here are asked directly, whatever is usual for others
 servers=()
 trap 'for pid in "${servers[@]}"; do kill -KILL "$pid" 2>/dev/null; done; rm -rf "$tmp"' EXIT

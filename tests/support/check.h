@@ -20,14 +20,14 @@
 #include "hearth.h"
 
 // A build in which everything takes ten times as long, and in which time means nothing: random tests make do
-// with fewer rounds there.
+// with fewer rounds there. Programs that run in an emulator are such a build, too.
 #if defined(__has_feature)
 #define CHECK_HAS_FEATURE(x) __has_feature(x)
 #else
 #define CHECK_HAS_FEATURE(x) 0
 #endif
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || CHECK_HAS_FEATURE(address_sanitizer) || \
-    CHECK_HAS_FEATURE(thread_sanitizer)
+    CHECK_HAS_FEATURE(thread_sanitizer) || defined(HEARTH_EMULATED)
 #define SANITIZED 1
 #else
 #define SANITIZED 0
