@@ -440,9 +440,10 @@ static void warn_of_context(const struct hearth_session *s)
     const double mib = (double)s->kv.region.size / (1 << 20);
     if (s->n_ctx > s->model->hp.n_ctx_train)
         hearth_log(HEARTH_LOG_WARNING,
-                   "the model was trained for %d tokens of context; beyond that its text degrades (the KV "
-                   "cache, when it is full, takes %.2f %s)",
-                   s->model->hp.n_ctx_train, mib < 1024 ? mib : mib / 1024, mib < 1024 ? "MiB" : "GiB");
+                   "the model was trained for %d tokens of context; beyond that its text degrades (KV cache: "
+                   "%.*f %s)",
+                   s->model->hp.n_ctx_train, mib < 100 ? 1 : 0, mib < 10240 ? mib : mib / 1024,
+                   mib < 10240 ? "MiB" : "GiB");
 }
 
 static void warn_of_adapters(const struct hearth_session *s)

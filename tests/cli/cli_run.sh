@@ -178,7 +178,7 @@ tail -n 1 "$tmp/err" >"$tmp/stats"
 run 1 run "$model" -p "$(printf '%0.s'"$prompt " {1..9})" -c 400 --kv-size 64
 err_has "use a larger kv_tokens (option --kv-size)"
 run 1 run "$model" -p x -n 1 --ram 1K
-err_has "error: --ram must be at least "
+err_has "or --ram min: --ram must be at least "
 err_has ", not 1.00 KiB: "
 out_is_empty
 

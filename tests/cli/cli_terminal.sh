@@ -131,7 +131,7 @@ done
 # Text that is not seen: progress while it is generated.
 # shellcheck disable=SC2016 # the inner shell expands them
 # shellcheck disable=SC2317 # shows calls it
-to_file() { plays 0 -w 120 -s "tok/s" bash -c '"$@" >"$0"' "$tmp/file" "$hearth" run "$model" -p "It was" -n "$lasting" --ignore-eos \
+to_file() { plays 0 -w 120 -s "s left" bash -c '"$@" >"$0"' "$tmp/file" "$hearth" run "$model" -p "It was" -n "$lasting" --ignore-eos \
     -c 32768 -t 1 -s 1; }
 shows to_file
 grep -q '^hearth: generating N of N tokens' "$tmp/out" || fail "no progress while text goes to a file"
