@@ -35,8 +35,10 @@ static void test_gemma4(void **state)
                                         HEARTH_SOURCE_DIR "/tests/golden/models/gemma4-moe.Q4_0.gguf"};
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
         check_model(paths[i], HEARTH_SPARSITY_OFF);
-    const struct way way = {
-        .ram = (uint64_t)1 << 30, .n_threads = 1, .sparsity = HEARTH_SPARSITY_OFF, .tests = {.always = true}};
+    const struct way way = {.ram = (uint64_t)1 << 30,
+                            .n_threads = 1,
+                            .sparsity = HEARTH_SPARSITY_OFF,
+                            .tests = {.always = true, .weights_only = true}};
     struct opened o = open_way(paths[0], &way);
     const struct hearth_weights *w = &o.session->sources->weights;
     assert_true(hearth_has(&w->token_layers) && !w->token_layers.data);
