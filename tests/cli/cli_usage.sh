@@ -115,6 +115,8 @@ for command in $commands; do
         grep -qF -- "\`$option" "$source_dir"/docs/{cli,chat,serve}.md || fail "docs/ does not have $option of hearth $command"
     done < <(sed -nE 's/^  (-[^ ]+ )?(--?[a-z-]+).*/\2/p' "$tmp/help")
 done
+run 0 run --help
+out_has "  --pack WHEN "
 run 0 chat --help
 out_has "-n, --predict N "
 out_has "  -j SCHEMA "
