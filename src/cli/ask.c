@@ -11,6 +11,8 @@
 #include "cli/common.h"
 #include "cli/wrap.h"
 
+#define QUESTION 2000 // with a path
+
 bool hearth_can_ask(void)
 {
     return hearth_console_is_terminal(0) && hearth_console_is_terminal(1) && hearth_console_is_terminal(2) &&
@@ -34,7 +36,7 @@ static bool read_line(char *out, size_t size)
 
 static void print_question(const char *again, const char *question)
 {
-    char whole[700];
+    char whole[QUESTION + 100];
     snprintf(whole, sizeof whole, "hearth: %s%s [Y/n] ", again, question);
     char *lines = hearth_wrap(whole, (size_t)hearth_terminal_width(stderr), 2, 0);
     fputs(lines ? lines : whole, stderr);
@@ -44,7 +46,7 @@ static void print_question(const char *again, const char *question)
 
 enum hearth_answer hearth_ask(const char *fmt, ...)
 {
-    char question[600], line[16];
+    char question[QUESTION], line[16];
     va_list args;
     va_start(args, fmt);
     vsnprintf(question, sizeof question, fmt, args);

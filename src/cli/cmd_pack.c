@@ -7,6 +7,21 @@
 #include "cli/common.h"
 #include "cli/next.h"
 
+// Whether the pack's text is the model's: docs/formats.md, "Packs", Results.
+static void say_logits(const struct hearth_pack_result *r, const struct hearth_options *o)
+{
+    if (r->n_requantised)
+        hearth_cli_info("ffn_down was transposed and requantised to %s in %" PRIu32
+                        " layers: logits differ a little from the model's",
+                        hearth_type_info(r->down)->name, r->n_requantised);
+    else if (r->n_transposed || r->ordered)
+        hearth_cli_info(
+            "no number was rounded, but sums have another order: logits differ from the model's by "
+            "roundings");
+    else if (!o->gates_apart)
+        hearth_cli_info("logits are the model's, to the last bit");
+}
+
 int hearth_cmd_pack(const struct hearth_options *o)
 {
     if (hearth_path_same(o->model, o->out) || (o->profile && hearth_path_same(o->profile, o->out)))
@@ -33,10 +48,11 @@ int hearth_cmd_pack(const struct hearth_options *o)
     hearth_cli_info("%s -> %s: %" PRIu64 " neurons in %" PRIu64 " spaces, %s", before, after,
                     result.n_neurons, result.n_spaces,
                     result.ordered ? "by how often they are active" : "in the model's own order");
-    if (result.n_requantised)
-        hearth_cli_info("ffn_down was transposed and requantised to %s in %" PRIu32
-                        " layers: logits differ a little from the model's",
-                        hearth_type_info(result.down)->name, result.n_requantised);
+    say_logits(&result, o);
+    if (result.no_shares)
+        hearth_cli_info("without a profile that knows how large activations are, this pack takes "
+                        "--sparsity-threshold as a number only, not as a share such as 40%% (hearth profile "
+                        "--sparsity-threshold makes one)");
     hearth_next_of_pack(o->out);
     return HEARTH_EXIT_OK;
 }

@@ -67,9 +67,11 @@ static int train(const struct hearth_options *o, const struct hearth_model *mode
         return hearth_cli_fail(&err);
     if (named.n && named.sum > HEARTH_NEARLY_ALL * named.n)
         hearth_cli_warn(
-            "the predictors name %.0f %% of the neurons for a token, so reading neuron by neuron gains "
-            "little or nothing: more text, more --steps or a smaller --recall may help",
+            "the predictors name %.0f %% of the neurons for a token, so a pack gains nothing and may be slower than "
+            "the model itself where it is read from the file: more text, more --steps or a smaller --recall may "
+            "help",
             100 * named.sum / named.n);
+    hearth_next_measure(o);
     hearth_next_of_training(o);
     return HEARTH_EXIT_OK;
 }

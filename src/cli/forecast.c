@@ -62,17 +62,17 @@ static bool look(struct hearth_prospect *out, const struct hearth_model *model,
     const int rc = hearth_outlook_at(outlook, ram, out, NULL);
     hearth_outlook_close(&outlook);
     hearth_memory_trim(); // the budget is the session's
-    return !rc && out->kind == HEARTH_FIT_STREAMS;
+    return !rc && out->kind != HEARTH_FIT_NOT;
 }
 
-bool hearth_cli_forecast(struct hearth_prospect *out, const struct hearth_options *o,
-                         const struct hearth_model *model, const struct hearth_session_params *params,
-                         uint64_t ram, size_t n_prompt)
+bool hearth_cli_prospect(struct hearth_prospect *out, const struct hearth_options *o,
+                         const struct hearth_model *model, const char *path,
+                         const struct hearth_session_params *params, uint64_t ram, size_t n_prompt)
 {
     struct hearth_probe probe;
     const enum hearth_measuring when =
         ram >= MEASURE_FROM && !o->quiet ? HEARTH_MEASURE_TO_KEEP : HEARTH_MEASURE_NEVER;
-    if (hearth_cli_machine(&probe, o, path_of(model), when))
+    if (hearth_cli_machine(&probe, o, path, when))
         return false;
     throttle(&probe, o->throttle);
     struct hearth_session_params session = *params;
@@ -85,9 +85,17 @@ bool hearth_cli_forecast(struct hearth_prospect *out, const struct hearth_option
         .keep_ubatch = true,
         .keep_look_ahead = true,
         .look_ahead = o->overlap == HEARTH_OVERLAP_ALL};
-    if (!look(out, model, &p, ram))
-        return false;
+    return look(out, model, &p, ram);
+}
+
+bool hearth_cli_forecast(struct hearth_prospect *out, const struct hearth_options *o,
+                         const struct hearth_model *model, const struct hearth_session_params *params,
+                         uint64_t ram, size_t n_prompt)
+{
     char bytes[32];
+    if (!hearth_cli_prospect(out, o, model, path_of(model), params, ram, n_prompt) ||
+        out->kind != HEARTH_FIT_STREAMS)
+        return false;
     hearth_cli_format_bytes(bytes, sizeof bytes, (uint64_t)out->forecast.read_bytes);
     hearth_cli_info("forecast: %.2f tok/s, %s read for a token", out->forecast.tokens_per_second, bytes);
     return true;

@@ -12,6 +12,11 @@
 bool hearth_cli_forecast(struct hearth_prospect *out, const struct hearth_options *o,
                          const struct hearth_model *model, const struct hearth_session_params *params,
                          uint64_t ram, size_t n_prompt);
+// The same without a line, also where nothing streams, and with the storage behind `path`, which may be another
+// than the model's. False also where the budget is too small.
+bool hearth_cli_prospect(struct hearth_prospect *out, const struct hearth_options *o,
+                         const struct hearth_model *model, const char *path,
+                         const struct hearth_session_params *params, uint64_t ram, size_t n_prompt);
 
 // After the run: where it was more than twice as fast as forecast, though it read as much as that says, what
 // is known of this machine is wrong, as it was busy when it was measured. It is forgotten then, and a line

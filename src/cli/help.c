@@ -33,6 +33,7 @@ static const struct page pages[] = {
       {"-s", "the same seed makes the same text (default: random)"},
       {"-np", "N texts at once, of which the best is named"},
       {"--ram", "memory to use: 4G, 900M, 80%; the model may be larger"},
+      {"--pack", "auto: make a pack where that is faster (ask)"},
       {"-t", "threads (default: one per core)"},
       {"-q", "no statistics, only warnings and errors"}}},
     {HEARTH_CMD_CHAT,

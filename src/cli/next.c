@@ -9,6 +9,7 @@
 #include "base/os.h"
 #include "cli/common.h"
 #include "gguf/gguf.h"
+#include "model/fingerprint.h"
 
 #define PATH      4096
 #define USUAL_CTX 512 // of -c in profile and train-predictors
@@ -113,16 +114,60 @@ void hearth_next_of_profile(const struct hearth_options *o, bool has_predictors,
                         same_options(options, o));
 }
 
+void hearth_next_measure(const struct hearth_options *o)
+{
+    const struct hearth_magnitude *m = &o->sparsity_threshold;
+    char model[PATH], trained[PATH];
+    hearth_cli_info(
+        "this is lossy%s: predictors leave out some of what each layer's neurons give. To measure what "
+        "that costs, with a text that they have not seen, compare: hearth perplexity %s -f HELDOUT "
+        "--phase step, and hearth perplexity %s -f HELDOUT --phase step",
+        m->least > 0 || m->share > 0 ? " twice, as the threshold leaves out neurons, too" : "",
+        quote(model, o->model), quote(trained, o->out));
+}
+
+// Whether it is a profile of the model, in whichever number format.
+static bool is_profile_of(const char *path, const char *model)
+{
+    struct hearth_gguf *profile = NULL, *g = NULL;
+    struct hearth_error err = {0};
+    uint32_t norms = 0, wanted = 0;
+    const bool is = hearth_path_readable(path) && !hearth_gguf_open(&profile, path, &err) &&
+                    !hearth_gguf_u32(profile, "hearth.profile.source.norms_crc32c", true, &wanted, &err) &&
+                    !hearth_gguf_open(&g, model, &err) && !hearth_norms_fingerprint(g, &norms, &err) &&
+                    norms == wanted;
+    hearth_gguf_close(&profile);
+    hearth_gguf_close(&g);
+    return is;
+}
+
+// A profile of o->model: in the folder of o->out or beside the model by the usual name, or the first of the
+// folder by any.
+static bool find_profile(char out[PATH], const struct hearth_options *o)
+{
+    char folder[PATH], name[256];
+    if (is_profile_of(beside_other(out, o->model, ".profile", o->out), o->model) ||
+        is_profile_of(beside(out, o->model, ".profile"), o->model))
+        return true;
+    const char *end = strrchr(o->out, '/');
+    const int n = end ? (int)(end + 1 - o->out) : 0;
+    snprintf(folder, sizeof folder, "%.*s", n ? n : 1, n ? o->out : ".");
+    if (!hearth_folder_find(folder, ".profile", name, sizeof name))
+        return false;
+    snprintf(out, PATH, "%.*s%s", n, o->out, name);
+    return is_profile_of(out, o->model);
+}
+
 void hearth_next_of_training(const struct hearth_options *o)
 {
-    char trained[PATH], profile[PATH], text[PATH], path[PATH], out[PATH], options[OPTIONS];
+    char trained[PATH], profile[PATH], text[PATH], path[PATH], out[PATH], pack[PATH], options[OPTIONS];
     quote(trained, o->out);
-    beside(path, o->model, ".profile");
-    quote(profile, path);
-    if (hearth_path_readable(path))
+    if (find_profile(path, o))
         hearth_cli_next("hearth pack %s %s --profile %s", trained,
-                        quote(out, beside(path, o->model, ".hearth.gguf")), profile);
+                        quote(out, beside_other(pack, o->model, ".hearth.gguf", o->out)),
+                        quote(profile, path));
     else
-        hearth_cli_next("hearth profile %s -f %s -o %s%s", trained, text_of(text, o), profile,
+        hearth_cli_next("hearth profile %s -f %s -o %s%s", trained, text_of(text, o),
+                        quote(profile, beside_other(path, o->model, ".profile", o->out)),
                         same_options(options, o));
 }

@@ -396,11 +396,16 @@ const struct hearth_option hearth_option_table[] = {
      "read ahead; compute: compute; none: wait (experts are computed all the same). No result depends on it",
      AT(overlap)},
     {"--pack", NULL, HEARTH_OPTION_ENUM, "WHEN", "ask", "auto|ask|never", NO_RANGE, EVALUATE, "Resources",
-     "use a pack of the model where the model would be read from the file and a pack would need fewer reads; the text "
-     "is the same. A pack that is not there yet is written to a cache folder, once. auto: without a question; ask: "
+     "use a pack of the model where the model would be read from the file and a pack would need fewer reads. Only packs "
+     "that give the same logits are, so the text is the same (hearth pack also makes others, and says so). A pack that "
+     "is not there yet is written to a cache folder, once. auto: without a question; ask: "
      "after one, and only on a terminal; never: use the model itself",
      AT(pack)},
-    {"--pack-dir", NULL, HEARTH_OPTION_STRING, "DIR", NULL, NULL, NO_RANGE, EVALUATE, "Resources",
+    {"--pack", NULL, HEARTH_OPTION_ENUM, "WHEN", "ask", "auto|ask|never", NO_RANGE, PLAN, "Resources",
+     "plan for the pack of the model that hearth run would use. ask: one that is in the cache folder; auto: also one "
+     "that is not there yet, without writing it; never: plan for the model itself",
+     AT(pack)},
+    {"--pack-dir", NULL, HEARTH_OPTION_STRING, "DIR", NULL, NULL, NO_RANGE, EVALUATE | PLAN, "Resources",
      "the cache folder of --pack (default: $XDG_CACHE_HOME/hearth or ~/.cache/hearth)", AT(pack_dir)},
     {"-ub, --ubatch-size", NULL, HEARTH_OPTION_TOKENS, "N", "512", NULL, 1, 65536,
      GENERATE | PERPLEXITY | EMBED | PROFILE, "Resources",
@@ -695,7 +700,8 @@ const struct hearth_command hearth_command_table[] = {
      "Writes MODEL to the new file OUT with the weights of each neuron of the feed-forward parts side by "
      "side, so that one read brings one neuron. With --profile the neurons that are active most often come "
      "first. Where the model has its down matrix the usual way round, it is turned, which for quantised "
-     "models means Q8_0 for that matrix; everything else keeps its bits. OUT appears only when it is "
+     "models means Q8_0 for that matrix; everything else keeps its bits. Logits are the model's to the last bit where it has "
+     "down by neuron (PowerInfer's files) and there is no profile; else they differ a little. OUT appears only when it is "
      "complete, carries checksums (--verify), and is a GGUF: hearth inspect shows it.\n\n"
      "Only a model with predictors is then read neuron by neuron where memory is too small for it: PowerInfer's "
      "files have them. Without, a pack is for models that fit into memory.",

@@ -10,11 +10,10 @@
 #include "base/os.h"
 #include "cli/adapters.h"
 #include "cli/ask.h"
+#include "cli/forecast.h"
 #include "convert/pack.h"
 
 #define MIB ((uint64_t)1 << 20)
-// A pack that needs fewer reads, but not so many times fewer, is not worth its bytes on the disk.
-#define LEAST_GAIN 1.5
 // Above this, how many times is not known so exactly.
 #define MOST_GAIN 100.0
 // Of a model's name, what the names of its packs have.
@@ -126,35 +125,84 @@ static void not_packed(const struct hearth_error *err)
     hearth_cli_warn("the model is not packed: %s", err->message);
 }
 
-// What a pack that is not there would be worth.
-static int weigh(const struct place *p, const struct hearth_session_params *params,
-                 const struct hearth_options *o, struct hearth_pack_result *pack, struct hearth_fit *fit)
+// Writes a hollow pack and opens it. It is removed by close_sketch().
+static int open_sketch(const struct place *p, const struct hearth_options *o, struct hearth_model **model,
+                       struct hearth_pack_result *pack, struct hearth_error *err)
 {
     struct hearth_options unverified = *o;
+    unverified.verify = false;
+    int rc = hearth_folder_make(p->folder, err);
+    if (!rc)
+        rc = hearth_pack_write(p->model, p->sketch, &(struct hearth_pack_params){.hollow = true}, pack, err);
+    return rc ? rc : hearth_cli_open_model_at(model, p->sketch, &unverified, false, err);
+}
+
+static void close_sketch(const struct place *p, struct hearth_model **model)
+{
+    hearth_model_close(model);
+    (void)hearth_path_remove(p->sketch);
+}
+
+// What a session does with the model or with a pack of it.
+struct worth {
+    struct hearth_fit fit;
+    bool forecast; // there is one
+    struct hearth_prospect prospect;
+};
+
+// A forecast counts what is found in memory, too. Only both together tell something.
+static void look_ahead(struct worth *w, const struct place *p, const struct hearth_model *m,
+                       const struct hearth_session_params *params, const struct hearth_options *o)
+{
+    w->forecast = w->fit.kind != HEARTH_FIT_NOT &&
+                  hearth_cli_prospect(&w->prospect, o, m, p->model, params, w->fit.ram, 0);
+}
+
+// What a pack that is not there would be worth.
+static int weigh(const struct place *p, const struct hearth_session_params *params,
+                 const struct hearth_options *o, struct hearth_pack_result *pack, struct worth *worth)
+{
     struct hearth_model *m = NULL;
     struct hearth_error err = {0};
-    unverified.verify = false;
-    int rc = hearth_folder_make(p->folder, &err);
+    int rc = open_sketch(p, o, &m, pack, &err);
     if (!rc)
-        rc = hearth_pack_write(p->model, p->sketch, &(struct hearth_pack_params){.hollow = true}, pack, &err);
+        rc = hearth_model_fit(m, params, 0, &worth->fit, sizeof worth->fit, &err);
     if (!rc)
-        rc = fit_of(p->sketch, params, &unverified, &m, fit, &err);
-    hearth_model_close(&m);
-    (void)hearth_path_remove(p->sketch);
+        look_ahead(worth, p, m, params, o);
+    close_sketch(p, &m);
     if (rc && (o->pack == HEARTH_PACK_AUTO || o->verbose))
         not_packed(&err);
     return rc;
 }
 
-static void describe(const struct hearth_fit *pack, const struct hearth_fit *without, char *out, size_t size)
+#define DOES 160
+
+static void describe_speeds(const struct hearth_forecast *pack, const struct hearth_forecast *without,
+                            char *out)
 {
-    const double gain = (double)without->token_bytes / (double)(pack->token_bytes ? pack->token_bytes : 1);
-    if (without->kind == HEARTH_FIT_NOT)
-        snprintf(out, size, "runs in so little memory");
-    else if (pack->kind == HEARTH_FIT_WHOLE || gain > MOST_GAIN)
-        snprintf(out, size, "reads hardly anything for a token");
+    char now[32], then[32];
+    hearth_cli_format_bytes(then, sizeof then, (uint64_t)pack->read_bytes);
+    hearth_cli_format_bytes(now, sizeof now, (uint64_t)without->read_bytes);
+    snprintf(out, DOES, "runs at about %.2f tok/s in place of %.2f and reads %s for a token in place of %s",
+             pack->tokens_per_second, without->tokens_per_second, then, now);
+}
+
+// Said in speeds where this machine was measured.
+static void describe(const struct worth *pack, const struct worth *without, char *out)
+{
+    const double gain =
+        (double)without->fit.token_bytes / (double)(pack->fit.token_bytes ? pack->fit.token_bytes : 1);
+    if (without->fit.kind == HEARTH_FIT_NOT && pack->forecast)
+        snprintf(out, DOES, "runs in so little memory, at about %.2f tok/s",
+                 pack->prospect.forecast.tokens_per_second);
+    else if (without->fit.kind == HEARTH_FIT_NOT)
+        snprintf(out, DOES, "runs in so little memory");
+    else if (pack->forecast && without->forecast)
+        describe_speeds(&pack->prospect.forecast, &without->prospect.forecast, out);
+    else if (pack->fit.kind == HEARTH_FIT_WHOLE || gain > MOST_GAIN)
+        snprintf(out, DOES, "reads hardly anything for a token");
     else
-        snprintf(out, size, "reads about %.*f times less for a token", gain < 10, gain);
+        snprintf(out, DOES, "reads about %.*f times less for a token", gain < 10, gain);
 }
 
 // ---- making one
@@ -170,17 +218,15 @@ static bool may_make(const struct place *p, const struct hearth_options *o)
     return o->pack == HEARTH_PACK_AUTO || (!o->quiet && hearth_can_ask() && !was_declined(p));
 }
 
-static bool gives_hints(const struct hearth_options *o)
+static void hint(const struct hearth_options *o, uint64_t bytes, const char *does, bool same_logits)
 {
-    return !o->quiet && (hearth_terminal_columns(stderr) || o->verbose);
-}
-
-static void hint(const struct hearth_options *o, const char *does, bool same_logits)
-{
-    if (!gives_hints(o))
+    char size[32];
+    if (o->quiet)
         return;
+    hearth_cli_format_bytes(size, sizeof size, bytes);
     if (same_logits)
-        hearth_cli_info("this model has predictors: --pack auto makes a pack of it, once, that %s", does);
+        hearth_cli_info("this model has predictors: --pack auto makes a pack of it (%s), once, that %s", size,
+                        does);
     else
         hearth_cli_info(
             "this model has predictors: hearth pack makes a pack of it that %s and gives slightly "
@@ -216,8 +262,11 @@ static enum hearth_answer is_wanted(const struct place *p, const struct hearth_o
     hearth_cli_format_bytes(size, sizeof size, bytes);
     if (o->pack == HEARTH_PACK_AUTO)
         return HEARTH_ANSWER_YES;
-    const enum hearth_answer answer =
-        hearth_ask("a pack of this model %s. Write it to %s, once (%s)?", does, p->folder, size);
+    const enum hearth_answer answer = hearth_ask(
+        "a pack of this model %s. It has no profile, with which it would keep the neurons in memory that "
+        "are active most (hearth profile, then hearth pack --profile); the model's file stays, and is "
+        "still needed. Write it to %s, once (%s, in about the time of a copy)?",
+        does, p->folder, size);
     if (answer == HEARTH_ANSWER_NO)
         remember_declined(p);
     return answer;
@@ -248,16 +297,16 @@ static int make(const struct place *p, const struct hearth_options *o, uint64_t 
 
 // Makes the pack, if it is to be.
 static int offer(const struct place *p, const struct hearth_session_params *params,
-                 const struct hearth_options *o, const struct hearth_fit *without, bool *made)
+                 const struct hearth_options *o, const struct worth *without, bool *made)
 {
     struct hearth_pack_result pack;
-    struct hearth_fit fit;
-    char does[60];
-    if (weigh(p, params, o, &pack, &fit) || !is_better(&fit, without, LEAST_GAIN))
+    struct worth worth;
+    char does[DOES];
+    if (weigh(p, params, o, &pack, &worth) || !is_better(&worth.fit, &without->fit, HEARTH_PACK_LEAST_GAIN))
         return HEARTH_EXIT_OK;
-    describe(&fit, without, does, sizeof does);
+    describe(&worth, without, does);
     if (pack.n_transposed || !may_make(p, o)) {
-        hint(o, does, !pack.n_transposed);
+        hint(o, pack.bytes_out, does, !pack.n_transposed);
         return HEARTH_EXIT_OK;
     }
     if (!has_room(p, pack.bytes_out, does))
@@ -265,7 +314,7 @@ static int offer(const struct place *p, const struct hearth_session_params *para
     const enum hearth_answer answer = is_wanted(p, o, pack.bytes_out, does);
     if (answer == HEARTH_ANSWER_INTERRUPTED)
         return HEARTH_EXIT_INTERRUPTED;
-    return answer == HEARTH_ANSWER_YES ? make(p, o, fit.ram, made) : HEARTH_EXIT_OK;
+    return answer == HEARTH_ANSWER_YES ? make(p, o, worth.fit.ram, made) : HEARTH_EXIT_OK;
 }
 
 // ---- using it
@@ -290,23 +339,74 @@ static int open_pack(const struct place *p, struct hearth_model **model,
     return HEARTH_EXIT_OK;
 }
 
+static bool may_have_pack(const struct hearth_model *m, const struct hearth_options *o)
+{
+    return o->pack != HEARTH_PACK_NEVER && !hearth_cli_has_adapters(o) && !o->override_kv.n && !m->pack &&
+           m->hp.has_predictors;
+}
+
 int hearth_cli_use_pack(struct hearth_model **model, const struct hearth_session_params *params,
                         const struct hearth_options *o, const struct hearth_fit *fit)
 {
     struct place p;
+    struct worth without = {.fit = *fit};
     int status = HEARTH_EXIT_OK;
     // Others read whole layers or experts from a pack, too.
     const bool by_neuron = fit->kind == HEARTH_FIT_NOT || fit->packed_token_bytes;
-    if (o->pack == HEARTH_PACK_NEVER || hearth_cli_has_adapters(o) || o->override_kv.n || (*model)->pack ||
-        !(*model)->hp.has_predictors || !by_neuron || find_place(&p, *model, o))
+    if (!may_have_pack(*model, o) || !by_neuron || find_place(&p, *model, o))
         return status;
     bool there = has_pack(&p);
-    if (!there && !may_make(&p, o) && !gives_hints(o))
+    if (!there && !may_make(&p, o) && o->quiet)
         return status;
+    if (!there)
+        look_ahead(&without, &p, *model, params, o);
     hearth_model_close(model); // what it claims is for the pack
     if (!there)
-        status = offer(&p, params, o, fit, &there);
+        status = offer(&p, params, o, &without, &there);
     if (!status && there)
         status = open_pack(&p, model, params, o, fit);
     return status || *model ? status : hearth_cli_open_model(model, o, false);
+}
+
+// ---- planning for it
+
+void hearth_cli_find_pack(struct hearth_cli_pack *out, const struct hearth_model *model,
+                          const struct hearth_options *o)
+{
+    struct place p;
+    struct hearth_error err = {0};
+    *out = (struct hearth_cli_pack){0};
+    if (!may_have_pack(model, o) || find_place(&p, model, o) || !has_pack(&p) ||
+        hearth_cli_open_model_at(&out->model, p.path, o, false, &err))
+        return;
+    out->there = out->same_logits = true;
+    snprintf(out->path, sizeof out->path, "%s", p.path);
+}
+
+void hearth_cli_sketch_pack(struct hearth_cli_pack *out, const struct hearth_model *model,
+                            const struct hearth_options *o)
+{
+    struct place p;
+    struct hearth_pack_result pack;
+    struct hearth_error err = {0};
+    *out = (struct hearth_cli_pack){0};
+    if (!may_have_pack(model, o) || find_place(&p, model, o))
+        return;
+    if (open_sketch(&p, o, &out->model, &pack, &err)) {
+        if (o->pack == HEARTH_PACK_AUTO || o->verbose)
+            not_packed(&err);
+        close_sketch(&p, &out->model);
+        return;
+    }
+    out->same_logits = !pack.n_transposed;
+    out->bytes = pack.bytes_out;
+    snprintf(out->path, sizeof out->path, "%s", p.sketch); // plans open it again
+}
+
+void hearth_cli_pack_close(struct hearth_cli_pack *pack)
+{
+    hearth_model_close(&pack->model);
+    if (!pack->there && *pack->path)
+        (void)hearth_path_remove(pack->path);
+    *pack = (struct hearth_cli_pack){0};
 }

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/free_memory.h"
@@ -12,6 +13,8 @@
 #include "cli/fit.h"
 #include "cli/json.h"
 #include "cli/machine.h"
+#include "cli/pack_cache.h"
+#include "cli/wrap.h"
 #include "engine/outlook.h"
 #include "model/model.h"
 #include "model/pack.h"
@@ -24,11 +27,15 @@
 
 struct planning {
     const struct hearth_options *o;
-    struct hearth_model *model;
+    struct hearth_model *own;         // the file that was given
+    struct hearth_cli_pack pack;      // of it
+    const struct hearth_model *model; // which of both is planned for
     struct hearth_probe probe;
-    struct hearth_outlook *outlook;
+    struct hearth_outlook *outlook, *packed; // of `model`; of a pack that run would make
     struct hearth_error err;
-    struct hearth_prospect at; // the budget that was asked for
+    struct hearth_prospect at;        // the budget that was asked for
+    struct hearth_prospect at_packed; // the same with `packed`; HEARTH_FIT_NOT: nothing to tell
+    bool any_is_fast;                 // every budget that the model runs in has the speed of --min-speed
     struct hearth_prospect curve[BUDGETS];
     int n_ctx;
     int n_curve, knee; // knee: a point from which on more memory brings much less than before; -1: none
@@ -119,6 +126,32 @@ static void print_hint(const struct planning *g)
                "  memory (hearth profile MODEL -f TEXT -o FILE, then hearth pack --profile FILE)\n");
 }
 
+// What a pack would bring that hearth run would make.
+static void say_packed(const struct planning *g, char *out, size_t size)
+{
+    const struct hearth_prospect *p = &g->at_packed;
+    char ram[32], read[32], bytes[32];
+    format_budget(ram, sizeof ram, p->ram);
+    hearth_cli_format_bytes(read, sizeof read, (uint64_t)p->forecast.read_bytes);
+    hearth_cli_format_bytes(bytes, sizeof bytes, g->pack.bytes);
+    snprintf(out, size, "packed, with %s it would run at about %.2f tok/s and read %s for a token: %s (%s)",
+             ram, p->forecast.tokens_per_second, read,
+             g->pack.same_logits ? "hearth run offers to make the pack, and makes it with --pack auto"
+                                 : "hearth pack makes the pack, which gives slightly other logits",
+             bytes);
+}
+
+static void print_packed(const struct planning *g)
+{
+    char text[400];
+    if (g->at_packed.kind == HEARTH_FIT_NOT)
+        return;
+    say_packed(g, text, sizeof text);
+    char *lines = hearth_wrap(text, 80, 2, 2);
+    printf("  %s\n", lines ? lines : text);
+    free(lines);
+}
+
 static void print_next(struct planning *g)
 {
     struct hearth_prospect next;
@@ -142,12 +175,17 @@ static void print_plan(struct planning *g)
     print_machine(g);
     printf("with %s of memory: %.2f tok/s, prompts of %d tokens or more %.1f tok/s\n", ram,
            p->forecast.tokens_per_second, p->n_ubatch, p->prompt_tokens_per_second);
-    if (p->ram <= hearth_outlook_least(g->outlook))
+    if (g->any_is_fast)
+        printf("  any memory that the model runs in gives %.4g tok/s or more: %s is the least\n"
+               "  for a context of %d tokens (-c)\n",
+               g->o->min_speed, ram, g->n_ctx);
+    else if (p->ram <= hearth_outlook_least(g->outlook))
         printf("  this is the least for a context of %d tokens (-c)\n", g->n_ctx);
     if (p->kind == HEARTH_FIT_STREAMS)
         print_reading(g);
     print_choices(g);
     print_next(g);
+    print_packed(g);
     print_hint(g);
 }
 
@@ -338,6 +376,10 @@ static int print_json(const struct planning *g)
     json_object_set_new(root, "machine", hearth_json_string(g->probe.name, strlen(g->probe.name)));
     json_object_set_new(root, "least_bytes", json_integer((json_int_t)hearth_outlook_least(g->outlook)));
     json_object_set_new(root, "whole_bytes", json_integer((json_int_t)hearth_outlook_whole(g->outlook)));
+    json_object_set_new(root, "pack",
+                        g->pack.there ? hearth_json_string(g->pack.path, strlen(g->pack.path)) : json_null());
+    json_object_set_new(root, "packed",
+                        g->at_packed.kind == HEARTH_FIT_NOT ? json_null() : prospect_json(&g->at_packed));
     if (g->n_curve)
         json_object_set_new(root, "budgets", curve);
     else
@@ -474,7 +516,122 @@ static int choose_for_speed(struct planning *g, const struct hearth_session_para
                                     needed, given, g->at.forecast.tokens_per_second);
     }
     g->at = p;
+    g->any_is_fast = !hearth_outlook_at(g->outlook, hearth_outlook_least(g->outlook), &p, &g->err) &&
+                     p.kind != HEARTH_FIT_NOT && p.forecast.tokens_per_second >= wanted;
     return HEARTH_EXIT_OK;
+}
+
+static int choose(struct planning *g, const struct hearth_session_params *params)
+{
+    return g->o->min_speed > 0 ? choose_for_speed(g, params) : choose_at(g, params);
+}
+
+// ---- a pack of the model
+
+// The budget at which the model and its pack are held against each other. 0: the least of each.
+static int find_common_budget(struct planning *g, const struct hearth_session_params *params, uint64_t *ram)
+{
+    const struct hearth_options *o = g->o;
+    *ram = 0;
+    return o->ram.bytes == HEARTH_BUDGET_MIN || o->min_speed > 0 ? HEARTH_EXIT_OK
+                                                                 : find_budget(g, params, ram);
+}
+
+static bool look_at(struct planning *g, struct hearth_outlook *o, uint64_t ram, struct hearth_prospect *out)
+{
+    return !hearth_outlook_at(o, ram ? ram : hearth_outlook_least(o), out, &g->err);
+}
+
+// Whether the pack has the speed of --min-speed in less memory.
+static bool pack_needs_less(struct planning *g)
+{
+    const double wanted = g->o->min_speed * ROUNDED;
+    struct hearth_prospect with, without;
+    return !hearth_outlook_least_for(g->packed, wanted, &with, &g->err) &&
+           !hearth_outlook_least_for(g->outlook, wanted, &without, &g->err) && with.kind != HEARTH_FIT_NOT &&
+           (without.kind == HEARTH_FIT_NOT || with.ram < without.ram);
+}
+
+// As hearth run decides: a pack that is there is used where it reads less, one that is not is made for more.
+static bool pack_gains(struct planning *g, const struct hearth_prospect *without, uint64_t ram)
+{
+    struct hearth_prospect with;
+    const double gain = g->pack.there ? 1 : HEARTH_PACK_LEAST_GAIN;
+    if (g->o->min_speed > 0)
+        return pack_needs_less(g);
+    if (!look_at(g, g->packed, ram, &with) || with.kind == HEARTH_FIT_NOT)
+        return false;
+    return without->kind == HEARTH_FIT_NOT || without->forecast.read_bytes >= gain * with.forecast.read_bytes;
+}
+
+static void drop_pack(struct planning *g)
+{
+    hearth_outlook_close(&g->packed);
+    hearth_cli_pack_close(&g->pack);
+}
+
+static void plan_for_pack(struct planning *g)
+{
+    char bytes[32];
+    hearth_outlook_close(&g->outlook);
+    g->outlook = g->packed;
+    g->packed = NULL;
+    g->model = g->pack.model;
+    hearth_cli_format_bytes(bytes, sizeof bytes, g->pack.bytes);
+    if (g->pack.there)
+        hearth_cli_info(
+            "planned for a pack of the model, %s, as hearth run uses it (--pack never: for the model itself)",
+            g->pack.path);
+    else
+        hearth_cli_info(
+            "planned for a pack of the model that is not there yet: hearth run --pack auto writes it, "
+            "once (%s)",
+            bytes);
+}
+
+// Puts the pack that hearth run would use in the model's place. One that it would make is looked at, too.
+static int consider_pack(struct planning *g, const struct hearth_outlook_params *params)
+{
+    struct hearth_options open = *g->o;
+    struct hearth_prospect without;
+    uint64_t ram;
+    open.ram.bytes = 0;
+    const int status = find_common_budget(g, &params->session, &ram);
+    if (status)
+        return status;
+    if (!look_at(g, g->outlook, ram, &without) || without.kind == HEARTH_FIT_WHOLE) {
+        drop_pack(g);
+        return HEARTH_EXIT_OK;
+    }
+    if (!g->pack.model) {
+        hearth_cli_catch_interrupt(); // so that Ctrl-C leaves no file
+        hearth_cli_sketch_pack(&g->pack, g->own, &open);
+    }
+    if (!g->pack.model)
+        return HEARTH_EXIT_OK;
+    if (hearth_outlook_open(&g->packed, g->pack.model, params, &g->err) || !pack_gains(g, &without, ram))
+        drop_pack(g);
+    else if (g->pack.there || (g->o->pack == HEARTH_PACK_AUTO && g->pack.same_logits))
+        plan_for_pack(g);
+    return HEARTH_EXIT_OK;
+}
+
+// What the pack would give with the same budget; for a speed, the smallest budget.
+static void look_at_packed(struct planning *g, int status, const struct hearth_session_params *params)
+{
+    const struct hearth_options *o = g->o;
+    uint64_t ram = 0;
+    g->at_packed.kind = HEARTH_FIT_NOT;
+    if (!g->packed)
+        return;
+    const bool found =
+        o->min_speed > 0
+            ? !hearth_outlook_least_for(g->packed, o->min_speed * ROUNDED, &g->at_packed, &g->err)
+        : status == HEARTH_EXIT_OK
+            ? look_at(g, g->packed, g->at.ram, &g->at_packed)
+            : !find_common_budget(g, params, &ram) && look_at(g, g->packed, ram, &g->at_packed);
+    if (!found)
+        g->at_packed.kind = HEARTH_FIT_NOT;
 }
 
 static int report(struct planning *g)
@@ -493,39 +650,69 @@ static int report(struct planning *g)
     return HEARTH_EXIT_OK;
 }
 
-static int plan_model(struct planning *g)
+// The context that is planned for.
+static int choose_context(const struct planning *g)
 {
     const struct hearth_options *o = g->o;
-    struct hearth_options open = *o;
-    open.ram.bytes = 0; // what a budget decides is only asked about
-    int status = hearth_cli_open_model(&g->model, &open, false);
-    if (!status)
-        status = hearth_cli_machine(&g->probe, o, o->model, HEARTH_MEASURE_NOW);
-    if (status)
-        return status;
-    const struct hearth_model_info *info = hearth_model_info(g->model);
+    const struct hearth_model_info *info = hearth_model_info(g->own);
     const int usual = info->n_ctx_train < USUAL_CTX ? info->n_ctx_train : USUAL_CTX,
               n_ctx = o->n_ctx > 0    ? (int)o->n_ctx
                       : o->n_ctx == 0 ? info->n_ctx_train
                                       : usual;
-    g->n_ctx = n_ctx;
     if (n_ctx > info->n_ctx_train)
         hearth_cli_warn("the model was trained for %d tokens of context; beyond that its text degrades",
                         info->n_ctx_train);
-    struct hearth_outlook_params params = {
-        .session = hearth_cli_session_params(o, n_ctx, o->n_parallel > 0 ? (int)o->n_parallel : 1),
+    return n_ctx;
+}
+
+static int plan(struct planning *g)
+{
+    const struct hearth_options *o = g->o;
+    const struct hearth_outlook_params params = {
+        .session = hearth_cli_session_params(o, g->n_ctx, o->n_parallel > 0 ? (int)o->n_parallel : 1),
         .probe = &g->probe};
+    char text[400];
     if (hearth_outlook_open(&g->outlook, g->model, &params, &g->err))
         return hearth_cli_fail(&g->err);
-    status = o->min_speed > 0 ? choose_for_speed(g, &params.session) : choose_at(g, &params.session);
-    return status ? status : report(g);
+    int status = consider_pack(g, &params);
+    if (status)
+        return status;
+    status = choose(g, &params.session);
+    look_at_packed(g, status, &params.session);
+    if (!status)
+        return report(g);
+    if (g->at_packed.kind != HEARTH_FIT_NOT) {
+        say_packed(g, text, sizeof text);
+        hearth_cli_info("%s", text);
+    }
+    return status;
+}
+
+static int open_and_plan(struct planning *g)
+{
+    const struct hearth_options *o = g->o;
+    struct hearth_options open = *o;
+    open.ram.bytes = 0; // what a budget decides is only asked about
+    int status = hearth_cli_open_model(&g->own, &open, false);
+    if (status)
+        return status;
+    g->model = g->own;
+    hearth_cli_find_pack(&g->pack, g->own, &open);
+    status = hearth_cli_machine(&g->probe, o, g->pack.there ? g->pack.path : o->model, HEARTH_MEASURE_NOW);
+    if (status)
+        return status;
+    g->n_ctx = choose_context(g);
+    return plan(g);
 }
 
 int hearth_cli_plan_model(const struct hearth_options *o)
 {
-    struct planning g = {.o = o, .knee = -1};
-    const int status = plan_model(&g);
+    struct planning g = {.o = o, .knee = -1, .at_packed = {.kind = HEARTH_FIT_NOT}};
+    const int status = open_and_plan(&g);
     hearth_outlook_close(&g.outlook);
-    hearth_model_close(&g.model);
+    drop_pack(&g);
+    hearth_model_close(&g.own);
+    if (hearth_cli_interrupted())
+        return HEARTH_EXIT_INTERRUPTED;
     return status ? status : hearth_cli_stdout_close(HEARTH_EXIT_OK);
 }

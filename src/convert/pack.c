@@ -789,6 +789,12 @@ static int decide(struct packer *p)
     return rc ? rc : list_steps(p);
 }
 
+static bool has_gates(const struct packer *p)
+{
+    return p->hp.n_expert || hearth_arch_has_field(p->arch, offsetof(struct hearth_layer, ffn_gate)) ||
+           hearth_arch_has_field(p->arch, offsetof(struct hearth_layer, ffn_gate_up));
+}
+
 static void sum_up(struct packer *p)
 {
     struct hearth_pack_result *r = &p->result;
@@ -796,6 +802,7 @@ static void sum_up(struct packer *p)
     for (uint32_t i = 0; i < p->n_layer; i++)
         r->n_neurons += (uint64_t)p->n_expert * ff_of(p, i);
     r->ordered = p->orders != NULL;
+    r->no_shares = has_gates(p) && !hearth_is_relu(&p->hp) && !(p->profile && p->profile->magnitudes);
     for (size_t i = 0; i < p->n_steps; i++) {
         const struct step *s = &p->steps[i];
         const uint64_t f = ff_of(p, s->layer);
@@ -827,16 +834,35 @@ static bool can_part_gates(const struct packer *p)
            !hearth_arch_has_field(p->arch, offsetof(struct hearth_layer, ffn_gate_up));
 }
 
+static uint64_t bundle_bytes(const struct packer *p)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < p->n_layer; i++)
+        bytes += (uint64_t)p->layers[i].stride * ff_of(p, i) * p->n_expert;
+    return bytes;
+}
+
+// Predictors name nearly all neurons: their bundles, some of which are larger than what they were made of, are
+// against the model's whole matrices.
+static void warn_of_loss(const struct packer *p, const char *in, double named)
+{
+    const struct hearth_pack_result *r = &p->result;
+    const double bundles = (double)bundle_bytes(p),
+                 own = (double)r->bytes_in - ((double)r->bytes_out - bundles),
+                 more = own > 0 ? 100 * (named * bundles / own - 1) : 0;
+    hearth_log(
+        HEARTH_LOG_WARNING,
+        "%s: its predictors name %.0f %% of the neurons for a token: where memory is too small, the pack "
+        "reads %.0f %% %s of the feed-forward parts than the model itself, in small pieces, and %s slower",
+        in, 100 * named, more < 0 ? -more : more, more < 0 ? "less" : "more", more < 0 ? "may be" : "is");
+}
+
 // A pack without predictors is for models in memory: before it is written is the time to say so.
 static void warn_of_streaming(const struct packer *p, const char *in)
 {
     const double named = p->predictors ? share_named(p->in) : 0;
     if (named > HEARTH_NEARLY_ALL)
-        hearth_log(
-            HEARTH_LOG_WARNING,
-            "%s: its predictors name %.0f %% of the neurons for a token, so reading neuron by neuron gains "
-            "little or nothing",
-            in, 100 * named);
+        warn_of_loss(p, in, named);
     if (p->predictors || (p->params->gates_apart && hearth_is_relu(&p->hp)))
         return;
     if (p->params->gates_apart)

@@ -35,9 +35,21 @@ rm "${model%.gguf}.profile"
 run 0 profile "$model" -f - -o "p.profile" --sparsity-threshold 0.25 -c 64 <text.txt
 err_has " -f TEXT "
 err_has " -c 64 --sparsity-threshold 0.25"
+mv p.profile kept
 run 0 train-predictors "$model" -f text.txt -o "p q.gguf" --sparsity-threshold 0.01
 err_has "--sparsity-threshold 0.01"
 next profile
+[ -s "a model.profile" ] || fail "the profile is not in the folder of the model with predictors"
+next pack
+[ -s "p q.hearth.gguf" ] || fail "the pack is not in the folder of the profile"
+# One that there is already is not made again, whatever it is called; one of another model is no profile.
+rm "a model.profile"
+run 0 profile "$golden/qwen3.Q8_0.gguf" -f text.txt -o another.profile --sparsity-threshold 0.25
+run 0 train-predictors "$model" -f text.txt -o "p q.gguf" --sparsity-threshold 0.01
+err_has "next: hearth profile "
+mv kept another.profile
+run 0 train-predictors "$model" -f text.txt -o "p q.gguf" --sparsity-threshold 0.01
+err_has "next: hearth pack 'p q.gguf' 'a model.hearth.gguf' --profile another.profile"
 next pack
 
 # Of the ReLU family, gates say which neurons are active. What comes next goes where the profile went.

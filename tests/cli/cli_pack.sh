@@ -37,6 +37,20 @@ err_has "by how often they are active"
 run 0 pack "$model" "$tmp/again" --profile "$profile" -t 2
 same "$pack" "$tmp/again"
 
+# What is said of logits is so.
+run 0 synth tiny-turbosparse "$tmp/by-neuron.gguf"
+for file in "$tmp/by-neuron.gguf" "$golden/mistral-gqa.BF16.gguf"; do
+    run 0 run "$file" -p w12 -n 4 --temp 0 --ignore-eos --logits-out "$tmp/want"
+    run 0 pack "$file" "$tmp/plain"
+    if [ "$file" = "$tmp/by-neuron.gguf" ]; then
+        err_has "logits are the model's, to the last bit"
+        run 0 run "$tmp/plain" -p w12 -n 4 --temp 0 --ignore-eos --logits-out "$tmp/logits"
+        same "$tmp/want" "$tmp/logits"
+    else
+        err_has "no number was rounded, but sums have another order"
+    fi
+done
+
 run 0 run "$model" -p "$prompt" -n 100 --temp 0 -ctk f32 -ctv f32
 cp "$tmp/out" "$tmp/wanted"
 for file in "$tmp/plain.hearth.gguf" "$pack"; do
@@ -95,6 +109,8 @@ err_has "option --down"
 run 0 train-predictors "$model" -f "$tmp/text" -o "$tmp/predictors.gguf" --steps 5 -c 16 -t 1
 err_has "layer 5: rank"
 err_has "warning: the predictors name "
+err_has "this is lossy: predictors leave out some of what each layer's neurons give"
+err_has "compare: hearth perplexity $model -f HELDOUT --phase step, and hearth perplexity $tmp/predictors.gguf -f HELDOUT --phase step"
 out_is_empty
 [ ! -e "$tmp/predictors.gguf.layers" ] || fail "finished layers are left behind"
 run 0 inspect "$tmp/predictors.gguf" --verify
@@ -103,6 +119,8 @@ run 0 run "$tmp/predictors.gguf" -p "$prompt" -n 5 --temp 0 --sparsity predict
 run 0 pack "$tmp/predictors.gguf" "$tmp/again"
 err_lacks "has no predictors"
 err_has "warning: $tmp/predictors.gguf: its predictors name "
+err_has "the feed-forward parts than the model itself, in small pieces, and "
+err_lacks "as a number only" # of the ReLU family
 run 0 run "$tmp/again" -p "$prompt" -n 2 --ram min --sparsity-threshold 0.1
 err_has "with --sparsity-threshold the model's predictors are not used"
 swiglu=$source_dir/models/hearth-novels-swiglu-Q8_0.gguf
@@ -111,6 +129,7 @@ for command in profile train-predictors; do
     err_has "for instance 40% (option --sparsity-threshold)"
 done
 run 0 pack "$swiglu" "$tmp/gates.gguf" --gates-apart
+err_has "this pack takes --sparsity-threshold as a number only, not as a share such as 40%"
 run 0 run "$tmp/gates.gguf" -p "$prompt" -n 2 --ram min -v
 err_has "this pack streams whole layers: its gates say which neurons to read with --sparsity-threshold only"
 run 0 run "$tmp/gates.gguf" -p "$prompt" -n 2 --ram min -v --sparsity-threshold 0.1

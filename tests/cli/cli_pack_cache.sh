@@ -27,18 +27,54 @@ logits_are_the_same() {
     rm "$tmp/logits"
 }
 
-# ---- not asked for: neither in a pipe nor with "never"; a hint where there is somebody to read it
-run 0 run "$model" "${tight[@]}" </dev/null
+# ---- not asked for: neither in a pipe nor with "never"; but a hint, once
+run 0 run "$model" "${tight[@]}" -q </dev/null
 err_lacks "pack"
-run 0 run "$model" "${tight[@]}" -v
-hint="this model has predictors: --pack auto makes a pack of it, once, that reads about"
+run 0 run "$model" "${tight[@]}" </dev/null
+hint="this model has predictors: --pack auto makes a pack of it ("
 grep -qF "$hint" "$tmp/err" || skip "a pack of so small neurons is not better on this file system"
+[ "$(grep -c -e --pack "$tmp/err")" -eq 1 ] || fail "the hint is not there once"
+err_has "once, that reads about"
 run 0 run "$model" "${tight[@]}" -v --pack never
 err_lacks "this model has predictors"
 run 0 run "$model" "${usual[@]}" --pack auto
 [ "$(packs)" -eq 0 ] || fail "a pack without being asked for"
 run 2 run "$model" "${usual[@]}" --pack maybe
 err_has "one of auto, ask, never"
+
+# ---- hearth plan tells what a pack would bring, and plans for it with "auto" though it is not there
+plan() { run 0 plan "$model" -c 64 -ub 8 --machine oneplus-12 "$@"; }
+plan --json
+budget=$((($(json "$tmp/out" least_bytes) + 3 * $(json "$tmp/out" whole_bytes)) / 4)) # with room for sanitizers
+plan --ram $budget --json
+[ "$(json "$tmp/out" pack)" = null ] || fail "a plan for a pack that is not there"
+unpacked=$(json "$tmp/out" tokens_per_second)
+packed=$(json "$tmp/out" packed/tokens_per_second)
+awk -v p="$packed" -v u="$unpacked" 'BEGIN { exit !(p > u) }' || fail "a pack brings nothing: $packed against $unpacked"
+plan --ram $budget
+tr -s '\n ' ' ' <"$tmp/out" >"$tmp/line"
+grep -qF " hearth run offers to make the pack, and makes it with --pack auto (" "$tmp/line" || fail "plan does not tell of packs"
+[ "$(grep -A 2 "packed, with" "$tmp/out" | awk "{ print length }" | sort -n | tail -1)" -le 80 ] || fail "more than 80 columns"
+plan --ram $budget --pack never
+grep -q "packed, with" "$tmp/out" && fail "plan --pack never tells of packs"
+plan --ram all
+grep -q "packed, with" "$tmp/out" && fail "a pack of a model that fits"
+plan --min-speed "$packed" --json
+[ "$(json "$tmp/out" packed/ram_bytes)" -lt "$(json "$tmp/out" ram_bytes)" ] || fail "a pack needs more memory"
+plan --min-speed 0.001 # the model itself does with less
+grep -q "packed, with" "$tmp/out" && fail "a pack that needs more memory"
+plan --ram $budget --json --pack auto
+err_has "planned for a pack of the model that is not there yet: hearth run --pack auto writes it"
+[ "$sanitized" -ne 0 ] || [ "$(json "$tmp/out" tokens_per_second)" = "$packed" ] || fail "the plan for a pack is not what was said of it"
+[ "$(packs)" -eq 0 ] || fail "plan writes packs"
+# A budget in which only the pack runs.
+plan --ram min --json
+least=$(json "$tmp/out" least_bytes)
+plan --ram min --json --pack auto
+if [ "$(json "$tmp/out" least_bytes)" -lt "$least" ]; then
+    run 1 plan "$model" -c 64 -ub 8 --machine oneplus-12 --ram "$(json "$tmp/out" least_bytes)"
+    err_has "packed, with "
+fi
 
 # ---- auto: once
 run 0 run "$model" "${tight[@]}" --pack auto
@@ -74,6 +110,19 @@ for file in "$model" "$tmp/moved.gguf"; do
     logits_are_the_same
 done
 [ "$(stat -c %Y.%i "$pack")" = "$before" ] || fail "packed twice"
+
+# ---- a plan is for the pack that run uses
+plan --ram $budget --json
+err_has "planned for a pack of the model, $pack"
+[ "$(json "$tmp/out" pack)" = "$pack" ] || fail "the pack's name"
+[ "$sanitized" -ne 0 ] || [ "$(json "$tmp/out" tokens_per_second)" = "$packed" ] || fail "the pack is not what was planned"
+plan --ram $budget --json --pack never
+[ "$(json "$tmp/out" tokens_per_second)" = "$unpacked" ] || fail "--pack never"
+plan --ram $budget --json --pack-dir "$tmp/no-such-folder"
+[ "$(json "$tmp/out" tokens_per_second)" = "$unpacked" ] || fail "--pack-dir"
+rm -rf "$tmp/no-such-folder"
+plan --ram all --json
+[ "$(json "$tmp/out" pack)" = null ] || fail "a pack of a model that fits"
 
 # ---- the other commands that have it, and the environment
 run 0 bench "$model" -p 8 -n 4 -npl 1 -r 1 --roof 0 -ub 8 -t 1 --io pread --ram "$ram"
@@ -157,7 +206,7 @@ logits_are_the_same
 play() { # STATUS ARGUMENT...
     local wanted=$1 status=0
     shift
-    "$PLAY_TERMINAL" -w 200 "$@" >"$tmp/out" 2>"$tmp/err" || status=$?
+    "$PLAY_TERMINAL" -w 800 "$@" >"$tmp/out" 2>"$tmp/err" || status=$?
     [ $status -eq 77 ] && exit 0
     [ "$status" -eq "$wanted" ] || fail "$*: exit status $status instead of $wanted"
 }
@@ -181,6 +230,9 @@ play 0 -a "[Y/n]=perhaps" -s "[Y/n] perhaps" -a "yes or no?=y" "$hearth" run "$m
 out_has "using a pack of the model"
 [ "$(grep -cF "$question" <(sed '/^--- end/,$!d' "$tmp/out"))" -eq 2 ] || fail "it is not asked again"
 [ "$(packs)" -eq 1 ] || fail "no pack after yes"
+# What one decides on is said before, not after.
+out_has "It has no profile"
+out_has "the model's file stays, and is still needed"
 play 0 "$hearth" run "$model" "${tight[@]}"
 grep -qF "$question" "$tmp/out" && fail "it is asked although there is a pack"
 rm "$pack"
@@ -194,10 +246,23 @@ grep -qF "$question" "$tmp/out" && fail "it is asked again after no"
 out_has "--pack auto"
 rm "$cache"/*.declined
 
+# Where this machine was measured, the question has speeds.
+run 0 plan "$model" --ram all # measures
+probes=$(find "$cache" -type f)
+# shellcheck disable=SC2086 # a probe's name has no blanks
+sed -i 's/^cpu_share = .*/cpu_share = 1/' $probes # whatever else goes on here
+play 0 -a "[Y/n]=n" "$hearth" run "$model" "${tight[@]}"
+grep -qE "a pack of this model runs at about [0-9.]+ tok/s in place of [0-9.]+ and reads " "$tmp/out" || fail "a question without speeds"
+rm "$cache"/*.declined
+run 0 run "$model" "${tight[@]}" </dev/null
+grep -qE "that runs at about [0-9.]+ tok/s in place of [0-9.]+ and reads [0-9.]+ [KMG]iB for a token in place of " "$tmp/err" || fail "a hint without speeds"
+# shellcheck disable=SC2086 # a probe's name has no blanks
+rm $probes
+
 # While it is packed: Ctrl-C leaves nothing. On a busy machine all may be over before the key is pressed: then once more.
 for try in 1 2 3 4 5 6 7 8; do
     status=0
-    "$PLAY_TERMINAL" -w 200 -a "[Y/n]=" -c "Write it to" "$hearth" run "$model" "${tight[@]}" >"$tmp/out" 2>"$tmp/err" || status=$?
+    "$PLAY_TERMINAL" -w 800 -a "[Y/n]=" -c "Write it to" "$hearth" run "$model" "${tight[@]}" >"$tmp/out" 2>"$tmp/err" || status=$?
     [ $status -eq 0 ] || break
     rm "$pack"
 done

@@ -104,6 +104,11 @@ ram=$(sed -n 's/.*with --ram \([0-9.]*[MG]\).*/\1/p' "$tmp/err")
 run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --min-speed "$(awk -v m="$most" 'BEGIN { print m * 0.98 }')"
 run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --ram "$ram" --json
 awk -v s="$(json "$tmp/out" tokens_per_second)" -v m="$most" 'BEGIN { exit !(s > 0.99 * m) }' || fail "the most is not what --ram gives"
+# Where any budget is fast enough, that is said of the smallest.
+run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --min-speed 0.001 -c 256
+out_has "  any memory that the model runs in gives 0.001 tok/s or more: "
+run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --min-speed "$slow" -c 256
+grep -q "any memory" "$tmp/out" && fail "any memory does for $slow tok/s"
 # With both, --ram is the most.
 run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --min-speed "$slow" -c 256 --ram all --json
 [ "$(json "$tmp/out" ram_bytes)" -le $(((least + whole) / 2 + 1048576)) ] || fail "--min-speed with --ram asks for too much"

@@ -126,6 +126,7 @@ run 0 run --help all
 tr -s ' \n' '  ' <"$tmp/out" | grep -qF "threads; -1 or 0: one per physical core" || fail "-t 0 is not told"
 run 0 run --help
 out_has "memory to use: 4G, 900M, 80%; the model may be larger"
+out_has "  --pack WHEN "
 run 0 chat --help
 out_has "-n, --predict N "
 out_has "  -j SCHEMA "

@@ -28,7 +28,7 @@
 #include <unistd.h>
 
 enum { PATIENCE_MS = 300000 };
-enum { MOST_COLUMNS = 400, MOST_ROWS = 100, MOST_ACTIONS = 16, CELL = 5 };
+enum { MOST_COLUMNS = 1000, MOST_ROWS = 100, MOST_ACTIONS = 16, CELL = 5 };
 
 // ---- the screen
 
