@@ -303,6 +303,23 @@ static void test_container(void **state)
     hearth_gguf_close(&g);
 }
 
+// Keys that Hearth needs not, but llama.cpp does.
+static void test_keys_of_others(void **state)
+{
+    (void)state;
+    struct hearth_gguf *g = NULL;
+    make("tiny-qwen3.6", path, 1, 0);
+    CHECK(hearth_gguf_open(&g, path, &check_error));
+    const struct hearth_gguf_kv *sections = hearth_gguf_find(g, "qwen35moe.rope.dimension_sections");
+    assert_non_null(sections);
+    assert_int_equal(sections->count, 4);
+    hearth_gguf_close(&g);
+    make("tiny-gemma-4-moe", path, 1, 0);
+    CHECK(hearth_gguf_open(&g, path, &check_error));
+    assert_non_null(hearth_gguf_find(g, "gemma4.embedding_length_per_layer_input"));
+    hearth_gguf_close(&g);
+}
+
 static void test_pack(void **state)
 {
     (void)state;
@@ -367,6 +384,7 @@ int main(void)
         cmocka_unit_test(test_bytes),
         cmocka_unit_test(test_drift),
         cmocka_unit_test(test_container),
+        cmocka_unit_test(test_keys_of_others),
         cmocka_unit_test(test_pack),
         cmocka_unit_test(test_errors),
         cmocka_unit_test_prestate(test_statistics, (void *)&expected[0]),
