@@ -55,7 +55,7 @@ const claims = [
     { claim: "all in memory, sparse over dense llama.cpp", paper: `${P2}, ${TS}`, theirs: "2.24x (phone), 2.08x (PC, CPU)", ours: "2.35x to 2.43x, 2 CPU cores", by: "sparse" },
     { claim: "half on flash, beside all in memory", paper: P2, theirs: "11.1 of 20 tok/s, 56 %", ours: "61 to 65 %; 88 % on a machine with slow memory", by: "streaming" },
     { claim: "P99 of a token over the mean, half on flash", paper: P2, theirs: "1.79 (Bamboo-7B), 1.41 (47B)", ours: "1.3 to 1.8 (7B), 1.17 (47B at 19 GiB)", by: "streaming" },
-    { claim: "47B with 7 GB of memory", paper: P2, theirs: "2.13 tok/s", ours: "1.07 to 1.13 tok/s, storage busy 97 % (2 cores of a Zen 4, NVMe by virtio); 1.01 and 1.33 (Zen 5); forecast for the phone 1.94", by: "studies" },
+    { claim: "47B with 7 GB of memory", paper: P2, theirs: "2.13 tok/s", ours: "1.07 to 1.13 tok/s, storage busy 97 % (2 cores of a Zen 4, NVMe by virtio); 1.33 (Zen 5); forecast for the phone 1.94", by: "studies" },
     { claim: "47B with 19 GB", paper: P2, theirs: "11.68 tok/s", ours: "5.95 tok/s (2 cores of a Zen 4), 8.3 (Zen 5); forecast for the phone's CPU 7.38", by: "studies" },
     { claim: "best of N: four sequences over one, all in memory", paper: P2, theirs: "1.28x CPU-only with N = 4, by the NPU", ours: "no NPU; four sequences together make 1.59 times the tokens of one (`predict`, 37.1 and 23.4 tok/s)", by: "sparse" },
     { claim: "prompts of 512, half on flash", paper: P2, theirs: "405 tok/s (NPU), of 721 in memory: 56 %", ours: "59.4 tok/s (CPU), of 61.4 in memory: 97 %", by: "streaming" },
