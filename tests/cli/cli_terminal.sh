@@ -274,7 +274,8 @@ hearth: out.gguf: N B, from N B: .*
 hearth: next: hearth run out.gguf -p "Once upon a time"
 END
 shows plays 0 -s "profiling" "$hearth" profile "$model" -f "$tmp/lasting" -o "$tmp/p" -t 1
-grep -q '^hearth: profiling N of N tokens \[=\] N %' "$tmp/out" || fail "profile shows no progress"
+# There is no bar where the tokens of a fast machine leave no room for it.
+grep -qE '^hearth: profiling N of N tokens( \[=\])? N %' "$tmp/out" || fail "profile shows no progress"
 soon "profile" 130 -c "profiling" "$hearth" profile "$model" -f "$tmp/long" -o "$tmp/stopped" -t 1
 [ -e "$tmp/stopped" ] && fail "a stopped profile left a file"
 play 130 -s "perplexity" -c "perplexity" "$hearth" perplexity "$model" -f "$tmp/long" -c 32 -t 1
