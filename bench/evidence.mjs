@@ -105,9 +105,9 @@ function page() {
 What the figures on these pages come from. \`make evidence\` runs the short commands again, \`make
 evidence NAMES="dense sparse"\` those it names, \`NAMES=all\` all, and writes this page. What a command
 prints is kept in \`bench/out/evidence/NAME.txt\`; pages and charts that are made wholly by a command
-(studies.md, quality.md, batch.svg) are written, figures that a page quotes in its text are set beside what
-is printed by hand. Machines of others are shared and differ: a figure belongs to the machine and day
-that its page names.
+(studies.md, quality.md, batch.svg) are written, figures that a page quotes in its text are set
+beside what is printed by hand. Machines of others are shared and differ: a figure belongs to the
+machine and day that its page names.
 
 | name | figures | page | command | takes | last run by \`make evidence\` |
 | --- | --- | --- | --- | --- | --- |
