@@ -73,9 +73,9 @@ void hearth_slots_fill(struct hearth_scheduler *s);
 void hearth_slots_count_cached(struct hearth_scheduler *s);
 // Ends jobs that nobody wants any more, whether they wait or not; all of them once the scheduler is aborted.
 void hearth_slots_end_unwanted(struct hearth_scheduler *s);
-// Ends the slot's job; its prompt is kept.
 // What a slot that is at work does. With the mutex held.
 struct hearth_slot_info hearth_slot_look(const struct hearth_slot *slot);
+// Ends the slot's job; its prompt is kept.
 void hearth_slot_end(struct hearth_scheduler *s, struct hearth_slot *slot, enum hearth_end end,
                      const char *message);
 // Makes room in the KV cache: lets go of a prefix, else of a job, which waits again.
