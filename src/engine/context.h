@@ -46,6 +46,12 @@ struct hearth_probes {
     uint8_t *marks;
 };
 
+// Whether somebody wants to see what single neurons give.
+static inline bool hearth_probes_see_neurons(const struct hearth_probes *p)
+{
+    return p->on_neurons || p->on_gates || p->on_marks;
+}
+
 // Of an open session, for the rooms above and for tests: between evaluations, callbacks may be set in it.
 struct hearth_probes *hearth_session_probes(struct hearth_session *session);
 

@@ -373,12 +373,6 @@ static void compute(const struct pass *passes, int n_passes, struct hearth_want 
 
 // ---- experts of a device
 
-// Whether somebody wants to see what single neurons give.
-static bool is_watched(const struct hearth_probes *p)
-{
-    return p->on_neurons || p->on_gates || p->on_marks;
-}
-
 // Whether it has the expert, and room for so many rows beside those of the experts before; then these are counted.
 static bool goes_elsewhere(const struct pass *passes, int n_passes, int expert, size_t rows[2])
 {
@@ -401,7 +395,7 @@ static uint32_t part_wants(const struct pass *passes, int n_passes, uint32_t n)
     struct hearth_ffn_work *w = passes[0].work;
     size_t rows[2] = {0};
     uint32_t here = 0, there = 0, most = 0;
-    if (!w->experts || is_watched(w->c->probes))
+    if (!w->experts || hearth_probes_see_neurons(w->c->probes))
         return n;
     for (int k = 0; k < n_passes; k++)
         hearth_hot_experts_count(w->experts, passes[k].layer, hearth_moe_counts(&w->moe, passes[k].rows),
@@ -472,7 +466,8 @@ static void run(struct pass *passes, int n_passes, float *h, const float *x)
         if (!passes[0].work->sources->ffn.ops->gives_neurons)
             hint_experts(passes, n_passes, x);
     }
-    const uint64_t began = hearth_now_ns();
+    struct hearth_hot_experts *hot = passes[0].work->experts;
+    const uint64_t began = hot ? hearth_now_ns() : 0;
     for (int k = 0; k < n_passes; k++) {
         place_slots(&passes[k], n, h, x);
         if (n_here < n)
@@ -484,9 +479,8 @@ static void run(struct pass *passes, int n_passes, float *h, const float *x)
         compute(passes, n_passes, wants, n_here);
     if (n_here < n)
         end_elsewhere(passes, n_passes, wants + n_here, n - n_here);
-    if (passes[0].work->experts)
-        passes[0].work->experts->shares[passes[0].rows.phase == HEARTH_PHASE_STEP].all_ns +=
-            hearth_now_ns() - began;
+    if (hot)
+        hot->shares[passes[0].rows.phase == HEARTH_PHASE_STEP].all_ns += hearth_now_ns() - began;
 }
 
 static struct pass begin(struct hearth_ffn_work *w, struct hearth_rows rows, int layer, const float *h,

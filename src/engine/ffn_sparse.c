@@ -759,12 +759,6 @@ static size_t count_hot(const struct hearth_sparse_work *w, int layer, int n_row
     return streams ? hearth_hot_clusters(w->hot, layer) : hearth_hot_share(w->hot, layer, n_rows);
 }
 
-// Whether somebody wants to see what single neurons give.
-static bool is_watched(const struct hearth_probes *p)
-{
-    return p->on_neurons || p->on_gates || p->on_marks;
-}
-
 void hearth_sparse_run(struct hearth_sparse_work *w, int layer, const struct hearth_sparse_part *parts,
                        int n_parts, const float *x, const float *seen, float *out, float *act, float *gates)
 {
@@ -790,7 +784,7 @@ void hearth_sparse_run(struct hearth_sparse_work *w, int layer, const struct hea
                                .rank_acts = w->rank_acts,
                                .masks = masks_of(w, layer, base),
                                .asks = hearth_has(&parts[0].fc1) && !known,
-                               .n_hot = is_watched(probes) ? 0 : n_hot,
+                               .n_hot = hearth_probes_see_neurons(probes) ? 0 : n_hot,
                                .guess = w->guess.n_rows && end <= HEARTH_STEP_ROWS ? &w->guess : NULL};
         struct hearth_sparse_part next_part;
         const int n = take_rows(&p, parts, n_parts, base, &part);

@@ -27,7 +27,7 @@ static bool give_up(struct hearth_offload *o)
 
 static bool is_watched(const struct hearth_probes *p)
 {
-    return p->on_experts || p->on_ffn || p->on_neurons || p->on_gates || p->on_marks;
+    return p->on_experts || p->on_ffn || hearth_probes_see_neurons(p);
 }
 
 // The batch is about to overwrite positions of these pages, wherever it is computed: what the device has of them ends
