@@ -12,7 +12,8 @@
 #include "model/ffn.h"
 #include "model/load.h"
 
-// Bytes of an expert that come to the device after an evaluation: that many, and once more for so many tokens.
+// Bytes of an expert that come to the device together. After an evaluation: that many, and once more for so many
+// tokens.
 #define PIECE        ((size_t)1 << 20)
 #define PIECE_TOKENS 16
 // Tokens after which a use counts half. An expert that comes takes longer than one that is read from the file.
@@ -134,11 +135,11 @@ static int bring(struct hearth_hot_experts *h, size_t bytes, bool *over, struct 
         while (m->at < w->n) {
             if (!bytes || hearth_accel_has_failed(h->a))
                 return HEARTH_OK;
-            const size_t most = bytes / w->stride ? bytes / w->stride : 1, left = w->n - m->at;
-            const size_t n = left < most ? left : most;
-            const int rc =
-                hearth_offload_send_expert(h->a, h->s->model, x.to[m->part], m->place, w,
-                                           h->resident ? x.now[m->part] : NULL, m->expert, m->at, n, err);
+            const size_t most = bytes < PIECE ? bytes : PIECE, left = w->n - m->at;
+            const size_t n = most < w->stride ? 1 : left < most / w->stride ? left : most / w->stride;
+            const int rc = hearth_offload_send_expert(h->a, h->s->model, x.to[m->part], m->place, w,
+                                                      h->resident ? x.now[m->part] : NULL, h->piece,
+                                                      m->expert, m->at, n, err);
             if (rc)
                 return rc;
             m->at += n;
@@ -232,6 +233,20 @@ static uint64_t expert_bytes(const struct hearth_session *s, int layer, uint64_t
         *largest = own > *largest ? own : *largest;
     }
     return bytes;
+}
+
+// A piece, or the longest row of an expert.
+static int take_piece(struct hearth_hot_experts *h, struct hearth_error *err)
+{
+    size_t bytes = PIECE;
+    for (int i = 0; i < h->n_layers; i++) {
+        const struct matrices x = matrices_of(h, i);
+        for (int k = 0; k < 3; k++)
+            bytes = x.w[k]->stride > bytes ? x.w[k]->stride : bytes;
+    }
+    h->piece = h->resident ? NULL : hearth_calloc(1, bytes);
+    return h->resident || h->piece ? HEARTH_OK
+                                   : hearth_fail(err, HEARTH_E_MEMORY, "no memory for hot experts");
 }
 
 static size_t wider(const struct hearth_hparams *hp)
@@ -347,7 +362,7 @@ static int open_all(struct hearth_hot_experts *h, int n, struct hearth_error *er
     h->layers = hearth_calloc((size_t)h->n_layers, sizeof *h->layers);
     if (!h->layers)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for hot experts");
-    int rc = HEARTH_OK;
+    int rc = take_piece(h, err);
     for (int k = 0; k < 2 && !rc; k++)
         rc = take_rows(h, &h->rows[k], err);
     for (int i = 0; i < h->n_layers && !rc && !hearth_accel_has_failed(h->a); i++) {
@@ -404,6 +419,7 @@ void hearth_hot_experts_close(struct hearth_hot_experts **hot)
         close_layer(h, &h->layers[i]);
     for (int k = 0; k < 2; k++)
         close_rows(h, &h->rows[k]);
+    free(h->piece);
     free(h->layers);
     free(h);
     *hot = NULL;

@@ -51,6 +51,7 @@ struct hearth_hot_experts {
     struct hearth_hot_expert_layer *layers;
     struct hearth_hot_expert_rows rows[2]; // of prompts, of steps
     struct hearth_hot_expert_move move;
+    uint8_t *piece;                // of it, on its way from the file; NULL: all experts are resident
     struct hearth_share shares[2]; // of prompts, of steps, where all experts are resident
     uint64_t n;                    // places in all
     uint64_t slots;                // rows of experts that were computed here

@@ -63,10 +63,10 @@ int hearth_offload_send(struct hearth_accel *a, const struct hearth_model *m, st
 
 int hearth_offload_send_expert(struct hearth_accel *a, const struct hearth_model *m,
                                const struct hearth_accel_weight *to, int place, const struct hearth_weight *w,
-                               const struct hearth_weight *now, int expert, size_t first, size_t n,
-                               struct hearth_error *err)
+                               const struct hearth_weight *now, uint8_t *rows, int expert, size_t first,
+                               size_t n, struct hearth_error *err)
 {
-    const size_t at = (size_t)place * w->n + first, bytes = n * w->stride;
+    const size_t at = (size_t)place * w->n + first;
     if (now) {
         const struct hearth_weight own = hearth_expert(now, expert);
         return hearth_accel_weight_put(a, to, at, n, (const uint8_t *)own.data + first * w->stride, w->stride,
@@ -74,14 +74,8 @@ int hearth_offload_send_expert(struct hearth_accel *a, const struct hearth_model
     }
     const struct hearth_item *item = hearth_item_of(m, w);
     const bool single = item->tensor->ne[2] == 1 && m->hp.n_expert > 1; // a tensor for each
-    const uint64_t apart = w->apart ? w->apart : w->n * w->stride;
-    const uint64_t from = (single ? 0 : w->at + (uint64_t)expert * apart) + first * w->stride;
-    uint8_t *rows = hearth_calloc(1, bytes);
-    if (!rows)
-        return hearth_fail(err, HEARTH_E_MEMORY, "no memory to read weights for a device");
-    int rc = hearth_gguf_read(m->gguf, item[single ? expert : 0].tensor, rows, from, bytes, err);
-    if (!rc)
-        rc = hearth_accel_weight_put(a, to, at, n, rows, w->stride, err);
-    free(rows);
-    return rc;
+    const uint64_t of_expert = single ? 0 : w->at + (uint64_t)expert * hearth_expert_stride(w);
+    const int rc = hearth_gguf_read(m->gguf, item[single ? expert : 0].tensor, rows,
+                                    of_expert + first * w->stride, n * w->stride, err);
+    return rc ? rc : hearth_accel_weight_put(a, to, at, n, rows, w->stride, err);
 }

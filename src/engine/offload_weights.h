@@ -14,10 +14,10 @@ int hearth_offload_send(struct hearth_accel *a, const struct hearth_model *m, st
 
 // Rows [first, first + n) of an expert's matrix, of those of all experts in w, to the same rows of matrix number
 // `place` of *to. now: as above, where all of it is in memory; NULL: it is read from the file, where it is no part of
-// bundles. The same errors.
+// bundles, to `rows`, which has room for them. The same errors.
 int hearth_offload_send_expert(struct hearth_accel *a, const struct hearth_model *m,
                                const struct hearth_accel_weight *to, int place, const struct hearth_weight *w,
-                               const struct hearth_weight *now, int expert, size_t first, size_t n,
-                               struct hearth_error *err);
+                               const struct hearth_weight *now, uint8_t *rows, int expert, size_t first,
+                               size_t n, struct hearth_error *err);
 
 #endif

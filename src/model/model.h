@@ -39,13 +39,18 @@ static inline bool hearth_has(const struct hearth_weight *w)
     return w->n != 0;
 }
 
+// Bytes from one expert's matrix to the next one's.
+static inline size_t hearth_expert_stride(const struct hearth_weight *all)
+{
+    return all->apart ? all->apart : all->n * all->stride;
+}
+
 // The matrix of one expert.
 static inline struct hearth_weight hearth_expert(const struct hearth_weight *all, int expert)
 {
     struct hearth_weight w = *all;
     if (all->data)
-        w.data =
-            (const uint8_t *)all->data + (size_t)expert * (all->apart ? all->apart : all->n * all->stride);
+        w.data = (const uint8_t *)all->data + (size_t)expert * hearth_expert_stride(all);
     return w;
 }
 

@@ -504,7 +504,7 @@ static int find_layer(struct experts_state *x, int layer, struct hearth_error *e
         p->bytes = (uint64_t)weights[part]->n * weights[part]->stride;
         p->single = p->item->tensor->ne[2] == 1 && x->n_experts > 1;
         p->first = weights[part]->at;
-        p->apart = weights[part]->apart ? weights[part]->apart : p->bytes;
+        p->apart = hearth_expert_stride(weights[part]);
         p->at = l->slot_bytes;
         uint64_t most = 0;
         for (uint32_t e = 0; e < x->n_experts; e++) {
