@@ -6,8 +6,8 @@
 #include <math.h>
 
 #include "base/cpu.h"
-#include "convert/net.h"
 #include "convert/predictor.h"
+#include "net_support.h"
 
 enum { E = 64, R = 32, F = 256, B = 32, TRAIN = 4000, HELD = 1000, HIDDEN = 40 };
 
@@ -35,15 +35,8 @@ struct fitted {
 
 static void open_net(struct fitted *s, int n_threads, uint64_t seed)
 {
-    struct hearth_error err;
     *s = (struct fitted){.net = {.e = E, .r = R, .f = F, .b = B, .kernels = &kernels}};
-    assert_int_equal(hearth_pool_open(&s->net.pool, n_threads, &err), HEARTH_OK);
-    struct hearth_arena measure = {0};
-    hearth_net_lay_out(&s->net, &measure);
-    s->memory = hearth_aligned_alloc(64, hearth_round_up(measure.used, 64));
-    assert_non_null(s->memory);
-    struct hearth_arena assign = {.base = s->memory, .size = measure.used};
-    hearth_net_lay_out(&s->net, &assign);
+    s->memory = open_net_memory(&s->net, n_threads);
     hearth_net_reset(&s->net, seed);
     hearth_net_weigh(&s->net, (double)hearth_code_mass(120));
     uint64_t state = 5;
@@ -55,8 +48,7 @@ static void open_net(struct fitted *s, int n_threads, uint64_t seed)
 
 static void close_net(struct fitted *s)
 {
-    hearth_pool_close(&s->net.pool);
-    hearth_aligned_free(s->memory);
+    close_net_memory(&s->net, s->memory);
 }
 
 // Gradients are those at the weights that are given, which may lie where gradients will be.

@@ -5,7 +5,6 @@
 #include "check.h"
 
 #include "base/os.h"
-#include "convert/net.h"
 #include "convert/pack.h"
 #include "convert/predictor.h"
 #include "convert/train.h"
@@ -13,6 +12,7 @@
 #include "gguf/checksums.h"
 #include "made_models.h"
 #include "model/ffn.h"
+#include "net_support.h"
 #include "pack_support.h"
 
 // ---- networks
@@ -27,17 +27,10 @@ struct small {
 
 static void open_small(struct small *s, int n_threads)
 {
-    struct hearth_error err;
     *s = (struct small){.net = {.e = E, .r = R, .f = F, .b = B}};
     hearth_kernels_init(&s->kernels, 0);
     s->net.kernels = &s->kernels;
-    MADE_OK(hearth_pool_open(&s->net.pool, n_threads, &err));
-    struct hearth_arena measure = {0};
-    hearth_net_lay_out(&s->net, &measure);
-    s->memory = hearth_aligned_alloc(64, hearth_round_up(measure.used, 64));
-    assert_non_null(s->memory);
-    struct hearth_arena assign = {.base = s->memory, .size = measure.used};
-    hearth_net_lay_out(&s->net, &assign);
+    s->memory = open_net_memory(&s->net, n_threads);
     hearth_net_weigh(&s->net, (double)hearth_code_mass(128));
     hearth_net_reset(&s->net, 7);
     for (int i = 0; i < B * E; i++)
@@ -48,8 +41,7 @@ static void open_small(struct small *s, int n_threads)
 
 static void close_small(struct small *s)
 {
-    hearth_pool_close(&s->net.pool);
-    hearth_aligned_free(s->memory);
+    close_net_memory(&s->net, s->memory);
 }
 
 // The loss in float64.

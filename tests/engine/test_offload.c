@@ -8,22 +8,13 @@
 #include "convert/pack.h"
 #include "engine/offload.h"
 #include "made_models.h"
-#include "streaming_support.h"
 
-// The first one; of the back end that the environment asks for, if it does.
-static void need_device(void)
-{
-    const char *backend = getenv("HEARTH_TEST_BACKEND");
-    struct hearth_device d;
-    if (!hearth_device_at(0, &d, sizeof d) || (backend && strcmp(d.backend, backend) != 0))
-        skip();
-}
+#include "device_support.h"
 
 // Layers that the device of an open session has; -1: it has failed.
 static int layers_of(const struct opened *o, bool *head)
 {
-    struct hearth_device_stats stats;
-    hearth_session_device_stats(o->session, &stats, sizeof stats);
+    const struct hearth_device_stats stats = device_stats_of(o);
     assert_non_null(stats.name);
     *head = stats.head != 0;
     return stats.works ? stats.layers : -1;
@@ -39,19 +30,9 @@ static void check_device(const char *path, struct way way, const float *want, in
     assert_int_equal(has_head, head);
     snprintf(what, sizeof what, "%s with %d layers on a device, sparsity %d, %llu bytes", path, layers,
              (int)way.sparsity, (unsigned long long)way.ram);
-    float *got = evaluate(&o, NULL);
-    assert_same(got, want, o.n_vocab, what);
+    check_logits(&o, want, what);
     assert_int_equal(layers_of(&o, &has_head), layers);
-    free(got);
     close_opened(&o);
-}
-
-static float *evaluate_alone(const char *path, const struct way *way)
-{
-    struct opened o = open_way(path, way);
-    float *logits = evaluate(&o, NULL);
-    close_opened(&o);
-    return logits;
 }
 
 // All, and one layer, without the head.
@@ -192,9 +173,7 @@ static void test_small(void **state)
         if (!layers && !head && !stats.neurons)
             assert_int_equal(stats.bytes, 0);
         if (layers > before) {
-            float *got = evaluate(&o, NULL);
-            assert_same(got, want, o.n_vocab, "a small device");
-            free(got);
+            check_logits(&o, want, "a small device");
         }
         before = layers;
         close_opened(&o);
@@ -215,13 +194,6 @@ static void test_default_memory(void **state)
     assert_int_equal(hearth_offload_vram(&shared, 800, 0), 0);
 }
 
-static struct hearth_device_stats stats_of(const struct opened *o)
-{
-    struct hearth_device_stats stats;
-    hearth_session_device_stats(o->session, &stats, sizeof stats);
-    return stats;
-}
-
 // Hot neurons of layers that are the CPU's otherwise: resident, streamed, named a layer ahead, and a device that fails.
 // It does in one mode and with layers of its own, which is where most has begun by then.
 static void check_hot(const char *path, struct way way, bool streams)
@@ -233,23 +205,18 @@ static void check_hot(const char *path, struct way way, bool streams)
         // Devices do not know the one cache, so they have no layers.
         way.type_k = layers ? HEARTH_KV_F16 : HEARTH_KV_Q8_0;
         float *want = evaluate_alone(path, &way);
-        if (streams) {
-            uint64_t most;
-            find_budgets_of(path, way, &way.ram, &most);
-            way.tests = (struct hearth_weights_tests){SMALL, .always = true};
-        }
+        if (streams)
+            let_stream(path, &way);
         way.device = "0";
         way.device_layers = 1;
         way.vram = 64 << 20;
         for (long fail_at = 0; fail_at < (layers && predicts ? 100 : 1);
              fail_at = fail_at * (SANITIZED ? 20 : 8) + 9) {
             struct opened o = open_way(path, &way);
-            assert_true(stats_of(&o).neurons > 0 && stats_of(&o).layers == layers);
+            assert_true(device_stats_of(&o).neurons > 0 && device_stats_of(&o).layers == layers);
             hearth_accel_fail_at(o.session->offload->a, fail_at);
-            float *got = evaluate(&o, NULL);
-            assert_same(got, want, o.n_vocab, "hot neurons on a device");
-            assert_int_equal(stats_of(&o).works, fail_at == 0);
-            free(got);
+            check_logits(&o, want, "hot neurons on a device");
+            assert_int_equal(device_stats_of(&o).works, fail_at == 0);
             close_opened(&o);
         }
         free(want);
@@ -292,14 +259,11 @@ static void test_shares(void **state)
         for (int i = 0; i < HEARTH_SHARE_CLASSES; i++)
             share->classes[i] = (struct hearth_share_class){
                 .known = true, .best = part, .tried = part, .left = 1000, .patience = 1000};
-        float *got = evaluate(&o, NULL);
-        assert_same(got, want, o.n_vocab, "a share of the hot neurons");
+        check_logits(&o, want, "a share of the hot neurons");
         assert_true(share->classes[0].best_ns > 0 && share->classes[2].best_ns > 0); // one row, and three
         const size_t clusters = o.session->offload->hot->layers[0].clusters;
         assert_true((share->classes[0].wait > 0) == (hearth_share_part(part, clusters) > 0));
-        free(got);
-        for (int seq = 0; seq < N_SEQS; seq++)
-            hearth_seq_free(o.session, seq);
+        free_sequences(&o);
     }
     free(want);
     close_opened(&o);
@@ -317,9 +281,7 @@ static void test_parts(void **state)
     way.device = "0";
     struct opened o = open_way(path, &way);
     o.session->offload->rows[0].cap = 3;
-    float *got = evaluate(&o, NULL);
-    assert_same(got, want, o.n_vocab, "in parts");
-    free(got);
+    check_logits(&o, want, "in parts");
     free(want);
     close_opened(&o);
 }
@@ -334,20 +296,15 @@ static void test_failing(void **state)
         snprintf(path, sizeof path, "%s", i ? make_pack(true) : make_with("tiny-dense", false));
         struct way way = {.n_threads = 1, .sparsity = i ? HEARTH_SPARSITY_PREDICT : HEARTH_SPARSITY_OFF};
         float *want = evaluate_alone(path, &way);
-        if (i) {
-            uint64_t most;
-            find_budgets(path, way.sparsity, 1, &way.ram, &most);
-            way.tests = (struct hearth_weights_tests){SMALL, .always = true};
-        }
+        if (i)
+            let_stream(path, &way);
         way.device = "0";
         for (long n = 1; n < 1000; n = n * (SANITIZED ? 20 : 6) + 3) {
             bool head;
             struct opened o = open_way(path, &way);
             hearth_accel_fail_at(o.session->offload->a, n);
-            float *got = evaluate(&o, NULL);
-            assert_same(got, want, o.n_vocab, "a device that fails");
+            check_logits(&o, want, "a device that fails");
             assert_int_equal(layers_of(&o, &head), -1);
-            free(got);
             close_opened(&o);
         }
         free(want);
@@ -378,9 +335,7 @@ static void test_failing_open(void **state)
             assert_memory_equal(&of->layers[i], &none, sizeof none);
         fewest = layers < fewest ? layers : fewest;
         if (layers > most) {
-            float *got = evaluate(&o, NULL);
-            assert_same(got, want, o.n_vocab, "a device that fails at first");
-            free(got);
+            check_logits(&o, want, "a device that fails at first");
         }
         most = layers > most ? layers : most;
         close_opened(&o);

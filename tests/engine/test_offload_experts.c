@@ -5,23 +5,8 @@
 #include "check.h"
 
 #include "accel/insides.h"
+#include "device_support.h"
 #include "engine/offload.h"
-#include "streaming_support.h"
-
-static void need_device(void)
-{
-    const char *backend = getenv("HEARTH_TEST_BACKEND");
-    struct hearth_device d;
-    if (!hearth_device_at(0, &d, sizeof d) || (backend && strcmp(d.backend, backend) != 0))
-        skip();
-}
-
-static struct hearth_device_stats stats_of(const struct opened *o)
-{
-    struct hearth_device_stats stats;
-    hearth_session_device_stats(o->session, &stats, sizeof stats);
-    return stats;
-}
 
 // The device's share of its experts is this one from now on, whatever steps take.
 static void hold_share(struct opened *o, int part)
@@ -30,14 +15,6 @@ static void hold_share(struct opened *o, int part)
     for (int i = 0; hot && i < 2 * HEARTH_SHARE_CLASSES; i++)
         hot->shares[i / HEARTH_SHARE_CLASSES].classes[i % HEARTH_SHARE_CLASSES] = (struct hearth_share_class){
             .known = true, .best = part, .tried = part, .left = 1000, .patience = 1000};
-}
-
-static float *evaluate_alone(const char *path, const struct way *way)
-{
-    struct opened o = open_way(path, way);
-    float *logits = evaluate(&o, NULL);
-    close_opened(&o);
-    return logits;
 }
 
 // Rows of experts that evaluate() has in all.
@@ -60,19 +37,20 @@ static uint64_t check_size(const char *path, struct way way, const float *want, 
     way.device = "0";
     way.vram = vram;
     struct opened o = open_way(path, &way);
-    const uint64_t n = stats_of(&o).experts, all = all_experts(o.model);
-    assert_true(n <= all && stats_of(&o).bytes <= vram);
+    const uint64_t n = device_stats_of(&o).experts, all = all_experts(o.model);
+    assert_true(n <= all && device_stats_of(&o).bytes <= vram);
     hold_share(&o, HEARTH_SHARE_ALL);
     float *got = evaluate(&o, NULL);
     char what[700];
     snprintf(what, sizeof what, "%s with %llu experts on a device", path, (unsigned long long)n);
     assert_same(got, want, o.n_vocab, what);
-    assert_true(stats_of(&o).works);
-    if (vram == LARGE && stats_of(&o).expert_rows != all_rows(o.model)) // else long prompts may lack room
-        fail_msg("%s: %llu rows on the device", path, (unsigned long long)stats_of(&o).expert_rows);
+    assert_true(device_stats_of(&o).works);
+    if (vram == LARGE &&
+        device_stats_of(&o).expert_rows != all_rows(o.model)) // else long prompts may lack room
+        fail_msg("%s: %llu rows on the device", path, (unsigned long long)device_stats_of(&o).expert_rows);
     if (n < all)
-        assert_true(stats_of(&o).expert_rows < all_rows(o.model) &&
-                    (n != 0) == (stats_of(&o).expert_rows != 0));
+        assert_true(device_stats_of(&o).expert_rows < all_rows(o.model) &&
+                    (n != 0) == (device_stats_of(&o).expert_rows != 0));
     free(got);
     close_opened(&o);
     return n;
@@ -125,7 +103,7 @@ static void test_by_neuron(void **state)
         snprintf(path, sizeof path, HEARTH_SOURCE_DIR "/tests/golden/%s.gguf", names[i]);
         struct way way = {.n_threads = 1, .sparsity = HEARTH_SPARSITY_EXACT, .device = "0"};
         struct opened o = open_way(path, &way);
-        assert_true(stats_of(&o).experts == 0 && stats_of(&o).head);
+        assert_true(device_stats_of(&o).experts == 0 && device_stats_of(&o).head);
         close_opened(&o);
     }
 }
@@ -141,13 +119,11 @@ static void test_streams(void **state)
         snprintf(path, sizeof path, "%s", make(presets[i]));
         struct way way = {.n_threads = 1 + (int)i % 2};
         float *want = evaluate_alone(path, &way);
-        uint64_t most;
-        find_budgets_of(path, way, &way.ram, &most);
-        way.tests = (struct hearth_weights_tests){SMALL, .always = true};
+        let_stream(path, &way);
         check_file(path, way);
         way.device = "0";
         struct opened o = open_way(path, &way);
-        assert_int_equal(stats_of(&o).experts, all_experts(o.model));
+        assert_int_equal(device_stats_of(&o).experts, all_experts(o.model));
         float *got = evaluate(&o, NULL);
         struct hearth_streaming_stats streaming;
         hearth_session_streaming_stats(o.session, &streaming, sizeof streaming);
@@ -168,11 +144,8 @@ static void test_moves(void **state)
     struct way way = {.n_threads = 1};
     float *want = evaluate_alone(path, &way);
     for (int streams = 0; streams < 2; streams++) {
-        uint64_t most;
-        if (streams) {
-            find_budgets_of(path, way, &way.ram, &most);
-            way.tests = (struct hearth_weights_tests){SMALL, .always = true};
-        }
+        if (streams)
+            let_stream(path, &way);
         way.device = "0";
         way.vram = 6 << 20;
         struct opened o = open_way(path, &way);
@@ -181,12 +154,9 @@ static void test_moves(void **state)
         hold_share(&o, HEARTH_SHARE_ALL);
         uint64_t rows[2] = {0};
         for (int round = 0; round < 3; round++) {
-            float *got = evaluate(&o, NULL);
-            assert_same(got, want, o.n_vocab, "experts that come and go");
-            rows[round != 0] = stats_of(&o).expert_rows - rows[0];
-            free(got);
-            for (int seq = 0; seq < N_SEQS; seq++)
-                hearth_seq_free(o.session, seq);
+            check_logits(&o, want, "experts that come and go");
+            rows[round != 0] = device_stats_of(&o).expert_rows - rows[0];
+            free_sequences(&o);
         }
         assert_true(hot->moved > 0 && hot->moves);
         printf("%llu experts have moved, %llu rows then %llu\n", (unsigned long long)hot->moved,
@@ -207,21 +177,16 @@ static void test_failing(void **state)
     struct way way = {.n_threads = 2};
     float *want = evaluate_alone(path, &way);
     for (int streams = 0; streams < 2; streams++) {
-        uint64_t most;
-        if (streams) {
-            find_budgets_of(path, way, &way.ram, &most);
-            way.tests = (struct hearth_weights_tests){SMALL, .always = true};
-        }
+        if (streams)
+            let_stream(path, &way);
         way.device = "0";
         way.vram = streams ? 2 << 20 : 0;
         for (long n = 1; n < 1000; n = SANITIZED ? n * 9 : n < 24 ? n + 1 : n * 3) {
             struct opened o = open_way(path, &way);
-            assert_true(stats_of(&o).experts > 0);
+            assert_true(device_stats_of(&o).experts > 0);
             hearth_accel_fail_at(o.session->offload->a, n);
-            float *got = evaluate(&o, NULL);
-            assert_same(got, want, o.n_vocab, "a device that fails");
-            assert_true(!stats_of(&o).works || n > 500);
-            free(got);
+            check_logits(&o, want, "a device that fails");
+            assert_true(!device_stats_of(&o).works || n > 500);
             close_opened(&o);
         }
         way.device = NULL;
@@ -245,11 +210,9 @@ static void test_failing_open(void **state)
                                                .layers = HEARTH_OFFLOAD_ALL};
         OK(hearth_offload_open(&o.session->offload, o.session, &params, &err));
         o.session->work.ffn.experts = o.session->offload->experts;
-        assert_true(stats_of(&o).experts >= before);
-        before = stats_of(&o).experts;
-        float *got = evaluate(&o, NULL);
-        assert_same(got, want, o.n_vocab, "a device that fails at first");
-        free(got);
+        assert_true(device_stats_of(&o).experts >= before);
+        before = device_stats_of(&o).experts;
+        check_logits(&o, want, "a device that fails at first");
         close_opened(&o);
     }
     assert_true(before > 0);
@@ -269,10 +232,8 @@ static void test_room(void **state)
     struct opened o = open_way(path, &way);
     o.session->offload->experts->rows[0].cap = 7;
     o.session->offload->experts->rows[1].cap = 5;
-    float *got = evaluate(&o, NULL);
-    assert_same(got, want, o.n_vocab, "little room");
-    assert_true(stats_of(&o).expert_rows > 0);
-    free(got);
+    check_logits(&o, want, "little room");
+    assert_true(device_stats_of(&o).expert_rows > 0);
     free(want);
     close_opened(&o);
 }
@@ -291,15 +252,12 @@ static void test_shares(void **state)
     uint64_t before = 0, least = 0;
     for (int part = 0; part <= HEARTH_SHARE_ALL; part += SANITIZED ? 8 : 4) {
         hold_share(&o, part);
-        float *got = evaluate(&o, NULL);
-        assert_same(got, want, o.n_vocab, "a share of the hot experts");
-        const uint64_t rows = stats_of(&o).expert_rows - before;
+        check_logits(&o, want, "a share of the hot experts");
+        const uint64_t rows = device_stats_of(&o).expert_rows - before;
         assert_true(part ? rows > least : rows == 0);
         before += rows;
         least = rows;
-        free(got);
-        for (int seq = 0; seq < N_SEQS; seq++)
-            hearth_seq_free(o.session, seq);
+        free_sequences(&o);
     }
     assert_int_equal(least, all_rows(o.model));
     free(want);
