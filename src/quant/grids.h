@@ -17,6 +17,9 @@ struct hearth_grids {
     uint64_t iq1[2048], iq2_xxs[256], iq2_xs[512], iq2_s[1024];
     uint32_t iq3_xxs[256], iq3_s[512];
     uint64_t signs[256]; // byte i is 255 where bit i is set
+    // Which of the grid's values a point's elements have, a byte for each half of the point, for kernels that look
+    // many points up in registers. IQ2: two bits an element, IQ3: three.
+    _Alignas(64) uint8_t iq2_xxs_digits[2][256], iq3_xxs_digits[2][256], iq3_s_digits[2][512];
 };
 extern struct hearth_grids hearth_grids;
 

@@ -110,9 +110,11 @@ static const struct grid iq2_s = {iq2_s_points, 8, 3, true, {8, 25, 43}};
 static const struct grid iq3_xxs = {iq3_xxs_points, 4, 8, true, {4, 12, 20, 28, 36, 44, 52, 62}};
 static const struct grid iq3_s = {iq3_s_points, 4, 8, false, {1, 3, 5, 7, 9, 11, 13, 15}};
 
-// Lists a grid's points, to one of the two.
-static void list_points(const struct grid *g, uint64_t *eight, uint32_t *four)
+// Lists a grid's points, to one of the two, and if `digits` is given their digits: n bytes for the first halves, then
+// n for the second ones.
+static void list_points(const struct grid *g, uint64_t *eight, uint32_t *four, uint8_t *digits, int n)
 {
+    const int half = g->digits / 2, bits = g->base == 3 ? 2 : 3;
     int digit[8] = {0}, counted = 0;
     for (int i = 0; i < g->digits;) {
         int sum = 0;
@@ -124,6 +126,10 @@ static void list_points(const struct grid *g, uint64_t *eight, uint32_t *four)
         const bool counts = !g->even || sum % 2 == 0;
         const bool is = counts && g->points[counted / 64] >> counted % 64 & 1;
         counted += counts;
+        for (int h = 0; is && digits && h < 2; h++)
+            for (int e = 0; e < half; e++)
+                digits[h * n] |= (uint8_t)(digit[h * half + e] << bits * e);
+        digits += is && digits;
         if (is && eight)
             *eight++ = point;
         else if (is)
@@ -135,15 +141,16 @@ static void list_points(const struct grid *g, uint64_t *eight, uint32_t *four)
 
 static void fill(void)
 {
-    list_points(&iq1, hearth_grids.iq1, NULL);
-    list_points(&iq2_xxs, hearth_grids.iq2_xxs, NULL);
-    list_points(&iq2_xs, hearth_grids.iq2_xs, NULL);
-    list_points(&iq2_s, hearth_grids.iq2_s, NULL);
-    list_points(&iq3_xxs, NULL, hearth_grids.iq3_xxs);
-    list_points(&iq3_s, NULL, hearth_grids.iq3_s);
+    struct hearth_grids *g = &hearth_grids;
+    list_points(&iq1, g->iq1, NULL, NULL, 0);
+    list_points(&iq2_xxs, g->iq2_xxs, NULL, g->iq2_xxs_digits[0], 256);
+    list_points(&iq2_xs, g->iq2_xs, NULL, NULL, 0);
+    list_points(&iq2_s, g->iq2_s, NULL, NULL, 0);
+    list_points(&iq3_xxs, NULL, g->iq3_xxs, g->iq3_xxs_digits[0], 256);
+    list_points(&iq3_s, NULL, g->iq3_s, g->iq3_s_digits[0], 512);
     for (int i = 0; i < 256; i++)
         for (int bit = 0; bit < 8; bit++)
-            hearth_grids.signs[i] |= (uint64_t)(i >> bit & 1 ? 255 : 0) << 8 * bit;
+            g->signs[i] |= (uint64_t)(i >> bit & 1 ? 255 : 0) << 8 * bit;
 }
 
 void hearth_grids_fill(void)

@@ -223,8 +223,11 @@ static void bench_attention(struct hearth_pool *pool, struct bench *b, const cha
 
 void bench_kernels(const char *filter, const char *json)
 {
-    static const uint32_t types[] = {HEARTH_TYPE_F16,  HEARTH_TYPE_BF16, HEARTH_TYPE_Q8_0, HEARTH_TYPE_Q4_0,
-                                     HEARTH_TYPE_Q4_K, HEARTH_TYPE_Q5_K, HEARTH_TYPE_Q6_K};
+    static const uint32_t types[] = {
+        HEARTH_TYPE_F16,     HEARTH_TYPE_BF16,  HEARTH_TYPE_Q8_0,    HEARTH_TYPE_Q4_0,  HEARTH_TYPE_Q4_K,
+        HEARTH_TYPE_Q5_K,    HEARTH_TYPE_Q6_K,  HEARTH_TYPE_Q3_K,    HEARTH_TYPE_Q2_K,  HEARTH_TYPE_IQ4_XS,
+        HEARTH_TYPE_MXFP4,   HEARTH_TYPE_IQ3_S, HEARTH_TYPE_IQ3_XXS, HEARTH_TYPE_IQ2_S, HEARTH_TYPE_IQ2_XS,
+        HEARTH_TYPE_IQ2_XXS, HEARTH_TYPE_IQ1_M, HEARTH_TYPE_IQ1_S};
     static const struct {
         size_t tokens, k;
     } cases[] = {{1, K}, {1, LONG_K}, {4, K}, {8, K}, {16, K}, {32, K}, {512, K}};
