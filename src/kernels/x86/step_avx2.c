@@ -45,6 +45,12 @@ INLINE __m256i dot_wide(__m256i w, const uint8_t *planes)
                        _mm256_maddubs_epi16(abs, _mm256_sign_epi8(load32(planes + 32), w)));
 }
 
+// The same for unsigned bytes, of which two products by 128 fit in 16 bits.
+INLINE __m256i dot_narrow(__m256i w, const uint8_t *planes)
+{
+    return join_planes(_mm256_maddubs_epi16(w, load32(planes)), _mm256_maddubs_epi16(w, load32(planes + 32)));
+}
+
 // Exact sums of eight units, offset not yet taken off.
 INLINE __m256i dot_half(const struct weights *w, const uint8_t *x, const struct shape *s)
 {
@@ -53,6 +59,9 @@ INLINE __m256i dot_half(const struct weights *w, const uint8_t *x, const struct 
         if (s->most == SIGNED) {
             t[i] = _mm256_add_epi32(dot_wide(w->u[2 * i], x + 128 * i),
                                     dot_wide(w->u[2 * i + 1], x + 128 * i + 64));
+        } else if (s->unit == 32 && s->most > 31) {
+            t[i] = _mm256_add_epi32(dot_narrow(w->u[2 * i], x + 128 * i),
+                                    dot_narrow(w->u[2 * i + 1], x + 128 * i + 64));
         } else if (s->unit == 32) {
             // Four products of at most 31 * 128.
             const __m256i *u = &w->u[2 * i];
@@ -61,8 +70,7 @@ INLINE __m256i dot_half(const struct weights *w, const uint8_t *x, const struct 
                                _mm256_add_epi16(_mm256_maddubs_epi16(u[0], load32(x + 128 * i + 32)),
                                                 _mm256_maddubs_epi16(u[1], load32(x + 128 * i + 96))));
         } else {
-            t[i] = join_planes(_mm256_maddubs_epi16(w->u[i], load32(x + 64 * i)),
-                               _mm256_maddubs_epi16(w->u[i], load32(x + 64 * i + 32)));
+            t[i] = dot_narrow(w->u[i], x + 64 * i);
         }
     }
     return transpose_add(t);

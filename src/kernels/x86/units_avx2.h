@@ -17,6 +17,7 @@
 
 // Bytes of the largest group of 16 units, rounded up.
 #define GROUP_BYTES 640
+#define UNROLL      _Pragma("GCC unroll 8")
 // Units of half a group.
 #define HALF 8
 
@@ -60,6 +61,8 @@ SHAPE shape_q5_1 = BLOCKS_OF_32(0, 31, true);
 SHAPE shape_mxfp4 = BLOCKS_OF_32(12, 24, false);
 SHAPE shape_wide = BLOCKS_OF_32(0, SIGNED, false);
 SHAPE shape_iq1_s = BLOCKS_OF_32(9, 18, false);
+SHAPE shape_iq2_xxs = BLOCKS_OF_32(43, 86, false);
+SHAPE shape_iq3_xxs = BLOCKS_OF_32(62, 124, false);
 SHAPE shape_iq3_s = BLOCKS_OF_32(15, 30, false);
 
 // Per 64 bytes of nibbles of a super-block: the low ones are units 4i and 4i+2, the high ones 4i+1 and 4i+3.
@@ -369,60 +372,210 @@ INLINE void unpack_q3_k(struct weights *w, const uint8_t *group, size_t half)
     w->scale = scaled(half_at(group + 108), less_32(bits));
 }
 
-// ---- points of grids, which are put side by side in memory first
+// ---- points of grids (quant/grids.h), loaded straight into registers
 
-// Numbers of half a group in their own order.
-struct side_by_side {
-    _Alignas(32) int8_t q[256];
-    _Alignas(32) float scale[HALF];
-};
-
-INLINE __m256 scales_in_order(const float *scale)
+INLINE __m256i points_of_8(const uint64_t *grid, size_t a, size_t b, size_t c, size_t d)
 {
-    return _mm256_permutevar8x32_ps(_mm256_load_ps(scale), _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7));
+    return _mm256_setr_epi64x((int64_t)grid[a], (int64_t)grid[b], (int64_t)grid[c], (int64_t)grid[d]);
 }
 
-// Units of 32, as in BLOCKS_OF_32.
-INLINE void take_blocks(struct weights *w, const struct side_by_side *from, int offset)
+INLINE __m128i points_of_4(const uint32_t *grid, size_t a, size_t b, size_t c, size_t d)
 {
-    const __m256i more = _mm256_set1_epi8((char)offset);
-    for (size_t i = 0; i < 4; i++)
-        for (size_t h = 0; h < 2; h++)
-            w->u[2 * i + h] =
-                _mm256_add_epi8(load_both(from->q + 64 * i + 16 * h, from->q + 64 * i + 32 + 16 * h), more);
-    w->scale = scales_in_order(from->scale);
+    return _mm_setr_epi32((int)grid[a], (int)grid[b], (int)grid[c], (int)grid[d]);
 }
 
-// Units of 16, as in NATURAL16.
-INLINE void take_natural16(struct weights *w, const struct side_by_side *from, int offset)
+// Bytes of seven signs, whatever their eighth bits: these become what makes the number of minuses even.
+INLINE __m256i even_signs(__m256i seven)
 {
-    const __m256i more = _mm256_set1_epi8((char)offset);
-    for (size_t i = 0; i < 4; i++)
-        w->u[i] = _mm256_add_epi8(load32(from->q + 32 * i), more);
-    w->scale = scales_in_order(from->scale);
+    const __m256i odd = _mm256_broadcastsi128_si256(
+        _mm_setr_epi8(0, -128, -128, 0, -128, 0, 0, -128, -128, 0, 0, -128, 0, -128, -128, 0));
+    const __m256i low = _mm256_and_si256(seven, _mm256_set1_epi8(15));
+    const __m256i high = _mm256_and_si256(_mm256_srli_epi16(seven, 4), _mm256_set1_epi8(7));
+    const __m256i eighth = _mm256_xor_si256(_mm256_shuffle_epi8(odd, low), _mm256_shuffle_epi8(odd, high));
+    return _mm256_or_si256(_mm256_and_si256(seven, _mm256_set1_epi8(127)), eighth);
 }
 
-#define GRID_OF_32(f, bytes, offset)                                                                         \
-    INLINE void unpack_##f(struct weights *w, const uint8_t *group, size_t half)                             \
-    {                                                                                                        \
-        struct side_by_side all;                                                                             \
-        hearth_##f##_units(group + half * (bytes), 0, HALF, all.q, all.scale);                               \
-        take_blocks(w, &all, offset);                                                                        \
+// Four times seven signs, in each lane, as bytes.
+INLINE __m256i sevens(__m256i lanes)
+{
+    const __m256i a = _mm256_and_si256(lanes, _mm256_set1_epi32(0x7f));
+    const __m256i b = _mm256_and_si256(_mm256_slli_epi32(lanes, 1), _mm256_set1_epi32(0x7f00));
+    const __m256i c = _mm256_and_si256(_mm256_slli_epi32(lanes, 2), _mm256_set1_epi32(0x7f0000));
+    const __m256i d = _mm256_and_si256(_mm256_slli_epi32(lanes, 3), _mm256_set1_epi32(0x7f000000));
+    return _mm256_or_si256(_mm256_or_si256(a, b), _mm256_or_si256(c, d));
+}
+
+// Numbers negated by their signs, a bit each, plus the offset. Signs of the lower half's numbers are bytes low and low + 1
+// of `signs`, those of the upper half's high and high + 1 of its upper half.
+INLINE __m256i with_signs(__m256i q, __m256i signs, int low, int high, int offset)
+{
+    const __m256i bits = _mm256_set1_epi64x((int64_t)0x8040201008040201);
+    const __m256i eights = _mm256_setr_epi64x(0, 0x0101010101010101, 0, 0x0101010101010101);
+    const __m256i from =
+        _mm256_add_epi8(eights, _mm256_setr_m128i(_mm_set1_epi8((char)low), _mm_set1_epi8((char)high)));
+    const __m256i minus = _mm256_cmpeq_epi8(_mm256_and_si256(_mm256_shuffle_epi8(signs, from), bits), bits);
+    const __m256i more = _mm256_sub_epi8(_mm256_set1_epi8((char)offset), minus);
+    return _mm256_add_epi8(_mm256_xor_si256(q, minus), more);
+}
+
+// A value of each of eight units, in the order of BLOCKS_OF_32 and NATURAL16.
+INLINE __m256i units_in_order(__m256i natural)
+{
+    return _mm256_permutevar8x32_epi32(natural, _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7));
+}
+
+// Eight neighbouring nibbles, in that order.
+INLINE __m256i nibbles_in_order(const uint8_t *p)
+{
+    const __m256i all = _mm256_set1_epi32((int)word32_at(p));
+    return _mm256_and_si256(_mm256_srlv_epi32(all, _mm256_setr_epi32(0, 8, 16, 24, 4, 12, 20, 28)),
+                            _mm256_set1_epi32(15));
+}
+
+// d * (1/2 + s) * factor
+INLINE __m256 scale_and_half(const uint8_t *d, __m256i s, float factor)
+{
+    const __m256 half = _mm256_add_ps(_mm256_set1_ps(0.5f), _mm256_cvtepi32_ps(s));
+    return _mm256_mul_ps(_mm256_mul_ps(_mm256_set1_ps(half_at(d)), half), _mm256_set1_ps(factor));
+}
+
+// d * (2 s + 1)
+INLINE __m256 scale_odd(float d, __m256i s)
+{
+    const __m256i odd = _mm256_or_si256(_mm256_add_epi32(s, s), _mm256_set1_epi32(1));
+    return _mm256_mul_ps(_mm256_set1_ps(d), _mm256_cvtepi32_ps(odd));
+}
+
+INLINE void unpack_iq2_xxs(struct weights *w, const uint8_t *group, size_t half)
+{
+    const uint8_t *src = group + half * 66;
+    const __m256 odds =
+        _mm256_shuffle_ps(_mm256_castsi256_ps(load32(src + 2)), _mm256_castsi256_ps(load32(src + 34)), 0xdd);
+    const __m256i rest =
+        _mm256_permutevar8x32_epi32(_mm256_castps_si256(odds), _mm256_setr_epi32(0, 4, 2, 6, 1, 5, 3, 7));
+    const __m256i signs = even_signs(sevens(rest));
+    UNROLL
+    for (int i = 0; i < 8; i++) {
+        const uint8_t *p = src + 2 + i / 2 * 16 + i % 2 * 2;
+        w->u[i] =
+            with_signs(points_of_8(hearth_grids.iq2_xxs, p[0], p[1], p[8], p[9]), signs, 2 * i, 2 * i, 43);
     }
-#define GRID_OF_16(f, offset)                                                                                \
-    INLINE void unpack_##f(struct weights *w, const uint8_t *group, size_t half)                             \
-    {                                                                                                        \
-        struct side_by_side all;                                                                             \
-        hearth_##f##_units(group, half *HALF, HALF, all.q, all.scale);                                       \
-        take_natural16(w, &all, offset);                                                                     \
+    w->scale = scale_and_half(src, _mm256_srli_epi32(rest, 28), 0.25f);
+}
+
+INLINE void unpack_iq3_xxs(struct weights *w, const uint8_t *group, size_t half)
+{
+    const uint8_t *src = group + half * 98;
+    const __m256i rest = units_in_order(load32(src + 66)), signs = even_signs(sevens(rest));
+    const uint32_t *grid = hearth_grids.iq3_xxs;
+    UNROLL
+    for (int i = 0; i < 8; i++) {
+        const uint8_t *p = src + 2 + i / 2 * 16 + i % 2 * 4;
+        w->u[i] = with_signs(_mm256_setr_m128i(points_of_4(grid, p[0], p[1], p[2], p[3]),
+                                               points_of_4(grid, p[8], p[9], p[10], p[11])),
+                             signs, 2 * i, 2 * i, 62);
     }
-GRID_OF_32(iq1_s, 50, 9)
-GRID_OF_16(iq1_m, 9)
-GRID_OF_32(iq2_xxs, 66, 0)
-GRID_OF_16(iq2_xs, 43)
-GRID_OF_16(iq2_s, 43)
-GRID_OF_32(iq3_xxs, 98, 0)
-GRID_OF_32(iq3_s, 110, 15)
+    w->scale = scale_and_half(src, _mm256_srli_epi32(rest, 28), 0.5f);
+}
+
+// Four points of IQ3_S, whose ninth bits are the lowest four of `high`.
+INLINE __m128i points_of_iq3_s(const uint8_t *p, unsigned high)
+{
+    return points_of_4(hearth_grids.iq3_s, p[0] | (high & 1) << 8, p[1] | (high & 2) << 7,
+                       p[2] | (high & 4) << 6, p[3] | (high & 8) << 5);
+}
+
+INLINE void unpack_iq3_s(struct weights *w, const uint8_t *group, size_t half)
+{
+    const uint8_t *src = group + half * 110;
+    const __m256i signs = units_in_order(load32(src + 74));
+    UNROLL
+    for (int i = 0; i < 8; i++) {
+        const uint8_t *p = src + 2 + i / 2 * 16 + i % 2 * 4;
+        const unsigned high = (unsigned)word16_at(src + 66 + i / 2 * 2) >> i % 2 * 4;
+        w->u[i] = with_signs(_mm256_setr_m128i(points_of_iq3_s(p, high), points_of_iq3_s(p + 8, high >> 8)),
+                             signs, 2 * i, 2 * i, 15);
+    }
+    w->scale = scale_odd(half_at(src), nibbles_in_order(src + 106));
+}
+
+INLINE void unpack_iq2_xs(struct weights *w, const uint8_t *group, size_t half)
+{
+    const uint8_t *src = group + 2 + 32 * half;
+    const __m256i seven = _mm256_srli_epi16(load32(src), 9);
+    const __m128i bytes = _mm_packus_epi16(_mm256_castsi256_si128(seven), _mm256_extracti128_si256(seven, 1));
+    const __m256i signs = even_signs(_mm256_broadcastsi128_si256(bytes));
+    UNROLL
+    for (int i = 0; i < 4; i++) {
+        const uint64_t four = word64_at(src + 8 * i);
+        w->u[i] = with_signs(points_of_8(hearth_grids.iq2_xs, four & 511, four >> 16 & 511, four >> 32 & 511,
+                                         four >> 48 & 511),
+                             signs, 4 * i, 4 * i + 2, 43);
+    }
+    w->scale = scale_and_half(group, nibbles_in_order(group + 66 + 4 * half), 0.25f);
+}
+
+INLINE void unpack_iq2_s(struct weights *w, const uint8_t *group, size_t half)
+{
+    const uint8_t *low = group + 2 + 16 * half;
+    const __m256i signs = load_both(group + 34 + 16 * half, group + 34 + 16 * half);
+    UNROLL
+    for (int i = 0; i < 4; i++, low += 4) {
+        const unsigned high = group[66 + 4 * half + (size_t)i];
+        w->u[i] =
+            with_signs(points_of_8(hearth_grids.iq2_s, low[0] | (high & 3) << 8, low[1] | (high & 12) << 6,
+                                   low[2] | (high & 48) << 4, low[3] | (high & 192) << 2),
+                       signs, 4 * i, 4 * i + 2, 43);
+    }
+    w->scale = scale_and_half(group, nibbles_in_order(group + 74 + 4 * half), 0.25f);
+}
+
+// Four points of IQ1, all times 8, plus 1: three upper bits of each are the lowest of every `step` of `high`.
+INLINE __m256i points_of_iq1(const uint8_t *low, unsigned high, int step)
+{
+    return points_of_8(hearth_grids.iq1, low[0] | (high & 7) << 8, low[1] | (high >> step & 7) << 8,
+                       low[2] | (high >> 2 * step & 7) << 8, low[3] | (high >> 3 * step & 7) << 8);
+}
+
+INLINE void unpack_iq1_s(struct weights *w, const uint8_t *group, size_t half)
+{
+    const uint8_t *src = group + half * 50;
+    const __m256i high =
+        units_in_order(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)(src + 34))));
+    const __m256i down = _mm256_srai_epi32(_mm256_slli_epi32(high, 16), 31);
+    const __m256i up = _mm256_andnot_si256(down, _mm256_set1_epi8(2));
+    const __m256i ups[4] = {_mm256_shuffle_epi32(up, 0x00), _mm256_shuffle_epi32(up, 0x55),
+                            _mm256_shuffle_epi32(up, 0xaa), _mm256_shuffle_epi32(up, 0xff)};
+    UNROLL
+    for (int i = 0; i < 4; i++) {
+        const __m256i a = points_of_iq1(src + 2 + 8 * i, word16_at(src + 34 + 4 * i), 3);
+        const __m256i b = points_of_iq1(src + 6 + 8 * i, word16_at(src + 36 + 4 * i), 3);
+        w->u[2 * i] = _mm256_add_epi8(_mm256_permute2x128_si256(a, b, 0x20), ups[i]);
+        w->u[2 * i + 1] = _mm256_add_epi8(_mm256_permute2x128_si256(a, b, 0x31), ups[i]);
+    }
+    const __m256i s = _mm256_and_si256(_mm256_srli_epi32(high, 12), _mm256_set1_epi32(7));
+    w->scale = _mm256_mul_ps(scale_odd(half_at(src), s), _mm256_set1_ps(0.125f));
+}
+
+INLINE void unpack_iq1_m(struct weights *w, const uint8_t *group, size_t half)
+{
+    const __m256i bits = _mm256_setr_epi64x(8, 0x80, 0x800, 0x8000);
+    UNROLL
+    for (int i = 0; i < 4; i++) {
+        const unsigned high = word16_at(group + 32 + 8 * half + 2 * i);
+        const __m256i up =
+            _mm256_cmpeq_epi64(_mm256_and_si256(_mm256_set1_epi64x(high), bits), _mm256_setzero_si256());
+        w->u[i] = _mm256_add_epi8(points_of_iq1(group + 16 * half + 4 * i, high, 4),
+                                  _mm256_and_si256(up, _mm256_set1_epi8(2)));
+    }
+    const uint64_t last = word64_at(group + 48);
+    const uint32_t d =
+        (last >> 12 & 0xf) | (last >> 24 & 0xf0) | (last >> 36 & 0xf00) | (last >> 48 & 0xf000);
+    const __m256i all = _mm256_set1_epi32((int)(last >> 32 * half));
+    const __m256i s = _mm256_and_si256(_mm256_srlv_epi32(all, _mm256_setr_epi32(0, 6, 16, 22, 3, 9, 19, 25)),
+                                       _mm256_set1_epi32(7));
+    w->scale = _mm256_mul_ps(scale_odd(_cvtsh_ss((unsigned short)d), s), _mm256_set1_ps(0.125f));
+}
 
 // Type, unpack function, shape.
 #define HEARTH_UNITS_AVX2(X)                                                                                 \
@@ -441,10 +594,10 @@ GRID_OF_32(iq3_s, 110, 15)
     X(MXFP4, unpack_mxfp4, shape_mxfp4)                                                                      \
     X(IQ1_S, unpack_iq1_s, shape_iq1_s)                                                                      \
     X(IQ1_M, unpack_iq1_m, shape_iq1_m)                                                                      \
-    X(IQ2_XXS, unpack_iq2_xxs, shape_wide)                                                                   \
+    X(IQ2_XXS, unpack_iq2_xxs, shape_iq2_xxs)                                                                \
     X(IQ2_XS, unpack_iq2_xs, shape_iq2)                                                                      \
     X(IQ2_S, unpack_iq2_s, shape_iq2)                                                                        \
-    X(IQ3_XXS, unpack_iq3_xxs, shape_wide)                                                                   \
+    X(IQ3_XXS, unpack_iq3_xxs, shape_iq3_xxs)                                                                \
     X(IQ3_S, unpack_iq3_s, shape_iq3_s)
 
 #endif
