@@ -31,7 +31,7 @@ const processors = {
 };
 // What does the work; moves, loads, stores, addresses and branches do not.
 const products = /^(sdot|smmla|smull2?|smlal2?)$/;
-const arithmetic = /^(sdot|smmla|smull2?|smlal2?|saddlp|sadalp|addp|mls|mla|scvtf|ucvtf|fmul|fmla|fmls|fadd|fcvtl2?|tbl|bsl|bit|bif|cmtst|uxtl2?|sxtl2?|saddl2?|saddw2?|smax|zip[12]|uzp[12]|trn[12]|sshr|ushr)$/;
+const arithmetic = /^(sdot|smmla|smull2?|smlal2?|saddlp|sadalp|addp|mls|mla|scvtf|ucvtf|fmul|fmla|fmls|fadd|fcvtl2?|tbl|bsl|bit|bif|cmtst|uxtl2?|sxtl2?|saddl2?|saddw2?|smax|zip[12]|uzp[12]|trn[12]|sshr|ushr|sli|cnt)$/;
 const either = /^(and|orr|eor|add|sub|shl|mul|neg)$/; // vectors' and integers'
 
 function isArithmetic([name, args]) {
@@ -81,12 +81,13 @@ try {
   // A loop of a step does two rows of 16 units; one of a prompt a unit of eight rows (narrow ones at level neon: 16) and
   // four tokens.
   const units = { Q4_0: 32, Q4_K: 32, Q8_0: 32, MXFP4: 32, Q6_K: 16 };
+  const grids = { IQ2_XXS: 32, IQ3_S: 32 }; // prompts multiply them as they do Q4_0 or Q8_0
   console.log('| kernel | level | weights times tokens | instructions | arithmetic | products | cycles / limit = ratio |');
   console.log('| --- | --- | ---: | ---: | ---: | ---: | --- |');
   for (const [file, level, each] of [['step', 'neon', 8], ['step', 'dotprod', 16], ['prompt', 'neon', 8],
     ['prompt', 'dotprod', 16], ['prompt', 'i8mm', 32]]) {
     const lines = compile(file, level, folder);
-    for (const [type, unit] of Object.entries(units)) {
+    for (const [type, unit] of Object.entries(file === 'step' ? { ...units, ...grids } : units)) {
       const step = file === 'step', planes = step || type === 'Q8_0' || type === 'Q6_K' ? 2 : 1;
       const narrow = file === 'prompt' && level === 'neon' && planes === 1;
       const macs = step ? 2 * 16 * unit : (narrow ? 16 : 8) * 4 * unit;

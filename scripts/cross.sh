@@ -211,8 +211,11 @@ build_liburing() { # it builds where its sources are
 }
 
 build_cmocka() { # it builds a shared library whatever it is told, and names the static one so that nobody finds it
-    with_cmake "$1" -DWITH_STATIC_LIB=ON -DWITH_EXAMPLES=OFF -DUNIT_TESTING=OFF
-    (cd "$root/libraries" && rm -f lib/libcmocka.* bin/cmocka.dll && mv lib/libcmocka-static.a lib/libcmocka.a)
+    local defined=
+    [ "$system" != Linux ] || defined=-D_UINTPTR_T_DEFINED # musl has the type, and says so by another name
+    with_cmake "$1" -DWITH_STATIC_LIB=ON -DWITH_EXAMPLES=OFF -DUNIT_TESTING=OFF -DCMAKE_C_FLAGS="$defined"
+    (cd "$root/libraries" && rm -f lib/libcmocka.* bin/cmocka.dll && mv lib/libcmocka-static.a lib/libcmocka.a &&
+        sed -i "s/^Cflags:/& $defined/" lib/pkgconfig/cmocka.pc)
 }
 
 # A stamp says of what a library was built: another version, compiler or recipe builds it anew.

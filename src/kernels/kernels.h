@@ -6,17 +6,17 @@
 // what the family does, and x86/FAMILY_avx2.c does the same with AVX2, arm/FAMILY_neon.c with NEON.
 //
 //   family   entries of the table                      C   AVX2  AVX-512  AMX  NEON   dotprod  i8mm  once for all
-//   step     step, dot_rows of block formats           x   x     x (a)         x (d)  x (d)
-//   prompt   prompt of block formats                   x   x     x        x    x (d)  x (d)    x (d)
+//   step     step, dot_rows of block formats           x   x     x (a)         x      x
+//   prompt   prompt of block formats                   x   x     x        x    x      x        x
 //   plain    step, dot_rows, prompt of F32, F16, BF16  x   x     x             x                     plain_tmpl.h
-//   axpy     axpy, axpy_rows, prompt_t                 x   x     x             x (d)                 axpy_tmpl.h
+//   axpy     axpy, axpy_rows, prompt_t                 x   x     x             x                     axpy_tmpl.h
 //   vector   quantize_acts to delta                    x   x     x             x                     vector_tmpl.h
 //   attend   attend_scores, attend_values              (b) (b)   x             x (c)
 //
 //   (a) Products of several tokens are in step_many_avx512.c, dot_rows in step_rows_avx512.c.
 //   (b) Optional: without it callers use the kernels of the other families.
-//   (c) Of F32 and F16.
-//   (d) Formats of grids (IQ1_S to IQ3_S) are left to the level below.
+//   (c) Of F32 and F16 alone; with other caches callers use the kernels of the other
+//       families, as in (b).
 //
 // Beside them: units_LEVEL.h unpacks block formats, lanes16.h is the 16 lanes that *_tmpl.h are written over
 // (instruction_set.h), init_PROCESSOR.c lists the levels. canonical_c.h is shared by the references.

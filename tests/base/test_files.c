@@ -344,8 +344,6 @@ static bool no_nameless;
 
 int __real_open(const char *path, int flags, ...);
 int __wrap_open(const char *path, int flags, ...);
-int __real_open64(const char *path, int flags, ...);
-int __wrap_open64(const char *path, int flags, ...);
 
 static bool refused(int flags)
 {
@@ -369,6 +367,10 @@ int __wrap_open(const char *path, int flags, ...)
     return refused(flags) ? -1 : __real_open(path, flags, mode);
 }
 
+#ifdef __GLIBC__ // whose open() has this name with 64-bit offsets; other C libraries have no such name
+int __real_open64(const char *path, int flags, ...);
+int __wrap_open64(const char *path, int flags, ...);
+
 int __wrap_open64(const char *path, int flags, ...)
 {
     va_list args;
@@ -377,6 +379,7 @@ int __wrap_open64(const char *path, int flags, ...)
     va_end(args);
     return refused(flags) ? -1 : __real_open64(path, flags, mode);
 }
+#endif
 
 // What a killed writer left behind goes away when the same file is written again; what a living one is
 // writing stays.

@@ -361,11 +361,18 @@ static inline const char *make(const char *preset)
     return make_with(preset, false);
 }
 
+// In an emulator every second mode, and packs with a profile alone: all take ten minutes there.
+#ifdef HEARTH_EMULATED
+enum { NEXT_MODE = 2, FIRST_PACK = 1 };
+#else
+enum { NEXT_MODE = 1, FIRST_PACK = 0 };
+#endif
+
 static inline void check_preset(const char *preset, const enum hearth_sparsity *modes, int n)
 {
     static char path[512];
     snprintf(path, sizeof path, "%s", make(preset));
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i += NEXT_MODE)
         check_model(path, modes[i]);
 }
 

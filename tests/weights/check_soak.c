@@ -7,7 +7,6 @@
 // memory: each row of logits must be the same, bit by bit. When all is closed the process may hold no more
 // memory than it did after the first rounds. A line now and then; status 1 where something differs or grows.
 #include <inttypes.h>
-#include <malloc.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -290,7 +289,7 @@ int main(int argc, char **argv)
     for (; ok && hearth_now_ns() < end; round++) {
         const int i = (int)(round % (uint64_t)n_models);
         ok = play(&pairs[i], argv[3 + i]);
-        malloc_trim(0);
+        hearth_memory_trim();
         const uint64_t now = hearth_memory_private();
         if (round < (uint64_t)(FIRST_ROUNDS * n_models))
             first = now > first ? now : first;

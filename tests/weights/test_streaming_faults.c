@@ -28,27 +28,29 @@ static bool is_lost(void)
     return (int)((x ^ x >> 13) % 1000) < of_1000;
 }
 
-// The name that pread() has with 64-bit offsets, and its own.
-ssize_t __real_pread64(int fd, void *to, size_t n, off_t at);
-ssize_t __wrap_pread64(int fd, void *to, size_t n, off_t at);
+ssize_t __real_pread(int fd, void *to, size_t n, off_t at);
 ssize_t __wrap_pread(int fd, void *to, size_t n, off_t at);
 
-ssize_t __wrap_pread64(int fd, void *to, size_t n, off_t at)
+ssize_t __wrap_pread(int fd, void *to, size_t n, off_t at)
 {
     if (atomic_load(&slow)) {
         atomic_fetch_add(&n_slow, 1);
         nanosleep(&(struct timespec){.tv_nsec = 60 * 1000 * 1000}, NULL);
     }
     if (!is_lost())
-        return __real_pread64(fd, to, n, at);
+        return __real_pread(fd, to, n, at);
     errno = EIO;
     return -1;
 }
 
-ssize_t __wrap_pread(int fd, void *to, size_t n, off_t at)
+#ifdef __GLIBC__ // whose pread() has this name with 64-bit offsets; other C libraries have no such name
+ssize_t __wrap_pread64(int fd, void *to, size_t n, off_t at);
+
+ssize_t __wrap_pread64(int fd, void *to, size_t n, off_t at)
 {
-    return __wrap_pread64(fd, to, n, at);
+    return __wrap_pread(fd, to, n, at);
 }
+#endif
 
 // ---- files
 

@@ -8,6 +8,7 @@
 
 #include "kernels/arm/lanes16.h"
 #include "kernels/kernels.h"
+#include "quant/grids.h"
 
 // Bytes of the largest group of 16 units, rounded up.
 #define GROUP_BYTES 640
@@ -46,6 +47,12 @@ SHAPE shape_q5_k = {32, 0, 31, true, 2};
 SHAPE shape_q6_k = {16, 32, 63, false, 2};
 SHAPE shape_q3_k = {16, 4, 7, false, 1};
 SHAPE shape_q2_k = {16, 0, 3, true, 1};
+SHAPE shape_iq1_s = {32, 0, 9, false, 1};
+SHAPE shape_iq1_m = {16, 0, 9, false, 1};
+SHAPE shape_iq2_xxs = {32, 0, 43, false, 1};
+SHAPE shape_iq2 = {16, 0, 43, false, 1};
+SHAPE shape_iq3_xxs = {32, 0, 62, false, 1};
+SHAPE shape_iq3_s = {32, 0, 15, false, 1};
 
 // ---- helpers
 
@@ -347,6 +354,181 @@ INLINE void unpack_q3_k(struct weights *w, const uint8_t *group, size_t quarter)
     w->scale = scaled(half_at(group + 108), less_32(low | high << 4));
 }
 
+// ---- points of grids (quant/grids.h): eight numbers, half a register, are loaded at once
+
+INLINE int8x16_t two_points(const uint64_t *a, const uint64_t *b)
+{
+    return vreinterpretq_s8_u64(vcombine_u64(vld1_u64(a), vld1_u64(b)));
+}
+
+// Four points of four numbers.
+INLINE int8x16_t four_points(const uint32_t *grid, size_t a, size_t b, size_t c, size_t d)
+{
+    return vreinterpretq_s8_u64(vcombine_u64(vcreate_u64(hearth_two_points(grid[a], grid[b])),
+                                             vcreate_u64(hearth_two_points(grid[c], grid[d]))));
+}
+
+// Negates numbers of `n` registers, eight by a byte of signs.
+INLINE void put_signs(int8x16_t *q, uint8x16_t signs, size_t n)
+{
+    const uint8x16_t bit = vreinterpretq_u8_u64(vdupq_n_u64(0x8040201008040201));
+    ALL for (size_t i = 0; i < n; i++)
+    {
+        const uint8x16_t bytes = vcombine_u8(vdup_n_u8((uint8_t)(2 * i)), vdup_n_u8((uint8_t)(2 * i + 1)));
+        const int8x16_t minus = vreinterpretq_s8_u8(vtstq_u8(vqtbl1q_u8(signs, bytes), bit));
+        q[i] = vsubq_s8(veorq_s8(q[i], minus), minus);
+    }
+}
+
+// Bytes of seven signs get an eighth, which makes the number of minuses even.
+INLINE uint8x16_t even_signs(uint8x16_t seven)
+{
+    return vsliq_n_u8(seven, vcntq_u8(vandq_u8(seven, vdupq_n_u8(127))), 7);
+}
+
+// Bytes of four times seven signs, of every lane.
+INLINE uint8x16_t sevens(uint32x4_t lanes)
+{
+    uint32x4_t bytes = vsliq_n_u32(lanes, vshrq_n_u32(lanes, 7), 8);
+    bytes = vsliq_n_u32(bytes, vshrq_n_u32(lanes, 14), 16);
+    return vreinterpretq_u8_u32(vsliq_n_u32(bytes, vshrq_n_u32(lanes, 21), 24));
+}
+
+// Four neighbouring numbers of so many bits.
+INLINE uint32x4_t four_fields(uint32_t bits, int width)
+{
+    const int32_t right[4] = {0, -width, -2 * width, -3 * width};
+    return vandq_u32(vshlq_u32(vdupq_n_u32(bits), vld1q_s32(right)), vdupq_n_u32((1u << width) - 1));
+}
+
+// d * (s + 1/2) * by
+INLINE float32x4_t half_more(float d, uint32x4_t s, float by)
+{
+    return vmulq_n_f32(vmulq_n_f32(vaddq_f32(vcvtq_f32_u32(s), vdupq_n_f32(0.5f)), d), by);
+}
+
+// d * (2 s + 1)
+INLINE float32x4_t odd(float d, uint32x4_t s)
+{
+    return vmulq_n_f32(vcvtq_f32_u32(vorrq_u32(vaddq_u32(s, s), vdupq_n_u32(1))), d);
+}
+
+// Points of IQ1: less 9 where they are shifted down (all bits set), else less 7.
+INLINE int8x16_t shifted(int8x16_t points, uint8x16_t down)
+{
+    return vsubq_s8(points, vbslq_s8(down, vdupq_n_s8(9), vdupq_n_s8(7)));
+}
+
+// 50 bytes: d, 32 low bytes of points, 8 times four 3 upper bits, 3 of a scale, whether it is shifted down.
+INLINE void unpack_iq1_s(struct weights *w, const uint8_t *group, size_t quarter)
+{
+    const uint8_t *src = group + quarter / 2 * 50, *low = src + 2 + quarter % 2 * 16;
+    const uint8_t *high = src + 34 + quarter % 2 * 8;
+    const uint64_t *grid = hearth_grids.iq1;
+    ALL for (size_t u = 0; u < QUARTER; u++)
+    {
+        const uint32_t a = word32_at(low + 4 * u), b = word16_at(high + 2 * u);
+        const uint8x16_t down = vdupq_n_u8((uint8_t)(0 - (b >> 15)));
+        w->q[2 * u] = shifted(
+            two_points(grid + ((a & 255) | (b & 7) << 8), grid + ((a >> 8 & 255) | (b >> 3 & 7) << 8)), down);
+        w->q[2 * u + 1] = shifted(
+            two_points(grid + ((a >> 16 & 255) | (b >> 6 & 7) << 8), grid + (a >> 24 | (b >> 9 & 7) << 8)),
+            down);
+    }
+    const uint32x4_t bits = vmovl_u16(vreinterpret_u16_u8(vld1_u8(high)));
+    w->scale = vmulq_n_f32(odd(half_at(src), vandq_u32(vshrq_n_u32(bits, 12), vdupq_n_u32(7))), 0.125f);
+}
+
+// 56 bytes: 32 low bytes of points, 32 times 3 upper bits and whether it is shifted down, 16 scales of 3 bits, four to
+// two bytes, which have four bits of d above them.
+INLINE void unpack_iq1_m(struct weights *w, const uint8_t *group, size_t quarter)
+{
+    const uint64_t low = word64_at(group + 8 * quarter), last = word64_at(group + 48);
+    const uint32_t high = word32_at(group + 32 + 4 * quarter);
+    const uint8x16_t bit = vcombine_u8(vdup_n_u8(8), vdup_n_u8(128));
+    const uint64_t *grid = hearth_grids.iq1;
+    ALL for (size_t u = 0; u < QUARTER; u++)
+    {
+        const size_t a = (low >> 16 * u & 255) | (high >> 8 * u & 7) << 8;
+        const size_t b = (low >> (16 * u + 8) & 255) | (high >> (8 * u + 4) & 7) << 8;
+        w->q[u] = shifted(two_points(grid + a, grid + b),
+                          vtstq_u8(vld1q_dup_u8(group + 32 + 4 * quarter + u), bit));
+    }
+    const uint64_t d =
+        (last >> 12 & 0xf) | (last >> 24 & 0xf0) | (last >> 36 & 0xf00) | (last >> 48 & 0xf000);
+    const uint32x4_t s = four_fields((uint32_t)(last >> 16 * quarter), 3);
+    w->scale =
+        vmulq_n_f32(odd(vgetq_lane_f32(vcvt_f32_f16(vreinterpret_f16_u64(vcreate_u64(d))), 0), s), 0.125f);
+}
+
+// 66 bytes: d, 8 times four points, 28 bits of signs, 4 of a scale.
+INLINE void unpack_iq2_xxs(struct weights *w, const uint8_t *group, size_t quarter)
+{
+    const uint8_t *src = group + quarter / 2 * 66, *from = src + 2 + quarter % 2 * 32;
+    const uint64_t *grid = hearth_grids.iq2_xxs;
+    for (size_t i = 0; i < 8; i++)
+        w->q[i] = two_points(grid + from[i / 2 * 8 + i % 2 * 2], grid + from[i / 2 * 8 + i % 2 * 2 + 1]);
+    const uint32x4_t rest =
+        vuzp2q_u32(vreinterpretq_u32_u8(vld1q_u8(from)), vreinterpretq_u32_u8(vld1q_u8(from + 16)));
+    put_signs(w->q, even_signs(sevens(rest)), 8);
+    w->scale = half_more(half_at(src), vshrq_n_u32(rest, 28), 0.25f);
+}
+
+// 74 bytes: d, 32 times 9 bits of a point and 7 of signs, 16 scales of 4 bits.
+INLINE void unpack_iq2_xs(struct weights *w, const uint8_t *group, size_t quarter)
+{
+    const uint8_t *from = group + 2 + 16 * quarter;
+    const uint64_t *grid = hearth_grids.iq2_xs;
+    ALL for (size_t u = 0; u < QUARTER; u++)
+    {
+        const uint32_t both = word32_at(from + 4 * u);
+        w->q[u] = two_points(grid + (both & 511), grid + (both >> 16 & 511));
+    }
+    const uint8x8_t seven = vshr_n_u8(vshrn_n_u16(vreinterpretq_u16_u8(vld1q_u8(from)), 8), 1);
+    put_signs(w->q, even_signs(vcombine_u8(seven, seven)), 4);
+    w->scale = half_more(half_at(group), four_fields(word16_at(group + 66 + 2 * quarter), 4), 0.25f);
+}
+
+// 82 bytes: d, 32 low bytes of points, 32 of signs, 32 upper bit pairs of points, 16 scales of 4 bits.
+INLINE void unpack_iq2_s(struct weights *w, const uint8_t *group, size_t quarter)
+{
+    const uint64_t low = word64_at(group + 2 + 8 * quarter);
+    const uint32_t high = word16_at(group + 66 + 2 * quarter);
+    const uint64_t *grid = hearth_grids.iq2_s;
+    ALL for (size_t u = 0; u < QUARTER; u++)
+    {
+        const size_t a = (low >> 16 * u & 255) | (high >> 4 * u & 3) << 8;
+        const size_t b = (low >> (16 * u + 8) & 255) | (high >> (4 * u + 2) & 3) << 8;
+        w->q[u] = two_points(grid + a, grid + b);
+    }
+    const uint8x8_t signs = vld1_u8(group + 34 + 8 * quarter);
+    put_signs(w->q, vcombine_u8(signs, signs), 4);
+    w->scale = half_more(half_at(group), four_fields(word16_at(group + 74 + 2 * quarter), 4), 0.25f);
+}
+
+// 98 bytes: d, 64 points of four, 8 times 28 bits of signs and 4 of a scale.
+INLINE void unpack_iq3_xxs(struct weights *w, const uint8_t *group, size_t quarter)
+{
+    const uint8_t *src = group + quarter / 2 * 98, *from = src + 2 + quarter % 2 * 32;
+    for (size_t i = 0; i < 8; i++, from += 4)
+        w->q[i] = four_points(hearth_grids.iq3_xxs, from[0], from[1], from[2], from[3]);
+    const uint32x4_t rest = vreinterpretq_u32_u8(vld1q_u8(src + 66 + quarter % 2 * 16));
+    put_signs(w->q, even_signs(sevens(rest)), 8);
+    w->scale = half_more(half_at(src), vshrq_n_u32(rest, 28), 0.5f);
+}
+
+// 110 bytes: d, 64 low bytes of points of four, 64 upper bits of them, 32 bytes of signs, 8 scales of 4 bits.
+INLINE void unpack_iq3_s(struct weights *w, const uint8_t *group, size_t quarter)
+{
+    const uint8_t *src = group + quarter / 2 * 110, *from = src + 2 + quarter % 2 * 32;
+    uint32_t high = word32_at(src + 66 + quarter % 2 * 4);
+    ALL for (size_t i = 0; i < 8; i++, from += 4, high >>= 4) w->q[i] =
+        four_points(hearth_grids.iq3_s, from[0] | (high & 1) << 8, from[1] | (high & 2) << 7,
+                    from[2] | (high & 4) << 6, from[3] | (high & 8) << 5);
+    put_signs(w->q, vld1q_u8(src + 74 + quarter % 2 * 16), 8);
+    w->scale = odd(half_at(src), four_fields(word16_at(src + 106 + quarter % 2 * 2), 4));
+}
+
 // ---- activations
 
 // What four units take of the activations beside the products.
@@ -379,6 +561,13 @@ INLINE struct factors factors_at(const struct hearth_acts *x, size_t u, const st
     X(Q6_K, unpack_q6_k, shape_q6_k)                                                                         \
     X(IQ4_NL, unpack_iq4_nl, shape_iq4)                                                                      \
     X(IQ4_XS, unpack_iq4_xs, shape_iq4)                                                                      \
-    X(MXFP4, unpack_mxfp4, shape_mxfp4)
+    X(MXFP4, unpack_mxfp4, shape_mxfp4)                                                                      \
+    X(IQ1_S, unpack_iq1_s, shape_iq1_s)                                                                      \
+    X(IQ1_M, unpack_iq1_m, shape_iq1_m)                                                                      \
+    X(IQ2_XXS, unpack_iq2_xxs, shape_iq2_xxs)                                                                \
+    X(IQ2_XS, unpack_iq2_xs, shape_iq2)                                                                      \
+    X(IQ2_S, unpack_iq2_s, shape_iq2)                                                                        \
+    X(IQ3_XXS, unpack_iq3_xxs, shape_iq3_xxs)                                                                \
+    X(IQ3_S, unpack_iq3_s, shape_iq3_s)
 
 #endif
