@@ -802,7 +802,10 @@ static void sum_up(struct packer *p)
     for (uint32_t i = 0; i < p->n_layer; i++)
         r->n_neurons += (uint64_t)p->n_expert * ff_of(p, i);
     r->ordered = p->orders != NULL;
-    r->no_shares = has_gates(p) && !hearth_is_relu(&p->hp) && !(p->profile && p->profile->magnitudes);
+    const bool may_have_shares = has_gates(p) && !hearth_is_relu(&p->hp);
+    const bool knows_magnitudes = p->profile && p->profile->magnitudes;
+    r->no_shares = may_have_shares && !knows_magnitudes;
+    r->shares = may_have_shares && knows_magnitudes && !p->predictors;
     for (size_t i = 0; i < p->n_steps; i++) {
         const struct step *s = &p->steps[i];
         const uint64_t f = ff_of(p, s->layer);
@@ -868,7 +871,7 @@ static void warn_of_streaming(const struct packer *p, const char *in)
     if (p->params->gates_apart)
         hearth_log(HEARTH_LOG_WARNING,
                    "%s: gates say which neurons to read in models of the ReLU family; of this one, the pack "
-                   "streams whole layers unless a sparsity threshold is given when it runs",
+                   "streams whole layers unless it runs with --sparsity-threshold",
                    in);
     else
         hearth_log(
