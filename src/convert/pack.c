@@ -467,12 +467,8 @@ static bool is_left_out(const struct packer *p, struct hearth_str key)
 // keep. So a pack always names it.
 static int put_activation(struct packer *p)
 {
-    static const char *const names[] = {
-        [HEARTH_ACT_SILU] = "silu",           [HEARTH_ACT_RELU] = "relu",
-        [HEARTH_ACT_DRELU] = "drelu",         [HEARTH_ACT_GELU] = "gelu",
-        [HEARTH_ACT_GELU_TANH] = "gelu_tanh", [HEARTH_ACT_SWIGLU_CLAMPED] = "swiglu_clamped"};
     char key[128];
-    const char *name = names[p->hp.activation];
+    const char *name = hearth_activation_name(p->hp.activation);
     snprintf(key, sizeof key, "%s.feed_forward.activation", p->arch->name);
     return hearth_gguf_put_str(p->out, key, name, strlen(name), p->err);
 }
