@@ -81,15 +81,17 @@ bool hearth_chat_save(const struct chat *c, const char *path)
     struct hearth_error err = {0};
     json_t *all = json_pack("{s:O, s:I}", "messages", c->messages, "answers", (json_int_t)c->answers);
     char *text = all ? json_dumps(all, JSON_INDENT(1)) : NULL;
+    struct hearth_buffer file = {0};
     int status = HEARTH_EXIT_OK;
-    if (!text)
+    if (!text || !hearth_buffer_add(&file, text, strlen(text)) || !hearth_buffer_add(&file, "\n", 1))
         status = hearth_cli_error("%s: no memory for the messages", path);
-    else if (hearth_outfile_save(path, text, strlen(text), &err))
+    else if (hearth_outfile_save(path, file.data, file.n, &err))
         status = hearth_cli_fail(&err);
     else
         hearth_cli_info("%zu messages are in %s", json_array_size(c->messages), path);
     json_decref(all);
     free(text);
+    free(file.data);
     return !status;
 }
 

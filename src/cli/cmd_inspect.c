@@ -10,6 +10,7 @@
 #include "cli/inspect_adapter.h"
 #include "cli/inspect_pack.h"
 #include "gguf/checksums.h"
+#include "model/arch.h"
 
 #define TEXT_SHOWN  70 // bytes of a text in the table
 #define ARRAY_SHOWN 6  // elements of an array
@@ -244,6 +245,20 @@ static const char *main_format(const struct totals *sum)
     return hearth_type_info(most)->name;
 }
 
+// Of the feed-forward parts: it decides whether a token leaves neurons off. NULL where nothing tells it.
+static const char *activation_of(const struct hearth_gguf *g)
+{
+    const struct hearth_gguf_kv *name = hearth_gguf_find(g, "general.architecture");
+    const struct hearth_arch *arch =
+        name && name->type == HEARTH_GGUF_STRING ? hearth_arch_find(name->strings[0]) : NULL;
+    enum hearth_activation activation;
+    struct hearth_error ignored = {0};
+    if (!arch || hearth_inspect_is_adapter(g) || !number_of(g, "block_count") ||
+        hearth_activation_read(&activation, arch, g, &ignored))
+        return NULL;
+    return hearth_activation_name(activation);
+}
+
 static void print_summary(const struct hearth_gguf *g, const struct hearth_pack *pack,
                           const struct totals *sum)
 {
@@ -273,6 +288,8 @@ static void print_summary(const struct hearth_gguf *g, const struct hearth_pack 
     if (hearth_gguf_file_type(g))
         printf("file type     %s\n", hearth_gguf_file_type(g));
     print_shape(g);
+    if (activation_of(g))
+        printf("activation    %s\n", activation_of(g));
     print_vocabulary(g);
     if (hearth_inspect_is_adapter(g))
         hearth_inspect_adapter_print(g);

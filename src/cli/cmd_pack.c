@@ -53,6 +53,8 @@ int hearth_cmd_pack(const struct hearth_options *o)
         hearth_cli_info("without a profile that knows how large activations are, this pack takes "
                         "--sparsity-threshold as a number only, not as a share such as 40%% (hearth profile "
                         "--sparsity-threshold makes one)");
+    if (result.shares)
+        hearth_next_of_shares(o);
     hearth_next_of_pack(o->out);
     return HEARTH_EXIT_OK;
 }

@@ -11,6 +11,7 @@
 #include "cli/fit.h"
 #include "cli/json.h"
 #include "cli/logits_base.h"
+#include "model/model.h"
 
 struct scoring {
     const struct hearth_options *o;
@@ -251,6 +252,14 @@ static int begin_base(struct scoring *s)
     return rc ? hearth_cli_fail(&err) : HEARTH_EXIT_OK;
 }
 
+// Who measures what predictors cost would else measure nothing.
+static void say_phase(const struct hearth_options *o, const struct hearth_model *m)
+{
+    if (o->phase == HEARTH_OPTION_PHASE_PROMPT && m->hp.has_predictors)
+        hearth_cli_info("scored as a prompt, for which all neurons are computed; --phase step leaves out "
+                        "those that predictors do not name, as when generating");
+}
+
 // What is scored, and what it is compared with, before the session opens: its memory budget counts what is held by then.
 static int choose_chunks(struct scoring *s, struct hearth_buffer *text)
 {
@@ -287,8 +296,10 @@ static int set_up(struct scoring *s, struct hearth_buffer *text)
     params.progress = on_progress;
     params.progress_arg = s;
     status = hearth_cli_open_session(&s->session, s->model, &params);
-    if (!status)
+    if (!status) {
         hearth_cli_note_unused(s->o, s->session);
+        say_phase(s->o, s->model);
+    }
     return status;
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "convert/profile.h"
+#include "convert/train.h"
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/fit.h"
@@ -160,11 +161,14 @@ static int check_fit(const struct hearth_options *o, const struct hearth_model *
     return hearth_cli_fit_prompts(model, o, n_ctx);
 }
 
-// Whether a pack with its gates apart needs no predictors.
-static bool gates_say(const struct hearth_model *m)
+// Whether a pack with its gates apart is next: where it needs no predictors, or where a text for a threshold is
+// too short to train any.
+static bool gates_say(const struct hearth_options *o, const struct hearth_model *m, size_t n_tokens)
 {
-    return hearth_is_relu(&m->hp) && !m->hp.n_expert &&
-           hearth_arch_has_field(m->arch, offsetof(struct hearth_layer, ffn_gate));
+    const bool has_gates =
+        !m->hp.n_expert && hearth_arch_has_field(m->arch, offsetof(struct hearth_layer, ffn_gate));
+    return has_gates && (hearth_is_relu(&m->hp) ||
+                         hearth_train_windows(m, (int)o->n_ctx, n_tokens) < HEARTH_TRAIN_LEAST_WINDOWS);
 }
 
 int hearth_cmd_profile(const struct hearth_options *o)
@@ -188,7 +192,7 @@ int hearth_cmd_profile(const struct hearth_options *o)
     if (!status)
         status = summarise(o);
     if (!status)
-        hearth_next_of_profile(o, model->hp.has_predictors, gates_say(model));
+        hearth_next_of_profile(o, model->hp.has_predictors, gates_say(o, model, n_tokens));
     free(tokens);
     hearth_model_close(&model);
     return status;

@@ -60,10 +60,14 @@ static void print_wrapped(const char *text, size_t indent, size_t at)
     free(lines);
 }
 
-// The help sentence, then the choices and the default.
-static void full_help(const struct hearth_option *opt, char *out, size_t size)
+// The help sentence, then the choices and the default. To be freed; NULL: no memory.
+static char *full_help(const struct hearth_option *opt)
 {
     char choices[120] = "", def[80] = "";
+    const size_t size = strlen(opt->help) + sizeof choices + sizeof def + sizeof " (; )";
+    char *out = malloc(size);
+    if (!out)
+        return NULL;
     if (opt->choices)
         hearth_value_choices(opt->choices, choices, sizeof choices);
     if (opt->def)
@@ -72,20 +76,21 @@ static void full_help(const struct hearth_option *opt, char *out, size_t size)
         snprintf(out, size, "%s (%s%s%s)", opt->help, choices, *choices && *def ? "; " : "", def);
     else
         snprintf(out, size, "%s", opt->help);
+    return out;
 }
 
 static void print_option(const struct hearth_option *opt)
 {
-    char head[80], text[400];
+    char head[80], *text = full_help(opt);
     snprintf(head, sizeof head, "  %s%s%s", opt->names, takes_value(opt) ? " " : "",
              takes_value(opt) ? opt->value : "");
-    full_help(opt, text, sizeof text);
     size_t n = strlen(head);
     if (n >= COLUMN)
         printf("%s\n%*s", head, COLUMN, "");
     else
         printf("%-*s", COLUMN, head);
-    print_wrapped(text, COLUMN, COLUMN);
+    print_wrapped(text ? text : opt->help, COLUMN, COLUMN);
+    free(text);
 }
 
 void hearth_generate_usage(const struct hearth_command *cmd)
@@ -141,10 +146,10 @@ void hearth_generate_help(const struct hearth_command *cmd)
 // ---- man pages
 
 // Escapes characters that roff would interpret.
-static void roff(const char *text)
+static void roff_bytes(const char *text, size_t n)
 {
     bool line_start = true;
-    for (; *text; text++) {
+    for (const char *end = text + n; text < end; text++) {
         if (line_start && (*text == '.' || *text == '\''))
             printf("\\&");
         if (*text == '\\')
@@ -157,13 +162,16 @@ static void roff(const char *text)
     }
 }
 
+static void roff(const char *text)
+{
+    roff_bytes(text, strlen(text));
+}
+
 static void roff_paragraphs(const char *text)
 {
     for (;;) {
         const char *end = strstr(text, "\n\n");
-        char paragraph[800];
-        snprintf(paragraph, sizeof paragraph, "%.*s", end ? (int)(end - text) : (int)strlen(text), text);
-        roff(paragraph);
+        roff_bytes(text, end ? (size_t)(end - text) : strlen(text));
         putchar('\n');
         if (!end)
             return;
@@ -225,15 +233,15 @@ static void man_options(const struct hearth_command *cmd)
         for (const struct hearth_option *opt = group; opt->names; opt++) {
             if (!shown(opt, cmd) || strcmp(opt->group, group->group) != 0)
                 continue;
-            char text[400];
-            full_help(opt, text, sizeof text);
+            char *text = full_help(opt);
             printf(".TP\n\\fB");
             roff(opt->names);
             printf("\\fR");
             if (takes_value(opt))
                 printf(" \\fI%s\\fR", opt->value);
             putchar('\n');
-            roff(text);
+            roff(text ? text : opt->help);
+            free(text);
             printf(".\n");
         }
     }

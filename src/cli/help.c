@@ -37,7 +37,7 @@ static const struct page pages[] = {
       {"-t", "threads (default: one per core)"},
       {"-q", "no statistics, only warnings and errors"}}},
     {HEARTH_CMD_CHAT,
-     "Talks with a model. /help there tells what can be typed.",
+     "Talks with a model. /help there lists what can be typed: /save, /load and more.",
      {{"-sys", "what the model is told about how to answer"},
       {"-p", "the first message"},
       {"-st", "one message, one answer"},

@@ -126,6 +126,17 @@ void hearth_next_measure(const struct hearth_options *o)
         quote(model, o->model), quote(trained, o->out));
 }
 
+void hearth_next_of_shares(const struct hearth_options *o)
+{
+    char pack[PATH];
+    quote(pack, o->out);
+    hearth_cli_info("neurons are left out with a threshold only, such as hearth run %s --sparsity-threshold "
+                    "40%%, which is lossy. To measure what that costs, with a text that the profile has not "
+                    "seen, compare: hearth perplexity %s -f HELDOUT --phase step, without the threshold and "
+                    "with it",
+                    pack, pack);
+}
+
 // Whether it is a profile of the model, in whichever number format.
 static bool is_profile_of(const char *path, const char *model)
 {

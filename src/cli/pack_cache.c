@@ -273,8 +273,10 @@ static enum hearth_answer is_wanted(const struct place *p, const struct hearth_o
 }
 
 // *made: the pack is there; else a message has said why not, and the model will do.
-static int make(const struct place *p, const struct hearth_options *o, uint64_t ram, bool *made)
+static int make(const struct place *p, const struct hearth_options *o, uint64_t ram, uint64_t bytes,
+                bool *made)
 {
+    char size[32];
     const uint64_t share = ram / 8;
     const struct hearth_pack_params params = {.memory = (size_t)(share > 256 * MIB ? 256 * MIB
                                                                  : share < MIB     ? MIB
@@ -283,6 +285,9 @@ static int make(const struct place *p, const struct hearth_options *o, uint64_t 
                                               .progress = hearth_cli_progress,
                                               .source = &p->source};
     struct hearth_error err = {0};
+    hearth_cli_format_bytes(size, sizeof size, bytes);
+    if (o->pack == HEARTH_PACK_AUTO) // who was asked knows
+        hearth_cli_info("writing a pack of the model to %s, once (%s)", p->folder, size);
     hearth_cli_progress_of_file(p->model, "packing, once");
     const int rc = hearth_pack_write(p->model, p->path, &params, NULL, &err);
     hearth_progress_end();
@@ -314,7 +319,7 @@ static int offer(const struct place *p, const struct hearth_session_params *para
     const enum hearth_answer answer = is_wanted(p, o, pack.bytes_out, does);
     if (answer == HEARTH_ANSWER_INTERRUPTED)
         return HEARTH_EXIT_INTERRUPTED;
-    return answer == HEARTH_ANSWER_YES ? make(p, o, worth.fit.ram, made) : HEARTH_EXIT_OK;
+    return answer == HEARTH_ANSWER_YES ? make(p, o, worth.fit.ram, pack.bytes_out, made) : HEARTH_EXIT_OK;
 }
 
 // ---- using it

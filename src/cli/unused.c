@@ -77,6 +77,11 @@ static bool scores_the_text_of_a_base(const struct hearth_options *o)
     return o->kl_divergence;
 }
 
+static bool scores_prompts(const struct hearth_options *o)
+{
+    return o->phase == HEARTH_OPTION_PHASE_PROMPT;
+}
+
 static bool simulates(const struct hearth_options *o)
 {
     return o->simulate != NULL;
@@ -144,6 +149,10 @@ static const struct reason {
      scores_the_text_of_a_base,
      "--kl-divergence scores the text of its base, in the base's chunks",
      {AT(file), AT(n_ctx), END}},
+    {SCORE,
+     scores_prompts,
+     "--phase prompt computes all neurons; --phase step scores as when generating",
+     {AT(sparsity), AT(predict_threshold), AT(sparsity_threshold), END}},
     {PLAN,
      simulates,
      "--simulate replays a trace, and plans for no model",

@@ -467,12 +467,8 @@ static bool is_left_out(const struct packer *p, struct hearth_str key)
 // keep. So a pack always names it.
 static int put_activation(struct packer *p)
 {
-    static const char *const names[] = {
-        [HEARTH_ACT_SILU] = "silu",           [HEARTH_ACT_RELU] = "relu",
-        [HEARTH_ACT_DRELU] = "drelu",         [HEARTH_ACT_GELU] = "gelu",
-        [HEARTH_ACT_GELU_TANH] = "gelu_tanh", [HEARTH_ACT_SWIGLU_CLAMPED] = "swiglu_clamped"};
     char key[128];
-    const char *name = names[p->hp.activation];
+    const char *name = hearth_activation_name(p->hp.activation);
     snprintf(key, sizeof key, "%s.feed_forward.activation", p->arch->name);
     return hearth_gguf_put_str(p->out, key, name, strlen(name), p->err);
 }
@@ -802,7 +798,10 @@ static void sum_up(struct packer *p)
     for (uint32_t i = 0; i < p->n_layer; i++)
         r->n_neurons += (uint64_t)p->n_expert * ff_of(p, i);
     r->ordered = p->orders != NULL;
-    r->no_shares = has_gates(p) && !hearth_is_relu(&p->hp) && !(p->profile && p->profile->magnitudes);
+    const bool may_have_shares = has_gates(p) && !hearth_is_relu(&p->hp);
+    const bool knows_magnitudes = p->profile && p->profile->magnitudes;
+    r->no_shares = may_have_shares && !knows_magnitudes;
+    r->shares = may_have_shares && knows_magnitudes && !p->predictors;
     for (size_t i = 0; i < p->n_steps; i++) {
         const struct step *s = &p->steps[i];
         const uint64_t f = ff_of(p, s->layer);
@@ -868,7 +867,7 @@ static void warn_of_streaming(const struct packer *p, const char *in)
     if (p->params->gates_apart)
         hearth_log(HEARTH_LOG_WARNING,
                    "%s: gates say which neurons to read in models of the ReLU family; of this one, the pack "
-                   "streams whole layers unless a sparsity threshold is given when it runs",
+                   "streams whole layers unless it runs with --sparsity-threshold",
                    in);
     else
         hearth_log(

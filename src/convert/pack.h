@@ -45,6 +45,7 @@ struct hearth_pack_result {
     uint32_t down;                // the last one's format
     bool ordered;                 // neurons are in the order of a profile
     bool no_shares;               // thresholds are for this model, but the pack takes no shares: no profile
+    bool shares;                  // it takes them, and nothing else leaves neurons out
 };
 
 // Reads the GGUF at `in` (any architecture and container that Hearth runs, all shards of a split model) and

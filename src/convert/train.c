@@ -22,7 +22,6 @@
 #define BATCH          256
 #define LEAST_RANK     32
 #define HELD_EVERY     10
-#define LEAST_WINDOWS  20
 // Samples of an expert: with fewer, what was found says nothing about what will be.
 #define LEAST_TRAIN 64
 #define LEAST_HELD  8
@@ -364,19 +363,35 @@ static int check_request(const struct hearth_trainer *t)
     return HEARTH_OK;
 }
 
+static int context_of(const struct hearth_model *model, int n_ctx)
+{
+    const int most = model->hp.n_pos ? model->hp.n_pos : 1 << 26;
+    n_ctx = n_ctx > 1 ? n_ctx : DEFAULT_CTX;
+    return n_ctx < most ? n_ctx : most;
+}
+
+// Tokens of the text in a window.
+static size_t room_of(const struct hearth_model *model, int n_ctx)
+{
+    return (size_t)context_of(model, n_ctx) - (hearth_token_bos(model) >= 0);
+}
+
+size_t hearth_train_windows(const struct hearth_model *model, int n_ctx, size_t n_tokens)
+{
+    const size_t room = room_of(model, n_ctx);
+    return (n_tokens + room - 1) / room;
+}
+
 static int list_windows(struct hearth_trainer *t, size_t n_tokens)
 {
-    const int most = t->model->hp.n_pos ? t->model->hp.n_pos : 1 << 26;
-    int n_ctx = t->params.n_ctx > 1 ? t->params.n_ctx : DEFAULT_CTX;
-    n_ctx = n_ctx < most ? n_ctx : most;
-    const size_t room = (size_t)n_ctx - (hearth_token_bos(t->model) >= 0);
-    const size_t n = (n_tokens + room - 1) / room;
-    if (n < LEAST_WINDOWS)
+    const int n_ctx = context_of(t->model, t->params.n_ctx);
+    const size_t room = room_of(t->model, n_ctx), n = hearth_train_windows(t->model, n_ctx, n_tokens);
+    if (n < HEARTH_TRAIN_LEAST_WINDOWS)
         return hearth_fail_param(
             t->err, HEARTH_E_INVALID, "n_ctx",
             "the text has %zu tokens, which fill %zu window%s of %d; training needs at least %d, and is good "
             "from some thousands on",
-            n_tokens, n, n == 1 ? "" : "s", n_ctx, LEAST_WINDOWS);
+            n_tokens, n, n == 1 ? "" : "s", n_ctx, HEARTH_TRAIN_LEAST_WINDOWS);
     t->windows = hearth_calloc(n, sizeof *t->windows);
     t->firsts = hearth_calloc(n, sizeof *t->firsts);
     if (!t->windows || !t->firsts)

@@ -32,12 +32,18 @@ struct hearth_train_params {
     void *on_layer_arg;
 };
 
+// A text of fewer windows is refused.
+#define HEARTH_TRAIN_LEAST_WINDOWS 20
+
+// Into how many windows a text is cut; n_ctx as in the params.
+size_t hearth_train_windows(const struct hearth_model *model, int n_ctx, size_t n_tokens);
+
 // Takes the text through the model, layer by layer, as hearth_profile() does, trains the predictors of each
 // layer with what passes it, and writes the model with them to the file `out`. Every tenth window of the text
 // is held out: on these, each predictor is made to find `recall` of the magnitudes of active neurons, with the
 // fewest bytes. Finished layers are kept in the folder OUT.layers until `out` is written; a later call with
 // the same model, text and params goes on there. The same call gives the same bytes, whatever the number of
-// threads, the memory and the CPU. HEARTH_E_INVALID: a text of fewer than 20 windows or a model whose neurons
+// threads, the memory and the CPU. HEARTH_E_INVALID: a text of too few windows or a model whose neurons
 // are all active; HEARTH_E_UNSUPPORTED: a width that is no multiple of 32, one position, an architecture whose models
 // cannot have predictors or be packed; others of files and sessions.
 int hearth_train_predictors(const struct hearth_model *model, const hearth_token *tokens, size_t n_tokens,

@@ -45,8 +45,9 @@ static int set_share(struct hearth_sparse_mode *mode, const struct hearth_model 
     if (!m->magnitudes)
         return hearth_fail_param(
             err, HEARTH_E_INVALID, "sparsity_share",
-            "%s does not say how large its activations are: a share needs a pack made with a "
-            "profile of a model outside the ReLU family; or give a threshold as a number",
+            "%s does not say how large its activations are, from which a share such as 40%% follows: hearth "
+            "profile --sparsity-threshold 40%% counts them, and hearth pack --profile puts them into a pack of "
+            "a model outside the ReLU family; or give a threshold as a number",
             m->info.path);
     mode->thresholds = hearth_calloc((size_t)m->hp.n_layer, sizeof *mode->thresholds);
     if (!mode->thresholds)

@@ -168,4 +168,10 @@ void hearth_arch_names(char *out, size_t size);
 int hearth_hparams_read(struct hearth_hparams *hp, const struct hearth_arch *arch,
                         const struct hearth_gguf *g, struct hearth_error *err);
 
+// The activation alone: the file's, or else the architecture's.
+int hearth_activation_read(enum hearth_activation *out, const struct hearth_arch *arch,
+                           const struct hearth_gguf *g, struct hearth_error *err);
+// As files call it: "silu".
+const char *hearth_activation_name(enum hearth_activation activation);
+
 #endif

@@ -654,32 +654,38 @@ static int read_norm(const struct reader *r, const struct hearth_arch *arch, str
                : read_float(r, "attention.layer_norm_rms_epsilon", true, 0.0f, 1.0f, &hp->norm_eps);
 }
 
-static int read_activation(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
+static const char *const activation_names[] = {
+    [HEARTH_ACT_SILU] = "silu",           [HEARTH_ACT_RELU] = "relu",
+    [HEARTH_ACT_DRELU] = "drelu",         [HEARTH_ACT_GELU] = "gelu",
+    [HEARTH_ACT_GELU_TANH] = "gelu_tanh", [HEARTH_ACT_SWIGLU_CLAMPED] = "swiglu_clamped"};
+
+const char *hearth_activation_name(enum hearth_activation activation)
 {
-    static const struct {
-        const char *name;
-        enum hearth_activation activation;
-    } names[] = {{"silu", HEARTH_ACT_SILU},           {"relu", HEARTH_ACT_RELU},
-                 {"drelu", HEARTH_ACT_DRELU},         {"gelu", HEARTH_ACT_GELU},
-                 {"gelu_tanh", HEARTH_ACT_GELU_TANH}, {"swiglu_clamped", HEARTH_ACT_SWIGLU_CLAMPED}};
-    struct key key = key_of(r, "feed_forward.activation");
+    return activation_names[activation];
+}
+
+int hearth_activation_read(enum hearth_activation *out, const struct hearth_arch *arch,
+                           const struct hearth_gguf *g, struct hearth_error *err)
+{
+    const struct reader r = {g, arch->name, err};
+    struct key key = key_of(&r, "feed_forward.activation");
     struct hearth_str text = {"", 0};
-    hp->activation = arch->activation;
+    *out = arch->activation;
     // PowerInfer's sparse files keep the architecture's name, but their models all use ReLU.
-    if (hearth_gguf_is_pwri(r->g) && hp->activation != HEARTH_ACT_DRELU)
-        hp->activation = HEARTH_ACT_RELU;
-    int rc = hearth_gguf_str(r->g, key.text, false, &text, r->err);
+    if (hearth_gguf_is_pwri(g) && *out != HEARTH_ACT_DRELU)
+        *out = HEARTH_ACT_RELU;
+    int rc = hearth_gguf_str(g, key.text, false, &text, err);
     if (rc || !text.n)
         return rc;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (is(text, names[i].name)) {
-            hp->activation = names[i].activation;
+    for (size_t i = 0; i < sizeof activation_names / sizeof activation_names[0]; i++)
+        if (is(text, activation_names[i])) {
+            *out = (enum hearth_activation)i;
             return HEARTH_OK;
         }
-    return hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
+    return hearth_fail(err, HEARTH_E_UNSUPPORTED,
                        "%s: %s is \"%.*s\"; supported are silu, relu, drelu, gelu, gelu_tanh and "
                        "swiglu_clamped",
-                       hearth_gguf_path(r->g), key.text, cut(text), text.s);
+                       hearth_gguf_path(g), key.text, cut(text), text.s);
 }
 
 // Predictors: their input, and the threshold of their output. PowerInfer's files have at most the threshold.
@@ -783,5 +789,5 @@ int hearth_hparams_read(struct hearth_hparams *hp, const struct hearth_arch *arc
         rc = read_predictors(&r, hp);
     if (!rc)
         rc = read_pooling(&r, hp);
-    return rc ? rc : read_activation(&r, arch, hp);
+    return rc ? rc : hearth_activation_read(&hp->activation, arch, g, err);
 }

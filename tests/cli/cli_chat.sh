@@ -31,6 +31,7 @@ run 0 "${chat[@]}" <talk.txt
 cp out two
 err_has "kept"
 [ "$(json saved.json messages/3/role)" = '"assistant"' ] || [ "$(json saved.json messages/3/role)" = assistant ] || fail "saved messages"
+[ "$(tail -c 1 saved.json | wc -l)" = 1 ] || fail "the file does not end with a newline"
 touch files
 find . -type f | sort >files # nothing but the file is left of saving, and what was there is replaced
 printf 'Good morning.\n/save saved.json\n' | run 0 "${chat[@]}"

@@ -30,7 +30,15 @@ run 0 inspect "$model" --json
 [ "$(json "$tmp/out" n_bytes)" -eq $(($(json "$tmp/out" n_params) * 4)) ] || fail "4 bytes a parameter"
 cp "$tmp/out" "$tmp/source.json"
 
-# ---- inspect knows nothing about architectures, and a file cannot steer the terminal
+# ---- the activation is the file's, or else the architecture's
+run 0 inspect "$golden/llama-mha.F32.gguf"
+out_has "activation    silu"
+run 0 inspect "$golden/drelu.Q8_0.gguf"
+out_has "activation    drelu"
+run 0 inspect "$golden/bamboo.Q8_0.gguf"
+out_has "activation    drelu"
+
+# ---- inspect needs to know nothing about architectures, and a file cannot steer the terminal
 LC_ALL=C sed 's/llama/\x1b[31m/' "$model" >"$tmp/odd.gguf"
 run 0 inspect "$tmp/odd.gguf"
 LC_ALL=C grep -q $'\x1b' "$tmp/out" && fail "an escape sequence of the file reaches the terminal"

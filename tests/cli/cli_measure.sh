@@ -134,6 +134,27 @@ printf 'short' >"$tmp/short"
 run 1 perplexity "$model" -f "$tmp/short" -c 64
 err_has "need at least 128"
 
+# ---- prompts compute all neurons, so nothing is left out there, which is said
+silu=$source_dir/models/hearth-novels-swiglu-Q8_0.gguf
+novel=$source_dir/tests/golden/text/novel.txt
+run 0 perplexity "$silu" -f "$novel" -c 64 --chunks 1
+dense=$(estimate) || exit 1
+err_lacks "without effect"
+run 0 perplexity "$silu" -f "$novel" -c 64 --chunks 1 --sparsity-threshold 0.5
+[ "$(estimate)" = "$dense" ] || fail "a threshold changes prompts"
+err_has "without effect here: --sparsity-threshold (--phase prompt computes all neurons; --phase step scores as when generating)"
+run 0 perplexity "$silu" -f "$novel" -c 64 --chunks 1 --sparsity-threshold 0.5 --phase step
+[ "$(estimate)" != "$dense" ] || fail "a threshold of 0.5 changes nothing"
+err_lacks "without effect"
+predicting=$tmp/predicting.gguf
+run 0 synth tiny-turbosparse "$predicting" -q
+run 0 perplexity "$predicting" -f "$novel" -c 64 --chunks 1
+err_has "--phase step leaves out those that predictors do not name"
+run 0 perplexity "$predicting" -f "$novel" -c 64 --chunks 1 -q
+[ -s "$tmp/err" ] && fail "--quiet tells of predictors"
+run 0 perplexity "$predicting" -f "$novel" -c 64 --chunks 1 --phase step
+err_lacks "predictors"
+
 # ---- divergence: from itself, from a coarser model; what the base may be
 trained=$source_dir/models/hearth-novels-drelu-Q8_0.gguf
 run 0 perplexity "$trained" -f "$source_dir/tests/golden/text/novel.txt" -c 64 --chunks 3 --kl-divergence-base "$tmp/base"

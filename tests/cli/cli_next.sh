@@ -30,6 +30,14 @@ next train-predictors
 next pack
 [ -s "${model%.gguf}.hearth.gguf" ] || fail "no pack at the end"
 next plan
+# A text that is too short to train with says enough for a pack with its gates apart.
+head -c 4000 text.txt >short.txt
+run 0 profile "$model" -f short.txt -o short.profile --sparsity-threshold 40%
+err_has "a model.hearth.gguf' --profile short.profile --gates-apart"
+next pack
+err_has "such as hearth run 'a model.hearth.gguf' --sparsity-threshold 40%"
+next plan
+rm "a model.hearth.gguf" short.profile
 # A model with predictors and no profile beside it gets one.
 rm "${model%.gguf}.profile"
 run 0 profile "$model" -f - -o "p.profile" --sparsity-threshold 0.25 -c 64 <text.txt

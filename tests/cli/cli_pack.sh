@@ -249,6 +249,7 @@ silu=$golden/mistral-gqa.Q4_0.gguf
 # ---- gates apart: of use outside the ReLU family only with a threshold, which packing and running say
 run 0 pack "$silu" "$tmp/gates.gguf" --gates-apart
 err_has "gates say which neurons to read in models of the ReLU family"
+err_lacks "such as hearth run" # no shares without a profile
 run 0 run "$tmp/gates.gguf" -p ab -n 2 --ram min -v
 err_has "streams whole layers"
 run 0 run "$tmp/gates.gguf" -p ab -n 2 --ram min -v --sparsity-threshold 0.1
@@ -275,9 +276,12 @@ run 1 profile "$silu" -f "$tmp/text" -o "$tmp/silu.profile"
 err_has "for instance 40% (option --sparsity-threshold)"
 run 0 profile "$silu" -f "$tmp/text" -o "$tmp/silu.profile" --sparsity-threshold 40%
 run 0 pack "$silu" "$tmp/silu.hearth.gguf" --profile "$tmp/silu.profile"
+err_has "hearth run $tmp/silu.hearth.gguf --sparsity-threshold 40%, which is lossy"
+err_has "compare: hearth perplexity $tmp/silu.hearth.gguf -f HELDOUT --phase step, without the threshold and with it"
 run 0 run "$tmp/silu.hearth.gguf" -p ab -n 20 --ignore-eos --sparsity-threshold 40%
 run 1 run "$silu" -p ab -n 4 --sparsity-threshold 40%
 err_has "does not say how large its activations are"
+err_has "hearth pack --profile puts them into a pack"
 run 2 run "$silu" -p ab -n 4 --sparsity-threshold 100%
 err_has "a share such as 40%"
 run 2 run "$silu" -p ab -n 4 --sparsity-threshold=-1

@@ -78,12 +78,14 @@ fi
 
 # ---- auto: once
 run 0 run "$model" "${tight[@]}" --pack auto
+err_has "writing a pack of the model to $cache, once ("
 err_has "using a pack of the model, $cache/"
 [ "$(packs)" -eq 1 ] || fail "no pack"
 logits_are_the_same
 pack=$(echo "$cache"/*.hearth.gguf)
 before=$(stat -c %Y.%i "$pack")
-run 0 run "$model" "${tight[@]}" --stats json
+run 0 run "$model" "${tight[@]}" --stats json --pack auto
+err_lacks "writing a pack"
 err_has "using a pack of the model"
 logits_are_the_same
 [ "$(stat -c %Y.%i "$pack")" = "$before" ] || fail "packed twice"

@@ -117,6 +117,11 @@ for command in $commands; do
     [ -s "$tmp/err" ] && fail "hearth $command --help writes to standard error"
     "$hearth" help "$command" all | cmp - "$tmp/help" || fail "hearth help $command all differs from --help all"
     awk '{ gsub(/[\200-\277]/, "") } length > 80 { exit 1 }' "$tmp/help" || fail "hearth $command --help all has lines over 80 columns"
+    # No text is cut off, in help or in the man page: each parenthesis is closed.
+    "$hearth" --generate man "$command" >"$tmp/man" || fail "no man page of hearth $command"
+    for text in "$tmp/help" "$tmp/man"; do
+        [ "$(tr -cd '(' <"$text" | wc -c)" = "$(tr -cd ')' <"$text" | wc -c)" ] || fail "a text of hearth $command is cut off"
+    done
     # Every option must be in the documentation.
     while read -r option; do
         grep -qF -- "\`$option" "$source_dir"/docs/{cli,chat,serve}.md || fail "docs/ does not have $option of hearth $command"
@@ -130,6 +135,7 @@ out_has "  --pack WHEN "
 run 0 chat --help
 out_has "-n, --predict N "
 out_has "  -j SCHEMA "
+out_has "/save, /load"
 run 0 serve --help
 for path in /v1/chat/completions /v1/messages /metrics; do
     out_has $path
