@@ -189,7 +189,8 @@ static int cut_tokens(struct scoring *s)
     s->n_chunks = n > INT32_MAX ? INT32_MAX : (int)n;
     if (!s->n_chunks)
         return hearth_cli_usage(hearth_command_find("perplexity"), "--chunks 0 leaves nothing to score");
-    hearth_cli_info("%zu tokens, %d chunks of %d", s->n_tokens, s->n_chunks, s->n_ctx);
+    hearth_cli_info("%zu tokens, %d chunk%s of %d", s->n_tokens, s->n_chunks, s->n_chunks == 1 ? "" : "s",
+                    s->n_ctx);
     return HEARTH_EXIT_OK;
 }
 
