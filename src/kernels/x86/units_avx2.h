@@ -405,8 +405,8 @@ INLINE __m256i sevens(__m256i lanes)
     return _mm256_or_si256(_mm256_or_si256(a, b), _mm256_or_si256(c, d));
 }
 
-// Numbers negated by their signs, a bit each, plus the offset. Signs of the lower half's numbers are bytes low and low + 1
-// of `signs`, those of the upper half's high and high + 1 of its upper half.
+// Numbers negated by their signs, a bit each, plus the offset. Signs of the lower half's numbers are bytes low and
+// low + 1 of `signs`, those of the upper half's are bytes high and high + 1 of its upper half.
 INLINE __m256i with_signs(__m256i q, __m256i signs, int low, int high, int offset)
 {
     const __m256i bits = _mm256_set1_epi64x((int64_t)0x8040201008040201);

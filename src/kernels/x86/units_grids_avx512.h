@@ -74,7 +74,8 @@ INLINE __m512i look_up_256(const uint8_t *table, __m512i i, __mmask64 eighth)
     return _mm512_mask_blend_epi8(eighth, low, high);
 }
 
-// tables: the first halves of 256 points, then the second ones. The digits of the first eight points of each 128-bit part in d[0], of the others in d[1]: words.
+// tables: digits of the first halves of 256 points, then of the second ones. Those of points i become words: the first
+// eight of each 128-bit part are in d[0], the others in d[1].
 INLINE void digits_256(__m512i d[2], const uint8_t *tables, __m512i i)
 {
     const __mmask64 eighth = _mm512_movepi8_mask(i);
@@ -134,32 +135,32 @@ INLINE __m512i with_minus(__m512i u, __mmask64 minus, uint8_t offset)
 // the next one (constants). From registers, because what was stored in one piece is slow to load in pieces.
 INLINE __m512i with_signs(__m512i u, __m512i signs, int first, int apart, uint8_t offset)
 {
-    const __m512i parts = _mm512_set_epi64(3, 3, 2, 2, 1, 1, 0, 0),
-                  second = _mm512_set_epi64(1, 0, 1, 0, 1, 0, 1, 0);
-    const __m512i from = _mm512_add_epi64(
-        _mm512_add_epi64(_mm512_mullo_epi64(parts, _mm512_set1_epi64(0x0101010101010101 * apart)),
-                         _mm512_mullo_epi64(second, _mm512_set1_epi64(0x0101010101010101))),
-        _mm512_set1_epi8((char)first));
+#define EIGHT_TIMES(byte) (0x0101010101010101 * (int64_t)(byte))
+    const __m512i from = _mm512_setr_epi64(
+        EIGHT_TIMES(first), EIGHT_TIMES(first + 1), EIGHT_TIMES(first + apart),
+        EIGHT_TIMES(first + apart + 1), EIGHT_TIMES(first + 2 * apart), EIGHT_TIMES(first + 2 * apart + 1),
+        EIGHT_TIMES(first + 3 * apart), EIGHT_TIMES(first + 3 * apart + 1));
+#undef EIGHT_TIMES
     const __m512i bits = EACH_QWORD(1, 2, 4, 8, 16, 32, 64, -128);
     return with_minus(u, _mm512_test_epi8_mask(_mm512_permutexvar_epi8(from, signs), bits), offset);
 }
 
 // ---- formats
 
-// (f16 of each block) in the lanes of its units
+// Two super-blocks' d, in the lanes of their units.
 INLINE __m512 scales_of_two(const uint8_t *first, const uint8_t *second)
 {
     return halves(half_at(first), half_at(second));
 }
 
-// scale = d * (1/2 + s) * factor
+// d * (1/2 + s) * factor
 INLINE __m512 scale_and_half(__m512 d, __m512i s, float factor)
 {
     const __m512 half = _mm512_add_ps(_mm512_set1_ps(0.5f), _mm512_cvtepi32_ps(s));
     return _mm512_mul_ps(_mm512_mul_ps(d, half), _mm512_set1_ps(factor));
 }
 
-// scale = d * (2 s + 1)
+// d * (2 s + 1)
 INLINE __m512 scale_odd(__m512 d, __m512i s)
 {
     return _mm512_mul_ps(d,
