@@ -196,6 +196,8 @@ static int compile(struct stage *st, const struct stage_source *source, const ch
     st->code =
         pcre2_compile((PCRE2_SPTR)source->regex, PCRE2_ZERO_TERMINATED,
                       PCRE2_UTF | PCRE2_UCP | PCRE2_DOLLAR_ENDONLY | PCRE2_NO_AUTO_CAPTURE, &code, &at, NULL);
+    if (!st->code && code == PCRE2_ERROR_HEAP_FAILED)
+        return hearth_fail(err, HEARTH_E_MEMORY, "%s: no memory for the pre-tokenizer", name);
     if (!st->code) {
         char reason[120] = "";
         pcre2_get_error_message(code, (PCRE2_UCHAR *)reason, sizeof reason);
