@@ -78,7 +78,7 @@ static bool open_streams(struct pair *p, const char *path, struct hearth_session
         hearth_model_fit(p->streams.model, session, 1, &fit, sizeof fit, &err))
         return fail(p, "a model that fits");
     hearth_model_close(&p->streams.model);
-    params.ram = fit.least_bytes + draw(fit.whole_bytes - fit.least_bytes) + (UINT64_C(1) << 20);
+    params.ram = fit.least_bytes + draw(fit.whole_bytes - fit.least_bytes + 1) + (UINT64_C(1) << 20);
     params.io = io[draw(3)];
     params.overlap = (enum hearth_overlap)draw(3);
     params.read_gap = one_in(2) ? 0 : 1 + draw(100000);
