@@ -126,10 +126,11 @@ static void list_points(const struct grid *g, uint64_t *eight, uint32_t *four, u
         const bool counts = !g->even || sum % 2 == 0;
         const bool is = counts && g->points[counted / 64] >> counted % 64 & 1;
         counted += counts;
-        for (int h = 0; is && digits && h < 2; h++)
-            for (int e = 0; e < half; e++)
-                digits[h * n] |= (uint8_t)(digit[h * half + e] << bits * e);
-        digits += is && digits;
+        if (is && digits) {
+            for (i = 0; i < g->digits; i++)
+                digits[i / half * n] |= (uint8_t)(digit[i] << bits * (i % half));
+            digits++;
+        }
         if (is && eight)
             *eight++ = point;
         else if (is)
