@@ -55,7 +55,8 @@ int hearth_cli_open_template(struct hearth_chat_template **out, const struct hea
         const char *name = usual_template(model), *builtin = hearth_chat_builtin(name);
         hearth_cli_warn(
             "%s has no chat template: it gets the built-in one named %s; --chat-template names another, and "
-            "hearth run continues texts",
+            "hearth run continues texts. A model that was not trained to chat may not end its answers: -n N "
+            "does",
             o->model, name);
         if (!hearth_buffer_add(&text, builtin, strlen(builtin) + 1))
             status = hearth_cli_error("no memory for the template");

@@ -157,7 +157,7 @@ static const struct page pages[] = {
     {HEARTH_CMD_PACK,
      "Rewrites MODEL so that single neurons can be read: for hearth run --ram.",
      {{"--profile", "of hearth profile: the most active neurons come first"},
-      {"--gates-apart", "for models of the ReLU family without predictors"},
+      {"--gates-apart", "for ReLU models without predictors, or thresholds"},
       {"-t", "threads (default: one per core)"},
       {"-q", "only warnings and errors on standard error"}}},
     {HEARTH_CMD_PLAN,

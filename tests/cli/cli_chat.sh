@@ -92,6 +92,7 @@ run 0 chat "$small" -st -p x -n 2 -t 1 # the file has none
 err_has "has no chat template"
 run 0 chat "$golden/gemma3.Q4_0.gguf" -st -p hi -n 1
 err_has "has no chat template: it gets the built-in one named gemma"
+err_has "may not end its answers: -n N does"
 run 1 "${chat[@]}" -st -p x --chat-template-kwargs '[1]'
 err_has "a JSON object is wanted"
 printf '{{ word }}{{ enable_thinking }}' >word.jinja
