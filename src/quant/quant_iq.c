@@ -10,6 +10,9 @@
 #include "quant/grids.h"
 
 #include <stdatomic.h>
+#include <string.h>
+
+#include "quant/formats.h"
 
 struct hearth_grids hearth_grids;
 
@@ -167,29 +170,165 @@ void hearth_grids_fill(void)
         was = atomic_load_explicit(&state, memory_order_acquire);
 }
 
+// ---- numbers of a point
+
+// Eight numbers, none of which is 0, negated where the signs say so.
+static inline void put_signed(int8_t *q, uint64_t point, uint8_t signs)
+{
+    const uint64_t mask = hearth_grids.signs[signs];
+    const uint64_t v = (point ^ mask) + (mask & 0x0101010101010101);
+    memcpy(q, &v, sizeof v);
+}
+
+// Seven signs in as many bits; the eighth makes the number of minuses even.
+static inline uint8_t even_signs(uint32_t seven)
+{
+    seven &= 127;
+    return (uint8_t)(seven | (uint32_t)__builtin_parity(seven) << 7);
+}
+
+// Eight numbers of IQ1, shifted by an eighth up or down; all times 8.
+static inline void put_shifted(int8_t *q, uint64_t point, bool down)
+{
+    const uint64_t v =
+        (((point + (down ? 0 : 0x0202020202020202)) | 0x8080808080808080) - 0x0909090909090909) ^
+        0x8080808080808080;
+    memcpy(q, &v, sizeof v);
+}
+
+// ---- the units of a block: q [256], scale [256 / unit]
+
+// f16 d; for each unit of 32: 4 bytes that are points, 28 bits of signs, 4 of its scale: d * (s + 1/2) / 4 *
+// q.
+static void iq2_xxs_units(const uint8_t *b, int8_t *q, float *scale)
+{
+    const float d = hearth_load_f16(b);
+    for (size_t u = 0; u < 8; u++, q += 32) {
+        const uint8_t *src = b + 2 + 8 * u;
+        const uint32_t rest = hearth_load_u32(src + 4);
+        scale[u] = d * (0.5f + (float)(rest >> 28)) * 0.25f;
+        for (size_t i = 0; i < 4; i++)
+            put_signed(q + 8 * i, hearth_grids.iq2_xxs[src[i]], even_signs(rest >> 7 * i));
+    }
+}
+
+// f16 d, 32 times 9 bits of a point and 7 of signs, 8 bytes of 4-bit scales of units of 16: as IQ2_XXS.
+static void iq2_xs_units(const uint8_t *b, int8_t *q, float *scale)
+{
+    const float d = hearth_load_f16(b);
+    for (size_t u = 0; u < 16; u++, q += 16) {
+        scale[u] = d * (0.5f + (float)(b[66 + u / 2] >> 4 * (u % 2) & 15)) * 0.25f;
+        for (size_t i = 0; i < 2; i++) {
+            const uint32_t v = hearth_load_u16(b + 2 + 4 * u + 2 * i);
+            put_signed(q + 8 * i, hearth_grids.iq2_xs[v & 511], even_signs(v >> 9));
+        }
+    }
+}
+
+// f16 d, 32 low bytes of points, 32 bytes of signs, 8 of upper bit pairs of points, 8 of 4-bit scales of
+// units of 16: as IQ2_XXS.
+static void iq2_s_units(const uint8_t *b, int8_t *q, float *scale)
+{
+    const float d = hearth_load_f16(b);
+    for (size_t u = 0; u < 16; u++, q += 16) {
+        scale[u] = d * (0.5f + (float)(b[74 + u / 2] >> 4 * (u % 2) & 15)) * 0.25f;
+        for (size_t i = 0; i < 2; i++) {
+            const size_t g = 2 * u + i;
+            const unsigned point = b[2 + g] | (unsigned)(b[66 + g / 4] >> 2 * (g % 4) & 3) << 8;
+            put_signed(q + 8 * i, hearth_grids.iq2_s[point], b[34 + g]);
+        }
+    }
+}
+
+// f16 d, 64 bytes that are points of four, for each unit of 32 28 bits of signs and 4 of its scale:
+// d * (s + 1/2) / 2 * q.
+static void iq3_xxs_units(const uint8_t *b, int8_t *q, float *scale)
+{
+    const float d = hearth_load_f16(b);
+    const uint32_t *grid = hearth_grids.iq3_xxs;
+    for (size_t u = 0; u < 8; u++, q += 32) {
+        const uint8_t *src = b + 2 + 8 * u;
+        const uint32_t rest = hearth_load_u32(b + 66 + 4 * u);
+        scale[u] = d * (0.5f + (float)(rest >> 28)) * 0.5f;
+        for (size_t i = 0; i < 4; i++)
+            put_signed(q + 8 * i, hearth_two_points(grid[src[2 * i]], grid[src[2 * i + 1]]),
+                       even_signs(rest >> 7 * i));
+    }
+}
+
+// f16 d, 64 low bytes of points of four, 8 bytes of their ninth bits, 32 of signs, 4 of 4-bit scales of units
+// of 32: d * (2 s + 1) * q.
+static void iq3_s_units(const uint8_t *b, int8_t *q, float *scale)
+{
+    const float d = hearth_load_f16(b);
+    const uint32_t *grid = hearth_grids.iq3_s;
+    for (size_t u = 0; u < 8; u++, q += 32) {
+        const uint8_t *src = b + 2 + 8 * u;
+        const unsigned high = b[66 + u];
+        scale[u] = d * (float)(2 * (b[106 + u / 2] >> 4 * (u % 2) & 15) + 1);
+        for (size_t i = 0; i < 4; i++)
+            put_signed(q + 8 * i,
+                       hearth_two_points(grid[src[2 * i] | (high >> 2 * i & 1) << 8],
+                                         grid[src[2 * i + 1] | (high >> (2 * i + 1) & 1) << 8]),
+                       b[74 + 4 * u + i]);
+    }
+}
+
+// f16 d, 32 low bytes of points, for each unit of 32: four times 3 upper bits, 3 of its scale, whether it is
+// shifted down: d * (2 s + 1) * (number +- 1/8).
+static void iq1_s_units(const uint8_t *b, int8_t *q, float *scale)
+{
+    const float d = hearth_load_f16(b);
+    for (size_t u = 0; u < 8; u++, q += 32) {
+        const uint8_t *src = b + 2 + 4 * u;
+        const uint32_t high = hearth_load_u16(b + 34 + 2 * u);
+        scale[u] = d * (float)(2 * (high >> 12 & 7) + 1) * 0.125f;
+        for (size_t i = 0; i < 4; i++)
+            put_shifted(q + 8 * i, hearth_grids.iq1[src[i] | (high >> 3 * i & 7) << 8], high >> 15);
+    }
+}
+
+// 32 low bytes of points, 32 halves of bytes with 3 upper bits and whether it is shifted down, four u16 of
+// 3-bit scales of units of 16, in whose upper four bits are those of d: as IQ1_S.
+static void iq1_m_units(const uint8_t *b, int8_t *q, float *scale)
+{
+    uint32_t half = 0;
+    for (size_t i = 0; i < 4; i++)
+        half |= (uint32_t)(b[49 + 2 * i] >> 4) << 4 * i;
+    const float d = hearth_f16_to_f32((uint16_t)half);
+    for (size_t u = 0; u < 16; u++, q += 16) {
+        const uint32_t s = (uint32_t)hearth_load_u16(b + 48 + u / 4 * 2) >> 3 * (u % 4) & 7;
+        scale[u] = d * (float)(2 * s + 1) * 0.125f;
+        for (size_t i = 0; i < 2; i++) {
+            const uint32_t high = (uint32_t)b[32 + u] >> 4 * i;
+            put_shifted(q + 8 * i, hearth_grids.iq1[b[2 * u + i] | (high & 7) << 8], high & 8);
+        }
+    }
+}
+
 // ---- the formats
 
 #define DEFINE(f, bytes, unit)                                                                               \
     static void f##_block(const uint8_t *b, int8_t *q, float *scale, float *min)                             \
     {                                                                                                        \
         (void)min;                                                                                           \
-        f##_units(b, 0, 256 / (unit), q, scale);                                                             \
+        f##_units(b, q, scale);                                                                              \
     }                                                                                                        \
-    void f##_decode(const void *src, float *dst, size_t n)                                                   \
+    void hearth_##f##_decode(const void *src, float *dst, size_t n)                                          \
     {                                                                                                        \
         hearth_grids_fill();                                                                                 \
         hearth_decode_blocks(f##_block, 256, bytes, unit, 0, src, dst, n);                                   \
     }                                                                                                        \
-    void f##_unpack(const void *src, int8_t *q, float *scale, float *min, size_t n)                          \
+    void hearth_##f##_unpack(const void *src, int8_t *q, float *scale, float *min, size_t n)                 \
     {                                                                                                        \
         hearth_grids_fill();                                                                                 \
         hearth_unpack_blocks(f##_block, 256, bytes, unit, 0, src, q, scale, min, n);                         \
     }
 
-DEFINE(hearth_iq1_s, 50, 32)
-DEFINE(hearth_iq1_m, 56, 16)
-DEFINE(hearth_iq2_xxs, 66, 32)
-DEFINE(hearth_iq2_xs, 74, 16)
-DEFINE(hearth_iq2_s, 82, 16)
-DEFINE(hearth_iq3_xxs, 98, 32)
-DEFINE(hearth_iq3_s, 110, 32)
+DEFINE(iq1_s, 50, 32)
+DEFINE(iq1_m, 56, 16)
+DEFINE(iq2_xxs, 66, 32)
+DEFINE(iq2_xs, 74, 16)
+DEFINE(iq2_s, 82, 16)
+DEFINE(iq3_xxs, 98, 32)
+DEFINE(iq3_s, 110, 32)

@@ -78,11 +78,17 @@ INLINE __m512 halves(float low, float high)
     return _mm512_insertf32x8(_mm512_set1_ps(low), _mm256_set1_ps(high), 1);
 }
 
+// A number of each unit, in the format's order.
+INLINE __m512 ordered(__m512 units, const struct shape *s)
+{
+    const __m128i order = _mm_loadu_si128((const __m128i *)(const void *)s->order);
+    return _mm512_permutexvar_ps(_mm512_cvtepu8_epi32(order), units);
+}
+
 // d * (float)s for 16 small integers, in the format's order.
 INLINE __m512 scaled(__m512 d, __m512i s, const struct shape *shape)
 {
-    const __m128i order = _mm_loadu_si128((const __m128i *)(const void *)shape->order);
-    return _mm512_permutexvar_ps(_mm512_cvtepu8_epi32(order), _mm512_mul_ps(d, _mm512_cvtepi32_ps(s)));
+    return ordered(_mm512_mul_ps(d, _mm512_cvtepi32_ps(s)), shape);
 }
 
 #endif

@@ -67,33 +67,36 @@ INLINE __m128i load_8(const uint8_t *p)
     return _mm_loadl_epi64((const __m128i *)(const void *)p);
 }
 
-INLINE __m512i look_up_256(const uint8_t *table, __m512i i, __mmask64 eighth)
+INLINE __m512i look_up_256(const uint8_t *table, __m512i i)
 {
     const __m512i low = _mm512_permutex2var_epi8(load64(table), i, load64(table + 64));
     const __m512i high = _mm512_permutex2var_epi8(load64(table + 128), i, load64(table + 192));
-    return _mm512_mask_blend_epi8(eighth, low, high);
+    return _mm512_mask_blend_epi8(_mm512_movepi8_mask(i), low, high);
 }
 
-// tables: digits of the first halves of 256 points, then of the second ones. Those of points i become words: the first
-// eight of each 128-bit part are in d[0], the others in d[1].
+INLINE __m512i look_up_512(const uint8_t *table, __m512i i, __mmask64 ninth)
+{
+    return _mm512_mask_blend_epi8(ninth, look_up_256(table, i), look_up_256(table + 256, i));
+}
+
+// Bytes of first and of second halves as words: those of the first eight points of each 128-bit part in d[0], of the
+// others in d[1].
+INLINE void digits_of(__m512i d[2], __m512i first, __m512i second)
+{
+    d[0] = _mm512_unpacklo_epi8(first, second);
+    d[1] = _mm512_unpackhi_epi8(first, second);
+}
+
+// The digits of points i. tables: those of the first halves of 256 points, then of the second ones.
 INLINE void digits_256(__m512i d[2], const uint8_t *tables, __m512i i)
 {
-    const __mmask64 eighth = _mm512_movepi8_mask(i);
-    const __m512i a = look_up_256(tables, i, eighth), b = look_up_256(tables + 256, i, eighth);
-    d[0] = _mm512_unpacklo_epi8(a, b);
-    d[1] = _mm512_unpackhi_epi8(a, b);
+    digits_of(d, look_up_256(tables, i), look_up_256(tables + 256, i));
 }
 
-// The same; `ninth` has that bit of each number.
+// The same of 512 points; `ninth` has that bit of each number.
 INLINE void digits_512(__m512i d[2], const uint8_t *tables, __m512i i, __mmask64 ninth)
 {
-    const __mmask64 eighth = _mm512_movepi8_mask(i);
-    const __m512i a =
-        _mm512_mask_blend_epi8(ninth, look_up_256(tables, i, eighth), look_up_256(tables + 256, i, eighth));
-    const __m512i b = _mm512_mask_blend_epi8(ninth, look_up_256(tables + 512, i, eighth),
-                                             look_up_256(tables + 768, i, eighth));
-    d[0] = _mm512_unpacklo_epi8(a, b);
-    d[1] = _mm512_unpackhi_epi8(a, b);
+    digits_of(d, look_up_512(tables, i, ninth), look_up_512(tables + 512, i, ninth));
 }
 
 // Word `word` (a constant) of each qword of digits as eight numbers, plus the offset.
@@ -114,6 +117,12 @@ INLINE __m512i numbers_of_4(__m512i digits, int pair, __m512i values)
 }
 
 // ---- signs
+
+// Four times seven signs, in each dword, as bytes.
+INLINE __m512i sevens(__m512i dwords)
+{
+    return _mm512_multishift_epi64_epi8(EACH_QWORD(0, 7, 14, 21, 32, 39, 46, 53), dwords);
+}
 
 // Seven signs in each byte, whatever its eighth bit: that becomes what makes the number of minuses even.
 INLINE __m512i even_signs(__m512i seven)
@@ -167,12 +176,6 @@ INLINE __m512 scale_odd(__m512 d, __m512i s)
                          _mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_add_epi32(s, s), _mm512_set1_epi32(1))));
 }
 
-INLINE __m512 ordered(__m512 scale, const struct shape *s)
-{
-    return _mm512_permutexvar_ps(
-        _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)s->order)), scale);
-}
-
 // Sixteen nibbles, the low one of each byte first.
 INLINE __m512i nibbles16(const uint8_t *src)
 {
@@ -189,8 +192,7 @@ INLINE void unpack_iq2_xxs(struct weights *w, const uint8_t *src)
     const __m512i neighbours = EACH_PART(0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15);
     const __m512i a = load64(src + 2), b = load64(src + 68);
     const __m512i rest = _mm512_permutex2var_epi32(a, odds, b);
-    const __m512i seven = _mm512_multishift_epi64_epi8(EACH_QWORD(0, 7, 14, 21, 32, 39, 46, 53), rest);
-    const __m512i signs = even_signs(seven);
+    const __m512i signs = even_signs(sevens(rest));
     __m512i d[2];
     digits_256(d, hearth_grids.iq2_xxs_digits[0],
                _mm512_shuffle_epi8(_mm512_permutex2var_epi32(a, evens, b), neighbours));
@@ -224,8 +226,7 @@ INLINE void unpack_iq3_xxs(struct weights *w, const uint8_t *src)
 {
     const __m512i values = _mm512_broadcastq_epi64(_mm_cvtsi64_si128(0x7c726a625a524a42));
     const __m512i rest = both(load_32(src + 66), load_32(src + 98 + 66));
-    const __m512i signs =
-        even_signs(_mm512_multishift_epi64_epi8(EACH_QWORD(0, 7, 14, 21, 32, 39, 46, 53), rest));
+    const __m512i signs = even_signs(sevens(rest));
     UNROLL
     for (int i = 0; i < 2; i++) {
         __m512i d[2];
