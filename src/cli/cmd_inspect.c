@@ -288,8 +288,9 @@ static void print_summary(const struct hearth_gguf *g, const struct hearth_pack 
     if (hearth_gguf_file_type(g))
         printf("file type     %s\n", hearth_gguf_file_type(g));
     print_shape(g);
-    if (activation_of(g))
-        printf("activation    %s\n", activation_of(g));
+    const char *activation = activation_of(g);
+    if (activation)
+        printf("activation    %s\n", activation);
     print_vocabulary(g);
     if (hearth_inspect_is_adapter(g))
         hearth_inspect_adapter_print(g);
