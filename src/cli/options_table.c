@@ -656,7 +656,7 @@ const struct hearth_command hearth_command_table[] = {
      "the real weights cannot be had. The text it makes means nothing, but the neurons and experts that its "
      "tokens use are as many, and repeat as often, as in such models. OUT appears only when it is "
      "complete.\n\n"
-     "Presets: mistral-7b-dense, turbosparse-mistral-7b, relullama-7b, opt-6.7b (4 GiB each), "
+     "Presets: mistral-7b-dense, turbosparse-mistral-7b, relullama-7b, opt-6.7b (4 GiB each), relullama-13b (7 GiB), "
      "turbosparse-mixtral-47b (a pack of 28 GiB), falcon-40b-relu (23 GiB), qwen3-30b-a3b (16 GiB), "
      "gpt-oss-20b (12 GiB), qwen3.6-35b-a3b (18 GiB), deepseek-v2-lite (8 GiB), glm-4.7-flash (16 GiB), "
      "gemma-4-e2b (2.4 GiB), gemma-4-e4b (3.9 GiB), gemma-4-31b (16 GiB), gemma-4-26b-a4b (14 GiB), and for "

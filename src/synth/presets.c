@@ -27,6 +27,13 @@ static const struct hearth_synth_planting reglu = {
     .drift_turning = 0.5f,
     .drift_fresh = 0.55f,
 };
+// The larger ReluLLaMA is the sparser one: 22 % active (PowerInfer's table 3).
+static const struct hearth_synth_planting reglu_13b = {
+    .levels = {{0.2f, 0.36f, 0.80f}, {0.3f, 0.15f, 0.27f}, {0.5f, 0.06f, 0.10f}},
+    .gate_slow = 0.55f,
+    .drift_turning = 0.5f,
+    .drift_fresh = 0.55f,
+};
 static const struct hearth_synth_planting relu_opt = {
     .levels = {{0.2f, 0.06f, 0.35f}, {0.3f, 0.018f, 0.035f}, {0.5f, 0.002f, 0.006f}},
     .gate_slow = 0.6f,
@@ -115,6 +122,22 @@ static const struct hearth_synth_preset presets[] = {
      .pwri = true,
      .rank = 1024,
      .planting = &reglu},
+    {.name = "relullama-13b",
+     .what = "PowerInfer file: ReLU, 22 % active, predictors, 7.3 GiB",
+     .arch = HEARTH_SYNTH_LLAMA,
+     .n_vocab = 32000,
+     .n_ctx = 4096,
+     .n_embd = 5120,
+     .n_ff = 13824,
+     .n_layer = 40,
+     .n_head = 40,
+     .n_head_kv = 40,
+     .head_dim = 128,
+     .rope_theta = 1e4f,
+     .activation = "relu",
+     .pwri = true,
+     .rank = 1024,
+     .planting = &reglu_13b},
     {.name = "opt-6.7b",
      .what = "PowerInfer file: ReLU, 4 % active, predictors, 3.9 GiB",
      .arch = HEARTH_SYNTH_OPT,
