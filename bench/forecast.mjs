@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 // make bench-forecast: what `hearth plan` forecasts, beside what `hearth run` measures, for models at five budgets between
 // the smallest one and all of their weights. Virtual machines change their speed, some by half from one minute to the next, so
-// the machine is measured before and after each run, and a run is made again where that gives two forecasts. Caches of experts
-// are empty when a run begins: then a shorter run of the same text is subtracted.
-import { mkdtempSync, rmSync } from "node:fs";
+// the machine is measured before and after each run, and a run is made again where that gives two forecasts. A forecast is of
+// steps whose caches are full, and they are empty when a run begins: a prompt fills them, and a shorter run of the same text
+// is subtracted.
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
-import { attemptHearth, count, counts, fail, files, options, runHearth, threadCount, writeReport } from "./common.mjs";
+import { attemptHearth, count, counts, fail, files, options, root, runHearth, threadCount, writeReport } from "./common.mjs";
 
 const o = options("Forecasts of speed and reads beside what comes of them.", {
     models: files("the models, with commas between them"),
@@ -21,11 +22,13 @@ if (!o.models?.length)
     fail("which models? --models FILE,FILE");
 
 const usual = ["-c", context, "-t", threads], mib = 2 ** 20;
-// Of tokens that fill the caches, of models with experts.
-const filling = 64;
+// What fills the caches: bytes of a prompt, and tokens after it.
+const promptBytes = 600, filling = 32;
 // Between forecasts before and after a run, at most; runs for a row.
 const near = 0.1, attempts = 6;
 const cache = mkdtempSync(join(tmpdir(), "hearth-forecast-"));
+const prompt = `${cache}.prompt`;
+writeFileSync(prompt, readFileSync(join(root, "docs/streaming.md")).subarray(0, promptBytes));
 const env = { ...process.env, XDG_CACHE_HOME: cache };
 const plan = (model, more) => JSON.parse(runHearth(["plan", model, "--json", "-q", ...usual, ...more], { env }));
 // What a machine that is measured anew gives.
@@ -37,7 +40,7 @@ const percent = (x) => `${(100 * x).toFixed(0)} %`;
 
 // The last line of a run within `ram` bytes, or null where all weights fit.
 function runWithin(model, ram, n) {
-    const done = attemptHearth(["run", model, "-p", "The morning was", "-n", n, "--ignore-eos", "--temp", 0.8, "-s", 7,
+    const done = attemptHearth(["run", model, "-f", prompt, "-n", n, "--ignore-eos", "--temp", 0.8, "-s", 7,
                                 "--stats", "json", "-q", "--pack", "never", ...usual, "--ram", ram], { env });
     const last = done.stderr.trim().split("\n").pop();
     if (done.status !== 0)
@@ -52,12 +55,12 @@ const steps = (s) => ({
     bytes: s.streaming.read_bytes, reads: s.streaming.reads,
 });
 
-// One row of the table, {tokens, seconds, bytes, reads, f: the forecast}; or null where all weights fit.
+// What steps take when the caches are full, {tokens, seconds, bytes, reads, f: the forecast}; null where all weights fit.
 function measureWithin(model, ram, tokens) {
-    const s = runWithin(model, ram, tokens);
-    if (!s?.streaming.experts)
-        return s && { ...steps(s), f: s.forecast };
-    const long = steps(runWithin(model, ram, tokens + filling)), short = steps(runWithin(model, ram, filling));
+    const s = runWithin(model, ram, tokens + filling);
+    if (!s)
+        return null;
+    const long = steps(s), short = steps(runWithin(model, ram, filling));
     return { ...Object.fromEntries(Object.keys(long).map((key) => [key, long[key] - short[key]])), f: s.forecast };
 }
 
@@ -95,6 +98,7 @@ for (const model of o.models) {
     }
 }
 rmSync(cache, { recursive: true, force: true });
+rmSync(prompt);
 
 console.log("| model | --ram, MiB | tok/s | forecast | error | MB a token | forecast | reads a token | forecast |");
 console.log("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
