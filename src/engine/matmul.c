@@ -71,14 +71,19 @@ static void quantize_task(void *arg, int task, int worker)
 
 // Enough chunks to even out the threads, few enough that the counter they share costs nothing. Many tokens
 // are packed anew for every chunk, which 512 rows make up for: with fewer, two chunks a thread must do.
-static size_t chunk_rows(size_t n, int n_tokens, int n_threads)
+// `later`: rows times tokens of products that come after. While they are many, chunks may be large: a thread that
+// goes on from row to row has the next ones on their way.
+static size_t chunk_rows(size_t n, int n_tokens, size_t later, int n_threads)
 {
     if (n_threads == 1)
         return n;
     size_t parts = (size_t)n_threads * (n_tokens < 3 ? 8 : 4);
     if (n_tokens >= 64 && n / parts < 512)
         parts = n / 512 > (size_t)n_threads * 2 ? n / 512 : (size_t)n_threads * 2;
-    size_t rows = (n / parts + 31) / 32 * 32;
+    const size_t wanted = later / ((size_t)n_tokens * (size_t)n_threads * 2);
+    if (n / parts < wanted)
+        parts = (n + wanted - 1) / wanted;
+    size_t rows = ((n + parts - 1) / parts + 31) / 32 * 32;
     return rows < 32 ? 32 : rows;
 }
 
@@ -88,9 +93,13 @@ void hearth_matmul(struct hearth_matmul_work *work, enum hearth_phase phase, str
     const struct hearth_context *c = work->c;
     bool quantize = false;
     int tasks = 0;
+    size_t later = 0;
+    for (int i = 0; i < n_products; i++)
+        later += products[i].w.n * (size_t)products[i].n;
     for (int i = 0; i < n_products; i++) {
         struct hearth_product *p = &products[i];
-        p->chunk = chunk_rows(p->w.n, p->n, hearth_pool_size(c->pool));
+        later -= p->w.n * (size_t)p->n;
+        p->chunk = chunk_rows(p->w.n, p->n, later, hearth_pool_size(c->pool));
         tasks += (int)((p->w.n + p->chunk - 1) / p->chunk);
         p->end = tasks;
         quantize |= hearth_is_block_type(&p->w);
