@@ -590,15 +590,24 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
     return go_on(c);
 }
 
+// libmicrohttpd (0.9.75) closes a connection whose answer ends with an error, but not its socket: that waits until
+// nothing of the same thread has been silent for longer, and something wakes the thread, or until the connection's time
+// is over. Those with a time of their own wait for that alone.
+static void close_soon(struct MHD_Connection *connection)
+{
+    (void)MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, 1u);
+}
+
 static void on_end(void *arg, struct MHD_Connection *connection, void **state,
                    enum MHD_RequestTerminationCode how)
 {
     struct client *c = *state;
     (void)arg;
-    (void)how;
     note_heard(connection, true);
     if (!c)
         return;
+    if (how != MHD_REQUEST_TERMINATED_COMPLETED_OK)
+        close_soon(connection);
     unwatch(c);
     drop_body(c);
     if (c->prepared)

@@ -155,8 +155,8 @@ until_true is_idle 0 || fail "a text for nobody"
 [ "$(number llamacpp:tokens_predicted_total)" -lt 32000 ] || fail "texts for nobody were generated to their ends"
 
 # ---- clients that end in the middle of a request, before the server has seen any of it, leave nothing either
+descriptors() { find "/proc/$server/fd" -mindepth 1 | wc -l; }
 if [ -d "/proc/$server/fd" ]; then
-    descriptors() { find "/proc/$server/fd" -mindepth 1 | wc -l; }
     before=$(descriptors)
     kill -STOP "$server"
     for _ in $(seq 20); do
@@ -169,6 +169,31 @@ if [ -d "/proc/$server/fd" ]; then
     are_few() { [ "$(descriptors)" -le $((before + 4)) ]; }
     sleep 0.1
     until_true are_few || fail "$before descriptors became $(descriptors)"
+fi
+
+# ---- nor do clients that wait for a text and go, although others are silent for longer, and nobody says anything after
+connections() { find "/proc/$server/fd" -lname 'socket:*' | wc -l; }
+if [ -d "/proc/$server/fd" ]; then
+    stop
+    start "$model" -np 1 -t 1 -c 32768 --queue 8 --sse-ping-interval 1
+    none=$(connections)
+    # shellcheck disable=SC2317 # until_true calls it
+    are_left() { [ "$(connections)" -le $((none + $1)) ]; }
+    exec 5<>"/dev/tcp/127.0.0.1/${base##*:}" 6<>"/dev/tcp/127.0.0.1/${base##*:}" 7<>"/dev/tcp/127.0.0.1/${base##*:}"
+    curl -sS -N "$base/completion" -d "$forever" >stream1 2>/dev/null 5>&- 6>&- 7>&- &
+    curl1=$!
+    until_true is_number llamacpp:requests_processing 1 || fail "no text"
+    curls=()
+    for _ in $(seq 8); do
+        curl -sS -N "$base/completion" -d "$forever" >/dev/null 2>&1 5>&- 6>&- 7>&- &
+        curls+=($!)
+    done
+    until_true is_number llamacpp:requests_deferred 8 || fail "no texts that wait"
+    kill "${curls[@]}"
+    until_true are_left 4 || fail "8 of 12 clients have gone, and $(($(connections) - none)) connections are left"
+    kill "$curl1"
+    until_true are_left 3 || fail "9 of 12 clients have gone, and $(($(connections) - none)) connections are left"
+    exec 5>&- 6>&- 7>&-
 fi
 
 # ---- an end while a text is streamed: the stream ends in good order, within some seconds
