@@ -20,9 +20,10 @@ enum {
     MAX_TYPES = 100
 };
 
-// What rules of schemas are made of. Blanks are few, as models like to go on with them.
+// What rules of schemas are made of. Blanks are few, as models like to go on with them: a space, or a new
+// line with its indentation, but no empty line.
 const char hearth_schema_base[] =
-    "space ::= \"\" | \" \" | \"\\n\"{1,2} [ \\t]{0,20}\n"
+    "space ::= \"\" | \" \" | \"\\n\" [ \\t]{0,20}\n"
     "value ::= object | array | string | number | \"true\" | \"false\" | \"null\"\n"
     "object ::= \"{\" space (pair (\",\" space pair)*)? \"}\"\n"
     "pair ::= string space \":\" space value space\n"

@@ -209,34 +209,79 @@ static void test_any_object(void **state)
     hearth_grammar_close(&g);
 }
 
+// Documents with a blank wherever one may be.
+static const struct {
+    const char *schema, *document;
+} blanks[] = {
+    {"{}", "{ \"a\" : [ 1 , 2 ] , \"b\" : { } }"},
+    {"{}", "3"},
+    {"{\"type\":\"object\"}", "{ }"},
+    {"{\"properties\":{\"a\":{\"items\":{}}},\"required\":[\"a\"]}", "{ \"a\" : [ 1 , [ ] ] }"},
+    {"{\"properties\":{\"a\":{}},\"additionalProperties\":{\"type\":\"null\"}}", "{ \"b\" : null }"},
+    {"{\"properties\":{\"a\":{},\"b\":{}},\"required\":[\"b\"]}", "{ \"a\" : 1 , \"b\" : 2 }"},
+    {"{\"prefixItems\":[{},{}],\"items\":{\"type\":\"null\"}}", "[ 1 , 2 , null ]"},
+    {"{\"items\":{\"type\":\"null\"},\"minItems\":2}", "[ null , null , null ]"},
+    {"{\"type\":[\"string\",\"null\"]}", "\"a\""},
+    {"{\"type\":\"integer\",\"nullable\":true}", "null"},
+    {"{\"anyOf\":[{\"type\":\"boolean\"},{\"const\":{\"a\":[1,\"b\"]}}]}", "{ \"a\" : [ 1 , \"b\" ] }"},
+    {"{\"$ref\":\"#/$defs/a\",\"$defs\":{\"a\":{\"enum\":[1,2]}}}", "2"},
+};
+
+static void want_match(struct hearth_grammar *g, size_t i, const char *text, bool wanted)
+{
+    if (hearth_grammar_matches(g, text, strlen(text)) != wanted)
+        fail_msg("%s: \"%s\" is %s", blanks[i].schema, text, wanted ? "refused" : "accepted");
+}
+
 // A document ends with its last character: models like to go on with blanks.
 static void test_ends(void **state)
 {
     (void)state;
-    static const struct {
-        const char *schema, *document;
-    } ends[] = {
-        {"{}", "{\"a\": [1 , 2 ] }"},
-        {"{}", "3"},
-        {"{\"type\":\"object\"}", "{ }"},
-        {"{\"properties\":{\"a\":{\"items\":{}}},\"required\":[\"a\"]}", "{\"a\" : [ 1 , [ ] ] }"},
-        {"{\"properties\":{\"a\":{}},\"additionalProperties\":{\"type\":\"null\"}}", "{\"b\": null }"},
-        {"{\"prefixItems\":[{},{}],\"items\":{\"type\":\"null\"}}", "[1 , 2 , null ]"},
-        {"{\"type\":[\"string\",\"null\"]}", "\"a\""},
-        {"{\"type\":\"integer\",\"nullable\":true}", "null"},
-        {"{\"anyOf\":[{\"type\":\"boolean\"},{\"const\":{\"a\":[1,\"b\"]}}]}", "{ \"a\" : [ 1 , \"b\" ] }"},
-        {"{\"$ref\":\"#/$defs/a\",\"$defs\":{\"a\":{\"enum\":[1,2]}}}", "2"},
-    };
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        json_t *schema = json_loads(ends[i].schema, JSON_DECODE_ANY, NULL);
+    for (size_t i = 0; i < sizeof blanks / sizeof *blanks; i++) {
+        json_t *schema = json_loads(blanks[i].schema, JSON_DECODE_ANY, NULL);
         struct hearth_grammar *g = open_schema(schema, NULL);
         char text[64];
-        for (int blanks = 0; blanks < 3; blanks++) {
-            const int n = snprintf(text, sizeof text, "%s%s", ends[i].document,
-                                   (const char *[]){"", " ", "\n"}[blanks]);
-            if (hearth_grammar_matches(g, text, (size_t)n) != !blanks)
-                fail_msg("%s: \"%s\" is %s", ends[i].schema, text, blanks ? "accepted" : "refused");
+        for (int blank = 0; blank < 3; blank++) {
+            snprintf(text, sizeof text, "%s%s", blanks[i].document, (const char *[]){"", " ", "\n"}[blank]);
+            want_match(g, i, text, !blank);
         }
+        hearth_grammar_close(&g);
+        json_decref(schema);
+    }
+}
+
+// Puts another text in the place of blank number `which`, or of all (-1). False: there is no such blank.
+static bool replace_blank(char *out, size_t size, const char *document, int which, const char *with)
+{
+    bool any = false;
+    size_t n = 0;
+    for (int blank = 0; *document && n < size; document++) {
+        const bool here = *document == ' ' && (which < 0 || which == blank);
+        blank += *document == ' ';
+        any |= here;
+        n +=
+            (size_t)snprintf(out + n, size - n, "%.*s", here ? (int)strlen(with) : 1, here ? with : document);
+    }
+    return any;
+}
+
+// Between parts of a document there may be a new line and its indentation, but no line is empty.
+static void test_blanks(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        bool allowed;
+    } kinds[] = {{"", true},    {"\n", true},      {"\n    ", true},  {"\n\t\t", true}, {"\n\n", false},
+                 {"  ", false}, {"\n\n  ", false}, {"\n  \n", false}, {" \n", false},   {"\r\n", false}};
+    for (size_t i = 0; i < sizeof blanks / sizeof *blanks; i++) {
+        json_t *schema = json_loads(blanks[i].schema, JSON_DECODE_ANY, NULL);
+        struct hearth_grammar *g = open_schema(schema, NULL);
+        char text[256];
+        for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+            for (int which = -1; replace_blank(text, sizeof text, blanks[i].document, which, kinds[k].text);
+                 which++)
+                want_match(g, i, text, kinds[k].allowed);
         hearth_grammar_close(&g);
         json_decref(schema);
     }
@@ -371,7 +416,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_documents),  cmocka_unit_test(test_refusals), cmocka_unit_test(test_large),
-        cmocka_unit_test(test_any_object), cmocka_unit_test(test_ends),     cmocka_unit_test(test_generation),
+        cmocka_unit_test(test_any_object), cmocka_unit_test(test_ends),     cmocka_unit_test(test_blanks),
+        cmocka_unit_test(test_generation),
     };
     return cmocka_run_group_tests(tests, load, unload);
 }
