@@ -84,9 +84,13 @@ int hearth_cmd_tokenize(const struct hearth_options *o)
     struct hearth_buffer text = {0};
     hearth_token *tokens = NULL;
     size_t n = 0;
-    int flags = (o->no_bos ? 0 : HEARTH_TOKENIZE_BOS) | (o->special ? HEARTH_TOKENIZE_SPECIAL : 0);
+    const int flags =
+        (o->no_bos ? 0 : HEARTH_TOKENIZE_BOS) | (o->no_parse_special ? 0 : HEARTH_TOKENIZE_SPECIAL);
+    const struct hearth_command *cmd = hearth_command_find("tokenize");
     if (o->prompt && o->file)
-        return hearth_cli_usage(hearth_command_find("tokenize"), "-p and -f exclude each other");
+        return hearth_cli_usage(cmd, "-p and -f exclude each other");
+    if (o->parse_special && o->no_parse_special)
+        return hearth_cli_usage(cmd, "--parse-special and --no-parse-special exclude each other");
     int status = hearth_cli_open_model(&model, o, true);
     if (!status)
         status = read_text(o, &text);

@@ -103,7 +103,7 @@ static const struct page pages[] = {
       {"--pieces", "a line for each token: its id and its text"},
       {"--json", "print JSON"},
       {"--no-bos", "do not add what the vocabulary puts around a text"},
-      {"--special", "<|im_end|> and such become control tokens"},
+      {"--no-parse-special", "<|im_end|> and such stay plain text"},
       {"-q", "only warnings and errors on standard error"}}},
     {HEARTH_CMD_DETOKENIZE,
      "Prints the text of the token ids on standard input.",

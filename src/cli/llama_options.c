@@ -128,8 +128,6 @@ static const struct hearth_llama_option table[] = {
     {"--verbose-prompt", FLAG, RUN | EMBED, "hearth tokenize shows a prompt's tokens"},
     {"-bf --binary-file --in-file", VALUE, MODEL, "-f takes any file"},
     {"-ptc --print-token-count", VALUE, RUN, NULL},
-    {"--no-parse-special", FLAG, TOKENIZE, NULL},
-    {"--parse-special", FLAG, TOKENIZE, "--special turns names of control tokens into those tokens"},
     {"--stdin", FLAG, TOKENIZE, NULL},
 
     // ---- sampling

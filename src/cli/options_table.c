@@ -167,8 +167,11 @@ const struct hearth_option hearth_option_table[] = {
      "print a line for each token: its id and its text", AT(pieces)},
     {"--show-count", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, TOKENIZE, "Output",
      "print the number of tokens, too", AT(show_count)},
-    {"--special", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, TOKENIZE, "Input",
-     "text such as <|im_end|> becomes the control token of that name", AT(special)},
+    {"--no-parse-special", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, TOKENIZE, "Input",
+     "leave names of control tokens such as <|im_end|> plain text; without it they become those tokens, as in a prompt",
+     AT(no_parse_special)},
+    {"--parse-special", "--special", HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, TOKENIZE, "Input", NULL,
+     AT(parse_special)},
 
     {"--host", NULL, HEARTH_OPTION_STRING, "HOST", "127.0.0.1", NULL, NO_RANGE, SERVE, "Server",
      "the address to listen on: 127.0.0.1 and localhost are for programs of this machine alone, 0.0.0.0 is for others, "

@@ -61,12 +61,21 @@ run 0 tokenize "$model" -f "$tmp/text" --json
 run 2 tokenize "$model" -p a -f b
 err_has "exclude each other"
 
-# ---- names of control tokens
+# ---- names of control tokens are those tokens, as in a prompt, unless told not to
 printf '</s>' >"$tmp/text"
-run 0 tokenize "$model" --no-bos --special <"$tmp/text"
-[ "$(cat "$tmp/out")" = 2 ] || fail "--special does not find </s>"
-run 0 tokenize "$model" --no-bos <"$tmp/text"
-[ "$(wc -w <"$tmp/out")" -gt 1 ] || fail "</s> became a control token without --special"
+for options in "-f $tmp/text" "-p </s>" "--special -f $tmp/text" "--parse-special -f $tmp/text"; do
+    # shellcheck disable=SC2086
+    run 0 tokenize "$model" --no-bos $options
+    [ "$(cat "$tmp/out")" = 2 ] || fail "</s> is no control token with $options"
+    [ -s "$tmp/err" ] && fail "tokenize $options is not quiet"
+done
+run 0 run "$model" -p '</s>a' -n 1 --temp 0 --logits-out "$tmp/logits"
+run 0 tokenize "$model" -p '</s>a'
+[ "$(count_bytes "$tmp/logits")" -eq $(($(wc -w <"$tmp/out") * 288 * 4)) ] || fail "a prompt has other tokens than tokenize tells"
+run 0 tokenize "$model" --no-bos --no-parse-special <"$tmp/text"
+[ "$(wc -w <"$tmp/out")" -gt 1 ] || fail "--no-parse-special makes </s> a control token"
+run 2 tokenize "$model" --special --no-parse-special <"$tmp/text"
+err_has "--parse-special and --no-parse-special exclude each other"
 echo 2 | "$hearth" detokenize "$model" >"$tmp/out" || fail "detokenize 2"
 out_is_empty
 echo 2 | "$hearth" detokenize "$model" --special >"$tmp/out" || fail "detokenize --special 2"

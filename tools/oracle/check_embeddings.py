@@ -69,7 +69,7 @@ class Embedder:
 
 def check(hearth, texts, path):
     lines = open(texts, encoding="utf-8").read().removesuffix("\n").split("\n")
-    ids = [run(hearth, "tokenize", path, "-q", "--special", "--no-escape", "-p", line).split() for line in lines]
+    ids = [run(hearth, "tokenize", path, "-q", "--no-escape", "-p", line).split() for line in lines]
     worst = 1.0
     for pooling, name in enumerate(POOLINGS):
         embedder = Embedder(path, pooling)

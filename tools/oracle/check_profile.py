@@ -113,7 +113,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         out = folder + "/profile"
         subprocess.run([hearth, "profile", path, "-f", text, "-o", out, "-c", str(ctx), "-q"], check=True)
-        ids = subprocess.run([hearth, "tokenize", path, "-f", text, "--no-bos"], check=True, capture_output=True)
+        tokenize = [hearth, "tokenize", path, "-f", text, "--no-bos", "--no-parse-special"]
+        ids = subprocess.run(tokenize, check=True, capture_output=True)
         kv, tensors = tensors_of(out)
         tokens = [int(i) for i in ids.stdout.split()]
         model = Model(path)
