@@ -45,7 +45,7 @@ say() {
     echo "\$ $hearth run $file -p \"$words\" -n $tokens $*"
     "$hearth" run "$file" -p "$words" -n "$tokens" "${usual[@]}" "$@" --stats json -q 2>"$tmp/$name.err" | tee "$tmp/$name"
     status=${PIPESTATUS[0]}
-    printf '\n\n'
+    echo
     [ "$status" -eq 0 ] || stop "hearth run failed: $(tail -n 1 "$tmp/$name.err")"
     tail -n 1 "$tmp/$name.err" >"$tmp/json"
     sed 's/"streaming":.*//' "$tmp/json" >"$tmp/$name.stats"

@@ -88,8 +88,8 @@ static void end_print(struct printer *p)
     if (p->c->dims && p->inside)
         dim(false);
     hearth_terminal_end_text();
-    if (!p->c->terminal && !p->c->o.single_turn)
-        put("\n", 1);
+    if (!p->c->answer.n && !p->c->terminal && !p->c->o.single_turn)
+        put("\n", 1); // so that each message has an answer
     fflush(stdout);
 }
 

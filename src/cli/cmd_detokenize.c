@@ -52,7 +52,7 @@ int hearth_cmd_detokenize(const struct hearth_options *o)
         status = hearth_cli_fail(&err);
     if (!status)
         status = print_text(stream, ids.data, hearth_model_info(model)->n_vocab);
-    if (!status)
+    if (!status && hearth_console_is_terminal(1)) // elsewhere the text is to the byte that of the ids
         hearth_terminal_end_text();
     hearth_stream_close(&stream);
     free(ids.data);

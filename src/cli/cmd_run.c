@@ -474,7 +474,7 @@ static int print_lines(struct run *r)
     return status;
 }
 
-// Prints the bytes that streams still hold back, the listing with separators, and the newline on a terminal.
+// Prints the bytes that streams still hold back, the listing with separators, and the newline at the end.
 static int finish_text(struct run *r)
 {
     int status = HEARTH_EXIT_OK;

@@ -543,7 +543,7 @@ const struct hearth_command hearth_command_table[] = {
      "Loads MODEL, evaluates the prompt and prints its continuation. A prompt that is not given is read from standard "
      "input, if that is a file or a pipe. Standard output carries only the "
      "generated "
-     "text; the prompt is not repeated, and a final newline is added only on a terminal.\n\n"
+     "text; the prompt is not repeated, and a newline ends the text where it has none.\n\n"
      "Names of control tokens in the prompt (such as <|im_start|>) become those tokens. Ctrl-C ends the "
      "generation cleanly; a second one kills the program.",
      "hearth run model.gguf \"Once upon a time\" -n 100\n"

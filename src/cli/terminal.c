@@ -332,7 +332,7 @@ bool hearth_terminal_text(const char *text, size_t n)
 
 void hearth_terminal_end_text(void)
 {
-    if (text_line_open && hearth_console_is_terminal(1))
+    if (text_line_open)
         hearth_terminal_text("\n", 1);
 }
 

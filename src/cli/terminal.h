@@ -52,7 +52,7 @@ void hearth_terminal_value(const char *fmt, ...) HEARTH_PRINTF(1, 2);
 
 // Writes generated text to standard output, which is not flushed. False: it failed.
 bool hearth_terminal_text(const char *text, size_t n);
-// The text has ended: a newline, if it has none and standard output is a terminal.
+// The text has ended: a newline, if its last line has none.
 void hearth_terminal_end_text(void);
 
 // Whether text that goes to standard output now may show on the terminal that standard error is.

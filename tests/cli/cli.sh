@@ -86,6 +86,11 @@ until_true() {
     done
 }
 
+# end_line FILE: as the program ends text: with a newline, if there is any text.
+end_line() {
+    [ ! -s "$1" ] || [ -z "$(tail -c 1 "$1" | tr -d '\n')" ] || echo >>"$1"
+}
+
 # count_bytes FILE
 count_bytes() {
     wc -c <"$1" | tr -d ' '

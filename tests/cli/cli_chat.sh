@@ -25,6 +25,16 @@ run 0 "${chat[@]}" -st -q -p "It was a \x64ark night." # escapes, as in llama.cp
 same out one
 [ -s err ] && fail "--quiet is not quiet"
 
+# Each answer ends with one newline, its own or one that is added.
+for text in a 'a\n'; do
+    run 0 "${chat[@]}" -st -p x --grammar "root ::= \"$text\""
+    printf 'a\n' | cmp - out || fail "the end of an answer"
+    printf 'x\ny\n' | run 0 "${chat[@]}" --grammar "root ::= \"$text\""
+    printf 'a\na\n' | cmp - out || fail "the end of answers"
+done
+printf 'x\ny\n' | run 0 "${chat[@]}" -n 0
+printf '\n\n' | cmp - out || fail "answers of no text"
+
 # ---- what was kept changes nothing: the second answer is that to the same messages anew, and with one thread or two
 printf 'Good morning.\nWho is there?\n/save saved.json\n' >talk.txt
 run 0 "${chat[@]}" <talk.txt

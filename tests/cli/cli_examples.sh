@@ -17,6 +17,7 @@ fi
 
 for model in "$source_dir"/models/hearth-novels-*.gguf; do
     "$examples/complete" "$model" "$prompt" 12 7 >"$tmp/got" || fail "complete: exit status $?"
+    end_line "$tmp/got"
     "$hearth" run "$model" -p "$prompt" -n 12 -s 7 >"$tmp/want" 2>"$tmp/err" || fail "run"
     cmp "$tmp/got" "$tmp/want" || fail "complete says something else than hearth run"
 
@@ -26,13 +27,14 @@ for model in "$source_dir"/models/hearth-novels-*.gguf; do
 
     "$hearth" run "$model" -p "$prompt" --temp 0 -n 20 >"$tmp/want" 2>"$tmp/err" || fail "run --temp 0"
     "$examples/hello" "$model" "$prompt" >"$tmp/got" || fail "hello: exit status $?"
+    end_line "$tmp/got"
     cmp "$tmp/got" "$tmp/want" || fail "hello says something else than hearth run"
     "$examples/stream" "$model" "$prompt" $ram 20 >"$tmp/all" 2>"$tmp/err" || fail "stream: exit status $?"
     if [ $python ]; then
         from_python "$model" "$prompt" 20 "" $ram >"$tmp/got" || fail "hearth.py: exit status $?"
+        end_line "$tmp/got"
         cmp "$tmp/got" "$tmp/want" || fail "hearth.py says something else than hearth run"
     fi
-    echo >>"$tmp/want"
     cmp "$tmp/all" "$tmp/want" || fail "stream says something else than hearth run"
     ram=1000
 done

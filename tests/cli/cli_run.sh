@@ -15,6 +15,7 @@ n=$(wc -w <"$tmp/ids")
 sed -n 2p "${model%.gguf}.greedy" | "$hearth" detokenize "$model" >"$tmp/prompt.txt"
 sed -n 2,3p "${model%.gguf}.greedy" | tr '\n' ' ' | "$hearth" detokenize "$model" >"$tmp/all.txt"
 tail -c "+$(($(count_bytes "$tmp/prompt.txt") + 1))" "$tmp/all.txt" >"$tmp/want"
+end_line "$tmp/want"
 run 0 run "$model" -p "$prompt" --temp 0 -n "$n" --ignore-eos
 same "$tmp/out" "$tmp/want"
 cp "$tmp/out" "$tmp/greedy"
@@ -37,9 +38,11 @@ same "$tmp/logits.-t1" "$tmp/logits.--cpuc"
 
 # ---- where the prompt comes from
 printf '%s' "$prompt" >"$tmp/prompt"
-run 0 run "$model" -f "$tmp/prompt" --temp 0 -n 8
-head -c "$(count_bytes "$tmp/out")" "$tmp/greedy" | cmp - "$tmp/out" || fail "-f FILE gives another text than -p"
+run 0 run "$model" -p "$prompt" --temp 0 -n 8
 cp "$tmp/out" "$tmp/eight"
+head -c "$(($(count_bytes "$tmp/out") - 1))" "$tmp/greedy" | cmp - <(head -c -1 "$tmp/out") || fail "another text with a smaller -n"
+run 0 run "$model" -f "$tmp/prompt" --temp 0 -n 8
+same "$tmp/out" "$tmp/eight"
 printf '%s\n' "$prompt" >"$tmp/prompt"
 run 0 run "$model" -f - --temp 0 -n 8 <"$tmp/prompt"
 same "$tmp/out" "$tmp/eight"
@@ -62,10 +65,21 @@ same "$tmp/out" "$tmp/bos"
 run 0 run "$model" -p "$prompt" -n 0
 out_is_empty
 
+# ---- text ends with one newline, its own or one that is added; no text has none
+run 0 run "$model" -p "$prompt" --grammar 'root ::= "a\nb"'
+printf 'a\nb\n' | cmp - "$tmp/out" || fail "no newline at the end of the text"
+run 0 run "$model" -p "$prompt" --grammar 'root ::= "a\nb\n"'
+printf 'a\nb\n' | cmp - "$tmp/out" || fail "a newline behind that of the text"
+[ "$("$hearth" run "$model" -p "$prompt" --grammar 'root ::= "a"' 2>/dev/null | od -An -c | tr -d ' ')" = 'a\n' ] ||
+    fail "no newline at the end of a pipe"
+run 0 run "$model" -p "$prompt" -n 0
+out_is_empty
+
 # ---- biases: one token always, one token never, and what is no bias
 echo 260 260 260 | "$hearth" detokenize "$model" >"$tmp/want"
 run 0 run "$model" -p "$prompt" -n 3 --ignore-eos -l 260+1e6
 sed 's/^ //' "$tmp/want" >"$tmp/want1"
+end_line "$tmp/want1"
 same "$tmp/out" "$tmp/want1"
 run 0 run "$model" -p "$prompt" -n 3 --ignore-eos -l 260+2e6 --logit-bias=261+1e6 -l 260-inf
 grep -qF -f "$tmp/want1" "$tmp/out" && fail "a token with a bias of -inf was drawn"
@@ -155,9 +169,9 @@ seed=7
 cp "$tmp/out" "$tmp/want"
 for stats in none json; do
     "$hearth" run "$model" -p "$prompt" -n 6 --ignore-eos -s "$seed" --stats $stats >"$tmp/both" 2>&1 || fail "both streams in one file"
-    head -n 1 "$tmp/both" | tr -d '\n' | cmp - "$tmp/want" || fail "statistics stick to the text"
+    head -n 1 "$tmp/both" | cmp - "$tmp/want" || fail "statistics stick to the text"
     "$hearth" run "$model" -p "$prompt" -n 6 --ignore-eos -s "$seed" --stats $stats 2>&1 | cat >"$tmp/both"
-    head -n 1 "$tmp/both" | tr -d '\n' | cmp - "$tmp/want" || fail "statistics stick to the text in a pipe"
+    head -n 1 "$tmp/both" | cmp - "$tmp/want" || fail "statistics stick to the text in a pipe"
 done
 run 1 run "$model" -p "$prompt" -c $((n_prompt - 1))
 err_has "use a larger -c"
