@@ -29,6 +29,7 @@ struct chat {
     bool dims;                  // thoughts are dimmed
     bool limited;               // how long answers may be was typed, not given with the command
     bool stopped;               // the last answer, by Ctrl-C
+    bool unsaved, saved;        // an answer is not in the file of --save yet; there is such a file
     uint32_t answers;
     struct {
         uint64_t prompt, kept, answer, prompt_ns, answer_ns;
@@ -79,8 +80,11 @@ bool hearth_chat_set_system(struct chat *c, const char *text, size_t n);
 bool hearth_chat_forget_oldest(struct chat *c);
 // Removes what follows the last message of the user. False: there is none.
 bool hearth_chat_rewind(struct chat *c);
-bool hearth_chat_save(const struct chat *c, const char *path);
+// Write and read all messages. False: a message has said why not.
+bool hearth_chat_write(const struct chat *c, const char *path);
 bool hearth_chat_load(struct chat *c, const char *path);
+// Says how many there are in the file that was written.
+void hearth_chat_say_written(const struct chat *c, const char *path);
 
 // ---- chat_commands.c
 

@@ -172,8 +172,11 @@ int hearth_chat_command(struct chat *c, char *line, bool *leaves)
     } else if (!strcmp(line, "/save") || !strcmp(line, "/load")) {
         if (!*rest)
             return want_text(line);
-        if (!strcmp(line, "/save") ? !hearth_chat_save(c, rest) : !hearth_chat_load(c, rest))
+        if (!strcmp(line, "/load"))
+            return hearth_chat_load(c, rest) ? HEARTH_EXIT_OK : HEARTH_EXIT_FAILURE;
+        if (!hearth_chat_write(c, rest))
             return HEARTH_EXIT_FAILURE;
+        hearth_chat_say_written(c, rest);
     } else if (!strcmp(line, "/stats")) {
         hearth_chat_report(c, true);
     } else {

@@ -76,7 +76,7 @@ bool hearth_chat_rewind(struct chat *c)
     return true;
 }
 
-bool hearth_chat_save(const struct chat *c, const char *path)
+bool hearth_chat_write(const struct chat *c, const char *path)
 {
     struct hearth_error err = {0};
     json_t *all = json_pack("{s:O, s:I}", "messages", c->messages, "answers", (json_int_t)c->answers);
@@ -87,12 +87,15 @@ bool hearth_chat_save(const struct chat *c, const char *path)
         status = hearth_cli_error("%s: no memory for the messages", path);
     else if (hearth_outfile_save(path, file.data, file.n, &err))
         status = hearth_cli_fail(&err);
-    else
-        hearth_cli_info("%zu messages are in %s", json_array_size(c->messages), path);
     json_decref(all);
     free(text);
     free(file.data);
     return !status;
+}
+
+void hearth_chat_say_written(const struct chat *c, const char *path)
+{
+    hearth_cli_info("%zu messages are in %s", json_array_size(c->messages), path);
 }
 
 static bool are_messages(const json_t *messages)
@@ -132,7 +135,8 @@ bool hearth_chat_load(struct chat *c, const char *path)
         c->answers = count_answers(c, all);
         hearth_cli_info("%zu messages from %s", json_array_size(messages), path);
     } else {
-        hearth_cli_error("%s is no chat that /save wrote: %s", path, all ? "it has no messages" : error.text);
+        hearth_cli_error("%s is no chat that /save or --save wrote: %s", path,
+                         all ? "it has no messages" : error.text);
     }
     json_decref(all);
     return ok;

@@ -104,6 +104,16 @@ static int answer(struct chat *c, const char *text, size_t n)
     return hearth_chat_settle(c, before, hearth_chat_answer(c));
 }
 
+// Writes an answer that has come to the file of --save.
+static int keep(struct chat *c)
+{
+    if (!c->o.save || !c->unsaved)
+        return HEARTH_EXIT_OK;
+    c->unsaved = !hearth_chat_write(c, c->o.save);
+    c->saved |= !c->unsaved;
+    return c->unsaved ? HEARTH_EXIT_FAILURE : HEARTH_EXIT_OK;
+}
+
 // The first message, if it is given with the command. With -st it is all of standard input otherwise.
 static int first_message(struct chat *c, bool *given)
 {
@@ -124,14 +134,17 @@ static int first_message(struct chat *c, bool *given)
     if (!status)
         status = answer(c, text.data ? text.data : "", text.n);
     free(text.data);
-    return status;
+    return status ? status : keep(c);
 }
 
 static int take_input(struct chat *c, enum chat_input kind, struct hearth_buffer *text, bool *leaves)
 {
+    int status = HEARTH_EXIT_OK;
     if (kind == CHAT_COMMAND)
-        return hearth_chat_command(c, text->data, leaves);
-    return text->n ? answer(c, text->data, text->n) : HEARTH_EXIT_OK;
+        status = hearth_chat_command(c, text->data, leaves);
+    else if (text->n)
+        status = answer(c, text->data, text->n);
+    return status ? status : keep(c);
 }
 
 // Where somebody types, a failure is told and the chat goes on.
@@ -169,7 +182,9 @@ static int talk(struct chat *c)
 static int start(struct chat *c)
 {
     struct hearth_buffer text = {0};
-    int status = hearth_cli_template_variables(&c->variables, &c->o);
+    int status = c->o.load && !hearth_chat_load(c, c->o.load) ? HEARTH_EXIT_FAILURE : HEARTH_EXIT_OK;
+    if (!status)
+        status = hearth_cli_template_variables(&c->variables, &c->o);
     // A grammar is about the whole answer, so there is no room for thoughts before it.
     if (!status && c->gbnf.data && !json_object_get(c->variables, "enable_thinking"))
         json_object_set_new(c->variables, "enable_thinking", json_false());
@@ -212,6 +227,8 @@ int hearth_cmd_chat(const struct hearth_options *o)
         status = first_message(&c, &given);
     if (!o->single_turn && (!status || (given && c.terminal && c.session)))
         status = talk(&c);
+    if (c.saved)
+        hearth_chat_say_written(&c, o->save);
     close_chat(&c);
     return status;
 }

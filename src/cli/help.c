@@ -18,7 +18,7 @@ struct line {
 struct page {
     unsigned command; // HEARTH_CMD_*
     const char *about;
-    struct line lines[13]; // ends with spelling == NULL
+    struct line lines[14]; // ends with spelling == NULL
 };
 
 static const struct page pages[] = {
@@ -41,6 +41,7 @@ static const struct page pages[] = {
      {{"-sys", "what the model is told about how to answer"},
       {"-p", "the first message"},
       {"-st", "one message, one answer"},
+      {"--load", "go on with the chat that --save or /save wrote"},
       {"-n", "tokens of an answer (default: until it ends)"},
       {"-j", "answers are JSON that this schema describes"},
       {"-c", "tokens of context (default: the model's, at most 4096)"},

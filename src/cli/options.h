@@ -109,6 +109,7 @@ struct hearth_options {
     int64_t embd_normalize;
     const char *embd_separator;
 
+    const char *load, *save; // files of a chat
     const char *system, *system_file, *chat_template, *chat_template_file, *chat_variables;
     bool conversation, single_turn, multiline, context_shift;
     int reasoning; // index in the choices of --reasoning: auto, on, off

@@ -90,6 +90,11 @@ const struct hearth_option hearth_option_table[] = {
      "one message, one answer; without -p and -f the message is all of standard input", AT(single_turn)},
     {"-mli, --multiline-input", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, CHAT, "Chat",
      "a message goes on until an empty line", AT(multiline)},
+    {"--load", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, CHAT, "Chat",
+     "go on with the chat that --save, or /save, wrote to FILE; -sys takes the place of what its model was told",
+     AT(load)},
+    {"--save", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, CHAT, "Chat",
+     "write the chat to FILE after each answer, as /save does", AT(save)},
     {"--chat-template", NULL, HEARTH_OPTION_STRING, "NAME|FILE", NULL, NULL, NO_RANGE, CHAT | SERVE, "Chat",
      "the template of messages, in place of the model's own: chatml, llama3, gemma, ... (hearth chat "
      "--chat-template list names all), a file, or the text of a template in Jinja",
@@ -557,9 +562,8 @@ const struct hearth_command hearth_command_table[] = {
      "/help lists what else can be typed: /regen, /edit, /clear, /system, /set, /save, /load, /stats, /exit and more. "
      "Ctrl-C stops an answer; twice at the prompt, it leaves. What the model thinks before its answer is dimmed on a "
      "terminal. Standard output carries only answers and, on a terminal, the prompt.",
-     "hearth chat model.gguf -sys \"Answer in one sentence.\"\n"
-     "hearth chat model.gguf -st -p \"Why is the sky blue?\"\n"
-     "hearth chat model.gguf --chat-template chatml --temp 0 < questions.txt",
+     "hearth chat model.gguf -sys \"Answer in one sentence.\" --save talk.json\n"
+     "hearth chat model.gguf --load talk.json -st -p \"Why is the sky blue?\"",
      hearth_cmd_chat},
     {"serve", SERVE, MODEL_ONLY, "answer requests over HTTP",
      "Loads MODEL and answers requests of programs over HTTP, in the manner of OpenAI (/v1/chat/completions and others) "

@@ -59,6 +59,32 @@ run 0 "${chat[@]}" <edit
 tail -n 1 out >got
 same want got
 
+# The same with options, an answer at a time; what is told of the file is right.
+run 0 "${chat[@]}" -st -p "Good morning." --save kept.json
+err_has "2 messages are in kept.json"
+run 0 "${chat[@]}" -st -p "Who is there?" --load kept.json --save kept.json
+err_has "2 messages from kept.json"
+err_has "4 messages are in kept.json"
+tail -n 1 out >got
+same want got
+same kept.json saved.json
+printf '/regen\n' | run 0 "${chat[@]}" --load saved.json --save again.json
+tail -n 1 out >got
+same want got
+[ "$(json again.json messages/2/content)" = "$(json saved.json messages/2/content)" ] || fail "--save after /regen"
+printf '/load saved.json\n/clear\n' | run 0 "${chat[@]}" --save none.json
+[ -e none.json ] && fail "--save writes a chat without an answer"
+run 0 "${chat[@]}" -st -p x -sys "Be brief." --save brief.json
+run 0 "${chat[@]}" -st -p x --load brief.json -sys "Be long." --save long.json
+[ "$(json long.json messages/0/content)" = "Be long." ] || fail "-sys beside --load"
+[ "$(grep -c role long.json)" = 5 ] || fail "messages after --load and -sys"
+run 1 chat nothing.gguf --load no/such/file
+err_has "cannot open no/such/file"
+err_lacks nothing.gguf
+run 1 "${chat[@]}" -st -p "It was a dark night." --save no/such/folder
+err_has no/such/folder
+same out one
+
 # A chat that was saved and loaded goes on with the seed that it would have gone on with.
 printf 'Good morning.\nWho is there?\n/save seeded.json\nAnd then?\n' | run 0 "${chat[@]}" --temp 1 -s 7
 tail -n 1 out >want
