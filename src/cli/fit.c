@@ -66,27 +66,46 @@ static void say_budget(const struct hearth_fit *fit)
         weights, room, of, budget, read);
 }
 
+static bool has_threshold(const struct hearth_session_params *params)
+{
+    return params->sparsity_threshold > 0 || params->sparsity_share > 0;
+}
+
+const char *hearth_cli_whole_layers(const struct hearth_model *model,
+                                    const struct hearth_session_params *params)
+{
+    if (!model->pack)
+        return NULL;
+    const bool by_gates = model->pack->gates_apart && (hearth_is_relu(&model->hp) || has_threshold(params));
+    if (!model->hp.has_predictors && model->pack->gates_apart && !by_gates)
+        return "this pack streams whole layers: its gates say which neurons to read with "
+               "--sparsity-threshold only (such as 40%, which changes the text)";
+    if (!model->hp.has_predictors && !by_gates)
+        return "this pack has no predictors and streams whole layers: the model that it was made of needs "
+               "fewer reads";
+    if (params->sparsity == HEARTH_SPARSITY_OFF)
+        return "--sparsity off reads whole layers of this pack; auto reads single neurons";
+    if (params->sparsity == HEARTH_SPARSITY_EXACT && !by_gates)
+        return "--sparsity exact reads whole layers of this pack; auto reads single neurons";
+    return NULL;
+}
+
+void hearth_cli_warn_threshold(const struct hearth_model *model, const struct hearth_session_params *params)
+{
+    if (model->hp.has_predictors && params->sparsity == HEARTH_SPARSITY_AUTO && has_threshold(params))
+        hearth_cli_warn("with --sparsity-threshold the model's predictors are not used: without it, they say "
+                        "which neurons are computed and read");
+}
+
 // What makes a model that streams faster.
 static void say_hints(const struct hearth_fit *fit, const struct hearth_model *model,
                       const struct hearth_options *o, const struct hearth_session_params *params)
 {
+    const char *hint = hearth_cli_whole_layers(model, params);
     char kv[32];
     hearth_cli_format_bytes(kv, sizeof kv, fit->kv_bytes);
-    const bool by_gates =
-        model->pack && model->pack->gates_apart &&
-        (hearth_is_relu(&model->hp) || params->sparsity_threshold > 0 || params->sparsity_share > 0);
-    if (model->pack && !model->hp.has_predictors && model->pack->gates_apart && !by_gates)
-        hearth_cli_info(
-            "this pack streams whole layers: its gates say which neurons to read with --sparsity-threshold "
-            "only (such as 40%%, which changes the text)");
-    else if (model->pack && !model->hp.has_predictors && !by_gates)
-        hearth_cli_info(
-            "this pack has no predictors and streams whole layers: the model that it was made of needs "
-            "fewer reads");
-    else if (model->pack &&
-             (o->sparsity == HEARTH_SPARSITY_OFF || (o->sparsity == HEARTH_SPARSITY_EXACT && !by_gates)))
-        hearth_cli_info("--sparsity %s reads whole layers of this pack; auto reads single neurons",
-                        o->sparsity == HEARTH_SPARSITY_OFF ? "off" : "exact");
+    if (hint)
+        hearth_cli_info("%s", hint);
     else if (model->pack && !model->pack->n_batches)
         hearth_cli_info(HEARTH_NO_PROFILE);
     if (o->n_parallel && !o->kv_size && fit->kv_bytes > fit->ram / 4) // of run
@@ -172,10 +191,7 @@ void hearth_cli_fit(struct hearth_session_params *params, const struct hearth_mo
 {
     struct hearth_fit fit;
     const bool tried = try(params, model, &fit);
-    if (model->hp.has_predictors && params->sparsity == HEARTH_SPARSITY_AUTO &&
-        (params->sparsity_threshold > 0 || params->sparsity_share > 0))
-        hearth_cli_warn("with --sparsity-threshold the model's predictors are not used: without it, they say "
-                        "which neurons are computed and read");
+    hearth_cli_warn_threshold(model, params);
     if (tried && fit.kind == HEARTH_FIT_NOT && (!o->ram.bytes || fit.ram < o->ram.bytes))
         make_room(params, model, o, &fit);
     if (tried)

@@ -17,6 +17,13 @@
 void hearth_cli_fit(struct hearth_session_params *params, const struct hearth_model *model,
                     const struct hearth_options *o, struct hearth_fit *fit);
 
+// Why a pack is read by whole layers; NULL: it is not, or the model is no pack.
+const char *hearth_cli_whole_layers(const struct hearth_model *model,
+                                    const struct hearth_session_params *params);
+
+// Warns of a threshold that takes the place of the model's predictors.
+void hearth_cli_warn_threshold(const struct hearth_model *model, const struct hearth_session_params *params);
+
 // For prompts of any length (chat, serve), before the above: where the model does not fit, a micro-batch of the usual
 // size becomes smaller as long as that keeps more of the model in memory, or lets it run at all. Of a prompt
 // whose length is known (run), it is not larger than that anyway.

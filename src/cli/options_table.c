@@ -444,8 +444,8 @@ const struct hearth_option hearth_option_table[] = {
     {"--predict-threshold", NULL, HEARTH_OPTION_FLOAT, "X", NULL, NULL, -1e30, 1e30, ENGINE, "Resources",
      "compute a neuron when its predictor gives at least X, in place of what the file says",
      AT(predict_threshold)},
-    {"--sparsity-threshold", NULL, HEARTH_OPTION_MAGNITUDE, "X", "0", NULL, 0, 1e30, ENGINE | PROFILE | TRAIN,
-     "Resources",
+    {"--sparsity-threshold", NULL, HEARTH_OPTION_MAGNITUDE, "X", "0", NULL, 0, 1e30,
+     ENGINE | PROFILE | TRAIN | PLAN, "Resources",
      "for models outside the ReLU family: leave out neurons whose activated gate is below X in magnitude; "
      "with a share such as 40%, that share of the neurons, as measured when the pack's profile was made. This "
      "is lossy: it changes the results. 0: none",

@@ -30,6 +30,7 @@ struct planning {
     struct hearth_model *own;         // the file that was given
     struct hearth_cli_pack pack;      // of it
     const struct hearth_model *model; // which of both is planned for
+    struct hearth_session_params session;
     struct hearth_probe probe;
     struct hearth_outlook *outlook, *packed; // of `model`; of a pack that run would make
     struct hearth_error err;
@@ -75,6 +76,14 @@ static void print_machine(const struct planning *g)
         printf("  %s\n", measured);
 }
 
+// A part of a plan, in 80 columns.
+static void print_wrapped(const char *text)
+{
+    char *lines = hearth_wrap(text, 80, 2, 2);
+    printf("  %s\n", lines ? lines : text);
+    free(lines);
+}
+
 static const char *what_streams(const struct planning *g)
 {
     return g->at.plan.common_experts || (g->model->hp.n_expert && !g->model->pack) ? "experts" : "neurons";
@@ -114,14 +123,18 @@ static void print_choices(const struct planning *g)
         printf("\n  reads may go over gaps of %.1f KiB", p->gap / 1024.0);
     printf("\n");
     if (p->lent_bytes)
-        printf("  of the memory set aside for context and prompts, weights use %s for now\n", lent);
+        printf("  of the memory set aside for context and prompts, weights use %s now\n", lent);
 }
 
-// Neurons that stream in the model's own order: which of them are worth memory is not known.
+// Why whole layers stream; or neurons in the model's own order: which of them are worth memory is not known.
 static void print_hint(const struct planning *g)
 {
     const struct hearth_pack *pack = g->model->pack;
-    if (pack && !pack->n_batches && g->at.neurons)
+    const char *hint =
+        g->at.kind == HEARTH_FIT_STREAMS ? hearth_cli_whole_layers(g->model, &g->session) : NULL;
+    if (hint)
+        print_wrapped(hint);
+    else if (pack && !pack->n_batches && g->at.neurons)
         printf("  this pack has no profile: with one, the neurons that are active most stay in\n"
                "  memory (hearth profile MODEL -f TEXT -o FILE, then hearth pack --profile FILE)\n");
 }
@@ -147,9 +160,7 @@ static void print_packed(const struct planning *g)
     if (g->at_packed.kind == HEARTH_FIT_NOT)
         return;
     say_packed(g, text, sizeof text);
-    char *lines = hearth_wrap(text, 80, 2, 2);
-    printf("  %s\n", lines ? lines : text);
-    free(lines);
+    print_wrapped(text);
 }
 
 static void print_next(struct planning *g)
@@ -668,10 +679,10 @@ static int choose_context(const struct planning *g)
 static int plan(struct planning *g)
 {
     const struct hearth_options *o = g->o;
-    const struct hearth_outlook_params params = {
-        .session = hearth_cli_session_params(o, g->n_ctx, o->n_parallel > 0 ? (int)o->n_parallel : 1),
-        .probe = &g->probe};
+    g->session = hearth_cli_session_params(o, g->n_ctx, o->n_parallel > 0 ? (int)o->n_parallel : 1);
+    const struct hearth_outlook_params params = {.session = g->session, .probe = &g->probe};
     char text[400];
+    hearth_cli_warn_threshold(g->model, &g->session);
     if (hearth_outlook_open(&g->outlook, g->model, &params, &g->err))
         return hearth_cli_fail(&g->err);
     int status = consider_pack(g, &params);

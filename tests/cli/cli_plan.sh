@@ -103,6 +103,28 @@ out_has "with 900M of memory"
 run 0 pack "$source_dir/models/hearth-novels-drelu-Q8_0.gguf" "$tmp/apart.gguf" --gates-apart
 run 0 plan "$tmp/apart.gguf" --machine "$tmp/phone.txt" --ram min
 out_has "this pack has no profile: with one"
+# Neurons that a threshold leaves out need no reads: what a run with one reads is what a plan with it says.
+silu=$source_dir/models/hearth-novels-swiglu-Q8_0.gguf
+head -c 4000 "$source_dir/docs/sparse.md" >"$tmp/text"
+run 0 profile "$silu" -f "$tmp/text" -o "$tmp/silu.profile" --sparsity-threshold 40%
+run 0 pack "$silu" "$tmp/silu.gguf" --profile "$tmp/silu.profile" --gates-apart
+thresholds=(plan "$tmp/silu.gguf" --machine "$tmp/phone.txt" -c 128)
+run 0 "${thresholds[@]}" --sparsity-threshold 40% --ram min --json
+thresholds+=(--ram "$(($(json "$tmp/out" ram_bytes) / 1024 + 1))K")
+run 0 "${thresholds[@]}"
+out_has "streams whole layers: its gates say which neurons to read with"
+[ "$(awk '{ print length }' "$tmp/out" | sort -n | tail -1)" -le 80 ] || fail "a hint of plan has more than 80 columns"
+run 0 "${thresholds[@]}" --json
+reads=$(json "$tmp/out" read_bytes_per_token)
+run 0 "${thresholds[@]}" --sparsity-threshold 40%
+grep -q "streams whole layers" "$tmp/out" && fail "whole layers with a threshold"
+run 0 "${thresholds[@]}" --sparsity-threshold 40% --json
+awk -v all="$reads" -v some="$(json "$tmp/out" read_bytes_per_token)" 'BEGIN { exit !(some < 0.7 * all) }' ||
+    fail "--sparsity-threshold changes no forecast"
+run 1 plan "$silu" --machine "$tmp/phone.txt" --sparsity-threshold 40%
+err_has "does not say how large its activations are"
+run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" -c 256 --sparsity-threshold 0.1
+err_has "with --sparsity-threshold the model's predictors are not used"
 run 0 inspect "$tmp/apart.gguf"
 out_has "predictors    none"
 out_has "order         the model's own: no profile"
