@@ -9,14 +9,12 @@
 #include "cli/chat_template.h"
 #include "cli/commands.h"
 #include "cli/constraint.h"
+#include "cli/extent.h"
 #include "cli/fit.h"
 #include "cli/forecast.h"
 #include "cli/machine.h"
 #include "cli/run_stats.h"
 #include "cli/sampling.h"
-
-// Positions of a context when nobody says how many; the model may have fewer.
-#define USUAL_CTX 4096
 
 // ---- the template
 
@@ -33,9 +31,7 @@ static int list_templates(void)
 static int open_session(struct chat *c)
 {
     struct hearth_error err = {0};
-    const int trained = hearth_model_info(c->model)->n_ctx_train;
-    const int usual = trained < USUAL_CTX ? trained : USUAL_CTX;
-    const int n_ctx = c->o.n_ctx < 0 ? usual : c->o.n_ctx ? (int)c->o.n_ctx : trained;
+    const int n_ctx = hearth_cli_context(&c->o, hearth_model_info(c->model));
     struct hearth_session_params params = hearth_cli_session_params(&c->o, n_ctx, 1);
     hearth_cli_fit_ubatch(&params, c->model, &c->o);
     struct hearth_fit fit;

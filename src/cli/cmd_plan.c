@@ -176,6 +176,8 @@ int hearth_cmd_plan(const struct hearth_options *o)
         return hearth_cli_list_machines();
     if (!o->simulate && !o->model)
         return hearth_cli_usage(cmd, "give a MODEL to plan for, or a trace to replay with --simulate");
+    if (o->prompt && o->file)
+        return hearth_cli_usage(cmd, "-p and -f exclude each other");
     if (!o->simulate)
         return hearth_cli_plan_model(o);
     if (o->model)

@@ -10,14 +10,12 @@
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/constraint.h"
+#include "cli/extent.h"
 #include "cli/fit.h"
 #include "cli/forecast.h"
 #include "cli/machine.h"
 #include "cli/sampling.h"
 #include "cli/run_stats.h"
-
-// Positions of a context when nobody says how many; the model may have fewer.
-#define USUAL_CTX 4096
 
 // One continuation.
 struct line {
@@ -235,28 +233,14 @@ static int fork_lines(struct run *r)
     return HEARTH_EXIT_OK;
 }
 
-static void drop_last_newline(struct hearth_buffer *text)
-{
-    if (text->n && text->data[text->n - 1] == '\n')
-        text->n--;
-}
-
 static int read_prompt(const struct hearth_options *o, struct hearth_buffer *text)
 {
-    int status = HEARTH_EXIT_OK;
-    if (o->prompt) {
-        if (!hearth_buffer_add(text, o->prompt, strlen(o->prompt)))
-            status = hearth_cli_error("no memory for the prompt");
-    } else if (o->file || hearth_cli_stdin_is_piped()) {
-        if (!o->file)
-            hearth_cli_await_stdin("the prompt is read from standard input; -p TEXT gives one at once");
-        status = hearth_cli_read(o->file ? o->file : "-", text);
-        if (!status)
-            drop_last_newline(text);
+    struct hearth_options piped = *o;
+    if (!o->prompt && !o->file && hearth_cli_stdin_is_piped()) {
+        hearth_cli_await_stdin("the prompt is read from standard input; -p TEXT gives one at once");
+        piped.file = "-";
     }
-    if (!status && hearth_cli_unescapes(o))
-        text->n = hearth_cli_unescape(text->data, text->n);
-    return status;
+    return hearth_cli_read_prompt(&piped, text);
 }
 
 // Who gives no prompt to a model that chats may have wanted that.
@@ -345,40 +329,6 @@ static int open_logits_out(struct run *r)
     return HEARTH_EXIT_OK;
 }
 
-// Room that n tokens of a sequence take in the KV cache: whole pages of so many.
-#define PAGE 64
-static int64_t room_of(int64_t n)
-{
-    return (n + PAGE - 1) / PAGE * PAGE;
-}
-
-// As many tokens as were asked for need; else as usual.
-static int choose_context(const struct run *r, const struct hearth_model_info *info)
-{
-    const struct hearth_options *o = r->o;
-    const int usual = info->n_ctx_train < USUAL_CTX ? info->n_ctx_train : USUAL_CTX;
-    if (o->n_ctx >= 0)
-        return o->n_ctx ? (int)o->n_ctx : info->n_ctx_train;
-    const int64_t needed = room_of((int64_t)r->n_prompt + o->n_predict);
-    return o->n_predict >= 0 && needed < usual ? (int)needed : usual;
-}
-
-// Continuations of known length share the prompt's pages; each has a copy of the last of them.
-static void share_prompt(const struct run *r, struct hearth_session_params *params)
-{
-    const int64_t n = r->o->n_predict,
-                  needed = room_of((int64_t)r->n_prompt) + r->n_lines * (room_of(n) + PAGE);
-    if (!params->kv_tokens && n >= 0 && needed < (int64_t)params->n_ctx * r->n_lines)
-        params->kv_tokens = (int)needed;
-}
-
-// Nothing longer than the prompt is evaluated at a time.
-static void limit_ubatch(const struct run *r, struct hearth_session_params *params)
-{
-    if (r->n_prompt < (size_t)params->n_ubatch)
-        params->n_ubatch = (int)r->n_prompt;
-}
-
 static int open_all(struct run *r, const struct hearth_buffer *text)
 {
     struct hearth_error err = {0};
@@ -396,10 +346,7 @@ static int open_all(struct run *r, const struct hearth_buffer *text)
         return status;
     if (r->gbnf.data && hearth_grammar_open(&r->grammar, r->model, r->gbnf.data, r->gbnf.n, &err))
         return hearth_cli_fail(&err);
-    struct hearth_session_params params =
-        hearth_cli_session_params(r->o, choose_context(r, info), r->n_lines);
-    share_prompt(r, &params);
-    limit_ubatch(r, &params);
+    struct hearth_session_params params = hearth_cli_params_of(r->o, info, r->n_prompt, r->n_lines);
     struct hearth_fit fit;
     status = hearth_cli_fit_or_pack(&params, &r->model, r->o, &fit);
     if (status)

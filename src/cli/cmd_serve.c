@@ -21,12 +21,11 @@ int hearth_cmd_serve(const struct hearth_options *o)
 #include "base/os.h"
 #include "cli/adapters.h"
 #include "cli/chat_template.h"
+#include "cli/extent.h"
 #include "cli/fit.h"
 #include "cli/sampling.h"
 #include "serve/serve.h"
 
-// Positions of a context when nobody says how many; the model may have fewer.
-#define USUAL_CTX    4096
 #define PAGE         64
 #define MOST_KEYS    1000
 // States of recurrent layers, besides those of the texts at work: of prompts that are kept. One can be large.
@@ -130,9 +129,7 @@ static int listen_for_requests(struct serve *s)
 static int open_session(struct serve *s)
 {
     const struct hearth_options *o = s->o;
-    const int trained = hearth_model_info(s->model)->n_ctx_train;
-    const int usual = trained < USUAL_CTX ? trained : USUAL_CTX;
-    const int n_ctx = o->n_ctx < 0 ? usual : o->n_ctx ? (int)o->n_ctx : trained;
+    const int n_ctx = hearth_cli_context(o, hearth_model_info(s->model));
     const int sequences =
         hearth_server_sequences((int)o->n_parallel, o->prefix_cache != NULL, o->slot_save_path != NULL);
     struct hearth_session_params params = hearth_cli_session_params(o, n_ctx, sequences);

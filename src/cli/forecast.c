@@ -97,6 +97,7 @@ bool hearth_cli_forecast(struct hearth_prospect *out, const struct hearth_option
         out->kind != HEARTH_FIT_STREAMS)
         return false;
     hearth_cli_format_bytes(bytes, sizeof bytes, (uint64_t)out->forecast.read_bytes);
-    hearth_cli_info("forecast: %.2f tok/s, %s read for a token", out->forecast.tokens_per_second, bytes);
+    hearth_cli_info("forecast: %.2f tok/s, %s read for a token, with a context of %d tokens (-c)",
+                    out->forecast.tokens_per_second, bytes, params->n_ctx);
     return true;
 }

@@ -112,6 +112,11 @@ const struct hearth_option hearth_option_table[] = {
     {"-cnv, --conversation", "-i --interactive -if --interactive-first", HEARTH_OPTION_FLAG, NULL, NULL, NULL,
      NO_RANGE, CHAT, "Chat", NULL, AT(conversation)},
 
+    {"-p, --prompt", NULL, HEARTH_OPTION_STRING, "TEXT", NULL, NULL, NO_RANGE, PLAN, "Input",
+     "plan for hearth run with this prompt: its context, its micro-batch", AT(prompt)},
+    {"-f, --file", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, PLAN, "Input",
+     "the same with the prompt from FILE, or from standard input when FILE is -", AT(file)},
+
     {"--profile", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, PACK, "Input",
      "a profile of the model, made by hearth profile: neurons are stored by how often they are active",
      AT(profile)},
@@ -130,11 +135,11 @@ const struct hearth_option hearth_option_table[] = {
      "Input",
      "the activation of the feed-forward parts, where config.json does not tell it; auto: what it tells",
      AT(activation)},
-    {"-e, --escape", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, TALK | EMBED, "Input",
+    {"-e, --escape", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, TALK | EMBED | PLAN, "Input",
      "turn \\n, \\r, \\t, \\', \\\", \\\\ and \\xHH into the characters they stand for, in a file's text, too",
      AT(escape)},
-    {"--no-escape", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, RUN | TOKENIZE | EMBED, "Input",
-     "leave \\n and the like as they are in a text on the command line, too", AT(no_escape)},
+    {"--no-escape", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, RUN | TOKENIZE | EMBED | PLAN,
+     "Input", "leave \\n and the like as they are in a text on the command line, too", AT(no_escape)},
     {"-p, --prompt", NULL, HEARTH_OPTION_STRING, "TEXT", NULL, NULL, NO_RANGE, TOKENIZE, "Input",
      "the text, in place of TEXT", AT(prompt)},
     {"-f, --file", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, TOKENIZE, "Input",
@@ -331,10 +336,15 @@ const struct hearth_option hearth_option_table[] = {
      "how far the model's probabilities are from those of another one, which wrote the base; the text is the base's",
      AT(kl_divergence)},
 
+    {"-n, --predict", "--n-predict", HEARTH_OPTION_TOKENS, "N", "-1", NULL, -1, INT_LIMIT, PLAN, "Resources",
+     "plan for texts of N tokens behind the prompt: without -c, the context is what both take, as in hearth run, and "
+     "512 tokens for a prompt that is not given; -1: of any length",
+     AT(n_predict)},
     {"-np, --parallel", NULL, HEARTH_OPTION_INT, "N", "1", NULL, 1, 256, PLAN, "Resources",
      "plan for N sequences that are generated together", AT(n_parallel)},
     {"-c, --ctx-size", NULL, HEARTH_OPTION_TOKENS, "N", NULL, NULL, 0, 67108864, PLAN, "Resources",
-     "tokens of context, such as 8192 or 8k; 0: as many as the model was trained for (default: the same, but at most 4096)",
+     "tokens of context, such as 8192 or 8k; 0: as many as the model was trained for (default: the same, but at most 4096, and with -n "
+     "not more than that takes)",
      AT(n_ctx)},
     {"-c, --ctx-size", NULL, HEARTH_OPTION_TOKENS, "N", NULL, NULL, 0, 67108864, TALK, "Resources",
      "tokens of context, such as 8192 or 8k; 0: as many as the model was trained for (default: the same, but at most 4096, and with -n "

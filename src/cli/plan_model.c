@@ -10,6 +10,7 @@
 
 #include "base/free_memory.h"
 #include "cli/common.h"
+#include "cli/extent.h"
 #include "cli/fit.h"
 #include "cli/json.h"
 #include "cli/machine.h"
@@ -20,10 +21,9 @@
 #include "model/pack.h"
 #include "plan/chart.h"
 
-#define MIB       ((uint64_t)1 << 20)
-#define GIB       ((uint64_t)1 << 30)
-#define USUAL_CTX 4096
-#define BUDGETS   24 // of speed against memory
+#define MIB     ((uint64_t)1 << 20)
+#define GIB     ((uint64_t)1 << 30)
+#define BUDGETS 24 // of speed against memory
 
 struct planning {
     const struct hearth_options *o;
@@ -38,7 +38,7 @@ struct planning {
     struct hearth_prospect at_packed; // the same with `packed`; HEARTH_FIT_NOT: nothing to tell
     bool any_is_fast;                 // every budget that the model runs in has the speed of --min-speed
     struct hearth_prospect curve[BUDGETS];
-    int n_ctx;
+    size_t n_prompt;   // tokens of the prompt of -p or -f; 0: none was given
     int n_curve, knee; // knee: a point from which on more memory brings much less than before; -1: none
 };
 
@@ -189,9 +189,11 @@ static void print_plan(struct planning *g)
     if (g->any_is_fast)
         printf("  any memory that the model runs in gives %.4g tok/s or more: %s is the least\n"
                "  for a context of %d tokens (-c)\n",
-               g->o->min_speed, ram, g->n_ctx);
-    else if (p->ram <= hearth_outlook_least(g->outlook))
-        printf("  this is the least for a context of %d tokens (-c)\n", g->n_ctx);
+               g->o->min_speed, ram, g->session.n_ctx);
+    else
+        printf("  %s a context of %d tokens (-c)\n",
+               p->ram <= hearth_outlook_least(g->outlook) ? "this is the least for" : "with",
+               g->session.n_ctx);
     if (p->kind == HEARTH_FIT_STREAMS)
         print_reading(g);
     print_choices(g);
@@ -385,6 +387,7 @@ static int print_json(const struct planning *g)
     for (int i = 0; i < g->n_curve; i++)
         json_array_append_new(curve, prospect_json(&g->curve[i]));
     json_object_set_new(root, "machine", hearth_json_string(g->probe.name, strlen(g->probe.name)));
+    json_object_set_new(root, "n_ctx", json_integer(g->session.n_ctx));
     json_object_set_new(root, "least_bytes", json_integer((json_int_t)hearth_outlook_least(g->outlook)));
     json_object_set_new(root, "whole_bytes", json_integer((json_int_t)hearth_outlook_whole(g->outlook)));
     json_object_set_new(root, "pack",
@@ -661,26 +664,51 @@ static int report(struct planning *g)
     return HEARTH_EXIT_OK;
 }
 
-// The context that is planned for.
-static int choose_context(const struct planning *g)
+static int count_prompt(struct planning *g)
+{
+    struct hearth_buffer text = {0};
+    hearth_token *tokens = NULL;
+    int status = hearth_cli_read_prompt(g->o, &text);
+    if (!status && text.n)
+        status = hearth_cli_tokenize(g->own, text.data, text.n, HEARTH_TOKENIZE_BOS | HEARTH_TOKENIZE_SPECIAL,
+                                     &tokens, &g->n_prompt);
+    if (!g->n_prompt && (g->o->prompt || g->o->file))
+        g->n_prompt = 1; // an empty one is the token that texts begin with
+    free(tokens);
+    free(text.data);
+    return status;
+}
+
+// The session that is planned for: that of hearth run where its prompt is given.
+static int choose_session(struct planning *g)
 {
     const struct hearth_options *o = g->o;
     const struct hearth_model_info *info = hearth_model_info(g->own);
-    const int usual = info->n_ctx_train < USUAL_CTX ? info->n_ctx_train : USUAL_CTX,
-              n_ctx = o->n_ctx > 0    ? (int)o->n_ctx
-                      : o->n_ctx == 0 ? info->n_ctx_train
-                                      : usual;
-    if (n_ctx > info->n_ctx_train)
+    const int status = count_prompt(g);
+    if (status)
+        return status;
+    g->session = hearth_cli_params_of(o, info, g->n_prompt, o->n_parallel > 0 ? (int)o->n_parallel : 1);
+    if (g->n_prompt && !o->machine)
+        g->session.n_threads = hearth_cli_threads(o);
+    if (g->n_prompt > (size_t)g->session.n_ctx)
+        return hearth_cli_error("the prompt has %zu tokens but the context only %d: use a larger -c",
+                                g->n_prompt, g->session.n_ctx);
+    if (g->session.n_ctx > info->n_ctx_train)
         hearth_cli_warn("the model was trained for %d tokens of context; beyond that its text degrades",
                         info->n_ctx_train);
-    return n_ctx;
+    return HEARTH_EXIT_OK;
 }
 
 static int plan(struct planning *g)
 {
-    const struct hearth_options *o = g->o;
-    g->session = hearth_cli_session_params(o, g->n_ctx, o->n_parallel > 0 ? (int)o->n_parallel : 1);
-    const struct hearth_outlook_params params = {.session = g->session, .probe = &g->probe};
+    const bool as_run = g->n_prompt != 0;
+    const struct hearth_outlook_params params = {.session = g->session,
+                                                 .probe = &g->probe,
+                                                 .n_prompt = (int)g->n_prompt,
+                                                 .n_predict = g->o->n_predict > 0 ? (int)g->o->n_predict : 0,
+                                                 .keep_ubatch = as_run,
+                                                 .keep_look_ahead = as_run,
+                                                 .look_ahead = as_run};
     char text[400];
     hearth_cli_warn_threshold(g->model, &g->session);
     if (hearth_outlook_open(&g->outlook, g->model, &params, &g->err))
@@ -712,8 +740,8 @@ static int open_and_plan(struct planning *g)
     status = hearth_cli_machine(&g->probe, o, g->pack.there ? g->pack.path : o->model, HEARTH_MEASURE_NOW);
     if (status)
         return status;
-    g->n_ctx = choose_context(g);
-    return plan(g);
+    status = choose_session(g);
+    return status ? status : plan(g);
 }
 
 int hearth_cli_plan_model(const struct hearth_options *o)

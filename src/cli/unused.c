@@ -158,7 +158,7 @@ static const struct reason {
      "--simulate replays a trace, and plans for no model",
      {AT(ram), AT(min_speed), AT(sim_ram), AT(machine), AT(measure), AT(n_ctx), AT(n_parallel), AT(n_ubatch),
       AT(n_threads), AT(type_k), AT(type_v), AT(cpu), AT(sparsity), AT(sparsity_threshold), AT(explain),
-      END}},
+      AT(prompt), AT(file), AT(n_predict), END}},
     {PLAN,
      simulates_nothing,
      "--simulate TRACE is not given",

@@ -248,8 +248,31 @@ tail -n 1 "$tmp/err" >"$tmp/stats"
 [ "$sanitized" -gt 0 ] || awk -v f="$(json "$tmp/stats" forecast/read_bytes_per_token)" \
     -v m="$(json "$tmp/stats" streaming/read_bytes_per_token)" \
     'BEGIN { exit !(f > 0 && f < 3 * m && m < 3 * f) }' || fail "bytes of a token are not what was forecast"
-run 0 run "$tmp/pack.gguf" -p "$text" -n 20 -c 256 -t 1 --ram "$streams" --ignore-eos
+# It is what a plan tells that knows the same, whatever of it was said.
+for options in "-c 256" "" "-np 3" "-ub 4"; do
+    # shellcheck disable=SC2086
+    run 0 run "$tmp/pack.gguf" -p "$text" -n 20 -t 1 --ram "$streams" --stats json --ignore-eos $options
+    tail -n 1 "$tmp/err" >"$tmp/stats"
+    # shellcheck disable=SC2086
+    run 0 plan "$tmp/pack.gguf" -p "$text" -n 20 -t 1 --ram "$streams" --json $options
+    [ "$sanitized" -gt 0 ] || awk -v run="$(json "$tmp/stats" forecast/tokens_per_second)" -v plan="$(json "$tmp/out" tokens_per_second)" \
+        'BEGIN { exit !(run > 0.999 * plan && run < 1.001 * plan) }' || fail "plan and run forecast different speeds with $options"
+done
+run 0 plan "$tmp/pack.gguf" -f <(echo "$text") -n 20 --ram "$streams"
+n_ctx=$(sed -n 's/^  .* a context of \([0-9]*\) tokens (-c)$/\1/p' "$tmp/out")
+run 0 run "$tmp/pack.gguf" -p "$text" -n 20 -t 1 --ram "$streams" --ignore-eos
 err_has "forecast: "
+err_has ", with a context of ${n_ctx:-no} tokens (-c)"
+[ "$n_ctx" = 64 ] || fail "a context of $n_ctx tokens for a short run"
+run 0 plan "$tmp/pack.gguf" -n 20 --machine "$tmp/phone.txt" --json
+[ "$(json "$tmp/out" n_ctx)" = 576 ] || fail "-n without a prompt"
+run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --json
+[ "$(json "$tmp/out" n_ctx)" = 2048 ] || fail "the context of a plan without -n"
+run 1 plan "$tmp/pack.gguf" -p "$text" -c 8 --machine "$tmp/phone.txt"
+err_has "but the context only 8: use a larger -c"
+run 2 plan "$tmp/pack.gguf" -p x -f y
+err_has "-p and -f exclude each other"
+run 0 run "$tmp/pack.gguf" -p "$text" -n 20 -c 256 -t 1 --ram "$streams" --ignore-eos
 err_has "forecast (and measured):"
 
 # A machine is measured again when a run was much faster than forecast.
