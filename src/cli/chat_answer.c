@@ -375,8 +375,9 @@ static void report_reading(const struct chat *c, bool all)
     if (c->has_forecast)
         snprintf(forecast, sizeof forecast, "; forecast: %.2f tok/s, %s for a token",
                  c->forecast.forecast.tokens_per_second, of);
-    hearth_cli_info("read by %s: %s for a token; waited for storage %.0f %% of the time%s", t.io, bytes,
-                    100.0 * (double)waited / (double)ns, forecast);
+    const bool fills = hearth_run_stats_fills(&t, s.step_tokens, c->has_forecast ? &c->forecast : NULL);
+    hearth_cli_info("read by %s: %s for a token%s; waited for storage %.0f %% of the time%s", t.io, bytes,
+                    fills ? HEARTH_FILLS : "", 100.0 * (double)waited / (double)ns, forecast);
 }
 
 static void begin_reading(struct chat *c)

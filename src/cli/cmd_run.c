@@ -168,7 +168,7 @@ static int generate(struct run *r)
         if (rows[0]->stop != HEARTH_STOP_NONE)
             break;
         uint64_t now = hearth_now_ns();
-        if (!status && !hearth_run_stats_add(&r->stats, now - start))
+        if (!status && !hearth_run_stats_add(&r->stats, r->session, now - start))
             status = hearth_cli_error("no memory for the statistics");
         start = now;
     }

@@ -11,24 +11,29 @@
 #include "cli/common.h"
 #include "cli/json.h"
 
-bool hearth_run_stats_add(struct hearth_run_stats *s, uint64_t ns)
+bool hearth_run_stats_add(struct hearth_run_stats *s, struct hearth_session *session, uint64_t ns)
 {
+    struct hearth_streaming_stats t;
+    struct hearth_stats e;
     if (s->n_steps == s->cap) {
         size_t cap = s->cap ? 2 * s->cap : 1024;
-        uint64_t *grown = hearth_reallocarray(s->step_ns, cap, sizeof *grown);
+        struct hearth_run_step *grown = hearth_reallocarray(s->steps, cap, sizeof *grown);
         if (!grown)
             return false;
-        s->step_ns = grown;
+        s->steps = grown;
         s->cap = cap;
     }
-    s->step_ns[s->n_steps++] = ns;
+    hearth_session_stats(session, &e, sizeof e);
+    hearth_session_streaming_stats(session, &t, sizeof t);
+    s->steps[s->n_steps++] =
+        (struct hearth_run_step){.ns = ns, .tokens = e.step_tokens, .bytes = t.step_read_bytes};
     return true;
 }
 
 void hearth_run_stats_free(struct hearth_run_stats *s)
 {
-    free(s->step_ns);
-    s->step_ns = NULL;
+    free(s->steps);
+    s->steps = NULL;
     s->n_steps = s->cap = 0;
 }
 
@@ -62,27 +67,73 @@ static double hit_rate(const struct hearth_streaming_stats *t)
     return share(t->neuron_hits + t->neuron_late_hits + t->expert_hits, asked(t));
 }
 
+static double read_per_token(const struct hearth_run_stats *s)
+{
+    return share(s->streaming.step_read_bytes, s->session.step_tokens);
+}
+
+// The same of the second half of the tokens; of the first one, part is what fills the cache.
+static double read_late(const struct hearth_run_stats *s)
+{
+    if (!s->n_steps)
+        return 0;
+    const struct hearth_run_step *last = &s->steps[s->n_steps - 1], *half = s->steps;
+    while (2 * half->tokens < last->tokens)
+        half++;
+    return half < last ? share(last->bytes - half->bytes, last->tokens - half->tokens) : read_per_token(s);
+}
+
+// So many times as much are told apart.
+#define MORE 1.2
+// Fewer tokens do not tell what each reads once the cache has filled.
+#define FEW 16
+
+bool hearth_run_stats_fills(const struct hearth_streaming_stats *t, uint64_t tokens,
+                            const struct hearth_prospect *forecast)
+{
+    return forecast && asked(t) && tokens && tokens < FEW &&
+           share(t->step_read_bytes, tokens) > MORE * forecast->forecast.read_bytes;
+}
+
+// What of the bytes of a token filled the cache: "", or words that follow them.
+static void describe_filling(const struct hearth_run_stats *s, char *out, size_t size)
+{
+    const double late = read_late(s);
+    const uint64_t tokens = s->session.step_tokens;
+    const bool falls = asked(&s->streaming) && read_per_token(s) > MORE * late;
+    char bytes[32];
+    *out = '\0';
+    if (hearth_run_stats_fills(&s->streaming, tokens, s->forecast) || (falls && tokens < FEW)) {
+        snprintf(out, size, HEARTH_FILLS);
+    } else if (falls) {
+        hearth_cli_format_bytes(bytes, sizeof bytes, (uint64_t)late);
+        snprintf(out, size, ", %s once the cache had filled", bytes);
+    }
+}
+
 // Whether it was stopped before all of the prompt was evaluated.
 static bool ended_in_prompt(const struct hearth_run_stats *s)
 {
     return s->session.prompt_tokens < s->n_prompt;
 }
 
-// "6.1 MiB for a token; waited for storage 12 % of the time; ", or the same of as much of the prompt as there was.
+// "6.1 MiB for a token, 4.0 MiB once the cache had filled; waited for storage 12 % of the time; ", or the same
+// of as much of the prompt as there was.
 static void describe_reads(const struct hearth_run_stats *s, char *out, size_t size)
 {
     const struct hearth_stats *e = &s->session;
     const struct hearth_streaming_stats *t = &s->streaming;
     const bool in_prompt = ended_in_prompt(s);
-    char bytes[32];
+    char bytes[32], filling[80] = "";
     *out = '\0';
     if (!in_prompt && !e->step_tokens)
         return;
     hearth_cli_format_bytes(bytes, sizeof bytes,
-                            in_prompt ? t->prompt_read_bytes
-                                      : (uint64_t)share(t->step_read_bytes, e->step_tokens));
-    snprintf(out, size, "%s%s; waited for storage %.0f %% of the time; ", bytes,
-             in_prompt ? "" : " for a token",
+                            in_prompt ? t->prompt_read_bytes : (uint64_t)read_per_token(s));
+    if (!in_prompt && !s->forecast) // else it stands beside that
+        describe_filling(s, filling, sizeof filling);
+    snprintf(out, size, "%s%s%s; waited for storage %.0f %% of the time; ", bytes,
+             in_prompt ? "" : " for a token", filling,
              100 * (in_prompt ? share(t->prompt_wait_ns, e->prompt_ns) : share(t->step_wait_ns, e->step_ns)));
 }
 
@@ -100,7 +151,7 @@ static void describe_cache(const struct hearth_streaming_stats *t, char *out, si
 static void print_streaming(const struct hearth_run_stats *s)
 {
     const struct hearth_streaming_stats *t = &s->streaming;
-    char read[100], cache[100] = "", memory[80];
+    char read[200], cache[100] = "", memory[80];
     describe_reads(s, read, sizeof read);
     describe_cache(t, cache, sizeof cache);
     hearth_cli_format_memory(memory, sizeof memory);
@@ -114,14 +165,16 @@ static void print_forecast(const struct hearth_run_stats *s)
     const struct hearth_streaming_stats *t = &s->streaming;
     const struct hearth_forecast *f = &s->forecast->forecast;
     char reads[60] = ""; // of hits it is not known which were read ahead
-    char forecast[32], measured[32];
+    char forecast[32], measured[32], filling[80];
     hearth_cli_format_bytes(forecast, sizeof forecast, (uint64_t)f->read_bytes);
-    hearth_cli_format_bytes(measured, sizeof measured, (uint64_t)share(t->step_read_bytes, e->step_tokens));
+    hearth_cli_format_bytes(measured, sizeof measured, (uint64_t)read_per_token(s));
+    describe_filling(s, filling, sizeof filling);
     if (f->reads > 0)
         snprintf(reads, sizeof reads, " in %.0f reads (%.0f)", f->reads,
                  share(t->step_reads, e->step_tokens));
-    hearth_cli_info("forecast (and measured): %.2f tok/s (%.2f), %s for a token (%s)%s", f->tokens_per_second,
-                    per_second(e->step_tokens, e->step_ns), forecast, measured, reads);
+    hearth_cli_info("forecast (and measured): %.2f tok/s (%.2f), %s for a token (%s%s)%s",
+                    f->tokens_per_second, per_second(e->step_tokens, e->step_ns), forecast, measured, filling,
+                    reads);
 }
 
 // "1 token", "27 tokens, 9.78 tok/s": what took no time has no speed.
@@ -178,10 +231,8 @@ void hearth_run_stats_print(const struct hearth_run_stats *s)
 
 static int compare(const void *a, const void *b)
 {
-    uint64_t x, y;
-    x = *(const uint64_t *)a;
-    y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
+    const struct hearth_run_step *x = a, *y = b;
+    return x->ns < y->ns ? -1 : x->ns > y->ns;
 }
 
 // Nearest-rank percentile of the sorted step times, in milliseconds; null without steps.
@@ -190,7 +241,7 @@ static json_t *percentile(const struct hearth_run_stats *s, size_t p)
     if (!s->n_steps)
         return json_null();
     size_t rank = (s->n_steps * p + 99) / 100;
-    return json_real((double)s->step_ns[rank - 1] / 1e6);
+    return json_real((double)s->steps[rank - 1].ns / 1e6);
 }
 
 static json_t *rate(uint64_t n, uint64_t ns)
@@ -213,7 +264,7 @@ static json_t *streaming_json(const struct hearth_run_stats *s)
     if (!t->io)
         return json_null();
     return json_pack(
-        "{s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:I, s:I, s:o, s:o, "
+        "{s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:I, s:I, s:o, s:o, s:o, "
         "s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}",
         "io", t->io, "direct", (int)t->direct, //
         "planned_bytes", (json_int_t)t->planned_bytes, "dense_bytes", (json_int_t)t->dense_bytes,
@@ -228,7 +279,8 @@ static json_t *streaming_json(const struct hearth_run_stats *s)
         "prompt_wait_share", e->prompt_ns ? json_real(share(t->prompt_wait_ns, e->prompt_ns)) : json_null(),
         "reads", (json_int_t)t->step_reads, "read_bytes", (json_int_t)t->step_read_bytes, //
         "read_bytes_per_token",
-        e->step_tokens ? json_real(share(t->step_read_bytes, e->step_tokens)) : json_null(), //
+        e->step_tokens ? json_real(read_per_token(s)) : json_null(),                     //
+        "late_read_bytes_per_token", s->n_steps ? json_real(read_late(s)) : json_null(), //
         "wait_share", e->step_ns ? json_real(share(t->step_wait_ns, e->step_ns)) : json_null(),
         "neurons_asked_resident", (json_int_t)t->neuron_resident_hits, //
         "neurons_asked_cached", (json_int_t)(t->neuron_hits + t->neuron_late_hits), "neurons_asked_read",
@@ -266,9 +318,10 @@ static json_t *forecast_json(const struct hearth_run_stats *s)
 
 void hearth_run_stats_json(struct hearth_run_stats *s)
 {
-    hearth_terminal_message(); // the line is one of its own
+    hearth_terminal_message();             // the line is one of its own
+    json_t *streaming = streaming_json(s); // for which steps are in their order
     if (s->n_steps)
-        qsort(s->step_ns, s->n_steps, sizeof *s->step_ns, compare);
+        qsort(s->steps, s->n_steps, sizeof *s->steps, compare);
     const struct hearth_stats *e = &s->session;
     json_t *root =
         json_pack("{s:o, s:i, s:I, s:I, s:I, s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:f, s:f, s:I, "
@@ -298,7 +351,9 @@ void hearth_run_stats_json(struct hearth_run_stats *s)
                   "memory_peak_bytes", (json_int_t)hearth_memory_peak(), "memory_program_bytes",
                   (json_int_t)hearth_memory_files());
     if (root)
-        json_object_set_new(root, "streaming", streaming_json(s));
+        json_object_set_new(root, "streaming", streaming);
+    else
+        json_decref(streaming);
     if (root)
         json_object_set_new(root, "device", device_json(&s->device));
     if (root)

@@ -21,6 +21,11 @@ enum hearth_stop {
     HEARTH_STOP_GRAMMAR      // the grammar allows nothing
 };
 
+struct hearth_run_step {
+    uint64_t ns;            // from one token of a sequence to its next: evaluation, choice and printing
+    uint64_t tokens, bytes; // generated, and read for them, until its end
+};
+
 struct hearth_run_stats {
     const struct hearth_model_info *model;
     struct hearth_stats session;
@@ -30,7 +35,7 @@ struct hearth_run_stats {
     const struct hearth_prospect *forecast; // NULL: there is none
     uint64_t load_ns, measure_ns;           // until the session was there; of it, measuring the machine
     uint64_t generated;                     // tokens chosen, over all sequences
-    uint64_t *step_ns; // time from one token of a sequence to its next: evaluation, choice and printing
+    struct hearth_run_step *steps;
     size_t n_steps, cap;
     uint64_t n_prompt; // tokens of the prompt, evaluated or not
     int n_threads, n_sequences;
@@ -45,12 +50,18 @@ struct hearth_run_stats {
 // How long it took until the session was there, where that is worth a line: off a terminal, which shows it while it
 // goes on.
 void hearth_run_stats_loading(uint64_t load_ns, uint64_t measure_ns);
-// Adds a step time. False: no memory.
-bool hearth_run_stats_add(struct hearth_run_stats *s, uint64_t ns);
+// Adds a step of a session, which took so long. False: no memory.
+bool hearth_run_stats_add(struct hearth_run_stats *s, struct hearth_session *session, uint64_t ns);
 void hearth_run_stats_free(struct hearth_run_stats *s);
 // Prints lines of text on standard error.
 void hearth_run_stats_print(const struct hearth_run_stats *s);
-// Prints one line of JSON on standard error; sorts step_ns. docs/cli.md documents the keys.
+
+// Whether a session has generated so few tokens that what each has read, more than was forecast, filled the
+// cache. forecast may be NULL: no.
+bool hearth_run_stats_fills(const struct hearth_streaming_stats *t, uint64_t tokens,
+                            const struct hearth_prospect *forecast);
+#define HEARTH_FILLS ", as the first ones fill the cache"
+// Prints one line of JSON on standard error; sorts the steps. docs/cli.md documents the keys.
 void hearth_run_stats_json(struct hearth_run_stats *s);
 
 #endif
