@@ -218,15 +218,18 @@ static bool may_make(const struct place *p, const struct hearth_options *o)
     return o->pack == HEARTH_PACK_AUTO || (!o->quiet && hearth_can_ask() && !was_declined(p));
 }
 
-static void hint(const struct hearth_options *o, uint64_t bytes, const char *does, bool same_logits)
+static void hint(const struct place *p, const struct hearth_options *o, uint64_t bytes, const char *does,
+                 bool same_logits)
 {
     char size[32];
     if (o->quiet)
         return;
     hearth_cli_format_bytes(size, sizeof size, bytes);
     if (same_logits)
-        hearth_cli_info("this model has predictors: --pack auto makes a pack of it (%s), once, that %s", size,
-                        does);
+        hearth_cli_info(
+            "this model has predictors: --pack auto makes a pack of it in %s (%s" HEARTH_PACK_ELSEWHERE
+            "), once, that %s",
+            p->folder, size, does);
     else
         hearth_cli_info(
             "this model has predictors: hearth pack makes a pack of it that %s and gives slightly "
@@ -265,7 +268,7 @@ static enum hearth_answer is_wanted(const struct place *p, const struct hearth_o
     const enum hearth_answer answer = hearth_ask(
         "a pack of this model %s. It has no profile, with which it would keep the neurons in memory that "
         "are active most (hearth profile, then hearth pack --profile); the model's file stays, and is "
-        "still needed. Write it to %s, once (%s, in about the time of a copy)?",
+        "still needed. Write it to %s, once (%s, in about the time of a copy" HEARTH_PACK_ELSEWHERE ")?",
         does, p->folder, size);
     if (answer == HEARTH_ANSWER_NO)
         remember_declined(p);
@@ -287,7 +290,8 @@ static int make(const struct place *p, const struct hearth_options *o, uint64_t 
     struct hearth_error err = {0};
     hearth_cli_format_bytes(size, sizeof size, bytes);
     if (o->pack == HEARTH_PACK_AUTO) // who was asked knows
-        hearth_cli_info("writing a pack of the model to %s, once (%s)", p->folder, size);
+        hearth_cli_info("writing a pack of the model to %s, once (%s" HEARTH_PACK_ELSEWHERE ")", p->folder,
+                        size);
     hearth_cli_progress_of_file(p->model, "packing, once");
     const int rc = hearth_pack_write(p->model, p->path, &params, NULL, &err);
     hearth_progress_end();
@@ -311,7 +315,7 @@ static int offer(const struct place *p, const struct hearth_session_params *para
         return HEARTH_EXIT_OK;
     describe(&worth, without, does);
     if (pack.n_transposed || !may_make(p, o)) {
-        hint(o, pack.bytes_out, does, !pack.n_transposed);
+        hint(p, o, pack.bytes_out, does, !pack.n_transposed);
         return HEARTH_EXIT_OK;
     }
     if (!has_room(p, pack.bytes_out, does))
@@ -405,6 +409,7 @@ void hearth_cli_sketch_pack(struct hearth_cli_pack *out, const struct hearth_mod
     }
     out->same_logits = !pack.n_transposed;
     out->bytes = pack.bytes_out;
+    snprintf(out->folder, sizeof out->folder, "%s", p.folder);
     snprintf(out->path, sizeof out->path, "%s", p.sketch); // plans open it again
 }
 

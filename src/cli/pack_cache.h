@@ -18,6 +18,9 @@ int hearth_cli_use_pack(struct hearth_model **model, const struct hearth_session
 // A pack that needs fewer reads, but not so many times fewer, is not worth its bytes on the disk.
 #define HEARTH_PACK_LEAST_GAIN 1.5
 
+// Said where a folder is named that a pack would go to.
+#define HEARTH_PACK_ELSEWHERE "; --pack-dir DIR: elsewhere"
+
 // A pack of a model, to be planned for.
 struct hearth_cli_pack {
     struct hearth_model *model; // open; NULL: there is none
@@ -25,6 +28,7 @@ struct hearth_cli_pack {
     bool same_logits;           // as the model's; only such packs are made by --pack
     uint64_t bytes;             // of one that is not there
     char path[1200];
+    char folder[1024]; // to which it would be written
 };
 
 // The one that hearth_cli_use_pack() would find, where it looks for one.

@@ -139,27 +139,36 @@ static void print_hint(const struct planning *g)
                "  memory (hearth profile MODEL -f TEXT -o FILE, then hearth pack --profile FILE)\n");
 }
 
+#define PACKED 1600 // characters of what follows
+
 // What a pack would bring that hearth run would make.
-static void say_packed(const struct planning *g, char *out, size_t size)
+static void say_packed(const struct planning *g, char out[PACKED])
 {
     const struct hearth_prospect *p = &g->at_packed;
     char ram[32], read[32], bytes[32];
     format_budget(ram, sizeof ram, p->ram);
     hearth_cli_format_bytes(read, sizeof read, (uint64_t)p->forecast.read_bytes);
     hearth_cli_format_bytes(bytes, sizeof bytes, g->pack.bytes);
-    snprintf(out, size, "packed, with %s it would run at about %.2f tok/s and read %s for a token: %s (%s)",
-             ram, p->forecast.tokens_per_second, read,
-             g->pack.same_logits ? "hearth run offers to make the pack, and makes it with --pack auto"
-                                 : "hearth pack makes the pack, which gives slightly other logits",
-             bytes);
+    const int n = snprintf(out, PACKED,
+                           "packed, with %s it would run at about %.2f tok/s and read %s for a token: ", ram,
+                           p->forecast.tokens_per_second, read);
+    if (g->pack.same_logits)
+        snprintf(
+            out + n, PACKED - (size_t)n,
+            "hearth run offers to make the pack in %s, and makes it with --pack auto (%s" HEARTH_PACK_ELSEWHERE
+            ")",
+            g->pack.folder, bytes);
+    else
+        snprintf(out + n, PACKED - (size_t)n,
+                 "hearth pack makes the pack, which gives slightly other logits (%s)", bytes);
 }
 
 static void print_packed(const struct planning *g)
 {
-    char text[400];
+    char text[PACKED];
     if (g->at_packed.kind == HEARTH_FIT_NOT)
         return;
-    say_packed(g, text, sizeof text);
+    say_packed(g, text);
     print_wrapped(text);
 }
 
@@ -598,9 +607,9 @@ static void plan_for_pack(struct planning *g)
             g->pack.path);
     else
         hearth_cli_info(
-            "planned for a pack of the model that is not there yet: hearth run --pack auto writes it, "
-            "once (%s)",
-            bytes);
+            "planned for a pack of the model that is not there yet: hearth run --pack auto writes it to %s, "
+            "once (%s" HEARTH_PACK_ELSEWHERE ")",
+            g->pack.folder, bytes);
 }
 
 // Puts the pack that hearth run would use in the model's place. One that it would make is looked at, too.
@@ -709,7 +718,7 @@ static int plan(struct planning *g)
                                                  .keep_ubatch = as_run,
                                                  .keep_look_ahead = as_run,
                                                  .look_ahead = as_run};
-    char text[400];
+    char text[PACKED];
     hearth_cli_warn_threshold(g->model, &g->session);
     if (hearth_outlook_open(&g->outlook, g->model, &params, &g->err))
         return hearth_cli_fail(&g->err);
@@ -721,7 +730,7 @@ static int plan(struct planning *g)
     if (!status)
         return report(g);
     if (g->at_packed.kind != HEARTH_FIT_NOT) {
-        say_packed(g, text, sizeof text);
+        say_packed(g, text);
         hearth_cli_info("%s", text);
     }
     return status;

@@ -31,10 +31,11 @@ logits_are_the_same() {
 run 0 run "$model" "${tight[@]}" -q </dev/null
 err_lacks "pack"
 run 0 run "$model" "${tight[@]}" </dev/null
-hint="this model has predictors: --pack auto makes a pack of it ("
+hint="this model has predictors: --pack auto makes a pack of it in $cache ("
 grep -qF "$hint" "$tmp/err" || skip "a pack of so small neurons is not better on this file system"
 [ "$(grep -c -e --pack "$tmp/err")" -eq 1 ] || fail "the hint is not there once"
 err_has "once, that reads about"
+err_has "; --pack-dir DIR: elsewhere), once"
 run 0 run "$model" "${tight[@]}" -v --pack never
 err_lacks "this model has predictors"
 run 0 run "$model" "${usual[@]}" --pack auto
@@ -53,8 +54,8 @@ packed=$(json "$tmp/out" packed/tokens_per_second)
 awk -v p="$packed" -v u="$unpacked" 'BEGIN { exit !(p > u) }' || fail "a pack brings nothing: $packed against $unpacked"
 plan --ram $budget
 tr -s '\n ' ' ' <"$tmp/out" >"$tmp/line"
-grep -qF " hearth run offers to make the pack, and makes it with --pack auto (" "$tmp/line" || fail "plan does not tell of packs"
-[ "$(grep -A 2 "packed, with" "$tmp/out" | awk "{ print length }" | sort -n | tail -1)" -le 80 ] || fail "more than 80 columns"
+grep -qF " hearth run offers to make the pack in $cache, and makes it with --pack auto (" "$tmp/line" || fail "plan does not tell of packs"
+[ "$(grep -A 3 "packed, with" "$tmp/out" | awk "{ print length }" | sort -n | tail -1)" -le 80 ] || fail "more than 80 columns"
 plan --ram $budget --pack never
 grep -q "packed, with" "$tmp/out" && fail "plan --pack never tells of packs"
 plan --ram all
@@ -64,7 +65,7 @@ plan --min-speed "$packed" --json
 plan --min-speed 0.001 # the model itself does with less
 grep -q "packed, with" "$tmp/out" && fail "a pack that needs more memory"
 plan --ram $budget --json --pack auto
-err_has "planned for a pack of the model that is not there yet: hearth run --pack auto writes it"
+err_has "planned for a pack of the model that is not there yet: hearth run --pack auto writes it to $cache, once ("
 [ "$sanitized" -ne 0 ] || [ "$(json "$tmp/out" tokens_per_second)" = "$packed" ] || fail "the plan for a pack is not what was said of it"
 [ "$(packs)" -eq 0 ] || fail "plan writes packs"
 # A budget in which only the pack runs.
@@ -79,6 +80,7 @@ fi
 # ---- auto: once
 run 0 run "$model" "${tight[@]}" --pack auto
 err_has "writing a pack of the model to $cache, once ("
+err_has "; --pack-dir DIR: elsewhere)"
 err_has "using a pack of the model, $cache/"
 [ "$(packs)" -eq 1 ] || fail "no pack"
 logits_are_the_same
@@ -235,6 +237,8 @@ out_has "using a pack of the model"
 # What one decides on is said before, not after.
 out_has "It has no profile"
 out_has "the model's file stays, and is still needed"
+tr -s '\n ' '  ' <"$tmp/out" | grep -qF "Write it to $cache, once (" || fail "the question does not name the folder"
+tr -s '\n ' '  ' <"$tmp/out" | grep -qF -- "--pack-dir DIR: elsewhere)?" || fail "the question does not say how to choose another folder"
 play 0 "$hearth" run "$model" "${tight[@]}"
 grep -qF "$question" "$tmp/out" && fail "it is asked although there is a pack"
 rm "$pack"
