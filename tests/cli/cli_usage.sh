@@ -132,6 +132,10 @@ tr -s ' \n' '  ' <"$tmp/out" | grep -qF "threads; -1 or 0: one per physical core
 run 0 run --help
 out_has "memory to use: 4G, 900M, 80%; the model may be larger"
 out_has "  --pack WHEN "
+out_has "in --pack-dir DIR"
+out_has "  --sparsity-threshold X "
+run 0 perplexity --help
+out_has "  --sparsity-threshold X "
 run 0 chat --help
 out_has "-n, --predict N "
 out_has "  -j SCHEMA "
