@@ -43,7 +43,7 @@ function session(ram, more) {
     if (done.status === 0)
         return JSON.parse(last);
     refusal.text = last;
-    if (!last.includes("too small"))
+    if (!last.includes("--ram must be at least"))
         fail(last || "hearth run failed");
     return null;
 }
