@@ -814,8 +814,7 @@ static void sum_up(struct packer *p)
     }
 }
 
-// Of the neurons, what trained predictors name in the mean of all layers; 0: the file does not tell.
-static double share_named(const struct hearth_gguf *g)
+double hearth_pack_share_named(const struct hearth_gguf *g)
 {
     const struct hearth_gguf_kv *kv = hearth_gguf_find(g, "hearth.predictors.chosen");
     double sum = 0;
@@ -859,7 +858,7 @@ static void warn_of_loss(const struct packer *p, const char *in, double named)
 // A pack without predictors is for models in memory: before it is written is the time to say so.
 static void warn_of_streaming(const struct packer *p, const char *in)
 {
-    const double named = p->predictors ? share_named(p->in) : 0;
+    const double named = p->predictors ? hearth_pack_share_named(p->in) : 0;
     if (named > HEARTH_NEARLY_ALL)
         warn_of_loss(p, in, named);
     if (p->predictors || (p->params->gates_apart && hearth_is_relu(&p->hp)))

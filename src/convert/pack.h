@@ -36,6 +36,8 @@ struct hearth_pack_params {
 
 // Of the neurons: predictors that name more than this of them for a token are of little or no use.
 #define HEARTH_NEARLY_ALL 0.8
+// What trained predictors name of the neurons, in the mean of all layers; 0: the file does not tell.
+double hearth_pack_share_named(const struct hearth_gguf *g);
 
 struct hearth_pack_result {
     uint64_t bytes_in, bytes_out; // bytes of tensor data

@@ -116,6 +116,12 @@ out_is_empty
 run 0 inspect "$tmp/predictors.gguf" --verify
 out_has "hearth.predictors.recall"
 run 0 run "$tmp/predictors.gguf" -p "$prompt" -n 5 --temp 0 --sparsity predict
+# Few steps make predictors that name nearly all neurons: then no pack is offered that would gain nothing.
+run 0 run "$tmp/predictors.gguf" -p "$prompt" -n 2 --ram min -c 64
+err_has "read by "
+err_lacks "makes a pack of it"
+run 0 plan "$tmp/predictors.gguf" --machine oneplus-12 --ram min -c 64
+grep -q "packed, with" "$tmp/out" && fail "a pack that would gain nothing is planned for"
 run 0 pack "$tmp/predictors.gguf" "$tmp/again"
 err_lacks "has no predictors"
 err_has "warning: $tmp/predictors.gguf: its predictors name "
