@@ -439,6 +439,7 @@ int hearth_chat_answer(struct chat *c)
         return hearth_cli_error("no memory for the answer");
     c->unsaved = true;
     add_up(c);
-    hearth_chat_report(c, false);
+    if (!c->o.no_perf)
+        hearth_chat_report(c, false);
     return c->stopped && ends_when_stopped(c) ? HEARTH_EXIT_INTERRUPTED : HEARTH_EXIT_OK;
 }

@@ -61,7 +61,7 @@ static int open_chat(struct chat *c)
         status = hearth_cli_fail(&err);
     if (!status)
         status = open_session(c);
-    if (!status)
+    if (!status && !c->o.no_perf)
         hearth_run_stats_loading(hearth_now_ns() - start, hearth_cli_machine_ns());
     return status;
 }

@@ -509,7 +509,7 @@ static void report(struct run *r)
     report_end(r);
     if (r->o->stats == HEARTH_STATS_JSON)
         hearth_run_stats_json(s);
-    else
+    else if (!r->o->no_perf)
         hearth_run_stats_print(s);
     if (r->o->stats != HEARTH_STATS_JSON)
         report_own_end(r);

@@ -140,8 +140,8 @@ static const struct hearth_llama_option table[] = {
     {"--n-probs", VALUE, TEXT, "probabilities are not printed; --logits-out writes all logits"},
 
     // ---- messages
-    {"--perf --no-perf --show-timings --no-show-timings --log-prefix --no-log-prefix --log-timestamps", FLAG,
-     ENGINE, NULL},
+    {"--perf --show-timings --log-prefix --no-log-prefix --log-timestamps", FLAG, ENGINE, NULL},
+    {"--no-perf --no-show-timings", FLAG, ENGINE & ~RUN, NULL}, // run and chat have them
     {"--no-log-timestamps --no-log-jsonl", FLAG, ENGINE, NULL},
     {"--log-jsonl", FLAG, ENGINE, "messages are text; --stats json ends them with one line of JSON"},
     {"-co --color --log-colors", MAYBE, ENGINE, NULL},

@@ -111,6 +111,7 @@ struct hearth_options {
 
     const char *load, *save; // files of a chat
     const char *system, *system_file, *chat_template, *chat_template_file, *chat_variables;
+    bool no_perf; // no statistics, but all else
     bool conversation, single_turn, multiline, context_shift;
     int reasoning; // index in the choices of --reasoning: auto, on, off
 

@@ -514,6 +514,8 @@ const struct hearth_option hearth_option_table[] = {
      INSPECT | PLAN | TOKENIZE | PERPLEXITY | DEVICES, "Output", "print JSON", AT(json)},
     {"-q, --quiet", "--log-disable", HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, HEARTH_CMD_ALL, "Output",
      "on standard error, only warnings and errors", AT(quiet)},
+    {"--no-perf", "--no-show-timings", HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, TALK, "Output", NULL,
+     AT(no_perf)},
     {"-v, --verbose", "--log-verbose", HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, HEARTH_CMD_ALL,
      "Output", "on standard error, also details", AT(verbose)},
     {"--version", NULL, HEARTH_OPTION_VERSION, NULL, NULL, NULL, NO_RANGE, HEARTH_CMD_ALL, "Output", NULL,

@@ -31,6 +31,17 @@ same "$tmp/out" "$tmp/want"
 err_has "without effect here: -fa, -no-cnv, -sm, -b, --mlock, --prio, -lm, --jinja, -md"
 run 0 run "$model" -p "$prompt" -n 6 --temp 0 -ngl 99 -q
 [ -s "$tmp/err" ] && fail "--quiet tells of options without effect"
+for option in --no-perf --no-show-timings; do # that has an effect: no statistics, and the same text
+    run 0 run "$model" -p "$prompt" -n 6 --temp 0 $option
+    same "$tmp/out" "$tmp/want"
+    err_lacks "tok/s"
+    err_lacks "without effect"
+    run 0 chat "$model" --chat-template vicuna -st -p x -n 2 -t 1 $option
+    err_lacks "tok/s"
+    err_lacks "without effect"
+done
+run 0 chat "$model" --chat-template vicuna -st -p x -n 2 -t 1
+err_has "tok/s"
 for option in "-hf user/repo" "-cnv" "--control-vector a.gguf" "--port 80" "--rope-scale 2" "--mmproj x" "-sys x"; do
     # shellcheck disable=SC2086
     run 2 run "$model" $option
