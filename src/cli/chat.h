@@ -30,6 +30,7 @@ struct chat {
     bool limited;               // how long answers may be was typed, not given with the command
     bool stopped;               // the last answer, by Ctrl-C
     bool unsaved, saved;        // an answer is not in the file of --save yet; there is such a file
+    char *file;                 // what /save without a name writes: that named last; NULL: none was
     uint32_t answers;
     struct {
         uint64_t prompt, kept, answer, prompt_ns, answer_ns;
@@ -68,6 +69,8 @@ void hearth_chat_edit_close(struct chat_editor **e);
 
 // ---- chat_messages.c
 
+// Sets c->file to a copy of the name.
+void hearth_chat_name_file(struct chat *c, const char *path);
 // After an attempt to answer: with a status that is not 0 the messages are those of `before` again, a shallow
 // copy of them. Takes `before`, which may be NULL. Returns the status.
 int hearth_chat_settle(struct chat *c, json_t *before, int status);

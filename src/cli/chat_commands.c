@@ -15,7 +15,8 @@ static const char help_text[] =
     "/system TEXT       tell the model how to answer; without TEXT, tell it nothing\n"
     "/set NAME VALUE    temp, top-k, top-p, min-p, seed, predict; think on or off;\n"
     "                   without NAME, show them\n"
-    "/save FILE         write the messages to FILE, as JSON\n"
+    "/save FILE         write the messages to FILE, as JSON; without FILE, to the one\n"
+    "                   that was named last\n"
     "/load FILE         go on with the messages in FILE\n"
     "/stats             tokens and speeds of the whole chat\n"
     "/exit              leave; so do /quit, /bye, Ctrl-D, and Ctrl-C twice\n"
@@ -124,6 +125,36 @@ static int set(struct chat *c, char *text)
     return HEARTH_EXIT_OK;
 }
 
+// ---- files
+
+static int want_file(const char *name)
+{
+    hearth_cli_warn("%s wants the name of a file: %s FILE", name, name);
+    return HEARTH_EXIT_OK;
+}
+
+static int save(struct chat *c, const char *path)
+{
+    if (!*path && !c->file)
+        return want_file("/save");
+    if (!hearth_chat_write(c, *path ? path : c->file))
+        return HEARTH_EXIT_FAILURE;
+    hearth_chat_say_written(c, *path ? path : c->file);
+    if (*path)
+        hearth_chat_name_file(c, path);
+    return HEARTH_EXIT_OK;
+}
+
+static int load(struct chat *c, const char *path)
+{
+    if (!*path)
+        return want_file("/load");
+    if (!hearth_chat_load(c, path))
+        return HEARTH_EXIT_FAILURE;
+    hearth_chat_name_file(c, path);
+    return HEARTH_EXIT_OK;
+}
+
 // ---- all of them
 
 static int clear(struct chat *c)
@@ -169,14 +200,10 @@ int hearth_chat_command(struct chat *c, char *line, bool *leaves)
             return hearth_cli_error("no memory for the message");
     } else if (!strcmp(line, "/set")) {
         return set(c, rest);
-    } else if (!strcmp(line, "/save") || !strcmp(line, "/load")) {
-        if (!*rest)
-            return want_text(line);
-        if (!strcmp(line, "/load"))
-            return hearth_chat_load(c, rest) ? HEARTH_EXIT_OK : HEARTH_EXIT_FAILURE;
-        if (!hearth_chat_write(c, rest))
-            return HEARTH_EXIT_FAILURE;
-        hearth_chat_say_written(c, rest);
+    } else if (!strcmp(line, "/save")) {
+        return save(c, rest);
+    } else if (!strcmp(line, "/load")) {
+        return load(c, rest);
     } else if (!strcmp(line, "/stats")) {
         hearth_chat_report(c, true);
     } else {

@@ -5,9 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/os.h"
 #include "cli/chat.h"
 #include "cli/json.h"
+
+void hearth_chat_name_file(struct chat *c, const char *path)
+{
+    char *copy = hearth_strndup(path, strlen(path));
+    free(c->file);
+    c->file = copy;
+}
 
 bool hearth_chat_add(struct chat *c, const char *role, const char *text, size_t n)
 {

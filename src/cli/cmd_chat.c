@@ -79,6 +79,7 @@ static void close_chat(struct chat *c)
     json_decref(c->messages);
     json_decref(c->variables);
     free(c->prompt);
+    free(c->file);
     free(c->gbnf.data);
     free(c->answer.data);
 }
@@ -178,7 +179,10 @@ static int talk(struct chat *c)
 static int start(struct chat *c)
 {
     struct hearth_buffer text = {0};
+    const char *file = c->o.save ? c->o.save : c->o.load;
     int status = c->o.load && !hearth_chat_load(c, c->o.load) ? HEARTH_EXIT_FAILURE : HEARTH_EXIT_OK;
+    if (file)
+        hearth_chat_name_file(c, file);
     if (!status)
         status = hearth_cli_template_variables(&c->variables, &c->o);
     // A grammar is about the whole answer, so there is no room for thoughts before it.

@@ -41,6 +41,7 @@ static const struct page pages[] = {
      {{"-sys", "what the model is told about how to answer"},
       {"-p", "the first message"},
       {"-st", "one message, one answer"},
+      {"--save", "write the chat to FILE after each answer"},
       {"--load", "go on with the chat that --save or /save wrote"},
       {"-n", "tokens of an answer (default: until it ends)"},
       {"-j", "answers are JSON that this schema describes"},
@@ -49,7 +50,6 @@ static const struct page pages[] = {
       {"--chat-template", "in place of the model's own: a name, or a file"},
       {"-rea", "on, off: whether the model thinks before it answers"},
       {"--ram", "memory to use: 4G, 900M, 80%; the model may be larger"},
-      {"-t", "threads (default: one per core)"},
       {"-q", "no statistics, only warnings and errors"}}},
     {HEARTH_CMD_SERVE,
      "Answers requests of other programs over HTTP: /v1/chat/completions (OpenAI),\n"

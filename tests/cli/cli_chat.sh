@@ -74,6 +74,18 @@ same want got
 [ "$(json again.json messages/2/content)" = "$(json saved.json messages/2/content)" ] || fail "--save after /regen"
 printf '/load saved.json\n/clear\n' | run 0 "${chat[@]}" --save none.json
 [ -e none.json ] && fail "--save writes a chat without an answer"
+# /save alone writes to the file that was named last.
+printf '/save\n/load\n' | run 0 "${chat[@]}"
+err_has "/save wants the name of a file: /save FILE"
+err_has "/load wants the name of a file: /load FILE"
+cp saved.json named.json
+printf '/system Be brief.\n/save\n' | run 0 "${chat[@]}" --load named.json
+[ "$(json named.json messages/0/content | tr -d '"')" = "Be brief." ] || fail "/save after --load"
+printf '/save\n' | run 0 "${chat[@]}" --load saved.json --save both.json
+same both.json saved.json
+printf '/load named.json\n/save other.json\n/clear\n/save\n/load named.json\n/system Be long.\n/save\n' | run 0 "${chat[@]}"
+[ "$(grep -c role other.json)" = 1 ] || fail "/save after /save FILE"
+[ "$(json named.json messages/0/content | tr -d '"')" = "Be long." ] || fail "/save after /load FILE"
 run 0 "${chat[@]}" -st -p x -sys "Be brief." --save brief.json
 run 0 "${chat[@]}" -st -p x --load brief.json -sys "Be long." --save long.json
 [ "$(json long.json messages/0/content)" = "Be long." ] || fail "-sys beside --load"

@@ -141,6 +141,7 @@ out_has "-n, --predict N "
 out_has "  -j SCHEMA "
 out_has "/save, /load"
 out_has "  --load FILE "
+out_has "  --save FILE "
 run 0 serve --help
 for path in /v1/chat/completions /v1/messages /metrics; do
     out_has $path
