@@ -11,6 +11,7 @@
 #include "cli/embed_output.h"
 #include "cli/fit.h"
 #include "engine/pooling.h"
+#include "model/model.h"
 
 // Texts that are evaluated together at most.
 #define MOST_TEXTS 32
@@ -225,6 +226,14 @@ static int tokenize(struct embedding *e)
 
 // ---- setting up
 
+// A file that names no pooling is of a model that predicts tokens.
+static void note_untrained(const struct embedding *e)
+{
+    if (!e->model->hp.pooling)
+        hearth_cli_info("this model was not trained for embeddings: how alike they are means little "
+                        "(the file names no pooling)");
+}
+
 // Before the session opens, whose memory budget counts what is held by then: so all of it is touched.
 static int take_memory(struct embedding *e)
 {
@@ -290,6 +299,7 @@ static int set_up(struct embedding *e)
     if (status)
         return status;
     e->pooling = hearth_cli_pooling(e->o, e->model);
+    note_untrained(e);
     status = take_memory(e);
     if (status)
         return status;

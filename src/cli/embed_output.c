@@ -78,7 +78,7 @@ static void print_matrix(const struct hearth_embed_output *o, FILE *to)
     fputc('\n', to);
     for (size_t i = 0; i < o->n_rows; i++) {
         for (size_t k = 0; k < o->n_rows; k++)
-            fprintf(to, "%6.2f ", cosine(row_of(o, i), row_of(o, k), o->width));
+            fprintf(to, "%6.3f ", cosine(row_of(o, i), row_of(o, k), o->width));
         print_name(&o->names[i], 10, to);
         fputc('\n', to);
     }

@@ -11,7 +11,7 @@ run 0 embed "$model" -p "$texts" -q
 [ "$(grep -c '^embedding [012]: ' "$tmp/out")" -eq 3 ] || fail "three texts are not three embeddings"
 [ "$(sed -n 1p "$tmp/out" | wc -w)" -eq 18 ] || fail "of several texts not 16 numbers are shown"
 out_has "cosine similarity matrix:"
-[ "$(grep -c '1\.00' "$tmp/out")" -eq 3 ] || fail "texts are not like themselves"
+[ "$(grep -c '1\.000 ' "$tmp/out")" -eq 3 ] || fail "texts are not like themselves"
 run 0 embed "$model" "Once upon a time" -q
 [ "$(wc -w <"$tmp/out")" -eq 66 ] || fail "one text has not all of its numbers"
 run 0 embed "$model" "Once upon a time" -q --pooling none
@@ -29,6 +29,14 @@ json "$tmp/out" 2/63 >/dev/null
 run 0 embed "$model" -p "$texts" -q --embd-output-format raw
 cp "$tmp/out" "$tmp/raw"
 [ "$(wc -l <"$tmp/raw")" -eq 3 ] || fail "raw has not a line for each text"
+
+# ---- a model that predicts tokens is said to be no model for embeddings
+run 0 embed "$model" -p "$texts"
+err_has "was not trained for embeddings"
+run 0 embed "$model" -p "$texts" --override-kv llama.pooling_type=int:1
+err_lacks "was not trained for embeddings"
+run 0 embed "$model" -p "$texts" -q
+[ -s "$tmp/err" ] && fail "--quiet is not quiet"
 
 # ---- norms: sums of squares, of magnitudes, and the largest magnitude
 norm() { # N AWK
