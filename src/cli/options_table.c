@@ -370,8 +370,9 @@ const struct hearth_option hearth_option_table[] = {
     {"--ram", NULL, HEARTH_OPTION_BUDGET, "SIZE", "auto", NULL, 1, 9.0e18, EVALUATE | PROFILE | TRAIN,
      "Resources",
      "use at most SIZE of memory (4G, 900M, 80% of this machine's); what does not fit is read from the file as it "
-     "is needed. The text does not depend on it. auto: what is free, less some for the system; min: the smallest "
-     "size that will do; all: load the whole model, whether or not it fits",
+     "is needed; not counted are the program's own pages, about 9 MiB of code and libraries. The text does not depend "
+     "on it. auto: what is free, less some for the system; min: the smallest size that will do; all: load the whole "
+     "model, whether or not it fits",
      AT(ram)},
     {"--ram", NULL, HEARTH_OPTION_BUDGET, "SIZE", "auto", NULL, 1, 9.0e18, PLAN, "Resources",
      "plan for SIZE of memory (4G, 900M, 80% of this machine's); auto: what is free, less some for the system; min: "

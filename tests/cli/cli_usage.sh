@@ -129,8 +129,15 @@ for command in $commands; do
 done
 run 0 run --help all
 tr -s ' \n' '  ' <"$tmp/out" | grep -qF "threads; -1 or 0: one per physical core" || fail "-t 0 is not told"
+for command in run serve bench; do
+    run 0 $command --help all
+    tr -s ' \n' '  ' <"$tmp/out" | grep -qF "not counted are the program's own pages, about 9 MiB" ||
+        fail "hearth $command does not tell what --ram does not count"
+done
+run 0 plan --help
+out_has "memory to plan for: 4G, 80%, min (default: what is free)"
 run 0 run --help
-out_has "memory to use: 4G, 900M, 80%; the model may be larger"
+out_has "memory to use: 4G, 80%, min; the model may be larger"
 out_has "  --pack WHEN "
 out_has "in --pack-dir DIR"
 out_has "  --sparsity-threshold X "
