@@ -88,13 +88,24 @@ bool hearth_cli_prospect(struct hearth_prospect *out, const struct hearth_option
     return look(out, model, &p, ram);
 }
 
+// Why there is none where something streams: nothing that can be trusted is known of this machine.
+static void say_missing(const struct hearth_options *o, const char *path)
+{
+    const char *why = hearth_cli_machine_missing(o, path);
+    if (why)
+        hearth_cli_info("no forecast: this machine %s; hearth plan MODEL measures it", why);
+}
+
 bool hearth_cli_forecast(struct hearth_prospect *out, const struct hearth_options *o,
                          const struct hearth_model *model, const struct hearth_session_params *params,
                          uint64_t ram, size_t n_prompt)
 {
     char bytes[32];
-    if (!hearth_cli_prospect(out, o, model, path_of(model), params, ram, n_prompt) ||
-        out->kind != HEARTH_FIT_STREAMS)
+    if (!hearth_cli_prospect(out, o, model, path_of(model), params, ram, n_prompt)) {
+        say_missing(o, path_of(model));
+        return false;
+    }
+    if (out->kind != HEARTH_FIT_STREAMS)
         return false;
     hearth_cli_format_bytes(bytes, sizeof bytes, (uint64_t)out->forecast.read_bytes);
     hearth_cli_info("forecast: %.2f tok/s, %s read for a token, with a context of %d tokens (-c)",

@@ -164,14 +164,33 @@ int hearth_cli_machine(struct hearth_probe *out, const struct hearth_options *o,
     return status;
 }
 
+// The file that keeps this machine, and what identifies it.
+static bool find_file(char file[PATH_BYTES], struct hearth_probe *now, const struct hearth_options *o,
+                      const char *path)
+{
+    char folder[PATH_BYTES];
+    unsigned flags;
+    return hearth_cpu_limit(hearth_options_cpu(o), &flags) &&
+           !hearth_probe_identify(now, path, flags, NULL) &&
+           hearth_user_cache_folder(folder, sizeof folder) && cache_path(file, PATH_BYTES, folder, now);
+}
+
+const char *hearth_cli_machine_missing(const struct hearth_options *o, const char *path)
+{
+    char file[PATH_BYTES];
+    struct hearth_probe now, kept;
+    if (o->machine)
+        return NULL;
+    if (!find_file(file, &now, o, path) || !recall(&kept, file, &now))
+        return "was not measured yet";
+    return hearth_probe_settled(&kept) ? NULL : "was busy when it was measured";
+}
+
 bool hearth_cli_machine_forget(const struct hearth_options *o, const char *path)
 {
-    char folder[PATH_BYTES], file[PATH_BYTES];
-    struct hearth_probe p;
-    unsigned flags;
-    return !o->machine && hearth_cpu_limit(hearth_options_cpu(o), &flags) &&
-           !hearth_probe_identify(&p, path, flags, NULL) && hearth_user_cache_folder(folder, sizeof folder) &&
-           cache_path(file, sizeof file, folder, &p) && hearth_path_remove(file);
+    char file[PATH_BYTES];
+    struct hearth_probe now;
+    return !o->machine && find_file(file, &now, o, path) && hearth_path_remove(file);
 }
 
 void hearth_cli_machine_when(const struct hearth_probe *p, char *out, size_t size)

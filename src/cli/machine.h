@@ -30,6 +30,10 @@ int hearth_cli_list_machines(void);
 int hearth_cli_machine(struct hearth_probe *out, const struct hearth_options *o, const char *path,
                        enum hearth_measuring when);
 
+// Why hearth_cli_machine() has nothing without measuring, as the end of a sentence about this machine; NULL: it
+// has.
+const char *hearth_cli_machine_missing(const struct hearth_options *o, const char *path);
+
 // What this process spent with measuring.
 uint64_t hearth_cli_machine_ns(void);
 

@@ -232,8 +232,16 @@ streams=$((least + (whole - least) / 8 + sanitized * 4 * 1024 * 1024)) # sanitiz
 run 0 run "$tmp/pack.gguf" -p "$text" -n 20 -c 256 -t 1 --ram "$streams" --stats json --ignore-eos
 tail -n 1 "$tmp/err" >"$tmp/stats"
 [ "$(json "$tmp/stats" forecast)" = null ] || fail "a forecast for a machine that nobody measured"
+err_has "no forecast: this machine was not measured yet; hearth plan MODEL measures it"
 run 0 plan "$tmp/pack.gguf" -c 256
+sed -i 's/^cpu_share = .*/cpu_share = 0.2/' "$XDG_CACHE_HOME"/hearth/probe-*.txt
+run 0 run "$tmp/pack.gguf" -p "$text" -n 2 -c 256 -t 1 --ram "$streams" --ignore-eos
+err_has "no forecast: this machine was busy when it was measured; hearth plan MODEL measures it"
+run 0 run "$tmp/pack.gguf" -p "$text" -n 2 -c 256 -t 1 --ram all --ignore-eos
+err_lacks "forecast"
 settle
+run 0 run "$tmp/pack.gguf" -p "$text" -n 2 -c 256 -t 1 --ram "$streams" --ignore-eos
+err_lacks "no forecast"
 # Nor will a run be much faster than forecast by what was measured while others were busy: that would measure again.
 probe=$(echo "$XDG_CACHE_HOME"/hearth/probe-*.txt)
 awk '$1 ~ /g(b|mac)_s$/ { $3 *= 100 } $1 ~ /^(request_us|byte_ns|request_cpu_us)$/ { $3 /= 100 } { print }' "$probe" >"$tmp/faster"
