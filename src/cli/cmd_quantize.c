@@ -34,6 +34,7 @@ int hearth_cmd_quantize(const struct hearth_options *o)
         hearth_cli_info("no matrix has changed: %s was in these formats already", o->model);
     if (result.n_again && result.bytes_out > result.bytes_in)
         hearth_cli_warn("%s is larger than %s and no better, which was quantised already", o->out, o->model);
-    hearth_next_run(o->out);
+    else
+        hearth_next_run(o->out);
     return HEARTH_EXIT_OK;
 }

@@ -283,6 +283,16 @@ static double brings(const struct planning *g, int i, uint64_t bytes)
     return (c[next].forecast.tokens_per_second - p->forecast.tokens_per_second) / fmax(over, 1);
 }
 
+// With a sign, where it is not rounded to nothing.
+static void format_change(char *out, size_t size, double x, int digits)
+{
+    const bool is_none = fabs(x) < 0.5 * pow(10, -digits);
+    if (is_none)
+        snprintf(out, size, "%.*f", digits, 0.0);
+    else
+        snprintf(out, size, "%+.*f", digits, x);
+}
+
 static const char *what_is_kept(const struct planning *g)
 {
     return g->curve[0].neurons ? "neurons" : g->model->hp.n_expert ? "experts" : "weights";
@@ -315,27 +325,28 @@ static void print_curve(const struct planning *g)
            unit->name);
     for (int i = 0; i < g->n_curve; i++) {
         const struct hearth_prospect *p = &g->curve[i];
-        char ram[32], hits[32] = "", reads[32] = "";
+        char ram[32], more[32], hits[32] = "", reads[32] = "";
         if (!is_told(g, i))
             continue;
         format_budget(ram, sizeof ram, p->ram);
+        format_change(more, sizeof more, brings(g, i, unit->bytes), digits);
         if (p->forecast.hit_rate >= 0)
             snprintf(hits, sizeof hits, "%.1f", 100 * p->forecast.hit_rate);
         if (p->forecast.reads > 0) // whole layers are not counted
             snprintf(reads, sizeof reads, "%.0f", p->forecast.reads);
-        printf("| %6s | %6.*f | %+6.*f | %6.*f | %4d | %5.1f | %5s | %7.2f | %5s |%s\n", ram, digits,
-               p->forecast.tokens_per_second, digits, brings(g, i, unit->bytes), prompt_digits,
-               p->prompt_tokens_per_second, p->n_ubatch, 100 * p->kept, hits,
-               p->forecast.read_bytes / (double)MIB, reads, i == g->knee ? "*" : "");
+        printf("| %6s | %6.*f | %6s | %6.*f | %4d | %5.1f | %5s | %7.2f | %5s |%s\n", ram, digits,
+               p->forecast.tokens_per_second, more, prompt_digits, p->prompt_tokens_per_second, p->n_ubatch,
+               100 * p->kept, hits, p->forecast.read_bytes / (double)MIB, reads, i == g->knee ? "*" : "");
     }
     if (g->knee >= 0)
         printf("*: the knee; from here on more memory brings less than before\n");
-    printf("tok/s: generated tokens a second; %s: what so much more memory adds to them\n"
+    printf("the first is the least that the model runs with, for a context of %d tokens\n"
+           "tok/s: generated tokens a second; %s: what so much more memory adds to them\n"
            "prompt: a prompt's tokens a second, -ub of them at a time; where it falls, a\n"
            "  smaller -ub leaves memory to weights, and prompt and answer together gain\n"
            "kept%%: %s in memory, of all; hits%%: of those asked for, in memory already\n"
            "MiB/tok, reads: read from the file for a generated token\n",
-           unit->name, what_is_kept(g));
+           g->session.n_ctx, unit->name, what_is_kept(g));
 }
 
 static int write_chart(const struct planning *g)

@@ -83,6 +83,7 @@ err_has "converting it again loses quality"
 err_lacks "is larger than"
 run 0 quantize "$tmp/again.gguf" "$tmp/q8.gguf" Q8_0
 err_has "q8.gguf is larger than $tmp/again.gguf"
+err_lacks "next: "
 
 # ---- quantize: mixtures, also where rows fit no block of 256
 for type in Q4_K_M q5_k_m; do

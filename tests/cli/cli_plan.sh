@@ -86,6 +86,8 @@ run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --ram "$(((least + whole)
 out_has "a phone: 2 cores"
 out_has "in memory:"
 out_has "|  --ram |  tok/s |"
+out_has "the first is the least that the model runs with, for a context of 256 tokens"
+awk -F'|' '/^\|  *[0-9.]*[MG] /{ more = $4 } END { exit !(more ~ /^ *0\.0*0 *$/) }' "$tmp/out" || fail "a gain of nothing has a sign"
 out_has "kept%: neurons in memory, of all; hits%: of those asked for, in memory already"
 out_has "prompt: a prompt's tokens a second, -ub of them at a time"
 out_has "context and prompts, weights use "
