@@ -313,5 +313,7 @@ void hearth_value_complain(const struct hearth_option *opt, const char *text, ch
     else {
         snprintf(out, size, "must be ");
         hearth_value_describe(opt, out + strlen(out), size - strlen(out));
+        if (opt->kind == HEARTH_OPTION_BUDGET && opt->commands == HEARTH_CMD_PLAN && strchr(text, ','))
+            snprintf(out + strlen(out), size - strlen(out), "; --explain shows the speed with all sizes");
     }
 }

@@ -64,6 +64,10 @@ for i in 0 1 2 3; do
     [ "$ram" -gt "$last" ] || fail "budgets do not rise"
     last=$ram
 done
+run 2 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --ram 2G,3G
+err_has "min, all, or auto; --explain shows the speed with all sizes"
+run 2 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --ram 2X
+err_lacks "--explain"
 # With sanitizers a process holds more at one time than at another, which its budgets count: then they may be $spare bytes
 # larger, and what holds for one of several plans is right.
 spare=$((sanitized * 2097152))
