@@ -71,8 +71,8 @@ static void quantize_task(void *arg, int task, int worker)
 
 // Enough chunks to even out the threads, few enough that the counter they share costs nothing. Many tokens
 // are packed anew for every chunk, which 512 rows make up for: with fewer, two chunks a thread must do.
-// `later`: rows times tokens of products that come after. While they are many, chunks may be large: a thread that
-// goes on from row to row has the next ones on their way.
+// `later`: rows times tokens of products that come after. While they are many, chunks may be large: where a
+// thread goes on from row to row, the next ones are on their way.
 static size_t chunk_rows(size_t n, int n_tokens, size_t later, int n_threads)
 {
     if (n_threads == 1)
@@ -80,7 +80,7 @@ static size_t chunk_rows(size_t n, int n_tokens, size_t later, int n_threads)
     size_t parts = (size_t)n_threads * (n_tokens < 3 ? 8 : 4);
     if (n_tokens >= 64 && n / parts < 512)
         parts = n / 512 > (size_t)n_threads * 2 ? n / 512 : (size_t)n_threads * 2;
-    const size_t wanted = later / ((size_t)n_tokens * (size_t)n_threads * 2);
+    const size_t wanted = n_tokens ? later / ((size_t)n_tokens * (size_t)n_threads * 2) : 0;
     if (n / parts < wanted)
         parts = (n + wanted - 1) / wanted;
     size_t rows = ((n + parts - 1) / parts + 31) / 32 * 32;
