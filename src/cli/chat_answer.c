@@ -297,7 +297,7 @@ static void report_stop(const struct chat *c, const struct generation *g)
     else if (stop == HEARTH_STOP_GRAMMAR)
         hearth_cli_info("the grammar allows none of the model's tokens here, and no end");
     if (c->grammar && stop != HEARTH_STOP_EOS && !hearth_sampler_may_end(g->sampler))
-        hearth_cli_info("the answer was cut off before the grammar let it end");
+        hearth_cli_warn("the answer was cut off before the grammar let it end");
 }
 
 static int open_generation(struct generation *g, const struct prompt *p)

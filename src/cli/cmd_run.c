@@ -461,7 +461,7 @@ static void report_end(const struct run *r)
     if (count_stopped(r, HEARTH_STOP_GRAMMAR))
         hearth_cli_info("the grammar allows none of the model's tokens here, and no end");
     if (r->grammar && r->lines[0].stop != HEARTH_STOP_EOS && !hearth_sampler_may_end(r->lines[0].sampler))
-        hearth_cli_info("the text was cut off before the grammar let it end; -n makes it longer");
+        hearth_cli_warn("the text was cut off before the grammar let it end; -n makes it longer");
     if (count_stopped(r, HEARTH_STOP_CACHE))
         hearth_cli_info("the KV cache is full; --kv-size makes it larger");
 }

@@ -35,8 +35,8 @@ err_has "$tmp/schema is a file: -jf reads the schema from one"
 run 0 run "$model" "${usual[@]}" -np 3 --grammar 'root ::= [a-z]{3} "-" [0-9]{2}'
 [ "$(grep -cxE '[a-z]{3}-[0-9]{2}' "$tmp/out")" = 3 ] || fail "three texts: $(cat "$tmp/out")"
 
-# What ends too early says so.
-run 0 run "$model" "${usual[@]}" -n 2 --grammar 'root ::= [a-z ]{100}'
+# What ends too early says so, also to who wants warnings only: it is no JSON.
+run 0 run "$model" "${usual[@]}" -q -n 2 --grammar 'root ::= [a-z ]{100}'
 err_has "the text was cut off before the grammar let it end; -n makes it longer"
 
 # Each answer of a chat; the templates' thoughts are none of it.
@@ -46,7 +46,7 @@ printf 'One?\nTwo?\n' >"$tmp/questions"
 "$hearth" chat "$model" --chat-template chatml --temp 0 -jf "$tmp/schema" <"$tmp/questions" >"$tmp/out" 2>"$tmp/err" ||
     fail "a chat with a schema: $(cat "$tmp/err")"
 tr -d ' \n' <"$tmp/out" | grep -qxE '(\{"a":[345],"b":"[xy]"\}){2}' || fail "two answers of a form: $(cat "$tmp/out")"
-run 0 chat "$model" --chat-template chatml -st -p "Yes?" -n 2 --grammar 'root ::= [a-z ]{100}'
+run 0 chat "$model" --chat-template chatml -st -q -p "Yes?" -n 2 --grammar 'root ::= [a-z ]{100}'
 err_has "the answer was cut off before the grammar let it end"
 run 2 chat "$model" -j '{}' --grammar 'root ::= "a"'
 err_has "exclude each other"
