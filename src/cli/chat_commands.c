@@ -135,11 +135,12 @@ static int want_file(const char *name)
 
 static int save(struct chat *c, const char *path)
 {
-    if (!*path && !c->file)
+    const char *file = *path ? path : c->file;
+    if (!file)
         return want_file("/save");
-    if (!hearth_chat_write(c, *path ? path : c->file))
+    if (!hearth_chat_write(c, file))
         return HEARTH_EXIT_FAILURE;
-    hearth_chat_say_written(c, *path ? path : c->file);
+    hearth_chat_say_written(c, file);
     if (*path)
         hearth_chat_name_file(c, path);
     return HEARTH_EXIT_OK;
