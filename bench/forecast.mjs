@@ -4,10 +4,11 @@
 // the machine is measured before and after each run, and a run is made again where that gives two forecasts. A forecast is of
 // steps whose caches are full, and they are empty when a run begins: a prompt fills them, and a shorter run of the same text
 // is subtracted.
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
-import { attemptHearth, count, counts, fail, files, options, root, runHearth, threadCount, writeReport } from "./common.mjs";
+import { attemptHearth, count, counts, fail, files, options, root, runHearth, temporaryText, threadCount, writeReport }
+    from "./common.mjs";
 
 const o = options("Forecasts of speed and reads beside what comes of them.", {
     models: files("the models, with commas between them"),
@@ -27,8 +28,7 @@ const promptBytes = 600, filling = 32;
 // Between forecasts before and after a run, at most; runs for a row.
 const near = 0.1, attempts = 6;
 const cache = mkdtempSync(join(tmpdir(), "hearth-forecast-"));
-const prompt = `${cache}.prompt`;
-writeFileSync(prompt, readFileSync(join(root, "docs/streaming.md")).subarray(0, promptBytes));
+const prompt = temporaryText("forecast-prompt.txt", readFileSync(join(root, "docs/streaming.md")).subarray(0, promptBytes));
 const env = { ...process.env, XDG_CACHE_HOME: cache };
 const plan = (model, more) => JSON.parse(runHearth(["plan", model, "--json", "-q", ...usual, ...more], { env }));
 // What a machine that is measured anew gives.
@@ -98,7 +98,6 @@ for (const model of o.models) {
     }
 }
 rmSync(cache, { recursive: true, force: true });
-rmSync(prompt);
 
 console.log("| model | --ram, MiB | tok/s | forecast | error | MB a token | forecast | reads a token | forecast |");
 console.log("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
