@@ -26,10 +26,11 @@ int hearth_cmd_serve(const struct hearth_options *o)
 #include "cli/sampling.h"
 #include "serve/serve.h"
 
-#define PAGE         64
-#define MOST_KEYS    1000
+#define MOST_KEYS      1000
 // States of recurrent layers, besides those of the texts at work: of prompts that are kept. One can be large.
-#define SPARE_STATES 4
+#define SPARE_STATES   4
+// Tokens of the KV cache, at most: whole pages that an int counts.
+#define MOST_KV_TOKENS (1 << 30)
 
 struct serve {
     const struct hearth_options *o;
@@ -134,9 +135,9 @@ static int open_session(struct serve *s)
         hearth_server_sequences((int)o->n_parallel, o->prefix_cache != NULL, o->slot_save_path != NULL);
     struct hearth_session_params params = hearth_cli_session_params(o, n_ctx, sequences);
     params.max_states = (int)o->n_parallel + SPARE_STATES;
-    const int64_t pages = ((int64_t)n_ctx + PAGE - 1) / PAGE * o->n_parallel;
+    const int64_t room = hearth_cli_room(n_ctx) * o->n_parallel;
     if (!params.kv_tokens)
-        params.kv_tokens = pages > INT32_MAX / PAGE ? INT32_MAX / PAGE * PAGE : (int)pages * PAGE;
+        params.kv_tokens = room > MOST_KV_TOKENS ? MOST_KV_TOKENS : (int)room;
     hearth_cli_fit_ubatch(&params, s->model, o);
     const int status = hearth_cli_fit_or_pack(&params, &s->model, o, NULL);
     return status ? status : hearth_cli_open_session(&s->session, s->model, &params);

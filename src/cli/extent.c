@@ -38,8 +38,7 @@ int hearth_cli_context(const struct hearth_options *o, const struct hearth_model
     return o->n_ctx < 0 ? usual : o->n_ctx ? (int)o->n_ctx : trained;
 }
 
-// Room that n tokens of a sequence take in the KV cache: whole pages.
-static int64_t room_of(int64_t n)
+int64_t hearth_cli_room(int64_t n)
 {
     return (n + PAGE - 1) / PAGE * PAGE;
 }
@@ -47,7 +46,7 @@ static int64_t room_of(int64_t n)
 // Continuations of known length share the prompt's pages; each has a copy of the last of them.
 static void share_prompt(struct hearth_session_params *params, int64_t n_prompt, int64_t n_predict)
 {
-    const int64_t needed = room_of(n_prompt) + params->max_seqs * (room_of(n_predict) + PAGE);
+    const int64_t needed = hearth_cli_room(n_prompt) + params->max_seqs * (hearth_cli_room(n_predict) + PAGE);
     if (!params->kv_tokens && needed < (int64_t)params->n_ctx * params->max_seqs)
         params->kv_tokens = (int)needed;
 }
@@ -57,7 +56,7 @@ struct hearth_session_params hearth_cli_params_of(const struct hearth_options *o
                                                   int n_lines)
 {
     const int64_t prompt = n_prompt ? (int64_t)n_prompt : USUAL_PROMPT,
-                  needed = room_of(prompt + o->n_predict);
+                  needed = hearth_cli_room(prompt + o->n_predict);
     int n_ctx = hearth_cli_context(o, info);
     if (o->n_ctx < 0 && o->n_predict >= 0 && needed < n_ctx)
         n_ctx = (int)needed;

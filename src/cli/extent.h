@@ -12,6 +12,9 @@ int hearth_cli_read_prompt(const struct hearth_options *o, struct hearth_buffer 
 // Tokens of a context: those of -c, or as many as the model was trained for, at most as many as is usual.
 int hearth_cli_context(const struct hearth_options *o, const struct hearth_model_info *info);
 
+// Positions that n tokens of a sequence take in the KV cache: those of whole pages.
+int64_t hearth_cli_room(int64_t n);
+
 // Parameters of a session in which a prompt of n_prompt tokens is continued n_lines times, each time by -n
 // tokens at most: no context, cache or micro-batch is larger than that takes. n_prompt 0: a prompt of usual
 // length.
