@@ -600,6 +600,29 @@ static void test_seeds(void **state)
     hearth_sampler_close(&d);
 }
 
+// A whole vocabulary is sorted otherwise than what a cut has left; draws tell if the order differs anywhere. The
+// last token cannot be drawn, so that a cut before it changes nothing.
+static void test_whole_vocabulary(void **state)
+{
+    (void)state;
+    enum { MANY = 5000, DRAWS = 3000 };
+    static float many[MANY];
+    for (int i = 0; i < MANY;
+         i++) // -6 to 6 in steps of 1/4, both zeros among them, some that cannot be drawn
+        many[i] = i % 97 == 0 ? -INFINITY : (i * 31 % 2 ? 1.0f : -1.0f) * (float)(i * 7919 % 25) / 4;
+    many[MANY - 1] = -INFINITY;
+    struct hearth_sampler_params p = plain(11);
+    struct hearth_sampler *whole = NULL, *cut = NULL;
+    struct hearth_error err = {0};
+    assert_int_equal(hearth_sampler_open(&whole, MANY, &p, &err), HEARTH_OK);
+    p.top_k = MANY - 1;
+    assert_int_equal(hearth_sampler_open(&cut, MANY, &p, &err), HEARTH_OK);
+    for (int i = 0; i < DRAWS; i++)
+        assert_int_equal(hearth_sample(whole, many), hearth_sample(cut, many));
+    hearth_sampler_close(&cut);
+    hearth_sampler_close(&whole);
+}
+
 static void test_bad_params(void **state)
 {
     (void)state;
@@ -680,16 +703,27 @@ static void test_huge_context(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain),        cmocka_unit_test(test_truncation),
-        cmocka_unit_test(test_greedy),       cmocka_unit_test(test_penalties),
-        cmocka_unit_test(test_typical),      cmocka_unit_test(test_top_n_sigma),
-        cmocka_unit_test(test_xtc),          cmocka_unit_test(test_dynamic_temperature),
-        cmocka_unit_test(test_logit_bias),   cmocka_unit_test(test_dry),
-        cmocka_unit_test(test_dry_breakers), cmocka_unit_test(test_mirostat),
-        cmocka_unit_test(test_mirostat_1),   cmocka_unit_test(test_greedy_cuts),
-        cmocka_unit_test(test_names),        cmocka_unit_test(test_chain),
-        cmocka_unit_test(test_seeds),        cmocka_unit_test(test_odd_logits),
-        cmocka_unit_test(test_huge_context), cmocka_unit_test(test_bad_params),
+        cmocka_unit_test(test_plain),
+        cmocka_unit_test(test_truncation),
+        cmocka_unit_test(test_greedy),
+        cmocka_unit_test(test_penalties),
+        cmocka_unit_test(test_typical),
+        cmocka_unit_test(test_top_n_sigma),
+        cmocka_unit_test(test_xtc),
+        cmocka_unit_test(test_dynamic_temperature),
+        cmocka_unit_test(test_logit_bias),
+        cmocka_unit_test(test_dry),
+        cmocka_unit_test(test_dry_breakers),
+        cmocka_unit_test(test_mirostat),
+        cmocka_unit_test(test_mirostat_1),
+        cmocka_unit_test(test_greedy_cuts),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_chain),
+        cmocka_unit_test(test_seeds),
+        cmocka_unit_test(test_odd_logits),
+        cmocka_unit_test(test_huge_context),
+        cmocka_unit_test(test_bad_params),
+        cmocka_unit_test(test_whole_vocabulary),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
