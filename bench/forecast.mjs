@@ -27,6 +27,8 @@ const usual = ["-c", context, "-t", threads], mib = 2 ** 20;
 const promptBytes = 600, filling = 32;
 // Between forecasts before and after a run, at most; runs for a row.
 const near = 0.1, attempts = 6;
+// Of the memory that two runs plan with; the longer one has a larger KV cache.
+const alike = 0.02;
 const cache = mkdtempSync(join(tmpdir(), "hearth-forecast-"));
 const prompt = temporaryText("forecast-prompt.txt", readFileSync(join(root, "docs/streaming.md")).subarray(0, promptBytes));
 const env = { ...process.env, XDG_CACHE_HOME: cache };
@@ -55,12 +57,16 @@ const steps = (s) => ({
     bytes: s.streaming.read_bytes, reads: s.streaming.reads,
 });
 
-// What steps take when the caches are full, {tokens, seconds, bytes, reads, f: the forecast}; null where all weights fit.
+// What steps take when the caches are full, {tokens, seconds, bytes, reads, f: the forecast}; null where all weights fit;
+// {unlike: true} where the two runs that are compared did not have the same memory.
 function measureWithin(model, ram, tokens) {
     const s = runWithin(model, ram, tokens + filling);
     if (!s)
         return null;
-    const long = steps(s), short = steps(runWithin(model, ram, filling));
+    const before = runWithin(model, ram, filling), long = steps(s), short = steps(before);
+    // A run may be given less memory than it asks for, while others (or the run before it) hold some.
+    if (Math.abs(before.streaming.planned_bytes / s.streaming.planned_bytes - 1) > alike)
+        return { unlike: true };
     return { ...Object.fromEntries(Object.keys(long).map((key) => [key, long[key] - short[key]])), f: s.forecast };
 }
 
@@ -70,6 +76,10 @@ function rowOf(model, ram, share) {
         const m = measureWithin(model, ram, Math.max(8, Math.min(o.gen, Math.round(before * o.seconds))));
         if (!m)
             return null;
+        if (m.unlike) {
+            console.error(`${basename(model)}, ${ram}: two runs had different memory`);
+            continue;
+        }
         const after = planAnew(model, ram).tokens_per_second;
         if (Math.abs(after / before - 1) > near) {
             console.error(`${basename(model)}, ${ram}: the machine changed its speed (${before.toFixed(2)}, then ${after.toFixed(2)} tok/s forecast)`);
