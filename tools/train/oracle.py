@@ -6,13 +6,12 @@ import json
 import math
 import os
 
-import gguf
 import numpy as np
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 import data
-from model import Config, Model
+import gguf_model
 
 
 def arguments():
@@ -28,25 +27,14 @@ def arguments():
 
 def load(path):
     """(model, tokenizer) from the file alone."""
-    r = gguf.GGUFReader(path)
-    value = lambda key: r.fields[key].contents()
-    cfg = Config(
-        vocab=len(value("tokenizer.ggml.tokens")),
-        hidden=value("llama.embedding_length"), ffn=value("llama.feed_forward_length"),
-        layers=value("llama.block_count"), heads=value("llama.attention.head_count"),
-        kv_heads=value("llama.attention.head_count_kv"), context=value("llama.context_length"),
-        rms_eps=value("llama.attention.layer_norm_rms_epsilon"), rope_base=value("llama.rope.freq_base"),
-        activation=value("llama.feed_forward.activation"),
-    )
-    model = Model(cfg).eval()
-    state = {t.name: torch.from_numpy(gguf.quants.dequantize(t.data, t.tensor_type).copy()) for t in r.tensors}
-    model.load_state_dict(state)
-    vocab = {text: i for i, text in enumerate(value("tokenizer.ggml.tokens"))}
-    merges = [tuple(m.split(" ")) for m in value("tokenizer.ggml.merges")]
+    model, reader = gguf_model.load(path)
+    tokens = gguf_model.value_of(reader, "tokenizer.ggml.tokens")
+    vocab = {text: i for i, text in enumerate(tokens)}
+    merges = [tuple(m.split(" ")) for m in gguf_model.value_of(reader, "tokenizer.ggml.merges")]
     tok = Tokenizer(models.BPE(vocab=vocab, merges=merges))
     tok.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
     tok.decoder = decoders.ByteLevel()
-    return model, tok, value("tokenizer.ggml.bos_token_id")
+    return model, tok, gguf_model.value_of(reader, "tokenizer.ggml.bos_token_id")
 
 
 PROMPTS = ("The old man looked at the fire and said", '"My dear Watson," said Holmes, "it was a dark night')
