@@ -330,6 +330,9 @@ static int unexpected(const struct parser *p, const char *arg)
     if (p->cmd->bit == HEARTH_CMD_RUN)
         return hearth_cli_usage(p->cmd, "unexpected argument \"%s\": the prompt is one argument, in quotes",
                                 arg);
+    if (p->cmd->bit == HEARTH_CMD_CHAT)
+        return hearth_cli_usage(p->cmd, "unexpected argument \"%s\": -p gives the first message, in quotes",
+                                arg);
     if (p->cmd->bit == HEARTH_CMD_DETOKENIZE)
         return hearth_cli_usage(p->cmd, "unexpected argument \"%s\": ids come from standard input", arg);
     if (p->cmd->bit & (HEARTH_CMD_PERPLEXITY | HEARTH_CMD_PROFILE))

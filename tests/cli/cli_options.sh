@@ -254,6 +254,8 @@ run 0 run "$model" -n 3 --temp 0 </dev/null
 err_has "no prompt is given"
 run 2 run "$model" Once upon
 err_has 'unexpected argument "upon": the prompt is one argument, in quotes'
+run 2 chat "$model" Once
+err_has 'unexpected argument "Once": -p gives the first message'
 run 2 run "$model" other.gguf
 err_has "the model is $model"
 run 2 run -m "$model" -m other.gguf
