@@ -59,23 +59,39 @@ static void on_ffn(void *arg, enum hearth_phase phase, int layer, struct hearth_
         note(t, hearth_row_store_write(&t->inputs, token, 1, t->stream ? stream : normed, &err), &err);
 }
 
-// Where a threshold decides, inputs to down below it are not active.
 static void on_neurons(void *arg, int layer, int expert, struct hearth_row row, const float *act)
 {
     (void)layer;
     struct hearth_trainer *t = arg;
     struct hearth_error err;
     uint64_t token;
-    if (!token_of(t, row, &token))
+    if (t->sizing || !token_of(t, row, &token))
         return;
-    if (t->sizing) {
-        hearth_magnitudes_count(t->sizes, act, t->n_ff);
-        return;
-    }
     const uint64_t at = token * t->n_used + t->n_spaces[token]++;
     t->experts[at] = expert;
     for (size_t j = 0; j < t->n_ff; j++)
-        t->codes[j] = fabsf(act[j]) < t->least ? 0 : hearth_code(fabsf(act[j]));
+        t->codes[j] = hearth_code(fabsf(act[j]));
+    note(t, hearth_row_store_write(&t->targets, at, 1, t->codes, &err), &err);
+}
+
+// Comes after on_neurons, space by space in the same order: neurons below the threshold are not active.
+static void on_gates(void *arg, int layer, int expert, struct hearth_row row, const float *gates)
+{
+    (void)layer;
+    (void)expert;
+    struct hearth_trainer *t = arg;
+    struct hearth_error err;
+    uint64_t token;
+    if (!token_of(t, row, &token))
+        return;
+    if (t->sizing) {
+        hearth_magnitudes_count(t->sizes, gates, t->n_ff);
+        return;
+    }
+    const uint64_t at = token * t->n_used + t->n_gates[token]++;
+    note(t, hearth_row_store_read(&t->targets, at, 1, t->codes, &err), &err);
+    for (size_t j = 0; j < t->n_ff; j++)
+        t->codes[j] = fabsf(gates[j]) < t->least ? 0 : t->codes[j];
     note(t, hearth_row_store_write(&t->targets, at, 1, t->codes, &err), &err);
 }
 
@@ -83,6 +99,7 @@ static int pass_all(struct hearth_trainer *t, bool keep)
 {
     t->rc = HEARTH_OK;
     memset(t->n_spaces, 0, t->n_tokens);
+    memset(t->n_gates, 0, t->n_tokens);
     for (size_t i = 0; i < t->n_tokens * t->n_used; i++)
         t->experts[i] = -1;
     int rc = hearth_walk_pass(&t->walk, t->layer, 0, t->walk.n_windows, keep, t->err);
@@ -101,7 +118,8 @@ static int walk_layer(struct hearth_trainer *t, bool train)
     if (train) {
         probes->on_ffn = on_ffn;
         probes->on_neurons = on_neurons;
-        probes->on_ffn_arg = probes->on_neurons_arg = t;
+        probes->on_gates = t->by_gates ? on_gates : NULL;
+        probes->on_ffn_arg = probes->on_neurons_arg = probes->on_gates_arg = t;
     }
     int rc = hearth_walk_enter(&t->walk, t->layer, t->err);
     if (rc)
@@ -325,13 +343,13 @@ static int check_request(const struct hearth_trainer *t)
         return hearth_fail(t->err, HEARTH_E_UNSUPPORTED,
                            "%s: the model knows one position; training takes windows of two tokens or more",
                            m->info.path);
-    if (t->by_threshold && !(p->sparsity_threshold > 0) && !(p->sparsity_share > 0 && p->sparsity_share < 1))
+    if (t->by_gates && !(p->sparsity_threshold > 0) && !(p->sparsity_share > 0 && p->sparsity_share < 1))
         return hearth_fail_param(
             t->err, HEARTH_E_INVALID, "sparsity_share",
             "%s: with this model's activation every neuron is always active: a threshold has to say which "
             "ones are left out, for instance 40%%",
             m->info.path);
-    if (!t->by_threshold && p->sparsity_share > 0)
+    if (!t->by_gates && p->sparsity_share > 0)
         return hearth_fail_param(t->err, HEARTH_E_INVALID, "sparsity_share",
                                  "%s: this model's activations say themselves which neurons are active",
                                  m->info.path);
@@ -456,6 +474,7 @@ static int take_memory(struct hearth_trainer *t)
     t->experts = hearth_take(slots, sizeof *t->experts, &enough);
     t->samples = hearth_take(slots, sizeof *t->samples, &enough);
     t->n_spaces = hearth_take(t->n_tokens, 1, &enough);
+    t->n_gates = hearth_take(t->n_tokens, 1, &enough);
     t->codes = hearth_take(t->n_ff, 1, &enough);
     t->fit.fc1 = hearth_take(most_bytes(t), 1, &enough);
     t->fit.fc2 = hearth_take(most_bytes(t), 1, &enough);
@@ -475,8 +494,8 @@ static int take_memory(struct hearth_trainer *t)
 
 static void close_trainer(struct hearth_trainer *t)
 {
-    void *memory[] = {t->windows, t->firsts,  t->experts, t->samples, t->n_spaces, t->codes,
-                      t->fit.fc1, t->fit.fc2, t->fc1,     t->fc2,     t->sizes};
+    void *memory[] = {t->windows, t->firsts,  t->experts, t->samples, t->n_spaces, t->n_gates,
+                      t->codes,   t->fit.fc1, t->fit.fc2, t->fc1,     t->fc2,      t->sizes};
     hearth_walk_close(&t->walk);
     hearth_row_store_close(&t->inputs);
     hearth_row_store_close(&t->targets);
@@ -516,7 +535,7 @@ int hearth_train_predictors(const struct hearth_model *model, const hearth_token
                                .n_ff = (size_t)hearth_ffn_neurons(hp),
                                .n_embd = (size_t)hp->n_embd,
                                .n_used = (size_t)hearth_ffn_used(hp),
-                               .by_threshold = !hearth_is_relu(hp),
+                               .by_gates = !hearth_is_relu(hp),
                                .stream = hearth_gguf_is_pwri(model->gguf)};
     t.walk = (struct hearth_walk){.model = model,
                                   .tokens = tokens,

@@ -24,8 +24,7 @@ struct hearth_train_params {
     float share;             // of the feed-forward parts' bytes that predictors may have; 0: 0.1
     int steps;               // of training a predictor; 0: 1000
     uint64_t seed;
-    // For models outside the ReLU family: a neuron is active where its input to down is not below the threshold, or
-    // not among this share of the layer's that are smallest.
+    // For models outside the ReLU family: which neurons count as active, as in struct hearth_profile_params.
     float sparsity_threshold, sparsity_share;
     bool (*progress)(void *arg, float share); // 0..1; false stops. May be NULL
     void *progress_arg;

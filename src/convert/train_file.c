@@ -14,7 +14,7 @@
 #define PATH_BYTES 4096
 #define COPY_BYTES ((size_t)4 << 20)
 #define MIB        (1024.0 * 1024)
-#define VERSION    4 // of layers' files
+#define VERSION    3 // of layers' files
 
 // ---- what the result depends on
 

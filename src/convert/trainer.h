@@ -16,8 +16,8 @@ struct hearth_trainer {
     struct hearth_walk walk;
     struct hearth_window *windows;
     size_t n_layer, n_expert, n_ff, n_embd, n_used, n_tokens;
-    bool by_threshold, stream; // a threshold decides; predictors look at the stream
-    uint64_t settings;         // a hash of all that the result depends on
+    bool by_gates, stream; // a threshold decides; predictors look at the stream
+    uint64_t settings;     // a hash of all that the result depends on
     struct hearth_error *err;
 
     // The layer that is being passed.
@@ -32,7 +32,7 @@ struct hearth_trainer {
     struct hearth_row_store inputs;  // [T] rows of E floats
     struct hearth_row_store targets; // [T x U] rows of F codes
     int32_t *experts;                // [T x U] whose these are; -1: none
-    uint8_t *n_spaces;               // [T] of a token so far
+    uint8_t *n_spaces, *n_gates;     // [T] of a token so far
     uint8_t *codes;                  // [F]
     struct hearth_sample *samples;   // [T x U] of one space: those to train with, then those held out
 

@@ -159,7 +159,6 @@ static void fill(hearth_token *tokens)
 struct stop {
     int after; // layers; 0: never
     int layers, kept, untrained;
-    double chosen; // share of neurons that predictors name, mean of the layers
 };
 
 static bool on_progress(void *arg, float share)
@@ -175,7 +174,6 @@ static void on_layer(void *arg, const struct hearth_train_layer *l)
     s->layers++;
     s->kept += l->kept;
     s->untrained += (int)l->untrained;
-    s->chosen += (double)l->chosen / MADE_LAYERS;
     assert_true(l->recall >= 0.9f && l->chosen <= 1.0001f && l->active <= 1.0001f && l->active > 0 &&
                 l->rank >= 32);
 }
@@ -317,29 +315,6 @@ static float pairs_of_experts(const char *tensor, uint64_t row, uint64_t column,
     return row >= 4 ? 0 : row % 2 ? x : -x;
 }
 
-// Every other neuron has the smaller gates, and by far the larger products with up.
-static float large_ups(const char *tensor, uint64_t row, uint64_t column, float usual)
-{
-    (void)column;
-    const float by = strstr(tensor, "ffn_up") ? 4096 : strstr(tensor, "ffn_gate") ? 0.125f : 1;
-    return row % 2 ? usual * by : usual;
-}
-
-// A threshold is of what goes into down, not of the gate alone.
-static void test_products(void **state)
-{
-    (void)state;
-    struct hearth_error err = {0};
-    struct stop stop = {0};
-    made_write(source, &(struct made){.arch = "llama", .value = large_ups});
-    MADE_OK(train_to(out, 1, &stop, &err));
-    struct hearth_model *m = open_model(out, false);
-    const double all = mass_of(m, HEARTH_SPARSITY_OFF), found = mass_of(m, HEARTH_SPARSITY_PREDICT);
-    hearth_model_close(&m);
-    assert_true(found > 0.9 * all && found < 1.1 * all);
-    assert_true(stop.chosen < 0.7);
-}
-
 static char logged[512];
 
 static void on_log(void *arg, enum hearth_log_level level, const char *message)
@@ -479,7 +454,6 @@ int main(void)
         cmocka_unit_test(test_gradients), cmocka_unit_test(test_threads),
         cmocka_unit_test(test_codes),     cmocka_unit_test(test_models),
         cmocka_unit_test(test_names_all), cmocka_unit_test(test_unused_experts),
-        cmocka_unit_test(test_refuses),   cmocka_unit_test(test_architectures),
-        cmocka_unit_test(test_products)};
+        cmocka_unit_test(test_refuses),   cmocka_unit_test(test_architectures)};
     return cmocka_run_group_tests(tests, begin, remove_folder);
 }
