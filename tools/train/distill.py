@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Makes a dense chat model sparse: a copy of it learns to write what it writes (its probabilities and its streams) with
-# few of its neurons. Kill it whenever you like and run the same command again. See README.md.
+# Makes a dense chat model sparse: a copy of it with another activation learns its probabilities and its streams. Kill it
+# whenever you like and run the same command again. See README.md.
 import argparse
 import json
 import math
@@ -16,9 +16,8 @@ import torch.nn.functional as F
 
 import gguf_model
 from fit_down import fit_down
-from model import gate
-
 HELD_OUT = 16  # windows of held-out text
+FITTED = 120  # windows that down is fitted to: the last ones, so that training does not begin with them
 
 
 def arguments():
@@ -29,11 +28,8 @@ def arguments():
     p.add_argument("--hearth", default="build/hearth", help="the program, whose tokenizer is used")
     p.add_argument("--out", required=True, help="working folder: tokens and checkpoints")
     p.add_argument("--gguf", help="write the last checkpoint there, F16, and end")
-    p.add_argument("--activation", choices=("silu", "relu", "drelu"), default="silu",
-                   help="silu: the largest inputs to down are kept; relu, drelu: activations that are zero by themselves")
-    p.add_argument("--density", type=float, default=0.17, help="share of neurons in the end (default 0.17)")
-    p.add_argument("--first-density", type=float, default=0.28, help="to begin with (default 0.28)")
-    p.add_argument("--dense", type=float, default=0.15, help="silu: share of batches with all neurons (default 0.15)")
+    p.add_argument("--activation", choices=("relu", "drelu"), default="drelu", help="in place of SiLU (default drelu)")
+    p.add_argument("--density", type=float, default=0.15, help="wanted share of active neurons per layer (default 0.15)")
     p.add_argument("--tokens", type=int, default=400_000, help="to train on (default 400,000)")
     p.add_argument("--context", type=int, default=256)
     p.add_argument("--rows", type=int, default=8, help="windows that are evaluated together (default 8)")
@@ -69,41 +65,19 @@ def prepare(args):
     return np.load(path).reshape(-1, args.context)
 
 
-class Student:
-    """The copy: which of its neurons are active depends on the activation and, in silu, on a threshold a layer."""
+def copy_of(model, ids):
+    """Of the sparse copy: normed final states, the stream behind each layer, densities [layers], relative L1 [layers].
 
-    def __init__(self, args, model):
-        self.args, self.model = args, model
-        self.model.token_embd.weight.requires_grad_(False)
-        self.thresholds = torch.zeros(model.cfg.layers, device=args.device)
-        self.dense = False
-
-    def act(self, i, g, u, goal):
-        """Inputs to down. With a goal, a layer's threshold follows the share of them that is to be kept."""
-        h = gate(g, u, self.args.activation)
-        if self.args.activation != "silu" or self.dense:
-            return h
-        if goal:
-            some = h.detach()[..., ::5].float().abs().flatten()[::3]
-            least = some.quantile(1 - goal)
-            self.thresholds[i] = least if self.thresholds[i] == 0 else 0.9 * self.thresholds[i] + 0.1 * least
-        return h * (h.abs() >= self.thresholds[i].to(h.dtype))
-
-    def __call__(self, ids, goal=0.0):
-        """Normed final states, the stream behind each layer, densities [layers], relative L1 [layers]."""
-        m, x = self.model, F.embedding(ids, self.model.token_embd.weight)
-        streams, density, l1 = [], [], []
-        for i, layer in enumerate(m.blk):
-            x = x + layer.attention(layer.attn_norm(x), m.cos[: ids.shape[1]], m.sin[: ids.shape[1]])
-            n = layer.ffn_norm(x)
-            h = self.act(i, layer.ffn_gate(n), layer.ffn_up(n), goal)
-            x = x + layer.ffn_down(h)
-            streams.append(x)
-            density.append((h.detach()[..., ::4] != 0).float().mean())
-            if self.args.activation != "silu":
-                h = h.float()
-                l1.append(h.abs().mean() / (h.detach()[:, ::8].pow(2).mean() + 1e-12).sqrt())
-        return m.output_norm(x), streams, torch.stack(density), torch.stack(l1) if l1 else None
+    The relative L1 is as in model.py: it asks for fewer active neurons and not for smaller ones.
+    """
+    x, streams, density, l1 = F.embedding(ids, model.token_embd.weight), [], [], []
+    for layer in model.blk:
+        x, h = layer(x, model.cos[: ids.shape[1]], model.sin[: ids.shape[1]])
+        streams.append(x)
+        density.append((h.detach()[..., ::4] != 0).float().mean())
+        h = h.float()
+        l1.append(h.abs().mean() / (h.detach()[:, ::8].pow(2).mean() + 1e-12).sqrt())
+    return model.output_norm(x), streams, torch.stack(density), torch.stack(l1)
 
 
 @torch.no_grad()
@@ -122,35 +96,35 @@ class Distiller:
         self.args, self.windows = args, windows
         self.path = os.path.join(args.out, "student.pt")
         self.teacher = gguf_model.load(args.model, args.context)[0].to(args.device).requires_grad_(False)
-        self.student = Student(args, gguf_model.load(args.model, args.context)[0].to(args.device))
-        self.student.model.cfg.activation = args.activation
+        self.student = gguf_model.load(args.model, args.context)[0].to(args.device)
+        self.student.token_embd.weight.requires_grad_(False)
+        self.student.cfg.activation = args.activation
         self.head = self.teacher.token_embd.weight.to(torch.bfloat16)
         self.order = np.random.default_rng(args.seed).permutation(len(windows))
-        self.params = [p for p in self.student.model.parameters() if p.requires_grad]
+        self.params = [p for p in self.student.parameters() if p.requires_grad]
         self.optimiser = torch.optim.AdamW(self.params, lr=args.lr, betas=(0.9, 0.95), weight_decay=0.0, fused=True)
         self.penalty = torch.full((self.teacher.cfg.layers,), 0.02, device=args.device)
         self.step, self.seconds, self.log = 0, 0.0, []
         self.steps = max(1, args.tokens // (args.rows * args.context * args.accumulate))
         if os.path.exists(self.path):
             self.load()
-        elif args.activation != "silu":
+        else:
             print("fitting down to the new activation", flush=True)
-            fit_down(self.teacher, self.student.model, self.batch(0, 80))
+            fit_down(self.teacher, self.student, self.batch(-FITTED, FITTED))
 
     def load(self):
         ck = torch.load(self.path, map_location=self.args.device, weights_only=True)
         if ck["activation"] != self.args.activation or ck["windows"] != len(self.windows):
             raise SystemExit(f"{self.path} was made with another activation or text; use another --out")
-        self.student.model.load_state_dict(ck["model"])
+        self.student.load_state_dict(ck["model"])
         self.optimiser.load_state_dict(ck["optimiser"])
-        self.student.thresholds, self.penalty = ck["thresholds"], ck["penalty"]
-        self.step, self.seconds, self.log = ck["step"], ck["seconds"], ck["log"]
+        self.penalty, self.step, self.seconds, self.log = ck["penalty"], ck["step"], ck["seconds"], ck["log"]
         print(f"resumed {self.path} at step {self.step}", flush=True)
 
     def save(self):
         torch.save({
-            "activation": self.args.activation, "windows": len(self.windows), "model": self.student.model.state_dict(),
-            "optimiser": self.optimiser.state_dict(), "thresholds": self.student.thresholds, "penalty": self.penalty,
+            "activation": self.args.activation, "windows": len(self.windows), "model": self.student.state_dict(),
+            "optimiser": self.optimiser.state_dict(), "penalty": self.penalty,
             "step": self.step, "seconds": self.seconds, "log": self.log,
         }, self.path + ".tmp")
         os.replace(self.path + ".tmp", self.path)
@@ -162,20 +136,14 @@ class Distiller:
     def autocast(self):
         return torch.autocast(self.args.device.split(":")[0], torch.bfloat16)
 
-    def goal(self):
-        """Falls from the first density to the last one in half of the steps."""
-        a = self.args
-        return a.first_density + (a.density - a.first_density) * min(1.0, 2 * self.step / self.steps)
-
     def logits(self, x):
         return F.log_softmax(F.linear(x.to(torch.bfloat16), self.head).float(), -1)
 
     def losses(self, ids):
         """Divergence from the original's probabilities, distance of the streams, densities, relative L1."""
-        self.student.dense = bool(torch.rand(()) < self.args.dense)
         with self.autocast():
             x, streams = original(self.teacher, ids)
-            y, own, density, l1 = self.student(ids, self.goal())
+            y, own, density, l1 = copy_of(self.student, ids)
         pick = torch.rand(ids.numel(), device=ids.device) < self.args.positions
         with torch.no_grad():
             target = self.logits(x.flatten(0, 1)[pick])
@@ -187,8 +155,7 @@ class Distiller:
         a, start, kl_sum, far_sum, density_sum = self.args, time.perf_counter(), 0.0, 0.0, 0.0
         for i in range(a.accumulate):
             kl, far, density, l1 = self.losses(self.batch((self.step * a.accumulate + i) * a.rows, a.rows))
-            loss = kl + far if l1 is None else kl + far + (self.penalty * l1).sum()
-            (loss / a.accumulate).backward()
+            ((kl + far + (self.penalty * l1).sum()) / a.accumulate).backward()
             kl_sum += kl.item() / a.accumulate
             far_sum += far.item() / a.accumulate
             density_sum = density_sum + density / a.accumulate
@@ -199,34 +166,30 @@ class Distiller:
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)
         # Layers that are denser than wanted are pushed harder.
-        self.penalty.mul_((0.05 * (density_sum / self.goal()).log().clamp(-1, 1)).exp()).clamp_(1e-5, 0.3)
+        self.penalty.mul_((0.05 * (density_sum / a.density).log().clamp(-1, 1)).exp()).clamp_(1e-5, 0.3)
         self.step += 1
         self.seconds += time.perf_counter() - start
         return kl_sum, far_sum, density_sum.mean().item()
 
     @torch.no_grad()
-    def perplexity(self, windows, dense):
-        """Of the second halves of windows of held-out text, and the density."""
-        self.student.dense, loss, density = dense, 0.0, []
+    def perplexity(self, windows):
+        """Of the second halves of windows of held-out text, and the density per layer."""
+        loss, density, half = 0.0, [], windows.shape[1] // 2
         for ids in windows.split(2):
             with self.autocast():
-                x, _, d, _ = self.student(ids)
-            half = ids.shape[1] // 2
+                x, _, d, _ = copy_of(self.student, ids)
             logits = self.logits(x[:, half - 1:-1].flatten(0, 1))
             loss += F.nll_loss(logits, ids[:, half:].flatten(), reduction="sum").item()
             density.append(d)
-        self.student.dense = False
         return math.exp(loss / (len(windows) * (windows.shape[1] - half))), torch.stack(density).mean(0)
 
     def report(self, held_out):
         self.save()
         if held_out is None:
             return
-        dense, _ = self.perplexity(held_out, True)
-        sparse, density = self.perplexity(held_out, False)
-        self.log.append((self.step, self.seconds, sparse, dense, density.tolist()))
-        print(f"         held-out perplexity {sparse:.2f} at density {density.mean():.3f}, {dense:.2f} with all neurons",
-              flush=True)
+        perplexity, density = self.perplexity(held_out)
+        self.log.append((self.step, self.seconds, perplexity, density.tolist()))
+        print(f"         held-out perplexity {perplexity:.2f}, active {density.mean():.3f}", flush=True)
 
     def run(self, held_out):
         stop = []
@@ -239,7 +202,7 @@ class Distiller:
             if self.step % 4 == 0:
                 rate = self.step * self.args.rows * self.args.context * self.args.accumulate / self.seconds
                 print(f"step {self.step} of {self.steps}  divergence {kl:.3f}  distance {far:.3f}  active {density:.3f}"
-                      f" (wanted {self.goal():.3f})  {rate:.0f} tok/s", flush=True)
+                      f"  {rate:.0f} tok/s", flush=True)
             if self.step % self.args.save_every == 0:
                 self.report(held_out)
         self.report(held_out)

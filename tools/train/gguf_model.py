@@ -54,16 +54,13 @@ def copy_header(writer, reader, changed):
         writer.add_key_value(key, field.contents(), kind, sub_type=sub)
 
 
-def write(path, reader, state, strings=(), floats=()):
+def write(path, reader, state, strings):
     """A file with another one's header and new weights: F16 matrices, F32 vectors. It is renamed into place."""
     writer = gguf.GGUFWriter(path + ".tmp", "llama")
-    strings, floats = dict(strings), dict(floats)
-    copy_header(writer, reader, {*strings, *floats, "general.file_type"})
+    copy_header(writer, reader, {*strings, "general.file_type"})
     writer.add_file_type(gguf.LlamaFileType.MOSTLY_F16)
     for key, text in strings.items():
         writer.add_string(key, text)
-    for key, number in floats.items():
-        writer.add_float32(key, number)
     for name, x in state.items():
         x = np.ascontiguousarray(x.float().cpu().numpy())
         writer.add_tensor(name, x if x.ndim == 1 else x.astype(np.float16),
