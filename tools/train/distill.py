@@ -215,8 +215,8 @@ def main():
     distiller = Distiller(args, prepare(args))
     if args.gguf:
         _, reader = gguf_model.load(args.model, args.context)
-        strings = {} if args.activation == "silu" else {"llama.feed_forward.activation": args.activation}
-        gguf_model.write(args.gguf, reader, distiller.student.model.state_dict(), strings)
+        gguf_model.write(args.gguf, reader, distiller.student.state_dict(),
+                         {"llama.feed_forward.activation": args.activation})
         print(f"{args.gguf}: {os.path.getsize(args.gguf)} bytes, step {distiller.step} of {distiller.steps}")
         return
     held_out = None
