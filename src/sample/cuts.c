@@ -60,10 +60,10 @@ static bool ids_rise(const struct hearth_candidates *all)
 }
 
 // A radix sort, which keeps the order of equals: for candidates by rising id. A whole vocabulary takes it a
-// tenth of qsort()'s time.
-static void sort_whole(struct hearth_candidates *all)
+// tenth of qsort()'s time. `spare` has room for as many.
+static void sort_whole(struct hearth_candidates *all, struct hearth_candidate *spare)
 {
-    struct hearth_candidate *from = all->c, *to = all->spare;
+    struct hearth_candidate *from = all->c, *to = spare;
     uint32_t starts[DIGITS][RADIX] = {0};
     for (size_t i = 0; i < all->n; i++)
         for (int d = 0; d < DIGITS; d++)
@@ -85,6 +85,16 @@ static void sort_whole(struct hearth_candidates *all)
         memcpy(all->c, from, all->n * sizeof *from);
 }
 
+static void sort(struct hearth_candidates *all)
+{
+    struct hearth_candidate *spare = all->n > RADIX && ids_rise(all) ? malloc(all->n * sizeof *spare) : NULL;
+    if (spare)
+        sort_whole(all, spare);
+    else
+        qsort(all->c, all->n, sizeof *all->c, compare);
+    free(spare);
+}
+
 void hearth_candidates_sort(struct hearth_candidates *all, size_t k)
 {
     assert(k > 0 && all->n > 0);
@@ -102,10 +112,8 @@ void hearth_candidates_sort(struct hearth_candidates *all, size_t k)
     }
     if (k < all->n)
         all->n = k;
-    if (!all->sorted && all->spare && all->n > RADIX && ids_rise(all))
-        sort_whole(all);
-    else if (!all->sorted)
-        qsort(c, all->n, sizeof *c, compare);
+    if (!all->sorted)
+        sort(all);
     all->sorted = true;
 }
 

@@ -26,7 +26,7 @@ struct hearth_sampler {
     float mirostat_mu; // current limit of surprise, in bits
     int n_chain;
     enum sampler_kind chain[32];
-    struct hearth_candidate *candidates; // [2 * n_vocab]: the second half is for sorting
+    struct hearth_candidate *candidates; // [n_vocab]
     uint32_t *counts;                    // [n_vocab] occurrences within the last repeat_last_n
     struct hearth_history history;       // for the penalties; empty if all tokens count
     struct hearth_dry dry;
@@ -207,10 +207,8 @@ static hearth_token choose_best(struct hearth_sampler *s, struct hearth_candidat
 hearth_token hearth_sample(struct hearth_sampler *sampler, const float *logits)
 {
     struct hearth_sampler *s = sampler;
-    struct hearth_candidates all = {.c = s->candidates,
-                                    .spare = s->candidates + s->n_vocab,
-                                    .n = (size_t)s->n_vocab,
-                                    .constrained = !s->grammar.grammar};
+    struct hearth_candidates all = {
+        .c = s->candidates, .n = (size_t)s->n_vocab, .constrained = !s->grammar.grammar};
     // NaN, which only a damaged model gives, cannot be ordered and must not break the sort.
     for (int i = 0; i < s->n_vocab; i++)
         all.c[i] = (struct hearth_candidate){i, isnan(logits[i]) ? -FLT_MAX : logits[i], 0};
@@ -403,7 +401,7 @@ static int fill(struct hearth_sampler *s, const struct hearth_sampler_params *p,
         rc = hearth_dry_open(&s->dry, s->n_vocab, p, err);
     if (rc)
         return rc;
-    s->candidates = hearth_calloc(2 * (size_t)s->n_vocab, sizeof *s->candidates);
+    s->candidates = hearth_calloc((size_t)s->n_vocab, sizeof *s->candidates);
     s->counts = hearth_calloc((size_t)s->n_vocab, sizeof *s->counts);
     s->biases = hearth_calloc((size_t)p->n_logit_biases, sizeof *s->biases);
     if (p->repeat_last_n > 0)
@@ -474,7 +472,7 @@ static int copy_arrays(struct hearth_sampler *copy, const struct hearth_sampler 
     const int rc = hearth_dry_copy(&copy->dry, &s->dry, s->n_vocab, err);
     if (rc)
         return rc;
-    copy->candidates = hearth_calloc(2 * n_vocab, sizeof *copy->candidates);
+    copy->candidates = hearth_calloc(n_vocab, sizeof *copy->candidates);
     copy->counts = hearth_calloc(n_vocab, sizeof *copy->counts);
     copy->biases = hearth_calloc(n_biases, sizeof *copy->biases);
     if (window)

@@ -19,7 +19,6 @@ bool hearth_sampler_is_lost(const struct hearth_sampler *sampler);
 // The tokens that may still be drawn. Empty only where a grammar allows none.
 struct hearth_candidates {
     struct hearth_candidate *c;
-    struct hearth_candidate *spare; // room for as many, where a whole vocabulary is to be sorted fast; or NULL
     size_t n;
     bool sorted;      // by falling logit, smaller id first among equals
     bool constrained; // none is left that the grammar does not allow
