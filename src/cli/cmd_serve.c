@@ -30,7 +30,7 @@ int hearth_cmd_serve(const struct hearth_options *o)
 // States of recurrent layers, besides those of the texts at work: of prompts that are kept. One can be large.
 #define SPARE_STATES   4
 // Tokens of the KV cache, at most: whole pages that an int counts.
-#define MOST_KV_TOKENS (1 << 30)
+#define MOST_KV_TOKENS (INT32_MAX - 63)
 
 struct serve {
     const struct hearth_options *o;

@@ -51,6 +51,11 @@ static uint32_t falling_key(float logit)
     return bits & 0x80000000u ? bits : ~bits & 0x7fffffffu;
 }
 
+static uint32_t digit_of(float logit, int digit)
+{
+    return falling_key(logit) >> digit * DIGIT_BITS & (RADIX - 1);
+}
+
 static bool ids_rise(const struct hearth_candidates *all)
 {
     for (size_t i = 1; i < all->n; i++)
@@ -67,7 +72,7 @@ static void sort_whole(struct hearth_candidates *all, struct hearth_candidate *s
     uint32_t starts[DIGITS][RADIX] = {0};
     for (size_t i = 0; i < all->n; i++)
         for (int d = 0; d < DIGITS; d++)
-            starts[d][falling_key(from[i].logit) >> d * DIGIT_BITS & (RADIX - 1)]++;
+            starts[d][digit_of(from[i].logit, d)]++;
     for (int d = 0; d < DIGITS; d++) {
         uint32_t sum = 0;
         for (int i = 0; i < RADIX; i++) {
@@ -76,7 +81,7 @@ static void sort_whole(struct hearth_candidates *all, struct hearth_candidate *s
             sum += count;
         }
         for (size_t i = 0; i < all->n; i++)
-            to[starts[d][falling_key(from[i].logit) >> d * DIGIT_BITS & (RADIX - 1)]++] = from[i];
+            to[starts[d][digit_of(from[i].logit, d)]++] = from[i];
         struct hearth_candidate *swap = from;
         from = to;
         to = swap;

@@ -607,8 +607,8 @@ static void test_whole_vocabulary(void **state)
     (void)state;
     enum { MANY = 5000, DRAWS = 3000 };
     static float many[MANY];
-    for (int i = 0; i < MANY;
-         i++) // -6 to 6 in steps of 1/4, both zeros among them, some that cannot be drawn
+    // -6 to 6 in steps of 1/4, both zeros among them, some that cannot be drawn.
+    for (int i = 0; i < MANY; i++)
         many[i] = i % 97 == 0 ? -INFINITY : (i * 31 % 2 ? 1.0f : -1.0f) * (float)(i * 7919 % 25) / 4;
     many[MANY - 1] = -INFINITY;
     struct hearth_sampler_params p = plain(11);
