@@ -16,6 +16,7 @@ import torch.nn.functional as F
 
 import gguf_model
 from fit_down import fit_down
+from model import sparsity_of
 HELD_OUT = 16  # windows of held-out text
 FITTED = 120  # windows that down is fitted to: the last ones, so that training does not begin with them
 
@@ -65,37 +66,13 @@ def prepare(args):
     return np.load(path).reshape(-1, args.context)
 
 
-def copy_of(model, ids):
-    """Of the sparse copy: normed final states, the stream behind each layer, densities [layers], relative L1 [layers].
-
-    The relative L1 is as in model.py: it asks for fewer active neurons and not for smaller ones.
-    """
-    x, streams, density, l1 = F.embedding(ids, model.token_embd.weight), [], [], []
-    for layer in model.blk:
-        x, h = layer(x, model.cos[: ids.shape[1]], model.sin[: ids.shape[1]])
-        streams.append(x)
-        density.append((h.detach()[..., ::4] != 0).float().mean())
-        h = h.float()
-        l1.append(h.abs().mean() / (h.detach()[:, ::8].pow(2).mean() + 1e-12).sqrt())
-    return model.output_norm(x), streams, torch.stack(density), torch.stack(l1)
-
-
-@torch.no_grad()
-def original(model, ids):
-    """Normed final states and the stream behind each layer."""
-    x, streams = F.embedding(ids, model.token_embd.weight), []
-    for layer in model.blk:
-        x, _ = layer(x, model.cos[: ids.shape[1]], model.sin[: ids.shape[1]])
-        streams.append(x)
-    return model.output_norm(x), streams
-
-
 class Distiller:
     def __init__(self, args, windows):
         torch.manual_seed(args.seed)
         self.args, self.windows = args, windows
         self.path = os.path.join(args.out, "student.pt")
-        self.teacher = gguf_model.load(args.model, args.context)[0].to(args.device).requires_grad_(False)
+        teacher, self.reader = gguf_model.load(args.model, args.context)
+        self.teacher = teacher.to(args.device).requires_grad_(False)
         self.student = gguf_model.load(args.model, args.context)[0].to(args.device)
         self.student.token_embd.weight.requires_grad_(False)
         self.student.cfg.activation = args.activation
@@ -142,8 +119,10 @@ class Distiller:
     def losses(self, ids):
         """Divergence from the original's probabilities, distance of the streams, densities, relative L1."""
         with self.autocast():
-            x, streams = original(self.teacher, ids)
-            y, own, density, l1 = copy_of(self.student, ids)
+            with torch.no_grad():
+                x, _, streams = self.teacher.hidden_states(ids)
+            y, acts, own = self.student.hidden_states(ids)
+            density, l1 = sparsity_of(acts)
         pick = torch.rand(ids.numel(), device=ids.device) < self.args.positions
         with torch.no_grad():
             target = self.logits(x.flatten(0, 1)[pick])
@@ -177,10 +156,10 @@ class Distiller:
         loss, density, half = 0.0, [], windows.shape[1] // 2
         for ids in windows.split(2):
             with self.autocast():
-                x, _, d, _ = copy_of(self.student, ids)
+                x, acts, _ = self.student.hidden_states(ids)
             logits = self.logits(x[:, half - 1:-1].flatten(0, 1))
             loss += F.nll_loss(logits, ids[:, half:].flatten(), reduction="sum").item()
-            density.append(d)
+            density.append(sparsity_of(acts)[0])
         return math.exp(loss / (len(windows) * (windows.shape[1] - half))), torch.stack(density).mean(0)
 
     def report(self, held_out):
@@ -214,8 +193,7 @@ def main():
     os.makedirs(args.out, exist_ok=True)
     distiller = Distiller(args, prepare(args))
     if args.gguf:
-        _, reader = gguf_model.load(args.model, args.context)
-        gguf_model.write(args.gguf, reader, distiller.student.state_dict(),
+        gguf_model.write(args.gguf, distiller.reader, distiller.student.state_dict(),
                          {"llama.feed_forward.activation": args.activation})
         print(f"{args.gguf}: {os.path.getsize(args.gguf)} bytes, step {distiller.step} of {distiller.steps}")
         return

@@ -49,6 +49,20 @@ def gate(g, u, activation):
     return F.silu(g) * u
 
 
+def sparsity_of(acts):
+    """Per layer the density and the relative L1 of its FFN activations, [layers] each.
+
+    The relative L1 is mean|h| over a detached root mean square, so it asks for fewer active neurons and not for
+    smaller ones.
+    """
+    density, l1 = [], []
+    for h in acts:
+        h = h.float()
+        density.append((h != 0).float().mean().detach())
+        l1.append(h.abs().mean() / (h.pow(2).mean().detach() + 1e-12).sqrt())
+    return torch.stack(density), torch.stack(l1)
+
+
 class RMSNorm(nn.Module):
     def __init__(self, width, eps):
         super().__init__()
@@ -131,30 +145,21 @@ class Model(nn.Module):
             nn.init.zeros_(layer.ffn_down.weight)
 
     def hidden_states(self, ids):
-        """Normed final states [batch, position, hidden], and per layer the FFN activations."""
+        """Normed final states [batch, position, hidden], and per layer the FFN activations and the stream behind it."""
         t = ids.shape[1]
-        x, acts = self.token_embd(ids), []
+        x, acts, streams = self.token_embd(ids), [], []
         for layer in self.blk:
             x, h = layer(x, self.cos[:t], self.sin[:t])
             acts.append(h)
-        return self.output_norm(x), acts
+            streams.append(x)
+        return self.output_norm(x), acts, streams
 
     def forward(self, ids):
         """Logits [batch, position, vocab]."""
         return F.linear(self.hidden_states(ids)[0], self.token_embd.weight)
 
     def losses(self, ids, targets):
-        """Mean cross-entropy, and per layer the density and the relative L1 of the FFN activations [layers].
-
-        The relative L1 is mean|h| over a detached root mean square, so it asks for fewer active neurons and not for
-        smaller ones.
-        """
-        x, acts = self.hidden_states(ids)
+        """Mean cross-entropy, and sparsity_of() the FFN activations."""
+        x, acts, _ = self.hidden_states(ids)
         logits = F.linear(x, self.token_embd.weight)
-        ce = F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
-        density, l1 = [], []
-        for h in acts:
-            h = h.float()
-            density.append((h != 0).float().mean().detach())
-            l1.append(h.abs().mean() / (h.pow(2).mean().detach() + 1e-12).sqrt())
-        return ce, torch.stack(density), torch.stack(l1)
+        return F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten()), *sparsity_of(acts)

@@ -85,7 +85,7 @@ def measure(folder, model):
     rows = torch.from_numpy(data.val_rows(folder, model.cfg.context))
     total, counts, tokens = 0.0, torch.zeros(model.cfg.layers, model.cfg.ffn), 0
     for part in rows.split(8):
-        x, acts = model.hidden_states(part[:, :-1])
+        x, acts, _ = model.hidden_states(part[:, :-1])
         logits = torch.nn.functional.linear(x, model.token_embd.weight)
         total += torch.nn.functional.cross_entropy(logits.flatten(0, 1), part[:, 1:].flatten(), reduction="sum").item()
         counts += torch.stack([(h != 0).flatten(0, 1).sum(0).float() for h in acts])
