@@ -33,6 +33,7 @@
 #   make evidence   measures again what the pages quote and writes docs/evidence.md: short ones, or NAMES="dense batch" or all
 #                   (needs Node; NAMES=page only writes the page)
 #   make studies    writes docs/studies.md again: forecasts for models and machines that are not here
+#   make speed-memory  draws docs/speed-memory.svg, README.md's picture, of bench/speed-memory.json and forecasts (needs Node)
 #   make bench-versions  this version and another in turn: BENCH_ARGS="--old PROGRAM --dense FILE --sparse FILE"
 #   make bench-kernels  single kernels beside this machine's limits, BENCH_ARGS=FILTER picks some
 #   make check-schemas  what a model says under 220 JSON schemas, judged by the Python package jsonschema
@@ -62,7 +63,7 @@ GENERATOR := $(if $(shell command -v ninja 2>/dev/null),-G Ninja)
 
 .PHONY: check-device
 .PHONY: all configure deps demo test test-cross test-arm test-port test-windows cross dist check check-budget check-budget-300 check-soak check-serve-soak check-schemas check-fit check-clients check-page format install uninstall clean
-.PHONY: bench-dense bench-batch bench-serve bench-mixed bench-versions bench-kernels bench-sparse bench-streaming bench-forecast bench-quality evidence studies
+.PHONY: bench-dense bench-batch bench-serve bench-mixed bench-versions bench-kernels bench-sparse bench-streaming bench-forecast bench-quality evidence studies speed-memory
 
 all: configure
 	@$(CMAKE) --build $(BUILD) --parallel $(JOBS)
@@ -153,6 +154,9 @@ evidence: all
 
 studies: all
 	@bench/studies.sh $(BUILD)/hearth
+
+speed-memory: all
+	@node bench/speed-memory.mjs --hearth $(BUILD)/hearth
 
 # Each chunk's time alone, the longest gap beside it, and whether all texts are those of separate runs.
 bench-mixed: all

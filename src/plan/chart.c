@@ -160,23 +160,49 @@ static void put_axes(struct svg *s, const struct hearth_chart *c)
 
 // ---- lines
 
+static const char *colour_of(const struct hearth_chart *c, int i)
+{
+    const int like = c->series[i].like;
+    return colours[like > 0 && like <= c->n_series ? like - 1 : i];
+}
+
 static void put_line_style(struct svg *s, const struct hearth_chart *c, int i)
 {
-    put(s, "fill=\"none\" stroke=\"%s\" stroke-width=\"%s\"%s stroke-linejoin=\"round\"", colours[i],
+    put(s, "fill=\"none\" stroke=\"%s\" stroke-width=\"%s\"%s stroke-linejoin=\"round\"", colour_of(c, i),
         c->series[i].strong ? "3.2" : "1.8", c->series[i].dashed ? " stroke-dasharray=\"6 4\"" : "");
+}
+
+static void put_dot(struct svg *s, const struct hearth_chart *c, int i, double x, double y)
+{
+    put(s, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%s\" fill=\"%s\"/>\n", x, y,
+        c->series[i].strong ? "3.6" : "2.6", colour_of(c, i));
+}
+
+// A line goes on over points that the series lacks.
+static void put_line(struct svg *s, const struct hearth_chart *c, int i)
+{
+    bool begun = false;
+    put(s, "<path d=\"");
+    for (int k = 0; k < c->n_points; k++) {
+        const double y = c->series[i].y[k];
+        if (isnan(y))
+            continue;
+        put(s, "%s%.1f %.1f", begun ? "L" : "M", x_of(c, c->x[k]), y_of(c, y));
+        begun = true;
+    }
+    put(s, "\" ");
+    put_line_style(s, c, i);
+    put(s, "/>\n");
 }
 
 static void put_series(struct svg *s, const struct hearth_chart *c, int i)
 {
-    put(s, "<path d=\"");
-    for (int k = 0; k < c->n_points; k++)
-        put(s, "%s%.1f %.1f", k ? "L" : "M", x_of(c, c->x[k]), y_of(c, c->series[i].y[k]));
-    put(s, "\" ");
-    put_line_style(s, c, i);
-    put(s, "/>\n");
-    for (int k = 0; k < c->n_points && !c->series[i].dashed; k++)
-        put(s, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%s\" fill=\"%s\"/>\n", x_of(c, c->x[k]),
-            y_of(c, c->series[i].y[k]), c->series[i].strong ? "3.6" : "2.6", colours[i]);
+    const struct hearth_chart_series *series = &c->series[i];
+    if (!series->dots)
+        put_line(s, c, i);
+    for (int k = 0; k < c->n_points && (series->dots || !series->dashed); k++)
+        if (!isnan(series->y[k]))
+            put_dot(s, c, i, x_of(c, c->x[k]), y_of(c, series->y[k]));
 }
 
 static void put_mark(struct svg *s, const struct hearth_chart *c)
@@ -190,22 +216,38 @@ static void put_mark(struct svg *s, const struct hearth_chart *c)
     put_text(s, x + 12, y + 20, "class=\"strong\"", c->mark_label);
 }
 
+// The highest of the series that are not listed yet at point `at`, or the first where one of them has none there.
+static int next_of(const struct hearth_chart *c, const bool *listed, int at)
+{
+    int first = -1, best = -1;
+    for (int i = c->n_series - 1; i >= 0; i--)
+        if (!listed[i])
+            first = i;
+    for (int i = 0; i < c->n_series; i++) {
+        if (isnan(c->series[i].y[at]))
+            return first;
+        if (!listed[i] && (best < 0 || c->series[i].y[at] > c->series[best].y[at]))
+            best = i;
+    }
+    return best;
+}
+
 static void put_legend(struct svg *s, const struct hearth_chart *c)
 {
     bool listed[HEARTH_CHART_SERIES] = {false};
-    int middle = c->n_points / 2;
     for (int row = 0; row < c->n_series; row++) {
-        int best = -1;
-        for (int i = 0; i < c->n_series; i++)
-            if (!listed[i] && (best < 0 || c->series[i].y[middle] > c->series[best].y[middle]))
-                best = i;
-        listed[best] = true;
-        double y = TOP + 14 + 30.0 * row;
-        put(s, "<path d=\"M%d %.1fh30\" ", LEGEND, y);
-        put_line_style(s, c, best);
-        put(s, "/>\n");
-        put_text(s, LEGEND + 40, y + 4.5, c->series[best].strong ? "class=\"strong\"" : "class=\"legend\"",
-                 c->series[best].label);
+        const int i = next_of(c, listed, c->n_points / 2);
+        const double y = TOP + 14 + 30.0 * row;
+        listed[i] = true;
+        if (c->series[i].dots) {
+            put_dot(s, c, i, LEGEND + 15, y);
+        } else {
+            put(s, "<path d=\"M%d %.1fh30\" ", LEGEND, y);
+            put_line_style(s, c, i);
+            put(s, "/>\n");
+        }
+        put_text(s, LEGEND + 40, y + 4.5, c->series[i].strong ? "class=\"strong\"" : "class=\"legend\"",
+                 c->series[i].label);
     }
 }
 

@@ -13,9 +13,11 @@
 
 struct hearth_chart_series {
     const char *label;
-    const double *y; // [n_points], 0 to y_most
+    const double *y; // [n_points], 0 to y_most; NaN where the series has no point
     bool dashed;
     bool strong; // drawn thicker
+    bool dots;   // points alone, no line
+    int like;    // n > 0: the colour of series n - 1
 };
 
 struct hearth_chart {
@@ -32,7 +34,7 @@ struct hearth_chart {
 };
 
 // Writes the file. The legend lists the series by their value at the middle point, highest first,
-// in the order of the lines. Errors name the path.
+// in the order of the lines; where one has none there, as they are given. Errors name the path.
 int hearth_chart_write(const struct hearth_chart *chart, const char *path, struct hearth_error *err);
 
 #endif

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 // draw_chart FILE.svg: draws the chart that standard input describes as JSON, for scripts: title, subtitle, x_label, y_label,
-// x (ascending, from 0 on), series of {label, y, strong, dashed}; y are numbers from 0 on.
+// x (ascending, from 0 on), series of {label, y, strong, dashed, dots, like}; y are numbers from 0 on, or null where a series has
+// no point, and like is the place of a series before, counted from 0, whose colour it has.
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -20,7 +22,8 @@ static const char *text_of(struct reading *r, const json_t *from, const char *ke
     return text;
 }
 
-static int numbers_of(struct reading *r, const json_t *from, const char *key, double *out)
+// null becomes NaN where that may be.
+static int numbers_of(struct reading *r, const json_t *from, const char *key, bool may_lack, double *out)
 {
     const json_t *list = json_object_get(from, key);
     const size_t n = json_array_size(list);
@@ -30,21 +33,27 @@ static int numbers_of(struct reading *r, const json_t *from, const char *key, do
     }
     for (size_t i = 0; i < n; i++) {
         const json_t *value = json_array_get(list, i);
-        if (!json_is_number(value) || json_number_value(value) < 0)
+        const bool lacks = may_lack && json_is_null(value);
+        if (!lacks && (!json_is_number(value) || json_number_value(value) < 0))
             r->wrong = key;
-        out[i] = json_number_value(value);
+        out[i] = lacks ? (double)NAN : json_number_value(value);
     }
     return (int)n;
 }
 
 static void read_series(struct reading *r, const json_t *from, struct hearth_chart *c, int i)
 {
-    if (numbers_of(r, from, "y", r->y[i]) != c->n_points)
+    const json_t *like = json_object_get(from, "like");
+    if (numbers_of(r, from, "y", true, r->y[i]) != c->n_points)
         r->wrong = "y";
+    if (like && (!json_is_integer(like) || json_integer_value(like) < 0 || json_integer_value(like) >= i))
+        r->wrong = "like";
     c->series[i] = (struct hearth_chart_series){.label = text_of(r, from, "label"),
                                                 .y = r->y[i],
                                                 .dashed = json_is_true(json_object_get(from, "dashed")),
-                                                .strong = json_is_true(json_object_get(from, "strong"))};
+                                                .strong = json_is_true(json_object_get(from, "strong")),
+                                                .dots = json_is_true(json_object_get(from, "dots")),
+                                                .like = like ? (int)json_integer_value(like) + 1 : 0};
     for (int k = 0; k < c->n_points; k++)
         c->y_most = r->y[i][k] > c->y_most ? r->y[i][k] : c->y_most;
 }
@@ -56,7 +65,7 @@ static void read_chart(struct reading *r, const json_t *from, struct hearth_char
                                .subtitle = text_of(r, from, "subtitle"),
                                .x_label = text_of(r, from, "x_label"),
                                .y_label = text_of(r, from, "y_label"),
-                               .n_points = numbers_of(r, from, "x", r->x),
+                               .n_points = numbers_of(r, from, "x", false, r->x),
                                .n_series = (int)json_array_size(series),
                                .x = r->x,
                                .numbers = true,

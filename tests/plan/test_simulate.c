@@ -3,6 +3,7 @@
 // on traces that look like real ones; the chart.
 #include "check.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -368,6 +369,21 @@ static void chart(void **state)
     assert_null(strstr(text, ">0.031<"));
     assert_non_null(strstr(text, ">1.5<"));
     assert_null(strstr(text, ">2.0<"));
+    free(text);
+    // Dots alone, a line over a point that is not there, a colour that was there before, the order given.
+    const double apart[] = {0.5, NAN, 1}, dots[] = {NAN, 0.25, NAN};
+    c.n_series = 3;
+    c.series[0] = (struct hearth_chart_series){.label = "apart", .y = apart, .dashed = true};
+    c.series[1] = (struct hearth_chart_series){.label = "dots", .y = dots, .dots = true, .like = 1};
+    c.series[2] = (struct hearth_chart_series){.label = "high", .y = high};
+    text = chart_text(&c);
+    assert_null(strstr(text, "nan"));
+    assert_int_equal(count(text, "<circle"), 1 + 1 + 3); // in the plot and in the legend; those of the line
+    assert_int_equal(count(text, "fill=\"none\" stroke=\"#0072b2\""), 2);
+    assert_int_equal(count(text, "\" fill=\"#0072b2\"/>"), 2);
+    assert_int_equal(count(text, "#d55e00"), 0);
+    assert_true(strstr(text, ">apart<") < strstr(text, ">dots<") &&
+                strstr(text, ">dots<") < strstr(text, ">high<"));
     free(text);
     c.x = x;
     c.n_series = 0;
