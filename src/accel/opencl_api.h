@@ -21,9 +21,8 @@ typedef struct hearth_cl_event *hearth_cl_event;
 #define HEARTH_CL_OUT_OF_HOST_MEMORY   (-6)
 #define HEARTH_CL_INVALID_BUFFER_SIZE  (-61)
 
-#define HEARTH_CL_DEVICE_TYPE_CPU    (UINT64_C(1) << 1)
-#define HEARTH_CL_DEVICE_TYPE_CUSTOM (UINT64_C(1) << 4)
-#define HEARTH_CL_DEVICE_TYPE_ALL    UINT64_C(0xffffffff)
+#define HEARTH_CL_DEVICE_TYPE_CPU (UINT64_C(1) << 1)
+#define HEARTH_CL_DEVICE_TYPE_ALL UINT64_C(0xffffffff)
 
 #define HEARTH_CL_DEVICE_TYPE             0x1000
 #define HEARTH_CL_DEVICE_COMPUTE_UNITS    0x1002

@@ -205,11 +205,6 @@ static int format_of(uint32_t type)
     return type == HEARTH_TYPE_F32 ? 0 : 1;
 }
 
-size_t hearth_accel_head_bytes(const struct hearth_accel_cache *c)
-{
-    return hearth_type_bytes(c->type_k, c->dim) + hearth_type_bytes(c->type_v, c->dim);
-}
-
 void hearth_accel_store(struct hearth_accel *a, const struct hearth_accel_cache *c,
                         const struct hearth_accel_memory *copy, const struct hearth_accel_memory *k,
                         const struct hearth_accel_memory *v, struct hearth_accel_places places, size_t n_rows)

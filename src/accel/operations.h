@@ -121,7 +121,6 @@ struct hearth_accel_places {
     const struct hearth_accel_memory *rows, *pages;
 };
 
-size_t hearth_accel_head_bytes(const struct hearth_accel_cache *c); // of a key and a value
 // Stores keys and values [n_rows x heads x dim]; copy [n_rows x heads x head bytes] gets what is stored.
 void hearth_accel_store(struct hearth_accel *a, const struct hearth_accel_cache *c,
                         const struct hearth_accel_memory *copy, const struct hearth_accel_memory *k,

@@ -470,7 +470,8 @@ void hearth_hf_model_close(struct hearth_hf_model *m)
 
 // ---- writing
 
-const char *hearth_hf_key(const struct hearth_hf_model *m, const char *name)
+// The key "<arch>.<name>", one of two in turn for each thread.
+static const char *key_of(const struct hearth_hf_model *m, const char *name)
 {
     static _Thread_local char keys[2][128];
     static _Thread_local unsigned next;
@@ -490,13 +491,13 @@ struct putting {
 static void put_u32(struct putting *p, const char *name, uint32_t v)
 {
     if (!p->rc)
-        p->rc = hearth_gguf_put_u32(p->w, hearth_hf_key(p->m, name), v, p->err);
+        p->rc = hearth_gguf_put_u32(p->w, key_of(p->m, name), v, p->err);
 }
 
 static void put_f32(struct putting *p, const char *name, double v)
 {
     if (!p->rc)
-        p->rc = hearth_gguf_put_f32(p->w, hearth_hf_key(p->m, name), (float)v, p->err);
+        p->rc = hearth_gguf_put_f32(p->w, key_of(p->m, name), (float)v, p->err);
 }
 
 static void put_str(struct putting *p, const char *key, const char *v)
@@ -523,11 +524,11 @@ static void put_rope(struct putting *p)
         put_u32(p, "rope.dimension_count_swa", m->head_dim);
     }
     if (m->sections[0] && !p->rc)
-        p->rc = hearth_gguf_put_array(p->w, hearth_hf_key(m, "rope.dimension_sections"), HEARTH_GGUF_I32,
+        p->rc = hearth_gguf_put_array(p->w, key_of(m, "rope.dimension_sections"), HEARTH_GGUF_I32,
                                       m->sections, 4, p->err);
     if (m->rope != HEARTH_HF_ROPE_LINEAR && m->rope != HEARTH_HF_ROPE_YARN)
         return;
-    put_str(p, hearth_hf_key(m, "rope.scaling.type"), m->rope == HEARTH_HF_ROPE_YARN ? "yarn" : "linear");
+    put_str(p, key_of(m, "rope.scaling.type"), m->rope == HEARTH_HF_ROPE_YARN ? "yarn" : "linear");
     put_f32(p, "rope.scaling.factor", m->rope_factor);
     if (m->rope != HEARTH_HF_ROPE_YARN)
         return;
@@ -561,7 +562,7 @@ static void put_experts(struct putting *p)
     if (m->gating)
         put_u32(p, "expert_gating_func", m->gating);
     if (m->renorm == latent && !p->rc)
-        p->rc = hearth_gguf_put_bool(p->w, hearth_hf_key(m, "expert_weights_norm"), latent, p->err);
+        p->rc = hearth_gguf_put_bool(p->w, key_of(m, "expert_weights_norm"), latent, p->err);
 }
 
 static void put_recurrence(struct putting *p)
@@ -582,7 +583,7 @@ static void put_recurrence(struct putting *p)
 static void put_array(struct putting *p, const char *name, enum hearth_gguf_type type, const void *items)
 {
     if (!p->rc)
-        p->rc = hearth_gguf_put_array(p->w, hearth_hf_key(p->m, name), type, items, p->m->n_layer, p->err);
+        p->rc = hearth_gguf_put_array(p->w, key_of(p->m, name), type, items, p->m->n_layer, p->err);
 }
 
 // Of layers that differ, a number for each: those that do not attend have none.
@@ -689,7 +690,7 @@ int hearth_hf_model_put(const struct hearth_hf_model *m, bool has_predictors, st
     if (m->n_expert)
         put_experts(&p);
     if (has_predictors || strcmp(m->activation, own_activation(m)) != 0)
-        put_str(&p, hearth_hf_key(m, "feed_forward.activation"), m->activation);
+        put_str(&p, key_of(m, "feed_forward.activation"), m->activation);
     if (!strncmp(m->family->arch, "lfm2", 4) || m->family->latent)
         put_u32(&p, "vocab_size", m->n_vocab);
     if (!strcmp(m->family->arch, "llama") || !strcmp(m->family->arch, "bamboo")) {

@@ -197,8 +197,6 @@ void hearth_hf_model_close(struct hearth_hf_model *m);
 // predictors.
 int hearth_hf_model_put(const struct hearth_hf_model *m, bool has_predictors, struct hearth_gguf_writer *w,
                         struct hearth_error *err);
-// The key "<arch>.<name>", one of two in turn for each thread.
-const char *hearth_hf_key(const struct hearth_hf_model *m, const char *name);
 
 // The family of a class or a model_type; NULL: none.
 const struct hearth_hf_family *hearth_hf_family_find(const char *name);

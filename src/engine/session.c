@@ -548,12 +548,6 @@ static int begin(struct hearth_session **out, const struct hearth_model *model,
     return rc;
 }
 
-int hearth_session_begin(struct hearth_session **out, const struct hearth_model *model,
-                         const struct hearth_session_params *params, struct hearth_error *err)
-{
-    return begin(out, model, params, false, err);
-}
-
 int hearth_session_measure(struct hearth_sources_user *out, const struct hearth_model *model,
                            const struct hearth_session_params *params, struct hearth_error *err)
 {
@@ -568,7 +562,7 @@ int hearth_session_measure(struct hearth_sources_user *out, const struct hearth_
 int hearth_session_open(struct hearth_session **out, const struct hearth_model *model,
                         const struct hearth_session_params *params, struct hearth_error *err)
 {
-    int rc = hearth_session_begin(out, model, params, err);
+    int rc = begin(out, model, params, false, err);
     if (rc)
         return rc;
     struct hearth_session *s = *out;

@@ -70,12 +70,8 @@ struct hearth_session {
     bool by_layer; // it has the weights (by_layer.h)
 };
 
-// A session that has all but weights: opening begins with it. HEARTH_E_INVALID, HEARTH_E_MEMORY and so on.
-int hearth_session_begin(struct hearth_session **out, const struct hearth_model *model,
-                         const struct hearth_session_params *params, struct hearth_error *err);
-
-// What such a session would take, without taking it: there may be less memory than that here. The same errors,
-// but for HEARTH_E_MEMORY of what is large.
+// What a session would take besides weights, without taking it: there may be less memory than that here.
+// The errors of opening one, but for HEARTH_E_MEMORY of what is large.
 int hearth_session_measure(struct hearth_sources_user *out, const struct hearth_model *model,
                            const struct hearth_session_params *params, struct hearth_error *err);
 

@@ -33,8 +33,6 @@ int hearth_schema_keep(struct hearth_conversion *c, json_t *made);
 int hearth_schema_see(struct hearth_conversion *c, size_t n);
 // The names of a list as the keys of an object; NULL: no memory.
 json_t *hearth_schema_names(const json_t *list);
-// Adds the rule "rN ::= body" and takes the body's memory. Returns N, or a negative code.
-int hearth_schema_add_rule(struct hearth_conversion *c, struct hearth_text *body);
 
 // ---- merge.c
 // A schema that is valid where both are. It lives as long as the conversion. NULL: it has failed.

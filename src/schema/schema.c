@@ -57,7 +57,8 @@ const char hearth_schema_base[] =
 // Converts a schema and returns the rule of its values, without blanks behind them, or a negative code.
 static int convert(struct hearth_conversion *c, const json_t *schema);
 
-int hearth_schema_add_rule(struct hearth_conversion *c, struct hearth_text *body)
+// Adds the rule "rN ::= body" and takes the body's memory. Returns N, or a negative code.
+static int add_rule(struct hearth_conversion *c, struct hearth_text *body)
 {
     const int rule = c->n_rules++;
     if (rule >= MAX_RULES) {
@@ -262,7 +263,7 @@ static int convert_values(struct hearth_conversion *c, const json_t *schema, con
         return hearth_schema_fail(
             c, HEARTH_E_INVALID,
             "none of the values of enum or const is valid: they must be of the type, and there must be one");
-    return hearth_schema_add_rule(c, &body);
+    return add_rule(c, &body);
 }
 
 // ---- arrays
@@ -355,7 +356,7 @@ static int convert_array(struct hearth_conversion *c, const json_t *schema)
             hearth_text_free(&tail);
             return item;
         }
-        tail_rule = hearth_schema_add_rule(c, &tail);
+        tail_rule = add_rule(c, &tail);
         if (tail_rule < 0)
             return tail_rule;
         const char *comma = i ? "\",\" space " : "", *end = (long long)i < a.min ? "" : "?";
@@ -367,7 +368,7 @@ static int convert_array(struct hearth_conversion *c, const json_t *schema)
     body.failed |= tail.failed;
     hearth_text_free(&tail);
     hearth_text_add(&body, " \"]\"");
-    return hearth_schema_add_rule(c, &body);
+    return add_rule(c, &body);
 }
 
 // ---- objects
@@ -412,7 +413,7 @@ static int other_names(struct hearth_conversion *c, const char **names, size_t n
     hearth_text_add(&body, "] plain*");
     body.failed |= firsts.failed;
     hearth_text_free(&firsts);
-    return hearth_schema_add_rule(c, &body);
+    return add_rule(c, &body);
 }
 
 static int by_bytes(const void *a, const void *b)
@@ -470,7 +471,7 @@ static int additional_rule(struct hearth_conversion *c, const json_t *schema, co
         hearth_text_free(&body);
         return -1;
     }
-    const int rule = hearth_schema_add_rule(c, &body);
+    const int rule = add_rule(c, &body);
     *failed = rule < 0 ? rule : 0;
     return rule;
 }
@@ -490,7 +491,7 @@ static int property_rule(struct hearth_conversion *c, const char *name, const js
     hearth_text_quote(&body, text, strlen(text));
     free(text);
     hearth_text_format(&body, " space \":\" space r%d space", value);
-    return hearth_schema_add_rule(c, &body);
+    return add_rule(c, &body);
 }
 
 // The properties, in their order, from the last to the first. `after`: what may come behind property i when
@@ -513,8 +514,8 @@ static int add_members(struct hearth_conversion *c, const json_t *schema, const 
     while (!rc && k-- > 0) {
         const bool required = json_object_get(required_names, names[k]);
         const int property = property_rule(c, names[k], json_object_get(properties, names[k]));
-        const int rest = property < 0 ? property : hearth_schema_add_rule(c, &after);
-        const int empty = rest < 0 || required ? rest : hearth_schema_add_rule(c, start);
+        const int rest = property < 0 ? property : add_rule(c, &after);
+        const int empty = rest < 0 || required ? rest : add_rule(c, start);
         rc = empty < 0 ? empty : HEARTH_OK;
         if (rc)
             break;
@@ -587,7 +588,7 @@ static int convert_object(struct hearth_conversion *c, const json_t *schema)
         hearth_text_free(&body);
         return rc;
     }
-    return hearth_schema_add_rule(c, &body);
+    return add_rule(c, &body);
 }
 
 // ---- types
@@ -617,7 +618,7 @@ static int convert_type(struct hearth_conversion *c, const json_t *schema, const
         hearth_text_free(&body);
         return rc;
     }
-    return hearth_schema_add_rule(c, &body);
+    return add_rule(c, &body);
 }
 
 // Adds a rule as one more alternative; returns 0 or the code that `rule` is.
@@ -679,7 +680,7 @@ static int convert_types(struct hearth_conversion *c, const json_t *schema)
     }
     if (!body.n)
         hearth_text_add(&body, "value");
-    return hearth_schema_add_rule(c, &body);
+    return add_rule(c, &body);
 }
 
 // ---- combinations
@@ -730,7 +731,7 @@ static int convert_any_of(struct hearth_conversion *c, const json_t *schema, con
         hearth_text_free(&body);
         return rc;
     }
-    return hearth_schema_add_rule(c, &body);
+    return add_rule(c, &body);
 }
 
 // What a schema that is just a "$ref" names, so that its properties come in their order; else the schema.
@@ -849,7 +850,7 @@ static int convert(struct hearth_conversion *c, const json_t *schema)
     if (!schema || json_is_true(schema)) {
         struct hearth_text body = {0};
         hearth_text_add(&body, "value");
-        return hearth_schema_add_rule(c, &body);
+        return add_rule(c, &body);
     }
     if (json_is_false(schema))
         return hearth_schema_fail(c, HEARTH_E_INVALID, "nothing is valid here, as the schema is false");

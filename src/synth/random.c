@@ -18,7 +18,11 @@ uint64_t hearth_synth_next(struct hearth_synth_rng *r)
     return result;
 }
 
-uint64_t hearth_synth_nibbles(struct hearth_synth_rng *r)
+// Sixteen nibbles. Each is the sum of two uniform 3-bit numbers and one bit: bell-shaped over 0..15 with mean
+// 7.5 and this standard deviation, sqrt(2 * 63 / 12 + 1 / 4).
+#define NIBBLE_STDDEV 3.2787f
+
+static uint64_t nibbles(struct hearth_synth_rng *r)
 {
     const uint64_t three = 0x7777777777777777u, one = 0x1111111111111111u;
     uint64_t a = hearth_synth_next(r) & three, b = hearth_synth_next(r) & three;
@@ -27,9 +31,9 @@ uint64_t hearth_synth_nibbles(struct hearth_synth_rng *r)
 
 void hearth_synth_bell(struct hearth_synth_rng *r, float *out, size_t n, float stddev)
 {
-    const float scale = stddev / HEARTH_SYNTH_NIBBLE_STDDEV;
+    const float scale = stddev / NIBBLE_STDDEV;
     for (size_t i = 0; i < n; i += 16) {
-        const uint64_t q = hearth_synth_nibbles(r);
+        const uint64_t q = nibbles(r);
         for (int j = 0; j < 16; j++)
             out[i + (size_t)j] = ((float)(int)(q >> 4 * j & 15) - 7.5f) * scale;
     }
@@ -38,13 +42,13 @@ void hearth_synth_bell(struct hearth_synth_rng *r, float *out, size_t n, float s
 // The sign of the scale alternates at random. This centres the weights, although the format's range is -8..7.
 void hearth_synth_q4_0(struct hearth_synth_rng *r, uint8_t *dst, size_t n_blocks, float stddev)
 {
-    const uint16_t d = hearth_f32_to_f16(stddev / HEARTH_SYNTH_NIBBLE_STDDEV);
+    const uint16_t d = hearth_f32_to_f16(stddev / NIBBLE_STDDEV);
     uint64_t signs = 0;
     for (size_t i = 0; i < n_blocks; i++, dst += 18) {
         if (i % 64 == 0)
             signs = hearth_synth_next(r);
         const uint16_t scale = (uint16_t)(d | (signs >> i % 64 & 1) << 15);
-        const uint64_t low = hearth_synth_nibbles(r), q[2] = {low, hearth_synth_nibbles(r)};
+        const uint64_t low = nibbles(r), q[2] = {low, nibbles(r)};
         memcpy(dst, &scale, 2);
         memcpy(dst + 2, q, 16);
     }

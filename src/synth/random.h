@@ -21,11 +21,6 @@ static inline uint32_t hearth_synth_below(struct hearth_synth_rng *r, uint32_t n
     return (uint32_t)((hearth_synth_next(r) >> 32) * n >> 32);
 }
 
-// Sixteen nibbles. Each is the sum of two uniform 3-bit numbers and one bit: bell-shaped over 0..15 with mean
-// 7.5 and this standard deviation, sqrt(2 * 63 / 12 + 1 / 4).
-#define HEARTH_SYNTH_NIBBLE_STDDEV 3.2787f
-uint64_t hearth_synth_nibbles(struct hearth_synth_rng *r);
-
 // n bell-shaped numbers of mean 0 and the given standard deviation; n is a multiple of 16.
 void hearth_synth_bell(struct hearth_synth_rng *r, float *out, size_t n, float stddev);
 

@@ -294,10 +294,9 @@ bool hearth_jinja_parse_float(const struct jinja_string *s, double *out);
 
 // ---- jinja_print.c: values as text
 
-// str() and repr() of Python.
+// str() of Python.
 struct jinja_value hearth_jinja_str(struct jinja *j, const struct jinja_value *v);
 void hearth_jinja_print(struct jinja_builder *b, const struct jinja_value *v);
-void hearth_jinja_repr(struct jinja_builder *b, const struct jinja_value *v);
 // Shortest digits that give the number back, as Python writes them.
 void hearth_jinja_put_float(struct jinja_builder *b, double f);
 // The operator % of strings; `names` may be NULL.

@@ -27,7 +27,7 @@ static void look_at_all(struct jinja *j, const value *v, const struct jinja_args
 
 // ---- variables
 
-value hearth_jinja_lookup(struct jinja *j, const struct jinja_string *name)
+static value lookup(struct jinja *j, const struct jinja_string *name)
 {
     for (const struct jinja_frame *f = j->frame; f; f = f->parent) {
         hearth_jinja_work_on(j, f->n, 1);
@@ -82,7 +82,7 @@ void hearth_jinja_assign(struct jinja *j, const node *target, value v)
     if (target->kind == JINJA_N_NAME) {
         hearth_jinja_assign_name(j, target->name, v);
     } else if (target->kind == JINJA_N_NAMESPACED) {
-        const value ns = hearth_jinja_lookup(j, target->name);
+        const value ns = lookup(j, target->name);
         if (ns.type != JINJA_NAMESPACE)
             hearth_jinja_fail(j, "cannot assign attribute on non-namespace object");
         hearth_jinja_set(j, ns.u.dict, (value){.type = JINJA_STRING, .u.s = target->name2}, v);
@@ -303,7 +303,7 @@ static value evaluate(struct jinja *j, const node *n)
     case JINJA_N_CONST:
         return n->value;
     case JINJA_N_NAME:
-        return hearth_jinja_lookup(j, n->name);
+        return lookup(j, n->name);
     case JINJA_N_INPUT:
         return j->input;
     case JINJA_N_LIST:

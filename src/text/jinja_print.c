@@ -103,6 +103,8 @@ static void repr_string(struct jinja_builder *b, const struct jinja_string *s)
     hearth_jinja_put_literal(b, quote);
 }
 
+static void put_repr(struct jinja_builder *b, const struct jinja_value *v);
+
 static void repr_items(struct jinja_builder *b, const struct jinja_list *list, const char *open,
                        const char *close)
 {
@@ -110,7 +112,7 @@ static void repr_items(struct jinja_builder *b, const struct jinja_list *list, c
     for (size_t i = 0; i < list->n; i++) {
         if (i)
             hearth_jinja_put_literal(b, ", ");
-        hearth_jinja_repr(b, &list->v[i]);
+        put_repr(b, &list->v[i]);
     }
     hearth_jinja_put_literal(b, close);
 }
@@ -151,14 +153,14 @@ static void repr_dict(struct jinja_builder *b, const struct jinja_dict *dict)
     for (size_t i = 0; i < dict->n; i++) {
         if (i)
             hearth_jinja_put_literal(b, ", ");
-        hearth_jinja_repr(b, &dict->v[i].key);
+        put_repr(b, &dict->v[i].key);
         hearth_jinja_put_literal(b, ": ");
-        hearth_jinja_repr(b, &dict->v[i].value);
+        put_repr(b, &dict->v[i].value);
     }
     hearth_jinja_put_literal(b, "}");
 }
 
-void hearth_jinja_repr(struct jinja_builder *b, const struct jinja_value *v)
+static void put_repr(struct jinja_builder *b, const struct jinja_value *v)
 {
     hearth_jinja_enter(b->j);
     switch (v->type) {
@@ -204,7 +206,7 @@ void hearth_jinja_print(struct jinja_builder *b, const struct jinja_value *v)
     if (v->type == JINJA_STRING)
         hearth_jinja_put_string(b, v->u.s);
     else if (v->type != JINJA_UNDEFINED)
-        hearth_jinja_repr(b, v);
+        put_repr(b, v);
 }
 
 struct jinja_value hearth_jinja_str(struct jinja *j, const struct jinja_value *v)
@@ -330,7 +332,7 @@ static void put_cut(struct jinja_builder *b, const struct spec *p, struct jinja_
 static struct jinja_value repr_value(struct jinja *j, const struct jinja_value *v)
 {
     struct jinja_builder b = {.j = j};
-    hearth_jinja_repr(&b, v);
+    put_repr(&b, v);
     return hearth_jinja_built(&b);
 }
 

@@ -8,7 +8,6 @@
 // ---- jinja_evaluate.c
 
 struct jinja_value hearth_jinja_evaluate(struct jinja *j, const struct jinja_node *n);
-struct jinja_value hearth_jinja_lookup(struct jinja *j, const struct jinja_string *name);
 // Sets a variable of the innermost frame.
 void hearth_jinja_assign_name(struct jinja *j, const struct jinja_string *name, struct jinja_value v);
 void hearth_jinja_assign(struct jinja *j, const struct jinja_node *target, struct jinja_value v);
