@@ -115,8 +115,9 @@ papers_say() {
     cat <<'END'
 
 - The 47B model at 7 GiB comes out a tenth below what PowerInfer-2 measured, and at 19 GiB two
-  fifths below. There, computing and reading both count: Hearth reads nothing ahead for the neurons
-  of experts, so that one waits for the other, and it has no NPU.
+  fifths below. There, computing and reading both count. The forecast has one wait for the other, as
+  it was before neurons of experts were read ahead: on two Zen 5 cores it is 15 to 40 % below what
+  was measured since ([speed.md](speed.md#packs-larger-than-memory)). And there is no NPU.
 - The 7B model comes out half as fast again as PowerInfer-2 on both phones. The forecast has all of
   the memory's speed for products, and a storage whose random reads cost the same over the whole
   file; the paper says that a range of 512 MB is slower than one of 128, and nothing beyond. It is
@@ -154,8 +155,9 @@ END
 - Sparse activity decides what half of the memory is worth: with 5 % active neurons (falcon) four
   fifths of the speed in memory, with 11 % (turbosparse-mistral-7b) two thirds, with 30 %
   (relullama) a fifth.
-- Experts whose neurons stream (turbosparse-mixtral-47b) gain from memory to the end, because
-  nothing is read ahead for them. Whole experts (qwen3) are long reads, and lose less.
+- Experts whose neurons stream (turbosparse-mixtral-47b) gain from memory to the end, because the
+  forecast has reading and computing wait for each other. Whole experts (qwen3) are long reads, and
+  lose less.
 END
     for preset in turbosparse-mistral-7b turbosparse-mixtral-47b; do
         plan "$preset" zen5-2-cores --ram all --svg "$docs/speed-$preset.svg" >/dev/null
