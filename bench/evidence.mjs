@@ -34,6 +34,18 @@ const sets = {
         what: "the same with a stream that drifts", where: "docs/speed.md", minutes: 30, needs: "npm, 10 GB, root",
         command: 'make bench-streaming BENCH_ARGS="--stream drift"', long: true,
     },
+    experts: {
+        what: "a model with experts in less memory than it needs, beside llama.cpp with the same file", where: "docs/speed.md", minutes: 30,
+        needs: "a model in $EXPERTS_MODEL (hearth synth qwen3-30b-a3b), npm, root",
+        command: 'make bench-streaming BENCH_ARGS="--pack $EXPERTS_MODEL --dense $EXPERTS_MODEL --budgets 5100,8192"', long: true,
+    },
+    large: {
+        what: "a 47B pack with 7, 12, 16 and 19 GiB", where: "docs/speed.md", minutes: 20, needs: "a pack in $LARGE_PACK (hearth synth turbosparse-mixtral-47b, hearth pack)",
+        command: 'make bench-streaming BENCH_ARGS="--pack $LARGE_PACK --budgets 7168,12288,16384,19456 --peer off"', long: true,
+    },
+    "speed-memory": {
+        what: "the picture of speed against memory: forecasts, and measured figures of bench/speed-memory.json", where: "README.md", minutes: 1, command: "make speed-memory",
+    },
     batch: { what: "what a token costs with 1 to 32 sequences, a chart", where: "docs/speed.md", minutes: 10, needs: "5 GB", command: "make bench-batch", long: true },
     forecast: {
         what: "forecasts beside what comes of them", where: "docs/speed.md", minutes: 30, needs: "models in $FORECAST_MODELS, with commas between them",
@@ -51,15 +63,17 @@ const claims = [
     { claim: "half of the feed-forward part on flash, over llama.cpp's mmap", paper: P2, theirs: "24.6x (mean), 27.8x (most); 11.1 tok/s of Bamboo-7B on a phone",
         ours: "54x (15.6 and 0.29 tok/s), 2 CPU cores, synthetic 7B", by: "streaming" },
     { claim: "... with a stream that drifts, as trained models' do", paper: "", theirs: "", ours: null, by: "drift" },
-    { claim: "a quarter of it in memory", paper: P2, theirs: "4.7 tok/s (47B, Ace 2), 14.1x llama.cpp over models", ours: "7.6 tok/s (7B), 29 to 32 % of the speed in memory", by: "streaming" },
+    { claim: "a quarter of it in memory", paper: P2, theirs: "4.7 tok/s (47B, Ace 2), 14.1x llama.cpp over models", ours: "7.6 tok/s (7B), 29 to 32 % of the speed in memory; 63 % with a third, on a machine with slow memory", by: "streaming" },
     { claim: "all in memory, sparse over dense llama.cpp", paper: `${P2}, ${TS}`, theirs: "2.24x (phone), 2.08x (PC, CPU)", ours: "2.35x to 2.43x, 2 CPU cores", by: "sparse" },
     { claim: "half on flash, beside all in memory", paper: P2, theirs: "11.1 of 20 tok/s, 56 %", ours: "61 to 65 %; 88 % on a machine with slow memory", by: "streaming" },
-    { claim: "P99 of a token over the mean, half on flash", paper: P2, theirs: "1.79 (Bamboo-7B), 1.41 (47B)", ours: "1.3 to 1.8 (7B), 1.17 (47B at 19 GiB)", by: "streaming" },
-    { claim: "47B with 7 GB of memory", paper: P2, theirs: "2.13 tok/s", ours: "1.07 to 1.13 tok/s, storage busy 97 % (2 cores of a Zen 4, NVMe by virtio); 1.28 to 1.33 (Zen 5); forecast for the phone 1.94", by: "studies" },
-    { claim: "47B with 19 GB", paper: P2, theirs: "11.68 tok/s", ours: "5.95 tok/s (2 cores of a Zen 4), 8.4 (Zen 5); forecast for the phone's CPU 7.38", by: "studies" },
+    { claim: "P99 of a token over the mean, half on flash", paper: P2, theirs: "1.79 (Bamboo-7B), 1.41 (47B)", ours: "1.3 to 1.8 (7B), 1.34 (47B at 16 GiB), 1.12 to 1.35 (47B from 6 to 19 GiB)", by: "streaming, large" },
+    { claim: "47B with 7 GB of memory", paper: P2, theirs: "2.13 tok/s", ours: "1.28 to 1.33 tok/s (2 cores of a Zen 5); 1.07 to 1.13 (Zen 4), storage busy 97 %; forecast for the phone 1.94", by: "large, studies" },
+    { claim: "47B, half on flash (16 GB)", paper: P2, theirs: "9.96 tok/s", ours: "5.46 tok/s (2 cores of a Zen 5); forecast for the phone's CPU 6.02", by: "large, studies" },
+    { claim: "47B with 19 GB", paper: P2, theirs: "11.68 tok/s", ours: "8.43 tok/s (2 cores of a Zen 5), 5.95 (Zen 4); forecast for the phone's CPU 7.39", by: "large, studies" },
+    { claim: "a model with experts in half of its memory, over llama.cpp's mmap", paper: "", theirs: "", ours: "70x (10.7 and 13.3, and 0.17 tok/s; 30B, 8 of 16 GiB), 39x (11.2 and 12.1, and 0.30; gpt-oss-20b, 8 of 11 GiB), 2 CPU cores, synthetic", by: "experts" },
     { claim: "best of N: four sequences over one, all in memory", paper: P2, theirs: "1.28x CPU-only with N = 4, by the NPU", ours: "no NPU; four sequences together make 1.59 times the tokens of one (`predict`, 37.1 and 23.4 tok/s)", by: "sparse" },
     { claim: "prompts of 512, half on flash", paper: P2, theirs: "405 tok/s (NPU), of 721 in memory: 56 %", ours: "59.4 tok/s (CPU), of 61.4 in memory: 97 %", by: "streaming" },
-    { claim: "ablation, half on flash", paper: P2, theirs: "0.40, bundles 1.09, cache 4.18, pipeline 9.60, NPU 11.07 tok/s", ours: "the steps are measured, the table is not on a page yet; looking ahead brings 1.3x", by: "streaming" },
+    { claim: "ablation, half on flash", paper: P2, theirs: "0.40, bundles 1.09, cache 4.18, pipeline 9.60, NPU 11.07 tok/s", ours: null, by: "streaming", note: "but for looking ahead, which brings 1.3x at half and 1.1x at a quarter" },
     { claim: "hit rate of the neuron cache, half in memory", paper: P2, theirs: "95 to 96.5 %", ours: "93.7 % (synthetic), 72.8 % (small trained model, whose activity is even)", by: "cache-trained" },
     { claim: "SiLU model with half of its neurons left out", paper: P2, theirs: "5.3 tok/s, 2.4x LLMFlash", ours: null, by: "quality", note: "the quality is measured, the speed is not" },
     { claim: "predictors find the active neurons", paper: P1, theirs: "above 95 %", ours: "98 % of the sum of magnitudes; 78 to 88 % of the active neurons, 35 to 57 % of those named are active (small trained model)", by: "quality" },
@@ -119,7 +133,7 @@ Figures of PowerInfer-2 (arXiv 2406.06282), PowerInfer (arXiv 2312.12456) and Tu
 2406.05955) are of their hardware: a OnePlus 12 with an NPU unless another is named, PCs with a GPU.
 Hearth's are of two CPU cores of a virtual machine and of synthetic models in these shapes, unless
 they say something else; no trained model of that size has been measured. So ratios compare, speeds
-do not. The last column names the row above that measures it.
+do not. The last column names the rows above that measure it.
 
 | claim | paper | theirs | Hearth's | by |
 | --- | --- | --- | --- | --- |

@@ -5,7 +5,9 @@
 //
 // Cases (CASE=NAME with make; all of them without): half and quarter (of the neurons in memory), prompt (512 tokens with half
 // of them), ablation (what each step from whole layers to the neuron cache brings). Files that are not given are written
-// to bench/out first and deleted at the end: 10 GB of disk. --help tells the options.
+// to bench/out first and deleted at the end: 10 GB of disk. With --budgets, any model that streams can be measured: one with
+// experts, beside llama.cpp with the same file (--dense), or one that is larger than the machine's memory. --help tells the
+// options.
 import { existsSync, mkdirSync, rmdirSync, statSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { attempt, attemptHearth, choice, count, counts, denseModel, fail, file, llamaArgs, median, options, peerProgram, rowsOf, run,
@@ -19,7 +21,7 @@ const o = options("A sparse pack with a part of its neurons in memory, beside it
     gen: count(160, "tokens to generate", 2),
     threads: threadCount(),
     stream: choice("steady", ["steady", "drift"], "the synthetic pack's: whose neighbouring layers and tokens are alike, or as in trained models"),
-    pack: file("the pack, with predictors, in place of a synthetic one"),
+    pack: file("the pack, with predictors, in place of a synthetic one; with --budgets any model"),
     dense: file("the dense model for llama.cpp, in place of a synthetic one"),
     peer: choice("on", ["on", "off"], "whether llama.cpp is measured"),
 });
@@ -70,7 +72,7 @@ function budgetFor(share) {
         }
         if (!s.neurons)
             fail(`${pack} is not a pack with predictors: no neurons of it can be streamed`);
-        const kept = (s.neurons_resident + s.neurons_cached) / s.neurons;
+        const kept = keptOf(s);
         if (!best || Math.abs(kept - share) < Math.abs(best.kept - share))
             best = { ram: Math.round(ram), kept, plan: s };
         if (Math.abs(kept - share) < 0.005)
@@ -80,6 +82,9 @@ function budgetFor(share) {
     }
     return best ?? fail(`${pack} is too small: all of it is in memory with the smallest budget, ${ram} bytes`);
 }
+
+// Which share of the neurons, or of the experts, is in memory; null for a model that streams whole layers.
+const keptOf = (s) => s.neurons ? (s.neurons_resident + s.neurons_cached) / s.neurons : s.experts ? s.experts_cached / s.experts : null;
 
 // Tokens per second, and milliseconds of a token.
 const latency = (s) => ({
@@ -158,6 +163,9 @@ function diskSpeed(path) {
 
 // ---- cases
 
+// As people read it.
+const shareOf = (budget) => budget.kept === null ? "a part" : percent(budget.kept);
+
 // The medians of everything that is a number in the samples.
 function medians(samples) {
     const keys = Object.keys(samples[0]).filter((k) => typeof samples[0][k] === "number");
@@ -166,31 +174,37 @@ function medians(samples) {
 
 // What a budget of so many MiB gives.
 function budgetOf(mib) {
-    const ram = mib * 2 ** 20, s = generate(ram, 2)?.streaming ?? fail(`${mib} MiB: ${refusal.text}`);
-    return { ram, kept: (s.neurons_resident + s.neurons_cached) / s.neurons, plan: s };
+    const ram = mib * 2 ** 20, s = generate(ram, 2) ?? fail(`${mib} MiB: ${refusal.text}`);
+    if (!s.streaming)
+        fail(`all of ${pack} is in memory with ${mib} MiB`);
+    return { ram, kept: keptOf(s.streaming), plan: s.streaming };
 }
 
-// Generation with a part of the neurons in memory.
+// Generation with a part of the neurons or experts in memory, beside all of them where this machine has room for them.
 function part(name, budget) {
     const all = [], some = [], ratios = [], theirs = [];
+    let fits = true;
     for (let i = 0; i < rounds; i++) {
-        const a = generate(0), b = generate(budget.ram);
-        all.push(latency(a));
+        const a = fits ? generate(0) : null, b = generate(budget.ram);
+        fits = Boolean(a) && !a.streaming;
+        if (fits) {
+            all.push(latency(a));
+            ratios.push(b.tokens_per_second / a.tokens_per_second);
+        }
         some.push({
             ...latency(b), hit_rate: b.streaming.hit_rate, mb_per_token: b.streaming.read_bytes_per_token / 1e6,
             wait_share: b.streaming.wait_share, peak_bytes: b.memory_peak_bytes,
         });
-        ratios.push(b.tokens_per_second / a.tokens_per_second);
         const t = i < 2 ? mapped(budget.ram, 4) : null; // slow, and hardly varies
         if (t)
             theirs.push(t);
-        console.error(`${name}, round ${i + 1}: in memory ${a.tokens_per_second.toFixed(2)}, ${(budget.kept * 100).toFixed(0)} % of the neurons ${b.tokens_per_second.toFixed(2)}`
+        console.error(`${name}, round ${i + 1}: ${fits ? `in memory ${a.tokens_per_second.toFixed(2)}, ` : ""}${shareOf(budget)} of it ${b.tokens_per_second.toFixed(2)}`
             + (t ? `, llama.cpp ${t.toFixed(2)}` : "") + " tok/s");
     }
     const llama = theirs.length ? median(theirs) : null, streamed = medians(some);
     return {
-        case: name, ram: budget.ram, neurons_in_memory: budget.kept, plan: budget.plan, in_memory: medians(all), streamed,
-        of_in_memory: median(ratios), p99_over_mean: median(some.map((s) => s.p99 / s.mean_ms)),
+        case: name, ram: budget.ram, neurons_in_memory: budget.kept, plan: budget.plan, in_memory: all.length ? medians(all) : null, streamed,
+        of_in_memory: ratios.length ? median(ratios) : null, p99_over_mean: median(some.map((s) => s.p99 / s.mean_ms)),
         llama_cpp_mapped: llama, times_llama_cpp: llama && streamed.tokens_per_second / llama,
     };
 }
@@ -264,13 +278,14 @@ const results = o.budgets.length ? o.budgets.map((mib) => part(`${mib} MiB`, bud
 
 const parts = results.filter((r) => r.streamed);
 if (parts.length) {
-    console.log("| neurons in memory | --ram, GiB | tok/s | in memory | of it | P50 ms | P99 ms | P99 / mean | MB a token | hits | waiting | llama.cpp, mapped | times |");
+    console.log("| neurons or experts in memory | --ram, GiB | tok/s | in memory | of it | P50 ms | P99 ms | P99 / mean | MB a token | hits | waiting | llama.cpp, mapped | times |");
     console.log("| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
 }
 for (const r of parts) {
     const s = r.streamed;
-    console.log(`| ${percent(r.neurons_in_memory)} | ${gib(r.ram)} | ${s.tokens_per_second.toFixed(2)} | ${r.in_memory.tokens_per_second.toFixed(2)} | ${percent(r.of_in_memory)} `
-        + `| ${s.p50.toFixed(0)} | ${s.p99.toFixed(0)} | ${r.p99_over_mean.toFixed(2)} | ${s.mb_per_token.toFixed(1)} | ${percent(s.hit_rate)} | ${percent(s.wait_share)} `
+    console.log(`| ${shareOf({ kept: r.neurons_in_memory })} | ${gib(r.ram)} | ${s.tokens_per_second.toFixed(2)} | ${r.in_memory?.tokens_per_second.toFixed(2) ?? "-"} `
+        + `| ${r.of_in_memory === null ? "-" : percent(r.of_in_memory)} `
+        + `| ${s.p50.toFixed(0)} | ${s.p99.toFixed(0)} | ${r.p99_over_mean.toFixed(2)} | ${s.mb_per_token.toFixed(1)} | ${s.hit_rate === undefined ? "-" : percent(s.hit_rate)} | ${percent(s.wait_share)} `
         + `| ${r.llama_cpp_mapped?.toFixed(2) ?? "-"} | ${r.times_llama_cpp?.toFixed(1) ?? "-"} |`);
 }
 for (const r of results.filter((x) => x.case === "prompt"))
