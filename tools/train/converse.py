@@ -20,6 +20,8 @@ def arguments():
     p.add_argument("--minutes", type=float, default=10)
     p.add_argument("--parallel", type=int, default=24, help="texts at a time (default 24)")
     p.add_argument("--free", type=float, default=0.4, help="share of texts that are no conversation (default 0.4)")
+    p.add_argument("--temperature", type=float, default=0.8, help="of texts and answers (default 0.8; questions: 0.1 more)")
+    p.add_argument("--top-p", type=float, default=0.95, help="(default 0.95); small models drift into noise with 1")
     p.add_argument("--seed", type=int, default=1)
     return p.parse_args()
 
@@ -30,9 +32,9 @@ class Writer:
         self.end, self.out = time.monotonic() + 60 * args.minutes, open(args.out, "a", encoding="utf-8")
 
     def ask(self, prompt, n, temperature, rng):
-        """(text, whether the model ended it itself): all of the distribution, nothing cut off."""
+        """(text, whether the model ended it itself)."""
         body = {"prompt": prompt, "n_predict": n, "temperature": temperature, "seed": rng.randrange(1 << 31),
-                "top_k": 0, "top_p": 1.0, "min_p": 0.0}
+                "top_k": 0, "top_p": self.args.top_p, "min_p": 0.0}
         request = urllib.request.Request(self.args.url + "/completion", json.dumps(body).encode(),
                                          {"Content-Type": "application/json"})
         with urllib.request.urlopen(request, timeout=3600) as answer:
@@ -42,17 +44,17 @@ class Writer:
         return reply["content"], reply.get("stop_type") == "eos"
 
     def free(self, rng):
-        return BEGIN + self.ask(BEGIN, 500, 1.0, rng)[0]
+        return BEGIN + self.ask(BEGIN, 500, self.args.temperature, rng)[0]
 
     def conversation(self, rng):
         """One turn, or two; None where not even the first question came to an end."""
         text, turns = START, 0
         for _ in range(1 if rng.random() < 0.75 else 2):
-            question, ended = self.ask(text + USER, 120, 1.0, rng)
+            question, ended = self.ask(text + USER, 120, self.args.temperature + 0.1, rng)
             if not ended:
                 break
             turn = text + USER + question + END + ASSISTANT
-            answer, ended = self.ask(turn, 400, rng.choice((0.7, 1.0)), rng)
+            answer, ended = self.ask(turn, 400, self.args.temperature, rng)
             text, turns = turn + answer, turns + 1
             if not ended:
                 break
