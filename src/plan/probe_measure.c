@@ -73,19 +73,18 @@ static struct hearth_read make_read(struct storage *s, uint32_t bytes, unsigned 
 }
 
 // Reads for about SPAN, with so many in flight. Returns the nanoseconds that a read takes the storage; *cpu:
-// a core.
+// a core. Time counts from the first reads that end, since until then the storage has all of them yet to do.
 static int time_reads(struct storage *s, uint32_t bytes, unsigned depth, bool in_order, double *ns,
                       double *cpu, struct hearth_error *err)
 {
     struct hearth_read batch[BATCH];
     struct hearth_read_done done[BATCH];
     const int quarter = (int)(depth + 3) / 4, most = quarter < BATCH ? quarter : BATCH;
-    uint64_t slots[DEPTH], n_free = depth, ended = 0;
+    uint64_t slots[DEPTH], n_free = depth, ended = 0, start = 0, cpu_start = 0;
     for (uint64_t i = 0; i < depth; i++)
         slots[i] = i;
-    const uint64_t start = hearth_now_ns(), cpu_start = hearth_cpu_ns();
     bool failed = false;
-    while (!failed && hearth_now_ns() - start < SPAN) {
+    while (!failed && (!start || hearth_now_ns() - start < SPAN)) {
         while (n_free >= (uint64_t)most) {
             for (int i = 0; i < most; i++)
                 batch[i] = make_read(s, bytes, depth, in_order, slots[--n_free]);
@@ -96,7 +95,12 @@ static int time_reads(struct storage *s, uint32_t bytes, unsigned depth, bool in
             slots[n_free++] = done[i].tag;
             failed |= done[i].code != HEARTH_OK;
         }
-        ended += (uint64_t)n;
+        if (start) {
+            ended += (uint64_t)n;
+        } else {
+            start = hearth_now_ns();
+            cpu_start = hearth_cpu_ns();
+        }
     }
     *ns = ended ? (double)(hearth_now_ns() - start) / (double)ended : 0;
     *cpu = ended ? (double)(hearth_cpu_ns() - cpu_start) / (double)ended : 0;
