@@ -23,8 +23,8 @@ if (!o.models?.length)
     fail("which models? --models FILE,FILE");
 
 const usual = ["-c", context, "-t", threads], mib = 2 ** 20;
-// What fills the caches: bytes of a prompt, and tokens after it.
-const promptBytes = 600, filling = 32;
+// What fills the caches: bytes of a prompt, and as many tokens after it as are measured then, at least so many.
+const promptBytes = 600, leastFilling = 32;
 // Between forecasts before and after a run, at most; runs for a row.
 const near = 0.1, attempts = 6;
 // Of the memory that two runs plan with; the longer one has a larger KV cache.
@@ -60,6 +60,7 @@ const steps = (s) => ({
 // What steps take when the caches are full, {tokens, seconds, bytes, reads, f: the forecast}; null where all weights fit;
 // {unlike: true} where the two runs that are compared did not have the same memory.
 function measureWithin(model, ram, tokens) {
+    const filling = Math.max(tokens, leastFilling);
     const s = runWithin(model, ram, tokens + filling);
     if (!s)
         return null;
