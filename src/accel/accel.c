@@ -118,6 +118,20 @@ void hearth_accel_write(struct hearth_accel *a, const struct hearth_accel_memory
     a->stats.bytes_up += n;
 }
 
+void *hearth_accel_begin_write(struct hearth_accel *a, const struct hearth_accel_memory *to, size_t at,
+                               const void *from, size_t n)
+{
+    void *event = NULL;
+    if (!n || !works(a))
+        return NULL;
+    if (a->backend->write_beside)
+        a->rc = a->backend->write_beside(a->state, to->handle, at, from, n, &event, &a->error);
+    else
+        a->rc = a->backend->write(a->state, to->handle, at, from, n, &a->error);
+    a->stats.bytes_up += n;
+    return event;
+}
+
 void hearth_accel_read(struct hearth_accel *a, const struct hearth_accel_memory *from, size_t at, void *to,
                        size_t n)
 {

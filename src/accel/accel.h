@@ -2,7 +2,8 @@
 // Devices that compute beside the CPU, GPUs above all: memory, copies, kernels. One interface; a back end is a file
 // here and a line in choose.c (docs/accel.md says what one needs).
 //
-// A device has one queue: what it is told is done in that order. Calls return before that, where nothing else is said.
+// A device has one queue: what it is told is done in that order, but for hearth_accel_begin_write(). Calls return before
+// that, where nothing else is said.
 // The first failure is kept; from then on all calls do nothing, until hearth_accel_take() tells the error. So a caller
 // asks once, when it needs the results. One thread at a time uses an open device.
 #ifndef HEARTH_ACCEL_ACCEL_H
@@ -86,6 +87,9 @@ struct hearth_accel_backend {
     void (*release_host)(void *state, void *p);
     int (*write)(void *state, void *to, size_t at, const void *from, size_t n,
                  struct hearth_error *err); // waits
+    // Begins to write beside all that the queue does; wait() says when the bytes are there. NULL: write() will do.
+    int (*write_beside)(void *state, void *to, size_t at, const void *from, size_t n, void **event,
+                        struct hearth_error *err);
     int (*copy)(void *state, void *to, size_t to_at, void *from, size_t from_at, size_t n,
                 struct hearth_error *err);
     // Ends when the bytes are there (*event NULL), or at once, and wait() does.
@@ -149,6 +153,10 @@ void hearth_accel_free_host(struct hearth_accel *a, void *p); // may be NULL
 // Returns when `from` may change.
 void hearth_accel_write(struct hearth_accel *a, const struct hearth_accel_memory *to, size_t at,
                         const void *from, size_t n);
+// Begins to write beside what the queue does, which must not use these bytes by then. They are there, and `from` (best
+// of hearth_accel_alloc_host()) may change, after hearth_accel_wait(), which is called once for each, in any case.
+void *hearth_accel_begin_write(struct hearth_accel *a, const struct hearth_accel_memory *to, size_t at,
+                               const void *from, size_t n);
 // Returns when the bytes are there.
 void hearth_accel_read(struct hearth_accel *a, const struct hearth_accel_memory *from, size_t at, void *to,
                        size_t n);

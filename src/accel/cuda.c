@@ -25,7 +25,7 @@ struct device {
     int id;
     bool retained;
     hearth_cuda_context context;
-    hearth_cuda_stream stream;
+    hearth_cuda_stream stream, copies; // copies: what is written beside the stream
     hearth_cuda_module module;
     hearth_cuda_function kernels[HEARTH_ACCEL_KERNELS_END];
     char name[128];
@@ -157,6 +157,8 @@ static int open_device(void **state, int index, bool broken, struct hearth_error
         code = d->cu.CtxSetCurrent(d->context);
     if (!code)
         code = d->cu.StreamCreate(&d->stream, HEARTH_CUDA_STREAM_OWN);
+    if (!code)
+        code = d->cu.StreamCreate(&d->copies, HEARTH_CUDA_STREAM_OWN);
     return code ? fail(d, "be used", code, err) : build(d, broken, err);
 }
 
@@ -165,10 +167,12 @@ static void close_device(void *state)
     struct device *d = state;
     if (d->retained)
         d->cu.CtxSetCurrent(d->context);
-    if (d->stream) {
-        d->cu.StreamSynchronize(d->stream);
-        d->cu.StreamDestroy(d->stream);
-    }
+    hearth_cuda_stream const streams[] = {d->stream, d->copies};
+    for (int i = 0; i < 2; i++)
+        if (streams[i]) {
+            d->cu.StreamSynchronize(streams[i]);
+            d->cu.StreamDestroy(streams[i]);
+        }
     if (d->module)
         d->cu.ModuleUnload(d->module);
     if (d->retained)
@@ -235,6 +239,27 @@ static int write_bytes(void *state, void *to, size_t at, const void *from, size_
     if (!code) // of memory that is paged, the driver has made a copy by now; other memory may change as we return
         code = d->cu.StreamSynchronize(d->stream);
     return code ? fail(d, "be written to", code, err) : HEARTH_OK;
+}
+
+static int write_beside(void *state, void *to, size_t at, const void *from, size_t n, void **event,
+                        struct hearth_error *err)
+{
+    struct device *d = state;
+    hearth_cuda_event done = NULL;
+    int code = d->cu.CtxSetCurrent(d->context);
+    if (!code)
+        code = d->cu.EventCreate(&done, HEARTH_CUDA_EVENT_NO_TIMING);
+    if (!code)
+        code = d->cu.CopyUp(address(to, at), from, n, d->copies);
+    if (!code)
+        code = d->cu.EventRecord(done, d->copies);
+    if (code) {
+        if (done)
+            d->cu.EventDestroy(done);
+        return fail(d, "be written to", code, err);
+    }
+    *event = done;
+    return HEARTH_OK;
 }
 
 static int read_bytes(void *state, void *from, size_t at, void *to, size_t n, void **event,
@@ -317,6 +342,7 @@ const struct hearth_accel_backend hearth_accel_cuda = {
     .alloc_host = alloc_host,
     .release_host = release_host,
     .write = write_bytes,
+    .write_beside = write_beside,
     .copy = copy_bytes,
     .read = read_bytes,
     .wait = wait_for,

@@ -17,7 +17,7 @@ struct device {
     struct hearth_cl cl;
     hearth_cl_device id;
     hearth_cl_context context;
-    hearth_cl_queue queue;
+    hearth_cl_queue queue, copies; // copies: what is written beside the queue
     hearth_cl_program program;
     hearth_cl_kernel kernels[HEARTH_ACCEL_KERNELS_END];
     char name[128];
@@ -208,7 +208,9 @@ static int open_device(void **state, int index, bool broken, struct hearth_error
     if (!d->context)
         return fail(d, "make a context", code, err);
     d->queue = d->cl.CreateCommandQueue(d->context, d->id, 0, &code);
-    if (!d->queue)
+    if (d->queue)
+        d->copies = d->cl.CreateCommandQueue(d->context, d->id, 0, &code);
+    if (!d->copies)
         return fail(d, "make a queue", code, err);
     return build(d, broken, err);
 }
@@ -216,10 +218,12 @@ static int open_device(void **state, int index, bool broken, struct hearth_error
 static void close_device(void *state)
 {
     struct device *d = state;
-    if (d->queue) {
-        d->cl.Finish(d->queue);
-        d->cl.ReleaseCommandQueue(d->queue);
-    }
+    hearth_cl_queue const queues[] = {d->queue, d->copies};
+    for (int i = 0; i < 2; i++)
+        if (queues[i]) {
+            d->cl.Finish(queues[i]);
+            d->cl.ReleaseCommandQueue(queues[i]);
+        }
     for (int i = 0; i < HEARTH_ACCEL_KERNELS_END; i++)
         if (d->kernels[i])
             d->cl.ReleaseKernel(d->kernels[i]);
@@ -254,6 +258,18 @@ static int write_bytes(void *state, void *to, size_t at, const void *from, size_
 {
     struct device *d = state;
     const int32_t code = d->cl.EnqueueWriteBuffer(d->queue, to, 1, at, n, from, 0, NULL, NULL);
+    return code ? fail(d, "be written to", code, err) : HEARTH_OK;
+}
+
+static int write_beside(void *state, void *to, size_t at, const void *from, size_t n, void **event,
+                        struct hearth_error *err)
+{
+    struct device *d = state;
+    hearth_cl_event done = NULL;
+    int32_t code = d->cl.EnqueueWriteBuffer(d->copies, to, 0, at, n, from, 0, NULL, &done);
+    *event = done;
+    if (!code)
+        code = d->cl.Flush(d->copies);
     return code ? fail(d, "be written to", code, err) : HEARTH_OK;
 }
 
@@ -322,6 +338,7 @@ const struct hearth_accel_backend hearth_accel_opencl = {
     .alloc = alloc,
     .release = release,
     .write = write_bytes,
+    .write_beside = write_beside,
     .copy = copy_bytes,
     .read = read_bytes,
     .wait = wait_for,

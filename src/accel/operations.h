@@ -19,6 +19,9 @@ struct hearth_accel_weight {
 
 // Bytes that it takes of the device's memory; 0: devices do not know the type, or rows of this length.
 size_t hearth_accel_weight_bytes(uint32_t type, size_t k, size_t n);
+// Bytes of its q, scales and minima. False: as above.
+#define HEARTH_ACCEL_WEIGHT_PARTS 3
+bool hearth_accel_weight_parts(uint32_t type, size_t k, size_t n, size_t bytes[HEARTH_ACCEL_WEIGHT_PARTS]);
 // Takes its memory; put() then brings rows [first, first + n) there, `stride` bytes apart at `data`. HEARTH_E_MEMORY: no
 // memory to convert them. open() is both for all rows. The caller closes it in any case.
 int hearth_accel_weight_begin(struct hearth_accel *a, struct hearth_accel_weight *w, uint32_t type, size_t k,
@@ -28,6 +31,19 @@ int hearth_accel_weight_put(struct hearth_accel *a, const struct hearth_accel_we
 int hearth_accel_weight_open(struct hearth_accel *a, struct hearth_accel_weight *w, uint32_t type, size_t k,
                              size_t n, const void *data, size_t stride, struct hearth_error *err);
 void hearth_accel_weight_close(struct hearth_accel *a, struct hearth_accel_weight *w);
+
+// The same in parts that any thread can do, for rows that a caller brings there one piece after the other. A piece is
+// memory of the host for `rows` rows, of hearth_accel_weight_bytes() of one each. convert() makes row number `row` of it
+// from one in the file's format, with `scratch` of hearth_accel_convert_scratch(k) bytes, aligned for floats; it touches
+// no device. begin_put() begins to write its first n rows to rows [first, first + n) of the weight; each of the events
+// is waited for, in any case, before the piece changes (hearth_accel_begin_write()).
+#define HEARTH_ACCEL_PUT_EVENTS HEARTH_ACCEL_WEIGHT_PARTS
+size_t hearth_accel_convert_scratch(size_t k);
+void hearth_accel_weight_convert(uint32_t type, size_t k, void *piece, size_t rows, size_t row,
+                                 const void *data, void *scratch);
+void hearth_accel_weight_begin_put(struct hearth_accel *a, const struct hearth_accel_weight *w, size_t first,
+                                   size_t n, const void *piece, size_t rows,
+                                   void *events[HEARTH_ACCEL_PUT_EVENTS]);
 
 // ---- rows of a batch
 

@@ -57,12 +57,21 @@ struct hearth_accel_form hearth_accel_form_of(uint32_t type)
     return f;
 }
 
-size_t hearth_accel_weight_bytes(uint32_t type, size_t k, size_t n)
+bool hearth_accel_weight_parts(uint32_t type, size_t k, size_t n, size_t bytes[HEARTH_ACCEL_WEIGHT_PARTS])
 {
     const struct hearth_accel_form f = hearth_accel_form_of(type);
-    if (f.bits && k % f.unit == 0)
-        return n * (k / 8 * (size_t)f.bits + k / f.unit * (f.scales_half ? 2u : 4u) * (1u + f.has_min));
-    return f.plain >= 0 && !f.bits ? n * k * (f.plain ? 2u : 4u) : 0;
+    const bool units = f.bits && k % f.unit == 0, plain = f.plain >= 0 && !f.bits;
+    bytes[0] = units ? n * (k / 8 * (size_t)f.bits) : plain ? n * k * (f.plain ? 2u : 4u) : 0;
+    bytes[1] = units ? n * (k / f.unit) * (f.scales_half ? 2u : 4u) : 0;
+    bytes[2] = units && f.has_min ? bytes[1] : 0;
+    return units || plain;
+}
+
+size_t hearth_accel_weight_bytes(uint32_t type, size_t k, size_t n)
+{
+    size_t bytes[HEARTH_ACCEL_WEIGHT_PARTS];
+    hearth_accel_weight_parts(type, k, n, bytes);
+    return bytes[0] + bytes[1] + bytes[2];
 }
 
 // One unit of integers: bytes, or two of them in a byte.
@@ -152,19 +161,16 @@ static int convert_and_put(struct hearth_accel *a, const struct hearth_accel_wei
 int hearth_accel_weight_begin(struct hearth_accel *a, struct hearth_accel_weight *w, uint32_t type, size_t k,
                               size_t n, struct hearth_error *err)
 {
-    const struct hearth_accel_form f = hearth_accel_form_of(type);
+    size_t bytes[HEARTH_ACCEL_WEIGHT_PARTS];
     *w = (struct hearth_accel_weight){.type = type, .k = k, .n = n};
-    if (!hearth_accel_weight_bytes(type, k, n))
+    if (!n || !hearth_accel_weight_parts(type, k, n, bytes))
         return hearth_fail(err, HEARTH_E_UNSUPPORTED,
                            "devices do not know weights of type %u with rows of %zu", (unsigned)type, k);
-    if (!f.bits) {
-        w->q = hearth_accel_alloc(a, n * hearth_type_bytes(type, k));
-        return HEARTH_OK;
-    }
-    w->q = hearth_accel_alloc(a, n * k * (size_t)f.bits / 8);
-    w->scales = hearth_accel_alloc(a, n * k / f.unit * (f.scales_half ? 2 : 4));
-    if (f.has_min)
-        w->minima = hearth_accel_alloc(a, n * k / f.unit * (f.scales_half ? 2 : 4));
+    w->q = hearth_accel_alloc(a, bytes[0]);
+    if (bytes[1])
+        w->scales = hearth_accel_alloc(a, bytes[1]);
+    if (bytes[2])
+        w->minima = hearth_accel_alloc(a, bytes[2]);
     return HEARTH_OK;
 }
 
@@ -190,6 +196,58 @@ int hearth_accel_weight_open(struct hearth_accel *a, struct hearth_accel_weight 
 {
     const int rc = hearth_accel_weight_begin(a, w, type, k, n, err);
     return rc ? rc : hearth_accel_weight_put(a, w, 0, n, data, stride, err);
+}
+
+// ---- piece by piece
+
+size_t hearth_accel_convert_scratch(size_t k)
+{
+    return k + k / 16 * 2 * sizeof(float); // of the smallest units
+}
+
+// Where q, scales and minima of a piece begin, and the bytes of a row of each.
+struct parts {
+    size_t at[HEARTH_ACCEL_WEIGHT_PARTS], row[HEARTH_ACCEL_WEIGHT_PARTS];
+};
+
+static struct parts parts_of(uint32_t type, size_t k, size_t rows)
+{
+    struct parts p = {{0}, {0}};
+    hearth_accel_weight_parts(type, k, 1, p.row);
+    p.at[1] = rows * p.row[0];
+    p.at[2] = rows * (p.row[0] + p.row[1]);
+    return p;
+}
+
+void hearth_accel_weight_convert(uint32_t type, size_t k, void *piece, size_t rows, size_t row,
+                                 const void *data, void *scratch)
+{
+    const struct hearth_accel_form f = hearth_accel_form_of(type);
+    const struct parts at = parts_of(type, k, rows);
+    uint8_t *to = piece;
+    if (!f.bits) {
+        memcpy(to + row * at.row[0], data, at.row[0]);
+        return;
+    }
+    float *scale = scratch, *min = scale + k / f.unit;
+    const struct piece p = {.integers = (int8_t *)(min + k / f.unit),
+                            .scale = scale,
+                            .min = min,
+                            .q = to,
+                            .scales = to + at.at[1],
+                            .minima = to + at.at[2]};
+    convert_row(&p, row, type, k, data);
+}
+
+void hearth_accel_weight_begin_put(struct hearth_accel *a, const struct hearth_accel_weight *w, size_t first,
+                                   size_t n, const void *piece, size_t rows,
+                                   void *events[HEARTH_ACCEL_PUT_EVENTS])
+{
+    const struct parts at = parts_of(w->type, w->k, rows);
+    const struct hearth_accel_memory *const to[] = {&w->q, &w->scales, &w->minima};
+    for (int i = 0; i < HEARTH_ACCEL_PUT_EVENTS; i++)
+        events[i] = hearth_accel_begin_write(a, to[i], first * at.row[i], (const uint8_t *)piece + at.at[i],
+                                             n * at.row[i]);
 }
 
 void hearth_accel_weight_close(struct hearth_accel *a, struct hearth_accel_weight *w)

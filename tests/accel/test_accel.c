@@ -88,6 +88,60 @@ static void test_down(void **state)
     finish(c);
 }
 
+// Rows that come there piece by piece, beside the queue, lie as those that come at once.
+static void test_pieces(void **state)
+{
+    (void)state;
+    enum { K = 512, N = 21, ROWS = 8 };
+    struct hearth_accel *a = open_device();
+    static float x[N * K];
+    void *scratch = malloc(hearth_accel_convert_scratch(K));
+    for (int i = 0; i < N * K; i++)
+        x[i] = (float)((i * 7919) % 1009) / 500.0f - 1.0f;
+    for (uint32_t type = 0; type < HEARTH_TYPE_END; type++) {
+        const struct hearth_type_info *info = hearth_type_info(type);
+        const size_t row = hearth_accel_weight_bytes(type, K, 1);
+        size_t parts[HEARTH_ACCEL_WEIGHT_PARTS];
+        if (!row || !info->encode)
+            continue;
+        const size_t stride = hearth_type_bytes(type, K);
+        uint8_t *data = malloc(N * stride), *piece = malloc(ROWS * row);
+        struct hearth_accel_weight whole, w;
+        for (size_t r = 0; r < N; r++)
+            info->encode(x + r * K, data + r * stride, K);
+        CHECK(hearth_accel_weight_open(a, &whole, type, K, N, data, stride, &check_error));
+        CHECK(hearth_accel_weight_begin(a, &w, type, K, N, &check_error));
+        for (size_t first = 0; first < N; first += ROWS) {
+            const size_t n = N - first < ROWS ? N - first : ROWS;
+            void *events[HEARTH_ACCEL_PUT_EVENTS];
+            for (size_t r = n; r-- > 0;)
+                hearth_accel_weight_convert(type, K, piece, ROWS, r, data + (first + r) * stride, scratch);
+            hearth_accel_weight_begin_put(a, &w, first, n, piece, ROWS, events);
+            for (int i = 0; i < HEARTH_ACCEL_PUT_EVENTS; i++)
+                hearth_accel_wait(a, events[i]);
+        }
+        assert_true(hearth_accel_weight_parts(type, K, N, parts));
+        assert_int_equal(parts[0] + parts[1] + parts[2], N * row);
+        const struct hearth_accel_memory *const want[] = {&whole.q, &whole.scales, &whole.minima},
+                                                *const got[] = {&w.q, &w.scales, &w.minima};
+        for (int i = 0; i < HEARTH_ACCEL_WEIGHT_PARTS; i++) {
+            uint8_t *left = malloc(parts[i] + 1), *right = malloc(parts[i] + 1);
+            hearth_accel_read(a, want[i], 0, left, parts[i]);
+            hearth_accel_read(a, got[i], 0, right, parts[i]);
+            CHECK(hearth_accel_take(a, &check_error));
+            assert_memory_equal(left, right, parts[i]);
+            free(left);
+            free(right);
+        }
+        hearth_accel_weight_close(a, &whole);
+        hearth_accel_weight_close(a, &w);
+        free(data);
+        free(piece);
+    }
+    free(scratch);
+    hearth_accel_close(&a);
+}
+
 static void test_rows(void **state)
 {
     (void)state;
@@ -212,7 +266,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_products), cmocka_unit_test(test_products_of), cmocka_unit_test(test_down),
         cmocka_unit_test(test_rows),     cmocka_unit_test(test_attention),   cmocka_unit_test(test_choosing),
-        cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_failures), cmocka_unit_test(test_pieces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
