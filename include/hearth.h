@@ -399,6 +399,14 @@ enum hearth_sparsity {
     HEARTH_SPARSITY_PREDICT // those that the model's predictors name
 };
 
+// Whether prompts go through a device with layers that the CPU keeps: the layers' weights pass through its memory, each
+// while the one before is computed. Micro-batches of fewer than 32 tokens, or with steps among them, are the CPU's.
+enum hearth_device_prompts {
+    HEARTH_DEVICE_PROMPTS_AUTO = 0, // where it is faster, by the time that prompts took
+    HEARTH_DEVICE_PROMPTS_ALWAYS,   // any number of tokens, whatever it takes
+    HEARTH_DEVICE_PROMPTS_NEVER     // and no memory of the device is set aside for it
+};
+
 struct hearth_session_params {
     size_t size;   // set by hearth_session_params_default()
     int n_ctx;     // positions per sequence; 0: min(the model's, 4096)
@@ -439,6 +447,8 @@ struct hearth_session_params {
     uint64_t vram;
     int device_layers; // so many layers at most, the last ones; the head is one more. 0: as many as there is room for
     int device_inexact; // not 0: also a device that gives other bits than the CPU, so that results depend on it
+    enum hearth_device_prompts device_prompts;
+    int reserved_2; // 0
 };
 
 // Fills a struct of `size` bytes with the defaults: one sequence, the file's predict_threshold, all else
@@ -766,6 +776,7 @@ struct hearth_device_stats {
     uint64_t bytes_up, bytes_down; // to it, from it
     uint64_t experts;              // hot ones that it has
     uint64_t expert_rows;          // rows that went through these
+    uint64_t through; // prompt tokens that passed the CPU's layers there, whose weights came for that
 };
 
 // Of a session since it was opened.

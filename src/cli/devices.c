@@ -28,6 +28,8 @@ int hearth_cli_check_device(const struct hearth_options *o)
     long layers;
     if (!layers_of(o, &layers))
         return hearth_cli_usage(NULL, "--gpu-layers %s: give a number of layers, or all", o->gpu_layers);
+    if (o->op_offload && o->no_op_offload)
+        return hearth_cli_usage(NULL, "--op-offload and --no-op-offload exclude each other");
     if (o->device && !*o->device)
         return hearth_cli_usage(NULL,
                                 "--device: give the number or name of a device; hearth devices lists them");
@@ -75,6 +77,9 @@ void hearth_cli_choose_device(const struct hearth_options *o, struct hearth_sess
     params->vram = o->vram;
     params->device_layers = layers == ALL ? 0 : (int)layers;
     params->device_inexact = o->device_inexact;
+    params->device_prompts = o->op_offload      ? HEARTH_DEVICE_PROMPTS_ALWAYS
+                             : o->no_op_offload ? HEARTH_DEVICE_PROMPTS_NEVER
+                                                : HEARTH_DEVICE_PROMPTS_AUTO;
 }
 
 static bool is_cpu(const char *name)

@@ -52,8 +52,9 @@ static const struct hearth_llama_option table[] = {
     {"-sm --split-mode -ts --tensor-split -mg --main-gpu", VALUE, ENGINE, NULL},
     {"-ot --override-tensor -ncmoe --n-cpu-moe -ncffn --n-cpu-ffn", VALUE, ENGINE, NULL},
     {"--no-host -mmp --mmap -dio --direct-io", VALUE, BENCH, NULL}, // flags of the other programs
-    {"-cmoe --cpu-moe --op-offload --no-host --repack -nr --no-repack", FLAG, ENGINE, NULL},
-    {"-kvo --kv-offload -nkvo --no-kv-offload -nopo --no-op-offload", MAYBE, ENGINE, NULL},
+    {"-cmoe --cpu-moe --no-host --repack -nr --no-repack", FLAG, ENGINE, NULL},
+    {"-kvo --kv-offload -nkvo --no-kv-offload", MAYBE, ENGINE, NULL},
+    {"-nopo --no-op-offload", MAYBE, BENCH, NULL},
     {"-fit --fit -fitt --fit-target -fitc --fit-ctx", VALUE, ENGINE, NULL},
     {"--rpc -rpc", VALUE, ENGINE, ONE_MACHINE},
     {"--list-devices", FLAG, ENGINE, "hearth devices lists them"},

@@ -125,7 +125,7 @@ struct hearth_options {
     const char *simulate, *svg, *machine;
     const char *device, *gpu_layers;
     uint64_t vram; // 0: not given
-    bool device_inexact;
+    bool device_inexact, op_offload, no_op_offload;
     bool explain, measure, shape, early_predictors, drift, gates_apart;
     double min_speed;                   // 0: not given
     uint64_t sim_ram;                   // 0: not given

@@ -403,6 +403,14 @@ const struct hearth_option hearth_option_table[] = {
      "put so many layers on the device, at most, the last ones; the head is one more. all: as many as there is "
      "memory for, as without this option. Without --device the first GPU, if there is one",
      AT(gpu_layers)},
+    {"--op-offload", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, EVALUATE & ~BENCH, "Resources",
+     "compute prompts on the device with all layers: the weights of those that the CPU keeps pass through its memory, "
+     "whatever that takes (default: where it is faster, by the time that prompts took)",
+     AT(op_offload)},
+    {"-nopo, --no-op-offload", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, EVALUATE & ~BENCH,
+     "Resources",
+     "leave the layers that the CPU keeps to it in prompts, too, and the device's memory to other things",
+     AT(no_op_offload)},
     {"--device-inexact", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, EVALUATE, "Resources",
      "also use a device whose arithmetic is not the CPU's: the text may change", AT(device_inexact)},
     {"--io", NULL, HEARTH_OPTION_ENUM, "HOW", "auto", IO_KINDS, NO_RANGE, EVALUATE, "Resources",

@@ -536,10 +536,11 @@ int hearth_forward(struct hearth_session *s, struct hearth_error *err)
     give_layers(s);
     s->context.looks_after = true;
     s->context.layers_end = s->offload ? hearth_offload_begin(s->offload) : n_layer;
+    const int from = s->offload ? s->offload->from : n_layer;
     if (s->offload)
         hearth_sources_skip(s->sources, s->context.layers_end, hearth_offload_has_head(s->offload));
     for (int layer = 0; layer < n_layer; layer++) {
-        if (layer == s->context.layers_end && run_elsewhere(s))
+        if (layer == from && run_elsewhere(s))
             break;
         if (begin(s, layer))
             break;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/os.h"
 #include "model/ffn.h"
 
 static int n_layer(const struct hearth_offload *o)
@@ -47,16 +48,46 @@ static void forget_positions(struct hearth_offload *o)
     }
 }
 
+// Rows of a prompt and no others, where the layers that are the CPU's may pass through the device; else 0.
+static int rows_for_through(const struct hearth_offload *o)
+{
+    const struct hearth_batch *b = &o->s->batch;
+    return o->through && b->n_classes == 1 && b->classes[0].phase == HEARTH_PHASE_PROMPT ? b->n : 0;
+}
+
 int hearth_offload_begin(struct hearth_offload *o)
 {
     const struct hearth_session *s = o->s;
-    if (o->first == n_layer(o))
+    o->from = n_layer(o);
+    o->began_ns = 0;
+    if (o->first == n_layer(o) && !o->through)
         return n_layer(o);
     forget_positions(o);
     // Of a batch in parts, all rows of a part must come after those of the parts before.
     const bool fits =
         hearth_batch_count(&s->batch, HEARTH_PHASE_PROMPT) <= o->rows[0].cap || s->batch.n_classes == 1;
-    return o->works && fits && !is_watched(&s->probes) && !s->batch.again ? o->first : n_layer(o);
+    if (!o->works || !fits || is_watched(&s->probes) || s->batch.again)
+        return n_layer(o);
+    const int rows = rows_for_through(o);
+    o->from = rows ? hearth_through_from(o->through, rows) : o->first;
+    o->began_ns = rows ? hearth_now_ns() : 0;
+    return o->first;
+}
+
+// What layers of the batch took: those of the CPU, the first `layers`, until now; those that passed through the device.
+static void note_cpu(struct hearth_offload *o, int layers)
+{
+    if (o->began_ns && layers)
+        hearth_through_choice_note(&o->through->choice, o->s->batch.n, false, layers,
+                                   hearth_now_ns() - o->began_ns);
+    o->began_ns = 0;
+}
+
+static void note_through(struct hearth_offload *o)
+{
+    if (o->from < o->first)
+        hearth_through_choice_note(&o->through->choice, o->s->batch.n, true, o->first - o->from,
+                                   o->passed_ns);
 }
 
 // ---- pages
@@ -97,6 +128,8 @@ static size_t send_pages(struct hearth_offload *o, int first, int n)
             const int before = from - p * HEARTH_KV_TILE;
             if (before > 0)
                 send_page(o, pages->pages[p], before < HEARTH_KV_TILE ? before : HEARTH_KV_TILE);
+            if (before > 0 && o->from < o->first)
+                hearth_through_add_page(o->through, pages->pages[p]);
             o->page_numbers[count + (size_t)p] = pages->pages[p];
         }
         for (int i = first; i < first + n; i++)
@@ -167,6 +200,8 @@ static void collect(struct hearth_offload *o, int layer, void *events[2])
             hearth_kv_unpin(kv, page);
         }
     }
+    if (layer == o->first - 1)
+        o->passed_ns += hearth_now_ns() - o->part_ns;
 }
 
 // The device's pages now have these rows, too.
@@ -178,7 +213,9 @@ static void note_rows(struct hearth_offload *o, int first, int n)
         o->births[page] = o->s->kv.pages[page].birth;
         o->known[page] = slot + 1;
     }
-    o->tokens += (uint64_t)n;
+    o->tokens += o->first < n_layer(o) ? (uint64_t)n : 0;
+    if (o->from < o->first)
+        o->through->tokens += (uint64_t)n;
 }
 
 // What predictors of the device's first layer look at is the CPU's.
@@ -196,8 +233,11 @@ static bool run_part(struct hearth_offload *o, int first, int n)
 {
     const struct hearth_session *s = o->s;
     void *events[2][2] = {{NULL}};
+    o->part_ns = hearth_now_ns();
     for (int i = 0; i < n; i++)
         o->places[2 * i] = s->batch.rows[first + i].pos;
+    if (o->through)
+        hearth_through_forget_pages(o->through);
     const size_t count = send_pages(o, first, n);
     hearth_accel_write(o->a, &o->pages, 0, o->page_numbers, count * sizeof *o->page_numbers);
     o->rows[0].n = o->rows[1].n = 0;
@@ -209,11 +249,13 @@ static bool run_part(struct hearth_offload *o, int first, int n)
             send_rows(o, &o->rows[c.phase == HEARTH_PHASE_STEP], from, end - from, first);
     }
     send_seen(o);
-    int layer = o->first;
+    int layer = o->from;
     bool stop = false;
     for (; layer < n_layer(o) && !stop && !hearth_accel_has_failed(o->a); layer++) {
-        if (layer - 2 >= o->first)
+        if (layer - 2 >= o->from)
             collect(o, layer - 2, events[layer % 2]);
+        if (layer < o->first && !hearth_through_bring(o->through, layer, n))
+            break;
         for (int k = 0; k < 2; k++)
             if (o->rows[k].n)
                 hearth_offload_project(o, &o->rows[k], layer);
@@ -224,8 +266,9 @@ static bool run_part(struct hearth_offload *o, int first, int n)
         hearth_accel_flush(o->a);
         stop = hearth_fault_is_near(s->context.fault);
     }
+    stop |= layer < n_layer(o);
     for (int i = layer - 2; i < layer; i++)
-        if (i >= o->first)
+        if (i >= o->from)
             collect(o, i, events[i % 2]);
     for (int k = 0; k < 2 && !stop; k++)
         if (o->rows[k].n)
@@ -242,6 +285,8 @@ bool hearth_offload_run(struct hearth_offload *o)
     const struct hearth_session *s = o->s;
     const int most =
         s->batch.n_classes == 1 ? o->rows[s->batch.classes[0].phase == HEARTH_PHASE_STEP].cap : s->batch.n;
+    note_cpu(o, o->from);
+    o->passed_ns = 0;
     for (int first = 0; first < s->batch.n; first += most) {
         const int left = s->batch.n - first;
         if (!run_part(o, first, left < most ? left : most))
@@ -250,6 +295,7 @@ bool hearth_offload_run(struct hearth_offload *o)
             return true;
     }
     memcpy(s->work.x, s->work.h, (size_t)s->batch.n * (size_t)s->context.hp->n_embd * sizeof *s->work.x);
+    note_through(o);
     return true;
 }
 
@@ -264,6 +310,7 @@ static void note_share(struct hearth_offload *o, struct hearth_share *share, enu
 
 void hearth_offload_end(struct hearth_offload *o)
 {
+    note_cpu(o, n_layer(o));
     if (o->hot)
         note_share(o, &o->hot->share, HEARTH_PHASE_STEP);
     for (int k = 0; o->experts && k < 2; k++)

@@ -10,6 +10,7 @@
 #include "accel/operations.h"
 #include "engine/hot.h"
 #include "engine/hot_experts.h"
+#include "engine/offload_through.h"
 #include "engine/offload_weights.h"
 #include "engine/session.h"
 
@@ -19,6 +20,7 @@ struct hearth_offload_params {
     struct hearth_accel_params device;
     uint64_t vram; // bytes of the device's memory; 0: hearth_offload_vram()
     int layers;    // the head is one behind the last; or HEARTH_OFFLOAD_ALL
+    enum hearth_device_prompts prompts;
 };
 
 // A layer's weights as struct hearth_layer has them, and its part of the cache.
@@ -41,11 +43,13 @@ struct hearth_offload_rows {
 struct hearth_offload {
     struct hearth_accel *a;
     const struct hearth_session *s;
+    uint64_t largest;                    // bytes of one piece of its memory
     int first;                           // layers [first, n_layer) are here; n_layer: none
     bool head;                           // the head is
     bool works;                          // false: it has failed, and the CPU goes on
     struct hearth_offload_layer *layers; // [n_layer - first]
     struct hearth_accel_weight output;
+    struct hearth_through *through;     // of prompts, the other layers; or NULL
     struct hearth_hot *hot;             // of the other layers; or NULL
     struct hearth_hot_experts *experts; // of all layers; or NULL
     struct hearth_offload_rows rows[2]; // of prompts, of steps
@@ -65,10 +69,22 @@ struct hearth_offload {
     uint64_t *births; // [pages] when the device got its copy of a page,
     int *known;       // [pages] and how many positions of it
     uint64_t tokens;  // rows that went through layers here
+
+    // Of the batch: the layer with which it comes here, n_layer: never; and when the CPU began with the layers before.
+    int from;
+    uint64_t began_ns; // 0: nobody wants to know
+    // When a part of it came here, and what all parts took to pass the layers that are not here.
+    uint64_t part_ns, passed_ns;
 };
 
-// Opens the device and brings there what fits. The session has its weights. HEARTH_E_INVALID, HEARTH_E_UNSUPPORTED,
-// HEARTH_E_MEMORY (of the host); a device with too little memory has fewer layers, or none.
+// Opens the device. HEARTH_E_INVALID, HEARTH_E_UNSUPPORTED, HEARTH_E_MEMORY (of the host).
+int hearth_offload_find(struct hearth_offload **out, const struct hearth_session *s,
+                        const struct hearth_offload_params *params, struct hearth_error *err);
+// Brings there what fits. The session has its weights. HEARTH_E_IO, HEARTH_E_MEMORY (of the host); a device with too
+// little memory has fewer layers, or none.
+int hearth_offload_place(struct hearth_offload *o, const struct hearth_offload_params *params,
+                         struct hearth_error *err);
+// find() and place().
 int hearth_offload_open(struct hearth_offload **out, const struct hearth_session *s,
                         const struct hearth_offload_params *params, struct hearth_error *err);
 void hearth_offload_close(struct hearth_offload **offload);
@@ -79,8 +95,8 @@ uint64_t hearth_offload_vram(const struct hearth_accel_info *device, uint64_t un
 
 // ---- evaluations (offload.c)
 
-// The layer from which on the device takes the batch; n_layer: the CPU computes all of it. To be called for each batch
-// before its first layer.
+// To be called for each batch before its first layer: `from` becomes the layer with which the device takes the batch.
+// Returns the layer from which on no weights are needed; n_layer: all are.
 int hearth_offload_begin(struct hearth_offload *o);
 bool hearth_offload_has_head(const struct hearth_offload *o);
 // Takes the rows of work.x through the device's layers. False: the device has failed, nothing has changed, and the CPU

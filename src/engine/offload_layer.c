@@ -7,7 +7,7 @@
 
 static const struct hearth_offload_layer *layer_of(const struct hearth_offload *o, int layer)
 {
-    return &o->layers[layer - o->first];
+    return layer < o->first ? &o->through->stages[layer % 2] : &o->layers[layer - o->first];
 }
 
 static void norm(struct hearth_offload *o, const struct hearth_accel_weight *w,

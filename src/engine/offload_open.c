@@ -14,6 +14,8 @@
 #define HEAD_ROWS 16
 // Rows of a prompt together, at most: a dimension of grids.
 #define MAX_ROWS 16384
+// Prompts pass through the device where the CPU has one layer of so many, or more.
+#define LEAST_SHARE 4
 
 // ---- which layers
 
@@ -65,6 +67,17 @@ static uint64_t cache_bytes(const struct hearth_session *s)
     return (uint64_t)s->kv.n_pages * (uint64_t)s->kv.heads[0].n * s->kv.heads[0].bytes;
 }
 
+// A layer's part of the cache, without its pages.
+static struct hearth_accel_cache empty_cache(const struct hearth_session *s)
+{
+    const struct hearth_hparams *hp = &s->model->hp;
+    return (struct hearth_accel_cache){.type_k = s->kv.type_k,
+                                       .type_v = s->kv.type_v,
+                                       .n_heads = (size_t)hp->n_head,
+                                       .n_heads_kv = (size_t)hp->n_head_kv,
+                                       .dim = (size_t)hp->head_dim};
+}
+
 // Of a device's memory, with the layer's part of the cache; 0: devices do not know a weight of it.
 static uint64_t layer_bytes(const struct hearth_session *s, int layer)
 {
@@ -94,15 +107,10 @@ static int open_layer(struct hearth_offload *o, struct hearth_offload_layer *l, 
                       struct hearth_error *err)
 {
     const struct hearth_session *s = o->s;
-    const struct hearth_hparams *hp = &s->model->hp;
     size_t list[N_ROLES + 2], n = list_roles(s, list);
     int rc = HEARTH_OK;
-    l->cache = (struct hearth_accel_cache){.pages = hearth_accel_alloc(o->a, (size_t)cache_bytes(s)),
-                                           .type_k = s->kv.type_k,
-                                           .type_v = s->kv.type_v,
-                                           .n_heads = (size_t)hp->n_head,
-                                           .n_heads_kv = (size_t)hp->n_head_kv,
-                                           .dim = (size_t)hp->head_dim};
+    l->cache = empty_cache(s);
+    l->cache.pages = hearth_accel_alloc(o->a, (size_t)cache_bytes(s));
     const struct hearth_weight *now = hearth_layer_weights(&s->context.weights->layers[layer]);
     for (size_t i = 0; i < n && !rc && !hearth_accel_has_failed(o->a); i++) {
         const struct hearth_weight *w = weight_of(s, layer, list[i]);
@@ -206,7 +214,7 @@ static void close_workspace(struct hearth_offload *o)
 // no room.
 static uint64_t size_workspace(struct hearth_offload *o, uint64_t vram)
 {
-    const uint64_t largest = hearth_accel_describe(o->a)->largest;
+    const uint64_t largest = o->largest;
     const int rows = o->s->limits.max_rows;
     for (int cap = rows < MAX_ROWS ? rows : MAX_ROWS; cap >= 1; cap = cap > 1 ? (cap + 1) / 2 : 0) {
         struct sum sum = {0};
@@ -245,7 +253,7 @@ static int place_layers(struct hearth_offload *o, uint64_t room, int most, struc
     int first = n_layer;
     for (uint64_t bytes; first > 0 && (most == HEARTH_OFFLOAD_ALL || n_layer - first < most); first--) {
         bytes = layer_bytes(o->s, first - 1);
-        if (!bytes || bytes > room || cache_bytes(o->s) > hearth_accel_describe(o->a)->largest)
+        if (!bytes || bytes > room || cache_bytes(o->s) > o->largest)
             break;
         room -= bytes;
     }
@@ -265,6 +273,70 @@ static int place_layers(struct hearth_offload *o, uint64_t room, int most, struc
         o->first = layer;
     }
     return HEARTH_OK;
+}
+
+// Layers of the last `most` that `room` is enough for; *left: bytes that are not used then.
+static int count_layers(const struct hearth_offload *o, uint64_t room, int most, uint64_t *left)
+{
+    const int n_layer = o->s->model->hp.n_layer;
+    int n = 0;
+    for (uint64_t bytes; n < most && cache_bytes(o->s) <= o->largest; n++) {
+        bytes = layer_bytes(o->s, n_layer - n - 1);
+        if (!bytes || bytes > room)
+            break;
+        room -= bytes;
+    }
+    *left = room;
+    return n;
+}
+
+// The most that are wanted there.
+static int most_layers(const struct hearth_offload *o, const struct hearth_offload_params *p)
+{
+    const int n_layer = o->s->model->hp.n_layer;
+    return p->layers == HEARTH_OFFLOAD_ALL || p->layers > n_layer ? n_layer : p->layers;
+}
+
+static struct hearth_through_setup through_setup(const struct hearth_offload *o,
+                                                 const struct hearth_offload_params *p)
+{
+    return (struct hearth_through_setup){.roles = roles,
+                                         .n_roles = N_ROLES,
+                                         .max_pages = o->max_pages,
+                                         .cache = empty_cache(o->s),
+                                         .cache_bytes = cache_bytes(o->s),
+                                         .n_layers = o->s->model->hp.n_layer,
+                                         .always = p->prompts == HEARTH_DEVICE_PROMPTS_ALWAYS};
+}
+
+// What prompts through the device take of `room`, before its layers do. Where a number of layers is asked for, these come
+// first. Else that is two layers fewer in steps, about, which is much where the CPU has few.
+static uint64_t room_for_through(const struct hearth_offload *o, const struct hearth_offload_params *p,
+                                 uint64_t room)
+{
+    const struct hearth_through_setup setup = through_setup(o, p);
+    const int n_layer = o->s->model->hp.n_layer, most = most_layers(o, p);
+    uint64_t left;
+    const int n = count_layers(o, room, most, &left);
+    const uint64_t bytes = hearth_through_bytes(o->s, &setup, o->largest);
+    if (p->prompts == HEARTH_DEVICE_PROMPTS_NEVER)
+        return 0;
+    if (most < n_layer)
+        return n == most && bytes <= left ? bytes : 0;
+    return bytes <= room && (n_layer - n) * LEAST_SHARE >= n_layer ? bytes : 0;
+}
+
+// Layers, and what prompts pass through beside them.
+static int place_all_layers(struct hearth_offload *o, const struct hearth_offload_params *p, uint64_t room,
+                            struct hearth_error *err)
+{
+    const uint64_t bytes = room_for_through(o, p, room);
+    const int rc = place_layers(o, room - bytes, p->layers, err);
+    struct hearth_through_setup setup = through_setup(o, p);
+    setup.n_layers = o->first;
+    if (rc || !bytes || !o->first || hearth_accel_has_failed(o->a))
+        return rc;
+    return hearth_through_open(&o->through, o->a, o->s, &setup, err);
 }
 
 static uint64_t head_bytes(const struct hearth_session *s)
@@ -317,8 +389,8 @@ static int place(struct hearth_offload *o, const struct hearth_offload_params *p
         if (!rc)
             each_buffer(o, (uint64_t)o->rows[0].cap, take_buffer, o);
         if (!rc)
-            rc = place_layers(o, vram - workspace, p->layers, err);
-        if (o->first == n_layer) // the head and hot neurons can use the room
+            rc = place_all_layers(o, p, vram - workspace, err);
+        if (o->first == n_layer && !o->through) // the head and hot neurons can use the room
             close_workspace(o);
     }
     const uint64_t head = head_bytes(s), used = hearth_accel_stats(o->a).bytes;
@@ -352,7 +424,19 @@ static uint64_t choose_vram(const struct hearth_accel *a)
                                hearth_free_memory("", true).bytes);
 }
 
-int hearth_offload_open(struct hearth_offload **out, const struct hearth_session *s,
+// What follows from the session and the device.
+static struct hearth_offload begin(const struct hearth_session *s, const struct hearth_accel_info *info)
+{
+    return (struct hearth_offload){
+        .s = s,
+        .largest = info->largest,
+        .rows = {{.is_prompt = true}},
+        .copy_row = (size_t)s->kv.heads[0].n * (s->kv.heads[0].row_k + s->kv.heads[0].row_v),
+        .max_pages = (size_t)s->limits.max_seqs * (size_t)s->kv.pages_per_seq,
+    };
+}
+
+int hearth_offload_find(struct hearth_offload **out, const struct hearth_session *s,
                         const struct hearth_offload_params *params, struct hearth_error *err)
 {
     struct hearth_offload *o = hearth_calloc(1, sizeof *o);
@@ -360,16 +444,34 @@ int hearth_offload_open(struct hearth_offload **out, const struct hearth_session
     if (!o)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for a device");
     o->s = s;
-    o->rows[0].is_prompt = true;
-    o->copy_row = (size_t)s->kv.heads[0].n * (s->kv.heads[0].row_k + s->kv.heads[0].row_v);
-    o->max_pages = (size_t)s->limits.max_seqs * (size_t)s->kv.pages_per_seq;
-    int rc = hearth_accel_open(&o->a, &params->device, err);
-    if (!rc) {
-        const uint64_t all = hearth_accel_describe(o->a)->memory;
-        const uint64_t vram = params->vram ? params->vram : choose_vram(o->a);
-        o->works = true;
-        rc = place(o, params, vram < all ? vram : all, err);
+    o->first = s->model->hp.n_layer;
+    struct hearth_accel *a;
+    const int rc = hearth_accel_open(&a, &params->device, err);
+    if (rc) {
+        hearth_offload_close(out);
+        return rc;
     }
+    *o = begin(s, hearth_accel_describe(a));
+    o->a = a;
+    o->first = s->model->hp.n_layer;
+    o->works = true;
+    return HEARTH_OK;
+}
+
+int hearth_offload_place(struct hearth_offload *o, const struct hearth_offload_params *params,
+                         struct hearth_error *err)
+{
+    const uint64_t all = hearth_accel_describe(o->a)->memory;
+    const uint64_t vram = params->vram ? params->vram : choose_vram(o->a);
+    return place(o, params, vram < all ? vram : all, err);
+}
+
+int hearth_offload_open(struct hearth_offload **out, const struct hearth_session *s,
+                        const struct hearth_offload_params *params, struct hearth_error *err)
+{
+    int rc = hearth_offload_find(out, s, params, err);
+    if (!rc)
+        rc = hearth_offload_place(*out, params, err);
     if (rc)
         hearth_offload_close(out);
     return rc;
@@ -381,6 +483,7 @@ void hearth_offload_close(struct hearth_offload **offload)
     if (!o)
         return;
     if (o->a) {
+        hearth_through_close(&o->through);
         hearth_hot_close(&o->hot);
         hearth_hot_experts_close(&o->experts);
         for (int i = 0; o->layers && i < o->s->model->hp.n_layer; i++)

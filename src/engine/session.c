@@ -428,6 +428,9 @@ static int check_params(const struct hearth_model *m, const struct hearth_sessio
     if (p->device_layers < 0)
         return hearth_fail_param(err, HEARTH_E_INVALID, "device_layers",
                                  "%d layers of a device (device_layers) make no sense", p->device_layers);
+    if ((unsigned)p->device_prompts > HEARTH_DEVICE_PROMPTS_NEVER)
+        return hearth_fail_param(err, HEARTH_E_INVALID, "device_prompts", "there is no device_prompts %d",
+                                 (int)p->device_prompts);
     if (m->hp.n_pos && p->n_ctx > m->hp.n_pos)
         return hearth_fail_param(err, HEARTH_E_INVALID, "n_ctx",
                                  "%s knows %d positions: use n_ctx %d or less", m->info.path, m->hp.n_pos,
@@ -493,7 +496,8 @@ static int open_device(struct hearth_session *s, const struct hearth_session_par
     const struct hearth_offload_params params = {
         .device = {.device = strcmp(p.device, "auto") ? p.device : NULL, .inexact = p.device_inexact != 0},
         .vram = p.vram,
-        .layers = p.device_layers ? p.device_layers : HEARTH_OFFLOAD_ALL};
+        .layers = p.device_layers ? p.device_layers : HEARTH_OFFLOAD_ALL,
+        .prompts = p.device_prompts};
     const int failed = hearth_offload_open(&s->offload, s, &params, err);
     if (!failed) {
         s->work.ffn.sparse.hot = s->offload->hot;
@@ -686,7 +690,8 @@ void hearth_session_device_stats(const struct hearth_session *session, struct he
                                              .bytes_up = a.bytes_up,
                                              .bytes_down = a.bytes_down,
                                              .experts = o->experts ? o->experts->n : 0,
-                                             .expert_rows = o->experts ? o->experts->slots : 0};
+                                             .expert_rows = o->experts ? o->experts->slots : 0,
+                                             .through = o->through ? o->through->tokens : 0};
     }
     hearth_params_write(out, size, &stats, sizeof stats);
 }

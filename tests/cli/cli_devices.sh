@@ -16,6 +16,8 @@ run 2 run "$model" -p "$prompt" --device ""
 err_has "--device: give the number or name of a device"
 run 2 run "$model" -p "$prompt" -ngl 3,4
 err_has "--gpu-layers 3,4: give a number of layers, or all"
+run 2 run "$model" -p "$prompt" -ngl 3 --op-offload -nopo
+err_has "--op-offload and --no-op-offload exclude each other"
 run 1 run "$model" -p "$prompt" --device "no such device"
 err_has "device"
 for options in "-ngl 0" "--device none --vram 1G" "-ngl 99" "--vram-budget 1G" "-ngl auto"; do
@@ -60,6 +62,13 @@ tail -n 1 "$tmp/err" >"$tmp/json"
 [ "$(json "$tmp/json" device/works)" = true ] || fail "the device has failed"
 [ "$(json "$tmp/json" device/head)" = true ] || fail "the head is not on the device"
 [ "$(json "$tmp/json" device/tokens)" -gt 12 ] || fail "no tokens went through the device"
+for options in "--op-offload" "-nopo"; do
+    run 0 run "$model" -p "$prompt" -n 12 --temp 0 --device 0 -ngl 1 $options --stats json
+    same "$tmp/out" "$tmp/want"
+    tail -n 1 "$tmp/err" >"$tmp/json"
+    [ "$(($(json "$tmp/json" device/through) > 0))" = "$([ $options = -nopo ]; echo $?)" ] ||
+        fail "$options: $(json "$tmp/json" device/through) tokens passed through the device"
+done
 run 0 run "$model" -p "$prompt" -n 3 --temp 0 --stats json
 tail -n 1 "$tmp/err" >"$tmp/json"
 [ "$(json "$tmp/json" device)" = null ] || fail "there is a device where none was asked for"

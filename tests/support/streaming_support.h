@@ -32,6 +32,7 @@ struct way {
     const char *device; // NULL: none
     int device_layers;
     uint64_t vram;
+    enum hearth_device_prompts device_prompts;
     enum hearth_kv_type type_k, type_v;
 };
 
@@ -102,6 +103,7 @@ static inline int open_session_of(struct opened *o, const struct way *way)
         way->device != NULL; // unchecked, which is faster: what differs is seen all the same
     session.device_layers = way->device_layers;
     session.vram = way->vram;
+    session.device_prompts = way->device_prompts;
     session.type_k = way->type_k;
     session.type_v = way->type_v;
     if (way->threshold != 0.0f)
