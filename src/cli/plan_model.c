@@ -115,7 +115,7 @@ static void print_choices(const struct planning *g)
     printf("  in memory: %.1f %%", 100 * p->kept);
     if (p->plan.resident_neurons && !p->plan.all_resident)
         printf(", of %" PRIu64 " neurons %" PRIu64 " always", p->neurons, p->plan.resident_neurons);
-    if (p->kind == HEARTH_FIT_STREAMS && !p->plan.layer_buffers)
+    if (p->kind == HEARTH_FIT_STREAMS && !p->plan.dense_streams)
         printf(", all dense weights");
     printf("\n  micro-batches of %d (%s), %d thread%s, looking ahead %s", p->n_ubatch, workspace,
            p->n_threads, p->n_threads == 1 ? "" : "s", p->look_ahead ? "on" : "off");

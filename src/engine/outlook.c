@@ -277,13 +277,13 @@ static double kept_share(const struct hearth_outlook *o, const struct hearth_pro
     const double lent = (double)prospect->lent_bytes;
     double all = 0;
     for (uint32_t i = 0; i < b->n_spaces; i++)
-        all += b->spaces[i].n_neurons;
+        all += b->spaces[i].elsewhere ? 0 : b->spaces[i].n_neurons;
     if (b->n_spaces)
-        return (double)prospect->neurons / all;
-    for (uint32_t i = 0; i < b->n_layers; i++)
+        return all > 0 ? (double)prospect->neurons / all : 1;
+    for (uint32_t i = 0; i < b->n_layers - b->n_elsewhere; i++)
         all += b->n_experts ? (double)b->expert_bytes[i] * b->n_experts : (double)b->dense[i];
     if (!b->n_experts)
-        all += (double)b->head + (double)b->embedding;
+        all += (b->head_elsewhere && b->head_by_part ? 0 : (double)b->head) + (double)b->embedding;
     const double kept = (double)(b->n_experts ? p->expert_bytes : p->dense_bytes) + lent;
     return kept < all ? kept / all : 1;
 }

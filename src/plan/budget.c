@@ -100,6 +100,7 @@ static int check(const struct hearth_budget_params *p, struct hearth_error *err)
         ok = p->dense[i] < LIMIT && dense < LIMIT;
         dense += p->dense[i];
     }
+    ok = ok && p->n_elsewhere <= p->n_layers;
     ok = ok && (!p->n_experts || (p->common_experts && p->n_experts < LIMIT_EXPERTS));
     for (uint32_t i = 0; ok && p->n_experts && i < p->n_layers; i++)
         ok = p->expert_bytes[i] < (LIMIT / p->n_layers) / p->n_experts;
@@ -140,12 +141,14 @@ static int open_budget(struct budget *b, const struct hearth_budget_params *p, s
     b->cache_spaces = hearth_calloc(p->n_spaces, sizeof *b->cache_spaces);
     if (!b->work || !b->cache_spaces)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory to plan the memory budget");
+    bool elsewhere = false;
     for (uint32_t i = 0; i < p->n_spaces; i++) {
         const struct hearth_budget_space *s = &p->spaces[i];
         struct space_work *w = &b->work[i];
+        elsewhere |= s->elsewhere;
         w->falling = is_falling(s);
         const double one = expected(s, 1), all = p->batch == 1 ? one : expected(s, p->batch);
-        w->least = ceil_to(s->visit * one, s->n_neurons);
+        w->least = s->elsewhere ? 0 : ceil_to(s->visit * one, s->n_neurons);
         while (s->share && w->hot < s->n_neurons && s->share[w->hot] * s->visit >= HEARTH_BUDGET_HOT)
             w->hot++;
         // Sets vary: make room for twice the expected number.
@@ -153,6 +156,8 @@ static int open_budget(struct budget *b, const struct hearth_budget_params *p, s
         b->reserve = reserve > b->reserve ? reserve : b->reserve;
         b->all_bytes += matrix_bytes(s, s->n_neurons);
     }
+    if (elsewhere) // never are all in memory
+        b->all_bytes = UINT64_MAX;
     return HEARTH_OK;
 }
 
@@ -164,17 +169,35 @@ static void close_budget(struct budget *b)
 
 // ---- the floor
 
+// Layers whose weights are needed in memory, as long as no device fails.
+static uint32_t layers_here(const struct hearth_budget_params *p)
+{
+    return p->n_layers - p->n_elsewhere;
+}
+
+// Whether the head may stream, and is not a device's.
+static bool head_streams(const struct hearth_budget_params *p)
+{
+    return p->head_by_part && !p->head_elsewhere;
+}
+
+// Whether something is to stream that is never in memory.
+static bool has_elsewhere(const struct hearth_budget_params *p)
+{
+    return p->n_elsewhere || (p->head_elsewhere && p->head_by_part);
+}
+
 // Dense bytes that stream when memory is short: those of the layers and perhaps of the head.
-// `largest`: the largest of them.
+// `largest`: the largest of them, or of those that a device has.
 static uint64_t streamed_bytes(const struct hearth_budget_params *p, uint64_t *largest)
 {
     uint64_t sum = 0;
     *largest = 0;
     for (uint32_t i = 0; i < p->n_layers; i++) {
-        sum += p->dense[i];
+        sum += i < layers_here(p) ? p->dense[i] : 0;
         *largest = p->dense[i] > *largest ? p->dense[i] : *largest;
     }
-    return sum + (p->head_by_part ? p->head : 0);
+    return sum + (head_streams(p) ? p->head : 0);
 }
 
 // Experts: one of each layer, and room for those of one token.
@@ -216,7 +239,7 @@ static int find_floor(struct budget *b, struct hearth_budget_floor *out, struct 
     bool by_row = p->embedding_by_row && p->head;
     out->always =
         p->workspace + p->io + p->norms + (by_row ? 0 : p->embedding) + (p->head_by_part ? 0 : p->head);
-    out->layer_buffers = 2 * largest < streamed ? 2 * largest : streamed;
+    out->layer_buffers = 2 * largest < streamed || has_elsewhere(p) ? 2 * largest : streamed;
     int rc = least_neurons(b, &out->working_set, err);
     out->working_set += least_experts(p);
     out->bytes = out->always + out->kv + out->layer_buffers + out->working_set;
@@ -244,7 +267,7 @@ static void spend_on_dense(const struct hearth_budget_params *p, struct hearth_b
     out->head_in_memory = !p->head_by_part;
     out->embedding_in_memory = !(p->embedding_by_row && p->head);
     out->dense_bytes = (out->embedding_in_memory ? p->embedding : 0) + (out->head_in_memory ? p->head : 0);
-    if (streamed <= buffers + *left) { // without buffers, then
+    if (!has_elsewhere(p) && streamed <= buffers + *left) { // without buffers, then
         *left -= streamed - buffers;
         out->dense_layers = p->n_layers;
         out->head_in_memory = true;
@@ -252,10 +275,18 @@ static void spend_on_dense(const struct hearth_budget_params *p, struct hearth_b
         return;
     }
     out->layer_buffers = buffers;
-    while (out->dense_layers < p->n_layers && p->dense[out->dense_layers] <= *left) {
+    while (out->dense_layers < layers_here(p) && p->dense[out->dense_layers] <= *left) {
         *left -= p->dense[out->dense_layers];
         out->dense_bytes += p->dense[out->dense_layers++];
     }
+    // One that is the embedding, too, is needed for its rows.
+    const bool is_needed = head_streams(p) || (p->head_by_part && !p->embedding);
+    if (has_elsewhere(p) && is_needed && out->dense_layers == layers_here(p) && p->head <= *left) {
+        *left -= p->head;
+        out->dense_bytes += p->head;
+        out->head_in_memory = true;
+    }
+    out->dense_streams = out->dense_layers < layers_here(p) || (head_streams(p) && !out->head_in_memory);
 }
 
 // ---- neurons
@@ -311,7 +342,7 @@ static int fits(struct budget *b, uint32_t part, uint64_t available, bool *yes, 
     for (uint32_t i = 0; i < b->p->n_spaces; i++) {
         struct space_work *w = &b->work[i];
         uint32_t keep = w->above + (uint32_t)((uint64_t)w->equal * part / PARTS);
-        w->keep = keep > w->least ? keep : w->least;
+        w->keep = b->p->spaces[i].elsewhere ? 0 : keep > w->least ? keep : w->least;
     }
     uint64_t bytes;
     int rc = cost(b, &bytes, err);
@@ -423,7 +454,7 @@ static int spend(struct budget *b, uint64_t budget, struct hearth_budget_plan *o
         return rc;
     plan_experts(p, available, out);
     uint64_t neurons = out->resident_bytes + out->region_bytes + out->table_bytes + out->expert_bytes;
-    if (!out->embedding_in_memory && out->all_resident && !out->layer_buffers && !out->common_experts &&
+    if (!out->embedding_in_memory && out->all_resident && !out->dense_streams && !out->common_experts &&
         p->embedding <= available - neurons) {
         out->embedding_in_memory = true;
         out->dense_bytes += p->embedding;
@@ -451,11 +482,13 @@ uint64_t hearth_budget_lend_dense(const struct hearth_budget_params *p, const st
                                   uint64_t lent)
 {
     uint64_t used = 0;
-    for (uint32_t i = plan->dense_layers; i < p->n_layers; i++) {
+    for (uint32_t i = plan->dense_layers; i < layers_here(p); i++) {
         if (used + p->dense[i] > lent)
             return used;
         used += p->dense[i];
     }
+    if (has_elsewhere(p)) // parts of the head come behind those that are never lent anything
+        return used;
     const uint64_t head = plan->head_in_memory || !p->head_by_part ? 0 : p->head;
     if (used + head <= lent)
         return used + head;
@@ -504,11 +537,11 @@ uint64_t hearth_budget_token_bytes(const struct hearth_budget_params *p,
                                    const struct hearth_budget_plan *plan, const uint32_t *resident,
                                    const uint32_t *quota)
 {
-    uint64_t bytes = plan->head_in_memory ? 0 : p->head;
-    for (uint32_t i = plan->dense_layers; i < p->n_layers; i++)
+    uint64_t bytes = plan->head_in_memory || p->head_elsewhere ? 0 : p->head;
+    for (uint32_t i = plan->dense_layers; i < layers_here(p); i++)
         bytes += p->dense[i];
     double sparse = experts_of_token(p, plan);
     for (uint32_t i = 0; i < p->n_spaces; i++)
-        sparse += neurons_of_token(&p->spaces[i], resident[i] + quota[i]);
+        sparse += p->spaces[i].elsewhere ? 0 : neurons_of_token(&p->spaces[i], resident[i] + quota[i]);
     return bytes + (uint64_t)sparse;
 }

@@ -23,6 +23,7 @@ struct hearth_budget_space {
     uint64_t file_offset;  // file offset of bundle 0
     float visit;           // share of tokens that visit the space: 1, or how often the expert is chosen
     const float *share;    // [F] share of those visits in which a neuron is computed; NULL: unknown
+    bool elsewhere;        // a device computes it: nothing of it is kept in memory
 };
 
 struct hearth_budget_params {
@@ -32,6 +33,10 @@ struct hearth_budget_params {
     bool embedding_by_row;             // the engine can read its rows one by one from the file
     bool head_by_part;                 // the engine can stream the head through the layer buffers
     uint64_t head_part;                // then bytes of a part of it
+    // What a device computes: the last n_elsewhere of the layers, and the head, if it can stream. None of it is kept in
+    // memory, but there is what streaming it takes, for a device may fail.
+    uint32_t n_elsewhere;
+    bool head_elsewhere;
     uint32_t n_layers;
     const uint64_t *dense; // [n_layers] bytes of a layer outside its spaces: attention, predictors, routers
     // Experts that stream one by one. n_experts is 0 without experts, or when they are spaces or
@@ -54,7 +59,7 @@ struct hearth_budget_floor {
     uint64_t bytes;  // the sum
     uint64_t always; // memory needed in any case, without the KV cache
     uint64_t kv;
-    uint64_t layer_buffers; // two of the largest layer, or all layers if that is less
+    uint64_t layer_buffers; // two of the largest layer, or all layers if that is less and none is elsewhere
     uint64_t working_set;   // one token's neurons, the reserve and the cache's tables; or one token's experts
 };
 
@@ -64,7 +69,8 @@ struct hearth_budget_plan {
     uint32_t dense_layers; // the first dense_layers layers have their dense weights in memory
     bool head_in_memory, embedding_in_memory;
     uint64_t dense_bytes;    // dense weights in memory, head and embedding included
-    uint64_t layer_buffers;  // 0: nothing dense streams
+    uint64_t layer_buffers;  // 0: nothing dense streams, nor will
+    bool dense_streams;      // as long as no device fails
     uint64_t resident_bytes; // of resident prefixes
     uint64_t region_bytes;   // of the neuron cache
     uint64_t table_bytes;

@@ -177,8 +177,8 @@ static uint64_t read_dense(const struct hearth_forecast_params *f, struct readin
 {
     const struct hearth_budget_params *b = f->budget;
     const uint64_t kept = hearth_budget_lend_dense(b, f->plan, f->lent);
-    uint64_t bytes = f->plan->head_in_memory ? 0 : b->head ? b->head : b->embedding;
-    for (uint32_t i = f->plan->dense_layers; i < b->n_layers; i++)
+    uint64_t bytes = f->plan->head_in_memory || b->head_elsewhere ? 0 : b->head ? b->head : b->embedding;
+    for (uint32_t i = f->plan->dense_layers; i < b->n_layers - b->n_elsewhere; i++)
         bytes += b->dense[i];
     r->bytes += (double)(bytes - kept);
     r->storage_s += (double)(bytes - kept) / (f->probe->sequential_gb_s * 1e9);
@@ -223,6 +223,8 @@ static void read_neurons(const struct hearth_forecast_params *f, struct reading 
     for (uint32_t i = 0; i < b->n_spaces; i++) {
         const struct hearth_budget_space *s = &b->spaces[i];
         const struct hearth_activity *a = &f->activity[i];
+        if (s->elsewhere)
+            continue;
         const double visit = 1 - pow(1 - (double)s->visit, f->tokens);
         const double missed = visit * hearth_activity_missed(a, f->resident[i] + f->quota[i], s->n_neurons);
         r->asked += visit * (a->used - hearth_activity_leading(a, f->resident[i], s->n_neurons));
@@ -232,7 +234,7 @@ static void read_neurons(const struct hearth_forecast_params *f, struct reading 
         kept += f->resident[i] + f->quota[i];
         all += s->n_neurons;
     }
-    r->kept = kept / all;
+    r->kept = all > 0 ? kept / all : 1;
     if (!guesses(f))
         return;
     r->reads /= 1 - IN_VAIN;
@@ -326,10 +328,12 @@ double hearth_forecast_prompt(const struct hearth_forecast_params *f, int n_ubat
                             weights / memory_rate(f->probe, f->threads));
     }
     const struct hearth_budget_params *b = f->budget;
-    for (uint32_t i = 0; f->plan && i < b->n_layers; i++)
+    for (uint32_t i = 0; f->plan && i < b->n_layers - b->n_elsewhere; i++)
         bytes += i < f->plan->dense_layers ? 0 : (double)b->dense[i];
     for (uint32_t i = 0; f->plan && i < b->n_spaces; i++)
-        bytes += (double)(b->spaces[i].n_neurons - f->resident[i] - f->quota[i]) * b->spaces[i].bundle_bytes;
+        if (!b->spaces[i].elsewhere)
+            bytes +=
+                (double)(b->spaces[i].n_neurons - f->resident[i] - f->quota[i]) * b->spaces[i].bundle_bytes;
     for (uint32_t i = 0; f->plan && b->n_experts && i < b->n_layers; i++)
         bytes += (double)(b->n_experts - f->plan->layer_experts) * (double)b->expert_bytes[i];
     const double read = bytes / (f->probe->sequential_gb_s * 1e9);

@@ -35,6 +35,8 @@ struct layers_state {
     // [n] layers as they become resident while the budget grows, so that those that stream are spread; then the
     // head's chunks.
     int *order;
+    int n_elsewhere;              // the last ones of the layers are a device's, and never get places
+    bool has_elsewhere;           // these, or the head, are
     uint64_t *dense;              // [n_layer] bytes, in this order
     struct hearth_region fixed;   // norms, biases, and all stages that are resident
     struct hearth_region buffers; // of the stages that are not
@@ -209,7 +211,7 @@ static void lend(void *state, uint64_t bytes, bool prompts)
 static int open_places(struct layers_state *r, const struct hearth_budget_plan *plan,
                        struct hearth_error *err)
 {
-    const int end = plan->head_in_memory ? r->n_layer : r->n;
+    const int end = r->has_elsewhere ? r->n_layer - r->n_elsewhere : plan->head_in_memory ? r->n_layer : r->n;
     size_t bytes = 0;
     r->n_fixed = (int)plan->dense_layers;
     while (r->n_fixed + r->most_lent < end) {
@@ -358,14 +360,21 @@ static void spread(int *order, int n)
     }
 }
 
+// Those of a device come last.
+static void fill_order(struct layers_state *r)
+{
+    const int here = r->n_layer - r->n_elsewhere;
+    spread(r->order, here);
+    for (int i = here; i < r->n; i++)
+        r->order[i] = i;
+}
+
 static int open_order(struct layers_state *r, struct hearth_error *err)
 {
     r->order = hearth_calloc((size_t)r->n, sizeof *r->order);
     if (!r->order)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for the list of layers");
-    spread(r->order, r->n_layer);
-    for (int i = r->n_layer; i < r->n; i++)
-        r->order[i] = i;
+    fill_order(r);
     return HEARTH_OK;
 }
 
@@ -480,6 +489,9 @@ static int need(void *state, struct hearth_source_need *n, struct hearth_error *
     (void)err;
     struct layers_state *r = state;
     const struct hearth_model *m = r->setup.model;
+    r->n_elsewhere = (int)n->params.n_elsewhere;
+    r->has_elsewhere = r->n_elsewhere || n->params.head_elsewhere;
+    fill_order(r);
     for (int i = 0; i < r->n_layer; i++)
         r->dense[i] = r->stages[r->order[i]].bytes;
     n->order = r->order;

@@ -333,6 +333,9 @@ static int need(void *state, struct hearth_source_need *out, struct hearth_error
                            n->setup.model->info.path, n->n_neurons, n->n_spaces);
     p->n_spaces = n->n_spaces;
     p->spaces = n->spaces;
+    const uint32_t here = (uint32_t)n->setup.model->hp.n_layer - p->n_elsewhere;
+    for (uint32_t i = 0; i < n->n_spaces; i++)
+        n->spaces[i].elsewhere = i / n->experts >= here;
     p->align = hearth_store_align(n->store);
     p->slab_bytes = n->slab_bytes;
     p->lendable += hearth_region_bytes(2 * n->buffer_bytes);

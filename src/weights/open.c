@@ -177,6 +177,8 @@ static int find_need(struct hearth_sources *s, const struct hearth_sources_user 
                                                    .workspace = sessions * u->workspace_bytes,
                                                    .lendable = sessions * hearth_sources_lendable_bytes(u),
                                                    .norms = process_bytes(m, u),
+                                                   .n_elsewhere = (uint32_t)u->layers_elsewhere,
+                                                   .head_elsewhere = u->head_elsewhere,
                                                    .batch = (uint32_t)u->max_steps}};
     int rc = HEARTH_OK;
     for (int i = 0; i < s->n && !rc; i++)

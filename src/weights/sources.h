@@ -48,6 +48,9 @@ struct hearth_sources_user {
     int max_steps;         // rows of a step
     int n_threads, max_seqs, n_ctx, n_ubatch;
     int64_t kv_tokens; // that the KV cache has room for
+    // Where it is the only session of its model: so many layers, the last ones, and the head are a device's.
+    int layers_elsewhere;
+    bool head_elsewhere;
     // How much less memory a context of one page, a micro-batch of one token, a single sequence would take.
     uint64_t ctx_bytes, ubatch_bytes, seqs_bytes;
 

@@ -350,6 +350,86 @@ static void others(void **state)
     assert_int_equal(plan(&p, UINT64_MAX, &m, &err), HEARTH_E_INVALID);
 }
 
+// What a device computes takes no memory but that for streaming it, should the device fail; all others have what it
+// leaves.
+static void elsewhere(void **state)
+{
+    (void)state;
+    struct hearth_budget_params p = params(true);
+    struct hearth_budget_floor with, without;
+    struct hearth_error err = {0};
+    struct planned m;
+    p.n_spaces = 0;
+    p.head_by_part = true;
+    assert_int_equal(hearth_budget_floor(&p, &without, &err), 0);
+    p.n_elsewhere = 2;
+    assert_int_equal(hearth_budget_floor(&p, &with, &err), 0);
+    assert_int_equal(with.bytes, without.bytes);
+    const uint64_t here = 3 * 700000 + 900000; // of the other layers
+    assert_int_equal(plan(&p, with.bytes + here - 1, &m, &err), 0);
+    assert_int_equal(m.plan.dense_layers, 3);
+    assert_true(m.plan.dense_streams);
+    assert_int_equal(hearth_budget_token_bytes(&p, &m.plan, m.resident, m.quota), 700000 + 5000000);
+    for (int head = 0; head < 2; head++) {
+        p.head_elsewhere = head;
+        const uint64_t needed = with.bytes + here + (head ? 0 : 5000000);
+        assert_int_equal(plan(&p, needed - 1, &m, &err), 0);
+        assert_true(m.plan.dense_streams);
+        assert_int_equal(plan(&p, needed, &m, &err), 0);
+        assert_int_equal(m.plan.dense_layers, 4);
+        assert_false(m.plan.dense_streams);
+        assert_int_equal(m.plan.head_in_memory, !head);
+        assert_int_equal(m.plan.layer_buffers, 2 * 900000);
+        assert_int_equal(m.plan.bytes, needed);
+        assert_int_equal(hearth_budget_token_bytes(&p, &m.plan, m.resident, m.quota), 0);
+        assert_int_equal(hearth_budget_lend_dense(&p, &m.plan, UINT64_C(1) << 30), 0);
+        // All that more memory can bring is the embedding.
+        assert_int_equal(plan(&p, UINT64_C(1) << 30, &m, &err), 0);
+        assert_true(m.plan.embedding_in_memory);
+        assert_int_equal(m.plan.bytes, needed + 4000000);
+    }
+    p.embedding = 0; // it is the head
+    assert_int_equal(plan(&p, with.bytes + here + 5000000, &m, &err), 0);
+    assert_true(m.plan.head_in_memory);
+    assert_int_equal(m.plan.bytes, with.bytes + here + 5000000);
+    assert_int_equal(plan(&p, with.bytes + here, &m, &err), 0);
+    assert_false(m.plan.head_in_memory || m.plan.dense_streams);
+    p.n_elsewhere = LAYERS;
+    assert_int_equal(plan(&p, with.bytes, &m, &err), 0);
+    assert_int_equal(m.plan.dense_layers, 0);
+    assert_false(m.plan.dense_streams);
+    p.n_elsewhere = LAYERS + 1;
+    assert_int_equal(plan(&p, with.bytes, &m, &err), HEARTH_E_INVALID);
+}
+
+// Neither do its spaces.
+static void spaces_elsewhere(void **state)
+{
+    (void)state;
+    for (int profiled = 0; profiled < 2; profiled++) {
+        struct hearth_budget_params p = params(profiled);
+        struct hearth_budget_floor with, without;
+        struct hearth_error err = {0};
+        struct planned m;
+        assert_int_equal(hearth_budget_floor(&p, &without, &err), 0);
+        spaces[4].elsewhere = spaces[7].elsewhere = true;
+        p.n_elsewhere = 2;
+        assert_int_equal(hearth_budget_floor(&p, &with, &err), 0);
+        assert_true(with.working_set < without.working_set);
+        for (uint64_t more = 0; more < UINT64_C(1) << 27; more = more * 2 + 1000000) {
+            assert_int_equal(plan(&p, with.bytes + more, &m, &err), 0);
+            assert_int_equal(m.resident[4] + m.quota[4] + m.resident[7] + m.quota[7], 0);
+            assert_false(m.plan.all_resident);
+            assert_true(m.plan.reserve > 0 && m.plan.bytes <= with.bytes + more);
+            assert_true(bytes_of(&p, &m) <= m.plan.bytes);
+            assert_true(bytes_of(&p, &m) + 64 * 3 * SPACES >= m.plan.bytes); // cache lines of matrices
+        }
+        for (uint32_t i = 0; i < SPACES; i++)
+            assert_int_equal(m.resident[i] + m.quota[i], spaces[i].elsewhere ? 0 : F);
+        assert_int_equal(hearth_budget_token_bytes(&p, &m.plan, m.resident, m.quota), 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -361,6 +441,8 @@ int main(void)
         cmocka_unit_test(heads),
         cmocka_unit_test(experts),
         cmocka_unit_test(others),
+        cmocka_unit_test(elsewhere),
+        cmocka_unit_test(spaces_elsewhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
