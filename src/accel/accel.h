@@ -110,6 +110,9 @@ extern const struct hearth_accel_backend hearth_accel_opencl; // opencl.c
 // Devices of all back ends, at most `cap` described; returns how many there are.
 int hearth_accel_list(struct hearth_accel_info *out, int cap);
 
+// The device that is meant, as below. False: there is none.
+bool hearth_accel_find(struct hearth_accel_info *out, const char *device);
+
 struct hearth_accel_params {
     // Its number in the list or a part of its name; NULL: the first that is no CPU.
     const char *device;

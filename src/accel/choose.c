@@ -55,6 +55,17 @@ static int find(const struct hearth_accel_info *list, int n, const char *device)
     return -1;
 }
 
+bool hearth_accel_find(struct hearth_accel_info *out, const char *device)
+{
+    struct hearth_accel_info *list = hearth_calloc(MAX_DEVICES, sizeof *list);
+    const int n = list ? hearth_accel_list(list, MAX_DEVICES) : 0,
+              at = find(list, n < MAX_DEVICES ? n : MAX_DEVICES, device);
+    if (at >= 0)
+        *out = list[at];
+    free(list);
+    return at >= 0;
+}
+
 static int open_found(struct hearth_accel *a, const struct hearth_accel_params *params,
                       struct hearth_error *err)
 {

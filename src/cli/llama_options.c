@@ -217,8 +217,6 @@ static const struct hearth_llama_option table[] = {
     {"--spm-infill --infill", FLAG, SERVE, "there is no infill; write its control tokens into the prompt"},
 
     // ---- other programs, and what llama.cpp's options are not
-    {"-dev --device", VALUE, HEARTH_CMD_PLAN,
-     "the machine to plan for is --machine NAME (--machine list shows which there are) or --machine FILE"},
     {"--pooling --attention --embd-* --embedding --embeddings --rerank --reranking --cls-separator", VALUE,
      RUN, NO_EMBEDDING},
     {"-a --alias --tags --host --port --reuse-port --path --api-* --ui* --webui* --no-ui* --no-webui* --cors-*",

@@ -15,6 +15,7 @@
 #include "cli/json.h"
 #include "cli/machine.h"
 #include "cli/pack_cache.h"
+#include "cli/plan_device.h"
 #include "cli/wrap.h"
 #include "engine/outlook.h"
 #include "model/model.h"
@@ -35,6 +36,7 @@ struct planning {
     struct hearth_outlook *outlook, *packed; // of `model`; of a pack that run would make
     struct hearth_error err;
     struct hearth_prospect at;        // the budget that was asked for
+    struct hearth_placement device;   // with it
     struct hearth_prospect at_packed; // the same with `packed`; HEARTH_FIT_NOT: nothing to tell
     bool any_is_fast;                 // every budget that the model runs in has the speed of --min-speed
     struct hearth_prospect curve[BUDGETS];
@@ -206,6 +208,7 @@ static void print_plan(struct planning *g)
     if (p->kind == HEARTH_FIT_STREAMS)
         print_reading(g);
     print_choices(g);
+    hearth_cli_print_placement(&g->device, g->model);
     print_next(g);
     print_packed(g);
     print_hint(g);
@@ -407,6 +410,7 @@ static int print_json(const struct planning *g)
     for (int i = 0; i < g->n_curve; i++)
         json_array_append_new(curve, prospect_json(&g->curve[i]));
     json_object_set_new(root, "machine", hearth_json_string(g->probe.name, strlen(g->probe.name)));
+    json_object_set_new(root, "device", hearth_cli_placement_json(&g->device));
     json_object_set_new(root, "n_ctx", json_integer(g->session.n_ctx));
     json_object_set_new(root, "least_bytes", json_integer((json_int_t)hearth_outlook_least(g->outlook)));
     json_object_set_new(root, "whole_bytes", json_integer((json_int_t)hearth_outlook_whole(g->outlook)));
@@ -684,6 +688,15 @@ static int report(struct planning *g)
     return HEARTH_EXIT_OK;
 }
 
+// The device's part, with the micro-batches of the plan.
+static int place_and_report(struct planning *g)
+{
+    struct hearth_session_params params = g->session;
+    params.n_ubatch = g->at.n_ubatch;
+    const int status = hearth_cli_place(&g->device, g->model, &params);
+    return status ? status : report(g);
+}
+
 static int count_prompt(struct planning *g)
 {
     struct hearth_buffer text = {0};
@@ -739,7 +752,7 @@ static int plan(struct planning *g)
     status = choose(g, &params.session);
     look_at_packed(g, status, &params.session);
     if (!status)
-        return report(g);
+        return place_and_report(g);
     if (g->at_packed.kind != HEARTH_FIT_NOT) {
         say_packed(g, text);
         hearth_cli_info("%s", text);
@@ -752,7 +765,9 @@ static int open_and_plan(struct planning *g)
     const struct hearth_options *o = g->o;
     struct hearth_options open = *o;
     open.ram.bytes = 0; // what a budget decides is only asked about
-    int status = hearth_cli_open_model(&g->own, &open, false);
+    int status = hearth_cli_check_placed(o);
+    if (!status)
+        status = hearth_cli_open_model(&g->own, &open, false);
     if (status)
         return status;
     g->model = g->own;

@@ -166,27 +166,43 @@ static int open_layers(struct hearth_hot *h, size_t clusters, struct hearth_erro
     return rc;
 }
 
-int hearth_hot_open(struct hearth_hot **out, const struct hearth_session *s, struct hearth_accel *a,
-                    bool *works, int n_layers, uint64_t room, struct hearth_error *err)
+// Clusters of each layer that there is room for. The last one stays with the CPU, which would only wait.
+static size_t clusters_within(const struct hearth_session *s, int n_layers, uint64_t room)
 {
     const size_t ff = (size_t)hearth_ffn_neurons(&s->model->hp);
     const size_t size = hearth_cluster_size(ff), most = hearth_cluster_count(ff) - 1;
     const uint64_t workspace = workspace_bytes(s, most * size);
     uint64_t bytes = 0;
-    *out = NULL;
     for (int i = 0; i < n_layers; i++)
         bytes += neuron_bytes(s, i) * size; // of a cluster of each layer
-    if (!bytes || room < workspace + bytes || !most)
+    const uint64_t fit = bytes && room > workspace ? (room - workspace) / bytes : 0;
+    return fit < most ? (size_t)fit : most;
+}
+
+uint64_t hearth_hot_count(const struct hearth_session *s, int n_layers, uint64_t room)
+{
+    const size_t size = hearth_cluster_size((size_t)hearth_ffn_neurons(&s->model->hp));
+    const size_t clusters = clusters_within(s, n_layers, room);
+    uint64_t n = 0;
+    for (int i = 0; i < n_layers; i++)
+        n += neuron_bytes(s, i) ? clusters * size : 0;
+    return n;
+}
+
+int hearth_hot_open(struct hearth_hot **out, const struct hearth_session *s, struct hearth_accel *a,
+                    bool *works, int n_layers, uint64_t room, struct hearth_error *err)
+{
+    const size_t clusters = clusters_within(s, n_layers, room);
+    *out = NULL;
+    if (!clusters)
         return HEARTH_OK;
-    // The last cluster stays with the CPU, which would only wait.
-    const uint64_t fit = (room - workspace) / bytes;
     struct hearth_hot *h = hearth_calloc(1, sizeof *h);
     if (!h)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for hot neurons");
     *h = (struct hearth_hot){.a = a, .s = s, .works = works, .n_layers = n_layers};
     hearth_share_init(&h->share);
     *out = h;
-    return open_layers(h, fit < most ? (size_t)fit : most, err);
+    return open_layers(h, clusters, err);
 }
 
 void hearth_hot_close(struct hearth_hot **hot)

@@ -36,6 +36,8 @@ struct hearth_hot {
 int hearth_hot_open(struct hearth_hot **out, const struct hearth_session *s, struct hearth_accel *a,
                     bool *works, int n_layers, uint64_t room, struct hearth_error *err);
 void hearth_hot_close(struct hearth_hot **hot);
+// How many neurons these would be.
+uint64_t hearth_hot_count(const struct hearth_session *s, int n_layers, uint64_t room);
 
 // Clusters of the layer that the device has: the first ones.
 static inline size_t hearth_hot_clusters(const struct hearth_hot *h, int layer)

@@ -12,6 +12,7 @@
 #include "engine/hot_experts.h"
 #include "engine/offload_through.h"
 #include "engine/offload_weights.h"
+#include "engine/placement.h"
 #include "engine/session.h"
 
 #define HEARTH_OFFLOAD_ALL (-1) // layers: as many as there is memory for
@@ -80,6 +81,13 @@ struct hearth_offload {
 // Opens the device. HEARTH_E_INVALID, HEARTH_E_UNSUPPORTED, HEARTH_E_MEMORY (of the host).
 int hearth_offload_find(struct hearth_offload **out, const struct hearth_session *s,
                         const struct hearth_offload_params *params, struct hearth_error *err);
+// What would fit there, but for hot experts. False: how much of its memory may be used is not known before the session
+// has its weights.
+bool hearth_offload_foresee(const struct hearth_offload *o, const struct hearth_offload_params *params,
+                            struct hearth_placement *out);
+// The same of a device that is not open, with all of its memory free. False also where there is no such device.
+bool hearth_offload_guess(struct hearth_placement *out, const struct hearth_session *s,
+                          const struct hearth_offload_params *params);
 // Brings there what fits. The session has its weights. HEARTH_E_IO, HEARTH_E_MEMORY (of the host); a device with too
 // little memory has fewer layers, or none.
 int hearth_offload_place(struct hearth_offload *o, const struct hearth_offload_params *params,

@@ -477,6 +477,66 @@ int hearth_offload_open(struct hearth_offload **out, const struct hearth_session
     return rc;
 }
 
+// ---- foreseeing
+
+// The same decisions as place()'s.
+static void foresee(struct hearth_offload *o, const struct hearth_offload_params *p, uint64_t vram,
+                    struct hearth_placement *out)
+{
+    const struct hearth_session *s = o->s;
+    const int n_layer = s->model->hp.n_layer;
+    const uint64_t workspace = !s->model->adapters && knows_model(s) ? size_workspace(o, vram) : 0;
+    out->vram = vram;
+    if (s->model->adapters)
+        return;
+    if (workspace && p->layers != 0) {
+        const uint64_t room = vram - workspace, through = room_for_through(o, p, room);
+        uint64_t left;
+        out->layers = count_layers(o, room - through, most_layers(o, p), &left);
+        out->through = through && out->layers < n_layer;
+        out->bytes = out->layers || out->through ? vram - left - (out->through ? 0 : through) : 0;
+    }
+    const uint64_t head = head_bytes(s);
+    out->head = (p->layers == HEARTH_OFFLOAD_ALL || p->layers > n_layer) && head && out->bytes + head <= vram;
+    out->bytes += out->head ? head : 0;
+    if (p->layers == HEARTH_OFFLOAD_ALL || p->vram)
+        out->neurons = hearth_hot_count(s, n_layer - out->layers, vram - out->bytes);
+}
+
+// Nine tenths of what is free; where that is the system's memory, who knows what will be.
+static bool foresee_within(struct hearth_offload *o, const struct hearth_offload_params *p,
+                           const struct hearth_accel_info *info, uint64_t unused,
+                           struct hearth_placement *out)
+{
+    const uint64_t ram = info->shares_memory && !p->vram ? hearth_free_memory("", true).bytes : UINT64_MAX;
+    const uint64_t vram = p->vram ? p->vram : hearth_offload_vram(info, unused, ram);
+    *out = (struct hearth_placement){0};
+    memcpy(out->device, info->name, sizeof out->device);
+    foresee(o, p, vram < info->memory ? vram : info->memory, out);
+    return p->vram || !info->shares_memory;
+}
+
+bool hearth_offload_foresee(const struct hearth_offload *o, const struct hearth_offload_params *params,
+                            struct hearth_placement *out)
+{
+    const struct hearth_accel_info *info = hearth_accel_describe(o->a);
+    struct hearth_offload same = begin(o->s, info);
+    return foresee_within(&same, params, info, hearth_accel_free_memory(o->a), out);
+}
+
+bool hearth_offload_guess(struct hearth_placement *out, const struct hearth_session *s,
+                          const struct hearth_offload_params *params)
+{
+    struct hearth_accel_info info;
+    *out = (struct hearth_placement){0};
+    if (!hearth_accel_find(&info, params->device.device))
+        return false;
+    struct hearth_offload o = begin(s, &info);
+    return foresee_within(&o, params, &info, info.memory, out);
+}
+
+// ---- closing
+
 void hearth_offload_close(struct hearth_offload **offload)
 {
     struct hearth_offload *o = *offload;

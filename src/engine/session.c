@@ -486,24 +486,52 @@ static int open_sources(struct hearth_session *s, struct hearth_error *err)
 }
 
 // "auto": any that is no CPU.
-static int open_device(struct hearth_session *s, const struct hearth_session_params *given,
+static struct hearth_offload_params offload_params(const struct hearth_session_params *p)
+{
+    return (struct hearth_offload_params){
+        .device = {.device = strcmp(p->device, "auto") ? p->device : NULL, .inexact = p->device_inexact != 0},
+        .vram = p->vram,
+        .layers = p->device_layers ? p->device_layers : HEARTH_OFFLOAD_ALL,
+        .prompts = p->device_prompts};
+}
+
+// No memory is set aside for what the device will have. Sessions that share weights may have no device.
+static void note_placement(struct hearth_session *s, const struct hearth_placement *placement)
+{
+    if (s->model->load.max_sessions != 1)
+        return;
+    s->user.layers_elsewhere = placement->layers;
+    s->user.head_elsewhere = placement->head;
+}
+
+static void foresee(struct hearth_session *s, const struct hearth_session_params *p)
+{
+    const struct hearth_offload_params params = offload_params(p);
+    if (hearth_offload_guess(&s->placement, s, &params))
+        note_placement(s, &s->placement);
+}
+
+// Before the weights are brought into memory.
+static int find_device(struct hearth_session *s, const struct hearth_session_params *p,
                        struct hearth_error *err)
 {
-    struct hearth_session_params p = default_params;
-    const int rc = hearth_params_read(&p, sizeof p, given, "hearth_session_params", err);
-    if (rc || !p.device)
-        return rc;
-    const struct hearth_offload_params params = {
-        .device = {.device = strcmp(p.device, "auto") ? p.device : NULL, .inexact = p.device_inexact != 0},
-        .vram = p.vram,
-        .layers = p.device_layers ? p.device_layers : HEARTH_OFFLOAD_ALL,
-        .prompts = p.device_prompts};
-    const int failed = hearth_offload_open(&s->offload, s, &params, err);
-    if (!failed) {
-        s->work.ffn.sparse.hot = s->offload->hot;
-        s->work.ffn.experts = s->offload->experts;
-    }
-    return failed;
+    const struct hearth_offload_params params = offload_params(p);
+    struct hearth_placement placement;
+    const int rc = hearth_offload_find(&s->offload, s, &params, err);
+    if (!rc && hearth_offload_foresee(s->offload, &params, &placement))
+        note_placement(s, &placement);
+    return rc;
+}
+
+// Once they are there.
+static int use_device(struct hearth_session *s, const struct hearth_session_params *p,
+                      struct hearth_error *err)
+{
+    const struct hearth_offload_params params = offload_params(p);
+    const int rc = hearth_offload_place(s->offload, &params, err);
+    s->work.ffn.sparse.hot = s->offload->hot;
+    s->work.ffn.experts = s->offload->experts;
+    return rc;
 }
 
 // sizes_only: the session is never used.
@@ -544,6 +572,8 @@ static int begin(struct hearth_session **out, const struct hearth_model *model,
     }
     if (!rc)
         describe_memory(s, &p);
+    if (!rc && sizes_only && p.device)
+        foresee(s, &p);
     if (!rc && !sizes_only)
         rc = take_memory(s, err);
     if (rc)
@@ -563,16 +593,33 @@ int hearth_session_measure(struct hearth_sources_user *out, const struct hearth_
     return rc;
 }
 
+int hearth_session_foresee(struct hearth_placement *out, const struct hearth_model *model,
+                           const struct hearth_session_params *params, struct hearth_error *err)
+{
+    struct hearth_session *s;
+    const int rc = begin(&s, model, params, true, err);
+    if (!rc)
+        *out = s->placement;
+    hearth_session_close(&s);
+    return rc;
+}
+
 int hearth_session_open(struct hearth_session **out, const struct hearth_model *model,
                         const struct hearth_session_params *params, struct hearth_error *err)
 {
+    struct hearth_session_params p = default_params;
     int rc = begin(out, model, params, false, err);
+    if (!rc)
+        rc = hearth_params_read(&p, sizeof p, params, "hearth_session_params", err);
     if (rc)
         return rc;
     struct hearth_session *s = *out;
     warn_of_context(s);
     warn_of_adapters(s);
-    rc = open_sources(s, err);
+    if (p.device)
+        rc = find_device(s, &p, err);
+    if (!rc)
+        rc = open_sources(s, err);
     if (rc) {
         hearth_session_close(out);
         return rc;
@@ -583,7 +630,8 @@ int hearth_session_open(struct hearth_session **out, const struct hearth_model *
     if (model->hp.rope_theta_window > 0)
         hearth_rope_window_frequencies(&model->hp, s->work.inv_freq_window);
     fill_stats(s);
-    rc = open_device(s, params, err);
+    if (p.device)
+        rc = use_device(s, &p, err);
     if (rc)
         hearth_session_close(out);
     return rc;

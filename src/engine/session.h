@@ -9,6 +9,7 @@
 #include "engine/ffn.h"
 #include "engine/kv.h"
 #include "engine/latent.h"
+#include "engine/placement.h"
 #include "engine/recurrent.h"
 
 struct hearth_tracing; // engine/tracing.h
@@ -46,8 +47,9 @@ struct hearth_session_progress {
 
 struct hearth_session {
     const struct hearth_model *model;
-    struct hearth_sources *sources;  // of weights
-    struct hearth_sources_user user; // what it was joined with
+    struct hearth_sources *sources;    // of weights
+    struct hearth_sources_user user;   // what it was joined with
+    struct hearth_placement placement; // of one that is only measured
     struct hearth_pool *pool;
     struct hearth_fault fault; // of the evaluation that is going on
     struct hearth_deferred deferred;

@@ -72,13 +72,18 @@ static void point(const struct layers_state *r, int i, uint8_t *base)
             of_layer[k].data = base + stage->at[k];
 }
 
+// Whether a device computes the stage.
+static bool is_skipped(const struct layers_state *r, int i)
+{
+    return i < r->n_layer ? i >= r->n_layer - r->n_skipped : r->skips_head;
+}
+
 // The stage that streams next after i, going round; i itself when it is the only one.
 static int next_streamed(const struct layers_state *r, int i)
 {
     for (int k = 1; k < r->n; k++) {
         const int next = (i + k) % r->n;
-        const bool skipped = next < r->n_layer ? next >= r->n_layer - r->n_skipped : r->skips_head;
-        if (!r->stages[next].here && !skipped)
+        if (!r->stages[next].here && !is_skipped(r, next))
             return next;
     }
     return i;
@@ -661,7 +666,7 @@ static void stats(const void *state, struct hearth_streaming_stats *out)
     out->dense_read_bytes += r->embedding_by_row ? r->setup.weights->token_embd.stride : 0;
     out->dense_read_bytes += r->setup.weights->token_layers.stride;
     for (int i = 0; i < r->n; i++)
-        out->dense_read_bytes += r->stages[i].here ? 0 : r->stages[i].bytes;
+        out->dense_read_bytes += r->stages[i].here || is_skipped(r, i) ? 0 : r->stages[i].bytes;
     out->lent_bytes += bytes_of_places(r, r->n_lent);
 }
 

@@ -73,6 +73,26 @@ run 0 run "$model" -p "$prompt" -n 3 --temp 0 --stats json
 tail -n 1 "$tmp/err" >"$tmp/json"
 [ "$(json "$tmp/json" device)" = null ] || fail "there is a device where none was asked for"
 
+# ---- plans: what run has there; the machine may be another one
+for vram in 1K 200K 300K 1G; do
+    run 0 plan "$model" --machine oneplus-12 --device 0 --vram $vram -c 128 -ub 64 --json
+    cp "$tmp/out" "$tmp/plan"
+    run 0 run "$model" -p "$prompt" -n 3 --temp 0 --device 0 --vram $vram -c 128 -ub 64 --stats json
+    tail -n 1 "$tmp/err" >"$tmp/json"
+    for key in layers head neurons; do
+        [ "$(json "$tmp/plan" device/$key)" = "$(json "$tmp/json" device/$key)" ] ||
+            fail "$vram: of $key the plan has $(json "$tmp/plan" device/$key), run $(json "$tmp/json" device/$key)"
+    done
+done
+run 0 plan "$model" --machine oneplus-12 --device 0 --vram 1G -c 128
+out_has "on $name ("
+out_has "layers and the head"
+out_has "its speed is not forecast: what it computes counts as if the CPU did"
+run 0 plan "$model" --machine oneplus-12 -c 128 --json
+[ "$(json "$tmp/out" device)" = null ] || fail "a plan has a device that nobody asked for"
+run 2 plan "$model" --machine oneplus-12 --device "no such device"
+err_has 'there is no device "no such device" here'
+
 # ---- two programs on one device
 "$hearth" run "$model" -p "$prompt" -n 12 --temp 0 --device 0 -q >"$tmp/other" 2>/dev/null &
 run 0 run "$model" -p "$prompt" -n 12 --temp 0 --device 0

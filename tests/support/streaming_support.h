@@ -248,7 +248,10 @@ static inline void find_budgets_of(const char *path, struct way way, uint64_t *l
     const struct hearth_budget_plan *plan = &o.session->sources->plan;
     *least = plan->floor.bytes;
     *most = plan->bytes;
-    assert_true(!plan->layer_buffers && plan->all_resident == !plan->region_bytes);
+    const struct hearth_sources_user *user = &o.session->user; // what a device has may have to stream
+    assert_true(!plan->dense_streams &&
+                (!plan->layer_buffers || user->layers_elsewhere || user->head_elsewhere));
+    assert_true(plan->all_resident == !plan->region_bytes);
     assert_true(*least < *most);
     close_opened(&o);
 }

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT
+// What a device will have is known before: what was foreseen is what is placed there, with any memory. So no memory of a
+// budget is spent on it, and where the device fails its weights come from the file, with the bits of the CPU alone.
+// Skipped where there is no device (PoCL is one).
+#include "check.h"
+
+#include "convert/pack.h"
+#include "engine/offload.h"
+#include "made_models.h"
+
+#include "device_support.h"
+
+static struct hearth_placement foresee(const struct opened *o, const struct way *way)
+{
+    struct hearth_session_params p = hearth_session_params_default();
+    struct hearth_placement got;
+    p.n_ctx = N_CTX;
+    p.max_seqs = N_SEQS;
+    p.n_ubatch = UBATCH;
+    p.n_threads = way->n_threads;
+    p.sparsity = way->sparsity;
+    p.type_k = way->type_k;
+    p.device = way->device;
+    p.device_layers = way->device_layers;
+    p.device_prompts = way->device_prompts;
+    p.vram = way->vram;
+    OK(hearth_session_foresee(&got, o->model, &p, &err));
+    return got;
+}
+
+static void check_foreseen(const char *path, struct way way)
+{
+    way.device = "0";
+    for (way.vram = 1 << 12; way.vram < (uint64_t)1 << 28; way.vram += way.vram / (SANITIZED ? 1 : 3)) {
+        struct opened o = open_way(path, &way);
+        const struct hearth_device_stats stats = device_stats_of(&o);
+        const struct hearth_placement got = foresee(&o, &way);
+        assert_string_equal(got.device, stats.name);
+        assert_int_equal(got.vram, way.vram);
+        assert_int_equal(got.layers, stats.layers);
+        assert_int_equal(got.head, stats.head);
+        assert_int_equal(got.through, o.session->offload->through != NULL);
+        assert_int_equal(got.neurons, stats.neurons);
+        if (!stats.neurons && !stats.experts)
+            assert_int_equal(got.bytes, stats.bytes);
+        assert_true(got.bytes <= stats.bytes);
+        close_opened(&o);
+    }
+}
+
+static const char *make_pack(void)
+{
+    const char *pack = in_folder("pack.gguf");
+    remove(pack);
+    OK(hearth_pack_write(make_with("tiny-turbosparse", true), pack, &(struct hearth_pack_params){0}, NULL,
+                         &err));
+    return pack;
+}
+
+static void test_foreseen(void **state)
+{
+    (void)state;
+    need_device();
+    char path[512];
+    snprintf(path, sizeof path, "%s", make_with("tiny-dense", false));
+    check_foreseen(path, (struct way){.n_threads = 1});
+    check_foreseen(path, (struct way){.n_threads = 1, .device_layers = 2});
+    check_foreseen(path, (struct way){.n_threads = 1, .device_prompts = HEARTH_DEVICE_PROMPTS_NEVER});
+    check_foreseen(path, (struct way){.n_threads = 1, .type_k = HEARTH_KV_Q8_0});
+    snprintf(path, sizeof path, "%s", make_pack());
+    check_foreseen(path, (struct way){.n_threads = 1, .sparsity = HEARTH_SPARSITY_PREDICT});
+    check_foreseen(HEARTH_SOURCE_DIR "/tests/golden/models/gpt-oss.Q8_0.gguf", (struct way){.n_threads = 1});
+}
+
+// A budget for the CPU's layers alone has all of these in memory, and nothing else; the device fails at n-th calls.
+static void check_budget(const char *path, enum hearth_sparsity sparsity, int layers)
+{
+    struct way way = {.n_threads = 1, .sparsity = sparsity};
+    float *want = evaluate_alone(path, &way);
+    uint64_t least, most;
+    find_budgets(path, sparsity, 1, &least, &most);
+    way.device = "0";
+    way.device_layers = layers;
+    way.vram = 64 << 20;
+    way.tests = (struct hearth_weights_tests){SMALL, .always = true};
+    for (int k = 0; k < 2; k++) {
+        way.ram = k ? least + most : least;
+        for (long fail_at = 0; fail_at < 300; fail_at = fail_at * (SANITIZED ? 30 : 9) + 20) {
+            struct opened o = open_way(path, &way);
+            const struct hearth_budget_plan *plan = &o.session->sources->plan;
+            const int n_layer = o.model->hp.n_layer;
+            assert_int_equal(device_stats_of(&o).layers, layers < n_layer ? layers : n_layer);
+            assert_int_equal(o.session->user.layers_elsewhere, device_stats_of(&o).layers);
+            assert_int_equal(o.session->user.head_elsewhere, device_stats_of(&o).head);
+            assert_true(plan->dense_layers <= (uint32_t)(n_layer - o.session->user.layers_elsewhere));
+            for (int i = 0; i < n_layer; i++)
+                if (i >= n_layer - o.session->user.layers_elsewhere)
+                    assert_false(hearth_sources_has_stage(o.session->sources, i));
+                else if (k)
+                    assert_true(hearth_sources_has_stage(o.session->sources, i));
+            assert_true(plan->layer_buffers > 0 && plan->bytes <= way.ram);
+            if (k)
+                assert_true(plan->bytes < most + plan->layer_buffers && !plan->dense_streams);
+            hearth_accel_fail_at(o.session->offload->a, fail_at);
+            check_logits(&o, want, "a budget without the device's weights");
+            assert_int_equal(device_stats_of(&o).works, !fail_at);
+            struct hearth_streaming_stats stats;
+            hearth_session_streaming_stats(o.session, &stats, sizeof stats);
+            if (k && layers >= n_layer) // only rows of the embedding
+                assert_int_equal(stats.dense_read_bytes > o.model->weights.token_embd.stride, fail_at != 0);
+            close_opened(&o);
+        }
+    }
+    free(want);
+}
+
+static void test_budgets(void **state)
+{
+    (void)state;
+    need_device();
+    char path[512];
+    snprintf(path, sizeof path, "%s", make_with("tiny-dense", false));
+    check_budget(path, HEARTH_SPARSITY_OFF, 2);
+    check_budget(path, HEARTH_SPARSITY_OFF, 1000); // the head, too
+    snprintf(path, sizeof path, "%s", make_pack());
+    check_budget(path, HEARTH_SPARSITY_PREDICT, 2);
+    check_budget(path, HEARTH_SPARSITY_PREDICT, 1000);
+    check_budget(path, HEARTH_SPARSITY_OFF, 2);
+}
+
+// Sessions that share a budget's weights may have no device: it is spent as if none had.
+static void test_shared(void **state)
+{
+    (void)state;
+    need_device();
+    char path[512];
+    uint64_t least, most;
+    snprintf(path, sizeof path, "%s", make_with("tiny-dense", false));
+    find_budgets(path, HEARTH_SPARSITY_OFF, 1, &least, &most);
+    const struct hearth_weights_tests tests = {SMALL, .always = true};
+    struct way way = {.n_threads = 1, .n_seqs = 1, .device = "0", .vram = 64 << 20};
+    struct opened o = {.model = open_model_for(path, 2 * most, 2, &tests)};
+    OK(open_session_of(&o, &way));
+    assert_int_equal(device_stats_of(&o).layers, o.model->hp.n_layer);
+    assert_int_equal(o.session->user.layers_elsewhere, 0);
+    assert_true(hearth_sources_has_stage(o.session->sources, 0));
+    close_opened(&o);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_foreseen),
+        cmocka_unit_test(test_budgets),
+        cmocka_unit_test(test_shared),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
