@@ -386,7 +386,7 @@ function measure() {
         r.other = { name: basename(o.model), bits: bits(o.model), thresholds: thresholdRows(o.model, wiki, o["model-chunks"]),
                     formats: formatRows(o.model, wiki, o["model-chunks"], 3, []) };
     const words = process.argv.slice(2).filter((a, i, all) => a !== "--hearth" && all[i - 1] !== "--hearth").map((a) => existsSync(a) ? basename(a) : a);
-    const command = `make bench-quality${words.length ? ` BENCH_ARGS="${words.join(" ")}"` : ""}`, machine = `${cpus()[0].model.trim()}, ${threads} threads`;
+    const command = `make bench-quality${words.length ? ` BENCH_ARGS="${words.join(" ")}"` : ""}`, machine = `${cpus()[0].model.trim()}, ${threads} thread${threads === 1 ? "" : "s"}`;
     return writeReport("quality", { command, machine, prompts: o.prompts, steps: o.steps, train: o.train, ...r });
 }
 
