@@ -217,7 +217,6 @@ static void connect(struct hearth_session *s)
                                          .pool = s->pool,
                                          .fault = &s->fault,
                                          .deferred = &s->deferred,
-                                         .layers_end = s->model->hp.n_layer,
                                          .probes = &s->probes};
     w->matmul.c = w->attention.c = w->latent.c = w->recurrent.c = w->ffn.c = w->ffn.moe.c = w->ffn.sparse.c =
         c;
@@ -482,22 +481,27 @@ static int open_sources(struct hearth_session *s, struct hearth_error *err)
     return HEARTH_OK;
 }
 
-// "auto": any that is no CPU.
-static int open_device(struct hearth_session *s, const struct hearth_session_params *given,
-                       struct hearth_error *err)
+_Static_assert(HEARTH_DEVICES_MOST == HEARTH_ACCEL_MOST, "as many as one text can mean");
+
+static int open_devices(struct hearth_session *s, const struct hearth_session_params *given,
+                        struct hearth_error *err)
 {
     struct hearth_session_params p = default_params;
     const int rc = hearth_params_read(&p, sizeof p, given, "hearth_session_params", err);
     if (rc || !p.device)
         return rc;
     const struct hearth_offload_params params = {
-        .device = {.device = strcmp(p.device, "auto") ? p.device : NULL, .inexact = p.device_inexact != 0},
+        .device = {.device = p.device, .inexact = p.device_inexact != 0},
         .vram = p.vram,
+        .vrams = p.vrams,
+        .shares = p.device_shares,
+        .n_vrams = p.n_vrams,
+        .n_shares = p.n_device_shares,
         .layers = p.device_layers ? p.device_layers : HEARTH_OFFLOAD_ALL};
     const int failed = hearth_offload_open(&s->offload, s, &params, err);
     if (!failed) {
-        s->work.ffn.sparse.hot = s->offload->hot;
-        s->work.ffn.experts = s->offload->experts;
+        s->work.ffn.sparse.hot = hearth_offload_hot(s->offload);
+        s->work.ffn.experts = hearth_offload_experts(s->offload);
     }
     return failed;
 }
@@ -579,7 +583,7 @@ int hearth_session_open(struct hearth_session **out, const struct hearth_model *
     if (model->hp.rope_theta_window > 0)
         hearth_rope_window_frequencies(&model->hp, s->work.inv_freq_window);
     fill_stats(s);
-    rc = open_device(s, params, err);
+    rc = open_devices(s, params, err);
     if (rc)
         hearth_session_close(out);
     return rc;
@@ -671,13 +675,23 @@ void hearth_session_streaming_stats(const struct hearth_session *session, struct
 void hearth_session_device_stats(const struct hearth_session *session, struct hearth_device_stats *out,
                                  size_t size)
 {
+    hearth_session_device_stats_at(session, 0, out, size);
+}
+
+int hearth_session_device_stats_at(const struct hearth_session *session, int index,
+                                   struct hearth_device_stats *out, size_t size)
+{
     struct hearth_device_stats stats = {0};
-    const struct hearth_offload *o = session->offload;
+    const struct hearth_offload *o = NULL;
+    int n = 0;
+    for (const struct hearth_offload *at = session->offload; at; at = at->next)
+        if (n++ == index)
+            o = at;
     if (o) {
         const struct hearth_accel_stats a = hearth_accel_stats(o->a);
         stats = (struct hearth_device_stats){.name = hearth_accel_describe(o->a)->name,
                                              .works = o->works,
-                                             .layers = session->model->hp.n_layer - o->first,
+                                             .layers = o->end - o->first,
                                              .head = o->head,
                                              .neurons = o->hot ? o->hot->neurons : 0,
                                              .bytes = a.bytes,
@@ -686,9 +700,11 @@ void hearth_session_device_stats(const struct hearth_session *session, struct he
                                              .bytes_up = a.bytes_up,
                                              .bytes_down = a.bytes_down,
                                              .experts = o->experts ? o->experts->n : 0,
-                                             .expert_rows = o->experts ? o->experts->slots : 0};
+                                             .expert_rows = o->experts ? o->experts->slots : 0,
+                                             .first_layer = o->first};
     }
     hearth_params_write(out, size, &stats, sizeof stats);
+    return n;
 }
 
 // ---- what others see of the evaluations
